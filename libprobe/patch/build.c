@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Generating the code of a session, before any thread is stopped.
+ * Generates the code of a session, before any thread is stopped.
  *
  *   site:   nop
  *           jmp stub ------> stub of the newest session
- *                              jmp -----> stub of an older one ...
+ *                              jmp -----> stub of an older session ...
  *                                           jmp -----> tail: the moved
  *   after the jump   <------------------------ jmp     instructions
  *
- * The jump of a punned site leads to a page of its own, which holds the jump to the stub; twins
- * have such a page, too, and so do a jump of which only a part can be chosen, and the copy of the
- * instructions before one of OCaml's sites. A long nop that the jump is written over needs no tail:
- * the last stub jumps to the end of the nop.
+ * The jump of a punned site leads to a page of its own, which holds the jump to the stub. Twins
+ * have such a page, too. So do a jump of which only a part can be chosen, and the copy of the
+ * instructions before an OCaml site. A long nop that the jump overwrites needs no tail: the last
+ * stub jumps to the end of the nop.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -26,23 +26,23 @@
 /* ==== Neighbours ============================================================================== */
 
 /*
- * Sites whose nops follow each other share one jump, after the last nop. It leads to an entry for
- * each of them, in their order, whether they are wanted or not. So any controller switches each of
- * them by its own entry, and the jump stays as it is:
+ * Sites whose nops follow each other share one jump, after the last nop. The jump leads to a row of
+ * entries, one for each site, in their order, whether the site is traced or not. So each controller
+ * switches a site by its entry, and the jump stays as it is:
  *
  *   site:   nop
  *   site:   nop
  *           jmp -----> entry:  jmp stubs ---> of the first site
  *                                                |
- *                      entry:  jmp next <--------' the second one is off
+ *                      entry:  jmp next <--------' the second site is off
  *                      tail:   the moved instructions
  *
- * A short jump leads to a jump in unused bytes, which leads to the entry; this holds for a single
- * site, too. That jump is written before the short one, and given back when no thread is at it any
- * more (puns.h), as the pages of puns are.
+ * A short jump leads to a jump in unused bytes, the hop, which leads to the entry; also for a
+ * single site. The hop is written before the short jump. Its bytes are restored when no thread is
+ * at the hop any more.
  */
 
-enum { ENTRY_BYTES = 8 }; /* so aligned, none crosses a page */
+enum { ENTRY_BYTES = 8 }; /* so aligned, no entry crosses a page */
 
 static struct probe_error *too_far(const struct reg_site *reg)
 {
@@ -58,7 +58,7 @@ static struct reg_site *find_neighbour(const struct install *a, uint64_t pc)
 	return NULL;
 }
 
-/* Does a site that another site's jump would also serve have a patch of its own? */
+/* Does a site that another site's jump could serve have a patch of its own? */
 static bool has_own_patch(const struct install *a, uint64_t pc, const struct plan_ops *plan)
 {
 	const struct selection *s = a->selection;
@@ -71,7 +71,7 @@ static bool has_own_patch(const struct install *a, uint64_t pc, const struct pla
 	return false;
 }
 
-/* Adds all sites that share the jump of a site, which alone is described, in their order. */
+/* Adds all sites that share the jump of site `i`, in their order, with its description. */
 static struct probe_error *add_neighbours(struct install *a, size_t i)
 {
 	const struct select_site *site = &a->selection->sites[i];
@@ -97,8 +97,8 @@ static struct probe_error *add_neighbours(struct install *a, size_t i)
 }
 
 /*
- * Leads the entry of such a site, in a piece that is not written yet, to an address. Errors:
- * PROBE_ERROR_REFUSED.
+ * Makes the entry of a site jump to `to`, in a piece of code that is not yet written to the target.
+ * Errors: PROBE_ERROR_REFUSED.
  */
 static struct probe_error *neighbours_lead(
 	const struct install *a, const struct reg_site *reg, uint64_t to, struct piece *p)
@@ -108,7 +108,7 @@ static struct probe_error *neighbours_lead(
 		       : too_far(reg);
 }
 
-/* Describes the jump, and where a short one leads to. */
+/* Describes the site's jump and, if it is a short jump, the hop that it leads to. */
 static struct probe_error *describe_jump(const struct install *a, const struct install_site *as,
 	uint64_t entry, struct reg_site *reg)
 {
@@ -125,7 +125,7 @@ static struct probe_error *describe_jump(const struct install *a, const struct i
 	return NULL;
 }
 
-/* Makes entries for a site and all that share its jump, and the tail after them. */
+/* Builds entries for a site and all sites that share its jump, and the tail after the entries. */
 static struct probe_error *build_entries(struct install *a, size_t i, struct piece *p)
 {
 	const struct arch *arch = a->change->arch;
@@ -182,8 +182,8 @@ struct probe_error *neighbours_describe(struct install *a, size_t i, struct piec
 }
 
 /*
- * Bytes that the entries of a site and of its neighbours may take, at most. Ask in the order of the
- * sites: *patch_inout, first 0, is the jump whose entries were asked for last.
+ * Returns the most bytes that the entries of a site and of its neighbours may take. Called in the
+ * order of the sites. *patch_inout, first 0, is the jump whose entries were counted last.
  */
 static size_t neighbours_bytes(const struct install *a, size_t i, uint64_t *patch_inout)
 {
@@ -201,8 +201,8 @@ static size_t neighbours_bytes(const struct install *a, size_t i, uint64_t *patc
 /* ==== Build =================================================================================== */
 
 /*
- * Where the stub of a site leads: to the stub that its jump leads to now, or to its tail. After a
- * stub that comes before it, it leads where that one did.
+ * Returns where the new stub of a site leads: to the stub that the site's jump leads to now, or to
+ * the tail. If stubs of another session come before it, to the target of the last of them.
  */
 static uint64_t next_code(const struct install *a, struct install_site *first, uint32_t *order)
 {
@@ -221,17 +221,17 @@ static uint64_t next_code(const struct install *a, struct install_site *first, u
 	return at ? stubs[at - 1].start : first->reg.tail;
 }
 
-/* What records call a site. */
+/* Returns the number that records use for a site. */
 static uint32_t site_number(const struct install *a, size_t i)
 {
 	return a->numbers ? a->numbers[i] : a->first_site + (uint32_t)i;
 }
 
 /*
- * Whether the instructions that follow the stubs overwrite the arithmetic flags. Only those that
- * are moved are looked at: they are known to be the file's, run in the tail, and nobody changes
- * them there. Up to them there are nops, and further stubs, which do not read flags. Of a site that
- * is patched already, the registry has those that the jump has replaced.
+ * Do the instructions after the stubs overwrite the arithmetic flags? Only the moved instructions
+ * count: they are the file's, and nobody changes them in the tail. Before them are only nops and
+ * other stubs, which do not read flags. For a site that is patched already, the registry has the
+ * instructions that the jump replaced.
  */
 static bool frees_flags(const struct install *a, size_t i)
 {
@@ -250,7 +250,7 @@ static bool frees_flags(const struct install *a, size_t i)
 	       arch->overwrites_flags(bytes, move->length);
 }
 
-/* What the stub of a site is to do. */
+/* Describes the task of a site's stub. */
 static struct arch_stub describe(const struct install *a, size_t i)
 {
 	const struct change *c = a->change;
@@ -324,8 +324,8 @@ static bool captures_name(const struct arch_stub *stub)
 }
 
 /*
- * How many bytes the code of a site may take, at most, with alignment. For *patch_inout see
- * neighbours_bytes().
+ * Sets *ret to the most bytes that the code of a site may take, with alignment. For *patch_inout
+ * see neighbours_bytes().
  */
 static struct probe_error *measure(
 	const struct install *a, size_t i, uint64_t *patch_inout, size_t *ret)
@@ -344,7 +344,7 @@ static struct probe_error *measure(
 			"reading a clock, which records and times need (seccomp(2)): count hits "
 			"instead",
 			a->change->pid);
-	/* A record would carry the main thread's id. */
+	/* A record would carry the id of the main thread. */
 	if (stub.kind == ARCH_STUB_RECORD && !stub.thread.has_tid && !stub.may_call_kernel)
 		return seccomp_error(&a->change->seccomp, SECCOMP_ASK);
 	if (captures_name(&stub) && !stub.may_ask_name)
@@ -355,8 +355,7 @@ static struct probe_error *measure(
 	status = a->change->arch->stub(&stub, at, scratch, sizeof(scratch), &code);
 	if (status != ARCH_STUB_OK)
 		return stub_error(a, i, status);
-	/* Constants may take more bytes at other addresses; a jump may have to move away from a
-	 * page's end. */
+	/* Constants may take more bytes elsewhere; a jump may have to avoid a page's end. */
 	*ret = code.length + 3 * ARCH_STUB_ALIGN;
 	if (a->sites[i].is_new)
 		*ret += ARCH_MOVED_BYTES_MAX + ARCH_JUMP_MAX + 2 * ARCH_STUB_ALIGN +
@@ -425,10 +424,7 @@ static struct probe_error *describe_patch(struct install *a, size_t i, struct pi
 	return NULL;
 }
 
-/*
- * Does the description match the plan that was chosen? Nothing else may be written, even if we have
- * a bug.
- */
+/* Does the patch lie within the bytes of the chosen plan? If not, we have a bug: write nothing. */
 static struct probe_error *check_patch(const struct install_site *as)
 {
 	return as->reg.patch >= as->write_start && as->reg.patch + as->reg.length <= as->write_end
@@ -438,7 +434,7 @@ static struct probe_error *check_patch(const struct install_site *as)
 				 (uintmax_t)as->reg.pc);
 }
 
-/* Emits the stub of a site, and the jump that will lead to it. */
+/* Emits the stub of a site, and the jump that leads to the stub. */
 static struct probe_error *build_stub(struct install *a, size_t i, struct piece *p)
 {
 	const struct arch *arch = a->change->arch;
@@ -451,7 +447,7 @@ static struct probe_error *build_stub(struct install *a, size_t i, struct piece 
 	stub.next = next_code(a, first, &as->order);
 	first->order = ++as->order;
 	build_skip(arch, p, 0);
-	do { /* the jump out may be rewritten later: not across two pages */
+	do { /* the jump to the next code may be rewritten later, so it must not cross a page */
 		as->stub = p->start + p->used;
 		status = arch->stub(
 			&stub, as->stub, p->bytes + p->used, p->size - p->used, &as->code);
@@ -480,7 +476,7 @@ static struct probe_error *build_stub(struct install *a, size_t i, struct piece 
 	return NULL;
 }
 
-/* The bytes that the code of order[first..end) may take, at most. */
+/* Sets *ret to the most bytes that the code of order[first..end) may take. */
 static struct probe_error *measure_module(
 	const struct install *a, size_t first, size_t end, size_t *ret)
 {
@@ -498,7 +494,7 @@ static struct probe_error *measure_module(
 	return error;
 }
 
-/* Includes an address. */
+/* Extends an extent to include an address. */
 static void extend(struct code_extent *reach, uint64_t address)
 {
 	uint64_t end = reach->start + reach->size;
@@ -508,7 +504,7 @@ static void extend(struct code_extent *reach, uint64_t address)
 	reach->size = (address < end ? end : address + 1) - reach->start;
 }
 
-/* What the instructions that are moved for a site lead to. */
+/* Extends `reach` by the targets of the instructions that are moved for a site. */
 static void extend_by_targets(struct code_extent *reach, const struct arch *arch,
 	const struct select_site *site, const struct plan_way *move)
 {
@@ -526,7 +522,7 @@ static void extend_by_targets(struct code_extent *reach, const struct arch *arch
 	}
 }
 
-/* From the first of these sites, and of what their instructions lead to, to the last. */
+/* Returns the extent of these sites and of the targets of their moved instructions. */
 static struct code_extent sites_reach(const struct install *a, size_t first, size_t end)
 {
 	const struct select_site *sites = a->selection->sites;
@@ -544,10 +540,10 @@ static struct code_extent sites_reach(const struct install *a, size_t first, siz
 }
 
 /*
- * Memory for a piece of code, in reach of the whole module, so that whatever is moved may lead to
- * any of its places; if the module is too large for that, in reach of what order[first..end) need.
- * An arena that is mapped for it is announced at once, so a controller that is killed leaves
- * nothing unknown.
+ * Allocates memory for a piece of code in reach of the whole module, so that moved instructions can
+ * lead to any address in it. If the module is too large, in reach of the sites order[first..end)
+ * and their targets. A new arena is announced at once, so that a killed controller leaves no
+ * unknown memory.
  */
 static struct probe_error *allocate_piece(
 	const struct install *a, size_t first, size_t end, struct piece *p)
@@ -562,7 +558,7 @@ static struct probe_error *allocate_piece(
 								  : change_store(a->change, true);
 }
 
-/* Builds the code of order[first..end), the sites of one module; the caller frees p->bytes. */
+/* Builds the code of order[first..end), the sites of one module. The caller frees p->bytes. */
 static struct probe_error *build_module(
 	struct install *a, size_t first, size_t end, struct piece *p)
 {
@@ -596,7 +592,7 @@ static struct probe_error *build_module(
 
 /* ---- The registry -------------------------------------------------------------------- */
 
-/* Gates and calls of functions have keys, but no names. */
+/* Adds the probes' names to the registry. Gates and calls of functions have keys, but no names. */
 static struct probe_error *keep_names(const struct install *a)
 {
 	const struct selection *s = a->selection;
@@ -611,7 +607,7 @@ static struct probe_error *keep_names(const struct install *a)
 		&a->change->registry, names, install_is_gate(a) || a->caller ? 0 : s->probe_count);
 }
 
-/* Gives each probe of the selection a counter: a new one, or the one it had before. */
+/* Gives each probe of the selection a counter: a new counter, or the counter that it had before. */
 static struct probe_error *add_probes(struct install *a)
 {
 	struct registry *r = &a->change->registry;
@@ -620,7 +616,7 @@ static struct probe_error *add_probes(struct install *a)
 		struct reg_session *session = registry_session(r, a->session);
 		struct reg_probe *probe;
 
-		/* An attached session shows it, without a hit. */
+		/* A refused probe of a persistent session has no counter; it shows no hits. */
 		if (a->selection->probes[i].refused && a->persistent)
 			continue;
 		probe = registry_add_probe(r);
@@ -638,7 +634,7 @@ static struct probe_error *add_probes(struct install *a)
 	return keep_names(a);
 }
 
-/* Makes room, in the order of a site's stubs, for those that are linked in between. */
+/* Makes room in the order of a site's stubs for new stubs that are linked between old ones. */
 static void raise_orders(const struct install *a, size_t first)
 {
 	const struct install_site *as = &a->sites[first];
@@ -660,7 +656,7 @@ static struct probe_error *announce_site(struct registry *r, const struct reg_si
 	return NULL;
 }
 
-/* Announces in the registry what is about to be done. */
+/* Announces the coming change in the registry. */
 static struct probe_error *announce(struct install *a)
 {
 	struct registry *r = &a->change->registry;
@@ -694,13 +690,13 @@ static struct probe_error *announce(struct install *a)
 			.site = site_number(a, i)};
 	}
 	registry_sort(r);
-	code_release_all(&a->change->taken); /* the arrays name it all now */
+	code_release_all(&a->change->taken); /* the registry lists the memory that was taken */
 	return error;
 }
 
 /* ---- All of it ----------------------------------------------------------------------- */
 
-/* The code of all modules; pieces_free() is due. */
+/* The code of all modules. Free it with pieces_free(). */
 struct pieces {
 	struct piece *items;
 	size_t count;
@@ -727,7 +723,7 @@ static struct probe_error *build_all(struct install *a, struct pieces *pieces)
 	return error;
 }
 
-/* Writes the code, and the registry that lists it, in one stop. */
+/* Writes the code, and the registry that lists the code, in one stop. */
 static struct probe_error *write_all(const struct install *a, const struct pieces *pieces)
 {
 	struct change *c = a->change;
@@ -751,7 +747,7 @@ static struct probe_error *write_all(const struct install *a, const struct piece
 		error = change_write_image(c, image);
 	change_end_write(c, stops);
 	if (!error)
-		code_release(&c->taken); /* the registry itself knows where its image is */
+		code_release(&c->taken); /* the registry records where its own image is */
 	return error;
 }
 

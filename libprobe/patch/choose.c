@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Choosing a plan for each site: what the file proves (libprobe/patch/prove.c), what
- * the process has mapped, and what other sites have taken (claims.h).
+ * Chooses a plan for each site, from the proof of the file (libprobe/patch/prove.c), the mappings
+ * of the process, and the claims of other sites ("Claims" below).
  *
- * Notes that name the very same address share its patch: see install_site.first.
+ * Notes that name the same address share one patch: see install_site.first.
  */
 #include <elf.h>
 #include <fcntl.h>
@@ -23,15 +23,15 @@
 /* ==== Sequences =============================================================================== */
 
 /*
- * A program with data for each CPU (tcmalloc, librseq) changes it in restartable sequences: the
- * kernel aborts one where its thread is preempted, moved or signalled within a range of code. A hit
- * in the middle leaves that range while the thread runs the stub and the moved instructions, and is
- * not aborted there: two threads may then change the same data. So a site in such a range is
- * refused. (The kernel's own breakpoints have the same effect.)
+ * A program with data for each CPU (tcmalloc, librseq) changes the data in restartable sequences:
+ * the kernel aborts a sequence if its thread is preempted, moved or signalled within a range of
+ * code. After a hit in the middle of a sequence, the thread leaves the range while it runs the stub
+ * and the moved instructions, and the kernel does not abort it there. Two threads may then change
+ * the same data. So a site in such a range is refused. (The kernel's own breakpoints have the same
+ * effect.)
  *
- * The ranges are described by struct rseq_cs of <linux/rseq.h>, wherever a program has them:
- * mostly in a section __rseq_cs, but just as well in a variable that it fills in itself. So
- * the module's data is searched, as it is in memory:
+ * A range is described by a struct rseq_cs of <linux/rseq.h>. Most are in a section __rseq_cs, but
+ * a program may also fill in a variable. So the module's data is searched, as it is in memory:
  *
  *	u32 version, flags	0, and a few bits
  *	u64 start		in the module's code
@@ -43,15 +43,15 @@
  *
  * Descriptions on a stack or on the heap are not found.
  *
- * Sources: rseq(2); include/uapi/linux/rseq.h and rseq_get_rseq_cs() in kernel/rseq.c of
- * Linux; RSEQ_SIG of <sys/rseq.h>, which glibc and librseq have registered.
+ * Sources: rseq(2); include/uapi/linux/rseq.h and rseq_get_rseq_cs() in kernel/rseq.c of Linux;
+ * RSEQ_SIG of <sys/rseq.h>, which glibc and librseq have registered.
  */
 
 enum {
 	FLAGS_MAX = 7,
 	LENGTH_MAX = 1 << 20,
 	CHUNK_WORDS = 8192,
-	SEGMENT_MAX = 64 << 20 /* bytes of a segment that are searched */
+	SEGMENT_MAX = 64 << 20 /* at most this many bytes of a segment are searched */
 };
 
 /* struct rseq_cs, as words */
@@ -94,7 +94,7 @@ static struct probe_error *search(pid_t pid, const struct module *module, const 
 	return NULL;
 }
 
-/* Pieces overlap, since a description may lie across the end of one. */
+/* Searches a segment in overlapping pieces, because a description may cross the end of a piece. */
 static struct probe_error *search_segment(pid_t pid, int pagemap, struct served *known,
 	const struct module *module, const struct object_segment *segment, uint64_t *buffer,
 	struct sequences *ret)
@@ -126,13 +126,13 @@ static struct probe_error *search_segment(pid_t pid, int pagemap, struct served 
 static void sequences_deinit(struct sequences *sequences);
 
 /*
- * Finds the sequences of a module that its data describes now, in the memory of a
- * process. What cannot be read describes none. Errors: PROBE_ERROR_MEMORY.
+ * Finds the sequences that a module's data in the memory of a process describes now. Unreadable
+ * memory is skipped. Errors: PROBE_ERROR_MEMORY.
  */
 static struct probe_error *sequences_read(
 	pid_t pid, const struct module *module, struct sequences *ret)
 {
-	/* Unwritten data has no addresses, except in a program that is not relocated. */
+	/* Read-only data has no run-time addresses, except in a program that is not relocated. */
 	bool is_fixed = object_type(module->object) == ET_EXEC;
 	uint64_t *buffer = calloc(CHUNK_WORDS, sizeof(*buffer));
 	const struct object_segment *segments;
@@ -165,7 +165,7 @@ static void sequences_deinit(struct sequences *sequences)
 	*sequences = (struct sequences){0};
 }
 
-/* Is the address in one of them? */
+/* Is the address in one of the sequences? */
 static bool sequences_hold(const struct sequences *sequences, uint64_t address)
 {
 	for (size_t i = 0; i < sequences->count; i++)
@@ -183,7 +183,7 @@ const char claims_overlap[] = "its bytes overlap those of another patched site";
 
 const char claims_no_spare[] = "the bytes near by that a short jump could lead to are taken";
 
-/* `covers` bytes from the patch on are replaced or relied on; `length` of them are written. */
+/* A claim: a patch replaces or relies on `covers` bytes, and writes the first `length` of them. */
 static struct claim claim_of(uint64_t patch, unsigned int length, unsigned int covers)
 {
 	return (struct claim){patch, patch + (covers < length ? length : covers), patch + length};
@@ -202,7 +202,7 @@ struct claim claim_of_hop(const struct arch *arch, uint64_t hop)
 	return claim_of(hop, arch->jump_length, arch->jump_length);
 }
 
-/* What is left of a site that was restored: where its tail, or its last stub, leads. */
+/* Returns the empty claim of a restored site: the address that its tail or last stub leads to. */
 static struct claim claim_of_left(const struct reg_site *site)
 {
 	uint64_t end = site->tail_size ? site->patch + site->covers : site->tail;
@@ -228,7 +228,7 @@ bool claims_meet(const struct claims *claims, struct claim claim)
 	return false;
 }
 
-/* Both return false without memory. A restored site is one, too, where code of ours leads back. */
+/* Inserts a claim in order. False if out of memory. */
 static bool claims_add(struct claims *claims, struct claim claim)
 {
 	size_t at;
@@ -242,7 +242,10 @@ static bool claims_add(struct claims *claims, struct claim claim)
 	return true;
 }
 
-/* Both return false without memory. A restored site is one, too, where code of ours leads back. */
+/*
+ * Adds the claims of a registry's site and of its hop. A restored site has a claim, too, if code of
+ * ours leads back to it. False if out of memory.
+ */
 static bool claims_add_site(
 	struct claims *claims, const struct arch *arch, const struct reg_site *site)
 {
@@ -288,7 +291,7 @@ void claims_deinit(struct claims *claims)
 
 enum { FUNCTION_MAX = 1 << 20 };
 
-/* Looks at a module of a process. Errors: PROBE_ERROR_MEMORY. */
+/* Prepares the checks for a module of a process. Errors: PROBE_ERROR_MEMORY. */
 static struct probe_error *unfit_open(
 	pid_t pid, const struct arch *arch, const struct module *module, struct unfit *ret)
 {
@@ -301,7 +304,7 @@ static void unfit_close(struct unfit *unfit)
 	sequences_deinit(&unfit->sequences);
 }
 
-/* Does code of the file do so? What cannot be read is taken to do so. */
+/* Asks a question about the file's code in [start, end). True if the code is unreadable. */
 static bool does(const struct unfit *u, bool (*question)(const uint8_t *bytes, size_t length),
 	uint64_t start, uint64_t end)
 {
@@ -316,8 +319,9 @@ static bool does(const struct unfit *u, bool (*question)(const uint8_t *bytes, s
 }
 
 /*
- * The code from the start of its function on; without a function, nothing is known. A function may
- * have thousands of sites: what was searched for one of them is not searched again for the others.
+ * Does the stack pointer point to no stack at `pc`? Searches the code from the start of the
+ * function, if one is known. A function may have thousands of sites, so code that was searched for
+ * one site is not searched again.
  */
 static bool loses_stack(struct unfit *u, uint64_t pc)
 {
@@ -336,7 +340,7 @@ static bool loses_stack(struct unfit *u, uint64_t pc)
 		u->harmless = (struct object_range){start, start};
 	if (address <= u->harmless.end)
 		return false;
-	/* An instruction may begin before the end of what was searched. */
+	/* An instruction may begin before the end of the searched code. */
 	from = u->harmless.end - start > ARCH_INSN_MAX ? u->harmless.end - ARCH_INSN_MAX : start;
 	if (does(u, u->arch->may_lose_stack, from, address))
 		return does(u, u->arch->loses_stack, start, address);
@@ -344,7 +348,7 @@ static bool loses_stack(struct unfit *u, uint64_t pc)
 	return false;
 }
 
-/* Why no stub may run at an address of the process; NULL: it may. */
+/* Returns why no stub may run at an address of the process, or NULL if a stub may run there. */
 static const char *unfit_reason(struct unfit *unfit, uint64_t pc)
 {
 	if (sequences_hold(&unfit->sequences, pc))
@@ -357,7 +361,7 @@ static const char *unfit_reason(struct unfit *unfit, uint64_t pc)
 
 /* ==== Known =================================================================================== */
 
-/* Plans of a file that many processes have mapped: its proofs search all its code once. */
+/* A file keeps its sites' plans: many processes may map it, and proofs search all its code. */
 
 struct file_plan {
 	enum sdt_kind kind;
@@ -380,7 +384,7 @@ static const struct plan *find_plan(
 	return NULL;
 }
 
-/* Without memory it is computed again next time. */
+/* Keeps a plan. If out of memory, the plan is computed again next time. */
 static void keep_plan(struct file *file, const struct sdt_note *note,
 	const struct plan_order *order, const struct plan *plan)
 {
@@ -389,7 +393,7 @@ static void keep_plan(struct file *file, const struct sdt_note *note,
 			(struct file_plan){.kind = note->kind, .order = *order, .plan = *plan};
 }
 
-/* plan_sites() for notes of a file whose notes have been read; results are cached in the file. */
+/* Calls plan_sites() for notes of a file whose notes have been read. The file keeps the results. */
 static struct probe_error *file_plan_sites(struct file *file, const struct sdt_note *const *notes,
 	size_t count, const struct plan_order *order, struct plan *ret)
 {
@@ -426,7 +430,7 @@ static const char changed[] =
 
 /* ---- Planning --------------------------------------------------------------------- */
 
-/* Why no plan is possible for a site; NULL: it is in private memory. */
+/* Returns why a site in shared memory cannot be patched, or NULL if its memory is private. */
 static const char *why_shared(const struct install *a, size_t site)
 {
 	uint64_t pc = a->selection->sites[site].pc;
@@ -438,7 +442,7 @@ static const char *why_shared(const struct install *a, size_t site)
 		       : is_copied;
 }
 
-/* Would a patch take the place of more than one instruction? */
+/* Would a patch replace more than one instruction? */
 static bool has_boundary(
 	const struct install *a, const struct select_site *site, const struct plan_way *way)
 {
@@ -454,8 +458,8 @@ static bool has_boundary(
 }
 
 /*
- * Why a plan that the file allows is not possible in this process; NULL: it is. `found` is what
- * the memory holds from plan.before.length before the site on; NULL: nothing can be read.
+ * Returns why a plan that the file allows is not possible in this process, or NULL. `found` holds
+ * the bytes in memory, from plan.before.length before the site on, or NULL if they are unreadable.
  */
 static const char *check_plan(struct install *a, const struct claims *claims,
 	const struct select_site *site, const struct plan_ops *plan, const uint8_t *found)
@@ -482,7 +486,7 @@ static const char *check_plan(struct install *a, const struct claims *claims,
 	return reason || !plan->take ? reason : plan->take(a, claims, site);
 }
 
-/* Keeps what the plan that was chosen may write. */
+/* Notes the range of bytes that the chosen plan may write. */
 static void keep_claim(struct install *a, const struct select_site *site)
 {
 	struct claim claim = claim_of_plan(site, site->chosen);
@@ -492,7 +496,7 @@ static void keep_claim(struct install *a, const struct select_site *site)
 	as->write_end = claim.written_end;
 }
 
-/* Decides on a plan for a site that is not patched; for `found` see check_plan(). */
+/* Chooses a plan for a site that is not patched. For `found` see check_plan(). */
 static struct probe_error *choose(struct install *a, struct claims *claims,
 	struct select_site *site, const struct plan_order *order, const uint8_t *found)
 {
@@ -502,7 +506,7 @@ static struct probe_error *choose(struct install *a, struct claims *claims,
 		bool is_possible = plan_is_possible(site->plan, plan);
 		const char *reason;
 
-		/* It runs the program's own handler: see toggles.c. */
+		/* This plan only switches the program's own handler: see toggles.c. */
 		if (is_possible && plan->is_switch)
 			continue;
 		reason = is_possible ? check_plan(a, claims, site, plan, found)
@@ -528,20 +532,20 @@ static struct probe_error *choose(struct install *a, struct claims *claims,
 	return NULL;
 }
 
-/* A site at the same address as one that is planned. */
+/* Gives a site the plan of the first site at the same address. */
 static void share(const struct selection *s, size_t first, struct select_site *site)
 {
 	site->chosen = s->sites[first].chosen;
 	memcpy(site->reasons, s->sites[first].reasons, sizeof(site->reasons));
 }
 
-/* Is a site the first one at its address, and not patched? Then it needs a plan. */
+/* Does a site need a plan? True if it is the first site at its address, and not patched. */
 static bool is_to_plan(const struct install *a, size_t site)
 {
 	return a->sites[site].is_new && a->sites[site].first == site;
 }
 
-/* What the memory holds at planned sites, in the order of their addresses. */
+/* Reads the memory at planned sites, in the order of their addresses. */
 static struct probe_error *read_found(const struct install *a, const struct plan *plans,
 	const size_t *sites, size_t count, struct edits *found)
 {
@@ -558,7 +562,7 @@ static struct probe_error *read_found(const struct install *a, const struct plan
 struct probe_error *install_plan_notes(struct module *module, const struct sdt_note *const *notes,
 	size_t count, const struct plan_order *order, struct plan *ret)
 {
-	/* It can be planned, but the jump would be one of ours: an emulator has mapped it. */
+	/* An emulator has mapped this code. Our jump would be code of the host's machine type. */
 	if (arch_of_machine(object_machine(module->object)) != arch_host())
 		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
 			"%s: it is code of another machine type than the process: its probes can "
@@ -608,7 +612,10 @@ static struct probe_error *choose_all(struct install *a, struct claims *claims, 
 	return error;
 }
 
-/* May this plan still be possible where a better one, which the file allows, is not? */
+/*
+ * Should a plan with is_last be proved for a site? Yes, if the site has a short nop and no plan
+ * yet, and this plan was not examined.
+ */
 static bool may_go_last(const struct install *a, size_t site, const struct plan_ops *plan)
 {
 	const struct select_site *s = &a->selection->sites[site];
@@ -618,8 +625,9 @@ static bool may_go_last(const struct install *a, size_t site, const struct plan_
 }
 
 /*
- * Plans that take another search of the whole file, which few sites need: they are proved only for
- * sites for which nothing else was possible in this process. `sites` is overwritten.
+ * Tries the plans with is_last. Few sites need them, and each takes another search of the whole
+ * file. So they are proved only for sites without another plan in this process. `sites` is
+ * overwritten.
  */
 static struct probe_error *choose_last(struct install *a, struct claims *claims, size_t *sites,
 	size_t count, const struct plan_order *order)
@@ -692,7 +700,7 @@ static struct probe_error *plan_modules(struct install *a)
 	return error;
 }
 
-/* What the registry knows of a site decides whether it is new; `states` see site_read_all(). */
+/* Looks up a site in the registry, which knows whether it is new. `states`: see site_read_all(). */
 static void look_up(struct install *a, size_t i, const enum site_state *states)
 {
 	struct select_site *site = &a->selection->sites[i];
@@ -748,7 +756,7 @@ static int compare_sites(const void *a, const void *b, void *data)
 	return x < y ? -1 : x > y;
 }
 
-/* Puts the sites into the order of their addresses, and finds those that share one. */
+/* Sorts the sites by address, and finds those that share an address. */
 static void order_sites(struct install *a)
 {
 	const struct selection *s = a->selection;
@@ -766,8 +774,8 @@ static void order_sites(struct install *a)
 }
 
 /*
- * A site whose semaphore cannot be raised is refused, and the semaphore is none of ours. A note
- * that is a semaphore alone has no site to be refused.
+ * Refuses each site whose semaphore is in shared memory and so cannot be raised; the semaphore is
+ * left alone. A note without an address has no site to refuse, so it is an error.
  */
 static struct probe_error *refuse_shared_semaphores(const struct install *a)
 {
@@ -788,7 +796,7 @@ static struct probe_error *refuse_shared_semaphores(const struct install *a)
 	return NULL;
 }
 
-/* A probe all of whose sites are refused is not switched on. */
+/* Marks each probe whose sites are all refused. Such a probe is not switched on. */
 static void mark_refused(struct install *a)
 {
 	struct selection *s = a->selection;
@@ -831,7 +839,7 @@ struct probe_error *install_plan(struct install *install)
 	return error;
 }
 
-/* `first` of the refused sites is named. */
+/* Returns the error that names the refused site `first`. */
 static struct probe_error *refusal_error(
 	const struct install *install, const struct select_site *first, size_t refused)
 {

@@ -13,9 +13,10 @@
 /* ==== Later =================================================================================== */
 
 /*
- * A program opens libraries while it runs. To enable the probes of those as well, without adding to
- * the counts of what is on already, the modules that have been served are kept with the target. A
- * library that is closed and opened again is another module unless it comes to the same address.
+ * A program opens libraries while it runs. A later request may enable the probes of new libraries
+ * only, without raising the counts of probes that are already on. So the target keeps the modules
+ * in which probes were enabled. A library that is closed and opened again is a new module, unless
+ * it comes to the same address.
  */
 
 static bool is_noted(const struct probe_target *target, const struct module *module)
@@ -53,7 +54,7 @@ static struct probe_error *later_reserve(struct probe_target *target, const stru
 	return NULL;
 }
 
-/* Notes the modules in which probes have been enabled. */
+/* Records the modules in which probes have been enabled. */
 static void later_note(struct probe_target *target, const struct modules *modules)
 {
 	for (size_t i = 0; i < modules->count; i++) {
@@ -89,8 +90,8 @@ static size_t patched_sites(
 }
 
 /*
- * Removes probes that are already on from the selection, and raises their counts, all of them or
- * none; with --force it sets them.
+ * Removes probes that are already on from the selection, and raises their counts, all or none. With
+ * request->force it sets their counts to 1.
  */
 static struct probe_error *split_known(struct transaction *t, struct selection *s,
 	const struct probe_request *request, struct probe_report *report)
@@ -120,7 +121,7 @@ static struct probe_error *split_known(struct transaction *t, struct selection *
 	return NULL;
 }
 
-/* Pairs name starts at even places and ends at odd ones: the ends go first. */
+/* Orders probes by pair, end events first: their patterns have odd numbers. */
 static int compare_pair_ends(const void *a, const void *b)
 {
 	const struct select_probe *x = a, *y = b;
@@ -131,7 +132,7 @@ static int compare_pair_ends(const void *a, const void *b)
 	return x->first_site < y->first_site ? -1 : x->first_site > y->first_site;
 }
 
-/* Ends of pairs, whose `pattern` is odd, go first: they are on as long as their starts. */
+/* Puts the end events of pairs first, so that they are on as long as their start events. */
 static struct probe_error *enable_order_pairs(struct selection *s)
 {
 	struct select_site *sites = calloc(s->site_count + 1, sizeof(*sites));
@@ -157,7 +158,7 @@ static struct probe_error *enable_order_pairs(struct selection *s)
 
 /*
  * Selects the probes that a request names; each pattern must match. Errors: those of
- * select_probes() and select_unmatched(), PROBE_ERROR_USAGE (an odd list of pairs).
+ * select_probes() and select_unmatched(), PROBE_ERROR_USAGE (an odd number of patterns for pairs).
  */
 static struct probe_error *enable_select(
 	struct change *c, const struct probe_request *request, struct selection *ret)
@@ -181,10 +182,7 @@ static struct probe_error *enable_select(
 	return error;
 }
 
-/*
- * Handlers are refused one by one (toggles.c). Only here is it known that nothing else was asked
- * for.
- */
+/* Returns an error if only handlers were requested and all are refused. toggles.c cannot tell. */
 static struct probe_error *check_any(const struct change *c, const struct probe_request *request,
 	const struct probe_report *before, const struct probe_report *report)
 {
@@ -199,8 +197,8 @@ static struct probe_error *check_any(const struct change *c, const struct probe_
 }
 
 /*
- * Counts the probes of a selection up or down by their `times`, or sets their state
- * (request->force). They are left in the selection or not. An error undoes all of it.
+ * Counts the probes of a selection up by their `times`, or sets their state (request->force). The
+ * selection may change. An error undoes everything.
  */
 static struct probe_error *enable_selected(struct change *c, struct selection *s,
 	const struct probe_request *request, struct probe_report *report)
@@ -229,7 +227,7 @@ static struct probe_error *enable_selected(struct change *c, struct selection *s
 	return error;
 }
 
-/* Removes from a report what was counted since, except refused sites. */
+/* Resets the counts of a report to those of `before`. Refused sites stay in the report. */
 static void enable_forget(struct probe_report *report, const struct probe_report *before)
 {
 	report->probes = before->probes;
@@ -282,7 +280,7 @@ struct probe_error *probe_target_enable(struct probe_target *target,
 
 /* ---- Disabling ----------------------------------------------------------------------- */
 
-/* With --force: a probe that only other tools have switched on. */
+/* With --force: switches off a probe that only other tools have switched on. */
 static struct probe_error *force_off(struct transaction *t, const struct selection *s,
 	const struct select_probe *probe, bool *was_on_ret)
 {
@@ -303,7 +301,7 @@ static struct probe_error *force_off(struct transaction *t, const struct selecti
 	return ok ? NULL : probe_error_no_memory();
 }
 
-/* Lowers a probe's count; at 0, it ends. Several persistent sessions may have it. */
+/* Lowers a probe's count. At 0, the probe ends. Several persistent sessions may have the probe. */
 static struct probe_error *drop_references(struct transaction *t, struct reg_probe *known,
 	uint16_t times, const struct probe_request *request)
 {
@@ -318,8 +316,8 @@ static struct probe_error *drop_references(struct transaction *t, struct reg_pro
 }
 
 /*
- * Sets `refused` of the probes that cannot be patched as the process is now: what enabling them by
- * wildcards leaves out. Errors: those of install_plan().
+ * Sets `refused` for the probes that cannot be patched in the present state of the process.
+ * Enabling by wildcards leaves these probes out. Errors: those of install_plan().
  */
 static struct probe_error *enable_mark_refused(
 	struct transaction *t, struct selection *s, const struct probe_request *request)
@@ -334,8 +332,8 @@ static struct probe_error *enable_mark_refused(
 }
 
 /*
- * All or nothing: looks whether every probe can be lowered before any is. What enabling with the
- * same wildcards has left out is off.
+ * Checks that each probe can be lowered before any count is lowered. A probe that is off is an
+ * error, unless enabling by the same wildcards has left it out.
  */
 static struct probe_error *check_enabled(
 	struct transaction *t, struct selection *s, const struct probe_request *request)
@@ -377,7 +375,7 @@ static struct probe_error *lower_all(struct transaction *t, const struct selecti
 
 		if (known)
 			error = drop_references(t, known, select_times(probe), request);
-		else if (request->force) /* else see check_enabled() */
+		else if (request->force) /* otherwise check_enabled() reports it */
 			error = force_off(t, s, probe, &was_on);
 		report->probes += was_on;
 		report->sites += was_on ? patched_sites(r, s, probe) : 0;
@@ -385,7 +383,7 @@ static struct probe_error *lower_all(struct transaction *t, const struct selecti
 	return error;
 }
 
-/* Who uses a probe; NULL: nobody. */
+/* Returns a session that uses a probe, or NULL. */
 static const struct reg_session *user_of(const struct registry *r, uint64_t key)
 {
 	size_t count;
@@ -397,7 +395,7 @@ static const struct reg_session *user_of(const struct registry *r, uint64_t key)
 	return NULL;
 }
 
-/* --force ends what nobody owns; the sessions of controllers, and of the process itself, go on. */
+/* Reports which probes stay on: --force ends no session of controllers or of the process itself. */
 static struct probe_error *note_users(
 	const struct change *c, const struct selection *s, struct probe_report *report)
 {
@@ -432,7 +430,7 @@ static struct probe_error *disable_selected(struct change *c, struct selection *
 	struct probe_error *error;
 
 	t.atomic = request->atomic;
-	uninstall_find_stale(c); /* what is stale ends together with the rest */
+	uninstall_find_stale(c); /* stale sessions end together with the rest */
 	error = toggles_take(&t, s, request, false, report);
 	if (!error && !request->force && !request->keep_going)
 		error = check_enabled(&t, s, request);
@@ -454,7 +452,7 @@ static struct probe_error *disable_selected(struct change *c, struct selection *
 	return error;
 }
 
-/* Switches off the enabled probes that a selection lacks because their names are unknown. */
+/* Switches off enabled probes that are not in `keys`, because their names are unknown. */
 static void drop_others(
 	struct registry *r, const uint64_t *keys, size_t count, struct probe_report *report)
 {
@@ -485,9 +483,9 @@ static void drop_others(
 }
 
 /*
- * --force without patterns selects everything that controllers have switched on, including probes
- * without a known name. Probes that only other tools have switched on stay on, because the user has
- * named none.
+ * For --force without patterns: selects everything that controllers have switched on, including
+ * probes without a known name. Probes that only other tools have switched on stay on, because the
+ * user has not named them.
  */
 static struct probe_error *take_all(
 	struct change *c, struct selection *s, struct probe_report *report)
@@ -522,8 +520,8 @@ struct probe_error *probe_target_disable(struct probe_target *target,
 		return error;
 	error = orphans_remove(&c, &orphans);
 	/*
-	 * Once memory is lost, the sites lead nowhere: they go off even if the request names other
-	 * probes.
+	 * If memory was lost, the jumps of its sites lead nowhere: these sites are restored even if
+	 * the request names other probes.
 	 */
 	if (!error && c.lost)
 		error = uninstall_unreferenced(&c);
@@ -543,20 +541,21 @@ struct probe_error *probe_target_disable(struct probe_target *target,
 /* ==== Actions ================================================================================= */
 
 /*
- * Several changes in one call. Their result is computed before anything is changed: the actions are
- * first applied, in order, to copies of the counts, which finds impossible ones (a probe that is
+ * Several changes in one call. Their result is computed before anything is changed. The actions are
+ * first applied, in order, to copies of the counts, which finds impossible actions (a probe that is
  * off cannot be disabled, even if a later action enables it). Then one transaction raises counts,
- * which may find sites that cannot be patched. Only then does a second one lower the others; if it
- * fails, the first is undone. The target stays locked against other controllers throughout.
+ * and may find sites that cannot be patched. Only then does a second transaction lower counts; if
+ * it fails, the first one is undone. The target stays locked against other controllers throughout.
  */
 
-/* What a list of actions does to a probe. */
+/* The effect of a list of actions on a probe. */
 struct outcome {
 	uint64_t key;
-	uint32_t before, after; /* its count */
-	bool named, enables;	/* by some action; by the last one */
-	bool is_end;		/* of a pair */
-	bool exact;		/* an action names it, and not only wildcards do */
+	uint32_t before, after; /* count of the probe before and after the actions */
+	/* `named`: an action names the probe. `enables`: the last of these actions enables it. */
+	bool named, enables;
+	bool is_end; /* the probe is the end event of a pair */
+	bool exact;  /* an action names the probe without wildcards */
 };
 
 struct update {
@@ -566,10 +565,10 @@ struct update {
 	const struct probe_request *request;
 	struct probe_report *report;
 	struct selection all;
-	struct outcome *outcomes; /* of each of its probes */
+	struct outcome *outcomes; /* the outcome for each probe of `all` */
 };
 
-/* ---- What was asked --------------------------------------------------------------------- */
+/* ---- The request ------------------------------------------------------------------------ */
 
 static struct probe_error *check_request(
 	const struct probe_action *actions, size_t count, const struct probe_request *request)
@@ -584,7 +583,7 @@ static struct probe_error *check_request(
 	return NULL;
 }
 
-/* Each pattern must match, as in a request. */
+/* Checks that each pattern matches, as in a request. */
 static struct probe_error *check_patterns(const struct update *u)
 {
 	const struct probe_pattern **patterns = calloc(2 * u->count + 1, sizeof(*patterns));
@@ -632,7 +631,7 @@ static struct probe_error *count_before(struct update *u)
 	return error;
 }
 
-/* ---- Carried out on copies -------------------------------------------------------------- */
+/* ---- On copies of the counts ------------------------------------------------------------ */
 
 static struct probe_error *act_on(const struct update *u, size_t i, bool disable)
 {
@@ -666,7 +665,7 @@ static bool matches(const struct probe_pattern *pattern, const struct select_pro
 	return probe_pattern_matches(pattern, probe->module->path, probe->provider, probe->name);
 }
 
-/* Notes which probes are named. Is one of those off that wildcards disable? */
+/* Records which probes are named exactly. Does a wildcard disable a probe that is off? */
 static bool note_names(const struct update *u)
 {
 	bool any_off = false;
@@ -691,7 +690,7 @@ static bool note_names(const struct update *u)
 	return any_off;
 }
 
-/* What wildcards left out when they enabled probes is left out again. */
+/* Finds the probes that wildcards left out when they enabled probes; they are left out again. */
 static struct probe_error *find_refused(struct update *u)
 {
 	struct transaction t = transaction_of(u->change, TRANSACTION_ENDS);
@@ -719,12 +718,9 @@ static struct probe_error *act(const struct update *u, const struct probe_action
 	return error;
 }
 
-/* ---- Done ------------------------------------------------------------------------------- */
+/* ---- On the target ---------------------------------------------------------------------- */
 
-/*
- * Is it one of the probes whose count rises (or that --force switches on); or, without `rise`,
- * falls?
- */
+/* Does a probe's count rise (or --force switch it on)? Without `rise`: does it fall? */
 static bool is_of(const struct update *u, const struct outcome *outcome, bool rise)
 {
 	if (!outcome->named)
@@ -734,7 +730,7 @@ static bool is_of(const struct update *u, const struct outcome *outcome, bool ri
 	return rise ? outcome->after > outcome->before : outcome->after < outcome->before;
 }
 
-/* Selects the probes again, pairs in their order: a selection is used only once. */
+/* Selects the probes again, pairs in their order, because a selection is used only once. */
 static struct probe_error *pick(const struct update *u, bool rise, struct selection *ret)
 {
 	struct probe_error *error = select_probes(&u->change->modules, NULL, 0, ret);
@@ -755,8 +751,8 @@ static struct probe_error *pick(const struct update *u, bool rise, struct select
 }
 
 /*
- * May all of the rising probes be refused? Yes, if only wildcards match them, and other probes that
- * these wildcards match are on and stay as they are.
+ * May all rising probes be refused? Yes, if only wildcards match them, and other probes that these
+ * wildcards match are on and stay unchanged.
  */
 static bool is_served(const struct update *u, const struct selection *selection)
 {
@@ -784,7 +780,7 @@ static struct probe_error *switch_part(const struct update *u, bool rise)
 	return error;
 }
 
-/* Restores the counts that have been raised. */
+/* Restores the counts that were raised. */
 static void undo(const struct update *u)
 {
 	struct probe_request request = *u->request;
@@ -804,7 +800,7 @@ static void undo(const struct update *u)
 	back.request = &request;
 	back.report = &unused;
 	probe_error_free(switch_part(&back, false));
-	/* Counts that were forced from a higher value to 1. */
+	/* For counts that --force lowered to 1. */
 	probe_error_free(switch_part(&back, true));
 	probe_report_deinit(&unused);
 }

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A file's bytes say which plans a site allows. Whether one of them is possible in a process
- * depends on what it has mapped (the page that a pun needs may be in use), on what its memory
- * holds, and on what is patched already. So the same planning is done as by `enable`
- * (libprobe/patch/choose.c), on the state of the process as it is now. Neither is the process
- * stopped nor the lock taken, so what another controller does meanwhile may show.
+ * Forecasts: the plan that enabling a site would choose.
+ *
+ * A file's bytes say which plans a site allows. Whether a plan is possible in a process also
+ * depends on its mappings (the page that a pun needs may be in use), on its memory, and on existing
+ * patches. So a forecast plans as `enable` does (libprobe/patch/choose.c), from the present state
+ * of the process. It neither stops the process nor takes the lock, so it may see half of another
+ * controller's change.
  */
 #include <elf.h>
 #include <stdlib.h>
@@ -35,7 +37,7 @@ static struct forecast_site *find(const struct forecast *forecast, uint64_t pc)
 	return ARRAY_FIND(forecast->sites, forecast->count, pc, pc);
 }
 
-/* The site at an address; NULL: nothing is known of it. */
+/* Returns the forecast for the site at an address, or NULL. */
 static const struct forecast_site *forecast_find(const struct forecast *forecast, uint64_t pc)
 {
 	return find(forecast, pc);
@@ -78,7 +80,7 @@ static struct probe_error *add_all(
 	return error;
 }
 
-/* The same sites, planned together. */
+/* Adds the plans that the same sites get together, if they differ. */
 static struct probe_error *compare(
 	const struct select_site *sites, size_t count, struct forecast *ret)
 {
@@ -97,7 +99,7 @@ static struct probe_error *compare(
 
 /* ---- In a process ------------------------------------------------------------------ */
 
-/* Plans a selection, each site as if there were no other, or all together. */
+/* Plans a selection, each site as if it were the only one (`alone`), or all together. */
 static struct probe_error *plan_once(struct change *change, struct selection *selection, bool alone)
 {
 	static const struct probe_request request = {.keep_going = true};
@@ -131,7 +133,7 @@ static struct probe_error *plan(struct change *change, struct forecast *ret)
 	return error;
 }
 
-/* Why nothing can be patched in a process is what to say of its sites. */
+/* Turns an error that prevents all plans into ret->reason, and frees it. Returns other errors. */
 static struct probe_error *no_plans(struct probe_error *error, struct forecast *ret)
 {
 	if (error->code == PROBE_ERROR_MEMORY || error->code == PROBE_ERROR_SYSTEM)
@@ -148,9 +150,9 @@ static struct probe_error *no_plans(struct probe_error *error, struct forecast *
 }
 
 /*
- * Plans all sites of a process, each as if it were enabled alone; those that are on have the plan
- * that they have. Stops nothing. A process that we may not read, or that has ended, has no sites.
- * Errors: PROBE_ERROR_MEMORY, PROBE_ERROR_SYSTEM.
+ * Plans all sites of a process, each as if it were enabled alone. Sites that are on keep their
+ * plan. Does not stop the process. An unreadable or ended process has no sites. Errors:
+ * PROBE_ERROR_MEMORY, PROBE_ERROR_SYSTEM.
  */
 static struct probe_error *forecast_read(pid_t pid, struct forecast *ret)
 {
@@ -172,7 +174,7 @@ static struct probe_error *forecast_read(pid_t pid, struct forecast *ret)
 
 /* ---- In a file ---------------------------------------------------------------------- */
 
-/* Where the short jump of a site leads: to bytes that no other has; 0: all are taken. */
+/* Returns the spare for a site's short jump that no other site has, or 0. */
 static uint64_t spare_of(
 	const struct arch *arch, const struct claims *claims, const struct select_site *site)
 {
@@ -184,7 +186,7 @@ static uint64_t spare_of(
 	return 0;
 }
 
-/* Why a plan that the file allows is not possible beside those of other sites; NULL: it is. */
+/* Returns why a plan that the file allows conflicts with the plans of other sites, or NULL. */
 static const char *conflict(const struct arch *arch, const struct claims *claims,
 	const struct select_site *site, const struct plan_ops *plan)
 {
@@ -215,7 +217,7 @@ static void choose(const struct arch *arch, const struct claims *claims, struct 
 		select_add_reason(site, plan_impossible(site->plan));
 }
 
-/* Chooses for each site alone, then for all, by ascending address. */
+/* Chooses a plan for each site alone, then for all together, by ascending address. */
 static struct probe_error *choose_all(
 	const struct arch *arch, struct select_site *sites, size_t count, struct forecast *ret)
 {
@@ -229,7 +231,7 @@ static struct probe_error *choose_all(
 		struct select_site *site = &sites[i];
 		bool hops;
 
-		/* Notes of one address share its patch. */
+		/* Notes of one address share one patch. */
 		if (i && sites[i - 1].pc == site->pc)
 			continue;
 		choose(arch, &claims, site);
@@ -243,8 +245,8 @@ static struct probe_error *choose_all(
 }
 
 /*
- * The same of the sites of a file: without regard to what a process has mapped. Errors:
- * PROBE_ERROR_MEMORY, PROBE_ERROR_SYSTEM, PROBE_ERROR_UNSUPPORTED (it can only be listed).
+ * Forecasts the sites of a file, without regard to the mappings of a process. Errors:
+ * PROBE_ERROR_MEMORY, PROBE_ERROR_SYSTEM, PROBE_ERROR_UNSUPPORTED (the file can only be listed).
  */
 static struct probe_error *forecast_file(
 	struct object *object, const struct sdt_notes *notes, struct forecast *ret)
@@ -273,13 +275,13 @@ static struct probe_error *forecast_file(
 /* ==== Detail ================================================================================== */
 
 /*
- * Details that are looked up for single sites only: arguments, function, source line, the bytes
- * of the code, and the plan that enabling would choose.
+ * Details that are looked up for single sites only: arguments, function, source line, the bytes of
+ * the code, and the plan that enabling would choose.
  */
 
 /* ---- Arguments ---------------------------------------------------------------- */
 
-/* Sizes and signs are the same on every ISA; only the operands differ. */
+/* Sizes and signs are the same on each ISA; only the operands differ. */
 static bool no_operand(struct spec_text *text, struct arch_arg *arg)
 {
 	(void)text;
@@ -294,7 +296,7 @@ static size_t parse_args(uint16_t machine, const char *spec, struct arch_arg ret
 	return arch ? arch->parse_args(spec, ret) : spec_parse_args(spec, no_operand, ret);
 }
 
-/* One allocation: the arguments, followed by the text of their specs. */
+/* Copies arguments and the text of their specs into one allocation, which the caller frees. */
 static struct probe_arg *copy_args(const struct arch_arg *args, size_t count)
 {
 	size_t bytes = 0;
@@ -303,7 +305,7 @@ static struct probe_arg *copy_args(const struct arch_arg *args, size_t count)
 
 	for (size_t i = 0; i < count; i++)
 		bytes += sizeof(*copies) + args[i].spec_length + 1;
-	/* At least one byte: NULL means "not parsed". */
+	/* At least one byte, because NULL means "not parsed". */
 	copies = malloc(bytes + 1);
 	if (!copies)
 		return NULL;
@@ -343,7 +345,7 @@ struct probe_error *probe_list_args(struct probe_list *list, const struct probe_
 
 /* ---- Details ------------------------------------------------------------------- */
 
-/* If the file is gone or has changed since its notes were read, there are no details. */
+/* Opens a file for details. A file that has changed since its notes were read has no details. */
 static void open_object(struct list_file *file)
 {
 	if (file->object || file->object_tried)
@@ -356,7 +358,7 @@ static void open_object(struct list_file *file)
 	}
 }
 
-/* Source lines are optional: without libdw, or debug information, there are none. */
+/* Opens the source lines of a file, which are optional: libdw or debug data may be missing. */
 static void open_lines(struct list_file *file)
 {
 	if (file->lines || file->lines_tried)
@@ -366,9 +368,9 @@ static void open_lines(struct list_file *file)
 }
 
 /*
- * Asks for the line of a site, and beside it for those of others that are not known: for as many
- * as have been asked for before it. So who wants one is not kept waiting for all, and who wants all
- * has them soon, in whatever order.
+ * Looks up the line of a site, and the unknown lines of other sites, as many as the number of
+ * lookups before. So a caller that wants one line does not wait for all, and a caller that wants
+ * all lines has them soon, in any order.
  */
 static void ask_lines(struct probe_list *list, struct list_file *file, size_t site)
 {
@@ -417,7 +419,7 @@ static void take_forecast(const struct forecast_site *found, struct probe_site_d
 	ret->together_reason = found->together_reason;
 }
 
-/* Fills in what the file says about the plan of a site. */
+/* Fills in the plan of a site as far as the file tells. */
 static struct probe_error *detail_plan(
 	struct list_file *file, uint64_t pc, struct probe_site_detail *ret)
 {
@@ -447,7 +449,7 @@ static struct probe_error *forecast_of(
 	return forecast_read(pid, &process->forecast);
 }
 
-/* What enabling the site in its process would do; *known_ret is false if that is unknown. */
+/* Fills in the plan that enabling a site in its process would choose; *known_ret: it is known. */
 static struct probe_error *detail_forecast(struct probe_list *list, const struct probe_site *site,
 	struct probe_site_detail *ret, bool *known_ret)
 {

@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * After a signal handler, a thread continues at an instruction that only the frame on its
- * stack knows: perhaps in a stub that will be freed, or after a site, in bytes that will be
- * overwritten. So the used part of its stack is searched for such words (libprobe/patch/frames.c).
- * A word that only looks like one costs a retry, never the target.
+ * Finds the addresses at which stopped threads will continue.
  *
- * A handler may run on an alternate stack (sigaltstack(2)): the frame is there, and says where
- * the interrupted stack is, which is then searched.
+ * After a signal handler, a thread continues at an address that only the frame on its stack holds:
+ * perhaps in a stub that will be freed, or after a site, in bytes that will be overwritten. So the
+ * used part of each stack is searched for such words. A word that only looks like such an address
+ * costs a retry, never the target.
  *
- * Pages of a stack that the program has not written yet are not read: the kernel would then give
- * the target pages of zeros, which would count as used memory.
+ * A handler may run on an alternate stack (sigaltstack(2)). Its frame is on that stack, and holds
+ * the stack pointer of the interrupted stack, which is searched next.
  *
- * A handler may be gone while it runs: one that runs once (SA_RESETHAND), or has been taken
- * away since. So stacks are also searched where no handler is installed; but less far, since such a
- * frame is close, and nothing follows from what could not be read.
+ * Pages of a stack that the program has not written yet are not read: the kernel would give the
+ * target pages of zeros, which would count as used memory.
  *
- * libprobe/patch/windows.c is about stacks that no thread uses.
+ * A handler may be removed while it runs, by the kernel (SA_RESETHAND) or by the program. So stacks
+ * are searched even if no handler is installed; but less far, because such a frame is close, and
+ * without an error if a stack cannot be read.
+ *
+ * libprobe/patch/windows.c searches stacks that no thread uses.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -32,19 +34,20 @@
 /* ==== Places ================================================================================== */
 
 /*
- * A thread that returns to an address has it somewhere in memory. The kernel saves the program
- * counter for a signal handler, on the stack that the handler runs on (struct arch_frame_layout).
+ * A thread that will return to an address has the address somewhere in memory. For a signal
+ * handler, the kernel saves the program counter on the handler's stack, in an image (struct
+ * arch_frame_layout).
  *
- * A program may copy that, whole or only the registers, to any address. The mark of the layout
- * tells it from other memory, whatever the handler's restorer is, so the search looks for this mark
- * at every byte. Registers of aarch64 have none: there a place counts between a stack pointer and
- * flags, at any byte, too. Where no data refers to the places, as inside a program's function, each
- * aligned word of a stack in use counts if it is one of them.
+ * A program may copy an image, or only the registers, to any address. The mark of the layout tells
+ * an image from other memory, whatever the handler's restorer is, so the search looks for the mark
+ * at each byte. Registers of aarch64 have no mark: there, a place counts at any byte if it is
+ * between a stack pointer and flags. If no data refers to the places, as inside a program's
+ * function, each aligned word of a used stack counts if it is a place.
  */
 
 enum {
 	LINE_SHIFT = 6,
-	STACK_DISABLED = 2, /* SS_DISABLE */
+	STACK_DISABLED = 2, /* SS_DISABLE of <signal.h> */
 	STACK_ALIGN = 16,
 	BLOCK = 64
 };
@@ -120,16 +123,16 @@ static uint64_t load(const uint8_t *bytes)
 	return word;
 }
 
-/* The memory that is being searched. */
+/* A piece of memory that is being searched. */
 struct file_piece {
 	uint64_t address;
 	const uint8_t *bytes;
 	size_t size, step;
 	const struct arch_frame_layout *layout;
-	const struct maps *maps; /* NULL: unknown */
+	const struct maps *maps; /* mappings of the process, or NULL if unknown */
 };
 
-/* The image that begins at an offset of a piece. */
+/* Reports the image that begins at offset `at` of a piece. */
 static bool tell_image(const struct file_piece *p, size_t at, const struct place_visitor *visitor)
 {
 	const struct arch_frame_layout *layout = p->layout;
@@ -151,13 +154,13 @@ static bool tell_image(const struct file_piece *p, size_t at, const struct place
 	return visitor->image(visitor->data, &image);
 }
 
-/* Does something begin in a piece at this distance before i, and must it be reported? */
+/* Does something begin in the piece, `before` bytes before i, that must be reported? */
 static bool begins(const struct file_piece *piece, size_t i, size_t before)
 {
 	return i >= before && i - before < piece->step;
 }
 
-/* A word at i, as the program counter of an image or not. */
+/* Reports the word at offset i if it is a place. `is_context`: it is an image's program counter. */
 static bool tell_word(const struct places *places, const struct file_piece *p, size_t i,
 	uint64_t word, bool is_context, const struct place_visitor *visitor)
 {
@@ -180,8 +183,9 @@ static bool is_context(const struct file_piece *p, size_t i)
 }
 
 /*
- * Do registers without a mark have their program counter at i? The stack pointer, it, the flags. No
- * stack is in code; the notes that a controller has of its code look like this otherwise.
+ * Is the word at i the program counter of registers without a mark, between a stack pointer and
+ * flags? A stack pointer into code does not count: a controller's notes about its code look like
+ * that.
  */
 static bool is_in_registers(const struct file_piece *p, size_t i)
 {
@@ -197,7 +201,7 @@ static bool is_in_registers(const struct file_piece *p, size_t i)
 	return !m || m->writable || !m->executable;
 }
 
-/* The aligned words at [i, end) that are no program counters of images. */
+/* Reports the aligned words at [i, end) that are not program counters of images. */
 static bool look_at_words(const struct places *places, const struct file_piece *p, size_t i,
 	size_t end, const struct place_visitor *visitor)
 {
@@ -214,7 +218,7 @@ static bool look_at_words(const struct places *places, const struct file_piece *
 	return true;
 }
 
-/* The marks that begin at [i, end): of images, or of copies of the registers alone. */
+/* Reports the images, or copies of their registers alone, whose marks begin at [i, end). */
 static bool look_at_marks(const struct places *places, const struct file_piece *p, size_t i,
 	size_t end, const struct place_visitor *visitor)
 {
@@ -234,7 +238,7 @@ static bool look_at_marks(const struct places *places, const struct file_piece *
 	return true;
 }
 
-/* The registers without a mark whose stack pointers are at [i, end). */
+/* Reports the registers without a mark whose stack pointers are at [i, end). */
 static bool look_at_registers(const struct places *places, const struct file_piece *p, size_t i,
 	size_t end, const struct place_visitor *visitor)
 {
@@ -252,7 +256,7 @@ static bool look_at_registers(const struct places *places, const struct file_pie
 	return true;
 }
 
-/* Is one of the aligned words of a block near the places? */
+/* Is one of the aligned words of a block within the range of the places? */
 static bool may_have_words(const struct places *places, const uint8_t *block)
 {
 	uint64_t low = places->low, span = places->span;
@@ -266,8 +270,8 @@ static bool may_have_words(const struct places *places, const uint8_t *block)
 }
 
 /*
- * May a mark begin in a block, at any byte? BLOCK + 7 bytes are read. A sum instead of an
- * early end, so that compilers make vector instructions of it.
+ * May a mark begin in a block, at any byte? Reads BLOCK + 7 bytes. The loop has no early end, so
+ * that compilers vectorise it.
  */
 static bool may_have_mark(const uint8_t *block, uint64_t mark)
 {
@@ -280,7 +284,7 @@ static bool may_have_mark(const uint8_t *block, uint64_t mark)
 	return any;
 }
 
-/* May registers begin in a block, at any byte? BLOCK + 15 bytes are read. */
+/* May registers begin in a block, at any byte? Reads BLOCK + 15 bytes. */
 static bool may_have_registers(const struct places *places, const uint8_t *block)
 {
 	uint64_t low = places->low, span = places->span;
@@ -298,7 +302,7 @@ bool places_scan(const struct places *places, uint64_t address, const uint8_t *b
 	const struct file_piece piece = {address, bytes, size, step, layout, visitor->maps};
 	bool has_words = !places->are_code && !visitor->only_images, ok = true;
 
-	/* Few words matter: a block is examined only if it may contain one. */
+	/* Few words matter, so a block is examined only if it may contain one. */
 	for (size_t i = 0; i < size && ok; i += BLOCK) {
 		bool is_last = size - i < BLOCK + 15;
 		size_t end = size - i < BLOCK ? size : i + BLOCK;
@@ -317,10 +321,11 @@ bool places_scan(const struct places *places, uint64_t address, const uint8_t *b
 
 enum {
 	CHUNK = 64 << 10,
-	GONE_REACH = 256 << 10, /* of a stack, where no handler is installed */
-	NEAR_BYTES = 64 << 10,	/* above a stack pointer that is in no mapping */
-	PCS_ROOM = 1024,	/* of threads and frames, before more is allocated */
-	STACKS_MAX = 32		/* nested alternate stacks */
+	GONE_REACH = 256 << 10, /* bytes of a stack that are searched if no handler is installed */
+	/* bytes that are searched above a stack pointer that is in no mapping */
+	NEAR_BYTES = 64 << 10,
+	PCS_ROOM = 1024, /* room for addresses before a larger array is allocated */
+	STACKS_MAX = 32	 /* most nested stacks of a thread */
 };
 
 static const char too_deep[] = "a stack is larger than is searched";
@@ -331,7 +336,7 @@ static const char unreadable[] = "a stack cannot be read";
 struct walk {
 	struct frames *frames;
 	uint64_t starts[STACKS_MAX], ends[STACKS_MAX];
-	size_t count; /* of starts: found, and perhaps not searched yet */
+	size_t count; /* number of stacks found; the last ones may not be searched yet */
 	bool no_memory;
 };
 
@@ -351,7 +356,7 @@ bool frames_add(struct frames *frames, uint64_t pc)
 
 /* ---- Stacks ---------------------------------------------------------------------------- */
 
-/* The mapping of an address, as it is now if the mappings that were read have none. */
+/* Returns the mapping of an address. Reads the mappings again if the known ones do not have it. */
 static const struct mapping *mapping_of(struct frames *f, uint64_t address)
 {
 	const struct mapping *m = maps_find(f->maps, address);
@@ -363,7 +368,10 @@ static const struct mapping *mapping_of(struct frames *f, uint64_t address)
 	return maps_find(&f->fresh, address);
 }
 
-/* A stack may be several adjacent mappings, which differ only in what the kernel keeps of them. */
+/*
+ * Returns the end of a stack. A stack may be several adjacent mappings, which differ only in the
+ * kernel's internal state.
+ */
 static uint64_t end_of(const struct frames *f, const struct mapping *m)
 {
 	const struct maps *maps =
@@ -376,13 +384,13 @@ static uint64_t end_of(const struct frames *f, const struct mapping *m)
 	return m->end;
 }
 
-/* libc puts a thread's control block (tp) on top of the stack that it makes. */
+/* Was a stack made for its thread? libc puts a thread's control block (tp) on top of its stack. */
 static bool is_threads(const struct mapping *m, uint64_t sp, uint64_t tp)
 {
 	return m && (strcmp(m->path, "[stack]") == 0 || (tp > sp && tp < m->end));
 }
 
-/* The end of what is searched of the stack that holds sp. */
+/* Returns where the search of the stack that holds `sp` ends. */
 static uint64_t stack_end(struct frames *f, const struct mapping *m, uint64_t sp, uint64_t tp)
 {
 	uint64_t end, reach = f->reach;
@@ -400,7 +408,7 @@ static uint64_t stack_end(struct frames *f, const struct mapping *m, uint64_t sp
 	return sp + reach;
 }
 
-/* Notes which part of a stack is in use; false without memory. */
+/* Records the used part of a stack. Returns false if out of memory. */
 static bool add_stack(struct frames *f, uint64_t low, uint64_t end, bool threads)
 {
 	if (!ARRAY_ROOM(f->stacks, f->stack_count))
@@ -421,7 +429,7 @@ static bool on_word(void *data, uint64_t at, uint64_t word, bool is_context)
 	return !walk->no_memory;
 }
 
-/* What was interrupted on another stack continues there. */
+/* Adds the stack that an image's handler interrupted: the thread will continue there. */
 static bool on_image(void *data, const struct place_image *image)
 {
 	struct walk *walk = data;
@@ -436,11 +444,14 @@ static bool on_image(void *data, const struct place_image *image)
 		return true;
 	}
 	walk->starts[walk->count] = image->sp;
-	walk->ends[walk->count++] = image->sp + 1; /* until it is searched */
+	walk->ends[walk->count++] = image->sp + 1; /* the end is set when the stack is searched */
 	return true;
 }
 
-/* A stack ends where memory does that can be read, whatever the mappings were. */
+/*
+ * A stack ends where readable memory ends, whatever the maps said. If `at` is still mapped, the
+ * stack is unreadable.
+ */
 static void check_end(struct frames *f, uint64_t at)
 {
 	const struct mapping *m;
@@ -453,7 +464,8 @@ static void check_end(struct frames *f, uint64_t at)
 }
 
 /*
- * Searches [start, end). Shared pages may be in memory although the process has not touched them.
+ * Searches [start, end). Shared pages may be in memory although the process has not touched them,
+ * so they are always read.
  */
 static void search_stack(struct walk *walk, uint64_t start, uint64_t end, bool is_shared)
 {
@@ -501,7 +513,7 @@ static bool search_thread(struct frames *f, const struct control_thread *thread)
 	return !walk.no_memory;
 }
 
-/* A context may be on its way from one place to another, in a register. */
+/* Adds the registers of a thread that hold a place: a thread may be copying a context. */
 static bool add_registers(struct frames *f, const struct arch_registers *r)
 {
 	const uint64_t *words = r->words + arch_process()->general_first;
@@ -512,7 +524,7 @@ static bool add_registers(struct frames *f, const struct arch_registers *r)
 	return true;
 }
 
-/* Is a handler installed? The kernel's mask of them, in the status file. */
+/* Is a signal handler installed? Reads the kernel's mask of caught signals in the status file. */
 static bool has_handlers(int status)
 {
 	char text[4096];
@@ -604,12 +616,12 @@ void frames_close(struct frames *frames)
 	*frames = (struct frames){0};
 }
 
-/* ---- What was collected ------------------------------------------------------------------ */
+/* ---- Queries ----------------------------------------------------------------------------- */
 
 /*
- * Does a thread use the middle of a frame in [start, end) as its stack, from there on up? Then
- * the handler has returned, or was left: the interrupted context is overwritten, or continues
- * there.
+ * Does a thread use the middle of the frame [start, end) as its stack, from there on up? Then the
+ * handler has returned, or was left, and the interrupted context is overwritten or already
+ * continues.
  */
 static bool frames_overlap(const struct frames *frames, uint64_t start, uint64_t end)
 {
@@ -621,10 +633,7 @@ static bool frames_overlap(const struct frames *frames, uint64_t start, uint64_t
 	return false;
 }
 
-/*
- * Is an address in memory that no thread uses as its stack now: in the mapping of a thread's own
- * stack, below the part in use?
- */
+/* Is an address below the used part of a thread's own stack, where no thread has its stack now? */
 static bool frames_is_below(const struct frames *frames, uint64_t address)
 {
 	const struct mapping *m =
@@ -668,8 +677,8 @@ bool frames_within(const struct frames *frames, uint64_t start, uint64_t end)
 /* ==== Doubts ================================================================================== */
 
 /*
- * A signal handler that returns leaves its whole frame below the stack pointer of its thread,
- * until the stack is used again. It looks like the frame of a user thread that a handler has
+ * A signal handler that returns leaves its whole frame below the stack pointer of its thread, until
+ * the stack is used again. The leftover looks like the frame of a user thread that a handler has
  * preempted, whose stack is in an array of the program further up:
  *
  *	main's frame    | ...                     |
@@ -682,11 +691,11 @@ bool frames_within(const struct frames *frames, uint64_t start, uint64_t end)
  *
  *   - if it has been damaged (search_is_stale());
  *   - if a thread uses the middle of it as its stack (frames_overlap());
- *   - if nothing refers to it. Code that resumes a stack has a pointer to it somewhere: an
- *     address below the frame, where the handler was, must be loaded into the stack pointer.
- *     So all memory is searched for words that point to REACH_BYTES below the frame, or into
- *     it, also as setjmp(3) of glibc stores them. Those that are in the frame, or in the
- *     stack of the handler right below it, do not count: frames hold pointers to each
+ *   - if nothing refers to it. Code that resumes a stack has a pointer to the stack somewhere: it
+ *     must load an address below the frame, where the handler was, into the stack pointer. So
+ *     all memory is searched for words that point into the frame or up to REACH_BYTES below it,
+ *     also in the form in which setjmp(3) of glibc stores them. Words in the frame, or in the
+ *     stack of the handler right below it, do not count, because frames hold pointers to each
  *     other.
  *
  * A stray pointer that a function has left somewhere counts. That costs a leftover, never the
@@ -717,7 +726,7 @@ static struct doubt *find_doubt(struct doubts *doubts, const struct search_find 
 	return NULL;
 }
 
-/* Without memory it stays a doubt that nothing settles. */
+/* Records a context in doubt. If out of memory, the doubt is never settled. */
 static void add_doubt(struct doubts *doubts, const struct search_find *find)
 {
 	if (doubts->count == DOUBTS_MAX || !ARRAY_ROOM(doubts->items, doubts->count))

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A process that is forked inherits patched code, and a copy of the registry. The end of a session
- * finds such processes as children of its target (session/look.c). But a daemon forks twice and its
- * parent ends, or the target itself has ended. So all processes are looked at. What is a copy
- * there? While sessions of this process go on, they cannot be told from copies; when none does any
- * more, each one that names this process as its owner is a copy. One that was forked in the middle
- * of a change may have our memory, and no registry that says so.
+ * Removes copies of sessions from processes that were forked from a target.
  *
- * To read the maps of a process may take long, or for ever, if it waits for a disk or a server. So
- * only those are read that the kernel gave the same auxiliary vector as a target: fork(2) copies
- * it, execve(2) makes another.
+ * A forked process inherits patched code, and a copy of the registry. The end of a session finds
+ * such processes as children of its target (session/look.c). But a daemon forks twice and its
+ * parent ends, or the target itself has ended. So all processes are examined. While sessions of
+ * this process go on, they cannot be told from copies. When no session goes on any more, each
+ * session that names this process as its owner is a copy. A process that was forked in the middle
+ * of a change may have our memory, but no registry that says so.
+ *
+ * Reading the maps of a process may take long, or for ever, if it waits for a disk or a server. So
+ * only processes with the auxiliary vector of a target are read: fork(2) copies the vector,
+ * execve(2) makes another.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -25,19 +27,22 @@
 
 enum {
 	IMAGES_MAX = 65536,
-	ENDED_PASSES = 20 /* more looks because some process has ended before it was looked at */
+	/* extra passes over all processes because a process ended before it was examined */
+	ENDED_PASSES = 20
 };
-/* For all, unless one cannot be stopped: processes that are forked all the time never end. */
+/* Time for all processes, unless a process cannot be stopped. Processes may fork without end. */
 #define PATIENCE_NS UINT64_C(1000000000)
 
 /* The sessions of this process. */
 static struct {
 	pthread_mutex_t lock;
 	size_t going_on;
-	uint64_t *images; /* AT_RANDOM of their targets, in order, each once; owned */
+	/* AT_RANDOM of the sessions' targets, sorted, without duplicates; owned */
+	uint64_t *images;
 	size_t image_count;
-	bool any_image; /* there are too many */
-	pid_t *failed;	/* targets whose own sessions could not be ended: not copies */
+	bool any_image; /* too many images: each may be a target's */
+	/* Targets whose own sessions could not be ended; these sessions are not copies. */
+	pid_t *failed;
 	size_t failed_count;
 } all = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -58,7 +63,7 @@ uint64_t inherited_image(pid_t pid)
 	return auxv_read_image(pid, &image) ? image : 0;
 }
 
-/* With the lock. */
+/* Adds an image. The caller holds the lock. */
 static void add_image(uint64_t image)
 {
 	size_t at = array_search(all.images, all.image_count, sizeof(image), 0, image);
@@ -74,7 +79,7 @@ static void add_image(uint64_t image)
 	all.image_count++;
 }
 
-/* Is it that of a target? */
+/* Is an image that of a target? */
 static bool is_known(uint64_t image)
 {
 	bool found;
@@ -94,7 +99,7 @@ static bool is_copy(const struct reg_session *session)
 	       session->owner_start == procfs_start_time(session->owner);
 }
 
-/* Is there a copy, or memory of ours without any session? Stops nothing. */
+/* Has a process copies, or memory of ours without a session? Does not stop the process. */
 static bool has_copies(pid_t pid)
 {
 	struct registry registry = {0};
@@ -134,7 +139,7 @@ static struct probe_error *remove_from(struct probe_target *target)
 	AUTO_CHANGE struct change c;
 	struct probe_error *error = change_begin(target, &c);
 
-	/* One that has begun meanwhile, with the same target, is no copy. */
+	/* A session that began meanwhile with the same target is not a copy. */
 	return error || any_goes_on() ? error : retire_copies(&c);
 }
 
@@ -169,18 +174,20 @@ static struct probe_error *remove_copies(pid_t pid, struct probe_patience *patie
 
 /* ---- Processes ---------------------------------------------------------------------------- */
 
-/* A look at all processes, over and over until there is nothing new. */
+/* A search through all processes, which is repeated until it finds nothing new. */
 struct looking {
 	uint64_t end_ns;
 	struct probe_report *report;
-	struct probe_error *error; /* the first; owned */
-	pid_t *seen; /* those that have been tried, or have ended: once is enough; owned */
+	struct probe_error *error; /* the first error of the search; owned */
+	/* processes that were tried or have ended, which are examined only once; owned */
+	pid_t *seen;
 	size_t seen_count;
-	bool again; /* one was found, which may have forked others before */
-	bool ended; /* one has ended, which may have been a copy, and have forked others */
+	/* copies were found in a process, which may have forked other processes before */
+	bool again;
+	bool ended; /* a process has ended, which may have had copies, and may have forked */
 	struct probe_patience patience;
 	bool busy;	/* another process has locked a process with copies */
-	bool last_look; /* stop waiting for locks */
+	bool last_look; /* do not wait for locks any longer */
 };
 
 static bool is_seen(const struct looking *looking, pid_t pid)
@@ -213,9 +220,9 @@ void inherited_count(const uint64_t *images, size_t count, size_t *ret)
 }
 
 /*
- * Removes the copies in a process. If that fails, its next command does so, because the session's
- * owner is dead by then. Returns false if another process has locked it: it is tried again after
- * the others.
+ * Removes the copies in a process. If that fails, the next command for the process removes them,
+ * because the session's owner is dead by then. Returns false if another process has locked this
+ * one: it is tried again after all others.
  */
 static bool try(struct looking *looking, pid_t pid)
 {
@@ -229,7 +236,7 @@ static bool try(struct looking *looking, pid_t pid)
 		probe_error_free(error);
 		return false;
 	}
-	/* It may have executed another program meanwhile: then it has no probes. */
+	/* If it has executed another program meanwhile, it has no probes. */
 	if (error && !has_ended(pid) && has_copies(pid))
 		noted = report_note(looking->report,
 			"process %d, which a traced process has forked, keeps its probes until "
@@ -315,8 +322,8 @@ void inherited_begin(pid_t pid, bool *goes_on_ret)
 }
 
 /*
- * Ends one session's share. Returns true if no session goes on now. `failed`: the session's target,
- * if it could not be ended.
+ * Counts a session as ended. `failed` is its target if it could not be ended, or 0. True if no
+ * session goes on now.
  */
 static bool leave(bool *goes_on, pid_t failed)
 {
@@ -338,7 +345,7 @@ void inherited_forget(bool *goes_on)
 	leave(goes_on, 0);
 }
 
-/* There are no copies, unless others go on: what theirs would be known by is kept. */
+/* Forgets images and failed targets, unless a session goes on: its copies are known by them. */
 static void begin_anew(void)
 {
 	pthread_mutex_lock(&all.lock);

@@ -18,14 +18,17 @@
 /* ==== Commit ================================================================================== */
 
 /*
- * The part of installing that happens while the target stands still: as little as possible.
- * The transaction knows what is written, and has the buffers. Pages that will be written are
- * made the target's own before.
+ * The part of installing that happens while the target is stopped: as little as possible. The
+ * transaction already holds the edits and the buffers. Pages that will be written were made private
+ * to the target before the stop.
  */
 
-/* A site that is patched. There are two edits for it: what must be there, and the patch. */
+/*
+ * A site that is patched. It has two edits: the first checks the bytes that must be there, the
+ * second writes the patch.
+ */
 struct commit_site {
-	uint64_t patch; /* where that begins: sites are sorted by it, and do not overlap */
+	uint64_t patch; /* address of the patch; sites are sorted by it and do not overlap */
 	const struct install *install;
 	size_t index;
 };
@@ -34,7 +37,7 @@ struct commit {
 	struct transaction *transaction;
 	struct commit_site *sites;
 	size_t site_count;
-	size_t *hops; /* indices of those whose jump leads over another one */
+	size_t *hops; /* indices of the sites whose jump leads over a hop */
 	size_t hop_count;
 };
 
@@ -50,7 +53,7 @@ static const struct select_site *selected(const struct commit_site *at)
 
 /* ---- Preparing ---------------------------------------------------------------------- */
 
-/* Adds the bytes that have to be right at a site for its patch to be. */
+/* Adds an edit that reads the bytes on which the patch of a site depends. */
 static struct edit *expect(const struct commit_site *at, struct edits *edits)
 {
 	const struct install_site *as = site_of(at);
@@ -62,7 +65,7 @@ static struct edit *expect(const struct commit_site *at, struct edits *edits)
 		plan_needs(site->plan, site->chosen));
 }
 
-/* Are they? */
+/* Are the bytes found right for a site's patch? */
 static bool is_expected(const struct commit_site *at, const uint8_t *found)
 {
 	const struct install_site *as = site_of(at);
@@ -73,13 +76,13 @@ static bool is_expected(const struct commit_site *at, const uint8_t *found)
 		at->install->change->arch, selected(at)->plan, selected(at)->chosen, found);
 }
 
-/* Where a site's patch is written, or the jump that leads to its new stubs. */
+/* Returns the address of a new site's patch, or of an old site's jump that leads to new stubs. */
 static uint64_t edit_address(const struct install_site *as)
 {
 	return as->is_new ? as->reg.patch : as->link ? as->link : as->reg.entry;
 }
 
-/* The bytes to be written for a site. */
+/* Fills in the bytes to be written for a site. */
 static struct probe_error *describe_edit(const struct commit_site *at, struct edit *edit)
 {
 	const struct install_site *as = site_of(at);
@@ -90,8 +93,8 @@ static struct probe_error *describe_edit(const struct commit_site *at, struct ed
 		edit->length = as->reg.length;
 		return NULL;
 	}
-	edit->is_private = true; /* it was written when the site was patched */
-	/* The jump that leads to the first stub, or to one that comes later, is redirected. */
+	edit->is_private = true; /* the page became private when the site was patched */
+	/* Redirect the jump to the first stub, or to the first stub after the new ones. */
 	edit->length = as->link ? at->install->change->arch->jump(as->link, as->head, edit->bytes)
 				: site_entry_jump(&as->reg, as->head, edit->bytes);
 	return edit->length ? NULL
@@ -144,7 +147,7 @@ static struct probe_error *prepare_text(struct commit *c)
 	return error;
 }
 
-/* What a probe's count raises, in the registry and to be raised. */
+/* Adds the semaphores that a probe raises, to the registry and to the coming changes. */
 static bool add_semaphores_of(
 	const struct install *a, const struct select_probe *probe, struct semaphores *semaphores)
 {
@@ -170,7 +173,7 @@ static bool add_semaphores_of(
 	return ok;
 }
 
-/* The semaphores of every probe of a selection. */
+/* Adds the semaphores of each probe of a selection. */
 static bool add_semaphores(const struct install *a, struct semaphores *semaphores)
 {
 	const struct selection *s = a->selection;
@@ -181,7 +184,7 @@ static bool add_semaphores(const struct install *a, struct semaphores *semaphore
 	return ok;
 }
 
-/* They were not raised, so undoing must not lower them. */
+/* The semaphores were not raised, so undoing must not lower them. */
 static void forget_semaphores(const struct install *a)
 {
 	for (size_t i = 0; i < a->selection->probe_count; i++) {
@@ -195,7 +198,7 @@ static void forget_semaphores(const struct install *a)
 	}
 }
 
-/* The registry as it will be afterwards. */
+/* Changes the registry to the state after the commit. */
 static struct probe_error *prepare_registry(const struct commit *c)
 {
 	struct registry *r = &c->transaction->change->registry;
@@ -206,7 +209,7 @@ static struct probe_error *prepare_registry(const struct commit *c)
 		const struct edit *edit = &c->transaction->text.items[2 * k + 1];
 		struct reg_site *site = registry_site(r, as->reg.pc);
 
-		/* A later removal has to find what is there then. */
+		/* A later removal compares the memory with these bytes. */
 		if (!as->is_new && site && !site->pun && !as->link)
 			memcpy(site->patched, edit->bytes, site->length);
 	}
@@ -232,7 +235,7 @@ static bool has_hop(const struct commit_site *at)
 	return site_has_hop(&site_of(at)->reg, at->install->change->pid);
 }
 
-/* Compares the bytes of a site with what its plan was made for. */
+/* Compares the bytes of a site with those that its plan expects. */
 static struct probe_error *verify_bytes(const struct commit *c, size_t k)
 {
 	const struct edits *text = &c->transaction->text;
@@ -267,7 +270,7 @@ static struct probe_error *verify_hop(const struct commit *c, size_t k)
 		probe->name, (uintmax_t)site_of(at)->reg.hop);
 }
 
-/* All sites; but not the bytes that have been compared before the stop, if they are the same. */
+/* Verifies all sites. Skips the bytes if they are the same as at the check before the stop. */
 static struct probe_error *verify(const struct commit *c)
 {
 	bool is_known = edits_are_as_noted(&c->transaction->text);
@@ -283,9 +286,9 @@ static struct probe_error *verify(const struct commit *c)
 /* ---- Threads ------------------------------------------------------------------------ */
 
 /*
- * Sends a thread that is inside bytes about to change to their copy. This is done at once, not when
- * the thread is resumed: if we die in between, the kernel resumes it where its registers point, and
- * the copy is as good as the original.
+ * Moves a thread that is inside bytes about to change to their copy. This happens at once, not when
+ * the thread is resumed: if this process dies in between, the kernel resumes the thread where its
+ * registers point, and the copy is as good as the original.
  */
 static bool move_thread(const struct install_site *as, struct control_thread *thread)
 {
@@ -300,7 +303,7 @@ static bool move_thread(const struct install_site *as, struct control_thread *th
 	return false;
 }
 
-/* The site whose patch, once written, has pc after its first byte; NULL: none. */
+/* Returns the new site whose patch has `pc` after its first byte, or NULL. */
 static const struct install_site *window_of(const struct commit *c, uint64_t pc)
 {
 	size_t above = ARRAY_SEARCH(c->sites, c->site_count, patch, pc);
@@ -309,7 +312,7 @@ static const struct install_site *window_of(const struct commit *c, uint64_t pc)
 	return as && as->is_new && pc < as->reg.patch + as->reg.length ? as : NULL;
 }
 
-/* Where instructions begin that will be covered, except those at the jumps' own addresses. */
+/* Adds the addresses of instructions that jumps will cover, except those where a jump begins. */
 static struct probe_error *prepare_windows(const struct commit *c)
 {
 	struct windows *windows = &c->transaction->windows;
@@ -329,8 +332,8 @@ static struct probe_error *prepare_windows(const struct commit *c)
 }
 
 /*
- * Threads that stand between the first and the last byte of a jump to come are
- * moved. Will a signal handler return to such a place?
+ * Moves threads that stand inside a jump to come. Returns true if a thread cannot be moved, or if a
+ * signal handler will return to such an address.
  */
 static bool is_in_the_way(const struct commit *c)
 {
@@ -350,7 +353,7 @@ static bool is_in_the_way(const struct commit *c)
 
 /* ---- The stop -------------------------------------------------------------------------- */
 
-/* Stubs that take the time of a hit must not fault. */
+/* Checks that a stub can read the time stamp counter without a fault. */
 static struct probe_error *check_counter(const struct install *a)
 {
 	const struct reg_session *session = registry_session(&a->change->registry, a->session);
@@ -373,7 +376,7 @@ static bool calls_kernel(const struct install *a)
 	       session->flags & REG_SESSION_KERNEL_TIME;
 }
 
-/* See transaction_commit(). */
+/* The `look` function for transaction_commit(). */
 static struct probe_error *look(void *data, bool *again_ret)
 {
 	const struct commit *c = data;
@@ -406,7 +409,7 @@ static struct probe_error *look(void *data, bool *again_ret)
 	return error;
 }
 
-/* The part of it in which the target is stopped (commit.c): an error leaves sites as they were. */
+/* Patches the sites of a transaction in one stop. An error leaves sites as they were. */
 static struct probe_error *install_patch(struct transaction *t)
 {
 	struct commit c = {.transaction = t};
@@ -424,7 +427,7 @@ static struct probe_error *install_patch(struct transaction *t)
 		error = edits_note(&t->text);
 	if (!error) {
 		error = edits_pretouch(&t->text, t->change->mem);
-		/* The process runs: a library that is not there may be open again by now. */
+		/* The process runs, so a library that was missing may be open again by now. */
 		t->change->gone |= error && error->code != PROBE_ERROR_NOT_FOUND;
 	}
 	if (!error)
@@ -444,9 +447,11 @@ static struct probe_error *install_patch(struct transaction *t)
 /* ==== Closed ================================================================================== */
 
 /*
- * Modules are read before the target is stopped, so a library may be gone when its bytes are
- * read or written. If it was opened again since, at the same address, its bytes look as if another
- * tool had written them: such a site is refused.
+ * Libraries that the target closes while their sites are being patched.
+ *
+ * Modules are read before the target is stopped, so a library may be gone when its bytes are read
+ * or written. If the library was opened again since, at the same address, its bytes look as if
+ * another tool had written them, and the site is refused.
  */
 
 enum { CLOSINGS_MAX = 50 };
@@ -461,7 +466,7 @@ static bool is_there(const struct module *module, const struct modules *now)
 	return false;
 }
 
-/* Is a module of the selections not mapped any more? */
+/* Is a module of the selections no longer mapped? */
 static bool any_closed(const struct install *installs)
 {
 	const struct change *change = installs->change;
@@ -478,9 +483,10 @@ static bool any_closed(const struct install *installs)
 }
 
 /*
- * What to return instead of an error, or of NULL where memory was not as the files have it: if a
- * library of these installs (a list, by `next`) is not mapped where it was, or may not have been
- * for a moment, PROBE_ERROR_STATE, and it is a lesson (libprobe/patch/patch.h). Takes the error.
+ * Returns the error to report if memory was not as the files have it, and takes `error`, which may
+ * be NULL. If a library of the installs (a list, by `next`) is not mapped where it was, or may have
+ * been gone for a moment, that is PROBE_ERROR_STATE, and the target learns a lesson (struct
+ * attempt).
  */
 static struct probe_error *closed_error(const struct install *installs, struct probe_error *error)
 {
@@ -506,15 +512,15 @@ enum { ROUGH_STUB_BYTES = 512, PLAN_TRIES = 4 };
 /* ---- The session -------------------------------------------------------------------- */
 
 /*
- * The home page is mapped before there is data, near the first site. Without a site there will be
- * only gates. They are in the C library and the loader, which are mapped after the program.
+ * Maps the home page before there is data, near the first site. If there is no site, only gates
+ * will follow. Gates are in the C library and the loader, which are mapped after the program.
  */
 static struct probe_error *make_home(struct install *a)
 {
 	const struct selection *s = a->selection;
 	const struct modules *m = &a->change->modules;
 	const struct module *near = s->probe_count ? s->probes[0].module : &m->items[m->count - 1];
-	/* Of a module that is too large (build.c), the first site. */
+	/* If the module is too large (see build.c), stay near the first site. */
 	struct code_extent reaches[] = {{near->start, near->end - near->start},
 		{a->order_count ? s->sites[a->order[0]].pc : near->start, 1}};
 	struct probe_error *error;
@@ -568,8 +574,8 @@ static bool has_process(const struct registry *registry, uint64_t word)
 }
 
 /*
- * This process is number one of those that will share the session's flights. Every session numbers
- * its processes itself, in a word of its own.
+ * Makes this process number 1 of those that will share the session's flights. Each session numbers
+ * its processes by itself, in its own word of the guard's page.
  */
 static struct probe_error *number_process(struct change *c, struct reg_session *session)
 {
@@ -589,7 +595,7 @@ static struct probe_error *number_process(struct change *c, struct reg_session *
 		c->pid);
 }
 
-/* Creates the session in the registry and its data. */
+/* Creates the session, in the registry, and its data. */
 static struct probe_error *create_session(struct install *install)
 {
 	struct change *c = install->change;
@@ -598,7 +604,8 @@ static struct probe_error *create_session(struct install *install)
 		.flags = (install->caller ? REG_SESSION_CALLS : 0) |
 			 (install->takes_time && c->target->no_counter ? REG_SESSION_KERNEL_TIME
 								       : 0),
-		.owner = getpid(), /* also of one that will have none, until it is committed */
+		/* Until the commit, this process owns the session, even a persistent one. */
+		.owner = getpid(),
 		.owner_start = procfs_start_time(getpid()),
 		.stamp = clock_monotonic_ns(),
 		.cpus = sysconf(_SC_NPROCESSORS_CONF),
@@ -641,7 +648,7 @@ static struct probe_error *create_session(struct install *install)
 	return NULL;
 }
 
-/* Writes into the session's data where our code is: see struct data_arenas. */
+/* Writes the addresses of our code into the session's data: see struct data_arenas. */
 static struct probe_error *note_arenas(const struct install *install)
 {
 	const struct registry *r = &install->change->registry;
@@ -678,7 +685,7 @@ void install_deinit(struct install *install)
 	free(install->neighbours);
 }
 
-/* Adds the result to a report. */
+/* Adds the result to the report. */
 static void add_report(const struct install *install)
 {
 	struct probe_report *report = install->report;
@@ -697,7 +704,7 @@ static void add_report(const struct install *install)
 		report->stop_ns = install->change->stop_ns;
 }
 
-/* Stubs that must not ask the kernel what is readable follow fewer pointers. */
+/* Reports that stubs follow fewer pointers if they must not ask the kernel what is readable. */
 static struct probe_error *report_denied(const struct install *a, struct probe_report *report)
 {
 	const struct seccomp *seccomp = &a->change->seccomp;
@@ -739,7 +746,7 @@ size_t install_module_end(const struct install *install, size_t from)
 
 /* ---- All of it ------------------------------------------------------------------------ */
 
-/* Pages that are unmapped here are free for later use: a pun may need that very page. */
+/* Uninstalls, and rereads the maps: a pun may need a page that was just unmapped. */
 static struct probe_error *uninstall_and_look(struct change *change)
 {
 	struct probe_error *error = uninstall_unreferenced(change);
@@ -750,7 +757,7 @@ static struct probe_error *uninstall_and_look(struct change *change)
 struct probe_error *install_heal(struct change *change)
 {
 	struct orphans orphans = {0};
-	/* execve(2) takes mappings away, and closes descriptors of ours. */
+	/* execve(2) removes mappings, and closes our descriptors. */
 	struct probe_error *error = change->target->alone ? NULL : orphans_remove(change, &orphans);
 
 	if (!error && orphans.mappings)
@@ -787,12 +794,12 @@ static void abandon(struct change *change, const struct install *installs)
 	}
 	if (any)
 		probe_error_free(uninstall_unreferenced(change));
-	/* What the registry does not list yet. */
+	/* Remove mappings that the registry does not list yet. */
 	error = change_reread(change);
 	probe_error_free(error ? error : orphans_remove(change, &orphans));
 }
 
-/* Would a session have anything to do? */
+/* Are all probes refused? A session would have nothing to do. */
 static bool is_empty(const struct selection *s)
 {
 	for (size_t i = 0; i < s->probe_count; i++)
@@ -802,8 +809,8 @@ static bool is_empty(const struct selection *s)
 }
 
 /*
- * Plans, and takes the pages that puns need before anything else is mapped. If the target has
- * mapped such a page meanwhile, the sites are planned again; in the last try, without puns.
+ * Plans, and maps the pages that puns need before anything else is mapped. If the target has mapped
+ * something at such a page meanwhile, the sites are planned again; the last try is without puns.
  */
 static struct probe_error *plan_and_map(struct install *install, struct probe_report *report)
 {
@@ -845,7 +852,7 @@ static struct probe_error *create_and_build(struct install *install, struct prob
 	return error;
 }
 
-/* Can it be added to? */
+/* Returns an error if the session to add to has ended. */
 static struct probe_error *check_session(const struct install *install)
 {
 	const struct change *c = install->change;
@@ -866,10 +873,10 @@ struct probe_error *install_add(struct install *install, struct probe_report *re
 	struct probe_error *error = NULL;
 
 	install->report = report;
-	/* Another controller may have died since the last look: a session is added to as well. */
+	/* Another controller may have died since the last check; this may add to an old session. */
 	if (uninstall_find_dead(change) || uninstall_has_leftovers(&change->registry))
 		error = uninstall_and_look(change);
-	/* It may just have been ended, because memory that it needed is gone. */
+	/* The session may just have been ended because memory that it needed is gone. */
 	if (!error)
 		error = check_session(install);
 	if (!error)
@@ -911,7 +918,7 @@ struct probe_error *install_all(struct install *install, struct probe_report *re
 {
 	struct probe_error *error = install_add(install, report);
 
-	/* An empty session is in the registry by now, and nothing of it is in the code. */
+	/* An empty session is in the registry already, and needs no patch. */
 	if (error || (!install->persistent && !install->selection->probe_count))
 		return error;
 	return install_commit(install->transaction);

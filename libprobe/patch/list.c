@@ -2,11 +2,11 @@
 /*
  * Lists of probes: reads the notes of files and of a process's modules into one array of sites.
  *
- * A file without probes, like nearly every file, costs opening it and reading four bytes and
- * its headers; nothing of it is kept. The strings of the sites belong to the notes, so a list
- * takes about as much memory as the notes.
+ * A file without probes, like nearly every file, costs only opening it and reading four bytes and
+ * its headers; the list keeps nothing of it. The strings of the sites belong to the notes, so a
+ * list takes about as much memory as the notes.
  *
- * state.c reads the state of a process's probes, detail.c the details of single sites.
+ * The details of single sites are in forecast.c.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -27,22 +27,22 @@
 /*
  * The state of a process's probes, as a list shows it.
  *
- * A probe with a semaphore is enabled while that is above 0, whichever tool raised it. The
- * semaphores of a module lie together in its section .probes, so they are read as one range if
- * that is small, with process_vm_readv(2): the process is not stopped, and aligned 16-bit words
- * cannot be seen half written.
+ * A probe with a semaphore is enabled while its semaphore is above 0, whichever tool raised it. The
+ * semaphores of a module lie together in its section .probes. So they are read as one range if the
+ * range is small, with process_vm_readv(2): the process is not stopped, and an aligned 16-bit word
+ * is never seen half written.
  *
- * What controllers have enabled is in the registry that they keep in the process. For a probe
- * without a semaphore it is the only source.
+ * The registry in the process lists the probes that controllers have enabled. For a probe without a
+ * semaphore it is the only source.
  */
 
 enum {
 	SEMAPHORE_BYTES = 2,
-	/* 8,192 semaphores; libjvm, the largest known, has some 500. */
+	/* 8,192 semaphores; libjvm, the largest known file, has some 500. */
 	RANGE_BYTES_MAX = 16 * 1024
 };
 
-/* The run-time addresses [start, end) of a module's semaphores; start is 0 if none. */
+/* The run-time addresses [start, end) of a module's semaphores; start is 0 if it has none. */
 struct range {
 	uint64_t start, end;
 };
@@ -59,12 +59,12 @@ static bool has_semaphore(const struct probe_list *list, size_t i)
 	const struct list_file *file = &list->files[list->more[i].file];
 	uint64_t address = semaphore_address(list, i);
 
-	/* From the note, so untrusted: it must lie in the module. */
+	/* The address comes from the note, so it is untrusted: it must lie in the module. */
 	return list->sites[i].semaphore != 0 && address >= file->start && address < file->end &&
 	       file->end - address >= SEMAPHORE_BYTES;
 }
 
-/* Reads memory of a process; false if any of it cannot be read (errno says why). */
+/* Reads memory of a process. Returns false if any byte is unreadable (errno says why). */
 static bool read_memory(struct served *known, uint64_t address, void *buffer, size_t length)
 {
 	size_t got = memory_read_known(known, address, buffer, length);
@@ -80,7 +80,7 @@ static void set_refcount(struct probe_site *site, uint32_t value)
 	site->enabled = value > 0;
 }
 
-/* Reads all semaphores of a module with one system call; false if each needs its own. */
+/* Reads all semaphores of a module with one system call. False if each must be read alone. */
 static bool read_range(
 	struct probe_list *list, struct served *known, size_t first, size_t end, struct range range)
 {
@@ -118,7 +118,7 @@ static struct range semaphore_range(const struct probe_list *list, size_t first,
 	return range;
 }
 
-/* The sites [first, end) belong to one module. */
+/* Reads the semaphores of the sites [first, end), which belong to one module. */
 static void read_semaphores(struct probe_list *list, struct served *known, size_t first, size_t end)
 {
 	struct range range = semaphore_range(list, first, end);
@@ -141,9 +141,10 @@ static void read_semaphores(struct probe_list *list, struct served *known, size_
 /* ---- The registry ----------------------------------------------------------------- */
 
 /*
- * What was read at one of OCaml's sites is its handler's users; `count` sessions trace it. A
- * handler that is wanted but not called by its site is not on; one that is called and not wanted is
- * inconsistent, too, as probe_target_status() has it. A jump of ours replaces the call.
+ * Adds the state of an OCaml handler to a site. site->refcount counts the handler's users, and
+ * `count` sessions trace the site. As in probe_target_status(), the site is inconsistent if the
+ * handler has users but is not called, or the other way round. With `has_jump`, a jump of ours
+ * replaces the call.
  */
 static void add_handlers(
 	struct probe_site *site, struct served *known, uint32_t count, bool has_jump)
@@ -165,7 +166,7 @@ static void add_handlers(
 	}
 }
 
-/* The sites [first, end) belong to one module. */
+/* Adds the registry's counts and plans to the sites [first, end), which belong to one module. */
 static void add_references(struct probe_list *list, struct served *known,
 	const struct registry *registry, const enum site_state *states, size_t first, size_t end)
 {
@@ -199,7 +200,7 @@ static void add_references(struct probe_list *list, struct served *known,
 	}
 }
 
-/* Without a readable registry, the state of probes without a semaphore is unknown. */
+/* Loads the registry. If it is unreadable, the state of probes without a semaphore is unknown. */
 static struct probe_error *read_registry(
 	struct probe_list *list, int pid, size_t first, struct registry *ret)
 {
@@ -218,7 +219,7 @@ static struct probe_error *read_registry(
 	return NULL;
 }
 
-/* The end of the sites of a module; `start` is one of them. */
+/* Returns the end of a module's sites; `start` is one of them. */
 static size_t module_end(const struct probe_list *list, size_t start)
 {
 	size_t end = start + 1;
@@ -229,8 +230,8 @@ static size_t module_end(const struct probe_list *list, size_t start)
 }
 
 /*
- * The state of the sites in the registry. NULL if it cannot be read, or a controller is just
- * changing it: the caller then relies on the registry alone.
+ * Reads the state of the sites in the registry. *ret is NULL if a controller is just changing the
+ * process: the caller then relies on the registry alone.
  */
 static struct probe_error *read_sites(
 	const struct registry *registry, int pid, enum site_state **ret)
@@ -248,8 +249,8 @@ static struct probe_error *read_sites(
 }
 
 /*
- * Fills in the state of the sites of one process, from `first` to the end: enabled, refcount,
- * plan, state_known. Does not stop the process.
+ * Fills in the state of the sites of one process, from `first` to the end: enabled, refcount, plan,
+ * state_known. Does not stop the process.
  */
 static struct probe_error *list_read_state(struct probe_list *list, int pid, size_t first)
 {
@@ -275,7 +276,7 @@ static struct probe_error *list_read_state(struct probe_list *list, int pid, siz
 
 /* ==== List ==================================================================================== */
 
-/* ---- Life ------------------------------------------------------------------- */
+/* ---- Basics ----------------------------------------------------------------- */
 
 struct probe_error *probe_list_create(struct probe_list **ret)
 {
@@ -429,8 +430,8 @@ static void add_sites(struct probe_list *list, size_t file_index, int pid)
 }
 
 /*
- * Adds what was read from a file. Always takes ownership of the notes, and of the object and fd
- * of `file` if it succeeds and there are notes.
+ * Adds the notes of a file to a list. Always takes ownership of the notes. Takes ownership of the
+ * object and fd of `file` if it succeeds and there are notes.
  */
 static struct probe_error *add_file(
 	struct probe_list *list, struct object *object, struct list_file *file, int pid)
@@ -478,10 +479,7 @@ static struct probe_error *open_error(const char *path, int err)
 	}
 }
 
-/*
- * Says why a file is not ELF; NULL if it is. Checked before libelf sees it, because most files
- * of a system are not.
- */
+/* Returns an error if a file is not ELF, or NULL. This precedes libelf: most files are not ELF. */
 static struct probe_error *check_elf(int fd, const char *path)
 {
 	struct stat st;
@@ -505,7 +503,7 @@ struct probe_error *probe_list_add_file(struct probe_list *list, const char *pat
 	struct probe_error *error;
 	int fd;
 
-	/* O_NONBLOCK: a FIFO must not block us. */
+	/* O_NONBLOCK: opening a FIFO must not block. */
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	if (fd < 0)
 		return open_error(path, errno);
@@ -524,7 +522,7 @@ struct probe_error *probe_list_add_file(struct probe_list *list, const char *pat
 
 /* ---- Processes ----------------------------------------------------------------- */
 
-/* Moves what details need from the module to the list. */
+/* Moves the data that details need from the module to the list. */
 static struct probe_error *add_module(struct probe_list *list, struct module *module, int pid)
 {
 	struct list_file file = {.fd = -1};
@@ -534,7 +532,7 @@ static struct probe_error *add_module(struct probe_list *list, struct module *mo
 	error = module_read_notes(module);
 	if (error)
 		return error;
-	/* An unusable file does not hide the probes of the other files. */
+	/* An unusable file does not hide the probes of other files. */
 	if (!module->object)
 		return add_defect(list, module->path, 0, module->reason);
 	file = (struct list_file){
@@ -564,10 +562,7 @@ struct probe_error *probe_list_add_process(struct probe_list *list, int pid)
 
 	if (!error)
 		error = modules_read_mapped(procfs_living(pid), &maps, NULL, &modules);
-	/*
-	 * If the registry cannot be loaded, believe all files; the probes' state tells what is
-	 * wrong.
-	 */
+	/* If the registry cannot be loaded, trust all files; the probes' state shows the fault. */
 	if (!error)
 		probe_error_free(registry_load(pid, &maps, &registry));
 	if (!error)

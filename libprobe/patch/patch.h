@@ -23,25 +23,25 @@
 /* ---- Attempt --------------------------------------------------------------------------------- */
 
 /*
- * Attempts to probe a target. Some facts about its threads are known only once all of them are
- * stopped, when everything has been built for threads as they usually are. If that was wrong, the
- * attempt fails and is undone, and the next one knows better.
+ * Attempts to probe a target. Everything is built for threads as they usually are, but some facts
+ * about threads are known only once all of them are stopped. If the code does not suit these facts,
+ * the attempt fails and is undone, and the next attempt knows the facts.
  */
 
 struct attempt {
 	const struct probe_target *target;
 	struct probe_report *report;
-	unsigned int lessons; /* of the target, when the attempt began */
-	size_t refusals;      /* in the report before the first attempt */
+	unsigned int lessons; /* target->lessons at the start of the attempt */
+	size_t refusals;      /* number of refusals in the report before the first attempt */
 	bool is_made;
-	struct probe_error *error; /* of the last attempt; set by the caller, who owns it */
+	struct probe_error *error; /* error of the last attempt; set and owned by the caller */
 };
 
-/* The target and the report are the caller's, and outlive it. */
+/* The caller owns the target and the report, which outlive the attempts. */
 struct attempt attempt_begin(const struct probe_target *target, struct probe_report *report);
 /*
- * Must an attempt be made: the first one, or another because the last one failed on a fact that it
- * has revealed? The error and the report of the last one are then forgotten.
+ * Must an attempt be made? True for the first attempt, and if the last attempt failed and revealed
+ * a new fact. Then frees the error of the last attempt, and removes its refusals from the report.
  *
  *	while (attempt_next(&attempt))
  *		attempt.error = enable_once(target, request, report);
@@ -52,156 +52,153 @@ bool attempt_next(struct attempt *attempt);
 /* ---- Claims ---------------------------------------------------------------------------------- */
 
 /*
- * The bytes that patches take. Sites may stand closer together than a jump is long. The bytes that
- * a patch writes, those that a pun only reads (the displacement is made of them), and those that
- * are moved (nothing runs there any more) must not meet the bytes that another patch writes.
+ * Claims: the bytes of each patch. Sites may be closer to each other than the length of a jump. A
+ * patch writes bytes, a pun also reads the bytes of its displacement, and moved instructions no
+ * longer run in place. No other patch may write any of these bytes.
  */
 
 /*
- * [start, end) belongs to a patch; what is written in it begins at start. If both are the same,
- * there is no patch any more, but a thread will return there from the code that the patch led to.
+ * The bytes of one patch. It relies on [start, end), and writes [start, written_end). If start
+ * equals end, the patch was removed, but the code that it led to still returns to start.
  */
 struct claim {
 	uint64_t start, end;
 	uint64_t written_end;
 };
 
-/* Sorted by start. Zeros are an empty list. */
+/* Claims, sorted by start. Initialise with {0}. */
 struct claims {
 	struct claim *items;
 	size_t count;
-	/* Of the last site that shares its jump with its neighbours. */
+	/* Patch, hop and plan of the last site that shares its jump with neighbours. */
 	uint64_t shared, shared_hop;
 	const struct plan_ops *shared_plan;
 };
 
-/* The bytes that a plan would write at a site. A patch of one byte relies on those after it. */
+/* Returns the bytes that a plan would write or rely on at a site. */
 struct claim claim_of_plan(const struct select_site *site, const struct plan_ops *ops);
-/* The place to which a short jump leads. No thread continues there. */
+/* Returns the claim of a hop, the target of a short jump. No thread continues there. */
 struct claim claim_of_hop(const struct arch *arch, uint64_t hop);
 
-/* Does a claim conflict with one of these? */
+/* Does a claim conflict with one of `claims`? */
 bool claims_meet(const struct claims *claims, struct claim claim);
-/* Is a plan's jump that of a neighbour before it? Sites are planned by ascending address. */
+/* Would a plan use the jump of an earlier site? Sites are planned by ascending address. */
 bool claims_have_jump(
 	const struct claims *claims, const struct select_site *site, const struct plan_ops *ops);
-/*
- * Takes the bytes of the plan that was chosen for a site, and those that its short jump leads to
- * (0: it has none); false without memory.
- */
+/* Adds the claims of a site's chosen plan and of its hop (or 0). False if out of memory. */
 bool claims_take(const struct arch *arch, struct claims *claims, const struct select_site *site,
 	uint64_t hop);
 
-/* Why a plan is not possible beside the others. */
+/* Reasons why a plan conflicts with the plans of other sites. */
 extern const char claims_overlap[], claims_no_spare[];
 
 void claims_deinit(struct claims *claims);
 
 /* ---- Semaphores ------------------------------------------------------------------------------ */
 
-/*
- * Semaphores: the 16-bit counters in a target's data that its probes test
- * before they compute their arguments.
- */
+/* Semaphores: 16-bit counters in a target's data. At 0, a probe computes no arguments. */
 
 /*
- * The offset, from the note's address, of the count of users of OCaml's handlers
- * (SDT_OCAML). 0 for other kinds, which have one count for all.
+ * Returns the offset, from the note's address, of the counter of users of OCaml's handlers
+ * (SDT_OCAML). 0 for other kinds, which have one counter for all users.
  */
 uint64_t semaphore_offset(enum sdt_kind kind);
 
-/* The distinct semaphores of a probe that tracers raise, sorted; room for site_count is enough. */
+/*
+ * Finds the distinct semaphores of a probe that tracers raise, sorted. `addresses` has room for
+ * probe->site_count.
+ */
 size_t semaphores_of(
 	const struct selection *selection, const struct select_probe *probe, uint64_t *addresses);
 /*
- * The same, and in the same way those of the probes of its provider and module that match `with`
- * (struct probe_meaning; NULL: none). The caller frees the array; NULL without memory.
+ * Like semaphores_of(), and adds the semaphores of probes of the same provider and module that
+ * match `with` (probe_meaning.with, or NULL). The caller frees the array. NULL if out of memory.
  */
 uint64_t *semaphores_raised(const struct selection *selection, const struct select_probe *probe,
 	const char *with, size_t *count_ret);
-/* Those that count the users of its own handlers; only OCaml's probes have any. */
+/* Like semaphores_of(), for the counters of users of OCaml's own handlers. */
 size_t semaphores_of_handlers(
 	const struct selection *selection, const struct select_probe *probe, uint64_t *addresses);
 
-/* Changes to be made at once. Initialise with {0}. */
+/* Changes of semaphores that are made at once. Initialise with {0}. */
 struct semaphores {
 	struct semaphore_change {
 		uint64_t address;
 		int32_t by;
-		bool is_set; /* to value, whatever it is */
+		bool is_set; /* sets the semaphore to `value` */
 		uint16_t value;
-		uint16_t least; /* what it is at the least afterwards, see semaphores_keep() */
+		uint16_t least; /* lowest allowed new value, see semaphores_keep() */
 	} * items;
 	size_t count;
 	struct edits edits;
 };
 
-/* Adds a change; 0 `by` sets the semaphore to 0. False without memory. */
+/* Adds a change by `by`; 0 sets the semaphore to 0. False if out of memory. */
 bool semaphores_add(struct semaphores *semaphores, uint64_t address, int by);
-/* The same, to a value. */
+/* Adds a change to `value`. False if out of memory. */
 bool semaphores_set(struct semaphores *semaphores, uint64_t address, uint16_t value);
 
-/* The last step before threads are stopped: sorts, makes room. */
+/* The last step before threads are stopped: sorts the changes and allocates memory. */
 PROBE_MUST_CHECK struct probe_error *semaphores_prepare(struct semaphores *semaphores);
 
-/* How many semaphores are less than what the registry says; 0 where that cannot be known. */
+/* Returns how many semaphores are lower than the registry says, or 0 if that is unknown. */
 size_t semaphores_short(const struct registry *registry, pid_t pid);
 
 void semaphores_deinit(struct semaphores *semaphores);
 
 /*
- * Reads them and computes their new values. None becomes less than 0, as others may have lowered
- * it, or than semaphores_keep() says; one that is to be lowered, but no longer exists, is left out.
- * Errors: PROBE_ERROR_STATE (one would overflow), PROBE_ERROR_FORMAT (one to be raised cannot be
- * read), those of edits_read().
+ * Reads the semaphores and computes their new values. Another tool may have lowered a semaphore, so
+ * no value becomes less than 0, or than semaphores_keep() allows. A semaphore to be lowered that no
+ * longer exists is skipped. Errors: PROBE_ERROR_STATE (overflow), PROBE_ERROR_FORMAT (a semaphore
+ * to be raised is unreadable), those of edits_read().
  */
 PROBE_MUST_CHECK struct probe_error *semaphores_read(struct semaphores *semaphores, pid_t pid);
 
-/* The value that a semaphore, which has been read, will have. Returns false if it is not mapped. */
+/* Finds the new value of a semaphore after semaphores_read(). Returns false if it is not mapped. */
 bool semaphores_coming(const struct semaphores *semaphores, uint64_t address, uint16_t *ret);
 
-/* Writes them: all or none. */
+/* Writes all semaphores, or none. */
 PROBE_MUST_CHECK struct probe_error *semaphores_write(struct semaphores *semaphores, int mem);
 
 /* ---- Toggles --------------------------------------------------------------------------------- */
 
 /*
- * Toggles: OCaml's own switches. Their state is in the target alone, where OCaml's tools have it,
- * too: a count of the handler's users, and one byte at each site (struct arch_toggle).
+ * Toggles: OCaml's own switches. Their state is only in the target, where OCaml's tools find it,
+ * too: a counter of the handler's users, and one byte at each site (struct arch_toggle).
  */
 
 struct change;
 struct transaction;
 
-/* Sites that are switched as a whole. Initialise with {0}. */
+/* Sites that are switched together. Initialise with {0}. */
 struct toggles {
 	struct toggle {
-		uint64_t semaphore; /* its count; 0: there is none */
-		bool on;	    /* what is wanted where there is no count */
+		uint64_t semaphore; /* address of the counter of the handler's users, or 0 */
+		bool on;	    /* state to set if there is no counter */
 	} * items;
 	size_t count;
-	struct edits edits; /* in the same order: the byte */
+	struct edits edits; /* the byte of each site, in the order of `items` */
 };
 
 void toggles_deinit(struct toggles *toggles);
 
-/* Are the probe's sites toggles, as far as its provider's name and the request tell? */
+/* May a probe's sites be toggles, as far as its kind and the request tell? */
 bool toggles_asked(const struct select_probe *probe, const struct probe_request *request);
 
 /*
- * Takes the probes that are switched by toggles out of a selection, and adds what is to be changed
- * for them to a transaction: the handlers are called from then on (`on`), or not. With `on` false,
- * probes whose handlers are off stay in the selection, unless request->force. Errors:
- * PROBE_ERROR_REFUSED (a site holds neither of both states; with request->keep_going it is
- * reported), PROBE_ERROR_STATE (a count would overflow), those of plan_sites() and edits_read().
+ * Takes the probes that are switched by toggles out of a selection, and adds their changes to a
+ * transaction: their handlers are called from then on (`on`), or not. If `on` is false, probes
+ * whose handlers are off stay in the selection, unless request->force. Errors: PROBE_ERROR_REFUSED
+ * (the bytes of a site are neither on nor off; with request->keep_going the site is only reported),
+ * PROBE_ERROR_STATE (a counter would overflow), those of plan_sites() and edits_read().
  */
 PROBE_MUST_CHECK struct probe_error *toggles_take(struct transaction *transaction,
 	struct selection *selection, const struct probe_request *request, bool on,
 	struct probe_report *report);
 
 /*
- * Returns whether a probe is switched by toggles, and how many users its handlers have. Errors:
- * those of plan_sites().
+ * Returns in *ret whether a probe is switched by toggles, and in *count_ret how many users its
+ * handlers have. Errors: those of plan_sites().
  */
 PROBE_MUST_CHECK struct probe_error *toggles_count(const struct change *change,
 	struct selection *selection, const struct select_probe *probe,
@@ -211,7 +208,7 @@ PROBE_MUST_CHECK struct probe_error *toggles_count(const struct change *change,
 PROBE_MUST_CHECK struct probe_error *toggles_prepare(struct toggles *toggles);
 
 /*
- * Reads the bytes, and sets those that `semaphores`, just read, make necessary. Errors:
+ * Reads the toggles, and decides their new bytes from `semaphores`, which were just read. Errors:
  * PROBE_ERROR_REFUSED, those of edits_read().
  */
 PROBE_MUST_CHECK struct probe_error *toggles_read(
@@ -220,16 +217,16 @@ PROBE_MUST_CHECK struct probe_error *toggles_read(
 /* ---- Transaction ----------------------------------------------------------------------------- */
 
 /*
- * One change of a target's registry, and of what it describes: sites and semaphores. It is made
+ * One change of a target's registry, and of the sites and semaphores that it describes. It is made
  * as a whole, or not at all.
  *
- *   (the caller changes the registry in this process: what is about to happen)
- *   change_store()          announces it: the next controller can finish it
- *   (the caller changes it to the result, and adds edits and semaphores)
- *   transaction_prepare()   memory and buffers; the registry to come is written
+ *   (the caller changes its copy of the registry to announce the change)
+ *   change_store()          announces it, so that the next controller can finish it
+ *   (the caller changes its copy to the result, and adds edits and semaphores)
+ *   transaction_prepare()   allocates memory, and writes the next registry
  *   change_stop()           unless only counts change
- *   transaction_read()      what is there; the caller looks at it
- *   transaction_write()     sites, registry and semaphores
+ *   transaction_read()      reads the memory to be changed; the caller checks it
+ *   transaction_write()     writes sites, registry and semaphores
  *   change_resume()
  *   transaction_end()
  */
@@ -237,67 +234,66 @@ PROBE_MUST_CHECK struct probe_error *toggles_read(
 enum transaction_kind {
 	TRANSACTION_ADDS, /* semaphores are raised */
 	TRANSACTION_ENDS, /* semaphores are lowered */
-	TRANSACTION_MENDS /* sites alone are written: the registry stays */
+	TRANSACTION_MENDS /* only sites are written; the registry stays */
 };
 
 struct install;
 
 struct transaction {
-	struct change *change; /* borrowed; one transaction at a time */
+	struct change *change; /* borrowed; a change has one transaction at a time */
 	enum transaction_kind kind;
-	bool atomic;		  /* all threads are stopped also where only counts change */
-	struct install *installs; /* what it adds: see install_add(); borrowed */
+	bool atomic;		  /* stop all threads even if only counts change */
+	struct install *installs; /* list of the installs to add, see install_add(); borrowed */
 	struct edits text;
 	struct semaphores semaphores;
-	struct toggles toggles; /* written with the text */
-	struct windows windows; /* of edits that take the place of instructions */
+	struct toggles toggles; /* edits of toggles, written together with `text` */
+	struct windows windows; /* check of the edits that replace instructions */
 	struct transaction_count {
 		uint64_t key;
 		int by;
 	} * counts;
-	size_t count_count, counted;	 /* the first `counted` are in the registry */
-	struct code_extent before, next; /* images of the registry: kept to go back to, to come */
-	bool written;			 /* there is no way back */
+	size_t count_count, counted; /* the registry has the first `counted` of the counts */
+	/* Images of the registry: one to go back to, and the next one. */
+	struct code_extent before, next;
+	bool written; /* everything is written, and cannot be undone */
 };
 
-/* An empty one; transaction_end() is due. */
+/* Returns an empty transaction, to be ended by transaction_end(). */
 struct transaction transaction_of(struct change *change, enum transaction_kind kind);
 void transaction_end(struct transaction *transaction);
 
 /*
- * Counts a probe that is on already, of a persistent session, up or down with the rest,
- * `by` not 0; false without memory.
+ * Changes the count of a probe that is already on, of a persistent session, with the rest of the
+ * transaction. `by` is not 0. False if out of memory.
  */
 bool transaction_count(struct transaction *transaction, uint64_t key, int by);
 
-/* They are not changed after all: undoing announces them as they were. */
+/* Takes back the changes of counts, so that undoing announces the old counts. */
 void transaction_uncount(struct transaction *transaction);
 
 /*
- * Keeps the registry that is current to go back to; to be called before anything is
- * announced. Going back is one word. Nothing may have been written.
+ * Keeps the present registry, so that one word makes it current again. Must be called before
+ * anything is announced. transaction_go_back() works until something is written.
  */
 PROBE_MUST_CHECK struct probe_error *transaction_keep_way_back(struct transaction *transaction);
 void transaction_go_back(struct transaction *transaction);
 
-/* The last step before the stop; neither edits nor semaphores are added any more. */
+/* The last step before the stop. No edits or semaphores may be added afterwards. */
 PROBE_MUST_CHECK struct probe_error *transaction_prepare(struct transaction *transaction);
 
-/* Errors: those of edits_read() and semaphores_read(). */
+/* Errors: those of edits_read(), semaphores_read() and toggles_read(). */
 PROBE_MUST_CHECK struct probe_error *transaction_read(struct transaction *transaction);
 
-/* Everything has been looked at. An error leaves all as it was. */
+/* Writes the change after all checks. An error leaves everything as it was. */
 PROBE_MUST_CHECK struct probe_error *transaction_write(struct transaction *transaction);
 
-/*
- * Makes the whole change if only counts, semaphores and toggles change; does nothing if none does.
- */
+/* Makes the whole change if it consists of counts, semaphores and toggles only. It may be empty. */
 PROBE_MUST_CHECK struct probe_error *transaction_commit_counts(struct transaction *transaction);
 
 /*
- * Stops the target and writes, when `look` has read what is there and has nothing against it.
- * If that sets *again_ret, a thread is in the way: it is tried again, up to 20 times. `what`
- * is the error then (PROBE_ERROR_STATE).
+ * Stops the target, calls `look`, and writes the change. `look` reads and checks the memory. If
+ * `look` sets *again_ret, a thread is in the way, and the commit is tried again, up to 20 times.
+ * Then `what` is the text of the error (PROBE_ERROR_STATE).
  */
 PROBE_MUST_CHECK struct probe_error *transaction_commit(struct transaction *transaction,
 	struct probe_error *(*look)(void *data, bool *again_ret), void *data, const char *what);
@@ -305,127 +301,141 @@ PROBE_MUST_CHECK struct probe_error *transaction_commit(struct transaction *tran
 /* ---- Install --------------------------------------------------------------------------------- */
 
 /*
- * Adding sessions to a target, and removing what nothing uses any more.
+ * Adding sessions to a target, and removing sites and stubs that are no longer used.
  *
  *   install_add()        for each selection of probes:
  *     install_plan()     how each site will be patched, or why it is refused
  *     install_build()    memory, stubs and tails, written but not yet reachable
- *     install.take()     the controller maps and allocates what it needs
+ *     install.take()     the controller maps and allocates its own memory
  *   install_commit()     all threads stopped, once for all that was added: bytes verified,
  *                        sites patched, semaphores raised
  */
 
 /* One site that is being installed. */
 struct install_site {
-	bool wanted; /* it gets a stub */
-	bool is_new; /* it is not patched yet: `reg` describes how it will be */
+	bool wanted; /* the site gets a stub */
+	bool is_new; /* the site is not patched yet; `reg` describes the coming patch */
 	/*
-	 * Notes may name the same address: index of the first of its sites, which
-	 * alone is planned and patched. The others' stubs are linked before its own.
+	 * Several notes may name one address. Index of the first site at the address, which alone
+	 * is planned and patched. The stubs of the other sites are linked before its stub.
 	 */
 	size_t first;
 	struct reg_site reg;
-	uint64_t hop;			 /* that a short jump leads to; 0: none */
-	uint64_t write_start, write_end; /* the bytes that its plan may write */
-	uint64_t entry; /* where the jump leads: a pun's page, code of ours; 0: to the first stub */
-	struct arch_twin twin; /* of two jumps; `first` is entry; else 0 */
+	/* address of the hop that the site's short jump leads to, or 0 */
+	uint64_t hop;
+	uint64_t write_start, write_end; /* range of bytes that the site's plan may write */
+	/* Target of the site's jump: a pun's page, or code of ours; 0 for the first stub. */
+	uint64_t entry;
+	struct arch_twin twin; /* bytes and targets of two jumps (`first` is `entry`), or zeros */
 	uint64_t stub;
-	uint64_t head;	/* of a `first`: the stub that its jump leads to */
-	uint64_t link;	/* of a `first`: where another stub's jump to head is; 0: head is entered */
-	uint32_t below; /* of a `first`: the order of the stub that was there before, under them */
-	uint32_t order; /* of the stub; see reg_stub. Of a `first`: of head */
-	bool joins;	/* it is new, and patched with a neighbour that is (neighbours.c) */
+	uint64_t head; /* for a first site: address of the stub that the site's jump leads to */
+	/* For a first site: address of the jump in an older stub that leads to `head`, or 0. */
+	uint64_t link;
+	uint32_t below; /* for a first site: order of the older stub below the new stubs */
+	/* order of the stub (reg_stub); for a first site, order of the stub at `head` */
+	uint32_t order;
+	bool joins; /* the site is new, and shares the patch of a new neighbour (build.c) */
 	struct arch_stub_code code;
 	struct arch_moved moved;
-	uint64_t moved_to; /* address of its copies; several sites may stand before them */
+	uint64_t moved_to; /* address of the moved instructions; several sites may share them */
 };
 
 struct install {
-	struct change *change; /* that of the transaction */
+	struct change *change; /* the transaction's change */
 	struct transaction *transaction;
-	struct install *next; /* of those that were added to it */
+	struct install *next; /* next install in the transaction's list */
 	struct probe_report *report;
 	struct selection *selection;
 	const struct probe_request *request;
-	struct install_site *sites; /* as many as the selection has */
-	size_t *order;		    /* indices of those with an address, by address */
+	struct install_site *sites; /* sites, parallel to selection->sites */
+	/* indices of the sites that have an address, sorted by address */
+	size_t *order;
 	size_t order_count;
 	/*
-	 * Says what the stub of a site does; NULL: it counts. `slot` is its probe's,
-	 * `number` what its records call the site.
+	 * Sets up the stub of a site; NULL for stubs that count. `slot` is the slot of the site's
+	 * probe, `number` the number of the site in records.
 	 */
 	void (*describe)(const void *data, const struct reg_session *session, uint32_t slot,
 		uint32_t number, struct arch_stub *stub);
 	const void *describe_data;
-	/*
-	 * Tells, from describe_data, whether a site's stubs of another session are entered before
-	 * those of this one. NULL: no others are.
-	 */
+	/* Are the stubs of another session entered before those of this session? NULL for no. */
 	bool (*comes_before)(const void *data, uint32_t session);
 	/*
-	 * Takes all that the controller needs of the session, once its stubs exist and before any
-	 * site leads to them: an error undoes everything. NULL: nothing.
+	 * Takes the resources that the controller needs for the session, once its stubs exist and
+	 * before any site leads to them. An error undoes everything. May be NULL.
 	 */
 	struct probe_error *(*take)(void *data, struct install *install);
 	void *take_data;
-	uint32_t first_site; /* the number of selection->sites[0], the others follow; but: */
-	/* Of probes that the session has had before: the numbers of their sites, their counters. */
+	/* Number of the first site in records, if `numbers` is NULL; the next sites follow. */
+	uint32_t first_site;
+	/* For probes that the session had before: numbers of the sites, slots of the probes. */
 	const uint32_t *numbers, *slots;
-	uint32_t session;     /* 0 until it is created; else one that is there already */
-	const char *file;     /* where the session's memory outlives the target; or NULL */
-	bool created;	      /* it was */
-	bool asks;	      /* set: some stub makes system calls, or would if it were allowed */
-	bool waits;	      /* its hits wait for room, and make system calls for that */
-	bool asks_name;	      /* set: some stub asks for the name of its thread */
-	bool asks_cpu;	      /* set: ... for the number of its CPU */
-	bool asks_stack;      /* set: ... for pages of its stack, or would if it were allowed */
+	uint32_t session; /* id of the session; 0 until a new session is created */
+	/* Path of a file that keeps the session's memory after the target ends, or NULL. */
+	const char *file;
+	bool created;	/* this install created the session */
+	bool asks;	/* result of the build: a stub makes system calls, or would if allowed */
+	bool waits;	/* hits wait for room in the ring, and make system calls to wait */
+	bool asks_name; /* result of the build: a stub asks for the name of its thread */
+	bool asks_cpu;	/* result of the build: a stub asks for the number of its CPU */
+	/* Result of the build: a stub asks for pages of its stack, or would if allowed. */
+	bool asks_stack;
 	bool takes_time;      /* the stubs read the time stamp counter */
-	uint64_t gate_offset; /* of that struct in the session's data */
+	uint64_t gate_offset; /* offset of the struct probe_gate in the session's data */
 	uint64_t gate_unless;
 	bool persistent;
-	/* Not 0: the stubs call functions of the target (REG_SESSION_CALLS); of whom. */
+	/*
+	 * Not 0 if stubs call functions of the target (REG_SESSION_CALLS): identifies the copy of
+	 * this library that has them.
+	 */
 	uint64_t caller;
-	struct data_needs needs; /* of a new session, beside counters */
-	size_t spare_probes;	 /* room for probes of libraries to come */
-	bool follow_children;	 /* forked children count as well */
-	struct arch_safe safe;	 /* of the module whose stubs are being built */
-	int fd;			 /* of the session's data, or -1 */
+	struct data_needs needs; /* memory that a new session needs in addition to its counters */
+	size_t spare_probes;	 /* room for probes of libraries that are opened later */
+	bool follow_children;	 /* forked children count hits, too */
+	/* Memory that the stubs of the current module may read without a check. */
+	struct arch_safe safe;
+	int fd; /* descriptor of the session's data, or -1 */
 	uint64_t data_size;
-	uint64_t *pun_pages;   /* of new sites, sorted */
-	size_t pun_page_count; /* the first puns_mapped of them are mapped */
+	uint64_t *pun_pages;   /* addresses of the pages of new puns, sorted */
+	size_t pun_page_count; /* the first puns_mapped of the pages are mapped */
 	size_t puns_mapped;
-	struct reg_site *neighbours; /* new, of sites that share a jump, selected or not */
+	/* Sites that share a jump with new sites, selected or not. */
+	struct reg_site *neighbours;
 	size_t neighbour_count;
-	bool served;  /* the same request switches others, or more may come: all may be refused */
-	bool alone;   /* each site is planned as if there were no other; nothing is attached */
-	bool no_puns; /* the target maps memory faster than it can be taken */
+	/* All sites may be refused: the request switches other probes, or more will come. */
+	bool served;
+	bool alone;   /* plan each site as if it were the only one, and install nothing */
+	bool no_puns; /* make no puns, because the target maps memory faster than it can be taken */
 };
 
-/* An install that will add this selection, and only counts; install_deinit() is due. */
+/* Returns an install that adds a selection, with stubs that count. install_deinit() frees it. */
 struct install install_of(struct transaction *transaction, struct selection *selection,
 	const struct probe_request *request);
 
-/* The module of a site, by index; and where, in order[], the next module's sites begin. */
+/*
+ * install_module() returns the module of a site. install_module_end() returns where the sites of
+ * the next module begin in order[].
+ */
 struct module *install_module(const struct install *install, size_t site);
 size_t install_module_end(const struct install *install, size_t from);
 
-/* Do its stubs wait for the controller (struct probe_gate)? Its only site is a gate then. */
+/* Do the stubs of an install wait for the controller? Then its only site is a gate. */
 bool install_is_gate(const struct install *install);
 
-/* Gives each site of a selection room for its plan, which is empty until it is planned. */
+/* Gives each site of a selection an empty plan, which install_plan() fills in. */
 PROBE_MUST_CHECK struct probe_error *install_make_plans(struct selection *selection);
 
-/* plan_sites() for sites of one module, whose proofs may be known. */
+/* Calls plan_sites() for sites of one module, unless its file has kept their plans. */
 PROBE_MUST_CHECK struct probe_error *install_plan_notes(struct module *module,
 	const struct sdt_note *const *notes, size_t count, const struct plan_order *order,
 	struct plan *ret);
 
-/* Plans every site of the selection; again, if it has been done. */
+/* Plans all sites of the selection. May be called again. */
 PROBE_MUST_CHECK struct probe_error *install_plan(struct install *install);
 
 /*
- * Puts refused sites into the report. Unless request->keep_going they are an error
- * (PROBE_ERROR_REFUSED) if one is of a probe that was named, or all are refused.
+ * Puts refused sites into the report. Unless request->keep_going, they are an error
+ * (PROBE_ERROR_REFUSED) if a pattern names the probe of one of them, or if all are refused.
  */
 PROBE_MUST_CHECK struct probe_error *install_refusals(
 	const struct install *install, struct probe_report *report);
@@ -434,60 +444,51 @@ PROBE_MUST_CHECK struct probe_error *install_build(struct install *install);
 void install_deinit(struct install *install);
 
 /*
- * Plans, creates the session unless there is one, and builds. The install and its selection
- * have to stay until the transaction has ended. An error undoes all of this one.
+ * Plans, creates the session unless it exists, and builds. The install and its selection must stay
+ * until the transaction has ended. An error undoes this install.
  */
 PROBE_MUST_CHECK struct probe_error *install_add(
 	struct install *install, struct probe_report *report);
 /*
- * Patches what was added, and changes what is counted, in one stop; and reports. If that fails, all
- * of it is undone.
+ * Patches all sites that were added and changes the counts, in one stop, and fills in the reports.
+ * If that fails, everything is undone.
  */
 PROBE_MUST_CHECK struct probe_error *install_commit(struct transaction *transaction);
-/* Both for one alone. */
+/* install_add() and install_commit() for a single install. */
 PROBE_MUST_CHECK struct probe_error *install_all(
 	struct install *install, struct probe_report *report);
 
 /*
- * Ends everything that has a reference count of 0: sites without a stub get
- * their bytes back, others are linked again, semaphores are lowered, memory is
- * freed as soon as no thread can be in it.
+ * Ends everything that has a reference count of 0. Restores the bytes of sites without a stub,
+ * links other sites again, lowers semaphores, and frees memory as soon as no thread can be in it.
  */
 PROBE_MUST_CHECK struct probe_error *uninstall_unreferenced(struct change *change);
-/* The same, with the other changes of the transaction (TRANSACTION_ENDS). */
+/* Like uninstall_unreferenced(), with the other changes of a transaction (TRANSACTION_ENDS). */
 PROBE_MUST_CHECK struct probe_error *uninstall(struct transaction *transaction);
 
-/* Ends what dead controllers left, as uninstall_unreferenced() does. */
+/* Ends the sessions of dead controllers, as uninstall_unreferenced() does. */
 PROBE_MUST_CHECK struct probe_error *install_heal(struct change *change);
 
-/* How many sites could not be restored, because another tool's bytes are there. */
+/* Returns how many sites were not restored because they hold another tool's bytes. */
 size_t uninstall_count_left(const struct registry *registry);
 
-/* Is there code in the target that nothing leads to any more, and that a thread was in? */
+/* Does the target have code to which nothing leads any more, but which a thread may be in? */
 bool uninstall_has_leftovers(const struct registry *registry);
 
 /*
- * PROBE_ERROR_STATE if so much is left that no more may be added: if it is unknown whether a
- * thread of a process returns to code, each session leaves its own.
+ * Returns PROBE_ERROR_STATE if ended sessions have left too much code and data to add more. If it
+ * is unknown whether a thread returns to code, each ended session leaves its memory.
  */
 PROBE_MUST_CHECK struct probe_error *uninstall_check_leftovers(const struct change *change);
 
 /*
  * Sets the reference counts of sessions whose controllers are dead to 0, and looks for stubs that
- * have ended; above 0: uninstall_unreferenced() is due, before a site is added: the registry may
- * have sites whose patches were never written, or were restored already.
+ * have ended. If the result is above 0, uninstall_unreferenced() must be called before a site is
+ * added: the registry may have sites whose patches were never written, or were already restored.
  */
 size_t uninstall_find_dead(struct change *change);
-/* The same, and any other work that was not finished. */
+/* Like uninstall_find_dead(), and counts any other unfinished work. */
 size_t uninstall_find_stale(struct change *change);
-
-/* ---- Closed ---------------------------------------------------------------------------------- */
-
-/* Libraries that the target closes while their sites are being patched. */
-
-/* ---- Enable ---------------------------------------------------------------------------------- */
-
-/* Switching selected probes within one change, as probe_target_enable() and the others do. */
 
 struct transaction;
 
@@ -496,108 +497,105 @@ struct transaction;
 /* The plan that enabling a site would choose: in a process, or as far as a file proves. */
 
 struct forecast_site {
-	uint64_t pc;		     /* run-time; of a file, link-time */
-	const struct plan_ops *plan; /* NULL: it would be refused */
-	bool is_shared;		     /* its jump is that of its neighbours, too */
-	char *reason;		     /* where it would be refused, else NULL; owned */
-	char *instead; /* why no plan is possible that is preferred to this one, or NULL; owned */
-	/* What it gets if all sites of the file, or of the process, are enabled, and why. */
+	uint64_t pc;		     /* run-time address; for a file, a link-time address */
+	const struct plan_ops *plan; /* plan of the site, or NULL if the site would be refused */
+	bool is_shared;		     /* the site's jump also serves its neighbours */
+	char *reason;		     /* why the site would be refused, or NULL; owned */
+	char *instead;		     /* why the preferred plans are not possible, or NULL; owned */
+	/* The plan of the site if all sites of the file or process are enabled. */
 	const struct plan_ops *together;
-	char *together_reason; /* NULL if that is the same plan; owned */
+	/* why `together` is not `plan`, or NULL; owned */
+	char *together_reason;
 };
 
-/* The forecast for one process. Initialise with {0}. */
+/* The forecast for one process or file. Initialise with {0}. */
 struct forecast {
-	struct forecast_site *sites; /* sorted by pc */
+	struct forecast_site *sites; /* forecasts of sites, sorted by pc */
 	size_t count;
-	char *reason; /* why nothing can be patched there; NULL: see the sites */
+	char *reason; /* why no site at all can be patched, or NULL; owned */
 };
 
-/*
- * The same of the sites of a file: without regard to what a process has mapped. Errors:
- * PROBE_ERROR_MEMORY, PROBE_ERROR_SYSTEM, PROBE_ERROR_UNSUPPORTED (it can only be listed).
- */
+/* Frees the sites and texts of a forecast. */
 void forecast_deinit(struct forecast *forecast);
-
-/* ---- Gathered -------------------------------------------------------------------------------- */
 
 /* ---- Inherited ------------------------------------------------------------------------------- */
 
-/* Copies of sessions in processes that were forked, and to which no parent leads any more. */
+/* Removes copies of sessions from forked processes whose parents are no target any more. */
 
 /*
- * A session of this process goes on from here, and *goes_on_ret says so. To be called before it
- * changes its target, which is `pid`. Thread-safe, as all of these.
+ * Records that a session of this process goes on, and sets *goes_on_ret. Must be called before the
+ * session changes its target `pid`. All functions of this section are thread-safe.
  */
 void inherited_begin(pid_t pid, bool *goes_on_ret);
-/* A number that a process shares with all that it forks, until they execute a program; 0: unknown.
+/*
+ * Returns a number that a process shares with all its forked children until they execute another
+ * program; 0 if unknown.
  */
 uint64_t inherited_image(pid_t pid);
-/* How many processes have each of `count` images, except those that have ended: in ret[count]. */
+/* Counts the living processes that have images[i], and stores the result in ret[i]. */
 void inherited_count(const uint64_t *images, size_t count, size_t *ret);
 /*
- * It goes on no longer: it has been stopped; or could not be, in `failed` (0: it has been). After
- * the last one, its copies and those of the others are removed; `report` gets a note about each
- * other process that keeps them. Errors: PROBE_ERROR_MEMORY, for a note.
+ * Records that a session no longer goes on. `failed` is the target if the session could not be
+ * stopped there, or 0. After the last session, removes the copies of all sessions, and adds a note
+ * to `report` for each process that keeps copies. Errors: PROBE_ERROR_MEMORY, for a note.
  */
 PROBE_MUST_CHECK struct probe_error *inherited_end(
 	bool *goes_on, pid_t failed, struct probe_report *report);
-/* The same for one that failed, is left to its target, or is freed as it is. Removes nothing. */
+/*
+ * Like inherited_end() for a session that failed, stays in its target, or is freed. Removes
+ * nothing.
+ */
 void inherited_forget(bool *goes_on);
 
-/*
- * Removes the copies in one process to which nothing has been added since it was forked. Errors:
- * those of a change.
- */
+/* Removes copies in a process if nothing was added since its fork. Errors: those of a change. */
 PROBE_MUST_CHECK struct probe_error *inherited_remove(struct probe_target *target);
-
-/* ---- Known ----------------------------------------------------------------------------------- */
 
 /* ---- Later ----------------------------------------------------------------------------------- */
 
-/* Files that a target has mapped since its probes were enabled last: struct probe_request, later.
- */
+/* Files that a target has mapped since its probes were last enabled: see probe_request.later. */
 
-/* Removes the probes of modules that were noted from a selection, if the request asks for that. */
+/* If request->later is set, removes the probes of modules that were served before. */
 void later_drop(const struct probe_target *target, const struct probe_request *request,
 	struct selection *selection);
 
 /* ---- List ------------------------------------------------------------------------------------ */
 
-/* The contents of a list; private to libprobe/list. */
+/* The contents of a list; private to list.c and forecast.c. */
 
 /* A file, or a module of a process, that has probes. */
 struct list_file {
 	char *path;
 	char *build_id;
 	uint16_t machine;
-	struct sdt_notes notes; /* owns the strings of its sites */
+	struct sdt_notes notes; /* notes of the file; they own the strings of its sites */
 	uint64_t bias;
-	uint64_t start, end; /* where a process has mapped it */
-	/* For details: kept for modules, which may have no path; otherwise opened on demand. */
+	uint64_t start, end; /* range of run-time addresses in a process */
+	/* For details. Modules keep their object, because they may have no path. */
 	struct object *object;
-	int fd; /* of a module's object, or -1 */
+	int fd; /* descriptor of a module's object, or -1 */
 	bool object_tried;
 	struct lines *lines;
 	bool lines_tried;
-	size_t lines_asked; /* how often */
-	size_t lines_next;  /* index of the first site that was not asked for beside another */
-	size_t first_site;  /* index of the site of its first note */
-	struct forecast forecast; /* of its sites; made on demand */
+	size_t lines_asked; /* how often a source line was looked up */
+	/* Index of the first site whose line was not looked up along with another site's. */
+	size_t lines_next;
+	size_t first_site;	  /* index of the first site of the file */
+	struct forecast forecast; /* forecasts of the file's sites; made on demand */
 	bool plans_tried;
 };
 
-/* Additional data of a site, at the same index as in probe_list.sites. */
+/* More data of a site, at the same index as in probe_list.sites. */
 struct list_site {
-	size_t file; /* index */
+	size_t file; /* index in probe_list.files */
 	enum sdt_kind kind;
 	struct line line;
 	bool line_known;
-	struct probe_arg *args; /* one allocation, with the text of the specs; NULL: not parsed */
+	/* The arguments and the text of their specs, in one allocation; NULL if not parsed. */
+	struct probe_arg *args;
 	size_t arg_count;
 };
 
-/* A process whose sites' details were requested. */
+/* A process for which details of sites were requested. */
 struct list_process {
 	pid_t pid;
 	struct forecast forecast;
@@ -611,37 +609,35 @@ struct probe_list {
 	struct probe_site *sites;
 	struct list_site *more;
 	size_t site_count, site_room;
-	struct probe_defect *defects; /* paths and texts are owned */
+	struct probe_defect *defects; /* paths and texts are owned by the list */
 	size_t defect_count;
 };
 
-/* ---- Mend ------------------------------------------------------------------------------------ */
-
 /* ---- Neighbours ------------------------------------------------------------------------------ */
 
-/* Sites that share a jump, or whose jump leads elsewhere first: what is built for them. */
+/* The code that is built for sites that share a jump or have a hop. */
 
-/* The code of one module's sites, in one piece. */
+/* A piece of memory with the code of one module's sites. */
 struct piece {
-	uint64_t start; /* in the target */
+	uint64_t start; /* address in the target */
 	uint8_t *bytes;
 	size_t size, used;
 };
 
-/* Skips at least `length` bytes, up to where a stub may begin. */
+/* Skips at least `length` bytes, up to an address where a stub may begin. */
 void build_skip(const struct arch *arch, struct piece *p, size_t length);
 
 /*
- * The moved instructions of site `i`, and the jump back. Errors: PROBE_ERROR_REFUSED (they cannot
- * be moved so far).
+ * Builds the moved instructions of site `i`, and the jump back. Errors: PROBE_ERROR_REFUSED (the
+ * instructions cannot be moved so far).
  */
 PROBE_MUST_CHECK struct probe_error *build_tail(
 	struct install *a, size_t i, const struct plan_way *move, struct piece *p);
 
 /*
- * Describes how new site `i` is patched: alone of its neighbours, with entries for all of them,
- * or with those that were described before. Errors: those of build_tail(), PROBE_ERROR_MEMORY,
- * PROBE_ERROR_REFUSED (out of reach).
+ * Describes how new site `i` is patched. For the first site among neighbours, builds entries for
+ * all of them; a later site gets the description that was made then. Errors: those of build_tail(),
+ * PROBE_ERROR_MEMORY, PROBE_ERROR_REFUSED (out of reach).
  */
 PROBE_MUST_CHECK struct probe_error *neighbours_describe(
 	struct install *a, size_t i, struct piece *p);
@@ -649,61 +645,59 @@ PROBE_MUST_CHECK struct probe_error *neighbours_describe(
 /* ---- Puns ------------------------------------------------------------------------------------ */
 
 /*
- * The memory that punned sites jump to: a page each, or a place in an arena of ours. And where
- * short jumps lead to: unused bytes of the program (libprobe/patch/plans/hop.c).
+ * The targets of the jumps at sites. A punned site jumps to a page of its own, or to an arena of
+ * ours. A short jump leads to unused bytes of the program (libprobe/patch/plans/hop.c).
  */
 
 /*
- * Takes a place that a punned site's bytes can jump to, if one is available, preferably a near one.
- * Returns NULL, or why not (static text).
+ * Takes a free place that a punned site's bytes can jump to, preferably a near one. Returns NULL,
+ * or the reason why there is no such place (static text).
  */
 const char *puns_take(struct install *install, struct arch_pun pun, uint64_t *entry_ret);
 
-/*
- * The same for the jump at an offset from a site: `fixed` bytes of its distance stay as they are.
- */
+/* Like puns_take(), for a jump at `offset` from a site; `fixed` bytes of the displacement stay. */
 const char *puns_take_at(
 	struct install *install, const struct select_site *site, size_t offset, unsigned int fixed);
 
-/* The same for a jump that can lead to each address of an extent. */
+/* Like puns_take(), for a jump that can lead to each address of an extent. */
 const char *puns_take_part(struct install *install, struct arch_extent to, uint64_t *entry_ret);
 
-/* Takes a page that two jumps at an address can lead to. */
+/* Takes a page to which two jumps at an address can lead. */
 const char *puns_take_twin(struct install *install, uint64_t at, struct arch_twin *ret);
 
 /*
- * Maps the pages that were taken, before anything else that this change maps could come to lie
- * there. *again_ret: one of them is in use meanwhile. Then none is mapped, and the maps are read
- * again.
+ * Maps the pages that were taken, before this change maps anything else that could take their
+ * addresses. If *again_ret is set, a page is in use meanwhile: then no page is mapped, and the maps
+ * were read again.
  */
 PROBE_MUST_CHECK struct probe_error *puns_map(struct install *install, bool *again_ret);
 
-/* Gives back what was taken and mapped, and is not announced. */
+/* Frees the pages that were taken or mapped but not announced. */
 void puns_drop(struct install *install);
 
-/* A pun's place, as the registry has it. */
+/* Returns the extent of a pun, as the registry records it. */
 void puns_place(
 	const struct registry *registry, uint64_t entry, uint64_t *start_ret, uint32_t *size_ret);
 
 /* Enters the pages into the registry, which exists now. */
 PROBE_MUST_CHECK struct probe_error *puns_announce(struct install *install);
 
-/* Writes the jumps to the stubs of new sites, and those of twins to their tails. */
+/* Writes the jumps from puns to the stubs of new sites, and from twins to their tails. */
 PROBE_MUST_CHECK struct probe_error *puns_write(const struct install *install);
 
-/* The file's bytes where a site's short jump may lead. Returns their number. */
+/* Reads the file's bytes at the hop of a site. Returns how many were read. */
 size_t hops_original(
 	const struct install *install, const struct install_site *as, uint64_t hop, uint8_t *bytes);
 
 /*
- * Writes the jumps that short jumps of new sites will lead to, once the registry names them. The
- * target runs. PROBE_ERROR_REFUSED where the file's bytes are not there.
+ * Writes the full jumps at the hops of new sites, once the registry lists them. The target runs.
+ * Errors: PROBE_ERROR_REFUSED (the memory does not hold the file's bytes).
  */
 PROBE_MUST_CHECK struct probe_error *hops_write(const struct install *install);
 
 /*
- * Writes back what was there, at the flagged sites of the registry: they are restored, and no
- * thread is at their hops. What is not our jump stays.
+ * Restores the bytes at the hops of the flagged sites, which are restored, and at whose hops no
+ * thread is. A hop without our jump is left alone.
  */
 PROBE_MUST_CHECK struct probe_error *hops_give_back(const struct change *change, const bool *sites);
 
@@ -714,8 +708,8 @@ PROBE_MUST_CHECK struct probe_error *report_refusal(struct probe_report *report,
 	const struct select_probe *probe, const struct select_site *site);
 
 /*
- * An error makes a probe of a selection unwanted. The error is freed, and reported once. The caller
- * then drops what is unwanted.
+ * Marks a probe of a selection as unwanted because of an error. Reports the error once, and frees
+ * it. The caller then drops unwanted probes.
  */
 PROBE_MUST_CHECK struct probe_error *report_drop(struct selection *selection,
 	struct select_probe *probe, struct probe_error *why, struct probe_report *report);
@@ -725,10 +719,10 @@ PROBE_MUST_CHECK struct probe_error *report_drop_lacking(
 	struct selection *selection, struct probe_report *report);
 
 /*
- * Drops the probes of modules that cannot be read, because nothing can be proved about their sites;
- * the report lists each site as refused. Returns PROBE_ERROR_REFUSED if the request does not keep
- * going and a pattern names such a probe exactly, or if nothing else was selected and `served` is
- * not set.
+ * Drops the probes of unreadable modules, because nothing can be proved about their sites; the
+ * report lists each site as refused. Returns PROBE_ERROR_REFUSED if the request does not keep going
+ * and a pattern names such a probe exactly, or if nothing else was selected and `served` is not
+ * set.
  */
 PROBE_MUST_CHECK struct probe_error *report_drop_unread(struct selection *selection,
 	const struct probe_request *request, bool served, pid_t pid, struct probe_report *report);

@@ -1,39 +1,38 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which plans a site's bytes allow, if others use the site as well.
+ * Which plans a site's bytes allow, if other tools use the site, too.
  *
- * We are not alone at a site. Kernel uprobes (perf, bpftrace, SystemTap) and debuggers
- * put a breakpoint on the nop. When it is hit, the instruction that the *file* has there
- * is executed elsewhere, and the thread continues where that instruction ends:
+ * Kernel uprobes (perf, bpftrace, SystemTap) and debuggers put a breakpoint on the nop. When a
+ * thread hits the breakpoint, the instruction that the *file* has there is executed elsewhere, and
+ * the thread continues at the end of that instruction:
  *
  *	site:	nop	or a breakpoint, while another tool uses it
  *	back:	jump	ours, where a thread continues in both cases	(behind)
  *
- * A jump that begins at the nop itself is entered at its second byte then, and the
- * target crashes. So the jump lies after the nop, on instructions that are moved. It
- * does so after longer nops, too: the kernel turns a nop of five bytes, or one of ten,
- * into a call of its own for as long as it has a uprobe there (arch_uprobe_optimize(),
- * arch/x86/kernel/uprobes.c; Linux 6.18 and later), and usdt.h writes a nop of one byte
- * and a longer one, and the kernel may use either. Whatever those bytes hold is the
- * kernel's business, and no reason to refuse.
+ * If a jump began at the nop itself, such a thread would enter the jump at its second byte, and the
+ * target would crash. So the jump lies after the nop, over instructions that are moved. The jump
+ * lies after longer nops, too. While the kernel has a uprobe on a nop of five or ten bytes, it
+ * turns the nop into a call of its own (arch_uprobe_optimize(), arch/x86/kernel/uprobes.c; Linux
+ * 6.18 and later). usdt.h writes a nop of one byte and a longer nop, and the kernel may use either.
+ * The present bytes of these nops are the kernel's business, and no reason to refuse a site.
  *
- * If the instructions after it must stay, a pun changes only the first byte of the nop:
- * a breakpoint there replaces ours, and its thread continues at bytes of the file;
- * nothing is counted until we write the byte again. It must not rely on the nop of another site:
- * a breakpoint there would lead the jump elsewhere.
+ * If the instructions after the nop must stay, a pun changes only the first byte of the nop. If
+ * another tool puts a breakpoint there, it replaces our byte, and its thread continues at bytes of
+ * the file. No hit is counted until we write our byte again. A pun must not rely on the nop of
+ * another site: a breakpoint on that nop would change the target of the jump.
  *
- * Sites may be adjacent, one nop after the other. Each nop may have a breakpoint of
- * another tool, so all of them stay, and one jump after the last is the patch of all
- * (libprobe/patch/build.c). That is correct if nothing enters right after one of them:
- * then a thread that reaches the jump has passed all their nops. Rows of short nops may be long
- * (libprobe/patch/plan.c), those with longer nops between have up to PLAN_NOPS_MAX bytes.
+ * Sites may be adjacent, one nop after another. Each nop may have another tool's breakpoint, so all
+ * nops stay, and one jump after the last nop serves all these sites (libprobe/patch/build.c). That
+ * is correct if nothing enters right after one of the nops: then a thread that reaches the jump has
+ * passed all of them. Rows of short nops may be long (see "Rows" below). Rows with longer nops
+ * between the short ones have up to PLAN_NOPS_MAX bytes.
  *
- * A long nop is punned, too, if another tool may use it as a site: when the kernel leaves,
- * it restores one byte (or all, if it had rewritten them), and the following bytes must
- * form a nop with it (arch/x86/patch.c).
+ * A long nop is punned, too, if another tool may use it as a site. When the kernel removes its
+ * uprobe, it restores one byte (or all bytes, if it had rewritten them), and the following bytes
+ * must form a nop with the restored byte (arch/x86/patch.c).
  *
- * If there is no room for the jump after the nop, there may be room for a short one, which
- * leads to bytes near by that are nobody's and hold the other jump (libprobe/patch/plans/hop.c):
+ * If a jump does not fit after the nop, a short jump may fit. The short jump leads to unused bytes
+ * near by, which hold the full jump (libprobe/patch/plans/hop.c):
  *
  *	site:	nop
  *		short jump ---.	   over two bytes or more that can be moved
@@ -41,12 +40,12 @@
  *		ret	      |
  *	spare:	jump <--------'	   in the padding between two functions
  *
- * Where there is not even that, two jumps may share bytes, or a jump may end in the code's own
- * bytes (libprobe/patch/plans/tight.c).
+ * If a short jump does not fit either, two jumps may share bytes, or a jump may end in the code's
+ * own bytes (libprobe/patch/plans/tight.c).
  *
- * OCaml's own tools write the toggle after the nop at any moment. So its sites are traced by a jump
- * before the nop (libprobe/patch/plans/before.c). If that is impossible, the toggle becomes a call
- *of ours: OCaml's tools do not touch what follows their byte.
+ * OCaml's own tools write the toggle after the nop at any moment. So a jump before the nop traces
+ * an OCaml site (libprobe/patch/plans/before.c). If that is impossible, the toggle becomes a call
+ * of our code: OCaml's tools do not touch the bytes after the toggle.
  */
 #include <elf.h>
 #include <stdlib.h>
@@ -59,16 +58,16 @@
 /* ==== Rows ==================================================================================== */
 
 /*
- * A test program may have hundreds of sites one after the other, and a proof for each of them, of
- * all bytes up to the jump, would be one search of the file for each length:
+ * A test program may have hundreds of sites in a row. A separate proof for each site, over all
+ * bytes up to the jump, would need one search of the file for each length:
  *
  *	site 1		nop
  *	site 2		nop	nothing may enter here, or site 1 cannot share the jump,
- *	site 3		nop	nor here, or neither can site 2, nor site 1 before it
+ *	site 3		nop	nor here, or neither site 1 nor site 2 can share it
  *	site 3 + 1	jump	the proof of site 3, as if it were alone
  *
- * So only the last site of a row is planned, and one search answers for the others; their plans are
- * those of the last one, seen from further away.
+ * So only the last site of a row is planned, and one search answers for all other sites of the row.
+ * The plan of each site is that of the last site, with its offsets changed.
  */
 
 static bool is_plain(const struct sdt_note *note)
@@ -123,7 +122,10 @@ static bool rows_is_short_nop(struct object *object, const struct arch *arch, ui
 	       arch->nop_length(bytes, size) == arch->site_nop;
 }
 
-/* A row that is too long is several, and only the last of them comes to its jump. */
+/*
+ * Finds the last site of each row. A row that is too long is split; only its last part can have a
+ * jump, because sites follow the others.
+ */
 static void find_rows(struct rows *rows, struct object *object, const struct arch *arch)
 {
 	for (size_t i = rows->count; i-- > 0;) {
@@ -146,7 +148,7 @@ static size_t find_site(const struct rows *rows, uint64_t pc)
 	return i < rows->count && rows->sites[i].pc == pc ? i : SIZE_MAX;
 }
 
-/* Lists what is to be planned for a note, unless it is listed already. */
+/* Adds a note, or the last note of its row, to rows->notes, if it is missing. Returns its index. */
 static size_t list_note(struct rows *rows, const struct sdt_note *note)
 {
 	size_t i = is_plain(note) ? find_site(rows, note->pc) : SIZE_MAX;
@@ -187,7 +189,7 @@ static void rows_deinit(struct rows *rows)
 	*rows = (struct rows){0};
 }
 
-/* The index in rows->all of the first note at `pc` or after it. */
+/* Returns the index in rows->all of the first note at `pc` or after it. */
 static size_t rows_first(const struct rows *rows, uint64_t pc)
 {
 	return ARRAY_SEARCH(rows->all, rows->all_count, pc, pc);
@@ -200,7 +202,7 @@ bool rows_have_site(const struct rows *rows, uint64_t start, size_t length)
 	return i < rows->all_count && rows->all[i].pc - start < length;
 }
 
-/* Does another site of its row follow an address? */
+/* Is there a site at `pc` that another site of the same row follows? */
 static bool rows_have_next(const struct rows *rows, uint64_t pc)
 {
 	size_t i = find_site(rows, pc);
@@ -212,12 +214,12 @@ static bool rows_have_next(const struct rows *rows, uint64_t pc)
 
 /* A question about a site that is not the last of its row. */
 struct question {
-	struct plan plan; /* of which only the address matters */
+	struct plan plan; /* only its address is used */
 	struct plan_way move;
 	size_t site;
 };
 
-/* Whether the next site of a row can be reached with this one passed decides about both. */
+/* Completes the answers of each row: if a site cannot use the jump, no site before it can. */
 static void settle(struct rows *rows)
 {
 	for (size_t i = rows->count; i-- > 0;) {
@@ -251,7 +253,7 @@ static size_t list_questions(const struct rows *rows, struct question *questions
 	return count;
 }
 
-/* Proves what the rows need of which something is planned. Errors: those of prove(). */
+/* Proves that nothing enters the rows whose last site is planned. Errors: those of prove(). */
 static struct probe_error *rows_prove(struct rows *rows, struct object *object,
 	const struct arch *arch, const struct sdt_notes *all)
 {
@@ -279,10 +281,11 @@ static struct probe_error *rows_prove(struct rows *rows, struct object *object,
 
 /* ---- Plans ---------------------------------------------------------------------------- */
 
-/* Sees the move of the last site of a row from another one of it. */
+/* Changes a way of the last site of a row into the way of another site of the row. */
 static void see_move(const struct row_site *site, size_t row, struct plan_way *move)
 {
-	size_t lead = move->lead > row ? move->lead - row : 0; /* of what is before the row */
+	/* part of the lead that is before the row */
+	size_t lead = move->lead > row ? move->lead - row : 0;
 
 	move->offset = (int16_t)(move->offset + (int)row);
 	if (site->cannot) {
@@ -294,7 +297,7 @@ static void see_move(const struct row_site *site, size_t row, struct plan_way *m
 		move->lead = 0;
 }
 
-/* Makes the plan of a note that was asked for, number `i`, from the plans of rows->notes. */
+/* Returns the plan of note number `i`. `planned` has the plans of rows->notes. */
 static struct plan rows_plan(
 	const struct rows *rows, const struct plan *planned, const struct sdt_note *note, size_t i)
 {
@@ -319,7 +322,8 @@ static struct plan rows_plan(
 
 /* ==== Plan ==================================================================================== */
 
-enum { PAGE = 4096 };	   /* the smallest of any kernel; a module is not moved within it */
+/* The smallest page size of any kernel; relocation keeps offsets within a page. */
+enum { PAGE = 4096 };
 enum { LOWEST = 0x10000 }; /* vm.mmap_min_addr is at most this */
 _Static_assert(PLAN_NOPS_MAX + ARCH_INSN_MAX < PLAN_BYTES, "what is moved has to fit as well");
 
@@ -332,7 +336,7 @@ const struct plan_order plan_defaults = {
 	.count = PLAN_COUNT,
 };
 
-/* Of sites that older versions patched: they can be switched and undone, no new ones are made. */
+/* The plan of sites that older versions patched. They can be switched and restored, not added. */
 static const struct plan_ops plan_reserved = {.id = PROBE_PLAN_RESERVED, .name = "reserved"};
 
 static const char none_possible[] = "none of the requested plans is possible there";
@@ -416,7 +420,7 @@ const struct plan_way *plan_way(const struct plan *plan, const struct plan_ops *
 	return ops->way ? (const struct plan_way *)((const char *)plan + ops->way) : &none;
 }
 
-/* ---- What the bytes say -------------------------------------------------------------- */
+/* ---- From the bytes ------------------------------------------------------------------ */
 
 static bool is_page_of(const struct object *object, uint64_t page)
 {
@@ -438,7 +442,8 @@ bool plan_can_lead(const struct object *object, struct arch_extent to)
 	for (uint64_t at = to.start; at - to.start < to.size; at = (at & ~(PAGE - 1ULL)) + PAGE) {
 		uint64_t page = at & ~(PAGE - 1ULL);
 
-		/* Link-time addresses before a file that is mapped anywhere are as good as others.
+		/*
+		 * In a file that can be mapped anywhere, addresses below 0 are as good as others.
 		 */
 		if (!is_page_of(object, page) && (!is_fixed || (int64_t)page >= LOWEST))
 			return true;
@@ -458,9 +463,8 @@ static bool is_short_nop(const struct arch *arch, size_t length)
 }
 
 /*
- * How many bytes may get breakpoints of others, so how far after the site a jump may begin:
- * its nop, those that follow and are sites, too, and after the last of them the long nop of
- * usdt.h.
+ * Returns how many bytes may get breakpoints of other tools, so that a jump begins only after them:
+ * the nop of the site, following nops that are sites, too, and then the long nop of usdt.h.
  */
 static size_t nops_length(const struct arch *arch, const struct rows *rows, const struct plan *plan,
 	bool *is_followed_ret)
@@ -484,16 +488,16 @@ static size_t nops_length(const struct arch *arch, const struct rows *rows, cons
 }
 
 /*
- * A function's entry has no nop, but may have a breakpoint as well. The thread continues after
- * the first instruction, so that instruction stays, unless the jump is no longer than it, or it
- * leads elsewhere anyway.
+ * A function's entry has no nop, but another tool may have a breakpoint there. The thread then
+ * continues after the first instruction. So the first instruction stays, unless it is at least as
+ * long as a jump, or always leads elsewhere.
  */
 static void plan_entry(const struct arch *arch, struct plan *plan)
 {
 	struct arch_insn insn;
 
 	if (arch->can_decode && !arch->can_decode())
-		return; /* said by plan_prove() */
+		return; /* plan_prove() reports the missing decoder */
 	if (!arch->decode(plan->bytes, plan->byte_count, plan->pc, &insn))
 		plan->behind.cannot = "the first instruction cannot be decoded";
 	else if (insn.flow == ARCH_FLOW_NONE && insn.length < arch->jump_length)
@@ -503,7 +507,7 @@ static void plan_entry(const struct arch *arch, struct plan *plan)
 		plan->behind.cannot = "the first instruction may jump elsewhere and come back";
 }
 
-/* What the bytes of a site say by themselves. */
+/* Sets the parts of a plan that follow from the bytes of the site alone. */
 static void plan_bytes(const struct planning *p, struct plan *plan)
 {
 	const struct arch *arch = p->arch;
@@ -524,7 +528,7 @@ static void plan_bytes(const struct planning *p, struct plan *plan)
 
 /* ---- Planning -------------------------------------------------------------------------- */
 
-/* What the file has at a note's site. */
+/* Reads the file's bytes at a note's site into a plan. */
 static struct plan read_plan(const struct planning *p, const struct sdt_note *note)
 {
 	const struct object_segment *segment = object_segment_of(p->object, note->pc);
@@ -542,7 +546,9 @@ static struct plan read_plan(const struct planning *p, const struct sdt_note *no
 	return plan;
 }
 
-/* Adds those of a plan, but for the others of its row; false without memory. */
+/*
+ * Adds the sites that have the jump of plan `of`, except those of its row. False if out of memory.
+ */
 static bool find_neighbours(struct planning *p, size_t of)
 {
 	const struct plan *plan = &p->plans[of];
@@ -566,7 +572,10 @@ static bool find_neighbours(struct planning *p, size_t of)
 	return true;
 }
 
-/* What enters after a site enters after all those before it, too. */
+/*
+ * Extends a plan's lead to an earlier site whose instructions can move: a thread that enters after
+ * a site also enters after all sites before it.
+ */
 static void take_lead(const struct plan *before, const struct plan_way *move,
 	const struct plan *plan, struct plan_way *ret)
 {
@@ -619,7 +628,7 @@ bool plan_is_wanting(const struct planning *p, const struct plan *plan)
 	return plan->short_nop && !plan_choose(plan, p->order, &reason);
 }
 
-/* Examines the plans that are asked for, the last ones or the others. */
+/* Examines the requested plans: those with is_last, or all others. */
 static struct probe_error *examine(struct planning *p, bool last)
 {
 	struct probe_error *error = NULL;
@@ -630,7 +639,7 @@ static struct probe_error *examine(struct planning *p, bool last)
 	return error;
 }
 
-/* Plans the sites that the rows leave. */
+/* Plans the sites in rows->notes. */
 static struct probe_error *plan_all(struct planning *p)
 {
 	struct probe_error *error;
@@ -655,7 +664,7 @@ static struct probe_error *plan_all(struct planning *p)
 	return error;
 }
 
-/* Plans the sites that the rows leave, and from these all that were asked for. */
+/* Plans the sites in rows->notes, and derives the plans of all requested notes. */
 static struct probe_error *plan_rows(struct planning *p, struct rows *rows,
 	const struct sdt_note *const *notes, size_t count, struct plan *ret)
 {
@@ -717,7 +726,7 @@ bool plan_is_shared(const struct plan *plan, const struct plan_ops *ops)
 	return ops && ops->follows_nops && (plan->is_followed || plan_way(plan, ops)->lead);
 }
 
-/* How many bytes a way replaces or relies on. */
+/* Returns how many bytes a way replaces or relies on. */
 static size_t covers(const struct plan_way *way)
 {
 	return way->length > way->relies ? way->length : way->relies;
@@ -766,7 +775,7 @@ const struct plan_ops *plan_choose(
 	return NULL;
 }
 
-/* ---- What is there now ------------------------------------------------------------------ */
+/* ---- In memory -------------------------------------------------------------------------- */
 
 size_t plan_starts_before(const struct plan *plan, const struct plan_ops *ops)
 {
@@ -786,8 +795,8 @@ size_t plan_needs(const struct plan *plan, const struct plan_ops *ops)
 }
 
 /*
- * Each instruction may have a breakpoint, which hides its first byte; a long nop may be anything,
- * as the kernel writes it.
+ * A breakpoint may hide the first byte of each instruction. A long nop may hold any bytes, because
+ * the kernel rewrites it.
  */
 bool plan_stays(
 	const struct arch *arch, const struct plan *plan, size_t offset, const uint8_t *found)
@@ -795,7 +804,7 @@ bool plan_stays(
 	for (size_t at = 0, length; at < offset; at += length) {
 		length = nop_at(arch, plan, at);
 		if (!length || length > offset - at)
-			length = offset - at; /* the first instruction of a function */
+			length = offset - at; /* not a nop: the first instruction of a function */
 		else if (length >= arch->jump_length && length > arch->site_nop)
 			continue;
 		if (memcmp(found + at, plan->bytes + at, length) != 0 &&
@@ -805,7 +814,7 @@ bool plan_stays(
 	return true;
 }
 
-/* The same for the nops of a row, which are all alike. */
+/* Like plan_stays(), for the nops of a row, which are all alike. */
 static bool row_holds(const struct arch *arch, const struct plan *plan, const uint8_t *found)
 {
 	for (size_t at = 0; at < plan->row; at += arch->site_nop)

@@ -2,16 +2,16 @@
 /*
  * The proof that instructions may be moved.
  *
- * A jump after the nop of a site overwrites the first bytes of the instructions
- * there. They run in the stub instead, so nothing else may enter them, nor begin
- * right after the nop, where it would be counted as a hit. The bytes from the
- * second one of the site to the last one of the jump are its window:
+ * A jump after the nop of a site overwrites the first bytes of the instructions there. Those
+ * instructions run in the stub instead. So nothing else may enter them, or begin right after the
+ * nop, where it would be counted as a hit. The window of a site is the bytes from the second byte
+ * of the nop to the last byte of the jump:
  *
  *	pc	nop
- *	pc + 1	jump		window, of a nop of one byte: as long as a jump; after a
- *	  ...			longer nop the rest of that belongs to it, too
+ *	pc + 1	jump		window, for a nop of one byte: as long as a jump;
+ *	  ...			after a longer nop, the rest of the nop belongs to it, too
  *
- * Something enters there only if somewhere in the module there is
+ * Something enters the window only if somewhere in the module there is
  *
  *   - a direct branch with a 32-bit displacement to it    arch->scan(), anywhere
  *   - a direct branch with an 8-bit displacement           within arch->short_reach
@@ -26,14 +26,13 @@
  *   - a landing pad of an exception table                  the function's table
  *   - a call that returns to it                            arch->move()
  *
- * All of them are searched for in the bytes, at every offset, not in decoded
- * instructions: what is found is a superset of what exists, and so "nothing
- * found" is a proof that does not depend on symbols, function bounds or the
- * decoder. What seems to lead into the middle of an instruction to be moved is
- * left out: the nop runs on into these instructions, so they begin where the
- * decoder says. (In a program without PIE, the string "ABC" may be such an address.)
- * Only for the short branches, where chance would find one at every third site, the
- * function is decoded to see whether a candidate is real.
+ * The search looks for all of these in the bytes, at every offset, not in decoded instructions. It
+ * finds a superset of the real entries, so "nothing found" is a proof that does not depend on
+ * symbols, function bounds or the decoder. A reference into the middle of an instruction to be
+ * moved is ignored: the nop runs on into these instructions, so they begin where the decoder says.
+ * (In a program without PIE, the string "ABC" may look like such an address.) For short branches, a
+ * match by chance would occur at every third site. Only for them, the function is decoded to see
+ * whether a candidate is real.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -52,28 +51,29 @@ static const char entered_short[] = "a branch enters the instructions after the 
 static const char landing_pad[] = "an exception lands in the bytes after the nop";
 static const char another_site[] = "another site is in the bytes after the nop";
 
-/* The function that a site is in. */
+/* The function that contains a site. */
 struct around {
 	struct object_range range;
-	enum { JUMPS_UNKNOWN, JUMPS_NOT, JUMPS_INDIRECTLY } jumps; /* see has_indirect_jump() */
+	/* see has_indirect_jump() */
+	enum { JUMPS_UNKNOWN, JUMPS_NOT, JUMPS_INDIRECTLY } jumps;
 };
 
-/* The search through one object. */
+/* The search through one object. Addresses are link-time. */
 struct word_search {
 	struct object *object;
 	const struct arch *arch;
 	const uint8_t *file;
 	size_t file_size;
-	struct arch_windows windows; /* all of one length */
-	struct proof *proofs;	     /* of the windows, in their order */
-	struct around *functions;    /* that they are in */
-	uint64_t *sites;	     /* of all notes, sorted */
+	struct arch_windows windows; /* windows of the sites, all of one length */
+	struct proof *proofs;	     /* the proof of each window */
+	struct around *functions;    /* the function around each window */
+	uint64_t *sites;	     /* addresses of all notes, sorted */
 	size_t site_count;
-	struct object_range
-		gap; /* no function is there: of the last address for which none was found */
+	/* The last range without a function that decodable_range() found. */
+	struct object_range gap;
 };
 
-/* The file's bytes of a segment, as far as the file has them. */
+/* Returns the bytes of a segment that the file contains, or NULL. */
 static const uint8_t *segment_bytes(
 	const struct word_search *s, const struct object_segment *segment, size_t *size_ret)
 {
@@ -91,7 +91,7 @@ static void enter(struct word_search *s, size_t site)
 		s->proofs[site].move->cannot = entered;
 }
 
-/* A reference to the middle of an instruction is none: other bytes look like one by chance. */
+/* Ignores a reference to the middle of an instruction: by chance, other bytes look like one. */
 static void on_reference(void *data, size_t site, uint64_t target)
 {
 	struct word_search *s = data;
@@ -100,7 +100,7 @@ static void on_reference(void *data, size_t site, uint64_t target)
 		enter(s, site);
 }
 
-/* Something leads to an address, which windows that overlap may share. */
+/* Something leads to `target`: marks each window that contains it. Windows may overlap. */
 static void refer(struct word_search *s, uint64_t target)
 {
 	size_t found = arch_windows_find(&s->windows, target);
@@ -110,7 +110,7 @@ static void refer(struct word_search *s, uint64_t target)
 		on_reference(s, found, target);
 }
 
-/* The file's bytes of a function, as far as the file has them. */
+/* Returns the bytes of a function that the file contains, or NULL. */
 static const uint8_t *range_bytes(
 	const struct word_search *s, struct object_range range, size_t *size_ret)
 {
@@ -126,7 +126,7 @@ static const uint8_t *range_bytes(
 	return bytes + offset;
 }
 
-/* Has a function, decoded, a jump to where a register or a word says? */
+/* Does a function have a jump to an address in a register or in memory? True if that is unknown. */
 static bool has_indirect_jump(const struct word_search *s, struct object_range range)
 {
 	size_t size, at = 0;
@@ -146,9 +146,9 @@ static bool has_indirect_jump(const struct word_search *s, struct object_range r
 }
 
 /*
- * A label's address is taken within a function. It may be all that is wanted
- * (__builtin_setjmp), but the code may also compute others from it, to jump to
- * one. Functions are in the order of their sites.
+ * The code takes the address of a label in a function. The label may be the only target
+ * (__builtin_setjmp). But with an indirect jump, the function may compute other targets from it.
+ * s->functions is in the order of the sites.
  */
 static void refer_label(struct word_search *s, uint64_t label)
 {
@@ -166,10 +166,10 @@ static void refer_label(struct word_search *s, uint64_t label)
 }
 
 /*
- * The code takes an address: of a label, or of a jump table, which holds
- * distances from its own start to code. Tables may be in the text. The table
- * of functions is none: it looks like one wherever it is read, and data beside
- * the code, read as instructions, may seem to take its address.
+ * The code takes the address `base`: of a label, or of a jump table, which holds distances from its
+ * own start to code. Tables may be in the text. The table of functions (.eh_frame_hdr) is skipped:
+ * it looks like a jump table wherever it is read, and data beside the code, read as instructions,
+ * may seem to take its address.
  */
 static void on_constant(void *data, uint64_t base)
 {
@@ -202,14 +202,16 @@ static void on_constant(void *data, uint64_t base)
 	}
 }
 
-/* The label may be anywhere in the function, and is behind its end if the last instruction is br.
+/*
+ * An instruction takes the address of a label, which may be anywhere in the function, or at its end
+ * if the last instruction is a br. So the function is looked up by the instruction's address.
  */
 static void on_label(void *data, uint64_t at)
 {
 	refer_label(data, at + 1);
 }
 
-/* Every aligned word of the file that is an address in a window. */
+/* Finds the aligned words of the file that are addresses in a window. */
 static void find_words(struct word_search *s, const uint8_t *bytes, size_t size)
 {
 	struct object_range headers = object_program_headers(s->object);
@@ -278,7 +280,7 @@ static bool function_enters(
 		if ((insn.flow == ARCH_FLOW_BRANCH || insn.flow == ARCH_FLOW_JUMP) &&
 			insn.target > plan->pc && insn.target < plan->pc + s->windows.jump_length)
 			return true;
-		/* The site must be where an instruction begins. */
+		/* An instruction must begin at the site. */
 		if (proof->need && range->start + at < plan->pc &&
 			range->start + at + insn.length > plan->pc)
 			return true;
@@ -288,8 +290,9 @@ static bool function_enters(
 }
 
 /*
- * The code around an address that can be decoded from its start: the function there or, if no table
- * lists one (start-up code of the C runtime), what lies between the functions before and after it.
+ * Finds the code around an address that can be decoded from its start: the function there or, if no
+ * table lists one (start-up code of the C runtime), the range between the functions before and
+ * after it. False if that is too large.
  */
 static bool decodable_range(struct word_search *s, uint64_t address, struct object_range *ret)
 {
@@ -303,7 +306,7 @@ static bool decodable_range(struct word_search *s, uint64_t address, struct obje
 	}
 	if (!segment)
 		return false;
-	/* A file that lost its tables has thousands of sites in one gap: it is searched once. */
+	/* A file that lost its tables has thousands of sites in one gap; search it once. */
 	if (address < s->gap.start || address >= s->gap.end)
 		s->gap = (struct object_range){address, address};
 	for (at = s->gap.start; at > segment->address && address - at < GAP_MAX; at--)
@@ -320,8 +323,8 @@ static bool decodable_range(struct word_search *s, uint64_t address, struct obje
 }
 
 /*
- * Looks for short branches into a window, first at every offset. A candidate is
- * believed only if the function it is in, decoded, really has one.
+ * Looks for short branches into a window, first at every offset. A candidate counts only if its
+ * function, when decoded, has such a branch.
  */
 static const char *check_short_branches(struct word_search *s, const struct proof *proof)
 {
@@ -346,7 +349,7 @@ static const char *check_short_branches(struct word_search *s, const struct proo
 			target <= plan->pc || target >= plan->pc + s->windows.jump_length)
 			continue;
 		if (at >= range.start && at < range.end)
-			continue; /* looked at already */
+			continue; /* the function was checked for an earlier candidate */
 		if (!decodable_range(s, at, &range) || function_enters(s, proof, &range))
 			return entered_short;
 	}
@@ -357,7 +360,7 @@ static const char *check_short_branches(struct word_search *s, const struct proo
 
 struct landing {
 	const struct plan *plan;
-	uint8_t length; /* of its window */
+	uint8_t length; /* length of the plan's window in bytes */
 	bool found;
 };
 
@@ -395,7 +398,7 @@ static const char *move_reason(enum arch_move_status status, const struct arch_m
 	case ARCH_MOVE_CALL_INSIDE:
 		return "a call returns to the bytes after the nop";
 	case ARCH_MOVE_FLOW_INSIDE:
-		/* Padding after it may go: the search says whether anything leads there. */
+		/* Padding after it may be overwritten; the search tells if anything leads there. */
 		return moved->padding ? NULL : "a jump or return follows the nop";
 	case ARCH_MOVE_UNSUPPORTED:
 		return "an instruction after the nop cannot run elsewhere";
@@ -405,7 +408,7 @@ static const char *move_reason(enum arch_move_status status, const struct arch_m
 	return "the instructions after the nop cannot be moved";
 }
 
-/* By the length of the window, then by address. */
+/* Orders proofs by the length of the window, then by address. */
 static int compare_proofs(const void *a, const void *b)
 {
 	const struct proof *x = a, *y = b;
@@ -418,8 +421,9 @@ static int compare_proofs(const void *a, const void *b)
 }
 
 /*
- * The function that contains a site; if no table lists it (assembly written by hand), what lies
- * between those before and after it. If even that is not known, it may jump anywhere.
+ * Returns the function that contains a site. If no table lists it (assembly written by hand),
+ * returns the range between the functions before and after it. If that is unknown too, assumes an
+ * indirect jump.
  */
 static struct around function_of(struct word_search *s, uint64_t pc)
 {
@@ -441,7 +445,7 @@ static bool sort_sites(struct word_search *s, const struct sdt_notes *notes)
 	return true;
 }
 
-/* What moves runs elsewhere: a breakpoint of others, at another site, would end in our jump. */
+/* Is a site in [start, end)? Another tool's breakpoint on moved bytes would end up in our jump. */
 static bool has_another_site(const struct word_search *s, uint64_t start, uint64_t end)
 {
 	size_t first = array_search(s->sites, s->site_count, sizeof(*s->sites), 0, start);
@@ -450,8 +454,9 @@ static bool has_another_site(const struct word_search *s, uint64_t start, uint64
 }
 
 /*
- * The offsets from the site that are inside the instructions to be moved. A branch may lead past a
- * prefix, to run the rest of the instruction without it: glibc skips `lock` in this way.
+ * Returns a bit set of the offsets from the site that are inside the instructions to be moved. An
+ * offset right after a prefix does not count, because a branch may skip the prefix: glibc skips
+ * `lock` in this way.
  */
 static uint64_t find_inside(
 	const struct word_search *s, const struct proof *proof, const struct arch_moved *moved)
@@ -473,7 +478,7 @@ static uint64_t find_inside(
 	return inside;
 }
 
-/* Can the instructions after a site run elsewhere at all? */
+/* Tries whether the instructions after a site can run elsewhere at all. */
 static void try_move(const struct word_search *s, struct proof *proof)
 {
 	const struct plan *plan = proof->plan;
@@ -481,7 +486,7 @@ static void try_move(const struct word_search *s, struct proof *proof)
 	uint64_t at = plan->pc + move->offset;
 	struct arch_moved moved = {0};
 
-	/* Where the copy will be does not matter yet: next to the original. */
+	/* The address of the copy is not known yet; assume one near the original. */
 	move->cannot = move_reason(
 		s->arch->move(plan->bytes + move->offset, plan->byte_count - move->offset, at,
 			at + (1 << 20), proof->need, &moved),
@@ -490,13 +495,13 @@ static void try_move(const struct word_search *s, struct proof *proof)
 	/* Only the instructions after a site are known to begin where they seem to. */
 	if (!move->cannot && !proof->margin)
 		proof->inside = find_inside(s, proof, &moved);
-	/* A site at pc itself is no other one. */
+	/* A note at pc names the site itself, not another site. */
 	if (!move->cannot && (has_another_site(s, at > plan->pc ? at : at + 1, at + move->length) ||
 				     has_another_site(s, at - proof->margin, at)))
 		move->cannot = another_site;
 }
 
-/* Decides about `count` proofs, sorted, with windows of one length. */
+/* Decides about `count` sorted proofs with windows of one length. */
 static struct probe_error *prove_windows(struct word_search *s, struct proof *proofs, size_t count)
 {
 	AUTO_FREE uint64_t *sites = calloc(count, sizeof(*sites));
@@ -528,8 +533,8 @@ static struct probe_error *prove_windows(struct word_search *s, struct proof *pr
 }
 
 /*
- * Notes may name one address (linkers fold functions that are the same): moves the first
- * question about each to the front, and returns how many there are.
+ * Several notes may name one address (linkers fold identical functions). Moves the first question
+ * about each address to the front, and returns how many these are.
  */
 static size_t take_distinct(struct proof *proofs, size_t count)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The bytes of a punned site determine where it jumps to, so that address is arbitrary (struct
- * arch, pun). A change therefore maps the pun's page before everything else, so that neither an
- * arena nor the data of a session takes its place. An arena of an earlier change may be there, by
- * chance, or because it is near the same module. Then the jump to the stub is written into the
- * arena, if its allocator has the bytes to give.
+ * Memory for puns. The bytes of a punned site determine where its jump leads, so that address is
+ * arbitrary (struct arch, pun). A change maps the pun's page before all other memory, so that
+ * neither an arena nor the data of a session takes its place. An arena of an earlier change may be
+ * there, by chance, or because it is near the same module. Then the jump to the stub is written
+ * into the arena, if its allocator has those bytes free.
  *
- * The target maps memory, too. A page that it has taken since its maps were read is no reason
- * to fail: the sites are planned once more.
+ * The target maps memory, too. If it has taken a pun's page since its maps were read, the sites are
+ * planned once more.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@
 static const char pun_taken[] =
 	"the address that its bytes would jump to is in use, or where the heap or the stack grows";
 
-/* Chance: so it is at 13 of 4,096 places in a page, whatever the process has mapped. */
+/* At 13 of the 4,096 offsets in a page a jump crosses the page's end, whatever is mapped. */
 static const char pun_crosses[] =
 	"the jump at the address that its bytes would jump to would cross a page";
 
@@ -48,19 +48,19 @@ static const char *take(struct install *install, uint64_t entry)
 {
 	uint64_t page = page_of(entry), *pages = install->pun_pages;
 	size_t jump = install->change->arch->far_jump_length;
-	/* Where the page is among the taken ones, which are sorted, or would be. */
+	/* The index of the page among the sorted taken pages, or where it would be inserted. */
 	size_t at = array_search(pages, install->pun_page_count, sizeof(*pages), 0, page);
 
 	if (install->no_puns)
 		return pun_taken;
-	/* The jump is written as a whole, also when it is redirected later. */
+	/* The jump is always written in one step, also when it is redirected later. */
 	if (page_of(entry + jump - 1) != page)
 		return pun_crosses;
 	if (code_arena(&install->change->registry, entry))
 		return code_take(&install->change->registry, &install->change->taken, entry, jump)
 			       ? NULL
 			       : pun_taken;
-	/* Puns do not share pages. */
+	/* Two puns never share a page. */
 	if (is_spare(install->change, page))
 		return code_keep(&install->change->taken, (struct code_extent){page, page_bytes()})
 			       ? NULL
@@ -83,7 +83,7 @@ const char *puns_take(struct install *install, struct arch_pun pun, uint64_t *en
 
 	if (!reason || !pun.step)
 		return reason;
-	/* Alternately above and below; the remaining distance is less than a step. */
+	/* Tries places above and below in turn. Stops when less than one step of reach is left. */
 	for (uint64_t far = 0; far < reach - pun.step; far += pun.step) {
 		if (!take(install, *entry_ret = pun.first + far) ||
 			!take(install, *entry_ret = pun.first - pun.step - far))
@@ -122,7 +122,7 @@ const char *puns_take_twin(struct install *install, uint64_t at, struct arch_twi
 		page = page_of(ret->first);
 		low = ret->first < ret->second ? ret->first : ret->second;
 		high = ret->first < ret->second ? ret->second : ret->first;
-		/* Two jumps to anywhere have room in the page, and it is no arena's. */
+		/* The page must have room for two far jumps, and must not belong to an arena. */
 		if (page_of(low) == page && page_of(high + arch->far_jump_length - 1) == page &&
 			high - low >= arch->far_jump_length &&
 			!code_arena(&install->change->registry, page) && !take(install, ret->first))
@@ -156,8 +156,8 @@ static void drop_pages(struct change *change, const uint64_t *pages, size_t coun
 }
 
 /*
- * Maps pages for code at addresses that were free when the maps were read; *done_ret: how many
- * of them. Fewer without an error: the next one is in use.
+ * Maps pages for code at addresses that were free when the maps were read. *done_ret is their
+ * number. If it is less than `count` without an error, the next page is in use.
  */
 static struct probe_error *map_pages(
 	struct change *change, const uint64_t *pages, size_t count, size_t *done_ret)
@@ -168,13 +168,13 @@ static struct probe_error *map_pages(
 	*done_ret = 0;
 	for (size_t i = 0; i < count; i++)
 		calls[i] = change_call_map_code(pages[i], page_bytes());
-	/* One page for all: each writes its own copy. */
+	/* One page of the file for all: each mapping gets its own copy on write. */
 	error = change_map_file(change, page_bytes(), NULL, calls, count, NULL);
 	while (*done_ret < count && calls[*done_ret].result == (int64_t)pages[*done_ret])
 		++*done_ret;
 	if (*done_ret == count)
 		return error;
-	/* A kernel before 4.17 has mapped it elsewhere. */
+	/* A kernel before 4.17 ignores MAP_FIXED_NOREPLACE, and has mapped the page elsewhere. */
 	if (!error && calls[*done_ret].result > 0)
 		drop_pages(change, &(uint64_t){(uint64_t)calls[*done_ret].result}, 1);
 	if (error && calls[*done_ret].result != -EEXIST)
@@ -212,7 +212,7 @@ void puns_drop(struct install *install)
 }
 
 /*
- * A pun's page is an arena: it goes with its site or, if the site's library is
+ * Enters the pages as arenas. A pun's page is freed with its site or, if the site's library is
  * closed, with the last session.
  */
 struct probe_error *puns_announce(struct install *install)

@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Once the bytes of a site are restored, nothing leads to its stubs. A thread that was in one
- * leaves it soon, or was interrupted by a signal handler, and comes back when that returns: from
- * the same thread's stack, or, if the handler has switched to another user context, from memory
- * that no thread uses as its stack. So a stub is freed on this proof:
+ * Once the bytes of a site are restored, nothing leads to its stubs. A thread in a stub leaves it
+ * soon. But a thread that a signal handler has interrupted comes back when the handler returns:
+ * from its own stack or, if the handler has switched to another user context, from memory that no
+ * thread uses as its stack. So a stub is freed on this proof:
  *
- *   look     all threads stopped: no thread's registers are in a stub, and no context that was
+ *   look     all threads stopped: no register of a thread is in the stub, and no context that was
  *            saved for a handler on the stacks in use. Cheap, so it is repeated
- *   search   with the target running: nor any context that was saved for a handler in all its
- *            memory. Not if no handler is installed: one that is gone while it runs has its
- *            frame on the stack of its thread, which the look covers
- *   judge    in the next look: what was found is still there, or the search is repeated.
- *            A thread that ran in the stub during the search, and was interrupted since, was in
- *            no memory then: so this look covers the whole stacks that threads use
+ *   search   with the target running: no context in all its memory that was saved for a handler
+ *            is in the stub. Skipped if no handler is installed: the frame of a handler that was
+ *            removed while it runs is on its thread's stack, which the look covers
+ *   judge    in the next look: the contexts found are still there, or the search is repeated.
+ *            A thread that ran in the stub during the search, and was interrupted since, had no
+ *            context in memory then. So this look covers the whole stacks that threads use
  *
- * Since no thread enters a stub any more, a context that was not found once is not there later,
- * except for what libprobe/patch/windows.c says about contexts that move.
+ * No thread enters a stub any more, so a context that a search does not find does not appear later,
+ * except for contexts that move: see libprobe/patch/windows.c.
  *
  * Handlers that have returned leave whole frames in memory, too: see libprobe/patch/frames.c. A
- * frame that is dead in one look is dead in all.
+ * frame that is dead in one look is dead in all later looks.
  *
- * Where a search is not complete, nothing is proved, and all stubs stay.
+ * If a search is incomplete, nothing is proved, and all stubs stay.
  */
 #include <stdlib.h>
 #include <time.h>
@@ -33,25 +33,26 @@
 /* ==== Busy ==================================================================================== */
 
 /*
- * A thread in a stub continues where the stub's last jump leads, and a thread in the page of a pun
+ * A thread in a stub continues at the target of the stub's last jump. A thread in the page of a pun
  * continues at a stub:
  *
  *   hop, pun  -->  stub  -->  older stub  -->  tail  -->  the program
  *
- * So what a place leads to must stay as long as a thread may be at that place. Where jumps lead
- * is read from the code itself: a stub whose site was patched again meanwhile is in no other chain.
+ * So the target of a piece of code must stay as long as a thread may be in that piece. The targets
+ * are read from the code itself: a stub whose site was patched again meanwhile is in no other
+ * chain.
  *
- * A thread that a stub has sent into a function of the program can be anywhere, but the stub
- * counts it when it leaves and when it returns.
+ * A thread that a stub has sent into a function of the program can be anywhere. But the stub counts
+ * the thread when it leaves, and again when it returns.
  */
 
 enum { SLOTS_AT_ONCE = 64 };
 
-/* Where threads will come. */
+/* The addresses to which threads will come. */
 struct leads {
 	uint64_t *items;
 	size_t count;
-	bool anywhere; /* something is not known, so they may go anywhere */
+	bool anywhere; /* the target of a jump is unknown, so threads may come to any address */
 };
 
 bool busy_init(struct busy *busy, const struct registry *registry)
@@ -70,13 +71,16 @@ void busy_deinit(struct busy *busy)
 	*busy = (struct busy){0};
 }
 
-/* Bytes of the jump that a short one leads to. */
+/* Returns the bytes of a site's hop, or 0 if it has no hop. */
 static uint64_t hop_size(const struct reg_site *site)
 {
 	return site->hop ? arch_host()->jump_length : 0;
 }
 
-/* A stub whose code cannot be read is added whole. */
+/*
+ * Adds the code of a stub, except the return addresses of its calls of functions. If the code is
+ * unreadable, adds all of it.
+ */
 static bool add_stub(
 	struct places *places, const struct change *change, const struct reg_stub *stub)
 {
@@ -104,8 +108,8 @@ static bool add_stub(
 }
 
 /*
- * The code of the ending sites and stubs, without the addresses that functions of the program
- * return to: busy_look_at_calls() finds these threads. False without memory.
+ * Adds the code of the ending sites and stubs, without the addresses to which functions of the
+ * program return: busy_look_at_calls() finds the threads in such functions. False if out of memory.
  */
 static bool busy_places(
 	struct places *places, const struct change *change, const bool *sites, const bool *stubs)
@@ -128,7 +132,7 @@ static bool busy_places(
 	return ok;
 }
 
-/* Treats all of them as busy: it is unknown which threads are in them. */
+/* Marks all ending sites and stubs as busy, because it is unknown which threads are in them. */
 static void busy_all(
 	struct busy *busy, const struct registry *registry, const bool *sites, const bool *stubs)
 {
@@ -153,7 +157,7 @@ static bool is_there(
 	return leads->anywhere || frames_within(frames, start, start + size);
 }
 
-/* A thread will take the jump at an address. */
+/* Adds the target of the jump at `at`, because a thread will take the jump. */
 static void follow(struct leads *leads, const struct change *change, uint64_t at)
 {
 	uint8_t bytes[ARCH_JUMP_MAX] = {0};
@@ -169,7 +173,7 @@ static void follow(struct leads *leads, const struct change *change, uint64_t at
 		leads->anywhere = true;
 }
 
-/* Calls of all its probes, on all CPUs, that have not returned; what is not known is one. */
+/* Have calls of a session's stubs not returned, on any CPU? True if the counters are unreadable. */
 static bool is_calling(struct served *known, const struct reg_session *session)
 {
 	uint64_t calls = 0;
@@ -191,8 +195,8 @@ static bool is_calling(struct served *known, const struct reg_session *session)
 }
 
 /*
- * While all threads are stopped: finds the stubs whose functions have been called and have not
- * returned. Such a thread may be anywhere, and will return to the stub.
+ * With all threads stopped, finds the sessions whose stubs have called functions that have not
+ * returned. A thread in such a function may be anywhere, and will return to the stub.
  */
 static void busy_look_at_calls(struct busy *busy, const struct change *change)
 {
@@ -230,7 +234,7 @@ static bool find_site(struct leads *leads, const struct change *change, const st
 	return hop || pun || is_there(frames, leads, site->tail, site->tail_size);
 }
 
-/* One look at all of them; true if one was found that was not known to be busy. */
+/* Looks once at all ending sites and stubs. Returns true if another one is busy. */
 static bool look(struct busy *busy, struct leads *leads, const struct change *change,
 	const struct frames *frames, const bool *sites, const bool *stubs)
 {
@@ -253,10 +257,9 @@ static bool look(struct busy *busy, struct leads *leads, const struct change *ch
 }
 
 /*
- * Finds which of the ending sites and stubs a thread is in, or will come to from
- * one that it is in: a stub leads to an older one or to the tail. `frames` were
- * read, and are sorted. As no thread comes to what has been undone, this stays true
- * of what is not busy.
+ * Finds the ending sites and stubs that a thread is in, or will come to: a stub leads to an older
+ * stub or to the tail. `frames` must be read and sorted. No thread enters code that has been
+ * undone, so code that is not busy now stays so.
  */
 static void busy_find(struct busy *busy, const struct change *change, const struct frames *frames,
 	const bool *sites, const bool *stubs)
@@ -280,7 +283,7 @@ enum {
 	LOOKS = 50,
 	WAIT_NS = 1000000,
 	SEARCHES = 8,
-	NEAR_REACH = 64 << 10 /* of a foreign stack in a look before the search */
+	NEAR_REACH = 64 << 10 /* bytes of a foreign stack in looks before the search */
 };
 
 struct probe_error *quiet_open(
@@ -377,7 +380,7 @@ struct probe_error *quiet_wait(struct quiet *q, struct change *change, struct bu
 			nanosleep(&(struct timespec){.tv_nsec = WAIT_NS}, NULL);
 			continue;
 		}
-		/* No thread is known to be there, or those that are there stay. */
+		/* No thread is known to be in the code, or the threads there stay. */
 		if (!q->frames.has_handlers || (q->searched && !q->moved))
 			return NULL;
 		error = searches++ < SEARCHES ? search(q) : NULL;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Removing what dead controllers left. Every change does so before it begins; here it is done
- * for its own sake, and reported. Sites of living sessions that something else has restored are
- * patched again; only here, because it may have been done on purpose.
+ * Removes what dead controllers left. Each change does so before it begins; `probectl repair` does
+ * only this, and reports it. It also patches sites of living sessions again if something else has
+ * restored them. Other changes do not, because someone may have restored them on purpose.
  */
 #include <fcntl.h>
 #include <glob.h>
@@ -24,21 +24,23 @@
 
 /*
  * Patches sites again that something has restored, even if only the first byte. Their stubs and
- * tails still exist. They were made from the file's bytes, so the site must hold exactly these, and
- * all threads are stopped when it is compared. A thread that is where the patch will be written, or
- * will return there from a signal handler, gets a moment to leave: it cannot be moved, because it
- * is no longer known which instruction of the tail replaces which of the site.
+ * tails still exist. They were made from the file's bytes, so the site must hold exactly these
+ * bytes, and all threads are stopped while the bytes are compared. A thread that is inside the
+ * patch, or will return there from a signal handler, gets a moment to leave. It cannot be moved,
+ * because it is no longer known which instruction of the tail replaces which instruction of the
+ * site.
  */
 
-/* The sites to patch again; for each, two edits: the expected bytes, and the patch. */
+/* The sites to patch again. Each has two edits: the expected bytes, and the patch. */
 struct mending {
 	const struct reg_site **sites;
-	uint8_t (*wanted)[EDIT_BYTES]; /* the file's bytes, window_of() of them */
+	/* the file's bytes at each site, as many as window_of() says */
+	uint8_t (*wanted)[EDIT_BYTES];
 	size_t count;
 	struct transaction transaction;
 };
 
-/* From the patch on, what is written or relied on. */
+/* Returns how many bytes from the patch on are written or relied on. */
 static size_t window_of(const struct reg_site *site)
 {
 	size_t covers = site->covers > site->relies ? site->covers : site->relies;
@@ -46,7 +48,7 @@ static size_t window_of(const struct reg_site *site)
 	return covers > site->length ? covers : site->length;
 }
 
-/* What the file holds where the patch replaces something, or relies on it. */
+/* Reads the file's bytes that the patch replaces or relies on. False if they are unknown. */
 static bool read_file(
 	const struct change *change, const struct reg_site *site, uint8_t bytes[EDIT_BYTES])
 {
@@ -58,7 +60,7 @@ static bool read_file(
 	       site_is_in_file(&change->modules, site);
 }
 
-/* The program may have copied its text to memory that other processes have as well. */
+/* Is a site's memory private? The program may have copied its text to shared memory. */
 static bool is_private(const struct change *change, const struct reg_site *site)
 {
 	const struct mapping *mapping = maps_find(&change->maps, site->patch);
@@ -105,13 +107,13 @@ static struct probe_error *find(struct mending *m, const struct change *change)
 	return error;
 }
 
-/* A short jump is of use only while the other one is there. */
+/* Does a site's jump lead somewhere? A short jump does only while its hop is there. */
 static bool leads_home(const struct mending *m, const struct reg_site *site)
 {
 	return !site->hop || site_has_hop(site, m->transaction.change->pid);
 }
 
-/* Has something else been written there since? Such a site is left alone. */
+/* Skips a site if something else was written there meanwhile. */
 static void check(struct mending *m)
 {
 	struct edits *edits = &m->transaction.text;
@@ -128,8 +130,8 @@ static void check(struct mending *m)
 }
 
 /*
- * Where the bytes begin that no thread may continue at while they are written. At a patch's first
- * byte any may, and so it may at the second jump of a twin, as one does after a breakpoint.
+ * Returns the first address at which no thread may continue while the patch is written. A thread
+ * may be at a patch's first byte and, after a breakpoint, at the second jump of a twin.
  */
 static uint64_t window_start(const struct mending *m, const struct reg_site *site)
 {
@@ -165,7 +167,7 @@ static struct probe_error *prepare_windows(struct mending *m)
 	return windows_prepare(windows, change);
 }
 
-/* See transaction_commit(). */
+/* The `look` function for transaction_commit(). */
 static struct probe_error *look(void *data, bool *again_ret)
 {
 	struct mending *m = data;
@@ -199,10 +201,10 @@ static struct probe_error *mend_all(struct mending *m)
 }
 
 /*
- * Patches the sites again that hold the file's bytes although a session wants them: something
- * has restored them, or their library was opened again. To be called before they are
- * forgotten (change_begin_as_it_is()). *count_ret: how many. Errors: those of change_stop(),
- * PROBE_ERROR_STATE (a thread does not leave the bytes that a patch replaces).
+ * Patches sites again that hold the file's bytes although a session uses them: something has
+ * restored them, or their library was opened again. Must be called before such sites are forgotten
+ * (change_begin_as_it_is()). *count_ret is the number of patched sites. Errors: those of
+ * change_stop(), PROBE_ERROR_STATE (a thread does not leave the bytes that a patch replaces).
  */
 static struct probe_error *mend_sites(struct change *change, size_t *count_ret)
 {
@@ -231,7 +233,7 @@ static size_t count_retired(const struct registry *registry)
 	return count;
 }
 
-/* Retired sessions whose code stays because of an overwritten site. */
+/* Returns the number of retired sessions whose code stays because of an overwritten site. */
 static size_t count_held(const struct registry *r)
 {
 	size_t count = 0;
@@ -246,7 +248,7 @@ static size_t count_held(const struct registry *r)
 	return count;
 }
 
-/* What is to end of a session: all of it, or some probes. */
+/* Counts a session that will end, or the probes of a session that will end. */
 static void count_session(
 	const struct registry *r, const struct reg_session *session, struct probe_stale *ret)
 {
@@ -271,13 +273,13 @@ static void count_sessions(const struct registry *r, struct probe_stale *ret)
 		count_session(r, &r->sessions[i], ret);
 }
 
-/* Before sites whose library was opened again are forgotten: they are patched again as well. */
+/* Patches sites again, before those whose library was opened again are forgotten. */
 static struct probe_error *mend(struct change *c, struct probe_repair *ret)
 {
 	size_t count;
 	struct probe_error *error;
 
-	/* Not those of dead sessions. */
+	/* Retire dead sessions first: their sites are not patched again. */
 	uninstall_find_stale(c);
 	error = mend_sites(c, &count);
 	ret->mended += count;
@@ -308,10 +310,10 @@ static struct probe_error *repair(struct change *c, struct probe_repair *ret)
 	count_sessions(&c->registry, &stale);
 	semaphores = c->registry.semaphore_count;
 	error = uninstall_unreferenced(c);
-	/* Those of the sessions, and of the others that were too low. */
+	/* Semaphores of ended sessions, and other semaphores that were too low. */
 	ret->semaphores += semaphores - c->registry.semaphore_count + low;
 	now = site_count_patched(c);
-	/* A breakpoint that has gone meanwhile shows one more. */
+	/* If a breakpoint was removed meanwhile, more sites count as patched now. */
 	ret->sites += patched > now ? patched - now : 0;
 	left = count_retired(&c->registry);
 	ret->sessions += stale.sessions - left;
@@ -320,7 +322,7 @@ static struct probe_error *repair(struct change *c, struct probe_repair *ret)
 	return error;
 }
 
-/* Has a process anything of ours? Stops nothing. */
+/* Has a process memory or descriptors of ours? Does not stop the process. */
 static bool is_touched(pid_t pid)
 {
 	static const struct registry none;
@@ -337,8 +339,9 @@ static bool is_touched(pid_t pid)
 }
 
 /*
- * Children were forked with the code and the registry that their parent had then. One in
- * its memory has the parent's own; it may be what changes the parent now (self/helper/start.h).
+ * Repairs the children of a target, which were forked with the code and the registry of that time.
+ * A child in its parent's memory has the parent's registry, and is skipped; it may be the helper
+ * that changes the parent now (self/helper/start.h).
  */
 static struct probe_error *repair_children(
 	const struct probe_target *target, struct probe_repair *ret)
@@ -357,13 +360,13 @@ static struct probe_error *repair_children(
 			error = probe_target_repair(child, ret);
 			probe_target_close(child);
 		}
-		/* One that has ended or become another program meanwhile is in order. */
+		/* A child that has ended or executed another program meanwhile is in order. */
 		if (error && !is_touched(children[i])) {
 			probe_error_free(error);
 			error = NULL;
 		}
 		error = probe_error_prefix(error, "child %d", (int)children[i]);
-		/* A locked child does not stop the repair of the others. */
+		/* A locked child does not stop the repair of the other children. */
 		if (error && error->code == PROBE_ERROR_BUSY) {
 			busy = probe_error_first(busy, error);
 			error = NULL;
@@ -387,7 +390,7 @@ struct probe_error *probe_target_repair(struct probe_target *target, struct prob
 	return error ? error : repair_children(target, ret);
 }
 
-/* ---- What there is to repair ---------------------------------------------------------- */
+/* ---- Finding damage ------------------------------------------------------------------- */
 
 static struct probe_error *count_frames(
 	struct probe_target *target, const struct maps *maps, size_t *ret)
@@ -433,7 +436,7 @@ struct probe_error *probe_target_stale(struct probe_target *target, struct probe
 	*ret = (struct probe_stale){0};
 	if (!error)
 		error = registry_load(target->pid, &maps, &registry);
-	/* The registry may be newer than the mappings that led to it. */
+	/* The registry may be newer than the mappings through which it was found. */
 	if (!error && registry.home) {
 		maps_deinit(&maps);
 		error = maps_read(target->pid, &maps);
@@ -447,14 +450,14 @@ struct probe_error *probe_target_stale(struct probe_target *target, struct probe
 		orphans_count(target->pid, &maps, &registry, &orphans);
 		error = count_frames(target, &maps, &frames);
 	}
-	/* Neither before nor after was another controller at work on them. */
+	/* No other controller was changing the target, neither before nor after. */
 	if (!busy && !lock_is_taken(target->pid) && !registry_is_stale(&registry, target->pid)) {
 		ret->mappings = orphans.mappings;
 		ret->descriptors = orphans.descriptors;
 		ret->frames = frames;
 		ret->lost = lost;
 	} else if (lost) {
-		/* Another controller may have unmapped it: then no session has ended. */
+		/* Another controller may have unmapped the memory; then no session has ended. */
 		*ret = (struct probe_stale){0};
 	}
 	registry_deinit(&registry);
@@ -487,9 +490,9 @@ void probe_target_close(struct probe_target *target)
 /* ==== Needed ================================================================================== */
 
 /*
- * The libraries that a file needs, where this system has them: in the folders that its loader
- * looks in anyway. Where else a file looks (RUNPATH), and what its libraries need in turn, is left
- * to lists of processes.
+ * Finds the libraries that a file needs, in the standard folders of this system's loader. It
+ * ignores other folders that the file names (RUNPATH), and the libraries that the libraries need:
+ * lists of processes show them.
  */
 
 enum { NEEDED_MAX = 256 };
@@ -501,7 +504,7 @@ struct needed {
 	struct probe_error *error;
 };
 
-/* Adds the file, if it is a library for the same machine; *ret: it was. */
+/* Adds a file if it is a library for the same machine, and sets *ret to whether it is. */
 static struct probe_error *add_library(struct needed *needed, const char *path, bool *ret)
 {
 	struct object *object;
@@ -521,7 +524,7 @@ static struct probe_error *add_library(struct needed *needed, const char *path, 
 	return *ret ? probe_list_add_file(needed->list, path) : NULL;
 }
 
-/* `folder` may have wildcards, the name has none. */
+/* Looks for `name` in a folder. `folder` may have wildcards, `name` has none. */
 static struct probe_error *look_in(
 	struct needed *needed, const char *folder, const char *name, bool *found_ret)
 {
@@ -538,7 +541,7 @@ static struct probe_error *look_in(
 	return error;
 }
 
-/* Continues with the next name unless this returns false. */
+/* Looks for a library in all folders. Returns false to stop after this name. */
 static bool take_needed(const char *name, void *data)
 {
 	static const char *const folders[] = {"/lib/*-linux-*", "/usr/lib/*-linux-*", "/lib64",
@@ -546,7 +549,7 @@ static bool take_needed(const char *name, void *data)
 	struct needed *needed = data;
 	bool found = false;
 
-	/* A file may have any text there. */
+	/* A file may have any text as the name. */
 	if (!strpbrk(name, "/*?[\\"))
 		for (size_t i = 0; i < sizeof(folders) / sizeof(*folders); i++)
 			if (!needed->error && !found)
@@ -570,9 +573,9 @@ struct probe_error *probe_list_add_needed(struct probe_list *list, const char *p
 
 /* ==== Check =================================================================================== */
 
-/* Whether listed probes have the arguments that somebody asks for. */
+/* Checks whether listed probes have the arguments that a pattern names. */
 
-/* The first mistake; *any_ret: a probe has what the pattern names. */
+/* Returns the first error. Sets *any_ret if a probe has all arguments of the pattern. */
 static struct probe_error *check_file(
 	const struct list_file *file, const struct probe_pattern *pattern, bool *any_ret)
 {

@@ -118,7 +118,7 @@ struct probe_error *report_drop_unread(struct selection *selection,
 	return error;
 }
 
-/* Forgets all refusals but the first `count`. */
+/* Removes all refusals but the first `count`. */
 static void report_forget(struct probe_report *report, size_t count)
 {
 	while (report->refusal_count > count) {

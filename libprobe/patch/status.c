@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What is on in a target, and what its sites hold. The registry says what controllers have
- * done; whether it is still so only the sites' own bytes say, so they are read as well.
- * Nothing is stopped, and no lock is taken.
+ * The probes that are on in a target, and the bytes of its sites. The registry says what
+ * controllers have done. Whether the sites are still patched, only their bytes say, so they are
+ * read, too. The target is not stopped, and no lock is taken.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,9 +18,10 @@
 /* ==== Gathered ================================================================================ */
 
 /*
- * The hits of sessions that gather (`enable -t count -k ...`): they are in cells, of which a table
- * may have a million. They are read through the target, to which reading gives memory for those
- * pages that were not touched so far; so larger tables are left to who asks for what is in them.
+ * The hits of sessions that gather (`enable -t count -k ...`) are in cells, and a table may have a
+ * million cells. The cells are read through the target, and reading makes the kernel allocate pages
+ * that were not touched so far. So larger tables are not read here; commands that show their
+ * contents read them.
  */
 
 #define CELLS_BYTES_MAX (UINT64_C(4) << 20)
@@ -32,9 +33,9 @@ static bool gathered_has_cells(const struct reg_session *session)
 }
 
 /*
- * Adds up what the cells of a session have counted, for each of its slots: an array of
- * session->slot_capacity, which the caller frees. NULL: there are too many cells to be read for a
- * number, or no memory.
+ * Adds up the counts in the cells of a session, for each of its slots. Returns an array of
+ * session->slot_capacity, which the caller frees. Returns NULL if there are too many cells for this
+ * purpose, or if out of memory.
  */
 static uint64_t *gathered_hits(pid_t pid, const struct reg_session *session)
 {
@@ -52,15 +53,18 @@ static uint64_t *gathered_hits(pid_t pid, const struct reg_session *session)
 
 enum { BUSY_TRIES = 50, BUSY_WAIT_NS = 10000000 };
 
-/* What is read of a target for the state of all its probes, with few system calls. */
+/* The memory of a target that the state of its probes needs, read with few system calls. */
 struct sites_view {
-	/* In the order of the probes: those for tracers, then those for handlers. */
+	/* Probe by probe: first the semaphores for tracers, then those for handlers. */
 	struct edits semaphores;
-	struct edits toggles; /* a byte for each site of OCaml's probes, in their order */
-	uint8_t **counters;   /* of each persistent session: all its sets; NULL: unreadable */
-	uint64_t **gathered;  /* of those with cells: hits of each slot; NULL: unknown */
+	/* one byte for each site of OCaml's probes, in the order of the sites */
+	struct edits toggles;
+	/* For each persistent session, the slots of all its sets; NULL if unreadable. */
+	uint8_t **counters;
+	/* For each session with cells, the hits of each slot; NULL if unknown. */
+	uint64_t **gathered;
 	struct edits text;
-	enum site_state *states; /* of the registry's sites */
+	enum site_state *states; /* the state of each site of the registry */
 };
 
 static void sites_view_deinit(struct sites_view *view, const struct registry *r)
@@ -117,7 +121,7 @@ static struct probe_error *read_toggles(struct edits *edits, pid_t pid, const st
 	return error ? error : edits_read(edits, pid);
 }
 
-/* The slots of all sets, one after the other; *ret stays NULL if they cannot be read. */
+/* Reads the slots of all sets, one set after another. *ret stays NULL if they are unreadable. */
 static struct probe_error *read_counters(
 	uint8_t **ret, pid_t pid, const struct reg_session *session)
 {
@@ -160,7 +164,7 @@ static struct probe_error *sites_view_read(struct sites_view *view, pid_t pid,
 	for (size_t i = 0; i < r->session_count && !error; i++) {
 		const struct reg_session *session = &r->sessions[i];
 
-		/* The program may have mapped memory of its own there. */
+		/* The program may have mapped its own memory over the session's data. */
 		if (!(session->flags & REG_SESSION_PERSISTENT) || !own_has_data(maps, session))
 			continue;
 		if (gathered_has_cells(session))
@@ -171,7 +175,7 @@ static struct probe_error *sites_view_read(struct sites_view *view, pid_t pid,
 	return error;
 }
 
-/* All that is read of a target, at one time. */
+/* Everything that is read of a target at one time. */
 struct look {
 	struct maps maps;
 	struct modules modules;
@@ -216,7 +220,10 @@ static bool any_inconsistent(const struct look *look)
 	return false;
 }
 
-/* In the middle of a change the registry names sites that are not patched yet, or any more. */
+/*
+ * Reads a target, again if a change is under way: the registry then names sites that are not yet
+ * patched, or no longer.
+ */
 static struct probe_error *look_at(pid_t pid, struct look *look)
 {
 	for (int i = 0;; i++) {
@@ -248,7 +255,7 @@ static uint64_t sum_counters(
 	return hits;
 }
 
-/* The hits of a probe of a persistent session; false: nobody has counted them all. */
+/* Finds the hits of a probe of a persistent session. Returns false if not all hits are known. */
 static bool find_hits(const struct sites_view *view, const struct registry *r,
 	const struct reg_probe *probe, uint64_t *ret)
 {
@@ -261,14 +268,14 @@ static bool find_hits(const struct sites_view *view, const struct registry *r,
 		*ret = counters ? sum_counters(counters, session, probe->slot) : 0;
 		return counters != NULL;
 	}
-	/* Of pairs, the cells count the ends that have a begin. */
+	/* For pairs, the cells count the end events that have a start event. */
 	if (!gathered || probe->part || probe->slot >= session->slot_capacity)
 		return false;
 	*ret = gathered[probe->slot];
 	return true;
 }
 
-/* What sessions have added to a probe's semaphore that want it no more, and did not take back. */
+/* Returns the part of a semaphore that sessions added, no longer want, and have not taken back. */
 static uint32_t ending_part(const struct registry *r, uint64_t key, uint64_t address)
 {
 	size_t count;
@@ -285,7 +292,7 @@ static uint32_t ending_part(const struct registry *r, uint64_t key, uint64_t add
 }
 
 /*
- * The highest of a probe's semaphores, the next `count`: above 0 also where another tool
+ * Returns the highest of a probe's semaphores, the next `count`. It is above 0 also if another tool
  * raised it.
  */
 static uint32_t highest_semaphore(
@@ -307,7 +314,10 @@ static uint32_t highest_semaphore(
 	return highest;
 }
 
-/* Is the handler of a site called, or not, against what the count says? */
+/*
+ * Counts an OCaml site as switched on, or as inconsistent if its handler is called without users,
+ * or has users and is not called.
+ */
 static void add_toggle(const struct sites_view *view, size_t toggle, uint32_t handlers,
 	bool patched, struct probe_status *ret)
 {
@@ -327,7 +337,7 @@ static void add_toggle(const struct sites_view *view, size_t toggle, uint32_t ha
 	}
 }
 
-/* `handlers`: how many want its own handlers to be called. *toggle: the next of the view. */
+/* `handlers` counts the users of OCaml's own handler. *toggle is the index of the next toggle. */
 static struct probe_error *probe_state(struct probe_target *target, const struct registry *r,
 	const struct sites_view *view, const struct selection *s, const struct select_probe *probe,
 	uint32_t handlers, size_t *toggle, struct probe_status *ret)
@@ -342,8 +352,7 @@ static struct probe_error *probe_state(struct probe_target *target, const struct
 		uint64_t pc = s->sites[probe->first_site + i].pc;
 		const struct reg_site *site = pc ? registry_site(r, pc) : NULL;
 
-		/* A site whose session has ended stays only until the other tool's bytes are gone.
-		 */
+		/* A site whose session has ended stays only until another tool's bytes are gone. */
 		bool wanted = site && site_is_wanted(r, site);
 
 		bool patched = wanted && view->states[site - r->sites] == SITE_PATCHED;
@@ -354,7 +363,8 @@ static struct probe_error *probe_state(struct probe_target *target, const struct
 			ret->plans[site->plan]++;
 		if (!may_have_toggle(s, &s->sites[probe->first_site + i]))
 			continue;
-		if (wanted && site->count) /* the count says it */
+		/* only the count decides whether the handler is called */
+		if (wanted && site->count)
 			ret->plans[plan_toggle.id] += patched && handlers > 0;
 		else
 			add_toggle(view, *toggle, handlers, patched, ret);
@@ -385,7 +395,7 @@ static struct probe_error *probe_states(
 		error = probe_state(target, r, view, s, probe, handlers, &toggle, &states[i]);
 		states[i].refcount = (ours > raised ? ours : raised) + handlers;
 		states[i].enabled = states[i].refcount > 0;
-		/* What a trace counts, or another tool, is not looked at. */
+		/* Hits that a trace or another tool counts are not read. */
 		states[i].uncounted = known ? !find_hits(view, r, known, &states[i].hits)
 					    : states[i].enabled || states[i].patched;
 	}
@@ -414,7 +424,7 @@ struct probe_error *probe_target_status(
 	return error;
 }
 
-/* ---- Sites that are not as they were left --------------------------------------------- */
+/* ---- Sites with wrong bytes ----------------------------------------------------------- */
 
 void probe_fault_text(char text[PROBE_FAULT_BYTES], enum probe_site_fault fault,
 	const uint8_t *bytes, size_t length)
@@ -431,7 +441,7 @@ void probe_fault_text(char text[PROBE_FAULT_BYTES], enum probe_site_fault fault,
 	snprintf(text + used, PROBE_FAULT_BYTES - used, "%s", words[fault]);
 }
 
-/* All probes that have the site; a site without a probe is a gate. */
+/* Visits a bad site once for each of its probes, or once if it is a gate, which has no probe. */
 static void hand_over(const struct look *look, struct probe_bad_site *bad,
 	void (*visit)(const struct probe_bad_site *site, void *data), void *data)
 {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * OCaml's compiler leaves at each site a comparison that has no effect, and which a single byte
- * turns into a call of the probe's handler. A word after SystemTap's semaphore counts the users of
- * the handler (semaphores.c); the tool that changes it from 0, or to 0, writes the bytes of all
- * sites. ocaml-probes does so, also from within the program, and knows no registry. So we keep
- * nothing of ours in the target: we read the count when we write it, and the handlers are called if
- * the count then says so.
+ * OCaml's compiler leaves a comparison without effect at each site. A single byte turns it into a
+ * call of the probe's handler. A word after SystemTap's semaphore counts the users of the handler
+ * (transaction.c); the tool that changes the count from 0, or to 0, writes the bytes of all sites.
+ * ocaml-probes does so, also from within the program, and knows no registry. So we keep no state of
+ * our own in the target: we read the count when we write it, and switch the handlers on if it is
+ * not 0.
  *
- * A controller that is killed between the bytes and the count leaves handlers switched on
- * without a count, or off with one. The next change of the probe, by any tool, sets both.
+ * A controller that is killed between the bytes and the count leaves handlers on without a count,
+ * or off with a count. The next change of the probe, by any tool, sets both.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -39,9 +39,9 @@ bool toggles_asked(const struct select_probe *probe, const struct probe_request 
 	       sdt_is_ocaml(probe->kind);
 }
 
-/* ---- What is there ---------------------------------------------------------------------- */
+/* ---- Reading ---------------------------------------------------------------------------- */
 
-/* What the file has at the sites of a probe; `plans` has room for all of them. */
+/* Reads the plans of a probe's sites from the file. `plans` has room for one plan per site. */
 static struct probe_error *read_plans(
 	const struct selection *s, const struct select_probe *probe, struct plan *plans)
 {
@@ -59,7 +59,7 @@ static struct probe_error *read_plans(
 	return error;
 }
 
-/* Is every site of a probe a toggle in its file? A probe of a semaphore alone is. */
+/* Is each site of a probe a toggle in its file? Also true if the probe has only a semaphore. */
 static struct probe_error *find_plans(
 	struct selection *s, const struct select_probe *probe, bool *ret)
 {
@@ -82,9 +82,7 @@ static struct probe_error *find_plans(
 	return error;
 }
 
-/*
- * Is a site traced by a call of ours? Then the count alone decides whether the handler is called.
- */
+/* Returns the site if our call traces it, or NULL. Then only the count switches the handler. */
 static const struct reg_site *find_call(const struct change *change, const struct select_site *site)
 {
 	const struct reg_site *reg = registry_site(&change->registry, site->pc);
@@ -92,7 +90,7 @@ static const struct reg_site *find_call(const struct change *change, const struc
 	return reg && reg->count ? reg : NULL;
 }
 
-/* Reads a site; returns why it cannot be switched, or NULL. */
+/* Reads a site, and sets *on if it calls its handler. Returns NULL or why it cannot be switched. */
 static const char *look_at(const struct change *change, const struct select_site *site, bool *on)
 {
 	const struct arch_toggle *toggle = change->arch->toggle;
@@ -104,7 +102,7 @@ static const char *look_at(const struct change *change, const struct select_site
 	if (memory_read(change->pid, site->pc + toggle->offset, found, toggle->covers) !=
 		toggle->covers)
 		return overwritten;
-	/* Its first byte may have been written by OCaml's tool, and is left. */
+	/* An OCaml tool may have written the first byte; it stays as it is. */
 	if (call && memcmp(found + 1, call->patched + 1, toggle->covers - 1U) == 0)
 		return NULL;
 	if (!plan_holds_toggle(toggle, site->plan, found))
@@ -113,12 +111,12 @@ static const char *look_at(const struct change *change, const struct select_site
 	return NULL;
 }
 
-/* What is known of a probe's handlers before anything is changed. */
+/* The state of a probe's handlers before a change. */
 struct handlers {
-	bool on;	/* one is called, or the count says so */
-	uint16_t count; /* the highest of its counts */
+	bool on;	/* a site calls its handler, or a count is not 0 */
+	uint16_t count; /* the highest of the probe's counts */
 	size_t sites, refused;
-	struct select_site *first; /* that is refused */
+	struct select_site *first; /* the first site that was refused */
 };
 
 static struct probe_error *look_at_probe(const struct change *change, struct selection *s,
@@ -152,7 +150,7 @@ static struct probe_error *look_at_probe(const struct change *change, struct sel
 	return addresses ? NULL : probe_error_no_memory();
 }
 
-/* ---- What should be there --------------------------------------------------------------- */
+/* ---- Changing --------------------------------------------------------------------------- */
 
 static bool add_site(struct toggles *toggles, const struct arch_toggle *toggle,
 	const struct select_probe *probe, const struct select_site *site, bool on)
@@ -246,7 +244,7 @@ struct probe_error *toggles_count(const struct change *change, struct selection 
 	if (error || !*ret)
 		return error;
 	error = look_at_probe(change, s, probe, &handlers);
-	/* A tool switched it on and was killed before it counted: to be switched off. */
+	/* A tool may have died after it switched the handler on: report 1 user, to undo that. */
 	*count_ret = handlers.on && !handlers.count ? 1 : handlers.count;
 	return error;
 }

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Before the stop it is known what is written and where, and the buffers exist. So does the
- * registry that describes the result: during the stop, one word makes it the current one. The
- * registry always lists at least what is there:
+ * Before the stop, all edits are known and have buffers, and the registry that describes the result
+ * is written: during the stop, one word makes it the current one. The registry always lists at
+ * least the changes that exist:
  *
  *   adding    announced -> sites patched -> registry -> semaphores raised
  *   ending    announced -> sites restored -> semaphores lowered -> registry
  *
- * A controller that is killed before the word leaves sites that the registry announced to be
- * changed; after it, semaphores that the registry lists as raised. Those are never lowered
+ * If a controller is killed before the word, the registry announces the sites that it may have
+ * changed; after the word, it lists semaphores that may not be raised. Semaphores are never lowered
  * below 0.
  *
- * Counts of probes that are on already change with the rest. They are announced as they were, since
- * the change may get no further than the announcement.
+ * Counts of probes that are already on change with the rest. The announcement has their old values,
+ * because the change may get no further than the announcement.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -24,14 +24,14 @@
 /* ==== Semaphores ============================================================================== */
 
 /*
- * A probe may have several semaphores, one for each of its sites, and probes may share one. OCaml's
- * have two counters: the one that SystemTap and other tracers raise is at the address that the note
- * names, and 2 bytes after it is the one that says whether handlers are called. The provider
- * `ocaml` has only the latter, at that address, so there is none for tracers: if one raised it,
- * OCaml's tools would believe that the handlers are switched on already.
+ * A probe may have several semaphores, one for each of its sites, and probes may share a semaphore.
+ * A probe of OCaml's has two counters: SystemTap and other tracers raise the one at the address in
+ * the note, and the one 2 bytes after it says whether handlers are called. The provider `ocaml` has
+ * only the handlers' counter, at the address in the note. If a tracer raised it, OCaml's tools
+ * would believe that the handlers are already on.
  *
- * They are written through /proc/PID/mem, as some lie in pages that the program
- * makes read-only (RELRO).
+ * Semaphores are written through /proc/PID/mem, because some lie in pages that the program makes
+ * read-only (RELRO).
  */
 
 uint64_t semaphore_offset(enum sdt_kind kind)
@@ -39,7 +39,7 @@ uint64_t semaphore_offset(enum sdt_kind kind)
 	return kind == SDT_OCAML ? sizeof(uint16_t) : 0;
 }
 
-/* Sorts them; equal ones become one. */
+/* Sorts the addresses and drops duplicates. Returns their number. */
 static size_t distinct(uint64_t *addresses, size_t count)
 {
 	size_t kept = 0;
@@ -51,7 +51,7 @@ static size_t distinct(uint64_t *addresses, size_t count)
 	return kept;
 }
 
-/* The distinct ones at this offset from the address of the note. */
+/* Collects the distinct addresses at `offset` from the semaphores of a probe. */
 static size_t collect(const struct selection *selection, const struct select_probe *probe,
 	uint64_t offset, uint64_t *addresses)
 {
@@ -120,7 +120,7 @@ bool semaphores_set(struct semaphores *semaphores, uint64_t address, uint16_t va
 		(struct semaphore_change){.address = address, .is_set = true, .value = value});
 }
 
-/* Adds all semaphores of a registry, to be looked at by semaphores_keep(). */
+/* Adds all semaphores of a registry, without a change, for semaphores_keep(). */
 static bool semaphores_add_all(struct semaphores *semaphores, const struct registry *registry)
 {
 	bool ok = true;
@@ -138,7 +138,7 @@ void semaphores_deinit(struct semaphores *semaphores)
 	*semaphores = (struct semaphores){0};
 }
 
-/* Changes of one semaphore become one. */
+/* Merges the changes of each semaphore into one. */
 static void merge(struct semaphores *s)
 {
 	size_t count = 0;
@@ -171,9 +171,9 @@ struct probe_error *semaphores_prepare(struct semaphores *semaphores)
 }
 
 /*
- * Of semaphores that are prepared: none will be less than what a registry says its sessions have
- * added. This repairs what is missing if a controller was killed between the registry and the
- * semaphores, in either order.
+ * Sets the least values of prepared semaphores: none will be less than the sum that the sessions of
+ * a registry have added. This repairs semaphores if a controller was killed between the registry
+ * and the semaphores, in either order.
  */
 static void semaphores_keep(struct semaphores *semaphores, const struct registry *registry)
 {
@@ -188,7 +188,7 @@ static void semaphores_keep(struct semaphores *semaphores, const struct registry
 	}
 }
 
-/* The value after a change. */
+/* Returns the value of a semaphore after a change. */
 static int32_t changed(const struct semaphore_change *change, uint16_t now)
 {
 	int32_t then = change->is_set ? change->value : now + change->by;
@@ -220,7 +220,7 @@ struct probe_error *semaphores_read(struct semaphores *semaphores, pid_t pid)
 				(uintmax_t)change->address);
 		value = then;
 		memcpy(semaphores->edits.items[i].bytes, &value, sizeof(value));
-		/* Others may write what we leave alone. */
+		/* Other tools may write this semaphore, so skip the write if the value stays. */
 		semaphores->edits.items[i].is_write = value != now;
 	}
 	return error;
@@ -301,6 +301,7 @@ struct probe_error *transaction_keep_way_back(struct transaction *t)
 	return code_keep(&t->change->taken, t->before) ? NULL : probe_error_no_memory();
 }
 
+/* Errors are dropped: the caller reports the earlier error. */
 void transaction_go_back(struct transaction *t)
 {
 	struct probe_error *error;
@@ -313,12 +314,12 @@ void transaction_go_back(struct transaction *t)
 		error = change_publish(t->change, t->before);
 		change_end_write(t->change, stops);
 	}
-	probe_error_free(error ? error : change_reread(t->change)); /* the first is reported */
+	probe_error_free(error ? error : change_reread(t->change));
 }
 
 /* ---- Preparing -------------------------------------------------------------------------- */
 
-/* All that a probe's session added to semaphores changes as its count does. */
+/* Changes a probe's count by `by`, and all semaphores of the probe's session by the same amount. */
 static bool change_count(struct transaction *t, uint64_t key, int by, struct semaphores *semaphores)
 {
 	struct registry *r = &t->change->registry;
@@ -389,7 +390,7 @@ static struct probe_error *publish(const struct transaction *t)
 	return t->next.start ? change_write_image(t->change, t->next) : NULL;
 }
 
-/* Sites and toggles: all or none. */
+/* Writes sites and toggles: all or none. */
 static struct probe_error *write_text(struct transaction *t)
 {
 	struct probe_error *error = edits_write(&t->text, t->change->mem);
@@ -402,7 +403,7 @@ static struct probe_error *write_text(struct transaction *t)
 	return error;
 }
 
-/* Writes only memory that is still ours, and the program's as it was read. */
+/* Writes the change. The caller has checked that the memory is still ours. */
 static struct probe_error *write_all(struct transaction *t)
 {
 	const struct registry *r = &t->change->registry;
@@ -442,7 +443,7 @@ struct probe_error *transaction_write(struct transaction *t)
 	if (error)
 		return error;
 	t->written = true;
-	code_release_all(&t->change->taken); /* the registry names all of it now */
+	code_release_all(&t->change->taken); /* the registry lists the memory that was taken */
 	return NULL;
 }
 
@@ -463,7 +464,7 @@ struct probe_error *transaction_commit_counts(struct transaction *t)
 	return error;
 }
 
-/* One stop. *again_ret: nothing was done, because a thread is in the way. */
+/* Makes one stop. If *again_ret is set, nothing was changed, because a thread is in the way. */
 static struct probe_error *commit_once(struct transaction *t,
 	struct probe_error *(*look)(void *data, bool *again_ret), void *data, bool *again_ret)
 {

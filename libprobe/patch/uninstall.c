@@ -1,24 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Ending what nothing refers to. Its reference count in the registry is set to 0 before
- * anything is undone, so that the next controller can finish it if this one does not.
+ * Ends everything that nothing refers to. A change sets the reference count in the registry to 0
+ * before it undoes anything, so that the next controller can finish if this one does not.
  *
- * The bytes of a site are restored while all threads are stopped. What is written is known
- * before, and so is the next registry: one word makes it the current one, right beside
- * lowering the semaphores, so they are not lowered twice.
+ * The bytes of a site are restored while all threads are stopped. All edits and the next registry
+ * exist before the stop. One word makes the next registry the current one, right beside lowering
+ * the semaphores, so the semaphores are not lowered twice.
  *
- * Stubs and tails may still have a thread in them, or be what a signal handler
- * returns to: then the target runs for a moment and is checked again (quiet.c).
- * Memory is unmapped only when no thread is, or will come, there. If a thread stays, or if
- * that is unknown, they become leftovers: entries of the registry without an address, so that
- * their memory stays in use and their site can be patched again. Each session has memory of
- * its own, which a late thread would write to, so it is not used again; and so that it does not
- * grow without end, nothing is added to a process that has too much of it.
+ * A thread may still be in stubs and tails, or return to them from a signal handler. Then the
+ * target runs for a moment and is checked again (quiet.c). Memory is unmapped only when no thread
+ * is there, or will come there. If a thread stays, or if that is unknown, the code becomes a
+ * leftover: an entry of the registry without an address. So its memory stays in use, and its site
+ * can be patched again. The memory of an ended session is not reused, because a late thread may
+ * write to it. To limit the growth, nothing is added to a process that has too many leftovers.
  *
- * A site that holds bytes of another tool is left as it is: it is not ours to write. That tool
- * may have kept our jump, and restore it one day, so everything that it leads to stays as well:
- * the site is kept in the registry with its stubs, whose session has ended, and every later
- * change tries again.
+ * A site that holds another tool's bytes is left alone: it is not ours to write. That tool may have
+ * saved our jump, and may restore it one day, so all code that the jump leads to stays, too. The
+ * registry keeps the site with its stubs, although their session has ended, and each later change
+ * tries again.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -32,13 +31,13 @@
 
 enum { LEFT_SESSIONS_MAX = 128 };
 
-/* Address space of the target; of the data only pages count that were touched. */
+/* Limits of leftovers, in bytes of address space. Only touched pages of data use memory. */
 #define LEFT_DATA_MAX (UINT64_C(8) << 30)
 #define LEFT_CODE_MAX (UINT64_C(64) << 20)
 
-/* ---- What is to end ------------------------------------------------------------------- */
+/* ---- Entries to end ------------------------------------------------------------------- */
 
-/* Does a session still count a probe? Stubs of sites are kept by their probes. */
+/* Does a session still count a probe? Then its stubs for the probe stay. */
 static bool is_wanted(const struct registry *r, uint64_t key, uint32_t session)
 {
 	const struct reg_probe *probe = registry_probe(r, key, session);
@@ -60,7 +59,7 @@ size_t uninstall_find_dead(struct change *change)
 		registry_retire(r, session);
 		count++;
 	}
-	/* What another controller began to end, but did not or could not finish. */
+	/* Stubs that another controller began to end, but did not or could not finish. */
 	for (size_t i = 0; i < r->stub_count && !count; i++)
 		count += r->stubs[i].pc && !is_wanted(r, r->stubs[i].key, r->stubs[i].session);
 	return count;
@@ -78,15 +77,16 @@ size_t uninstall_find_stale(struct change *change)
 	return count ? count : semaphores_short(r, change->pid);
 }
 
-/* What ends, as flags beside the registry's arrays, and what ending it needs. */
+/* What ends, as flags parallel to the registry's arrays, and the data for ending it. */
 struct ending {
 	bool *sites, *stubs, *semaphores;
-	bool *held; /* sites that hold bytes of another tool */
+	bool *held; /* sites that hold another tool's bytes, by index */
 	struct busy busy;
 	bool any;
-	bool any_live; /* more than leftovers, where a thread may stay for long */
+	/* Not only leftovers end, in which a thread may stay for long. */
+	bool any_live;
 	struct transaction *transaction;
-	/* Beside its edits: the site whose bytes have to be a controller's; SIZE_MAX: none. */
+	/* For each edit, the index of the site that must hold our bytes, or SIZE_MAX. */
 	size_t *checks;
 	struct quiet quiet;
 };
@@ -96,7 +96,7 @@ static bool is_leftover(const struct reg_site *site)
 	return site->pc == 0;
 }
 
-/* Sites that share a jump end together. */
+/* Ends sites that share a jump only if all of them end. */
 static void end_neighbours(struct ending *e, const struct registry *r)
 {
 	for (size_t i = 0; i < r->site_count; i++)
@@ -162,7 +162,7 @@ static void ending_deinit(struct ending *e)
 
 /* ---- Preparing -------------------------------------------------------------------------- */
 
-/* A place to be written; for `site` see struct ending. NULL without memory. */
+/* Adds an edit that writes `length` bytes. For `site` see ending.checks. NULL if out of memory. */
 static struct edit *add_edit(struct ending *e, uint64_t address, size_t length, size_t site)
 {
 	struct edits *text = &e->transaction->text;
@@ -192,7 +192,7 @@ static struct probe_error *restore_site(struct ending *e, const struct registry 
 	return NULL;
 }
 
-/* Leads a jump to another stub, or to the tail: that of the site itself, or a stub's. */
+/* Redirects the jump of site `i` (`is_entry`) or of a stub to another stub, or to the tail. */
 static struct probe_error *redirect(struct ending *e, const struct change *change, size_t i,
 	bool is_entry, uint64_t at, uint64_t to)
 {
@@ -224,10 +224,10 @@ static bool any_ends(const struct ending *e, const struct registry *r, const str
 }
 
 /*
- * Takes the ending stubs of a site out of its chain, which runs from the
- * newest stub (last in the registry) to the tail. If one ends, the entry is written again. It may
- * lead past the newest to an older stub, even the ending one, if the controller of the newest
- * was killed before it had patched the site.
+ * Takes the ending stubs of a site out of its chain, which runs from the newest stub (last in the
+ * registry) to the tail. If a stub ends, the entry is written again: it may lead past the newest
+ * stub to an older one, even to the ending one, if the controller of the newest stub was killed
+ * before it had patched the site.
  */
 static struct probe_error *relink_site(struct ending *e, const struct change *change, size_t i)
 {
@@ -269,7 +269,7 @@ static struct probe_error *prepare_text(struct ending *e, const struct change *c
 	return error;
 }
 
-/* The semaphores that are lowered are not in the registry to come. */
+/* Adds the semaphores that will be lowered, and drops them from the next registry. */
 static struct probe_error *prepare_semaphores(struct ending *e, struct registry *r)
 {
 	for (size_t i = 0; i < r->semaphore_count; i++)
@@ -294,7 +294,7 @@ static struct probe_error *prepare(struct ending *e, struct change *change)
 
 /* ---- The stop --------------------------------------------------------------------------- */
 
-/* Where a call of ours was, the handler is called from then on if it is wanted. */
+/* Restores a site that had a call of ours. The site calls its handler if the count is above 0. */
 static void restore_toggle(const struct ending *e, const struct reg_site *site, struct edit *edit)
 {
 	const struct transaction *t = e->transaction;
@@ -307,7 +307,7 @@ static void restore_toggle(const struct ending *e, const struct reg_site *site, 
 	edit->bytes[0] = count ? toggle->on : toggle->off;
 }
 
-/* Only what is ours is written: not a site that is gone, restored, or overwritten. */
+/* Writes only sites that hold our bytes, not sites that are gone, restored or overwritten. */
 static void check_sites(struct ending *e, const struct registry *r)
 {
 	struct edits *text = &e->transaction->text;
@@ -329,7 +329,7 @@ static void check_sites(struct ending *e, const struct registry *r)
 	}
 }
 
-/* One stop; the first one undoes. See quiet_wait(). */
+/* Makes one stop, for quiet_wait(). The first stop writes the transaction. */
 static struct probe_error *look(void *data, struct change *change, bool first)
 {
 	struct ending *e = data;
@@ -351,9 +351,9 @@ static struct probe_error *look(void *data, struct change *change, bool first)
 	return error;
 }
 
-/* ---- The registry afterwards --------------------------------------------------------------- */
+/* ---- The next registry --------------------------------------------------------------------- */
 
-/* Code that a restored jump of ours would lead to does not end now. */
+/* Keeps the code that another tool's saved copy of our jump would lead to. */
 static void keep_held(struct ending *e, const struct registry *r)
 {
 	for (size_t i = 0; i < r->site_count; i++) {
@@ -369,7 +369,7 @@ static void keep_held(struct ending *e, const struct registry *r)
 	}
 }
 
-/* Removes what has ended; what a thread is still in becomes a leftover. */
+/* Removes ended entries from the registry. They become leftovers if a thread is in their code. */
 static void drop_ended(const struct ending *e, struct registry *r)
 {
 	for (size_t i = 0; i < r->stub_count; i++) {
@@ -398,7 +398,7 @@ static void drop_probes(struct registry *r)
 
 		for (size_t k = 0; k < r->probe_count && !used; k++)
 			used = r->probes[k].session == session->id && r->probes[k].refcount;
-		/* An attached session without a probe waits for a library to come. */
+		/* An attached session without a probe stays: it waits for a library. */
 		if (!used && session->flags & REG_SESSION_PERSISTENT)
 			session->flags |= REG_SESSION_RETIRED;
 	}
@@ -408,7 +408,9 @@ static void drop_probes(struct registry *r)
 	r->probe_count = kept;
 }
 
-/* Takes the pages of puns whose sites have ended out of the arenas. Sealed pages stay. */
+/*
+ * Takes the pages of ended puns, except sealed ones, out of the arenas. The caller frees the list.
+ */
 static struct reg_arena *take_puns(const struct ending *e, struct registry *r, size_t *count_ret)
 {
 	AUTO_FREE uint64_t *pages = calloc(r->site_count + 1, sizeof(*pages));
@@ -436,8 +438,8 @@ static struct reg_arena *take_puns(const struct ending *e, struct registry *r, s
 }
 
 /*
- * This is done before the last session is removed, and the home with it: after that, nothing lists
- * these.
+ * Unmaps orphans if all sessions have ended, before the last session and the home page are removed:
+ * after that, nothing lists the orphans.
  */
 static struct probe_error *collect_orphans(struct change *change)
 {
@@ -452,7 +454,7 @@ static struct probe_error *collect_orphans(struct change *change)
 	return error ? error : orphans_unmap(change, &unused);
 }
 
-/* Without a stub, a retired session's data can go; see change_collect(). */
+/* Frees the data of retired sessions without stubs; see change_collect(). */
 static struct probe_error *collect(struct change *change)
 {
 	struct registry *r = &change->registry;
@@ -465,7 +467,7 @@ static struct probe_error *collect(struct change *change)
 			return change_store(change, true);
 	}
 	if (r->site_count && !r->probe_count)
-		return change_store(change, true); /* a thread is in a tail */
+		return change_store(change, true); /* a thread is still in a tail */
 	error = collect_orphans(change);
 	return error ? error : change_collect(change);
 }
@@ -484,7 +486,7 @@ static struct probe_error *give_back_hops(const struct ending *e, const struct c
 	return error;
 }
 
-/* When the sites are restored: gives back what no thread is in. */
+/* Once the sites are restored, frees all memory that no thread is in. */
 static struct probe_error *give_back(struct ending *e, struct change *change)
 {
 	AUTO_FREE struct reg_arena *puns = NULL;
@@ -502,7 +504,7 @@ static struct probe_error *give_back(struct ending *e, struct change *change)
 	drop_probes(&change->registry);
 	if (count)
 		error = change_store(change, true);
-	if (!error) /* no thread can come to them, and the registry has forgotten them */
+	if (!error) /* no thread comes to these pages, and the registry no longer lists them */
 		error = change_unmap_arenas(change, puns, count);
 	return error ? error : collect(change);
 }
@@ -550,12 +552,12 @@ struct probe_error *uninstall_check_leftovers(const struct change *change)
 		change->pid, sessions, (uintmax_t)code >> 10, (uintmax_t)data >> 10, change->pid);
 }
 
-/* Sites and semaphores, and code that no thread is in. */
+/* Ends sites and semaphores, and frees code that no thread is in. */
 static struct probe_error *end_all(struct ending *e, struct change *change)
 {
 	struct probe_error *error = prepare(e, change);
 
-	/* While it is held, no thread leaves a stub: probe_target_release() continues. */
+	/* No thread of a held target leaves a stub: probe_target_release() finishes the work. */
 	if (!error)
 		error = quiet_wait(
 			&e->quiet, change, &e->busy, e->any_live && !change->target->held, look, e);

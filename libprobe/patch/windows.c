@@ -1,31 +1,31 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A context that is set aside can be anywhere that the program can write: on the stack of a
- * thread, on one that no thread uses now, on an alternate stack, in a structure of a
- * scheduler. What the program uses its memory for is unknown, so everything in RAM is read,
- * except
+ * Searches the memory of a process for contexts that a thread may resume.
+ *
+ * A context that is set aside can be anywhere that the program can write: on the stack of a thread,
+ * on a stack that no thread uses now, on an alternate stack, in a structure of a scheduler. How the
+ * program uses its memory is unknown, so everything in RAM is read, except
  *
  *   - files that are mapped privately and not writable;
- *   - mappings that are larger than any stack should be: heaps, with more than HEAP_BYTES in
+ *   - mappings that are larger than a stack should be: heaps, with more than HEAP_BYTES in
  *     RAM or SPACE_BYTES of addresses;
  *   - devices, and files of a file system that may not answer;
- *   - our own.
+ *   - our own mappings.
  *
- * A private page that is not in RAM has never been written, or was given back: the pagemap of the
- * process says so, and reading allocates nothing. A page that was swapped out is read. Of shared
- * memory the pagemap shows only what this process has touched and not given back. The rest is read
- * from the mapped file (libprobe/process/shared.c), up to HEAP_BYTES of a mapping in memory, and
- * DISK_BYTES of all others. If we may not open it, up to BLIND_BYTES are read through the process,
- * which may allocate that much memory for pages that were never written. Anything larger counts as
- * buffers: only the pages that the process uses are read.
+ * A private page that is not in RAM has never been written, or was given back. The pagemap of the
+ * process says so, and reading the pagemap allocates nothing. A page that was swapped out is read.
+ * For shared memory the pagemap shows only the pages that this process has touched and not given
+ * back. The other pages are read from the mapped file (libprobe/process/shared.c), up to HEAP_BYTES
+ * of a mapping in memory, and DISK_BYTES of all others. If we may not open the file, up to
+ * BLIND_BYTES are read through the process, which may allocate that much memory for pages that were
+ * never written. Larger mappings count as buffers: only the pages that the process uses are read.
  *
- * Memory that exists but cannot be read makes the search incomplete, and so does too much
- * memory: more than ALL_BYTES. `unknown` then says why. Memory that was unmapped meanwhile
- * holds no context.
+ * The search is incomplete if memory exists but cannot be read, or if there are more than ALL_BYTES
+ * of memory. `unknown` then says why. Memory that was unmapped meanwhile holds no context.
  *
  * A running process may move a context from memory that is not read yet to memory that has been
  * read. To do so, it must resume the context, and a signal must interrupt it again on another
- * stack, before it has left the place (some ten instructions).
+ * stack, before the thread has left the place (some ten instructions).
  *
  * Sources: Documentation/admin-guide/mm/pagemap.rst of Linux; process_vm_readv(2).
  */
@@ -50,15 +50,15 @@
 /* ==== Pages =================================================================================== */
 
 /*
- * A program may reserve terabytes, as those do that a sanitizer watches. The pagemap has an entry
- * for each of their pages; since Linux 6.7, PAGEMAP_SCAN passes over what has no page tables.
+ * A program may reserve terabytes; programs with a sanitizer do. The pagemap has an entry for each
+ * of their pages. Since Linux 6.7, PAGEMAP_SCAN skips ranges without page tables.
  *
  * Sources: Documentation/admin-guide/mm/pagemap.rst of Linux; ioctl_pagemap_scan(2).
  */
 
 enum {
 	ENTRIES = 4096,
-	RUNS = ENTRIES / 2 + 1, /* at most, of so many entries */
+	RUNS = ENTRIES / 2 + 1, /* the most runs that ENTRIES pages can form */
 	IS_PRESENT = 1 << 3,
 	IS_SWAPPED = 1 << 4
 };
@@ -101,7 +101,7 @@ static size_t scan(const struct pages *p, uint64_t at, uint64_t end, uint64_t *n
 
 	if (count < 0 || count > RUNS)
 		return SIZE_MAX;
-	/* Where all fit, kernels leave any walk_end before that. */
+	/* If all runs fit, the scan reached `end`, even if the kernel set a lower walk_end. */
 	*next_ret = count < RUNS ? page_after(end) : p->runs[count - 1].end;
 	return (size_t)count;
 }
@@ -137,7 +137,7 @@ size_t pages_look(struct pages *p, uint64_t at, uint64_t end, uint64_t *next_ret
 
 	if (count != SIZE_MAX)
 		return count;
-	/* Older kernels cannot, and of some mappings none can. */
+	/* Older kernels have no PAGEMAP_SCAN, and no kernel supports it for some mappings. */
 	return read_entries(p, at, end, next_ret);
 }
 
@@ -147,14 +147,14 @@ enum {
 	CHUNK = 128 << 10,
 	FINDS_MAX = 65536,
 	PARTS_MAX = 4096,
-	HEAD_MAX = 1024,	  /* of a floating-point state: layout.state_head */
-	ALTERNATE_MAX = 16 << 20, /* of an alternate stack */
-	IN_PLACE_MAX = 64 << 10,  /* from a frame to its floating-point state, or from a copy */
+	HEAD_MAX = 1024,	  /* bytes of a floating-point state's head: layout.state_head */
+	ALTERNATE_MAX = 16 << 20, /* bytes of an alternate stack */
+	IN_PLACE_MAX = 64 << 10,  /* most bytes from a frame, or a copy, to its state */
 };
 #define HEAP_BYTES (UINT64_C(256) << 20)
 #define DISK_BYTES (UINT64_C(64) << 20)
 #define BLIND_BYTES (UINT64_C(4) << 20)
-#define ROOM_BYTES (UINT64_C(16) << 20) /* that its control groups leave it for that */
+#define ROOM_BYTES (UINT64_C(16) << 20) /* control groups must leave this for blind reads */
 #define SPACE_BYTES (UINT64_C(16) << 30)
 #define ALL_BYTES (UINT64_C(2) << 30)
 
@@ -165,16 +165,16 @@ static const char too_many[] = "too many words of its memory are such addresses"
 
 struct search_source {
 	enum { BY_PAGES, BY_FILE, BLINDLY } way;
-	uint64_t bytes; /* 0: it is not read */
+	uint64_t bytes; /* bytes that are read of the mapping, or 0 */
 };
 
-/* ---- What is found ---------------------------------------------------------------------- */
+/* ---- Finds ------------------------------------------------------------------------------ */
 
 static bool add_find(void *data, uint64_t at, uint64_t word, bool is_context)
 {
 	struct search *s = data;
 
-	(void)is_context; /* only these are reported */
+	(void)is_context; /* always true: `only_images` is set */
 	if (s->find_count == FINDS_MAX) {
 		s->unknown = too_many;
 		return false;
@@ -194,10 +194,10 @@ static void describe_find(
 	uint64_t distance = image->state - image->at;
 
 	find->is_remote = image->is_remote;
-	/* Of a copy of the context alone, in other memory, nothing more is known. */
+	/* The state of a mere copy of the context is far away, and tells nothing. */
 	if (distance < IN_PLACE_MAX || (image->state && !maps_find(&s->maps, image->state)))
 		find->state = image->state;
-	/* A copy in such a distance would overlap the frame that it was made of. */
+	/* A copy this far from the state would overlap the kernel's frame, so it is the frame. */
 	if (distance >= layout->state_min && distance <= layout->state_max) {
 		find->frame = image->at;
 		find->frame_end =
@@ -205,7 +205,10 @@ static void describe_find(
 	}
 }
 
-/* The memory around it will be searched again; an alternate stack holds no other's context. */
+/*
+ * Records the memory around an image, to be searched again in the stop: its mapping or, as it holds
+ * no other thread's context, its alternate stack.
+ */
 static bool add_part(void *data, const struct place_image *image)
 {
 	struct search *s = data;
@@ -252,7 +255,7 @@ bool search_is_stale(const struct search *s, const struct search_find *find)
 	if (!find->state)
 		return false;
 	if (!maps_find(&s->maps, find->state))
-		return true; /* rt_sigreturn(2) would fail */
+		return true; /* rt_sigreturn(2) would fail on such a frame */
 	if (memory_read(s->pid, find->state, head, layout->state_head) != layout->state_head)
 		return false;
 	size = arch_process()->state_size(head);
@@ -270,7 +273,7 @@ static size_t read_file(int fd, uint64_t offset, void *buffer, size_t size)
 	return length < 0 ? 0 : (size_t)length;
 }
 
-/* As much as there is, from the start. What the process itself may not read goes by `mem`. */
+/* Reads as many bytes as there are. Uses `mem` for memory that the process itself may not read. */
 static size_t read_memory(const struct search *s, uint64_t address, void *buffer, size_t size)
 {
 	if (s->file >= 0)
@@ -278,13 +281,13 @@ static size_t read_memory(const struct search *s, uint64_t address, void *buffer
 	return memory_read_forced(s->pid, s->mem, address, buffer, size);
 }
 
-/* Is a page that could not be read in memory? One that is gone meanwhile is not. */
+/* Does a page exist that could not be read? A page that was unmapped meanwhile does not. */
 static bool is_there(const struct search *s, uint64_t address)
 {
 	uint64_t entry;
 	ssize_t length;
 
-	if (s->file >= 0) /* it was made shorter, or there is an error */
+	if (s->file >= 0) /* the read succeeds if the file was made shorter */
 		return pread(s->file, &entry, 1, (off_t)(address + s->file_bias)) < 0;
 	length = pread(
 		s->pagemap, &entry, sizeof(entry), (off_t)(address / page_bytes() * sizeof(entry)));
@@ -299,7 +302,7 @@ static bool search_run(struct search *s, uint64_t start, uint64_t end)
 		s, add_find, add_part, .only_images = true, .maps = &s->maps};
 	const struct place_visitor *visitor = s->visitor ? s->visitor : &own;
 	const uint64_t page = page_bytes();
-	bool is_page = false; /* what could not be read is read page by page */
+	bool is_page = false; /* after a failed read, read a single page */
 
 	for (uint64_t at = start; at < end;) {
 		size_t most = is_page ? page_of(at) + page - at : CHUNK + PLACE_IMAGE_MAX;
@@ -322,7 +325,7 @@ static bool search_run(struct search *s, uint64_t start, uint64_t end)
 	return true;
 }
 
-/* Searches [start, end), which is there, but for the page that is not searched. */
+/* Searches [start, end), which is present, except the skipped page. */
 static void search_present(struct search *s, uint64_t start, uint64_t end)
 {
 	uint64_t after = s->skipped + page_bytes();
@@ -335,10 +338,10 @@ static void search_present(struct search *s, uint64_t start, uint64_t end)
 		search_run(s, after, end);
 }
 
-/* Searches the pages of [start, end) that the process has. */
+/* Searches the pages of [start, end) that the process has in memory. */
 static void search_pages(struct search *s, uint64_t start, uint64_t end)
 {
-	uint64_t from = start, to = start; /* pages that are there, not yet searched */
+	uint64_t from = start, to = start; /* present pages that are not searched yet */
 
 	for (uint64_t at = page_of(start); at < end && !s->unknown && !s->no_memory;) {
 		size_t count = pages_look(&s->pages, at, end, &at);
@@ -361,7 +364,7 @@ static void search_pages(struct search *s, uint64_t start, uint64_t end)
 		search_present(s, from, to);
 }
 
-/* Bytes after the end of a file, in its last page, are only in memory. */
+/* Searches the bytes after the end of a file, in its last page, which exist only in memory. */
 static void search_tail(struct search *s, uint64_t start, uint64_t end, uint64_t bias, int fd)
 {
 	struct stat st;
@@ -379,7 +382,7 @@ static void search_tail(struct search *s, uint64_t start, uint64_t end, uint64_t
 	search_run(s, low, eof < end ? eof : end);
 }
 
-/* Searches what the file of a mapping holds for [start, end). */
+/* Searches the part of a mapping's file that is mapped at [start, end). */
 static void search_file(struct search *s, const struct mapping *m, uint64_t start, uint64_t end)
 {
 	uint64_t bias = m->offset - m->start, from, to;
@@ -403,7 +406,7 @@ static void search_file(struct search *s, const struct mapping *m, uint64_t star
 	close(fd);
 }
 
-/* The mapping that [start, end) lies in, and how it is read; BY_PAGES if that is not known. */
+/* Returns how [start, end) is read, and its mapping. BY_PAGES if that is unknown. */
 static int way_of(
 	const struct search *s, uint64_t start, uint64_t end, const struct mapping **mapping_ret)
 {
@@ -413,10 +416,7 @@ static int way_of(
 	return m && s->sources && end <= m->end ? (int)s->sources[m - s->maps.items].way : BY_PAGES;
 }
 
-/*
- * search_forget() forgets what was found, except parts. search_range() searches [start, end), and
- * adds to what was found since then. Neither disturbs a stopped process.
- */
+/* Searches [start, end), and adds to the finds. Does not disturb a stopped process. */
 static struct probe_error *search_range(struct search *s, uint64_t start, uint64_t end)
 {
 	const struct mapping *m;
@@ -432,7 +432,7 @@ static struct probe_error *search_range(struct search *s, uint64_t start, uint64
 	return s->no_memory ? probe_error_no_memory() : NULL;
 }
 
-/* How much of [start, end) the process has in memory. */
+/* Returns how many bytes of [start, end) are in memory, or UINT64_MAX if unknown. */
 static uint64_t measure_pages(struct search *s, uint64_t start, uint64_t end)
 {
 	uint64_t bytes = 0;
@@ -448,7 +448,7 @@ static uint64_t measure_pages(struct search *s, uint64_t start, uint64_t end)
 	return bytes;
 }
 
-/* How much its file holds; UINT64_MAX if it cannot be opened. */
+/* Returns how many bytes of data the file has for [start, end), or UINT64_MAX if unknown. */
 static uint64_t measure_file(
 	struct search *s, const struct mapping *m, uint64_t start, uint64_t end)
 {
@@ -462,7 +462,7 @@ static uint64_t measure_file(
 	return bytes;
 }
 
-/* How much of [start, end) must be read, in bytes; UINT64_MAX if that is unknown. */
+/* Returns how many bytes of [start, end) must be read, or UINT64_MAX if unknown. */
 static uint64_t search_measure(struct search *s, uint64_t start, uint64_t end)
 {
 	const struct mapping *m;
@@ -473,7 +473,7 @@ static uint64_t search_measure(struct search *s, uint64_t start, uint64_t end)
 	return way == BLINDLY ? end - start : measure_pages(s, start, end);
 }
 
-/* ---- All of a process -------------------------------------------------------------------- */
+/* ---- A whole process --------------------------------------------------------------------- */
 
 static bool begins_with(const char *text, const char *start)
 {
@@ -494,12 +494,15 @@ static bool is_candidate(const struct search *s, const struct mapping *m)
 	return m->is_shared ? backing_kind(&s->backing, m) != BACKING_NONE : *m->path != '[';
 }
 
-/* What may still be read of shared memory. */
+/* Bytes of shared memory that may still be read, of files on disk and through the process. */
 struct limits {
 	uint64_t disk, blind;
 };
 
-/* How shared memory is read. What is there now may be given back before the next look. */
+/*
+ * Chooses how shared memory is read, by its file if possible: the process may give back its pages
+ * before the next search, and the pagemap then hides them.
+ */
 static void choose_way(
 	struct search *s, const struct mapping *m, struct limits *limits, struct search_source *ret)
 {
@@ -511,7 +514,7 @@ static void choose_way(
 		*ret = (struct search_source){BY_FILE, bytes};
 		limits->disk -= is_disk ? bytes : 0;
 	}
-	/* Pages of hugetlbfs are large, and few. */
+	/* No blind reads of hugetlbfs: they may allocate its pages, which are large and few. */
 	if (bytes != UINT64_MAX || size > limits->blind || begins_with(m->path, "/anon_hugepage"))
 		return;
 	limits->blind -= size;
@@ -533,7 +536,7 @@ static void measure_mapping(
 		choose_way(s, m, limits, ret);
 }
 
-/* How each candidate is read. */
+/* Decides how each mapping is read. False if out of memory. */
 static bool measure(struct search *s)
 {
 	struct limits limits = {DISK_BYTES, BLIND_BYTES};
@@ -550,10 +553,7 @@ static bool measure(struct search *s)
 	return s->sources != NULL;
 }
 
-/*
- * search_forget() forgets what was found, except parts. search_range() searches [start, end), and
- * adds to what was found since then. Neither disturbs a stopped process.
- */
+/* Forgets the finds, but not the parts. Does not disturb a stopped process. */
 static void search_forget(struct search *s)
 {
 	s->find_count = 0;
@@ -571,7 +571,7 @@ static void forget_mappings(struct search *s)
 	s->backing.pid = s->pid;
 }
 
-/* Reads the mappings again, and everything that can hold a context. */
+/* Reads the mappings again, and searches everything that can hold a context. */
 static struct probe_error *search_mappings(struct search *s)
 {
 	struct probe_error *error;
@@ -641,26 +641,28 @@ void search_close(struct search *s)
 /* ==== Windows ================================================================================= */
 
 /*
- * A jump takes the place of several instructions, and a signal may have interrupted a thread
- * between two of them: it would come back into the middle of the jump. The context is usually on
- * the stack that a thread in a handler runs on. But a handler may have switched to another user
- * context (swapcontext(3)), as schedulers that preempt user threads do. The interrupted context is
- * then on a stack that no thread runs on, or anywhere else.
+ * A jump replaces several instructions, and a signal may have interrupted a thread between two of
+ * them. The thread would come back into the middle of the jump. The context is usually on the stack
+ * of a thread in a handler. But a handler may have switched to another user context
+ * (swapcontext(3)), as schedulers that preempt user threads do. The context is then on a stack that
+ * no thread runs on, or anywhere else.
  *
- *   look     while the target runs, all its memory is searched for what the kernel saves
- *            for a handler. Where that is, more may come: an alternate stack, or a mapping
- *   read     all threads stopped: the stacks in use are searched for the places where such
- *            instructions begin, and so is what was found before
+ *   look     while the target runs, all its memory is searched for contexts that the kernel has
+ *            saved for a handler. More may come to the same memory: an alternate stack, or a
+ *            mapping
+ *   read     all threads stopped: the stacks in use, and the memory that the look found, are
+ *            searched for the addresses of the instructions that will be overwritten
  *
- * Below the stack pointer of a thread are frames of handlers that have returned; but the program
- * may also keep other stacks in an array there, so this is searched, too.
+ * Below the stack pointer of a thread are frames of handlers that have returned. But the program
+ * may also keep other stacks in an array there, so this memory is searched, too.
  *
- * If no signal handler is installed, only stacks in use are searched: a handler may have been taken
- * away while it runs.
+ * If no signal handler is installed, only stacks in use are searched: a handler may have been
+ * removed while it runs.
  */
 
 enum { WAIT_NS = 2000000 };
-#define PARTS_BYTES (UINT64_C(16) << 20) /* searched while all threads are stopped */
+/* most bytes that are searched while all threads are stopped */
+#define PARTS_BYTES (UINT64_C(16) << 20)
 
 static const char too_large[] = "they are in more memory than can be searched at once";
 
@@ -704,7 +706,7 @@ struct probe_error *windows_prepare(struct windows *w, const struct change *chan
 
 /* ---- The stop -------------------------------------------------------------------------- */
 
-/* Searches [start, end), at most `left_inout` bytes. */
+/* Searches [start, end) if that has at most *left_inout bytes, and subtracts them. */
 static struct probe_error *search_some(
 	struct windows *w, uint64_t start, uint64_t end, uint64_t *left_inout)
 {
@@ -719,8 +721,8 @@ static struct probe_error *search_some(
 }
 
 /*
- * The used part of a thread's own stack was read with the frames. What the kernel has mapped
- * after it, merged into one mapping, is other memory.
+ * Searches a part again, without the used part of a thread's own stack, which frames_read() has
+ * read. Memory that the kernel has merged into the stack's mapping is searched.
  */
 static struct probe_error *search_part(
 	struct windows *w, const struct search_part *part, uint64_t *left_inout)

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A jump before the site, for sites that allow none after it: where a branch enters right after the
- * nop, as in `if (enabled) PROBE()`, and OCaml's sites.
+ * The plan `before`: a jump before the site, for sites that allow no jump after the nop. Examples
+ * are a branch that enters right after the nop, as in `if (enabled) PROBE()`, and OCaml's sites.
  *
- * The nop of an OCaml site is followed by its toggle, whose first byte OCaml's own tools read and
- * write at any moment. The code that the toggle calls saves only the registers that are live after
- * the site, and may leave by an exception. So the arguments exist only before the site, and the
- * jump replaces the instructions that lead to it:
+ * The nop of an OCaml site is followed by its toggle. OCaml's own tools read and write the first
+ * byte of the toggle at any moment. The code that the toggle calls saves only the registers that
+ * are live after the site, and may leave by an exception. So the arguments exist only before the
+ * site, and the jump replaces the instructions that lead to the site:
  *
  *	start	lea counter(%rip),%rbx		jmp moved ----> lea counter(%rip),%rbx
  *		mov (%rbx),%rbx			...		mov (%rbx),%rbx
  *	pc	nop				nop		stub ... stub
  *		cmp or call			cmp <---------- jmp pc
  *
- * Whatever enters after the start would reach the site without the stubs. So nothing may enter
- * [start + 1, pc + 1), which is proved as for every moved instruction; all of them must fall
- * through, and none may be a call, which returns to the original. Where the instructions begin is
- * known because the function is decoded from its start. Its first instruction stays, and so
- * does every nop: that is where other tools put what is theirs.
+ * A thread that entered after the start would reach the site without the stubs. So nothing may
+ * enter [start + 1, pc + 1), which is proved as for every moved instruction. All moved instructions
+ * must fall through, and none may be a call, because a call returns to the original address. The
+ * function is decoded from its start, so the starts of its instructions are known. Its first
+ * instruction stays, and so does every nop, because other tools put breakpoints there.
  */
 #include <stddef.h>
 #include <stdlib.h>
@@ -34,7 +34,7 @@ static const char no_room[] = "too few instructions that fall through stand befo
 static const char cannot_move[] =
 	"the instructions before the nop cannot move, or something may enter them";
 
-/* Where the last instructions before a site begin, the latest last. */
+/* The addresses of the last instructions before a site, in ascending order. */
 struct begins {
 	uint64_t at[ARCH_MOVED_INSNS_MAX];
 	size_t count;
@@ -50,7 +50,7 @@ static void begins_add(struct begins *begins, uint64_t at)
 	begins->at[begins->count++] = at;
 }
 
-/* Decodes from `start` to `pc`; false if that is not where an instruction begins. */
+/* Decodes from `start` to `pc`. Returns false if no instruction begins at `pc`. */
 static bool find_begins(const struct object *object, const struct arch *arch, uint64_t start,
 	uint64_t pc, struct begins *ret)
 {
@@ -80,8 +80,8 @@ static bool find_begins(const struct object *object, const struct arch *arch, ui
 }
 
 /*
- * The latest start from which a jump fits before the site, within one page and after the first
- * instruction of the function; 0: there is none.
+ * Returns the highest start from which a jump fits before the site, within one page and after the
+ * first instruction of the function. Returns 0 if no start fits.
  */
 static uint64_t choose_start(
 	const struct begins *begins, uint64_t function, uint64_t pc, size_t jump)
@@ -97,7 +97,10 @@ static uint64_t choose_start(
 	return 0;
 }
 
-/* The question whether the instructions before a site can move, as that of a site at the start. */
+/*
+ * Asks whether the instructions before a site can move, as if a site were at their start. Returns
+ * NULL, or why not to ask.
+ */
 static const char *ask(
 	struct object *object, const struct arch *arch, const struct plan *plan, struct plan *ret)
 {
@@ -116,7 +119,7 @@ static const char *ask(
 	return NULL;
 }
 
-/* The answer to it. */
+/* Stores the answer to ask() in the plan. */
 static void answer(const struct arch *arch, struct plan *plan, const struct plan *asked)
 {
 	size_t length = (size_t)(plan->pc - asked->pc);
@@ -155,7 +158,7 @@ static struct probe_error *examine(struct planning *p)
 	for (size_t i = 0; i < p->count; i++) {
 		struct plan *plan = &p->plans[i];
 
-		/* Sites other than OCaml's mostly have something better. */
+		/* Sites of other kinds usually have a better plan. */
 		if (!plan->ocaml && !plan_is_wanting(p, plan))
 			continue;
 		if (arch->can_decode && !arch->can_decode())
@@ -172,8 +175,8 @@ static struct probe_error *examine(struct planning *p)
 }
 
 /*
- * The instructions before a site, which run before its first stub. A jump to that follows them,
- * which puns_write() writes; the last stub leads to the site.
+ * Builds the instructions before a site, which run before its first stub. A jump to the stub
+ * follows, which puns_write() writes. The last stub leads to the site.
  */
 static struct probe_error *build(struct install *a, size_t i, struct piece *p)
 {

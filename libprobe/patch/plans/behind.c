@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* A jump after the nops of a site: see libprobe/patch/plan.c, which tells why it is not at them. */
+/*
+ * The plan `behind`: a jump after the nops of a site. libprobe/patch/plan.c says why the jump does
+ * not replace the nops.
+ */
 #include <stddef.h>
 
 #include "libprobe/patch/patch.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A short jump after the nops, where the longer one is impossible. It leads to bytes near by that
- * are nobody's and hold that jump (spares.c); see libprobe/patch/plan.c for the picture, and
- * libprobe/patch/build.c for what is built.
+ * The plan `hop`: a short jump after the nops, where a full jump does not fit. The short jump leads
+ * to unused bytes near by, the spare, which hold the full jump. libprobe/patch/plan.c has the
+ * picture; libprobe/patch/build.c builds the code.
  */
 #include <stddef.h>
 #include <stdlib.h>
@@ -19,28 +19,28 @@
  * follows an unconditional jump or a return is unused: no thread runs into it.
  *
  *	ret
- *	nop ...		spare: room for a jump, and for another one behind it
+ *	nop ...		spare: room for a jump, and for another jump behind it
  *	nop ...
  *	next function
  *
  * Two conditions must hold. First, the function before the padding, decoded from its start, ends
  * with an instruction that does not fall through. Second, nothing in the module leads into the
- * padding. This is searched for as at a site, in the bytes, at every offset
- * (libprobe/patch/prove.c), and from the first byte of the padding on, because nops fall through. A
- * call does not count as an end, even if it never returns, because unwinders look up its return
+ * padding. The search for such entries is the same as at a site: in the bytes, at every offset
+ * (libprobe/patch/prove.c). It starts at the first byte of the padding, because nops fall through.
+ * A call does not count as an end, even if it never returns, because unwinders look up its return
  * address.
  *
- * Live patching keeps room for its own jumps before functions (-fpatchable-function-entry): a row
- * of one-byte nops. These are not used, nor is the nop of a site.
+ * Live patching reserves a row of one-byte nops before functions for its own jumps
+ * (-fpatchable-function-entry). Such rows are not used, and neither is the nop of a site.
  */
 
 enum { PADDING_MAX = 64 };
 
-/* Room for one jump. */
+/* Unused bytes with room for one jump. */
 struct spare {
 	uint64_t at;
-	uint64_t padding; /* where that begins */
-	struct plan plan; /* of the byte before, as the proof needs it */
+	uint64_t padding; /* the start of the padding */
+	struct plan plan; /* plan of the byte before `at`, for the proof */
 	struct plan_way move;
 };
 
@@ -49,12 +49,12 @@ struct spares {
 	const struct arch *arch;
 	struct spare *items;
 	size_t count;
-	bool failed; /* no memory */
+	bool failed; /* out of memory */
 };
 
 /* ---- Padding --------------------------------------------------------------------------- */
 
-/* The length of the nop or trap at the start; 0: something else is there. */
+/* Returns the length of the nop or trap at the start of `bytes`, or 0 for anything else. */
 static size_t padding_at(const struct arch *arch, const uint8_t *bytes, size_t size)
 {
 	size_t length = arch->nop_length(bytes, size);
@@ -64,7 +64,7 @@ static size_t padding_at(const struct arch *arch, const uint8_t *bytes, size_t s
 	return length ? length : size && arch->is_breakpoint(bytes) ? arch->breakpoint_length : 0;
 }
 
-/* Adds every place for a jump in a piece of padding. */
+/* Adds each place for a jump in a piece of padding. */
 static void add_padding(struct spares *s, uint64_t start, uint64_t end)
 {
 	uint8_t jump = s->arch->jump_length;
@@ -79,7 +79,7 @@ static void add_padding(struct spares *s, uint64_t start, uint64_t end)
 	}
 }
 
-/* The end of the padding that begins between functions, before the next one. */
+/* Returns the end of the padding at `start`, which is at most the start of the next function. */
 static uint64_t end_between(struct spares *s, uint64_t start)
 {
 	uint8_t bytes[PADDING_MAX];
@@ -95,7 +95,7 @@ static uint64_t end_between(struct spares *s, uint64_t start)
 	return start + at;
 }
 
-/* Adds the padding in and after a function that may reach into [low, high). */
+/* Adds the padding in and after a function if the padding may reach into [low, high). */
 static void add_function(struct spares *s, struct object_range range, uint64_t low, uint64_t high)
 {
 	size_t before = s->count, size = range.end - range.start, at = 0, start = 0;
@@ -111,7 +111,7 @@ static void add_function(struct spares *s, struct object_range range, uint64_t l
 
 		if (!s->arch->decode(bytes + at, size - at, range.start + at, &insn) ||
 			(padding && padding != insn.length && insn.flow != ARCH_FLOW_STOP)) {
-			s->count = before; /* part of it is unknown, so all of it is uncertain */
+			s->count = before; /* part is unknown, so all is uncertain */
 			at = size + 1;
 			break;
 		}
@@ -148,7 +148,7 @@ static bool is_in_reach(const struct arch *arch, const struct plan *plan, uint64
 	return arch->short_jump(patch_of(plan), to, jump) != 0;
 }
 
-/* Adds the padding around a site. */
+/* Adds the padding within reach of a short jump at a site. */
 static void add_around(struct spares *s, const struct plan *plan)
 {
 	uint64_t reach = s->arch->short_reach, patch = patch_of(plan);
@@ -166,7 +166,7 @@ static void add_around(struct spares *s, const struct plan *plan)
 	}
 }
 
-/* Several sites may be near the same padding. */
+/* Drops duplicates: several sites may be near the same padding. */
 static void drop_twins(struct spares *s)
 {
 	size_t kept = 0;
@@ -178,7 +178,7 @@ static void drop_twins(struct spares *s)
 	s->count = kept;
 }
 
-/* Is it proven that nothing leads to a place or to the padding before it? */
+/* Is it proved that nothing leads to this spare, or to the padding before it? */
 static bool is_free(const struct spares *s, const struct spare *spare)
 {
 	for (size_t i = 0; i < s->count; i++)
@@ -202,7 +202,7 @@ static void give(const struct spares *s, struct plan *plan)
 		uint64_t at = s->items[i].at;
 		size_t k = plan->spare_count;
 
-		/* The short jump itself may be written over padding after a return. */
+		/* The site's own short jump may overwrite this padding, after a return. */
 		if (at < patch + plan->hop.length && patch < at + s->arch->jump_length)
 			continue;
 		if (!is_in_reach(s->arch, plan, at) || !is_free(s, &s->items[i]))
@@ -232,7 +232,7 @@ static struct probe_error *prove_all(struct spares *s, const struct sdt_notes *n
 	return prove(s->object, s->arch, notes, proofs, s->count);
 }
 
-/* Another tool may have a breakpoint at a site, even where no thread comes. */
+/* Excludes spares on sites: another tool may have a breakpoint there, even if no thread comes. */
 static void leave_sites(struct spares *s, const struct rows *rows)
 {
 	for (size_t i = 0; i < s->count; i++)
@@ -241,8 +241,9 @@ static void leave_sites(struct spares *s, const struct rows *rows)
 }
 
 /*
- * Fills in the spares of those of the plans whose hop can be moved: link-time addresses where a
- * jump can be written, and which no thread reaches otherwise. Errors: those of prove().
+ * Finds spares for all plans whose instructions can move for a short jump. A spare is a link-time
+ * address where a jump can be written and which no thread reaches otherwise. Errors: those of
+ * prove().
  */
 static struct probe_error *prove_spares(const struct planning *p)
 {
@@ -280,7 +281,7 @@ static struct probe_error *examine(struct planning *p)
 	for (size_t i = 0; i < p->count; i++) {
 		struct plan *plan = &p->plans[i];
 
-		/* At a function's entry other plans are used. */
+		/* A function's entry has no nop; other plans serve it. */
 		plan->hop.offset = plan->behind.offset;
 		if (plan->byte_count && !plan->ocaml && plan->hop.offset &&
 			p->arch->nop_length(plan->bytes, plan->byte_count) &&
@@ -305,8 +306,8 @@ static struct probe_error *examine(struct planning *p)
 }
 
 /*
- * Takes one of the places that a site's short jump can lead to: none that another patch has, and
- * that still holds what the file holds.
+ * Takes a spare that the site's short jump can reach, that no other patch has taken, and that still
+ * holds the file's bytes.
  */
 static const char *take(
 	struct install *a, const struct claims *claims, const struct select_site *site)

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The nop itself becomes the jump.
+ * The plans `pun` and `nop`: the nop itself becomes the jump.
  *
- * A pun: one byte at a short nop makes a jump of it and of the bytes after it, which stay. They say
- * where it leads to; see libprobe/patch/plan.c, and libprobe/patch/puns.c for the page there.
+ * A pun writes one byte at a short nop, which forms a jump with the bytes after the nop. Those
+ * bytes stay, and determine the target; see libprobe/patch/plan.c, and libprobe/patch/puns.c for
+ * the page there.
  *
- * A nop that is long enough: a jump is written over it. Another tool may use the nop as a site,
- * too: what it restores of it has to be a nop with the rest of our jump, so some bytes of the
- * distance are the nop's own (struct arch, nop_fixed), and it leads to a pun's page.
+ * A nop that is long enough is overwritten with a jump. Another tool may use the nop as a site,
+ * too. The bytes that it restores must form a nop with the rest of our jump. So some bytes of the
+ * displacement are the nop's own (struct arch, nop_fixed), and the jump leads to a pun's page.
  */
 #include <stddef.h>
 
@@ -15,14 +16,14 @@
 
 /* ---- A pun ----------------------------------------------------------------------------- */
 
-/* Its bytes leave no choice. */
+/* Can the jump lead to a page of ours? The bytes after the nop determine its only target. */
 static bool can_lead(const struct planning *p, const struct plan *plan)
 {
 	unsigned int fixed = p->arch->jump_length - p->arch->pun_length;
 	struct arch_extent to = {.size = 1};
 
 	if (plan->byte_count < p->arch->jump_length)
-		return true; /* said where it is taken */
+		return true; /* puns_take_at() reports the reason */
 	to.start = p->arch->pun(plan->bytes, plan->pc, fixed).first;
 	return plan_can_lead(p->object, to);
 }
@@ -32,7 +33,7 @@ static void look_pun(const struct planning *p, struct plan *plan)
 	const struct arch *arch = p->arch;
 	size_t length = arch->pun_length;
 
-	/* The kernel may write a long nop that the jump would be made of. */
+	/* No pun if a long nop follows: the kernel may rewrite that part of the jump. */
 	if (plan->short_nop && !plan->nop.relies && !plan->ocaml)
 		plan->pun =
 			(struct plan_way){.jump = arch->pun_length, .relies = arch->jump_length};

@@ -1,27 +1,30 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Sites with less room after the nop than a jump needs, and none before it.
+ * The plans `twin` and `part`: sites with less room after the nop than a jump needs, and with no
+ * room before the nop.
  *
- * If something enters right after the nop, but nowhere after that, two jumps are written, one byte
- * apart (struct arch_twin). What comes from the nop is a hit; what enters, and a thread that
- * continues after a breakpoint of another tool at the nop, runs only the moved instructions:
+ * If something enters right after the nop, but nowhere after that, `twin` writes two jumps, one
+ * byte apart (struct arch_twin). A thread that comes from the nop is a hit. A thread that enters at
+ * pc + 1, or continues there after another tool's breakpoint at the nop, runs only the moved
+ * instructions:
  *
  *	pc	nop		jmp first ----> stub ... stub ----> nop		copies
  *	pc + 1	entered		   jmp second ---------------------> mov
  *		mov						     jmp back
  *
- * Both lead to one page, which is chosen so that it is free. What is proved is that the
- * instructions can be moved that begin at pc + 1: something may enter there, but not later.
+ * Both jumps lead to one page, which is chosen so that it is free. The proof is that the
+ * instructions from pc + 1 on can be moved: something may enter at pc + 1, but not later.
  *
- * If fewer bytes than a jump takes are free, because something enters after them or a page ends,
- * they become the first bytes of a jump; its other bytes are those of the code, which stay:
+ * If something enters before the end of a jump, or a page ends there, the free bytes become the
+ * first bytes of a jump (`part`). The other bytes of the jump are the code's own, which stay:
  *
  *	pc	nop		nop
- *	pc + 1	48 89 c7	e9 xx yy	jmp, somewhere in the 64 KiB that can be chosen
+ *	pc + 1	48 89 c7	e9 xx yy	jmp, to a chosen place within 64 KiB
  *	entered	83 c0 01	83 c0 01	its two other bytes
  *
- * One free byte leaves no choice, like that of a pun; two leave 256 bytes, three 64 KiB, and four
- * 16 MiB. Neither plan relies on a byte where another tool may put a breakpoint for a site.
+ * With one free byte the target is fixed, as that of a pun is. Two free bytes leave a choice of 256
+ * bytes, three of 64 KiB, and four of 16 MiB. Neither plan relies on a byte where another tool may
+ * put a breakpoint for a site.
  */
 #include <stddef.h>
 #include <stdlib.h>
@@ -37,7 +40,7 @@ static const char no_parts[] = "no part of a jump can be chosen alone";
 static const char near_site[] = "another site is in the bytes after the nop";
 static const char page_end[] = "a page ends in the bytes after the nop";
 
-/* Does a site have room for neither a jump nor one in a nop, nor anything else that is wanted? */
+/* Has a short nop no room for a jump, in the nop or after it, and no other requested plan? */
 static bool is_tight(const struct planning *p, const struct plan *plan)
 {
 	return !plan->ocaml && !plan->nop.relies && plan_is_wanting(p, plan);
@@ -45,7 +48,7 @@ static bool is_tight(const struct planning *p, const struct plan *plan)
 
 /* ---- Two jumps ------------------------------------------------------------------------- */
 
-/* Why there cannot be two, as far as no search is needed; NULL: there may be. */
+/* Returns why two jumps are impossible, as far as the bytes tell, or NULL. */
 static const char *why_no_twin(const struct planning *p, const struct plan *plan)
 {
 	size_t nop = p->arch->site_nop, length = p->arch->twin_length;
@@ -56,7 +59,7 @@ static const char *why_no_twin(const struct planning *p, const struct plan *plan
 								       : NULL;
 }
 
-/* Asks about the byte after the nop as if it were a site: it may be entered. */
+/* Asks about the byte after the nop as if that byte were a site: something may enter there. */
 static void ask_twin(struct planning *p, struct plan *plan, struct plan *after)
 {
 	size_t nop = p->arch->site_nop;
@@ -136,7 +139,7 @@ const struct plan_ops plan_twin = {
 
 /* ---- A part of a jump ------------------------------------------------------------------ */
 
-/* What is asked about one site: parts of jumps of 1, 2, 3 ... bytes. */
+/* The questions about one site: parts of a jump with 1, 2, 3 ... bytes, by that number. */
 struct parts {
 	struct plan_way ways[ARCH_JUMP_MAX];
 };
@@ -165,7 +168,7 @@ static void ask_parts(struct planning *p, struct plan *plan, struct parts *parts
 	}
 }
 
-/* The longest part leaves the most places to choose from. */
+/* Chooses the longest possible part, which leaves the largest choice of targets. */
 static void answer_parts(const struct planning *p, struct plan *plan, const struct parts *parts)
 {
 	const struct arch *arch = p->arch;

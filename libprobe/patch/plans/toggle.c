@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * OCaml's sites: a nop, and a comparison that one byte, the toggle, turns into a call of the
- * probe's handler (struct arch_toggle). The plan `toggle` is that byte, which switches the handler
- * (libprobe/patch/toggles.c). To trace such a site by `call` makes the comparison a call of ours:
- * OCaml's tools do not touch what follows their byte.
+ * The plans `toggle` and `call`. An OCaml site is a nop and a comparison, which one byte, the
+ * toggle, turns into a call of the probe's handler (struct arch_toggle). The plan `toggle` writes
+ * only that byte, which switches the handler (libprobe/patch/toggles.c). The plan `call` traces the
+ * site: it makes the comparison a call of ours. OCaml's tools do not touch the bytes after the
+ * toggle.
  */
 #include <stddef.h>
 #include <string.h>
@@ -19,7 +20,7 @@ bool plan_holds_toggle(
 	       memcmp(found + 1, plan->bytes + toggle->offset + 1, toggle->covers - 1U) == 0;
 }
 
-/* Does the toggle of a probe of OCaml's follow the nop, on or off? */
+/* Is this a site of OCaml whose nop is followed by a toggle, on or off? Then sets its plans. */
 static void look(const struct planning *p, struct plan *plan)
 {
 	const struct arch_toggle *toggle = p->arch->toggle;
@@ -30,7 +31,8 @@ static void look(const struct planning *p, struct plan *plan)
 		      plan_holds_toggle(toggle, plan, plan->bytes + toggle->offset);
 	if (!plan->ocaml)
 		return;
-	plan->byte_count = (size_t)toggle->offset + toggle->covers; /* the rest does not matter */
+	/* bytes after the toggle do not matter */
+	plan->byte_count = (size_t)toggle->offset + toggle->covers;
 	plan->toggle =
 		(struct plan_way){.offset = toggle->offset, .jump = 1, .relies = toggle->covers};
 	plan->call = (struct plan_way){
@@ -52,8 +54,8 @@ static const char *take(
 }
 
 /*
- * What the call at one of OCaml's sites leads to: the way to the first stub, and after the last
- * one, what the program would have done there: call the handler, or not.
+ * Builds the target of the call at an OCaml site: the way to the first stub, and after the last
+ * stub, code that calls the handler or not, as the program would have done.
  */
 static struct probe_error *build(struct install *a, size_t i, struct piece *p)
 {
@@ -89,7 +91,7 @@ static struct probe_error *build(struct install *a, size_t i, struct piece *p)
 				"no code can be placed near enough to %#jx", (uintmax_t)site->pc);
 }
 
-/* A call encodes its distance as a jump does. */
+/* Turns the jump into a call: both encode the distance in the same way. */
 static void amend(const struct install_site *as, const struct arch *arch, uint8_t *patched)
 {
 	(void)as;
