@@ -255,8 +255,8 @@ $(UNIT_BIN): $(BUILD)/%: $(BUILD)/obj/%.o $(TEST_LIBS)
 	@mkdir -p $(@D)
 	$(Q)$(LINK) -o $@ $< $(TEST_LIBS) $(CMOCKA_LIBS) $(LIBS)
 
-# Sets the rules for rounding.
-$(BUILD)/tests/unit/form/test_form_double: private LDLIBS += -lm
+# Functions of libm: the rules for rounding, ceil(3).
+$(BUILD)/tests/unit/form/test_form_double $(BUILD)/tests/unit/session/test_gather: private LDLIBS += -lm
 
 # Its segments are far apart.
 $(BUILD)/tests/unit/session/test_naming: private LDFLAGS += -Wl,-z,max-page-size=0x10000

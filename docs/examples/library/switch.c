@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * switch PID START END: enables a pair of probes, ends first; one more reference for the
- * end; the start in place of the end, in one call; and takes all of it back. Then the same
- * for all probes whose names are short.
+ * switch PID START END [PLAN]: enables a pair of probes, ends first; one more reference for the
+ * end; the start in place of the end, in one call; and takes all of it back. Then it enables all
+ * probes whose names are short, with a PLAN in that way only, and disables them.
  */
 #include <stdbool.h>
 #include <string.h>
 
+#include <probe/list.h>
 #include <probe/pattern.h>
 #include <probe/target.h>
 
@@ -64,11 +65,13 @@ static bool is_short(const char *path, const char *provider, const char *name, v
 
 int main(int argc, char **argv)
 {
+	enum probe_plan plan =
+		argc > 4 ? probe_plan_named(argv[4], strlen(argv[4])) : PROBE_PLAN_NONE;
 	struct probe_pattern *pair[2], *all;
 	struct probe_target *target;
 	size_t length = 9;
 
-	if (argc < 4)
+	if (argc < 4 || (argc > 4 && !plan))
 		return 2;
 	check(probe_target_open(atoi(argv[1]), NULL, &target));
 	for (int i = 0; i < 2; i++)
@@ -94,8 +97,11 @@ int main(int argc, char **argv)
 	check(probe_pattern_predicate("short names", is_short, &length, &all));
 	{
 		const struct probe_pattern *const patterns[] = {all};
-		const struct probe_request request = {
-			.patterns = patterns, .pattern_count = 1, .keep_going = true};
+		const struct probe_request request = {.patterns = patterns,
+			.pattern_count = 1,
+			.plans = plan ? &plan : NULL,
+			.plan_count = plan ? 1 : 0,
+			.keep_going = true};
 
 		enable(target, &request, probe_pattern_text(all));
 		disable(target, &request, probe_pattern_text(all));

@@ -95,6 +95,9 @@ the start is on, the end off: 2 probes, 2 sites
 both are off, however often they were on: 1 probe, 1 site
 short names: 1 probe, 1 site
 short names: 1 probe, 1 site"
+same "switch, by a plan that the sites do not allow" \
+	"$(example switch "$target_pid" pairs:step__start pairs:step__done toggle | grep -m 1 short)" \
+	"short names: 0 probes, 0 sites"
 same "steps, on" "$(example steps "$target_pid" pairs:step__start pairs:step__done)" \
 	"pairs:step__start is on"
 same "steps, the other way" "$(example steps "$target_pid" pairs:step__done pairs:step__start)" \
