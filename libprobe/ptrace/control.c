@@ -899,8 +899,7 @@ struct probe_error *control_borrow_within(pid_t pid, const struct seccomp *secco
 			error = stop_one(ret, tid);
 		if (!error && is_borrowed(ret, &unable))
 			return NULL;
-		if (!tid && unable.count) { /* no thread is able: try all again, because threads
-					       change what they do */
+		if (!tid && unable.count) { /* no thread can: try all once more */
 			unable.count = 0;
 			passes++;
 		}

@@ -35,8 +35,7 @@
 
 enum {
 	HANDOVER_NS = 20000, /* to a thread on another processor and back; measured: 5 to 20 us */
-	LOOKS = 64 /* threads whose counter is read; for further threads the whole stop counts as
-		      pause */
+	LOOKS = 64	     /* threads whose counter is read; for others the whole stop is pause */
 };
 
 static uint64_t read_waited_ns(const char *path)

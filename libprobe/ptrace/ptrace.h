@@ -97,11 +97,9 @@ PROBE_MUST_CHECK struct probe_error *choose_thread(pid_t pid, const struct secco
 
 /* The pause of one thread. Points in time are in ns of CLOCK_MONOTONIC. */
 struct pause {
-	uint64_t waited_ns; /* time the thread had waited for a processor before the stop, in its
-			       whole life */
+	uint64_t waited_ns; /* total wait for a processor in the thread's life, before the stop */
 	uint64_t asked_ns;  /* when the thread was asked to stop */
-	uint64_t let_ns;    /* time since asked_ns in which we let the thread run, or wait for a
-			       processor */
+	uint64_t let_ns;    /* how long we let the thread run after asked_ns */
 	uint64_t ended_ns;  /* when the thread continued; 0 if it is still stopped */
 };
 
@@ -139,8 +137,8 @@ uint64_t pause_ns(const struct pause *pause, uint64_t waited_ns, uint64_t own_ns
  */
 struct restart_seen {
 	int64_t number;
-	uint64_t arg, sp, pc; /* the call's first argument, the stack pointer, the address after the
-				 call instruction */
+	/* The call's first argument, the stack pointer, the address after the call instruction. */
+	uint64_t arg, sp, pc;
 };
 
 /*
@@ -202,10 +200,10 @@ struct rooms {
 	 */
 	struct room left[ROOMS_MAX];
 	size_t left_count;
-	int mem;		       /* from memory_open(); owned by the caller */
-	const struct maps *maps;       /* owned by the caller */
-	struct arch_state usual_state; /* measured before the stop, because that is slow in a
-					  virtual machine */
+	int mem;		 /* from memory_open(); owned by the caller */
+	const struct maps *maps; /* owned by the caller */
+	/* Measured before the stop, because that is slow in a virtual machine. */
+	struct arch_state usual_state;
 };
 
 /*
@@ -292,14 +290,16 @@ struct control {
 	struct control_passed
 		*passed; /* the tasks passed over in the last listing of threads; owned */
 	size_t passed_count;
-	pid_t lender;  /* process that is not stopped, or 0; see control_stop() */
-	pid_t *guests; /* pids of the processes that share the memory, except the lender, terminated
-			  by 0; owned. May be NULL */
+	pid_t lender; /* process that is not stopped, or 0; see control_stop() */
+	/*
+	 * Pids of the processes that share the memory, except the lender, terminated by 0; owned.
+	 * May be NULL.
+	 */
+	pid_t *guests;
 	struct remaining *remaining; /* time limits of the threads' waits; owned. NULL if unknown */
 	struct control_signals signals;
-	void *attributes;   /* how this process was scheduled before the stop; owned */
-	uint64_t waited_ns; /* time that we had waited for a processor before the stop; see pauses.c
-			     */
+	void *attributes;    /* how this process was scheduled before the stop; owned */
+	uint64_t waited_ns;  /* our own wait for a processor before the stop; see pauses.c */
 	uint64_t longest_ns; /* the longest pause that has ended */
 	const struct seccomp
 		*seccomp; /* which threads may make our calls; borrowed. NULL if all may */
@@ -514,13 +514,13 @@ struct prepared {
 	uint8_t frame[FRAME_MAX];
 	uint8_t state[ARCH_STATE_MAX + 4];
 	size_t state_size;
-	uint8_t kept[ARCH_STATE_MAX]; /* the vector state to be written back; kept_size is 0 if
-					 there is nothing to write */
+	/* The vector state to be written back; kept_size is 0 if there is nothing to write. */
+	uint8_t kept[ARCH_STATE_MAX];
 	size_t kept_size;
 	int state_regset;
 	uint64_t frame_address, state_address;
-	uint64_t first_address; /* address of a frame that leads to one more call first; 0 if no
-				   room was found for it */
+	/* Address of a frame that leads to one more call first; 0 if no room was found for it. */
+	uint64_t first_address;
 	uint64_t mask;
 	struct written written[PREPARED_ROOMS];
 };
@@ -677,8 +677,8 @@ enum wait_result wait_for_stop(
 /* Giving up the processor while a traced thread runs to its next stop. */
 
 struct yield {
-	uint64_t crowded_until_ns; /* until then other threads want the processor, too
-				      (CLOCK_MONOTONIC); 0 if unknown */
+	uint64_t
+		crowded_until_ns; /* until then others want the processor (CLOCK_MONOTONIC), or 0 */
 };
 
 /*

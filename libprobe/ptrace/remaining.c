@@ -49,8 +49,7 @@
 enum {
 	LOOKS = 256,	    /* threads that are examined in one stop */
 	WAITS = 64,	    /* waits that are noted; each holds a descriptor until the interrupt */
-	CLOCK_DRIFT = 1000, /* the clocks' rates differ by less than one part in this number
-			       (adjtimex(2)) */
+	CLOCK_DRIFT = 1000, /* the clocks' rates differ by less than 1/1000 (adjtimex(2)) */
 	MARGIN_MS = 2,
 	LIMIT = 3, /* index of the argument that is the time limit */
 	CODE_BYTES = 256,

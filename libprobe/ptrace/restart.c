@@ -183,7 +183,6 @@ bool restart_wait(struct arch_registers *regs, const struct restart_seen *seen)
  *	  stop at `svc`, x8 = nanosleep --> entry, restart_syscall --> stop at `svc`, x8 =
  *	  (in the call, or before it)       (or nanosleep: again)       restart_syscall
  *
- *
  *   Its registers are then those of a thread about to call restart_syscall(2).
  *
  * - Calls that ended with EINTR because of the stop. They are made again. But if we detached at the

@@ -12,9 +12,9 @@
  *            glibc's loader allocates there.) The bytes of an unused rest equal the file's,
  *            so the frame of a killed controller is recognised and removed:
  *
- *
  *              | page               | page               |
  *              | .rodata ...................... |  tail  |
+ *                                      p_memsz ^        ^ not in the next mapping
  *
  *   stack    Pages at the lower end of the main thread's stack that the kernel has not
  *            allocated yet. Nothing was ever written there, and no program relies on the
@@ -45,8 +45,7 @@
 /* The stack is examined page by page. STACK_PAGES_MAX is for the smallest pages. */
 enum {
 	TAIL_MIN = 384,
-	BYTES_MAX =
-		4096, /* bytes of a room that are compared with the file; a frame needs no more */
+	BYTES_MAX = 4096, /* bytes of a room that are compared with the file */
 	STACK_PAGES_MAX = ROOM_STACK_BYTES / 4096,
 	STACK_LOOKS = 64
 };
