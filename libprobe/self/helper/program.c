@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Makes libprobe.so a program, too: it has an entry point (the linker's -e), and names the loader
- * that the C library was built with. The loader has set the library up when it comes here. In
- * libprobe.a these would be a program's own. libc.so.6 does the same.
+ * with which the C library was built. The loader has initialised the library before it jumps to the
+ * entry point. libc.so.6 works in the same way. This file is not in libprobe.a, because a program
+ * has an entry point and a loader of its own.
  */
 #include <stdlib.h>
 
@@ -24,7 +25,7 @@ static int image_main(int argc, char **argv, char **environment)
 	return EXIT_FAILURE;
 }
 
-/* With what the kernel has put on the stack: the number of arguments, and these. */
+/* `stack` is the kernel's initial stack: the number of arguments, then the arguments. */
 __attribute__((used, noreturn)) static void image_begin(long *stack, void (*loader_fini)(void))
 {
 	__libc_start_main(
