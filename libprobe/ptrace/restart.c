@@ -185,10 +185,10 @@ bool restart_wait(struct arch_registers *regs, const struct restart_seen *seen)
  *
  *   Its registers are then those of a thread about to call restart_syscall(2).
  *
- * - Calls that ended with EINTR because of the stop. They are made again. But if we detached at the
- *   entry of a call, a signal that comes before the call would no longer end it, and a signal at
- *   the entry would interrupt it. So we watch the thread until it has made the call, and detach at
- *   the call's exit, where the result still tells the kernel what to do.
+ * - Calls that ended with EINTR because of the stop. They are made again. But a signal that comes
+ *   before the repeated call would no longer end it, and detaching at the entry of a call interrupts
+ *   the call. So we watch the thread until it has made the call, and detach at the call's exit,
+ *   where the result still tells the kernel what to do.
  *
  * In both cases the thread continues if we die.
  */

@@ -9,9 +9,10 @@
  *	caller          clone(2) --> forker   clone(2), execve() ---> controller
  *	  |  waits                     | waits                  | stops all threads of the
  *	  |                            |                        | process, patches, resumes
- *	  |  <------------------------------- socket: requests  |  calls for it: proxy.c
+ *	  |  <------------------------------- socket: requests  |  calls for it
  *	  |  <------------------------------- socket: the reply |
  *	  |                            | <---------------- ends |
+ *	  |  <------------------- ends |
  *
  * The end of an executed program, or of a copy, sends SIGCHLD and shows up in wait(2), and both
  * belong to the program: execve(2) sets the signal whatever clone(2) said. So the controller is the
@@ -93,6 +94,7 @@
  *
  *	controller                      caller
  *	call     ---- socket ---->      makes the call
+ *	         <--- the result -      waits for the next one, or the reply
  *
  * After answering, the caller waits until the controller continues, like a thread that is stopped
  * after the call. Functions of the program that select probes are called in the caller, too.
