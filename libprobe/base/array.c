@@ -6,7 +6,7 @@
 
 enum { FIRST_ROOM = 16 /* a power of two */ };
 
-/* Returns the smallest capacity, a power of two, that holds `count` items. */
+/* Returns the next power of two. */
 size_t array_room(size_t count)
 {
 	size_t room = FIRST_ROOM;
@@ -27,10 +27,7 @@ void *array_resident(size_t size)
 {
 	void *memory = malloc(size);
 
-	/*
-	 * explicit_bzero(), because compilers turn malloc() and memset() into calloc(), which
-	 * touches no page.
-	 */
+	/* Compilers turn malloc() and memset() into calloc(), which touches no page. */
 	if (memory)
 		explicit_bzero(memory, size);
 	return memory;

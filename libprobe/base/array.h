@@ -16,10 +16,7 @@
  */
 void *array_grow(void *items, size_t count, size_t item_bytes);
 
-/*
- * Makes room for one more item after the first `count` of the array variable `items`. Returns false
- * if there is no memory.
- */
+/* Makes room for one item after the first `count` of the variable `items`; false without memory. */
 #define ARRAY_ROOM(items, count)                                                                   \
 	({                                                                                         \
 		void *array_grown = array_grow(items, count, sizeof(*(items)));                    \

@@ -72,10 +72,7 @@ void buffer_pad(struct buffer *buffer, size_t used, size_t width)
 	buffer->length += width - used;
 }
 
-/*
- * Writes two digits at a time. This halves the number of divisions, each of which waits for the
- * previous one.
- */
+/* Two digits at a time: half the divisions, each of which waits for the previous one. */
 void buffer_unsigned(struct buffer *buffer, uint64_t value)
 {
 	static const char pairs[] = "00010203040506070809101112131415161718192021222324"

@@ -21,20 +21,14 @@ struct buffer {
 	locale_t c_locale; /* gives numbers a decimal point, whatever the user's locale */
 };
 
-/*
- * Returns false if there is no memory. A buffer without floating-point numbers may be initialised
- * with {0} instead.
- */
+/* Returns false without memory. {0} is enough for a buffer without floating-point numbers. */
 bool buffer_init(struct buffer *buffer);
 void buffer_deinit(struct buffer *buffer);
 
 /* The part of buffer_reserve() that grows a full buffer. */
 char *buffer_reserve_more(struct buffer *buffer, size_t need);
 
-/*
- * Makes room for `need` more bytes. Returns the address where they go, or NULL if there is no
- * memory.
- */
+/* Makes room for `need` more bytes. Returns their address, or NULL without memory. */
 static inline char *buffer_reserve(struct buffer *buffer, size_t need)
 {
 	return buffer->room - buffer->length < need ? buffer_reserve_more(buffer, need)

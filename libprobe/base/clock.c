@@ -128,10 +128,7 @@ static bool was_set(const struct clock_pairs *before, const struct clock_pairs *
 	return moved > SET_NS || moved < -SET_NS;
 }
 
-/*
- * Adds a line from the time at the last pair to the new pair, or as near to it as the limit of a
- * correction allows.
- */
+/* Adds a line from the time at the last pair to the new pair, or as near as it may run. */
 static void correct(
 	struct clock *clock, const struct clock_pairs *before, const struct clock_pairs *now)
 {
@@ -196,9 +193,7 @@ uint64_t clock_realtime_ns(const struct clock *clock, uint64_t stamp)
 
 	if (clock->stamp_ns == 0)
 		return clock->first_ns;
-	/*
-	 * Nothing has read the clock since a session that is dead, so only its last pair is known.
-	 */
+	/* Nothing has read the clock since a session that is dead: only its last pair is known. */
 	if (!i)
 		return clock->last_ns +
 		       (uint64_t)between_ns(clock->last_stamp, stamp, clock->stamp_ns);

@@ -43,10 +43,7 @@ enum { CLOCK_LINES = 64 };
  * and then all members except the lines. After changing the first pair, set line_count to 0.
  */
 struct clock {
-	/*
-	 * Reads the counter with which stubs stamp hits. NULL if stamps are CLOCK_MONOTONIC, read
-	 * by a system call.
-	 */
+	/* Reads the counter that stubs use; NULL if they use CLOCK_MONOTONIC, by a system call. */
 	uint64_t (*counter)(void);
 	uint64_t first_stamp, last_stamp;
 	uint64_t first_ns, last_ns;

@@ -6,22 +6,13 @@
 #include "libprobe/base/buffer.h"
 #include "probe/target.h"
 
-/*
- * For a frame without a symbol: returns the start of its function or, if unknown, the frame's
- * address.
- */
+/* Returns where the function of a frame without a symbol begins; if unknown, the address. */
 uint64_t frame_text_place(const struct probe_frame *frame);
 
-/*
- * Writes text as valid UTF-8, without the characters that end a frame or a line. A symbol may hold
- * any bytes.
- */
+/* Writes text in UTF-8, without bytes that end a frame or a line. Symbols may hold any bytes. */
 void frame_text_put(struct buffer *out, const char *text);
 
-/*
- * Writes a frame's name: its function, else module+0xSTART, else the address. The name has no ';'
- * and no control bytes.
- */
+/* Writes the function, else module+0xSTART, else the address. No ';', no control bytes. */
 void frame_text(struct buffer *out, const struct probe_frame *frame);
 
 /* Returns the outermost line of an incomplete stack: "[truncated]" or "[unknown]". */

@@ -80,9 +80,7 @@ int dlclose(void *library)
 	return 0;
 }
 
-/*
- * glibc also loads libraries to look up the names of groups (nsswitch.conf(5)); this prevents it.
- */
+/* glibc loads libraries for the names of groups, too (nsswitch.conf(5)). */
 struct group *getgrgid(gid_t group)
 {
 	(void)group;

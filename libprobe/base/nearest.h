@@ -19,10 +19,7 @@ struct nearest {
 	unsigned int distance;
 };
 
-/*
- * Compares one more name with the typed one. The name must stay valid. If two names are equally
- * near, the first one stays.
- */
+/* Compares one more name, which must stay valid. Of two equally near names the first wins. */
 void nearest_consider(struct nearest *nearest, const char *typed, const char *name);
 
 #endif

@@ -71,10 +71,7 @@ static bool is_users(const struct walk *w, const struct stat *st)
 	return st->st_uid == w->user || st->st_uid == 0;
 }
 
-/*
- * Can only the user and root write to the folder? The group's rights include those of an ACL
- * (acl(5)).
- */
+/* Can only the user and root write to it? The group's rights include those of an ACL (acl(5)). */
 static bool is_closed(const struct walk *w, const struct stat *folder)
 {
 	return !(folder->st_mode & (S_IWGRP | S_IWOTH)) &&
@@ -208,10 +205,7 @@ static struct probe_error *open_there(
 	return error;
 }
 
-/*
- * Opens or creates the last component of a file's path. Sets *again_ret if the walk goes on: the
- * component is a link, or another process created and removed it at the same time.
- */
+/* Opens the last component of a path. *again_ret: it is a link, or another process was faster. */
 static struct probe_error *open_last(struct walk *w, const char *name, int *ret, bool *again_ret)
 {
 	struct stat st;
@@ -220,9 +214,7 @@ static struct probe_error *open_last(struct walk *w, const char *name, int *ret,
 	*ret = openat(w->at, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, FILE_MODE);
 	if (*ret >= 0)
 		return NULL;
-	/*
-	 * In file systems such as /dev and /proc, the error is not EEXIST even if the file exists.
-	 */
+	/* In /dev and /proc the error is not EEXIST, even if the file exists. */
 	err = errno;
 	if (fstatat(w->at, name, &st, AT_SYMLINK_NOFOLLOW)) {
 		*again_ret = err == EEXIST && errno == ENOENT && ++w->links <= LINKS_MAX;

@@ -259,10 +259,7 @@ bool procfs_is_zombie(pid_t pid)
 	return procfs_thread_state(pid, pid) == 'Z' && procfs_status_number(pid, "Threads:") <= 1;
 }
 
-/*
- * Is PF_EXITING set (include/linux/sched.h of the kernel)? It is the first thing that do_exit()
- * does.
- */
+/* Tests PF_EXITING (the kernel's include/linux/sched.h), which do_exit() sets first. */
 static bool is_thread_exiting(pid_t pid, pid_t tid)
 {
 	enum { EXITING = 0x4 };
@@ -478,20 +475,14 @@ static bool is_allowed_by_rules(pid_t pid)
 		return false;
 	if (ours >> SYS_PTRACE & 1)
 		return true;
-	/*
-	 * If the process is not dumpable, root owns the files in its /proc folder, but not the
-	 * folder.
-	 */
+	/* If a process is not dumpable, root owns its files in /proc, but not their folder. */
 	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
 	return geteuid() != 0 && has_only(pid, "Uid:", getuid()) &&
 	       has_only(pid, "Gid:", getgid()) && stat(path, &st) == 0 && st.st_uid == geteuid() &&
 	       !(capabilities(pid, "CapPrm:") & ~ours);
 }
 
-/*
- * Is only the permission to write the memory missing? The rules of ptrace(2) are the same for
- * reading and writing.
- */
+/* Is only write access missing? The rules of ptrace(2) are the same for reading and writing. */
 static bool is_unwritable(pid_t pid)
 {
 	char path[32];
@@ -513,8 +504,8 @@ static bool is_unwritable(pid_t pid)
 static struct probe_error *denied_by_module(const struct procfs_access *a)
 {
 	/*
-	 * AppArmor lets unconfined processes trace all others, and most profiles let a process
-	 * trace processes of the same profile.
+	 * AppArmor lets unconfined processes trace all others, and most profiles processes of the
+	 * same profile.
 	 */
 	if (a->own_profile[0] && strcmp(a->own_profile, a->profile) != 0)
 		return probe_error_new(PROBE_ERROR_PERMISSION,

@@ -21,10 +21,7 @@ enum { PROCFS_NUMBERS_MAX = 33 };
 long procfs_status_number(pid_t pid, const char *key);
 /* Reads all numbers after a key. Returns their count. */
 size_t procfs_status_numbers(pid_t pid, const char *key, long ret[PROCFS_NUMBERS_MAX]);
-/*
- * Returns the last number after a key, or -1. For NSpid, this is the pid in the process's own
- * namespace.
- */
+/* Returns the last number after a key, or -1. For NSpid: the pid in the process's own namespace. */
 long procfs_status_last_number(pid_t pid, const char *key);
 /* Does the line of a key contain a word? */
 bool procfs_status_has(pid_t pid, const char *key, const char *word);
@@ -34,10 +31,7 @@ bool procfs_status_text(pid_t pid, const char *key, char *buffer, size_t size);
 long procfs_file_number(const char *path);
 /* Copies the command name of a process, or "?" if the process is gone. */
 void procfs_comm(pid_t pid, char *buffer, size_t size);
-/*
- * Opens the list of a process's threads. Returns NULL and sets errno on failure. Close it with
- * closedir(3).
- */
+/* Opens the list of a process's threads; NULL and errno on failure. Close with closedir(3). */
 DIR *procfs_threads(pid_t pid);
 /* Opens the folder of a process's threads. Returns -1 and sets errno on failure. */
 int procfs_open_threads(pid_t pid);
@@ -62,15 +56,9 @@ int procfs_thread_cpu(pid_t pid, pid_t tid);
  * PROBE_ERROR_UNSUPPORTED (/proc is not mounted, or belongs to another pid namespace).
  */
 PROBE_MUST_CHECK struct probe_error *procfs_check(void);
-/*
- * Returns the error for a process that is missing in /proc. If /proc is unusable, the error says
- * so.
- */
+/* Returns the error for a process that is not in /proc, or for an unusable /proc. */
 PROBE_MUST_CHECK struct probe_error *procfs_no_process(pid_t pid);
-/*
- * Returns the id that was assigned last to a process or thread, or -1. `fd` is an open
- * /proc/loadavg.
- */
+/* Returns the id assigned last to a process or thread, or -1. `fd` is an open /proc/loadavg. */
 long procfs_last_pid(int fd);
 /* Returns the parent of a process (or of a thread's process), or 0. */
 pid_t procfs_parent(pid_t pid);
@@ -151,10 +139,7 @@ struct probe_error *procfs_denied(const struct procfs_access *access)
 struct probe_error *procfs_permission_error(pid_t pid)
 	__attribute__((returns_nonnull, warn_unused_result));
 
-/*
- * Returns the error for an access that only a security module can have refused. Returns NULL if
- * another rule may have refused it.
- */
+/* Returns the error if only a security module can have refused an access; otherwise NULL. */
 PROBE_MUST_CHECK struct probe_error *procfs_module_error(pid_t pid);
 
 #endif

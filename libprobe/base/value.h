@@ -45,9 +45,7 @@ size_t value_stack_line(const struct probe_value *stack, size_t start);
 /* Appends a call stack as one line: "innermost < ... < outermost". */
 void value_add_stack(struct buffer *out, const struct probe_value *stack);
 
-/*
- * Converts the value to a number. If this is impossible, returns false and leaves *ret unchanged.
- */
+/* Converts the value to a number. If it is not one, returns false and does not change *ret. */
 bool value_number(const struct probe_value *value, double *ret);
 
 /*

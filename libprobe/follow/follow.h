@@ -95,20 +95,14 @@ void gate_open(struct gate *gate, struct probe_gate *shared, int event);
 void gate_clear(int event);
 void gate_raise(int event);
 
-/* Reads the number of threads that have arrived. Returns true if a thread waits. */
+/* Is a thread waiting? Notes the numbers that have been taken. */
 bool gate_take(struct gate *gate);
-/*
- * Return how many threads have ever arrived, and whether a thread waits now. If the gate is not
- * open: 0 and false.
- */
+/* Return how many threads have ever arrived, and whether one waits. Without a gate: 0, false. */
 uint32_t gate_arrivals(const struct gate *gate);
 bool gate_is_busy(const struct gate *gate);
 /* Returns how many of the threads seen by gate_take() wait. */
 uint32_t gate_waiting(const struct gate *gate);
-/*
- * May a thread seen by gate_take() wait in this turn? If not, the threads in the turn have been
- * released, and are about to leave.
- */
+/* May a thread seen by gate_take() wait in a turn? If not, its threads are about to leave. */
 bool gate_holds_turn(const struct gate *gate, uint32_t turn);
 /*
  * Since the last call, has a thread continued because the gate was not served in time (struct
@@ -151,10 +145,7 @@ struct guardian *guardian_start(const char *const *files, size_t count);
 /* Releases all threads, and ends the guardian. `guardian` may be NULL. */
 void guardian_end(struct guardian *guardian);
 
-/*
- * Returns a descriptor that is readable when a thread waits, and permanently if the guardian is
- * gone.
- */
+/* A descriptor that is readable when a thread waits, and for ever if the guardian is gone. */
 int guardian_fd(const struct guardian *guardian);
 /* Finds the next waiting thread. Returns false if no thread waits. */
 bool guardian_next(struct guardian *guardian, struct guardian_event *ret);
@@ -206,10 +197,7 @@ enum passage_state {
 struct passage {
 	pid_t pid, tid;
 	enum passage_state state;
-	/*
-	 * Called at execve() with the address of the path: may the thread be followed? NULL means
-	 * yes.
-	 */
+	/* Called at execve() with the path's address: may the thread be followed? NULL: yes. */
 	bool (*may_follow)(pid_t tid, uint64_t path);
 	struct files *files; /* borrowed; may be NULL */
 	struct yield *yield; /* borrowed; shared by all passages of one tracing thread */
@@ -236,9 +224,9 @@ struct passage {
 };
 
 /*
- * Begins to trace a thread of process `pid` that is about to call execve(2). With `may_go` the
- * thread runs through the call. Otherwise it is asked to stop, and may_follow() decides. The state
- * becomes PASSAGE_OVER if the thread must not be traced, or is gone.
+ * Begins to trace a thread of process `pid` that goes to execve(2). With `may_go` it runs through
+ * the call; otherwise it is asked to stop, and may_follow() decides. PASSAGE_OVER: it must not be
+ * traced, or is gone.
  */
 void passage_begin(struct passage *passage, pid_t pid, pid_t tid, bool may_go);
 
@@ -262,10 +250,7 @@ void passage_leave(struct passage *passage);
  */
 void passage_expire(struct passage *passage);
 
-/*
- * Does the thread have a memory of its own, separate from the process that it came from, or is it
- * gone?
- */
+/* Is the thread's memory no longer that of the process it came from, or is it gone? */
 bool passage_is_through(const struct passage *passage);
 
 /* Did a program that has ended end as a leaf? Then /proc may still show it as running. */
@@ -291,7 +276,7 @@ struct waiters {
 	bool others_run; /* running threads exist that may have arrived and are about to wait */
 };
 
-/* The processes that may wait at a gate, and the progress of the search. */
+/* The processes to search, and the progress of the search. */
 struct waiters_place {
 	pid_t pid;
 	bool children; /* search also children with memory of their own, and their children */
@@ -299,10 +284,7 @@ struct waiters_place {
 	uint64_t address;
 	uint64_t since_ns;  /* when a thread arrived that has not been found yet, or 0 */
 	unsigned int looks; /* vain searches since then */
-	/*
-	 * If not NULL: called with `data`; returns whether to leave out a thread that waits in a
-	 * turn.
-	 */
+	/* May be NULL. Called with `data`: should a thread that waits in a turn be left out? */
 	bool (*leave_out)(const void *data, int turn, pid_t pid, pid_t tid);
 	const void *data;
 };
@@ -354,8 +336,7 @@ struct launches {
 	/* Wanted programs that were not held, and how many of them launches_told() has reported. */
 	size_t missed, missed_told;
 	/*
-	 * The control groups (the text of /proc/PID/cgroup) that had no limit when they were last
-	 * read, and how long this result is used.
+	 * The control groups (/proc/PID/cgroup) that had no limit just now; until when this holds.
 	 */
 	char free_groups[1024];
 	uint64_t free_until_ns;

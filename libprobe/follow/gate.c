@@ -221,10 +221,7 @@ static uint32_t turn_word(const struct gate *gate, uint32_t turn)
 	return gate->owner | GATE_WAITED | (gate->flips & 1u << turn ? GATE_FLIP : 0);
 }
 
-/*
- * Makes the waiter the owner of all turns: from now on, the kernel ends every turn when the waiter
- * dies.
- */
+/* From now on, the kernel ends every turn when the waiter dies. */
 static void own_turns(struct gate *gate)
 {
 	for (uint32_t i = 0; i < GATE_TURNS; i++) {
@@ -475,9 +472,9 @@ enum {
 };
 
 /*
- * Returns the turn in which a thread waits, or -1 if it does not wait at the gate, and its stack
- * pointer. `address` is the address of the first turn. *runs_ret is true if the thread is in no
- * system call, or does not sleep there. (Call number -1 stands for a page fault.)
+ * Returns the turn in which a thread waits, and its stack pointer; or -1. `address` is the first
+ * turn's. *runs_ret: the thread is in no system call, or does not sleep there. (Call -1 stands for
+ * a page fault.)
  */
 static int turn_of(pid_t pid, pid_t tid, uint64_t address, bool *runs_ret, unsigned long long *sp)
 {
@@ -535,10 +532,7 @@ static void find_below(struct waiters *waiters, const struct waiters_place *plac
 	free(pids);
 }
 
-/*
- * Searches the main threads of the process and its children; most processes have only one thread.
- * Returns false if threads are still missing.
- */
+/* Searches the main threads of a process and its children. Returns false if threads are missing. */
 static bool find_main_threads(
 	struct waiters *waiters, const struct waiters_place *place, uint32_t wanted)
 {

@@ -111,9 +111,7 @@ static void let_go(const struct watchman *w, struct held *held)
 	answer(w, held->fd);
 }
 
-/*
- * Reports a thread to the controller, and remembers it. Returns false if the thread cannot be held.
- */
+/* Reports a thread, and remembers it. Returns false if the thread cannot be held. */
 static bool hold(struct watchman *w, int fd, pid_t tid)
 {
 	struct guardian_event event = {.tid = tid};
@@ -163,10 +161,7 @@ static bool mark_file(const struct watchman *w, int fd)
 	return fanotify_mark(w->group, FAN_MARK_ADD, FAN_OPEN_EXEC_PERM, AT_FDCWD, path) == 0;
 }
 
-/*
- * Marks the files at the paths again. A replaced file is another file, even if it has the old inode
- * number.
- */
+/* Marks the files again. A replaced file is another file, even if its inode number is the same. */
 static void mark_again(const struct watchman *w)
 {
 	for (size_t i = 0; i < w->file_count; i++) {
@@ -285,10 +280,7 @@ static _Noreturn void watch(struct watchman *w)
 
 /* ---- Starting the guardian -------------------------------------------------------------- */
 
-/*
- * Turns this process into the guardian. It keeps no descriptor of ours open, and until we end only
- * SIGKILL ends it.
- */
+/* Keeps no descriptor of ours open. Until we end, only SIGKILL ends the guardian. */
 static _Noreturn void become(struct watchman *w)
 {
 	sigset_t all;
@@ -303,10 +295,7 @@ static _Noreturn void become(struct watchman *w)
 	watch(w);
 }
 
-/*
- * Starts the guardian with two forks, so that it is not our child: programs that use this library
- * wait for their children.
- */
+/* Forks twice, so that it is not our child: the program waits for its own children. */
 static bool start(struct watchman *w)
 {
 	pid_t child = fork();

@@ -75,9 +75,9 @@ static uint16_t machine_of(const char *path)
 }
 
 /*
- * Executes a program as execvp(3) would, except for files that the kernel refuses to execute:
- * execvp(3) gives them to a shell, which is right for scripts, but not for programs. Returns the
- * machine of such a program, or EM_NONE if execvp() should be called.
+ * Executes a program like execvp(3), which gives files that the kernel does not execute to a shell:
+ * right for a script, but not for a program. Returns the machine of such a program, or EM_NONE if
+ * execvp() should be called.
  */
 static uint16_t execute(char *const argv[])
 {
@@ -267,9 +267,7 @@ static bool changes_user(const char *path, char interpreter[INTERPRETER_MAX])
 	return changes;
 }
 
-/*
- * Reads the path at an address of a process. Returns false if the path is unreadable or too long.
- */
+/* Reads the path at an address of a process. Returns false if it is unreadable or too long. */
 static bool rights_read_path(pid_t pid, uint64_t address, char text[RIGHTS_PATH_MAX])
 {
 	size_t page = sysconf(_SC_PAGESIZE), length = 0;
@@ -295,10 +293,7 @@ static void path_seen_by(pid_t pid, const char *name, char path[SEEN_PATH_MAX])
 	snprintf(path, SEEN_PATH_MAX, "/proc/%d/%s/%s", pid, name[0] == '/' ? "root" : "cwd", name);
 }
 
-/*
- * Will the program keep its rights, according to the files? *executes_ret is true if execve(2) will
- * probably not fail.
- */
+/* Do the files say that the rights stay? *executes_ret: execve(2) will probably not fail. */
 static bool looks_safe(pid_t pid, uint64_t address, bool *executes_ret)
 {
 	char text[RIGHTS_PATH_MAX], path[SEEN_PATH_MAX], first[INTERPRETER_MAX];
@@ -385,10 +380,7 @@ enum {
 static void launches_begin(
 	struct launches *launches, pid_t pid, pid_t tid, const struct file_id *file);
 
-/*
- * Returns the address of the path that a thread has passed to execve(2). Returns 0 if it is
- * unknown, or if the thread is running; *running_ret tells.
- */
+/* Returns the address of the path passed to execve(2); 0 if unknown. Sets *running_ret. */
 static uint64_t path_address(pid_t tid, bool *running_ret)
 {
 	char path[48], text[256] = "";
@@ -420,10 +412,7 @@ static int open_as_seen(pid_t tid, const char *name)
 	return fd;
 }
 
-/*
- * Is it certain that the thread does not hold the lock? If *running_ret is set, the thread has not
- * begun to wait yet.
- */
+/* Does the thread certainly not hold the lock? *running_ret: it does not wait yet. */
 static bool may_be_seized(const struct guardian_event *event, bool *running_ret)
 {
 	char name[RIGHTS_PATH_MAX];
@@ -444,10 +433,7 @@ static bool may_be_seized(const struct guardian_event *event, bool *running_ret)
 	return same;
 }
 
-/*
- * Handles an event. Returns false if the thread does not wait yet, so that its file is unknown,
- * unless `at_once`.
- */
+/* Returns false (unless `at_once`) if the thread does not wait yet, so its file is unknown. */
 static bool serve_event(struct launches *launches, struct guardian *guardian,
 	const struct guardian_event *event, bool at_once)
 {
@@ -495,10 +481,7 @@ static void hold_serve(struct launches *launches, struct guardian *guardian)
 	launches->missed += guardian_missed(guardian);
 }
 
-/*
- * Counts the threads that were not held. Call it before the guardian ends, which releases all
- * waiting threads.
- */
+/* Counts threads that were not held. Call it before the guardian ends and releases all. */
 static void hold_finish(struct launches *launches, struct guardian *guardian)
 {
 	struct guardian_event event;
@@ -536,10 +519,7 @@ enum {
 
 /* ---- At the gates ------------------------------------------------------------------- */
 
-/*
- * May the waiting thread run through execve(2) at once? If not, this is decided when it makes the
- * call.
- */
+/* May a waiting thread run through execve(2)? If not, this is decided at the call. */
 static bool may_be_followed(const struct waiter *waiter)
 {
 	uint16_t offset = arch_process()->gate_argument;
@@ -592,10 +572,7 @@ static void launches_begin(
 	launch->file = *file;
 }
 
-/*
- * Returns the passage of a process that has not executed another program yet, or NULL if the
- * process is not followed.
- */
+/* Returns a process's passage before it has executed another program; NULL if not followed. */
 static struct passage *find_on_way(const struct launches *l, pid_t pid)
 {
 	for (size_t i = 0; i < l->count; i++) {
@@ -637,10 +614,7 @@ static void serve_waiter(struct launches *l, struct launch_gate *gate, const str
 		begin(l, gate, waiter->pid, waiter->tid, may_be_followed(waiter));
 }
 
-/*
- * Opens a gate once all threads that wait there are traced. Returns false while a thread is not
- * found yet.
- */
+/* Opens a gate once all threads that wait there are traced. False while one is not found. */
 static bool serve(struct launches *l, struct launch_gate *gate)
 {
 	const struct at_gate at = {l, gate};
@@ -710,9 +684,7 @@ static void let_all_go(struct launches *l, const struct launch_gate *gate)
 	control_signals_give(&signals);
 }
 
-/*
- * Counts gates that were not served in time: the waiting thread and those after it were not held.
- */
+/* Counts gates that were not served in time: a thread, and those after it, were not held. */
 static void count_lapses(struct launches *l)
 {
 	for (size_t i = 0; i < l->gate_count; i++)
@@ -743,10 +715,7 @@ struct progress {
 	bool moved; /* a thread has stopped and continues */
 };
 
-/*
- * The passage is over without a target. Was it a sought program that has started, and may have run
- * wanted code?
- */
+/* Was it a sought program that started, was not taken, and may have run wanted code? */
 static bool is_missed(const struct launch *launch)
 {
 	return launch->is_sought && !launch->passage.nothing_lost &&

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The passage of a thread into another program: its states (see "Passage" below), and what each
- * stop means.
- */
+/* A thread's passage into another program: the states, and what each stop means. */
 #include <link.h>
 #include <signal.h>
 #include <stdio.h>
@@ -33,10 +30,7 @@
  * Sources: glibc, csu/libc-start.c (ARCH_SETUP_IREL comes before ARCH_SETUP_TLS), elf/Makefile.
  */
 
-/*
- * Returns the file of a process's program, borrowed, or NULL if it is not among `files` (which may
- * be NULL).
- */
+/* Returns the file of a process's program, borrowed; NULL if `files` (may be NULL) lacks it. */
 static struct file *program_file(pid_t pid, const struct files *files)
 {
 	char path[32];
@@ -227,10 +221,7 @@ static void leaf_forget(const struct leaf *leaf, struct files *files)
 
 /* ---- Processes ------------------------------------------------------------------------- */
 
-/*
- * Is the environment free of the loader's variables? They name libraries, or change where libraries
- * are found.
- */
+/* Is the environment free of variables that name the loader's libraries or change its search? */
 static bool has_plain_environment(pid_t pid)
 {
 	char path[32], text[ENVIRONMENT_MAX];
@@ -261,9 +252,7 @@ static bool leaf_begins(pid_t pid, const struct files *files, struct leaf *ret)
 	return true;
 }
 
-/*
- * Checks the common case, which takes a few system calls. Returns false if the answer is unknown.
- */
+/* Checks the common case with a few system calls. Returns false if the answer is unknown. */
 static bool has_known_code(pid_t pid, const struct files *files)
 {
 	struct maps maps = {0};
@@ -371,8 +360,8 @@ enum {
 	SYSCALL_STOP = SIGTRAP | 0x80, /* PTRACE_O_TRACESYSGOOD */
 	OPTIONS = PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC,
 	/*
-	 * A leaf uses none of FORK, VFORK and CLONE. If it starts a process or thread all the same,
-	 * this is traced from its start.
+	 * A leaf uses none of FORK, VFORK and CLONE. A child that it starts is traced from its
+	 * start.
 	 */
 	LEAF_OPTIONS = OPTIONS | PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK | PTRACE_O_TRACECLONE |
 		       PTRACE_O_TRACEEXIT
@@ -381,14 +370,12 @@ enum {
 /* A running thread may wait for a disk, and we do not delay it. We do delay a stopped one. */
 #define RUNNING_NS UINT64_C(10000000000)
 #define HELD_NS UINT64_C(2000000000)
-/* How long a leaf is traced; after that, other tracers may want to trace it. */
+/* A leaf is not traced for longer: others may want to trace it. */
 #define LEAF_NS UINT64_C(5000000)
 /* Mostly execve(2) takes less time. If it fails, the thread continues as if it were not traced. */
 #define THROUGH_NS UINT64_C(5000000)
 
-/*
- * Enters a state, and starts its time limit. In a state of stopping, also asks the thread to stop.
- */
+/* Enters a state, whose time limit begins. */
 static void stage_enter(struct passage *p, enum passage_state state)
 {
 	static const uint64_t allowed[] = {
@@ -421,10 +408,7 @@ static void stage_ask_to_stop(struct passage *p, enum passage_state state)
 	stage_interrupt(p);
 }
 
-/*
- * Begins to trace a thread, in PASSAGE_THROUGH. Returns false if the thread must not be traced, or
- * is gone.
- */
+/* Begins to trace a thread, in PASSAGE_THROUGH. False if it must not be traced, or is gone. */
 static bool stage_begin(struct passage *passage)
 {
 	if (ptrace(PTRACE_SEIZE, passage->tid, NULL, OPTIONS) < 0)
@@ -500,10 +484,7 @@ static bool step_call(struct passage *p)
 	return !p->may_follow || p->may_follow(p->tid, arch_get(&regs, ARCH_ARG0));
 }
 
-/*
- * Handles a stop outside of execve(2). If the thread has stopped after a failed execve(2), it is
- * released.
- */
+/* Handles a stop outside of execve(2). After a failed execve(2), releases the thread. */
 static bool step_seized(struct passage *p)
 {
 	if (registers_read(p->tid, &p->regs) && !has_ended_wait(p) &&
@@ -567,7 +548,7 @@ static bool is_mapped(struct passage *p)
 
 /* ---- Leaves ---------------------------------------------------------------------------- */
 
-/* Makes the passage a leaf, if the program is one. No code of the program has run yet. */
+/* Enters PASSAGE_LEAF for a leaf. None of its code has run. */
 static bool enter_leaf(struct passage *p)
 {
 	if (!leaf_begins(p->pid, p->files, &p->leaf) ||
@@ -610,8 +591,8 @@ static void leave_leaf(struct passage *p)
 }
 
 /*
- * Handles a leaf that is about to end, or has started a process or thread. In the second case, the
- * leaf and its child are released, and found later by searching.
+ * Handles a leaf that is about to end, or has started a process or thread. The leaf and its child
+ * are then released, and found by searching.
  */
 static void step_leaf(struct passage *p, int event)
 {
@@ -627,10 +608,7 @@ static void step_leaf(struct passage *p, int event)
 
 /* ---- One stop, continued ----------------------------------------------------------------- */
 
-/*
- * Handles the requested stop of a leaf, outside of system calls or in a call that the kernel
- * restarts.
- */
+/* Handles a leaf's stop outside of system calls, or in a call that the kernel restarts. */
 static bool step_stopping(struct passage *p)
 {
 	if (!registers_read(p->tid, &p->regs))
@@ -819,10 +797,7 @@ void passage_again(struct passage *passage, bool may_go)
 		stage_ask_to_stop(passage, PASSAGE_SEIZED);
 }
 
-/*
- * Returns the next stop of the thread, which may have taken over the main thread's id; see
- * control_wait().
- */
+/* Returns the next stop of the thread, which may have the main thread's id now. */
 static pid_t next_stop(const struct passage *p, int *status_ret)
 {
 	pid_t id = control_wait(p->tid, status_ret);
@@ -830,10 +805,7 @@ static pid_t next_stop(const struct passage *p, int *status_ret)
 	return id < 0 && p->tid != p->pid ? control_wait(p->pid, status_ret) : id;
 }
 
-/*
- * Waits for the next stop a little, because it mostly comes soon. Threads that share our processor
- * run first.
- */
+/* Yields for the next stop, which mostly comes soon. Threads on our processor run first. */
 static pid_t next_stop_soon(const struct passage *p, bool yields, int *status_ret)
 {
 	pid_t id = next_stop(p, status_ret);

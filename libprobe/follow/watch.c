@@ -80,10 +80,7 @@ struct seek {
 
 /* ---- The files ---------------------------------------------------------------------- */
 
-/*
- * Watches the files. A replaced file has another inode: watching a path again keeps the old watch,
- * or adds the new file.
- */
+/* A replaced file has another inode: watching its path again adds the new file. */
 static bool watch_files(const struct seek *seek)
 {
 	for (size_t i = 0; i < seek->newcomers.file_count; i++)
@@ -166,10 +163,7 @@ static void seek_free(struct seek *seek)
 	free(seek);
 }
 
-/*
- * Returns a descriptor that is readable when a program was opened that a wanted process may be
- * about to run, or -1.
- */
+/* Readable when a program was opened that a wanted process may be about to run; or -1. */
 static int seek_fd(const struct seek *seek)
 {
 	return seek->guardian ? guardian_fd(seek->guardian) : seek->inotify;
@@ -190,10 +184,7 @@ static struct guardian *seek_guardian(const struct seek *seek)
 
 /* ---- The processes ------------------------------------------------------------------- */
 
-/*
- * Makes the next search come soon: children that a process has forked before it was found are
- * wanted, too.
- */
+/* Makes the next search come soon, for children that were forked before their parent was found. */
 static void seek_hurry(struct seek *seek)
 {
 	uint64_t soon = clock_monotonic_ns() + LOOK_NS;
@@ -282,10 +273,7 @@ struct watched {
 	pid_t pid;
 	uint64_t start_time;
 	struct image image;
-	/*
-	 * Descriptor of its memory if it was added; -1 for a child, whose program is compared
-	 * instead.
-	 */
+	/* Memory of an added process; -1 for a child, whose program is compared. */
 	int mem;
 	bool is_child;	     /* it was found as a child, not added */
 	bool is_newcomer;    /* found by probe_watch_seek(), and not examined yet */
@@ -458,10 +446,7 @@ struct probe_error *probe_watch_add(struct probe_watch *watch, const struct prob
 	if (w->mem >= 0)
 		close(w->mem);
 	w->start_time = target->start_time;
-	/*
-	 * Use the target's descriptor: the process may have executed another program since its
-	 * probes were enabled.
-	 */
+	/* The process may have executed another program since its probes were enabled. */
 	w->mem = target->mem < 0 ? open_mem(target->pid) : fcntl(target->mem, F_DUPFD_CLOEXEC, 0);
 	if (w->mem < 0 && (errno == EACCES || errno == EPERM))
 		return procfs_permission_error(target->pid);
@@ -481,10 +466,7 @@ void probe_watch_pass_over(struct probe_watch *watch, const struct probe_target 
 
 /* ---- Looking ------------------------------------------------------------------------ */
 
-/*
- * Does a process run another program now, which its loader has loaded? *error_ret is set if the
- * process is unreadable.
- */
+/* Does a process run another, loaded program now? *error_ret is set if it is unreadable. */
 static bool has_changed(
 	struct probe_watch *watch, struct watched *w, uint64_t now, struct probe_error **error_ret)
 {
@@ -655,10 +637,7 @@ static void forget_ended(struct probe_watch *watch)
 	}
 }
 
-/*
- * Finds new children of all processes, unless newcomers are searched for, and forgets processes
- * that have ended.
- */
+/* Finds new children, unless newcomers are searched for, and forgets ended processes. */
 static bool scan(struct probe_watch *watch)
 {
 	bool ok = true;
@@ -715,10 +694,7 @@ static bool has_sessions_of(pid_t pid, pid_t other)
 	return count && shared == count && alike;
 }
 
-/*
- * Returns the watched process from which a process was forked, if hits of both are read together;
- * or NULL.
- */
+/* Returns the watched process that was forked into `pid` and reads its hits; or NULL. */
 static const struct watched *find_origin(
 	const struct probe_watch *watch, pid_t pid, const struct image *image)
 {
@@ -739,10 +715,7 @@ static bool is_known(void *data, pid_t pid)
 	return find(watch, pid) || launches_have(&watch->launches, pid);
 }
 
-/*
- * Adds a newcomer. It is reported when its libraries are loaded, like a program that replaced
- * another one.
- */
+/* Adds a newcomer. It is reported when its libraries are loaded, like a new program. */
 static bool take_newcomer(void *data, pid_t pid, uint64_t since_ns)
 {
 	struct probe_watch *watch = data;
@@ -829,10 +802,7 @@ struct probe_error *probe_watch_next(struct probe_watch *watch, struct probe_wat
 	return error;
 }
 
-/*
- * Releases all held threads: no thread may wait for the caller's end, for example for a reader of
- * its output.
- */
+/* Releases all threads: none may wait for the caller's end, such as a reader of its output. */
 static void let_all_go(struct probe_watch *watch)
 {
 	launches_end(&watch->launches);

@@ -86,10 +86,7 @@ static struct probe_error *host_options(struct probe_tracer_host *host, const ch
 
 /* ---- The end of the process ------------------------------------------------------- */
 
-/*
- * Waits for the end of the tracer's process, which has closed its replies or is killed after the
- * wait.
- */
+/* Waits for the end of the tracer, which has closed its replies or is killed afterwards. */
 static struct probe_error *reap(struct probe_tracer_host *host, uint64_t patience_ns)
 {
 	int status = 0;
@@ -122,10 +119,7 @@ static struct probe_error *give_up(struct probe_tracer_host *host, bool interrup
 
 /* ---- Replies ---------------------------------------------------------------------- */
 
-/*
- * A function that is called for each probe from which the tracer has removed itself; NULL if not
- * needed.
- */
+/* The function is called for each probe that the tracer has left; it may be NULL. */
 struct listener {
 	void (*removed)(pid_t pid, const char *provider, const char *name, void *data);
 	void *data;

@@ -316,10 +316,7 @@ static enum MHD_Result refuse(const struct http_server *server, struct MHD_Conne
 	return result;
 }
 
-/*
- * Returns a page, and generates it if necessary. A connection that is still sending an older
- * version keeps that version.
- */
+/* Generates a page if necessary. Connections that still send an older version keep it. */
 static struct MHD_Response *page_of(struct http_server *server, int page)
 {
 	struct probe_error *error;
@@ -389,10 +386,7 @@ static void watch(void *data, struct MHD_Connection *connection, void **context,
 	*context = slot;
 }
 
-/*
- * Shuts down late connections. libmicrohttpd then notices the end of the connection, and forgets
- * it.
- */
+/* Shuts down late connections. libmicrohttpd then sees that they are closed, and forgets them. */
 static void end_late(struct http_server *server)
 {
 	uint64_t now = clock_monotonic_ns();
@@ -527,10 +521,7 @@ static unsigned int parse_weight(const char *text)
 	return weight;
 }
 
-/*
- * Returns the highest weight that a client's `Accept` header gives to a type (RFC 9110, 12.4.2), or
- * 0 if the client does not accept the type.
- */
+/* Returns the highest weight that a client gives to a type (RFC 9110, 12.4.2); 0 if unwanted. */
 static unsigned int wish(const char *accept, const char *type)
 {
 	size_t length = strlen(type);

@@ -531,9 +531,7 @@ static void json_named(
 	buffer_char(out, ']');
 }
 
-/*
- * Writes a hit as an object without its closing brace. The CPU of a span's start event is unknown.
- */
+/* Writes a hit without its last brace. The CPU of a span's start event is unknown. */
 static void json_open_hit(struct buffer *out, const struct probe_hit *hit,
 	const struct probe_session_probe *probe, const char *comm, bool is_begin)
 {
@@ -622,8 +620,7 @@ static void json_waited(struct format_context *context, uint64_t hits, uint64_t 
 }
 
 /*
- * Reports that a site was overwritten or is back. A site without a probe is one that follows opened
- * libraries or started processes.
+ * Reports a change of a site. A site without a probe follows opened libraries or started programs.
  */
 static void json_site(struct format_context *context, pid_t pid, const struct probe_site_news *news)
 {

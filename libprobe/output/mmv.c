@@ -129,10 +129,7 @@ static bool add_instance(const struct pcp_file *file, const struct pcp_instance 
 	return true;
 }
 
-/*
- * Adds the host as a label of all metrics. pmcd's own label "hostname" names the host where pmcd
- * runs.
- */
+/* Adds the host as a label of all metrics. pmcd's label "hostname" is the host of pmcd. */
 static bool add_host(const struct pcp_file *file)
 {
 	char host[256] = "", value[sizeof(host) + 2];
@@ -147,10 +144,7 @@ static bool add_host(const struct pcp_file *file)
 		       file->registry, "host", value, MMV_STRING_TYPE, 0) >= 0;
 }
 
-/*
- * Checks the disk space: the library writes through a mapping, and without disk space the process
- * would get SIGBUS.
- */
+/* Checks the disk space. Without it, the library's writes through a mapping raise SIGBUS. */
 static struct probe_error *check_room(
 	const struct pcp_folder *folder, size_t instances, size_t labels, size_t values)
 {
@@ -211,10 +205,7 @@ static struct probe_error *file_name(struct pcp_file *file)
 	return NULL;
 }
 
-/*
- * Fills in the file. The library's functions fail only without memory, or on arguments that we must
- * not pass.
- */
+/* The library's functions fail without memory, or on arguments that we must not pass. */
 static bool fill(struct pcp_file *file, const struct pcp_metric *metrics, size_t metric_count,
 	const struct pcp_instance *const *instances, size_t instance_count)
 {
@@ -277,10 +268,7 @@ struct probe_error *pcp_file_create(struct pcp_folder *folder, const struct pcp_
 
 void pcp_file_set(struct pcp_file *file, size_t index, struct pcp_value value)
 {
-	/*
-	 * pmdammv may read the value at any time. Each value is complete, and independent of other
-	 * values.
-	 */
+	/* pmdammv may read at any time. Each value is complete, and independent of others. */
 	__atomic_store_n(&file->values[index].value.ull, value.u, __ATOMIC_RELAXED);
 }
 
@@ -438,10 +426,7 @@ static DIR *read_folder(const struct pcp_folder *folder)
 	return dir;
 }
 
-/*
- * Removes files whose owners are gone. If this is forbidden, the files stay, and pmdammv ignores
- * them.
- */
+/* Removes stale files. Files that we may not remove stay, and pmdammv ignores them. */
 static void remove_stale(const struct pcp_folder *folder)
 {
 	DIR *dir = read_folder(folder);
@@ -541,10 +526,7 @@ static int open_lock(const struct pcp_folder *folder)
 	return fd;
 }
 
-/*
- * Is the locked file still the one with the name? The process that had the lock before removes the
- * file, and another process may create a new one.
- */
+/* Has the locked file still the name? The process that had the lock before removes the file. */
 static bool lock_has_name(const struct pcp_folder *folder)
 {
 	struct stat locked, named;
@@ -647,10 +629,7 @@ static bool take_instances(
 	return true;
 }
 
-/*
- * Reads the instances in another process's file, which may contain anything. Returns false if there
- * is no memory.
- */
+/* Reads another process's file, which may contain anything. Returns false without memory. */
 static bool take_file(struct taken_list *list, const char *file, size_t size)
 {
 	mmv_disk_header_t header;

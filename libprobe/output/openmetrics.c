@@ -235,9 +235,7 @@ static void of_rows(const struct metric_source *source, struct metric_sample *sa
 	}
 }
 
-/*
- * Visits the losses of a process. The expression distinguishes several tracers with the same name.
- */
+/* Visits the losses of a process. The expression distinguishes tracers of the same name. */
 static void of_process(const struct metric_source *source, struct metric_sample *sample,
 	metric_visit *visit, void *data)
 {
@@ -280,10 +278,7 @@ static bool is_in_histogram(enum metric_quantity quantity)
 	       metric_infos[quantity].percent > 0;
 }
 
-/*
- * A sum of values that may be negative is not a counter: Prometheus would take a decrease for a
- * reset.
- */
+/* A sum that may decrease is not a counter: Prometheus would take a decrease for a reset. */
 static enum metric_kind kind_of(const struct probe_view *view, enum metric_quantity quantity)
 {
 	if (quantity == METRIC_TOTAL && !view->times)
@@ -361,10 +356,7 @@ static void name_free(void *data)
 	free(name);
 }
 
-/*
- * Converts the contents of a buffer to a string, and frees the buffer. Returns NULL if there is no
- * memory.
- */
+/* Makes a string of a buffer's contents, and frees the buffer. Returns NULL without memory. */
 static char *take_text(struct buffer *out, bool done)
 {
 	char *text = NULL;
@@ -671,10 +663,7 @@ static bool metric_write_label(const struct metric_label *label, void *data)
 	return !out->no_memory;
 }
 
-/*
- * Writes a bound. Both formats have the same text, so that a series continues if the scraper
- * changes its format.
- */
+/* Writes a bound, the same in both formats, so that a series survives a change of format. */
 static void bound_text(struct buffer *scratch, double bound, char ret[BOUND_BYTES])
 {
 	scratch->length = 0;
@@ -798,10 +787,7 @@ static bool is_first(const struct probe_metrics *metrics, size_t index)
 	return true;
 }
 
-/*
- * Writes the families of a tracer. A family is one block with the rows of all tracers of the same
- * name, which have the same families.
- */
+/* Writes the families of all tracers of one name. A family is one block, whatever its rows. */
 static void write_families(struct text *text, const struct probe_metrics *metrics, size_t index)
 {
 	const struct metric_source *first = &metrics->sources[index];

@@ -140,9 +140,7 @@ static void otlp_value_attribute(
 	buffer_string(out, "}}");
 }
 
-/*
- * Writes "resource":{...}, and opens the list `scopes` with one scope and the list `items` in it.
- */
+/* Writes "resource":{...}, and opens the list `scopes`, a scope, and the list `items` in it. */
 static void otlp_open_resource(
 	struct buffer *out, pid_t pid, const char *program, const char *scopes, const char *items)
 {
@@ -241,7 +239,7 @@ static void drop(struct http_client *client, size_t index, uint64_t lost)
 	sent->done += message->items - lost;
 	client->bytes -= message->length;
 	free(message->body);
-	/* The first message may be on its way, so it moves to the place of message 1. */
+	/* The first message may be on its way, so keep it. */
 	if (index)
 		*message = *at(client, 0);
 	client->first = (client->first + 1) % QUEUE_MAX;
@@ -498,10 +496,7 @@ static bool configure(struct http_client *client)
 
 	client->multi = curl->multi_init();
 	client->easy = curl->easy_init();
-	/*
-	 * An empty "Expect:" prevents libcurl from waiting before each large message for a reply
-	 * that some servers never send.
-	 */
+	/* Without "Expect:", each large message waits for servers that do not answer to it. */
 	if (!client->multi || !client->easy ||
 		!add_header(client, "Content-Type: application/json") ||
 		!add_header(client, "Expect:"))
@@ -866,10 +861,7 @@ void probe_otlp_close(struct probe_otlp *otlp)
 	free(otlp);
 }
 
-/*
- * Queues the contents of a buffer as a message, and empties the buffer. Returns false if there is
- * no memory.
- */
+/* Queues the contents of a buffer, and empties the buffer. Returns false without memory. */
 static bool post(struct probe_otlp *otlp, struct buffer *out, const struct http_message *message)
 {
 	struct http_message its = *message;

@@ -231,10 +231,7 @@ void json_row_fields(struct buffer *out, const struct probe_table_row *row, size
 
 /* ---- Quantities ---------------------------------------------------------------- */
 
-/*
- * The quantities of a row or a process. PCP's archives contain the numbers, so they must not
- * change.
- */
+/* The quantities of a row or a process. PCP's archives contain the numbers: never change them. */
 enum metric_quantity {
 	METRIC_HITS,
 	METRIC_TOTAL,
@@ -287,7 +284,7 @@ long double metric_recent(
 struct metric_growth {
 	uint64_t hits;
 	long double total;
-	double unit; /* ns per tick when the row had its first hits */
+	double unit; /* unit of the row's buckets when it had its first hits */
 };
 void metric_grow(
 	struct metric_growth *growth, const struct probe_view *view, const struct probe_row *row);
@@ -318,18 +315,12 @@ struct metric_label {
 /* Receives a label. Returns false if there is no memory, which ends the enumeration. */
 typedef bool metric_take_label(const struct metric_label *label, void *data);
 
-/*
- * Call `take` for each label: metric_process_labels() for `pid` and `program`, metric_row_labels()
- * for the other labels of a row.
- */
+/* Call `take` for each label: of a process `pid` and `program`; of a row all others. */
 bool metric_process_labels(pid_t pid, const char *program, metric_take_label *take, void *data);
 bool metric_row_labels(const struct probe_table_row *row, const struct probe_view *view,
 	size_t key_count, metric_take_label *take, void *data);
 
-/*
- * Writes the value of a key as text. If it is the only key (is_alone), it may be written without
- * quotes.
- */
+/* Writes the value of a key as text. A key that stands alone has no quotes. */
 void metric_key_text(struct buffer *out, const struct probe_value *key, bool is_alone);
 
 /* ---- Metrics --------------------------------------------------------------------------------- */
@@ -419,10 +410,7 @@ typedef void metric_visit(const struct metric_sample *sample, void *data);
 void metric_samples(const struct metric_source *source, const struct metric_family *family,
 	const struct metric_process *process, metric_visit *visit, void *data);
 
-/*
- * Returns the format (enum probe_metrics_format) of the page at a path, or a negative number if the
- * page does not exist.
- */
+/* Returns the format (enum probe_metrics_format) of the page at a path; negative if missing. */
 int metrics_find_page(const char *path, const char *accept);
 
 /* ---- Otlp ------------------------------------------------------------------------------------ */
@@ -656,10 +644,7 @@ enum { HTTP_PAGES_MAX = 4 };
 struct http_pages {
 	/* The content types of the pages, by number; NULL if the number has no page. */
 	const char *types[HTTP_PAGES_MAX];
-	/*
-	 * Returns the number of the page at a path, for a client that sent this `Accept` (or NULL);
-	 * negative if the page does not exist.
-	 */
+	/* Returns the page at a path, for a client's `Accept` (or NULL); negative if missing. */
 	int (*find)(const char *path, const char *accept);
 	/* Generates a page. The server frees *ret. */
 	struct probe_error *(*make)(int page, void *data, char **ret, size_t *length_ret);
@@ -701,10 +686,7 @@ enum { HTTP_ADDRESS_BYTES = 64 };
 /* Orders whole stacks, from the outermost frame on. */
 int stacks_compare(const struct probe_stacks_row *a, const struct probe_stacks_row *b);
 
-/*
- * Writes the name of a frame. If `frame` is NULL, writes the mark for the missing part of a stack
- * that ends with `end`.
- */
+/* Writes a frame's name; if NULL, the mark for the missing part of a stack (`end`). */
 void stacks_frame_label(
 	struct buffer *out, const struct probe_frame *frame, enum probe_stack_end end);
 /* Writes the stack of one hit: an indented line for each frame, the innermost first. */
@@ -715,10 +697,7 @@ void text_hit_stack(struct buffer *out, const struct probe_stack *stack);
  */
 void json_stack_fields(struct buffer *out, const char *key, const struct probe_stack *stack);
 
-/*
- * Writes rows as trees, one for each probe, with its `top` most frequent stacks, or all if `top` is
- * 0.
- */
+/* Writes a tree for each probe, with its `top` most frequent stacks, or all if `top` is 0. */
 void text_stack_trees(
 	struct buffer *out, const struct probe_stacks_row *rows, size_t count, size_t top);
 void text_stacks(struct format_context *context, const struct probe_stacks_row *rows, size_t count,
@@ -741,9 +720,9 @@ void text_meant(
 /* Writes a time with three significant digits and its unit: "812ns", "1.23ms". */
 void text_duration(struct buffer *out, double ns);
 /*
- * text_real() writes a number with a fraction, in `digits` significant digits: values and sums have
- * all digits of a double, averages fewer, and estimates from buckets fewest. text_number() writes a
- * count or a measured value: an integer, or a number with at most two decimals.
+ * text_real() writes a number with a fraction, in so many digits: values and sums have all digits
+ * of a double, averages fewer, estimates from buckets fewest. text_number() writes a count or a
+ * measured value: an integer, or at most two decimals.
  */
 enum text_digits { TEXT_POWER = 3, TEXT_BUCKET = 4, TEXT_AVERAGE = 10, TEXT_VALUE = 15 };
 void text_real(struct buffer *out, double value, enum text_digits digits);

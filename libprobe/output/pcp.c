@@ -194,10 +194,7 @@ static const char *const tracers[] = {"count", "point", "sum", "min", "max", "av
 	"latency", "transaction", "observe", "counter"};
 enum { TRACERS = sizeof(tracers) / sizeof(tracers[0]) };
 
-/*
- * The tracers of tags, whose metrics have the names of pmdatrace(1). Their numbers follow those of
- * `tracers`.
- */
+/* The tracers of tags, with pmdatrace(1)'s names. Their numbers follow those above. */
 static const char *const tag_tracers[] = {"transaction", "point", "observe", "counter"};
 static const char *const tag_names[] = {"transact", "point", "observe", "counter"};
 enum { TAG_TRACERS = sizeof(tag_tracers) / sizeof(tag_tracers[0]) };
@@ -233,10 +230,7 @@ static void add_metric(struct pcp_metrics *metrics, const struct probe_view *vie
 		.item = (int)(tracer * QUANTITIES_MAX + quantity),
 		.domain = metric_infos[quantity].is_per_process ? metrics->process_domain
 								: metrics->row_domain,
-		/*
-		 * As doubles: values may have fractions, and -1 as an integer would mean "no
-		 * value".
-		 */
+		/* Doubles may have fractions, and -1 as an integer would mean "no value". */
 		.is_double = is_rate || (is_value && (!view->times || view->tags)),
 		.is_counter = metric_is_counter(view, quantity),
 		.is_time = is_rate || (is_value && view->times),
@@ -324,7 +318,7 @@ static struct pcp_value sum_value(const struct probe_view *view, long double sum
 	return (struct pcp_value){.u = sum < 0x1p64L ? (uint64_t)sum : UINT64_MAX - 1};
 }
 
-/* Converts a time to whole nanoseconds. NAN means no value. */
+/* Rounds a time in ns; NAN means no value. */
 static struct pcp_value time_value(double ns)
 {
 	if (isnan(ns))
@@ -442,10 +436,7 @@ static bool has_room(const struct probe_pcp *pcp, const struct instance *instanc
 		       PCP_COUNT_MAX;
 }
 
-/*
- * Adds an instance, and takes ownership of it. *taken_ret is false if PCP's limits leave no room
- * for it.
- */
+/* Takes ownership of an instance. *taken_ret is false if PCP's limits leave no room for it. */
 static struct probe_error *take_instance(
 	struct probe_pcp *pcp, struct instance *instance, bool *taken_ret)
 {
@@ -753,9 +744,7 @@ static struct probe_error *make_file(struct probe_pcp *pcp, struct pcp_file **re
 	return error;
 }
 
-/*
- * Makes a new file. It is shown before the old one is removed, so that every sample finds a file.
- */
+/* Shows the new file before it removes the old one, so that every sample finds a file. */
 static struct probe_error *renew_file(struct probe_pcp *pcp)
 {
 	struct probe_error *error = pcp_folder_lock(pcp->folder);

@@ -87,10 +87,7 @@ struct flame {
 
 /* ---- Stacks -------------------------------------------------------------------------- */
 
-/*
- * Orders stacks. The end of a frame sorts before all characters, so that stacks with the same first
- * frames are neighbours.
- */
+/* The end of a frame sorts first, so that stacks with the same first frames are neighbours. */
 static int compare_stacks(const void *a, const void *b)
 {
 	const char *x = ((const struct flame_stack *)a)->text;
@@ -129,9 +126,7 @@ static void put_pixels(struct buffer *out, double pixels)
 		buffer_bytes(out, digits, sizeof(digits));
 }
 
-/*
- * Writes a warm colour, always the same for the same name. Black text is readable on all of them.
- */
+/* Writes a warm colour, the same for the same name. Black text is readable on all of them. */
 static void put_colour(struct buffer *out, const char *name, size_t length)
 {
 	uint32_t hash = 2166136261u; /* FNV-1a */
@@ -311,18 +306,13 @@ void flame_graph(struct buffer *out, struct flame_stack *stacks, size_t count, e
 
 /* ==== Stacks ================================================================================== */
 
-/*
- * Returns with how many frames a stack is shown. An incomplete stack has one more: the outermost, a
- * mark.
- */
+/* Returns the number of shown frames. An incomplete stack has one more, the outermost: a mark. */
 static size_t stacks_depth(const struct probe_stacks_row *row)
 {
 	return row->stack.count + (row->stack.end != PROBE_STACK_WHOLE);
 }
 
-/*
- * Returns the frame at a depth, from the outermost on, or NULL for the mark of an incomplete stack.
- */
+/* Returns the frame at a depth, from the outermost on; NULL for the mark of an incomplete stack. */
 static const struct probe_frame *frame_at(const struct probe_stacks_row *row, size_t depth)
 {
 	if (row->stack.end != PROBE_STACK_WHOLE && depth-- == 0)
@@ -631,10 +621,7 @@ struct pprof {
 	struct numbers strings, locations, mappings, functions;
 };
 
-/*
- * Returns the number of a key. *is_new is true if the key is new, so that its message must be
- * written.
- */
+/* Returns the number of a key. If *is_new, the key's message must be written. */
 static uint64_t number_of(
 	struct pprof *pprof, struct numbers *numbers, const void *key, size_t length, bool *is_new)
 {
@@ -731,10 +718,7 @@ static uint64_t address_of(const struct probe_frame *frame)
 	return frame->symbol ? frame->function + frame->offset : frame->offset;
 }
 
-/*
- * Returns the location of a frame. `frame` is NULL for the missing part of a stack that ends with
- * `end`.
- */
+/* Returns a frame's location; `frame` is NULL for the missing part of a stack (`end`). */
 static uint64_t location_of(
 	struct pprof *pprof, const struct probe_frame *frame, enum probe_stack_end end)
 {
@@ -915,10 +899,7 @@ static int compare_branches(const void *a, const void *b)
 	return left->first < right->first ? -1 : left->first > right->first;
 }
 
-/*
- * Splits rows by their function at a depth. Rows that end before this depth come first, and are in
- * no branch. Returns the number of branches.
- */
+/* Splits rows by their function at a depth. Rows that end before it come first, in no branch. */
 static size_t part(
 	const struct tree *tree, const struct branch *whole, size_t depth, struct branch *ret)
 {

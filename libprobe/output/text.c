@@ -113,10 +113,7 @@ enum {
 	NSEC_PER_SEC = 1000000000
 };
 
-/*
- * Ends a column that began at `before`: writes blanks up to its width, and the gap to the next
- * column.
- */
+/* Ends a column that began at `before`: blanks up to its width, and the gap to the next one. */
 static void column_end(struct buffer *out, size_t before, size_t width)
 {
 	buffer_pad(out, out->length - out->start - before, width);
@@ -455,10 +452,7 @@ static void amount(
 	next(line, true);
 }
 
-/*
- * Writes a whole number with all its digits. An address is a whole number, too, but is not written
- * as one here.
- */
+/* Writes a whole number with all digits. Addresses are whole numbers, not hexadecimal here. */
 static void exact(struct table_line *line, const char *name, const struct probe_value *value)
 {
 	struct buffer *text = &line->grid->text;
@@ -578,10 +572,7 @@ static void row_name(struct buffer *out, const struct probe_table_row *row)
 	text_probe(out, row->provider, row->name);
 }
 
-/*
- * Returns the meaning of the argument that is a key. Returns NULL if the meaning is unknown, or if
- * the key is not an argument.
- */
+/* Returns the meaning of the argument that a key is. NULL if unknown, or not an argument. */
 static const struct probe_arg_meaning *meaning_of_key(
 	const struct probe_view *view, const struct probe_table_row *row, const char *key)
 {
@@ -819,10 +810,7 @@ static void text_charts(struct format_context *context, const struct probe_table
 	}
 }
 
-/*
- * Is a row the first of its pair? A pair with several ends has a row for each end, and every row
- * has the pair's number in flight.
- */
+/* Is a row the first of its pair? Each end's row has the pair's number in flight. */
 static bool is_first_end(const struct probe_table_row *rows, size_t index)
 {
 	const struct probe_table_row *row = &rows[index];
@@ -835,10 +823,7 @@ static bool is_first_end(const struct probe_table_row *rows, size_t index)
 	return true;
 }
 
-/*
- * Writes how many pairs are in flight (unless rows have keys) and how many ends have no start
- * event. Charts have such a line for each pair.
- */
+/* Writes the line of all pairs. Each chart has its own line. Keys have none in flight. */
 static void pair_line(struct buffer *out, const struct probe_table *table)
 {
 	const struct probe_table_row *rows;
@@ -1134,7 +1119,7 @@ static void figures(struct buffer *out, const struct probe_row *row, const struc
 			double value = probe_row_percentile(row, percentiles[i].percent);
 
 			/*
-			 * Integers stay integers, but the middle of a bucket may have a fraction.
+			 * Integers stay integers, although a bucket's middle may have a fraction.
 			 */
 			figure(out, percentiles[i].name,
 				view->times || row->is_float ? value : (double)(int64_t)value,

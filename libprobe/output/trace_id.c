@@ -20,10 +20,7 @@ static bool is_digit(char c)
 	return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
 }
 
-/*
- * Copies `count` hexadecimal digits in lower case. Returns false if they are missing, or if all are
- * 0, which is not a valid id.
- */
+/* Copies hexadecimal digits in lower case. Returns false if any is missing, or all are 0. */
 static bool take_digits(const char *text, size_t length, size_t count, char *ret)
 {
 	bool any = false;

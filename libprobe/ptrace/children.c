@@ -94,9 +94,9 @@ static pid_t *all_children_of(pid_t pid)
 }
 
 /*
- * Compares the sizes of two memories. Used if kcmp(2) is not allowed, as in most containers.
- * Processes that share their memory have the same size at any time. A forked child has a smaller
- * one, because fork(2) does not copy pages of files.
+ * Compares the sizes of two memories, if kcmp(2) is forbidden, as in most containers. A shared
+ * memory has one size at any time. A forked child has a smaller one: fork(2) does not copy pages of
+ * files.
  */
 static bool look_alike(pid_t pid, pid_t other)
 {
@@ -181,9 +181,8 @@ pid_t *children_sharing(pid_t pid)
 }
 
 /*
- * Could a new process share the memory of `pid`? Its parent must be `pid`, a process in `list` or
- * the parent of `pid`. We do not call kcmp(2) for all new processes, because it waits for processes
- * in execve(2).
+ * Could a new process share the memory of `pid`, judged by its parent? Calling kcmp(2) for all new
+ * processes would wait for processes in execve(2).
  */
 static bool is_relative(pid_t pid, pid_t other, const pid_t *list)
 {

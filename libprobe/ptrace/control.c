@@ -264,10 +264,7 @@ pid_t control_wait(pid_t tid, int *status_ret)
 {
 	siginfo_t info;
 
-	/*
-	 * Consume a stop at once. Without WEXITED, waitid(2) does not report a thread that has
-	 * ended.
-	 */
+	/* Take a stop at once. Without WEXITED, waitid(2) reports no thread that has ended. */
 	for (;;) {
 		if (look(tid, &info, 0)) {
 			/* Compose the status as wait(2) does. */
@@ -386,10 +383,7 @@ static void drop_thread(struct control *control, size_t i)
 	control->threads[i] = control->threads[--control->count];
 }
 
-/*
- * Reads the registers and changes them for the restart at once: if we die, the thread continues
- * with the changed registers.
- */
+/* Prepare the restart at once: if we die, the thread continues as its registers say. */
 static bool read_registers(struct control_thread *thread)
 {
 	if (!registers_read(thread->tid, &thread->regs))
@@ -403,9 +397,7 @@ static bool read_registers(struct control_thread *thread)
 	return registers_write(thread->tid, &thread->regs);
 }
 
-/*
- * Detaches from the late threads that have stopped by now. Returns true if no late thread is left.
- */
+/* Detaches from the late threads that have stopped by now. Returns true if none is left. */
 static bool let_late_go(struct control *control)
 {
 	for (size_t i = 0; i < control->count;) {
@@ -426,10 +418,7 @@ static bool let_late_go(struct control *control)
 	return control->count == 0;
 }
 
-/*
- * Detaches from the stopped threads that were in a system call if `in_call`, otherwise from the
- * stopped threads that were not.
- */
+/* Detaches from the stopped threads that were in a system call, or that were not (`in_call`). */
 static void detach(struct control *control, bool in_call)
 {
 	for (size_t i = 0; i < control->count; i++) {
@@ -525,10 +514,7 @@ static uint64_t release(struct control *control)
 	return longest;
 }
 
-/*
- * Touches the part of our stack that the stop will use, so that its pages are present: see
- * array_resident().
- */
+/* Touches the part of our stack that the stop will use: see array_resident(). */
 static __attribute__((noinline)) void touch_stack(void)
 {
 	uint8_t bytes[STACK_BYTES];
@@ -536,10 +522,7 @@ static __attribute__((noinline)) void touch_stack(void)
 	explicit_bzero(bytes, sizeof(bytes));
 }
 
-/*
- * Returns the thread whose processor we move to: the only thread, or the only thread that is not
- * asleep. Returns NULL if several threads, or no thread, are running.
- */
+/* Returns the only thread, or the only one that is not asleep. NULL if several run, or none. */
 static const struct control_thread *busiest(const struct control *control)
 {
 	const struct control_thread *found = control->count == 1 ? control->threads : NULL;
@@ -681,7 +664,7 @@ static struct probe_error *await_unblocked(struct control *control, struct patie
 
 /* ---- Stopping all --------------------------------------------------------------------------- */
 
-/* Removes the lender from the guests, because the lender is not stopped. */
+/* Removes the lender, which is not stopped. */
 static void drop_lender(struct control *control)
 {
 	size_t count = 0;
@@ -819,10 +802,7 @@ uint64_t control_resume(struct control *control)
 
 /* ---- Borrowing one thread ---------------------------------------------------- */
 
-/*
- * Stops one thread. If the thread is gone, control->count is 0. If it cannot stop, it is marked as
- * late.
- */
+/* Stops one thread. If it is gone, count is 0; if it cannot stop, it is marked as late. */
 static struct probe_error *stop_one(struct control *control, pid_t tid)
 {
 	bool attached;
@@ -842,10 +822,7 @@ struct probe_error *control_borrow(pid_t pid, const struct seccomp *seccomp, str
 	return control_borrow_within(pid, seccomp, CONTROL_PATIENCE_NS, NULL, ret);
 }
 
-/*
- * Returns the error why no thread of a process can be borrowed, or NULL if another try is
- * worthwhile.
- */
+/* Says why no thread of a process can be borrowed; NULL if another try is worthwhile. */
 static struct probe_error *give_up(pid_t pid, int unable_passes, struct patience *patience)
 {
 	if ((!procfs_start_time(pid) && !procfs_no_room(errno)) || procfs_is_zombie(pid))

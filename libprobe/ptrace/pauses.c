@@ -94,9 +94,7 @@ uint64_t pause_ns(const struct pause *pause, uint64_t waited_ns, uint64_t own_ns
 	return whole - (waited < let ? waited : let);
 }
 
-/*
- * Returns the thread whose pause may be the longest, or NULL if no pause can be longer than `than`.
- */
+/* Returns the thread with the longest possible pause; NULL if none can be longer than `than`. */
 static struct control_thread *find_longest(struct control *control, uint64_t than)
 {
 	struct control_thread *found = NULL;
@@ -131,10 +129,7 @@ uint64_t pause_longest(struct control *control)
 	while ((thread = find_longest(control, longest))) {
 		uint64_t ns, waited = PAUSE_UNKNOWN;
 
-		/*
-		 * Read the counter only if we let the thread run: otherwise nothing may be
-		 * subtracted.
-		 */
+		/* If we did not let the thread run, nothing may be subtracted. */
 		if (thread->pause.waited_ns != PAUSE_UNKNOWN && thread->pause.let_ns) {
 			if (own == PAUSE_UNKNOWN)
 				own = own_since(control);
@@ -239,10 +234,7 @@ void *urgent_begin(void)
 	}
 	wanted = *old;
 	wanted.policy = SCHED_FIFO;
-	/*
-	 * A helper process that is forked meanwhile may outlive the priority
-	 * (libprobe/process/distant.c).
-	 */
+	/* A helper forked meanwhile may outlive the priority (libprobe/process/distant.c). */
 	wanted.flags |= RESET_ON_FORK;
 	wanted.priority = 1;
 	wanted.nice = 0;
@@ -262,10 +254,7 @@ void urgent_end(void *before)
 	struct attributes *old = before;
 
 	if (old && syscall(SYS_sched_setattr, 0, old, 0) != 0) {
-		/*
-		 * With RLIMIT_RTPRIO, a user who is not root may take the priority, but may not
-		 * clear the RESET_ON_FORK flag.
-		 */
+		/* RLIMIT_RTPRIO lets users take the priority, but not clear RESET_ON_FORK. */
 		old->flags |= RESET_ON_FORK;
 		syscall(SYS_sched_setattr, 0, old, 0);
 	}

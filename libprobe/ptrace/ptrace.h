@@ -30,15 +30,11 @@ void alarm_deinit(struct alarm *alarm);
 
 /* ---- Children -------------------------------------------------------------------------------- */
 
-/*
- * The child processes of a target. A forked child has a copy of the patched code and of the
- * registry.
- */
+/* Child processes of a target. A forked child has copies of the patched code and the registry. */
 
 /*
- * Returns the pids of the children of all threads, terminated by 0; the caller frees the array.
- * Returns NULL if there are no children or no memory. If a child ends meanwhile, another child may
- * be left out.
+ * Returns the pids of the children of all threads, ended by 0; the caller frees it. NULL if no
+ * child exists, or without memory. If a child ends meanwhile, another may be left out.
  */
 pid_t *children_of(pid_t pid);
 /* The same for the children of one thread. */
@@ -52,21 +48,17 @@ pid_t *children_of_thread(pid_t pid, pid_t tid);
 bool children_share(pid_t pid, pid_t other);
 
 /*
- * Returns the processes that share the memory of `pid` without being its threads (clone(2) with
- * CLONE_VM). The search covers children, grandchildren, parent and siblings. The array is
- * terminated by 0; the caller frees it. Returns NULL if there are no such processes or no memory.
+ * Returns the processes that share the memory of a process without being its threads (clone(2) with
+ * CLONE_VM): children, grandchildren, parent and siblings. Ended by 0; the caller frees it. NULL if
+ * no such process exists, or without memory.
  */
 pid_t *children_sharing(pid_t pid);
 /*
- * Appends to *list, the array of children_sharing() or NULL, the processes that share the memory of
- * `pid` and whose ids were assigned after `from`, up to `to` (see procfs_last_pid()). Returns false
- * if there is no memory.
+ * Appends to *list (may be NULL) the processes that share the memory of `pid` and whose ids were
+ * assigned after `from`, up to `to` (see procfs_last_pid()). Returns false without memory.
  */
 bool children_add_sharing(pid_t pid, long from, long to, pid_t **list);
-/*
- * Returns all children that do not share the memory of `pid`, in an array like that of
- * children_of(). No child is left out.
- */
+/* Like children_of(), without children that share the memory of `pid`. No child is left out. */
 pid_t *children_apart(pid_t pid);
 
 /* ---- Choose ---------------------------------------------------------------------------------- */
@@ -108,16 +100,10 @@ struct control;
 /* Reads the scheduler's counters. Call this before the threads are asked to stop. */
 void pause_look(struct control *control);
 
-/*
- * Adds the time from `begun_ns` to now to pause->let_ns: we let the thread run then, so that it
- * could stop or make a call.
- */
+/* Adds the time from `begun_ns` to now, in which the thread ran to stop or to make a call. */
 void pause_let(struct pause *pause, uint64_t begun_ns);
 
-/*
- * Returns the longest pause of the threads, in ns. Call this right after the threads have
- * continued.
- */
+/* Returns the longest pause, in ns. Call this right after the threads have continued. */
 uint64_t pause_longest(struct control *control);
 
 /*
@@ -131,20 +117,14 @@ uint64_t pause_ns(const struct pause *pause, uint64_t waited_ns, uint64_t own_ns
 
 /* Restarting system calls that a stop ends with EINTR although no signal arrived. */
 
-/*
- * The system call in which a thread slept before it was stopped; `number` is negative if it was in
- * no call.
- */
+/* The system call in which a thread slept before the stop; `number` is negative if none. */
 struct restart_seen {
 	int64_t number;
 	/* The call's first argument, the stack pointer, the address after the call instruction. */
 	uint64_t arg, sp, pc;
 };
 
-/*
- * Reads the system call of a running thread from /proc. Needed where the registers of a stopped
- * thread do not show the call (arch_process.hidden_call).
- */
+/* Reads a running thread's call, needed if arch_process.hidden_call hides it after the stop. */
 void restart_look(pid_t pid, pid_t tid, struct restart_seen *ret);
 
 /*
@@ -195,8 +175,7 @@ struct rooms {
 	struct room items[ROOMS_MAX];
 	size_t count;
 	/*
-	 * Rooms that hold the frame of a controller that was killed. A thread may be about to read
-	 * that frame.
+	 * Rooms with the frame of a controller that was killed. A thread may be about to read it.
 	 */
 	struct room left[ROOMS_MAX];
 	size_t left_count;
@@ -219,15 +198,12 @@ PROBE_MUST_CHECK struct probe_error *rooms_find(pid_t pid, int mem, const struct
 bool rooms_are_left_at(const struct rooms *rooms, uint64_t address);
 
 /*
- * Finds ROOM_STACK_BYTES of the main thread's stack that were never written, or that still hold
- * exactly the bytes that we left there. Returns false if there are no such bytes.
+ * Finds ROOM_STACK_BYTES of the main thread's stack that were never written, or that hold exactly
+ * the bytes that we left there. Returns false on failure.
  */
 bool room_on_stack(pid_t pid, const struct maps *maps, struct room *ret);
 
-/*
- * Writes a mark and a checksum into the first ROOM_ALIGN bytes of a room on the stack, so that a
- * later controller recognises the room.
- */
+/* Puts a mark and a checksum into the first ROOM_ALIGN bytes of a room on the stack. */
 void room_seal(uint8_t bytes[ROOM_STACK_BYTES]);
 
 /* ---- Signals --------------------------------------------------------------------------------- */
@@ -244,10 +220,7 @@ struct control_signals {
 	bool taken;
 };
 void control_signals_take(struct control_signals *signals);
-/*
- * Sleeps until SIGCHLD arrives, for at most a millisecond. Returns false if the signal did not
- * arrive.
- */
+/* Sleeps for at most a millisecond, until SIGCHLD arrives. Returns false if it did not. */
 bool control_signals_wait(struct control_signals *signals);
 void control_signals_give(struct control_signals *signals);
 
@@ -291,10 +264,7 @@ struct control {
 		*passed; /* the tasks passed over in the last listing of threads; owned */
 	size_t passed_count;
 	pid_t lender; /* process that is not stopped, or 0; see control_stop() */
-	/*
-	 * Pids of the processes that share the memory, except the lender, terminated by 0; owned.
-	 * May be NULL.
-	 */
+	/* Processes in the same memory, except the lender; ended by 0; owned. May be NULL. */
 	pid_t *guests;
 	struct remaining *remaining; /* time limits of the threads' waits; owned. NULL if unknown */
 	struct control_signals signals;
@@ -394,10 +364,9 @@ PROBE_MUST_CHECK struct probe_error *control_borrow_within(pid_t pid, const stru
 pid_t control_wait(pid_t tid, int *status_ret);
 
 /*
- * Can a stopped thread make our system calls now? It cannot while it runs 32-bit code, if a seccomp
- * filter forbids the calls, or if the program handles its own calls (see "Dispatch" below). A
- * thread of another process that shares the memory cannot either, because that process may execute
- * another program at any time.
+ * Can a stopped thread make our system calls now? It cannot in 32-bit code, under filters that
+ * forbid them, or if the program handles its own calls (see "Dispatch"). Nor can a thread of
+ * another process that shares the memory, because that process may become another program.
  */
 bool control_can_run(const struct control *control, const struct control_thread *thread);
 
@@ -580,10 +549,7 @@ void remaining_apply(const struct remaining_wait *wait, struct arch_registers *r
  */
 int remaining_ms(int limit_ms, uint64_t begun_ns, uint64_t now_ns);
 
-/*
- * Is the file `path` the C library? Its functions can be trusted to keep to the ABI when they
- * return.
- */
+/* Is a file the C library, whose functions keep to the ABI when they return? */
 bool remaining_is_libc(const char *path);
 
 /* ---- Rseq ------------------------------------------------------------------------------------ */
@@ -599,10 +565,7 @@ bool rseq_is_sound(void);
 
 /* ---- Seize ----------------------------------------------------------------------------------- */
 
-/*
- * Attaching to the threads of a process without stopping them (PTRACE_SEIZE), and asking them to
- * stop.
- */
+/* Attaching to the threads of a process without stopping them (PTRACE_SEIZE); stopping them. */
 
 /*
  * What to do after attaching to a thread. SEIZE_ASK: ask the thread to stop at once, because it can
@@ -657,10 +620,7 @@ long wait_signal_of(int status);
 
 /* How long the other threads stay stopped while one thread is in vfork(2). */
 enum { WAIT_BLOCKED_NS = 10000000 };
-/*
- * How long the other threads stay stopped while one thread gets no processor or makes a call for
- * us.
- */
+/* How long the others stay stopped while one thread gets no processor or makes a call for us. */
 #define WAIT_STOP_NS UINT64_C(2000000000)
 
 enum wait_result { WAIT_STOPPED, WAIT_GONE, WAIT_TIMEOUT };
@@ -682,9 +642,8 @@ struct yield {
 };
 
 /*
- * Lets threads that share the processor run. Returns false if it did not: the caller has to sleep
- * until it is woken. If other threads use the processor, a call may take as long as they do; then
- * the next second's calls return false at once.
+ * Lets threads that share the processor run. Returns false if the caller has to sleep instead. May
+ * take as long as other threads use the processor, but then not again for a second.
  */
 bool yield_once(struct yield *yield);
 

@@ -92,10 +92,7 @@ static bool has_limit(long number)
 	return false;
 }
 
-/*
- * Does the thread sleep in a call with a time limit in a register? Also notes in was_asleep whether
- * the thread is in a call at all.
- */
+/* Does the thread sleep in a call with a time limit in a register? Notes whether it sleeps. */
 static bool read_wait(struct control_thread *thread, struct remaining_wait *wait)
 {
 	unsigned long long args[6], sp, pc;
@@ -251,10 +248,7 @@ static void forget_wait(struct remaining_wait *wait)
 	wait->counters = -1;
 }
 
-/*
- * Notes a thread's wait. The counters are read first: if they have the same values later,
- * everything that was read after them still holds.
- */
+/* Notes a wait. If the counters, which are read first, stay the same, the rest still holds. */
 static bool look(struct remaining *r, struct control_thread *thread, struct remaining_wait *wait)
 {
 	char path[64];

@@ -82,10 +82,7 @@ static size_t prepared_frame_bytes(void)
 	return align_up(arch_process()->frame_bytes);
 }
 
-/*
- * Returns the size of the additional frame, which shares the state of the main frame if the
- * architecture allows it.
- */
+/* Returns the size of the additional frame, which shares the main frame's state if possible. */
 static size_t first_bytes(const struct prepared *p)
 {
 	return prepared_frame_bytes() + (arch_process()->layout->state ? 0 : p->state_size);
@@ -221,9 +218,8 @@ static void compose(struct prepared *p, uint64_t address, const void *bytes, siz
 }
 
 /*
- * Writes frame and state into the program's memory. If the process has executed another program
- * since the rooms were found, nothing is written (execve(2)). control_clear() removes frame and
- * state.
+ * Writes frame and state into the program whose rooms were found. After an execve(2) it writes
+ * nothing. control_clear() removes frame and state.
  */
 static struct probe_error *prepared_write(const struct rooms *rooms, struct prepared *p)
 {
@@ -469,7 +465,7 @@ struct probe_error *control_find_rooms(pid_t pid, pid_t lender, uint64_t patienc
 			nanosleep(&(struct timespec){.tv_nsec = RECLAIM_WAIT_NS}, NULL);
 		error = reclaim_rooms(pid, lender, patience_ns, modules, ret, &is_used);
 	}
-	/* Report the error: where that thread really is, only its frame shows. */
+	/* Only the frame shows where that thread really is. */
 	if (!error && is_used)
 		return probe_error_new(PROBE_ERROR_STATE,
 			"process %d: a thread has not returned yet from a system call that it made "
@@ -587,10 +583,7 @@ static struct probe_error *call_off(
 	return result == WAIT_GONE ? gone(control) : NULL;
 }
 
-/*
- * Returns the registers of a thread that makes a call, and then returns through the frame at
- * address `frame`.
- */
+/* Returns the registers for making a call, and then returning through the frame at `frame`. */
 static struct arch_registers calling(const struct control_thread *thread,
 	const struct arch_gadgets *gadgets, uint64_t frame, const struct control_call *call)
 {
@@ -660,10 +653,7 @@ static void leave_sequence(
 	thread->regs_changed = true;
 }
 
-/*
- * Sends the thread to `leave`. From there it restores itself from the frame, whatever its signal
- * mask is.
- */
+/* Sends the thread to `leave`, where it restores itself from the frame, with any signal mask. */
 static bool set_leaving(const struct control_thread *thread, const struct arch_gadgets *gadgets,
 	const struct prepared *p)
 {
@@ -741,10 +731,7 @@ static bool is_away(const struct control_thread *thread, const struct prepared *
 	return true;
 }
 
-/*
- * Moves a thread on until it has left the rooms, if it has had no processor or a signal has stopped
- * it.
- */
+/* Moves a thread out of the rooms, if it had no processor, or a signal has stopped it. */
 static struct probe_error *lead_away(struct control *control, const struct prepared *p)
 {
 	struct control_thread *thread = control->threads;

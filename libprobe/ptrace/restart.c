@@ -97,10 +97,7 @@ void restart_look(pid_t pid, pid_t tid, struct restart_seen *ret)
 		*ret = (struct restart_seen){number, arg, sp, pc};
 }
 
-/*
- * Changes EINTR to ERESTARTNOHAND where the registers show the call, and at the exit of a call.
- * Returns whether it did.
- */
+/* Changes EINTR to ERESTARTNOHAND, if the registers show the call. Returns whether it did. */
 static bool restart_ended(struct arch_registers *regs)
 {
 	int64_t number = (int64_t)arch_get(regs, ARCH_CALL);
@@ -112,10 +109,7 @@ static bool restart_ended(struct arch_registers *regs)
 	return true;
 }
 
-/*
- * Sets the thread back to the call that it was `seen` in, if that call has ended with EINTR.
- * Returns whether it did.
- */
+/* Sets a thread back to the call where it was `seen`, if EINTR ended it. Returns whether it did. */
 static bool make_again(struct arch_registers *regs, const struct restart_seen *seen)
 {
 	if (!seen || seen->number < 0 || !restart_is_wait(seen->number) ||
@@ -186,9 +180,9 @@ bool restart_wait(struct arch_registers *regs, const struct restart_seen *seen)
  *   Its registers are then those of a thread about to call restart_syscall(2).
  *
  * - Calls that ended with EINTR because of the stop. They are made again. But a signal that comes
- *   before the repeated call would no longer end it, and detaching at the entry of a call interrupts
- *   the call. So we watch the thread until it has made the call, and detach at the call's exit,
- *   where the result still tells the kernel what to do.
+ *   before the repeated call would no longer end it, and detaching at the entry of a call
+ *interrupts the call. So we watch the thread until it has made the call, and detach at the call's
+ *exit, where the result still tells the kernel what to do.
  *
  * In both cases the thread continues if we die.
  */

@@ -52,10 +52,7 @@ enum {
 
 /* ---- Tails ------------------------------------------------------------------------------- */
 
-/*
- * Does a module stay mapped while the program runs? True for the program itself and for libc with
- * its loader.
- */
+/* The program itself, and libc with its loader, stay mapped as long as the program runs. */
 static bool stays_mapped(pid_t pid, const struct module *module)
 {
 	struct stat program, file;
@@ -253,10 +250,7 @@ static size_t read_pagemap(pid_t pid, uint64_t address, uint64_t entries[], size
 	return length > 0 ? (size_t)length / sizeof(*entries) : 0;
 }
 
-/*
- * Finds the first room of the stack in state `wanted`, searching from room->start on. Returns false
- * if no room is in that state.
- */
+/* Finds the first room of the stack in a state, from room->start on. Returns false on failure. */
 static bool find_on_stack(
 	pid_t pid, const struct maps *maps, enum stack_state wanted, struct room *room)
 {

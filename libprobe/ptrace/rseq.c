@@ -89,7 +89,7 @@ static int wait_in_sequence(void *data)
 	return 0;
 }
 
-/* Runs the test once. ARCH_SEQUENCE_OVER means that the result is unknown. */
+/* Runs the test once. ARCH_SEQUENCE_OVER: the result is unknown. */
 static enum arch_sequence try_once(struct trial *trial)
 {
 	sigset_t all, before;

@@ -101,7 +101,7 @@ void reap_or_detach(pid_t tid)
 {
 	pid_t stopped = tid;
 
-	/* If the detach fails, the thread may be stopping just now: try again. */
+	/* If the detach fails, the thread may be stopping just now. */
 	while (stopped == tid && ptrace(PTRACE_DETACH, tid, NULL, NULL) < 0 && errno == ESRCH) {
 		stopped = control_wait(tid, &(int){0});
 		if (stopped == 0)

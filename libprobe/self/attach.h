@@ -21,27 +21,20 @@ struct hook_counters {
 
 /* The sessions of all hooks of this process. */
 struct attach_known {
-	/*
-	 * Distinguishes this library's sessions from the sessions of another copy of the library in
-	 * the program.
-	 */
+	/* Distinguishes this library's sessions from those of another copy of the library. */
 	uint64_t caller;
 	uint32_t *sessions; /* in the order in which a hit enters a site's stubs; owned */
 	uint32_t count;
 	uint32_t before; /* number of sessions that come before the hook's */
 };
 /*
- * Collects the sessions of all hooks of this process; `hook` may be NULL. Returns false if there is
- * no memory. Call it with the lock.
+ * Collects the sessions of all hooks. `hook` may be NULL. Call with the lock. False without memory.
  */
 struct hook;
 bool attach_know(const struct hook *hook, struct attach_known *ret);
 void attach_known_deinit(struct attach_known *known);
 void attach_known_add(struct buffer *request, const struct attach_known *known);
-/*
- * Reads the data that attach_known_add() has written. Returns false if the message is bad, or if
- * there is no memory.
- */
+/* Reads the data of attach_known_add(). Returns false if it is bad, or without memory. */
 bool attach_known_read(struct message *request, struct attach_known *ret);
 
 /* The function that stubs call. */

@@ -16,16 +16,12 @@
 
 enum { CALLER_CALLS = 15 };
 
-/*
- * The record of one thread. A record is never freed; when its thread has ended, another thread
- * takes it.
- */
+/* The record of one thread. It is never freed; when the thread has ended, another takes it. */
 struct caller {
 	_Alignas(128) _Atomic uint64_t
 		owner; /* low half: the thread's id; high half: the number of owners so far */
 	/*
-	 * The functions that the thread is in, indexed by nesting depth; NULL if no call is at that
-	 * depth.
+	 * The functions that the thread is in, by nesting depth; NULL if no call is at that depth.
 	 */
 	_Atomic(const void *) in[CALLER_CALLS];
 };

@@ -17,8 +17,8 @@ struct hit {
 	const uint64_t *frame;
 	struct running running;
 	/*
-	 * The place for the note of each call; NULL if calls are counted. It stays the same while
-	 * functions run.
+	 * Place for the note of a call; NULL if calls are counted. Stays the same in nested
+	 * functions.
 	 */
 	_Atomic(const void *) *place;
 	/* The first function for which more state must be saved, and its block. */
@@ -145,10 +145,7 @@ GENERAL_INLINE bool call_plain(struct hit *hit, struct function_block *first)
 	return call_from(hit, first, first->items, false);
 }
 
-/*
- * Handles a hit. The only array that it writes is hit.values, one value for each argument in the
- * layout.
- */
+/* The only array that it writes is hit.values, with a value for each argument in the layout. */
 GENERAL_ONLY UNGUARDED void enter_called(const uint64_t *frame, uint64_t site)
 {
 	struct function_block *block;

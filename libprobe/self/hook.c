@@ -147,10 +147,7 @@ static void keep_new(
 	for (size_t i = 0; i < selection->probe_count; i++)
 		selection->probes[i].unwanted =
 			registry_probe(registry, selection->probes[i].key, a->head.session);
-	/*
-	 * Every probe must be patched as asked: otherwise the caller that connects a function gets
-	 * an error.
-	 */
+	/* A probe that cannot be patched is an error for the caller that connects a function. */
 	for (size_t i = 0; i < selection->probe_count; i++)
 		selection->probes[i].exact = true;
 	for (size_t i = 0; i < selection->site_count; i++)
@@ -407,10 +404,7 @@ static struct unwind *unwind_add(
 	return unwind;
 }
 
-/*
- * Removes the registration. Must be called before other code can be mapped where the stubs were.
- * `unwind` may be NULL.
- */
+/* Call it before other code can be mapped where the stubs were. `unwind` may be NULL. */
 static void unwind_remove(struct unwind *unwind)
 {
 	for (int i = 0; unwind && i < UNWINDERS; i++)
@@ -524,10 +518,7 @@ static struct probe_error *find_sites(
 	return error;
 }
 
-/*
- * Checks that the processor's state can be saved around a function. Error: PROBE_ERROR_UNSUPPORTED
- * (this processor cannot save the state that a function may change).
- */
+/* Error: PROBE_ERROR_UNSUPPORTED (the processor's state cannot be saved around a function). */
 static struct probe_error *hook_check_processor(void)
 {
 	if (enter_init(true))
@@ -575,10 +566,7 @@ static void add_sites(struct hook *hook, struct hook_sites *sites)
 	hook->sites = sites;
 }
 
-/*
- * Adds a capture without the symbols and texts of its arguments, which have been resolved and are
- * useless in another process.
- */
+/* Leaves out symbols and texts of arguments: resolved by now, useless in another process. */
 static void add_capture(struct buffer *request, const struct arch_capture *capture)
 {
 	struct arch_capture copy = *capture;
@@ -778,8 +766,8 @@ void hook_after_fork(struct hook *hook)
 /* ---- Hits ------------------------------------------------------------------------------- */
 
 /*
- * Runs when the loader's list has changed. Also threads that first use a new name of a user event
- * come here, without a new library; the hook then checks for libraries in vain.
+ * Runs when the loader's list has changed. Threads that first use a new name of a user event come
+ * here, too: at worst we check for libraries once more.
  */
 static void on_state(const struct probe_self_hit *hit, void *data)
 {

@@ -38,7 +38,7 @@ struct hook {
 	struct hook_sites *sites;
 	struct hook_counters counters;
 	/*
-	 * A controller died, and stubs that we do not know may use this hook, so it is never freed.
+	 * A controller died. Stubs that we do not know may lead here, so the hook is never freed.
 	 */
 	bool is_kept;
 	struct hook *next_kept;
@@ -52,10 +52,7 @@ void enter_called(const uint64_t *frame, uint64_t site);
 
 /* Creates a hook, without patching. Errors: PROBE_ERROR_USAGE (bad pattern), PROBE_ERROR_MEMORY. */
 PROBE_MUST_CHECK struct probe_error *hook_create(const char *text, int priority, struct hook **ret);
-/*
- * Returns the number that distinguishes this library's sessions from the sessions of another copy
- * of the library in the program.
- */
+/* Distinguishes this library's sessions from those of another copy of the library. */
 uint64_t hook_caller(void);
 
 /* Frees a hook. Its sites must not be patched any more, except by a controller that died. */

@@ -211,10 +211,9 @@ struct probe_error *stop_act(struct probe_target *target, struct message *reques
 }
 
 /*
- * Orders the notes of all threads. Call it with the lock. After the call, each thread's earlier
- * notes are visible to this thread, or the other thread sees everything that this thread wrote
- * before. Error: PROBE_ERROR_UNSUPPORTED (neither membarrier(2) nor a stop of all threads is
- * possible now).
+ * Call with the lock. Afterwards each thread's earlier notes are visible to this thread, or the
+ * thread sees what this thread wrote before. Error: PROBE_ERROR_UNSUPPORTED (neither membarrier(2)
+ * nor a stop of all threads is possible now).
  */
 static struct probe_error *callers_order(void)
 {
@@ -275,10 +274,7 @@ static struct function_block *add_block(_Atomic(struct function_block *) *last)
 	return block;
 }
 
-/*
- * Finds the first place after the last one in use, and its block. Returns NULL if all blocks are
- * used to their end.
- */
+/* Finds the first place after the last one in use. NULL if no block has one. */
 static struct function *free_end(
 	const struct functions *functions, struct function_block **block_ret)
 {
@@ -548,10 +544,7 @@ static struct probe_error *add_hook(const char *pattern, int priority, struct ho
 	return NULL;
 }
 
-/*
- * Detaches a hook without functions. If detaching fails, or a thread is in a stub, the hook goes on
- * the list of detached hooks.
- */
+/* Detaches a hook without functions. Without success, it goes on the list of detached hooks. */
 static struct probe_error *end_hook(struct hook *hook)
 {
 	bool gone;
@@ -666,8 +659,8 @@ struct probe_error *probe_self_unregister(const char *pattern, function_call *fu
 	if (error)
 		return error;
 	/*
-	 * The function's place keeps the hook alive. Wait without the lock, because a thread in the
-	 * function may wait for the lock.
+	 * Wait without the lock: a thread in the function may need it. Its place keeps the hook
+	 * alive.
 	 */
 	function_wait(found);
 	cancel = self_lock();
@@ -681,10 +674,7 @@ struct probe_error *probe_self_unregister(const char *pattern, function_call *fu
 
 /* ---- Libraries ----------------------------------------------------------------------------- */
 
-/*
- * Connects functions in new libraries. After an error, the remaining hooks are updated all the
- * same.
- */
+/* Connects functions in new libraries. After an error, it continues with the other hooks. */
 static struct probe_error *update(struct probe_report *report)
 {
 	struct probe_error *first = NULL;
@@ -712,9 +702,7 @@ struct probe_error *probe_self_update(struct probe_report *report)
 	return error;
 }
 
-/*
- * Connects functions in libraries that were opened while the lock was taken. Call it with the lock.
- */
+/* With the lock: connects functions in libraries that were opened while it was taken. */
 static void self_catch_up(struct followed *ret)
 {
 	if (!atomic_exchange(&is_behind, false))
@@ -730,10 +718,7 @@ static bool self_is_behind(void)
 	return atomic_load(&is_behind);
 }
 
-/*
- * Calls the program's function for followed libraries, and frees `followed`. Call it without the
- * lock.
- */
+/* Without the lock: calls the program's callback, and frees `followed`. */
 static void self_tell(struct followed *followed)
 {
 	const struct probe_report *report = &followed->report;
@@ -744,10 +729,7 @@ static void self_tell(struct followed *followed)
 	probe_report_deinit(&followed->report);
 }
 
-/*
- * Runs when a library was opened. If the lock is not available, the thread that holds it connects
- * the library before it unlocks.
- */
+/* Runs when a library was opened. If the lock is taken, its owner connects the library later. */
 static void on_opened(void)
 {
 	int cancel;
@@ -805,8 +787,8 @@ static __thread bool is_taken_to_fork __attribute__((tls_model("initial-exec")))
 enum { SOON_SECONDS = 2 };
 
 /*
- * Takes the lock before a fork, so that the child sees consistent state. The thread that has the
- * lock may fork itself: for a copy, or for a child that opens files of other machines.
+ * Takes the lock before a fork. A thread that has it already forks a copy, or a child that opens
+ * files of other machines.
  */
 static void before_fork(void)
 {
@@ -850,9 +832,8 @@ int self_lock(void)
 }
 
 /*
- * Like self_lock(), for a thread that may hold the loader's lock, while the thread with this lock
- * may wait for the loader's lock. Returns false if this thread has the lock, or if the lock is not
- * free in time.
+ * Like self_lock(), for a thread that may hold the loader's lock, for which the owner of this lock
+ * may wait. Returns false if this thread is the owner, or if the lock is not free in time.
  */
 static bool self_lock_soon(int *cancel_ret)
 {

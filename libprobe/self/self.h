@@ -16,10 +16,7 @@ void self_unlock(int cancel);
 typedef void followed_call(
 	const struct probe_report *report, const struct probe_error *error, void *data);
 
-/*
- * The result of connecting functions in libraries that were opened, and the program's function that
- * is told about it.
- */
+/* The result of connecting functions in opened libraries, and the program's callback. */
 struct followed {
 	struct probe_report report;
 	struct probe_error *error;

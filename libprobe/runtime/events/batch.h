@@ -10,8 +10,7 @@
 /* A file of probes, mapped into this process. {0} is a file without room. */
 struct batch {
 	struct image_layout layout;
-	uint8_t *base,
-		*shared; /* start of the private mappings, and of the shared mapping; see image.h */
+	uint8_t *base, *shared; /* the private and the shared mapping, see image.h */
 	uint32_t count;
 };
 

@@ -490,10 +490,7 @@ static void link_in(struct table *table, uint32_t number)
 	*head = number + 1;
 }
 
-/*
- * Doubles the hash table, so that it has at least as many heads as events. Without memory it stays,
- * and the chains get longer.
- */
+/* Keeps at least as many heads as events. Without memory, the chains get longer instead. */
 static void grow_heads(struct table *table, uint32_t count)
 {
 	uint32_t wanted = table->head_count ? 2 * table->head_count : HEADS_FIRST, *heads;
@@ -632,10 +629,10 @@ static int make_probe(const char *name, struct batch_probe *ret)
 }
 
 /*
- * Calls the function on which controllers wait. A controller that follows libraries holds this
- * thread there until it has found the new probes. The gate does not hold the loader's own calls
- * while the loader changes its list. ARCH_GATE_CALLER marks this call as not the loader's, so the
- * result does not depend on other threads, or on what this thread was doing when a signal came.
+ * Calls the function where a controller that follows libraries holds this thread until it has found
+ * the new probes. It does not hold the loader's own calls while the loader changes its list.
+ * ARCH_GATE_CALLER marks this call as not the loader's, so it is held whatever other threads do,
+ * and whatever a signal has interrupted here.
  */
 static void call_controllers(void)
 {
@@ -668,10 +665,7 @@ static void lock(void)
 	pthread_mutex_lock(&opening);
 }
 
-/*
- * Announces open names before the fork: controllers probe them in the parent, and the child
- * inherits the probes.
- */
+/* Announces open names: controllers probe them in the parent, and the child inherits that. */
 static void before_fork(void)
 {
 	lock();

@@ -207,10 +207,7 @@ static const char *shown(const char *tag)
 	return tag ? tag : "(null)";
 }
 
-/*
- * Selects the protocol. In libpcp_trace the first call with a tag does so; here only this flag is
- * left of it.
- */
+/* In libpcp_trace the first call with a tag selects the protocol; here it sets only this flag. */
 static void decide(void)
 {
 	if (!(atomic_load_explicit(&flags, memory_order_relaxed) & PMTRACE_STATE_ASYNC) &&

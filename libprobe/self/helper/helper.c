@@ -124,10 +124,7 @@ static bool ask(int socket, enum message_kind kind, struct buffer *question, int
 	return ok;
 }
 
-/*
- * Has the caller make a system call (struct target_proxy.call). `socket` points to the controller's
- * end of the socket.
- */
+/* Has the caller make a call (struct target_proxy.call); `socket` points to our end. */
 static bool proxy_ask(void *socket, struct control_call *call)
 {
 	struct request request = {.number = call->number, .has_text = call->text != NULL};
@@ -359,10 +356,7 @@ enum {
 extern const ptrdiff_t __rseq_offset __attribute__((weak));
 extern const unsigned int __rseq_size __attribute__((weak));
 
-/*
- * Makes the kernel kill this process when its parent ends. If the parent has ended already, ends
- * this process.
- */
+/* Makes this process end when its parent ends, or has ended. */
 static void end_with(pid_t parent)
 {
 	raw_call(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
@@ -381,10 +375,7 @@ static bool send_controller(struct start *s, int signal)
 
 /* ---- The forker --------------------------------------------------------------------------- */
 
-/*
- * Raises the soft stack limit: the program's may be too small for the controller. image_open() has
- * checked the hard limit.
- */
+/* Raises the soft stack limit, if it is too small. image_open() has checked the hard limit. */
 static void raise_stack_limit(void)
 {
 	struct rlimit limit = {0};
@@ -451,8 +442,8 @@ static pid_t fork_copy(struct start *s)
 static int forker_main(void *data)
 {
 	/*
-	 * Zeros mean SIG_DFL. If SIGCHLD was ignored, the kernel would reap a child at once, and
-	 * another process could get its pid before the wait.
+	 * Zeros mean SIG_DFL. If SIGCHLD is ignored, a pid may be another process's before the
+	 * wait.
 	 */
 	static const uint64_t usual[4];
 	struct start *s = data;
@@ -496,8 +487,7 @@ static long rseq_take_back(long bytes)
 }
 
 /*
- * Waits for the end of the forker (`flags` may be WNOHANG). If the forker was stopped, continues
- * it. Returns true if it is gone.
+ * Waits for the forker (or not: WNOHANG), and continues it if it was stopped. True if it is gone.
  */
 static bool forker_is_gone(const struct start *s, int flags)
 {
@@ -612,9 +602,8 @@ static void close_end(int *fd)
 }
 
 /*
- * Starts a controller from `image`, the descriptor of a program (image.h), or as a copy of this
- * process if `image` is -1. start_end() must be called afterwards, even after an error. Error:
- * PROBE_ERROR_SYSTEM.
+ * Starts a controller: `image`, the descriptor of a program (image.h), or a copy of this process if
+ * -1. Call start_end() even after an error. Error: PROBE_ERROR_SYSTEM.
  */
 static struct probe_error *start_controller(struct start *s, int image)
 {
@@ -636,16 +625,10 @@ static void start_end(struct start *s, bool is_late)
 {
 	int controller = atomic_load(&s->controller);
 
-	/*
-	 * Without a pidfd, which a filter may forbid, kill the forker: the controller ends with its
-	 * parent.
-	 */
+	/* Without a pidfd, which a filter may forbid, the controller ends with its parent. */
 	if (is_late && !send_controller(s, SIGKILL) && s->forker > 0)
 		raw_call(SYS_kill, s->forker, SIGKILL, 0, 0, 0);
-	/*
-	 * Shut the socket down: a child that another thread has made meanwhile (_Fork(3)) may have
-	 * our end open, too.
-	 */
+	/* A child that another thread has made meanwhile (_Fork(3)) may have our end open, too. */
 	if (s->ends[0] >= 0)
 		shutdown(s->ends[0], SHUT_RDWR);
 	close_end(&s->ends[0]);
@@ -660,10 +643,7 @@ static void start_end(struct start *s, bool is_late)
 
 /* ==== Helper ================================================================================== */
 
-/*
- * The caller's side of a change: starts a controller, sends it the request, and serves its
- * questions.
- */
+/* The caller's side of a change: starts a controller, sends a request, answers its questions. */
 
 enum { TRIES = 2, YAMA_DESCENDANTS = 1 /* a value of ptrace_scope */ };
 
@@ -741,10 +721,7 @@ static struct probe_error *describe_process(struct controller_work *ret)
 
 /* ---- One try ---------------------------------------------------------------------------- */
 
-/*
- * Lets process `pid` trace this one. Yama may allow only ancestors, and processes named by
- * PR_SET_PTRACER.
- */
+/* Lets `pid` trace us. Yama may allow only ancestors, and processes named by PR_SET_PTRACER. */
 static void allow(pid_t pid)
 {
 	bool restricted =
@@ -796,10 +773,7 @@ static struct probe_error *begin(const struct helper *h, bool copy, enum outcome
 	return error;
 }
 
-/*
- * Tells the controller that no request follows, and waits until it has gone. Returns false if it is
- * late.
- */
+/* Tells the controller that no request follows, and waits for its end. False if it is late. */
 static bool is_gone(void)
 {
 	uint64_t end_ns = clock_monotonic_ns() + HELPER_SECONDS * UINT64_C(1000000000);

@@ -230,7 +230,7 @@ void reply_send(int socket, const struct probe_error *error, const struct probe_
 
 /* ---- Receiving ---------------------------------------------------------------------- */
 
-/* Reads a refusal and adds it to the report. Returns false if there is no memory. */
+/* Adds a refusal to the report. Returns false without memory. */
 static bool take_refusal(struct message *m, struct probe_report *report)
 {
 	struct probe_refusal *to;

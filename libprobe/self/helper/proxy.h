@@ -8,10 +8,7 @@
 #include "libprobe/self/helper/message.h"
 #include "libprobe/ptrace/ptrace.h"
 
-/*
- * A function of the program that selects probes (probe_pattern_predicate()), as the controller sees
- * it.
- */
+/* The controller's view of a program's function that selects probes (probe_pattern_predicate()). */
 struct proxy_predicate {
 	int socket;
 	uint64_t function, data;

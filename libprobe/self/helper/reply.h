@@ -8,10 +8,7 @@
 #include "libprobe/self/helper/message.h"
 #include "probe/target.h"
 
-/*
- * Sends an error or success (NULL), a report and a result. If the socket is closed, nothing
- * happens.
- */
+/* Sends an error or success (NULL), a report and a result. Ignores a closed socket. */
 void reply_send(int socket, const struct probe_error *error, const struct probe_report *report,
 	const void *result, size_t result_bytes);
 
