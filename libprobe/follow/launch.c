@@ -242,9 +242,8 @@ struct probe_error *probe_target_spawn(char *const argv[], struct probe_target *
 
 enum {
 	SEEN_PATH_MAX = RIGHTS_PATH_MAX + 64,
-	INTERPRETER_MAX =
-		256,	/* length of a script's first line that the kernel reads: BINPRM_BUF_SIZE */
-	SCRIPTS_MAX = 6 /* scripts that interpret each other; the kernel allows five */
+	INTERPRETER_MAX = 256, /* bytes of a script that the kernel reads: BINPRM_BUF_SIZE */
+	SCRIPTS_MAX = 6	       /* scripts that interpret each other; the kernel allows five */
 };
 
 /*
@@ -373,8 +372,7 @@ enum {
 	LINUX_MAJOR = 6,
 	LINUX_MINOR = 8,
 	EVENTS_MAX = 64,
-	QUEUED_NS =
-		50000000 /* limit until a thread sleeps; a guardian holds it ten times as long */
+	QUEUED_NS = 50000000 /* limit until a thread sleeps; a tenth of the guardian's */
 };
 
 static void launches_begin(

@@ -57,11 +57,10 @@
  */
 
 enum {
-	LOOK_NS = 2000000,     /* minimum time between two searches of all processes */
-	LOOK_SHARE = 20,       /* and at least this many times the duration of a search */
-	SELDOM_NS = 100000000, /* interval if an opened file wakes us */
-	EAGER_NS =
-		5000000, /* limit from the opening of a file to the new program; mostly much less */
+	LOOK_NS = 2000000,	/* minimum time between two searches of all processes */
+	LOOK_SHARE = 20,	/* and at least this many times the duration of a search */
+	SELDOM_NS = 100000000,	/* interval if an opened file wakes us */
+	EAGER_NS = 5000000,	/* from opening a file to the new program; mostly much less */
 	EAGER_LOOK_NS = 200000, /* interval of searches during this time */
 	EVENT_BYTES = 4096
 };

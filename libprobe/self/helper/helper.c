@@ -561,8 +561,7 @@ static struct probe_error *run_forker(struct start *s)
  */
 static struct probe_error *check_namespace(void)
 {
-	static const char children[] =
-		"/proc/thread-self/ns/pid_for_children"; /* new in Linux 4.12 */
+	static const char children[] = "/proc/thread-self/ns/pid_for_children"; /* Linux 4.12 */
 	char own[64] = "", theirs[64] = "";
 	struct stat unused;
 
