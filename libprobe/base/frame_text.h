@@ -18,10 +18,7 @@ void frame_text(struct buffer *out, const struct probe_frame *frame);
 /* Returns the outermost line of an incomplete stack: "[truncated]" or "[unknown]". */
 const char *frame_text_end(enum probe_stack_end end);
 
-/*
- * Writes a line for each frame, the innermost first. If the stack is incomplete, the last line says
- * how it ends.
- */
+/* Writes a line for each frame, the innermost first. If incomplete, the last says how it ends. */
 void frame_text_stack(struct buffer *out, const struct probe_stack *stack);
 
 #endif

@@ -504,8 +504,8 @@ static bool is_unwritable(pid_t pid)
 static struct probe_error *denied_by_module(const struct procfs_access *a)
 {
 	/*
-	 * AppArmor lets unconfined processes trace all others, and most profiles processes of the
-	 * same profile.
+	 * Unconfined processes may trace all others. Most profiles allow tracing within the
+	 * profile.
 	 */
 	if (a->own_profile[0] && strcmp(a->own_profile, a->profile) != 0)
 		return probe_error_new(PROBE_ERROR_PERMISSION,

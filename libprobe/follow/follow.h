@@ -335,9 +335,7 @@ struct launches {
 	struct guardian *guardian; /* holds programs that are sought; borrowed. May be NULL */
 	/* Wanted programs that were not held, and how many of them launches_told() has reported. */
 	size_t missed, missed_told;
-	/*
-	 * The control groups (/proc/PID/cgroup) that had no limit just now; until when this holds.
-	 */
+	/* Control groups (/proc/PID/cgroup) without a limit just now; until when this holds. */
 	char free_groups[1024];
 	uint64_t free_until_ns;
 };

@@ -392,10 +392,7 @@ static uint64_t path_address(pid_t tid, bool *running_ret)
 	return 0;
 }
 
-/*
- * Opens a path as a thread sees it, to identify the file. Returns -1 if the path is not in the
- * kernel's cache.
- */
+/* Opens a path as a thread sees it, to identify the file; -1 if not in the kernel's cache. */
 static int open_as_seen(pid_t tid, const char *name)
 {
 	char from[48];

@@ -359,10 +359,7 @@ enum {
 	LOADER_CALLS_MAX = 100000,
 	SYSCALL_STOP = SIGTRAP | 0x80, /* PTRACE_O_TRACESYSGOOD */
 	OPTIONS = PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC,
-	/*
-	 * A leaf uses none of FORK, VFORK and CLONE. A child that it starts is traced from its
-	 * start.
-	 */
+	/* A leaf never forks or clones. If it does, the child is traced from its start. */
 	LEAF_OPTIONS = OPTIONS | PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK | PTRACE_O_TRACECLONE |
 		       PTRACE_O_TRACEEXIT
 };

@@ -511,10 +511,7 @@ static struct probe_error *take(
 	if (w->is_newcomer)
 		seek_hurry(watch->seek);
 	w->is_newcomer = false;
-	/*
-	 * The time before the first look at a child is unseen, too, but the child has not run
-	 * before its start.
-	 */
+	/* The time before the first look is unseen, too, but only since the process started. */
 	age = procfs_age_ns(w->pid);
 	ret->unseen_ns = now - w->checked_ns < age ? now - w->checked_ns : age;
 	w->checked_ns = now;

@@ -396,10 +396,7 @@ void probe_tracer_host_look(struct probe_tracer_host *host, pid_t pid)
 		wire_put_look(host_ask(host), pid);
 }
 
-/*
- * Writes the pending output to the tracer. If the tracer reads no more, its replies or its exit
- * status tell why.
- */
+/* Writes pending output. If the tracer reads no more, its replies or exit status tell why. */
 static struct probe_error *flush(struct probe_tracer_host *host)
 {
 	struct probe_error *error = probe_sink_flush(host->sink);

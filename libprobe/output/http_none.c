@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Replaces the HTTP server, the client or both, if the headers of their libraries were missing at
- * build time.
- */
+/* Replaces the HTTP server or client whose library's headers were missing at build time. */
 #include "libprobe/output/output.h"
 
 #ifndef HTTP_SERVER_BUILT

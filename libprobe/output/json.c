@@ -619,9 +619,7 @@ static void json_waited(struct format_context *context, uint64_t hits, uint64_t 
 	buffer_json_end(&context->out);
 }
 
-/*
- * Reports a change of a site. A site without a probe follows opened libraries or started programs.
- */
+/* Reports a change of a site. Sites without a probe follow libraries and started programs. */
 static void json_site(struct format_context *context, pid_t pid, const struct probe_site_news *news)
 {
 	struct buffer *out = &context->out;

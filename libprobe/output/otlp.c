@@ -293,10 +293,7 @@ static void send_first(struct http_client *client)
 		client->next_ns = clock_monotonic_ns() + NS_PER_S;
 }
 
-/*
- * Returns how many items the answer rejects: {"partialSuccess":{"rejectedSpans":"3"}}. The number
- * may be quoted or not.
- */
+/* Returns how many items are rejected: {"partialSuccess":{"rejectedSpans":"3"}} (or unquoted). */
 static uint64_t rejected(const struct http_client *client, const struct http_message *message)
 {
 	const char *found = strstr(client->answer, message->rejected);

@@ -691,10 +691,7 @@ void stacks_frame_label(
 	struct buffer *out, const struct probe_frame *frame, enum probe_stack_end end);
 /* Writes the stack of one hit: an indented line for each frame, the innermost first. */
 void text_hit_stack(struct buffer *out, const struct probe_stack *stack);
-/*
- * Writes the stack as fields of an object: how it ends, under `key` (with all its punctuation), and
- * its frames.
- */
+/* Writes a stack as fields: how it ends, under `key` with all its punctuation; its frames. */
 void json_stack_fields(struct buffer *out, const char *key, const struct probe_stack *stack);
 
 /* Writes a tree for each probe, with its `top` most frequent stacks, or all if `top` is 0. */

@@ -387,10 +387,7 @@ void stacks_frame_label(
 		buffer_string(out, frame_text_end(end));
 }
 
-/*
- * Writes a frame's name: its function, else module+0xSTART, else the address. The name has no ';'
- * and no control bytes.
- */
+/* Writes the function, else module+0xSTART, else the address. No ';', no control bytes. */
 static void stacks_label(struct buffer *out, const struct probe_stacks_row *row, size_t depth)
 {
 	stacks_frame_label(out, frame_at(row, depth), row->stack.end);

@@ -1118,9 +1118,7 @@ static void figures(struct buffer *out, const struct probe_row *row, const struc
 		for (size_t i = 0; i < sizeof(percentiles) / sizeof(percentiles[0]); i++) {
 			double value = probe_row_percentile(row, percentiles[i].percent);
 
-			/*
-			 * Integers stay integers, although a bucket's middle may have a fraction.
-			 */
+			/* The middle of a bucket of integers may have a fraction. */
 			figure(out, percentiles[i].name,
 				view->times || row->is_float ? value : (double)(int64_t)value,
 				bucket);

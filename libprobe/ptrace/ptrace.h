@@ -174,9 +174,7 @@ struct room {
 struct rooms {
 	struct room items[ROOMS_MAX];
 	size_t count;
-	/*
-	 * Rooms with the frame of a controller that was killed. A thread may be about to read it.
-	 */
+	/* Rooms with a killed controller's frame, which a thread may be about to read. */
 	struct room left[ROOMS_MAX];
 	size_t left_count;
 	int mem;		 /* from memory_open(); owned by the caller */

@@ -109,7 +109,7 @@ static bool restart_ended(struct arch_registers *regs)
 	return true;
 }
 
-/* Sets a thread back to the call where it was `seen`, if EINTR ended it. Returns whether it did. */
+/* Sets a thread back to the `seen` call, if EINTR has ended the call. Returns whether it did. */
 static bool make_again(struct arch_registers *regs, const struct restart_seen *seen)
 {
 	if (!seen || seen->number < 0 || !restart_is_wait(seen->number) ||
@@ -230,10 +230,7 @@ bool settle_thread(struct control_signals *signals, struct control_thread *threa
 	return true;
 }
 
-/*
- * Lets the thread make the call, which our interrupt ends at once. If nothing else ends the call,
- * the kernel restarts it.
- */
+/* Runs the call, interrupted at once. Unless something else ends it, the kernel restarts it. */
 static void begin_call(
 	struct control_signals *signals, struct control_thread *thread, uint64_t begun_ns)
 {

@@ -27,9 +27,7 @@ struct attach_known {
 	uint32_t count;
 	uint32_t before; /* number of sessions that come before the hook's */
 };
-/*
- * Collects the sessions of all hooks. `hook` may be NULL. Call with the lock. False without memory.
- */
+/* With the lock: collects the sessions of all hooks. `hook` may be NULL. False without memory. */
 struct hook;
 bool attach_know(const struct hook *hook, struct attach_known *ret);
 void attach_known_deinit(struct attach_known *known);
@@ -44,10 +42,7 @@ struct attach_call {
 	uint64_t guard;
 };
 
-/*
- * A part of the request of CONTROLLER_ATTACH: the request consists of struct attach_known, this
- * struct, the pattern's text, and the sites.
- */
+/* The request of CONTROLLER_ATTACH: struct attach_known, this, the pattern's text, the sites. */
 struct attach_head {
 	struct attach_call call;
 	uint32_t session; /* the hook's session, or 0 */

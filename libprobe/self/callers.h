@@ -20,9 +20,7 @@ enum { CALLER_CALLS = 15 };
 struct caller {
 	_Alignas(128) _Atomic uint64_t
 		owner; /* low half: the thread's id; high half: the number of owners so far */
-	/*
-	 * The functions that the thread is in, by nesting depth; NULL if no call is at that depth.
-	 */
+	/* Functions that the thread is in, by nesting depth; NULL if no call is that deep. */
 	_Atomic(const void *) in[CALLER_CALLS];
 };
 

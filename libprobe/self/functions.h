@@ -32,10 +32,7 @@ struct function_block {
 	_Atomic(struct function_block *) next;
 };
 
-/*
- * All functions of a hook, in the order of their calls. Initialise with {0}. No thread may be in
- * one of the functions when they are freed.
- */
+/* All functions, in the order of calls. Initialise with {0}; no thread may be in one at the end. */
 struct functions {
 	_Atomic(struct function_block *) first;
 	size_t count; /* places in use; protected by the lock */

@@ -37,9 +37,7 @@ struct hook {
 	struct functions functions;
 	struct hook_sites *sites;
 	struct hook_counters counters;
-	/*
-	 * A controller died. Stubs that we do not know may lead here, so the hook is never freed.
-	 */
+	/* Stubs left by a dead controller may lead here, so the hook is never freed. */
 	bool is_kept;
 	struct hook *next_kept;
 };

@@ -658,10 +658,7 @@ struct probe_error *probe_self_unregister(const char *pattern, function_call *fu
 	self_unlock(cancel);
 	if (error)
 		return error;
-	/*
-	 * Wait without the lock: a thread in the function may need it. Its place keeps the hook
-	 * alive.
-	 */
+	/* Without the lock: a thread in the function may need it. The hook stays until then. */
 	function_wait(found);
 	cancel = self_lock();
 	functions_remove(&hook->functions, found);

@@ -10,9 +10,7 @@
 
 enum { IMAGE_PROVIDER_MAX = 16, IMAGE_NAME_MAX = 64, IMAGE_EVENTS_MAX = 4096 };
 
-/*
- * The layout of a file for `capacity` probes. Offsets are in bytes, multiples of a segment's size.
- */
+/* Offsets in a file for `capacity` probes, in bytes: multiples of a segment's size. */
 struct image_layout {
 	uint32_t capacity;
 	size_t code;   /* the functions, each with its site */

@@ -15,10 +15,7 @@ struct event {
 	uint32_t next; /* number + 1 of the next event with the same hash, or 0 */
 };
 
-/*
- * The first TABLE_FIRST events are in `first`, the rest in chunks. Chunk c has room for TABLE_FIRST
- * << c events, so no event is ever moved.
- */
+/* Chunk c holds TABLE_FIRST << c events after the first ones, so that no event is ever moved. */
 enum { TABLE_FIRST = 128, TABLE_FIRST_BITS = 7, TABLE_CHUNKS = 24 };
 
 struct table {

@@ -441,10 +441,7 @@ static pid_t fork_copy(struct start *s)
 
 static int forker_main(void *data)
 {
-	/*
-	 * Zeros mean SIG_DFL. If SIGCHLD is ignored, a pid may be another process's before the
-	 * wait.
-	 */
+	/* Zeros: SIG_DFL. If SIGCHLD was ignored, a child's pid could be reused before the wait. */
 	static const uint64_t usual[4];
 	struct start *s = data;
 	_Atomic uint32_t *word = s->word;
@@ -486,9 +483,7 @@ static long rseq_take_back(long bytes)
 		       : 0;
 }
 
-/*
- * Waits for the forker (or not: WNOHANG), and continues it if it was stopped. True if it is gone.
- */
+/* Waits for the forker (or not: WNOHANG), and continues a stopped one. True if it is gone. */
 static bool forker_is_gone(const struct start *s, int flags)
 {
 	int status = 0;
