@@ -120,7 +120,7 @@ struct procfs_access {
 	bool is_unwritable; /* its memory is readable, but not writable */
 	long uid, own_uid;  /* -1 if unknown */
 	long scope;	    /* kernel.yama.ptrace_scope, or -1 */
-	bool is_allowed;    /* by all rules except those of security modules */
+	bool is_allowed;    /* allowed by all rules except those of security modules */
 	char own_profile[PROCFS_PROFILE],
 		profile[PROCFS_PROFILE]; /* of AppArmor; "" if unconfined */
 };

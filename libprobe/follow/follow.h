@@ -39,7 +39,7 @@ struct gate {
 	struct robust_list_head
 		robust; /* the waiter's robust list: all turns, one after the other */
 	struct robust_list turns[GATE_TURNS];
-	uint32_t flips; /* a bit for each turn: its GATE_FLIP */
+	uint32_t flips; /* a bit for each turn: the turn's GATE_FLIP */
 	uint32_t taken; /* the last number that gate_take() has seen */
 	bool armed;	/* we armed the gate; a thread that waits too long disarms it */
 	bool lapsed;	/* a thread has disarmed the gate */
@@ -129,7 +129,7 @@ struct guardian;
 /* A thread that is in execve(2) of one of the files. */
 struct guardian_event {
 	uint32_t id;
-	uint32_t missed; /* see guardian_missed() */
+	uint32_t missed; /* number of threads not held, see guardian_missed() */
 	pid_t tid;
 	uint64_t until_ns; /* when the thread is released (CLOCK_MONOTONIC) */
 	struct file_id file;

@@ -58,7 +58,7 @@
 
 /* The child's message before it gives up. */
 struct failure {
-	int err;	  /* of execve(2) */
+	int err;	  /* errno of execve(2) */
 	uint16_t machine; /* EM_* of a program that the kernel does not execute, or EM_NONE */
 };
 

@@ -36,7 +36,7 @@ enum {
 	ROUNDS = 20000000, /* takes longer than a thread keeps the processor while others want it */
 	TRIES = 5
 };
-#define PATIENCE_NS UINT64_C(1000000000) /* for the sequence to begin */
+#define PATIENCE_NS UINT64_C(1000000000) /* limit for the sequence to begin */
 
 /* The memory that both processes use. */
 struct trial {

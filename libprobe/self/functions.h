@@ -20,7 +20,7 @@ struct function {
 	_Atomic(function_call *)
 		call; /* NULL if the place is free or its function is being disconnected */
 	void *data;
-	bool is_general; /* see general_function() */
+	bool is_general; /* changes only general registers: general_function() */
 	bool is_taken;	 /* the place is in use; protected by the lock */
 	/* Calls that began and that ended, by threads without a place for a note (callers.h). */
 	_Atomic uint64_t in, out;

@@ -156,7 +156,7 @@ static void keep_new(
 	selection_drop_unwanted(selection);
 }
 
-/* See struct install. Site numbers are indexes of the selection. */
+/* A callback of struct install. Site numbers are indexes of the selection. */
 static void describe_stub(const void *data, const struct reg_session *session, uint32_t slot,
 	uint32_t number, struct arch_stub *stub)
 {
@@ -175,7 +175,7 @@ static void describe_stub(const void *data, const struct reg_session *session, u
 	stub->recorded = described->fixed.recorded;
 }
 
-/* See struct install. */
+/* A callback of struct install: is a session's stub entered before the hook's? */
 static bool comes_before(const void *data, uint32_t session)
 {
 	const struct attaching *a = data;

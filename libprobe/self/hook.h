@@ -14,7 +14,7 @@
 /* A site. Stubs pass its address, so it must exist until no thread is in the stub. */
 struct hook_site {
 	struct hook *hook;
-	uint64_t pc, key; /* see select_key() */
+	uint64_t pc, key; /* address, and the probe's key (select_key()) */
 	char *provider, *name, *path;
 	struct record_layout layout;
 	bool is_plain; /* see record_layout_is_plain() */

@@ -17,7 +17,7 @@ struct start {
 	pid_t caller; /* this process, the forker's parent */
 	pid_t forker, pid;	/* the controller's parent, and the controller; 0 if not started */
 	_Atomic int controller; /* descriptor of the controller (pidfd), or -1 */
-	char *stack;		/* of the forker */
+	char *stack;		/* the forker's stack */
 	/* Futex on the forker's stack: the controller's pid, -errno, or 0 before the report. */
 	_Atomic uint32_t *word;
 	int image;	 /* descriptor of the program to execute, borrowed; or -1 */
