@@ -15,7 +15,7 @@ uint64_t clock_now_ns(void);
  * That is enough for anything that usually takes a moment, such as a stop on a busy machine.
  */
 struct patience {
-	uint64_t end_ns; /* CLOCK_MONOTONIC */
+	uint64_t end_ns; /* time of CLOCK_MONOTONIC */
 	bool hurries;	 /* a signal was pending, so the limit is shortened */
 };
 

@@ -79,7 +79,7 @@ static void put_stack(char *block, size_t *used, const struct probe_stack *stack
 		frames[i].module = put_text(block, used, frames[i].module);
 		frames[i].symbol = put_text(block, used, frames[i].symbol);
 		frames[i].file = put_text(block, used, frames[i].file);
-		frames[i].build_id = NULL; /* no event shows it */
+		frames[i].build_id = NULL; /* not shown by any event */
 	}
 }
 

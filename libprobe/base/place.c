@@ -42,10 +42,10 @@
 enum { LINKS_MAX = 40 /* the kernel's limit */ };
 
 struct walk {
-	const char *path; /* what is created, for messages */
+	const char *path; /* the file or folder to create, for messages */
 	uid_t user;	  /* the user for whom the output is */
 	const char *root; /* path of the root folder */
-	bool makes;	  /* create missing folders */
+	bool makes;	  /* missing folders are created */
 	struct stat root_status;
 	int at; /* descriptor of the folder reached so far, or -1 */
 	char rest[PATH_MAX];

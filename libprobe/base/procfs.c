@@ -22,7 +22,7 @@ enum { VALUE_BYTES = 512 };
 static bool status_value(pid_t pid, const char *key, char value[VALUE_BYTES])
 {
 	size_t have = 0, length = strlen(key);
-	bool found = false, skipped = false; /* skipped: inside a line that is too long */
+	bool found = false, skipped = false; /* skipped: the line is too long for the buffer */
 	char path[48], buffer[4096];
 	ssize_t got;
 	int fd;
@@ -255,7 +255,7 @@ pid_t procfs_living(pid_t pid)
 
 bool procfs_is_zombie(pid_t pid)
 {
-	/* The main thread may end before the other threads, so count them. */
+	/* The main thread may end before the other threads, so test whether others are left. */
 	return procfs_thread_state(pid, pid) == 'Z' && procfs_status_number(pid, "Threads:") <= 1;
 }
 

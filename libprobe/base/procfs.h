@@ -115,10 +115,10 @@ bool procfs_no_room(int err);
 enum { PROCFS_PROFILE = 256 };
 struct procfs_access {
 	pid_t pid;
-	long tracer; /* id of the thread that traces it, or 0 */
+	long tracer; /* id of the thread that traces the process, or 0 */
 	char tracer_name[32];
-	bool is_unwritable; /* its memory is readable, but not writable */
-	long uid, own_uid;  /* -1 if unknown */
+	bool is_unwritable; /* the process's memory is readable, but not writable */
+	long uid, own_uid;  /* of the process and of ours; -1 if unknown */
 	long scope;	    /* kernel.yama.ptrace_scope, or -1 */
 	bool is_allowed;    /* allowed by all rules except those of security modules */
 	char own_profile[PROCFS_PROFILE],

@@ -32,12 +32,12 @@ struct gate {
 	int event;		   /* eventfd that is readable when a thread waits; borrowed */
 	struct worker waiter;	   /* thread that waits on the gate's futex and signals `event` */
 	bool waiting, ending;
-	uint32_t owned;	 /* futex: the waiter's death will end its turns; they do not exist yet */
-	uint32_t opened; /* futex: the waiter may watch the gate, or must end */
-	uint32_t ended;	 /* futex: the waiter watches the gate no more */
+	/* Futex, set when the waiter's death will end its turns; no turn exists yet. */
+	uint32_t owned;
+	uint32_t opened; /* futex, set when the waiter may watch the gate, or must end */
+	uint32_t ended;	 /* futex, set when the waiter watches the gate no more */
 	uint32_t owner;	 /* thread id of the waiter */
-	struct robust_list_head
-		robust; /* the waiter's robust list: all turns, one after the other */
+	struct robust_list_head robust; /* the waiter's robust list: all turns, in a chain */
 	struct robust_list turns[GATE_TURNS];
 	uint32_t flips; /* a bit for each turn: the turn's GATE_FLIP */
 	uint32_t taken; /* the last number that gate_take() has seen */
@@ -172,7 +172,7 @@ void leaf_pass_over(pid_t pid, struct files *files);
 
 /* A process that runs as a leaf. */
 struct leaf {
-	dev_t dev; /* device of its program's file */
+	dev_t dev; /* device of the program's file */
 	ino_t inode;
 	uint64_t since_ns; /* when the program began (CLOCK_MONOTONIC) */
 };
@@ -182,16 +182,16 @@ struct leaf {
 /* The way of one thread through execve(2) into another program, as its tracer sees it. */
 
 enum passage_state {
-	PASSAGE_THROUGH,  /* it runs through execve(2) by itself */
-	PASSAGE_SEIZED,	  /* it has been asked to stop */
-	PASSAGE_CALL,	  /* it runs to execve(2), and through it */
+	PASSAGE_THROUGH,  /* the thread runs through execve(2) by itself */
+	PASSAGE_SEIZED,	  /* the thread has been asked to stop */
+	PASSAGE_CALL,	  /* the thread runs to execve(2), and through it */
 	PASSAGE_PROGRAM,  /* the new program is mapped; execve(2) returns */
 	PASSAGE_LOADER,	  /* the program's loader works */
-	PASSAGE_LEAF,	  /* it is a leaf, and runs to its end */
+	PASSAGE_LEAF,	  /* the program is a leaf, and runs to its end */
 	PASSAGE_STOPPING, /* a leaf that has run for a while, and has been asked to stop */
-	PASSAGE_HELD,	  /* it has stopped where its probes can be enabled */
-	PASSAGE_LEAVING,  /* it is released at its next stop */
-	PASSAGE_OVER	  /* it is not traced any more, or has ended */
+	PASSAGE_HELD,	  /* the thread has stopped where its probes can be enabled */
+	PASSAGE_LEAVING,  /* the thread is released at its next stop */
+	PASSAGE_OVER	  /* the thread is not traced any more, or has ended */
 };
 
 struct passage {
@@ -204,22 +204,23 @@ struct passage {
 	bool called;	     /* the thread has entered execve(2) */
 	bool returning;	     /* the loader's next stop is the exit of a system call */
 	bool thread_ready;   /* the loader has set the thread pointer */
-	bool has_run;	     /* it was a leaf, and has run code after its loader */
-	bool nothing_lost;   /* it was a leaf, or ended while it was traced */
+	bool has_run;	     /* the program was a leaf, and has run code after its loader */
+	bool nothing_lost;   /* the program was a leaf, or ended while it was traced */
 	/* A process or thread that a leaf has started, to be released after the leaf; or 0. */
 	pid_t stray;
-	bool is_ending;		  /* it was released at the end of its process */
-	bool is_leaf;		  /* it runs as a leaf, or did until it was asked to stop */
-	bool is_again;		  /* the thread repeats a call, as in struct control_thread */
-	int calls;		  /* number of the loader's system calls */
-	uint64_t argument;	  /* first argument of its last call, where the result hides it */
-	struct leaf leaf;	  /* valid if is_leaf */
-	uint64_t unseen_ns;	  /* for PASSAGE_HELD: how long it has run unexamined code */
-	struct probe_error *told; /* error that reports a loss at its end, or NULL; owned */
-	uint64_t deadline_ns;	  /* end of the state's time (CLOCK_MONOTONIC) */
+	bool is_ending;	   /* the thread was released at the end of its process */
+	bool is_leaf;	   /* the program runs as a leaf, or did until it was asked to stop */
+	bool is_again;	   /* the thread repeats a call, as in struct control_thread */
+	int calls;	   /* number of the loader's system calls */
+	uint64_t argument; /* first argument of the loader's last call, where the result hides it */
+	struct leaf leaf;  /* valid if is_leaf */
+	uint64_t unseen_ns; /* for PASSAGE_HELD: how long the program has run unexamined code */
+	struct probe_error
+		*told;	      /* error that reports a loss at the program's end, or NULL; owned */
+	uint64_t deadline_ns; /* time limit of the state (CLOCK_MONOTONIC) */
 	struct restart_seen
-		seen; /* its system call when it was asked to stop, if arch_process.hidden_call */
-	struct arch_registers regs; /* for PASSAGE_HELD */
+		seen; /* the thread's call when it was asked to stop, if arch_process.hidden_call */
+	struct arch_registers regs; /* registers of a held thread */
 	struct spawn_facts facts;
 };
 
@@ -279,11 +280,11 @@ struct waiters {
 /* The processes to search, and the progress of the search. */
 struct waiters_place {
 	pid_t pid;
-	bool children; /* search also children with memory of their own, and their children */
+	bool children; /* also search children with memory of their own, and their children */
 	/* Address of the gate's turns in the target; a thread waits on one of them. */
 	uint64_t address;
 	uint64_t since_ns;  /* when a thread arrived that has not been found yet, or 0 */
-	unsigned int looks; /* vain searches since then */
+	unsigned int looks; /* searches since then that found nothing */
 	/* May be NULL. Called with `data`: should a thread that waits in a turn be left out? */
 	bool (*leave_out)(const void *data, int turn, pid_t pid, pid_t tid);
 	const void *data;
@@ -318,7 +319,7 @@ struct launch {
 	struct passage passage;
 	/* Borrowed; NULL if the gate has been closed, or a guardian held the thread. */
 	struct launch_gate *gate;
-	bool is_sought;	     /* a guardian held it; guardians hold processes of any parent */
+	bool is_sought; /* a guardian held the thread; a guardian holds processes of any parent */
 	struct file_id file; /* if is_sought: the file that the thread executes */
 };
 
@@ -344,7 +345,7 @@ struct launches {
 PROBE_MUST_CHECK struct probe_error *launches_init(struct launches *launches);
 /* Releases all threads. The gates must still be served, and the caller ends the guardian. */
 void launches_end(struct launches *launches);
-/* Does the same if launches_end() was not called, and frees everything. */
+/* Releases all threads that launches_end() has not released, and frees everything. */
 void launches_deinit(struct launches *launches);
 
 /* From now on, serves an open gate, and raises launches->event. */

@@ -327,7 +327,7 @@ void gate_clear(int event)
 {
 	uint64_t count;
 
-	/* Fails if the event was not raised. */
+	/* Fails if the eventfd was not raised. */
 	if (read(event, &count, sizeof(count)) < 0)
 		return;
 }
@@ -336,7 +336,7 @@ void gate_raise(int event)
 {
 	uint64_t one = 1;
 
-	/* Fails if the counter is at its maximum. */
+	/* Fails if the eventfd's counter is at its maximum. */
 	if (write(event, &one, sizeof(one)) < 0)
 		return;
 }
@@ -466,9 +466,10 @@ void gate_close(struct gate *gate)
 
 enum {
 	FIND_NS = 500000000,	 /* limit between arriving at the gate and waiting there */
-	FIND_IDLE_NS = 10000000, /* the same if no running thread could be the missing one */
-	FIND_LOOKS = 50,	 /* minimum: we may get the processor as rarely as the threads do */
-	FIND_PAUSE_NS = 100000	 /* between two searches */
+	FIND_IDLE_NS = 10000000, /* the same while no running thread could be the missing one */
+	/* Minimum number of searches: we may get the processor as rarely as the threads. */
+	FIND_LOOKS = 50,
+	FIND_PAUSE_NS = 100000 /* pause between two searches */
 };
 
 /*
@@ -565,7 +566,7 @@ bool waiters_find(struct waiters *waiters, struct gate *gate, struct waiters_pla
 		find_in(waiters, place, place->pid);
 		find_below(waiters, place, place->pid);
 	}
-	/* More threads may have come, and have been found: they are released with the rest. */
+	/* More threads may have come and been found: they are released with the rest. */
 	gate_take(gate);
 	patience = waiters->others_run ? FIND_NS : FIND_IDLE_NS;
 	if (waiters->count < gate_waiting(gate) &&

@@ -159,7 +159,7 @@ static struct probe_error *run_to_hold(
 		return passage_take(passage, target);
 	if (read(failed, &failure, sizeof(failure)) == sizeof(failure))
 		return not_executed(name, &failure);
-	/* It may have ended after the last stop. */
+	/* The child may have ended after the last stop. */
 	waitid(P_PID, (id_t)passage->pid, &info, WEXITED | WNOWAIT | WNOHANG | __WALL);
 	return ended(name, &info);
 }
@@ -372,7 +372,7 @@ enum {
 	LINUX_MAJOR = 6,
 	LINUX_MINOR = 8,
 	EVENTS_MAX = 64,
-	QUEUED_NS = 50000000 /* limit until a thread sleeps; a tenth of the guardian's */
+	QUEUED_NS = 50000000 /* limit until a thread sleeps: a tenth of the guardian's HOLD_NS */
 };
 
 static void launches_begin(

@@ -426,7 +426,7 @@ static void stage_let_go(struct passage *p)
 			stage_interrupt(p);
 		return;
 	}
-	/* If the thread was killed just now, its end must still be collected. */
+	/* If the thread was killed just now, we must still wait for its end. */
 	p->state = ptrace(PTRACE_DETACH, p->tid, NULL, NULL) < 0 ? PASSAGE_LEAVING : PASSAGE_OVER;
 }
 
@@ -451,7 +451,7 @@ static void run_on(struct passage *p, int signal)
 	/* Any stop cancels an earlier PTRACE_INTERRUPT, so repeat it. */
 	if (p->state == PASSAGE_STOPPING)
 		ptrace(PTRACE_INTERRUPT, p->tid, NULL, NULL);
-	/* Fails if the thread was killed; its end is reported separately. */
+	/* The call fails if the thread was killed; the thread's end is reported separately. */
 	ptrace(is_free ? PTRACE_CONT : PTRACE_SYSCALL, p->tid, NULL, (long)signal);
 }
 
@@ -459,7 +459,7 @@ static bool is_on_way(const struct arch_registers *regs)
 {
 	long number = (long)arch_get(regs, ARCH_CALL);
 
-	/* The first two are the gate's calls. */
+	/* The gate makes the first two of these calls. */
 	return number == SYS_futex || number == SYS_restart_syscall || number == SYS_execve;
 }
 

@@ -274,11 +274,11 @@ struct watched {
 	struct image image;
 	/* Memory of an added process; -1 for a child, whose program is compared. */
 	int mem;
-	bool is_child;	     /* it was found as a child, not added */
-	bool is_newcomer;    /* found by probe_watch_seek(), and not examined yet */
-	bool seen;	     /* it was seen in this round */
-	bool denied;	     /* it has been reported that it is unreadable */
-	uint64_t checked_ns; /* when it last ran this program */
+	bool is_child;	  /* the process was found as a child, not added */
+	bool is_newcomer; /* the process was found by probe_watch_seek(), and is not examined yet */
+	bool seen;	  /* the process was seen in this round */
+	bool denied;	  /* it has been reported that the process is unreadable */
+	uint64_t checked_ns; /* when the process last ran this program */
 };
 
 struct probe_watch {
@@ -535,7 +535,7 @@ static struct probe_error *take(
 	return NULL;
 }
 
-/* Returns a held program, which is watched from now on. */
+/* Takes the next held program, and watches it from now on. */
 static bool take_held(struct probe_watch *watch, struct probe_watch_event *ret)
 {
 	struct watched *w;
@@ -548,7 +548,7 @@ static bool take_held(struct probe_watch *watch, struct probe_watch_event *ret)
 	w = find(watch, ret->target->pid);
 	/* A process that has ended may have had the same pid. */
 	known = w && w->start_time == ret->target->start_time;
-	/* A search may have found it before it was held, without returning it yet. */
+	/* A search may have found the process before it was held, without returning it yet. */
 	if (known)
 		ret->is_newcomer = w->is_newcomer;
 	ret->is_child = !ret->is_newcomer && (!known || w->is_child);
@@ -625,7 +625,7 @@ static void forget_ended(struct probe_watch *watch)
 			i++;
 			continue;
 		}
-		/* A denied process has been reported already. */
+		/* A process that we may not read has been reported already. */
 		watch->ended += w->is_newcomer && !w->denied;
 		drop(watch, i);
 		if (has_hits)

@@ -211,7 +211,7 @@ struct probe_error *metric_history_take(struct metric_history *history, struct p
 		return error;
 	}
 	metric_history_deinit(history);
-	/* The time of hits before the first look is unknown here. */
+	/* At the first look, the length of the interval is unknown. */
 	history->interval_ns = history->taken_ns ? now - history->taken_ns : 0;
 	history->taken_ns = now;
 	history->all = table;

@@ -142,7 +142,9 @@ static struct probe_error *http_listen(
 	fd = socket(address.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return cannot_listen(text, errno);
-	/* Otherwise connections of a server that has just ended would keep its port. */
+	/*
+	 * SO_REUSEADDR: otherwise connections of a server that has just ended would block the port.
+	 */
 	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
 	if (bind(fd, &address.any, length_of(&address)) || listen(fd, SOMAXCONN)) {
 		struct probe_error *error = cannot_listen(text, errno);
@@ -579,7 +581,7 @@ struct probe_error *probe_metrics_listen(
 					"charset=utf-8"},
 			.find = metrics_find_page,
 			.make = make_page,
-			/* The server only reads `metrics`. */
+			/* The cast is safe, because the server only reads `metrics`. */
 			.data = (void *)(uintptr_t)metrics}};
 	error = http_server_open(address, &server->pages, &server->http);
 	if (error) {

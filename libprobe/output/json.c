@@ -8,7 +8,6 @@
  *	a span: the fields of its end event, with "duration":NS,"begin":{"ts":N,"pid":N,"tid":N,
  *	 "provider":"...","name":"...","pc":"0x...","args":[...]}
  *	a hit or span with its call stack: also "stack":"whole","frames":[...]
- *	with its stack: either of them, with "stack":"whole","frames":[...] (json_stacks.c)
  *	{"lost":N,"provider":"...","name":"..."}
  *	{"waited":N,"waited_ns":N}
  *	{"inconsistent":true,"pid":N,"provider":"...","name":"...","path":"...","pc":"0x...",
@@ -167,7 +166,9 @@ static void buckets_field(struct buffer *out, const struct probe_row *row)
 
 	buffer_string(out, ",\"buckets\":[");
 	for (size_t i = 0; row->buckets && i < PROBE_BUCKETS; i++) {
-		size_t index = i ? i - 1 : PROBE_BUCKETS - 1; /* negative values come first */
+		size_t index =
+			i ? i - 1
+			  : PROBE_BUCKETS - 1; /* negative values, in the last bucket, come first */
 
 		if (!row->buckets[index])
 			continue;

@@ -354,7 +354,7 @@ static struct probe_error *libpcp_load(struct libpcp *libpcp)
 		{"mmv_stats_add_instance_label", offsetof(struct libpcp, add_instance_label)},
 		{"mmv_stats_start", offsetof(struct libpcp, start)},
 		{"mmv_stats_free", offsetof(struct libpcp, free)},
-		/* From libpcp, on which libpcp_mmv depends. */
+		/* From libpcp, the library that libpcp_mmv uses. */
 		{"pmGetOptionalConfig", offsetof(struct libpcp, config)},
 	};
 	static const char soname[] = "libpcp_mmv.so.1";

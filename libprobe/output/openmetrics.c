@@ -519,7 +519,7 @@ struct probe_error *probe_metrics_add(struct probe_metrics *metrics, size_t view
 		probe_table_free(table);
 		return error;
 	}
-	/* The names belong to the rows of the old table. */
+	/* The names belong to rows of the old table, so free them. */
 	free(process->all);
 	free(process->recent);
 	process->all = process->recent = NULL;

@@ -419,7 +419,7 @@ void http_client_run(struct http_client *client)
 	act(client);
 	if (client->count && !client->is_sending && client->next_ns <= clock_monotonic_ns()) {
 		send_first(client);
-		/* libcurl may later report that it is due at once. */
+		/* libcurl may later report that a transfer is due at once. */
 		act(client);
 	}
 }

@@ -181,7 +181,7 @@ struct grid {
 	bool no_memory;
 };
 
-/* Returns false if there is no memory. */
+/* Initialises an empty grid. Returns false without memory. */
 bool grid_init(struct grid *grid);
 void grid_deinit(struct grid *grid);
 
@@ -258,7 +258,7 @@ struct metric_info {
 	bool is_counter;
 	bool is_value; /* a value or a time; otherwise a number of hits */
 	bool is_per_process;
-	bool keyless; /* missing if rows have keys */
+	bool keyless; /* rows with keys lack the quantity */
 	double percent;
 };
 extern const struct metric_info metric_infos[METRIC_QUANTITY_COUNT];
@@ -487,7 +487,7 @@ enum {
 	PCP_COUNT_MAX = 10000,
 	PCP_NAME_BYTES = 256,  /* length of an instance's name, with the NUL */
 	PCP_LABEL_BYTES = 225, /* length of a label's value in JSON, without quotes */
-	PCP_LABELS_MAX = 10    /* labels of an instance */
+	PCP_LABELS_MAX = 10    /* number of an instance's labels */
 };
 
 /* Means "no value": PCP then shows nothing for an unsigned metric, and NaN for a double. */

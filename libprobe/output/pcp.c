@@ -429,7 +429,7 @@ static struct instance *instance_create(const char *key, const char *name, int d
 /* Do PCP's limits allow one more instance? */
 static bool has_room(const struct probe_pcp *pcp, const struct instance *instance)
 {
-	/* One label is the host's. */
+	/* The host is one more label. */
 	return pcp->instance_count < PCP_COUNT_MAX &&
 	       pcp->label_count + instance->mmv.label_count < PCP_COUNT_MAX &&
 	       pcp->value_count + pcp_metrics_of(&pcp->metrics, instance->mmv.domain) <=

@@ -224,7 +224,7 @@ static size_t next_length(const struct probe_sink *sink)
 	const char *line_end;
 
 	if (sink->regular || length <= PIPE_BUF)
-		return length; /* all bytes: only whole lines are added */
+		return length; /* take all bytes: only whole lines are added */
 	line_end = memrchr(out->data + out->start, '\n', PIPE_BUF);
 	return line_end ? (size_t)(line_end + 1 - (out->data + out->start)) : PIPE_BUF;
 }

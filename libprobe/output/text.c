@@ -406,8 +406,8 @@ const struct format format_text = {
  */
 
 enum {
-	SILENT_ROWS_MAX = 50, /* if there are more, rows without hits are only counted */
-	CHARTS_MAX = 4,	      /* if there are more, charts would hide the important rows */
+	SILENT_ROWS_MAX = 50, /* with more, rows without hits are only counted */
+	CHARTS_MAX = 4,	      /* with more, charts would hide the important rows */
 	HITS_WIDTH = 12
 };
 

@@ -364,8 +364,8 @@ enum {
 	LOOK_NS = 1000000,
 	MOMENT_NS = 100000, /* a thread needs less than this for two calls */
 	LET_GO_TRIES = 100,
-	PASSES_MAX = 100,   /* over the list of threads, until no thread is new */
-	UNABLE_PASSES = 50, /* over threads that turn out to be unable to make calls */
+	PASSES_MAX = 100,   /* readings of the list of threads, until no thread is new */
+	UNABLE_PASSES = 50, /* searches, while the found threads cannot make calls */
 	STACK_BYTES = 32 << 10
 };
 
@@ -754,7 +754,7 @@ static struct probe_error *stop_all(struct control *control, bool *again_ret)
 	if (!error && *again_ret) {
 		release_stopped(control);
 	} else if (error || added) {
-		/* Some threads may not have been asked to stop yet. */
+		/* Release all: some threads may not have been asked to stop yet. */
 		release(control);
 		*again_ret = !error;
 	}

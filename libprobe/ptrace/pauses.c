@@ -156,7 +156,7 @@ uint64_t pause_longest(struct control *control)
 
 enum {
 	LONG_NS = 500000, /* shorter than a time slice, longer than the time between most stops */
-	CROWDED_NS = 1000000000 /* until the next try */
+	CROWDED_NS = 1000000000 /* pause after a slow sched_yield() */
 };
 
 bool yield_once(struct yield *yield)

@@ -235,11 +235,13 @@ struct remaining_wait;
 /* A stopped thread. */
 struct control_thread {
 	pid_t tid;
-	pid_t pid;	 /* its process: the target, or a process that shares the target's memory */
+	/* The thread's process: the target, or a process that shares the target's memory. */
+	pid_t pid;
 	bool is_running; /* the thread was asked to stop and has not stopped yet */
-	bool was_asleep; /* it was in a system call when its state was read before the stop */
-	bool is_again;	 /* the thread will repeat the call that the stop has ended */
-	struct restart_seen seen; /* used if arch_process.hidden_call */
+	/* The thread was in a system call when its state was read before the stop. */
+	bool was_asleep;
+	bool is_again;		  /* the thread will repeat the call that the stop has ended */
+	struct restart_seen seen; /* its call before the stop, if arch_process.hidden_call */
 	bool may_run; /* control_borrow() stopped the thread, and control_can_run() returned true */
 	struct pause pause;
 	struct arch_registers regs; /* the registers at the stop */
@@ -466,7 +468,7 @@ void nearby_move(pid_t pid, pid_t tid);
 
 enum {
 	FRAME_MAX = 1024,
-	PREPARED_ROOMS = 3 /* at most: for the frame, the state and the first frame */
+	PREPARED_ROOMS = 3 /* at most: for the frame, the state and the additional frame */
 };
 
 /* The bytes written into a room, and the bytes that were there before. */

@@ -32,7 +32,7 @@ struct hook;
 bool attach_know(const struct hook *hook, struct attach_known *ret);
 void attach_known_deinit(struct attach_known *known);
 void attach_known_add(struct buffer *request, const struct attach_known *known);
-/* Reads the data of attach_known_add(). Returns false if it is bad, or without memory. */
+/* Reads the data of attach_known_add(). Returns false if the message is bad, or without memory. */
 bool attach_known_read(struct message *request, struct attach_known *ret);
 
 /* The function that stubs call. */

@@ -16,7 +16,7 @@ struct hit {
 	const struct hook_site *site;
 	const uint64_t *frame;
 	struct running running;
-	/* Place for the note of a call; NULL if calls are counted. Constant while functions run. */
+	/* Place for the note of a call; NULL if calls are counted. Constant during all calls. */
 	_Atomic(const void *) *place;
 	/* The first function for which more state must be saved, and its block. */
 	struct function_block *block;

@@ -495,7 +495,7 @@ static void forget_hook(const struct hook *hook)
  */
 static void collect(void)
 {
-	/* The list must be valid at all times, because detaching reads it (attach_know()). */
+	/* The list stays valid in this loop, because detaching reads it (attach_know()). */
 	for (size_t i = all.left_count; i-- > 0;) {
 		struct hook *hook = all.left[i];
 		bool gone;

@@ -36,10 +36,10 @@ struct switching {
 	enum probe_plan *plans;
 	const struct probe_pattern **patterns;
 	struct probe_action *actions;
-	struct probe_pattern **owned; /* all patterns */
+	struct probe_pattern **owned; /* all patterns, for freeing them */
 	struct proxy_predicate *predicates;
 	size_t owned_count;
-	int socket; /* connected to the program */
+	int socket; /* socket to the program */
 };
 
 static void deinit(struct switching *s)

@@ -16,7 +16,7 @@ struct image_layout {
 	size_t code;   /* the functions, each with its site */
 	size_t data;   /* the semaphores */
 	size_t shared; /* the part that image_add() changes */
-	size_t length; /* length of the whole file */
+	size_t length; /* length of the file */
 };
 
 /* Computes the layout. `capacity` is from 1 to IMAGE_EVENTS_MAX. */

@@ -34,7 +34,7 @@
 enum { HEADS = 1024 };
 
 struct tag {
-	struct tag *next; /* never changes */
+	struct tag *next; /* never changes after the tag is added */
 	uint64_t number;
 	_Atomic uint64_t state;
 	char text[];

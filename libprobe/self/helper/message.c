@@ -318,7 +318,7 @@ int image_open(void)
 	/* The soft limit may be lower, because it can be raised. */
 	if (getrlimit(RLIMIT_STACK, &stack) < 0 || stack.rlim_max < IMAGE_STACK_BYTES)
 		return -1;
-	/* The filter of this thread counts. */
+	/* Check this thread's filter: each thread has its own. */
 	if (procfs_status_number((pid_t)syscall(SYS_gettid), "Seccomp:") != 0)
 		return -1;
 	return image_entry ? open_own() : open(PROBE_IMAGE, O_RDONLY | O_CLOEXEC);
