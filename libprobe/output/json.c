@@ -11,6 +11,7 @@
  *	{"lost":N,"provider":"...","name":"..."}
  *	{"waited":N,"waited_ns":N}
  *	{"inconsistent":true,"pid":N,"provider":"...","name":"...","path":"...","pc":"0x...",
+ *	 "good_ts":N,"bad_ts":N,"ts":N,"bytes":"...","left":false}
  *	rows of tables: see "Json table"
  *
  * An argument is a number; a string if the user asked for a string; the hexadecimal digits of its
