@@ -47,7 +47,9 @@ struct clock {
 	uint64_t (*counter)(void);
 	uint64_t first_stamp, last_stamp;
 	uint64_t first_ns, last_ns;
-	/* Ns per tick, measured between the steady pairs; 0 if the two pairs are equal. */
+	/*
+	 * Length of a tick in ns, measured between the steady pairs; 0 if the two pairs are equal.
+	 */
 	double stamp_ns;
 	/* Pairs with CLOCK_MONOTONIC, which cannot be set, in place of CLOCK_REALTIME. */
 	uint64_t first_steady_stamp, last_steady_stamp;

@@ -794,7 +794,7 @@ void passage_again(struct passage *passage, bool may_go)
 		stage_ask_to_stop(passage, PASSAGE_SEIZED);
 }
 
-/* Returns the next stop of the thread, which may have the main thread's id now. */
+/* Like control_wait(), for a thread that may have taken over the main thread's id. */
 static pid_t next_stop(const struct passage *p, int *status_ret)
 {
 	pid_t id = control_wait(p->tid, status_ret);

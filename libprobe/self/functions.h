@@ -40,8 +40,8 @@ struct functions {
 void functions_deinit(struct functions *functions);
 
 /*
- * Call this with the lock. Adds a function, which is called after all others. Returns NULL if there
- * is no memory.
+ * functions_add() adds a function, which is called after all others. Returns NULL without memory.
+ * Call it with the lock.
  */
 struct function *functions_add(
 	struct functions *functions, function_call *call, void *data, bool is_general);

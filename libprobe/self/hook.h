@@ -43,8 +43,8 @@ struct hook {
 };
 
 /*
- * Handles a hit of a site (struct hook_site). Stubs call it (arch_stub.call). GENERAL_ONLY
- * (arch/general.h).
+ * Handles a hit of a site (struct hook_site); stubs call it (arch_stub.call). In hits.c.
+ * GENERAL_ONLY (arch/general.h).
  */
 void enter_called(const uint64_t *frame, uint64_t site);
 
