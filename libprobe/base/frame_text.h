@@ -6,7 +6,7 @@
 #include "libprobe/base/buffer.h"
 #include "probe/target.h"
 
-/* Returns where the function of a frame without a symbol begins; if unknown, the address. */
+/* For a frame without a symbol: returns where its function begins; if unknown, where it is. */
 uint64_t frame_text_place(const struct probe_frame *frame);
 
 /* Writes text in UTF-8, without bytes that end a frame or a line. Symbols may hold any bytes. */

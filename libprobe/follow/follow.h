@@ -115,7 +115,7 @@ void gate_release(struct gate *gate);
 void gate_arm(struct gate *gate, bool armed);
 /* Asks the waiter to end. When closing several gates, call this for all of them first. */
 void gate_shut(struct gate *gate);
-/* Says that no process waits at the gate any more. */
+/* Says that no controller serves the gate any more: its turns hold no thread. */
 void gate_leave(struct gate *gate);
 /* Disarms the gate, and ends the waiter. */
 void gate_close(struct gate *gate);

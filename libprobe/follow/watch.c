@@ -278,7 +278,7 @@ struct watched {
 	bool is_newcomer; /* the process was found by probe_watch_seek(), and is not examined yet */
 	bool seen;	  /* the process was seen in this round */
 	bool denied;	  /* it has been reported that the process is unreadable */
-	uint64_t checked_ns; /* when the process last ran this program */
+	uint64_t checked_ns; /* when the process was last seen to run this program */
 };
 
 struct probe_watch {

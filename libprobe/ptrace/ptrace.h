@@ -22,7 +22,7 @@ struct alarm {
 	bool exists, set;
 };
 
-/* Starts the timer: if this process is stopped, the kernel continues it half a second later. */
+/* Starts the timer: if this process is stopped, the kernel continues it within half a second. */
 void alarm_set(struct alarm *alarm);
 /* Stops the timer. */
 void alarm_unset(struct alarm *alarm);

@@ -43,7 +43,7 @@ enum message_result message_receive(int socket, int process, uint64_t end_ns, st
 void message_read(struct message *message, void *ret, size_t size);
 /* Returns the next text, which the message owns, or "" if the message is too short. */
 const char *message_text(struct message *message);
-/* Returns how many of `count` items, each at least `item_bytes` long, the message can hold. */
+/* Returns `count`; 0, and sets is_bad, if so many items of `item_bytes` exceed the message. */
 size_t message_count(struct message *message, uint64_t count, size_t item_bytes);
 /* Appends a text. */
 void message_add_text(struct buffer *buffer, const char *text);
