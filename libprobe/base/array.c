@@ -6,7 +6,7 @@
 
 enum { FIRST_ROOM = 16 /* a power of two */ };
 
-/* The next power of two. */
+/* Returns the next power of two. */
 size_t array_room(size_t count)
 {
 	size_t room = FIRST_ROOM;

@@ -9,13 +9,14 @@
 #include <string.h>
 
 /*
- * Makes room for one item after the first `count` items of an array (NULL: not allocated yet).
- * Returns the array's new address, which the caller frees; on NULL (no memory) the array is
- * unchanged. Call it for every item that is added. Items may be removed without a call.
+ * Makes room for one more item after the first `count` items of an array (NULL: not allocated yet).
+ * Returns the array's new address, which the caller frees. Returns NULL if there is no memory; the
+ * array is unchanged then. Must be called before each item is added. Items may be removed without a
+ * call.
  */
 void *array_grow(void *items, size_t count, size_t item_bytes);
 
-/* Makes room for one item after the first `count` of `items`, a variable; false without memory. */
+/* Makes room for one item after the first `count` of the variable `items`; false without memory. */
 #define ARRAY_ROOM(items, count)                                                                   \
 	({                                                                                         \
 		void *array_grown = array_grow(items, count, sizeof(*(items)));                    \
@@ -25,18 +26,19 @@ void *array_grow(void *items, size_t count, size_t item_bytes);
 		array_grown != NULL;                                                               \
 	})
 
-/* How many items array_grow() assumes are allocated for an array of `count`. */
+/* Returns the capacity that array_grow() assumes for an array of `count` items. */
 size_t array_room(size_t count);
 
 /*
  * Allocates `size` bytes of zeros whose pages are already present, so that using them while a
- * process is stopped causes no page fault. The caller frees them; NULL without memory.
+ * process is stopped causes no page fault. The caller frees them. Returns NULL if there is no
+ * memory.
  */
 void *array_resident(size_t size);
 
 /*
- * The first of `count` indices for which `is_before` is false, or `count`. It is true for all
- * indices below that one, and for none above.
+ * Returns the first of `count` indices for which `is_before` is false, or `count`. `is_before` must
+ * be true for all indices below the result, and false from there on.
  */
 static inline size_t array_partition(
 	size_t count, bool (*is_before)(const void *data, size_t index), const void *data)
@@ -54,9 +56,9 @@ static inline size_t array_partition(
 	return low;
 }
 
-/* What array_search() looks for, and where. */
+/* The arguments of array_search(). */
 struct array_key {
-	const char *items; /* NULL where there are none, and nothing may be added to it */
+	const char *items; /* NULL if the array is empty */
 	size_t item_bytes, offset;
 	uint64_t key;
 };
@@ -71,8 +73,8 @@ static inline bool array_key_is_before(const void *data, size_t index)
 }
 
 /*
- * The index of the first item whose key is >= `key`, or `count`. The array is sorted by key: a
- * uint64_t at `offset` bytes in each item.
+ * Returns the index of the first item whose key is >= `key`, or `count`. The array must be sorted
+ * by its keys; a key is a uint64_t at `offset` bytes in each item.
  */
 static inline size_t array_search(
 	const void *items, size_t count, size_t item_bytes, size_t offset, uint64_t key)
@@ -82,14 +84,14 @@ static inline size_t array_search(
 	return array_partition(count, array_key_is_before, &wanted);
 }
 
-/* The index of the first item whose key is > `key`, or `count`. */
+/* Returns the index of the first item whose key is > `key`, or `count`. */
 static inline size_t array_search_above(
 	const void *items, size_t count, size_t item_bytes, size_t offset, uint64_t key)
 {
 	return key == UINT64_MAX ? count : array_search(items, count, item_bytes, offset, key + 1);
 }
 
-/* The item whose key is `key`, or NULL. */
+/* Returns the item whose key is `key`, or NULL. */
 static inline void *array_find(
 	const void *items, size_t count, size_t item_bytes, size_t offset, uint64_t key)
 {
@@ -99,10 +101,10 @@ static inline void *array_find(
 	return item && memcmp(item + offset, &key, sizeof(key)) == 0 ? item : NULL;
 }
 
-/* Sorts an array by its keys; `items` may be NULL if there are none. */
+/* Sorts an array by its keys; `items` may be NULL if the array is empty. */
 void array_sort(void *items, size_t count, size_t item_bytes, size_t offset);
 
-/* array_search() by the name of a member. */
+/* Call array_search() and its variants with the name of the key's member. */
 #define ARRAY_SEARCH(items, count, member, key)                                                    \
 	array_search(items, count, sizeof(*(items)), offsetof(__typeof__(*(items)), member), key)
 #define ARRAY_SEARCH_ABOVE(items, count, member, key)                                              \

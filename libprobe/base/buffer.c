@@ -72,7 +72,7 @@ void buffer_pad(struct buffer *buffer, size_t used, size_t width)
 	buffer->length += width - used;
 }
 
-/* Two digits at a time: half the divisions, each of which waits for the one before it. */
+/* Two digits at a time: half the divisions, each of which waits for the previous one. */
 void buffer_unsigned(struct buffer *buffer, uint64_t value)
 {
 	static const char pairs[] = "00010203040506070809101112131415161718192021222324"
@@ -165,7 +165,7 @@ bool buffer_is_control(const char *text, size_t step)
 	       (code >= 0x2066 && code <= 0x2069);
 }
 
-/* The letter after the backslash for a control character, or 0. */
+/* Returns the letter after the backslash in the escape of a control character, or 0. */
 static char escape_letter(unsigned char c)
 {
 	switch (c) {
@@ -188,7 +188,7 @@ static char escape_letter(unsigned char c)
 	}
 }
 
-/* Three octal digits: unlike \x, they end regardless of what follows. */
+/* Three octal digits: unlike a \x escape, they end regardless of what follows. */
 static void c_escape(struct buffer *buffer, unsigned char c)
 {
 	char letter = escape_letter(c);
@@ -203,7 +203,7 @@ static void c_escape(struct buffer *buffer, unsigned char c)
 	}
 }
 
-/* The length of the text's start that every format copies unchanged. */
+/* Returns the length of the text's first part that every format copies unchanged. */
 static size_t plain_length(const char *text, size_t length, char quote)
 {
 	size_t i = 0;
@@ -244,7 +244,7 @@ void buffer_c_escaped(struct buffer *buffer, const char *text, size_t length, ch
 	}
 }
 
-/* Escapes one character; returns the bytes it consumed. */
+/* Escapes one character. Returns the number of bytes of `text` that it used. */
 static size_t json_escape(struct buffer *buffer, const char *text, size_t length)
 {
 	unsigned char c = (unsigned char)*text;

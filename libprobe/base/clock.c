@@ -1,31 +1,31 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Stubs stamp records with the processor's time stamp counter: reading it takes no call, and 16
- * ns less than any other clock. The controller converts stamps to CLOCK_REALTIME with pairs
- * (stamp, time) that it takes itself, one before the first record and one at each poll. The
- * length of a tick is measured against CLOCK_MONOTONIC, because the other clock may be set
- * meanwhile; both run at the same rate. The kernel keeps the counters of all processors in step
- * as long as its clock source is "tsc".
+ * Converts time stamps to wall-clock times. Stubs stamp records with the processor's time stamp
+ * counter: reading it takes no call, and 16 ns less than any other clock. The controller converts
+ * stamps to CLOCK_REALTIME with pairs (stamp, time) that it reads itself, one before the first
+ * record and one at each poll. The length of a tick is measured against CLOCK_MONOTONIC, because
+ * CLOCK_REALTIME may be set meanwhile; both clocks run at the same rate. The kernel keeps the
+ * counters of all processors in step as long as its clock source is "tsc".
  *
- * No pair is exact: reading one takes some tens of nanoseconds, and the first length of a tick
- * comes from half a millisecond. If each round of hits was converted by its own pair, the first
- * hit of a round could get an earlier time than the last of the one before. So time is a chain of
- * lines, each of which begins where the one before it ends:
+ * No pair is exact: reading a pair takes some tens of nanoseconds, and the first length of a tick
+ * is measured over half a millisecond. If each round of hits was converted by its own pair, the
+ * first hit of a round could get an earlier time than the last hit of the previous round. So time
+ * is a chain of lines, each of which begins where the previous one ends:
  *
- *	ns                          . '      line: as long as pairs are near it
+ *	ns                          . '      line: used as long as new pairs are near it
  *	|                    . - '|
- *	|               . /       |          correction: from the pair before to the new one
+ *	|               . /       |          correction: from the last pair to the new one
  *	|          . - '|         |
  *	|     . - '     |         |
  *	+---------------+---------+--------- stamps
  *	          last pair   new pair: more than NEAR_NS off
  *
- * All stamps up to the last pair have their times for good. Only if CLOCK_REALTIME is set does time
+ * Stamps up to the last pair never change their times. Only if CLOCK_REALTIME is set does time
  * jump, at the last pair before that.
  *
- * In a program that has disabled the counter for itself (PR_SET_TSC), stamps are
- * CLOCK_MONOTONIC's. Pairs are taken all the same, so the rest of the code need not
- * distinguish.
+ * If the program has disabled the counter for itself (PR_SET_TSC), stamps are read from
+ * CLOCK_MONOTONIC. Pairs are taken all the same, so the rest of the code need not distinguish the
+ * two cases.
  */
 #include <signal.h>
 #include <stddef.h>
@@ -36,9 +36,9 @@
 
 enum { CALIBRATION_NS = 500000, FINE_CALIBRATION_NS = 4000000, HURRY_NS = 1000000000 };
 enum {
-	NEAR_NS = 200,	/* how far off a line may be */
-	SET_NS = 20000, /* how far two readings may differ by themselves */
-	CORRECTION = 2	/* how much faster or slower a correction may run */
+	NEAR_NS = 200,	/* allowed distance between a line and a pair */
+	SET_NS = 20000, /* difference that two readings may have without the clock being set */
+	CORRECTION = 2	/* a correction runs at most this many times faster or slower */
 };
 
 static uint64_t clock_ns(clockid_t id)
@@ -64,7 +64,7 @@ uint64_t clock_stamp(const struct clock *clock)
 	return clock->counter ? clock->counter() : clock_monotonic_ns();
 }
 
-/* A clock and a stamp at the same instant: the least disturbed of several readings. */
+/* Reads a clock and a stamp at the same instant: takes the least disturbed of several readings. */
 static void clock_pair(
 	const struct clock *clock, clockid_t id, uint64_t *stamp_ret, uint64_t *ns_ret)
 {
@@ -97,7 +97,7 @@ void clock_init(struct clock *clock, uint64_t (*counter)(void))
 
 /* ---- Lines ------------------------------------------------------------------------------ */
 
-/* Nanoseconds from one stamp to another, which may be earlier. */
+/* Returns the nanoseconds from one stamp to another, which may be earlier. */
 static int64_t between_ns(uint64_t from, uint64_t to, double tick_ns)
 {
 	return (int64_t)((double)(int64_t)(to - from) * tick_ns);
@@ -117,7 +117,7 @@ static void add_line(struct clock *clock, struct clock_line line)
 	clock->lines[clock->line_count++] = line;
 }
 
-/* Was CLOCK_REALTIME set between two pairs? The other clock has not seen it. */
+/* Was CLOCK_REALTIME set between two pairs? CLOCK_MONOTONIC does not show such a change. */
 static bool was_set(const struct clock_pairs *before, const struct clock_pairs *now)
 {
 	double stamps = (double)(now->steady_stamp - before->steady_stamp);
@@ -128,7 +128,7 @@ static bool was_set(const struct clock_pairs *before, const struct clock_pairs *
 	return moved > SET_NS || moved < -SET_NS;
 }
 
-/* Leads time from where it was at the pair before to the new pair, or as near as it may run. */
+/* Adds a line from the time at the last pair to the new pair, or as near as it may run. */
 static void correct(
 	struct clock *clock, const struct clock_pairs *before, const struct clock_pairs *now)
 {
@@ -193,7 +193,7 @@ uint64_t clock_realtime_ns(const struct clock *clock, uint64_t stamp)
 
 	if (clock->stamp_ns == 0)
 		return clock->first_ns;
-	/* Nobody has read the clock since a session that is dead: there is only its last pair. */
+	/* Nothing has read the clock since a session that is dead: only its last pair is known. */
 	if (!i)
 		return clock->last_ns +
 		       (uint64_t)between_ns(clock->last_stamp, stamp, clock->stamp_ns);
@@ -214,7 +214,7 @@ double clock_tick_ns(const struct clock *clock)
 						  : 1e9 / (double)clock_ticks_per_s(clock);
 }
 
-/* Stamps in a nanosecond, from two readings that are so far apart. */
+/* Returns the stamps per nanosecond, from two readings that are `apart_ns` apart. */
 static double measure(const struct clock *clock, long apart_ns)
 {
 	uint64_t first_stamp = 0, first_ns = 0, last_stamp = 0, last_ns = 0;

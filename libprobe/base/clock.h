@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Clocks: the controller's own, and the conversion of time stamps of records. */
+/* The controller's clocks, and the conversion of records' time stamps. */
 #ifndef LIBPROBE_BASE_CLOCK_H
 #define LIBPROBE_BASE_CLOCK_H
 
@@ -7,80 +7,84 @@
 #include <stdint.h>
 
 uint64_t clock_monotonic_ns(void);
-/* CLOCK_REALTIME. */
+/* Returns CLOCK_REALTIME in ns. */
 uint64_t clock_now_ns(void);
 
 /*
- * The time limit of a wait. If the user presses Ctrl-C, the wait lasts one more second at most:
- * enough for anything that usually takes a moment, such as a stop on a busy machine.
+ * The time limit of a wait. If the user presses Ctrl-C, the wait lasts at most one more second.
+ * That is enough for anything that usually takes a moment, such as a stop on a busy machine.
  */
 struct patience {
-	uint64_t end_ns; /* CLOCK_MONOTONIC */
-	bool hurries;	 /* a signal was pending */
+	uint64_t end_ns; /* time of CLOCK_MONOTONIC */
+	bool hurries;	 /* a signal was pending, so the limit is shortened */
 };
 
-/* A limit that begins now. */
+/* Returns a limit that begins now. */
 struct patience patience_of(uint64_t ns);
 /* Has the limit passed, or should a pending signal end the wait (patience_is_interrupted())? */
 bool patience_is_over(struct patience *patience);
 /*
- * Is SIGINT or SIGTERM pending? A signal stays pending if the caller has blocked it, to read it
+ * Is SIGINT or SIGTERM pending? A signal stays pending if the caller has blocked it to read it
  * later.
  */
 bool patience_is_interrupted(void);
 
-/* Which time stamps are: a line, from one stamp on. */
+/* A line that converts stamps to times, from the stamp `from` on. */
 struct clock_line {
 	uint64_t from;
-	uint64_t stamp, ns; /* a point of it */
+	uint64_t stamp, ns; /* a point on the line */
 	double tick_ns;
 };
 enum { CLOCK_LINES = 64 };
 
 /*
- * Converts time stamps to CLOCK_REALTIME by pairs of both clocks; clock_sync() takes the next one.
- * A stamp from before it keeps its time. Initialise with clock_init(), or with {0} and all but the
- * lines; whoever changes the first pair sets line_count to 0.
+ * Converts time stamps to CLOCK_REALTIME with pairs of readings of both clocks. clock_sync() reads
+ * the next pair; stamps from before it keep their times. Initialise with clock_init(), or with {0}
+ * and then all members except the lines. After changing the first pair, set line_count to 0.
  */
 struct clock {
-	/* What stubs read to time-stamp hits; NULL: CLOCK_MONOTONIC, by a system call */
+	/* Reads the counter that stubs use; NULL if they use CLOCK_MONOTONIC, by a system call. */
 	uint64_t (*counter)(void);
 	uint64_t first_stamp, last_stamp;
 	uint64_t first_ns, last_ns;
-	double stamp_ns; /* length of a tick, between the steady pairs; 0: they are equal */
-	/* The same for CLOCK_MONOTONIC, which cannot be set. */
+	/*
+	 * Length of a tick in ns, measured between the steady pairs; 0 if the two pairs are equal.
+	 */
+	double stamp_ns;
+	/* Pairs with CLOCK_MONOTONIC, which cannot be set, in place of CLOCK_REALTIME. */
 	uint64_t first_steady_stamp, last_steady_stamp;
 	uint64_t first_steady_ns, last_steady_ns;
-	struct clock_line lines[CLOCK_LINES]; /* the newest last; made by clock_sync() */
+	struct clock_line lines[CLOCK_LINES]; /* the newest last; written by clock_sync() */
 	unsigned int line_count;
 };
 
 void clock_init(struct clock *clock, uint64_t (*counter)(void));
-/* The current time stamp. */
+/* Returns the current time stamp. */
 uint64_t clock_stamp(const struct clock *clock);
 /* Reads both clocks again. Call it after the stamps to be converted were taken. */
 void clock_sync(struct clock *clock);
 /*
- * Times keep the order of stamps, also if clock_sync() is called in between, unless CLOCK_REALTIME
- * was set back. Up to the last stamp of clock_sync(), a stamp has the same time each time.
+ * Converts a stamp to CLOCK_REALTIME in ns. Times keep the order of stamps, even if clock_sync() is
+ * called in between, unless CLOCK_REALTIME was set back. The times of stamps up to the last
+ * clock_sync() never change.
  */
 uint64_t clock_realtime_ns(const struct clock *clock, uint64_t stamp);
 
-/* Part of clock_sync(): takes the pairs that were read. */
+/* The second part of clock_sync(): uses the pairs that were read. */
 struct clock_pairs {
 	uint64_t stamp, ns;
 	uint64_t steady_stamp, steady_ns;
 };
 void clock_advance(struct clock *clock, const struct clock_pairs *now);
 
-/* Nanoseconds between two stamps that differ by 1: the mean from clock_init() to clock_sync(). */
+/* Returns the nanoseconds per stamp, the mean from clock_init() to the last clock_sync(). */
 double clock_tick_ns(const struct clock *clock);
 
-/* Stamps per second, within a thousandth. Takes half a millisecond. */
+/* Returns the stamps per second, accurate to a thousandth. Takes half a millisecond. */
 uint64_t clock_ticks_per_s(const struct clock *clock);
 
 /*
- * The same, as nanoseconds of a stamp, times 2^32; within some hundred-thousandths. Takes four
+ * Returns the nanoseconds per stamp, times 2^32, accurate to some hundred-thousandths. Takes four
  * milliseconds.
  */
 uint64_t clock_tick_ns32(const struct clock *clock);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How much of a probe is counted, added up and in words. */
+/* Adds up which part of a probe's sites is counted, and describes it in words. */
 #include <stdio.h>
 #include <string.h>
 

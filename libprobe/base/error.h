@@ -6,27 +6,27 @@
 #include "probe/error.h"
 
 /*
- * Makes an error. Never returns NULL: without memory it returns a static
- * error that probe_error_free() leaves alone.
+ * Makes an error. Never returns NULL: if there is no memory, it returns a static error, which
+ * probe_error_free() does not free.
  */
 struct probe_error *probe_error_new(enum probe_error_code code, const char *format, ...)
 	__attribute__((format(printf, 2, 3), returns_nonnull, warn_unused_result));
 
-/* The same for a failed system call: appends ": " and strerror(err). */
+/* Makes an error for a failed system call: appends ": " and strerror(err) to the message. */
 struct probe_error *probe_error_system(int err, const char *format, ...)
 	__attribute__((format(printf, 2, 3), returns_nonnull, warn_unused_result));
 
-/* The error for a failed allocation; static, needs no memory. */
+/* Returns the error for a failed allocation. The error is static and needs no memory. */
 struct probe_error *probe_error_no_memory(void) __attribute__((returns_nonnull));
 
 /*
- * Puts "what: " before the message of `error` (NULL stays NULL) and returns it. Without memory
- * the message is unchanged.
+ * Puts "what: " before the message of `error` and returns `error`. NULL stays NULL. If there is no
+ * memory, the message is unchanged.
  */
 struct probe_error *probe_error_prefix(struct probe_error *error, const char *format, ...)
 	__attribute__((format(printf, 2, 3), warn_unused_result));
 
-/* The first of two errors that there is; the other is freed. NULL if both are. */
+/* Returns `first` and frees `second`; if `first` is NULL, returns `second`. */
 struct probe_error *probe_error_first(struct probe_error *first, struct probe_error *second)
 	__attribute__((warn_unused_result));
 

@@ -21,7 +21,7 @@ static size_t stack_size(const struct probe_stack *stack)
 	return size;
 }
 
-/* Without its begin. */
+/* Does not count the start event of the pair. */
 static size_t size_alone(const struct probe_event *event)
 {
 	size_t size = sizeof(*event) + event->arg_count * sizeof(*event->args) +
@@ -39,7 +39,7 @@ size_t event_packed_size(const struct probe_event *event)
 	return size_alone(event) + (event->begin ? size_alone(event->begin) : 0);
 }
 
-/* Appends bytes to a block; returns their offset in place of a pointer. */
+/* Appends bytes to a block. Returns their offset, to be stored in place of a pointer. */
 static const char *put(char *block, size_t *used, const char *bytes, size_t size)
 {
 	size_t offset = *used;
@@ -55,7 +55,7 @@ static const char *put_text(char *block, size_t *used, const char *text)
 	return text ? put(block, used, text, text_size(text)) : NULL;
 }
 
-/* A packed stack: the struct, pointers to its frames, and these, whose texts are elsewhere. */
+/* A packed stack: the struct, pointers to its frames, the frames. Their texts are elsewhere. */
 struct packed_stack {
 	struct probe_stack stack;
 	const struct probe_frame *frames[];
@@ -66,7 +66,7 @@ static struct probe_frame *frames_of(struct packed_stack *packed, size_t count)
 	return (struct probe_frame *)(packed->frames + count);
 }
 
-/* At `used`, which is aligned. */
+/* Packs a stack at offset *used, which is aligned. */
 static void put_stack(char *block, size_t *used, const struct probe_stack *stack)
 {
 	struct packed_stack *to = (struct packed_stack *)(block + *used);
@@ -79,7 +79,7 @@ static void put_stack(char *block, size_t *used, const struct probe_stack *stack
 		frames[i].module = put_text(block, used, frames[i].module);
 		frames[i].symbol = put_text(block, used, frames[i].symbol);
 		frames[i].file = put_text(block, used, frames[i].file);
-		frames[i].build_id = NULL; /* no event shows it */
+		frames[i].build_id = NULL; /* not shown by any event */
 	}
 }
 
@@ -115,7 +115,7 @@ void event_pack(const struct probe_event *event, void *block)
 	((struct probe_event *)block)->begin = (const struct probe_event *)(uintptr_t)alone;
 }
 
-/* A text of a block; NULL if there was none. False if it does not end inside the block. */
+/* Makes a pointer of a text's offset; NULL of 0. False if the text leaves the block. */
 static bool take_text(char *block, size_t size, const char **text)
 {
 	size_t offset = (uintptr_t)*text;
@@ -128,7 +128,7 @@ static bool take_text(char *block, size_t size, const char **text)
 	return true;
 }
 
-/* The stack at `offset`; NULL if it does not fit. */
+/* Returns the stack at `offset`, or NULL if it does not fit into the block. */
 static const struct probe_stack *take_stack(char *block, size_t size, size_t offset)
 {
 	struct packed_stack *packed = (struct packed_stack *)(block + offset);
@@ -192,7 +192,7 @@ struct probe_event *event_unpack(void *block, size_t size)
 
 	if (!offset)
 		return unpack_alone(block, size);
-	/* Neither of them reaches into the other, whose pointers are set. */
+	/* The two events do not overlap, and all pointers are checked. */
 	if (offset > size || offset % _Alignof(struct probe_event) || !unpack_alone(block, offset))
 		return NULL;
 	begin = unpack_alone((char *)block + offset, size - offset);

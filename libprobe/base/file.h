@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Small files of /proc and /sys, and output files, whose paths another user may have prepared. */
+/* Small files of /proc and /sys; output files, whose paths another user may have prepared. */
 #ifndef LIBPROBE_BASE_FILE_H
 #define LIBPROBE_BASE_FILE_H
 
@@ -9,33 +9,34 @@
 
 #include "libprobe/base/error.h"
 
-/* Modes of the files and folders that output creates: only their user can read them. */
+/* The modes of created output files and folders: only the user can read them. */
 enum { FILE_MODE = 0600, FOLDER_MODE = 0700 };
 
-/* Reads a small file and terminates its text; returns its length, or 0. */
+/* Reads a small file with one read and terminates its text. Returns the text's length, or 0. */
 size_t file_read(const char *path, char *buffer, size_t size);
-/* The same with as many reads as it takes; text beyond `size` is dropped. */
+/* Reads a file with as many reads as it takes; text beyond `size` is dropped. */
 size_t file_read_whole(const char *path, char *buffer, size_t size);
 
 /*
- * Opens a folder, and creates it if it is missing and `make` is true. *ret is its descriptor. Like
- * probe_output_open() (probe/sink.h), it follows no link of another user (place.c). Errors:
+ * Opens a folder, and first creates it if it is missing and `make` is true. *ret is its descriptor.
+ * Like probe_output_open() (probe/sink.h), it follows no link of another user (place.c). Errors:
  * PROBE_ERROR_SYSTEM, PROBE_ERROR_PERMISSION.
  */
 PROBE_MUST_CHECK struct probe_error *file_folder(const char *path, bool make, int *ret);
 
 /*
  * Opens (O_PATH) the folder that contains the last component of an absolute path; the component
- * itself need not exist. `root` is the root folder of a process. Only links of `user` and of root
- * are followed. Errors: as above.
+ * itself need not exist. `root` is the root folder of a process. Only links that belong to `user`
+ * or root are followed. Errors: as for file_folder().
  */
 PROBE_MUST_CHECK struct probe_error *file_parent(
 	const char *root, uid_t user, const char *path, int *ret);
 
 /*
- * Opens the terminal or pipe behind a descriptor again, without blocking: the descriptor's own file
- * description is shared with the shell and with programs that we start. Returns -1 if it is neither
- * a terminal nor a pipe, if its reader is gone, or if it belongs to another user.
+ * Opens the terminal or pipe behind a descriptor once more, in non-blocking mode. The mode of the
+ * descriptor itself cannot be changed, because the shell and programs that we start share it.
+ * Returns -1 if the descriptor is neither a terminal nor a pipe, if its reader is gone, or if it
+ * belongs to another user.
  */
 int file_reopen(int fd);
 

@@ -9,7 +9,7 @@ uint64_t frame_text_place(const struct probe_frame *frame)
 	return frame->function ? frame->function : frame->offset;
 }
 
-/* Text without what ends a frame or a line, and in UTF-8: symbols may have any bytes. */
+/* Writes text in UTF-8, without bytes that end a frame or a line. Symbols may hold any bytes. */
 void frame_text_put(struct buffer *out, const char *text)
 {
 	size_t left = strlen(text);

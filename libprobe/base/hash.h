@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Hashes for tables in memory. Short keys are hashed millions of times a second, so this is inline,
- * and one multiplication for each eight bytes: both halves of the product, as in wyhash
- * (https://github.com/wangyi-fudan/wyhash). Whoever chooses the keys can make them collide.
+ * Hashes for tables in memory. Short keys are hashed millions of times a second, so the code is
+ * inline and needs one multiplication for each eight bytes: it combines both halves of the product,
+ * as in wyhash (https://github.com/wangyi-fudan/wyhash). A program that chooses the keys can make
+ * them collide.
  */
 #ifndef LIBPROBE_BASE_HASH_H
 #define LIBPROBE_BASE_HASH_H
@@ -11,7 +12,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Its lower bits, too, depend on all bits of the word. */
+/* The lower bits of the hash depend on all bits of the word, too. */
 static inline uint64_t hash_word(uint64_t seed, uint64_t word)
 {
 	unsigned __int128 product = (unsigned __int128)(seed ^ word) * UINT64_C(0xff51afd7ed558ccd);
@@ -29,7 +30,7 @@ static inline uint64_t hash_load(const char *from, size_t length)
 		return word;
 	}
 	if (length >= sizeof(low)) {
-		/* They overlap: all bytes are in one of them. */
+		/* The two loads overlap and cover all bytes. */
 		memcpy(&low, from, sizeof(low));
 		memcpy(&high, from + length - sizeof(high), sizeof(high));
 		return (uint64_t)high << 32 | low;
@@ -48,7 +49,7 @@ static inline uint64_t hash_bytes(uint64_t seed, const void *bytes, size_t lengt
 
 	for (; left > 8; left -= 8, from += 8)
 		hash = hash_word(hash, hash_load(from, 8));
-	/* The last eight, some of which may be in it already. */
+	/* Hash the last eight bytes; some of them may be hashed already. */
 	if (length > 8)
 		return hash_word(hash, hash_load(from + left - 8, 8));
 	return hash_word(hash, hash_load(from, left));

@@ -5,15 +5,15 @@
 
 #include <stddef.h>
 
-/* A function, and where its pointer goes in the caller's table. */
+/* A function's name, and where its pointer goes in the caller's table. */
 struct library_function {
 	const char *name;
 	size_t offset;
 };
 
 /*
- * Loads a library permanently and fills in the table. Returns NULL, or the name of what is
- * missing: `soname` or a function's. If the library is missing, dlerror(3) says why.
+ * Loads a library permanently and fills in the table. Returns NULL, or the missing name: `soname`
+ * or a function's name. If the library is missing, dlerror(3) says why.
  */
 const char *library_load(
 	const char *soname, const struct library_function *functions, size_t count, void *table);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * dlopen(3) for the probectl of `make static`, which has the libraries below linked in. glibc's
- * own, in a static program, would load the C library of the system that it finds itself on, which
- * is another version of glibc or none. So these take its place, for our calls and for libdw's (it
- * asks for libdebuginfod): they know the functions that the rest of probectl looks up, and open
- * nothing.
+ * dlopen(3) for the static probectl (`make static`), which has the libraries below linked in. In a
+ * static program, glibc's dlopen() would load the C library of the system, which is another version
+ * of glibc or another library. So these functions replace it, for our calls and for libdw's (libdw
+ * asks for libdebuginfod). They find the functions that the rest of probectl looks up, and open no
+ * file.
  */
 #include <dlfcn.h>
 #include <grp.h>
@@ -24,7 +24,7 @@
 	X(dwfl_report_offline)
 /* clang-format on */
 
-/* Only their addresses are needed here. */
+/* Only the addresses are needed here, so the types do not matter. */
 #define DECLARE(name) void name(void);
 CAPSTONE(DECLARE)
 LIBDW(DECLARE)
@@ -34,13 +34,13 @@ struct linked {
 	void (*function)(void);
 };
 
-/* Ends with a row of zeros. */
+/* A table of functions ends with a row of zeros. */
 #define ROW(name) {#name, name},
 static const struct linked capstone[] = {CAPSTONE(ROW){0}};
 static const struct linked libdw[] = {LIBDW(ROW){0}};
 
 static const struct {
-	const char *prefix; /* of the file's name, without the version */
+	const char *prefix; /* start of the file's name, up to the version */
 	const struct linked *functions;
 } libraries[] = {
 	{"libcapstone.so.", capstone},
@@ -56,7 +56,7 @@ void *dlopen(const char *name, int flags)
 	return NULL;
 }
 
-/* By this name, libraries that glibc has loaded into a static program would get it. */
+/* glibc uses this name for libraries that it has loaded into a static program. */
 void *__dlopen(const char *name, int flags) __attribute__((nothrow, alias("dlopen")));
 
 void *dlsym(void *library, const char *name)
@@ -80,7 +80,7 @@ int dlclose(void *library)
 	return 0;
 }
 
-/* glibc asks libraries for names of groups, too (nsswitch.conf(5)). */
+/* glibc loads libraries for the names of groups, too (nsswitch.conf(5)). */
 struct group *getgrgid(gid_t group)
 {
 	(void)group;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* In a file of its own, so that tests can put another size in its place. */
+/* This function has its own file, so that tests can replace it by another page size. */
 #include <unistd.h>
 
 #include "libprobe/base/page.h"

@@ -3,27 +3,27 @@
  * Opens files and folders for output.
  *
  * In a folder where others may create files, such as /tmp, another user can prepare the path of our
- * output: with a link that makes root overwrite a file of root's, or with a file or a pipe of their
- * own. Linux has settings against that (fs.protected_symlinks, _regular, _fifos, _hardlinks;
+ * output: with a link that makes root overwrite one of root's files, or with a file or a pipe of
+ * their own. Linux has settings against that (fs.protected_symlinks, _regular, _fifos, _hardlinks;
  * proc_sys_fs(5)), but they may be 0, and they cover only sticky folders. So each component of a
  * path is checked here.
  *
- * A folder is closed if only its user and root can create files in it. In all other folders,
+ * A folder is closed if only the user and root can create files in it. In all other folders,
  *
- *	a link is followed if it belongs to the user or root, and has no second name
+ *	a link is followed if it belongs to the user or root, and has only one name
  *	a file is written, and a folder is used, if it belongs to the user, root or the owner of the
- *	folder that contains it; but no file with two names, because another user may have made
- *	either name (link(2))
- *	a pipe, or any other file, is opened if it belongs to the user or root: opening waits for a
- *	pipe's reader
+ *	folder that contains it. A file with two names is not written, because another user may have
+ *	made either name (link(2)).
+ *	a pipe, or any other file, is opened if it belongs to the user or root, because opening a
+ *pipe waits for its reader
  *
- * In a closed folder, the owner of the root folder counts as root, because root has another number
- * in a user namespace.
+ * In a closed folder, the owner of the root folder counts as root, because in a user namespace root
+ * has another number.
  *
- * The kernel follows the links of /proc, since the files that they lead to have no path
- * (/dev/stdout, /dev/fd/N).
+ * The kernel follows the links of /proc, because their targets have no path (/dev/stdout,
+ * /dev/fd/N).
  *
- * Output holds the strings of programs, such as queries, so new files are for the user alone.
+ * Output holds strings of programs, such as queries, so only the user may read new files.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -39,15 +39,15 @@
 #include "libprobe/base/file.h"
 #include "probe/sink.h"
 
-enum { LINKS_MAX = 40 /* as the kernel's */ };
+enum { LINKS_MAX = 40 /* the kernel's limit */ };
 
 struct walk {
-	const char *path; /* what is made, for messages */
-	uid_t user;	  /* the user that output is for */
-	const char *root; /* the root folder */
-	bool makes;	  /* create missing folders */
+	const char *path; /* the file or folder to create, for messages */
+	uid_t user;	  /* the user for whom the output is */
+	const char *root; /* path of the root folder */
+	bool makes;	  /* missing folders are created */
 	struct stat root_status;
-	int at; /* the folder reached so far, or -1 */
+	int at; /* descriptor of the folder reached so far, or -1 */
 	char rest[PATH_MAX];
 	unsigned int links;
 };
@@ -57,7 +57,7 @@ static struct probe_error *failed(const struct walk *w)
 	return probe_error_system(errno, "cannot create %s", w->path);
 }
 
-/* Another user may have put it there. */
+/* Returns the error for a file or folder that another user may have put there. */
 static struct probe_error *not_ours(const struct walk *w, const char *name, const char *what)
 {
 	return probe_error_new(PROBE_ERROR_PERMISSION,
@@ -71,14 +71,14 @@ static bool is_users(const struct walk *w, const struct stat *st)
 	return st->st_uid == w->user || st->st_uid == 0;
 }
 
-/* Only the user and root may write to it. The group's rights include those of an ACL (acl(5)). */
+/* Can only the user and root write to it? The group's rights include those of an ACL (acl(5)). */
 static bool is_closed(const struct walk *w, const struct stat *folder)
 {
 	return !(folder->st_mode & (S_IWGRP | S_IWOTH)) &&
 	       (is_users(w, folder) || folder->st_uid == w->root_status.st_uid);
 }
 
-/* May the present file or folder be used? */
+/* May an existing file or folder be used? */
 static struct probe_error *check_there(
 	const struct walk *w, const char *name, const struct stat *st)
 {
@@ -121,8 +121,8 @@ static struct probe_error *begin_at(struct walk *w, const char *folder)
 }
 
 /*
- * In the root folder of a process, ".." is that folder itself, although the kernel would lead us
- * above it.
+ * Has the walk reached the process's root folder? There ".." is the folder itself, although the
+ * kernel would lead us above it.
  */
 static bool is_root(const struct walk *w)
 {
@@ -132,7 +132,7 @@ static bool is_root(const struct walk *w)
 	       st.st_ino == w->root_status.st_ino;
 }
 
-/* Puts what a link says before the rest of the path. */
+/* Puts the target of a link before the rest of the path. */
 static struct probe_error *follow(struct walk *w, const char *name, const struct stat *link)
 {
 	char text[PATH_MAX], rest[PATH_MAX];
@@ -157,7 +157,7 @@ static struct probe_error *follow(struct walk *w, const char *name, const struct
 	return text[0] == '/' ? begin_at(w, w->root) : NULL;
 }
 
-/* Takes the next component off the rest; false where there is none. */
+/* Removes the next component from the rest of the path. Returns false if the path has ended. */
 static bool next_name(struct walk *w, char name[NAME_MAX + 1], bool *last_ret)
 {
 	char *start = w->rest + strspn(w->rest, "/");
@@ -173,7 +173,7 @@ static bool next_name(struct walk *w, char name[NAME_MAX + 1], bool *last_ret)
 	return true;
 }
 
-/* Is this the file that was checked? Another process may have put one into its place. */
+/* Is this the file that was checked? Another process may have replaced it. */
 static bool is_same(int fd, const struct stat *checked)
 {
 	struct stat st;
@@ -181,7 +181,7 @@ static bool is_same(int fd, const struct stat *checked)
 	return fstat(fd, &st) == 0 && st.st_dev == checked->st_dev && st.st_ino == checked->st_ino;
 }
 
-/* Opens the file that was checked, and no other one. */
+/* Opens the file that was checked, and no other file. */
 static struct probe_error *open_there(
 	const struct walk *w, const char *name, const struct stat *there, int *ret)
 {
@@ -189,7 +189,7 @@ static struct probe_error *open_there(
 
 	if (error)
 		return error;
-	/* O_NONBLOCK: a pipe may have taken the file's place by now. */
+	/* O_NONBLOCK: a pipe may have replaced the file by now. */
 	*ret = openat(w->at, name,
 		O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NOFOLLOW |
 			(S_ISREG(there->st_mode) ? O_NONBLOCK : 0));
@@ -205,7 +205,7 @@ static struct probe_error *open_there(
 	return error;
 }
 
-/* The last component of a file's path; *again_ret: another process was faster. */
+/* Opens the last component of a path. *again_ret: it is a link, or another process was faster. */
 static struct probe_error *open_last(struct walk *w, const char *name, int *ret, bool *again_ret)
 {
 	struct stat st;
@@ -214,7 +214,7 @@ static struct probe_error *open_last(struct walk *w, const char *name, int *ret,
 	*ret = openat(w->at, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, FILE_MODE);
 	if (*ret >= 0)
 		return NULL;
-	/* In folders that are not for files (/dev, /proc) it is not EEXIST, whatever is there. */
+	/* In /dev and /proc the error is not EEXIST, even if the file exists. */
 	err = errno;
 	if (fstatat(w->at, name, &st, AT_SYMLINK_NOFOLLOW)) {
 		*again_ret = err == EEXIST && errno == ENOENT && ++w->links <= LINKS_MAX;
@@ -232,7 +232,7 @@ static struct probe_error *open_last(struct walk *w, const char *name, int *ret,
 	return *ret < 0 ? failed(w) : NULL;
 }
 
-/* A folder on the way, or at its end. */
+/* Enters a folder, on the way or as the last component. */
 static struct probe_error *enter(struct walk *w, const char *name, bool last)
 {
 	struct probe_error *error = NULL;
@@ -264,10 +264,10 @@ static struct probe_error *enter(struct walk *w, const char *name, bool last)
 	return NULL;
 }
 
-/* What is done with a component; *ret >= 0 ends the walk. */
+/* Handles one component of a path. *ret >= 0 ends the walk. */
 typedef struct probe_error *step_fn(struct walk *w, const char *name, bool last, int *ret);
 
-/* The caller sets `path`, `user` and `root`, and closes w->at. */
+/* Walks along a path. The caller sets `path`, `user` and `root`, and closes w->at. */
 static struct probe_error *walk(struct walk *w, const char *path, step_fn *step, int *ret)
 {
 	char name[NAME_MAX + 1];
@@ -332,7 +332,7 @@ static struct probe_error *folder_step(struct walk *w, const char *name, bool la
 
 struct probe_error *file_folder(const char *path, bool make, int *ret)
 {
-	/* The caller says which. */
+	/* The caller's message names the folder. */
 	struct walk w = {.path = "the folder", .user = geteuid(), .root = "/", .makes = make};
 	struct probe_error *error = walk(&w, path, folder_step, ret);
 

@@ -15,14 +15,14 @@
 enum { VALUE_BYTES = 512 };
 
 /*
- * The text after a key of the status file, up to the end of its line. False if there is none;
- * errno is then 0 if the file could be read. Reads line by line: the line of groups can be
- * longer than the buffer, and our keys come after it.
+ * Reads the text after a key of the status file, up to the end of its line. Returns false if the
+ * key is missing; errno is then 0 if the file was readable. Reads line by line: the line of groups,
+ * which comes before our keys, can be longer than the buffer.
  */
 static bool status_value(pid_t pid, const char *key, char value[VALUE_BYTES])
 {
 	size_t have = 0, length = strlen(key);
-	bool found = false, skipped = false; /* inside a line that is too long */
+	bool found = false, skipped = false; /* skipped: the line is too long for the buffer */
 	char path[48], buffer[4096];
 	ssize_t got;
 	int fd;
@@ -146,15 +146,15 @@ pid_t procfs_next_id(DIR *list)
 	while (list && (entry = readdir(list))) {
 		pid_t id = atoi(entry->d_name);
 
-		if (id > 0) /* others are no numbers */
+		if (id > 0) /* other entries are not numbers */
 			return id;
 	}
 	return 0;
 }
 
 /*
- * Field n (counted from 1, as in proc_pid_stat(5)) of a stat file, for n > 2; the command in
- * parentheses may contain anything.
+ * Returns field n (counted from 1, as in proc_pid_stat(5)) of a stat file, for n > 2. The command
+ * in parentheses may contain any characters.
  */
 static const char *stat_field(const char *path, int n, char *buffer, size_t size)
 {
@@ -255,11 +255,11 @@ pid_t procfs_living(pid_t pid)
 
 bool procfs_is_zombie(pid_t pid)
 {
-	/* The main thread may end before the others do. */
+	/* The main thread may end before the other threads, so test whether others are left. */
 	return procfs_thread_state(pid, pid) == 'Z' && procfs_status_number(pid, "Threads:") <= 1;
 }
 
-/* PF_EXITING in the kernel's include/linux/sched.h: do_exit() sets it first. */
+/* Tests PF_EXITING (the kernel's include/linux/sched.h), which do_exit() sets first. */
 static bool is_thread_exiting(pid_t pid, pid_t tid)
 {
 	enum { EXITING = 0x4 };
@@ -285,7 +285,7 @@ bool procfs_kernel_is_since(int major, int minor)
  * (PF_IO_WORKER), and Linux 6.4 did the same with vhost's workers (PF_USER_WORKER). In older
  * kernels the first bit marked virtual processors (PF_VCPU), and the second marked users of
  * async_schedule(). The stable kernels 5.10.162 and later have the io_uring of 5.15, so there the
- * name of the task tells which meaning the first bit has.
+ * task's name tells the meaning of the first bit.
  *
  * Source: include/linux/sched.h and io_uring/io-wq.c of Linux.
  */
@@ -402,8 +402,8 @@ int procfs_open_regular(int path_fd, int flags)
 /* ---- Access -------------------------------------------------------------------------- */
 
 /*
- * The AppArmor profile of a process that is confined by one. Another security module may have the
- * first file, but only AppArmor adds a mode in parentheses, and "complain" forbids nothing.
+ * Returns the AppArmor profile that confines a process. The file may belong to another security
+ * module, but only AppArmor adds a mode in parentheses. The mode "complain" forbids nothing.
  *
  * Source: security/apparmor/procattr.c of Linux.
  */
@@ -460,8 +460,8 @@ static bool has_only(pid_t pid, const char *key, long id)
 }
 
 /*
- * Do the rules of ptrace(2) ("Ptrace access mode checking") allow it, as far as /proc tells, so
- * that only a security module can have refused it? If that cannot be known, the answer is no.
+ * Do the rules of ptrace(2) ("Ptrace access mode checking") allow the access, so that only a
+ * security module can have refused it? Returns false if /proc does not tell.
  */
 static bool is_allowed_by_rules(pid_t pid)
 {
@@ -475,14 +475,14 @@ static bool is_allowed_by_rules(pid_t pid)
 		return false;
 	if (ours >> SYS_PTRACE & 1)
 		return true;
-	/* If the process is not dumpable, its files are root's, but not their folder. */
+	/* If a process is not dumpable, root owns its files in /proc, but not their folder. */
 	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
 	return geteuid() != 0 && has_only(pid, "Uid:", getuid()) &&
 	       has_only(pid, "Gid:", getgid()) && stat(path, &st) == 0 && st.st_uid == geteuid() &&
 	       !(capabilities(pid, "CapPrm:") & ~ours);
 }
 
-/* Is only the file's write permission missing? The rules of ptrace(2) are the same for both. */
+/* Is only write access missing? The rules of ptrace(2) are the same for reading and writing. */
 static bool is_unwritable(pid_t pid)
 {
 	char path[32];
@@ -503,7 +503,10 @@ static bool is_unwritable(pid_t pid)
 
 static struct probe_error *denied_by_module(const struct procfs_access *a)
 {
-	/* AppArmor lets unconfined processes trace all others, and most profiles their own. */
+	/*
+	 * Unconfined processes may trace all others. Most profiles allow tracing within the
+	 * profile.
+	 */
 	if (a->own_profile[0] && strcmp(a->own_profile, a->profile) != 0)
 		return probe_error_new(PROBE_ERROR_PERMISSION,
 			"process %d may not be traced: probectl runs under the AppArmor profile "
@@ -589,7 +592,7 @@ struct probe_error *procfs_module_error(pid_t pid)
 
 /* ---- Mounts --------------------------------------------------------------------------- */
 
-/* The file system type of a device, from a list of mounts (proc_pid_mountinfo(5)). */
+/* Finds the file system type of a device in a list of mounts (proc_pid_mountinfo(5)). */
 static bool find_type(const char *path, const char *device, char type[PROCFS_MOUNT_TYPE])
 {
 	FILE *file = fopen(path, "re");
@@ -616,6 +619,6 @@ bool procfs_mount_type(
 
 	snprintf(device, sizeof(device), "%u:%u", dev_major, dev_minor);
 	snprintf(path, sizeof(path), "/proc/%d/mountinfo", (int)pid);
-	/* A container does not see the mounts of its overlay's layers, but we may. */
+	/* A container does not see the mounts of its overlay's layers, but this process may. */
 	return find_type(path, device, type) || find_type("/proc/self/mountinfo", device, type);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* UTF-8: names and strings of targets may hold any byte, JSON and terminals may not. */
+/* UTF-8. Names and strings of targets may hold any byte; JSON and terminals need valid UTF-8. */
 #ifndef LIBPROBE_BASE_UTF8_H
 #define LIBPROBE_BASE_UTF8_H
 
@@ -7,18 +7,18 @@
 #include <stdint.h>
 
 /*
- * The length, 1 to 4 bytes, of the well-formed character at the start of a text of `length`
- * bytes; 0 if there is none. (Unicode 15, table 3-7: no overlong forms, no surrogates, nothing
- * above U+10FFFF.)
+ * Returns the length, 1 to 4 bytes, of the well-formed character at the start of a text of `length`
+ * bytes, or 0 if the text does not start with one. (Unicode 15, table 3-7: no overlong forms, no
+ * surrogates, nothing above U+10FFFF.)
  */
 size_t utf8_character(const char *text, size_t length);
 
-/* The code point of such a character of `bytes` bytes. */
+/* Returns the code point of a well-formed character of `bytes` bytes. */
 static inline uint32_t utf8_code(const char *text, size_t bytes)
 {
 	uint32_t code = (unsigned char)text[0];
 
-	/* The first of several bytes begins with as many one bits as there are bytes. */
+	/* A first byte of several begins with as many one bits as the character has bytes. */
 	if (bytes > 1)
 		code &= 0x7fU >> bytes;
 	for (size_t i = 1; i < bytes; i++)

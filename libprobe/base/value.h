@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Values of hits and keys, compared and as numbers. */
+/* Values of hits and keys: comparing them, and converting them to numbers. */
 #ifndef LIBPROBE_BASE_VALUE_H
 #define LIBPROBE_BASE_VALUE_H
 
@@ -8,7 +8,7 @@
 #include "libprobe/base/buffer.h"
 #include "probe/hit.h"
 
-/* Whether it has `bytes`. */
+/* Does the value use the member `bytes`? */
 static inline bool value_has_bytes(const struct probe_value *value)
 {
 	return value->kind == PROBE_VALUE_STRING || value->kind == PROBE_VALUE_TEXT ||
@@ -16,7 +16,7 @@ static inline bool value_has_bytes(const struct probe_value *value)
 	       value->kind == PROBE_VALUE_OTHER;
 }
 
-/* The key of a row of all keys that found no room. */
+/* Returns the key of the row that collects all keys for which a table had no room. */
 static inline struct probe_value value_other(void)
 {
 	static const char text[] = "(other)";
@@ -25,31 +25,31 @@ static inline struct probe_value value_other(void)
 		.kind = PROBE_VALUE_OTHER, .bytes = text, .length = sizeof(text) - 1};
 }
 
-/* Are these the keys of that row? */
+/* Are these the keys of the row "(other)"? */
 static inline bool value_keys_are_other(const struct probe_value *keys, size_t key_count)
 {
 	return key_count && keys[0].kind == PROBE_VALUE_OTHER;
 }
 
-/* A number with the text of a string that the catalogue knows. */
+/* Is the value a number for which the catalogue has a text? */
 static inline bool value_has_known_text(const struct probe_value *value)
 {
 	return value->kind == PROBE_VALUE_TEXT && value->known;
 }
 
-/* Appends a number in decimal; false if the value is not one. */
+/* Appends a number in decimal. Returns false if the value is not a number. */
 bool value_add_number(struct buffer *out, const struct probe_value *value);
 
-/* Of a call stack: how long the line is that begins at `start`. */
+/* Returns the length of the line of a call stack that begins at `start`. */
 size_t value_stack_line(const struct probe_value *stack, size_t start);
-/* Adds a call stack as one line: "innermost < ... < outermost". */
+/* Appends a call stack as one line: "innermost < ... < outermost". */
 void value_add_stack(struct buffer *out, const struct probe_value *stack);
 
-/* The value as a number; if it is not one, returns false and leaves *ret unchanged. */
+/* Converts the value to a number. If it is not one, returns false and does not change *ret. */
 bool value_number(const struct probe_value *value, double *ret);
 
 /*
- * Returns <, = or > 0 like strcmp(3): null, then numbers, then NaN, then strings, then "(other)". A
+ * Returns <, = or > 0 like strcmp(3). The order is null, numbers, NaN, strings, "(other)". A
  * truncated string differs from a complete one with the same text.
  */
 int value_compare(const struct probe_value *a, const struct probe_value *b);

@@ -9,7 +9,7 @@
 #include "libprobe/base/worker.h"
 
 enum {
-	STACK_BYTES = 1 << 20, /* includes the program's thread-local variables */
+	STACK_BYTES = 1 << 20, /* must also hold the program's thread-local variables */
 	KILLED_NS = 1000000000,
 	LOOK_NS = 100000
 };
@@ -43,7 +43,7 @@ void worker_join(struct worker *worker)
 	munmap(worker->stack, STACK_BYTES);
 }
 
-/* Returns 0 if the child has not ended in time. */
+/* Waits for a child. Returns 0 if the child has not ended in time. */
 static pid_t await_end(pid_t child, uint64_t ns, int *status_ret)
 {
 	uint64_t end = clock_monotonic_ns() + ns;

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The loader's function is `_dl_debug_state`, empty and exported, and it says by r_state of `struct
- * r_debug` whether the list is being changed or whole again (RT_CONSISTENT, 0). It is called after
- * mapping and before relocation and constructors. User events call it, too (ARCH_GATE_CALLER), also
- * while another thread, or theirs, is changing the list.
+ * The loader's function is `_dl_debug_state`, empty and exported. r_state in `struct r_debug` tells
+ * whether the loader is changing its list or the list is complete (RT_CONSISTENT, 0). The loader
+ * calls the function after mapping libraries, and before relocation and constructors. User events
+ * call it, too (ARCH_GATE_CALLER), even while the loader is changing the list, in another thread or
+ * in theirs.
  *
- * Sources: <link.h>, struct r_debug; gdb and glibc, "Rendezvous structure used
- * by the run-time dynamic linker".
+ * Sources: <link.h>, struct r_debug; gdb and glibc, "Rendezvous structure used by the run-time
+ * dynamic linker".
  */
 #include <dirent.h>
 #include <limits.h>
@@ -37,8 +38,8 @@ static const char state_function[] = "_dl_debug_state", state_variable[] = "_r_d
 static const char exec_function[] = "execve";
 
 /*
- * The module of a function, and its address there. execve() is the one of libc, which also has the
- * environment: other libraries may wrap it.
+ * Finds the module of a function, and the function's address in it. Other libraries may wrap
+ * execve(), so it must be libc's, which also defines the environment.
  */
 static struct module *find_function(struct change *change, const char *name, uint64_t *ret)
 {
@@ -60,7 +61,7 @@ static const char *name_of(enum gate_place place)
 	return place == GATE_EXEC ? exec_function : state_function;
 }
 
-/* A function's entry as a selection of one site. */
+/* The entry of a function, as a selection of one site. */
 struct entry {
 	struct sdt_note note;
 	struct select_probe probe;
@@ -104,7 +105,7 @@ static struct probe_error *install_entry(struct install *install, enum gate_plac
 struct probe_error *gate_attach(struct change *change, uint32_t session,
 	const struct probe_request *request, enum gate_place place, bool children)
 {
-	/* The plans that the user chose apply to the probes only. */
+	/* Reset the plans that the user chose, which apply only to probes. */
 	struct probe_request its = *request;
 	struct transaction t = transaction_of(change, TRANSACTION_ADDS);
 	struct entry entry;
@@ -156,7 +157,7 @@ struct probe_error *gate_attach_call(struct change *change, uint64_t caller,
 	return error;
 }
 
-/* What the loader says of its list; false if there is none that we know. */
+/* Reads the state of the loader's list. Returns false if the process has no loader that we know. */
 static bool read_list(struct change *change, struct r_debug *ret)
 {
 	uint64_t unused, size, variable;
@@ -190,15 +191,16 @@ bool gate_list_changes(struct change *change)
 /*
  * The controller's side of a gate.
  *
- * A gate whose controller has died releases all threads at once, and one that nobody serves disarms
- * itself (struct probe_gate): a stopped controller delays its target once, by two seconds. When it
- * goes on, it sees that, and arms the gate again.
+ * If the controller dies, its gate releases all threads at once. If the gate is not served, it
+ * disarms itself (struct probe_gate), so a stopped controller delays its target only once, by two
+ * seconds. When the controller continues, it notices this, and arms the gate again.
  *
- * The kernel reports the death through the thread's list of robust futexes. glibc sets one up for
- * each thread, for its own mutexes; the waiter locks none, and puts the gate's in its place.
+ * The kernel reports the controller's death through a thread's list of robust futexes. glibc sets
+ * up such a list for the mutexes of each thread. The waiter thread locks no such mutex, and
+ * replaces the list by the gate's.
  *
- * The waiter is started before its gate is there, as a thread may have to wait for a processor, and
- * a program that is held should not.
+ * The waiter starts before its gate exists, because the new thread may have to wait for a
+ * processor, and a held program should not wait for that.
  *
  * Sources: futex(2); get_robust_list(2); the kernel's Documentation/locking/robust-futexes.rst.
  */
@@ -213,13 +215,13 @@ static long futex(uint32_t *word, int op, uint32_t value, const struct timespec 
 	return syscall(SYS_futex, word, op, value, timeout, NULL, 0);
 }
 
-/* What the owner of a turn is while the controller lives. */
+/* Returns the owner word of a turn while the controller lives. */
 static uint32_t turn_word(const struct gate *gate, uint32_t turn)
 {
 	return gate->owner | GATE_WAITED | (gate->flips & 1u << turn ? GATE_FLIP : 0);
 }
 
-/* From here on, the kernel ends every turn when the waiter dies. */
+/* From now on, the kernel ends every turn when the waiter dies. */
 static void own_turns(struct gate *gate)
 {
 	for (uint32_t i = 0; i < GATE_TURNS; i++) {
@@ -252,10 +254,10 @@ static void wait_until_set(uint32_t *word)
 }
 
 /*
- * Signals the descriptor whenever a thread has taken a number. It is woken for that, so it looks
- * seldom without being woken: a target that writes the word as it likes, or moves who waits there
- * to another word (FUTEX_REQUEUE), can suppress any wake-up. That delays its own threads, and our
- * end.
+ * Signals the descriptor whenever a thread has taken a number. Arriving threads wake the waiter, so
+ * it seldom looks without being woken. A target can suppress any wake-up: it may write the word
+ * itself, or move the waiter to another word (FUTEX_REQUEUE). This only delays the target's own
+ * threads, and our end.
  */
 static void signal_arrivals(struct gate *gate)
 {
@@ -274,7 +276,7 @@ static void signal_arrivals(struct gate *gate)
 	}
 }
 
-/* The waiter: of no turn, until the gate is open. */
+/* The waiter thread. It owns no turn until the gate is open. */
 static void *wait_for_threads(void *data)
 {
 	struct gate *gate = data;
@@ -302,7 +304,7 @@ struct probe_error *gate_prepare(struct gate *gate)
 	return NULL;
 }
 
-/* Whoever disarms the gate between two calls is not forgotten. */
+/* Arms or disarms the gate. Also notes whether a thread has disarmed it since the last call. */
 static void set_armed(struct gate *gate, bool armed)
 {
 	uint32_t before = atomic_exchange(shared_word(&gate->shared->armed), armed);
@@ -325,7 +327,7 @@ void gate_clear(int event)
 {
 	uint64_t count;
 
-	/* Fails if it was not raised. */
+	/* Fails if the eventfd was not raised. */
 	if (read(event, &count, sizeof(count)) < 0)
 		return;
 }
@@ -334,7 +336,7 @@ void gate_raise(int event)
 {
 	uint64_t one = 1;
 
-	/* Fails if its counter is at the maximum. */
+	/* Fails if the eventfd's counter is at its maximum. */
 	if (write(event, &one, sizeof(one)) < 0)
 		return;
 }
@@ -422,7 +424,7 @@ void gate_shut(struct gate *gate)
 		wake_waiter(gate);
 }
 
-/* A waiter that is about to wait does not hear it: so it is woken until it has ended. */
+/* Wakes the waiter until it has ended: a waiter that is just about to wait misses a wake-up. */
 static void end_waiter(struct gate *gate)
 {
 	static const struct timespec a_moment = {.tv_nsec = 1000 * 1000};
@@ -451,27 +453,29 @@ void gate_close(struct gate *gate)
 /* ==== Waiters ================================================================================= */
 
 /*
- * A thread that waits at a gate sleeps in futex(2), in one of its turns. /proc/PID/task/TID/syscall
- * shows the address. Those of forked children wait for the same memory at the same address.
+ * A thread that waits at a gate sleeps in futex(2), on one of the gate's turns.
+ * /proc/PID/task/TID/syscall shows the address. Threads of forked children wait on the same memory
+ * at the same address.
  *
- * Between taking its number and sleeping, a thread may have to wait for a processor. So a thread
- * that is not found is waited for as long as any thread runs that could be it. A thread that was
- * killed on that way still has its number, and is never found.
+ * After taking its number, a thread may have to wait for a processor before it sleeps. So a missing
+ * thread is waited for as long as any running thread could be the missing one. A thread that was
+ * killed in between still has its number, and is never found.
  *
  * Sources: proc_pid_syscall(5); futex(2).
  */
 
 enum {
-	FIND_NS = 500000000,	 /* between arriving at the gate and waiting there, at the most */
-	FIND_IDLE_NS = 10000000, /* the same, while no thread runs that could be on that way */
-	FIND_LOOKS = 50,	 /* at the least: we may get the processor as rarely as they do */
-	FIND_PAUSE_NS = 100000	 /* between two looks */
+	FIND_NS = 500000000,	 /* limit between arriving at the gate and waiting there */
+	FIND_IDLE_NS = 10000000, /* the same while no running thread could be the missing one */
+	/* Minimum number of searches: we may get the processor as rarely as the threads. */
+	FIND_LOOKS = 50,
+	FIND_PAUSE_NS = 100000 /* pause between two searches */
 };
 
 /*
- * The turn of the gate in which a thread waits, and its stack pointer; or -1. `address` is of the
- * first turn. *runs_ret: it is in no system call, or does not sleep there. (-1 stands for a page
- * fault.)
+ * Returns the turn in which a thread waits, and its stack pointer; or -1. `address` is the first
+ * turn's. *runs_ret: the thread is in no system call, or does not sleep there. (Call -1 stands for
+ * a page fault.)
  */
 static int turn_of(pid_t pid, pid_t tid, uint64_t address, bool *runs_ret, unsigned long long *sp)
 {
@@ -522,20 +526,20 @@ static void find_below(struct waiters *waiters, const struct waiters_place *plac
 
 	for (size_t i = 0; pids && pids[i]; i++) {
 		find_in(waiters, place, pids[i]);
-		/* A process with memory of its own waits only if children are held. */
+		/* A process with its own memory waits only if the gate holds children. */
 		if (place->children)
 			find_below(waiters, place, pids[i]);
 	}
 	free(pids);
 }
 
-/* Most have one thread, and so have their children. False: there are more. */
+/* Searches the main threads of a process and its children. Returns false if threads are missing. */
 static bool find_main_threads(
 	struct waiters *waiters, const struct waiters_place *place, uint32_t wanted)
 {
 	pid_t *pids = children_of_thread(place->pid, place->pid);
 
-	/* Most wait for a child. */
+	/* Search the children first, because most processes wait for a child. */
 	for (size_t i = 0; pids && pids[i] && waiters->count < wanted; i++)
 		look_at(waiters, place, pids[i], pids[i]);
 	free(pids);
@@ -562,7 +566,7 @@ bool waiters_find(struct waiters *waiters, struct gate *gate, struct waiters_pla
 		find_in(waiters, place, place->pid);
 		find_below(waiters, place, place->pid);
 	}
-	/* More may have come, and been found: they are released with the rest. */
+	/* More threads may have come and been found: they are released with the rest. */
 	gate_take(gate);
 	patience = waiters->others_run ? FIND_NS : FIND_IDLE_NS;
 	if (waiters->count < gate_waiting(gate) &&

@@ -1,32 +1,33 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * fanotify(7) asks its listener whether a file may be executed (FAN_OPEN_EXEC_PERM), and the thread
- * waits in execve(2) for the answer, without any deadline of the kernel's. So the listener is not
- * us, who may be stopped (SIGSTOP), but a small process, the guardian:
+ * fanotify(7) asks its listener whether a file may be executed (FAN_OPEN_EXEC_PERM). The thread
+ * waits in execve(2) for the answer, and the kernel sets no time limit. So the listener is not this
+ * process, which may be stopped (SIGSTOP), but a small process, the guardian:
  *
  *	thread        execve(FILE): waits
  *	guardian      reads the event, tells us, and answers when we say so, but after HOLD_NS
  *	              in any case
- *	we            trace the thread (PTRACE_SEIZE), and say so: it goes on into execve(2),
- *	              where the event of the new program stops it
+ *	we            trace the thread (PTRACE_SEIZE), and say so: the thread continues in
+ *	              execve(2), and the event of the new program stops it
  *
- * The guardian may be stopped as well. It has a timer that kills it (SIGKILL also ends what is
- * stopped), which it sets anew whenever it wakes up; when it is dead, the kernel answers "yes" to
- * all that wait. It has a session of its own, so that Ctrl-Z does not stop it with us; and when we
- * die, it ends.
+ * The guardian may be stopped, too. It has a timer that kills it (SIGKILL also ends a stopped
+ * process), and resets the timer whenever it wakes up. When the guardian is dead, the kernel
+ * answers "yes" to all waiting threads. The guardian has a session of its own, so that Ctrl-Z does
+ * not stop it with us. When we die, it ends.
  *
- *	we are dead                  nobody waits
- *	we are stuck                 HOLD_NS at most, and only the first ones, until we say
- *	                             something again
- *	the guardian is stopped      DEAD_NS at most
- *	the guardian is dead         nobody waits
+ *	we are dead                  no thread waits
+ *	we are stuck                 threads wait HOLD_NS at most, and only the first ones,
+ *	                             until we say something again
+ *	the guardian is stopped      threads wait DEAD_NS at most
+ *	the guardian is dead         no thread waits
  *
  * Only the files themselves are marked, so no other program ever waits.
  *
- * Each event comes with an open file. The kernel refuses an execve(2) whose file it cannot open for
- * the listener: when the listener has no descriptor left, or a server is gone. So the guardian
- * reads no more events than it has room for, and looks at no file system that may not answer.
- * Whether a path leads to another file now, it asks the kernel's cache only (RESOLVE_CACHED).
+ * Each event comes with an open file. If the kernel cannot open the file for the listener, it
+ * refuses the execve(2): for example if the listener has no free descriptor, or a file server is
+ * gone. So the guardian reads no more events than it has descriptors for, and accesses no file
+ * system that may not answer. To check whether a path leads to another file now, it asks only the
+ * kernel's cache (RESOLVE_CACHED).
  *
  * Sources: fanotify(7), fanotify_mark(2), timer_create(2), signal(7), openat2(2); fanotify_read()
  * in fs/notify/fanotify/fanotify_user.c of Linux.
@@ -52,11 +53,11 @@
 enum {
 	HOLD_NS = 500000000,
 	DEAD_NS = 1000000000,
-	BEAT_MS = 200,	 /* wakes up at least so often */
-	START_MS = 2000, /* until it has begun */
-	HELD_MAX = 64,	 /* at once; more are not held */
-	OWN_FILES = 16,	 /* beside those of held and read events */
-	RENEW = 0	 /* what guardian_event.id does not use, unless it only counts */
+	BEAT_MS = 200,	 /* longest sleep of the guardian */
+	START_MS = 2000, /* limit for the guardian's start */
+	HELD_MAX = 64,	 /* threads held at once; further threads are not held */
+	OWN_FILES = 16,	 /* descriptors besides those of held and read events */
+	RENEW = 0	 /* not used as guardian_event.id, except for events that only count */
 };
 
 struct guardian {
@@ -68,21 +69,21 @@ struct guardian {
 /* ---- The guardian ---------------------------------------------------------------------- */
 
 struct held {
-	uint32_t id; /* 0: nobody */
+	uint32_t id; /* 0 if the slot is free */
 	int fd;
 	uint64_t until_ns;
 };
 
-/* The state of the process. */
+/* The state of the guardian's process. */
 struct watchman {
 	const char *const *files;
-	struct file_id *marked; /* what each path led to when it was marked */
+	struct file_id *marked; /* the file at each path when it was marked */
 	size_t file_count;
 	int group, channel;
 	timer_t timer;
 	uint32_t last_id, missed;
-	size_t at_once; /* are held, and are read */
-	bool stuck;	/* we have not answered in time, and said nothing since */
+	size_t at_once; /* limit for held threads, and for events of one read */
+	bool stuck;	/* the controller did not answer in time, and has said nothing since */
 	struct held held[HELD_MAX];
 };
 
@@ -98,7 +99,7 @@ static void answer(const struct watchman *w, int fd)
 {
 	const struct fanotify_response response = {.fd = fd, .response = FAN_ALLOW};
 
-	/* If this fails, only our end allows it. */
+	/* If the answer cannot be written, only the end of this process releases the thread. */
 	if (write(w->group, &response, sizeof(response)) < 0 && errno != ENOENT)
 		_exit(1);
 	close(fd);
@@ -110,7 +111,7 @@ static void let_go(const struct watchman *w, struct held *held)
 	answer(w, held->fd);
 }
 
-/* Tells of a thread, and remembers it; false: it cannot be held. */
+/* Reports a thread, and remembers it. Returns false if the thread cannot be held. */
 static bool hold(struct watchman *w, int fd, pid_t tid)
 {
 	struct guardian_event event = {.tid = tid};
@@ -151,7 +152,7 @@ static void tell_missed(struct watchman *w)
 		w->missed = 0;
 }
 
-/* False: the kernel does not allow it. */
+/* Returns false if the kernel does not allow it. */
 static bool mark_file(const struct watchman *w, int fd)
 {
 	char path[48];
@@ -160,7 +161,7 @@ static bool mark_file(const struct watchman *w, int fd)
 	return fanotify_mark(w->group, FAN_MARK_ADD, FAN_OPEN_EXEC_PERM, AT_FDCWD, path) == 0;
 }
 
-/* What was replaced is another file, though its number may be the old one's. */
+/* Marks the files again. A replaced file is another file, even if its inode number is the same. */
 static void mark_again(const struct watchman *w)
 {
 	for (size_t i = 0; i < w->file_count; i++) {
@@ -176,7 +177,7 @@ static void mark_again(const struct watchman *w)
 	}
 }
 
-/* What we say. */
+/* Reads one message of the controller. */
 static void take_word(struct watchman *w)
 {
 	uint32_t id;
@@ -205,7 +206,7 @@ static void expire(struct watchman *w)
 		}
 }
 
-/* Those that are held have a descriptor each, and those that are read. */
+/* Computes at_once: each held thread and each read event needs a descriptor. */
 static bool make_room(struct watchman *w)
 {
 	struct rlimit files;
@@ -221,7 +222,7 @@ static bool make_room(struct watchman *w)
 	return true;
 }
 
-/* Nobody waits yet: file systems may be asked. */
+/* Marks all files. No thread waits yet, so this may access file systems. */
 static bool mark_all(struct watchman *w)
 {
 	bool ok = true;
@@ -238,7 +239,7 @@ static bool mark_all(struct watchman *w)
 	return w->marked && ok;
 }
 
-/* The timer comes first: nobody waits before there is a deadline. */
+/* Starts the timer first, so that no thread waits before there is a time limit. */
 static int begin(struct watchman *w)
 {
 	struct sigevent kill = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGKILL};
@@ -277,9 +278,9 @@ static _Noreturn void watch(struct watchman *w)
 	}
 }
 
-/* ---- Its beginning ---------------------------------------------------------------------- */
+/* ---- Starting the guardian -------------------------------------------------------------- */
 
-/* It holds no descriptor of ours open, and no signal but SIGKILL ends it before we do. */
+/* Keeps no descriptor of ours open. Until we end, only SIGKILL ends the guardian. */
 static _Noreturn void become(struct watchman *w)
 {
 	sigset_t all;
@@ -294,7 +295,7 @@ static _Noreturn void become(struct watchman *w)
 	watch(w);
 }
 
-/* Forks twice: it is not our child, as programs that use this library wait for theirs. */
+/* Forks twice, so that it is not our child: the program waits for its own children. */
 static bool start(struct watchman *w)
 {
 	pid_t child = fork();
@@ -342,7 +343,7 @@ struct guardian *guardian_start(const char *const *files, size_t count)
 	return NULL;
 }
 
-/* ---- On our side -------------------------------------------------------------------------- */
+/* ---- The controller's side ---------------------------------------------------------------- */
 
 void guardian_end(struct guardian *guardian)
 {

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * From the gate at libc's execve() to a program that is held:
+ * Follows a thread from the gate at libc's execve() to a held program:
  *
- *   gate      a thread waits; which one is told by the futex that it waits for
- *   seize     it is traced from here on, and the gate opens
- *   passage   through execve(2) and its loader (libprobe/follow/stages.c)
- *   held      a session is started in it, and nobody is traced any more
+ *   gate      a thread waits; the futex on which it waits tells which thread
+ *   seize     we trace the thread from now on, and the gate opens
+ *   passage   the thread runs through execve(2) and the loader (libprobe/follow/stages.c)
+ *   held      a session is started in the program, and nothing is traced any more
  *
- * Many are on the way at once. Each continues when it has stopped, whatever the others do: a child
- * of vfork(2) keeps its parent waiting, which may hold up another one that we wait for. We wait for
- * the threads that we know, by their ids, and take no other events: the program that uses this
- * library has children of its own.
+ * Many threads are followed at once. Each continues when it has stopped, whatever the others do: a
+ * child of vfork(2) makes its parent wait, and another thread may depend on the parent. We wait for
+ * each thread by its id, and take no other events, because the program that uses this library has
+ * children of its own.
  *
- * If the controller dies on the way, the kernel detaches and they continue as if nothing had
- * happened. If it is stopped on the way, it is continued (libprobe/ptrace/signals.c), until those
- * it has returned are released, and it looks again. A thread whose execve() has failed comes to the
- * gate again (execvp(3) tries one folder of PATH after the other), or is released. The struct
- * probe_watch finds programs that were released on the way, like any program that did not come
- * through a gate.
+ * If the controller dies meanwhile, the kernel detaches from the threads, which continue as if
+ * nothing had happened. If the controller is stopped, a timer continues it
+ * (libprobe/ptrace/signals.c), until all threads that it follows are released. A thread whose
+ * execve() has failed comes to the gate again (execvp(3) tries one folder of PATH after the other),
+ * or is released. The struct probe_watch finds programs that were released early, like any program
+ * that did not come through a gate.
  *
  * Sources: ptrace(2), "execve(2) under ptrace"; proc_pid_syscall(5).
  */
@@ -51,21 +51,20 @@
 /* ==== Spawn =================================================================================== */
 
 /*
- * Starting a program so that its probes are on before any of its code runs.
+ * Starts a program so that its probes are enabled before any of its code runs.
  *
- * The child is seized before execve(2), and followed until it is held as
- * libprobe/follow/stages.c says.
+ * The child is seized before execve(2), and followed until it is held (libprobe/follow/stages.c).
  */
 
-/* What the child writes before it gives up. */
+/* The child's message before it gives up. */
 struct failure {
-	int err;	  /* of execve(2) */
-	uint16_t machine; /* EM_*, of a program that the kernel does not execute; or EM_NONE */
+	int err;	  /* errno of execve(2) */
+	uint16_t machine; /* EM_* of a program that the kernel does not execute, or EM_NONE */
 };
 
 static uint16_t machine_of(const char *path)
 {
-	Elf32_Ehdr header; /* a longer one begins with the same */
+	Elf32_Ehdr header; /* an Elf64_Ehdr begins with the same fields */
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	bool is_program = fd >= 0 && read(fd, &header, sizeof(header)) == sizeof(header) &&
 			  memcmp(header.e_ident, ELFMAG, SELFMAG) == 0;
@@ -76,8 +75,9 @@ static uint16_t machine_of(const char *path)
 }
 
 /*
- * What the kernel does not execute, execvp(3) gives to a shell: that is right for a script, but not
- * for a program. Returns for which machine that is, or EM_NONE where execvp() is to be asked.
+ * Executes a program like execvp(3), which gives files that the kernel does not execute to a shell:
+ * right for a script, but not for a program. Returns the machine of such a program, or EM_NONE if
+ * execvp() should be called.
  */
 static uint16_t execute(char *const argv[])
 {
@@ -104,7 +104,7 @@ static void child_run(char *const argv[], int go, int failed)
 	struct failure failure = {0};
 	char byte;
 
-	/* The other end is written to once the parent is tracing us. */
+	/* The parent writes a byte once it traces us. */
 	if (read(go, &byte, 1) != 1)
 		_exit(127);
 	failure.machine = execute(argv);
@@ -117,7 +117,7 @@ static void child_run(char *const argv[], int go, int failed)
 	_exit(127 + byte);
 }
 
-/* What waitid(2) says of a child's end. */
+/* Returns the error for a child's end, from the result of waitid(2). */
 static struct probe_error *ended(const char *name, const siginfo_t *info)
 {
 	if (info->si_code == CLD_EXITED)
@@ -140,14 +140,14 @@ static struct probe_error *not_executed(const char *name, const struct failure *
 		arch ? " (" : "", arch ? arch->name : "", arch ? ")" : "");
 }
 
-/* From the seized child to a held program: this depends on no other process. */
+/* Follows the seized child until it is a held program. Depends on no other process. */
 static struct probe_error *run_to_hold(
 	struct probe_target *target, struct passage *passage, const char *name, int failed)
 {
 	siginfo_t info = {0};
 	struct failure failure;
 
-	/* Its exit status is left for the code that waits for the program. */
+	/* WNOWAIT leaves the exit status for the code that waits for the program. */
 	while (passage->state < PASSAGE_HELD) {
 		if (waitid(P_PID, (id_t)passage->pid, &info,
 			    WEXITED | WSTOPPED | WNOWAIT | __WALL) < 0 &&
@@ -159,7 +159,7 @@ static struct probe_error *run_to_hold(
 		return passage_take(passage, target);
 	if (read(failed, &failure, sizeof(failure)) == sizeof(failure))
 		return not_executed(name, &failure);
-	/* It may have ended after the stop that was seen last. */
+	/* The child may have ended after the last stop. */
 	waitid(P_PID, (id_t)passage->pid, &info, WEXITED | WNOWAIT | WNOHANG | __WALL);
 	return ended(name, &info);
 }
@@ -185,7 +185,7 @@ static struct probe_error *start_child(
 	passage_begin(&passage, target->pid, target->pid, true);
 	if (passage.state == PASSAGE_OVER) {
 		err = errno;
-		/* It has done nothing yet: whoever has ended it was someone else. */
+		/* The child has done nothing yet, so another process has ended it. */
 		if (waitid(P_PID, (id_t)target->pid, &info, WEXITED | WNOWAIT | WNOHANG) == 0 &&
 			info.si_pid)
 			return ended(argv[0], &info);
@@ -234,21 +234,21 @@ struct probe_error *probe_target_spawn(char *const argv[], struct probe_target *
 /* ==== Rights ================================================================================== */
 
 /*
- * Under a tracer without privileges, the kernel ignores the bits and capabilities that would make a
- * file run as another user.
+ * When a tracer without privileges traces a process, the kernel ignores the set-user-ID bits and
+ * capabilities that would make a file run as another user.
  *
  * Source: ptrace(2), "execve(2) under ptrace"; execve(2).
  */
 
 enum {
 	SEEN_PATH_MAX = RIGHTS_PATH_MAX + 64,
-	INTERPRETER_MAX = 256, /* of a script: BINPRM_BUF_SIZE */
-	SCRIPTS_MAX = 6	       /* one interprets the other; the kernel allows five */
+	INTERPRETER_MAX = 256, /* bytes of a script that the kernel reads: BINPRM_BUF_SIZE */
+	SCRIPTS_MAX = 6	       /* scripts that interpret each other; the kernel allows five */
 };
 
 /*
- * Would the kernel ignore a file's set-user-ID bit or capabilities because of a tracer? If unknown:
- * true.
+ * Would the kernel ignore a file's set-user-ID bit or capabilities because of a tracer? Returns
+ * true if unknown.
  */
 static bool changes_user(const char *path, char interpreter[INTERPRETER_MAX])
 {
@@ -266,12 +266,12 @@ static bool changes_user(const char *path, char interpreter[INTERPRETER_MAX])
 	return changes;
 }
 
-/* Reads the path at an address of a process; false if there is none, or it is too long. */
+/* Reads the path at an address of a process. Returns false if it is unreadable or too long. */
 static bool rights_read_path(pid_t pid, uint64_t address, char text[RIGHTS_PATH_MAX])
 {
 	size_t page = sysconf(_SC_PAGESIZE), length = 0;
 
-	/* Page by page: the next one may not be mapped. */
+	/* Read page by page, because the next page may not be mapped. */
 	while (length < RIGHTS_PATH_MAX) {
 		size_t left = page - (address + length) % page;
 		size_t room = RIGHTS_PATH_MAX - length;
@@ -292,7 +292,7 @@ static void path_seen_by(pid_t pid, const char *name, char path[SEEN_PATH_MAX])
 	snprintf(path, SEEN_PATH_MAX, "/proc/%d/%s/%s", pid, name[0] == '/' ? "root" : "cwd", name);
 }
 
-/* *executes_ret: as far as the files tell, execve(2) will not fail. */
+/* Do the files say that the rights stay? *executes_ret: execve(2) will probably not fail. */
 static bool looks_safe(pid_t pid, uint64_t address, bool *executes_ret)
 {
 	char text[RIGHTS_PATH_MAX], path[SEEN_PATH_MAX], first[INTERPRETER_MAX];
@@ -319,9 +319,9 @@ static bool looks_safe(pid_t pid, uint64_t address, bool *executes_ret)
 }
 
 /*
- * A process is about to execute a file, whose path is at this address: will the program have all
- * its rights? It will if we are root, or if neither the file nor, if it is a script, its
- * interpreter changes the user. If unknown: false.
+ * When a process executes the file whose path is at `address`, will the program have all its
+ * rights? This is so if we are root, or if neither the file nor (for a script) its interpreter
+ * changes the user. Returns false if unknown.
  */
 static bool rights_stay(pid_t pid, uint64_t address)
 {
@@ -331,8 +331,9 @@ static bool rights_stay(pid_t pid, uint64_t address)
 }
 
 /*
- * The same, and execve(2) will most likely not fail. If it did, a thread that is not stopped there
- * could execute yet another file while it is traced, and nobody would have looked at that.
+ * Will the program have all its rights, and will execve(2) most likely not fail? If it failed, a
+ * traced thread that is not stopped there could execute another file, whose rights were not
+ * checked.
  */
 static bool rights_stay_at_once(pid_t pid, uint64_t address)
 {
@@ -344,24 +345,25 @@ static bool rights_stay_at_once(pid_t pid, uint64_t address)
 /* ==== Hold ==================================================================================== */
 
 /*
- * A thread that a guardian holds is in execve(2), and is to be traced before it goes on.
+ * Tracing a thread that a guardian holds in execve(2), before it continues.
  *
- * ptrace(2) takes a lock (cred_guard_mutex) that execve(2) holds, too: since Linux 6.8 it opens the
- * program's file before it takes the lock, but the interpreter of a script after it, and older
- * kernels open all files after it. Seizing a thread that holds the lock would wait for the
- * guardian, who waits for us. So
+ * ptrace(2) takes a lock (cred_guard_mutex) that execve(2) holds, too. Since Linux 6.8 execve(2)
+ * opens the program's file before it takes the lock, but the interpreter of a script after it;
+ * older kernels open all files after it. If we seized a thread that holds the lock, we would wait
+ * for the guardian, which waits for us. So:
  *
- *	the file is the program's	seized, then let go: its execve(2) stops for certain
- *	it is an interpreter's, or	let go, then seized: we wait for the lock, which is given
- *	that is not known		back before the event of execve(2). Mostly we are in time
+ *	the file is the program's	seize, then release: execve(2) stops for certain
+ *	the file is an interpreter's,	release, then seize: we wait for the lock, which the kernel
+ *	or this is unknown		releases before the event of execve(2); mostly in time
  *
- * The kernel tells of a thread before it waits. What it executes is known only then, and where
- * others want the processor, that takes a while.
+ * The guardian reports a thread before the thread sleeps, but which file it executes can be read
+ * only after that. If other threads want the processor, this takes a while.
  *
- * One that we miss is released at its next system call, and found by looking.
+ * A thread that we seize too late is released at its next system call, and found by searching.
  *
- * Which file it is tells the path that the thread has passed to execve(2). It is looked up without
- * asking any file system (RESOLVE_CACHED): the kernel has just looked it up itself.
+ * The path that the thread has passed to execve(2) tells which file it is. We look the path up
+ * without accessing any file system (RESOLVE_CACHED), because the kernel has just looked it up
+ * itself.
  *
  * Sources: fs/exec.c, kernel/ptrace.c of Linux; proc_pid_syscall(5); openat2(2).
  */
@@ -370,13 +372,13 @@ enum {
 	LINUX_MAJOR = 6,
 	LINUX_MINOR = 8,
 	EVENTS_MAX = 64,
-	QUEUED_NS = 50000000 /* at most, until a thread waits; a guardian holds ten times as long */
+	QUEUED_NS = 50000000 /* limit until a thread sleeps: a tenth of the guardian's HOLD_NS */
 };
 
 static void launches_begin(
 	struct launches *launches, pid_t pid, pid_t tid, const struct file_id *file);
 
-/* Where the path is that a thread has passed to execve(2); 0: not known, or `running_ret`. */
+/* Returns the address of the path passed to execve(2); 0 if unknown. Sets *running_ret. */
 static uint64_t path_address(pid_t tid, bool *running_ret)
 {
 	char path[48], text[256] = "";
@@ -390,8 +392,7 @@ static uint64_t path_address(pid_t tid, bool *running_ret)
 	return 0;
 }
 
-/* Opens a path as a thread sees it, to identify the file; -1: the kernel does not have it at hand.
- */
+/* Opens a path as a thread sees it, to identify the file; -1 if not in the kernel's cache. */
 static int open_as_seen(pid_t tid, const char *name)
 {
 	char from[48];
@@ -406,7 +407,7 @@ static int open_as_seen(pid_t tid, const char *name)
 	return fd;
 }
 
-/* Is it known that the thread does not hold the lock? A running one has not begun to wait yet. */
+/* Does the thread certainly not hold the lock? *running_ret: it does not wait yet. */
 static bool may_be_seized(const struct guardian_event *event, bool *running_ret)
 {
 	char name[RIGHTS_PATH_MAX];
@@ -427,14 +428,14 @@ static bool may_be_seized(const struct guardian_event *event, bool *running_ret)
 	return same;
 }
 
-/* False, unless `at_once`: the thread does not wait yet, so it is not known what it executes. */
+/* Returns false (unless `at_once`) if the thread does not wait yet, so its file is unknown. */
 static bool serve_event(struct launches *launches, struct guardian *guardian,
 	const struct guardian_event *event, bool at_once)
 {
 	bool running = false, seized;
 	pid_t pid;
 
-	/* We have been stopped, or were busy: it has gone on. */
+	/* We were stopped or busy for too long: the thread has continued. */
 	if (clock_monotonic_ns() >= event->until_ns) {
 		launches->missed++;
 		return true;
@@ -475,18 +476,18 @@ static void hold_serve(struct launches *launches, struct guardian *guardian)
 	launches->missed += guardian_missed(guardian);
 }
 
-/* Before the guardian ends, which lets go of what waits: counts what was not held meanwhile. */
+/* Counts threads that were not held. Call it before the guardian ends and releases all. */
 static void hold_finish(struct launches *launches, struct guardian *guardian)
 {
 	struct guardian_event event;
 
-	/* What still waits starts after the end. */
+	/* Threads that still wait start after the end, so they are not counted. */
 	while (guardian_next(guardian, &event))
 		launches->missed += clock_monotonic_ns() >= event.until_ns;
 	launches->missed += guardian_missed(guardian);
 }
 
-/* Does a process that was to execute this file run it, or has it ended? */
+/* Does a process that was to execute this file run it, or has the process ended? */
 static bool hold_has_started(pid_t pid, const struct file_id *file)
 {
 	char path[48];
@@ -506,14 +507,14 @@ static bool hold_has_started(pid_t pid, const struct file_id *file)
 /* ==== Launch ================================================================================== */
 
 enum {
-	RUN_NS = 3000000, /* others wait for our caller, too */
-	AWAKE_NS = 30000, /* behind a stop */
+	RUN_NS = 3000000, /* limit of a call, because other processes wait for our caller, too */
+	AWAKE_NS = 30000, /* how long to stay awake after a stop */
 	LET_GO_NS = 2000000000
 };
 
 /* ---- At the gates ------------------------------------------------------------------- */
 
-/* False: that will be known when it makes the call. */
+/* May a waiting thread run through execve(2)? If not, this is decided at the call. */
 static bool may_be_followed(const struct waiter *waiter)
 {
 	uint16_t offset = arch_process()->gate_argument;
@@ -530,7 +531,7 @@ struct at_gate {
 	const struct launch_gate *gate;
 };
 
-/* NULL: it cannot be followed. */
+/* Begins to follow a thread. Returns NULL if it cannot be followed. */
 static struct launch *begin(
 	struct launches *l, struct launch_gate *gate, pid_t pid, pid_t tid, bool may_go)
 {
@@ -566,7 +567,7 @@ static void launches_begin(
 	launch->file = *file;
 }
 
-/* Its passage, if it has not executed another program yet; NULL: it is not followed. */
+/* Returns a process's passage before it has executed another program; NULL if not followed. */
 static struct passage *find_on_way(const struct launches *l, pid_t pid)
 {
 	for (size_t i = 0; i < l->count; i++) {
@@ -579,8 +580,9 @@ static struct passage *find_on_way(const struct launches *l, pid_t pid)
 }
 
 /*
- * Has it left the gate, or is it about to? Its execve(2) may also have failed, so that it waits for
- * the next one: its turn shows that, as long as each thread that waits has a turn of its own.
+ * Has a followed thread left the gate, or is it about to? Its execve(2) may also have failed, so
+ * that it waits for the next one. The turn distinguishes the two cases as long as each waiting
+ * thread has its own turn.
  */
 static bool is_on_way(const void *data, int turn, pid_t pid, pid_t tid)
 {
@@ -594,8 +596,8 @@ static bool is_on_way(const void *data, int turn, pid_t pid, pid_t tid)
 }
 
 /*
- * Follows it, if that is wanted. Only one thread of each process is followed: the execve(2) of the
- * first ends the others.
+ * Follows a waiting thread, if it is wanted. Only one thread of each process is followed, because
+ * the first execve(2) ends the others.
  */
 static void serve_waiter(struct launches *l, struct launch_gate *gate, const struct waiter *waiter)
 {
@@ -607,7 +609,7 @@ static void serve_waiter(struct launches *l, struct launch_gate *gate, const str
 		begin(l, gate, waiter->pid, waiter->tid, may_be_followed(waiter));
 }
 
-/* Opens a gate once each thread that waits there is traced; false while one is not found yet. */
+/* Opens a gate once all threads that wait there are traced. False while one is not found. */
 static bool serve(struct launches *l, struct launch_gate *gate)
 {
 	const struct at_gate at = {l, gate};
@@ -642,7 +644,8 @@ static void drop(struct launches *l, size_t i)
 }
 
 /*
- * Releases the threads that came through a gate (NULL: all) and have not executed another program.
+ * Releases the threads that came through a gate and have not executed another program. If `gate` is
+ * NULL, releases all threads.
  */
 static bool let_go(struct launches *l, const struct launch_gate *gate)
 {
@@ -676,7 +679,7 @@ static void let_all_go(struct launches *l, const struct launch_gate *gate)
 	control_signals_give(&signals);
 }
 
-/* Who was not served in time, and those after it, were not held. */
+/* Counts gates that were not served in time: a thread, and those after it, were not held. */
 static void count_lapses(struct launches *l)
 {
 	for (size_t i = 0; i < l->gate_count; i++)
@@ -699,15 +702,15 @@ void launches_remove(struct launches *launches, const struct launch_gate *gate)
 			launches->items[i].gate = NULL;
 }
 
-/* ---- On the way --------------------------------------------------------------------- */
+/* ---- Following ---------------------------------------------------------------------- */
 
 struct progress {
-	bool any;   /* not all have arrived */
-	bool held;  /* one has arrived */
-	bool moved; /* one has stopped and goes on */
+	bool any;   /* some thread has not arrived yet */
+	bool held;  /* a thread has arrived */
+	bool moved; /* a thread has stopped and continues */
 };
 
-/* It is over, and was not taken. Has it started, and may it have run what is wanted? */
+/* Was it a sought program that started, was not taken, and may have run wanted code? */
 static bool is_missed(const struct launch *launch)
 {
 	return launch->is_sought && !launch->passage.nothing_lost &&
@@ -750,8 +753,8 @@ static bool serve_all(struct launches *l)
 }
 
 /*
- * Most stops follow the last one within microseconds; sleeping and being woken takes longer.
- * Threads that share the processor with us run first.
+ * Waits for the next stop. Most stops follow the previous one within microseconds, and sleeping
+ * takes longer, so threads that share our processor run first.
  */
 static void wait_for_launch(struct yield *yield, struct control_signals *signals, uint64_t moved_ns)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What each stop of a passage means; libprobe/follow/stages.c has the states. */
+/* A thread's passage into another program: the states, and what each stop means. */
 #include <link.h>
 #include <signal.h>
 #include <stdio.h>
@@ -22,15 +22,15 @@
 /* ==== Program ================================================================================= */
 
 /*
- * glibc puts the functions of its loader into static programs, too, but a static program has no
- * loader that works before the program: it runs its own ifunc resolvers, and only then sets the
- * thread pointer. The loader is a library with a name of its own (DT_SONAME), also where it is
- * executed directly (ld.so PROGRAM); a static program has no such name.
+ * Finds out whether a program has a loader. glibc puts the functions of its loader into static
+ * programs, too. But a static program has no loader that works before the program: it runs its own
+ * ifunc resolvers, and only then sets the thread pointer. The loader is a library with a name
+ * (DT_SONAME), even if it is executed directly (ld.so PROGRAM). A static program has no such name.
  *
  * Sources: glibc, csu/libc-start.c (ARCH_SETUP_IREL comes before ARCH_SETUP_TLS), elf/Makefile.
  */
 
-/* The file of a process's program, borrowed; NULL: it is not among `files`, which may be NULL. */
+/* Returns the file of a process's program, borrowed; NULL if `files` (may be NULL) lacks it. */
 static struct file *program_file(pid_t pid, const struct files *files)
 {
 	char path[32];
@@ -97,21 +97,21 @@ bool program_is_loading(pid_t pid, struct files *files)
 /* ==== Leaf ==================================================================================== */
 
 /*
- * The imports of a program show what it may do: it can reach a function of libc that it does not
- * name only by machine code of its own (system calls) or through another function of libc. Such
- * functions are on the list, too, except those that load converters of character sets for an
- * unusual locale (gettext, wide characters): nearly every program imports one. So it is a forecast,
- * not a proof, and what a leaf has mapped is compared at its end.
+ * The imports of a program show what it may do. It can reach a function of libc that it does not
+ * import only by machine code of its own (system calls) or through another function of libc. The
+ * list contains such functions, too. It leaves out functions that load converters of character sets
+ * for an unusual locale (gettext, wide characters), because nearly every program imports one. So
+ * the list is a forecast, not a proof, and the files that a leaf has mapped are checked at its end.
  *
  * Sources: the GNU C Library Reference Manual; glibc, the callers of __libc_dlopen, clone and
  * pthread_create.
  */
 
-enum { ENVIRONMENT_MAX = 32768 /* with more it is no leaf */ };
+enum { ENVIRONMENT_MAX = 32768 /* a process with a larger environment is not a leaf */ };
 
 /* clang-format off */
 static const char *const calls[] = {
-	/* load code, or find functions without importing them */
+	/* load code, or find functions that are not imported */
 	"dlopen", "dlmopen", "dlsym", "dlvsym", "__libc_dlopen_mode", "__libc_dlsym",
 	/* start processes */
 	"fork", "vfork", "_Fork", "__fork", "__vfork", "__libc_fork", "clone", "__clone",
@@ -121,15 +121,15 @@ static const char *const calls[] = {
 	/* execute programs */
 	"execl", "execle", "execlp", "execv", "execve", "execvp", "execvpe", "execveat",
 	"fexecve", "__execve",
-	/* start threads, also for what happens in the background */
+	/* start threads, also in the background */
 	"pthread_create", "__pthread_create", "thrd_create", "aio_read", "aio_read64",
 	"aio_write", "aio_write64", "aio_fsync", "aio_fsync64", "lio_listio", "lio_listio64",
 	"getaddrinfo_a", "timer_create", "mq_notify",
-	/* any system call, filters of system calls, tracing */
+	/* make any system call, filter system calls, trace */
 	"syscall", "prctl", "ptrace",
 	/* load the unwinder */
 	"backtrace", "pthread_exit", "thrd_exit", "pthread_cancel", "__pthread_unwind_next",
-	/* load converters of character sets that the caller names, and unload them */
+	/* load and unload converters of character sets that the caller names */
 	"iconv_open",
 	/* load modules of the name service switch */
 	"getaddrinfo", "getnameinfo", "getgrouplist", "initgroups", "innetgr", "setnetgrent",
@@ -138,7 +138,7 @@ static const char *const calls[] = {
 	"getsecretkey", "netname2user", "res_init", "__res_init",
 };
 
-/* More of those of the switch: each has variants (_r, …). */
+/* More functions of the name service switch; each has variants (_r, …). */
 static const char *const call_families[] = {
 	"getpwnam", "getpwuid", "getpwent", "setpwent", "getgrnam", "getgrgid", "getgrent",
 	"setgrent", "getspnam", "getspent", "setspent", "getsgnam", "getsgent", "setsgent",
@@ -164,8 +164,8 @@ static bool is_call(const char *name, void *unused)
 }
 
 /*
- * Does a module import only what leaves may import? libc and its loader define all of these
- * themselves.
+ * Does a module import only functions that leaves may import? libc and its loader define all the
+ * others themselves.
  */
 static bool imports_no_call(const struct module *module)
 {
@@ -210,7 +210,7 @@ void leaf_pass_over(pid_t pid, struct files *files)
 	modules_deinit(&modules);
 }
 
-/* It did something that no leaf does: its program is not a leaf from now on. */
+/* Marks a program as not a leaf, because it did something that no leaf does. */
 static void leaf_forget(const struct leaf *leaf, struct files *files)
 {
 	struct file *program = files_mapped(files, leaf->dev, leaf->inode);
@@ -221,7 +221,7 @@ static void leaf_forget(const struct leaf *leaf, struct files *files)
 
 /* ---- Processes ------------------------------------------------------------------------- */
 
-/* The loader's variables: they name libraries, or change how they are found. */
+/* Is the environment free of variables that name the loader's libraries or change its search? */
 static bool has_plain_environment(pid_t pid)
 {
 	char path[32], text[ENVIRONMENT_MAX];
@@ -233,13 +233,13 @@ static bool has_plain_environment(pid_t pid)
 		if (strncmp(text + at, "LD_", strlen("LD_")) == 0 ||
 			strncmp(text + at, "GLIBC_TUNABLES=", strlen("GLIBC_TUNABLES=")) == 0)
 			return false;
-	/* 0: it may not be readable. */
+	/* A length of 0 may mean that the file is unreadable. */
 	return length && length < sizeof(text) - 1;
 }
 
 /*
- * A program has just been executed, and nothing of it has run: will it be a leaf? It must be known
- * to be one, and have nothing in its environment that makes the loader load something else.
+ * Will a program that has just been executed, and has run no code yet, be a leaf? It must be known
+ * as one, and its environment must not make the loader load other files.
  */
 static bool leaf_begins(pid_t pid, const struct files *files, struct leaf *ret)
 {
@@ -252,7 +252,7 @@ static bool leaf_begins(pid_t pid, const struct files *files, struct leaf *ret)
 	return true;
 }
 
-/* The common case, which takes a few system calls. False: it is not known. */
+/* Checks the common case with a few system calls. Returns false if the answer is unknown. */
 static bool has_known_code(pid_t pid, const struct files *files)
 {
 	struct maps maps = {0};
@@ -274,8 +274,8 @@ static bool has_known_code(pid_t pid, const struct files *files)
 }
 
 /*
- * Is all code that it has mapped by now from files that leaves may have? If not, its program is not
- * a leaf from now on.
+ * Is all code that a process has mapped until now from files that leaves may have? If not, its
+ * program is no longer a leaf.
  */
 static bool leaf_is_one(const struct leaf *leaf, pid_t pid, struct files *files)
 {
@@ -294,7 +294,7 @@ static bool leaf_is_one(const struct leaf *leaf, pid_t pid, struct files *files)
 	return is_one;
 }
 
-/* May it have probes that were not looked for? */
+/* May a module have probes that nobody has searched for? */
 static bool may_have_probes(struct module *module)
 {
 	struct probe_error *error;
@@ -310,8 +310,8 @@ static bool may_have_probes(struct module *module)
 }
 
 /*
- * The same for one that ends here: what to report if some of its code may have had probes. NULL:
- * nothing. `status` is its end's (waitpid(2)).
+ * Checks a leaf at its end. Returns the error to report if some of its code may have had probes, or
+ * NULL. `status` is the exit status, as of waitpid(2).
  */
 static struct probe_error *leaf_end(
 	const struct leaf *leaf, pid_t pid, struct files *files, int status)
@@ -341,9 +341,9 @@ static struct probe_error *leaf_end(
 }
 
 /*
- * Its process has executed another program. What it had mapped is unknown, so this must be
- * reported. It stays a leaf. Such programs are followed better than others, whose system calls do
- * not come to a gate.
+ * Reports that the process of a leaf has executed another program: the files that it had mapped are
+ * unknown. The program stays a leaf, because a leaf is followed better than other programs, whose
+ * own system calls do not come to a gate.
  */
 static struct probe_error *leaf_replaced(pid_t pid)
 {
@@ -359,20 +359,20 @@ enum {
 	LOADER_CALLS_MAX = 100000,
 	SYSCALL_STOP = SIGTRAP | 0x80, /* PTRACE_O_TRACESYSGOOD */
 	OPTIONS = PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC,
-	/* A leaf does none of the first three. Whatever it starts is traced from its start. */
+	/* A leaf never forks or clones. If it does, the child is traced from its start. */
 	LEAF_OPTIONS = OPTIONS | PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK | PTRACE_O_TRACECLONE |
 		       PTRACE_O_TRACEEXIT
 };
 
-/* A running thread may wait for a disk, and is not held up by us; a stopped one is. */
+/* A running thread may wait for a disk, and we do not delay it. We do delay a stopped one. */
 #define RUNNING_NS UINT64_C(10000000000)
 #define HELD_NS UINT64_C(2000000000)
-/* Others may want to trace it. */
+/* A leaf is not traced for longer: others may want to trace it. */
 #define LEAF_NS UINT64_C(5000000)
-/* Mostly execve(2) takes less; where it fails, the thread goes on as if it were not traced. */
+/* Mostly execve(2) takes less time. If it fails, the thread continues as if it were not traced. */
 #define THROUGH_NS UINT64_C(5000000)
 
-/* Enters a state, whose time begins; and asks the thread to stop. */
+/* Enters a state, whose time limit begins. */
 static void stage_enter(struct passage *p, enum passage_state state)
 {
 	static const uint64_t allowed[] = {
@@ -405,7 +405,7 @@ static void stage_ask_to_stop(struct passage *p, enum passage_state state)
 	stage_interrupt(p);
 }
 
-/* Begins to trace it, in PASSAGE_THROUGH; false: it must not be traced, or is gone. */
+/* Begins to trace a thread, in PASSAGE_THROUGH. False if it must not be traced, or is gone. */
 static bool stage_begin(struct passage *passage)
 {
 	if (ptrace(PTRACE_SEIZE, passage->tid, NULL, OPTIONS) < 0)
@@ -426,13 +426,13 @@ static void stage_let_go(struct passage *p)
 			stage_interrupt(p);
 		return;
 	}
-	/* It was killed just now: its end is still to be collected. */
+	/* If the thread was killed just now, we must still wait for its end. */
 	p->state = ptrace(PTRACE_DETACH, p->tid, NULL, NULL) < 0 ? PASSAGE_LEAVING : PASSAGE_OVER;
 }
 
 /*
- * A thread has stopped as it was asked to, with these registers. If that has ended a wait, it will
- * begin again. Returns whether it did.
+ * Handles a stop that we asked for and that may have ended a wait: makes the thread repeat the
+ * wait. Returns whether it had to.
  */
 static bool has_ended_wait(struct passage *p)
 {
@@ -448,10 +448,10 @@ static void run_on(struct passage *p, int signal)
 {
 	bool is_free = p->state == PASSAGE_THROUGH || p->is_leaf;
 
-	/* Any stop cancels an earlier PTRACE_INTERRUPT. */
+	/* Any stop cancels an earlier PTRACE_INTERRUPT, so repeat it. */
 	if (p->state == PASSAGE_STOPPING)
 		ptrace(PTRACE_INTERRUPT, p->tid, NULL, NULL);
-	/* Fails if it was killed; its end is reported separately. */
+	/* The call fails if the thread was killed; the thread's end is reported separately. */
 	ptrace(is_free ? PTRACE_CONT : PTRACE_SYSCALL, p->tid, NULL, (long)signal);
 }
 
@@ -459,13 +459,13 @@ static bool is_on_way(const struct arch_registers *regs)
 {
 	long number = (long)arch_get(regs, ARCH_CALL);
 
-	/* The first two are the gate's. */
+	/* The gate makes the first two of these calls. */
 	return number == SYS_futex || number == SYS_restart_syscall || number == SYS_execve;
 }
 
 /*
- * Before or after a system call on the way to execve(2); false: an unexpected call, or execve(2)
- * failed.
+ * Handles the entry or exit of a system call on the way to execve(2). Returns false after an
+ * unexpected call, or if execve(2) failed.
  */
 static bool step_call(struct passage *p)
 {
@@ -481,7 +481,7 @@ static bool step_call(struct passage *p)
 	return !p->may_follow || p->may_follow(p->tid, arch_get(&regs, ARCH_ARG0));
 }
 
-/* It has stopped, not in execve(2). Was that after one that failed? Then it is released. */
+/* Handles a stop outside of execve(2). After a failed execve(2), releases the thread. */
 static bool step_seized(struct passage *p)
 {
 	if (registers_read(p->tid, &p->regs) && !has_ended_wait(p) &&
@@ -493,7 +493,7 @@ static bool step_seized(struct passage *p)
 	return false;
 }
 
-/* Does the result of a system call take the place of its first argument? */
+/* Does the result of a system call replace its first argument? */
 static bool result_hides_argument(void)
 {
 	const int8_t *registers = arch_process()->registers;
@@ -502,8 +502,8 @@ static bool result_hides_argument(void)
 }
 
 /*
- * Before a system call of the loader. Where such calls set the thread pointer (x86-64), the exit of
- * the last one has told of it.
+ * Handles the entry of a loader's system call. On x86-64 a system call sets the thread pointer, so
+ * the exit of the last call has shown it.
  */
 static void step_entry(struct passage *p)
 {
@@ -521,7 +521,7 @@ static uint64_t first_argument(const struct passage *p)
 	return result_hides_argument() ? p->argument : arch_get(&p->regs, ARCH_ARG0);
 }
 
-/* After a system call of the loader: is everything mapped? */
+/* Handles the exit of a loader's system call. Is everything mapped? */
 static bool is_mapped(struct passage *p)
 {
 	bool ready = p->thread_ready;
@@ -538,14 +538,14 @@ static bool is_mapped(struct passage *p)
 		p->facts.rseq_signature = (uint32_t)arch_get(&p->regs, ARCH_ARG3);
 		return true;
 	}
-	/* No rseq: an older glibc, or switched off. */
+	/* The loader makes no rseq call: the glibc is older, or rseq is switched off. */
 	p->facts.known = ready;
 	return ready;
 }
 
 /* ---- Leaves ---------------------------------------------------------------------------- */
 
-/* Nothing of the program has run. */
+/* Enters PASSAGE_LEAF for a leaf. None of its code has run. */
 static bool enter_leaf(struct passage *p)
 {
 	if (!leaf_begins(p->pid, p->files, &p->leaf) ||
@@ -557,8 +557,9 @@ static bool enter_leaf(struct passage *p)
 }
 
 /*
- * It has run for a while, and has stopped. False: it goes on, as its loader is still at work, which
- * runs nothing of the program. Once it is held, its end must not wait for us.
+ * Handles the stop of a leaf that has run for a while. Returns false if the leaf continues because
+ * its loader is still at work, which runs no code of the program. Once the leaf is held, its end
+ * must not wait for us.
  */
 static bool hold_leaf(struct passage *p)
 {
@@ -574,7 +575,7 @@ static bool hold_leaf(struct passage *p)
 	return true;
 }
 
-/* It has executed another program, which is followed like any other. */
+/* Handles a leaf that has executed another program, which is followed like any other. */
 static void leave_leaf(struct passage *p)
 {
 	ptrace(PTRACE_SETOPTIONS, p->tid, NULL, OPTIONS);
@@ -587,8 +588,8 @@ static void leave_leaf(struct passage *p)
 }
 
 /*
- * It is about to end, or has started a process or thread: the leaf and what it started are then
- * found by looking.
+ * Handles a leaf that is about to end, or has started a process or thread. The leaf and its child
+ * are then released, and found by searching.
  */
 static void step_leaf(struct passage *p, int event)
 {
@@ -604,7 +605,7 @@ static void step_leaf(struct passage *p, int event)
 
 /* ---- One stop, continued ----------------------------------------------------------------- */
 
-/* It has stopped outside of system calls, or in one that the kernel begins again. */
+/* Handles a leaf's stop outside of system calls, or in a call that the kernel restarts. */
 static bool step_stopping(struct passage *p)
 {
 	if (!registers_read(p->tid, &p->regs))
@@ -619,7 +620,7 @@ static bool step_stopping(struct passage *p)
 	return false;
 }
 
-/* Returns whether it goes on. */
+/* Returns whether the thread continues. */
 static bool step_system_call(struct passage *p)
 {
 	bool behind = p->returning;
@@ -641,8 +642,10 @@ static bool step_system_call(struct passage *p)
 		stage_enter(p, PASSAGE_LOADER);
 		return true;
 	}
-	/* Not earlier: the scheduler continues a new program where it ran before, if that processor
-	 * is idle. */
+	/*
+	 * Not earlier: if the processor on which a new program ran before is idle, the scheduler
+	 * moves the program back.
+	 */
 	if (p->state == PASSAGE_LOADER && p->calls == 1)
 		nearby_move(p->pid, p->tid);
 	if (p->state == PASSAGE_LOADER && !is_mapped(p) && p->calls++ < LOADER_CALLS_MAX)
@@ -651,7 +654,7 @@ static bool step_system_call(struct passage *p)
 	return false;
 }
 
-/* Returns whether it goes on. */
+/* Returns whether the thread continues. */
 static bool step_event(struct passage *p, int event, int signal)
 {
 	if (event == PTRACE_EVENT_EXEC) {
@@ -664,7 +667,7 @@ static bool step_event(struct passage *p, int event, int signal)
 		step_leaf(p, event);
 		return false;
 	} else if (event == PTRACE_EVENT_STOP && signal != SIGTRAP) {
-		/* Stopped like its process, which it stays until SIGCONT. */
+		/* The thread is stopped with its process, and stays so until SIGCONT. */
 		ptrace(PTRACE_LISTEN, p->tid, NULL, NULL);
 		return false;
 	} else if (p->state == PASSAGE_STOPPING) {
@@ -675,7 +678,7 @@ static bool step_event(struct passage *p, int event, int signal)
 	return true;
 }
 
-/* What a leaf starts is traced from its start, where it stops. */
+/* Notes a process or thread that a leaf has started. It is traced, and stops at its start. */
 static void note_stray(struct passage *p, int event)
 {
 	unsigned long tid;
@@ -686,7 +689,7 @@ static void note_stray(struct passage *p, int event)
 		p->stray = (pid_t)tid;
 }
 
-/* A thread has stopped, with this status (waitpid(2)): handles that, and mostly lets it run on. */
+/* Handles a stop of a thread with this status (waitpid(2)), and mostly lets the thread continue. */
 static void stage_stop(struct passage *p, int status)
 {
 	int event = (int)((unsigned int)status >> 16), signal = WSTOPSIG(status);
@@ -699,7 +702,7 @@ static void stage_stop(struct passage *p, int status)
 			has_ended_wait(p);
 		stage_let_go(p);
 	} else if (p->state == PASSAGE_LEAVING) {
-		/* A signal that was on its way arrives. */
+		/* Deliver a signal that has stopped the thread. */
 		if (ptrace(PTRACE_DETACH, p->tid, NULL,
 			    (long)(event || signal == SYSCALL_STOP ? 0 : signal)) == 0)
 			p->state = PASSAGE_OVER;
@@ -717,7 +720,7 @@ static void stage_stop(struct passage *p, int status)
 /* ==== Passage ================================================================================= */
 
 /*
- * A state machine, driven by the stops of one thread:
+ * A passage is a state machine, driven by the stops of one thread:
  *
  *   THROUGH ------------+   +------> LEAF ---------------+---> (its process ends)
  *      |                |   |                            |
@@ -727,43 +730,43 @@ static void stage_stop(struct passage *p, int status)
  *     |          |         |          |     +------------|------+--> HELD --> (a target)
  *     +----------+---------+----------+------------------+------------+--> LEAVING --> OVER
  *
- *   THROUGH   it is traced, and runs through execve(2)
- *   SEIZED    it was asked to stop: it must be looked at what it executes, or that took long
+ *   THROUGH   the thread is traced, and runs through execve(2)
+ *   SEIZED    it was asked to stop: its file must be checked, or execve(2) took too long
  *   CALL      it runs from one system call to the next, up to the event of execve(2)
- *   PROGRAM   the new program is there, nothing of it has run
- *   LOADER    its loader works
+ *   PROGRAM   the new program is mapped, and none of its code has run
+ *   LOADER    the program's loader works
  *   LEAF      no probe of its files is wanted, and it neither starts nor loads anything: it runs
  *             without a stop
  *   STOPPING  a leaf has run for a while, and has been asked to stop
- *   HELD      everything is mapped; only a leaf has run
+ *   HELD      everything is mapped; if it is not a leaf, no code of the program has run
  *
- * No step waits for this thread, nor for one that this one depends on (a child of vfork(2) and its
- * parent). We decide only where the thread stops, and for how long it is then held; otherwise it
- * runs. Each state has a deadline; after it, the thread is released.
+ * No step waits for this thread, nor for a thread on which this one depends (a child of vfork(2)
+ * and its parent). We only decide where the thread stops, and for how long it is then held;
+ * otherwise it runs. Each state has a time limit, after which the thread is released.
  *
- * glibc's loader maps all libraries first, then sets the thread up, telling the kernel of the
- * thread's rseq area with the last of those calls, and only then relocates the libraries (which may
- * run their ifunc resolvers) and runs constructors. So when the rseq call returns, everything is
- * mapped, nothing of it has run, and the thread pointer is set. No breakpoint is needed: if we die,
- * the kernel detaches from the process, which does not notice. Without an rseq call (before glibc
- * 2.35, or switched off) it is the next call after the thread pointer is set, and after those that
- * tell the kernel of the thread (before glibc 2.34: none). A program without a loader (static:
- * program.c), or with one that is not glibc's, is held right after execve(2); its stubs then do
- * without the thread pointer.
+ * glibc's loader first maps all libraries, then sets the thread up, and the last call of that tells
+ * the kernel the thread's rseq area. Only then does it relocate the libraries (which may run their
+ * ifunc resolvers) and run constructors. So when the rseq call returns, everything is mapped, none
+ * of its code has run, and the thread pointer is set. No breakpoint is needed: if we die, the
+ * kernel detaches from the process, which does not notice. Without an rseq call (before glibc 2.35,
+ * or if it is switched off), we hold the thread at the next call after the thread pointer is set
+ * and after the calls that tell the kernel about the thread (before glibc 2.34 these calls do not
+ * exist). A program without a loader (static: see "Program"), or whose loader is not glibc's, is
+ * held right after execve(2); its stubs then do without the thread pointer.
  *
- * Many programs that a build or a shell starts have no probe that is wanted, end within some
- * milliseconds, neither start nor load anything, and import no function to do so (leaf.c). Gates
- * would cost such a leaf more than its own work. It has only one stop, where its process is about
- * to end: there its mappings are compared with what was expected. If it starts a process
- * or thread (PTRACE_O_TRACEFORK and its like), both are released before they run on; if it executes
- * another program, that is followed. What may have been missed is reported.
+ * Many programs that a build or a shell starts have no wanted probe, end within some milliseconds,
+ * neither start nor load anything, and import no function to do so (see "Leaf"). Gates would cost
+ * such a leaf more than its own work. A leaf stops only once, when its process is about to end:
+ * there its mappings are compared with the expected ones. If it starts a process or thread
+ * (PTRACE_O_TRACEFORK and similar options), both are released before they continue. If it executes
+ * another program, that program is followed. What may have been missed is reported.
  *
- * A thread goes through execve(2) by itself, because it stops after it anyway. If the call fails,
- * we are not notified: the thread mostly comes to the gate again, for the next folder of PATH. If
- * not, it is stopped after some milliseconds, and released.
+ * A thread runs through execve(2) by itself, because it stops after the call anyway. If the call
+ * fails, we are not notified. The thread mostly comes to the gate again, for the next folder of
+ * PATH. If not, it is stopped after some milliseconds, and released.
  *
- * When a thread that is not the first one calls execve(), it takes over the id of
- * the first one with the event, and its own is gone.
+ * If a thread other than the main thread calls execve(), it takes over the id of the main thread
+ * with the event, and its own id is gone.
  *
  * Sources: ptrace(2), "execve(2) under ptrace"; glibc, elf/rtld.c and
  * sysdeps/nptl/dl_tls_init_tp.c.
@@ -771,7 +774,7 @@ static void stage_stop(struct passage *p, int status)
 
 enum {
 	YIELDS = 8,
-	ENDING_NS = 1000000000 /* at most, until a process that ends has ended */
+	ENDING_NS = 1000000000 /* limit until a process that is ending has ended */
 };
 
 void passage_begin(struct passage *passage, pid_t pid, pid_t tid, bool may_go)
@@ -791,7 +794,7 @@ void passage_again(struct passage *passage, bool may_go)
 		stage_ask_to_stop(passage, PASSAGE_SEIZED);
 }
 
-/* The next stop of the thread, or of what it has become: as control_wait(). */
+/* Like control_wait(), for a thread that may have taken over the main thread's id. */
 static pid_t next_stop(const struct passage *p, int *status_ret)
 {
 	pid_t id = control_wait(p->tid, status_ret);
@@ -799,12 +802,12 @@ static pid_t next_stop(const struct passage *p, int *status_ret)
 	return id < 0 && p->tid != p->pid ? control_wait(p->pid, status_ret) : id;
 }
 
-/* Mostly the next stop comes soon. Threads that share the processor with us run first. */
+/* Yields for the next stop, which mostly comes soon. Threads on our processor run first. */
 static pid_t next_stop_soon(const struct passage *p, bool yields, int *status_ret)
 {
 	pid_t id = next_stop(p, status_ret);
 
-	/* A leaf runs for longer. */
+	/* Do not wait for a leaf, which runs for longer. */
 	yields &= p->state != PASSAGE_LEAF;
 
 	for (int i = 0; i < YIELDS && id == 0 && yields && yield_once(p->yield); i++)

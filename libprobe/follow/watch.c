@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How execve(2) can be noticed from outside:
+ * How we notice execve(2) from outside:
  *
- * - A descriptor of /proc/PID/mem stands for the memory that the process had
- *   when it was opened. When that has been replaced (or the process has ended),
- *   reading gives no byte and no error: a check that costs one system call.
- * - The kernel gives every program 16 random bytes, named by AT_RANDOM in its
- *   auxiliary vector. fork(2) copies them, so a child whose bytes differ from its
- *   parent's is another program. A child that vfork(2) made has its parent's
- *   memory until it calls execve().
+ * - A descriptor of /proc/PID/mem refers to the memory that the process had when it was opened. If
+ *   that memory has been replaced (or the process has ended), reading returns no byte and no error.
+ *   This check costs one system call.
+ * - The kernel gives every program 16 random bytes; AT_RANDOM in the auxiliary vector holds their
+ *   address. fork(2) copies them, so a child whose bytes differ from its parent's is another
+ *   program. A child of vfork(2) has its parent's memory until it calls execve().
  *
- * A process whose parent has ended gets another parent. We know the process already, or it is not
- * ours to follow.
+ * A process whose parent has ended gets another parent. Either we know the process already, or we
+ * need not follow it.
  *
  * Sources: proc_pid_mem(5), getauxval(3); fs/proc/base.c, mem_rw(), of Linux.
  */
@@ -40,44 +39,47 @@
 /* ==== Seek ==================================================================================== */
 
 /*
- * Root has a guardian (guardian.c), who holds what executes one of the files. Without rights,
- * nobody tells us that a process has been started. What there is:
+ * Finding wanted processes that nobody follows. Root has a guardian (guardian.c), which holds
+ * threads that execute one of the files. Without root's rights, the kernel does not report a new
+ * process. It offers:
  *
- *	inotify(7)	execve(2) opens the program's file: IN_OPEN comes before the new program is
- *			there. It does not say who opens the file, nor why.
+ *	inotify(7)	execve(2) opens the program's file, and IN_OPEN comes before the new program
+ *			is mapped. The event does not say who opens the file, nor why.
  *	/proc		which program each process runs now
  *
- * So if the files are known, we look when one of them has been opened, again and again for some
- * milliseconds, and otherwise seldom; also beside a guardian, for what he could not hold. If they
- * are not, we look at all processes at short intervals, in a small part of our time.
+ * So if the files are known, we search when one of them has been opened, again and again for some
+ * milliseconds, and otherwise seldom. We also search beside a guardian, for threads that it could
+ * not hold. If the files are unknown, we search all processes at short intervals, and use a small
+ * part of our time for it.
  *
- * What is not there at one look and there at the next has begun in between, and after the file was
- * last known to be closed.
+ * A process that is missing in one search and present in the next has begun in between, and after
+ * the last time at which no file had been opened.
  */
 
 enum {
-	LOOK_NS = 2000000,	/* at least, between two looks at all processes */
-	LOOK_SHARE = 20,	/* and so many times as long as one takes */
-	SELDOM_NS = 100000000,	/* if an opened file wakes us */
-	EAGER_NS = 5000000,	/* from there to the new program, mostly much less */
-	EAGER_LOOK_NS = 200000, /* between two looks meanwhile */
+	LOOK_NS = 2000000,	/* minimum time between two searches of all processes */
+	LOOK_SHARE = 20,	/* and at least this many times the duration of a search */
+	SELDOM_NS = 100000000,	/* interval if an opened file wakes us */
+	EAGER_NS = 5000000,	/* from opening a file to the new program; mostly much less */
+	EAGER_LOOK_NS = 200000, /* interval of searches during this time */
 	EVENT_BYTES = 4096
 };
 
 struct seek {
 	struct probe_newcomers newcomers;
-	char **files; /* of newcomers; owned */
-	int inotify;  /* -1: there is a guardian, or there are no files, or one cannot be watched */
-	struct guardian *guardian; /* or NULL */
+	char **files; /* files of `newcomers`; owned */
+	/* -1 if a guardian runs, if there are no files, or if a file cannot be watched. */
+	int inotify;
+	struct guardian *guardian; /* may be NULL */
 	bool has_looked;
 	uint64_t next_ns, looked_ns;
-	uint64_t quiet_ns; /* no file had been opened since the last look */
+	uint64_t quiet_ns; /* last search at which no file had been opened */
 	uint64_t eager_until_ns;
 };
 
 /* ---- The files ---------------------------------------------------------------------- */
 
-/* A file that was replaced has another inode: watching a path again is the same, or the new one. */
+/* A replaced file has another inode: watching its path again adds the new file. */
 static bool watch_files(const struct seek *seek)
 {
 	for (size_t i = 0; i < seek->newcomers.file_count; i++)
@@ -109,7 +111,7 @@ static struct probe_error *copy_files(struct seek *seek)
 	return seek->files ? NULL : probe_error_no_memory();
 }
 
-/* Without it, looking takes longer. */
+/* Opens inotify. If this fails, processes are found later. */
 static void open_inotify(struct seek *seek)
 {
 	seek->inotify = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
@@ -121,7 +123,7 @@ static void open_inotify(struct seek *seek)
 
 static void seek_free(struct seek *seek);
 
-/* Begins. Errors: PROBE_ERROR_MEMORY, PROBE_ERROR_SYSTEM. */
+/* Begins to search. Errors: PROBE_ERROR_MEMORY, PROBE_ERROR_SYSTEM. */
 static struct probe_error *seek_create(const struct probe_newcomers *newcomers, struct seek **ret)
 {
 	struct seek *seek = calloc(1, sizeof(*seek));
@@ -146,7 +148,7 @@ static struct probe_error *seek_create(const struct probe_newcomers *newcomers, 
 	return NULL;
 }
 
-/* Begins. Errors: PROBE_ERROR_MEMORY, PROBE_ERROR_SYSTEM. */
+/* Ends the search, and frees everything. `seek` may be NULL. */
 static void seek_free(struct seek *seek)
 {
 	if (!seek)
@@ -160,20 +162,20 @@ static void seek_free(struct seek *seek)
 	free(seek);
 }
 
-/* Readable when a program has been opened that a wanted process may be about to run; or -1. */
+/* Readable when a program was opened that a wanted process may be about to run; or -1. */
 static int seek_fd(const struct seek *seek)
 {
 	return seek->guardian ? guardian_fd(seek->guardian) : seek->inotify;
 }
 
-/* Nobody is held from now on. */
+/* Ends the guardian: it holds no thread from now on. */
 static void seek_hold_none(struct seek *seek)
 {
 	guardian_end(seek->guardian);
 	seek->guardian = NULL;
 }
 
-/* The guardian that holds programs of these files; NULL if no guardian runs. */
+/* Returns the guardian that holds programs of these files, or NULL if no guardian runs. */
 static struct guardian *seek_guardian(const struct seek *seek)
 {
 	return seek->guardian;
@@ -181,7 +183,7 @@ static struct guardian *seek_guardian(const struct seek *seek)
 
 /* ---- The processes ------------------------------------------------------------------- */
 
-/* Soon there is to be a look: what a process has forked before it was found is wanted, too. */
+/* Makes the next search come soon, for children that were forked before their parent was found. */
 static void seek_hurry(struct seek *seek)
 {
 	uint64_t soon = clock_monotonic_ns() + LOOK_NS;
@@ -230,7 +232,7 @@ static bool seek_look(struct seek *seek, const struct seek_visitor *visitor)
 		seek_hold_none(seek);
 		open_inotify(seek);
 	}
-	/* What has been opened after this look began is read at the next one. */
+	/* Files that are opened after this search began are noticed at the next one. */
 	if (opened)
 		seek->eager_until_ns = now + EAGER_NS;
 	if (seek->inotify >= 0 && seek->quiet_ns > since)
@@ -256,11 +258,11 @@ static bool seek_look(struct seek *seek, const struct seek_visitor *visitor)
 /* ==== Watch =================================================================================== */
 
 enum {
-	SCAN_NS = 2000000, /* at least, between two looks at children */
-	SCAN_SHARE = 20	   /* and so many times as long as one look takes */
+	SCAN_NS = 2000000, /* minimum time between two searches for children */
+	SCAN_SHARE = 20	   /* and at least this many times the duration of a search */
 };
 
-/* What tells one program from the next in one process. */
+/* Distinguishes a program from the next program in the same process. */
 struct image {
 	uint64_t address;
 	uint8_t random[16];
@@ -270,25 +272,26 @@ struct watched {
 	pid_t pid;
 	uint64_t start_time;
 	struct image image;
-	int mem;	     /* of what was added, or -1: the children, which are looked at */
-	bool is_child;	     /* it was found as such, not added */
-	bool is_newcomer;    /* of probe_watch_seek(), and was not looked at yet */
-	bool seen;	     /* in this round */
-	bool denied;	     /* it has been reported that it cannot be read */
-	uint64_t checked_ns; /* when it was this program still */
+	/* Memory of an added process; -1 for a child, whose program is compared. */
+	int mem;
+	bool is_child;	  /* the process was found as a child, not added */
+	bool is_newcomer; /* the process was found by probe_watch_seek(), and is not examined yet */
+	bool seen;	  /* the process was seen in this round */
+	bool denied;	  /* it has been reported that the process is unreadable */
+	uint64_t checked_ns; /* when the process was last seen to run this program */
 };
 
 struct probe_watch {
 	struct launches launches;
-	struct seek *seek; /* or NULL */
-	int wake;	   /* an epoll descriptor of launches.event and what seek has; or -1 */
+	struct seek *seek; /* may be NULL */
+	int wake;	   /* an epoll descriptor of launches.event and seek's descriptor, or -1 */
 	bool children, finished;
 	struct watched *items;
 	size_t count;
-	size_t at; /* next to be looked at in this round */
-	bool full; /* a round in which children are looked at */
+	size_t at; /* index of the next process to examine in this round */
+	bool full; /* this round also examines children */
 	uint64_t round_ns, scanned_ns, next_scan_ns;
-	size_t ended; /* newcomers that did so before they were traced, and were not told yet */
+	size_t ended; /* newcomers that ended before they were traced and are not reported yet */
 };
 
 /* ---- Programs --------------------------------------------------------------------- */
@@ -296,7 +299,7 @@ struct probe_watch {
 enum image_state {
 	IMAGE_READ,
 	IMAGE_GONE,  /* the process has ended, or is in the middle of execve(2) */
-	IMAGE_DENIED /* it cannot be read: a program of another user */
+	IMAGE_DENIED /* the process is unreadable: another user's program */
 };
 
 static enum image_state image_read(pid_t pid, struct image *ret)
@@ -304,18 +307,17 @@ static enum image_state image_read(pid_t pid, struct image *ret)
 	struct auxv auxv;
 
 	*ret = (struct image){0};
-	pid = procfs_living(pid); /* a main thread that has ended has no memory */
-	if (auxv_read(pid, &auxv) <
-		0) /* what belongs to a process that is exiting is root's, too */
+	pid = procfs_living(pid);      /* a main thread that has ended has no memory */
+	if (auxv_read(pid, &auxv) < 0) /* the files of an exiting process are root's, too */
 		return errno != ENOENT && procfs_status_number(pid, "VmSize:") >= 0 ? IMAGE_DENIED
 										    : IMAGE_GONE;
-	/* execve(2) maps the program before it writes the vector. */
+	/* The vector is still empty: execve(2) maps the program before it writes the vector. */
 	if (auxv.bytes > 0 && auxv.items[0][0] == AT_NULL)
 		return IMAGE_GONE;
 	ret->address = auxv_value(&auxv, AT_RANDOM);
 	/*
-	 * A 32-bit program's vector means nothing here, but differs from a 64-bit one's. Or it has
-	 * ended since the vector was read: then there is none any more.
+	 * A 32-bit program's vector has no meaning here, but differs from a 64-bit program's. If
+	 * the process has ended since the vector was read, the second reading is empty.
 	 */
 	if (ret->address && memory_read(pid, ret->address, ret->random, sizeof(ret->random)) !=
 				    sizeof(ret->random))
@@ -411,7 +413,7 @@ static struct watched *find(struct probe_watch *watch, pid_t pid)
 	return NULL;
 }
 
-/* NULL without memory. */
+/* Returns NULL if there is no memory. */
 static struct watched *add(struct probe_watch *watch, pid_t pid)
 {
 	struct watched *items = reallocarray(watch->items, watch->count + 1, sizeof(*items));
@@ -443,7 +445,7 @@ struct probe_error *probe_watch_add(struct probe_watch *watch, const struct prob
 	if (w->mem >= 0)
 		close(w->mem);
 	w->start_time = target->start_time;
-	/* It may have become another program since its probes were switched on. */
+	/* The process may have executed another program since its probes were enabled. */
 	w->mem = target->mem < 0 ? open_mem(target->pid) : fcntl(target->mem, F_DUPFD_CLOEXEC, 0);
 	if (w->mem < 0 && (errno == EACCES || errno == EPERM))
 		return procfs_permission_error(target->pid);
@@ -463,7 +465,7 @@ void probe_watch_pass_over(struct probe_watch *watch, const struct probe_target 
 
 /* ---- Looking ------------------------------------------------------------------------ */
 
-/* Is it another program now, and has been loaded? *error_ret: it cannot be read. */
+/* Does a process run another, loaded program now? *error_ret is set if it is unreadable. */
 static bool has_changed(
 	struct probe_watch *watch, struct watched *w, uint64_t now, struct probe_error **error_ret)
 {
@@ -474,7 +476,7 @@ static bool has_changed(
 		w->checked_ns = now;
 		return false;
 	}
-	/* Nothing of it has run. */
+	/* A followed program has run no code yet. */
 	if (launches_have(&watch->launches, w->pid))
 		return false;
 	state = image_read(w->pid, &image);
@@ -494,7 +496,7 @@ static bool has_changed(
 	return true;
 }
 
-/* Opens the program that a process has become, and watches it. */
+/* Opens the program that a process has executed, and watches it. */
 static struct probe_error *take(
 	struct probe_watch *watch, struct watched *w, uint64_t now, struct probe_watch_event *ret)
 {
@@ -509,8 +511,7 @@ static struct probe_error *take(
 	if (w->is_newcomer)
 		seek_hurry(watch->seek);
 	w->is_newcomer = false;
-	/* Nobody has looked at a child before the first look; but it has not run before it began.
-	 */
+	/* The time before the first look is unseen, too, but only since the process started. */
 	age = procfs_age_ns(w->pid);
 	ret->unseen_ns = now - w->checked_ns < age ? now - w->checked_ns : age;
 	w->checked_ns = now;
@@ -519,7 +520,7 @@ static struct probe_error *take(
 		ret->target->files = files_hold(watch->launches.files);
 		ret->target->late = true;
 	}
-	/* Of sessions that it has in part, hits would be counted twice. */
+	/* Remove inherited sessions that are incomplete, because hits would be counted twice. */
 	if (!error && ret->is_newcomer)
 		error = inherited_remove(ret->target);
 	if (error && ret->target) {
@@ -534,7 +535,7 @@ static struct probe_error *take(
 	return NULL;
 }
 
-/* A held program, which is watched from now on. */
+/* Takes the next held program, and watches it from now on. */
 static bool take_held(struct probe_watch *watch, struct probe_watch_event *ret)
 {
 	struct watched *w;
@@ -545,9 +546,9 @@ static bool take_held(struct probe_watch *watch, struct probe_watch_event *ret)
 		return false;
 	ret->held = true;
 	w = find(watch, ret->target->pid);
-	/* One that has ended may have had the same number. */
+	/* A process that has ended may have had the same pid. */
 	known = w && w->start_time == ret->target->start_time;
-	/* It may have been found by looking before it was held, and not been returned yet. */
+	/* A search may have found the process before it was held, without returning it yet. */
 	if (known)
 		ret->is_newcomer = w->is_newcomer;
 	ret->is_child = !ret->is_newcomer && (!known || w->is_child);
@@ -556,7 +557,7 @@ static bool take_held(struct probe_watch *watch, struct probe_watch_event *ret)
 		w->is_newcomer = false;
 		w->is_child &= known;
 	}
-	/* Without memory for that, it is not noticed when it becomes yet another one. */
+	/* Without memory, we will not notice when the process executes another program. */
 	probe_error_free(probe_watch_add(watch, ret->target));
 	return true;
 }
@@ -578,7 +579,7 @@ static bool add_children(struct probe_watch *watch, size_t parent)
 		ok = w != NULL;
 		if (!ok)
 			break;
-		/* As its parent was when it forked. */
+		/* The child has the program that its parent had when it forked. */
 		w->is_child = true;
 		w->image = watch->items[parent].image;
 		w->checked_ns = watch->scanned_ns;
@@ -587,7 +588,7 @@ static bool add_children(struct probe_watch *watch, size_t parent)
 	return ok;
 }
 
-/* Has a process ended? If it was added, a look at its memory mostly shows that it has not. */
+/* Has a process ended? For an added process, its memory mostly shows that it has not. */
 static bool has_ended(const struct watched *w)
 {
 	return !(w->mem >= 0 && memory_is_there(w->mem)) &&
@@ -595,8 +596,8 @@ static bool has_ended(const struct watched *w)
 }
 
 /*
- * When a process has ended, nobody has the hits of its forked children any more: they are found
- * again, as newcomers.
+ * Forgets the forked children of a process that has ended. Their hits are lost with it, so they
+ * must be found again as newcomers.
  */
 static void forget_orphans(struct probe_watch *watch, const struct image *image)
 {
@@ -607,7 +608,7 @@ static void forget_orphans(struct probe_watch *watch, const struct image *image)
 	seek_hurry(watch->seek);
 }
 
-/* Its parent may never wait for it. */
+/* Has a process ended, while its parent may never wait for it? */
 static bool is_dead(const struct watched *w)
 {
 	return w->mem >= 0 && !memory_is_there(w->mem) && procfs_is_zombie(w->pid);
@@ -624,7 +625,7 @@ static void forget_ended(struct probe_watch *watch)
 			i++;
 			continue;
 		}
-		/* That one was denied has been told. */
+		/* A process that we may not read has been reported already. */
 		watch->ended += w->is_newcomer && !w->denied;
 		drop(watch, i);
 		if (has_hits)
@@ -632,7 +633,7 @@ static void forget_ended(struct probe_watch *watch)
 	}
 }
 
-/* Finds new children of all, unless newcomers are looked for, and forgets those that have ended. */
+/* Finds new children, unless newcomers are searched for, and forgets ended processes. */
 static bool scan(struct probe_watch *watch)
 {
 	bool ok = true;
@@ -649,10 +650,10 @@ static bool scan(struct probe_watch *watch)
 /* ---- Newcomers ---------------------------------------------------------------------- */
 
 /*
- * Has another process of ours sessions, and this one all of them, as a forked child has? One that
- * has ended since it was found to be a copy of the other had them. One that was forked while
- * sessions were made has some of them: it may have a session's data, and even its registry, but
- * sites that do not lead to its stubs.
+ * Does process `pid` have all the sessions of process `other`, like a forked child? If `pid` has
+ * ended since it was found to be a copy, it had them. A process that was forked while sessions were
+ * made has some of them: it may have a session's data, and even its registry, but its sites do not
+ * all lead to stubs.
  */
 static bool has_sessions_of(pid_t pid, pid_t other)
 {
@@ -689,7 +690,7 @@ static bool has_sessions_of(pid_t pid, pid_t other)
 	return count && shared == count && alike;
 }
 
-/* The watched process that it was forked from, if that has its hits; or NULL. */
+/* Returns the watched process that was forked into `pid` and reads its hits; or NULL. */
 static const struct watched *find_origin(
 	const struct probe_watch *watch, pid_t pid, const struct image *image)
 {
@@ -710,7 +711,7 @@ static bool is_known(void *data, pid_t pid)
 	return find(watch, pid) || launches_have(&watch->launches, pid);
 }
 
-/* It is reported when its libraries are loaded, as a program that another one has become is. */
+/* Adds a newcomer. It is reported when its libraries are loaded, like a new program. */
 static bool take_newcomer(void *data, pid_t pid, uint64_t since_ns)
 {
 	struct probe_watch *watch = data;
@@ -719,7 +720,7 @@ static bool take_newcomer(void *data, pid_t pid, uint64_t since_ns)
 	struct image image;
 	enum image_state state = image_read(pid, &image);
 
-	/* A thread of the kernel, or what has just ended. */
+	/* A thread of the kernel, or a process that has just ended. */
 	if (state == IMAGE_GONE)
 		return true;
 	if (state == IMAGE_READ)
@@ -740,18 +741,18 @@ static void look_for_newcomers(struct probe_watch *watch)
 
 	if (seek_look(watch->seek, &visitor))
 		gate_raise(watch->launches.event);
-	/* Without one, files are watched. */
+	/* Without a guardian, the files are watched. */
 	if (watch->launches.guardian && !seek_guardian(watch->seek)) {
 		watch->launches.guardian = NULL;
 		wake_for(watch, seek_fd(watch->seek));
 	}
 }
 
-/* ---- All of it ------------------------------------------------------------------------ */
+/* ---- The watch ------------------------------------------------------------------------ */
 
 /*
- * A round looks at every process once; if it finds something, it takes several calls. Children take
- * several system calls each, so they are not looked at in every round.
+ * A round examines every process once. If it finds programs, it takes several calls. Children need
+ * several system calls each, so they are not examined in every round.
  */
 static bool begin_round(struct probe_watch *watch)
 {
@@ -797,7 +798,7 @@ struct probe_error *probe_watch_next(struct probe_watch *watch, struct probe_wat
 	return error;
 }
 
-/* Nobody may wait for what the caller does at its end, such as for a reader of its output. */
+/* Releases all threads: none may wait for the caller's end, such as a reader of its output. */
 static void let_all_go(struct probe_watch *watch)
 {
 	launches_end(&watch->launches);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* libcurl, loaded when something is to be sent. */
+/* Loads libcurl when the first message is to be sent. */
 #include "libprobe/output/curl.h"
 
 #ifdef HTTP_CLIENT_BUILT

@@ -25,7 +25,7 @@ struct libcurl {
 	typeof(curl_slist_free_all) *free_all;
 };
 
-/* Errors: PROBE_ERROR_UNSUPPORTED. */
+/* Loads libcurl. Error: PROBE_ERROR_UNSUPPORTED. */
 PROBE_MUST_CHECK struct probe_error *curl_load(struct libcurl *curl);
 
 #endif

@@ -58,7 +58,7 @@ void grid_cell(struct grid *grid, size_t column, bool right)
 
 void grid_print(const struct grid *grid, struct buffer *out)
 {
-	size_t end = out->length; /* of the line's text, without the blanks behind it */
+	size_t end = out->length; /* end of the line's text, without trailing blanks */
 
 	if (grid->no_memory || grid->text.no_memory) {
 		out->no_memory = true;
@@ -89,7 +89,7 @@ void grid_print(const struct grid *grid, struct buffer *out)
 
 /* ==== Quantities ============================================================================== */
 
-/* What is measured of a row. */
+/* The quantities that are measured for a row. */
 
 /* clang-format off */
 const struct metric_info metric_infos[METRIC_QUANTITY_COUNT] = {
@@ -114,7 +114,7 @@ const struct metric_info metric_infos[METRIC_QUANTITY_COUNT] = {
 		.is_counter = true, .is_per_process = true},
 	[METRIC_LOST] = {"lost", "Hits without room for them", ~0u,
 		.is_counter = true, .is_per_process = true},
-	/* PCP's metrics of tags only. */
+	/* These metrics exist only for PCP's tags. */
 	[METRIC_RATE] = {"rate", "Hits in a second, in the last interval", 0, .is_counter = false},
 	[METRIC_AVERAGE] = {"ave_time", "The average time in the last interval", 0, .is_value = true},
 };
@@ -196,7 +196,7 @@ bool metric_shows(const struct probe_view *view, const struct probe_table_row *r
 {
 	if (view->columns & PROBE_COLUMN_PAIRS && !row->begin_name)
 		return false;
-	/* What is aborted does not count as a transaction of a tag. */
+	/* An aborted transaction does not count as a transaction of its tag. */
 	return !(view->tags && table_name_aborts(row->name));
 }
 
@@ -211,7 +211,7 @@ struct probe_error *metric_history_take(struct metric_history *history, struct p
 		return error;
 	}
 	metric_history_deinit(history);
-	/* Hits before the first look are of a time that is not known here. */
+	/* At the first look, the length of the interval is unknown. */
 	history->interval_ns = history->taken_ns ? now - history->taken_ns : 0;
 	history->taken_ns = now;
 	history->all = table;

@@ -7,8 +7,8 @@
  *	         removed probes <-- pipe: replies --
  *
  * The controller waits for the tracer only at the start and at the end, and only for a bounded
- * time: hits that the tracer is too slow for stay in the rings, and are counted as lost there.
- * The controller pings it once a second; a tracer that does not answer for long is killed.
+ * time. If the tracer is too slow, hits stay in the rings, and are counted as lost there. The
+ * controller pings the tracer once a second, and kills a tracer that does not answer for long.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -29,15 +29,16 @@ enum { NSEC_PER_SEC = 1000000000, NSEC_PER_MSEC = 1000000, PIPE_BYTES = 1 << 20,
 
 struct probe_tracer_host {
 	char *path, *options;
-	struct tags tags;    /* of hits outside pairs */
-	uint64_t timeout_ns; /* 0: never */
+	struct tags tags;    /* tags of hits outside pairs */
+	uint64_t timeout_ns; /* 0 if the tracer is never killed */
 	pid_t pid;
 	int input, replies, output;
 	struct probe_sink *sink;
 	bool ready, done, off;
 	unsigned int unanswered;
-	uint64_t asked_ns;	  /* when the first unanswered ping was sent */
-	struct patience patience; /* of the wait for an answer; timeout_ns is checked separately */
+	uint64_t asked_ns; /* when the first unanswered ping was sent */
+	struct patience
+		patience; /* limit of the wait for an answer; timeout_ns is checked separately */
 	uint64_t heard_ns;
 	char reply[1024];
 	size_t reply_length;
@@ -58,7 +59,7 @@ static struct probe_error *take_timeout(struct probe_tracer_host *host, const ch
 	return NULL;
 }
 
-/* Takes our own options (tag=, timeout=) out of the user's; the rest goes to the tracer. */
+/* Takes our own options (tag=, timeout=) out of the user's text; the rest is for the tracer. */
 static struct probe_error *host_options(struct probe_tracer_host *host, const char *text)
 {
 	char *copy = strdup(text), *rest = copy, *word;
@@ -83,9 +84,9 @@ static struct probe_error *host_options(struct probe_tracer_host *host, const ch
 	return error;
 }
 
-/* ---- Its end ---------------------------------------------------------------------- */
+/* ---- The end of the process ------------------------------------------------------- */
 
-/* Waits for the end of the process, which has closed its replies or will be killed. */
+/* Waits for the end of the tracer, which has closed its replies or is killed afterwards. */
 static struct probe_error *reap(struct probe_tracer_host *host, uint64_t patience_ns)
 {
 	int status = 0;
@@ -118,9 +119,8 @@ static struct probe_error *give_up(struct probe_tracer_host *host, bool interrup
 
 /* ---- Replies ---------------------------------------------------------------------- */
 
-/* Called for each probe that the tracer has removed itself from. */
+/* The function is called for each probe that the tracer has left; it may be NULL. */
 struct listener {
-	/* or NULL */
 	void (*removed)(pid_t pid, const char *provider, const char *name, void *data);
 	void *data;
 };
@@ -178,7 +178,7 @@ static struct probe_error *take_reply(struct probe_tracer_host *host,
 	}
 }
 
-/* Handles the complete replies received. */
+/* Handles all complete replies in the buffer. */
 static struct probe_error *take_replies(
 	struct probe_tracer_host *host, const struct listener *listener)
 {
@@ -200,7 +200,7 @@ static struct probe_error *take_replies(
 	return error;
 }
 
-/* Reads and handles replies; *end_ret: there will be no more. */
+/* Reads and handles replies. Sets *end_ret if no more replies will come. */
 static struct probe_error *read_replies(
 	struct probe_tracer_host *host, const struct listener *listener, bool *end_ret)
 {
@@ -226,7 +226,7 @@ static struct probe_error *read_replies(
 	return error;
 }
 
-/* Whether the tracer's output is not being read: that is not its fault. */
+/* Does nobody read the tracer's output? Then the tracer is not to blame for being late. */
 static bool output_is_blocked(const struct probe_tracer_host *host)
 {
 	struct pollfd output = {.fd = host->output, .events = POLLOUT};
@@ -248,7 +248,7 @@ static bool is_late(struct probe_tracer_host *host)
 
 /* ---- Start ------------------------------------------------------------------------ */
 
-/* The message that is put next will be answered. */
+/* Returns the buffer for a message that the tracer will answer. */
 static struct buffer *host_ask(struct probe_tracer_host *host)
 {
 	if (!host->unanswered++)
@@ -284,7 +284,7 @@ static struct probe_error *fork_guest(struct probe_tracer_host *host)
 	return NULL;
 }
 
-/* Waits for the next replies for a bounded time. */
+/* Waits for the next replies, for a bounded time. */
 static struct probe_error *wait_for_replies(
 	struct probe_tracer_host *host, const struct listener *listener)
 {
@@ -320,7 +320,7 @@ static char *loadable_path(const char *name)
 {
 	char *path = NULL;
 
-	/* Without a slash, dlopen(3) would search the system's libraries. */
+	/* Without a slash, dlopen(3) would search the system's library folders. */
 	if (asprintf(&path, "%s%s", strchr(name, '/') ? "" : "./", name) < 0)
 		return NULL;
 	return path;
@@ -396,8 +396,7 @@ void probe_tracer_host_look(struct probe_tracer_host *host, pid_t pid)
 		wire_put_look(host_ask(host), pid);
 }
 
-/* Writes the pending output to the tracer. Its replies, or its exit status, tell why it reads no
- * more. */
+/* Writes pending output. If the tracer reads no more, its replies or exit status tell why. */
 static struct probe_error *flush(struct probe_tracer_host *host)
 {
 	struct probe_error *error = probe_sink_flush(host->sink);
@@ -421,7 +420,7 @@ struct probe_error *probe_tracer_host_ask(
 	const struct listener listener = {is_removed, &removed};
 	struct probe_error *error = NULL;
 
-	/* Messages that are under way now may also belong to other processes. */
+	/* Pending messages may be about other processes. */
 	probe_tracer_host_look(host, pid);
 	while (!error && host->pid && !host->off && host->unanswered && !removed) {
 		error = flush(host);

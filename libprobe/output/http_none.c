@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Replaces the server, the client or both, if their libraries' headers were missing at build time.
- */
+/* Replaces the HTTP server or client whose library's headers were missing at build time. */
 #include "libprobe/output/output.h"
 
 #ifndef HTTP_SERVER_BUILT
@@ -13,7 +12,7 @@ struct probe_error *http_server_open(
 		"libmicrohttpd-dev) and rebuild (make clean all)");
 }
 
-/* None of these is called: no struct http_server exists. */
+/* These functions are never called, because no struct http_server exists. */
 void http_server_close(struct http_server *server)
 {
 	(void)server;
@@ -57,7 +56,7 @@ struct probe_error *http_client_open(const char *url, const char *headers, struc
 		"libcurl4-openssl-dev) and rebuild (make clean all)");
 }
 
-/* None of these is called: no struct http_client exists. */
+/* These functions are never called, because no struct http_client exists. */
 void http_client_close(struct http_client *client)
 {
 	(void)client;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * libmicrohttpd in its mode for an external loop: one epoll(7) descriptor stands for the listening
- * socket and all connections.
+ * Uses libmicrohttpd in its mode for an external loop: one epoll(7) descriptor stands for the
+ * listening socket and all connections.
  *
- * Clients are not trusted. There are CONNECTIONS_MAX at once; later ones wait in the kernel's
- * queue. Each has one answer, and DEADLINE_NS from its begin to its end: libmicrohttpd's own
- * timeout begins again with every byte, so somebody who sends one now and then would stay forever.
- * A page is made once, however many ask for it, until http_server_renew().
+ * Clients are not trusted. At most CONNECTIONS_MAX connect at once; later clients wait in the
+ * kernel's queue. Each connection gets one answer, and lasts at most DEADLINE_NS. The timeout of
+ * libmicrohttpd would begin again with every byte, so a client that sends a byte now and then would
+ * stay forever. A page is generated once for all clients, until http_server_renew().
  */
 #include <arpa/inet.h>
 #include <ctype.h>
@@ -27,7 +27,7 @@
 
 /* ==== Address ================================================================================= */
 
-/* Where a server listens, and under which names it answers. */
+/* The address at which a server listens, and the names under which it answers. */
 
 union address {
 	struct sockaddr any;
@@ -40,7 +40,7 @@ static bool parse_port(const char *text, in_port_t *ret)
 	char *end;
 	unsigned long port;
 
-	/* strtoul(3) takes signs and blanks, too. */
+	/* Check the digits, because strtoul(3) also accepts signs and blanks. */
 	if (strspn(text, "0123456789") != strlen(text) || !*text)
 		return false;
 	errno = 0;
@@ -79,7 +79,7 @@ static bool parse_address(const char *text, union address *ret)
 	memcpy(host, text, (size_t)(colon - text));
 	if (!parse_host(host, ret))
 		return false;
-	/* Both have it in the same place. */
+	/* sin_port and sin6_port have the same offset. */
 	ret->v4.sin_port = port;
 	return true;
 }
@@ -111,7 +111,7 @@ static struct probe_error *cannot_listen(const char *text, int err)
 	}
 }
 
-/* The kernel may have chosen the port. */
+/* Writes the address of a socket. The kernel may have chosen the port. */
 static void show(int fd, char shown[HTTP_ADDRESS_BYTES])
 {
 	union address address = {0};
@@ -142,7 +142,9 @@ static struct probe_error *http_listen(
 	fd = socket(address.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return cannot_listen(text, errno);
-	/* Connections of a server that has just ended do not keep its port. */
+	/*
+	 * SO_REUSEADDR: otherwise connections of a server that has just ended would block the port.
+	 */
 	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
 	if (bind(fd, &address.any, length_of(&address)) || listen(fd, SOMAXCONN)) {
 		struct probe_error *error = cannot_listen(text, errno);
@@ -157,7 +159,7 @@ static struct probe_error *http_listen(
 
 /* ---- Host names ---------------------------------------------------------------- */
 
-/* Whether a name is NAME or NAME.DOMAIN, with one of the domains that are searched. */
+/* Is `host` equal to `name`, or to NAME.DOMAIN with a domain that the resolver searches? */
 static bool is_in_domain(const char *host, const char *name)
 {
 	struct __res_state resolver = {0};
@@ -177,10 +179,10 @@ static bool is_in_domain(const char *host, const char *name)
 }
 
 /*
- * Whether a request's `Host` (HOST or HOST:PORT) names this machine: an address, localhost, or the
- * machine's host name, alone or in a domain that resolv.conf(5) searches. Under any other name a
- * web page of somebody else could read ours through a browser: its own name, made to resolve to
- * this machine ("DNS rebinding"), is of the same origin.
+ * Does a request's `Host` (HOST or HOST:PORT) name this machine? It must be an address, localhost,
+ * or the machine's host name, alone or in a domain that resolv.conf(5) searches. Otherwise a web
+ * page of another site could read our pages through a browser: if its own name resolves to this
+ * machine ("DNS rebinding"), the browser takes both for the same origin.
  */
 static bool http_host_is_ours(const char *host)
 {
@@ -236,7 +238,7 @@ struct libmicrohttpd {
 	typeof(MHD_destroy_response) *destroy;
 };
 
-/* fd -1: unused */
+/* A connection; fd is -1 if the slot is unused. */
 struct connection {
 	int fd;
 	uint64_t until_ns;
@@ -298,7 +300,7 @@ static struct MHD_Response *respond(
 	return response;
 }
 
-/* An answer of one line. */
+/* Sends an answer of one line. */
 static enum MHD_Result refuse(const struct http_server *server, struct MHD_Connection *connection,
 	unsigned int status, const char *line)
 {
@@ -316,7 +318,7 @@ static enum MHD_Result refuse(const struct http_server *server, struct MHD_Conne
 	return result;
 }
 
-/* Connections that still send an older one keep that. */
+/* Generates a page if necessary. Connections that still send an older version keep it. */
 static struct MHD_Response *page_of(struct http_server *server, int page)
 {
 	struct probe_error *error;
@@ -328,7 +330,7 @@ static struct MHD_Response *page_of(struct http_server *server, int page)
 	error = server->pages->make(page, server->pages->data, &body, &length);
 	if (!error)
 		server->made[page] = respond(server, body, length, server->pages->types[page]);
-	/* It is memory, and the client's answer says so. */
+	/* The only possible error is lack of memory, and the client's answer says so. */
 	probe_error_free(error);
 	return server->made[page];
 }
@@ -386,7 +388,7 @@ static void watch(void *data, struct MHD_Connection *connection, void **context,
 	*context = slot;
 }
 
-/* libmicrohttpd then sees that the connection is closed, and forgets it. */
+/* Shuts down late connections. libmicrohttpd then sees that they are closed, and forgets them. */
 static void end_late(struct http_server *server)
 {
 	uint64_t now = clock_monotonic_ns();
@@ -500,7 +502,7 @@ void http_server_close(struct http_server *server)
 
 /* ==== Metrics server ========================================================================== */
 
-/* /metrics, for scrapers. */
+/* The server of the page /metrics, for scrapers. */
 
 struct probe_metrics_server {
 	struct http_pages pages;
@@ -508,7 +510,7 @@ struct probe_metrics_server {
 	char url[HTTP_ADDRESS_BYTES + sizeof("http:///metrics")];
 };
 
-/* A weight, "0.75", in thousandths, whatever the locale. */
+/* Parses a weight such as "0.75" and returns thousandths, whatever the locale. */
 static unsigned int parse_weight(const char *text)
 {
 	unsigned int weight = *text == '1' ? 1000 : 0;
@@ -521,7 +523,7 @@ static unsigned int parse_weight(const char *text)
 	return weight;
 }
 
-/* How much a client wants this type: the highest weight (RFC 9110, 12.4.2); 0: not at all. */
+/* Returns the highest weight that a client gives to a type (RFC 9110, 12.4.2); 0 if unwanted. */
 static unsigned int wish(const char *accept, const char *type)
 {
 	size_t length = strlen(type);
@@ -546,7 +548,7 @@ static unsigned int wish(const char *accept, const char *type)
 	return most;
 }
 
-/* The older format is what clients get that ask for nothing in particular, as people do. */
+/* Clients that ask for no particular format, such as browsers, get the older format. */
 int metrics_find_page(const char *path, const char *accept)
 {
 	unsigned int openmetrics = wish(accept, "application/openmetrics-text");
@@ -579,7 +581,7 @@ struct probe_error *probe_metrics_listen(
 					"charset=utf-8"},
 			.find = metrics_find_page,
 			.make = make_page,
-			/* It is only read. */
+			/* The cast is safe, because the server only reads `metrics`. */
 			.data = (void *)(uintptr_t)metrics}};
 	error = http_server_open(address, &server->pages, &server->http);
 	if (error) {
@@ -628,11 +630,11 @@ void probe_metrics_server_renew(struct probe_metrics_server *server)
 /* ==== Headers ================================================================================= */
 
 /*
- * Headers of the user's, such as an API key for a collector, as OTEL_EXPORTER_OTLP_HEADERS has
- * them: https://opentelemetry.io/docs/specs/otel/protocol/exporter/
+ * Headers that the user sets, such as an API key for a collector, in the format of
+ * OTEL_EXPORTER_OTLP_HEADERS: https://opentelemetry.io/docs/specs/otel/protocol/exporter/
  */
 
-/* What a name of a header may have (RFC 9110, 5.6.2). */
+/* Does a text consist of the characters that a header's name may have (RFC 9110, 5.6.2)? */
 static bool is_name(const char *text, size_t length)
 {
 	for (size_t i = 0; i < length; i++)
@@ -649,7 +651,7 @@ static int digit_of(char c)
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* Appends a value; false if it has a byte that ends a header. */
+/* Appends a decoded value. Returns false if the value has a byte that would end the header. */
 static bool decode(const char *from, size_t length, char *to)
 {
 	for (size_t i = 0; i < length; i++) {
@@ -710,7 +712,7 @@ bool http_next_header(const char **headers, char **ret, struct probe_error **err
 	if (is_name(name, name_length) && decode(value, value_length, to))
 		return true;
 	free(*ret);
-	/* The value may be a secret. */
+	/* Do not show the value, which may be a secret. */
 	*error_ret = probe_error_new(PROBE_ERROR_USAGE,
 		"OTEL_EXPORTER_OTLP_HEADERS: header %.*s has a byte that is not allowed there",
 		(int)name_length, name);

@@ -1,33 +1,32 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * JSON, one object a line (RFC 8259; DESIGN's names are a contract).
+ * JSON, one object a line (RFC 8259). The field names are a contract (DESIGN).
  *
  *	{"ts":N,"pid":N,"tid":N,"cpu":N,"comm":"...","provider":"...","name":"...",
  *	 "pc":"0x...","args":[...]}
- *	the texts of strings that the catalogue knows: "named":{"query":"..."},"named_args":[0]
- *	a span: the same of its end, with "duration":NS,"begin":{"ts":N,"pid":N,"tid":N,
+ *	a string that the catalogue knows has its text in: "named":{"query":"..."},"named_args":[0]
+ *	a span: the fields of its end event, with "duration":NS,"begin":{"ts":N,"pid":N,"tid":N,
  *	 "provider":"...","name":"...","pc":"0x...","args":[...]}
- *	with its stack: either of them, with "stack":"whole","frames":[...] (json_stacks.c)
+ *	a hit or span with its call stack: also "stack":"whole","frames":[...]
  *	{"lost":N,"provider":"...","name":"..."}
  *	{"waited":N,"waited_ns":N}
  *	{"inconsistent":true,"pid":N,"provider":"...","name":"...","path":"...","pc":"0x...",
  *	 "good_ts":N,"bad_ts":N,"ts":N,"bytes":"...","left":false}
- *	rows of tables: json_table.c
+ *	rows of tables: see "Json table"
  *
- * Arguments are numbers; strings where a string was asked for, and for
- * aggregates the hexadecimal digits of their bytes; null where one could not be
- * read, or is a float that JSON cannot say (NaN, infinities). Where strings
- * or aggregates were cut, "truncated" lists the arguments by number. An argument that the
- * catalogue knows to be a string is the pointer that it is; its text is in "named", under the
- * argument's name, or argN if the reader of a record has another catalogue. "named_args" says
- * which arguments these are, in the same order. Of events that
- * are read from a record (probectl-export(1)), "pc" and, of losses, provider and name
- * are left out where it does not tell them.
+ * An argument is a number; a string if the user asked for a string; the hexadecimal digits of its
+ * bytes if it is an aggregate; null if it was unreadable, or is a float that JSON lacks (NaN,
+ * infinities). If strings or aggregates were cut, "truncated" lists these arguments by number. If
+ * the catalogue knows that an argument is a string, the argument is the pointer, and its text is in
+ * "named", under the argument's name, or argN if the reader of a record has another catalogue.
+ * "named_args" lists these arguments in the same order. In events read from a record
+ * (probectl-export(1)), "pc" is missing if the record does not contain it, and so are the provider
+ * and name of losses.
  *
- * Written by hand: with a JSON library, building a tree for each hit and dumping
- * it took 2.7 us where this takes 0.24, and a target may hit millions of times a
- * second. The layout is fixed; the only piece that needs care is the escaping of
- * strings (buffer_json_escaped()). The tests read it with Python's parser.
+ * This code writes JSON without a library: building a tree for each hit and writing it with a JSON
+ * library took 2.7 us, this code takes 0.24, and a target may hit millions of times a second. The
+ * layout is fixed; only the escaping of strings needs care (buffer_json_escaped()). The tests read
+ * the output with Python's parser.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -49,7 +48,7 @@
 /* ==== Json table ============================================================================== */
 
 /*
- * Gathered rows as JSON, one object each (DESIGN's names are a contract):
+ * Rows of tables as JSON, one object each. The field names are a contract (DESIGN).
  *
  *	{"provider":"...","name":"...","begin":"provider:name","keys":[...],
  *	 "outcome":"done","hits":N,"count":N,"sum":N,"min":N,"max":N,"avg":N,"rate":N,
@@ -58,15 +57,15 @@
  *	 "sites":N,"refused":N,"inconsistent":N,
  *	 "tracer":"sum,arg0","ts":N,"interval":N}
  *
- * What a tracer does not gather is missing; what there was nothing of is null.
- * "sites", "refused" and "inconsistent" are in rows of probes whose sites are not all
- * were counted all the time (struct probe_coverage); where none was, hits is null.
- * Times are whole nanoseconds. HIGH belongs to the bucket, except of floating-point values.
- *"interval" (nanoseconds, with "ts" at its end) stands in rows that are not over all, "tracer"
- * where there are several.
+ * Fields that a tracer does not gather are missing; fields without a value are null. "sites",
+ * "refused" and "inconsistent" are in the rows of a probe if some of its sites were not counted all
+ * the time (struct probe_coverage); if no site was counted, hits is null. Times are whole
+ * nanoseconds. HIGH belongs to the bucket, except for floating-point values. "interval" (in
+ * nanoseconds, with "ts" at its end) is in rows that cover only an interval. "tracer" is present if
+ * there are several tracers.
  */
 
-/* Whole numbers stay so as far as 64 bits reach. */
+/* Writes whole numbers as integers if they fit 64 bits. */
 void json_number_field(struct buffer *out, const char *key, long double value)
 {
 	buffer_string(out, key);
@@ -82,7 +81,7 @@ static void value_field(struct buffer *out, const char *key, const struct probe_
 	json_value(out, value);
 }
 
-/* Values are whole, but the middle of a bucket may have a fraction. */
+/* Rounds a number: values are whole, but the middle of a bucket may have a fraction. */
 static double rounded(double value)
 {
 	return isfinite(value) && fabs(value) < 0x1p53 ? (double)(int64_t)(value + 0.5) : value;
@@ -113,7 +112,7 @@ static void percentile_fields(struct buffer *out, const struct probe_row *row)
 		json_number_field(out, percentiles[i].key, percentile(row, percentiles[i].percent));
 }
 
-/* A bound in the unit of the row; the high one belongs to the bucket. */
+/* Converts a bound of a bucket to the row's unit. The high bound belongs to the bucket. */
 static uint64_t scaled(uint64_t bound, double unit, bool is_high)
 {
 	double value;
@@ -126,7 +125,7 @@ static uint64_t scaled(uint64_t bound, double unit, bool is_high)
 	return value >= 0x1p64 ? UINT64_MAX : (uint64_t)value;
 }
 
-/* The high bound of doubles does not belong to it; null is no bound. */
+/* Writes a bucket of doubles. Its high bound does not belong to it; null means no bound. */
 static void bucket_of_doubles(struct buffer *out, const struct probe_row *row, size_t index)
 {
 	double low, high;
@@ -168,7 +167,9 @@ static void buckets_field(struct buffer *out, const struct probe_row *row)
 
 	buffer_string(out, ",\"buckets\":[");
 	for (size_t i = 0; row->buckets && i < PROBE_BUCKETS; i++) {
-		size_t index = i ? i - 1 : PROBE_BUCKETS - 1; /* negative values are the least */
+		size_t index =
+			i ? i - 1
+			  : PROBE_BUCKETS - 1; /* negative values, in the last bucket, come first */
 
 		if (!row->buckets[index])
 			continue;
@@ -211,7 +212,7 @@ static double average(const struct probe_row *row)
 	return row->count ? (double)(row->sum / row->count) : NAN;
 }
 
-/* Stamps become nanoseconds with a fraction, which says nothing. */
+/* Rounds to whole nanoseconds: the fraction comes from converting stamps and means nothing. */
 static long double whole(long double ns)
 {
 	return isfinite(ns) && ns >= 0 && ns < 0x1p63L ? (long double)(uint64_t)(ns + 0.5L) : ns;
@@ -260,7 +261,7 @@ static void figures(
 		buckets_field(out, its);
 }
 
-/* Rows that count everything have none of these. */
+/* Writes the coverage; nothing if all hits are counted. */
 static void coverage_fields(struct buffer *out, const struct probe_coverage *coverage)
 {
 	if (!coverage->refused && !coverage->overwritten)
@@ -280,7 +281,7 @@ void json_row_fields(struct buffer *out, const struct probe_table_row *row, size
 	if (view->columns & PROBE_COLUMN_OUTCOME)
 		json_string_field(
 			out, ",\"outcome\":", table_name_aborts(row->name) ? "aborted" : "done");
-	/* A table of counts alone was there first, and has its own name for them. */
+	/* Tables of counts are older, and call their only column "hits". */
 	buffer_string(out, view->columns == PROBE_COLUMN_COUNT ? ",\"hits\":" : ",\"count\":");
 	if (probe_coverage_is_none(&row->coverage))
 		buffer_string(out, "null");
@@ -300,7 +301,7 @@ void json_row_fields(struct buffer *out, const struct probe_table_row *row, size
 	}
 }
 
-/* One object for each row. */
+/* Writes one object for each row. */
 static void json_table(struct format_context *context, const struct probe_table *table,
 	const struct probe_view *view)
 {
@@ -324,10 +325,10 @@ static void json_table(struct format_context *context, const struct probe_table 
  *	 "frames":[{"ip":"0x...","module":"...","symbol":"...","offset":"0x..."},...],
  *	 "tracer":"stack","ts":N,"interval":N}
  *
- * Of a heap, "total_bytes", "total_count", "live_bytes" and "live_count" stand for "count".
- * "end" is "truncated" where the copy of the stack ended before the stack did, and
- * "unknown" if the caller of the outermost frame is not known. "offset" is that of
- * "ip" in the symbol, or, where "symbol" is null, in the module.
+ * For a heap, "total_bytes", "total_count", "live_bytes" and "live_count" replace "count". "end" is
+ * "truncated" if the copy of the stack ended before the stack did, and "unknown" if the caller of
+ * the outermost frame is unknown. "offset" is the distance of "ip" from the start of the symbol or,
+ * if "symbol" is null, of the module.
  */
 
 static void text_or_null(struct buffer *out, const char *key, const char *text)
@@ -422,7 +423,7 @@ void json_string(struct buffer *out, const char *text, size_t length)
 	buffer_char(out, '"');
 }
 
-/* `key` with all its punctuation, e.g. ",\"name\":". */
+/* `key` includes all its punctuation, e.g. ",\"name\":". */
 void json_string_field(struct buffer *out, const char *key, const char *text)
 {
 	buffer_string(out, key);
@@ -441,7 +442,7 @@ void json_signed_field(struct buffer *out, const char *key, int64_t value)
 	buffer_signed(out, value);
 }
 
-/* An array of its functions. */
+/* Writes the stack as an array of its functions. */
 static void json_stack(struct buffer *out, const struct probe_value *stack)
 {
 	buffer_char(out, '[');
@@ -532,7 +533,7 @@ static void json_named(
 	buffer_char(out, ']');
 }
 
-/* An object, but for its last brace. The CPU of a span's begin is not known. */
+/* Writes a hit without its last brace. The CPU of a span's start event is unknown. */
 static void json_open_hit(struct buffer *out, const struct probe_hit *hit,
 	const struct probe_session_probe *probe, const char *comm, bool is_begin)
 {
@@ -620,7 +621,7 @@ static void json_waited(struct format_context *context, uint64_t hits, uint64_t 
 	buffer_json_end(&context->out);
 }
 
-/* A site of no probe serves to follow what is opened or started. */
+/* Reports a change of a site. Sites without a probe follow libraries and started programs. */
 static void json_site(struct format_context *context, pid_t pid, const struct probe_site_news *news)
 {
 	struct buffer *out = &context->out;

@@ -2,25 +2,24 @@
 /*
  * Files of memory-mapped values, made with libpcp_mmv.
  *
- * pmcd's agent pmdammv(1) reads every file in PCP_TMP_DIR/mmv whose name does not begin with a
- * dot. All our files ask for the same cluster (a part of a metric's number) and for metric
- * names without the file's name, so the agent merges them into one set of metrics with the
- * instances of all files. Numbers and names are therefore the same on every host and in every
- * archive.
+ * pmcd's agent pmdammv(1) reads every file in PCP_TMP_DIR/mmv whose name does not begin with a dot.
+ * All our files ask for the same cluster (a part of a metric's number) and for metric names without
+ * the file's name, so the agent merges them into one set of metrics with the instances of all
+ * files. Numbers and names are therefore the same on every host and in every archive.
  *
  *	.probectl.PID.START.TIME	being made, or being removed
  *	probectl.PID.START.TIME		read by pmdammv
- *	.probectl.lock			locked by an exporter while it looks for free numbers
+ *	.probectl.lock			locked by an exporter while it searches for free numbers
  *
- * PID and START identify the owner. MMV_FLAG_PROCESS makes the agent ignore files whose process
- * is gone; the next exporter removes them.
+ * PID and START identify the owner. MMV_FLAG_PROCESS makes the agent ignore files whose process is
+ * gone; the next exporter removes them.
  *
- * A file's layout cannot change, so a new file replaces it, which is complete before it becomes
- * visible. The agent rescans the folder when its time stamp changes, in whole seconds, or when
- * the generation in a mapped file does.
+ * The layout of a file cannot change, so a new file replaces it; the new file is complete before it
+ * becomes visible. The agent rescans the folder when the folder's time stamp changes, in whole
+ * seconds, or when the generation in a mapped file changes.
  *
- * libpcp_mmv and libpcp take longer to load than listing probes takes, so they are loaded when
- * metrics are exported; at build time only their headers are needed.
+ * Loading libpcp_mmv and libpcp takes longer than listing probes, so they are loaded only when
+ * metrics are exported. At build time only their headers are needed.
  */
 
 #include "libprobe/base/array.h"
@@ -30,7 +29,7 @@
 
 /* ==== File ==================================================================================== */
 
-/* A file of memory-mapped values, made with libpcp_mmv (folder.c). */
+/* One file of memory-mapped values, made with libpcp_mmv. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -45,14 +44,14 @@
 #include "libprobe/base/procfs.h"
 
 enum {
-	/* Any number from 1 to 2047: with a domain's number it must fit into 22 bits. */
+	/* Any number from 1 to 2047: together with a domain's number it must fit into 22 bits. */
 	CLUSTER = 1786,
 	REMIND_NS = 1100 * 1000 * 1000
 };
 
 struct pcp_file {
 	struct pcp_folder *folder;
-	char *path; /* as the library knows it, with the dot */
+	char *path; /* the hidden name, with the dot, which libpcp_mmv knows */
 	const char *hidden, *visible;
 	mmv_registry_t *registry;
 	mmv_disk_header_t *header; /* the mapped file */
@@ -115,8 +114,8 @@ static bool add_instance(const struct pcp_file *file, const struct pcp_instance 
 	const struct libpcp *libpcp = &file->folder->libpcp;
 
 	/*
-	 * Up to version 6 it always fails with EINVAL, because its loop ends only at the end of
-	 * the domains. find_values() checks that all instances exist.
+	 * Ignore the result. Up to version 6 the function always fails with EINVAL, because its
+	 * loop stops only at the end of the domains. find_values() checks that all instances exist.
 	 */
 	(void)libpcp->add_instance(file->registry, instance->domain, instance->id, instance->name);
 	for (size_t i = 0; i < instance->label_count; i++) {
@@ -130,7 +129,7 @@ static bool add_instance(const struct pcp_file *file, const struct pcp_instance 
 	return true;
 }
 
-/* The host as a label of all metrics; pmcd's own label "hostname" is the host where pmcd runs. */
+/* Adds the host as a label of all metrics. pmcd's label "hostname" is the host of pmcd. */
 static bool add_host(const struct pcp_file *file)
 {
 	char host[256] = "", value[sizeof(host) + 2];
@@ -145,7 +144,7 @@ static bool add_host(const struct pcp_file *file)
 		       file->registry, "host", value, MMV_STRING_TYPE, 0) >= 0;
 }
 
-/* The library writes through a mapping: without disk space that raises SIGBUS. */
+/* Checks the disk space. Without it, the library's writes through a mapping raise SIGBUS. */
 static struct probe_error *check_room(
 	const struct pcp_folder *folder, size_t instances, size_t labels, size_t values)
 {
@@ -161,7 +160,7 @@ static struct probe_error *check_room(
 	return NULL;
 }
 
-/* Finds the values in what the library made, and checks that they are in our order. */
+/* Finds the values in the library's file, and checks that they are in our order. */
 static bool find_values(struct pcp_file *file, const struct pcp_metric *metrics,
 	size_t metric_count, const struct pcp_instance *const *instances, size_t instance_count)
 {
@@ -269,7 +268,7 @@ struct probe_error *pcp_file_create(struct pcp_folder *folder, const struct pcp_
 
 void pcp_file_set(struct pcp_file *file, size_t index, struct pcp_value value)
 {
-	/* pmdammv may read it at any time; each value is complete and independent of others. */
+	/* pmdammv may read at any time. Each value is complete, and independent of others. */
 	__atomic_store_n(&file->values[index].value.ull, value.u, __ATOMIC_RELAXED);
 }
 
@@ -305,10 +304,10 @@ void pcp_file_retire(struct pcp_file *file)
 {
 	if (!file)
 		return;
-	/* Tells processes that have it mapped to look again. */
+	/* Tells processes that have mapped the file to look again. */
 	if (file->header)
 		__atomic_store_n(&file->header->g1, 0, __ATOMIC_RELAXED);
-	/* The library removes the file by its original name. */
+	/* The library removes the file under its hidden name, so restore that name. */
 	if (file->is_shown)
 		renameat(file->folder->fd, file->visible, file->folder->fd, file->hidden);
 	if (file->registry)
@@ -338,7 +337,7 @@ void pcp_file_retire(struct pcp_file *file)
 enum {
 	LOCK_TRIES = 100,
 	LOCK_PAUSE_NS = 10 * 1000 * 1000,
-	ENTRIES_MAX = 2 * PCP_COUNT_MAX, /* tables, domains and instances of a file */
+	ENTRIES_MAX = 2 * PCP_COUNT_MAX, /* limit for the tables, domains and instances of a file */
 	FILE_BYTES_MAX = 64 << 20	 /* a file with PCP_COUNT_MAX of everything has 9 MB */
 };
 
@@ -355,7 +354,7 @@ static struct probe_error *libpcp_load(struct libpcp *libpcp)
 		{"mmv_stats_add_instance_label", offsetof(struct libpcp, add_instance_label)},
 		{"mmv_stats_start", offsetof(struct libpcp, start)},
 		{"mmv_stats_free", offsetof(struct libpcp, free)},
-		/* From libpcp, its dependency. */
+		/* From libpcp, the library that libpcp_mmv uses. */
 		{"pmGetOptionalConfig", offsetof(struct libpcp, config)},
 	};
 	static const char soname[] = "libpcp_mmv.so.1";
@@ -376,7 +375,7 @@ static struct probe_error *libpcp_load(struct libpcp *libpcp)
 
 /* ---- The folder ------------------------------------------------------------------- */
 
-/* The error if the folder is not writable, with what to do about it. */
+/* Returns the error for a folder that is not writable. The message says what to do. */
 static struct probe_error *pcp_no_access(const struct pcp_folder *folder, int err)
 {
 	struct stat st;
@@ -400,7 +399,7 @@ static struct probe_error *pcp_no_access(const struct pcp_folder *folder, int er
 		strerror(err));
 }
 
-/* The owner of a file. False for files that are not ours. */
+/* Finds the owner of a file from its name. Returns false if the file is not an exporter's. */
 static bool parse_name(const char *name, pid_t *pid_ret, uint64_t *start_ret)
 {
 	const char *at = name + (*name == '.');
@@ -427,7 +426,7 @@ static DIR *read_folder(const struct pcp_folder *folder)
 	return dir;
 }
 
-/* Stale files that we may not remove stay; pmdammv ignores them. */
+/* Removes stale files. Files that we may not remove stay, and pmdammv ignores them. */
 static void remove_stale(const struct pcp_folder *folder)
 {
 	DIR *dir = read_folder(folder);
@@ -447,7 +446,7 @@ static struct probe_error *folder_find(struct pcp_folder *folder)
 {
 	const char *config = getenv("PCP_CONF"), *parent;
 
-	/* Without a configuration, libpcp prints a message of its own. */
+	/* If its configuration is missing, libpcp prints a message of its own. */
 	if (!config)
 		config = "/etc/pcp.conf";
 	parent = access(config, R_OK) ? NULL : folder->libpcp.config("PCP_TMP_DIR");
@@ -502,7 +501,8 @@ static const char lock_name[] = ".probectl.lock";
 
 /*
  * Opens the lock file, and creates it if it is missing. Only users who may write to the folder may
- * open it; the folder itself can be opened, and so locked, by every user.
+ * open the lock file. The folder itself would not do as a lock, because every user can open and so
+ * lock it.
  */
 static int open_lock(const struct pcp_folder *folder)
 {
@@ -518,14 +518,15 @@ static int open_lock(const struct pcp_folder *folder)
 	if (fd < 0)
 		return -1;
 	/*
-	 * Only root can change the owner to the folder's. For other creators its group is enough.
+	 * Only root can give the file to the folder's owner. For other creators the folder's group
+	 * is enough.
 	 */
 	if (fchown(fd, st.st_uid, st.st_gid) == 0 || fchown(fd, (uid_t)-1, st.st_gid) == 0)
 		fchmod(fd, mode);
 	return fd;
 }
 
-/* The process that had the lock before removes the file: then another file has the name. */
+/* Has the locked file still the name? The process that had the lock before removes the file. */
 static bool lock_has_name(const struct pcp_folder *folder)
 {
 	struct stat locked, named;
@@ -535,7 +536,7 @@ static bool lock_has_name(const struct pcp_folder *folder)
 	       locked.st_dev == named.st_dev && locked.st_ino == named.st_ino;
 }
 
-/* False, and errno (EAGAIN: try again), if the lock is not taken. */
+/* Takes the lock. Returns false and sets errno if it failed; EAGAIN: try again. */
 static bool take_lock(struct pcp_folder *folder)
 {
 	int err;
@@ -557,7 +558,7 @@ struct probe_error *pcp_folder_lock(struct pcp_folder *folder)
 {
 	/*
 	 * The lock is usually held for milliseconds, so give up if it is held longer. Another
-	 * controller may be creating the file.
+	 * exporter may be creating the file.
 	 */
 	for (int try = 0; try < LOCK_TRIES; try++) {
 		if (take_lock(folder))
@@ -580,7 +581,7 @@ void pcp_folder_unlock(struct pcp_folder *folder)
 	folder->lock = -1;
 }
 
-/* ---- The files of others ---------------------------------------------------------- */
+/* ---- Other exporters' files ------------------------------------------------------- */
 
 struct taken_list {
 	struct pcp_taken *items;
@@ -588,7 +589,7 @@ struct taken_list {
 	uint64_t left; /* entries of the file that may still be examined */
 };
 
-/* Whether `entries` more may be examined. */
+/* May `entries` more be examined? Subtracts them from the limit. */
 static bool spend(struct taken_list *list, uint64_t entries)
 {
 	bool may = list->left >= entries;
@@ -605,13 +606,13 @@ static bool taken_add(struct taken_list *list, int domain, int32_t id)
 	return true;
 }
 
-/* Whether `count` items of `each` bytes at `offset` are inside a file. */
+/* Are `count` items of `each` bytes at `offset` inside a file of `size` bytes? */
 static bool is_within(size_t size, uint64_t offset, uint64_t count, size_t each)
 {
 	return offset <= size && count <= (size - offset) / each;
 }
 
-/* The instances of one domain; ours use the second form, because they have labels. */
+/* Reads the instances of one domain. Ours have the second form, because they have labels. */
 static bool take_instances(
 	struct taken_list *list, const char *file, size_t size, const mmv_disk_indom_t *domain)
 {
@@ -628,7 +629,7 @@ static bool take_instances(
 	return true;
 }
 
-/* Another process's file may contain anything. False without memory. */
+/* Reads another process's file, which may contain anything. Returns false without memory. */
 static bool take_file(struct taken_list *list, const char *file, size_t size)
 {
 	mmv_disk_header_t header;
@@ -655,7 +656,7 @@ static bool take_file(struct taken_list *list, const char *file, size_t size)
 			done = take_instances(list, file, size, &domain);
 		}
 	}
-	/* It may contain more, but pmdammv reads no such file. */
+	/* The file may contain more, but pmdammv does not read such a file. */
 	if (!list->left)
 		list->count = before;
 	return done;
@@ -671,7 +672,7 @@ static bool take_named(struct taken_list *list, const struct pcp_folder *folder,
 	if (fd < 0)
 		return true;
 	if (!fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_size <= FILE_BYTES_MAX) {
-		/* Read, because a mapped file could be truncated under us. */
+		/* Read the file, because a mapped file could be truncated while we use it. */
 		file = malloc((size_t)st.st_size + 1);
 		done = file && true;
 		if (file && read(fd, file, (size_t)st.st_size) == st.st_size)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* libpcp_mmv, and declarations shared by the files that use it. */
+/* libpcp_mmv, and declarations for the code that uses it. */
 #ifndef LIBPROBE_OUTPUT_MMV_H
 #define LIBPROBE_OUTPUT_MMV_H
 
@@ -7,7 +7,7 @@
 
 #ifdef PCP_BUILT
 #include <pcp/pmapi.h>
-/* These need the headers above. */
+/* These headers need the headers above. */
 #include <pcp/mmv_stats.h>
 
 #include <pcp/mmv_dev.h>
@@ -27,7 +27,7 @@ struct libpcp {
 struct pcp_folder {
 	struct libpcp libpcp;
 	char *path;
-	int fd, lock; /* the folder, and the lock file in it; or -1 */
+	int fd, lock; /* descriptors of the folder and of the lock file in it, or -1 */
 };
 
 /* The prefix of our files' names; a dot before it hides them. */

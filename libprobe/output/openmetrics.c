@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The text that scrapers read: OpenMetrics 1.0, and Prometheus's format 0.0.4, which differs in
- * the name of a counter's family, and has neither units nor an end.
+ * Writes the text that scrapers read: OpenMetrics 1.0, and Prometheus's format 0.0.4, which names a
+ * counter's family differently, and has neither units nor an end mark.
  *
  *	# TYPE probectl_latency_seconds histogram
  *	# UNIT probectl_latency_seconds seconds
@@ -56,7 +56,7 @@ void metric_key_text(struct buffer *out, const struct probe_value *key, bool is_
 	if (key->kind == PROBE_VALUE_NULL || key->kind == PROBE_VALUE_STACK ||
 		key->kind == PROBE_VALUE_OTHER || value_add_number(out, key))
 		return;
-	/* Bare where it cannot be mistaken for another. */
+	/* Write the key without quotes if it cannot be mistaken for another kind of key. */
 	if (is_alone && key->length && key->bytes[0] != '"' && key->bytes[0] != '(') {
 		buffer_c_escaped(out, key->bytes, key->length, 0);
 	} else {
@@ -93,7 +93,7 @@ static bool take_keys(
 		done = !out.no_memory && take(&label, data);
 		buffer_deinit(&out);
 	}
-	/* A key of the program may have the same text. */
+	/* The label is needed because a key of the program may have the same text. */
 	if (done && value_keys_are_other(keys, key_count))
 		done = labels_take_text("other", "true", take, data);
 	return done;
@@ -120,15 +120,15 @@ bool metric_row_labels(const struct probe_table_row *row, const struct probe_vie
 /* ==== Bounds ================================================================================== */
 
 /*
- * The buckets of exported histograms. A scraper needs the same ones at all times, or it could not
- * tell what is new in each, and few, because each is a series. So the 1,921 buckets of a row are
- * added up:
+ * The buckets of exported histograms. A scraper needs the same buckets at all times to compute what
+ * is new in each, and few buckets, because each is a series. So the 1,921 buckets of a row are
+ * combined:
  *
  *	times		1, 2 and 5 times each power of ten from 100 ns to 100 s. The row's buckets
- *			are ticks of a clock; each is counted where its middle is, 1.6 % off at
- *			most, and stays there when the length of a tick becomes known better
- *	whole numbers	0, 1, 3, 7, 15 ... 2^40 - 1. The row's buckets end there, so it is exact
- *	doubles		2^-10 ... 2^30, exact except for a value that is a bound itself
+ *			are in ticks of a clock. Each is counted by its middle, which is off by at
+ *			most 1.6 %, and stays there when the length of a tick becomes known better.
+ *	whole numbers	0, 1, 3, 7, 15 ... 2^40 - 1. The row's buckets end there, so this is exact.
+ *	doubles		2^-10 ... 2^30, exact except for a value that equals a bound
  *
  * Negative values are in the first bucket.
  */
@@ -150,7 +150,7 @@ static size_t time_bounds(double ret[METRIC_BOUNDS_MAX])
 	return count;
 }
 
-/* The upper bounds, in the unit of the row's values, inclusive; returns their number. */
+/* Computes the inclusive upper bounds, in the unit of the row's values. Returns their number. */
 static size_t metric_bounds(
 	const struct probe_view *view, const struct probe_row *row, double ret[METRIC_BOUNDS_MAX])
 {
@@ -161,7 +161,7 @@ static size_t metric_bounds(
 	return METRIC_BOUNDS_MAX;
 }
 
-/* How many hits are in each bucket; the last one is above all bounds. */
+/* Counts the hits in each bucket. The last bucket is above all bounds. */
 static void metric_fill(const struct probe_view *view, const struct probe_row *row,
 	const double *bounds, size_t count, uint64_t ret[METRIC_BOUNDS_MAX + 1])
 {
@@ -175,7 +175,7 @@ static void metric_fill(const struct probe_view *view, const struct probe_row *r
 		if (!row->buckets[i])
 			continue;
 		probe_row_bucket(row, i, &low, &high);
-		/* The last of the row's buckets has what is negative. */
+		/* The last bucket of a row counts negative values. */
 		if (i == PROBE_BUCKETS - 1)
 			at = 0;
 		while (at < count && (view->times ? (low + high) / 2 : high) > bounds[at])
@@ -186,9 +186,9 @@ static void metric_fill(const struct probe_view *view, const struct probe_row *r
 
 /* ==== Samples ================================================================================= */
 
-/* The samples of a family, one after the other, for whoever writes them. */
+/* Lists the samples of a family one after the other. */
 
-/* Whether two have the same families, in the same order. */
+/* Do two tracers have the same families, in the same order? */
 static bool metric_is_same_tracer(const struct probe_view *a, const struct probe_view *b)
 {
 	return a->tags == b->tags && !strcmp(a->tracer, b->tracer);
@@ -235,7 +235,7 @@ static void of_rows(const struct metric_source *source, struct metric_sample *sa
 	}
 }
 
-/* What a process has lost. The expression tells several tracers of one name apart. */
+/* Visits the losses of a process. The expression distinguishes tracers of the same name. */
 static void of_process(const struct metric_source *source, struct metric_sample *sample,
 	metric_visit *visit, void *data)
 {
@@ -264,8 +264,8 @@ void metric_samples(const struct metric_source *source, const struct metric_fami
 /* ==== Families ================================================================================ */
 
 /*
- * Families of metrics: probectl_TRACER_QUANTITY[_UNIT], or pmtrace_TRACER_... of tags. Times are in
- * seconds, as Prometheus's base units are.
+ * Families of metrics: probectl_TRACER_QUANTITY[_UNIT], or pmtrace_TRACER_... for tags. Times are
+ * in seconds, the base unit of Prometheus.
  */
 
 const struct metric_family metric_left_out = {.name = "probectl_rows_left_out",
@@ -278,7 +278,7 @@ static bool is_in_histogram(enum metric_quantity quantity)
 	       metric_infos[quantity].percent > 0;
 }
 
-/* A sum of values that may be negative is no counter for Prometheus, which would see resets. */
+/* A sum that may decrease is not a counter: Prometheus would take a decrease for a reset. */
 static enum metric_kind kind_of(const struct probe_view *view, enum metric_quantity quantity)
 {
 	if (quantity == METRIC_TOTAL && !view->times)
@@ -289,7 +289,7 @@ static enum metric_kind kind_of(const struct probe_view *view, enum metric_quant
 static void add_family(const struct probe_view *view, const char *what, const char *help,
 	bool is_value, struct metric_family *ret)
 {
-	/* Names with a type's in them are bad style: `promtool check metrics`. */
+	/* `promtool check metrics` rejects names that contain the name of a type. */
 	const char *tracer = strcmp(view->tracer, "counter") ? view->tracer : "tally";
 
 	ret->help = help;
@@ -298,7 +298,7 @@ static void add_family(const struct probe_view *view, const char *what, const ch
 		tracer, *what ? "_" : "", what, ret->unit ? "_" : "", ret->unit ? ret->unit : "");
 }
 
-/* All of a view; returns their number. */
+/* Lists all families of a view. Returns their number. */
 static size_t metric_families(const struct probe_view *view, size_t key_count,
 	struct metric_family ret[METRIC_QUANTITY_COUNT])
 {
@@ -317,7 +317,7 @@ static size_t metric_families(const struct probe_view *view, size_t key_count,
 		if (!metric_has(view, key_count, i) || (has_histogram && is_in_histogram(i)))
 			continue;
 		ret[count] = (struct metric_family){.kind = kind_of(view, i), .quantity = i};
-		/* "total" is what each counter is called. */
+		/* The names of all counters end with "_total", so this name avoids the word. */
 		add_family(view, i == METRIC_TOTAL ? "values" : info->name, info->help,
 			info->is_value, &ret[count++]);
 	}
@@ -332,9 +332,9 @@ double metric_in_unit(const struct metric_family *family, long double value)
 /* ==== Store =================================================================================== */
 
 /*
- * The rows of several tracers and processes. A row that was shown once stays: if it came and went,
- * a scraper would take its counters for reset ones. So the first `rows_max` rows have room, and
- * those that come later are left out and counted.
+ * The rows of several tracers and processes. A row that was shown once stays: if it disappeared and
+ * came back, a scraper would take its counters for reset ones. So the first `rows_max` rows get
+ * room, and later rows are left out and counted.
  */
 
 /* ---- Names of rows ------------------------------------------------------------- */
@@ -356,7 +356,7 @@ static void name_free(void *data)
 	free(name);
 }
 
-/* Takes what a buffer holds as a string, and frees the buffer; NULL without memory. */
+/* Makes a string of a buffer's contents, and frees the buffer. Returns NULL without memory. */
 static char *take_text(struct buffer *out, bool done)
 {
 	char *text = NULL;
@@ -377,7 +377,7 @@ static char *row_labels(const struct metric_source *source, const struct probe_t
 	return take_text(&out, done);
 }
 
-/* Takes ownership of `labels`; NULL without memory. */
+/* Creates a name, which owns `labels`. Returns NULL if there is no memory. */
 static struct metric_name *name_create(
 	struct probe_metrics *metrics, struct metric_process *process, char *labels)
 {
@@ -396,7 +396,7 @@ static struct metric_name *name_create(
 	return name;
 }
 
-/* The name of a row; NULL in *ret: it has none yet, and there is no room or it may get none. */
+/* Finds or creates the name of a row. *ret is NULL if the row has no name and cannot get one. */
 static struct probe_error *name_of(struct probe_metrics *metrics,
 	const struct metric_source *source, struct metric_process *process,
 	const struct probe_table_row *row, bool is_recent, const struct metric_name **ret)
@@ -414,7 +414,7 @@ static struct probe_error *name_of(struct probe_metrics *metrics,
 		free(labels);
 	else if (!(name = name_create(metrics, process, labels)))
 		return probe_error_no_memory();
-	/* Strings that were cut off may look the same. */
+	/* Two rows may have the same labels, because strings were cut. Show only the first. */
 	if (!name || name->round == process->round)
 		return NULL;
 	name->round = process->round;
@@ -424,7 +424,7 @@ static struct probe_error *name_of(struct probe_metrics *metrics,
 	return NULL;
 }
 
-/* Names all rows of a table. */
+/* Finds the names of all rows of a table. */
 static struct probe_error *name_rows(struct probe_metrics *metrics,
 	const struct metric_source *source, struct metric_process *process, bool is_recent,
 	const struct metric_name ***ret)
@@ -485,7 +485,7 @@ static struct metric_process *look_up(const struct metric_source *source, pid_t 
 	return NULL;
 }
 
-/* One that finds no room has no program. */
+/* Finds or adds a process. A process without room has no program name. */
 static struct probe_error *find_process(struct probe_metrics *metrics, struct metric_source *source,
 	pid_t pid, const char *program, struct metric_process **ret)
 {
@@ -519,7 +519,7 @@ struct probe_error *probe_metrics_add(struct probe_metrics *metrics, size_t view
 		probe_table_free(table);
 		return error;
 	}
-	/* Until there are new ones, the names would be those of other rows. */
+	/* The names belong to rows of the old table, so free them. */
 	free(process->all);
 	free(process->recent);
 	process->all = process->recent = NULL;
@@ -627,7 +627,7 @@ enum { BOUND_BYTES = 32 };
 struct text {
 	struct buffer out;
 	bool is_openmetrics;
-	/* The bounds that were written last, as text: nearly all histograms have the same. */
+	/* The last written bounds as text. Nearly all histograms have the same bounds. */
 	struct {
 		double bounds[METRIC_BOUNDS_MAX];
 		size_t count;
@@ -638,10 +638,10 @@ struct text {
 /* ---- Words --------------------------------------------------------------------- */
 
 /*
- * Appends NAME="VALUE", after a comma if there is something before; `data` is a struct buffer.
+ * Appends NAME="VALUE", after a comma if the buffer is not empty; `data` is a struct buffer.
  *
- * As it is printed elsewhere: bytes that are no text are C escapes. A scraper would reject all of
- * the metrics for one byte that is not UTF-8.
+ * Bytes that are not text become C escapes, as in other output: a scraper would reject all metrics
+ * because of one byte that is not UTF-8.
  */
 static bool metric_write_label(const struct metric_label *label, void *data)
 {
@@ -663,7 +663,7 @@ static bool metric_write_label(const struct metric_label *label, void *data)
 	return !out->no_memory;
 }
 
-/* Both formats have the same numbers, so that a series stays one if the scraper changes. */
+/* Writes a bound, the same in both formats, so that a series survives a change of format. */
 static void bound_text(struct buffer *scratch, double bound, char ret[BOUND_BYTES])
 {
 	scratch->length = 0;
@@ -674,7 +674,7 @@ static void bound_text(struct buffer *scratch, double bound, char ret[BOUND_BYTE
 			strpbrk(scratch->data, ".e") ? "" : ".0");
 }
 
-/* Makes the texts of a histogram's bounds, which take longer than all of its other text. */
+/* Formats the bounds of a histogram, which takes longer than the rest of its text. */
 static void prepare_bounds(struct text *text, const struct metric_sample *sample)
 {
 	size_t bytes = sample->bound_count * sizeof(sample->bounds[0]);
@@ -787,7 +787,7 @@ static bool is_first(const struct probe_metrics *metrics, size_t index)
 	return true;
 }
 
-/* A family is one block, whoever its rows are of. Tracers of one name have the same families. */
+/* Writes the families of all tracers of one name. A family is one block, whatever its rows. */
 static void write_families(struct text *text, const struct probe_metrics *metrics, size_t index)
 {
 	const struct metric_source *first = &metrics->sources[index];

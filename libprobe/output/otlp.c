@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Messages for a collector, one after the other. */
+/* Sends messages to a collector, one after the other. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,7 +43,7 @@ static void quoted(struct buffer *out, const char *text, size_t length)
 	buffer_deinit(&printable);
 }
 
-/* A field of a number or a string, after a comma if it is not the first of its object. */
+/* Writes a field with a number, after a comma if it is not the first of its object. */
 static void otlp_number(struct buffer *out, const char *name, uint64_t value)
 {
 	name_field(out, name);
@@ -52,7 +52,7 @@ static void otlp_number(struct buffer *out, const char *name, uint64_t value)
 	buffer_char(out, '"');
 }
 
-/* A field of a number or a string, after a comma if it is not the first of its object. */
+/* Writes a field with a string, after a comma if it is not the first of its object. */
 static void otlp_text(struct buffer *out, const char *name, const char *text)
 {
 	name_field(out, name);
@@ -69,8 +69,8 @@ static void open_attribute(struct buffer *out, const char *key)
 }
 
 /*
- * An attribute of a list, which begins with a bracket. Text is as it is printed elsewhere: bytes
- * that are no text are C escapes.
+ * Writes a text attribute into an open list. Bytes that are not text become C escapes, as in other
+ * output.
  */
 static void otlp_text_attribute(
 	struct buffer *out, const char *key, const char *text, size_t length)
@@ -88,7 +88,7 @@ static void otlp_pid_attribute(struct buffer *out, pid_t pid)
 	buffer_string(out, "}}");
 }
 
-/* JSON has no number that is not finite: protobuf's has a string. */
+/* JSON has only finite numbers: for others, write a string as protobuf's JSON does. */
 static void otlp_double(struct buffer *out, const char *name, double value)
 {
 	name_field(out, name);
@@ -101,8 +101,8 @@ static void otlp_double(struct buffer *out, const char *name, double value)
 }
 
 /*
- * An attribute of a list, which begins with a bracket. Text is as it is printed elsewhere: bytes
- * that are no text are C escapes.
+ * Writes a value as an attribute into an open list. Bytes that are not text become C escapes, as in
+ * other output.
  */
 static void otlp_value_attribute(
 	struct buffer *out, const char *key, const struct probe_value *value)
@@ -110,10 +110,10 @@ static void otlp_value_attribute(
 	open_attribute(out, key);
 	switch (value->kind) {
 	case PROBE_VALUE_NULL:
-		break; /* an empty value */
+		break; /* an attribute with an empty value */
 	case PROBE_VALUE_SIGNED:
 	case PROBE_VALUE_UNSIGNED:
-		/* intValue is signed: addresses and large numbers are text. */
+		/* intValue is signed, so addresses and large numbers are strings. */
 		name_field(out, value->kind == PROBE_VALUE_UNSIGNED && value->u > INT64_MAX
 					? "stringValue"
 					: "intValue");
@@ -140,7 +140,7 @@ static void otlp_value_attribute(
 	buffer_string(out, "}}");
 }
 
-/* "resource":{...}, and the scope in the list `scopes`, up to the list `items` in it. */
+/* Writes "resource":{...}, and opens the list `scopes`, a scope, and the list `items` in it. */
 static void otlp_open_resource(
 	struct buffer *out, pid_t pid, const char *program, const char *scopes, const char *items)
 {
@@ -168,9 +168,9 @@ static void otlp_close_resource(struct buffer *out)
 /* ==== Client ================================================================================== */
 
 /*
- * libcurl's multi interface: it tells which descriptors it waits for, which one epoll(7)
- * descriptor stands for, and until when. Names are looked up in a thread of libcurl's own, where
- * it is built so (in Debian it is).
+ * Uses libcurl's multi interface: libcurl reports the descriptors for which it waits, and until
+ * when. One epoll(7) descriptor stands for all of them. Names are looked up in a thread of libcurl,
+ * if libcurl is built so (in Debian it is).
  */
 
 #ifdef HTTP_CLIENT_BUILT
@@ -189,7 +189,9 @@ enum {
 	TIMEOUT_MS = 10000,
 	EVENTS = 8,
 	ANSWER_BYTES = 4096,
-	/* Statuses after which a message may be sent again (OTLP 1.9, "Retryable Response Codes").
+	/*
+	 * Status codes after which a message may be sent again (OTLP 1.9, "Retryable Response
+	 * Codes").
 	 */
 	TOO_MANY = 429,
 	BAD_GATEWAY = 502,
@@ -202,7 +204,7 @@ enum {
 
 struct http_client {
 	struct libcurl curl;
-	char *url; /* without a slash at its end */
+	char *url; /* without a trailing slash */
 	int epoll_fd;
 	CURLM *multi;
 	CURL *easy;
@@ -210,7 +212,7 @@ struct http_client {
 
 	struct http_message queue[QUEUE_MAX]; /* a ring */
 	size_t first, count, bytes;
-	bool is_sending; /* the first */
+	bool is_sending; /* the first message is being sent */
 	uint64_t pause_ns, next_ns, due_ns;
 	char answer[ANSWER_BYTES];
 	size_t answer_length;
@@ -237,7 +239,7 @@ static void drop(struct http_client *client, size_t index, uint64_t lost)
 	sent->done += message->items - lost;
 	client->bytes -= message->length;
 	free(message->body);
-	/* The first may be under way. */
+	/* The first message may be on its way, so keep it. */
 	if (index)
 		*message = *at(client, 0);
 	client->first = (client->first + 1) % QUEUE_MAX;
@@ -246,7 +248,7 @@ static void drop(struct http_client *client, size_t index, uint64_t lost)
 
 void http_client_post(struct http_client *client, const struct http_message *message)
 {
-	/* What is under way stays. */
+	/* Keep the message that is being sent. */
 	size_t oldest = client->is_sending;
 
 	while (client->count > oldest &&
@@ -291,8 +293,7 @@ static void send_first(struct http_client *client)
 		client->next_ns = clock_monotonic_ns() + NS_PER_S;
 }
 
-/* How many the answer rejects: {"partialSuccess":{"rejectedSpans":"3"}}, the number quoted or not
- */
+/* Returns how many items are rejected: {"partialSuccess":{"rejectedSpans":"3"}} (or unquoted). */
 static uint64_t rejected(const struct http_client *client, const struct http_message *message)
 {
 	const char *found = strstr(client->answer, message->rejected);
@@ -418,7 +419,7 @@ void http_client_run(struct http_client *client)
 	act(client);
 	if (client->count && !client->is_sending && client->next_ns <= clock_monotonic_ns()) {
 		send_first(client);
-		/* It may be told later that it is due now. */
+		/* libcurl may later report that a transfer is due at once. */
 		act(client);
 	}
 }
@@ -464,7 +465,7 @@ static struct probe_error *check_url(const char *url)
 		url);
 }
 
-/* Appends a header. The list that fails to grow stays. */
+/* Appends a header. If there is no memory, the list stays as it is. */
 static bool add_header(struct http_client *client, const char *header)
 {
 	struct curl_slist *grown = client->curl.append(client->headers, header);
@@ -492,7 +493,7 @@ static bool configure(struct http_client *client)
 
 	client->multi = curl->multi_init();
 	client->easy = curl->easy_init();
-	/* Without "Expect:", each large message would wait for servers that do not answer to it. */
+	/* Without "Expect:", each large message waits for servers that do not answer to it. */
 	if (!client->multi || !client->easy ||
 		!add_header(client, "Content-Type: application/json") ||
 		!add_header(client, "Expect:"))
@@ -565,8 +566,8 @@ void http_client_close(struct http_client *client)
 /* ==== Points ================================================================================== */
 
 /*
- * Metrics as OTLP has them. probectl_latency_seconds is probectl.latency in seconds here, which a
- * collector that hands it on to Prometheus calls by the former name again.
+ * Metrics in the form of OTLP. probectl_latency_seconds is probectl.latency with the unit seconds
+ * here; a collector that exports it to Prometheus restores the first name.
  */
 
 enum { CUMULATIVE = 2 };
@@ -578,7 +579,7 @@ struct points {
 	const struct metric_source *source;
 };
 
-/* The first two underlines separate the parts of a name; the unit is told elsewhere. */
+/* Writes a name: the first two underlines become dots, and the unit is a field of its own. */
 static void write_name(struct buffer *out, const struct metric_family *family)
 {
 	char name[sizeof(family->name)];
@@ -614,7 +615,7 @@ static void write_attributes(struct points *points, const struct metric_sample *
 	buffer_char(points->out, ']');
 }
 
-/* A whole number that fits, or a double. */
+/* Writes a whole number that fits as an integer, any other as a double. */
 static void write_value(struct points *points, const struct metric_sample *sample)
 {
 	struct buffer *out = points->out;
@@ -740,11 +741,11 @@ uint64_t otlp_write_points(struct buffer *out, const struct probe_metrics *metri
 
 /* ==== Spans =================================================================================== */
 
-/* Pairs as spans. */
+/* Writes pairs as spans. */
 
 enum { INTERNAL = 1, STATUS_ERROR = 2 };
 
-/* Names of attributes: begin.arg0, end.arg1, with the numbers that the probe's arguments have. */
+/* Names attributes begin.arg0, end.arg1 and so on, with the numbers of the probe's arguments. */
 static void write_args(struct buffer *out, const char *side, const struct probe_hit *hit)
 {
 	for (size_t i = 0; i < hit->arg_count; i++) {
@@ -772,7 +773,7 @@ static void spans_write_attributes(struct buffer *out, const struct probe_hit *h
 	buffer_char(out, ']');
 }
 
-/* The spans of one process are one block, as long as no other's comes between. */
+/* Opens the block of a process's spans, unless the last span is of the same process. */
 static void open_batch(struct otlp_batch *batch, const struct probe_hit *hit, const char *program)
 {
 	if (batch->count && batch->pid == hit->pid) {
@@ -835,7 +836,7 @@ struct probe_error *probe_otlp_open(
 	if (!otlp)
 		return probe_error_no_memory();
 	otlp->trace_arg = trace_arg;
-	/* Others may choose ids at the same time. */
+	/* Other exporters may choose ids at the same time. */
 	otlp->random = clock_now_ns();
 	if (getrandom(&otlp->random, sizeof(otlp->random), GRND_NONBLOCK) < 0)
 		otlp->random ^= (uint64_t)getpid() << 32;
@@ -857,7 +858,7 @@ void probe_otlp_close(struct probe_otlp *otlp)
 	free(otlp);
 }
 
-/* Queues what a buffer holds, and empties it; false without memory. */
+/* Queues the contents of a buffer, and empties the buffer. Returns false without memory. */
 static bool post(struct probe_otlp *otlp, struct buffer *out, const struct http_message *message)
 {
 	struct http_message its = *message;

@@ -17,22 +17,23 @@
 /* ---- Client ---------------------------------------------------------------------------------- */
 
 /*
- * A client that posts messages to one server, on libcurl, and never waits.
+ * A client that posts messages to one server with libcurl, and never waits.
  *
- * Messages are sent one after the other. One that the server could not take now (429, 502, 503,
- * 504, or no connection) is sent again, after 1 s, 2 s and so on up to 30 s, or when the server
- * says. Meanwhile others queue up; where they have no room, the oldest goes. One that the server
- * does not want is gone at once. What is gone is counted.
+ * Messages are sent one after the other. If the server cannot take a message now (429, 502, 503,
+ * 504, or no connection), it is sent again after 1 s, 2 s and so on up to 30 s, or when the server
+ * says. Meanwhile further messages queue up; if the queue is full, the oldest message is dropped. A
+ * message that the server rejects is dropped at once. The items of dropped messages are counted as
+ * lost.
  */
 
-/* Without the library's header, none.c replaces all of it with errors. */
+/* Without the library's header, http_none.c replaces these functions with errors. */
 #if __has_include(<curl/curl.h>)
 #define HTTP_CLIENT_BUILT
 #endif
 
 enum { HTTP_KINDS_MAX = 2, HTTP_WHY_BYTES = 160 };
 
-/* How many items of one kind (spans or points) were sent, and how many were lost. */
+/* Numbers of items of one kind (spans or points) that were sent and that were lost. */
 struct http_sent {
 	uint64_t done, lost;
 };
@@ -40,18 +41,17 @@ struct http_sent {
 struct http_client;
 
 /*
- * Prepares a client for a URL, to which messages add their paths. `headers` are those of the user,
- * as probe_otlp_open() has them. Nothing is sent yet. Errors: see there.
+ * Prepares a client for a URL, to which messages add their paths. `headers` are the user's, as for
+ * probe_otlp_open(). Sends nothing yet. Errors: those of probe_otlp_open().
  */
 PROBE_MUST_CHECK struct probe_error *http_client_open(
 	const char *url, const char *headers, struct http_client **ret);
-/* Drops the messages that are still queued. NULL is allowed. */
+/* Frees the client and drops the messages still queued. `client` may be NULL. */
 void http_client_close(struct http_client *client);
 
 /*
- * Queues a message of JSON, which has `items` of a kind, and takes ownership of its body. `path`
- * is static. An answer that says that some of them were rejected has their number behind
- * `rejected`.
+ * Queues a JSON message with `items` items of a kind, and takes ownership of its body. `path` is
+ * static. `rejected` is the name after which an answer gives the number of rejected items.
  */
 struct http_message {
 	unsigned int kind;
@@ -62,43 +62,44 @@ struct http_message {
 };
 void http_client_post(struct http_client *client, const struct http_message *message);
 
-/* As those of a server (probe/metrics.h). */
+/* Like the functions of a server (probe/metrics.h). */
 int http_client_fd(const struct http_client *client);
 uint64_t http_client_due_ns(const struct http_client *client);
 void http_client_run(struct http_client *client);
 
-/* Gives up what is queued: it counts as lost. */
+/* Drops all queued messages; their items count as lost. */
 void http_client_give_up(struct http_client *client);
-/* Whether there is something left to send. */
+/* Is a message still to be sent? */
 bool http_client_is_busy(const struct http_client *client);
-/* How many items of a kind were sent and lost so far. */
+/* Returns the numbers of items of a kind that were sent and lost so far. */
 struct http_sent http_client_sent(const struct http_client *client, unsigned int kind);
-/* Why the last message was not taken; "" if none was refused. Owned by the client. */
+/* Returns why the last message was refused, or "" if none was. Owned by the client. */
 const char *http_client_why(const struct http_client *client);
 
-/* ---- headers.c ------------------------------------------------------------------- */
+/* ---- Headers --------------------------------------------------------------------- */
 
 /*
- * Takes the next of several headers, NAME=VALUE,NAME=VALUE, whose values may have %XX: "NAME:
- * VALUE", which the caller frees. False after the last one, of NULL, and after an error:
- * PROBE_ERROR_USAGE, PROBE_ERROR_MEMORY.
+ * Reads the next of several headers, NAME=VALUE,NAME=VALUE, whose values may contain %XX. *ret is
+ * "NAME: VALUE", which the caller frees. Returns false after the last header, if *headers is NULL,
+ * and after an error: PROBE_ERROR_USAGE, PROBE_ERROR_MEMORY.
  */
 bool http_next_header(const char **headers, char **ret, struct probe_error **error_ret);
 
 /* ---- Flame ----------------------------------------------------------------------------------- */
 
-/* Flame graphs: stacks, drawn as a picture (SVG). */
+/* Draws call stacks as a flame graph (SVG). */
 
 struct flame_stack {
-	const char *text; /* frames from the outermost on, divided by semicolons; no controls */
+	/* Frames, the outermost first, separated by semicolons; no control characters. */
+	const char *text;
 	uint64_t weight;
 };
 
-/* The unit of weights. Times are in nanoseconds. */
+/* The unit of weights. FLAME_TIME is in nanoseconds. */
 enum flame_unit { FLAME_HITS, FLAME_TIME, FLAME_BYTES };
 
 /*
- * Draws stacks, which are sorted for it. `out` is of buffer_init(); it has no_memory set if
+ * Draws a flame graph; sorts `stacks`. `out` must come from buffer_init(); its no_memory is set if
  * memory ran out.
  */
 void flame_graph(
@@ -107,24 +108,24 @@ void flame_graph(
 /* ---- Format ---------------------------------------------------------------------------------- */
 
 /*
- * What an output format writes: one table of operations per format, each appending to the
- * sink's buffer. Every table has all of them, unless a comment allows NULL.
+ * An output format: a table of functions, each of which appends to the sink's buffer. All must be
+ * set, unless a comment allows NULL.
  */
 
-/* The wall-clock second that was formatted last: hits come many to a second. */
+/* The wall-clock second that was formatted last. Kept because many hits come in one second. */
 struct clock_cache {
-	int64_t second; /* since the epoch; -1 while nothing is cached */
+	int64_t second; /* seconds since the epoch, or -1 if nothing is cached */
 	char text[16];	/* HH:MM:SS */
 };
 
 struct format_context {
 	struct buffer out;
 	struct clock_cache clock;
-	size_t name_width; /* text: of the column of names, which grows with them */
+	size_t name_width; /* for text: width of the column of names, which grows with the names */
 };
 
 struct format {
-	/* NULL: it writes nothing at the start. */
+	/* NULL if the format writes nothing at the start. */
 	void (*begin)(struct format_context *context, bool header);
 	void (*hit)(struct format_context *context, const struct probe_hit *hit,
 		const struct probe_session_probe *probe, const char *comm);
@@ -134,23 +135,23 @@ struct format {
 		const char *comm);
 	void (*lost)(struct format_context *context, const struct probe_session_probe *probe,
 		uint64_t lost);
-	/* NULL: the format does not report that. */
+	/* NULL if the format does not report these. */
 	void (*waited)(struct format_context *context, uint64_t hits, uint64_t ns);
 	void (*site)(struct format_context *context, pid_t pid, const struct probe_site_news *news);
 	void (*table)(struct format_context *context, const struct probe_table *table,
 		const struct probe_view *view);
 	void (*stacks)(struct format_context *context, const struct probe_stacks_row *rows,
 		size_t count, const struct probe_view *view);
-	/* NULL: it writes nothing at the end. */
+	/* NULL if the format writes nothing at the end. */
 	void (*end)(struct format_context *context);
 };
 
-/* The same as probe_sink_create(), for any format. */
+/* Like probe_sink_create(), for any format. */
 PROBE_MUST_CHECK struct probe_error *sink_create(
 	const struct format *format, int fd, const char *name, struct probe_sink **ret);
 struct format_context *sink_context(struct probe_sink *sink);
 
-/* Prints nothing: what goes to a loaded tracer (libprobe/session/host.c). */
+/* Writes nothing: used for output to a loaded tracer (libprobe/output/host.c). */
 extern const struct format format_silent;
 extern const struct format format_text;
 extern const struct format format_json;
@@ -158,15 +159,15 @@ extern const struct format format_json;
 /* ---- Grid ------------------------------------------------------------------------------------ */
 
 /*
- * Columns of text. Cells are put one after the other into a buffer first, since
- * the widest decides how wide a column is.
+ * Text in columns. Cells are first collected in a buffer, because the widest cell decides the width
+ * of its column.
  */
 
 enum { GRID_COLUMNS_MAX = 24 };
 
 struct grid_cell {
-	size_t offset, length; /* bytes, in the grid's text */
-	size_t width;	       /* characters */
+	size_t offset, length; /* in bytes of the grid's text */
+	size_t width;	       /* in characters */
 };
 
 struct grid {
@@ -175,62 +176,62 @@ struct grid {
 	size_t cell_count;
 	size_t column_count; /* known after the first line */
 	size_t widths[GRID_COLUMNS_MAX];
-	bool right[GRID_COLUMNS_MAX]; /* aligned so */
-	size_t start;		      /* of the cell that is being written */
+	bool right[GRID_COLUMNS_MAX]; /* the column is right-aligned */
+	size_t start;		      /* offset of the cell that is being written */
 	bool no_memory;
 };
 
-/* False without memory. */
+/* Initialises an empty grid. Returns false without memory. */
 bool grid_init(struct grid *grid);
 void grid_deinit(struct grid *grid);
 
 /*
- * What was written to grid->text since the last cell is a cell. Cells come line by
- * line, in the order of the columns; all lines have as many.
+ * Ends a cell: it holds everything written to grid->text since the previous cell. Cells come line
+ * by line, in the order of the columns; all lines have the same number of cells.
  */
 void grid_cell(struct grid *grid, size_t column, bool right);
 
-/* Without memory, says so to `out`. */
+/* Writes the grid to `out`. If memory ran out, sets out->no_memory. */
 void grid_print(const struct grid *grid, struct buffer *out);
 
 /* ---- Json ------------------------------------------------------------------------------------ */
 
-/* Shared by the writers of JSON. A key has all its punctuation, e.g. ",\"name\":". */
+/* Used by all code that writes JSON. A key includes all its punctuation, e.g. ",\"name\":". */
 
 void json_string_field(struct buffer *out, const char *key, const char *text);
 void json_unsigned_field(struct buffer *out, const char *key, uint64_t value);
 void json_signed_field(struct buffer *out, const char *key, int64_t value);
-/* A string with its quotes. */
+/* Writes a string with its quotes. */
 void json_string(struct buffer *out, const char *text, size_t length);
 void json_value(struct buffer *out, const struct probe_value *value);
 
-/* A line for a hit; a `pc` of 0 is not known. */
+/* Writes a line for a hit. If `pc` is 0, it is unknown and left out. */
 void json_hit(struct buffer *out, const struct probe_hit *hit,
 	const struct probe_session_probe *probe, const char *comm);
-/* A line for a span: the hit of its end, with its begin. */
+/* Writes a line for a span: the hit of its end event, with its start event. */
 void json_span(struct buffer *out, const struct probe_hit *hit,
 	const struct probe_session_probe *begin, const struct probe_session_probe *end,
 	const char *comm);
-/* A line for a loss; provider and name may be NULL. */
+/* Writes a line for lost hits; provider and name may be NULL. */
 void json_lost(struct buffer *out, const struct probe_session_probe *probe, uint64_t lost);
-/* A whole number of up to 64 bits is written as one; NAN is null. */
+/* Writes a number: as an integer if it is whole and fits 64 bits; NAN as null. */
 void json_number_field(struct buffer *out, const char *key, long double value);
 
-/* The members of a row's object. */
+/* Writes the members of a row's object. */
 void json_row_fields(struct buffer *out, const struct probe_table_row *row, size_t key_count,
 	const struct probe_view *view);
 
 /* ---- Model ----------------------------------------------------------------------------------- */
 
 /*
- * Gathered rows as metrics, whoever shows them: what is measured of a row (quantities.c), and the
- * labels that name it (labels.c). Performance Co-Pilot (libprobe/pcp), OpenMetrics and
- * OpenTelemetry (libprobe/metrics) write the same quantities and labels, each in its own form.
+ * Rows of tables as metrics, independent of the output format: the quantities of a row, and the
+ * labels that name it. Performance Co-Pilot, OpenMetrics and OpenTelemetry write the same
+ * quantities and labels, each in its own form.
  */
 
 /* ---- Quantities ---------------------------------------------------------------- */
 
-/* The quantities of a row or a process. The numbers are part of PCP's archives: keep them. */
+/* The quantities of a row or a process. PCP's archives contain the numbers: never change them. */
 enum metric_quantity {
 	METRIC_HITS,
 	METRIC_TOTAL,
@@ -253,99 +254,99 @@ enum metric_quantity {
 struct metric_info {
 	const char *name;
 	const char *help;
-	unsigned int columns; /* the views that have it (enum probe_column) */
+	unsigned int columns; /* the views that have the quantity (enum probe_column) */
 	bool is_counter;
-	bool is_value; /* a value of the user's, or a time; otherwise a number of hits */
+	bool is_value; /* a value or a time; otherwise a number of hits */
 	bool is_per_process;
-	bool keyless; /* absent from rows by keys */
+	bool keyless; /* rows with keys lack the quantity */
 	double percent;
 };
 extern const struct metric_info metric_infos[METRIC_QUANTITY_COUNT];
 
-/* Whether the rows of a view have it. That of tags is PCP's own matter. */
+/* Do the rows of a view have a quantity? Only PCP has quantities of tags. */
 bool metric_has(const struct probe_view *view, size_t key_count, enum metric_quantity quantity);
-/* Whether it only grows. */
+/* Does the quantity never decrease? */
 bool metric_is_counter(const struct probe_view *view, enum metric_quantity quantity);
 
 /*
- * What a row has in total, and, of a row of the last interval, what it has in that. NAN: none.
- * Times are in nanoseconds.
+ * Return a row's total, and the value in the last interval for a row of that interval. NAN if the
+ * row has no value. Times are in nanoseconds.
  */
 long double metric_total(const struct probe_table_row *row, enum metric_quantity quantity);
 long double metric_recent(
 	const struct probe_table_row *row, enum metric_quantity quantity, uint64_t interval_ns);
 
 /*
- * The sum of a row, as a counter. A time is a number of ticks of a clock, times the length of a
- * tick, which is known better from look to look; so a sum may shrink a little, and whoever computes
- * rates would take that for a counter that began again. Initialise with {0}.
+ * The sum of a row as a counter that never decreases. A time is a number of clock ticks times the
+ * length of a tick, which becomes known better with each look. So a sum may shrink a little, and a
+ * program that computes rates would take this for a reset counter. Initialise with {0}.
  */
 struct metric_growth {
 	uint64_t hits;
 	long double total;
-	double unit; /* of the row's buckets, when there were hits first */
+	double unit; /* unit of the row's buckets when it had its first hits */
 };
 void metric_grow(
 	struct metric_growth *growth, const struct probe_view *view, const struct probe_row *row);
 
-/* Whether a row of a table is one of the metrics: ends without a begin are counted elsewhere. */
+/* Is a row one of the metrics? Ends without a start event are counted elsewhere. */
 bool metric_shows(const struct probe_view *view, const struct probe_table_row *row);
 
-/* A table as of the last look, and its increase since the look before. Initialise with {0}. */
+/* A table at the last look, and its increase since the previous look. Initialise with {0}. */
 struct metric_history {
 	struct probe_table *all, *recent;
 	uint64_t taken_ns; /* CLOCK_MONOTONIC */
 	uint64_t interval_ns;
 };
-/* Takes ownership of a table, after an error too. Errors: PROBE_ERROR_MEMORY. */
+/* Adds a table, which the history then owns, even after an error. Error: PROBE_ERROR_MEMORY. */
 PROBE_MUST_CHECK struct probe_error *metric_history_take(
 	struct metric_history *history, struct probe_table *table);
 void metric_history_deinit(struct metric_history *history);
 
 /* ---- Labels -------------------------------------------------------------------- */
 
-/* The text is any bytes, and valid only during a call of metric_take_label. */
+/* A label. Its text may hold any bytes, and is valid only during a call of metric_take_label. */
 struct metric_label {
 	const char *name;
 	const char *text;
 	size_t length;
 	bool is_number;
 };
-/* Takes a label; false without memory, which ends the calls. */
+/* Receives a label. Returns false if there is no memory, which ends the enumeration. */
 typedef bool metric_take_label(const struct metric_label *label, void *data);
 
-/* Both call it for each label: of a process `pid`, `program`; of a row the others. */
+/* Call `take` for each label: of a process `pid` and `program`; of a row all others. */
 bool metric_process_labels(pid_t pid, const char *program, metric_take_label *take, void *data);
 bool metric_row_labels(const struct probe_table_row *row, const struct probe_view *view,
 	size_t key_count, metric_take_label *take, void *data);
 
-/* The value of a key as text; one that stands alone has no quotes. */
+/* Writes the value of a key as text. A key that stands alone has no quotes. */
 void metric_key_text(struct buffer *out, const struct probe_value *key, bool is_alone);
 
 /* ---- Metrics --------------------------------------------------------------------------------- */
 
 /*
- * A set of metrics: the rows of several tracers (store.c), what families of metrics they make
- * (families.c), the buckets of histograms (bounds.c), and the text of all (openmetrics.c).
+ * A set of metrics: the rows of several tracers, the families of metrics made of them, the buckets
+ * of histograms, and the text of all.
  */
 
 /* ---- Families ------------------------------------------------------------------ */
 
 enum metric_kind { METRIC_COUNTER, METRIC_GAUGE, METRIC_HISTOGRAM };
 
-/* A metric with a name of its own: "probectl_latency_seconds". */
+/* A metric with its name, such as "probectl_latency_seconds". */
 struct metric_family {
 	char name[64];
 	const char *help;
-	const char *unit; /* or NULL */
+	const char *unit; /* may be NULL */
 	enum metric_kind kind;
-	enum metric_quantity quantity; /* of a histogram: METRIC_TOTAL */
+	enum metric_quantity quantity; /* METRIC_TOTAL for a histogram */
 };
 
-/* Beside those of tracers: what probe_metrics_left_out() returns. */
+/* The family that reports the rows left out, the result of probe_metrics_left_out(). */
 extern const struct metric_family metric_left_out;
 
-/* A value in the family's unit, whose times are in seconds. */
+/* Converts a value to the family's unit; times become seconds. */
 double metric_in_unit(const struct metric_family *family, long double value);
 
 /* ---- Histograms ---------------------------------------------------------------- */
@@ -354,21 +355,22 @@ enum { METRIC_BOUNDS_MAX = 41 };
 
 /* ---- The set ------------------------------------------------------------------- */
 
-/* A row that has been shown. */
+/* The name of a row that has been shown. */
 struct metric_name {
-	char *labels;	/* provider="shop",probe="order" */
-	uint64_t round; /* in which it was seen last: no two rows may have one name */
+	char *labels; /* provider="shop",probe="order" */
+	/* Round in which the row was seen last; detects two rows with the same name. */
+	uint64_t round;
 	struct metric_growth growth;
 };
 
 struct metric_process {
 	pid_t pid;
-	char *program; /* NULL: it has no room */
+	char *program; /* NULL if the process got no room */
 	char *labels;  /* pid="4711",program="shop" */
-	void *names;   /* tsearch(3): those of its rows */
+	void *names;   /* the names of the process's rows, a tree of tsearch(3) */
 	uint64_t round;
 	struct metric_history history;
-	/* Of each row of the two tables in `history`; NULL: it is left out. */
+	/* The name of each row of the two tables in `history`; NULL if the row is left out. */
 	const struct metric_name **all, **recent;
 	size_t left_out;
 };
@@ -376,12 +378,12 @@ struct metric_process {
 struct metric_source {
 	struct probe_view view;
 	size_t key_count;
-	char *labels; /* of what belongs to no row: value="arg0", or "" */
+	char *labels; /* labels of samples that belong to no row: value="arg0", or "" */
 	struct metric_family families[METRIC_QUANTITY_COUNT];
 	size_t family_count;
 	struct metric_process *processes;
 	size_t process_count;
-	size_t left_out; /* rows of processes that had no room, and have ended */
+	size_t left_out; /* rows without room, of processes that have ended */
 };
 
 struct probe_metrics {
@@ -396,29 +398,28 @@ struct probe_metrics {
 struct metric_sample {
 	const struct metric_family *family;
 	const struct metric_process *process;
-	const struct probe_table_row *row; /* NULL: of the process */
-	const char *labels;		   /* beside the process's */
-	long double value;		   /* of a histogram: the sum */
+	const struct probe_table_row *row; /* NULL for a sample of the process */
+	const char *labels;		   /* in addition to the process's labels */
+	long double value;		   /* for a histogram: the sum */
 	double bounds[METRIC_BOUNDS_MAX];
 	uint64_t hits[METRIC_BOUNDS_MAX + 1];
 	size_t bound_count;
 };
 typedef void metric_visit(const struct metric_sample *sample, void *data);
-/* Visits all samples that a process has in a family of a source. */
+/* Visits all samples of a process in a family. */
 void metric_samples(const struct metric_source *source, const struct metric_family *family,
 	const struct metric_process *process, metric_visit *visit, void *data);
 
-/* The format (enum probe_metrics_format) of the page at a path; negative: there is none. */
+/* Returns the format (enum probe_metrics_format) of the page at a path; negative if missing. */
 int metrics_find_page(const char *path, const char *accept);
 
 /* ---- Otlp ------------------------------------------------------------------------------------ */
 
 /*
- * The parts of OTLP: its messages in JSON (json.c), of metrics (points.c) and of spans (spans.c,
- * trace_id.c), and where they go (otlp.c).
+ * OTLP: messages in JSON with metrics or spans, and the client that sends them.
  *
- * JSON, because it needs no library, is what every collector takes beside protobuf, and can be
- * read. It is that of protobuf's messages with OTLP's exceptions: identifiers are hexadecimal, and
+ * JSON needs no library and is readable, and every collector accepts it besides protobuf. The
+ * messages are protobuf's in JSON, with OTLP's exceptions: identifiers are hexadecimal, and
  * enumerations are numbers. Whole numbers of 64 bits are strings.
  *
  * https://opentelemetry.io/docs/specs/otlp/#json-protobuf-encoding
@@ -428,55 +429,54 @@ enum otlp_kind { OTLP_POINTS, OTLP_SPANS };
 
 enum { TRACE_ID_DIGITS = 32, SPAN_ID_DIGITS = 16 };
 
-/* Where a span belongs. Digits are hexadecimal. */
+/* The identifiers of a span, its trace and its parent, in hexadecimal digits. */
 struct otlp_ids {
 	char trace[TRACE_ID_DIGITS + 1];
 	char span[SPAN_ID_DIGITS + 1];
-	char parent[SPAN_ID_DIGITS + 1]; /* "" : none */
+	char parent[SPAN_ID_DIGITS + 1]; /* "" if the span has no parent */
 };
 
 /* Spans that are not queued yet. */
 struct otlp_batch {
-	struct buffer out; /* of a buffer_init(), or empty */
+	struct buffer out; /* from buffer_init(), or empty */
 	uint64_t count;
-	pid_t pid; /* of the last one */
+	pid_t pid; /* the process of the last span */
 };
 
 struct probe_otlp {
 	struct http_client *http;
 	int trace_arg;
-	uint64_t random; /* the state of a generator */
+	uint64_t random; /* state of a random number generator */
 	struct otlp_batch spans;
-	uint64_t lost_spans; /* without memory */
+	uint64_t lost_spans; /* spans lost because memory ran out */
 };
 
-/* ---- json.c --------------------------------------------------------------------- */
+/* ---- Messages ------------------------------------------------------------------- */
 
-/* ---- points.c, spans.c ------------------------------------------------------------ */
+/* ---- Points and spans ------------------------------------------------------------- */
 
-/* Writes a message with all points of a set, and returns their number. */
+/* Writes a message with all points of a set. Returns their number. */
 uint64_t otlp_write_points(
 	struct buffer *out, const struct probe_metrics *metrics, uint64_t now_ns);
-/* Writes a span into a batch, and closes what is open in it. */
+/* otlp_write_span() adds a span to a batch. otlp_end_spans() closes the open lists of the batch. */
 void otlp_write_span(struct otlp_batch *batch, const struct probe_hit *hit,
 	const struct probe_session_probe *begin, const struct probe_session_probe *end,
 	const char *program, const struct otlp_ids *ids);
 void otlp_end_spans(struct otlp_batch *batch);
 
-/* ---- trace_id.c -------------------------------------------------------------------- */
+/* ---- Trace ids --------------------------------------------------------------------- */
 
-/* Finds where a span belongs, or makes that up. */
+/* Finds the identifiers for a span in its arguments, or makes them up. */
 void otlp_ids_of(struct probe_otlp *otlp, const struct probe_hit *hit, struct otlp_ids *ret);
 
 /* ---- Pcp ------------------------------------------------------------------------------------- */
 
 /*
- * The parts of the export to Performance Co-Pilot: metrics (metrics.c) and their values
- * (values.c) in its form, names and labels of instances (names.c), the folder of the metric files
- * (folder.c), these files (file.c), and their contents (pcp.c).
+ * The export to Performance Co-Pilot: the metrics and their values in PCP's form, the names and
+ * labels of instances, and the folder with the metric files.
  */
 
-/* Without PCP's headers, none.c replaces all of it with errors. */
+/* Without PCP's headers, pcp_none.c replaces these functions with errors. */
 #if __has_include(<pcp/pmapi.h>) && __has_include(<pcp/mmv_stats.h>) && \
 	__has_include(<pcp/mmv_dev.h>)
 #define PCP_BUILT
@@ -485,24 +485,24 @@ void otlp_ids_of(struct probe_otlp *otlp, const struct probe_hit *hit, struct ot
 enum {
 	/* Limits of PCP's pmdammv(1), which ignores a file that exceeds them. */
 	PCP_COUNT_MAX = 10000,
-	PCP_NAME_BYTES = 256,  /* of an instance, with the NUL */
-	PCP_LABEL_BYTES = 225, /* of a label's value in JSON, without quotes */
-	PCP_LABELS_MAX = 10    /* of an instance */
+	PCP_NAME_BYTES = 256,  /* length of an instance's name, with the NUL */
+	PCP_LABEL_BYTES = 225, /* length of a label's value in JSON, without quotes */
+	PCP_LABELS_MAX = 10    /* number of an instance's labels */
 };
 
-/* Stands for "no value": PCP then shows nothing (unsigned), or NaN. */
+/* Means "no value": PCP then shows nothing for an unsigned metric, and NaN for a double. */
 #define PCP_NONE UINT64_MAX
 
 struct pcp_metric {
-	char name[PCP_NAME_BYTES / 2]; /* below "mmv." */
+	char name[PCP_NAME_BYTES / 2]; /* the part after "mmv." */
 	char help[PCP_NAME_BYTES / 2];
-	int item;   /* its number, the same in every file */
-	int domain; /* the number of its instances' domain */
+	int item;   /* the metric's number, the same in every file */
+	int domain; /* the number of the domain of its instances */
 	bool is_double, is_counter;
-	bool is_time;  /* in nanoseconds; a double: in seconds */
+	bool is_time;  /* in nanoseconds; in seconds if is_double */
 	bool is_count; /* a number of hits */
-	bool is_rate;  /* of hits in a second */
-	bool is_each;  /* a time of each hit */
+	bool is_rate;  /* hits per second */
+	bool is_each;  /* time per hit */
 };
 
 struct pcp_label {
@@ -514,7 +514,8 @@ struct pcp_label {
 struct pcp_instance {
 	char name[PCP_NAME_BYTES];
 	int domain;
-	int32_t id; /* the same for the same name in every file, unless it was taken */
+	/* Computed from the name, so it is the same in every file, unless another name had it. */
+	int32_t id;
 	struct pcp_label labels[PCP_LABELS_MAX];
 	size_t label_count;
 };
@@ -529,35 +530,35 @@ struct pcp_value {
 /* ---- Metrics ------------------------------------------------------------------- */
 
 struct pcp_metrics {
-	const char *group, *tracer; /* their names are mmv.GROUP.TRACER.* */
+	const char *group, *tracer; /* the metrics' names are mmv.GROUP.TRACER.* */
 	struct pcp_metric items[METRIC_QUANTITY_COUNT];
-	enum metric_quantity quantity[METRIC_QUANTITY_COUNT]; /* of each metric */
+	enum metric_quantity quantity[METRIC_QUANTITY_COUNT]; /* the quantity of each metric */
 	size_t count;
-	int row_domain, process_domain; /* domains whose instances are rows, or processes */
+	int row_domain, process_domain; /* domains whose instances are rows and processes */
 };
 
-/* Errors: PROBE_ERROR_USAGE (not a tracer's view). */
+/* Error: PROBE_ERROR_USAGE (not a tracer's view). */
 PROBE_MUST_CHECK struct probe_error *pcp_metrics_init(
 	const struct probe_view *view, size_t key_count, struct pcp_metrics *ret);
 
 /* ---- Values ------------------------------------------------------------------- */
 
-/* The result of metric_total() or metric_recent(), in the type of the metric. */
+/* Converts the result of metric_total() or metric_recent() to the type of the metric. */
 struct pcp_value pcp_value(
 	const struct probe_view *view, enum metric_quantity quantity, long double value);
 
 /* ---- Names and labels --------------------------------------------------------- */
 
-/* The full description of a row, which the caller frees; NULL without memory. */
+/* Returns the full description of a row, which the caller frees, or NULL if there is no memory. */
 char *pcp_row_key(pid_t pid, const struct probe_table_row *row, size_t key_count);
-/* Gives an instance this name, truncated if it is too long. */
+/* Sets the name of an instance, truncated if it is too long. */
 void pcp_instance_name(struct pcp_instance *instance, const char *key);
 
-/* Add labels to an instance, first those of its process; false without memory. */
+/* Add labels to an instance, first those of its process. Return false if there is no memory. */
 bool pcp_process_labels(struct pcp_instance *instance, pid_t pid, const char *program);
 bool pcp_row_labels(struct pcp_instance *instance, const struct probe_table_row *row,
 	const struct probe_view *view, size_t key_count);
-/* Replaces the program's name. */
+/* Replaces the label with the program's name. */
 bool pcp_rename_program(struct pcp_instance *instance, const char *program);
 
 /* ---- The folder --------------------------------------------------------------- */
@@ -566,22 +567,22 @@ struct pcp_folder;
 struct pcp_file;
 
 /*
- * Loads the library, finds the folder where pmcd looks for files, and removes files whose
- * exporters are gone. Errors: see probe_pcp_open().
+ * Loads the library, finds the folder that pmcd searches, and removes files whose exporters are
+ * gone. Errors: those of probe_pcp_open().
  */
 PROBE_MUST_CHECK struct probe_error *pcp_folder_open(struct pcp_folder **ret);
 void pcp_folder_close(struct pcp_folder *folder);
 
 /*
- * Keeps other exporters from creating files until pcp_folder_unlock(), so free numbers stay
- * free. Errors: PROBE_ERROR_SYSTEM.
+ * Prevents other exporters from creating files until pcp_folder_unlock(), so that free numbers stay
+ * free. Error: PROBE_ERROR_SYSTEM.
  */
 PROBE_MUST_CHECK struct probe_error *pcp_folder_lock(struct pcp_folder *folder);
 void pcp_folder_unlock(struct pcp_folder *folder);
 
 /*
- * The instances of our domains in all files except `own` (or NULL); the caller frees *ret. The
- * folder must be locked. Errors: PROBE_ERROR_MEMORY.
+ * Lists the instances of our domains in all files except `own` (may be NULL). The caller frees
+ * *ret. The folder must be locked. Error: PROBE_ERROR_MEMORY.
  */
 struct pcp_taken {
 	int domain;
@@ -593,8 +594,8 @@ PROBE_MUST_CHECK struct probe_error *pcp_folder_taken(
 /* ---- Files --------------------------------------------------------------------- */
 
 /*
- * Creates a hidden file. `values` contains the first metric's instances, then the second's and
- * so on: all instances of the metric's domain, in the order of `instances`. Errors:
+ * Creates a hidden file. Its values are all instances of the first metric, then of the second, and
+ * so on: for each metric, the instances of its domain, in the order of `instances`. Errors:
  * PROBE_ERROR_SYSTEM, _PERMISSION, _MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *pcp_file_create(struct pcp_folder *folder,
@@ -602,37 +603,37 @@ PROBE_MUST_CHECK struct probe_error *pcp_file_create(struct pcp_folder *folder,
 	const struct pcp_instance *const *instances, size_t instance_count, struct pcp_file **ret);
 /* Sets value `index`. */
 void pcp_file_set(struct pcp_file *file, size_t index, struct pcp_value value);
-/* Makes the file visible. Errors: PROBE_ERROR_SYSTEM. */
+/* Makes the file visible. Error: PROBE_ERROR_SYSTEM. */
 PROBE_MUST_CHECK struct probe_error *pcp_file_show(struct pcp_file *file);
-/* Call it periodically: makes PCP look again in case it missed the file. */
+/* Makes PCP look again in case it missed the file. Call it periodically. */
 void pcp_file_remind(struct pcp_file *file);
-/* Its name in the folder; owned by the file. */
+/* Returns the file's name in the folder; owned by the file. */
 const char *pcp_file_name(const struct pcp_file *file);
-/* Whether the file still exists under its name. */
+/* Does the file still exist under its name? */
 bool pcp_file_is_there(const struct pcp_file *file);
-/* Removes the file. NULL is allowed. */
+/* Removes the file. `file` may be NULL. */
 void pcp_file_retire(struct pcp_file *file);
 
 /* ---- Protobuf -------------------------------------------------------------------------------- */
 
 /*
- * Fields of protocol buffers (protobuf.dev/programming-guides/encoding). A library for these needs
- * code that is generated from the schema when we are built; the one schema that is written here
- * (pprof.c) has fields of three kinds, which are these functions. Fields that are 0 are left out,
- * as proto3 does.
+ * Fields of protocol buffers (protobuf.dev/programming-guides/encoding). A library would need code
+ * that is generated from the schema at build time. The one schema used here (pprof) needs only the
+ * three kinds of fields that these functions write. As in proto3, fields with the value 0 are left
+ * out.
  */
 
 /* ---- Server ---------------------------------------------------------------------------------- */
 
 /*
- * A small HTTP server, on libmicrohttpd: pages that are read (GET, HEAD), and nothing else.
+ * A small HTTP server with libmicrohttpd. Its pages can be read (GET, HEAD), and nothing else.
  *
- * It has no thread. Its descriptor belongs into the caller's loop, which calls http_server_run();
- * no call ever waits. A thread of its own would need locks around whatever the pages are made of,
- * and one in a program that starts others by fork(2) is a danger of its own.
+ * The server has no thread. The caller's loop waits for its descriptor and calls http_server_run();
+ * no call ever waits. A thread would need locks around the data of the pages, and threads are
+ * dangerous in a program that starts others with fork(2).
  */
 
-/* Without the library's header, none.c replaces all of it with errors. */
+/* Without the library's header, http_none.c replaces these functions with errors. */
 #if __has_include(<microhttpd.h>)
 #define HTTP_SERVER_BUILT
 #endif
@@ -641,11 +642,11 @@ enum { HTTP_PAGES_MAX = 4 };
 
 /* The pages that a server offers. */
 struct http_pages {
-	/* The content types of the pages, by number; NULL: there is none of this number. */
+	/* The content types of the pages, by number; NULL if the number has no page. */
 	const char *types[HTTP_PAGES_MAX];
-	/* The page at a path, for a client that sent this `Accept` (or NULL); negative: none. */
+	/* Returns the page at a path, for a client's `Accept` (or NULL); negative if missing. */
 	int (*find)(const char *path, const char *accept);
-	/* Makes it; the server frees *ret. */
+	/* Generates a page. The server frees *ret. */
 	struct probe_error *(*make)(int page, void *data, char **ret, size_t *length_ret);
 	void *data;
 };
@@ -653,47 +654,47 @@ struct http_pages {
 struct http_server;
 
 /*
- * Listens at ADDR:PORT; errors are those of probe_metrics_listen(). `pages` is borrowed.
+ * Starts a server that listens at ADDR:PORT. `pages` is borrowed. Errors: those of
+ * probe_metrics_listen().
  */
 PROBE_MUST_CHECK struct probe_error *http_server_open(
 	const char *address, const struct http_pages *pages, struct http_server **ret);
 void http_server_close(struct http_server *server);
 
-/* The address that it listens at, as a part of a URL: "[::1]:9100". Owned by the server. */
+/* Returns the server's address as a part of a URL: "[::1]:9100". Owned by the server. */
 const char *http_server_address(const struct http_server *server);
 
-/* See probe_metrics_server_fd() and so on. */
+/* See probe_metrics_server_fd() and the functions after it. */
 int http_server_fd(const struct http_server *server);
 uint64_t http_server_due_ns(const struct http_server *server);
 void http_server_run(struct http_server *server);
-/* Pages are made again when they are asked for next. */
+/* Discards the generated pages; a page is generated again at the next request. */
 void http_server_renew(struct http_server *server);
 
-/* ---- address.c ----------------------------------------------------------------- */
+/* ---- Addresses ----------------------------------------------------------------- */
 
 /*
- * Makes a socket that listens, and its address as a part of a URL, of HTTP_ADDRESS_BYTES. Nothing
- * is looked up: a name service might take long. Errors: as http_server_open().
+ * Makes a listening socket, and writes its address as a part of a URL (HTTP_ADDRESS_BYTES long).
+ * Looks up no names, because a name service might take long. Errors: those of http_server_open().
  */
 enum { HTTP_ADDRESS_BYTES = 64 };
 
 /* ---- Stacks ---------------------------------------------------------------------------------- */
 
-/* Shared by the writers of call stacks. */
+/* Used by all code that writes call stacks. */
 
-/* The order of whole stacks, the outermost frame first. */
+/* Orders whole stacks, from the outermost frame on. */
 int stacks_compare(const struct probe_stacks_row *a, const struct probe_stacks_row *b);
 
-/* The same of any frame; NULL: of what is not known of a stack that ends like this. */
+/* Writes a frame's name; if NULL, the mark for the missing part of a stack (`end`). */
 void stacks_frame_label(
 	struct buffer *out, const struct probe_frame *frame, enum probe_stack_end end);
-/* The stack of one hit: a line for each frame, indented, the innermost first. */
+/* Writes the stack of one hit: an indented line for each frame, the innermost first. */
 void text_hit_stack(struct buffer *out, const struct probe_stack *stack);
-/* The same as fields of an object: how it ends, by this key with all its punctuation, and frames.
- */
+/* Writes a stack as fields: how it ends, under `key` with all its punctuation; its frames. */
 void json_stack_fields(struct buffer *out, const char *key, const struct probe_stack *stack);
 
-/* Rows as trees, one for each probe, with its `top` most frequent stacks; 0: with all. */
+/* Writes a tree for each probe, with its `top` most frequent stacks, or all if `top` is 0. */
 void text_stack_trees(
 	struct buffer *out, const struct probe_stacks_row *rows, size_t count, size_t top);
 void text_stacks(struct format_context *context, const struct probe_stacks_row *rows, size_t count,
@@ -701,30 +702,30 @@ void text_stacks(struct format_context *context, const struct probe_stacks_row *
 
 /* ---- Text ------------------------------------------------------------------------------------ */
 
-/* Shared by the writers of text. */
+/* Used by all code that writes text. */
 
-/* provider:name */
+/* Writes provider:name. */
 void text_probe(struct buffer *out, const char *provider, const char *name);
 void text_value(struct buffer *out, const struct probe_value *value);
 /*
- * A value as its argument's type has it, if that is known (else NULL); one that could not be read
- * has none.
+ * Writes a value in the form of its argument's meaning; `arg` is NULL if unknown. An unreadable
+ * value is written without a meaning.
  */
 void text_meant(
 	struct buffer *out, const struct probe_arg_meaning *arg, const struct probe_value *value);
 
-/* A time with three significant digits and its unit: "812ns", "1.23ms". */
+/* Writes a time with three significant digits and its unit: "812ns", "1.23ms". */
 void text_duration(struct buffer *out, double ns);
-/* A count or a measured value: an integer, or with at most two decimals. */
 /*
- * A number with a fraction, in this many digits: values and sums have all digits of a double,
- * averages fewer, and estimates from buckets three.
+ * text_real() writes a number with a fraction, in so many digits: values and sums have all digits
+ * of a double, averages fewer, estimates from buckets fewest. text_number() writes a count or a
+ * measured value: an integer, or at most two decimals.
  */
 enum text_digits { TEXT_POWER = 3, TEXT_BUCKET = 4, TEXT_AVERAGE = 10, TEXT_VALUE = 15 };
 void text_real(struct buffer *out, double value, enum text_digits digits);
 void text_number(struct buffer *out, long double value);
 
-/* The heading of a table, if there are several. */
+/* Writes the heading of a table, if there are several tables. */
 void text_heading(struct format_context *context, const struct probe_view *view);
 
 #endif

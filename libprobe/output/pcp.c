@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Gathered rows as metrics for Performance Co-Pilot.
+ * Rows of tables as metrics for Performance Co-Pilot.
  *
- * A tracer's columns are metrics: mmv.probectl.latency.hits, .time, .p99 and so on. Rows are
- * their instances, named PID/provider:name, or PID/provider:begin..end for pairs, followed by a
- * blank and the keys. The parts that users may select or sum by are labels: pid, program,
- * provider, probe, begin, outcome, key, value.
+ * A tracer's columns are metrics: mmv.probectl.latency.hits, .time, .p99 and so on. Rows are their
+ * instances, named PID/provider:name, or PID/provider:begin..end for pairs, followed by a blank and
+ * the keys. Users may select or sum by labels: pid, program, provider, probe, begin, outcome, key,
+ * value.
  *
- * Growing values are counters, from which PCP computes rates (and averages: time by hits);
- * percentiles and extremes are those of the last interval. Counts that belong to no row (hits
- * without room for their key, ends without a begin) have the process as their instance.
+ * Growing values are counters, from which PCP computes rates (and averages: time by hits).
+ * Percentiles and extremes are those of the last interval. Counts that belong to no row (hits
+ * without room for their key, ends without a start event) have the process as their instance.
  *
- * The metrics of pmtrace(3)'s tags are mmv.trace.transact.count and so on, after those of
- * pmdatrace(1), and their instances are the tags.
+ * The metrics of pmtrace(3)'s tags are mmv.trace.transact.count and so on, named like those of
+ * pmdatrace(1). Their instances are the tags.
  *
- * The numbers of metrics and domains must not change: archives contain them. The number of an
- * instance is computed from its name, so it stays the same, too. If another exporter already
- * uses it, because it exports the same process or by chance, the name gets the suffix "#2".
+ * The numbers of metrics and domains must not change, because archives contain them. The number of
+ * an instance is computed from its name, so it stays the same, too. If another exporter already
+ * uses the number, because it exports the same process or by chance, the name gets the suffix "#2".
  */
 
 #include "libprobe/base/array.h"
@@ -45,7 +45,7 @@ static uint32_t pcp_hash(const char *text)
 	return value;
 }
 
-/* Where to cut a text to at most `most` bytes without splitting a character. */
+/* Returns where to cut a text to at most `most` bytes without splitting a character. */
 static size_t cut_length(const char *text, size_t length, size_t most)
 {
 	if (length <= most)
@@ -86,7 +86,7 @@ char *pcp_row_key(pid_t pid, const struct probe_table_row *row, size_t key_count
 	return key;
 }
 
-/* The same of a row of tags: the tag. */
+/* Returns the full description of a row of tags: the tag. */
 static char *pcp_row_tag(const struct probe_table_row *row)
 {
 	char *tag = NULL;
@@ -113,7 +113,7 @@ void pcp_instance_name(struct pcp_instance *instance, const char *key)
 		snprintf(instance->name, sizeof(instance->name), "%s", key);
 }
 
-/* Adds as much of a text as a label holds; false without memory. */
+/* Adds a label, with as much of the text as fits. Returns false if there is no memory. */
 static bool add_label(
 	struct pcp_instance *instance, const char *name, const char *text, size_t length)
 {
@@ -130,7 +130,7 @@ static bool add_label(
 		buffer_json_escaped(&out, text, length);
 		if (out.no_memory || out.length <= PCP_LABEL_BYTES + 1)
 			break;
-		/* One byte may have become six. */
+		/* A byte may take up to six bytes in JSON. */
 		most = length - (out.length - PCP_LABEL_BYTES - 1 + 5) / 6;
 	}
 	buffer_char(&out, '"');
@@ -161,7 +161,7 @@ bool pcp_rename_program(struct pcp_instance *instance, const char *program)
 
 	if (!add_label(&named, "program", program, strlen(program)))
 		return false;
-	/* The label after the pid. */
+	/* The program's label follows the pid's. */
 	free(instance->labels[1].value);
 	instance->labels[1] = named.labels[0];
 	return true;
@@ -187,20 +187,20 @@ bool pcp_row_labels(struct pcp_instance *instance, const struct probe_table_row 
 enum { QUANTITIES_MAX = 32 };
 
 /*
- * A tracer's index here is a part of the numbers of its metrics and domains, so it must not
- * change.
+ * The index of a tracer in this array is a part of the numbers of its metrics and domains, so it
+ * must not change.
  */
 static const char *const tracers[] = {"count", "point", "sum", "min", "max", "avg", "hist",
 	"latency", "transaction", "observe", "counter"};
 enum { TRACERS = sizeof(tracers) / sizeof(tracers[0]) };
 
-/* The same of tags, whose metrics have the names of pmdatrace(1). Numbers continue. */
+/* The tracers of tags, with pmdatrace(1)'s names. Their numbers follow those above. */
 static const char *const tag_tracers[] = {"transaction", "point", "observe", "counter"};
 static const char *const tag_names[] = {"transact", "point", "observe", "counter"};
 enum { TAG_TRACERS = sizeof(tag_tracers) / sizeof(tag_tracers[0]) };
 
 /* clang-format off */
-/* As pmdatrace(1) has them; NULL where it has none. */
+/* The quantities as pmdatrace(1) names them; NULL if it lacks one. */
 static const struct {
 	const char *name;
 	unsigned int columns;
@@ -230,7 +230,7 @@ static void add_metric(struct pcp_metrics *metrics, const struct probe_view *vie
 		.item = (int)(tracer * QUANTITIES_MAX + quantity),
 		.domain = metric_infos[quantity].is_per_process ? metrics->process_domain
 								: metrics->row_domain,
-		/* They may have fractions; and -1 as an integer would mean "none". */
+		/* Doubles may have fractions, and -1 as an integer would mean "no value". */
 		.is_double = is_rate || (is_value && (!view->times || view->tags)),
 		.is_counter = metric_is_counter(view, quantity),
 		.is_time = is_rate || (is_value && view->times),
@@ -282,7 +282,7 @@ struct probe_error *pcp_metrics_init(
 	return NULL;
 }
 
-/* The number of values of each instance of a domain. */
+/* Returns how many values each instance of a domain has. */
 static size_t pcp_metrics_of(const struct pcp_metrics *metrics, int domain)
 {
 	size_t count = 0;
@@ -293,19 +293,19 @@ static size_t pcp_metrics_of(const struct pcp_metrics *metrics, int domain)
 }
 /* ==== Values ================================================================================== */
 
-/* What a row has, as values of metrics. */
+/* Converts the quantities of a row to values of metrics. */
 
 #include <math.h>
 
-/* As pmdatrace(1) has times. NAN: none. */
+/* Converts a time to seconds, as pmdatrace(1) has it. NAN means no value. */
 static struct pcp_value seconds(double ns)
 {
 	return (struct pcp_value){.f = ns / 1e9};
 }
 
 /*
- * Times keep all digits. Other values may have fractions: where no double is a sum or a counter of
- * whole numbers exactly (above 2^53), PCP gets the nearest one.
+ * Converts a sum. Times keep all digits. Other values may have fractions, so they are doubles:
+ * above 2^53, where a double cannot hold every whole number, PCP gets the nearest one.
  */
 static struct pcp_value sum_value(const struct probe_view *view, long double sum)
 {
@@ -318,7 +318,7 @@ static struct pcp_value sum_value(const struct probe_view *view, long double sum
 	return (struct pcp_value){.u = sum < 0x1p64L ? (uint64_t)sum : UINT64_MAX - 1};
 }
 
-/* NAN: none. */
+/* Rounds a time in ns; NAN means no value. */
 static struct pcp_value time_value(double ns)
 {
 	if (isnan(ns))
@@ -350,7 +350,7 @@ struct pcp_value pcp_value(
 #include "probe/pcp.h"
 
 struct instance {
-	char *key; /* its full description, by which it is looked up */
+	char *key; /* the full description, by which the instance is found */
 	struct pcp_instance mmv;
 	bool has_id;
 	struct metric_growth growth;
@@ -367,7 +367,7 @@ struct process {
 struct probe_pcp {
 	struct pcp_folder *folder;
 	struct pcp_file *file;
-	size_t shown_count; /* the first instances are in the file */
+	size_t shown_count; /* number of instances that are in the file, the first ones */
 	bool is_dirty;	    /* the file must be made again */
 
 	struct probe_view view;
@@ -377,8 +377,8 @@ struct probe_pcp {
 
 	struct instance **instances;
 	size_t instance_count;
-	size_t label_count, value_count; /* in the next file */
-	void *by_key;			 /* tsearch(3) */
+	size_t label_count, value_count; /* totals for the next file */
+	void *by_key;			 /* instances by key, a tree of tsearch(3) */
 	struct process *processes;
 	size_t process_count;
 	size_t left_out, leaving_out;
@@ -426,17 +426,17 @@ static struct instance *instance_create(const char *key, const char *name, int d
 	return NULL;
 }
 
-/* Whether PCP's limits allow one more. */
+/* Do PCP's limits allow one more instance? */
 static bool has_room(const struct probe_pcp *pcp, const struct instance *instance)
 {
-	/* One label is the host's. */
+	/* The host is one more label. */
 	return pcp->instance_count < PCP_COUNT_MAX &&
 	       pcp->label_count + instance->mmv.label_count < PCP_COUNT_MAX &&
 	       pcp->value_count + pcp_metrics_of(&pcp->metrics, instance->mmv.domain) <=
 		       PCP_COUNT_MAX;
 }
 
-/* Takes ownership of an instance; *taken_ret is false if there is no room for it. */
+/* Takes ownership of an instance. *taken_ret is false if PCP's limits leave no room for it. */
 static struct probe_error *take_instance(
 	struct probe_pcp *pcp, struct instance *instance, bool *taken_ret)
 {
@@ -458,7 +458,7 @@ static struct probe_error *take_instance(
 	return NULL;
 }
 
-/* The instance of a row, created if necessary; NULL in *ret: no room. */
+/* Finds or creates the instance of a row. *ret is NULL if there is no room. */
 static struct probe_error *row_instance(struct probe_pcp *pcp, const struct process *process,
 	const struct probe_table_row *row, struct instance **ret)
 {
@@ -500,7 +500,7 @@ static struct probe_error *add_process(struct probe_pcp *pcp, pid_t pid, struct 
 	return NULL;
 }
 
-/* The program's name is a label of its instances: updates all of them. */
+/* Changes the program's name, which is a label of all instances of the process. */
 static struct probe_error *rename_process(
 	struct probe_pcp *pcp, struct process *process, const char *program)
 {
@@ -564,7 +564,7 @@ static struct probe_error *find_process(
 
 /* ---- Rows ------------------------------------------------------------------------- */
 
-/* Sets a row's totals; the last interval has no values yet. */
+/* Sets a row's totals; the values of the last interval are not known yet. */
 static void set_totals(
 	const struct probe_pcp *pcp, struct instance *instance, const struct probe_table_row *row)
 {
@@ -663,7 +663,7 @@ static struct pcp_taken id_of(const struct pcp_instance *instance)
 		instance->domain, (int32_t)(pcp_hash(instance->name) & INT32_MAX)};
 }
 
-/* Gives an instance a free number, renaming it if necessary. */
+/* Gives an instance a free number, and renames it if necessary. */
 static bool number_instance(struct instance *instance, struct pcp_taken *slot, void **taken)
 {
 	size_t length = strlen(instance->mmv.name);
@@ -710,7 +710,7 @@ static struct probe_error *number_instances(
 	return done ? NULL : probe_error_no_memory();
 }
 
-/* The file contains the instances that existed when it was made. */
+/* Writes the values of the instances that existed when the file was made. */
 static void set_values(const struct probe_pcp *pcp, struct pcp_file *file, size_t instance_count)
 {
 	size_t at = 0;
@@ -744,7 +744,7 @@ static struct probe_error *make_file(struct probe_pcp *pcp, struct pcp_file **re
 	return error;
 }
 
-/* Shows the new file before removing the old one, so that every sample finds one. */
+/* Shows the new file before it removes the old one, so that every sample finds a file. */
 static struct probe_error *renew_file(struct probe_pcp *pcp)
 {
 	struct probe_error *error = pcp_folder_lock(pcp->folder);

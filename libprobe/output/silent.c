@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A format without words: the owner of the sink writes into its buffer. */
+/* A format that writes nothing: the owner of the sink writes into its buffer. */
 #include "libprobe/output/output.h"
 
 static void silent_hit(struct format_context *context, const struct probe_hit *hit,

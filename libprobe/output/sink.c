@@ -1,20 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A sink: a format's output on its way to a file descriptor.
+ * A sink writes the output of a format to a file descriptor.
  *
- * Writing must not wait for a reader (probe/sink.h says why), yet the
- * descriptor's O_NONBLOCK is not ours to set: standard output shares its file
- * description with the shell and with the traced program. So poll(2) is asked
- * before each write, and what is then written is small enough never to block:
- * POLLOUT on a pipe means room for PIPE_BUF bytes (pipe(7)). Regular files
- * always have room, and take all at once. A terminal that says POLLOUT may have
- * room for one byte only, and the program may fill a pipe between poll() and the
- * write. So both are opened a second time, for us alone and without blocking;
- * sockets take a flag with each call.
+ * Writing must not wait for a reader (probe/sink.h says why). But we must not set O_NONBLOCK on the
+ * descriptor: standard output shares its file description with the shell and with the traced
+ * program. So we call poll(2) before each write, and write so little that the write does not block:
+ * POLLOUT on a pipe means room for PIPE_BUF bytes (pipe(7)). Regular files always have room, and
+ * take everything at once. A terminal that reports POLLOUT may have room for only one byte, and the
+ * program may fill a pipe between poll() and the write. So both are opened a second time, for us
+ * alone and in non-blocking mode. Sockets take a flag with each call.
  *
- * The traced program often writes to the same pipe or terminal. What one call
- * of write(2) hands over is not mixed with it, so each ends at the end of a
- * line; only a line longer than PIPE_BUF goes in pieces.
+ * The traced program often writes to the same pipe or terminal. The bytes of one write(2) are not
+ * mixed with its output, so each write ends at the end of a line. Only a line longer than PIPE_BUF
+ * is written in pieces.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -40,10 +38,10 @@ struct probe_sink {
 	struct format_context context;
 	int fd;
 	char *name;
-	int own;      /* the same terminal or pipe, opened again for us alone; or -1 */
-	bool regular; /* never blocks */
+	int own; /* descriptor of the same terminal or pipe, opened again for us alone; or -1 */
+	bool regular; /* a regular file, which never blocks */
 	bool socket;
-	bool failed; /* output is discarded from now on */
+	bool failed; /* output is discarded after a failed write */
 };
 
 static const struct format *format_of(enum probe_sink_format format)
@@ -66,7 +64,7 @@ struct probe_error *sink_create(
 
 	if (flags < 0 || fstat(fd, &st) < 0)
 		return probe_error_system(errno, "%s", name);
-	/* Report it now, as write(2) would when a hit is written. */
+	/* Report a descriptor that is not writable now, not when the first hit is written. */
 	if ((flags & O_ACCMODE) == O_RDONLY)
 		return probe_error_system(EBADF, "%s", name);
 	sink = calloc(1, sizeof(*sink));
@@ -78,7 +76,7 @@ struct probe_error *sink_create(
 	sink->regular = S_ISREG(st.st_mode);
 	sink->socket = S_ISSOCK(st.st_mode);
 	sink->own = file_reopen(fd);
-	/* If it may not be opened again (it is another user's), use the descriptor itself. */
+	/* If it cannot be opened again (it belongs to another user), use the descriptor itself. */
 	if (sink->own >= 0)
 		sink->fd = sink->own;
 	sink->name = strdup(name);
@@ -190,7 +188,7 @@ bool probe_sink_full(const struct probe_sink *sink)
 	return probe_sink_pending(sink) >= SINK_FULL_BYTES;
 }
 
-/* Nothing is left: begin at the front again. */
+/* Resets the buffer after everything is written. */
 static void sink_rewind(struct probe_sink *sink)
 {
 	struct buffer *out = &sink->context.out;
@@ -210,7 +208,7 @@ static struct probe_error *sink_fail(struct probe_sink *sink, struct probe_error
 	return error;
 }
 
-/* Would a write of PIPE_BUF bytes go through, or fail, at once? */
+/* Can a write of PIPE_BUF bytes succeed, or fail, without blocking? */
 static bool sink_ready(const struct probe_sink *sink)
 {
 	struct pollfd pfd = {.fd = sink->fd, .events = POLLOUT};
@@ -218,7 +216,7 @@ static bool sink_ready(const struct probe_sink *sink)
 	return sink->regular || poll(&pfd, 1, 0) > 0;
 }
 
-/* How much of the waiting output the next write takes. */
+/* Returns how many bytes the next write takes. */
 static size_t next_length(const struct probe_sink *sink)
 {
 	const struct buffer *out = &sink->context.out;
@@ -226,7 +224,7 @@ static size_t next_length(const struct probe_sink *sink)
 	const char *line_end;
 
 	if (sink->regular || length <= PIPE_BUF)
-		return length; /* all of it: lines are added whole */
+		return length; /* take all bytes: only whole lines are added */
 	line_end = memrchr(out->data + out->start, '\n', PIPE_BUF);
 	return line_end ? (size_t)(line_end + 1 - (out->data + out->start)) : PIPE_BUF;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Stacks as people and flame graphs see them: functions, not addresses. Two calls
- * from different lines of one function are one frame, as with other tools, unless lines are shown.
+ * Call stacks for people and flame graphs: functions, not addresses. Two calls from different lines
+ * of one function are one frame, as in other tools, unless lines are shown.
  */
 #include <search.h>
 #include <stdio.h>
@@ -17,24 +17,24 @@
 /*
  * A flame graph as SVG 1.1, in one file that loads nothing.
  *
- *	|   leaf    | other |             a box for each frame, as wide as its weight and that of
- *	|      caller       |  | third |  all that it called; equal neighbours are one box
- *	|           thread             |
+ *	|   leaf    | other |             A box for each frame, as wide as its weight and the
+ *	|      caller       |  | third |  weight of all functions that it called. Equal
+ *	|           thread             |  neighbours are one box.
  *	|             all              |
  *
- * Stacks are sorted so that those with the same first frames are neighbours, in an order that does
- * not depend on weights: two graphs of one program can be compared. A box opens where a stack
- * differs from the one before, and is drawn where it closes.
+ * Stacks are sorted so that stacks with the same first frames are neighbours. The order does not
+ * depend on weights, so two graphs of one program can be compared. A box opens where a stack
+ * differs from the previous one, and is drawn where it closes.
  *
- * The picture is whole without its script. With it, a click on a box makes that box as wide as the
- * page. Names come out of traced programs: all are made printable, then escaped.
+ * The picture is complete without its script. With the script, a click on a box makes the box as
+ * wide as the page. Names come from traced programs: all are made printable, then escaped.
  */
 
 enum { WIDTH = 1200, MARGIN = 10, TOP = 30, ROW = 17, TEXT_INDENT = 3, TEXT_BASE = 12 };
 
-/* Of a character, as browsers draw 12 pixels of their monospace font. */
+/* Width of a character in pixels, in the browsers' monospace font of 12 pixels. */
 static const double letter_width = 7.25;
-/* Narrower boxes are left out, and counted. */
+/* Narrower boxes, in pixels, are left out and counted. */
 static const double narrowest = 0.1;
 
 static const char script[] =
@@ -68,26 +68,26 @@ static const char script[] =
 	"  b.g.addEventListener('click', () => zoom(b));\n"
 	"]]></script>\n";
 
-/* A frame that has begun and not ended. */
+/* An open box: its frame has begun and not ended. */
 struct flame_box {
-	const char *name; /* in the text of a stack */
+	const char *name; /* points into the text of a stack */
 	size_t length;
 	double start;
 };
 
 struct flame {
 	struct buffer *out;
-	struct buffer name; /* printable, not yet escaped */
+	struct buffer name; /* made printable, not yet escaped */
 	struct flame_box *boxes;
 	size_t depth, deepest;
-	double total, at; /* weights: of all stacks, and of those before this one */
-	size_t narrow;	  /* boxes that were left out */
+	double total, at; /* weight of all stacks, and of the stacks before this one */
+	size_t narrow;	  /* number of boxes that were left out */
 	enum flame_unit unit;
 };
 
 /* ---- Stacks -------------------------------------------------------------------------- */
 
-/* A frame's end comes before all characters, so that what begins equally stands together. */
+/* The end of a frame sorts first, so that stacks with the same first frames are neighbours. */
 static int compare_stacks(const void *a, const void *b)
 {
 	const char *x = ((const struct flame_stack *)a)->text;
@@ -114,7 +114,7 @@ static size_t count_frames(const char *text)
 
 /* ---- Boxes --------------------------------------------------------------------------- */
 
-/* In thousandths, whatever the locale. */
+/* Writes pixels with three decimals, whatever the locale. */
 static void put_pixels(struct buffer *out, double pixels)
 {
 	uint64_t thousandths = (uint64_t)(pixels * 1000 + 0.5);
@@ -126,7 +126,7 @@ static void put_pixels(struct buffer *out, double pixels)
 		buffer_bytes(out, digits, sizeof(digits));
 }
 
-/* Warm colours, the same for the same name; black text can be read on all of them. */
+/* Writes a warm colour, the same for the same name. Black text is readable on all of them. */
 static void put_colour(struct buffer *out, const char *name, size_t length)
 {
 	uint32_t hash = 2166136261u; /* FNV-1a */
@@ -154,7 +154,7 @@ static void put_weight(struct flame *flame, double weight)
 	buffer_string(flame->out, (weight == 1 ? one : many)[flame->unit]);
 }
 
-/* As much of the name as has room. */
+/* Writes as much of the name as fits into the box. */
 static void flame_put_label(struct flame *flame, double x, double y, double width)
 {
 	const struct buffer *name = &flame->name;
@@ -178,7 +178,7 @@ static void flame_put_label(struct flame *flame, double x, double y, double widt
 	buffer_string(flame->out, characters <= room ? "</text>" : "..</text>");
 }
 
-/* `level` 0 is the lowest row, which holds all. */
+/* Draws a box. `level` 0 is the lowest row, which holds everything. */
 static void put_box(struct flame *flame, const struct flame_box *box, size_t level, double end)
 {
 	struct buffer *out = flame->out;
@@ -211,7 +211,7 @@ static void put_box(struct flame *flame, const struct flame_box *box, size_t lev
 	buffer_string(out, "</g>\n");
 }
 
-/* Draws the boxes that no longer go on. */
+/* Closes and draws the boxes deeper than `depth`. */
 static void close_boxes(struct flame *flame, size_t depth)
 {
 	while (flame->depth > depth) {
@@ -306,13 +306,13 @@ void flame_graph(struct buffer *out, struct flame_stack *stacks, size_t count, e
 
 /* ==== Stacks ================================================================================== */
 
-/* How many frames a stack is shown with: a stack that is not whole has one more, the outermost. */
+/* Returns the number of shown frames. An incomplete stack has one more, the outermost: a mark. */
 static size_t stacks_depth(const struct probe_stacks_row *row)
 {
 	return row->stack.count + (row->stack.end != PROBE_STACK_WHOLE);
 }
 
-/* The frame at a depth, from the outermost on; NULL: the mark of a truncated stack. */
+/* Returns the frame at a depth, from the outermost on; NULL for the mark of an incomplete stack. */
 static const struct probe_frame *frame_at(const struct probe_stacks_row *row, size_t depth)
 {
 	if (row->stack.end != PROBE_STACK_WHOLE && depth-- == 0)
@@ -320,7 +320,7 @@ static const struct probe_frame *frame_at(const struct probe_stacks_row *row, si
 	return row->stack.frames[row->stack.count - 1 - depth];
 }
 
-/* NULL is before all texts. */
+/* Compares texts; NULL sorts before all others. */
 static int compare_texts(const char *a, const char *b)
 {
 	if (!a || !b)
@@ -347,8 +347,8 @@ static int compare_frames(const struct probe_frame *a, const struct probe_frame 
 }
 
 /*
- * Below, equal or above 0: do two rows show the same function there? Where one
- * stack ends, it is the lesser.
+ * Compares the functions of two rows at a depth. Returns a number below, equal to or above 0. A
+ * stack that has ended sorts first.
  */
 static int stacks_compare_at(
 	const struct probe_stacks_row *a, const struct probe_stacks_row *b, size_t depth)
@@ -387,8 +387,7 @@ void stacks_frame_label(
 		buffer_string(out, frame_text_end(end));
 }
 
-/* A frame's name: its function, else module+0xSTART, else the address. No ';', no control bytes.
- */
+/* Writes the function, else module+0xSTART, else the address. No ';', no control bytes. */
 static void stacks_label(struct buffer *out, const struct probe_stacks_row *row, size_t depth)
 {
 	stacks_frame_label(out, frame_at(row, depth), row->stack.end);
@@ -406,10 +405,12 @@ void text_hit_stack(struct buffer *out, const struct probe_stack *stack)
 /* ---- Folded lines ------------------------------------------------------------------- */
 
 /*
+ * Writes a line that flamegraph.pl and speedscope read:
+ *
  *	comm;outermost;...;innermost COUNT
  *
- * (of a heap, BYTES) as flamegraph.pl and speedscope read it. Rows are in the order of
- * folded_compare(); with several probes the innermost frame is the probe.
+ * For a heap, BYTES replaces COUNT. Rows are in the order of folded_compare(). If there are several
+ * probes, the probe is added as the innermost frame.
  */
 static void folded_line(
 	struct buffer *out, const struct probe_stacks_row *row, uint64_t count, bool many)
@@ -466,7 +467,7 @@ static void folded_stacks(struct buffer *out, const struct probe_stacks_row *row
 		sum += order[i]->count;
 		if (i + 1 < count && !folded_compare(&order[i], &order[i + 1]))
 			continue;
-		/* Of a heap: all is freed. */
+		/* In a heap, a sum of 0 means that everything is freed. */
 		if (sum)
 			folded_line(out, order[i], sum, many);
 		sum = 0;
@@ -475,9 +476,8 @@ static void folded_stacks(struct buffer *out, const struct probe_stacks_row *row
 }
 
 /*
- * The same lines, drawn.
- *
- * No label holds the end of a line, and the weight is behind the last blank of each.
+ * Draws the folded lines as a flame graph. No label contains the end of a line, and the weight
+ * follows the last blank of each line.
  */
 static void flamegraph_stacks(struct buffer *out, const struct probe_stacks_row *rows, size_t count)
 {
@@ -507,7 +507,7 @@ static void flamegraph_stacks(struct buffer *out, const struct probe_stacks_row 
 
 enum { VARINT = 0, LENGTH_DELIMITED = 2 };
 
-/* A number without its field, as in a packed list. */
+/* Writes a number without its field, as in a packed list. */
 static void protobuf_varint(struct buffer *out, uint64_t value)
 {
 	for (; value >= 0x80; value >>= 7)
@@ -523,7 +523,7 @@ static void protobuf_unsigned(struct buffer *out, unsigned int field, uint64_t v
 	protobuf_varint(out, value);
 }
 
-/* A string, a packed list or a message; also if it is empty. */
+/* Writes a string, a packed list or a message, even if it is empty. */
 static void protobuf_bytes(struct buffer *out, unsigned int field, const void *bytes, size_t length)
 {
 	protobuf_varint(out, field << 3 | LENGTH_DELIMITED);
@@ -531,7 +531,7 @@ static void protobuf_bytes(struct buffer *out, unsigned int field, const void *b
 	buffer_bytes(out, bytes, length);
 }
 
-/* The same; the buffer is empty afterwards. */
+/* Writes a message, and empties its buffer. */
 static void protobuf_message(struct buffer *out, unsigned int field, struct buffer *message)
 {
 	protobuf_bytes(out, field, message->data, message->length);
@@ -542,7 +542,7 @@ static void protobuf_message(struct buffer *out, unsigned int field, struct buff
 /* ==== Pprof =================================================================================== */
 
 /*
- * Stacks as a profile that pprof and what knows its format read:
+ * Stacks as a profile that pprof and other tools for its format read:
  * github.com/google/pprof/proto/profile.proto. It is not compressed, which readers accept.
  *
  *	sample    values; locations, the innermost first; labels
@@ -550,14 +550,14 @@ static void protobuf_message(struct buffer *out, unsigned int field, struct buff
  *	mapping   a file and its build id
  *	function  name, source file
  *
- * Each is written when a row first needs it, and has the next number of its kind from 1 on; strings
- * have one from 0 on, and string 0 is empty. What a message is known by is kept in a tree. Fields
- * may come in any order, except that strings are numbered by theirs.
+ * Each of these is written when a row first needs it, and gets the next number of its kind, from 1
+ * on. Strings are numbered from 0 on, and string 0 is empty. A tree holds the key of each written
+ * message. Fields may come in any order, but the strings must be in the order of their numbers.
  *
- * Addresses are those in the file, so the same function of several processes is one location.
+ * Addresses are addresses in the file, so the same function in several processes is one location.
  */
 
-/* Fields of the messages. */
+/* Field numbers of the messages. */
 enum {
 	PROFILE_SAMPLE_TYPE = 1,
 	PROFILE_SAMPLE = 2,
@@ -590,16 +590,16 @@ enum {
 	FUNCTION_FILENAME = 4
 };
 
-/* ---- Numbers of what was written ---------------------------------------------------- */
+/* ---- Numbers of written messages ---------------------------------------------------- */
 
 struct numbered {
 	uint64_t number;
 	size_t length;
-	char key[]; /* what it is known by */
+	char key[]; /* identifies the message */
 };
 
 struct numbers {
-	void *tree; /* of struct numbered */
+	void *tree; /* of struct numbered, a tree of tsearch(3) */
 	uint64_t next;
 };
 
@@ -618,7 +618,7 @@ struct pprof {
 	struct numbers strings, locations, mappings, functions;
 };
 
-/* The number of a key; *is_new: it has none yet, so that its message must be written. */
+/* Returns the number of a key. If *is_new, the key's message must be written. */
 static uint64_t number_of(
 	struct pprof *pprof, struct numbers *numbers, const void *key, size_t length, bool *is_new)
 {
@@ -678,7 +678,7 @@ static uint64_t mapping_of(struct pprof *pprof, const struct probe_frame *frame)
 	return number;
 }
 
-/* Without its source line, which a location has. */
+/* Returns the string of a frame's name, without the source line, which the location has. */
 static uint64_t name_of(
 	struct pprof *pprof, const struct probe_frame *frame, enum probe_stack_end end)
 {
@@ -715,7 +715,7 @@ static uint64_t address_of(const struct probe_frame *frame)
 	return frame->symbol ? frame->function + frame->offset : frame->offset;
 }
 
-/* `frame` is NULL of what is not known of a stack that ends like this. */
+/* Returns a frame's location; `frame` is NULL for the missing part of a stack (`end`). */
 static uint64_t location_of(
 	struct pprof *pprof, const struct probe_frame *frame, enum probe_stack_end end)
 {
@@ -742,7 +742,7 @@ static uint64_t location_of(
 
 /* ---- Samples ------------------------------------------------------------------------ */
 
-/* All values that a row has, in the order of sample_types(). */
+/* Writes all values of a row, in the order of sample_types(). */
 static void put_values(struct buffer *out, const struct probe_stacks_row *row)
 {
 	if (!row->is_heap) {
@@ -795,7 +795,7 @@ static void put_type(struct pprof *pprof, const char *type, const char *unit)
 	protobuf_message(pprof->out, PROFILE_SAMPLE_TYPE, &pprof->message);
 }
 
-/* With the names that Go's heap profiles have. */
+/* Uses the names in Go's heap profiles. */
 static void sample_types(struct pprof *pprof, const struct probe_view *view)
 {
 	if (!view->heap) {
@@ -810,7 +810,7 @@ static void sample_types(struct pprof *pprof, const struct probe_view *view)
 		string_of(pprof, view->live ? "inuse_space" : "alloc_space"));
 }
 
-/* A profile in the format of pprof. */
+/* Writes a profile in the format of pprof. */
 static void pprof_stacks(struct buffer *out, const struct probe_stacks_row *rows, size_t count,
 	const struct probe_view *view)
 {
@@ -836,7 +836,7 @@ static void pprof_stacks(struct buffer *out, const struct probe_stacks_row *rows
 /* ==== Text stacks ============================================================================= */
 
 /*
- * Stacks as a tree, callers above what they call:
+ * Stacks as a tree, callers above the functions that they call:
  *
  *	postgresql:lwlock__acquire: 1234 hits, 2 stacks
  *	        HITS        %  FRAME
@@ -846,9 +846,9 @@ static void pprof_stacks(struct buffer *out, const struct probe_stacks_row *rows
  *	         900   72.9 %    PortalRun
  *	         334   27.1 %  - exec_execute_message
  *
- * What is called from one place only stays below it; where calls part, each branch
- * begins with a dash, and what it calls is one further to the right. Of a heap (probe/heap.h),
- * bytes stand for hits:
+ * A function that is called from one place only stays in the same column below its caller. Where
+ * calls branch, each branch begins with a dash and moves one step to the right. For a heap
+ * (probe/heap.h), bytes replace hits:
  *
  *	otel_memory:alloc: 40960 bytes allocated (10 allocations), 12288 bytes live (3
  *	allocations), 2 stacks
@@ -896,7 +896,7 @@ static int compare_branches(const void *a, const void *b)
 	return left->first < right->first ? -1 : left->first > right->first;
 }
 
-/* Parts rows by their function at a depth; those that end before it come first, and are none. */
+/* Splits rows by their function at a depth. Rows that end before it come first, in no branch. */
 static size_t part(
 	const struct tree *tree, const struct branch *whole, size_t depth, struct branch *ret)
 {
@@ -946,7 +946,7 @@ static void count_text(struct buffer *out, uint64_t count, const char *one, cons
 	buffer_string(out, count == 1 ? one : many);
 }
 
-/* What the rows hold: all that was allocated, and what of it is live. */
+/* Writes the sums of the rows: bytes allocated, and bytes live. */
 static void heap_text(struct buffer *out, const struct probe_stacks_row **rows, size_t count)
 {
 	struct probe_stacks_row sum = {0};
@@ -963,7 +963,7 @@ static void heap_text(struct buffer *out, const struct probe_stacks_row **rows, 
 	count_text(out, sum.live_count, " allocation), ", " allocations), ");
 }
 
-/* The stacks of one probe, the `top` most frequent ones; 0: all. */
+/* Writes the stacks of one probe: the `top` most frequent ones, or all if `top` is 0. */
 static void print_probe(
 	struct buffer *out, const struct probe_stacks_row **rows, size_t count, size_t top)
 {
@@ -973,7 +973,7 @@ static void print_probe(
 	uint64_t hidden = 0;
 	struct branch whole;
 
-	/* The last ones may have nothing that is live. */
+	/* The last rows may have no live bytes. */
 	while (count && !rows[count - 1]->count)
 		count--;
 	shown = top && top < count ? top : count;
@@ -1006,7 +1006,7 @@ static bool same_probe(const struct probe_stacks_row *a, const struct probe_stac
 	return !strcmp(a->name, b->name) && !strcmp(a->provider, b->provider);
 }
 
-/* Rows of the first probe that is left are moved to `its`; the others stay, in their order. */
+/* Moves the rows of the first remaining probe to `its`. The other rows stay, in their order. */
 static size_t take_probe(
 	const struct probe_stacks_row **rows, size_t *count, const struct probe_stacks_row **its)
 {

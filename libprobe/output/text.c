@@ -1,23 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Text: one line a hit, in columns.
+ * Text: one line for each hit, in columns.
  *
  *	TIME             PID     TID     COMMAND          PROBE  ARGUMENTS
  *	14:03:07.123456  8121    8121    postgres         postgresql:query__start "select 1"
  *
- * A span has its duration after the command, both names, and the arguments of its begin and its
- * end:
+ * A span has its duration after the command, then both names, and the arguments of its start and
+ * end events:
  *
  *	... postgres  12.3ms    postgresql:query__start..query__done "select 1" -> "select 1"
  *
- * Either may be followed by its call stack, a line for each frame.
+ * A hit or a span may be followed by its call stack, a line for each frame.
  *
- * Integers are decimal by their sign, but an unsigned one from 2^32 upwards,
- * which an address nearly always is and a number of things hardly ever, is in
- * hexadecimal. Strings are in double quotes with C escapes, followed by "..."
- * where they were cut; what could not be read is `null`; aggregates are
- * the hexadecimal digits of their bytes in braces. Of a probe that the catalogue knows, each
- * argument has its name before it, and numbers that have words are these.
+ * Integers are decimal according to their sign. An unsigned integer from 2^32 upwards is nearly
+ * always an address and hardly ever a count, so it is hexadecimal. Strings are in double quotes
+ * with C escapes, followed by "..." if they were cut. Unreadable values are `null`. Aggregates are
+ * the hexadecimal digits of their bytes in braces. If the catalogue knows the probe, each argument
+ * follows its name, and numbers that have names are shown by them.
  */
 #include <math.h>
 #include <stdio.h>
@@ -33,7 +32,7 @@
 
 /* ==== Text units ============================================================================== */
 
-/* Numbers and times for people. */
+/* Writes numbers and times for people. */
 
 void probe_duration_text(char text[PROBE_DURATION_BYTES], double ns)
 {
@@ -45,7 +44,7 @@ void probe_duration_text(char text[PROBE_DURATION_BYTES], double ns)
 		strcpy(text, "-");
 		return;
 	}
-	/* 999.5 and more would be shown as 1000. */
+	/* 999.5 and more would be shown as 1000, so use the next unit. */
 	while (unit < 3 && ns >= 999.5) {
 		ns /= 1000;
 		unit++;
@@ -114,7 +113,7 @@ enum {
 	NSEC_PER_SEC = 1000000000
 };
 
-/* A column that begins at `start`: blanks to its width, and the gap to the next one. */
+/* Ends a column that began at `before`: blanks up to its width, and the gap to the next one. */
 static void column_end(struct buffer *out, size_t before, size_t width)
 {
 	buffer_pad(out, out->length - out->start - before, width);
@@ -180,11 +179,7 @@ static void text_begin_spans(struct format_context *context, bool header)
 	buffer_string(out, "ARGUMENTS\n");
 }
 
-/*
- * Local time with microseconds.
- *
- * localtime_r() runs once a second at most.
- */
+/* Writes the local time with microseconds. Calls localtime_r() at most once for each second. */
 static void text_time(struct format_context *context, uint64_t time_ns)
 {
 	struct clock_cache *clock = &context->clock;
@@ -261,7 +256,7 @@ void text_meant(
 		text_value(out, value);
 }
 
-/* Is it only the length of a string whose text is shown? */
+/* Is an argument only the length of a string whose text is shown? */
 static bool is_length(const struct probe_hit *hit, const struct probe_session_probe *probe,
 	const struct probe_arg_meaning *arg)
 {
@@ -311,8 +306,8 @@ static void end_line(struct buffer *out, const struct probe_hit *hit)
 }
 
 /*
- * Ends the column of names that begins at `before`. It is as wide as the longest name so far,
- * unless that is too long for the lines of all others.
+ * Ends the column of names that began at `before`. The column is as wide as the longest name so
+ * far, but a name that is too long does not widen it.
  */
 static void name_end(struct format_context *context, size_t before)
 {
@@ -401,8 +396,8 @@ const struct format format_text = {
 /* ==== Text table ============================================================================== */
 
 /*
- * Gathered rows as text: a line each, the probe first, figures on the right of
- * their columns, keys last, for they may be long.
+ * Rows of tables as text: a line each, the probe first, figures right-aligned, keys last, because
+ * they may be long.
  *
  *	PROBE                            COUNT         AVG  str(arg0)
  *	postgresql:query__done           28081     1.23ms  "select 1"
@@ -411,21 +406,21 @@ const struct format format_text = {
  */
 
 enum {
-	SILENT_ROWS_MAX = 50, /* beyond this number, rows without hits are only counted */
-	CHARTS_MAX = 4,	      /* beyond this number, a chart each would hide what matters */
+	SILENT_ROWS_MAX = 50, /* with more, rows without hits are only counted */
+	CHARTS_MAX = 4,	      /* with more, charts would hide the important rows */
 	HITS_WIDTH = 12
 };
 
 /* ---- Cells ------------------------------------------------------------------------ */
 
-/* A line that is being written: its cells come in the order of the columns. */
+/* A line that is being written. Its cells come in the order of the columns. */
 struct table_line {
 	struct grid *grid;
 	const struct probe_view *view;
-	bool has_coverage;		   /* some row is not counted as a whole */
-	const struct probe_table_row *row; /* NULL: titles */
+	bool has_coverage;		   /* some row is not fully counted */
+	const struct probe_table_row *row; /* NULL for the line of titles */
 	size_t column;
-	/* The key that is a call stack, of which a line has but the innermost function; or NULL. */
+	/* The key that is a call stack, or NULL. The line holds only its innermost function. */
 	const struct probe_value *stack;
 	size_t stack_column;
 };
@@ -457,7 +452,7 @@ static void amount(
 	next(line, true);
 }
 
-/* A whole number keeps all its digits; an address is one, and not shown as such. */
+/* Writes a whole number with all digits. Addresses are whole numbers, not hexadecimal here. */
 static void exact(struct table_line *line, const char *name, const struct probe_value *value)
 {
 	struct buffer *text = &line->grid->text;
@@ -567,7 +562,7 @@ static void figure_cells(struct table_line *line, struct format_context *context
 	last_cells(line, context);
 }
 
-/* The probe; of a pair, both. */
+/* Writes the probe of a row, or both probes of a pair. */
 static void row_name(struct buffer *out, const struct probe_table_row *row)
 {
 	if (row->begin_name) {
@@ -577,7 +572,7 @@ static void row_name(struct buffer *out, const struct probe_table_row *row)
 	text_probe(out, row->provider, row->name);
 }
 
-/* What is known of the argument that a key is by its name; NULL: nothing, or it is none. */
+/* Returns the meaning of the argument that a key is. NULL if unknown, or not an argument. */
 static const struct probe_arg_meaning *meaning_of_key(
 	const struct probe_view *view, const struct probe_table_row *row, const char *key)
 {
@@ -617,7 +612,7 @@ static void key_cells(struct table_line *line, size_t key_count)
 	}
 }
 
-/* The other functions of a stack stand under the first one. */
+/* Writes the other functions of a stack below the first one. */
 static void callers(const struct table_line *line)
 {
 	const struct probe_value *stack = line->stack;
@@ -634,7 +629,7 @@ static void callers(const struct table_line *line)
 	}
 }
 
-/* What is not counted of the row's probe follows all columns, without a title. */
+/* Writes which part of the row's probe is not counted, after all columns, without a title. */
 static void coverage_cell(struct table_line *line)
 {
 	char text[PROBE_COVERAGE_BYTES] = "";
@@ -685,7 +680,7 @@ static void add_line(struct grid *grid, struct format_context *context,
 
 /* ---- Tables ----------------------------------------------------------------------- */
 
-/* Certainly without hits: those of sites that are not counted are unknown. */
+/* Has a row certainly no hits? The hits of sites that are not counted are unknown. */
 static bool is_silent(const struct probe_table_row *row)
 {
 	return !row->row.count && !row->row.in_flight && !row->unmatched &&
@@ -693,14 +688,14 @@ static bool is_silent(const struct probe_table_row *row)
 }
 
 /*
- * Which rows are shown: the first ones up to the limit; the one of the keys that found no room,
- * which may have most of the hits; and those without hits, if they are few and no row with hits is
- * left out.
+ * The rows that are shown: the first rows up to the limit; the row "(other)" of the keys without
+ * room, which may have most of the hits; and rows without hits, if they are few and no row with
+ * hits is left out.
  */
 struct shown {
-	size_t rows;   /* with hits */
-	size_t more;   /* of them, those that are too many */
-	size_t silent; /* without hits, and not shown */
+	size_t rows;   /* number of shown rows with hits */
+	size_t more;   /* number of rows with hits that are left out */
+	size_t silent; /* number of rows without hits that are left out */
 	bool show_silent;
 };
 
@@ -768,7 +763,7 @@ static void text_grid(struct format_context *context, const struct probe_table *
 		context->out.no_memory = true;
 		return;
 	}
-	/* Short numbers under each other in one table after the other. */
+	/* The minimum width aligns short numbers in tables that follow each other. */
 	grid.widths[1] = view->columns == PROBE_COLUMN_COUNT ? HITS_WIDTH : 0;
 	add_line(&grid, context, NULL, key_count, view, has_coverage);
 	for (size_t i = 0; i < count; i++) {
@@ -815,7 +810,7 @@ static void text_charts(struct format_context *context, const struct probe_table
 	}
 }
 
-/* A pair with several ends says what is in flight with each of them. */
+/* Is a row the first of its pair? Each end's row has the pair's number in flight. */
 static bool is_first_end(const struct probe_table_row *rows, size_t index)
 {
 	const struct probe_table_row *row = &rows[index];
@@ -828,7 +823,7 @@ static bool is_first_end(const struct probe_table_row *rows, size_t index)
 	return true;
 }
 
-/* With charts each pair has its own; keys have none. */
+/* Writes the line of all pairs. Each chart has its own line. Keys have none in flight. */
 static void pair_line(struct buffer *out, const struct probe_table *table)
 {
 	const struct probe_table_row *rows;
@@ -848,7 +843,7 @@ static void pair_line(struct buffer *out, const struct probe_table *table)
 	buffer_char(out, '\n');
 }
 
-/* In place of titles without a row: that there is nothing, and as far as it is known why. */
+/* Writes, for a table without rows, that there are no hits, and the reason if it is known. */
 static void nothing_line(
 	struct buffer *out, const struct probe_table *table, const struct probe_view *view)
 {
@@ -864,7 +859,7 @@ static void nothing_line(
 	buffer_char(out, '\n');
 }
 
-/* A line for each row, or a chart. */
+/* Writes a line for each row, or a chart. */
 static void text_table(struct format_context *context, const struct probe_table *table,
 	const struct probe_view *view)
 {
@@ -909,23 +904,23 @@ static void text_table(struct format_context *context, const struct probe_table 
 
 enum {
 	BAR_WIDTH = 52,
-	/* Negative values; 0; and then [2^k, 2^(k+1)) for k = 0 .. 63. */
+	/* Bars: negative values; 0; then [2^k, 2^(k+1)) for k = 0 .. 63. */
 	BAR_NEGATIVE = 0,
 	BAR_ZERO = 1,
 	BAR_FIRST = 2,
 	BARS = BAR_FIRST + 64,
-	/* Of doubles, k begins with this one. */
+	/* For doubles, the first k. */
 	DOUBLE_LEAST = -24
 };
 
 struct bars {
 	uint64_t counts[BARS];
 	uint64_t most;
-	unsigned int low, high; /* the bars with something in them: [low, high) */
+	unsigned int low, high; /* the bars that are not empty: [low, high) */
 	bool are_doubles;
 };
 
-/* The bar that a bucket belongs to: that of its middle, where bounds are times. */
+/* Returns the bar of a bucket. Where bounds are times, the middle of the bucket decides. */
 static unsigned int bar_of(const struct probe_row *row, size_t index)
 {
 	uint64_t high, value;
@@ -937,7 +932,7 @@ static unsigned int bar_of(const struct probe_row *row, size_t index)
 		return BAR_NEGATIVE;
 	if (row->is_float) {
 		probe_row_bucket(row, index, &least, &most);
-		frexp(least, &power); /* from 2^(power - 1) on */
+		frexp(least, &power); /* the value is at least 2^(power - 1) */
 		return index ? BAR_FIRST + (unsigned int)(power - 1 - DOUBLE_LEAST) : BAR_ZERO;
 	}
 	probe_bucket_range(index, &low, &high);
@@ -968,7 +963,7 @@ static void bars_init(struct bars *bars, const struct probe_row *row)
 	}
 }
 
-/* 2^exponent, shortened: 512, 1K, 2M. */
+/* Writes 2^exponent in short form: 512, 1K, 2M. */
 static void power(struct buffer *out, unsigned int exponent, bool times)
 {
 	static const char *const units[] = {"", "K", "M", "G", "T", "P", "E"};
@@ -981,7 +976,7 @@ static void power(struct buffer *out, unsigned int exponent, bool times)
 	buffer_string(out, units[exponent / 10]);
 }
 
-/* 2^exponent, which may be less than 1. */
+/* Writes 2^exponent, which may be less than 1. */
 static void power_of_double(struct buffer *out, int exponent)
 {
 	if (exponent < 0)
@@ -1056,7 +1051,7 @@ static void bar_line(struct buffer *out, const struct bars *bars, unsigned int b
 
 /* ---- Figures ---------------------------------------------------------------------- */
 
-/* How figures are shown: times, doubles with so many digits, or whole numbers. */
+/* The form of figures: times, doubles with a number of digits, or whole numbers. */
 struct figure_kind {
 	bool times, is_float;
 	enum text_digits digits;
@@ -1123,7 +1118,7 @@ static void figures(struct buffer *out, const struct probe_row *row, const struc
 		for (size_t i = 0; i < sizeof(percentiles) / sizeof(percentiles[0]); i++) {
 			double value = probe_row_percentile(row, percentiles[i].percent);
 
-			/* Integers stay so, but a bucket's middle may be none. */
+			/* The middle of a bucket of integers may have a fraction. */
 			figure(out, percentiles[i].name,
 				view->times || row->is_float ? value : (double)(int64_t)value,
 				bucket);
@@ -1132,7 +1127,7 @@ static void figures(struct buffer *out, const struct probe_row *row, const struc
 	buffer_char(out, '\n');
 }
 
-/* The chart of a row's buckets, and below it the row's other figures. */
+/* Writes the chart of a row's buckets, and below it the row's other figures. */
 static void text_chart(struct format_context *context, const struct probe_table_row *row,
 	const struct probe_view *view)
 {

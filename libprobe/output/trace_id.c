@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which trace a span belongs to. A program that takes part in traces has the id somewhere in its
- * arguments: as the header that it got,
+ * Finds the trace of a span. A program that takes part in traces has the trace id in its arguments,
+ * either in the header that it received,
  *
  *	00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01	https://www.w3.org/TR/trace-context/
  *
- * or alone: 32 hexadecimal digits, or a UUID. Other values tell spans of one trace from those of
- * others, too: the user names the argument, and the id is a hash of its value. A text, such as
- * "order-17", is the same everywhere; a number only within its process.
+ * or alone: 32 hexadecimal digits, or a UUID. Other values can group spans into traces, too: the
+ * user names the argument, and the id is a hash of its value. A text, such as "order-17", gives the
+ * same id in every process; a number only within its process.
  */
 #include <stdio.h>
 #include <string.h>
@@ -20,7 +20,7 @@ static bool is_digit(char c)
 	return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
 }
 
-/* Takes so many digits, in lower case; false if they are not there, or all 0, which is no id. */
+/* Copies hexadecimal digits in lower case. Returns false if any is missing, or all are 0. */
 static bool take_digits(const char *text, size_t length, size_t count, char *ret)
 {
 	bool any = false;
@@ -50,7 +50,7 @@ static bool take_traceparent(const char *text, size_t length, struct otlp_ids *i
 	if (length < FLAGS + 2 || text[2] != '-' || text[PARENT - 1] != '-' ||
 		text[FLAGS - 1] != '-')
 		return false;
-	/* Version 00 ends there; the digits of both may all be 0. */
+	/* A header of version 00 ends after the flags. Version and flags may be all 0. */
 	take_digits(text, 2, 2, version);
 	if (!is_digit(text[0]) || !is_digit(text[1]) || !strcmp(version, "ff") ||
 		(length > FLAGS + 2 && (!strcmp(version, "00") || text[FLAGS + 2] != '-')))
@@ -63,7 +63,7 @@ static bool take_traceparent(const char *text, size_t length, struct otlp_ids *i
 	return true;
 }
 
-/* 32 digits, or as a UUID has them, with hyphens. */
+/* Reads an id of 32 digits, or a UUID with hyphens. */
 static bool take_id(const char *text, size_t length, struct otlp_ids *ids)
 {
 	char digits[TRACE_ID_DIGITS + 1], trace[TRACE_ID_DIGITS + 1];
@@ -100,7 +100,7 @@ static bool find_id(const struct probe_hit *hit, struct otlp_ids *ids)
 	return false;
 }
 
-/* splitmix64: every state gives another number. */
+/* splitmix64: every state yields another number. */
 static uint64_t mix(uint64_t *state)
 {
 	uint64_t z = *state += 0x9e3779b97f4a7c15;

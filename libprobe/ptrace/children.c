@@ -19,7 +19,7 @@
 
 enum { LIST_TRIES = 8, SIZE_TRIES = 8, NEW_PIDS_MAX = 256 };
 
-/* Appends the numbers of a file; returns the array, or NULL without memory. */
+/* Appends the pids that a file lists. Returns the array, or NULL if there is no memory. */
 static pid_t *append_children(const char *path, pid_t *pids, size_t *count)
 {
 	FILE *file = fopen(path, "re");
@@ -61,7 +61,7 @@ pid_t *children_of(pid_t pid)
 	return pids;
 }
 
-/* A list has as many ids as another one, and the same. */
+/* Do two lists hold the same ids in the same order? */
 static bool are_same(const pid_t *list, const pid_t *other)
 {
 	size_t i = 0;
@@ -74,9 +74,9 @@ static bool are_same(const pid_t *list, const pid_t *other)
 }
 
 /*
- * The kernel goes through its lists by position: if a child, or a thread, ends after it was listed,
- * the next one can be left out (get_children_pid() in fs/proc/array.c). So two lists in a row have
- * to be the same.
+ * Reads the list of children until two readings in a row are the same. The kernel walks its list by
+ * position: if a child or a thread ends after it was listed, the next one can be left out
+ * (get_children_pid() in fs/proc/array.c).
  */
 static pid_t *all_children_of(pid_t pid)
 {
@@ -94,8 +94,9 @@ static pid_t *all_children_of(pid_t pid)
 }
 
 /*
- * Without kcmp(2), as in most containers: one memory has one size at any time. A forked child
- * has less of it: fork(2) does not copy pages of files.
+ * Compares the sizes of two memories, if kcmp(2) is forbidden, as in most containers. A shared
+ * memory has one size at any time. A forked child has a smaller one: fork(2) does not copy pages of
+ * files.
  */
 static bool look_alike(pid_t pid, pid_t other)
 {
@@ -111,7 +112,7 @@ static bool look_alike(pid_t pid, pid_t other)
 		if (strcmp(text[0], text[2]) == 0)
 			return strcmp(text[0], text[1]) == 0;
 	}
-	return true; /* it never stays the same: assume the worst */
+	return true; /* the sizes keep changing: assume that the memory is shared */
 }
 
 bool children_share(pid_t pid, pid_t other)
@@ -173,15 +174,15 @@ pid_t *children_sharing(pid_t pid)
 		add_pid((pid_t)parent, &list);
 	if (parent > 0)
 		add_sharing_children(pid, (pid_t)parent, &list);
-	/* The list grows meanwhile. */
+	/* The list grows in the loop. */
 	for (size_t i = 0; list && list[i]; i++)
 		add_sharing_children(pid, list[i], &list);
 	return list;
 }
 
 /*
- * Could a process that has just been started share the memory? kcmp(2) is not called for all new
- * processes, as it would wait for those that are in execve(2).
+ * Could a new process share the memory of `pid`, judged by its parent? Calling kcmp(2) for all new
+ * processes would wait for processes in execve(2).
  */
 static bool is_relative(pid_t pid, pid_t other, const pid_t *list)
 {
@@ -200,7 +201,7 @@ bool children_add_sharing(pid_t pid, long from, long to, pid_t **list)
 	bool ok = true;
 
 	if (from < 0 || to < from || to - from > NEW_PIDS_MAX) {
-		/* Ids wrapped around, or there are too many: search all. */
+		/* If the ids wrapped around, or too many are new, search all processes. */
 		pid_t *all = children_sharing(pid);
 
 		for (size_t i = 0; all && all[i] && ok; i++)

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The life of a stop: seize, interrupt, wait, (work), detach.
+ * How a stop works: seize, interrupt, wait, (work), detach.
  *
- * PTRACE_SEIZE attaches without stopping and without a signal, so it is done
- * for all threads first; only PTRACE_INTERRUPT begins the pause. A list of
- * threads is only complete if it was read while all that it names were
- * stopped, so the list is read until nothing new can appear.
+ * PTRACE_SEIZE attaches without stopping the thread and without a signal, so all threads are seized
+ * first. Only PTRACE_INTERRUPT begins the pause. A list of threads is complete only if all threads
+ * in it were stopped while it was read, so the list is read until no new thread can appear.
  *
- * A thread may stop for another reason first: a signal on its way. It is
- * passed on at once, and the thread stops again for our interrupt before it
- * runs the first instruction of its handler.
+ * A thread may first stop for another reason: a signal that is being delivered. The signal is
+ * passed on at once, and the thread stops again for our interrupt before it runs the first
+ * instruction of its handler.
  *
  * Sources: ptrace(2); kernel/ptrace.c and kernel/signal.c of Linux.
  */
@@ -42,8 +41,8 @@
 enum { SEIZE_MOMENT_NS = 100000 };
 
 /*
- * Is it one of the first `known` threads? The kernel lists them in the same order every time, so
- * the next one is usually at *hint, which is advanced.
+ * Is the thread one of the first `known` threads? The kernel lists threads in the same order every
+ * time, so the next one is usually at *hint, which is advanced.
  */
 static bool has_thread(const struct control *control, size_t known, pid_t tid, size_t *hint)
 {
@@ -59,8 +58,8 @@ static bool has_thread(const struct control *control, size_t known, pid_t tid, s
 }
 
 /*
- * Makes room for one more thread. Called before it is attached to: a thread that is not listed
- * would never be resumed.
+ * Makes room for one more thread. Called before attaching, because a thread that is not in the
+ * array would never be resumed.
  */
 static struct probe_error *make_room(struct control *control)
 {
@@ -68,9 +67,10 @@ static struct probe_error *make_room(struct control *control)
 }
 
 /*
- * A controller that is killed gives back the lock of its target a moment before the target's
- * threads (do_exit() in the kernel's kernel/exit.c). So a tracer that is ending is waited for. If
- * there is none, it may have left just now: this is tried once more.
+ * Attaches to a thread. When a controller is killed, it releases the target's lock a moment before
+ * it releases the target's threads (do_exit() in the kernel's kernel/exit.c). So if the thread's
+ * tracer is ending, wait for its end. If the thread has no tracer, the tracer may have ended just
+ * now, so try once more.
  */
 static bool try_seize(pid_t tid)
 {
@@ -94,7 +94,8 @@ static bool try_seize(pid_t tid)
 }
 
 /*
- * Attaches to a thread of a process, and appends it. If it is gone or dead, *attached_ret is false.
+ * Attaches to a thread of a process, and appends it. If the thread is gone or dead, sets
+ * *attached_ret to false.
  */
 static struct probe_error *seize_thread(
 	struct control *control, pid_t pid, pid_t tid, bool *attached_ret)
@@ -123,10 +124,10 @@ static struct probe_error *seize_thread(
 	return NULL;
 }
 
-/* Asks a thread to stop (PTRACE_INTERRUPT); does not wait. */
+/* Asks a thread to stop (PTRACE_INTERRUPT), without waiting for the stop. */
 static void seize_ask_to_stop(struct control_thread *thread)
 {
-	/* As late as possible: what it does from here on is not seen. */
+	/* As late as possible: a call that the thread begins after this is not seen. */
 	if (arch_process()->hidden_call)
 		restart_look(thread->pid, thread->tid, &thread->seen);
 	thread->pause.asked_ns = clock_monotonic_ns();
@@ -137,10 +138,11 @@ static void seize_ask_to_stop(struct control_thread *thread)
 }
 
 /*
- * Does the kernel count as many tasks of a process as we have attached to or passed over? Stopped
- * threads create no tasks, and the kernel's workers create only workers. The link count of the open
- * folder is the number of tasks plus two (proc_task_getattr() in fs/proc/base.c). The tasks that
- * were passed over are counted after that, so one that ends in between makes the numbers differ.
+ * Do we know all tasks of a process: are as many attached or passed over as the kernel counts?
+ * Stopped threads create no tasks, and the kernel's workers create only workers. `folder` is the
+ * open /proc/PID/task; its link count is the number of tasks plus two (proc_task_getattr() in
+ * fs/proc/base.c). The tasks passed over are counted after that, so if one ends in between, the
+ * numbers differ.
  */
 static bool has_all(const struct control *control, pid_t pid, int folder)
 {
@@ -166,10 +168,10 @@ static struct probe_error *pass_over(struct control *control, pid_t pid, pid_t t
 }
 
 /*
- * Attaches to every thread of a process that is not attached yet. *new_ret grows if there are more,
- * or may be: the kernel goes through its list by position, so if a thread leaves it after it was
- * listed, the next one can be left out (proc_task_readdir()); and one that was listed may have
- * created another before it ended.
+ * Attaches to every thread of a process that is not attached yet. Increases *new_ret if there are
+ * new threads or there may be more. More are possible in two cases. The kernel walks its list by
+ * position, so if a listed thread leaves the list, the next thread can be left out
+ * (proc_task_readdir()). And a listed thread may have created another thread before it ended.
  */
 static struct probe_error *seize_process(
 	struct control *control, pid_t pid, enum seize_then then, size_t *new_ret)
@@ -179,7 +181,7 @@ static struct probe_error *seize_process(
 	DIR *threads = procfs_threads(pid);
 	pid_t tid;
 
-	/* ESRCH: it ended while the name was looked up. */
+	/* ESRCH: the process ended while its name was looked up. */
 	if (!threads && (errno == ENOENT || errno == ESRCH))
 		return pid == control->pid ? procfs_no_process(pid) : NULL;
 	if (!threads)
@@ -204,13 +206,13 @@ static struct probe_error *seize_process(
 }
 
 /*
- * Attaches to every thread that is not attached yet, of the process and its guests, and appends it.
- * The kernel's workers (procfs_is_worker()) and threads that have ended are passed over.
- * *new_ret is not 0 if there are some, or may be more: only if it is 0, and all threads are
- * stopped, are these all that there are.
+ * Attaches to every thread of the process and its guests that is not attached yet, and appends it.
+ * The kernel's workers (procfs_is_worker()) and threads that have ended are passed over. *new_ret
+ * is 0 if there are no new threads and there cannot be more. If *new_ret is 0 and all threads are
+ * stopped, the list is complete.
  *
- * Errors: PROBE_ERROR_NOT_FOUND, PROBE_ERROR_PERMISSION, PROBE_ERROR_SYSTEM; those that were
- * attached stay so.
+ * Errors: PROBE_ERROR_NOT_FOUND, PROBE_ERROR_PERMISSION, PROBE_ERROR_SYSTEM. After an error,
+ * threads that were attached stay attached.
  */
 static struct probe_error *seize_new(struct control *control, enum seize_then then, size_t *new_ret)
 {
@@ -225,8 +227,8 @@ static struct probe_error *seize_new(struct control *control, enum seize_then th
 }
 
 /*
- * Are all threads of the process attached, except those that were passed over when they were last
- * listed? `folder` comes from procfs_open_threads(). Cheap.
+ * Are all threads of the process attached, except the tasks passed over in the last listing?
+ * `folder` comes from procfs_open_threads(). Cheap.
  */
 static bool seized_all(const struct control *control, int folder)
 {
@@ -236,11 +238,11 @@ static bool seized_all(const struct control *control, int folder)
 /* ==== Wait ==================================================================================== */
 
 /*
- * Waits for stops by sleeping, so that the target gets our processor at once. Every wait for a
- * target's thread is in this file, and has a limit.
+ * Waiting for stops by sleeping, so that the target gets our processor at once. Every wait for a
+ * target's thread is in this file, and has a time limit.
  */
 
-/* A process that this one started: the caller waits for its exit status. */
+/* Did this process start process `tid`? Then the caller waits for its exit status. */
 static bool is_own_child(pid_t tid)
 {
 	return procfs_status_number(tid, "PPid:") == getpid() &&
@@ -262,10 +264,10 @@ pid_t control_wait(pid_t tid, int *status_ret)
 {
 	siginfo_t info;
 
-	/* A stop is taken at once. Asked for stops alone, a thread that has ended is none. */
+	/* Take a stop at once. Without WEXITED, waitid(2) reports no thread that has ended. */
 	for (;;) {
 		if (look(tid, &info, 0)) {
-			/* As wait(2) has it. */
+			/* Compose the status as wait(2) does. */
 			*status_ret = (int)((unsigned int)info.si_status << 8 | 0x7f);
 			return info.si_pid;
 		}
@@ -277,7 +279,8 @@ pid_t control_wait(pid_t tid, int *status_ret)
 			break;
 	}
 	/*
-	 * A thread, or a child of another process, is a zombie until its tracer has waited for it.
+	 * A thread, or a child of another process, stays a zombie until its tracer has waited for
+	 * it.
 	 */
 	if (!is_own_child(tid))
 		waitpid(tid, status_ret, __WALL | WNOHANG);
@@ -292,8 +295,9 @@ long wait_signal_of(int status)
 }
 
 /*
- * In vfork(2) a thread sleeps until its child has executed another program or has ended; nothing
- * except its own death wakes it earlier. posix_spawn(3) works this way, too.
+ * Is a thread in an uninterruptible sleep? In vfork(2) a thread sleeps until its child has executed
+ * another program or ended; only the thread's own death wakes it earlier. posix_spawn(3) works this
+ * way, too.
  */
 static bool wait_is_blocked(pid_t tid)
 {
@@ -301,8 +305,9 @@ static bool wait_is_blocked(pid_t tid)
 }
 
 /*
- * Gives up on a blocked thread after `blocked_ns`, and on any other after WAIT_STOP_NS. The clock
- * is read before each look, so if this process was stopped itself, the thread gets another look.
+ * Waits for a stop. Gives up after `blocked_ns` on a thread in an uninterruptible sleep, and after
+ * WAIT_STOP_NS on any other. The clock is read before each look at the thread, so if this process
+ * was stopped itself, it looks once more.
  */
 static enum wait_result wait_stop(pid_t tid, uint64_t begun_ns, uint64_t blocked_ns,
 	struct control_signals *signals, int *status_ret)
@@ -320,8 +325,8 @@ static enum wait_result wait_stop(pid_t tid, uint64_t begun_ns, uint64_t blocked
 }
 
 /*
- * In a call for us, a thread may be blocked while a disk reads memory back, so a blocked thread
- * gets no shorter limit.
+ * Uses the same limit for blocked threads: a thread that makes a call for us may be blocked while
+ * the disk reads memory back.
  */
 enum wait_result wait_for_stop(
 	pid_t tid, uint64_t begun_ns, struct control_signals *signals, int *status_ret)
@@ -330,8 +335,8 @@ enum wait_result wait_for_stop(
 }
 
 /*
- * Waits for the stop that PTRACE_INTERRUPT asked for, at `begun_ns` (CLOCK_MONOTONIC) or later;
- * passes signals on. WAIT_TIMEOUT: it does not stop.
+ * Waits for the stop that PTRACE_INTERRUPT asked for at `begun_ns` (CLOCK_MONOTONIC) or later, and
+ * passes signals on. Returns WAIT_TIMEOUT if the thread does not stop.
  */
 static enum wait_result wait_for_interrupt(
 	pid_t tid, uint64_t begun_ns, struct control_signals *signals)
@@ -350,17 +355,17 @@ static enum wait_result wait_for_interrupt(
 
 /* ==== Control ================================================================================= */
 
-#define PASS_NS UINT64_C(2000000000) /* until a thread that was resumed stops again */
-/* What a thread waits for that does not stop. */
+#define PASS_NS UINT64_C(2000000000) /* limit for a resumed thread to stop again */
+/* The end of a message: what a thread that does not stop may be waiting for. */
 #define UNSTOPPABLE                                                                                \
 	"what it started with vfork(2), for a device, or for its control group to be thawed"
 
 enum {
 	LOOK_NS = 1000000,
-	MOMENT_NS = 100000, /* a thread needs some of it for two calls */
+	MOMENT_NS = 100000, /* a thread needs less than this for two calls */
 	LET_GO_TRIES = 100,
-	PASSES_MAX = 100,   /* over the lists of threads, until there are no more */
-	UNABLE_PASSES = 50, /* over threads that cannot make calls when they are stopped */
+	PASSES_MAX = 100,   /* readings of the list of threads, until no thread is new */
+	UNABLE_PASSES = 50, /* searches, while the found threads cannot make calls */
 	STACK_BYTES = 32 << 10
 };
 
@@ -378,7 +383,7 @@ static void drop_thread(struct control *control, size_t i)
 	control->threads[i] = control->threads[--control->count];
 }
 
-/* At once: if we die, the thread continues as its registers say. */
+/* Prepare the restart at once: if we die, the thread continues as its registers say. */
 static bool read_registers(struct control_thread *thread)
 {
 	if (!registers_read(thread->tid, &thread->regs))
@@ -392,7 +397,7 @@ static bool read_registers(struct control_thread *thread)
 	return registers_write(thread->tid, &thread->regs);
 }
 
-/* Detaches from the late threads that have stopped by now; true when none is left. */
+/* Detaches from the late threads that have stopped by now. Returns true if none is left. */
 static bool let_late_go(struct control *control)
 {
 	for (size_t i = 0; i < control->count;) {
@@ -413,7 +418,7 @@ static bool let_late_go(struct control *control)
 	return control->count == 0;
 }
 
-/* Detaches from the stopped threads that were in a system call, or from those that were not. */
+/* Detaches from the stopped threads that were in a system call, or that were not (`in_call`). */
 static void detach(struct control *control, bool in_call)
 {
 	for (size_t i = 0; i < control->count; i++) {
@@ -433,8 +438,8 @@ static void detach(struct control *control, bool in_call)
 }
 
 /*
- * Detaches from all stopped threads; first from those that were running, because a thread that
- * sleeps does not notice the stop. Returns the longest pause.
+ * Detaches from all stopped threads. Threads that were running come first, because a sleeping
+ * thread does not notice the stop. Returns the longest pause.
  */
 static uint64_t release_stopped(struct control *control)
 {
@@ -454,9 +459,9 @@ static uint64_t release_stopped(struct control *control)
 }
 
 /*
- * Threads of targets that this thread asked to stop, and that have not stopped yet. Only a
- * stopped tracee can be detached from, and only by the thread that traces it. When a tracing thread
- * ends, the kernel detaches from all its tracees. So each tracing thread keeps its own list.
+ * Threads that the calling thread asked to stop and that have not stopped yet. Only a stopped
+ * tracee can be detached from, and only by the thread that traces it. When a tracing thread ends,
+ * the kernel detaches from all its tracees. So each tracing thread keeps its own list.
  */
 static _Thread_local struct control late;
 
@@ -492,8 +497,8 @@ static void forget(struct control *control)
 }
 
 /*
- * Detaches from all. Only a stopped thread can be detached from, so the others must stop first.
- * Returns the longest pause.
+ * Detaches from all threads. Only a stopped thread can be detached from, so the running threads are
+ * stopped first. Returns the longest pause.
  */
 static uint64_t release(struct control *control)
 {
@@ -509,7 +514,7 @@ static uint64_t release(struct control *control)
 	return longest;
 }
 
-/* Makes the part of our stack present that the stop will use: see array_resident(). */
+/* Touches the part of our stack that the stop will use: see array_resident(). */
 static __attribute__((noinline)) void touch_stack(void)
 {
 	uint8_t bytes[STACK_BYTES];
@@ -517,7 +522,7 @@ static __attribute__((noinline)) void touch_stack(void)
 	explicit_bzero(bytes, sizeof(bytes));
 }
 
-/* The thread to be near to: the only one, or the only one that runs. NULL: several do, or none. */
+/* Returns the only thread, or the only one that is not asleep. NULL if several run, or none. */
 static const struct control_thread *busiest(const struct control *control)
 {
 	const struct control_thread *found = control->count == 1 ? control->threads : NULL;
@@ -532,7 +537,7 @@ static const struct control_thread *busiest(const struct control *control)
 	return found;
 }
 
-/* The last step before threads are interrupted. */
+/* Makes the last preparations before threads are interrupted. */
 static void get_ready(struct control *control)
 {
 	const struct control_thread *near;
@@ -547,8 +552,8 @@ static void get_ready(struct control *control)
 	control_signals_take(&control->signals);
 	control->attributes = urgent_begin();
 	/*
-	 * Done here, as near to the stop as possible and on the same processor, because it warms
-	 * the caches.
+	 * Touch the memory here, as near to the stop as possible and on the same processor, because
+	 * this also warms the caches.
 	 */
 	if (control->coming)
 		prepared_touch(control->pid, control->coming);
@@ -556,8 +561,9 @@ static void get_ready(struct control *control)
 }
 
 /*
- * Threads that wait come first: no thread is stopped yet while they are checked once more. Then
- * come the others that sleep, and last those that run: only they lose time.
+ * Interrupts threads with a known wait first: their wait is checked once more, while no thread is
+ * stopped yet. The other sleeping threads come next. Running threads come last, because only they
+ * lose time.
  */
 static void ask_all_to_stop(struct control *control)
 {
@@ -573,8 +579,8 @@ static void ask_all_to_stop(struct control *control)
 }
 
 /*
- * Waits for the threads from index `from` on, which were asked to stop, and reads their registers.
- * Returns false if one does not stop, which is then the first that is_running.
+ * Waits until the threads from index `from` on, which were asked to stop, have stopped, and reads
+ * their registers. Returns false if a thread does not stop: the first with is_running set.
  */
 static bool await_stops(struct control *control, size_t from)
 {
@@ -600,8 +606,8 @@ static bool await_stops(struct control *control, size_t from)
 /* ---- Threads that cannot stop ---------------------------------------------------------------- */
 
 /*
- * Has a thread been unable to stop, in vfork(2) for example, for longer than the others may stand
- * still?
+ * Has a thread been unable to stop, for example in vfork(2), for longer than the other threads may
+ * stand still?
  */
 static bool stays_blocked(pid_t tid)
 {
@@ -615,7 +621,7 @@ static bool stays_blocked(pid_t tid)
 	return false;
 }
 
-/* A thread of the process that stays so, or 0. */
+/* Returns a thread of the process that stays blocked, or 0 if every thread can stop. */
 static pid_t blocked_thread(pid_t pid)
 {
 	DIR *threads = procfs_threads(pid);
@@ -636,7 +642,7 @@ static struct probe_error *cannot_stop(pid_t pid, pid_t tid)
 		tid, pid);
 }
 
-/* Waits until every thread can stop. No thread is stopped meanwhile. */
+/* Waits until every thread can stop. No thread is stopped during the wait. */
 static struct probe_error *await_unblocked(struct control *control, struct patience *patience)
 {
 	pid_t tid = 0;
@@ -658,7 +664,7 @@ static struct probe_error *await_unblocked(struct control *control, struct patie
 
 /* ---- Stopping all --------------------------------------------------------------------------- */
 
-/* It is left alone. */
+/* Removes the lender, which is not stopped. */
 static void drop_lender(struct control *control)
 {
 	size_t count = 0;
@@ -684,8 +690,9 @@ static size_t guest_count(const struct control *control)
 }
 
 /*
- * Processes that share the memory and were started while the threads were being stopped. Ids are
- * given out in order, so it is known which of them may be new. *new_ret grows by their number.
+ * Adds the processes that share the memory and were started while the threads were being stopped.
+ * The kernel assigns ids in order, so only ids after *last_pid can be new. Adds their number to
+ * *new_ret.
  */
 static struct probe_error *add_new_guests(
 	struct control *control, int loadavg, long *last_pid, size_t *new_ret)
@@ -703,8 +710,8 @@ static struct probe_error *add_new_guests(
 }
 
 /*
- * One try; *again_ret: a thread did not stop, or there were more and more of them, and all others
- * were resumed.
+ * Tries once to stop all threads. Sets *again_ret if a thread did not stop, or if new threads kept
+ * appearing; all threads are resumed then.
  */
 static struct probe_error *stop_all(struct control *control, bool *again_ret)
 {
@@ -720,7 +727,7 @@ static struct probe_error *stop_all(struct control *control, bool *again_ret)
 	drop_lender(control);
 	error = seize_new(control, SEIZE_LET_RUN, &added);
 	get_ready(control);
-	/* A process that is looked at now need not be looked at while the threads are stopped. */
+	/* Processes found now need not be searched for while the threads are stopped. */
 	if (!error)
 		error = add_new_guests(control, loadavg, &last_pid, &added);
 	if (!error)
@@ -747,7 +754,7 @@ static struct probe_error *stop_all(struct control *control, bool *again_ret)
 	if (!error && *again_ret) {
 		release_stopped(control);
 	} else if (error || added) {
-		/* Some may not have been asked to stop yet. */
+		/* Release all: some threads may not have been asked to stop yet. */
 		release(control);
 		*again_ret = !error;
 	}
@@ -783,7 +790,7 @@ struct probe_error *control_stop_within(
 				"stopped: try again later",
 				pid);
 		}
-		/* The more often it failed, the longer the others run in between. */
+		/* After each failure, let the threads run longer before the next try. */
 		nanosleep(&(struct timespec){pause / 1000000000, pause % 1000000000}, NULL);
 	}
 }
@@ -795,7 +802,7 @@ uint64_t control_resume(struct control *control)
 
 /* ---- Borrowing one thread ---------------------------------------------------- */
 
-/* Stops one thread. If it is gone, control->count is 0; if it cannot stop, it is marked as late. */
+/* Stops one thread. If it is gone, count is 0; if it cannot stop, it is marked as late. */
 static struct probe_error *stop_one(struct control *control, pid_t tid)
 {
 	bool attached;
@@ -815,7 +822,7 @@ struct probe_error *control_borrow(pid_t pid, const struct seccomp *seccomp, str
 	return control_borrow_within(pid, seccomp, CONTROL_PATIENCE_NS, NULL, ret);
 }
 
-/* Why no thread of a process can be borrowed, or NULL if another look is worthwhile. */
+/* Says why no thread of a process can be borrowed; NULL if another try is worthwhile. */
 static struct probe_error *give_up(pid_t pid, int unable_passes, struct patience *patience)
 {
 	if ((!procfs_start_time(pid) && !procfs_no_room(errno)) || procfs_is_zombie(pid))
@@ -834,7 +841,8 @@ static struct probe_error *give_up(pid_t pid, int unable_passes, struct patience
 }
 
 /*
- * Has the one thread that we asked to stop done so, and can it make calls? If not, it is released.
+ * Has the one thread that we asked to stop stopped, and can it make calls? If it cannot make calls,
+ * it is released.
  */
 static bool is_borrowed(struct control *control, struct choose_unable *unable)
 {
@@ -868,7 +876,7 @@ struct probe_error *control_borrow_within(pid_t pid, const struct seccomp *secco
 			error = stop_one(ret, tid);
 		if (!error && is_borrowed(ret, &unable))
 			return NULL;
-		if (!tid && unable.count) { /* all of them: what they do changes */
+		if (!tid && unable.count) { /* no thread can: try all once more */
 			unable.count = 0;
 			passes++;
 		}

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A thread that is waiting for a processor when it is asked to stop keeps waiting, as it would
- * without us, and its pause begins only when it stops. The same is true while it makes a system
- * call for us:
+ * without us. Its pause begins only when it stops. The same is true while it makes a system call
+ * for us:
  *
  *	asked                     stopped   seen          call          ended
  *	  |--- no processor -----------|------|-----------|--|--|---------|
  *	                               |======= the pause ===|  |=========|
  *
  * The kernel does not report when a thread stopped. But the scheduler counts how long each thread
- * has been ready to run without a processor. We subtract the growth of that number. But part of it
- * may lie before the stop or after it, so we subtract at most the time for which we let the thread
- * run, less what that takes if there is a processor (HANDOVER_NS), and less the time for which we
- * had no processor ourselves and may have seen the thread's stop late. What is unknown counts as
- * pause.
+ * has been ready to run without a processor, and we subtract the growth of that counter. Part of
+ * the growth may lie before or after the stop. So we subtract at most the time in which we let the
+ * thread run, less two amounts: the time that a stop takes when a processor is free (HANDOVER_NS),
+ * and the time in which we had no processor ourselves and may have noticed the thread's stop late.
+ * Unknown time counts as pause.
  *
  * Source: Documentation/scheduler/sched-stats.rst of Linux, /proc/<pid>/schedstat.
  */
@@ -34,8 +34,8 @@
 /* ==== Pause =================================================================================== */
 
 enum {
-	HANDOVER_NS = 20000, /* to a thread on another processor and back, measured: 5 to 20 us */
-	LOOKS = 64	     /* threads; for the others, the whole stop counts */
+	HANDOVER_NS = 20000, /* to a thread on another processor and back; measured: 5 to 20 us */
+	LOOKS = 64	     /* threads whose counter is read; for others the whole stop is pause */
 };
 
 static uint64_t read_waited_ns(const char *path)
@@ -45,7 +45,7 @@ static uint64_t read_waited_ns(const char *path)
 
 	if (!file_read(path, text, sizeof(text)))
 		return PAUSE_UNKNOWN;
-	strtoull(text, &second, 10); /* how long it ran */
+	strtoull(text, &second, 10); /* skips the time that it ran */
 	waited = strtoull(second, &end, 10);
 	return end != second ? waited : PAUSE_UNKNOWN;
 }
@@ -94,7 +94,7 @@ uint64_t pause_ns(const struct pause *pause, uint64_t waited_ns, uint64_t own_ns
 	return whole - (waited < let ? waited : let);
 }
 
-/* The thread whose pause may be the longest; NULL if none can be longer than `than`. */
+/* Returns the thread with the longest possible pause; NULL if none can be longer than `than`. */
 static struct control_thread *find_longest(struct control *control, uint64_t than)
 {
 	struct control_thread *found = NULL;
@@ -110,7 +110,7 @@ static struct control_thread *find_longest(struct control *control, uint64_t tha
 	return found;
 }
 
-/* How long this thread has waited since pause_look(). */
+/* Returns how long this thread has waited for a processor since pause_look(). */
 static uint64_t own_since(const struct control *control)
 {
 	uint64_t now = own_waited_ns();
@@ -120,7 +120,7 @@ static uint64_t own_since(const struct control *control)
 		       : now - control->waited_ns;
 }
 
-/* Reads few files: most threads have not waited for a processor. */
+/* Reads few files, because most threads have not waited for a processor. */
 uint64_t pause_longest(struct control *control)
 {
 	uint64_t own = PAUSE_UNKNOWN, longest = 0;
@@ -129,7 +129,7 @@ uint64_t pause_longest(struct control *control)
 	while ((thread = find_longest(control, longest))) {
 		uint64_t ns, waited = PAUSE_UNKNOWN;
 
-		/* Otherwise nothing may be subtracted. */
+		/* If we did not let the thread run, nothing may be subtracted. */
 		if (thread->pause.waited_ns != PAUSE_UNKNOWN && thread->pause.let_ns) {
 			if (own == PAUSE_UNKNOWN)
 				own = own_since(control);
@@ -145,18 +145,18 @@ uint64_t pause_longest(struct control *control)
 /* ==== Yield =================================================================================== */
 
 /*
- * The next stop of a thread that shares the processor with us mostly comes within microseconds, and
- * sched_yield(2) is the cheapest way to let it run. But whoever yields goes behind all that want
- * the processor. If a few programs compute there, each uses its time slice first: a yield then
- * takes some 20 ms, and a program whose loader is followed with a hundred of them, seconds.
- * Somebody who sleeps and is woken goes before them.
+ * A thread that shares the processor with us mostly makes its next stop within microseconds, and
+ * sched_yield(2) is the cheapest way to let it run. But a thread that yields goes behind all others
+ * that want the processor. If a few programs compute there, each uses its time slice first. A yield
+ * then takes some 20 ms, and following a program's loader with a hundred yields takes seconds. A
+ * thread that sleeps and is woken goes before the computing programs.
  *
  * Source: sched_yield(2); yield_task_fair() in kernel/sched/fair.c of Linux.
  */
 
 enum {
-	LONG_NS = 500000,	/* less than a time slice, and more than most stops are apart */
-	CROWDED_NS = 1000000000 /* until it is tried again */
+	LONG_NS = 500000, /* shorter than a time slice, longer than the time between most stops */
+	CROWDED_NS = 1000000000 /* pause after a slow sched_yield() */
 };
 
 bool yield_once(struct yield *yield)
@@ -176,10 +176,10 @@ bool yield_once(struct yield *yield)
 
 /*
  * A tracer that follows a thread from stop to stop sleeps while the thread runs, and the thread
- * sleeps while the tracer runs. On one processor this is a context switch of a few microseconds. On
- * two, each has to wake the other from its idle state, which costs ten times as much on a virtual
- * machine. The scheduler leaves both where they are, but starts each new process and program on the
- * idlest processor.
+ * sleeps while the tracer runs. On one processor each change is a context switch of a few
+ * microseconds. On two processors, each has to wake the other from its idle state, which costs ten
+ * times as much on a virtual machine. The scheduler does not move the two together, and it starts
+ * each new process and program on the idlest processor. So the tracer moves itself.
  *
  * Source: sched(7), sched_setaffinity(2).
  */
@@ -202,16 +202,16 @@ void nearby_move(pid_t pid, pid_t tid)
 
 /*
  * Stopped threads wait for this process, which on a busy machine may itself wait for a processor.
- * Root can ask for a real-time priority; other users for short time slices, which come sooner since
- * Linux 6.12.
+ * Root can ask for a real-time priority. Other users can ask for short time slices, which since
+ * Linux 6.12 come sooner.
  */
 
 enum {
-	SLICE_NS = 100000, /* the shortest that the scheduler takes */
+	SLICE_NS = 100000, /* the shortest slice that the scheduler accepts */
 	RESET_ON_FORK = 1
 };
 
-/* struct sched_attr of <linux/sched/types.h>, its first version; see sched_setattr(2). */
+/* The first version of struct sched_attr of <linux/sched/types.h>; see sched_setattr(2). */
 struct attributes {
 	uint32_t size, policy;
 	uint64_t flags;
@@ -234,7 +234,7 @@ void *urgent_begin(void)
 	}
 	wanted = *old;
 	wanted.policy = SCHED_FIFO;
-	/* A helper that is forked meanwhile may outlive this (libprobe/process/distant.c). */
+	/* A helper forked meanwhile may outlive the priority (libprobe/process/distant.c). */
 	wanted.flags |= RESET_ON_FORK;
 	wanted.priority = 1;
 	wanted.nice = 0;
@@ -254,7 +254,7 @@ void urgent_end(void *before)
 	struct attributes *old = before;
 
 	if (old && syscall(SYS_sched_setattr, 0, old, 0) != 0) {
-		/* RLIMIT_RTPRIO lets others than root have the priority, but not take this back. */
+		/* RLIMIT_RTPRIO lets users take the priority, but not clear RESET_ON_FORK. */
 		old->flags |= RESET_ON_FORK;
 		syscall(SYS_sched_setattr, 0, old, 0);
 	}

@@ -5,7 +5,7 @@
 
 #include "libprobe/ptrace/ptrace.h"
 
-/* By a request of their own (0: there is none), or as a regset. */
+/* Reads or writes the general registers with the request `own`, or as a regset if `own` is 0. */
 static bool transfer(pid_t tid, int own, int request, struct arch_registers *registers)
 {
 	struct iovec bytes = {registers, arch_process()->register_bytes};
@@ -14,7 +14,7 @@ static bool transfer(pid_t tid, int own, int request, struct arch_registers *reg
 		    : ptrace(request, tid, NT_PRSTATUS, &bytes)) == 0;
 }
 
-/* The words that are regsets of their own. */
+/* Reads or writes the registers that are regsets of their own. */
 static bool transfer_others(pid_t tid, int request, struct arch_registers *registers)
 {
 	const struct arch_process *arch = arch_process();

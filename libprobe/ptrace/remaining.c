@@ -1,27 +1,28 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A wait that is restarted after a stop (libprobe/ptrace/restart.c) would have its whole time limit
- * again, and an event loop's timers would be late. epoll_wait(2) and epoll_pwait(2) take theirs in
- * milliseconds in a register, so what is left of it can be put there. If anything is not known for
- * sure, the whole limit stays.
+ * A wait that is restarted after a stop (libprobe/ptrace/restart.c) would get its whole time limit
+ * again, and an event loop's timers would be late. epoll_wait(2) and epoll_pwait(2) take their
+ * limit in milliseconds in a register, so we put the remaining time there. Three facts must be
+ * known for sure; otherwise the whole limit stays.
  *
- * When the wait began. The scheduler notes in se.exec_start (/proc/PID/task/TID/sched) when
- * it last accounted a thread's time; of one that sleeps, that is when it fell asleep, which
- * is after the call began. The clock is the one of the thread's processor, and leaves out
- * the time of interrupts and of a hypervisor. So this thread goes to that processor for a
- * moment and reads its own. The wait is then taken for shorter than it was, never for longer.
+ * When did the wait begin? The scheduler notes in se.exec_start (/proc/PID/task/TID/sched) when it
+ * last accounted a thread's time. For a sleeping thread this is when it fell asleep, shortly after
+ * the call began. The clock is the clock of the thread's processor, and leaves out the time of
+ * interrupts and of a hypervisor. So this thread moves to that processor for a moment and reads its
+ * own se.exec_start. The wait then seems shorter than it was, never longer.
  *
- * Whether it is that wait. The counters in /proc/PID/task/TID/schedstat change whenever the
- * thread gets a processor. They are read before it is looked at, and again right before the
- * interrupt. From the interrupt on no call of the thread can sleep. In the microseconds between
- * the two it would have to be woken, turn its loop once and make the same call again. If they
- * take longer than BETWEEN_NS, the wait keeps its whole limit.
+ * Is it still the same wait? The counters in /proc/PID/task/TID/schedstat change whenever the
+ * thread gets a processor. They are read before the thread's state, and again right before the
+ * interrupt. After the interrupt, no call of the thread can sleep. In the microseconds between the
+ * second reading and the interrupt, the thread would have to be woken, run its loop once and make
+ * the same call again. If the two are further apart than BETWEEN_NS, the wait keeps its whole
+ * limit.
  *
- * Whether that register is still needed. The kernel preserves it, and the code after the call may
- * count on that. So that code has to be the C library's, whose functions keep to the ABI
- * when they return, and not name the register (struct arch, argument_dies).
+ * Does the program still need the register? The kernel preserves it, and the code after the call
+ * may rely on that. So the code must be the C library's, whose functions keep to the ABI when they
+ * return, and must not use the register (struct arch, argument_dies).
  *
- * Nothing is read once a thread that runs has been asked to stop.
+ * No file of a running thread is read once the thread has been asked to stop.
  *
  * Sources: proc_pid_syscall(5), sched(7); kernel/sched/debug.c, fair.c, stats.h of Linux.
  */
@@ -46,18 +47,18 @@
 #define BETWEEN_NS UINT64_C(50000)
 
 enum {
-	LOOKS = 256,	    /* threads, per stop */
-	WAITS = 64,	    /* of them; a descriptor each, up to the interrupt */
-	CLOCK_DRIFT = 1000, /* the clocks' rates differ by less than one in this (adjtimex(2)) */
+	LOOKS = 256,	    /* threads that are examined in one stop */
+	WAITS = 64,	    /* waits that are noted; each holds a descriptor until the interrupt */
+	CLOCK_DRIFT = 1000, /* the clocks' rates differ by less than 1/1000 (adjtimex(2)) */
 	MARGIN_MS = 2,
-	LIMIT = 3, /* the argument that is the time limit */
+	LIMIT = 3, /* index of the argument that is the time limit */
 	CODE_BYTES = 256,
 	COUNTERS_BYTES = 72
 };
 
 struct remaining_wait {
 	pid_t tid;
-	int counters; /* descriptor of schedstat; -1: none */
+	int counters; /* descriptor of schedstat, or -1 */
 	char seen[COUNTERS_BYTES];
 	uint64_t number, args[6], sp, pc;
 	int left_ms;
@@ -67,13 +68,13 @@ struct remaining_wait {
 struct remaining {
 	struct remaining_wait waits[WAITS];
 	size_t count;
-	cpu_set_t home; /* where this thread may run; set once it has moved */
+	cpu_set_t home; /* affinity mask of this thread before it moved; valid if has_moved */
 	bool has_moved;
 };
 
 /* ---- What a thread is doing ----------------------------------------------------- */
 
-/* Reads a file of a thread; false where it is not there. */
+/* Reads a file of a thread in /proc. Returns false if the file is unreadable. */
 static bool read_of(const struct control_thread *thread, const char *name, char *text, size_t size)
 {
 	char path[64];
@@ -82,7 +83,7 @@ static bool read_of(const struct control_thread *thread, const char *name, char 
 	return file_read(path, text, size);
 }
 
-/* Is a system call one of these? */
+/* Is a system call a wait whose time limit is in a register? */
 static bool has_limit(long number)
 {
 	for (size_t i = 0; i < arch_process()->limited_wait_count; i++)
@@ -91,7 +92,7 @@ static bool has_limit(long number)
 	return false;
 }
 
-/* Does it sleep in one of these calls, with a time limit? Notes whether it sleeps at all. */
+/* Does the thread sleep in a call with a time limit in a register? Notes whether it sleeps. */
 static bool read_wait(struct control_thread *thread, struct remaining_wait *wait)
 {
 	unsigned long long args[6], sp, pc;
@@ -121,7 +122,7 @@ static bool read_counters(int fd, char *text)
 	return length > 0;
 }
 
-/* All zero: the kernel does not count. */
+/* Does the kernel count? The counters are zero if it does not. */
 static bool counts(const char *counters)
 {
 	unsigned long long ran, waited, times;
@@ -129,7 +130,7 @@ static bool counts(const char *counters)
 	return sscanf(counters, "%llu %llu %llu", &ran, &waited, &times) == 3 && ran && times;
 }
 
-/* se.exec_start in ns from the text of a sched file; 0: unknown. */
+/* Returns se.exec_start in ns from the text of a sched file, or 0 if unknown. */
 static uint64_t last_ran_ns(const char *text)
 {
 	const char *at = strstr(text, "\nse.exec_start");
@@ -143,7 +144,7 @@ static uint64_t last_ran_ns(const char *text)
 	return ms * NS_PER_MS + ns;
 }
 
-/* The processor that it ran on last, field 39 of stat; -1: unknown. */
+/* Returns the processor on which the thread ran last (field 39 of stat), or -1 if unknown. */
 static int last_cpu(const struct control_thread *thread)
 {
 	char text[1024], *at;
@@ -167,7 +168,7 @@ int remaining_ms(int limit_ms, uint64_t begun_ns, uint64_t now_ns)
 	if (!begun_ns || now_ns < begun_ns)
 		return limit_ms;
 	waited = now_ns - begun_ns;
-	if (waited > limit_ns + NS_PER_S) /* it would have ended */
+	if (waited > limit_ns + NS_PER_S) /* the wait would have ended by then */
 		return limit_ms;
 	waited -= waited / CLOCK_DRIFT;
 	left = waited < limit_ns ? limit_ns - waited : 0;
@@ -175,7 +176,7 @@ int remaining_ms(int limit_ms, uint64_t begun_ns, uint64_t now_ns)
 	return left < (uint64_t)limit_ms ? (int)left : limit_ms;
 }
 
-/* The scheduler's clock of a processor; 0 if this thread may not run there. */
+/* Returns the scheduler's clock of a processor in ns, or 0 if this thread may not run there. */
 static uint64_t clock_of_ns(struct remaining *r, int cpu)
 {
 	char text[1024];
@@ -188,7 +189,7 @@ static uint64_t clock_of_ns(struct remaining *r, int cpu)
 	if (sched_setaffinity(0, sizeof(there), &there) < 0)
 		return 0;
 	r->has_moved = true;
-	sched_yield(); /* accounts our time */
+	sched_yield(); /* makes the scheduler account our time */
 	return file_read("/proc/thread-self/sched", text, sizeof(text)) ? last_ran_ns(text) : 0;
 }
 
@@ -247,13 +248,13 @@ static void forget_wait(struct remaining_wait *wait)
 	wait->counters = -1;
 }
 
-/* The counters are read first: if they are the same later, all that was read here still holds. */
+/* Notes a wait. If the counters, which are read first, stay the same, the rest still holds. */
 static bool look(struct remaining *r, struct control_thread *thread, struct remaining_wait *wait)
 {
 	char path[64];
 
 	*wait = (struct remaining_wait){.tid = thread->tid, .counters = -1};
-	if (!read_wait(thread, wait)) /* most threads */
+	if (!read_wait(thread, wait)) /* most threads are in no such call */
 		return false;
 	snprintf(path, sizeof(path), "/proc/%d/task/%d/schedstat", thread->pid, thread->tid);
 	wait->counters = open(path, O_RDONLY | O_CLOEXEC);
@@ -264,7 +265,7 @@ static bool look(struct remaining *r, struct control_thread *thread, struct rema
 	return false;
 }
 
-/* Keeps those whose code allows it. */
+/* Keeps the waits whose code after the call allows the register to change. */
 static void keep_fit(struct remaining *r, struct control_thread *threads, const size_t *indexes)
 {
 	bool known = false, fit = false;
@@ -324,7 +325,7 @@ void remaining_interrupt(struct remaining_wait *wait)
 
 	ptrace(PTRACE_INTERRUPT, wait->tid, NULL, NULL);
 	wait->is_proven = same && clock_monotonic_ns() - begun < BETWEEN_NS;
-	forget_wait(wait); /* the stop may need descriptors */
+	forget_wait(wait); /* closes the descriptor, because the stop may need descriptors */
 }
 
 void remaining_apply(const struct remaining_wait *wait, struct arch_registers *regs)

@@ -1,34 +1,33 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * System calls in a stopped thread.
+ * Running system calls in a stopped thread.
  *
- * A frame like that of a signal handler is written where nothing of the target's own can
- * be (libprobe/ptrace/room.c):
+ * A frame like a signal handler's is written into a room, memory that the target itself does not
+ * use (libprobe/ptrace/room.c):
  *
  *   the frame             the thread as it was, and a mark (arch/x86/process/process.c,
  *   in the same room      floating-point state             arch/aarch64/process/process.c)
  *   or another one
  *
- * and the thread is sent to a `syscall; ret` of its own libc. While we live, we stop
- * it at the call's entry and exit (PTRACE_SYSCALL) and write its registers
- * back; the frame is never used. If we die, the kernel lets the thread go:
- * the call is done, `ret` goes to rt_sigreturn, and that puts everything back.
- * The thread only ever reads the frame, and its own stack is not touched.
- * The one thing lost then is the restart of an interrupted system call of the
- * restart-block kind (nanosleep), which returns EINTR as after any signal.
+ * The thread is sent to a `syscall; ret` in its own libc. While we live, we stop it at the call's
+ * entry and exit (PTRACE_SYSCALL) and write its registers back; the frame is never used. If we die,
+ * the kernel detaches from the thread: it finishes the call, `ret` goes to rt_sigreturn, and
+ * rt_sigreturn restores everything from the frame. The thread only reads the frame, and its own
+ * stack is not touched. Only one thing is lost then: the restart of an interrupted system call of
+ * the restart-block kind (nanosleep), which returns EINTR as after any signal.
  *
- * All signals are blocked meanwhile (the frame holds the mask, too): a handler
- * must not run in the middle, where the program never was, and whose stack is the room.
- * Registers and mask are set one after the other, and we may die in between. So while a
- * thread has its own mask, or not yet its own registers, it stands at `leave; ret`:
+ * All signals are blocked during the call; the frame also holds the thread's signal mask. A handler
+ * must not run at that point, because the program never was there and the room would be its stack.
+ * Registers and mask are set one after the other, and we may die in between. So whenever the thread
+ * has its own mask but not its own registers, it stands at `leave; ret`:
  *
- *	program counter	`leave; ret` of its libc, which goes to rt_sigreturn by the
- *	frame pointer	which leads to the room
- *	stack pointer	its own: a handler may run there, and comes back to `leave`
+ *	program counter	`leave; ret` of its libc, which goes to rt_sigreturn through the
+ *	frame pointer	which points into the room
+ *	stack pointer	its own: a handler may run there, and returns to `leave`
  *
- * On aarch64 a system call destroys what vector registers of SVE hold beyond 128 bits (of a thread
- * that is in a call already, nothing is left). It is put back as the registers are, while the
- * thread stands at `leave`; and it is in the frame.
+ * On aarch64 a system call destroys the bits of SVE registers beyond 128. (A thread that is already
+ * in a call has lost them.) We put them back like the registers, while the thread stands at
+ * `leave`; the frame holds them, too.
  *
  * Sources: ptrace(2), sigreturn(2); arch/x86/kernel/signal_64.c of Linux.
  */
@@ -54,10 +53,10 @@
 /* ==== Prepared ================================================================================ */
 
 /*
- * The frame of a borrowed thread, its floating-point state and, for calls that it makes on its
- * way, one more frame are put into rooms: into one that is large enough for all, or each into
- * another. Where that state is a part of the frame, they have one room, and the other frame has its
- * own.
+ * The rooms must hold the frame of a borrowed thread, its floating-point state and, for calls that
+ * the thread makes while it runs on, one more frame. They are put into one room if it is large
+ * enough, otherwise into a room each. Where the state is part of the frame, both share a room, and
+ * the second frame has its own.
  */
 
 struct prepared *control_prepared(void)
@@ -65,7 +64,7 @@ struct prepared *control_prepared(void)
 	return array_resident(sizeof(struct prepared));
 }
 
-/* Nothing is written anywhere. */
+/* Marks all rooms as unwritten. */
 static void prepared_forget(struct prepared *p)
 {
 	for (size_t i = 0; i < PREPARED_ROOMS; i++)
@@ -77,19 +76,19 @@ static size_t align_up(size_t size)
 	return (size + ROOM_ALIGN - 1) & ~(size_t)(ROOM_ALIGN - 1);
 }
 
-/* From a frame to the state that is written behind it. */
+/* Returns the distance from a frame to the state that follows it. */
 static size_t prepared_frame_bytes(void)
 {
 	return align_up(arch_process()->frame_bytes);
 }
 
-/* Of one more frame, which has the state of the other one if it can. */
+/* Returns the size of the additional frame, which shares the main frame's state if possible. */
 static size_t first_bytes(const struct prepared *p)
 {
 	return prepared_frame_bytes() + (arch_process()->layout->state ? 0 : p->state_size);
 }
 
-/* Both parts in one room, from an offset of it on; or the frame alone. */
+/* Places the frame, and the state too if `both`, in a room at an offset. */
 static void put_frame(struct prepared *p, const struct room *room, size_t offset, bool both)
 {
 	size_t next = align_up(offset + arch_process()->frame_bytes);
@@ -133,7 +132,7 @@ static bool is_used(const struct prepared *p, const struct room *room)
 	return false;
 }
 
-/* After one of them, or in a room of its own. */
+/* Places the additional frame after one of the others, or in a room of its own. */
 static void place_first(struct prepared *p, const struct rooms *rooms)
 {
 	for (size_t i = 0; i < PREPARED_ROOMS - 1 && !p->first_address; i++) {
@@ -157,8 +156,8 @@ static void place_first(struct prepared *p, const struct rooms *rooms)
 }
 
 /*
- * Finds places; `with_first`, also one for the first frame, if there is room.
- * PROBE_ERROR_UNSUPPORTED: there is none for the others.
+ * Finds rooms for the frame and the state and, with `with_first`, for the additional frame if one
+ * is free. Error: PROBE_ERROR_UNSUPPORTED (no room for the frame and the state).
  */
 static struct probe_error *prepared_place(
 	pid_t pid, const struct rooms *rooms, bool with_first, struct prepared *p)
@@ -207,7 +206,7 @@ void prepared_touch(pid_t pid, const struct control_coming *coming)
 	prepared_forget(p);
 }
 
-/* The bytes for an address of the target. */
+/* Copies bytes to where the room at `address` (of the target) is composed. */
 static void compose(struct prepared *p, uint64_t address, const void *bytes, size_t size)
 {
 	for (size_t i = 0; i < PREPARED_ROOMS; i++) {
@@ -219,8 +218,8 @@ static void compose(struct prepared *p, uint64_t address, const void *bytes, siz
 }
 
 /*
- * Writes frame and state into the memory of the program that was looked at, or nowhere (execve(2)).
- * control_clear() removes them.
+ * Writes frame and state into the program whose rooms were found. After an execve(2) it writes
+ * nothing. control_clear() removes frame and state.
  */
 static struct probe_error *prepared_write(const struct rooms *rooms, struct prepared *p)
 {
@@ -247,7 +246,7 @@ static struct probe_error *prepared_write(const struct rooms *rooms, struct prep
 	return error;
 }
 
-/* A room on the stack holds nothing but its seal then. */
+/* A room on the stack is left with only its seal. */
 void control_clear(const struct rooms *rooms, struct prepared *p)
 {
 	for (size_t i = 0; i < PREPARED_ROOMS; i++) {
@@ -268,7 +267,7 @@ void control_clear(const struct rooms *rooms, struct prepared *p)
 
 /* Source: Documentation/admin-guide/syscall-user-dispatch.rst of Linux; <linux/ptrace.h>. */
 
-/* Linux 6.4; headers may be older. */
+/* New in Linux 6.4; the headers may be older. */
 #ifndef PTRACE_GET_SYSCALL_USER_DISPATCH_CONFIG
 #define PTRACE_GET_SYSCALL_USER_DISPATCH_CONFIG 0x4211
 #endif
@@ -297,15 +296,15 @@ bool dispatch_is_on(pid_t tid)
 }
 
 /*
- * Would the handler get a call of this stopped thread just now? The program switches that on and
- * off with a byte of its memory.
+ * Would the handler get a call that this stopped thread makes now? The program switches dispatch on
+ * and off with a byte of its memory.
  */
 static bool dispatch_takes_calls(pid_t pid, pid_t tid)
 {
 	struct dispatch dispatch;
 	uint8_t selector;
 
-	/* Without a selector, calls from outside a range of addresses are always handed over. */
+	/* Without a selector, calls from outside a range of addresses always go to the handler. */
 	return read_dispatch(tid, &dispatch) &&
 	       (!dispatch.selector || memory_read(pid, dispatch.selector, &selector, 1) != 1 ||
 		       selector != FILTER_ALLOW);
@@ -318,7 +317,7 @@ static bool dispatch_takes_calls(pid_t pid, pid_t tid)
 enum {
 	RECLAIM_TRIES = 20,
 	RECLAIM_WAIT_NS = 1000000,
-	HANDLER_STACK = 64 << 10 /* that is searched for the frame of a handler */
+	HANDLER_STACK = 64 << 10 /* bytes of stack that are searched for a handler's frame */
 };
 
 static struct probe_error *gone(const struct control *control)
@@ -326,7 +325,7 @@ static struct probe_error *gone(const struct control *control)
 	return probe_error_new(PROBE_ERROR_NOT_FOUND, "process %d has ended", control->pid);
 }
 
-/* The error for a thread that has not come back from a call in time. */
+/* Returns the error for a thread that has not returned from a call in time. */
 static struct probe_error *too_late(
 	const struct control *control, const struct control_thread *thread)
 {
@@ -345,7 +344,7 @@ static struct probe_error *too_late(
 		state);
 }
 
-/* Has the thread more than a frame restores? */
+/* Does the thread have registers in use that a frame does not restore? */
 static bool has_unkept(pid_t tid)
 {
 	const struct arch_process *arch = arch_process();
@@ -361,7 +360,7 @@ static bool has_unkept(pid_t tid)
 	return false;
 }
 
-/* The state as ptrace(2) has it; false: the thread is gone. */
+/* Reads the floating-point state with ptrace(2). Returns false if the thread is gone. */
 static bool get_state(pid_t tid, struct prepared *p)
 {
 	const struct arch_process *arch = arch_process();
@@ -403,12 +402,12 @@ static struct probe_error *read_state(const struct control *control,
 	return NULL;
 }
 
-/* ---- What killed controllers have left ---- */
+/* ---- Frames of killed controllers ---- */
 
 /*
  * Has a handler interrupted the thread at `leave`? Then the handler's frame holds the frame pointer
- * of that moment. The search ends with the stack's mapping, because the next mapping may be
- * anything. A stack that cannot be read counts as holding such a frame.
+ * of that moment. The search ends with the stack's mapping, because the next mapping may hold
+ * anything. An unreadable stack counts as holding such a frame.
  */
 static bool handler_leads_to_room(pid_t pid, const struct rooms *rooms, uint64_t sp)
 {
@@ -431,7 +430,7 @@ static bool handler_leads_to_room(pid_t pid, const struct rooms *rooms, uint64_t
 	return false;
 }
 
-/* One look: removes what was left unless a thread is there. */
+/* Stops all threads and removes left frames, unless a thread still uses one. */
 static struct probe_error *reclaim_rooms(pid_t pid, pid_t lender, uint64_t patience_ns,
 	const struct modules *modules, struct rooms *rooms, bool *used_ret)
 {
@@ -466,7 +465,7 @@ struct probe_error *control_find_rooms(pid_t pid, pid_t lender, uint64_t patienc
 			nanosleep(&(struct timespec){.tv_nsec = RECLAIM_WAIT_NS}, NULL);
 		error = reclaim_rooms(pid, lender, patience_ns, modules, ret, &is_used);
 	}
-	/* Only its frame says where that thread really is. */
+	/* Only the frame shows where that thread really is. */
 	if (!error && is_used)
 		return probe_error_new(PROBE_ERROR_STATE,
 			"process %d: a thread has not returned yet from a system call that it made "
@@ -476,7 +475,7 @@ struct probe_error *control_find_rooms(pid_t pid, pid_t lender, uint64_t patienc
 	return error;
 }
 
-/* Writes the frame, with the text of the calls. */
+/* Writes the frame, with the text argument of the calls. */
 static struct probe_error *prepare(const struct control *control,
 	const struct control_thread *thread, const struct arch_gadgets *gadgets,
 	const struct rooms *rooms, const struct control_call *calls, size_t count,
@@ -509,9 +508,9 @@ static struct probe_error *prepare(const struct control *control,
  */
 
 /*
- * Waits until the thread enters or leaves a system call, or until it stops for another reason, if
- * it was `asked` to while it ran. All signals are blocked except SIGSTOP, which is passed on: the
- * process stays stopped when we detach.
+ * Waits until the thread enters or leaves a system call. If it was `asked` to stop while it ran,
+ * any other stop ends the wait, too. All signals are blocked except SIGSTOP, which is passed on, so
+ * that the process stays stopped when we detach.
  */
 static enum wait_result await_syscall_stop(
 	struct control *control, struct control_thread *thread, bool asked, int *status_ret)
@@ -545,10 +544,11 @@ static enum wait_result to_syscall_stop(struct control *control, struct control_
 	return await_syscall_stop(control, thread, false, &status);
 }
 
-/* Did a stop end the system call? The kernel then repeats the call or returns EINTR. */
+/* Did a stop interrupt the system call? The kernel then repeats the call or returns EINTR. */
 static bool is_interrupted(int64_t result)
 {
-	return result == -EINTR || (result <= -512 && result >= -516); /* ERESTARTSYS, ... */
+	return result == -EINTR ||
+	       (result <= -512 && result >= -516); /* ERESTARTSYS to ERESTART_RESTARTBLOCK */
 }
 
 /*
@@ -569,8 +569,8 @@ static struct probe_error *call_off(
 	if (result == WAIT_STOPPED && WAIT_EVENT_OF(status))
 		return error;
 	/*
-	 * Let the call end first: at its entry, registers that we write become its arguments, and
-	 * its result overwrites one of them.
+	 * Let the call end first: if we wrote registers at its entry, they would become its
+	 * arguments, and its result would overwrite one of them.
 	 */
 	if (result == WAIT_STOPPED && enters)
 		result = to_syscall_stop(control, thread);
@@ -583,7 +583,7 @@ static struct probe_error *call_off(
 	return result == WAIT_GONE ? gone(control) : NULL;
 }
 
-/* A thread that makes a call, and then returns through the frame at an address. */
+/* Returns the registers for making a call, and then returning through the frame at `frame`. */
 static struct arch_registers calling(const struct control_thread *thread,
 	const struct arch_gadgets *gadgets, uint64_t frame, const struct control_call *call)
 {
@@ -618,7 +618,7 @@ static struct probe_error *run_call(struct control *control, struct control_thre
 	return NULL;
 }
 
-/* Where a thread's restartable sequence is noted; 0: nowhere. */
+/* Returns the address where a thread notes its restartable sequence, or 0 if it has none. */
 static uint64_t sequence_field(pid_t tid)
 {
 	struct __ptrace_rseq_configuration rseq;
@@ -626,15 +626,15 @@ static uint64_t sequence_field(pid_t tid)
 	if (ptrace(PTRACE_GET_RSEQ_CONFIGURATION, tid, sizeof(rseq), &rseq) != sizeof(rseq) ||
 		!rseq.rseq_abi_pointer)
 		return 0;
-	/* struct rseq: cpu_id_start, cpu_id, rseq_cs */
+	/* struct rseq begins with cpu_id_start, cpu_id; then comes rseq_cs. */
 	return rseq.rseq_abi_pointer + 8;
 }
 
 /*
- * A thread that was stopped in a restartable sequence must not continue in it: the
- * kernel would see to that, but forgets the sequence as soon as it sees the
- * thread elsewhere, in the call that we make. So it is sent to the sequence's
- * abort handler, as the kernel would have done (kernel/rseq.c, rseq_ip_fixup()).
+ * Sends a thread that was stopped in a restartable sequence to the sequence's abort handler. The
+ * thread must not continue in the sequence. The kernel would ensure that, but it forgets the
+ * sequence as soon as it sees the thread elsewhere, in the call that we make (kernel/rseq.c,
+ * rseq_ip_fixup()).
  */
 static void leave_sequence(
 	const struct control *control, struct control_thread *thread, uint64_t current)
@@ -653,7 +653,7 @@ static void leave_sequence(
 	thread->regs_changed = true;
 }
 
-/* A thread that continues from here, with any mask, is as it was then. */
+/* Sends the thread to `leave`, where it restores itself from the frame, with any signal mask. */
 static bool set_leaving(const struct control_thread *thread, const struct arch_gadgets *gadgets,
 	const struct prepared *p)
 {
@@ -663,7 +663,7 @@ static bool set_leaving(const struct control_thread *thread, const struct arch_g
 	return registers_write(thread->tid, &regs);
 }
 
-/* What its calls have destroyed. */
+/* Restores the vector state that the thread's calls have destroyed. */
 static void restore_state(pid_t tid, struct prepared *p)
 {
 	struct iovec state = {p->kept, p->kept_size};
@@ -682,8 +682,8 @@ bool control_can_run(const struct control *control, const struct control_thread 
 static bool control_would_interrupt(const struct control_thread *thread);
 
 /*
- * Chooses a thread of the process itself; if possible not one that sleeps in a call that would end
- * early, with EINTR, if we died.
+ * Chooses a thread of the process itself. Prefers a thread that does not sleep in a call that would
+ * end early, with EINTR, if we died.
  */
 static struct control_thread *choose_stopped(struct control *control)
 {
@@ -702,8 +702,8 @@ static struct control_thread *choose_stopped(struct control *control)
 }
 
 /*
- * Is it in a system call that, if we died while it runs one of ours, would end
- * with EINTR instead of going on (the restart-block kind: nanosleep, poll, futex)?
+ * Is the thread in a system call of the restart-block kind (nanosleep, poll, futex)? If we died
+ * while it makes a call for us, this call would end with EINTR instead of continuing.
  */
 static bool control_would_interrupt(const struct control_thread *thread)
 {
@@ -720,7 +720,7 @@ bool control_succeeded(const struct control_call *call)
 	return call->result >= 0 || call->result < -4095;
 }
 
-/* Has a thread left the rooms that lead it back? */
+/* Has a thread returned through the frames: is its stack pointer outside the rooms? */
 static bool is_away(const struct control_thread *thread, const struct prepared *p)
 {
 	uint64_t sp = arch_get(&thread->regs, ARCH_SP);
@@ -731,7 +731,7 @@ static bool is_away(const struct control_thread *thread, const struct prepared *
 	return true;
 }
 
-/* A thread that has had no processor, or is stopped by a signal, is moved on. */
+/* Moves a thread out of the rooms, if it had no processor, or a signal has stopped it. */
 static struct probe_error *lead_away(struct control *control, const struct prepared *p)
 {
 	struct control_thread *thread = control->threads;
@@ -748,17 +748,17 @@ static struct probe_error *lead_away(struct control *control, const struct prepa
 }
 
 /*
- * The last two calls, as one frame leads to the next:
+ * The thread makes the last two calls on its own, because one frame leads to the next:
  *
  *	first call -> rt_sigreturn(first frame) -> second call -> rt_sigreturn(frame) -> own code
  *
- * It is the way of a thread whose controller has died, and would likewise end a sleep. A thread
- * that computes continues.
+ * A thread whose controller has died continues in the same way. This would end a sleep with EINTR,
+ * so only a computing thread does it.
  */
 static bool can_let_go(const struct control *control, const struct control_thread *thread,
 	const struct prepared *p, const struct control_call *calls, size_t count)
 {
-	/* may_run: it was borrowed by control_borrow(), and is not held by anything else. */
+	/* may_run: control_borrow() stopped the thread, so nothing else holds it. */
 	return calls[0].lets_go && count == 2 && control->count == 1 && thread->may_run &&
 	       p->first_address && !restart_is_in_call(control->pid, &thread->regs);
 }
@@ -791,7 +791,7 @@ static struct probe_error *let_go(struct control *control, struct control_thread
 	error = control_let_pass(control, &first);
 	if (!error)
 		error = lead_away(control, p);
-	/* The next controller finds what it returns through. */
+	/* The next controller finds the frames through which the thread returns. */
 	if (error)
 		prepared_forget(p);
 	return error;
@@ -838,8 +838,8 @@ static struct probe_error *run_and_leave(struct control *control, const struct r
 			break;
 	}
 	/*
-	 * The thread goes on as if we had died. The next controller finds the frame that it returns
-	 * through.
+	 * The thread continues as if we had died. The next controller finds the frame through which
+	 * the thread returns.
 	 */
 	if (thread->is_running) {
 		prepared_forget(p);

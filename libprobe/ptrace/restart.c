@@ -1,33 +1,33 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A stop interrupts the system call that a thread sleeps in. Most calls then return one
- * of the kernel's own codes, -512 to -516, and the kernel restarts the call if no
- * handler runs. Some return EINTR itself, which then reaches the program, although no
- * signal ever arrived (signal(7), "Interruption of system calls and library
- * functions by stop signals").
+ * A stop interrupts the system call in which a thread sleeps. Most calls then return one of the
+ * kernel's internal codes, -512 to -516, and the kernel restarts the call if no handler runs. But
+ * some calls return EINTR itself, which then reaches the program although no signal arrived
+ * (signal(7), "Interruption of system calls and library functions by stop signals").
  *
- * For those the result is changed to ERESTARTNOHAND before the thread continues. The
- * kernel checks it after the stop (arch_do_signal_or_restart()): without a signal it
- * leads the thread back to its system call instruction, with the call's number; if a
- * handler has to run, the result becomes EINTR.
+ * For these calls we change the result to ERESTARTNOHAND before the thread continues. The kernel
+ * checks the result after the stop (arch_do_signal_or_restart()). If no signal is pending, it sets
+ * the thread back to its system call instruction, with the call's number. If a handler has to run,
+ * the result becomes EINTR.
  *
- * Such a call gets its whole time limit again, except those of epoll (remaining.c). The
- * limits of the others lie in the program's memory (semtimedop(2), rt_sigtimedwait(2),
- * epoll_pwait2(2), io_getevents(2)), which is not ours to write, or in the socket, for all of its
- * users. A register could point to a copy in memory of ours instead. But any later stop, even by
- * another tool after we have gone, restarts the call with that register: the copy would have to
- * stay mapped until the call returns, and nothing would tell us when. Without it, the call would
- * end with EFAULT, which is worse than ending late.
+ * Such a call gets its whole time limit again, except epoll calls (remaining.c). Some calls keep
+ * the limit in the program's memory (semtimedop(2), rt_sigtimedwait(2), epoll_pwait2(2),
+ * io_getevents(2)), where we must not write. Other calls keep it in the socket, where it holds for
+ * all users of the socket. We could point a register to a copy in memory of ours. But any later
+ * stop, even by another tool after we have gone, restarts the call with that register. The copy
+ * would have to stay mapped until the call returns, and nothing tells us when. Without the copy,
+ * the call would end with EFAULT, which is worse than ending late.
  *
- * aarch64 shows no tracer which call that was, and takes the result for that of a call that has
- * ended. So each thread is looked at before the stop: if it slept in such a call, and stands behind
- * it with EINTR afterwards, it is led back to the instruction, with the first argument, which the
- * result has replaced. A call that a thread begins between the look and the stop, mostly within
- * microseconds, ends with EINTR: nobody but the kernel knows its first argument.
+ * On aarch64 a tracer does not see which call it was, and the kernel takes the result for the
+ * result of a call that has ended. So we read each thread's call before the stop. If the thread
+ * slept in such a call, and stands after it with EINTR afterwards, we set it back to the call
+ * instruction. We also restore the first argument, which the result has replaced. If a thread
+ * begins a call after we read its state, mostly within microseconds of the stop, that call ends
+ * with EINTR: only the kernel knows its first argument.
  *
- * The calls here have done nothing yet when they return EINTR; one that has sent or
- * received something returns how much. close(2) is different, so it is not among them.
- * Calls on devices (ioctl(2)) may mean anything, and are left alone.
+ * The calls here have done nothing yet when they return EINTR. A call that has sent or received
+ * something returns the number of bytes. close(2) is different, so we do not restart it. We do not
+ * restart calls on devices (ioctl(2)) either, because they may do anything.
  */
 #include <errno.h>
 #include <signal.h>
@@ -50,8 +50,8 @@
 /* ==== Restart ================================================================================= */
 
 enum {
-	ERESTARTNOHAND = 514, /* <linux/errno.h>, not for programs */
-	CALL_BYTES = 4	      /* of the instruction, where make_again() is needed */
+	ERESTARTNOHAND = 514, /* from <linux/errno.h>, which programs do not see */
+	CALL_BYTES = 4	      /* size of the call instruction where make_again() is needed */
 };
 
 static bool has(const uint16_t *numbers, size_t count, long number)
@@ -62,7 +62,7 @@ static bool has(const uint16_t *numbers, size_t count, long number)
 	return false;
 }
 
-/* Is a system call one of those? */
+/* Is a system call a wait that may return EINTR without a signal? */
 static bool restart_is_wait(long number)
 {
 	return has(arch_process()->waits, arch_process()->wait_count, number);
@@ -70,13 +70,13 @@ static bool restart_is_wait(long number)
 
 /*
  * Does the kernel restart this system call from the thread's restart block, which rt_sigreturn(2)
- * drops? `args` is text: its arguments in hexadecimal.
+ * drops? `args` holds the call's arguments as hexadecimal text.
  */
 static bool restart_has_block(long number, const char *args)
 {
 	unsigned long long futex[4] = {0};
 
-	if (number == SYS_futex) /* only with a time limit, the fourth */
+	if (number == SYS_futex) /* only with a time limit, the fourth argument */
 		return sscanf(args, "%llx %llx %llx %llx", &futex[0], &futex[1], &futex[2],
 			       &futex[3]) == 4 &&
 		       futex[3];
@@ -97,7 +97,7 @@ void restart_look(pid_t pid, pid_t tid, struct restart_seen *ret)
 		*ret = (struct restart_seen){number, arg, sp, pc};
 }
 
-/* The same of a thread whose registers tell, as at the exit of a call. */
+/* Changes EINTR to ERESTARTNOHAND, if the registers show the call. Returns whether it did. */
 static bool restart_ended(struct arch_registers *regs)
 {
 	int64_t number = (int64_t)arch_get(regs, ARCH_CALL);
@@ -109,7 +109,7 @@ static bool restart_ended(struct arch_registers *regs)
 	return true;
 }
 
-/* Leads the thread back, if it was in that call. */
+/* Sets a thread back to the `seen` call, if EINTR has ended the call. Returns whether it did. */
 static bool make_again(struct arch_registers *regs, const struct restart_seen *seen)
 {
 	if (!seen || seen->number < 0 || !restart_is_wait(seen->number) ||
@@ -129,8 +129,8 @@ void restart_undo(struct arch_registers *regs)
 }
 
 /*
- * May a stopped thread be in a system call of which the kernel alone knows that it continues it
- * from a restart block?
+ * May a stopped thread be in a system call that only the kernel knows to continue from a restart
+ * block?
  */
 static bool restart_hides_block(pid_t pid, const struct arch_registers *regs)
 {
@@ -150,7 +150,7 @@ bool restart_is_in_call(pid_t pid, const struct arch_registers *regs)
 
 	if (!expected)
 		return (int64_t)arch_get(regs, ARCH_CALL) >= 0;
-	/* Behind the call, or led back to it. */
+	/* The thread stands after the call instruction, or was set back to it. */
 	return memory_read(pid, arch_get(regs, ARCH_PC) - CALL_BYTES, code, sizeof(code)) !=
 		       sizeof(code) ||
 	       code[0] == expected || code[1] == expected;
@@ -164,31 +164,32 @@ bool restart_wait(struct arch_registers *regs, const struct restart_seen *seen)
 /* ==== Settle ================================================================================== */
 
 /*
- * On aarch64 the kernel leads an interrupted thread back to the instruction of its system call
- * before it tells the tracer of the stop, and what it does afterwards depends on what it alone
- * knows (do_signal() in arch/arm64/kernel/signal.c). A thread that has made calls for us in between
- * has come another way. So:
+ * On aarch64 the kernel sets an interrupted thread back to its system call instruction before it
+ * reports the stop to the tracer. What it does when the thread continues depends on its internal
+ * state (do_signal() in arch/arm64/kernel/signal.c). If the thread makes calls for us in between,
+ * that state is lost. So two kinds of calls need care:
  *
- * - Calls with a time limit of which the kernel notes what is left (nanosleep, futex). It
- *   puts the number of restart_syscall(2) in place of the call's when the thread goes on. The
- *   thread is let go on as far as the entry of that call, and interrupted there:
+ * - Calls with a time limit for which the kernel notes the remaining time (nanosleep, futex). When
+ *   the thread continues, the kernel replaces the call's number by the number of
+ *   restart_syscall(2). So we let the thread continue to the entry of that call, and interrupt it
+ *   there:
  *
  *	  stop at `svc`, x8 = nanosleep --> entry, restart_syscall --> stop at `svc`, x8 =
  *	  (in the call, or before it)       (or nanosleep: again)       restart_syscall
  *
- *   Its registers are then those of a thread about to make that call.
+ *   Its registers are then those of a thread about to call restart_syscall(2).
  *
- * - Calls that ended with EINTR because of the stop (libprobe/ptrace/restart.c). They are made
- *   again; a signal that comes before that would no longer end them, and one that detaches at
- *   the entry of a call interrupts it. So the thread is watched until it has made the call, and
- *   is released at its exit, where the result still tells the kernel what to do.
+ * - Calls that ended with EINTR because of the stop. They are made again. But a signal that comes
+ *   before the repeated call would no longer end it, and detaching at the entry of a call
+ *interrupts the call. So we watch the thread until it has made the call, and detach at the call's
+ *exit, where the result still tells the kernel what to do.
  *
- * Both are what the kernel would do; if we die, the thread goes on.
+ * In both cases the thread continues if we die.
  */
 
 enum { PASSES = 8 };
 
-/* Resumes a thread up to its next stop. */
+/* Resumes a thread until its next stop. Returns true if it has stopped. */
 static bool run_on(struct control_signals *signals, struct control_thread *thread, int request,
 	long deliver, uint64_t begun_ns, int *status_ret)
 {
@@ -200,7 +201,7 @@ static bool run_on(struct control_signals *signals, struct control_thread *threa
 	return result == WAIT_STOPPED;
 }
 
-/* To the entry of the call, or to a signal; then to the stop that we ask for. */
+/* Runs the thread to the entry of its call, or to a signal, and then to a stop that we ask for. */
 static bool pass(struct control_signals *signals, struct control_thread *thread, uint64_t begun_ns)
 {
 	int status;
@@ -229,8 +230,7 @@ bool settle_thread(struct control_signals *signals, struct control_thread *threa
 	return true;
 }
 
-/* Runs the call, which is interrupted at once; if nothing else ends it, the kernel makes it again.
- */
+/* Runs the call, interrupted at once. Unless something else ends it, the kernel restarts it. */
 static void begin_call(
 	struct control_signals *signals, struct control_thread *thread, uint64_t begun_ns)
 {
@@ -268,9 +268,9 @@ void settle_detach(struct control_signals *signals, struct control_thread *threa
 /* ==== Choose ================================================================================== */
 
 /*
- * What it costs a thread to make calls for us, from what it is doing (proc_pid_syscall(5)).
- * A call that the kernel begins again by a block of data of the thread's would end with
- * EINTR if we died; one that cannot stop is no choice at all.
+ * The cost to a thread of making calls for us, judged by its current call (proc_pid_syscall(5)).
+ * COST_BLOCK: the thread sleeps in a call that the kernel would restart from a restart block; if we
+ * died, the call would end with EINTR. COST_UNFIT: the thread cannot stop.
  */
 enum cost { COST_NONE, COST_RESTART, COST_WAIT, COST_BLOCK, COST_UNFIT };
 
@@ -290,7 +290,7 @@ static enum cost cost_of(pid_t pid, pid_t tid)
 	if (!file_read(path, text, sizeof(text)))
 		return COST_RESTART;
 	number = strtol(text, &rest, 10);
-	if (rest == text || number < 0) /* "running", or "-1": in none */
+	if (rest == text || number < 0) /* "running", or "-1" if the thread is in no call */
 		return COST_NONE;
 	return restart_has_block(number, rest) ? COST_BLOCK
 	       : restart_is_wait(number)       ? COST_WAIT

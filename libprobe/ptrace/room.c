@@ -1,36 +1,36 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A system call in a thread of the target needs a frame (libprobe/ptrace/remote.c) that the
- * thread only reads, and reads only if we die. Whether there is room below a thread's
- * stack pointer is unknown: an alternate stack may be an array of a few KiB, a
- * coroutine's stack may be part of another stack, or of a pool that the kernel has merged
- * with it, with live memory right below. So the frame lies elsewhere:
+ * A system call in a thread of the target needs a frame (libprobe/ptrace/remote.c). The thread only
+ * reads the frame, and only if we die. The frame cannot lie below the thread's stack pointer,
+ * because the size of the stack is unknown: an alternate stack may be an array of a few KiB. A
+ * coroutine's stack may be part of another stack, or of a pool that the kernel has merged with it,
+ * with live memory right below. So the frame lies in a room of one of two kinds:
  *
- *   tail     A segment of a file rarely ends where a page does. The rest of its last page
- *            is mapped, but belongs to no segment. After a segment that is not
- *            writable, nothing uses it (musl gives the rest after writable ones to
- *            malloc(), and glibc's loader allocates there), and its bytes are the file's, so
- *            what a killed controller left is recognised and removed:
+ *   tail     A segment of a file rarely ends at the end of a page. The rest of its last page
+ *            is mapped, but belongs to no segment. After a segment that is not writable,
+ *            this rest is unused. (After writable segments, musl gives it to malloc(), and
+ *            glibc's loader allocates there.) The bytes of an unused rest equal the file's,
+ *            so the frame of a killed controller is recognised and removed:
  *
  *              | page               | page               |
  *              | .rodata ...................... |  tail  |
  *                                      p_memsz ^        ^ not in the next mapping
  *
- *   stack    Pages at the lower end of the main thread's stack that the kernel has not made
- *            yet: nothing has ever been written there, and no program relies on the bytes
- *            of a stack before it writes them. After us the pages exist, with a checksum
- *            over all of them: as long as it is right, nothing else has written there.
+ *   stack    Pages at the lower end of the main thread's stack that the kernel has not
+ *            allocated yet. Nothing was ever written there, and no program relies on the
+ *            bytes of a stack before it writes them. After our use the pages exist, with a
+ *            checksum over all of them. As long as the checksum is right, nothing else has
+ *            written there.
  *
- * The thread that a killed controller borrowed may be about to read the frame that is left. So
- * the frame is removed, and its room used again, only after a stop of all threads in which none
- * had its stack pointer there.
+ * A thread that a killed controller borrowed may be about to read the frame. So the frame is
+ * removed, and its room reused, only after a stop of all threads in which no stack pointer was in
+ * the room.
  *
- * Tails are looked for in the program and its libc alone, which are never unmapped. They
- * are written through /proc/PID/mem; the file is never changed, so no mapping that is shared
- * will do.
+ * Tails are searched for only in the program and its libc, which are never unmapped. They are
+ * written through /proc/PID/mem. The file must not change, so a shared mapping cannot hold a room.
  *
- * Sources: Linux, Documentation/admin-guide/mm/pagemap.rst; ELF specification, program
- * headers; musl, ldso/dynlink.c, reclaim_gaps(); glibc, elf/dl-minimal-malloc.c.
+ * Sources: Linux, Documentation/admin-guide/mm/pagemap.rst; ELF specification, program headers;
+ * musl, ldso/dynlink.c, reclaim_gaps(); glibc, elf/dl-minimal-malloc.c.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -42,17 +42,17 @@
 #include "libprobe/process/process.h"
 #include "libprobe/ptrace/ptrace.h"
 
-/* A stack's pages are looked at one by one: so many of the smallest there are. */
+/* The stack is examined page by page. STACK_PAGES_MAX is for the smallest pages. */
 enum {
 	TAIL_MIN = 384,
-	BYTES_MAX = 4096, /* of a room that is compared; more is not needed */
+	BYTES_MAX = 4096, /* bytes of a room that are compared with the file */
 	STACK_PAGES_MAX = ROOM_STACK_BYTES / 4096,
 	STACK_LOOKS = 64
 };
 
 /* ---- Tails ------------------------------------------------------------------------------- */
 
-/* The program itself, and libc with its loader, stay mapped for as long as it runs. */
+/* The program itself, and libc with its loader, stay mapped as long as the program runs. */
 static bool stays_mapped(pid_t pid, const struct module *module)
 {
 	struct stat program, file;
@@ -65,7 +65,7 @@ static bool stays_mapped(pid_t pid, const struct module *module)
 	       program.st_dev == file.st_dev && program.st_ino == file.st_ino;
 }
 
-/* Does another segment have bytes in [start, end), addresses of the file? */
+/* Does another segment have bytes in [start, end)? The addresses are the file's. */
 static bool is_in_segment(const struct module *module, uint64_t start, uint64_t end)
 {
 	size_t count;
@@ -77,7 +77,7 @@ static bool is_in_segment(const struct module *module, uint64_t start, uint64_t 
 	return false;
 }
 
-/* The tail after a segment as the kernel has mapped it, and where its bytes are in the file. */
+/* Finds the tail after a segment in memory, and the offset of its bytes in the file. */
 static bool find_tail(const struct maps *maps, const struct module *module,
 	const struct object_segment *segment, struct room *ret, uint64_t *offset_ret)
 {
@@ -121,15 +121,15 @@ static void add_left(struct rooms *rooms, const struct room *room)
 }
 
 /*
- * Are the bytes of a tail as in the file? If they differ, and are not what a controller left,
- * something uses them.
+ * Compares the bytes of a tail with the file. If they differ, and a controller did not leave them,
+ * the program uses them.
  */
 static struct probe_error *check_tail(pid_t pid, const struct module *module,
 	const struct room *room, uint64_t offset, bool reclaim, struct rooms *rooms)
 {
 	uint8_t file[BYTES_MAX] = {0}, memory[BYTES_MAX];
 
-	/* After the file's end there are zeros. */
+	/* Beyond the end of the file, memory holds zeros. */
 	if (pread(module->fd, file, room->size, (off_t)offset) < 0 ||
 		memory_read(pid, room->start, memory, room->size) != room->size)
 		return NULL;
@@ -176,14 +176,14 @@ bool rooms_are_left_at(const struct rooms *rooms, uint64_t address)
 
 /* ---- The stack ---------------------------------------------------------------------------- */
 
-/* What a room on the stack begins with. */
+/* The header of a room on the stack. */
 struct seal {
 	char mark[16];
 	uint64_t sum;
 };
 _Static_assert(sizeof(struct seal) <= ROOM_ALIGN, "the rest is the frame's");
 
-/* FNV-1a over all bytes but the sum's. */
+/* Returns the FNV-1a checksum over all bytes except the header. */
 static uint64_t sum_of(const uint8_t bytes[ROOM_STACK_BYTES])
 {
 	uint64_t sum = UINT64_C(0xcbf29ce484222325);
@@ -207,13 +207,13 @@ static size_t stack_pages(void)
 	return (size_t)(page_after(ROOM_STACK_BYTES) / page_bytes());
 }
 
-/* Of pages that begin with a seal: is all as it was sealed, and is there a frame? */
+/* For pages that begin with a seal: are all bytes as they were sealed, and do they hold a frame? */
 static enum stack_state state_of_sealed(pid_t pid, uint64_t address)
 {
 	uint8_t bytes[ROOM_STACK_BYTES];
 	struct seal seal;
 
-	/* Reading a page that is not in memory would allocate it. */
+	/* This reads only pages in memory: reading any other page would allocate it. */
 	if (memory_read(pid, address, &seal, sizeof(seal)) != sizeof(seal) ||
 		memcmp(seal.mark, ROOM_MARK, sizeof(ROOM_MARK)) != 0 ||
 		memory_read(pid, address, bytes, sizeof(bytes)) != sizeof(bytes) ||
@@ -222,13 +222,13 @@ static enum stack_state state_of_sealed(pid_t pid, uint64_t address)
 	return has_mark(bytes + ROOM_ALIGN, sizeof(bytes) - ROOM_ALIGN) ? STACK_LEFT : STACK_FREE;
 }
 
-/* `entries` of /proc/PID/pagemap are those of so many pages. */
+/* `entries` are the entries of `count` pages in /proc/PID/pagemap. */
 static enum stack_state stack_state(
 	pid_t pid, const uint64_t *entries, size_t count, uint64_t address)
 {
 	uint64_t touched = 0;
 
-	/* Bit 63: it is in memory; 62: it was moved to swap. */
+	/* Bit 63: the page is in memory. Bit 62: the page is in swap. */
 	for (size_t i = 0; i < count; i++)
 		touched |= entries[i] >> 62;
 	if (!touched)
@@ -236,7 +236,7 @@ static enum stack_state stack_state(
 	return entries[0] >> 62 ? state_of_sealed(pid, address) : STACK_OTHERS;
 }
 
-/* Returns how many entries there are. */
+/* Returns the number of entries read. */
 static size_t read_pagemap(pid_t pid, uint64_t address, uint64_t entries[], size_t count)
 {
 	int fd = memory_open_pagemap(pid);
@@ -250,7 +250,7 @@ static size_t read_pagemap(pid_t pid, uint64_t address, uint64_t entries[], size
 	return length > 0 ? (size_t)length / sizeof(*entries) : 0;
 }
 
-/* Looks for the first room of the stack in a state, from one on; false: there is none. */
+/* Finds the first room of the stack in a state, from room->start on. Returns false on failure. */
 static bool find_on_stack(
 	pid_t pid, const struct maps *maps, enum stack_state wanted, struct room *room)
 {
@@ -277,8 +277,8 @@ static bool find_on_stack(
 }
 
 /*
- * Are all pages of a room in memory, or the kernel's to provide? Other pages may be a program's to
- * provide (userfaultfd(2)).
+ * Are all pages of a room in memory, or provided by the kernel? Other pages may be provided by the
+ * program (userfaultfd(2)).
  */
 static bool is_ready(pid_t pid, const struct room *room)
 {
@@ -324,7 +324,7 @@ struct probe_error *rooms_find(pid_t pid, int mem, const struct maps *maps,
 	struct probe_error *error = NULL;
 
 	*ret = (struct rooms){.mem = mem, .maps = maps};
-	/* Rather where no code is. */
+	/* First the modules' segments without code, then those with code. */
 	for (size_t i = 0; i < 2 * modules->count && !error; i++) {
 		const struct module *m = &modules->items[i % modules->count];
 

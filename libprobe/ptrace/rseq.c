@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * On aarch64, Linux 6.19 and 7.0 end a sequence only if its thread has moved to another processor,
- * and not if another thread has run on the same one meanwhile. Both then change the same counter or
- * ring. Distributions mend that in kernels of the same number, so it is tried: two processes share
- * a processor; one waits in a sequence, which it must not leave with the other's news.
+ * Tests whether the kernel ends restartable sequences. On aarch64, Linux 6.19 and 7.0 end a
+ * sequence only if its thread has moved to another processor, and not if another thread has run on
+ * the same processor meanwhile. Both threads then change the same counter or ring. Distributions
+ * fix this without changing the version, so we test: two processes share a processor, and one waits
+ * in a sequence. If the sequence sees what the second process has written, the kernel has not ended
+ * it.
  *
- * They have this process's memory, to need no copy of it, and block all signals, because handlers
- * are not for them. The caller sleeps until both have ended (CLONE_VFORK), so that they can use its
- * thread-local memory.
+ * The processes share this process's memory, so that it is not copied, and block all signals,
+ * because signal handlers must not run in them. The caller sleeps until both have ended
+ * (CLONE_VFORK), so that they can use its thread-local memory.
  *
  * Sources: clone(2), rseq(2); "rseq: refactoring in v6.19 broke everyone on arm64",
  * linux-arm-kernel, April 2026.
@@ -28,15 +30,15 @@
 #include "libprobe/ptrace/ptrace.h"
 
 enum {
-	LINUX_MAJOR = 6, /* from this kernel on it is tried */
+	LINUX_MAJOR = 6, /* older kernels are not tested */
 	LINUX_MINOR = 19,
 	STACK_BYTES = 64 << 10,
-	ROUNDS = 20000000, /* longer than a thread has the processor if others want it */
+	ROUNDS = 20000000, /* takes longer than a thread keeps the processor while others want it */
 	TRIES = 5
 };
-#define PATIENCE_NS UINT64_C(1000000000) /* for the sequence to begin */
+#define PATIENCE_NS UINT64_C(1000000000) /* limit for the sequence to begin */
 
-/* What both processes have. */
+/* The memory that both processes use. */
 struct trial {
 	struct rseq area;
 	uint32_t begun, told;
@@ -44,7 +46,7 @@ struct trial {
 	_Alignas(16) uint8_t stack[STACK_BYTES], other_stack[STACK_BYTES];
 };
 
-/* Runs when the one that waits has lost the processor, and only then. */
+/* The second process: it runs only when the waiting process has lost the processor. */
 static int tell(void *data)
 {
 	struct trial *trial = data;
@@ -56,7 +58,7 @@ static int tell(void *data)
 	return 0;
 }
 
-/* Stays on one processor; what it starts stays there, too. */
+/* Binds the calling process, and those it starts, to one processor. */
 static bool pin(void)
 {
 	unsigned int cpu;
@@ -81,13 +83,13 @@ static int wait_in_sequence(void *data)
 	if (other < 0)
 		return 0;
 	trial->ended = arch_process()->sequence(&trial->area, &trial->begun, &trial->told, ROUNDS);
-	/* An early end may have come before the first instruction. */
+	/* The sequence may have ended before its first instruction. */
 	__atomic_store_n(&trial->begun, 1, __ATOMIC_RELEASE);
 	syscall(SYS_wait4, other, NULL, __WALL, NULL);
 	return 0;
 }
 
-/* OVER: it is not known. */
+/* Runs the test once. ARCH_SEQUENCE_OVER: the result is unknown. */
 static enum arch_sequence try_once(struct trial *trial)
 {
 	sigset_t all, before;
@@ -122,7 +124,7 @@ static bool try_all(void)
 
 bool rseq_is_sound(void)
 {
-	static atomic_int known; /* 1: it is, 2: it is not */
+	static atomic_int known; /* 0 if not yet tested, 1 if sound, 2 if not sound */
 	int found = known;
 
 	if (!found) {

@@ -13,7 +13,7 @@
 
 /* ==== Signals ================================================================================= */
 
-enum { SLEEP_NS = 1000000 /* in case SIGCHLD is ignored or taken by another thread */ };
+enum { SLEEP_NS = 1000000 /* limit in case SIGCHLD is ignored or taken by another thread */ };
 
 static sigset_t child_signal(void)
 {
@@ -59,11 +59,11 @@ bool control_signals_wait(struct control_signals *signals)
 /* ==== Reap ==================================================================================== */
 
 /*
- * The kernel reports the end of a process to its parent only after the tracer has waited for it. If
- * the tracer does not, the process stays a zombie, and its parent's waitpid(2) waits for ever. A
- * thread that was killed cannot be detached, because it is no longer stopped. Nor is it a zombie
- * yet, and how long it takes to die is not known (it may write a core file). So a thread of our own
- * waits for that; any thread of a process may wait for what another one traces.
+ * The kernel reports the end of a traced process to its parent only after the tracer has waited for
+ * it. If the tracer does not wait, the process stays a zombie, and its parent's waitpid(2) never
+ * returns. A killed thread cannot be detached from, because it is no longer stopped. It is not a
+ * zombie yet either, and its death may take long (it may write a core file). So a thread of our own
+ * waits for the end; any thread of a process may wait for the tracees of another thread.
  *
  * A child of this process is left to the code that started it, which waits for it anyway.
  *
@@ -89,7 +89,7 @@ static void wait_apart(pid_t tid)
 	sigset_t all, old;
 	pthread_t waiter;
 
-	/* Signals are for the caller's threads. */
+	/* Signals should reach the caller's threads, not this one. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	if (pthread_create(&waiter, NULL, wait_for_end, (void *)(intptr_t)tid) == 0)
@@ -101,7 +101,7 @@ void reap_or_detach(pid_t tid)
 {
 	pid_t stopped = tid;
 
-	/* It may stop just now. */
+	/* If the detach fails, the thread may be stopping just now. */
 	while (stopped == tid && ptrace(PTRACE_DETACH, tid, NULL, NULL) < 0 && errno == ESRCH) {
 		stopped = control_wait(tid, &(int){0});
 		if (stopped == 0)
@@ -112,9 +112,10 @@ void reap_or_detach(pid_t tid)
 /* ==== Alarm =================================================================================== */
 
 /*
- * A traced thread that has stopped stays so until its tracer continues it. If we are stopped
- * meanwhile (Ctrl-Z, SIGSTOP), nobody does. A timer of the kernel's goes on when a process is
- * stopped, and its SIGCONT continues that process. In one that runs, SIGCONT does nothing.
+ * A traced thread that has stopped stays stopped until its tracer continues it. If we are stopped
+ * meanwhile (Ctrl-Z, SIGSTOP), the thread stays stopped, too. A timer of the kernel runs even while
+ * its process is stopped, and its SIGCONT continues the process. SIGCONT has no effect on a running
+ * process.
  *
  * Sources: timer_create(2), signal(7).
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which functions the threads of this process are in. A thread notes each call in a record of its
- * own with plain stores, and a thread that disconnects a function reads them all.
+ * Notes which functions each thread of this process is in. A thread notes each call in its own
+ * record with plain stores, and a thread that disconnects a function reads all records.
  */
 #ifndef LIBPROBE_SELF_CALLERS_H
 #define LIBPROBE_SELF_CALLERS_H
@@ -16,37 +16,38 @@
 
 enum { CALLER_CALLS = 15 };
 
-/* Of one thread; never freed, but given to another one when that has ended. */
+/* The record of one thread. It is never freed; when the thread has ended, another takes it. */
 struct caller {
-	_Alignas(128) _Atomic uint64_t owner; /* its id, below the number of owners so far */
-	/* What it is in, by the number of calls that it was in already; NULL: none. */
+	_Alignas(128) _Atomic uint64_t
+		owner; /* low half: the thread's id; high half: the number of owners so far */
+	/* Functions that the thread is in, by nesting depth; NULL if no call is that deep. */
 	_Atomic(const void *) in[CALLER_CALLS];
 };
 
-/* This thread's record; NULL: it has none yet, or there is none for it. */
+/* This thread's record; NULL if it has no record yet, or cannot get one. */
 extern __thread struct caller *callers_own __attribute__((tls_model("initial-exec")));
 
 /*
- * If set, the kernel orders a note and what follows it when callers_order() asks for that.
- * Otherwise each note orders itself, which takes longer. Set by callers_init().
+ * If true, the kernel orders a note before later loads, when callers_order() asks for it. If false,
+ * each note orders itself, which takes longer. Set by callers_init().
  */
 extern bool callers_are_ordered;
 
-/* With the lock, before any function is connected. */
+/* Call this with the lock, before any function is connected. */
 void callers_init(void);
 
-/* Gives this thread a record, if possible; keeps errno. Not while one is noted for it. */
+/* Gives this thread a record, if possible; keeps errno. The thread must not have one yet. */
 void callers_claim(void);
 
-/* Whether another thread has a note of it. */
+/* Does another thread have a note of `what`? */
 bool callers_are_in(const void *what);
 
-/* In a child that was just forked: the others are gone. */
+/* Call this in a child that was just forked: the parent's other threads do not exist there. */
 void callers_after_fork(void);
 
 /*
- * The place for the note of a thread that is in so many calls already. NULL: count the call
- * instead.
+ * Returns the place for the note of a thread that is in `depth` calls already. Returns NULL if the
+ * call must be counted instead.
  */
 GENERAL_ONLY static inline _Atomic(const void *) *callers_place(unsigned int depth)
 {
@@ -55,7 +56,7 @@ GENERAL_ONLY static inline _Atomic(const void *) *callers_place(unsigned int dep
 	return own && depth < CALLER_CALLS ? &own->in[depth] : NULL;
 }
 
-/* Pairs with callers_order(). */
+/* Notes a call. Pairs with callers_order(). */
 GENERAL_ONLY static inline void callers_enter(_Atomic(const void *) *place, const void *what)
 {
 	if (callers_are_ordered) {
@@ -66,7 +67,7 @@ GENERAL_ONLY static inline void callers_enter(_Atomic(const void *) *place, cons
 	}
 }
 
-/* Pairs with the loads of callers_are_in(): the function has ended. */
+/* Clears the note after the function has returned. Pairs with the loads in callers_are_in(). */
 GENERAL_ONLY static inline void callers_leave(_Atomic(const void *) *place)
 {
 	atomic_store_explicit(place, NULL, memory_order_release);

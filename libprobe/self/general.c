@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * All instructions that a function can come to are decoded, those of the functions that it calls
- * included. Returning from a call goes on after it, as in any function; one that does not return
- * there (longjmp(3)) may not be called from a probe.
+ * Decodes all instructions that a function can reach, including those of the functions that it
+ * calls. A call is assumed to return to the next instruction. A function that does not return there
+ * (longjmp(3)) may not be called from a probe.
  *
- * A probe in the function may be patched later. That changes nothing: stubs leave all registers as
- * they were, and the moved instructions are those that were looked at.
+ * A probe in the function may be patched later. This changes nothing: stubs preserve all registers,
+ * and the moved instructions are those that were decoded here.
  */
 #include <stdlib.h>
 #include <unistd.h>
@@ -19,9 +19,9 @@ enum { INSNS_MAX = 1024, STARTS_MAX = 256 };
 struct walk {
 	const struct arch *arch;
 	struct maps maps;
-	uint64_t seen[INSNS_MAX]; /* instructions */
+	uint64_t seen[INSNS_MAX]; /* addresses of decoded instructions */
 	size_t seen_count;
-	uint64_t starts[STARTS_MAX]; /* where code is still to be looked at */
+	uint64_t starts[STARTS_MAX]; /* addresses of code that is still to be decoded */
 	size_t start_count;
 };
 
@@ -33,7 +33,7 @@ static bool is_seen(const struct walk *w, uint64_t address)
 	return false;
 }
 
-/* Code that nothing can write. */
+/* Decodes an instruction. Fails if the code can be written. */
 static bool read_insn(const struct walk *w, uint64_t address, struct arch_insn *ret)
 {
 	const struct mapping *m = maps_find(&w->maps, address);
@@ -55,7 +55,7 @@ static bool add_start(struct walk *w, uint64_t address)
 	return true;
 }
 
-/* Looks at code up to where it leaves, or has been looked at. */
+/* Decodes code until it ends in a jump or return, or reaches decoded code. */
 static bool walk_from(struct walk *w, uint64_t address)
 {
 	struct arch_insn insn;

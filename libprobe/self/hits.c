@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a stub calls at a hit. Most hits call one function that leaves vector registers alone, so
- * that way is short: one function, which the compiler makes of all those here that are GENERAL_ONLY
- * (arch/general.h).
+ * The function that a stub calls at a hit. Most hits call one function that does not change vector
+ * registers, so this path is short: the compiler makes one function of all functions here that are
+ * GENERAL_ONLY (arch/general.h).
  */
 #include <errno.h>
 
@@ -16,19 +16,19 @@ struct hit {
 	const struct hook_site *site;
 	const uint64_t *frame;
 	struct running running;
-	/* For the notes of its calls; NULL: they are counted. It stays the same in functions. */
+	/* Place for the note of a call; NULL if calls are counted. Constant during all calls. */
 	_Atomic(const void *) *place;
-	/* The first function for which more state must be saved. */
+	/* The first function for which more state must be saved, and its block. */
 	struct function_block *block;
 	struct function *next;
 	struct probe_self_hit passed;
 	struct probe_value values[ARCH_ARGS_MAX];
 };
 
-/* Where the thread has its errno; known if callers_own is. */
+/* The address of the thread's errno; known if callers_own is. */
 static __thread int *errno_at __attribute__((tls_model("initial-exec")));
 
-/* At the first hit of a thread, and at all of them if it gets no record. */
+/* Runs at the first hit of a thread, and at every hit of a thread that gets no record. */
 static void learn_thread(void *unused)
 {
 	(void)unused;
@@ -37,8 +37,9 @@ static void learn_thread(void *unused)
 }
 
 /*
- * Calls it, if it is still connected. False if more state must be saved for it first. That is asked
- * once the call is noted: until then, its place may be given to another function.
+ * Calls a function if it is still connected. Returns false if more state must be saved before the
+ * call. This is checked after the call is noted, because before that the place may be given to
+ * another function.
  */
 GENERAL_INLINE bool call_noted(struct hit *hit, struct function *f, bool is_saved)
 {
@@ -52,7 +53,7 @@ GENERAL_INLINE bool call_noted(struct hit *hit, struct function *f, bool is_save
 	return true;
 }
 
-/* The same for a thread without a place for a note. */
+/* Calls a function in a thread without a place for a note. */
 GENERAL_INLINE bool call_counted(struct hit *hit, struct function *f, bool is_saved)
 {
 	bool is_done;
@@ -78,8 +79,8 @@ GENERAL_INLINE bool call_one(struct hit *hit, struct function *f, bool is_saved)
 }
 
 /*
- * Calls the functions from f on, which is in the block. False if one needs more state to be saved
- * than is saved: hit->block and hit->next lead to it.
+ * Calls the functions from `f` on, which is in `block`. Returns false if a function needs more
+ * state to be saved than is saved; hit->block and hit->next then refer to it.
  */
 GENERAL_INLINE bool call_from(
 	struct hit *hit, struct function_block *block, struct function *f, bool is_saved)
@@ -129,7 +130,7 @@ GENERAL_INLINE void prepare(struct hit *hit)
 	hit->passed.depth = hit->running.depth;
 }
 
-/* True if all functions were called. */
+/* Returns true if all functions were called. */
 GENERAL_INLINE bool call_plain(struct hit *hit, struct function_block *first)
 {
 	if (!hit->site->is_plain) {
@@ -141,7 +142,7 @@ GENERAL_INLINE bool call_plain(struct hit *hit, struct function_block *first)
 	return call_from(hit, first, first->items, false);
 }
 
-/* Of arrays it writes only hit.values, with one of them for each argument in the layout. */
+/* The only array that it writes is hit.values, with a value for each argument in the layout. */
 GENERAL_ONLY UNGUARDED void enter_called(const uint64_t *frame, uint64_t site)
 {
 	struct function_block *block;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Sites are described in the process that is hit. Its controller (attach.c) generates the stubs,
- * which pass the addresses of these descriptions.
+ * The process that is hit describes its sites. Its controller generates the stubs, which pass the
+ * addresses of these descriptions to enter_called().
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -27,9 +27,9 @@
 /* ==== Attach ================================================================================== */
 
 /*
- * Stubs that call functions of the process, installed and removed by its controller. A library may
- * be unloaded or loaded between the process's description of its sites and this: the controller
- * selects sites again, and uses those that both have found.
+ * Stubs that call functions of the process. The controller installs and removes them. A library may
+ * be loaded or unloaded after the process has described its sites. So the controller selects sites
+ * again, and uses the sites that both have found.
  */
 
 enum { SPARE_PROBES = 4096 };
@@ -84,7 +84,7 @@ static bool has_session(const struct attach_known *known, size_t count, uint32_t
 	return false;
 }
 
-/* Retires sessions that no hook knows, since a controller died just after its work. */
+/* Retires sessions that no hook knows, which a controller left that died just after its work. */
 static void retire_unknown(const struct attach_known *known, struct registry *registry)
 {
 	for (size_t i = 0; i < registry->session_count; i++) {
@@ -98,8 +98,9 @@ static void retire_unknown(const struct attach_known *known, struct registry *re
 }
 
 /*
- * Begins a change that installs, with what earlier controllers left put right. To be ended with
- * change_end(), also after an error. Errors: those of change_begin() and install_heal().
+ * Begins a change that installs stubs, and repairs what earlier controllers left unfinished. The
+ * change must be ended with change_end(), even after an error. Errors: those of change_begin() and
+ * install_heal().
  */
 static struct probe_error *attach_begin(
 	struct probe_target *target, const struct attach_known *known, struct change *change)
@@ -112,7 +113,7 @@ static struct probe_error *attach_begin(
 	return install_heal(change);
 }
 
-/* What the process needs to know of a session to count its calls. */
+/* Returns the facts about a session that the process needs to count its calls. */
 static struct hook_counters attach_counters(const struct registry *registry, uint32_t id)
 {
 	const struct reg_session *session = registry_session(registry, id);
@@ -126,7 +127,7 @@ static struct hook_counters attach_counters(const struct registry *registry, uin
 
 /* ---- Attaching ------------------------------------------------------------------------------ */
 
-/* The description of a site, or NULL. */
+/* Returns the description of a site, or NULL if the process has not described it. */
 static const struct site *find_site(
 	const struct attaching *a, const struct selection *selection, size_t index)
 {
@@ -146,7 +147,7 @@ static void keep_new(
 	for (size_t i = 0; i < selection->probe_count; i++)
 		selection->probes[i].unwanted =
 			registry_probe(registry, selection->probes[i].key, a->head.session);
-	/* The caller that connects a function gets an error, and nothing else: see connect.c. */
+	/* A probe that cannot be patched is an error for the caller that connects a function. */
 	for (size_t i = 0; i < selection->probe_count; i++)
 		selection->probes[i].exact = true;
 	for (size_t i = 0; i < selection->site_count; i++)
@@ -155,7 +156,7 @@ static void keep_new(
 	selection_drop_unwanted(selection);
 }
 
-/* See struct install. Sites are numbered as in the selection. */
+/* A callback of struct install. Site numbers are indexes of the selection. */
 static void describe_stub(const void *data, const struct reg_session *session, uint32_t slot,
 	uint32_t number, struct arch_stub *stub)
 {
@@ -174,7 +175,7 @@ static void describe_stub(const void *data, const struct reg_session *session, u
 	stub->recorded = described->fixed.recorded;
 }
 
-/* See struct install. */
+/* A callback of struct install: is a session's stub entered before the hook's? */
 static bool comes_before(const void *data, uint32_t session)
 {
 	const struct attaching *a = data;
@@ -182,7 +183,7 @@ static bool comes_before(const void *data, uint32_t session)
 	return has_session(&a->known, a->known.before, session);
 }
 
-/* What the process needs to know from the registry. */
+/* Stores the facts that the process needs from the registry. */
 static void report_attached(const struct attaching *a, const struct registry *registry, uint32_t id,
 	struct attached *ret)
 {
@@ -254,7 +255,7 @@ static void read_site(struct message *request, struct site *ret)
 		message_read(request, ret->captures, count * sizeof(*ret->captures));
 }
 
-/* Reads what is asked for. */
+/* Reads a request of CONTROLLER_ATTACH. */
 static struct probe_error *read_request(
 	struct message *request, size_t result_bytes, struct attaching *ret)
 {
@@ -337,10 +338,10 @@ struct probe_error *detach_act(struct probe_target *target, struct message *requ
 /* ==== Unwind ================================================================================== */
 
 /*
- * The unwinder is libgcc's: C++ programs are linked with it, and backtrace(3) loads it. It
- * looks for rules in registered sections, and then in the modules. A program that is linked
- * with libgcc's archive (-static-libgcc) may have a second unwinder for its exceptions; both
- * are informed.
+ * The unwinder is libgcc's: C++ programs are linked with it, and backtrace(3) loads it. It searches
+ * for unwind rules in registered sections first, and then in the modules. A program linked with
+ * libgcc's archive (-static-libgcc) may have a second unwinder for its exceptions, so both get the
+ * rules of our stubs.
  *
  * Source: libgcc, unwind-dw2-fde.c.
  */
@@ -363,7 +364,7 @@ struct unwind {
 	uint8_t section[];
 };
 
-/* The library stays loaded: registered sections stay known. */
+/* Finds the unwinders. The library stays loaded, so that registered sections stay known. */
 static void find_unwinders(void)
 {
 	void *library = dlopen("libgcc_s.so.1", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
@@ -384,8 +385,8 @@ void unwind_prepare(void)
 }
 
 /*
- * Registers stubs with this process's unwinder (backtrace(3), _Unwind_Backtrace()). Returns
- * NULL if there is no unwinder or no memory: backtraces then end at the stub.
+ * Registers stubs with this process's unwinder (backtrace(3), _Unwind_Backtrace()). Returns NULL if
+ * there is no unwinder or no memory; backtraces then end at the stub.
  */
 static struct unwind *unwind_add(
 	const struct arch *arch, const struct arch_extent *stubs, size_t count)
@@ -403,7 +404,7 @@ static struct unwind *unwind_add(
 	return unwind;
 }
 
-/* Call it before other code can be mapped where the stubs were. NULL is allowed. */
+/* Call it before other code can be mapped where the stubs were. `unwind` may be NULL. */
 static void unwind_remove(struct unwind *unwind)
 {
 	for (int i = 0; unwind && i < UNWINDERS; i++)
@@ -415,8 +416,8 @@ static void unwind_remove(struct unwind *unwind)
 /* ==== Hook ==================================================================================== */
 
 /*
- * Hooks that are never freed; protected by the lock. Its address distinguishes this library's
- * sessions from those of another copy of the library in the program.
+ * Hooks that are never freed; protected by the lock. The address of this variable distinguishes
+ * this library's sessions from the sessions of another copy of the library in the program.
  */
 static struct hook *kept;
 
@@ -441,7 +442,7 @@ static struct probe_error *describe_site(struct hook *hook, const struct selecti
 {
 	const struct select_site *selected = &selection->sites[index];
 	const struct select_probe *probe = &selection->probes[selected->probe];
-	/* Strings are not copied, so there is no reason to truncate them. */
+	/* Strings are not copied, so they need not be truncated. */
 	const struct probe_session_options options = {.string_bytes = PROBE_STRING_BYTES_MAX};
 	const struct arch *arch = arch_of_machine(object_machine(probe->module->object));
 	struct hook_site *ret = &sites->items[sites->count++];
@@ -517,7 +518,7 @@ static struct probe_error *find_sites(
 	return error;
 }
 
-/* Error: PROBE_ERROR_UNSUPPORTED (this processor cannot save what a function may change). */
+/* Error: PROBE_ERROR_UNSUPPORTED (the processor's state cannot be saved around a function). */
 static struct probe_error *hook_check_processor(void)
 {
 	if (enter_init(true))
@@ -529,7 +530,7 @@ static struct probe_error *hook_check_processor(void)
 
 static struct attach_call attach_call_of_process(void)
 {
-	/* A forked child has the functions, too. */
+	/* The guard is never 0, because a forked child has the functions, too. */
 	static const uint32_t always = 1;
 
 	return (struct attach_call){(uintptr_t)enter_called, (uintptr_t)&always};
@@ -542,7 +543,7 @@ uint64_t hook_caller(void)
 
 /* ---- Attaching ----------------------------------------------------------------------------- */
 
-/* Takes over what the controller reported about the sites. */
+/* Stores the controller's report about the sites. */
 static void take_sites(struct hook *hook, struct hook_sites *sites, const struct attached *attached)
 {
 	struct arch_extent *stubs = calloc(sites->count + 1, sizeof(*stubs));
@@ -565,7 +566,7 @@ static void add_sites(struct hook *hook, struct hook_sites *sites)
 	hook->sites = sites;
 }
 
-/* Symbols and texts of an argument are of no use in another process, and resolved by now. */
+/* Leaves out symbols and texts of arguments: resolved by now, useless in another process. */
 static void add_capture(struct buffer *request, const struct arch_capture *capture)
 {
 	struct arch_capture copy = *capture;
@@ -588,7 +589,7 @@ static void add_site(struct buffer *request, const struct hook_site *site)
 		add_capture(request, &site->layout.captures[i]);
 }
 
-/* Begins a request with what the controller needs to know of all hooks. */
+/* Begins a request with the facts about all hooks that the controller needs. */
 static struct probe_error *begin_request(const struct hook *hook, struct buffer *request)
 {
 	struct attach_known known;
@@ -632,15 +633,15 @@ struct probe_error *hook_attach(struct hook *hook, bool keep_going, struct probe
 
 	if (!error)
 		error = find_sites(hook, keep_going, report, &sites);
-	if (!error && !sites->count) { /* it waits, or its libraries are gone */
+	if (!error && !sites->count) { /* the hook waits for a library, or its libraries are gone */
 		sites_free(sites);
 		return NULL;
 	}
 	if (!error)
 		error = attach(hook, sites, keep_going, &work);
 	/*
-	 * The sites may stay patched until the next change undoes that, and threads may stay in
-	 * the stubs indefinitely.
+	 * The sites may stay patched until the next change undoes that, and threads may stay in the
+	 * stubs indefinitely.
 	 */
 	hook->is_kept = hook->is_kept || work.died;
 	if (!error)
@@ -679,7 +680,7 @@ struct probe_error *hook_detach(struct hook *hook, bool *gone_ret)
 		buffer_bytes(&work.request, &session, sizeof(session));
 		error = helper_run(&work);
 	}
-	/* Other code may soon be where the stubs were, and no function is called any more. */
+	/* The stubs call no function any more, and other code may soon be mapped in their place. */
 	if (error)
 		forget_unwinding(hook);
 	probe_report_deinit(&report);
@@ -726,7 +727,7 @@ void hook_free(struct hook *hook)
 	free(hook);
 }
 
-/* The start of a set's slots, which are in this process's own memory. */
+/* Returns the start of a set's slots, which are in this process's own memory. */
 static struct probe_slot *slots_of(const struct hook_counters *c, uint32_t set)
 {
 	uint64_t at = c->slots + ((uint64_t)set << c->slots_shift);
@@ -752,10 +753,10 @@ void hook_after_fork(struct hook *hook)
 /* ==== Loader ================================================================================== */
 
 /*
- * The loader calls a function of its own for debuggers, `_dl_debug_state`, before and after it
- * changes its list of libraries; libprobe/follow/gate.c has the details. Its entry gets a stub
- * like that of a probe. The library is mapped then, and nothing of it has run: not even what
- * selects its functions (IFUNC) during relocation.
+ * The loader calls an empty function for debuggers, `_dl_debug_state`, before and after it changes
+ * its list of libraries; libprobe/follow/gate.c has the details. The entry of this function gets a
+ * stub like that of a probe. At that point a new library is mapped, and none of its code has run,
+ * not even the code that selects functions (IFUNC) during relocation.
  *
  * Sources: <link.h>, struct r_debug.
  */
@@ -765,8 +766,8 @@ void hook_after_fork(struct hook *hook)
 /* ---- Hits ------------------------------------------------------------------------------- */
 
 /*
- * Threads that hold the loader's lock come here, and those that use a new name of a user event: at
- * worst they look for a new library once more.
+ * Runs when the loader's list has changed. Threads that first use a new name of a user event come
+ * here, too: at worst we check for libraries once more.
  */
 static void on_state(const struct probe_self_hit *hit, void *data)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The lock of this process's changes; and looking at its probes, which changes nothing. */
+/* The lock of this process's changes, functions connected to its probes, and listing its probes. */
 #include <errno.h>
 #include <linux/membarrier.h>
 #include <pthread.h>
@@ -29,30 +29,32 @@
 /* ==== Callers ================================================================================= */
 
 /*
- * A thread notes the function before it checks that the function is still connected. A thread
- * that disconnects it first makes it NULL, and then reads the notes:
+ * A thread notes the function that it calls before it checks that the function is still connected.
+ * A thread that disconnects the function first sets the pointer to NULL, and then reads the notes:
  *
- *	caller                          unregister
+ *	caller                          disconnecting thread
  *	note = function                 function->call = NULL
  *	(compiler's order only)         callers_order()
  *	function->call is NULL? leave   wait while there is a note
  *	call it
  *	note = NULL
  *
- * A processor may delay the first store until after the load below it, so the caller could miss the
- * NULL while its note cannot be seen yet. A locked instruction for each call would prevent that,
- * and cost more than everything else. So the rare side pays instead: membarrier(2) makes the kernel
- * interrupt every processor that runs a thread of this memory, and each has done its stores then. A
- * filter of system calls (seccomp(2)) may forbid that later. A stop of all threads, which every
- * change of probes makes, has the same effect: a stopped thread has left its processor. If that is
- * forbidden, too, nothing can be disconnected.
+ * A processor may delay the caller's first store until after its load of function->call. So the
+ * caller could miss the NULL while its note is not visible yet. A locked instruction for each call
+ * would prevent this, but it costs more than the rest of the call. So the rare side pays instead:
+ * membarrier(2) makes the kernel interrupt every processor that runs a thread of this memory, which
+ * completes the processor's stores.
  *
- * All threads can find the records, and each belongs to one thread, but the end of a thread is not
- * reported. So a thread that needs a record takes one whose thread has ended. A record is for
- * threads of this process: a child of vfork(2), or of another clone(2) that shares the memory, may
- * run on the thread pointer of one of them (which then sleeps, so its record serves both); it gets
- * none of its own, because its end would make the sleeping thread's record look free. Threads
- * without records count their calls with locked instructions (functions.c).
+ * A filter of system calls (seccomp(2)) may forbid membarrier(2) later. A stop of all threads,
+ * which every change of probes makes, has the same effect, because a stopped thread has left its
+ * processor. If the stop is forbidden, too, no function can be disconnected.
+ *
+ * All threads can find all records, and each record belongs to one thread. But the end of a thread
+ * is not reported, so a thread that needs a record takes one whose thread has ended. Records are
+ * for threads of this process. A child of vfork(2), or of another clone(2) that shares the memory,
+ * may run on the thread pointer of a thread, which sleeps meanwhile, so the record serves both.
+ * Such a child gets no record of its own, because its end would make the sleeping thread's record
+ * look free. Threads without records count their calls with locked instructions (functions.h).
  *
  * Sources: membarrier(2); Documentation/scheduler/membarrier.rst of Linux.
  */
@@ -69,7 +71,7 @@ __thread struct caller *callers_own __attribute__((tls_model("initial-exec")));
 bool callers_are_ordered;
 
 static _Atomic(struct caller_block *) blocks;
-static _Atomic pid_t process; /* 0: no thread may have a record yet */
+static _Atomic pid_t process; /* 0 while no thread may have a record yet */
 
 /* ---- Records --------------------------------------------------------------------------- */
 
@@ -80,7 +82,7 @@ static pid_t thread_of(uint64_t owner)
 	return (pid_t)(uint32_t)owner;
 }
 
-/* No thread has it: an earlier thread with our number has ended. */
+/* Is the record free? If its owner has our id, an earlier thread with that id has ended. */
 static bool is_free(pid_t thread, pid_t own)
 {
 	return !thread || thread == own;
@@ -93,8 +95,8 @@ static bool is_gone(pid_t thread, pid_t own)
 }
 
 /*
- * Pairs with the same in another thread: one gets it. The number of owners tells two threads of
- * the same id apart.
+ * Takes a record. Pairs with the same exchange in another thread: only one of them succeeds. The
+ * number of owners distinguishes two threads with the same id.
  */
 static bool take(struct caller *caller, pid_t own, bool (*may)(pid_t thread, pid_t own))
 {
@@ -114,7 +116,7 @@ static struct caller *find(pid_t own, bool (*may)(pid_t thread, pid_t own))
 	return NULL;
 }
 
-/* A hit may be in malloc(3), so this is mapped. */
+/* Makes a block of records. It is mapped, because the hit may be inside malloc(3). */
 static struct caller *make_block(pid_t own)
 {
 	struct caller_block *block =
@@ -124,7 +126,7 @@ static struct caller *make_block(pid_t own)
 	if (block == MAP_FAILED)
 		return NULL;
 	atomic_store_explicit(&block->items[0].owner, (uint64_t)own, memory_order_relaxed);
-	/* Pairs with the loads of `blocks`: it is complete. */
+	/* Publishes the complete block. Pairs with the loads of `blocks`. */
 	do
 		atomic_store_explicit(&block->next, first, memory_order_relaxed);
 	while (!atomic_compare_exchange_weak(&blocks, &first, block));
@@ -177,7 +179,7 @@ static bool ask_kernel(int command)
 	return syscall(SYS_membarrier, command, 0, 0) == 0;
 }
 
-/* A child that was forked may have to register again. */
+/* Executes membarrier(2). A forked child may have to register again. */
 static bool barrier(void)
 {
 	return ask_kernel(MEMBARRIER_CMD_PRIVATE_EXPEDITED) ||
@@ -209,9 +211,9 @@ struct probe_error *stop_act(struct probe_target *target, struct message *reques
 }
 
 /*
- * With the lock: after this, each thread either has its earlier notes visible to this one, or sees
- * what this one wrote before. Errors: PROBE_ERROR_UNSUPPORTED (neither membarrier(2) nor a stop of
- * all threads is possible now).
+ * Call with the lock. Afterwards each thread's earlier notes are visible to this thread, or the
+ * thread sees what this thread wrote before. Error: PROBE_ERROR_UNSUPPORTED (neither membarrier(2)
+ * nor a stop of all threads is possible now).
  */
 static struct probe_error *callers_order(void)
 {
@@ -232,12 +234,12 @@ static struct probe_error *callers_order(void)
 /* ==== Functions =============================================================================== */
 
 /*
- * callers.c says how a thread that disconnects a function learns which threads are in it. Threads
- * without room for a note there (nested too deep, or without a record) count their calls instead:
- * they increment `in` before they check that the function is still connected, and `out` after the
- * call. Both are sequentially consistent, as is making `call` NULL: either the caller sees NULL, or
- * the other thread sees `in`. The sum reads `out` first: if they are equal, no call was in
- * progress.
+ * The section "Callers" explains how a thread that disconnects a function learns which threads are
+ * in it. Threads without room for a note (nested too deep, or without a record) count their calls
+ * instead. They increment `in` before they check that the function is still connected, and `out`
+ * after the call. Both are sequentially consistent, and so is setting `call` to NULL: either the
+ * caller sees NULL, or the disconnecting thread sees the new `in`. The disconnecting thread reads
+ * `out` first, so if the two are equal, no call was in progress.
  *
  * Places are never freed while their hook can be hit, so a caller can walk over them without
  * further protection.
@@ -272,7 +274,7 @@ static struct function_block *add_block(_Atomic(struct function_block *) *last)
 	return block;
 }
 
-/* The first place after the last one in use, and its block; NULL: all blocks end before it. */
+/* Finds the first place after the last one in use. NULL if no block has one. */
 static struct function *free_end(
 	const struct functions *functions, struct function_block **block_ret)
 {
@@ -305,8 +307,8 @@ static struct function *find_free(struct functions *functions, struct function_b
 }
 
 /*
- * Whether one more can be called after all others without more memory than they need; with the
- * lock. Places before the last one that is taken are not reused.
+ * Can a function be added at the end without more memory than the functions need? Free places
+ * before the last place in use are not reused. Call it with the lock.
  */
 static bool functions_accept(const struct functions *functions)
 {
@@ -330,7 +332,7 @@ struct function *functions_add(
 	f->is_taken = true;
 	f->data = data;
 	f->is_general = is_general;
-	atomic_store(&f->call, call); /* publishes the others, too */
+	atomic_store(&f->call, call); /* also publishes the members written before */
 	if (f - block->items >= (ptrdiff_t)block->used)
 		atomic_store(&block->used, (uint32_t)(f - block->items) + 1);
 	functions->count++;
@@ -354,14 +356,14 @@ struct probe_error *function_stop(struct function *function)
 	function_call *call = atomic_load(&function->call);
 	struct probe_error *error;
 
-	atomic_store(&function->call, NULL); /* pairs with the loads in call_one() */
+	atomic_store(&function->call, NULL); /* pairs with the load in call_noted() */
 	error = callers_order();
 	if (error)
 		atomic_store(&function->call, call);
 	return error;
 }
 
-/* The calls of this thread that it has counted. */
+/* Returns the number of calls of the function that this thread has counted. */
 static uint64_t own_calls(const struct function *function)
 {
 	uint64_t count = 0;
@@ -383,7 +385,7 @@ void function_wait(struct function *function)
 	uint64_t own = own_calls(function);
 	int cancel;
 
-	/* If this thread were cancelled here, nothing would free the place. */
+	/* If this thread were cancelled here, the place would never be freed. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	for (int i = 0; calls(function) != own || callers_are_in(function); i++) {
 		if (i < SPINS)
@@ -410,35 +412,36 @@ void functions_after_fork(struct functions *functions)
 /* ==== Connect ================================================================================= */
 
 /*
- * Connects functions to probes. Each hook has functions of one pattern and one priority, and a
- * stub at each site. The hooks are in the order in which their functions are called: a site's
- * stubs, from the first that a hit enters, are in the same order. A new function comes last of
- * its priority; it shares the hook that is last there if that has the same pattern.
+ * Connecting functions to probes. Each hook has the functions of one pattern and one priority, and
+ * a stub at each site. The hooks are sorted in the order in which their functions are called. The
+ * stubs of a site, from the first that a hit enters, are in the same order. A new function is
+ * called last among the functions of its priority. It shares the last hook of that priority if the
+ * hook has the same pattern.
  *
- * A hook without functions is detached at once. If a thread is still in one of its stubs then (a
- * function disconnects itself), the hook is put on a list, which every later connect or disconnect
- * checks again.
+ * A hook without functions is detached at once. If a thread is still in one of its stubs (because a
+ * function disconnects itself), the hook is put on a list. Every later connect or disconnect checks
+ * this list.
  */
 
 /* State of this process; protected by the lock. */
 static struct {
-	struct hook **hooks; /* those with a higher priority first, then the older ones */
+	struct hook **hooks; /* sorted: higher priority first, then older hooks */
 	size_t count;
-	struct hook **left; /* detached, but not yet freed */
+	struct hook **left; /* detached hooks that are not freed yet */
 	size_t left_count;
-	struct hook *loader; /* one of the hooks, while libraries are followed */
+	struct hook *loader; /* also in `hooks`; NULL if libraries are not followed */
 	followed_call *told;
 	void *told_data;
 } all;
 
-/* A library was opened whose probes are not connected yet. */
+/* A library was opened, and its probes are not connected yet. */
 static atomic_bool is_behind;
 
 /* ---- The hooks -------------------------------------------------------------------------- */
 
 static bool self_lock_soon(int *cancel_ret);
 
-/* How many hooks come before a new function of that priority. */
+/* Returns the number of hooks that come before a new function of that priority. */
 static size_t hooks_before(int priority)
 {
 	size_t i = 0;
@@ -448,7 +451,7 @@ static size_t hooks_before(int priority)
 	return i;
 }
 
-/* The hook that a new function shares; NULL if it needs one of its own. */
+/* Returns the hook that a new function shares, or NULL if it needs a new hook. */
 static struct hook *hook_to_share(const char *text, int priority)
 {
 	size_t i = hooks_before(priority);
@@ -487,12 +490,12 @@ static void forget_hook(const struct hook *hook)
 }
 
 /*
- * Frees hooks that no thread is in any more. If that cannot be determined now, a later call
- * tries again.
+ * Frees detached hooks whose stubs no thread is in any more. If this cannot be determined now, a
+ * later call tries again.
  */
 static void collect(void)
 {
-	/* The list is valid at all times: detaching reads it (attach_know()). */
+	/* The list stays valid in this loop, because detaching reads it (attach_know()). */
 	for (size_t i = all.left_count; i-- > 0;) {
 		struct hook *hook = all.left[i];
 		bool gone;
@@ -505,7 +508,7 @@ static void collect(void)
 	}
 }
 
-/* Room for one more hook, also for its end, where adding must not fail. */
+/* Makes room for one more hook, also in the list of detached hooks, where adding must not fail. */
 static struct probe_error *reserve(void)
 {
 	if (!ARRAY_ROOM(all.hooks, all.count))
@@ -541,7 +544,7 @@ static struct probe_error *add_hook(const char *pattern, int priority, struct ho
 	return NULL;
 }
 
-/* Detaches a hook without functions. If that fails, it goes on the list, too. */
+/* Detaches a hook without functions. Without success, it goes on the list of detached hooks. */
 static struct probe_error *end_hook(struct hook *hook)
 {
 	bool gone;
@@ -573,7 +576,7 @@ bool attach_know(const struct hook *hook, struct attach_known *ret)
 	return true;
 }
 
-/* With the lock, in a child that was just forked (functions of hooks: connect.c). */
+/* Call this with the lock, in a child that was just forked. */
 static void self_after_fork(void)
 {
 	callers_after_fork();
@@ -585,7 +588,7 @@ static void self_after_fork(void)
 
 /* ---- The functions ------------------------------------------------------------------------ */
 
-/* A connected function, and its hook. */
+/* Finds a connected function, and its hook. */
 static struct function *find_function(
 	const char *pattern, function_call *function, void *data, struct hook **hook_ret)
 {
@@ -655,7 +658,7 @@ struct probe_error *probe_self_unregister(const char *pattern, function_call *fu
 	self_unlock(cancel);
 	if (error)
 		return error;
-	/* Its place keeps the hook alive. A thread in the function may wait for the lock. */
+	/* Without the lock: a thread in the function may need it. The hook stays until then. */
 	function_wait(found);
 	cancel = self_lock();
 	functions_remove(&hook->functions, found);
@@ -668,7 +671,7 @@ struct probe_error *probe_self_unregister(const char *pattern, function_call *fu
 
 /* ---- Libraries ----------------------------------------------------------------------------- */
 
-/* One error does not keep the other functions from being connected. */
+/* Connects functions in new libraries. After an error, it continues with the other hooks. */
 static struct probe_error *update(struct probe_report *report)
 {
 	struct probe_error *first = NULL;
@@ -696,7 +699,7 @@ struct probe_error *probe_self_update(struct probe_report *report)
 	return error;
 }
 
-/* With the lock: connects what could not be connected when a library was opened. */
+/* With the lock: connects functions in libraries that were opened while it was taken. */
 static void self_catch_up(struct followed *ret)
 {
 	if (!atomic_exchange(&is_behind, false))
@@ -706,13 +709,13 @@ static void self_catch_up(struct followed *ret)
 	ret->data = all.told_data;
 }
 
-/* With the lock: connects what could not be connected when a library was opened. */
+/* Was a library opened whose probes are not connected yet? */
 static bool self_is_behind(void)
 {
 	return atomic_load(&is_behind);
 }
 
-/* Without the lock: tells the program, and frees it. */
+/* Without the lock: calls the program's callback, and frees `followed`. */
 static void self_tell(struct followed *followed)
 {
 	const struct probe_report *report = &followed->report;
@@ -723,7 +726,7 @@ static void self_tell(struct followed *followed)
 	probe_report_deinit(&followed->report);
 }
 
-/* If the lock is not available, the thread that has it does this before it unlocks. */
+/* Runs when a library was opened. If the lock is taken, its owner connects the library later. */
 static void on_opened(void)
 {
 	int cancel;
@@ -748,7 +751,7 @@ struct probe_error *probe_self_follow(followed_call *told, void *data)
 		all.loader = hook;
 		all.told_data = data;
 		all.told = told;
-		/* One may have been opened meanwhile. */
+		/* A library may have been opened meanwhile. */
 		atomic_store(&is_behind, true);
 	}
 	self_unlock(cancel);
@@ -781,8 +784,8 @@ static __thread bool is_taken_to_fork __attribute__((tls_model("initial-exec")))
 enum { SOON_SECONDS = 2 };
 
 /*
- * The thread with the lock forks for what it does: it creates a copy, or a child that opens files
- * of other machines.
+ * Takes the lock before a fork. A thread that has it already forks a copy, or a child that opens
+ * files of other machines.
  */
 static void before_fork(void)
 {
@@ -826,8 +829,8 @@ int self_lock(void)
 }
 
 /*
- * The same for a thread that may hold the loader's lock, for which the thread with this lock may
- * wait: false if it is not free in time, or this thread's own.
+ * Like self_lock(), for a thread that may hold the loader's lock, for which the owner of this lock
+ * may wait. Returns false if this thread is the owner, or if the lock is not free in time.
  */
 static bool self_lock_soon(int *cancel_ret)
 {
@@ -847,7 +850,8 @@ static bool self_lock_soon(int *cancel_ret)
 void self_unlock(int cancel)
 {
 	/*
-	 * A thread that did not get the lock in time has set the flag before it is checked again.
+	 * A thread that did not get the lock in time has set the flag before this loop reads the
+	 * flag again.
 	 */
 	do {
 		struct followed followed = {0};
@@ -871,7 +875,7 @@ struct probe_error *probe_self_list(struct probe_list *list)
 	return error ? error : probe_list_add_process(list, getpid());
 }
 
-/* Copies a string to *at, and advances it. */
+/* Copies a string to *at, and moves *at behind the copy. */
 static const char *copy_string(char **at, const char *text)
 {
 	char *copy = *at;

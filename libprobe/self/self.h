@@ -6,9 +6,9 @@
 #include "probe/self.h"
 
 /*
- * Serialises changes in this process. A child forked meanwhile sees the lock free, and
- * consistent state. While a thread holds the lock, it cannot be cancelled (pthread_cancel(3)).
- * Pass what self_lock() returns to self_unlock().
+ * Takes the lock that serialises changes in this process. A child forked meanwhile sees the lock
+ * free, and consistent state. While a thread holds the lock, it cannot be cancelled
+ * (pthread_cancel(3)). Pass the result of self_lock() to self_unlock().
  */
 int self_lock(void);
 void self_unlock(int cancel);
@@ -16,7 +16,7 @@ void self_unlock(int cancel);
 typedef void followed_call(
 	const struct probe_report *report, const struct probe_error *error, void *data);
 
-/* What was connected in libraries that were opened (connect.c). */
+/* The result of connecting functions in opened libraries, and the program's callback. */
 struct followed {
 	struct probe_report report;
 	struct probe_error *error;

@@ -10,20 +10,21 @@
 
 enum switch_how { SWITCH_ENABLE, SWITCH_DISABLE, SWITCH_SEVERAL };
 
-/* The request: this, the plans, the patterns, and the actions. */
+/* The head of a request. The plans, the patterns and the actions follow. */
 struct switch_head {
 	uint32_t how;
 	uint8_t keep_going, later, force, atomic, pairs, has_plans;
 	uint64_t plan_count, pattern_count, action_count;
 };
 
-/* A pattern; its text follows. */
+/* A pattern. Its text follows. */
 struct switch_pattern {
 	uint8_t is_there;
-	uint64_t function, data; /* of probe_pattern_predicate(), in the program; or 0 */
+	/* The function of probe_pattern_predicate() in the program and its argument, or 0. */
+	uint64_t function, data;
 };
 
-/* An action; its patterns follow. */
+/* An action. Its patterns follow. */
 struct switch_action {
 	uint8_t disable;
 };
@@ -35,10 +36,10 @@ struct switching {
 	enum probe_plan *plans;
 	const struct probe_pattern **patterns;
 	struct probe_action *actions;
-	struct probe_pattern **owned; /* all patterns */
+	struct probe_pattern **owned; /* all patterns, for freeing them */
 	struct proxy_predicate *predicates;
 	size_t owned_count;
-	int socket; /* to the program */
+	int socket; /* socket to the program */
 };
 
 static void deinit(struct switching *s)

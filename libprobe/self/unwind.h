@@ -7,7 +7,7 @@
 
 struct unwind;
 
-/* Loads the unwinder; unwind_add() does so, too. */
+/* Loads the unwinder, so that unwind_add() need not do it later. */
 void unwind_prepare(void);
 
 #endif

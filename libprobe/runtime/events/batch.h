@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Probes that are made in this process at run time, in files of many. */
+/* Probes that this process creates at run time. Many of them share a file. */
 #ifndef LIBPROBE_RUNTIME_EVENTS_BATCH_H
 #define LIBPROBE_RUNTIME_EVENTS_BATCH_H
 
@@ -7,10 +7,10 @@
 
 #include "libprobe/runtime/events/image.h"
 
-/* A file, mapped into this process; {0} is one without room. */
+/* A file of probes, mapped into this process. {0} is a file without room. */
 struct batch {
 	struct image_layout layout;
-	uint8_t *base, *shared; /* see image.h */
+	uint8_t *base, *shared; /* the private and the shared mapping, see image.h */
 	uint32_t count;
 };
 

@@ -1,22 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * An event type is a probe in an ELF file in memory (image.c), mapped into this process.
- * Controllers find it like any library in /proc/PID/maps, and read it through /proc/PID/fd. The
- * loader does not know it, so this works in static programs, too. Controllers that wait for new
- * libraries are notified as the loader would do it: by a call of the empty function that `struct
- * r_debug` names. They hold the caller there until the probes of all names that are open are on,
- * which takes as long for a hundred names as for one. So a name is announced when it is first used,
- * not when it is opened: programs open many names before they use one.
+ * The user events of POSIX tracing, as probes. An event type is a probe in an ELF file in memory,
+ * mapped into this process. Controllers find the file like any library in /proc/PID/maps, and read
+ * it through /proc/PID/fd. The loader does not know the file, so this works in static programs,
+ * too.
  *
- * A file has room for many events, so neither descriptors nor mappings limit how many there are.
- * After fork(2), parent and child have the same file, which either could change for both: each
- * begins another one with its next name.
+ * Controllers that wait for new libraries are notified as the loader would do it: by a call of the
+ * empty function that `struct r_debug` names. They hold the caller there until the probes of all
+ * open names are enabled, which takes as long for a hundred names as for one. So a name is
+ * announced when it is first used, not when it is opened: programs open many names before they use
+ * one.
  *
- * One probe for all events, with the name as an argument, would need no file. But every hit of
- * any event would then be a hit of all, and tracers would have to compare strings.
+ * A file has room for many events, so neither descriptors nor mappings limit the number of events.
+ * After fork(2), parent and child have the same file, and either could change it for both. So each
+ * of them begins a new file with its next name.
  *
- * An identifier is an index. Entries are filled in once, before the count includes them, and
- * never change: only posix_trace_eventid_open() takes a lock.
+ * A single probe for all events, with the name as an argument, would need no file. But then every
+ * event would hit the probe, and tracers would have to compare strings.
+ *
+ * An identifier is an index. Entries are filled in once, before the count includes them, and never
+ * change. Only posix_trace_eventid_open() takes a lock.
  */
 #include <assert.h>
 #include <errno.h>
@@ -42,8 +45,8 @@
 
 /*
  * Controllers find probes in the ELF files that a process has mapped. So probes whose names are
- * known only at run time need a file of their own. It has room for a number of them, and gets
- * a note for each one when it is named:
+ * known only at run time need a file of their own. The file has room for a number of probes; a
+ * probe gets its note when it is named:
  *
  *     0        ELF header, program headers                            mapped for reading
  *              .eh_frame        how to unwind from the functions
@@ -55,13 +58,13 @@
  *     shared   section headers                                          shared, writable
  *              .note.stapsdt    provider, name, arguments of each probe
  *
- * It needs no loader and no relocation: addresses are file offsets. The code has pages of its
- * own, because patching them makes private copies, which no longer show what changes in the
- * file. A note is written before the size of its section includes it, so a reader of the file
- * meanwhile sees all of it or nothing.
+ * The file needs no loader and no relocation: addresses are file offsets. The code has pages of its
+ * own, because patching makes private copies of them, which no longer show changes in the file. A
+ * note is written before the size of its section includes it, so another reader of the file sees
+ * the whole note or nothing.
  *
- * Sources: System V ABI, "Object Files"; SystemTap, "User Space Probe Implementation" (the
- * note); DWARF 5, 6.4, and LSB 10.6 (.eh_frame).
+ * Sources: System V ABI, "Object Files"; SystemTap, "User Space Probe Implementation" (the note);
+ * DWARF 5, 6.4, and LSB 10.6 (.eh_frame).
  */
 
 enum {
@@ -71,7 +74,7 @@ enum {
 };
 
 /* clang-format off */
-/* bcc must find the section of the semaphores before that of the notes. */
+/* bcc must find the section of the semaphores before the section of the notes. */
 enum {
 	NO_SECTION, TEXT, EH_FRAME, BASE, BUILD_ID, PROBES, NOTE, SYMTAB, STRTAB, SHSTRTAB, SECTIONS
 };
@@ -80,7 +83,7 @@ static const char *const section_names[SECTIONS] = {
 	".note.stapsdt", ".symtab", ".strtab", ".shstrtab"
 };
 
-/* posix_trace_event() jumps to the site, so this is its frame in a call stack. */
+/* posix_trace_event() jumps to the site, so the site's function bears its name in call stacks. */
 static const char symbol_names[] = "\0posix_trace_event";
 /* clang-format on */
 
@@ -107,7 +110,7 @@ struct note {
 	char text[NOTE_TEXT_MAX]; /* provider, name, arguments, each with its NUL */
 } __attribute__((packed, aligned(4)));
 
-/* What is mapped for reading. */
+/* The part of the file that is mapped for reading. */
 struct head {
 	Elf64_Ehdr elf;
 	Elf64_Phdr segments[4];
@@ -119,7 +122,7 @@ struct head {
 	char section_names[120];
 };
 
-/* What is shared. Notes follow each other, padded to 4 bytes. */
+/* The part of the file that is mapped shared. The notes follow each other, padded to 4 bytes. */
 struct shared {
 	Elf64_Shdr sections[SECTIONS];
 	uint8_t notes[];
@@ -197,7 +200,7 @@ static Elf64_Shdr section(uint32_t type, uint64_t flags, size_t offset, size_t s
 		.sh_addralign = 1};
 }
 
-/* Returns their total length. */
+/* Writes the names of the sections. Returns their total length. */
 static size_t set_section_names(struct head *head, Elf64_Shdr *sections)
 {
 	size_t at = 0;
@@ -236,7 +239,7 @@ static void set_sections(struct head *head, const struct image_layout *layout, E
 	sections[BUILD_ID].sh_addralign = 4;
 	sections[NOTE].sh_addralign = 4;
 	sections[SYMTAB].sh_link = STRTAB;
-	sections[SYMTAB].sh_info = 2; /* local symbols */
+	sections[SYMTAB].sh_info = 2; /* number of local symbols */
 	sections[SYMTAB].sh_entsize = sizeof(Elf64_Sym);
 }
 
@@ -323,21 +326,21 @@ void image_add(const struct arch_event *machine, const struct image_layout *layo
 	note->header = (Elf64_Nhdr){
 		.n_namesz = sizeof(note->owner), .n_descsz = (uint32_t)at, .n_type = NOTE_STAPSDT};
 	used += offsetof(struct note, site) + ((at + 3) & ~(size_t)3);
-	/* Readers of the file see the size after the note. */
+	/* Readers of the file see the new size only after the note. */
 	__atomic_store_n(&where->sections[NOTE].sh_size, used, __ATOMIC_RELEASE);
 }
 
 /* ==== Batch =================================================================================== */
 
-/* From Linux 5.1 on: no further mapping can write, and neither can write(2). */
+/* New in Linux 5.1: forbids further writable mappings, and write(2). */
 #ifndef F_SEAL_FUTURE_WRITE
 #define F_SEAL_FUTURE_WRITE 0x0010
 #endif
 
 /*
  * Creates a file in memory. Returns -1 and sets errno on an error. Never uses descriptors 0 to 2.
- * The pages are allocated at once: with vm.overcommit_memory=2, the program could otherwise get
- * SIGBUS when it names a probe.
+ * The pages are allocated at once, because with vm.overcommit_memory=2 the program could otherwise
+ * get SIGBUS when it names a probe.
  */
 static int make_file(const char *name, size_t length)
 {
@@ -357,7 +360,7 @@ static int make_file(const char *name, size_t length)
 	return -1;
 }
 
-/* Only the existing mapping can write. */
+/* Seals the file, so that only the existing mapping can write to it. */
 static int seal(int fd)
 {
 	const int size = F_SEAL_SHRINK | F_SEAL_GROW;
@@ -368,7 +371,7 @@ static int seal(int fd)
 	return fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL);
 }
 
-/* Different in every file. */
+/* Returns a number that is different for every file. */
 static uint64_t make_id(const void *file)
 {
 	struct timespec now;
@@ -378,7 +381,7 @@ static uint64_t make_id(const void *file)
 	       (uint64_t)getpid() << 40 ^ (uintptr_t)file >> 12;
 }
 
-/* Maps code and data; NULL with errno. */
+/* Maps code and data. Returns NULL and sets errno on an error. */
 static uint8_t *map_probes(int fd, const struct image_layout *layout)
 {
 	uint8_t *base = mmap(NULL, layout->shared, PROT_READ, MAP_PRIVATE, fd, 0);
@@ -421,7 +424,7 @@ static int fill(const struct arch_event *machine, int fd, struct batch *batch)
 }
 
 /*
- * Creates a file with room for this many probes. Its descriptor stays open, because controllers
+ * Creates a file with room for `capacity` probes. Its descriptor stays open, because controllers
  * have no other way to open the file. Returns 0, or an error of memfd_create(2), fcntl(2),
  * fallocate(2) or mmap(2).
  */
@@ -448,7 +451,7 @@ static bool batch_has_room(const struct batch *batch)
 	return batch->count < batch->layout.capacity;
 }
 
-/* Adds a probe; there must be room. See image_add() for the names. */
+/* Adds a probe to a file that has room. See image_add() for the limits of the names. */
 static struct batch_probe batch_add(const struct arch_event *machine, struct batch *batch,
 	const char *provider, const char *name)
 {
@@ -487,7 +490,7 @@ static void link_in(struct table *table, uint32_t number)
 	*head = number + 1;
 }
 
-/* As many heads as events, or more. Chains get longer if there is no memory. */
+/* Keeps at least as many heads as events. Without memory, the chains get longer instead. */
 static void grow_heads(struct table *table, uint32_t count)
 {
 	uint32_t wanted = table->head_count ? 2 * table->head_count : HEADS_FIRST, *heads;
@@ -518,7 +521,7 @@ uint32_t table_find(struct table *table, const char *name)
 	return UINT32_MAX;
 }
 
-/* Makes the chunk of a number, unless it is there. */
+/* Allocates the chunk that holds event `number`, if it does not exist yet. */
 static int make_chunk(struct table *table, uint32_t number)
 {
 	struct event *events;
@@ -539,8 +542,8 @@ static int make_chunk(struct table *table, uint32_t number)
 }
 
 /*
- * Prepares for one more event: then table_commit() cannot fail. Returns 0, ENOMEM, or EOVERFLOW
- * (there are as many as numbers).
+ * Prepares for one more event, so that table_commit() cannot fail. Returns 0, ENOMEM, or EOVERFLOW
+ * (all numbers are in use).
  */
 static int table_reserve(struct table *table, const char *name, struct event **ret)
 {
@@ -553,19 +556,19 @@ static int table_reserve(struct table *table, const char *name, struct event **r
 	if (!table->head_count)
 		return ENOMEM;
 	*ret = table_at(table, count);
-	/* What an earlier failure has left. */
+	/* An earlier call may have failed after this allocation. */
 	free((*ret)->name);
 	(*ret)->name = strdup(name);
 	return (*ret)->name ? 0 : ENOMEM;
 }
 
-/* Adds the event that was reserved, with its probe filled in; returns its number. */
+/* Adds the reserved event, whose probe is filled in. Returns its number. */
 static uint32_t table_commit(struct table *table)
 {
 	uint32_t number = atomic_load_explicit(&table->count, memory_order_relaxed);
 
 	link_in(table, number);
-	/* Pairs with the load in posix_trace_event(): chunk and event are there before. */
+	/* Publishes the chunk and the event. Pairs with the load in posix_trace_event(). */
 	atomic_store_explicit(&table->count, number + 1, memory_order_release);
 	return number;
 }
@@ -580,14 +583,14 @@ static const char provider[] = "posix_trace", unnamed[] = "posix_trace_unnamed_u
 
 enum { FIRST_EVENT = 64 }; /* lower identifiers are the standard's own events */
 
-/* NULL on other instruction sets: no probe can be made there. */
+/* NULL on instruction sets for which no probe can be made. */
 static const struct arch_event *const machine = ARCH_EVENT;
 
 static struct table table;
-static struct batch batch; /* the one that has room */
+static struct batch batch; /* the file that has room */
 static pid_t batch_owner;
 static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
-static atomic_uint announced; /* events below it: controllers that wait have looked at them */
+static atomic_uint announced; /* waiting controllers have seen all events below this number */
 
 __extension__ unsigned short posix_trace_posix_trace_unnamed_userevent_semaphore
 	__attribute__((section(".probes"), visibility("hidden")));
@@ -597,7 +600,7 @@ __extension__ unsigned short posix_trace_posix_trace_unnamed_userevent_semaphore
 
 /* ---- Making a probe ----------------------------------------------------------------- */
 
-/* Files get larger with the number of events, from 64 on. */
+/* Returns the capacity of the next file: at least 64, more if there are many events. */
 static uint32_t capacity_for(uint32_t count)
 {
 	uint32_t capacity = 64;
@@ -613,7 +616,7 @@ static int make_probe(const char *name, struct batch_probe *ret)
 
 	if (!machine)
 		return ENOTSUP;
-	/* Children of clone(2) without fork() are found by their id. */
+	/* A child of clone(2) that did not use fork() is recognised by its id. */
 	if (!batch_has_room(&batch) || batch_owner != getpid()) {
 		err = batch_open(
 			machine, capacity_for(atomic_load(&table.count)), provider, &batch);
@@ -626,9 +629,10 @@ static int make_probe(const char *name, struct batch_probe *ret)
 }
 
 /*
- * A controller that follows libraries holds this thread here until it has looked. The loader's own
- * calls are not held while it changes its list; ARCH_GATE_CALLER tells the gate that this is none.
- * So nothing depends on what other threads do, or what this one was doing when a signal came.
+ * Calls the function where a controller that follows libraries holds this thread until it has found
+ * the new probes. It does not hold the loader's own calls while the loader changes its list.
+ * ARCH_GATE_CALLER marks this call as not the loader's, so it is held whatever other threads do,
+ * and whatever a signal has interrupted here.
  */
 static void call_controllers(void)
 {
@@ -640,7 +644,7 @@ static void call_controllers(void)
 	tell(ARCH_GATE_CALLER);
 }
 
-/* Announces all names that are open. Takes no lock: a signal handler may be the first user. */
+/* Announces all open names. Takes no lock, because the first user may be a signal handler. */
 static void announce(void)
 {
 	uint32_t count = atomic_load_explicit(&table.count, memory_order_acquire);
@@ -655,13 +659,13 @@ static void announce(void)
 		;
 }
 
-/* A forked child can open events, whatever other threads were doing. */
+/* Taken before fork(2), so that the child can open events whatever other threads were doing. */
 static void lock(void)
 {
 	pthread_mutex_lock(&opening);
 }
 
-/* Controllers probe names in the parent, and the child inherits them. */
+/* Announces open names: controllers probe them in the parent, and the child inherits that. */
 static void before_fork(void)
 {
 	lock();
@@ -673,7 +677,7 @@ static void unlock(void)
 	pthread_mutex_unlock(&opening);
 }
 
-/* In the parent and in the child. */
+/* Runs in the parent and in the child: marks the shared file as full. */
 static void after_fork(void)
 {
 	batch.count = batch.layout.capacity;
@@ -741,7 +745,7 @@ void posix_trace_event(trace_event_id_t event_id, const void *restrict data_ptr,
 {
 	uint32_t number = event_id - FIRST_EVENT;
 
-	/* These pair with the stores in announce() and table_commit(). */
+	/* These loads pair with the stores in announce() and table_commit(). */
 	if (__builtin_expect(number < atomic_load_explicit(&announced, memory_order_acquire), 1)) {
 		pass(number, data_ptr, data_len);
 	} else if (number < atomic_load_explicit(&table.count, memory_order_acquire)) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What Performance Co-Pilot's library sends to its agent, this one reports at probes. Return
- * values are those of libpcp_trace 6.0 with an agent; tests/integration/runtime/pmtrace.sh runs the
- * same calls through both. That library's manual pages say that transactions belong to threads,
- * but its behaviour distinguishes only processes.
+ * Performance Co-Pilot's library libpcp_trace sends trace data to its agent; this library reports
+ * the same data at probes. Return values are those of libpcp_trace 6.0 with an agent;
+ * tests/integration/runtime/pmtrace.sh runs the same calls through both. The manual pages of
+ * libpcp_trace say that transactions belong to threads, but it distinguishes only processes.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -27,14 +27,14 @@
  *
  *     generation << 1 | in progress
  *
- * A generation is a process: a forked child has the next one. A transaction of an older
- * generation was begun by the parent, and counts as never begun.
+ * A generation is a process: a forked child has the next one. The parent began the transactions of
+ * an older generation, which count as never begun.
  */
 
 enum { HEADS = 1024 };
 
 struct tag {
-	struct tag *next; /* never changes */
+	struct tag *next; /* never changes after the tag is added */
 	uint64_t number;
 	_Atomic uint64_t state;
 	char text[];
@@ -68,7 +68,7 @@ __attribute__((constructor)) static void watch_forks(void)
 	pthread_atfork(before_fork, after_fork, in_child);
 }
 
-/* Checks that it is a valid tag. Returns 0, or an error. */
+/* Returns 0 if the tag is valid, or an error. */
 static int tags_check(const char *tag)
 {
 	if (!tag || !*tag)
@@ -102,7 +102,7 @@ static struct tag *add(_Atomic(struct tag *) *head, const char *text)
 	struct tag *tag;
 
 	pthread_mutex_lock(&adding);
-	/* Another thread may have been faster. */
+	/* Another thread may have added the tag meanwhile. */
 	tag = find(head, text);
 	if (!tag && (tag = malloc(sizeof(*tag) + size))) {
 		memcpy(tag->text, text, size);
@@ -172,11 +172,11 @@ SEMAPHORE(obs);
 SEMAPHORE(counter);
 SEMAPHORE(state);
 
-/* Whether the probe is traced: its arguments are computed only then. */
+/* Is the probe traced? Its arguments are computed only then. */
 #define TRACED(name) __builtin_expect(pmtrace_##name##_semaphore != 0, 0)
 
 static atomic_int flags;
-static atomic_bool is_synchronous; /* set by the first call, permanently */
+static atomic_bool is_synchronous; /* set permanently by the first call */
 
 /* ---- Diagnostics ---------------------------------------------------------------------- */
 
@@ -201,13 +201,13 @@ __attribute__((format(printf, 3, 4))) static int told(
 	return result;
 }
 
-/* For %s, if there may be no tag. */
+/* Returns a text for %s: the tag, or "(null)". */
 static const char *shown(const char *tag)
 {
 	return tag ? tag : "(null)";
 }
 
-/* The first call with a tag selects the protocol; this is all that is left of it. */
+/* In libpcp_trace the first call with a tag selects the protocol; here it sets only this flag. */
 static void decide(void)
 {
 	if (!(atomic_load_explicit(&flags, memory_order_relaxed) & PMTRACE_STATE_ASYNC) &&
@@ -312,7 +312,7 @@ int pmtracecounter(const char *tag, double value)
 
 /* ---- State and errors -------------------------------------------------------------------- */
 
-/* Flags that are new and have no effect, a line for each. The page has no others. */
+/* Prints a line for each new flag that has no effect. Only documented flags are in the table. */
 static void tell_ineffective(int code)
 {
 	static const struct {
@@ -382,15 +382,15 @@ char *pmtraceerrstr(int code)
 /* ==== Fortran ================================================================================= */
 
 /*
- * The functions of pmtrace(3) for Fortran, as gfortran and f77 call them: names have an
- * underscore, arguments are addresses, and lengths of texts come last. A length is an int for
- * some compilers and 64 bits for others; an int's half of the register is the same for both.
+ * The functions of pmtrace(3) for Fortran, as gfortran and f77 call them: names have an underscore,
+ * arguments are addresses, and the lengths of texts come last. A length is an int for some
+ * compilers and 64 bits for others; the lower half of the register is the same for both.
  *
- * libpcp_trace 6.0 has the length of pmtraceobs's tag before the value, so that a Fortran
- * program's calls of it fail there (-ENOMEM); here they succeed.
+ * In libpcp_trace 6.0, pmtraceobs takes the length of its tag before the value, so a Fortran
+ * program's calls fail there (-ENOMEM). Here they succeed.
  */
 
-/* One byte more than a tag may have, so that pmtrace.c finds those that are too long. */
+/* One byte longer than the longest tag, so that tags that are too long are recognised. */
 struct fortran_tag {
 	char text[PMTRACE_TAG_MAX + 2];
 };

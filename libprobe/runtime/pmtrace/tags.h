@@ -6,9 +6,9 @@
 #include <stdint.h>
 
 /*
- * All return 0 and set *number_ret to the tag's number in this process, from 1 on; or return an
- * error of probe/pmtrace.h, and leave no transaction behind. They are thread-safe: if several
- * threads begin, or end, the same transaction, one succeeds.
+ * All functions here return 0 and set *number_ret to the tag's number in this process (from 1 on),
+ * or return an error of probe/pmtrace.h and leave no transaction behind. They are thread-safe: if
+ * several threads begin, or end, the same transaction, only one succeeds.
  */
 int tags_begin(const char *tag, uint64_t *number_ret);
 /* Ends or aborts a transaction. */

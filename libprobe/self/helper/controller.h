@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The process that changes this one, for a caller that waits at the other end of a socket. It is
- * an executed program, or a copy of this process (start.h); what it does is the same.
+ * The controller: the process that changes this one, for a caller that waits at the other end of a
+ * socket. It is an executed program or a copy of this process (start.h); both do the same.
  */
 #ifndef LIBPROBE_SELF_CONTROLLER_H
 #define LIBPROBE_SELF_CONTROLLER_H
@@ -13,17 +13,17 @@
 #include "probe/target.h"
 
 enum controller_act {
-	CONTROLLER_SWITCH, /* switch.c */
-	CONTROLLER_ATTACH, /* attach.c: the stubs of a hook */
-	CONTROLLER_FOLLOW, /* loader.c: that of the loader */
-	CONTROLLER_DETACH, /* attach.c */
-	CONTROLLER_STOP,   /* callers.c */
+	CONTROLLER_SWITCH, /* enable and disable probes: switch.c */
+	CONTROLLER_ATTACH, /* install the stubs of a hook: hook.c */
+	CONTROLLER_FOLLOW, /* install the loader's stub: hook.c */
+	CONTROLLER_DETACH, /* remove the stubs of a hook: hook.c */
+	CONTROLLER_STOP,   /* stop all threads once: self.c */
 	CONTROLLER_ACTS
 };
 
 /*
- * Does one of them to the target. `request` holds what the caller has said of it, and is checked by
- * each. `result` is zeros at first.
+ * Performs one act on the target. `request` comes from the caller and is checked here. `result`
+ * holds zeros at first.
  */
 typedef struct probe_error *controller_do(struct probe_target *target, struct message *request,
 	struct probe_report *report, void *result, size_t result_bytes);
@@ -33,20 +33,20 @@ controller_do switch_act, attach_act, follow_act, detach_act, stop_act;
 struct probe_error *controller_bad_request(void)
 	__attribute__((returns_nonnull, warn_unused_result));
 
-/* At the beginning of a request, with what the caller knows of the process. */
+/* The beginning of a request, with facts that the caller knows about the process. */
 struct controller_work {
 	uint32_t act;	     /* enum controller_act */
-	pid_t pid, tid;	     /* the process, and the caller's thread */
-	uint64_t start_time; /* of the process */
+	pid_t pid, tid;	     /* of the process and of the caller's thread */
+	uint64_t start_time; /* of the process, in clock ticks since boot */
 	uint64_t result_bytes;
 	struct arch_gadgets gadgets;
 	struct arch_thread model;
 };
 
-/* What identifies the build of the library that a controller belongs to. */
+/* Identifies the build of the library to which a controller belongs. */
 extern const char controller_identity[];
 
-/* Serves the caller at the other end of the socket, and ends the process. */
+/* Serves the caller at the other end of the socket, then ends this process. */
 void controller_main(int socket) __attribute__((noreturn));
 
 #endif

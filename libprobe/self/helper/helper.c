@@ -1,48 +1,53 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A process cannot ptrace(2) itself, so a controller that runs the same code as probectl changes
- * it. Its code allocates memory (so do libelf and capstone) while threads of this process are
- * stopped, and one of these may hold a lock of malloc(3): so it needs memory of its own, which only
- * execve(2) and fork(2) give. execve(2) takes as long for a large process as for a small one.
+ * A process cannot ptrace(2) itself, so another process, the controller, changes it, with the same
+ * code as probectl. This code allocates memory (libelf and capstone do, too) while threads of this
+ * process are stopped, and a stopped thread may hold a lock of malloc(3). So the controller needs
+ * memory of its own, which only execve(2) and fork(2) give. execve(2) takes as long for a large
+ * process as for a small one.
  *
  *	caller          clone(2) --> forker   clone(2), execve() ---> controller
  *	  |  waits                     | waits                  | stops all threads of the
  *	  |                            |                        | process, patches, resumes
- *	  |  <------------------------------- socket: requests  |  calls for it: proxy.c
+ *	  |  <------------------------------- socket: requests  |  calls for it
  *	  |  <------------------------------- socket: the reply |
  *	  |                            | <---------------- ends |
  *	  |  <------------------- ends |
  *
- * The end of a program that was executed, or of a copy, sends SIGCHLD and shows up in wait(2), both
- * of which belong to the program: execve(2) sets the signal whatever clone(2) said. So it is the
- * child of another child, the forker, which wait(2) without __WCLONE does not report and which
- * ends without a signal. The forker shares this process's memory, like a child of vfork(2), and
- * uses the caller's thread pointer and a stack of its own. Until it reports the controller's pid,
- * the caller waits with all signals blocked, and touches nothing that belongs to its thread (not
- * even errno). After that the forker calls nothing in libc. It has to be waited for, or it would
- * remain as a zombie; and it keeps the memory of this process, even if that executes another
- * program. So no controller lives longer than the call that has started it. If the caller's thread
- * ends, the kernel kills the forker, and if that ends, the controller (PR_SET_PDEATHSIG): the end
- * of the socket need not show, as a child of the program may have our end of it open.
+ * The end of an executed program, or of a copy, sends SIGCHLD and shows up in wait(2), and both
+ * belong to the program: execve(2) sets the signal whatever clone(2) said. So the controller is the
+ * child of another child, the forker. wait(2) without __WCLONE does not report the forker, and the
+ * forker ends without a signal. It shares this process's memory, like a child of vfork(2), and uses
+ * the caller's thread pointer and a stack of its own. Until the forker reports the controller's
+ * pid, the caller waits with all signals blocked, and touches nothing that belongs to its thread
+ * (not even errno). After that the forker calls no function of libc.
  *
- * If somebody stops the controller (SIGSTOP), the forker makes it go on at once, because threads
- * may wait for it; and the caller does so with the forker, for which it has to wait. A process that
- * is not a child of one's own is signalled by a descriptor (pidfd), as its pid may be another's.
+ * The caller must wait for the forker's end: otherwise the forker would stay a zombie, and it keeps
+ * the memory of this process even if the process executes another program. So no controller lives
+ * longer than the call that has started it. If the caller's thread ends, the kernel kills the
+ * forker; if the forker ends, the kernel kills the controller (PR_SET_PDEATHSIG). The end of the
+ * socket is not enough, because a child of the program may have our end of it open.
  *
- * The forker shares with this process only what it needs: its memory, because of which nothing is
- * copied; and its descriptors (CLONE_FILES), until the controller runs: the one of the controller
- * is for the caller, and it takes no time to copy them. If it shared the current folder (CLONE_FS),
- * no thread could execute a set-user-ID program with its rights meanwhile (LSM_UNSAFE_SHARE).
+ * If somebody stops the controller (SIGSTOP), the forker continues it at once, because threads may
+ * wait for it. In the same way the caller continues the forker. The caller signals the controller,
+ * which is not its child, through a descriptor (pidfd), because the pid may belong to another
+ * process by then.
  *
- * Where nothing can be executed, the controller is a copy of this process instead (fork(2)), which
- * takes the longer the more memory is in use. Only libc's own fork() yields a copy whose libc locks
- * are free, as well as those of pthread_atfork(3) users; the forker's call is as good as the
- * caller's. The copy loads no libraries: the loader's locks are not among those that fork()
- * releases. Whatever it may need is loaded before.
+ * The forker shares only what it needs with this process: the memory, so that nothing is copied,
+ * and the descriptors (CLONE_FILES) until the controller runs, because the caller needs the
+ * controller's pidfd and copying descriptors takes time. If it shared the current folder
+ * (CLONE_FS), no thread could execute a set-user-ID program with its rights meanwhile
+ * (LSM_UNSAFE_SHARE).
  *
- * Restartable sequences (rseq(2)) are the one thing that does not come with the thread pointer:
- * the kernel knows only the caller's registration. It is removed meanwhile, so that a stub that
- * the forker passes in libc sees a thread without a CPU of its own.
+ * If execve(2) is not possible, the controller is a copy of this process (fork(2)), which takes
+ * longer the more memory is in use. Only libc's own fork() yields a copy in which the locks of
+ * libc, and of users of pthread_atfork(3), are free; the forker may call it as well as the caller.
+ * The copy loads no libraries, because fork() does not release the loader's locks. All libraries
+ * that it may need are loaded before.
+ *
+ * Restartable sequences (rseq(2)) do not come with the thread pointer: the kernel knows only the
+ * caller's registration. The caller removes the registration meanwhile, so that a stub that the
+ * forker executes in libc sees a thread without a CPU of its own.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -83,27 +88,27 @@
 /* ==== Proxy =================================================================================== */
 
 /*
- * A controller outside a process stops one of its threads to have a system call made in it. Here a
+ * An external controller stops a thread of a process to have a system call made in it. Here a
  * thread of the process waits for the change anyway, so the controller asks that thread: no thread
- * is stopped for it, and nothing is written into the process.
+ * is stopped for the call, and nothing is written into the process.
  *
  *	controller                      caller
  *	call     ---- socket ---->      makes the call
  *	         <--- the result -      waits for the next one, or the reply
  *
- * The caller waits where it answered until the controller continues, like a thread that is stopped
- * after the call. Functions of the program that say which probes are meant are called there, too.
+ * After answering, the caller waits until the controller continues, like a thread that is stopped
+ * after the call. Functions of the program that select probes are called in the caller, too.
  */
 
 struct request {
 	int64_t number;
 	uint64_t args[6];
-	bool has_text; /* instead of the first argument */
+	bool has_text; /* the text replaces the first argument */
 };
 
 /* ---- In the controller -------------------------------------------------------------------- */
 
-/* Sends a question and receives its answer. */
+/* Sends a question and receives the answer. */
 static bool ask(int socket, enum message_kind kind, struct buffer *question, int64_t *ret)
 {
 	struct message answer = {0};
@@ -119,7 +124,7 @@ static bool ask(int socket, enum message_kind kind, struct buffer *question, int
 	return ok;
 }
 
-/* In the controller: struct target_proxy.call; `socket` points to its end of the socket. */
+/* Has the caller make a call (struct target_proxy.call); `socket` points to our end. */
 static bool proxy_ask(void *socket, struct control_call *call)
 {
 	struct request request = {.number = call->number, .has_text = call->text != NULL};
@@ -179,7 +184,7 @@ static int64_t match(struct message *message)
 	return !message->is_bad && function(path, provider, name, (void *)(uintptr_t)data);
 }
 
-/* In the caller: if a message is one of these two, does that and answers, and returns true. */
+/* If a message is one of the two questions, answers it and returns true. */
 static bool proxy_serve(int socket, struct message *message)
 {
 	struct buffer answer = {0};
@@ -189,7 +194,7 @@ static bool proxy_serve(int socket, struct message *message)
 		return false;
 	result = message->kind == MESSAGE_CALL ? make_call(message) : match(message);
 	buffer_bytes(&answer, &result, sizeof(result));
-	/* If the controller is gone, that shows when it is read from. */
+	/* If the controller is gone, the next read from the socket shows it. */
 	(void)message_send(socket, MESSAGE_ANSWER, &answer);
 	buffer_deinit(&answer);
 	return true;
@@ -198,15 +203,16 @@ static bool proxy_serve(int socket, struct message *message)
 /* ==== Controller ============================================================================== */
 
 /*
- * The life of a controller:
+ * The messages of a controller:
  *
  *	hello  ----->       "it runs, and is this build of the library"
- *	       <----- work  what to do
- *	calls  <---->       made by the caller for it (proxy.c)
- *	reply  ----->       what was done (reply.c)
- *	       <----- work  and so on, until the caller has no more: files are read once
+ *	       <----- work  a request
+ *	calls  <---->       system calls that the caller makes for it
+ *	reply  ----->       the result
+ *	       <----- work  and so on, until the caller has no more requests
  *
- * Its parent shares the memory of the process, and only waits for it.
+ * One controller serves several requests, so that it reads files only once. Its parent, the forker,
+ * shares the memory of the process and only waits for the controller.
  */
 
 const char controller_identity[] = PROBE_IDENTITY;
@@ -227,8 +233,8 @@ struct probe_error *controller_bad_request(void)
 }
 
 /*
- * Otherwise the program's descriptors would stay open as long as the controller lives, for example
- * the end of a pipe.
+ * Closes the program's descriptors except `kept`. Otherwise they would stay open as long as the
+ * controller lives, for example the end of a pipe.
  */
 static void close_others(int kept)
 {
@@ -237,7 +243,7 @@ static void close_others(int kept)
 	syscall(SYS_close_range, kept < STDERR_FILENO ? STDERR_FILENO + 1 : kept + 1, ~0U, 0);
 }
 
-/* Keeps the program's handlers from running here, and limits the controller's life. */
+/* Prevents the program's signal handlers from running here, and limits the controller's life. */
 static void set_signals(void)
 {
 	sigset_t set;
@@ -264,10 +270,10 @@ static bool say_hello(int socket)
 struct controller {
 	int socket;
 	struct target_proxy proxy;
-	struct probe_target *target; /* NULL before the first work */
+	struct probe_target *target; /* NULL before the first request */
 };
 
-/* The target, if it is still the process that asks. */
+/* Opens the target, if it is still the process that asks. */
 static struct probe_error *open_target(struct controller *c, const struct controller_work *work)
 {
 	struct probe_error *error = NULL;
@@ -289,7 +295,7 @@ static struct probe_error *open_target(struct controller *c, const struct contro
 	return NULL;
 }
 
-/* Does one work, and replies. */
+/* Performs one request, and replies. */
 static void controller_serve(struct controller *c, struct message *request)
 {
 	struct probe_report report = {0};
@@ -318,10 +324,10 @@ void controller_main(int socket)
 	struct message request = {0};
 
 	set_signals();
-	/* execve(2) takes it away from a program with changed ids. */
+	/* Set it again: execve(2) clears it for a program that changes ids. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	close_others(socket);
-	/* Its sleeps, which let threads run that were stopped, need not be rounded up. */
+	/* Prevents the kernel from rounding up our sleeps, during which stopped threads may run. */
 	prctl(PR_SET_TIMERSLACK, 1);
 	if (say_hello(socket))
 		while (message_receive(socket, -1, 0, &request) == MESSAGE_GOT) {
@@ -329,7 +335,7 @@ void controller_main(int socket)
 			controller_serve(&c, &request);
 			alarm(0);
 		}
-	/* Skip the program's exit handlers, and the sanitizers' checks. */
+	/* Skip the program's exit handlers, and the checks of sanitizers. */
 	syscall(SYS_exit_group, 0);
 	__builtin_unreachable();
 }
@@ -339,18 +345,18 @@ void controller_main(int socket)
 __thread bool helper_is_quiet __attribute__((tls_model("initial-exec")));
 
 enum {
-	STACK_BYTES = 8 << 20, /* of the forker, and so of a copy; only used pages count */
+	STACK_BYTES = 8 << 20, /* of the forker, or of a copy; only used pages count */
 	RSEQ_BYTES_MIN = 32,
 	LOOK_NS = 50000000, /* interval for checking that the forker is alive */
 	RSEQ_UNREGISTER = 1,
 	NOT_EXECUTED = 127
 };
 
-/* Where glibc (2.35 and later) has the area that it registers for each thread. */
+/* The area that glibc (2.35 and later) registers with rseq(2) for each thread. */
 extern const ptrdiff_t __rseq_offset __attribute__((weak));
 extern const unsigned int __rseq_size __attribute__((weak));
 
-/* Ends this process when its parent ends, or has ended. */
+/* Makes this process end when its parent ends, or has ended. */
 static void end_with(pid_t parent)
 {
 	raw_call(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
@@ -358,7 +364,7 @@ static void end_with(pid_t parent)
 		raw_call(SYS_exit_group, 0, 0, 0, 0, 0);
 }
 
-/* Signals the controller; false: there is no descriptor of it. */
+/* Signals the controller. Returns false if there is no descriptor (pidfd) of it. */
 static bool send_controller(struct start *s, int signal)
 {
 	int controller = atomic_load(&s->controller);
@@ -369,7 +375,7 @@ static bool send_controller(struct start *s, int signal)
 
 /* ---- The forker --------------------------------------------------------------------------- */
 
-/* A limit of the program's may be too small for the controller; image_open() has seen the other. */
+/* Raises the soft stack limit, if it is too small. image_open() has checked the hard limit. */
 static void raise_stack_limit(void)
 {
 	struct rlimit limit = {0};
@@ -382,9 +388,9 @@ static void raise_stack_limit(void)
 }
 
 /*
- * In a child that shares the memory until then, and has the program's descriptors. The loader must
- * not write to those of standard files; the controller closes the others, and keeps its end of the
- * socket.
+ * Executes the controller. Runs in a child that shares the memory until then, and has the program's
+ * descriptors. The loader must not write to the program's standard files. The controller closes the
+ * other descriptors, and keeps its end of the socket.
  */
 static int execute(void *data)
 {
@@ -406,15 +412,15 @@ static int execute(void *data)
 }
 
 /*
- * The first half of the stack is enough for the forker, which waits meanwhile, as after vfork(2).
- * The caller can signal the controller even then.
+ * Starts the program. The first half of the stack is enough for the forker, which waits meanwhile,
+ * as after vfork(2). The caller can signal the controller even during this wait.
  */
 static pid_t fork_executed(struct start *s)
 {
 	pid_t pid = clone(execute, s->stack + STACK_BYTES / 2,
 		CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD, s, (void *)&s->controller);
 
-	/* The kernel may have set it before it failed. */
+	/* clone(2) may have set the descriptor before it failed. */
 	if (pid < 0)
 		atomic_store(&s->controller, -1);
 	return pid;
@@ -435,7 +441,7 @@ static pid_t fork_copy(struct start *s)
 
 static int forker_main(void *data)
 {
-	/* Zeros: SIG_DFL. If SIGCHLD is ignored, a child's pid may be another's before the wait. */
+	/* Zeros: SIG_DFL. If SIGCHLD was ignored, a child's pid could be reused before the wait. */
 	static const uint64_t usual[4];
 	struct start *s = data;
 	_Atomic uint32_t *word = s->word;
@@ -448,8 +454,9 @@ static int forker_main(void *data)
 	atomic_store(word, pid > 0 ? (uint32_t)pid : (uint32_t)-errno);
 	raw_call(SYS_futex, (long)word, FUTEX_WAKE, INT_MAX, 0, 0);
 	/*
-	 * From here on, `s` and the thread belong to the caller. If the process ends or executes
-	 * another program, its end of the socket is to be closed: so this one gives up its share.
+	 * From here on, `s` and the thread belong to the caller. When the process ends or executes
+	 * another program, its end of the socket must close, so the forker closes its own copies of
+	 * all descriptors.
 	 */
 	raw_call(SYS_close_range, 0, ~0U, CLOSE_RANGE_UNSHARE, 0, 0);
 	while (pid > 0 &&
@@ -462,7 +469,7 @@ static int forker_main(void *data)
 
 /* ---- The caller --------------------------------------------------------------------------- */
 
-/* Unregisters the caller's rseq area; returns its address if that succeeded, else 0. */
+/* Unregisters the caller's rseq area. Returns its address, or 0 on failure. */
 static long rseq_take_back(long bytes)
 {
 	long area;
@@ -476,7 +483,7 @@ static long rseq_take_back(long bytes)
 		       : 0;
 }
 
-/* Waits for the forker (or not: WNOHANG), unless it was stopped: then it goes on. */
+/* Waits for the forker (or not: WNOHANG), and continues a stopped one. True if it is gone. */
 static bool forker_is_gone(const struct start *s, int flags)
 {
 	int status = 0;
@@ -492,8 +499,9 @@ static bool forker_is_gone(const struct start *s, int flags)
 }
 
 /*
- * What the forker reports: the controller's pid or -errno. The forker may die before it reports
- * anything; and it waits for a controller that was stopped before it is another program.
+ * Waits for the forker's report: the controller's pid or -errno. The forker may die before it
+ * reports anything. It may also wait for a controller that was stopped before it executed its
+ * program.
  */
 static int32_t wait_for_fork(struct start *s)
 {
@@ -541,9 +549,10 @@ static struct probe_error *run_forker(struct start *s)
 }
 
 /*
- * After unshare(2) or setns(2), a thread's children are in another pid namespace. The forker would
- * be its first process, whose end is the end of the namespace: the program could fork no more. Or
- * ids would be those of other processes there. A namespace without a process cannot be read.
+ * Fails if this thread's children go to another pid namespace, after unshare(2) or setns(2). The
+ * forker would be the first process of that namespace, whose end ends the namespace, so the program
+ * could fork no more. Or pids would mean other processes there. The namespace of the children is
+ * unreadable while it has no process.
  */
 static struct probe_error *check_namespace(void)
 {
@@ -587,8 +596,8 @@ static void close_end(int *fd)
 }
 
 /*
- * Starts a controller: an image (image.h), or -1: a copy of this process. Error:
- * PROBE_ERROR_SYSTEM. After that, too, start_end() is due.
+ * Starts a controller: `image`, the descriptor of a program (image.h), or a copy of this process if
+ * -1. Call start_end() even after an error. Error: PROBE_ERROR_SYSTEM.
  */
 static struct probe_error *start_controller(struct start *s, int image)
 {
@@ -603,14 +612,14 @@ static struct probe_error *start_controller(struct start *s, int image)
 }
 
 /*
- * Ends the conversation, waits until the controller and its parent are gone, and frees everything.
- * `is_late`: it has not replied in time, and is killed.
+ * Ends the conversation, waits until the controller and the forker are gone, and frees everything.
+ * `is_late`: the controller has not replied in time, and is killed.
  */
 static void start_end(struct start *s, bool is_late)
 {
 	int controller = atomic_load(&s->controller);
 
-	/* Without a descriptor, which a filter may forbid, it ends with its parent. */
+	/* Without a pidfd, which a filter may forbid, the controller ends with its parent. */
 	if (is_late && !send_controller(s, SIGKILL) && s->forker > 0)
 		raw_call(SYS_kill, s->forker, SIGKILL, 0, 0, 0);
 	/* A child that another thread has made meanwhile (_Fork(3)) may have our end open, too. */
@@ -628,39 +637,40 @@ static void start_end(struct start *s, bool is_late)
 
 /* ==== Helper ================================================================================== */
 
-/* The caller's side of a change: it starts a controller, tells it what to do, and serves it. */
+/* The caller's side of a change: starts a controller, sends a request, answers its questions. */
 
 enum { TRIES = 2, YAMA_DESCENDANTS = 1 /* a value of ptrace_scope */ };
 
-/* How far one try has come. */
+/* The result of one try. */
 enum outcome {
 	OUTCOME_DONE,  /* the controller has replied, or could not be started */
-	OUTCOME_UNFIT, /* it cannot do this, and has done nothing */
+	OUTCOME_UNFIT, /* the controller cannot do this, and has done nothing */
 	OUTCOME_DIED,
 	OUTCOME_LATE
 };
 
 struct helper {
 	struct helper_work *work;
-	struct controller_work head; /* what the controller is told first */
-	uint64_t end_ns;	     /* it must have replied by then */
+	struct controller_work head; /* the beginning of the request */
+	uint64_t end_ns;	     /* the time limit for the reply (CLOCK_MONOTONIC) */
 };
 
-/* The controller of this process; protected by the lock. */
+/* The running controller of this process; protected by the lock. */
 static struct {
 	bool is_there, is_executed;
 	struct start start;
 } running;
 
-/* ---- What the controller is told -------------------------------------------------------- */
+/* ---- The request ------------------------------------------------------------------------ */
 
 /*
- * Finds out, once, what a change needs to know of the process and what stays the same: this takes
- * longer than most of a change. If there are no gadgets, the controller reports it.
+ * Finds the facts about the process that a change needs and that stay the same. This takes longer
+ * than most of a change, so it is done once. If the process has no gadgets, the controller reports
+ * it.
  */
 static struct probe_error *find_facts(struct probe_target *target, struct controller_work *ret)
 {
-	static struct arch_gadgets gadgets; /* these two: protected by the lock */
+	static struct arch_gadgets gadgets; /* both protected by the lock */
 	static struct arch_thread model;
 	static const struct memory_piece nothing_more;
 	struct modules modules = {0};
@@ -705,7 +715,7 @@ static struct probe_error *describe_process(struct controller_work *ret)
 
 /* ---- One try ---------------------------------------------------------------------------- */
 
-/* Yama may allow only ancestors, and processes named by PR_SET_PTRACER, to trace. */
+/* Lets `pid` trace us. Yama may allow only ancestors, and processes named by PR_SET_PTRACER. */
 static void allow(pid_t pid)
 {
 	bool restricted =
@@ -715,7 +725,7 @@ static void allow(pid_t pid)
 		prctl(PR_SET_PTRACER, (unsigned long)pid, 0, 0, 0);
 }
 
-/* Receives the controller's next message, until a time (CLOCK_MONOTONIC, ns). */
+/* Receives the controller's next message, until `end_ns` (CLOCK_MONOTONIC). */
 static enum message_result hear(uint64_t end_ns, struct message *ret)
 {
 	int process = atomic_load(&running.start.controller);
@@ -723,7 +733,7 @@ static enum message_result hear(uint64_t end_ns, struct message *ret)
 	return message_receive(running.start.ends[0], process, end_ns, ret);
 }
 
-/* Waits until it runs; and is of the same build as this. */
+/* Waits until the controller runs, and checks that it is of the same build. */
 static enum outcome hear_hello(const struct helper *h)
 {
 	struct message hello = {0};
@@ -738,7 +748,7 @@ static enum outcome hear_hello(const struct helper *h)
 					: OUTCOME_DIED;
 }
 
-/* Starts a controller, as a copy or (if possible) by executing the library. */
+/* Starts a controller as a copy or, if possible, by executing the library. */
 static struct probe_error *begin(const struct helper *h, bool copy, enum outcome *ret)
 {
 	int image = copy ? -1 : image_open();
@@ -757,7 +767,7 @@ static struct probe_error *begin(const struct helper *h, bool copy, enum outcome
 	return error;
 }
 
-/* Tells the controller that there is no more, and waits until it has gone; false: it is late. */
+/* Tells the controller that no request follows, and waits for its end. False if it is late. */
 static bool is_gone(void)
 {
 	uint64_t end_ns = clock_monotonic_ns() + HELPER_SECONDS * UINT64_C(1000000000);
@@ -772,7 +782,7 @@ static bool is_gone(void)
 	return result != MESSAGE_LATE;
 }
 
-/* Ends the controller; one that is late, or stopped by somebody, is killed. */
+/* Ends the controller. A late or stopped controller is killed. */
 static void end(bool is_late)
 {
 	if (running.is_there)
@@ -792,7 +802,7 @@ static enum outcome send_work(const struct helper *h)
 	return sent ? OUTCOME_DONE : OUTCOME_DIED;
 }
 
-/* Serves the controller until it replies. */
+/* Answers the controller's questions until it replies. */
 static enum outcome serve(const struct helper *h, struct probe_error **answer_ret)
 {
 	const struct helper_work *work = h->work;
@@ -814,8 +824,8 @@ static enum outcome serve(const struct helper *h, struct probe_error **answer_re
 }
 
 /*
- * One try. The error is the work's, or why nothing was started; no controller stays after it, nor
- * after another outcome than OUTCOME_DONE.
+ * Tries once. The returned error is the request's, or says why no controller could be started.
+ * After an error, and after any outcome except OUTCOME_DONE, no controller is running.
  */
 static struct probe_error *try(struct helper *h, bool copy, enum outcome *ret)
 {
@@ -830,8 +840,8 @@ static struct probe_error *try(struct helper *h, bool copy, enum outcome *ret)
 	if (!error && *ret == OUTCOME_DONE)
 		*ret = serve(h, &error);
 	/*
-	 * What was executed cannot always trace a process as a copy can: it has lost rights that
-	 * the program was given. The error says that it has done nothing.
+	 * An executed program cannot always trace a process that a copy could trace, because it has
+	 * lost rights that the program was given. The error says that it has done nothing.
 	 */
 	if (running.is_executed && error && error->code == PROBE_ERROR_PERMISSION)
 		*ret = OUTCOME_UNFIT;
@@ -873,7 +883,7 @@ void helper_end(void)
 
 void helper_prepare(void)
 {
-	/* Loads the disassembler here, not in a copy. */
+	/* Loads the disassembler here, because a copy must not load libraries. */
 	if (arch_host()->can_decode)
 		arch_host()->can_decode();
 }

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
-/* The library as a program: libprobe.so, executed, is the controller of a process. */
+/* The library as a program: libprobe.so, when executed, is the controller of a process. */
 #ifndef LIBPROBE_SELF_IMAGE_H
 #define LIBPROBE_SELF_IMAGE_H
 
 #include <stdbool.h>
 
-enum { IMAGE_STACK_BYTES = 1 << 20 }; /* that it needs at most */
+enum { IMAGE_STACK_BYTES = 1 << 20 }; /* the stack that the controller needs at most */
 
 /*
- * The file to be executed with the number of a socket as its argument, as a descriptor that is the
- * caller's; -1: there is none, or the caller's filters (seccomp(2)) might forbid execve(2), or the
- * process may not give it a stack.
+ * Opens the file to execute; its argument is the number of a socket. Returns a descriptor, which
+ * the caller closes. Returns -1 if there is no such file, if the caller's filters (seccomp(2))
+ * might forbid execve(2), or if the process may not have the stack that the program needs.
  */
 int image_open(void);
 
-/* Where it is entered (program.c, which only libprobe.so has). */
+/* The entry point (program.c, which only libprobe.so has). */
 void image_entry(void) __attribute__((weak, visibility("hidden")));
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Both sides are the same build of the library, so numbers and structs are sent as they are in
- * memory, and addresses are those of the program. What is received is checked all the same.
+ * memory, and addresses are addresses in the program. Received data is checked all the same.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -43,7 +43,7 @@ void message_deinit(struct message *message)
 
 /* ---- Sockets ------------------------------------------------------------------------------ */
 
-/* In one call, if possible: the other side then wakes up once. */
+/* Sends everything in one call, if possible, so that the other side wakes up only once. */
 bool message_send(int socket, enum message_kind kind, const struct buffer *bytes)
 {
 	struct head head = {MESSAGE_MAGIC, kind, bytes->length};
@@ -70,7 +70,7 @@ bool message_send(int socket, enum message_kind kind, const struct buffer *bytes
 	return !bytes->no_memory;
 }
 
-/* Waits until there is something to be read (MESSAGE_GOT), or nothing will come any more. */
+/* Waits until the socket is readable (MESSAGE_GOT), or no more data will come. */
 static enum message_result await(int socket, int process, uint64_t end_ns)
 {
 	for (;;) {
@@ -176,11 +176,11 @@ void message_add_text(struct buffer *buffer, const char *text)
  *	for each refusal: struct refusal, provider, name, path and reason
  */
 
-/* By their numbers. */
+/* Plans by their numbers in the enum. */
 enum { PLANS = sizeof(((struct probe_report *)0)->plans) / sizeof(size_t) };
 
 struct reply_head {
-	int32_t code, err; /* code 0: no error */
+	int32_t code, err; /* code is 0 if there is no error */
 	uint64_t result_bytes, refusal_count;
 	uint64_t probes, sites, left, stop_ns;
 	uint64_t plans[PLANS];
@@ -230,7 +230,7 @@ void reply_send(int socket, const struct probe_error *error, const struct probe_
 
 /* ---- Receiving ---------------------------------------------------------------------- */
 
-/* False without memory. */
+/* Adds a refusal to the report. Returns false without memory. */
 static bool take_refusal(struct message *m, struct probe_report *report)
 {
 	struct probe_refusal *to;
@@ -290,13 +290,12 @@ bool reply_take(struct message *m, struct probe_error **error_ret, struct probe_
 /* ==== Image =================================================================================== */
 
 /*
- * A program that uses libprobe.so executes the very file that it has mapped, so both are the same
- * build. One that is linked with libprobe.a must not execute its own file, which is the program. It
- * takes the libprobe.so of this version from where that was installed; the controller then tells
- * which build it is.
+ * A program that uses libprobe.so executes the same file that it has mapped, so both are the same
+ * build. A program linked with libprobe.a must not execute its own file, which is the program. It
+ * executes the installed libprobe.so of this version; the controller then tells which build it is.
  */
 
-/* The file that this code is mapped from. */
+/* Opens the file from which this code is mapped. */
 static int open_own(void)
 {
 	struct maps maps = {0};
@@ -316,10 +315,10 @@ int image_open(void)
 {
 	struct rlimit stack;
 
-	/* A limit that is lower than this one can be raised. */
+	/* The soft limit may be lower, because it can be raised. */
 	if (getrlimit(RLIMIT_STACK, &stack) < 0 || stack.rlim_max < IMAGE_STACK_BYTES)
 		return -1;
-	/* A filter is the caller's thread's. */
+	/* Check this thread's filter: each thread has its own. */
 	if (procfs_status_number((pid_t)syscall(SYS_gettid), "Seccomp:") != 0)
 		return -1;
 	return image_entry ? open_own() : open(PROBE_IMAGE, O_RDONLY | O_CLOEXEC);

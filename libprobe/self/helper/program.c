@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Makes libprobe.so a program, too: it has an entry point (the linker's -e), and names the loader
- * that the C library was built with. The loader has set the library up when it comes here. In
- * libprobe.a these would be a program's own. libc.so.6 does the same.
+ * Makes libprobe.so a program, too: it has an entry point (the linker's -e), and names the C
+ * library's loader, which initialises the library before it jumps here. libc.so.6 works in the same
+ * way. Not in libprobe.a: a program has its own entry point and loader.
  */
 #include <stdlib.h>
 
@@ -24,7 +24,7 @@ static int image_main(int argc, char **argv, char **environment)
 	return EXIT_FAILURE;
 }
 
-/* With what the kernel has put on the stack: the number of arguments, and these. */
+/* `stack` is the kernel's initial stack: the number of arguments, then the arguments. */
 __attribute__((used, noreturn)) static void image_begin(long *stack, void (*loader_fini)(void))
 {
 	__libc_start_main(

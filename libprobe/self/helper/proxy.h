@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the process that makes a change has the caller of the change do. */
+/* Calls of the program's functions that the controller asks the caller to make. */
 #ifndef LIBPROBE_SELF_PROXY_H
 #define LIBPROBE_SELF_PROXY_H
 
@@ -8,12 +8,12 @@
 #include "libprobe/self/helper/message.h"
 #include "libprobe/ptrace/ptrace.h"
 
-/* A function of the program that names probes (probe_pattern_predicate()), in the controller. */
+/* The controller's view of a program's function that selects probes (probe_pattern_predicate()). */
 struct proxy_predicate {
 	int socket;
 	uint64_t function, data;
 };
-/* Has the caller call it; `predicate` is a struct proxy_predicate. */
+/* Has the caller call the function; `predicate` is a struct proxy_predicate. */
 bool proxy_matches(const char *path, const char *provider, const char *name, void *predicate);
 
 #endif

@@ -11,16 +11,17 @@
 
 #include "libprobe/base/error.h"
 
-/* A controller that was started. Initialise with START_NONE. */
+/* A started controller. Initialise with START_NONE. */
 struct start {
-	int ends[2];		/* of a socket: ours, and (until it was started) the controller's */
-	pid_t caller;		/* this process, the forker's parent */
-	pid_t forker, pid;	/* the controller's parent, and itself; 0: there is none */
-	_Atomic int controller; /* itself, as a descriptor (pidfd); or -1 */
-	char *stack;		/* of the forker */
-	_Atomic uint32_t *word; /* futex, there: the controller's pid, or -errno; 0: not yet */
-	int image;		/* what it executes, borrowed; or -1 */
-	char socket[12];	/* the number of its end, for the program */
+	int ends[2];  /* of a socket: ours, and the controller's until the controller has started */
+	pid_t caller; /* this process, the forker's parent */
+	pid_t forker, pid;	/* the controller's parent, and the controller; 0 if not started */
+	_Atomic int controller; /* descriptor of the controller (pidfd), or -1 */
+	char *stack;		/* the forker's stack */
+	/* Futex on the forker's stack: the controller's pid, -errno, or 0 before the report. */
+	_Atomic uint32_t *word;
+	int image;	 /* descriptor of the program to execute, borrowed; or -1 */
+	char socket[12]; /* number of the controller's end of the socket, as text */
 };
 #define START_NONE                                                                                 \
 	((struct start){.ends = {-1, -1}, .controller = -1, .stack = MAP_FAILED, .image = -1})
