@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* What commands that read records (export, report) share. */
+/* Declarations for the commands that read recordings (export, report). */
 #ifndef CLI_RECORDS_H
 #define CLI_RECORDS_H
 
 #include "probe/reader.h"
 
 /*
- * Opens what the one operand of a command names: a folder, or "-", the hits as
- * JSON on standard input. Then Ctrl-C is for their writer: it ends, and so do we.
+ * Opens the single operand of a command: the folder of a recording, or "-" for hits as JSON on
+ * standard input. With "-", Ctrl-C only ends the process that writes the JSON, and this command
+ * ends with it.
  */
 PROBE_MUST_CHECK struct probe_error *records_open(const char *operand, struct probe_reader **ret);
 
