@@ -645,7 +645,7 @@ struct select_probe {
 	 * patterns.
 	 */
 	bool exact;
-	uint16_t times; /* how much to change the probe's enable count by; 0 means 1 */
+	uint16_t times; /* how much to change the reference count by; 0 means 1 */
 };
 
 static inline uint16_t select_times(const struct select_probe *probe)
