@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * probectl enable, probectl disable: `enable` adds one to the enable counts of probes,
+ * probectl enable, probectl disable: `enable` adds one to the reference counts of probes,
  * `disable` subtracts one. Each command has options that do the opposite for some probes in the
  * same change.
  */
