@@ -23,7 +23,7 @@ struct trace_options {
 	uint64_t wait_ns;		/* --full=wait: how long a hit may wait for space; or 0 */
 	uint64_t ring_bytes, string_bytes;
 
-	/* Set once there are tracers; it prints what is common to all. */
+	/* The first tracer, which alone reports messages common to all. */
 	const struct trace_tracer *first;
 };
 
