@@ -23,7 +23,7 @@ typedef struct probe_error *command_fn(int argc, char **argv, int *status_ret);
 
 struct command {
 	const char *name;
-	const char *help; /* one line */
+	const char *help; /* the command's help text, one line */
 	command_fn *run;
 };
 

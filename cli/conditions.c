@@ -202,7 +202,7 @@ bool container_has(const char *container, const char *groups)
 /* ==== Conditions ============================================================================== */
 
 enum {
-	COMM_LENGTH = 15, /* TASK_COMM_LEN without the NUL */
+	COMM_LENGTH = 15, /* maximum length of a command name: TASK_COMM_LEN without the NUL */
 	LOOK_NS = 100 * NSEC_PER_MSEC,
 	TEXT_BYTES = 1 << 14
 };
@@ -213,9 +213,9 @@ struct file_id {
 	uint64_t device, inode;
 };
 
-/* One value of an option. */
+/* One value of an option such as --exe or --user. */
 struct value {
-	const char *text; /* as the user typed it; owned by argv */
+	const char *text; /* the value as the user typed it; owned by argv */
 	char *found;	  /* path of a program found in PATH; owned */
 	char *path;	  /* absolute path of a file or control group; owned */
 	uid_t user;
@@ -230,7 +230,7 @@ struct conditions {
 		struct value *values;
 		size_t count;
 	} kinds[CONDITION_KINDS];
-	struct file_id mounts; /* our mount namespace */
+	struct file_id mounts; /* the id of our mount namespace */
 	bool no_statx;	       /* a seccomp(2) filter forbids statx(2), or kills its callers */
 };
 
@@ -409,7 +409,7 @@ static bool is_called(const char *name, pid_t pid)
 
 static bool belongs_to(uid_t user, pid_t pid)
 {
-	/* The first number is the real user id. */
+	/* In the "Uid:" line, the first number is the real user id. */
 	return procfs_status_number(pid, "Uid:") == (long)user;
 }
 

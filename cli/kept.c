@@ -103,7 +103,7 @@ static void add_number(struct buffer *out, const char *name, uint64_t value)
 	buffer_unsigned(out, value);
 }
 
-/* Adds the tracer, with its value. */
+/* Adds the word for the tracer, with its value. */
 static void add_tracer(struct buffer *out, const struct tracer_options *tracer, const char *value)
 {
 	const char *text = tracer->count ? "count" : tracer->tracers.items[0];
@@ -293,7 +293,7 @@ static struct probe_error *parse_words(int count, char **words, struct kept_opti
 	struct probe_error *error = parse_number(words[0], &ret->since_ns);
 
 	for (int i = 0; i < count && !error; i++) {
-		/* --help would print the help. */
+		/* Refuse --help in the words of a process: options_parse() would print the help. */
 		if (!strcmp(words[i], "--help") || !strcmp(words[i], "-h"))
 			error = malformed();
 	}
@@ -322,7 +322,10 @@ struct probe_error *kept_parse(const char *text, struct kept_options *ret, char 
 		return malformed();
 	}
 	error = parse_words(count, words, ret);
-	/* Store the memory of all words in words[0]; its number is no longer needed. */
+	/*
+	 * words[0], the start time, is no longer needed. From now on it owns the memory of all
+	 * words.
+	 */
 	words[0] = copy;
 	if (error && error->code == PROBE_ERROR_USAGE) {
 		probe_error_free(error);

@@ -189,7 +189,7 @@ int loop_wait_child(struct loop *loop)
 {
 	int status;
 
-	/* Waiting for signals needs no memory. */
+	/* Ignore errors: waiting for signals alone needs no memory. */
 	while (!child_ended(loop->child, &status))
 		probe_error_free(loop_sleep(loop));
 	return status;

@@ -35,7 +35,7 @@ static const struct command commands[] = {
 
 enum {
 	COMMAND_COUNT = sizeof(commands) / sizeof(commands[0]),
-	LARGE_BYTES = 1 << 20 /* size of a large block of memory */
+	LARGE_BYTES = 1 << 20 /* freed blocks of this size or more are returned to the system */
 };
 
 static void print_help(void)
@@ -153,7 +153,7 @@ static int finish_output(int status)
 		return status;
 	if (err == EPIPE || reader_left())
 		return status;
-	/* If stdout failed earlier, its errno is lost. */
+	/* errno is 0 here if an earlier write has failed: its reason is lost. */
 	return report_error(
 		err ? probe_error_system(err, "cannot write the output")
 		    : probe_error_new(PROBE_ERROR_SYSTEM, "cannot write all of the output"));
@@ -165,7 +165,7 @@ int main(int argc, char **argv)
 	struct probe_error *error;
 
 	if (!keep_places())
-		return STATUS_FAILED; /* there is no stream for a message */
+		return STATUS_FAILED; /* standard error cannot be used for a message */
 	/*
 	 * Return the memory of files and tables to the system as soon as it is freed. By default,
 	 * malloc(3) keeps all blocks up to the size of the largest block freed so far.

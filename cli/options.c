@@ -285,7 +285,7 @@ struct parser {
 	const char *command;
 	int argc;
 	char **argv;
-	int at; /* index of the next argument */
+	int at; /* index in argv of the next argument */
 	struct common_options *common;
 };
 
@@ -345,7 +345,7 @@ static struct probe_error *apply(struct parser *parser, const struct option_row 
 		attached = parser->argv[parser->at++];
 	}
 	error = set_option(row, attached);
-	/* The error for a PROBE needs no prefix. */
+	/* The error for a PROBE is complete and needs no prefix. */
 	return row->kind == OPTION_PATTERN ? error : probe_error_prefix(error, "%s", shown);
 }
 

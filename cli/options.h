@@ -26,16 +26,17 @@
 
 /* The form of an option's value, and the type of its target. */
 enum option_kind {
-	OPTION_FLAG,	 /* bool: set to true */
-	OPTION_COUNTER,	 /* unsigned int: incremented each time */
-	OPTION_STRING,	 /* const char *: unchanged; owned by argv */
-	OPTION_STRINGS,	 /* struct string_list: unchanged; may be repeated */
-	OPTION_OPTIONAL, /* const char *: only as --option=VALUE; "" without a value */
-	OPTION_NUMBER,	 /* uint64_t: decimal */
-	OPTION_DURATION, /* uint64_t: nanoseconds; "2", "1.5s", "500ms", "3m" */
-	OPTION_SIZE,	 /* uint64_t: bytes; "4096", "64k", "1M", "2G" */
-	OPTION_PIDS,	 /* struct pid_list: "1" or "1,2"; may be repeated */
-	OPTION_PATTERN	 /* struct pattern_list: a PROBE; may be repeated */
+	OPTION_FLAG,	/* the target is a bool, set to true */
+	OPTION_COUNTER, /* the target is an unsigned int, incremented each time */
+	OPTION_STRING,	/* the target is a const char *, owned by argv */
+	OPTION_STRINGS, /* the target is a struct string_list; may be repeated */
+	/* The target is a const char *; only as --option=VALUE; "" without a value. */
+	OPTION_OPTIONAL,
+	OPTION_NUMBER,	 /* the target is a uint64_t; a decimal number */
+	OPTION_DURATION, /* the target is a uint64_t, in nanoseconds; "2", "1.5s", "500ms", "3m" */
+	OPTION_SIZE,	 /* the target is a uint64_t, in bytes; "4096", "64k", "1M", "2G" */
+	OPTION_PIDS,	 /* the target is a struct pid_list; "1" or "1,2"; may be repeated */
+	OPTION_PATTERN	 /* the target is a struct pattern_list; a PROBE; may be repeated */
 };
 
 struct string_list {
@@ -44,7 +45,7 @@ struct string_list {
 };
 
 struct pid_list {
-	pid_t *items; /* without duplicates, in command-line order */
+	pid_t *items; /* process ids without duplicates, in command-line order */
 	size_t count;
 };
 
@@ -55,12 +56,13 @@ struct pattern_list {
 	bool named;
 	/* Replace these names at once, because other processes read the lists. */
 	bool plain;
-	struct probe_catalogue *catalogue; /* opened with the first list if `named`; owned */
+	/* Catalogue for these names, opened with the first list; owned. */
+	struct probe_catalogue *catalogue;
 };
 
 struct option_row {
-	char letter;	  /* 0 if the option has no letter */
-	const char *name; /* without dashes; NULL if the option has no name */
+	char letter;	  /* letter of the option; 0 if it has no letter */
+	const char *name; /* name of the option without dashes; NULL if it has no name */
 	enum option_kind kind;
 	const char *value; /* the value's name in the help; NULL for the default of the kind */
 	void *target;
@@ -82,12 +84,12 @@ struct common_options {
 	const char *command; /* the command's name, for messages */
 	struct pid_list pids;
 	size_t pids_given;	 /* how many of `pids` come from -p (cli/processes.h) */
-	struct pid_list parents; /* from --children and --tree */
-	struct pid_list trees;	 /* from --tree */
+	struct pid_list parents; /* processes of --children and --tree */
+	struct pid_list trees;	 /* processes of --tree */
 	/* The values of --exe, --name and so on, and the conditions made from them. */
 	struct string_list conditions[CONDITION_KINDS];
 	struct conditions *meant;
-	bool follow, no_follow; /* --follow and --no-follow */
+	bool follow, no_follow; /* values of --follow and --no-follow */
 	struct pattern_list patterns;
 	char **operands; /* into argv: arguments before `--` that are neither option nor value */
 	size_t operand_count;
@@ -95,7 +97,7 @@ struct common_options {
 	bool helped;	/* the help was printed; the command must do nothing else */
 };
 
-/* A row of a table. `its_value` may be NULL. */
+/* A row of a table of options. `its_value` may be NULL. */
 #define OPTION(its_letter, its_name, its_kind, its_value, its_target, its_help)                    \
 	{                                                                                          \
 		.letter = (its_letter), .name = (its_name), .kind = OPTION_##its_kind,             \
@@ -103,7 +105,7 @@ struct common_options {
 	}
 
 /* clang-format off */
-/* Rows that several commands share. */
+/* Rows for options that several commands share. */
 #define OPTIONS_PID(common)                                                                        \
 	OPTION('p', "pid", PIDS, NULL, &(common)->pids,                                            \
 		"use these processes: -p 1,2 or -p 1 -p 2")
@@ -123,8 +125,9 @@ struct common_options {
 /* clang-format on */
 
 struct command_line {
-	const char *synopsis; /* without "probectl ", such as "list [-v] FILE..." */
-	const char *help;     /* a few lines on the command; ends with a newline */
+	/* The command's synopsis without "probectl ", such as "list [-v] FILE...". */
+	const char *synopsis;
+	const char *help; /* a few lines on the command; ends with a newline */
 	const struct option_row *rows;
 	size_t row_count;
 	bool starts_program; /* a PROGRAM may follow `--` */

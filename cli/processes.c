@@ -425,7 +425,7 @@ struct probe_error *processes_error(
 
 /* ---- Mistakes --------------------------------------------------------------------- */
 
-enum { ALSO_MAX = 20 }; /* number of processes to list */
+enum { ALSO_MAX = 20 }; /* maximum number of processes that are listed */
 
 /* Copies a message without its process id. The caller frees the copy. */
 static char *without_pid(const char *message, pid_t pid)

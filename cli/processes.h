@@ -134,9 +134,9 @@ PROBE_MUST_CHECK struct probe_error *processes_find(struct common_options *commo
  */
 struct mistake {
 	struct probe_error *error;
-	pid_t pid; /* process where the mistake was found first */
+	pid_t pid; /* the process where the mistake was found first */
 	size_t count;
-	struct pid_list also; /* the other processes */
+	struct pid_list also; /* the further processes with this mistake */
 	size_t untold;	      /* number of processes not in `also`, on lack of memory */
 };
 

@@ -21,7 +21,7 @@ struct request_options {
 	const char *plan_text; /* the value of --plan, or NULL */
 
 	enum probe_plan plans[PLANS];
-	struct probe_request request; /* set by request_init() */
+	struct probe_request request; /* the request, set by request_init() */
 };
 
 #define OPTION_PLAN_HELP                                                                           \
@@ -55,7 +55,7 @@ struct report_told {
 	size_t refusals, sites, notes;
 };
 
-/* Which refused sites get a line of their own. */
+/* Selects the refused sites that get a line of their own. */
 enum refusals_shown {
 	REFUSALS_NAMED, /* sites of probes named exactly; one line sums up the rest */
 	REFUSALS_ALL,	/* also sites of probes that wildcards match; used if nothing was changed */

@@ -43,10 +43,10 @@ enum { STEP_THREADS = 64, STEP_NS = 20000000 };
 
 struct waiting {
 	long user;
-	size_t first;	     /* index of the first process of the same user */
+	size_t first;	     /* index of the first process that belongs to the same user */
 	uint64_t spent_ns;   /* time spent for this user; used in the first process only */
 	uint64_t threads_ns; /* estimated time to stop the process's threads */
-	bool tried, ended;   /* tried in this round; finished */
+	bool tried, ended;   /* tried: in this round; ended: this process is finished */
 	struct probe_error *busy;
 };
 
@@ -140,15 +140,17 @@ void processes_take_turns(size_t count, const struct turn *turn)
 
 enum {
 	MOMENT_NS = 20 * NSEC_PER_MSEC,
-	EVENTS_MAX = 8 /* at most, between two looks at libraries */
+	EVENTS_MAX = 8 /* maximum number of events handled between two looks at libraries */
 };
 
 struct run_program {
 	struct probe_target *target;
-	struct probe_session *session; /* NULL if nothing is followed */
-	bool waiting;		       /* for libraries, because not all PROBEs have matched */
-	bool enabled;		       /* all probes of the mapped libraries are enabled */
-	struct report_told told;       /* what enable() has reported of the session's report */
+	/* Follows libraries and programs; NULL if nothing is followed. */
+	struct probe_session *session;
+	/* Some PROBEs have not matched; the session waits for libraries. */
+	bool waiting;
+	bool enabled;		 /* all probes of the mapped libraries are enabled */
+	struct report_told told; /* what enable() has reported of the session's report */
 };
 
 static bool no_hit(const struct probe_hit *hit, void *data)

@@ -18,7 +18,7 @@ struct run {
 	bool verbose;
 	bool follow; /* also libraries opened and programs started later */
 
-	struct loop loop; /* ends when the program ends, not on a signal */
+	struct loop loop; /* the event loop; ends when the program ends, not on a signal */
 	struct run_program *programs;
 	size_t count;
 	struct probe_watch *watch;

@@ -13,7 +13,7 @@ uint64_t clock_ns(clockid_t clock);
 
 /* A timer that expires at regular intervals, on CLOCK_MONOTONIC. */
 struct timer {
-	uint64_t next_ns; /* UINT64_MAX for a timer that never expires */
+	uint64_t next_ns; /* next expiry; UINT64_MAX for a timer that never expires */
 	uint64_t every_ns;
 };
 

@@ -21,7 +21,7 @@
 struct export_options {
 	struct common_options common;
 	const char *format_name, *output;
-	struct string_list keys; /* as the user typed them */
+	struct string_list keys; /* the keys of -k, as the user typed them */
 	enum probe_export_format format;
 	struct probe_export_options options;
 	struct probe_catalogue *catalogue;
@@ -119,7 +119,7 @@ static struct probe_error *export_all(struct export_options *options, struct pro
 		if (damage || !there)
 			break;
 		reading_event(&reading, reader);
-		/* A recording may contain any number. */
+		/* The number of lost hits comes from the recording and may be any number. */
 		*lost_ret +=
 			event.lost < UINT64_MAX - *lost_ret ? event.lost : UINT64_MAX - *lost_ret;
 		if (!is_wanted(options, &event))

@@ -23,7 +23,7 @@ struct list_command {
 	const char **files; /* operands that are files; owned by argv or equal to `program` */
 	size_t file_count;
 	char *program;	   /* first operand, found in $PATH; owned */
-	struct scan lists; /* the probes */
+	struct scan lists; /* lists of the probes that were read */
 	struct listing listing;
 	struct progress progress;
 	bool failed; /* a file or a process was unreadable; this has been reported */

@@ -22,7 +22,7 @@
 
 struct read_options {
 	struct common_options common;
-	struct string_list wanted; /* values of -t */
+	struct string_list wanted; /* sessions named with -t */
 	const char *from;	   /* file to read instead of processes; or NULL */
 	bool reset, json, all;
 	uint64_t top;

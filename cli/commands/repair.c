@@ -131,7 +131,7 @@ static struct probe_error *print(const struct repair_options *options, pid_t pid
 /* Sites that cannot be repaired because another tool's bytes are there. */
 struct left_sites {
 	pid_t pid;
-	bool told; /* the sites have been named */
+	bool told; /* the sites have been printed */
 	size_t count, restored;
 };
 
@@ -201,7 +201,7 @@ static struct probe_error *repair_and_settle(
 
 struct repairing {
 	const struct repair_options *options;
-	struct probe_repair *repairs; /* one for each process; retries add to it */
+	struct probe_repair *repairs; /* one element for each process; retries add to its counts */
 	int *status_ret;
 };
 

@@ -123,7 +123,7 @@ static struct probe_error *summarize(const struct report_options *options, const
 	if (!error)
 		error = read_all(reader, *ret, &some);
 	if (error && error->code == PROBE_ERROR_FORMAT && some) {
-		/* Show the events before the damage. */
+		/* Still print a summary of the events before the damage. */
 		*status_ret = report_error(error);
 		error = NULL;
 	}

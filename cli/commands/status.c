@@ -21,7 +21,7 @@ struct status_options {
 /* The probes of one process. */
 struct process_status {
 	pid_t pid;
-	struct probe_status *probes; /* strings owned by the target */
+	struct probe_status *probes; /* the probes' states; the target owns the strings */
 	size_t count;
 	size_t unread; /* number of unreadable files, whose probes are unknown */
 };

@@ -19,24 +19,25 @@
 #include "cli/request.h"
 #include "probe/target.h"
 
-/* The differences between the two commands. */
+/* The differences between `enable` and `disable`. */
 struct direction {
-	const char *past;	/* "enabled" or "disabled" */
+	const char *past;	/* "enabled" or "disabled", for messages */
 	bool patches;		/* the command patches sites, so it has plans and tracers */
-	const char *keep_going; /* help texts of options */
+	const char *keep_going; /* help texts of --keep-going and --plan */
 	const char *plan;
 	struct probe_error *(*switch_probes)(struct probe_target *target,
 		const struct probe_request *request, struct probe_report *report);
-	const char *other, *other_pair; /* names of the options that do the opposite */
+	/* Names of the options that switch in the opposite direction. */
+	const char *other, *other_pair;
 	const char *other_help, *other_pair_help;
 	const char *synopsis, *help;
-	const char *no_follow; /* as in struct command_line */
+	const char *no_follow; /* why there is no --follow; see struct command_line */
 };
 
 struct switch_options {
 	const struct direction *direction;
 	struct kept_options kept;    /* processes and PROBEs; with -t, also the kept session */
-	struct trace_tracer *tracer; /* for enable -t; else NULL */
+	struct trace_tracer *tracer; /* tracer of `enable -t`; else NULL */
 	struct string_list pairs;
 	struct pattern_list others; /* PROBEs to switch in the opposite direction */
 	struct string_list other_pairs;

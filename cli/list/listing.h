@@ -15,16 +15,17 @@ struct listed_site {
 	struct probe_list *list;
 	const struct probe_site *site;
 	size_t module; /* same number for all sites of one file, or of one module in one process */
-	size_t order;  /* position among all sites */
+	size_t order;  /* position among all listed sites */
 };
 
 struct listing {
 	struct listed_site *items;
 	size_t count;
-	unsigned int details;			 /* 1 for -v, 2 for -vv */
-	const struct probe_catalogue *catalogue; /* NULL without details */
-	bool is_process;			 /* sites belong to processes and have a state */
-	bool show_pid;				 /* sites belong to several processes */
+	unsigned int details; /* level of detail: 1 for -v, 2 for -vv */
+	/* Catalogue of known probes; NULL if `details` is 0. */
+	const struct probe_catalogue *catalogue;
+	bool is_process; /* sites belong to processes and have a state */
+	bool show_pid;	 /* sites belong to several processes */
 };
 
 /*

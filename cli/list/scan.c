@@ -66,8 +66,8 @@ struct names {
 	 * The set of files and of directories already read: a hash table by device and inode, with
 	 * open addressing.
 	 */
-	size_t *slots;	   /* index + 1 in items[], or 0 */
-	size_t slot_count; /* a power of two */
+	size_t *slots;	   /* index + 1 in items[]; 0 in an empty slot */
+	size_t slot_count; /* number of slots, a power of two */
 	bool no_memory;
 };
 
@@ -208,9 +208,9 @@ struct work {
 struct worker {
 	pthread_t thread;
 	struct work *work;
-	struct probe_list *list; /* used by this thread only */
+	struct probe_list *list; /* sites that this thread has read */
 	struct probe_error *error;
-	struct progress *progress; /* set for one worker only */
+	struct progress *progress; /* progress line; set for one worker only */
 };
 
 /* Reads a file. Most files are not ELF files, and some are unreadable; neither is an error. */

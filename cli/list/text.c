@@ -199,7 +199,7 @@ static void describe_plan(
 
 /* Sites in files for another machine. Their plans are those of a process on that machine. */
 struct foreign {
-	const char *machine; /* one of the machines */
+	const char *machine; /* name of one of the machines */
 	size_t sites;
 };
 
@@ -248,7 +248,7 @@ static struct probe_error *add_site(struct table *table, const struct listing *l
 
 /* ---- The meaning of a probe: -v ------------------------------------------------------ */
 
-/* Writes "arguments: query: string, lxid". */
+/* Writes a probe's arguments: "arguments: query: string, lxid". */
 static void describe_meaning_args(const struct probe_meaning *meaning, struct buffer *out)
 {
 	buffer_string(out, "arguments: ");

@@ -126,7 +126,8 @@ void print_printable(FILE *stream, const char *text)
 
 enum {
 	WAITING_BYTES = 64 << 10,
-	END_MS = 500 /* maximum wait for a reader that reads nothing */
+	/* How long to wait at the end for a reader that reads nothing, in milliseconds. */
+	END_MS = 500
 };
 
 /* Static, because a message may report that heap memory has run out. */

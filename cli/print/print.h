@@ -41,8 +41,8 @@ void print_site_news(const struct probe_site_news *news, pid_t pid);
 
 struct table_column {
 	const char *title;
-	bool is_number; /* aligned to the right */
-	bool shrinks;	/* cut, with an ellipsis, if the terminal is too narrow */
+	bool is_number; /* align the column to the right */
+	bool shrinks;	/* cut the column, with an ellipsis, if the terminal is too narrow */
 };
 
 struct table;

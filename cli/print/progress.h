@@ -11,10 +11,10 @@
 
 #include "cli/timer.h"
 
-enum { PROGRESS_NS = 200 * NSEC_PER_MSEC }; /* default interval */
+enum { PROGRESS_NS = 200 * NSEC_PER_MSEC }; /* default interval between two updates of the line */
 
 struct progress {
-	struct timer timer; /* never expires if standard error is not a terminal */
+	struct timer timer; /* time of the next update; never if standard error is not a terminal */
 	bool shown;
 };
 

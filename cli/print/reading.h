@@ -13,7 +13,7 @@ struct reading {
 
 /* Set `is_shown` to false if the terminal is used for other output. */
 struct reading reading_begin(bool is_shown);
-enum { READING_EVENTS = 4096 }; /* between two looks at the clock */
+enum { READING_EVENTS = 4096 }; /* number of events between two looks at the clock */
 /* Shows the progress if it is time to. */
 void reading_look(struct reading *reading, const struct probe_reader *reader);
 /* Call it after each event. */

@@ -14,17 +14,17 @@
 
 enum {
 	GAP = 2,	  /* blanks between columns */
-	INDENT = 4,	  /* indentation of lines below a row, in blanks */
-	SHRUNK_WIDTH = 12 /* minimum width of a shrunk column */
+	INDENT = 4,	  /* indentation of the lines below a row, in blanks */
+	SHRUNK_WIDTH = 12 /* minimum width of a narrowed column, in characters */
 };
 
 struct cell {
-	size_t offset, length; /* in bytes; the offset is in the table's text */
-	size_t width;	       /* in terminal columns */
+	size_t offset, length; /* range of the cell's text in the table's text, in bytes */
+	size_t width;	       /* width of the text, in terminal columns */
 };
 
 struct row {
-	size_t first, count; /* range in the table's cells */
+	size_t first, count; /* range of the row's cells in the table's cells */
 	bool is_line;
 };
 
@@ -36,8 +36,8 @@ struct table {
 	size_t cell_count, cell_room;
 	struct row *rows;
 	size_t row_count, row_room;
-	size_t *widths;	     /* of the table's columns */
-	size_t *line_widths; /* of the columns of lines below rows */
+	size_t *widths;	     /* width of each column of the table */
+	size_t *line_widths; /* width of each column of the lines below rows */
 	size_t line_column_count;
 	bool no_memory;
 };

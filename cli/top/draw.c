@@ -354,7 +354,7 @@ static unsigned int turn_of(const struct top_model *model, size_t column)
 
 static struct shape find_shape(const struct top_model *model, size_t width, bool utf8)
 {
-	size_t name = widest_name(model, utf8) + 1; /* + 1 for the mark before the name */
+	size_t name = widest_name(model, utf8) + 1; /* the name is preceded by a mark */
 	size_t least = width * 2 / 5 > NAME_MIN ? width * 2 / 5 : NAME_MIN;
 	struct shape shape;
 

@@ -293,7 +293,7 @@ static struct top_process *add_process(
 	if (!ARRAY_ROOM(source->processes, source->count))
 		return NULL;
 	process = &source->processes[source->count];
-	/* pidfd_open(2) is missing before Linux 5.3. */
+	/* pidfd is -1 before Linux 5.3, which has no pidfd_open(2). */
 	*process = (struct top_process){
 		.target = target, .named = !later && !source->started, .pidfd = pidfd_open(pid, 0)};
 	for (size_t i = 0; i < source->count; i++) {
@@ -367,7 +367,7 @@ struct starting {
 	struct top_model *model;
 	const struct common_options *common;
 	struct left_out left;
-	struct probe_error *error; /* owned */
+	struct probe_error *error; /* first error that ends the start; owned */
 };
 
 static pid_t turn_pid(void *data, size_t index)
@@ -530,7 +530,7 @@ static bool follow_program(struct top_source *source, struct top_model *model,
 {
 	size_t before = source->count;
 	struct probe_error *error = start_process(source, model, event->target, true, sites_ret);
-	bool is_open = source->count > before; /* false if memory was short */
+	bool is_open = source->count > before; /* false if there was no memory for the process */
 
 	if (!error)
 		return true;
@@ -667,7 +667,7 @@ bool source_is_alive(const struct top_source *source)
 
 void source_watch(struct top_source *source, struct loop *loop)
 {
-	/* source_follow() reads the watch's events. */
+	/* The next call of source_follow() reads the watch's events. */
 	loop_watch(loop, probe_watch_fd(source->watch), POLLIN, NULL);
 	for (size_t i = 0; i < source->count; i++) {
 		struct top_process *process = &source->processes[i];

@@ -30,7 +30,7 @@ static void drop(struct top_keys *keys, size_t count)
 /* ---- Escape sequences -------------------------------------------------------------- */
 
 static const struct {
-	const char *sequence; /* after the escape */
+	const char *sequence; /* bytes after the escape */
 	enum top_key_kind kind;
 } sequences[] = {
 	{"[A", TOP_KEY_UP},

@@ -42,7 +42,7 @@ void model_deinit(struct top_model *model)
 
 /* ---- Rows -------------------------------------------------------------------------- */
 
-/* The name of a row that is looked up. */
+/* The name of a row that is being looked up. */
 struct wanted {
 	const struct top_row *rows;
 	const char *provider, *name, *key;

@@ -320,7 +320,7 @@ static struct probe_error *read_figures(struct top_source *source, struct top_mo
 		row->unkeyed = row->gone.unkeyed;
 		row->coverage = row->gone.coverage;
 	}
-	/* This also refreshes the sessions' own counts. */
+	/* Reading the keys also refreshes the sessions' own counts. */
 	error = source_read_keys(source, model);
 	for (size_t i = 0; i < source->count; i++)
 		add_figures(model, &source->processes[i], false);

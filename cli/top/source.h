@@ -11,9 +11,10 @@
 struct top_process {
 	struct probe_target *target;
 	struct probe_session *counts;
-	struct probe_session *times; /* NULL if the program has no pairs */
-	int pidfd;		     /* see loop_watch_exit() */
-	bool named;		     /* named on the command line: its end is reported */
+	/* Gathers the durations of pairs; NULL if the program has no pairs. */
+	struct probe_session *times;
+	int pidfd;  /* descriptor of the process, or -1; see loop_watch_exit() */
+	bool named; /* named on the command line: its end is reported */
 	/* The process has executed another program, which has an element of its own. */
 	bool replaced;
 	bool wanted;	 /* probe_session_fd() is readable: the process waits for us */
@@ -23,30 +24,32 @@ struct top_process {
 	size_t notes;	 /* number of notes already reported */
 };
 
-/* The durations of pairs. */
+/* The durations of pairs, gathered over all processes. */
 struct top_times_kept {
-	struct probe_session_options options; /* of the sessions, except what they follow */
-	struct probe_table *gone;	      /* durations in ended processes */
-	struct probe_table *last;	      /* all durations up to the last look */
-	struct probe_table *recent;	      /* durations in the last interval */
+	/* Options of the gathering sessions, except what they follow. */
+	struct probe_session_options options;
+	struct probe_table *gone;   /* durations in ended processes */
+	struct probe_table *last;   /* all durations up to the last look */
+	struct probe_table *recent; /* durations in the last interval */
 };
 
 struct top_source {
-	struct top_process *processes; /* running programs, and those replaced by execve(2) */
+	struct top_process *processes; /* running programs, and programs replaced by execve(2) */
 	size_t count;
-	const struct probe_request *request; /* its patterns are borrowed */
+	const struct probe_request *request; /* the probes to show; its patterns are borrowed */
 	struct probe_session_options
-		counting;	       /* of the counting sessions, except what they follow */
+		/* Options of the counting sessions, except what they follow. */
+		counting;
 	struct probe_table *gone_keys; /* hits by key in ended processes */
 	const char *filter;	       /* filter of hits, borrowed; or NULL */
-	bool *matched;		       /* whether each pattern has matched */
+	bool *matched;		       /* for each pattern, whether it has matched */
 	bool follow;
 	/* Options that select later processes; NULL if there are none. */
 	const struct common_options *seeks;
 	bool started; /* we started the program: its end is not reported */
 	struct probe_watch *watch;
 	struct top_times_kept times;
-	uint64_t started_ns, last_ns; /* CLOCK_MONOTONIC: the start, and the last look */
+	uint64_t started_ns, last_ns; /* start and last look, CLOCK_MONOTONIC */
 	uint64_t stop_ns;	      /* longest time for which the last change stopped a process */
 	char program[32];	      /* name of the last process; "" if it ended at once */
 	bool programs_differ;	      /* earlier processes had other names */

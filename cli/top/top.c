@@ -43,19 +43,21 @@
  * colours ignores them, and the variable NO_COLOR (no-color.org) turns them off.
  */
 
-enum { LEAVE_MS = 200 /* limit for a terminal that accepts no output */ };
+enum {
+	LEAVE_MS = 200 /* how long to wait for a terminal that accepts no output, in milliseconds */
+};
 
 static const char enter_sequence[] = "\033[?1049h\033[?25l\033[?7l\033[2J";
 static const char leave_sequence[] = "\033[0m\033[?7h\033[?25h\033[?1049l";
 
 struct top_screen {
 	int fd;
-	struct termios before; /* settings before we changed them */
+	struct termios before; /* the terminal's settings before we changed them */
 	bool taken;
 	bool colours;
-	struct top_frame shown; /* content of the screen */
+	struct top_frame shown; /* the current content of the screen */
 	bool known;		/* `shown` is valid */
-	struct buffer pending;	/* bytes to write */
+	struct buffer pending;	/* bytes to write to the terminal */
 	size_t written;
 };
 
@@ -227,7 +229,8 @@ static void screen_size(const struct top_screen *screen, size_t *width_ret, size
 	struct winsize size = {0};
 
 	if (ioctl(screen->fd, TIOCGWINSZ, &size) < 0 || !size.ws_col || !size.ws_row)
-		size = (struct winsize){.ws_col = 80, .ws_row = 24}; /* a serial line has no size */
+		/* A serial line reports no size. */
+		size = (struct winsize){.ws_col = 80, .ws_row = 24};
 	*width_ret = size.ws_col;
 	*height_ret = size.ws_row;
 }
@@ -508,7 +511,7 @@ static void follow(struct top *top)
 	size_t count = top->model.count;
 
 	top_fail(top, source_follow(top->source, &top->model));
-	/* New rows must be sorted in. */
+	/* Sort again if rows were added. */
 	if (top->model.count != count)
 		model_arrange(&top->model);
 	print_refusals(top);
@@ -834,7 +837,7 @@ static void end(struct top *top)
 
 	screen_close(top->screen);
 	top->screen = NULL;
-	print_refusals(top); /* a screen has only marked their rows */
+	print_refusals(top); /* with a screen, the refused sites were only marked in their rows */
 	error = source_stop(top->source);
 	/* Allow a second Ctrl-C, in case the reader of our output reads nothing. */
 	top->events.interrupted = false;

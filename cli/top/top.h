@@ -60,20 +60,22 @@ struct top_gone {
  * for its hits with each value of the keys.
  */
 struct top_row {
-	char *key;		      /* owned; "" for the row of the probe itself */
-	char *label;		      /* provider:name, and the key; owned */
+	/* Values of the keys; "" in the row of the probe itself; owned. */
+	char *key;
+	char *label;		      /* text to show: provider:name, and the key; owned */
 	char *provider, *name, *path; /* owned; `path` is the path of the first module */
 	uint64_t total;		      /* hits since the start */
 	uint64_t new_hits;	      /* hits in the last interval */
 	bool on;
-	struct probe_coverage coverage; /* over running and ended processes */
-	size_t refused;			/* refused sites since the probe was switched on */
-	char *reason;			/* reason for the first refused site; owned; or NULL */
+	/* Sites counted and sites missing, over running and ended processes. */
+	struct probe_coverage coverage;
+	size_t refused; /* refused sites since the probe was switched on */
+	char *reason;	/* reason for the first refused site, owned; or NULL */
 	bool refusal_told;
 
 	bool ends;		 /* the probe ends pairs, and the following members are valid */
 	char *begin;		 /* "provider:name" of the probe that begins the pairs; owned */
-	struct top_times recent; /* in the last interval */
+	struct top_times recent; /* durations in the last interval */
 	struct top_times all;
 	uint64_t in_flight, unmatched, lost;
 	uint64_t unkeyed; /* hits in no row with a key, because the table is full */
@@ -91,13 +93,13 @@ struct top_model {
 	size_t shown_count;
 	bool has_times;	      /* the probes have pairs, or may have had some */
 	bool has_keys;	      /* rows with keys may appear */
-	uint64_t interval_ns; /* length of the last interval */
-	uint64_t elapsed_ns;  /* time since the start */
+	uint64_t interval_ns; /* length of the last interval, in nanoseconds */
+	uint64_t elapsed_ns;  /* time since the start, in nanoseconds */
 	/* Show rates and durations since the start, not of the last interval. */
 	bool since_start;
 	enum top_order order;
 	bool reversed;
-	char filter[TOP_FILTER_BYTES]; /* as the user typed it */
+	char filter[TOP_FILTER_BYTES]; /* filter as the user typed it */
 	struct probe_pattern *pattern; /* parsed filter; NULL if the filter is a plain text */
 	/* Index of the row under the cursor; SIZE_MAX if there is none. */
 	size_t selected;
@@ -112,7 +114,7 @@ void model_deinit(struct top_model *model);
  */
 struct top_row *model_row(struct top_model *model, const char *provider, const char *name);
 
-/* The same for a row with a key. */
+/* As model_row(), for a row with a key. */
 struct top_row *model_key_row(
 	struct top_model *model, const char *provider, const char *name, const char *key);
 
@@ -170,13 +172,13 @@ enum top_look {
 	TOP_LOOK_BOLD,
 	TOP_LOOK_REVERSE,
 	TOP_LOOK_FAINT,
-	TOP_LOOK_TITLE, /* titles of columns */
-	TOP_LOOK_WRONG, /* hits are missing, or sites were refused */
+	TOP_LOOK_TITLE, /* for the titles of the columns */
+	TOP_LOOK_WRONG, /* for rows with missing hits or refused sites */
 	TOP_LOOK_COUNT
 };
 
 struct top_line {
-	size_t offset, length; /* in the frame's text, in bytes */
+	size_t offset, length; /* range in the frame's text, in bytes */
 	enum top_look look;
 };
 
@@ -194,9 +196,9 @@ void frame_deinit(struct top_frame *frame);
 struct top_view {
 	size_t width, height;
 	bool utf8;
-	const char *title;   /* "postgres (8121)" */
-	const char *clock;   /* "14:03:22" */
-	const char *message; /* or NULL */
+	const char *title;   /* names of the processes: "postgres (8121)" */
+	const char *clock;   /* time of day: "14:03:22" */
+	const char *message; /* message to the user; or NULL */
 	uint64_t interval_ns;
 	bool paused, help;
 	bool editing; /* the user is editing the filter */
@@ -219,7 +221,7 @@ size_t draw_rows(const struct top_view *view);
 /* ---- Keys (keys.c) ----------------------------------------------------------------- */
 
 enum top_key_kind {
-	TOP_KEY_TEXT, /* a character */
+	TOP_KEY_TEXT, /* one character of text */
 	TOP_KEY_UP,
 	TOP_KEY_DOWN,
 	TOP_KEY_PAGE_UP,
@@ -229,8 +231,8 @@ enum top_key_kind {
 	TOP_KEY_ENTER,
 	TOP_KEY_ESCAPE,
 	TOP_KEY_ERASE,
-	TOP_KEY_CLEAR, /* Ctrl-U */
-	TOP_KEY_REDRAW /* Ctrl-L */
+	TOP_KEY_CLEAR, /* clear the filter: Ctrl-U */
+	TOP_KEY_REDRAW /* redraw the screen: Ctrl-L */
 };
 
 struct top_key {
@@ -271,7 +273,7 @@ struct top_options {
 	const char *sort;
 	const char *filter; /* filter of hits; or NULL */
 	struct string_list keys;
-	uint64_t keys_max; /* for each CPU; 0 for the library's default */
+	uint64_t keys_max; /* maximum number of keys on each CPU; 0 for the library's default */
 	bool utf8;	   /* the locale's character set is UTF-8 */
 	uint64_t interval_ns, duration_ns, top;
 };
@@ -360,14 +362,15 @@ struct top {
 	struct top_frame frame;
 	struct top_program program;
 	struct top_source *source;
-	struct top_screen *screen; /* NULL if top prints lines */
+	struct top_screen *screen; /* the terminal; NULL if top prints lines */
 	struct top_keys keys;
 	char clock[16];
 	char *message; /* owned; shown until the next key, or for some seconds */
 
 	struct loop events;
 	struct timer looks, end;
-	uint64_t escape_ns, message_ns; /* CLOCK_MONOTONIC; UINT64_MAX for never */
+	/* End of an escape sequence, end of the message; CLOCK_MONOTONIC; UINT64_MAX for never. */
+	uint64_t escape_ns, message_ns;
 
 	int output; /* standard output, or a descriptor from file_reopen() */
 
@@ -382,7 +385,8 @@ void top_take_key(struct top *top, const struct top_key *key);
 /* Shows a message in place of the current one. Takes ownership; NULL shows no message. */
 void top_say(struct top *top, char *message);
 
-enum top_order top_order_named(const char *name); /* TOP_ORDER_COUNT if the name is unknown */
+/* Returns the order with this name, or TOP_ORDER_COUNT if the name is unknown. */
+enum top_order top_order_named(const char *name);
 
 /* Runs top. Returns the exit status; errors have been reported. */
 int top_run(const struct top_options *options);

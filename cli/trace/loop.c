@@ -95,7 +95,7 @@ static void exports_serve(const struct trace *trace)
 		probe_otlp_run(trace->otlp);
 }
 
-/* Whether the metrics can be read by others. */
+/* Whether other programs can read the metrics. */
 static bool exports_are_read(const struct trace *trace)
 {
 	return trace->server || trace_has_output(trace, PROBE_TRACER_PCP);
@@ -447,7 +447,7 @@ static struct probe_error *read_hits(struct round *round, struct trace_target *t
 	if (!trace_takes(trace, target) || !trace_take(trace, target, all, &round->taken))
 		return probe_session_poll(target->session, visit_hit, round, more);
 	error = probe_session_poll(target->session, NULL, NULL, NULL);
-	/* The session may have ended itself. */
+	/* If the session has ended itself, take all remaining hits. */
 	if (error)
 		trace_take(trace, target, true, &round->taken);
 	if (!trace_count_taken(target))
@@ -827,7 +827,7 @@ static void drain(struct trace *trace)
 				target_poll(&round);
 		}
 		again = true;
-		/* Targets whose share was full have more hits. */
+		/* A target whose share of the memory was full has more hits. */
 		waiting = trace->merge && !merge_is_empty(trace->merge);
 		if (waiting)
 			merge_drain(trace->merge, merge_known_ns(trace->merge), output_hit, trace);
@@ -927,7 +927,7 @@ void trace_run(struct trace *trace)
 	trace_tables_start(trace);
 	trace_loop(trace);
 	trace_switch(trace, false);
-	/* Hits that wait for ring space get space. */
+	/* Read the rings again: hits that wait for ring space (--full=wait) can then be written. */
 	if (!trace->gone)
 		poll_all(trace);
 	trace_report_missed(trace);

@@ -22,7 +22,7 @@ enum { FULL_BYTES = 4 << 20, SHARE_BYTES = 64 << 10 };
 struct entry {
 	size_t target, bytes;
 	size_t probe, begin_probe;
-	struct probe_value filter; /* a number */
+	struct probe_value filter; /* the hit's value for the filter; always a number */
 };
 _Static_assert(sizeof(struct entry) % _Alignof(struct probe_event) == 0, "events are aligned");
 
@@ -38,7 +38,7 @@ struct source {
 };
 
 struct merge {
-	struct buffer entries; /* stored one after the other */
+	struct buffer entries; /* all entries, one after the other */
 	struct place *places;
 	size_t count;
 	struct source *sources;

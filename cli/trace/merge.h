@@ -14,7 +14,7 @@
 
 struct merge;
 
-/* Returns NULL on lack of memory. */
+/* Creates an empty merge. NULL on lack of memory. */
 struct merge *merge_create(void);
 void merge_free(struct merge *merge);
 

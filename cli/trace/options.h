@@ -19,7 +19,7 @@ struct trace_options {
 	/* Directory of the recording that takes the hits; NULL for `trace`. */
 	const char *directory;
 	struct probe_ctf_options parts; /* options of the recording */
-	enum record_full full;		/* for the recording; see cli/trace/report.c */
+	enum record_full full;		/* how the recording handles full rings */
 	uint64_t wait_ns;		/* --full=wait: how long a hit may wait for space; or 0 */
 	uint64_t ring_bytes, string_bytes;
 

@@ -368,7 +368,7 @@ struct probe_error *output_record(struct trace *trace, const struct probe_ctf_op
 
 struct flight {
 	struct trace *trace;
-	struct merge *merge; /* NULL with a single target */
+	struct merge *merge; /* sorts the hits of several targets; NULL with a single target */
 	size_t target;
 };
 

@@ -43,12 +43,12 @@ enum {
 
 struct trace_rings {
 	struct probe_stream *stream;
-	struct comm_cache *comms; /* the trace's cache */
+	struct comm_cache *comms; /* names of threads; the trace's cache */
 	/* Alive at the last write; afterwards other threads may reuse its ids. */
 	bool alive;
-	uint64_t flushed;     /* number of hits written */
-	uint64_t overwritten; /* number of hits overwritten or lost */
-	uint64_t ended_ns;    /* 0 if the process has not ended */
+	uint64_t flushed;     /* number of this process's hits that were written */
+	uint64_t overwritten; /* number of this process's hits that were overwritten or lost */
+	uint64_t ended_ns;    /* when the process ended; 0 if it has not ended */
 	uint64_t held;	      /* hits in the rings when the process ended; 0 once written */
 };
 
@@ -289,7 +289,7 @@ struct row {
 	const struct trace_tracer *tracer;
 	uint64_t hits, lost;
 	struct probe_coverage coverage;
-	enum probe_role role; /* for probes of spans */
+	enum probe_role role; /* role of the probe in its pair, for tracers of spans */
 	uint64_t in_flight, unmatched;
 };
 

@@ -166,7 +166,7 @@ static void report_unmatched(const struct trace *trace)
 
 /* The probes and sites that were started. All tracers have the same ones, except parts. */
 struct started {
-	size_t probes, sites; /* sums over all processes */
+	size_t probes, sites; /* numbers of probes and sites, summed over all processes */
 	bool differ;	      /* processes have different numbers of probes or sites */
 };
 
@@ -303,7 +303,7 @@ struct starting {
 	struct started started;
 	uint64_t turns;
 	struct mistake mistake;
-	struct probe_error *error; /* ends the trace; owned */
+	struct probe_error *error; /* error that ends the trace; owned */
 	bool unwanted;
 };
 
@@ -674,7 +674,7 @@ struct probe_error *trace_command(struct trace_options *options, int *status_ret
  * records must still be read, and children that were forked earlier may still use them.
  */
 
-enum { EVENTS_MAX = 8 /* between two polls for hits */ };
+enum { EVENTS_MAX = 8 /* maximum number of events handled between two polls for hits */ };
 
 /* Drops the targets of a process that was not named, from index `from` on. */
 static void drop_process(struct trace *trace, size_t from)

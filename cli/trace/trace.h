@@ -39,7 +39,7 @@ struct trace_settings {
 	bool all; /* tables show all probes without hits, however many */
 	bool quiet;
 	bool json;
-	uint64_t interval_ns; /* between two tables */
+	uint64_t interval_ns; /* time between two tables */
 	uint64_t duration_ns;
 	uint64_t hits_max;
 	uint64_t top;	    /* maximum number of rows in a text table; 0 for all */
@@ -66,7 +66,7 @@ struct trace_tally {
 };
 
 struct trace_target {
-	bool given;		     /* named with -p: must be traceable */
+	bool given;		     /* named with -p: an error if the process cannot be traced */
 	struct probe_target *target; /* one of the trace's processes */
 	struct trace_tracer *tracer;
 	struct probe_session *session;
@@ -74,9 +74,9 @@ struct trace_target {
 	 * The process's name in rows of stacks. It is kept because a second name would make a
 	 * second row.
 	 */
-	char comm[COMM_BYTES];	   /* empty if not known yet */
+	char comm[COMM_BYTES];	   /* name of the process; empty if not known yet */
 	struct trace_rings *rings; /* rings that are written on request (report.c); or NULL */
-	uint64_t turn;		   /* position in the order of the first start */
+	uint64_t turn;		   /* position of the process in the order of the first start */
 	bool on;		   /* the session has been started and not stopped */
 	bool exited;		   /* the process has ended; its rings are still to be read */
 	/* For an ended target: the session goes on as long as forked children run. */
@@ -90,18 +90,18 @@ struct trace_target {
 	bool wanted; /* probe_session_fd() is readable: the process waits for us */
 	/* Not a named process: found or started later, or executed another program. */
 	bool later;
-	int pidfd;     /* see loop_watch_exit() */
+	int pidfd;     /* descriptor of the process, or -1; see loop_watch_exit() */
 	bool unwanted; /* its tracer wants no more of its hits */
 	bool *removed; /* for each probe: its tracer wants no more hits */
 	size_t removed_count;
 	struct report_told told;     /* what has been reported of the session's report */
-	struct trace_tally *tallies; /* one for each probe */
+	struct trace_tally *tallies; /* counts for each probe */
 	size_t tally_count;
 };
 
 /* Processes that started during the trace, whoever started them. */
 struct trace_found {
-	size_t held; /* held before they ran any instruction */
+	size_t held; /* number of processes held before they ran any instruction */
 	size_t late;
 	uint64_t late_ns; /* maximum time that a late process had run before it was traced */
 };
@@ -130,26 +130,26 @@ struct trace {
 	bool verbose; /* name each refused site */
 	bool follow;  /* hold and trace started programs from their first instruction */
 	bool seeks;   /* trace processes that come later, whoever starts them */
-	const struct common_options *common; /* selects the processes; borrowed */
+	const struct common_options *common; /* options that select the processes; borrowed */
 	struct trace_found found;
 	struct probe_watch *watch;
-	struct trace_gone *gones; /* for processes dropped from `targets` */
+	struct trace_gone *gones; /* probes of the processes dropped from `targets` */
 	size_t gone_count;
 	/* Hits of their flight recorders, by index in `gones`; or NULL. */
 	struct merge *gone_hits;
 	uint64_t gone_hits_dropped; /* number of older hits dropped from gone_hits */
-	struct trace_waits waits;   /* of dropped processes */
-	bool *matched;		    /* whether each pattern matched in a dropped process */
+	struct trace_waits waits;   /* waiting times of the processes dropped from `targets` */
+	bool *matched;		    /* for each pattern, whether it matched in a dropped process */
 	/*
 	 * Index of the target that is read first. It changes each round, because the output can
 	 * accept only a limited number of hits per round.
 	 */
 	size_t first;
 
-	struct probe_sink *sink;  /* nothing is printed here for a recording */
+	struct probe_sink *sink;  /* prints the hits; unused for a recording */
 	struct probe_ctf *record; /* takes the hits of `probectl record`; else NULL */
 	const char *directory;	  /* directory of the recording; else NULL */
-	enum record_full full;	  /* mode of the recording */
+	enum record_full full;	  /* how the recording handles full rings */
 	bool overrun;		  /* not with RECORD_FLUSH: some hits are missing */
 	/* Number of processes whose rings were dropped before they were written. */
 	size_t dropped;
@@ -164,7 +164,7 @@ struct trace {
 	bool gone;    /* the output has no reader any more, or cannot be written */
 	bool cut_off; /* `gone` because of an error, not because the reader has seen enough */
 
-	struct probe_metrics *metrics; /* for -t metrics; else NULL */
+	struct probe_metrics *metrics; /* metrics of -t metrics; else NULL */
 	struct probe_metrics_server *server;
 	size_t left_out_told; /* number of left-out rows that has been reported */
 	struct probe_otlp *otlp;
@@ -289,7 +289,10 @@ void trace_tables(struct trace *trace, bool is_interval);
 
 /* Prepares the metrics of tracers that export them (-t pcp, -t metrics). */
 PROBE_MUST_CHECK struct probe_error *exports_open(struct trace *trace);
-/* Call it before the tracers are freed. */
+/*
+ * Closes the collector and the metrics server, and frees the metrics. Call it before the
+ * tracers are freed.
+ */
 void exports_close(struct trace *trace);
 /* Prints where the metrics are. Call it when all sessions have been started. */
 void exports_report(const struct trace *trace);
@@ -387,14 +390,14 @@ PROBE_MUST_CHECK struct probe_error *trace_target_start(struct trace *trace,
  */
 PROBE_MUST_CHECK struct probe_error *trace_rings_poll(
 	struct trace *trace, struct trace_target *target);
-/* Stops the stream; its session goes on. */
+/* Stops the stream of a target's rings; its session goes on. */
 PROBE_MUST_CHECK struct probe_error *trace_rings_suspend(const struct trace_target *target);
-/* Stops the stream and its session. */
+/* Stops the stream of a target's rings, and its session. */
 PROBE_MUST_CHECK struct probe_error *trace_rings_stop(const struct trace_target *target);
-/* Call it when the process has ended. */
+/* Notes that the process of a target's rings has ended. */
 PROBE_MUST_CHECK struct probe_error *trace_rings_note_end(
 	struct trace *trace, struct trace_target *target);
-/* Writes the new hits in the rings. */
+/* Writes the new hits in a target's rings. */
 PROBE_MUST_CHECK struct probe_error *trace_rings_write(
 	struct trace *trace, struct trace_target *target);
 /* Whether the rings of an ended process may be dropped: they are empty, written or too old. */

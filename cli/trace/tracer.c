@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* -t and its related options. */
+/* The option -t of `probectl trace`, and related options. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -384,7 +384,7 @@ enum missing { MISSING_HITS, MISSING_BEGINS, MISSING_ENDS };
 struct hint {
 	const struct probe_meaning *meaning; /* the catalogue's entry with the condition */
 	const struct probe_session_probe *probe;
-	const void *process; /* identifies the probe's target */
+	const void *process; /* identifies the process of the probe */
 	size_t others;
 	enum missing missing;
 	bool is_met; /* a probe with the same condition was hit */
@@ -552,7 +552,7 @@ enum {
 };
 
 struct comm_entry {
-	pid_t pid, tid; /* 0 in an empty entry */
+	pid_t pid, tid; /* ids of the thread; 0 in an empty entry */
 	uint64_t asked_ns, read_ns;
 	char comm[COMM_BYTES];
 };

@@ -20,13 +20,13 @@
 
 /* Initialise with {0}; free with tracer_options_deinit(). */
 struct tracer_options {
-	bool count;		    /* -c */
-	struct string_list tracers; /* -t */
-	struct string_list keys;    /* -k */
+	bool count;		    /* whether -c is given */
+	struct string_list tracers; /* values of -t */
+	struct string_list keys;    /* values of -k */
 	const char *filter, *pairs, *match;
 	const char *stack; /* value of --stack; NULL if not given */
 	uint64_t every, rate, keys_max;
-	uint64_t min_ns;	       /* --min */
+	uint64_t min_ns;	       /* minimum length of a span: --min */
 	char *match_begin, *match_end; /* the parts of `match`, set by tracers_init() */
 };
 
@@ -73,27 +73,27 @@ struct trace_tracer {
 	struct probe_tracer_spec *spec;
 	enum probe_tracer_output output;
 	struct probe_session_options options;
-	struct probe_tracer_host *host; /* for a loaded tracer */
+	struct probe_tracer_host *host; /* process of a loaded tracer */
 	/* Destination of its hits: the trace's sink, or the host's. */
 	struct probe_sink *sink;
 	bool gone; /* it crashed, or wants no more hits */
 
-	struct probe_table *last; /* the table at the last interval */
+	struct probe_table *last; /* table of the rows at the last interval */
 	struct trace_ended *ended;
 	size_t ended_count;
-	struct probe_pcp *pcp; /* for a tracer whose rows are PCP metrics */
+	struct probe_pcp *pcp; /* PCP metrics made from the rows; NULL for other outputs */
 	/* For Prometheus metrics: number of the view in the trace's set. */
 	size_t metrics_view;
 	bool told;		     /* an error of these metrics has been reported */
 	size_t left_out_told;	     /* number of left-out rows that has been reported */
-	struct probe_stacks *stacks; /* for a tracer that counts by call stack */
-	struct probe_heap *heap;     /* for a tracer that sums memory */
+	struct probe_stacks *stacks; /* call stacks, for a tracer that counts by call stack */
+	struct probe_heap *heap;     /* memory blocks, for a tracer that sums memory */
 	/* Output for other programs: only lines that they understand. */
 	bool folded;
 	bool flamegraph, pprof; /* the output is a whole file of this format */
 	bool had_interval;
-	uint64_t started_ns, last_ns; /* CLOCK_MONOTONIC */
-	size_t probes, sites;	      /* of the first process */
+	uint64_t started_ns, last_ns; /* start and last interval, CLOCK_MONOTONIC */
+	size_t probes, sites;	      /* numbers of probes and sites in the first process */
 	/* As the user typed it if there are several tracers; else NULL. */
 	char *title;
 

@@ -175,7 +175,8 @@ static bool is_less(struct expr_type type, uint64_t a, uint64_t b)
 const char *expr_compute(enum arch_expr_kind kind, struct expr_type type, uint64_t left,
 	uint64_t right, uint64_t *ret)
 {
-	if (is_shift(kind) && right >= (type.wide ? 64 : 32)) /* a negative count is huge here */
+	/* A negative count is a huge unsigned number here. */
+	if (is_shift(kind) && right >= (type.wide ? 64 : 32))
 		return type.wide ? "a number of 64 bits can be shifted by 0 to 63"
 				 : "a number of 32 bits can be shifted by 0 to 31 (1l has 64 bits)";
 	switch (kind) {

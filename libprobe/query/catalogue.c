@@ -53,8 +53,8 @@ struct probes_text {
 	const char *path;
 	unsigned int line;
 	struct catalogue_file *file;
-	char *at;			 /* unparsed rest of the line */
-	const char *provider;		 /* current provider, or NULL */
+	char *at;			 /* rest of the line that is not parsed yet */
+	const char *provider;		 /* provider that the lines are about, or NULL */
 	const char *needs;		 /* condition for all probes of the provider, or NULL */
 	size_t first_probe, first_words; /* index of the provider's first probe and `words` line */
 };
@@ -704,7 +704,7 @@ const struct catalogue_file *catalogue_file_of(
 		return file;
 	probe_error_free(parse("the catalogue", its->text, its->length, &mine));
 	if (mine && !atomic_compare_exchange_strong(&its->file, &file, mine)) {
-		free_file(mine); /* another thread stored its result first */
+		free_file(mine); /* another thread has already stored its result */
 		return file;
 	}
 	return mine;

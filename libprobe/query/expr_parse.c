@@ -640,7 +640,7 @@ static struct probe_error *expr_parse_list(struct parser *p, const char *where, 
  * `nesting` limits this depth.
  */
 
-enum { NESTING_MAX = 64, LEVEL_LIST = 7 /* the level of < and > */ };
+enum { NESTING_MAX = 64, LEVEL_LIST = 7 /* level of < and > */ };
 
 static const struct infix {
 	char text[3];

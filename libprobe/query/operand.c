@@ -41,7 +41,7 @@ static bool take(struct operand_parser *p, char c)
 	return true;
 }
 
-/* Parses a type, u8 to s64. */
+/* Parses the type of a number, u8 to s64. */
 static bool take_type(struct operand_parser *p, struct arch_step *ret)
 {
 	static const struct {
@@ -105,7 +105,7 @@ static const char *take_index(struct operand_parser *p, int32_t *scale)
 			    : NULL;
 }
 
-/* Parses and adds a distance, after its + or -. */
+/* Parses a distance after its + or -, and adds it to the address. */
 static const char *add_distance(struct operand_parser *p, bool is_negative, struct arch_step *step)
 {
 	const char *expected;
@@ -152,7 +152,7 @@ static const char *parse_sum(struct operand_parser *p, struct arch_step *step)
 	return expected;
 }
 
-/* Parses a step, after its asterisk. */
+/* Parses a pointer step, after its asterisk. */
 static const char *parse_step(struct operand_parser *p)
 {
 	struct arch_step step;

@@ -38,12 +38,12 @@ static const struct rule rules[] = {
 	{"begin",    {"end", "done", "finish", "finished", "complete", "completed",
 		      "commit", "abort", "rollback", "fail", "failed", "error"}},
 	{"entry",    {"return", "exit"}},
-	{"entry",    {"acquired"}}, /* mutex_entry in glibc */
-	{"enter",    {"entered"}},  /* monitor__contended__enter in OpenJDK */
+	{"entry",    {"acquired"}}, /* for mutex_entry in glibc */
+	{"enter",    {"entered"}},  /* for monitor__contended__enter in OpenJDK */
 	{"enter",    {"exit", "leave", "return"}},
 	{"startup",  {"shutdown"}},
 	{"wait",     {"waited"}},
-	/* class__initialization in OpenJDK */
+	/* for class__initialization in OpenJDK */
 	{"required", {"end", "error", "erroneous", "recursive", "concurrent", "super__failed"}},
 };
 /* clang-format on */

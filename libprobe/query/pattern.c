@@ -157,13 +157,13 @@ struct probe_pattern {
 	bool (*predicate)(const char *path, const char *provider, const char *name, void *data);
 	void *data;
 	bool is_regex;
-	regex_t regex;	 /* used if is_regex is set; else the globs: */
-	char *path;	 /* NULL for any module */
+	regex_t regex;	 /* the regular expression if is_regex is set; else the globs: */
+	char *path;	 /* glob of the module's path; NULL for any module */
 	char *resolved;	 /* path without symbolic links if the file exists, else NULL */
 	bool is_library; /* path may be a bare library name: "c", "libc" */
 	char *provider;
 	const char *without_prefix; /* provider after "sdt_", or NULL */
-	char *name;		    /* with `-` as `__` */
+	char *name;		    /* glob of the probe's name, with `-` as `__` */
 	bool has_captures;
 	struct capture captures[CAPTURES_MAX];
 	size_t capture_count;

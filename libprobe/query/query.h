@@ -79,13 +79,13 @@ bool capture_is(const struct capture *a, const struct capture *b);
 enum {
 	CATALOGUE_ARGS_MAX = 32,
 	CATALOGUE_OFFSET_MAX = 4095,
-	CATALOGUE_FILE_MAX = 1024 * 1024 /* bytes */
+	CATALOGUE_FILE_MAX = 1024 * 1024 /* maximum size of a file, in bytes */
 };
 
 /* A type that gives words to numbers, from one `words` line of a file. */
 struct catalogue_words {
 	const char *name;
-	struct probe_word *words; /* owned */
+	struct probe_word *words; /* the numbers and their words; owned */
 	size_t count;
 };
 
@@ -103,7 +103,7 @@ struct catalogue_file {
 
 /* A file that a user added, or the part of the library's own text on one provider. */
 struct catalogue_source {
-	_Atomic(struct catalogue_file *) file; /* owned; NULL if the text is not parsed yet */
+	_Atomic(struct catalogue_file *) file; /* the parsed file, owned; NULL if not parsed yet */
 	/* Part of the library's text, from a "provider" line on. */
 	const char *text;
 	size_t length;
@@ -200,12 +200,12 @@ bool pattern_may_name(const struct probe_pattern *pattern, const char *provider,
 struct record_layout_arg {
 	int8_t value, string;
 	bool is_signed, is_float;
-	bool is_guess;	/* show the string only if its bytes are text */
+	bool is_guess;	/* show the string only if its bytes are printable text */
 	bool is_known;	/* show the string in addition to the number, whatever its bytes are */
 	bool is_symbol; /* the value is an address, shown as a symbol name */
 	bool is_bytes;	/* `string` has a given length and need not end with NUL */
 	uint8_t size;
-	uint8_t number; /* number of the probe's argument */
+	uint8_t number; /* number of the argument in the note */
 };
 
 struct record_layout {
@@ -240,7 +240,7 @@ struct record_layout_stack {
 struct record_layout_kept {
 	struct capture what;
 	uint16_t bytes;	 /* maximum length of a string; 0 for a number, which takes 64 bits */
-	uint16_t offset; /* offset in struct probe_begun, in bytes */
+	uint16_t offset; /* offset of the value in struct probe_begun, in bytes */
 	bool is_unsigned;
 };
 
@@ -259,8 +259,8 @@ struct record_layout_site {
 	struct capture same[ARCH_SAME_MAX];
 	uint8_t same_count;
 	enum probe_stack_kind stack; /* the form of the stack in the site's records */
-	/* For stack keys and PROBE_STACK_FRAMES: */
-	uint64_t pc; /* run-time address in the target */
+	/* Needed for stack keys and for PROBE_STACK_FRAMES: */
+	uint64_t pc; /* run-time address of the site */
 	struct unwind_saved saved;
 };
 void record_layout_site_init(struct record_layout_site *site, const struct arch *arch,
@@ -336,7 +336,7 @@ struct record_layout_captured {
 	uint64_t word;	      /* value of a number, extended to 64 bits */
 	const uint8_t *bytes; /* bytes of a string or aggregate, in the record */
 	size_t length;
-	bool is_null; /* the target's data was unreadable */
+	bool is_null; /* the target's memory was unreadable */
 };
 
 /*
@@ -454,9 +454,9 @@ PROBE_MUST_CHECK struct probe_error *expr_no_symbol(const struct expr *expr);
 /* Words that form a whole key. */
 enum expr_word {
 	EXPR_NO_WORD,
-	EXPR_COMM,   /* the thread's name */
-	EXPR_USTACK, /* the thread's call stack */
-	EXPR_PROBE   /* the probe */
+	EXPR_COMM,   /* comm: the thread's name */
+	EXPR_USTACK, /* ustack: the thread's call stack */
+	EXPR_PROBE   /* probe: the probe that was hit */
 };
 
 /*
@@ -618,12 +618,12 @@ struct plan_ops;
 
 /* One site. Addresses are run-time addresses, or 0 if the note has none. */
 struct select_site {
-	const struct sdt_note *note; /* owned by the module */
+	const struct sdt_note *note; /* the site's note; owned by the module */
 	uint64_t pc;
 	uint64_t semaphore;
 	size_t probe;	   /* index of the site's probe in selection.probes */
 	struct plan *plan; /* points into selection.plans; NULL before install_make_plans() */
-	const struct plan_ops *chosen; /* NULL if the site is refused */
+	const struct plan_ops *chosen; /* plan that patches the site; NULL if the site is refused */
 	/* Why the site is refused: one reason for each plan that was tried, then NULL. */
 	const char *reasons[SELECT_REASONS];
 };
@@ -636,9 +636,9 @@ struct select_probe {
 	size_t first_site, site_count;
 	/* Index of the most precise matching pattern, or of the first if several are equal. */
 	size_t pattern;
-	uint64_t key;  /* see select_key() */
+	uint64_t key;  /* key in the registry; see select_key() */
 	bool refused;  /* no site of the probe can be patched */
-	bool unwanted; /* see selection_drop_unwanted() */
+	bool unwanted; /* drop the probe; see selection_drop_unwanted() */
 	bool lacking;  /* a site lacks an argument that the matching patterns name */
 	/*
 	 * A pattern names the probe exactly; false if only wildcards match, or if there are no
@@ -659,8 +659,8 @@ struct selection {
 	size_t probe_count;
 	struct select_site *sites;
 	size_t site_count;
-	struct plan *plans; /* one array, freed with free() */
-	bool *matched;	    /* whether each pattern matched a probe */
+	struct plan *plans; /* plans of all sites in one array; freed with free() */
+	bool *matched;	    /* for each pattern, whether it matched a probe */
 	size_t pattern_count;
 	/* Error for the first probe that lacks an argument; see select_check_arguments(). */
 	struct probe_error *lacking;
@@ -806,11 +806,11 @@ bool pair_looks_reversed(const char *begin, const char *end);
  */
 
 struct pairing_probe {
-	const char *provider;  /* borrowed */
+	const char *provider;  /* provider of the probe; borrowed */
 	char *plain;	       /* the name as pair_plain_name() spells it */
 	enum pair_role may_be; /* role that the name alone allows */
 	size_t stem;	       /* bytes of `plain` before the word that decides the role */
-	size_t kin;	       /* result of pair_kin() for `plain`, in bytes */
+	size_t kin;	       /* length of the prefix shared with its kin, in bytes */
 	/* Index of the first probe with this plain name; may be the probe's own index. */
 	size_t same;
 	enum pair_role role; /* role among the probes known so far */
