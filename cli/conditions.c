@@ -660,7 +660,7 @@ void conditions_free(struct conditions *conditions)
 	free(conditions);
 }
 
-/* ---- All of them ---------------------------------------------------------------------- */
+/* ---- All conditions ------------------------------------------------------------------- */
 
 /*
  * The first kind whose values the process does not meet, or CONDITION_KINDS if it meets all

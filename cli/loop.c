@@ -111,7 +111,7 @@ static void take_signals(struct loop *loop)
 		take_signal(loop, (int)info.ssi_signo);
 }
 
-/* ---- What ends a sleep ------------------------------------------------------ */
+/* ---- Events that end a sleep ------------------------------------------------ */
 
 static bool grow(struct loop *loop)
 {
@@ -195,7 +195,7 @@ int loop_wait_child(struct loop *loop)
 	return status;
 }
 
-/* ---- Begin and end ---------------------------------------------------------- */
+/* ---- Opening and closing ---------------------------------------------------- */
 
 struct probe_error *loop_open(struct loop *loop, const int *own)
 {

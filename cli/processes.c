@@ -87,7 +87,7 @@ static struct probe_error *processes_read(struct processes *ret)
 	return error;
 }
 
-/* ---- Which are meant ------------------------------------------------------------ */
+/* ---- Choosing processes --------------------------------------------------------- */
 
 static bool descends(const struct processes *all, pid_t parent, pid_t from)
 {

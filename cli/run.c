@@ -24,7 +24,7 @@
 #include "libprobe/base/clock.h"
 #include "libprobe/base/procfs.h"
 
-/* ==== Turns =================================================================================== */
+/* ==== Turns of processes ====================================================================== */
 
 /*
  * The order in which a command changes several processes. One user's processes must not delay

@@ -93,7 +93,7 @@ static void report_left(const struct probe_bad_site *site, void *data)
 			"(probectl repair)");
 }
 
-/* ---- Doing ------------------------------------------------------------------ */
+/* ---- Switching -------------------------------------------------------------- */
 
 static struct probe_error *switch_target(const struct direction *direction,
 	const struct switch_options *options, struct probe_target *target,

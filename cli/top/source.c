@@ -16,7 +16,7 @@
 #include "cli/top/source.h"
 #include "libprobe/base/value.h"
 
-/* ==== Times =================================================================================== */
+/* ==== Durations of pairs ====================================================================== */
 
 /* The durations of pairs in `probectl top`. */
 
@@ -130,7 +130,7 @@ static void source_free_times(struct top_times_kept *kept)
 	kept->gone = kept->last = kept->recent = NULL;
 }
 
-/* ==== Keyed =================================================================================== */
+/* ==== Hits by key ============================================================================= */
 
 /*
  * Hits by key in `probectl top` (-k). The counting sessions then gather one row for each value

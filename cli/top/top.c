@@ -709,7 +709,7 @@ static void run(struct top *top)
 	}
 }
 
-/* ---- Begin and end ----------------------------------------------------------------- */
+/* ---- Starting and ending ----------------------------------------------------------- */
 
 static void begin_view(struct top *top)
 {

@@ -353,7 +353,7 @@ PROBE_MUST_CHECK struct probe_error *program_start(
 size_t program_read(struct top_program *program, char *bytes, size_t size);
 void program_deinit(struct top_program *program);
 
-/* ---- Its life (top.c), and the actions of the keys (model.c) ----------------------- */
+/* ---- The main loop (top.c), and the actions of the keys (model.c) ------------------ */
 
 struct top {
 	const struct top_options *options;

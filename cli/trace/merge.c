@@ -298,7 +298,7 @@ size_t merge_trim(struct merge *merge, size_t bytes)
 	return i;
 }
 
-/* ==== Waits =================================================================================== */
+/* ==== Waiting for ring space ================================================================== */
 
 /* Hits that wait for space in their ring: --full=wait. */
 
@@ -372,7 +372,7 @@ void trace_report_waits(const struct trace *trace)
 			COUNTED(sum.hits), (double)sum.ns / NSEC_PER_SEC);
 }
 
-/* ==== Gone ==================================================================================== */
+/* ==== Ended processes ========================================================================= */
 
 /*
  * Processes of a trace that have ended. Their resources are freed at once, because thousands of
@@ -619,7 +619,7 @@ void gone_free(struct trace *trace)
 	free(trace->matched);
 }
 
-/* ==== Check =================================================================================== */
+/* ==== Checking options ======================================================================== */
 
 /* Checks which options the tracers accept. */
 

@@ -16,7 +16,7 @@
 #include "cli/trace/trace.h"
 #include "libprobe/base/value.h"
 
-/* ==== Taking ================================================================================== */
+/* ==== Recording without decoding ============================================================== */
 
 /*
  * Recording without decoding: the contents of the rings are moved into the recording unchanged
@@ -116,7 +116,7 @@ static void trace_take_all(struct trace *trace)
 			take(trace, &trace->targets[i], PROBE_CTF_NOW, false, &hits);
 }
 
-/* ==== Otlp ==================================================================================== */
+/* ==== OpenTelemetry =========================================================================== */
 
 /*
  * Data for an OpenTelemetry collector (--otlp): the metrics of -t metrics, and the spans of -t

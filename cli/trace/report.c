@@ -17,7 +17,7 @@
 #include "cli/trace/trace.h"
 #include "probe/stream.h"
 
-/* ==== Record stream =========================================================================== */
+/* ==== Recordings on request =================================================================== */
 
 /*
  * Recordings of the contents of the rings, made on request. Each target has a stream

@@ -665,7 +665,7 @@ struct probe_error *trace_command(struct trace_options *options, int *status_ret
 	return error;
 }
 
-/* ==== Exec ==================================================================================== */
+/* ==== Following execve(2) ===================================================================== */
 
 /*
  * Programs that the processes of a trace execute.

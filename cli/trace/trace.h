@@ -210,7 +210,7 @@ void trace_stop(struct trace *trace);
 /* Reports an error on stderr and frees it. The trace then counts as failed. NULL is allowed. */
 void trace_fail(struct trace *trace, struct probe_error *error);
 
-/* ---- report.c --------------------------------------------------------------- */
+/* ---- Losses and the summary (report.c) -------------------------------------- */
 
 /*
  * Reports the sites that could not be patched in libraries and programs since the last call.
@@ -309,7 +309,7 @@ bool otlp_is_busy(const struct trace *trace);
 /* Drops unsent data, and reports what was sent and what was dropped. */
 void otlp_end(struct trace *trace);
 
-/* ---- Taking (output.c) ------------------------------------------------------ */
+/* ---- Recording without decoding (output.c) ---------------------------------- */
 
 /* Whether a target's hits are moved undecoded into the recording. */
 bool trace_takes(const struct trace *trace, const struct trace_target *target);
@@ -326,7 +326,7 @@ void trace_take_left(struct trace *trace, pid_t pid);
  */
 void trace_count_unwritten(struct trace *trace);
 
-/* ---- output.c --------------------------------------------------------------- */
+/* ---- Hits (output.c) -------------------------------------------------------- */
 
 /* Creates the recording of `probectl record`. */
 PROBE_MUST_CHECK struct probe_error *output_record(
@@ -413,7 +413,7 @@ void trace_follow_exec(struct trace *trace);
 /* Reports losses that have not been reported yet. */
 void trace_report_missed(struct trace *trace);
 
-/* ---- setup.c ---------------------------------------------------------------- */
+/* ---- The whole trace (setup.c) ---------------------------------------------- */
 
 struct trace_options;
 

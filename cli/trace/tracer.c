@@ -543,7 +543,7 @@ void trace_report_hints(const struct trace *trace)
 	free(hints.items);
 }
 
-/* ==== Comm ==================================================================================== */
+/* ==== Names of threads ======================================================================== */
 
 enum {
 	COMM_ENTRIES = 4096, /* a power of two; threads with the same slot evict each other */

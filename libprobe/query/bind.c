@@ -650,7 +650,7 @@ struct probe_error *expr_bind_double(const struct expr *expr, struct record_layo
 	return NULL;
 }
 
-/* ---- Numbers --------------------------------------------------------------------------- */
+/* ---- Binding --------------------------------------------------------------------------- */
 
 struct probe_error *expr_bind(const struct expr *expr, struct record_layout *layout,
 	const struct record_layout_site *site, struct arch_expr_node *nodes, uint8_t *count_ret)

@@ -814,7 +814,7 @@ static struct probe_error *expr_parse_level(struct parser *p, unsigned int level
 	return error;
 }
 
-/* ---- The whole ------------------------------------------------------------------------- */
+/* ---- The whole expression -------------------------------------------------------------- */
 
 static struct probe_error *parse(struct expr *expr)
 {

@@ -737,7 +737,7 @@ bool probe_pattern_matches(const struct probe_pattern *pattern, const char *path
 	       (pattern->is_regex || matches_path(pattern, path));
 }
 
-/* ==== Plain =================================================================================== */
+/* ==== Lists without names ===================================================================== */
 
 /*
  * Replaces the names in a pattern's list of arguments, for sessions that other controllers
