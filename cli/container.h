@@ -15,7 +15,10 @@ bool container_has(const char *container, const char *groups);
  * caller frees, or NULL.
  */
 char *container_named_in_docker(const char *folder, const char *name);
-/* The same in a file of containers/storage, where Podman lists its containers. */
+/*
+ * Finds a container by its name in a file of containers/storage, where Podman lists its
+ * containers. Returns its id, which the caller frees, or NULL.
+ */
 char *container_named_in_storage(const char *path, const char *name);
 
 #endif

@@ -170,7 +170,10 @@ PROBE_MUST_CHECK struct probe_error *options_catalogue(struct pattern_list *patt
 PROBE_MUST_CHECK struct probe_error *options_add_pattern(
 	struct pattern_list *patterns, const char *text);
 
-/* The same for an operand. Refuses a process id, which was meant as a further value of -p. */
+/*
+ * Parses an operand as a PROBE and appends it. Refuses a process id, which was meant as a
+ * further value of -p.
+ */
 PROBE_MUST_CHECK struct probe_error *options_add_operand(
 	struct common_options *common, const char *text);
 

@@ -49,7 +49,10 @@ bool processes_given(const struct common_options *common);
  */
 PROBE_MUST_CHECK struct probe_error *processes_check(const struct common_options *common);
 
-/* The same for a command that starts no program; also finds the processes, see processes_find(). */
+/*
+ * As processes_check(), for a command that starts no program. Also finds the processes, see
+ * processes_find().
+ */
 PROBE_MUST_CHECK struct probe_error *processes_find_running(struct common_options *common);
 
 /*
@@ -159,8 +162,8 @@ struct left_out {
 };
 
 /*
- * Takes the error of such a process. Prints a warning at once if the error is neither a missing
- * permission nor a missing probe.
+ * Takes the error of a process that cannot be used. Prints a warning at once if the error is
+ * neither a missing permission nor a missing probe.
  */
 void left_out_add(struct left_out *left, pid_t pid, struct probe_error *error);
 /* Prints a one-line warning about processes with missing permissions. */

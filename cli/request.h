@@ -46,7 +46,7 @@ struct request_options {
 PROBE_MUST_CHECK struct probe_error *request_init(
 	struct request_options *options, struct common_options *common);
 
-/* The same for a command that does not take its probes from options->request. */
+/* As request_init(), for a command that does not take its probes from options->request. */
 PROBE_MUST_CHECK struct probe_error *request_init_plans(
 	struct request_options *options, struct common_options *common);
 

@@ -6,7 +6,7 @@
 #ifndef CLI_PRINT_MESSAGES_H
 #define CLI_PRINT_MESSAGES_H
 
-/* Replaces `stderr` by such a stream. On lack of memory, `stderr` stays unchanged. */
+/* Replaces `stderr` by a stream that never blocks. On lack of memory, `stderr` stays unchanged. */
 void messages_begin(void);
 /* Writes as many waiting messages as standard error accepts without blocking. */
 void messages_retry(void);

@@ -25,7 +25,7 @@
  */
 char *printable(const char *text);
 
-/* Writes such a copy to a stream. */
+/* Writes a text to a stream, escaped as by printable(). */
 void print_printable(FILE *stream, const char *text);
 
 /*
@@ -34,7 +34,10 @@ void print_printable(FILE *stream, const char *text);
  */
 void print_bad_site(const struct probe_bad_site *site, pid_t pid, const char *consequence);
 
-/* The same for a change of a site that a session noticed, with the times of the change. */
+/*
+ * Reports on standard error that a session has found a site altered or intact again, with the
+ * times.
+ */
 void print_site_news(const struct probe_site_news *news, pid_t pid);
 
 /* ---- Tables -------------------------------------------------------------------- */

@@ -62,10 +62,11 @@ struct top_gone {
 struct top_row {
 	/* Values of the keys; "" in the row of the probe itself; owned. */
 	char *key;
-	char *label;		      /* text to show: provider:name, and the key; owned */
-	char *provider, *name, *path; /* owned; `path` is the path of the first module */
-	uint64_t total;		      /* hits since the start */
-	uint64_t new_hits;	      /* hits in the last interval */
+	char *label; /* text to show: provider:name, and the key; owned */
+	/* Names of the probe, and the path of its first module; owned. */
+	char *provider, *name, *path;
+	uint64_t total;	   /* hits since the start */
+	uint64_t new_hits; /* hits in the last interval */
 	bool on;
 	/* Sites counted and sites missing, over running and ended processes. */
 	struct probe_coverage coverage;
@@ -114,7 +115,10 @@ void model_deinit(struct top_model *model);
  */
 struct top_row *model_row(struct top_model *model, const char *provider, const char *name);
 
-/* As model_row(), for a row with a key. */
+/*
+ * Returns the row of a probe with a key, and adds it if necessary, which changes indices. NULL
+ * on lack of memory.
+ */
 struct top_row *model_key_row(
 	struct top_model *model, const char *provider, const char *name, const char *key);
 
@@ -365,7 +369,8 @@ struct top {
 	struct top_screen *screen; /* the terminal; NULL if top prints lines */
 	struct top_keys keys;
 	char clock[16];
-	char *message; /* owned; shown until the next key, or for some seconds */
+	/* Message on the screen; shown until the next key, or for some seconds; owned. */
+	char *message;
 
 	struct loop events;
 	struct timer looks, end;

@@ -22,7 +22,10 @@ void comm_cache_free(struct comm_cache *cache);
  * name. The cache owns the name, which is valid until the next call; NULL if it is unknown.
  */
 const char *comm_cache_get(struct comm_cache *cache, pid_t pid, pid_t tid, uint64_t time_ns);
-/* The same without reading: for a thread that has ended and whose id another thread may have. */
+/*
+ * Returns the cached name of a thread that has ended, without reading it again: another thread
+ * may have its id. NULL if it is unknown.
+ */
 const char *comm_cache_known(struct comm_cache *cache, pid_t pid, pid_t tid);
 
 /* Forgets the names of a process that has executed another program. */

@@ -316,7 +316,7 @@ static int row_compare_tracers(const void *a, const void *b)
 	return left->tracer < right->tracer ? -1 : left->tracer > right->tracer;
 }
 
-/* Whether some hits of a row are unknown. */
+/* Whether hits of a probe are missing because a site was refused or overwritten. */
 static bool is_incomplete(const struct row *row)
 {
 	return row->coverage.refused || row->coverage.overwritten;
@@ -621,7 +621,7 @@ void trace_report_losses(struct trace *trace)
 		const struct probe_session_probe *probes;
 		size_t count;
 
-		/* Streams report their losses themselves. */
+		/* A target with a stream reports its losses itself. */
 		if (target->rings)
 			continue;
 		probes = probe_session_probes(target->session, &count);

@@ -218,7 +218,10 @@ void trace_fail(struct trace *trace, struct probe_error *error);
  * named exactly, but it continues with the other sites.
  */
 void trace_report_refusals(struct trace *trace);
-/* The same for one report; `told` is the part of it that has been reported. */
+/*
+ * Reports the sites of one report that could not be patched. `told` is the part of the report
+ * that has already been printed.
+ */
 void trace_take_refusals(struct trace *trace, const struct probe_report *report, pid_t pid,
 	struct report_told *told);
 /* Call it at the end: the trace has failed if every site was refused. */
@@ -234,7 +237,10 @@ bool trace_is_full(const struct trace *trace);
 
 /* Counts a hit that is printed. Returns false on lack of memory. */
 bool trace_count_hit(struct trace_target *target, size_t probe);
-/* The same for all hits that were moved undecoded. */
+/*
+ * Counts all hits of a target that were moved into the recording undecoded. Returns false on
+ * lack of memory.
+ */
 bool trace_count_taken(struct trace_target *target);
 
 /*
@@ -402,7 +408,7 @@ PROBE_MUST_CHECK struct probe_error *trace_rings_write(
 	struct trace *trace, struct trace_target *target);
 /* Whether the rings of an ended process may be dropped: they are empty, written or too old. */
 bool trace_rings_may_drop(const struct trace *trace, const struct trace_target *target);
-/* Frees the rings and the session. Counts hits that were not written. */
+/* Frees a target's rings and its session. Counts hits that were not written. */
 PROBE_MUST_CHECK struct probe_error *trace_rings_end(
 	struct trace *trace, struct trace_target *target);
 

@@ -94,7 +94,7 @@ struct trace_tracer {
 	bool had_interval;
 	uint64_t started_ns, last_ns; /* start and last interval, CLOCK_MONOTONIC */
 	size_t probes, sites;	      /* numbers of probes and sites in the first process */
-	/* As the user typed it if there are several tracers; else NULL. */
+	/* title of the tracer's tables, as the user typed it; NULL if there is only one tracer */
 	char *title;
 
 	/* For a part (probe_tracer_part()): its own probes. */

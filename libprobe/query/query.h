@@ -19,7 +19,7 @@
 
 /* ---- Argument -------------------------------------------------------------------------------- */
 
-/* Arguments of probes, as users name them. */
+/* Names of arguments, as users type them. */
 
 enum { ARGUMENT_TEXT = 512 };
 
@@ -259,7 +259,7 @@ struct record_layout_site {
 	struct capture same[ARCH_SAME_MAX];
 	uint8_t same_count;
 	enum probe_stack_kind stack; /* the form of the stack in the site's records */
-	/* Needed for stack keys and for PROBE_STACK_FRAMES: */
+	/* Address and saved registers, for stack keys and PROBE_STACK_FRAMES: */
 	uint64_t pc; /* run-time address of the site */
 	struct unwind_saved saved;
 };
@@ -492,7 +492,10 @@ PROBE_MUST_CHECK struct probe_error *expr_check_begin(
  * If so, use expr_bind_double(); expr_bind() fails.
  */
 bool expr_is_double(const struct expr *expr, const struct record_layout_site *site);
-/* As expr_bind(). The value of the expression is the bits of a double. */
+/*
+ * Binds an expression that is a single double or float argument, as expr_bind() does for
+ * others. The value of the expression is the bits of a double.
+ */
 PROBE_MUST_CHECK struct probe_error *expr_bind_double(const struct expr *expr,
 	struct record_layout *layout, const struct record_layout_site *site,
 	struct arch_expr_node *nodes, uint8_t *count_ret);
@@ -558,8 +561,8 @@ struct probe_value expr_record_value(const struct arch_expr *expr,
 size_t meaning_captures(const struct probe_meaning *meaning, size_t arg_count,
 	struct capture captures[CAPTURES_MAX]);
 /*
- * The same for machine-readable output: all arguments as numbers, and strings in addition to
- * their numbers.
+ * Returns the captures for machine-readable output of a probe in the catalogue: all arguments
+ * as numbers, and strings in addition to their numbers. Returns the number of captures.
  */
 size_t meaning_captures_all(const struct probe_meaning *meaning, size_t arg_count,
 	struct capture captures[CAPTURES_MAX]);
@@ -604,7 +607,10 @@ PROBE_MUST_CHECK struct probe_error *meaning_replace(const char *what, const cha
  * expected at *at.
  */
 const char *operand_parse(const char **at, struct capture *ret);
-/* The same for the address of a string or of bytes, which needs no parentheses: arg0 + 8. */
+/*
+ * Parses the address of a string or of bytes, as operand_parse() does, but without parentheses:
+ * arg0 + 8.
+ */
 const char *operand_parse_address(const char **at, struct capture *ret);
 
 /* ---- Select ---------------------------------------------------------------------------------- */
@@ -742,8 +748,10 @@ struct pair_part {
 	enum pair_role role;
 	uint32_t pair;
 	bool single; /* the pair does not nest (see probe_meaning.takes) */
-	bool takes;  /* a begin whose start events have the arguments of another probe, its giver */
-	/* This probe is the giver; its role is PAIR_BEGIN, but its hits start nothing. */
+	bool takes;  /* This begin has the arguments of another probe, its giver. */
+	/*
+	 * This probe is the giver of a begin. Its role is PAIR_BEGIN, but its hits start nothing.
+	 */
 	bool gives;
 	/*
 	 * Start and end events of the pair match only if certain arguments are equal. `same` is the
@@ -865,10 +873,10 @@ struct expr_node {
 	/* Pointer steps from the argument to the wanted data. */
 	struct arch_step steps[ARCH_STEPS_MAX];
 	uint8_t step_count;
-	bool has_index;	 /* the steps index an array... */
-	uint8_t index;	 /* ...and this argument is the index */
-	bool has_length; /* the string has a maximum length in bytes... */
-	uint8_t length;	 /* ...and this argument holds the length */
+	bool has_index;	 /* the steps index an array; argument `index` holds the index */
+	uint8_t index;	 /* number of the argument that holds the index */
+	bool has_length; /* the string has a maximum length, which argument `length` holds */
+	uint8_t length;	 /* number of the argument that holds the maximum length in bytes */
 	uint8_t depth;
 	uint8_t text_length;
 	struct expr_type type; /* type of a constant; common type of the numbers in a list */
