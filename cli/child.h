@@ -22,9 +22,8 @@ PROBE_MUST_CHECK struct probe_error *child_start(
 int child_spawn_status(const struct probe_error *error);
 
 /*
- * Call this function when an operation on a held program failed with `error`. If a signal has
- * killed the program meanwhile, returns an error that says so, and sets *status_ret as for a
- * program that is killed later. Otherwise returns `error`.
+ * For an error of an operation on a held program: if a signal has killed the program meanwhile,
+ * returns an error that says so and sets *status_ret. Otherwise returns `error`.
  */
 PROBE_MUST_CHECK struct probe_error *child_error(
 	struct probe_error *error, const struct probe_target *target, int *status_ret);

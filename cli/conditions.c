@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * All facts about processes come from /proc, and no call may wait for a file system: a program
- * may lie on a file system that another program serves. So files are examined with
- * AT_STATX_DONT_SYNC.
+ * All facts come from /proc. No call may wait for a file system, because a program may lie on
+ * one that another program serves: files are examined with AT_STATX_DONT_SYNC.
  *
  * A program in a container may lie on a mount that we do not see. The kernel then shows the
- * path that the program has inside the container. So --exe also matches the file with this path
- * in the container.
+ * path inside the container, so --exe also matches the file with this path there.
  *
  * Sources: proc_pid_exe(5), proc_pid_cgroup(5), proc_pid_status(5), statx(2), namespaces(7).
  */
@@ -43,15 +41,15 @@
  *   /lxc.payload.NAME, /lxc/NAME                              LXC, Incus
  *   /machine.slice/systemd-nspawn@NAME.service, machine-NAME  systemd-nspawn
  *
- * An id has 64 hexadecimal digits; users type only the first digits. Docker and Podman store
- * the names of containers in files of their own:
+ * An id has 64 hexadecimal digits; users type the first ones. Docker and Podman store the names
+ * of containers in files of their own:
  *
  *   /var/lib/docker/containers/ID/config.v2.json           {...,"Name":"/web",...}
  *   .../containers/storage/overlay-containers/containers.json
  *                                                          [{"id":"5f3c...","names":["web"],...
  *
- * These files are only searched for the texts above, not parsed as JSON. A text inside a JSON
- * string cannot match, because its quotes are written \".
+ * These files are only searched for the texts above. A text inside a JSON string cannot match:
+ * its quotes are written \".
  */
 
 enum {
@@ -324,8 +322,8 @@ static bool is_elsewhere(const struct conditions *c, pid_t pid)
 }
 
 /*
- * Whether the program is a dynamic loader. A loader that is started with a program as its
- * argument maps this program as execve(2) would.
+ * Whether the program is a dynamic loader. A loader maps the program in its arguments as
+ * execve(2) would.
  */
 static bool is_loader(const char *exe)
 {
@@ -499,9 +497,8 @@ static bool any_runs_there(const struct conditions *c, struct value *value)
 }
 
 /*
- * Resolves the file of --exe. A relative path starts at the working directory; a name without a
- * slash may be found in PATH. `elsewhere` accepts an absolute path that does not exist in our
- * mount namespace.
+ * Resolves the file of --exe: a path, or a name without a slash that may be found in PATH.
+ * `elsewhere` accepts an absolute path that our mount namespace does not have.
  */
 static struct probe_error *take_file(
 	const struct conditions *c, struct value *value, bool elsewhere)
@@ -551,8 +548,8 @@ static struct probe_error *take_user(struct value *value)
 }
 
 /*
- * Makes the path of a control group relative to the root of all groups: it starts with a slash
- * and does not end with one. The root itself is "".
+ * Makes a control group's path relative to the root of all groups, with a slash at the start
+ * and none at the end; "" for the root.
  */
 static struct probe_error *take_group(struct value *value)
 {

@@ -25,7 +25,7 @@ void conditions_free(struct conditions *conditions);
 
 /*
  * Whether a process meets all conditions; true if `conditions` is NULL. If a file of --exe was
- * replaced, processes that run the old file and the new file both meet the condition.
+ * replaced, both the old and the new file count.
  */
 bool conditions_hold(struct conditions *conditions, pid_t pid);
 
@@ -33,9 +33,9 @@ bool conditions_hold(struct conditions *conditions, pid_t pid);
 PROBE_MUST_CHECK struct probe_error *conditions_check(struct conditions *conditions, pid_t pid);
 
 /*
- * conditions_describe() appends the conditions to `out`: "runs /bin/a or /bin/b and belongs to
- * user c". conditions_describe_unmet() appends only the first value that none of `pids` meets,
- * and returns false if there is no such value.
+ * conditions_describe() appends the conditions: "runs /bin/a or /bin/b and belongs to user c".
+ * conditions_describe_unmet() appends only the first value that none of `pids` meets; false if
+ * there is no such value.
  */
 void conditions_describe(const struct conditions *conditions, struct buffer *out);
 bool conditions_describe_unmet(

@@ -16,8 +16,8 @@ bool container_has(const char *container, const char *groups);
  */
 char *container_named_in_docker(const char *folder, const char *name);
 /*
- * Finds a container by its name in a file of containers/storage, where Podman lists its
- * containers. Returns its id, which the caller frees, or NULL.
+ * Finds a container by its name in a list of containers/storage (Podman). Returns its id, which
+ * the caller frees, or NULL.
  */
 char *container_named_in_storage(const char *path, const char *name);
 

@@ -108,10 +108,7 @@ struct probe_error *flight_end(struct flight_output *output)
 
 /* ---- Files -------------------------------------------------------------------------------- */
 
-/*
- * The name of a thread in a file is the name of its process: all recorders in a file belong to
- * one process.
- */
+/* The name of the process: all recorders in a file belong to one process. */
 static const char *comm_of_remains(void *data, const struct probe_hit *hit)
 {
 	(void)hit;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Writes the hits in flight recorders as text, JSON or a recording. The flight recorders belong
- * to running processes or to processes that have ended.
+ * Writes the hits in the flight recorders of running or dead processes as text, JSON or a
+ * recording.
  */
 #ifndef CLI_FLIGHT_H
 #define CLI_FLIGHT_H

@@ -293,7 +293,7 @@ static struct probe_error *parse_words(int count, char **words, struct kept_opti
 	struct probe_error *error = parse_number(words[0], &ret->since_ns);
 
 	for (int i = 0; i < count && !error; i++) {
-		/* Refuse --help in the words of a process: options_parse() would print the help. */
+		/* Refuse --help, for which options_parse() would print the help. */
 		if (!strcmp(words[i], "--help") || !strcmp(words[i], "-h"))
 			error = malformed();
 	}
@@ -322,10 +322,7 @@ struct probe_error *kept_parse(const char *text, struct kept_options *ret, char 
 		return malformed();
 	}
 	error = parse_words(count, words, ret);
-	/*
-	 * words[0], the start time, is no longer needed. From now on it owns the memory of all
-	 * words.
-	 */
+	/* From now on words[0] owns the memory of all words; the start time is no longer needed. */
 	words[0] = copy;
 	if (error && error->code == PROBE_ERROR_USAGE) {
 		probe_error_free(error);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Kept sessions, which stay in a process after probectl exits. `enable -t TRACER` leaves such a
- * session, together with the words of the command line that define it. `read` and other
- * commands make the tracer again from these words.
+ * Kept sessions: `enable -t TRACER` leaves a session in a process, with the words of the
+ * command line that define it. `read` and other commands make the tracer again from these
+ * words.
  */
 #ifndef CLI_KEPT_H
 #define CLI_KEPT_H

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Signals are blocked and read from a signalfd(2). So no signal interrupts a change of a
- * target, and none is missed between a check and a sleep.
+ * Signals are blocked and read from a signalfd(2), so none interrupts a change of a target, and
+ * none is missed between a check and a sleep.
  *
  *   SIGINT            ends us. The terminal also sends it to a program that we started
  *   SIGTERM, SIGHUP   end us, and are forwarded to the program
- *   SIGQUIT (Ctrl-\)  ends us, unless we started a program: then it is for the program;
- *                     a JVM, for example, prints its threads
+ *   SIGQUIT (Ctrl-\)  ends us, unless we started a program: then it is for the program,
+ *                     such as a JVM, which prints its threads
  *   SIGCHLD           ends the sleep: the program, or a process under ptrace(2)
  *   others            are the command's own
  *
- * A second Ctrl-C also ends the final wait of a command, for example for a reader that reads
- * nothing.
+ * A second Ctrl-C ends the final wait of a command, such as for a reader that reads nothing.
  */
 #include <errno.h>
 #include <poll.h>
@@ -56,9 +55,9 @@ enum { ROOM_FIRST = 16 };
 /* ---- Signals ---------------------------------------------------------------- */
 
 /*
- * Whether a signal that is ignored stays ignored: a blocked signal arrives in the signalfd even
- * if it is ignored. nohup(1) ignores SIGHUP on purpose. But a shell ignores SIGINT for every
- * command that it runs with `&`, and scripts end a trace with `kill -INT`.
+ * Whether an ignored signal stays ignored: in a signalfd, it arrives all the same. nohup(1)
+ * ignores SIGHUP on purpose. But a shell ignores SIGINT for commands that it runs with `&`, and
+ * scripts end a trace with `kill -INT`.
  */
 static bool stays_ignored(int wanted)
 {

@@ -198,8 +198,8 @@ struct probe_error *processes_check(const struct common_options *common)
 }
 
 /*
- * Whether to go on waiting for a locked process. Ctrl-C ends the wait; the signal may be
- * blocked, and is then pending.
+ * Whether to go on waiting for a locked process. Ctrl-C, which may be blocked and pending, ends
+ * the wait.
  */
 static bool go_on_waiting(pid_t pid, unsigned int seconds, const char *holder, void *unused)
 {
@@ -266,8 +266,8 @@ bool processes_may_come(const struct common_options *common)
 }
 
 /*
- * Whether the process is a descendant of a process of --tree or --children; true without these
- * options. Fails to see this if a process in between has ended.
+ * Whether the process is a descendant of a process of --tree or --children, if these are given.
+ * Unknown, and so false, if a parent in between has ended.
  */
 static bool is_below(const struct common_options *common, pid_t pid)
 {
@@ -511,7 +511,7 @@ struct probe_error *mistake_end(
 	struct probe_error *error = mistake->error;
 	bool several = mistake->also.count + mistake->untold > 0, whole = mistake->count == count;
 
-	/* If all processes have the mistake, it is the command line's: do not name processes. */
+	/* If all processes have a mistake of the command line, do not name processes. */
 	if (error && !(whole && error->code == PROBE_ERROR_USAGE)) {
 		mistake->error = error = processes_error(common, mistake->pid, error);
 		error = several ? name_all(mistake) : error;
@@ -606,8 +606,8 @@ int child_spawn_status(const struct probe_error *error)
 }
 
 /*
- * Returns the signal that killed the process, or 0. A process that was just killed, or that is
- * exiting, becomes a zombie only after a moment, so this function retries.
+ * Returns the signal that killed the process, or 0. Retries, because a process that was just
+ * killed becomes a zombie only after a moment.
  */
 static int killed_by(const struct probe_target *target, const struct probe_error *error)
 {

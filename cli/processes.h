@@ -56,8 +56,8 @@ PROBE_MUST_CHECK struct probe_error *processes_check(const struct common_options
 PROBE_MUST_CHECK struct probe_error *processes_find_running(struct common_options *common);
 
 /*
- * Drops the error for common->pids[index] and returns NULL if this process was found by a
- * condition or its parent, not given by its id, and has ended since. Otherwise returns `error`.
+ * Drops the error for common->pids[index] and returns NULL if this process was not given by its
+ * id and has ended since. Otherwise returns `error`.
  */
 struct probe_error *processes_unless_ended(
 	const struct common_options *common, size_t index, struct probe_error *error);
@@ -86,9 +86,8 @@ struct turn {
 };
 
 /*
- * Changes `count` processes. The users who own the processes share the time, and a process with
- * many threads comes after smaller ones. Processes that another controller has locked are
- * retried, all together, after the rest.
+ * Changes `count` processes. The users who own them share the time, and a process with many
+ * threads comes after smaller ones. Locked processes are retried, all together, after the rest.
  */
 void processes_take_turns(size_t count, const struct turn *turn);
 
@@ -144,14 +143,13 @@ struct mistake {
 };
 
 /*
- * Takes the error of a process if it is the first mistake, or the same mistake again. Returns
- * whether the error was taken.
+ * Takes the error of a process if it is the first mistake, or the same again. Returns whether
+ * it did.
  */
 bool mistake_take(struct mistake *mistake, pid_t pid, struct probe_error *error);
 /*
- * Returns the mistake, or NULL. The message names all processes with the mistake. But if the
- * command line is wrong, and all `count` processes have the mistake, the message names no
- * process.
+ * Returns the mistake, or NULL. The message names all processes with the mistake, unless the
+ * command line is wrong and all `count` processes have it.
  */
 struct probe_error *mistake_end(
 	struct mistake *mistake, const struct common_options *common, size_t count);
@@ -162,8 +160,8 @@ struct left_out {
 };
 
 /*
- * Takes the error of a process that cannot be used. Prints a warning at once if the error is
- * neither a missing permission nor a missing probe.
+ * Takes the error of a process that cannot be used. Prints a warning unless the error is a
+ * missing permission or a missing probe.
  */
 void left_out_add(struct left_out *left, pid_t pid, struct probe_error *error);
 /* Prints a one-line warning about processes with missing permissions. */

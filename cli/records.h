@@ -6,9 +6,8 @@
 #include "probe/reader.h"
 
 /*
- * Opens the single operand of a command: the folder of a recording, or "-" for hits as JSON on
- * standard input. With "-", Ctrl-C only ends the process that writes the JSON, and this command
- * ends with it.
+ * Opens the operand of a command: the folder of a recording, or "-" for hits as JSON on
+ * standard input. With "-", Ctrl-C ends the writer of the JSON, and so this command.
  */
 PROBE_MUST_CHECK struct probe_error *records_open(const char *operand, struct probe_reader **ret);
 

@@ -64,7 +64,7 @@ struct probe_error *request_init_plans(
 }
 
 /*
- * Prints one refused site. The names come from the target and may hold any bytes. `more` is the
+ * Prints a refused site. Names come from the target and may hold any bytes. `more` is the
  * number of further sites with the same reason.
  */
 static void report_refusal(const struct probe_refusal *refusal, size_t more)

@@ -68,8 +68,8 @@ static inline enum refusals_shown refusals_shown(bool error, bool verbose)
 }
 
 /*
- * Prints the refused sites of a report that are not yet printed, to standard error. Returns
- * whether one of them belongs to a probe named exactly.
+ * Prints the refused sites of a report that are not yet printed, on standard error. Returns
+ * whether one belongs to a probe named exactly.
  */
 bool report_refusals_since(const struct probe_report *report, pid_t pid, enum refusals_shown shown,
 	struct report_told *told);

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The probes of a program are enabled permanently as soon as every PROBE matches. Until then,
- * an attached session switches on the probes that exist, and waits for libraries with the
- * missing ones. The session then goes on: when a library brings more probes, it switches them
- * on until they are enabled permanently, too. The session also holds the programs that the
- * program starts.
+ * an attached session switches on the probes that exist, and waits for libraries with the rest.
+ * The session then does the same for each library that brings more probes, until these are
+ * enabled, too. It also holds the programs that are started.
  */
 #include <poll.h>
 #include <stdint.h>
@@ -429,8 +428,8 @@ struct probe_error *run_start(struct run *run, struct probe_target *target, int 
 	pid_t pid = probe_target_pid(target);
 	struct probe_target *alive = NULL;
 	/*
-	 * Opened before the program is released, because it may end at once; the program has
-	 * already been started and does not inherit the blocked signals.
+	 * Opened before the program is released, because it may end at once, but after it was
+	 * started: it does not inherit blocked signals.
 	 */
 	struct probe_error *error = loop_open(&run->loop, NULL);
 

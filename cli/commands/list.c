@@ -32,8 +32,8 @@ struct list_command {
 /* ---- Files and processes ----------------------------------------------------------- */
 
 /*
- * Whether an operand is a FILE: it exists or has a slash. Otherwise it is a PROBE. A PROBE may
- * also have slashes, but then it also has a colon (path:provider:name), or a slash at each end.
+ * Whether an operand is a FILE: it exists or has a slash; else it is a PROBE. A PROBE with
+ * slashes also has a colon (path:provider:name), or a slash at each end.
  */
 static bool is_file(const char *operand)
 {
@@ -47,8 +47,8 @@ static bool is_file(const char *operand)
 }
 
 /*
- * Returns the file that an operand names, or NULL for a PROBE. The first operand may be the
- * name of a program in $PATH. Later operands are more likely its PROBEs (`list ruby raise`).
+ * Returns the file that an operand names, or NULL for a PROBE. The first operand may be a
+ * program in $PATH; later ones are more likely its PROBEs (`list ruby raise`).
  */
 static const char *find_file(struct list_command *command, size_t operand)
 {
@@ -86,8 +86,8 @@ static struct probe_error *sort_operands(struct list_command *command)
 }
 
 /*
- * Reports an unreadable file or process and returns NULL, so that the command continues.
- * Returns an error for lack of memory.
+ * Reports an unreadable file or process and returns NULL: the command continues. Returns an
+ * error for lack of memory.
  */
 static struct probe_error *note_failure(struct list_command *command, struct probe_error *error)
 {

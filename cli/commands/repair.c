@@ -177,9 +177,9 @@ static struct probe_error *repair_and_look(struct probe_target *target, struct p
 }
 
 /*
- * The kernel removes the breakpoint of a uprobe some time after the uprobe was closed, perhaps
- * during the repair; so try several times. Do not retry for a tool that writes to a site
- * repeatedly, nor for a site that was restored and cannot be patched again.
+ * The kernel removes the breakpoint of a uprobe some time after its close, perhaps during the
+ * repair; so try several times. Do not wait for a tool that writes to a site repeatedly, nor
+ * for a site that was restored and cannot be patched again.
  */
 static struct probe_error *repair_and_settle(
 	struct probe_target *target, struct probe_repair *repair, struct left_sites *left)

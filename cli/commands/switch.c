@@ -82,7 +82,7 @@ static void report_done(const struct direction *direction, const struct switch_o
 	putchar('\n');
 }
 
-/* Reports a site that was left alone because another tool's bytes have replaced the patch. */
+/* Reports a site that is left alone: another tool's bytes have replaced the patch. */
 static void report_left(const struct probe_bad_site *site, void *data)
 {
 	const struct probe_target *target = data;

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * `probectl list --json`. The names of the JSON fields are a stable interface:
- * probectl-list(1).
+ * `probectl list --json`. The names of the fields are a stable interface: probectl-list(1).
  *
- * Each line is written directly into a buffer: with a tree of JSON objects for each site,
- * listing libjvm took 3.9 ms instead of 1.5 ms.
+ * Lines are written directly into a buffer: with a tree of JSON objects for each site, listing
+ * libjvm took 3.9 ms instead of 1.5 ms.
  */
 #include "cli/list/listing.h"
 #include "cli/print/out.h"

@@ -109,8 +109,8 @@ static bool names_grow(struct names *names)
 }
 
 /*
- * Adds a file, or a directory that is being read (without a path). Returns false if it is
- * already in the set, or on lack of memory.
+ * Adds a file, or a directory that is being read (without a path). False if the set has it, or
+ * on lack of memory.
  */
 static bool names_add(
 	struct names *names, dev_t device, ino_t inode, const char *directory, const char *file)

@@ -359,8 +359,8 @@ struct reading reading_begin(bool is_shown)
 }
 
 /*
- * Formats the progress line after `events` events in `ns` nanoseconds. `bytes` of `total` bytes
- * have been read; `total` is 0 if unknown.
+ * Formats the progress line after `events` events in `ns` nanoseconds, with `bytes` of `total`
+ * bytes read; `total` is 0 if unknown.
  */
 static void reading_text(
 	char text[READING_TEXT], uint64_t events, uint64_t ns, uint64_t bytes, uint64_t total)

@@ -33,8 +33,8 @@
 /* ---- Characters -------------------------------------------------------------------- */
 
 /*
- * The width of a character in columns. Characters without a width (combining marks) and unknown
- * characters return 0 and are not printed.
+ * The width of a character in columns; 0 for combining marks and unknown characters, which are
+ * not printed.
  */
 static size_t columns_of(const char *text, size_t bytes)
 {
@@ -44,8 +44,8 @@ static size_t columns_of(const char *text, size_t bytes)
 }
 
 /*
- * Appends a copy of a text, ending with NUL, without the characters that are unsafe on a
- * terminal or that have no width.
+ * Appends a copy of a text, with NUL, without characters that are unsafe on a terminal or have
+ * no width.
  */
 static void clean(struct buffer *out, const char *text, bool utf8)
 {
@@ -95,8 +95,8 @@ size_t cell_width(const char *text, bool utf8)
 }
 
 /*
- * The length in bytes of the first characters that fit in `width` columns. *width_ret is the
- * number of columns that they take.
+ * The length in bytes of the first characters that fit in `width` columns. *width_ret is their
+ * width.
  */
 static size_t head(const char *text, size_t width, size_t *width_ret)
 {
@@ -116,8 +116,8 @@ static size_t head(const char *text, size_t width, size_t *width_ret)
 }
 
 /*
- * The offset in bytes of the last characters that fit in `width` columns. *width_ret is the
- * number of columns that they take.
+ * The offset in bytes of the last characters that fit in `width` columns. *width_ret is their
+ * width.
  */
 static size_t tail(const char *text, size_t width, size_t *width_ret)
 {

@@ -225,8 +225,8 @@ static struct probe_error *take_probes(
 /* ---- Starting ---------------------------------------------------------------------- */
 
 /*
- * Starts a session. With `later`, the session also follows libraries, because a new program may
- * not have opened all its libraries yet.
+ * Starts a session. With `later`, it also follows libraries: a new program may not have opened
+ * all of them yet.
  */
 static struct probe_error *start_session(struct top_source *source,
 	const struct top_process *process, const struct probe_session_options *kind, bool later,
@@ -264,8 +264,8 @@ static struct probe_error *start_counts(struct top_source *source, struct top_pr
 }
 
 /*
- * Starts the session for pairs; *ret is NULL if there are no pairs. It is no error if the
- * process has ended meanwhile: its counts are shown.
+ * Starts the session for pairs; *ret is NULL if there are no pairs, or if the process has
+ * ended: its counts are still shown.
  */
 static struct probe_error *start_pairs(struct top_source *source, const struct top_process *process,
 	const struct top_times_kept *kept, bool later, struct probe_session **ret)
@@ -396,8 +396,8 @@ static struct probe_error *start_turn(void *data, size_t index, struct probe_pat
 }
 
 /*
- * Handles the result for one process. A process that was found by its name or parent may have
- * ended, or belong to another user; neither is an error.
+ * Handles the result for one process. If it was found by name or parent, it may have ended, or
+ * belong to another user: this is no error.
  */
 static void end_turn(void *data, size_t index, struct probe_error *error)
 {
@@ -505,8 +505,8 @@ struct probe_error *source_serve(
 }
 
 /*
- * Reports a process that cannot be traced. This is no failure. If the process has ended
- * (`is_there` is false), there is no report.
+ * Reports a process that cannot be traced, which is no failure; not if it has ended (`is_there`
+ * is false).
  */
 static void note_untraced(struct top_source *source, bool is_there, struct probe_error *error)
 {
@@ -601,9 +601,9 @@ static void follow_programs(struct top_source *source, struct top_model *model)
 }
 
 /*
- * Reports a process that was killed by a signal. For the program that we started, our exit
- * status says this; for followed processes, it concerns their parents. A process that executed
- * another program has not ended for the user.
+ * Reports a process that was killed. For the program that we started, our exit status says
+ * this; for followed processes, it concerns their parents. A process that executed another
+ * program has not ended for the user.
  */
 static bool note_fate(struct top_source *source, const struct top_process *process)
 {

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The rows of `probectl top`, independent of processes and terminals; then the actions of the
- * keys, and the program that `probectl top` starts.
- */
+/* The rows of `probectl top`; the actions of the keys; the program that `probectl top` starts. */
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>

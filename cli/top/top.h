@@ -115,10 +115,7 @@ void model_deinit(struct top_model *model);
  */
 struct top_row *model_row(struct top_model *model, const char *provider, const char *name);
 
-/*
- * Returns the row of a probe with a key, and adds it if necessary, which changes indices. NULL
- * on lack of memory.
- */
+/* As model_row(), for a row with a key. */
 struct top_row *model_key_row(
 	struct top_model *model, const char *provider, const char *name, const char *key);
 
@@ -129,9 +126,9 @@ struct top_row *model_find(const struct top_model *model, const char *provider, 
 void model_arrange(struct top_model *model);
 
 /*
- * Sets the filter. A plain text is searched for in "provider:name", ignoring case. A text with
- * a glob character, or between slashes, is a PROBE. Returns false if this PROBE is invalid; the
- * text is then searched for as plain text.
+ * Sets the filter. A plain text is searched for in "provider:name", ignoring case; a text with
+ * a glob character, or between slashes, is a PROBE. Returns false if the PROBE is invalid; it
+ * is then plain text.
  */
 bool model_set_filter(struct top_model *model, const char *text);
 

@@ -23,8 +23,8 @@ void comm_cache_free(struct comm_cache *cache);
  */
 const char *comm_cache_get(struct comm_cache *cache, pid_t pid, pid_t tid, uint64_t time_ns);
 /*
- * Returns the cached name of a thread that has ended, without reading it again: another thread
- * may have its id. NULL if it is unknown.
+ * Returns the cached name of a thread that has ended, whose id another thread may have; NULL if
+ * unknown.
  */
 const char *comm_cache_known(struct comm_cache *cache, pid_t pid, pid_t tid);
 

@@ -30,12 +30,12 @@
 /* ==== Exports ================================================================================= */
 
 /*
- * Exports the data gathered by the tracers of a trace as metrics (-t pcp, -t metrics).
+ * Exports the data gathered by tracers as metrics (-t pcp, -t metrics), labelled with a
+ * process.
  *
- * Metrics are labelled with a process. The counts of a process that was started during the
- * trace are added to the named process if only one process was named. Otherwise its parent is
- * unknown, and it has a label of its own; so has every process that was found because it meets
- * the conditions.
+ * The counts of a process that was started during the trace are added to the named process if
+ * only one was named. Otherwise its parent is unknown, and it has a label of its own; so has
+ * every process that was found because it meets the conditions.
  */
 
 enum { INTERVAL_NS = 1000000000, ROWS = 2000 };
@@ -457,9 +457,9 @@ static struct probe_error *read_hits(struct round *round, struct trace_target *t
 }
 
 /*
- * Reads the hits left in the rings of a target that is off, and frees the rings' memory. Forked
- * children may have added hits meanwhile. If the output is full, target->unread is set and the
- * function must be called again.
+ * Reads the hits left in the rings of a target that is off, and frees the rings. Forked
+ * children may have added hits meanwhile. If the output is full, target->unread is set: call it
+ * again.
  */
 static void read_rest(struct round *round)
 {
@@ -583,8 +583,8 @@ void trace_stop_ended(struct trace *trace)
 }
 
 /*
- * Prints the hits that are older than all hits that this round may have left unread; the round
- * started at begin_ns. If the clock was set back, prints all hits: there is no order to keep.
+ * Prints the hits that are older than all that this round, which began at begin_ns, may have
+ * left unread. If the clock was set back, prints all: there is no order to keep.
  */
 static void print_merged(const struct round *round, uint64_t begin_ns)
 {
@@ -927,7 +927,7 @@ void trace_run(struct trace *trace)
 	trace_tables_start(trace);
 	trace_loop(trace);
 	trace_switch(trace, false);
-	/* Read the rings again: hits that wait for ring space (--full=wait) can then be written. */
+	/* Read again: hits that wait for ring space (--full=wait) are now written. */
 	if (!trace->gone)
 		poll_all(trace);
 	trace_report_missed(trace);

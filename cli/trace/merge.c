@@ -378,13 +378,12 @@ void trace_report_waits(const struct trace *trace)
  * Processes of a trace that have ended. Their resources are freed at once, because thousands of
  * processes may come and go. The data needed at the end is kept, summed by probe:
  *
- *   rows          are summed in a table: one for all processes; but one per process for
- *                 metrics, which have labels of processes
- *   call stacks   are counted in the tracer's table, which has copies of their frames
+ *   rows          in a table: one for all processes, but for metrics, which have labels
+ *                 of processes, one for each
+ *   call stacks   in the tracer's table, which has copies of their frames
  *   heaps         memory that was not freed stays live
- *   recorders     hits are copied, because they are printed on SIGUSR1 and at the end;
- *                 only the newest hits of all ended processes, because all rings would
- *                 take too much memory
+ *   recorders     copies of hits, to print on SIGUSR1 and at the end; only the newest
+ *                 ones, because all rings would take too much memory
  *
  * All other tracers have already passed on each hit: as a line, into a recording, or as a
  * message to a loaded tracer.

@@ -496,8 +496,8 @@ static void remove_from(
 }
 
 /*
- * Handles a tracer's request to remove probes. Hits of a forked child are no longer passed on,
- * but its sites belong to its parent's session and stay.
+ * Handles a tracer's request to remove probes. Hits of a forked child are no longer passed on;
+ * its sites belong to its parent's session.
  */
 static void removed(pid_t pid, const char *provider, const char *name, void *data)
 {

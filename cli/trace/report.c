@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Reports on the probes of a whole trace: losses, and the summary. Also recordings on request
- * (--full=loop and stop), and the options of a trace.
- */
+/* Recordings on request (--full=loop and stop); losses and the summary; the options of a trace. */
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -280,9 +277,9 @@ static void trace_rings_report(const struct trace *trace)
 enum { SILENT_ROWS_MAX = 50 };
 
 /*
- * A row of the summary: a probe, summed over modules and targets. If several tracers have the
- * probe, the row is from the tracer with the most hits: they see the same hits, but each may
- * have a filter. The sessions own the names.
+ * A row of the summary: a probe, summed over modules and targets. Tracers see the same hits but
+ * may have filters, so the row is from the tracer with the most hits. The sessions own the
+ * names.
  */
 struct row {
 	const char *provider, *name;
@@ -316,7 +313,7 @@ static int row_compare_tracers(const void *a, const void *b)
 	return left->tracer < right->tracer ? -1 : left->tracer > right->tracer;
 }
 
-/* Whether hits of a probe are missing because a site was refused or overwritten. */
+/* Whether hits of a probe are missing: a site was refused or overwritten. */
 static bool is_incomplete(const struct row *row)
 {
 	return row->coverage.refused || row->coverage.overwritten;

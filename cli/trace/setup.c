@@ -24,9 +24,9 @@
 /* ---- Targets ---------------------------------------------------------------- */
 
 /*
- * Handles a process that cannot be traced. If it is the only process, returns the error.
- * Otherwise the other processes are still traced, and the function returns NULL. The error is
- * reported, unless the process was found by a condition or its parent and has ended since.
+ * Handles a process that cannot be traced. Returns the error if it is the only process.
+ * Otherwise the rest is traced, and the error is reported, unless the process was found by a
+ * condition or its parent and has ended since.
  */
 static struct probe_error *leave_out(struct trace *trace, const struct trace_options *options,
 	pid_t pid, struct probe_error *error, bool given)
@@ -330,8 +330,8 @@ static struct probe_error *start_turn(void *data, size_t index, struct probe_pat
 }
 
 /*
- * Handles the result for one process. A process that was found by a condition may lack the
- * probes; this is an error only if all processes lack them.
+ * Handles the result for one process. Processes that were found by a condition may lack the
+ * probes; it is an error if all lack them.
  */
 static void end_turn(void *data, size_t index, struct probe_error *its)
 {
@@ -551,7 +551,7 @@ static void take_signal(int signal, void *data)
 	trace->flight = true;
 }
 
-/* Opens the loop. The program has already been started and does not inherit blocked signals. */
+/* Opens the loop. The program was started before and does not inherit blocked signals. */
 static struct probe_error *open_loop(struct trace *trace)
 {
 	static const int flight[] = {SIGUSR1, 0};
@@ -761,7 +761,7 @@ static struct probe_error *exec_start_session(
 	struct probe_error *error;
 
 	request.keep_going = true;
-	/* Use no patterns if the program is not meant: only the programs that it starts may be. */
+	/* The program is not meant, but the programs that it starts may be. */
 	if (!meant)
 		request.pattern_count = 0;
 	/* A new program may not have opened all its libraries yet. */
@@ -796,7 +796,7 @@ static void leave_unwanted(struct trace *trace, size_t from, pid_t pid)
 	trace->target_count = kept;
 }
 
-/* Counts a process that came later. There may be thousands, so most are not reported one by one. */
+/* Counts a process that came later. There may be thousands: most are not reported one by one. */
 static void note_found(
 	struct trace *trace, const struct probe_watch_event *event, uint64_t begun_ns)
 {

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A trace in progress: the sessions of `probectl trace` or `record`, the destinations of their
- * hits, and the conditions that end them. cli/commands/trace.c and cli/commands/record.c parse
- * the command line.
+ * A trace in progress: the sessions of `probectl trace` or `record`, where their hits go, and
+ * what ends them. cli/commands/trace.c and cli/commands/record.c parse the command line.
  *
  *   setup.c    sets the trace up, and follows execve(2)
- *   loop.c     runs it; updates metrics; checks sites
- *   output.c   passes hits on; prints tables
- *   merge.c    sorts hits by time; keeps the data of ended processes
+ *   loop.c     runs it; metrics; checks of sites
+ *   output.c   passes hits on; tables
+ *   merge.c    sorts hits by time; ended processes
  *   report.c   losses and summary; recordings on request
- *   tracer.c   the tracers of the command line
+ *   tracer.c   tracers of the command line
  */
 #ifndef CLI_TRACE_H
 #define CLI_TRACE_H
@@ -218,10 +217,7 @@ void trace_fail(struct trace *trace, struct probe_error *error);
  * named exactly, but it continues with the other sites.
  */
 void trace_report_refusals(struct trace *trace);
-/*
- * Reports the sites of one report that could not be patched. `told` is the part of the report
- * that has already been printed.
- */
+/* Reports the sites of one report that could not be patched; `told` is the part already printed. */
 void trace_take_refusals(struct trace *trace, const struct probe_report *report, pid_t pid,
 	struct report_told *told);
 /* Call it at the end: the trace has failed if every site was refused. */
@@ -237,10 +233,7 @@ bool trace_is_full(const struct trace *trace);
 
 /* Counts a hit that is printed. Returns false on lack of memory. */
 bool trace_count_hit(struct trace_target *target, size_t probe);
-/*
- * Counts all hits of a target that were moved into the recording undecoded. Returns false on
- * lack of memory.
- */
+/* Counts all hits of a target that were moved undecoded. Returns false on lack of memory. */
 bool trace_count_taken(struct trace_target *target);
 
 /*

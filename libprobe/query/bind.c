@@ -278,7 +278,7 @@ static bool is_double(const struct binding *b, const struct expr_node *node)
 	       !node->step_count && spec->is_float && (spec->size == 4 || spec->size == 8);
 }
 
-/* The promoted type of an integer of `size` bytes. C promotes types smaller than int to int. */
+/* The promoted type of an integer: C promotes types smaller than int to int. */
 static struct expr_type promoted(uint32_t size, bool is_signed)
 {
 	return (struct expr_type){.wide = size == 8, .is_signed = is_signed || size < 4};
@@ -356,9 +356,8 @@ static struct probe_error *check_arg(const struct binding *b, const struct expr_
 }
 
 /*
- * The number of bytes to capture of a string: one more than the longest text that any node
- * compares the string with. This is enough to recognise a longer string, so one capture serves
- * all nodes.
+ * How many bytes of a string to capture: one more than the longest text that it is compared
+ * with. This is enough to recognise a longer string, so one capture serves all nodes.
  */
 static uint16_t string_bytes(const struct expr *expr, const struct expr_node *string)
 {
@@ -434,8 +433,8 @@ static bool is_unary(enum arch_expr_kind kind)
 }
 
 /*
- * The type of an argument of the start event. Sites of the begin may declare different types,
- * so the value is kept in 64 bits.
+ * The type of an argument of the start event: 64 bits, because sites may declare different
+ * types.
  */
 static struct expr_type kept_type(const struct binding *b, const struct expr_node *node)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Looking up the meaning of a probe. The source that was added last is searched first, so a
- * user's file overrides the library's text. Within one file, a later line overrides an earlier
- * line with wildcards.
+ * Looking up the meaning of a probe. The source added last is searched first, so a user's file
+ * overrides the library's text; within a file, a later line overrides an earlier line with
+ * wildcards.
  *
- * A command asks about the probes of one or two providers. Parsing all of the library's text
- * would take a quarter of the instructions of a short trace. So the text is only searched for
- * the names of providers; the lines on one provider are contiguous and are parsed on demand.
+ * A command asks about one or two providers, and parsing all of the library's text would take a
+ * quarter of the instructions of a short trace. So the text is only searched for the names of
+ * providers. The lines on one provider are contiguous and are parsed on demand.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -26,27 +26,25 @@
 /* ==== Catalogue parse ========================================================================= */
 
 /*
- * The format of catalogue files (docs/catalogue.md), one line after the other:
+ * The format of catalogue files (docs/catalogue.md), by line:
  *
  *   # ...                            ignored, as are empty lines
- *   provider NAME                    the following lines are about its probes
+ *   provider NAME                    the next lines are about its probes
  *   words NAME NUMBER=WORD ...       a type whose numbers have words
- *   probe NAME [ARG[:TYPE]]... [...] a probe and its arguments; "...": more may follow
+ *   probe NAME [ARG[:TYPE]]... [...] a probe and its arguments; "...": maybe more
  *   means TEXT                       the meaning of a hit of the probe
  *   needs TEXT                       a condition for hits to occur; before the first
- *                                    probe: for all the provider's probes without
- *                                    a condition of their own
- *   with PROBE                       another probe of the provider, whose semaphores
- *                                    must also be raised
+ *                                    probe: for all probes without their own
+ *   with PROBE                       a probe whose semaphores must also be raised
  *   takes PROBE                      the pair does not nest, and its start events
  *                                    have the arguments of PROBE
- *   same ARG...                      arguments that have equal values in the start
- *                                    event and in the end event
+ *   same ARG...                      arguments with equal values in the start event
+ *                                    and the end event
  *   pair BEGIN END...                the probes that end what BEGIN, a probe above,
  *                                    begins
  *
- * Lines are cut in place: all strings of the result point into the file's text. Users write
- * these files, so their content is not trusted.
+ * Lines are cut in place: the strings of the result point into the file's text. Users write
+ * these files, so the content is not trusted.
  */
 
 struct probes_text {

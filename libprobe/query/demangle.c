@@ -4,10 +4,10 @@
  *
  * Symbols come from files that are not trusted. libiberty refuses symbols that are too long or
  * too deep for its stack. But a short symbol may expand to terabytes of text, since it can
- * refer to its own parts again and again. So the text is received in pieces, through
- * libiberty's callbacks, and longjmp(3) leaves the demangler when the text gets too long. This
- * leaks at most one identifier of a Rust symbol: the C++ demangler allocates no heap memory
- * while it prints, because it must work when memory has run out.
+ * refer to its own parts repeatedly. So the text is received in pieces, through callbacks, and
+ * longjmp(3) leaves the demangler when the text gets too long. This leaks at most one
+ * identifier of a Rust symbol: the C++ demangler allocates no heap memory while it prints, as
+ * it must work when memory has run out.
  */
 #include <setjmp.h>
 #include <stdlib.h>

@@ -20,9 +20,8 @@ struct candidate {
 };
 
 /*
- * Copies the part of a pattern that is compared with names: its last two colon-separated parts,
- * with `-` as `__`, and without the list of arguments, prefixes of other tools and glob
- * characters.
+ * Copies the part of a pattern to compare with names: its last two parts, with `-` as `__`,
+ * without the list of arguments, other tools' prefixes and glob characters.
  */
 static size_t reduce(const char *pattern, char ret[COMPARED_MAX + 1], bool *has_provider_ret)
 {

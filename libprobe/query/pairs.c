@@ -23,8 +23,8 @@
 enum { WORDS_MAX = 16 };
 
 /*
- * The words that end the word `begin`. If several rules have the same begin, the first rule
- * whose ends exist applies.
+ * The words that end the word `begin`. Of several rules for one begin, the first whose ends
+ * exist applies.
  */
 struct rule {
 	const char *begin;
@@ -51,8 +51,8 @@ static const struct rule rules[] = {
 /* ---- By names ------------------------------------------------------------------------- */
 
 /*
- * The index past the last probe that has the provider and module of probe `from`. Probes of one
- * provider and module are adjacent.
+ * The index past the last probe with the provider and module of probe `from`; these probes are
+ * adjacent.
  */
 static size_t provider_end(const struct selection *s, size_t from)
 {
@@ -290,8 +290,8 @@ static bool same_names(const struct probe_meaning *a, const struct probe_meaning
 }
 
 /*
- * Returns an entry that lists the arguments to compare for a pair. NULL if no begin of the pair
- * has such a list, or if the lists differ.
+ * Returns the entry that lists the arguments to compare for a pair; NULL if no begin lists any,
+ * or if the lists differ.
  */
 static const struct probe_meaning *same_of_begins(
 	const struct pair_part *parts, size_t count, uint32_t pair)
@@ -325,8 +325,8 @@ static void apply_same(const struct probe_catalogue *catalogue, const char *prov
 }
 
 /*
- * Marks all probes of a pair as compared if one of them is. A pair may have probes of several
- * providers, and only one provider's catalogue entry may list arguments.
+ * Marks all probes of a pair as compared if one is: a pair may have probes of several
+ * providers, of which only one lists arguments.
  */
 static void mark_compared(struct pair_part *parts, size_t count)
 {

@@ -418,9 +418,8 @@ static struct probe_error *parse_globs(const struct pattern_text *parser, const 
 }
 
 /*
- * Returns the start of the list of arguments: the parenthesis that the text's last character
- * closes. Returns the end of the text if there is no list. Before the list, a regular
- * expression ends with a slash.
+ * Returns the parenthesis that opens the list of arguments, which ends the text; or the end of
+ * the text if there is no list. A regular expression ends with a slash before the list.
  */
 static const char *find_captures(const char *text)
 {
@@ -578,8 +577,8 @@ bool pattern_has_symbols(const struct probe_pattern *pattern)
 }
 
 /*
- * Returns the pattern's list if it contains names, and the catalogue with these names. Returns
- * NULL if it contains no names. The list is borrowed and is part of the pattern's text.
+ * The pattern's list in its text, borrowed, and the catalogue with its names; NULL if the list
+ * has no names.
  */
 static const char *pattern_named_list(
 	const struct probe_pattern *pattern, const struct probe_catalogue **catalogue_ret)
@@ -741,14 +740,13 @@ bool probe_pattern_matches(const struct probe_pattern *pattern, const char *path
 
 /*
  * Replaces the names in a pattern's list of arguments, for sessions that other controllers
- * read. Another controller may have another catalogue, so the list must mean the same without
- * one. The version of the traced program is not known here, so the catalogue's entries for all
- * versions must give the same list.
+ * read: their catalogues may differ, so the list must mean the same without one. The version of
+ * the traced program is unknown here, so the entries for all versions must give the same list.
  */
 
 /*
- * Makes the list for one more entry of the probe and compares it with *ret, the list of the
- * entries before; *ret is NULL for the first entry.
+ * Makes the list for one more entry and compares it with *ret, the list of the earlier entries,
+ * or NULL.
  */
 static struct probe_error *add_meaning(
 	const char *named, const struct probe_meaning *meaning, char **ret)

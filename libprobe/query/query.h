@@ -116,7 +116,7 @@ struct probe_catalogue {
 };
 
 /*
- * Parses `length` bytes of text; the file keeps its own copy. `path` appears in error messages.
+ * Parses `length` bytes of text, of which the file keeps a copy. `path` is for messages.
  * Errors: PROBE_ERROR_FORMAT, PROBE_ERROR_MEMORY; on error there is nothing to free.
  */
 PROBE_MUST_CHECK struct probe_error *catalogue_parse(
@@ -125,16 +125,16 @@ void catalogue_file_deinit(struct catalogue_file *file);
 
 /*
  * Returns the parsed file of a source. The library's text on a provider is parsed at the first
- * request for that provider. Returns NULL if the library's text is about a provider other than
- * `provider` (NULL matches any), or on lack of memory.
+ * request. Returns NULL if that text is about another provider than `provider` (NULL matches
+ * any), or on lack of memory.
  */
 const struct catalogue_file *catalogue_file_of(
 	const struct probe_catalogue *catalogue, size_t source, const char *provider);
 
 /*
- * Finds the argument of this probe that a word of probe_meaning.same refers to: the argument
- * with that name, or number N for the word argN. Returns the argument's index, or -1.
- * *number_ret is set for the form argN, which means a string's pointer and not its text.
+ * Returns the index of the argument that a word of probe_meaning.same refers to: the argument
+ * with this name, or number N for argN. -1 if there is no such argument. *number_ret is set for
+ * argN, which means a string's pointer and not its text.
  */
 int catalogue_same_arg(const struct probe_meaning *meaning, const char *word, bool *number_ret);
 
@@ -159,7 +159,7 @@ int pattern_precision(const struct probe_pattern *pattern);
 
 /*
  * The single provider and name that the pattern matches, borrowed. Returns false if the pattern
- * leaves the provider or the name open.
+ * leaves either open.
  */
 bool pattern_names(
 	const struct probe_pattern *pattern, const char **provider_ret, const char **name_ret);
@@ -171,25 +171,21 @@ bool pattern_names(
 void pattern_predicate(
 	const struct probe_pattern *pattern, uint64_t *function_ret, uint64_t *data_ret);
 
-/*
- * Whether the pattern has a list of arguments in parentheses. Without a list, all arguments are
- * captured.
- */
+/* Whether the pattern has a list in parentheses. Without a list, all arguments are captured. */
 bool pattern_has_captures(const struct probe_pattern *pattern);
 /* Whether the pattern's list contains sym(argN). */
 bool pattern_has_symbols(const struct probe_pattern *pattern);
 /*
  * Returns the captures that the pattern's list requests from a probe with `arg_count`
- * arguments. Names in the list are replaced as the probe's entry in the catalogue says. If
- * absent_ok is set, a name that this probe does not have stands for an argument that does not
- * exist. Errors: PROBE_ERROR_USAGE (an unknown name, or the replaced list is invalid),
- * PROBE_ERROR_MEMORY.
+ * arguments. Names are replaced as the catalogue says. With absent_ok, a name that the probe
+ * lacks stands for an argument that does not exist. Errors: PROBE_ERROR_USAGE (an unknown name,
+ * or the replaced list is invalid), PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *pattern_captures(const struct probe_pattern *pattern,
 	const char *provider, const char *name, size_t arg_count, bool absent_ok,
 	struct capture captures[CAPTURES_MAX], size_t *count_ret);
 
-/* As probe_pattern_matches(), but ignores the module. True for every pattern with a predicate. */
+/* As probe_pattern_matches() for any module. True for every pattern with a predicate. */
 bool pattern_may_name(const struct probe_pattern *pattern, const char *provider, const char *name);
 
 /* ---- Record layout --------------------------------------------------------------------------- */
@@ -276,10 +272,10 @@ void record_layout_init(struct record_layout *layout, const struct record_layout
 	const struct probe_session_options *options);
 
 /*
- * Captures an argument for an expression. Reuses an existing capture, or adds one that is not
- * recorded. Strings are read up to `bytes` bytes; a string with a length still ends at a NUL.
- * Returns the index of the capture, or -1 if the argument cannot be captured. Call this
- * function after all recorded captures are added.
+ * Captures an argument for an expression: reuses a capture, or adds one that is not recorded.
+ * Strings are read up to `bytes` bytes; a string with a length still ends at a NUL. Returns the
+ * index of the capture, or -1 if the argument cannot be captured. Call it after all recorded
+ * captures are added.
  */
 int record_layout_capture(struct record_layout *layout, const struct record_layout_site *site,
 	const struct capture *wanted, uint16_t bytes);
@@ -298,7 +294,7 @@ const struct record_layout_kept *record_layout_find_kept(const struct record_lay
 /*
  * Captures `bytes` bytes of stack memory or of return addresses. Returns the index of the
  * capture, or -1 if this is impossible. The first frame pointer is in its register if frame_at
- * is -1; otherwise it is `frame_at` bytes above the stack pointer.
+ * is -1; else `frame_at` bytes above the stack pointer.
  */
 int record_layout_capture_stack(struct record_layout *layout, const struct arch *arch,
 	enum arch_capture_stack kind, uint16_t bytes, int32_t frame_at);
@@ -307,9 +303,9 @@ int record_layout_capture_stack(struct record_layout *layout, const struct arch 
 int record_layout_capture_comm(struct record_layout *layout);
 
 /*
- * Captures the return address of a site's function if the chain of frame pointers may lack this
- * address. The address may be signed (pointer authentication). Returns the index of the
- * capture, or -1; also -1 if the chain has the address.
+ * Captures the return address of a site's function, which may be signed (pointer
+ * authentication). Returns the index of the capture, or -1; also -1 if the chain of frame
+ * pointers has the address.
  */
 int record_layout_capture_return(
 	struct record_layout *layout, const struct record_layout_site *site);
@@ -347,9 +343,8 @@ void record_layout_read_frame(const struct record_layout *layout, const uint64_t
 	struct probe_value values[ARCH_ARGS_MAX]);
 
 /*
- * Whether all arguments are integers or NUL-terminated strings. If so,
- * record_layout_read_plain() can replace record_layout_read_frame(); it uses general registers
- * only (arch/general.h).
+ * Whether all arguments are integers or NUL-terminated strings. Then record_layout_read_plain()
+ * can replace record_layout_read_frame(); it uses general registers only (arch/general.h).
  */
 bool record_layout_is_plain(const struct record_layout *layout);
 
@@ -431,16 +426,15 @@ struct expr;
 
 /*
  * Parses an expression. `what` describes the text in messages ("the filter"). Errors:
- * PROBE_ERROR_USAGE, whose message gives the column (from 1), the text, and what was expected
- * at this column.
+ * PROBE_ERROR_USAGE, with the column (from 1), the text, and what was expected there.
  */
 PROBE_MUST_CHECK struct probe_error *expr_parse(
 	const char *what, const char *text, struct expr **ret);
 void expr_free(struct expr *expr);
 
 /*
- * Whether the whole expression is one string, possibly from the begin of a pair. If so, *ret
- * describes the string; such an expression cannot be bound.
+ * Whether the whole expression is one string, possibly of the begin of a pair. If so, *ret
+ * describes it; such an expression cannot be bound.
  */
 bool expr_is_string(const struct expr *expr, struct capture *ret);
 
@@ -460,8 +454,8 @@ enum expr_word {
 };
 
 /*
- * Returns the word that forms the whole expression, or EXPR_NO_WORD. An expression that is such
- * a word cannot be bound.
+ * Returns the word that forms the whole expression, or EXPR_NO_WORD. Such an expression cannot
+ * be bound.
  */
 enum expr_word expr_word(const struct expr *expr);
 
@@ -474,9 +468,9 @@ bool expr_is_of_pair(const struct expr *expr);
 PROBE_MUST_CHECK struct probe_error *expr_no_pair(const struct expr *expr);
 
 /*
- * Adds the arguments that the expression uses from the start event to kept[], after the first
- * *count elements; an argument is added only once. A string that is itself a key has at most
- * `string_bytes` bytes. Returns false if kept[] would exceed ARCH_KEPT_MAX elements.
+ * Adds the arguments that the expression uses from the start event to kept[], after the *count
+ * existing elements, each only once. A string that is itself a key has at most `string_bytes`
+ * bytes. Returns false if kept[] would exceed ARCH_KEPT_MAX elements.
  */
 bool expr_ask_begin(const struct expr *expr, uint16_t string_bytes, struct record_layout_kept *kept,
 	uint8_t *count);
@@ -493,8 +487,8 @@ PROBE_MUST_CHECK struct probe_error *expr_check_begin(
  */
 bool expr_is_double(const struct expr *expr, const struct record_layout_site *site);
 /*
- * Binds an expression that is a single double or float argument, as expr_bind() does for
- * others. The value of the expression is the bits of a double.
+ * As expr_bind(), for an expression that is one float or double argument. Its value is the bits
+ * of a double.
  */
 PROBE_MUST_CHECK struct probe_error *expr_bind_double(const struct expr *expr,
 	struct record_layout *layout, const struct record_layout_site *site,
@@ -507,9 +501,9 @@ PROBE_MUST_CHECK struct probe_error *expr_check_string(
 /*
  * Binds an expression to a site: adds the required captures to the site's layout (see
  * record_layout_capture()) and writes the typed tree to nodes[ARCH_EXPR_NODES_MAX]. The nodes
- * point to texts that `expr` owns. Errors, whose messages do not name the probe:
- * PROBE_ERROR_USAGE (no such argument, not an integer, too many operators),
- * PROBE_ERROR_UNSUPPORTED (the argument cannot be captured).
+ * point to texts that `expr` owns. Errors, which do not name the probe: PROBE_ERROR_USAGE (no
+ * such argument, not an integer, too many operators), PROBE_ERROR_UNSUPPORTED (the argument
+ * cannot be captured).
  */
 PROBE_MUST_CHECK struct probe_error *expr_bind(const struct expr *expr,
 	struct record_layout *layout, const struct record_layout_site *site,
@@ -542,8 +536,8 @@ bool expr_interpret(const struct arch_expr *expr, const struct expr_input *input
 /*
  * Computes the value of an expression from a record that holds all its operands
  * (record_layout_record_all()) and that record_layout_read() accepted. The value's kind is
- * PROBE_VALUE_NULL if an operand was unreadable. `tid`, `pid` and `cpu` are the values that the
- * stub in the target saw.
+ * PROBE_VALUE_NULL if an operand was unreadable. `tid`, `pid` and `cpu` are those that the
+ * target's stub saw.
  */
 struct probe_value expr_record_value(const struct arch_expr *expr,
 	const struct record_layout *layout, const uint8_t *record, int32_t tid, int32_t pid,
@@ -554,24 +548,22 @@ struct probe_value expr_record_value(const struct arch_expr *expr,
 /* Refers to arguments by the names that the catalogue gives them. */
 
 /*
- * Returns the captures for a probe in the catalogue if the pattern has no list of arguments:
- * strings are captured as strings, and arguments that are only the length of another are left
- * out. Returns the number of captures.
+ * Returns the captures for a probe in the catalogue if a pattern has no list: strings as
+ * strings, without the arguments that are only lengths of others. Returns their number.
  */
 size_t meaning_captures(const struct probe_meaning *meaning, size_t arg_count,
 	struct capture captures[CAPTURES_MAX]);
 /*
- * Returns the captures for machine-readable output of a probe in the catalogue: all arguments
- * as numbers, and strings in addition to their numbers. Returns the number of captures.
+ * Returns the captures for machine-readable output: all arguments as numbers, and strings in
+ * addition to their numbers. Returns their number.
  */
 size_t meaning_captures_all(const struct probe_meaning *meaning, size_t arg_count,
 	struct capture captures[CAPTURES_MAX]);
 
 /*
- * Returns the captures that match the end events of a pair to its start events. `begin` is the
- * catalogue's entry of the pair's begin and lists the arguments to compare, in order; `meaning`
- * is the entry of the probe that is hit. Returns the number of captures, or 0 if the probe
- * lacks one of the arguments.
+ * Returns the captures that match end events to start events, in the order of the list in
+ * `begin`, the catalogue's entry of the pair's begin. `meaning` is the entry of the probe that
+ * is hit. Returns their number, or 0 if the probe lacks one of the arguments.
  */
 size_t meaning_same(const struct probe_meaning *begin, const struct probe_meaning *meaning,
 	struct capture captures[PROBE_SAME_MAX]);
@@ -586,12 +578,11 @@ bool meaning_begin_used(const char *text);
 
 /*
  * Replaces names of arguments in a text. A name becomes argN, str(argN), str(argN,argM) or
- * bytes(argN,argM), or argN inside str() and bytes(). A word for a number becomes the number.
- * `what` describes the text in messages. `meaning` is the catalogue's entry of the probe, and
- * `begin` the entry of its pair's begin, used for names after `begin.`; each may be NULL. A
- * name that the probe does not have becomes `absent`, or is an error if `absent` is NULL; a
- * name after `begin.` must exist. The caller frees *ret. Errors: PROBE_ERROR_USAGE (unknown
- * name), PROBE_ERROR_MEMORY.
+ * bytes(argN,argM); inside str() and bytes(), argN. A word for a number becomes the number.
+ * `what` describes the text in messages. `meaning` is the catalogue's entry of the probe,
+ * `begin` that of its pair's begin, for names after `begin.`; each may be NULL. A name that the
+ * probe lacks becomes `absent`, or is an error if `absent` is NULL; a name after `begin.` must
+ * exist. The caller frees *ret. Errors: PROBE_ERROR_USAGE (unknown name), PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *meaning_replace(const char *what, const char *text,
 	const struct probe_meaning *meaning, const struct probe_meaning *begin, const char *absent,
@@ -603,13 +594,12 @@ PROBE_MUST_CHECK struct probe_error *meaning_replace(const char *what, const cha
 
 /*
  * Parses argN or *(TYPE *)ADDRESS at *at, and sets the argument and the steps of *ret. Returns
- * NULL and advances *at past the operand. On failure, returns a text that says what was
- * expected at *at.
+ * NULL, with *at past the operand; or a text that says what was expected at *at.
  */
 const char *operand_parse(const char **at, struct capture *ret);
 /*
- * Parses the address of a string or of bytes, as operand_parse() does, but without parentheses:
- * arg0 + 8.
+ * As operand_parse(), for the address of a string or of bytes, which needs no parentheses: arg0
+ * + 8.
  */
 const char *operand_parse_address(const char **at, struct capture *ret);
 
@@ -724,9 +714,9 @@ PROBE_MUST_CHECK struct probe_error *select_lacking(const struct probe_pattern *
 	uint16_t machine, const struct sdt_note *const *notes, size_t count);
 
 /*
- * Removes and returns the error for the first probe that lacks an argument named by a pattern,
- * or NULL if no probe does. If a pattern has wildcards, it is enough that one matching probe
- * has the argument. Errors: PROBE_ERROR_USAGE, PROBE_ERROR_MEMORY.
+ * Removes and returns the error for the first probe that lacks an argument named by a pattern;
+ * NULL if no probe does. If a pattern has wildcards, one matching probe with the argument is
+ * enough. Errors: PROBE_ERROR_USAGE, PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *select_check_arguments(struct selection *selection);
 
@@ -763,14 +753,12 @@ struct pair_part {
 };
 
 /*
- * Sets parts[] for each probe of a selection. Pairs found by name are numbered from *pairs;
- * pairs that the patterns list are numbered by their patterns. On return *pairs is greater than
- * all used numbers.
+ * Sets parts[] for each probe of a selection. Pairs found by name are numbered from *pairs,
+ * listed pairs by their patterns. On return *pairs is greater than all used numbers.
  *
- * Finding pairs by name starts with the pairs that the catalogue lists; `catalogue` may be
- * NULL. A probe without a partner gets PAIR_NONE. Errors: PROBE_ERROR_USAGE (an odd number of
- * patterns, or a probe that is both begin and end), PROBE_ERROR_NOT_FOUND (no names pair),
- * PROBE_ERROR_MEMORY.
+ * Finding pairs by name starts with the pairs of the catalogue, which may be NULL. A probe
+ * without a partner gets PAIR_NONE. Errors: PROBE_ERROR_USAGE (an odd number of patterns, or a
+ * probe that is both begin and end), PROBE_ERROR_NOT_FOUND (no names pair), PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *pairs_assign(const struct selection *selection,
 	const struct probe_pattern *const *patterns, enum probe_pairing pairing,
@@ -876,7 +864,7 @@ struct expr_node {
 	bool has_index;	 /* the steps index an array; argument `index` holds the index */
 	uint8_t index;	 /* number of the argument that holds the index */
 	bool has_length; /* the string has a maximum length, which argument `length` holds */
-	uint8_t length;	 /* number of the argument that holds the maximum length in bytes */
+	uint8_t length;	 /* number of the argument that holds this length */
 	uint8_t depth;
 	uint8_t text_length;
 	struct expr_type type; /* type of a constant; common type of the numbers in a list */
@@ -914,8 +902,8 @@ struct capture expr_operand(const struct expr_node *node);
 /* ---- Constants (literal.c): parse at *at and advance it --------------------------------- */
 
 /*
- * Parses an integer or floating-point constant; *at points to a digit. Sets the node's type and
- * value. The value of a double is its bits.
+ * Parses a number; *at points to its first digit. Sets the node's type and value, which may be
+ * the bits of a double.
  */
 PROBE_MUST_CHECK struct probe_error *expr_integer(
 	const struct expr *expr, const char **at, struct expr_node *node);
@@ -923,8 +911,8 @@ PROBE_MUST_CHECK struct probe_error *expr_integer(
 PROBE_MUST_CHECK struct probe_error *expr_character(
 	const struct expr *expr, const char **at, struct expr_node *node);
 /*
- * Parses a text; *at points to the opening quote. Adds the bytes to expr->literals, and sets
- * the node's text and text_length.
+ * Parses a text; *at points to the opening quote. Adds the bytes to expr->literals. Sets the
+ * node's text and text_length.
  */
 PROBE_MUST_CHECK struct probe_error *expr_text(
 	struct expr *expr, const char **at, struct expr_node *node);

@@ -14,7 +14,7 @@ enum {
 };
 
 /*
- * Whether these bytes are in a readable segment, and so stay mapped as long as the module. The
+ * Whether these bytes stay mapped as long as the module: they are in a readable segment. The
  * address comes from a note and is not trusted.
  */
 static bool is_mapped(const struct object *object, uint64_t address, uint64_t size)
@@ -141,8 +141,8 @@ static struct arch_arg length_of(
 }
 
 /*
- * Captures an argument or the data it points to; if it has a length, the bytes. Returns the
- * index of the capture, or -1.
+ * Captures an argument or the data it points to; with a length, the bytes. Returns the index of
+ * the capture, or -1.
  */
 static int add_wanted(struct record_layout *l, const struct record_layout_site *site,
 	const struct capture *wanted, size_t bytes)
@@ -327,7 +327,7 @@ static void add_copy(struct record_layout *l, const struct arch *arch, size_t by
 
 /*
  * Captures the function's own return address if the chain of frame pointers may lack it, then
- * the other return addresses. These captures come first.
+ * the others. These captures come first.
  */
 static void add_frames(struct record_layout *l, const struct record_layout_site *site)
 {

@@ -270,9 +270,8 @@ static const uint8_t *find_numbers(
 }
 
 /*
- * Finds the captures of a record. Returns the record's length, or 0 if the length exceeds
- * `size` or if a capture is longer than a stub ever writes. The target can write to the ring,
- * so the record is not trusted.
+ * Finds the captures of a record. Returns its length, or 0 if the length exceeds `size` or a
+ * capture is longer than any that a stub writes: the target can write to the ring.
  */
 static size_t find_captures(
 	const struct record_layout *layout, const uint8_t *record, size_t size, struct found *ret)

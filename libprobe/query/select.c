@@ -233,8 +233,8 @@ struct wanted {
 };
 
 /*
- * Notes whether a probe has the arguments that a pattern names. `lacks` is NULL or the error
- * for the missing argument. Returns false if the probe is refused because of this error.
+ * Notes whether a probe has the arguments that a pattern names; `lacks` is the error if not.
+ * Returns false if the probe is refused for this.
  */
 static bool note_arguments(
 	const struct probe_pattern *pattern, struct probe_error *lacks, struct wanted *wanted)
