@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The catalogue of known probes, with the user's files. */
+/* Opens the catalogue of known probes, including the user's own files. */
 #ifndef CLI_CATALOGUE_H
 #define CLI_CATALOGUE_H
 
@@ -7,10 +7,9 @@
 #include "probe/catalogue.h"
 
 /*
- * Makes the library's catalogue and adds the files NAME.probes in
- * $XDG_CONFIG_HOME/probectl/probes.d
- * (~/.config/probectl/probes.d), by their names. A file that cannot be used is warned of, and left
- * out. Errors: PROBE_ERROR_MEMORY.
+ * Creates the library's catalogue and adds all files NAME.probes in
+ * $XDG_CONFIG_HOME/probectl/probes.d (default: ~/.config/probectl/probes.d), sorted by name.
+ * Prints a warning for each unusable file and skips the file. Errors: PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *catalogue_open(struct probe_catalogue **ret);
 

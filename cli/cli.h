@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the commands of probectl share. */
+/* Declarations that all commands of probectl share. */
 #ifndef CLI_CLI_H
 #define CLI_CLI_H
 
@@ -9,20 +9,21 @@ enum exit_status {
 	STATUS_DONE = 0,
 	STATUS_FAILED = 1,
 	STATUS_USAGE = 2,
-	STATUS_CANNOT_RUN = 126, /* a program that is there cannot be started */
+	STATUS_CANNOT_RUN = 126, /* the program exists but cannot be started */
 	STATUS_NO_PROGRAM = 127,
-	STATUS_SIGNAL = 128 /* + the signal that ended the program */
+	STATUS_SIGNAL = 128 /* + number of the signal that ended the program */
 };
 
 /*
- * A command. argv[0] is its name. Sets the exit status, or returns an error that main() reports: if
- * the status is not set, PROBE_ERROR_USAGE means STATUS_USAGE, other errors STATUS_FAILED.
+ * A command. argv[0] is its name. Sets the exit status, or returns an error that main()
+ * reports. If the status is not set, PROBE_ERROR_USAGE means STATUS_USAGE, and any other error
+ * means STATUS_FAILED.
  */
 typedef struct probe_error *command_fn(int argc, char **argv, int *status_ret);
 
 struct command {
 	const char *name;
-	const char *help; /* one line */
+	const char *help; /* the command's help text, one line */
 	command_fn *run;
 };
 
@@ -39,10 +40,10 @@ command_fn cmd_export;
 command_fn cmd_report;
 command_fn cmd_top;
 
-/* Prints "probectl: MESSAGE" on standard error. Frees the error; returns its exit status. */
+/* Prints "probectl: MESSAGE" to standard error. Frees the error; returns its exit status. */
 int report_error(struct probe_error *error);
 
-/* Prints "probectl: warning: ..." on standard error. */
+/* Prints "probectl: warning: ..." to standard error. */
 void report_warning(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * All of it is read from /proc, and nothing waits for a file system: a program may lie on one that
- * another program serves. So a file is looked at with AT_STATX_DONT_SYNC.
+ * All facts come from /proc. No call may wait for a file system, because a program may lie on
+ * one that another program serves: files are examined with AT_STATX_DONT_SYNC.
  *
- * A program in a container may lie on a mount that we do not see. There the kernel shows its path
- * as the container has it; so --exe also means the file with this path there.
+ * A program in a container may lie on a mount that we do not see. The kernel then shows the
+ * path inside the container, so --exe also matches the file with this path there.
  *
  * Sources: proc_pid_exe(5), proc_pid_cgroup(5), proc_pid_status(5), statx(2), namespaces(7).
  */
@@ -32,27 +32,29 @@
 /* ==== Container =============================================================================== */
 
 /*
- * The kernel knows no containers. Whoever starts one puts it into a control group with its name:
+ * The kernel knows no containers. A container manager puts each container into a control group
+ * with the container's name:
  *
- *	/system.slice/docker-ID.scope, /docker/ID                 Docker
- *	/machine.slice/libpod-ID.scope, .../libpod-ID.scope/...   Podman
- *	/kubepods.slice/.../cri-containerd-ID.scope, crio-ID      Kubernetes
- *	/lxc.payload.NAME, /lxc/NAME                              LXC, Incus
- *	/machine.slice/systemd-nspawn@NAME.service, machine-NAME  systemd-nspawn
+ *   /system.slice/docker-ID.scope, /docker/ID                 Docker
+ *   /machine.slice/libpod-ID.scope, .../libpod-ID.scope/...   Podman
+ *   /kubepods.slice/.../cri-containerd-ID.scope, crio-ID      Kubernetes
+ *   /lxc.payload.NAME, /lxc/NAME                              LXC, Incus
+ *   /machine.slice/systemd-nspawn@NAME.service, machine-NAME  systemd-nspawn
  *
- * An id has 64 hexadecimal digits, of which people type the first ones. Docker and Podman know a
- * container by its name only in files of their own:
+ * An id has 64 hexadecimal digits; users type the first ones. Docker and Podman store the names
+ * of containers in files of their own:
  *
- *	/var/lib/docker/containers/ID/config.v2.json           {...,"Name":"/web",...}
- *	.../containers/storage/overlay-containers/containers.json
- *	                                                       [{"id":"5f3c...","names":["web"],...
+ *   /var/lib/docker/containers/ID/config.v2.json           {...,"Name":"/web",...}
+ *   .../containers/storage/overlay-containers/containers.json
+ *                                                          [{"id":"5f3c...","names":["web"],...
  *
- * They are only searched for these words; texts inside of texts have \" there.
+ * These files are only searched for the texts above. A text inside a JSON string cannot match:
+ * its quotes are written \".
  */
 
 enum {
 	ID_DIGITS = 64,
-	TYPED_DIGITS = 4, /* of an id, at least */
+	TYPED_DIGITS = 4, /* minimum number of digits of an id */
 	STATE_BYTES = 1 << 20
 };
 
@@ -81,7 +83,7 @@ char *container_named_in_docker(const char *folder, const char *name)
 	return found;
 }
 
-/* Does the list of names that follows an id have this one? */
+/* Whether the list of names after an id contains the wanted name. */
 static bool is_named(const char *object, const char *end, const char *wanted)
 {
 	static const char field[] = "\"names\":[";
@@ -128,9 +130,9 @@ static char *named_in_home(const char *name)
 }
 
 /*
- * What container_has() finds a container by: the id of a container of Docker or Podman with this
- * name, or the text itself. To be freed. Errors: PROBE_ERROR_USAGE (an empty name),
- * PROBE_ERROR_MEMORY.
+ * Finds the text that container_has() takes: the id of the Docker or Podman container with this
+ * name, or else `text` itself. The caller frees *ret. Errors: PROBE_ERROR_USAGE (an empty
+ * name), PROBE_ERROR_MEMORY.
  */
 static struct probe_error *container_find(const char *text, char **ret)
 {
@@ -150,7 +152,7 @@ static struct probe_error *container_find(const char *text, char **ret)
 
 /* ---- Groups ------------------------------------------------------------------------- */
 
-/* Is a folder of a path, "docker-5f3c....scope", of the container with this id? */
+/* Whether a folder of a path, "docker-5f3c....scope", belongs to the container with this id. */
 static bool has_id(const char *folder, size_t length, const char *id)
 {
 	const char *at = folder + length;
@@ -198,7 +200,7 @@ bool container_has(const char *container, const char *groups)
 /* ==== Conditions ============================================================================== */
 
 enum {
-	COMM_LENGTH = 15, /* of TASK_COMM_LEN, without its NUL */
+	COMM_LENGTH = 15, /* maximum length of a command name: TASK_COMM_LEN without the NUL */
 	LOOK_NS = 100 * NSEC_PER_MSEC,
 	TEXT_BYTES = 1 << 14
 };
@@ -209,16 +211,16 @@ struct file_id {
 	uint64_t device, inode;
 };
 
-/* One value of an option. */
+/* One value of an option such as --exe or --user. */
 struct value {
-	const char *text; /* as the user typed it; owned by argv */
-	char *found;	  /* the path of a program that was found in PATH; owned */
-	char *path;	  /* absolute: of a file, or of a control group; owned */
+	const char *text; /* the value as the user typed it; owned by argv */
+	char *found;	  /* path of a program found in PATH; owned */
+	char *path;	  /* absolute path of a file or control group; owned */
 	uid_t user;
-	char *container;       /* its id, or the name that it is known by; owned */
-	struct file_id *files; /* all that the file has been; owned */
+	char *container;       /* id or name of a container; owned */
+	struct file_id *files; /* the file now and before it was replaced; owned */
 	size_t file_count;
-	uint64_t looked_ns; /* when it was looked at last */
+	uint64_t looked_ns; /* time of the last look at the file, CLOCK_MONOTONIC */
 };
 
 struct conditions {
@@ -226,13 +228,13 @@ struct conditions {
 		struct value *values;
 		size_t count;
 	} kinds[CONDITION_KINDS];
-	struct file_id mounts; /* our mount namespace */
-	bool no_statx;	       /* a seccomp(2) filter forbids it, or kills for it */
+	struct file_id mounts; /* the id of our mount namespace */
+	bool no_statx;	       /* a seccomp(2) filter forbids statx(2), or kills its callers */
 };
 
 /* ---- Programs --------------------------------------------------------------------- */
 
-/* Without statx(2), a file system that another program serves may be waited for. */
+/* Fallback for statx(2). It may wait for a file system that another program serves. */
 static bool ask_id(const char *path, struct file_id *ret)
 {
 	struct stat st;
@@ -268,13 +270,13 @@ static bool has_been(const struct value *value, const struct file_id *id)
 	return false;
 }
 
-/* How the file is reached now; a path of `found` or `text` may lead to another file later. */
+/* The name by which the file is reached now. It may lead to another file later. */
 static const char *name_of(const struct value *value)
 {
 	return value->found ? value->found : value->text;
 }
 
-/* An upgrade replaces files. False without memory. */
+/* Looks whether the file was replaced, as upgrades do. Returns false on lack of memory. */
 static bool look_at_file(const struct conditions *c, struct value *value)
 {
 	uint64_t now = clock_ns(CLOCK_MONOTONIC);
@@ -291,7 +293,7 @@ static bool look_at_file(const struct conditions *c, struct value *value)
 	return true;
 }
 
-/* The path of a process's program, without what the kernel adds if it was deleted. */
+/* Reads the path of a process's program, without the suffix " (deleted)" that the kernel adds. */
 static bool read_exe(pid_t pid, char path[PATH_MAX])
 {
 	static const char deleted[] = " (deleted)";
@@ -309,7 +311,7 @@ static bool read_exe(pid_t pid, char path[PATH_MAX])
 	return true;
 }
 
-/* Does it see other mounts than we do? */
+/* Whether the process is in another mount namespace than we are. */
 static bool is_elsewhere(const struct conditions *c, pid_t pid)
 {
 	struct file_id mounts;
@@ -319,7 +321,10 @@ static bool is_elsewhere(const struct conditions *c, pid_t pid)
 	return file_id_of(c, path, &mounts) && !file_id_same(&mounts, &c->mounts);
 }
 
-/* The loader, given a program as its argument, maps it as execve(2) would. */
+/*
+ * Whether the program is a dynamic loader. A loader maps the program in its arguments as
+ * execve(2) would.
+ */
 static bool is_loader(const char *exe)
 {
 	const char *name = strrchr(exe, '/');
@@ -328,7 +333,7 @@ static bool is_loader(const char *exe)
 			       strncmp(name, "/ld-2.", 6) == 0 || strncmp(name, "/ld.so", 6) == 0);
 }
 
-/* Has it mapped code of the file? */
+/* Whether the process has mapped code of the file. */
 static bool has_mapped(const struct value *value, pid_t pid)
 {
 	char path[48], *line = NULL;
@@ -350,7 +355,7 @@ static bool has_mapped(const struct value *value, pid_t pid)
 	return found;
 }
 
-/* Is it the program that has this path where the process is? */
+/* Whether the process's program has this path in the process's mount namespace. */
 static bool has_path_there(const struct conditions *c, const struct value *value, pid_t pid,
 	const char *exe, const struct file_id *id)
 {
@@ -363,7 +368,7 @@ static bool has_path_there(const struct conditions *c, const struct value *value
 		return true;
 	if (value->text[0] != '/')
 		return false;
-	/* A link there leads to another path. */
+	/* In the process's mount namespace, a symbolic link may lead to another path. */
 	snprintf(path, sizeof(path), "/proc/%d/root%.*s", (int)pid, PATH_MAX, value->text);
 	return file_id_of(c, path, &there) && file_id_same(&there, id);
 }
@@ -402,11 +407,14 @@ static bool is_called(const char *name, pid_t pid)
 
 static bool belongs_to(uid_t user, pid_t pid)
 {
-	/* The real one is the first. */
+	/* In the "Uid:" line, the first number is the real user id. */
 	return procfs_status_number(pid, "Uid:") == (long)user;
 }
 
-/* Is one of a process's groups this one, or below it? Each line is HIERARCHY:CONTROLLERS:PATH. */
+/*
+ * Whether one of a process's control groups is `path` or below it. Each line is
+ * HIERARCHY:CONTROLLERS:PATH.
+ */
 static bool is_in_group(const char *groups, const char *path)
 {
 	size_t length = strlen(path);
@@ -451,7 +459,10 @@ static bool meets(
 
 /* ---- Values ------------------------------------------------------------------------- */
 
-/* The program of this name that a shell would run; NULL if PATH has none, or without memory. */
+/*
+ * The program that a shell would run for this name. NULL if PATH has no such program, or on
+ * lack of memory.
+ */
 static char *find_in_path(const char *name)
 {
 	const char *at = getenv("PATH");
@@ -468,7 +479,7 @@ static char *find_in_path(const char *name)
 	return NULL;
 }
 
-/* Does a process in a container run what has this path there? */
+/* Whether a process in another mount namespace runs the program that has this path there. */
 static bool any_runs_there(const struct conditions *c, struct value *value)
 {
 	DIR *list = procfs_processes();
@@ -485,7 +496,10 @@ static bool any_runs_there(const struct conditions *c, struct value *value)
 	return any;
 }
 
-/* A relative path begins where we are, or is told as it is; a mere name may be one of PATH's. */
+/*
+ * Resolves the file of --exe: a path, or a name without a slash that may be found in PATH.
+ * `elsewhere` accepts an absolute path that our mount namespace does not have.
+ */
 static struct probe_error *take_file(
 	const struct conditions *c, struct value *value, bool elsewhere)
 {
@@ -533,7 +547,10 @@ static struct probe_error *take_user(struct value *value)
 	return probe_error_new(PROBE_ERROR_NOT_FOUND, "--user: there is no user '%s'", value->text);
 }
 
-/* From the root of the groups, beginning with a slash and ending without; the root itself: "". */
+/*
+ * Makes a control group's path relative to the root of all groups, with a slash at the start
+ * and none at the end; "" for the root.
+ */
 static struct probe_error *take_group(struct value *value)
 {
 	const char *text = value->text;
@@ -568,7 +585,10 @@ static struct probe_error *take(const struct conditions *c, const struct common_
 	}
 }
 
-/* A filter that kills, kills a child. */
+/*
+ * Whether statx(2) may be called. A child tries it, because a seccomp(2) filter may kill the
+ * caller.
+ */
 static bool may_statx(void)
 {
 	pid_t child, ended;
@@ -637,9 +657,12 @@ void conditions_free(struct conditions *conditions)
 	free(conditions);
 }
 
-/* ---- All of them ---------------------------------------------------------------------- */
+/* ---- All conditions ------------------------------------------------------------------- */
 
-/* The first kind of which it meets no value; CONDITION_KINDS: it meets all. */
+/*
+ * The first kind whose values the process does not meet, or CONDITION_KINDS if it meets all
+ * kinds.
+ */
 static enum condition_kind first_unmet(struct conditions *c, pid_t pid)
 {
 	for (int kind = 0; kind < CONDITION_KINDS; kind++) {
@@ -658,7 +681,7 @@ bool conditions_hold(struct conditions *conditions, pid_t pid)
 	return !conditions || first_unmet(conditions, pid) == CONDITION_KINDS;
 }
 
-/* "runs /bin/a or /bin/b"; or only one of them. */
+/* Appends "runs /bin/a or /bin/b"; only the value `only` if it is not NULL. */
 static void describe(const struct conditions *c, enum condition_kind kind, const struct value *only,
 	struct buffer *out)
 {

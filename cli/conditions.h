@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What processes have to be: --exe, --name, --cgroup, --container, --user. A process is meant if
- * it meets a value of each of these options that is given.
+ * Conditions on processes: --exe, --name, --cgroup, --container, --user. A process meets the
+ * conditions if, for each of these options on the command line, it meets at least one value.
  */
 #ifndef CLI_CONDITIONS_H
 #define CLI_CONDITIONS_H
@@ -15,26 +15,27 @@
 struct conditions;
 
 /*
- * Takes the values from `common`, which outlives them; *ret is NULL if there are none. Errors:
- * PROBE_ERROR_SYSTEM (--exe: there is no such file), PROBE_ERROR_NOT_FOUND (--user, --container),
- * PROBE_ERROR_USAGE, PROBE_ERROR_MEMORY.
+ * Takes the values from `common`, which must outlive *ret. *ret is NULL if there are no
+ * conditions. Errors: PROBE_ERROR_SYSTEM (--exe: no such file), PROBE_ERROR_NOT_FOUND (--user,
+ * --container), PROBE_ERROR_USAGE, PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *conditions_create(
 	const struct common_options *common, struct conditions **ret);
 void conditions_free(struct conditions *conditions);
 
 /*
- * Does a process meet all of them? A file of --exe that was replaced counts as both the new one
- * and the old. NULL: there are no conditions.
+ * Whether a process meets all conditions; true if `conditions` is NULL. If a file of --exe was
+ * replaced, both the old and the new file count.
  */
 bool conditions_hold(struct conditions *conditions, pid_t pid);
 
-/* The error for a process that does not: PROBE_ERROR_STATE. NULL if it does. */
+/* Returns PROBE_ERROR_STATE if a process does not meet the conditions, otherwise NULL. */
 PROBE_MUST_CHECK struct probe_error *conditions_check(struct conditions *conditions, pid_t pid);
 
 /*
- * Adds what a process has to do: "runs /bin/a or /bin/b and belongs to user c". With one value that
- * none of `pids` meets, only this one of its kind; false if there is no such value.
+ * conditions_describe() appends the conditions: "runs /bin/a or /bin/b and belongs to user c".
+ * conditions_describe_unmet() appends only the first value that none of `pids` meets; false if
+ * there is no such value.
  */
 void conditions_describe(const struct conditions *conditions, struct buffer *out);
 bool conditions_describe_unmet(

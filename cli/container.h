@@ -7,12 +7,18 @@
 
 #include "libprobe/base/error.h"
 
-/* Is a process whose control groups (/proc/PID/cgroup) are these in the container? */
+/* Whether a process is in the container. `groups` is the process's /proc/PID/cgroup. */
 bool container_has(const char *container, const char *groups);
 
-/* The id of a container by its name, to be freed, or NULL: in Docker's folder of containers ... */
+/*
+ * Finds a container by its name in Docker's folder of containers. Returns its id, which the
+ * caller frees, or NULL.
+ */
 char *container_named_in_docker(const char *folder, const char *name);
-/* ... and in a list of containers/storage, which is Podman's. */
+/*
+ * Finds a container by its name in a list of containers/storage (Podman). Returns its id, which
+ * the caller frees, or NULL.
+ */
 char *container_named_in_storage(const char *path, const char *name);
 
 #endif

@@ -108,7 +108,7 @@ struct probe_error *flight_end(struct flight_output *output)
 
 /* ---- Files -------------------------------------------------------------------------------- */
 
-/* All recorders of a file are of one process. */
+/* The name of the process: all recorders in a file belong to one process. */
 static const char *comm_of_remains(void *data, const struct probe_hit *hit)
 {
 	(void)hit;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* What flight recorders hold, as text, JSON or a record; of processes, and of dead ones. */
+/*
+ * Writes the hits in the flight recorders of running or dead processes as text, JSON or a
+ * recording.
+ */
 #ifndef CLI_FLIGHT_H
 #define CLI_FLIGHT_H
 
@@ -10,30 +13,30 @@
 #include "probe/ctf.h"
 #include "probe/sink.h"
 
-/* Where hits go, and which. Initialise with {0}. */
+/* The hits to write and their destination. Initialise with {0}. */
 struct flight_output {
 	struct probe_sink *sink;
-	const char *directory; /* of the record that takes the hits instead; or NULL */
-	uint64_t last_ns;      /* only hits that are no older than that before the last; 0: all */
-	struct probe_ctf *record; /* begun with the first session */
-	/* Says what a thread is called; NULL: nothing is known. */
+	const char *directory; /* directory of a recording that is written instead; or NULL */
+	uint64_t last_ns;      /* only hits at most this long before the last hit; 0 for all hits */
+	struct probe_ctf *record; /* the recording; created with the first session */
+	/* Returns the name of a hit's thread. NULL if names are not known. */
 	const char *(*comm)(void *data, const struct probe_hit *hit);
 	void *comm_data;
 	uint64_t hits;
 };
 
 /*
- * Writes the hits of flight recorders; with last_ns, the last hit of all of them counts. Errors:
- * as probe_session_snapshot() and probe_ctf_create().
+ * Writes the hits of several flight recorders. last_ns counts back from the last hit of all of
+ * them. Errors: as probe_session_snapshot() and probe_ctf_create().
  */
 PROBE_MUST_CHECK struct probe_error *flight_write(
 	struct flight_output *output, struct probe_session *const *sessions, size_t count);
-/* Ends the record; before the sessions are freed, and whatever happened before. */
+/* Completes the recording. Call it before the sessions are freed, also after an error. */
 PROBE_MUST_CHECK struct probe_error *flight_end(struct flight_output *output);
 
 /*
- * Reads the recorders in a file: `probectl read --from`. *sound_ret: whether all of them are
- * undamaged. Errors: as probe_remains_open() and flight_write().
+ * Writes the hits of the flight recorders in a file: `probectl read --from`. *sound_ret is set
+ * if all recorders are undamaged. Errors: as probe_remains_open() and flight_write().
  */
 PROBE_MUST_CHECK struct probe_error *flight_read_file(
 	struct flight_output *output, const char *path, bool *sound_ret);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The words of a kept session: the options that make it, one a line, with `\n` and
- * `\\` for the two characters that would be mistaken; the first line is the time at
- * which it began.
+ * The words of a kept session, one per line: first the time at which the session started, then
+ * the options that define it. `\n` and `\\` stand for a newline and a backslash.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -27,7 +26,7 @@ struct probe_error *kept_tracer(struct kept_options *options, struct trace_trace
 		.string_bytes = (uint16_t)options->string_bytes,
 		.file = options->file,
 		.texts = true,
-		/* Pairs that are found by names are the same without a catalogue. */
+		/* Pairs found by name are the same without a catalogue. */
 		.catalogue =
 			pairs && !strcmp(pairs, "auto") ? NULL : options->common.patterns.catalogue,
 	};
@@ -104,7 +103,7 @@ static void add_number(struct buffer *out, const char *name, uint64_t value)
 	buffer_unsigned(out, value);
 }
 
-/* The tracer, with the value that it takes. */
+/* Adds the word for the tracer, with its value. */
 static void add_tracer(struct buffer *out, const struct tracer_options *tracer, const char *value)
 {
 	const char *text = tracer->count ? "count" : tracer->tracers.items[0];
@@ -117,7 +116,7 @@ static void add_tracer(struct buffer *out, const struct tracer_options *tracer, 
 		add_escaped(out, value);
 }
 
-/* Keys without names; beside them, what the user has typed. */
+/* Adds the keys without names, and also the keys as the user typed them. */
 static void add_keys(
 	struct buffer *out, const struct kept_options *options, const struct probe_gather *plain)
 {
@@ -145,7 +144,8 @@ static void add_match(struct buffer *out, const struct probe_gather *plain)
 }
 
 /*
- * The words of a session with the expressions of `plain`, to be freed; NULL without memory.
+ * Makes the words of a session, with the expressions from `plain`. The caller frees the text;
+ * NULL on lack of memory.
  */
 static char *kept_text(
 	const struct kept_options *options, const struct probe_session_options *plain)
@@ -175,7 +175,10 @@ static char *kept_text(
 	return NULL;
 }
 
-/* A path with the process's id for each %p, to be freed; NULL without memory. */
+/*
+ * Replaces each %p in a path by the process id. The caller frees the path; NULL on lack of
+ * memory.
+ */
 static char *path_of(const char *pattern, pid_t pid)
 {
 	struct buffer out = {0};
@@ -195,7 +198,7 @@ static char *path_of(const char *pattern, pid_t pid)
 	return NULL;
 }
 
-/* Leaves a session that has begun, with what it is made of. */
+/* Leaves a started session in the target, together with its words. */
 static struct probe_error *leave(struct probe_session *session, const struct kept_options *options,
 	const struct probe_session_options *its)
 {
@@ -237,7 +240,7 @@ struct probe_error *kept_start(struct probe_target *target, const struct kept_op
 
 /* ---- Reading ---------------------------------------------------------------------- */
 
-/* Cuts a text into its words, in place; NULL where there are too many, or no memory. */
+/* Cuts a text into its words, in place. NULL if there are too many words, or on lack of memory. */
 static char **cut(char *text, int *count_ret)
 {
 	char **words = calloc(WORDS_MAX + 1, sizeof(*words)), *to = text;
@@ -273,7 +276,7 @@ static struct probe_error *malformed(void)
 		"probectl may have left it");
 }
 
-/* The table is that of `enable`, as far as it says what a session is. */
+/* The options of `enable` that define a session. */
 static struct probe_error *parse_words(int count, char **words, struct kept_options *ret)
 {
 	const struct option_row rows[] = {
@@ -290,7 +293,7 @@ static struct probe_error *parse_words(int count, char **words, struct kept_opti
 	struct probe_error *error = parse_number(words[0], &ret->since_ns);
 
 	for (int i = 0; i < count && !error; i++) {
-		/* It would print. */
+		/* Refuse --help, for which options_parse() would print the help. */
 		if (!strcmp(words[i], "--help") || !strcmp(words[i], "-h"))
 			error = malformed();
 	}
@@ -319,7 +322,7 @@ struct probe_error *kept_parse(const char *text, struct kept_options *ret, char 
 		return malformed();
 	}
 	error = parse_words(count, words, ret);
-	/* All words are in the memory of the first, a number that is not needed any more. */
+	/* From now on words[0] owns the memory of all words; the start time is no longer needed. */
 	words[0] = copy;
 	if (error && error->code == PROBE_ERROR_USAGE) {
 		probe_error_free(error);
@@ -346,7 +349,7 @@ char *kept_title(const char *text)
 	if (copy)
 		words = cut(copy, &count);
 	for (int i = 0; i < count; i++) {
-		/* PROBEs need no -e, and the tracer comes first. */
+		/* Users type PROBEs without -e, and the tracer comes first. */
 		if (!strcmp(words[i], "--key-name")) {
 			i++;
 			continue;

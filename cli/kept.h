@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Sessions that stay in a process: `enable -t TRACER` leaves one there with the
- * words that it was made of, from which `read` and others make its tracer again.
+ * Kept sessions: `enable -t TRACER` leaves a session in a process, with the words of the
+ * command line that define it. `read` and other commands make the tracer again from these
+ * words.
  */
 #ifndef CLI_KEPT_H
 #define CLI_KEPT_H
@@ -14,15 +15,15 @@
 #include "cli/request.h"
 #include "cli/trace/tracer.h"
 
-/* Everything that defines such a session. Initialise with {0}. */
+/* All options that define a kept session. Initialise with {0}. */
 struct kept_options {
 	struct common_options common;
 	struct request_options request;
 	struct tracer_options tracer;
 	uint64_t ring_bytes, string_bytes;
 	const char *file;
-	uint64_t since_ns; /* CLOCK_REALTIME, when it began */
-	/* As the user has typed the keys; none: as they are, they have no names of arguments. */
+	uint64_t since_ns; /* start of the session, CLOCK_REALTIME */
+	/* The keys as the user typed them. Empty if the keys contain no names of arguments. */
 	struct string_list key_names;
 };
 
@@ -42,18 +43,18 @@ enum {
 			    sizeof(struct option_row)
 };
 
-/* Is a tracer asked for? */
+/* Whether the options request a tracer. */
 bool kept_is_wanted(const struct kept_options *options);
 
 /*
- * Makes the tracer and the request, once the command line has been parsed. *ret is
- * one tracer, to be given back with tracers_free(ret, 1).
+ * Makes the tracer and the request, after the command line has been parsed. *ret is one tracer;
+ * free it with tracers_free(ret, 1).
  */
 PROBE_MUST_CHECK struct probe_error *kept_tracer(
 	struct kept_options *options, struct trace_tracer **ret);
 
 /*
- * Starts a session as the options say, and leaves it in the target. Errors as
+ * Starts a session as the options say, and leaves it in the target. Errors: as
  * probe_session_start() and probe_session_leave().
  */
 PROBE_MUST_CHECK struct probe_error *kept_start(struct probe_target *target,
@@ -61,14 +62,17 @@ PROBE_MUST_CHECK struct probe_error *kept_start(struct probe_target *target,
 	struct probe_report *report);
 
 /*
- * Parses words that come out of a process, and may be anything. *words_ret is what
- * `ret` points into; give both back with kept_deinit() and free().
+ * Parses the words that a process holds; they are not trusted. `ret` points into *words_ret.
+ * Free `ret` with kept_deinit() and *words_ret with free().
  */
 PROBE_MUST_CHECK struct probe_error *kept_parse(
 	const char *text, struct kept_options *ret, char ***words_ret);
 void kept_deinit(struct kept_options *options);
 
-/* The words as a user would type them, without when the session began; to be freed. */
+/*
+ * The words as a user would type them, without the start time of the session. The caller frees
+ * the text.
+ */
 char *kept_title(const char *text);
 
 #endif

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Signals are blocked and read from a signalfd(2): none interrupts a change of a target, or
- * comes between a look and a sleep.
+ * Signals are blocked and read from a signalfd(2), so none interrupts a change of a target, and
+ * none is missed between a check and a sleep.
  *
- *	SIGINT			ends us. The terminal sends it to a program that we started, too
- *	SIGTERM, SIGHUP		end us, and are handed on to the program
- *	SIGQUIT (Ctrl-\)	ends us, unless we started a program: it is for that one, as a
- *				JVM prints its threads
- *	SIGCHLD			ends the sleep: the program, or a process under ptrace(2)
- *	others			are the command's own
+ *   SIGINT            ends us. The terminal also sends it to a program that we started
+ *   SIGTERM, SIGHUP   end us, and are forwarded to the program
+ *   SIGQUIT (Ctrl-\)  ends us, unless we started a program: then it is for the program,
+ *                     such as a JVM, which prints its threads
+ *   SIGCHLD           ends the sleep: the program, or a process under ptrace(2)
+ *   others            are the command's own
  *
- * A second Ctrl-C ends what a command then waits for: a reader that takes nothing.
+ * A second Ctrl-C ends the final wait of a command, such as for a reader that reads nothing.
  */
 #include <errno.h>
 #include <poll.h>
@@ -55,8 +55,9 @@ enum { ROOM_FIRST = 16 };
 /* ---- Signals ---------------------------------------------------------------- */
 
 /*
- * A blocked signal arrives even where it is ignored. nohup(1) means SIGHUP; but a shell
- * ignores SIGINT for whatever it runs with `&`, and `kill -INT` is how a script ends a trace.
+ * Whether an ignored signal stays ignored: in a signalfd, it arrives all the same. nohup(1)
+ * ignores SIGHUP on purpose. But a shell ignores SIGINT for commands that it runs with `&`, and
+ * scripts end a trace with `kill -INT`.
  */
 static bool stays_ignored(int wanted)
 {
@@ -109,7 +110,7 @@ static void take_signals(struct loop *loop)
 		take_signal(loop, (int)info.ssi_signo);
 }
 
-/* ---- What ends a sleep ------------------------------------------------------ */
+/* ---- Events that end a sleep ------------------------------------------------ */
 
 static bool grow(struct loop *loop)
 {
@@ -139,7 +140,7 @@ void loop_watch(struct loop *loop, int fd, short events, bool *ready)
 
 void loop_watch_exit(struct loop *loop, int pidfd, const struct probe_target *target, bool *exited)
 {
-	/* Kernels before 5.3, and containers' seccomp filters, have no such descriptor. */
+	/* pidfd_open(2) is missing before Linux 5.3, and in containers with a seccomp filter. */
 	if (!*exited && pidfd < 0)
 		*exited = !probe_target_alive(target);
 	if (!*exited)
@@ -187,13 +188,13 @@ int loop_wait_child(struct loop *loop)
 {
 	int status;
 
-	/* No memory is needed for signals alone. */
+	/* Ignore errors: waiting for signals alone needs no memory. */
 	while (!child_ended(loop->child, &status))
 		probe_error_free(loop_sleep(loop));
 	return status;
 }
 
-/* ---- Begin and end ---------------------------------------------------------- */
+/* ---- Opening and closing ---------------------------------------------------- */
 
 struct probe_error *loop_open(struct loop *loop, const int *own)
 {
@@ -203,7 +204,9 @@ struct probe_error *loop_open(struct loop *loop, const int *own)
 	sigemptyset(&signals);
 	add_signals(&signals, common);
 	add_signals(&signals, own);
-	/* If our parent ignored it, our children would vanish before we waited for them. */
+	/*
+	 * If SIGCHLD was ignored by our parent, the kernel would reap our children before we wait.
+	 */
 	signal(SIGCHLD, SIG_DFL);
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN);

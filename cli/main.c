@@ -35,7 +35,7 @@ static const struct command commands[] = {
 
 enum {
 	COMMAND_COUNT = sizeof(commands) / sizeof(commands[0]),
-	LARGE_BYTES = 1 << 20 /* of a block of memory */
+	LARGE_BYTES = 1 << 20 /* freed blocks of this size or more are returned to the system */
 };
 
 static void print_help(void)
@@ -121,10 +121,10 @@ static struct probe_error *run(int argc, char **argv, int *status_ret)
 }
 
 /*
- * A file that is opened gets the lowest free descriptor. If a standard stream is closed, the file
- * would get the stream's number, and messages would go into a record, or into the memory of a
- * target. So a descriptor that can be neither read nor written takes its place; programs that we
- * start do not inherit it.
+ * Opening a file returns the lowest free descriptor. If a standard stream is closed, a file
+ * could get the stream's number, and messages would be written into a recording or into the
+ * memory of a target. So an O_PATH descriptor, which can be neither read nor written, takes the
+ * place of a closed stream. Programs that we start do not inherit it.
  */
 static bool keep_places(void)
 {
@@ -134,7 +134,7 @@ static bool keep_places(void)
 	return true;
 }
 
-/* Whether the reader of a pipe is gone. That is no error: it has seen all that it wanted. */
+/* Whether the reader of a pipe has closed it. This is no error: the reader has seen enough. */
 static bool reader_left(void)
 {
 	struct pollfd output = {.fd = STDOUT_FILENO, .events = POLLOUT};
@@ -142,7 +142,7 @@ static bool reader_left(void)
 	return poll(&output, 1, 0) == 1 && (output.revents & POLLERR);
 }
 
-/* Output that could not be written must not look like success. */
+/* Returns a failure status if the output could not be written completely. */
 static int finish_output(int status)
 {
 	int err = 0;
@@ -153,7 +153,7 @@ static int finish_output(int status)
 		return status;
 	if (err == EPIPE || reader_left())
 		return status;
-	/* The reason of an earlier failure is lost. */
+	/* errno is 0 here if an earlier write has failed: its reason is lost. */
 	return report_error(
 		err ? probe_error_system(err, "cannot write the output")
 		    : probe_error_new(PROBE_ERROR_SYSTEM, "cannot write all of the output"));
@@ -165,10 +165,10 @@ int main(int argc, char **argv)
 	struct probe_error *error;
 
 	if (!keep_places())
-		return STATUS_FAILED; /* and nowhere to say why */
+		return STATUS_FAILED; /* standard error cannot be used for a message */
 	/*
-	 * Files that were read, and tables, are given back to the system at once. By itself,
-	 * malloc(3) would keep all blocks up to the largest one that was freed.
+	 * Return the memory of files and tables to the system as soon as it is freed. By default,
+	 * malloc(3) keeps all blocks up to the size of the largest block freed so far.
 	 */
 	mallopt(M_MMAP_THRESHOLD, LARGE_BYTES);
 	messages_begin();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Parses command lines by table. getopt_long(3) does not tell where `--` was, after which a program
- * to run and its arguments follow.
+ * Parses command lines by table. getopt_long(3) cannot be used: it does not tell the position
+ * of `--`, which separates the program to run and its arguments.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@ static bool is_digit(char c)
 	return c >= '0' && c <= '9';
 }
 
-/* Parses digits; false if there are none, or too many. */
+/* Parses digits. Returns false if there are no digits, or if the number overflows. */
 static bool take_digits(const char **at, uint64_t *ret)
 {
 	uint64_t value = 0;
@@ -51,7 +51,7 @@ struct unit {
 	uint64_t factor;
 };
 
-/* The factor of the unit that `text` is, or 0. */
+/* The factor of the unit named `text`, or 0 for an unknown unit. */
 static uint64_t find_unit(const struct unit *units, size_t count, const char *text)
 {
 	for (size_t i = 0; i < count; i++) {
@@ -61,7 +61,7 @@ static uint64_t find_unit(const struct unit *units, size_t count, const char *te
 	return 0;
 }
 
-/* A fraction of a unit, ".5" of one second being 500,000,000; takes at most nine digits. */
+/* Parses a fraction of a unit, at most nine digits: ".5" of one second is 500,000,000. */
 static bool take_fraction(const char **at, uint64_t factor, uint64_t *ret)
 {
 	uint64_t value = 0, scale = 1;
@@ -74,12 +74,12 @@ static bool take_fraction(const char **at, uint64_t factor, uint64_t *ret)
 		value = value * 10 + (uint64_t)(**at - '0');
 		scale *= 10;
 	}
-	/* Below 10^9 times an hour's 3.6 * 10^12: it takes 72 bits. */
+	/* 10^9 times an hour's 3.6 * 10^12 ns needs 72 bits. */
 	*ret = (uint64_t)((unsigned __int128)value * factor / scale);
 	return digits > 0;
 }
 
-/* A number with an optional fraction and a unit. Returns false for anything else. */
+/* Parses a number with an optional fraction and a unit. Returns false for any other text. */
 static bool take_quantity(const char *text, const struct unit *units, size_t count, uint64_t *ret)
 {
 	uint64_t whole = 0, fraction = 0, factor;
@@ -109,7 +109,7 @@ struct probe_error *parse_duration(const char *text, uint64_t *ns_ret)
 		{"h", 3600 * UINT64_C(1000000000)},
 	};
 
-	/* What any clock says can be added to it. */
+	/* The limit allows adding the duration to the time of any clock. */
 	if (!take_quantity(text, units, sizeof(units) / sizeof(units[0]), ns_ret) ||
 		*ns_ret > INT64_MAX)
 		return probe_error_new(PROBE_ERROR_USAGE,
@@ -178,7 +178,7 @@ struct probe_error *options_catalogue(struct pattern_list *patterns)
 	return patterns->catalogue ? NULL : catalogue_open(&patterns->catalogue);
 }
 
-/* Replaces a pattern by the one that means the same without a catalogue. */
+/* Replaces a pattern by an equivalent one that needs no catalogue. */
 static struct probe_error *make_plain(struct probe_pattern **pattern)
 {
 	char *text;
@@ -232,7 +232,7 @@ struct probe_error *options_add_operands(struct common_options *common, size_t f
 
 /* ---- Help ----------------------------------------------------------------------- */
 
-/* The value's name in the help; NULL: the option takes none. */
+/* The value's name in the help; NULL if the option takes no value. */
 static const char *value_name(const struct option_row *row)
 {
 	static const char *const names[] = {
@@ -285,7 +285,7 @@ struct parser {
 	const char *command;
 	int argc;
 	char **argv;
-	int at; /* the next argument */
+	int at; /* index in argv of the next argument */
 	struct common_options *common;
 };
 
@@ -328,8 +328,9 @@ static struct probe_error *set_option(const struct option_row *row, const char *
 }
 
 /*
- * Applies an option named `shown`; `attached` is a value in the same argument,
- * or NULL: then the next argument is taken, if the option has a value.
+ * Applies an option. `shown` is its name in messages. `attached` is a value in the same
+ * argument, or NULL; if it is NULL and the option needs a value, the next argument is the
+ * value.
  */
 static struct probe_error *apply(struct parser *parser, const struct option_row *row,
 	const char *shown, const char *attached)
@@ -344,11 +345,11 @@ static struct probe_error *apply(struct parser *parser, const struct option_row 
 		attached = parser->argv[parser->at++];
 	}
 	error = set_option(row, attached);
-	/* A PROBE's own message says all. */
+	/* The error for a PROBE is complete and needs no prefix. */
 	return row->kind == OPTION_PATTERN ? error : probe_error_prefix(error, "%s", shown);
 }
 
-/* `argument` begins with --, and a name of that length. */
+/* The error for an unknown option: `argument` is "--" and a name of `length` bytes. */
 static struct probe_error *unknown_option(
 	const struct parser *parser, const char *argument, size_t length)
 {
@@ -400,7 +401,7 @@ static const struct option_row *find_letter(const struct command_line *line, cha
 	return NULL;
 }
 
-/* One argument of letters: `-vv`, `-p1`, `-vp 1`. */
+/* Parses one argument of option letters: `-vv`, `-p1`, `-vp 1`. */
 static struct probe_error *parse_letters(struct parser *parser, const char *argument)
 {
 	for (const char *at = argument + 1; *at; at++) {

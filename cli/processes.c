@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Source: proc_pid_stat(5). One look at all of /proc, so that a tree is seen whole. */
+/*
+ * Reads all of /proc in one pass, so that a tree of processes is seen as a whole. Source:
+ * proc_pid_stat(5).
+ */
 #include <errno.h>
 #include <signal.h>
 #include <stddef.h>
@@ -23,7 +26,7 @@
 
 /* ==== Processes =============================================================================== */
 
-enum { QUIET_SECONDS = 2 /* before a wait for another controller is reported */ };
+enum { QUIET_SECONDS = 2 /* until a wait for another controller is reported */ };
 
 struct process {
 	pid_t pid, parent;
@@ -35,7 +38,10 @@ struct processes {
 	size_t count;
 };
 
-/* Parses one stat line; false if the process does not run any more, or is part of the kernel. */
+/*
+ * Parses a stat line. Returns false if the process has ended, is a kernel thread, or is this
+ * process.
+ */
 static bool parse_stat(char *text, struct process *ret)
 {
 	enum { KERNEL_THREAD = 0x200000 }; /* PF_KTHREAD in the kernel's include/linux/sched.h */
@@ -44,7 +50,7 @@ static bool parse_stat(char *text, struct process *ret)
 	int parent;
 	char state;
 
-	/* The name may hold anything, parentheses included. */
+	/* The command name may contain any character, also parentheses. */
 	if (!comm || !end || end < comm ||
 		sscanf(end + 1, " %c %d %*d %*d %*d %*d %u", &state, &parent, &flags) != 3)
 		return false;
@@ -81,7 +87,7 @@ static struct probe_error *processes_read(struct processes *ret)
 	return error;
 }
 
-/* ---- Which are meant ------------------------------------------------------------ */
+/* ---- Choosing processes --------------------------------------------------------- */
 
 static bool descends(const struct processes *all, pid_t parent, pid_t from)
 {
@@ -109,7 +115,7 @@ static struct probe_error *add_descendants(
 
 	for (size_t i = 0; i < all->count; i++)
 		all->items[i].descends = false;
-	/* A child may come before its parent. */
+	/* Repeat: a child may come before its parent in the list. */
 	while (more && !error) {
 		more = false;
 		for (size_t i = 0; i < all->count && !error; i++) {
@@ -128,7 +134,7 @@ static struct probe_error *add_descendants(
 	return error;
 }
 
-/* All that meet the conditions. */
+/* Adds all processes that meet the conditions. */
 static struct probe_error *add_all(struct common_options *common, const struct processes *all)
 {
 	struct probe_error *error = NULL;
@@ -139,7 +145,7 @@ static struct probe_error *add_all(struct common_options *common, const struct p
 	return error;
 }
 
-/* A value that means no process is a mistake. */
+/* Returns an error for a value of a condition that no process meets. */
 static struct probe_error *check_met(const struct common_options *common)
 {
 	struct probe_error *error = NULL;
@@ -191,7 +197,10 @@ struct probe_error *processes_check(const struct common_options *common)
 	return NULL;
 }
 
-/* Ctrl-C, which may be blocked until somebody reads it, ends the wait. */
+/*
+ * Whether to go on waiting for a locked process. Ctrl-C, which may be blocked and pending, ends
+ * the wait.
+ */
 static bool go_on_waiting(pid_t pid, unsigned int seconds, const char *holder, void *unused)
 {
 	sigset_t pending;
@@ -212,7 +221,7 @@ struct probe_error *processes_open(
 
 	if (error)
 		return error;
-	/* The id may be another process's than when it was looked for. */
+	/* The process id may have been reused since it was looked up. */
 	error = conditions_check(common->meant, pid);
 	if (error && !probe_target_alive(target)) {
 		probe_error_free(error);
@@ -256,7 +265,10 @@ bool processes_may_come(const struct common_options *common)
 	return processes_seek(common) && any;
 }
 
-/* With --tree or --children: whether it is one of those, as far as all its parents still run. */
+/*
+ * Whether the process is a descendant of a process of --tree or --children, if these are given.
+ * Unknown, and so false, if a parent in between has ended.
+ */
 static bool is_below(const struct common_options *common, pid_t pid)
 {
 	struct process process = {.parent = pid};
@@ -323,10 +335,7 @@ void processes_allow_descriptors(void)
 	setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-/*
- * The process that an id stands for: the id may be that of one of its threads. Otherwise the id
- * itself.
- */
+/* Returns the process of a thread id, or the id itself if it is not a thread's. */
 static pid_t process_of(pid_t id)
 {
 	long process = procfs_status_number(id, "Tgid:");
@@ -334,7 +343,7 @@ static pid_t process_of(pid_t id)
 	return process > 0 ? (pid_t)process : id;
 }
 
-/* Threads become their processes, each once. */
+/* Replaces the ids of threads by those of their processes, without duplicates. */
 static struct probe_error *resolve_threads(struct pid_list *pids)
 {
 	struct pid_list processes = {0};
@@ -367,7 +376,7 @@ struct probe_error *processes_find(struct common_options *common)
 	if (error)
 		return error;
 	common->pids_given = common->pids.count;
-	/* Those of -p are checked when they are opened. */
+	/* The processes of -p are checked against the conditions when they are opened. */
 	if (!common->parents.count && (common->pids.count || !common->meant))
 		return NULL;
 	error = processes_read(&all);
@@ -408,7 +417,7 @@ struct probe_error *processes_error(
 	int length = snprintf(name, sizeof(name), "process %d", (int)pid);
 	const char *said = error ? strstr(error->message, name) : NULL;
 
-	/* Many errors say it themselves. */
+	/* Many error messages already contain the process id. */
 	if (common->pids.count < 2 || (said && (said[length] < '0' || said[length] > '9')))
 		return error;
 	return probe_error_prefix(error, "%s", name);
@@ -416,9 +425,9 @@ struct probe_error *processes_error(
 
 /* ---- Mistakes --------------------------------------------------------------------- */
 
-enum { ALSO_MAX = 20 }; /* processes that are listed */
+enum { ALSO_MAX = 20 }; /* maximum number of processes that are listed */
 
-/* A copy of a message without the id of its process; to be freed. */
+/* Copies a message without its process id. The caller frees the copy. */
 static char *without_pid(const char *message, pid_t pid)
 {
 	char id[16], *text = strdup(message);
@@ -472,7 +481,7 @@ bool mistake_take(struct mistake *mistake, pid_t pid, struct probe_error *error)
 	return true;
 }
 
-/* "...; the same for 12, 34 and 5 more" */
+/* Appends "; the same for 12, 34 and 5 more" to the mistake. */
 static struct probe_error *name_all(const struct mistake *mistake)
 {
 	size_t shown = mistake->also.count < ALSO_MAX ? mistake->also.count : ALSO_MAX;
@@ -502,7 +511,7 @@ struct probe_error *mistake_end(
 	struct probe_error *error = mistake->error;
 	bool several = mistake->also.count + mistake->untold > 0, whole = mistake->count == count;
 
-	/* A mistake of the command line alone needs no process. */
+	/* If all processes have a mistake of the command line, do not name processes. */
 	if (error && !(whole && error->code == PROBE_ERROR_USAGE)) {
 		mistake->error = error = processes_error(common, mistake->pid, error);
 		error = several ? name_all(mistake) : error;
@@ -516,10 +525,10 @@ struct probe_error *mistake_end(
 
 void left_out_add(struct left_out *left, pid_t pid, struct probe_error *error)
 {
-	/* EIO: a file of the process could not be read, so it may have the probes. */
+	/* EIO: a file of the process was unreadable, so the process may have the probes. */
 	bool lacks = error->code == PROBE_ERROR_NOT_FOUND && error->err != EIO;
 
-	/* It was found by a condition, and has ended since. */
+	/* A process that was found by a condition has ended since. */
 	if (kill(pid, 0) < 0 && errno == ESRCH) {
 		probe_error_free(error);
 		return;
@@ -597,8 +606,8 @@ int child_spawn_status(const struct probe_error *error)
 }
 
 /*
- * The signal that has killed it, or 0. What is ending takes a moment to be a zombie, and what has
- * been killed just now, to be ending.
+ * Returns the signal that killed the process, or 0. Retries, because a process that was just
+ * killed becomes a zombie only after a moment.
  */
 static int killed_by(const struct probe_target *target, const struct probe_error *error)
 {
@@ -639,7 +648,7 @@ bool child_ended(pid_t pid, int *ret)
 		got = waitpid(pid, &wait_status, WNOHANG);
 	} while (got < 0 && errno == EINTR);
 	if (got < 0)
-		*ret = STATUS_FAILED; /* something else waited for it */
+		*ret = STATUS_FAILED; /* another part of the program has waited for the child */
 	else if (got && (WIFEXITED(wait_status) || WIFSIGNALED(wait_status)))
 		*ret = status_of(wait_status);
 	else

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which processes a command is about: those of -p, --tree and --children, or else all; of these,
- * the ones that meet the conditions (cli/conditions.h). Or a program to start.
+ * The processes that a command works on: those of -p, --tree and --children, or all processes;
+ * from these, the processes that meet the conditions (cli/conditions.h). Or a program to start.
  */
 #ifndef CLI_PROCESSES_H
 #define CLI_PROCESSES_H
@@ -40,130 +40,146 @@
 		"with a PROGRAM: probe only it and the libraries that it starts with")
 /* clang-format on */
 
-/* Is any process named, in whatever way? */
+/* Whether the command line names a process in any way. */
 bool processes_given(const struct common_options *common);
 
 /*
- * Is there one way in which processes are meant, and no contradiction? Errors:
+ * Checks that the command line names processes in one way only, without contradiction. Errors:
  * PROBE_ERROR_USAGE.
  */
 PROBE_MUST_CHECK struct probe_error *processes_check(const struct common_options *common);
 
-/* The same for a command that starts no program; finds the processes, see processes_find(). */
+/*
+ * As processes_check(), for a command that starts no program. Also finds the processes, see
+ * processes_find().
+ */
 PROBE_MUST_CHECK struct probe_error *processes_find_running(struct common_options *common);
 
 /*
- * Takes the error for common->pids[index] away if the process was not given by its id, and has
- * ended since.
+ * Drops the error for common->pids[index] and returns NULL if this process was not given by its
+ * id and has ended since. Otherwise returns `error`.
  */
 struct probe_error *processes_unless_ended(
 	const struct common_options *common, size_t index, struct probe_error *error);
 
 /*
- * Opens a process, which has to meet the conditions. If a change of the process later waits for
- * another process, a warning says so.
+ * Opens a process and checks that it meets the conditions. If a later change of the process has
+ * to wait for another controller, prints a warning.
  */
 PROBE_MUST_CHECK struct probe_error *processes_open(
 	const struct common_options *common, pid_t pid, struct probe_target **ret);
 
 /*
- * Called before probe_sessions_stop(). If the process is frozen, warns that the command waits, and
- * that a signal ends the wait.
+ * Call it before probe_sessions_stop(). If the process is frozen, prints a warning that the
+ * command waits, and that a signal ends the wait.
  */
 void processes_tell_frozen(const struct probe_target *target);
 
-/* One change each of several processes, which are numbered from 0. */
+/* One change for each of several processes, which are numbered from 0. */
 struct turn {
 	pid_t (*pid)(void *data, size_t index);
-	/* `patience` is for probe_target_set_patience(); NULL if there was no memory for it. */
+	/* `patience` is for probe_target_set_patience(); NULL on lack of memory. */
 	struct probe_error *(*change)(void *data, size_t index, struct probe_patience *patience);
-	/* Called once for each process. It owns the error, which may be NULL. */
+	/* Called once for each process. Takes ownership of the error, which may be NULL. */
 	void (*end)(void *data, size_t index, struct probe_error *error);
 	void *data;
 };
 
 /*
- * Changes `count` processes. Users share the time, and a process with many threads comes after
- * smaller ones. Locked processes are tried again, all together, after the rest have been changed.
+ * Changes `count` processes. The users who own them share the time, and a process with many
+ * threads comes after smaller ones. Locked processes are retried, all together, after the rest.
  */
 void processes_take_turns(size_t count, const struct turn *turn);
 
-/* Is what happens to them later to be followed? */
+/* Whether the command follows the processes: libraries, children and programs that come later. */
 bool processes_follow(const struct common_options *common);
 
 /*
- * Must the command look for processes that begin later? With --follow and --tree, --children or
- * conditions, unless -p names all processes. Call it after processes_find().
+ * Whether the command must look for processes that start later: with --follow and --tree,
+ * --children or conditions, unless -p names all processes. Call it after processes_find().
  */
 bool processes_seek(const struct common_options *common);
-/* Can any still come? Not if all those of --tree and --children have ended. */
+/*
+ * Whether further processes can still start. False if all processes of --tree and --children
+ * have ended.
+ */
 bool processes_may_come(const struct common_options *common);
-/* Lets a watch find the later ones. `common` outlives it. */
+/* Makes a watch find processes that start later. `common` must outlive the watch. */
 PROBE_MUST_CHECK struct probe_error *processes_seek_later(
 	const struct common_options *common, struct probe_watch *watch);
-/* Does a program that a process has become meet the conditions? */
+/* Whether a process meets the conditions after it has executed another program. */
 bool processes_mean(const struct common_options *common, pid_t pid);
-/* Says on standard error for what it waits: "waiting for each process that runs /bin/a". */
+/* Prints what the command waits for: "waiting for each process that runs /bin/a". */
 void processes_report_waiting(const struct common_options *common);
 
 /*
- * Each process that is traced takes several descriptors: as many as we may have. A
- * program that was started before keeps the limit that we had.
+ * Raises the limit of open files to its maximum: each traced process takes several descriptors.
+ * A program that was started before keeps the old limit.
  */
 void processes_allow_descriptors(void);
 
 /*
- * Adds the processes that are meant to common->pids, after those of -p, whose number is then in
- * common->pids_given. Leaves out this process and zombies. The id of a thread means its process.
+ * Adds the selected processes to common->pids, after those of -p, whose number is stored in
+ * common->pids_given. Leaves out this process and zombies. The id of a thread selects its
+ * process.
  *
- * Errors: those of conditions_create(); PROBE_ERROR_NOT_FOUND (--children
- * names a process without children, or a condition means no process; neither is an error if later
- * processes are meant, too).
+ * Errors: those of conditions_create(), and PROBE_ERROR_NOT_FOUND (--children names a process
+ * without children, or no process meets a condition; neither is an error if later processes are
+ * also selected).
  */
 PROBE_MUST_CHECK struct probe_error *processes_find(struct common_options *common);
 
 /*
- * A mistake on the command line is reported once, even if it is found in many processes: a PROBE
- * that none of them has, or an argument that it lacks; so is what forbids access to them.
- * Initialise with {0}; always call mistake_end().
+ * A mistake on the command line, such as a PROBE or an argument that does not exist, is
+ * reported only once, even if it is found in many processes. The same applies to missing
+ * permissions. Initialise with {0}; always call mistake_end().
  */
 struct mistake {
 	struct probe_error *error;
-	pid_t pid; /* where it was found first */
+	pid_t pid; /* the process where the mistake was found first */
 	size_t count;
-	struct pid_list also; /* the other processes */
-	size_t untold;	      /* and those for which there was no memory */
+	struct pid_list also; /* the further processes with this mistake */
+	size_t untold;	      /* number of processes not in `also`, on lack of memory */
 };
 
-/* Takes an error of a process if it is a mistake: the first one, or the same again. */
+/*
+ * Takes the error of a process if it is the first mistake, or the same again. Returns whether
+ * it did.
+ */
 bool mistake_take(struct mistake *mistake, pid_t pid, struct probe_error *error);
 /*
- * The mistake, or NULL. It names all its processes, unless it is one of the command line that was
- * found in all of them, `count`.
+ * Returns the mistake, or NULL. The message names all processes with the mistake, unless the
+ * command line is wrong and all `count` processes have it.
  */
 struct probe_error *mistake_end(
 	struct mistake *mistake, const struct common_options *common, size_t count);
 
-/* Processes that were found by name, and are left out: initialise with {0}. */
+/* Processes that were found by a condition but cannot be used. Initialise with {0}. */
 struct left_out {
 	struct mistake forbidden, lacking;
 };
 
-/* Takes the error of such a process; warns of what is neither a prohibition nor a missing probe. */
+/*
+ * Takes the error of a process that cannot be used. Prints a warning unless the error is a
+ * missing permission or a missing probe.
+ */
 void left_out_add(struct left_out *left, pid_t pid, struct probe_error *error);
-/* Warns of those that may not be used, in one line. */
+/* Prints a one-line warning about processes with missing permissions. */
 void left_out_report(struct left_out *left, const struct common_options *common);
-/* The probe that they lack, if nothing else is wrong: where no process is left. Or NULL. */
+/*
+ * Returns the error for the missing probe if this is the only mistake, or NULL. For use when no
+ * process is left.
+ */
 struct probe_error *left_out_lacking(struct left_out *left, const struct common_options *common);
 void left_out_deinit(struct left_out *left, const struct common_options *common);
 
-/* Adds to an error for which process it is, if there are several. NULL is allowed. */
+/* Adds the process id to an error if there are several processes. `error` may be NULL. */
 struct probe_error *processes_error(
 	const struct common_options *common, pid_t pid, struct probe_error *error);
 
 /*
- * What a message about a process begins with that is not traced: nothing if it has ended, as its
- * error says all of that.
+ * The start of a message about a process that is not traced: "" if the process has ended,
+ * because its error already says so.
  */
 const char *processes_untraced(const struct probe_error *error);
 

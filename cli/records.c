@@ -30,11 +30,14 @@ struct probe_error *records_open(const char *operand, struct probe_reader **ret)
 /* ==== Catalogue =============================================================================== */
 
 /*
- * Where users have their files: the XDG Base Directory Specification. A relative path in
- * $XDG_CONFIG_HOME is ignored, as it says.
+ * The user's files are in the folder of the XDG Base Directory Specification. As the
+ * specification says, a relative path in $XDG_CONFIG_HOME is ignored.
  */
 
-/* The folder of the user's files, which may not exist; *ret is NULL if there is no home. */
+/*
+ * Finds the folder of the user's files, which may not exist. *ret is NULL if there is no home
+ * directory.
+ */
 static struct probe_error *find_folder(char **ret)
 {
 	const char *config = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");

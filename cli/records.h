@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* What commands that read records (export, report) share. */
+/* Declarations for the commands that read recordings (export, report). */
 #ifndef CLI_RECORDS_H
 #define CLI_RECORDS_H
 
 #include "probe/reader.h"
 
 /*
- * Opens what the one operand of a command names: a folder, or "-", the hits as
- * JSON on standard input. Then Ctrl-C is for their writer: it ends, and so do we.
+ * Opens the operand of a command: the folder of a recording, or "-" for hits as JSON on
+ * standard input. With "-", Ctrl-C ends the writer of the JSON, and so this command.
  */
 PROBE_MUST_CHECK struct probe_error *records_open(const char *operand, struct probe_reader **ret);
 

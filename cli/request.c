@@ -63,7 +63,10 @@ struct probe_error *request_init_plans(
 	return !error && options->plan_text ? plans_parse(options) : error;
 }
 
-/* Names are the target's, and may hold anything. `more`: further sites, for the same reason. */
+/*
+ * Prints a refused site. Names come from the target and may hold any bytes. `more` is the
+ * number of further sites with the same reason.
+ */
 static void report_refusal(const struct probe_refusal *refusal, size_t more)
 {
 	fputs("probectl: refused ", stderr);
@@ -85,7 +88,7 @@ static bool is_alike(const struct probe_refusal *a, const struct probe_refusal *
 	       strcmp(a->reason, b->reason) == 0;
 }
 
-/* Was a site with the same text reported before, from `first` on? */
+/* Whether a refusal with the same text as refusal `i` comes before it, from `first` on. */
 static bool is_told(const struct probe_report *report, size_t first, size_t i)
 {
 	while (first < i && !is_alike(&report->refusals[first], &report->refusals[i]))
@@ -106,7 +109,8 @@ bool report_refusals_since(const struct probe_report *report, pid_t pid, enum re
 	struct report_told *told)
 {
 	size_t refused = report->refusal_count - told->refusals, silent = 0;
-	const char *why = NULL; /* of the silent ones, if it is the same for all */
+	/* Common reason of the silent refusals; NULL if their reasons differ. */
+	const char *why = NULL;
 	bool named = false;
 
 	for (size_t i = told->refusals; i < report->refusal_count; i++) {

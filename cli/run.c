@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Probes are enabled in each program as soon as it has all of them, and stay on. Until then an
- * attached session switches on those that are there, and waits for libraries that have the rest.
- * It goes on to do so for each library that has more of them, until those are enabled as well. It
- * also holds the programs that are started.
+ * The probes of a program are enabled permanently as soon as every PROBE matches. Until then,
+ * an attached session switches on the probes that exist, and waits for libraries with the rest.
+ * The session then does the same for each library that brings more probes, until these are
+ * enabled, too. It also holds the programs that are started.
  */
 #include <poll.h>
 #include <stdint.h>
@@ -23,28 +23,29 @@
 #include "libprobe/base/clock.h"
 #include "libprobe/base/procfs.h"
 
-/* ==== Turns =================================================================================== */
+/* ==== Turns of processes ====================================================================== */
 
 /*
- * Commands change several processes one after the other. No user's processes may keep those of
- * other users waiting, but a change takes longer the more threads, mappings and probes a process
- * has, and some threads do not stop. So the users share the time: the next process belongs to the
- * user whose changes have taken the least time so far. Time that our own user's take is not
- * counted. A process with many threads has the time that stopping them takes added, so that it
- * comes after smaller ones.
+ * The order in which a command changes several processes. One user's processes must not delay
+ * those of other users, but a change takes longer with more threads, mappings and probes, and
+ * some threads do not stop. So the users share the time: the next process belongs to the user
+ * whose changes have taken the least time so far. The time for our own user's processes is not
+ * counted. The estimated time to stop a process's threads is added, so that a process with many
+ * threads comes after smaller ones.
  *
- * The user is the real one: nobody can give a process away by executing a set-user-ID program.
+ * The user is the real user id, so that nobody can give a process to another user by executing
+ * a set-user-ID program.
  */
 
-/* Fewer threads than a step has make no difference: processes keep the order that they came in. */
+/* Threads are counted in steps. Processes within one step keep their original order. */
 enum { STEP_THREADS = 64, STEP_NS = 20000000 };
 
 struct waiting {
 	long user;
-	size_t first;	     /* of all processes, the first of that user */
-	uint64_t spent_ns;   /* in the first: by all of that user */
-	uint64_t threads_ns; /* roughly what stopping its threads takes */
-	bool tried, ended;   /* tried: in this round */
+	size_t first;	     /* index of the first process that belongs to the same user */
+	uint64_t spent_ns;   /* time spent for this user; used in the first process only */
+	uint64_t threads_ns; /* estimated time to stop the process's threads */
+	bool tried, ended;   /* tried: in this round; ended: this process is finished */
 	struct probe_error *busy;
 };
 
@@ -64,7 +65,7 @@ static uint64_t when(const struct waiting *all, size_t index)
 	return all[all[index].first].spent_ns + all[index].threads_ns;
 }
 
-/* The one whose turn it is, or `count`. */
+/* Returns the index of the next process to change, or `count`. */
 static size_t next_turn(const struct waiting *all, size_t count)
 {
 	size_t next = count;
@@ -95,7 +96,7 @@ static void take_turn(
 	turn->end(turn->data, index, error);
 }
 
-/* Everything that has not ended, once. Returns whether something is locked. */
+/* Tries each unfinished process once. Returns whether a process is locked. */
 static bool take_round(
 	struct waiting *all, size_t count, const struct turn *turn, struct probe_patience *patience)
 {
@@ -138,15 +139,17 @@ void processes_take_turns(size_t count, const struct turn *turn)
 
 enum {
 	MOMENT_NS = 20 * NSEC_PER_MSEC,
-	EVENTS_MAX = 8 /* between two looks at libraries */
+	EVENTS_MAX = 8 /* maximum number of events handled between two looks at libraries */
 };
 
 struct run_program {
 	struct probe_target *target;
-	struct probe_session *session; /* NULL: nothing is followed */
-	bool waiting;		       /* for libraries: not all PROBEs have matched */
-	bool enabled;		       /* all that it had mapped */
-	struct report_told told;       /* of the session: enable() has reported it */
+	/* Follows libraries and programs; NULL if nothing is followed. */
+	struct probe_session *session;
+	/* Some PROBEs have not matched; the session waits for libraries. */
+	bool waiting;
+	bool enabled;		 /* all probes of the mapped libraries are enabled */
+	struct report_told told; /* what enable() has reported of the session's report */
 };
 
 static bool no_hit(const struct probe_hit *hit, void *data)
@@ -164,7 +167,7 @@ static struct probe_request request_of(const struct run *run, const struct run_p
 	return request;
 }
 
-/* What enable() reports, the session has found, too. */
+/* Marks the session's refusals as reported: enable() has found and reported the same ones. */
 static void note_told(struct run_program *program)
 {
 	const struct probe_report *report;
@@ -179,7 +182,7 @@ static void note_told(struct run_program *program)
 	};
 }
 
-/* Enables the probes permanently, or notes that some PROBE matches nothing yet. */
+/* Enables the probes permanently, or notes that a PROBE does not match yet. */
 static struct probe_error *enable(struct run *run, struct run_program *program)
 {
 	struct probe_target *target = program->target;
@@ -187,7 +190,7 @@ static struct probe_error *enable(struct run *run, struct run_program *program)
 	struct probe_report report = {0};
 	struct probe_error *error = probe_target_enable(target, &request, &report);
 
-	/* If it has just ended, its session knows what to report: report_refused(). */
+	/* If the program has just ended, report_refused() reports from its session. */
 	if (!error || probe_target_alive(target)) {
 		report_refusals(
 			&report, probe_target_pid(target), refusals_shown(error, run->verbose));
@@ -230,7 +233,10 @@ static struct probe_error *start_session(struct run *run, struct run_program *pr
 	return error;
 }
 
-/* What the session has that enable() has not reported, as the program ended before. */
+/*
+ * Reports the refusals that the session found and that enable() could not report because the
+ * program had ended.
+ */
 static void report_refused(struct run *run, struct run_program *program)
 {
 	const struct probe_report *report;
@@ -262,8 +268,8 @@ static void close_program(struct run *run, size_t i)
 }
 
 /*
- * Adds a program, held or not, and releases it. For the one that we have started, *status_ret is
- * set if it is killed meanwhile; NULL for others.
+ * Adds a program and, if it is held, releases it. For the program that we started, *status_ret
+ * is set if it is killed meanwhile; status_ret is NULL for other programs.
  */
 static struct probe_error *add(
 	struct run *run, struct probe_target *target, bool held, int *status_ret)
@@ -291,7 +297,7 @@ static struct probe_error *add(
 	return error;
 }
 
-/* A program that is started later does not make the run fail. */
+/* Adds a program that was started later. Its errors do not make the run fail. */
 static void add_later(struct run *run, struct probe_target *target, bool held)
 {
 	struct probe_error *error = add(run, target, held, NULL);
@@ -325,7 +331,7 @@ static void look_for_programs(struct run *run)
 	}
 }
 
-/* Has the session all that it waits for, or what was not there when the rest was enabled? */
+/* Whether all missing PROBEs now match; or, once enabled, whether a new library has more probes. */
 static bool has_come(const struct run *run, const struct run_program *program)
 {
 	const struct probe_session *session = program->session;
@@ -340,7 +346,10 @@ static bool has_come(const struct run *run, const struct run_program *program)
 	return probe_session_report(session)->refusal_count > program->told.refusals;
 }
 
-/* What is enabled needs the session no more, which goes on to follow libraries. */
+/*
+ * Switches off the probes of a session that are now enabled permanently. The session goes on
+ * following libraries.
+ */
 static struct probe_error *take_over(struct run_program *program)
 {
 	struct probe_report report = {0};
@@ -358,13 +367,13 @@ static struct probe_error *take_over(struct run_program *program)
 	return error;
 }
 
-/* If all that a program waited for has come, its probes are enabled, and stay on. */
+/* Enables a program's probes permanently if all that it waited for have appeared. */
 static struct probe_error *look_for_libraries(struct run *run, struct run_program *program)
 {
 	struct probe_error *error = probe_session_poll(program->session, no_hit, NULL, NULL);
 	bool waited = program->waiting;
 
-	/* Of what it follows: enable() knows nothing of that. */
+	/* enable() does not report the notes of the session. */
 	report_notes_since(probe_session_report(program->session), &program->told);
 	if (error || !has_come(run, program))
 		return error;
@@ -400,7 +409,7 @@ static void look(struct run *run)
 	look_for_programs(run);
 }
 
-/* Until something happens, or a moment has passed. */
+/* Sleeps until an event, or at most MOMENT_NS. */
 static void wait_for_events(struct run *run)
 {
 	struct loop *loop = &run->loop;
@@ -410,7 +419,7 @@ static void wait_for_events(struct run *run)
 			loop_watch(loop, probe_session_fd(run->programs[i].session), POLLIN, NULL);
 	loop_watch(loop, probe_watch_fd(run->watch), POLLIN, NULL);
 	loop_until(loop, clock_ns(CLOCK_MONOTONIC) + MOMENT_NS);
-	/* Whom it cannot wait for, the next look finds. */
+	/* If memory is short, the next round finds the events of unwatched descriptors. */
 	probe_error_free(loop_sleep(loop));
 }
 
@@ -418,7 +427,10 @@ struct probe_error *run_start(struct run *run, struct probe_target *target, int 
 {
 	pid_t pid = probe_target_pid(target);
 	struct probe_target *alive = NULL;
-	/* Before it is released: it may end at once. It has been started before. */
+	/*
+	 * Opened before the program is released, because it may end at once, but after it was
+	 * started: it does not inherit blocked signals.
+	 */
 	struct probe_error *error = loop_open(&run->loop, NULL);
 
 	run->loop.child = pid;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A program of `probectl run`, and what it starts. */
+/* The program that `probectl run` starts, and the programs that this program starts. */
 #ifndef CLI_RUN_H
 #define CLI_RUN_H
 
@@ -12,25 +12,27 @@
 
 struct run_program;
 
-/* Initialise the first three, .loop = {.signal_fd = -1}, and the rest with zeros. */
+/* Initialise the first three members, .loop = {.signal_fd = -1}, and the rest with zeros. */
 struct run {
 	const struct probe_request *request;
 	bool verbose;
-	bool follow; /* also libraries that are opened and programs that are started later */
+	bool follow; /* also libraries opened and programs started later */
 
-	struct loop loop; /* signals do not end it: the program's end does */
+	struct loop loop; /* the event loop; ends when the program ends, not on a signal */
 	struct run_program *programs;
 	size_t count;
 	struct probe_watch *watch;
-	bool matched; /* every PROBE has, in one program or another */
-	bool failed;  /* probes of what came later are not on, which has been reported */
+	bool matched; /* every PROBE has matched in some program */
+	/* Probes of a later library or program are not enabled; this has been reported. */
+	bool failed;
 };
 
 /*
- * Enables the probes of a held program, which the run then owns, and releases it; then those of the
- * libraries that it opens and the programs that it starts or executes, until it has ended. The
- * caller waits for it (loop_wait_child()) and closes the loop. After an error it has not been
- * released, and is killed; *status_ret is set if something else had killed it (child_error()).
+ * Enables the probes of a held program and releases it. Then, until the program has ended,
+ * enables the probes of the libraries that it opens and the programs that it starts or
+ * executes. The run owns `target`. The caller then waits for the program (loop_wait_child())
+ * and closes the loop. On error the program is not released but killed; *status_ret is set if
+ * something else has killed it before (child_error()).
  */
 PROBE_MUST_CHECK struct probe_error *run_start(
 	struct run *run, struct probe_target *target, int *status_ret);

@@ -8,18 +8,21 @@
 
 enum { NSEC_PER_SEC = 1000000000, NSEC_PER_MSEC = 1000000 };
 
-/* What a clock says, in nanoseconds. */
+/* The time of a clock, in nanoseconds. */
 uint64_t clock_ns(clockid_t clock);
 
-/* Something that is due at regular intervals, on CLOCK_MONOTONIC. */
+/* A timer that expires at regular intervals, on CLOCK_MONOTONIC. */
 struct timer {
-	uint64_t next_ns; /* UINT64_MAX: never */
+	uint64_t next_ns; /* next expiry; UINT64_MAX for a timer that never expires */
 	uint64_t every_ns;
 };
 
-/* Due every `ns` nanoseconds, counted from now. 0: never. */
+/* A timer that expires every `ns` nanoseconds from now on; never if `ns` is 0. */
 struct timer timer_every(uint64_t ns);
-/* Is it due? Then it is due next at the first of its times that is still to come. */
+/*
+ * Whether the timer has expired. If so, advances next_ns to the first interval that ends after
+ * now_ns.
+ */
 bool timer_due(struct timer *timer, uint64_t now_ns);
 
 #endif

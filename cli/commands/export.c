@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* probectl export: records, or hits on standard input, in the formats of other tools. */
+/*
+ * probectl export: converts recordings, or hits from standard input, to the formats of other
+ * tools.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -18,16 +21,16 @@
 struct export_options {
 	struct common_options common;
 	const char *format_name, *output;
-	struct string_list keys; /* as they were typed */
+	struct string_list keys; /* the keys of -k, as the user typed them */
 	enum probe_export_format format;
 	struct probe_export_options options;
 	struct probe_catalogue *catalogue;
-	bool *matched; /* of common.patterns: there was such a hit */
+	bool *matched; /* for each of common.patterns: whether a hit matched */
 };
 
 /* ---- Exporting ------------------------------------------------------------------------ */
 
-/* Does a hit match, or of a span one of its ends? */
+/* Whether a hit matches the pattern; for a span, whether its start or end event matches. */
 static bool is_of(const struct probe_pattern *pattern, const struct probe_event *event)
 {
 	const struct probe_event *begin = event->begin;
@@ -36,7 +39,10 @@ static bool is_of(const struct probe_pattern *pattern, const struct probe_event 
 	       (begin && probe_pattern_matches(pattern, "", begin->provider, begin->name));
 }
 
-/* Is this event wanted? All are if no PROBE is given; losses always are. */
+/*
+ * Whether this event is exported. Without a PROBE, all events are. Events about lost hits
+ * always are.
+ */
 static bool is_wanted(struct export_options *options, const struct probe_event *event)
 {
 	const struct pattern_list *patterns = &options->common.patterns;
@@ -64,15 +70,15 @@ static struct probe_error *check_matched(const struct export_options *options)
 	return NULL;
 }
 
-/* Is the terminal not needed for the export itself? */
+/* Whether progress can be shown, because the export does not go to the terminal. */
 static bool may_show(const struct export_options *options)
 {
 	return options->output || !isatty(STDOUT_FILENO);
 }
 
 /*
- * How many arguments the widest hit has: RFC 4180 wants as many columns in each line. The record
- * may say that none has more than one that was read.
+ * Finds the highest number of arguments that a hit has: RFC 4180 requires the same number of
+ * columns in each line. The recording may state this number at its start.
  */
 static struct probe_error *find_columns(
 	struct export_options *options, const char *folder, size_t *ret)
@@ -95,7 +101,7 @@ static struct probe_error *find_columns(
 	}
 	reading_end(&reading);
 	probe_reader_close(reader);
-	/* The export will report what cannot be read; there may be many events before that. */
+	/* The export will report the error, possibly after many more events. */
 	probe_error_free(error);
 	return NULL;
 }
@@ -113,7 +119,7 @@ static struct probe_error *export_all(struct export_options *options, struct pro
 		if (damage || !there)
 			break;
 		reading_event(&reading, reader);
-		/* A record may claim anything. */
+		/* The number of lost hits comes from the recording and may be any number. */
 		*lost_ret +=
 			event.lost < UINT64_MAX - *lost_ret ? event.lost : UINT64_MAX - *lost_ret;
 		if (!is_wanted(options, &event))
@@ -125,7 +131,7 @@ static struct probe_error *export_all(struct export_options *options, struct pro
 		error = probe_export_finish(export);
 	if (!damage)
 		return error;
-	/* It came first, and may be why the export lacks something. */
+	/* The damage was found first and may be the cause of the export's error. */
 	probe_error_free(error);
 	return damage;
 }
@@ -152,7 +158,7 @@ static struct probe_error *export_to(
 	if (lost)
 		report_warning("%ju hit%s lost when this was recorded", (uintmax_t)lost,
 			lost == 1 ? " was" : "s were");
-	/* Whoever read it has seen enough. */
+	/* EPIPE: the reader of the output has seen enough. */
 	if (error && error->code == PROBE_ERROR_SYSTEM && error->err == EPIPE) {
 		probe_error_free(error);
 		return NULL;
@@ -185,7 +191,7 @@ static struct probe_error *export_command(struct export_options *options)
 
 /* ---- The command line ----------------------------------------------------------------- */
 
-/* Options that the format has no use for. */
+/* Returns an error for options that the format does not use. */
 static struct probe_error *check_format(const struct export_options *options)
 {
 	bool trace_event = options->format == PROBE_EXPORT_TRACE_EVENT;
@@ -222,7 +228,7 @@ static struct probe_error *check_options(struct export_options *options)
 	options->options.keys = (const char *const *)options->keys.items;
 	options->options.key_count = options->keys.count;
 	error = check_format(options);
-	/* For names of keys, and of the texts of JSON, and for pairs. */
+	/* For the names in keys and in JSON output, and for pairs. */
 	if (!error)
 		error = catalogue_open(&options->catalogue);
 	options->options.catalogue = options->catalogue;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* `probectl list`: the probes of files, of processes, or of the system. */
+/* `probectl list`: lists the probes of files, of processes, or of the system. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,20 +20,20 @@ struct list_command {
 	struct common_options options;
 	unsigned int verbose;
 	bool json;
-	const char **files; /* operands that are files; owned by argv, or `program` */
+	const char **files; /* operands that are files; owned by argv or equal to `program` */
 	size_t file_count;
-	char *program;	   /* the first operand, found in $PATH; owned */
-	struct scan lists; /* where the probes are */
+	char *program;	   /* first operand, found in $PATH; owned */
+	struct scan lists; /* lists of the probes that were read */
 	struct listing listing;
 	struct progress progress;
-	bool failed; /* a file or a process could not be read; it was reported */
+	bool failed; /* a file or a process was unreadable; this has been reported */
 };
 
-/* ---- What to list ------------------------------------------------------------------ */
+/* ---- Files and processes ----------------------------------------------------------- */
 
 /*
- * A FILE exists, or has a slash; else it is a PROBE. A PROBE may have slashes
- * too, but then also a colon (path:provider:name), or two slashes around it.
+ * Whether an operand is a FILE: it exists or has a slash; else it is a PROBE. A PROBE with
+ * slashes also has a colon (path:provider:name), or a slash at each end.
  */
 static bool is_file(const char *operand)
 {
@@ -46,12 +46,15 @@ static bool is_file(const char *operand)
 	return !(length > 2 && operand[0] == '/' && operand[length - 1] == '/');
 }
 
-/* The first operand may be a program; later ones rather are its PROBEs (`list ruby raise`). */
+/*
+ * Returns the file that an operand names, or NULL for a PROBE. The first operand may be a
+ * program in $PATH; later ones are more likely its PROBEs (`list ruby raise`).
+ */
 static const char *find_file(struct list_command *command, size_t operand)
 {
 	const char *text = command->options.operands[operand];
 
-	/* With a process there is no file to be listed. */
+	/* If a process is given, no files are listed. */
 	if (command->options.pids.count)
 		return NULL;
 	if (is_file(text))
@@ -82,7 +85,10 @@ static struct probe_error *sort_operands(struct list_command *command)
 	return error;
 }
 
-/* Reports what could not be read, and continues with the rest; without memory it ends. */
+/*
+ * Reports an unreadable file or process and returns NULL: the command continues. Returns an
+ * error for lack of memory.
+ */
 static struct probe_error *note_failure(struct list_command *command, struct probe_error *error)
 {
 	if (!error || error->code == PROBE_ERROR_MEMORY)
@@ -93,7 +99,7 @@ static struct probe_error *note_failure(struct list_command *command, struct pro
 	return NULL;
 }
 
-/* Shows how many files or processes were read, where there are many. */
+/* Shows how many files or processes have been read, if this takes long. */
 static void show_progress(struct list_command *command, const char *what, size_t done, size_t count)
 {
 	if (progress_due(&command->progress))
@@ -164,9 +170,12 @@ static void report_defects(const struct list_command *command)
 	}
 }
 
-/* ---- Which of them ------------------------------------------------------------------ */
+/* ---- Choosing sites ----------------------------------------------------------------- */
 
-/* Does any pattern match? Notes which did, since each of them must match something. */
+/*
+ * Whether any pattern matches the site. Sets the flag of each pattern that matches: every
+ * pattern must match a site.
+ */
 static bool is_wanted(
 	const struct pattern_list *patterns, const struct probe_site *site, bool *matched)
 {
@@ -190,7 +199,7 @@ static int compare_paths(const void *left, const void *right)
 	return order ? order : a->order < b->order ? -1 : a->order > b->order;
 }
 
-/* Sites of one module share its path, the very pointer. */
+/* Numbers the modules. All sites of one module share the same pointer to the path. */
 static void number_modules(struct listing *listing)
 {
 	size_t module = 0;
@@ -226,7 +235,7 @@ static struct probe_error *select_sites(struct list_command *command, bool *matc
 			listing->count++;
 		}
 	}
-	/* Which thread read what is chance. */
+	/* The order of the lists depends on the threads' timing. */
 	if (command->lists.count > 1)
 		qsort(listing->items, listing->count, sizeof(*listing->items), compare_paths);
 	number_modules(listing);
@@ -242,7 +251,10 @@ static bool has_defects(const struct list_command *command)
 	return count > 0;
 }
 
-/* Where the probes are that did not match, for the message. Returns text in `room`. */
+/*
+ * Describes where the unmatched probes were searched, for the error message. The text is in
+ * `room`.
+ */
 static const char *describe_where(const struct list_command *command, char *room, size_t size)
 {
 	const struct common_options *options = &command->options;
@@ -260,7 +272,10 @@ static const char *describe_where(const struct list_command *command, char *room
 	return room;
 }
 
-/* "provider:name" of every site; an array of strings, each to be freed. NULL: no memory. */
+/*
+ * Returns "provider:name" of every site. The caller frees the strings and the array. NULL on
+ * lack of memory.
+ */
 static char **all_names(const struct scan *lists, size_t *count_ret)
 {
 	size_t total = 0, count;
@@ -284,7 +299,7 @@ static char **all_names(const struct scan *lists, size_t *count_ret)
 	return names;
 }
 
-/* The error for the first pattern that matched nothing. */
+/* The error for the first pattern without a match. */
 static struct probe_error *no_match(const struct list_command *command, const bool *matched)
 {
 	const struct pattern_list *patterns = &command->options.patterns;
@@ -313,7 +328,7 @@ static struct probe_error *no_match(const struct list_command *command, const bo
 
 /* ---- The command ----------------------------------------------------------------------- */
 
-/* The error for the first pattern that names arguments which its probes do not have. */
+/* Returns the error for the first pattern that names arguments which its probes do not have. */
 static struct probe_error *check_arguments(const struct list_command *command)
 {
 	const struct pattern_list *patterns = &command->options.patterns;
@@ -345,14 +360,14 @@ static struct probe_error *show(struct list_command *command)
 		error = select_sites(command, matched);
 	if (!error)
 		error = command->json ? listing_print_json(listing) : listing_print_text(listing);
-	/* If nothing could be read, that has been reported. */
+	/* If nothing was readable, this has already been reported. */
 	if (!error && !(command->failed && listing->count == 0))
 		error = no_match(command, matched);
 	free(matched);
 	return error;
 }
 
-/* The files of a list: "libc.so.6, libstdc++.so.6". */
+/* Writes the file names of a list: "libc.so.6, libstdc++.so.6". */
 static void put_files(FILE *out, const struct probe_list *list)
 {
 	size_t count;
@@ -370,7 +385,10 @@ static void put_files(FILE *out, const struct probe_list *list)
 	}
 }
 
-/* Of a file without probes; *any_ret: its libraries have some. */
+/*
+ * For a file without probes: says which of its libraries have probes. *any_ret is set if one
+ * has.
+ */
 static struct probe_error *report_needed(const char *file, bool *any_ret)
 {
 	struct probe_list *list;

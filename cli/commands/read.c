@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * probectl read: prints what the sessions have gathered that `enable -t` left in
- * processes. Reading changes nothing in them, unless --reset starts them again.
+ * probectl read: prints the data gathered by the sessions that `enable -t` left in processes.
+ * Reading does not change the sessions, except for --reset, which restarts them.
  */
 #include <errno.h>
 #include <poll.h>
@@ -22,26 +22,26 @@
 
 struct read_options {
 	struct common_options common;
-	struct string_list wanted; /* -t */
-	const char *from;	   /* a file to be read instead of processes */
+	struct string_list wanted; /* sessions named with -t */
+	const char *from;	   /* file to read instead of processes; or NULL */
 	bool reset, json, all;
 	uint64_t top;
-	struct flight_output flight; /* its options */
+	struct flight_output flight; /* options for flight recorders */
 };
 
-/* One process that is being read. */
+/* The state of reading one process. */
 struct reader {
 	const struct read_options *options;
 	struct probe_target *target;
 	struct probe_sink *sink;
 	struct flight_output flight;
-	size_t sessions; /* that were read, of all processes */
-	bool incomplete; /* some site is not as it was left */
+	size_t sessions; /* number of sessions read in all processes */
+	bool incomplete; /* a site is not as probectl left it */
 };
 
 /* ---- Output ------------------------------------------------------------------------- */
 
-/* Waits for a slow reader: there is nothing else to do. */
+/* Writes all pending output and waits for a slow reader. */
 static struct probe_error *flush_all(struct probe_sink *sink)
 {
 	struct pollfd output = {.fd = STDOUT_FILENO, .events = POLLOUT};
@@ -88,7 +88,7 @@ static struct probe_error *print_rows(const struct reader *reader,
 
 /* ---- Sessions ----------------------------------------------------------------------- */
 
-/* "PID, session ID: sum,arg0 -k tid PROBE"; to be freed. */
+/* Returns "process PID, session ID: sum,arg0 -k tid PROBE". The caller frees the text. */
 static char *session_title(const struct reader *reader, const struct probe_kept *session)
 {
 	char *words = kept_title(session->text), *title = NULL;
@@ -127,7 +127,7 @@ static struct probe_error *print_session(struct reader *reader, struct probe_ses
 	return print_rows(reader, tracer, session, kept, title);
 }
 
-/* Starts the same session again; hits in between are not counted. */
+/* Ends a session and starts it again. Hits in between are not counted. */
 static struct probe_error *begin_anew(const struct reader *reader, const struct probe_kept *session,
 	struct kept_options *kept, const struct trace_tracer *tracer)
 {
@@ -149,7 +149,7 @@ static struct probe_error *read_tracer(struct reader *reader, const struct probe
 		reader->target, session->id, &kept->request.request, &tracer->options, &opened);
 	if (!error)
 		error = print_session(reader, opened, tracer, kept, title);
-	/* A record knows its sessions. */
+	/* The recording refers to the sessions, so it is completed before they are freed. */
 	error = probe_error_first(error, flight_end(&reader->flight));
 	probe_session_free(opened);
 	free(title);
@@ -158,7 +158,7 @@ static struct probe_error *read_tracer(struct reader *reader, const struct probe
 	return error;
 }
 
-/* Is it one that the user means, by its number or its tracer's name? */
+/* Whether the user asked for this session, by its number or its tracer's name. */
 static bool is_wanted(const struct read_options *options, const struct probe_kept *session,
 	const struct trace_tracer *tracer)
 {
@@ -205,7 +205,9 @@ static struct probe_error *read_sessions(struct reader *reader)
 	if (error)
 		return error;
 	for (size_t i = 0; i < count && !error; i++) {
-		/* What `enable` without a tracer counts is in `status`. */
+		/*
+		 * Sessions of `enable` without a tracer have no text; `status` shows their counts.
+		 */
 		if (sessions[i].text)
 			error = read_session(reader, &sessions[i]);
 	}
@@ -245,7 +247,7 @@ static struct probe_error *read_all(const struct read_options *options, int *sta
 	reader.flight.comm = comm_of;
 	reader.flight.comm_data = comms;
 	reader.flight.sink = reader.sink;
-	/* Every process, even if one fails; they are independent of each other. */
+	/* Read every process even if one fails: the processes are independent. */
 	for (size_t i = 0; i < options->common.pids.count; i++) {
 		error = read_process(&reader, options->common.pids.items[i]);
 		if (error)

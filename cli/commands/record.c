@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* probectl record: the command line. A record is a trace whose hits go to disk. */
+/* probectl record: the command line. `record` is `trace` with the hits written to disk. */
 #include <string.h>
 
 #include "cli/cli.h"
 #include "cli/trace/options.h"
 
-/* A number is bytes, as with k, M and G; s, ms, m and h make it a time. */
+/* Parses --rotate: a size in bytes (suffix k, M or G), or a duration (suffix s, ms, m or h). */
 static struct probe_error *parse_rotate(const char *text, struct probe_ctf_options *ret)
 {
 	size_t length = strlen(text);
@@ -44,7 +44,7 @@ static struct probe_error *parse_full(const char *text, enum record_full *ret, u
 
 struct record_options {
 	struct trace_options trace;
-	const char *rotate, *full; /* as they were typed; or NULL */
+	const char *rotate, *full; /* --rotate and --full, as the user typed them; or NULL */
 };
 
 static struct probe_error *record_checked(void *data, int *status_ret)

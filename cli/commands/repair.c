@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* probectl repair: removes what dead controllers left, and patches again what others restored. */
+/*
+ * probectl repair: removes the leftovers of dead controllers, and patches sites again that
+ * another tool has restored.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -125,10 +128,10 @@ static struct probe_error *print(const struct repair_options *options, pid_t pid
 
 /* ---- The command ------------------------------------------------------------ */
 
-/* Sites that are not ours to repair: another tool's bytes are there. */
+/* Sites that cannot be repaired because another tool's bytes are there. */
 struct left_sites {
 	pid_t pid;
-	bool told; /* they are named */
+	bool told; /* the sites have been printed */
 	size_t count, restored;
 };
 
@@ -150,8 +153,8 @@ static struct probe_error *look(struct probe_target *target, bool told, struct l
 }
 
 /*
- * Repairs once, and looks. *again_ret: what was left because of another tool's breakpoint can be
- * repaired now, as the breakpoint has gone since.
+ * Repairs once, and checks the sites. *again_ret is set if another attempt can help: a site was
+ * left because of another tool's breakpoint, and the breakpoint is gone now.
  */
 static struct probe_error *repair_and_look(struct probe_target *target, struct probe_repair *repair,
 	struct left_sites *left, bool *again_ret)
@@ -174,9 +177,9 @@ static struct probe_error *repair_and_look(struct probe_target *target, struct p
 }
 
 /*
- * The kernel removes the breakpoint of a uprobe some time after it was closed, perhaps just while
- * we look. Who writes to a site again and again is not waited for; nor is a site that was restored
- * and cannot be patched again.
+ * The kernel removes the breakpoint of a uprobe some time after its close, perhaps during the
+ * repair; so try several times. Do not wait for a tool that writes to a site repeatedly, nor
+ * for a site that was restored and cannot be patched again.
  */
 static struct probe_error *repair_and_settle(
 	struct probe_target *target, struct probe_repair *repair, struct left_sites *left)
@@ -198,7 +201,7 @@ static struct probe_error *repair_and_settle(
 
 struct repairing {
 	const struct repair_options *options;
-	struct probe_repair *repairs; /* one for each process; a retry adds to it */
+	struct probe_repair *repairs; /* one element for each process; retries add to its counts */
 	int *status_ret;
 };
 
@@ -256,7 +259,7 @@ static struct probe_error *repair_checked(void *data, int *status_ret)
 	repairing.repairs = calloc(common->pids.count + 1, sizeof(*repairing.repairs));
 	if (!repairing.repairs)
 		return probe_error_no_memory();
-	/* Every process, even if one fails; they are independent of each other. */
+	/* Repair every process even if one fails: the processes are independent. */
 	processes_take_turns(common->pids.count, &turn);
 	free(repairing.repairs);
 	return NULL;

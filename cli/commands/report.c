@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* probectl report: what a record holds, summed up. */
+/* probectl report: prints a summary of a recording. */
 #include <errno.h>
 #include <fcntl.h>
 #include <langinfo.h>
@@ -49,8 +49,8 @@ static struct probe_error *write_all(int fd, const char *text, size_t length, co
 }
 
 /*
- * Truncates an output that was not written completely. Its path may lead to another file by now, so
- * it is not removed.
+ * Writes a page to a file. An output that was not written completely is truncated but not
+ * removed: by now the path may lead to another file.
  */
 static struct probe_error *write_page(const char *path, const char *text, size_t length)
 {
@@ -69,7 +69,7 @@ static struct probe_error *write_page(const char *path, const char *text, size_t
 	return error;
 }
 
-/* Does the user's locale have more than ASCII? */
+/* Whether the user's locale uses UTF-8. */
 static bool is_utf8(void)
 {
 	locale_t users = newlocale(LC_CTYPE_MASK, "", (locale_t)0);
@@ -82,7 +82,7 @@ static bool is_utf8(void)
 
 /* ---- Reading -------------------------------------------------------------------- */
 
-/* Up to the end, or to what cannot be read: *some_ret says whether there was anything before. */
+/* Reads events up to the end or to an error. *some_ret says whether an event was read. */
 static struct probe_error *read_all(
 	struct probe_reader *reader, struct probe_summary *summary, bool *some_ret)
 {
@@ -123,7 +123,7 @@ static struct probe_error *summarize(const struct report_options *options, const
 	if (!error)
 		error = read_all(reader, *ret, &some);
 	if (error && error->code == PROBE_ERROR_FORMAT && some) {
-		/* What came before it is worth showing. */
+		/* Still print a summary of the events before the damage. */
 		*status_ret = report_error(error);
 		error = NULL;
 	}
@@ -171,7 +171,7 @@ static struct probe_summary_view view_of(const struct report_options *options, c
 	};
 }
 
-/* One summary, or what differs between two. */
+/* Prints one summary, or the differences between two. */
 static struct probe_error *print(
 	const struct report_options *options, struct probe_summary *const summaries[RECORDS_MAX])
 {

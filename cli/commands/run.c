@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* probectl run: starts a program with its probes on. */
+/* probectl run: starts a program with its probes enabled. */
 #include <stddef.h>
 
 #include "cli/child.h"

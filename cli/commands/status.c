@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* probectl status: which probes of a process are on. */
+/* probectl status: shows which probes of a process are enabled. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,9 +21,9 @@ struct status_options {
 /* The probes of one process. */
 struct process_status {
 	pid_t pid;
-	struct probe_status *probes; /* strings are the target's */
+	struct probe_status *probes; /* the probes' states; the target owns the strings */
 	size_t count;
-	size_t unread; /* files whose probes are not known */
+	size_t unread; /* number of unreadable files, whose probes are unknown */
 };
 
 /* ---- Choosing --------------------------------------------------------------- */
@@ -38,7 +38,10 @@ static bool matches_any(const struct pattern_list *patterns, const struct probe_
 	return false;
 }
 
-/* A probe that is asked for by name is shown even where it is off. */
+/*
+ * Whether to show a probe. A probe that a PROBE on the command line names is shown even if it
+ * is off.
+ */
 static bool is_shown(const struct status_options *options, const struct probe_status *probe)
 {
 	if (options->common.patterns.count)
@@ -71,7 +74,7 @@ static struct probe_error *no_match(
 	return error;
 }
 
-/* Every PROBE must match something. */
+/* Returns an error if a PROBE matches no probe. */
 static struct probe_error *check_patterns(
 	const struct pattern_list *patterns, const struct process_status *process)
 {
@@ -92,7 +95,7 @@ static struct probe_error *check_patterns(
 
 /* ---- Printing --------------------------------------------------------------- */
 
-/* A probe that is not patched any more is neither on nor off. */
+/* The state of a probe. A probe whose patch was overwritten is neither on nor off. */
 static const char *state_of(const struct probe_status *probe)
 {
 	return probe->inconsistent ? "inconsistent" : probe->enabled ? "on" : "off";
@@ -129,7 +132,10 @@ static void add_probe_json(
 	buffer_json_end(out);
 }
 
-/* "behind", or for several plans "3 behind, 2 pun"; "-": nothing is patched. */
+/*
+ * Writes the plans of a probe's sites: "behind", or "3 behind, 2 pun" for several plans; "-" if
+ * no site is patched.
+ */
 static void plans_text(const struct probe_status *probe, char *text, size_t size)
 {
 	size_t kinds = 0, used = 0;
@@ -208,7 +214,10 @@ static void add_count(struct buffer *out, size_t count, const char *what)
 		buffer_char(out, 's');
 }
 
-/* Leftovers, usually of a dead controller, do no harm, but may make hits slower. */
+/*
+ * Prints a warning about leftovers, usually of a dead controller. They are harmless but may
+ * make hits slower.
+ */
 static struct probe_error *warn_of_stale(struct probe_target *target)
 {
 	struct probe_stale stale;
@@ -308,7 +317,7 @@ static struct probe_error *status_all(const struct status_options *options, int 
 	struct probe_error *error;
 	size_t shown = 0;
 
-	/* Every process, even if one fails; they are independent of each other. */
+	/* Show every process even if one fails: the processes are independent. */
 	for (size_t i = 0; i < pids->count; i++) {
 		error = processes_unless_ended(&options->common, i,
 			status_process(options, pids->items[i], table, &shown));

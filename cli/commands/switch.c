@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * probectl enable, probectl disable: one adds one to the reference counters of probes, the other
- * subtracts one. Each can also do the other for some probes in the same change.
+ * probectl enable, probectl disable: `enable` adds one to the reference counts of probes,
+ * `disable` subtracts one. Each command has options that do the opposite for some probes in the
+ * same change.
  */
 #include <errno.h>
 #include <signal.h>
@@ -18,30 +19,31 @@
 #include "cli/request.h"
 #include "probe/target.h"
 
-/* What differs between the two. */
+/* The differences between `enable` and `disable`. */
 struct direction {
-	const char *past;	/* "enabled" */
-	bool patches;		/* so it has plans, and tracers */
-	const char *keep_going; /* what the options do */
+	const char *past;	/* "enabled" or "disabled", for messages */
+	bool patches;		/* the command patches sites, so it has plans and tracers */
+	const char *keep_going; /* help texts of --keep-going and --plan */
 	const char *plan;
 	struct probe_error *(*switch_probes)(struct probe_target *target,
 		const struct probe_request *request, struct probe_report *report);
-	const char *other, *other_pair; /* the options that do what the other command does */
+	/* Names of the options that switch in the opposite direction. */
+	const char *other, *other_pair;
 	const char *other_help, *other_pair_help;
 	const char *synopsis, *help;
-	const char *no_follow; /* of struct command_line */
+	const char *no_follow; /* why there is no --follow; see struct command_line */
 };
 
 struct switch_options {
 	const struct direction *direction;
-	struct kept_options kept;    /* processes and PROBEs; with -t, all of it */
-	struct trace_tracer *tracer; /* of enable -t; else NULL */
+	struct kept_options kept;    /* processes and PROBEs; with -t, also the kept session */
+	struct trace_tracer *tracer; /* tracer of `enable -t`; else NULL */
 	struct string_list pairs;
-	struct pattern_list others; /* PROBEs of the other direction */
+	struct pattern_list others; /* PROBEs to switch in the opposite direction */
 	struct string_list other_pairs;
-	struct pattern_list pair_patterns; /* of both, when all that is asked is one list */
+	struct pattern_list pair_patterns; /* pairs of both directions, if `actions` is used */
 	struct probe_action *actions;
-	size_t action_count; /* 0: the request alone says it */
+	size_t action_count; /* 0 if the request alone says what to switch */
 	bool force, atomic, quiet;
 	unsigned int verbose;
 };
@@ -64,7 +66,7 @@ static void report_plans(const struct probe_report *report)
 		printf("; not stopped");
 }
 
-/* The one line that says what was done. */
+/* Prints the one line that says what was done. */
 static void report_done(const struct direction *direction, const struct switch_options *options,
 	pid_t pid, const struct probe_report *report)
 {
@@ -80,7 +82,7 @@ static void report_done(const struct direction *direction, const struct switch_o
 	putchar('\n');
 }
 
-/* Another tool's bytes are where ours were. */
+/* Reports a site that is left alone: another tool's bytes have replaced the patch. */
 static void report_left(const struct probe_bad_site *site, void *data)
 {
 	const struct probe_target *target = data;
@@ -91,7 +93,7 @@ static void report_left(const struct probe_bad_site *site, void *data)
 			"(probectl repair)");
 }
 
-/* ---- Doing ------------------------------------------------------------------ */
+/* ---- Switching -------------------------------------------------------------- */
 
 static struct probe_error *switch_target(const struct direction *direction,
 	const struct switch_options *options, struct probe_target *target,
@@ -123,7 +125,7 @@ struct switching {
 	const struct switch_options *options;
 	struct mistake mistake;
 	int status;
-	bool left; /* sites changed by somebody else were left as they are */
+	bool left; /* sites changed by another tool were left alone */
 };
 
 static pid_t switch_pid(void *data, size_t index)
@@ -169,7 +171,7 @@ static void switch_end(void *data, size_t index, struct probe_error *error)
 		note_status(report_error(processes_error(common, pid, error)), &switching->status);
 }
 
-/* Every process, even if one fails; they are independent of each other. */
+/* Switches every process even if one fails: the processes are independent. */
 static int switch_all(const struct switch_options *options)
 {
 	const struct common_options *common = &options->kept.common;
@@ -186,7 +188,7 @@ static int switch_all(const struct switch_options *options)
 
 /* ---- The command line ------------------------------------------------------- */
 
-/* "START,END" becomes two PROBEs, one after the other. */
+/* Parses "START,END" into two adjacent PROBEs. */
 static struct probe_error *pair_add(struct pattern_list *patterns, const char *text)
 {
 	const char *comma = strchr(text, ',');
@@ -223,7 +225,7 @@ static void add_action(struct switch_options *options, bool disable,
 		(struct probe_action){.disable = disable, .pattern = pattern, .end = end};
 }
 
-/* Pairs become two PROBEs each, at the end of options->pair_patterns. */
+/* Parses pairs into two PROBEs each, at the end of options->pair_patterns. */
 static struct probe_error *add_pairs(
 	struct switch_options *options, const struct string_list *pairs, bool disable)
 {
@@ -240,7 +242,7 @@ static struct probe_error *add_pairs(
 	return NULL;
 }
 
-/* All that is asked as one list: what the command does itself, then the other things. */
+/* Makes one list of actions: first those in the command's own direction, then the opposite ones. */
 static struct probe_error *switch_mixed(struct switch_options *options)
 {
 	struct common_options *common = &options->kept.common;
@@ -262,7 +264,7 @@ static struct probe_error *switch_mixed(struct switch_options *options)
 	return error ? error : add_pairs(options, &options->other_pairs, !disables);
 }
 
-/* What is asked of all probes, however they are named. */
+/* Makes the request for all probes, in whatever way they are named. */
 static struct probe_error *switch_request(struct switch_options *options)
 {
 	struct common_options *common = &options->kept.common;
@@ -270,7 +272,7 @@ static struct probe_error *switch_request(struct switch_options *options)
 	bool mixed = is_mixed(options);
 	struct probe_error *error = NULL;
 
-	/* Without a PROBE, --force means every probe that is on. */
+	/* Without a PROBE, --force means every enabled probe. */
 	request->force = options->force && !options->direction->patches;
 	if (mixed)
 		error = switch_mixed(options);
@@ -287,7 +289,7 @@ static struct probe_error *switch_request(struct switch_options *options)
 	return NULL;
 }
 
-/* enable -t: leaves a session with a tracer. */
+/* Prepares the tracer of the session for enable -t. */
 static struct probe_error *switch_tracer(struct switch_options *options)
 {
 	const struct tracer_options *tracer = &options->kept.tracer;
@@ -309,7 +311,7 @@ static struct probe_error *switch_tracer(struct switch_options *options)
 	return NULL;
 }
 
-/* If the report cannot be printed, the change stays. */
+/* Flushes the report of the change. If this fails, the change stays. */
 static struct probe_error *tell(const struct switch_options *options)
 {
 	int err = fflush(stdout) == 0 ? 0 : errno;
@@ -330,7 +332,9 @@ static struct probe_error *switch_checked(void *data, int *status_ret)
 
 	if (tracers_help(&options->kept.tracer))
 		return NULL;
-	/* A limit (ulimit -f) is an error, and does not end us in the middle of a change. */
+	/*
+	 * A file size limit (ulimit -f) must be an error of write(2), not a signal during a change.
+	 */
 	signal(SIGXFSZ, SIG_IGN);
 	error = processes_find_running(&options->kept.common);
 	if (!error)
@@ -378,7 +382,7 @@ static struct probe_error *switch_command(
 			"was stopped"),
 		OPTION('q', "quiet", FLAG, NULL, &options.quiet, "print nothing but errors"),
 		OPTION(0, "plan", STRING, "LIST", &options.kept.request.plan_text, direction->plan),
-		/* Of enable; disable has all the others. */
+		/* For enable only. disable has all the rows above. */
 		OPTIONS_KEPT(&options.kept),
 	};
 	const struct command_line line = {

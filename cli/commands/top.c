@@ -60,7 +60,7 @@ static struct probe_error *run(void *data, int *status_ret)
 	if (error)
 		return error;
 	options->request = request.request;
-	/* Only what a character is, and how wide: numbers stay as they are. */
+	/* Only LC_CTYPE: the set of characters and their widths. The format of numbers stays. */
 	setlocale(LC_CTYPE, "");
 	options->utf8 = strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
 	*status_ret = top_run(options);

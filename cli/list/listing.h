@@ -10,31 +10,34 @@
 #include "probe/catalogue.h"
 #include "probe/list.h"
 
-/* A site to show, and the list that owns it. */
+/* A site to show, and the list that owns the site. */
 struct listed_site {
 	struct probe_list *list;
 	const struct probe_site *site;
-	size_t module; /* the same for the sites of one file, or of one module of one process */
-	size_t order;  /* among all */
+	size_t module; /* same number for all sites of one file, or of one module in one process */
+	size_t order;  /* position among all listed sites */
 };
 
 struct listing {
 	struct listed_site *items;
 	size_t count;
-	unsigned int details;			 /* 1: -v, 2: -vv */
-	const struct probe_catalogue *catalogue; /* with details; else NULL */
-	bool is_process;			 /* sites have a state */
-	bool show_pid;				 /* of several processes */
+	unsigned int details; /* level of detail: 1 for -v, 2 for -vv */
+	/* Catalogue of known probes; NULL if `details` is 0. */
+	const struct probe_catalogue *catalogue;
+	bool is_process; /* sites belong to processes and have a state */
+	bool show_pid;	 /* sites belong to several processes */
 };
 
-/* The detail's function as it is shown, or NULL; the caller frees it. Errors: PROBE_ERROR_MEMORY.
+/*
+ * Sets *ret to the name of the site's function, as shown to the user, or NULL. The caller frees
+ * *ret. Errors: PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *listing_function(
 	const struct probe_site_detail *detail, char **ret);
 
-/* Sorts the items: probes by name within each module, and one line for each. */
+/* Sorts the items and prints one line for each probe: probes are sorted by name in each module. */
 PROBE_MUST_CHECK struct probe_error *listing_print_text(struct listing *listing);
-/* One object for each site, in the order in which they are. */
+/* Prints one JSON object for each site, in the current order. */
 PROBE_MUST_CHECK struct probe_error *listing_print_json(const struct listing *listing);
 
 #endif

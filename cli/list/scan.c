@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reading the probes of a whole system.
+ * Reads the probes of all programs and libraries of the system.
  *
- * First the names: the regular files of each directory, then what symbolic
- * links lead to, each device and inode once. Then a few threads read the
- * files, each into a list of its own, taking a handful at a time.
+ * First the file names are collected: the regular files of each directory, then the targets of
+ * symbolic links, each device and inode only once. Then a few threads read the files, a handful
+ * at a time, each into its own list.
  *
- * Folders below the library directories are not searched: they hold some
- * hundred thousand files that are no ELF files (a JDK, Perl's and Python's
- * modules), and looking at all names takes longer than everything else here.
- * The exceptions are programs with probes that live in such a folder.
+ * Folders below the library directories are not searched. They hold some hundred thousand files
+ * that are not ELF files (a JDK, modules of Perl and Python), and reading their names would
+ * take longer than everything else. The exceptions are folders of programs that are known for
+ * their probes.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -39,15 +39,15 @@ static const char *const patterns[] = {
 	"/usr/bin", "/usr/sbin", "/bin", "/sbin", "/usr/libexec",
 	"/usr/local/bin", "/usr/local/sbin", "/usr/local/lib",
 	"/lib", "/lib64", "/lib32", "/usr/lib", "/usr/lib64", "/usr/lib32",
-	/* multiarch triplets; the third part is gnu, gnueabihf, gnux32, musl ... */
+	/* Multiarch triplets. The third part is gnu, gnueabihf, gnux32, musl ... */
 	"/lib/*-linux-*", "/usr/lib/*-linux-*", "/usr/local/lib/*-linux-*",
-	/* programs that are known for their probes */
+	/* Programs that are known for their probes. */
 	"/usr/lib/jvm/*/lib/server", "/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin",
 };
 /* clang-format on */
 
 enum {
-	THREADS_MAX = 4, /* more only wait for the kernel's locks on directories */
+	THREADS_MAX = 4, /* more threads only wait for the kernel's directory locks */
 	FILES_AT_ONCE = 8
 };
 
@@ -62,9 +62,12 @@ struct name {
 struct names {
 	struct name *items;
 	size_t count, room;
-	/* Directories that were read, and the set of files: device and inode, open addressing. */
-	size_t *slots;	   /* index + 1 into items, or 0 */
-	size_t slot_count; /* a power of two */
+	/*
+	 * The set of files and of directories already read: a hash table by device and inode, with
+	 * open addressing.
+	 */
+	size_t *slots;	   /* index + 1 in items[]; 0 in an empty slot */
+	size_t slot_count; /* number of slots, a power of two */
 	bool no_memory;
 };
 
@@ -83,7 +86,7 @@ static size_t slot_of(const struct names *names, dev_t device, ino_t inode)
 	return slot;
 }
 
-/* Keeps the set at most half full. */
+/* Grows the arrays. The hash table stays at most half full. */
 static bool names_grow(struct names *names)
 {
 	size_t room = names->room ? names->room * 2 : 1024;
@@ -105,7 +108,10 @@ static bool names_grow(struct names *names)
 	return true;
 }
 
-/* Adds a file, or a directory that was read (without a path), unless it is there. */
+/*
+ * Adds a file, or a directory that is being read (without a path). False if the set has it, or
+ * on lack of memory.
+ */
 static bool names_add(
 	struct names *names, dev_t device, ino_t inode, const char *directory, const char *file)
 {
@@ -146,14 +152,14 @@ static void add_entry(struct names *names, const char *directory, int fd, dev_t 
 		names_add(names, device, entry->d_ino, directory, entry->d_name);
 		return;
 	}
-	/* Some file systems do not tell types. */
+	/* Some file systems do not report the type of a file. */
 	if (links ? entry->d_type != DT_LNK : entry->d_type != DT_UNKNOWN)
 		return;
 	if (fstatat(fd, entry->d_name, &st, 0) == 0 && S_ISREG(st.st_mode))
 		names_add(names, st.st_dev, st.st_ino, directory, entry->d_name);
 }
 
-/* Adds either the files themselves, or what the symbolic links in it lead to. */
+/* Adds the regular files of a directory; or, with `links`, the targets of its symbolic links. */
 static void add_directory(struct names *names, const char *path, bool links)
 {
 	DIR *directory = opendir(path);
@@ -162,7 +168,9 @@ static void add_directory(struct names *names, const char *path, bool links)
 
 	if (!directory)
 		return;
-	/* /bin often is /usr/bin. In the second round the directories are known. */
+	/*
+	 * /bin is often the same as /usr/bin. In the second round all directories are in the set.
+	 */
 	if (fstat(dirfd(directory), &st) == 0 &&
 		(links || names_add(names, st.st_dev, st.st_ino, NULL, NULL))) {
 		while ((entry = readdir(directory)))
@@ -171,7 +179,7 @@ static void add_directory(struct names *names, const char *path, bool links)
 	closedir(directory);
 }
 
-/* Files are named by where they really are: /lib and /usr/lib may be one. */
+/* Collects all file names. Paths are resolved, because /lib and /usr/lib may be the same. */
 static void find_names(struct names *names)
 {
 	glob_t found = {0};
@@ -194,18 +202,18 @@ static void find_names(struct names *names)
 
 struct work {
 	const struct names *names;
-	atomic_size_t next; /* index into names; threads take ranges from it */
+	atomic_size_t next; /* next index in names; threads take ranges from here */
 };
 
 struct worker {
 	pthread_t thread;
 	struct work *work;
-	struct probe_list *list; /* of this thread only */
+	struct probe_list *list; /* sites that this thread has read */
 	struct probe_error *error;
-	struct progress *progress; /* of one of them */
+	struct progress *progress; /* progress line; set for one worker only */
 };
 
-/* Most files are no ELF files, and some may not be read: that is no error here. */
+/* Reads a file. Most files are not ELF files, and some are unreadable; neither is an error. */
 static struct probe_error *read_file(struct probe_list *list, const char *path)
 {
 	struct probe_error *error = probe_list_add_file(list, path);
@@ -223,7 +231,10 @@ static void *work_through(void *data)
 	const struct names *names = work->names;
 
 	for (;;) {
-		/* Each index is handed out once; the names were complete before the threads. */
+		/*
+		 * Relaxed: each index is handed out once, and the names were complete before the
+		 * threads started.
+		 */
 		size_t at =
 			atomic_fetch_add_explicit(&work->next, FILES_AT_ONCE, memory_order_relaxed);
 		size_t end = at + FILES_AT_ONCE;
@@ -241,7 +252,10 @@ static void *work_through(void *data)
 	}
 }
 
-/* Threads of libc's call madvise(2) when they end, for which a seccomp filter might kill us. */
+/*
+ * Whether a seccomp filter is active. It might kill us: glibc calls madvise(2) when a thread
+ * ends.
+ */
 static bool is_filtered(void)
 {
 	return procfs_status_number(getpid(), "Seccomp:") > 0;
@@ -257,7 +271,10 @@ static size_t thread_count(void)
 	return count < THREADS_MAX ? count : THREADS_MAX;
 }
 
-/* The calling thread is the first worker, and does all if no other can be had. */
+/*
+ * Reads all files. The calling thread is the first worker; it reads all files if no other
+ * thread can be started.
+ */
 static struct probe_error *read_files(const struct names *names, struct scan *scan)
 {
 	struct work work = {.names = names};
@@ -318,7 +335,7 @@ void scan_deinit(struct scan *scan)
 
 /* ==== Program ================================================================================= */
 
-/* Source: POSIX, "Environment Variables", PATH: an empty part is the current directory. */
+/* Source: POSIX, "Environment Variables", PATH. An empty part of $PATH is the current directory. */
 
 static bool is_program(const char *path)
 {
@@ -349,7 +366,7 @@ char *program_find(const char *name)
 
 /* ==== Function ================================================================================ */
 
-/* The names of the functions in which sites are. */
+/* Names of the functions that contain the sites. */
 
 struct probe_error *listing_function(const struct probe_site_detail *detail, char **ret)
 {

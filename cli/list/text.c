@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * `probectl list` for people: one line for each probe of a module.
+ * `probectl list` as text: one line for each probe of a module.
  *
- * A probe's sites differ in their operands (a register here, the stack there),
- * sometimes even in an argument's type, when a compiler knows a constant. So
- * the line shows the types, and -v shows each site's operands.
+ * A probe's sites differ in their operands (one has an argument in a register, another on the
+ * stack), and sometimes in an argument's type, if a compiler knows a constant. So the line
+ * shows the types, and -v shows the operands of each site.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@
 
 enum { ALTERNATIVES_MAX = 4, ARGS_MAX = 32 };
 
-/* The different types that one argument has at the sites of a probe. */
+/* The different types of one argument at the sites of a probe. */
 struct arg_types {
 	const struct probe_arg *types[ALTERNATIVES_MAX];
 	size_t count;
@@ -43,7 +43,7 @@ static void add_type(struct arg_types *types, const struct probe_arg *arg)
 		types->types[types->count++] = arg;
 }
 
-/* u32, s64, f64; an aggregate's bytes: 16B */
+/* Writes a type: u32, s64, f64; or the bytes of an aggregate: 16B. */
 static void name_type(struct buffer *out, const struct probe_arg *arg)
 {
 	if (arg->size > 8) {
@@ -55,7 +55,7 @@ static void name_type(struct buffer *out, const struct probe_arg *arg)
 	buffer_unsigned(out, arg->size * 8);
 }
 
-/* "u64 s32|u64": the types of each argument, over all sites. */
+/* Writes the types of each argument over all sites: "u64 s32|u64". */
 static struct probe_error *describe_args(const struct group *group, struct buffer *out)
 {
 	struct arg_types types[ARGS_MAX];
@@ -96,8 +96,8 @@ static const char *describe_semaphores(const struct group *group)
 }
 
 /*
- * "on 2": some site is on, and the highest count of its semaphores; "?": not known;
- * "inconsistent": something has overwritten a site's patch.
+ * Writes the state of a probe. "on 2": a site is enabled, and the highest semaphore is 2; "?":
+ * unknown; "inconsistent": another program has overwritten a site's patch.
  */
 static void describe_state(const struct group *group, struct buffer *out)
 {
@@ -134,7 +134,7 @@ enum site_cell {
 	SITE_CELLS
 };
 
-/* Where a process has mapped it, or in the file. */
+/* Writes the address of a site: run-time in a process, otherwise the address in the file. */
 static void describe_address(const struct probe_site *site, struct buffer *out)
 {
 	buffer_hex(out, site->pc ? site->bias + site->pc : 0);
@@ -176,7 +176,7 @@ static void describe_why(const char *reason, struct buffer *out)
 	buffer_string(out, reason);
 }
 
-/* That of a site which is on, else the one that it would get. */
+/* Writes the plan of an enabled site, or the plan that the site would get. */
 static void describe_plan(
 	const struct probe_site *site, const struct probe_site_detail *detail, struct buffer *out)
 {
@@ -197,9 +197,9 @@ static void describe_plan(
 	describe_why(detail->together_reason, out);
 }
 
-/* Sites of another machine, whose plans are those of a process there. */
+/* Sites in files for another machine. Their plans are those of a process on that machine. */
 struct foreign {
-	const char *machine; /* one of them */
+	const char *machine; /* name of one of the machines */
 	size_t sites;
 };
 
@@ -246,9 +246,9 @@ static struct probe_error *add_site(struct table *table, const struct listing *l
 	return NULL;
 }
 
-/* ---- What a probe means: -v ---------------------------------------------------------- */
+/* ---- The meaning of a probe: -v ------------------------------------------------------ */
 
-/* "query: string, lxid" */
+/* Writes a probe's arguments: "arguments: query: string, lxid". */
 static void describe_meaning_args(const struct probe_meaning *meaning, struct buffer *out)
 {
 	buffer_string(out, "arguments: ");
@@ -263,7 +263,7 @@ static void describe_meaning_args(const struct probe_meaning *meaning, struct bu
 	buffer_string(out, meaning->open ? " ..." : "");
 }
 
-/* "LockMode: 1 AccessShareLock, 2 RowShareLock" */
+/* Writes the words for the numbers of a type: "LockMode: 1 AccessShareLock, 2 RowShareLock". */
 static void describe_words(const struct probe_arg_meaning *arg, struct buffer *out)
 {
 	buffer_string(out, arg->type);
@@ -295,7 +295,7 @@ static void add_labelled(
 	add_text(table, out);
 }
 
-/* The lines for a probe that the catalogue knows. */
+/* Adds the lines for a probe that the catalogue knows. */
 static struct probe_error *add_meaning(struct table *table, const struct listing *listing,
 	const struct group *group, struct buffer *out)
 {
@@ -356,7 +356,7 @@ static bool same_probe(const struct listed_site *a, const struct listed_site *b)
 	       strcmp(a->site->provider, b->site->provider) == 0;
 }
 
-/* The cells in the order of make_table()'s columns: PID and STATE may be left out. */
+/* The cells of a row, in the order of make_table()'s columns. PID and STATE may be left out. */
 enum { COLUMNS_MAX = 7 };
 
 struct cells {

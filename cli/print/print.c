@@ -40,7 +40,7 @@ char *printable(const char *text)
 	return NULL;
 }
 
-/* "probectl: process 12: slow:tick at 0x... in PATH: " */
+/* Prints "probectl: process 12: slow:tick at 0x... in PATH: ". */
 static void print_site(const struct probe_bad_site *site, pid_t pid)
 {
 	fprintf(stderr, "probectl: process %d: ", (int)pid);
@@ -68,7 +68,7 @@ void print_bad_site(const struct probe_bad_site *site, pid_t pid, const char *co
 	fprintf(stderr, "%s%s\n", fault, consequence);
 }
 
-/* "15:04:05.123", of the local time; "?" where it is not known. */
+/* Writes the local time as "15:04:05.123"; "?" if the time is unknown. */
 static void time_text(char text[TIME_BYTES], uint64_t ns)
 {
 	time_t seconds = (time_t)(ns / NSEC_PER_SEC);
@@ -120,27 +120,33 @@ void print_printable(FILE *stream, const char *text)
 
 /*
  * Lines wait in memory until standard error accepts them. If the memory is full, new lines are
- * dropped and counted; once the waiting lines have been written, another line tells how many.
+ * dropped and counted. A further line reports the number of dropped lines after the waiting
+ * lines have been written.
  */
 
 enum {
 	WAITING_BYTES = 64 << 10,
-	END_MS = 500 /* without progress */
+	/* How long to wait at the end for a reader that reads nothing, in milliseconds. */
+	END_MS = 500
 };
 
-/* Static, because a message may report that the heap has no memory left. */
+/* Static, because a message may report that heap memory has run out. */
 static struct messages {
 	pid_t owner;
 	FILE *before; /* the original `stderr` */
 	int fd;
 	bool is_socket;
-	char text[WAITING_BYTES]; /* [0, whole): lines that wait; [whole, length): the next one */
+	/* [0, whole): waiting lines; [whole, length): the line being added. */
+	char text[WAITING_BYTES];
 	size_t whole, length;
-	bool is_cut; /* the next line does not fit */
+	bool is_cut; /* the line being added does not fit */
 	uint64_t dropped;
 } messages = {.fd = -1};
 
-/* Writes at most PIPE_BUF bytes: if poll(2) reports room, a pipe takes them without blocking. */
+/*
+ * Writes at most PIPE_BUF bytes: if poll(2) reports POLLOUT, a pipe takes this much without
+ * blocking.
+ */
 static ssize_t write_some(const struct messages *m)
 {
 	struct pollfd output = {.fd = m->fd, .events = POLLOUT};
@@ -158,7 +164,7 @@ static ssize_t write_some(const struct messages *m)
 			    : write(m->fd, m->text, length);
 }
 
-/* Queues the line about dropped messages. Called when nothing else is waiting. */
+/* Queues the line about dropped messages. Call it when no other line is waiting. */
 static void tell_dropped(struct messages *m)
 {
 	char line[128];
@@ -198,7 +204,10 @@ static void pass_on(struct messages *m)
 	}
 }
 
-/* A line of progress ends with a carriage return, and is erased by a sequence of its own. */
+/*
+ * Whether a character ends a message. A progress line ends with a carriage return, and is
+ * erased by an escape sequence.
+ */
 static bool ends_message(const struct messages *m, char c)
 {
 	static const char erase[] = {'\33', '[', 'K'};
@@ -270,7 +279,7 @@ void messages_end(void)
 
 	if (!messages.before)
 		return;
-	/* A message may be left without the end of a line. */
+	/* The last message may lack a newline. */
 	messages.whole = messages.length;
 	pass_on(&messages);
 	while (messages.whole && poll(&output, 1, END_MS) > 0)
@@ -317,7 +326,7 @@ int report_error(struct probe_error *error)
 	int status = error->code == PROBE_ERROR_USAGE ? STATUS_USAGE : STATUS_FAILED;
 
 	fflush(stdout);
-	/* Names in it may come from a file or a target, and hold any byte. */
+	/* Names in the message may come from a file or a target, and hold any bytes. */
 	fputs("probectl: ", stderr);
 	print_printable(stderr, error->message);
 	fputc('\n', stderr);
@@ -349,7 +358,10 @@ struct reading reading_begin(bool is_shown)
 		.begin_ns = clock_ns(CLOCK_MONOTONIC)};
 }
 
-/* What is shown after `events` in `ns`, and so many bytes; total 0: not known. */
+/*
+ * Formats the progress line after `events` events in `ns` nanoseconds, with `bytes` of `total`
+ * bytes read; `total` is 0 if unknown.
+ */
 static void reading_text(
 	char text[READING_TEXT], uint64_t events, uint64_t ns, uint64_t bytes, uint64_t total)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How far the reading of a record is, on a terminal. */
+/* The progress of reading a recording, on a terminal. */
 #ifndef CLI_PRINT_READING_H
 #define CLI_PRINT_READING_H
 
@@ -11,18 +11,18 @@ struct reading {
 	uint64_t events, begin_ns;
 };
 
-/* `is_shown`: false if the terminal shows something else. */
+/* Set `is_shown` to false if the terminal is used for other output. */
 struct reading reading_begin(bool is_shown);
-enum { READING_EVENTS = 4096 }; /* between two looks at the clock */
-/* Shows how far it is, if it is time to. */
+enum { READING_EVENTS = 4096 }; /* number of events between two looks at the clock */
+/* Shows the progress if it is time to. */
 void reading_look(struct reading *reading, const struct probe_reader *reader);
-/* After each event. */
+/* Call it after each event. */
 static inline void reading_event(struct reading *reading, const struct probe_reader *reader)
 {
 	if (++reading->events % READING_EVENTS == 0)
 		reading_look(reading, reader);
 }
-/* Erases the line. */
+/* Erases the progress line. */
 void reading_end(struct reading *reading);
 
 enum { READING_TEXT = 128 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tables. Cells are put one after the other into one buffer, already
- * printable, and are found by their offsets: the buffer moves as it grows.
+ * Tables. The cells are stored in one buffer, already printable, one after the other. Cells
+ * refer to their text by its offset, because the buffer moves as it grows.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,17 +14,17 @@
 
 enum {
 	GAP = 2,	  /* blanks between columns */
-	INDENT = 4,	  /* of lines below a row */
-	SHRUNK_WIDTH = 12 /* a column does not become narrower */
+	INDENT = 4,	  /* indentation of the lines below a row, in blanks */
+	SHRUNK_WIDTH = 12 /* minimum width of a narrowed column, in characters */
 };
 
 struct cell {
-	size_t offset, length; /* bytes, in the table's text */
-	size_t width;	       /* columns of a terminal */
+	size_t offset, length; /* range of the cell's text in the table's text, in bytes */
+	size_t width;	       /* width of the text, in terminal columns */
 };
 
 struct row {
-	size_t first, count; /* of the table's cells */
+	size_t first, count; /* range of the row's cells in the table's cells */
 	bool is_line;
 };
 
@@ -36,15 +36,15 @@ struct table {
 	size_t cell_count, cell_room;
 	struct row *rows;
 	size_t row_count, row_room;
-	size_t *widths;	     /* of the columns */
-	size_t *line_widths; /* of the columns of lines */
+	size_t *widths;	     /* width of each column of the table */
+	size_t *line_widths; /* width of each column of the lines below rows */
 	size_t line_column_count;
 	bool no_memory;
 };
 
 /* ---- Filling --------------------------------------------------------------------- */
 
-/* Makes room for `more` items; false without memory. */
+/* Makes space for `more` items. Returns false on lack of memory. */
 static bool grow(void **items, size_t *room, size_t count, size_t more, size_t item_bytes)
 {
 	size_t wanted = *room * 2 > count + more ? *room * 2 : count + more + 64;
@@ -73,7 +73,7 @@ static bool reserve_row(struct table *table, size_t cells)
 
 static void add(struct table *table, const char *const *cells, size_t count, bool is_line)
 {
-	/* A text of its own makes no column wider. */
+	/* A single text below a row does not widen any column. */
 	size_t *widths = !is_line ? table->widths : count > 1 ? table->line_widths : NULL;
 
 	if (!reserve_row(table, count)) {
@@ -156,7 +156,7 @@ void table_free(struct table *table)
 
 /* ---- Printing ----------------------------------------------------------------------- */
 
-/* How much narrower a column may become. */
+/* The number of characters by which a column can be narrowed. */
 static size_t slack(const struct table *table, size_t column)
 {
 	size_t width = table->widths[column];
@@ -165,8 +165,8 @@ static size_t slack(const struct table *table, size_t column)
 }
 
 /*
- * Makes the columns that may shrink narrower, until a line fits the terminal.
- * Where it would not fit even so, nothing is cut: lines wrap in any case.
+ * Narrows the columns that may shrink until a line fits the terminal. If a line would not fit
+ * even then, nothing is cut: lines wrap in any case.
  */
 static void fit_terminal(struct table *table)
 {
@@ -191,7 +191,7 @@ static void fit_terminal(struct table *table)
 	}
 }
 
-/* The bytes of the first `width` characters of a cell. */
+/* The length of the first `width` characters of a cell, in bytes. */
 static size_t prefix_length(const char *text, size_t length, size_t width)
 {
 	size_t prefix = 0;
@@ -199,7 +199,7 @@ static size_t prefix_length(const char *text, size_t length, size_t width)
 	for (; width > 0 && prefix < length; width--) {
 		size_t step = utf8_character(text + prefix, length - prefix);
 
-		/* What is in a table is well-formed. */
+		/* The text in a table is valid UTF-8. */
 		prefix += step > 0 ? step : 1;
 	}
 	return prefix;
@@ -218,7 +218,9 @@ static void print_cell(
 		buffer_pad(out, 0, GAP);
 	if (look->is_number)
 		buffer_pad(out, 0, pad);
-	/* Only what may shrink can be too wide; the rest runs over the edge. */
+	/*
+	 * Only columns that may shrink can be too narrow for a cell; other cells run over the edge.
+	 */
 	if (cell->width <= width) {
 		buffer_bytes(out, text, cell->length);
 	} else {
@@ -229,7 +231,7 @@ static void print_cell(
 		buffer_pad(out, 0, pad);
 }
 
-/* A column that no line fills takes no room. */
+/* Prints a line below a row. A column that is empty in all lines takes no space. */
 static void print_line(const struct table *table, const struct row *row, struct buffer *out)
 {
 	const struct cell *cells = &table->cells[row->first];

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The rows of `probectl top`, with the lines around them, as text.
+ * Lays out the rows of `probectl top`, and the lines around them, as text:
  *
- *	probectl top  postgres (8121)  every 1s                      14:03:22
- *	71 probes, 9 hit  123,456 hits/s  filter: lock
- *	 PROBE                        HITS/s      TOTAL    P50    P99  OPEN
- *	 postgresql:query__start          31       1871
- *	 postgresql:query__done           31       1871  212us  1.1ms     1
- *	-postgresql:sort__start                       3
- *	!postgresql:mark__dirty
- *	postgresql:query__done in /usr/lib/...: ends postgresql:query__start
- *	? help  q quit  space on/off  / filter  order: r t m 9 s n
+ *   probectl top  postgres (8121)  every 1s                      14:03:22
+ *   71 probes, 9 hit  123,456 hits/s  filter: lock
+ *    PROBE                        HITS/s      TOTAL    P50    P99  OPEN
+ *    postgresql:query__start          31       1871
+ *    postgresql:query__done           31       1871  212us  1.1ms     1
+ *   -postgresql:sort__start                       3
+ *   !postgresql:mark__dirty
+ *   postgresql:query__done in /usr/lib/...: ends postgresql:query__start
+ *   ? help  q quit  space on/off  / filter  order: r t m 9 s n
  *
- * A low screen keeps what matters most: a row, then the last line, the titles,
- * the first line, the line about the probe, the second one. On a narrow one
- * columns are left out; the name stays.
+ * If the screen has few lines, the most important lines stay, in this order: a row, the last
+ * line, the titles, the first line, the line about the selected probe, the second line. On a
+ * narrow screen, columns are left out; the name stays.
  */
 #include <math.h>
 #include <stdio.h>
@@ -33,7 +33,8 @@
 /* ---- Characters -------------------------------------------------------------------- */
 
 /*
- * The columns of a character. Those that take none (marks) or that are unknown are not printed.
+ * The width of a character in columns; 0 for combining marks and unknown characters, which are
+ * not printed.
  */
 static size_t columns_of(const char *text, size_t bytes)
 {
@@ -42,7 +43,10 @@ static size_t columns_of(const char *text, size_t bytes)
 	return columns > 0 ? (size_t)columns : 0;
 }
 
-/* What is safe of a text, and has a width: a copy that ends with NUL. */
+/*
+ * Appends a copy of a text, with NUL, without characters that are unsafe on a terminal or have
+ * no width.
+ */
 static void clean(struct buffer *out, const char *text, bool utf8)
 {
 	struct buffer printable = {0};
@@ -90,7 +94,10 @@ size_t cell_width(const char *text, bool utf8)
 	return width;
 }
 
-/* The bytes of as many whole characters as have room; *width_ret is what they take. */
+/*
+ * The length in bytes of the first characters that fit in `width` columns. *width_ret is their
+ * width.
+ */
 static size_t head(const char *text, size_t width, size_t *width_ret)
 {
 	size_t length = 0, taken = 0;
@@ -108,7 +115,10 @@ static size_t head(const char *text, size_t width, size_t *width_ret)
 	return length;
 }
 
-/* The same from the end: where the last characters that fit begin. */
+/*
+ * The offset in bytes of the last characters that fit in `width` columns. *width_ret is their
+ * width.
+ */
 static size_t tail(const char *text, size_t width, size_t *width_ret)
 {
 	size_t total = clean_width(text), at = 0;
@@ -123,7 +133,7 @@ static size_t tail(const char *text, size_t width, size_t *width_ret)
 	return at;
 }
 
-/* The first and the last part of a text that has no room. */
+/* Writes the start and the end of a text that is too long for `width`, with dots between. */
 static size_t fit_ends(struct buffer *out, const char *text, size_t width, bool utf8)
 {
 	size_t dots = utf8 ? 1 : 2, first, last, at;
@@ -167,7 +177,7 @@ static void right(struct buffer *out, const char *text, size_t width)
 	buffer_string(out, text);
 }
 
-/* What has too many digits gets a unit: "12.3M". */
+/* Formats a number. A number with too many digits gets a unit: "12.3M". */
 static void short_number(char *text, size_t size, double value)
 {
 	static const char units[] = " kMGTPE";
@@ -247,7 +257,7 @@ static void line_begin(struct top_frame *frame, enum top_look look)
 	frame->lines[frame->count] = (struct top_line){.offset = frame->text.length, .look = look};
 }
 
-/* Ends a line; a highlighted one is highlighted in its whole width. */
+/* Ends a line. A highlighted line is filled up to the full width. */
 static void line_end(struct top_frame *frame, size_t taken, size_t width)
 {
 	struct top_line *line = &frame->lines[frame->count];
@@ -288,7 +298,7 @@ enum column {
 static const struct {
 	const char *title;
 	unsigned int width;
-	unsigned int order; /* the order in which columns are left out for lack of room: 0 first */
+	unsigned int order; /* columns are left out in this order on a narrow screen, 0 first */
 } columns[COLUMNS] = {
 	[COLUMN_RATE] = {"HITS/s", 9, 6},
 	[COLUMN_TOTAL] = {"TOTAL", 11, 3},
@@ -299,7 +309,7 @@ static const struct {
 	[COLUMN_OPEN] = {"OPEN", 5, 0},
 };
 
-/* The column that rows are sorted by. */
+/* The column that each order sorts by. */
 static const enum column ordered[TOP_ORDER_COUNT] = {[TOP_ORDER_RATE] = COLUMN_RATE,
 	[TOP_ORDER_TOTAL] = COLUMN_TOTAL,
 	[TOP_ORDER_P50] = COLUMN_P50,
@@ -307,7 +317,7 @@ static const enum column ordered[TOP_ORDER_COUNT] = {[TOP_ORDER_RATE] = COLUMN_R
 	[TOP_ORDER_TIME] = COLUMN_TIME,
 	[TOP_ORDER_NAME] = COLUMNS};
 
-/* Which columns there are, and how wide the name is. */
+/* Which columns are shown, and the width of the name. */
 struct shape {
 	bool has[COLUMNS];
 	size_t name;
@@ -322,7 +332,7 @@ static size_t figures_width(const struct shape *shape)
 	return width;
 }
 
-/* The widest name of all rows, so that columns stay where they are. */
+/* The width of the widest name of all rows, so that columns do not move. */
 static size_t widest_name(const struct top_model *model, bool utf8)
 {
 	size_t widest = strlen("PROBE");
@@ -336,7 +346,7 @@ static size_t widest_name(const struct top_model *model, bool utf8)
 	return widest < NAME_MAX ? widest : NAME_MAX;
 }
 
-/* When a column is left out: last of all the one that rows are sorted by. */
+/* The order in which a column is left out. The column that rows are sorted by comes last. */
 static unsigned int turn_of(const struct top_model *model, size_t column)
 {
 	return ordered[model->order] == column ? COLUMNS : columns[column].order;
@@ -344,7 +354,7 @@ static unsigned int turn_of(const struct top_model *model, size_t column)
 
 static struct shape find_shape(const struct top_model *model, size_t width, bool utf8)
 {
-	size_t name = widest_name(model, utf8) + 1; /* with the mark before it */
+	size_t name = widest_name(model, utf8) + 1; /* the name is preceded by a mark */
 	size_t least = width * 2 / 5 > NAME_MIN ? width * 2 / 5 : NAME_MIN;
 	struct shape shape;
 
@@ -404,7 +414,7 @@ static void figure(struct buffer *out, const struct top_model *model, const stru
 	switch (column) {
 	case COLUMN_RATE:
 	case COLUMN_TOTAL:
-		/* What is not counted is not 0. */
+		/* A dash shows that hits are not counted; 0 would be wrong. */
 		if (probe_coverage_is_none(&row->coverage)) {
 			buffer_pad(out, 0, width - 1);
 			buffer_char(out, '-');
@@ -439,13 +449,13 @@ static bool is_wrong(const struct top_row *row)
 	return row->refused || row->coverage.overwritten;
 }
 
-/* What is wrong with a row, or that it is off: one character before its name. */
+/* The character before the name: whether something is wrong with the row, or its probe is off. */
 static char mark_of(const struct top_row *row)
 {
 	return is_wrong(row) ? '!' : row->on ? ' ' : '-';
 }
 
-/* The mark says the same, for terminals and people without colours. */
+/* The look of a row. The mark says the same, for terminals and people without colours. */
 static enum top_look look_of(const struct top_model *model, const struct top_row *row)
 {
 	if ((size_t)(row - model->rows) == model->selected)
@@ -474,7 +484,7 @@ static void row_line(struct top_frame *frame, const struct top_model *model,
 	line_end(frame, shape->name + figures_width(shape), view->width);
 }
 
-/* ---- Around them ------------------------------------------------------------------- */
+/* ---- Lines around the rows --------------------------------------------------------- */
 
 static void interval_text(char text[32], uint64_t ns)
 {
@@ -495,7 +505,7 @@ static void draw_head(
 		return;
 	}
 	line_begin(frame, view->paused ? TOP_LOOK_REVERSE : TOP_LOOK_BOLD);
-	/* The clock is the first to go. */
+	/* On a narrow screen, the clock is left out first. */
 	if (cell_width(text, view->utf8) + GAP + right > view->width)
 		right = 0;
 	taken = cell_text(&frame->text, text, view->width, view->utf8);
@@ -553,7 +563,7 @@ static void summary_line(
 	buffer_deinit(&text);
 }
 
-/* Everything about the probe under the cursor for which its row has no room. */
+/* Draws the line with the details of the selected probe that do not fit in its row. */
 static void detail_line(
 	struct top_frame *frame, const struct top_model *model, const struct top_view *view)
 {
@@ -647,9 +657,9 @@ static void draw_help(struct top_frame *frame, const struct top_view *view)
 	draw_line(frame, view, TOP_LOOK_REVERSE, "press any key to go back");
 }
 
-/* ---- All of it --------------------------------------------------------------------- */
+/* ---- The whole screen -------------------------------------------------------------- */
 
-/* Which lines there are beside the rows. */
+/* Which lines are shown in addition to the rows. */
 struct arrangement {
 	bool last, titles, head, detail, summary;
 	size_t rows;
@@ -672,7 +682,7 @@ size_t draw_rows(const struct top_view *view)
 	return plan_lines(view->height).rows;
 }
 
-/* The cursor stays visible, and no line stays empty if a row could use it. */
+/* Scrolls so that the cursor is visible, and that no line is empty while a row could fill it. */
 static void scroll(const struct top_model *model, struct top_view *view, size_t rows)
 {
 	size_t cursor = model_cursor(model);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which processes `probectl top` shows: those that were named, or the one that was
- * started; and, as trace does it, what happens to them later: libraries that they
- * open, programs that they and their children become.
+ * The processes that `probectl top` shows: the named ones, or the program that it started; and,
+ * as in `probectl trace`, the libraries that these open later, and the programs that these and
+ * their children execute.
  */
 #include <poll.h>
 #include <signal.h>
@@ -21,12 +21,12 @@
 #include "libprobe/base/file.h"
 
 enum {
-	EVENTS_MAX = 8 /* between two looks at keys and libraries */
+	EVENTS_MAX = 8 /* events handled between two looks at keys and libraries */
 };
 
 /* ---- News -------------------------------------------------------------------------- */
 
-/* Adds a message after those that wait. Without memory, it is dropped. */
+/* Adds a message after the waiting messages. Drops it on lack of memory. */
 static void __attribute__((format(printf, 2, 3)))
 add_news(struct top_source *source, const char *format, ...)
 {
@@ -57,7 +57,10 @@ void source_note_failure(struct top_source *source, struct probe_error *error)
 	probe_error_free(error);
 }
 
-/* Those that have been told may be of another of its sessions, which mostly note the same. */
+/*
+ * Both sessions of a process mostly have the same notes, so one counter of reported notes
+ * serves both.
+ */
 void source_note_notes(struct top_source *source, struct top_process *process)
 {
 	const struct probe_session *const sessions[] = {process->counts, process->times};
@@ -102,7 +105,7 @@ char *source_news(struct top_source *source)
 	return news;
 }
 
-/* A process may have ended since. */
+/* Reads the name of a process. Returns false if the process has ended. */
 static bool read_comm(pid_t pid, char comm[32])
 {
 	char path[48];
@@ -114,7 +117,7 @@ static bool read_comm(pid_t pid, char comm[32])
 	return true;
 }
 
-/* Of processes that come and go, no single one is named. */
+/* The title while processes come and go: it names no single process. */
 static void make_seeking_title(struct top_source *source)
 {
 	size_t running = 0;
@@ -128,7 +131,7 @@ static void make_seeking_title(struct top_source *source)
 			source->came == 1 ? "" : "es", running);
 }
 
-/* One more is traced, or one is another program now. */
+/* Counts a newly traced process, unless it is a known process that executed another program. */
 static void note_came(struct top_source *source, pid_t pid)
 {
 	char comm[32];
@@ -144,7 +147,7 @@ static void note_came(struct top_source *source, pid_t pid)
 	strcpy(source->program, comm);
 }
 
-/* Names may hold anything; the code that prints the title handles that. */
+/* Names may contain any bytes; the code that prints the title escapes them. */
 static void make_title(struct top_source *source)
 {
 	const struct top_process *first = NULL;
@@ -163,7 +166,7 @@ static void make_title(struct top_source *source)
 		others += first != NULL;
 		first = &source->processes[i];
 	}
-	/* The title still names the process that has ended. */
+	/* Keep the title, which names the last process. */
 	if (!first)
 		return;
 	pid = (int)probe_target_pid(first->target);
@@ -179,8 +182,8 @@ static void make_title(struct top_source *source)
 /* ---- Rows -------------------------------------------------------------------------- */
 
 /*
- * Adds rows for libraries that a process has opened since the last call. Probes that the user has
- * switched off are off there, too.
+ * Adds rows for the libraries that a process has opened since the last call. In these
+ * libraries, probes that the user has switched off are switched off, too.
  */
 static struct probe_error *take_probes(
 	struct top_source *source, struct top_process *process, struct top_model *model)
@@ -219,9 +222,12 @@ static struct probe_error *take_probes(
 	return NULL;
 }
 
-/* ---- Beginning --------------------------------------------------------------------- */
+/* ---- Starting ---------------------------------------------------------------------- */
 
-/* A new program may have yet to open some of its libraries. */
+/*
+ * Starts a session. With `later`, it also follows libraries: a new program may not have opened
+ * all of them yet.
+ */
 static struct probe_error *start_session(struct top_source *source,
 	const struct top_process *process, const struct probe_session_options *kind, bool later,
 	struct probe_report *report, struct probe_session **ret)
@@ -232,7 +238,7 @@ static struct probe_error *start_session(struct top_source *source,
 	options.catalogue = source->request->catalogue;
 	options.follow_libraries = source->follow || later;
 	options.follow_children = source->follow;
-	/* One session of each process is enough for that. */
+	/* Only one of a process's sessions needs the watch. */
 	options.watch = source->follow && kind == &source->counting ? source->watch : NULL;
 	return probe_session_start(process->target, source->request, &options, report, ret);
 }
@@ -247,14 +253,20 @@ static struct probe_error *start_counts(struct top_source *source, struct top_pr
 	*sites_ret = report.sites;
 	if (!error)
 		error = source_add_refusals(model, &report, 0);
-	/* Before there is a screen; otherwise a build would print this for a thousand programs. */
+	/*
+	 * Only before the screen is opened. Later, a build would print this for a thousand
+	 * programs.
+	 */
 	if (!error && !later)
 		report_notes(&report);
 	source_note_change(source, &report);
 	return error;
 }
 
-/* There may be no pairs. If the process has ended meanwhile, its counts are shown. */
+/*
+ * Starts the session for pairs; *ret is NULL if there are no pairs, or if the process has
+ * ended: its counts are still shown.
+ */
 static struct probe_error *start_pairs(struct top_source *source, const struct top_process *process,
 	const struct top_times_kept *kept, bool later, struct probe_session **ret)
 {
@@ -271,7 +283,7 @@ static struct probe_error *start_pairs(struct top_source *source, const struct t
 	return error;
 }
 
-/* Room for one more, as the last; NULL without memory. */
+/* Appends a process. NULL on lack of memory. */
 static struct top_process *add_process(
 	struct top_source *source, struct probe_target *target, bool later)
 {
@@ -281,7 +293,7 @@ static struct top_process *add_process(
 	if (!ARRAY_ROOM(source->processes, source->count))
 		return NULL;
 	process = &source->processes[source->count];
-	/* Kernels before 5.3 have no such descriptor. */
+	/* pidfd is -1 before Linux 5.3, which has no pidfd_open(2). */
 	*process = (struct top_process){
 		.target = target, .named = !later && !source->started, .pidfd = pidfd_open(pid, 0)};
 	for (size_t i = 0; i < source->count; i++) {
@@ -295,8 +307,8 @@ static struct top_process *add_process(
 }
 
 /*
- * Takes over a target and switches its probes on; returns the number of sites. After an error it
- * may be the last of the processes: see drop_failed().
+ * Takes ownership of a target and switches its probes on. *sites_ret is the number of sites. On
+ * error, the target may be the last of the processes: see drop_failed().
  */
 static struct probe_error *start_process(struct top_source *source, struct top_model *model,
 	struct probe_target *target, bool later, size_t *sites_ret)
@@ -315,7 +327,10 @@ static struct probe_error *start_process(struct top_source *source, struct top_m
 	error = start_counts(source, process, model, later, sites_ret);
 	if (!error)
 		error = start_pairs(source, process, &source->times, later, &process->times);
-	/* If it has ended in between, nobody knows whether it had pairs: the columns are empty. */
+	/*
+	 * If the process has ended meanwhile, it is unknown whether it had pairs: show empty
+	 * columns.
+	 */
 	model->has_times |= !error && !process->times && !probe_target_alive(target);
 	if (!error)
 		error = take_probes(source, process, model);
@@ -325,7 +340,7 @@ static struct probe_error *start_process(struct top_source *source, struct top_m
 	return error;
 }
 
-/* The number of processes before the one that could not be started. */
+/* Drops a process that could not be started. `before` is the number of processes before it. */
 static void drop_failed(struct top_source *source, struct top_model *model, size_t before)
 {
 	if (source->count <= before)
@@ -342,7 +357,7 @@ static struct probe_error *start_named(
 
 	if (error)
 		drop_failed(source, model, before);
-	else /* A process that has ended executes nothing else. */
+	else /* A process that has ended executes no other program: ignore errors. */
 		probe_error_free(probe_watch_add(source->watch, target));
 	return error;
 }
@@ -352,7 +367,7 @@ struct starting {
 	struct top_model *model;
 	const struct common_options *common;
 	struct left_out left;
-	struct probe_error *error; /* owned */
+	struct probe_error *error; /* first error that ends the start; owned */
 };
 
 static pid_t turn_pid(void *data, size_t index)
@@ -380,7 +395,10 @@ static struct probe_error *start_turn(void *data, size_t index, struct probe_pat
 	return error;
 }
 
-/* Processes that were found by their name or parent may have ended since, or not be ours. */
+/*
+ * Handles the result for one process. If it was found by name or parent, it may have ended, or
+ * belong to another user: this is no error.
+ */
 static void end_turn(void *data, size_t index, struct probe_error *error)
 {
 	struct starting *starting = data;
@@ -486,7 +504,10 @@ struct probe_error *source_serve(
 	return error ? error : take_probes(source, process, model);
 }
 
-/* A process that cannot be traced is no failure; one that has ended is not reported. */
+/*
+ * Reports a process that cannot be traced, which is no failure; not if it has ended (`is_there`
+ * is false).
+ */
 static void note_untraced(struct top_source *source, bool is_there, struct probe_error *error)
 {
 	if (is_there)
@@ -494,7 +515,7 @@ static void note_untraced(struct top_source *source, bool is_there, struct probe
 	probe_error_free(error);
 }
 
-/* What was missed of those that have ended is known at the end. */
+/* Reports at the end what was missed in processes that have ended. */
 void source_finish_watch(struct top_source *source)
 {
 	struct probe_error *error;
@@ -509,7 +530,7 @@ static bool follow_program(struct top_source *source, struct top_model *model,
 {
 	size_t before = source->count;
 	struct probe_error *error = start_process(source, model, event->target, true, sites_ret);
-	bool is_open = source->count > before; /* not without memory for it */
+	bool is_open = source->count > before; /* false if there was no memory for the process */
 
 	if (!error)
 		return true;
@@ -528,7 +549,7 @@ static void note_unseen(struct top_source *source, const struct probe_watch_even
 		(uintmax_t)(event->unseen_ns / NSEC_PER_MSEC + 1));
 }
 
-/* One that is held: its sessions mostly see everything. */
+/* Follows a process that the watch holds; its sessions see nearly all its hits. */
 static void follow_held(
 	struct top_source *source, struct top_model *model, const struct probe_watch_event *event)
 {
@@ -580,8 +601,9 @@ static void follow_programs(struct top_source *source, struct top_model *model)
 }
 
 /*
- * Our exit status says how a program that we started has ended; how followed ones end concerns
- * their parents. A process that is removed from the table has not ended for the user.
+ * Reports a process that was killed. For the program that we started, our exit status says
+ * this; for followed processes, it concerns their parents. A process that executed another
+ * program has not ended for the user.
  */
 static bool note_fate(struct top_source *source, const struct top_process *process)
 {
@@ -597,7 +619,7 @@ static bool note_fate(struct top_source *source, const struct top_process *proce
 	return true;
 }
 
-/* Only named processes are reported; a build starts thousands of others. */
+/* Drops ended processes. Reports only named processes: a build starts thousands of others. */
 static void drop_ended(struct top_source *source, struct top_model *model)
 {
 	size_t before = source->count, ended = 0;
@@ -645,7 +667,7 @@ bool source_is_alive(const struct top_source *source)
 
 void source_watch(struct top_source *source, struct loop *loop)
 {
-	/* What it has to say, source_follow() hears. */
+	/* The next call of source_follow() reads the watch's events. */
 	loop_watch(loop, probe_watch_fd(source->watch), POLLIN, NULL);
 	for (size_t i = 0; i < source->count; i++) {
 		struct top_process *process = &source->processes[i];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a terminal sends, as keys. Source: ECMA-48 5.4 (CSI sequences: parameters
- * 0x30-0x3f, then 0x20-0x2f, then one final byte 0x40-0x7e), and xterm's keys.
+ * Parses the bytes that a terminal sends into keys. Sources: ECMA-48 5.4 (CSI sequences:
+ * parameters 0x30-0x3f, then 0x20-0x2f, then one final byte 0x40-0x7e), and xterm's keys.
  */
 #include <string.h>
 
@@ -30,7 +30,7 @@ static void drop(struct top_keys *keys, size_t count)
 /* ---- Escape sequences -------------------------------------------------------------- */
 
 static const struct {
-	const char *sequence; /* after the escape */
+	const char *sequence; /* bytes after the escape */
 	enum top_key_kind kind;
 } sequences[] = {
 	{"[A", TOP_KEY_UP},
@@ -49,7 +49,7 @@ static const struct {
 	{"[8~", TOP_KEY_END},
 };
 
-/* The length of the sequence at the start, with its escape; 0: it is incomplete. */
+/* The length of the sequence at the start, with its escape; 0 if the sequence is incomplete. */
 static size_t sequence_length(const struct top_keys *keys)
 {
 	if (keys->count < 2)
@@ -64,9 +64,9 @@ static size_t sequence_length(const struct top_keys *keys)
 		if (c >= 0x40 && c <= 0x7e)
 			return i + 1;
 		if (c < 0x20 || c > 0x3f)
-			return i; /* not a sequence: what follows is a key of its own */
+			return i; /* not a sequence: this byte is a key of its own */
 	}
-	/* No key is so long. */
+	/* A sequence that fills the buffer is too long for a key: drop it. */
 	return keys->count == sizeof(keys->bytes) ? keys->count : 0;
 }
 
@@ -106,7 +106,7 @@ static bool control_key(char c, struct top_key *ret)
 	}
 }
 
-/* Bytes that a whole character may still become. */
+/* Whether the bytes are the start of a UTF-8 character whose other bytes have not arrived yet. */
 static bool is_begin_of_character(const struct top_keys *keys)
 {
 	unsigned char first = (unsigned char)keys->bytes[0];
@@ -120,7 +120,10 @@ static bool is_begin_of_character(const struct top_keys *keys)
 	return true;
 }
 
-/* Returns the bytes of the next key, or of an unknown sequence; 0: more must arrive first. */
+/*
+ * Takes the next key, or an unknown sequence; *length_ret is its length in bytes, 0 if more
+ * bytes must arrive first.
+ */
 static bool take(const struct top_keys *keys, bool all, struct top_key *ret, size_t *length_ret)
 {
 	size_t length;

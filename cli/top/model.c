@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The rows of `probectl top`, without a process or a terminal. */
+/* The rows of `probectl top`; the actions of the keys; the program that `probectl top` starts. */
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -39,7 +39,7 @@ void model_deinit(struct top_model *model)
 
 /* ---- Rows -------------------------------------------------------------------------- */
 
-/* A name that is looked for. */
+/* The name of a row that is being looked up. */
 struct wanted {
 	const struct top_row *rows;
 	const char *provider, *name, *key;
@@ -59,7 +59,7 @@ static bool is_before(const void *wanted, size_t index)
 	return compare(wanted, index) < 0;
 }
 
-/* Returns the row, or NULL; *at_ret: its index, or the index where it belongs. */
+/* Returns the row, or NULL. *at_ret is the row's index, or the index where it would be inserted. */
 static struct top_row *find(const struct top_model *model, const char *provider, const char *name,
 	const char *key, size_t *at_ret)
 {
@@ -167,7 +167,7 @@ double model_time(const struct top_model *model, const struct top_row *row)
 
 /* ---- Order ------------------------------------------------------------------------- */
 
-/* The value that rows are sorted by; without one, less than any value. */
+/* The value that rows are sorted by. A row without such a value sorts below all others. */
 static double figure(const struct top_model *model, const struct top_row *row)
 {
 	double value = -1;
@@ -193,7 +193,7 @@ static double figure(const struct top_model *model, const struct top_row *row)
 	return isnan(value) ? -1 : value;
 }
 
-/* Greatest first; then, as the rows themselves, by name. */
+/* Orders by value, greatest first, then by name, which is the order of the rows. */
 static int compare_shown(const void *a, const void *b, void *data)
 {
 	size_t x = *(const size_t *)a, y = *(const size_t *)b;
@@ -214,7 +214,10 @@ static bool passes(const struct top_model *model, const struct top_row *row)
 	return strcasestr(row->label, model->filter) != NULL;
 }
 
-/* A text, or more than that: globs, or a regular expression that has its end? */
+/*
+ * Whether a filter is a pattern: it has glob characters, or is a complete regular expression
+ * between slashes.
+ */
 static bool is_pattern(const char *text)
 {
 	size_t length = strlen(text);
@@ -238,7 +241,7 @@ bool model_set_filter(struct top_model *model, const char *text)
 	return false;
 }
 
-/* Rows with keys are what their probe is, which comes before them. */
+/* Copies the state of each probe's row to its rows with keys, which follow it. */
 static void follow_probes(struct top_model *model)
 {
 	const struct top_row *probe = NULL;
@@ -294,13 +297,13 @@ void model_move(struct top_model *model, long by)
 
 /* ==== Commands ================================================================================ */
 
-/* What the keys of `probectl top` do. */
+/* The actions of the keys of `probectl top`. */
 
 static const uint64_t intervals_ms[] = {100, 200, 500, 1000, 2000, 5000, 10000, 30000, 60000};
 
 enum { INTERVALS = sizeof(intervals_ms) / sizeof(intervals_ms[0]) };
 
-/* Without memory, there is no message. */
+/* Shows a message. On lack of memory, shows no message. */
 static void say(struct top *top, const char *format, const char *what)
 {
 	char *text = NULL;
@@ -318,7 +321,7 @@ static void set_filter(struct top *top, const char *text)
 		say(top, "'%s' is not a PROBE; searching for it as text", text);
 }
 
-/* Takes the last character off. */
+/* Removes the last character of a text. */
 static void erase(char *text)
 {
 	size_t length = strlen(text);
@@ -328,7 +331,7 @@ static void erase(char *text)
 	text[length] = '\0';
 }
 
-/* False: the key has no meaning here. */
+/* Edits the filter. Returns false if the key has no meaning while editing. */
 static bool edit(struct top *top, const struct top_key *key)
 {
 	char text[TOP_FILTER_BYTES];
@@ -361,7 +364,7 @@ static bool edit(struct top *top, const struct top_key *key)
 
 /* ---- Switching --------------------------------------------------------------------- */
 
-/* Makes the target what the rows say. */
+/* Switches the target's probes as the rows say. */
 static void apply(struct top *top)
 {
 	struct probe_error *error = source_switch(top->source, &top->model);
@@ -376,7 +379,7 @@ static void apply(struct top *top)
 	model_arrange(&top->model);
 }
 
-/* The probe that was under the cursor may be hidden by the filter. */
+/* Whether a row is selected and visible. The filter may hide the selected row. */
 static bool is_selected(struct top *top)
 {
 	if (model_cursor(&top->model) != SIZE_MAX)
@@ -385,7 +388,7 @@ static bool is_selected(struct top *top)
 	return false;
 }
 
-/* The row of the probe that a row belongs to. */
+/* The row of the probe itself, for a row with a key. */
 static struct top_row *probe_of(struct top *top, size_t index)
 {
 	const struct top_row *row = &top->model.rows[index];
@@ -420,7 +423,7 @@ static void set_order(struct top *top, enum top_order order)
 	model_arrange(&top->model);
 }
 
-/* The next interval of the list that is longer, or shorter. */
+/* Takes the next longer or shorter interval in the list. */
 static void change_interval(struct top *top, bool longer)
 {
 	uint64_t now = top->view.interval_ns, next = now;
@@ -560,9 +563,10 @@ void top_take_key(struct top *top, const struct top_key *key)
 /* ==== Program ================================================================================= */
 
 /*
- * The program that `probectl top` starts. If there is a screen, the terminal is ours: those of the
- * program's standard files that are the terminal become an unnamed file for its output, and an
- * empty one for its input. With a pipe, killing us would also end the program.
+ * The program that `probectl top` starts. With a screen, the terminal belongs to top: those of
+ * the program's standard files that are the terminal are replaced, output by an unnamed file
+ * and input by an empty one. A file rather than a pipe: with a pipe, the program would be
+ * killed if top is killed.
  */
 
 enum { STANDARD_FILES = 3 };
@@ -570,14 +574,14 @@ enum { STANDARD_FILES = 3 };
 static struct probe_error *open_kept(struct top_program *program)
 {
 	program->kept = tmpfile();
-	/* A program that opens /dev/stderr appends to it. */
+	/* O_APPEND, because the program may open /dev/stderr itself. */
 	if (!program->kept || fcntl(fileno(program->kept), F_SETFL, O_APPEND) < 0 ||
 		fcntl(fileno(program->kept), F_SETFD, FD_CLOEXEC) < 0)
 		return probe_error_system(errno, "cannot make a file for the program's output");
 	return NULL;
 }
 
-/* Puts others in the place of our own files that are the terminal; these go to ours[]. */
+/* Replaces those of our standard files that are the terminal. Keeps the originals in ours[]. */
 static struct probe_error *swap_files(const struct top_program *program, int ours[STANDARD_FILES])
 {
 	int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC), err = errno;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The processes of `probectl top`, each with two sessions: one counts the hits of
- * all probes, the other gathers how long the pairs among them take. Both are
- * switched probe by probe. Nothing is recorded, so nothing has to be read in time.
+ * The processes of `probectl top`. Each process has two sessions: one counts the hits of all
+ * probes, the other gathers the durations of the pairs. Each probe can be switched in both. The
+ * sessions record no hits, so nothing is lost if top reads late.
  */
 #include <math.h>
 #include <stdio.h>
@@ -16,13 +16,13 @@
 #include "cli/top/source.h"
 #include "libprobe/base/value.h"
 
-/* ==== Times =================================================================================== */
+/* ==== Durations of pairs ====================================================================== */
 
-/* How long pairs took, in `probectl top`. */
+/* The durations of pairs in `probectl top`. */
 
 /* ---- Reading ----------------------------------------------------------------------- */
 
-/* All times: of processes that are gone, and of those that run. */
+/* Gathers all durations of ended and running processes. */
 static struct probe_error *gather(const struct top_source *source, struct probe_table **ret)
 {
 	const struct top_times_kept *kept = &source->times;
@@ -73,7 +73,7 @@ static struct top_times times_of(const struct probe_table_row *row)
 		.sum = count > 0 ? row->row.sum : NAN};
 }
 
-/* The rows of the ends. */
+/* Copies durations from a table to the rows of the probes that end pairs. */
 static struct probe_error *take_times(
 	struct top_model *model, const struct probe_table *table, bool is_recent)
 {
@@ -98,7 +98,7 @@ static struct probe_error *take_times(
 	return NULL;
 }
 
-/* Reads how long pairs took, up to now and in the last interval. */
+/* Reads the durations of pairs: all so far, and those of the last interval. */
 static struct probe_error *source_read_times(struct top_source *source, struct top_model *model)
 {
 	struct probe_error *error = read_kept(source);
@@ -111,9 +111,9 @@ static struct probe_error *source_read_times(struct top_source *source, struct t
 	return error ? error : take_times(model, source->times.recent, true);
 }
 
-/* ---- Keeping ----------------------------------------------------------------------- */
+/* ---- Keeping durations ------------------------------------------------------------- */
 
-/* Keeps the times of a process that is about to be dropped. */
+/* Keeps the durations of a process that is about to be dropped. */
 static struct probe_error *source_keep_times(
 	struct top_source *source, const struct top_process *process)
 {
@@ -130,11 +130,11 @@ static void source_free_times(struct top_times_kept *kept)
 	kept->gone = kept->last = kept->recent = NULL;
 }
 
-/* ==== Keyed =================================================================================== */
+/* ==== Hits by key ============================================================================= */
 
 /*
- * Hits by key in `probectl top` (-k). The sessions that count then gather a row for each
- * value of the keys; the probes' own rows stay, with the hits of all keys.
+ * Hits by key in `probectl top` (-k). The counting sessions then gather one row for each value
+ * of the keys. The probes' own rows stay and count the hits of all keys.
  */
 
 static void set_keys(struct probe_gather *gather, const struct top_options *options)
@@ -157,7 +157,10 @@ struct probe_error *source_set_keys(struct top_source *source, const struct top_
 	return keys->count ? probe_table_create(keys->count, &source->gone_keys) : NULL;
 }
 
-/* As trace shows it: what may be an address is hexadecimal. */
+/*
+ * Adds a value in the format of `probectl trace`: a number that may be an address is
+ * hexadecimal.
+ */
 static void add_value(struct buffer *out, const struct probe_value *value)
 {
 	if (value->kind == PROBE_VALUE_NULL) {
@@ -183,7 +186,7 @@ static void add_value(struct buffer *out, const struct probe_value *value)
 	buffer_string(out, value->truncated ? "\"..." : "\"");
 }
 
-/* The keys of a table's row, as a row of the model has them; ends with NUL. */
+/* Writes the keys of a table's row in the form of top_row.key, ending with NUL. */
 static void key_text(struct buffer *out, const struct probe_table_row *row, size_t key_count)
 {
 	for (size_t i = 0; i < key_count; i++) {
@@ -209,7 +212,7 @@ static struct probe_error *take_row(
 	return NULL;
 }
 
-/* Sets the totals of the rows with keys. Rows may be added. */
+/* Sets the totals of the rows with keys. May add rows. */
 static struct probe_error *source_read_keys(struct top_source *source, struct top_model *model)
 {
 	const struct probe_table_row *rows;
@@ -233,7 +236,7 @@ static struct probe_error *source_read_keys(struct top_source *source, struct to
 	return error;
 }
 
-/* Keeps what a process has counted by key that is about to be dropped. */
+/* Keeps the counts by key of a process that is about to be dropped. */
 static struct probe_error *source_keep_keys(
 	struct top_source *source, const struct top_process *process)
 {
@@ -271,7 +274,7 @@ struct probe_error *source_add_refusals(
 
 /* ---- Reading ----------------------------------------------------------------------- */
 
-/* Adds the counts of a process to the rows, or to their sums of ended processes. */
+/* Adds the counts of a process to the rows; with `gone`, to their sums over ended processes. */
 static void add_figures(struct top_model *model, const struct top_process *process, bool gone)
 {
 	const struct probe_session_probe *probes;
@@ -283,7 +286,9 @@ static void add_figures(struct top_model *model, const struct top_process *proce
 
 		if (!row)
 			continue;
-		/* Without room for its key, a hit is only here. */
+		/*
+		 * A hit for whose key there is no space counts as lost and is in no row with a key.
+		 */
 		*(gone ? &row->gone.total : &row->total) += probes[i].hits + probes[i].lost;
 		*(gone ? &row->gone.unkeyed : &row->unkeyed) += probes[i].lost;
 		probe_coverage_add(
@@ -315,14 +320,14 @@ static struct probe_error *read_figures(struct top_source *source, struct top_mo
 		row->unkeyed = row->gone.unkeyed;
 		row->coverage = row->gone.coverage;
 	}
-	/* This reads the sessions' own counts again, too. */
+	/* Reading the keys also refreshes the sessions' own counts. */
 	error = source_read_keys(source, model);
 	for (size_t i = 0; i < source->count; i++)
 		add_figures(model, &source->processes[i], false);
 	for (size_t i = 0; i < model->count; i++) {
 		struct top_row *row = &model->rows[i];
 
-		/* The target can write to the counters. */
+		/* The target can write to the counters, so the difference could be negative. */
 		row->new_hits = row->total > row->new_hits ? row->total - row->new_hits : 0;
 	}
 	return error;
@@ -340,7 +345,7 @@ static void take_news(const struct probe_site_news *news, void *data)
 	source_note_site(looking->source, looking->pid, news);
 }
 
-/* Both sessions of a process have the same sites, except gates. */
+/* Checks the sites of a process. One session is enough: both have the same sites, except gates. */
 static struct probe_error *look(struct top_source *source, const struct top_process *process)
 {
 	struct looking looking = {source, probe_target_pid(process->target)};
@@ -403,7 +408,7 @@ struct probe_error *source_switch_process(
 		error = switch_session(process->times, model, &of_times);
 	source_note_change(source, &report);
 	source_note_change(source, &of_times);
-	/* It has ended in between: source_follow() will report that. */
+	/* If the process has ended meanwhile, source_follow() reports this. */
 	if (error && !probe_target_alive(process->target)) {
 		probe_error_free(error);
 		error = NULL;
@@ -411,7 +416,7 @@ struct probe_error *source_switch_process(
 	return error;
 }
 
-/* Sets whether each probe of each process is on there. */
+/* Calls visit() for each probe of each process with its row and its current state. */
 static void visit_rows(const struct top_source *source, struct top_model *model,
 	void (*visit)(struct top_row *row, bool is_on))
 {
@@ -432,7 +437,7 @@ static void visit_rows(const struct top_source *source, struct top_model *model,
 	}
 }
 
-/* A probe that is switched on again reports its refused sites again. */
+/* Clears the refused sites of a probe that is off: it reports them again when it is switched on. */
 static void forget_refusals(struct top_row *row, bool is_on)
 {
 	if (!row->on || is_on)
@@ -464,8 +469,8 @@ struct probe_error *source_switch(struct top_source *source, struct top_model *m
 		if (!source->processes[i].replaced)
 			error = source_switch_process(source, &source->processes[i], model);
 	/*
-	 * Rows show the real state, not the requested one; for processes that have ended, the last
-	 * one.
+	 * Rows show the actual state, not the requested one; the rows of ended processes show their
+	 * last state.
 	 */
 	visit_rows(source, model, forget_state);
 	visit_rows(source, model, add_state);
@@ -490,14 +495,14 @@ static struct probe_error *not_stopped(const struct top_process *process, struct
 		(int)probe_target_pid(process->target));
 }
 
-/* Stops one of a process's sessions. NULL is allowed. */
+/* Stops one of a process's sessions. `session` may be NULL. */
 static struct probe_error *source_stop_session(
 	const struct top_process *process, struct probe_session *session)
 {
 	return not_stopped(process, session ? probe_session_stop(session) : NULL);
 }
 
-/* The first error is handed back; the others are reported at once. */
+/* Keeps the first error for the caller; reports later errors at once. */
 static void keep_first(struct probe_error *error, struct probe_error **ret)
 {
 	if (error && *ret)
@@ -506,7 +511,10 @@ static void keep_first(struct probe_error *error, struct probe_error **ret)
 		*ret = error;
 }
 
-/* Stops the sessions of so many processes at once; `sessions` and `errors` have room for them. */
+/*
+ * Stops the sessions of `count` processes in parallel. `sessions` and `errors` have an element
+ * for each session.
+ */
 static void stop_all(const struct top_process *processes, size_t count,
 	struct probe_session **sessions, struct probe_error **errors, struct probe_error **ret)
 {
@@ -536,13 +544,13 @@ struct probe_error *source_stop(struct top_source *source)
 	struct probe_error *its_errors[PROCESS_SESSIONS], **errors = calloc(most, sizeof(*errors));
 	struct probe_error *error = NULL;
 
-	/* Others wait for nothing that follows. */
+	/* Release the held processes first: they need not wait for the rest. */
 	source_finish_watch(source);
 	for (size_t i = 0; i < source->count; i++)
 		processes_tell_frozen(source->processes[i].target);
 	if (sessions && errors)
 		stop_all(source->processes, source->count, sessions, errors, &error);
-	/* Without memory, one process after the other. */
+	/* On lack of memory, stop one process after the other. */
 	for (size_t i = 0; i < source->count && !(sessions && errors); i++)
 		stop_all(&source->processes[i], 1, its, its_errors, &error);
 	free(sessions);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The life of `probectl top`: it sleeps (cli/loop.h) until a key, a signal, a process that
- * ends or waits for us, or the next look is due.
+ * The main loop of `probectl top`. It sleeps (cli/loop.h) until a key, a signal, the end of a
+ * process, a process that waits for us, or the next interval.
  *
- * No signal ends us at once, so the terminal is given back on the way out whatever ends
- * the loop. Ctrl-Z gives it back, too, and stops us as it would have.
+ * No signal ends us at once, so the terminal is always restored at the end, whatever ends the
+ * loop. Ctrl-Z also restores the terminal, and then stops us as usual.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -33,38 +33,37 @@
 /*
  * The terminal of `probectl top`.
  *
- * It is opened a second time, for us alone: what is not ours to share with the shell
- * is O_NONBLOCK, and a terminal that takes nothing (a stalled connection) must not
- * keep us from switching the probes off. Only lines that have changed are written.
+ * The terminal is opened a second time, for this process alone, with O_NONBLOCK: the flag must
+ * not affect the shell, and a terminal that accepts no output (a stalled connection) must not
+ * keep us from switching the probes off. Only changed lines are written.
  *
- * Sequences: ECMA-48 for positions, erasing and looks; DECTCEM (?25) for the cursor,
- * DECAWM (?7) for wrapping, and xterm's alternate screen (?1049), which leaves what
- * was there before as it was. Colours are of ECMA-48's eight, with the user's own background; a
- * terminal without colours ignores them, and who sets NO_COLOR (no-color.org) gets none.
+ * Escape sequences: ECMA-48 for positions, erasing and looks; DECTCEM (?25) for the cursor;
+ * DECAWM (?7) for wrapping; and xterm's alternate screen (?1049), which preserves the previous
+ * content. The colours are ECMA-48's eight, on the user's own background. A terminal without
+ * colours ignores them, and the variable NO_COLOR (no-color.org) turns them off.
  */
 
-enum { LEAVE_MS = 200 /* how long to wait for a terminal that takes nothing */ };
+enum {
+	LEAVE_MS = 200 /* how long to wait for a terminal that accepts no output, in milliseconds */
+};
 
 static const char enter_sequence[] = "\033[?1049h\033[?25l\033[?7l\033[2J";
 static const char leave_sequence[] = "\033[0m\033[?7h\033[?25h\033[?1049l";
 
 struct top_screen {
 	int fd;
-	struct termios before; /* as it was when we came */
+	struct termios before; /* the terminal's settings before we changed them */
 	bool taken;
 	bool colours;
-	struct top_frame shown; /* what is on the screen */
-	bool known;		/* it is that */
-	struct buffer pending;	/* to be written */
+	struct top_frame shown; /* the current content of the screen */
+	bool known;		/* `shown` is valid */
+	struct buffer pending;	/* bytes to write to the terminal */
 	size_t written;
 };
 
 /* ---- Crashes ----------------------------------------------------------------------- */
 
-/*
- * A program that crashes must not leave a terminal without echo. A signal handler can find its data
- * only in a static object.
- */
+/* A crash must not leave the terminal without echo. Static, because a signal handler needs it. */
 static struct {
 	volatile sig_atomic_t taken;
 	int fd;
@@ -81,7 +80,7 @@ static void give_back(int signal)
 		(void)unused;
 		tcsetattr(crash.fd, TCSANOW, &crash.before);
 	}
-	/* SA_RESETHAND: it does now what it would have done without us. */
+	/* SA_RESETHAND: the signal now has its default effect. */
 	raise(signal);
 }
 
@@ -97,9 +96,9 @@ static void catch_crashes(const struct top_screen *screen)
 		sigaction(crash_signals[i], &action, NULL);
 }
 
-/* ---- Taking and giving back -------------------------------------------------------- */
+/* ---- Taking and restoring the terminal --------------------------------------------- */
 
-/* Can standard output be a screen? */
+/* Whether standard output can be a screen. */
 static bool screen_possible(void)
 {
 	const char *kind = getenv("TERM");
@@ -112,8 +111,8 @@ static struct probe_error *screen_enter(struct top_screen *screen);
 static void screen_close(struct top_screen *screen);
 
 /*
- * Takes the terminal of standard output: raw keys, the alternate screen. Crashes
- * of this process give it back. Errors: PROBE_ERROR_SYSTEM.
+ * Takes the terminal of standard output: raw keys, the alternate screen. It is restored even if
+ * this process crashes. Errors: PROBE_ERROR_SYSTEM.
  */
 static struct probe_error *screen_open(struct top_screen **ret)
 {
@@ -125,7 +124,10 @@ static struct probe_error *screen_open(struct top_screen **ret)
 		return probe_error_no_memory();
 	screen->colours = !no_colour || !no_colour[0];
 	screen->fd = open("/proc/self/fd/1", O_RDWR | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-	/* After su(1), it is another user's; the controlling one may be opened all the same. */
+	/*
+	 * After su(1) the terminal belongs to another user, but the controlling terminal can be
+	 * opened.
+	 */
 	if (screen->fd < 0)
 		screen->fd = open("/dev/tty", O_RDWR | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	if (screen->fd < 0) {
@@ -147,11 +149,11 @@ static struct probe_error *screen_enter(struct top_screen *screen)
 {
 	struct termios ours;
 
-	/* If it is still ours, the present settings may be our own. */
+	/* If the terminal is still taken, the current settings may be our own. */
 	if (!screen->taken && tcgetattr(screen->fd, &screen->before) < 0)
 		return probe_error_system(errno, "cannot read the terminal's settings");
 	ours = screen->before;
-	/* Ctrl-C, Ctrl-Z and Ctrl-\ stay signals. */
+	/* Ctrl-C, Ctrl-Z and Ctrl-\ still send signals. */
 	ours.c_iflag &= ~(tcflag_t)(ICRNL | INLCR | IGNCR | IXON);
 	ours.c_lflag &= ~(tcflag_t)(ICANON | ECHO | IEXTEN);
 	ours.c_oflag &= ~(tcflag_t)OPOST;
@@ -171,7 +173,7 @@ static bool screen_pending(const struct top_screen *screen);
 
 static struct probe_error *screen_flush(struct top_screen *screen);
 
-/* Writes all that is left, but does not wait for long. */
+/* Writes all pending bytes, but only waits LEAVE_MS for the terminal. */
 static void write_out(struct top_screen *screen)
 {
 	struct pollfd pfd = {.fd = screen->fd, .events = POLLOUT};
@@ -182,16 +184,18 @@ static void write_out(struct top_screen *screen)
 	probe_error_free(error);
 }
 
-/* The same for a while, and taken again (even if it is still ours): everything is redrawn. */
+/* Restores the terminal. screen_enter() takes it again and redraws everything. */
 static void screen_leave(struct top_screen *screen)
 {
 	if (!screen->taken)
 		return;
-	/* A sequence that is half written is ended by the escape of the next one. */
+	/* The escape of this sequence ends a sequence that is half written. */
 	screen->pending.length = screen->written = 0;
 	buffer_string(&screen->pending, leave_sequence);
 	write_out(screen);
-	/* Output that was not taken so far makes room for the last message. */
+	/*
+	 * Discard output that the terminal has not accepted, to make space for the last sequence.
+	 */
 	if (screen_pending(screen)) {
 		tcflush(screen->fd, TCOFLUSH);
 		screen->written = 0;
@@ -202,7 +206,7 @@ static void screen_leave(struct top_screen *screen)
 	crash.taken = 0;
 }
 
-/* Gives it back; NULL is allowed. */
+/* Restores the terminal and frees the screen, which may be NULL. */
 static void screen_close(struct top_screen *screen)
 {
 	if (!screen)
@@ -219,14 +223,14 @@ static int screen_fd(const struct top_screen *screen)
 	return screen->fd;
 }
 
-/* Columns and rows as they are now, at least 1. */
+/* The current number of columns and rows, at least 1. */
 static void screen_size(const struct top_screen *screen, size_t *width_ret, size_t *height_ret)
 {
 	struct winsize size = {0};
 
 	if (ioctl(screen->fd, TIOCGWINSZ, &size) < 0 || !size.ws_col || !size.ws_row)
-		size = (struct winsize){
-			.ws_col = 80, .ws_row = 24}; /* a serial line does not know */
+		/* A serial line reports no size. */
+		size = (struct winsize){.ws_col = 80, .ws_row = 24};
 	*width_ret = size.ws_col;
 	*height_ret = size.ws_row;
 }
@@ -251,7 +255,7 @@ static bool is_shown(const struct top_screen *screen, const struct top_frame *fr
 			       screen->shown.text.data + before->offset, line->length) == 0);
 }
 
-/* Without colours, and with them. */
+/* Escape sequences without and with colours. */
 static const char *const looks[TOP_LOOK_COUNT][2] = {[TOP_LOOK_PLAIN] = {"\033[0m", "\033[0m"},
 	[TOP_LOOK_BOLD] = {"\033[0;1m", "\033[0;1m"},
 	[TOP_LOOK_REVERSE] = {"\033[0;7m", "\033[0;7m"},
@@ -271,7 +275,7 @@ static void put_line(struct buffer *out, const struct top_frame *frame, size_t i
 		buffer_bytes(out, frame->text.data + line->offset, line->length);
 }
 
-/* Keeps a copy of the present screen. */
+/* Keeps a copy of the frame that is now on the screen. */
 static void keep(struct top_screen *screen, const struct top_frame *frame)
 {
 	struct top_frame *shown = &screen->shown;
@@ -293,7 +297,7 @@ static void keep(struct top_screen *screen, const struct top_frame *frame)
 	}
 }
 
-/* Writes what has changed; never blocks. Nothing is drawn while screen_pending(). */
+/* Queues the lines that have changed; never blocks. Does nothing while output is pending. */
 static void screen_draw(struct top_screen *screen, const struct top_frame *frame)
 {
 	struct buffer *out = &screen->pending;
@@ -309,13 +313,13 @@ static void screen_draw(struct top_screen *screen, const struct top_frame *frame
 	keep(screen, frame);
 }
 
-/* Writes what has changed; never blocks. Nothing is drawn while screen_pending(). */
+/* Whether output is pending. */
 static bool screen_pending(const struct top_screen *screen)
 {
 	return screen->written < screen->pending.length;
 }
 
-/* Goes on writing. Errors: PROBE_ERROR_SYSTEM (the terminal is gone). */
+/* Continues writing pending output. Errors: PROBE_ERROR_SYSTEM (the terminal was closed). */
 static struct probe_error *screen_flush(struct top_screen *screen)
 {
 	while (screen_pending(screen)) {
@@ -332,7 +336,10 @@ static struct probe_error *screen_flush(struct top_screen *screen)
 	return NULL;
 }
 
-/* Reads keys; 0: there are none. Errors: PROBE_ERROR_SYSTEM (the terminal is gone). */
+/*
+ * Reads keys; *count_ret is 0 if no key was pressed. Errors: PROBE_ERROR_SYSTEM (the terminal
+ * was closed).
+ */
 static struct probe_error *screen_read(
 	struct top_screen *screen, char *bytes, size_t size, size_t *count_ret)
 {
@@ -348,10 +355,10 @@ static struct probe_error *screen_read(
 /* ==== Top ===================================================================================== */
 
 enum {
-	ESCAPE_NS = 50 * NSEC_PER_MSEC, /* a sequence of a key comes in less */
-	MESSAGE_S = 5,			/* how long a message stays, at least */
-	FOLLOW_NS = 20 * NSEC_PER_MSEC, /* how often processes are checked */
-	PIECE_BYTES = 4096		/* PIPE_BUF: room for it is what POLLOUT promises */
+	ESCAPE_NS = 50 * NSEC_PER_MSEC, /* the bytes of one key arrive within this time */
+	MESSAGE_S = 5,			/* minimum time for which a message is shown */
+	FOLLOW_NS = 20 * NSEC_PER_MSEC, /* interval at which processes are checked */
+	PIECE_BYTES = 4096		/* PIPE_BUF: POLLOUT means that a pipe accepts this much */
 };
 
 static uint64_t now_ns(void)
@@ -367,7 +374,7 @@ static void set_clock(char text[16])
 	strftime(text, 16, "%H:%M:%S", localtime_r(&now, &tm));
 }
 
-/* The first error ends the loop. */
+/* Keeps the first error, which ends the loop. */
 static void top_fail(struct top *top, struct probe_error *error)
 {
 	if (!error)
@@ -386,7 +393,7 @@ void top_say(struct top *top, char *message)
 	top->message_ns = message ? now_ns() + (uint64_t)MESSAGE_S * NSEC_PER_SEC : UINT64_MAX;
 }
 
-/* ---- What is shown ----------------------------------------------------------------- */
+/* ---- Drawing the screen ------------------------------------------------------------ */
 
 static void draw(struct top *top)
 {
@@ -414,7 +421,7 @@ static void take_screen(struct top *top)
 	draw(top);
 }
 
-/* Stops as Ctrl-Z would have; continues at SIGCONT. */
+/* Stops the process as Ctrl-Z does; continues at SIGCONT. */
 static void suspend(struct top *top)
 {
 	sigset_t stop;
@@ -438,7 +445,8 @@ static void take_signal(int signal, void *data)
 		suspend(top);
 	if (!top->screen)
 		return;
-	if (signal == SIGCONT) /* after SIGSTOP, which cannot be caught: the shell was here */
+	/* After SIGSTOP, which cannot be caught: the shell has used the terminal. */
+	if (signal == SIGCONT)
 		take_screen(top);
 	if (signal == SIGWINCH) {
 		screen_forget(top->screen);
@@ -449,8 +457,8 @@ static void take_signal(int signal, void *data)
 /* ---- Waiting ----------------------------------------------------------------------- */
 
 /*
- * Sleeps until something happens, or for so long. Tells what has happened to the output,
- * the screen, which has keys, or lines: it has one of `events`, or has no reader any more.
+ * Sleeps until an event, or at most `ns` nanoseconds. *output is set if the screen or standard
+ * output has one of `events`, or has no reader any more.
  */
 static void wait_for(struct top *top, uint64_t ns, short events, bool *output)
 {
@@ -464,7 +472,7 @@ static void wait_for(struct top *top, uint64_t ns, short events, bool *output)
 
 /* ---- Processes --------------------------------------------------------------------- */
 
-/* Names in it may come from a target, and hold any byte. */
+/* Names in the message may come from a target, and hold any bytes. */
 static void print_message(const char *text)
 {
 	fputs("probectl: ", stderr);
@@ -472,7 +480,7 @@ static void print_message(const char *text)
 	fputc('\n', stderr);
 }
 
-/* On the screen, or without one as a line. */
+/* Shows a message on the screen, or prints it as a line. */
 static void tell_news(struct top *top)
 {
 	char *news = source_news(top->source);
@@ -485,7 +493,7 @@ static void tell_news(struct top *top)
 	draw(top);
 }
 
-/* A screen marks their rows. */
+/* Prints the refused sites. A screen marks their rows instead. */
 static void print_refusals(struct top *top)
 {
 	for (size_t i = 0; i < top->model.count && !top->screen; i++) {
@@ -503,7 +511,7 @@ static void follow(struct top *top)
 	size_t count = top->model.count;
 
 	top_fail(top, source_follow(top->source, &top->model));
-	/* The order has to know of new rows. */
+	/* Sort again if rows were added. */
 	if (top->model.count != count)
 		model_arrange(&top->model);
 	print_refusals(top);
@@ -514,7 +522,7 @@ static void follow(struct top *top)
 
 /* ---- Lines ------------------------------------------------------------------------- */
 
-/* The reader of the lines is gone: it has seen what it wanted. */
+/* The output cannot be written any more. EPIPE: the reader has seen enough. */
 static void lose_output(struct top *top, int err)
 {
 	top->gone = top->events.over = true;
@@ -533,8 +541,8 @@ static size_t piece_length(const char *bytes, size_t count)
 }
 
 /*
- * Writes lines to standard output. The wait for a slow reader ends at a signal and, while probes
- * are on, at the time limit (-d).
+ * Writes lines to standard output. The wait for a slow reader ends at a signal and, while
+ * probes are on, at the time limit (-d).
  */
 static void write_lines(struct top *top, const char *bytes, size_t count)
 {
@@ -561,7 +569,7 @@ static void write_lines(struct top *top, const char *bytes, size_t count)
 	}
 }
 
-/* What the program has written so far beside the screen, once that is gone. */
+/* Prints the output of the program that was kept while the screen was shown. */
 static void print_kept(struct top *top)
 {
 	char bytes[PIECE_BYTES];
@@ -589,7 +597,7 @@ static void print_table(struct top *top, size_t rows)
 	buffer_deinit(&out);
 }
 
-/* ---- Looking ----------------------------------------------------------------------- */
+/* ---- Intervals --------------------------------------------------------------------- */
 
 static void look(struct top *top)
 {
@@ -606,7 +614,7 @@ static void look_if_due(struct top *top)
 
 	if (timer_due(&top->end, now))
 		top->events.over = true;
-	/* After a pause (Ctrl-Z), missed intervals are not caught up on. */
+	/* After a stop (Ctrl-Z), missed intervals are skipped. */
 	if (!timer_due(&top->looks, now))
 		return;
 	if (now >= top->message_ns)
@@ -637,7 +645,7 @@ static void read_keys(struct top *top)
 
 	error = screen_read(top->screen, bytes, sizeof(bytes), &count);
 	if (error) {
-		/* The terminal was closed; the shell's SIGHUP says the same. */
+		/* The terminal was closed; usually SIGHUP also arrives. */
 		probe_error_free(error);
 		top->events.over = top->gone = true;
 		return;
@@ -649,7 +657,7 @@ static void read_keys(struct top *top)
 	draw(top);
 }
 
-/* Writes what the terminal takes; then draws what could not be drawn before. */
+/* Writes pending output, then draws what could not be drawn before. */
 static void flush(struct top *top)
 {
 	struct probe_error *error = screen_flush(top->screen);
@@ -701,7 +709,7 @@ static void run(struct top *top)
 	}
 }
 
-/* ---- Begin and end ----------------------------------------------------------------- */
+/* ---- Starting and ending ----------------------------------------------------------- */
 
 static void begin_view(struct top *top)
 {
@@ -714,7 +722,7 @@ static void begin_view(struct top *top)
 	top->view.clock = top->clock;
 	top->view.interval_ns = top->options->interval_ns;
 	top->model.order = order;
-	/* A program that has just been started has yet to open its libraries. */
+	/* A program that was just started has not opened its libraries yet: no warning. */
 	if (unmatched && processes_seek(&top->options->common))
 		processes_report_waiting(&top->options->common);
 	else if (unmatched && !top->events.child)
@@ -723,7 +731,7 @@ static void begin_view(struct top *top)
 		 (order == TOP_ORDER_P50 || order == TOP_ORDER_P99 || order == TOP_ORDER_TIME))
 		report_warning("no two probes form a pair by their names, so there are no times "
 			       "to sort by");
-	/* "Waiting for …" is said already. */
+	/* "Waiting for ..." has already been printed. */
 	if (!source_has_traced(top->source))
 		return;
 	probe_duration_text(stop, (double)source_stop_ns(top->source));
@@ -734,7 +742,7 @@ static void begin_view(struct top *top)
 	top_say(top, length < 0 ? NULL : message);
 }
 
-/* The program is started first, for it would inherit that signals are blocked. */
+/* Starts the program before signals are blocked, because the program would inherit this. */
 static struct probe_error *begin_source(struct top *top)
 {
 	static const int own_signals[] = {SIGWINCH, SIGCONT, SIGTSTP, 0};
@@ -759,7 +767,7 @@ static struct probe_error *begin_source(struct top *top)
 	return error;
 }
 
-/* Before anything is switched on: a standard output that is closed cannot be written. */
+/* Fails before any probe is switched on if standard output is closed or read-only. */
 static struct probe_error *check_output(struct top *top)
 {
 	int flags = fcntl(STDOUT_FILENO, F_GETFL), own = file_reopen(STDOUT_FILENO);
@@ -785,7 +793,10 @@ static struct probe_error *begin(struct top *top)
 	return NULL;
 }
 
-/* A file may have the probes, and no process have lived long enough. */
+/*
+ * Reports a PROBE without a match. Its file may have the probe, but no process lived long
+ * enough.
+ */
 static void report_unmatched(const struct top *top)
 {
 	const char *unmatched = source_unmatched(top->source);
@@ -797,7 +808,10 @@ static void report_unmatched(const struct top *top)
 		report_warning("%s matched no probe" REQUEST_NEXT_STEP, unmatched);
 }
 
-/* Prints all hit rows, up to a limit, after the screen is closed: the table on it is gone. */
+/*
+ * Prints the rows with hits, at most `rows`, after the screen is closed, because closing it
+ * removes the table.
+ */
 static void print_end(struct top *top, size_t rows)
 {
 	top_fail(top, source_read(top->source, &top->model));
@@ -815,7 +829,7 @@ static void print_end(struct top *top, size_t rows)
 	report_unmatched(top);
 }
 
-/* Gives terminal and processes back, then prints what should be seen afterwards. */
+/* Restores the terminal, releases the processes, and prints the results. */
 static void end(struct top *top)
 {
 	bool was_screen = top->screen != NULL, is_alive = source_is_alive(top->source);
@@ -823,9 +837,9 @@ static void end(struct top *top)
 
 	screen_close(top->screen);
 	top->screen = NULL;
-	print_refusals(top); /* a screen has only marked them */
+	print_refusals(top); /* with a screen, the refused sites were only marked in their rows */
 	error = source_stop(top->source);
-	/* A user who waits because the reader takes nothing may interrupt us again. */
+	/* Allow a second Ctrl-C, in case the reader of our output reads nothing. */
 	top->events.interrupted = false;
 	top->end = timer_every(0);
 	print_kept(top);
@@ -840,7 +854,7 @@ static void end(struct top *top)
 		top_fail(top, error);
 }
 
-/* The program may live on without its probes; its exit status is ours. */
+/* Waits for the program, which may go on without its probes. Its exit status is ours. */
 static int wait_for_program(struct top *top)
 {
 	int status;

@@ -2,21 +2,20 @@
 /*
  * The loop of `probectl trace` and `probectl record`.
  *
- * Targets do not wake us when they hit a probe: that would cost them a system
- * call a hit. So we look at their rings again and again, and sleep in between:
- * FIRST_SLEEP_NS at first, twice as long each time nothing came, up to
- * LAST_SLEEP_NS. A hit is thus shown within some 20 ms, and an idle trace costs 50
- * wake-ups a second. We look again at once only after a round that brought
- * BUSY_HITS or more, when the rings might run over.
+ * Targets do not wake us when they hit a probe: that would cost a system call per hit. So we
+ * poll their rings and sleep in between: FIRST_SLEEP_NS at first, doubled each time there was
+ * no hit, up to LAST_SLEEP_NS. A hit is thus shown within about 20 ms, and an idle trace costs
+ * 50 wake-ups per second. We skip the sleep only after a round with BUSY_HITS or more, when the
+ * rings might overflow.
  *
- * The hits of several targets are printed in the order of time. They are read one after the other,
- * up to an instant that is later each time, so hits that are younger than the begin of a round wait
- * for the next one: the targets that were read first may have had older ones since.
+ * The hits of several targets are printed in order of time. The targets are read one after the
+ * other. A hit that is younger than the start of the round waits for the next round, because a
+ * target that was read earlier in this round may have an older hit by then.
  *
- * A sleep (cli/loop.h) also ends with everything else that may happen: signals, the
- * end of a target, a target that waits for us in dlopen(3), an output that can
- * take more or whose reader went away, somebody who asks for metrics. Neither output
- * (probe/sink.h) nor the server of metrics (probe/metrics.h) ever blocks.
+ * A sleep (cli/loop.h) also ends on any other event: a signal, the end of a target, a target
+ * that waits for us in dlopen(3), an output that accepts more data or whose reader has left, a
+ * request for metrics. Neither the output (probe/sink.h) nor the metrics server
+ * (probe/metrics.h) ever blocks.
  */
 #include <inttypes.h>
 #include <poll.h>
@@ -31,11 +30,12 @@
 /* ==== Exports ================================================================================= */
 
 /*
- * What the tracers of a trace have gathered, as metrics (-t pcp, -t metrics).
+ * Exports the data gathered by tracers as metrics (-t pcp, -t metrics), labelled with a
+ * process.
  *
- * Metrics are distinguished by process. A started process belongs to the named one if there is only
- * one; otherwise its parent is unknown, and it is a process of its own. So is one that was found
- * because it meets the conditions, whoever started it.
+ * The counts of a process that was started during the trace are added to the named process if
+ * only one was named. Otherwise its parent is unknown, and it has a label of its own; so has
+ * every process that was found because it meets the conditions.
  */
 
 enum { INTERVAL_NS = 1000000000, ROWS = 2000 };
@@ -77,7 +77,7 @@ void exports_close(struct trace *trace)
 	probe_metrics_free(trace->metrics);
 }
 
-/* Those who ask for metrics end the next sleep; after it they are served. */
+/* A request for metrics ends the next sleep; it is served after the sleep. */
 static void exports_watch(struct trace *trace)
 {
 	otlp_watch(trace);
@@ -95,13 +95,13 @@ static void exports_serve(const struct trace *trace)
 		probe_otlp_run(trace->otlp);
 }
 
-/* Whether somebody may come and read them. */
+/* Whether other programs can read the metrics. */
 static bool exports_are_read(const struct trace *trace)
 {
 	return trace->server || trace_has_output(trace, PROBE_TRACER_PCP);
 }
 
-/* How often they are updated; 0: there are none. */
+/* The interval at which metrics are updated; 0 if there are no metrics. */
 static uint64_t exports_interval_ns(const struct trace *trace)
 {
 	if (!exports_are_read(trace) && !trace->otlp)
@@ -113,7 +113,7 @@ static uint64_t exports_interval_ns(const struct trace *trace)
 
 void exports_report(const struct trace *trace)
 {
-	/* Nobody knows a port that the kernel has chosen. */
+	/* The user cannot know a port that the kernel has chosen. */
 	if (trace->server && !trace->settings.quiet)
 		fprintf(stderr, "probectl: exporting %s\n",
 			probe_metrics_server_url(trace->server));
@@ -147,7 +147,10 @@ static const char *program_of(const struct trace *trace, pid_t pid)
 		trace->comms, pid, pid, (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec);
 }
 
-/* All that was gathered as a process's: what has ended, and the targets from index `first` on. */
+/*
+ * Exports all counts for a process: those of ended processes, and those of the targets from
+ * index `first` on.
+ */
 static struct probe_error *export_process(struct trace *trace, struct trace_tracer *tracer,
 	size_t first, pid_t pid, const char *program)
 {
@@ -173,7 +176,7 @@ static struct probe_error *export_process(struct trace *trace, struct trace_trac
 				     trace->metrics, tracer->metrics_view, pid, program, table);
 }
 
-/* Does one of the first `count` targets belong to a process? */
+/* Whether the counts of one of the first `count` targets are exported for a process. */
 static bool any_belongs_to(
 	const struct trace *trace, const struct trace_tracer *tracer, size_t count, pid_t pid)
 {
@@ -185,8 +188,8 @@ static bool any_belongs_to(
 }
 
 /*
- * Processes that have ended are exported twice: what is new since the last time is nothing then.
- * After that their rows stay as they are.
+ * Exports the rows of ended processes twice: the second time, the change since the last
+ * interval is 0. After that the rows stay unchanged.
  */
 static struct probe_error *export_ended(struct trace *trace, struct trace_tracer *tracer)
 {
@@ -213,7 +216,7 @@ static struct probe_error *export_ended(struct trace *trace, struct trace_tracer
 	return error;
 }
 
-/* Reports rows that are left out as soon as there are some, and at the end if there are more. */
+/* Reports rows that were left out: as soon as the first is, and at the end if there are more. */
 static void report_left_out(
 	const char *name, size_t left_out, const char *why, bool at_end, size_t *told)
 {
@@ -255,7 +258,7 @@ static void exports_update(struct trace *trace, bool at_end)
 		struct probe_error *error =
 			tracer_is_exported(tracer) ? export_tracer(trace, tracer, at_end) : NULL;
 
-		/* It is tried again every time, and reported once. */
+		/* A failed export is retried each time but reported only once. */
 		if (told)
 			probe_error_free(error);
 		else
@@ -273,7 +276,7 @@ static void exports_update(struct trace *trace, bool at_end)
 /* ==== Sites =================================================================================== */
 
 /*
- * Sites of a trace that something else has changed: they are checked from time to time and
+ * Checks the sites of a trace from time to time. Sites that another program has changed are
  * reported, because their hits are missing from all output.
  */
 
@@ -282,7 +285,7 @@ struct looking {
 	const struct trace_target *target;
 };
 
-/* All tracers have the same sites. */
+/* Report only for the first tracer: all tracers have the same sites. */
 static void take_news(const struct probe_site_news *news, void *data)
 {
 	const struct looking *looking = data;
@@ -297,8 +300,8 @@ static void take_news(const struct probe_site_news *news, void *data)
 }
 
 /*
- * Reports sites that something else has changed, or that are intact again; the trace then counts as
- * failed. `last`: see probe_session_look().
+ * Reports sites that another program has changed, and sites that are intact again; the trace
+ * then counts as failed. `last`: see probe_session_look().
  */
 static void trace_look(struct trace *trace, bool last)
 {
@@ -314,11 +317,11 @@ static void trace_look(struct trace *trace, bool last)
 
 /* ==== Progress ================================================================================ */
 
-/* What `probectl record` has done so far, on a terminal, once a second. */
+/* The progress of `probectl record`, shown on a terminal once per second. */
 
 static struct trace_progress trace_progress_start(const struct trace *trace)
 {
-	/* A program that we started may write to the same terminal. */
+	/* Not if we started a program: it may write to the same terminal. */
 	bool wanted = trace->record && trace->full == RECORD_FLUSH && !trace->settings.quiet &&
 		      !trace->loop.child;
 
@@ -326,7 +329,7 @@ static struct trace_progress trace_progress_start(const struct trace *trace)
 		.last_ns = clock_ns(CLOCK_MONOTONIC)};
 }
 
-/* Shows hits, their rate, bytes and losses, if it is time. */
+/* Shows hits, their rate, bytes and lost hits, if it is time to. */
 static void trace_progress_show(const struct trace *trace, struct trace_progress *progress)
 {
 	uint64_t now = clock_ns(CLOCK_MONOTONIC);
@@ -348,15 +351,15 @@ enum {
 	FIRST_SLEEP_NS = 500 * 1000,
 	LAST_SLEEP_NS = 20 * 1000 * 1000,
 	BUSY_HITS = 1000,
-	FLUSH_NS = NSEC_PER_SEC,  /* how long output to a file may lie in memory */
-	LOSSES_NS = NSEC_PER_SEC, /* how often losses are reported, and sites checked */
-	/* how often forked children of an ended target are sought, and when they are reported */
+	FLUSH_NS = NSEC_PER_SEC,  /* maximum time for which output to a file stays in memory */
+	LOSSES_NS = NSEC_PER_SEC, /* how often lost hits are reported, and sites checked */
+	/* How often to look for forked children of ended targets, and when to report them. */
 	HEIRS_NS = 50 * NSEC_PER_MSEC,
 	HEIRS_TOLD_NS = NSEC_PER_SEC,
 	/*
-	 * Of several targets, a hit waits so long for older ones that are not there yet: each
-	 * session has its own clock, with an error of some microseconds, and a thread publishes a
-	 * record a little after it has read the time.
+	 * With several targets, how long a hit waits for older hits to arrive. Each session has its
+	 * own clock, with an error of some microseconds, and a thread publishes a record a little
+	 * after it has read the time.
 	 */
 	ORDER_NS = 2 * NSEC_PER_MSEC
 };
@@ -366,16 +369,16 @@ struct timers {
 	struct trace_progress progress;
 };
 
-/* How long a collector has at the end. */
+/* How long to wait at the end for an OpenTelemetry collector. */
 #define SEND_NS (5 * (uint64_t)NSEC_PER_SEC)
 
-/* One round of polling: the target, and what it brought. */
+/* One round of polling: the current target, and the hits found. */
 struct round {
 	struct trace *trace;
 	size_t target;
 	bool blocked; /* the output is full, so not all targets were read */
 	size_t hits;
-	size_t taken; /* hits that were moved into the record without being looked at */
+	size_t taken; /* hits moved into the recording without being decoded */
 };
 
 /* ---- Polling ---------------------------------------------------------------- */
@@ -389,7 +392,7 @@ static bool visit_hit(const struct probe_hit *hit, void *data)
 	const char *comm = output_comm(trace, hit);
 
 	round->hits++;
-	/* Counts are in no order; pointers mean something in one process. */
+	/* Counts have no order; pointers are only comparable within one process. */
 	if (trace->merge && !tracer->stacks && !tracer->heap) {
 		if (!merge_add(trace->merge, round->target, hit, comm)) {
 			output_check(trace, probe_error_no_memory());
@@ -415,7 +418,7 @@ static void note_stopped(
 			(int)probe_target_pid(target->target)));
 }
 
-/* Switches one target's probes off, and stops tracing it. */
+/* Switches one target's probes off and stops tracing it. */
 static void target_stop(struct trace *trace, struct trace_target *target)
 {
 	if (!target->on)
@@ -424,7 +427,10 @@ static void target_stop(struct trace *trace, struct trace_target *target)
 		target->rings ? trace_rings_stop(target) : probe_session_stop(target->session));
 }
 
-/* Reads what there is. A record takes what few bytes there are only now and then, or at the end. */
+/*
+ * Reads the available hits. For a recording, a few bytes are left in the rings until there are
+ * more, or until the end.
+ */
 static struct probe_error *read_hits(struct round *round, struct trace_target *target, bool *more)
 {
 	struct trace *trace = round->trace;
@@ -441,7 +447,7 @@ static struct probe_error *read_hits(struct round *round, struct trace_target *t
 	if (!trace_takes(trace, target) || !trace_take(trace, target, all, &round->taken))
 		return probe_session_poll(target->session, visit_hit, round, more);
 	error = probe_session_poll(target->session, NULL, NULL, NULL);
-	/* The session may have ended itself. */
+	/* If the session has ended itself, take all remaining hits. */
 	if (error)
 		trace_take(trace, target, true, &round->taken);
 	if (!trace_count_taken(target))
@@ -451,8 +457,9 @@ static struct probe_error *read_hits(struct round *round, struct trace_target *t
 }
 
 /*
- * Reads what the rings of a target that is off still hold, and lets their memory go. Forked
- * children may have hit meanwhile. For what there is no room for, it is called again.
+ * Reads the hits left in the rings of a target that is off, and frees the rings. Forked
+ * children may have added hits meanwhile. If the output is full, target->unread is set: call it
+ * again.
  */
 static void read_rest(struct round *round)
 {
@@ -474,8 +481,8 @@ static void read_rest(struct round *round)
 }
 
 /*
- * The hits of forked children are the session's, and may come after their parent's end. If
- * processes are sought, these have sessions of their own.
+ * Whether forked children may still hit the probes of an ended target: their hits belong to its
+ * session. If the trace seeks processes, the children have sessions of their own.
  */
 static bool may_have_heirs(const struct trace *trace, const struct trace_target *target)
 {
@@ -497,8 +504,8 @@ static void tell_heirs(struct trace_target *target, size_t heirs, uint64_t now)
 }
 
 /*
- * Looks for the forked children of all targets that have ended, in one look at all processes, which
- * takes some milliseconds.
+ * Looks for the forked children of all ended targets at once: a look at all processes takes
+ * some milliseconds.
  */
 static void look_for_heirs(struct trace *trace)
 {
@@ -576,8 +583,8 @@ void trace_stop_ended(struct trace *trace)
 }
 
 /*
- * Prints the hits that are older than what a round that began at this time may have left unread. A
- * clock that was set back has no order to keep.
+ * Prints the hits that are older than all that this round, which began at begin_ns, may have
+ * left unread. If the clock was set back, prints all: there is no order to keep.
  */
 static void print_merged(const struct round *round, uint64_t begin_ns)
 {
@@ -592,7 +599,7 @@ static void print_merged(const struct round *round, uint64_t begin_ns)
 	trace->merged_ns = begin_ns;
 }
 
-/* Looks at every session once; returns how many hits that brought. */
+/* Polls every session once. Returns the number of hits found. */
 static size_t poll_all(struct trace *trace)
 {
 	uint64_t begin_ns = clock_ns(CLOCK_REALTIME);
@@ -617,7 +624,7 @@ static size_t poll_all(struct trace *trace)
 	trace->first++;
 	trace_report_refusals(trace);
 	print_merged(&round, begin_ns);
-	/* A record tells its readers between which hits some were lost. */
+	/* A recording tells its readers where hits were lost. */
 	if (trace->record)
 		trace_report_losses(trace);
 	if (trace->flight)
@@ -639,7 +646,7 @@ static size_t poll_all(struct trace *trace)
 
 /* ---- Waiting ---------------------------------------------------------------- */
 
-/* A loaded tracer's answers, and its pipe if something is to be written to it. */
+/* Ends the next sleep when a loaded tracer answers, or when its pipe accepts pending data. */
 static void watch_host(struct loop *loop, const struct trace_tracer *tracer)
 {
 	if (!tracer->host || tracer->gone)
@@ -649,7 +656,7 @@ static void watch_host(struct loop *loop, const struct trace_tracer *tracer)
 		loop_watch(loop, probe_tracer_host_input(tracer->host), POLLOUT, NULL);
 }
 
-/* The error is reported even if there is nothing to write: `| head` has left. */
+/* poll(2) reports an error even without pending data: the reader has left, as in `| head`. */
 static void watch_output(struct trace *trace, bool *left)
 {
 	int fd = trace->to_file || trace->gone ? -1 : trace->output_fd;
@@ -659,7 +666,7 @@ static void watch_output(struct trace *trace, bool *left)
 		loop_watch(&trace->loop, fd, POLLOUT, NULL);
 }
 
-/* Sleeps until something happens, or for so long. */
+/* Sleeps until an event, or at most `ns` nanoseconds. */
 static void wait_for(struct trace *trace, uint64_t ns)
 {
 	struct loop *loop = &trace->loop;
@@ -667,7 +674,7 @@ static void wait_for(struct trace *trace, uint64_t ns)
 	bool left = false;
 
 	watch_output(trace, &left);
-	/* What it has to say, the next round hears. */
+	/* The next round reads the watch's events. */
 	loop_watch(loop, probe_watch_fd(trace->watch), POLLIN, NULL);
 	for (size_t i = 0; i < trace->target_count; i++) {
 		struct trace_target *target = &trace->targets[i];
@@ -701,13 +708,13 @@ static struct timers timers_start(const struct trace *trace)
 		.progress = trace_progress_start(trace),
 	};
 
-	/* Metrics are there at once. */
+	/* The first update of the metrics is due at once. */
 	if (timers.export.every_ns)
 		timers.export.next_ns -= timers.export.every_ns;
 	return timers;
 }
 
-/* Does what is due. */
+/* Runs the timers that are due. */
 static void timers_run(struct trace *trace, struct timers *timers)
 {
 	uint64_t now = clock_ns(CLOCK_MONOTONIC);
@@ -719,7 +726,7 @@ static void timers_run(struct trace *trace, struct timers *timers)
 		trace_look(trace, false);
 	}
 	trace_progress_show(trace, &timers->progress);
-	/* The last table has the totals. */
+	/* At the end, the last table has the totals; print no other. */
 	if (timer_due(&timers->table, now) && !ended) {
 		trace_look(trace, false);
 		trace_tables(trace, true);
@@ -731,7 +738,7 @@ static void timers_run(struct trace *trace, struct timers *timers)
 		output_flush(trace);
 }
 
-/* Timers that must be exact; the others are checked in each round. */
+/* Ends the next sleep at the timers that must be exact. The other timers are checked each round. */
 static void timers_watch(struct trace *trace, const struct timers *timers)
 {
 	loop_until(&trace->loop, timers->end.next_ns);
@@ -739,7 +746,7 @@ static void timers_watch(struct trace *trace, const struct timers *timers)
 	loop_until(&trace->loop, timers->export.next_ns);
 }
 
-/* Prints the output that is still in memory, waiting for the reader; a signal ends the wait. */
+/* Writes the output that is still in memory. Waits for its reader; a signal ends the wait. */
 static void output_finish(struct trace *trace)
 {
 	trace->loop.over = false;
@@ -754,8 +761,8 @@ static void output_finish(struct trace *trace)
 }
 
 /*
- * Others read metrics now and then, so the last values stay for two more intervals, unless the user
- * wants us to end.
+ * Keeps the last values of the metrics readable for two more intervals, because readers poll
+ * them, unless the user wants to end.
  */
 static void linger(struct trace *trace)
 {
@@ -770,7 +777,7 @@ static void linger(struct trace *trace)
 	trace->loop.over = true;
 }
 
-/* Waits for the collector to take what is left; a signal ends the wait. */
+/* Waits until the collector has accepted the remaining data; a signal ends the wait. */
 static void send_rest(struct trace *trace)
 {
 	struct timer end = timer_every(SEND_NS);
@@ -786,7 +793,7 @@ static void send_rest(struct trace *trace)
 	otlp_end(trace);
 }
 
-/* Makes room in the sinks that are full; a tracer that takes nothing is given up. */
+/* Makes space in full sinks. A tracer that reads nothing is given up. */
 static void drain_sinks(struct trace *trace)
 {
 	if (probe_sink_full(trace->sink))
@@ -802,8 +809,8 @@ static void drain_sinks(struct trace *trace)
 }
 
 /*
- * Prints the hits that were still in the rings when the probes were switched off. If they could not
- * be switched off, new hits never end, so this looks only once.
+ * Prints the hits that were still in the rings when the probes were switched off. If the probes
+ * could not be switched off, new hits may come forever, so this polls only once.
  */
 static void drain(struct trace *trace)
 {
@@ -820,7 +827,7 @@ static void drain(struct trace *trace)
 				target_poll(&round);
 		}
 		again = true;
-		/* Targets that were full have more. */
+		/* A target whose share of the memory was full has more hits. */
 		waiting = trace->merge && !merge_is_empty(trace->merge);
 		if (waiting)
 			merge_drain(trace->merge, merge_known_ns(trace->merge), output_hit, trace);
@@ -844,7 +851,7 @@ void trace_switch(struct trace *trace, bool on)
 			probe_session_switch(trace->targets[i].session, SIZE_MAX, on);
 }
 
-/* All at once; without memory for that, nothing is done. */
+/* Stops all sessions in parallel. Does nothing on lack of memory. */
 static void stop_sessions(struct trace *trace)
 {
 	struct probe_session **sessions =
@@ -878,12 +885,12 @@ void trace_stop(struct trace *trace)
 		target_stop(trace, &trace->targets[i]);
 }
 
-/* How long to sleep after a round that brought so many hits. */
+/* How long to sleep after a round that found `hits` hits. */
 static uint64_t sleep_after(const struct trace *trace, size_t hits, uint64_t sleep_ns)
 {
 	if (hits >= BUSY_HITS)
 		return 0;
-	/* Hits that are taken need not be looked at until a ring fills up. */
+	/* Hits that are moved undecoded can wait until a ring fills up. */
 	if (!hits && trace->active)
 		sleep_ns = trace->due_ns < FIRST_SLEEP_NS  ? 0
 			   : trace->due_ns < LAST_SLEEP_NS ? trace->due_ns
@@ -920,7 +927,7 @@ void trace_run(struct trace *trace)
 	trace_tables_start(trace);
 	trace_loop(trace);
 	trace_switch(trace, false);
-	/* Hits that wait get room. */
+	/* Read again: hits that wait for ring space (--full=wait) are now written. */
 	if (!trace->gone)
 		poll_all(trace);
 	trace_report_missed(trace);

@@ -15,30 +15,30 @@
 
 /* ==== Merge =================================================================================== */
 
-/* Shared by the targets; each has at least the second. */
+/* Memory for waiting hits. The targets share FULL_BYTES; each has at least SHARE_BYTES. */
 enum { FULL_BYTES = 4 << 20, SHARE_BYTES = 64 << 10 };
 
-/* The hit follows it, as a packed event, of a span with its begin. */
+/* A waiting hit. It is followed by the hit as a packed event; a span includes its start event. */
 struct entry {
 	size_t target, bytes;
 	size_t probe, begin_probe;
-	struct probe_value filter; /* a number */
+	struct probe_value filter; /* the hit's value for the filter; always a number */
 };
 _Static_assert(sizeof(struct entry) % _Alignof(struct probe_event) == 0, "events are aligned");
 
 struct place {
 	uint64_t time_ns;
-	size_t offset; /* of an entry: a later one is after the others */
+	size_t offset; /* offset of the entry; a later entry has a higher offset */
 };
 
-/* What is waiting of a target. */
+/* The waiting hits of one target. */
 struct source {
 	size_t bytes;
 	uint64_t most_ns; /* time of the latest hit */
 };
 
 struct merge {
-	struct buffer entries; /* one after the other */
+	struct buffer entries; /* all entries, one after the other */
 	struct place *places;
 	size_t count;
 	struct source *sources;
@@ -101,7 +101,10 @@ static struct source *source_of(struct merge *merge, size_t target)
 	return &merge->sources[target];
 }
 
-/* Room for an entry at the end, of which all is the caller's; NULL without memory. */
+/*
+ * Appends an entry of `bytes` bytes, which the caller must fill completely. NULL on lack of
+ * memory.
+ */
 static struct entry *append(struct merge *merge, size_t target, uint64_t time_ns, size_t bytes)
 {
 	struct source *source = source_of(merge, target);
@@ -214,7 +217,10 @@ static int place_compare_offsets(const void *a, const void *b)
 	return left->offset < right->offset ? -1 : left->offset > right->offset;
 }
 
-/* What is left of the places, from this one on, moves to the begin, with its entries. */
+/*
+ * Moves the places from index `first` on, and their entries, to the start of the arrays. Drops
+ * the places before them.
+ */
 static void keep_from(struct merge *merge, size_t first)
 {
 	struct place *places = merge->places + first;
@@ -292,9 +298,9 @@ size_t merge_trim(struct merge *merge, size_t bytes)
 	return i;
 }
 
-/* ==== Waits =================================================================================== */
+/* ==== Waiting for ring space ================================================================== */
 
-/* Hits that wait for room in their rings: --full=wait. */
+/* Hits that wait for space in their ring: --full=wait. */
 
 enum { WAIT_DEFAULT_NS = 100 * 1000 * 1000 };
 
@@ -319,7 +325,7 @@ struct probe_error *trace_parse_wait(const char *text, uint64_t *ns_ret)
 		text + strlen(wait_prefix));
 }
 
-/* Refuses it for tracers that have no hits that could wait. Errors: PROBE_ERROR_USAGE. */
+/* Returns an error for tracers whose hits cannot wait. Errors: PROBE_ERROR_USAGE. */
 static struct probe_error *trace_check_wait(
 	const struct trace *trace, const struct trace_options *options)
 {
@@ -345,7 +351,7 @@ static void add(struct trace_waits *sum, const struct probe_session *session)
 	sum->ns += ns;
 }
 
-/* Keeps what a process that is dropped has waited. */
+/* Keeps the waiting times of a process that is dropped. */
 static void trace_keep_waits(struct trace *trace, const struct trace_target *target)
 {
 	add(&trace->waits, target->session);
@@ -366,26 +372,30 @@ void trace_report_waits(const struct trace *trace)
 			COUNTED(sum.hits), (double)sum.ns / NSEC_PER_SEC);
 }
 
-/* ==== Gone ==================================================================================== */
+/* ==== Ended processes ========================================================================= */
 
 /*
- * Processes of a trace that have ended: what they take is given back at once, as thousands may come
- * and go. What is still needed of them at the end is kept, added up by probe.
+ * Processes of a trace that have ended. Their resources are freed at once, because thousands of
+ * processes may come and go. The data needed at the end is kept, summed by probe:
  *
- *	rows		are added up in a table: one for all, or for metrics, which have labels of
- *			processes, one for each
- *	call stacks	are counted in the tracer's table, which has copies of their frames
- *	heaps		what is not freed stays live
- *	recorders	their hits are copied, as they are printed on SIGUSR1 and at the end: the
- *			newest of all that have ended, as all rings would be too many
+ *   rows          in a table: one for all processes, but for metrics, which have labels
+ *                 of processes, one for each
+ *   call stacks   in the tracer's table, which has copies of their frames
+ *   heaps         memory that was not freed stays live
+ *   recorders     copies of hits, to print on SIGUSR1 and at the end; only the newest
+ *                 ones, because all rings would take too much memory
  *
- * Other tracers have handed over each hit by then: lines, a record, messages to a loaded tracer.
+ * All other tracers have already passed on each hit: as a line, into a recording, or as a
+ * message to a loaded tracer.
  */
 
-/* For copies of hits: this, or twice as much as the last process needed, if that is more. */
+/*
+ * Memory for copies of hits. The limit is this, or twice the size that the last process needed,
+ * if that is more.
+ */
 enum { HITS_BYTES = 16 << 20 };
 
-/* Are its hits added up in rows? */
+/* Whether a tracer's hits are summed in rows. */
 static bool has_rows(const struct trace_tracer *tracer)
 {
 	return tracer->output == PROBE_TRACER_ROWS || tracer_is_exported(tracer);
@@ -398,7 +408,7 @@ bool gone_may_drop(const struct trace *trace, const struct trace_target *target)
 	return !target->rings || trace_rings_may_drop(trace, target);
 }
 
-/* Are their hits shown in the same way? */
+/* Whether the hits of two probes are shown in the same way. */
 static bool same_probe(const struct probe_session_probe *a, const struct probe_session_probe *b)
 {
 	return a->role == b->role && a->meaning == b->meaning &&
@@ -406,7 +416,7 @@ static bool same_probe(const struct probe_session_probe *a, const struct probe_s
 	       strcmp(a->provider, b->provider) == 0 && strcmp(a->name, b->name) == 0;
 }
 
-/* The sum that a probe is added to; NULL without memory. */
+/* Returns the sum that a probe is added to; NULL on lack of memory. */
 static struct trace_gone *sum_of(struct trace *trace, const struct trace_tracer *tracer,
 	const struct probe_session_probe *probe)
 {
@@ -449,8 +459,8 @@ static void add_up(struct trace_gone *sum, const struct probe_session_probe *pro
 }
 
 /*
- * Where rows of an owner are kept. Keys may be different in each process, such as pid, so their
- * number is limited.
+ * Returns the table that keeps the rows of an owner. Keys such as pid differ in each process,
+ * so the number of rows is limited.
  */
 static struct probe_error *ended_of(
 	struct trace_tracer *tracer, pid_t owner, const char *program, struct trace_ended **ret)
@@ -539,7 +549,7 @@ static struct probe_error *keep_hits(struct trace *trace, const struct trace_tar
 	error = probe_session_snapshot(target->session, keep_hit, &keeping);
 	if (2 * (merge_bytes(trace->gone_hits) - before) > room)
 		room = 2 * (merge_bytes(trace->gone_hits) - before);
-	/* A quarter at once: each time, all that is kept is moved. */
+	/* Free a quarter at once: each trim moves all kept hits. */
 	if (merge_bytes(trace->gone_hits) > room)
 		trace->gone_hits_dropped += merge_trim(trace->gone_hits, room / 4 * 3);
 	return keeping.no_memory ? probe_error_first(error, probe_error_no_memory()) : error;
@@ -608,9 +618,9 @@ void gone_free(struct trace *trace)
 	free(trace->matched);
 }
 
-/* ==== Check =================================================================================== */
+/* ==== Checking options ======================================================================== */
 
-/* Which options go with which tracers. */
+/* Checks which options the tracers accept. */
 
 static bool has_records(const struct trace *trace)
 {
@@ -636,7 +646,7 @@ static struct probe_error *check_metrics(const struct trace *trace)
 	return NULL;
 }
 
-/* What a tracer writes as a whole file. */
+/* Checks tracers whose output is a whole file. */
 static struct probe_error *check_files(
 	const struct trace *trace, const struct trace_options *options)
 {
@@ -661,7 +671,7 @@ static struct probe_error *check_files(
 	return NULL;
 }
 
-/* Each copy of a stack would be taken for nothing. */
+/* Copies of stacks would be taken but never used. */
 static struct probe_error *check_sent(const struct trace *trace)
 {
 	for (size_t i = 0; i < trace->tracer_count && trace->settings.otlp; i++)

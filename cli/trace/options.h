@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The command lines of `probectl trace` and `probectl record`, parsed. */
+/* The parsed command line of `probectl trace` or `probectl record`. */
 #ifndef CLI_TRACE_OPTIONS_H
 #define CLI_TRACE_OPTIONS_H
 
@@ -15,18 +15,20 @@ struct trace_options {
 	struct request_options request;
 	struct tracer_options tracer;
 	struct trace_settings settings;
-	const char *output;		/* a file; NULL: the standard output */
-	const char *directory;		/* of a record, which then takes the hits; else NULL */
-	struct probe_ctf_options parts; /* of a record */
-	enum record_full full;		/* likewise; cli/trace/report.c */
-	uint64_t wait_ns;		/* --full=wait: how long a hit may wait for room; or 0 */
+	const char *output; /* file to write; NULL for standard output */
+	/* Directory of the recording that takes the hits; NULL for `trace`. */
+	const char *directory;
+	struct probe_ctf_options parts; /* options of the recording */
+	enum record_full full;		/* how the recording handles full rings */
+	uint64_t wait_ns;		/* --full=wait: how long a hit may wait for space; or 0 */
 	uint64_t ring_bytes, string_bytes;
 
-	const struct trace_tracer *first; /* once there are tracers: for what all would say */
+	/* The first tracer, which alone reports messages common to all. */
+	const struct trace_tracer *first;
 };
 
 /* clang-format off */
-/* Until when, and how hits are taken. */
+/* When the trace ends, and how hits are taken. */
 #define OPTIONS_TRACE(options)                                                                     \
 	OPTION('n', "hits", NUMBER, "COUNT", &(options)->settings.hits_max,                        \
 		"stop after COUNT hits"),                                                          \
@@ -44,19 +46,19 @@ struct trace_options {
 		"print no summary on standard error")
 /* clang-format on */
 
-/* Refuses options that no tracer of the trace takes (check.c). Errors: PROBE_ERROR_USAGE. */
+/* Returns an error for options that no tracer of the trace accepts. Errors: PROBE_ERROR_USAGE. */
 PROBE_MUST_CHECK struct probe_error *trace_check_tracers(
 	const struct trace *trace, const struct trace_options *options);
 
 /*
- * Of --full: `wait`, or `wait:TIME`. Anything else is left to the caller: 0. Errors:
- * PROBE_ERROR_USAGE (TIME is none, or too long).
+ * Parses a value of --full, `wait` or `wait:TIME`. For any other value *ns_ret is 0, and the
+ * caller handles it. Errors: PROBE_ERROR_USAGE (TIME is invalid or too long).
  */
 PROBE_MUST_CHECK struct probe_error *trace_parse_wait(const char *text, uint64_t *ns_ret);
 
 /*
- * Checks what was parsed, and runs the trace from its begin to its end. Errors:
- * PROBE_ERROR_USAGE, and whatever keeps it from starting.
+ * Checks the options and runs the trace from start to end. Errors: PROBE_ERROR_USAGE, and any
+ * error that prevents the start.
  */
 PROBE_MUST_CHECK struct probe_error *trace_options_run(
 	struct trace_options *options, int *status_ret);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Where the hits of a trace go: lines into the one output, messages to loaded
- * tracers, each in a process of its own, or a record. The first two are never waited
- * for; a record is written to disk at once.
+ * The destinations of a trace's hits: lines in the one output, messages to loaded tracers (each
+ * in its own process), or a recording. Lines and messages are never waited for; a recording is
+ * written to disk at once.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -16,17 +16,18 @@
 #include "cli/trace/trace.h"
 #include "libprobe/base/value.h"
 
-/* ==== Taking ================================================================================== */
+/* ==== Recording without decoding ============================================================== */
 
 /*
- * Recording without looking at hits: what the rings hold is moved into the record as it is
- * (probe_ctf_take()). Hits are handed over one by one where their number is limited (-n), since the
- * oldest ones of all rings are wanted then, and where they need the controller: call stacks, sym().
+ * Recording without decoding: the contents of the rings are moved into the recording unchanged
+ * (probe_ctf_take()). Hits are passed on one by one in two cases: if their number is limited
+ * (-n), because then the oldest hits of all rings are wanted; and if they need the controller
+ * (call stacks, sym()).
  */
 
 struct asker {
 	const struct trace *trace;
-	bool is_gone; /* the program, and with it the names of its threads */
+	bool is_gone; /* the process has ended, so the names of its threads cannot be read */
 };
 
 static const char *comm_of(void *data, pid_t pid, pid_t tid, uint64_t time_ns)
@@ -94,7 +95,7 @@ void trace_count_unwritten(struct trace *trace)
 		const struct trace_target *target = &trace->targets[i];
 		uint64_t before = trace->unwritten;
 
-		/* Once: what cannot be switched off goes on to hit. */
+		/* Poll only once: probes that cannot be switched off go on being hit. */
 		if (target->rings || target->broken)
 			continue;
 		trace_fail(
@@ -105,7 +106,7 @@ void trace_count_unwritten(struct trace *trace)
 	}
 }
 
-/* All of all targets that are on, as far as the disk need not be waited for. */
+/* Moves all hits of all targets that are on, as far as this needs no wait for the disk. */
 static void trace_take_all(struct trace *trace)
 {
 	size_t hits = 0;
@@ -115,9 +116,12 @@ static void trace_take_all(struct trace *trace)
 			take(trace, &trace->targets[i], PROBE_CTF_NOW, false, &hits);
 }
 
-/* ==== Otlp ==================================================================================== */
+/* ==== OpenTelemetry =========================================================================== */
 
-/* What goes to a collector of OpenTelemetry (--otlp): metrics of -t metrics, spans of -t span. */
+/*
+ * Data for an OpenTelemetry collector (--otlp): the metrics of -t metrics, and the spans of -t
+ * span.
+ */
 
 /* Whether a tracer's hits are spans for a collector. */
 static bool sends_spans(const struct trace *trace)
@@ -128,7 +132,10 @@ static bool sends_spans(const struct trace *trace)
 	return false;
 }
 
-/* The argument that --match names, if it is one: its value tells traces apart. Or -1. */
+/*
+ * The number of the argument if --match is a single argument; its value distinguishes the
+ * collector's traces. Otherwise -1.
+ */
 static int trace_arg(const struct trace *trace)
 {
 	for (size_t i = 0; i < trace->tracer_count; i++) {
@@ -155,7 +162,7 @@ struct probe_error *otlp_open(struct trace *trace)
 	if (!trace->metrics && !sends_spans(trace))
 		return probe_error_new(PROBE_ERROR_USAGE,
 			"--otlp sends the metrics of -t metrics and the spans of -t span");
-	/* An option would show secrets to everybody who lists processes. */
+	/* From the environment: every user can see the options in the list of processes. */
 	return probe_otlp_open(
 		url, getenv("OTEL_EXPORTER_OTLP_HEADERS"), trace_arg(trace), &trace->otlp);
 }
@@ -168,7 +175,7 @@ void otlp_watch(struct trace *trace)
 	loop_until(&trace->loop, probe_otlp_due_ns(trace->otlp));
 }
 
-/* Takes a hit that is a span. `probes` are those of its session. */
+/* Passes a hit that is a span to the collector. `probes` are the probes of its session. */
 static void otlp_span(const struct trace *trace, const struct probe_hit *hit,
 	const struct probe_session_probe *probes)
 {
@@ -176,7 +183,7 @@ static void otlp_span(const struct trace *trace, const struct probe_hit *hit,
 		comm_cache_get(trace->comms, hit->pid, hit->pid, hit->time_ns));
 }
 
-/* Once, while there is still time to do something about it. */
+/* Reports once that the collector does not accept data, while the user can still act. */
 static void report_trouble(struct trace *trace)
 {
 	const char *why = probe_otlp_sent(trace->otlp).why;
@@ -225,7 +232,10 @@ void otlp_end(struct trace *trace)
 
 /* ---- The output ------------------------------------------------------------- */
 
-/* The reader has seen enough (`| head`): no failure. */
+/*
+ * Ends the trace after an output error. EPIPE (`| head`) is no failure: the reader has seen
+ * enough.
+ */
 static void output_fail(struct trace *trace, struct probe_error *error)
 {
 	trace->gone = trace->loop.over = true;
@@ -243,7 +253,7 @@ void output_check(struct trace *trace, struct probe_error *error)
 		output_fail(trace, error);
 }
 
-/* A tracer that has closed its pipe says why in another way: hosts_poll(). */
+/* hosts_poll() reports why a tracer has closed its pipe. */
 static void flush_host(struct trace_tracer *tracer)
 {
 	probe_error_free(probe_sink_flush(tracer->sink));
@@ -271,7 +281,7 @@ static bool is_removed(const struct trace_target *target, size_t probe)
 	return probe < target->removed_count && target->removed[probe];
 }
 
-/* Hands a hit to its tracer. `probes` are those of its session. */
+/* Passes a hit to its tracer. `probes` are the probes of its session. */
 static void dispatch(struct trace *trace, const struct trace_target *target,
 	const struct probe_hit *hit, const char *comm, const struct probe_session_probe *probes)
 {
@@ -306,16 +316,16 @@ const char *output_comm(struct trace *trace, const struct probe_hit *hit)
 	return comm_cache_get(trace->comms, hit->pid, hit->tid, hit->time_ns);
 }
 
-/* A hit was handed over; false: that is all. */
+/* Counts a hit that was passed on. Returns false if no more hits are wanted. */
 static bool count_hit(struct trace *trace)
 {
 	if (trace->gone)
 		return false;
-	/* Losses up to this hit are reported; a full output affects only what comes later. */
+	/* Report the losses up to the last wanted hit; later losses do not matter. */
 	if (trace->hits + 1 == trace->settings.hits_max)
 		trace_report_losses(trace);
 	trace->hits++;
-	/* Not "is it over": what is read after the end is printed as well. */
+	/* Do not test loop.over: hits that are read after the end are also printed. */
 	if (!trace_is_full(trace))
 		return true;
 	trace->loop.over = true;
@@ -358,11 +368,11 @@ struct probe_error *output_record(struct trace *trace, const struct probe_ctf_op
 
 struct flight {
 	struct trace *trace;
-	struct merge *merge; /* NULL: of one target */
+	struct merge *merge; /* sorts the hits of several targets; NULL with a single target */
 	size_t target;
 };
 
-/* A recorder is read all at once, because its records may be overwritten at any time. */
+/* A flight recorder is read at once, because its records may be overwritten at any time. */
 static bool visit_flight(const struct probe_hit *hit, void *data)
 {
 	const struct flight *flight = data;
@@ -377,7 +387,10 @@ static bool visit_flight(const struct probe_hit *hit, void *data)
 	return false;
 }
 
-/* Hits of processes that have ended (gone.c) are those of the target after the last. */
+/*
+ * Prints a hit of a flight recorder. Hits of ended processes (merge.c) have the target number
+ * target_count.
+ */
 static bool output_flight(size_t target, const struct probe_hit *hit, const char *comm, void *data)
 {
 	struct trace *trace = data;
@@ -394,7 +407,7 @@ static bool output_flight(size_t target, const struct probe_hit *hit, const char
 
 void flight_print(struct trace *trace)
 {
-	/* What the others still wait for has nothing to do with it. */
+	/* A snapshot has its own merge; queued hits stay in trace->merge. */
 	struct merge *merge = trace->merge ? merge_create() : NULL;
 
 	if (trace->merge && !merge) {
@@ -426,7 +439,7 @@ struct removal {
 	const struct trace_tracer *tracer;
 };
 
-/* Does the tracer want no more hits of any probe of this session? */
+/* Whether the tracer has removed all probes of this session. */
 static bool all_removed(const struct trace_target *target)
 {
 	for (size_t i = 0; i < target->removed_count; i++) {
@@ -436,7 +449,7 @@ static bool all_removed(const struct trace_target *target)
 	return true;
 }
 
-/* The sites of probes that are not wanted any more are restored, unless others use them. */
+/* Restores the sites of removed probes, unless other sessions use these sites. */
 static void restore_removed(struct trace *trace, struct trace_target *target)
 {
 	struct probe_report report = {0};
@@ -455,7 +468,7 @@ static void restore_removed(struct trace *trace, struct trace_target *target)
 	free(on);
 }
 
-/* Without names: from all probes of the process. */
+/* Removes one probe from a target; all its probes if `provider` is NULL. */
 static void remove_from(
 	struct trace *trace, struct trace_target *target, const char *provider, const char *name)
 {
@@ -476,13 +489,16 @@ static void remove_from(
 			(!strcmp(probes[i].provider, provider) && !strcmp(probes[i].name, name));
 	}
 	target->removed_count = count;
-	/* A session is switched off as a whole once nothing of it is wanted. */
+	/* If no probe is left, the whole session is switched off. */
 	target->unwanted = !provider || all_removed(target);
 	if (!target->unwanted && target->on)
 		restore_removed(trace, target);
 }
 
-/* Hits of a forked child are not handed over any more; its sites are its parent's session's. */
+/*
+ * Handles a tracer's request to remove probes. Hits of a forked child are no longer passed on;
+ * its sites belong to its parent's session.
+ */
 static void removed(pid_t pid, const char *provider, const char *name, void *data)
 {
 	struct removal *removal = data;
@@ -514,7 +530,10 @@ bool host_wants(struct trace *trace, struct trace_tracer *tracer, pid_t pid, boo
 	return wanted && !error && !tracer->gone;
 }
 
-/* Somebody looks at a loaded tracer: it is asked as a whole, and for each process. */
+/*
+ * Tells a loaded tracer that its results are read: for the tracer as a whole, and for each
+ * process.
+ */
 static void host_look(struct trace *trace, const struct trace_tracer *tracer)
 {
 	probe_tracer_host_look(tracer->host, 0);
@@ -572,7 +591,7 @@ void hosts_finish(struct trace *trace)
 	}
 }
 
-/* A tracer that removes itself at the start: the others continue, if there are any. */
+/* Handles a tracer that removes itself at the start. The other tracers, if any, continue. */
 static struct probe_error *take_refusal(struct trace *trace, struct trace_tracer *tracer)
 {
 	struct probe_error *error = probe_error_new(PROBE_ERROR_STATE,
@@ -591,8 +610,8 @@ static struct probe_error *take_refusal(struct trace *trace, struct trace_tracer
 }
 
 /*
- * Tracers of shared objects are started before anything is open that they must not inherit. Their
- * output goes where hits would go.
+ * Starts tracers from shared objects before any file is open that they must not inherit. Their
+ * output goes to the place where hits would go.
  */
 struct probe_error *hosts_start(struct trace *trace)
 {
@@ -615,11 +634,14 @@ struct probe_error *hosts_start(struct trace *trace)
 
 /* ==== Tables ================================================================================== */
 
-/* Tables of what the tracers of a trace have gathered: at each interval, and at the end. */
+/*
+ * Prints tables of the data gathered by the tracers of a trace: at each interval, and at the
+ * end.
+ */
 
 /*
- * Everything that a tracer's sessions have gathered so far. Of one that has failed, it is what can
- * still be read; its failure was reported.
+ * Collects all data that a tracer's sessions have gathered so far. From a failed session, only
+ * the data that is still readable; the failure has been reported.
  */
 static struct probe_error *gather(
 	const struct trace *trace, const struct trace_tracer *tracer, struct probe_table **ret)
@@ -660,13 +682,13 @@ static struct probe_view snapshot_of(
 	view.title = tracer->title;
 	view.elapsed_ns = clock_ns(CLOCK_MONOTONIC) - from;
 	view.is_interval = is_interval;
-	/* One table alone needs no heading. */
+	/* A single table needs no heading. */
 	if (is_interval || tracer->last || tracer->had_interval || tracer->pprof)
 		view.time_ns = clock_ns(CLOCK_REALTIME);
 	return view;
 }
 
-/* What is new since the last time; before the first interval, all is. */
+/* Prints the change since the last table. For the first interval, this is everything. */
 static struct probe_error *print_interval(
 	struct trace *trace, struct trace_tracer *tracer, struct probe_table *table, bool is_last)
 {
@@ -679,7 +701,7 @@ static struct probe_error *print_interval(
 		return error;
 	probe_table_rows(since, &count);
 	probe_table_sort(since, view.order);
-	/* Hits after the last full interval make another one, so that they add up. */
+	/* Hits after the last full interval form another interval, so that the sum is complete. */
 	if (count || !is_last)
 		probe_sink_table(trace->sink, since, &view);
 	probe_table_free(since);
@@ -746,8 +768,8 @@ const char *trace_target_comm(struct trace *trace, struct trace_target *target)
 /* ---- Stacks ----------------------------------------------------------------- */
 
 /*
- * Reads the stacks that sessions have counted in their targets, all of them each time. gone.c keeps
- * the stacks of processes that have ended.
+ * Reads the stacks that sessions have counted in their targets, all stacks each time. The
+ * stacks of ended processes are kept in the tracer's table.
  */
 static struct probe_error *gather_stacks(struct trace *trace, const struct trace_tracer *tracer)
 {
@@ -766,7 +788,7 @@ static struct probe_error *gather_stacks(struct trace *trace, const struct trace
 	return error;
 }
 
-/* What the stacks do not show. */
+/* Prints a warning about stacks that are cut off. */
 static void warn_of_cut(
 	const struct trace_tracer *tracer, const struct probe_stacks_row *rows, size_t count)
 {
@@ -820,7 +842,7 @@ static struct probe_error *print_stacks(
 
 /* ---- Heaps ------------------------------------------------------------------ */
 
-/* Hits of begins and ends that left no record. */
+/* Counts the start and end events that left no record. */
 static void count_lost(const struct trace *trace, const struct trace_tracer *tracer,
 	uint64_t *begins_ret, uint64_t *ends_ret)
 {
@@ -845,14 +867,14 @@ static void count_lost(const struct trace *trace, const struct trace_tracer *tra
 	}
 }
 
-/* `what` is for one, `many` for several. */
+/* `what` follows the count if it is 1, otherwise `many`. */
 static void warn_of_hits(uint64_t count, const char *what, const char *many, const char *so)
 {
 	if (count)
 		report_warning("%" PRIu64 " %s%s", count, count == 1 ? what : many, so);
 }
 
-/* What makes the figures inexact, and in which direction. */
+/* Prints warnings about inexact figures, and whether they are too high or too low. */
 static void warn_of_heap(const struct trace *trace, const struct trace_tracer *tracer)
 {
 	struct probe_heap_doubts doubts = probe_heap_doubts(tracer->heap);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a trace reports of its probes as a whole: losses, and the summary. */
+/* Recordings on request (--full=loop and stop); losses and the summary; the options of a trace. */
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -14,39 +14,42 @@
 #include "cli/trace/trace.h"
 #include "probe/stream.h"
 
-/* ==== Record stream =========================================================================== */
+/* ==== Recordings on request =================================================================== */
 
 /*
- * Records of the contents of the rings, made on request: each target has a stream (probe/stream.h),
- * and all are written to one record. Nothing is read before that, so this costs no processor time
- * however often the processes hit, and rings need not be larger than the part that is wanted.
+ * Recordings of the contents of the rings, made on request. Each target has a stream
+ * (probe/stream.h), and all streams are written to one recording. Before that, nothing is read:
+ * this costs no processor time however often probes are hit, and rings need only be as large as
+ * the wanted part.
  *
- *	loop	flight recorders: written at the end, and on SIGUSR1
- *	stop	ends when a ring of any process is full
+ *   loop   flight recorders: written at the end, and on SIGUSR1
+ *   stop   ends when a ring of any process is full
  *
- * A process that has ended keeps its rings until they are written. With stop, that is at once: they
- * are part of the record in any case. With loop, they may not be the newest by then, and rings are
- * memory: so only those of the last processes are kept, and what is dropped is counted.
+ * A process that has ended keeps its rings until they are written. With `stop`, they are
+ * written at once, because they are part of the recording in any case. With `loop`, their hits
+ * may not be the newest ones later, and rings take memory. So only the rings of the last
+ * processes are kept, and dropped hits are counted.
  */
 
 enum {
 	STRING_BYTES = 256,
 	ARGS_MAX = 32,
 	NUMBER_BYTES = 8,
-	ENDED_MAX = 64 /* processes that have ended, and that have not been written */
+	ENDED_MAX = 64 /* maximum number of ended processes whose rings are kept */
 };
 
 struct trace_rings {
 	struct probe_stream *stream;
-	struct comm_cache *comms; /* the trace's */
-	bool alive;	      /* when it was written last: other threads have its ids afterwards */
-	uint64_t flushed;     /* of its hits */
-	uint64_t overwritten; /* likewise, or lost */
-	uint64_t ended_ns;    /* 0: it has not */
-	uint64_t held;	      /* hits that were in the rings then; 0 once they are written */
+	struct comm_cache *comms; /* names of threads; the trace's cache */
+	/* Alive at the last write; afterwards other threads may reuse its ids. */
+	bool alive;
+	uint64_t flushed;     /* number of this process's hits that were written */
+	uint64_t overwritten; /* number of this process's hits that were overwritten or lost */
+	uint64_t ended_ns;    /* when the process ended; 0 if it has not ended */
+	uint64_t held;	      /* hits in the rings when the process ended; 0 once written */
 };
 
-/* Errors: PROBE_ERROR_USAGE (options that do not go with it). */
+/* Returns an error for options that --full=loop and stop do not support: PROBE_ERROR_USAGE. */
 static struct probe_error *trace_rings_check(const struct trace_options *options)
 {
 	const struct tracer_options *tracer = &options->tracer;
@@ -60,7 +63,7 @@ static struct probe_error *trace_rings_check(const struct trace_options *options
 	return NULL;
 }
 
-/* ---- Before -------------------------------------------------------------------------- */
+/* ---- Start --------------------------------------------------------------------------- */
 
 static const char *comm_of(void *data, pid_t pid, pid_t tid, uint64_t time_ns)
 {
@@ -127,7 +130,7 @@ struct probe_error *trace_target_start(struct trace *trace, struct trace_target 
 	return error;
 }
 
-/* ---- Meanwhile ----------------------------------------------------------------------- */
+/* ---- While it runs ------------------------------------------------------------------- */
 
 struct probe_error *trace_rings_poll(struct trace *trace, struct trace_target *target)
 {
@@ -136,7 +139,7 @@ struct probe_error *trace_rings_poll(struct trace *trace, struct trace_target *t
 	struct probe_stream_status status;
 	struct probe_error *error = probe_stream_poll(stream, NULL);
 
-	/* Its hits are read when it may have ended. */
+	/* Read the name now: the process may have ended when its hits are read. */
 	comm_cache_get(trace->comms, pid, pid, clock_ns(CLOCK_REALTIME));
 
 	if (error || trace->full != RECORD_STOP)
@@ -172,7 +175,7 @@ struct probe_error *trace_rings_write(struct trace *trace, struct trace_target *
 	return error;
 }
 
-/* ---- Afterwards ---------------------------------------------------------------------- */
+/* ---- The end ------------------------------------------------------------------------- */
 
 struct probe_error *trace_rings_suspend(const struct trace_target *target)
 {
@@ -205,7 +208,7 @@ struct probe_error *trace_rings_note_end(struct trace *trace, struct trace_targe
 	return probe_session_snapshot(target->session, count_hit, &rings->held);
 }
 
-/* Is there something in its rings that would be lost with them? */
+/* Whether the target's rings hold hits that are not written. */
 static bool is_kept(const struct trace_target *target)
 {
 	return target->rings && target->rings->held;
@@ -247,7 +250,7 @@ struct probe_error *trace_rings_end(struct trace *trace, struct trace_target *ta
 	return error;
 }
 
-/* Tells which hits are not in the record. */
+/* Reports which hits are not in the recording. */
 static void trace_rings_report(const struct trace *trace)
 {
 	if (trace->overwritten && trace->full == RECORD_LOOP && !trace->settings.quiet)
@@ -270,19 +273,20 @@ static void trace_rings_report(const struct trace *trace)
 
 /* ==== Report ================================================================================== */
 
-/* Beyond this number of rows, probes without hits are only counted. */
+/* If more probes than this have no hits, these are only counted. */
 enum { SILENT_ROWS_MAX = 50 };
 
 /*
- * One probe: the sum over modules and targets, of the tracer that has most. Tracers of one
- * trace see the same hits, but each may have a filter. Names are the sessions'.
+ * A row of the summary: a probe, summed over modules and targets. Tracers see the same hits but
+ * may have filters, so the row is from the tracer with the most hits. The sessions own the
+ * names.
  */
 struct row {
 	const char *provider, *name;
 	const struct trace_tracer *tracer;
 	uint64_t hits, lost;
 	struct probe_coverage coverage;
-	enum probe_role role; /* of a probe of spans */
+	enum probe_role role; /* role of the probe in its pair, for tracers of spans */
 	uint64_t in_flight, unmatched;
 };
 
@@ -309,13 +313,13 @@ static int row_compare_tracers(const void *a, const void *b)
 	return left->tracer < right->tracer ? -1 : left->tracer > right->tracer;
 }
 
-/* Not all of its hits are known. */
+/* Whether hits of a probe are missing: a site was refused or overwritten. */
 static bool is_incomplete(const struct row *row)
 {
 	return row->coverage.refused || row->coverage.overwritten;
 }
 
-/* Most hits first, probes that certainly have none last; otherwise by name. */
+/* Orders by hits, most first; probes that certainly have no hits come last. Then by name. */
 static int row_compare_hits(const void *a, const void *b)
 {
 	const struct row *left = a, *right = b;
@@ -342,7 +346,7 @@ static void row_take_most(struct row *row, const struct row *other)
 		*row = *other;
 }
 
-/* Makes one row of neighbours that are equal. */
+/* Merges adjacent rows that compare as equal. */
 static void rows_merge(struct rows *rows, int (*compare)(const void *, const void *),
 	void (*merge)(struct row *, const struct row *))
 {
@@ -359,7 +363,7 @@ static void rows_merge(struct rows *rows, int (*compare)(const void *, const voi
 	rows->count = kept;
 }
 
-/* Tracers that share a process do not repeat it. */
+/* Only the first tracer reports a process. */
 void trace_report_fate(struct trace *trace, struct trace_target *target)
 {
 	pid_t pid = probe_target_pid(target->target);
@@ -370,18 +374,24 @@ void trace_report_fate(struct trace *trace, struct trace_target *target)
 	target->judged = true;
 	probe_target_fate(target->target, target->pidfd, &fate);
 	/*
-	 * Our exit status says how a program that we started has ended. How followed ones end
-	 * concerns their parents: `yes | head` is one SIGPIPE after another.
+	 * For the program that we started, our exit status says how it ended. For followed
+	 * processes, it concerns their parents: `yes | head` ends with SIGPIPE each time.
 	 */
 	if (!fate.signal || ((target->later || pid == trace->loop.child) && !fate.out_of_memory))
 		return;
 	report_warning("process %d was killed by SIG%s%s", (int)pid, sigabbrev_np(fate.signal),
 		fate.out_of_memory ? ": its control group ran out of memory" : "");
-	/* Many a trace waits for a crash; but not for the program to be killed by someone else. */
+	/*
+	 * A trace may wait for a crash, so only SIGKILL is a failure: another program has killed
+	 * the process.
+	 */
 	trace->failed |= fate.signal == SIGKILL && target->given && pid != trace->loop.child;
 }
 
-/* Of tracers that take each hit, not of those that gather or keep the last ones. */
+/*
+ * Whether the summary includes a tracer: one that takes each hit, not one that gathers hits or
+ * keeps the last ones.
+ */
 static bool is_told(const struct trace_tracer *tracer)
 {
 	return tracer->output != PROBE_TRACER_ROWS && !tracer_is_exported(tracer) &&
@@ -411,7 +421,7 @@ static struct row row_of(const struct trace *trace, const struct trace_tracer *t
 	return row;
 }
 
-/* Of a begin of spans there is nothing to say unless some are missing. */
+/* Report the begin of a span only if some of its hits are missing. */
 static bool is_row(const struct row *row)
 {
 	return row->role != PROBE_ROLE_BEGIN || row->lost || is_incomplete(row);
@@ -427,7 +437,10 @@ static void rows_add(struct rows *rows, const struct trace *trace,
 	rows->count += is_row(&rows->rows[rows->count]);
 }
 
-/* Rows of all probes whose hits are printed one by one, by hits. False without memory. */
+/*
+ * Makes the rows of all probes whose hits are printed one by one, sorted by hits. Returns false
+ * on lack of memory.
+ */
 static bool rows_init(struct rows *rows, const struct trace *trace)
 {
 	static const struct trace_tally none;
@@ -459,7 +472,7 @@ static bool rows_init(struct rows *rows, const struct trace *trace)
 	return true;
 }
 
-/* How many rows to show; the rest have no hits, and are too many. */
+/* The number of rows to show. If too many probes have no hits, these are left out. */
 static size_t rows_shown(const struct rows *rows, bool all)
 {
 	size_t hit = 0;
@@ -480,7 +493,7 @@ void trace_take_refusals(
 	trace->failed |= named && !trace->request->keep_going;
 }
 
-/* How often the session's notes, up to one, say the same. */
+/* How often a note occurs among the first `end` notes of a target's session. */
 static size_t count_notes(const struct trace_target *target, size_t end, const char *note)
 {
 	const struct probe_report *report = probe_session_report(target->session);
@@ -491,7 +504,10 @@ static size_t count_notes(const struct trace_target *target, size_t end, const c
 	return count;
 }
 
-/* Each tracer has sessions of its own, which mostly note the same: has another one been told? */
+/*
+ * Whether the same note has been reported for another tracer's session in the same process:
+ * these sessions mostly have the same notes.
+ */
 static bool is_noted(const struct trace *trace, const struct trace_target *target, const char *note)
 {
 	size_t times = count_notes(target, target->told.notes, note);
@@ -518,7 +534,7 @@ static void report_new_notes(const struct trace *trace, struct trace_target *tar
 	}
 }
 
-/* All tracers have the same sites. */
+/* Only the first tracer's refusals are reported: all tracers have the same sites. */
 void trace_report_refusals(struct trace *trace)
 {
 	for (size_t i = 0; i < trace->target_count; i++) {
@@ -602,12 +618,12 @@ void trace_report_losses(struct trace *trace)
 		const struct probe_session_probe *probes;
 		size_t count;
 
-		/* These tell of losses themselves. */
+		/* A target with a stream reports its losses itself. */
 		if (target->rings)
 			continue;
 		probes = probe_session_probes(target->session, &count);
 		if (!tallies_grow(target, count))
-			continue; /* the summary has them all */
+			continue; /* the summary has all losses */
 		for (size_t k = 0; k < count; k++) {
 			struct trace_tally *tally = &target->tallies[k];
 
@@ -664,7 +680,7 @@ bool trace_has_output(const struct trace *trace, enum probe_tracer_output output
 
 /* ---- The summary ------------------------------------------------------------ */
 
-/* Of a probe's hits, the lost are a part; not of its spans, which are those that were printed. */
+/* Prints the count of a row. A probe's hit count includes lost hits; its span count does not. */
 static void print_count(const struct row *row)
 {
 	bool spans = row->role == PROBE_ROLE_END;
@@ -674,7 +690,10 @@ static void print_count(const struct row *row)
 		count == 1 ? "" : "s", row->lost);
 }
 
-/* ": 3 hits, 0 lost (1 of 2 sites refused)"; of what is not counted at all, only that. */
+/*
+ * Prints ": 3 hits, 0 lost (1 of 2 sites refused)", or only the reason if the probe is not
+ * traced at all.
+ */
 static void print_figures(const struct row *row)
 {
 	char missing[PROBE_COVERAGE_BYTES];
@@ -696,15 +715,16 @@ static void print_figures(const struct row *row)
 	putc('\n', stderr);
 }
 
-/* What helps as well if hits wait for room already. */
+/* The additional advice if hits already wait for ring space. */
 static const char *longer_wait(const struct trace *trace)
 {
 	return trace->tracers->options.wait_ns ? ", a longer wait (--full=wait:TIME)" : "";
 }
 
 /*
- * The error was reported. What had been collected to be put in order, and what the rings held, is
- * missing; of what was handed to the output, the end may be.
+ * Reports how many hits are missing after an output error, which has been reported. Hits in
+ * trace->merge and in the rings are missing; the last hits that were passed to the output may
+ * be.
  */
 static void report_cut_off(const struct trace *trace, const struct rows *rows)
 {
@@ -773,9 +793,8 @@ void trace_report_summary(const struct trace *trace)
 }
 
 /*
- * Reports what is missing from the record of a probe, if anything is.
- *
- * The record holds only hits; what is missing from it is reported here.
+ * Reports the sites of a probe whose hits are missing from the recording, which cannot say this
+ * itself.
  */
 static void trace_report_missing(
 	const char *provider, const char *name, const struct probe_coverage *coverage)
@@ -819,8 +838,9 @@ uint64_t trace_lost(const struct trace *trace)
 }
 
 /*
- * After an error of the disk, which was reported. Of what was being written then, some may be there
- * that nobody counted; and of hits that were added one by one, some were still in memory.
+ * Reports how many hits a recording has after a disk error, which has been reported. The last
+ * write may have written hits that were not counted. Hits that were added one by one may still
+ * have been in memory.
  */
 static void report_unwritten(const struct trace *trace, uint64_t unwritten)
 {
@@ -860,9 +880,9 @@ void trace_report_record(const struct trace *trace)
 
 /* ==== Options ================================================================================= */
 
-/* From a parsed command line to a trace. */
+/* Makes a trace from a parsed command line. */
 
-/* `trace -c -k PROBE`: the key that was forgotten looks like the probe. */
+/* `trace -c -k PROBE`: the key was forgotten, so the PROBE was taken as the key. */
 static struct probe_error *check_keys(const struct trace_options *options)
 {
 	const struct common_options *common = &options->common;

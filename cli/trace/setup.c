@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a trace is made of: targets, sessions, output, signals; its begin and its end. */
+/* Sets up a trace: targets, sessions, output and signals; starts it and ends it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -24,9 +24,9 @@
 /* ---- Targets ---------------------------------------------------------------- */
 
 /*
- * One of several processes cannot be traced. The error is reported, unless the process was found by
- * its name or its parent and has ended since, and the others are traced: NULL. If it is the only
- * process, the error is returned.
+ * Handles a process that cannot be traced. Returns the error if it is the only process.
+ * Otherwise the rest is traced, and the error is reported, unless the process was found by a
+ * condition or its parent and has ended since.
  */
 static struct probe_error *leave_out(struct trace *trace, const struct trace_options *options,
 	pid_t pid, struct probe_error *error, bool given)
@@ -42,8 +42,8 @@ static struct probe_error *leave_out(struct trace *trace, const struct trace_opt
 }
 
 /*
- * Takes over a process, which is closed with the trace: each tracer has its own target, and will
- * have its own session. For `given` and `later` see struct trace_target.
+ * Adds a process to the trace, which closes it at the end. Each tracer has its own target in
+ * the process, and later its own session. For `given` and `later` see struct trace_target.
  */
 static struct probe_error *trace_add_process(
 	struct trace *trace, struct probe_target *process, bool given, bool later)
@@ -99,7 +99,7 @@ static struct probe_error *start_program(
 
 /* ---- Sessions --------------------------------------------------------------- */
 
-/* What the sessions of all tracers have in common. */
+/* The options that the sessions of all tracers share. */
 static struct probe_session_options session_options(const struct trace_options *options)
 {
 	return (struct probe_session_options){
@@ -115,8 +115,8 @@ static struct probe_session_options session_options(const struct trace_options *
 }
 
 /*
- * Has a pattern matched in a named process, or in anything that was started? Which process started
- * it is unknown.
+ * Whether a pattern has matched in a target, or in any process that was started later, because
+ * it is unknown which process has started it.
  */
 static bool has_matched(const struct trace *trace, size_t target, size_t pattern)
 {
@@ -129,7 +129,7 @@ static bool has_matched(const struct trace *trace, size_t target, size_t pattern
 	return false;
 }
 
-/* Whatever has come, this has matched nothing. */
+/* Reports patterns that have matched no probe of any process. */
 static void report_never_matched(const struct trace *trace)
 {
 	const struct probe_request *request = trace->request;
@@ -140,7 +140,7 @@ static void report_never_matched(const struct trace *trace)
 				probe_pattern_text(request->patterns[i]));
 }
 
-/* For each named process, reports a PROBE that has matched nothing so far. */
+/* For each named process, reports a PROBE that has matched no probe so far. */
 static void report_unmatched(const struct trace *trace)
 {
 	const struct probe_request *request = trace->request;
@@ -149,7 +149,7 @@ static void report_unmatched(const struct trace *trace)
 		const struct trace_target *target = &trace->targets[i];
 		size_t pattern = 0;
 
-		/* All tracers have the same PROBEs. */
+		/* Only once per process: all tracers have the same PROBEs. */
 		if (target->tracer != trace->tracers)
 			continue;
 		while (pattern < request->pattern_count && has_matched(trace, i, pattern))
@@ -164,10 +164,10 @@ static void report_unmatched(const struct trace *trace)
 	}
 }
 
-/* What was started. All tracers have the same sites, except parts. */
+/* The probes and sites that were started. All tracers have the same ones, except parts. */
 struct started {
-	size_t probes, sites; /* the sums over processes */
-	bool differ;	      /* processes have different numbers of them */
+	size_t probes, sites; /* numbers of probes and sites, summed over all processes */
+	bool differ;	      /* processes have different numbers of probes or sites */
 };
 
 static void add_started(
@@ -191,7 +191,7 @@ static int compare_probes(const void *a, const void *b)
 	return order ? order : strcmp(left->name, right->name);
 }
 
-/* Different probes, of all processes; 0 without memory. */
+/* The number of different probes in all processes; 0 on lack of memory. */
 static size_t different_probes(const struct trace *trace)
 {
 	const struct probe_session_probe **all;
@@ -245,7 +245,7 @@ static void report_started(const struct trace *trace, const struct started *star
 		trace->full == RECORD_LOOP ? ", SIGUSR1 writes what there is" : "");
 }
 
-/* Gives back what a target has, except its process. */
+/* Frees the resources of a target, except its process. */
 static void trace_target_close(struct trace *trace, struct trace_target *target)
 {
 	if (target->rings)
@@ -267,7 +267,7 @@ static struct probe_error *start_session(struct trace *trace, struct trace_targe
 
 	if (!host_wants(trace, target->tracer, probe_target_pid(target->target), true))
 		return NULL;
-	/* One session of each process is enough for that. */
+	/* Only one of a process's sessions needs the watch. */
 	its.watch = first && trace->follow ? trace->watch : NULL;
 	its.together = (unsigned int)trace->target_count;
 	error = trace_target_start(
@@ -281,11 +281,11 @@ static struct probe_error *start_session(struct trace *trace, struct trace_targe
 	}
 	probe_report_deinit(&report);
 	target->on = !error;
-	/* It may have ended when its first hits are read. */
+	/* Read the name now: the process may have ended when its first hits are read. */
 	if (!error && first)
 		comm_cache_get(trace->comms, probe_target_pid(target->target),
 			probe_target_pid(target->target), clock_ns(CLOCK_REALTIME));
-	/* A process that has ended has left its hits, and executes nothing else. */
+	/* Ignore errors: a process that has ended leaves its hits and executes no other program. */
 	if (!error && first)
 		probe_error_free(probe_watch_add(trace->watch, target->target));
 	return error;
@@ -303,7 +303,7 @@ struct starting {
 	struct started started;
 	uint64_t turns;
 	struct mistake mistake;
-	struct probe_error *error; /* ends the trace; owned */
+	struct probe_error *error; /* error that ends the trace; owned */
 	bool unwanted;
 };
 
@@ -329,7 +329,10 @@ static struct probe_error *start_turn(void *data, size_t index, struct probe_pat
 	return error;
 }
 
-/* Processes that were found by name may lack the probes: this is no error unless all of them do. */
+/*
+ * Handles the result for one process. Processes that were found by a condition may lack the
+ * probes; it is an error if all lack them.
+ */
 static void end_turn(void *data, size_t index, struct probe_error *its)
 {
 	struct starting *starting = data;
@@ -346,8 +349,8 @@ static void end_turn(void *data, size_t index, struct probe_error *its)
 }
 
 /*
- * Keeps the targets whose probes are on, even after an error: they must be switched off later, in
- * the order that they were started in (cli/run.c).
+ * Keeps the targets whose probes are on, also after an error. They must be switched off later,
+ * in the order in which they were started (cli/run.c).
  */
 static void keep_started(struct trace *trace)
 {
@@ -404,13 +407,13 @@ static struct probe_error *start_sessions(struct trace *trace, const struct trac
 		return error;
 	processes_take_turns(trace->target_count, &turn);
 	error = check_started(trace, &starting);
-	/* Only now: where nothing can be recorded, there is no folder either. */
+	/* Only now: if nothing can be recorded, no folder must be created. */
 	if (!error)
 		error = output_record(trace, &options->parts);
 	if (error)
 		return error;
 	trace_switch(trace, true);
-	/* A program that has just been started has yet to open its libraries. */
+	/* A program that was just started has not opened its libraries yet: no warning. */
 	if (!trace->loop.child)
 		report_unmatched(trace);
 	report_started(trace, &starting.started);
@@ -442,7 +445,7 @@ static bool has_lines(const struct trace *trace)
 	for (size_t i = 0; i < trace->tracer_count && !trace->record; i++) {
 		const struct trace_tracer *tracer = &trace->tracers[i];
 
-		/* Spans that a collector gets are not printed. */
+		/* Spans for a collector are not printed. */
 		if (trace->otlp && probe_tracer_spans(tracer->spec))
 			continue;
 		if (tracer->output == PROBE_TRACER_HITS || tracer->output == PROBE_TRACER_FLIGHT)
@@ -451,7 +454,7 @@ static bool has_lines(const struct trace *trace)
 	return false;
 }
 
-/* The columns are those of spans if there is nothing else. */
+/* Writes the header of the output, with the columns of spans if there is only a span tracer. */
 static void begin_output(struct trace *trace)
 {
 	bool header = isatty(trace->output_fd) && has_lines(trace);
@@ -465,9 +468,9 @@ static void begin_output(struct trace *trace)
 /* ---- The life of a trace ---------------------------------------------------- */
 
 /*
- * Processes are changed one after the other, each for some time. So that hits of all of them are
- * part of the trace from one moment to another, and rings do not run over before and after, when
- * nobody reads them, the hits are switched (trace_switch()).
+ * Whether the hits of a tracer are switched (trace_switch()). Processes are changed one after
+ * the other, and each change takes time. Switching lets hits of all processes count from the
+ * same moment to the same moment, and keeps rings from overflowing while they are not read.
  */
 static bool is_switched(
 	const struct probe_session_options *its, const struct common_options *common)
@@ -494,7 +497,8 @@ static struct probe_error *make_tracers(struct trace *trace, struct trace_option
 	for (size_t i = 0; i < trace->tracer_count; i++) {
 		struct trace_tracer *tracer = &trace->tracers[i];
 
-		/* For programs, arguments stay as the notes have them, with the texts beside them.
+		/*
+		 * In JSON, arguments stay as in the notes, with texts in addition to the numbers.
 		 */
 		tracer->options.described = tracer->output == PROBE_TRACER_HITS &&
 					    !trace->settings.json && !trace->directory;
@@ -506,10 +510,10 @@ static struct probe_error *make_tracers(struct trace *trace, struct trace_option
 	return error ? error : trace_check_tracers(trace, options);
 }
 
-/* Sorts the hits of all targets, if necessary. */
+/* Sorts the hits of all targets by time, if necessary. */
 static struct probe_error *trace_merge_targets(struct trace *trace)
 {
-	/* A record keeps each session in streams of its own; its readers merge them. */
+	/* A recording has separate streams for each session; its readers merge them. */
 	if (trace->merge || trace->directory)
 		return NULL;
 	trace->merge = merge_create();
@@ -547,7 +551,7 @@ static void take_signal(int signal, void *data)
 	trace->flight = true;
 }
 
-/* The program has been started before. */
+/* Opens the loop. The program was started before and does not inherit blocked signals. */
 static struct probe_error *open_loop(struct trace *trace)
 {
 	static const int flight[] = {SIGUSR1, 0};
@@ -555,7 +559,7 @@ static struct probe_error *open_loop(struct trace *trace)
 
 	trace->loop.take_signal = take_signal;
 	trace->loop.data = trace;
-	/* Other records are written anyway. */
+	/* For a recording that is written continuously, SIGUSR1 has no meaning. */
 	if (trace->directory && !asked)
 		signal(SIGUSR1, SIG_IGN);
 	return loop_open(&trace->loop, asked ? flight : NULL);
@@ -599,7 +603,7 @@ static struct probe_error *trace_start(
 	return error;
 }
 
-/* Some file systems report only now that there was no room. */
+/* Closes the output. Some file systems report a full disk only now. */
 static void close_output(struct trace *trace, const struct trace_options *options)
 {
 	if (!options->output)
@@ -609,7 +613,7 @@ static void close_output(struct trace *trace, const struct trace_options *option
 	trace->output_fd = -1;
 }
 
-/* The program may live on without its probes; its exit status is ours. */
+/* Waits for the program, which may go on without its probes. Its exit status is ours. */
 static int trace_status(struct trace *trace)
 {
 	int status = STATUS_DONE;
@@ -661,18 +665,18 @@ struct probe_error *trace_command(struct trace_options *options, int *status_ret
 	return error;
 }
 
-/* ==== Exec ==================================================================================== */
+/* ==== Following execve(2) ===================================================================== */
 
 /*
- * Programs that the processes of a trace become.
+ * Programs that the processes of a trace execute.
  *
- * After execve(2) a process is another program, with sessions of its own. The old sessions stay:
- * their records must still be read, and children that were forked before may continue with them.
+ * After execve(2) a process is another program, with new sessions. The old sessions stay: their
+ * records must still be read, and children that were forked earlier may still use them.
  */
 
-enum { EVENTS_MAX = 8 /* between two checks for hits */ };
+enum { EVENTS_MAX = 8 /* maximum number of events handled between two polls for hits */ };
 
-/* The targets of a later process than the named ones, from index `from` on. */
+/* Drops the targets of a process that was not named, from index `from` on. */
 static void drop_process(struct trace *trace, size_t from)
 {
 	struct probe_target *process = trace->targets[from].target;
@@ -705,8 +709,8 @@ static bool has_probes(const struct trace_target *target)
 }
 
 /*
- * Is this the first target of a process that came later and has ended, and of which nothing is
- * needed any more, or can be kept?
+ * Whether the target is the first one of a later process that has ended, and nothing of this
+ * process is needed any more, or all of it can be kept.
  */
 static bool is_done(const struct trace *trace, size_t i)
 {
@@ -724,7 +728,7 @@ static bool is_done(const struct trace *trace, size_t i)
 	return true;
 }
 
-/* A build runs thousands of programs. */
+/* Drops processes that have ended: a build runs thousands of programs. */
 static void drop_done(struct trace *trace)
 {
 	for (size_t i = trace->target_count; i-- > 0;) {
@@ -743,7 +747,10 @@ static void drop_done(struct trace *trace)
 		trace->first = 0;
 }
 
-/* A session of one tracer in what has just been added; there is no --keep-going here. */
+/*
+ * Starts the session of one tracer in a new process. Sites that cannot be patched are left out,
+ * as with --keep-going.
+ */
 static struct probe_error *exec_start_session(
 	struct trace *trace, struct trace_target *target, bool first, bool meant, size_t *sites_ret)
 {
@@ -754,10 +761,11 @@ static struct probe_error *exec_start_session(
 	struct probe_error *error;
 
 	request.keep_going = true;
-	/* What it starts may be meant. */
+	/* The program is not meant, but the programs that it starts may be. */
 	if (!meant)
 		request.pattern_count = 0;
-	options.follow_libraries = true; /* it may not have opened all of its libraries */
+	/* A new program may not have opened all its libraries yet. */
+	options.follow_libraries = true;
 	options.watch = first && trace->follow ? trace->watch : NULL;
 	error = trace_target_start(trace, target, &request, &options, &report);
 	target->on = !error;
@@ -765,7 +773,7 @@ static struct probe_error *exec_start_session(
 		probe_session_switch(target->session, SIZE_MAX, true);
 	if (first)
 		trace_take_refusals(trace, &report, probe_target_pid(target->target), &told);
-	/* Of a build's thousand programs, one will do. */
+	/* Report the notes for one program only: a build may start a thousand. */
 	if (report.sites && !trace->noted)
 		report_notes(&report);
 	trace->noted |= report.sites && report.note_count;
@@ -774,7 +782,7 @@ static struct probe_error *exec_start_session(
 	return error;
 }
 
-/* Tracers that want no hits of a process have no target there. */
+/* Drops the targets of tracers that want no hits of a process. */
 static void leave_unwanted(struct trace *trace, size_t from, pid_t pid)
 {
 	size_t kept = from;
@@ -788,7 +796,7 @@ static void leave_unwanted(struct trace *trace, size_t from, pid_t pid)
 	trace->target_count = kept;
 }
 
-/* There may be thousands. */
+/* Counts a process that came later. There may be thousands: most are not reported one by one. */
 static void note_found(
 	struct trace *trace, const struct probe_watch_event *event, uint64_t begun_ns)
 {
@@ -807,7 +815,7 @@ static void note_found(
 			(int)probe_target_pid(event->target), (double)late_ns / NSEC_PER_MSEC);
 }
 
-/* Says how late the new ones were found. */
+/* Reports how many processes came later, and how late they were found. */
 static void trace_report_found(const struct trace *trace)
 {
 	const struct trace_found *found = &trace->found;
@@ -848,7 +856,7 @@ static struct probe_error *exec_start_sessions(
 	return error;
 }
 
-/* Most programs of a build have no probe that is wanted. */
+/* Stops following a process that has none of the wanted probes, as most programs of a build. */
 static void pass_over(struct trace *trace, size_t from, const struct probe_watch_event *event)
 {
 	size_t count;
@@ -861,7 +869,7 @@ static void pass_over(struct trace *trace, size_t from, const struct probe_watch
 	probe_watch_pass_over(trace->watch, event->target);
 }
 
-/* A process that cannot be traced any more does not make the trace fail. */
+/* Reports a process that cannot be traced any more. This does not make the trace fail. */
 static void report_untraced(struct probe_error *error, const struct probe_target *target)
 {
 	if (!target || probe_target_alive(target))
@@ -869,7 +877,7 @@ static void report_untraced(struct probe_error *error, const struct probe_target
 	probe_error_free(error);
 }
 
-/* Traces the program that a process has become; false if it is not traced. */
+/* Traces the program that a process has executed. Returns false if it is not traced. */
 static bool follow_event(struct trace *trace, const struct probe_watch_event *event)
 {
 	size_t from = trace->target_count;
@@ -899,7 +907,7 @@ static bool follow_event(struct trace *trace, const struct probe_watch_event *ev
 	return false;
 }
 
-/* Releases a held one that is traced now; it is no failure if it was killed meanwhile. */
+/* Releases a held process that is traced now. It is no error if it was killed meanwhile. */
 static void release(struct trace *trace, struct probe_target *target)
 {
 	struct probe_error *error = probe_target_release(target);
@@ -911,7 +919,7 @@ static void release(struct trace *trace, struct probe_target *target)
 	probe_error_free(error);
 }
 
-/* A program that is not meant; if it was started by one that is, its own programs are sought. */
+/* Whether a program does not meet the conditions. The programs that it starts are still sought. */
 static bool is_left_out(const struct trace *trace, const struct probe_target *target)
 {
 	return trace->seeks && !processes_mean(trace->common, probe_target_pid(target));
@@ -922,7 +930,7 @@ void trace_follow_exec(struct trace *trace)
 	struct probe_watch_event event;
 
 	drop_done(trace);
-	/* Other processes may be waiting for us, too: at a gate, or for room in a ring. */
+	/* Limited, because other processes may be waiting for us: at a gate, or for ring space. */
 	for (int i = 0; i < EVENTS_MAX; i++) {
 		struct probe_error *error = probe_watch_next(trace->watch, &event);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* -t and the options beside it. */
+/* The option -t of `probectl trace`, and related options. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@
 
 /* ---- Options ---------------------------------------------------------------------- */
 
-/* After a literal that begins at `at`, or at the end of the text. */
+/* Returns a pointer past the literal that begins at `at`, or the end of the text. */
 static const char *skip_literal(const char *at)
 {
 	char quote = *at++;
@@ -95,7 +95,7 @@ static struct probe_error *check_numbers(const struct tracer_options *options)
 	return NULL;
 }
 
-/* What all tracers' sessions have in common. */
+/* Parses the options that all tracers' sessions share. */
 static struct probe_error *common_options(
 	struct tracer_options *options, struct probe_session_options *ret)
 {
@@ -122,7 +122,7 @@ static struct probe_error *common_options(
 
 /* ---- Tracers ---------------------------------------------------------------------- */
 
-/* Each of several tracers takes the options for its kind. */
+/* Clears the options that do not apply to this kind of tracer, when there are several tracers. */
 static void leave_others_options(struct trace_tracer *tracer)
 {
 	struct probe_gather *gather = &tracer->options.gather;
@@ -156,7 +156,10 @@ static bool prints_hits(const struct trace_tracer *tracer)
 	       tracer->output == PROBE_TRACER_FLIGHT;
 }
 
-/* `stack` is --stack, or NULL: of several tracers, those take it that print hits. */
+/*
+ * Makes a tracer. `stack` is the value of --stack, or NULL; with several tracers, it applies to
+ * those that print hits.
+ */
 static struct probe_error *tracer_init(struct trace_tracer *tracer, const char *text,
 	const struct probe_session_options *base, const char *stack, size_t pattern_count,
 	bool alone, bool has_intervals)
@@ -179,14 +182,14 @@ static struct probe_error *tracer_init(struct trace_tracer *tracer, const char *
 		error = stacks_init(tracer);
 	if (!error && stack && (alone || prints_hits(tracer)))
 		error = probe_tracer_take_stacks(tracer->spec, stack, &tracer->options);
-	/* Extremes of an interval are estimated from its buckets. */
+	/* The extremes of an interval are estimated from its buckets. */
 	if (!error && (has_intervals || tracer_is_exported(tracer)) &&
 		tracer->options.gather.extremes && tracer->options.kind == PROBE_SESSION_GATHER)
 		tracer->options.gather.histogram = true;
 	return error;
 }
 
-/* What was typed: -t, -c; nothing means print. */
+/* The text of tracer number `index`: -t or -c as typed; the default is print. */
 static const char *tracer_text(const struct tracer_options *options, size_t index)
 {
 	if (index < options->tracers.count)
@@ -227,7 +230,7 @@ static struct probe_error *part_init(struct trace_tracer *tracer,
 		tracer, part->tracer, &its, stack, part->probe_count, false, has_intervals);
 }
 
-/* One -t, which may name several tracers: adds their number to *count. */
+/* Adds the tracers of one -t, which may be several, and adds their number to *count. */
 static struct probe_error *tracers_add(struct trace_tracer *tracers, size_t *count,
 	const struct tracer_options *options, const char *text,
 	const struct probe_session_options *common, size_t pattern_count, bool alone,
@@ -369,19 +372,19 @@ bool tracers_help(const struct tracer_options *options)
 /* ==== Hints =================================================================================== */
 
 /*
- * Why probes may have no hits: some programs pass some of their probes only if they are asked to
- * (-XX:+DTraceMethodProbes of OpenJDK). The catalogue says so; here it is said at the end of a
- * trace, if nothing tells that the condition was met.
+ * Why probes may have no hits: some programs pass some of their probes only if an option is set
+ * (-XX:+DTraceMethodProbes of OpenJDK). The catalogue lists such conditions. At the end of a
+ * trace, a condition is printed unless a hit shows that it was met.
  */
 
-/* Which hits are missing if a condition is not met. */
+/* The hits that are missing if a condition is not met. */
 enum missing { MISSING_HITS, MISSING_BEGINS, MISSING_ENDS };
 
-/* A condition, and the first of the probes that seem to lack it. */
+/* A condition, and the first probe that seems to lack it. */
 struct hint {
-	const struct probe_meaning *meaning; /* has the condition */
+	const struct probe_meaning *meaning; /* the catalogue's entry with the condition */
 	const struct probe_session_probe *probe;
-	const void *process; /* which tells the probe's target from others */
+	const void *process; /* identifies the process of the probe */
 	size_t others;
 	enum missing missing;
 	bool is_met; /* a probe with the same condition was hit */
@@ -392,7 +395,7 @@ struct hints {
 	size_t count;
 };
 
-/* What is known of a probe that has a condition; else NULL. */
+/* Returns the catalogue's entry of a probe if the entry has a condition; else NULL. */
 static const struct probe_meaning *conditional(
 	const struct trace_tracer *tracer, const struct probe_session_probe *probe)
 {
@@ -414,12 +417,12 @@ static void add_hint(struct hints *hints, const struct hint *hint)
 		other->others += other->process == hint->process;
 		return;
 	}
-	/* Without memory, it is not said. */
+	/* On lack of memory, the hint is not printed. */
 	if (ARRAY_ROOM(hints->items, hints->count))
 		hints->items[hints->count++] = *hint;
 }
 
-/* The probes of a process, or of all that have ended. */
+/* The probes of one process, or of all ended processes. */
 struct probes {
 	const struct trace_tracer *tracer;
 	const void *process;
@@ -427,7 +430,10 @@ struct probes {
 	size_t count;
 };
 
-/* The begins of an end's pair. If most ends lack theirs, the begins are not passed. */
+/*
+ * Checks the begins of an end's pair. If most end events have no start event, the begins are
+ * not passed.
+ */
 static void look_at_begins(
 	struct hints *hints, const struct probes *probes, const struct probe_session_probe *end)
 {
@@ -441,13 +447,16 @@ static void look_at_begins(
 		hint.meaning = conditional(probes->tracer, probe);
 		if (!hint.meaning)
 			continue;
-		/* Many begins without an end were passed nevertheless. */
+		/* Enough matched or open start events show that the begins are passed. */
 		hint.is_met = end->hits + end->in_flight >= end->unmatched;
 		add_hint(hints, &hint);
 	}
 }
 
-/* Hits that a filter or a sample leaves out are not counted; nor those after the last (-n). */
+/*
+ * Whether a tracer counts all hits. It does not with a filter, with sampling, or after the last
+ * hit of -n.
+ */
 static bool counts_all(const struct trace *trace, const struct trace_tracer *tracer)
 {
 	const struct probe_session_options *options = &tracer->options;
@@ -466,7 +475,7 @@ static void look_at_probe(struct hints *hints, const struct trace *trace,
 
 	if (probe->role == PROBE_ROLE_END && probe->unmatched)
 		look_at_begins(hints, probes, probe);
-	/* Of a begin, hits are not counted. */
+	/* The hits of a begin are not counted. */
 	if (!hint.meaning || probe->role == PROBE_ROLE_BEGIN ||
 		probe_coverage_is_none(&probe->coverage))
 		return;
@@ -499,7 +508,10 @@ static void print_hint(const struct hint *hint)
 	putc('\n', stderr);
 }
 
-/* Pairs have numbers of their session, so begins of those that have ended are not looked for. */
+/*
+ * Checks the probes of ended processes. Begins are not checked, because a pair's number is only
+ * valid in its session.
+ */
 static void look_at_ended(struct hints *hints, const struct trace *trace)
 {
 	for (size_t i = 0; i < trace->gone_count; i++) {
@@ -531,16 +543,16 @@ void trace_report_hints(const struct trace *trace)
 	free(hints.items);
 }
 
-/* ==== Comm ==================================================================================== */
+/* ==== Names of threads ======================================================================== */
 
 enum {
-	COMM_ENTRIES = 4096, /* a power of two; threads that share one take turns */
+	COMM_ENTRIES = 4096, /* a power of two; threads with the same slot evict each other */
 	COMM_MAX_AGE_NS = 100000000,
-	COMM_GONE_NS = 1000000000 /* that of a thread that is gone may be so old */
+	COMM_GONE_NS = 1000000000 /* maximum age of the name of a thread that has ended */
 };
 
 struct comm_entry {
-	pid_t pid, tid; /* 0: empty */
+	pid_t pid, tid; /* ids of the thread; 0 in an empty entry */
 	uint64_t asked_ns, read_ns;
 	char comm[COMM_BYTES];
 };
@@ -566,7 +578,7 @@ static bool comm_read(const char *path, char ret[COMM_BYTES])
 
 	if (!length)
 		return false;
-	/* One newline is the kernel's; the name itself may hold others. */
+	/* The last newline is the kernel's; the name itself may contain others. */
 	if (text[length - 1] == '\n')
 		text[length - 1] = '\0';
 	memcpy(ret, text, COMM_BYTES);

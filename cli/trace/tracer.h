@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The tracers of `probectl trace`: the tracers and options that the user has requested, and how
- * their results are printed.
+ * The tracers of `probectl trace`: the options that the user gave, the tracers made from them,
+ * and how their results are printed.
  */
 #ifndef CLI_TRACE_TRACER_H
 #define CLI_TRACE_TRACER_H
@@ -20,20 +20,20 @@
 
 /* Initialise with {0}; free with tracer_options_deinit(). */
 struct tracer_options {
-	bool count;		    /* -c */
-	struct string_list tracers; /* -t */
-	struct string_list keys;    /* -k */
+	bool count;		    /* whether -c is given */
+	struct string_list tracers; /* values of -t */
+	struct string_list keys;    /* values of -k */
 	const char *filter, *pairs, *match;
-	const char *stack; /* --stack: how; NULL: not given */
+	const char *stack; /* value of --stack; NULL if not given */
 	uint64_t every, rate, keys_max;
-	uint64_t min_ns;	       /* --min */
-	char *match_begin, *match_end; /* the parts of `match`, once tracers_init() has returned */
+	uint64_t min_ns;	       /* minimum length of a span: --min */
+	char *match_begin, *match_end; /* the parts of `match`, set by tracers_init() */
 };
 
-enum { TRACER_TOP = 20 }; /* rows of a table, unless --top says otherwise */
+enum { TRACER_TOP = 20 }; /* default number of table rows (--top) */
 
 /* clang-format off */
-/* Which hits are of interest. */
+/* Options that choose the hits. */
 #define OPTIONS_FILTER(options)                                                                    \
 	OPTION('f', "filter", STRING, "EXPR", &(options)->filter,                                  \
 		"use only hits for which EXPR is true: 'arg0 > 100 && cpu != 3'"),                 \
@@ -59,71 +59,75 @@ enum { TRACER_TOP = 20 }; /* rows of a table, unless --top says otherwise */
 		"keep up to N different keys on each CPU (default: 4096)")
 /* clang-format on */
 
-/* One -t: it has a session in each target. */
-/* The rows of processes that have ended. */
+/* The rows of ended processes. */
 struct trace_ended {
-	pid_t owner;   /* as whose it counts, if the rows are metrics; else 0 */
-	char *program; /* its name, or NULL */
+	pid_t owner;   /* process to which the rows are attributed, for metrics; else 0 */
+	char *program; /* name of the program, or NULL */
 	struct probe_table *rows;
-	bool is_exported; /* these rows were */
+	bool is_exported; /* the rows have been exported */
 };
 void trace_ended_deinit(struct trace_ended *ended);
 
+/* A tracer of the command line. It has one session in each target. */
 struct trace_tracer {
 	struct probe_tracer_spec *spec;
 	enum probe_tracer_output output;
 	struct probe_session_options options;
-	struct probe_tracer_host *host; /* of a loaded one */
-	struct probe_sink *sink;	/* where its hits go: the trace's, or the host's */
-	bool gone;			/* it crashed, or wants no more hits */
+	struct probe_tracer_host *host; /* process of a loaded tracer */
+	/* Destination of its hits: the trace's sink, or the host's. */
+	struct probe_sink *sink;
+	bool gone; /* it crashed, or wants no more hits */
 
-	struct probe_table *last; /* at the last interval */
+	struct probe_table *last; /* table of the rows at the last interval */
 	struct trace_ended *ended;
 	size_t ended_count;
-	struct probe_pcp *pcp;	     /* of one whose rows are metrics of PCP */
-	size_t metrics_view;	     /* ... of Prometheus: its number in the trace's set */
-	bool told;		     /* ... why they are not there */
-	size_t left_out_told;	     /* how many are not there, as was told */
-	struct probe_stacks *stacks; /* of one that counts by call stack */
-	struct probe_heap *heap;     /* of one that adds up memory */
-	bool folded;		     /* its output is for other programs: only what they know */
-	bool flamegraph, pprof;	     /* ... and a whole file */
+	struct probe_pcp *pcp; /* PCP metrics made from the rows; NULL for other outputs */
+	/* For Prometheus metrics: number of the view in the trace's set. */
+	size_t metrics_view;
+	bool told;		     /* an error of these metrics has been reported */
+	size_t left_out_told;	     /* number of left-out rows that has been reported */
+	struct probe_stacks *stacks; /* call stacks, for a tracer that counts by call stack */
+	struct probe_heap *heap;     /* memory blocks, for a tracer that sums memory */
+	/* Output for other programs: only lines that they understand. */
+	bool folded;
+	bool flamegraph, pprof; /* the output is a whole file of this format */
 	bool had_interval;
-	uint64_t started_ns, last_ns; /* CLOCK_MONOTONIC */
-	size_t probes, sites;	      /* of the first process */
-	char *title;		      /* as typed, if there are several; else NULL */
+	uint64_t started_ns, last_ns; /* start and last interval, CLOCK_MONOTONIC */
+	size_t probes, sites;	      /* numbers of probes and sites in the first process */
+	/* title of the tracer's tables, as the user typed it; NULL if there is only one tracer */
+	char *title;
 
-	/* Of a part (probe_tracer_part()): its own probes. */
+	/* For a part (probe_tracer_part()): its own probes. */
 	struct probe_tracer_part part;
 	struct probe_pattern *patterns[3];
 	struct probe_request request;
 };
 
-/* Whether it is a part of a tracer that consists of several. */
+/* Whether the tracer is a part of a tracer that consists of several. */
 static inline bool tracer_is_part(const struct trace_tracer *tracer)
 {
 	return tracer->part.tracer != NULL;
 }
 
-/* Whether its rows are metrics. */
+/* Whether the tracer's rows are metrics. */
 static inline bool tracer_is_exported(const struct trace_tracer *tracer)
 {
 	return tracer->output == PROBE_TRACER_PCP || tracer->output == PROBE_TRACER_METRICS;
 }
 
 /*
- * Sets what all parts ask for: as `all`, but with their own probes, which must be what the user has
- * named. Errors: PROBE_ERROR_USAGE, _MEMORY.
+ * Sets the requests of all parts. A part's request is `all`, but with the part's own probes,
+ * which must be the probes that the user named. Errors: PROBE_ERROR_USAGE, _MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *tracers_set_requests(
 	struct trace_tracer *tracers, size_t count, const struct probe_request *all);
-/* What a tracer's sessions ask for. */
+/* The request of a tracer's sessions. */
 const struct probe_request *tracer_request(
 	const struct trace_tracer *tracer, const struct probe_request *all);
 
 /*
- * Makes the tracers that a command line asks for; without any, hits are printed. `base` is what all
- * their sessions have in common. Free *ret with tracers_free(), also after an error. Errors:
+ * Makes the tracers of a command line; the default tracer prints hits. `base` has the options
+ * that all their sessions share. Free *ret with tracers_free(), also after an error. Errors:
  * PROBE_ERROR_USAGE, _MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *tracers_init(struct tracer_options *options,
@@ -132,12 +136,12 @@ PROBE_MUST_CHECK struct probe_error *tracers_init(struct tracer_options *options
 void tracers_free(struct trace_tracer *tracers, size_t count);
 void tracer_options_deinit(struct tracer_options *options);
 
-/* Does -t ask for the list of tracers? Then it is printed. */
+/* If -t requests the list of tracers, prints the list and returns true. */
 bool tracers_help(const struct tracer_options *options);
 
 /*
- * Splits EXPR[:EXPR] at the first colon that is not within a literal or brackets;
- * without one *end_ret is NULL. The caller frees both.
+ * Splits EXPR[:EXPR] at the first colon that is not within a literal or brackets. *end_ret is
+ * NULL if there is no such colon. The caller frees both.
  */
 PROBE_MUST_CHECK struct probe_error *match_split(
 	const char *text, char **begin_ret, char **end_ret);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Binding an expression to a site. The types of its arguments are known now, so each operator
- * gets the type in which it is computed, and, where C's conversion of an operand changes its
- * bits, a conversion node.
+ * Binding an expression to a site. The types of the site's arguments are now known, so each
+ * operator gets the type in which it is computed. A conversion node is added where C's
+ * conversion changes an operand's bits.
  *
- * Only a conversion from int to unsigned int does: conversions to 64 bits are free
+ * Only a conversion from int to unsigned int changes bits: a conversion to 64 bits is free
  * (arch/expr.h), nothing is converted from 64 bits to fewer, and constants are converted here.
- * Operands precede their operators, each immediately followed by its conversion.
+ * Operands precede their operator; each operand is immediately followed by its conversion.
  */
 #include <string.h>
 
@@ -18,8 +18,9 @@
  * C's types and constants: integer promotions, the usual arithmetic conversions (C11, 6.3.1.1
  * and 6.3.1.8) and operators on constants.
  *
- * Where C leaves a result undefined, a stub yields what arch/expr.h says. Between constants
- * that would only hide a mistake ("1 << 40" is 256), so it is an error.
+ * Where C leaves a result undefined, stub code computes the result that arch/expr.h defines.
+ * Between constants such a result would only hide a mistake ("1 << 40" is 256), so it is an
+ * error.
  */
 
 static const struct expr_type type_int = {.wide = false, .is_signed = true};
@@ -36,13 +37,13 @@ static bool is_shift(enum arch_expr_kind kind)
 	return kind == ARCH_EXPR_SHL || kind == ARCH_EXPR_SHR;
 }
 
-/* Whether it is one of < <= > >= == !=. */
+/* Whether the operator is one of < <= > >= == !=. */
 static bool expr_compares(enum arch_expr_kind kind)
 {
 	return kind >= ARCH_EXPR_LT && kind <= ARCH_EXPR_NE;
 }
 
-/* The bits of a constant as a double; never of -0. */
+/* Returns the bits of a constant converted to double. -0 becomes 0. */
 static uint64_t expr_double_of(struct expr_type type, uint64_t value)
 {
 	double number;
@@ -71,7 +72,7 @@ struct expr_type expr_operator_type(
 		return expr_double;
 	if (is_shift(kind))
 		return left;
-	if (left.wide != right.wide) /* long holds every unsigned int */
+	if (left.wide != right.wide) /* a long can hold every unsigned int */
 		return left.wide ? left : right;
 	left.is_signed &= right.is_signed;
 	return left;
@@ -174,7 +175,8 @@ static bool is_less(struct expr_type type, uint64_t a, uint64_t b)
 const char *expr_compute(enum arch_expr_kind kind, struct expr_type type, uint64_t left,
 	uint64_t right, uint64_t *ret)
 {
-	if (is_shift(kind) && right >= (type.wide ? 64 : 32)) /* negative ones, too */
+	/* A negative count is a huge unsigned number here. */
+	if (is_shift(kind) && right >= (type.wide ? 64 : 32))
 		return type.wide ? "a number of 64 bits can be shifted by 0 to 63"
 				 : "a number of 32 bits can be shifted by 0 to 31 (1l has 64 bits)";
 	switch (kind) {
@@ -230,17 +232,18 @@ const char *expr_compute(enum arch_expr_kind kind, struct expr_type type, uint64
 
 /* ==== Bind ==================================================================================== */
 
-enum { POINTER_BYTES = 8 }; /* of all that is traced */
+enum { POINTER_BYTES = 8 }; /* size of a pointer in every supported target */
 
 struct binding {
 	const struct expr *expr;
 	struct record_layout *layout;
 	const struct record_layout_site *site;
-	/* For each node of the expression: */
-	struct expr_type operation[ARCH_EXPR_NODES_MAX]; /* what it is computed in */
-	struct expr_type wanted[ARCH_EXPR_NODES_MAX];	 /* what its operator converts it to */
-	uint8_t place[ARCH_EXPR_NODES_MAX];		 /* of its value, among the bound nodes */
-	/* The bound nodes, and how deeply their operators nest. */
+	/* One element for each node of the expression: */
+	struct expr_type operation[ARCH_EXPR_NODES_MAX]; /* type in which the node is computed */
+	/* Type to which the node's operator converts its value. */
+	struct expr_type wanted[ARCH_EXPR_NODES_MAX];
+	uint8_t place[ARCH_EXPR_NODES_MAX]; /* index in nodes[] of the node's value */
+	/* The bound nodes. depth[] says how deeply each node's operators nest. */
 	struct arch_expr_node *nodes;
 	uint8_t depth[ARCH_EXPR_NODES_MAX];
 	uint8_t count;
@@ -265,23 +268,23 @@ static bool is_scalar(const struct arch_arg *spec)
 	return spec->size == 1 || spec->size == 2 || spec->size == 4 || spec->size == 8;
 }
 
-/* Whether it is a double or a float, which becomes a double. */
+/* Whether the node is a double argument, or a float argument, which is converted to double. */
 static bool is_double(const struct binding *b, const struct expr_node *node)
 {
 	const struct arch_arg *spec = &b->site->specs[node->arg];
 
-	/* What a begin keeps are integers and strings. */
+	/* Start events keep only integers and strings. */
 	return node->kind == ARCH_EXPR_CAPTURE && !node->is_string && !node->of_begin &&
 	       !node->step_count && spec->is_float && (spec->size == 4 || spec->size == 8);
 }
 
-/* C promotes types smaller than int to int. */
+/* The promoted type of an integer: C promotes types smaller than int to int. */
 static struct expr_type promoted(uint32_t size, bool is_signed)
 {
 	return (struct expr_type){.wide = size == 8, .is_signed = is_signed || size < 4};
 }
 
-/* The type of an argument, or of what it points to. */
+/* The type of an argument, or of the data it points to. */
 static struct expr_type type_of(const struct binding *b, const struct expr_node *node)
 {
 	const struct arch_arg *spec = &b->site->specs[node->arg];
@@ -295,7 +298,7 @@ static struct expr_type type_of(const struct binding *b, const struct expr_node 
 	return promoted(last->size, last->is_signed);
 }
 
-/* Whether the site has an argument. */
+/* Returns an error if the site does not have the argument. */
 static struct probe_error *check_there(
 	const struct binding *b, const struct expr_node *node, uint8_t arg)
 {
@@ -308,7 +311,7 @@ static struct probe_error *check_there(
 		"there is no arg%u, the probe has %s", arg, list);
 }
 
-/* Whether there is an integer to count items by. */
+/* Returns an error if the site has no integer argument that can serve as the index. */
 static struct probe_error *check_index(const struct binding *b, const struct expr_node *node)
 {
 	struct probe_error *error = check_there(b, node, node->index);
@@ -322,7 +325,7 @@ static struct probe_error *check_index(const struct binding *b, const struct exp
 		(int)spec->spec_length, spec->spec);
 }
 
-/* Whether the node can use this argument. */
+/* Returns an error if the node cannot use its argument at this site. */
 static struct probe_error *check_arg(const struct binding *b, const struct expr_node *node)
 {
 	const struct arch_arg *spec = &b->site->specs[node->arg];
@@ -353,8 +356,8 @@ static struct probe_error *check_arg(const struct binding *b, const struct expr_
 }
 
 /*
- * One byte more than the longest text that any node compares the string with: this is enough to
- * tell a longer string apart, so one capture serves all nodes.
+ * How many bytes of a string to capture: one more than the longest text that it is compared
+ * with. This is enough to recognise a longer string, so one capture serves all nodes.
  */
 static uint16_t string_bytes(const struct expr *expr, const struct expr_node *string)
 {
@@ -371,7 +374,10 @@ static uint16_t string_bytes(const struct expr *expr, const struct expr_node *st
 	return (uint16_t)(longest + 1);
 }
 
-/* What the begin keeps was agreed on before (expr_ask_begin()). */
+/*
+ * Captures an argument of the start event. expr_ask_begin() has already decided what start
+ * events keep.
+ */
 static struct probe_error *capture_begun(
 	struct binding *b, const struct expr_node *node, uint8_t *ret)
 {
@@ -426,7 +432,10 @@ static bool is_unary(enum arch_expr_kind kind)
 	return kind >= ARCH_EXPR_NEGATE && kind < ARCH_EXPR_ADD;
 }
 
-/* Sites of the begin may declare several types: one of 64 bits holds their values. */
+/*
+ * The type of an argument of the start event: 64 bits, because sites may declare different
+ * types.
+ */
 static struct expr_type kept_type(const struct binding *b, const struct expr_node *node)
 {
 	struct capture what = expr_operand(node);
@@ -436,7 +445,10 @@ static struct expr_type kept_type(const struct binding *b, const struct expr_nod
 	return (struct expr_type){.wide = true, .is_signed = !kept || !kept->is_unsigned};
 }
 
-/* Doubles are compared with doubles and constants, and take part in nothing else. */
+/*
+ * Returns an error if an operator uses a double for anything but a comparison with another
+ * double or a constant.
+ */
 static struct probe_error *check_doubles(const struct binding *b, const struct expr_node *node)
 {
 	const struct expr_node *nodes = b->expr->nodes;
@@ -455,7 +467,10 @@ static struct probe_error *check_doubles(const struct binding *b, const struct e
 		"a floating-point number can only be compared, with another one or a constant");
 }
 
-/* From the leaves up; a node that is no operand keeps its own type. */
+/*
+ * Decides the type of each node, from the leaves up. A node that is no operand keeps its own
+ * type.
+ */
 static struct probe_error *decide_types(struct binding *b)
 {
 	for (uint8_t i = 0; i < b->expr->count; i++) {
@@ -497,7 +512,7 @@ static struct probe_error *decide_types(struct binding *b)
 	return NULL;
 }
 
-/* A constant shift count must be valid for the left operand's type. */
+/* Returns an error if a constant shift count is invalid for the type of the left operand. */
 static struct probe_error *check_shift(const struct binding *b, uint8_t index)
 {
 	const struct expr_node *node = &b->expr->nodes[index];
@@ -543,7 +558,7 @@ static struct probe_error *add_conversion(struct binding *b, struct expr_type ty
 		at);
 }
 
-/* A value in half a vector register was not sign-extended when it was captured. */
+/* Whether a captured value is not sign-extended: 4 bytes of a vector register. */
 static bool is_raw(const struct binding *b, const struct expr_node *node)
 {
 	const struct arch_arg *spec = &b->site->specs[node->arg];
@@ -557,7 +572,7 @@ static enum arch_expr_kind double_kind(const struct arch_arg *spec)
 	return spec->size == 4 ? ARCH_EXPR_FLOAT : ARCH_EXPR_DOUBLE;
 }
 
-/* A node, and the conversion of its value to what its operator takes. */
+/* Adds a node and, if its operator needs one, the conversion of its value. */
 static struct probe_error *bind_node(struct binding *b, uint8_t index)
 {
 	const struct expr_node *node = &b->expr->nodes[index];
@@ -634,7 +649,7 @@ struct probe_error *expr_bind_double(const struct expr *expr, struct record_layo
 	return NULL;
 }
 
-/* ---- Numbers --------------------------------------------------------------------------- */
+/* ---- Binding --------------------------------------------------------------------------- */
 
 struct probe_error *expr_bind(const struct expr *expr, struct record_layout *layout,
 	const struct record_layout_site *site, struct arch_expr_node *nodes, uint8_t *count_ret)
@@ -671,7 +686,7 @@ struct probe_error *expr_check_string(
 	return check_arg(&b, &expr->nodes[expr->count - 1]);
 }
 
-/* ---- Arguments of the begin -------------------------------------------------------------- */
+/* ---- Arguments of the start event -------------------------------------------------------- */
 
 bool expr_ask_begin(const struct expr *expr, uint16_t string_bytes_max,
 	struct record_layout_kept *kept, uint8_t *count)

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Finding what a probe means. What was added last is asked first, so that a user's file overrides
- * the library's, and within a file a later line an earlier one with wildcards.
+ * Looking up the meaning of a probe. The source added last is searched first, so a user's file
+ * overrides the library's text; within a file, a later line overrides an earlier line with
+ * wildcards.
  *
- * A command asks for the probes of one or two providers, and parsing what is known of all would
- * take a quarter of the instructions of a short trace. So of the library's text only the names of
- * the providers are looked for, each of which has its lines in one place.
+ * A command asks about one or two providers, and parsing all of the library's text would take a
+ * quarter of the instructions of a short trace. So the text is only searched for the names of
+ * providers. The lines on one provider are contiguous and are parsed on demand.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -25,32 +26,35 @@
 /* ==== Catalogue parse ========================================================================= */
 
 /*
- * The format of the files of the catalogue (docs/catalogue.md), a line at a time:
+ * The format of catalogue files (docs/catalogue.md), by line:
  *
- *	# ...                            ignored, as empty lines are
- *	provider NAME                    what follows is about its probes
- *	words NAME NUMBER=WORD ...       a type: numbers that have words
- *	probe NAME [ARG[:TYPE]]... [...] a probe and its arguments; "...": there may be more
- *	means TEXT                       what a hit of the probe says
- *	needs TEXT                       what must be so for it to be passed; before the first
- *	                                 probe: for all of the provider that say nothing else
- *	with PROBE                       the provider's probe whose semaphores must be raised, too
- *	takes PROBE                      begins do not nest, and have this probe's arguments
- *	same ARG...                      arguments that the probe's end has, too, with these values
- *	pair BEGIN END...                probes that end what a probe above begins
+ *   # ...                            ignored, as are empty lines
+ *   provider NAME                    the next lines are about its probes
+ *   words NAME NUMBER=WORD ...       a type whose numbers have words
+ *   probe NAME [ARG[:TYPE]]... [...] a probe and its arguments; "...": maybe more
+ *   means TEXT                       the meaning of a hit of the probe
+ *   needs TEXT                       a condition for hits to occur; before the first
+ *                                    probe: for all probes without their own
+ *   with PROBE                       a probe whose semaphores must also be raised
+ *   takes PROBE                      the pair does not nest, and its start events
+ *                                    have the arguments of PROBE
+ *   same ARG...                      arguments with equal values in the start event
+ *                                    and the end event
+ *   pair BEGIN END...                the probes that end what BEGIN, a probe above,
+ *                                    begins
  *
- * Lines are cut in place: the strings of the result are parts of the file's text. Users write
- * these files, so anything may be in them.
+ * Lines are cut in place: the strings of the result point into the file's text. Users write
+ * these files, so the content is not trusted.
  */
 
 struct probes_text {
 	const char *path;
 	unsigned int line;
 	struct catalogue_file *file;
-	char *at;			 /* the rest of the line */
-	const char *provider;		 /* or NULL */
-	const char *needs;		 /* of the whole provider; or NULL */
-	size_t first_probe, first_words; /* of the provider */
+	char *at;			 /* rest of the line that is not parsed yet */
+	const char *provider;		 /* provider that the lines are about, or NULL */
+	const char *needs;		 /* condition for all probes of the provider, or NULL */
+	size_t first_probe, first_words; /* index of the provider's first probe and `words` line */
 };
 
 static struct probe_error *mistake(const struct probes_text *p, const char *format, ...)
@@ -80,7 +84,7 @@ static bool is_blank(char c)
 	return c == ' ' || c == '\t';
 }
 
-/* The next word, cut off; NULL at the end of the line. */
+/* Cuts off and returns the next word, or NULL at the end of the line. */
 static char *take_word(struct probes_text *p)
 {
 	char *word = p->at + strspn(p->at, " \t");
@@ -94,7 +98,7 @@ static char *take_word(struct probes_text *p)
 	return word;
 }
 
-/* The rest of the line, without blanks around it; NULL if there is none. */
+/* Returns the rest of the line without blanks at its ends, or NULL if only blanks are left. */
 static char *take_rest(struct probes_text *p)
 {
 	char *rest = p->at + strspn(p->at, " \t"), *end = rest + strlen(rest);
@@ -155,7 +159,7 @@ int catalogue_same_arg(const struct probe_meaning *probe, const char *word, bool
 	return number < probe->arg_count ? (int)number : -1;
 }
 
-/* Of numbers; they say only what the number counts. */
+/* Whether a type is a unit. A unit only says what a number counts. */
 static bool is_unit(const char *type)
 {
 	static const char *const units[] = {
@@ -167,7 +171,7 @@ static bool is_unit(const char *type)
 	return false;
 }
 
-/* "string(length)": the kind of the word before the parenthesis. */
+/* Sets the type "string(length)" or "bytes(length)"; `open` points to the parenthesis. */
 static struct probe_error *set_sized(const struct probes_text *p, const struct probe_meaning *probe,
 	struct probe_arg_meaning *arg, const char *open)
 {
@@ -187,7 +191,7 @@ static struct probe_error *set_sized(const struct probes_text *p, const struct p
 	return NULL;
 }
 
-/* "string+BYTES", at the plus. */
+/* Sets the offset of the type "string+BYTES"; `plus` points to the plus sign. */
 static struct probe_error *set_offset(
 	const struct probes_text *p, struct probe_arg_meaning *arg, const char *plus)
 {
@@ -259,7 +263,7 @@ static struct probe_error *add_arg(const struct probes_text *p, struct probe_mea
 	return NULL;
 }
 
-/* Whether lengths are numbers; this is known when all types are. */
+/* Returns an error if the length of an argument is not a number. Call after all types are set. */
 static struct probe_error *check_lengths(
 	const struct probes_text *p, const struct probe_meaning *probe)
 {
@@ -286,7 +290,7 @@ static size_t count_words(const char *at)
 	return count;
 }
 
-/* Types come last, since a length may follow what it is the length of. */
+/* Adds the arguments first and sets their types afterwards: an argument may precede its length. */
 static struct probe_error *take_args(struct probes_text *p, struct probe_meaning *probe)
 {
 	struct probe_arg_meaning *args = calloc(count_words(p->at) + 1, sizeof(*args));
@@ -371,14 +375,14 @@ static struct probe_error *take_words(struct probes_text *p)
 	return !error && !words->count ? mistake(p, "expected NUMBER=WORD") : error;
 }
 
-/* The probe that the line is about: the last of the provider; NULL if there is none yet. */
+/* The probe that the current line is about: the last probe of the provider, or NULL. */
 static struct probe_meaning *last_probe(const struct probes_text *p)
 {
 	return p->file->probe_count > p->first_probe ? &p->file->probes[p->file->probe_count - 1]
 						     : NULL;
 }
 
-/* Stores what a line has to say; `field` is NULL if there is no probe that it can be about. */
+/* Stores the text of a line in *field. `field` is NULL if no probe precedes the line. */
 static struct probe_error *store_text(
 	struct probes_text *p, const char **field, const char *text, const char *expected)
 {
@@ -416,7 +420,7 @@ static struct probe_error *take_takes(struct probes_text *p)
 	return store_text(p, probe ? &probe->takes : NULL, take_word(p), "the probe's name");
 }
 
-/* A copy of the words, in the place of those that a probe has had so far. */
+/* Replaces a probe's list of names by a copy of `names`. */
 static struct probe_error *set_names(
 	const char *const *names, size_t count, const char *const **names_ret, size_t *count_ret)
 {
@@ -578,7 +582,7 @@ void catalogue_file_deinit(struct catalogue_file *file)
 
 /* ---- Names ------------------------------------------------------------------------------ */
 
-/* One character, or the two of a `__` that stand for a dash. *ret: that of the dash. */
+/* Reads one character; `__` reads as one dash. Returns a pointer past the character. */
 static const char *next(const char *name, char *ret)
 {
 	*ret = *name;
@@ -650,7 +654,7 @@ const char *probe_meaning_word(const struct probe_arg_meaning *arg, int64_t numb
 
 static const char provider_line[] = "\nprovider ";
 
-/* Where the next provider begins; `end` if there is none. */
+/* Returns the start of the next "provider" line, or `end`. */
 static const char *next_provider(const char *text, const char *end)
 {
 	const char *line =
@@ -691,14 +695,14 @@ const struct catalogue_file *catalogue_file_of(
 	const struct probe_catalogue *catalogue, size_t source, const char *provider)
 {
 	struct catalogue_source *its = &catalogue->sources[source];
-	/* Pairs with the exchange below. */
+	/* Pairs with the compare-exchange below. */
 	struct catalogue_file *mine, *file = atomic_load_explicit(&its->file, memory_order_acquire);
 
 	if (file || (provider && !is_about(its, provider)))
 		return file;
 	probe_error_free(parse("the catalogue", its->text, its->length, &mine));
 	if (mine && !atomic_compare_exchange_strong(&its->file, &file, mine)) {
-		free_file(mine); /* another thread was faster */
+		free_file(mine); /* another thread has already stored its result */
 		return file;
 	}
 	return mine;
@@ -732,7 +736,7 @@ static struct probe_error *add_text(
 	return error;
 }
 
-/* The first provider goes first. */
+/* Reverses the sources: the first provider in the text is searched first. */
 static void reverse(struct catalogue_source *sources, size_t count)
 {
 	for (size_t i = 0; i < count / 2; i++) {
@@ -762,10 +766,13 @@ static struct probe_error *add_builtin(struct probe_catalogue *catalogue)
 	return NULL;
 }
 
-/* As much of the file as fits; one byte more than is allowed is enough to say so. */
+/*
+ * Reads a file up to one byte more than the permitted size; the extra byte shows that the file
+ * is too long.
+ */
 static struct probe_error *read_file(const char *path, char *text, size_t *length_ret)
 {
-	/* Another kind of file would be waited for. */
+	/* O_NONBLOCK: opening a FIFO must not block. */
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	struct stat st;
 	ssize_t got = 0;

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Demangled symbols, by libiberty: what c++filt, gdb and perf print.
+ * Demangles symbols with libiberty, the library behind c++filt, gdb and perf.
  *
- * A symbol comes from a file that is not trusted. libiberty refuses symbols that are too long or
- * too deep for its stack, but a short one may stand for terabytes of text, since it can refer to
- * its own parts again and again. So the text is taken in pieces, through libiberty's callbacks, and
- * one piece too many leaves with longjmp(3): the C++ demangler holds no memory of the heap while it
- * prints (it must work where memory has run out), and Rust's only that of one identifier.
+ * Symbols come from files that are not trusted. libiberty refuses symbols that are too long or
+ * too deep for its stack. But a short symbol may expand to terabytes of text, since it can
+ * refer to its own parts repeatedly. So the text is received in pieces, through callbacks, and
+ * longjmp(3) leaves the demangler when the text gets too long. This leaks at most one
+ * identifier of a Rust symbol: the C++ demangler allocates no heap memory while it prints, as
+ * it must work when memory has run out.
  */
 #include <setjmp.h>
 #include <stdlib.h>
@@ -40,7 +41,7 @@ static bool demangle(struct demangling *its, const char *symbol)
 
 	if (setjmp(its->too_long))
 		return false;
-	/* Rust's older symbols are C++'s, too, with a hash at the end. */
+	/* Rust's older symbols are valid C++ symbols with a hash at the end, so try Rust first. */
 	if (rust_demangle_callback(symbol, options, add_piece, its))
 		return true;
 	its->text.length = 0;
@@ -52,7 +53,7 @@ struct probe_error *probe_demangle(const char *symbol, char **ret)
 	struct demangling its = {0};
 
 	*ret = NULL;
-	/* All others would be searched for Rust's characters. */
+	/* A symbol without `_` is not mangled; libiberty would scan it for Rust's characters. */
 	if (symbol[0] != '_')
 		return NULL;
 	if (demangle(&its, symbol) && its.text.length) {

@@ -12,7 +12,7 @@
 
 /* ---- Messages -------------------------------------------------------------------------- */
 
-/* Columns count characters, not bytes: texts may contain UTF-8. */
+/* The column of a position in a text. Columns count characters, not bytes: texts may be UTF-8. */
 static size_t column(const char *text, const char *at)
 {
 	size_t count = 1;
@@ -39,7 +39,7 @@ struct probe_error *expr_error(const struct expr *expr, enum probe_error_code co
 		free(shown);
 		return probe_error_no_memory();
 	}
-	for (char *c = shown; *c; c++) /* a message is one line */
+	for (char *c = shown; *c; c++) /* a message has only one line */
 		if (iscntrl((unsigned char)*c))
 			*c = ' ';
 	error = probe_error_new(
@@ -54,7 +54,7 @@ static struct probe_error *parser_mistake(const struct parser *p, const char *at
 	return expr_error(p->expr, PROBE_ERROR_USAGE, at, "%s", why);
 }
 
-/* The string stands where only a number can. */
+/* The error for a string where only a number is allowed. */
 static struct probe_error *parser_not_compared(
 	const struct parser *p, const struct expr_node *string)
 {
@@ -67,7 +67,7 @@ static struct probe_error *parser_not_compared(
 
 static bool parser_is_word(const char *at, const char *word);
 
-/* What follows a whole operand is not what can follow it: `expected`. */
+/* The error for text that cannot follow a complete operand; `expected` says what can follow. */
 static struct probe_error *parser_no_operator(const struct parser *p, const char *expected)
 {
 	const char *at = p->at;
@@ -95,13 +95,13 @@ static struct probe_error *parser_add(struct parser *p, const struct expr_node *
 	return NULL;
 }
 
-/* The last node; there must be one. */
+/* The last node. There must be at least one node. */
 static struct expr_node *parser_last(const struct parser *p)
 {
 	return &p->expr->nodes[p->expr->count - 1];
 }
 
-/* An operator on two nodes, by their indexes. */
+/* Adds an operator on two nodes, given by their indices. */
 static struct probe_error *parser_add_operator(
 	struct parser *p, enum arch_expr_kind kind, const char *where, uint8_t left, uint8_t right)
 {
@@ -114,7 +114,7 @@ static struct probe_error *parser_add_operator(
 				     .at = where});
 }
 
-/* Replaces constant operands by the result of an operator. */
+/* Computes an operator on constants and replaces its operands by the result. */
 static struct probe_error *fold(struct parser *p, enum arch_expr_kind kind, const char *where,
 	struct expr_node *left, const struct expr_node *right)
 {
@@ -141,7 +141,7 @@ static struct probe_error *fold(struct parser *p, enum arch_expr_kind kind, cons
 	return NULL;
 }
 
-/* An operator on the last node; one on a constant is computed. */
+/* Adds an operator on the last node. An operator on a constant is computed at once. */
 static struct probe_error *parser_add_unary(
 	struct parser *p, enum arch_expr_kind kind, const char *where)
 {
@@ -159,7 +159,7 @@ static struct probe_error *parser_add_unary(
 				     .at = where});
 }
 
-/* Also on the node `left` and the last one, which begins at `from`. */
+/* Adds an operator on the node at left_index and the last node, whose text begins at `from`. */
 static struct probe_error *parser_add_binary(struct parser *p, enum arch_expr_kind kind,
 	const char *where, uint8_t left_index, const char *from)
 {
@@ -183,7 +183,7 @@ static void parser_skip_blanks(struct parser *p)
 		p->at++;
 }
 
-/* Behind blanks: go past the character, or the whole word, if it is there. */
+/* Skips blanks, and then the character `c` if it comes next. Returns whether it did. */
 static bool parser_take(struct parser *p, char c)
 {
 	parser_skip_blanks(p);
@@ -193,7 +193,7 @@ static bool parser_take(struct parser *p, char c)
 	return true;
 }
 
-/* The bytes of the word that begins here, or 0. */
+/* The length of the word at `at`, in bytes; 0 if there is no word. */
 static size_t parser_word_length(const char *at)
 {
 	size_t length = 0;
@@ -208,7 +208,7 @@ static bool parser_is_word(const char *at, const char *word)
 	return parser_word_length(at) == strlen(word) && strncmp(at, word, strlen(word)) == 0;
 }
 
-/* Behind blanks: go past the character, or the whole word, if it is there. */
+/* Skips blanks, and then the whole word if it comes next. Returns whether it did. */
 static bool parser_take_word(struct parser *p, const char *word)
 {
 	parser_skip_blanks(p);
@@ -220,7 +220,7 @@ static bool parser_take_word(struct parser *p, const char *word)
 
 /* ==== Names =================================================================================== */
 
-/* Operands that are words, and what arguments point to: arguments, strings, ends of pairs. */
+/* Operands that are words: arguments, the data they point to, strings, and arguments of pairs. */
 
 static bool take_arg(struct parser *p, uint8_t *ret)
 {
@@ -233,7 +233,7 @@ static bool take_arg(struct parser *p, uint8_t *ret)
 	return end != NULL;
 }
 
-/* argN, or what it points to. */
+/* Parses argN, or the data it points to. */
 static struct probe_error *parse_arg(struct parser *p, struct expr_node *node)
 {
 	struct capture operand = {0};
@@ -258,12 +258,12 @@ static void note_place(const char **place, const char *at)
 		*place = at;
 }
 
-/* Of which hit an argument is; of a pair, it has to be said. */
+/* The hit to which an argument belongs. In expressions on pairs, `begin` or `end` is required. */
 enum which { THIS_HIT, BEGIN, END };
 
 static const char *const which_words[] = {"", "begin", "end"};
 
-/* The word begin or end, if there is one. */
+/* Takes the word begin or end if it comes next. */
 static enum which take_which(struct parser *p)
 {
 	return parser_take_word(p, which_words[BEGIN]) ? BEGIN
@@ -271,7 +271,7 @@ static enum which take_which(struct parser *p)
 						       : THIS_HIT;
 }
 
-/* After the word str. */
+/* Parses a string, after the word str. */
 static struct probe_error *parse_str(struct parser *p, const char *where, enum which which)
 {
 	struct expr_node node = {.kind = ARCH_EXPR_CAPTURE,
@@ -303,7 +303,7 @@ static struct probe_error *parse_str(struct parser *p, const char *where, enum w
 	return parser_add(p, &node);
 }
 
-/* A string, of this hit or of the end of a pair. */
+/* Parses a string of this hit, or of the start or end event of a pair. */
 static struct probe_error *parse_string(struct parser *p)
 {
 	const char *where;
@@ -317,7 +317,7 @@ static struct probe_error *parse_string(struct parser *p)
 	return parse_str(p, where, which);
 }
 
-/* After the word norm. */
+/* Parses the rest of norm(), after the word norm. */
 static struct probe_error *parse_norm(struct parser *p, const char *where)
 {
 	struct probe_error *error;
@@ -335,8 +335,7 @@ static struct probe_error *parse_norm(struct parser *p, const char *where)
 
 static struct probe_error *parse_of_pair(struct parser *p, const char *where, enum which which);
 
-/* In sym(): an argument of the begin or the end of a pair. */
-/* After the word sym. */
+/* Parses the rest of sym(), after the word sym. */
 static struct probe_error *parse_sym(struct parser *p, const char *where)
 {
 	static const char whole[] = "sym() is a whole key: it has no operators";
@@ -367,7 +366,7 @@ static struct probe_error *parse_sym(struct parser *p, const char *where)
 	return *p->at ? parser_mistake(p, p->at, whole) : NULL;
 }
 
-/* A text to compare the last node, a string, with. */
+/* Parses the text with which the last node, a string, is compared. */
 static struct probe_error *expr_parse_text(struct parser *p, enum arch_expr_kind kind)
 {
 	struct expr_node *string = parser_last(p);
@@ -384,7 +383,7 @@ static struct probe_error *expr_parse_text(struct parser *p, enum arch_expr_kind
 	return expr_text(p->expr, &p->at, string);
 }
 
-/* After the word starts_with. */
+/* Parses the rest of starts_with(), after the word starts_with. */
 static struct probe_error *parse_starts_with(struct parser *p)
 {
 	struct probe_error *error;
@@ -404,7 +403,7 @@ static struct probe_error *parse_starts_with(struct parser *p)
 	return NULL;
 }
 
-/* After the word begin or end. */
+/* Parses an argument of a pair, after the word begin or end. */
 static struct probe_error *parse_of_pair(struct parser *p, const char *where, enum which which)
 {
 	struct expr_node node = {
@@ -423,7 +422,7 @@ static struct probe_error *parse_of_pair(struct parser *p, const char *where, en
 	return error ? error : parser_add(p, &node);
 }
 
-/* One that begins with '*'. */
+/* Parses an operand that begins with '*'. */
 static struct probe_error *expr_parse_dereference(struct parser *p)
 {
 	struct expr_node node = {.kind = ARCH_EXPR_CAPTURE, .at = p->at};
@@ -451,7 +450,7 @@ static struct probe_error *no_name(struct parser *p)
 		typed, nearest.name ? ", the nearest is " : "", nearest.name ? nearest.name : "");
 }
 
-/* One of the words that are whole keys, if there is one. */
+/* Takes a word that is a whole key, if one comes next. */
 static enum expr_word take_key(struct parser *p)
 {
 	return parser_take_word(p, "comm")     ? EXPR_COMM
@@ -460,7 +459,7 @@ static enum expr_word take_key(struct parser *p)
 					       : EXPR_NO_WORD;
 }
 
-/* An operand that begins with a letter (parse_names.c). */
+/* Parses an operand that begins with a letter. */
 static struct probe_error *expr_parse_name(struct parser *p)
 {
 	struct expr_node node = {.at = p->at};
@@ -499,11 +498,11 @@ static struct probe_error *expr_parse_name(struct parser *p)
 
 /* ==== Lists =================================================================================== */
 
-/* Lists that an operand is looked for in: in (1, 3, 5), not in ("a", "b"). */
+/* Lists that an operand is looked up in: in (1, 3, 5), not in ("a", "b"). */
 
 enum { TEXTS_MAX = 32 };
 
-/* The word `in`, or the words `not in`, if they come next (parse_lists.c). */
+/* Takes the word `in`, or the words `not in`, if they come next. */
 static bool expr_take_in(struct parser *p, bool *is_not_ret)
 {
 	const char *start = p->at;
@@ -517,7 +516,7 @@ static bool expr_take_in(struct parser *p, bool *is_not_ret)
 
 static struct probe_error *expr_parse_level(struct parser *p, unsigned int level);
 
-/* A number of a list; it leaves no node. */
+/* Parses a number in a list. No node is added. */
 static struct probe_error *parse_number(struct parser *p, struct expr_node *list)
 {
 	struct expr *expr = p->expr;
@@ -545,7 +544,7 @@ static struct probe_error *parse_number(struct parser *p, struct expr_node *list
 	return NULL;
 }
 
-/* Of numbers, after the operand and the parenthesis. */
+/* Parses a list of numbers, after the operand and the opening parenthesis. */
 static struct probe_error *parse_numbers(struct parser *p, const char *where)
 {
 	struct expr_node list = {.kind = ARCH_EXPR_IN,
@@ -561,7 +560,10 @@ static struct probe_error *parse_numbers(struct parser *p, const char *where)
 	return error ? error : parser_add(p, &list);
 }
 
-/* Joins the tests that are the last `count` nodes, evenly: few are nested. */
+/*
+ * Joins the last `count` nodes, which are comparisons, with ||. The result is a balanced tree,
+ * to keep its depth low.
+ */
 static struct probe_error *join(struct parser *p, size_t count, const char *where)
 {
 	uint8_t tests[TEXTS_MAX];
@@ -581,7 +583,7 @@ static struct probe_error *join(struct parser *p, size_t count, const char *wher
 	return error;
 }
 
-/* Of texts, after the string and the parenthesis. */
+/* Parses a list of texts, after the string and the opening parenthesis. */
 static struct probe_error *parse_texts(struct parser *p, const char *where)
 {
 	struct expr_node string = *parser_last(p);
@@ -599,7 +601,7 @@ static struct probe_error *parse_texts(struct parser *p, const char *where)
 	return error ? error : join(p, count, where);
 }
 
-/* What follows them, for the last node. */
+/* Parses the list after `in` or `not in`, whose operand is the last node. */
 static struct probe_error *expr_parse_list(struct parser *p, const char *where, bool is_not)
 {
 	struct probe_error *error;
@@ -616,39 +618,37 @@ static struct probe_error *expr_parse_list(struct parser *p, const char *where, 
 
 /*
  * The grammar of expressions, parsed by precedence climbing: the parser reads an operand, then
- * operators as long as they bind tighter than the one before the operand.
+ * operators as long as they bind tighter than the operator before the operand.
  *
- *	operand   NUMBER | 'CHARACTER' | ARG | tid | pid | cpu | ( expr )
- *	          | duration | WHICH . ARG
- *	          | ! operand | ~ operand | - operand | + operand
- *	          | starts_with ( STRING , "TEXT" )
- *	expr      operand { OPERATOR operand } | STRING == "TEXT" | STRING != "TEXT"
- *	          | operand [not] in ( NUMBER {, NUMBER} )
- *	          | STRING [not] in ( "TEXT" {, "TEXT"} )
- *	          | STRING | norm ( STRING ) | sym ( [ WHICH . ] ARG ) | comm | ustack | probe
- *	STRING    [ WHICH . ] str ( SUM [ , argM ] )	(likewise)
- *	WHICH     begin | end
- *	ARG       argN | * ( TYPE * ) ADDRESS		(query/operand.c)
+ *   operand   NUMBER | 'CHARACTER' | ARG | tid | pid | cpu | ( expr )
+ *             | duration | WHICH . ARG
+ *             | ! operand | ~ operand | - operand | + operand
+ *             | starts_with ( STRING , "TEXT" )
+ *   expr      operand { OPERATOR operand } | STRING == "TEXT" | STRING != "TEXT"
+ *             | operand [not] in ( NUMBER {, NUMBER} )
+ *             | STRING [not] in ( "TEXT" {, "TEXT"} )
+ *             | STRING | norm ( STRING ) | sym ( [ WHICH . ] ARG ) | comm | ustack | probe
+ *   STRING    [ WHICH . ] str ( SUM [ , argM ] )  (SUM: query/operand.c)
+ *   WHICH     begin | end
+ *   ARG       argN | * ( TYPE * ) ADDRESS         (ADDRESS: query/operand.c)
  *
- * Words are parsed in parse_names.c, lists in parse_lists.c; parser.c has what all three need.
- *
- * Nodes are appended when complete, so operands precede operators, and the last node is what
- * was parsed last. Operators on constants are computed at once, which removes the operands'
+ * Nodes are appended when complete, so operands precede their operator, and the last node is
+ * the one parsed last. Operators on constants are computed at once, which removes the operands'
  * nodes.
  *
- * The text controls the recursion depth and comes from a command line or a program, so
- * `nesting` limits it.
+ * The text comes from a command line or a program and controls the depth of recursion, so
+ * `nesting` limits this depth.
  */
 
-enum { NESTING_MAX = 64, LEVEL_LIST = 7 /* as < and > */ };
+enum { NESTING_MAX = 64, LEVEL_LIST = 7 /* level of < and > */ };
 
 static const struct infix {
 	char text[3];
-	unsigned int level; /* the higher, the tighter */
+	unsigned int level; /* a higher level binds tighter */
 	enum arch_expr_kind kind;
 } infixes[] = {
 	/* clang-format off */
-	/* An operator that begins with another one comes first. */
+	/* An operator that begins with another operator comes before it. */
 	{"||", 1, ARCH_EXPR_EITHER},
 	{"&&", 2, ARCH_EXPR_BOTH},
 	{"==", 6, ARCH_EXPR_EQ}, {"!=", 6, ARCH_EXPR_NE},
@@ -684,7 +684,10 @@ static struct probe_error *parse_parentheses(struct parser *p)
 	return parser_no_operator(p, "expected an operator or ')'");
 }
 
-/* C reads two of them as one operator, which does not exist here. */
+/*
+ * Returns an error for `++` or `--`, which C reads as one operator; this language does not have
+ * it.
+ */
 static struct probe_error *check_doubled(const struct parser *p)
 {
 	if ((*p->at == '-' || *p->at == '+') && p->at[1] == *p->at)
@@ -714,7 +717,7 @@ static struct probe_error *parse_unary(struct parser *p)
 		return parser_add_unary(p, ARCH_EXPR_COMPLEMENT, where);
 	case '-':
 		return parser_add_unary(p, ARCH_EXPR_NEGATE, where);
-	default: /* + does not change a number */
+	default: /* unary + does not change a number */
 		return parser_last(p)->is_string ? parser_not_compared(p, parser_last(p)) : NULL;
 	}
 }
@@ -758,7 +761,7 @@ static const struct infix *infix_at(const char *at)
 	return NULL;
 }
 
-/* After a string and an operator. */
+/* Parses a comparison, after a string and an operator. */
 static struct probe_error *parse_comparison(
 	struct parser *p, const struct infix *op, const char *where)
 {
@@ -772,7 +775,7 @@ static struct probe_error *parse_comparison(
 	return parser_add_unary(p, ARCH_EXPR_NOT, where);
 }
 
-/* An operand, and the following operators of this level or tighter (parse.c). */
+/* Parses an operand and the following operators of this level or tighter. */
 static struct probe_error *expr_parse_level(struct parser *p, unsigned int level)
 {
 	struct probe_error *error = parse_operand(p);
@@ -811,7 +814,7 @@ static struct probe_error *expr_parse_level(struct parser *p, unsigned int level
 	return error;
 }
 
-/* ---- The whole ------------------------------------------------------------------------- */
+/* ---- The whole expression -------------------------------------------------------------- */
 
 static struct probe_error *parse(struct expr *expr)
 {
@@ -840,7 +843,7 @@ struct probe_error *expr_parse(const char *what, const char *text, struct expr *
 		return probe_error_no_memory();
 	expr->what = strdup(what);
 	expr->text = strdup(text);
-	expr->literals = malloc(strlen(text) + 1); /* no escape is longer than its result */
+	expr->literals = malloc(strlen(text) + 1); /* an escape is at least as long as its result */
 	expr->numbers = calloc(strlen(text) + 1, sizeof(*expr->numbers));
 	error = expr->what && expr->text && expr->literals && expr->numbers
 			? parse(expr)

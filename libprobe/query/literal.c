@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Constants and texts as C writes them (C11, 6.4.4.1, 6.4.4.4 and 6.4.5). */
+/* Parses constants and texts in C's syntax (C11, 6.4.4.1, 6.4.4.4 and 6.4.5). */
 #include <ctype.h>
 #include <locale.h>
 #include <math.h>
@@ -15,7 +15,7 @@ static struct probe_error *mistake(const struct expr *expr, const char *at, cons
 
 /* ---- Integers -------------------------------------------------------------------------- */
 
-/* The value of a digit in bases up to 16; 16 if it is not a digit. */
+/* The value of a digit in bases up to 16, or 16 if the character is not a digit. */
 static unsigned int digit_value(char c)
 {
 	if (c >= '0' && c <= '9')
@@ -31,7 +31,7 @@ struct suffix {
 	bool is_unsigned, is_long;
 };
 
-/* u, l, ll, ul, ull, lu, llu, also in upper case; "lL" is invalid. */
+/* Parses the suffix u, l, ll, ul, ull, lu or llu, also in upper case; "lL" is invalid. */
 static struct suffix take_suffix(const char **at)
 {
 	struct suffix suffix = {0};
@@ -51,7 +51,10 @@ static struct suffix take_suffix(const char **at)
 	}
 }
 
-/* The first type that can hold the value: decimal constants become unsigned only by a suffix. */
+/*
+ * Finds the first type that can hold the value. A decimal constant is unsigned only with a
+ * suffix.
+ */
 static bool type_of(uint64_t value, struct suffix suffix, bool is_decimal, struct expr_type *ret)
 {
 	ret->wide = suffix.is_long || value > UINT32_MAX;
@@ -61,7 +64,10 @@ static bool type_of(uint64_t value, struct suffix suffix, bool is_decimal, struc
 	return ret->is_signed || suffix.is_unsigned || !is_decimal;
 }
 
-/* The nanoseconds of a unit of time after a decimal number; 0: there is none. */
+/*
+ * Parses a unit of time after a decimal number. Returns the unit in nanoseconds, or 0 if there
+ * is no unit.
+ */
 static uint64_t take_unit(const char **at, unsigned int base)
 {
 	static const struct {
@@ -81,7 +87,7 @@ static uint64_t take_unit(const char **at, unsigned int base)
 	return 0;
 }
 
-/* Is there a point or an exponent behind the decimal digits? */
+/* Whether a point or an exponent follows the decimal digits. */
 static bool is_floating(const char *at)
 {
 	while (isdigit((unsigned char)*at))
@@ -89,7 +95,7 @@ static bool is_floating(const char *at)
 	return *at == '.' || *at == 'e' || *at == 'E';
 }
 
-/* The user's locale may have another point. */
+/* Parses a double in the C locale: the user's locale may have another decimal point. */
 static double parse_double(const char *text, char **end)
 {
 	locale_t c = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0), users;
@@ -176,7 +182,7 @@ static bool simple_escape(char c, unsigned int *ret)
 	return found != NULL;
 }
 
-/* *at points to the backslash. */
+/* Parses an escape sequence; *at points to the backslash. */
 static struct probe_error *take_escape(const struct expr *expr, const char **at, unsigned int *ret)
 {
 	const char *start = *at, *digit = start + 1;
@@ -190,7 +196,7 @@ static struct probe_error *take_escape(const struct expr *expr, const char **at,
 		base = 16;
 		digit++;
 	}
-	/* Up to three octal digits, or as many hexadecimal ones as there are. */
+	/* Up to three octal digits, or any number of hexadecimal digits. */
 	for (*ret = 0; digit_value(*digit) < base && (base == 16 || length < 3); length++) {
 		*ret = *ret * base + digit_value(*digit++);
 		if (*ret > 0xff)

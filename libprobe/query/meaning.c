@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Names are replaced in the text, before it is parsed: so whatever understands argN understands
- * names, and what a message shows is what the names stand for.
+ * Names of arguments are replaced in the text before the text is parsed. So every parser that
+ * understands argN also understands names, and messages show the replacements.
  */
 #include <ctype.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@ static bool is_sized(const struct probe_arg_meaning *arg)
 	return arg->kind == PROBE_ARG_SIZED_STRING || arg->kind == PROBE_ARG_SIZED_BYTES;
 }
 
-/* Is it only the length of another argument? */
+/* Whether the argument is only the length of another argument. */
 static bool is_length(const struct probe_meaning *meaning, size_t index)
 {
 	for (size_t i = 0; i < meaning->arg_count; i++)
@@ -25,7 +25,7 @@ static bool is_length(const struct probe_meaning *meaning, size_t index)
 	return false;
 }
 
-/* What an argument means: its text or its bytes, or else its number. */
+/* The capture for an argument: its text or its bytes, or else its number. */
 static struct capture capture_of(size_t index, const struct probe_arg_meaning *arg)
 {
 	return (struct capture){.arg = (unsigned char)index,
@@ -88,16 +88,16 @@ size_t meaning_same(const struct probe_meaning *begin, const struct probe_meanin
 
 struct scanner {
 	const char *at;
-	bool in_str;   /* within the parentheses of str() or bytes() */
-	bool of_begin; /* after `begin.` */
+	bool in_str;   /* inside the parentheses of str() or bytes() */
+	bool of_begin; /* directly after `begin.` */
 };
 
-/* A part of the text: a word that can only be a name, or anything else. */
+/* A piece of the text: a word that can only be a name, or anything else. */
 struct piece {
 	const char *text;
 	size_t length;
 	bool is_name;
-	bool of_begin; /* the name is the begin's of a pair */
+	bool of_begin; /* the name belongs to the begin of a pair */
 };
 
 static size_t word_length(const char *at)
@@ -109,7 +109,7 @@ static size_t word_length(const char *at)
 	return length;
 }
 
-/* A constant of C in quotes, as far as there is one. */
+/* The length of a quoted C constant, in bytes. A missing end quote is allowed. */
 static size_t quoted_length(const char *at)
 {
 	size_t length = 1;
@@ -131,14 +131,14 @@ static bool is_word(const struct piece *piece, const char *word)
 	return strlen(word) == piece->length && strncmp(word, piece->text, piece->length) == 0;
 }
 
-/* Is what follows a word the rest of `(u64 *)`? */
+/* Whether a word is the type in `(u64 *)`: a `*` and a `)` follow at `at`. */
 static bool ends_type(const char *at)
 {
 	at = skip_blanks(at);
 	return *at == '*' && *skip_blanks(at + 1) == ')';
 }
 
-/* The next piece; false at the end. */
+/* Returns the next piece, or false at the end of the text. */
 static bool next_piece(struct scanner *s, struct piece *ret)
 {
 	const char *at = s->at;
@@ -194,7 +194,7 @@ static void put_arg(struct buffer *out, size_t index)
 	buffer_unsigned(out, index);
 }
 
-/* Where its text begins. */
+/* Writes the address of an argument's text: argN, or argN + OFFSET. */
 static void put_place(struct buffer *out, size_t index, const struct probe_arg_meaning *arg)
 {
 	put_arg(out, index);
@@ -213,7 +213,10 @@ static void put_lengthy(struct buffer *out, size_t index, const struct probe_arg
 	}
 }
 
-/* In str() and bytes(), an argument has its length, unless the user gives one. */
+/*
+ * Writes the replacement for a name. Inside str() and bytes(), the argument's length is added
+ * unless the user gives one.
+ */
 static void put_name(struct buffer *out, const struct scanner *s,
 	const struct probe_meaning *meaning, size_t index)
 {
@@ -262,7 +265,10 @@ static bool put_piece(struct buffer *out, const struct scanner *s,
 	return meaning && put_number(out, meaning, piece);
 }
 
-/* The name or word of the probe that is like one that was typed; NULL: none is. */
+/*
+ * The name of an argument, or a word for a number, most similar to the typed word; NULL if none
+ * is.
+ */
 static const char *nearest_name(const struct probe_meaning *meaning, const char *typed)
 {
 	struct nearest nearest = {0};
@@ -277,7 +283,10 @@ static const char *nearest_name(const struct probe_meaning *meaning, const char 
 	return nearest.name;
 }
 
-/* "the filter 'lxd > 1': there is no argument 'lxd', the probe has lxid; the nearest is 'lxid'" */
+/*
+ * Formats "the filter 'lxd > 1': there is no argument 'lxd', the probe has lxid; the nearest is
+ * 'lxid'".
+ */
 static struct probe_error *no_name(const char *what, const char *text,
 	const struct probe_meaning *meaning, const struct piece *piece)
 {
@@ -317,7 +326,7 @@ struct probe_error *meaning_replace(const char *what, const char *text,
 	while (next_piece(&scanner, &piece)) {
 		const struct probe_meaning *its = piece.of_begin ? begin : meaning;
 
-		/* What an argument of the begin is compared with is a word of the begin's. */
+		/* An argument of the begin may be compared with words that only the begin has. */
 		if (put_piece(&out, &scanner, its, &piece) ||
 			(begin && put_number(&out, begin, &piece)))
 			continue;

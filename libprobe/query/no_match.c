@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* "Did you mean": the probes whose names are nearest to a pattern that matched none. */
+/* "Did you mean": finds the probes whose names are most similar to a pattern without a match. */
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
@@ -10,7 +10,8 @@
 
 enum {
 	NEAREST_MAX = 3,
-	COMPARED_MAX = NEAREST_COMPARED_MAX /* characters of a name; longer ones are cut */
+	/* Maximum length of a name, in characters; longer names are cut. */
+	COMPARED_MAX = NEAREST_COMPARED_MAX
 };
 
 struct candidate {
@@ -19,8 +20,8 @@ struct candidate {
 };
 
 /*
- * The part of a pattern to compare: the last two parts, without the list of arguments, tools'
- * prefixes and glob characters, and with `-` as `__`.
+ * Copies the part of a pattern to compare with names: its last two parts, with `-` as `__`,
+ * without the list of arguments, other tools' prefixes and glob characters.
  */
 static size_t reduce(const char *pattern, char ret[COMPARED_MAX + 1], bool *has_provider_ret)
 {
@@ -46,7 +47,7 @@ static size_t reduce(const char *pattern, char ret[COMPARED_MAX + 1], bool *has_
 	return length;
 }
 
-/* How far a "provider:name" is from what was typed; UINT32_MAX: not similar. */
+/* The edit distance between a "provider:name" and the typed text; UINT32_MAX if not similar. */
 static unsigned int distance_of(
 	const char *typed, size_t typed_length, bool has_provider, const char *name)
 {
@@ -61,7 +62,7 @@ static unsigned int distance_of(
 		return 1;
 	longer = length > typed_length ? length : typed_length;
 	distance = nearest_distance(typed, typed_length, name, length);
-	/* A slip changes a few characters; what shares less than that is another word. */
+	/* A typing error changes a few characters; with more changes it is another word. */
 	return distance * 5 > longer * 2 ? UINT32_MAX : distance;
 }
 
@@ -74,7 +75,7 @@ static bool is_listed(const struct candidate *best, size_t count, const char *na
 	return false;
 }
 
-/* Sorts by distance; of equals the first one stays first. */
+/* Inserts a candidate, sorted by distance. Among equal distances the first one stays first. */
 static void insert(struct candidate best[NEAREST_MAX], size_t *count, struct candidate new)
 {
 	size_t at = *count;
@@ -91,7 +92,7 @@ static void insert(struct candidate best[NEAREST_MAX], size_t *count, struct can
 	best[at] = new;
 }
 
-/* What to use instead, if the pattern names an event of another tool that is no static probe. */
+/* Advice for a pattern that names an event of another tool that is not a static probe. */
 static const char *advice_for(const char *text)
 {
 	static const char kernel[] = "probes of the kernel are for bpftrace or perf, "

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Numbers behind pointers, as C writes them:
+ * Numbers behind pointers, in C's syntax:
  *
- *	OPERAND   argN | * ( TYPE * ) ADDRESS
- *	TYPE      u8 | u16 | u32 | u64 | s8 | s16 | s32 | s64
- *	ADDRESS   OPERAND | ( SUM )
- *	SUM       ADDRESS { + DISTANCE | - DISTANCE }
- *	DISTANCE  NUMBER | argN | argN * NUMBER
+ *   OPERAND   argN | * ( TYPE * ) ADDRESS
+ *   TYPE      u8 | u16 | u32 | u64 | s8 | s16 | s32 | s64
+ *   ADDRESS   OPERAND | ( SUM )
+ *   SUM       ADDRESS { + DISTANCE | - DISTANCE }
+ *   DISTANCE  NUMBER | argN | argN * NUMBER
  *
- * Unlike in C, a number counts bytes. The argN of a distance is the index of an item, and there is
- * one for the whole operand. Each `*` is a step: what is read last is written first.
+ * Unlike in C, a number counts bytes. The argN of a distance is the index of an array item; an
+ * operand has at most one index. Each `*` is a step, and the leftmost step is taken last.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -18,7 +18,10 @@
 
 #include "libprobe/query/query.h"
 
-enum { NESTING_MAX = 16, POINTERS_MAX = ARCH_STEPS_MAX - 1 /* and an address without one */ };
+enum {
+	NESTING_MAX = 16,
+	POINTERS_MAX = ARCH_STEPS_MAX - 1 /* one step is left for an address that is not read */
+};
 
 struct operand_parser {
 	const char *at;
@@ -38,7 +41,7 @@ static bool take(struct operand_parser *p, char c)
 	return true;
 }
 
-/* u8 to s64. */
+/* Parses the type of a number, u8 to s64. */
 static bool take_type(struct operand_parser *p, struct arch_step *ret)
 {
 	static const struct {
@@ -83,7 +86,7 @@ static const char *take_number(struct operand_parser *p, const char *expected, i
 	return NULL;
 }
 
-/* The index, and how many bytes an item has, if that is not 1. */
+/* Parses the index and, after `*`, the size of an item in bytes (default 1). */
 static const char *take_index(struct operand_parser *p, int32_t *scale)
 {
 	struct capture *ret = p->ret;
@@ -102,7 +105,7 @@ static const char *take_index(struct operand_parser *p, int32_t *scale)
 			    : NULL;
 }
 
-/* After + or -. */
+/* Parses a distance after its + or -, and adds it to the address. */
 static const char *add_distance(struct operand_parser *p, bool is_negative, struct arch_step *step)
 {
 	const char *expected;
@@ -120,7 +123,7 @@ static const char *add_distance(struct operand_parser *p, bool is_negative, stru
 
 static const char *parse_sum(struct operand_parser *p, struct arch_step *step);
 
-/* An address, and how far behind it. */
+/* Parses an address, and the distance that is added to it. */
 static const char *parse_address(struct operand_parser *p, struct arch_step *step)
 {
 	const char *expected;
@@ -149,7 +152,7 @@ static const char *parse_sum(struct operand_parser *p, struct arch_step *step)
 	return expected;
 }
 
-/* After the asterisk. */
+/* Parses a pointer step, after its asterisk. */
 static const char *parse_step(struct operand_parser *p)
 {
 	struct arch_step step;

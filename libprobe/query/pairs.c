@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Pairs of probes by their names. Two names of one provider in one module pair if they differ
- * only in their last word, and these words belong together.
+ * Pairs of probes by their names. Two names of one provider in one module form a pair if they
+ * differ only in their last word, and if one of the rules below lists the two words.
  *
  *   query__start            query__done
  *   transaction__start      transaction__commit, transaction__abort
  *   method__entry           method__return
  *
- * The words are those that PostgreSQL, OpenJDK, Ruby, Python, PHP, MySQL, glibc and SystemTap
- * use. Words that usually do not bracket something that one thread begins and ends, properly
- * nested, are excluded: acquire and release, connect and disconnect, request and response.
- * Users can list such pairs, with the key to match them by.
+ * The words are those of PostgreSQL, OpenJDK, Ruby, Python, PHP, MySQL, glibc and SystemTap.
+ * Some words are left out because they usually do not bracket an operation that one thread
+ * begins and ends, properly nested: acquire and release, connect and disconnect, request and
+ * response. Users can list such pairs, with the key to match them by.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +22,10 @@
 
 enum { WORDS_MAX = 16 };
 
-/* Of the rules for one begin, the first one with existing ends applies. */
+/*
+ * The words that end the word `begin`. Of several rules for one begin, the first whose ends
+ * exist applies.
+ */
 struct rule {
 	const char *begin;
 	const char *ends[WORDS_MAX];
@@ -35,19 +38,22 @@ static const struct rule rules[] = {
 	{"begin",    {"end", "done", "finish", "finished", "complete", "completed",
 		      "commit", "abort", "rollback", "fail", "failed", "error"}},
 	{"entry",    {"return", "exit"}},
-	{"entry",    {"acquired"}}, /* glibc's mutex_entry */
-	{"enter",    {"entered"}},  /* OpenJDK's monitor__contended__enter */
+	{"entry",    {"acquired"}}, /* for mutex_entry in glibc */
+	{"enter",    {"entered"}},  /* for monitor__contended__enter in OpenJDK */
 	{"enter",    {"exit", "leave", "return"}},
 	{"startup",  {"shutdown"}},
 	{"wait",     {"waited"}},
-	/* OpenJDK's class__initialization */
+	/* for class__initialization in OpenJDK */
 	{"required", {"end", "error", "erroneous", "recursive", "concurrent", "super__failed"}},
 };
 /* clang-format on */
 
 /* ---- By names ------------------------------------------------------------------------- */
 
-/* The index past the last probe of a provider of one module; these are adjacent. */
+/*
+ * The index past the last probe with the provider and module of probe `from`; these probes are
+ * adjacent.
+ */
 static size_t provider_end(const struct selection *s, size_t from)
 {
 	const struct select_probe *first = &s->probes[from];
@@ -58,7 +64,7 @@ static size_t provider_end(const struct selection *s, size_t from)
 	return from;
 }
 
-/* In DTrace's spelling. */
+/* Spells a name as DTrace does: every `-` becomes `__`. */
 char *pair_plain_name(const char *name)
 {
 	char *copy = malloc(2 * strlen(name) + 1), *to = copy;
@@ -94,7 +100,10 @@ static char **plain_names(const struct selection *s)
 	return names;
 }
 
-/* Whether the name's last word is `word`. *before_ret: the length before it, with the separator. */
+/*
+ * Whether `word` is the last word of the name. *before_ret is the length of the name before
+ * that word, with the separator.
+ */
 static bool ends_in(const char *name, const char *word, size_t *before_ret)
 {
 	size_t length = strlen(name), word_length = strlen(word);
@@ -105,7 +114,7 @@ static bool ends_in(const char *name, const char *word, size_t *before_ret)
 	return *before_ret == 0 || name[*before_ret - 1] == '_';
 }
 
-/* Assigns the pair's number to all ends of a begin that are still free; returns how many. */
+/* Assigns the pair's number to all free probes that end a begin. Returns their number. */
 static size_t take_ends(const struct rule *rule, char *const *names, size_t count,
 	const char *begin, size_t before, uint32_t pair, struct pair_part *parts)
 {
@@ -124,7 +133,7 @@ static size_t take_ends(const struct rule *rule, char *const *names, size_t coun
 	return taken;
 }
 
-/* Of the probes that have no part yet. */
+/* Applies the rules to the probes that have no role yet. */
 static void apply_rules(char *const *names, size_t count, struct pair_part *parts, uint32_t *pairs)
 {
 	for (size_t r = 0; r < sizeof(rules) / sizeof(*rules); r++) {
@@ -174,12 +183,14 @@ bool pair_looks_reversed(const char *begin, const char *end)
 }
 
 /*
- * How many bytes of a plain name are the same in all that can decide with whom it pairs. It is the
- * stem, but shorter where x__super__failed may end both x__super__start and x__required.
+ * The length of the prefix that all probes share which may affect each other's pairing, in
+ * bytes. This is the stem, except that x__super__failed may end both x__super__start and
+ * x__required.
  */
 static size_t pair_kin(const char *name)
 {
-	static const char inner[] = "super__"; /* of the only word with two parts */
+	/* Part of the only ending with two words, super__failed. */
+	static const char inner[] = "super__";
 	size_t length;
 
 	if (pair_may_be(name, &length) == PAIR_NONE)
@@ -192,7 +203,7 @@ static size_t pair_kin(const char *name)
 
 /* ---- By the catalogue ----------------------------------------------------------------- */
 
-/* Whether the meaning of a begin lists the probe among its ends. */
+/* Whether the catalogue's entry of a begin lists the probe among its ends. */
 static bool is_end_of(const struct probe_meaning *begin, const char *name)
 {
 	for (size_t i = 0; i < begin->end_count; i++)
@@ -201,7 +212,7 @@ static bool is_end_of(const struct probe_meaning *begin, const char *name)
 	return false;
 }
 
-/* The pairs that the catalogue lists; it goes before the rules. */
+/* Assigns the pairs that the catalogue lists. They take precedence over the rules. */
 static void apply_catalogue(const struct probe_catalogue *catalogue, const char *provider,
 	char *const *names, size_t count, struct pair_part *parts, uint32_t *pairs)
 {
@@ -223,15 +234,15 @@ static void apply_catalogue(const struct probe_catalogue *catalogue, const char 
 	}
 }
 
-/* ---- Begins whose arguments are those of another probe --------------------------------- */
+/* ---- Begins that take the arguments of another probe ----------------------------------- */
 
-/* Is it the probe whose arguments the begin takes? */
+/* Whether the probe is the giver of a begin: the probe whose arguments the begin takes. */
 static bool is_giver(const struct probe_meaning *begin, const char *name)
 {
 	return begin && begin->takes && catalogue_name_matches(begin->takes, name);
 }
 
-/* Marks all of a pair that does not nest; `names` and `parts` are those of one provider. */
+/* Marks all probes of a pair that does not nest. `names` and `parts` belong to one provider. */
 static void mark_single(const struct probe_meaning *meaning, char *const *names, size_t count,
 	struct pair_part *parts, struct pair_part *begin)
 {
@@ -246,7 +257,7 @@ static void mark_single(const struct probe_meaning *meaning, char *const *names,
 	}
 }
 
-/* Returns the catalogue's meaning of a probe that begins a pair; NULL for other probes. */
+/* Returns the catalogue's entry of a probe that begins a pair, or NULL for other probes. */
 static const struct probe_meaning *meaning_of_begin(const struct probe_catalogue *catalogue,
 	const char *provider, const char *name, const struct pair_part *part)
 {
@@ -254,7 +265,7 @@ static const struct probe_meaning *meaning_of_begin(const struct probe_catalogue
 					: NULL;
 }
 
-/* Those of one provider whose begin the catalogue says to be so. */
+/* Marks the pairs of one provider that do not nest according to the catalogue. */
 static void apply_takes(const struct probe_catalogue *catalogue, const char *provider,
 	char *const *names, size_t count, struct pair_part *parts)
 {
@@ -267,7 +278,7 @@ static void apply_takes(const struct probe_catalogue *catalogue, const char *pro
 	}
 }
 
-/* ---- Begins and ends that are compared -------------------------------------------------- */
+/* ---- Pairs whose events are matched by arguments ---------------------------------------- */
 
 static bool same_names(const struct probe_meaning *a, const struct probe_meaning *b)
 {
@@ -278,7 +289,10 @@ static bool same_names(const struct probe_meaning *a, const struct probe_meaning
 	return i == a->same_count && i == b->same_count;
 }
 
-/* What the begins of a pair say is compared; NULL: nothing, or not all the same. */
+/*
+ * Returns the entry that lists the arguments to compare for a pair; NULL if no begin lists any,
+ * or if the lists differ.
+ */
 static const struct probe_meaning *same_of_begins(
 	const struct pair_part *parts, size_t count, uint32_t pair)
 {
@@ -294,7 +308,7 @@ static const struct probe_meaning *same_of_begins(
 	return ret;
 }
 
-/* Among the probes of one provider. */
+/* Finds the arguments to compare for the pairs of one provider. */
 static void apply_same(const struct probe_catalogue *catalogue, const char *provider,
 	char *const *names, size_t count, struct pair_part *parts)
 {
@@ -310,7 +324,10 @@ static void apply_same(const struct probe_catalogue *catalogue, const char *prov
 			parts[i].same = same_of_begins(parts, count, parts[i].pair);
 }
 
-/* A pair may have probes of several providers, of which one says what is compared. */
+/*
+ * Marks all probes of a pair as compared if one is: a pair may have probes of several
+ * providers, of which only one lists arguments.
+ */
 static void mark_compared(struct pair_part *parts, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
@@ -319,7 +336,7 @@ static void mark_compared(struct pair_part *parts, size_t count)
 				parts[k].role != PAIR_NONE && parts[k].pair == parts[i].pair;
 }
 
-/* ---- Places of patterns ------------------------------------------------------------------ */
+/* ---- Positions of patterns --------------------------------------------------------------- */
 
 size_t pairs_place(const struct probe_pattern *const *patterns, size_t count,
 	const struct probe_catalogue *catalogue, size_t pattern)
@@ -380,14 +397,14 @@ static struct probe_error *pair_names(const struct selection *s,
 
 /* ---- By patterns ------------------------------------------------------------------------ */
 
-/* The parts of patterns, by their index. */
+/* The role of each pattern, by its index. */
 struct pattern_parts {
 	const struct probe_pattern *const *patterns;
-	struct pair_part *parts; /* PAIR_NONE: it gives arguments to a begin */
+	struct pair_part *parts; /* PAIR_NONE for a pattern that names the giver of a begin */
 	size_t count;
 };
 
-/* The part that the probes of a pattern in this place play. */
+/* The role of the probes that match a pattern at this position. */
 static struct pair_part part_of(enum probe_pairing pairing, size_t place)
 {
 	if (place == PAIRS_GIVER)
@@ -398,7 +415,7 @@ static struct pair_part part_of(enum probe_pairing pairing, size_t place)
 		.role = place % 2 ? PAIR_END : PAIR_BEGIN, .pair = (uint32_t)(place / 2)};
 }
 
-/* A probe is either a begin or an end, and belongs to one pair. */
+/* Returns an error if a probe is both begin and end, or belongs to two pairs. */
 static struct probe_error *check_part(
 	const struct select_probe *probe, const struct pattern_parts *all)
 {
@@ -420,7 +437,9 @@ static struct probe_error *check_part(
 	return NULL;
 }
 
-/* Finds the pairs that do not nest, and those that are compared, in each provider of each module.
+/*
+ * Finds the pairs that do not nest and those that are compared, for each provider of each
+ * module.
  */
 static struct probe_error *find_known(
 	const struct selection *s, const struct probe_catalogue *catalogue, struct pair_part *parts)
@@ -496,14 +515,14 @@ void pairing_deinit(struct pairing *pairing)
 	*pairing = (struct pairing){0};
 }
 
-/* Whether two that may be part of a pair can decide with whom the other one pairs. */
+/* Whether two probes that may belong to pairs can affect each other's pairing. */
 static bool are_kin(const struct pairing_probe *a, const struct pairing_probe *b)
 {
 	return a->may_be != PAIR_NONE && a->kin == b->kin &&
 	       memcmp(a->plain, b->plain, a->kin) == 0 && strcmp(a->provider, b->provider) == 0;
 }
 
-/* Pairs the last probe and its kin again. False without memory. */
+/* Pairs the last probe and all its kin again. Returns false on lack of memory. */
 static bool pair_again(struct pairing *pairing)
 {
 	struct pairing_probe *probes = pairing->probes;

@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Patterns: what users type to name probes.
+ * Patterns: the text that users type to name probes.
  *
- * Users come from other tools, and each tool spells a static probe in its own way;
- * probe/pattern.h has the grammar. How the spellings are distinguished:
+ * Each tracing tool spells a static probe in its own way, and users may type any of these
+ * spellings; probe/pattern.h has the grammar. How the spellings are distinguished:
  *
  *   /…/            begins and ends with a slash. No name ends with a slash, so
  *                  this is never a path:provider:name with an absolute path.
- *   usdt:… u:…     with three or more parts. With two, "usdt" is a provider.
- *   sdt_P:N        the provider is P, or really is called sdt_P: both match.
- *                  perf also writes it with a % before it.
- *   A:N            if A has a slash, it is a path: no provider has one.
+ *   usdt:… u:…     a prefix if there are three or more parts. With two parts, "usdt"
+ *                  or "u" is a provider.
+ *   sdt_P:N        the provider is P or sdt_P: both match. perf also writes a %
+ *                  before it.
+ *   A:N            if A has a slash, it is a path: no provider has a slash.
  *   A:P:N          the last two parts are provider and name: paths may contain
- *                  colons, these may not.
+ *                  colons, provider and name may not.
  *
  * An empty part is `*`, as in DTrace. DTrace also turns `__` in a probe's name into `-`, so
- * both names are compared with every `-` as `__`.
+ * names are compared with every `-` as `__`.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -72,7 +73,7 @@ bool capture_is(const struct capture *a, const struct capture *b)
 	       a->fixed_length == b->fixed_length && a->of_begin == b->of_begin;
 }
 
-/* The length of a string: an argument, or a number of bytes. */
+/* Parses the length of a string: an argument, or a number of bytes. */
 static const char *parse_length(const char **at, struct capture *capture)
 {
 	unsigned long number;
@@ -90,7 +91,7 @@ static const char *parse_length(const char **at, struct capture *capture)
 	return NULL;
 }
 
-/* One of the list. Returns what was expected at *at, or NULL. */
+/* Parses one argument of a list. Returns NULL, or a text that says what was expected at *at. */
 static const char *parse_capture(const char **at, struct capture *capture)
 {
 	const char *expected, *start = *at;
@@ -126,8 +127,8 @@ static const char *parse_capture(const char **at, struct capture *capture)
 }
 
 /*
- * Parses the list whose opening parenthesis is at *at, and which ends the text. Returns NULL; or
- * what was expected, with *at where.
+ * Parses a list of arguments at the end of a pattern; *at points to its opening parenthesis.
+ * Returns NULL, or a text that says what was expected at *at.
  */
 static const char *captures_parse(
 	const char **at, struct capture captures[CAPTURES_MAX], size_t *count_ret)
@@ -152,26 +153,29 @@ static const char *captures_parse(
 
 struct probe_pattern {
 	char *text;
-	/* If not NULL, it decides alone; only `text` is set besides. */
+	/* If not NULL, the predicate alone decides, and no other member but `text` is used. */
 	bool (*predicate)(const char *path, const char *provider, const char *name, void *data);
 	void *data;
 	bool is_regex;
-	regex_t regex;	 /* if is_regex, else the globs: */
-	char *path;	 /* NULL: any module */
-	char *resolved;	 /* path without symbolic links, if such a file exists here; or NULL */
-	bool is_library; /* path may be a library's bare name: "c", "libc" */
+	regex_t regex;	 /* the regular expression if is_regex is set; else the globs: */
+	char *path;	 /* glob of the module's path; NULL for any module */
+	char *resolved;	 /* path without symbolic links if the file exists, else NULL */
+	bool is_library; /* path may be a bare library name: "c", "libc" */
 	char *provider;
 	const char *without_prefix; /* provider after "sdt_", or NULL */
-	char *name;		    /* with `-` as `__` */
+	char *name;		    /* glob of the probe's name, with `-` as `__` */
 	bool has_captures;
 	struct capture captures[CAPTURES_MAX];
 	size_t capture_count;
-	/* Whose names the list may have, borrowed; one with names is parsed for each probe. */
+	/*
+	 * The catalogue whose names the list may contain, borrowed. A list with names is parsed
+	 * again for each probe.
+	 */
 	const struct probe_catalogue *catalogue;
-	const char *named_list; /* in `text`; NULL: there are no names */
+	const char *named_list; /* list with names, in `text`; NULL if the list has no names */
 };
 
-/* The text being parsed; columns count from 1. */
+/* The text being parsed. Columns count from 1. */
 struct pattern_text {
 	const char *text;
 	struct probe_pattern *pattern;
@@ -185,9 +189,9 @@ static struct probe_error *mistake(
 }
 
 /*
- * Programs of bpftrace and SystemTap are mistaken for patterns. No name contains a brace, a blank
- * before a slash, or an argument in quotes: the message says how the same is asked
- * here. Returns NULL if it is none of them.
+ * Recognises programs of bpftrace and SystemTap, which have a brace, a blank before a slash, or
+ * an argument in quotes; no probe's name has these. The error says how to ask probectl for the
+ * same. Returns NULL if the text is no such program.
  */
 static struct probe_error *check_other_language(const struct pattern_text *parser)
 {
@@ -212,8 +216,8 @@ static struct probe_error *check_other_language(const struct pattern_text *parse
 /* ---- Dashes --------------------------------------------------------------- */
 
 /*
- * Copies a name or a glob with every `-` as `__`, except in a glob's ranges (`[a-z]`). A
- * backslash before a dash is dropped.
+ * Copies a name or a glob with every `-` as `__`, except in the ranges of a glob (`[a-z]`).
+ * Drops a backslash before a dash.
  */
 static char *double_dashes(const char *from, size_t length, bool is_glob)
 {
@@ -266,7 +270,10 @@ static struct probe_error *parse_regex(const struct pattern_text *parser, const 
 	return NULL;
 }
 
-/* fnmatch(3) matches an unclosed bracket literally, but no name contains one. */
+/*
+ * Returns an error for an unclosed bracket. fnmatch(3) would match it literally, but no name
+ * contains a bracket.
+ */
 static struct probe_error *check_brackets(
 	const struct pattern_text *parser, const char *from, const char *end)
 {
@@ -279,7 +286,7 @@ static struct probe_error *check_brackets(
 		}
 		if (*at != '[')
 			continue;
-		/* A bracket that comes first is literal: []a] */
+		/* A `]` that comes first is literal: []a] */
 		close = at + 1;
 		if (close < end && (*close == '!' || *close == '^'))
 			close++;
@@ -291,7 +298,10 @@ static struct probe_error *check_brackets(
 	return NULL;
 }
 
-/* No name contains a parenthesis: it belongs to a list of arguments that does not end the text. */
+/*
+ * Returns an error for a parenthesis. No name contains one, so it belongs to a list of
+ * arguments that does not end the text.
+ */
 static struct probe_error *check_parentheses(
 	const struct pattern_text *parser, const char *from, const char *end)
 {
@@ -307,7 +317,10 @@ static bool is_glob(const char *text)
 	return strpbrk(text, "*?[\\") != NULL;
 }
 
-/* A path may be a symbolic link (/usr/bin/python3, /lib); /proc/PID/maps has its target. */
+/*
+ * Sets the path, and its target if it is a symbolic link (/usr/bin/python3, /lib):
+ * /proc/PID/maps has the target.
+ */
 static struct probe_error *set_path(struct probe_pattern *pattern, const char *from, size_t length)
 {
 	if (length == 0)
@@ -356,12 +369,12 @@ static const char *last_colon(const char *from, const char *end)
 	return NULL;
 }
 
-/* Skips the prefix that bpftrace and bcc put before a path; returns where the path begins. */
+/* Skips the prefix that bpftrace and bcc put before a path. Returns the start of the path. */
 static const char *skip_tool(const char *from, const char *end)
 {
 	size_t length = strncmp(from, "usdt:", 5) == 0 ? 5 : strncmp(from, "u:", 2) == 0 ? 2 : 0;
 
-	/* With only one colon, it is a provider of that name. */
+	/* With only one colon, the word is a provider and not a prefix. */
 	return length > 0 && last_colon(from + length, end) ? from + length : from;
 }
 
@@ -393,7 +406,7 @@ static struct probe_error *parse_globs(const struct pattern_text *parser, const 
 	if (error)
 		return error;
 	colon = last_colon(start, name_colon);
-	/* usdt:path:name, and path:name */
+	/* usdt:path:name and path:name */
 	if (!colon && (pattern->is_library || memchr(start, '/', (size_t)(name_colon - start)))) {
 		error = set_path(pattern, start, (size_t)(name_colon - start));
 		return error ? error : set_provider(pattern, start, 0);
@@ -405,8 +418,8 @@ static struct probe_error *parse_globs(const struct pattern_text *parser, const 
 }
 
 /*
- * Where the list of captures begins: the parenthesis that the text's last character closes; or
- * the text's end. A regular expression ends with a slash before it.
+ * Returns the parenthesis that opens the list of arguments, which ends the text; or the end of
+ * the text if there is no list. A regular expression ends with a slash before the list.
  */
 static const char *find_captures(const char *text)
 {
@@ -450,7 +463,7 @@ static struct probe_error *parse(const struct pattern_text *parser)
 	return NULL;
 }
 
-/* A pattern with a copy of the text and nothing else; NULL without memory. */
+/* Allocates a pattern with a copy of the text; all other members are 0. NULL on lack of memory. */
 static struct probe_pattern *create(const char *text)
 {
 	struct probe_pattern *pattern = calloc(1, sizeof(*pattern));
@@ -555,7 +568,7 @@ bool pattern_has_captures(const struct probe_pattern *pattern)
 
 bool pattern_has_symbols(const struct probe_pattern *pattern)
 {
-	/* A list with names is parsed for each probe: none of them is sym, which is reserved. */
+	/* The text search is enough: no argument can be called sym, which is reserved. */
 	bool ret = pattern->named_list && strstr(pattern->named_list, "sym");
 
 	for (size_t i = 0; i < pattern->capture_count; i++)
@@ -563,7 +576,10 @@ bool pattern_has_symbols(const struct probe_pattern *pattern)
 	return ret;
 }
 
-/* Its list, in its text, if that has names, and whose they are; else NULL. Borrowed. */
+/*
+ * The pattern's list in its text, borrowed, and the catalogue with its names; NULL if the list
+ * has no names.
+ */
 static const char *pattern_named_list(
 	const struct probe_pattern *pattern, const struct probe_catalogue **catalogue_ret)
 {
@@ -583,7 +599,7 @@ struct probe_error *pattern_captures(const struct probe_pattern *pattern, const 
 	memcpy(captures, pattern->captures, pattern->capture_count * sizeof(*captures));
 	if (!pattern->named_list)
 		return NULL;
-	/* No probe has 32 arguments. */
+	/* arg31 never exists: no probe has 32 arguments. */
 	error = meaning_replace("the list", pattern->named_list,
 		probe_catalogue_find(pattern->catalogue, provider, name, arg_count), NULL,
 		absent_ok ? "arg31" : NULL, &list);
@@ -599,7 +615,7 @@ struct probe_error *pattern_captures(const struct probe_pattern *pattern, const 
 
 /* ---- Matching ----------------------------------------------------------------- */
 
-/* Whether a file name belongs to the library that bcc calls "c" and bpftrace "libc". */
+/* Whether a file name belongs to a library, which bcc calls "c" and bpftrace calls "libc". */
 static bool is_library_file(const char *library, const char *file)
 {
 	size_t length = strlen(library);
@@ -609,7 +625,7 @@ static bool is_library_file(const char *library, const char *file)
 	if (strncmp(file, library, length) != 0)
 		return false;
 	file += length;
-	/* libc-2.31.so was the name of the C library until glibc 2.34. */
+	/* The C library was called libc-2.31.so before glibc 2.34. */
 	return strncmp(file, ".so", 3) == 0 ||
 	       (file[0] == '-' && isdigit((unsigned char)file[1]) && strstr(file, ".so"));
 }
@@ -633,7 +649,7 @@ static bool matches_path(const struct probe_pattern *pattern, const char *path)
 		return true;
 	if (glob[0] == '/')
 		return false;
-	/* A relative path matches the tail of an absolute one. */
+	/* A relative path matches the tail of an absolute path. */
 	while (strncmp(glob, "./", 2) == 0)
 		glob += 2;
 	for (slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/')) {
@@ -720,15 +736,18 @@ bool probe_pattern_matches(const struct probe_pattern *pattern, const char *path
 	       (pattern->is_regex || matches_path(pattern, path));
 }
 
-/* ==== Plain =================================================================================== */
+/* ==== Lists without names ===================================================================== */
 
 /*
- * Lists of arguments without names, for sessions that others read: these may have another
- * catalogue, so what is kept must mean the same without one. Which of a program's versions it will
- * be is not known here, so all that the catalogue knows have to agree.
+ * Replaces the names in a pattern's list of arguments, for sessions that other controllers
+ * read: their catalogues may differ, so the list must mean the same without one. The version of
+ * the traced program is unknown here, so the entries for all versions must give the same list.
  */
 
-/* Takes the list for one more meaning of the probe; *ret is that of the others, or NULL. */
+/*
+ * Makes the list for one more entry and compares it with *ret, the list of the earlier entries,
+ * or NULL.
+ */
 static struct probe_error *add_meaning(
 	const char *named, const struct probe_meaning *meaning, char **ret)
 {
@@ -747,7 +766,7 @@ static struct probe_error *add_meaning(
 	return probe_error_prefix(error, "%s:%s", meaning->provider, meaning->name);
 }
 
-/* The list for all that is known of the probe. */
+/* Makes the list that all the catalogue's entries of the probe agree on. */
 static struct probe_error *plain_list(const struct probe_pattern *pattern, const char *named,
 	const struct probe_catalogue *catalogue, char **ret)
 {
@@ -760,7 +779,7 @@ static struct probe_error *plain_list(const struct probe_pattern *pattern, const
 		for (size_t k = 0; file && k < file->probe_count && !error; k++) {
 			const struct probe_meaning *its = &file->probes[k];
 
-			/* A later file may say something else of it. */
+			/* A source that is searched earlier may override this entry. */
 			if (pattern_may_name(pattern, its->provider, its->name) &&
 				probe_catalogue_find(
 					catalogue, its->provider, its->name, its->arg_count) == its)

@@ -5,14 +5,18 @@
 #include "libprobe/query/query.h"
 
 enum {
-	FRAME_AT_MAX = 4096 - 8, /* nearer than that, the stack is there */
+	/* Farthest distance from the stack pointer at which the stack is sure to be mapped. */
+	FRAME_AT_MAX = 4096 - 8,
 	STRING_BYTES_DEFAULT = 256,
 	AGGREGATE_BYTES_MAX = 256,
 	STACK_BYTES_DEFAULT = 8192,
 	STACK_BYTES_MIN = 64
 };
 
-/* Whether these bytes stay mapped as long as the module. The note may name any address. */
+/*
+ * Whether these bytes stay mapped as long as the module: they are in a readable segment. The
+ * address comes from a note and is not trusted.
+ */
 static bool is_mapped(const struct object *object, uint64_t address, uint64_t size)
 {
 	const struct object_segment *segments;
@@ -27,14 +31,14 @@ static bool is_mapped(const struct object *object, uint64_t address, uint64_t si
 	return false;
 }
 
-/* Resolves the symbols that the argument names; false if it cannot be read. */
+/* Resolves the symbols of an argument. Returns false if the argument cannot be read. */
 static bool resolve(struct arch_arg *arg, bool *is_static_ret, struct module *module)
 {
 	uint64_t value, size;
 
 	*is_static_ret = false;
 	if (arg->symbol) {
-		/* Of two variables, nothing tells which one is meant. */
+		/* If two variables have this name, it is unknown which one is meant. */
 		if (!object_symbol(
 			    module->object, arg->symbol, arg->symbol_length, &value, &size) ||
 			!object_symbol_is_only(module->object, arg->symbol, arg->symbol_length))
@@ -44,7 +48,7 @@ static bool resolve(struct arch_arg *arg, bool *is_static_ret, struct module *mo
 		if (arg->symbol_bits)
 			arg->disp &= (INT64_C(1) << arg->symbol_bits) - 1;
 		arg->symbol = NULL;
-		/* With a register, the symbol is only the start of an address. */
+		/* With a register, the symbol is only a part of the address. */
 		*is_static_ret = arg->kind == ARCH_ARG_MEMORY && arg->base < 0 && arg->index < 0 &&
 				 is_mapped(module->object, value, arg->size);
 	} else if (arg->base == ARCH_REG_PC) {
@@ -55,7 +59,7 @@ static bool resolve(struct arch_arg *arg, bool *is_static_ret, struct module *mo
 	return true;
 }
 
-/* Whether it holds a pointer: not in a vector register, too small, or a fraction. */
+/* Whether the argument can hold a pointer: it is a whole number and not in a vector register. */
 static bool may_be_string(const struct arch_arg *arg)
 {
 	bool is_whole = arg->size == 1 || arg->size == 2 || arg->size == 4 || arg->size == 8;
@@ -79,7 +83,7 @@ static int add_capture(struct record_layout *l, const struct arch *arch, const s
 	return l->capture_count++;
 }
 
-/* An argument that is a number beside the captured one: a length, or an index. */
+/* Resolves a number that goes with the captured argument: a length or an index. */
 static bool resolve_whole(
 	struct arch_arg *arg, bool *is_static_ret, const struct record_layout_site *site)
 {
@@ -87,7 +91,7 @@ static bool resolve_whole(
 	       resolve(arg, is_static_ret, site->module) && site->arch->capturable(arg);
 }
 
-/* As many bytes at `arg` as `length` says. */
+/* Captures the bytes at `arg`, as many as `length` says. */
 static int add_sized(struct record_layout *l, const struct record_layout_site *site,
 	const struct arch_arg *arg, bool is_static, const struct arch_arg *length, size_t bytes)
 {
@@ -98,7 +102,7 @@ static int add_sized(struct record_layout *l, const struct record_layout_site *s
 
 	if (!resolve_whole(&resolved, &length_is_static, site))
 		return -1;
-	/* The rest is as for a string. */
+	/* Apart from its length, the capture is set up as a string. */
 	index = add_capture(l, site->arch, arg, is_static, true, bytes);
 	if (index < 0)
 		return -1;
@@ -123,7 +127,7 @@ static const struct arch_arg *spec_of(const struct record_layout_site *site, uns
 	return arg < site->count ? &site->specs[arg] : &absent;
 }
 
-/* The length of what is wanted: that of an argument, or a number. */
+/* The length that is wanted: an argument, or a constant. */
 static struct arch_arg length_of(
 	const struct record_layout_site *site, const struct capture *wanted)
 {
@@ -136,7 +140,10 @@ static struct arch_arg length_of(
 		.disp = wanted->fixed_length};
 }
 
-/* What is wanted of an argument; with a length, the bytes. Its index, or -1. */
+/*
+ * Captures an argument or the data it points to; with a length, the bytes. Returns the index of
+ * the capture, or -1.
+ */
 static int add_wanted(struct record_layout *l, const struct record_layout_site *site,
 	const struct capture *wanted, size_t bytes)
 {
@@ -180,7 +187,7 @@ static void add_arg(struct record_layout *l, const struct record_layout_site *si
 		.is_float = spec->is_float,
 		.size = spec->size <= 8 ? spec->size : 0,
 		.number = wanted->arg};
-	/* The number beside a text is that of the argument itself. */
+	/* The number shown in addition to a text is the argument itself. */
 	if (wanted->step_count && !wanted->beside) {
 		arg->is_signed = wanted->steps[wanted->step_count - 1].is_signed;
 		arg->is_float = false;
@@ -256,7 +263,7 @@ static struct arch_arg unwind_register(const struct arch *arch, size_t place)
 		.width = 8};
 }
 
-/* 8 bytes of the stack at `offset` from the stack pointer. */
+/* The 8 bytes of stack at `offset` bytes from the stack pointer. */
 static struct arch_arg stack_word(const struct arch *arch, int32_t offset)
 {
 	return (struct arch_arg){.kind = ARCH_ARG_MEMORY,
@@ -301,7 +308,10 @@ int record_layout_capture_return(
 	return layout->capture_count++;
 }
 
-/* The registers, followed by the stack. They come first, so there is room for them. */
+/*
+ * Captures the registers and then the stack. These captures come first, so there is always
+ * space for them.
+ */
 static void add_copy(struct record_layout *l, const struct arch *arch, size_t bytes)
 {
 	for (size_t i = 0; i < arch->unwind_count; i++)
@@ -315,7 +325,10 @@ static void add_copy(struct record_layout *l, const struct arch *arch, size_t by
 					 l, arch, ARCH_STACK_BYTES, bytes & ~7u, -1));
 }
 
-/* The function's own return address, if the chain may lack it, and the others. They come first. */
+/*
+ * Captures the function's own return address if the chain of frame pointers may lack it, then
+ * the others. These captures come first.
+ */
 static void add_frames(struct record_layout *l, const struct record_layout_site *site)
 {
 	record_layout_capture_return(l, site);
@@ -352,7 +365,7 @@ static bool same_operand(const struct arch_arg *a, const struct arch_arg *b)
 	       (a->spec || a->disp == b->disp);
 }
 
-/* Does it capture what is wanted, and as many bytes of it? */
+/* Whether a capture has the wanted data, and at least `bytes` bytes of it. */
 static bool serves(const struct arch_capture *c, const struct record_layout_site *site,
 	const struct capture *wanted, uint16_t bytes)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Records, and frames that stubs pass to functions, read back as record_layout.c laid them out. */
+/* Reads records, and the frames that stubs pass to functions, in the layout of record_layout.c. */
 #include <ctype.h>
 #include <string.h>
 
@@ -7,14 +7,17 @@
 
 /* ==== Record read ============================================================================= */
 
-/* Where the bytes of a capture are, once their length is known. */
+/* The bytes of a capture with variable length. */
 struct span {
 	const uint8_t *bytes;
 	size_t length;
 	bool truncated, is_null;
 };
 
-/* Where captures have their fixed places, up to `count`: the offset of the next one. */
+/*
+ * The offset of the fixed part of capture `count`: the end of the fixed parts of all captures
+ * before it.
+ */
 static size_t fixed_place(const struct record_layout *layout, size_t count)
 {
 	size_t at = sizeof(struct ring_record);
@@ -41,7 +44,7 @@ size_t record_layout_bytes(const struct record_layout *layout)
 	return ring_padded(bytes, RING_ALIGN);
 }
 
-/* A number of 1, 2, 4 or 8 bytes. */
+/* Reads a number of 1, 2, 4 or 8 bytes. */
 static uint64_t number_at(const uint8_t *at, uint32_t bytes)
 {
 	uint64_t eight;
@@ -63,7 +66,7 @@ static uint64_t number_at(const uint8_t *at, uint32_t bytes)
 	}
 }
 
-/* Whether all bytes are readable text; UTF-8 is left to the output. */
+/* Whether all bytes are printable text. UTF-8 is not checked here but in the output. */
 static bool is_text(const struct span *span)
 {
 	if (!span->length)
@@ -82,7 +85,7 @@ static void span_value(const struct span *span, enum probe_value_kind kind, stru
 	ret->length = span->length;
 }
 
-/* Reads an argument as a string, because the user or the catalogue says that it is one. */
+/* Reads an argument as a string, because the user or the catalogue says that it is a string. */
 static void string_value(const struct arch_capture *capture, const struct record_layout_arg *arg,
 	const struct span *span, struct probe_value *ret)
 {
@@ -102,7 +105,7 @@ static void string_value(const struct arch_capture *capture, const struct record
 	ret->truncated = false;
 }
 
-/* The lower bytes, extended to 64 bits. */
+/* Extends the lower `bytes` bytes of a word to 64 bits. */
 static uint64_t extend(uint64_t word, unsigned int bytes, bool is_signed)
 {
 	unsigned int bits = bytes * 8;
@@ -113,7 +116,7 @@ static uint64_t extend(uint64_t word, unsigned int bytes, bool is_signed)
 	return is_signed && word >> (bits - 1) ? word | ~UINT64_C(0) << bits : word;
 }
 
-/* As the stub has the number of a capture for expressions. */
+/* Extends the number of a capture as stub code does for expressions. */
 static uint64_t extended(const struct arch_capture *c, uint64_t number)
 {
 	bool is_signed =
@@ -146,13 +149,13 @@ bool record_layout_read_stack(
 	const struct record_layout *layout, const uint8_t *record, struct record_layout_stack *ret)
 {
 	const uint8_t *first = record + sizeof(struct ring_record);
-	size_t before = layout->stack - 1u; /* captures that come with it */
+	size_t before = layout->stack - 1u; /* number of captures before the stack */
 	uint64_t word;
 
 	if (!layout->stack)
 		return false;
 	word = number_at(record + fixed_place(layout, before), sizeof(uint32_t));
-	/* It comes first among the variable captures. */
+	/* The stack is the first capture with variable length. */
 	*ret = (struct record_layout_stack){
 		.bytes = record + fixed_bytes(layout), .length = ring_string_length(word)};
 	if (layout->captures[before].stack == ARCH_STACK_BYTES)
@@ -162,7 +165,7 @@ bool record_layout_read_stack(
 	return true;
 }
 
-/* A variable capture's word holds its length. */
+/* The span of a variable capture; `word` holds its length and flags. */
 static struct span span_of(const uint8_t *bytes, uint64_t word)
 {
 	return (struct span){.bytes = bytes,
@@ -171,7 +174,10 @@ static struct span span_of(const uint8_t *bytes, uint64_t word)
 		.is_null = word >> RING_STRING_NULL_BIT & 1};
 }
 
-/* `words` has one number per capture; a bit in `valid` says that it could be read. */
+/*
+ * Sets the values of all arguments. words[] has one number per capture; bit i of `valid` is set
+ * if capture i was readable.
+ */
 static void read_values(const struct record_layout *layout, const uint64_t *words, uint64_t valid,
 	const struct span *spans, struct probe_value *values)
 {
@@ -186,7 +192,7 @@ static void read_values(const struct record_layout *layout, const uint64_t *word
 			else
 				number_value(arg, words[arg->value], &values[i]);
 		}
-		/* Without its text, the number is there all the same. */
+		/* If the text was unreadable, show the number alone. */
 		if (string && arg->is_known &&
 			(string->is_null || values[i].kind == PROBE_VALUE_NULL))
 			continue;
@@ -227,14 +233,18 @@ bool record_layout_is_plain(const struct record_layout *layout)
 	return true;
 }
 
-/* What a record holds of its captures. */
+/* The captures found in a record. */
 struct found {
-	uint64_t words[ARCH_ARGS_MAX];	  /* numbers, not extended; or those of the bytes */
-	struct span spans[ARCH_ARGS_MAX]; /* of the captures with bytes */
-	uint64_t valid;			  /* a bit for each capture that could be read */
+	/* Numbers, not extended; or length words of strings and aggregates. */
+	uint64_t words[ARCH_ARGS_MAX];
+	struct span spans[ARCH_ARGS_MAX]; /* bytes of strings and aggregates */
+	uint64_t valid;			  /* bit i is set if capture i was readable */
 };
 
-/* Finds the numbers, and `valid`. Returns where the bytes begin, or NULL as find_captures(). */
+/*
+ * Finds the numbers and the bit mask. Returns the start of the bytes of strings and aggregates,
+ * or NULL if the record is too short.
+ */
 static const uint8_t *find_numbers(
 	const struct record_layout *layout, const uint8_t *record, size_t size, struct found *ret)
 {
@@ -260,8 +270,8 @@ static const uint8_t *find_numbers(
 }
 
 /*
- * Finds the captures of a record. Returns its length, or 0 if it is longer than `size`, or has more
- * bytes of a capture than a stub writes: the target can write here.
+ * Finds the captures of a record. Returns its length, or 0 if the length exceeds `size` or a
+ * capture is longer than any that a stub writes: the target can write to the ring.
  */
 static size_t find_captures(
 	const struct record_layout *layout, const uint8_t *record, size_t size, struct found *ret)
@@ -298,7 +308,7 @@ size_t record_layout_read(const struct record_layout *layout, const uint8_t *rec
 	return length;
 }
 
-/* Finds the recorded captures of a record that record_layout_read() has accepted. */
+/* Finds the recorded captures of a record that record_layout_read() accepted. */
 static void record_layout_captures(const struct record_layout *layout, const uint8_t *record,
 	struct record_layout_captured ret[ARCH_ARGS_MAX])
 {
@@ -322,13 +332,13 @@ static void record_layout_captures(const struct record_layout *layout, const uin
 /* ==== Interpret =============================================================================== */
 
 /*
- * Evaluates bound expressions outside the target, over what a record holds. It shares no code
- * with the parser or with what generates the stubs' code: tests compare both with it.
+ * Evaluates bound expressions outside the target, on the data of a record. It shares no code
+ * with the parser or the code generator of stubs: tests compare both with this interpreter.
  */
 
 /* ---- Values ------------------------------------------------------------------------------- */
 
-/* A value of one of the four types; the node says which. */
+/* A value of one of the four integer types. The node of the expression says which. */
 union number {
 	int32_t i;
 	uint32_t u;
@@ -354,7 +364,7 @@ static uint64_t to_word(const struct arch_expr_node *type, union number n)
 	return type->is_signed ? (uint64_t)(int64_t)n.i : n.u;
 }
 
-/* Negative, zero or positive, as a compares to b. */
+/* Negative, zero or positive: the order of a and b. */
 #define ORDER(a, b) (((a) > (b)) - ((a) < (b)))
 
 static bool compare_doubles(enum arch_expr_kind kind, uint64_t left, uint64_t right)
@@ -406,7 +416,7 @@ static bool compare(const struct arch_expr_node *node, union number a, union num
 	}
 }
 
-/* False on division by 0. The smallest number divided by -1 is itself, remainder 0. */
+/* Returns false on division by 0. The smallest number divided by -1 is itself, with remainder 0. */
 static bool divide(const struct arch_expr_node *node, union number a, union number b, uint64_t *ret)
 {
 	bool is_mod = node->kind == ARCH_EXPR_MOD;
@@ -498,12 +508,12 @@ static bool string_matches(const struct arch_expr_node *node, const struct expr_
 {
 	if (node->kind == ARCH_EXPR_STRING_IS && string->length != node->text_length)
 		return false;
-	/* An empty string has no bytes. */
+	/* The bytes of an empty string may be NULL. */
 	return string->length >= node->text_length &&
 	       (!node->text_length || memcmp(string->bytes, node->text, node->text_length) == 0);
 }
 
-/* The bits of a double, whose bits, or those of a float, were captured. */
+/* Converts a captured double or float, given as its bits, to the bits of a double. */
 static uint64_t double_bits(enum arch_expr_kind kind, uint64_t word)
 {
 	double value;

@@ -8,7 +8,7 @@
 #include "libprobe/base/cleanup.h"
 #include "libprobe/query/query.h"
 
-/* Orders notes by provider and name; equal ones stay in file order. */
+/* Orders notes by provider and name; equal notes stay in file order. */
 static int compare_notes(const void *a, const void *b)
 {
 	const struct sdt_note *x = *(const struct sdt_note *const *)a;
@@ -41,13 +41,13 @@ size_t select_probe_end(const struct sdt_note *const *sorted, size_t count, size
 	return end;
 }
 
-/* FNV-1a: the start, the factor, and the factor's inverse modulo 2^64. */
+/* FNV-1a: the start value, the factor, and the factor's inverse modulo 2^64. */
 #define HASH_START UINT64_C(0xcbf29ce484222325)
 #define HASH_FACTOR UINT64_C(0x100000001b3)
 #define HASH_INVERSE UINT64_C(0xce965057aff6957b)
 _Static_assert(HASH_FACTOR *HASH_INVERSE == 1, "the inverse of the factor");
 
-/* Of a text including its terminating 0. */
+/* Hashes a text, including its terminating 0. */
 static uint64_t hash_text(uint64_t hash, const char *text)
 {
 	do {
@@ -82,13 +82,13 @@ uint64_t select_key_place(uint64_t key, const char *provider, const char *name)
 	return hash_back(hash_back(key, name), provider) ^ HASH_START;
 }
 
-/* A note, by its address. */
+/* A note and its address. */
 struct place {
 	uint64_t pc;
 	const struct sdt_note *note;
 };
 
-/* By address, then by file order, which is also their order in memory. */
+/* Orders by address, then by file order, which is the order of the notes in memory. */
 static int compare_places(const void *a, const void *b)
 {
 	const struct place *x = a, *y = b;
@@ -99,8 +99,9 @@ static int compare_places(const void *a, const void *b)
 }
 
 /*
- * A probe's notes sorted by address. Linkers fold functions with identical code (--icf), so
- * several notes may name one address: that is one site, which is hit once. NULL without memory.
+ * Sorts a probe's notes by address. Linkers fold functions with identical code (--icf), so
+ * several notes may have one address: they are one site, which is hit once. NULL on lack of
+ * memory.
  */
 static struct place *sort_places(const struct sdt_note *const *notes, size_t count)
 {
@@ -114,7 +115,10 @@ static struct place *sort_places(const struct sdt_note *const *notes, size_t cou
 	return places;
 }
 
-/* `is_again`: an earlier note has the same address; only the semaphore matters. */
+/*
+ * Adds a site. `is_again` is set if an earlier note has the same address; then only the note's
+ * semaphore is used.
+ */
 static struct probe_error *add_site(struct selection *selection, const struct module *module,
 	const struct sdt_note *note, size_t probe, bool is_again)
 {
@@ -162,7 +166,10 @@ static struct probe_error *add_probe(struct selection *selection, struct module 
 	return error;
 }
 
-/* Finds the highest argument that a pattern names of a probe with so many; -1 if none. */
+/*
+ * Finds the highest argument that a pattern names for a probe with `arg_count` arguments; -1 if
+ * the pattern names no arguments.
+ */
 static struct probe_error *highest_argument(const struct probe_pattern *pattern,
 	const struct sdt_note *note, size_t arg_count, int *ret)
 {
@@ -219,13 +226,16 @@ struct probe_error *select_lacking(const struct probe_pattern *pattern, uint16_t
 		list);
 }
 
-/* What is known of the arguments that a pattern names. */
+/* Whether matching probes have the arguments that a pattern names. */
 struct wanted {
-	struct probe_error *error; /* of the first matching probe that lacks one */
-	bool is_there;		   /* another one has them */
+	struct probe_error *error; /* for the first matching probe that lacks an argument */
+	bool is_there;		   /* a matching probe has all the arguments */
 };
 
-/* Notes whether a probe has what a pattern names; false where it is refused for that. */
+/*
+ * Notes whether a probe has the arguments that a pattern names; `lacks` is the error if not.
+ * Returns false if the probe is refused for this.
+ */
 static bool note_arguments(
 	const struct probe_pattern *pattern, struct probe_error *lacks, struct wanted *wanted)
 {
@@ -280,8 +290,10 @@ static struct probe_error *select_module(struct module *module,
 	return error;
 }
 
-/* Keeps the first mistake. It is not a mistake if only some of the probes that wildcards match lack
- * an argument. */
+/*
+ * Keeps the first error in ret->lacking. If a pattern has wildcards, its error counts only if
+ * no matching probe has the arguments.
+ */
 static void judge_arguments(const struct probe_pattern *const *patterns, size_t count,
 	struct wanted *wanted, struct selection *ret)
 {
@@ -385,8 +397,8 @@ struct probe_error *select_check_arguments(struct selection *selection)
 }
 
 /*
- * Some files could not be read, and the probe may be in one of them: sets error->err to EIO.
- * `error` is about the readable files.
+ * Adds to an error that some files were unreadable and that the probe may be in one of them.
+ * Sets error->err to EIO. `error` is about the readable files.
  */
 static struct probe_error *or_unread(struct probe_error *error, const struct modules *modules,
 	const struct probe_pattern *pattern, pid_t pid, bool any)
