@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <elf.h>
 
 #include "arch/arch.h"
@@ -10,8 +13,12 @@
 #include "arch/x86/decode/insn.h"
 #include "arch/x86/patch.h"
 #include "arch/x86/decode/scan.h"
-#include "arch/x86/decode/stack_pointer.h"
 #include "arch/x86/stub/stub.h"
+
+/* Checks whether %rsp points to a stack: operations of struct arch, documented there. */
+
+bool x86_64_loses_stack(const uint8_t *bytes, size_t length);
+bool x86_64_may_lose_stack(const uint8_t *bytes, size_t length);
 
 /* The numbers are from "System V ABI, AMD64 Architecture Processor Supplement", figure 3.36. */
 static const struct arch_unwind_register unwind_registers[] = {

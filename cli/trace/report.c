@@ -10,9 +10,13 @@
 #include "cli/print/print.h"
 #include "cli/request.h"
 #include "cli/trace/options.h"
-#include "cli/trace/record_stream.h"
 #include "cli/trace/trace.h"
 #include "probe/stream.h"
+
+/*
+ * probectl record --full=loop and --full=stop: hits stay in the rings until the user requests
+ * them, or until the recording ends.
+ */
 
 /* ==== Recordings on request =================================================================== */
 

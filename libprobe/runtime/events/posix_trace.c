@@ -21,6 +21,8 @@
  * An identifier is an index. Entries are filled in once, before the count includes them, and never
  * change. Only posix_trace_eventid_open() takes a lock.
  */
+#include <stdatomic.h>
+#include <stddef.h>
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -36,10 +38,59 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "libprobe/runtime/events/batch.h"
 #include "libprobe/runtime/events/image.h"
-#include "libprobe/runtime/events/table.h"
 #include "probe/posix_trace.h"
+
+/* Probes that this process creates at run time. Many of them share a file. */
+
+/* A file of probes, mapped into this process. {0} is a file without room. */
+struct batch {
+	struct image_layout layout;
+	uint8_t *base, *shared; /* the private and the shared mapping, see image.h */
+	uint32_t count;
+};
+
+struct batch_probe {
+	const volatile uint16_t *semaphore; /* nonzero while traced */
+	void (*site)(const void *data, size_t length);
+};
+
+/* User events by number and by name. Entries are added, but never changed or removed. */
+
+struct event {
+	struct batch_probe probe;
+	char *name;    /* owned */
+	uint32_t next; /* number + 1 of the next event with the same hash, or 0 */
+};
+
+/* Chunk c holds TABLE_FIRST << c events after the first ones, so that no event is ever moved. */
+enum { TABLE_FIRST = 128, TABLE_FIRST_BITS = 7, TABLE_CHUNKS = 24 };
+
+struct table {
+	struct event first[TABLE_FIRST];
+	_Atomic(struct event *) chunks[TABLE_CHUNKS];
+	atomic_uint count; /* all events below this number are filled in */
+	uint32_t *heads;   /* by hash: number + 1 of the first event, or 0 */
+	uint32_t head_count;
+};
+
+/* Returns the chunk of a number that is at least TABLE_FIRST. */
+static unsigned int table_chunk(uint32_t number)
+{
+	return 31 - (unsigned int)__builtin_clz(number) - TABLE_FIRST_BITS;
+}
+
+/* Returns the event of a number below the count, which must have been loaded with acquire. */
+static struct event *table_at(struct table *table, uint32_t number)
+{
+	unsigned int chunk;
+
+	if (__builtin_expect(number < TABLE_FIRST, 1))
+		return &table->first[number];
+	chunk = table_chunk(number);
+	return &atomic_load_explicit(&table->chunks[chunk],
+		memory_order_relaxed)[number - ((uint32_t)TABLE_FIRST << chunk)];
+}
 
 /* ==== Image =================================================================================== */
 
@@ -507,7 +558,8 @@ static void grow_heads(struct table *table, uint32_t count)
 		link_in(table, i);
 }
 
-uint32_t table_find(struct table *table, const char *name)
+/* Returns the number of a name, or UINT32_MAX if the name is unknown. */
+static uint32_t table_find(struct table *table, const char *name)
 {
 	uint32_t place = table->head_count ? table->heads[hash(name) % table->head_count] : 0;
 
