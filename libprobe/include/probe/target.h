@@ -306,8 +306,8 @@ struct probe_unread {
 };
 
 /*
- * Calls `visit` for each file of the target that cannot be read, for example because an upgrade of
- * its package replaced the file, or because something wrote to it after its probes were enabled.
+ * Calls `visit` for each file of the target that cannot be read. For example, an upgrade of its
+ * package has replaced the file, or something has written to it since its probes were enabled.
  * Enabled probes of such a file are found nevertheless. If an older version of probectl enabled
  * them, they are found only if the file at the same path has probes of these names;
  * probe_target_disable() also finds probes that are given by name. Errors: as
@@ -337,7 +337,7 @@ struct probe_bad_site {
 };
 
 /*
- * Checks all patched sites of the target, without stopping it, and calls `visit` for each site that
+ * Checks all patched sites of the target, without stopping it. Calls `visit` for each site that
  * does not hold its patch. Errors: as probe_target_status().
  */
 PROBE_MUST_CHECK struct probe_error *probe_target_bad_sites(struct probe_target *target,
