@@ -13,7 +13,7 @@
 #include "catalogue.h"
 #include "error.h"
 #include "hit.h"
-#include "target.h" /* it includes session.h at its end */
+#include "target.h" /* includes session.h at its end */
 
 #ifdef __cplusplus
 extern "C" {
