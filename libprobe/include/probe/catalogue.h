@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Descriptions of probes: the names of their arguments, which of these are strings, and what the
- * program needs so that it passes a probe. The library has a catalogue of known providers; files
- * can add to it (docs/catalogue.md).
+ * Descriptions of probes: the names of their arguments, which of these are strings, and the
+ * conditions on which a program passes a probe. The library has a catalogue of known providers;
+ * files can add to it (docs/catalogue.md).
  */
 #ifndef PROBE_CATALOGUE_H
 #define PROBE_CATALOGUE_H
@@ -52,7 +52,7 @@ struct probe_meaning {
 	size_t arg_count;
 	bool open;	   /* the probe may have more arguments */
 	const char *means; /* a sentence; or NULL */
-	/* What the program needs so that it passes the probe, as a sentence; or NULL. */
+	/* Condition for the program to pass the probe, as a sentence; or NULL. */
 	const char *needs;
 	/*
 	 * A probe of the same provider whose semaphores must be raised, too, so that the program

@@ -50,7 +50,7 @@ struct probe_ctf_options {
  */
 PROBE_MUST_CHECK struct probe_error *probe_ctf_create(
 	const char *directory, const struct probe_ctf_options *options, struct probe_ctf **ret);
-/* Frees a record. What was not flushed is lost. NULL is allowed. */
+/* Frees a record. Hits that were not flushed are lost. NULL is allowed. */
 void probe_ctf_free(struct probe_ctf *ctf);
 
 /*

@@ -3,7 +3,7 @@
  * Memory by the call stacks that have allocated it: all bytes that were allocated, and the bytes
  * that have not been freed. Two probes report allocations. The first has the arguments (pointer,
  * bytes) or (pointer, bytes, weight), and the second (pointer). With a weight, as in
- * otel_memory:alloc, an allocation is a sample, which stands for `weight` bytes.
+ * otel_memory:alloc, an allocation is a sample that stands for `weight` bytes.
  */
 #ifndef PROBE_HEAP_H
 #define PROBE_HEAP_H

@@ -29,8 +29,8 @@ enum probe_value_kind {
 	/* The key ustack: names of functions, a line for each, innermost first. */
 	PROBE_VALUE_STACK,
 	/*
-	 * The key of the row for hits whose own keys found no room; the text is "(other)". This row
-	 * is the last one.
+	 * The key of the row for hits whose own keys found no room; its text is "(other)". This row
+	 * is the last row.
 	 */
 	PROBE_VALUE_OTHER
 };

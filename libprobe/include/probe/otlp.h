@@ -55,9 +55,11 @@ void probe_otlp_span(struct probe_otlp *otlp, const struct probe_hit *hit,
 void probe_otlp_flush(struct probe_otlp *otlp);
 
 /*
- * The descriptor to poll(2), the time of the next call at the latest, and the call that sends: as
- * probe_metrics_server_fd(), probe_metrics_server_due_ns() and probe_metrics_server_run(). The time
- * is UINT64_MAX while nothing is to be sent.
+ * Run the sender in the caller's event loop. probe_otlp_fd() returns the descriptor that is
+ * readable when the sender has something to do. probe_otlp_due_ns() returns the time
+ * (CLOCK_MONOTONIC, in nanoseconds) at which probe_otlp_run() must be called at the latest, or
+ * UINT64_MAX while nothing is to be sent. probe_otlp_run() sends and receives as much as is
+ * possible without waiting.
  */
 int probe_otlp_fd(const struct probe_otlp *otlp);
 uint64_t probe_otlp_due_ns(const struct probe_otlp *otlp);

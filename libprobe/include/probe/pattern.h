@@ -1,19 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Patterns: what a user types to name probes.
+ * Patterns: texts by which a user names probes.
  *
  *   PATTERN [ '(' CAPTURE { ',' CAPTURE } ')' ]
  *
- * PATTERN is one of provider:name globs (fnmatch(3)) on both sides; `name` alone is `*:name`
- * path:provider:name path is a glob on the module's path; one without a slash is compared with the
- * file name only /regex/ extended regular expression on "provider:name" sdt_provider:name perf
- * usdt:path:provider:name, usdt:path:name bpftrace u:path:name, u:path:provider:name bcc `-` in a
- * probe's name is the same as `__` (DTrace).
+ * PATTERN is one of
+ *   provider:name          globs (fnmatch(3)) on both sides; `name` alone is `*:name`
+ *   path:provider:name     path is a glob on the module's path; without a slash,
+ *                          it is compared with the file name only
+ *   /regex/                extended regular expression on "provider:name"
+ *   sdt_provider:name      perf
+ *   usdt:path:provider:name, usdt:path:name   bpftrace
+ *   u:path:name, u:path:provider:name         bcc
+ * `-` in a probe's name is the same as `__` (DTrace).
  *
- * CAPTURE is one of argN the argument; N counts from 0 str(argN) the NUL-terminated string that it
- * points to str(argN,argM) the same, of argM bytes at most: it need not be terminated
- * bytes(argN,argM) the argM bytes that it points to sym(argN) the name of the function or data at
- * that address (PROBE_VALUE_TEXT) Without a list, all arguments are captured.
+ * CAPTURE is one of
+ *   argN                   the argument; N counts from 0
+ *   str(argN)              the NUL-terminated string to which the argument points
+ *   str(argN,argM)         a string of at most argM bytes; it may lack a NUL
+ *   bytes(argN,argM)       the argM bytes to which the argument points
+ *   sym(argN)              the name of the function or data at that address (PROBE_VALUE_TEXT)
+ * Without a list, all arguments are captured.
  *
  * Every site of every probe that a pattern matches must have the arguments that the pattern names.
  * Otherwise the function that uses the pattern fails with PROBE_ERROR_USAGE, and the message lists

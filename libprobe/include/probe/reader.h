@@ -43,7 +43,7 @@ PROBE_MUST_CHECK struct probe_error *probe_reader_open_json(
 void probe_reader_close(struct probe_reader *reader);
 
 /*
- * Reads the next event. After the last event, *there_ret is false and *ret unchanged. Errors:
+ * Reads the next event. After the last event, *there_ret is false, and *ret is unchanged. Errors:
  * PROBE_ERROR_FORMAT (the input is malformed), PROBE_ERROR_MEMORY, PROBE_ERROR_SYSTEM.
  *
  * A malformed part of a record becomes a loss (PROBE_EVENT_LOST) in its place. The reader returns

@@ -14,7 +14,7 @@
  * libprobe.so is installed. Then a copy of the process (fork(2)) makes the change:
  * pthread_atfork(3) handlers run, and the change takes longer the more memory is in use.
  *
- * Any thread may call these functions, but no signal handler may. A thread that is cancelled
+ * Any thread may call these functions, but a signal handler must not. A thread that is cancelled
  * (pthread_cancel(3)) first finishes a call that changes something. Besides their own errors, all
  * of these calls have: PROBE_ERROR_PERMISSION (the process is not dumpable, a debugger is attached
  * ...), PROBE_ERROR_UNSUPPORTED (the process cannot be patched; see probe_target_open()),

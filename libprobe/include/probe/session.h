@@ -262,16 +262,17 @@ PROBE_MUST_CHECK struct probe_error *probe_sessions_heirs(
 	struct probe_session *const *sessions, size_t count, size_t *ret);
 
 /*
- * Returns how many hits a session with options->overwrite has recorded, including hits that have
- * been overwritten since; 0 for other sessions.
+ * Returns how many hits a session with options->overwrite has recorded. The number includes hits
+ * that have been overwritten since. It is 0 for other sessions.
  */
 uint64_t probe_session_recorded(struct probe_session *session);
 
 /*
- * Switches a probe of a session with options->switched on or off, by its index, or the whole
- * session, with SIZE_MAX. A hit leaves a record if both its probe and the session are on. At first,
- * all probes are on, and the session is off. Switching takes one store and stops nothing: a hit
- * that is being recorded at this moment may still arrive. An index that does not exist is ignored.
+ * Switches one probe of a session, or the whole session, on or off. `probe` is the index of the
+ * probe, or SIZE_MAX for the session. The session needs options->switched. A hit leaves a record if
+ * both its probe and the session are on. At first, all probes are on, and the session is off.
+ * Switching takes one store and stops nothing: a hit that is being recorded at this moment may
+ * still arrive. An index that does not exist is ignored.
  */
 void probe_session_switch(struct probe_session *session, size_t probe, bool on);
 /* Tells whether the session as a whole is switched on. */
@@ -285,8 +286,8 @@ bool probe_session_is_on(const struct probe_session *session);
 uint64_t probe_session_waited(const struct probe_session *session, uint64_t *ns_ret);
 
 /*
- * Returns how often damaged records were dropped, because something in the target had written over
- * the shared memory. The number of missing hits is unknown.
+ * Returns how often damaged records were dropped. Something in the target had written over the
+ * shared memory; the number of missing hits is unknown.
  */
 uint64_t probe_session_damaged(const struct probe_session *session);
 
@@ -366,18 +367,18 @@ PROBE_MUST_CHECK struct probe_error *probe_session_open(struct probe_target *tar
 	struct probe_session **ret);
 
 /*
- * Returns a descriptor that becomes readable when the target waits for the caller, because it has
- * opened a library or because a hit waits for room (probe_session_options.wait_ns): call
- * probe_session_poll() at once. Returns -1 if the session neither follows libraries nor lets hits
- * wait. For programs that the target starts, see probe_watch_fd().
+ * Returns a descriptor that becomes readable when the target waits for the caller: it has opened a
+ * library, or a hit waits for room (probe_session_options.wait_ns). Call probe_session_poll() at
+ * once. Returns -1 if the session neither follows libraries nor lets hits wait. For programs that
+ * the target starts, see probe_watch_fd().
  */
 int probe_session_fd(const struct probe_session *session);
 
 /*
- * Reads the current rows of a PROBE_SESSION_GATHER, in no particular order, and updates the counts
- * of its probes. Never blocks. *ret is one block with everything that the rows point to; free it
- * with free(). Errors: PROBE_ERROR_MEMORY; for a session of probe_session_open()
- * PROBE_ERROR_NOT_FOUND (the process has ended).
+ * Reads the current rows of a PROBE_SESSION_GATHER, in no particular order. Updates the counts of
+ * its probes. Never blocks. *ret is one block with everything that the rows point to; free it with
+ * free(). Errors: PROBE_ERROR_MEMORY; for a session of probe_session_open() PROBE_ERROR_NOT_FOUND
+ * (the process has ended).
  */
 PROBE_MUST_CHECK struct probe_error *probe_session_rows(
 	struct probe_session *session, struct probe_row **ret, size_t *count_ret);

@@ -40,7 +40,7 @@ struct probe_span {
 	const struct probe_span_pair *pair;
 	/*
 	 * The surrounding span: the next older span of the same thread that is not crossed. NULL if
-	 * none.
+	 * no span surrounds it.
 	 */
 	struct probe_span *parent;
 	bool crossed;	   /* an older span of the same thread ended before it */

@@ -121,7 +121,7 @@ PROBE_MUST_CHECK struct probe_error *probe_stream_set_read(
 
 /* ---- Attributes ---------------------------------------------------------------------- */
 
-/* What happens when the stream is full. */
+/* The policy for a full stream. */
 enum probe_stream_policy {
 	PROBE_STREAM_DEFAULT, /* PROBE_STREAM_LOOP without a log, PROBE_STREAM_FLUSH with a log */
 	PROBE_STREAM_LOOP,    /* the oldest events are dropped */
@@ -130,7 +130,7 @@ enum probe_stream_policy {
 	PROBE_STREAM_FLUSH /* the stream is flushed to its log as often as necessary */
 };
 
-/* What happens when the log is full. */
+/* The policy for a full log. */
 enum probe_stream_log_policy {
 	PROBE_STREAM_LOG_LOOP,	     /* the oldest part of the log is removed */
 	PROBE_STREAM_LOG_UNTIL_FULL, /* the stream stops, and does not restart */

@@ -24,8 +24,7 @@ struct probe_table_row {
 	struct probe_row row;			 /* `probe` and `begin` are unused */
 	uint64_t unmatched;			 /* end events without a start event; 0 with keys */
 	double first; /* for a counter: its value at the start of the table's time */
-	struct probe_coverage
-		coverage; /* of the row's probes; for a pair also of its start events */
+	struct probe_coverage coverage; /* including start events, for a pair */
 };
 
 struct probe_table;
@@ -51,9 +50,9 @@ PROBE_MUST_CHECK struct probe_error *probe_table_add(struct probe_table *table,
 	struct probe_session *session, const struct probe_session_options *options);
 
 /*
- * Adds the rows of another table with the same number of keys, such as the rows of sessions that no
- * longer exist. `other` is not changed. Errors: PROBE_ERROR_MEMORY; the table can then only be
- * freed.
+ * Adds the rows of another table with the same number of keys. It may hold the rows of sessions
+ * that no longer exist. `other` is not changed. Errors: PROBE_ERROR_MEMORY; the table can then only
+ * be freed.
  */
 PROBE_MUST_CHECK struct probe_error *probe_table_add_table(
 	struct probe_table *table, const struct probe_table *other);

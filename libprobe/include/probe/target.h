@@ -57,9 +57,9 @@ PROBE_MUST_CHECK struct probe_error *probe_target_spawn(
 PROBE_MUST_CHECK struct probe_error *probe_target_attach(struct probe_target *target);
 
 /*
- * Lets a held process continue. If the caller spawned the process, it must wait(2) for it. Errors:
- * PROBE_ERROR_STATE (the process is not held). After probe_target_attach(), also the errors of
- * probe_target_repair(): the process then runs, but some of libprobe's memory stays in it.
+ * Lets a held process continue. If the caller spawned the process, the caller must wait(2) for it.
+ * Errors: PROBE_ERROR_STATE (the process is not held). After probe_target_attach(), also the errors
+ * of probe_target_repair(): the process then runs, but some of libprobe's memory stays in it.
  */
 PROBE_MUST_CHECK struct probe_error *probe_target_release(struct probe_target *target);
 
@@ -158,7 +158,7 @@ struct probe_refusal {
 	bool named; /* a pattern names the probe; false if only wildcards match it */
 };
 
-/* What a call did. Initialise with {0}; free with probe_report_deinit(). */
+/* The result of a call. Initialise with {0}; free with probe_report_deinit(). */
 struct probe_report {
 	size_t probes;			/* switched probes: distinct provider:name per module */
 	size_t sites;			/* sites of these probes, without refused ones */
@@ -176,7 +176,7 @@ struct probe_report {
 	char **notes;
 	size_t note_count;
 };
-/* Frees what a report holds. */
+/* Frees the contents of a report. */
 void probe_report_deinit(struct probe_report *report);
 
 /* Which probes to switch, and how. */
@@ -270,7 +270,7 @@ PROBE_MUST_CHECK struct probe_error *probe_target_switch(struct probe_target *ta
 	const struct probe_action *actions, size_t count, const struct probe_request *request,
 	struct probe_report *report);
 
-/* The state of a probe: all its sites in one module. Strings are owned by the target. */
+/* The state of a probe, over all its sites in one module. Strings are owned by the target. */
 struct probe_status {
 	const char *provider, *name, *path;
 	size_t sites;	/* sites of the probe in the module */
@@ -282,7 +282,7 @@ struct probe_status {
 	uint32_t refcount;
 	bool enabled;
 	size_t plans[PROBE_PLAN_COUNT];
-	uint64_t hits; /* counted by the persistent session */
+	uint64_t hits; /* hits that the persistent session has counted */
 	/*
 	 * `hits` is unknown. If a persistent session gathers the hits, probe_session_open() reads
 	 * them; if only a running trace or another tool has switched the probe on, that tool has
@@ -301,7 +301,7 @@ PROBE_MUST_CHECK struct probe_error *probe_target_status(
 
 /* A file that the target has mapped, and whose probes are unknown. */
 struct probe_unread {
-	const char *path, *reason; /* reason: why, and what to do */
+	const char *path, *reason; /* reason: why the file cannot be read, and what to do */
 	size_t unnamed; /* enabled probes of the file that probe_target_status() does not report */
 };
 
@@ -316,7 +316,7 @@ struct probe_unread {
 PROBE_MUST_CHECK struct probe_error *probe_target_unread(struct probe_target *target,
 	void (*visit)(const struct probe_unread *file, void *data), void *data);
 
-/* What a site holds instead of its patch. */
+/* The bytes that a site holds instead of its patch. */
 enum probe_site_fault {
 	PROBE_SITE_RESTORED,   /* the bytes of the file */
 	PROBE_SITE_COVERED,    /* a breakpoint over the jump of the patch */
@@ -350,10 +350,10 @@ void probe_fault_text(char text[PROBE_FAULT_BYTES], enum probe_site_fault fault,
 
 /* ---- Repair ------------------------------------------------------------------ */
 
-/* What probe_target_repair() removed or corrected. Initialise with {0}. */
+/* The things that probe_target_repair() removed or corrected. Initialise with {0}. */
 struct probe_repair {
 	size_t sessions; /* sessions of dead controllers */
-	size_t probes;	 /* probes that a dead controller was switching off, of other sessions */
+	size_t probes;	 /* probes that a dead controller was switching off in other sessions */
 	size_t sites;	 /* patched sites that are restored now */
 	/* Sites of living sessions that something had restored, and that are patched again. */
 	size_t mended;
@@ -378,15 +378,18 @@ struct probe_repair {
 PROBE_MUST_CHECK struct probe_error *probe_target_repair(
 	struct probe_target *target, struct probe_repair *ret);
 
-/* What probe_target_repair() would find. */
+/* The things that probe_target_repair() would find. */
 struct probe_stale {
 	size_t sessions;   /* sessions of dead controllers, or that a dead controller was ending */
-	size_t probes;	   /* probes that a dead controller was switching off, of other sessions */
+	size_t probes;	   /* probes that a dead controller was switching off in other sessions */
 	size_t semaphores; /* semaphores that are lower than what sessions have added */
 	size_t mappings, descriptors; /* as in struct probe_repair */
 	size_t frames;
 	size_t lost; /* 1 if the program has taken memory that sites or stubs need, else 0 */
-	uint64_t sealed_bytes; /* sealed memory: no leftover, stays until the program ends */
+	/*
+	 * Memory that the program has sealed: it is no leftover, and stays until the program ends.
+	 */
+	uint64_t sealed_bytes;
 };
 
 /*

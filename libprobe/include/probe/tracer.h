@@ -28,22 +28,22 @@ extern "C" {
 /* The version of this interface. Tracers built for another version are not loaded. */
 #define PROBE_TRACER_ABI 2
 
-/* What an operation returns. */
+/* The return value of an operation. */
 enum probe_tracer_verdict {
 	PROBE_TRACER_TRACE,   /* `enabled`: call `trace` for this hit; `trace`: continue */
 	PROBE_TRACER_DISCARD, /* ignore this hit */
 	/*
 	 * Remove this tracer from the probe, in the process that hit the probe: the tracer gets no
 	 * more of these hits, and the sites are restored if no other session has switched them on.
-	 * For PROBE_TAG_STATUS: remove the tracer from all probes of that process; without a
-	 * process, from everything, which ends the tracer.
+	 * For PROBE_TAG_STATUS: remove the tracer from all probes of that process; if there is no
+	 * process, remove it from everything, which ends the tracer.
 	 */
 	PROBE_TRACER_REMOVE
 };
 
-/* The kinds of hits. */
+/* Tags: the kinds of hits. */
 enum probe_tracer_tag {
-	PROBE_TAG_POINT, /* any other hit */
+	PROBE_TAG_POINT, /* a hit without another tag */
 	PROBE_TAG_BEGIN, /* the start event of a pair (--pairs) */
 	PROBE_TAG_END,
 	PROBE_TAG_OBSERVE, /* the user says that the first argument is a value (tag=observe) */
@@ -139,7 +139,7 @@ extern const struct probe_tracer_ops probe_tracer;
 
 struct probe_tracer_spec;
 
-/* What a tracer produces. */
+/* The output of a tracer. */
 enum probe_tracer_output {
 	PROBE_TRACER_ROWS,	/* rows (probe/table.h) */
 	PROBE_TRACER_HITS,	/* each hit, or span, as text */
@@ -185,7 +185,7 @@ void probe_tracer_free(struct probe_tracer_spec *spec);
  * name of the tracer whose rows are exported. Owned by the specification.
  */
 const char *probe_tracer_name(const struct probe_tracer_spec *spec);
-/* Returns what the tracer produces. */
+/* Returns the kind of the tracer's output. */
 enum probe_tracer_output probe_tracer_output(const struct probe_tracer_spec *spec);
 /*
  * Tells whether the tracer's hits are pairs with the arguments of both events
@@ -205,9 +205,9 @@ PROBE_MUST_CHECK struct probe_error *probe_tracer_configure(const struct probe_t
 
 /*
  * Sets the options of a session so that each hit has its call stack (struct probe_hit). `how` is
- * what the user types: "" or "bytes=N" copies the stack (PROBE_STACK_COPY), "frames" follows the
- * frame pointers. Call it after probe_tracer_configure(). Errors: PROBE_ERROR_USAGE (another text;
- * the tracer passes on no hits, or cannot have stacks).
+ * the text that the user types: "" or "bytes=N" copies the stack (PROBE_STACK_COPY), "frames"
+ * follows the frame pointers. Call it after probe_tracer_configure(). Errors: PROBE_ERROR_USAGE
+ * (another text; the tracer passes on no hits, or cannot have stacks).
  */
 PROBE_MUST_CHECK struct probe_error *probe_tracer_take_stacks(const struct probe_tracer_spec *spec,
 	const char *how, struct probe_session_options *options);
@@ -222,9 +222,9 @@ void probe_tracer_view(const struct probe_tracer_spec *spec,
 /* A built-in tracer, as help shows it. Static strings. */
 struct probe_tracer_info {
 	const char *usage; /* "sum,EXPR" */
-	const char *help;  /* what it does */
+	const char *help;  /* description of the tracer */
 };
-/* Describes a built-in tracer by its index, from 0. False after the last one. */
+/* Describes a built-in tracer by its index, from 0. Returns false after the last tracer. */
 bool probe_tracer_info(size_t index, struct probe_tracer_info *ret);
 
 /* ---- Loaded tracers --------------------------------------------------------------- */
@@ -236,10 +236,10 @@ bool probe_tracer_info(size_t index, struct probe_tracer_info *ret);
 struct probe_tracer_host;
 
 /*
- * Starts the process of a tracer, loads the tracer, and asks for its status. What the tracer prints
- * goes to the descriptor `output`. The process inherits the caller's open files, so call this
- * early. Errors: PROBE_ERROR_STATE (the tracer cannot be loaded, lacks an operation, refuses,
- * crashed, or did not answer), PROBE_ERROR_USAGE, PROBE_ERROR_SYSTEM.
+ * Starts the process of a tracer, loads the tracer, and asks for its status. The text that the
+ * tracer prints goes to the descriptor `output`. The process inherits the caller's open files, so
+ * call this early. Errors: PROBE_ERROR_STATE (the tracer cannot be loaded, lacks an operation,
+ * refuses, crashed, or did not answer), PROBE_ERROR_USAGE, PROBE_ERROR_SYSTEM.
  */
 PROBE_MUST_CHECK struct probe_error *probe_tracer_host_start(
 	const struct probe_tracer_spec *spec, int output, struct probe_tracer_host **ret);

@@ -56,7 +56,7 @@ struct posix_trace_event_info {
 	void *posix_prog_address;
 	pthread_t posix_thread_id;
 	struct timespec posix_timestamp;
-	int posix_truncation_status; /* one of the following */
+	int posix_truncation_status; /* a value of the next three */
 };
 
 /* The same values as in enum probe_stream_truncation. */
