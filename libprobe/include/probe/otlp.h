@@ -57,9 +57,8 @@ void probe_otlp_flush(struct probe_otlp *otlp);
 /*
  * Run the sender in the caller's event loop. probe_otlp_fd() returns the descriptor that is
  * readable when the sender has something to do. probe_otlp_due_ns() returns the time
- * (CLOCK_MONOTONIC, in nanoseconds) at which probe_otlp_run() must be called at the latest, or
- * UINT64_MAX while nothing is to be sent. probe_otlp_run() sends and receives as much as is
- * possible without waiting.
+ * (CLOCK_MONOTONIC) at which probe_otlp_run() must be called at the latest; UINT64_MAX while
+ * nothing is to be sent. probe_otlp_run() never waits.
  */
 int probe_otlp_fd(const struct probe_otlp *otlp);
 uint64_t probe_otlp_due_ns(const struct probe_otlp *otlp);

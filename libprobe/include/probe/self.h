@@ -16,8 +16,8 @@
  *
  * Any thread may call these functions, but a signal handler must not. A thread that is cancelled
  * (pthread_cancel(3)) first finishes a call that changes something. Besides their own errors, all
- * of these calls have: PROBE_ERROR_PERMISSION (the process is not dumpable, a debugger is attached
- * ...), PROBE_ERROR_UNSUPPORTED (the process cannot be patched; see probe_target_open()),
+ * functions of this header have: PROBE_ERROR_PERMISSION (the process is not dumpable, a debugger is
+ * attached ...), PROBE_ERROR_UNSUPPORTED (the process cannot be patched; see probe_target_open()),
  * PROBE_ERROR_BUSY (another controller changes the process), PROBE_ERROR_STATE (the change was not
  * done in time: try again), PROBE_ERROR_SYSTEM, PROBE_ERROR_MEMORY.
  */
@@ -83,8 +83,8 @@ struct probe_self_hit {
  *
  * The function runs in the thread of the hit, at the site, on the thread's stack. It may change the
  * program's data; registers and errno are restored when it returns. It may do whatever the code at
- * the site may do: call malloc(3), unless the site is in malloc, inspect the stack (backtrace(3)),
- * and hit probes, even the same one. These hits call functions, too, and hit->depth counts the
+ * the site may do: call malloc(3) (unless the site is in malloc), inspect the stack (backtrace(3)),
+ * and hit probes, even the same probe. These hits call functions, too, and hit->depth counts the
  * nesting. The function must return: longjmp(3), an exception or pthread_exit(3) must not leave it.
  *
  * Strings and aggregates (struct probe_value) are not copied: the function gets pointers to the
@@ -94,11 +94,11 @@ struct probe_self_hit {
  * reference, which disabling does not remove. A forked child has the same functions at the same
  * probes.
  *
- * Errors, besides those of all calls: PROBE_ERROR_NOT_FOUND (no probe matches, and libraries are
- * not followed), PROBE_ERROR_REFUSED (the message names the first probe that cannot be patched, and
- * why), PROBE_ERROR_STATE (the same function with the same data is already connected),
- * PROBE_ERROR_USAGE (a mistake in the pattern, an argument that a probe does not have, or no
- * function). After an error nothing is connected.
+ * Errors, besides those of all functions of this header: PROBE_ERROR_NOT_FOUND (no probe matches,
+ * and libraries are not followed), PROBE_ERROR_REFUSED (the message names the first probe that
+ * cannot be patched, and why), PROBE_ERROR_STATE (the same function with the same data is already
+ * connected), PROBE_ERROR_USAGE (a mistake in the pattern, an argument that a probe does not have,
+ * or no function). After an error nothing is connected.
  */
 PROBE_MUST_CHECK struct probe_error *probe_self_register(const char *pattern,
 	void (*function)(const struct probe_self_hit *hit, void *data), void *data);
@@ -120,11 +120,11 @@ PROBE_MUST_CHECK struct probe_error *probe_self_register_prio(const char *patter
  * not wait for its own thread. When the last function of a site is disconnected, the site is
  * restored.
  *
- * Errors, besides those of all calls: PROBE_ERROR_NOT_FOUND (the function is not connected, or
- * another thread is disconnecting it). If the process has a filter (seccomp(2)) that forbids both
- * membarrier(2) and stopping its threads, the function stays connected, and the message says so.
- * After any other error the function is not called any more, but the sites stay patched until the
- * next call that registers or unregisters a function.
+ * Errors, besides those of all functions of this header: PROBE_ERROR_NOT_FOUND (the function is not
+ * connected, or another thread is disconnecting it). If the process has a filter (seccomp(2)) that
+ * forbids both membarrier(2) and stopping its threads, the function stays connected, and the
+ * message says so. After any other error the function is not called any more, but the sites stay
+ * patched until the next call that registers or unregisters a function.
  */
 PROBE_MUST_CHECK struct probe_error *probe_self_unregister(const char *pattern,
 	void (*function)(const struct probe_self_hit *hit, void *data), void *data);
@@ -153,9 +153,9 @@ PROBE_MUST_CHECK struct probe_error *probe_self_update(struct probe_report *repo
  * after its constructors. Libraries in namespaces of their own (dlmopen(3)) are not noticed: call
  * probe_self_update().
  *
- * Errors, besides those of all calls: PROBE_ERROR_STATE (libraries are already followed),
- * PROBE_ERROR_UNSUPPORTED (a static program has no loader), PROBE_ERROR_REFUSED (the loader's
- * function cannot be patched).
+ * Errors, besides those of all functions of this header: PROBE_ERROR_STATE (libraries are already
+ * followed), PROBE_ERROR_UNSUPPORTED (a static program has no loader), PROBE_ERROR_REFUSED (the
+ * loader's function cannot be patched).
  */
 PROBE_MUST_CHECK struct probe_error *probe_self_follow(
 	void (*told)(

@@ -336,11 +336,10 @@ PROBE_MUST_CHECK struct probe_error *probe_session_look(struct probe_session *se
 	void (*visit)(const struct probe_site_news *news, void *data), void *data);
 
 /*
- * Replaces the names of the catalogue in a session's filter, value, keys and matches. *options are
- * the session's options; their texts are replaced by texts that mean the same without a catalogue,
- * because the program that opens the session later may have another catalogue. The texts exist as
- * long as the session. Errors: PROBE_ERROR_USAGE (a name stands for different arguments in
- * different probes).
+ * Replaces the filter, value, keys and matches of *options, the session's options, by texts without
+ * names of the catalogue, because the program that opens the session later may have another
+ * catalogue. The texts exist as long as the session. Errors: PROBE_ERROR_USAGE (a name stands for
+ * different arguments in different probes).
  */
 PROBE_MUST_CHECK struct probe_error *probe_session_plain(
 	const struct probe_session *session, struct probe_session_options *options);

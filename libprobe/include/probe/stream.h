@@ -286,7 +286,7 @@ struct probe_stream_status {
 	int flush_error;
 	bool log_overrun; /* events of the log were lost since the status was last read */
 	bool log_full;
-	/* All hits known to be lost; overwritten hits count once the reader notices. */
+	/* All hits known to be lost. Overwritten hits count as soon as a reader reaches them. */
 	uint64_t lost;
 	uint64_t flushed;     /* all hits written to the log */
 	uint64_t overwritten; /* lost hits that newer hits have replaced */

@@ -38,10 +38,9 @@ PROBE_MUST_CHECK struct probe_error *probe_watch_create(bool children, struct pr
 void probe_watch_free(struct probe_watch *watch);
 
 /*
- * Adds a process. The watch notices when the process executes a program other than the one whose
- * probes were switched on, or, if no probes were switched on, other than the one that it runs now.
- * The target may be closed afterwards. Errors: PROBE_ERROR_NOT_FOUND, PROBE_ERROR_PERMISSION,
- * PROBE_ERROR_MEMORY.
+ * Adds a process. Its program is the one whose probes were switched on; if no probes were switched
+ * on, the program that it runs now. The target may be closed afterwards. Errors:
+ * PROBE_ERROR_NOT_FOUND, PROBE_ERROR_PERMISSION, PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *probe_watch_add(
 	struct probe_watch *watch, const struct probe_target *target);
