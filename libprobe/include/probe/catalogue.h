@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What probes mean: the names of their arguments, which of them are strings, what must be so for
- * a probe to be passed. The library has a catalogue of known providers; files can add to it
- * (docs/catalogue.md).
+ * Descriptions of probes: the names of their arguments, which of these are strings, and the
+ * conditions on which a program passes a probe. The library has a catalogue of known providers;
+ * files can add to it (docs/catalogue.md).
  */
 #ifndef PROBE_CATALOGUE_H
 #define PROBE_CATALOGUE_H
@@ -23,7 +23,7 @@ enum probe_arg_kind {
 	PROBE_ARG_POINTER,
 	PROBE_ARG_STRING,	/* ends with a NUL */
 	PROBE_ARG_SIZED_STRING, /* another argument is its length */
-	PROBE_ARG_SIZED_BYTES	/* likewise */
+	PROBE_ARG_SIZED_BYTES	/* another argument is its length */
 };
 
 /* The word for a number: 3 is "RowExclusiveLock". */
@@ -32,41 +32,47 @@ struct probe_word {
 	const char *word;
 };
 
-/* What is known of an argument. */
+/* The description of an argument. */
 struct probe_arg_meaning {
 	const char *name;
-	const char *type; /* as the file has it: "string", "bytes(length)", "ns"; or NULL */
+	const char *type; /* as in the file: "string", "bytes(length)", "ns"; or NULL */
 	enum probe_arg_kind kind;
-	unsigned char length; /* of _SIZED_*: the index of the argument that is the length */
-	/* of _STRING: how many bytes behind the address in the argument the text begins */
+	unsigned char length; /* for _SIZED_*: index of the argument that is the length */
+	/* For _STRING: the text begins this number of bytes after the address in the argument. */
 	unsigned short offset;
 	const struct probe_word *words; /* or NULL */
 	size_t word_count;
 };
 
-/* What is known of a probe. */
+/* The description of a probe. */
 struct probe_meaning {
 	const char *provider;
-	const char *name; /* with `-` as `__`; may have `*` */
+	const char *name; /* `-` is written as `__`; may contain the wildcard `*` */
 	const struct probe_arg_meaning *args;
 	size_t arg_count;
-	bool open;	   /* there may be more arguments */
+	bool open;	   /* the probe may have more arguments */
 	const char *means; /* a sentence; or NULL */
-	const char *needs; /* what must be so for the probe to be passed, a sentence; or NULL */
-	/* A probe of the provider whose semaphores must be raised for it, too; or NULL. */
+	/* Condition for the program to pass the probe, as a sentence; or NULL. */
+	const char *needs;
+	/*
+	 * A probe of the same provider whose semaphores must be raised, too, so that the program
+	 * passes this probe; or NULL.
+	 */
 	const char *with;
 	/*
-	 * A probe of the provider, or NULL. If set, a thread does one thing at a time that begins
-	 * here: a begin takes the place of one that is open. Where a session has that other probe
-	 * as well, the begin's arguments are those that the thread's latest hit of it has had.
+	 * Another probe of the same provider, or NULL. If set, a thread has only one open pair that
+	 * starts with this probe: a new start event replaces an open one. If a session has the
+	 * other probe, too, the start event has the arguments of the thread's latest hit of the
+	 * other probe.
 	 */
 	const char *takes;
-	const char *const *ends; /* the probes that end what this one begins */
+	const char *const *ends; /* probes of the end events for this start event */
 	size_t end_count;
 	/*
-	 * Arguments that have the same values where something begins here and where it ends; the
-	 * end has them by the same names, or by the same numbers (argN: of a string, the pointer).
-	 * So an end in a thread is not taken for that of another begin in it.
+	 * Arguments of this start event that have the same values in the end event. The end event
+	 * has them under the same names, or under the same numbers (argN; for a string, the
+	 * pointer). With them, an end event is not matched with another start event of the same
+	 * thread.
 	 */
 	const char *const *same;
 	size_t same_count; /* at most PROBE_SAME_MAX */
@@ -75,29 +81,32 @@ enum { PROBE_SAME_MAX = 4 };
 
 struct probe_catalogue;
 
-/* Makes the catalogue that is part of the library. Errors: PROBE_ERROR_MEMORY. */
+/*
+ * Makes a catalogue with the descriptions that are part of the library. Errors: PROBE_ERROR_MEMORY.
+ */
 PROBE_MUST_CHECK struct probe_error *probe_catalogue_create(struct probe_catalogue **ret);
 /* Frees a catalogue. NULL is allowed. */
 void probe_catalogue_free(struct probe_catalogue *catalogue);
 
 /*
- * Adds a file, which goes before what is there already. Of a file with a mistake, nothing is
- * added. Errors: PROBE_ERROR_FORMAT ("PATH:LINE: what is wrong"), PROBE_ERROR_SYSTEM
- * (it cannot be read), PROBE_ERROR_MEMORY.
+ * Adds a file, whose descriptions take precedence over earlier ones. From a file with a mistake,
+ * nothing is added. Errors: PROBE_ERROR_FORMAT ("PATH:LINE: what is wrong"), PROBE_ERROR_SYSTEM
+ * (the file cannot be read), PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *probe_catalogue_add(
 	struct probe_catalogue *catalogue, const char *path);
 
 /*
- * Returns what is known of a probe whose note has so many arguments (SIZE_MAX: not known, or it
- * does not matter); NULL: nothing. A version of a program with other arguments than the
- * catalogue's is another probe. Owned by the catalogue. What the library knows of a provider is
- * parsed when it is first asked for; without memory for that, nothing is known.
+ * Returns the description of a probe whose note has `arg_count` arguments, or NULL if the probe is
+ * unknown. With SIZE_MAX, the number of arguments is ignored. If a version of a program has another
+ * number of arguments than the catalogue, the probe is another probe. Owned by the catalogue. The
+ * library's descriptions of a provider are parsed when they are first asked for; without memory for
+ * this, the probe is unknown.
  */
 const struct probe_meaning *probe_catalogue_find(const struct probe_catalogue *catalogue,
 	const char *provider, const char *name, size_t arg_count);
 
-/* Returns the word for a number, or NULL. */
+/* Returns the word for a number, or NULL if the argument has no word for it. */
 const char *probe_meaning_word(const struct probe_arg_meaning *arg, int64_t number);
 
 #ifdef __cplusplus

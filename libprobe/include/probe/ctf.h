@@ -4,8 +4,8 @@
  * Compass read.
  *
  * A record is a folder with a file `metadata`, and a stream file for each session and ring. It can
- * be read at any time, even after this process was killed, because files hold only whole packets,
- * and metadata describes all of their events.
+ * be read at any time, even after the writing process was killed, because files hold only whole
+ * packets, and `metadata` describes all of their events.
  */
 #ifndef PROBE_CTF_H
 #define PROBE_CTF_H
@@ -23,78 +23,86 @@ extern "C" {
 
 struct probe_ctf;
 
-/* Limits of a part; 0: none. With a limit, each part is a record: DIRECTORY/000001 and so on. */
+/*
+ * Options of a record. 0 means no limit. With a limit, the record is split into parts, each of
+ * which is a record: DIRECTORY/000001 and so on.
+ */
 struct probe_ctf_options {
-	uint64_t rotate_bytes; /* begin a new part when one has this size */
-	uint64_t rotate_ns;    /* begin a new part this time after the first hit of one */
+	uint64_t rotate_bytes; /* begin a new part when the current one has this size */
+	uint64_t rotate_ns; /* begin a new part this time after the first hit of the current one */
 	/*
-	 * CLOCK_REALTIME: no hit is older. 0: none is older than an hour. (Older ones get the
-	 * time of the oldest possible.)
+	 * The oldest possible time of a hit (CLOCK_REALTIME). 0 if no hit is older than an hour.
+	 * (Older hits get the oldest possible time.)
 	 */
 	uint64_t oldest_ns;
 	/*
-	 * Hits have their call stacks (probe_session_options.stack): addresses in the context, as
-	 * LTTng's callstack_user; and an event probectl:frame names an address before its first use
-	 * in a stream, which probe_reader_next() leaves out.
+	 * Hits have their call stacks (probe_session_options.stack), as addresses in the event
+	 * context, like LTTng's callstack_user. An event probectl:frame names an address before its
+	 * first use in a stream; probe_reader_next() does not return these events.
 	 */
 	bool stacks;
 };
 
 /*
  * Begins a record. The folder must be empty; if it is missing, it is created. `options` may be
- * NULL. Files and folders that it creates have the modes 0600 and 0700. Errors: PROBE_ERROR_STATE
- * (the folder is not empty), PROBE_ERROR_SYSTEM, PROBE_ERROR_MEMORY.
+ * NULL. New files have the mode 0600, and new folders 0700. Errors: PROBE_ERROR_STATE (the folder
+ * is not empty), PROBE_ERROR_SYSTEM, PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *probe_ctf_create(
 	const char *directory, const struct probe_ctf_options *options, struct probe_ctf **ret);
-/* Frees a record. What was not flushed is lost. NULL is allowed. */
+/* Frees a record. Hits that were not flushed are lost. NULL is allowed. */
 void probe_ctf_free(struct probe_ctf *ctf);
 
 /*
- * Adds a hit of probe_session_poll(). `comm` is the name of the thread, or NULL. Add the hits of
- * a session in the order in which they are polled. If the system's clock is set back, hits get
- * the time of the latest hit before them. A session that had a hit must be freed after the
- * record, which knows it by its address, or after probe_ctf_forget().
+ * Adds a hit of probe_session_poll(). `comm` is the name of the thread, or NULL. Add the hits of a
+ * session in the order in which they are polled. If the system's clock is set back, hits get the
+ * time of the latest hit before them. The record identifies sessions by their addresses, so free a
+ * session that had a hit only after the record, or after probe_ctf_forget().
  *
- * Errors: PROBE_ERROR_SYSTEM (ENOSPC, EFBIG, EIO ...; what was written before stays readable, and
+ * Errors: PROBE_ERROR_SYSTEM (ENOSPC, EFBIG, EIO ...; hits written before stay readable, and
  * nothing more is added), PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *probe_ctf_hit(struct probe_ctf *ctf,
 	const struct probe_session *session, const struct probe_hit *hit, const char *comm);
 
-/* Whom probe_ctf_take() asks. */
+/* The function that probe_ctf_take() asks for names of threads. */
 struct probe_ctf_names {
-	/* The name of a thread at a time, valid until the next call; NULL: unknown. */
+	/*
+	 * Returns the name that a thread had at a time, valid until the next call; NULL if unknown.
+	 */
 	const char *(*comm)(void *data, pid_t pid, pid_t tid, uint64_t time_ns);
 	void *data;
 };
 
 /* How much probe_ctf_take() moves. */
 enum probe_ctf_amount {
-	PROBE_CTF_MUCH, /* what is worth a write; the rest stays in the rings */
-	PROBE_CTF_ALL,	/* everything, and waits until it is written */
+	PROBE_CTF_MUCH, /* as much as is worth a write; the rest stays in the rings */
+	PROBE_CTF_ALL,	/* everything; the call waits until it is written */
 	PROBE_CTF_NOW	/* everything that can be written without waiting for the disk */
 };
 
-/* What came of it. */
+/* The result of probe_ctf_take(). */
 struct probe_ctf_taken {
-	bool can;	 /* false: the session's hits have to be added by probe_ctf_hit() */
-	bool active;	 /* there were new hits since the last call */
-	uint64_t hits;	 /* that are in the record now, of any session, and no call told so */
-	uint64_t due_ns; /* a ring is filled by a quarter, or a part is over, in so long */
+	bool can;    /* false if the session's hits must be added by probe_ctf_hit() */
+	bool active; /* the session had new hits since the last call */
+	/* Hits of any session that are now in the record, and that no earlier call reported. */
+	uint64_t hits;
+	/* Call again within this time: a quarter of a ring is then full, or a part ends. */
+	uint64_t due_ns;
 };
 
 /*
- * Moves what the rings of a session hold into the record, without looking at each hit: many times
- * as fast as probe_session_poll() with probe_ctf_hit(). Events then have no process and no name;
- * events probectl:thread say whose they are, which probe_reader_next() heeds. Much at once is
- * written by a thread, and counted by a later call. Call it instead of probe_session_poll() with a
- * function, but also call that without one; at least once a second with PROBE_CTF_NOW or
- * PROBE_CTF_ALL; and, after probe_session_stop(), with PROBE_CTF_ALL until it moves nothing.
- * `names` may be NULL.
+ * Moves the hits in a session's rings into the record, without looking at each hit. This is many
+ * times as fast as probe_session_poll() with probe_ctf_hit(). Events then have no process and no
+ * name; events probectl:thread say to which thread they belong, and probe_reader_next() applies
+ * these. A thread of the library writes large amounts, and a later call counts them.
  *
- * It cannot be done (ret->can is false, and nothing was moved) for sessions with call stacks, names
- * of addresses (`sym()`), spans, values of filters, or rings that are overwritten. Errors: as
+ * Call it instead of probe_session_poll() with a function, but also call probe_session_poll()
+ * without a function. Call it at least once a second with PROBE_CTF_NOW or PROBE_CTF_ALL, and,
+ * after probe_session_stop(), with PROBE_CTF_ALL until it moves nothing. `names` may be NULL.
+ *
+ * Sessions with call stacks, names of addresses (`sym()`), spans, values of filters, or rings that
+ * are overwritten are not supported: ret->can is false, and nothing is moved. Errors: as
  * probe_ctf_hit().
  */
 PROBE_MUST_CHECK struct probe_error *probe_ctf_take(struct probe_ctf *ctf,
@@ -102,32 +110,32 @@ PROBE_MUST_CHECK struct probe_error *probe_ctf_take(struct probe_ctf *ctf,
 	const struct probe_ctf_names *names, struct probe_ctf_taken *ret);
 
 /*
- * Adds that `count` further hits of a session were lost, since the last such call. After an error,
- * it does so in what was written before, as far as the file system lets it. Errors: as
- * probe_ctf_hit().
+ * Adds to the record that `count` hits of a session were lost since the last such call. After an
+ * error, it notes them in the part that was written before, if the file system allows it. Errors:
+ * as probe_ctf_hit().
  */
 PROBE_MUST_CHECK struct probe_error *probe_ctf_discarded(
 	struct probe_ctf *ctf, const struct probe_session *session, uint64_t count);
 
 /*
- * Says that a session has ended, and has no more hits: what it has is written, and its memory is
- * given back. Errors: as probe_ctf_hit().
+ * Tells the record that a session has ended and has no more hits. The session's pending hits are
+ * written, and its memory in the record is freed. Errors: as probe_ctf_hit().
  */
 PROBE_MUST_CHECK struct probe_error *probe_ctf_forget(
 	struct probe_ctf *ctf, const struct probe_session *session);
 
 /*
- * Writes the hits that were added one by one. Call it about once a second, and at the end. Errors:
+ * Writes the hits that probe_ctf_hit() added. Call it about once a second, and at the end. Errors:
  * as probe_ctf_hit().
  */
 PROBE_MUST_CHECK struct probe_error *probe_ctf_flush(struct probe_ctf *ctf);
 
-/* Returns the bytes of hits that were written so far, in all parts. */
+/* Returns how many bytes of hits were written so far, in all parts. */
 uint64_t probe_ctf_bytes(const struct probe_ctf *ctf);
 
 /*
- * Returns the hits that were taken or added before an error, and could not be written. The record
- * counts them as lost, as far as the file system lets it.
+ * Returns how many hits were taken or added before an error, and could not be written. The record
+ * counts them as lost, if the file system allows it.
  */
 uint64_t probe_ctf_unwritten(const struct probe_ctf *ctf);
 

@@ -2,8 +2,8 @@
 /*
  * Errors of the library.
  *
- * A function that can fail returns a `struct probe_error *`. NULL means success. Any other
- * value belongs to the caller, which frees it with probe_error_free().
+ * A function that can fail returns a `struct probe_error *`. NULL means success. The caller owns
+ * any other value, and frees it with probe_error_free().
  */
 #ifndef PROBE_ERROR_H
 #define PROBE_ERROR_H
@@ -12,7 +12,7 @@
 extern "C" {
 #endif
 
-/* Why something failed, for programs. The message is for people. */
+/* The kind of a failure, for programs. The message is for people. */
 enum probe_error_code {
 	PROBE_ERROR_SYSTEM = 1,	 /* a system call failed: `err` says how */
 	PROBE_ERROR_MEMORY,	 /* this process has no memory left */
@@ -23,14 +23,17 @@ enum probe_error_code {
 	PROBE_ERROR_STATE,	 /* not possible now: for example, the probe to disable is off */
 	PROBE_ERROR_REFUSED,	 /* a site cannot be patched safely */
 	PROBE_ERROR_UNSUPPORTED, /* the library does not support this target, ISA or kernel */
-	PROBE_ERROR_ENDED, /* a program that was started has ended too early; `err` says how */
-	PROBE_ERROR_BUSY   /* just now: another process, which is named, has the lock, or no thread
-			      can stop */
+	PROBE_ERROR_ENDED,	 /* a program that was started ended too early; `err` says how */
+	/*
+	 * Another process, which the message names, has the lock, or threads cannot stop: try
+	 * again.
+	 */
+	PROBE_ERROR_BUSY
 };
 
 struct probe_error {
 	enum probe_error_code code;
-	int err; /* a number of errno(3), or 0; of PROBE_ERROR_ENDED, a status of waitpid(2) */
+	int err; /* a number of errno(3), or 0; for PROBE_ERROR_ENDED a status of waitpid(2) */
 	/*
 	 * One line without a newline: what failed, on what, why and, if it helps, what to do
 	 * about it. Never NULL; owned by the error.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Events, as records and streams hold them: a hit, or the loss of hits. */
+/* Events of records and streams: a hit, or the loss of hits. */
 #ifndef PROBE_EVENT_H
 #define PROBE_EVENT_H
 
@@ -21,37 +21,42 @@ enum probe_event_kind {
 /* Pointers are valid until the next event is read. */
 struct probe_event {
 	enum probe_event_kind kind;
-	uint64_t time_ns; /* CLOCK_REALTIME; 0: not known */
-	uint64_t lost;	  /* of PROBE_EVENT_LOST; otherwise 0 */
-	/* Of a hit, never NULL. Of a loss, NULL if it is not known which probes were hit. */
+	uint64_t time_ns; /* CLOCK_REALTIME; 0 if unknown */
+	uint64_t lost;	  /* number of lost hits, for PROBE_EVENT_LOST; otherwise 0 */
+	/*
+	 * The probe. Never NULL for a hit. NULL for a loss if the probes that were hit are unknown.
+	 */
 	const char *provider, *name;
 
-	/* Of a hit: */
+	/* The following members are for hits only. */
 	pid_t pid, tid;
-	int cpu;	  /* -1: not known */
-	uint64_t pc;	  /* run-time address of the site; 0: not known */
+	int cpu;	  /* -1 if unknown */
+	uint64_t pc;	  /* run-time address of the site; 0 if unknown */
 	const char *comm; /* name of the thread, or NULL */
 	const struct probe_value *args;
 	size_t arg_count;
-	const struct probe_stack *stack; /* where they were recorded; else NULL */
+	const struct probe_stack *stack; /* NULL if call stacks were not recorded */
 	/*
-	 * Of the end of a span that took duration_ns (`probectl trace -t span`), its begin, which
-	 * is a hit without one of its own: it is no event by itself. Otherwise NULL.
+	 * If this event ends a span (`probectl trace -t span`): the hit that started the span, and
+	 * the time between them. The reader does not return the start event by itself. NULL for all
+	 * other events.
 	 */
 	const struct probe_event *begin;
 	uint64_t duration_ns;
 	/*
-	 * Not 0: provider, name and comm stay where they are, unchanged, as long as the reader's
-	 * events have this number, and no other reader has it. So where two events have the same
-	 * number and a text at the same address, it is the same text.
+	 * A number for the strings provider, name and comm. As long as the events of a reader have
+	 * the same number, these strings stay unchanged at their addresses, and no other reader
+	 * uses the number. So two events with the same number and the same address of a string have
+	 * the same string. 0 if this is not guaranteed.
 	 */
 	uint64_t texts;
 };
 
 /*
  * Finds the value of the probe's argument with this number: `arg1` in `record 'PROBE(str(arg1))'`
- * is number 1, although it is the only one of the event. With `string`, it is the one that is a
- * string, since the argument may have been recorded as a number, too. NULL: the event has none.
+ * is number 1, although it is the only argument of the event. An argument may have been recorded
+ * both as a number and as a string: with `string`, the string is returned. Returns NULL if the
+ * event has no such value.
  */
 const struct probe_value *probe_event_arg(
 	const struct probe_event *event, unsigned int number, bool string);

@@ -29,32 +29,33 @@ enum probe_export_format {
 
 enum { PROBE_EXPORT_KEYS_MAX = 8 };
 
-/* Finds a format by its name or an alias. False if there is none. */
+/* Finds a format by its name or an alias. Returns false if no format has this name. */
 bool probe_export_format(const char *name, enum probe_export_format *ret);
 
 /* Zero is the default of each. Strings and patterns are borrowed until the exporter is freed. */
 struct probe_export_options {
 	/*
-	 * Distinguish pairs and points also by these values: "argN" or "str(argN)",
-	 * "norm(str(argN))", "sym(argN)", "tid", "pid", "cpu", "comm", "probe"; with a
-	 * catalogue also "NAME", "str(NAME)", "norm(NAME)". At most PROBE_EXPORT_KEYS_MAX.
+	 * Values by which pairs and points are also distinguished: "argN" or "str(argN)",
+	 * "norm(str(argN))", "sym(argN)", "tid", "pid", "cpu", "comm", "probe"; with a catalogue
+	 * also "NAME", "str(NAME)", "norm(NAME)". At most PROBE_EXPORT_KEYS_MAX.
 	 */
 	const char *const *keys;
 	size_t key_count;
 	/*
-	 * An end ends the begin with the same value of this argument: "arg0", or "arg0:arg1" for
-	 * begin and end. NULL: the last begin of its thread.
+	 * An end event ends the start event with the same value of this argument: "arg0", or
+	 * "arg0:arg1" for the start and the end event. NULL: it ends the last start event of its
+	 * thread.
 	 */
 	const char *match;
-	bool hits; /* stacks count hits, also of probes without a pair */
+	bool hits; /* stacks count hits, including hits of probes without a pair */
 	/*
-	 * CSV: the number of columns for arguments; 0: as many as the hit with the most
-	 * arguments has. Then all hits are kept in a temporary file until the end.
+	 * CSV: the number of columns for arguments. 0: as many as the hit with the most arguments
+	 * has; then all hits are kept in a temporary file until the end.
 	 */
 	size_t columns;
 	/*
-	 * For keys that are names of arguments, names in JSON, and arguments that begins and ends
-	 * of pairs share; borrowed likewise; or NULL.
+	 * The catalogue for keys that are names of arguments, for names in JSON, and for arguments
+	 * that start and end events of pairs share. Borrowed until the exporter is freed; or NULL.
 	 */
 	const struct probe_catalogue *catalogue;
 };
@@ -69,18 +70,18 @@ struct probe_export;
 PROBE_MUST_CHECK struct probe_error *probe_export_create(enum probe_export_format format,
 	const struct probe_export_options *options, int fd, const char *name,
 	struct probe_export **ret);
-/* Frees an exporter. What has not been written is lost. NULL is allowed. */
+/* Frees an exporter. Output that has not been written is lost. NULL is allowed. */
 void probe_export_free(struct probe_export *exporter);
 
 /*
- * Adds an event. Add events in the order of their times. Waits if the reader of the output is
- * slow. Errors: PROBE_ERROR_SYSTEM (with EPIPE: there is no reader any more; the caller must ignore
- * SIGPIPE), PROBE_ERROR_MEMORY.
+ * Adds an event. Events must be added in the order of their times. Waits if the reader of the
+ * output is slow. Errors: PROBE_ERROR_SYSTEM (with EPIPE if the output has no reader any more; the
+ * caller must ignore SIGPIPE), PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *probe_export_event(
 	struct probe_export *exporter, const struct probe_event *event);
 
-/* Writes the rest, after the last event. Errors: as probe_export_event(). */
+/* Writes the remaining output, after the last event. Errors: as probe_export_event(). */
 PROBE_MUST_CHECK struct probe_error *probe_export_finish(struct probe_export *exporter);
 
 #ifdef __cplusplus

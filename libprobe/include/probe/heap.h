@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory by the call stacks that have allocated it: all that was allocated, and what of it has
- * not been freed. It is told by two probes, of which the first has the arguments (pointer,
- * bytes) or (pointer, bytes, weight), and the second (pointer). With a weight, as
- * otel_memory:alloc has it, an allocation is a sample, which stands for so many bytes.
+ * Memory by the call stacks that have allocated it: all bytes that were allocated, and the bytes
+ * that have not been freed. Two probes report allocations. The first has the arguments (pointer,
+ * bytes) or (pointer, bytes, weight), and the second (pointer). With a weight, as in
+ * otel_memory:alloc, an allocation is a sample that stands for `weight` bytes.
  */
 #ifndef PROBE_HEAP_H
 #define PROBE_HEAP_H
@@ -28,39 +28,47 @@ PROBE_MUST_CHECK struct probe_error *probe_heap_create(struct probe_heap **ret);
 void probe_heap_free(struct probe_heap *heap);
 
 /*
- * Adds a hit of a session with begin_stacks, in the order of probe_session_poll(): that of a begin
- * allocates, that of an end frees. Each process has pointers of its own. The pointer 0 is no
- * memory. `comm` is the name of the thread, or NULL, and is copied. Errors: PROBE_ERROR_MEMORY.
+ * Adds a hit of a session with begin_stacks, in the order of probe_session_poll(). A start event
+ * allocates, an end event frees. Each process has pointers of its own. The pointer 0 is not counted
+ * as memory. `comm` is the name of the thread, or NULL, and is copied. Errors: PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *probe_heap_add(struct probe_heap *heap,
 	const struct probe_session *session, const struct probe_session_probe *probe,
 	const struct probe_hit *hit, const char *comm);
 
 /*
- * To be called before a session is freed whose hits were added, unless no more hits will be. What
- * it has not freed stays live.
+ * Forgets a session. Call it before a session whose hits were added is freed, unless no more hits
+ * will be added. Memory that the session's processes have not freed stays live.
  */
 void probe_heap_forget(struct probe_heap *heap, const struct probe_session *session);
 
-/* Begins an interval: probe_heap_rows() can return what was allocated since then. */
+/*
+ * Begins an interval: probe_heap_rows() can return the memory that was allocated since this call.
+ */
 void probe_heap_mark(struct probe_heap *heap);
 
 /*
- * Returns the stacks that have allocated, those with most bytes first, which `count` has: with
- * `live`, of what is not freed, else of all. With `is_interval`, total_bytes and total_count are
- * those since the last mark, and stacks with nothing new and nothing live are left out; what is
- * live is so now. *ret points into `heap`; free it with free(). Errors: PROBE_ERROR_MEMORY.
+ * Returns the stacks that have allocated memory, sorted by their bytes, largest first. `count` in a
+ * row is the bytes that are not freed with `live`, else all allocated bytes. With `is_interval`,
+ * total_bytes and total_count are those since the last mark, and stacks with neither new nor live
+ * memory are left out; the live figures are always current. *ret points into `heap`; free it with
+ * free(). Errors: PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *probe_heap_rows(const struct probe_heap *heap, bool live,
 	bool is_interval, struct probe_stacks_row **ret, size_t *count_ret);
 
-/* What makes figures inexact. Lost hits come on top (struct probe_session_probe). */
+/*
+ * Events that make the figures inexact. Lost hits are counted elsewhere (struct
+ * probe_session_probe).
+ */
 struct probe_heap_doubts {
-	uint64_t unknown_frees; /* of memory whose allocation was not seen: it is older */
-	uint64_t unfreed;	/* allocations at a place that was not free: a free was not seen */
-	uint64_t unreadable;	/* hits whose arguments are not a pointer, and bytes */
-	uint64_t left_out;	/* allocations with new stacks, after about 100,000 of these */
-	uint64_t untracked;	/* allocations that never count as live: 4 million others did */
+	/* Frees of memory whose allocation was not seen, because it is older. */
+	uint64_t unknown_frees;
+	uint64_t unfreed; /* allocations at an address that was not free: its free was not seen */
+	uint64_t unreadable; /* hits whose arguments are not a pointer and a number of bytes */
+	uint64_t left_out;   /* allocations with new stacks, after about 100,000 stacks */
+	/* Allocations that never count as live, because 4 million others already do. */
+	uint64_t untracked;
 };
 struct probe_heap_doubts probe_heap_doubts(const struct probe_heap *heap);
 

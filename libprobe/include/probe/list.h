@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Lists of the probes in files and processes, with an entry for each site. No process is touched.
+ * Lists of the probes in files and processes, with an entry for each site. Making a list changes no
+ * process.
  */
 #ifndef PROBE_LIST_H
 #define PROBE_LIST_H
@@ -18,18 +19,21 @@ extern "C" {
 
 /* How a site is patched, or can be (docs/patching.md, "Plans and their proofs"). */
 enum probe_plan {
-	PROBE_PLAN_NONE,     /* not decided, or only a semaphore */
+	PROBE_PLAN_NONE,     /* not chosen yet, or the probe has only a semaphore */
 	PROBE_PLAN_TOGGLE,   /* OCaml: one byte turns a compare into a call */
 	PROBE_PLAN_LONG_NOP, /* a jump inside a long nop */
-	PROBE_PLAN_RESERVED, /* made only by older versions; such sites can be undone */
-	PROBE_PLAN_PUN,	     /* one byte turns the nop and what follows into a jump */
-	PROBE_PLAN_REFUSED,  /* no plan is safe: probe_site_detail.reason */
-	PROBE_PLAN_BEHIND,   /* a jump after the nop; the instructions there move */
-	PROBE_PLAN_BEFORE,   /* a jump before the nop; the instructions there move */
-	PROBE_PLAN_HOP,	     /* a short jump after the nop, to a jump in unused bytes near by */
-	PROBE_PLAN_CALL,     /* OCaml, traced: its call, led to us; we call the handler */
-	PROBE_PLAN_TWIN,     /* a jump at the nop, and another one byte after it, for what enters */
-	PROBE_PLAN_PART	     /* a jump after the nop whose last bytes are the code's own */
+	/* Made only by older versions of libprobe; such patches can be undone. */
+	PROBE_PLAN_RESERVED,
+	PROBE_PLAN_PUN,	    /* one byte turns the nop and the next bytes into a jump */
+	PROBE_PLAN_REFUSED, /* no plan is safe; probe_site_detail.reason says why */
+	PROBE_PLAN_BEHIND,  /* a jump after the nop; the instructions there are moved */
+	PROBE_PLAN_BEFORE,  /* a jump before the nop; the instructions there are moved */
+	PROBE_PLAN_HOP,	    /* a short jump after the nop, to a long jump in unused bytes near it */
+	/* OCaml, traced: the program's call goes to a stub, which calls the handler. */
+	PROBE_PLAN_CALL,
+	/* A jump at the nop, and one a byte later for code that enters after the nop. */
+	PROBE_PLAN_TWIN,
+	PROBE_PLAN_PART /* a jump after the nop, whose last bytes are unchanged bytes of the code */
 };
 #define PROBE_PLAN_COUNT 12
 
@@ -39,7 +43,10 @@ enum probe_plan {
  */
 const char *probe_plan_name(enum probe_plan plan);
 
-/* The plan that a request can name so, in `length` bytes; PROBE_PLAN_NONE: there is none. */
+/*
+ * Returns the plan that a request may give by this name, which has `length` bytes. Returns
+ * PROBE_PLAN_NONE for other names.
+ */
 enum probe_plan probe_plan_named(const char *name, size_t length);
 
 /* An argument of a probe, as its note describes it. */
@@ -54,24 +61,25 @@ struct probe_arg {
 struct probe_site {
 	const char *provider;
 	const char *name;
-	const char *path;     /* of the module, as the process or the user names it */
+	const char *path;     /* path of the module, as the process or the user names it */
 	const char *build_id; /* hexadecimal, or "" */
 	const char *args_spec;
-	uint64_t pc;	    /* link-time address, corrected for prelink */
+	uint64_t pc;	    /* link-time address of the site, corrected for prelink */
 	uint64_t base;	    /* link-time address of .stapsdt.base, as in the note */
-	uint64_t semaphore; /* link-time address, or 0 */
+	uint64_t semaphore; /* link-time address; 0 if the probe has no semaphore */
 
-	/* For a process only: */
-	int pid;	   /* 0 for a file */
-	uint64_t bias;	   /* run-time minus link-time address */
-	bool state_known;  /* false: the process's memory may not be read */
-	bool enabled;	   /* the reference count is above 0, and the patch is in place */
-	bool inconsistent; /* patched, but it holds something else now: its hits do not count */
+	/* The following members are for sites of a process only. */
+	int pid;	  /* 0 for a file */
+	uint64_t bias;	  /* run-time minus link-time address */
+	bool state_known; /* false if this caller may not read the process's memory */
+	bool enabled;	  /* the reference count is above 0, and the patch is in place */
+	/* Patched, but the site holds something else now: its hits are not counted. */
+	bool inconsistent;
 	uint32_t refcount;
 	enum probe_plan plan; /* of an enabled site; otherwise PROBE_PLAN_NONE */
 };
 
-/* A mistake in a file. The rest of the file is listed. */
+/* A mistake in a file. The rest of the file is in the list. */
 struct probe_defect {
 	const char *path;
 	uint64_t offset; /* in the file */
@@ -93,8 +101,8 @@ void probe_list_free(struct probe_list *list);
 PROBE_MUST_CHECK struct probe_error *probe_list_add_file(struct probe_list *list, const char *path);
 
 /*
- * Adds the sites of the libraries that an ELF file needs, as far as they are in the usual folders
- * of this system; others are left out. Errors: as probe_list_add_file().
+ * Adds the sites of the libraries that an ELF file needs. Only libraries in the usual folders of
+ * this system are found; the rest are skipped. Errors: as probe_list_add_file().
  */
 PROBE_MUST_CHECK struct probe_error *probe_list_add_needed(
 	struct probe_list *list, const char *path);
@@ -106,8 +114,8 @@ PROBE_MUST_CHECK struct probe_error *probe_list_add_needed(
 PROBE_MUST_CHECK struct probe_error *probe_list_add_process(struct probe_list *list, int pid);
 
 /*
- * Return the sites, and the defects of files, in the order in which they were added. Owned by the
- * list, and valid until something is added.
+ * Return the sites, and the defects of files, in the order in which they were added. The list owns
+ * the array, which is valid until something is added.
  */
 const struct probe_site *probe_list_sites(const struct probe_list *list, size_t *count_ret);
 const struct probe_defect *probe_list_defects(const struct probe_list *list, size_t *count_ret);
@@ -127,43 +135,51 @@ PROBE_MUST_CHECK struct probe_error *probe_list_args(struct probe_list *list,
 	const struct probe_site *site, const struct probe_arg **ret, size_t *count_ret);
 
 /*
- * Checks that the probes of the list have the arguments that a pattern names: all sites of all that
- * it matches, or of one of them if it has wildcards. Errors: PROBE_ERROR_USAGE, as when they are
- * traced; PROBE_ERROR_MEMORY.
+ * Checks that the probes of the list have the arguments that a pattern names. Without wildcards,
+ * every site of every probe that the pattern matches must have them; with wildcards, the sites of
+ * one such probe are enough. Errors: PROBE_ERROR_USAGE, as when the probes are traced;
+ * PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *probe_list_check(
 	const struct probe_list *list, const struct probe_pattern *pattern);
 
-/* What `probectl list -v` and -vv show about a site. Owned by the list. */
+/* Details of a site, as `probectl list -v` and -vv show them. Owned by the list. */
 struct probe_site_detail {
-	const char *function; /* NULL: not known */
+	const char *function; /* NULL if unknown */
 	uint64_t function_offset;
-	const char *file; /* NULL: no debug information */
+	const char *file; /* NULL without debug information */
 	int line;
 	uint8_t bytes[16]; /* the file's bytes at the site */
 	size_t byte_count;
 	/*
-	 * The plan that enabling this site alone would choose, in the process if it belongs to
-	 * one; of an enabled site, its plan.
+	 * The plan of an enabled site. For a site that is off: the plan that it gets if it alone is
+	 * enabled, in its process if it belongs to one.
 	 */
 	enum probe_plan plan;
-	const char *reason; /* of PROBE_PLAN_REFUSED; otherwise NULL */
-	/* Why no plan that is preferred to it is possible; NULL: none is, or it is not known. */
+	const char *reason; /* why the site is refused, for PROBE_PLAN_REFUSED; otherwise NULL */
+	/*
+	 * Why no plan that precedes `plan` in the order is possible; NULL if no plan precedes it,
+	 * or if the reason is unknown.
+	 */
 	const char *instead;
 	bool is_shared; /* sites whose nops follow each other share one jump */
 	/*
-	 * If all sites of the file, or of the process, are enabled, those that are close to each
-	 * other may conflict. If the site gets another plan then, or none: that one, and why.
+	 * The site's plan if all sites of the file, or of the process, are enabled. Sites that are
+	 * close together may conflict, so this plan may differ from `plan`, or be
+	 * PROBE_PLAN_REFUSED.
 	 */
 	enum probe_plan together;
-	const char *together_reason; /* NULL: it is the same plan */
-	/* Code for another machine cannot run here, nor be switched on: "aarch64"; else NULL. */
+	const char *together_reason; /* why `together` differs; NULL if it is the same plan */
+	/*
+	 * The machine of the site's code ("aarch64"), if it is not this machine's: the site cannot
+	 * be switched on. Otherwise NULL.
+	 */
 	const char *other_machine;
 };
 
 /*
  * Looks up the details of a site of the list. With `with_plan`, the code around the site is
- * analysed for plan and reason. What is not known stays empty. Errors: PROBE_ERROR_MEMORY.
+ * analysed for plan and reason. Unknown details stay NULL or 0. Errors: PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *probe_list_detail(struct probe_list *list,
 	const struct probe_site *site, bool with_plan, struct probe_site_detail *ret);

@@ -3,8 +3,8 @@
  * Metrics (probe/metrics.h) and spans for collectors of OpenTelemetry: OTLP over HTTP, in JSON.
  * docs/fleet.md shows their use.
  *
- * Nothing here waits. What a collector cannot take now is sent again later; what has no room
- * meanwhile (256 messages, 16 MiB) is lost, the oldest first, and counted.
+ * No function here waits. Messages that a collector cannot take now are sent again later. Up to 256
+ * messages and 16 MiB are kept for this; beyond that, the oldest messages are lost, and counted.
  */
 #ifndef PROBE_OTLP_H
 #define PROBE_OTLP_H
@@ -23,16 +23,17 @@ extern "C" {
 struct probe_otlp;
 
 /*
- * Prepares to send to a collector, http://HOST:PORT; /v1/metrics and /v1/traces are added.
- * `headers` are further headers of each message, NAME=VALUE,NAME=VALUE with %XX for other bytes, as
- * OTEL_EXPORTER_OTLP_HEADERS has them, or NULL. `trace_arg` is the number of the argument of begins
- * whose value tells traces apart, or negative. Nothing is sent yet. Errors: PROBE_ERROR_USAGE (not
- * such a URL or headers), PROBE_ERROR_UNSUPPORTED (libcurl is not installed, or was not when this
- * libprobe was built), PROBE_ERROR_SYSTEM, PROBE_ERROR_MEMORY.
+ * Prepares to send to a collector at http://HOST:PORT; /v1/metrics and /v1/traces are appended.
+ * `headers` are additional headers of each message, in the form of OTEL_EXPORTER_OTLP_HEADERS:
+ * NAME=VALUE,NAME=VALUE with %XX for other bytes; or NULL. `trace_arg` is the number of an argument
+ * of start events: spans with the same value of this argument are in one trace. It is negative if
+ * no argument is used. Nothing is sent yet. Errors: PROBE_ERROR_USAGE (the URL or the headers are
+ * malformed), PROBE_ERROR_UNSUPPORTED (libcurl is not installed, or was not when this libprobe was
+ * built), PROBE_ERROR_SYSTEM, PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *probe_otlp_open(
 	const char *url, const char *headers, int trace_arg, struct probe_otlp **ret);
-/* What has not been sent is lost. NULL is allowed. */
+/* Frees the sender. Messages that have not been sent are lost. NULL is allowed. */
 void probe_otlp_close(struct probe_otlp *otlp);
 
 /* Sends all metrics of a set. Errors: PROBE_ERROR_MEMORY. */
@@ -40,35 +41,39 @@ PROBE_MUST_CHECK struct probe_error *probe_otlp_metrics(
 	struct probe_otlp *otlp, const struct probe_metrics *metrics);
 
 /*
- * Adds a span: a hit with a begin (probe_session_options.spans), and the probes of both. `program`
- * is the name of its process, or NULL. The arguments of both are its attributes. Its trace is that
- * of an argument which is a `traceparent` of W3C, whose span is then its parent, or the 32
- * hexadecimal digits of an id; else that of the value of `trace_arg`; else one of its own.
- * Without memory it counts as lost.
+ * Adds a span: a hit with a start event (probe_session_options.spans), and the probes of both
+ * events. `program` is the name of the process, or NULL. The arguments of both events become
+ * attributes of the span. The span's trace comes from the first of these that exists: an argument
+ * that is a W3C `traceparent`, whose span becomes the parent; an argument that is a trace id of 32
+ * hexadecimal digits; the value of `trace_arg`. Otherwise the span has a trace of its own. Without
+ * memory, the span counts as lost.
  */
 void probe_otlp_span(struct probe_otlp *otlp, const struct probe_hit *hit,
 	const struct probe_session_probe *begin, const struct probe_session_probe *end,
 	const char *program);
-/* Sends the spans that were added; they are sent anyway when there are many. */
+/* Sends the added spans. Large numbers of spans are sent without this call. */
 void probe_otlp_flush(struct probe_otlp *otlp);
 
 /*
- * As those of a server: probe_metrics_server_fd() and so on. The time is UINT64_MAX while there is
- * nothing to send.
+ * Run the sender in the caller's event loop. probe_otlp_fd() returns the descriptor that is
+ * readable when the sender has something to do. probe_otlp_due_ns() returns the time
+ * (CLOCK_MONOTONIC) at which probe_otlp_run() must be called at the latest; UINT64_MAX while
+ * nothing is to be sent. probe_otlp_run() never waits.
  */
 int probe_otlp_fd(const struct probe_otlp *otlp);
 uint64_t probe_otlp_due_ns(const struct probe_otlp *otlp);
 void probe_otlp_run(struct probe_otlp *otlp);
-/* Gives up what has not been sent: it counts as lost. */
+/* Discards messages that have not been sent: they count as lost. */
 void probe_otlp_give_up(struct probe_otlp *otlp);
-/* Tells whether something has still to be sent. */
+/* Tells whether some messages have not been sent yet. */
 bool probe_otlp_is_busy(const struct probe_otlp *otlp);
 
-/* What became of it so far. A point is a value of a metric at a time. */
+/* Numbers of sent and lost spans and points so far. A point is a value of a metric at a time. */
 struct probe_otlp_sent {
 	uint64_t spans, points;
 	uint64_t lost_spans, lost_points;
-	const char *why; /* the last message was not taken; "": none. Valid until the next call */
+	/* Why the last message was not taken; "" if it was. Valid until the next call. */
+	const char *why;
 };
 struct probe_otlp_sent probe_otlp_sent(const struct probe_otlp *otlp);
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Patterns: what a user types to name probes.
+ * Patterns: texts by which a user names probes.
  *
  *   PATTERN [ '(' CAPTURE { ',' CAPTURE } ')' ]
  *
  * PATTERN is one of
  *   provider:name          globs (fnmatch(3)) on both sides; `name` alone is `*:name`
- *   path:provider:name     path is a glob on the module's path; one without a
- *                          slash is compared with the file name only
+ *   path:provider:name     path is a glob on the module's path; without a slash,
+ *                          it is compared with the file name only
  *   /regex/                extended regular expression on "provider:name"
  *   sdt_provider:name      perf
  *   usdt:path:provider:name, usdt:path:name   bpftrace
@@ -16,15 +16,16 @@
  *
  * CAPTURE is one of
  *   argN                   the argument; N counts from 0
- *   str(argN)              the NUL-terminated string that it points to
- *   str(argN,argM)         the same, of argM bytes at most: it need not be terminated
- *   bytes(argN,argM)       the argM bytes that it points to
+ *   str(argN)              the NUL-terminated string to which the argument points
+ *   str(argN,argM)         a string of at most argM bytes; it may lack a NUL
+ *   bytes(argN,argM)       the argM bytes to which the argument points
  *   sym(argN)              the name of the function or data at that address (PROBE_VALUE_TEXT)
  * Without a list, all arguments are captured.
  *
- * Every site of every probe that a pattern matches must have the arguments that it names;
- * otherwise, what uses the pattern fails with PROBE_ERROR_USAGE and the list of arguments that
- * there are. In libraries that are opened later, such a probe is refused (struct probe_refusal).
+ * Every site of every probe that a pattern matches must have the arguments that the pattern names.
+ * Otherwise the function that uses the pattern fails with PROBE_ERROR_USAGE, and the message lists
+ * the probe's arguments. In libraries that are opened later, such a probe is refused (struct
+ * probe_refusal).
  */
 #ifndef PROBE_PATTERN_H
 #define PROBE_PATTERN_H
@@ -49,19 +50,20 @@ PROBE_MUST_CHECK struct probe_error *probe_pattern_parse(
 
 struct probe_catalogue;
 /*
- * The same, and the list of arguments may have names of the catalogue, which must outlive the
- * pattern: `postgresql:query__start(query)`. Which argument that is, and whether it is a string,
- * is found for each probe. NULL: no catalogue.
+ * Parses a pattern whose list may name arguments as the catalogue does:
+ * `postgresql:query__start(query)`. The library looks up for each probe which argument the name
+ * means, and whether it is a string. The catalogue must outlive the pattern, and may be NULL. The
+ * text is copied. Errors: as probe_pattern_parse().
  */
 PROBE_MUST_CHECK struct probe_error *probe_pattern_parse_named(
 	const char *text, const struct probe_catalogue *catalogue, struct probe_pattern **ret);
 
 /*
- * Makes a pattern that matches the probes for which a function returns true. The function gets
- * the path of the probe's file, and `data`. It is called whenever probes are selected, also when
- * libraries are opened later; by the calls of probe/self.h in the thread that makes them, and it
- * must make none itself. `text` is what messages call the pattern, and is copied. Errors:
- * PROBE_ERROR_MEMORY.
+ * Makes a pattern that matches the probes for which a function returns true. The function gets the
+ * path of the probe's file, and `data`. It is called whenever probes are selected, also when
+ * libraries are opened later. The functions of probe/self.h call it in the thread that calls them;
+ * the predicate must call no function of probe/self.h. `text` is what messages call the pattern,
+ * and is copied. Errors: PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *probe_pattern_predicate(const char *text,
 	bool (*predicate)(const char *path, const char *provider, const char *name, void *data),
@@ -74,10 +76,10 @@ void probe_pattern_free(struct probe_pattern *pattern);
 const char *probe_pattern_text(const struct probe_pattern *pattern);
 
 /*
- * Makes the text of a pattern that means the same without a catalogue: the names in its list are
- * replaced. The caller frees *ret. Errors: PROBE_ERROR_USAGE (the pattern has wildcards and names;
- * a probe that is known lacks a name, or all that are known do not have it in the same place),
- * PROBE_ERROR_MEMORY.
+ * Makes the text of a pattern that means the same without a catalogue: the names of arguments in
+ * its list are replaced. The caller frees *ret. Errors: PROBE_ERROR_USAGE (the pattern has both
+ * wildcards and names; a known probe lacks a name, or the known probes have it in different
+ * places), PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *probe_pattern_plain_text(
 	const struct probe_pattern *pattern, char **ret);
@@ -87,17 +89,18 @@ bool probe_pattern_matches(const struct probe_pattern *pattern, const char *path
 	const char *provider, const char *name);
 
 /*
- * Returns how many of the patterns begin or end pairs, if these are listed in their order: all,
- * except those of probes whose arguments a begin takes that another pattern names
- * (probe_meaning.takes). Without a catalogue, it is all.
+ * Returns how many of the patterns name start or end events, if the patterns list pairs in their
+ * order. This is every pattern, except one that names the probe from which the start event of
+ * another pattern takes its arguments (probe_meaning.takes). Without a catalogue, it is every
+ * pattern.
  */
 size_t probe_pattern_paired(const struct probe_pattern *const *patterns, size_t count,
 	const struct probe_catalogue *catalogue);
 
 /*
- * Makes the error for a pattern that matches nothing. The message says where (`where`) was
- * searched, names up to three probes of `names` ("provider:name") that are spelled similarly, and
- * the command that lists all (`all`).
+ * Makes the error for a pattern that matches nothing. The message tells the user where (`where`)
+ * the library searched, up to three probes of `names` ("provider:name") that are spelled similarly,
+ * and the command that lists all probes (`all`).
  */
 struct probe_error *probe_pattern_no_match(const struct probe_pattern *pattern, const char *where,
 	const char *all, const char *const *names, size_t name_count)

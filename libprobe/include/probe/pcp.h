@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What tracers gather, as metrics for Performance Co-Pilot: memory mapped values (mmv(5)), which
- * pmcd(1) reads. docs/fleet.md shows their use.
+ * Rows of tracers, exported as metrics for Performance Co-Pilot: memory mapped values (mmv(5)),
+ * which pmcd(1) reads. docs/fleet.md shows their use.
  *
- * The metrics of a tracer are mmv.probectl.TRACER.*, with an instance for each row of each
- * process, PID/provider:name. All exporters on a host use the same names, numbers and instance
- * domains, so their metrics form one set.
+ * The metrics of a tracer are mmv.probectl.TRACER.*, with an instance for each row of each process,
+ * PID/provider:name. All exporters on a host use the same names, numbers and instance domains, so
+ * their metrics form one set.
  */
 #ifndef PROBE_PCP_H
 #define PROBE_PCP_H
@@ -22,8 +22,8 @@ extern "C" {
 struct probe_pcp;
 
 /*
- * Creates an exporter for the rows of a view (probe_tracer_view()), which have `key_count` keys,
- * and removes what killed exporters have left. Nothing is visible before the first
+ * Creates an exporter for the rows of a view (probe_tracer_view()), which have `key_count` keys.
+ * Removes the files of exporters that were killed. Nothing is visible before the first
  * probe_pcp_update(). Errors: PROBE_ERROR_UNSUPPORTED (this libprobe was built without PCP, or
  * libpcp_mmv is not installed), PROBE_ERROR_PERMISSION and PROBE_ERROR_SYSTEM (the folder of
  * metrics), PROBE_ERROR_USAGE, PROBE_ERROR_MEMORY.
@@ -32,23 +32,22 @@ PROBE_MUST_CHECK struct probe_error *probe_pcp_open(
 	const struct probe_view *view, size_t key_count, struct probe_pcp **ret);
 
 /*
- * Adds everything that a process has gathered so far. `program` is its name, or NULL if that is
- * no longer known. The exporter takes ownership of the table, after an error too. Percentiles and
- * extremes are those of what is new since the last call. Errors: PROBE_ERROR_MEMORY.
+ * Adds everything that a process has gathered so far. `program` is the name of the process, or NULL
+ * if it is no longer known. The exporter takes ownership of the table, also after an error.
+ * Percentiles and extremes are those of the hits since the last call. Errors: PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *probe_pcp_add(
 	struct probe_pcp *pcp, pid_t pid, const char *program, struct probe_table *table);
 
 /*
- * A process has ended, and nothing more is added: its rows stay as they are, and if there was no
- * room for it, it takes no memory any longer.
+ * Tells the exporter that a process has ended, and that nothing more is added. The rows of the
+ * process stay as they are. If the exporter had no room for the process, its memory is freed.
  */
 void probe_pcp_end(struct probe_pcp *pcp, pid_t pid);
 
 /*
- * Publishes what was added. After an error, the values published before stay visible, and the
- * next call tries again. Errors: PROBE_ERROR_SYSTEM, PROBE_ERROR_PERMISSION (the folder of
- * metrics).
+ * Publishes the added rows. After an error, the values published before stay visible, and the next
+ * call tries again. Errors: PROBE_ERROR_SYSTEM, PROBE_ERROR_PERMISSION (the folder of metrics).
  */
 PROBE_MUST_CHECK struct probe_error *probe_pcp_update(struct probe_pcp *pcp);
 
@@ -56,8 +55,8 @@ PROBE_MUST_CHECK struct probe_error *probe_pcp_update(struct probe_pcp *pcp);
 const char *probe_pcp_name(const struct probe_pcp *pcp);
 
 /*
- * Returns the number of rows without room: PCP accepts 10,000 values and 10,000 labels of an
- * exporter.
+ * Returns the number of rows that found no room: PCP accepts 10,000 values and 10,000 labels from
+ * an exporter.
  */
 size_t probe_pcp_left_out(const struct probe_pcp *pcp);
 

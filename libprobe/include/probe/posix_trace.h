@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * User events: trace points that a program names when it runs, as in <trace.h> of
- * IEEE Std 1003.1-2017, B.2.11 and posix_trace_event(3).
+ * User events: trace points that a program names at run time, as in <trace.h> of IEEE Std
+ * 1003.1-2017, B.2.11 and posix_trace_event(3).
  *
- * Each name becomes a probe of the process, posix_trace:NAME, with two arguments:
- * a pointer to the data and its length. `probectl` and every other tool that knows
- * stapsdt notes switch it on; until then posix_trace_event() does nothing.
+ * Each name becomes a probe of the process, posix_trace:NAME, with two arguments: a pointer to the
+ * data and its length. `probectl` and every other tool that knows stapsdt notes can switch the
+ * probe on; until then posix_trace_event() does nothing.
  *
- * Linked with -lprobe_events, which needs nothing but the C library.
+ * Link with -lprobe_events, which needs nothing but the C library.
  */
 #ifndef PROBE_POSIX_TRACE_H
 #define PROBE_POSIX_TRACE_H
@@ -18,46 +18,46 @@
 extern "C" {
 #endif
 
-/* An event type. Two are the same type exactly if they are equal. */
+/* An event type. Two types are the same exactly if their numbers are equal. */
 typedef unsigned int trace_event_id_t;
 
 /*
- * The standard asks for 30 at least. There is no TRACE_USER_EVENT_MAX: memory limits the number
- * of names, about 300 bytes for each.
+ * The standard asks for at least 30. TRACE_USER_EVENT_MAX is not defined: only memory limits the
+ * number of names, with about 300 bytes for each.
  */
 #ifndef TRACE_EVENT_NAME_MAX
 #define TRACE_EVENT_NAME_MAX 64 /* bytes, without the NUL */
 #endif
 
 /*
- * The type of events without an identifier of their own. It is the probe
+ * The type of events without a type of their own. It is the probe
  * posix_trace:posix_trace_unnamed_userevent.
  */
 #define POSIX_TRACE_UNNAMED_USEREVENT ((trace_event_id_t)1)
 
 /*
- * Sets *event_id to the event type of a name: the same type for the same name, in any thread, and
- * in forked children.
+ * Sets *event_id to the event type of a name. The same name has the same type in all threads and in
+ * forked children.
  *
- * May be called by any thread at any time, but not in a signal handler. Returns 0, or
- * an error number, and then leaves *event_id alone.
+ * May be called by any thread at any time, but not in a signal handler. Returns 0, or an error
+ * number, and then leaves *event_id alone.
  *
- * Errors: ENAMETOOLONG (the name has more than TRACE_EVENT_NAME_MAX bytes), EINVAL (it
- * is empty), and those of memfd_create(2), fcntl(2), fallocate(2), pwrite(2) and mmap(2),
- * such as EMFILE and ENOMEM: the probe cannot be made now. ENOTSUP: not on this
- * instruction set.
+ * Errors: ENAMETOOLONG (the name has more than TRACE_EVENT_NAME_MAX bytes), EINVAL (the name is
+ * empty), ENOTSUP (not on this instruction set), and those of memfd_create(2), fcntl(2),
+ * fallocate(2), pwrite(2) and mmap(2), such as EMFILE and ENOMEM: the probe cannot be made now.
  */
 int posix_trace_eventid_open(
 	const char *__restrict event_name, trace_event_id_t *__restrict event_id);
 
 /*
- * Hits the probe of an event type, with data_len bytes of data, which may be NULL if there are
- * none. The tracing program decides how much of the data is kept; a record says whether that was
- * all. No effect while nothing traces, and for identifiers that were never returned.
+ * Hits the probe of an event type, with data_len bytes of data. `data_ptr` may be NULL if data_len
+ * is 0. The tracing program decides how much of the data is kept; a record says whether the data is
+ * complete. The call has no effect while no tool traces the probe, and for identifiers that
+ * posix_trace_eventid_open() never returned.
  *
- * The first use of a name waits for controllers that trace names as they come, until they have
- * switched on all names that are open: some milliseconds, and at most two seconds if such
- * a controller is stopped.
+ * The first use of a name waits for controllers that trace new names, until they have switched on
+ * all open names. This takes some milliseconds, and at most two seconds if such a controller is
+ * stopped.
  *
  * May be called in a signal handler.
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What flight recorders leave when their process has died: in the file that they had
+ * Flight recorders of processes that have died. A recorder's hits remain in its file
  * (probe_session_options.file), or in the process's core file.
  */
 #ifndef PROBE_REMAINS_H
@@ -18,11 +18,11 @@ extern "C" {
 struct probe_remains;
 
 /*
- * Opens a file and finds the flight recorders in it: those that probe_session_leave() has left
- * in the process. What the file holds is not trusted. A recorder whose contents make no sense is
- * left out; probe_remains_damage() tells. Errors: PROBE_ERROR_SYSTEM (it cannot be opened),
- * PROBE_ERROR_FORMAT (it is neither a recorder's file nor an ELF core file), PROBE_ERROR_NOT_FOUND
- * (there is no recorder in it), PROBE_ERROR_MEMORY.
+ * Opens a file and finds the flight recorders in it: those that probe_session_leave() has left in
+ * the process. The contents of the file are not trusted. A recorder with invalid contents is
+ * skipped; probe_remains_damage() says why. Errors: PROBE_ERROR_SYSTEM (the file cannot be opened),
+ * PROBE_ERROR_FORMAT (the file is neither a recorder's file nor an ELF core file),
+ * PROBE_ERROR_NOT_FOUND (the file contains no recorder), PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *probe_remains_open(
 	const char *path, struct probe_remains **ret);
@@ -30,20 +30,20 @@ PROBE_MUST_CHECK struct probe_error *probe_remains_open(
 void probe_remains_close(struct probe_remains *remains);
 
 /*
- * Returns a recorder as a session, to be read with probe_session_snapshot() and
- * probe_session_probes(), and recorded with probe_ctf_hit(); NULL beyond the last one. Owned by
- * the remains, and not to be freed. Addresses are the process's own, ids of processes and threads
- * those of its own namespace.
+ * Returns a recorder as a session, by its index; NULL after the last one. The session can be read
+ * with probe_session_snapshot() and probe_session_probes(), and recorded with probe_ctf_hit().
+ * Owned by the remains; the caller must not free it. Addresses are those of the process; ids of
+ * processes and threads are those of its pid namespace.
  */
 struct probe_session *probe_remains_session(const struct probe_remains *remains, size_t index);
 
 /*
- * What the process of a recorder was called when the recorder was left in it; NULL: not known. The
+ * Returns the name that the process had when the recorder was left in it; NULL if unknown. The
  * bytes are not trusted.
  */
 const char *probe_remains_command(const struct probe_remains *remains, size_t index);
 
-/* Says what is wrong with a recorder that was left out, by an index; NULL beyond the last one. */
+/* Says why a recorder was skipped, by its index among the skipped ones; NULL after the last one. */
 const char *probe_remains_damage(const struct probe_remains *remains, size_t index);
 
 #ifdef __cplusplus

@@ -3,24 +3,23 @@
  * A program's own probes, switched by the program itself (docs/self.md).
  *
  * Probes that are enabled here and by `probectl enable -p` share one reference count, and either
- * can disable them. Functions can be connected to probes; each hit then calls them.
+ * side can disable them. Functions can be connected to probes; each hit then calls them.
  *
  * A call that changes probes stops the other threads of the process for a fraction of a
- * millisecond. A short-lived process makes the change: it executes libprobe.so, which takes as long
- * however much memory is in use. The program's wait(2) and SIGCHLD do not see it. If
- * kernel.yama.ptrace_scope is 1, it is named with PR_SET_PTRACER (prctl(2)), which replaces a
- * process that the program has named. Where libprobe.so cannot be executed (under a filter of
- * system calls; in a program that is linked with libprobe.a, unless the same build of libprobe.so
- * is installed), a copy of the process (fork(2)) makes the change: pthread_atfork(3) handlers run,
- * and it takes the longer the more memory is in use.
+ * millisecond. A short-lived process makes the change: it executes libprobe.so, so its time does
+ * not depend on how much memory the program uses. The program's wait(2) and SIGCHLD do not see this
+ * process. If kernel.yama.ptrace_scope is 1, it is named with PR_SET_PTRACER (prctl(2)), which
+ * replaces a process that the program has named. Sometimes libprobe.so cannot be executed: under a
+ * filter of system calls, or in a program that is linked with libprobe.a, unless the same build of
+ * libprobe.so is installed. Then a copy of the process (fork(2)) makes the change:
+ * pthread_atfork(3) handlers run, and the change takes longer the more memory is in use.
  *
- * Any thread may call these functions, but no signal handler. A thread that is cancelled
- * (pthread_cancel(3)) finishes a call that changes something first. All of these calls have,
- * besides their own errors: PROBE_ERROR_PERMISSION (the process is not dumpable, a debugger is
- * attached ...), PROBE_ERROR_UNSUPPORTED (it cannot be patched; see probe_target_open()),
- * PROBE_ERROR_BUSY (another controller is at work), PROBE_ERROR_STATE (the change was not done in
- * time: try again),
- * PROBE_ERROR_SYSTEM, PROBE_ERROR_MEMORY.
+ * Any thread may call these functions, but a signal handler must not. A thread that is cancelled
+ * (pthread_cancel(3)) first finishes a call that changes something. Besides their own errors, all
+ * functions of this header have: PROBE_ERROR_PERMISSION (the process is not dumpable, a debugger is
+ * attached ...), PROBE_ERROR_UNSUPPORTED (the process cannot be patched; see probe_target_open()),
+ * PROBE_ERROR_BUSY (another controller changes the process), PROBE_ERROR_STATE (the change was not
+ * done in time: try again), PROBE_ERROR_SYSTEM, PROBE_ERROR_MEMORY.
  */
 #ifndef PROBE_SELF_H
 #define PROBE_SELF_H
@@ -49,7 +48,7 @@ PROBE_MUST_CHECK struct probe_error *probe_self_enable(
 	const struct probe_request *request, struct probe_report *report);
 PROBE_MUST_CHECK struct probe_error *probe_self_disable(
 	const struct probe_request *request, struct probe_report *report);
-/* The same with several changes in one call, as probe_target_switch() does. */
+/* Makes several changes of this process's probes in one call, as probe_target_switch() does. */
 PROBE_MUST_CHECK struct probe_error *probe_self_switch(const struct probe_action *actions,
 	size_t count, const struct probe_request *request, struct probe_report *report);
 
@@ -62,52 +61,53 @@ PROBE_MUST_CHECK struct probe_error *probe_self_status(
 
 /* ---- Functions ---------------------------------------------------------------- */
 
-/* A hit, as a connected function gets it. Valid during the call. */
+/* A hit, as a connected function gets it. Valid during the call of the function. */
 struct probe_self_hit {
 	const char *provider, *name, *path;
 	uint64_t pc; /* run-time address of the site */
 	const struct probe_value *args;
 	size_t arg_count;
-	/* How many connected functions this thread is in already. */
+	/* The number of connected functions that this thread already executes. */
 	unsigned int depth;
 };
 
 /*
  * Connects a function to all probes of the process that a pattern (probe/pattern.h) matches. As
  * soon as this call returns, every hit calls the function. A list in the pattern,
- * `provider:name(arg0,str(arg1))`, selects the arguments that it gets.
+ * `provider:name(arg0,str(arg1))`, selects the arguments that the function gets.
  *
  * A hit calls the functions that are connected to its probe in a fixed order, whatever patterns
- * connected them: those with a higher priority first (probe_self_register_prio()), and those of
- * one priority in the order in which they were registered. This is the order of the Linux
- * kernel's tracepoints (tracepoint_probe_register_prio()).
+ * connected them. Functions with a higher priority are called first (probe_self_register_prio());
+ * functions of one priority are called in the order in which they were registered. The Linux
+ * kernel's tracepoints have the same order (tracepoint_probe_register_prio()).
  *
- * The function runs in the thread of the hit, at the site, on its stack. It may change the
- * program's data; registers and errno are restored when it returns. It may do whatever the code
- * at the site may do (call malloc(3), unless the site is in malloc), inspect the stack
- * (backtrace(3)), and hit probes, even the same one: these hits call functions, too, and
- * hit->depth counts them. It must return: longjmp(3), an exception or pthread_exit(3) must not
- * leave it.
+ * The function runs in the thread of the hit, at the site, on the thread's stack. It may change the
+ * program's data; registers and errno are restored when it returns. It may do whatever the code at
+ * the site may do: call malloc(3) (unless the site is in malloc), inspect the stack (backtrace(3)),
+ * and hit probes, even the same probe. These hits call functions, too, and hit->depth counts the
+ * nesting. The function must return: longjmp(3), an exception or pthread_exit(3) must not leave it.
  *
- * Strings and aggregates (struct probe_value) are not copied: their bytes are the program's.
+ * Strings and aggregates (struct probe_value) are not copied: the function gets pointers to the
+ * program's bytes.
  *
- * A probe with a function is enabled: its semaphores are raised, and its functions count as one
- * reference or more, which disabling does not remove. A forked child has the same functions at the
- * same probes.
+ * A probe with a function is enabled: its semaphores are raised. Its functions hold at least one
+ * reference, which disabling does not remove. A forked child has the same functions at the same
+ * probes.
  *
- * Errors, besides those above: PROBE_ERROR_NOT_FOUND (no probe matches, and libraries are not
- * followed), PROBE_ERROR_REFUSED
- * (names the first probe that cannot be patched, and why), PROBE_ERROR_STATE (the same function
- * with the same data is connected already), PROBE_ERROR_USAGE (a mistake in the pattern, an
- * argument that a probe does not have, or no function). After an error nothing is connected.
+ * Errors, besides those of all functions of this header: PROBE_ERROR_NOT_FOUND (no probe matches,
+ * and libraries are not followed), PROBE_ERROR_REFUSED (the message names the first probe that
+ * cannot be patched, and why), PROBE_ERROR_STATE (the same function with the same data is already
+ * connected), PROBE_ERROR_USAGE (a mistake in the pattern, an argument that a probe does not have,
+ * or no function). After an error nothing is connected.
  */
 PROBE_MUST_CHECK struct probe_error *probe_self_register(const char *pattern,
 	void (*function)(const struct probe_self_hit *hit, void *data), void *data);
 
 /*
- * The same with a priority, any number; functions with a higher one are called earlier.
- * probe_self_register() uses PROBE_SELF_PRIORITY. The same function with the same data can be
- * connected once with a pattern, whatever its priority. Errors: those of probe_self_register().
+ * Connects a function as probe_self_register() does, with a priority. Functions with a higher
+ * priority are called earlier; any number is allowed, and probe_self_register() uses
+ * PROBE_SELF_PRIORITY. The same function with the same data can be connected only once with a
+ * pattern, whatever its priority. Errors: as probe_self_register().
  */
 enum { PROBE_SELF_PRIORITY = 10 };
 PROBE_MUST_CHECK struct probe_error *probe_self_register_prio(const char *pattern, int priority,
@@ -115,45 +115,47 @@ PROBE_MUST_CHECK struct probe_error *probe_self_register_prio(const char *patter
 
 /*
  * Disconnects a function. Pattern (the same text), function and data must be those of
- * probe_self_register(). Returns when no other thread runs the function for this connection, so
- * that `data` can be freed. It may be called in the function itself, and then does not wait for
- * its own thread. When the last function of a site is disconnected, the site is restored.
+ * probe_self_register(). The call returns when no other thread runs the function for this
+ * connection, so that `data` can be freed. The function itself may make this call, which then does
+ * not wait for its own thread. When the last function of a site is disconnected, the site is
+ * restored.
  *
- * Errors, besides those above: PROBE_ERROR_NOT_FOUND (the function is not connected, or another
- * thread is disconnecting it). If the process has a filter (seccomp(2)) that forbids membarrier(2)
- * as well as stopping its threads, the function stays connected, and the message says so. After any
- * other error the function is not called any more, but the sites stay patched until the next call
- * that registers or unregisters a function.
+ * Errors, besides those of all functions of this header: PROBE_ERROR_NOT_FOUND (the function is not
+ * connected, or another thread is disconnecting it). If the process has a filter (seccomp(2)) that
+ * forbids both membarrier(2) and stopping its threads, the function stays connected, and the
+ * message says so. After any other error the function is not called any more, but the sites stay
+ * patched until the next call that registers or unregisters a function.
  */
 PROBE_MUST_CHECK struct probe_error *probe_self_unregister(const char *pattern,
 	void (*function)(const struct probe_self_hit *hit, void *data), void *data);
 
 /*
- * Connects the functions to the probes of libraries that were opened since (dlopen(3)); call it
- * after opening one, unless libraries are followed (probe_self_follow()). The report has sites
- * there that cannot be patched. Sites in libraries that were closed are forgotten.
+ * Connects the functions to the probes of libraries that were opened (dlopen(3)) since they were
+ * registered. Call it after opening a library, unless libraries are followed (probe_self_follow()).
+ * The report has the sites in these libraries that cannot be patched. Sites in libraries that were
+ * closed are forgotten.
  */
 PROBE_MUST_CHECK struct probe_error *probe_self_update(struct probe_report *report);
 
 /*
- * Follows libraries: until probe_self_unfollow(), functions are connected to the probes of every
- * library that is opened (dlopen(3)) before its constructors run, as by probe_self_update(); and a
+ * Follows libraries until probe_self_unfollow(). Functions are connected to the probes of every
+ * library that is opened (dlopen(3)) before its constructors run, as by probe_self_update(). A
  * pattern that matches nothing yet can be registered, and waits for its library.
  *
- * `told` may be NULL. It is called if there is something to report: what was connected in a library
- * that was opened, what was refused, and why the rest could not be connected (an error, or NULL).
- * Both are valid during the call, which comes from the thread that opened the library, or that
- * changed probes meanwhile.
+ * `told` is called if a library was opened and there is something to report: the report says what
+ * was connected and what was refused; `error` says why the rest could not be connected, or is NULL.
+ * Both are valid during the call, in the thread that opened the library, or in a thread that
+ * changed probes meanwhile. `told` may be NULL.
  *
  * Opening a library then takes as long as a change for each pattern, during which the thread holds
  * the loader's lock. If another thread changes probes and does not finish within two seconds
- * (since it waits for the loader's lock itself), the library is connected at the end of that
- * change, after its constructors. Libraries in namespaces of their own (dlmopen(3)) are not
- * noticed: call probe_self_update().
+ * (because it waits for the loader's lock), the library is connected at the end of that change,
+ * after its constructors. Libraries in namespaces of their own (dlmopen(3)) are not noticed: call
+ * probe_self_update().
  *
- * Errors, besides those above: PROBE_ERROR_STATE (they are followed already),
- * PROBE_ERROR_UNSUPPORTED (a static program has no loader), PROBE_ERROR_REFUSED (the loader's
- * function cannot be patched).
+ * Errors, besides those of all functions of this header: PROBE_ERROR_STATE (libraries are already
+ * followed), PROBE_ERROR_UNSUPPORTED (a static program has no loader), PROBE_ERROR_REFUSED (the
+ * loader's function cannot be patched).
  */
 PROBE_MUST_CHECK struct probe_error *probe_self_follow(
 	void (*told)(
@@ -161,10 +163,11 @@ PROBE_MUST_CHECK struct probe_error *probe_self_follow(
 	void *data);
 
 /*
- * Ends that; a call of `told` that has begun may still go on. Patterns that wait stay registered,
- * and are connected by probe_self_update(). Errors, besides those above: PROBE_ERROR_STATE
- * (libraries are not followed). After any other error libraries are not followed any more, but the
- * loader stays patched until the next call that registers or unregisters a function.
+ * Stops following libraries. A call of `told` that has begun may still run when this call returns.
+ * Patterns that wait for a library stay registered, and probe_self_update() connects them. Errors,
+ * besides those of all calls: PROBE_ERROR_STATE (libraries are not followed). After any other error
+ * libraries are no longer followed, but the loader stays patched until the next call that registers
+ * or unregisters a function.
  */
 PROBE_MUST_CHECK struct probe_error *probe_self_unfollow(void);
 

@@ -3,12 +3,11 @@
  * Output of hits, losses and tables: text for people, JSON (one object a line) for programs.
  *
  * A sink collects output in memory, and writes it to a descriptor. It never waits for a slow
- * reader: what a pipe or a terminal does not take at once stays in memory, and probe_sink_full()
- * tells when to stop adding. So a stopped pager stops neither the caller's event loop nor a
- * target that waits for it.
+ * reader: output that a pipe or a terminal does not take at once stays in memory, and
+ * probe_sink_full() tells when to stop adding. So a stopped pager stops neither the caller's event
+ * loop nor a target that waits for the caller.
  *
- * The first error of a sink is reported once, by probe_sink_flush(). After that, output is
- * dropped.
+ * The first error of a sink is reported once, by probe_sink_flush(). After that, output is dropped.
  */
 #ifndef PROBE_SINK_H
 #define PROBE_SINK_H
@@ -29,9 +28,9 @@ extern "C" {
 struct probe_sink;
 
 /*
- * Opens a file for output, as open(2) does with O_CREAT and O_TRUNC. *ret is its descriptor. A file
- * that it creates has the mode 0600. In a folder where others may create files, such as /tmp or
- * another user's, it follows no link of another user and opens no file or pipe of another user,
+ * Opens a file for output, as open(2) does with O_CREAT and O_TRUNC. *ret is the descriptor. A new
+ * file has the mode 0600. In a folder where others may create files, such as /tmp or another user's
+ * folder, the function follows no link of another user and opens no file or pipe of another user,
  * whatever the kernel's settings are.
  *
  * Errors: PROBE_ERROR_SYSTEM, PROBE_ERROR_PERMISSION.
@@ -50,44 +49,44 @@ enum probe_sink_format {
  */
 PROBE_MUST_CHECK struct probe_error *probe_sink_create(
 	enum probe_sink_format format, int fd, const char *name, struct probe_sink **ret);
-/* Frees a sink. What was not flushed is lost. NULL is allowed. */
+/* Frees a sink. Output that was not flushed is lost. NULL is allowed. */
 void probe_sink_free(struct probe_sink *sink);
 
 /* ---- Adding output ---------------------------------------------------------- */
 
 /* Begins the output, before the first hit. With `header`, text begins with the names of columns. */
 void probe_sink_begin(struct probe_sink *sink, bool header);
-/* The same for spans. */
+/* Begins the output of spans, before the first span. `header` as for probe_sink_begin(). */
 void probe_sink_begin_spans(struct probe_sink *sink, bool header);
 
 /*
- * Adds a hit. `comm` is the name of the thread, or NULL. Names and strings may hold any byte:
- * they are made printable.
+ * Adds a hit. `comm` is the name of the thread, or NULL. Names and strings may hold any byte: the
+ * sink makes them printable.
  */
 void probe_sink_hit(struct probe_sink *sink, const struct probe_hit *hit,
 	const struct probe_session_probe *probe, const char *comm);
 
 /*
- * Adds a span: a hit with a begin (probe_session_options.spans), and the probes of both. `comm` is
- * the name of the thread that ended it.
+ * Adds a span: a hit with a start event (probe_session_options.spans), and the probes of both
+ * events. `comm` is the name of the thread that ended the span.
  */
 void probe_sink_span(struct probe_sink *sink, const struct probe_hit *hit,
 	const struct probe_session_probe *begin, const struct probe_session_probe *end,
 	const char *comm);
 
-/* Adds that `lost` further hits of a probe left no record, since the last such call. */
+/* Adds that `lost` hits of a probe left no record since the last such call. */
 void probe_sink_lost(
 	struct probe_sink *sink, const struct probe_session_probe *probe, uint64_t lost);
 
 /*
  * Adds how many hits have waited for room, and how long in all (probe_session_waited()). Only JSON
- * has it; a program that prints text reports it on standard error.
+ * output has it; a program that prints text reports it on standard error.
  */
 void probe_sink_waited(struct probe_sink *sink, uint64_t hits, uint64_t ns);
 
 /*
- * Adds the state of a site (probe_session_look()). Only JSON has it; a program that prints text
- * reports it on standard error.
+ * Adds the state of a site (probe_session_look()). Only JSON output has it; a program that prints
+ * text reports it on standard error.
  */
 void probe_sink_site(struct probe_sink *sink, pid_t pid, const struct probe_site_news *news);
 
@@ -103,8 +102,8 @@ void probe_sink_stacks(struct probe_sink *sink, const struct probe_stacks_row *r
 void probe_sink_end(struct probe_sink *sink);
 
 /*
- * Writes a time as tables show it, with three significant digits and a unit: "812ns", "1.23ms";
- * "-" for NAN. The decimal point is that of the locale.
+ * Writes a time as tables show it, with three significant digits and a unit: "812ns", "1.23ms"; "-"
+ * for NAN. The locale sets the decimal point.
  */
 enum { PROBE_DURATION_BYTES = 32 };
 void probe_duration_text(char text[PROBE_DURATION_BYTES], double ns);

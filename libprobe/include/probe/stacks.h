@@ -19,11 +19,11 @@ struct probe_stacks;
 /* The hits of one probe, in threads of one name, with one call stack. */
 struct probe_stacks_row {
 	const char *provider, *name;
-	const char *comm; /* or NULL */
+	const char *comm; /* name of the threads, or NULL */
 	struct probe_stack stack;
-	uint64_t count; /* of a heap: bytes, as probe_heap_rows() was asked */
-	bool is_heap;	/* of probe_heap_rows() */
-	uint64_t total_bytes, total_count, live_bytes, live_count; /* of a heap */
+	uint64_t count; /* hits; for a heap: bytes, live or total as probe_heap_rows() was asked */
+	bool is_heap;	/* true if the row is from probe_heap_rows() */
+	uint64_t total_bytes, total_count, live_bytes, live_count; /* for a heap only */
 };
 
 /* Makes an empty collection. Errors: PROBE_ERROR_MEMORY. */
@@ -32,38 +32,39 @@ PROBE_MUST_CHECK struct probe_error *probe_stacks_create(struct probe_stacks **r
 void probe_stacks_free(struct probe_stacks *stacks);
 
 /*
- * Adds `count` hits. Everything is copied: the session may be freed. `comm` may be NULL. Two
- * processes whose frames are at the same places of the same files have the same stack, which gets
- * the addresses (ip) of the one that came first. Beyond PROBE_FRAMES_MAX frames, a stack is cut.
- * After about 100,000 different stacks or frames, hits with new ones are only counted
- * (probe_stacks_left_out()). Errors: PROBE_ERROR_MEMORY.
+ * Adds `count` hits. Everything is copied: the session may be freed. `comm` may be NULL. If frames
+ * of two processes are at the same places of the same files, the processes have the same stack,
+ * with the addresses (ip) of the process that was added first. Stacks are cut after
+ * PROBE_FRAMES_MAX frames. After about 100,000 different stacks or frames, hits with new ones are
+ * only counted (probe_stacks_left_out()). Errors: PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *probe_stacks_add(struct probe_stacks *stacks,
 	const struct probe_session_probe *probe, const char *comm, const struct probe_stack *stack,
 	uint64_t count);
 
 /*
- * Adds everything that a session with PROBE_STACK_FRAMES has gathered so far. To add it again
- * later, call probe_stacks_clear() first. Errors: those of probe_session_rows() and
+ * Adds everything that a session with PROBE_STACK_FRAMES has gathered so far. Before the same
+ * session is added again, call probe_stacks_clear(). Errors: those of probe_session_rows() and
  * probe_session_stack().
  */
 PROBE_MUST_CHECK struct probe_error *probe_stacks_add_session(
 	struct probe_stacks *stacks, struct probe_session *session, const char *comm);
 
 /*
- * The same for a session that will be freed: probe_stacks_clear() keeps what this adds. Clear
- * before it is read again if the session has been added before.
+ * Adds everything that a session has gathered before the session is freed: probe_stacks_clear()
+ * keeps these hits. If the session has been added before, call probe_stacks_clear() first. Errors:
+ * as probe_stacks_add_session().
  */
 PROBE_MUST_CHECK struct probe_error *probe_stacks_keep_session(
 	struct probe_stacks *stacks, struct probe_session *session, const char *comm);
 
 /*
- * Sets all counts to 0, or to those of probe_stacks_keep_session(). A mark (probe_stacks_mark())
- * stays.
+ * Sets all counts to 0, except the hits of probe_stacks_keep_session(). A mark
+ * (probe_stacks_mark()) stays.
  */
 void probe_stacks_clear(struct probe_stacks *stacks);
 
-/* Begins an interval: probe_stacks_rows() can return the hits since then. */
+/* Begins an interval: probe_stacks_rows() can return the hits since this call. */
 void probe_stacks_mark(struct probe_stacks *stacks);
 
 /*
@@ -73,7 +74,7 @@ void probe_stacks_mark(struct probe_stacks *stacks);
 PROBE_MUST_CHECK struct probe_error *probe_stacks_rows(const struct probe_stacks *stacks,
 	bool is_interval, struct probe_stacks_row **ret, size_t *count_ret);
 
-/* Returns the number of hits whose stacks had no room. */
+/* Returns the number of hits whose stacks found no room. */
 uint64_t probe_stacks_left_out(const struct probe_stacks *stacks);
 
 #ifdef __cplusplus

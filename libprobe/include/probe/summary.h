@@ -3,7 +3,7 @@
  * Summaries of events (probe/event.h): how many hits there were, when, of which probes, in which
  * threads, with which values, and how long pairs took.
  *
- * A summary is made in one pass, in memory that does not grow with the number of events. Hits
+ * A summary is made in one pass, and its memory does not grow with the number of events. Hits
  * beyond a limit are counted together, and the output says so.
  */
 #ifndef PROBE_SUMMARY_H
@@ -23,27 +23,36 @@ extern "C" {
 struct probe_summary;
 
 /*
- * A KEY is `argN`, `str(argN)`, `norm(str(argN))`, which makes one of texts that differ only in
- * literals, `sym(argN)`, an address that was recorded so, `tid`, `pid`, `cpu`, `comm` or `probe`.
- * With a catalogue, it may also be the name of an argument: `NAME`, which is a string or a number,
- * `str(NAME)` or `norm(NAME)`. Zero is the default of each option. Strings are borrowed during the
- * call only, the catalogue as long as the summary exists.
+ * Options of a summary. Zero is the default of each option. Strings are borrowed during the call
+ * only, the catalogue as long as the summary exists.
+ *
+ * A KEY is `argN`, `str(argN)`, `norm(str(argN))`, `sym(argN)`, `tid`, `pid`, `cpu`, `comm` or
+ * `probe`. norm() treats texts that differ only in literals as one text. sym() is an address that
+ * was recorded with sym(). With a catalogue, a KEY may also be the name of an argument: `NAME`,
+ * which is a string or a number, `str(NAME)` or `norm(NAME)`.
  */
 struct probe_summary_options {
-	/* KEYs whose values are counted; none: strings, and integers with few different values. */
+	/*
+	 * KEYs whose values are counted. Without KEYs: strings, and integers with few different
+	 * values.
+	 */
 	const char *const *keys;
 	size_t key_count;
 	/*
-	 * KEY, or KEY:KEY for begin and end: an end ends the begin with the same value. NULL: the
-	 * last begin of its thread.
+	 * KEY, or KEY:KEY for the start and the end event: an end event ends the start event with
+	 * the same value. NULL: it ends the last start event of its thread.
 	 */
 	const char *match;
 	/*
-	 * Also look at single pairs: by the values that `keys` have at their begins or else at
-	 * their ends (without keys, by the first string), and which took longest.
+	 * Also report single pairs: grouped by the values that `keys` have at their start events,
+	 * or else at their end events (without keys, by the first string), and the pairs that took
+	 * longest.
 	 */
 	bool pairs;
-	/* Also for arguments that begins and ends share; NULL: there are no names. */
+	/*
+	 * Names of arguments, and the arguments that the start and end events of a pair share.
+	 * NULL: KEYs have no names of arguments.
+	 */
 	const struct probe_catalogue *catalogue;
 };
 
@@ -64,10 +73,10 @@ PROBE_MUST_CHECK struct probe_error *probe_summary_add(
 	struct probe_summary *summary, const struct probe_event *event);
 
 /*
- * Checks that there were hits with a value for each key that was asked for, if there were hits at
- * all, and that its names are arguments of some probe; with `other`, a summary with the same
- * options, for hits of either. `other` may be NULL. Errors:
- * PROBE_ERROR_NOT_FOUND (none had one), PROBE_ERROR_USAGE (a name that no probe has),
+ * Checks the keys of the options. If there were hits at all, at least one must have had a value for
+ * each key, and the names in a key must be arguments of some probe. With `other`, a summary with
+ * the same options, the hits of both summaries count. `other` may be NULL. Errors:
+ * PROBE_ERROR_NOT_FOUND (no hit had a value), PROBE_ERROR_USAGE (a name that no probe has),
  * PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *probe_summary_check_keys(
@@ -80,23 +89,23 @@ enum probe_summary_format {
 };
 
 struct probe_summary_view {
-	const char *title; /* what was summarised, such as a path; any bytes */
-	size_t top;	   /* text and HTML: rows of each table, at most; 0: all */
+	const char *title; /* source of the events, such as a path; any bytes */
+	size_t top;	   /* text and HTML: most rows of each table; 0 for all */
 	bool ascii;	   /* text: only ASCII characters */
 };
 
 /*
- * Writes the summary as it is now. *ret has *length_ret bytes, and a NUL after them; free it with
- * free(). Errors: PROBE_ERROR_USAGE (no such format), PROBE_ERROR_MEMORY.
+ * Writes the current summary. *ret has *length_ret bytes, followed by a NUL; free it with free().
+ * Errors: PROBE_ERROR_USAGE (no such format), PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *probe_summary_render(const struct probe_summary *summary,
 	enum probe_summary_format format, const struct probe_summary_view *view, char **ret,
 	size_t *length_ret);
 
 /*
- * Writes what differs between two summaries with the same options, as text or JSON: rates of
- * probes, rates and times of pairs (with `pairs`, by their values), rates of values; what changed
- * most comes first. The view of `after` limits the rows. *ret and *length_ret are as of
+ * Writes the differences between two summaries with the same options, as text or JSON: rates of
+ * probes, rates and times of pairs (with `pairs`, by their values), and rates of values. The
+ * largest changes come first. The view of `after` limits the rows. *ret and *length_ret are as in
  * probe_summary_render(). Errors: PROBE_ERROR_USAGE (HTML), PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *probe_summary_compare(const struct probe_summary *before,

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Targets: switching probes of a process on and off. What their hits leave behind is read in
- * sessions (session.h).
+ * Targets: processes whose probes are switched on and off. Sessions (probe/session.h) read their
+ * hits.
  *
- * Most functions stop tracing the process (ptrace(2)) before they return. Only
- * probe_target_spawn() and probe_target_attach() hold it until probe_target_release(). In
- * between, the thread that holds the process must make all calls for it.
+ * Most functions stop tracing the process (ptrace(2)) before they return. Only probe_target_spawn()
+ * and probe_target_attach() hold the process until probe_target_release(). In between, the thread
+ * that holds the process must make all calls for it.
  */
 #ifndef PROBE_TARGET_H
 #define PROBE_TARGET_H
@@ -41,25 +41,25 @@ PROBE_MUST_CHECK struct probe_error *probe_target_open(
 
 /*
  * Starts a program, and holds it before any code of the program, its shared libraries or their
- * constructors has run. argv[0] is searched for in PATH. The program inherits the caller's
- * standard files, environment and signal dispositions. Errors: PROBE_ERROR_SYSTEM, with `err` as
- * execve(2) set it.
+ * constructors has run. argv[0] is searched for in PATH. The program inherits the caller's standard
+ * files, environment and signal dispositions. Errors: PROBE_ERROR_SYSTEM, with the errno of
+ * execve(2) in `err`.
  */
 PROBE_MUST_CHECK struct probe_error *probe_target_spawn(
 	char *const argv[], struct probe_target **ret);
 
 /*
- * Stops a running process until probe_target_release(), so that everything done in between is
- * one change for it: it sees all of it or nothing. If the calling process dies, the target
- * continues. Errors: PROBE_ERROR_STATE (it is already held), PROBE_ERROR_PERMISSION,
- * PROBE_ERROR_NOT_FOUND (it has ended), PROBE_ERROR_SYSTEM.
+ * Stops a running process until probe_target_release(). The process sees everything that is done in
+ * between as one change: all of it or nothing. If the calling process dies, the target continues.
+ * Errors: PROBE_ERROR_STATE (the process is already held), PROBE_ERROR_PERMISSION,
+ * PROBE_ERROR_NOT_FOUND (the process has ended), PROBE_ERROR_SYSTEM.
  */
 PROBE_MUST_CHECK struct probe_error *probe_target_attach(struct probe_target *target);
 
 /*
- * Lets a held process continue. The caller waits for (wait(2)) a child that it has spawned.
- * Errors: PROBE_ERROR_STATE (the process is not held); after probe_target_attach(), also those of
- * probe_target_repair(): the process then runs, with some of our memory left in it.
+ * Lets a held process continue. If the caller spawned the process, the caller must wait(2) for it.
+ * Errors: PROBE_ERROR_STATE (the process is not held). After probe_target_attach(), also the errors
+ * of probe_target_repair(): the process then runs, but some of libprobe's memory stays in it.
  */
 PROBE_MUST_CHECK struct probe_error *probe_target_release(struct probe_target *target);
 
@@ -70,40 +70,42 @@ PROBE_MUST_CHECK struct probe_error *probe_target_release(struct probe_target *t
 void probe_target_close(struct probe_target *target);
 
 /*
- * Controllers of one process take turns: a controller that changes it holds a lock, which only root
- * and the user of the process can take. If a change of the target must wait for another process
- * that holds the lock, `on_wait` is called once a second; NULL reports nothing. `holder` describes
- * that process ("process 12 (probectl)"); `seconds` is how long the change has waited. The change
- * fails with PROBE_ERROR_BUSY after 20 seconds, or if `on_wait` returns false. It fails after half
- * a second if the holder's user is neither root nor the caller's.
+ * Sets a function that reports waits. Controllers of one process take turns: a controller that
+ * changes the process holds a lock, which only root and the user of the process can take. While a
+ * change of the target waits for another process that holds the lock, `on_wait` is called once a
+ * second; NULL reports nothing. `pid` is the target. `holder` describes the process that holds the
+ * lock ("process 12 (probectl)"); `seconds` is how long the change has waited. The change fails
+ * with PROBE_ERROR_BUSY after 20 seconds, or if `on_wait` returns false. It fails after half a
+ * second if the holder's user is neither root nor the caller's user.
  */
 void probe_target_on_wait(struct probe_target *target,
 	bool (*on_wait)(pid_t pid, unsigned int seconds, const char *holder, void *data),
 	void *data);
 
 /*
- * How long a caller that changes several processes waits in all. Initialise with {0}; the members
- * are private.
+ * The time that a caller which changes several processes waits in all. Initialise with {0}; the
+ * members are private.
  */
 struct probe_patience {
 	uint64_t since_ns;
 	uint64_t signal_ns;	 /* when SIGINT or SIGTERM was found pending */
-	uint64_t lent_ns;	 /* for processes of other users, within their changes */
-	unsigned int told, tell; /* seconds, as for on_wait() */
-	unsigned int user;	 /* of the first target, plus 1 */
-	bool is_mixed;		 /* not all targets are of one user */
+	uint64_t lent_ns;	 /* waited for processes of other users */
+	unsigned int told, tell; /* seconds, for on_wait() */
+	unsigned int user;	 /* user id of the first target, plus 1 */
+	bool is_mixed;		 /* the targets belong to several users */
 	bool is_long, is_longer, is_over;
 };
 
 /*
- * Until this is called with NULL, changes of the target do not wait: they fail with
- * PROBE_ERROR_BUSY at once if another process has the lock, or if a thread cannot stop. The caller
- * changes its other processes first, and repeats the failed changes while probe_patience_wait()
- * returns true. Several targets may share `patience`, which must live until then.
+ * Makes changes of the target fail instead of waiting, until it is called with NULL. A change fails
+ * with PROBE_ERROR_BUSY at once if another process has the lock, or if a thread cannot stop. The
+ * caller changes its other processes first, and repeats the failed changes while
+ * probe_patience_wait() returns true. Several targets may share `patience`, which must live until
+ * the call with NULL.
  */
 void probe_target_set_patience(struct probe_target *target, struct probe_patience *patience);
 /*
- * Called after a round in which some changes failed: waits a moment. Returns false if the time is
+ * Waits a moment. Call it after a round in which some changes failed. Returns false if the time is
  * over.
  */
 bool probe_patience_wait(struct probe_patience *patience);
@@ -114,15 +116,15 @@ pid_t probe_target_pid(const struct probe_target *target);
 /*
  * Sets *ret to the path of the program that a process runs, as the kernel knows it: within the
  * process's own file system, with " (deleted)" after it if the file is gone. Free it with free().
- * Errors: PROBE_ERROR_NOT_FOUND (there is no such process any more), PROBE_ERROR_PERMISSION,
+ * Errors: PROBE_ERROR_NOT_FOUND (the process no longer exists), PROBE_ERROR_PERMISSION,
  * PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *probe_target_executable(
 	const struct probe_target *target, char **ret);
 
 /*
- * Tells whether the process runs: false once it has exited, even if its parent has not waited for
- * it yet.
+ * Tells whether the process runs. Returns false once the process has exited, even if its parent has
+ * not waited for it yet.
  */
 bool probe_target_alive(const struct probe_target *target);
 
@@ -134,15 +136,15 @@ bool probe_target_frozen(const struct probe_target *target);
 
 /* How a process ended. */
 struct probe_fate {
-	int signal;	    /* that killed it; 0: none, or no longer known */
-	bool out_of_memory; /* the kernel killed processes of its control group for lack of memory
-			     */
+	int signal; /* that killed the process; 0 if no signal did, or if this is no longer known */
+	/* The kernel killed processes of its control group because they used too much memory. */
+	bool out_of_memory;
 };
 
 /*
  * Tells how a process ended; sessions must have been started for it. `pidfd` is a descriptor
- * (pidfd_open(2)) that was opened before the process ended. It may be -1, but then the answer is
- * known only until the parent has waited for the process.
+ * (pidfd_open(2)) that was opened before the process ended. `pidfd` may be -1, but then the answer
+ * is known only until the parent has waited for the process.
  */
 void probe_target_fate(const struct probe_target *target, int pidfd, struct probe_fate *ret);
 
@@ -153,56 +155,62 @@ struct probe_refusal {
 	const char *provider, *name, *path;
 	uint64_t pc;
 	const char *reason;
-	bool named; /* a pattern names the probe; else only wildcards match it */
+	bool named; /* a pattern names the probe; false if only wildcards match it */
 };
 
-/* What a call did. Initialise with {0}, and free with probe_report_deinit(). */
+/* The result of a call. Initialise with {0}; free with probe_report_deinit(). */
 struct probe_report {
-	size_t probes;			/* distinct provider:name per module that were switched */
-	size_t sites;			/* their sites, except refused ones */
+	size_t probes;			/* switched probes: distinct provider:name per module */
+	size_t sites;			/* sites of these probes, without refused ones */
 	size_t plans[PROBE_PLAN_COUNT]; /* the number of sites with each plan */
 	struct probe_refusal *refusals;
 	size_t refusal_count;
-	/* Sites that should have been restored, but hold bytes that something else wrote: not
-	 * touched. */
+	/* Sites that were not restored, because they hold bytes that something else wrote. */
 	size_t left;
-	/* The longest stop of a thread, without the time for which it waited for a CPU. */
+	/* The longest time that a thread was stopped, without its wait for a CPU. */
 	uint64_t stop_ns;
-	/* Warnings for the user: less memory was taken than requested, or less is shown. */
+	/*
+	 * Warnings for the user, such as: less memory was taken than requested; some hits are
+	 * missing.
+	 */
 	char **notes;
 	size_t note_count;
 };
-/* Frees what a report holds. */
+/* Frees the contents of a report. */
 void probe_report_deinit(struct probe_report *report);
 
-/* Which probes, and how. */
+/* Which probes to switch, and how. */
 struct probe_request {
 	const struct probe_pattern *const *patterns; /* borrowed */
 	size_t pattern_count;
 	/*
-	 * Refused sites are reported, and the others switched, whatever the patterns are. Without
-	 * it, a refused site is an error (PROBE_ERROR_REFUSED) if a pattern names its probe, and
-	 * not only wildcards, a regular expression or a predicate match it; and if no site is left.
+	 * True: refused sites are only reported, and all other sites are switched. False: a refused
+	 * site is an error (PROBE_ERROR_REFUSED) if a pattern names its probe, instead of matching
+	 * it by wildcards, a regular expression or a predicate. It is also an error if every site
+	 * is refused.
 	 */
 	bool keep_going;
 	/*
-	 * Only files that the target has mapped since probe_target_enable() last succeeded for this
-	 * handle; the others are left as they are. For enabling, and for probe_session_start().
+	 * Switch only probes in files that the target has mapped since probe_target_enable() last
+	 * succeeded for this handle. Applies to enabling and to probe_session_start().
 	 */
 	bool later;
-	bool force;  /* set the count, whatever it is: enable to 1, disable to 0 */
+	/* Set the reference count regardless of its value: to 1 to enable, to 0 to disable. */
+	bool force;
 	bool atomic; /* stop all threads even if only semaphores change */
 	/*
-	 * patterns[2k] names the start of a pair, patterns[2k + 1] its end. END is enabled before
-	 * START and disabled after it. An odd number of patterns is an error (PROBE_ERROR_USAGE).
+	 * patterns[2k] names the start of a pair, patterns[2k + 1] its end. The end is enabled
+	 * before the start, and disabled after it. An odd number of patterns is an error
+	 * (PROBE_ERROR_USAGE).
 	 */
 	bool pairs;
-	/* The plans to try, in this order; NULL: the default order. Borrowed. */
+	/* The plans to try, in this order; NULL for the default order. Borrowed. */
 	const enum probe_plan *plans;
 	size_t plan_count;
 	/*
-	 * Says of which other probes a program must see the semaphores raised to pass a probe: they
-	 * are raised with the probe's own, and given back with them. NULL: of none. Borrowed.
+	 * Some programs pass a probe only if the semaphores of other probes are raised, too. The
+	 * catalogue names these: their semaphores are raised and lowered together with the probe's
+	 * own. If NULL, only the probe's own semaphore is raised. Borrowed.
 	 */
 	const struct probe_catalogue *catalogue;
 };
@@ -210,12 +218,12 @@ struct probe_request {
 /* ---- Persistent sessions ---------------------------------------------------- */
 
 /*
- * Adds one to the reference count of every probe that matches. Sites that have handlers of
- * their own (OCaml) are toggled; the others count their hits (probe_target_status()) until the
- * probe is disabled. After an error nothing is enabled.
+ * Adds one to the reference count of every probe that matches. Sites that have handlers of their
+ * own (OCaml) are toggled; all other sites count their hits (probe_target_status()) until the probe
+ * is disabled. After an error nothing is enabled.
  *
- * Errors: PROBE_ERROR_NOT_FOUND (a pattern matches no probe), PROBE_ERROR_REFUSED (the message
- * has the number of sites and the first probe; the report has all sites and the reasons),
+ * Errors: PROBE_ERROR_NOT_FOUND (a pattern matches no probe), PROBE_ERROR_REFUSED (the message has
+ * the number of sites and the first probe; the report has all sites and the reasons),
  * PROBE_ERROR_STATE (a count would overflow), PROBE_ERROR_BUSY, PROBE_ERROR_PERMISSION,
  * PROBE_ERROR_SYSTEM, PROBE_ERROR_MEMORY.
  */
@@ -223,11 +231,11 @@ PROBE_MUST_CHECK struct probe_error *probe_target_enable(struct probe_target *ta
 	const struct probe_request *request, struct probe_report *report);
 
 /*
- * Subtracts one from the reference count of every probe that matches. When a count reaches 0,
- * sites and semaphores are restored. Errors: PROBE_ERROR_STATE (a probe is off, and nothing is
- * changed), otherwise as probe_target_enable(). A probe that only wildcards match may be off if it
- * cannot be patched, because enabling with the same patterns left it out, too. With `force` and no
- * patterns, every probe that a controller has enabled is switched off.
+ * Subtracts one from the reference count of every probe that matches. When a count reaches 0, sites
+ * and semaphores are restored. With `force` and no patterns, every probe that a controller has
+ * enabled is switched off. A probe that only wildcards match may be off if it cannot be patched,
+ * because enabling with the same patterns skipped it, too. Errors: PROBE_ERROR_STATE (a probe is
+ * off; nothing is changed), otherwise as probe_target_enable().
  */
 PROBE_MUST_CHECK struct probe_error *probe_target_disable(struct probe_target *target,
 	const struct probe_request *request, struct probe_report *report);
@@ -235,44 +243,50 @@ PROBE_MUST_CHECK struct probe_error *probe_target_disable(struct probe_target *t
 /* One of several changes that probe_target_switch() makes. */
 struct probe_action {
 	bool disable; /* else enable */
-	/* Which probes: by name, by a regular expression, by a predicate (probe/pattern.h); NULL:
-	 * all. Borrowed. */
+	/*
+	 * Selects probes by name, by a regular expression or by a predicate (probe/pattern.h). NULL
+	 * selects all probes. Borrowed.
+	 */
 	const struct probe_pattern *pattern;
 	/*
-	 * Not NULL: `pattern` names the start of a pair, and this its end, which is on as long as
-	 * the start is. Borrowed.
+	 * If not NULL: `pattern` names the start of a pair, and `end` names its end. The end is on
+	 * as long as the start is. Borrowed.
 	 */
 	const struct probe_pattern *end;
 };
 
 /*
  * Enables and disables probes in one call: all of them, or none. Actions apply in their order; each
- * changes the count of every probe that it names by one, even if another action names it, too. With
- * request->force the last action that names a probe sets its state. The request has no patterns;
- * the rest of it applies to all actions. With request->atomic the process sees all changes at once.
+ * changes the count of every probe that it names by one, even if another action names the same
+ * probe. With request->force, the last action that names a probe sets its state. The request has no
+ * patterns; its other members apply to all actions. With request->atomic, the process sees all
+ * changes at once.
  *
- * Errors: PROBE_ERROR_USAGE (the request has patterns; a pair has no start), PROBE_ERROR_STATE
- * (an action disables a probe that is off, as in probe_target_disable()), otherwise as
- * probe_target_enable(); after each of them everything is as before.
+ * Errors: PROBE_ERROR_USAGE (the request has patterns; a pair has no start), PROBE_ERROR_STATE (an
+ * action disables a probe that is off, as in probe_target_disable()), otherwise as
+ * probe_target_enable(). After an error nothing has changed.
  */
 PROBE_MUST_CHECK struct probe_error *probe_target_switch(struct probe_target *target,
 	const struct probe_action *actions, size_t count, const struct probe_request *request,
 	struct probe_report *report);
 
-/* The state of a probe: all its sites in one module. Strings are owned by the target. */
+/* The state of a probe, over all its sites in one module. Strings are owned by the target. */
 struct probe_status {
 	const char *provider, *name, *path;
-	size_t sites;	/* in the module */
-	size_t patched; /* how many hold a patch, according to their memory */
-	/* How many were patched but hold something else now: not all of their hits are counted. */
+	size_t sites;	/* sites of the probe in the module */
+	size_t patched; /* sites that hold a patch, according to the target's memory */
+	/*
+	 * Sites that were patched but hold something else now: not all of their hits are counted.
+	 */
 	size_t inconsistent;
 	uint32_t refcount;
 	bool enabled;
 	size_t plans[PROBE_PLAN_COUNT];
-	uint64_t hits; /* counted by the persistent session */
+	uint64_t hits; /* hits that the persistent session has counted */
 	/*
-	 * Its hits are unknown: probe_session_open() reads what is gathered; those of a probe that
-	 * only a running trace or another tool has switched on are theirs.
+	 * `hits` is unknown. If a persistent session gathers the hits, probe_session_open() reads
+	 * them; if only a running trace or another tool has switched the probe on, that tool has
+	 * them.
 	 */
 	bool uncounted;
 };
@@ -285,43 +299,45 @@ struct probe_status {
 PROBE_MUST_CHECK struct probe_error *probe_target_status(
 	struct probe_target *target, struct probe_status **ret, size_t *count_ret);
 
-/* A file that the target has mapped, whose probes are not known. */
+/* A file that the target has mapped, and whose probes are unknown. */
 struct probe_unread {
-	const char *path, *reason; /* why, and what to do about it */
-	size_t unnamed; /* probes of it that are on, and that probe_target_status() lacks */
+	const char *path, *reason; /* reason: why the file cannot be read, and what to do */
+	size_t unnamed; /* enabled probes of the file that probe_target_status() does not report */
 };
 
 /*
- * Calls `visit` for each file of the target that cannot be read: one that an upgrade of its package
- * has replaced, for example, or that was written to after its probes were enabled. Its probes that
- * are on are found nevertheless. If an older version of probectl has enabled them, they are found
- * if the file at its path has probes of these names; probe_target_disable() also finds the probes
- * that are given by name. Errors: as probe_target_status().
+ * Calls `visit` for each file of the target that cannot be read. For example, an upgrade of its
+ * package has replaced the file, or something has written to it since its probes were enabled.
+ * Enabled probes of such a file are found nevertheless. If an older version of probectl enabled
+ * them, they are found only if the file at the same path has probes of these names;
+ * probe_target_disable() also finds probes that are given by name. Errors: as
+ * probe_target_status().
  */
 PROBE_MUST_CHECK struct probe_error *probe_target_unread(struct probe_target *target,
 	void (*visit)(const struct probe_unread *file, void *data), void *data);
 
-/* What a site holds that should hold our patch. */
+/* The bytes that a site holds instead of its patch. */
 enum probe_site_fault {
-	PROBE_SITE_RESTORED,   /* it holds the file's bytes */
-	PROBE_SITE_COVERED,    /* a breakpoint covers our jump */
-	PROBE_SITE_OVERWRITTEN /* something else has written there */
+	PROBE_SITE_RESTORED,   /* the bytes of the file */
+	PROBE_SITE_COVERED,    /* a breakpoint over the jump of the patch */
+	PROBE_SITE_OVERWRITTEN /* bytes that something else wrote */
 };
 
 /* Strings and bytes are valid only during the call of the visitor. */
 struct probe_bad_site {
-	const char *provider, *name; /* NULL: not a probe, but a place that serves to follow */
+	/* NULL for a site that is no probe, but serves to follow libraries or programs */
+	const char *provider, *name;
 	const char *path;
 	uint64_t pc;	/* of the site */
 	uint64_t patch; /* address of the patched bytes */
 	enum probe_site_fault fault;
 	const uint8_t *bytes;
 	size_t length;
-	bool left; /* no session uses it any more, and it was not touched */
+	bool left; /* no session uses the site any more, and it was not restored */
 };
 
 /*
- * Checks all patched sites of the target, without stopping it, and calls `visit` for each that
+ * Checks all patched sites of the target, without stopping it. Calls `visit` for each site that
  * does not hold its patch. Errors: as probe_target_status().
  */
 PROBE_MUST_CHECK struct probe_error *probe_target_bad_sites(struct probe_target *target,
@@ -334,41 +350,46 @@ void probe_fault_text(char text[PROBE_FAULT_BYTES], enum probe_site_fault fault,
 
 /* ---- Repair ------------------------------------------------------------------ */
 
-/* What dead controllers had left, and is removed now. Initialise with {0}. */
+/* The things that probe_target_repair() removed or corrected. Initialise with {0}. */
 struct probe_repair {
-	size_t sessions;
-	size_t probes;	   /* of other sessions, that were being switched off */
-	size_t sites;	   /* patched sites that are restored now */
-	size_t mended;	   /* sites of living sessions that something had restored; patched again */
-	size_t semaphores; /* lowered for these sessions, or corrected for others */
-	size_t waiting;	   /* sessions that are off, but whose code a thread still runs */
-	/* Of sessions that were not complete yet, or were almost gone. */
+	size_t sessions; /* sessions of dead controllers */
+	size_t probes;	 /* probes that a dead controller was switching off in other sessions */
+	size_t sites;	 /* patched sites that are restored now */
+	/* Sites of living sessions that something had restored, and that are patched again. */
+	size_t mended;
+	size_t semaphores; /* lowered for dead sessions, or corrected for living ones */
+	size_t waiting;	   /* sessions that are off, but whose code a thread still executes */
+	/* Mappings and descriptors of sessions that were incomplete, or almost removed. */
 	size_t mappings, descriptors;
-	size_t frames; /* which a thread that made a system call would have returned through */
-	/* The program mapped memory over that of sessions, or unmapped it, so they ended. */
-	size_t lost;	       /* processes */
-	uint64_t sealed_bytes; /* cannot be freed: the program has sealed them (mseal(2)) */
+	/* Stack frames of injected system calls, into which a thread would have returned. */
+	size_t frames;
+	/* Processes whose sessions ended because the program replaced or unmapped their memory. */
+	size_t lost;
+	/* Memory that cannot be freed, because the program has sealed it (mseal(2)). */
+	uint64_t sealed_bytes;
 };
 
 /*
- * Removes what controllers left in the target, and in the children that it has forked, if they
- * died while they changed or traced it: their sessions, and changes that they had begun. Every
- * other function that changes a target does this first. Adds to *ret, after an error too. Errors:
- * PROBE_ERROR_PERMISSION, PROBE_ERROR_BUSY, PROBE_ERROR_SYSTEM,
- * PROBE_ERROR_MEMORY.
+ * Removes what dead controllers left in the target and in its forked children: the sessions of
+ * controllers that died while they traced the process, and unfinished changes. Every other function
+ * that changes a target does this first. Adds to *ret, also after an error. Errors:
+ * PROBE_ERROR_PERMISSION, PROBE_ERROR_BUSY, PROBE_ERROR_SYSTEM, PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *probe_target_repair(
 	struct probe_target *target, struct probe_repair *ret);
 
-/* What probe_target_repair() would find. */
+/* The things that probe_target_repair() would find. */
 struct probe_stale {
-	size_t sessions;	      /* of dead controllers, or that were being ended */
-	size_t probes;		      /* of other sessions, that were being switched off */
-	size_t semaphores;	      /* that are lower than what sessions have added */
+	size_t sessions;   /* sessions of dead controllers, or that a dead controller was ending */
+	size_t probes;	   /* probes that a dead controller was switching off in other sessions */
+	size_t semaphores; /* semaphores that are lower than what sessions have added */
 	size_t mappings, descriptors; /* as in struct probe_repair */
 	size_t frames;
-	size_t lost;	       /* 1: the program has taken memory that sites or stubs need */
-	uint64_t sealed_bytes; /* not leftovers: they stay until the program ends */
+	size_t lost; /* 1 if the program has taken memory that sites or stubs need, else 0 */
+	/*
+	 * Memory that the program has sealed: it is no leftover, and stays until the program ends.
+	 */
+	uint64_t sealed_bytes;
 };
 
 /*
@@ -383,8 +404,9 @@ PROBE_MUST_CHECK struct probe_error *probe_target_stale(
 /* A session that stays in the target when its controller ends. */
 struct probe_kept {
 	uint32_t id;
-	size_t probes;	  /* how many it still has */
-	const char *text; /* of probe_session_leave(); NULL: made by probe_target_enable() */
+	size_t probes; /* probes that the session still has */
+	/* The text of probe_session_leave(); NULL if probe_target_enable() made the session. */
+	const char *text;
 };
 
 /*
@@ -396,8 +418,9 @@ PROBE_MUST_CHECK struct probe_error *probe_target_kept(
 	struct probe_target *target, struct probe_kept **ret, size_t *count_ret);
 
 /*
- * Ends a persistent session, as disabling all of its probes does. What it has gathered is lost.
- * Errors: PROBE_ERROR_NOT_FOUND (there is no such session), otherwise as probe_target_disable().
+ * Ends a persistent session, as disabling all of its probes does. The hits that it has gathered are
+ * lost. Errors: PROBE_ERROR_NOT_FOUND (the session does not exist), otherwise as
+ * probe_target_disable().
  */
 PROBE_MUST_CHECK struct probe_error *probe_target_end(struct probe_target *target, uint32_t id);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tracers: what happens to hits.
+ * Tracers: they process hits.
  *
- * The first half is for authors of tracers: a tracer is a shared object that defines
+ * The first half of this header is for authors of tracers. A tracer is a shared object that defines
  * `probe_tracer` (docs/tracers.md, docs/examples/tracer). It needs only this header of libprobe.
  * The second half is for programs that use tracers, built-in ones or shared objects.
  */
@@ -28,38 +28,39 @@ extern "C" {
 /* The version of this interface. Tracers built for another version are not loaded. */
 #define PROBE_TRACER_ABI 2
 
-/* What an operation returns. */
+/* The return value of an operation. */
 enum probe_tracer_verdict {
 	PROBE_TRACER_TRACE,   /* `enabled`: call `trace` for this hit; `trace`: continue */
 	PROBE_TRACER_DISCARD, /* ignore this hit */
 	/*
-	 * Remove this tracer from the probe, in the process that hit it: from now on it gets none
-	 * of these hits, and the sites are restored if no other session has switched them on. For
-	 * PROBE_TAG_STATUS: from all probes of that process; without a process, from everything,
-	 * which ends it.
+	 * Remove this tracer from the probe, in the process that hit the probe: the tracer gets no
+	 * more of these hits, and the sites are restored if no other session has switched them on.
+	 * For PROBE_TAG_STATUS: remove the tracer from all probes of that process; if there is no
+	 * process, remove it from everything, which ends the tracer.
 	 */
 	PROBE_TRACER_REMOVE
 };
 
-/* The kinds of hits. */
+/* Tags: the kinds of hits. */
 enum probe_tracer_tag {
-	PROBE_TAG_POINT, /* any other hit */
-	PROBE_TAG_BEGIN, /* of a pair (--pairs) */
+	PROBE_TAG_POINT, /* a hit without another tag */
+	PROBE_TAG_BEGIN, /* the start event of a pair (--pairs) */
 	PROBE_TAG_END,
-	PROBE_TAG_OBSERVE, /* the user says that its first argument is a value (tag=observe) */
-	PROBE_TAG_COUNT,   /* ... or a counter that only grows (tag=count) */
+	PROBE_TAG_OBSERVE, /* the user says that the first argument is a value (tag=observe) */
+	/* The user says that the first argument is a counter that only grows (tag=count). */
+	PROBE_TAG_COUNT,
 	/*
-	 * Not a hit: does the tracer want to go on? `enabled` is called when the tracer starts, and
-	 * for each process before its probes are switched on. At each interval (-i) and at the end,
-	 * `enabled` and, if it returns PROBE_TRACER_TRACE, `trace` are called without a process;
-	 * then `enabled` for each process.
+	 * Not a hit: asks whether the tracer wants to continue. `enabled` is called when the tracer
+	 * starts, and for each process before its probes are switched on. At each interval (-i) and
+	 * at the end, `enabled` and, if it returns PROBE_TRACER_TRACE, `trace` are called without a
+	 * process; then `enabled` is called for each process.
 	 */
 	PROBE_TAG_STATUS
 };
 
 /*
- * The thread that hit the probe. With PROBE_TAG_STATUS: a process and the thread 0, or both 0,
- * which stands for all.
+ * The thread that hit the probe. With PROBE_TAG_STATUS: pid is a process and tid is 0, or both are
+ * 0, which means all processes.
  */
 struct probe_tracee {
 	pid_t pid, tid;
@@ -73,47 +74,49 @@ struct probe_tracer_term {
 	size_t arg_count;
 };
 
-/* What is known of a hit beside its term. Pointers may be NULL. */
+/* Further data of a hit. Pointers may be NULL. */
 struct probe_tracer_options {
 	uint64_t time_ns; /* CLOCK_REALTIME */
 	int cpu;
 	const char *comm; /* the name of the thread */
 	/*
-	 * What the tag adds. PROBE_TAG_END: the time since the begin of the same pair in the
-	 * same thread, in nanoseconds; NULL if none was seen. PROBE_TAG_OBSERVE and _COUNT: the
-	 * value, which is the first argument that is a number. Of other tags: NULL.
+	 * The value that belongs to the tag. PROBE_TAG_END: the time since the start event of the
+	 * same pair in the same thread, in nanoseconds; NULL if no start event was seen.
+	 * PROBE_TAG_OBSERVE and PROBE_TAG_COUNT: the first argument that is a number. NULL for
+	 * other tags.
 	 */
 	const struct probe_value *extra;
 	/*
-	 * The value of the filter (-f), which is not 0: `arg0 & 7` is 1 to 7. NULL without a
-	 * filter, or if it asked for a CPU that the kernel did not tell the stub.
+	 * The value of the filter (-f). It is never 0: `arg0 & 7` is 1 to 7. NULL if there is no
+	 * filter, or if the filter uses the CPU and the kernel did not tell the stub which CPU it
+	 * is.
 	 */
 	const struct probe_value *filter_result;
 };
 
 /*
- * The operations of a tracer, after Erlang's erl_tracer. They run in a process of their own, one
- * at a time: a tracer that crashes or blocks affects neither the traced program nor the
- * controller. What it prints goes to the user.
+ * The operations of a tracer, modelled on Erlang's erl_tracer. They run in a process of their own,
+ * one at a time: a tracer that crashes or blocks affects neither the traced program nor the
+ * controller. The user sees what the tracer prints.
  *
- * `enabled` and `trace` are required. If the operation for a tag is NULL, the general one is
+ * `enabled` and `trace` are required. If the operation for a tag is NULL, the general operation is
  * called. Pointers that an operation gets are valid only during the call.
  */
 struct probe_tracer_ops {
 	uint32_t abi;	  /* PROBE_TRACER_ABI */
 	uint32_t size;	  /* sizeof(struct probe_tracer_ops) */
-	const char *name; /* for messages; NULL: the name of the file */
+	const char *name; /* for messages; NULL for the name of the file */
 
 	/*
-	 * Called first. `options` is what follows the first comma of the user's -t, or "".
+	 * Called first. `options` is the text after the first comma of the user's -t, or "".
 	 * *state_ret is passed to all other operations. Returns NULL, or a static text that says
-	 * why the tracer cannot run. May be NULL: the state is then NULL.
+	 * why the tracer cannot run. `create` may be NULL: the state is then NULL.
 	 */
 	const char *(*create)(const char *options, void **state_ret);
 	/* Called last. May be NULL. */
 	void (*destroy)(void *state);
 
-	/* Called first for each hit, without the arguments: is the hit of interest? */
+	/* Called first for each hit, without the arguments. Says whether the hit is of interest. */
 	enum probe_tracer_verdict (*enabled)(
 		enum probe_tracer_tag tag, void *state, const struct probe_tracee *tracee);
 	/* Called for each hit of interest. */
@@ -121,7 +124,7 @@ struct probe_tracer_ops {
 		const struct probe_tracee *tracee, const struct probe_tracer_term *term,
 		const struct probe_tracer_options *options);
 
-	/* The same for one tag, indexed by enum probe_tracer_tag. Each may be NULL. */
+	/* `enabled` and `trace` for one tag, indexed by enum probe_tracer_tag. Each may be NULL. */
 	enum probe_tracer_verdict (*enabled_tag[PROBE_TAG_STATUS + 1])(
 		enum probe_tracer_tag tag, void *state, const struct probe_tracee *tracee);
 	enum probe_tracer_verdict (*trace_tag[PROBE_TAG_STATUS + 1])(enum probe_tracer_tag tag,
@@ -129,14 +132,14 @@ struct probe_tracer_ops {
 		const struct probe_tracer_term *term, const struct probe_tracer_options *options);
 };
 
-/* The variable that a shared object must define. */
+/* The variable that a tracer's shared object must define. */
 extern const struct probe_tracer_ops probe_tracer;
 
 /* ---- Tracers by name -------------------------------------------------------------- */
 
 struct probe_tracer_spec;
 
-/* What a tracer produces. */
+/* The output of a tracer. */
 enum probe_tracer_output {
 	PROBE_TRACER_ROWS,	/* rows (probe/table.h) */
 	PROBE_TRACER_HITS,	/* each hit, or span, as text */
@@ -144,22 +147,26 @@ enum probe_tracer_output {
 	PROBE_TRACER_FLIGHT,	/* the last hits, on request: probe_session_snapshot() */
 	PROBE_TRACER_PCP,	/* rows, as metrics (probe/pcp.h) */
 	PROBE_TRACER_STACKS,	/* counts by call stack (probe/stacks.h) */
-	PROBE_TRACER_LOADED,	/* whatever a shared object does: probe_tracer_host_start() */
+	PROBE_TRACER_LOADED,	/* output of a shared object: probe_tracer_host_start() */
 	PROBE_TRACER_METRICS,	/* rows, as metrics (probe/metrics.h) */
 	PROBE_TRACER_HEAP	/* allocated bytes by call stack (probe/heap.h) */
 };
 
-/* One of the tracers that a name consists of: with its own probes, rows by a key, and pairs. */
+/*
+ * One of the tracers for which a combined name stands. Each has its own probes, pairs, and rows by
+ * a key.
+ */
 struct probe_tracer_part {
 	const char *tracer;    /* for probe_tracer_parse() */
 	const char *probes[3]; /* for probe_pattern_parse() */
 	size_t probe_count;
-	const char *key, *match; /* as in struct probe_gather; `match` may be NULL */
+	const char *key, *match; /* see struct probe_gather; `match` may be NULL */
 };
 
 /*
- * Returns part `index` of a tracer that consists of several, `pmtrace`, `pcp,pmtrace` or
- * `metrics,pmtrace`; false if there is none, or if `text` is one tracer. All strings are static.
+ * Returns part `index` of a tracer that consists of several: `pmtrace`, `pcp,pmtrace` or
+ * `metrics,pmtrace`. Returns false if the part does not exist, or if `text` is a single tracer. All
+ * strings are static.
  */
 bool probe_tracer_part(const char *text, size_t index, struct probe_tracer_part *ret);
 
@@ -174,31 +181,33 @@ PROBE_MUST_CHECK struct probe_error *probe_tracer_parse(
 void probe_tracer_free(struct probe_tracer_spec *spec);
 
 /*
- * Returns the name of the tracer (for pcp and metrics, of the one whose rows are exported), or the
- * path of the shared object. Owned by the specification.
+ * Returns the name of the tracer, or the path of the shared object. For pcp and metrics, it is the
+ * name of the tracer whose rows are exported. Owned by the specification.
  */
 const char *probe_tracer_name(const struct probe_tracer_spec *spec);
-/* Returns what the tracer produces. */
+/* Returns the kind of the tracer's output. */
 enum probe_tracer_output probe_tracer_output(const struct probe_tracer_spec *spec);
-/* Tells whether its hits are pairs with the arguments of both ends (probe_session_options.spans).
+/*
+ * Tells whether the tracer's hits are pairs with the arguments of both events
+ * (probe_session_options.spans).
  */
 bool probe_tracer_spans(const struct probe_tracer_spec *spec);
 /* Tells whether the tracer works on pairs of probes. */
 bool probe_tracer_pairs(const struct probe_tracer_spec *spec);
 
 /*
- * Sets the options of a session as the tracer needs them: kind, stack, overwrite, and the fields
- * of `gather` that the user has not set (keys, pairing, match). The specification must outlive
- * the session. Errors: PROBE_ERROR_USAGE (options that do not go together).
+ * Sets the options of a session that the tracer needs: kind, stack, overwrite, and the fields of
+ * `gather` that the user has not set (keys, pairing, match). The specification must outlive the
+ * session. Errors: PROBE_ERROR_USAGE (options that contradict each other).
  */
 PROBE_MUST_CHECK struct probe_error *probe_tracer_configure(const struct probe_tracer_spec *spec,
 	size_t pattern_count, struct probe_session_options *options);
 
 /*
- * Sets the options of a session so that each of its hits has its call stack (struct probe_hit).
- * `how`, as users type it: "" or "bytes=N" copies it (PROBE_STACK_COPY), "frames" follows the frame
- * pointers. Call it after probe_tracer_configure(). Errors: PROBE_ERROR_USAGE (something else; the
- * tracer hands over no hits, or cannot take stacks).
+ * Sets the options of a session so that each hit has its call stack (struct probe_hit). `how` is
+ * the text that the user types: "" or "bytes=N" copies the stack (PROBE_STACK_COPY), "frames"
+ * follows the frame pointers. Call it after probe_tracer_configure(). Errors: PROBE_ERROR_USAGE
+ * (another text; the tracer passes on no hits, or cannot have stacks).
  */
 PROBE_MUST_CHECK struct probe_error *probe_tracer_take_stacks(const struct probe_tracer_spec *spec,
 	const char *how, struct probe_session_options *options);
@@ -213,24 +222,24 @@ void probe_tracer_view(const struct probe_tracer_spec *spec,
 /* A built-in tracer, as help shows it. Static strings. */
 struct probe_tracer_info {
 	const char *usage; /* "sum,EXPR" */
-	const char *help;  /* what it does */
+	const char *help;  /* description of the tracer */
 };
-/* Describes a built-in tracer by its index, from 0. False after the last one. */
+/* Describes a built-in tracer by its index, from 0. Returns false after the last tracer. */
 bool probe_tracer_info(size_t index, struct probe_tracer_info *ret);
 
 /* ---- Loaded tracers --------------------------------------------------------------- */
 
 /*
- * The process in which a loaded tracer runs. Hits go there through a pipe that never blocks: use
+ * The process in which a loaded tracer runs. Hits go to it through a pipe that never blocks: use
  * probe_sink_full(), probe_sink_pending() and probe_sink_flush() with the host's sink.
  */
 struct probe_tracer_host;
 
 /*
- * Starts the process, loads the tracer, and asks for its status. What the tracer prints goes to
- * the descriptor `output`. The process inherits the caller's open files, so call this early.
- * Errors: PROBE_ERROR_STATE (the tracer cannot be loaded, lacks an operation, refuses, crashed,
- * or did not answer), PROBE_ERROR_USAGE, PROBE_ERROR_SYSTEM.
+ * Starts the process of a tracer, loads the tracer, and asks for its status. The text that the
+ * tracer prints goes to the descriptor `output`. The process inherits the caller's open files, so
+ * call this early. Errors: PROBE_ERROR_STATE (the tracer cannot be loaded, lacks an operation,
+ * refuses, crashed, or did not answer), PROBE_ERROR_USAGE, PROBE_ERROR_SYSTEM.
  */
 PROBE_MUST_CHECK struct probe_error *probe_tracer_host_start(
 	const struct probe_tracer_spec *spec, int output, struct probe_tracer_host **ret);
@@ -238,50 +247,53 @@ PROBE_MUST_CHECK struct probe_error *probe_tracer_host_start(
 /* Returns the sink that hits are written to. Owned by the host. */
 struct probe_sink *probe_tracer_host_sink(const struct probe_tracer_host *host);
 /*
- * Return descriptors to poll(2): the pipe that the sink writes to, and one that is readable when
- * there are replies (probe_tracer_host_poll()).
+ * Return descriptors for poll(2). probe_tracer_host_input() returns the pipe that the sink writes
+ * to. probe_tracer_host_fd() returns a descriptor that is readable when replies have arrived
+ * (probe_tracer_host_poll()).
  */
 int probe_tracer_host_input(const struct probe_tracer_host *host);
 int probe_tracer_host_fd(const struct probe_tracer_host *host);
 
 /*
- * Asks the tracer whether it wants hits of a process (PROBE_TAG_STATUS), and waits for the answer
- * as long as its timeout allows. Call it before switching on the probes of the process, and send no
- * hits of a process that it does not want. Errors: as probe_tracer_host_poll().
+ * Asks the tracer whether it wants hits of a process (PROBE_TAG_STATUS). Waits for the answer as
+ * long as the tracer's timeout allows. Call it before switching on the probes of the process, and
+ * send no hits of a process that the tracer does not want. Errors: as probe_tracer_host_poll().
  */
 PROBE_MUST_CHECK struct probe_error *probe_tracer_host_ask(
 	struct probe_tracer_host *host, pid_t pid, bool *wanted_ret);
 
 /*
- * Sends a hit to the tracer. With PROBE_TAG_POINT, it gets the tag that the user has set (tag=)
- * for this probe, if any. `comm` is the name of the thread, or NULL.
+ * Sends a hit to the tracer. If `tag` is PROBE_TAG_POINT and the user has set a tag for this probe
+ * (tag=), the hit gets that tag. `comm` is the name of the thread, or NULL.
  */
 void probe_tracer_host_hit(struct probe_tracer_host *host, enum probe_tracer_tag tag,
 	const struct probe_hit *hit, const struct probe_session_probe *probe, const char *comm);
-/* Returns the PROBE of a tag=TAG@PROBE that no hit has got, or NULL. Owned by the host. */
+/* Returns the PROBE of a tag=TAG@PROBE that has matched no hit, or NULL. Owned by the host. */
 const char *probe_tracer_host_idle_tag(const struct probe_tracer_host *host);
-/* Asks the tracer for its status (PROBE_TAG_STATUS): as a whole, with the pid 0; or of a process.
+/*
+ * Asks the tracer for its status (PROBE_TAG_STATUS): for one process, or, with the pid 0, for all.
+ * The answer arrives in probe_tracer_host_poll().
  */
 void probe_tracer_host_look(struct probe_tracer_host *host, pid_t pid);
 
 /*
  * Reads replies, and checks regularly that the tracer is alive. Never blocks. Calls `removed` for
- * each probe of a process from which the tracer has removed itself; without names, for all of
- * the process. Errors: PROBE_ERROR_STATE, once (the tracer
- * crashed, ended or did not answer, and is gone), PROBE_ERROR_SYSTEM with EPIPE (nothing reads
- * what it prints).
+ * each probe of a process from which the tracer has removed itself; provider and name are NULL if
+ * it has removed itself from the whole process. Errors: PROBE_ERROR_STATE, once (the tracer
+ * crashed, ended or did not answer, and is gone), PROBE_ERROR_SYSTEM with EPIPE (nothing reads what
+ * the tracer prints).
  */
 PROBE_MUST_CHECK struct probe_error *probe_tracer_host_poll(struct probe_tracer_host *host,
 	void (*removed)(pid_t pid, const char *provider, const char *name, void *data), void *data);
-/* Whether the tracer removed itself from everything when it was asked at the start. */
+/* Tells whether the tracer removed itself from everything when it was asked at the start. */
 bool probe_tracer_host_off(const struct probe_tracer_host *host);
 
 /*
- * Asks for a last status, and ends the process; waits for it as long as its timeout allows.
- * Errors: as probe_tracer_host_poll().
+ * Asks the tracer for a last status, and ends its process. Waits for the process as long as the
+ * tracer's timeout allows. Errors: as probe_tracer_host_poll().
  */
 PROBE_MUST_CHECK struct probe_error *probe_tracer_host_finish(struct probe_tracer_host *host);
-/* Frees a host, and kills its process if it still runs. NULL is allowed. */
+/* Frees a host, and kills its process if the process still runs. NULL is allowed. */
 void probe_tracer_host_free(struct probe_tracer_host *host);
 
 #ifdef __cplusplus

@@ -2,9 +2,10 @@
 /*
  * The version of the library.
  *
- * A program that was linked with libprobe.so.N runs with every later libprobe.so.N: functions and
- * fields are added, but none is changed or removed. Before 1.0, N is 0, and this is not promised
- * yet. libprobe/libprobe.map lists the exported functions by the version that added them.
+ * A program that was linked with libprobe.so.N runs with every later libprobe.so.N: a new version
+ * may add functions and fields, but changes and removes none. Before 1.0, N is 0, and this promise
+ * does not hold yet. libprobe/libprobe.map lists the exported functions by the version that added
+ * them.
  */
 #ifndef PROBE_VERSION_H
 #define PROBE_VERSION_H

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * <trace.h> of IEEE Std 1003.1-2017 for programs that are traced: its structures and constants, the
- * limits that belong to it, and the two functions of the program's half
- * (probe/posix_trace.h). `pkg-config --cflags probe_events` makes it <trace.h>.
+ * <trace.h> of IEEE Std 1003.1-2017 for programs that are traced: its structures, constants and
+ * limits, and the two functions for the traced program (probe/posix_trace.h). `pkg-config --cflags
+ * probe_events` makes it available as <trace.h>.
  *
- * The controller's half (posix_trace_create() and all others that take a trace stream, its
- * attributes or a set of events, and the types of these) is not declared: probe/stream.h has
- * it under its own names. Likewise <unistd.h> has no _POSIX_TRACE, the option that includes them.
+ * The functions for the controller (posix_trace_create() and all others that take a trace stream,
+ * its attributes or a set of events, and the types of these) are not declared: probe/stream.h has
+ * them under its own names. Likewise <unistd.h> does not define _POSIX_TRACE, the option that
+ * includes them.
  */
 #ifndef PROBE_STANDARD_TRACE_H
 #define PROBE_STANDARD_TRACE_H
@@ -22,7 +23,7 @@ extern "C" {
 
 /* ---- Limits, of <limits.h> --------------------------------------------------------- */
 
-/* The least that any system has. */
+/* The minimum on any system. */
 #define _POSIX_TRACE_EVENT_NAME_MAX 30
 #define _POSIX_TRACE_NAME_MAX 8
 #define _POSIX_TRACE_SYS_MAX 8
@@ -55,10 +56,10 @@ struct posix_trace_event_info {
 	void *posix_prog_address;
 	pthread_t posix_thread_id;
 	struct timespec posix_timestamp;
-	int posix_truncation_status; /* one of the following */
+	int posix_truncation_status; /* a value of the next three */
 };
 
-/* The same as those of enum probe_stream_truncation. */
+/* The same values as in enum probe_stream_truncation. */
 #define POSIX_TRACE_NOT_TRUNCATED 0
 #define POSIX_TRACE_TRUNCATED_RECORD 1
 #define POSIX_TRACE_TRUNCATED_READ 2
@@ -75,7 +76,7 @@ struct posix_trace_status_info {
 	int posix_log_full_status;
 };
 
-/* Whether a stream runs, is full, has lost events, is flushed. */
+/* The states of a stream: running, full, with lost events, being flushed. */
 #define POSIX_TRACE_SUSPENDED 0
 #define POSIX_TRACE_RUNNING 1
 
@@ -88,7 +89,7 @@ struct posix_trace_status_info {
 #define POSIX_TRACE_NOT_FLUSHING 0
 #define POSIX_TRACE_FLUSHING 1
 
-/* Who inherits a stream; what happens when a stream or a log is full. */
+/* Whether children inherit a stream, and what happens when a stream or a log is full. */
 #define POSIX_TRACE_CLOSE_FOR_CHILD 0
 #define POSIX_TRACE_INHERITED 1
 
@@ -97,7 +98,7 @@ struct posix_trace_status_info {
 #define POSIX_TRACE_FLUSH 2
 #define POSIX_TRACE_APPEND 3
 
-/* What a set is filled with; how a filter is set. */
+/* How a set is filled, and how a filter is changed. */
 #define POSIX_TRACE_WOPID_EVENTS 0
 #define POSIX_TRACE_SYSTEM_EVENTS 1
 #define POSIX_TRACE_ALL_EVENTS 2
