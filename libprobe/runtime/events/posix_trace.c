@@ -33,10 +33,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/sdt.h>
 #include <sys/types.h>
 #include <time.h>
 #include <unistd.h>
+
+#define _SDT_HAS_SEMAPHORES 1
+#include <sys/sdt.h>
 
 #include "libprobe/runtime/events/image.h"
 #include "probe/posix_trace.h"
@@ -626,8 +628,6 @@ static uint32_t table_commit(struct table *table)
 }
 
 /* ==== Posix trace ============================================================================= */
-
-#define _SDT_HAS_SEMAPHORES 1
 
 _Static_assert(TRACE_EVENT_NAME_MAX <= IMAGE_NAME_MAX, "names fit into a note");
 

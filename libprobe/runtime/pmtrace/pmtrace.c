@@ -13,6 +13,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define _SDT_HAS_SEMAPHORES 1
 #include <sys/sdt.h>
 
 #include "arch/runtime.h"
@@ -158,8 +160,6 @@ int tags_end(const char *text, uint64_t *number_ret)
 }
 
 /* ==== Pmtrace ================================================================================= */
-
-#define _SDT_HAS_SEMAPHORES 1
 
 #define SEMAPHORE(name)                                                                            \
 	__extension__ unsigned short pmtrace_##name##_semaphore                                    \
