@@ -77,7 +77,7 @@ size_t uninstall_find_stale(struct change *change)
 	return count ? count : semaphores_short(r, change->pid);
 }
 
-/* What ends, as flags parallel to the registry's arrays, and the data for ending it. */
+/* The parts that end, as flags parallel to the registry's arrays, and the data for ending it. */
 struct ending {
 	bool *sites, *stubs, *semaphores;
 	bool *held; /* sites that hold another tool's bytes, by index */

@@ -568,8 +568,8 @@ bool rseq_is_sound(void);
 /* Attaching to the threads of a process without stopping them (PTRACE_SEIZE); stopping them. */
 
 /*
- * What to do after attaching to a thread. SEIZE_ASK: ask the thread to stop at once, because it can
- * create another thread and end within microseconds, and the new thread can do the same.
+ * The next step after attaching to a thread. SEIZE_ASK asks the thread to stop at once, because it
+ * can create another thread and end within microseconds, and the new thread can do the same.
  */
 enum seize_then { SEIZE_LET_RUN, SEIZE_ASK };
 

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # Every source names its licence; no trailing space, no line without an end; no notes about work
-# left to do.
+# left to do; no comment of the product that begins with "Of" or "What".
 . tests/lint/lib.sh
+need perl
 rc=0
 
 files=$(sources '*.c' '*.h' '*.S' '*.cc' '*.sh' '*.bash' '*.py' Makefile '*.mk' rules run deps '*.map')
@@ -24,4 +25,7 @@ for file in $texts; do
 done
 # shellcheck disable=SC2086
 grep -nE '\b(TODO|FIXME|XXX|HACK)\b' $texts | grep -v '^tests/lint/' && rc=1
+sources '*.c' '*.h' | grep -E '^(cli|libprobe|elf|arch)/' | xargs perl -0 -ne '
+	while (m{/\*[\s*]*((?:Of|What|Whoever)\b[^\n]*)}g) { print "$ARGV: $1\n"; $bad = 1 }
+	END { exit $bad }' || rc=1
 exit $rc
