@@ -818,28 +818,6 @@ static void warn_of_stacks(
 			left_out == 1 ? "" : "s");
 }
 
-static struct probe_error *print_stacks(
-	struct trace *trace, struct trace_tracer *tracer, bool is_interval)
-{
-	struct probe_error *error = gather_stacks(trace, tracer);
-	struct probe_view view = snapshot_of(trace, tracer, is_interval);
-	struct probe_stacks_row *rows;
-	size_t count;
-
-	if (!error)
-		error = probe_stacks_rows(tracer->stacks, is_interval, &rows, &count);
-	if (error)
-		return error;
-	probe_sink_stacks(trace->sink, rows, count, &view);
-	if (!is_interval)
-		warn_of_stacks(tracer, rows, count);
-	free(rows);
-	probe_stacks_mark(tracer->stacks);
-	tracer->had_interval |= is_interval;
-	tracer->last_ns = clock_ns(CLOCK_MONOTONIC);
-	return NULL;
-}
-
 /* ---- Heaps ------------------------------------------------------------------ */
 
 /* Counts the start and end events that left no record. */
@@ -899,24 +877,49 @@ static void warn_of_heap(const struct trace *trace, const struct trace_tracer *t
 		" not among what is live, for which there was no room");
 }
 
-static struct probe_error *print_heap(
-	struct trace *trace, struct trace_tracer *tracer, bool is_interval)
+/* `is_last`: the interval is what remains at the end, and is not printed if it is empty. */
+static struct probe_error *print_stack_rows(
+	struct trace *trace, const struct trace_tracer *tracer, bool is_interval, bool is_last)
 {
 	struct probe_view view = snapshot_of(trace, tracer, is_interval);
 	struct probe_stacks_row *rows;
 	size_t count;
 	struct probe_error *error =
-		probe_heap_rows(tracer->heap, view.live, is_interval, &rows, &count);
+		tracer->heap ? probe_heap_rows(tracer->heap, view.live, is_interval, &rows, &count)
+			     : probe_stacks_rows(tracer->stacks, is_interval, &rows, &count);
 
 	if (error)
 		return error;
-	probe_sink_stacks(trace->sink, rows, count, &view);
-	if (!is_interval) {
+	if (count || !is_last)
+		probe_sink_stacks(trace->sink, rows, count, &view);
+	if (!is_interval && tracer->heap) {
 		warn_of_cut(tracer, rows, count);
 		warn_of_heap(trace, tracer);
+	} else if (!is_interval) {
+		warn_of_stacks(tracer, rows, count);
 	}
 	free(rows);
-	probe_heap_mark(tracer->heap);
+	return NULL;
+}
+
+/* Prints stacks with their hits, or with the memory that they have allocated. */
+static struct probe_error *print_stacks(
+	struct trace *trace, struct trace_tracer *tracer, bool is_interval)
+{
+	bool live = snapshot_of(trace, tracer, is_interval).live;
+	struct probe_error *error = tracer->heap ? NULL : gather_stacks(trace, tracer);
+
+	/* Live memory does not add up over intervals. */
+	if (!error && !is_interval && tracer->had_interval && !live)
+		error = print_stack_rows(trace, tracer, true, true);
+	if (!error)
+		error = print_stack_rows(trace, tracer, is_interval, false);
+	if (error)
+		return error;
+	if (tracer->heap)
+		probe_heap_mark(tracer->heap);
+	else
+		probe_stacks_mark(tracer->stacks);
 	tracer->had_interval |= is_interval;
 	tracer->last_ns = clock_ns(CLOCK_MONOTONIC);
 	return NULL;
@@ -929,10 +932,9 @@ void trace_tables(struct trace *trace, bool is_interval)
 
 		if (tracer->output == PROBE_TRACER_ROWS)
 			trace_fail(trace, print_tracer(trace, tracer, is_interval));
-		else if (tracer->output == PROBE_TRACER_STACKS)
+		else if (tracer->output == PROBE_TRACER_STACKS ||
+			 tracer->output == PROBE_TRACER_HEAP)
 			trace_fail(trace, print_stacks(trace, tracer, is_interval));
-		else if (tracer->output == PROBE_TRACER_HEAP)
-			trace_fail(trace, print_heap(trace, tracer, is_interval));
 		else if (tracer->host && is_interval && !tracer->gone)
 			host_look(trace, tracer);
 	}

@@ -222,8 +222,8 @@ for line in open(sys.argv[1], encoding="utf-8"):
         intervals += item["count"]
     elif "frames" in item:
         whole += item["count"]
-# Hits after the last interval belong to none.
-print(intervals <= whole and intervals > 0, whole + lost)
+# Hits after the last full interval make one more.
+print(intervals == whole and intervals > 0, whole + lost)
 PYTHON
 	)" "True 60000"
 done
