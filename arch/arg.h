@@ -12,7 +12,7 @@
  * bytes and an operand (SystemTap's "User Space Probe Implementation"; <sys/sdt.h>).
  */
 enum arch_arg_kind {
-	ARCH_ARG_UNKNOWN,     /* not understood: shown with its text, read as null */
+	ARCH_ARG_UNKNOWN,     /* not understood: shown as text, and read as null */
 	ARCH_ARG_IMMEDIATE,   /* the value is `disp` (plus the symbol's address) */
 	ARCH_ARG_REGISTER,    /* `width` bytes of register `base`, from bit `shift` on */
 	ARCH_ARG_FP_REGISTER, /* the low `width` bytes of vector register number `base` */
@@ -38,12 +38,13 @@ struct arch_arg {
 	int64_t disp;	    /* displacement, absolute address or immediate */
 	const char *symbol; /* points into the note's string, not terminated; NULL if absent */
 	size_t symbol_length;
-	uint8_t symbol_bits; /* if not 0, only this many low bits of symbol + disp count */
-	const char *spec;    /* text of this argument; points into the note's string */
+	/* if not 0, the argument is only this many low bits of symbol + disp */
+	uint8_t symbol_bits;
+	const char *spec; /* text of this argument; points into the note's string */
 	size_t spec_length;
 };
 
-/* Probes have at most 12 arguments in <sys/sdt.h>; libstapsdt and usdt.h allow more. */
+/* <sys/sdt.h> allows 12 arguments for a probe; libstapsdt and usdt.h allow more. */
 enum { ARCH_ARGS_MAX = 32 };
 
 #endif

@@ -38,7 +38,7 @@ enum arch_expr_kind {
 	ARCH_EXPR_MUL,
 	ARCH_EXPR_DIV, /* dividing by 0 rejects the hit; INT_MIN / -1 is INT_MIN */
 	ARCH_EXPR_MOD,
-	ARCH_EXPR_SHL, /* the right operand counts modulo the left one's width */
+	ARCH_EXPR_SHL, /* shifts by the right operand modulo the width of the left */
 	ARCH_EXPR_SHR,
 	ARCH_EXPR_AND,
 	ARCH_EXPR_OR,
@@ -63,9 +63,9 @@ enum {
 };
 
 /*
- * One operator or operand. `wide` and `is_signed` are the type in which the node is computed. Its
- * operands (for a shift, the left operand) have been converted to that type. A result of 0 or 1 has
- * type int.
+ * One operator or operand. `wide` and `is_signed` are the type in which the node is computed. The
+ * node's operands (for a shift, the left operand) have been converted to that type. A result of 0
+ * or 1 has type int.
  */
 struct arch_expr_node {
 	enum arch_expr_kind kind;

@@ -10,9 +10,9 @@
 #include <stdint.h>
 
 /*
- * A first argument for the loader's function for debuggers, which really takes no argument. A
- * caller that passes this value is not the loader, and its thread is held at the function's gate
- * (struct probe_gate) whatever the loader is doing.
+ * The loader has a function for debuggers, which takes no argument. A caller that passes this value
+ * as a first argument is not the loader. Its thread is held at the function's gate (struct
+ * probe_gate) whatever the loader is doing.
  */
 #define ARCH_GATE_CALLER UINT64_C(0x8f3a6d1e52c794b7)
 
@@ -44,9 +44,9 @@ enum {
 #include "arch/x86/runtime.h"
 
 /*
- * ARCH_EVENT is the event of the machine that this is compiled for, or NULL. ARCH_JUMP_ROOM() is a
- * statement to put after a probe. It adds a nop if a jump does not fit into the probe's own nop, so
- * that the probe can be enabled wherever the library is loaded.
+ * ARCH_EVENT is the struct arch_event of the machine that this code is compiled for, or NULL.
+ * ARCH_JUMP_ROOM() is a statement to put after a probe. It adds a nop if a jump does not fit into
+ * the probe's own nop, so that the probe can be enabled wherever the library is loaded.
  */
 #if defined(__x86_64__)
 #define ARCH_EVENT (&event_x86_64)

@@ -23,15 +23,17 @@ struct spec_sum {
 
 /*
  * Parses the operand after `N@` into kind, base, index, scale, width, shift, disp and symbol of
- * `arg`. The caller has set the other members, and has set these as for ARCH_ARG_UNKNOWN. Returns
- * false if the operand is not understood; `arg` may then hold anything. May leave text unread.
+ * `arg`. The caller has set the other members, and has given these the values of an
+ * ARCH_ARG_UNKNOWN. Returns false if the operand is not understood; `arg` may then hold anything.
+ * May leave text unread.
  */
 typedef bool spec_operand_fn(struct spec_text *text, struct arch_arg *arg);
 
 /*
  * Parses a whole argument string with an ISA's operand parser: see parse_args in arch/arch.h. An
- * argument that is not understood to its end becomes ARCH_ARG_UNKNOWN, with its text and with the
- * size, sign and float that the note states (by default 8, false, false); no other member is set.
+ * argument that is not understood to its end becomes ARCH_ARG_UNKNOWN. It then has only its text
+ * and the size, is_signed and is_float that the note states (8, false and false if the note has no
+ * size).
  */
 size_t spec_parse_args(
 	const char *args, spec_operand_fn *operand, struct arch_arg ret[ARCH_ARGS_MAX]);

@@ -234,7 +234,7 @@ void emit_pop(struct emit *e, int reg)
 	emit_u8(e, 0x58 | (reg & 7));
 }
 
-/* Group 5: inc (0) or dec (1). */
+/* Emits an instruction of group 5: inc (`digit` 0) or dec (1). */
 static void emit_step(struct emit *e, bool wide, int digit, struct emit_mem m)
 {
 	emit_rex(e, wide, 0, m.index, m.base, false);
@@ -362,7 +362,10 @@ static int64_t fixup_distance(const struct emit *e, int k)
 
 void emit_again(struct emit *e)
 {
-	/* Making jumps short only moves labels closer together. */
+	/*
+	 * Making jumps short only moves labels closer together, so a jump that can be short stays
+	 * so.
+	 */
 	for (int k = 0; !e->overflow && k < e->fixup_count; k++) {
 		int64_t distance = fixup_distance(e, k);
 

@@ -55,7 +55,8 @@ enum {
 	X86_64_FRAME_MARK = 320,
 	X86_64_FRAME_TEXT = 336,
 	X86_64_STATE_SOFTWARE = 464, /* offset of struct _fpx_sw_bytes in an XSAVE area */
-	X86_64_STATE_MARK = 488,     /* in that struct, after the members that are in use */
+	/* offset in an XSAVE area, in the unused part of that struct */
+	X86_64_STATE_MARK = 488,
 	X86_64_STATE_HEAD = X86_64_STATE_SOFTWARE + 24
 };
 #define X86_64_STATE_MAGIC1 UINT32_C(0x46505853)
@@ -221,7 +222,8 @@ static void x86_64_set_leave(
 }
 
 /*
- * Reads struct _fpx_sw_bytes: magic1, size with the word that follows, features, size without it.
+ * Reads struct _fpx_sw_bytes: magic1, the size of the state with the word that follows it, the
+ * features, the size without that word.
  */
 static size_t x86_64_state_size(const uint8_t *head)
 {
@@ -238,9 +240,10 @@ static size_t x86_64_state_size(const uint8_t *head)
 /*
  * The floating-point state in a signal frame is an XSAVE area. The kernel looks for a magic word
  * behind the area. It restores only the SSE state if the word is missing, or if the area is larger
- * than that of this thread. ptrace(2) reads the state of every feature of the processor. The tiles
- * of AMX are left out if they are in their initial state, because most threads have not requested
- * them, and rt_sigreturn(2) resets features that the frame lacks to their initial state.
+ * than the kernel's own area for the thread. ptrace(2) reads the state of every feature of the
+ * processor. The tiles of AMX are left out if they are in their initial state, because most threads
+ * have not requested them, and rt_sigreturn(2) resets features that the frame lacks to their
+ * initial state.
  *
  * Sources: arch/x86/kernel/fpu/{signal,xstate}.c of Linux; Intel SDM 1, 13.2 (CPUID leaf 0DH).
  */
@@ -406,7 +409,7 @@ static const uint8_t mov64[] = {0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0}; /* mov $15,%ra
 static const uint8_t mov32[] = {0xb8, 0x0f, 0, 0, 0};		  /* mov $15,%eax */
 enum { RET = 0xc3, SYSCALL_FIRST = 0x0f, SYSCALL_SECOND = 0x05, SYSCALL_BYTES = 2 };
 
-/* Records the gadgets that the `syscall` at `at`, between `start` and `end`, belongs to. */
+/* Records each gadget that the `syscall` at `at` is part of. The code is [start, end). */
 static void judge_syscall(struct arch_gadgets *gadgets, const uint8_t *start, const uint8_t *at,
 	const uint8_t *end, uint64_t address)
 {
@@ -424,7 +427,7 @@ static void judge_syscall(struct arch_gadgets *gadgets, const uint8_t *start, co
 		gadgets->sigreturn = address - length;
 }
 
-/* Returns the first two bytes equal to `pair`, or NULL. memmem(3) is slow for so few bytes. */
+/* Finds the two bytes `pair` in the code, or returns NULL. memmem(3) is slow for so few bytes. */
 static const uint8_t *find_pair(const uint8_t *code, const uint8_t *end, const uint8_t pair[2])
 {
 	for (const uint8_t *at = code; end - at > 1; at++) {
