@@ -21,8 +21,8 @@
  *	+ 1:	   e9 xx yy 83 c0 01	jmp, to one of 65,536 places in a row
  *
  * If a thread may enter right after the nop, a second jump is written there, one byte after the
- * first. The second jump leads past the stubs, to where the stubs of the first jump end. A thread
- * that continues after a breakpoint at the nop also takes the second jump.
+ * first. The second jump runs no stub: it leads where a thread continues after the stubs of the
+ * first jump. A thread that continues after a breakpoint at the nop also takes the second jump.
  *
  * In long nops of other forms only the first byte is changed. One kind of nop can hold any jump,
  * because no other tool uses it: it follows the site's own nop and has a length that the kernel

@@ -55,7 +55,7 @@ enum {
 	X86_64_FRAME_MARK = 320,
 	X86_64_FRAME_TEXT = 336,
 	X86_64_STATE_SOFTWARE = 464, /* offset of struct _fpx_sw_bytes in an XSAVE area */
-	/* offset in an XSAVE area, in the unused part of that struct */
+	/* offset in an XSAVE area, in the unused part of struct _fpx_sw_bytes */
 	X86_64_STATE_MARK = 488,
 	X86_64_STATE_HEAD = X86_64_STATE_SOFTWARE + 24
 };
@@ -176,7 +176,10 @@ static void fill_context(struct context *c, const struct arch_registers *r)
 	c->ss = (uint16_t)words[WORD_SS];
 	if ((int64_t)words[WORD_ORIG_RAX] < 0)
 		return;
-	/* In a system call, do what the kernel does before a handler (handle_signal()). */
+	/*
+	 * In a system call, do what the kernel does before it runs a signal handler
+	 * (handle_signal()).
+	 */
 	switch (-(int64_t)words[WORD_RAX]) {
 	case ERESTARTSYS:
 	case ERESTARTNOINTR:
@@ -184,7 +187,7 @@ static void fill_context(struct context *c, const struct arch_registers *r)
 		c->general[GENERAL_RAX] = words[WORD_ORIG_RAX];
 		c->rip -= FRAME_SYSCALL_BYTES;
 		break;
-	case ERESTART_RESTARTBLOCK: /* rt_sigreturn(2) drops the block */
+	case ERESTART_RESTARTBLOCK: /* rt_sigreturn(2) drops the restart block */
 		c->general[GENERAL_RAX] = -(uint64_t)EINTR;
 		break;
 	}
