@@ -4,7 +4,10 @@
 
 typedef bool take_fn(const char *name, void *data);
 
-/* Passes each name with a tag (DT_*) in an SHT_DYNAMIC section to `take`. False if `take` stops. */
+/*
+ * Calls `take` for each name with the tag `tag` (DT_*) in an SHT_DYNAMIC section. Returns false if
+ * `take` has returned false.
+ */
 static bool walk_section(struct object *object, Elf_Scn *section, const GElf_Shdr *header,
 	int64_t tag, take_fn *take, void *data)
 {

@@ -34,10 +34,11 @@
  * A note is three words (size of the name, size of the descriptor, type), the name, padding, the
  * descriptor, padding.
  *
- * The gABI asks for padding to 8 bytes in 64-bit files. In practice everything pads to 4, except
- * sections with an alignment of 8 (.note.gnu.property). Binutils, elfutils and this file use the
- * section's alignment, except for static probes: <sys/sdt.h> and similar headers write `.balign 4`
- * between the parts, so that is their layout wherever a linker script puts them.
+ * The gABI asks for padding to 8 bytes in 64-bit files. In practice notes are padded to 4 bytes,
+ * except in sections with an alignment of 8 (.note.gnu.property). Binutils, elfutils and this file
+ * use the section's alignment, except for static probes: <sys/sdt.h> and similar headers write
+ * `.balign 4` between the parts, so their notes are padded to 4 bytes wherever a linker script puts
+ * them.
  */
 
 enum { NOTE_HEADER_BYTES = 12, NT_STAPSDT = 3 };
@@ -169,7 +170,7 @@ enum note_status note_next(struct bytes *bytes, uint64_t section_align, struct n
 
 /* ==== Sdt ===================================================================================== */
 
-/* The largest gap between two note ranges that is cheaper to read than to skip, in bytes. */
+/* Greatest gap between two note ranges, in bytes, that is cheaper to read than to skip. */
 enum { GAP_BYTES_MAX = 64 };
 
 struct reader {
@@ -225,7 +226,8 @@ bool sdt_is_entry(enum sdt_kind kind)
 }
 
 /*
- * Decodes a descriptor. Returns what is wrong with it; or NULL, with the cursor past its strings.
+ * Decodes a descriptor. Returns NULL, with the cursor behind the strings, or text that says what is
+ * wrong.
  */
 static const char *parse_desc(struct bytes *desc, struct sdt_note *ret)
 {
@@ -326,8 +328,9 @@ static int compare_ranges(const void *a, const void *b)
 }
 
 /*
- * Sorts the ranges, cuts off the parts outside the file or in an earlier range, and drops empty
- * ranges. No byte is then read twice, so the file's size limits memory whatever the headers say.
+ * Sorts the ranges, cuts off what is outside the file or inside an earlier range, and drops ranges
+ * that are then empty. No byte is then read twice, so the file's size limits memory whatever the
+ * headers say.
  */
 static void tidy_ranges(struct reader *reader, struct note_ranges *list)
 {
@@ -365,7 +368,10 @@ static void tidy_ranges(struct reader *reader, struct note_ranges *list)
 	list->count = kept;
 }
 
-/* Ranges, up to index `last`, that lie close together, so that one system call reads them all. */
+/*
+ * Neighbouring ranges, the last with index `last`, that lie so close together that one system call
+ * reads them all.
+ */
 struct run {
 	uint64_t offset, size;
 	size_t last;
@@ -444,7 +450,10 @@ static void correct_for_prelink(struct object *object, struct sdt_notes *notes)
 		struct sdt_note *note = &notes->notes[i];
 		uint64_t moved = note->base ? section.sh_addr - note->base : 0;
 
-		/* 0 means "none" (OCaml's pc, or no semaphore), so it is not moved. */
+		/*
+		 * An address of 0 means "none" (the pc of some notes of OCaml, or no semaphore), so
+		 * 0 is not moved.
+		 */
 		if (note->pc)
 			note->pc = (note->pc + moved) & mask;
 		if (note->semaphore)

@@ -38,31 +38,35 @@ struct unwind;
 PROBE_MUST_CHECK struct probe_error *unwind_check(void);
 
 /*
- * Prepares one object, which must outlive `*ret`. Succeeds even if the file has no call frame
- * information; no address then has rules. Errors: PROBE_ERROR_UNSUPPORTED (libdw is not installed),
- * PROBE_ERROR_MEMORY.
+ * Prepares one object for unwinding. The object must outlive `*ret`. Succeeds even if the file has
+ * no call frame information; no address then has rules. Errors: PROBE_ERROR_UNSUPPORTED (libdw is
+ * not installed), PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *unwind_open(struct object *object, struct unwind **ret);
 /* Frees `unwind`. NULL is allowed. */
 void unwind_close(struct unwind *unwind);
 
 /*
- * Where a function that finds its frame by the stack pointer has saved the registers of its caller.
+ * Where a function has saved the registers of its caller, if it finds its frame by the stack
+ * pointer.
  */
 struct unwind_saved {
-	/* Bytes from the stack pointer to the return address; UNWIND_IN_REGISTER; or -1. */
+	/*
+	 * Bytes from the stack pointer to the return address; UNWIND_IN_REGISTER; or -1 if unknown.
+	 */
 	int32_t return_at;
 	/*
-	 * Bytes from the stack pointer to the caller's frame pointer; -1 if it is in its register.
+	 * Bytes from the stack pointer to the caller's frame pointer; -1 if the caller's frame
+	 * pointer was not saved and is still in its register.
 	 */
 	int32_t frame_at;
 };
 enum { UNWIND_IN_REGISTER = -2 };
 
 /*
- * Returns the saved registers at an address. `sp` and `fp` are the DWARF numbers of the stack
- * pointer and the frame pointer. Both distances are -1 if the frame is not relative to the stack
- * pointer, or if the return address is unknown.
+ * Returns where the registers are saved when the pc is `address`, an address of the file. `sp` and
+ * `fp` are the DWARF numbers of the stack pointer and the frame pointer. Both distances are -1 if
+ * the frame is not relative to the stack pointer, or if the return address is unknown.
  */
 struct unwind_saved unwind_saved(struct unwind *unwind, uint64_t address, uint8_t sp, uint8_t fp);
 

@@ -648,7 +648,8 @@ static void lower_alignment_enter(struct lowering *l, const struct stub_plan *p)
 }
 
 /*
- * Emits the test of the flags on leaving. The code that restores the cleared flags is out of line.
+ * Emits the test of the flags on leaving, before the arithmetic flags are restored. The code that
+ * restores the cleared flags is out of line.
  */
 static void lower_alignment_leave(struct lowering *l, const struct stub_plan *p)
 {
