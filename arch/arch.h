@@ -53,8 +53,9 @@ struct arch_pun {
 };
 
 /*
- * Two overlapping jumps. The second begins at the second byte of the first, so the bytes of the
- * second are the distance of the first. The struct holds the bytes of both and their two targets.
+ * Two overlapping jumps. The second jump begins at the second byte of the first. So the distance of
+ * the first jump consists of bytes of the second. The struct holds the bytes and the targets of
+ * both jumps.
  */
 enum { ARCH_TWIN_BYTES = 8 };
 struct arch_twin {
@@ -65,7 +66,7 @@ struct arch_twin {
 struct arch {
 	const char *name;     /* "x86-64" */
 	uint16_t elf_machine; /* EM_* of <elf.h> */
-	/* Another ELF machine whose argument strings parse_args() understands, or EM_NONE. */
+	/* Another ELF machine whose argument strings parse_args() also understands, or EM_NONE. */
 	uint16_t elf_machine_args;
 
 	/* -- argument specifications: required of every ISA -- */
@@ -80,11 +81,15 @@ struct arch {
 	/* -- unwinding: NULL if stacks cannot be captured on this ISA -- */
 
 	/*
-	 * Registers that unwinding tracks: stack pointer, frame pointer, other callee-saved ones.
+	 * Registers that unwinding tracks: the stack pointer, the frame pointer and the other
+	 * callee-saved registers.
 	 */
 	const struct arch_unwind_register *unwind_registers;
 	uint8_t unwind_count;
-	/* Index of the register that a call leaves the return address in; 0 if on the stack. */
+	/*
+	 * Index in unwind_registers of the register in which a call leaves the return address; 0 if
+	 * the return address is on the stack.
+	 */
 	uint8_t unwind_return;
 	/* Bytes from the frame pointer to the caller's stack pointer; 0 if the distance varies. */
 	uint8_t frame_record_end;
@@ -196,9 +201,9 @@ struct arch {
 
 	/*
 	 * A quick test for loses_stack(): false if the code certainly does not set the stack
-	 * pointer to an unknown address. It only searches bytes, a thousand times faster than
-	 * decoding. If it is false of some code, it is false of every beginning of that code. NULL
-	 * if loses_stack is NULL.
+	 * pointer to an unknown address. The test only searches bytes, which is a thousand times
+	 * faster than decoding. If it returns false for some code, it does so for every beginning
+	 * of that code. NULL if loses_stack is NULL.
 	 */
 	bool (*may_lose_stack)(const uint8_t *bytes, size_t length);
 	/*
@@ -237,7 +242,10 @@ struct arch {
 	 * that says which captures were readable.
 	 */
 	bool (*capture_checked)(const struct arch_capture *capture);
-	/* Emits a stub for address `at`, a multiple of ARCH_STUB_ALIGN. Threads enter it there. */
+	/*
+	 * Emits a stub to run at address `at`, a multiple of ARCH_STUB_ALIGN. Threads enter the
+	 * stub at its first byte.
+	 */
 	enum arch_stub_status (*stub)(const struct arch_stub *stub, uint64_t at, uint8_t *out,
 		size_t room, struct arch_stub_code *ret);
 	/*

@@ -23,7 +23,8 @@ enum arch_move_status {
 	ARCH_MOVE_OK,
 	ARCH_MOVE_UNDECODABLE, /* the bytes are not an instruction */
 	ARCH_MOVE_TRUNCATED,   /* the bytes end before `need` is covered */
-	ARCH_MOVE_CALL_INSIDE, /* a call among the bytes would return into them */
+	/* one of the instructions is a call, which would return into the displaced bytes */
+	ARCH_MOVE_CALL_INSIDE,
 	ARCH_MOVE_FLOW_INSIDE, /* an unconditional jump or return ends the code before `need` */
 	ARCH_MOVE_UNSUPPORTED, /* an instruction that cannot run elsewhere (loop, xbegin ...) */
 	ARCH_MOVE_OUT_OF_REACH /* a target or operand is too far from the copy */
@@ -72,7 +73,8 @@ struct arch_insn {
 /* The addresses to search for in a module's code, and the functions that receive findings. */
 struct arch_scan {
 	const struct arch_windows *windows;
-	bool position_dependent; /* addresses may also occur as plain 32-bit constants */
+	/* addresses may also occur in the code as plain 32-bit constants */
+	bool position_dependent;
 	void *data;
 	/* Code may branch to `target`, which is in the window of windows->sites[site]. */
 	void (*reference)(void *data, size_t site, uint64_t target);

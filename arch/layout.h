@@ -30,7 +30,10 @@
 struct probe_slot {
 	union {
 		uint64_t hits;
-		/* in set `cpus` of a recording session: nonzero while the session is disabled */
+		/*
+		 * in place of `hits` in set `cpus` of a recording session: not 0 while the session
+		 * is disabled
+		 */
 		uint64_t off;
 	};
 	/* `lost` and `unmatched` are counted in set `cpus` only. */
@@ -54,7 +57,7 @@ _Static_assert(sizeof(struct probe_slot) == 32, "stubs rely on the layout");
 struct probe_cell {
 	/* number of values; unused if the cell has buckets, whose sum is that number */
 	uint64_t count;
-	uint64_t sum; /* sum of the values modulo 2^64, or as a double */
+	uint64_t sum; /* sum of the values modulo 2^64; a double if the values are doubles */
 	/*
 	 * `most` and `least` are unsigned even if the values are signed (CELL_BIAS). Each keeps the
 	 * greatest number, so it can start at 0.
@@ -136,7 +139,8 @@ struct probe_flight {
 	uint32_t state; /* FLIGHT_*, or FLIGHT_PAIR + number of the pair */
 	uint32_t depth; /* number of start events without an end event */
 	/*
-	 * The thread pointer, the thread id, or the program's key: a number, or the hash of a text.
+	 * The thread pointer, the thread id, or a key that the program chooses: a number, or the
+	 * hash of a text.
 	 */
 	uint64_t key;
 	uint32_t tid;	  /* thread that made the entry; 0 if unknown */
@@ -190,7 +194,7 @@ enum { FLIGHT_IDENTITY_BYTES = 256 };
 
 /*
  * The header of a ring. In a ring that is overwritten (a flight recorder), a u64 precedes each
- * record and says where the previous record begins; `head` is where the newest record begins.
+ * record and says where the previous record begins; `head` says where the newest record begins.
  */
 struct ring_header {
 	uint64_t head; /* bytes ever written */
@@ -278,9 +282,11 @@ struct probe_gate {
 		uint32_t unused; /* an entry of the kernel's robust list takes 8 bytes */
 	} turns[GATE_TURNS];
 };
-#define GATE_OWNER UINT32_C(0x3fffffff)	 /* FUTEX_TID_MASK */
-#define GATE_FLIP UINT32_C(0x40000000)	 /* FUTEX_OWNER_DIED: also set at the controller's death */
-#define GATE_WAITED UINT32_C(0x80000000) /* FUTEX_WAITERS: the kernel wakes a waiter */
+#define GATE_OWNER UINT32_C(0x3fffffff) /* FUTEX_TID_MASK */
+/* FUTEX_OWNER_DIED: the kernel also sets it at the controller's death */
+#define GATE_FLIP UINT32_C(0x40000000)
+/* FUTEX_WAITERS: the kernel wakes a waiter at the controller's death */
+#define GATE_WAITED UINT32_C(0x80000000)
 
 /*
  * The place where hits wait for room in their rings. They do not check whether `gate` is armed, and
@@ -296,10 +302,10 @@ struct probe_room {
 	struct probe_gate gate;
 	uint64_t moved; /* how often the controller has made room, counted from 1 */
 	uint64_t gave_up;
-	uint64_t waited; /* hits that waited, also those that waited in vain */
+	uint64_t waited; /* number of hits that waited, including those that waited in vain */
 	uint64_t ticks;	 /* total time waited, by the clock of records */
 };
-#define ROOM_WAITED GATE_FLIP /* the kernel also sets it at the controller's death */
+#define ROOM_WAITED GATE_FLIP /* the kernel also sets this bit at the controller's death */
 
 enum {
 	RING_RECORD_MAX = 65536, /* greatest size of all captures of one record, in bytes */

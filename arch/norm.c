@@ -22,7 +22,7 @@
 #include "arch/norm.h"
 
 /* clang-format off */
-/* Steps: an action, and the next state. */
+/* Each makes a step from an action (the macro's name) and the next state. */
 #define PUT(state) (NORM_PUT << NORM_STATE_BITS | NORM_##state)
 #define SKIP(state) (NORM_SKIP << NORM_STATE_BITS | NORM_##state)
 #define AGAIN(state) (NORM_AGAIN << NORM_STATE_BITS | NORM_##state)

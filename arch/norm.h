@@ -20,8 +20,9 @@ enum norm_class {
 	NORM_SPACE, /* white space except blank and newline */
 	NORM_NEWLINE,
 	NORM_DIGIT,
-	NORM_E,	   /* e and E */
-	NORM_NAME, /* letters except e and E; _; all bytes above ASCII, whatever the locale */
+	NORM_E, /* e and E */
+	/* letters except e and E; the underscore; all bytes above 0x7f, whatever the locale */
+	NORM_NAME,
 	NORM_DOLLAR,
 	NORM_DOT,
 	NORM_QUOTE,
@@ -32,7 +33,7 @@ enum norm_class {
 	NORM_STAR,
 	NORM_ESCAPE, /* backslash */
 	NORM_PLUS,
-	NORM_OPERATOR, /* operators except + and -; a number's sign may follow */
+	NORM_OPERATOR, /* one of ( , = < > % |; the sign of a number may follow */
 	NORM_CLASSES
 };
 
@@ -57,13 +58,14 @@ enum norm_state {
 	NORM_ESTRING,
 	NORM_ESTRING_ESCAPE,
 	NORM_ESTRING_END,
-	NORM_NAME_DOUBLE, /* a name in double quotes; below, in backquotes */
+	NORM_NAME_DOUBLE, /* in a name in double quotes */
 	NORM_NAME_BACK,
-	NORM_DASH,	/* behind `-`, which is an operator or begins a comment */
-	NORM_DASH_SIGN, /* behind `-`, which may also be the sign of a number */
-	NORM_POINT,	/* behind a dot, or a sign and a dot */
-	NORM_STROKE,	/* behind `/` */
-	NORM_LINE,	/* in a comment that ends with the line */
+	NORM_DASH, /* behind `-`, which is an operator or begins a comment */
+	/* behind `-`, which is an operator, begins a comment or is the sign of a number */
+	NORM_DASH_SIGN,
+	NORM_POINT,  /* behind a dot, which may begin a number; a sign may precede the dot */
+	NORM_STROKE, /* behind `/` */
+	NORM_LINE,   /* in a comment that ends with the line */
 	NORM_COMMENT,
 	NORM_COMMENT_STAR,
 	NORM_TAG_FIRST, /* behind the $ of $tag$ */

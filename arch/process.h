@@ -25,7 +25,7 @@ struct arch_registers {
 	uint64_t words[ARCH_REGISTER_WORDS];
 };
 
-/* A word of arch_registers that ptrace(2) reads and writes as a regset of its own. */
+/* A word of struct arch_registers that is a regset of its own for ptrace(2). */
 struct arch_regset {
 	int type; /* regset number, NT_* */
 	uint8_t word, bytes;
@@ -39,7 +39,7 @@ enum arch_register {
 	ARCH_TP, /* the thread pointer */
 	/* Number of the system call that the thread is in; negative if it is in none. */
 	ARCH_CALL,
-	ARCH_NUMBER, /* register for the number when a thread makes a system call */
+	ARCH_NUMBER, /* register in which a thread passes the number of a system call */
 	ARCH_RESULT,
 	ARCH_ARG0, /* the arguments of a system call */
 	ARCH_ARG1,
@@ -61,7 +61,8 @@ void arch_set(struct arch_registers *registers, enum arch_register which, uint64
 
 /*
  * Instructions in the target's own code that its threads use to make system calls for a controller.
- * Addresses are those in the target or, while a file is searched, in the file; 0 if not found.
+ * The addresses are addresses in the target or, while a file is searched, in the file. An address
+ * is 0 if the gadget was not found.
  */
 struct arch_gadgets {
 	uint64_t call;	    /* makes a system call, then returns to the address on the stack */
@@ -183,8 +184,9 @@ struct arch_process {
 	 * saved first argument of the function that has the gate.
 	 */
 	uint16_t gate_argument;
-	uint8_t red_zone; /* bytes in use below the stack pointer */
-	bool tp_is_self;  /* the word at the thread pointer holds the thread pointer */
+	/* bytes below the stack pointer that code may use (the red zone of the ABI) */
+	uint8_t red_zone;
+	bool tp_is_self; /* the word at the thread pointer holds the thread pointer */
 	/* A thread's control block ends, rather than begins, at the thread pointer. */
 	bool tp_is_end;
 	/* Offset of glibc's pointer guard from the thread pointer; 0 if absent. */
@@ -199,10 +201,10 @@ struct arch_process {
 	/* -- system calls -- */
 
 	/*
-	 * Lists of system call numbers. `waits`: a stop may end these calls with EINTR although no
-	 * signal handler runs. `limited_waits`: those in `waits` whose fourth argument is a time
-	 * limit in ms. `blocks`: the kernel continues these calls by restart_syscall(2); futex(2)
-	 * is left out.
+	 * Lists of system call numbers. `waits`: calls that may end with EINTR after a stop
+	 * although no signal handler runs. `limited_waits`: the calls in `waits` whose fourth
+	 * argument is a time limit in ms. `blocks`: calls that the kernel continues by
+	 * restart_syscall(2), except futex(2).
 	 */
 	const uint16_t *waits, *limited_waits, *blocks;
 	uint8_t wait_count, limited_wait_count, block_count;
@@ -236,8 +238,9 @@ struct arch_process {
 
 	const struct arch_frame_layout *layout;
 	/*
-	 * Returns the offset of the word that follows a floating-point state, from the first
-	 * layout->state_head bytes of the state. Returns 0 if the bytes do not begin such a state.
+	 * Reads the first layout->state_head bytes of a floating-point state. Returns the size of
+	 * the state, which is the offset of the word that follows it. Returns 0 if the bytes do not
+	 * begin such a state.
 	 */
 	size_t (*state_size)(const uint8_t *head);
 
@@ -245,7 +248,10 @@ struct arch_process {
 
 	/* Reads, without a system call, the time stamp counter that stubs read. */
 	uint64_t (*counter)(void);
-	/* Returns the bits of a return address that may hold a signature. NULL: no signatures. */
+	/*
+	 * Returns the bits of a return address that may hold a signature. NULL if return addresses
+	 * are not signed on this ISA.
+	 */
 	uint64_t (*signature)(void);
 	/*
 	 * Sets has_atomics and the members behind it to what this processor has. NULL if stubs need
@@ -267,7 +273,9 @@ struct arch_process {
 	void (*trap)(void);
 	void (*pass_trap)(void *context);
 	int state_regset; /* regset of the floating-point state for ptrace(2), NT_* */
-	/* Regset to use if the processor lacks state_regset; 0 if none lacks it. */
+	/*
+	 * Regset to use if the processor lacks state_regset; 0 if every processor has state_regset.
+	 */
 	int state_regset_else;
 	/*
 	 * A system call destroys some of the floating-point state, which must be written back
@@ -275,8 +283,8 @@ struct arch_process {
 	 */
 	bool state_is_lost;
 	/*
-	 * Regsets that neither a frame nor state_regset restores. is_unkept() says, from the first
-	 * ARCH_UNKEPT_HEAD bytes of such a regset, whether the thread has data in it.
+	 * Regsets that neither a frame nor state_regset restores. is_unkept() reads the first
+	 * ARCH_UNKEPT_HEAD bytes of such a regset and says whether the thread has data in it.
 	 */
 	const int *unkept;
 	uint8_t unkept_count;
@@ -285,7 +293,8 @@ struct arch_process {
 	/*
 	 * Converts `size` bytes of a thread's state, as ptrace(2) read them, into the form that a
 	 * frame holds. Returns the length of the result, at most ARCH_STATE_MAX plus the word that
-	 * follows, or 0 if there are too few bytes. `usual` may be all 0.
+	 * follows, or 0 if there are too few bytes. `usual` is the result of measure_state(), or
+	 * all 0.
 	 */
 	size_t (*make_state)(uint8_t *state, size_t size, const struct arch_state *usual);
 };

@@ -19,10 +19,12 @@
 /* The parts of a user event's ELF file that depend on the instruction set. */
 struct arch_event {
 	uint16_t elf_machine; /* EM_* of <elf.h> */
-	/* Size of the code segment and of the data segment behind it: the largest page size. */
+	/*
+	 * Size of the code segment, and also of the data segment behind it: the largest page size.
+	 */
 	uint32_t segment_bytes;
 	const char *args; /* operands of a function's first two arguments, in note syntax */
-	uint8_t code[8];  /* a function: the site, and a return instruction */
+	uint8_t code[8];  /* code of a function: the site, and a return instruction */
 	uint8_t code_length;
 	uint8_t cie[24]; /* the CIE of .eh_frame, without its length; padded with 0, DW_CFA_nop */
 };

@@ -33,7 +33,9 @@ enum {
 	SIZE_DEFAULT = 8
 };
 
-/* Character classes do not depend on the locale: these are bytes of a file. */
+/*
+ * Character classes that do not depend on the locale, because the characters are bytes of a file.
+ */
 static bool is_blank(char c)
 {
 	return c == ' ' || (c >= '\t' && c <= '\r');
@@ -155,7 +157,7 @@ bool spec_number(struct spec_text *text, uint64_t *ret)
 
 /* ---- Constant expressions ------------------------------------------------- */
 
-/* Wide enough for the sum of two values in range, and for a product of two int64_t. */
+/* A type wide enough for the sum of two values in range, and for the product of two int64_t. */
 typedef __int128 wide;
 
 struct term {

@@ -41,7 +41,7 @@ size_t spec_parse_args(
 /* Skips blanks and returns the next character without consuming it, or '\0' at the end. */
 char spec_peek(struct spec_text *text);
 
-/* Consumes `c`, and blanks before it, if `c` comes next. Returns false if not. */
+/* If `c` comes next, perhaps after blanks, consumes the blanks and `c`. Otherwise returns false. */
 bool spec_take(struct spec_text *text, char c);
 
 /*
@@ -67,9 +67,9 @@ bool spec_number(struct spec_text *text, uint64_t *ret);
 
 /*
  * Consumes a constant expression of + - ~ *, parentheses, numbers, and at most one symbol, which
- * must be added. All values, also intermediate ones, must be in -2^63 ... 2^64-1. Returns false for
- * anything else, including `sym@GOTPCREL` and other relocations that do not stand for the symbol's
- * own address.
+ * must be added. All values, including intermediate ones, must be in -2^63 ... 2^64-1. Returns
+ * false for anything else, including `sym@GOTPCREL` and other relocations that do not stand for the
+ * symbol's own address.
  */
 bool spec_sum(struct spec_text *text, struct spec_sum *ret);
 

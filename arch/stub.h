@@ -16,12 +16,12 @@ struct arch_extent {
 };
 
 /*
- * How a stub can identify the current thread without a system call. Offsets are relative to the
- * thread pointer (fs on x86-64).
+ * How a stub can identify the current thread without a system call, and what the processor offers.
+ * Offsets are relative to the thread pointer (fs on x86-64).
  */
 struct arch_thread {
 	bool has_tp;		 /* the thread pointer is valid wherever this stub runs */
-	bool has_rseq;		 /* libc registers restartable sequences */
+	bool has_rseq;		 /* libc registers threads for restartable sequences (rseq(2)) */
 	int32_t rseq_offset;	 /* offset of struct rseq from the thread pointer */
 	uint32_t rseq_signature; /* the four bytes before an abort handler */
 	bool has_tid;
@@ -64,7 +64,7 @@ enum arch_stub_kind {
 	ARCH_STUB_CALL /* calls a function of the target itself: see arch_stub.call */
 };
 
-/* Which part of the stack to capture. */
+/* Which part of the stack a stub captures. */
 enum arch_capture_stack {
 	ARCH_STACK_NOT,
 	/*
@@ -111,7 +111,8 @@ struct arch_capture {
 	 */
 	enum arch_capture_stack stack;
 	/*
-	 * If set, the thread's name as the kernel has it is captured, and no other member is used.
+	 * If set, the thread's name, as the kernel knows it, is captured. No other member is then
+	 * used.
 	 */
 	bool is_comm;
 	/*
@@ -181,12 +182,12 @@ static inline uint32_t arch_capture_fixed(const struct arch_capture *capture)
 	return arch_capture_has_bytes(capture) ? sizeof(uint32_t) : arch_capture_size(capture);
 }
 
-/* The members of a cell (struct probe_cell) that a hit changes besides the count. */
+/* The members of a cell (struct probe_cell) that a hit changes, apart from the count. */
 enum arch_gather_parts {
 	ARCH_GATHER_SUM = 1,
 	ARCH_GATHER_EXTREMES = 2,
 	ARCH_GATHER_LAST = 4,
-	ARCH_GATHER_BUCKETS = 8 /* changed in place of the count */
+	ARCH_GATHER_BUCKETS = 8 /* changed instead of the count */
 };
 
 /* A part of a key: a number, or a string. */
@@ -237,15 +238,16 @@ struct arch_flights {
 	const struct arch_expr *match;
 	/*
 	 * Bytes in an entry for a key that is a text; 0 if keys are numbers. `string` is the index
-	 * of the text's capture. A hit is lost if its text is longer, or unreadable.
+	 * of the text's capture. A hit is lost if its text is longer than `text` bytes, or
+	 * unreadable.
 	 */
 	uint32_t text;
 	uint8_t string;
 	/*
 	 * For a table that forked children also use. `process` is the address of a u32 in private
-	 * memory, the number of the process (zero in a child that has no number yet). `processes`
-	 * is the address of a u32 that all users of the table share, the last number given out.
-	 * Both are 0 if only one process uses the table.
+	 * memory. The u32 is the number of the process, or zero in a child that has no number yet.
+	 * `processes` is the address of a u32 that all users of the table share. The u32 is the
+	 * last number that was given out. Both are 0 if only one process uses the table.
 	 */
 	uint64_t process, processes;
 	/*
@@ -333,15 +335,21 @@ struct arch_stub {
 	/*
 	 * A hit that finds no room waits up to wait_ticks of the record's clock; a tick is
 	 * wait_scale / 2^32 nanoseconds. `room` is the address of a struct probe_room; 0 if such a
-	 * hit is lost at once. Not for spans, nor for rings that are overwritten.
+	 * hit is lost at once. `room` is 0 for spans and for rings that are overwritten.
 	 */
 	uint64_t room, wait_ticks, wait_scale;
 	uint64_t gate; /* address of a struct probe_gate */
-	/* Address of a u32, or 0. While it is not 0, only calls with ARCH_GATE_CALLER are held. */
+	/*
+	 * Address of a u32, or 0. While the u32 is not 0, only calls with ARCH_GATE_CALLER are
+	 * held.
+	 */
 	uint64_t gate_unless;
 	const struct arch_capture *captures; /* borrowed */
 	uint8_t capture_count;
-	/* How many captures, from the first on, are recorded; the rest are for expressions. */
+	/*
+	 * Number of captures that are recorded, from the first on. The other captures are for
+	 * expressions.
+	 */
 	uint8_t recorded;
 	bool overwrite; /* the ring is a flight recorder: new records replace the oldest */
 	struct arch_gather gather;
@@ -351,13 +359,15 @@ struct arch_stub {
 	uint32_t every;	     /* take every Nth hit on each CPU; 0 or 1: all */
 	uint32_t rate;	     /* take at most this many hits in each rate_ticks; 0: all */
 	uint64_t rate_ticks; /* a time, in ticks of the time stamp counter */
-	uint64_t rate_word;  /* address of a u64 of the session: window << 32 | hits */
+	/* address of a u64 of the session: number of the window << 32 | hits in the window */
+	uint64_t rate_word;
 	/* Process id of the target in its own namespace; 0: ask the kernel. */
 	uint32_t pid;
 	/*
-	 * For an ARCH_STUB_CALL. `call` is a function (const uint64_t *frame, uint64_t call_data)
-	 * that may change whatever a function may change, except vector and floating-point state.
-	 * `pc` is the address of the site, for unwinders. The frame is
+	 * For an ARCH_STUB_CALL. `call` is the address of a function with the parameters (const
+	 * uint64_t *frame, uint64_t call_data). It must not change vector and floating-point state,
+	 * but may change other registers as any function may. `pc` is the address of the site, for
+	 * unwinders. The frame is
 	 *
 	 *	u64 word	for each capture: its number, extended, or the word of its bytes
 	 *	u64 readable	a bit for each capture that was readable
@@ -384,7 +394,7 @@ struct arch_stub {
 
 enum { ARCH_STUB_ALIGN = 32, ARCH_STUB_MAX = 8192 };
 
-/* A register that unwinding starts from: its number on this ISA, and its DWARF number. */
+/* A register whose value unwinding needs: its number on this ISA, and its DWARF number. */
 struct arch_unwind_register {
 	int8_t reg;
 	uint8_t dwarf;

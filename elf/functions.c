@@ -62,7 +62,7 @@ enum {
 	EH_OMIT = 0xff
 };
 
-/* The base addresses of relative pointers. */
+/* The addresses to which relative pointers are added. */
 struct eh_bases {
 	bool has_data, has_function;
 	uint64_t data, function;
@@ -272,7 +272,8 @@ static uint64_t eh_pointer(
 struct cie {
 	uint64_t address;
 	bool valid;
-	bool has_augmentation; /* 'z': FDEs have augmentation data */
+	/* the CIE's augmentation begins with 'z', so FDEs have augmentation data */
+	bool has_augmentation;
 	/*
 	 * Encodings of the pointers to functions and to LSDAs; `lsda` is EH_OMIT if FDEs have no
 	 * LSDA.
@@ -280,7 +281,7 @@ struct cie {
 	uint8_t pointer, lsda;
 };
 
-/* The start of a function and the address of its FDE, as in a search table. */
+/* The start of a function and the address of the function's FDE, as in a search table. */
 struct known_fde {
 	uint64_t start, fde;
 };
@@ -512,7 +513,7 @@ static bool read_fde(struct object *object, uint64_t address, struct object_func
 	uint64_t here = bytes_here(&bytes), distance = bytes_unsigned(&bytes, 4), length;
 	struct object_range *range = &ret->range;
 
-	if (bytes.failed || !distance) /* an entry without this distance is a CIE */
+	if (bytes.failed || !distance) /* an entry whose distance to its CIE is 0 is itself a CIE */
 		return false;
 	if (cfi->cie.address != here - distance || !cfi->cie.valid) {
 		if (!read_cie(object, here - distance, &cfi->cie))
@@ -666,7 +667,8 @@ bool object_function_at(struct object *object, uint64_t address, struct object_f
  *
  * C++, Rust, Objective-C, Ada, D, Swift and C with -fexceptions share this format ("Itanium C++
  * ABI: Exception Handling", 2.5; LLVM, "Exception Handling"; libgcc, unwind-c.c). Each part of a
- * split function has its own FDE and its own table. For basic-block sections clang writes LPStart.
+ * split function has its own FDE and its own table. Clang writes LPStart if it puts basic blocks
+ * into sections of their own.
  */
 
 enum { LSDA_HEADER_BYTES_MAX = 64 };

@@ -49,7 +49,7 @@
 struct probe_error *libdw_load(
 	const char *purpose, const struct libdw_function *functions, size_t count)
 {
-	/* Never unloaded, because the next module needs it again. */
+	/* libdw is never unloaded, because the next module needs it again. */
 	void *libdw = dlopen("libdw.so.1", RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);
 
 	if (!libdw)
@@ -67,7 +67,8 @@ struct probe_error *libdw_load(
 
 /* ==== Lines =================================================================================== */
 
-#define ANSWER_NS UINT64_C(20000000000) /* enough for gigabytes of debug information */
+/* time limit for an answer, enough for gigabytes of debug information */
+#define ANSWER_NS UINT64_C(20000000000)
 
 enum { LOOK_MS = 100, FILE_BYTES = 4096, MESSAGE_BYTES = 4 * FILE_BYTES };
 

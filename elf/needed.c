@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The library names in a file's dynamic section: its own, and those of the libraries it needs. */
+/*
+ * The library names in a file's dynamic section: the file's own name, and the names of the
+ * libraries that the file needs.
+ */
 #include "elf/internal.h"
 
 typedef bool take_fn(const char *name, void *data);

@@ -139,7 +139,7 @@ struct probe_error *object_open_fd(int fd, const char *path, struct object **ret
 
 struct probe_error *object_open(const char *path, struct object **ret)
 {
-	/* O_NONBLOCK: do not wait for a writer if the file is a FIFO. */
+	/* O_NONBLOCK, so that opening a FIFO does not wait for a writer. */
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 
 	if (fd < 0)

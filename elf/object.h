@@ -79,14 +79,17 @@ struct object_range object_function_table(const struct object *object);
 /* Returns the segment that maps an address from the file, or NULL. */
 const struct object_segment *object_segment_of(const struct object *object, uint64_t address);
 
-/* Computes the file offset of a link-time address; false if the file does not contain it. */
+/*
+ * Computes the file offset of a link-time address. Returns false if the file does not contain the
+ * address.
+ */
 bool object_offset_of(const struct object *object, uint64_t address, uint64_t *ret);
 
 /* Reads bytes at a link-time address from the file. Returns how many were read (<= size). */
 size_t object_read(const struct object *object, uint64_t address, void *buffer, size_t size);
 
 /*
- * Returns the file contents of all segments, each at its file offset, with zeros in between. The
+ * Returns the contents of all segments, each at its file offset, with zeros between segments. The
  * first call reads them into memory that the object owns, so later changes to the file have no
  * effect. `*size_ret` is the size of the file.
  *

@@ -14,7 +14,8 @@
  * section (mold, and lld and gold with garbage collection); the note's base is then 0 and no
  * correction is possible. (SystemTap wiki, "User Space Probe Implementation".)
  *
- * In a relocatable object (ET_REL) the addresses are 0: relocations supply them.
+ * In a relocatable object (ET_REL) the addresses in a note are 0, because relocations supply the
+ * addresses later.
  *
  * If a malformed note's sizes reach past its section, or its descriptor swallows other notes, the
  * start of the next note is unknown. The header of a probe's note is 20 bytes that are fixed except
@@ -119,7 +120,10 @@ struct probe_error *note_ranges_of_segments(const struct object *object, struct 
 /* Whether a note describes a static probe. */
 static bool note_is_stapsdt(const struct note *note)
 {
-	/* The gABI counts the NUL in the size; some writers do not. */
+	/*
+	 * In the gABI the size of a name includes the NUL; some writers leave the NUL out of the
+	 * size.
+	 */
 	return note->type == NT_STAPSDT && (note->name_size == 8 || note->name_size == 7) &&
 	       !memcmp(note->name, "stapsdt", note->name_size);
 }
@@ -159,7 +163,7 @@ enum note_status note_next(struct bytes *bytes, uint64_t section_align, struct n
 	desc_at = align_up(NOTE_HEADER_BYTES + (size_t)name_size, align);
 	if (desc_at + desc_size > left && desc_size)
 		return NOTE_TOO_LARGE;
-	/* The last note may lack its padding. */
+	/* The last note may have no padding. */
 	desc_at = desc_at > left ? left : desc_at;
 	ret->desc = bytes->data + start + desc_at;
 	ret->desc_size = (size_t)desc_size;
@@ -423,7 +427,11 @@ static void read_ranges(struct reader *reader, struct note_ranges *list)
 	tidy_ranges(reader, list);
 	for (size_t i = 0; i < list->count; i = run.last + 1) {
 		run = run_from(list, i);
-		total += (size_t)run.size; /* runs are disjoint and within the file */
+		/*
+		 * Runs do not overlap and are within the file, so the total is at most the file's
+		 * size.
+		 */
+		total += (size_t)run.size;
 	}
 	if (!total)
 		return;

@@ -10,7 +10,7 @@
 
 #include "object.h"
 
-/* The code at a site, and who else changes it. */
+/* The kind of a site: what code is there, and what other tools change. */
 enum sdt_kind {
 	SDT_NOP, /* a nop */
 	/*
@@ -54,8 +54,9 @@ struct sdt_notes {
 	size_t defect_count;
 	char *storage; /* the bytes of the notes; strings point into this */
 	/*
-	 * The site's address in the file's first note, if `notes` are only some of the file's notes
-	 * (libprobe/query/query.h). 0 means that notes[0] is the file's first note.
+	 * If `notes` are only some of the file's notes (libprobe/query/query.h): the address of the
+	 * site in the file's first note, or of the semaphore if that note has no site. 0 means that
+	 * notes[0] is the file's first note.
 	 */
 	uint64_t first;
 };

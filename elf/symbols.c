@@ -23,10 +23,16 @@ struct table {
 	Elf_Data *data; /* NULL if missing or malformed */
 	size_t count;
 	const char *names;
-	size_t names_size; /* up to and including the last NUL, so every name is terminated */
-	Elf_Data *hash;	   /* SHT_GNU_HASH; NULL if missing or malformed */
-	uint32_t *buckets; /* index of a symbol, 0 (the null symbol) if free; NULL if not built */
-	bool *several;	   /* for each bucket: symbols with this name differ in value */
+	/* size of `names` up to its last NUL, so that every name is terminated */
+	size_t names_size;
+	Elf_Data *hash; /* SHT_GNU_HASH; NULL if missing or malformed */
+	/*
+	 * Each bucket has the index of a symbol, or 0 (the null symbol) if it is free. NULL if the
+	 * table is not built.
+	 */
+	uint32_t *buckets;
+	/* For each bucket: whether the symbols with the name in the bucket differ in value. */
+	bool *several;
 	size_t bucket_mask;
 };
 
@@ -373,7 +379,7 @@ static void add_functions(const struct object *object, const struct table *table
 		if (!table_symbol(table, i, &symbol, &name) ||
 			!wanted(GELF_ST_TYPE(symbol.st_info)))
 			continue;
-		/* Bit 0 marks Thumb code (ELF for the Arm Architecture). */
+		/* Bit 0 of a function's address marks Thumb code (ELF for the Arm Architecture). */
 		if (object->machine == EM_ARM && wanted == is_function)
 			symbol.st_value &= ~1ull;
 		function = &ret->items[ret->count++];

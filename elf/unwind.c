@@ -16,7 +16,10 @@
 #include "elf/internal.h"
 #include "elf/unwind.h"
 
-/* How to find a value of the caller (DWARF 5, 6.4.1). Only UNWIND_EXPRESSION needs a stack. */
+/*
+ * How to find the value that a register has in the caller (DWARF 5, 6.4.1). Only UNWIND_EXPRESSION
+ * needs the stack machine below.
+ */
 enum unwind_how {
 	UNWIND_UNDEFINED,
 	UNWIND_SAME,
@@ -29,7 +32,10 @@ enum unwind_how {
 struct unwind_rule {
 	enum unwind_how how;
 	uint8_t reg;
-	bool is_cfa; /* the expression computes the value itself, not its address */
+	/*
+	 * the rule is that of the CFA: its expression computes the value, not the value's address
+	 */
+	bool is_cfa;
 	int64_t offset;
 	Dwarf_Op *ops; /* owned */
 	size_t op_count;
@@ -78,7 +84,7 @@ static bool is_register(const Dwarf_Op *op, uint8_t *reg_ret, int64_t *offset_re
 	return reg < UNWIND_REGISTERS;
 }
 
-/* Whether the operation is DW_OP_regN: the value is in another register. */
+/* Whether the operation is DW_OP_regN or its long form: the value is in another register. */
 static bool is_in_register(const Dwarf_Op *op, uint8_t *reg_ret)
 {
 	uint64_t reg = op->number;
@@ -217,7 +223,7 @@ static bool run_leaf(struct machine *m, const Dwarf_Op *op, bool *is_leaf_ret)
 	}
 }
 
-/* Runs an operation on the top value. */
+/* Runs an operation that replaces the top value of the stack. */
 static bool run_unary(struct machine *m, const Dwarf_Op *op, bool *is_unary_ret)
 {
 	uint64_t *top = &m->stack[m->depth - 1];
@@ -341,7 +347,10 @@ static bool compute_expression(const struct unwind_rule *rule, struct machine *m
 	return m->memory->read(m->memory->data, *ret, ret);
 }
 
-/* Computes a rule. Returns false if an input is unknown. The rule of the CFA does not use `cfa`. */
+/*
+ * Computes the value that a rule gives. Returns false if an input is unknown. The rule of the CFA
+ * does not use `cfa`.
+ */
 static bool unwind_rule_compute(const struct unwind_rule *rule,
 	const struct unwind_registers *registers, uint64_t cfa, const struct unwind_memory *memory,
 	uint64_t *ret)

@@ -9,7 +9,10 @@
 
 #include "object.h"
 
-/* Registers are numbered as in DWARF. Higher numbers (vectors) are not needed. */
+/*
+ * Number of registers, which have their DWARF numbers. Registers with higher numbers (vectors) are
+ * not needed.
+ */
 enum { UNWIND_REGISTERS = 33 };
 
 struct unwind_registers {
@@ -20,7 +23,7 @@ struct unwind_registers {
 
 /* The memory of the unwound thread. */
 struct unwind_memory {
-	/* Reads the 8 bytes at an address. Returns false if they are unknown. */
+	/* Reads the 8 bytes at an address. Returns false if these bytes are unknown. */
 	bool (*read)(void *data, uint64_t address, uint64_t *ret);
 	void *data;
 };
@@ -71,11 +74,11 @@ enum { UNWIND_IN_REGISTER = -2 };
 struct unwind_saved unwind_saved(struct unwind *unwind, uint64_t address, uint8_t sp, uint8_t fp);
 
 /*
- * Unwinds one frame; `fp` is the DWARF number of the frame pointer. `address` is the address in the
- * file whose rules apply: the pc or, if the pc is a return address, the byte before it, because the
- * call may be the last instruction of its function. Registers change only if the result is
- * UNWIND_CALLER. *is_signal_ret is set to true for a frame that the kernel pushed for a signal: the
- * caller's pc is then not a return address.
+ * Unwinds one frame; `fp` is the DWARF number of the frame pointer. `address` is the address, in
+ * the file, whose rules apply. It is the pc, or one less if the pc is a return address, because the
+ * call may be the last instruction of its function. *registers are the caller's only if the result
+ * is UNWIND_CALLER. *is_signal_ret is set to true for a frame that the kernel pushed for a signal:
+ * the caller's pc is then not a return address.
  */
 enum unwind_status unwind_step(struct unwind *unwind, uint64_t address, uint8_t fp,
 	const struct unwind_memory *memory, struct unwind_registers *registers,

@@ -27,7 +27,7 @@
 
 enum {
 	GENERAL_COUNT = 16,
-	LEGACY_COUNT = 8, /* registers with a name instead of a number */
+	LEGACY_COUNT = 8, /* number of registers with a name instead of a number (rax to rdi) */
 	HIGH_BYTE_COUNT = 4,
 	VECTOR_COUNT = 32,
 	STACK_POINTER = 4,
@@ -167,7 +167,7 @@ static bool take_address(struct spec_text *text, struct arch_arg *arg)
 		return false;
 	if (spec_take(text, ',')) {
 		if (spec_peek(text) != '%') {
-			/* `sym(,1)`: no index; the scale has no effect. */
+			/* In `sym(,1)` there is no index, so the scale has no effect. */
 			if (!take_scale(text, &arg->scale))
 				return false;
 		} else if (!take_address_register(text, true, &arg->index) ||
@@ -248,7 +248,7 @@ static bool take_operand(struct spec_text *text, struct arch_arg *arg)
 	return true;
 }
 
-/* Whether this argument, which was not understood, is in Intel syntax. */
+/* Whether an argument that was not understood is in Intel syntax. */
 static bool is_intel(const struct arch_arg *arg)
 {
 	struct spec_text text = {arg->spec, arg->spec + arg->spec_length};

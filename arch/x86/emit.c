@@ -56,7 +56,7 @@ static void emit_operand(struct emit *e, int reg, struct emit_mem m)
 	int mod = 2;
 
 	if (m.base == REG_NONE)
-		mod = 0; /* SIB base 101 then means disp32 and no base */
+		mod = 0; /* with mod 0, the SIB base 101 means disp32 and no base */
 	else if (m.disp == 0 && (m.base & 7) != RBP)
 		mod = 0;
 	else if (m.disp >= -128 && m.disp <= 127)
@@ -183,8 +183,8 @@ void emit_const(struct emit *e, int reg, uint64_t value)
 
 /*
  * Computes the distance from the end of an instruction of `length` bytes to `address`, and returns
- * whether the instruction reaches. Distances near the limit count as out of reach, so the second
- * pass, whose code is at other addresses, decides the same as the first.
+ * whether the instruction reaches. Distances near the limit count as out of reach. So the second
+ * pass decides the same as the first, although its code is at other addresses.
  */
 static bool emit_reaches(const struct emit *e, size_t length, uint64_t address, int64_t *ret)
 {

@@ -43,8 +43,8 @@ enum {
 };
 
 /*
- * Offsets in the save area. x87, MXCSR and the header are where xsave puts them. The rest is stored
- * register by register, never by xsave.
+ * Offsets in the save area. x87, MXCSR and the header are where xsave puts them. The other
+ * registers are stored one by one, never by xsave.
  */
 enum { AT_MXCSR = 24, AREA_BYTES = 1408 + 16 * 64 };
 #define AT_XMM "160"

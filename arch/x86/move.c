@@ -117,7 +117,7 @@ static enum arch_move_status move_plain(struct move *move)
 		return ARCH_MOVE_UNDECODABLE;
 	if (insn.modrm_offset >= length)
 		return ARCH_MOVE_UNSUPPORTED;
-	/* mod 0, rm 5 is %rip with any encoding: legacy, VEX, EVEX. */
+	/* With mod 0, rm 5 means %rip in every encoding: legacy, VEX, EVEX. */
 	relative = insn.modrm_offset && (move->bytes[insn.modrm_offset] & 0xc7) == 0x05;
 	if (insn.reads_pc32 || insn.reads_pc != relative)
 		return ARCH_MOVE_UNSUPPORTED;
@@ -259,7 +259,9 @@ static enum arch_move_status move_by_flow(struct move *move)
 	case ARCH_FLOW_INDIRECT_CALL:
 		return move_indirect_call(move);
 	case ARCH_FLOW_INDIRECT_JUMP:
-		/* /5 is a far jump; 66 makes a 16-bit target on AMD. */
+		/*
+		 * The opcode extension 5 is a far jump. The prefix 66 makes a 16-bit target on AMD.
+		 */
 		if ((move->bytes[move->prefixes.length + 1] >> 3 & 7) != 4 ||
 			move->prefixes.operand_size)
 			return ARCH_MOVE_UNSUPPORTED;
@@ -272,7 +274,7 @@ static enum arch_move_status move_by_flow(struct move *move)
 	return knows_its_address(move) ? ARCH_MOVE_UNSUPPORTED : move_plain(move);
 }
 
-/* Returns why an instruction could not be decoded: whether more bytes would help. */
+/* Returns why an instruction could not be decoded: ARCH_MOVE_TRUNCATED if more bytes would help. */
 static enum arch_move_status undecodable(const uint8_t *bytes, size_t length)
 {
 	uint8_t padded[ARCH_INSN_MAX] = {0};

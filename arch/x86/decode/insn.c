@@ -80,7 +80,8 @@ enum {
 };
 
 /*
- * The reserve is used once and never refilled: a process that needs it twice has no memory at all.
+ * The reserve is used once and never refilled. A process that would need the reserve twice has no
+ * memory at all.
  */
 static struct {
 	_Alignas(RESERVE_ALIGN) char bytes[RESERVE_BYTES];
@@ -367,7 +368,7 @@ struct x86_64_prefixes x86_64_prefixes(const uint8_t *bytes, size_t length)
 			ret.rex = byte;
 			continue;
 		}
-		/* A REX prefix before another prefix is ignored. */
+		/* The processor ignores a REX prefix before another prefix. */
 		ret.rex = 0;
 	}
 	return ret;

@@ -205,7 +205,10 @@ static enum effect of_operation(uint8_t operation)
 	return operation == ADC || operation == SBB ? OTHER : OVERWRITES;
 }
 
-/* Opcodes of two bytes, 0f and `second`: nop, movzx, movsx, and moves of vector registers. */
+/*
+ * Returns the effect of an opcode of two bytes, 0f and `second`. Known are nop, movzx, movsx, and
+ * moves and logic of vector registers.
+ */
 static enum effect of_two_bytes(uint8_t second)
 {
 	switch (second) {
@@ -314,8 +317,8 @@ bool x86_64_overwrites_flags(const uint8_t *bytes, size_t length)
  * the program.
  *
  * A value loaded from memory is taken for a saved stack pointer, as in longjmp(3) and coroutines. A
- * value copied or computed from %rsp or %rbp is taken for one in the same stack (variable-length
- * arrays, alignment).
+ * value copied or computed from %rsp or %rbp is taken for an address in the same stack
+ * (variable-length arrays, alignment).
  *
  * Source: Intel SDM volume 2, MOV, LEA, XCHG, POP, LEAVE; appendix B.
  */
@@ -332,14 +335,15 @@ enum {
 	MOV_FROM_RM = 0x8b,
 	LEA = 0x8d,
 	XCHG = 0x87,
-	XCHG_RAX = 0x90, /* and the seven opcodes after it */
+	/* xchg of %rax with a register, whose number is in the opcode's low three bits */
+	XCHG_RAX = 0x90,
 	MOV_CONST = 0xb8,
 	MOV_CONST32 = 0xc7,
 	POP_RSP = 0x5c,
 	LEAVE = 0xc9
 };
 
-/* The state of the registers after some of the code. */
+/* What is known of the registers after the code up to some address. */
 struct known {
 	uint16_t stack; /* one bit for each register that may point to the stack */
 	bool lost;	/* %rsp does not point to the stack */

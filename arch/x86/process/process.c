@@ -51,7 +51,8 @@ enum {
 };
 
 enum {
-	X86_64_FRAME_BYTES = 368, /* size of x86_64_make_frame()'s frame; then offsets in it */
+	/* size of x86_64_make_frame()'s frame; below, offsets in that frame */
+	X86_64_FRAME_BYTES = 368,
 	X86_64_FRAME_MARK = 320,
 	X86_64_FRAME_TEXT = 336,
 	X86_64_STATE_SOFTWARE = 464, /* offset of struct _fpx_sw_bytes in an XSAVE area */
@@ -117,7 +118,7 @@ struct context {
 	uint64_t reserved[8];
 };
 
-/* The word that `leave` pops, and struct rt_sigframe. */
+/* Our frame: the word that `leave` pops, and the kernel's struct rt_sigframe. */
 struct signal_frame {
 	uint64_t frame_pointer; /* any value */
 	uint64_t return_address;
@@ -275,7 +276,7 @@ static size_t bytes_of(uint64_t features)
 		if (!(features >> i & 1))
 			continue;
 		__cpuid_count(0x0d, i, size, offset, c, d);
-		/* Offset 0: a feature that only the kernel uses. */
+		/* The offset is 0 if only the kernel uses the feature. */
 		if (offset && (size_t)offset + size > bytes)
 			bytes = (size_t)offset + size;
 	}
@@ -466,7 +467,9 @@ const struct arch_process x86_64_process = {
 	.address_end = UINT64_C(0x7fffffff0000),
 	.shadow_stack_line = "x86_Thread_features:",
 	.shadow_stack_word = "shstk",
-	/* The regset has another layout in a thread that runs 32-bit code. */
+	/*
+	 * The regset of the general registers has another layout in a thread that runs 32-bit code.
+	 */
 	.ptrace_get = PTRACE_GETREGS,
 	.ptrace_set = PTRACE_SETREGS,
 	.register_bytes = WORDS * sizeof(uint64_t),

@@ -86,7 +86,8 @@ static void data(struct emit *e, const struct form_insn *i)
 	uint64_t from;
 
 	switch (i->op) {
-	case FORM_ALIGN: /* no short jump may cross the padding */
+	/* no short jump may cross the padding, whose length the second pass may change */
+	case FORM_ALIGN:
 		emit_align(e, i->value);
 		break;
 	case FORM_WORD:
@@ -144,7 +145,10 @@ static void yes_if(const struct lowering *l, const struct form_insn *i)
 	emit_place(l->e, other);
 }
 
-/* Translates calls and returns. A subroutine answers with the zero flag: set means yes. */
+/*
+ * Translates calls and returns. A subroutine answers yes by setting the zero flag, and no by
+ * clearing it.
+ */
 static void subroutine(const struct lowering *l, const struct form_insn *i)
 {
 	struct emit *e = l->e;

@@ -85,7 +85,7 @@ static void lower_system(const struct lowering *l, const struct form_insn *i)
 		emit_shift(e, true, true, RDX, 32);
 		emit_reg(e, true, OP_OR, RAX, RDX);
 		break;
-	case FORM_STORE_TIME: /* in halves, as FORM_STORE_HALVES does */
+	case FORM_STORE_TIME: /* stores in two halves, as FORM_STORE_HALVES does */
 		m = lower_mem(i->mem);
 		emit_rdtsc(e);
 		emit_mem(e, false, OP_MOV_STORE, RAX, m);
@@ -242,8 +242,8 @@ static void emit_store_part(struct emit *e, int reg, struct emit_mem m, unsigned
 }
 
 /*
- * Stores eight bytes at a multiple of four, and changes the register. The eight bytes may be
- * misaligned, and in two cache lines, so they are stored in halves.
+ * Stores a register at an address that is a multiple of four, and changes the register. The eight
+ * bytes may be misaligned and in two cache lines, so they are stored in two halves.
  */
 static void emit_store_halves(struct emit *e, int reg, struct emit_mem m)
 {
@@ -253,7 +253,10 @@ static void emit_store_halves(struct emit *e, int reg, struct emit_mem m)
 	emit_store_part(e, reg, m, 4);
 }
 
-/* Stores a site's register. A register that still holds the site's value is stored directly. */
+/*
+ * Stores the value that a register had at the site. If the register still holds the value, stores
+ * the register directly.
+ */
 static void store_original(const struct lowering *l, const struct form_insn *i)
 {
 	struct emit_mem m = lower_mem(i->mem);
@@ -371,7 +374,7 @@ static void lower_double(const struct lowering *l, const struct form_insn *i)
 
 /* ==== Change ================================================================================== */
 
-/* Reads and changes memory with one instruction, locked if threads share the word. */
+/* Instructions that read and change a word of memory. They are locked if threads share the word. */
 
 static void add_to(struct emit *e, const struct form_insn *i)
 {
@@ -720,7 +723,10 @@ static void frame_layout(struct frame *f, int skipped, int flags, int registers,
 		f->saved[f->order[i]] = 8 * (f->temps + f->order_count - 1 - i);
 }
 
-/* Returns the bytes to skip on entry: the red zone, and the words of a wait for room. */
+/*
+ * Returns how many bytes of the stack to skip on entry: the red zone, and the words that a wait for
+ * room needs.
+ */
 static int skipped_bytes(const struct stub_plan *p)
 {
 	return p->isa->red_zone + (p->stub->room ? 8 * WAIT_WORDS : 0);

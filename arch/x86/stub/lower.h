@@ -12,14 +12,14 @@
 struct frame;
 
 /*
- * Labels of a stub that clears flags (lower.c): code that clears and restores the flags, and where
- * the stub continues after each.
+ * Labels of a stub that clears flags (lower.c): the code that clears the flags and the code that
+ * restores them, and where the stub continues after each.
  */
 struct alignment {
 	int clear, cleared, restore, restored;
 };
 
-/* The state of a translation. Labels are those of `e`. Both pointers are borrowed. */
+/* The state of a translation. Labels are labels of `e`. Both pointers are borrowed. */
 struct lowering {
 	struct form form;
 	struct emit *e;
