@@ -32,11 +32,12 @@ struct arch_toggle {
 	uint8_t off, on; /* first byte of the instruction without effect, and of the call */
 	uint8_t covers;	 /* length of the instruction, in bytes */
 	/*
-	 * Code for a place to which the call is redirected (`on`, then a jump's distance). enter()
-	 * pops the return address off the stack. leave() ends the code: if the 16-bit word at
-	 * `count` is not 0, it calls the handler at `to`, which returns to `back`; if the word is
-	 * 0, it jumps to `back`. Both keep registers but not flags. Both return the length of the
-	 * code, at most ARCH_TOGGLE_BYTES. leave() returns 0 if an address is out of reach.
+	 * The call of the handler can be redirected to other code, which these functions emit.
+	 * enter() emits the start of that code: it pops the return address off the stack. leave()
+	 * emits the end, to run at `at`: if the 16-bit word at `count` is not 0, it calls the
+	 * handler at `to`, which returns to `back`; if the word is 0, it jumps to `back`. The
+	 * emitted code changes flags but no register. Both functions return the length of what they
+	 * emit, at most ARCH_TOGGLE_BYTES. leave() returns 0 if an address is out of reach.
 	 */
 	size_t (*enter)(uint8_t *out);
 	size_t (*leave)(uint64_t at, uint64_t count, uint64_t to, uint64_t back, uint8_t *out);
@@ -45,15 +46,16 @@ enum { ARCH_TOGGLE_BYTES = 64 };
 
 /*
  * The addresses that a jump can reach if some of its bytes must keep their values: `first` and, if
- * `step` is not 0, every address within reach that is a multiple of `step` away from it.
+ * `step` is not 0, every address within reach that is a multiple of `step` away from `first`.
  */
 struct arch_pun {
 	uint64_t first, step;
 };
 
 /*
- * Two overlapping jumps. The second begins at the second byte of the first, so the bytes of the
- * second are the distance of the first. The struct holds the bytes of both and their two targets.
+ * Two overlapping jumps. The second jump begins at the second byte of the first. So the distance of
+ * the first jump consists of bytes of the second. The struct holds the bytes and the targets of
+ * both jumps.
  */
 enum { ARCH_TWIN_BYTES = 8 };
 struct arch_twin {
@@ -64,7 +66,7 @@ struct arch_twin {
 struct arch {
 	const char *name;     /* "x86-64" */
 	uint16_t elf_machine; /* EM_* of <elf.h> */
-	/* Another ELF machine whose argument strings parse_args() understands, or EM_NONE. */
+	/* Another ELF machine whose argument strings parse_args() also understands, or EM_NONE. */
 	uint16_t elf_machine_args;
 
 	/* -- argument specifications: required of every ISA -- */
@@ -79,13 +81,17 @@ struct arch {
 	/* -- unwinding: NULL if stacks cannot be captured on this ISA -- */
 
 	/*
-	 * Registers that unwinding tracks: stack pointer, frame pointer, other callee-saved ones.
+	 * Registers that unwinding tracks: the stack pointer, the frame pointer and the other
+	 * callee-saved registers.
 	 */
 	const struct arch_unwind_register *unwind_registers;
 	uint8_t unwind_count;
-	/* Index of the register that a call leaves the return address in; 0 if on the stack. */
+	/*
+	 * Index in unwind_registers of the register in which a call leaves the return address; 0 if
+	 * the return address is on the stack.
+	 */
 	uint8_t unwind_return;
-	/* Bytes from a frame pointer's target to the caller's stack pointer; 0 if it varies. */
+	/* Bytes from the frame pointer to the caller's stack pointer; 0 if the distance varies. */
 	uint8_t frame_record_end;
 
 	/* -- patching: NULL if probectl only parses this ISA's arguments -- */
@@ -107,11 +113,12 @@ struct arch {
 	/* The breakpoint that debuggers and the kernel write over an instruction. */
 	uint8_t breakpoint[4], breakpoint_length;
 	bool (*is_breakpoint)(const uint8_t *bytes);
-	const struct arch_toggle *toggle; /* NULL if the ISA has no such switch */
+	const struct arch_toggle *toggle; /* OCaml's switch; NULL if OCaml has none on this ISA */
 	/*
 	 * A pun writes only the first pun_length bytes of a jump. The bytes that follow, which hold
 	 * the jump's distance, stay as they are in the code. pun_length is 0 if the ISA has no
-	 * puns. `fixed` is the number of distance bytes that must stay.
+	 * puns. pun() returns the addresses that a jump at `at` can reach if `fixed` bytes of its
+	 * distance must stay.
 	 */
 	uint8_t pun_length;
 	struct arch_pun (*pun)(const uint8_t *bytes, uint64_t at, unsigned int fixed);
@@ -122,16 +129,17 @@ struct arch {
 	struct arch_extent (*part)(const uint8_t *bytes, uint64_t at, unsigned int length);
 	/*
 	 * twin_length is the length of a twin (struct arch_twin) in bytes, or 0 if the ISA has
-	 * none. twin() returns one of the `twin_choices` twins that can stand at an address, the
-	 * nearest targets first. Both jumps of a twin lead to about the same place.
+	 * none. twin() returns one of the `twin_choices` twins that can stand at an address. Choice
+	 * 0 has the nearest targets. Both jumps of a twin lead to about the same place.
 	 */
 	uint8_t twin_length;
 	uint16_t twin_choices;
 	struct arch_twin (*twin)(uint64_t at, unsigned int choice);
 	/*
-	 * A jump is to be written over a long nop: returns how many bytes of the jump's distance
-	 * must keep the nop's values, because other tools may write over the same nop. `is_site` is
-	 * true if a note names the nop. NULL means no bytes.
+	 * Returns how many bytes of a jump's distance must keep the nop's values if the jump is
+	 * written over a long nop. They must because other tools may write over the same nop.
+	 * `is_site` is true if a note names the nop. If nop_fixed is NULL, no byte must keep its
+	 * value.
 	 */
 	uint8_t (*nop_fixed)(const uint8_t *nop, size_t length, bool is_site);
 	uint8_t insn_align; /* alignment of instructions, in bytes */
@@ -165,8 +173,10 @@ struct arch {
 	void (*scan)(const uint8_t *bytes, size_t length, uint64_t address,
 		const struct arch_scan *scan);
 	/*
-	 * Reports more addresses within a function that has a site: those that the function takes
-	 * with several instructions, as windows and labels. NULL if scan() finds all addresses.
+	 * Searches a function that has a site for addresses that scan() does not find, because
+	 * several instructions compute each of them. Reports an address in a window by
+	 * scan->reference. For any other address within the function, calls scan->label. NULL if
+	 * scan() finds all addresses.
 	 */
 	void (*scan_function)(const uint8_t *bytes, size_t length, uint64_t address,
 		const struct arch_scan *scan);
@@ -176,12 +186,12 @@ struct arch {
 	 */
 	uint8_t short_reach;
 	bool (*short_branch)(const uint8_t *bytes, uint64_t address, uint64_t *target_ret);
-	/* Returns the number of prefix bytes, which a branch may skip. NULL if always 0. */
-	size_t (*prefix_length)(const uint8_t *bytes, size_t length);
 	/*
-	 * Returns the length of the nop at `bytes`, or 0 if no nop is there. If a `90` comes first,
-	 * the length is that of the nop behind it.
+	 * Returns the number of prefix bytes of an instruction. A branch may skip these bytes. NULL
+	 * if instructions have no prefixes.
 	 */
+	size_t (*prefix_length)(const uint8_t *bytes, size_t length);
+	/* Returns the length of the nop at `bytes`, or 0 if no nop is there. */
 	size_t (*nop_length)(const uint8_t *bytes, size_t length);
 	/*
 	 * Whether code, from the start of a function up to a site, moves the stack pointer to an
@@ -191,9 +201,9 @@ struct arch {
 
 	/*
 	 * A quick test for loses_stack(): false if the code certainly does not set the stack
-	 * pointer to an unknown address. It only searches bytes, a thousand times faster than
-	 * decoding. If it is false of some code, it is false of every beginning of that code. NULL
-	 * if loses_stack is NULL.
+	 * pointer to an unknown address. The test only searches bytes, which is a thousand times
+	 * faster than decoding. If it returns false for some code, it does so for every beginning
+	 * of that code. NULL if loses_stack is NULL.
 	 */
 	bool (*may_lose_stack)(const uint8_t *bytes, size_t length);
 	/*
@@ -214,14 +224,15 @@ struct arch {
 	 */
 	size_t (*far_jump)(uint64_t at, uint64_t to, uint8_t *out);
 	/*
-	 * Returns the target of a jump() or far_jump() that was read back from `at` (ARCH_JUMP_MAX
-	 * bytes), or 0 if the bytes are neither.
+	 * Returns the target of the jump() or far_jump() at `at`, or 0 if there is neither. `bytes`
+	 * are the ARCH_JUMP_MAX bytes that were read from `at`.
 	 */
 	uint64_t (*jump_target)(uint64_t at, const uint8_t *bytes);
 	/*
 	 * Whether an instruction of a stub, insn_align bytes long, calls a function of the program.
-	 * The stack frame of such a function can look like a copy of saved registers if these carry
-	 * no mark (arch_frame_layout.flag_bits). NULL if frames cannot look so.
+	 * Needed on ISAs where the saved registers of a thread carry no mark
+	 * (arch_frame_layout.flag_bits): there the stack frame of the called function can look like
+	 * a copy of saved registers. NULL on other ISAs.
 	 */
 	bool (*is_function_call)(const uint8_t *bytes);
 	/* Whether the argument can be captured at all. */
@@ -231,7 +242,10 @@ struct arch {
 	 * that says which captures were readable.
 	 */
 	bool (*capture_checked)(const struct arch_capture *capture);
-	/* Emits a stub for address `at`, a multiple of ARCH_STUB_ALIGN. Threads enter it there. */
+	/*
+	 * Emits a stub to run at address `at`, a multiple of ARCH_STUB_ALIGN. Threads enter the
+	 * stub at its first byte.
+	 */
 	enum arch_stub_status (*stub)(const struct arch_stub *stub, uint64_t at, uint8_t *out,
 		size_t room, struct arch_stub_code *ret);
 	/*
@@ -262,13 +276,13 @@ const struct arch *arch_host(void);
 uint64_t arch_signature(const struct arch *arch);
 
 /*
- * Whether `found` is `bytes` with a breakpoint in place of the first bytes. The caller passes at
- * most one instruction: `length` bytes.
+ * Returns true if `found` equals `bytes` except that a breakpoint replaces the first bytes. Both
+ * have `length` bytes, at most one instruction.
  */
 bool arch_has_breakpoint(
 	const struct arch *arch, const uint8_t *found, const uint8_t *bytes, size_t length);
 
-/* Fills code memory that no thread should reach with breakpoints. */
+/* Fills `out` with breakpoints. It is for code memory that no thread should reach. */
 void arch_fill(const struct arch *arch, uint8_t *out, size_t length);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Calls from a stub into a function of the program (ARCH_STUB_CALL). The code here saves the state
- * that a function may change but the stub does not save. It runs in the program itself, so each
- * implementation is compiled only for its own machine.
+ * Calls from a stub into a function of the program (ARCH_STUB_CALL). The functions here save the
+ * state that the called function may change but the stub does not save. They run in the program
+ * itself, so each implementation is compiled only for its own machine.
  */
 #ifndef ARCH_ENTER_H
 #define ARCH_ENTER_H
@@ -12,9 +12,9 @@
 #if defined(__x86_64__) || defined(__aarch64__)
 
 /*
- * Finds out which state must be saved, and how. If `by_register` is false, the processor's own
- * instruction saves all of it, even if a faster way exists; tests use this. Returns false if the
- * processor cannot save the state.
+ * Finds out which state must be saved, and how. If `by_register` is false, an instruction of the
+ * processor saves all of the state at once, even if saving register by register is faster; tests
+ * use this. Returns false if the processor cannot save the state.
  */
 bool enter_init(bool by_register);
 

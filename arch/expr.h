@@ -4,7 +4,7 @@
  *
  * The parser (libprobe/query/) has already assigned types as C does (C11, 6.3.1 and 6.5). Every
  * value is held in 64 bits: a signed 32-bit type is sign-extended and an unsigned one
- * zero-extended, so converting either to 64 bits costs nothing.
+ * zero-extended, so converting such a value to 64 bits costs nothing.
  */
 #ifndef ARCH_EXPR_H
 #define ARCH_EXPR_H
@@ -23,7 +23,7 @@ enum arch_expr_kind {
 	ARCH_EXPR_PID,
 	ARCH_EXPR_CPU,
 	ARCH_EXPR_DURATION, /* length of a pair that has ended, in nanoseconds */
-	/* compare the string capture `capture` with `text`; 0 or 1 */
+	/* compare the string capture `capture` with `text`; the result is 0 or 1 */
 	ARCH_EXPR_STRING_IS,
 	ARCH_EXPR_STRING_BEGINS,
 	/* operators with the operand `left` */
@@ -38,7 +38,7 @@ enum arch_expr_kind {
 	ARCH_EXPR_MUL,
 	ARCH_EXPR_DIV, /* dividing by 0 rejects the hit; INT_MIN / -1 is INT_MIN */
 	ARCH_EXPR_MOD,
-	ARCH_EXPR_SHL, /* the right operand counts modulo the left one's width */
+	ARCH_EXPR_SHL, /* shifts by the right operand modulo the width of the left */
 	ARCH_EXPR_SHR,
 	ARCH_EXPR_AND,
 	ARCH_EXPR_OR,
@@ -50,7 +50,10 @@ enum arch_expr_kind {
 	ARCH_EXPR_GE,
 	ARCH_EXPR_EQ,
 	ARCH_EXPR_NE,
-	/* logical: the result is 0 or 1; `right` is evaluated only if `left` does not decide */
+	/*
+	 * logical: the result is 0 or 1; `right` is evaluated only if `left` does not decide the
+	 * result
+	 */
 	ARCH_EXPR_BOTH,
 	ARCH_EXPR_EITHER
 };
@@ -63,9 +66,9 @@ enum {
 };
 
 /*
- * One operator or operand. `wide` and `is_signed` are the type in which the node is computed. Its
- * operands (for a shift, the left operand) have been converted to that type. A result of 0 or 1 has
- * type int.
+ * One operator or operand. `wide` and `is_signed` are the type in which the node is computed. The
+ * node's operands (for a shift, the left operand) have been converted to that type. A result of 0
+ * or 1 has type int.
  */
 struct arch_expr_node {
 	enum arch_expr_kind kind;
@@ -76,8 +79,9 @@ struct arch_expr_node {
 	uint8_t capture;     /* index into the stub's captures */
 	uint8_t text_length;
 	uint64_t value;
-	const char *text;     /* the string literal, not terminated; borrowed */
-	const uint64_t *list; /* list_count numbers, each extended as its own type says; borrowed */
+	const char *text; /* the string literal, not terminated; borrowed */
+	/* list_count numbers, each extended to 64 bits as its own type says; borrowed */
+	const uint64_t *list;
 	uint8_t list_count;
 };
 

@@ -12,17 +12,19 @@
 /* ---- Relocation of instructions --------------------------------------- */
 
 enum {
-	ARCH_INSN_MAX = 15,	   /* bytes of the longest instruction of any ISA */
-	ARCH_JUMP_MAX = 24,	   /* bytes of the longest jump of any ISA */
-	ARCH_MOVED_INSNS_MAX = 8,  /* instructions one patch can displace */
-	ARCH_MOVED_BYTES_MAX = 160 /* greatest size of their copies, in bytes */
+	ARCH_INSN_MAX = 15,	  /* bytes of the longest instruction of any ISA */
+	ARCH_JUMP_MAX = 24,	  /* bytes of the longest jump of any ISA */
+	ARCH_MOVED_INSNS_MAX = 8, /* instructions one patch can displace */
+	/* greatest size of the copies of displaced instructions, in bytes */
+	ARCH_MOVED_BYTES_MAX = 160
 };
 
 enum arch_move_status {
 	ARCH_MOVE_OK,
 	ARCH_MOVE_UNDECODABLE, /* the bytes are not an instruction */
 	ARCH_MOVE_TRUNCATED,   /* the bytes end before `need` is covered */
-	ARCH_MOVE_CALL_INSIDE, /* a call among the bytes would return into them */
+	/* one of the instructions is a call, which would return into the displaced bytes */
+	ARCH_MOVE_CALL_INSIDE,
 	ARCH_MOVE_FLOW_INSIDE, /* an unconditional jump or return ends the code before `need` */
 	ARCH_MOVE_UNSUPPORTED, /* an instruction that cannot run elsewhere (loop, xbegin ...) */
 	ARCH_MOVE_OUT_OF_REACH /* a target or operand is too far from the copy */
@@ -33,20 +35,22 @@ struct arch_moved {
 	uint8_t length; /* original bytes displaced, at least `need` */
 	/*
 	 * Above 0 only if the status is ARCH_MOVE_FLOW_INSIDE: the last `padding` displaced bytes
-	 * are nops and int3 after the end of the code, and all else is as with ARCH_MOVE_OK. A
-	 * caller may use the copy if it knows that no function and no branch target begins within
-	 * the padding.
+	 * are nops and int3 after the end of the code, and the other members are valid, as with
+	 * ARCH_MOVE_OK. A caller may use the copy if it knows that no function and no branch target
+	 * begins within the padding.
 	 */
 	uint8_t padding;
 	uint8_t count;				   /* number of instructions */
 	uint8_t from_offset[ARCH_MOVED_INSNS_MAX]; /* offset of each original from `from` */
 	uint8_t to_offset[ARCH_MOVED_INSNS_MAX];   /* offset of each copy from `to` */
-	bool falls_through; /* false if the last instruction never continues at from + length */
+	/* True if execution can continue after the last instruction, at from + length. */
+	bool falls_through;
 	uint16_t code_length;
-	uint8_t code[ARCH_MOVED_BYTES_MAX]; /* the copies, without the jump back */
+	/* the copies; the jump back to the original code is not included */
+	uint8_t code[ARCH_MOVED_BYTES_MAX];
 };
 
-/* Where the thread continues after an instruction. */
+/* Where a thread continues after an instruction. */
 enum arch_flow {
 	ARCH_FLOW_NONE,	  /* at the next instruction */
 	ARCH_FLOW_BRANCH, /* direct conditional branch */
@@ -69,23 +73,30 @@ struct arch_insn {
 /* The addresses to search for in a module's code, and the functions that receive findings. */
 struct arch_scan {
 	const struct arch_windows *windows;
-	bool position_dependent; /* addresses may also occur as plain 32-bit constants */
+	/* addresses may also occur in the code as plain 32-bit constants */
+	bool position_dependent;
 	void *data;
 	/* Code may branch to `target`, which is in the window of windows->sites[site]. */
 	void (*reference)(void *data, size_t site, uint64_t target);
-	/* The code takes an address, which may be that of a jump table. */
+	/* The code computes `address`, which may be the address of a jump table. */
 	void (*constant)(void *data, uint64_t address);
 	/*
-	 * The instruction at `at` takes an address nearby, perhaps to jump to that address plus a
-	 * distance from a table. Called only on instruction sets whose compilers do this.
+	 * The instruction at `at` computes an address nearby. The code may add a distance from a
+	 * table to that address and jump to the sum. Called only on instruction sets whose
+	 * compilers do this.
 	 */
 	void (*label)(void *data, uint64_t at);
 };
 
-/* Reports `target`, in the window of `site`, for all sites whose windows contain it. */
+/*
+ * Reports `target` once for each site whose window contains it. `site` is the index of the highest
+ * such site.
+ */
 void arch_scan_report(const struct arch_scan *scan, size_t site, uint64_t target);
 
-/* Reports a target for each window that contains it. Returns false if no window does. */
+/*
+ * Reports `target` once for each window that contains it. Returns false if no window contains it.
+ */
 static inline bool arch_scan_target(const struct arch_scan *scan, uint64_t target)
 {
 	size_t found = arch_windows_find(scan->windows, target);

@@ -13,16 +13,16 @@
  * ?.
  *
  * The second $tag$ is found byte by byte, without going back: $ is only at the ends of a tag, so
- * when a byte differs, no earlier byte of the comparison can begin another tag.
+ * when a byte differs, none of the bytes that were equal before it can begin another tag.
  *
- * Each step writes at most one byte and moves to the next one, with two exceptions: AGAIN leads to
- * a state whose steps all move on, and RESTART is taken once. A text of N bytes thus takes at most
- * 3 N + 1 steps, whatever its bytes are and even if another thread changes them meanwhile.
+ * Each step writes at most one byte, and all but AGAIN and RESTART move to the next byte. AGAIN
+ * leads to a state whose steps all move on, and RESTART is taken once. A text of N bytes thus takes
+ * at most 3 N + 1 steps, whatever its bytes are and even if another thread changes them meanwhile.
  */
 #include "arch/norm.h"
 
 /* clang-format off */
-/* Steps: an action, and the next state. */
+/* Each makes a step from an action (the macro's name) and the next state. */
 #define PUT(state) (NORM_PUT << NORM_STATE_BITS | NORM_##state)
 #define SKIP(state) (NORM_SKIP << NORM_STATE_BITS | NORM_##state)
 #define AGAIN(state) (NORM_AGAIN << NORM_STATE_BITS | NORM_##state)
@@ -33,8 +33,8 @@
 #define MATCH(state) (NORM_MATCH << NORM_STATE_BITS | NORM_##state)
 
 /*
- * A row for each state. The classes are grouped: white space (blank, space, newline), parts of
- * names (digit, E, name, dollar), then the rest in their order.
+ * The row of a state: its step for each class, in the order of enum norm_class except that the
+ * parts of white space and of names are together.
  */
 #define ROW(other, blank, space, newline, digit, e, name, dollar, dot, quote, dbl, back, minus,   \
 	slash, star, escape, plus, operator)                                                      \
@@ -50,8 +50,8 @@
 	    PUT(TAG_FIRST), PUT(POINT), LITERAL(STRING), PUT(NAME_DOUBLE), PUT(NAME_BACK),        \
 	    PUT(dash), PUT(STROKE), PUT(TOP_SIGN), PUT(TOP), PUT(TOP_SIGN), PUT(TOP_SIGN))
 /*
- * Rows with one argument for each class that matters (white space, parts of names, quotes,
- * operators); `rest` is for all others.
+ * Rows for states in which only a few classes differ. Each argument is the step for one of these
+ * classes; `rest` is the step for all others.
  */
 #define WHITE_ROW(white, slash, rest)                                                             \
 	ROW(rest, white, white, white, rest, rest, rest, rest, rest, rest, rest, rest, rest,      \
@@ -115,7 +115,10 @@ const struct norm_tables norm_tables = {
 			SKIP(ESTRING), SKIP(ESTRING)),
 		[NORM_ESTRING_END] = QUOTED_ROW(SKIP(ESTRING), AGAIN(TOP), AGAIN(TOP), AGAIN(TOP),
 			AGAIN(TOP)),
-		/* A doubled quote ends one name and begins another, with the same result. */
+		/*
+		 * A doubled quote does not end a name. It is taken for the end of one name and the
+		 * start of another, which gives the same result.
+		 */
 		[NORM_NAME_DOUBLE] = QUOTED_ROW(PUT(NAME_DOUBLE), PUT(TOP), PUT(NAME_DOUBLE),
 			PUT(NAME_DOUBLE), PUT(NAME_DOUBLE)),
 		[NORM_NAME_BACK] = QUOTED_ROW(PUT(NAME_BACK), PUT(NAME_BACK), PUT(TOP),
@@ -148,7 +151,10 @@ const struct norm_tables norm_tables = {
 _Static_assert(NORM_STATES <= 1 << NORM_STATE_BITS, "a step has a state");
 _Static_assert((NORM_MATCH + 1) << NORM_STATE_BITS <= 256, "a step is a byte");
 
-/* The state of a reader. NORM_TOP and NORM_TOP_SIGN note `used` in `mark`, and `at` in `piece`. */
+/*
+ * The state of a reader. In NORM_TOP and NORM_TOP_SIGN it copies `used` to `mark` and `at` to
+ * `piece`.
+ */
 struct reader {
 	const uint8_t *text;
 	uint8_t *out;

@@ -3,9 +3,10 @@
  * norm() maps texts to a normal form: texts that differ only in their literals, or in the numbers
  * of a path, get the same form.
  *
- * The normal form is defined by the table of a state machine, which two readers execute:
- * norm_text(), and stubs, for their keys (arch/stub/table.c). Each byte has a class. Each state and
- * class have a step: the next state in the low bits, the action on the byte above.
+ * The table of a state machine defines the normal form. Two readers execute the state machine:
+ * norm_text(), and stubs that make keys (arch/stub/table.c). Each byte has a class. Each pair of
+ * state and class has a step: the low bits are the next state, the bits above them are the action
+ * on the byte.
  */
 #ifndef ARCH_NORM_H
 #define ARCH_NORM_H
@@ -19,8 +20,9 @@ enum norm_class {
 	NORM_SPACE, /* white space except blank and newline */
 	NORM_NEWLINE,
 	NORM_DIGIT,
-	NORM_E,	   /* e and E */
-	NORM_NAME, /* letters except e and E; _; all bytes above ASCII, whatever the locale */
+	NORM_E, /* e and E */
+	/* letters except e and E; the underscore; all bytes above 0x7f, whatever the locale */
+	NORM_NAME,
 	NORM_DOLLAR,
 	NORM_DOT,
 	NORM_QUOTE,
@@ -31,14 +33,14 @@ enum norm_class {
 	NORM_STAR,
 	NORM_ESCAPE, /* backslash */
 	NORM_PLUS,
-	NORM_OPERATOR, /* operators except + and -; a number's sign may follow */
+	NORM_OPERATOR, /* one of ( , = < > % |; the sign of a number may follow */
 	NORM_CLASSES
 };
 
 enum norm_state {
 	/*
 	 * Between two pieces of SQL. In NORM_TOP and NORM_TOP_SIGN the reader notes its position
-	 * and how much it has written; the last such note is where a piece begins.
+	 * and how much it has written. The last note says where the current piece begins.
 	 */
 	NORM_TOP,
 	NORM_TOP_SIGN, /* the last piece was an operator: a `-` that follows may be a sign */
@@ -56,19 +58,20 @@ enum norm_state {
 	NORM_ESTRING,
 	NORM_ESTRING_ESCAPE,
 	NORM_ESTRING_END,
-	NORM_NAME_DOUBLE, /* a name in double quotes; below, in backquotes */
+	NORM_NAME_DOUBLE, /* in a name in double quotes */
 	NORM_NAME_BACK,
-	NORM_DASH,	/* behind `-`, which is an operator or begins a comment */
-	NORM_DASH_SIGN, /* behind `-`, which may also be the sign of a number */
-	NORM_POINT,	/* behind a dot, or a sign and a dot */
-	NORM_STROKE,	/* behind `/` */
-	NORM_LINE,	/* in a comment that ends with the line */
+	NORM_DASH, /* behind `-`, which is an operator or begins a comment */
+	/* behind `-`, which is an operator, begins a comment or is the sign of a number */
+	NORM_DASH_SIGN,
+	NORM_POINT,  /* behind a dot, which may begin a number; a sign may precede the dot */
+	NORM_STROKE, /* behind `/` */
+	NORM_LINE,   /* in a comment that ends with the line */
 	NORM_COMMENT,
 	NORM_COMMENT_STAR,
 	NORM_TAG_FIRST, /* behind the $ of $tag$ */
 	NORM_TAG,
 	NORM_BODY,     /* in the text quoted by $tag$ */
-	NORM_BODY_TAG, /* in that text, behind a $ that may begin the second $tag$ */
+	NORM_BODY_TAG, /* in the quoted text, behind a $ that may begin the second $tag$ */
 	NORM_STATES
 };
 
@@ -77,14 +80,15 @@ enum norm_action {
 	NORM_PUT,     /* write the byte */
 	NORM_SKIP,    /* drop the byte */
 	NORM_AGAIN,   /* read the byte again in the next state */
-	NORM_LITERAL, /* replace what was written of the piece by ? */
+	NORM_LITERAL, /* replace the output of the current piece by ? */
 	NORM_DIGITS,  /* write N */
 	NORM_RESTART, /* go back to the first byte of the text */
 	/* Drop the byte; the next byte is compared with the second byte of the opening $tag$. */
 	NORM_OPEN,
 	/*
-	 * compare the byte with the opening $tag$. Equal: the next byte is compared with the tag's
-	 * next. Different: AGAIN in NORM_BODY
+	 * Compare the byte with a byte of the opening $tag$. If they are equal, the next byte is
+	 * compared with the next byte of the tag. If they differ, do as AGAIN with the state
+	 * NORM_BODY.
 	 */
 	NORM_MATCH
 };

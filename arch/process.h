@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The parts of a process that depend on the instruction set: address space, registers, system calls
- * and signal frames. A controller and its targets have the same instruction set, so only one such
- * table is in use: arch_process().
+ * and signal frames. A controller and its targets have the same instruction set, so only one table
+ * (struct arch_process) is in use: the one that arch_process() returns.
  *
  * Like all of arch/, this code makes no system calls: registers and frames are bytes that the
  * caller has read or will write. Operations that must run on the machine itself, such as reading
@@ -25,11 +25,11 @@ struct arch_registers {
 	uint64_t words[ARCH_REGISTER_WORDS];
 };
 
-/* A word of arch_registers that ptrace(2) reads and writes as a regset of its own. */
+/* A word of struct arch_registers that is a regset of its own for ptrace(2). */
 struct arch_regset {
 	int type; /* regset number, NT_* */
 	uint8_t word, bytes;
-	bool never_changes; /* probectl never changes the word, so it is not written */
+	bool never_changes; /* probectl never changes this word and so never writes it */
 };
 
 enum arch_register {
@@ -39,7 +39,7 @@ enum arch_register {
 	ARCH_TP, /* the thread pointer */
 	/* Number of the system call that the thread is in; negative if it is in none. */
 	ARCH_CALL,
-	ARCH_NUMBER, /* register for the number when a thread makes a system call */
+	ARCH_NUMBER, /* register in which a thread passes the number of a system call */
 	ARCH_RESULT,
 	ARCH_ARG0, /* the arguments of a system call */
 	ARCH_ARG1,
@@ -50,7 +50,10 @@ enum arch_register {
 	ARCH_REGISTERS
 };
 
-/* Registers of this machine. One that it lacks reads as -1; writing it does nothing. */
+/*
+ * Read and write registers of this machine. A register that the machine lacks reads as -1, and
+ * writing it does nothing.
+ */
 uint64_t arch_get(const struct arch_registers *registers, enum arch_register which);
 void arch_set(struct arch_registers *registers, enum arch_register which, uint64_t value);
 
@@ -58,13 +61,17 @@ void arch_set(struct arch_registers *registers, enum arch_register which, uint64
 
 /*
  * Instructions in the target's own code that its threads use to make system calls for a controller.
- * Addresses are those in the target or, while a file is searched, in the file; 0 if not found.
+ * The addresses are addresses in the target or, while a file is searched, in the file. An address
+ * is 0 if the gadget was not found.
  */
 struct arch_gadgets {
 	uint64_t call;	    /* makes a system call, then returns to the address on the stack */
 	uint64_t leave;	    /* loads the stack pointer from the frame pointer, then returns */
 	uint64_t sigreturn; /* calls rt_sigreturn(2); signal handlers return to such code */
-	/* Bytes from the frame pointer up to the stack pointer after `leave`, if that varies. */
+	/*
+	 * Bytes from the frame pointer up to the stack pointer after `leave`. Set only on ISAs
+	 * where this distance varies.
+	 */
 	uint16_t leave_above;
 };
 
@@ -75,7 +82,7 @@ struct arch_gadgets {
  * handler. Unless stated otherwise, members are offsets from the start of the frame, in bytes.
  */
 struct arch_frame_layout {
-	uint16_t bytes;	 /* size up to the end of the last member named here */
+	uint16_t bytes;	 /* size of the frame, up to the end of the last part named here */
 	uint16_t sp, pc; /* stack pointer and program counter of the interrupted context */
 	/*
 	 * The registers of the interrupted context, in the order of their DWARF numbers from 0 on.
@@ -90,13 +97,20 @@ struct arch_frame_layout {
 	uint16_t mark;
 	uint64_t mark_word;
 	/*
-	 * Not 0 if the mark is not among the registers. A copy of only the registers is then known
-	 * by sp, pc and flags, in this order: the flags of a program have only these bits.
+	 * 0 if the mark is among the saved registers. Otherwise a copy of only the registers is
+	 * recognised by three words in this order: sp, pc, and flags in which no other bits than
+	 * flag_bits are set.
 	 */
 	uint64_t flag_bits;
-	/* Bounds of the distance from the frame up to the state, unless the frame is a copy. */
+	/*
+	 * Least and greatest distance from a frame up to its floating-point state. The distance is
+	 * greater if the frame is a copy made elsewhere.
+	 */
 	uint16_t state_min, state_max;
-	/* The state's first state_head bytes tell its length; the word state_end follows it. */
+	/*
+	 * The first state_head bytes of a floating-point state tell the state's length. The word
+	 * state_end follows the state.
+	 */
 	uint16_t state_head;
 	uint32_t state_end;
 };
@@ -123,7 +137,10 @@ struct arch_frame {
 	char text[ARCH_FRAME_TEXT];
 };
 
-/* The floating-point state of a thread without extra features. `bytes` is 0 if unknown. */
+/*
+ * The floating-point state of a thread that has not asked the kernel for extra features. `bytes` is
+ * 0 if the state is unknown.
+ */
 struct arch_state {
 	uint64_t features;
 	size_t bytes;
@@ -141,8 +158,9 @@ struct arch_process {
 	uint32_t rseq_signature; /* RSEQ_SIG of <sys/rseq.h>, which glibc and librseq register */
 	uint64_t address_end;	 /* end of the addresses that a process may map */
 	/*
-	 * If a process has a shadow stack, the line of /proc/PID/status that begins with the first
-	 * text contains the second as a word. NULL if the ISA has no shadow stacks.
+	 * If a process has a shadow stack, /proc/PID/status has a line that begins with
+	 * shadow_stack_line and contains the word shadow_stack_word. NULL if the ISA has no shadow
+	 * stacks.
 	 */
 	const char *shadow_stack_line, *shadow_stack_word;
 
@@ -151,7 +169,7 @@ struct arch_process {
 	/* ptrace(2) requests that read and write the registers; 0: use the regset NT_PRSTATUS. */
 	int ptrace_get, ptrace_set;
 	uint16_t register_bytes;
-	const struct arch_regset *regsets; /* words that these requests do not cover */
+	const struct arch_regset *regsets; /* words that ptrace_get and ptrace_set do not cover */
 	uint8_t regset_count;
 	/* Index of each register's word; negative if the register does not exist. */
 	int8_t registers[ARCH_REGISTERS];
@@ -166,29 +184,34 @@ struct arch_process {
 	 * saved first argument of the function that has the gate.
 	 */
 	uint16_t gate_argument;
-	uint8_t red_zone; /* bytes in use below the stack pointer */
-	bool tp_is_self;  /* the word at the thread pointer holds the thread pointer */
+	/* bytes below the stack pointer that code may use (the red zone of the ABI) */
+	uint8_t red_zone;
+	bool tp_is_self; /* the word at the thread pointer holds the thread pointer */
 	/* A thread's control block ends, rather than begins, at the thread pointer. */
 	bool tp_is_end;
 	/* Offset of glibc's pointer guard from the thread pointer; 0 if absent. */
 	uint8_t guard;
-	/* After the guard is applied, a pointer is rotated left by this many bits. */
+	/*
+	 * glibc combines a pointer with the guard by XOR, then rotates the result left by this many
+	 * bits.
+	 */
 	uint8_t guard_shift;
 	const char *musl; /* musl's name for this machine, as in its file names */
 
 	/* -- system calls -- */
 
 	/*
-	 * Lists of system call numbers. `waits`: a stop may end these calls with EINTR although no
-	 * signal handler runs. `limited_waits`: those in `waits` whose fourth argument is a time
-	 * limit in ms. `blocks`: the kernel continues these calls by restart_syscall(2); futex(2)
-	 * is left out.
+	 * Lists of system call numbers. `waits`: calls that may end with EINTR after a stop
+	 * although no signal handler runs. `limited_waits`: the calls in `waits` whose fourth
+	 * argument is a time limit in ms. `blocks`: calls that the kernel continues by
+	 * restart_syscall(2), except futex(2).
 	 */
 	const uint16_t *waits, *limited_waits, *blocks;
 	uint8_t wait_count, limited_wait_count, block_count;
 	/*
-	 * Not 0 if a thread stopped inside a system call looks as if it were about to make the
-	 * call: the 4-byte system call instruction. 0 if ARCH_CALL tells the two apart.
+	 * 0 if the register ARCH_CALL tells whether a stopped thread is inside a system call or
+	 * about to make one. Otherwise the two look alike, and this is the 4-byte system call
+	 * instruction.
 	 */
 	uint32_t hidden_call;
 	/* -- system calls in a target: NULL if the target cannot make any -- */
@@ -199,10 +222,10 @@ struct arch_process {
 	/* Lengths of the gadgets; sigreturn_bytes is the greatest length. */
 	uint8_t call_bytes, leave_bytes, sigreturn_bytes;
 	/*
-	 * Fills frame_bytes bytes of `out`. frame_text, frame_mark: offsets of text and mark in the
-	 * frame. state_mark: offset of the mark in the floating-point state. If the kernel's frame
-	 * includes the state (layout->state is 0), the state follows these bytes without a gap and
-	 * has no mark.
+	 * Fills frame_bytes bytes of `out`. frame_text and frame_mark are the offsets of `text` and
+	 * `mark` in the frame. state_mark is the offset of the mark in the floating-point state. If
+	 * the kernel's frame includes the state (layout->state is 0), the state follows these bytes
+	 * without a gap and has no mark.
 	 */
 	void (*make_frame)(const struct arch_frame *frame, uint8_t *out);
 	uint16_t frame_bytes, frame_text, frame_mark, state_mark;
@@ -215,18 +238,25 @@ struct arch_process {
 
 	const struct arch_frame_layout *layout;
 	/*
-	 * Returns the offset of the word that follows a floating-point state, from the first
-	 * layout->state_head bytes of the state. Returns 0 if the bytes do not begin such a state.
+	 * Reads the first layout->state_head bytes of a floating-point state. Returns the size of
+	 * the state, which is the offset of the word that follows it. Returns 0 if the bytes do not
+	 * begin such a state.
 	 */
 	size_t (*state_size)(const uint8_t *head);
 
 	/* -- functions that run on this machine: some are NULL on other machines -- */
 
-	/* Reads the time stamp counter that stubs read, without a system call. */
+	/* Reads, without a system call, the time stamp counter that stubs read. */
 	uint64_t (*counter)(void);
-	/* Returns the bits of a return address that may hold a signature. NULL: no signatures. */
+	/*
+	 * Returns the bits of a return address that may hold a signature. NULL if return addresses
+	 * are not signed on this ISA.
+	 */
 	uint64_t (*signature)(void);
-	/* Sets the members from has_atomics on for this processor. NULL if stubs need none. */
+	/*
+	 * Sets has_atomics and the members behind it to what this processor has. NULL if stubs need
+	 * none of them.
+	 */
 	void (*describe_processor)(struct arch_thread *thread);
 	/*
 	 * Runs a restartable sequence in a thread whose area (struct rseq) is registered with
@@ -236,20 +266,25 @@ struct arch_process {
 	enum arch_sequence (*sequence)(
 		void *area, uint32_t *begun, const uint32_t *told, uint64_t rounds);
 	/*
-	 * Raises SIGTRAP. Returns once the signal handler returns, if the handler called
-	 * pass_trap() with its context. pass_trap() is NULL if the context already points behind
-	 * the trap instruction.
+	 * trap() raises SIGTRAP. The signal handler must call pass_trap() with its context, so that
+	 * trap() returns when the handler has returned. pass_trap() is NULL if the context already
+	 * points behind the trap instruction.
 	 */
 	void (*trap)(void);
 	void (*pass_trap)(void *context);
 	int state_regset; /* regset of the floating-point state for ptrace(2), NT_* */
-	/* Regset to use if the processor lacks state_regset; 0 if none lacks it. */
+	/*
+	 * Regset to use if the processor lacks state_regset; 0 if every processor has state_regset.
+	 */
 	int state_regset_else;
-	/* A system call destroys some of the state: it must be written back afterwards. */
+	/*
+	 * A system call destroys some of the floating-point state, which must be written back
+	 * afterwards.
+	 */
 	bool state_is_lost;
 	/*
-	 * Regsets that neither a frame nor state_regset restores. is_unkept() says, from the first
-	 * ARCH_UNKEPT_HEAD bytes of such a regset, whether the thread has data in it.
+	 * Regsets that neither a frame nor state_regset restores. is_unkept() reads the first
+	 * ARCH_UNKEPT_HEAD bytes of such a regset and says whether the thread has data in it.
 	 */
 	const int *unkept;
 	uint8_t unkept_count;
@@ -258,7 +293,8 @@ struct arch_process {
 	/*
 	 * Converts `size` bytes of a thread's state, as ptrace(2) read them, into the form that a
 	 * frame holds. Returns the length of the result, at most ARCH_STATE_MAX plus the word that
-	 * follows, or 0 if there are too few bytes. `usual` may be all 0.
+	 * follows, or 0 if there are too few bytes. `usual` is the result of measure_state(), or
+	 * all 0.
 	 */
 	size_t (*make_state)(uint8_t *state, size_t size, const struct arch_state *usual);
 };

@@ -10,19 +10,21 @@
 #include <stdint.h>
 
 /*
- * A first argument for the loader's function for debuggers, which really takes no argument. A
- * caller that passes this value is not the loader, and its thread is held at the function's gate
- * (struct probe_gate) whatever the loader is doing.
+ * The loader has a function for debuggers, which takes no argument. A caller that passes this value
+ * as a first argument is not the loader. Its thread is held at the function's gate (struct
+ * probe_gate) whatever the loader is doing.
  */
 #define ARCH_GATE_CALLER UINT64_C(0x8f3a6d1e52c794b7)
 
 /* The parts of a user event's ELF file that depend on the instruction set. */
 struct arch_event {
 	uint16_t elf_machine; /* EM_* of <elf.h> */
-	/* Size of the code segment and of the data segment behind it: the largest page size. */
+	/*
+	 * Size of the code segment, and also of the data segment behind it: the largest page size.
+	 */
 	uint32_t segment_bytes;
 	const char *args; /* operands of a function's first two arguments, in note syntax */
-	uint8_t code[8];  /* a function: the site, and a return instruction */
+	uint8_t code[8];  /* code of a function: the site, and a return instruction */
 	uint8_t code_length;
 	uint8_t cie[24]; /* the CIE of .eh_frame, without its length; padded with 0, DW_CFA_nop */
 };
@@ -44,9 +46,9 @@ enum {
 #include "arch/x86/runtime.h"
 
 /*
- * ARCH_EVENT is the event of the machine that this is compiled for, or NULL. ARCH_JUMP_ROOM() is a
- * statement to put after a probe. It adds a nop if a jump does not fit into the probe's own nop, so
- * that the probe can be enabled wherever the library is loaded.
+ * ARCH_EVENT is the struct arch_event of the machine that this code is compiled for, or NULL.
+ * ARCH_JUMP_ROOM() is a statement to put after a probe. It adds a nop if a jump does not fit into
+ * the probe's own nop, so that the probe can be enabled wherever the library is loaded.
  */
 #if defined(__x86_64__)
 #define ARCH_EVENT (&event_x86_64)

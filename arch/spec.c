@@ -33,7 +33,9 @@ enum {
 	SIZE_DEFAULT = 8
 };
 
-/* Character classes do not depend on the locale: these are bytes of a file. */
+/*
+ * Character classes that do not depend on the locale, because the characters are bytes of a file.
+ */
 static bool is_blank(char c)
 {
 	return c == ' ' || (c >= '\t' && c <= '\r');
@@ -155,7 +157,7 @@ bool spec_number(struct spec_text *text, uint64_t *ret)
 
 /* ---- Constant expressions ------------------------------------------------- */
 
-/* Wide enough for the sum of two values in range, and for a product of two int64_t. */
+/* A type wide enough for the sum of two values in range, and for the product of two int64_t. */
 typedef __int128 wide;
 
 struct term {
@@ -300,7 +302,7 @@ void spec_set(struct arch_arg *arg, enum arch_arg_kind kind, const struct spec_s
 
 /* ---- Items ---------------------------------------------------------------- */
 
-/* Consumes `N@`, `-N@` or `Nf@`. Returns false, and consumes nothing, if none comes next. */
+/* Consumes `N@`, `-N@` or `Nf@`. Returns false, and consumes nothing, if no size comes next. */
 static bool take_size(struct spec_text *text, struct arch_arg *arg)
 {
 	const char *at = text->at;
@@ -336,7 +338,8 @@ static bool take_size(struct spec_text *text, struct arch_arg *arg)
 /*
  * Whether the blank before `next` belongs to the item. Operands in Intel syntax (-masm=intel) are
  * not understood, but they contain blanks outside brackets, as in `DWORD PTR [rax]` and `OFFSET
- * FLAT:sym`. Such a blank must not split one argument into two and shift those after it.
+ * FLAT:sym`. Such a blank must not split one argument into two, which would renumber the arguments
+ * after it.
  */
 static bool joins(const char *item, const char *blank, const char *next)
 {

@@ -23,15 +23,17 @@ struct spec_sum {
 
 /*
  * Parses the operand after `N@` into kind, base, index, scale, width, shift, disp and symbol of
- * `arg`. The caller has set the other members, and has set these as for ARCH_ARG_UNKNOWN. Returns
- * false if the operand is not understood; `arg` may then hold anything. May leave text unread.
+ * `arg`. The caller has set the other members, and has given these the values of an
+ * ARCH_ARG_UNKNOWN. Returns false if the operand is not understood; `arg` may then hold anything.
+ * May leave text unread.
  */
 typedef bool spec_operand_fn(struct spec_text *text, struct arch_arg *arg);
 
 /*
  * Parses a whole argument string with an ISA's operand parser: see parse_args in arch/arch.h. An
- * argument that is not understood to its end becomes ARCH_ARG_UNKNOWN, with its text and with the
- * size, sign and float that the note states (by default 8, false, false); no other member is set.
+ * argument that is not understood to its end becomes ARCH_ARG_UNKNOWN. It then has only its text
+ * and the size, is_signed and is_float that the note states (8, false and false if the note has no
+ * size).
  */
 size_t spec_parse_args(
 	const char *args, spec_operand_fn *operand, struct arch_arg ret[ARCH_ARGS_MAX]);
@@ -39,7 +41,7 @@ size_t spec_parse_args(
 /* Skips blanks and returns the next character without consuming it, or '\0' at the end. */
 char spec_peek(struct spec_text *text);
 
-/* Consumes `c`, and blanks before it, if `c` comes next. Returns false if not. */
+/* If `c` comes next, perhaps after blanks, consumes the blanks and `c`. Otherwise returns false. */
 bool spec_take(struct spec_text *text, char c);
 
 /*
@@ -65,9 +67,9 @@ bool spec_number(struct spec_text *text, uint64_t *ret);
 
 /*
  * Consumes a constant expression of + - ~ *, parentheses, numbers, and at most one symbol, which
- * must be added. All values, also intermediate ones, must be in -2^63 ... 2^64-1. Returns false for
- * anything else, including `sym@GOTPCREL` and other relocations that do not stand for the symbol's
- * own address.
+ * must be added. All values, including intermediate ones, must be in -2^63 ... 2^64-1. Returns
+ * false for anything else, including `sym@GOTPCREL` and other relocations that do not stand for the
+ * symbol's own address.
  */
 bool spec_sum(struct spec_text *text, struct spec_sum *ret);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Machine code with which a traced program starts the controller that changes it, and the entry
- * point of that controller (libprobe/self/helper). It is compiled only for its own machine:
+ * Machine code with which a traced program starts the controller that changes this program, and the
+ * entry point of that controller (libprobe/self/helper). It is compiled only for its own machine:
  *
  *	raw_call()	makes a system call without changing errno; returns -errno on failure
  *	ARCH_ENTRY	defines a function, hidden from other files, as the entry point of

@@ -16,22 +16,25 @@ struct arch_extent {
 };
 
 /*
- * How a stub can identify the current thread without a system call. Offsets are relative to the
- * thread pointer (fs on x86-64).
+ * How a stub can identify the current thread without a system call, and what the processor offers.
+ * Offsets are relative to the thread pointer (fs on x86-64).
  */
 struct arch_thread {
 	bool has_tp;		 /* the thread pointer is valid wherever this stub runs */
-	bool has_rseq;		 /* libc registers restartable sequences */
+	bool has_rseq;		 /* libc registers threads for restartable sequences (rseq(2)) */
 	int32_t rseq_offset;	 /* offset of struct rseq from the thread pointer */
 	uint32_t rseq_signature; /* the four bytes before an abort handler */
 	bool has_tid;
 	int32_t tid_offset; /* offset of the thread's u32 id from the thread pointer */
 	/*
 	 * Reading the time stamp counter faults, so stubs ask the kernel for CLOCK_MONOTONIC, in
-	 * nanoseconds. Excludes has_rseq: a sequence must not make system calls.
+	 * nanoseconds. has_rseq is then false, because a sequence must not make system calls.
 	 */
 	bool no_counter;
-	/* Single instructions can add to memory and compare and exchange it (aarch64: FEAT_LSE). */
+	/*
+	 * The processor has atomic instructions for addition and for compare-and-swap (aarch64:
+	 * FEAT_LSE).
+	 */
 	bool has_atomics;
 	/*
 	 * A system call clears parts of vector registers (aarch64: of SVE, all but the lowest 128
@@ -45,7 +48,7 @@ struct arch_thread {
 	bool checks_tags;
 	/*
 	 * A system call can end a mode of the thread (aarch64: the streaming mode of FEAT_SME). In
-	 * that mode stubs make no system call and act as if it had failed.
+	 * that mode stubs make no system call and act as if the call had failed.
 	 */
 	bool has_modes;
 };
@@ -61,7 +64,7 @@ enum arch_stub_kind {
 	ARCH_STUB_CALL /* calls a function of the target itself: see arch_stub.call */
 };
 
-/* Which part of the stack to capture. */
+/* Which part of the stack a stub captures. */
 enum arch_capture_stack {
 	ARCH_STACK_NOT,
 	/*
@@ -101,30 +104,33 @@ static inline bool arch_step_is(const struct arch_step *a, const struct arch_ste
  */
 struct arch_capture {
 	/*
-	 * If set, part of the stack is captured, and recorded like a string. Only bytes_max is used
-	 * besides; for return addresses also `arg` if it is MEMORY: the place on the stack that
-	 * holds the first frame pointer, in place of the frame pointer register.
+	 * If set, part of the stack is captured, and recorded like a string. Of the other members,
+	 * only bytes_max is used, and `arg` if return addresses are captured and `arg` is MEMORY:
+	 * the chain then starts with the frame pointer that is stored there, not with the frame
+	 * pointer register.
 	 */
 	enum arch_capture_stack stack;
 	/*
-	 * If set, the thread's name as the kernel has it is captured, and no other member is used.
+	 * If set, the thread's name, as the kernel knows it, is captured. No other member is then
+	 * used.
 	 */
 	bool is_comm;
 	/*
-	 * The argument. Its symbol must be resolved: `symbol` NULL, the run-time address added to
-	 * `disp`. An argument that still has a symbol cannot be captured.
+	 * The argument. If it had a symbol, the symbol's run-time address has been added to `disp`,
+	 * and `symbol` is NULL. An argument that still has a symbol cannot be captured.
 	 */
 	struct arch_arg arg;
 	/*
-	 * For MEMORY: base is NONE or PC, index NONE, and [disp, disp + size) lies in a readable
-	 * segment of a module that stays loaded while its probes can be hit. Such an operand is
-	 * read without a check. Set by the code that resolves the symbol. A bare number has false
-	 * and is checked like any pointer.
+	 * True if `arg` is MEMORY with the base NONE or PC and the index NONE, and [disp, disp +
+	 * size) lies in a readable segment of a module that stays loaded while its probes can be
+	 * hit. Such an operand is read without a check. The code that resolves the symbol sets
+	 * is_static. For a bare number it is false, so that address is checked like any pointer.
 	 */
 	bool is_static;
 	/*
-	 * If step_count is not 0, the value is found by these steps from the argument. Each step
-	 * but the last yields the next pointer. The result replaces the argument everywhere else.
+	 * If step_count is not 0, these steps lead from the argument to the value. Each step but
+	 * the last yields the pointer for the next step. What other members say of the argument
+	 * then holds for the result of the steps.
 	 */
 	struct arch_step steps[ARCH_STEPS_MAX];
 	uint8_t step_count;
@@ -134,16 +140,16 @@ struct arch_capture {
 	bool is_string; /* follow the pointer to a NUL-terminated string */
 	/*
 	 * The value points to as many bytes as the argument `length` says (none if negative); a
-	 * string ends at the first NUL in them. Like `arg`, `length` has no symbol; it may be
-	 * static.
+	 * string ends at the first NUL in them. Like `arg`, `length` has no symbol.
+	 * length_is_static says of `length` what is_static says of `arg`.
 	 */
 	bool has_length, length_is_static;
 	struct arch_arg length;
 	uint16_t bytes_max; /* limit for a string or an aggregate in memory; the rest is cut off */
 	/*
 	 * If not 0, the capture is what the start event of the pair kept at this offset in its
-	 * struct probe_begun: a number, or a string of at most bytes_max bytes. Only is_string is
-	 * set besides. Such a capture is for expressions and is not recorded.
+	 * struct probe_begun: a number, or a string of at most bytes_max bytes. Besides, only
+	 * is_string and bytes_max are set. Such a capture is for expressions and is not recorded.
 	 */
 	uint16_t begun;
 };
@@ -176,12 +182,12 @@ static inline uint32_t arch_capture_fixed(const struct arch_capture *capture)
 	return arch_capture_has_bytes(capture) ? sizeof(uint32_t) : arch_capture_size(capture);
 }
 
-/* The members of a cell (struct probe_cell) that a hit changes besides the count. */
+/* The members of a cell (struct probe_cell) that a hit changes, apart from the count. */
 enum arch_gather_parts {
 	ARCH_GATHER_SUM = 1,
 	ARCH_GATHER_EXTREMES = 2,
 	ARCH_GATHER_LAST = 4,
-	ARCH_GATHER_BUCKETS = 8 /* changed in place of the count */
+	ARCH_GATHER_BUCKETS = 8 /* changed instead of the count */
 };
 
 /* A part of a key: a number, or a string. */
@@ -195,10 +201,11 @@ enum { ARCH_KEYS_MAX = 6, ARCH_FRAMES_MAX = 64, ARCH_STACK_MAX = 32768, ARCH_COM
 /* The values that an ARCH_STUB_GATHER gathers, and where. */
 struct arch_gather {
 	unsigned int parts;
-	const struct arch_expr *value; /* NULL: in a pair the time since the start event, else 0 */
-	bool is_signed;		       /* the value is signed */
-	bool is_double;		       /* the value is the bits of a double */
-	uint32_t cell;		       /* offset of the cell or of the table in each set */
+	/* If NULL, the value is the time since the start event in a pair, otherwise 0. */
+	const struct arch_expr *value;
+	bool is_signed; /* the value is signed */
+	bool is_double; /* the value is the bits of a double */
+	uint32_t cell;	/* offset of the cell or of the table in each set */
 	/* The table (arch/layout.h): */
 	struct arch_key keys[ARCH_KEYS_MAX];
 	uint8_t key_count;    /* 0 if there is no table */
@@ -221,22 +228,26 @@ struct arch_flights {
 	/* Address of the table of struct probe_flight; 0 if the stub has no part in a pair. */
 	uint64_t table;
 	uint32_t entries; /* number of entries, a power of two */
-	/* Start events in an entry, a power of two; further ones replace the oldest. */
+	/* Start events in an entry, a power of two; further start events replace the oldest. */
 	uint32_t depth;
 	uint32_t pair;
-	/* An end event belongs to the start event with the same value or text. NULL: by thread. */
+	/*
+	 * An end event belongs to the start event with the same value or text. NULL for pairs by
+	 * thread.
+	 */
 	const struct arch_expr *match;
 	/*
 	 * Bytes in an entry for a key that is a text; 0 if keys are numbers. `string` is the index
-	 * of the text's capture. A hit is lost if its text is longer, or unreadable.
+	 * of the text's capture. A hit is lost if its text is longer than `text` bytes, or
+	 * unreadable.
 	 */
 	uint32_t text;
 	uint8_t string;
 	/*
 	 * For a table that forked children also use. `process` is the address of a u32 in private
-	 * memory, the number of the process (zero in a child that has no number yet). `processes`
-	 * is the address of a u32 that all users of the table share, the last number given out.
-	 * Both are 0 if only one process uses the table.
+	 * memory. The u32 is the number of the process, or zero in a child that has no number yet.
+	 * `processes` is the address of a u32 that all users of the table share. The u32 is the
+	 * last number that was given out. Both are 0 if only one process uses the table.
 	 */
 	uint64_t process, processes;
 	/*
@@ -253,19 +264,19 @@ struct arch_flights {
 	 * is open, and an end event without an open start event is ignored once the thread has had
 	 * any start event.
 	 *
-	 * `takes`: the start event itself keeps nothing. The pair uses what the thread's latest hit
-	 * of another probe kept, whose stub is a BEGIN with `gives`: that hit keeps captures but
-	 * starts no pair. If the thread has had no such hit, the arguments are kept as unreadable.
-	 * In the other probe's record, the start event writes its own site in place of the thread
-	 * id, which is the same as in the record of the end event.
+	 * `gives`: a hit of this BEGIN stub keeps captures but starts no pair. `takes`: the start
+	 * event itself keeps nothing. Its pair uses the captures that the thread's latest hit of a
+	 * `gives` stub, at another probe, kept. If the thread has had no such hit, the captures
+	 * count as unreadable. In the record that such a hit kept, the start event replaces the
+	 * thread id by its own site. The thread id is also in the record of the end event.
 	 */
 	bool single, takes, gives;
 	/*
 	 * Pairs by thread only. `identities`: entries have room for an identity of each start
-	 * event. `compares`, which excludes `single`: each event has an identity, a hash of the
-	 * captures `same`, which are numbers and strings. An end event takes the newest start event
-	 * with its identity, and leaves newer start events open. If `same` is empty, or a capture
-	 * in it cannot be read, the identity is unknown and equals any other.
+	 * event. `compares` (never with `single`): each event has an identity, a hash of the
+	 * captures `same`, which are numbers and strings. An end event ends the newest start event
+	 * with the same identity, and leaves newer start events open. If `same` is empty, or a
+	 * capture in it cannot be read, the identity is unknown and equals any other.
 	 */
 	bool identities, compares;
 	uint8_t same[ARCH_SAME_MAX], same_count;
@@ -281,65 +292,82 @@ enum { ARCH_SAFE_MAX = 4 };
 struct arch_safe {
 	struct arch_extent pages[ARCH_SAFE_MAX];
 	size_t count;
-	/* The part of the main thread's stack from the site's stack pointer up; or size 0. */
+	/*
+	 * The main thread's stack; size 0 if unknown. If the site's stack pointer is in it, the
+	 * stub reads from there up without a check.
+	 */
 	struct arch_extent stack;
 };
 
 /*
  * A stub acts on a hit and then continues at `next`: another session's stub for the same site, or
- * the site's tail (moved instructions and the jump back). docs/ring.md gives the layout of what it
- * writes. Members of type uint64_t are addresses unless stated otherwise.
+ * the site's tail (moved instructions and the jump back). docs/ring.md gives the layout of what a
+ * stub writes. Members of type uint64_t are addresses unless stated otherwise.
  */
 struct arch_stub {
 	enum arch_stub_kind kind;
 	struct arch_thread thread;
 	uint64_t next;	/* where to continue afterwards */
 	uint64_t guard; /* address of a u32, zero in a forked child that must not count */
-	/* Address of a u32, zero in a forked child whose records are marked; or 0. */
+	/*
+	 * Address of a u32, zero in a forked child whose records are marked; 0 if no records are
+	 * marked.
+	 */
 	uint64_t own;
 	/*
 	 * Switches: addresses of u32 that a controller may change at any time, or 0. A hit leaves
 	 * nothing while *on is zero or *off is not.
 	 */
 	uint64_t on, off;
-	/* A hit that finds no room sets the u32 after *on. While that is not 0, hits are lost. */
+	/*
+	 * A hit that finds no room sets the u32 behind *on. While that u32 is not 0, hits are lost.
+	 */
 	bool on_until_full;
 	uint64_t slots; /* counters of CPU 0: CPU c's are at slots + (c << slots_shift) */
 	uint8_t slots_shift;
-	/* CPUs with their own slots and rings; all others share one more set. */
+	/* Number of CPUs with their own slots and rings; all other CPUs share one more set. */
 	uint32_t cpus;
 	uint32_t slot_offset; /* offset of this probe's struct probe_slot in a CPU's slots */
 	uint64_t rings;	      /* ring of CPU 0 */
-	uint8_t rings_shift;  /* log2 of the distance between rings */
+	uint8_t rings_shift;  /* log2 of the distance between the rings of two CPUs */
 	uint32_t ring_bytes;  /* size of a ring's data, a power of two */
 	uint32_t site;	      /* number of the site, for the record */
 	/*
 	 * A hit that finds no room waits up to wait_ticks of the record's clock; a tick is
 	 * wait_scale / 2^32 nanoseconds. `room` is the address of a struct probe_room; 0 if such a
-	 * hit is lost at once. Not for spans, nor for rings that are overwritten.
+	 * hit is lost at once. `room` is 0 for spans and for rings that are overwritten.
 	 */
 	uint64_t room, wait_ticks, wait_scale;
 	uint64_t gate; /* address of a struct probe_gate */
-	/* Address of a u32, or 0. While it is not 0, only calls with ARCH_GATE_CALLER are held. */
+	/*
+	 * Address of a u32, or 0. While the u32 is not 0, only calls with ARCH_GATE_CALLER are
+	 * held.
+	 */
 	uint64_t gate_unless;
 	const struct arch_capture *captures; /* borrowed */
 	uint8_t capture_count;
-	/* How many captures, from the first on, are recorded; the rest are for expressions. */
+	/*
+	 * Number of captures that are recorded, from the first on. The other captures are for
+	 * expressions.
+	 */
 	uint8_t recorded;
 	bool overwrite; /* the ring is a flight recorder: new records replace the oldest */
 	struct arch_gather gather;
 	struct arch_flights flights;
-	const struct arch_expr *filter; /* hits for which it yields 0 are ignored; may be NULL */
-	uint32_t every;			/* take every Nth hit on each CPU; 0 or 1: all */
-	uint32_t rate;			/* take at most this many hits in each rate_ticks; 0: all */
-	uint64_t rate_ticks;		/* a time, in ticks of the time stamp counter */
-	uint64_t rate_word;		/* address of a u64 of the session: window << 32 | hits */
+	/* hits for which the filter yields 0 are ignored; may be NULL */
+	const struct arch_expr *filter;
+	uint32_t every;	     /* take every Nth hit on each CPU; 0 or 1: all */
+	uint32_t rate;	     /* take at most this many hits in each rate_ticks; 0: all */
+	uint64_t rate_ticks; /* a time, in ticks of the time stamp counter */
+	/* address of a u64 of the session: number of the window << 32 | hits in the window */
+	uint64_t rate_word;
 	/* Process id of the target in its own namespace; 0: ask the kernel. */
 	uint32_t pid;
 	/*
-	 * For an ARCH_STUB_CALL. `call` is a function (const uint64_t *frame, uint64_t call_data)
-	 * that may change whatever a function may change, except vector and floating-point state.
-	 * `pc` is the address of the site, for unwinders. The frame is
+	 * For an ARCH_STUB_CALL. `call` is the address of a function with the parameters (const
+	 * uint64_t *frame, uint64_t call_data). It must not change vector and floating-point state,
+	 * but may change other registers as any function may. `pc` is the address of the site, for
+	 * unwinders. The frame is
 	 *
 	 *	u64 word	for each capture: its number, extended, or the word of its bytes
 	 *	u64 readable	a bit for each capture that was readable
@@ -350,19 +378,23 @@ struct arch_stub {
 	uint64_t call, call_data, pc;
 	struct arch_safe safe;
 	uint32_t page_bytes; /* size of a page of memory, a power of two, at least 4096 */
-	bool frees_flags;    /* the stub may change the arithmetic flags: see overwrites_flags() */
-	bool may_ask_time;   /* a system call may give the time if the counter is unreadable */
-	bool may_ask_name;   /* a system call may give the thread's name */
-	/* A system call may give the number of the CPU if nothing else does. */
+	/* the stub need not keep the arithmetic flags: see overwrites_flags() */
+	bool frees_flags;
+	/* the stub may make a system call for the time if it cannot read the counter */
+	bool may_ask_time;
+	bool may_ask_name; /* the stub may make a system call for the thread's name */
+	/* The stub may make a system call for the number of the CPU if it has no other source. */
 	bool may_ask_cpu;
-	bool may_ask_stack; /* a system call may tell which pages are in memory */
-	/* A system call may check pointers; if false, they are not followed. */
+	bool may_ask_stack; /* the stub may make a system call to learn which pages are in memory */
+	/*
+	 * The stub may make system calls to check pointers. If false, it does not follow pointers.
+	 */
 	bool may_call_kernel;
 };
 
 enum { ARCH_STUB_ALIGN = 32, ARCH_STUB_MAX = 8192 };
 
-/* A register that unwinding starts from: its number on this ISA, and its DWARF number. */
+/* A register whose value unwinding needs: its number on this ISA, and its DWARF number. */
 struct arch_unwind_register {
 	int8_t reg;
 	uint8_t dwarf;

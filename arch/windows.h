@@ -16,7 +16,10 @@ struct arch_windows {
 	const uint64_t *sites; /* sorted, distinct; borrowed */
 	size_t count;
 	uint8_t jump_length;
-	/* One bit per 4-byte granule modulo 2^16. If the bit is clear, no window is there. */
+	/*
+	 * One bit for each 4-byte granule of addresses, modulo 2^16. If an address's bit is clear,
+	 * the address is in no window.
+	 */
 	uint64_t filter[(1 << WINDOWS_FILTER_BITS) / 64];
 };
 
@@ -24,8 +27,8 @@ void arch_windows_init(
 	struct arch_windows *windows, const uint64_t *sites, size_t count, uint8_t jump_length);
 
 /*
- * Returns the index of the site whose window contains an address, or SIZE_MAX. If two windows do,
- * returns the higher site; the lower one is right before it.
+ * Returns the index of the site whose window contains an address, or SIZE_MAX. If several windows
+ * contain it, returns the highest of their sites. The lower ones are right before it.
  */
 size_t arch_windows_search(const struct arch_windows *windows, uint64_t address);
 

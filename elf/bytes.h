@@ -15,7 +15,7 @@
 struct bytes {
 	const uint8_t *data; /* borrowed */
 	size_t size;
-	size_t at;	  /* offset of the next byte, at most `size` */
+	size_t at;	  /* offset of the next byte to read, at most `size` */
 	uint64_t address; /* link-time address of data[0], if needed */
 	bool big_endian;
 	bool wide; /* addresses have 8 bytes, otherwise 4 */

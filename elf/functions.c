@@ -3,8 +3,8 @@
  * Finds the bounds of functions in the unwinder's tables.
  *
  * Stripped files have no symbols, but they can be unwound: .eh_frame describes every function part
- * that exceptions may pass through. The segment PT_GNU_EH_FRAME (.eh_frame_hdr) is a table, sorted
- * by address, of these descriptions:
+ * that exceptions may pass through. The segment PT_GNU_EH_FRAME (.eh_frame_hdr) is a table of these
+ * descriptions, sorted by address:
  *
  *	.eh_frame_hdr                       .eh_frame
  *	version 1, three encodings          CIE: augmentation "zPLR" says how
@@ -20,8 +20,9 @@
  * The first look-up reads the whole table (8 bytes per function); FDEs are read one at a time. An
  * FDE is used only if it covers the requested address.
  *
- * A static program has no such table: crtbegin.o hands .eh_frame itself to the unwinder, which
- * sorts it at its first use. This file does the same if the program has section headers.
+ * A static program has no such table: crtbegin.o hands .eh_frame itself to the unwinder, and the
+ * unwinder sorts the FDEs when it first needs them. This file also sorts the FDEs, if the program
+ * has section headers.
  */
 #include <elf.h>
 #include <string.h>
@@ -34,9 +35,9 @@
 /*
  * Encoded pointers of exception frames (DW_EH_PE_*).
  *
- * The encoding is one byte. Its low four bits are the pointer's format, the next three bits say
- * what to add, and the top bit says that the result is the address of the pointer. Source: Linux
- * Standard Base Core 5.0, "DWARF Exception Header Encoding"; libgcc, unwind-pe.h.
+ * The encoding is one byte. Its low four bits are the pointer's format. The next three bits say
+ * what to add. If the top bit is set, the sum is the address at which the pointer is stored.
+ * Source: Linux Standard Base Core 5.0, "DWARF Exception Header Encoding"; libgcc, unwind-pe.h.
  */
 
 enum {
@@ -61,7 +62,7 @@ enum {
 	EH_OMIT = 0xff
 };
 
-/* The base addresses of relative pointers. */
+/* The addresses to which relative pointers are added. */
 struct eh_bases {
 	bool has_data, has_function;
 	uint64_t data, function;
@@ -244,8 +245,8 @@ static uint64_t base_of(struct bytes *bytes, uint8_t encoding, const struct eh_b
 
 /*
  * Reads a pointer. The cursor fails if the encoding or the base is unknown. *raw_ret is the value
- * before the base is added, where 0 means "none"; raw_ret may be NULL. The caller handles
- * EH_INDIRECT and EH_OMIT.
+ * before the base is added; if it is 0, the pointer means "none". raw_ret may be NULL. The caller
+ * handles EH_INDIRECT and EH_OMIT.
  */
 static uint64_t eh_pointer(
 	struct bytes *bytes, uint8_t encoding, const struct eh_bases *bases, uint64_t *raw_ret)
@@ -271,12 +272,16 @@ static uint64_t eh_pointer(
 struct cie {
 	uint64_t address;
 	bool valid;
-	bool has_augmentation; /* 'z': FDEs have augmentation data */
-	/* Encodings of pointers and of LSDA pointers; `lsda` is EH_OMIT if FDEs have no LSDA. */
+	/* the CIE's augmentation begins with 'z', so FDEs have augmentation data */
+	bool has_augmentation;
+	/*
+	 * Encodings of the pointers to functions and to LSDAs; `lsda` is EH_OMIT if FDEs have no
+	 * LSDA.
+	 */
 	uint8_t pointer, lsda;
 };
 
-/* The start of a function and the address of its FDE, as in a search table. */
+/* The start of a function and the address of the function's FDE, as in a search table. */
 struct known_fde {
 	uint64_t start, fde;
 };
@@ -289,14 +294,15 @@ struct cfi {
 	uint8_t encoding;
 	uint64_t address; /* address of the table */
 	struct eh_bases bases;
-	struct cie cie; /* the CIE that was read last: a file has few */
+	struct cie cie; /* the CIE that was read last, kept because a file has few */
 };
 
 enum {
-	HEADER_BYTES_MAX = 4 + 2 * 8, /* bytes of .eh_frame_hdr before the table */
+	/* greatest size of what comes before the table in .eh_frame_hdr */
+	HEADER_BYTES_MAX = 4 + 2 * 8,
 	/*
-	 * Enough for every CIE's augmentation and every FDE's pointers, without the call frame
-	 * instructions.
+	 * Bytes to read of a CIE or FDE. They contain every CIE's augmentation and every FDE's
+	 * pointers, but not the call frame instructions, which are not needed.
 	 */
 	ENTRY_BYTES_MAX = 256
 };
@@ -393,8 +399,8 @@ static bool cfi_search(
 }
 
 /*
- * Reads the start of a CIE or FDE into `buffer`. Returns a cursor behind the entry's length. The
- * cursor has failed if no entry is there.
+ * Reads the start of a CIE or FDE into `buffer`. Returns a cursor to what follows the entry's
+ * length. The cursor has failed if there is no entry.
  */
 static struct bytes read_entry(
 	const struct object *object, uint64_t address, uint8_t buffer[ENTRY_BYTES_MAX])
@@ -441,7 +447,7 @@ static bool read_augmentation(struct bytes *bytes, const char *augmentation, str
 		case 'B': /* AArch64: return addresses signed with key B */
 		case 'G': /* AArch64: memory tagging */
 			break;
-		default: /* the rest is ambiguous */
+		default: /* an unknown letter, whose data has an unknown length */
 			return false;
 		}
 	}
@@ -455,7 +461,7 @@ static bool read_cie(const struct object *object, uint64_t address, struct cie *
 	const char *augmentation;
 
 	*ret = (struct cie){.address = address, .pointer = EH_ABSPTR, .lsda = EH_OMIT};
-	/* This word is 0 in a CIE; in an FDE it is the distance to its CIE. */
+	/* This word is 0 in a CIE. In an FDE it is the distance to the FDE's CIE. */
 	if (bytes_unsigned(&bytes, 4))
 		return false;
 	version = bytes_u8(&bytes);
@@ -490,7 +496,7 @@ static uint64_t read_lsda(const struct object *object, struct bytes *bytes, uint
 	if (bytes->failed)
 		return OBJECT_LSDA_UNKNOWN;
 	if (!raw) {
-		/* Zero means "none", unless a relocation, whose addend is elsewhere, applies. */
+		/* Zero means "none". But in a shared object a relocation may add to the zero. */
 		if (object->type == ET_DYN && !(encoding & EH_BASE))
 			return OBJECT_LSDA_UNKNOWN;
 		return 0;
@@ -507,7 +513,7 @@ static bool read_fde(struct object *object, uint64_t address, struct object_func
 	uint64_t here = bytes_here(&bytes), distance = bytes_unsigned(&bytes, 4), length;
 	struct object_range *range = &ret->range;
 
-	if (bytes.failed || !distance) /* an entry without this distance is a CIE */
+	if (bytes.failed || !distance) /* an entry whose distance to its CIE is 0 is itself a CIE */
 		return false;
 	if (cfi->cie.address != here - distance || !cfi->cie.valid) {
 		if (!read_cie(object, here - distance, &cfi->cie))
@@ -530,7 +536,10 @@ static bool read_fde(struct object *object, uint64_t address, struct object_func
 
 /* ---- Files without a search table ----------------------------------------------- */
 
-/* Adds the FDEs of .eh_frame. False if one is unreadable: it could describe any function. */
+/*
+ * Adds the FDEs of .eh_frame. Returns false if an FDE is unreadable, because that FDE could
+ * describe any function.
+ */
 static bool add_fdes(struct object *object, struct cfi *cfi, struct bytes *frames)
 {
 	while (bytes_left(frames) >= 4) {
@@ -597,9 +606,9 @@ static struct cfi *cfi_of(struct object *object)
 
 /*
  * Returns the LSDA of a function that has no FDE: 0, or OBJECT_LSDA_UNKNOWN. If the file has a
- * search table, the unwinder stops at such a function, so no exception lands in it. Otherwise
- * frames may be registered by other means: by crtbegin.o, in a file without section headers to find
- * them, or in .ARM.exidx on 32-bit ARM.
+ * search table, the unwinder stops at such a function, so no exception lands in it. Otherwise the
+ * unwinder may know the function from elsewhere: from an .eh_frame that crtbegin.o registers but
+ * that this file cannot find without section headers, or from .ARM.exidx on 32-bit ARM.
  */
 static uint64_t lsda_without_fde(struct object *object)
 {
@@ -658,7 +667,8 @@ bool object_function_at(struct object *object, uint64_t address, struct object_f
  *
  * C++, Rust, Objective-C, Ada, D, Swift and C with -fexceptions share this format ("Itanium C++
  * ABI: Exception Handling", 2.5; LLVM, "Exception Handling"; libgcc, unwind-c.c). Each part of a
- * split function has its own FDE and its own table. For basic-block sections clang writes LPStart.
+ * split function has its own FDE and its own table. Clang writes LPStart if it puts basic blocks
+ * into sections of their own.
  */
 
 enum { LSDA_HEADER_BYTES_MAX = 64 };
@@ -683,7 +693,7 @@ static bool read_header(
 		uint64_t raw;
 
 		ret->pads_from = eh_pointer(&bytes, encoding, &bases, &raw);
-		/* An absolute 0 in a shared object may have a relocation. */
+		/* In a shared object a relocation may add to an absolute 0. */
 		if (encoding & EH_INDIRECT ||
 			(!raw && object->type == ET_DYN && !(encoding & EH_BASE)))
 			return false;
@@ -694,7 +704,7 @@ static bool read_header(
 	ret->encoding = bytes_u8(&bytes);
 	ret->table_size = bytes_uleb(&bytes);
 	ret->table = bytes_here(&bytes);
-	/* Call sites are offsets without a base. */
+	/* The addresses of call sites must be offsets, to which no base is added. */
 	return !bytes.failed && !(ret->encoding & ~EH_FORMAT);
 }
 

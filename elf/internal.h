@@ -46,22 +46,22 @@ struct bytes object_bytes(
 /* Finds a section by name. Returns false if the file has no such section. */
 bool object_section(const struct object *object, const char *name, GElf_Shdr *ret);
 
-/* Free what symbols.c and functions.c keep in the object. NULL is allowed. */
+/* Free what symbols.c and functions.c keep in an object. NULL is allowed. */
 void symbols_free(struct symbols *symbols);
 void cfi_free(struct cfi *cfi);
 
-/* Finds the function symbol with a size that covers an address (symbols.c). */
+/* Finds a function symbol that has a size and covers an address (symbols.c). */
 bool symbols_function_at(struct object *object, uint64_t address, struct object_range *ret);
 
-/* A function of libdw, and where to store its address. POSIX dlsym() returns a void *. */
+/* A function of libdw, and where to store its address. dlsym(3) returns functions as void *. */
 struct libdw_function {
 	const char *name;
 	void **address;
 };
 
 /*
- * Loads libdw permanently and looks up functions in it (lines.c). `purpose` begins the error
- * message and is followed by the library's name: "source lines need". Errors:
+ * Loads libdw permanently and looks up functions in it (lines.c). `purpose` is the start of an
+ * error message, before the library's name. Example: "source lines need". Errors:
  * PROBE_ERROR_UNSUPPORTED.
  */
 PROBE_MUST_CHECK struct probe_error *libdw_load(

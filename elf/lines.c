@@ -8,10 +8,10 @@
  * The child packs as many answers into a message as fit, because on a busy machine each message may
  * have to wait for a processor.
  *
- * libdwfl maps the files it reads, so it dies of SIGBUS if such a file is truncated. Without memory
- * it crashes at the next look-up or fails an assertion, and malformed debug information may do
- * anything to it. Source lines are optional: if the child ends or does not answer, no lines are
- * found.
+ * libdwfl needs a process of its own because it may crash. It maps the files that it reads, so it
+ * gets a SIGBUS if such a file is truncated. When memory runs out, it crashes at the next look-up
+ * or fails an assertion. Malformed debug information may do anything to it. Source lines are
+ * optional: if the child ends or does not answer, no lines are found.
  *
  * A separate debug file is searched by build id only. By default libdw would also try names and
  * checksums, for which it reads whole files, and would ask debuginfod servers, which a tracer
@@ -41,14 +41,15 @@
 /* ==== Libdw =================================================================================== */
 
 /*
- * Loads libdw at the first request for a source line or a stack: loading it and its dependencies
- * (decompressors) takes longer than listing probes. At build time only its headers are needed.
+ * libdw is loaded at the first request for a source line or a stack, because loading libdw and its
+ * dependencies (decompressors) takes longer than listing probes. The build needs only the headers
+ * of libdw.
  */
 
 struct probe_error *libdw_load(
 	const char *purpose, const struct libdw_function *functions, size_t count)
 {
-	/* Never unloaded, because the next module needs it again. */
+	/* libdw is never unloaded, because the next module needs it again. */
 	void *libdw = dlopen("libdw.so.1", RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);
 
 	if (!libdw)
@@ -66,7 +67,8 @@ struct probe_error *libdw_load(
 
 /* ==== Lines =================================================================================== */
 
-#define ANSWER_NS UINT64_C(20000000000) /* enough for gigabytes of debug information */
+/* time limit for an answer, enough for gigabytes of debug information */
+#define ANSWER_NS UINT64_C(20000000000)
 
 enum { LOOK_MS = 100, FILE_BYTES = 4096, MESSAGE_BYTES = 4 * FILE_BYTES };
 
@@ -101,7 +103,7 @@ static struct probe_error *functions_load(struct libdw *libdw)
 
 /* ---- In the child ----------------------------------------------------------------- */
 
-/* The answer for one address. A message contains it up to the NUL of the file name. */
+/* The answer for one address. In a message, an answer ends with the NUL of its file name. */
 struct answer {
 	int32_t line; /* 0 if the line is unknown */
 	char file[FILE_BYTES];
@@ -109,10 +111,10 @@ struct answer {
 
 struct server {
 	const struct libdw *libdw;
-	Dwfl_Callbacks callbacks; /* `dwfl` points to it */
+	Dwfl_Callbacks callbacks; /* `dwfl` points to this member */
 	Dwfl *dwfl;
 	Dwfl_Module *module; /* NULL if libdw cannot read the file */
-	GElf_Addr bias;	     /* libdw's addresses minus the file's */
+	GElf_Addr bias;	     /* to add to an address of the file to get an address of libdw */
 };
 
 /* Hands the file to libdwfl. On failure `module` stays NULL and no line is found. */
@@ -214,7 +216,7 @@ static _Noreturn void serve(
 struct lines {
 	pid_t pid; /* 0 if the child has ended */
 	int channel;
-	void *files; /* names received, in a tree of tsearch(3) */
+	void *files; /* names of source files received, in a tree of tsearch(3) */
 };
 
 static void give_up(struct lines *lines)
@@ -258,7 +260,7 @@ struct probe_error *lines_open(struct object *object, struct lines **ret)
 	if (!lines)
 		return probe_error_no_memory();
 	lines->channel = -1;
-	/* Load libdw once, before fork(): the child inherits it. */
+	/* Load libdw before fork(), so that the child inherits it. */
 	error = functions_load(&libdw);
 	if (!error)
 		error = start(lines, &libdw, object);
@@ -294,7 +296,7 @@ static size_t receive(const struct lines *lines, char message[MESSAGE_BYTES])
 	return got > 0 ? (size_t)got : 0;
 }
 
-/* Returns the one copy of a file name that `lines` keeps, or NULL without memory. */
+/* Returns the one copy of a file name that `lines` keeps. Returns NULL if out of memory. */
 static const char *keep(struct lines *lines, const char *file)
 {
 	char **found = tfind(file, &lines->files, (comparison_fn_t)strcmp);
@@ -310,7 +312,7 @@ static const char *keep(struct lines *lines, const char *file)
 	return copy;
 }
 
-/* Stores the answers in a message, at most `count`, in `ret`. Returns the number of answers. */
+/* Stores in `ret` the answers that a message contains, at most `count`. Returns their number. */
 static size_t take(
 	struct lines *lines, const char *message, size_t length, struct line *ret, size_t count)
 {

@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* The library names in a file's dynamic section: its own, and those of the libraries it needs. */
+/*
+ * The library names in a file's dynamic section: the file's own name, and the names of the
+ * libraries that the file needs.
+ */
 #include "elf/internal.h"
 
 typedef bool take_fn(const char *name, void *data);
 
-/* Passes each name with a tag (DT_*) in an SHT_DYNAMIC section to `take`. False if `take` stops. */
+/*
+ * Calls `take` for each name with the tag `tag` (DT_*) in an SHT_DYNAMIC section. Returns false if
+ * `take` has returned false.
+ */
 static bool walk_section(struct object *object, Elf_Scn *section, const GElf_Shdr *header,
 	int64_t tag, take_fn *take, void *data)
 {

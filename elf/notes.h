@@ -5,7 +5,7 @@
 
 #include "elf/internal.h"
 
-/* A range of the file that holds notes. */
+/* A range of a file that holds notes. */
 struct note_range {
 	uint64_t offset, size; /* as the header states them; not checked against the file */
 	uint64_t align;	       /* alignment of the section or segment */
@@ -37,12 +37,12 @@ enum note_status {
 	NOTE_OK,
 	NOTE_END,
 	NOTE_CUT,      /* fewer bytes than a header are left */
-	NOTE_TOO_LARGE /* the note's sizes reach past the end */
+	NOTE_TOO_LARGE /* the note's sizes reach past the end of the data */
 };
 
 /*
  * Reads the note at the cursor and advances the cursor; on failure the cursor does not move.
- * `align` is the alignment of the section: 8 means 8, any other value 4.
+ * `align` is the alignment of the section. If it is 8, notes are padded to 8 bytes, otherwise to 4.
  */
 enum note_status note_next(struct bytes *bytes, uint64_t align, struct note *ret);
 

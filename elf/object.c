@@ -23,7 +23,7 @@
 #include "libprobe/base/array.h"
 #include "libprobe/base/cleanup.h"
 
-/* Code in a larger file is not probed, because 32-bit jumps would not reach. */
+/* Code in a file with more bytes than this is not probed, because 32-bit jumps would not reach. */
 #define LOAD_BYTES_MAX (UINT64_C(2) << 30)
 
 static struct probe_error *object_bad(const struct object *object, const char *what)
@@ -83,7 +83,8 @@ static struct probe_error *object_read_headers(struct object *object)
 	struct stat st;
 
 	/*
-	 * Most files of a directory are scripts and data, for which libelf would read three times.
+	 * Check the magic number first, because most files of a directory are scripts and data, and
+	 * libelf would read each of them three times.
 	 */
 	if (pread(object->fd, magic, SELFMAG, 0) != SELFMAG || memcmp(magic, ELFMAG, SELFMAG))
 		return object_bad(object, "not an ELF file");
@@ -138,7 +139,7 @@ struct probe_error *object_open_fd(int fd, const char *path, struct object **ret
 
 struct probe_error *object_open(const char *path, struct object **ret)
 {
-	/* O_NONBLOCK: do not wait for a writer if the file is a FIFO. */
+	/* O_NONBLOCK, so that opening a FIFO does not wait for a writer. */
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 
 	if (fd < 0)
@@ -363,7 +364,10 @@ bool object_section(const struct object *object, const char *name, GElf_Shdr *re
 
 /* ---- The build id: a note of type 3 and name "GNU" ------------------------ */
 
-/* A SHA-1 has 20 bytes; --build-id=0x... may be longer. Both are bounded here. */
+/*
+ * Bounds for untrusted files. A build id is usually a SHA-1 of 20 bytes; --build-id=0x... may be
+ * longer.
+ */
 enum {
 	BUILD_ID_BYTES_MAX = 256,
 	BUILD_ID_NOTES_MAX = 64 << 10 /* bytes of notes to read from one segment */

@@ -32,15 +32,18 @@ struct object_range {
 };
 
 /*
- * Value of object_function.lsda if the function has, or may have, an exception table that cannot be
- * located; object_landing_pads() then returns false.
+ * Value of object_function.lsda if the function has, or may have, an exception table whose place is
+ * unknown. object_landing_pads() then returns false.
  */
 #define OBJECT_LSDA_UNKNOWN UINT64_MAX
 
 /* A function, or a part of one that the compiler split off (.cold). */
 struct object_function {
 	struct object_range range;
-	/* Address of its LSDA (.gcc_except_table), 0 if it has none, or OBJECT_LSDA_UNKNOWN. */
+	/*
+	 * Address of the function's LSDA (.gcc_except_table), 0 if the function has no LSDA, or
+	 * OBJECT_LSDA_UNKNOWN.
+	 */
 	uint64_t lsda;
 	bool from_cfi; /* bounds are from .eh_frame; otherwise from a symbol */
 };
@@ -67,20 +70,26 @@ const struct object_segment *object_segments(const struct object *object, size_t
 /* Returns the file offsets of the program header table. */
 struct object_range object_program_headers(const struct object *object);
 
-/* Returns the addresses of the table of functions (.eh_frame_hdr), an empty range if absent. */
+/*
+ * Returns the addresses of the table of functions (.eh_frame_hdr); an empty range if the file has
+ * no such table.
+ */
 struct object_range object_function_table(const struct object *object);
 
 /* Returns the segment that maps an address from the file, or NULL. */
 const struct object_segment *object_segment_of(const struct object *object, uint64_t address);
 
-/* Computes the file offset of a link-time address; false if the file does not contain it. */
+/*
+ * Computes the file offset of a link-time address. Returns false if the file does not contain the
+ * address.
+ */
 bool object_offset_of(const struct object *object, uint64_t address, uint64_t *ret);
 
 /* Reads bytes at a link-time address from the file. Returns how many were read (<= size). */
 size_t object_read(const struct object *object, uint64_t address, void *buffer, size_t size);
 
 /*
- * Returns the file contents of all segments, each at its file offset, with zeros in between. The
+ * Returns the contents of all segments, each at its file offset, with zeros between segments. The
  * first call reads them into memory that the object owns, so later changes to the file have no
  * effect. `*size_ret` is the size of the file.
  *
@@ -94,20 +103,21 @@ const char *object_build_id(struct object *object);
 
 /*
  * Finds a defined symbol by name in .dynsym, then in .symtab, and returns its value and size.
- * Returns false if neither has it.
+ * Returns false if neither table has the symbol.
  */
 bool object_symbol(struct object *object, const char *name, size_t name_length, uint64_t *value_ret,
 	uint64_t *size_ret);
 
 /*
- * Whether all symbols with this name have the same value. They may differ, for example for static
- * variables of two source files. True if the file has no .symtab, because only .symtab can tell.
+ * Whether all symbols with this name have the same value. The values may differ, for example those
+ * of static variables in two source files. Returns true if the file has no .symtab, because only
+ * .symtab contains such symbols.
  */
 bool object_symbol_is_only(struct object *object, const char *name, size_t name_length);
 
 /*
- * Whether the file imports no symbol (undefined in .dynsym) for whose name `match` returns true.
- * False if .dynsym cannot be read completely.
+ * Returns true if `match` returns false for the name of each symbol that the file imports
+ * (undefined in .dynsym). Returns false if .dynsym cannot be read completely.
  */
 bool object_imports_none(
 	struct object *object, bool (*match)(const char *name, void *data), void *data);
@@ -116,21 +126,24 @@ bool object_imports_none(
 void object_needed(struct object *object, bool (*take)(const char *name, void *data), void *data);
 
 /*
- * Returns the name by which others need this file (DT_SONAME), NULL for programs; owned by the
- * object.
+ * Returns the name by which other files need this file (DT_SONAME), or NULL if it has no such name,
+ * like a program. Owned by the object.
  */
 const char *object_soname(struct object *object);
 
 /* Returns the name and start of the function symbol at an address, or NULL. Owned by the object. */
 const char *object_symbol_at(struct object *object, uint64_t address, uint64_t *start_ret);
 
-/* Returns the name of the sized data symbol at an address, or NULL. Owned by the object. */
+/*
+ * Returns the name of the data symbol that has a size and contains an address, or NULL. Owned by
+ * the object.
+ */
 const char *object_data_at(struct object *object, uint64_t address);
 
 /*
- * Finds the function (part) that contains an address: in .eh_frame by its binary search table
- * (.eh_frame_hdr, found by PT_GNU_EH_FRAME, so this works for stripped files), otherwise by a
- * symbol with a size. Returns false if neither covers the address.
+ * Finds the function, or the part of a function, that contains an address. Looks first in
+ * .eh_frame, by its binary search table (.eh_frame_hdr), which stripped files keep; then among the
+ * symbols that have a size. Returns false if neither covers the address.
  */
 bool object_function_at(struct object *object, uint64_t address, struct object_function *ret);
 

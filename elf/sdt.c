@@ -14,7 +14,8 @@
  * section (mold, and lld and gold with garbage collection); the note's base is then 0 and no
  * correction is possible. (SystemTap wiki, "User Space Probe Implementation".)
  *
- * In a relocatable object (ET_REL) the addresses are 0: relocations supply them.
+ * In a relocatable object (ET_REL) the addresses in a note are 0, because relocations supply the
+ * addresses later.
  *
  * If a malformed note's sizes reach past its section, or its descriptor swallows other notes, the
  * start of the next note is unknown. The header of a probe's note is 20 bytes that are fixed except
@@ -34,10 +35,11 @@
  * A note is three words (size of the name, size of the descriptor, type), the name, padding, the
  * descriptor, padding.
  *
- * The gABI asks for padding to 8 bytes in 64-bit files. In practice everything pads to 4, except
- * sections with an alignment of 8 (.note.gnu.property). Binutils, elfutils and this file use the
- * section's alignment, except for static probes: <sys/sdt.h> and similar headers write `.balign 4`
- * between the parts, so that is their layout wherever a linker script puts them.
+ * The gABI asks for padding to 8 bytes in 64-bit files. In practice notes are padded to 4 bytes,
+ * except in sections with an alignment of 8 (.note.gnu.property). Binutils, elfutils and this file
+ * use the section's alignment, except for static probes: <sys/sdt.h> and similar headers write
+ * `.balign 4` between the parts, so their notes are padded to 4 bytes wherever a linker script puts
+ * them.
  */
 
 enum { NOTE_HEADER_BYTES = 12, NT_STAPSDT = 3 };
@@ -118,7 +120,10 @@ struct probe_error *note_ranges_of_segments(const struct object *object, struct 
 /* Whether a note describes a static probe. */
 static bool note_is_stapsdt(const struct note *note)
 {
-	/* The gABI counts the NUL in the size; some writers do not. */
+	/*
+	 * In the gABI the size of a name includes the NUL; some writers leave the NUL out of the
+	 * size.
+	 */
 	return note->type == NT_STAPSDT && (note->name_size == 8 || note->name_size == 7) &&
 	       !memcmp(note->name, "stapsdt", note->name_size);
 }
@@ -158,7 +163,7 @@ enum note_status note_next(struct bytes *bytes, uint64_t section_align, struct n
 	desc_at = align_up(NOTE_HEADER_BYTES + (size_t)name_size, align);
 	if (desc_at + desc_size > left && desc_size)
 		return NOTE_TOO_LARGE;
-	/* The last note may lack its padding. */
+	/* The last note may have no padding. */
 	desc_at = desc_at > left ? left : desc_at;
 	ret->desc = bytes->data + start + desc_at;
 	ret->desc_size = (size_t)desc_size;
@@ -169,7 +174,7 @@ enum note_status note_next(struct bytes *bytes, uint64_t section_align, struct n
 
 /* ==== Sdt ===================================================================================== */
 
-/* The largest gap between two note ranges that is cheaper to read than to skip, in bytes. */
+/* Greatest gap between two note ranges, in bytes, that is cheaper to read than to skip. */
 enum { GAP_BYTES_MAX = 64 };
 
 struct reader {
@@ -225,7 +230,8 @@ bool sdt_is_entry(enum sdt_kind kind)
 }
 
 /*
- * Decodes a descriptor. Returns what is wrong with it; or NULL, with the cursor past its strings.
+ * Decodes a descriptor. Returns NULL, with the cursor behind the strings, or text that says what is
+ * wrong.
  */
 static const char *parse_desc(struct bytes *desc, struct sdt_note *ret)
 {
@@ -326,8 +332,9 @@ static int compare_ranges(const void *a, const void *b)
 }
 
 /*
- * Sorts the ranges, cuts off the parts outside the file or in an earlier range, and drops empty
- * ranges. No byte is then read twice, so the file's size limits memory whatever the headers say.
+ * Sorts the ranges, cuts off what is outside the file or inside an earlier range, and drops ranges
+ * that are then empty. No byte is then read twice, so the file's size limits memory whatever the
+ * headers say.
  */
 static void tidy_ranges(struct reader *reader, struct note_ranges *list)
 {
@@ -365,7 +372,10 @@ static void tidy_ranges(struct reader *reader, struct note_ranges *list)
 	list->count = kept;
 }
 
-/* Ranges, up to index `last`, that lie close together, so that one system call reads them all. */
+/*
+ * Neighbouring ranges, the last with index `last`, that lie so close together that one system call
+ * reads them all.
+ */
 struct run {
 	uint64_t offset, size;
 	size_t last;
@@ -417,7 +427,11 @@ static void read_ranges(struct reader *reader, struct note_ranges *list)
 	tidy_ranges(reader, list);
 	for (size_t i = 0; i < list->count; i = run.last + 1) {
 		run = run_from(list, i);
-		total += (size_t)run.size; /* runs are disjoint and within the file */
+		/*
+		 * Runs do not overlap and are within the file, so the total is at most the file's
+		 * size.
+		 */
+		total += (size_t)run.size;
 	}
 	if (!total)
 		return;
@@ -444,7 +458,10 @@ static void correct_for_prelink(struct object *object, struct sdt_notes *notes)
 		struct sdt_note *note = &notes->notes[i];
 		uint64_t moved = note->base ? section.sh_addr - note->base : 0;
 
-		/* 0 means "none" (OCaml's pc, or no semaphore), so it is not moved. */
+		/*
+		 * An address of 0 means "none" (the pc of some notes of OCaml, or no semaphore), so
+		 * 0 is not moved.
+		 */
 		if (note->pc)
 			note->pc = (note->pc + moved) & mask;
 		if (note->semaphore)

@@ -10,17 +10,18 @@
 
 #include "object.h"
 
-/* The code at a site, and who else changes it. */
+/* The kind of a site: what code is there, and what other tools change. */
 enum sdt_kind {
 	SDT_NOP, /* a nop */
 	/*
-	 * A nop and OCaml's switch (struct arch_toggle). Tracers raise the semaphore. Two bytes
-	 * after it is the count of tools that want the handler called.
+	 * A nop and OCaml's switch (struct arch_toggle). Tracers raise the semaphore. The two bytes
+	 * behind the semaphore count the tools that want the handler called.
 	 */
 	SDT_OCAML,
-	SDT_OCAML_HANDLERS, /* the same in OCaml's first version: the semaphore is that count */
-	SDT_ENTRY,	    /* a function's entry, which has no note and no nop */
-	SDT_GATE	    /* a function's entry at which threads wait for the controller */
+	/* As SDT_OCAML, but of OCaml's first version: the semaphore itself counts those tools. */
+	SDT_OCAML_HANDLERS,
+	SDT_ENTRY, /* a function's entry, which has no note and no nop */
+	SDT_GATE   /* a function's entry at which threads wait for the controller */
 };
 
 /* Returns the kind of a note's site from the note's provider. */
@@ -53,8 +54,9 @@ struct sdt_notes {
 	size_t defect_count;
 	char *storage; /* the bytes of the notes; strings point into this */
 	/*
-	 * If `notes` are only some of the file's notes (libprobe/query/query.h): the address in the
-	 * file's first note. 0 means the address in notes[0].
+	 * If `notes` are only some of the file's notes (libprobe/query/query.h): the address of the
+	 * site in the file's first note, or of the semaphore if that note has no site. 0 means that
+	 * notes[0] is the file's first note.
 	 */
 	uint64_t first;
 };

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Finds symbols. By name: in the file's own hash table, if .dynsym has one for the dynamic linker
- * (SHT_GNU_HASH), otherwise in a hash table that is built here for each symbol table. By address:
- * in a sorted table of functions and one of data. Each table is built at the first look-up that
- * needs it. .symtab (megabytes in a big library) is not read if .dynsym has the symbol.
+ * Finds symbols. A name is looked up in the file's own hash table, if .dynsym has one for the
+ * dynamic linker (SHT_GNU_HASH), otherwise in a hash table that is built here for each symbol
+ * table. An address is looked up in a sorted table of functions or in one of data. Each table is
+ * built at the first look-up that needs it. .symtab (megabytes in a big library) is not read if
+ * .dynsym has the symbol.
  *
  * In a relocatable object (ET_REL) values are offsets into sections, which overlap, so symbols
  * cannot be found by address.
@@ -14,7 +15,7 @@
 #include "elf/internal.h"
 #include "libprobe/base/array.h"
 
-enum { HASH_HEADER = 4 /* words of an SHT_GNU_HASH table before its filter */ };
+enum { HASH_HEADER = 4 /* words of an SHT_GNU_HASH table before its Bloom filter */ };
 
 /* One symbol table of the file. libelf owns all data, which lives as long as object->elf. */
 struct table {
@@ -22,19 +23,25 @@ struct table {
 	Elf_Data *data; /* NULL if missing or malformed */
 	size_t count;
 	const char *names;
-	size_t names_size; /* up to and including the last NUL, so every name is terminated */
-	Elf_Data *hash;	   /* SHT_GNU_HASH; NULL if missing or malformed */
-	uint32_t *buckets; /* index of a symbol, 0 (the null symbol) if free; NULL if not built */
-	bool *several;	   /* for each bucket: symbols with this name differ in value */
+	/* size of `names` up to its last NUL, so that every name is terminated */
+	size_t names_size;
+	Elf_Data *hash; /* SHT_GNU_HASH; NULL if missing or malformed */
+	/*
+	 * Each bucket has the index of a symbol, or 0 (the null symbol) if it is free. NULL if the
+	 * table is not built.
+	 */
+	uint32_t *buckets;
+	/* For each bucket: whether the symbols with the name in the bucket differ in value. */
+	bool *several;
 	size_t bucket_mask;
 };
 
 /* A function or a data object. */
 struct function {
 	struct object_range range;
-	uint64_t reach; /* greatest end of this function and all earlier ones */
+	uint64_t reach; /* greatest end of this function and all functions before it */
 	const char *name;
-	bool sized; /* the symbol has a size; otherwise it extends to the next one */
+	bool sized; /* The symbol has a size. If not, the function extends to the next one. */
 	bool global;
 };
 
@@ -121,7 +128,10 @@ static bool table_symbol(
 
 /* ---- By name, in the dynamic linker's table ----------------------------------- */
 
-/* Returns a word of the table, which libelf has put into the host's byte order. `at` is checked. */
+/*
+ * Returns a word of the table, which libelf has put into the host's byte order. The caller has
+ * checked `at`.
+ */
 static uint32_t hash_word(const struct table *table, size_t at)
 {
 	uint32_t word;
@@ -142,7 +152,8 @@ static uint32_t gnu_hash(const char *name, size_t length)
 /*
  * The table consists of: the number of buckets; the index of the first symbol in the table; the
  * number of words in a Bloom filter, which is not used here; the filter's shift; the filter; the
- * first symbol of each bucket; the hash of each symbol, whose bit 0 marks the last one of a bucket.
+ * first symbol of each bucket; the hash of each symbol. Bit 0 of a hash marks the last symbol of a
+ * bucket.
  */
 static bool hash_find(const struct object *object, const struct table *table, const char *name,
 	size_t length, GElf_Sym *ret)
@@ -199,7 +210,8 @@ static uint32_t *table_bucket(const struct table *table, const char *name, size_
 }
 
 /*
- * Inserts a symbol. A global replaces a local of the same name; otherwise the first symbol stays.
+ * Inserts a symbol. A global symbol replaces a local one with the same name. Otherwise the symbol
+ * that was inserted first stays.
  */
 static void table_insert(struct table *table, size_t index)
 {
@@ -317,15 +329,18 @@ bool object_imports_none(
 
 /* ---- By address ------------------------------------------------------------- */
 
-/* Counts leading underscores. Such a name is a library's own: malloc is also __libc_malloc. */
+/*
+ * Counts leading underscores. A name with underscores is a library's own name for a function:
+ * malloc is also __libc_malloc.
+ */
 static size_t underscores(const struct function *function)
 {
 	return strspn(function->name, "_");
 }
 
 /*
- * Sorts by start. The last of several functions with one start is shown: a global one, with a size,
- * with few underscores.
+ * Sorts by start. Of several functions with the same start, the last is shown. So functions with a
+ * size come last; among these, global ones; among these, those with few underscores.
  */
 static int compare_functions(const void *a, const void *b)
 {
@@ -339,7 +354,7 @@ static int compare_functions(const void *a, const void *b)
 		return x->global ? 1 : -1;
 	if (underscores(x) != underscores(y))
 		return underscores(x) > underscores(y) ? -1 : 1;
-	/* Any stable order will do. */
+	/* The order does not matter here, but it must be the same each time. */
 	return strcmp(y->name, x->name);
 }
 
@@ -364,7 +379,7 @@ static void add_functions(const struct object *object, const struct table *table
 		if (!table_symbol(table, i, &symbol, &name) ||
 			!wanted(GELF_ST_TYPE(symbol.st_info)))
 			continue;
-		/* Bit 0 marks Thumb code (ELF for the Arm Architecture). */
+		/* Bit 0 of a function's address marks Thumb code (ELF for the Arm Architecture). */
 		if (object->machine == EM_ARM && wanted == is_function)
 			symbol.st_value &= ~1ull;
 		function = &ret->items[ret->count++];
@@ -426,7 +441,7 @@ static const struct function *find(const struct by_address *all, uint64_t addres
 {
 	size_t low = ARRAY_SEARCH_ABOVE(all->items, all->count, range.start, address);
 
-	/* Find the innermost function: assembly nests entry points within functions. */
+	/* Find the innermost function, because assembly code has entry points inside functions. */
 	while (low-- > 0 && all->items[low].reach > address) {
 		const struct function *function = &all->items[low];
 

@@ -3,9 +3,9 @@
  * Unwinds with .eh_frame.
  *
  * libdw can unwind whole stacks itself (dwfl_getthread_frames()), but it interprets the call frame
- * instructions of every frame again each time, which takes microseconds, while the stacks of a
- * probe contain the same few hundred addresses over and over. So this file asks libdw once per
- * address, and caches the result in a form that is applied in tens of nanoseconds.
+ * instructions of every frame again each time, which takes microseconds. The stacks of a probe
+ * contain the same few hundred addresses over and over. So this file asks libdw once per address,
+ * and caches the result in a form that is applied in tens of nanoseconds.
  */
 #include <elfutils/libdw.h>
 #include "unwind.h"
@@ -16,9 +16,10 @@
 #include "elf/internal.h"
 #include "elf/unwind.h"
 
-/* The unwind rules for one address. Private to elf/unwind.c. */
-
-/* How to find a value of the caller (DWARF 5, 6.4.1). Only UNWIND_EXPRESSION needs a stack. */
+/*
+ * How to find the value that a register has in the caller (DWARF 5, 6.4.1). Only UNWIND_EXPRESSION
+ * needs the stack machine below.
+ */
 enum unwind_how {
 	UNWIND_UNDEFINED,
 	UNWIND_SAME,
@@ -31,7 +32,10 @@ enum unwind_how {
 struct unwind_rule {
 	enum unwind_how how;
 	uint8_t reg;
-	bool is_cfa; /* the expression computes the value itself, not its address */
+	/*
+	 * the rule is that of the CFA: its expression computes the value, not the value's address
+	 */
+	bool is_cfa;
 	int64_t offset;
 	Dwarf_Op *ops; /* owned */
 	size_t op_count;
@@ -55,8 +59,8 @@ struct unwind_rules {
  * libdw returns every rule as a DWARF expression. Nearly all are "register plus offset" or "in
  * memory at the CFA plus offset"; these forms are recognised once, when the rule is built. Other
  * rules (signal frames, the PLT, realigned stacks) run on a small stack machine with the operations
- * on 64-bit numbers (DWARF 5, 2.5.1). Files are untrusted, so the machine's stack is bounded, and
- * it refuses jumps, with which an expression could loop forever.
+ * on 64-bit numbers (DWARF 5, 2.5.1). Files are untrusted, so the machine's stack is bounded. The
+ * machine refuses jumps, because an expression could loop forever with them.
  */
 
 enum { STACK_MAX = 32, OPS_MAX = 64 };
@@ -80,7 +84,7 @@ static bool is_register(const Dwarf_Op *op, uint8_t *reg_ret, int64_t *offset_re
 	return reg < UNWIND_REGISTERS;
 }
 
-/* Whether the operation is DW_OP_regN: the value is in another register. */
+/* Whether the operation is DW_OP_regN or its long form: the value is in another register. */
 static bool is_in_register(const Dwarf_Op *op, uint8_t *reg_ret)
 {
 	uint64_t reg = op->number;
@@ -94,7 +98,8 @@ static bool is_in_register(const Dwarf_Op *op, uint8_t *reg_ret)
 }
 
 /*
- * Recognises "CFA" or "CFA + offset": the memory there or, with DW_OP_stack_value, the sum itself.
+ * Recognises the expressions "CFA" and "CFA + offset". The value is in memory at that address; if
+ * DW_OP_stack_value follows, the address itself is the value.
  */
 static bool make_of_cfa(struct unwind_rule *rule, const Dwarf_Op *ops, size_t count)
 {
@@ -128,7 +133,7 @@ static bool make_expression(struct unwind_rule *rule, const Dwarf_Op *ops, size_
 
 /*
  * Build rules, for the CFA and for a register, from the expressions that libdw returns. Return
- * false if the expression is invalid, or without memory.
+ * false if the expression is invalid, or if out of memory.
  */
 static bool unwind_rule_init_cfa(struct unwind_rule *rule, const Dwarf_Op *ops, size_t count)
 {
@@ -218,7 +223,7 @@ static bool run_leaf(struct machine *m, const Dwarf_Op *op, bool *is_leaf_ret)
 	}
 }
 
-/* Runs an operation on the top value. */
+/* Runs an operation that replaces the top value of the stack. */
 static bool run_unary(struct machine *m, const Dwarf_Op *op, bool *is_unary_ret)
 {
 	uint64_t *top = &m->stack[m->depth - 1];
@@ -323,8 +328,9 @@ static bool run_op(struct machine *m, const Dwarf_Op *op)
 }
 
 /*
- * Runs an expression. Its result is the value's address, or the value itself if the rule is that of
- * the CFA or the expression ends with DW_OP_stack_value.
+ * Runs an expression and returns the value. The expression computes the address of the value. It
+ * computes the value itself if the rule is that of the CFA or if the expression ends with
+ * DW_OP_stack_value.
  */
 static bool compute_expression(const struct unwind_rule *rule, struct machine *m, uint64_t *ret)
 {
@@ -341,7 +347,10 @@ static bool compute_expression(const struct unwind_rule *rule, struct machine *m
 	return m->memory->read(m->memory->data, *ret, ret);
 }
 
-/* Computes a rule. Returns false if an input is unknown. The rule of the CFA does not use `cfa`. */
+/*
+ * Computes the value that a rule gives. Returns false if an input is unknown. The rule of the CFA
+ * does not use `cfa`.
+ */
 static bool unwind_rule_compute(const struct unwind_rule *rule,
 	const struct unwind_registers *registers, uint64_t cfa, const struct unwind_memory *memory,
 	uint64_t *ret)
@@ -382,7 +391,7 @@ struct libdw_cfi {
 
 enum {
 	BUCKETS_FIRST = 64,
-	/* Addresses; at this number the cache starts over; no real program has so many. */
+	/* Number of addresses at which the cache is emptied. No real program has so many. */
 	KNOWN_MAX = 1 << 16
 };
 
@@ -474,7 +483,7 @@ static struct unwind_rules **bucket_of(
 	return &buckets[at];
 }
 
-/* Makes room for one more address. Returns false without memory. */
+/* Makes room for one more address. Returns false if out of memory. */
 static bool make_room(struct unwind *unwind)
 {
 	size_t count = unwind->bucket_count ? 2 * unwind->bucket_count : BUCKETS_FIRST;
@@ -553,7 +562,10 @@ static const struct unwind_rules *find_rules(struct unwind *unwind, uint64_t add
 	return *bucket;
 }
 
-/* Returns the distance from the stack pointer to a saved register; -1 if not saved, or unknown. */
+/*
+ * Returns the distance from the stack pointer to a saved register. Returns -1 if the register is
+ * not saved or the distance is unknown.
+ */
 static int32_t saved_at(const struct unwind_rules *rules, uint8_t reg)
 {
 	const struct unwind_rule *where = &rules->registers[reg];
@@ -598,9 +610,9 @@ static void compute_register(const struct unwind_rules *rules, size_t reg,
 }
 
 /*
- * Computes the CFA. After a step by frame pointers, the stack pointer may be unknown. In a function
- * that saves the frame pointer and the return address side by side, the frame pointer then holds
- * their address, from which the CFA follows.
+ * Computes the CFA. After a step by frame pointers, the stack pointer may be unknown. But if the
+ * function saves the frame pointer and the return address side by side, the frame pointer holds the
+ * address of this pair, and the CFA is at a known distance from it.
  */
 static bool compute_cfa(const struct unwind_rules *rules, uint8_t fp,
 	const struct unwind_registers *from, const struct unwind_memory *memory, uint64_t *ret)
@@ -628,7 +640,10 @@ enum unwind_status unwind_step(struct unwind *unwind, uint64_t address, uint8_t 
 		return UNWIND_NO_RULES;
 	if (rules->registers[rules->return_address].how == UNWIND_UNDEFINED)
 		return UNWIND_OUTERMOST;
-	/* If the return address column is not a register, the rules expect the pc there. */
+	/*
+	 * If the column of the return address is no register of the machine, the rules expect the
+	 * pc in it.
+	 */
 	if (!(from.known >> rules->return_address & 1)) {
 		from.values[rules->return_address] = from.pc;
 		from.known |= UINT64_C(1) << rules->return_address;

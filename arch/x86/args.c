@@ -15,8 +15,8 @@
  * thread-local variables, which this parser does not support.
  *
  * In Intel syntax (-masm=intel) a bare word may be a register, and a bare number is an immediate. A
- * note uses one syntax throughout, so an argument that is clearly Intel's makes the bare numbers
- * beside it UNKNOWN: reading those as addresses would make the hit fault.
+ * note uses one syntax throughout. So if one of its arguments is clearly in Intel syntax, its bare
+ * numbers are UNKNOWN: a hit that read them as addresses would fault.
  *
  * Sources: GNU as manual, "80386 Dependent Features: Memory References"; Intel SDM volume 2, tables
  * 2-2 and 3-1 (encoding of registers); gcc, ix86_print_operand_address() and
@@ -27,7 +27,7 @@
 
 enum {
 	GENERAL_COUNT = 16,
-	LEGACY_COUNT = 8, /* registers with a name instead of a number */
+	LEGACY_COUNT = 8, /* number of registers with a name instead of a number (rax to rdi) */
 	HIGH_BYTE_COUNT = 4,
 	VECTOR_COUNT = 32,
 	STACK_POINTER = 4,
@@ -46,7 +46,7 @@ static const char legacy_names[LEGACY_COUNT][4][4] = {
 	{"dil", "di", "edi", "rdi"},
 };
 
-/* Bits 8 to 15 of rax, rcx, rdx, rbx, in this order. */
+/* The names of bits 8 to 15 of rax, rcx, rdx and rbx. */
 static const char high_byte_names[HIGH_BYTE_COUNT][3] = {"ah", "ch", "dh", "bh"};
 /* clang-format on */
 
@@ -57,7 +57,7 @@ struct reg {
 	uint8_t shift;
 };
 
-/* Finds r8 to r15, with the suffix of the width. */
+/* Finds r8 to r15, whose names may end in a suffix for the width. */
 static bool find_numbered(const char *name, size_t length, struct reg *ret)
 {
 	uint8_t width = 8;
@@ -167,7 +167,7 @@ static bool take_address(struct spec_text *text, struct arch_arg *arg)
 		return false;
 	if (spec_take(text, ',')) {
 		if (spec_peek(text) != '%') {
-			/* `sym(,1)`: no index; the scale has no effect. */
+			/* In `sym(,1)` there is no index, so the scale has no effect. */
 			if (!take_scale(text, &arg->scale))
 				return false;
 		} else if (!take_address_register(text, true, &arg->index) ||
@@ -248,7 +248,7 @@ static bool take_operand(struct spec_text *text, struct arch_arg *arg)
 	return true;
 }
 
-/* Whether this argument, which was not understood, is in Intel syntax. */
+/* Whether an argument that was not understood is in Intel syntax. */
 static bool is_intel(const struct arch_arg *arg)
 {
 	struct spec_text text = {arg->spec, arg->spec + arg->spec_length};

@@ -2,7 +2,7 @@
 /*
  * Argument specifications of x86-64 (AT&T syntax).
  *
- * This is how operands are represented, in addition to arch/arch.h:
+ * How operands are represented (see also struct arch_arg):
  *
  *	%eax			REGISTER; base 0, the ISA's number, width 4
  *	%ah			REGISTER; base 0, width 1, shift 8

@@ -56,7 +56,7 @@ static void emit_operand(struct emit *e, int reg, struct emit_mem m)
 	int mod = 2;
 
 	if (m.base == REG_NONE)
-		mod = 0; /* SIB base 101 then means disp32 and no base */
+		mod = 0; /* with mod 0, the SIB base 101 means disp32 and no base */
 	else if (m.disp == 0 && (m.base & 7) != RBP)
 		mod = 0;
 	else if (m.disp >= -128 && m.disp <= 127)
@@ -183,8 +183,8 @@ void emit_const(struct emit *e, int reg, uint64_t value)
 
 /*
  * Computes the distance from the end of an instruction of `length` bytes to `address`, and returns
- * whether the instruction reaches. Distances near the limit count as out of reach, so the second
- * pass, whose code is at other addresses, decides the same as the first.
+ * whether the instruction reaches. Distances near the limit count as out of reach. So the second
+ * pass decides the same as the first, although its code is at other addresses.
  */
 static bool emit_reaches(const struct emit *e, size_t length, uint64_t address, int64_t *ret)
 {
@@ -234,7 +234,7 @@ void emit_pop(struct emit *e, int reg)
 	emit_u8(e, 0x58 | (reg & 7));
 }
 
-/* Group 5: inc (0) or dec (1). */
+/* Emits an instruction of group 5: inc (`digit` 0) or dec (1). */
 static void emit_step(struct emit *e, bool wide, int digit, struct emit_mem m)
 {
 	emit_rex(e, wide, 0, m.index, m.base, false);
@@ -362,7 +362,10 @@ static int64_t fixup_distance(const struct emit *e, int k)
 
 void emit_again(struct emit *e)
 {
-	/* Making jumps short only moves labels closer together. */
+	/*
+	 * Making jumps short only moves labels closer together, so a jump that can be short stays
+	 * so.
+	 */
 	for (int k = 0; !e->overflow && k < e->fixup_count; k++) {
 		int64_t distance = fixup_distance(e, k);
 

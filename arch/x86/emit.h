@@ -104,8 +104,8 @@ enum emit_op {
 	OP_XADD = 0x0fc1,    /* mem += reg, reg <- the old mem */
 	OP_LSL = 0x0f03,
 	/*
-	 * SSE, with the mandatory prefix named here. `reg` is the number of an xmm register, of
-	 * which LP and S use the low double.
+	 * SSE instructions. Each comment names the mandatory prefix. `reg` is the number of an xmm
+	 * register. OP_MOVLP_* and OP_ADDS use only the low double of that register.
 	 */
 	OP_MOVLP_LOAD = 0x0f12,	 /* 66: %xmm <- mem */
 	OP_MOVLP_STORE = 0x0f13, /* 66: mem <- %xmm */

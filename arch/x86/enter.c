@@ -5,8 +5,8 @@
  *
  * The kernel's context switch uses xsavec and xrstor, which take 50 and 130 ns on an AMD EPYC with
  * AVX-512. Finding out which state is in use (xgetbv), and saving and restoring only that, register
- * by register, takes 40 ns together. This file does the latter, except on processors that cannot
- * tell what is in use, or that have registers unknown to this file.
+ * by register, takes 40 ns together. So this file saves register by register, except on processors
+ * that cannot tell what is in use, or that have registers unknown to this file.
  *
  * Other state is left alone: protection keys, because the function may change them on purpose, and
  * the tiles of AMX (8 KiB), because only functions written for tiles use them.
@@ -43,8 +43,8 @@ enum {
 };
 
 /*
- * Offsets in the save area. x87, MXCSR and the header are where xsave puts them. The rest is stored
- * register by register, never by xsave.
+ * Offsets in the save area. x87, MXCSR and the header are where xsave puts them. The other
+ * registers are stored one by one, never by xsave.
  */
 enum { AT_MXCSR = 24, AREA_BYTES = 1408 + 16 * 64 };
 #define AT_XMM "160"
@@ -87,9 +87,12 @@ bool enter_init(bool by_register)
 		return false;
 	__asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
 	__cpuid_count(0xd, 1, a, b, c, d);
-	/* By register only if xgetbv can tell which components are in use. */
+	/* Save by register only if xgetbv can tell which components are in use. */
 	by_register = by_register && a >> 2 & 1 && !(low & STATE_APX);
-	/* 64-bit masks came with AVX-512BW. A processor has all three components or none. */
+	/*
+	 * Mask registers have 64 bits only with AVX-512BW. A processor has all three components of
+	 * AVX-512, or none.
+	 */
 	if (low & STATE_AVX512)
 		by_register = by_register && (low & STATE_AVX512) == STATE_AVX512 &&
 			      __get_cpuid_count(7, 0, &a, &b, &c, &d) && b & bit_AVX512BW;
@@ -101,7 +104,10 @@ bool enter_init(bool by_register)
 
 /* ---- Register by register ------------------------------------------------------------------ */
 
-/* Emits `instruction` for each n in [first, first + count), with \n as n and %0 as the area. */
+/*
+ * Emits `instruction` for each n in [first, first + count), with n in place of \n and the area in
+ * place of %0.
+ */
 #define EACH(area, first, count, instruction)                                                      \
 	__asm__ volatile(".altmacro\n.macro enter_one n\n" instruction                             \
 			 "\n.endm\n.set enter_n," first "\n.rept " count                           \
@@ -162,7 +168,7 @@ GENERAL_ONLY static inline void save(uint8_t *area, uint64_t mask)
 {
 	volatile uint64_t *header = (volatile uint64_t *)(area + LEGACY_BYTES);
 
-	/* The processor does not write all of the header, and the rest must be zero. */
+	/* xsave does not write all of the header, and the rest must be zero. */
 	for (int i = 0; i < HEADER_BYTES / 8; i++)
 		header[i] = 0;
 	__asm__ volatile("xsave64 (%0)"
@@ -190,7 +196,10 @@ GENERAL_ONLY static inline uint64_t in_use(void)
 	return low & state.mask;
 }
 
-/* Resets the x87 unit, which was not in use before the call, if it is now. */
+/*
+ * Resets the x87 unit if the called function has used it. Only for the case that the unit was not
+ * in use before the call.
+ */
 GENERAL_ONLY static inline void empty_x87(void)
 {
 	uint16_t status;
@@ -206,7 +215,7 @@ GENERAL_ONLY __attribute__((noinline)) void enter_saving(void (*function)(void *
 	uint8_t *area = __builtin_alloca_with_align(state.bytes, 8 * 64);
 	uint64_t used = state.by_register ? in_use() : 0;
 
-	/* No separate path for code without vectors, which is too rare. */
+	/* Code that uses no vectors has no path of its own here, because it is too rare. */
 	if (used & STATE_SSE) {
 		store(area, used);
 		if (used & STATE_X87)

@@ -25,10 +25,10 @@
  *   an interrupt reports it to a handler, xbegin rolls back to it. (An x87 instruction leaves its
  *   address in the FPU's state; only handlers of unmasked x87 exceptions look at that.)
  * - loop, jrcxz and similar instructions have no rel32 form. They are rare and are refused.
- * - A jump or return may end before the patch does, if only padding follows that no code enters
- *   (arch_moved.padding).
- * - No branch may lead into the moved bytes, because the patch overwrites them. A target inside is
- *   refused, except the first byte, where the patch is entered again.
+ * - A jump or return may end the code before the patch ends, if only padding follows that no code
+ *   enters (arch_moved.padding).
+ * - No branch may lead into the moved bytes, because the patch overwrites them. An instruction that
+ *   branches into them is refused. It may branch to the first byte, where the patch begins.
  */
 #include <string.h>
 
@@ -78,7 +78,7 @@ static enum arch_move_status set_displacement(struct move *move, size_t at, size
 	return ARCH_MOVE_OK;
 }
 
-/* Appends a displacement that ends its instruction. */
+/* Appends a displacement to `target`. The displacement is the last part of an instruction. */
 static enum arch_move_status emit_target(struct move *move, uint64_t target)
 {
 	size_t at = move->code_length;
@@ -117,7 +117,7 @@ static enum arch_move_status move_plain(struct move *move)
 		return ARCH_MOVE_UNDECODABLE;
 	if (insn.modrm_offset >= length)
 		return ARCH_MOVE_UNSUPPORTED;
-	/* mod 0, rm 5 is %rip with any encoding: legacy, VEX, EVEX. */
+	/* With mod 0, rm 5 means %rip in every encoding: legacy, VEX, EVEX. */
 	relative = insn.modrm_offset && (move->bytes[insn.modrm_offset] & 0xc7) == 0x05;
 	if (insn.reads_pc32 || insn.reads_pc != relative)
 		return ARCH_MOVE_UNSUPPORTED;
@@ -136,7 +136,10 @@ static enum arch_move_status move_plain(struct move *move)
 	return set_displacement(move, at, length - at - 4);
 }
 
-/* Moves a conditional branch. Only the prefixes bnd and the hints of jcc have a meaning here. */
+/*
+ * Moves a conditional branch. Keeps the prefix bnd and the hints of jcc; other prefixes have no
+ * meaning here.
+ */
 static enum arch_move_status move_branch(struct move *move)
 {
 	const uint8_t *opcode = move->bytes + move->prefixes.length;
@@ -185,7 +188,7 @@ static enum arch_move_status emit_stack_operand(struct move *move, const uint8_t
 	return ARCH_MOVE_OK;
 }
 
-/* Emits a push, then the same operand with the opcode extension of jmp. */
+/* Emits a push of the return address, then a jmp with the operand of the original call. */
 static enum arch_move_status move_indirect_call(struct move *move)
 {
 	const struct x86_64_prefixes *prefixes = &move->prefixes;
@@ -206,7 +209,7 @@ static enum arch_move_status move_indirect_call(struct move *move)
 	if (mod == 3 && (operand != 1 || (rm == 4 && !base_is_12)))
 		return ARCH_MOVE_UNSUPPORTED;
 	if (mod != 3 && rm == 4 && (modrm[1] & 7) == 4 && !base_is_12) {
-		/* The operand needs 6 bytes, and prefixes may leave too few. */
+		/* The copy of the operand takes 6 bytes, and prefixes may leave too few. */
 		if (operand != 2u + displacement_size[mod] ||
 			prefixes->length + 1 + 6 > ARCH_INSN_MAX)
 			return ARCH_MOVE_UNSUPPORTED;
@@ -256,7 +259,9 @@ static enum arch_move_status move_by_flow(struct move *move)
 	case ARCH_FLOW_INDIRECT_CALL:
 		return move_indirect_call(move);
 	case ARCH_FLOW_INDIRECT_JUMP:
-		/* /5 is a far jump; 66 makes a 16-bit target on AMD. */
+		/*
+		 * The opcode extension 5 is a far jump. The prefix 66 makes a 16-bit target on AMD.
+		 */
 		if ((move->bytes[move->prefixes.length + 1] >> 3 & 7) != 4 ||
 			move->prefixes.operand_size)
 			return ARCH_MOVE_UNSUPPORTED;
@@ -269,7 +274,7 @@ static enum arch_move_status move_by_flow(struct move *move)
 	return knows_its_address(move) ? ARCH_MOVE_UNSUPPORTED : move_plain(move);
 }
 
-/* Returns why an instruction could not be decoded: whether more bytes would help. */
+/* Returns why an instruction could not be decoded: ARCH_MOVE_TRUNCATED if more bytes would help. */
 static enum arch_move_status undecodable(const uint8_t *bytes, size_t length)
 {
 	uint8_t padded[ARCH_INSN_MAX] = {0};
@@ -283,7 +288,9 @@ static enum arch_move_status undecodable(const uint8_t *bytes, size_t length)
 							      : ARCH_MOVE_UNDECODABLE;
 }
 
-/* Returns OK if execution continues after an instruction that ends before `need`, else why not. */
+/*
+ * Returns ARCH_MOVE_OK if code may continue after an instruction with this flow, otherwise why not.
+ */
 static enum arch_move_status check_inside(enum arch_flow flow)
 {
 	switch (flow) {
@@ -299,8 +306,8 @@ static enum arch_move_status check_inside(enum arch_flow flow)
 }
 
 /*
- * Returns the length of the nops and int3 at the start of `bytes`, up to `need` or beyond; 0 if
- * other bytes come first. This is padding after a function or before an aligned loop.
+ * Returns the length, at least `need`, of the nops and int3 at the start of `bytes`; 0 if other
+ * bytes come before that length. Such padding follows a function or precedes an aligned loop.
  */
 static size_t padding_length(const uint8_t *bytes, size_t length, size_t need)
 {

@@ -8,8 +8,8 @@
  *		e9 8d 87 01 00 ..	jmp site + 5 + 0x1878d
  *
  * A jump may overwrite a whole long nop. But another tool, for example a kernel uprobe, may have a
- * breakpoint there. That tool restores one byte when it leaves, and this byte must form a nop with
- * the bytes after it. In the usual 5-byte nop, the last two bytes can have any value:
+ * breakpoint there. That tool restores one byte when it leaves, and the restored byte must form a
+ * nop with the bytes after it. In the usual 5-byte nop, the last two bytes can have any value:
  *
  *	0f 1f 44 00 00		nopl 0(%rax,%rax,1)
  *	e9 1f 44 xx yy		jmp, to one of 65,536 places, 64 KiB apart
@@ -21,11 +21,12 @@
  *	+ 1:	   e9 xx yy 83 c0 01	jmp, to one of 65,536 places in a row
  *
  * If a thread may enter right after the nop, a second jump is written there, one byte after the
- * first. It leads where the first jump leads in the end, but without the stubs. A thread that
- * continues after a breakpoint at the nop also takes the second jump.
+ * first. The second jump runs no stub: it leads where a thread continues after the stubs of the
+ * first jump. A thread that continues after a breakpoint at the nop also takes the second jump.
  *
- * In other nops only the first byte is changed. One kind of nop can hold any jump, because no other
- * tool uses it: it follows the site's own nop and has a length that the kernel does not use.
+ * In long nops of other forms only the first byte is changed. One kind of nop can hold any jump,
+ * because no other tool uses it: it follows the site's own nop and has a length that the kernel
+ * does not use.
  */
 #include <string.h>
 
@@ -33,7 +34,8 @@
 #include "arch/x86/patch.h"
 
 enum {
-	KERNEL_NOP = 5, /* the kernel uses one or two of them (arch_uprobe_optimize()) */
+	/* length of the nops that the kernel uses, one or two (arch_uprobe_optimize()) */
+	KERNEL_NOP = 5,
 	DISTANCE = X86_64_JUMP_LENGTH - X86_64_PUN_LENGTH
 };
 
@@ -116,11 +118,12 @@ struct arch_extent x86_64_part(const uint8_t *bytes, uint64_t at, unsigned int l
  *	site:	e9 e9 dd hh hh hh	jmp site + 5 + 0xhhhhdde9
  *	+ 1:	   e9 dd hh hh hh	jmp site + 6 + 0xhhhhhhdd
  *
- * If dd and hh differ only in their low four bits, the distances differ only in their low 12.
+ * If dd and hh differ only in their low four bits, the distances differ only in their low 12 bits.
  */
 struct arch_twin x86_64_twin(uint64_t at, unsigned int choice)
 {
-	unsigned int turn = choice / 16; /* 0, 1, -1, 2, -2 ... -128 */
+	/* `high`, as a signed number, is in turn 0, 1, -1, 2, -2 ... -128 */
+	unsigned int turn = choice / 16;
 	uint8_t high = (uint8_t)(turn & 1 ? turn / 2 + 1 : 256 - turn / 2);
 	uint8_t low = (uint8_t)((high & 0xf0) | choice % 16);
 	struct arch_twin twin = {.bytes = {0xe9, 0xe9, low, high, high, high}};

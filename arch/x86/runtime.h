@@ -9,8 +9,8 @@
 
 /*
  * The function of a user event: a nop, which stays; mov $0,%eax, whose five bytes a jump can
- * replace wherever this code is mapped; ret. A nop in place of the mov could also be a site of
- * another tool.
+ * replace wherever this code is mapped; ret. There is no nop in place of the mov, because another
+ * tool might use that nop as a site.
  */
 static const struct arch_event event_x86_64 = {
 	.elf_machine = EM_X86_64,

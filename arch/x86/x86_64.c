@@ -15,7 +15,7 @@
 #include "arch/x86/decode/scan.h"
 #include "arch/x86/stub/stub.h"
 
-/* Checks whether %rsp points to a stack: operations of struct arch, documented there. */
+/* Operations of struct arch that check whether %rsp points to a stack (decode/registers.c). */
 
 bool x86_64_loses_stack(const uint8_t *bytes, size_t length);
 bool x86_64_may_lose_stack(const uint8_t *bytes, size_t length);
@@ -43,7 +43,8 @@ const struct arch arch_x86_64 = {
 	.frame_record_end = 16,
 	.elf_machine = EM_X86_64,
 	.process = &x86_64_process,
-	.elf_machine_args = EM_386, /* 32-bit registers have the same names */
+	/* notes of i386 use the names of the 32-bit registers of x86-64 */
+	.elf_machine_args = EM_386,
 	.parse_args = x86_64_parse_args,
 	.jump_length = X86_64_JUMP_LENGTH,
 	.jump_reach = UINT64_C(1) << 31,

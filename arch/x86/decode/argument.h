@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Implements an operation of struct arch; documented there. */
+/* Implements argument_dies() of arch/arch.h. */
 #ifndef ARCH_X86_DECODE_ARGUMENT_H
 #define ARCH_X86_DECODE_ARGUMENT_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The functions of a disassembler library that we need, in types of our own.
+ * The few functions that we need of a disassembler library, with types of our own.
  *
  * The first call loads the library, in whichever thread makes it, and the library stays loaded.
  * Each thread has its own handle, created at its first call and freed when the thread ends. All
@@ -27,7 +27,9 @@ struct disasm_insn {
 /* Returns the length of the instruction at the start of `bytes`, or 0. */
 size_t disasm_length(const uint8_t *bytes, size_t length);
 
-/* Decodes one instruction with its operands, which takes about a quarter more time. */
+/*
+ * Decodes one instruction with its operands. Takes about a quarter more time than disasm_length().
+ */
 bool disasm_insn(const uint8_t *bytes, size_t length, struct disasm_insn *ret);
 
 #endif

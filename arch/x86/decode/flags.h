@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The effect of code on the arithmetic flags: an operation of struct arch, documented there. */
+/* Implements overwrites_flags() of arch/arch.h. */
 #ifndef ARCH_X86_DECODE_FLAGS_H
 #define ARCH_X86_DECODE_FLAGS_H
 

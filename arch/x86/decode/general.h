@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* An operation of struct arch, documented there. */
+/* Implements is_general() of arch/arch.h. */
 bool x86_64_is_general(const uint8_t *bytes, size_t length);
 
 #endif

@@ -4,8 +4,8 @@
  *
  * The disassembler library gives the length of an instruction. The effect on control flow is read
  * from the opcode after the prefixes (Intel SDM vol. 2, appendix A; AMD APM vol. 3), because the
- * library's text and details cost too much time for that. For a direct branch the two must agree on
- * the length: the displacement must end where the instruction ends.
+ * library's text and details cost too much time for that. For a direct branch, the library and the
+ * opcode must agree on the length: the displacement must end where the instruction ends.
  *
  * They disagree where CPUs disagree. With a 66 prefix, `e8`, `e9`, `0f 8x` and xbegin have a
  * displacement of two bytes on AMD and of four on Intel. No compiler emits such code, and it is
@@ -44,7 +44,8 @@
  * capstone does not check the result of malloc(): without memory, cs_open() and the first
  * instruction of a handle crash. So CS_OPT_MEM makes it use our functions, which fall back on a
  * reserve, and a handle is opened only if it fits into the reserve. Our functions serve every user
- * of capstone in this process; unloading restores those of malloc().
+ * of capstone in this process. When this code is unloaded, capstone gets back malloc() and its
+ * relatives.
  */
 
 #define STRING_OF(x) #x
@@ -79,7 +80,8 @@ enum {
 };
 
 /*
- * The reserve is used once and never refilled: a process that needs it twice has no memory at all.
+ * The reserve is used once and never refilled. A process that would need the reserve twice has no
+ * memory at all.
  */
 static struct {
 	_Alignas(RESERVE_ALIGN) char bytes[RESERVE_BYTES];
@@ -188,7 +190,7 @@ static struct disasm *disasm_create(void)
 	/* cs_malloc() allocates the details only while they are enabled. */
 	library.option(disasm->handle, CS_OPT_DETAIL, CS_OPT_ON);
 	disasm->insn = library.malloc(disasm->handle);
-	/* The first instruction also allocates memory. */
+	/* Decoding the first instruction also allocates memory. */
 	if (!disasm->insn || !decode(disasm, true, nop, sizeof(nop))) {
 		disasm_free(disasm);
 		return NULL;
@@ -199,7 +201,7 @@ static struct disasm *disasm_create(void)
 /*
  * capstone 4 sorts a table of registers at the first instruction, without a lock
  * (X86_insn_reg_intel()). This function decodes one instruction before any other thread can, which
- * prevents concurrent sorting. The handle stays that of the calling thread.
+ * prevents concurrent sorting. The handle used for this stays with the calling thread.
  */
 static bool library_settle(void)
 {
@@ -366,7 +368,7 @@ struct x86_64_prefixes x86_64_prefixes(const uint8_t *bytes, size_t length)
 			ret.rex = byte;
 			continue;
 		}
-		/* A REX prefix before another prefix is ignored. */
+		/* The processor ignores a REX prefix before another prefix. */
 		ret.rex = 0;
 	}
 	return ret;
@@ -396,7 +398,7 @@ static struct transfer transfer_0f(uint8_t second)
 	}
 }
 
-/* Returns the transfer of control of an opcode. `next` is the byte after it, or 0. */
+/* Returns the transfer of control of an opcode. `next` is the byte after the opcode, or 0. */
 static struct transfer transfer_of(uint8_t opcode, uint8_t next)
 {
 	if (opcode >= 0x70 && opcode <= 0x7f)
@@ -419,7 +421,7 @@ static struct transfer transfer_of(uint8_t opcode, uint8_t next)
 	case 0xcb:
 	case 0xcf:
 		return (struct transfer){.flow = ARCH_FLOW_RETURN};
-	case 0xcc: /* int3: padding, or a debugger's */
+	case 0xcc: /* int3: padding, or a debugger's breakpoint */
 	case 0xf4: /* hlt */
 		return (struct transfer){.flow = ARCH_FLOW_STOP};
 	case 0xc7: /* xbegin goes to its target when the transaction fails */
@@ -438,7 +440,10 @@ static struct transfer transfer_of(uint8_t opcode, uint8_t next)
 	return (struct transfer){.flow = ARCH_FLOW_NONE};
 }
 
-/* Computes the target of a direct transfer. Returns false if the length does not match. */
+/*
+ * Computes the target of a direct transfer. Returns false if prefixes, opcode and displacement do
+ * not take `length` bytes together, or if a prefix changes the instruction.
+ */
 static bool transfer_target(const struct transfer *transfer, const struct x86_64_prefixes *prefixes,
 	const uint8_t *bytes, size_t length, uint64_t address, uint64_t *ret)
 {
@@ -486,7 +491,8 @@ bool x86_64_decode(const uint8_t *bytes, size_t length, uint64_t address, struct
 }
 
 /*
- * Returns the length of a ModRM byte, its SIB and displacement (64-bit addressing); 0 if cut off.
+ * Returns the length of a ModRM byte with the SIB byte and displacement that follow it (64-bit
+ * addressing); 0 if they are cut off.
  */
 static size_t operand_length(const uint8_t *bytes, size_t length)
 {

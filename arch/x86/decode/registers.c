@@ -5,8 +5,8 @@
  * bytes are enough: VEX, EVEX and XOP begin with bytes that are not listed (c4, c5, 62, 8f).
  *
  * A repeat or operand-size prefix selects vector instructions only for opcodes that are not listed.
- * Before a listed opcode it changes the operand's size, repeats, is ignored, or makes another
- * general instruction (popcnt, tzcnt, lzcnt, pause, endbr64).
+ * Before a listed opcode, such a prefix changes the operand's size, repeats the instruction, is
+ * ignored, or makes another general instruction (popcnt, tzcnt, lzcnt, pause, endbr64).
  *
  * Source: Intel SDM vol. 2, appendix A.
  */
@@ -138,8 +138,8 @@ static bool names_r10(const uint8_t *bytes, const struct disasm_insn *insn)
 }
 
 /*
- * Follows the path from offset `at` on. *left counts down the instructions that may still be
- * examined, on all paths together.
+ * Whether all paths from offset `at` on end before an instruction may use %r10. *left is the number
+ * of instructions that may still be examined, on all paths together.
  */
 static bool path_ends(const uint8_t *bytes, size_t length, uint64_t at, int *left)
 {
@@ -184,13 +184,13 @@ bool x86_64_argument_dies(const uint8_t *bytes, size_t length)
 
 /*
  * Checks whether code overwrites all arithmetic flags (CF, PF, AF, ZF, SF, OF) before it can read
- * one.
+ * one of them.
  *
  * The code must consist of listed instructions that keep all of these flags, read none and do not
  * branch, up to a listed instruction that writes all of them. Logical operations leave AF
- * undefined, so no program expects AF to survive them. Shifts may write no flag (with a count of
- * 0), inc and dec keep CF, adc and sbb read CF: these are not listed, nor are the first bytes of
- * VEX, EVEX and XOP.
+ * undefined, which counts as writing it: no program expects AF to survive them. Not listed are
+ * shifts (a shift by 0 writes no flag), inc and dec (they keep CF), adc and sbb (they read CF), and
+ * the first bytes of VEX, EVEX and XOP.
  *
  * Source: Intel SDM volume 1, appendix A (EFLAGS cross-reference); volume 2, appendix A.
  */
@@ -205,7 +205,10 @@ static enum effect of_operation(uint8_t operation)
 	return operation == ADC || operation == SBB ? OTHER : OVERWRITES;
 }
 
-/* Opcodes of two bytes, 0f and `second`: nop, movzx, movsx, and moves of vector registers. */
+/*
+ * Returns the effect of an opcode of two bytes, 0f and `second`. Known are nop, movzx, movsx, and
+ * moves and logic of vector registers.
+ */
 static enum effect of_two_bytes(uint8_t second)
 {
 	switch (second) {
@@ -314,8 +317,8 @@ bool x86_64_overwrites_flags(const uint8_t *bytes, size_t length)
  * the program.
  *
  * A value loaded from memory is taken for a saved stack pointer, as in longjmp(3) and coroutines. A
- * value copied or computed from %rsp or %rbp is taken for one in the same stack (variable-length
- * arrays, alignment).
+ * value copied or computed from %rsp or %rbp is taken for an address in the same stack
+ * (variable-length arrays, alignment).
  *
  * Source: Intel SDM volume 2, MOV, LEA, XCHG, POP, LEAVE; appendix B.
  */
@@ -332,14 +335,15 @@ enum {
 	MOV_FROM_RM = 0x8b,
 	LEA = 0x8d,
 	XCHG = 0x87,
-	XCHG_RAX = 0x90, /* and the seven opcodes after it */
+	/* xchg of %rax with a register, whose number is in the opcode's low three bits */
+	XCHG_RAX = 0x90,
 	MOV_CONST = 0xb8,
 	MOV_CONST32 = 0xc7,
 	POP_RSP = 0x5c,
 	LEAVE = 0xc9
 };
 
-/* The state of the registers after some of the code. */
+/* What is known of the registers after the code up to some address. */
 struct known {
 	uint16_t stack; /* one bit for each register that may point to the stack */
 	bool lost;	/* %rsp does not point to the stack */

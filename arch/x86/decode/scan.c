@@ -9,8 +9,8 @@
  * in the text. In a position-dependent program an address may also be a 32-bit constant anywhere. A
  * chance match makes one site count as not relocatable; no real match is missed.
  *
- * A large program has 13 MB of code, and one byte in twenty is one of the above. The search takes
- * sixteen bytes at a time with the compiler's vectors, which every supported ISA has.
+ * A large program has 13 MB of code, and one byte in twenty looks like one of these opcodes. The
+ * search takes sixteen bytes at a time with the compiler's vectors, which every supported ISA has.
  */
 #include <string.h>
 
@@ -48,11 +48,14 @@ static bool leads(uint8_t before, uint8_t byte)
 /* Packs eight bytes, each 0 or 0xff, into one bit per byte; the first byte's bit is the lowest. */
 static uint64_t bit_per_byte(uint64_t bytes)
 {
-	/* byte k's bit 0, at 8 * k, times 2^(56 - 7 * k), lands at 56 + k */
+	/*
+	 * Bit 0 of byte k is bit 8 * k of the word. The factor's bit 56 - 7 * k moves it to bit 56
+	 * + k.
+	 */
 	return (bytes & UINT64_C(0x0101010101010101)) * UINT64_C(0x0102040810204080) >> 56;
 }
 
-/* leads() for each of 16 bytes and the byte before it: one bit per byte. */
+/* Calls leads(), in effect, for each of 16 bytes and the byte before. Returns one bit per byte. */
 static uint64_t leads_block(const uint8_t *at)
 {
 	block before, byte;
@@ -77,7 +80,7 @@ static void check_target(
 		scan->constant(scan->data, target);
 }
 
-/* leads() for STRIDE bytes. */
+/* Returns the bits of leads_block() for STRIDE bytes. */
 static uint64_t leads_stride(const uint8_t *at)
 {
 	uint64_t bits = 0;
@@ -105,7 +108,10 @@ static void scan_relative(
 	}
 }
 
-/* Whether one of the sizeof(block) constants that begin in a block is in [low, low + span). */
+/*
+ * Returns true if [low, low + span) contains one of the constants that begin in a block, one at
+ * each byte.
+ */
 static bool any_in_range(const uint8_t *at, uint32_t low, uint32_t span)
 {
 	block_halves any = {0};
@@ -119,14 +125,17 @@ static bool any_in_range(const uint8_t *at, uint32_t low, uint32_t span)
 	return any[0] | any[1];
 }
 
-/* Checks the constants that begin in the first `count` bytes. */
+/* Reports the constants that begin in the first `count` bytes and are in a window. */
 static void check_constants(const uint8_t *bytes, size_t count, const struct arch_scan *scan)
 {
 	for (size_t i = 0; i < count; i++)
 		arch_scan_target(scan, (uint32_t)displacement(bytes + i));
 }
 
-/* Checks 32-bit constants. Most are far from every window, so a block's range is checked first. */
+/*
+ * Reports the 32-bit constants that are in a window. Most constants are far from every window, so a
+ * whole block is checked first.
+ */
 static void scan_absolute(const uint8_t *bytes, size_t length, const struct arch_scan *scan)
 {
 	const struct arch_windows *w = scan->windows;

@@ -51,11 +51,13 @@ enum {
 };
 
 enum {
-	X86_64_FRAME_BYTES = 368, /* size of x86_64_make_frame()'s frame; then offsets in it */
+	/* size of x86_64_make_frame()'s frame; below, offsets in that frame */
+	X86_64_FRAME_BYTES = 368,
 	X86_64_FRAME_MARK = 320,
 	X86_64_FRAME_TEXT = 336,
 	X86_64_STATE_SOFTWARE = 464, /* offset of struct _fpx_sw_bytes in an XSAVE area */
-	X86_64_STATE_MARK = 488,     /* in that struct, after the members that are in use */
+	/* offset in an XSAVE area, in the unused part of struct _fpx_sw_bytes */
+	X86_64_STATE_MARK = 488,
 	X86_64_STATE_HEAD = X86_64_STATE_SOFTWARE + 24
 };
 #define X86_64_STATE_MAGIC1 UINT32_C(0x46505853)
@@ -116,7 +118,7 @@ struct context {
 	uint64_t reserved[8];
 };
 
-/* The word that `leave` pops, and struct rt_sigframe. */
+/* Our frame: the word that `leave` pops, and the kernel's struct rt_sigframe. */
 struct signal_frame {
 	uint64_t frame_pointer; /* any value */
 	uint64_t return_address;
@@ -175,7 +177,10 @@ static void fill_context(struct context *c, const struct arch_registers *r)
 	c->ss = (uint16_t)words[WORD_SS];
 	if ((int64_t)words[WORD_ORIG_RAX] < 0)
 		return;
-	/* In a system call, do what the kernel does before a handler (handle_signal()). */
+	/*
+	 * In a system call, do what the kernel does before it runs a signal handler
+	 * (handle_signal()).
+	 */
 	switch (-(int64_t)words[WORD_RAX]) {
 	case ERESTARTSYS:
 	case ERESTARTNOINTR:
@@ -183,7 +188,7 @@ static void fill_context(struct context *c, const struct arch_registers *r)
 		c->general[GENERAL_RAX] = words[WORD_ORIG_RAX];
 		c->rip -= FRAME_SYSCALL_BYTES;
 		break;
-	case ERESTART_RESTARTBLOCK: /* rt_sigreturn(2) drops the block */
+	case ERESTART_RESTARTBLOCK: /* rt_sigreturn(2) drops the restart block */
 		c->general[GENERAL_RAX] = -(uint64_t)EINTR;
 		break;
 	}
@@ -221,7 +226,8 @@ static void x86_64_set_leave(
 }
 
 /*
- * Reads struct _fpx_sw_bytes: magic1, size with the word that follows, features, size without it.
+ * Reads struct _fpx_sw_bytes: magic1, the size of the state with the word that follows it, the
+ * features, the size without that word.
  */
 static size_t x86_64_state_size(const uint8_t *head)
 {
@@ -238,9 +244,10 @@ static size_t x86_64_state_size(const uint8_t *head)
 /*
  * The floating-point state in a signal frame is an XSAVE area. The kernel looks for a magic word
  * behind the area. It restores only the SSE state if the word is missing, or if the area is larger
- * than that of this thread. ptrace(2) reads the state of every feature of the processor. The tiles
- * of AMX are left out if they are in their initial state, because most threads have not requested
- * them, and rt_sigreturn(2) resets features that the frame lacks to their initial state.
+ * than the kernel's own area for the thread. ptrace(2) reads the state of every feature of the
+ * processor. The tiles of AMX are left out if they are in their initial state, because most threads
+ * have not requested them, and rt_sigreturn(2) resets features that the frame lacks to their
+ * initial state.
  *
  * Sources: arch/x86/kernel/fpu/{signal,xstate}.c of Linux; Intel SDM 1, 13.2 (CPUID leaf 0DH).
  */
@@ -269,7 +276,7 @@ static size_t bytes_of(uint64_t features)
 		if (!(features >> i & 1))
 			continue;
 		__cpuid_count(0x0d, i, size, offset, c, d);
-		/* Offset 0: a feature that only the kernel uses. */
+		/* The offset is 0 if only the kernel uses the feature. */
 		if (offset && (size_t)offset + size > bytes)
 			bytes = (size_t)offset + size;
 	}
@@ -406,7 +413,7 @@ static const uint8_t mov64[] = {0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0}; /* mov $15,%ra
 static const uint8_t mov32[] = {0xb8, 0x0f, 0, 0, 0};		  /* mov $15,%eax */
 enum { RET = 0xc3, SYSCALL_FIRST = 0x0f, SYSCALL_SECOND = 0x05, SYSCALL_BYTES = 2 };
 
-/* Records the gadgets that the `syscall` at `at`, between `start` and `end`, belongs to. */
+/* Records each gadget that the `syscall` at `at` is part of. The code is [start, end). */
 static void judge_syscall(struct arch_gadgets *gadgets, const uint8_t *start, const uint8_t *at,
 	const uint8_t *end, uint64_t address)
 {
@@ -424,7 +431,7 @@ static void judge_syscall(struct arch_gadgets *gadgets, const uint8_t *start, co
 		gadgets->sigreturn = address - length;
 }
 
-/* Returns the first two bytes equal to `pair`, or NULL. memmem(3) is slow for so few bytes. */
+/* Finds the two bytes `pair` in the code, or returns NULL. memmem(3) is slow for so few bytes. */
 static const uint8_t *find_pair(const uint8_t *code, const uint8_t *end, const uint8_t pair[2])
 {
 	for (const uint8_t *at = code; end - at > 1; at++) {
@@ -460,7 +467,9 @@ const struct arch_process x86_64_process = {
 	.address_end = UINT64_C(0x7fffffff0000),
 	.shadow_stack_line = "x86_Thread_features:",
 	.shadow_stack_word = "shstk",
-	/* The regset has another layout in a thread that runs 32-bit code. */
+	/*
+	 * The regset of the general registers has another layout in a thread that runs 32-bit code.
+	 */
 	.ptrace_get = PTRACE_GETREGS,
 	.ptrace_set = PTRACE_SETREGS,
 	.register_bytes = WORDS * sizeof(uint64_t),

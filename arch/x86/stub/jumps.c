@@ -38,7 +38,7 @@ static void compare(struct emit *e, const struct form_insn *i)
 		emit_reg(e, i->wide, OP_TEST, a, a);
 }
 
-/* Whether a register is compared with 0 and the flags already hold the result. */
+/* Whether the instruction compares a register with 0 and the flags already hold the result. */
 static bool is_tested(const struct lowering *l, const struct form_insn *i)
 {
 	return i->op != FORM_SUB_JUMP_IF && !i->is_memory && i->is_constant && !i->value &&
@@ -86,7 +86,8 @@ static void data(struct emit *e, const struct form_insn *i)
 	uint64_t from;
 
 	switch (i->op) {
-	case FORM_ALIGN: /* no short jump may cross the padding */
+	/* no short jump may cross the padding, whose length the second pass may change */
+	case FORM_ALIGN:
 		emit_align(e, i->value);
 		break;
 	case FORM_WORD:
@@ -110,11 +111,11 @@ static void emit_return(struct emit *e)
 }
 
 /*
- * Calls a subroutine that may make a system call. The call and the return are jumps. For call and
- * ret the processor predicts the target of ret with a stack of return addresses. Where Linux clears
- * that stack against attacks (Documentation/admin-guide/hw-vuln/srso.rst), none of the program's
- * entries survives a system call, and the first two ret took 25 ns. The target of an indirect jump
- * is predicted from the jump's own address.
+ * Calls a subroutine that may make a system call. The call and the return are jumps, because ret
+ * can be slow there: the processor predicts the target of ret with a stack of return addresses.
+ * Where Linux clears that stack against attacks (Documentation/admin-guide/hw-vuln/srso.rst), none
+ * of the program's entries survives a system call, and the first two ret after it took 25 ns. The
+ * processor predicts the target of an indirect jump from the jump's own address.
  */
 static void emit_call_by_jump(struct emit *e, int label)
 {
@@ -126,7 +127,7 @@ static void emit_call_by_jump(struct emit *e, int label)
 	emit_place(e, back);
 }
 
-/* Returns from such a subroutine. Changes no flag. */
+/* Returns from a subroutine called by emit_call_by_jump(). Changes no flag. */
 static void emit_return_by_jump(struct emit *e)
 {
 	emit_pop(e, R11);
@@ -144,7 +145,10 @@ static void yes_if(const struct lowering *l, const struct form_insn *i)
 	emit_place(l->e, other);
 }
 
-/* Translates calls and returns. A subroutine answers with the zero flag: set means yes. */
+/*
+ * Translates calls and returns. A subroutine answers yes by setting the zero flag, and no by
+ * clearing it.
+ */
 static void subroutine(const struct lowering *l, const struct form_insn *i)
 {
 	struct emit *e = l->e;
@@ -183,7 +187,7 @@ static void subroutine(const struct lowering *l, const struct form_insn *i)
 	case FORM_RETURN_NESTED:
 		emit_return_by_jump(e);
 		break;
-	default: /* FORM_NEST: return addresses are already on the stack */
+	default: /* FORM_NEST: no code, because return addresses are already on the stack */
 		break;
 	}
 }
@@ -232,7 +236,10 @@ void lower_control(const struct lowering *l, const struct form_insn *i)
 
 /* Operators with one operand and with two. */
 
-/* Divides %rax by %rcx, or takes the remainder. Dividing the smallest number by -1 would trap. */
+/*
+ * Divides %rax by %rcx, or takes the remainder. Does not divide by -1, which would trap for the
+ * smallest number.
+ */
 static void divide(struct emit *e, const struct form_insn *i)
 {
 	bool remainder = i->op == FORM_MOD;
@@ -290,7 +297,7 @@ void lower_operator(const struct lowering *l, const struct form_insn *i)
 	case FORM_COMPLEMENT:
 		emit_one(e, i->wide, i->op == FORM_NEGATE ? ONE_NEG : ONE_NOT, a);
 		break;
-	case FORM_UNTAG: /* addresses have no tag bits and no signature */
+	case FORM_UNTAG: /* addresses on x86-64 have no tag bits and no signature */
 	case FORM_UNSIGN:
 		break;
 	case FORM_FLIP:

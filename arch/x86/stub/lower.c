@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Translates a stub from the form (arch/stub/form.h) into machine code. Each register of the form
- * is a register of x86-64. If an instruction of x86-64 needs a certain register (%cl for a shift's
- * count, a division's operands), the form has the same rule.
+ * is a register of x86-64. Some instructions of x86-64 need a certain register (%cl for the count
+ * of a shift, for example). The form then demands the corresponding register.
  */
 #include <assert.h>
 
@@ -85,7 +85,7 @@ static void lower_system(const struct lowering *l, const struct form_insn *i)
 		emit_shift(e, true, true, RDX, 32);
 		emit_reg(e, true, OP_OR, RAX, RDX);
 		break;
-	case FORM_STORE_TIME: /* in halves, as FORM_STORE_HALVES does */
+	case FORM_STORE_TIME: /* stores in two halves, as FORM_STORE_HALVES does */
 		m = lower_mem(i->mem);
 		emit_rdtsc(e);
 		emit_mem(e, false, OP_MOV_STORE, RAX, m);
@@ -132,7 +132,8 @@ static void x86_64_time_subroutine(struct form *f, const struct stub_plan *plan)
 /* Constants, addresses, and the values of registers at the site. */
 
 /*
- * Returns the instruction that extends `bytes` bytes to 64 bits. *wide_ret: use a 64-bit operand.
+ * Returns the instruction that extends `bytes` bytes to 64 bits. *wide_ret is true if its operand
+ * must be a 64-bit register.
  */
 static enum emit_op extension(unsigned int bytes, bool is_signed, bool *wide_ret)
 {
@@ -168,7 +169,7 @@ static void emit_load(
 	emit_mem(e, wide, op, dst, m);
 }
 
-/* dst = the part of a site's register that the instruction names. */
+/* dst = the part, named by `i`, of the value that a register had at the site. */
 static void lower_original(const struct lowering *l, const struct form_insn *i, int dst)
 {
 	struct emit *e = l->e;
@@ -241,8 +242,8 @@ static void emit_store_part(struct emit *e, int reg, struct emit_mem m, unsigned
 }
 
 /*
- * Stores eight bytes at a multiple of four, and changes the register. The eight bytes may be
- * misaligned, and in two cache lines, so they are stored in halves.
+ * Stores a register at an address that is a multiple of four, and changes the register. The eight
+ * bytes may be misaligned and in two cache lines, so they are stored in two halves.
  */
 static void emit_store_halves(struct emit *e, int reg, struct emit_mem m)
 {
@@ -252,7 +253,10 @@ static void emit_store_halves(struct emit *e, int reg, struct emit_mem m)
 	emit_store_part(e, reg, m, 4);
 }
 
-/* Stores a site's register. A register that still holds the site's value is stored directly. */
+/*
+ * Stores the value that a register had at the site. If the register still holds the value, stores
+ * the register directly.
+ */
 static void store_original(const struct lowering *l, const struct form_insn *i)
 {
 	struct emit_mem m = lower_mem(i->mem);
@@ -370,7 +374,7 @@ static void lower_double(const struct lowering *l, const struct form_insn *i)
 
 /* ==== Change ================================================================================== */
 
-/* Reads and changes memory with one instruction, locked if threads share the word. */
+/* Instructions that read and change a word of memory. They are locked if threads share the word. */
 
 static void add_to(struct emit *e, const struct form_insn *i)
 {
@@ -450,7 +454,7 @@ struct emit_mem lower_mem(struct form_mem m)
 	case FORM_NONE:
 		ret.base = REG_NONE;
 		break;
-	case FORM_CALLER: /* above the return address */
+	case FORM_CALLER: /* the caller's frame begins above the return address */
 		ret.disp += (int32_t)sizeof(uint64_t);
 		/* fall through */
 	case FORM_FRAME:
@@ -548,19 +552,19 @@ static struct emit *lowering_set_frame(struct form *f, const struct frame *frame
  *
  * A program that sets EFLAGS.AC gets a SIGBUS for each misaligned word that it reads or writes. A
  * stub reads strings, structures and numbers at any address, and so may a function of the program
- * that the stub calls (memcpy(3) does). Neither must stop the program. Such a stub tests the flag
- * and clears it until the stub leaves:
+ * that the stub calls (memcpy(3) does). The SIGBUS would stop the program. So the stub tests the
+ * flag and, if it is set, clears it for as long as the stub runs:
  *
  *   pushf                  below the other flags (struct frame)
  *   testl $FLAGS,(%rsp)    set?
- *   jne clear              out of line: popf costs twenty times what this does
+ *   jne clear              out of line: popf costs twenty times as much as the test
  *   ...
  *   testl $FLAGS,(%rsp)
  *   jne restore
  *
- * A stub that reads only registers, constants and aligned words omits this. It writes each eight
- * bytes of a record in halves, because a record begins at a multiple of four. The stack is aligned
- * if the flag is set, because the program itself pushes onto it.
+ * A stub that reads only registers, constants and aligned words omits this. It writes each word of
+ * eight bytes in a record in two halves, because a record begins at a multiple of four. The stack
+ * is aligned if the flag is set, because the program itself pushes onto it.
  *
  * Functions start with the direction flag clear, so a stub that calls a function clears this flag
  * in the same way. Other stubs have no string instructions.
@@ -615,13 +619,13 @@ static bool stub_is_aligned(const struct stub_plan *p)
 	return true;
 }
 
-/* Returns the flags that are cleared until the stub leaves. */
+/* Returns the flags that are cleared while the stub runs. */
 static int32_t cleared(const struct stub_plan *p)
 {
 	return FLAG_AC | (p->stub->kind == ARCH_STUB_CALL ? FLAG_DF : 0);
 }
 
-/* Jumps to the label if one of these flags was set. */
+/* Jumps to the label if a flag that the stub clears was set at the site. */
 static void emit_if_set(struct emit *e, const struct stub_plan *p, int label)
 {
 	emit_bytes(e, "\xf7\x04\x24", 3); /* testl $imm32,(%rsp) */
@@ -629,7 +633,10 @@ static void emit_if_set(struct emit *e, const struct stub_plan *p, int label)
 	emit_jump_label(e, CC_NE, label);
 }
 
-/* Emitted after the flags are saved. The code that clears flags is out of line. */
+/*
+ * Emits the test of the flags on entry, after the flags are saved. The code that clears flags is
+ * out of line.
+ */
 static void lower_alignment_enter(struct lowering *l, const struct stub_plan *p)
 {
 	struct emit *e = l->e;
@@ -643,7 +650,10 @@ static void lower_alignment_enter(struct lowering *l, const struct stub_plan *p)
 	emit_place(e, l->alignment.cleared);
 }
 
-/* Emitted before the flags are restored. The code that restores them is out of line. */
+/*
+ * Emits the test of the flags on leaving, before the arithmetic flags are restored. The code that
+ * restores the cleared flags is out of line.
+ */
 static void lower_alignment_leave(struct lowering *l, const struct stub_plan *p)
 {
 	struct emit *e = l->e;
@@ -655,7 +665,7 @@ static void lower_alignment_leave(struct lowering *l, const struct stub_plan *p)
 	emit_place(e, l->alignment.restored);
 }
 
-/* Emits the code that clears flags, and the code that restores them. */
+/* Emits the out-of-line code that clears flags, and the code that restores them. */
 static void x86_64_late(struct form *f, const struct stub_plan *p)
 {
 	struct lowering *l = (struct lowering *)f;
@@ -713,7 +723,10 @@ static void frame_layout(struct frame *f, int skipped, int flags, int registers,
 		f->saved[f->order[i]] = 8 * (f->temps + f->order_count - 1 - i);
 }
 
-/* Returns the bytes to skip on entry: the red zone, and the words of a wait for room. */
+/*
+ * Returns how many bytes of the stack to skip on entry: the red zone, and the words that a wait for
+ * room needs.
+ */
 static int skipped_bytes(const struct stub_plan *p)
 {
 	return p->isa->red_zone + (p->stub->room ? 8 * WAIT_WORDS : 0);
@@ -842,7 +855,10 @@ static void x86_64_call(struct form *f, const struct stub_plan *p)
 
 enum { DWARF_RA = 16, SP_BASE = UNWIND_OP_BREG + 7 };
 
-/* For each saved register, UNWIND_OFFSET has its number and its distance below the CFA / 8. */
+/*
+ * UNWIND_OFFSET gives the DWARF number of a saved register and, in units of 8 bytes, how far below
+ * the CFA the register is saved.
+ */
 static const uint8_t cie[] = UNWIND_CIE(DWARF_RA, /* clang-format off */
 	UNWIND_DEF_CFA_EXPRESSION, 3, SP_BASE, CALL_SITE_SP, UNWIND_OP_DEREF,
 	UNWIND_EXPRESSION, DWARF_RA, 2, SP_BASE, CALL_SITE_PC,
@@ -870,7 +886,7 @@ static const struct stub_isa x86_64_isa = {
 	.frame_pointer = RBP,
 	.first_argument = RDI,
 	.registers = 16,
-	.vectors = 16, /* more need AVX-512 */
+	.vectors = 16, /* the vector registers from 16 on need AVX-512 */
 	.red_zone = 128,
 	.has_cpu_hint = true,
 	.lay_out = x86_64_lay_out,

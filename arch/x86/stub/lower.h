@@ -12,23 +12,29 @@
 struct frame;
 
 /*
- * Labels of a stub that clears flags (lower.c): code that clears and restores the flags, and where
- * the stub continues after each.
+ * Labels of a stub that clears flags (lower.c): the code that clears the flags and the code that
+ * restores them, and where the stub continues after each.
  */
 struct alignment {
 	int clear, cleared, restore, restored;
 };
 
-/* The state of a translation. Labels are those of `e`. Both pointers are borrowed. */
+/* The state of a translation. Labels are labels of `e`. Both pointers are borrowed. */
 struct lowering {
 	struct form form;
 	struct emit *e;
 	const struct frame *frame; /* where the stub has saved the site's registers */
-	/* Form register that the flags compare with 0, whole or lower half; or FORM_NONE. */
+	/*
+	 * Register of the form that was compared with 0 last, if the flags still hold the result;
+	 * else FORM_NONE. tested_wide: all of it was compared, not its lower half.
+	 */
 	int tested;
 	bool tested_wide;
 	struct alignment alignment;
-	/* For a whole stub: offset of the jump to the next stub, and whether that is in reach. */
+	/*
+	 * For a whole stub: offset of the jump to the next stub, and whether the next stub is in
+	 * reach.
+	 */
 	size_t next_jump;
 	bool reaches;
 };
@@ -42,7 +48,7 @@ void lower_operator(const struct lowering *l, const struct form_insn *insn);
 
 /* ---- Shared functions -------------------------------------------------------------------- */
 
-/* Return the processor's register for a register of the form, and its operand for one in memory. */
+/* Translate a register and a memory operand of the form into those of the processor. */
 int lower_register(int form_register);
 struct emit_mem lower_mem(struct form_mem mem);
 
