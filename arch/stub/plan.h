@@ -204,8 +204,8 @@ void form_prepare_again(struct form *f, const struct stub_plan *plan);
 /* ---- Restartable sequences (stub.c) ---------------------------------------- */
 
 /*
- * Begins a sequence; changes `scratch`. Values that the code at `aborted` needs must be in registers
- * or temporaries before the sequence, and the sequence must not change them.
+ * Begins a sequence; changes `scratch`. Values that the code at `aborted` needs must be in
+ * registers or temporaries before the sequence, and the sequence must not change them.
  */
 const struct sequence *form_sequence_begin(
 	struct form *f, struct stub_plan *plan, int scratch, int aborted);
