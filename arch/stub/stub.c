@@ -544,8 +544,8 @@ static void form_sample_slow(struct form *f, const struct stub_plan *p)
 /*
  * Calls a function of the program, with the captures as its arguments (arch_stub.call).
  *
- * The stub counts the call and the return. While a thread is between the two counts, the stub's
- * code must not be unmapped; see libprobe/patch/quiet.c.
+ * The stub counts the call and the return. While a thread is between the two counts, this stub and
+ * the code that runs after it must not be unmapped; see libprobe/patch/quiet.c.
  */
 
 /*
