@@ -76,7 +76,7 @@ static bool find_register(const char *name, size_t length, struct reg *ret)
 	for (i = 0; i < sizeof(numbered) / sizeof(numbered[0]); i++) {
 		if (!length || !spec_word_is(name, 1, numbered[i].letter))
 			continue;
-		/* x31 and w31 are no names: register 31 is called sp or xzr, wsp or wzr. */
+		/* x31 and w31 are not names: register 31 is called sp or xzr, wsp or wzr. */
 		number = spec_word_number(name, length, 1,
 			numbered[i].kind == ARCH_ARG_REGISTER ? STACK_POINTER : REGISTER_COUNT);
 		if (number < 0)

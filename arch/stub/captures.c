@@ -196,7 +196,7 @@ void form_store_pair(struct form *f, int temp, int pointer)
  *
  * A hit does not reuse the answers of an earlier hit: any thread may unmap or protect a page in
  * between, and user space cannot notice. For the same reason the stub asks for all memory that is
- * not in arch_stub.safe, as docs/ring.md says.
+ * not known to be readable, as docs/ring.md says.
  */
 
 enum { MINUS_EINVAL = -22, NO_PAGE = 1, WORD_BYTES = 8 };

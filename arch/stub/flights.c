@@ -46,16 +46,16 @@
  * times. Each time has the data that the end needs (struct probe_begun): arguments that the end's
  * expressions use, and, for a span, the record of the start, in the layout of a ring (record.c).
  *
- * A start writes its data to the next place, and then raises the depth, which publishes the
- * data. Without a sequence, a signal handler may use the same place before the depth is raised. So
- * the stub writes the data twice: before it raises the depth, in case the handler never returns,
- * and afterwards, because the handler may have overwritten the data.
+ * A start writes its data to the next place. Then it raises the depth, which publishes the data.
+ * Without a sequence, a signal handler may use the same place before the depth is raised. So the
+ * stub writes the data twice: before it raises the depth, in case the handler never returns, and
+ * afterwards, because the handler may have overwritten the data.
  *
- * A start whose end never comes stays on the stack: the program has left the function by
- * longjmp(3), as PostgreSQL leaves a query that fails. So the stack is a ring, which never fills
- * up: a start takes the place of the oldest one. An end clears the time of its start. If a newer
- * start has taken the place of an end's start, the newer one has ended before. So the end finds no
- * time in the place.
+ * A start whose end never comes stays on the stack. Its end never comes if the program leaves the
+ * function by longjmp(3), as PostgreSQL does when a query fails. So the stack is a ring, which
+ * never fills up: a start takes the place of the oldest one. An end clears the time of its start.
+ * If a newer start has taken the place of an end's start, the newer one has ended before. So the
+ * end finds no time in the place.
  *
  * With identities (arch_flights.compares), an end looks for the start with its own identity.
  * Fibers, coroutines and functions that are left by a jump leave newer starts on the stack. Then

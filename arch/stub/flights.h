@@ -36,8 +36,8 @@ static inline bool flights_by_key(const struct arch_flights *flights)
  * continues the search after RIGHT. An end event skips entries at depth 0.
  *
  * If several processes share the table, SET = the depth that was read before the key was compared.
- * If SET is above 0, no other thread can take the entry any more. If SET is 0, the caller cannot
- * rely on the key. (Before the compare, a signal handler may have given another thread's entry to
+ * If SET is above 0, no other thread can take the entry any more. If SET is 0, another thread may
+ * take the entry. (Before the compare, a signal handler may have given another thread's entry to
  * this thread. The handler leaves depth 0 in it, so the caller reads the depth again.)
  */
 void flight_find_own(struct form *f, const struct stub_plan *plan, int other, int missing);

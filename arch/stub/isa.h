@@ -32,8 +32,8 @@ struct stub_isa {
 	void (*lay_out)(struct stub_plan *p, int registers);
 	/*
 	 * enter() enters a stub with the small frame. grow() changes to the whole frame, shrink()
-	 * back to the small one. leave() leaves the stub for the next one. After each of them,
-	 * FORM_ORIGINAL reads the site's registers from the new frame. After leave(), FORM_ORIGINAL
+	 * back to the small one. leave() leaves the stub for the next one. After each of the first
+	 * three, FORM_ORIGINAL reads the site's registers from the new frame. After leave(), it
 	 * reads them from the whole frame, which the out-of-line code uses.
 	 */
 	void (*enter)(struct form *f, const struct stub_plan *p);

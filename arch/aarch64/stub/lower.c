@@ -3,8 +3,8 @@
  * Translates the form to machine code. Six of the form's registers are x0 to x5, the registers for
  * the arguments of a system call. The arguments are in the same order as on x86-64, so a system
  * call needs no moves. x16, x17 and x8, which holds the number of a system call, are for
- * intermediate values of an instruction of the form. A stub saves all these registers before
- * it uses them.
+ * intermediate values of an instruction of the form. A stub saves these registers before it uses
+ * them.
  */
 #include <assert.h>
 
