@@ -15,7 +15,10 @@
 #include "arch/aarch64/scan.h"
 #include "arch/aarch64/stub/stub.h"
 
-/* Where unwinding starts. DWARF numbers: "DWARF for the Arm 64-bit Architecture", section 4.1. */
+/*
+ * The registers from which unwinding starts, with their DWARF numbers. Source: "DWARF for the Arm
+ * 64-bit Architecture", section 4.1.
+ */
 static const struct arch_unwind_register unwind_registers[] = {
 	{A64_SP, 31},
 	{29, 29},

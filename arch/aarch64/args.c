@@ -6,12 +6,12 @@
  *	offset   = [ "#" ] [ ":lo12:" ] sum | register [ "," extend [ [ "#" ] number ] ]
  *	extend   = "lsl" | "sxtx" | "uxtx"
  *
- * gcc prints no `#` before numbers (older versions did); clang addresses nearly everything
- * through one register. Register names have no prefix, so a symbol may look like a register. A word
- * that looks like a register but is not one makes the operand UNKNOWN.
+ * Newer versions of gcc print no `#` before numbers; older versions did. clang addresses nearly
+ * everything through one register. Register names have no prefix, so a symbol may look like a
+ * register. A word that looks like a register but is not the name of one makes the operand UNKNOWN.
  *
- * Sources: Arm ARM (DDI 0487), C1.2.5 "Register names" and C1.3.3 "Load/store addressing
- * modes"; gcc, aarch64_print_address_internal().
+ * Sources: Arm ARM (DDI 0487), C1.2.5 "Register names" and C1.3.3 "Load/store addressing modes";
+ * gcc, aarch64_print_address_internal().
  */
 #include "arch/spec.h"
 #include "arch/aarch64/args.h"
@@ -20,7 +20,7 @@ enum {
 	REGISTER_COUNT = 32,
 	STACK_POINTER = 31,
 	SHIFT_MAX = 3, /* struct arch_arg has a scale of 8 at most */
-	PAGE_BITS = 12 /* the low bits that adrp leaves to the next instruction */
+	PAGE_BITS = 12 /* adrp sets the bits above these; the next instruction adds these bits */
 };
 
 /* clang-format off */
@@ -76,7 +76,7 @@ static bool find_register(const char *name, size_t length, struct reg *ret)
 	for (i = 0; i < sizeof(numbered) / sizeof(numbered[0]); i++) {
 		if (!length || !spec_word_is(name, 1, numbered[i].letter))
 			continue;
-		/* 31 is the stack pointer or the zero register, which have names of their own. */
+		/* x31 and w31 are not names: register 31 is called sp or xzr, wsp or wzr. */
 		number = spec_word_number(name, length, 1,
 			numbered[i].kind == ARCH_ARG_REGISTER ? STACK_POINTER : REGISTER_COUNT);
 		if (number < 0)
@@ -87,7 +87,10 @@ static bool find_register(const char *name, size_t length, struct reg *ret)
 	return false;
 }
 
-/* A letter and digits, like all registers and vector elements (v0.2d, z7, p3, x31). */
+/*
+ * Returns true if the word is a letter and digits, perhaps with a suffix. This is the form of all
+ * registers and vector elements (v0.2d, z7, p3), and of x31, which is not a register.
+ */
 static bool looks_like_register(const char *word, size_t length)
 {
 	size_t i = 1;
@@ -97,13 +100,16 @@ static bool looks_like_register(const char *word, size_t length)
 	return i > 1 && (i == length || word[i] == '.');
 }
 
-/* Is the symbol a local label (.LC0, .LANCHOR0), which is in no symbol table? */
+/*
+ * Returns true if the symbol is a local label (.LC0, .LANCHOR0). Local labels are in no symbol
+ * table.
+ */
 static bool is_local_label(const struct spec_sum *sum)
 {
 	return sum->symbol && sum->symbol_length > 2 && spec_word_is(sum->symbol, 2, ".l");
 }
 
-/* Consumes a 64-bit general register; the zero register gives ARCH_REG_NONE. */
+/* Consumes the name of a 64-bit general register. For the zero register, stores ARCH_REG_NONE. */
 static bool take_address_register(struct spec_text *text, int8_t *number_ret)
 {
 	const char *name;

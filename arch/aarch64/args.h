@@ -19,8 +19,8 @@
  * registers extended from 32 bits (uxtw, sxtw); write-back; shifts above 3; x31; vector elements.
  *
  * gcc prints `[x0, #:lo12:.LANCHOR0]` for a static variable, unless it runs with
- * -fno-section-anchors. The adrp before the site tells the page, but nothing in the file tells
- * which variable of the page the label stood for.
+ * -fno-section-anchors. The adrp before the site tells the page. But nothing in the file tells
+ * which variable of that page the label stands for.
  */
 #ifndef ARCH_AARCH64_ARGS_H
 #define ARCH_AARCH64_ARGS_H

@@ -27,8 +27,8 @@ enum aarch64_kind {
 };
 
 /*
- * aarch64_kind_of() returns an instruction's kind; aarch64_target() the address that an instruction
- * jumps to, computes or reads, or 0 if its kind has none.
+ * aarch64_kind_of() returns the kind of an instruction. aarch64_target() returns the address that
+ * an instruction jumps to, computes or reads; 0 if instructions of its kind have no such address.
  */
 enum aarch64_kind aarch64_kind_of(uint32_t insn);
 uint64_t aarch64_target(uint32_t insn, enum aarch64_kind kind, uint64_t address);

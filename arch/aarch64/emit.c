@@ -117,16 +117,16 @@ bool a64_op_const(struct a64 *e, bool wide, enum a64_op op, int rd, int rn, uint
 
 	if (upper && (value & 0xfff || value >> 24))
 		return false;
-	/* The opcode for a constant differs by this from the one for registers. */
+	/* The opcode for a constant is the opcode for registers plus this number. */
 	a64_put(e,
 		(op + 0x06000000) | wide_bit(wide) | upper << 22 | part << 10 | three(rd, rn, 0));
 	return true;
 }
 
 /*
- * Encodes a bit mask (DecodeBitMasks() of the manual): a rotated run of ones in an element of 2, 4,
- * ... 64 bits that is repeated. Returns 0 if the constant is not such a mask, like all zeros and
- * all ones.
+ * Encodes a bit mask (DecodeBitMasks() of the manual): an element of 2, 4, ... 64 bits, which is a
+ * rotated run of ones, and is repeated. Returns 0 if the constant is not such a mask. All zeros and
+ * all ones are not.
  */
 static uint32_t mask_field(uint64_t value)
 {
@@ -140,7 +140,10 @@ static uint32_t mask_field(uint64_t value)
 	ones = (unsigned int)__builtin_popcountll(element);
 	if (ones == 0 || ones == size)
 		return 0;
-	/* By how many bits must the run be rotated left to be at the lowest bits? */
+	/*
+	 * `rotated` = the number of bits by which the run is rotated left until it is in the lowest
+	 * bits.
+	 */
 	while (rotated < size && element != (UINT64_C(1) << ones) - 1) {
 		element = (element << 1 | element >> (size - 1)) << (64 - size) >> (64 - size);
 		rotated++;
@@ -156,12 +159,12 @@ bool a64_op_mask(struct a64 *e, bool wide, enum a64_op op, int rd, int rn, uint6
 
 	if (!field)
 		return false;
-	/* The opcode for a mask differs by this from the one for registers. */
+	/* The opcode for a mask is the opcode for registers plus this number. */
 	a64_put(e, (op + 0x08000000) | wide_bit(wide) | field << 10 | three(rd, rn, 0));
 	return true;
 }
 
-/* ubfm, or sbfm if is_signed: bits `low` to `high` of rn. */
+/* rd = bits `low` to `high` of rn, by ubfm, or by sbfm if is_signed. */
 static void a64_bits(struct a64 *e, bool wide, bool is_signed, int rd, int rn, unsigned int low,
 	unsigned int high)
 {
@@ -417,7 +420,7 @@ static void a64_sve_all(struct a64 *e, bool is_load)
 		a64_sve(e, is_load, true, i, (uint32_t)(PREDICATE_VECTORS + i));
 }
 
-/* sp += the size of `vectors` vectors. */
+/* sp += the size of `vectors` vector registers. */
 static void a64_sve_stack(struct a64 *e, int vectors)
 {
 	a64_put(e, 0x04205000 | ((uint32_t)vectors & 0x3f) << 5 | three(A64_SP, 0, A64_SP));

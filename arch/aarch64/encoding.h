@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Instruction words of aarch64 and their fields. All instructions are four bytes, little-endian
- * whatever the byte order of data (Arm ARM, DDI 0487, B2.6.2).
+ * Instruction words of aarch64 and their fields. All instructions are four bytes. They are always
+ * little-endian, even if data is big-endian (Arm ARM, DDI 0487, B2.6.2).
  */
 #ifndef ARCH_AARCH64_ENCODING_H
 #define ARCH_AARCH64_ENCODING_H
@@ -23,21 +23,24 @@ static inline void aarch64_store(uint8_t *out, uint32_t insn)
 		out[i] = (uint8_t)(insn >> 8 * i);
 }
 
-/* The signed field of an instruction with `bits` bits, starting at bit `low`. */
+/* Returns the signed field of `bits` bits that starts at bit `low` of an instruction. */
 static inline int64_t aarch64_signed(uint32_t insn, unsigned int low, unsigned int bits)
 {
 	return (int32_t)(insn << (32 - bits - low)) >> (32 - bits);
 }
 
-/* The distance in such a field of a branch or a literal load, in bytes. */
+/*
+ * Returns the distance, in bytes, of a branch or a literal load. The field of `bits` bits at bit
+ * `low` holds it in words.
+ */
 static inline int64_t aarch64_distance(uint32_t insn, unsigned int low, unsigned int bits)
 {
 	return aarch64_signed(insn, low, bits) * AARCH64_INSN_LENGTH;
 }
 
 /*
- * Writes the distance into the field. Returns false if the distance does not fit or is not a
- * multiple of four.
+ * Writes the distance, in bytes, into the field of a branch or a literal load. Returns false if the
+ * distance does not fit or is not a multiple of four.
  */
 static inline bool aarch64_set_distance(
 	uint32_t *insn, unsigned int low, unsigned int bits, int64_t distance)
@@ -51,7 +54,7 @@ static inline bool aarch64_set_distance(
 	return true;
 }
 
-/* The field of adr and adrp: the lowest two of its 21 bits are in another place. */
+/* Returns the field of adr and adrp. The lowest two of its 21 bits are apart from the others. */
 static inline int64_t aarch64_page_field(uint32_t insn)
 {
 	return aarch64_signed(insn, 5, 19) * 4 + (insn >> 29 & 3);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Saves the state that a function may change and a stub does not save: the vector registers (a
- * callee keeps only the low halves of eight of them), the predicates and FFR of SVE, and the
- * control and status of floating point. Vectors are saved in their full length (AAPCS64, 6.1.2 and
- * 6.1.3), because nothing tells whether the program uses SVE.
+ * Calls a function and saves the state that the function may change and a stub does not save: the
+ * vector registers (a function keeps only the low halves of eight of them), the predicates and FFR
+ * of SVE, and the control and status of floating point. Vectors are saved in their full length
+ * (AAPCS64, 6.1.2 and 6.1.3), because nothing tells whether the program uses SVE.
  *
  * In streaming mode (FEAT_SME), vectors have another length, and a function must not be called. So
  * this code leaves the mode for the call, which clears the vectors, and enters it again afterwards.
- * In this mode, FFR exists only with FEAT_SME_FA64. The matrix (ZA) and ZT0 are not saved: only
- * functions written for them use them.
+ * In streaming mode, FFR exists only with FEAT_SME_FA64. The matrix (ZA) and ZT0 are not saved:
+ * only functions that are written for them use them.
  *
  * Sources: Arm ARM (DDI 0487), B1.4.6 to B1.4.10, C5.2; Linux, arch/arm64/elf_hwcaps.rst.
  */
@@ -37,7 +37,7 @@ bool enter_init(bool by_register)
 {
 	uint64_t first = getauxval(AT_HWCAP), second = getauxval(AT_HWCAP2);
 
-	(void)by_register; /* this processor has only one way */
+	(void)by_register; /* this architecture has only one way to save the state */
 	state.has_sve = first & HAS_SVE;
 	state.has_modes = second & HAS_SME;
 	state.has_full_modes = second & HAS_SME_FA64;
@@ -79,7 +79,7 @@ GENERAL_INLINE void store_status(struct status *ret)
 		__asm__ volatile("mrs %0, s3_3_c4_c4_2" : "=r"(ret->mode));
 }
 
-/* The control register seldom changes and is slow to write. */
+/* Writes the control register only if it has changed, because the write is slow. */
 GENERAL_INLINE void load_status(const struct status *status)
 {
 	uint64_t control;
@@ -95,7 +95,8 @@ GENERAL_INLINE void load_status(const struct status *status)
 /* ---- Vectors -------------------------------------------------------------------------------- */
 
 /*
- * Emits `instructions` for each n in `numbers`; they contain \n for it. %0 is the area's address.
+ * Emits `instructions` once for each number in `numbers`. \n in `instructions` stands for the
+ * number, and %0 for the address of the area.
  */
 #define EACH(area, numbers, instructions)                                                          \
 	__asm__ volatile(".arch_extension sve\n.irp n," numbers "\n" instructions "\n.endr"        \
@@ -104,7 +105,10 @@ GENERAL_INLINE void load_status(const struct status *status)
 			 : "memory")
 #define PREDICATES "0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15"
 #define ALL PREDICATES ",16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31"
-/* The area: predicates and FFR, in the space of three vectors, then the vectors. */
+/*
+ * The operands for the area. Predicates and FFR come first, in the space of three vectors; then the
+ * vectors.
+ */
 #define PREDICATE "p\\n, [%0, #\\n, mul vl]"
 #define VECTOR "z\\n, [%0, #\\n + 3, mul vl]"
 #define LOW "q\\n, [%0, #\\n * 16]"
@@ -141,7 +145,10 @@ GENERAL_INLINE void load(const uint8_t *area, bool has_ffr)
 
 /* ---- Calling -------------------------------------------------------------------------------- */
 
-/* With SVE or in streaming mode. Compiled to use only registers that are saved. */
+/*
+ * Calls a function if the processor has SVE or the thread is in streaming mode. This code is
+ * compiled to use only registers that are saved.
+ */
 GENERAL_ONLY static void enter_long(
 	void (*function)(void *data), void *data, uint64_t bytes, uint64_t is_streaming)
 {
@@ -161,7 +168,7 @@ GENERAL_ONLY static void enter_long(
 	load_status(&status);
 }
 
-/* Without SVE. */
+/* Calls a function if the processor has no SVE and the thread is not in streaming mode. */
 GENERAL_ONLY static void enter_short(void (*function)(void *data), void *data)
 {
 	uint8_t area[VECTORS * LOW_BYTES] __attribute__((aligned(ALIGN)));

@@ -5,24 +5,27 @@
  * Most instructions are copied unchanged. An instruction that depends on its address is replaced by
  * code with the same effect on registers, flags and memory:
  *
- *	adr	adr, or adrp and add; adrp: adrp. These two reach 4 GiB.
+ *	adr	adr, or adrp and add, which reach 4 GiB
+ *	adrp	adrp, which reaches 4 GiB
  *	ldr	the same ldr with another distance, or
- *			adrp x1, x		with its own register
+ *			adrp x1, x		with the register that ldr loads
  *			add  x1, x1, :lo12:x
  *			ldr  x1, [x1]
- *		a vector register cannot hold an address, so x16 does, saved on the stack. The
- *		program has no data below sp, because the ABI lets signal handlers use that memory:
+ *		a vector register cannot hold an address, so x16 holds it. x16 is saved on the
+ *		stack. The program has no data below sp, because the ABI lets signal handlers use
+ *		that memory:
  *			str  x16, [sp, -16]!
  *			adrp, add, ldr with x16
  *			ldr  x16, [sp], 16
- *	prfm	the same prfm with another distance, or a nop: prfm is a hint
+ *	prfm	the same prfm with another distance, or a nop, because prfm is only a hint
  *	b.cond, cbz, tbz ...	the same with another distance, or the opposite branch around a b
  *	bl, blr	x30 = the original return address, because unwinders, exceptions and conservative
  *		stack scanners look up that address; then a jump. The callee returns to the original
  *		code, so only the last moved instruction can be a call. With a guarded control stack
- *		(GCS) its return would fault: such a target must not be patched.
+ *		(GCS) this return would fault, so a target that uses GCS must not be patched.
  *
- * blr accepts `bti c` at its target. So does br in memory without PROT_BTI, and arenas have none.
+ * A moved blr becomes a br. If its target is a `bti c`, blr is allowed to jump there, but br is
+ * not, unless the br is in memory without PROT_BTI. Arenas are such memory.
  */
 #include "arch/aarch64/decode.h"
 #include "arch/aarch64/encoding.h"
@@ -35,8 +38,8 @@
 #define ADD UINT32_C(0x91000000)      /* add x0, x0, #0 */
 #define PUSH_X16 UINT32_C(0xf81f0ff0) /* str x16, [sp, -16]! */
 #define POP_X16 UINT32_C(0xf84107f0)  /* ldr x16, [sp], 16 */
-#define CALL_BIT UINT32_C(0x00200000) /* this bit makes br a blr */
-/* This condition and the next one mean "always": no opposite. */
+#define CALL_BIT UINT32_C(0x00200000) /* with this bit cleared, blr is br */
+/* Conditions 14 and 15 both mean "always", so they have no opposite. */
 #define CONDITION_NEVER 14
 #define LITERAL_IS_VECTOR UINT32_C(0x04000000)
 
@@ -44,7 +47,7 @@ enum { COPY_MAX = 5, NO_REGISTER = 31, X16 = 16, X30 = 30 };
 _Static_assert(COPY_MAX *AARCH64_INSN_LENGTH *ARCH_MOVED_INSNS_MAX <= ARCH_MOVED_BYTES_MAX,
 	"the longest copies fit");
 
-/* One instruction being moved. */
+/* An instruction that is being moved. */
 struct move {
 	uint32_t insn;
 	enum aarch64_kind kind;
@@ -107,7 +110,7 @@ static enum arch_move_status move_address(struct move *move)
 {
 	uint32_t reg = move->insn & 31;
 
-	/* register 31 would be sp in add */
+	/* register 31 is the zero register in adr, but sp in add */
 	if (reg == NO_REGISTER) {
 		emit(move, NOP);
 		return ARCH_MOVE_OK;
@@ -116,7 +119,10 @@ static enum arch_move_status move_address(struct move *move)
 					  : emit_address(move, reg, move->target);
 }
 
-/* Returns ldr or ldrsw at [x0] for a literal load; opc and V select the form. */
+/*
+ * Returns, for a literal load, the ldr or ldrsw from [x0] that loads the same register. The fields
+ * opc and V select the form.
+ */
 static uint32_t load_of(uint32_t insn)
 {
 	static const uint32_t general[] = {0xb9400000, 0xf9400000, 0xb9800000}; /* w, x, sw */
@@ -150,7 +156,10 @@ static enum arch_move_status move_literal(struct move *move)
 	return status;
 }
 
-/* Emits the opposite branch, over a jump to the original target. */
+/*
+ * Emits a branch with the opposite condition that skips the next instruction, a jump to the
+ * original target.
+ */
 static enum arch_move_status emit_around(struct move *move, uint32_t opposite, unsigned int bits)
 {
 	aarch64_set_distance(&opposite, 5, bits, 2 * AARCH64_INSN_LENGTH);
@@ -167,7 +176,10 @@ static enum arch_move_status move_branch(struct move *move)
 		return ARCH_MOVE_OK;
 	if (has_condition && (move->insn & 15) >= CONDITION_NEVER)
 		return emit_jump(move);
-	/* The opposite: flips the lowest bit of a condition, or bit 24 of cbz and tbz. */
+	/*
+	 * The opposite branch has the lowest bit of the condition flipped, or bit 24 of cbz and
+	 * tbz.
+	 */
 	return emit_around(move, move->insn ^ (has_condition ? 1 : 1 << 24), bits);
 }
 
@@ -176,8 +188,8 @@ static enum arch_move_status move_call(struct move *move)
 	uint64_t back = move->from + AARCH64_INSN_LENGTH;
 	bool is_direct = move->kind == AARCH64_BL;
 	/*
-	 * blraa also uses a modifier register. In the other forms these bits are 31 (for sp or no
-	 * modifier) or 0.
+	 * The lowest five bits are the modifier register of blraa. In the other forms they are 0,
+	 * or 31 for sp or no modifier.
 	 */
 	bool uses_x30 = (move->insn >> 5 & 31) == X30 ||
 			((move->insn >> 24 & 1) && (move->insn & 31) == X30);
@@ -225,7 +237,10 @@ static enum arch_move_status move_one(struct move *move)
 	return ARCH_MOVE_UNDECODABLE;
 }
 
-/* May an instruction with this flow be followed by another moved instruction? */
+/*
+ * Returns ARCH_MOVE_OK if an instruction with this flow may be followed by another moved
+ * instruction.
+ */
 static enum arch_move_status check_inside(enum arch_flow flow)
 {
 	if (flow == ARCH_FLOW_NONE || flow == ARCH_FLOW_BRANCH)
@@ -259,8 +274,8 @@ static enum arch_move_status move_next(const uint8_t *bytes, size_t length, size
 	if (status != ARCH_MOVE_OK)
 		return status;
 	/*
-	 * No moved instruction may lead into the moved bytes, except to their start, where the
-	 * patch is.
+	 * No moved instruction may lead into the moved bytes. It may lead to their start, because
+	 * the patch is there.
 	 */
 	if (move.target - from > 0 && move.target - from < need && move.kind != AARCH64_ADRP)
 		return ARCH_MOVE_UNSUPPORTED;

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Instructions that a patch reads or writes. A jump fits into a nop, so nothing has to be moved. */
+/*
+ * Instructions that a patch reads or writes. A jump is as long as a nop, so no instruction has to
+ * be moved.
+ */
 #include "arch/aarch64/decode.h"
 #include "arch/aarch64/encoding.h"
 #include "arch/aarch64/patch.h"
 
 #define NOP UINT32_C(0xd503201f)
-#define BRK UINT32_C(0xd4200000) /* brk #imm16: gdb uses #0, a uprobe #5 */
+#define BRK UINT32_C(0xd4200000) /* brk with any number: gdb uses 0, a uprobe 5 */
 #define BRK_MASK UINT32_C(0xffe0001f)
 #define B UINT32_C(0x14000000)
 
@@ -38,7 +41,10 @@ uint64_t aarch64_jump_target(uint64_t at, const uint8_t *bytes)
 	return kind == AARCH64_B ? aarch64_target(insn, kind, at) : 0;
 }
 
-/* Only a64_call_register() emits this instruction in a stub; calls of subroutines are direct. */
+/*
+ * In a stub, every blr is a call of a function: only a64_call_register() emits blr, and subroutines
+ * are called by bl.
+ */
 bool aarch64_is_function_call(const uint8_t *bytes)
 {
 	return aarch64_kind_of(aarch64_load(bytes)) == AARCH64_BLR;

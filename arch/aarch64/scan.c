@@ -1,36 +1,36 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Finds everything in a module's code that may lead into a window, which is the bytes that a patch
- * overwrites. The scan reads each word as an instruction, because it does not know where functions
- * and data begin.
+ * Finds everything in a module's code that may lead into a window. A window is the bytes that a
+ * patch overwrites. The scan reads each word as an instruction, because it does not know where
+ * functions and data begin.
  *
  *	b, bl, b.cond, cbz, tbz		lead to their targets
- *	ldr x, literal			the literal may be an address, not aligned to 8
- *	adr				takes an address. Compilers use it for switches:
- *		adr  x1, label			the nearest target, or the code after br
- *		ldrb w2, [table, x0]		bytes, halves or words, signed or not
- *		add  x1, x1, w2, sxtb 2
- *		br   x1
- *	adrp, add			take an address together, so the scan adds both parts
+ *	ldr x, literal			the literal may be an address, even if it is not aligned to
+ *8 adr				takes an address. Compilers use it for switches: adr  x1, label
+ *the nearest target, or the code after br ldrb w2, [table, x0]		bytes, halves or words,
+ *signed or not add  x1, x1, w2, sxtb 2 br   x1 adrp, add			take an address
+ *together, so the scan adds both parts
  *
  * The length of a table of bytes is unknown, and nearly any byte in it leads into the function. So
  * `label` reports the adr itself, and the caller treats every address in that function as a target.
  *
- * clang emits adrp and add together, so an add belongs to the last adrp of its register. These
- * pairs are for tables of 32-bit distances, which only clang makes. gcc may move the two parts
- * apart, past others for the same register. The only gcc code that matters here takes the address
- * of a label (&&label), which only the function itself can name. So in a function with a site,
- * the scan combines each adrp of a page that the function covers with each add.
+ * clang emits adrp and add together, so an add belongs to the last adrp with the same register. The
+ * scan pairs adrp and add for tables of 32-bit distances, which only clang makes. gcc may move the
+ * adrp and its add apart, with others for the same register in between. The only gcc code that
+ * matters here takes the address of a label (&&label), which only the function itself can name. So
+ * in a function with a site, the scan looks at each adrp whose page overlaps the function, and
+ * combines it with each add of the same register.
  *
  * In a position-dependent program, an address may also be a 32-bit constant, or be made by movz and
- * movk; the scan looks only at the one with the low 16 bits.
+ * movk. Of movz and movk, the scan looks only at the one that sets the low 16 bits.
  */
 #include "arch/aarch64/decode.h"
 #include "arch/aarch64/encoding.h"
 #include "arch/aarch64/scan.h"
 
 enum {
-	REGISTERS = 31, /* register 31 is sp in add, and adrp cannot write sp */
+	/* register 31 is not in the table: in add it is sp, which adrp cannot write */
+	REGISTERS = 31,
 	IMMEDIATES = 1 << 16
 };
 
@@ -39,11 +39,13 @@ struct state {
 	const uint8_t *bytes;
 	size_t length;
 	uint64_t address;
-	/* The page that the last adrp has put into each register, or 0. */
+	/*
+	 * For each register, the page that the last adrp has put into it; 0 if there was no adrp.
+	 */
 	uint64_t pages[REGISTERS];
 };
 
-/* Reports an address that code takes, or may take. */
+/* Reports an address that an instruction takes, or may take. */
 static void take(const struct arch_scan *scan, uint64_t address)
 {
 	if (!arch_scan_target(scan, address))
@@ -67,7 +69,7 @@ static unsigned int low_part(uint32_t insn)
 
 /* ---- Single instructions ---------------------------------------------------------------- */
 
-/* Reports a literal as a target if it lies in these bytes. */
+/* If a literal lies in the scanned bytes, reports its value as a target. */
 static void check_literal(const struct state *s, uint64_t address)
 {
 	uint64_t offset = address - s->address;
@@ -78,7 +80,7 @@ static void check_literal(const struct state *s, uint64_t address)
 					 (uint64_t)aarch64_load(s->bytes + offset + 4) << 32);
 }
 
-/* Reports each window that an address with these low 16 bits may lead into. */
+/* Reports each window that contains an address with these low 16 bits. */
 static void check_immediate(const struct state *s, unsigned int low)
 {
 	const struct arch_windows *w = s->scan->windows;
@@ -100,7 +102,10 @@ static void check_absolute(const struct state *s, uint32_t insn)
 		check_immediate(s, insn >> 5 & (IMMEDIATES - 1));
 }
 
-/* Does the instruction depend on its address: a branch, adr, adrp, or a 64-bit literal ldr? */
+/*
+ * Returns true if the instruction is a branch, adr, adrp, or a 64-bit literal ldr: all these depend
+ * on their own address.
+ */
 static bool is_relative(uint32_t insn)
 {
 	return (insn & 0x7c000000) == 0x14000000 || (insn & 0x7c000000) == 0x34000000 ||
@@ -149,7 +154,10 @@ void aarch64_scan(
 	}
 }
 
-/* For each register: a bit for each low part that some add adds to the register. */
+/*
+ * For each register, the constants that any add of the function adds to it: one bit for each
+ * constant.
+ */
 struct lows {
 	uint64_t bits[REGISTERS][0x1000 / 64];
 };

@@ -2,12 +2,12 @@
 /*
  * How a stub reads a probe's arguments.
  *
- * The stub reaches a memory operand that is neither on the stack nor in static storage, and every
- * string, through a pointer that the program itself may never follow. So the stub checks the
- * pointer first. It does not check an address slightly above the stack pointer whose base is the
- * frame pointer's register: that address is in a stack frame. If the processor ignores some bits of
- * a pointer, the stub clears them before it checks and follows the pointer; a recorded number keeps
- * them.
+ * The stub reaches some memory operands, and every string, through a pointer that the program
+ * itself may never follow. So the stub checks the pointer first. Operands on the stack or in static
+ * storage need no check; nor does an address slightly above the stack pointer whose base is the
+ * frame pointer's register, because that address is in a stack frame. If the processor ignores some
+ * bits of a pointer, the stub clears them before it checks and follows the pointer. A recorded
+ * number keeps these bits.
  */
 #include <linux/prctl.h>
 
@@ -18,17 +18,17 @@
 /* ==== Values ================================================================================== */
 
 /*
- * The values of operands that need no check: constants, registers, memory. Also pairs, and the
+ * The values of operands that need no check (constants, registers, memory), of pairs, and of the
  * time.
  */
 
-/* Is the value of a scalar sign-extended? */
+/* Returns true if the value of a scalar is sign-extended. */
 static bool value_is_signed(const struct arch_arg *arg)
 {
 	return arg->is_signed && !arg->is_float;
 }
 
-/* The constant, truncated to its declared size and extended by its sign. */
+/* Returns the constant, truncated to its declared size and extended according to its type. */
 static uint64_t value_of_immediate(const struct arch_arg *arg)
 {
 	unsigned int bits = arg->size * 8;
@@ -172,29 +172,31 @@ void form_store_pair(struct form *f, int temp, int pointer)
  * How a stub finds out whether a page is readable.
  *
  * Before the stub follows a pointer, it asks the kernel: rt_sigprocmask(2) with an invalid `how`
- * copies eight bytes from the given address, and then fails with EINVAL, or with EFAULT if the
+ * copies eight bytes from the given address. Then it fails with EINVAL, or with EFAULT if the
  * address is not readable (kernel/signal.c of Linux). The call changes nothing in either case. If
  * another thread unmaps the page between the check and the read, the read still faults, as a read
  * by the program itself would.
  *
- * The call costs ten times what the rest of a hit does, so the stub makes it only if nothing else
- * tells. The page of the site's stack pointer is readable, and so is the memory in arch_stub.safe
- * (the code that sets it says why). A hit asks for a page only once, for all fields of a structure
- * or strings in it. A second answer would be no better than the first, because the data is read a
- * moment later anyway. A hit remembers two pages, for structures that point to strings.
+ * The call costs ten times as much as the rest of a hit, so the stub makes it only if it cannot
+ * know the answer otherwise. The page of the site's stack pointer is readable, and so is the memory
+ * in arch_stub.safe (the code that sets it says why). A hit asks for a page only once, for all
+ * fields of a structure or strings in it. A second answer would be no better than the first,
+ * because the data is read a moment later anyway. A hit remembers two pages, for structures that
+ * point to strings.
  *
  * If memory has tags that must match those of pointers, the kernel may check the pointer's tag. The
- * stub first asks without the tag: the kernel expects such addresses from a program that has not
- * said that it uses tags (Linux, tagged-address-abi.rst). Then the stub asks with the tag.
+ * stub first asks without the tag: the kernel expects addresses without tags from a program that
+ * has not said that it uses tags (Linux, tagged-address-abi.rst). Then the stub asks with the tag.
  *
  * A copy of a stack, or a walk through its frames, reaches addresses that the program may never
  * touch, because the end of a stack is unknown. If a page there is not in memory, and a program
- * serves its page faults (userfaultfd(2)), rt_sigprocmask waits for that program, perhaps forever.
- * So the stub calls mincore(2) first, which tells whether the page is in memory, and never waits.
+ * serves the page faults of that memory (userfaultfd(2)), rt_sigprocmask waits for that program,
+ * perhaps forever. So the stub calls mincore(2) first, which tells whether the page is in memory,
+ * and never waits.
  *
- * The next hit does not reuse these answers: any thread may unmap or protect a page meanwhile, and
- * user space cannot notice. For the same reason the stub asks for all other memory, as docs/ring.md
- * says.
+ * A hit does not reuse the answers of an earlier hit: any thread may unmap or protect a page in
+ * between, and user space cannot notice. For the same reason the stub asks for all memory that is
+ * not known to be readable, as docs/ring.md says.
  */
 
 enum { MINUS_EINVAL = -22, NO_PAGE = 1, WORD_BYTES = 8 };
@@ -209,7 +211,7 @@ void form_checks_begin(struct form *f, const struct stub_plan *p)
 		form_store_const(f, form_temp(p->pages_temp + i), sizeof(uint64_t), NO_PAGE);
 }
 
-/* POINTER = a pointer of the program without its tag, ready to be checked and followed. */
+/* Removes the tag from the program's pointer in POINTER, so that it can be checked and followed. */
 static void form_untag(struct form *f, const struct stub_plan *p)
 {
 	if (p->asks_tagged)
@@ -239,7 +241,7 @@ void form_page_of(struct form *f, const struct stub_plan *p, int a)
 	form_two_const(f, FORM_AND, true, a, -(int32_t)p->stub->page_bytes);
 }
 
-/* a = 0 if a and b are on the same page. */
+/* a = 0 if a and b are on the same page; otherwise a is not 0. */
 static void form_compare_pages(struct form *f, const struct stub_plan *p, int a, int b)
 {
 	form_two(f, FORM_XOR, true, a, b);
@@ -253,7 +255,10 @@ static void page(struct form *f, const struct stub_plan *p)
 	form_page_of(f, p, FORM_VALUE);
 }
 
-/* Returns yes if the page of FROM is one of those at SET. */
+/*
+ * Ends the subroutine with the answer yes if the page of FROM is one of the KEPT_PAGES pages at
+ * SET.
+ */
 static void if_kept(struct form *f, const struct stub_plan *p)
 {
 	page(f, p);
@@ -272,8 +277,8 @@ static void keep_page(struct form *f, const struct stub_plan *p)
 }
 
 /*
- * Jumps to `no` unless the page of FROM is in memory. SET points to a byte that is 0: if nothing is
- * mapped, mincore(2) fails and leaves the byte unchanged.
+ * Jumps to `no` unless the page of FROM is in memory. mincore(2) writes its answer to the byte at
+ * SET. The byte is 0 before: if nothing is mapped, mincore(2) fails and leaves the byte unchanged.
  */
 static void ask_resident(struct form *f, const struct stub_plan *p, int no)
 {
@@ -291,7 +296,7 @@ static void ask_resident(struct form *f, const struct stub_plan *p, int no)
 	form_jump_if_const(f, true, FORM_VALUE, FORM_EQ, 0, no);
 }
 
-/* VALUE = the kernel's answer for address FROM; keeps SET. */
+/* VALUE = the result of rt_sigprocmask(2) for address FROM; keeps SET. */
 static void ask_once(struct form *f, const struct stub_plan *p)
 {
 	if (p->keeps_pages)
@@ -304,7 +309,10 @@ static void ask_once(struct form *f, const struct stub_plan *p)
 		form_stack(f, FORM_POP, FORM_SET);
 }
 
-/* Asks once more, with the tag in RIGHT, if the answer was not yes and RIGHT has a tag. */
+/*
+ * If the answer in VALUE is not that FROM is readable, and RIGHT has a tag, asks once more, with
+ * the tag.
+ */
 static void ask_tagged(struct form *f, const struct stub_plan *p)
 {
 	int known = form_label(f);
@@ -325,7 +333,10 @@ static void ask(struct form *f, const struct stub_plan *p)
 {
 	int no = form_label(f);
 
-	/* A null set is no error for rt_sigprocmask(2). Nothing is mapped in the first page. */
+	/*
+	 * For a null pointer, rt_sigprocmask(2) returns no error. Nothing is mapped in the first
+	 * page.
+	 */
 	form_jump_if_const(f, true, FORM_FROM, FORM_BELOW, (int32_t)p->stub->page_bytes, no);
 	form_two_const(f, FORM_AND, true, FORM_FROM, -WORD_BYTES);
 	if (p->asks_tagged)
@@ -357,7 +368,10 @@ static void ask_stack(struct form *f, const struct stub_plan *p)
 	form_alone(f, FORM_NO);
 }
 
-/* Returns yes if FROM is in memory that is always readable (arch_stub.safe). */
+/*
+ * Ends the subroutine with the answer yes if FROM is in memory that is always readable
+ * (arch_stub.safe).
+ */
 static void if_safe(struct form *f, const struct stub_plan *p)
 {
 	for (size_t i = 0; i < p->stub->safe.count; i++) {
@@ -374,7 +388,10 @@ static void if_safe(struct form *f, const struct stub_plan *p)
 	}
 }
 
-/* Returns yes if FROM is in the main thread's stack, at or above the site's stack pointer. */
+/*
+ * Ends the subroutine with the answer yes if FROM is in the main thread's stack, at or above the
+ * site's stack pointer.
+ */
 static void if_above(struct form *f, const struct stub_plan *p)
 {
 	const struct arch_extent *stack = &p->stub->safe.stack;
@@ -393,13 +410,14 @@ static void if_above(struct form *f, const struct stub_plan *p)
 }
 
 /*
- * Returns yes if FROM needs no check. In a subroutine, the site's stack pointer may seem some words
- * lower, because return addresses were pushed: these words are on the same stack.
+ * Ends the subroutine with the answer yes if FROM needs no check. The site's stack pointer, as the
+ * subroutine computes it, may be some words too low, because return addresses were pushed. These
+ * words are on the same stack, so the answer is still right.
  */
 static void if_known(struct form *f, const struct stub_plan *p)
 {
 	if_safe(f, p);
-	/* Is FROM in the page of the site's stack pointer? */
+	/* yes if FROM is in the page of the site's stack pointer */
 	form_original(f, FORM_VALUE, p->isa->stack_pointer);
 	form_compare_pages(f, p, FORM_VALUE, FORM_FROM);
 	form_yes_if_const(f, FORM_VALUE, 0);
@@ -440,11 +458,12 @@ static void form_check_subroutines(struct form *f, const struct stub_plan *p)
 /* ==== Strings ================================================================================= */
 
 /*
- * Subroutines of a stub that measure the data a pointer leads to.
+ * Subroutines of a stub that measure the data that a pointer leads to.
  *
- * The search for the end of a string reads aligned words, which never cross a page. A byte of the
- * word w is zero where (w - 0x01..01) & ~w & 0x80..80 has a bit. The lowest such bit is always
- * right (Lamport, "Multiple byte processing with full-word instructions", CACM 18:8, 1975).
+ * The search for the end of a string reads aligned words, which never cross a page. If (w -
+ * 0x01..01) & ~w & 0x80..80 is not 0, the word w has a zero byte; the lowest bit that is set is in
+ * the first zero byte (Lamport, "Multiple byte processing with full-word instructions", CACM 18:8,
+ * 1975).
  *
  * If another argument states the length, the bytes are not read before they are copied; only their
  * pages are checked.
@@ -458,8 +477,8 @@ static void load_word(struct form *f)
 }
 
 /*
- * Jumps to `look` with the first word of a page, at FROM. In the string's first word, sets the
- * bytes before the string to nonzero.
+ * Loads the word at FROM, the first one of a page, and jumps to `look`. If the string begins within
+ * this word, makes the bytes before the string nonzero.
  */
 static void first_word(struct form *f, int look)
 {
@@ -467,7 +486,7 @@ static void first_word(struct form *f, int look)
 
 	load_word(f);
 	form_jump_if(f, true, FORM_FROM, FORM_NOT_BELOW, FORM_POINTER, look);
-	form_compute(f, FORM_RIGHT, bits); /* shifts use this modulo 64 */
+	form_compute(f, FORM_RIGHT, bits); /* shifts take this modulo 64 */
 	form_const(f, FORM_SPARE_2, UINT64_MAX);
 	form_shift_by_right(f, FORM_SHL, FORM_SPARE_2);
 	form_one(f, FORM_COMPLEMENT, true, FORM_SPARE_2);
@@ -475,7 +494,7 @@ static void first_word(struct form *f, int look)
 	form_jump(f, look);
 }
 
-/* SCRATCH = the end of the page of FROM, or NEXT if that comes first. */
+/* SCRATCH = the end of the page of FROM, or NEXT if NEXT is lower. */
 static void end_of_page(struct form *f, const struct stub_plan *p)
 {
 	int within = form_label(f);
@@ -507,13 +526,13 @@ static void return_null(struct form *f)
 }
 
 /*
- * The subroutine that measures the string at POINTER, at most NEXT bytes: VALUE = its length and
- * the flag bits, as in a record.
+ * The subroutine that measures the string at POINTER, of which at most NEXT bytes are read: VALUE =
+ * the string's length and the flag bits, as in a record. Registers:
  *
- * 	FROM	the current word, aligned
- * 	SCRATCH	the end of the words that are readable and wanted
- * 	NEXT	the address of the first byte that is not wanted
- * 	SET, SPARE	the constants of the search
+ *	FROM	the current word, aligned
+ *	SCRATCH	the end of the words that are readable and wanted
+ *	NEXT	the address of the first byte that is not wanted
+ *	SET, SPARE	the constants of the search
  */
 static void form_measure_subroutine(struct form *f, const struct stub_plan *p)
 {
@@ -546,7 +565,10 @@ static void form_measure_subroutine(struct form *f, const struct stub_plan *p)
 	form_jump_if(f, true, FORM_FROM, FORM_BELOW, FORM_NEXT, page);
 	form_jump(f, cut);
 
-	/* The lowest bit is bit 7 of the NUL byte: its number >> 3 is the byte's number. */
+	/*
+	 * The lowest bit is bit 7 of the NUL byte. So the bit's number >> 3 is the byte's number in
+	 * the word.
+	 */
 	form_place(f, found);
 	form_lowest(f, FORM_VALUE, FORM_VALUE);
 	form_two_const(f, FORM_SHR, false, FORM_VALUE, WORD_SHIFT);
@@ -594,12 +616,15 @@ static void form_extent_subroutine(struct form *f, const struct stub_plan *p)
 
 /* ==== Captures ================================================================================ */
 
-/* This close above the stack pointer, memory belongs to frames. */
+/* Memory that is at most this far above the stack pointer belongs to stack frames. */
 enum { STACK_NEAR = 2 * PAGE_BYTES };
 
 /* ---- Checked pointers -------------------------------------------------------------- */
 
-/* Jumps to `bad` unless the `size` bytes at POINTER are readable; may also jump to `good`. */
+/*
+ * Jumps to `bad` if the `size` bytes at POINTER are not all readable. If they are, jumps to `good`
+ * or falls through.
+ */
 static void check_bytes(struct form *f, const struct stub_plan *p, uint32_t size, int good, int bad)
 {
 	form_untag(f, p);
@@ -607,7 +632,7 @@ static void check_bytes(struct form *f, const struct stub_plan *p, uint32_t size
 	form_check(f, p, FORM_FRAME, bad);
 	if (size == 1)
 		return;
-	/* Do the bytes end in another page? */
+	/* If the last byte is in another page, checks that page, too. */
 	form_compute(f, FORM_FROM, form_at(FORM_POINTER, (int32_t)size - 1));
 	form_move(f, FORM_VALUE, FORM_FROM);
 	form_compare_pages(f, p, FORM_VALUE, FORM_POINTER);
@@ -637,7 +662,10 @@ static void pointer(struct form *f, const struct stub_plan *p, const struct arch
 
 /* ---- Steps, and bytes of a stated length --------------------------------------------- */
 
-/* VALUE = a scalar, even in memory that must be checked; changes POINTER. */
+/*
+ * VALUE = a scalar; changes POINTER. Jumps to `bad` if the scalar is in memory that is not
+ * readable.
+ */
 static void checked_value(struct form *f, const struct stub_plan *p, const struct arch_arg *arg,
 	bool is_static, int bad)
 {
@@ -650,7 +678,7 @@ static void checked_value(struct form *f, const struct stub_plan *p, const struc
 		f, FORM_VALUE, form_at(FORM_POINTER, 0), (uint8_t)arg->size, value_is_signed(arg));
 }
 
-/* VALUE += the index times the scale of a step; changes POINTER and temporary `temp`. */
+/* Adds to VALUE, for a step, the index times the scale; changes POINTER and temporary `temp`. */
 static void add_index(struct form *f, const struct stub_plan *p, const struct arch_capture *c,
 	int32_t scale, int temp, int bad)
 {
@@ -660,7 +688,10 @@ static void add_index(struct form *f, const struct stub_plan *p, const struct ar
 	form_two_at(f, FORM_ADD, FORM_VALUE, form_temp(temp));
 }
 
-/* VALUE = the argument, or the value that its steps lead to; may change temporary `temp`. */
+/*
+ * VALUE = the argument, or, if the capture has steps, the value that they lead to; may change
+ * temporary `temp`.
+ */
 static void found_value(
 	struct form *f, const struct stub_plan *p, const struct arch_capture *c, int temp, int bad)
 {
@@ -683,7 +714,7 @@ static void found_value(
 	}
 }
 
-/* POINTER = the pointer in VALUE, without its tag, ready to be measured. */
+/* POINTER = the pointer in VALUE without its tag, so that it can be checked and followed. */
 static void follow(struct form *f, const struct stub_plan *p)
 {
 	form_move(f, FORM_POINTER, FORM_VALUE);
@@ -691,8 +722,8 @@ static void follow(struct form *f, const struct stub_plan *p)
 }
 
 /*
- * VALUE = the word of a record for the string at POINTER, of at most NEXT bytes. Temporary `temp`
- * holds the length that the other argument states, which may be larger than NEXT.
+ * VALUE = the word that a record has for the string at POINTER. The string has at most NEXT bytes.
+ * Temporary `temp` holds the length that another argument states, which may be larger than NEXT.
  */
 static void sized_string(struct form *f, const struct stub_plan *p, int temp)
 {
@@ -708,12 +739,15 @@ static void sized_string(struct form *f, const struct stub_plan *p, int temp)
 	form_jump_if(f, true, FORM_VALUE, FORM_NE, FORM_RIGHT, done);
 	form_load(f, FORM_RIGHT, form_temp(temp + 1), sizeof(uint64_t), false);
 	form_jump_if_at(f, sizeof(uint64_t), FORM_RIGHT, FORM_NE, form_temp(temp), done);
-	/* all bytes of the stated length, without a NUL */
+	/* the string has all bytes of the stated length, and no NUL */
 	form_move(f, FORM_VALUE, FORM_RIGHT);
 	form_place(f, done);
 }
 
-/* VALUE = the word of the NEXT bytes at POINTER. Temporary `temp` holds their stated length. */
+/*
+ * VALUE = the word that a record has for the NEXT bytes at POINTER. Temporary `temp` holds the
+ * length that another argument states.
+ */
 static void sized_bytes(
 	struct form *f, const struct stub_plan *p, const struct arch_capture *c, int temp)
 {
@@ -729,7 +763,8 @@ static void sized_bytes(
 }
 
 /*
- * Stores the pair of bytes or a string with a stated length. Jumps to `bad` if one cannot be read.
+ * Stores the pair of bytes, or of a string, whose length another argument states. Jumps to `bad` if
+ * the length or the pointer cannot be read.
  */
 static void prepare_bytes(
 	struct form *f, const struct stub_plan *p, const struct arch_capture *c, int temp, int bad)
@@ -745,7 +780,7 @@ static void prepare_bytes(
 	form_store(f, FORM_VALUE, form_temp(temp));
 	found_value(f, p, c, temp + 1, bad);
 	follow(f, p);
-	/* at most bytes_max */
+	/* NEXT = the stated length, but at most bytes_max */
 	form_const(f, FORM_NEXT, c->bytes_max);
 	form_jump_if_at(f, sizeof(uint64_t), FORM_NEXT, FORM_NOT_ABOVE, form_temp(temp), all);
 	form_load(f, FORM_NEXT, form_temp(temp), sizeof(uint64_t), false);
@@ -769,14 +804,14 @@ void form_capture_subroutines(struct form *f, const struct stub_plan *p)
 /* ---- Before the sequence -------------------------------------------------------------- */
 
 /*
- * Prepares the thread's name. Only the kernel has this name: prctl(2), PR_GET_NAME, copies 16
- * bytes with a NUL among them, and fails only for a bad address (kernel/sys.c of Linux). The C
- * library keeps no copy, and any process may change the name (/proc/PID/task/TID/comm), so the
- * stub asks at each hit. So a hit has the name that its thread had then, and no controller has to
+ * Prepares the thread's name. Only the kernel has this name: prctl(2), PR_GET_NAME, copies 16 bytes
+ * with a NUL among them, and fails only for a bad address (kernel/sys.c of Linux). The C library
+ * keeps no copy, and any process may change the name (/proc/PID/task/TID/comm). So the stub asks at
+ * each hit. This way a hit has the name that its thread had at that time, and no controller has to
  * read the name before the thread ends.
  *
  *	POINTER	where the name goes
- *	VALUE	its length
+ *	VALUE	the name's length
  */
 static void prepare_comm(struct form *f, const struct stub_plan *p, int i)
 {
@@ -813,7 +848,10 @@ static void keep_string(struct form *f, const struct stub_plan *p, int i)
 	form_store_pair(f, p->temp[i], FORM_POINTER);
 }
 
-/* Stores the capture from VALUE (a scalar, or a string's pointer) or POINTER (other bytes). */
+/*
+ * Stores what a capture has found. If the capture is a scalar, VALUE is the scalar. If it is a
+ * string, VALUE points to the string. Otherwise POINTER points to the bytes.
+ */
 static void keep(struct form *f, const struct stub_plan *p, int i)
 {
 	const struct arch_capture *c = &p->stub->captures[i];
@@ -830,7 +868,7 @@ static void keep(struct form *f, const struct stub_plan *p, int i)
 	}
 }
 
-/* Prepares an operand that no pointer leads to. */
+/* Prepares a capture whose operand needs no check. */
 static void prepare_operand(struct form *f, const struct stub_plan *p, int i)
 {
 	const struct arch_arg *arg = &p->stub->captures[i].arg;
@@ -868,7 +906,7 @@ static void prepare_followed(struct form *f, const struct stub_plan *p, int i, i
 	keep(f, p, i);
 }
 
-/* Marks a capture as unreadable. Its bit in the mask is set until then. */
+/* Marks a capture as unreadable. Before, its bit in the mask is set, so a subtraction clears it. */
 static void prepare_null(struct form *f, const struct stub_plan *p, int i)
 {
 	form_add_const_to(f, FORM_COUNT, form_temp(p->mask_temp), sizeof(uint32_t),

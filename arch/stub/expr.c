@@ -3,9 +3,10 @@
  * Compiles expressions (arch/expr.h).
  *
  * The generator walks the tree and computes each node's value in VALUE, extended to 64 bits
- * according to the node's type. If both operands of an operator need more than a load, the left one
- * waits in a temporary. Conditions become jumps: code makes a 0 or 1 only if an operator computes
- * with it. An early filter uses three registers, because the stub has not saved the others yet.
+ * according to the node's type. If both operands of an operator need more than a load, the value of
+ * the left operand is kept in a temporary while the right one is computed. A condition becomes a
+ * jump. Its value, 0 or 1, is computed only if an operator needs it as a number. An early filter
+ * uses three registers, because the stub has not saved the others yet.
  */
 #include <assert.h>
 
@@ -15,22 +16,23 @@
 /* ==== Doubles ================================================================================= */
 
 /*
- * Doubles without floating-point instructions, because the state of that unit belongs to the
- * program. Comparisons use integers (cell_order_of()), and so does addition.
+ * Doubles without floating-point instructions, because the state of the floating-point unit belongs
+ * to the program. Comparisons use integers (cell_order_of()), and so does addition.
  *
  * The addition is for instruction sets on which saving a vector register is expensive. On aarch64
- * each write to one clears the bits above 128 that SVE has, and a program may use them at any site.
+ * each write to a vector register clears the bits above 128 that the register has with SVE, and a
+ * program may use these bits at any site.
  *
- * IEEE 754 addition: the number with the larger magnitude comes first, so the result has its sign.
- * The fraction of the smaller one is shifted to the exponent of the larger one. Both fractions have
+ * IEEE 754 addition: the number with the larger magnitude comes first, so the sum has its sign. The
+ * fraction of the smaller number is shifted to the exponent of the larger one. Both fractions have
  * ten bits more than a double; the lowest bit is set if any bit shifted out was not 0. This is
  * enough to round to nearest, ties to even.
  *
- *	right		one number, at last the sum
+ *	right		one number; at last the sum
  *	scratch		the other number
- *	pointer, next	twice their magnitudes; then their fractions, whose first bit is bit 62
- *	spare, spare_2	their exponents; then the sum's exponent, and its sign
- *	from		negative if the signs differ
+ *	pointer, next	twice the two magnitudes; then the two fractions, with bit 62 as first bit
+ *	spare, spare_2	the two exponents; then the sum's exponent, and its sign
+ *	from		negative if the signs of the two numbers differ
  */
 
 enum { MORE_BITS = 10, FRACTION_BITS = 52, EXPONENT_MOST = 0x7ff };
@@ -38,10 +40,10 @@ enum { MORE_BITS = 10, FRACTION_BITS = 52, EXPONENT_MOST = 0x7ff };
 /* ---- Comparison ----------------------------------------------------------------- */
 
 /*
- * VALUE = the float in VALUE as a double; changes RIGHT and SCRATCH.
+ * Converts the float in VALUE to a double; changes RIGHT and SCRATCH.
  *
- * A float has 8 exponent bits, with a bias of 127, and 23 fraction bits; a double has 11, 1023 and
- * 52.
+ * A float has 8 exponent bits, with a bias of 127, and 23 fraction bits. A double has 11 exponent
+ * bits, with a bias of 1023, and 52 fraction bits.
  */
 static void form_widen(struct form *f)
 {
@@ -64,16 +66,19 @@ static void form_widen(struct form *f)
 	form_two(f, FORM_ADD, true, FORM_VALUE, FORM_RIGHT);
 	form_jump(f, done);
 
-	/* The float is 0 or VALUE * 2^-149. In a double, the first bit of VALUE is implied. */
+	/*
+	 * The float is 0, or subnormal: VALUE * 2^-149. In a double, the highest set bit of VALUE
+	 * is implied.
+	 */
 	form_place(f, is_small);
 	form_jump_if_const(f, false, FORM_VALUE, FORM_EQ, 0, done);
 	form_highest(f, FORM_RIGHT, FORM_VALUE);
 	form_one(f, FORM_NEGATE, false, FORM_RIGHT);
-	/* The distance of the first bit from bit 52. */
+	/* RIGHT = the distance of the highest set bit from bit 52 */
 	form_two_const(f, FORM_ADD, false, FORM_RIGHT, 52);
 	form_by_right(f, FORM_SHL, true, false);
 	form_one(f, FORM_NEGATE, false, FORM_RIGHT);
-	/* The first bit adds 1 to the exponent. */
+	/* the highest set bit adds 1 to the exponent, so this subtracts 1 */
 	form_two_const(f, FORM_ADD, false, FORM_RIGHT, 52 + 1023 - 149 - 1);
 	form_two_const(f, FORM_SHL, true, FORM_RIGHT, 52);
 	form_two(f, FORM_ADD, true, FORM_VALUE, FORM_RIGHT);
@@ -81,7 +86,10 @@ static void form_widen(struct form *f)
 	form_two(f, FORM_OR, true, FORM_VALUE, FORM_SCRATCH);
 }
 
-/* If the double in VALUE is -0, makes it 0, because -0 is not less than 0; changes SCRATCH. */
+/*
+ * Replaces -0 in VALUE by 0, because a comparison of integers would find -0 less than 0; changes
+ * SCRATCH.
+ */
 static void form_positive_zero(struct form *f)
 {
 	int done = form_label(f);
@@ -108,7 +116,10 @@ void form_order_of_double(struct form *f)
 
 /* ---- The sum ------------------------------------------------------------------- */
 
-/* RIGHT, SCRATCH = the numbers, larger magnitude first; POINTER, NEXT = twice their magnitudes. */
+/*
+ * Puts the number with the larger magnitude into RIGHT, and the other number into SCRATCH. POINTER
+ * = twice the magnitude of RIGHT; NEXT = twice the magnitude of SCRATCH.
+ */
 static void order(struct form *f)
 {
 	int ordered = form_label(f);
@@ -127,7 +138,10 @@ static void order(struct form *f)
 	form_place(f, ordered);
 }
 
-/* RIGHT = the sum if the larger number is infinite or NaN. SPARE is twice the bits of infinity. */
+/*
+ * RIGHT = the sum if RIGHT, the larger number, is infinite or NaN. SPARE is twice the bits of
+ * infinity.
+ */
 static void add_special(struct form *f, int done)
 {
 	int no_number = form_label(f);
@@ -142,8 +156,8 @@ static void add_special(struct form *f, int done)
 }
 
 /*
- * Splits a number into `exponent` and `fraction`; at first `fraction` has twice the magnitude.
- * SCRATCH is bit 62.
+ * Splits a number into `exponent` and `fraction`. Before, register `fraction` holds twice the
+ * number's magnitude. SCRATCH has only bit 62 set.
  */
 static void take_apart(struct form *f, int exponent, int fraction)
 {
@@ -162,8 +176,8 @@ static void take_apart(struct form *f, int exponent, int fraction)
 }
 
 /*
- * Shifts the smaller fraction by the difference of the exponents, and sets its lowest bit if it
- * loses a bit that is 1. SPARE_2 = the sum's sign.
+ * Shifts the smaller number's fraction right by the difference of the exponents. If a bit that is 1
+ * is shifted out, sets the lowest bit of the fraction. SPARE_2 = the sum's sign.
  */
 static void align(struct form *f)
 {
@@ -189,8 +203,8 @@ static void align(struct form *f)
 }
 
 /*
- * POINTER -= NEXT, shifted until its first bit is bit 62 or the exponent is 1. Jumps to `done` with
- * RIGHT = 0 if nothing is left.
+ * POINTER -= NEXT. Then shifts POINTER left until its first bit is bit 62 or the exponent is 1. If
+ * the difference is 0, jumps to `done` with RIGHT = 0.
  */
 static void subtract(struct form *f, int done)
 {
@@ -213,7 +227,7 @@ static void subtract(struct form *f, int done)
 	form_place(f, out);
 }
 
-/* POINTER += NEXT, shifted right if the sum has more than 63 bits. */
+/* POINTER += NEXT. Shifts the sum right by 1 if it has more than 63 bits. */
 static void add(struct form *f)
 {
 	int fits = form_label(f);
@@ -228,7 +242,10 @@ static void add(struct form *f)
 	form_place(f, fits);
 }
 
-/* RIGHT = the rounded double. Its implied bit adds 1 to the exponent, and so does a carry. */
+/*
+ * RIGHT = the rounded double. The implied bit of the fraction adds 1 to the exponent, so 1 is
+ * subtracted from the exponent first. If rounding carries, the exponent grows as it should.
+ */
 static void put_together(struct form *f)
 {
 	int finite = form_label(f);
@@ -262,7 +279,7 @@ void form_add_double_plainly(struct form *f, struct form_mem mem)
 	form_jump_if(f, true, FORM_POINTER, FORM_NOT_BELOW, FORM_SPARE, special);
 	form_jump_if_const(f, true, FORM_NEXT, FORM_NE, 0, both);
 	form_jump_if_const(f, true, FORM_POINTER, FORM_NE, 0, done);
-	/* The sum is -0 only if both are -0. */
+	/* If both numbers are 0, the sum is -0 only if both are -0. */
 	form_two(f, FORM_AND, true, FORM_RIGHT, FORM_SCRATCH);
 	form_jump(f, done);
 
@@ -299,7 +316,7 @@ struct context {
 
 /* ---- Kinds of nodes ------------------------------------------------------------ */
 
-/* Is the node's value a 0 or 1 that a jump decides? */
+/* Returns true if the node's value is a 0 or 1 that a jump decides. */
 static bool is_condition(const struct arch_expr_node *n)
 {
 	return arch_expr_is_string_test(n->kind) || n->kind == ARCH_EXPR_NOT ||
@@ -320,7 +337,7 @@ static void extend(struct context *c, const struct arch_expr_node *type)
 		form_extend(c->f, FORM_VALUE, FORM_VALUE, sizeof(uint32_t), type->is_signed);
 }
 
-/* a = the value of a leaf; changes SCRATCH, and for a double also RIGHT. */
+/* a = the value of a leaf of the tree; changes SCRATCH, and for a double also RIGHT. */
 static void leaf(struct context *c, int a, const struct arch_expr_node *n)
 {
 	const struct arch_stub *s = c->plan->stub;
@@ -366,7 +383,7 @@ static void leaf(struct context *c, int a, const struct arch_expr_node *n)
 
 static void value_of(struct context *c, int node);
 
-/* VALUE and RIGHT = the left and right operand of a node. */
+/* VALUE = the left operand of a node; RIGHT = the right operand. */
 static void operands(struct context *c, const struct arch_expr_node *n)
 {
 	const struct arch_expr_node *left = &c->nodes[n->left], *right = &c->nodes[n->right];
@@ -381,7 +398,10 @@ static void operands(struct context *c, const struct arch_expr_node *n)
 	} else {
 		struct form_mem temp;
 
-		/* The left operand is computed before its temporary is taken: see expr_temps(). */
+		/*
+		 * The left operand is computed before a temporary is taken for it: see
+		 * expr_temps().
+		 */
 		value_of(c, n->left);
 		temp = form_temp(c->plan->expr_temp + c->temps++);
 		form_store(c->f, FORM_VALUE, temp);
@@ -503,7 +523,10 @@ static void string_test(struct context *c, const struct arch_expr_node *n, bool 
 	form_place(c->f, end);
 }
 
-/* Jumps to `label` if the operand is in the list (`when` is true), or is not (false). */
+/*
+ * Jumps to `label` if the list contains the operand (`when` is true), or does not contain it
+ * (`when` is false).
+ */
 static void list_test(struct context *c, const struct arch_expr_node *n, bool when, int label)
 {
 	int end = form_label(c->f), found = when ? label : end;
@@ -543,12 +566,15 @@ static enum form_when condition(const struct arch_expr_node *n)
 	}
 }
 
-/* SCRATCH = a number that sorts like the node's double value; jumps to `unordered` if it is NaN. */
+/*
+ * SCRATCH = a number that sorts like the value of a node that is a double. Jumps to `unordered` if
+ * the value is NaN.
+ */
 static void order_of(struct context *c, int node, int unordered)
 {
 	value_of(c, node);
 	form_move(c->f, FORM_RIGHT, FORM_VALUE);
-	/* Twice the magnitude, without the sign. */
+	/* RIGHT = twice the magnitude, without the sign */
 	form_two_const(c->f, FORM_SHL, true, FORM_RIGHT, 1);
 	form_const(c->f, FORM_SCRATCH, UINT64_C(0x7ff) << 53 /* twice the bits of infinity */);
 	form_jump_if(c->f, true, FORM_RIGHT, FORM_ABOVE, FORM_SCRATCH, unordered);
@@ -598,7 +624,7 @@ static void comparison(struct context *c, const struct arch_expr_node *n, bool w
 static void jump_if(struct context *c, int node, bool when, int label)
 {
 	const struct arch_expr_node *n = &c->nodes[node];
-	/* the operand value that decides alone */
+	/* if an operand has this value, the other one does not matter */
 	bool decided = n->kind == ARCH_EXPR_EITHER;
 
 	if (arch_expr_is_string_test(n->kind)) {
@@ -623,7 +649,10 @@ static void jump_if(struct context *c, int node, bool when, int label)
 
 /* ---- Whole expressions ------------------------------------------------------------- */
 
-/* Jumps to `bad` if the word of a string, in VALUE, says that not one byte could be read. */
+/*
+ * VALUE is the word of a string. Jumps to `bad` if the word says that no byte of the string could
+ * be read.
+ */
 static void need_word(struct context *c)
 {
 	_Static_assert(RING_STRING_NULL_BIT == 31, "as a number, it is negative");

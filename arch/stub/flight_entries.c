@@ -1,28 +1,31 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Entries of the table of flights: finding, taking and freeing them. flights.c explains why, and
- * calls the events of a pair a start and an end.
+ * Entries of the table of flights: finding, taking and freeing them. flights.c explains the table.
+ * As there, the events of a pair are called a start and an end.
  *
- * Memory order. Only the thread that has an entry writes to it: it has taken the entry by a compare
- * and swap of its state, which acquires, or the entry is its own. The store that lets other threads
- * in again publishes these writes: the store of the state (by key, and for a new entry) or of the
- * depth (by thread). The compare and swap may become visible after the owner's next writes: other
- * threads use the key only with a state, or a depth, that was published after them.
+ * Memory order. Only one thread at a time may write to an entry: the thread that has taken the
+ * entry by a compare and swap of its state, which acquires, or the thread that the entry belongs
+ * to. After its writes, this thread lets other threads in again with a store that publishes the
+ * writes: a store of the state (by key, and for a new entry) or of the depth (by thread). The
+ * compare and swap may become visible only after some of these writes. That does no harm: other
+ * threads use the key only if they have read a state or a depth that was published after the key
+ * was written.
  *
  * By key: a search acquires the state before it compares the key, so the key is that of this state
- * or a newer one. It is compared once more when the entry is taken, because the state may have
+ * or a newer one. The key is compared once more when the entry is taken, because the state may have
  * changed and changed back. A start publishes the state after it has raised `away` in the key's
- * home entry, and an end lowers `away` after it has freed the state. So a thread that has learned
- * of a start, in any way that orders memory, sees both.
+ * home entry, and an end lowers `away` after it has freed the entry. So a thread that has learned
+ * of a start, in any way that orders memory, sees both the state and `away`.
  *
  * By thread, if other threads can take entries at depth 0: a search acquires the depth before it
- * compares the key. A depth above 0 that another thread has published comes with that thread's key.
- * A depth of this thread is known to it. At depth 0, the compare and swap covers state and depth at
- * once, and the key is compared once more afterwards. An end lowers the depth with a store-release:
- * its reads and writes come before other threads can take the entry.
+ * compares the key. If another thread has published a depth above 0, the search also sees that
+ * thread's key. If this thread has published the depth, the search sees this thread's own key. At
+ * depth 0, the compare and swap covers state and depth at once, and the key is compared once more
+ * afterwards. An end lowers the depth with a store-release: its reads and writes come before other
+ * threads can take the entry.
  *
- * By thread, if no other thread can take entries: a thread finds what it has written itself. An
- * entry of another thread never has, and never had, its key.
+ * By thread, if no other thread can take entries: a thread sees its own writes. An entry of another
+ * thread never has, and never had, this thread's key.
  */
 #include "arch/stub/flights.h"
 
@@ -54,7 +57,10 @@ static int32_t text_offset(const struct stub_plan *p)
 
 /* ---- Searching ---------------------------------------------------------------------- */
 
-/* Sets SPARE and SPARE_2 to the first entry for the key in FROM; changes RIGHT. */
+/*
+ * SPARE = the number of the first entry to look at for the key in FROM; SPARE_2 = the number of
+ * entries to look at. Changes RIGHT.
+ */
 static void first_entry(struct form *f, const struct stub_plan *p)
 {
 	const struct arch_flights *flights = &p->stub->flights;
@@ -63,8 +69,8 @@ static void first_entry(struct form *f, const struct stub_plan *p)
 	form_compute(f, FORM_SPARE, form_at(FORM_FROM, (int32_t)flights->pair));
 	if (flights->process) {
 		/*
-		 * The index is in the product's upper half, which this adds the number times GOLDEN
-		 * to.
+		 * The index is taken from the upper half of the product. Adding the process number
+		 * here adds the number times GOLDEN to that half.
 		 */
 		form_load(f, FORM_SPARE_2, form_temp(p->process_temp), U32, false);
 		form_two_const(f, FORM_SHL, true, FORM_SPARE_2, 32);
@@ -82,7 +88,7 @@ static void entry_address(struct form *f, const struct stub_plan *p)
 	form_two(f, FORM_ADD, true, FORM_RIGHT, FORM_POINTER);
 }
 
-/* Continues at `next` with the next entry, if one is left to look at. */
+/* Moves on to the next entry and jumps to `next`; falls through if no entry is left to look at. */
 static void advance(struct form *f, const struct stub_plan *p, int next)
 {
 	form_two_const(f, FORM_ADD, false, FORM_SPARE, 1);
@@ -91,9 +97,9 @@ static void advance(struct form *f, const struct stub_plan *p, int next)
 }
 
 /*
- * Compares the key and the process of the entry at RIGHT with ours: jumps to `label` if both are
- * equal (FORM_EQ) or if they differ (FORM_NE). If the keys differ, may also jump to `other`.
- * Changes SCRATCH.
+ * Compares the key of the entry at RIGHT, and its process, with this hit's. Jumps to `label` if
+ * both are equal (`when` is FORM_EQ), or if they differ (FORM_NE). If the keys differ, may also
+ * jump to `other`. Changes SCRATCH.
  */
 static void compare_key(
 	struct form *f, const struct stub_plan *p, int other, enum form_when when, int label)
@@ -135,8 +141,8 @@ void flight_publish(struct form *f, const struct stub_plan *p)
 }
 
 /*
- * Takes the entry at RIGHT if its state is VALUE (with 8 bytes: and its depth is 0). Jumps to
- * `label` if it was taken (`when` is FORM_EQ), or was not (FORM_NE).
+ * Takes the entry at RIGHT if its state is VALUE; if `bytes` is 8, its depth must also be 0. Jumps
+ * to `label` if the entry was taken (`when` is FORM_EQ), or was not taken (FORM_NE).
  */
 static void take_if(struct form *f, uint8_t bytes, enum form_when when, int label)
 {
@@ -144,7 +150,10 @@ static void take_if(struct form *f, uint8_t bytes, enum form_when when, int labe
 	form_cas(f, FIELD(state), bytes, FORM_SCRATCH, when, label);
 }
 
-/* Loads what same_text() has overwritten: the hash, the number of searches left, the table. */
+/*
+ * Loads the registers that form_compare_text() has changed: the hash, the number of searches left,
+ * the table.
+ */
 static void load_search(struct form *f, const struct stub_plan *p)
 {
 	form_load(f, FORM_FROM, form_temp(p->match_temp), U64, false);
@@ -153,8 +162,8 @@ static void load_search(struct form *f, const struct stub_plan *p)
 }
 
 /*
- * Jumps to `same` if the entry at RIGHT, which is taken and has our text's hash, also has our text;
- * otherwise to `differ`.
+ * Jumps to `same` if the entry at RIGHT has the text of this hit's key, otherwise to `differ`. The
+ * entry is taken, and has the text's hash.
  */
 static void same_text(struct form *f, const struct stub_plan *p, int same, int differ)
 {
@@ -186,7 +195,7 @@ void flight_take(struct form *f, const struct stub_plan *p, int missing)
 	form_jump_if_const(f, false, FORM_VALUE, FORM_NE, pair_state(p), other);
 	compare_key(f, p, other, FORM_NE, other);
 	take_if(f, U32, FORM_NE, busy);
-	/* Meanwhile another key may have got the entry. */
+	/* Before the entry was taken, it may have been freed and given to another key. */
 	if (p->stub->flights.text) {
 		compare_key(f, p, stale, FORM_NE, stale);
 		same_text(f, p, taken, stale);
@@ -211,8 +220,8 @@ void flight_take(struct form *f, const struct stub_plan *p, int missing)
 }
 
 /*
- * RIGHT = an entry at depth 0, taken; jumps to `taken`. Falls through if the search finds no such
- * entry.
+ * Takes an entry whose depth is 0: RIGHT = the entry. Jumps to `taken`, or falls through if the
+ * search finds no such entry.
  */
 static void take_idle(struct form *f, const struct stub_plan *p, int taken)
 {
@@ -249,7 +258,10 @@ static void own(struct form *f, const struct stub_plan *p)
 		form_write_text(f, p, s->flights.string, text_offset(p));
 }
 
-/* Stores how far the entry at RIGHT is from its key's home, and counts it there if it is away. */
+/*
+ * Stores the distance of the entry at RIGHT from its key's home. If the distance is not 0, counts
+ * the entry in the home's `away`.
+ */
 static void note_distance(struct form *f, const struct stub_plan *p)
 {
 	int near = form_label(f);
@@ -297,7 +309,7 @@ void flight_retake(struct form *f, const struct stub_plan *p, int other)
 
 	form_const(f, FORM_VALUE, (uint32_t)pair_state(p));
 	take_if(f, U64, FORM_NE, other);
-	/* Meanwhile another thread may have had the entry. */
+	/* Before the entry was taken, another thread may have had it. */
 	compare_key(f, p, stale, FORM_EQ, ours);
 	form_place(f, stale);
 	flight_publish(f, p);

@@ -1,37 +1,38 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Pairs: the time between a start event and its end event (struct probe_flight), called a start and
- * an end below. The next section says what an entry of the table holds.
+ * an end below. An entry of the table is found either by the thread or by a key. The comment after
+ * this one says what an entry holds.
  *
  * By thread: an entry belongs to the thread whose thread pointer is its key, and only that thread
  * changes it. A signal handler may interrupt the change. With rseq, the signal aborts the sequence
  * of the start. Without rseq, a handler whose starts and ends balance does no harm. After any other
- * handler, the depth is off only by the handler's own starts: the stub stores the time before the
- * depth counts it, in case the handler never returns, and once more afterwards, because the handler
- * may have stored its own time there. An end reads the time. It uncounts its start at once, or, if
- * the hit needs more of the start, when the hit is done; neither needs a sequence. Only a thread's
- * first start uses a locked instruction.
+ * handler, the depth is off only by the handler's own starts. To ensure this, the stub stores the
+ * time twice: before the depth counts the start, in case the handler never returns, and afterwards,
+ * because the handler may have stored its own time in the same place. An end reads the time, and
+ * lowers the depth at once, or, if the hit needs more data of the start, when the hit is done;
+ * neither needs a sequence. Only a thread's first start uses a locked instruction.
  *
- * If forked children use the table too, they have the same thread pointers and keys as their
- * parent. So a key includes the number of its process. fork(2) clears the word with this number. A
- * thread that finds the word 0 takes the next number from a counter that all processes share.
- * Processes come and go: if no entry is free, a thread takes any entry whose depth is 0. So at
- * depth 0 the owner, too, must take its entry, with a locked instruction that compares state and
- * depth at once. Above depth 0 only the owner changes it.
+ * If forked children use the table too, their threads have the same thread pointers, and so the
+ * same keys, as those of their parent. So a key includes the number of its process. fork(2) clears
+ * the word with this number. A thread that finds the word 0 takes the next number from a counter
+ * that all processes share. Processes come and go: if no entry is free, a thread takes any entry
+ * whose depth is 0. So at depth 0 the owner, too, must take its entry, with a locked instruction
+ * that compares state and depth at once. Above depth 0 only the owner changes the entry.
  *
  * By key: a thread takes an entry (state FLIGHT_TAKEN) with a locked instruction before it changes
- * the entry, and then gives it back. If the entry is taken, the thread does not wait but retries
- * SPINS times, because the owner may be this very thread, interrupted by a signal. An entry is
- * freed when its key has no open pair. So a free entry does not end a search: a later one may have
- * the key. The entry that a key's hash leads to, its home, counts the keys that are in later
- * entries (`away`), with locked instructions. That is rare, and if the count is 0, a search ends at
- * the home: so different keys seldom share a cache line. The count grows before a start can be
- * found, and shrinks after its entry is free: a thread that dies in between leaves the count too
- * high, never too low.
+ * the entry, and then gives the entry back. If the entry is taken, the thread does not wait but
+ * retries SPINS times, because the owner may be this very thread, interrupted by a signal. An entry
+ * is freed when its key has no open pair. So a free entry does not end a search: a later entry may
+ * have the key. The entry that a key's hash leads to, its home, counts the keys that are in later
+ * entries (`away`), with locked instructions. That is rare. If the count is 0, a search ends at the
+ * home, so different keys seldom share a cache line. The count is raised before a start can be
+ * found, and lowered after the start's entry is free. So a thread that dies in between leaves the
+ * count too high, never too low.
  *
  * A key that is a text is found by its hash. The entry also has the text, and the thread that takes
- * the entry compares it: two texts with one hash have separate entries. A hit whose text was cut
- * off, or is unreadable, is lost.
+ * the entry compares the text: two texts with one hash have separate entries. A hit is lost if its
+ * text was cut off or is unreadable.
  *
  * flight_entries.c describes the memory order.
  */
@@ -41,33 +42,35 @@
 /* ==== Start events ============================================================================ */
 
 /*
- * The start events in an entry (struct probe_flight), called starts below: a stack of times, and
- * for each the data that its end needs (struct probe_begun): arguments that the end's expressions
- * use, and, for a span, the record of the start, in the layout of a ring (record.c).
+ * The start events in an entry (struct probe_flight), called starts below. They are a stack of
+ * times. Each time has the data that the end needs (struct probe_begun): arguments that the end's
+ * expressions use, and, for a span, the record of the start, in the layout of a ring (record.c).
  *
- * The data is written to the place of the next start, and the depth publishes it. Without a
- * sequence, a signal handler may use the same place before that. So the stub writes twice: before
- * it raises the depth, in case the handler never returns, and after, because the handler may have
- * written there.
+ * A start writes its data to the next place. Then it raises the depth, which publishes the data.
+ * Without a sequence, a signal handler may use the same place before the depth is raised. So the
+ * stub writes the data twice: before it raises the depth, in case the handler never returns, and
+ * afterwards, because the handler may have overwritten the data.
  *
- * A start whose end never comes stays on the stack: the program has left it by longjmp(3), as
- * PostgreSQL leaves a query that fails. So the stack is a ring, which never fills up: a start takes
- * the place of the oldest one. An end clears the time of its start. So an end whose start has lost
- * its place finds no time there: the start that took the place has ended before.
+ * A start whose end never comes stays on the stack. Its end never comes if the program leaves the
+ * function by longjmp(3), as PostgreSQL does when a query fails. So the stack is a ring, which
+ * never fills up: a start takes the place of the oldest one. An end clears the time of its start.
+ * If a newer start has taken the place of an end's start, the newer one has ended before. So the
+ * end finds no time in the place.
  *
  * With identities (arch_flights.compares), an end looks for the start with its own identity.
- * Fibers, coroutines and functions that are left by a jump leave newer starts on the stack. The
- * start is in the middle then, so the end only clears its time. Starts that have ended are
- * uncounted once all newer ones have ended, too: the newest counted start is open.
+ * Fibers, coroutines and functions that are left by a jump leave newer starts on the stack. Then
+ * the start of an end is in the middle of the stack, so the end only clears the start's time. The
+ * depth still counts a start that has ended, until all newer ones have ended, too. So the newest
+ * start that the depth counts is open.
  *
  * A pair that does not nest (arch_flights.single) has its start in the newest place. If its
- * arguments come from another probe, a hit of that probe makes the place, without a time, and the
- * start only sets the time. It needs no sequence for that: a signal handler's start in between has
- * ended by then, and the time is set again.
+ * arguments come from another probe, a hit of that probe stores them in the place, without a time,
+ * and the start only sets the time. The start needs no sequence for that: if a signal handler has a
+ * start meanwhile, that start has ended when the handler returns, and the time is set again.
  *
- * An end that uses the data of its start holds the start until the hit is done: the start stays
- * counted, and nobody else writes to its place (except signal handlers with as many open starts as
- * there are places). If entries are found by key, the whole entry stays taken meanwhile.
+ * An end that uses the data of its start holds the start until the hit is done: the depth still
+ * counts the start, and nobody else writes to its place (except signal handlers with as many open
+ * starts as there are places). If entries are found by key, the whole entry stays taken meanwhile.
  */
 
 enum { BEGINS_U32 = sizeof(uint32_t), BEGINS_U64 = sizeof(uint64_t) };
@@ -102,7 +105,7 @@ static struct form_mem identity_of_begin(const struct stub_plan *p)
 	return identity;
 }
 
-/* Stores this hit's identity for the start event in place SET, if identities are compared. */
+/* If identities are compared, stores this hit's identity for the start event in place SET. */
 static void keep_identity(struct form *f, const struct stub_plan *p)
 {
 	if (!p->stub->flights.compares)
@@ -129,14 +132,15 @@ static void begin_keep_entry(struct form *f, const struct stub_plan *p)
 /* ---- Arguments for expressions of the end event ------------------------------------- */
 
 /*
- * A word of a start event's data. FORM_RECORD is at the record in the data, or at the data's start.
+ * Returns a word of a start event's data. FORM_RECORD must point to the record in the data, or to
+ * the start of the data if there is no record.
  */
 static struct form_mem kept_word(const struct stub_plan *p, uint32_t offset)
 {
 	return form_at(FORM_RECORD, (int32_t)(offset - p->stub->flights.record));
 }
 
-/* Keeps a string argument, cut off at the room for it. */
+/* Keeps a string argument, cut off if it is longer than the space for it. */
 static void keep_string(struct form *f, const struct stub_plan *p, const struct arch_kept *k)
 {
 	int temp = p->temp[k->capture], fits = form_label(f);
@@ -195,7 +199,10 @@ static void keep_arguments(struct form *f, const struct stub_plan *p)
 	}
 }
 
-/* Prepares the captures that are data of the start event, from plan->kept_temp. */
+/*
+ * Prepares the captures that are data of the start event. The data is at the address in temporary
+ * kept_temp.
+ */
 static void begin_prepare(struct form *f, const struct stub_plan *p)
 {
 	for (int i = 0; i < p->stub->capture_count; i++) {
@@ -208,7 +215,7 @@ static void begin_prepare(struct form *f, const struct stub_plan *p)
 		form_compute(f, FORM_POINTER, form_at(FORM_SCRATCH, c->begun + 8));
 		form_store(f, FORM_POINTER, form_temp(p->temp[i]));
 		form_store(f, FORM_VALUE, form_temp(p->temp[i] + 1));
-		/* The program may have overwritten the word. */
+		/* The program may have overwritten the word with the length. */
 		form_two_const(f, FORM_AND, false, FORM_VALUE, RING_STRING_LENGTH);
 		form_jump_if_const(
 			f, false, FORM_VALUE, FORM_ABOVE, (int32_t)c->bytes_max, p->lost);
@@ -218,15 +225,15 @@ static void begin_prepare(struct form *f, const struct stub_plan *p)
 /* ---- Writing start events ----------------------------------------------------------- */
 
 /*
- * Writes the data of the start event in place SET of the entry at RIGHT, with a record that has no
- * time until it is complete; VALUE = the time. Changes all registers except SET and RECORD, the
- * address of the record.
+ * Writes the data of the start event in place SET of the entry at RIGHT, with a record; VALUE = the
+ * time. The record has no time until it is complete. Changes all registers except SET and RECORD,
+ * the address of the record.
  *
- * An end event that copies the record sees from its time whether it was overwritten meanwhile. So
- * each time in a place must be later than the one before. The clock alone does not ensure that: in
- * a virtual machine it moves in steps of up to 80 ticks, and a processor may read it early. Both
- * times are written by the thread that has the entry, or its signal handlers, so the thread sees
- * them in order.
+ * An end event that copies the record sees from the record's time whether the record was
+ * overwritten meanwhile. So each time in a place must be later than the time before it. The clock
+ * alone does not ensure that: in a virtual machine it moves in steps of up to 80 ticks, and a
+ * processor may read it early. Both times are written by the thread that has the entry, or by its
+ * signal handlers, so the thread sees them in order.
  */
 static void keep_record(struct form *f, const struct stub_plan *p)
 {
@@ -251,8 +258,8 @@ static void keep_record(struct form *f, const struct stub_plan *p)
 }
 
 /*
- * VALUE = the time of the start event in place SET of the entry at RIGHT. Stores the identity and
- * the data of the start event.
+ * Stores the identity and the data of the start event in place SET of the entry at RIGHT. VALUE =
+ * the time of the start event.
  */
 static void keep_begin(struct form *f, const struct stub_plan *p)
 {
@@ -291,15 +298,18 @@ static void push(struct form *f, const struct stub_plan *p, enum form_op count)
 }
 
 /*
- * Adds a start event on top of the entry at RIGHT: its data and its time. The depth publishes them.
- * Changes all registers except RIGHT.
+ * Adds a start event on top of the stack of the entry at RIGHT: stores its data and its time, and
+ * then raises the depth, which publishes them. Changes all registers except RIGHT.
  */
 static void begin_push(struct form *f, const struct stub_plan *p)
 {
 	push(f, p, FORM_PUBLISH_ADD);
 }
 
-/* Like begin_push(), without a sequence: writes before the depth counts it, and once more. */
+/*
+ * Like begin_push(), but without a sequence: writes the time and the data before it raises the
+ * depth, and once more afterwards.
+ */
 static void begin_push_again(struct form *f, const struct stub_plan *p)
 {
 	int once_more = form_label(f), done = form_label(f);
@@ -322,7 +332,10 @@ static void begin_push_again(struct form *f, const struct stub_plan *p)
 	form_place(f, done);
 }
 
-/* Sets the time of a start event whose arguments are in place SET already; VALUE = the time. */
+/*
+ * Sets the time of a start event whose arguments another probe has stored in place SET; VALUE = the
+ * time.
+ */
 static void keep_time(struct form *f, const struct stub_plan *p)
 {
 	form_now(f, p);
@@ -368,8 +381,9 @@ static void begin_newest_place(struct form *f, const struct stub_plan *p, int em
 }
 
 /*
- * VALUE = the time of the newest start event, which stays counted; SET = its place. Jumps to
- * `empty` if the depth is 0, and to `gone` if another start event has taken its place.
+ * VALUE = the time of the newest start event, SET = its place. The depth still counts the start
+ * event. Jumps to `empty` if the depth is 0, and to `gone` if the place has no time, because a
+ * newer start event has used the place.
  */
 static void begin_newest(struct form *f, const struct stub_plan *p, int empty, int gone)
 {
@@ -379,9 +393,9 @@ static void begin_newest(struct form *f, const struct stub_plan *p, int empty, i
 }
 
 /*
- * VALUE, SET = the time and place of the newest open start event with our identity; an unknown
- * identity equals any. Jumps to `none` if there is no such event. Changes SCRATCH, SPARE and
- * SPARE_2.
+ * VALUE = the time of the newest open start event with this hit's identity; SET = its place. An
+ * unknown identity equals any other. Jumps to `none` if there is no such event. Changes SCRATCH,
+ * SPARE and SPARE_2.
  */
 static void begin_newest_same(struct form *f, const struct stub_plan *p, int none)
 {
@@ -408,11 +422,11 @@ static void begin_newest_same(struct form *f, const struct stub_plan *p, int non
 }
 
 /*
- * Uncounts the newest start events that have ended, up to an open one. Changes NEXT, SPARE, SPARE_2
- * and SET.
+ * Lowers the depth by the newest start events that have ended, down to an open one. Changes NEXT,
+ * SPARE, SPARE_2 and SET.
  *
- * A signal handler's end event may uncount the same ones meanwhile. So this is a compare and swap,
- * which starts again if the depth has changed.
+ * Meanwhile an end event in a signal handler may lower the depth for the same start events. So the
+ * depth is changed by a compare and swap, and all is done again if the depth has changed.
  */
 static void begin_uncount_ended(struct form *f, const struct stub_plan *p)
 {
@@ -445,7 +459,7 @@ static void begin_clear(struct form *f)
 	form_store_const(f, time_of_begin(), BEGINS_U64, 0);
 }
 
-/* Clears the time of the newest start event, if any: its end event will not come. */
+/* Clears the time of the newest start event, if any, because its end event will not come. */
 static void begin_forget_newest(struct form *f, const struct stub_plan *p)
 {
 	int none = form_label(f);
@@ -462,8 +476,8 @@ static void begin_uncount(struct form *f)
 }
 
 /*
- * SET = the place of the start event that an end event has found; may jump to `empty` if the depth
- * is 0.
+ * SET = the place of the start event that the end event of this hit has found. May jump to `empty`
+ * if the depth is 0.
  */
 static void begin_found_place(struct form *f, const struct stub_plan *p, int empty)
 {
@@ -474,8 +488,8 @@ static void begin_found_place(struct form *f, const struct stub_plan *p, int emp
 }
 
 /*
- * Saves, for the start event that was found: its place SET, the address of its data, and its time,
- * which is in VALUE. Changes SCRATCH.
+ * Saves what this hit still needs of the start event that it has found in place SET: the place, the
+ * address of the data, and the time, which is in VALUE. Changes SCRATCH.
  */
 static void begin_note_kept(struct form *f, const struct stub_plan *p)
 {
@@ -505,7 +519,10 @@ static void load_process(struct form *f, const struct stub_plan *p)
 	form_store_part(f, FORM_VALUE, form_temp(p->process_temp), U32);
 }
 
-/* If two threads do this at once, one of their numbers stays unused. */
+/*
+ * Takes a number for the process. If two threads do this at once, one of the two numbers stays
+ * unused.
+ */
 static void take_number(struct form *f, const struct stub_plan *p)
 {
 	form_place(f, p->number);
@@ -547,8 +564,9 @@ static void load_key(struct form *f, const struct stub_plan *p)
 /* ---- By thread ------------------------------------------------------------------------- */
 
 /*
- * A dead thread may have left the entry to the thread that now has its thread pointer: the dead
- * thread's start events will never end. If other threads may take the entry then, jumps to `idle`.
+ * If a dead thread has left the entry to the thread that now has its thread pointer, sets the depth
+ * to 0, because the dead thread's start events will never end. At depth 0, other threads can take
+ * the entry if processes share the table. Then jumps to `idle`.
  */
 static void disown(struct form *f, const struct stub_plan *p, int idle)
 {
@@ -584,11 +602,14 @@ static void push_and_publish(struct form *f, const struct stub_plan *p)
 }
 
 /*
- * No thread, and no signal handler, sees a new entry before the time is in it. So a handler may
- * have made another one for the thread. The innermost start event is always in the first of these
- * entries: a handler that runs after an entry was taken makes a later one, and the entry of a
- * handler that ran before is found when one is taken. (If processes share the table, others may
- * free earlier entries; but then end events skip entries without a start event.)
+ * The start event of a hit, by thread.
+ *
+ * No thread, and no signal handler, sees a new entry before the time is in it. So a signal handler
+ * may make a second entry for the same thread. The innermost start event is always in the first of
+ * these entries. If the handler runs after this hit has taken its entry, the handler's entry is a
+ * later one. If the handler has run before, this hit finds the handler's entry while it looks for a
+ * free one. (If processes share the table, others may free earlier entries; but then end events
+ * skip entries without a start event.)
  */
 static void begin_own(struct form *f, struct stub_plan *p)
 {
@@ -643,7 +664,8 @@ static void end_own(struct form *f, const struct stub_plan *p)
 }
 
 /*
- * The path after an aborted sequence. RIGHT is still the entry, unless the start event keeps data.
+ * The path after an aborted sequence. RIGHT is still the entry. If the start event keeps data,
+ * RIGHT has been changed and is loaded again.
  */
 static void begin_again(struct form *f, const struct stub_plan *p)
 {
@@ -685,9 +707,9 @@ static void end_key(struct form *f, const struct stub_plan *p)
 /* ---- By thread or by key --------------------------------------------------------------- */
 
 /*
- * Ends the start event in place SET of the entry at RIGHT: the newest one, or the one found by its
- * identity. Gives back an entry that was taken by key. Changes all registers except VALUE, FROM and
- * RIGHT. `empty`: the program has overwritten the depth, and there is no start event.
+ * Ends the start event in place SET of the entry at RIGHT. Gives back the entry if it was taken by
+ * key. Changes all registers except VALUE, FROM and RIGHT. A jump to `empty` only gives back the
+ * entry: the program has overwritten the depth, and there is no start event.
  */
 static void give_back(struct form *f, const struct stub_plan *p, int empty)
 {
@@ -742,7 +764,7 @@ void form_release(struct form *f, const struct stub_plan *p)
 	form_place(f, none);
 }
 
-/* An end event whose start event was replaced by a newer one. */
+/* Emits the path of an end event whose start event was replaced by a newer one. */
 static void end_gone(struct form *f, const struct stub_plan *p)
 {
 	if (p->stub->flights.compares)
@@ -782,7 +804,10 @@ void form_begin(struct form *f, struct stub_plan *p)
 		begin_own(f, p);
 }
 
-/* Stores the duration of RIGHT ticks in nanoseconds; a pair that does not pass leaves nothing. */
+/*
+ * Stores the duration, RIGHT ticks, in nanoseconds. Jumps to the exit if the pair is too short or
+ * fails the filter.
+ */
 static void duration(struct form *f, const struct stub_plan *p)
 {
 	const struct arch_flights *flights = &p->stub->flights;
@@ -805,7 +830,7 @@ void form_end(struct form *f, struct stub_plan *p)
 {
 	int forward = form_label(f);
 
-	/* first, to exclude the stub's own time */
+	/* read the time first, to exclude the stub's own time */
 	form_now(f, p);
 	form_store(f, FORM_VALUE, form_temp(p->time_temp));
 	if (p->stub->flights.compares)
@@ -821,7 +846,7 @@ void form_end(struct form *f, struct stub_plan *p)
 	} else {
 		give_back(f, p, form_label(f));
 	}
-	/* The clocks of two CPUs may differ by a few ticks. */
+	/* The duration is at least 0, although the clocks of two CPUs may differ by a few ticks. */
 	form_load(f, FORM_RIGHT, form_temp(p->time_temp), U64, false);
 	form_sub_jump_if(f, true, FORM_RIGHT, FORM_NOT_BELOW, FORM_VALUE, forward);
 	form_const(f, FORM_RIGHT, 0);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Stubs as instructions of a small abstract machine, the form.
+ * Stubs are written as instructions of a small abstract machine, which is called the form.
  *
- * The generator writes each stub once, in this form. A back end for each instruction set makes
- * machine code of it (lower.c in arch/x86/stub and arch/aarch64/stub). Instructions go to the back
- * end one by one, in order, so nothing is stored and their number has no limit. The tests in
+ * The generator writes each stub once, in this form. A back end for each instruction set translates
+ * it to machine code (lower.c in arch/x86/stub and arch/aarch64/stub). Instructions go to the back
+ * end one by one, in order. They are not stored, so their number has no limit. The tests in
  * tests/unit/form store and interpret them, to check both back ends.
  *
- * The machine has a few 64-bit registers, which the generator assigns by hand, and no flags: a jump
- * does its own comparison. The left operand of an operator is also its result (`a += b`). A `wide`
- * instruction works on 64 bits. A narrow one takes the low 32 bits of its operands, and clears the
- * upper half of its result.
+ * The machine has a few 64-bit registers, which the generator assigns by hand. It has no flags: a
+ * jump does its own comparison. The left operand of an operator is also its result (`a += b`). A
+ * `wide` instruction works on 64 bits. An instruction that is not wide takes the low 32 bits of its
+ * operands, and clears the upper half of its result.
  */
 #ifndef ARCH_STUB_FORM_H
 #define ARCH_STUB_FORM_H
@@ -31,8 +31,8 @@ enum {
 	FORM_SPARE_2,
 	FORM_REGISTERS,
 	/*
-	 * Only in addresses: the stub's stack frame, as seen from the stub (FRAME) and from a
-	 * subroutine that begins with NEST (CALLER); and the thread pointer.
+	 * These registers appear only in addresses. FRAME is the stub's stack frame. CALLER is the
+	 * same frame, for a subroutine that begins with NEST. THREAD is the thread pointer.
 	 */
 	FORM_FRAME = FORM_REGISTERS,
 	FORM_CALLER,
@@ -40,18 +40,21 @@ enum {
 	FORM_NONE = -1
 };
 
-/* Operations by subject: see form_subject(). a, b, `mem`, ... are members of struct form_insn. */
+/*
+ * Operations, grouped by subject: see form_subject(). The names a, b, `mem`, ... are members of
+ * struct form_insn.
+ */
 enum form_op {
 	/* ---- Control: jumps. An instruction changes a register only where its comment says so. */
 	FORM_PLACE,   /* defines `label` here */
 	FORM_MARK,    /* defines `label` here, for FORM_LABEL_WORD only: nothing jumps to it */
 	FORM_JUMP,    /* jumps to `label` */
 	FORM_JUMP_IF, /* jumps to `label` if `when` holds for a and the right operand */
-	/* like JUMP_IF, and subtracts the right operand from a in either case */
+	/* like JUMP_IF; also subtracts the right operand from a, whether or not it jumps */
 	FORM_SUB_JUMP_IF,
 	/*
-	 * Jumps to `label` if none (EQ) or any (NE) of the bits in `value` are set in the 4 bytes
-	 * at `mem`.
+	 * Jumps to `label` if the 4 bytes at `mem` have none (EQ), or at least one (NE), of the
+	 * bits in `value`.
 	 */
 	FORM_JUMP_IF_BITS,
 	/*
@@ -62,10 +65,11 @@ enum form_op {
 	/* jumps to `label` if the u32 at address `value` is 0 (EQ) or not 0 (NE); may change a */
 	FORM_JUMP_IF_WORD,
 	/*
-	 * Subroutines. One that calls another is called with CALL_NEST, begins with NEST and ends
-	 * with RETURN_NESTED. One that is called with ASK ends with an answer, and, like all
-	 * others, calls none. CALL_NEST and ASK are for subroutines that may make a system call;
-	 * they may change SPARE_2.
+	 * Subroutines. A subroutine that calls another is called with CALL_NEST, begins with NEST
+	 * and ends with RETURN_NESTED. A subroutine that answers a question is called with ASK and
+	 * ends with YES, NO or YES_IF. Only a subroutine that begins with NEST calls others. A
+	 * subroutine that may make a system call must be called with CALL_NEST or ASK, which may
+	 * change SPARE_2.
 	 */
 	FORM_CALL, /* calls `label` */
 	FORM_CALL_NEST,
@@ -76,13 +80,18 @@ enum form_op {
 	FORM_YES, /* returns with the answer yes */
 	FORM_NO,
 	FORM_YES_IF, /* returns with the answer yes if a equals the right operand */
-	/* Push a on the stack, and pop it. Code between them does not address the frame. */
+	/*
+	 * PUSH pushes a on the stack, POP pops it. Code between the two does not address the frame.
+	 */
 	FORM_PUSH,
 	FORM_POP,
 	/* data; control flow never reaches it */
 	FORM_ALIGN, /* aligns this position to a multiple of `value` bytes */
 	FORM_WORD,  /* emits `bytes` bytes (4 or 8) of data: `value` */
-	/* 8 bytes: the address of `label`, or its distance from `from`; both are already defined */
+	/*
+	 * emits 8 bytes: the address of `label`, or the distance from `from` to `label`; both are
+	 * already defined
+	 */
 	FORM_LABEL_WORD,
 
 	/* ---- Values; shorter than 64 bits, they are extended, with their sign if `is_signed` */
@@ -94,65 +103,73 @@ enum form_op {
 	FORM_VECTOR,   /* a = the low 4 or 8 bytes of the vector register b at the site */
 
 	/* ---- Memory */
-	/* a = the address `mem`; with the thread pointer as base, nothing is added */
+	/*
+	 * a = the address `mem`. If the base is the thread pointer, there is no index and no
+	 * displacement.
+	 */
 	FORM_COMPUTE,
 	FORM_LOAD, /* a = `bytes` bytes at `mem`, extended like all values */
 	/*
-	 * Stores `bytes` bytes of a at `mem`; or 4 or 8 bytes: `value`, sign-extended from 32 bits.
+	 * Stores the low `bytes` bytes of a at `mem`. Or stores `value`, sign-extended from 32
+	 * bits, in 4 or 8 bytes.
 	 */
 	FORM_STORE,
-	/* Stores 8 bytes of a at `mem`, which is a multiple of 4; may change a. */
+	/* Stores the 8 bytes of a at `mem`, whose address is a multiple of 4; may change a. */
 	FORM_STORE_HALVES,
 	/*
-	 * Stores `bytes` bytes at `mem`: those of the register b at the site, starting at bit
-	 * `shift`. For 8 bytes, `mem` is a multiple of 4. May change VALUE.
+	 * Stores `bytes` bytes of the register b at the site, starting at bit `shift`, at `mem`. If
+	 * `bytes` is 8, the address is a multiple of 4. May change VALUE.
 	 */
 	FORM_STORE_ORIGINAL,
 	FORM_STORE_VECTOR, /* stores the vector register b at the site, 16 bytes, at `mem` */
 	/*
-	 * Ordered accesses to shared data: `mem` is 4 or 8 bytes, aligned to its size. Accesses
-	 * after ACQUIRE in the stub happen after its load, which happens after the PUBLISH whose
-	 * value it reads. Accesses before PUBLISH happen before its store. The store is the last
-	 * machine instruction of PUBLISH, so it may end a restartable sequence.
+	 * Ordered accesses to shared data: 4 or 8 bytes at `mem`, aligned to their size. If ACQUIRE
+	 * loads a value that a PUBLISH has stored, the stub's accesses after ACQUIRE see everything
+	 * that was stored before the PUBLISH. The store is the last machine instruction of PUBLISH,
+	 * so PUBLISH may end a restartable sequence.
 	 */
 	FORM_ACQUIRE, /* a = `mem` */
 	FORM_PUBLISH, /* stores a, or `value`, at `mem` */
 
 	/* ---- Changes: read and write 4 or 8 bytes at `mem` */
 	/*
-	 * Add a, or `value`, to a word that only this thread writes. The last machine instruction
-	 * is the store; that of PUBLISH_ADD is ordered like PUBLISH.
+	 * Add a, or `value`, to a word that only this thread writes. The store is the last machine
+	 * instruction. PUBLISH_ADD is ordered like PUBLISH.
 	 */
 	FORM_COUNT,
 	FORM_PUBLISH_ADD,
 	/*
-	 * Like PUBLISH_ADD, for a word that a signal handler of this thread may change meanwhile:
+	 * Like PUBLISH_ADD, for a word that a signal handler of this thread may change at any time:
 	 * the handler's change is not lost. Not for a restartable sequence.
 	 */
 	FORM_PUBLISH_ADD_WHOLE,
 	/*
-	 * Atomic changes, for a word that other threads change too; it is aligned to `bytes`.
+	 * Atomic changes of a word that other threads change too. The word is aligned to `bytes`.
 	 * COUNT_SHARED adds like COUNT, and is ordered after earlier accesses of the stub.
-	 * FETCH_ADD adds a, and sets a to the old value. EXCHANGE swaps a and the word. FETCH_ADD
-	 * and EXCHANGE have the order of C11's memory_order_acq_rel.
+	 * FETCH_ADD adds a to the word, and sets a to the old value. EXCHANGE swaps a and the word.
+	 * FETCH_ADD and EXCHANGE have the order of C11's memory_order_acq_rel.
 	 */
 	FORM_COUNT_SHARED,
 	FORM_FETCH_ADD,
 	FORM_EXCHANGE,
 	/*
-	 * If the word equals VALUE, stores a there. VALUE = the old word. Jumps to `label` if a was
-	 * stored (`when` is EQ), or was not (NE). The order is memory_order_acq_rel.
+	 * Stores a in the word if the word equals VALUE. VALUE = the old word. Jumps to `label` if
+	 * a was stored (`when` is EQ), or was not stored (NE). The order is memory_order_acq_rel.
 	 */
 	FORM_CAS,
 
 	/* ---- System: the processor and the kernel */
 	FORM_CPU,  /* a = the number of the CPU, a hint: the thread may migrate */
 	FORM_TIME, /* VALUE = the processor's clock, in ticks; may change SCRATCH */
-	/* stores the clock, 8 bytes, at `mem`, a multiple of 4; may change VALUE, SCRATCH */
+	/*
+	 * stores the clock, 8 bytes, at `mem`, whose address is a multiple of 4; may change VALUE,
+	 * SCRATCH
+	 */
 	FORM_STORE_TIME,
 	/*
-	 * Makes the system call `value` of enum form_call: VALUE = the result. The arguments are in
-	 * SET, FROM, SCRATCH, SPARE, POINTER and NEXT. May change RIGHT and SPARE_2.
+	 * Makes a system call: `value` is a number of enum form_call; VALUE = the result. The
+	 * arguments are in SET, FROM, SCRATCH, SPARE, POINTER and NEXT. May change RIGHT and
+	 * SPARE_2.
 	 */
 	FORM_KERNEL,
 	/* no later instruction, such as a clock read, starts before all earlier ones are done */
@@ -161,10 +178,11 @@ enum form_op {
 
 	/* ---- Doubles */
 	/*
-	 * RIGHT += the double at `mem`, rounded to nearest, without exceptions; which NaN results
-	 * is unspecified. May change SCRATCH, POINTER, NEXT, FROM, SPARE and SPARE_2. KEEP_VECTOR
-	 * comes before; RESTORE_VECTOR after any addition that was not completed, too, and may run
-	 * twice. All use FORM_VECTOR_TEMPS temporaries from number `value` on.
+	 * ADD_DOUBLE: RIGHT += the double at `mem`, rounded to nearest. It raises no exceptions. If
+	 * the sum is NaN, it may be any NaN. May change SCRATCH, POINTER, NEXT, FROM, SPARE and
+	 * SPARE_2. KEEP_VECTOR must come before ADD_DOUBLE. RESTORE_VECTOR must come after
+	 * ADD_DOUBLE, even if the addition was not completed; it may run twice. All three use the
+	 * FORM_VECTOR_TEMPS temporaries from number `value` on.
 	 */
 	FORM_ADD_DOUBLE,
 	FORM_KEEP_VECTOR,
@@ -174,7 +192,7 @@ enum form_op {
 	FORM_NEGATE,
 	FORM_COMPLEMENT,
 	FORM_FLIP, /* inverts bit `shift` */
-	/* clears those bits of an address that the processor ignores and Linux does not */
+	/* clears those bits of an address that the processor ignores but Linux does not */
 	FORM_UNTAG,
 	FORM_UNSIGN, /* removes the signature of a return address; not in a subroutine */
 	/* a = op b */
@@ -188,18 +206,18 @@ enum form_op {
 	FORM_OR,
 	FORM_XOR,
 	FORM_MUL,
-	/* shift by RIGHT, modulo the width; or by a constant below the width */
+	/* shift by RIGHT, modulo the width; or by a constant, which is less than the width */
 	FORM_SHL,
 	FORM_SHR,
 	/*
-	 * VALUE = VALUE op RIGHT, which is not 0. May change RIGHT and SCRATCH. If `is_signed`, the
-	 * smallest number divided by -1 gives itself, with the remainder 0.
+	 * VALUE = VALUE op RIGHT; RIGHT is not 0. May change RIGHT and SCRATCH. If `is_signed`, the
+	 * smallest number divided by -1 gives the smallest number, with the remainder 0.
 	 */
 	FORM_DIV,
 	FORM_MOD,
 	/*
-	 * VALUE = 64 bits of the 128-bit product of VALUE and RIGHT, starting at bit `shift`, 1 to
-	 * 63. May change SCRATCH.
+	 * VALUE = 64 bits of the 128-bit product of VALUE and RIGHT, starting at bit `shift`, which
+	 * is 1 to 63. May change SCRATCH.
 	 */
 	FORM_MUL_HIGH
 };
@@ -232,11 +250,11 @@ enum { FORM_VECTOR_TEMPS = 4 };
 enum form_when {
 	FORM_EQ,
 	FORM_NE,
-	FORM_LT, /* signed, up to LE */
+	FORM_LT, /* LT to LE are signed */
 	FORM_GE,
 	FORM_GT,
 	FORM_LE,
-	FORM_BELOW, /* unsigned, up to NOT_ABOVE */
+	FORM_BELOW, /* BELOW to NOT_ABOVE are unsigned */
 	FORM_NOT_BELOW,
 	FORM_ABOVE,
 	FORM_NOT_ABOVE
@@ -268,12 +286,12 @@ struct form_insn {
 	bool wide, is_signed;
 	uint8_t bytes, shift;
 	int8_t a, b; /* registers */
-	/* the right operand is `value`, 32 bits, sign-extended; not b */
+	/* the right operand is not b but `value`, sign-extended from 32 bits */
 	bool is_constant;
 	/*
-	 * The right operand is in memory: the `bytes` bytes at `mem`. If a constant is compared,
-	 * `mem` is the left operand. `bytes` is 4 or 8, as wide as the instruction; or 1, to test
-	 * for equality.
+	 * The right operand is in memory, `bytes` bytes at `mem`; but if `mem` is compared with a
+	 * constant, it is the left operand. `bytes` is 4 or 8, as wide as the instruction; or 1 to
+	 * test for equality.
 	 */
 	bool is_memory;
 	int label, from, no;
@@ -281,7 +299,7 @@ struct form_insn {
 	uint64_t value;
 };
 
-/* A sink for instructions. A back end embeds it in its own struct. */
+/* Where instructions go. A back end embeds this struct in its own. */
 struct form {
 	void (*put)(struct form *f, const struct form_insn *insn);
 	int (*label)(struct form *f); /* makes a new label */
@@ -307,7 +325,7 @@ void form_jump_if_bits(
 	struct form *f, struct form_mem mem, uint32_t bits, enum form_when when, int label);
 void form_jump_unless_bytes(
 	struct form *f, struct form_mem mem, uint8_t bytes, uint64_t value, int label);
-/* Jumps if the u32 at `address` is 0 (EQ), or is not (NE); may change `scratch`. */
+/* Jumps if the u32 at `address` is 0 (`when` is EQ), or is not 0 (NE); may change `scratch`. */
 void form_jump_if_word(
 	struct form *f, int scratch, uint64_t address, enum form_when when, int label);
 void form_call(struct form *f, int label);
@@ -319,7 +337,10 @@ void form_yes_if_at(struct form *f, int a, struct form_mem mem);
 void form_stack(struct form *f, enum form_op op, int a);
 void form_align(struct form *f, uint32_t alignment);
 void form_word(struct form *f, uint8_t bytes, uint64_t value);
-/* The address of `label`, or its distance from `from` unless that is FORM_NONE. */
+/*
+ * Emits 8 bytes of data: the address of `label`, or the distance from `from` to `label` if `from`
+ * is not FORM_NONE.
+ */
 void form_label_word(struct form *f, int label, int from);
 /* Emits an operation that has no operands. */
 void form_alone(struct form *f, enum form_op op);
@@ -333,11 +354,14 @@ void form_move(struct form *f, int a, int b);
 void form_extend(struct form *f, int a, int b, uint8_t bytes, bool is_signed);
 void form_compute(struct form *f, int a, struct form_mem mem);
 void form_load(struct form *f, int a, struct form_mem mem, uint8_t bytes, bool is_signed);
-/* Stores all 8 bytes of a; or its low `bytes` bytes. */
+/* form_store() stores all 8 bytes of a; form_store_part() stores the low `bytes` bytes. */
 void form_store(struct form *f, int a, struct form_mem mem);
 void form_store_part(struct form *f, int a, struct form_mem mem, uint8_t bytes);
 void form_store_const(struct form *f, struct form_mem mem, uint8_t bytes, int32_t value);
-/* The same into packed data: the address of 8 bytes is a multiple of 4. May change a. */
+/*
+ * Stores the low `bytes` bytes of a into packed data: if `bytes` is 8, the address is a multiple of
+ * 4. May change a.
+ */
 void form_store_packed(struct form *f, int a, struct form_mem mem, uint8_t bytes);
 /* Stores part of a register at the site into packed data; may change VALUE. */
 void form_store_original(
@@ -350,8 +374,9 @@ void form_publish_const(struct form *f, struct form_mem mem, uint8_t bytes, int3
 /* ---- Changes (form.c) ------------------------------------------------------------------- */
 
 /*
- * Op: FORM_COUNT, FORM_PUBLISH_ADD, FORM_PUBLISH_ADD_WHOLE or FORM_COUNT_SHARED. Adds 1 to 8 bytes;
- * or a, or a constant, to `bytes` bytes.
+ * op: FORM_COUNT, FORM_PUBLISH_ADD, FORM_PUBLISH_ADD_WHOLE or FORM_COUNT_SHARED. form_change() adds
+ * 1 to the 8 bytes at `mem`. form_add_to() adds a, and form_add_const_to() a constant, to the
+ * `bytes` bytes at `mem`.
  */
 void form_change(struct form *f, enum form_op op, struct form_mem mem);
 void form_add_to(struct form *f, enum form_op op, struct form_mem mem, uint8_t bytes, int a);

@@ -12,7 +12,7 @@ enum {
 	MINUS_EAGAIN = -11
 };
 
-/* Temporaries, which form a struct timespec. */
+/* Temporaries that form a struct timespec. */
 enum { SECONDS, NANOSECONDS };
 _Static_assert((int)NANOSECONDS < (int)GATE_TEMPS, "the plan has room for it");
 _Static_assert(!(GATE_TURNS & (GATE_TURNS - 1)), "a number's turn is its low bits");
@@ -37,19 +37,23 @@ static struct form_mem word(size_t offset)
 	return form_at(FORM_POINTER, (int32_t)offset);
 }
 
-/* Leaves the gate if the thread's number, in NEXT, is released; changes VALUE. */
+/*
+ * Jumps to `out` if the controller has released the thread's number, which is in NEXT; changes
+ * VALUE.
+ */
 static void leave_if_released(struct form *f, int out)
 {
 	form_acquire(f, FORM_VALUE, word(offsetof(struct probe_gate, released)), sizeof(uint32_t));
 	form_two(f, FORM_SUB, false, FORM_VALUE, FORM_NEXT);
-	/* released - number >= 0, even after the counters wrap */
+	/* released - number is not negative, even after the counters wrap */
 	form_jump_if_const(f, false, FORM_VALUE, FORM_GE, 0, out);
 }
 
 /*
- * Sleeps once on the turn of the thread's number; SET = the turn's address. The thread reads the
- * owner before `released`, and the controller writes `released` before it flips the owner, so no
- * release is missed. Jumps to `dead` if the controller is dead.
+ * Sleeps once on the turn that belongs to the thread's number; SET = the turn's address. Jumps to
+ * `out` if the number is released, and to `dead` if the controller is dead. No release is missed:
+ * the thread reads the turn's owner word before `released`, and the controller writes `released`
+ * before it flips the owner word.
  */
 static void sleep_once(struct form *f, int out, int dead)
 {
@@ -69,7 +73,7 @@ static void sleep_once(struct form *f, int out, int dead)
 	form_futex_wait(f, SECONDS);
 }
 
-/* Jumps to the exit unless the gate is armed, or if this thread may pass once. */
+/* Jumps to the exit if the gate is not armed, or if this thread may pass once. */
 static void form_pass(struct form *f, const struct stub_plan *plan)
 {
 	const struct arch_stub *s = plan->stub;
@@ -111,7 +115,10 @@ void form_gate(struct form *f, const struct stub_plan *plan)
 	form_jump_if_const(f, true, FORM_VALUE, FORM_EQ, 0, wait);
 	form_jump_if_const(f, true, FORM_VALUE, FORM_EQ, MINUS_EAGAIN, wait);
 	form_jump_if_const(f, true, FORM_VALUE, FORM_EQ, MINUS_EINTR, wait);
-	/* Not released in time, unless only a wake-up was missed. */
+	/*
+	 * The sleep timed out. Leaves if the controller released the thread but the wake-up was
+	 * missed.
+	 */
 	leave_if_released(f, out);
 
 	form_place(f, dead);

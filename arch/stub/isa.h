@@ -11,30 +11,39 @@
 struct form;
 struct stub_plan;
 
-/* Registers have the numbers that arguments of probes use (struct arch_arg). */
+/* In this struct, registers have the numbers that arguments of probes use (struct arch_arg). */
 struct stub_isa {
 	int8_t stack_pointer, frame_pointer, first_argument;
-	/* The numbers of registers: arguments may name general and vector registers below these. */
+	/*
+	 * Arguments may name general registers below `registers`, and vector registers below
+	 * `vectors`.
+	 */
 	uint8_t registers, vectors;
-	uint16_t red_zone; /* bytes below the stack pointer that the ABI leaves to the program */
+	/* bytes below the stack pointer where the ABI lets the program have data */
+	uint16_t red_zone;
 	bool has_cpu_hint; /* FORM_CPU works without restartable sequences */
 
 	/*
-	 * Lays out both frames of a plan that has all its temporaries. The stub uses VALUE and the
-	 * first `registers` of RIGHT, SCRATCH, SET, FROM, POINTER, NEXT, SPARE and SPARE_2. The
-	 * small frame saves at most two of these, and has no temporaries.
+	 * Lays out both frames of a plan, after all temporaries of the plan are allocated. The stub
+	 * uses VALUE and the first `registers` of RIGHT, SCRATCH, SET, FROM, POINTER, NEXT, SPARE
+	 * and SPARE_2. The small frame saves at most two of these registers, and has no
+	 * temporaries.
 	 */
 	void (*lay_out)(struct stub_plan *p, int registers);
 	/*
-	 * Enters a stub with the small frame; changes to the whole frame, and back; leaves the stub
-	 * for the next one. FORM_ORIGINAL then reads the site's registers from the new frame; after
-	 * leave() from the whole frame, which the out-of-line code behind it uses.
+	 * enter() enters a stub with the small frame. grow() changes to the whole frame, shrink()
+	 * back to the small one. leave() leaves the stub for the next one. After each of the first
+	 * three, FORM_ORIGINAL reads the site's registers from the new frame. After leave(), it
+	 * reads them from the whole frame, which the out-of-line code uses.
 	 */
 	void (*enter)(struct form *f, const struct stub_plan *p);
 	void (*grow)(struct form *f, const struct stub_plan *p);
 	void (*shrink)(struct form *f, const struct stub_plan *p);
 	void (*leave)(struct form *f, const struct stub_plan *p);
-	/* Emits the out-of-line code of these four; NULL if they need none. */
+	/*
+	 * Emits the out-of-line code of enter(), grow(), shrink() and leave(). NULL if they need
+	 * none.
+	 */
 	void (*late)(struct form *f, const struct stub_plan *p);
 
 	/*

@@ -8,7 +8,7 @@
 /* ==== What each action needs ================================================================== */
 
 enum {
-	/* These sizes become immediate operands. */
+	/* Limits of sizes that become immediate operands. */
 	RING_BYTES_MAX = 1 << 30,
 	TABLE_BYTES_MAX = 1 << 30,
 	KEPT_BYTES_MAX = 1 << 30 /* the data kept in one entry */
@@ -26,7 +26,7 @@ bool stub_keeps_begins(const struct arch_stub *s)
 
 /* ---- Records ---------------------------------------------------------------------------- */
 
-/* Lays out a record, also one that a start event keeps. */
+/* Lays out a record in a ring, or one that a start event keeps. */
 static void plan_record_body(struct stub_plan *p)
 {
 	const struct arch_stub *s = p->stub;
@@ -53,8 +53,8 @@ static bool plan_record(struct stub_plan *p)
 
 	plan_record_body(p);
 	/*
-	 * A hit that waits for room must not hold up others. The end event of a span would, because
-	 * it holds its start event.
+	 * A hit that waits for room must not hold up other hits. The end event of a span would,
+	 * because it holds its start event.
 	 */
 	if (s->room && (s->overwrite || stub_has_spans(s)))
 		return false;
@@ -116,13 +116,16 @@ static bool plan_gather(struct stub_plan *p)
 
 /* ---- Pairs ------------------------------------------------------------------------------ */
 
-/* The offset where the arguments kept of a start event end. */
+/* Returns the offset at which the kept arguments of a start event end. */
 static uint32_t arguments_end(const struct arch_flights *f)
 {
 	return f->record ? f->record : f->keep;
 }
 
-/* Is this a valid place for a kept argument? `bytes` is the size of a string, 0 for a number. */
+/*
+ * Returns true if a kept argument fits at `offset`. `bytes` is the size of a string, 0 for a
+ * number.
+ */
 static bool is_place(const struct arch_flights *f, uint32_t offset, uint32_t bytes)
 {
 	return offset >= sizeof(struct probe_begun) && offset % 8 == 0 &&
@@ -200,8 +203,8 @@ static bool plan_keeping(struct stub_plan *p)
 }
 
 /*
- * Is the key a text that fits into an entry? It cannot be data of the start event, which is found
- * only through the key.
+ * Returns true if the key is a text that fits into an entry. The text cannot come from the data of
+ * the start event, because that data is found only through the key.
  */
 static bool may_match(const struct arch_stub *s)
 {
@@ -245,8 +248,8 @@ static bool plan_flights(struct stub_plan *p)
 		(f->identities && by_key) || !plan_identity(p))
 		return false;
 	/*
-	 * By key, an entry's distance from its key's home is less than the table's size: see
-	 * flight_free().
+	 * If entries are found by key, an entry's distance from its key's home must be less than
+	 * the table's size: see flight_free().
 	 */
 	return is_power_of_two(f->entries) && (!by_key || f->entries >= FLIGHT_PROBES_MAX) &&
 	       is_power_of_two(f->depth) && f->depth < 1 << 20 &&
@@ -280,14 +283,14 @@ static bool plan_action(struct stub_plan *p)
 /*
  * Which arguments can be captured, and how.
  *
- * The stub reaches a memory operand that is neither on the stack nor in static storage, and every
- * string, through a pointer that the program itself may never follow. So it checks the pointer
- * first.
+ * The stub reaches some memory operands, and every string, through a pointer that the program
+ * itself may never follow. So the stub checks the pointer first. Operands on the stack or in static
+ * storage need no check.
  *
  * Halves: a 16-byte value (__int128) may be in two registers, but the note names only the register
- * with the lower half. gcc and clang pair registers differently, so the other one is unknown. gcc
- * also writes only the lower half of a constant. The stub captures the lower half, as bytes that
- * are cut off.
+ * with the lower half. gcc and clang pair registers differently, so the register with the upper
+ * half is unknown. gcc also writes only the lower half of a constant. The stub captures the lower
+ * half, as bytes that are cut off.
  */
 
 enum { HALF_BYTES = 8 };
@@ -324,7 +327,7 @@ bool operand_is_possible(const struct stub_isa *isa, const struct arch_arg *arg)
 	return false;
 }
 
-/* Can the argument be a pointer, a length or an index? Vector registers cannot. */
+/* Returns true if the argument can be a pointer, a length or an index. A vector register cannot. */
 static bool is_whole(const struct arch_arg *arg)
 {
 	return arg->kind != ARCH_ARG_FP_REGISTER && is_scalar_size(arg->size);
@@ -396,7 +399,8 @@ static int capture_spill_temps(const struct arch_capture *c)
 }
 
 /*
- * Needs memory no check? Static storage and the stack frame are mapped while the site's code runs.
+ * Returns true if memory needs no check. Static storage and the stack frame are mapped while the
+ * site's code runs.
  */
 static bool memory_is_safe(const struct stub_isa *isa, const struct arch_arg *arg, bool is_static)
 {
@@ -516,7 +520,10 @@ static int take_temps(struct stub_plan *p, int count)
 
 enum { EXPRESSIONS_MAX = 4 + ARCH_KEYS_MAX };
 
-/* Collects all expressions of a stub, or NULLs; returns their number. */
+/*
+ * Stores all expressions of a stub in `ret`, NULL for those that it does not have. Returns their
+ * number.
+ */
 static int expressions(const struct arch_stub *s, const struct arch_expr *ret[EXPRESSIONS_MAX])
 {
 	int count = 0;
@@ -530,7 +537,9 @@ static int expressions(const struct arch_stub *s, const struct arch_expr *ret[EX
 	return count;
 }
 
-/* Does an expression use the start event or the duration? An end event must find its start first.
+/*
+ * Returns true if an expression uses data of the start event, or the duration. The stub can
+ * evaluate such an expression only after it has found the start event.
  */
 static bool asks_of_pair(const struct arch_stub *s, const struct arch_expr *expr)
 {
@@ -574,7 +583,7 @@ static bool plan_expressions(struct stub_plan *p)
 
 /* ---- Captures --------------------------------------------------------------------------- */
 
-/* Only an end event can capture data of its start event, and does not record it. */
+/* Only an end event can capture data of its start event, and such a capture is not recorded. */
 static bool may_be_begun(const struct arch_stub *s, int capture)
 {
 	return stub_keeps_begins(s) && s->kind != ARCH_STUB_BEGIN && capture >= s->recorded;
@@ -586,7 +595,10 @@ static bool may_take_stack(const struct arch_stub *s)
 	return s->kind == ARCH_STUB_RECORD || s->kind == ARCH_STUB_GATHER;
 }
 
-/* Allocates temporaries: pairs, then values read through pointers, and copies of registers. */
+/*
+ * Allocates temporaries: first the pairs, then those for values read through pointers and for
+ * copies of registers.
+ */
 static bool plan_captures(struct stub_plan *p)
 {
 	const struct arch_stub *s = p->stub;
@@ -634,7 +646,10 @@ static void plan_checks(struct stub_plan *p)
 
 /* ---- All parts of the plan -------------------------------------------------------------- */
 
-/* Can the filter run before the other registers are saved and any capture is prepared? */
+/*
+ * Returns true if the filter can run before the other registers are saved and before any capture is
+ * prepared.
+ */
 static bool is_early(const struct stub_plan *p)
 {
 	const struct arch_expr *filter = p->stub->filter;
@@ -660,8 +675,8 @@ static int registers_of(const struct stub_plan *p)
 }
 
 /*
- * Has the instruction set all parts of the stub? In a processor mode that a system call would end,
- * the kernel cannot be asked for the time.
+ * Returns true if the instruction set has all parts that the stub needs. A stub cannot ask the
+ * kernel for the time if the thread may be in a processor mode that a system call would end.
  */
 static bool has_parts(const struct stub_plan *p)
 {
@@ -691,8 +706,8 @@ static void plan_temps_of_checks(struct stub_plan *p)
 }
 
 /*
- * Temporaries for normal forms, which are no longer than their texts. They come last, because
- * instructions encode the smaller offsets of the others in fewer bytes.
+ * Allocates temporaries for normal forms, which are no longer than their texts. They come last,
+ * because the code is shorter if the other temporaries have the small offsets.
  */
 static void plan_temps_of_texts(struct stub_plan *p)
 {

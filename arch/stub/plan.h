@@ -16,8 +16,8 @@ enum {
 };
 
 /*
- * Temporaries of a walk through stack frames: the last frame pointer, the page known to be
- * readable, the number of return addresses; then the return addresses.
+ * Temporaries of a walk through stack frames. After the last frame pointer, the page known to be
+ * readable and the number of return addresses come the return addresses.
  */
 enum { STACK_LAST, STACK_PAGE, STACK_COUNT, STACK_TEMPS };
 
@@ -37,11 +37,13 @@ _Static_assert(ARCH_STACK_MAX / PAGE_BYTES + 2 <= 8 * RESIDENT_TEMPS, "a byte fo
  */
 struct frame {
 	/*
-	 * Where a register's value at the site is: offset from the stack pointer, or -1 if not
-	 * saved.
+	 * For each register: the offset from the stack pointer at which the register's value at the
+	 * site is saved, or -1 if the register is not saved.
 	 */
 	int saved[FRAME_REGISTERS];
-	/* Registers that are saved behind the ones that every stub saves, in this order. */
+	/*
+	 * The registers that are saved after those that every stub saves, in the order of saving.
+	 */
 	int order[12];
 	int order_count;
 	int temps;
@@ -62,83 +64,101 @@ enum { RSEQ_CPU_ID = 4, RSEQ_CS = 8 };
 
 /*
  * The plan of a stub. Code that may fault or enter the kernel runs before a restartable sequence
- * starts; temporaries keep its results: the value of a checked scalar; for bytes, a pair of a
- * pointer and the word for the record (length and flag bits). The pairs come first, in the order of
- * the captures. Members named *_temp are numbers of temporaries.
+ * starts, and keeps its results in temporaries: for a checked scalar, its value; for bytes, a pair
+ * of a pointer and the word for the record (length and flag bits). The pairs come first, in the
+ * order of the captures. Members named *_temp are numbers of temporaries.
  */
 struct stub_plan {
 	const struct arch_stub *stub;
 	const struct stub_isa *isa;
-	struct frame small; /* the stack frame while an early filter runs */
-	struct frame frame; /* the stack frame after that */
-	bool is_early;	    /* the filter runs with the small frame */
+	struct frame small; /* the stack frame until the whole frame is made */
+	struct frame frame; /* the whole frame */
+	bool is_early;	    /* the filter runs early, with the small frame */
 	bool keeps_flags;   /* the stub saves the arithmetic flags */
 	uint32_t checked;   /* bit mask of the captures whose pointers are checked */
 	bool records_mask;  /* the record contains the mask of captures that could be read */
-	bool strings, stacks, names; /* captures contain strings, stacks, thread names */
-	bool extents;		     /* captures contain bytes with a length argument */
+	bool strings, stacks, names; /* some captures are strings, stacks, thread names */
+	bool extents;		     /* some captures are bytes whose length is an argument */
 	bool keeps_pages;	     /* a hit remembers pages that it found readable (captures.c) */
-	bool asks_tagged; /* pages are also asked for with the pointer's tag (captures.c) */
-	bool kernel_tid;  /* the kernel is asked for the thread's or the process's id */
+	/* the kernel is asked about pages with the pointer's tag, too (captures.c) */
+	bool asks_tagged;
+	bool kernel_tid; /* the kernel is asked for the thread's or the process's id */
 	bool kernel_pid;
 	bool kernel_cpu; /* the kernel is asked for the CPU's number, for expressions */
 	int recorded_pairs;
-	int temp[ARCH_ARGS_MAX];  /* by capture: its pair, or its value */
-	int spill[ARCH_ARGS_MAX]; /* by capture: copy of a register, or return addresses */
+	int temp[ARCH_ARGS_MAX]; /* for each capture: its pair, or its value */
+	/* for each capture: the copy of a register, or the return addresses */
+	int spill[ARCH_ARGS_MAX];
 	int tid_temp, pid_temp, cpu_temp, mask_temp;
-	int pages_temp;	 /* the first of KEPT_PAGES, for pages that a hit found readable */
+	/* the first of KEPT_PAGES temporaries for pages that a hit found readable */
+	int pages_temp;
 	int tag_of_temp; /* the pointer before its tag was removed, if asks_tagged */
-	int expr_temp;	 /* the first one for operands that wait in an expression */
-	int call_temp;	 /* the first one of the frame that a called function gets */
+	int expr_temp;	 /* the first temporary for operands that wait in an expression */
+	int call_temp;	 /* the first temporary of the frame that a called function gets */
 	int value_temp, time_temp; /* the gathered value; the time of the end event */
-	int double_temp;	   /* FORM_VECTOR_TEMPS of FORM_ADD_DOUBLE, and the old sum */
-	int process_temp;	   /* the number of the process, if processes share the flights */
-	int match_temp; /* two, if keys are texts: the hash; the number of searches left */
+	/* the FORM_VECTOR_TEMPS temporaries of FORM_ADD_DOUBLE, then the old sum */
+	int double_temp;
+	int process_temp; /* the number of the process, if processes share the flights */
 	/*
-	 * The entry of a start event that keeps data; in an end event's stub, 0 while none is held.
+	 * Two temporaries, if keys are texts: the hash of the key, and the number of searches left.
+	 */
+	int match_temp;
+	/*
+	 * The entry of a start event that keeps data. In the stub of an end event, 0 until the hit
+	 * holds an entry.
 	 */
 	int entry_temp;
 	/*
-	 * For start events that keep data: is this the second pass? the former time in the place.
+	 * For start events that keep data: pass_temp is 1 while the data is written for the second
+	 * time, last_temp is the time that was in the place before.
 	 */
 	int pass_temp, last_temp;
-	/* The hit's identity; in the stub of an end event, the place of its start event. */
+	/*
+	 * same_temp is the hit's identity. In the stub of an end event, place_temp is the place of
+	 * the start event.
+	 */
 	int same_temp, place_temp;
 	/*
-	 * For end events: the address of the start event's data; for spans, the time of the start
-	 * event.
+	 * For end events: kept_temp is the address of the start event's data; for spans, begin_temp
+	 * is the time of the start event.
 	 */
 	int kept_temp, begin_temp;
 	bool has_duration; /* something needs the duration of the pair, in nanoseconds */
 	int duration_temp;
 	int tag_temp;	/* the tag of the key */
-	int tries_temp; /* how often an aborted sequence is retried */
-	int wait_temp;	/* the first of WAIT_WORDS behind the saved registers, for waits */
-	int key_temp[ARCH_KEYS_MAX]; /* by part of the key: the number, or the string's word */
-	int norm_temp;		     /* the first of NORM_TEMPS, for making a normal form */
-	/* By part of the key: the first one for the bytes of a normal form. */
+	int tries_temp; /* how many retries of aborted sequences are left */
+	int wait_temp;	/* the first of WAIT_WORDS words, after the saved registers, for a wait */
+	/* for each part of the key: the number, or the string's word */
+	int key_temp[ARCH_KEYS_MAX];
+	int norm_temp; /* the first of NORM_TEMPS, for making a normal form */
+	/* For each part of the key: the first temporary with the bytes of its normal form. */
 	int text_temp[ARCH_KEYS_MAX];
-	/* By recorded capture: the offset of its fixed part in a record. */
+	/* For each recorded capture: the offset of its fixed part in a record. */
 	int32_t record_at[ARCH_ARGS_MAX];
 	int32_t record_mask_at;
 	uint32_t record_align; /* a record is padded to a multiple of this many bytes */
 	uint32_t fixed_bytes;  /* the bytes of a record before strings and aggregates */
 	uint32_t max_bytes;
 
-	/* Labels, most of them for one case of a hit. */
+	/* Labels. Most of them begin the code for one case of a hit. */
 	int check, check_stack, measure, extent, hash, time; /* subroutines */
 	int norm;	    /* the tables of normal forms, which are data */
 	int out, small_out; /* the exits: with the whole frame, and with the small one */
-	int slow, full;	    /* the thread has no rseq; the ring has no room */
-	/* Write the record again after a wait; no room, for the first time, and once more. */
+	int slow, full;	    /* the hit's thread has no rseq; the ring has no room */
+	/*
+	 * slow_again writes the record again after a wait. wait_first and wait are for a ring
+	 * without room, the first time and every later time.
+	 */
 	int slow_again, wait_first, wait;
-	/* Ends of a wait: the hit leaves nothing, has left a record, is lost. */
+	/*
+	 * The ends of a wait: the hit leaves nothing; the hit has left a record; the hit is lost.
+	 */
 	int wait_over, wait_done, wait_lost;
-	int lost, unmatched;	  /* count the hit as lost, as unmatched */
-	int slow_sample, sampled; /* sampling without rseq; continue with a sampled hit */
+	int lost, unmatched;	  /* count the hit as lost; as unmatched */
+	int slow_sample, sampled; /* sample without rseq; the hit is sampled, go on */
 	int slow_update;
-	int gone; /* an end event whose start event was replaced by a newer one */
-	/* a start event by thread without rseq; the start event is stored */
+	int gone; /* the end event's start event was replaced by a newer one */
+	/* store a start event by thread without rseq; the start event is stored */
 	int slow_flight, timed;
 	int number, numbered;	 /* give the process a number; the process has a number */
 	int entered, slow_leave; /* the call is counted; count the return without rseq */
@@ -148,13 +168,13 @@ struct stub_plan {
 
 /* ---- Planning (plan.c) ---------------------------------------------------------- */
 
-/* Returns false if such a stub is impossible. */
+/* Returns false if the stub is impossible. */
 bool plan_stub(struct stub_plan *plan, const struct arch_stub *stub, const struct stub_isa *isa);
 /* Stores in `ret` which system calls the stub makes. */
 void plan_answer(const struct stub_plan *plan, struct arch_stub_code *ret);
 /*
- * Does the stub handle a start or end event of spans? Do start events keep data for their end
- * events?
+ * stub_has_spans() returns true if the stub handles a start or end event of spans.
+ * stub_keeps_begins() returns true if start events keep data for their end events.
  */
 bool stub_has_spans(const struct arch_stub *stub);
 bool stub_keeps_begins(const struct arch_stub *stub);
@@ -184,27 +204,29 @@ void form_prepare_again(struct form *f, const struct stub_plan *plan);
 /* ---- Restartable sequences (stub.c) ---------------------------------------- */
 
 /*
- * Begins a sequence; changes `scratch`. Registers and temporaries that are live here must also be
- * live at `aborted`.
+ * Begins a sequence; changes `scratch`. Values that the code at `aborted` needs must be in
+ * registers or temporaries before the sequence, and the sequence must not change them.
  */
 const struct sequence *form_sequence_begin(
 	struct form *f, struct stub_plan *plan, int scratch, int aborted);
-/* Called after the instruction that publishes. */
+/* Ends a sequence. Called after the instruction that publishes the result. */
 void form_sequence_end(
 	struct form *f, const struct stub_plan *plan, const struct sequence *sequence);
-/* Called after a jump out of a sequence. */
+/* Ends a sequence that was left by a jump. Called at the jump's target. */
 void form_sequence_leave(struct form *f, const struct stub_plan *plan);
 /*
- * FORM_VALUE = `sets`, the address of CPU 0's set; a = cpu << shift, to be added for the current
- * CPU's set. Jumps to `slow` if the CPU has no set of its own, or the thread is not registered for
- * rseq (its CPU number is negative then).
+ * FORM_VALUE = `sets`, the address of CPU 0's set; a = the offset of the current CPU's set from
+ * there, cpu << shift. Jumps to `slow` if the CPU has no set of its own, or if the thread is not
+ * registered for rseq: then its CPU number is negative.
  */
 void form_cpu_set(struct form *f, const struct stub_plan *plan, int a, uint8_t shift, uint64_t sets,
 	int slow);
 
 /* ---- Doubles (expr.c) ---------------------------------------------------------- */
 
-/* SCRATCH = an unsigned number that sorts like the double in RIGHT: cell_order_of(). */
+/*
+ * SCRATCH = an unsigned number that sorts like the double in RIGHT, as cell_order_of() computes it.
+ */
 void form_order_of_double(struct form *f);
 /* Does what FORM_ADD_DOUBLE does, with integer instructions only. */
 void form_add_double_plainly(struct form *f, struct form_mem mem);
@@ -224,7 +246,7 @@ void form_captured(struct form *f, int a, const struct stub_plan *plan, int capt
 
 /* ---- Readable pages (captures.c) -------------------------------------------------- */
 
-/* Runs before the first page check of a hit. */
+/* Called before the first page check of a hit. */
 void form_checks_begin(struct form *f, const struct stub_plan *plan);
 /*
  * Jumps to `no` unless the aligned word that contains address FROM is readable. May align FROM down
@@ -233,8 +255,8 @@ void form_checks_begin(struct form *f, const struct stub_plan *plan);
  */
 void form_check(struct form *f, const struct stub_plan *plan, int frame, int no);
 /*
- * Like form_check(), for a page above the stack pointer, which must also be in memory. `temp` is a
- * temporary for mincore(2).
+ * Like form_check(), for an address above the page of the stack pointer. Its page must also be in
+ * memory. `temp` is a temporary for mincore(2).
  */
 void form_check_stack(struct form *f, const struct stub_plan *plan, int temp, int no);
 /* a = the start of the page of address a. */
@@ -242,33 +264,37 @@ void form_page_of(struct form *f, const struct stub_plan *plan, int a);
 
 /* ---- Captures (captures.c) ----------------------------------------------------------- */
 
-/* Stores a pair in temporaries: a pointer, and the word in VALUE. */
+/* Stores a pair in two temporaries: a pointer, and the word in VALUE. */
 void form_store_pair(struct form *f, int temp, int pointer);
 /*
- * Before a sequence: prepares capture `i`, unless the capture is a scalar that needs no check.
- * Changes all registers.
+ * Called before a sequence. Prepares capture `i`, unless the capture is a scalar that needs no
+ * check. Changes all registers.
  */
 void form_prepare_capture(struct form *f, const struct stub_plan *plan, int i);
-/* VALUE = a prepared scalar capture, or the word of a capture of bytes; changes SCRATCH. */
+/*
+ * VALUE = the value of a prepared scalar capture, or the word of a capture of bytes; changes
+ * SCRATCH.
+ */
 void form_captured_word(struct form *f, const struct stub_plan *plan, int i);
-/* Within the sequence: writes the fixed part of capture `i` into the record at RIGHT. */
+/* Called within the sequence. Writes the fixed part of capture `i` into the record at RIGHT. */
 void form_capture(struct form *f, const struct stub_plan *plan, int i);
 /*
  * Copies SCRATCH bytes from FROM to POINTER; changes VALUE, NEXT and SPARE. Never reads past the
- * end: copies eight bytes at a time and then the last eight again, overlapping. Four to seven
- * bytes: copies the first four and the last four. Fewer: copies one by one.
+ * end: eight or more bytes are copied eight at a time, and then the last eight once more,
+ * overlapping. Of four to seven bytes, the first four and the last four are copied. Fewer bytes are
+ * copied one by one.
  */
 void form_copy(struct form *f);
 /*
- * Within the sequence: copies the bytes of all recorded pairs to POINTER, which ends as the end of
- * the record.
+ * Called within the sequence. Copies the bytes of all recorded pairs to POINTER. Afterwards POINTER
+ * is the end of the record.
  */
 void form_copy_pairs(struct form *f, const struct stub_plan *plan);
 /* Emits the subroutines that the functions above call. */
 void form_capture_subroutines(struct form *f, const struct stub_plan *plan);
 /*
- * Before a sequence: prepares captures of the stack (stack.c), after all checks whether the hit
- * leaves data. Changes all registers.
+ * Called before a sequence, after all checks that may reject the hit. Prepares the captures of the
+ * stack (stack.c). Changes all registers.
  */
 void form_prepare_stacks(struct form *f, const struct stub_plan *plan);
 
@@ -291,25 +317,29 @@ void form_filter(
 /* ---- Records (record.c) --------------------------------------------------------- */
 
 /*
- * While a record is written: its start, and the place of the next bytes, at last the record's end.
+ * Registers while a record is written: the record's start; the place of the next bytes, which at
+ * last is the record's end.
  */
 enum { FORM_RECORD = FORM_RIGHT, FORM_OUT = FORM_POINTER };
 
 /*
- * Writes a record at RECORD, except its time and the parts of a span. OUT = its end, if its length
- * varies. Changes all registers except RECORD and SET.
+ * Writes a record at RECORD, except its time and the parts of a span. OUT = the record's end, if
+ * its length varies. Changes all registers except RECORD and SET.
  */
 void form_record_body(struct form *f, const struct stub_plan *plan);
 /*
  * The code of an action has two parts. The main part falls through to the exit. The slow part is
- * further down, and the main part jumps there.
+ * further down, and the main part jumps to it.
  */
 void form_record(struct form *f, struct stub_plan *plan);
 void form_record_slow(struct form *f, struct stub_plan *plan);
 
 /* ---- Waiting for room (record.c) -------------------------------------------------- */
 
-/* Words behind the saved registers, from wait_temp on, in a stub whose hits wait for room. */
+/*
+ * The number of words from wait_temp on, after the saved registers, in a stub whose hits wait for
+ * room.
+ */
 enum { WAIT_WORDS = 10 };
 
 /* ---- Gates (gate.c) ---------------------------------------------------------------- */
@@ -317,9 +347,10 @@ enum { WAIT_WORDS = 10 };
 /* Waits at the gate; this is the whole action of a gate's stub. */
 void form_gate(struct form *f, const struct stub_plan *plan);
 /*
- * futex(2) on the word at SET: VALUE = the result. Wait sleeps while the word is SCRATCH, up to the
- * time in two temporaries; wake wakes all. Both change FROM, RIGHT and SPARE_2, and SPARE or
- * SCRATCH.
+ * futex(2) on the word at SET: VALUE = the result. form_futex_wait() sleeps while the word equals
+ * SCRATCH, at most for the time in the two temporaries from `timespec` on; it changes FROM, RIGHT,
+ * SPARE and SPARE_2. form_futex_wake() wakes all threads that sleep on the word; it changes FROM,
+ * RIGHT, SPARE_2 and SCRATCH.
  */
 void form_futex_wait(struct form *f, int timespec);
 void form_futex_wake(struct form *f);
@@ -329,12 +360,16 @@ void form_futex_wake(struct form *f);
 void form_begin(struct form *f, struct stub_plan *plan);
 void form_flights_slow(struct form *f, const struct stub_plan *plan);
 /*
- * An end event's stub holds its start event until the hit is done. hold_none: no start event is
- * held yet; release: gives it back, at the exit.
+ * The stub of an end event holds the start event until the hit is done. form_hold_none() notes that
+ * the hit holds no start event yet. form_release(), at the exit, gives back the start event that
+ * the hit holds, if any.
  */
 void form_hold_none(struct form *f, const struct stub_plan *plan);
 void form_release(struct form *f, const struct stub_plan *plan);
-/* Stores the time since the start event; jumps to the exit if the pair does not pass. */
+/*
+ * Stores the time since the start event. Jumps to the exit if the pair is too short or fails the
+ * filter.
+ */
 void form_end(struct form *f, struct stub_plan *plan);
 
 /* ---- Gathering (stub.c) ---------------------------------------------------------- */
@@ -345,44 +380,44 @@ void form_gather_slow(struct form *f, const struct stub_plan *plan);
 /* ---- Tables of keys (table.c) ------------------------------------------------------ */
 
 /*
- * Before a sequence: stores the words of the key and its tag in temporaries. Jumps to plan->lost if
- * the key cannot be computed.
+ * Called before a sequence. Stores the words of the key and its tag in temporaries. Jumps to
+ * plan->lost if the key cannot be computed.
  */
 void form_key(struct form *f, const struct stub_plan *plan);
 /*
- * SET = the key's cell in the table at SET; creates its entry if missing. Without room, SET = the
- * probe's cell behind the entries. Changes all registers. `again` is where the sequence restarts
- * after an entry was created; negative if many threads share the table.
+ * SET = the key's cell in the table at SET. Creates an entry if the key has none; if the table is
+ * full, SET = the probe's cell after the entries. Changes all registers. `again` is where the
+ * sequence restarts after an entry was created; negative if many threads share the table.
  */
 void form_lookup(struct form *f, const struct stub_plan *plan, int again);
 void form_hash_subroutine(struct form *f, const struct stub_plan *plan);
 /*
- * VALUE = the hash of `seed` and of the text that a capture found; changes all registers except
+ * VALUE = the hash of `seed` and of the text of a prepared capture; changes all registers except
  * SET.
  */
 void form_hash_text(struct form *f, const struct stub_plan *plan, uint32_t seed, int capture);
 /*
- * Jumps to `differ` unless the word and the text of a capture are stored at RIGHT + offset; keeps
- * RIGHT, SET, SPARE and SPARE_2.
+ * Jumps to `differ` unless the word and the text of a capture equal those stored at RIGHT + offset;
+ * keeps RIGHT, SET, SPARE and SPARE_2.
  */
 void form_compare_text(
 	struct form *f, const struct stub_plan *plan, int capture, int32_t offset, int differ);
 /* Stores the word and the text of a capture at RIGHT + offset; keeps only RIGHT and SET. */
 void form_write_text(struct form *f, const struct stub_plan *plan, int capture, int32_t offset);
 /*
- * Stores the identity of a start or end event (arch_flights.compares) in its temporary, 0 if the
- * identity is unknown. Changes all registers.
+ * Stores the identity of a start or end event (arch_flights.compares) in temporary same_temp, or 0
+ * if the identity is unknown. Changes all registers.
  */
 void form_identity(struct form *f, const struct stub_plan *plan);
 
 /* ---- Normal forms (table.c) ---------------------------------------------------------- */
 
 /*
- * Before a sequence: makes the normal form of the string of key part `k`, and its word. Changes all
- * registers.
+ * Called before a sequence. Makes the normal form of the string of key part `k`, and the word of
+ * the normal form. Changes all registers.
  */
 void form_norm_key(struct form *f, const struct stub_plan *plan, int k);
-/* Emits the tables for normal forms, as data behind the code. */
+/* Emits the tables for normal forms, as data after the code. */
 void form_norm_tables(struct form *f, const struct stub_plan *plan);
 /* Does the key have a part that is a normal form? */
 bool stub_has_norm(const struct arch_stub *stub);

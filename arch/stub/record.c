@@ -13,62 +13,65 @@
 /* ==== Waiting for room ======================================================================== */
 
 /*
- * Waiting for room in a ring (struct probe_room).
+ * Waiting for room in a ring (struct probe_room). In outline, with the labels of the code:
  *
- *   wait_first:               no room, for the first time: the start of the wait is not known yet
+ *   wait_first:               no room, for the first time: the time of the wait begins
  *   wait:                     no room, once more
- *     a forked child that does not count, or the controller has let go of the session? leave
- *     the controller is dead, or another hit has waited in vain? lost
- *     too long since the controller made room, and still no room?
- *       lost, and no hit waits until the controller makes room
- *     room was made again and again, but others took it, for much too long? only this hit is lost
- *     poll the ring for a moment; room? write the record again
+ *     is this a forked child that does not count, or has the controller let go of the session?
+ *       leave
+ *     is the controller dead, or has another hit waited in vain?
+ *       this hit is lost
+ *     has the controller made no room for too long?
+ *       is there still no room? this hit is lost, and no hit waits until the controller makes room
+ *     have other hits taken the room that was made, again and again, for much too long?
+ *       only this hit is lost
+ *     poll the ring for a moment; if there is room, write the record again
  *     sleep until the controller makes room, at most for the time left; go to wait
- *   again:                    write the record again, on whichever CPU the thread runs now; no
- *                             room? go to wait
+ *   again:                    write the record again, on whichever CPU the thread runs now; if
+ *                             there is no room, go to wait
  *
  * A waiting thread is in no sequence and holds no lock, so it keeps no other thread from writing.
- * Waiting costs only the hits that wait, and those on the slow path: a hit that finds room runs
- * the same instructions as without waiting, and only its frame is some words larger.
+ * Only hits on the slow path pay for waiting. A hit that finds room runs the same instructions as
+ * in a stub that does not wait; only its frame is some words larger.
  *
- * The thread sets ROOM_WAITED before it looks for room; the controller stores `tail` before it
- * looks at that bit. Both change the word that the thread sleeps on, in one order. So either the
- * thread sees the room, or the controller sees the bit, clears it and wakes the thread. If the
- * controller clears the bit before the thread sleeps, the word is no longer the one that the thread
- * expects, and the sleep ends at once.
+ * No wake-up is missed. The thread sets the bit ROOM_WAITED in the word that it sleeps on, and then
+ * looks for room. The controller makes room by storing `tail`, and then looks at the bit. Both
+ * change that word, so one of the changes comes first: either the thread sees the room, or the
+ * controller sees the bit, clears it and wakes the thread. If the controller clears the bit before
+ * the thread sleeps, the word is no longer the one that the thread expects, and the sleep ends at
+ * once.
  *
- * A signal, a seccomp filter that forbids the call, or a target that overwrites these words may end
- * a sleep early. Then the thread sleeps again; only the time ends the wait.
+ * A sleep may end early: by a signal, by a seccomp filter that forbids the call, or because the
+ * target overwrites these words. Then the thread sleeps again; only the time ends the wait.
  */
 
 enum {
-	/*
-	 * How often a hit polls the ring: some microseconds, in case room is just about to be made.
-	 */
+	/* How often a hit polls the ring before it sleeps. This takes some microseconds. */
 	SPINS = 32,
-	/* A wait is not prolonged once it has taken this many times the limit. */
+	/* After this many times the limit, a wait ends even if the controller still makes room. */
 	ANEW = 9,
 	OWNER_AT = offsetof(struct probe_room, gate.turns[0].owner),
 	ARRIVED_AT = offsetof(struct probe_room, gate.arrived)
 };
 
 /*
- * Registers that the record may still need, with their values at the site. Calls and this code
- * change them.
+ * Registers that a stub may need for its record. A wait saves them, because the wait and the system
+ * calls in it change them.
  */
 static const int kept[] = {FORM_FROM, FORM_POINTER, FORM_NEXT, FORM_SPARE, FORM_SPARE_2};
 enum { KEPT = sizeof(kept) / sizeof(*kept) };
 
 /*
- * The words behind the saved registers. SINCE: when the wait began, 0 before that. MADE: the
- * `moved` that the thread has seen last; QUIET: when it saw that first.
+ * Words of a wait, after the saved registers. SINCE: the time when the wait began; 0 before. MADE:
+ * the value of `moved` that the thread has seen last. QUIET: the time when the thread first saw
+ * that value.
  */
 enum { SINCE, QUIET, MADE, FIRST_KEPT, SECONDS = FIRST_KEPT + KEPT, NANOSECONDS, WORDS };
 _Static_assert((int)WORDS == (int)WAIT_WORDS, "so much is skipped");
 
 /*
- * Where a wait goes on: look again; room; in vain; controller dead; out of time; room taken by
- * others.
+ * Labels in a wait: look for room again; there is room; another hit has waited in vain; the
+ * controller is dead; the time is over; others have taken all room for too long.
  */
 struct ways {
 	int again, room, vain, dead, late, starved;
@@ -85,7 +88,7 @@ static struct form_mem room_word(size_t offset)
 	return form_at(FORM_NEXT, (int32_t)offset);
 }
 
-/* The hit has not waited yet: clears SINCE. */
+/* Clears SINCE, because the hit has not waited yet. */
 static void form_wait_none(struct form *f, const struct stub_plan *p)
 {
 	if (p->stub->room)
@@ -101,7 +104,7 @@ static void if_room(struct form *f, const struct stub_plan *p, int room)
 	form_jump_by_room(f, p, FORM_POINTER, FORM_SCRATCH, true, room);
 }
 
-/* Wakes the threads that sleep on a word of the room at NEXT. */
+/* Wakes all threads that sleep on the word at offset `at` of the struct probe_room at NEXT. */
 static void wake_all(struct form *f, int32_t at)
 {
 	form_compute(f, FORM_SET, room_word((size_t)at));
@@ -110,8 +113,8 @@ static void wake_all(struct form *f, int32_t at)
 
 /*
  * SPARE = the ticks that are left to wait. FROM is the current `moved`: if it has changed, the time
- * starts anew. Jumps to `late` if no time is left, or to `starved` if others have taken all room
- * for so long that the time does not start anew.
+ * starts anew. Jumps to `late` if no time is left. Jumps to `starved` if the time cannot start
+ * anew, because others have taken all room for too long.
  */
 static void time_left(struct form *f, const struct stub_plan *p, const struct ways *to)
 {
@@ -121,7 +124,8 @@ static void time_left(struct form *f, const struct stub_plan *p, const struct wa
 	form_now(f, p);
 	form_jump_if_at_const(f, sizeof(uint64_t), word(p, SINCE), FORM_NE, 0, began);
 	/*
-	 * Not 0, which means "not begun": the time is 0 if a seccomp filter forbids to ask for it.
+	 * SINCE must not be 0, which means that no wait has begun. The time is 0 if a seccomp
+	 * filter forbids the system call that returns it.
 	 */
 	form_jump_if_const(f, true, FORM_VALUE, FORM_NE, 0, known);
 	form_const(f, FORM_VALUE, 1);
@@ -140,13 +144,15 @@ static void time_left(struct form *f, const struct stub_plan *p, const struct wa
 	form_place(f, same);
 	form_two_at(f, FORM_SUB, FORM_VALUE, word(p, QUIET));
 	form_const(f, FORM_SPARE, p->stub->wait_ticks);
-	/* This is also true if the clocks of two CPUs differ and time has gone backwards. */
+	/*
+	 * The jump is also taken if time has gone backwards, because the clocks of two CPUs differ.
+	 */
 	form_sub_jump_if(f, true, FORM_SPARE, FORM_NOT_ABOVE, FORM_VALUE, to->late);
 }
 
 /*
- * Sets ROOM_WAITED, and wakes the controller if it was clear. FROM = the owner. Jumps back to
- * `again` if the controller has made room meanwhile, or is gone.
+ * Sets ROOM_WAITED in the owner word, and wakes the controller if the bit was clear. FROM = the
+ * owner word. Jumps back to `again` if the controller has made room meanwhile, or is gone.
  */
 static void announce(struct form *f, int again)
 {
@@ -172,7 +178,7 @@ static void announce(struct form *f, int again)
 }
 
 /*
- * Sleeps while the owner word equals FROM, for SPARE ticks at most, which are less than a second.
+ * Sleeps while the owner word equals FROM, for at most SPARE ticks, which are less than a second.
  */
 static void sleep_once(struct form *f, const struct stub_plan *p)
 {
@@ -192,7 +198,9 @@ static void wait_loop(struct form *f, const struct stub_plan *p, const struct wa
 	int spin = form_label(f);
 
 	form_place(f, to->again);
-	/* A signal handler may have forked this child. */
+	/*
+	 * This process may have become a forked child meanwhile: a signal handler may call fork().
+	 */
 	form_jump_if_word(f, FORM_RIGHT, p->stub->guard, FORM_EQ, p->wait_over);
 	form_address(f, FORM_NEXT, p->stub->room);
 	form_acquire(f, FORM_VALUE, room_word(OWNER_AT), sizeof(uint32_t));
@@ -227,7 +235,10 @@ static void restore(struct form *f, const struct stub_plan *p)
 		form_load(f, kept[i], word(p, FIRST_KEPT + i), sizeof(uint64_t), false);
 }
 
-/* Counts a hit that has waited, with its ticks, or 0 if time has gone backwards. */
+/*
+ * Counts a hit that has waited, and adds the ticks that it has waited; 0 if time has gone
+ * backwards.
+ */
 static void count_waited(struct form *f, const struct stub_plan *p)
 {
 	int none = form_label(f), forward = form_label(f);
@@ -283,9 +294,9 @@ static void form_wait(struct form *f, struct stub_plan *p)
 	wake_all(f, OWNER_AT);
 	form_jump(f, to.vain);
 	/*
-	 * A thread that was woken in time may run only now, after others took the room. `moved` is
-	 * read first: if room is made right after the second look, `moved` differs from `gave_up`,
-	 * and hits still wait.
+	 * A thread that was woken in time may run only now, after others took the room. So this
+	 * looks for room once more. `moved` is read before that: if the controller makes room right
+	 * after this look, `moved` differs from `gave_up`, and other hits still wait.
 	 */
 	form_place(f, to.late);
 	form_acquire(f, FORM_FROM, room_word(offsetof(struct probe_room, moved)), sizeof(uint64_t));
@@ -317,7 +328,7 @@ static struct form_mem record_word(size_t offset)
 
 /* ---- The contents of a record ---------------------------------------------------------- */
 
-/* Stores the thread's id, with a mark in a forked child. Changes VALUE, SCRATCH. */
+/* Stores the thread's id. In a forked child, the id has a mark. Changes VALUE, SCRATCH. */
 static void form_tid(struct form *f, const struct stub_plan *p)
 {
 	const struct arch_stub *s = p->stub;
@@ -362,9 +373,9 @@ void form_record_body(struct form *f, const struct stub_plan *p)
 
 /*
  * Appends the duration and the record of the start event at OUT. The end event holds the start
- * event, but signal handlers with as many open start events as there are places overwrite it. They
- * change its time first, and run in this thread. So if the time differs after the copy, the span is
- * lost: jumps to `lost`.
+ * event, but signal handlers may overwrite it if they have as many open start events as there are
+ * places. They run in this thread, and change the time of the start event first. So if the time
+ * differs after the copy, the span is lost: jumps to `lost`.
  */
 static void form_begin_of_span(struct form *f, const struct stub_plan *p, int lost)
 {
@@ -393,8 +404,8 @@ static void form_begin_of_span(struct form *f, const struct stub_plan *p, int lo
 /* ---- Into a ring ----------------------------------------------------------------------- */
 
 /*
- * Jumps to `label` if the ring at `ring` has (has_room), or has not, room for the longest record.
- * head = the ring's head; changes FORM_VALUE.
+ * If `has_room` is true, jumps to `label` if the ring at `ring` has room for the longest record. If
+ * `has_room` is false, jumps if it has no room. head = the ring's head; changes FORM_VALUE.
  */
 static void form_jump_by_room(
 	struct form *f, const struct stub_plan *p, int ring, int head, bool has_room, int label)
@@ -405,15 +416,15 @@ static void form_jump_by_room(
 		f, FORM_VALUE, form_at(ring, offsetof(struct ring_header, tail)), sizeof(uint64_t));
 	form_load(f, head, form_at(ring, offsetof(struct ring_header, head)), sizeof(uint64_t),
 		false);
-	/* VALUE = minus the number of bytes in use. */
+	/* VALUE = minus the number of bytes in use */
 	form_two(f, FORM_SUB, true, FORM_VALUE, head);
 	form_jump_if_const(f, true, FORM_VALUE, has_room ? FORM_GE : FORM_LT,
 		(int32_t)(p->max_bytes - s->ring_bytes), label);
 }
 
 /*
- * Returns the place in the ring of an offset in bytes ever written, in RECORD or VALUE. Uses
- * SCRATCH.
+ * Returns the place of a byte in the ring at SET. Register `offset`, RECORD or VALUE, holds the
+ * number of bytes that were ever written before that byte. Changes SCRATCH.
  */
 static struct form_mem form_word_at(struct form *f, const struct stub_plan *p, int offset)
 {
@@ -423,9 +434,9 @@ static struct form_mem form_word_at(struct form *f, const struct stub_plan *p, i
 }
 
 /*
- * In a flight recorder, the word at the new head leads back to this record, which begins at the old
- * head, and has the count of the old head's word plus one. OUT holds the record's length if it
- * varies.
+ * Publishes a record of a flight recorder. The record begins at the old head. The word at the new
+ * head leads back to the record; its count is one more than the count in the word at the old head.
+ * OUT holds the record's length if the length varies.
  */
 static void form_publish_over(struct form *f, const struct stub_plan *p)
 {
@@ -456,8 +467,8 @@ static void form_ring_record(struct form *f, const struct stub_plan *p, int full
 	if (s->on_until_full)
 		form_jump_if_word(f, FORM_VALUE, s->on + sizeof(uint32_t), FORM_NE, full);
 	/*
-	 * A reader that finds a part of this record also finds the head that the last record has
-	 * left.
+	 * The head is acquired. So a reader that finds a part of this record also finds the head
+	 * that the previous record was published with.
 	 */
 	if (s->overwrite)
 		form_acquire(f, FORM_RECORD, head, sizeof(uint64_t));
@@ -496,7 +507,10 @@ static void form_cpu_record(struct form *f, struct stub_plan *p, int slow, int f
 	form_sequence_end(f, p, q);
 }
 
-/* RIGHT = the ring to try first: that of the CPU's number, or one that depends on the thread. */
+/*
+ * RIGHT = the number of the ring to try first: the number of the CPU, or a number that depends on
+ * the thread.
+ */
 static void form_first_ring(struct form *f, const struct stub_plan *p)
 {
 	const struct arch_stub *s = p->stub;
@@ -519,7 +533,8 @@ static void form_first_ring(struct form *f, const struct stub_plan *p)
 }
 
 /*
- * SET = a locked ring, one of those with numbers [cpus, 2 * cpus). Jumps to `lost` if none is free.
+ * Locks a ring whose number is in [cpus, 2 * cpus); SET = the ring. Jumps to `lost` if none is
+ * free.
  */
 static void form_lock_ring(struct form *f, const struct stub_plan *p, int lost)
 {
@@ -564,7 +579,10 @@ void form_record(struct form *f, struct stub_plan *p)
 		form_jump(f, p->slow);
 }
 
-/* Writes the record after a wait: memory that pointers lead to may have changed meanwhile. */
+/*
+ * Writes the record after a wait. The captures are prepared again, because memory that pointers
+ * lead to may have changed.
+ */
 static void form_record_again(struct form *f, struct stub_plan *p)
 {
 	int full = form_label(f);

@@ -5,18 +5,18 @@
  * Memory above the page of the stack pointer may be unmapped, or may not be a stack, so the stub
  * checks each page before it reads the page (captures.c).
  *
- * A C library puts the control block of a thread, which the thread pointer points to, at the top of
- * the stack that it allocates, above all frames. Nothing is read beyond the thread pointer. If the
- * thread pointer lies within the bytes to copy, they all belong to one stack, and their pages are
- * checked like those of pointers. Otherwise the kind of stack is unknown, and the copy ends at the
- * first page that is not in memory. Such a page may also have been swapped out, or belong to a
- * large variable that the program has not written yet.
+ * A C library puts the control block of a thread at the top of the stack that it allocates, above
+ * all frames. The thread pointer points to this block. Nothing is read beyond the thread pointer.
+ * If the thread pointer lies within the bytes to copy, they all belong to one stack, and their
+ * pages are checked like those of pointers. Otherwise it is unknown what kind of stack it is, and
+ * the copy ends at the first page that is not in memory. Such a page may also have been swapped
+ * out, or belong to a large variable that the program has not written yet.
  *
  * Code that is built without frame pointers may keep any number in the frame pointer's register. So
- * a walk ends at a frame pointer that is not above the last one, is far away, or cannot be read. If
- * the site's function has saved its caller's frame pointer, to use the register for something else,
- * the walk begins with the saved one. On all instruction sets a frame pointer points to the
- * caller's saved frame pointer, and the return address is in the word above.
+ * a walk ends at a frame pointer that is not above the previous one, is far away from it, or cannot
+ * be read. The site's function may have saved its caller's frame pointer, to use the register for
+ * something else. Then the walk begins with the saved one. On all instruction sets a frame pointer
+ * points to the caller's saved frame pointer, and the return address is in the next word.
  */
 #include <string.h>
 
@@ -28,7 +28,7 @@
 
 enum { FRAME_BYTES_MAX = 1 << 20 };
 
-/* FROM = the page after the one that holds the stack pointer (POINTER). */
+/* FROM = the address of the page after the one that POINTER, the stack pointer, is in. */
 static void first_page(struct form *f, const struct stub_plan *p)
 {
 	form_compute(f, FORM_FROM, form_at(FORM_POINTER, (int32_t)p->stub->page_bytes));
@@ -62,9 +62,9 @@ static void if_own(struct form *f, const struct stub_plan *p, int own)
 }
 
 /*
- * Lowers NEXT to the first page above POINTER that is not in memory, if such a page lies below
- * NEXT. If mincore(2) fails, the bytes for unmapped pages, or all bytes, stay 0. Changes every
- * register except POINTER.
+ * If a page between POINTER and NEXT is not in memory, sets NEXT to the start of the first such
+ * page. mincore(2) fills one byte for each page. If it fails, the bytes of unmapped pages, or all
+ * bytes, stay 0. Changes every register except POINTER.
  */
 static void end_of_resident(struct form *f, const struct stub_plan *p, int i)
 {
@@ -100,7 +100,7 @@ static void end_of_resident(struct form *f, const struct stub_plan *p, int i)
  * Captures the bytes of the stack.
  *
  *	POINTER	the stack pointer
- *	NEXT	the end of the wanted bytes, then of the readable ones
+ *	NEXT	the end of the wanted bytes; at last, the end of the readable bytes
  *	FROM	the page to check
  */
 static void bytes_of_stack(struct form *f, const struct stub_plan *p, int i)
@@ -133,8 +133,8 @@ static void bytes_of_stack(struct form *f, const struct stub_plan *p, int i)
 }
 
 /*
- * Jumps to `end` unless the word at NEXT + offset is readable; changes all registers except POINTER
- * and NEXT. Temporary `page` holds the last readable page.
+ * Jumps to `end` unless the word at NEXT + offset is readable. Temporary `page` holds the page that
+ * was found readable last. Changes all registers except POINTER and NEXT.
  */
 static void readable(
 	struct form *f, const struct stub_plan *p, int page, int temp, int32_t offset, int end)
@@ -151,7 +151,7 @@ static void readable(
 	form_place(f, known);
 }
 
-/* NEXT = the first frame pointer. */
+/* NEXT = the frame pointer with which the walk begins. */
 static void first_frame(struct form *f, const struct stub_plan *p, const struct arch_capture *c)
 {
 	if (c->arg.kind == ARCH_ARG_MEMORY) {
@@ -163,10 +163,10 @@ static void first_frame(struct form *f, const struct stub_plan *p, const struct 
 }
 
 /*
- * Captures the return addresses: walks through the stack frames.
+ * Captures the return addresses by a walk through the stack frames.
  *
  *	POINTER	where the addresses go
- *	NEXT	the frame pointer
+ *	NEXT	the current frame pointer
  */
 static void frames(struct form *f, const struct stub_plan *p, int i)
 {
@@ -190,7 +190,7 @@ static void frames(struct form *f, const struct stub_plan *p, int i)
 	form_jump_if_const(f, true, FORM_VALUE, FORM_NE, 0, end);
 	form_move(f, FORM_VALUE, FORM_NEXT);
 	form_two_at(f, FORM_SUB, FORM_VALUE, last);
-	/* Unsigned, so a frame pointer below the last one is also far away. */
+	/* Unsigned, so a frame pointer below the previous one counts as far away, too. */
 	form_jump_if_const(f, true, FORM_VALUE, FORM_NOT_BELOW, FRAME_BYTES_MAX, end);
 	if (p->stub->thread.has_tp) {
 		form_compute(f, FORM_FROM, form_at(FORM_THREAD, 0));

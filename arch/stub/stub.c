@@ -39,20 +39,20 @@
  *   start:                          signal makes the kernel resume at `abort`
  *     cpu = thread's cpu_id; if there is none, go to `slow`
  *     ...
- *     a store                  the last instruction of the sequence publishes its result
+ *     a store                       the last instruction of the sequence publishes its result
  *   end:
  *   thread's rseq_cs = 0            rseq_cs must not point into memory that we unmap
  *
  *   signature, abort: jump to `aborted`
  *   descriptor (struct rseq_cs)
  *
- * A hit whose sequence was aborted takes the path of threads without rseq, with locked
- * instructions, and does not go back to `retry`. If a debugger single-steps through the stub, or
- * the program sets its own trap flag, each instruction causes an abort, and a hit that always
- * retried would never finish. The path for threads without rseq uses a table of keys that all
- * threads share, which may become full. So a stub with keys retries a few times before it takes
- * that path. A sequence may therefore run more than once: it changes only data that is not
- * published yet, or that may be changed twice.
+ * After an abort, a hit does not go back to `retry`. It takes the path of threads without rseq,
+ * which uses locked instructions. If a debugger single-steps through the stub, or the program sets
+ * its own trap flag, each instruction causes an abort, and a hit that always retried would never
+ * finish. But on that path, a stub with keys uses a table that all threads share and that may
+ * become full. So a stub with keys retries a few times before it takes that path. A sequence may
+ * therefore run more than once: it changes only data that is not published yet, or that may be
+ * changed twice.
  *
  * Sources: include/uapi/linux/rseq.h and kernel/rseq.c of Linux.
  */
@@ -90,7 +90,10 @@ void form_sequence_leave(struct form *f, const struct stub_plan *plan)
 		form_store_const(f, field_of_rseq(plan, RSEQ_CS), sizeof(uint64_t), 0);
 }
 
-/* Any initial number of tries left will do, so the temporary is not initialised. */
+/*
+ * Goes back to `retry`, a few times; then to `aborted`. The temporary with the number of tries left
+ * is not initialised, because any initial number will do.
+ */
 static void form_try_again(struct form *f, const struct stub_plan *plan, const struct sequence *q)
 {
 	int scratch = q->scratch;
@@ -148,7 +151,7 @@ void form_cpu_set(
 	form_two_const(f, FORM_SHL, true, a, shift);
 }
 
-/* a = the address of a byte of the set that threads without rseq share. */
+/* a = the address of the byte at `offset` in the set that threads without rseq share. */
 static void form_shared_set(struct form *f, const struct stub_plan *plan, int a, uint32_t offset)
 {
 	const struct arch_stub *s = plan->stub;
@@ -156,7 +159,10 @@ static void form_shared_set(struct form *f, const struct stub_plan *plan, int a,
 	form_address(f, a, s->slots + ((uint64_t)s->cpus << s->slots_shift) + offset);
 }
 
-/* Counts in a field of the probe's struct probe_slot there; changes FORM_VALUE. */
+/*
+ * Adds 1 to a field of the probe's struct probe_slot in the set that threads without rseq share;
+ * changes FORM_VALUE.
+ */
 static void form_shared_inc(struct form *f, const struct stub_plan *plan, size_t field)
 {
 	form_shared_set(f, plan, FORM_VALUE, plan->stub->slot_offset + (uint32_t)field);
@@ -164,9 +170,9 @@ static void form_shared_inc(struct form *f, const struct stub_plan *plan, size_t
 }
 
 /*
- * Counts in a field of the probe's struct probe_slot of this CPU; changes FORM_VALUE and
- * FORM_RIGHT. A thread without rseq, or on a CPU without a set, jumps to `slow`, which must leave
- * the sequence.
+ * Adds 1 to a field of the probe's struct probe_slot of this CPU; changes FORM_VALUE and
+ * FORM_RIGHT. If the thread has no rseq, or its CPU has no set, jumps to `slow`, where the code
+ * must leave the sequence.
  */
 static void form_cpu_inc(struct form *f, struct stub_plan *plan, size_t field, int slow)
 {
@@ -189,15 +195,16 @@ static void form_cpu_inc(struct form *f, struct stub_plan *plan, size_t field, i
  * Gathering: a hit adds its value to a cell (struct probe_cell).
  *
  * A restartable sequence publishes with one store, so a hit needs two sequences. The first stores
- * the sum, and before it the parts that may be stored twice (the extremes, the last value). The
- * second stores the count or the value's bucket. Each is exact by itself, on whichever CPU it runs.
+ * the parts that may be stored twice (the extremes, the last value), and then the sum. The second
+ * stores the count or the value's bucket. Each sequence is exact by itself, on whichever CPU it
+ * runs.
  *
  * In a cell that threads without rseq share, each word is changed atomically, by one instruction or
- * a compare and swap. Nobody concludes from one word of a cell what another one is. So only one
+ * a compare and swap. No code infers the value of one word of a cell from another word. So only one
  * thing depends on memory order: that a cell has its key (table.c).
  *
- * The sum of doubles may need a vector register, which belongs to the program. The stub saves it
- * before the sequence, and restores it whenever the sequence is left.
+ * The sum of doubles may need a vector register, which belongs to the program. The stub saves the
+ * register before the sequence, and restores it whenever the sequence is left.
  */
 
 static struct form_mem field(size_t offset)
@@ -207,7 +214,7 @@ static struct form_mem field(size_t offset)
 
 #define FIELD(name) field(offsetof(struct probe_cell, name))
 
-/* Does the hit change more than the count or the buckets? */
+/* Returns true if the hit changes more of the cell than the count or the buckets. */
 static bool has_values(const struct stub_plan *p)
 {
 	return p->stub->gather.parts & ~(unsigned int)ARCH_GATHER_BUCKETS;
@@ -237,7 +244,7 @@ static void restore_vector(struct form *f, const struct stub_plan *p)
 		form_vector(f, FORM_RESTORE_VECTOR, p->double_temp);
 }
 
-/* Adds the value, which is in RIGHT, to the cell's sum. */
+/* Adds the value in RIGHT to the cell's sum. */
 static void sum_of_doubles(struct form *f, const struct stub_plan *p, bool shared)
 {
 	struct form_mem old_sum = form_temp(p->double_temp + FORM_VECTOR_TEMPS);
@@ -257,7 +264,8 @@ static void sum_of_doubles(struct form *f, const struct stub_plan *p, bool share
 }
 
 /*
- * RIGHT = the number of the bucket for the double in VALUE, which is not negative; changes VALUE.
+ * RIGHT = the number of the bucket for the double in VALUE, which must not be negative; changes
+ * VALUE.
  */
 static void bucket_of_double(struct form *f)
 {
@@ -274,7 +282,7 @@ static void bucket_of_double(struct form *f)
 
 /* ---- The parts of the cell at SET ------------------------------------------------- */
 
-/* Makes a word of the cell SCRATCH if that is larger. */
+/* Stores SCRATCH in a word of the cell if SCRATCH is larger than the word. */
 static void keep_largest(struct form *f, struct form_mem word, bool shared)
 {
 	int done = form_label(f), again = form_label(f);
@@ -291,7 +299,7 @@ static void keep_largest(struct form *f, struct form_mem word, bool shared)
 	form_place(f, done);
 }
 
-/* Changes everything except the count and the buckets; the sum comes last. */
+/* Changes all parts of the cell except the count and the buckets. The sum comes last. */
 static void gather_values(struct form *f, const struct stub_plan *p, bool shared)
 {
 	const struct arch_gather *g = &p->stub->gather;
@@ -321,8 +329,8 @@ static void gather_values(struct form *f, const struct stub_plan *p, bool shared
 }
 
 /*
- * RIGHT = the number of the bucket for the integer in VALUE, which is not negative; changes VALUE
- * and SCRATCH.
+ * RIGHT = the number of the bucket for the integer in VALUE, which must not be negative; changes
+ * VALUE and SCRATCH.
  */
 static void bucket_of_number(struct form *f)
 {
@@ -435,13 +443,14 @@ void form_gather_slow(struct form *f, const struct stub_plan *p)
 /*
  * Sampling: takes one hit in N, and at most a given number per unit of time.
  *
- * One in N is counted on each CPU separately. A rate is for the whole session, across all CPUs, in
- * windows of time. One word holds the number of the window and its hits, so both change at once.
+ * To take one hit in N, hits are counted on each CPU separately. The limit per unit of time is for
+ * the whole session, on all CPUs; time is divided into windows. One word holds the number of the
+ * window and the number of hits in it, so that both change at once.
  */
 
 /*
- * FORM_SCRATCH = the new number of hits since the last sampled one, on this CPU; 0 if this hit is
- * sampled.
+ * Counts the hit. FORM_SCRATCH = the number of hits on this CPU since the last sampled one, with
+ * this hit; 0 if this hit is sampled.
  */
 static void form_every(struct form *f, struct stub_plan *p)
 {
@@ -464,7 +473,8 @@ static void form_every(struct form *f, struct stub_plan *p)
 
 /*
  * Counts the hit in its time window. FORM_SET = the window's number, shifted left by 32. FORM_VALUE
- * = the old word; FORM_SCRATCH = the new one: one hit more, or the first hit of a new window.
+ * = the old word. FORM_SCRATCH = the new word, for one more hit, or for the first hit of a new
+ * window. Jumps to the exit if the window has had all its hits.
  */
 static void form_rate(struct form *f, const struct stub_plan *p)
 {
@@ -535,10 +545,13 @@ static void form_sample_slow(struct form *f, const struct stub_plan *p)
  * Calls a function of the program, with the captures as its arguments (arch_stub.call).
  *
  * The stub counts the call and the return. While a thread is between the two counts, this stub and
- * the code after it must stay; see libprobe/patch/quiet.c.
+ * the code that runs after it must not be unmapped; see libprobe/patch/quiet.c.
  */
 
-/* Builds the frame that the function gets: words, mask and pointers (see arch_stub.call). */
+/*
+ * Builds the frame that is passed to the called function: words, mask and pointers (see
+ * arch_stub.call).
+ */
 static void form_words(struct form *f, const struct stub_plan *p)
 {
 	const struct arch_stub *s = p->stub;
@@ -570,7 +583,7 @@ static void form_call_function(struct form *f, struct stub_plan *p)
 	form_cpu_inc(f, p, offsetof(struct probe_slot, seen), p->slow_leave);
 }
 
-/* The paths for threads without rseq. */
+/* Emits the paths for threads without rseq. */
 static void form_call_function_slow(struct form *f, const struct stub_plan *p)
 {
 	if (!p->stub->thread.has_rseq)
@@ -590,8 +603,8 @@ static void form_call_function_slow(struct form *f, const struct stub_plan *p)
 /* ---- Before the action --------------------------------------------------------- */
 
 /*
- * VALUE is negative if the kernel was not asked, because a system call would have ended a mode of
- * the thread. The hit is lost then.
+ * If VALUE is negative, the hit is lost: the stub has not asked the kernel, because a system call
+ * would have ended a processor mode of the thread.
  */
 static void form_if_answered(struct form *f, const struct stub_plan *p)
 {
@@ -611,7 +624,7 @@ static void form_id(struct form *f, const struct stub_plan *p, enum form_call ca
 	form_store(f, FORM_VALUE, form_temp(temp));
 }
 
-/* getcpu(2) writes the CPU's number to its temporary. */
+/* Asks the kernel for the CPU's number: getcpu(2) writes it to temporary cpu_temp. */
 static void form_cpu_id(struct form *f, const struct stub_plan *p)
 {
 	form_store_const(f, form_temp(p->cpu_temp), sizeof(uint64_t), 0);
@@ -635,8 +648,8 @@ static uint32_t all_captures(const struct stub_plan *p)
 }
 
 /*
- * Resets the captures: no checked capture has failed to be read yet, and no page is known to be
- * readable.
+ * Resets what the hit knows of its captures: all bits of the mask are set, which means that no
+ * capture is unreadable, and no page is known to be readable.
  */
 static void form_prepare_none(struct form *f, const struct stub_plan *p)
 {
@@ -646,7 +659,10 @@ static void form_prepare_none(struct form *f, const struct stub_plan *p)
 	form_checks_begin(f, p);
 }
 
-/* Emits what precedes the action: the filter, and before it only what the filter needs. */
+/*
+ * Emits what precedes the action. The filter comes first, after the few things that the filter
+ * needs.
+ */
 static void form_preparations(struct form *f, const struct stub_plan *p)
 {
 	const struct arch_stub *s = p->stub;
@@ -787,9 +803,9 @@ static void form_switches(struct form *f, const struct stub_plan *p)
 }
 
 /*
- * Reads a word in each page of a frame that is larger than a page, from the highest page down.
- * Below the end of a stack there may be only one unreadable guard page, and then memory of
- * something else.
+ * Reads a word in each page of a frame that is larger than a page, from the highest page down. So a
+ * stack without room for the frame faults in its guard page. Without these reads, the stub could
+ * skip the guard page, which may be the only one, and change memory of something else.
  */
 static void form_touch(struct form *f, const struct stub_plan *p)
 {

@@ -3,16 +3,17 @@
  * Tables of keys (arch/layout.h): finding the cell of a key.
  *
  * In a CPU's own table, the search is a part of the sequence that changes the cell. Code that
- * creates an entry stores its tag last; then the sequence restarts and finds the entry. In the
- * table that threads without rseq share, a thread first claims an entry by its tag.
+ * creates an entry stores the entry's tag last; then the sequence restarts and finds the entry. In
+ * the table that threads without rseq share, a thread first claims an entry by setting its tag.
  *
- * Memory order: a thread on any CPU, or the controller, that finds a tag must also find the key. So
- * FORM_PUBLISH stores the tag after the key has been written. Where threads share the table, a
- * search acquires the tag before it reads the key. In a CPU's own table, only threads of that CPU
- * write and search: each sees the writes of those before it, because the kernel orders a thread's
- * work before that of the next thread on the CPU. A claim (TABLE_TAG_FILLING) says nothing about
- * the key: its owner's writes may become visible before or after it, because no thread reads the
- * key before the tag changes again. Entries are never freed, so a tag that was found stays valid.
+ * Memory order: whoever finds a tag must also find the key, whether it is a thread on any CPU or
+ * the controller. So FORM_PUBLISH stores the tag after the key has been written. Where threads
+ * share the table, a search acquires the tag before it reads the key. In a CPU's own table, only
+ * threads of that CPU write and search. Each of them sees the writes of earlier ones, because the
+ * kernel orders a thread's work before that of the next thread on the CPU. A claim
+ * (TABLE_TAG_FILLING) says nothing about the key. The owner's writes may become visible before or
+ * after the claim, because no thread reads the key before the tag changes again. Entries are never
+ * freed, so a tag that was found stays valid.
  *
  * The hash multiplies by 2^64 divided by the golden ratio (Knuth, The Art of Computer Programming,
  * volume 3, 6.4) and folds the upper half into the lower one.
@@ -39,7 +40,7 @@ static int32_t bytes_at(const struct stub_plan *p)
 	return AT_WORDS + WORD * p->stub->gather.key_count;
 }
 
-/* FROM, SCRATCH = address and length of the text that a capture found. */
+/* FROM = the address of the text of a prepared capture; SCRATCH = its length. */
 static void form_load_text(struct form *f, const struct stub_plan *p, int capture)
 {
 	int pair = p->temp[capture];
@@ -49,7 +50,7 @@ static void form_load_text(struct form *f, const struct stub_plan *p, int captur
 	form_two_const(f, FORM_AND, false, FORM_SCRATCH, RING_STRING_LENGTH);
 }
 
-/* FROM, SCRATCH = address and length of string `k` of the key, perhaps a normal form. */
+/* FROM = the address of string `k` of the key, or of its normal form; SCRATCH = the length. */
 static void load_string(struct form *f, const struct stub_plan *p, int k)
 {
 	if (!key_of(p, k)->is_norm) {
@@ -72,7 +73,10 @@ static void mix(struct form *f, int scratch)
 	form_two(f, FORM_XOR, true, FORM_VALUE, scratch);
 }
 
-/* Adds the SCRATCH bytes at FROM to the hash in VALUE; changes POINTER, NEXT and SPARE. */
+/*
+ * The subroutine that adds the SCRATCH bytes at FROM to the hash in VALUE; changes POINTER, NEXT
+ * and SPARE.
+ */
 void form_hash_subroutine(struct form *f, const struct stub_plan *p)
 {
 	int words = form_label(f), few = form_label(f), done = form_label(f);
@@ -242,7 +246,7 @@ static void next_string(struct form *f)
 	form_two(f, FORM_ADD, true, FORM_POINTER, FORM_SCRATCH);
 }
 
-/* Jumps to `differ` unless the entry at RIGHT has our key. */
+/* Jumps to `differ` unless the entry at RIGHT has this hit's key. */
 static void match(struct form *f, const struct stub_plan *p, int differ)
 {
 	const struct arch_gather *g = &p->stub->gather;
@@ -265,8 +269,8 @@ static void match(struct form *f, const struct stub_plan *p, int differ)
 }
 
 /*
- * Writes our key into the entry at RIGHT, and last its tag; changes all registers except RIGHT and
- * SET.
+ * Writes this hit's key into the entry at RIGHT, and then the key's tag; changes all registers
+ * except RIGHT and SET.
  */
 static void fill(struct form *f, const struct stub_plan *p)
 {
@@ -291,6 +295,8 @@ static void fill(struct form *f, const struct stub_plan *p)
 }
 
 /*
+ * Registers:
+ *
  *	set	the table
  *	right	the current entry, number `spare`
  *	spare_2	the number of entries still to look at
@@ -342,20 +348,20 @@ void form_lookup(struct form *f, const struct stub_plan *p, int again)
 /* ==== Normal forms ============================================================================ */
 
 /*
- * Keys with normal forms. The stub writes the normal form into its frame before it hashes the key,
- * with the result of norm_text() (arch/norm.c). So a table has one entry for each normal form, not
- * for each text.
+ * Keys with normal forms. Before the stub hashes the key, it writes the normal form into its frame,
+ * with the same result as norm_text() (arch/norm.c). So a table has one entry for each normal form,
+ * not for each text.
  *
- * The text is read where it was measured, without another check, like all strings of keys. It may
- * change meanwhile: then the result is some other text, but not longer, and the loop
- * ends no later.
+ * Like all strings of keys, the text was checked when it was measured, and is not checked again
+ * when it is read. It may change in between. Then the normal form is that of some other text, but
+ * it is no longer than planned, and the loop still ends.
  */
 
 enum { TEMP_MARK, TEMP_PIECE, TEMP_TAG, NORM_BYTES = sizeof(uint64_t) };
 _Static_assert(TEMP_TAG + 1 == NORM_TEMPS, "there are as many as are planned");
 _Static_assert(sizeof(norm_tables) % NORM_BYTES == 0, "the tables are words");
 
-/* The first step with this action; steps are sorted by their actions. */
+/* Returns the first step that has this action. Steps are sorted by their actions. */
 static int32_t first_of(enum norm_action action)
 {
 	return (int32_t)action << NORM_STATE_BITS;
@@ -367,8 +373,8 @@ static struct form_mem noted(const struct stub_plan *p, int temp)
 }
 
 /*
- * Executes the step in RIGHT, unless that is PUT. Jumps to `put` to write the byte in VALUE, to
- * `skip` for the next byte, or to `next` for the same byte again.
+ * Executes the step in RIGHT, whose action is not PUT. Jumps to `put` to write the byte in VALUE,
+ * to `skip` to go on with the next byte of the text, or to `next` to look at the same byte again.
  */
 static void other_steps(struct form *f, const struct stub_plan *p, int put, int skip, int next)
 {
@@ -413,10 +419,10 @@ static void other_steps(struct form *f, const struct stub_plan *p, int put, int 
 }
 
 /*
- * Makes the normal form of a text.
+ * Makes the normal form of a text. Registers:
  *
  *	FROM, SCRATCH	the text, and its length
- *	NEXT		the current byte
+ *	NEXT		the number of the current byte
  *	POINTER, SPARE	where the normal form goes, and its length so far
  *	SPARE_2		the state
  *	SET		the tables

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The .eh_frame section of stubs that call functions of the program (call_unwind in arch/arch.h).
- * Each instruction set has one CIE with its rules; the rest is the same for all.
+ * Each instruction set has one CIE with its own rules; the rest of the section is the same for all.
  *
- * For an unwinder, the stub is a signal frame (augmentation `S`): it interrupted the function at
- * the site. The site is not a call, so the unwinder applies the rules for exactly that address.
+ * For an unwinder, the stub is a signal frame (augmentation `S`): the stub interrupted the function
+ * at the site. The site is not a call, so the unwinder applies the rules for exactly that address.
  *
  * Sources: DWARF 5, 6.4 (call frame information); Linux Standard Base 5, 10.6.1 (.eh_frame).
  */
@@ -18,17 +18,20 @@
 
 /* DW_CFA_* and DW_OP_* of <dwarf.h>. */
 enum {
-	/* or-ed with the register; operand: the distance below the CFA / 8 */
+	/*
+	 * combined with the register by OR; the operand is the distance below the CFA, divided by 8
+	 */
 	UNWIND_OFFSET = 0x80,
 	UNWIND_DEF_CFA_EXPRESSION = 0x0f,
 	UNWIND_EXPRESSION = 0x10,
-	UNWIND_OP_BREG = 0x70, /* plus the register */
+	UNWIND_OP_BREG = 0x70, /* the register's number is added */
 	UNWIND_OP_DEREF = 0x06
 };
 
 /*
- * The bytes of a CIE without its length: return address in column `ra`, plain 8-byte code
- * addresses, data alignment factor -8, then rules. With the length, they must be a multiple of 8.
+ * The bytes of a CIE without the length field. The return address is in column `ra`, code addresses
+ * are plain 8-byte numbers, the data alignment factor is -8; then the rules follow. The length of
+ * these bytes and the length field must be a multiple of 8.
  */
 #define UNWIND_CIE(ra, ...)                                                                        \
 	{                                                                                          \

@@ -14,8 +14,8 @@
 /* Gadgets and signal frames of aarch64: see arch/process.h. */
 
 /*
- * The general registers in the order of ptrace(2) (struct user_pt_regs of <asm/ptrace.h>), and then
- * the words of other regsets.
+ * The general registers, in the order of ptrace(2) (struct user_pt_regs of <asm/ptrace.h>). After
+ * them come the words of other regsets.
  */
 enum {
 	WORD_X0,
@@ -44,7 +44,9 @@ enum {
 };
 #define AARCH64_SVC UINT32_C(0xd4000001) /* svc #0 */
 
-/* The values are from <linux/elf.h>, which cannot be included together with <elf.h>. Linux 5.19. */
+/*
+ * The values are from <linux/elf.h> of Linux 5.19, which cannot be included together with <elf.h>.
+ */
 enum { AARCH64_NT_SSVE = 0x40b, AARCH64_NT_ZA = 0x40c };
 
 extern const struct arch_frame_layout aarch64_frame_layout;
@@ -52,21 +54,22 @@ extern const struct arch_frame_layout aarch64_frame_layout;
 /* ==== Gadgets ================================================================================= */
 
 /*
- * Gadgets: code of the target with which a thread makes a system call for a controller, and
- * returns:
+ * Gadgets are code of the target. A borrowed thread runs them to make a system call for a
+ * controller, and to return:
  *
- *   call       mov x8, #number; svc #0; ret      getpid(), getuid() ...; the vDSO. Entered at the
- *                                                svc, with another number. A thread never
- *                                                sleeps there, while it may sleep at the one svc
- *                                                that all calls of a libc share.
- *   sigreturn  mov x8, #139; svc #0              the vDSO; musl
+ *   call       mov x8, #number; svc #0; ret      in the vDSO and in getpid(), getuid() ... The
+ *                                                thread enters at the svc, with another number.
+ *                                                No thread of the program sleeps at this svc.
+ *                                                Threads may sleep at the svc that all calls
+ *                                                of a libc share.
+ *   sigreturn  mov x8, #139; svc #0              in the vDSO and in musl
  *   leave      mov sp, x29                       the end of a function with a variable-length
  *              ldp x19, x20, [sp, #16] ...       array. The distance from x29 to the stack
  *              ldp x29, x30, [sp], #above        pointer after it varies between functions.
  *              ret
  *
  * A function that authenticates its signed return address (autiasp) cannot be the `leave` gadget:
- * no one can sign an address for it from outside.
+ * the controller cannot sign an address for it.
  */
 
 enum {
@@ -98,7 +101,8 @@ static int number_of(uint32_t insn)
 }
 
 /*
- * Does the instruction load callee-saved registers from the stack, at or above the stack pointer?
+ * Returns true if the instruction loads callee-saved registers from the stack, at or above the
+ * stack pointer.
  */
 static bool is_reload(uint32_t insn)
 {
@@ -110,15 +114,15 @@ static bool is_reload(uint32_t insn)
 	return (insn & 0xffff03e0) == 0xf94003e0 && first < WORD_X29;
 }
 
-/* mov x, x or mov w, w, which may set the result of the function */
+/* Returns true for mov x, x and mov w, w, which may set the result of the function. */
 static bool is_move(uint32_t insn)
 {
 	return (insn & 0x7fe0ffe0) == 0x2a0003e0 && (insn & 31) < WORD_X29;
 }
 
 /*
- * How far x29 is below the stack pointer after these LEAVE_WORDS words, in bytes; 0 if they are not
- * the code of `leave`.
+ * Returns the distance, in bytes, from x29 to where the stack pointer is after these LEAVE_WORDS
+ * instructions; 0 if they are not the code of `leave`.
  */
 static uint16_t leave_above(const uint8_t *code)
 {
@@ -161,7 +165,7 @@ static void aarch64_find_gadgets(
 /* ==== Signal frames =========================================================================== */
 
 /*
- * When the kernel calls a signal handler, it saves on the handler's stack:
+ * When the kernel calls a signal handler, it saves a frame on the handler's stack:
  *
  *   frame + 0    siginfo
  *         + 128  flags, link
@@ -172,9 +176,9 @@ static void aarch64_find_gadgets(
  *                vector registers, SVE state; a record of length 0 ends them
  *
  * The handler returns to code that calls rt_sigreturn(2) with the stack pointer at the frame. The
- * frame of a borrowed thread is the same, with words before it for the gadget `leave`. Each of
- * these words is the address of rt_sigreturn, so `leave` loads it as its return address wherever
- * it reads:
+ * controller makes the same frame for a borrowed thread, and puts words before it for the gadget
+ * `leave`. Each of these words is the address of rt_sigreturn. So from whichever of them `leave`
+ * loads its return address, it returns to rt_sigreturn:
  *
  *   x29 for leave ------> +---------------------------+
  *                         | addresses of rt_sigreturn |
@@ -186,11 +190,11 @@ static void aarch64_find_gadgets(
  *                         | records                   |  floating-point state, SVE
  *                         +---------------------------+
  *
- * The controller leaves x7 of a borrowed thread as it is: a value that a tracer writes to x7 at the
- * stop before or after a system call is lost (report_syscall()).
+ * The controller does not change x7 of a borrowed thread: if a tracer writes to x7 when the thread
+ * stops before or after a system call, the value is lost (report_syscall()).
  *
- * Sources: arch/arm64/include/uapi/asm/{sigcontext,ptrace,sve_context}.h, arch/arm64/kernel/
- * {signal,ptrace}.c of Linux; Documentation/arm64/sve.rst.
+ * Sources: arch/arm64/include/uapi/asm/{sigcontext,ptrace,sve_context}.h,
+ * arch/arm64/kernel/{signal,ptrace}.c of Linux; Documentation/arm64/sve.rst.
  */
 
 #define PSTATE_BTYPE UINT64_C(0xc00) /* the last instruction was an indirect branch */
@@ -215,7 +219,7 @@ struct record {
 	uint32_t magic, size;
 };
 
-/* struct extra_context, and the record that ends the list of records before it. */
+/* struct extra_context, and then the record that ends the first list of records. */
 struct extra {
 	struct record head;
 	uint64_t data; /* the address of the records that follow this struct */
@@ -272,7 +276,8 @@ static void aarch64_make_frame(const struct arch_frame *frame, uint8_t *out)
 	memcpy(k->mark, frame->mark, sizeof(k->mark));
 	memcpy(k->text, frame->text, sizeof(k->text));
 	/*
-	 * If the thread was in a system call, the kernel has already reset pc and x0 (do_signal()).
+	 * These are the registers to continue with, even if the thread was stopped in a system
+	 * call: the kernel has already reset pc and x0 then (do_signal()).
 	 */
 	memcpy(k->words, frame->registers->words, sizeof(k->words));
 	k->extra = (struct extra){.head = {EXTRA_MAGIC, offsetof(struct extra, end)},
@@ -281,7 +286,10 @@ static void aarch64_make_frame(const struct arch_frame *frame, uint8_t *out)
 	memcpy(out, &f, sizeof(f));
 }
 
-/* Sets the pc. The code there may have no landing pad for branches (FEAT_BTI). */
+/*
+ * Sets the pc. Resets BTYPE, because the code at the address may have no landing pad for indirect
+ * branches (FEAT_BTI).
+ */
 static void go(struct arch_registers *registers, uint64_t address)
 {
 	registers->words[WORD_PC] = address;
@@ -307,7 +315,10 @@ static void aarch64_set_leave(
 
 /* ---- Floating-point state ----------------------------------------------------------------- */
 
-/* struct fpsimd_context without its header, and struct user_fpsimd_state. */
+/*
+ * The two forms of the state without SVE: struct fpsimd_context without its header, and struct
+ * user_fpsimd_state.
+ */
 struct fpsimd {
 	uint32_t fpsr, fpcr;
 	uint8_t vectors[VECTORS][LOW_BYTES];
@@ -338,13 +349,13 @@ static size_t align(size_t size)
 	return (size + ALIGN - 1) & ~(size_t)(ALIGN - 1);
 }
 
-/* The size of all vectors, predicates and FFR, in bytes, if a vector has `vl` bytes. */
+/* Returns the size, in bytes, of all vectors, predicates and FFR if a vector has `vl` bytes. */
 static size_t sve_bytes(size_t vl)
 {
 	return VECTORS * vl + PREDICATES * vl / 8;
 }
 
-/* Most threads have no SVE state when they are stopped. */
+/* Measures the state without SVE, because most threads have no SVE state when they are stopped. */
 static void aarch64_measure_state(struct arch_state *ret)
 {
 	*ret = (struct arch_state){.bytes = FPSIMD_BYTES + ALIGN};
@@ -359,8 +370,8 @@ static void put_fpsimd(uint8_t *at, const struct fpsimd *state)
 }
 
 /*
- * The state of a thread without SVE, or with nothing in it; `regs` is a copy of the caller's.
- * Returns its size.
+ * Makes the records of a thread that has no SVE state, and returns their size. `regs` must not be a
+ * part of `state`, which is overwritten.
  */
 static size_t make_plain(uint8_t *state, const struct user_fpsimd *regs)
 {
@@ -373,8 +384,8 @@ static size_t make_plain(uint8_t *state, const struct user_fpsimd *regs)
 }
 
 /*
- * The state of a thread with SVE. The SVE record must come with an FPSIMD record. Returns its size,
- * 0 if the state is invalid.
+ * Makes the records of a thread that has SVE state: an SVE record, and the FPSIMD record that must
+ * come with it. Returns their size; 0 if the state is invalid.
  */
 static size_t make_sve(uint8_t *state, size_t size, size_t vl)
 {
@@ -397,7 +408,10 @@ static size_t make_sve(uint8_t *state, size_t size, size_t vl)
 	return all;
 }
 
-/* From NT_ARM_SVE, or from NT_PRFPREG if the thread lacks that. NT_PRFPREG is always shorter. */
+/*
+ * Makes the records of a thread. Before, `state` holds its regset NT_ARM_SVE, or NT_PRFPREG if the
+ * thread has no NT_ARM_SVE. They can be told apart by their size: NT_PRFPREG is always shorter.
+ */
 static size_t aarch64_make_state(uint8_t *state, size_t size, const struct arch_state *usual)
 {
 	struct sve_header header;
@@ -414,7 +428,7 @@ static size_t aarch64_make_state(uint8_t *state, size_t size, const struct arch_
 	return make_plain(state, &regs);
 }
 
-/* Does the thread use the vectors of streaming mode, or the matrix? */
+/* Returns true if the thread uses the vectors of streaming mode, or the matrix. */
 static bool aarch64_is_unkept(int regset, const uint8_t *head)
 {
 	struct sve_header header;
@@ -481,7 +495,10 @@ static bool is_native(const struct arch_registers *registers)
 
 /* ---- System calls --------------------------------------------------------------------------- */
 
-/* See struct arch_process. Source: Linux, include/uapi/asm-generic/unistd.h. */
+/*
+ * System calls that wait: see struct arch_process. Source: Linux,
+ * include/uapi/asm-generic/unistd.h.
+ */
 static const uint16_t waits[] = {
 	22,  /* epoll_pwait */
 	441, /* epoll_pwait2 */
@@ -493,7 +510,7 @@ static const uint16_t waits[] = {
 	4,   /* io_getevents */
 	292, /* io_pgetevents */
 	426, /* io_uring_enter */
-	/* These wait on a socket with SO_RCVTIMEO or SO_SNDTIMEO. */
+	/* The calls below wait if they are on a socket with SO_RCVTIMEO or SO_SNDTIMEO. */
 	63,  /* read */
 	65,  /* readv */
 	286, /* preadv2 */
@@ -524,7 +541,10 @@ static const uint16_t blocks[] = {
 #define HAS_MTE (UINT64_C(1) << 18)
 #define HAS_SME (UINT64_C(1) << 23)
 
-/* The kernel reports the same features to all processes. */
+/*
+ * Describes the processor by the features that the kernel reports to this process. The
+ * kernel reports the same features to all processes.
+ */
 static void describe_processor(struct arch_thread *thread)
 {
 	uint64_t first = getauxval(AT_HWCAP), second = getauxval(AT_HWCAP2);
@@ -543,8 +563,9 @@ static uint64_t counter(void)
 	return stamp;
 }
 /*
- * The processor removes a signature and keeps the bits of an address. Which these are depends on
- * the kernel's settings, which are the same for all processes. Bit 55 is 0 in user space.
+ * Returns the bits of an address that hold a signature, if the address is signed. To find them, has
+ * the processor remove the signature from an address with all bits set. The bits depend on the
+ * kernel's settings, which are the same for all processes. Bit 55 is 0 in user space.
  */
 static uint64_t signature(void)
 {
@@ -573,8 +594,8 @@ const struct arch_process aarch64_process = {
 	.audit = AUDIT_ARCH_AARCH64,
 	.rseq_signature = 0xd428bc00,
 	/*
-	 * For addresses of 48 bits. A kernel with fewer bits refuses to map memory above its own
-	 * limit.
+	 * The end of user space with addresses of 48 bits. With fewer bits, the kernel refuses to
+	 * map memory above its own limit.
 	 */
 	.address_end = UINT64_C(0xffffffff0000),
 	.register_bytes = WORDS * sizeof(uint64_t),

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * How a stub is entered and left. Registers are pushed in pairs, so the stack pointer stays a
- * multiple of 16, which the processor requires for accesses through it. The program has no data
- * below the stack pointer.
+ * multiple of 16: the processor requires this if the stack pointer is the base of an address. The
+ * program has no data below the stack pointer.
  *
  *   stp x16, x17, [sp, -N]!
  *   [mrs x16, nzcv]
@@ -18,13 +18,15 @@
  *   ldp ...; [msr nzcv, x16]; [msr tco, x17]; ldp x16, x17, [sp], N
  *   b next
  *
- * x16 and x17 may be live at a site, because a site is not a call. So the stub leaves by one direct
- * branch. It is also entered by a direct branch, so it needs no landing pad (FEAT_BTI).
+ * The program may have values in x16 and x17 at a site, because a site is not a call. So the stub
+ * is left by one direct branch, which needs no register. The stub is also entered by a direct
+ * branch, so it needs no landing pad (FEAT_BTI).
  *
  * Memory may have tags, which the upper byte of a pointer must match (FEAT_MTE). A stub reads
  * memory without the pointer's tag, or through another register, and an operand may lie in freed
- * memory. None of these reads may fault, so tag checks are off while the stub runs. The kernel
- * saves this setting for each signal, so a handler that interrupts the stub runs with tag checks.
+ * memory. None of these reads may fault, so tag checks are off while the stub runs. When a signal
+ * arrives, the kernel saves this setting and turns tag checks on, so a handler that interrupts the
+ * stub runs with tag checks.
  *
  * Sources: AAPCS64, 6.4.5 (the stack); DDI 0487, C6.2; Linux, memory-tagging-extension.rst.
  */
@@ -38,8 +40,9 @@
 /* ==== Entering and leaving a stub ============================================================= */
 
 /*
- * FLAGS and TAGS are not registers: A64_STEP holds the flags, A64_STEP_2 the tag check setting,
- * when they are stored. ALL is the number of the form's registers besides VALUE.
+ * FLAGS and TAGS are words of the frame that are not registers. When they are stored or loaded,
+ * A64_STEP holds the flags and A64_STEP_2 the tag check setting. ALL is the number of the form's
+ * registers without VALUE.
  */
 enum { PAIR_BYTES = 16, FLAGS = -1, TAGS = -2, ALL = 8 };
 
@@ -48,19 +51,25 @@ static int rounded(int words)
 	return (8 * words + PAIR_BYTES - 1) / PAIR_BYTES * PAIR_BYTES;
 }
 
-/* The words for waiting lie above the saved registers, so a wait needs no code on entry or exit. */
+/*
+ * Returns the size of the words for waiting. They lie above the saved registers, so that entry and
+ * exit need no code for them.
+ */
 static int wait_bytes(const struct stub_plan *p)
 {
 	return p->stub->room ? rounded(WAIT_WORDS) : 0;
 }
 
-/* Does the stub read memory that may have tags? */
+/* Returns true if the stub reads memory that may have tags. */
 static bool ignores_tags(const struct stub_plan *p)
 {
 	return p->stub->thread.checks_tags && p->stub->capture_count;
 }
 
-/* Does the stub call a function? Then unwinders need the saved registers at fixed distances. */
+/*
+ * Returns true if the stub calls a function of the program. In such a stub, unwinders need the
+ * saved registers at fixed distances from the site's stack pointer.
+ */
 static bool is_call(const struct stub_plan *p)
 {
 	return p->stub->kind == ARCH_STUB_CALL;
@@ -77,7 +86,8 @@ static int small_words(const struct stub_plan *p, int8_t words[8])
 	words[count++] = A64_STEP;
 	words[count++] = A64_STEP_2;
 	if (is_call(p))
-		words[count++] = A64_STATUS; /* fills the gap that TAGS would leave */
+		/* so the frame has the same size with and without TAGS */
+		words[count++] = A64_STATUS;
 	words[count++] = (int8_t)a64_register(FORM_VALUE);
 	for (int i = 0; i < p->small.order_count; i++)
 		words[count++] = (int8_t)p->small.order[i];
@@ -88,7 +98,10 @@ static int small_words(const struct stub_plan *p, int8_t words[8])
 	return count;
 }
 
-/* Lists the registers that hold these words when they are stored and loaded. */
+/*
+ * Lists the registers that hold the words of the small frame when these are stored and loaded.
+ * Returns their number.
+ */
 static int small_registers(const struct stub_plan *p, int registers[8])
 {
 	int8_t words[8];
@@ -102,9 +115,10 @@ static int small_registers(const struct stub_plan *p, int registers[8])
 }
 
 /*
- * Only stubs that use ALL registers have subroutines, which change two more. A64_STATUS is for
- * system calls, also those of a wait, for loops without FEAT_LSE, and for constants that do not fit
- * into an instruction.
+ * Adds the registers that are not registers of the form. A64_NESTED and A64_LINK are for
+ * subroutines, which only stubs with ALL registers have. A64_STATUS is for system calls (a wait
+ * makes some, too), for loops without FEAT_LSE, and for constants that do not fit into an
+ * instruction.
  */
 static void add_others(struct frame *f, const struct stub_plan *p, int registers)
 {
@@ -169,7 +183,10 @@ static struct a64 *set_frame(struct form *f, const struct frame *frame)
 	return l->e;
 }
 
-/* The second register of a pair, or the zero register. */
+/*
+ * Returns the register that is stored together with registers[i]: the next one, or the zero
+ * register.
+ */
 static int second(const int *registers, int i, int count)
 {
 	return i + 1 < count ? registers[i + 1] : A64_ZERO;
@@ -206,13 +223,13 @@ static void a64_leave(struct form *f, const struct stub_plan *p)
 	a64_pop_pair(e, A64_STEP, A64_STEP_2, p->small.size);
 	l->next_jump = e->length;
 	l->reaches = a64_jump_to(e, p->stub->next);
-	l->frame = &p->frame; /* the slow parts, which follow, run with the whole frame */
+	l->frame = &p->frame; /* the slow parts come next, and run with the whole frame */
 	e->has_thread = false;
 }
 
 /*
- * With the whole frame: a64_check_tags() restores the site's tag check setting, a64_check_no_tags()
- * turns tag checks off again.
+ * Both of these run with the whole frame. a64_check_tags() restores the site's tag check setting.
+ * a64_check_no_tags() turns tag checks off again.
  */
 static void a64_check_tags(struct a64 *e, const struct stub_plan *p)
 {
@@ -232,7 +249,7 @@ static void a64_check_no_tags(struct a64 *e, const struct stub_plan *p)
 		a64_ignore_tags(e);
 }
 
-/* Adds `bytes` to sp, or subtracts them. */
+/* Adds `bytes` to sp (`op` is A64_ADD), or subtracts them (A64_SUB). */
 static void move_stack(struct a64 *e, enum a64_op op, int bytes)
 {
 	if (bytes > 0xfff)
@@ -273,9 +290,9 @@ static void a64_shrink(struct form *f, const struct stub_plan *p)
 /*
  * Calls a function of the program from the middle of another function.
  *
- * The stub has already saved the registers it uses. A function may change six more, which are saved
- * here, and the vector and floating-point registers, which the callee saves
- * (arch/aarch64/enter.c). The first two words are a frame record, as in any function:
+ * The stub has already saved the registers that it uses. The called function may change six more,
+ * which are saved here. It may also change the vector and floating-point registers, which
+ * arch/aarch64/enter.c saves. The first two words are a frame record, as in any function:
  *
  *	site's sp --------->	+----------------------------+
  *				| x16, x17, x8 ... flags     |  always at the same distance
@@ -288,14 +305,15 @@ static void a64_shrink(struct form *f, const struct stub_plan *p)
  *	sp, x29 at the call ->	| site's x29                 |
  *				+----------------------------+
  *
- * Sources: AAPCS64, 6.1.1 (registers), 6.4.6 (frame records); DWARF for the Arm 64-bit
- * Architecture (register numbers); gcc, config/aarch64/aarch64.h (DWARF_ALT_FRAME_RETURN_COLUMN).
+ * Sources: AAPCS64, 6.1.1 (registers), 6.4.6 (frame records); DWARF for the Arm 64-bit Architecture
+ * (register numbers); gcc, config/aarch64/aarch64.h (DWARF_ALT_FRAME_RETURN_COLUMN).
  */
 
 enum { FRAME = 29, SITE_PC = 8, SITE_SP = 16, CALL_FRAME = 80 };
 
 /*
- * Pairs of registers, and where they are saved. A64_STEP holds the site's sp; 31 (zero) fills up.
+ * Pairs of registers, and the offset from sp at which each pair is saved. A64_STEP holds the site's
+ * sp. 31, the zero register, stands for no register.
  */
 static const int8_t kept[][3] = {{A64_STEP, 18, SITE_SP}, {6, 7, 32}, {13, 14, 48}, {15, 31, 64}};
 
@@ -328,14 +346,18 @@ static void a64_call_function(struct form *f, const struct stub_plan *p)
 
 enum {
 	/*
-	 * Libgcc's return column for signal frames, because x30 is an ordinary register at a site.
-	 * libgcc's tables have no program counter (32).
+	 * The column of the return address, which libgcc uses for signal frames. The column of x30
+	 * cannot be used, because x30 is an ordinary register at a site. libgcc's tables have no
+	 * column for the program counter (32).
 	 */
 	RETURN_COLUMN = 96,
 	SP_BASE = UNWIND_OP_BREG + A64_SP
 };
 
-/* A register is saved at sp + offset. The offset is a one-byte signed LEB128, so at most 63. */
+/*
+ * AT: a register is saved at sp + offset. The offset is a signed LEB128 of one byte, so it is at
+ * most 63.
+ */
 #define AT(reg, offset) UNWIND_EXPRESSION, reg, 2, SP_BASE, offset
 #define BELOW(reg, distance) UNWIND_OFFSET | (reg), (distance) / 8
 
@@ -347,7 +369,7 @@ static const uint8_t cie[] = UNWIND_CIE(RETURN_COLUMN, /* clang-format off */
 	BELOW(16, 64), BELOW(17, 56), BELOW(8, 48), BELOW(9, 40), BELOW(10, 32), BELOW(2, 24),
 	BELOW(0, 128), BELOW(1, 120), BELOW(4, 112), BELOW(5, 104), BELOW(3, 96), BELOW(11, 88),
 	BELOW(12, 80), BELOW(30, 72),
-	0, 0, 0, 0 /* padding to a multiple of 8, including the length field */
+	0, 0, 0, 0 /* pads the CIE, with its length field, to a multiple of 8 */
 	/* clang-format on */);
 _Static_assert((sizeof(cie) + 4) % 8 == 0, "entries are aligned");
 
@@ -358,7 +380,7 @@ size_t aarch64_call_unwind(const struct arch_extent *stubs, size_t count, uint8_
 
 /* ==== The instruction set ===================================================================== */
 
-/* The parts of aarch64 for the generator of stubs (arch/stub/stub.c). */
+/* The functions and numbers of aarch64 for the generator of stubs (arch/stub/stub.c). */
 
 static const struct stub_isa aarch64_isa = {
 	.stack_pointer = A64_SP,

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* The back end for control: labels, jumps, subroutines, and data between them. */
+/* The back end for control: labels, jumps, subroutines, and the data in the code of a stub. */
 #include "arch/aarch64/stub/lower.h"
 
 /* ---- Jumps ---------------------------------------------------------------------------- */
 
 /*
- * rd = a - value with flags; rd may be the zero register. Adds -value if value is negative, which
- * sets the same flags, unless value is 0. Changes A64_STEP_2.
+ * rd = a - value, and sets the flags; rd may be the zero register. If value is negative, adds
+ * -value instead, which sets the same flags. (For 0 it would not.) Changes A64_STEP_2.
  */
 static void subtract_const(struct a64 *e, bool wide, int rd, int a, int32_t value)
 {
@@ -20,8 +20,8 @@ static void subtract_const(struct a64 *e, bool wide, int rd, int a, int32_t valu
 }
 
 /*
- * The register with the left operand of a comparison. The left operand of a comparison with a
- * constant may be in memory.
+ * Returns the register with the left operand of a comparison. If the right operand is a constant,
+ * the left one may be in memory; then it is loaded into A64_STEP.
  */
 static int left_of(struct a64 *e, const struct form_insn *i)
 {
@@ -31,7 +31,10 @@ static int left_of(struct a64 *e, const struct form_insn *i)
 	return A64_STEP;
 }
 
-/* Sets the flags of a comparison; FORM_SUB_JUMP_IF also subtracts. Changes A64_STEP_2. */
+/*
+ * Compares, which sets the flags. FORM_SUB_JUMP_IF also stores the difference in `a`. Changes
+ * A64_STEP_2.
+ */
 static void compare(struct a64 *e, const struct form_insn *i, int a)
 {
 	int result = i->op == FORM_SUB_JUMP_IF ? a : A64_ZERO, b = a64_register(i->b);
@@ -123,7 +126,7 @@ static void data(struct a64 *e, const struct form_insn *i)
 
 /* ---- Subroutines ------------------------------------------------------------------------ */
 
-/* A subroutine answers in the zero flag, which is set for yes. */
+/* A subroutine returns its answer in the zero flag: the flag is set if the answer is yes. */
 static void subroutine(struct a64 *e, const struct form_insn *i)
 {
 	int other;
@@ -148,7 +151,7 @@ static void subroutine(struct a64 *e, const struct form_insn *i)
 		a64_return(e, A64_LINK);
 		break;
 	case FORM_NO:
-		/* sp is not 0 */
+		/* clears the zero flag, because sp is not 0 */
 		a64_op_const(e, true, A64_SUBS, A64_ZERO, A64_SP, 0);
 		a64_return(e, A64_LINK);
 		break;

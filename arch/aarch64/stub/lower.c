@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Translates the form to machine code. Six of its registers are those of a system call's arguments,
- * in the same order as on x86-64, so a system call needs no moves. x8 (the system call's number),
- * x16 and x17 hold intermediate values of an instruction of the form. A stub saves at most these
- * twelve registers before it uses them.
+ * Translates the form to machine code. Six of the form's registers are x0 to x5, the registers for
+ * the arguments of a system call. The arguments are in the same order as on x86-64, so a system
+ * call needs no moves. x16, x17 and x8, which holds the number of a system call, are for
+ * intermediate values of an instruction of the form. A stub saves these registers before it uses
+ * them.
  */
 #include <assert.h>
 
@@ -13,7 +14,7 @@
 
 /* ==== Operators =============================================================================== */
 
-/* If the smallest number is divided by -1, sdiv has the result that the form requires. */
+/* For the smallest number divided by -1, sdiv gives the result that the form requires. */
 static void divide(struct a64 *e, const struct form_insn *i)
 {
 	int value = a64_register(FORM_VALUE), right = a64_register(FORM_RIGHT);
@@ -138,7 +139,7 @@ static void a64_lower_operator(const struct a64_lowering *l, const struct form_i
 
 /* Constants, addresses, and the site's registers. */
 
-/* to = the part of a register at the site that the instruction names. */
+/* to = the bytes of a register at the site that the instruction names. */
 static void a64_original(const struct a64_lowering *l, const struct form_insn *i, int to)
 {
 	unsigned int bits = 8U * i->bytes;
@@ -198,7 +199,7 @@ static unsigned int log2_of(unsigned int scale)
 	return (unsigned int)__builtin_ctz(scale);
 }
 
-/* If rd is A64_STEP, it no longer holds the thread pointer. */
+/* Called before rd is changed. If rd is A64_STEP, it will no longer hold the thread pointer. */
 static void changes(struct a64 *e, int rd)
 {
 	if (rd == A64_STEP)
@@ -220,7 +221,7 @@ void a64_add_disp(struct a64 *e, int rd, int rn, int64_t disp)
 	a64_op(e, true, A64_ADD, rd, rn, A64_STEP_2);
 }
 
-/* A64_STEP = the thread pointer, unless A64_STEP still holds it. */
+/* Puts the thread pointer into A64_STEP, if it is not there already. */
 static void load_thread(struct a64 *e)
 {
 	if (!e->has_thread)
@@ -232,7 +233,7 @@ static int plain_base(struct form_mem m)
 {
 	switch (m.base) {
 	case FORM_FRAME:
-	case FORM_CALLER: /* calls put no return address on the stack */
+	case FORM_CALLER: /* a call puts no return address on the stack, so both are sp */
 		return A64_SP;
 	case FORM_THREAD:
 		return A64_STEP;
@@ -244,8 +245,8 @@ static int plain_base(struct form_mem m)
 }
 
 /*
- * Returns a register with the address without its displacement. An address without a base has an
- * index. May change rd, or A64_STEP.
+ * Returns a register that holds the address without the displacement: the base, or, if there is an
+ * index, rd. An address without a base must have an index. May change rd and A64_STEP.
  */
 static int base_of(struct a64 *e, struct form_mem m, int rd)
 {
@@ -266,8 +267,8 @@ static int base_of(struct a64 *e, struct form_mem m, int rd)
 }
 
 /*
- * Returns a register with the whole address: rd, or the base if that is enough. May change A64_STEP
- * and A64_STEP_2.
+ * Returns a register that holds the whole address: the base if it is the whole address, otherwise
+ * rd. May change A64_STEP and A64_STEP_2.
  */
 static int a64_address_of(struct a64 *e, struct form_mem m, int rd)
 {
@@ -279,14 +280,14 @@ static int a64_address_of(struct a64 *e, struct form_mem m, int rd)
 	return rd;
 }
 
-/* Can one load or store add the index itself? */
+/* Returns true if one load or store can add the index to the base. */
 static bool is_indexed(struct form_mem m, unsigned int bytes)
 {
 	return m.base != FORM_NONE && m.index != FORM_NONE && !m.disp &&
 	       (m.scale == 1 || m.scale == bytes);
 }
 
-/* Can one load or store access this address, without changing another register? */
+/* Returns true if one load or store can access this address, without changing another register. */
 static bool a64_is_direct(struct form_mem m, unsigned int bytes)
 {
 	if (m.base == FORM_THREAD || m.base == FORM_NONE)
@@ -333,7 +334,10 @@ static void a64_lower_store(struct a64 *e, int rt, struct form_mem m, unsigned i
 	a64_store_indexed(e, rt, base, A64_STEP_2, 0, bytes);
 }
 
-/* Returns the register with the operand: a; or rd = `value`; or the zero register for 0. */
+/*
+ * Returns the register that holds the operand. If the operand is a constant, this is rd, which is
+ * set to `value`, or the zero register for 0.
+ */
 static int a64_operand(struct a64 *e, const struct form_insn *i, int rd)
 {
 	if (!i->is_constant)
@@ -344,7 +348,10 @@ static int a64_operand(struct a64 *e, const struct form_insn *i, int rd)
 	return rd;
 }
 
-/* A constant goes through A64_STEP_2, which an indirect address needs, too. */
+/*
+ * Stores a register or a constant. A constant is put into A64_STEP_2, so if the address needs
+ * A64_STEP_2, too, the address is computed first.
+ */
 static void store(struct a64 *e, const struct form_insn *i)
 {
 	struct form_mem mem = i->mem;
@@ -358,7 +365,10 @@ static void store(struct a64 *e, const struct form_insn *i)
 	}
 }
 
-/* Stores a register of the site, without a copy if the stub has not saved it. */
+/*
+ * Stores the value that a register had at the site. It is stored directly from the register if the
+ * stub has not saved the register.
+ */
 static void store_original(const struct a64_lowering *l, const struct form_insn *i)
 {
 	int from = i->b;
@@ -407,19 +417,22 @@ static void a64_lower_memory(const struct a64_lowering *l, const struct form_ins
 /* ==== Changes ================================================================================= */
 
 /*
- * Instructions that read and change memory. One instruction of FEAT_LSE changes a shared word. On
- * processors without FEAT_LSE, a loop does, which ends when the store finds that no other thread
- * has changed the word since the load.
+ * Instructions that read and change memory. With FEAT_LSE, one instruction changes a shared word.
+ * Without FEAT_LSE, a loop of a load and a store changes it. The loop ends when the store finds
+ * that no other thread has changed the word since the load.
  *
- * The load of the loop acquires and its store releases. But a later access may still happen between
- * the two, while it could not happen inside one instruction. So no thread may depend on a word to
- * seem claimed as soon as its owner goes on: the owner's next writes must be harmless until it
- * publishes something.
+ * The load of the loop acquires and its store releases. But a later access of the stub may still
+ * become visible between the two, while with FEAT_LSE none can. So when a thread has claimed
+ * something by changing a word, other threads may see the thread's next writes before they see the
+ * claim. These writes must be harmless until the thread publishes something.
  *
  * Source: DDI 0487, B2.3 (the order of memory) and C6.2.
  */
 
-/* A64_STEP_2 += the operand. A constant that does not fit goes through A64_STATUS. */
+/*
+ * A64_STEP_2 += the operand. A constant that does not fit into an instruction is put into
+ * A64_STATUS.
+ */
 static void add_operand(struct a64 *e, const struct form_insn *i)
 {
 	int64_t number = (int64_t)i->value;
@@ -568,9 +581,9 @@ static void cpu(const struct a64_lowering *l, int rd)
 }
 
 /*
- * A system call would end the streaming mode and clear its vectors, so the stub makes none in this
- * mode, and the call seems to have failed. When a thread first reads the mode, Linux gives it the
- * state for FEAT_SME.
+ * In streaming mode, jumps to `streaming` with an error in VALUE, as if the system call had failed.
+ * A system call would end the mode and clear its vectors. When a thread first reads the mode, Linux
+ * gives the thread the state for FEAT_SME.
  */
 static void unless_streaming(struct a64 *e, int streaming)
 {
@@ -609,7 +622,10 @@ static void ask_kernel(const struct a64_lowering *l, enum form_call call)
 	a64_place(e, streaming);
 }
 
-/* The stack: two saved registers, then a struct timespec, which stays 0 if the call is refused. */
+/*
+ * On the stack are two saved registers, and above them a struct timespec. The struct stays 0 if the
+ * system call is refused.
+ */
 void a64_time_subroutine(struct form *f, const struct stub_plan *plan)
 {
 	const struct a64_lowering *l = (const struct a64_lowering *)f;
@@ -650,7 +666,8 @@ static void a64_lower_system(const struct a64_lowering *l, const struct form_ins
 		ask_kernel(l, (enum form_call)i->value);
 		break;
 	case FORM_FENCE:
-		a64_put(e, 0xd5033fdf); /* isb: memory barriers do not order reads of the counter */
+		/* isb, because memory barriers do not order reads of the counter */
+		a64_put(e, 0xd5033fdf);
 		break;
 	default:			/* FORM_YIELD */
 		a64_put(e, 0xd503203f); /* yield */
@@ -678,8 +695,9 @@ int a64_register(int form_register)
 }
 
 /*
- * Does the code of the instruction call changes() itself if it changes A64_STEP? All of FORM_MEMORY
- * does, and the other operations here change A64_STEP only that way.
+ * Returns true if the code for the instruction calls changes() itself before it changes A64_STEP.
+ * That is so for all of FORM_MEMORY. The other operations listed here change A64_STEP only through
+ * functions that call changes().
  */
 static bool tells_of_step(const struct form_insn *i)
 {
@@ -725,7 +743,8 @@ static void lower(struct form *form, const struct form_insn *i)
 	case FORM_SYSTEM:
 		a64_lower_system(l, i);
 		break;
-	case FORM_DOUBLES: /* FORM_ADD_DOUBLE uses no vector register, so none is saved */
+	/* FORM_ADD_DOUBLE uses no vector register, so the other two have nothing to do */
+	case FORM_DOUBLES:
 		if (i->op == FORM_ADD_DOUBLE)
 			form_add_double_plainly(form, i->mem);
 		break;

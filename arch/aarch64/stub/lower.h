@@ -11,24 +11,24 @@ struct frame;
 struct stub_plan;
 
 /*
- * Registers besides those of the form. A64_STATUS, A64_STEP and A64_STEP_2 hold intermediate
- * values; A64_NESTED the return address of a subroutine that calls another. Subroutines also change
- * the link register.
+ * Registers that are not registers of the form. A64_STATUS, A64_STEP and A64_STEP_2 hold
+ * intermediate values. A64_NESTED holds the return address of a subroutine that calls another one.
+ * Subroutines also change the link register.
  */
 enum { A64_STATUS = 8, A64_NESTED = 12, A64_STEP = 16, A64_STEP_2 = 17 };
 
-/* The processor's register for a register of the form. */
+/* Returns the processor's register for a register of the form. */
 int a64_register(int form_register);
 
-/* The state of the back end. Labels are those of `e`. All pointers are borrowed. */
+/* The state of the back end. Labels are labels of `e`. All pointers are borrowed. */
 struct a64_lowering {
 	struct form form;
 	struct a64 *e;
 	const struct frame *frame; /* says where the site's registers are saved */
 	const struct arch_thread *thread;
 	/*
-	 * For a whole stub: the offset of the jump to the next stub, and whether that stub is in
-	 * reach.
+	 * Only for a whole stub: the offset of the jump to the next stub, and whether the next stub
+	 * is in reach of the jump.
 	 */
 	size_t next_jump;
 	bool reaches;
