@@ -22,7 +22,7 @@
 extern "C" {
 #endif
 
-/* How many start events are kept: for a thread (or a value that is matched), and in total. */
+/* Most start events that are kept: for a thread (or for a value that is matched), and in total. */
 enum { PROBE_SPANS_OWNER_MAX = 256, PROBE_SPANS_MAX = 1 << 16 };
 
 struct probe_spans;
@@ -34,16 +34,16 @@ struct probe_span_pair {
 	bool ended;	  /* the pair had an end event */
 };
 
-/* A span, from its start event on. */
+/* A span that has begun. Its end event may not have been added yet. */
 struct probe_span {
-	struct probe_event begin; /* a copy */
+	struct probe_event begin; /* a copy of the start event */
 	const struct probe_span_pair *pair;
 	/*
-	 * The surrounding span: the next older span of the same thread that is not crossed. NULL if
-	 * no span surrounds it.
+	 * The surrounding span: the next older span of the same thread that is not `crossed`. NULL
+	 * if no span surrounds this span.
 	 */
 	struct probe_span *parent;
-	bool crossed;	   /* an older span of the same thread ended before it */
+	bool crossed;	   /* an older span of the same thread ended before this span */
 	uint64_t inner_ns; /* total time of ended spans whose parent this span is */
 	void *data;	   /* for the caller's use */
 };

@@ -40,13 +40,13 @@ struct probe_summary_options {
 	size_t key_count;
 	/*
 	 * KEY, or KEY:KEY for the start and the end event: an end event ends the start event with
-	 * the same value. NULL: it ends the last start event of its thread.
+	 * the same value. If NULL, an end event ends the last start event of its thread.
 	 */
 	const char *match;
 	/*
-	 * Also report single pairs: grouped by the values that `keys` have at their start events,
-	 * or else at their end events (without keys, by the first string), and the pairs that took
-	 * longest.
+	 * Also report single pairs: the pairs that took longest, and pairs grouped by the values of
+	 * `keys`. A key has its value from the start event or, if the start event has none, from
+	 * the end event. Without keys, pairs are grouped by their first string.
 	 */
 	bool pairs;
 	/*

@@ -153,8 +153,8 @@ enum probe_tracer_output {
 };
 
 /*
- * One of the tracers for which a combined name stands. Each has its own probes, pairs, and rows by
- * a key.
+ * One part of a tracer that consists of several (probe_tracer_part()). Each part has its own probes
+ * and pairs, and rows for the values of a key.
  */
 struct probe_tracer_part {
 	const char *tracer;    /* for probe_tracer_parse() */
