@@ -15,7 +15,7 @@ void probe_bucket_range(size_t index, int64_t *low_ret, uint64_t *high_ret)
 
 	if (index >= CELL_NEGATIVE) {
 		*low_ret = INT64_MIN;
-		*high_ret = UINT64_MAX; /* -1, the largest negative number */
+		*high_ret = UINT64_MAX; /* as a signed number: -1 */
 		return;
 	}
 	if (index >= 1u << CELL_SUB_BITS) {

@@ -4,7 +4,7 @@
  * each key of a probe.
  *
  * A hit changes its cell in two steps, first the values and then the count. In between, a row may
- * hold one value more than it counts. Both are exact when the target is at rest.
+ * hold one value more than it counts. When the target is at rest, values and counts are exact.
  */
 #include <search.h>
 #include <stdio.h>

@@ -719,7 +719,10 @@ static bool is_independent(const struct probe_session *s)
 	return !s->options.watch && !target->files && !target->held && !target->shares_memory;
 }
 
-/* Is this the first session of its process? The first session handles all of them. */
+/*
+ * Returns true if this is the first session of its process. The thread that takes the first session
+ * stops all sessions of the process.
+ */
 static bool is_first(const struct stopping *all, size_t index)
 {
 	for (size_t i = 0; i < index; i++)

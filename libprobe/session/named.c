@@ -146,7 +146,7 @@ static struct probe_error *replace_any(const struct asked_names *names, size_t i
 	return *ret || first ? first : probe_error_no_memory();
 }
 
-/* Does a requested start event take its arguments from this probe? */
+/* Returns true if a requested start event takes its arguments from this probe. */
 static bool may_give(const struct asked_names *names, const struct probe_pattern *const *patterns,
 	size_t count, const struct probe_meaning *meaning)
 {
@@ -160,7 +160,7 @@ static bool may_give(const struct asked_names *names, const struct probe_pattern
 	return false;
 }
 
-/* May the patterns make this probe the start event of a pair? */
+/* Returns true if this probe may be a start event, according to the patterns. */
 static bool may_begin(const struct asked_names *names, const struct probe_pattern *const *patterns,
 	size_t count, const struct probe_meaning *meaning)
 {
@@ -355,7 +355,7 @@ static void asked_names_free(struct asked_names *names)
 
 /* ---- One probe -------------------------------------------------------------------------- */
 
-/* Is the text bound to probes in this role? See bind_site(). */
+/* Returns true if bind_site() uses text `index` for probes with this role. */
 static bool is_used(const struct asked *asked, size_t index, enum pair_role role)
 {
 	switch (index) {

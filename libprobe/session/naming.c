@@ -70,8 +70,8 @@ static bool same_module(const struct module *a, const struct module *b)
 }
 
 /*
- * Keeps the data of modules that are still mapped, by swapping old and new modules. Returns their
- * number.
+ * Keeps the data of modules that are still mapped, by swapping old and new modules. Returns the
+ * number of these modules.
  */
 static size_t keep_known(struct naming *n, struct modules *fresh, struct reader *readers)
 {

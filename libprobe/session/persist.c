@@ -216,7 +216,7 @@ static const void *take(struct cursor *cursor, size_t size)
 	return ret;
 }
 
-/* Is this a string with one NUL, its last byte? */
+/* Returns true if the bytes are a string whose only NUL is the last byte. */
 static bool is_text(const char *text, uint32_t length)
 {
 	return length && strnlen(text, length) == length - 1;
@@ -257,7 +257,10 @@ static bool read_captures(struct cursor *cursor, struct record_layout *layout)
 	return captures != NULL;
 }
 
-/* Do an argument's captures exist, and is its string's capture a string? */
+/*
+ * Returns true if the captures of an argument exist, and if the capture of its string, if any, is a
+ * string.
+ */
 static bool makes_sense(const struct notes_arg *arg, const struct record_layout *layout)
 {
 	const struct arch_capture *string;

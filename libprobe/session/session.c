@@ -145,7 +145,7 @@ static void session_keep_filters(struct probe_session *session, struct change *c
 	change->seccomp = (struct seccomp){.pid = change->pid};
 }
 
-/* Do the filters of all threads still allow the calls of the stubs? */
+/* Returns true if the filters of all threads still allow the system calls of the stubs. */
 static struct probe_error *judge_again(struct probe_session *s)
 {
 	unsigned int needed =
@@ -163,8 +163,8 @@ static struct probe_error *judge_again(struct probe_session *s)
 }
 
 /*
- * Checks now and then whether new filters allow the calls of the stubs. Errors:
- * PROBE_ERROR_UNSUPPORTED (a filter forbids them or is unknown: the session must end).
+ * Checks now and then whether new filters allow the system calls of the stubs. Errors:
+ * PROBE_ERROR_UNSUPPORTED (a filter forbids these calls, or cannot be read: the session must end).
  */
 static struct probe_error *session_look_at_filters(struct probe_session *session)
 {
@@ -206,8 +206,8 @@ static bool is_replaced(const struct probe_session *s)
 }
 
 /*
- * Drops an error if the process was replaced while its libraries were being probed. The session
- * keeps what it has recorded so far.
+ * Drops an error if the process executed another program, or ended, while its libraries were being
+ * probed. The session keeps what it has recorded so far.
  */
 static struct probe_error *unless_replaced(const struct probe_session *s, struct probe_error *error)
 {
@@ -334,7 +334,7 @@ static struct probe_error *follow_once(struct probe_session *s)
 
 	/*
 	 * A child of vfork(2) that waits at the gate would keep its parent from being stopped.
-	 * Programs that are started while the gate is open are found a little later.
+	 * Programs that are started while this gate is off are found a little later.
 	 */
 	gate_arm(&s->exec_gate.gate, false);
 	error = change_begin(s->target, &c);
@@ -701,7 +701,10 @@ struct probe_error *session_create(struct probe_target *target, uint64_t (*count
 	return error;
 }
 
-/* Was a probe switched off? Such probes are not in the registry. */
+/*
+ * Returns true if a probe was switched off by probe_session_select(). Such probes are not in the
+ * registry.
+ */
 static bool is_off(const struct probe_session *s, uint64_t key)
 {
 	for (size_t i = 0; i < s->probe_count; i++)
@@ -771,8 +774,8 @@ static struct probe_error *session_install(struct probe_session *s, struct chang
 		error = session_fit(
 			s, &install.needs, selection->probe_count + install.spare_probes, report);
 	/*
-	 * A session that follows libraries may have all sites of this selection refused, because it
-	 * may still patch sites of later libraries. At its end, the total is checked.
+	 * If the session follows libraries, all sites of this selection may be refused, because
+	 * sites of later libraries may still be patched. The total is then checked at the end.
 	 */
 	install.served = s->options.follow_libraries;
 	install.take = take_session;

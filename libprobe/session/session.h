@@ -315,7 +315,7 @@ struct probe_session {
 	bool flights_counted;	   /* in_flight of the probes is set */
 	size_t keep_bytes;	   /* bytes kept of each start event (struct probe_begun) */
 	uint64_t rate_ticks;	   /* ticks in a second, for options.sample_rate */
-	uint32_t target_pid;	   /* pid in the target's namespace; 0 if unknown or several */
+	uint32_t target_pid;	   /* pid in the target's own namespace; 0 if unknown */
 	struct session_site *sites;
 	size_t site_count;
 	struct probe_session_probe *probes;

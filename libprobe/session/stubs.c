@@ -30,8 +30,9 @@ static void note_meaning(struct probe_session *s, const struct session_site *sit
 }
 
 /*
- * Returns true if there is room for a record of `bytes` bytes. If not, it goes without the strings
- * that only the catalogue knows. The room for kept start events is fixed when the session starts.
+ * Returns true if there is room for a record of `bytes` bytes. A record that would be longer goes
+ * without the strings that only the catalogue asks for. The room for kept start events is fixed
+ * when the session starts.
  */
 static bool has_room(const struct probe_session *s, enum pair_role role, size_t bytes)
 {

@@ -3,8 +3,8 @@
  * Tables of gathered rows.
  *
  * The data of each row is in a block of its own, so sorting moves only the row's struct. To merge,
- * rows are sorted by name and keys, and equal neighbours are added up. There are at most thousands
- * of rows, a few times a second.
+ * rows are sorted by name and keys, and equal neighbours are added up. At most thousands of rows
+ * are merged, a few times a second.
  */
 #include <math.h>
 #include <stdlib.h>

@@ -77,14 +77,14 @@ struct probe_ctf_names {
 
 /* How much probe_ctf_take() moves. */
 enum probe_ctf_amount {
-	PROBE_CTF_MUCH, /* as much as is worth a write; the rest stays in the rings */
+	PROBE_CTF_MUCH, /* rings with enough hits for a large write; others keep their hits */
 	PROBE_CTF_ALL,	/* everything; the call waits until it is written */
 	PROBE_CTF_NOW	/* everything that can be written without waiting for the disk */
 };
 
 /* The result of probe_ctf_take(). */
 struct probe_ctf_taken {
-	bool can;    /* false if the session's hits must be added by probe_ctf_hit() */
+	bool can;    /* false if the session is not supported: add its hits by probe_ctf_hit() */
 	bool active; /* the session had new hits since the last call */
 	/* Hits of any session that are now in the record, and that no earlier call reported. */
 	uint64_t hits;

@@ -22,7 +22,7 @@ extern "C" {
 enum probe_export_format {
 	PROBE_EXPORT_JSON,	  /* one object a line, as `probectl trace --json` writes */
 	PROBE_EXPORT_CSV,	  /* RFC 4180 */
-	PROBE_EXPORT_FOLDED,	  /* stacks of pairs, for programs that draw them */
+	PROBE_EXPORT_FOLDED,	  /* stacks of pairs, for programs that draw flame graphs */
 	PROBE_EXPORT_TRACE_EVENT, /* for Perfetto and Chrome */
 	PROBE_EXPORT_FLAMEGRAPH	  /* the folded stacks, drawn: SVG */
 };
@@ -52,8 +52,8 @@ struct probe_export_options {
 	const char *match;
 	bool hits; /* stacks count hits, including hits of probes without a pair */
 	/*
-	 * CSV: the number of columns for arguments. 0: as many as the hit with the most arguments
-	 * has; then all hits are kept in a temporary file until the end.
+	 * CSV: the number of columns for arguments. If 0, there are as many columns as any hit has
+	 * arguments; all hits are then kept in a temporary file until the end.
 	 */
 	size_t columns;
 	/*

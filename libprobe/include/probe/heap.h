@@ -63,7 +63,10 @@ PROBE_MUST_CHECK struct probe_error *probe_heap_rows(const struct probe_heap *he
  * probe_session_probe).
  */
 struct probe_heap_doubts {
-	/* Frees of memory whose allocation was not seen, because it is older. */
+	/*
+	 * Frees of memory whose allocation was not seen, because it happened before the trace
+	 * began.
+	 */
 	uint64_t unknown_frees;
 	uint64_t unfreed; /* allocations at an address that was not free: its free was not seen */
 	uint64_t unreadable; /* hits whose arguments are not a pointer and a number of bytes */

@@ -39,12 +39,12 @@ enum probe_pairing {
 	PROBE_PAIRING_NAMES   /* by names: X__start and X__done; see probectl-trace(1) */
 };
 
-/* The figures that are added up (struct probe_row), besides the number of hits. */
+/* The figures that the target adds up (struct probe_row), besides the number of hits. */
 struct probe_gather {
 	bool sum, extremes, last, histogram;
 	/*
-	 * An expression (probectl-trace(1), FILTERS) whose values are added up. NULL: no value; for
-	 * a pair, its time.
+	 * An expression (probectl-trace(1), FILTERS) whose values are added up. If NULL, nothing is
+	 * added up, except the times of pairs.
 	 */
 	const char *value;
 	/*

@@ -58,11 +58,12 @@ enum probe_span_kind {
 /* How start and end events are matched. */
 struct probe_spans_options {
 	/*
-	 * -1: events of one thread are matched. Otherwise, the number of an argument: an end event
-	 * ends a start event with the same value, in any thread of the process.
+	 * If -1, events of one thread are matched. Otherwise, the number of an argument: an end
+	 * event ends a start event with the same value of this argument, in any thread of the
+	 * process.
 	 */
 	int match;
-	int match_end; /* the number of that argument in end events */
+	int match_end; /* the number of this argument in end events */
 	/*
 	 * Called for a start event without an end event: when newer start events need its place,
 	 * and by probe_spans_finish(). If its pair has not `ended`, the event was a point. May be
@@ -73,7 +74,7 @@ struct probe_spans_options {
 	/*
 	 * For matching in each thread: an end event belongs to the newest start event that has the
 	 * same values in the arguments that both share (probe_meaning.same), if the events have
-	 * these arguments. NULL: it belongs to the newest start event. Borrowed.
+	 * these arguments. If NULL, an end event belongs to the newest start event. Borrowed.
 	 */
 	const struct probe_catalogue *catalogue;
 };

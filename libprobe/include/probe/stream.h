@@ -94,8 +94,9 @@ struct probe_stream_set {
 };
 
 enum probe_stream_fill {
-	PROBE_STREAM_WOPID_TYPES, /* system types that belong to no process: the empty set */
-	PROBE_STREAM_OWN_TYPES,	  /* all types below PROBE_STREAM_SYSTEM_TYPES */
+	/* system types that belong to no process: none, so an empty set */
+	PROBE_STREAM_WOPID_TYPES,
+	PROBE_STREAM_OWN_TYPES, /* all types below PROBE_STREAM_SYSTEM_TYPES */
 	PROBE_STREAM_ALL_TYPES
 };
 

@@ -23,8 +23,8 @@ extern "C" {
 struct probe_summary;
 
 /*
- * Options of a summary. Zero is the default of each option. Strings are borrowed during the call
- * only, the catalogue as long as the summary exists.
+ * Options of a summary. Zero is the default of each option. Strings are borrowed only during the
+ * call. The catalogue is borrowed as long as the summary exists.
  *
  * A KEY is `argN`, `str(argN)`, `norm(str(argN))`, `sym(argN)`, `tid`, `pid`, `cpu`, `comm` or
  * `probe`. norm() treats texts that differ only in literals as one text. sym() is an address that

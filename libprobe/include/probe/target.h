@@ -184,10 +184,10 @@ struct probe_request {
 	const struct probe_pattern *const *patterns; /* borrowed */
 	size_t pattern_count;
 	/*
-	 * True: refused sites are only reported, and all other sites are switched. False: a refused
-	 * site is an error (PROBE_ERROR_REFUSED) if a pattern names its probe, instead of matching
-	 * it by wildcards, a regular expression or a predicate. It is also an error if every site
-	 * is refused.
+	 * If true, refused sites are only reported, and all other sites are switched. If false, a
+	 * refused site is an error (PROBE_ERROR_REFUSED) if a pattern names its probe, instead of
+	 * matching it by wildcards, a regular expression or a predicate. It is also an error if
+	 * every site is refused.
 	 */
 	bool keep_going;
 	/*
@@ -284,9 +284,9 @@ struct probe_status {
 	size_t plans[PROBE_PLAN_COUNT];
 	uint64_t hits; /* hits that the persistent session has counted */
 	/*
-	 * `hits` is unknown. If a persistent session gathers the hits, probe_session_open() reads
-	 * them; if only a running trace or another tool has switched the probe on, that tool has
-	 * them.
+	 * True if `hits` is unknown. If a persistent session gathers the hits, probe_session_open()
+	 * reads them; if only a running trace or another tool has switched the probe on, that tool
+	 * has them.
 	 */
 	bool uncounted;
 };

@@ -110,7 +110,7 @@ struct probe_tracer_ops {
 	/*
 	 * Called first. `options` is the text after the first comma of the user's -t, or "".
 	 * *state_ret is passed to all other operations. Returns NULL, or a static text that says
-	 * why the tracer cannot run. `create` may be NULL: the state is then NULL.
+	 * why the tracer cannot run. `create` may be NULL. The state is then NULL.
 	 */
 	const char *(*create)(const char *options, void **state_ret);
 	/* Called last. May be NULL. */

@@ -76,8 +76,8 @@ struct probe_watch_event {
 	bool is_child;		     /* a descendant of a process that was added */
 	bool is_newcomer;	     /* found by probe_watch_seek() */
 	/*
-	 * True: the process is stopped. Start sessions, then call probe_target_release(); closing
-	 * the target releases the process, too. False: the process runs.
+	 * True if the process is stopped. Then start sessions, and call probe_target_release();
+	 * closing the target releases the process, too. False if the process runs.
 	 */
 	bool held;
 	/*
