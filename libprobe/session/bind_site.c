@@ -2,9 +2,9 @@
 /*
  * Binds the expressions of a session (named.c) to one of its sites.
  *
- * Keys are bound first. A string is captured once for all its users, at the greatest captured
- * length: an entry of the table has room for the bytes that keys capture, and a filter that needs
- * more bytes gets its own capture.
+ * Keys are bound first. A string is captured once for all expressions that use it, at the greatest
+ * captured length: an entry of the table has room for the bytes that keys capture, and a filter
+ * that needs more bytes gets its own capture.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -108,7 +108,10 @@ static struct probe_error *bind_comm(struct binder *b, uint8_t *ret)
 	return NULL;
 }
 
-/* Binds a captured return address without its signature bits; 0 if `capture` is -1. */
+/*
+ * Binds the return address that a capture holds, without its signature bits. If `capture` is -1,
+ * binds the number 0.
+ */
 static struct arch_expr bind_caller(struct binder *b, int capture)
 {
 	struct arch_expr_node *nodes = b->bound->nodes + b->used;
@@ -189,7 +192,10 @@ static struct probe_error *bind_key_number(
 	return error;
 }
 
-/* Binds key `i`. *part_inout is its first part, then that of the next key. */
+/*
+ * Binds key `i`. *part_inout is the index of the first part of this key; it becomes the index of
+ * the first part of the next key.
+ */
 static struct probe_error *bind_key(
 	struct binder *b, struct bound_types *types, size_t i, size_t *part_inout)
 {
@@ -250,7 +256,8 @@ static struct probe_error *bind_filter(struct binder *b, enum pair_role role)
 }
 
 /*
- * Binds a start event whose arguments come from another probe: it marks the kept ones as unknown.
+ * Binds a start event that takes its arguments from another probe. Marks the arguments that the
+ * start event keeps as unknown.
  */
 static void bind_taken(struct binder *b)
 {
@@ -330,7 +337,7 @@ static struct probe_error *bind_all(
 	else
 		error = bind_keys(b, types);
 	if (part.gives)
-		return error; /* nothing begins at this probe */
+		return error; /* no pair begins at a probe that only gives arguments */
 	if (!error && part.compares)
 		bind_same(b);
 	if (!error && role == PAIR_NONE)

@@ -15,7 +15,7 @@ void probe_bucket_range(size_t index, int64_t *low_ret, uint64_t *high_ret)
 
 	if (index >= CELL_NEGATIVE) {
 		*low_ret = INT64_MIN;
-		*high_ret = UINT64_MAX; /* -1 */
+		*high_ret = UINT64_MAX; /* as a signed number: -1 */
 		return;
 	}
 	if (index >= 1u << CELL_SUB_BITS) {
@@ -76,7 +76,10 @@ static double bucket_middle(const struct probe_row *row, size_t index)
 	return middle;
 }
 
-/* Returns the nearest rank: the smallest value that `percent` per cent of all do not exceed. */
+/*
+ * Returns the value at the nearest rank: the smallest value that at least `percent` per cent of all
+ * values do not exceed.
+ */
 double probe_row_percentile(const struct probe_row *row, double percent)
 {
 	uint64_t total = 0, below, rank;

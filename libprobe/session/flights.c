@@ -6,13 +6,14 @@
  * now and then, such entries would fill the table, and later start events would be lost.
  *
  * So when half of the table is in use, the entries of threads that are gone get the depth 0, and
- * any thread may take them. An entry belongs to the thread with its id; if a new thread has that
- * id, the entry stays. The open start events of a removed entry still count as in flight. Entries
- * with keys of the program (--match) belong to no thread, so they stay.
+ * any thread may take them. An entry names its thread by the thread id. If a new thread has got the
+ * id of a thread that is gone, the entry stays. The open start events of a removed entry still
+ * count as in flight. Entries with keys of the program (--match) belong to no thread, so they stay.
  *
- * Thread ids are the kernel's, except in a child of clone(2) without libc, which has its parent's
- * id, and in a pid namespace that a child has made. If such a child lives while no thread has the
- * id, its next end event counts as one without a start.
+ * The thread ids in entries are the kernel's, with two exceptions. In a child of clone(2) without
+ * libc, the id is that of the parent. In a pid namespace that a child has made, the id is that of
+ * the namespace. If no thread of the machine has such an id, the entry is removed although its
+ * thread lives, and the next end event of the thread counts as one without a start event.
  */
 #include <errno.h>
 #include <stdatomic.h>
@@ -159,7 +160,10 @@ void session_note_waiting(struct probe_session *s)
 	gate_raise(s->event);
 }
 
-/* The target can write both counters. Their values are only shown. */
+/*
+ * Both counters lie in memory that the target can write, so they are not trusted: users only see
+ * them.
+ */
 uint64_t probe_session_waited(const struct probe_session *session, uint64_t *ns_ret)
 {
 	uint64_t waited = 0, ticks = 0;
@@ -196,7 +200,7 @@ static _Atomic uint32_t *full_of(const struct probe_session *s)
 	return switch_of(s) + 1;
 }
 
-/* The target can write the switch too. */
+/* The switch lies in memory that the target can write, so the result is not trusted. */
 bool probe_session_is_on(const struct probe_session *session)
 {
 	return session->options.switched && session->rings.base &&
@@ -212,7 +216,10 @@ void probe_session_switch(struct probe_session *session, size_t probe, bool on)
 	if (!session->options.switched || !session->rings.base)
 		return;
 	if (probe == SIZE_MAX) {
-		/* In this order, no hit in between finds the switch on and the ring not full. */
+		/*
+		 * When switching off, clear the switch first. Otherwise a hit between the two
+		 * stores could find the switch on and no full ring, and would leave a record.
+		 */
 		if (!on)
 			atomic_store_explicit(switch_of(session), false, memory_order_seq_cst);
 		atomic_store_explicit(full_of(session), 0, memory_order_seq_cst);

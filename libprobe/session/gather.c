@@ -4,7 +4,7 @@
  * each key of a probe.
  *
  * A hit changes its cell in two steps, first the values and then the count. In between, a row may
- * hold one value more than it counts. Both are exact when the target is at rest.
+ * hold one value more than it counts. When the target is at rest, values and counts are exact.
  */
 #include <search.h>
 #include <stdio.h>
@@ -52,7 +52,7 @@ static uint64_t next_word(struct reading *r)
 	return word;
 }
 
-/* Returns the bytes of a string, whose word has their number. */
+/* Returns the bytes of a string. `word` has the number of bytes. */
 static const uint8_t *next_bytes(struct reading *r, uint64_t word)
 {
 	const uint8_t *bytes = r->bytes;
@@ -71,7 +71,7 @@ static const uint8_t *next_bytes(struct reading *r, uint64_t word)
 struct kept_text {
 	const uint8_t *raw; /* an address; or a stack: site, caller, return addresses */
 	size_t raw_bytes, length;
-	uint8_t bytes[]; /* if stored: raw, then the text */
+	uint8_t bytes[]; /* in a stored text: the raw bytes, then the text */
 };
 
 enum { NAME_BYTES = 8, STACK_BYTES = 16 /* site and caller, before the return addresses */ };
@@ -186,7 +186,7 @@ static void put_probe(struct buffer *out, const struct probe_session_probe *prob
 	buffer_string(out, probe->name);
 }
 
-/* Adds the bytes of a key that is not a number, and returns its word. */
+/* Appends the bytes of key `i`, which is not a number. Returns the word of the key. */
 static uint64_t put_bytes(
 	struct probe_session *s, size_t probe, size_t i, struct reading *r, struct buffer *out)
 {
@@ -221,7 +221,10 @@ static void keys_refresh(struct probe_session *session)
 		session_stack_refresh(session);
 }
 
-/* Returns whether some key differs from its parts. */
+/*
+ * Returns true if some key is shown as a name or a stack, and so differs from the parts that stubs
+ * store.
+ */
 static bool differs(const struct asked *asked)
 {
 	for (size_t i = 0; i < asked->key_count; i++)
@@ -525,7 +528,8 @@ static void set_extremes(
 	if (!from->most && !from->least)
 		return;
 	/*
-	 * Minimum and maximum come from the same hits, unless a hit is just changing one of them.
+	 * A hit changes the minimum and the maximum one after the other. In between, the minimum
+	 * may be greater.
 	 */
 	if (least > most)
 		least = most;
@@ -598,7 +602,7 @@ static void fill_row(const struct probe_session *s, const struct merged *from, d
 		row->last = value_of(&scale, from->last);
 }
 
-/* Is a row shown? It stands for a whole probe, or its key was hit. */
+/* Returns true if a row is shown: it stands for a whole probe, or its key was hit. */
 static bool is_shown(const struct merger *m, const struct merged *row)
 {
 	return row->count || !m->key_count;
@@ -658,7 +662,9 @@ static struct probe_row *pack(
 	return rows;
 }
 
-/* Returns false if the thread has ended but its process lives. */
+/*
+ * Returns false if the target has no thread of this id any more. If this is unknown, returns true.
+ */
 static bool thread_lives(void *data, uint32_t tid)
 {
 	const struct probe_session *s = data;
@@ -722,7 +728,7 @@ struct probe_error *probe_session_rows(
 		rows = malloc(1);
 	} else if (in_flight && merger_init(&m, session) && add_empty_rows(&m) &&
 		   snapshot_cells(&session->view, &parts, merge_cell, &m)) {
-		/* The clock is read after everything else. */
+		/* Read the clock last, so that no hit is later than the clock. */
 		clock_sync(&session->clock);
 		set_hits(&m);
 		session_count_lost(session);

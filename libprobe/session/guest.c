@@ -182,7 +182,7 @@ bool open_pairs_pop(
 
 /* ==== Guest =================================================================================== */
 
-/* A probe from which the tracer was removed in a process, or a whole process. */
+/* A removal of the tracer in a process: from one probe, or from all probes of the process. */
 struct removed {
 	struct removed *next;
 	pid_t pid;
@@ -263,7 +263,10 @@ static enum probe_tracer_verdict act(const struct guest *guest, const struct wir
 		"trace");
 }
 
-/* Was the tracer removed from a probe in a process? Without `term`: from the whole process? */
+/*
+ * Returns true if the tracer was removed from the whole process, or from the probe `term` in it.
+ * `term` may be NULL.
+ */
 static bool is_removed(const struct guest *guest, pid_t pid, const struct probe_tracer_term *term)
 {
 	for (const struct removed *it = guest->removed; it; it = it->next) {
@@ -279,8 +282,8 @@ static bool is_removed(const struct guest *guest, pid_t pid, const struct probe_
 }
 
 /*
- * Reports a removal to the controller. Names that do not fit into a reply are not reported; the
- * probe's hits are then dropped here.
+ * Reports a removal to the controller, unless the names of the probe do not fit into a reply. The
+ * hits of such a probe still arrive here, and are dropped.
  */
 static void send_removal(const struct guest *guest, pid_t pid, const char *names, size_t length)
 {
@@ -294,7 +297,10 @@ static void send_removal(const struct guest *guest, pid_t pid, const char *names
 	reply(guest, WIRE_REMOVE, text, REMOVAL_BYTES + length);
 }
 
-/* Removes the tracer from a probe in a process; without `term`, from all its probes. */
+/*
+ * Removes the tracer from the probe `term` in a process. If `term` is NULL, removes the tracer from
+ * all probes of the process.
+ */
 static void remove_from(struct guest *guest, pid_t pid, const struct probe_tracer_term *term)
 {
 	size_t provider = term ? strlen(term->provider) + 1 : 0;

@@ -40,7 +40,7 @@ struct watched_site {
 	enum probe_site_fault fault;
 	bool readable;
 	uint8_t bytes[sizeof(((struct reg_site *)0)->patched)]; /* as read by the last check */
-	uint32_t suspect_at;	  /* arrivals at the gate of libraries when suspected */
+	uint32_t suspect_at;	  /* gate_arrivals() when it became suspect */
 	uint64_t good_ns, bad_ns; /* last seen intact, first seen changed (CLOCK_REALTIME); or 0 */
 	bool left;
 };
@@ -67,7 +67,10 @@ static bool has_stub(const struct registry *r, const struct reg_site *site, uint
 	return false;
 }
 
-/* Finds a site that is already watched. A site that was patched again has another tail. */
+/*
+ * Finds a site that is already watched. A site that was patched again has a new tail, and counts as
+ * another site.
+ */
 static const struct watched_site *find(
 	const struct session_watch *watch, const struct reg_site *reg)
 {
@@ -231,7 +234,7 @@ static bool has_changed(const struct session_watch *watch, size_t i)
 	const struct watched_site *site = &watch->sites[i];
 	const uint8_t *found = edits_found(&watch->edits, i);
 
-	/* A suspected site is checked again. */
+	/* A suspected site is judged again, even if its bytes have not changed. */
 	return site->state == WATCH_SUSPECT || (found != NULL) != site->readable ||
 	       (found && memcmp(found, site->bytes, site->reg.length) != 0);
 }
@@ -260,8 +263,8 @@ static enum site_state look_at(
 }
 
 /*
- * May the site be in a library that was opened again? A session that follows libraries soon probes
- * it.
+ * Returns true if the site may be in a library that was opened again, and that the session will
+ * soon probe because it follows libraries.
  */
 static bool may_be_new(const struct probe_session *s, const struct watched_site *site, bool last)
 {
@@ -331,18 +334,23 @@ static struct probe_error *look(struct probe_session *s, bool last,
 
 	if (!error && any_changed(&s->watch)) {
 		error = evidence_read(s->target, &evidence);
-		/* The mappings change all the time; the next check tells more. */
+		/*
+		 * The mappings kept changing while they were read. Leave the judgement to the next
+		 * check.
+		 */
 		if (error && error->code == PROBE_ERROR_STATE) {
 			probe_error_free(error);
 			error = NULL;
 			busy = true;
 		}
 		busy = busy || lock_is_taken(pid);
-		/* Read again: a change may lie between the two reads. */
+		/* Read the bytes again, in case they changed before the evidence was read. */
 		if (!error && !busy)
 			error = edits_read(&s->watch.edits, pid);
 		busy = busy || lock_is_taken(pid) || registry_is_stale(&evidence.registry, pid);
-		/* The bytes must be those of the program that has the session. */
+		/*
+		 * Judge the bytes only if the process still runs the program that has the session.
+		 */
 		if (!error && !busy && target_is_there(s->target))
 			take_all(s, &evidence, last, visit, data);
 		else
@@ -355,11 +363,13 @@ static struct probe_error *look(struct probe_session *s, bool last,
 }
 
 /*
- * Handles missing memory of the session. Memory that the registry no longer lists is no loss: after
- * a library is closed, any session unmaps the pages to which its sites jumped. So the session now
- * watches the memory that the registry lists. *holds_ret stays false if some of this memory is
- * missing too, or the session has ended. It is true if another controller changes the registry
- * meanwhile: the next check tells more.
+ * Handles memory of the session that is missing. After a library is closed, any session may unmap
+ * the pages to which the library's sites jumped. The registry then no longer lists these pages, and
+ * they are no loss. So from now on, the session watches the memory that the registry lists.
+ *
+ * Sets *holds_ret to true if all of this memory is there. *holds_ret stays false if some of it is
+ * missing, too, or if the session has ended. If another controller changes the registry meanwhile,
+ * *holds_ret becomes true, and the next check decides.
  */
 static struct probe_error *look_at_registry(struct probe_session *s, bool *holds_ret)
 {
@@ -473,7 +483,10 @@ struct probe_error *probe_session_look(struct probe_session *session, bool last,
 	error = look_at_memory(session);
 	if (!error)
 		error = look(session, false, visit, data);
-	/* A library that is being opened will come to the gate, so its sites were not restored. */
+	/*
+	 * If a suspected site is in a library that is just being opened again, a thread will come
+	 * to the gate within this time. Otherwise the site was restored.
+	 */
 	if (!error && last && any_suspect(&session->watch)) {
 		nanosleep(&moment, NULL);
 		error = look(session, true, visit, data);
@@ -493,7 +506,7 @@ struct probe_error *probe_session_look(struct probe_session *session, bool last,
  * of many processes; each process is stopped, and if needed searched (libprobe/busy).
  */
 
-/* Address space to end a session without memory: for libc and for tables. */
+/* Bytes of address space for libc and for tables, to end a session when memory has run out. */
 enum { RESERVE_BYTES = 8 << 20 };
 
 struct probe_error *session_reserve(struct probe_session *s)
@@ -515,9 +528,9 @@ static void reserve_release(struct probe_session *s)
 }
 
 /*
- * Releases the waiting hits after the last site is restored. Threads that still wait no longer
- * belong to the session, and its children end with it. Until then, hits wait or are counted as
- * lost: a record must not follow an unknown gap.
+ * Releases the hits that wait for room, once the last site is restored. Such hits are not part of
+ * the session any more. The session ends in forked children, too. Before that moment, a hit must
+ * wait or be counted as lost: no record may follow a gap of unknown size.
  */
 static void let_go(void *data)
 {
@@ -579,9 +592,10 @@ static bool is_busy(const struct probe_error *error)
 }
 
 /*
- * Removes the probes of children that were forked during the session; a child is patched like its
- * parent. Returns an error if another process has locked a child. A child that cannot be cleaned
- * now is cleaned by the next command on it, because the session's owner is dead by then.
+ * Removes the session's probes from children that were forked during the session, because a child
+ * inherits the patches of its parent. Returns an error if another process has locked a child. A
+ * child that cannot be cleaned now is cleaned by the next command on it, because the session's
+ * owner is dead by then.
  */
 static struct probe_error *stop_in_children(struct probe_session *s, pid_t pid)
 {
@@ -676,12 +690,16 @@ struct probe_error *probe_session_stop(struct probe_session *session)
 /* ---- Several sessions ------------------------------------------------------------------------ */
 
 enum {
-	WORKERS_MIN = 2, /* even with one CPU: a thread often waits for a stop */
+	/* even with one CPU, because a thread often waits until a process has stopped */
+	WORKERS_MIN = 2,
 	WORKERS_MAX = 8,
-	SHARE = 4 /* sessions for each thread */
+	SHARE = 4 /* a thread is worth starting for this many sessions */
 };
 
-/* The sessions that the threads stop. Each goes to the thread that gets its number first. */
+/*
+ * The sessions that the threads stop. `next` is the index of the next session that no thread has
+ * taken.
+ */
 struct stopping {
 	struct probe_session *const *sessions;
 	struct probe_error **errors;
@@ -690,8 +708,9 @@ struct stopping {
 };
 
 /*
- * May other threads change other processes meanwhile? Not if processes share the cache of their
- * files, or their memory and thus a registry. A held process may only be used by one thread.
+ * Returns true if a session can be stopped while other threads change other processes. This is not
+ * possible if its process shares the cache of files, or its memory and therefore its registry, with
+ * other processes. Nor is it possible for a held process, which only one thread may use.
  */
 static bool is_independent(const struct probe_session *s)
 {
@@ -700,7 +719,10 @@ static bool is_independent(const struct probe_session *s)
 	return !s->options.watch && !target->files && !target->held && !target->shares_memory;
 }
 
-/* Is this the first session of its process? The first session handles all of them. */
+/*
+ * Returns true if this is the first session of its process. The thread that takes the first session
+ * stops all sessions of the process.
+ */
 static bool is_first(const struct stopping *all, size_t index)
 {
 	for (size_t i = 0; i < index; i++)
@@ -733,7 +755,10 @@ static void *stop_independent(void *data)
 	return NULL;
 }
 
-/* Returns the number of threads to start. (sched_getaffinity(2) may be forbidden to probectl.) */
+/*
+ * Returns the number of threads to start. Does not call sched_getaffinity(2), which a filter may
+ * forbid.
+ */
 static size_t workers_for(size_t count)
 {
 	long cpus = sysconf(_SC_NPROCESSORS_CONF);
@@ -758,7 +783,10 @@ static void stop_with_workers(struct stopping *all)
 		worker_join(&workers[i]);
 }
 
-/* Repeats stops that failed only for now. Returns true if a target still cannot be changed. */
+/*
+ * Repeats the stops that failed because a target could not be changed at that moment. Returns true
+ * if some target still cannot be changed.
+ */
 static bool stop_busy(struct stopping *all, bool is_last_try)
 {
 	bool any = false;
@@ -774,8 +802,8 @@ static bool stop_busy(struct stopping *all, bool is_last_try)
 }
 
 /*
- * Stops all sessions. Waits for processes that are locked or frozen, or have a thread that cannot
- * be stopped, only when the probes of all other sessions are off.
+ * Stops all sessions. Some processes cannot be changed at once: they are locked or frozen, or have
+ * a thread that cannot be stopped. Waits for these only after all other sessions are stopped.
  */
 void probe_sessions_stop(
 	struct probe_session *const *sessions, size_t count, struct probe_error **errors)
@@ -790,8 +818,8 @@ void probe_sessions_stop(
 	}
 	stop_with_workers(&all);
 	/*
-	 * Stops the sessions that need this thread, and repeats failed stops, except after a wait
-	 * for a thread.
+	 * Stop the sessions that only this thread may stop, and repeat failed stops. Do not repeat
+	 * a stop that failed because a process is busy, or because a thread did not stop in time.
 	 */
 	for (size_t i = 0; i < count; i++) {
 		if (!errors[i] || (!is_busy(errors[i]) && errors[i]->code != PROBE_ERROR_STATE)) {

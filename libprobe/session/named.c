@@ -22,24 +22,25 @@ struct named {
 	enum pair_role role;
 	bool takes; /* as in struct pair_part */
 	struct asked asked;
-	char *replaced[TEXTS]; /* texts for asked; NULL without names or if unused in this role */
+	/* texts of `asked`; NULL if the text has no names or is unused in this role */
+	char *replaced[TEXTS];
 };
 
 struct asked_names {
-	/* Only the strings of expressions are used. They are NULL or in `examples`. */
+	/* Only the texts of expressions are used. Each is NULL or points into `examples`. */
 	struct probe_session_options options;
-	char *texts[TEXTS];    /* as the user has typed them; owned; NULL without names */
-	char *examples[TEXTS]; /* texts with an example for each name; owned, or NULL */
+	char *texts[TEXTS];    /* texts as the user typed them; owned; NULL if without names */
+	char *examples[TEXTS]; /* texts with an example argument for each name; owned, or NULL */
 	/*
 	 * The meaning that names the arguments of start events, or NULL. All start events keep the
-	 * same ones.
+	 * same arguments.
 	 */
 	const struct probe_meaning *begin;
 	struct named **items;
 	size_t count;
 };
 
-/* Returns where the options have a text. */
+/* Returns the place of text `index` in the options. */
 static const char **text_of(struct probe_session_options *options, size_t index)
 {
 	struct probe_gather *gather = &options->gather;
@@ -78,8 +79,8 @@ static bool is_asked(const struct probe_pattern *const *patterns, size_t count,
 }
 
 /*
- * Makes an error that names no probe: with several programs, the first probe may not be the meant
- * one.
+ * Makes an error that names no probe, because the user may have meant a probe of another program
+ * than the first probe.
  */
 static struct probe_error *none_has(size_t index, const char *text)
 {
@@ -110,9 +111,9 @@ static struct probe_error *of_probe(struct probe_error *error, const struct prob
 }
 
 /*
- * Replaces the names in a text with the arguments of the first requested probe that has them all.
- * If no known probe is requested, *ret is a copy of the text, and its parser reports what it
- * expects.
+ * Replaces the names in a text with the arguments of the first requested probe that has all of
+ * these names. If no requested probe is in the catalogue, *ret is a copy of the text. Parsing the
+ * copy then gives an error that says what may stand there.
  */
 static struct probe_error *replace_any(const struct asked_names *names, size_t index,
 	const struct probe_pattern *const *patterns, size_t count, char **ret)
@@ -145,7 +146,7 @@ static struct probe_error *replace_any(const struct asked_names *names, size_t i
 	return *ret || first ? first : probe_error_no_memory();
 }
 
-/* Does a requested start event take its arguments from this probe? */
+/* Returns true if a requested start event takes its arguments from this probe. */
 static bool may_give(const struct asked_names *names, const struct probe_pattern *const *patterns,
 	size_t count, const struct probe_meaning *meaning)
 {
@@ -159,7 +160,7 @@ static bool may_give(const struct asked_names *names, const struct probe_pattern
 	return false;
 }
 
-/* May the patterns make this probe the start event of a pair? */
+/* Returns true if this probe may be a start event, according to the patterns. */
 static bool may_begin(const struct asked_names *names, const struct probe_pattern *const *patterns,
 	size_t count, const struct probe_meaning *meaning)
 {
@@ -248,7 +249,10 @@ static struct probe_error *find_begin(
 	return first;
 }
 
-/* Copies the texts with names. In the options, texts with examples for the names replace them. */
+/*
+ * Copies the texts that have names. In the options, replaces each of them with a text that has an
+ * example argument for each name.
+ */
 static struct probe_error *take_texts(
 	struct asked_names *names, const struct probe_pattern *const *patterns, size_t count)
 {
@@ -308,7 +312,9 @@ struct probe_error *asked_init_named(struct asked *asked,
 		asked_names_free(names);
 		return error;
 	}
-	/* The caller owns the texts without names, which are parsed again too. */
+	/*
+	 * Copy the texts without names, too: they are parsed again later, and the caller owns them.
+	 */
 	for (size_t i = 0; i < TEXTS && !error; i++) {
 		const char **text = text_of(&names->options, i);
 
@@ -349,7 +355,7 @@ static void asked_names_free(struct asked_names *names)
 
 /* ---- One probe -------------------------------------------------------------------------- */
 
-/* Is the text bound to probes in this role? See bind_site(). */
+/* Returns true if bind_site() uses text `index` for probes with this role. */
 static bool is_used(const struct asked *asked, size_t index, enum pair_role role)
 {
 	switch (index) {
@@ -366,7 +372,10 @@ static bool is_used(const struct asked *asked, size_t index, enum pair_role role
 	}
 }
 
-/* Checks that names mean the arguments that all start events keep. */
+/*
+ * Checks that the names mean the same arguments for this start event as for the others, because all
+ * start events keep the same arguments.
+ */
 static struct probe_error *check_begin(
 	const struct asked_names *names, const struct probe_meaning *meaning)
 {
@@ -411,7 +420,7 @@ static struct probe_error *parse_again(const struct asked *asked, struct named *
 	return error ? error : asked_init(&named->asked, &options);
 }
 
-/* Checks that keys have the same kinds for all probes, and so has the match of pairs. */
+/* Checks that each key, and the match of pairs, is a string for all probes or for none. */
 static struct probe_error *check_kinds(const struct asked *asked, const struct asked *its)
 {
 	for (size_t i = 0; i < asked->key_count; i++)
@@ -482,7 +491,7 @@ struct probe_error *asked_for(const struct asked *asked, struct pair_part part,
 
 /* ---- Without names ---------------------------------------------------------------------- */
 
-/* Finds the text without names that all probes share. */
+/* Finds the text without names. It must be the same for all probes. */
 static struct probe_error *plain_text(
 	const struct asked_names *names, size_t index, const char **ret)
 {
@@ -588,7 +597,10 @@ static struct probe_error *parse(const char *what, const char *text, struct expr
 	return text ? expr_parse(what, text, ret) : NULL;
 }
 
-/* Parses an expression that may not use a pair, which is incomplete or does not exist. */
+/*
+ * Parses an expression that may not need a whole pair: at its hits, the pair is incomplete, or
+ * there is none.
+ */
 static struct probe_error *parse_of_hit(const char *what, const char *text, struct expr **ret)
 {
 	struct probe_error *error = parse(what, text, ret);
@@ -691,7 +703,10 @@ static struct probe_error *parse_gather(struct asked *asked, const struct probe_
 	return error;
 }
 
-/* Asks for a row for each stack: its return addresses, and the site. */
+/*
+ * Makes the session gather one row for each call stack: the keys are the return addresses and the
+ * site.
+ */
 static void ask_for_stacks(struct asked *asked)
 {
 	asked->stack = true;
@@ -700,7 +715,7 @@ static void ask_for_stacks(struct asked *asked)
 	add_stack(&asked->parts);
 }
 
-/* Checks that only keys use sym(): stubs know no names. */
+/* Checks that only keys use sym(), because stubs cannot look up names. */
 static struct probe_error *check_symbols(const struct asked *asked)
 {
 	const struct expr *const others[] = {

@@ -21,8 +21,8 @@
 /* ==== Naming ================================================================================== */
 
 enum {
-	REFRESH_NS = 50 * 1000 * 1000, /* least time between looks at the maps for new addresses */
-	EARLY_LOOKS = 8, /* first looks without that delay: a new program maps many files */
+	REFRESH_NS = 50 * 1000 * 1000, /* pause between reads of the maps for unknown addresses */
+	EARLY_LOOKS = 8, /* first reads without that pause: a new program maps many files */
 	KNOWN_FRAMES_MAX = 1 << 20,
 	FRAMES_FIRST = 256
 };
@@ -31,7 +31,7 @@ enum {
 struct named {
 	struct probe_frame frame;
 	bool is_return;
-	bool of_file;	   /* its symbol comes from a file */
+	bool of_file;	   /* the symbol comes from a file */
 	unsigned int seen; /* last seen generation of the names of generated code */
 	char *label;	   /* owned; see naming_name(); NULL if not asked for or unknown */
 	char text[];	   /* module's path, symbol, source file, build id, each with its NUL */
@@ -70,8 +70,8 @@ static bool same_module(const struct module *a, const struct module *b)
 }
 
 /*
- * Keeps the data of modules that are still mapped, by swapping old and new modules. Returns their
- * number.
+ * Keeps the data of modules that are still mapped, by swapping old and new modules. Returns the
+ * number of these modules.
  */
 static size_t keep_known(struct naming *n, struct modules *fresh, struct reader *readers)
 {
@@ -108,7 +108,10 @@ static void drop_modules(struct naming *n)
 	modules_deinit(&n->modules);
 }
 
-/* Empties the table: addresses may have other names now. Callers still use the frames. */
+/*
+ * Empties the table of frames, because addresses may have other names now. Keeps the frames,
+ * because callers still use them.
+ */
 static void forget_frames(struct naming *n)
 {
 	struct named **old = reallocarray(n->old, n->old_count + n->known + 1, sizeof(*old));
@@ -133,7 +136,7 @@ static struct probe_error *refresh(struct naming *n)
 	bool gone;
 
 	n->refreshed_ns = clock_monotonic_ns();
-	/* Possible only while the process lives. */
+	/* Names of generated code can be read only while the process lives. */
 	jit_map_refresh(n->jit, true);
 	if (error)
 		return error;
@@ -234,8 +237,8 @@ static bool is_nameable(const struct naming *n, uint64_t address)
 }
 
 /*
- * Reads the modules again, in case of a new library or generated code. Returns false if it is too
- * early.
+ * Reads the modules again, in case of a new library or generated code. Returns false, and reads
+ * nothing, if the last read was a moment ago.
  */
 static bool look_again(struct naming *n)
 {
@@ -245,7 +248,10 @@ static bool look_again(struct naming *n)
 	return true;
 }
 
-/* Is there code at an address? If not, looks again for a new library or generated code. */
+/*
+ * Returns true if there is code at an address. If none is known there, looks again for a new
+ * library or generated code.
+ */
 static bool naming_find_code(struct naming *n, uint64_t address)
 {
 	return is_code(n, address) || (look_again(n) && is_code(n, address));
@@ -285,7 +291,10 @@ static bool make_room(struct naming *n)
 	return true;
 }
 
-/* Returns the start of a function. Files without symbols have it too. */
+/*
+ * Returns the start of the function at a link-time address; 0 if unknown. Also works for files
+ * without symbols.
+ */
 static uint64_t function_at(struct module *module, uint64_t link)
 {
 	struct object_function function;
@@ -395,7 +404,10 @@ static struct named *make_frame(struct naming *n, uint64_t ip, bool is_return)
 	return named;
 }
 
-/* Makes a new frame if generated code got its name after it was seen, or is other code now. */
+/*
+ * Replaces a frame if generated code at its address has got a name since the frame was made, or is
+ * other code now.
+ */
 static void renew(struct naming *n, struct named **bucket)
 {
 	const struct probe_frame *frame = &(*bucket)->frame;
@@ -410,7 +422,7 @@ static void renew(struct naming *n, struct named **bucket)
 	symbol = jit_map_find(n->jit, frame->ip - (*bucket)->is_return, &start);
 	if (!symbol || (frame->symbol && !strcmp(symbol, frame->symbol)))
 		return;
-	/* Callers have the old frame, so it stays. */
+	/* Keep the old frame, because callers may have it. */
 	old = reallocarray(n->old, n->old_count + 1, sizeof(*old));
 	if (!old)
 		return;
@@ -495,8 +507,8 @@ const char *naming_name(struct naming *n, uint64_t address)
 }
 
 /*
- * Returns the rules to unwind the code at an address, and the bias of its module; NULL if it has no
- * rules. Owned by `naming`, and valid until naming_refresh() or naming_find_code().
+ * Returns the rules to unwind the code at an address, and the bias of its module; NULL if the code
+ * has no rules. Owned by `naming`, and valid until naming_refresh() or naming_find_code().
  */
 static struct unwind *naming_rules(struct naming *n, uint64_t address, uint64_t *bias_ret)
 {
@@ -628,8 +640,8 @@ static uint64_t dwarf_register(const struct walk *walk, int place, bool *known_r
 }
 
 /*
- * Without rules: steps over a frame that the kernel has pushed for a signal handler, with the
- * interrupted registers.
+ * For code without rules: if the kernel has pushed the frame for a signal handler, continues with
+ * the registers that the frame has saved.
  */
 static enum unwind_status step_over_signal(struct walk *walk)
 {
@@ -643,7 +655,7 @@ static enum unwind_status step_over_signal(struct walk *walk)
 	if (!layout->register_count || !sp_known)
 		return UNWIND_NO_RULES;
 	if (!read_word(walk, sp + layout->mark, &mark) || mark != layout->mark_word) {
-		walk->missed = missed; /* most frames lack the mark */
+		walk->missed = missed; /* no signal's frame, like most: not a miss */
 		return UNWIND_NO_RULES;
 	}
 	for (uint16_t i = 0; i < layout->register_count; i++)
@@ -686,8 +698,9 @@ static enum unwind_status step_by_frame_pointer(struct walk *walk)
 }
 
 /*
- * Finds where a site's return address and its caller's frame pointer are saved, relative to the
- * stack pointer, by call frame information. At a site, the frame pointer may not lead to them.
+ * Looks up in the call frame information where two values are saved at a site, relative to the
+ * stack pointer: the return address of the site's function, and the frame pointer of the function's
+ * caller. The frame pointer at the site need not lead to these places.
  */
 static struct unwind_saved unwinder_saved(struct unwinder *u, uint64_t pc)
 {
@@ -722,7 +735,10 @@ static enum unwind_status step(struct walk *walk, bool is_return)
 	sp = dwarf_register(walk, SP, &sp_known);
 	if (sp_known)
 		walk->low = sp;
-	/* A handler may have its own stack, and a function that calls nothing may have no frame. */
+	/*
+	 * The stack pointer must go up from frame to frame, with two exceptions: a signal handler
+	 * may have its own stack, and a function that calls nothing may have no frame.
+	 */
 	if (!walk->is_signal && walk->low < low + is_return)
 		return UNWIND_FAILED;
 	walk->registers.pc &= ~u->signature;
@@ -774,11 +790,12 @@ struct probe_error *unwinder_copy(
 /* ---- Return addresses ----------------------------------------------------------------- */
 
 /*
- * Does a stack begin here? Code without frame pointers uses the register for other values, so a
- * chain also ends where it leaves the stack. A complete chain ends in the C library's start of main
- * or of a thread, which calls the first function; any other chain was cut. In stripped libraries
- * the start has no symbol, like the few internal functions that call the program back (qsort),
- * which are mistaken for the start.
+ * Returns true if a stack begins with this frame. A complete chain of frame pointers ends in the
+ * function of the C library that starts main or a thread. Any other chain was cut: code without
+ * frame pointers uses the register for other values, and there the chain leaves the stack.
+ *
+ * In a stripped C library, the starting function has no symbol. A few other functions without a
+ * symbol call the program back, as for qsort, and are mistaken for the starting function.
  */
 static bool is_start(const struct probe_frame *frame)
 {
@@ -810,7 +827,7 @@ struct probe_error *unwinder_frames(struct unwinder *unwinder, uint64_t pc, uint
 	if (count >= ARCH_FRAMES_MAX)
 		end = PROBE_STACK_TRUNCATED;
 	if (caller && !error && !naming_find_code(unwinder->naming, caller)) {
-		end = PROBE_STACK_LOST; /* the stack would have a gap */
+		end = PROBE_STACK_LOST; /* without `caller`, the stack would have a gap */
 		count = 0;
 	} else if (caller && !error) {
 		add_frame(unwinder, caller, true, &error);

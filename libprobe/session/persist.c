@@ -216,7 +216,7 @@ static const void *take(struct cursor *cursor, size_t size)
 	return ret;
 }
 
-/* Is this a string with one NUL, its last byte? */
+/* Returns true if the bytes are a string whose only NUL is the last byte. */
 static bool is_text(const char *text, uint32_t length)
 {
 	return length && strnlen(text, length) == length - 1;
@@ -257,7 +257,10 @@ static bool read_captures(struct cursor *cursor, struct record_layout *layout)
 	return captures != NULL;
 }
 
-/* Do an argument's captures exist, and is its string's capture a string? */
+/*
+ * Returns true if the captures of an argument exist, and if the capture of its string, if any, is a
+ * string.
+ */
 static bool makes_sense(const struct notes_arg *arg, const struct record_layout *layout)
 {
 	const struct arch_capture *string;
@@ -322,8 +325,9 @@ static bool read_places(
 }
 
 /*
- * In the same boot, the clocks have run on and give the length of a tick. After a reboot, or on
- * another machine, only the tick measured at that time is known.
+ * Sets up the clock of the time stamps in a file. If the machine has not been rebooted since, the
+ * clocks have gone on, and the length of a tick can be measured. After a reboot, or on another
+ * machine, it is the length in the notes, which was measured when the session was left.
  */
 static bool read_clock(const struct notes_header *header, struct clock *clock)
 {
@@ -357,7 +361,10 @@ static bool read_clock(const struct notes_header *header, struct clock *clock)
 static struct probe_error *read_lists(
 	struct probe_session *s, const struct notes_header *header, struct cursor *cursor)
 {
-	/* Each entry has more than one byte, so this bounds the memory for them. */
+	/*
+	 * Each probe and site takes more than one byte of the notes. So the size of the notes
+	 * limits the memory that is allocated here.
+	 */
 	if (header->probes > cursor->left || header->sites > cursor->left)
 		return malformed("more probes than bytes");
 	s->probes = calloc(header->probes + (size_t)1, sizeof(*s->probes));
@@ -407,7 +414,8 @@ struct probe_error *notes_read(
 }
 
 /*
- * Takes a site's layout from the notes, except the capture of the stack: notes have only its size.
+ * Takes a site's layout from the notes, except for the capture of the stack, of which the notes
+ * have only the size.
  */
 static bool take_layout(struct session_site *site, const struct session_site *noted)
 {
@@ -655,7 +663,10 @@ struct probe_error *probe_target_kept(
 
 /* ---- Opening ---------------------------------------------------------------------------- */
 
-/* Opens the file of the data, which cannot be truncated; -1 if it cannot be opened. */
+/*
+ * Opens the file that holds the session's data. Returns -1 if the file cannot be opened, or could
+ * be truncated while it is mapped.
+ */
 static int open_data(pid_t pid, const struct maps *maps, const struct reg_session *session)
 {
 	const struct mapping *found = NULL;
@@ -704,7 +715,10 @@ static void open_view(
 	s->view.fd = s->data;
 }
 
-/* Takes the session's own start time if it is plausible. The target can write it. */
+/*
+ * Takes the start time that the session's memory holds, if it is plausible. The target can write to
+ * this memory.
+ */
 static void take_clock(struct probe_session *s)
 {
 	struct clock clock = s->clock;

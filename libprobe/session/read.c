@@ -34,8 +34,9 @@ static uint64_t sum_of(const struct probe_session *s, size_t probe, size_t field
 }
 
 /*
- * Takes a count if it is possible: no CPU can have a hit in each nanosecond since boot. Otherwise
- * the last count stays. (A file may come from another machine.)
+ * Sets *ret to a count if the count is plausible: no CPU can have had more than a hit in each
+ * nanosecond since boot. Otherwise *ret stays as it is. Counts from a file are not checked, because
+ * the file may come from another machine.
  */
 static void take_count(struct probe_session *s, uint64_t count, uint64_t *ret)
 {
@@ -89,7 +90,10 @@ void session_update_counts(struct probe_session *s)
 
 /* ---- Records ---------------------------------------------------------------------------- */
 
-/* Finds a site by its number, which another process assigned if the session was opened. */
+/*
+ * Finds a site by its number in records. In an opened session, the process that started the session
+ * has assigned the numbers.
+ */
 static const struct session_site *find_site(const struct probe_session *s, uint32_t number)
 {
 	if (number < s->site_count && s->sites[number].number == number)
@@ -101,9 +105,9 @@ static const struct session_site *find_site(const struct probe_session *s, uint3
 }
 
 /*
- * Computes the value of the stub's filter again from the record. The stub sees thread and process
- * ids of the target's own namespace. If the value is 0, the filter used the CPU, which is unknown
- * when the stub could not find it; then the value is null.
+ * Computes the value of the filter again from the record, with the same thread and process ids that
+ * the stub saw: those of the target's own namespace. For the stub, the value was not 0. If it is 0
+ * here, the filter uses the CPU, and the stub did not know the CPU. The value is then null.
  */
 static struct probe_value filter_value(const struct probe_session *s,
 	const struct session_site *site, const struct ring_record *record,
@@ -116,10 +120,7 @@ static struct probe_value filter_value(const struct probe_session *s,
 	return value.u ? value : (struct probe_value){.kind = PROBE_VALUE_NULL};
 }
 
-/*
- * Limits a file's time stamp to a range that can be converted, even if the clock was never read
- * since.
- */
+/* Limits a time stamp from a file to the range that can be converted to a time. */
 static uint64_t within_years(const struct clock *clock, uint64_t stamp)
 {
 	double most = NOTES_YEARS_NS / clock->stamp_ns;
@@ -236,7 +237,8 @@ static bool hand_over(struct probe_session *s, const struct ring_record *record,
 	size_t length;
 
 	/*
-	 * aarch64 may read the counter a few instructions early; times in a ring must not decrease.
+	 * On aarch64, a stub may read the counter a few instructions early, so that a record may be
+	 * older than the one before it. The times of a ring must not decrease.
 	 */
 	if (record->time > s->clock.last_stamp)
 		copy->time = s->clock.last_stamp;

@@ -216,7 +216,10 @@ struct probe_error *remains_of(int fd, const char *path, struct probe_remains **
 		r->size = (uint64_t)st.st_size;
 	if (!error)
 		error = take_file(r);
-	/* Sort like `read -p`; the kernel maps later sessions at lower addresses. */
+	/*
+	 * Sort the sessions as `probectl read -p` lists them. A core file has them in another
+	 * order, because the kernel maps later sessions at lower addresses.
+	 */
 	if (!error && r->session_count)
 		qsort(r->sessions, r->session_count, sizeof(*r->sessions), compare_sessions);
 	if (!error && !r->session_count && !r->damage_count)

@@ -24,7 +24,7 @@
 
 enum {
 	ROOM_SHARE = 2,	 /* half of the memory that is left stays for the program */
-	LIMIT_SHARE = 8, /* of the limit, if the user set no size: a new program may grow */
+	LIMIT_SHARE = 8, /* 1/8 of the limit, if the user set no size: a new program may grow */
 	KEYS_MIN = 8,
 	FIGURE_MAX = 32,
 	WHY_MAX = 256,
@@ -42,7 +42,10 @@ static const char *figure(uint64_t bytes, char text[FIGURE_MAX])
 	return text;
 }
 
-/* Returns the bytes of a session after hits have touched all they can reach; 0 if impossible. */
+/*
+ * Returns how many bytes a session takes once hits have touched all pages that they can reach; 0 if
+ * the layout is impossible.
+ */
 static uint64_t most_bytes(const struct data_needs *needs, size_t probes)
 {
 	struct reg_session s = {.cpus = sysconf(_SC_NPROCESSORS_CONF)};
@@ -53,7 +56,10 @@ static uint64_t most_bytes(const struct data_needs *needs, size_t probes)
 		probe_error_free(error);
 		return 0;
 	}
-	/* A thread touches only the start of its entry, unless it recurses deeply. */
+	/*
+	 * A thread touches only the beginning of its entry in the table of start events, unless it
+	 * recurses deeply.
+	 */
 	entry = s.flights ? data_flight_bytes(&s) : 0;
 	start = page_bytes() + needs->keep_bytes;
 	if (needs->by_key || needs->flights_min || flights > s.flight_entries)
@@ -70,8 +76,8 @@ static bool take_less(const struct probe_session_options *asked, struct data_nee
 		return true;
 	}
 	/*
-	 * The user has no option for the table of start events. A start event without room is
-	 * counted as lost.
+	 * The table of start events may always shrink, because no option of the user sets its size.
+	 * A start event without room is counted as lost.
 	 */
 	if (needs->pairs && needs->flights_min > DATA_FLIGHTS_FEW) {
 		needs->flights_min /= 2;

@@ -16,7 +16,10 @@
 #include "libprobe/session/session.h"
 #include "libprobe/registry/registry.h"
 
-/* Only gathering and spans need both events of a pair; a record has one event. */
+/*
+ * Returns true if a probe can only be switched together with its pair. Gathering and spans need
+ * both events of a pair; other records have only one event.
+ */
 static bool is_of_pair(const struct probe_session *s, size_t probe)
 {
 	return session_has_pairs(s) && s->known[probe].part.role != PAIR_NONE;
@@ -67,7 +70,7 @@ static struct probe_error *switch_off(struct probe_session *s, struct change *c,
 
 /* ---- On --------------------------------------------------------------------------------- */
 
-/* The session's probe and counter for each probe of a selection. */
+/* For each probe of a selection: the index of the session's probe, and its counter. */
 struct again {
 	size_t *probes;
 	uint32_t *slots;
@@ -92,8 +95,9 @@ static void again_deinit(struct again *again)
 }
 
 /*
- * Finds the session's probe with a key among the marked ones (NULL: among all); SIZE_MAX if there
- * is no such probe. If several files had the address, the last one counts.
+ * Finds the session's probe with a key; SIZE_MAX if there is no such probe. If `marked` is not
+ * NULL, looks only at marked probes. If several files were mapped at the address one after the
+ * other, finds the probe of the last file.
  */
 static size_t find_marked(const struct probe_session *s, const bool *marked, uint64_t key)
 {
@@ -112,7 +116,9 @@ static void keep_marked(
 	selection_drop_unwanted(selection);
 }
 
-/* Returns a known probe's first site; its sites follow each other. */
+/*
+ * Returns the index of the first site of a session's probe. The sites of a probe follow each other.
+ */
 static size_t first_site(const struct probe_session *s, size_t known)
 {
 	size_t at = 0;
@@ -122,7 +128,10 @@ static size_t first_site(const struct probe_session *s, size_t known)
 	return at;
 }
 
-/* Is this the known probe? Sites are bound to their notes, which must not have changed. */
+/*
+ * Returns true if the selected probe is probe `known` of the session. Sites are bound to their
+ * notes, so the notes must not have changed.
+ */
 static bool is_same(const struct probe_session *s, size_t known, const struct selection *selection,
 	const struct select_probe *probe)
 {
@@ -142,7 +151,7 @@ static bool is_same(const struct probe_session *s, size_t known, const struct se
 	return true;
 }
 
-/* Finds the session's probes for a selection of marked ones. */
+/* Finds the session's probe for each probe of a selection. All of these probes are marked. */
 static struct probe_error *match_all(const struct probe_session *s, const bool *marked,
 	const struct selection *selection, struct again *again)
 {
@@ -186,7 +195,7 @@ static void forget_flights(const struct probe_session *s, const struct again *ag
 	}
 }
 
-/* Installs probes again. With `served`, all may be refused. */
+/* Installs probes again. With `served`, it is no error if all of them are refused. */
 static struct probe_error *install_again(struct probe_session *s, struct change *c,
 	struct selection *selection, const struct again *again, bool served,
 	struct probe_report *report)
@@ -206,7 +215,7 @@ static struct probe_error *install_again(struct probe_session *s, struct change 
 	return error;
 }
 
-/* Why probes are installed again. If their library was closed, their open pairs go on. */
+/* Why probes are installed again. For AGAIN_WAS_CLOSED, open pairs of the probes go on. */
 enum again_why { AGAIN_WAS_OFF, AGAIN_WAS_CLOSED };
 
 /* Installs the marked probes again. The target has them mapped. */
@@ -327,7 +336,7 @@ struct probe_error *probe_session_select(
 	wanted = find_wanted(session, on);
 	if (!wanted)
 		return probe_error_no_memory();
-	/* A child of vfork(2) at the gate would keep its parent from being stopped. */
+	/* A child of vfork(2) that waits at the gate would keep its parent from being stopped. */
 	gate_arm(&session->exec_gate.gate, false);
 	while (attempt_next(&attempt))
 		attempt.error = select_once(session, wanted, report);

@@ -34,7 +34,10 @@ static struct probe_error *session_select_asked(
 static void session_keep_new(
 	const struct probe_session *s, const struct change *c, struct selection *selection);
 
-/* Was this reported for another child, or for the target, with the same library? */
+/*
+ * Returns true if the probe was reported before, for the same reason: for the target, or for
+ * another child that has the same library.
+ */
 static bool is_told(
 	const struct probe_report *report, const struct select_probe *probe, const char *why)
 {
@@ -49,7 +52,10 @@ static bool is_told(
 	return false;
 }
 
-/* Adds all probes of a selection to the session's report as refused, each once for each reason. */
+/*
+ * Adds the probes of a selection to the session's report as refused. Adds no probe twice for the
+ * same reason.
+ */
 static struct probe_error *session_refuse(
 	struct probe_session *s, const struct selection *selection, const char *why)
 {
@@ -60,7 +66,10 @@ static struct probe_error *session_refuse(
 
 		if (is_told(&s->report, &probe, why))
 			continue;
-		/* Report each as a failure, as if the user had named it: rows do not show it. */
+		/*
+		 * Report the probe as if the user had named it, because no row shows that it was
+		 * refused.
+		 */
 		probe.exact = true;
 		for (size_t k = 0; k < probe.site_count && !error; k++) {
 			struct select_site site = selection->sites[probe.first_site + k];
@@ -78,7 +87,7 @@ static struct probe_error *look(struct probe_session *s, struct change *c)
 	struct selection selection = {0};
 	struct probe_error *error;
 
-	/* The waiting process may be another program, at the same address. */
+	/* The process that waits may run another program by now, which has no session. */
 	if (!registry_session(&c->registry, s->id))
 		return NULL;
 	error = session_select_asked(s, c, &selection);
@@ -136,7 +145,7 @@ static void session_keep_filters(struct probe_session *session, struct change *c
 	change->seccomp = (struct seccomp){.pid = change->pid};
 }
 
-/* Do the filters of all threads still allow the calls of the stubs? */
+/* Returns true if the filters of all threads still allow the system calls of the stubs. */
 static struct probe_error *judge_again(struct probe_session *s)
 {
 	unsigned int needed =
@@ -154,8 +163,8 @@ static struct probe_error *judge_again(struct probe_session *s)
 }
 
 /*
- * Checks now and then whether new filters allow the calls of the stubs. Errors:
- * PROBE_ERROR_UNSUPPORTED (a filter forbids them or is unknown: the session must end).
+ * Checks now and then whether new filters allow the system calls of the stubs. Errors:
+ * PROBE_ERROR_UNSUPPORTED (a filter forbids these calls, or cannot be read: the session must end).
  */
 static struct probe_error *session_look_at_filters(struct probe_session *session)
 {
@@ -197,8 +206,8 @@ static bool is_replaced(const struct probe_session *s)
 }
 
 /*
- * Drops an error if the process was replaced while its libraries were being probed. The session
- * keeps what it has recorded so far.
+ * Drops an error if the process executed another program, or ended, while its libraries were being
+ * probed. The session keeps what it has recorded so far.
  */
 static struct probe_error *unless_replaced(const struct probe_session *s, struct probe_error *error)
 {
@@ -208,7 +217,10 @@ static struct probe_error *unless_replaced(const struct probe_session *s, struct
 	return NULL;
 }
 
-/* Without a gate some hits are missed, unless the program is static. Notes this in the report. */
+/*
+ * Notes in the report that some hits are missed, because there is no gate. A static program needs
+ * none.
+ */
 static struct probe_error *note_no_gate(const struct change *c, enum gate_place place,
 	const struct probe_error *why, struct probe_report *report)
 {
@@ -228,7 +240,10 @@ static struct probe_error *note_no_gate(const struct change *c, enum gate_place 
 		c->pid, why->message);
 }
 
-/* Adds a gate. If the target has no function for it, *ret is NULL and the report says so. */
+/*
+ * Adds a gate. If the target lacks the function that the gate needs, *ret is NULL and the report
+ * says so.
+ */
 static struct probe_error *add_gate(struct probe_session *s, struct change *c,
 	enum gate_place place, struct probe_report *report, struct probe_gate **ret)
 {
@@ -267,9 +282,10 @@ static struct probe_error *open_exec_gate(struct probe_session *s, struct probe_
 }
 
 /*
- * While the loader maps a library, semaphores that probectl raises there may be overwritten. So
- * only the names of user events are taken then: their files are mapped before they have names. When
- * the library is complete, its thread comes to the gate.
+ * While the loader maps a library, drops the probes of files from a selection, because the loader
+ * may overwrite semaphores that probectl raises. When the library is complete, the thread that
+ * opens it comes to the gate. Probes of user events stay in the selection: their files are mapped
+ * completely before they have names.
  */
 static void leave_to_loader(struct change *c, struct selection *selection)
 {
@@ -285,7 +301,10 @@ static void leave_to_loader(struct change *c, struct selection *selection)
 	selection_drop_unwanted(selection);
 }
 
-/* Each library at a new address takes new counters, and a session has a fixed number of them. */
+/*
+ * Refuses a selection if the session has too few counters left for it. Each library at a new
+ * address takes new counters, and a session has a fixed number of them.
+ */
 static struct probe_error *refuse_without_counters(
 	struct probe_session *s, const struct change *c, struct selection *selection)
 {
@@ -304,8 +323,8 @@ static struct probe_error *refuse_without_counters(
 }
 
 /*
- * Probes what the target has opened since. A call makes one pass. If the target opens more
- * libraries meanwhile, their threads wait at the gate.
+ * Probes the libraries that the target has opened since the last call. If the target opens more
+ * libraries meanwhile, their threads wait at the gate for the next call.
  */
 static struct probe_error *follow_once(struct probe_session *s)
 {
@@ -314,8 +333,8 @@ static struct probe_error *follow_once(struct probe_session *s)
 	struct change c;
 
 	/*
-	 * A child of vfork(2) at the gate would keep its parent from being stopped. Programs that
-	 * start now are found a little later.
+	 * A child of vfork(2) that waits at the gate would keep its parent from being stopped.
+	 * Programs that are started while this gate is off are found a little later.
 	 */
 	gate_arm(&s->exec_gate.gate, false);
 	error = change_begin(s->target, &c);
@@ -348,7 +367,7 @@ static struct probe_error *follow_once(struct probe_session *s)
 	return error ? unless_replaced(s, error) : NULL;
 }
 
-/* Probes libraries that the target has opened since. */
+/* Probes the libraries that the target has opened since the last call. */
 static struct probe_error *session_follow(struct probe_session *s)
 {
 	struct attempt attempt = attempt_begin(s->target, &s->report);
@@ -358,7 +377,7 @@ static struct probe_error *session_follow(struct probe_session *s)
 	return attempt.error;
 }
 
-/* The same as session_follow(), while other processes may wait for probectl. */
+/* Like session_follow(), but hurries, because other processes may wait for probectl. */
 static struct probe_error *follow_now(struct probe_session *s)
 {
 	struct probe_error *error;
@@ -370,15 +389,16 @@ static struct probe_error *follow_now(struct probe_session *s)
 }
 
 /*
- * While a program is being started, its parent may wait in vfork(2) and cannot be stopped. So the
- * library is served when the program has started, or has taken too long.
+ * Returns true if a library cannot be probed yet. While a program is being started, its parent may
+ * wait in vfork(2) and cannot be stopped. So the library is probed when the program has started, or
+ * has taken too long.
  */
 static bool has_to_wait(struct probe_session *s)
 {
 	return s->options.watch && launches_depend(watch_launches(s->options.watch), &s->exec_gate);
 }
 
-/* Is there time for another attempt? */
+/* Returns true if there is time for another attempt to probe new libraries. */
 static bool may_wait(struct probe_session *s)
 {
 	uint64_t now = clock_monotonic_ns();
@@ -396,7 +416,8 @@ static bool is_passing(const struct probe_error *error)
 
 /*
  * Lets the session go on while the target cannot be changed, because of a slow controller or a
- * debugger. The report says that hits in libraries are missed. They are probed as soon as possible.
+ * debugger. The report says that hits in new libraries are missed. These libraries are probed as
+ * soon as possible.
  */
 static struct probe_error *fall_behind(struct probe_session *s, struct probe_error *error)
 {
@@ -421,8 +442,8 @@ static struct probe_error *settle(struct probe_session *s, struct probe_error *e
 	if (!s->catch_up_ns)
 		return NULL;
 	/*
-	 * Without anything to probe, an attempt succeeds despite a debugger, but the next one would
-	 * fail.
+	 * If there was nothing to probe, the attempt has succeeded although a debugger is attached.
+	 * An attempt with something to probe would fail.
 	 */
 	if (procfs_status_number(s->target->pid, "TracerPid:") > 0) {
 		s->catch_up_ns = clock_monotonic_ns() + CATCH_UP_NS;
@@ -435,7 +456,7 @@ static struct probe_error *settle(struct probe_session *s, struct probe_error *e
 		s->target->pid);
 }
 
-/* Now and then, probes libraries whose threads were not held until the libraries were probed. */
+/* Now and then, probes the libraries whose threads went on before the libraries were probed. */
 static struct probe_error *session_catch_up(struct probe_session *s)
 {
 	if (!s->catch_up_ns || clock_monotonic_ns() < s->catch_up_ns)
@@ -491,7 +512,10 @@ static struct probe_error *session_serve_gate(struct probe_session *s)
 		else
 			error = session_note_child(s, waiters.items[i].pid);
 	}
-	/* A thread of the target may have gone on already, or may not have been found. */
+	/*
+	 * Also probe without a waiter: a thread of the target may have gone on already, or may not
+	 * have been found.
+	 */
 	follows = !error && (ours || !waiters.count || s->lapsed);
 	if (follows)
 		error = follow_now(s);
@@ -509,7 +533,7 @@ static struct probe_error *session_serve_gate(struct probe_session *s)
 
 /*
  * Starts the threads for the gates and for waits for room. Call it before the target is changed:
- * later this thread may have priority, which a new thread would inherit.
+ * during a change, the calling thread may have a high priority, which a new thread would inherit.
  */
 static struct probe_error *session_prepare_gates(struct probe_session *s)
 {
@@ -554,8 +578,8 @@ static struct probe_error *session_start_following(
 /* ==== Session ================================================================================= */
 
 enum {
-	SPARE_PROBES = 4096,	 /* for probes of libraries that are opened later */
-	SESSION_DESCRIPTORS = 16 /* what a session keeps or its end needs, without modules */
+	SPARE_PROBES = 4096,	 /* counters for probes of later libraries */
+	SESSION_DESCRIPTORS = 16 /* kept or needed at the end, without those of modules */
 };
 
 /* Counts a probe's sites. Sites without a stub of the session were refused. */
@@ -677,7 +701,10 @@ struct probe_error *session_create(struct probe_target *target, uint64_t (*count
 	return error;
 }
 
-/* Was a probe switched off? Such probes are not in the registry. */
+/*
+ * Returns true if a probe was switched off by probe_session_select(). Such probes are not in the
+ * registry.
+ */
 static bool is_off(const struct probe_session *s, uint64_t key)
 {
 	for (size_t i = 0; i < s->probe_count; i++)
@@ -686,7 +713,10 @@ static bool is_off(const struct probe_session *s, uint64_t key)
 	return false;
 }
 
-/* Drops probes from a selection that the session already has, or whose files cannot be read. */
+/*
+ * Drops from a selection the probes that the session already has, and the probes whose files cannot
+ * be read.
+ */
 static void session_keep_new(
 	const struct probe_session *s, const struct change *c, struct selection *selection)
 {
@@ -744,8 +774,8 @@ static struct probe_error *session_install(struct probe_session *s, struct chang
 		error = session_fit(
 			s, &install.needs, selection->probe_count + install.spare_probes, report);
 	/*
-	 * All of these may be refused, because sites of later libraries may still be patched. A
-	 * session that follows libraries checks the total at the end.
+	 * If the session follows libraries, all sites of this selection may be refused, because
+	 * sites of later libraries may still be patched. The total is then checked at the end.
 	 */
 	install.served = s->options.follow_libraries;
 	install.take = take_session;
@@ -769,7 +799,10 @@ static struct probe_error *session_install(struct probe_session *s, struct chang
 	return error;
 }
 
-/* Selects the requested probes. Without patterns it selects nothing: the session only follows. */
+/*
+ * Selects the requested probes. Without patterns, it selects nothing: the session only follows
+ * libraries.
+ */
 static struct probe_error *session_select_asked(
 	const struct probe_session *s, struct change *c, struct selection *ret)
 {
@@ -785,7 +818,10 @@ static struct probe_error *session_select_asked(
 	return error;
 }
 
-/* Adds to the error about an unmatched pattern that --follow waits for later libraries. */
+/*
+ * If the error is about a pattern that matches nothing, adds that --follow waits for later
+ * libraries.
+ */
 static struct probe_error *may_come(struct probe_error *error)
 {
 	struct probe_error *more;
@@ -922,8 +958,8 @@ size_t probe_session_unmatched(const struct probe_session *session)
 /* ---- Reading ------------------------------------------------------------------------ */
 
 /*
- * Ends the session if a filter forbids its calls. Hands over its records first: after an error a
- * caller does not poll again.
+ * Ends the session if a seccomp filter forbids the system calls of its stubs. Hands over its
+ * records first, because the caller does not poll again after an error.
  */
 static struct probe_error *stop_for_filters(
 	struct probe_session *s, bool (*visit)(const struct probe_hit *hit, void *data), void *data)

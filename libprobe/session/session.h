@@ -30,9 +30,10 @@
 /* The expressions of a session, and how they are bound to each of its sites. */
 
 /*
- * The parts of a key that is a call stack, and the keys of a session with PROBE_STACK_FRAMES:
- * return addresses; the address of the site; and the return address of the site's function if that
- * function has no stack frame, so that the first part lacks the address, else 0.
+ * The parts of a call stack. They are the parts of a key that is a call stack, and the keys of a
+ * session with PROBE_STACK_FRAMES. _FRAMES: the return addresses. _SITE: the address of the site.
+ * _CALLER: the return address of the site's function, if this function has no stack frame and
+ * _FRAMES therefore lacks the address; otherwise 0.
  */
 enum { BIND_STACK_FRAMES, BIND_STACK_SITE, BIND_STACK_CALLER, BIND_STACK_KEYS };
 
@@ -60,7 +61,7 @@ struct asked {
 	bool key_symbol[PROBE_KEYS_MAX]; /* the key is sym(argN): one row for each symbol name */
 	struct asked_parts parts;
 	uint16_t string_bytes; /* most bytes captured from each string argument */
-	bool match_string;     /* a string matches start and end events */
+	bool match_string;     /* start and end events are matched by a string */
 	bool of_pair;	       /* the filter or a key needs a whole pair, such as its duration */
 	/*
 	 * Arguments of start events that expressions use at the end event, and their total bytes.
@@ -82,7 +83,7 @@ void asked_deinit(struct asked *asked);
 /* Types of a probe's values, the same for all of its sites. */
 struct bound_types {
 	bool value_signed;
-	bool value_double, value_whole; /* a double at some site; an integer at some site */
+	bool value_double, value_whole; /* some site has a double; some site has an integer */
 	bool key_signed[PROBE_KEYS_MAX];
 	bool key_double[PROBE_KEYS_MAX], key_whole[PROBE_KEYS_MAX]; /* the same for keys */
 };
@@ -95,22 +96,23 @@ struct bound {
 	uint8_t same[ARCH_SAME_MAX], same_count; /* captures that must be equal in both events */
 	struct arch_expr key_numbers[ARCH_KEYS_MAX]; /* one for each part of the keys */
 	uint8_t key_strings[ARCH_KEYS_MAX];
-	uint8_t match_string; /* captured string that matches the pairs */
+	uint8_t match_string; /* the captured string by which pairs are matched */
 	struct arch_expr_node nodes[];
 };
 
 /*
  * Notes the types of the arguments that a site of a start event keeps. Call this for all known
- * start events before end events are bound: if one declares a number as unsigned 64-bit, it is
- * unsigned at all end events.
+ * start events before end events are bound: if one of them declares an argument as unsigned 64-bit,
+ * the argument is unsigned at all end events.
  */
 void asked_note_begin(struct asked *asked, const struct record_layout_site *site);
 
 /*
- * Binds everything that a probe with this part of a pair needs to one of its sites, and appends the
- * captures for it to the recorded ones. *types is widened: if some sites have signed arguments, all
- * sites have signed values. The caller frees *ret before `asked`. Errors, which name the probe:
- * PROBE_ERROR_USAGE, PROBE_ERROR_UNSUPPORTED; also PROBE_ERROR_MEMORY.
+ * Binds the expressions that a probe needs to one of its sites. The probe has the role `part` in
+ * its pair. Appends the captures of these expressions to the recorded captures (`layout`). *types
+ * is widened: if some sites have signed arguments, all sites have signed values. The caller frees
+ * *ret before `asked`. Errors, which name the probe: PROBE_ERROR_USAGE, PROBE_ERROR_UNSUPPORTED;
+ * also PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *bind_site(const struct asked *asked, struct pair_part part,
 	const struct select_probe *probe, const struct record_layout_site *site,
@@ -124,7 +126,8 @@ PROBE_MUST_CHECK struct probe_error *bind_site(const struct asked *asked, struct
 void gather_count(struct probe_session *session);
 
 /*
- * For each pair, counts the start events without an end. The caller frees it; NULL without memory.
+ * Returns an array with the number of open start events of each pair. The caller frees it; NULL
+ * without memory.
  */
 uint64_t *gather_flights(struct probe_session *session);
 
@@ -143,18 +146,18 @@ _Noreturn void guest_run(const char *path, const char *options, int input, int r
 /* Expressions that use the names of arguments; a name can mean another argument for each probe. */
 
 /*
- * Like asked_init(), with names of options->catalogue. They are resolved for one probe that the
- * patterns match, which is enough to know the kinds of all expressions.
+ * Like asked_init(), with names of options->catalogue. The names are resolved for one probe that
+ * the patterns match, which is enough to know the kinds of all expressions.
  */
 PROBE_MUST_CHECK struct probe_error *asked_init_named(struct asked *asked,
 	const struct probe_session_options *options, const struct probe_pattern *const *patterns,
 	size_t pattern_count);
 
 /*
- * Finds the expressions for a probe with this part of a pair and `arg_count` arguments, named by
- * the catalogue. Without names, *ret is `asked` itself. `asked` always owns *ret. Errors:
- * PROBE_ERROR_USAGE (the probe has no such name; or the argument is a string for one probe and a
- * number for another), with the probe's name; PROBE_ERROR_MEMORY.
+ * Finds the expressions for a probe that has the role `part` in its pair, and `arg_count`
+ * arguments, which the catalogue names. If no expression uses names, *ret is `asked` itself.
+ * `asked` always owns *ret. Errors: PROBE_ERROR_USAGE (the probe has no such name; or the argument
+ * is a string for one probe and a number for another), with the probe's name; PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *asked_for(const struct asked *asked, struct pair_part part,
 	const struct select_probe *probe, size_t arg_count, const struct asked **ret);
@@ -234,11 +237,11 @@ PROBE_MUST_CHECK struct probe_error *unwinder_frames(struct unwinder *unwinder, 
 
 /* ---- Session --------------------------------------------------------------------------------- */
 
-/* A site as records name it, by its index. */
+/* A site of a session. Records name it by its number. */
 struct session_site {
 	uint64_t pc;
 	size_t probe;	  /* index of the site's probe in the session */
-	uint32_t number;  /* in records: the index, except in an opened session */
+	uint32_t number;  /* number in records: the index, except in an opened session */
 	const char *args; /* arguments in the site's note; owned by the target */
 	struct record_layout layout;
 	struct bound *bound; /* owned */
@@ -279,17 +282,17 @@ struct probe_session {
 	int event;	  /* an eventfd(2) that the gates raise, or -1 */
 	struct gate gate; /* the gate in the loader */
 	struct waiters_place gate_place;
-	uint64_t gate_since_ns; /* when a thread began to wait at the gate unserved, or 0 */
+	uint64_t gate_since_ns; /* since when a thread waits at the gate, or 0 */
 	bool lapsed;		/* a thread gave up waiting at the gate: look for new libraries */
 	bool lapse_told;
 	uint64_t catch_up_ns;	      /* when to probe missed libraries, or 0 */
-	struct launch_gate exec_gate; /* in execve(); served by options.watch */
-	struct gate wait;	      /* where hits wait for room (flights.c) */
+	struct launch_gate exec_gate; /* the gate in execve(); served by options.watch */
+	struct gate wait;	      /* the gate where hits wait for room (flights.c) */
 	uint32_t wait_seen;  /* number of waits that had begun when the event was last raised */
 	uint64_t wait_ticks; /* options.wait_ns in ticks of the clock of records */
 	struct probe_report report; /* about libraries that were opened later */
 	struct seccomp seccomp;	    /* filters of the target's threads when last read */
-	uint64_t look_again_ns;	    /* earliest next check of the filters (CLOCK_MONOTONIC) */
+	uint64_t look_again_ns;	    /* when filters may be checked next (CLOCK_MONOTONIC) */
 	unsigned int calls; /* system calls that the stubs make: bits of enum seccomp_kind */
 	struct clock clock;
 	struct rings rings;
@@ -298,7 +301,7 @@ struct probe_session {
 	struct snapshot view;
 	struct served served;	 /* storage for view.served, which is NULL or points here */
 	bool counts_damaged;	 /* the target has overwritten its counts of lost hits */
-	uint64_t count_again_ns; /* earliest next sum of the hits (CLOCK_MONOTONIC) */
+	uint64_t count_again_ns; /* when hits may be summed up next (CLOCK_MONOTONIC) */
 	struct asked asked;
 	bool opened; /* opened for reading: another process started the session */
 	char command[SESSION_COMMAND_BYTES]; /* name of a dead session's process */
@@ -308,11 +311,11 @@ struct probe_session {
 	uint64_t tick_ns32; /* nanoseconds in a tick, times 2^32; set if stubs need it */
 	uint64_t *left;	    /* by pair: start events of threads that are gone (flights.c); owned */
 	uint32_t left_count;
-	uint64_t flights_again_ns; /* earliest next look for gone threads (CLOCK_MONOTONIC) */
+	uint64_t flights_again_ns; /* when to look next for gone threads (CLOCK_MONOTONIC) */
 	bool flights_counted;	   /* in_flight of the probes is set */
 	size_t keep_bytes;	   /* bytes kept of each start event (struct probe_begun) */
 	uint64_t rate_ticks;	   /* ticks in a second, for options.sample_rate */
-	uint32_t target_pid;	   /* in the target's namespace; 0 if unknown, or for several */
+	uint32_t target_pid;	   /* pid in the target's own namespace; 0 if unknown */
 	struct session_site *sites;
 	size_t site_count;
 	struct probe_session_probe *probes;
@@ -324,11 +327,12 @@ struct probe_session {
 	struct unwinder *unwinder; /* set with options.stack, or if ustack is a key */
 	void *key_texts;	   /* texts of keys (gather.c) */
 	struct probe_stack stack;  /* stack of the hit that is being handed over */
-	void *reserve;		   /* address space for the session's end (look.c), or NULL */
+	void *reserve;		   /* address space reserved for the end (look.c), or NULL */
 };
 
 /*
- * Do stubs match start events with end events? In other sessions, records only name a probe's role.
+ * Returns true if stubs match start events with end events. In other sessions, records only name
+ * the roles of probes.
  */
 static inline bool session_has_pairs(const struct probe_session *session)
 {
@@ -345,13 +349,14 @@ static inline bool session_has_pairs(const struct probe_session *session)
 PROBE_MUST_CHECK struct probe_error *session_prepare(struct probe_session *session,
 	const struct change *change, struct selection *selection, struct probe_report *report);
 /*
- * Like session_prepare(), for a session that the registry lists. The selection holds only its
- * probes.
+ * Like session_prepare(), for a session that the registry lists. The selection holds only probes of
+ * this session.
  */
 PROBE_MUST_CHECK struct probe_error *session_resume(struct probe_session *session,
 	const struct arch *arch, struct selection *selection, const struct registry *registry);
 /*
- * Undoes session_prepare() if the selection is not attached; the arguments are the former counts.
+ * Undoes session_prepare() for a selection that was not attached. `probes` and `sites` are the
+ * counts before session_prepare().
  */
 void session_unprepare(struct probe_session *session, size_t probes, size_t sites);
 
@@ -411,8 +416,8 @@ struct install session_attach(struct probe_session *session, struct transaction 
 /* ---- Start events without an end (flights.c) ------------------------------------ */
 
 /*
- * Now and then, if the table of start events fills up, frees the entries of threads of forked
- * children that are gone.
+ * Now and then, if the table of start events fills up, frees the entries of threads that have
+ * ended. Only forked children can leave such entries.
  */
 void session_give_back_flights(struct probe_session *session);
 
@@ -433,15 +438,16 @@ PROBE_MUST_CHECK struct probe_error *session_create(struct probe_target *target,
 	const struct probe_session_options *options, struct probe_session **ret);
 
 /*
- * Copies from the registry what it says about a selection's probes, the last ones of the session.
+ * Copies data about a selection's probes from the registry into the session. These probes are the
+ * last ones of the session.
  */
 PROBE_MUST_CHECK struct probe_error *session_take_probes(struct probe_session *session,
 	const struct registry *registry, const struct selection *selection);
 
 /*
  * Installs the probes of a selection that the session has had before, at the same address of the
- * same file: their library was opened again (select.c). Drops them from the selection, which holds
- * only probes that the session does not have now.
+ * same file: their library was opened again (select.c). Drops these probes from the selection. The
+ * selection must hold only probes that the session does not have at present.
  */
 PROBE_MUST_CHECK struct probe_error *session_install_returned(
 	struct probe_session *session, struct change *change, struct selection *selection);
@@ -459,18 +465,19 @@ PROBE_MUST_CHECK struct probe_error *session_note_lapse(struct probe_session *se
 /* Checks options.wait_ns. Errors: PROBE_ERROR_USAGE (it does not go with the other options). */
 PROBE_MUST_CHECK struct probe_error *session_take_wait(struct probe_session *session);
 /*
- * Opens the gate for waiting hits, before a stub can run. The session's memory is mapped. Errors:
- * PROBE_ERROR_SYSTEM.
+ * Opens the gate at which hits wait. Call it when the session's memory is mapped, and before a stub
+ * can run. Errors: PROBE_ERROR_SYSTEM.
  */
 PROBE_MUST_CHECK struct probe_error *session_open_wait(struct probe_session *session);
-/* Raises the event again, after it was cleared, if more hits wait than at the last read. */
+/* Raises the session's event again, after it was cleared, if more hits have begun to wait since. */
 void session_note_waiting(struct probe_session *session);
 
 /* ---- End of a session (look.c) ----------------------------------------------------------- */
 
 /*
- * Reserves some address space for the session's end. Without memory the session could not be ended
- * and would leave its probes on. If the end fails, the reserve is released and the end tried again.
+ * Reserves some address space for the session's end. If memory ran out, the session could otherwise
+ * not be ended, and would leave its probes on. If ending the session fails, the reserve is
+ * released, and the session is ended again.
  */
 PROBE_MUST_CHECK struct probe_error *session_reserve(struct probe_session *session);
 
@@ -479,11 +486,11 @@ PROBE_MUST_CHECK struct probe_error *session_reserve(struct probe_session *sessi
 /* Sets the lost hits of all probes, and their end events without a start. */
 void session_count_lost(struct probe_session *session);
 
-/* Can the session's data still be read? Errors: PROBE_ERROR_NOT_FOUND (not any more). */
+/* Checks that the session's data can still be read. Errors: PROBE_ERROR_NOT_FOUND (it cannot). */
 PROBE_MUST_CHECK struct probe_error *session_check_there(const struct probe_session *session);
 
 /*
- * Copies the records in the rings of a session that overwrites them; see recording_read(). Free
+ * Copies the records in the rings of a session with options.overwrite; see recording_read(). Free
  * *ret with recording_deinit(). Errors: those of probe_session_snapshot().
  */
 PROBE_MUST_CHECK struct probe_error *session_take_recording(
@@ -499,8 +506,8 @@ size_t session_visit_recording(struct probe_session *session, const struct recor
 void session_update_counts(struct probe_session *session);
 
 /*
- * Hands over the records in the rings whose order is certain, except in rings that are overwritten.
- * Returns whether there were any.
+ * Hands over the records whose order is certain. Skips rings that are overwritten. Returns true if
+ * there were records.
  */
 bool session_read_rings(struct probe_session *session,
 	bool (*visit)(const struct probe_hit *hit, void *data), void *data);
@@ -519,7 +526,7 @@ void keys_deinit(struct probe_session *session);
  * from its file or from a core file when the process and its files are gone.
  *
  * 	first page of the data, at DATA_NOTES_OFFSET: struct data_notes
- * 	at its offset, 8-byte aligned:
+ * 	at the offset in struct data_notes, 8-byte aligned:
  * 		struct notes_header
  * 		each probe:  struct notes_probe, provider, name, path; padded to 8
  * 		each site:   struct notes_site, struct notes_arg[], struct notes_capture[]
@@ -538,19 +545,19 @@ enum {
 struct notes_header {
 	uint64_t magic;
 	uint32_t version;
-	uint32_t bytes; /* of all notes with this header */
+	uint32_t bytes; /* bytes of all notes, including this header */
 	uint64_t data_size;
-	uint64_t rings; /* offset in the data */
+	uint64_t rings; /* offset of the rings in the data */
 	uint32_t cpus, ring_bytes;
 	uint32_t rings_shift;
 	uint32_t flags; /* REG_SESSION_KERNEL_TIME */
 	uint32_t session;
-	int32_t pid; /* in the process's own namespace, like the thread ids in its records */
+	int32_t pid; /* in the process's own namespace, like the thread ids in records */
 	uint64_t record_max;
 	struct data_clock clock;
 	double tick_ns;			   /* as measured when the session was left */
-	char boot[NOTES_BOOT_BYTES];	   /* boot in which time stamps count */
-	char command[NOTES_COMMAND_BYTES]; /* of the process (/proc/PID/comm), or "" */
+	char boot[NOTES_BOOT_BYTES];	   /* id of the boot to which time stamps belong */
+	char command[NOTES_COMMAND_BYTES]; /* name of the process (/proc/PID/comm), or "" */
 	uint32_t probes, sites;
 };
 
@@ -587,9 +594,10 @@ struct notes_capture {
 size_t notes_bytes(const struct probe_session *session);
 
 /*
- * Makes a session from notes, to read the data beside them. Sets everything except where the data
- * is (session->view). `file_bytes` of the data exist. The bytes are not trusted. Errors:
- * PROBE_ERROR_FORMAT, PROBE_ERROR_MEMORY; the caller frees the session even then.
+ * Makes a session from notes, so that the session's data can be read. Sets everything except
+ * session->view, which says where the data is. The file has `file_bytes` bytes of the data. The
+ * notes are not trusted. Errors: PROBE_ERROR_FORMAT, PROBE_ERROR_MEMORY; the caller frees the
+ * session even then.
  */
 PROBE_MUST_CHECK struct probe_error *notes_read(
 	struct probe_session *session, const uint8_t *bytes, size_t size, uint64_t file_bytes);
@@ -704,7 +712,7 @@ struct tracer_kind {
 	bool has_pairs;
 	bool has_spans;	 /* its hits are pairs (probe_session_options.spans) */
 	bool is_several; /* see probe_tracer_part() */
-	/* With has_pairs: how operands pair by default. */
+	/* With has_pairs: how the patterns form pairs by default. */
 	enum probe_pairing pairing;
 	struct probe_gather gather; /* the flags of the gathered values */
 	struct probe_view view;	    /* its columns, order, chart and times */
@@ -728,7 +736,7 @@ struct tracer_stack_options {
 	bool live, total; /* for a heap */
 	uint16_t bytes;	  /* copied stack bytes; 0 for the default */
 };
-/* Is the tracer's output call stacks, with the options above? */
+/* Returns true if the tracer's output is call stacks. Such a tracer has the options above. */
 static inline bool tracer_has_stacks(const struct tracer_kind *kind)
 {
 	return kind->output == PROBE_TRACER_STACKS || kind->output == PROBE_TRACER_HEAP;
@@ -751,7 +759,7 @@ extern const struct tracer_kind tracer_builtin[];
 enum wire_type {
 	/* To the tracer: */
 	WIRE_HIT,  /* struct wire_hit and the packed event */
-	WIRE_LOOK, /* struct wire_tracee: asks whether the tracer stays there */
+	WIRE_LOOK, /* struct wire_tracee: asks whether the tracer stays in a process */
 	WIRE_PING, /* asks for a sign of life */
 	WIRE_END,  /* the last message */
 	/* From the tracer: */

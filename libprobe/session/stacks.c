@@ -38,7 +38,7 @@ struct entry {
 	const char *provider, *name, *comm;
 	enum probe_stack_end end;
 	size_t frame_count;
-	const struct probe_frame *frames[]; /* followed by the names */
+	const struct probe_frame *frames[]; /* after the frames: the bytes of the names */
 };
 
 struct probe_stacks {
@@ -136,7 +136,10 @@ static struct known_frame *copy_frame(const struct probe_frame *frame, uint64_t 
 	return known;
 }
 
-/* Finds a frame's bucket, or the free one where it belongs; without `frame`, any free one. */
+/*
+ * Finds the bucket of a frame, or the free bucket where the frame belongs. If `frame` is NULL,
+ * finds a free bucket for the hash.
+ */
 static struct known_frame **frame_bucket(
 	struct known_frame **buckets, size_t count, uint64_t hash, const struct probe_frame *frame)
 {
@@ -192,7 +195,8 @@ static struct probe_error *know_frame(struct probe_stacks *stacks, const struct 
 }
 
 /*
- * Replaces the frames of a stack with copies in `frames`. *known_ret tells whether all have room.
+ * Replaces the frames of a stack with copies in `frames`. *known_ret tells whether there is room
+ * for all copies.
  */
 static struct probe_error *know_stack(struct probe_stacks *stacks, struct probe_stack *stack,
 	const struct probe_frame *frames[PROBE_FRAMES_MAX], bool *known_ret)
@@ -610,7 +614,7 @@ static bool heap_make_room(struct probe_heap *heap)
 	return true;
 }
 
-/* Fills a hole with later blocks that may stand there. */
+/* Fills the hole of a removed block: moves up later blocks that may stand at its place. */
 static void close_hole(struct probe_heap *heap, size_t hole)
 {
 	size_t mask = heap->blocks_room - 1;
@@ -748,7 +752,10 @@ struct probe_error *probe_heap_add(struct probe_heap *heap, const struct probe_s
 void probe_heap_forget(struct probe_heap *heap, const struct probe_session *session)
 {
 	for (size_t i = 0; i < heap->blocks_room; i++)
-		/* Another block may have moved up. */
+		/*
+		 * Repeat, because close_hole() may have moved another block of the session to this
+		 * place.
+		 */
 		while (heap->blocks[i].session == session) {
 			heap->blocks_count--;
 			close_hole(heap, i);

@@ -15,8 +15,8 @@
 /* Chooses the arguments that the records of a site hold, and their names. */
 
 /*
- * Notes which arguments the hits of a probe show. If its sites disagree about the arguments'
- * meaning, they get no names.
+ * Notes which arguments the hits of a probe show. If the sites of the probe disagree about the
+ * meaning of the arguments, the arguments get no names.
  */
 static void note_meaning(struct probe_session *s, const struct session_site *site,
 	const struct probe_meaning *meaning, const struct capture *shown, size_t count)
@@ -30,8 +30,9 @@ static void note_meaning(struct probe_session *s, const struct session_site *sit
 }
 
 /*
- * Is there room for strings of known probes that the user has not asked for? The room for kept
- * start events is fixed from the start.
+ * Returns true if there is room for a record of `bytes` bytes. A record that would be longer goes
+ * without the strings that only the catalogue asks for. The room for kept start events is fixed
+ * when the session starts.
  */
 static bool has_room(const struct probe_session *s, enum pair_role role, size_t bytes)
 {
@@ -43,7 +44,8 @@ static bool has_room(const struct probe_session *s, enum pair_role role, size_t 
 }
 
 /*
- * Refuses a pattern's list of arguments if the probe's record has the arguments of another probe.
+ * For a probe that takes the arguments of another probe: refuses a list of arguments in its
+ * pattern.
  */
 static struct probe_error *check_taking(
 	const struct probe_pattern *pattern, const struct select_probe *probe)
@@ -138,7 +140,10 @@ static struct probe_error *drop_single(
 	return error;
 }
 
-/* Notes pairs that are listed the wrong way round: users seldom want the time between two calls. */
+/*
+ * Notes in the report pairs that are probably listed the wrong way round, with the end first: users
+ * seldom want the time from the end of one call to the start of the next call.
+ */
 static struct probe_error *note_reversed(
 	const struct selection *s, const struct pair_part *parts, struct probe_report *report)
 {
@@ -159,7 +164,10 @@ static struct probe_error *note_reversed(
 	return error;
 }
 
-/* With --match, a thread may have several open pairs, so none takes another probe's arguments. */
+/*
+ * With --match, a thread may have several open pairs, so no start event can take the arguments of
+ * another probe.
+ */
 static struct probe_error *match_by_key(const struct selection *selection, struct pair_part *parts)
 {
 	for (size_t i = 0; i < selection->probe_count; i++) {
@@ -207,7 +215,10 @@ static struct probe_error *find_pairs(struct probe_session *s, struct selection 
 
 /* ---- Sites ------------------------------------------------------------------------------ */
 
-/* A kept start event is a record too. The room for it is fixed when the session starts. */
+/*
+ * Makes room to keep start events whose records have `record` bytes. When the session has started,
+ * the room cannot grow any more.
+ */
 static struct probe_error *size_begin(struct probe_session *s, size_t record)
 {
 	size_t bytes = record + sizeof(struct probe_begun) + s->asked.kept_bytes;
@@ -350,9 +361,9 @@ static void note_begins(struct probe_session *s, const struct arch *arch,
 }
 
 /*
- * Adds a selection's probes and sites; parts[] has their roles in pairs. In a later library, a
- * probe for which an expression makes no sense is refused and the rest goes on, if there is a
- * report.
+ * Adds a selection's probes and sites; parts[] has their roles in pairs. If an expression makes no
+ * sense for a probe of a later library, and there is a report, this probe is refused and the other
+ * probes are added.
  */
 static struct probe_error *add_all(struct probe_session *s, const struct arch *arch,
 	struct selection *selection, const struct pair_part *parts, struct probe_report *report)
@@ -415,8 +426,8 @@ uint32_t session_part_word(const struct pair_part *part)
 }
 
 /*
- * Decodes a part of a pair. The word may come from the target; there cannot be more pairs than
- * probes.
+ * Decodes a part of a pair. The word may come from the target, so impossible roles and numbers of
+ * pairs become PAIR_NONE.
  */
 static struct pair_part part_of(uint32_t word)
 {

@@ -3,8 +3,8 @@
  * Tables of gathered rows.
  *
  * The data of each row is in a block of its own, so sorting moves only the row's struct. To merge,
- * rows are sorted by name and keys, and equal neighbours are added up. There are at most thousands
- * of rows, a few times a second.
+ * rows are sorted by name and keys, and equal neighbours are added up. At most thousands of rows
+ * are merged, a few times a second.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -65,7 +65,7 @@ static size_t name_bytes(const char *name)
 	return name ? strlen(name) + 1 : 0;
 }
 
-/* The size of the block: keys, buckets, and data without alignment. */
+/* Returns the size of a row's block: keys, buckets, and bytes that need no alignment. */
 static size_t block_bytes(const struct probe_table_row *row, size_t key_count)
 {
 	size_t bytes = (key_count + 1) * sizeof(struct probe_value) + name_bytes(row->provider) +
@@ -522,7 +522,8 @@ static void subtract(struct probe_table_row *row, const struct probe_table_row *
 }
 
 /*
- * A row that reports refused or overwritten sites is printed every time, unless the table has keys.
+ * Returns true if a row has news. A row that reports refused or overwritten sites always has news,
+ * unless the table has keys.
  */
 static bool is_news(const struct probe_table *table, const struct probe_table_row *row)
 {
@@ -608,9 +609,9 @@ static bool any_gone(const struct probe_table *earlier, const struct lookup *now
 }
 
 /*
- * Copies an earlier table and adds its rows that are missing now to the row of other keys, because
- * the later table has their hits there. *ret is NULL if no row is missing. The caller frees *ret,
- * also after an error.
+ * Copies an earlier table. If the later table lacks some rows of the earlier table, the copy has
+ * them added to its row of other keys, because the later table has their hits in that row. *ret is
+ * NULL if no row is missing. The caller frees *ret, also after an error.
  */
 static struct probe_error *fold_gone(const struct probe_table *earlier,
 	const struct probe_table *table, struct probe_table **ret)
@@ -701,7 +702,10 @@ static bool *find_silent(const struct probe_row *rows, size_t count, size_t prob
 	return silent;
 }
 
-/* Adds a row for each probe without one. With pairs, only if it had end events without a start. */
+/*
+ * Adds a row for each probe that has none. With pairs, only probes that had end events without a
+ * start event get a row.
+ */
 static struct probe_error *append_silent(struct probe_table *table, const struct probe_row *rows,
 	size_t count, const struct probe_session_probe *probes, size_t probe_count, bool paired)
 {

@@ -115,7 +115,7 @@ static void take_stacks(
 	}
 }
 
-/* Frees need no stack, but no free may be missing. */
+/* A hit that frees memory needs no stack, but none of these hits may be missing. */
 static struct probe_error *configure_heap(struct probe_session_options *options)
 {
 	if (options->filter)
@@ -191,7 +191,7 @@ struct probe_error *probe_tracer_take_stacks(const struct probe_tracer_spec *spe
 
 /*
  * The tracers `pcp` and `metrics` export another tracer's rows as metrics (probe/pcp.h,
- * probe/metrics.h) instead of a table. The sessions are the other tracer's.
+ * probe/metrics.h) instead of a table. Their sessions are those of the other tracer.
  */
 
 /*
@@ -476,8 +476,9 @@ void probe_tracer_view(const struct probe_tracer_spec *spec,
 /* ==== Builtin ================================================================================= */
 
 /*
- * The table of tracers. The two kinds of operations of an erl_tracer, deciding and acting, are both
- * compiled into the stubs of a session. A row says what the stubs gather, and how it is shown.
+ * The table of tracers. A row says what the stubs of a session gather, and how it is shown.
+ * (Erlang's erl_tracer has operations that decide and operations that act. Here, both are compiled
+ * into the stubs.)
  */
 
 const struct tracer_kind tracer_builtin[] = {

@@ -22,11 +22,11 @@ enum probe_arg_kind {
 	PROBE_ARG_BOOLEAN,
 	PROBE_ARG_POINTER,
 	PROBE_ARG_STRING,	/* ends with a NUL */
-	PROBE_ARG_SIZED_STRING, /* another argument is its length */
-	PROBE_ARG_SIZED_BYTES	/* another argument is its length */
+	PROBE_ARG_SIZED_STRING, /* another argument is the length of the string */
+	PROBE_ARG_SIZED_BYTES	/* another argument is the number of bytes */
 };
 
-/* The word for a number: 3 is "RowExclusiveLock". */
+/* A number and the word for it, such as 3 and "RowExclusiveLock". */
 struct probe_word {
 	int64_t number;
 	const char *word;
@@ -60,10 +60,11 @@ struct probe_meaning {
 	 */
 	const char *with;
 	/*
-	 * Another probe of the same provider, or NULL. If set, a thread has only one open pair that
-	 * starts with this probe: a new start event replaces an open one. If a session has the
-	 * other probe, too, the start event has the arguments of the thread's latest hit of the
-	 * other probe.
+	 * For a start event: a probe of the same provider that gives its arguments to the start
+	 * event, or NULL. If it is not NULL, a thread has at most one open pair with this start
+	 * event: a new start event replaces the open one. If a session has the giving probe, too,
+	 * the start event has the arguments of the latest hit of the giving probe in the same
+	 * thread.
 	 */
 	const char *takes;
 	const char *const *ends; /* probes of the end events for this start event */
@@ -71,8 +72,8 @@ struct probe_meaning {
 	/*
 	 * Arguments of this start event that have the same values in the end event. The end event
 	 * has them under the same names, or under the same numbers (argN; for a string, the
-	 * pointer). With them, an end event is not matched with another start event of the same
-	 * thread.
+	 * pointer). They are compared, so that an end event is not matched with the wrong start
+	 * event of its thread.
 	 */
 	const char *const *same;
 	size_t same_count; /* at most PROBE_SAME_MAX */
@@ -89,7 +90,7 @@ PROBE_MUST_CHECK struct probe_error *probe_catalogue_create(struct probe_catalog
 void probe_catalogue_free(struct probe_catalogue *catalogue);
 
 /*
- * Adds a file, whose descriptions take precedence over earlier ones. From a file with a mistake,
+ * Adds a file, whose descriptions take precedence over earlier ones. If the file has a mistake,
  * nothing is added. Errors: PROBE_ERROR_FORMAT ("PATH:LINE: what is wrong"), PROBE_ERROR_SYSTEM
  * (the file cannot be read), PROBE_ERROR_MEMORY.
  */
@@ -98,10 +99,10 @@ PROBE_MUST_CHECK struct probe_error *probe_catalogue_add(
 
 /*
  * Returns the description of a probe whose note has `arg_count` arguments, or NULL if the probe is
- * unknown. With SIZE_MAX, the number of arguments is ignored. If a version of a program has another
- * number of arguments than the catalogue, the probe is another probe. Owned by the catalogue. The
- * library's descriptions of a provider are parsed when they are first asked for; without memory for
- * this, the probe is unknown.
+ * unknown. With SIZE_MAX, the number of arguments is ignored. A probe that has another number of
+ * arguments than its description, as in another version of the program, is unknown. The description
+ * is owned by the catalogue. The library's descriptions of a provider are parsed when they are
+ * first asked for. If there is no memory for this, the probe is unknown.
  */
 const struct probe_meaning *probe_catalogue_find(const struct probe_catalogue *catalogue,
 	const char *provider, const char *name, size_t arg_count);

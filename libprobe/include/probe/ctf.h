@@ -56,8 +56,9 @@ void probe_ctf_free(struct probe_ctf *ctf);
 /*
  * Adds a hit of probe_session_poll(). `comm` is the name of the thread, or NULL. Add the hits of a
  * session in the order in which they are polled. If the system's clock is set back, hits get the
- * time of the latest hit before them. The record identifies sessions by their addresses, so free a
- * session that had a hit only after the record, or after probe_ctf_forget().
+ * time of the latest hit before them. The record identifies sessions by their addresses. So if hits
+ * of a session were added, do not free the session before you have freed the record or called
+ * probe_ctf_forget().
  *
  * Errors: PROBE_ERROR_SYSTEM (ENOSPC, EFBIG, EIO ...; hits written before stay readable, and
  * nothing more is added), PROBE_ERROR_MEMORY.
@@ -76,18 +77,21 @@ struct probe_ctf_names {
 
 /* How much probe_ctf_take() moves. */
 enum probe_ctf_amount {
-	PROBE_CTF_MUCH, /* as much as is worth a write; the rest stays in the rings */
+	PROBE_CTF_MUCH, /* rings with enough hits for a large write; others keep their hits */
 	PROBE_CTF_ALL,	/* everything; the call waits until it is written */
 	PROBE_CTF_NOW	/* everything that can be written without waiting for the disk */
 };
 
 /* The result of probe_ctf_take(). */
 struct probe_ctf_taken {
-	bool can;    /* false if the session's hits must be added by probe_ctf_hit() */
+	bool can;    /* false if the session is not supported: add its hits by probe_ctf_hit() */
 	bool active; /* the session had new hits since the last call */
 	/* Hits of any session that are now in the record, and that no earlier call reported. */
 	uint64_t hits;
-	/* Call again within this time: a quarter of a ring is then full, or a part ends. */
+	/*
+	 * Call again within this time. At the end of this time, a quarter of a ring is full, or a
+	 * part ends.
+	 */
 	uint64_t due_ns;
 };
 
@@ -97,9 +101,10 @@ struct probe_ctf_taken {
  * name; events probectl:thread say to which thread they belong, and probe_reader_next() applies
  * these. A thread of the library writes large amounts, and a later call counts them.
  *
- * Call it instead of probe_session_poll() with a function, but also call probe_session_poll()
- * without a function. Call it at least once a second with PROBE_CTF_NOW or PROBE_CTF_ALL, and,
- * after probe_session_stop(), with PROBE_CTF_ALL until it moves nothing. `names` may be NULL.
+ * Call probe_ctf_take() at least once a second with PROBE_CTF_NOW or PROBE_CTF_ALL, and, after
+ * probe_session_stop(), with PROBE_CTF_ALL until it moves nothing. It replaces calls of
+ * probe_session_poll() with a visitor; calls of probe_session_poll() with visit == NULL are still
+ * needed. `names` may be NULL.
  *
  * Sessions with call stacks, names of addresses (`sym()`), spans, values of filters, or rings that
  * are overwritten are not supported: ret->can is false, and nothing is moved. Errors: as
@@ -110,9 +115,9 @@ PROBE_MUST_CHECK struct probe_error *probe_ctf_take(struct probe_ctf *ctf,
 	const struct probe_ctf_names *names, struct probe_ctf_taken *ret);
 
 /*
- * Adds to the record that `count` hits of a session were lost since the last such call. After an
- * error, it notes them in the part that was written before, if the file system allows it. Errors:
- * as probe_ctf_hit().
+ * Records that `count` further hits of a session were lost. After an error, these hits are noted in
+ * the part that was written before the error, if the file system allows it. Errors: as
+ * probe_ctf_hit().
  */
 PROBE_MUST_CHECK struct probe_error *probe_ctf_discarded(
 	struct probe_ctf *ctf, const struct probe_session *session, uint64_t count);

@@ -22,7 +22,7 @@ extern "C" {
 enum probe_export_format {
 	PROBE_EXPORT_JSON,	  /* one object a line, as `probectl trace --json` writes */
 	PROBE_EXPORT_CSV,	  /* RFC 4180 */
-	PROBE_EXPORT_FOLDED,	  /* stacks of pairs, for programs that draw them */
+	PROBE_EXPORT_FOLDED,	  /* stacks of pairs, for programs that draw flame graphs */
 	PROBE_EXPORT_TRACE_EVENT, /* for Perfetto and Chrome */
 	PROBE_EXPORT_FLAMEGRAPH	  /* the folded stacks, drawn: SVG */
 };
@@ -32,25 +32,28 @@ enum { PROBE_EXPORT_KEYS_MAX = 8 };
 /* Finds a format by its name or an alias. Returns false if no format has this name. */
 bool probe_export_format(const char *name, enum probe_export_format *ret);
 
-/* Zero is the default of each. Strings and patterns are borrowed until the exporter is freed. */
+/*
+ * Zero is the default of each option. Strings and patterns are borrowed until the exporter is
+ * freed.
+ */
 struct probe_export_options {
 	/*
-	 * Values by which pairs and points are also distinguished: "argN" or "str(argN)",
-	 * "norm(str(argN))", "sym(argN)", "tid", "pid", "cpu", "comm", "probe"; with a catalogue
-	 * also "NAME", "str(NAME)", "norm(NAME)". At most PROBE_EXPORT_KEYS_MAX.
+	 * Keys. Pairs and points with different values of a key are kept apart: "argN" or
+	 * "str(argN)", "norm(str(argN))", "sym(argN)", "tid", "pid", "cpu", "comm", "probe"; with a
+	 * catalogue also "NAME", "str(NAME)", "norm(NAME)". At most PROBE_EXPORT_KEYS_MAX.
 	 */
 	const char *const *keys;
 	size_t key_count;
 	/*
 	 * An end event ends the start event with the same value of this argument: "arg0", or
-	 * "arg0:arg1" for the start and the end event. NULL: it ends the last start event of its
-	 * thread.
+	 * "arg0:arg1" for the start and the end event. If NULL, an end event ends the last start
+	 * event of its thread.
 	 */
 	const char *match;
 	bool hits; /* stacks count hits, including hits of probes without a pair */
 	/*
-	 * CSV: the number of columns for arguments. 0: as many as the hit with the most arguments
-	 * has; then all hits are kept in a temporary file until the end.
+	 * CSV: the number of columns for arguments. If 0, there are as many columns as any hit has
+	 * arguments; all hits are then kept in a temporary file until the end.
 	 */
 	size_t columns;
 	/*

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory by the call stacks that have allocated it: all bytes that were allocated, and the bytes
- * that have not been freed. Two probes report allocations. The first has the arguments (pointer,
- * bytes) or (pointer, bytes, weight), and the second (pointer). With a weight, as in
+ * Sums of memory for each call stack that has allocated some: all bytes that were allocated, and
+ * the bytes that have not been freed. Two probes report allocations. The first has the arguments
+ * (pointer, bytes) or (pointer, bytes, weight), and the second (pointer). With a weight, as in
  * otel_memory:alloc, an allocation is a sample that stands for `weight` bytes.
  */
 #ifndef PROBE_HEAP_H
@@ -37,8 +37,9 @@ PROBE_MUST_CHECK struct probe_error *probe_heap_add(struct probe_heap *heap,
 	const struct probe_hit *hit, const char *comm);
 
 /*
- * Forgets a session. Call it before a session whose hits were added is freed, unless no more hits
- * will be added. Memory that the session's processes have not freed stays live.
+ * Forgets a session. If hits of a session were added, call this function before you free the
+ * session, unless no more hits will be added to the heap. Memory that the session's processes have
+ * not freed stays live.
  */
 void probe_heap_forget(struct probe_heap *heap, const struct probe_session *session);
 
@@ -48,11 +49,11 @@ void probe_heap_forget(struct probe_heap *heap, const struct probe_session *sess
 void probe_heap_mark(struct probe_heap *heap);
 
 /*
- * Returns the stacks that have allocated memory, sorted by their bytes, largest first. `count` in a
- * row is the bytes that are not freed with `live`, else all allocated bytes. With `is_interval`,
- * total_bytes and total_count are those since the last mark, and stacks with neither new nor live
- * memory are left out; the live figures are always current. *ret points into `heap`; free it with
- * free(). Errors: PROBE_ERROR_MEMORY.
+ * Returns the stacks that have allocated memory, sorted by their bytes, largest first. With `live`,
+ * `count` of a row is the number of bytes that have not been freed; otherwise, it is the number of
+ * all allocated bytes. With `is_interval`, total_bytes and total_count are those since the last
+ * mark, and stacks with neither new nor live memory are left out; the live figures are always
+ * current. *ret points into `heap`; free it with free(). Errors: PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *probe_heap_rows(const struct probe_heap *heap, bool live,
 	bool is_interval, struct probe_stacks_row **ret, size_t *count_ret);
@@ -62,7 +63,10 @@ PROBE_MUST_CHECK struct probe_error *probe_heap_rows(const struct probe_heap *he
  * probe_session_probe).
  */
 struct probe_heap_doubts {
-	/* Frees of memory whose allocation was not seen, because it is older. */
+	/*
+	 * Frees of memory whose allocation was not seen, because it happened before the trace
+	 * began.
+	 */
 	uint64_t unknown_frees;
 	uint64_t unfreed; /* allocations at an address that was not free: its free was not seen */
 	uint64_t unreadable; /* hits whose arguments are not a pointer and a number of bytes */

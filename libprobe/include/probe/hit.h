@@ -71,7 +71,10 @@ struct probe_frame {
 
 enum probe_stack_end {
 	PROBE_STACK_WHOLE,
-	/* Frames are missing: the copy was too short, or the stack has too many frames. */
+	/*
+	 * Frames are missing: the copy of the stack was too short, or the stack has too many
+	 * frames.
+	 */
 	PROBE_STACK_TRUNCATED,
 	PROBE_STACK_LOST /* frames are missing: no unwind rules for the code, or a broken stack */
 };
@@ -88,7 +91,7 @@ struct probe_hit {
 	uint64_t time_ns; /* CLOCK_REALTIME */
 	pid_t pid, tid;
 	int cpu;
-	size_t probe; /* index of probe_session_probes() */
+	size_t probe; /* index into probe_session_probes() */
 	uint64_t pc;  /* run-time address of the site */
 	const struct probe_value *args;
 	size_t arg_count;
@@ -106,20 +109,27 @@ struct probe_hit {
 /* ---- Rows ---------------------------------------------------------------- */
 
 /*
- * The hits of one probe, or of one key of a probe, added up over all sites and CPUs. A pair has its
- * row at the probe of its end event. Times are in nanoseconds.
+ * The hits of one probe, or of one key of a probe, added up over all sites and CPUs. The row of a
+ * pair has the probe of the end event. Times are in nanoseconds.
  */
 struct probe_row {
-	size_t probe; /* index of probe_session_probes() */
-	/* For a pair: index of the (first) probe of its start event; otherwise SIZE_MAX. */
+	size_t probe; /* index into probe_session_probes() */
+	/*
+	 * For a pair: index into probe_session_probes() of the (first) probe of its start event;
+	 * otherwise SIZE_MAX.
+	 */
 	size_t begin;
-	const struct probe_value *keys; /* gather.key_count values, of the session's options */
+	const struct probe_value *keys; /* as many as options.gather.key_count of the session */
 	uint64_t count;
-	/* False: the hits have neither a value nor a time, and the following members are unused. */
+	/*
+	 * False if the hits have neither a value nor a time. The following members are then unused.
+	 */
 	bool has_value;
 	bool is_signed;
 	bool is_float; /* values are PROBE_VALUE_FLOAT, and the sum is a sum of doubles */
-	/* The sum of the values. Exact up to 2^64 (a double would not be) if `unit` is 1. */
+	/*
+	 * The sum of the values. If `unit` is 1, it is exact up to 2^64, as a double would not be.
+	 */
 	long double sum;
 	struct probe_value min, max; /* smallest and largest value; PROBE_VALUE_NULL if unknown */
 	struct probe_value last;
@@ -148,7 +158,7 @@ void probe_bucket_range(size_t index, int64_t *low_ret, uint64_t *high_ret);
 /*
  * Returns the bounds of a bucket of a row, in the unit of the row's values. Values are at least
  * *low_ret. If the values are doubles (is_float), they are below *high_ret; otherwise they are at
- * most *high_ret. A bucket that is open to one side has an infinite bound there.
+ * most *high_ret. A bucket without a limit on one side has an infinite bound on that side.
  */
 void probe_row_bucket(const struct probe_row *row, size_t index, double *low_ret, double *high_ret);
 
@@ -162,7 +172,8 @@ double probe_row_percentile(const struct probe_row *row, double percent);
 /* ---- Coverage ------------------------------------------------------------ */
 
 /*
- * Which sites of a probe are counted. The number of hits of its remaining sites is unknown, not 0.
+ * At how many sites of a probe hits are counted. The number of hits at the probe's other sites is
+ * unknown, not 0.
  */
 struct probe_coverage {
 	size_t sites;	    /* sites of the probe in its module */
@@ -173,7 +184,7 @@ struct probe_coverage {
 /* Adds the coverage of another probe, or of the same probe in another process. */
 void probe_coverage_add(struct probe_coverage *sum, const struct probe_coverage *more);
 
-/* Tells whether no site is counted, so that the number of hits is unknown. */
+/* Returns true if hits are counted at no site of the probe. The number of hits is then unknown. */
 bool probe_coverage_is_none(const struct probe_coverage *coverage);
 
 /*

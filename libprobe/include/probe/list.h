@@ -44,8 +44,8 @@ enum probe_plan {
 const char *probe_plan_name(enum probe_plan plan);
 
 /*
- * Returns the plan that a request may give by this name, which has `length` bytes. Returns
- * PROBE_PLAN_NONE for other names.
+ * Returns the plan with this name, which has `length` bytes. Returns PROBE_PLAN_NONE if no plan has
+ * this name, or if a request may not name the plan.
  */
 enum probe_plan probe_plan_named(const char *name, size_t length);
 
@@ -76,13 +76,13 @@ struct probe_site {
 	/* Patched, but the site holds something else now: its hits are not counted. */
 	bool inconsistent;
 	uint32_t refcount;
-	enum probe_plan plan; /* of an enabled site; otherwise PROBE_PLAN_NONE */
+	enum probe_plan plan; /* plan of an enabled site; otherwise PROBE_PLAN_NONE */
 };
 
 /* A mistake in a file. The rest of the file is in the list. */
 struct probe_defect {
 	const char *path;
-	uint64_t offset; /* in the file */
+	uint64_t offset; /* offset of the mistake in the file */
 	const char *what;
 };
 
@@ -158,7 +158,7 @@ struct probe_site_detail {
 	enum probe_plan plan;
 	const char *reason; /* why the site is refused, for PROBE_PLAN_REFUSED; otherwise NULL */
 	/*
-	 * Why no plan that precedes `plan` in the order is possible; NULL if no plan precedes it,
+	 * Why the plans that are tried before `plan` are impossible; NULL if none is tried before,
 	 * or if the reason is unknown.
 	 */
 	const char *instead;

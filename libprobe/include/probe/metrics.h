@@ -47,7 +47,8 @@ PROBE_MUST_CHECK struct probe_error *probe_metrics_add(struct probe_metrics *met
 
 /*
  * Tells the set that a process of a view has ended, and that nothing more is added. The rows of the
- * process stay as they are. If the set had no room for the process, its memory is freed.
+ * process stay as they are. If the process found no room in the set, the memory that the set keeps
+ * for the process is freed.
  */
 void probe_metrics_end(struct probe_metrics *metrics, size_t view, pid_t pid);
 

@@ -72,7 +72,10 @@ bool probe_otlp_is_busy(const struct probe_otlp *otlp);
 struct probe_otlp_sent {
 	uint64_t spans, points;
 	uint64_t lost_spans, lost_points;
-	/* Why the last message was not taken; "" if it was. Valid until the next call. */
+	/*
+	 * Returns why the collector did not take the last message; "" if it took it. Valid until
+	 * the next call.
+	 */
 	const char *why;
 };
 struct probe_otlp_sent probe_otlp_sent(const struct probe_otlp *otlp);

@@ -89,10 +89,9 @@ bool probe_pattern_matches(const struct probe_pattern *pattern, const char *path
 	const char *provider, const char *name);
 
 /*
- * Returns how many of the patterns name start or end events, if the patterns list pairs in their
- * order. This is every pattern, except one that names the probe from which the start event of
- * another pattern takes its arguments (probe_meaning.takes). Without a catalogue, it is every
- * pattern.
+ * Counts the patterns that name start or end events, for patterns that list pairs in their order. A
+ * pattern is not counted if it names a probe that only gives its arguments to the start event of
+ * another pattern (probe_meaning.takes). Without a catalogue, every pattern is counted.
  */
 size_t probe_pattern_paired(const struct probe_pattern *const *patterns, size_t count,
 	const struct probe_catalogue *catalogue);

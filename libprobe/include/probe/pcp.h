@@ -41,7 +41,8 @@ PROBE_MUST_CHECK struct probe_error *probe_pcp_add(
 
 /*
  * Tells the exporter that a process has ended, and that nothing more is added. The rows of the
- * process stay as they are. If the exporter had no room for the process, its memory is freed.
+ * process stay as they are. If the process found no room in the exporter, the memory that the
+ * exporter keeps for the process is freed.
  */
 void probe_pcp_end(struct probe_pcp *pcp, pid_t pid);
 

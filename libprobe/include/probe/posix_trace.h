@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-/* An event type. Two types are the same exactly if their numbers are equal. */
+/* An event type. Two types are the same if and only if their numbers are equal. */
 typedef unsigned int trace_event_id_t;
 
 /*

@@ -34,7 +34,8 @@ PROBE_MUST_CHECK struct probe_error *probe_reader_open(const char *path, struct 
  * caller closes the descriptor, after it has closed the reader. `name` is what messages call the
  * input ("standard input"), and is copied. JSON lacks some types: an integer is PROBE_VALUE_SIGNED
  * if a signed 64-bit integer can hold it, and an aggregate is the string that was printed. A number
- * for which `named` has a text is PROBE_VALUE_TEXT. Error: PROBE_ERROR_MEMORY.
+ * is PROBE_VALUE_TEXT if the member `named` of its object has a text for it. Error:
+ * PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *probe_reader_open_json(
 	int fd, const char *name, struct probe_reader **ret);

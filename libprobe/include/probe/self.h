@@ -37,7 +37,7 @@ extern "C" {
 
 /* ---- Switching -------------------------------------------------------------- */
 
-/* Adds the sites of all files that this process has mapped to a list, with their state. */
+/* Adds to a list the sites, with their state, of all files that this process has mapped. */
 PROBE_MUST_CHECK struct probe_error *probe_self_list(struct probe_list *list);
 
 /*
@@ -130,28 +130,28 @@ PROBE_MUST_CHECK struct probe_error *probe_self_unregister(const char *pattern,
 	void (*function)(const struct probe_self_hit *hit, void *data), void *data);
 
 /*
- * Connects the functions to the probes of libraries that were opened (dlopen(3)) since they were
- * registered. Call it after opening a library, unless libraries are followed (probe_self_follow()).
- * The report has the sites in these libraries that cannot be patched. Sites in libraries that were
- * closed are forgotten.
+ * Connects the functions to the probes of libraries that were opened (dlopen(3)) since the
+ * functions were registered. Call it after opening a library, unless libraries are followed
+ * (probe_self_follow()). The report has the sites in these libraries that cannot be patched. Sites
+ * in libraries that were closed are forgotten.
  */
 PROBE_MUST_CHECK struct probe_error *probe_self_update(struct probe_report *report);
 
 /*
- * Follows libraries until probe_self_unfollow(). Functions are connected to the probes of every
- * library that is opened (dlopen(3)) before its constructors run, as by probe_self_update(). A
- * pattern that matches nothing yet can be registered, and waits for its library.
+ * Follows libraries until probe_self_unfollow(). When a library is opened (dlopen(3)), functions
+ * are connected to its probes before its constructors run, as probe_self_update() does. A pattern
+ * that matches nothing yet can be registered, and waits for its library.
  *
  * `told` is called if a library was opened and there is something to report: the report says what
  * was connected and what was refused; `error` says why the rest could not be connected, or is NULL.
  * Both are valid during the call, in the thread that opened the library, or in a thread that
  * changed probes meanwhile. `told` may be NULL.
  *
- * Opening a library then takes as long as a change for each pattern, during which the thread holds
- * the loader's lock. If another thread changes probes and does not finish within two seconds
- * (because it waits for the loader's lock), the library is connected at the end of that change,
- * after its constructors. Libraries in namespaces of their own (dlmopen(3)) are not noticed: call
- * probe_self_update().
+ * Opening a library then takes longer: it includes a change for each pattern, during which the
+ * thread holds the loader's lock. If another thread changes probes and does not finish within two
+ * seconds (because it waits for the loader's lock), the library is connected at the end of that
+ * change, after its constructors. Libraries in namespaces of their own (dlmopen(3)) are not
+ * noticed: call probe_self_update().
  *
  * Errors, besides those of all functions of this header: PROBE_ERROR_STATE (libraries are already
  * followed), PROBE_ERROR_UNSUPPORTED (a static program has no loader), PROBE_ERROR_REFUSED (the

@@ -29,7 +29,7 @@ enum probe_session_kind {
 };
 
 enum { PROBE_STRING_BYTES_MAX = 8192, PROBE_KEYS_MAX = 4, PROBE_ARGS_MAX = 32 };
-enum { PROBE_KEYS_DEFAULT = 4096 /* rows, if keys_max is 0 */ };
+enum { PROBE_KEYS_DEFAULT = 4096 /* the value of keys_max if it is 0 */ };
 
 /* Which probes of a session are start events, and which are end events. */
 enum probe_pairing {
@@ -39,12 +39,12 @@ enum probe_pairing {
 	PROBE_PAIRING_NAMES   /* by names: X__start and X__done; see probectl-trace(1) */
 };
 
-/* The figures that are added up (struct probe_row), besides the number of hits. */
+/* The figures that the target adds up (struct probe_row), besides the number of hits. */
 struct probe_gather {
 	bool sum, extremes, last, histogram;
 	/*
-	 * An expression (probectl-trace(1), FILTERS) whose values are added up. NULL: no value; for
-	 * a pair, its time.
+	 * An expression (probectl-trace(1), FILTERS) whose values are added up. If NULL, nothing is
+	 * added up, except the times of pairs.
 	 */
 	const char *value;
 	/*
@@ -61,7 +61,7 @@ struct probe_gather {
 	 * lost. If `match` is NULL, both events must be in the same thread.
 	 */
 	const char *match;
-	const char *match_end; /* the same for end events; NULL if equal to `match` */
+	const char *match_end; /* the expression for end events; NULL if it is `match`, too */
 };
 
 /* How the call stack of each hit is taken (struct probe_stack). */
@@ -82,10 +82,10 @@ enum probe_stack_kind {
 	PROBE_STACK_FRAMES
 };
 
-/* The most that probe_session_options.wait_ns may be. */
+/* The largest allowed value of probe_session_options.wait_ns. */
 #define PROBE_WAIT_MAX_NS 1000000000
 
-/* Zero is the default of each. Strings are borrowed until the session is freed. */
+/* Zero is the default of each option. Strings are borrowed until the session is freed. */
 struct probe_session_options {
 	enum probe_session_kind kind;
 	enum probe_stack_kind stack;
@@ -106,9 +106,9 @@ struct probe_session_options {
 	bool filter_value;
 	/*
 	 * With PROBE_SESSION_RECORD and pairs (gather.pairing): hits are spans. The captured
-	 * arguments of a start event wait in the process for the end event, whose hit has both
-	 * (struct probe_hit). A span that takes less than span_min_ns leaves no record. A span's
-	 * stack is that of its end event.
+	 * arguments of a start event are kept in the process until the end event. The hit of the
+	 * end event has the arguments of both events (struct probe_hit). A span that takes less
+	 * than span_min_ns leaves no record. A span's stack is that of its end event.
 	 */
 	bool spans;
 	uint64_t span_min_ns;
@@ -140,11 +140,11 @@ struct probe_session_options {
 	bool switched, until_full;
 	size_t ring_bytes; /* ring of each CPU, rounded up to a power of two; 0 for 4 MiB */
 	/*
-	 * Rings may be smaller if the process's control group lacks the memory. Rings of the
-	 * default size always may be smaller.
+	 * Rings may be smaller than ring_bytes if the control group of the process has too little
+	 * memory left. If ring_bytes is 0, they may always be smaller.
 	 */
 	bool may_shrink;
-	unsigned int together; /* number of sessions that start together, and share that memory */
+	unsigned int together; /* number of sessions that start together, and share the memory */
 	uint16_t string_bytes; /* maximum of a string, PROBE_STRING_BYTES_MAX at most; 0 for 256 */
 	/* Try each pointer-sized argument as a pointer to text (PROBE_VALUE_TEXT). */
 	bool guess_strings;
@@ -216,7 +216,7 @@ struct probe_session_probe {
  * probe_session_stop(). If the calling process dies, the next controller removes the session.
  *
  * With options->follow_libraries, a pattern may match no probe yet (probe_session_unmatched()), and
- * a session without patterns only follows.
+ * a session without patterns only follows libraries.
  *
  * Errors: as probe_target_enable(); PROBE_ERROR_USAGE (options that make no sense, a mistake in an
  * expression).
@@ -243,10 +243,11 @@ const struct probe_report *probe_session_report(const struct probe_session *sess
 
 /*
  * Calls `visit` for each available record, oldest first, and updates the counts. Never blocks.
- * `visit` returns false to stop early; the next call continues there. If `visit` is NULL, records
- * stay in their rings. *more_ret (may be NULL) becomes true if there were records: then poll again
- * soon. The records of a target that has exited can still be read. Errors: PROBE_ERROR_MEMORY,
- * PROBE_ERROR_SYSTEM, and the errors of patching a library that the target has opened.
+ * `visit` returns false to stop early; the next call continues with the next record. If `visit` is
+ * NULL, records stay in their rings. *more_ret (may be NULL) becomes true if there were records:
+ * then poll again soon. The records of a target that has exited can still be read. Errors:
+ * PROBE_ERROR_MEMORY, PROBE_ERROR_SYSTEM, and the errors of patching a library that the target has
+ * opened.
  */
 PROBE_MUST_CHECK struct probe_error *probe_session_poll(struct probe_session *session,
 	bool (*visit)(const struct probe_hit *hit, void *data), void *data, bool *more_ret);
@@ -310,7 +311,7 @@ enum probe_site_event {
 struct probe_site_news {
 	enum probe_site_event event;
 	/*
-	 * Index of probe_session_probes(); SIZE_MAX for a site that serves to follow libraries or
+	 * Index into probe_session_probes(); SIZE_MAX for a site that serves to follow libraries or
 	 * programs.
 	 */
 	size_t probe;

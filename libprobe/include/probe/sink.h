@@ -74,7 +74,7 @@ void probe_sink_span(struct probe_sink *sink, const struct probe_hit *hit,
 	const struct probe_session_probe *begin, const struct probe_session_probe *end,
 	const char *comm);
 
-/* Adds that `lost` hits of a probe left no record since the last such call. */
+/* Adds a loss: `lost` further hits of a probe left no record. */
 void probe_sink_lost(
 	struct probe_sink *sink, const struct probe_session_probe *probe, uint64_t lost);
 

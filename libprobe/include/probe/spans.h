@@ -22,7 +22,7 @@
 extern "C" {
 #endif
 
-/* How many start events are kept: for a thread (or a value that is matched), and in total. */
+/* Most start events that are kept: for a thread (or for a value that is matched), and in total. */
 enum { PROBE_SPANS_OWNER_MAX = 256, PROBE_SPANS_MAX = 1 << 16 };
 
 struct probe_spans;
@@ -34,16 +34,16 @@ struct probe_span_pair {
 	bool ended;	  /* the pair had an end event */
 };
 
-/* A span, from its start event on. */
+/* A span that has begun. Its end event may not have been added yet. */
 struct probe_span {
-	struct probe_event begin; /* a copy */
+	struct probe_event begin; /* a copy of the start event */
 	const struct probe_span_pair *pair;
 	/*
-	 * The surrounding span: the next older span of the same thread that is not crossed. NULL if
-	 * no span surrounds it.
+	 * The surrounding span: the next older span of the same thread that is not `crossed`. NULL
+	 * if no span surrounds this span.
 	 */
 	struct probe_span *parent;
-	bool crossed;	   /* an older span of the same thread ended before it */
+	bool crossed;	   /* an older span of the same thread ended before this span */
 	uint64_t inner_ns; /* total time of ended spans whose parent this span is */
 	void *data;	   /* for the caller's use */
 };
@@ -58,11 +58,12 @@ enum probe_span_kind {
 /* How start and end events are matched. */
 struct probe_spans_options {
 	/*
-	 * -1: events of one thread are matched. Otherwise, the number of an argument: an end event
-	 * ends a start event with the same value, in any thread of the process.
+	 * If -1, events of one thread are matched. Otherwise, the number of an argument: an end
+	 * event ends a start event with the same value of this argument, in any thread of the
+	 * process.
 	 */
 	int match;
-	int match_end; /* the number of that argument in end events */
+	int match_end; /* the number of this argument in end events */
 	/*
 	 * Called for a start event without an end event: when newer start events need its place,
 	 * and by probe_spans_finish(). If its pair has not `ended`, the event was a point. May be
@@ -73,7 +74,7 @@ struct probe_spans_options {
 	/*
 	 * For matching in each thread: an end event belongs to the newest start event that has the
 	 * same values in the arguments that both share (probe_meaning.same), if the events have
-	 * these arguments. NULL: it belongs to the newest start event. Borrowed.
+	 * these arguments. If NULL, an end event belongs to the newest start event. Borrowed.
 	 */
 	const struct probe_catalogue *catalogue;
 };

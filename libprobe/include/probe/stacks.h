@@ -32,9 +32,9 @@ PROBE_MUST_CHECK struct probe_error *probe_stacks_create(struct probe_stacks **r
 void probe_stacks_free(struct probe_stacks *stacks);
 
 /*
- * Adds `count` hits. Everything is copied: the session may be freed. `comm` may be NULL. If frames
- * of two processes are at the same places of the same files, the processes have the same stack,
- * with the addresses (ip) of the process that was added first. Stacks are cut after
+ * Adds `count` hits. Everything is copied: the session may be freed. `comm` may be NULL. Stacks of
+ * two processes count as one stack if their frames are at the same places of the same files. This
+ * stack has the addresses (ip) of the process that was added first. Stacks are cut after
  * PROBE_FRAMES_MAX frames. After about 100,000 different stacks or frames, hits with new ones are
  * only counted (probe_stacks_left_out()). Errors: PROBE_ERROR_MEMORY.
  */

@@ -94,8 +94,9 @@ struct probe_stream_set {
 };
 
 enum probe_stream_fill {
-	PROBE_STREAM_WOPID_TYPES, /* system types that belong to no process: the empty set */
-	PROBE_STREAM_OWN_TYPES,	  /* all types below PROBE_STREAM_SYSTEM_TYPES */
+	/* system types that belong to no process: none, so an empty set */
+	PROBE_STREAM_WOPID_TYPES,
+	PROBE_STREAM_OWN_TYPES, /* all types below PROBE_STREAM_SYSTEM_TYPES */
 	PROBE_STREAM_ALL_TYPES
 };
 
@@ -137,7 +138,7 @@ enum probe_stream_log_policy {
 	PROBE_STREAM_LOG_APPEND	     /* the log has no limit */
 };
 
-/* Zero is the default of each. Strings are copied. */
+/* Zero is the default of each option. Strings are copied. */
 struct probe_stream_options {
 	const char *name;
 	size_t stream_bytes; /* memory for events, on each CPU; 0 for 4 MiB */
@@ -172,10 +173,10 @@ struct probe_stream_attributes {
 	struct probe_stream_options options; /* with defaults filled in; comm is NULL */
 	const char *version;		     /* version of the program that traces, or has traced */
 	uint64_t created_ns;		     /* CLOCK_REALTIME; 0 if unknown */
-	uint64_t clock_resolution_ns;	     /* of events' times */
+	uint64_t clock_resolution_ns;	     /* resolution of the times of events */
 	/*
-	 * The most bytes of stream_bytes that an event takes: an event of a probe, and an event of
-	 * the stream itself. As long as all events fit by these sizes, no event is lost.
+	 * The largest part of stream_bytes that an event of a probe takes, and that an event of the
+	 * stream itself takes. No event is lost as long as events of these sizes would fit.
 	 */
 	size_t user_event_bytes, system_event_bytes;
 };
@@ -188,7 +189,7 @@ PROBE_MUST_CHECK struct probe_error *probe_stream_get_attributes(
 
 /*
  * Creates a stream for the probes that a request names, and patches the target. At first the stream
- * is suspended, and no type is filtered out. The stream borrows the target until it ends. Errors:
+ * is suspended, and no type is filtered out. The target is borrowed until the stream ends. Errors:
  * EINVAL (options that make no sense), ENAMETOOLONG; the errors of probe_session_start() and, with
  * a log, of probe_ctf_create().
  */
@@ -339,8 +340,8 @@ PROBE_MUST_CHECK struct probe_error *probe_stream_next(struct probe_stream *stre
 
 /*
  * Opens a log, or any other record, as a pre-recorded stream. The types of a log are known at once;
- * the types of another record become known as its events are read. Errors: EINVAL (not a record),
- * those of probe_reader_open().
+ * the types of another record become known while its events are read. Errors: EINVAL (not a
+ * record), those of probe_reader_open().
  */
 PROBE_MUST_CHECK struct probe_error *probe_stream_open(const char *path, struct probe_stream **ret);
 

@@ -23,8 +23,8 @@ extern "C" {
 struct probe_summary;
 
 /*
- * Options of a summary. Zero is the default of each option. Strings are borrowed during the call
- * only, the catalogue as long as the summary exists.
+ * Options of a summary. Zero is the default of each option. Strings are borrowed only during the
+ * call. The catalogue is borrowed as long as the summary exists.
  *
  * A KEY is `argN`, `str(argN)`, `norm(str(argN))`, `sym(argN)`, `tid`, `pid`, `cpu`, `comm` or
  * `probe`. norm() treats texts that differ only in literals as one text. sym() is an address that
@@ -40,13 +40,13 @@ struct probe_summary_options {
 	size_t key_count;
 	/*
 	 * KEY, or KEY:KEY for the start and the end event: an end event ends the start event with
-	 * the same value. NULL: it ends the last start event of its thread.
+	 * the same value. If NULL, an end event ends the last start event of its thread.
 	 */
 	const char *match;
 	/*
-	 * Also report single pairs: grouped by the values that `keys` have at their start events,
-	 * or else at their end events (without keys, by the first string), and the pairs that took
-	 * longest.
+	 * Also report single pairs: the pairs that took longest, and pairs grouped by the values of
+	 * `keys`. A key has its value from the start event or, if the start event has none, from
+	 * the end event. Without keys, pairs are grouped by their first string.
 	 */
 	bool pairs;
 	/*

@@ -50,19 +50,20 @@ PROBE_MUST_CHECK struct probe_error *probe_table_add(struct probe_table *table,
 	struct probe_session *session, const struct probe_session_options *options);
 
 /*
- * Adds the rows of another table with the same number of keys. It may hold the rows of sessions
- * that no longer exist. `other` is not changed. Errors: PROBE_ERROR_MEMORY; the table can then only
- * be freed.
+ * Adds the rows of the table `other`, which must have the same number of keys. `other` is not
+ * changed. The sessions whose rows it has need not exist any more. Errors: PROBE_ERROR_MEMORY; the
+ * table can then only be freed.
  */
 PROBE_MUST_CHECK struct probe_error *probe_table_add_table(
 	struct probe_table *table, const struct probe_table *other);
 
 /*
  * Makes a table of the hits that are new since an earlier table: the differences of counts, sums
- * and buckets. If `earlier` is NULL, everything is new. An extreme that is new is exact. Otherwise
- * it is the bound of a bucket, or PROBE_VALUE_NULL without buckets. Rows without a new hit are left
- * out. If a row of `earlier` no longer exists, its hits are expected in the row of
- * PROBE_VALUE_OTHER (probe_table_limit()), and are not new there. Errors: PROBE_ERROR_MEMORY.
+ * and buckets. If `earlier` is NULL, everything is new. An extreme is exact if a new hit has
+ * changed it. Otherwise it is the bound of a bucket, or PROBE_VALUE_NULL without buckets. Rows
+ * without a new hit are left out. If a row of `earlier` no longer exists, its hits are expected in
+ * the row of PROBE_VALUE_OTHER (probe_table_limit()), and are not new there. Errors:
+ * PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *probe_table_since(const struct probe_table *table,
 	const struct probe_table *earlier, struct probe_table **ret);
@@ -121,9 +122,9 @@ struct probe_view {
 	bool heap;	   /* stacks are stacks of a heap (probe/heap.h) */
 	bool live;	   /* for a heap: show the bytes that are not freed, not all bytes */
 	bool times;	   /* values are nanoseconds */
-	bool tags;	   /* metrics: of pmtrace(3), with the names that its agent uses */
+	bool tags;	   /* metrics: those of pmtrace(3), as its agent names them */
 	const char *value; /* the expression of the values, or NULL */
-	const char *const *key_names; /* as many as the table has keys */
+	const char *const *key_names; /* names of the table's keys */
 	/*
 	 * Text: words for the numbers of a key that is the name of an argument. NULL if no words
 	 * are known.

@@ -83,8 +83,8 @@ void probe_target_on_wait(struct probe_target *target,
 	void *data);
 
 /*
- * The time that a caller which changes several processes waits in all. Initialise with {0}; the
- * members are private.
+ * Limits the total time that a caller waits while it changes several processes. Initialise with
+ * {0}; the members are private.
  */
 struct probe_patience {
 	uint64_t since_ns;
@@ -97,11 +97,11 @@ struct probe_patience {
 };
 
 /*
- * Makes changes of the target fail instead of waiting, until it is called with NULL. A change fails
- * with PROBE_ERROR_BUSY at once if another process has the lock, or if a thread cannot stop. The
- * caller changes its other processes first, and repeats the failed changes while
- * probe_patience_wait() returns true. Several targets may share `patience`, which must live until
- * the call with NULL.
+ * Makes changes of the target fail instead of waiting. This lasts until the function is called with
+ * `patience` NULL. A change fails with PROBE_ERROR_BUSY at once if another process has the lock, or
+ * if a thread cannot stop. The caller changes its other processes first, and repeats the failed
+ * changes while probe_patience_wait() returns true. Several targets may share `patience`, which
+ * must live until the call with NULL.
  */
 void probe_target_set_patience(struct probe_target *target, struct probe_patience *patience);
 /*
@@ -136,7 +136,7 @@ bool probe_target_frozen(const struct probe_target *target);
 
 /* How a process ended. */
 struct probe_fate {
-	int signal; /* that killed the process; 0 if no signal did, or if this is no longer known */
+	int signal; /* the signal that killed the process; 0 if none did, or if unknown */
 	/* The kernel killed processes of its control group because they used too much memory. */
 	bool out_of_memory;
 };
@@ -184,10 +184,10 @@ struct probe_request {
 	const struct probe_pattern *const *patterns; /* borrowed */
 	size_t pattern_count;
 	/*
-	 * True: refused sites are only reported, and all other sites are switched. False: a refused
-	 * site is an error (PROBE_ERROR_REFUSED) if a pattern names its probe, instead of matching
-	 * it by wildcards, a regular expression or a predicate. It is also an error if every site
-	 * is refused.
+	 * If true, refused sites are only reported, and all other sites are switched. If false, a
+	 * refused site is an error (PROBE_ERROR_REFUSED) if a pattern names its probe, instead of
+	 * matching it by wildcards, a regular expression or a predicate. It is also an error if
+	 * every site is refused.
 	 */
 	bool keep_going;
 	/*
@@ -233,16 +233,16 @@ PROBE_MUST_CHECK struct probe_error *probe_target_enable(struct probe_target *ta
 /*
  * Subtracts one from the reference count of every probe that matches. When a count reaches 0, sites
  * and semaphores are restored. With `force` and no patterns, every probe that a controller has
- * enabled is switched off. A probe that only wildcards match may be off if it cannot be patched,
- * because enabling with the same patterns skipped it, too. Errors: PROBE_ERROR_STATE (a probe is
- * off; nothing is changed), otherwise as probe_target_enable().
+ * enabled is switched off. It is no error if a probe is off because it cannot be patched, and only
+ * wildcards match it: enabling with the same patterns has skipped it, too. Errors:
+ * PROBE_ERROR_STATE (a probe is off; nothing is changed), otherwise as probe_target_enable().
  */
 PROBE_MUST_CHECK struct probe_error *probe_target_disable(struct probe_target *target,
 	const struct probe_request *request, struct probe_report *report);
 
 /* One of several changes that probe_target_switch() makes. */
 struct probe_action {
-	bool disable; /* else enable */
+	bool disable; /* true to disable probes, false to enable them */
 	/*
 	 * Selects probes by name, by a regular expression or by a predicate (probe/pattern.h). NULL
 	 * selects all probes. Borrowed.
@@ -256,11 +256,11 @@ struct probe_action {
 };
 
 /*
- * Enables and disables probes in one call: all of them, or none. Actions apply in their order; each
- * changes the count of every probe that it names by one, even if another action names the same
- * probe. With request->force, the last action that names a probe sets its state. The request has no
- * patterns; its other members apply to all actions. With request->atomic, the process sees all
- * changes at once.
+ * Enables and disables probes in one call. Either all of these changes are made, or none. Actions
+ * apply in their order; each changes the count of every probe that it names by one, even if another
+ * action names the same probe. With request->force, the last action that names a probe sets its
+ * state. The request has no patterns; its other members apply to all actions. With request->atomic,
+ * the process sees all changes at once.
  *
  * Errors: PROBE_ERROR_USAGE (the request has patterns; a pair has no start), PROBE_ERROR_STATE (an
  * action disables a probe that is off, as in probe_target_disable()), otherwise as
@@ -284,9 +284,9 @@ struct probe_status {
 	size_t plans[PROBE_PLAN_COUNT];
 	uint64_t hits; /* hits that the persistent session has counted */
 	/*
-	 * `hits` is unknown. If a persistent session gathers the hits, probe_session_open() reads
-	 * them; if only a running trace or another tool has switched the probe on, that tool has
-	 * them.
+	 * True if `hits` is unknown. If a persistent session gathers the hits, probe_session_open()
+	 * reads them; if only a running trace or another tool has switched the probe on, that tool
+	 * has them.
 	 */
 	bool uncounted;
 };
@@ -328,7 +328,7 @@ struct probe_bad_site {
 	/* NULL for a site that is no probe, but serves to follow libraries or programs */
 	const char *provider, *name;
 	const char *path;
-	uint64_t pc;	/* of the site */
+	uint64_t pc;	/* address of the site */
 	uint64_t patch; /* address of the patched bytes */
 	enum probe_site_fault fault;
 	const uint8_t *bytes;
@@ -357,7 +357,7 @@ struct probe_repair {
 	size_t sites;	 /* patched sites that are restored now */
 	/* Sites of living sessions that something had restored, and that are patched again. */
 	size_t mended;
-	size_t semaphores; /* lowered for dead sessions, or corrected for living ones */
+	size_t semaphores; /* semaphores lowered for dead sessions, or corrected for living */
 	size_t waiting;	   /* sessions that are off, but whose code a thread still executes */
 	/* Mappings and descriptors of sessions that were incomplete, or almost removed. */
 	size_t mappings, descriptors;

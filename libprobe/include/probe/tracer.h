@@ -110,7 +110,7 @@ struct probe_tracer_ops {
 	/*
 	 * Called first. `options` is the text after the first comma of the user's -t, or "".
 	 * *state_ret is passed to all other operations. Returns NULL, or a static text that says
-	 * why the tracer cannot run. `create` may be NULL: the state is then NULL.
+	 * why the tracer cannot run. `create` may be NULL. The state is then NULL.
 	 */
 	const char *(*create)(const char *options, void **state_ret);
 	/* Called last. May be NULL. */
@@ -153,8 +153,8 @@ enum probe_tracer_output {
 };
 
 /*
- * One of the tracers for which a combined name stands. Each has its own probes, pairs, and rows by
- * a key.
+ * One part of a tracer that consists of several (probe_tracer_part()). Each part has its own probes
+ * and pairs, and rows for the values of a key.
  */
 struct probe_tracer_part {
 	const char *tracer;    /* for probe_tracer_parse() */

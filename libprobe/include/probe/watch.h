@@ -72,12 +72,12 @@ PROBE_MUST_CHECK struct probe_error *probe_watch_seek(
 
 /* A process that has executed another program, or is new. */
 struct probe_watch_event {
-	struct probe_target *target; /* the caller closes it; NULL if there is no such process */
+	struct probe_target *target; /* the caller closes it; NULL if no process was found */
 	bool is_child;		     /* a descendant of a process that was added */
 	bool is_newcomer;	     /* found by probe_watch_seek() */
 	/*
-	 * True: the process is stopped. Start sessions, then call probe_target_release(); closing
-	 * the target releases the process, too. False: the process runs.
+	 * True if the process is stopped. Then start sessions, and call probe_target_release();
+	 * closing the target releases the process, too. False if the process runs.
 	 */
 	bool held;
 	/*

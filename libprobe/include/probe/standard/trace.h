@@ -6,8 +6,8 @@
  *
  * The functions for the controller (posix_trace_create() and all others that take a trace stream,
  * its attributes or a set of events, and the types of these) are not declared: probe/stream.h has
- * them under its own names. Likewise <unistd.h> does not define _POSIX_TRACE, the option that
- * includes them.
+ * them under its own names. Likewise, <unistd.h> does not define the option _POSIX_TRACE, which
+ * would promise the functions for the controller.
  */
 #ifndef PROBE_STANDARD_TRACE_H
 #define PROBE_STANDARD_TRACE_H
@@ -56,7 +56,7 @@ struct posix_trace_event_info {
 	void *posix_prog_address;
 	pthread_t posix_thread_id;
 	struct timespec posix_timestamp;
-	int posix_truncation_status; /* a value of the next three */
+	int posix_truncation_status; /* one of the three constants below */
 };
 
 /* The same values as in enum probe_stream_truncation. */
