@@ -220,8 +220,8 @@ static struct probe_error *ctf_take_flush(struct probe_ctf *ctf)
 /* ==== Classes of events ======================================================================= */
 
 /*
- * Classes of events that are added to a record one by one: the probe's names and the types of its
- * arguments. A cache holds the class of the last hit of each site.
+ * The classes of those events that are added to a record one by one. A class has the names of a
+ * probe and the types of its arguments. A cache holds the class of the last hit of each site.
  */
 
 enum { CACHE_ENTRIES = 1024 /* number of cache entries, a power of two */ };

@@ -21,7 +21,8 @@
 /*
  * The description of ring bytes in TSDL: records as stubs write them (docs/ring.md). First come
  * numbers, and the lengths of strings and aggregates. Then, at sites that have a mask, a bit for
- * each capture tells whether it could be read. The bytes of strings and aggregates come last.
+ * each capture tells whether the capture could be read. The bytes of strings and aggregates come
+ * last.
  */
 
 enum { NAME_BYTES = 24, BITS = 8 };

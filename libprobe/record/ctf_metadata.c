@@ -73,7 +73,7 @@ static const char stack_context[] = "\t\tenum : uint8_t { whole = 0, truncated =
 
 /*
  * Describes probectl:frame. The event names an address for the rest of the stream. Unknown names
- * are CTF_UNKNOWN, unknown numbers 0.
+ * are CTF_UNKNOWN, and unknown numbers are 0.
  */
 static void frame_class(struct buffer *out)
 {

@@ -92,7 +92,8 @@ static struct ctf_thread *ctf_threads_find(struct ctf_threads *threads, uint32_t
 
 /*
  * Writes to `at` an event that names a thread, unless the stream has already named it with the same
- * pid, tid and name. Returns the end of the event, at most CTF_THREAD_BYTES further, or `at`.
+ * pid, tid and name. Returns the end of the event, which is at most CTF_THREAD_BYTES after `at`.
+ * Returns `at` if no event was written.
  */
 static uint8_t *ctf_name_thread(struct probe_session *session, const struct probe_ctf_names *names,
 	struct ctf_thread *thread, uint64_t time, uint8_t *at)
@@ -194,8 +195,8 @@ static struct probe_error *add_record(struct taking *t, uint8_t *bytes, size_t l
 }
 
 /*
- * Adds the records of a copy. *length_ret is the number of bytes added from the copy. *ok_ret is
- * false if a record is invalid.
+ * Adds the records in `copy`, a copy of bytes of a ring. *length_ret is the number of bytes that
+ * were added. *ok_ret is false if a record is invalid.
  */
 static struct probe_error *ctf_add_records(struct taking *t, uint8_t *copy, size_t size,
 	size_t begins, size_t *length_ret, bool *ok_ret)
@@ -528,7 +529,9 @@ static struct probe_error *take_some(struct taking *t, bool *ready_ret)
 	return is_large ? ctf_take_large(t) : ctf_take_small(t);
 }
 
-/* Moves records as long as the ring holds at least `least` bytes of them. */
+/*
+ * Moves records as long as the ring holds at least `least` bytes of them and the disk is not busy.
+ */
 static struct probe_error *take_ring(struct taking *t, size_t least)
 {
 	struct probe_error *error = NULL;

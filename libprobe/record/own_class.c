@@ -435,8 +435,8 @@ static bool has_string(const struct fields *fields, size_t arg)
 }
 
 /*
- * 1 + the argument's number in the probe for a field named argN or argN_I
- * (libprobe/record/ctf_metadata.c); 0 for other names.
+ * Returns 1 + N for a field named argN or argN_I (libprobe/record/ctf_metadata.c), where N is the
+ * argument's number in the probe. Returns 0 for other names.
  */
 static uint8_t arg_number(const char *name)
 {

@@ -184,7 +184,10 @@ static inline void ctf_stream_note_hit(struct ctf_stream *stream)
 	stream->hits[stream->packet / CTF_PACKET_BYTES]++;
 }
 
-/* Empties the buffer. Hits in its first `kept` bytes are written; all others count as dropped. */
+/*
+ * Empties the buffer. Hits in the first `kept` bytes count as written, and all other hits count as
+ * dropped.
+ */
 void ctf_stream_empty(struct ctf_stream *stream, size_t kept);
 
 /* Closes the open packet: completes its header and pads it to whole pages. */

@@ -443,8 +443,8 @@ static bool take_label(struct tsdl_parser *p, const char **ret)
 static bool tsdl_take_type(struct tsdl_parser *p, const struct tsdl_type **ret);
 
 /*
- * Parses an enumeration. It has the values of its integer type; only the label "unreadable" has a
- * meaning.
+ * Parses an enumeration. The result is the integer type of the enumeration. About the labels, the
+ * result tells only whether "unreadable" is the only one.
  */
 static bool take_enum(struct tsdl_parser *p, struct tsdl_type *type)
 {

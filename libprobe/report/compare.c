@@ -26,9 +26,12 @@ struct lists {
 	const void *const *items[SIDE_COUNT];
 	size_t counts[SIDE_COUNT];
 	bool (*same)(const struct comparison *comparison, const void *before, const void *after);
-	/* The amount of an item per second. */
+	/* Returns the amount of an item per second. */
 	double (*amount)(const struct probe_summary *summary, const void *item);
-	/* group of an item, to sort by first; NULL if there are no groups */
+	/*
+	 * Returns the group of an item. Rows are sorted by group first. The pointer is NULL if
+	 * there are no groups.
+	 */
 	unsigned int (*group)(const void *item);
 };
 

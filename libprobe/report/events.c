@@ -663,7 +663,7 @@ static RARE struct probe_error *guess_key(struct probe_summary *summary,
 	if (error || value->kind == PROBE_VALUE_STRING ||
 		probe->tops[index]->used <= SUMMARY_AUTO_NUMBERS)
 		return error;
-	/* Too many different numbers: addresses or identifiers. */
+	/* So many different numbers are addresses or identifiers. Drop the table. */
 	top_free(probe->tops[index]);
 	probe->tops[index] = NULL;
 	probe->no_top[index] = true;
@@ -818,9 +818,9 @@ static void remember(struct probe_summary *summary, const struct probe_event *ev
 }
 
 /*
- * Fast path for a hit like an earlier one, with the same probe and thread, that is the latest hit
- * and falls into the last bin. Counts it without any search. Returns its probe, or NULL if the fast
- * path does not apply.
+ * Fast path for a hit that has the same probe and thread as an earlier hit in the cache. The hit
+ * must also be the latest one and fall into the last bin. Counts the hit without any search and
+ * returns its probe. Returns NULL if the fast path does not apply.
  */
 static struct summary_probe *count_like(
 	struct probe_summary *summary, const struct probe_event *event)

@@ -138,7 +138,7 @@ void key_print(struct buffer *out, const struct key *key);
  * name. Otherwise returns NULL.
  */
 PROBE_MUST_CHECK struct probe_error *key_unknown(const struct key *key);
-/* Returns the error that no hit has a value for the key, which is a mistake of the user. */
+/* Returns an error that says that no hit has a value for the key. */
 PROBE_MUST_CHECK struct probe_error *key_not_found(const struct key *key);
 
 /* ---- Identity of start events (begins.c) ----------------------------------------------------- */

@@ -131,8 +131,8 @@ static void add_args(
 }
 
 /*
- * Writes the event's values for keys as its name, or `name` without keys. The name of a pair may be
- * empty (for the probe "start"); then writes the event's name.
+ * Writes the field "name" of an event: the event's values for keys, or else `name`. The name of a
+ * pair is empty if its start probe is "start". In this case writes the name of the event's probe.
  */
 static void add_name(struct trace_export *trace, const struct probe_event *event, const char *name)
 {

@@ -116,7 +116,7 @@ static void measure(DIR *folder, struct usage *usage)
 			continue;
 		measure_part(part, usage);
 		closedir(part);
-		/* A part's folder that only holds other files is not counted as a part. */
+		/* A part's folder that holds no stream files is not counted as a part. */
 		if (usage->files != before && (!usage->parts++ || number < usage->oldest))
 			usage->oldest = number;
 	}
