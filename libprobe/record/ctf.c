@@ -292,8 +292,8 @@ static uint8_t size_of(const struct session_site *site, size_t arg)
 }
 
 /*
- * The number of an argument in its probe. It differs from the index in the hit if the session
- * records only some arguments.
+ * The number of an argument in its probe. This number differs from the argument's index in the hit
+ * if the session records only some arguments.
  */
 static uint8_t number_of(const struct session_site *site, size_t arg)
 {

@@ -86,16 +86,16 @@ static bool packet_open(struct ctf_stream *stream, size_t length)
 }
 
 /*
- * Returns the place for an event of up to `room` bytes with the time stream->last. Returns NULL if
- * the buffer is full; then the stream must be written first. The caller then adds the event's size
- * to stream->length.
+ * Returns the place for an event of up to `room` bytes with the time stream->last. After writing
+ * the event there, the caller adds its size to stream->length. Returns NULL if the buffer is full;
+ * then the stream must be written first.
  */
 static uint8_t *ctf_stream_room(
 	struct ctf_stream *stream, const uint8_t uuid[CTF_UUID_BYTES], size_t room)
 {
 	size_t at = stream->length;
 
-	/* Ring records are aligned, and so are other events between them. */
+	/* Ring records are aligned, so other events between ring records are aligned as well. */
 	if (stream->kind && stream->is_open)
 		at = ring_padded(at, RING_ALIGN);
 	if (stream->is_open && at + room > stream->packet + CTF_PACKET_BYTES)

@@ -268,7 +268,7 @@ struct own_reader {
 	const struct reader_folder *folder;
 	size_t opened; /* number of the folder's records that were opened so far */
 
-	/* The open part, or all records if they are not parts: */
+	/* The open part, or all records of the folder if these are not parts: */
 	struct own_trace *traces;
 	size_t trace_count;
 	struct own_stream *streams;
@@ -545,7 +545,7 @@ static void close_part(struct own_reader *reader)
 	reader->taken = false;
 }
 
-/* Opens the next part, or all records if they are not parts. */
+/* Opens the next part, or all records of the folder if these are not parts. */
 static RARE struct probe_error *open_part(struct own_reader *reader)
 {
 	size_t count = reader->folder->parts ? 1 : reader->folder->count;
@@ -919,7 +919,10 @@ struct step *steps_fixed(struct step_builder *b, enum step_op op, const struct t
 	return step;
 }
 
-/* The size in bytes of an element or character; 0 if it is not whole bytes. */
+/*
+ * Returns the size in bytes of an element or character. Returns 0 if the size is not a whole number
+ * of bytes.
+ */
 static uint32_t element_bytes(const struct tsdl_type *type)
 {
 	if (type->kind == TSDL_STRING)

@@ -362,7 +362,7 @@ static struct probe_error *fill(struct own_stream *stream, size_t need)
 	stream->at = block + into;
 	stream->end = block + length;
 	error = read_more(stream);
-	/* own_decode() reads past the end but ignores these bytes; initialize them. */
+	/* Initialize the bytes after the end. own_decode() reads these bytes but ignores them. */
 	memset((uint8_t *)stream->end, 0, SLACK);
 	set_limit(stream);
 	return error;

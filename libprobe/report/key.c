@@ -34,8 +34,8 @@ struct key_name {
 	bool is_norm, is_str;
 	struct known known[PROBES]; /* cache indexed by hash; a new entry replaces the old one */
 	/*
-	 * The error that a probe has no argument with this name. It is about the first such probe
-	 * that the catalogue has, or else about the first such probe.
+	 * An error about a probe that has no argument with this name: the first such probe among
+	 * those in the catalogue, or the first one of all if none is in the catalogue.
 	 */
 	struct probe_error *missing;
 	bool missing_known;
@@ -152,8 +152,8 @@ static struct key key_of(const struct key_name *name, const struct probe_meaning
 }
 
 /*
- * Looks in all versions of a probe in the catalogue. Returns false unless the name means the same
- * argument in all of them.
+ * Looks at all versions of a probe in the catalogue. Returns false if there is no version, or if
+ * the name does not mean the same argument in all of them.
  */
 static bool find_in_all(
 	const struct key_name *name, const char *provider, const char *probe, struct key *ret)

@@ -498,7 +498,7 @@ double heat_low(size_t row);
 void pair_row(const struct summary_pair *pair, const struct probe_summary *summary,
 	struct probe_row *ret);
 
-/* Fills a table row with durations; the row borrows from them. */
+/* Fills a table row with durations. The row borrows from `times`. */
 void summary_times_row(const struct summary_times *times, struct probe_row *ret);
 
 /* ---- Single pairs (instances.c): no effect unless summary->instances is set --------------- */

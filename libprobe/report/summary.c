@@ -39,7 +39,7 @@ void summary_share(struct buffer *out, uint64_t part, uint64_t whole)
 	double share = whole ? 100 * (double)part / (double)whole : 0;
 	char text[32];
 
-	/* Do not show a nonzero share as 0 %, nor an incomplete share as 100 %. */
+	/* Do not show 0 % for a share above zero, or 100 % for an incomplete share. */
 	if (part && share < 0.05)
 		buffer_string(out, "<0.1%");
 	else if (part < whole && share >= 99.95)

@@ -166,7 +166,10 @@ static void named_free(void *data)
 	free(named);
 }
 
-/* Whether a name must be written. Marks it as written. Returns false if out of memory. */
+/*
+ * Returns true if a name must be written, and marks the name as written. Returns false if out of
+ * memory.
+ */
 static bool is_news(struct trace_export *trace, pid_t pid, pid_t tid, const char *name)
 {
 	struct named wanted = {.pid = pid, .tid = tid}, *named;

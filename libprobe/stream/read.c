@@ -265,7 +265,10 @@ void stream_mark(struct probe_stream *stream, uint32_t type, bool silent, int va
 	}
 	if (sets)
 		memcpy(mark.sets, sets, 2 * sizeof(*sets));
-	/* Drop the oldest mark: the stream is started and stopped often but nobody reads it. */
+	/*
+	 * Drop the oldest mark: the stream is started and stopped often, but nobody reads the
+	 * stream.
+	 */
 	if (stream->mark_count == MARKS_MAX) {
 		apply_mark(&stream->reading, &stream->marks[0],
 			clock_realtime_ns(&stream->session->clock, stream->marks[0].stamp));

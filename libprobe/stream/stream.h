@@ -83,8 +83,8 @@ struct stream_item {
 PROBE_MUST_CHECK struct probe_error *stream_queue_put(
 	struct stream_queue *queue, const struct stream_item *item);
 /*
- * Removes the oldest event and copies it to *ret and its values to data[size], the reader's memory.
- * Returns false if the queue is empty.
+ * Removes the oldest event. Copies the event to *ret, and its values to data[size], the reader's
+ * memory. Returns false if the queue is empty.
  */
 bool stream_queue_take(struct stream_queue *queue, const struct stream_types *types,
 	struct probe_stream_event *ret, void *data, size_t size);
