@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A record: its parts, classes of events, sources (sessions whose rings are moved), and losses.
+ * A record: its parts, its classes of events, its sources and its losses. A source is a session
+ * whose rings are moved into the record as whole blocks of bytes.
  *
  * Time stamps count from an hour before the start of the record, or before its oldest hit. Each
- * poll interpolates the session's clock again. So from one poll to the next, the clock may go back
- * by some nanoseconds, or by more if the system's clock is set. Within a stream, time must not go
- * back.
+ * poll estimates the session's clock again. So from one poll to the next, the times of hits may go
+ * back by some nanoseconds, or by more if the system's clock is set. Within a stream, times must
+ * not go back, so the writer raises a time that does.
  *
  * Parts follow each other in time. Each session is read up to a different instant, so the hits of
  * several sessions are not quite in order. Hits that are older than the current part go into the
@@ -28,7 +29,10 @@
 
 /* ==== Sources ================================================================================= */
 
-/* Sources are sessions whose rings are moved: their hits, their streams and their losses. */
+/*
+ * A source is a session whose rings are moved into the record. This part handles the streams and
+ * the losses of sources.
+ */
 
 /* ---- Sources ----------------------------------------------------------------------- */
 
@@ -131,10 +135,7 @@ uint64_t ctf_first_time(const struct rings *rings, const struct ring *ring)
 	return time;
 }
 
-/*
- * Whether no ring holds a hit that belongs to the previous part. True if the previous part is
- * closed.
- */
+/* Returns true if the previous part is closed, or if no ring holds a hit that belongs to it. */
 static bool ctf_take_is_settled(const struct probe_ctf *ctf)
 {
 	if (ctf->before.folder < 0)
@@ -168,8 +169,8 @@ struct probe_error *ctf_present_stream(struct probe_ctf *ctf, const struct ctf_s
 /* ---- Losses ------------------------------------------------------------------------ */
 
 /*
- * Adds packets without events that report `count` more losses. Readers compute losses as the
- * difference between two packets.
+ * Adds packets that hold no events but report `count` more losses. Readers compute the losses as
+ * the difference between the counters of two packets.
  */
 static struct probe_error *put_losses(
 	struct probe_ctf *ctf, struct ctf_part *part, struct ctf_stream *stream, uint64_t count)
@@ -182,7 +183,7 @@ static struct probe_error *put_losses(
 	return ctf_end_packets(part, stream, error);
 }
 
-/* Notes `count` losses of a session whose rings are moved. */
+/* Notes `count` losses of a source. */
 static struct probe_error *ctf_take_discarded(
 	struct probe_ctf *ctf, const struct ctf_source *source, uint64_t count)
 {
@@ -219,8 +220,8 @@ static struct probe_error *ctf_take_flush(struct probe_ctf *ctf)
 /* ==== Classes of events ======================================================================= */
 
 /*
- * Classes of events that are added to a record one by one: the probe's names and the types of its
- * arguments. A cache holds the class of the last hit of each site.
+ * The classes of those events that are added to a record one by one. A class has the names of a
+ * probe and the types of its arguments. A cache holds the class of the last hit of each site.
  */
 
 enum { CACHE_ENTRIES = 1024 /* number of cache entries, a power of two */ };
@@ -275,7 +276,7 @@ static uint8_t code_of(const struct probe_value *value, uint8_t size)
 	case PROBE_VALUE_BYTES:
 		return (uint8_t)(CTF_BYTES | truncated);
 	case PROBE_VALUE_OTHER:
-	case PROBE_VALUE_STACK: /* a stack is a key of rows, never an argument */
+	case PROBE_VALUE_STACK: /* a stack is the value of a table's key, never an argument */
 	case PROBE_VALUE_NULL:
 		break;
 	}
@@ -291,8 +292,8 @@ static uint8_t size_of(const struct session_site *site, size_t arg)
 }
 
 /*
- * The number of an argument in its probe. It differs from the index in the hit if the session
- * records only some arguments.
+ * The number of an argument in its probe. This number differs from the argument's index in the hit
+ * if the session records only some arguments.
  */
 static uint8_t number_of(const struct session_site *site, size_t arg)
 {
@@ -332,7 +333,7 @@ static struct probe_error *add_class(struct probe_ctf *ctf, const struct ctf_cla
 	return NULL;
 }
 
-/* Finds or adds a class. Processes share classes. *ret is the number of the class. */
+/* Finds or adds a class. Several processes may share a class. *ret is the number of the class. */
 static struct probe_error *find_class(
 	struct probe_ctf *ctf, const struct ctf_class *class, uint32_t *ret)
 {
@@ -348,7 +349,9 @@ static struct probe_error *find_class(
 	return i < ctf->class_count ? NULL : add_class(ctf, class);
 }
 
-/* Whether the arguments have the same codes as at the site's last hit. */
+/*
+ * Returns true if the arguments have the same encodings (enum ctf_code) as in the site's last hit.
+ */
 static bool same_codes(const struct ctf_class *class, const struct probe_hit *hit)
 {
 	for (size_t i = 0; i < hit->arg_count; i++)
@@ -390,9 +393,9 @@ static struct probe_error *ctf_class_of(struct probe_ctf *ctf, const struct prob
 
 /*
  * Reports losses that are found after writing has failed, for example on a full disk. The header of
- * a packet has a count of losses. So a larger count in the last packet of a file reports more
- * losses and needs no space. (File systems that never overwrite data do need space. There, only the
- * user is told.)
+ * each packet has a counter of losses. Increasing the counter in the last packet of a file reports
+ * more losses and needs no space. (Some file systems never overwrite data and so need space even
+ * for that. On these, only the user learns of the losses.)
  */
 
 /* The stream with the largest file; NULL if all files are empty. */
@@ -481,8 +484,8 @@ enum {
 	 */
 	CLOCK_MARGIN_S = 3600,
 	/*
-	 * number of flushes of a part, one per second, after which no late hits arrive for the
-	 * previous part
+	 * The previous part stays open until the current part was flushed this many times, once per
+	 * second, because late hits may still arrive.
 	 */
 	LATE_FLUSHES = 2,
 	/* size in bytes of an event without thread name, arguments and addresses */
@@ -548,8 +551,8 @@ struct probe_error *ctf_checked(struct probe_ctf *ctf, struct probe_error *error
 }
 
 /*
- * The counter may restart when a machine wakes from sleep. In this case the clocks are not
- * synchronized: earlier hits keep their times.
+ * The processor's counter may restart when a machine wakes from sleep. A clock whose counter has
+ * restarted is not synchronized, because that would change the times of earlier hits.
  */
 void ctf_sync_clocks(struct probe_ctf *ctf)
 {
@@ -569,7 +572,8 @@ static void close_before(struct probe_ctf *ctf)
 
 /*
  * Computes the end of a part from the time of its first hit. If the hit is older than the part, the
- * time is the part's start. The end is in CLOCK_MONOTONIC, which cannot be set.
+ * part's start is used instead. The end is a time of CLOCK_MONOTONIC, because nobody can set that
+ * clock.
  */
 void ctf_part_begins(struct probe_ctf *ctf, uint64_t time_ns)
 {
@@ -599,8 +603,8 @@ bool ctf_is_part_full(const struct probe_ctf *ctf, uint64_t time_ns)
 }
 
 /*
- * Computes where the stubs' clocks continue in the next part: after all written stamps, and where
- * the previous part ends.
+ * For each clock of the stubs, computes the instant at which the next part starts. Its stamp is
+ * higher than all written stamps. Its time is the time at which the previous part ends.
  */
 static void cut_clocks(struct probe_ctf *ctf, uint64_t time_ns, struct ctf_instant from[CTF_CLOCKS])
 {
@@ -610,7 +614,7 @@ static void cut_clocks(struct probe_ctf *ctf, uint64_t time_ns, struct ctf_insta
 		ctf->cuts[i] = ctf_clock_stamp_at(&ctf->description.clocks[i], time_ns);
 		if (ctf->cuts[i] <= ctf->newest[i])
 			ctf->cuts[i] = ctf->newest[i] + 1;
-		/* Readers round times down, each in its own way. */
+		/* Each reader rounds times down in its own way, so add the largest difference. */
 		from[i] = (struct ctf_instant){
 			ctf->cuts[i], ctf_line_ns(&ctf->part.lines[i], ctf->cuts[i]) + ROUNDING_NS};
 	}
@@ -655,7 +659,7 @@ static struct probe_error *part_of(struct probe_ctf *ctf, uint64_t time_ns, stru
 
 /* ---- The record -------------------------------------------------------------------- */
 
-/* Zero of the record's clock in nanoseconds, older than all hits. */
+/* Returns the zero of the record's clock in nanoseconds since 1970. It is earlier than all hits. */
 static uint64_t base_of(uint64_t now, uint64_t oldest_ns)
 {
 	const uint64_t margin_ns = CLOCK_MARGIN_S * (uint64_t)NSEC_PER_SEC;
@@ -721,7 +725,8 @@ static void stream_time(const struct probe_ctf *ctf, struct ctf_stream *stream, 
 /* ---- Events ------------------------------------------------------------------------ */
 
 /*
- * Writes the low `size` bytes of a number. It writes up to 8 bytes; EVENT_ROOM accounts for that.
+ * Writes the low `size` bytes of a number. Always stores 8 bytes, so it may write beyond the
+ * number. EVENT_ROOM includes room for that.
  */
 static uint8_t *put_number(uint8_t *at, uint64_t number, size_t size)
 {
@@ -781,7 +786,7 @@ static uint8_t *put_arg(uint8_t *at, const struct probe_value *value, uint8_t co
 	return at;
 }
 
-/* The maximum size of an event, plus the excess bytes of put_number(). */
+/* The maximum size of an event, plus the bytes that put_number() writes beyond a number. */
 static size_t event_room(const struct probe_hit *hit, size_t comm_length)
 {
 	size_t room = EVENT_ROOM + comm_length + (hit->stack ? 8 * hit->stack->count : 0);
@@ -877,7 +882,7 @@ struct probe_error *probe_ctf_discarded(
 	error = ctf_part_stream(part, session, ctf->last_cpu, &stream);
 	if (error)
 		return ctf_checked(ctf, error);
-	/* The time of the losses is unknown: use one not later than any hit still to come. */
+	/* The time of the losses is unknown. Use a time that is not later than any future hit. */
 	if (!stream->begun)
 		stream_time(ctf, stream, ctf->last_ns);
 	if (ctf_stream_discard(stream, part->uuid, count))
@@ -898,7 +903,10 @@ struct probe_error *probe_ctf_forget(struct probe_ctf *ctf, const struct probe_s
 	if (ctf->failed)
 		return NULL;
 	error = ctf_direct_settle(ctf, true);
-	/* Only after settling: ctf_take_flush() skips streams with unsettled packets. */
+	/*
+	 * Flush only after all packets are settled: ctf_take_flush() skips streams with unsettled
+	 * packets.
+	 */
 	error = probe_error_first(error, ctf_take_flush(ctf));
 	ctf_take_forget(ctf, session);
 	error = probe_error_first(error, ctf_part_forget(&ctf->before, session));

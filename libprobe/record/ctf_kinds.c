@@ -3,10 +3,10 @@
  * Kinds: classes of streams that hold the bytes of rings. Also the names of stack frames in
  * streams.
  *
- * The number of an event in ring bytes is the index of its site in its session. So sessions can
- * share a kind only if their sites have the same indexes. A thousand processes of one program do,
- * and each site is described once. A session that gets other sites later gets another kind, and
- * other files with it.
+ * An event in ring bytes is numbered by the index of its site in its session. So sessions can share
+ * a kind only if their sites have the same indexes. This is so even for a thousand processes of one
+ * program, and each site is described only once for all of them. If a session later gets sites that
+ * its kind does not have, the session gets another kind, and therefore other files.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +21,8 @@
 /*
  * The description of ring bytes in TSDL: records as stubs write them (docs/ring.md). First come
  * numbers, and the lengths of strings and aggregates. Then, at sites that have a mask, a bit for
- * each capture tells whether it could be read. The bytes of strings and aggregates come last.
+ * each capture tells whether the capture could be read. The bytes of strings and aggregates come
+ * last.
  */
 
 enum { NAME_BYTES = 24, BITS = 8 };
@@ -256,8 +257,8 @@ static bool add_arg(struct form_maker *m, size_t place)
 }
 
 /*
- * Finds the fields of records with this layout. Returns false if such records cannot be events
- * without a change.
+ * Finds the fields of records with this layout. Returns false if such records cannot be used as CTF
+ * events unchanged.
  */
 static bool ctf_form_init(
 	const struct record_layout *layout, struct ctf_form *form, struct ring_form *ring)
@@ -273,7 +274,7 @@ static bool ctf_form_init(
 		form->captures = layout->recorded;
 		ring->fixed += (uint16_t)ring_mask_bytes(layout->recorded);
 	}
-	/* A capture that is recorded for a filter or a stack is no argument. */
+	/* Captures that are left over belong to a filter or a stack, not to an argument. */
 	return maker.next == layout->recorded;
 }
 
@@ -281,7 +282,7 @@ static bool ctf_form_init(
 
 /*
  * Describes the sites of a session as a kind. The strings are borrowed from the session. Returns
- * false if its records cannot be events without a change.
+ * false if the session's records cannot be used as CTF events unchanged.
  */
 static bool describe_session(const struct probe_session *s, struct ctf_kind *ret)
 {
@@ -477,7 +478,8 @@ static const struct probe_frame **slot_of(
 }
 
 /*
- * Makes room for another frame: at most half of the slots are in use. Returns false without memory.
+ * Makes room for another frame: at most half of the slots are in use. Returns false if out of
+ * memory.
  */
 static bool make_room(struct ctf_frames *frames)
 {
@@ -518,7 +520,7 @@ static size_t frame_room(const struct probe_frame *frame, const char *comm)
 	       strnlen(name_of(frame->symbol), TEXT_MAX) + strnlen(name_of(frame->file), TEXT_MAX);
 }
 
-/* Writes an event that names a frame. Its context is that of the hit, without a stack. */
+/* Writes an event that names a frame. The event has the context of the hit, but no stack. */
 static uint8_t *put_frame(uint8_t *at, const struct ctf_stream *stream, const struct probe_hit *hit,
 	const char *comm, const struct probe_frame *frame)
 {

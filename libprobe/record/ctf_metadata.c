@@ -2,9 +2,9 @@
 /*
  * Writes the metadata of a record in TSDL, the metadata language of CTF 1.8.
  *
- * Each encoding of a probe's arguments that occurs has a class of events. The encoding has the
- * sizes that the site's note declares. If an argument could not be read, the event has another
- * class. So events carry no type tags, and unreadable arguments are marked.
+ * A probe has one class of events for each way in which its arguments were encoded. The class tells
+ * the type of each argument, with the size that the site's note declares, and which arguments could
+ * not be read. So the events themselves need no type tags.
  */
 #include <stdio.h>
 #include <string.h>
@@ -62,7 +62,10 @@ static void integer_type(
 	buffer_string(out, "_t;\n");
 }
 
-/* The names of LTTng's context callstack_user, which readers know. */
+/*
+ * Call stacks have the field names of LTTng's context callstack_user, because readers know these
+ * names.
+ */
 static const char stack_context[] = "\t\tenum : uint8_t { whole = 0, truncated = 1, unknown = 2 } "
 				    "callstack_end;\n"
 				    "\t\tuint32_t __callstack_user_length;\n"
@@ -70,7 +73,7 @@ static const char stack_context[] = "\t\tenum : uint8_t { whole = 0, truncated =
 
 /*
  * Describes probectl:frame. The event names an address for the rest of the stream. Unknown names
- * are CTF_UNKNOWN, unknown numbers 0.
+ * are CTF_UNKNOWN, and unknown numbers are 0.
  */
 static void frame_class(struct buffer *out)
 {

@@ -86,15 +86,16 @@ static bool packet_open(struct ctf_stream *stream, size_t length)
 }
 
 /*
- * Returns the place for an event of up to `room` bytes with the time stream->last, or NULL if the
- * buffer is full: write the stream first. The caller then adds the event's size to stream->length.
+ * Returns the place for an event of up to `room` bytes with the time stream->last. After writing
+ * the event there, the caller adds its size to stream->length. Returns NULL if the buffer is full;
+ * then the stream must be written first.
  */
 static uint8_t *ctf_stream_room(
 	struct ctf_stream *stream, const uint8_t uuid[CTF_UUID_BYTES], size_t room)
 {
 	size_t at = stream->length;
 
-	/* Ring records are aligned, and so are other events between them. */
+	/* Ring records are aligned, so other events between ring records are aligned as well. */
 	if (stream->kind && stream->is_open)
 		at = ring_padded(at, RING_ALIGN);
 	if (stream->is_open && at + room > stream->packet + CTF_PACKET_BYTES)
@@ -192,8 +193,9 @@ static struct probe_error *ctf_stream_write(struct ctf_stream *stream, int fd)
 
 /*
  * The clocks of stubs in the metadata: a frequency, and the offset to 1970. Both are estimates that
- * become better with time, so the metadata is replaced when they do. A part of a record starts
- * where the previous part ends, by the previous part's clock.
+ * become better with time. When they have improved, the metadata is replaced. A part of a record
+ * starts at the time at which the previous part ends, as the previous part's metadata gives that
+ * time.
  */
 
 enum { SETTLED_NS = 500000000 };
@@ -208,7 +210,7 @@ static struct ctf_instant present(const struct clock *clock, double tick_ns)
 		clock->last_steady_stamp, clock->first_ns + (uint64_t)((double)stamps * tick_ns)};
 }
 
-/* The line from the instant `from` to the clock's last reading. */
+/* Computes the line from stamps to times that leads through `from` and the clock's last reading. */
 static struct ctf_line ctf_line_of(const struct clock *clock, const struct ctf_instant *from)
 {
 	double tick_ns = clock->counter ? clock_tick_ns(clock) : 1;
@@ -217,8 +219,8 @@ static struct ctf_line ctf_line_of(const struct clock *clock, const struct ctf_i
 	__int128 base;
 
 	/*
-	 * The line leads from `from` to the clock's reading, even if the previous part's clock was
-	 * inaccurate.
+	 * `from` may come from the clock of the previous part and be inaccurate. So compute the
+	 * frequency from both points.
 	 */
 	if (clock->counter && now.stamp > from->stamp && now.ns > from->ns + SETTLED_NS)
 		tick_ns = (double)(now.ns - from->ns) / (double)(now.stamp - from->stamp);
@@ -572,7 +574,7 @@ struct probe_error *ctf_part_ring_stream(struct ctf_part *part, const struct ctf
 		.ring = ring,
 		.cpu = (int)(ring % session->rings.layout.cpus),
 		.pid = session->processes.root,
-		/* No record is older than its session. */
+		/* Records are never older than their session. */
 		.last = session->clock.first_stamp};
 
 	return find_stream(part, &wanted, ret);
@@ -599,8 +601,8 @@ static bool ctf_writer_write_all(int fd, const uint8_t *bytes, size_t size)
 }
 
 /*
- * Does the next job. The caller holds the lock, which is released while the job is written; no
- * other thread touches the job meanwhile.
+ * Does the next job. The caller holds the lock. The lock is released while the job is written, but
+ * no other thread touches the job meanwhile.
  */
 static void do_next(struct ctf_writer *writer)
 {
@@ -643,7 +645,7 @@ struct ctf_writer *ctf_writer_create(void)
 		free(writer);
 		return NULL;
 	}
-	/* Huge pages are faster, because the kernel handles each page of written memory. */
+	/* Writing from huge pages is faster, because the kernel has fewer pages to handle. */
 	if (seccomp_may_call(SECCOMP_OWN_REMOVE))
 		madvise(memory, size, MADV_HUGEPAGE);
 	for (size_t i = 0; i < CTF_JOBS; i++)
@@ -718,13 +720,13 @@ void ctf_writer_settle(struct ctf_writer *writer)
 
 /*
  * Large packets are written past the page cache (O_DIRECT), which takes hardly any processor time.
- * A thread writes them. Until a job is settled, the stream and the part already count its bytes as
- * written, but its hits are not counted.
+ * A thread writes them. While a job is unsettled, the stream and the part already count the job's
+ * bytes as written, but nothing counts the job's hits yet.
  *
  * Direct writes are used only if the file system states its requirements (STATX_DIOALIGN, Linux
- * 6.1): such file systems write a packet as a whole even if this process is killed. Otherwise
- * packets are one page each. Large packets that could not be written as a whole are also split into
- * packets of one page, some of which may still fit on the disk.
+ * 6.1): such file systems write a packet as a whole even if this process is killed. On other file
+ * systems, packets are one page each. A large packet that could not be written as a whole is split
+ * into packets of one page, because some of these may still fit on the disk.
  */
 
 /* The block size for direct writes to a file; 0 if direct writes are not possible. */
@@ -868,8 +870,8 @@ static struct probe_error *take_back(struct ctf_job *job)
 	job->part->written -= job->size;
 	job->part->direct = 0;
 	/*
-	 * The file of a job that was not tried is shorter. Do not use ftruncate(2) to extend it:
-	 * that may fail.
+	 * If the job was not tried, the file may already be shorter than this. ftruncate(2) would
+	 * then extend the file, which may fail.
 	 */
 	if (fstat(job->fd, &status) == 0 && status.st_size <= stream->written)
 		return NULL;

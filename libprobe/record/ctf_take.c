@@ -45,7 +45,7 @@ static struct ctf_thread *slot_of(struct ctf_thread *slots, size_t room, uint32_
 }
 
 /*
- * Makes room for another thread: at most half of the slots are in use. Returns false without
+ * Makes room for another thread: at most half of the slots are in use. Returns false if out of
  * memory.
  */
 static bool make_room(struct ctf_threads *threads)
@@ -73,7 +73,9 @@ static bool make_room(struct ctf_threads *threads)
 	return true;
 }
 
-/* Finds or adds a thread. The result is valid until the next call. Returns NULL without memory. */
+/*
+ * Finds or adds a thread. The result is valid until the next call. Returns NULL if out of memory.
+ */
 static struct ctf_thread *ctf_threads_find(struct ctf_threads *threads, uint32_t word)
 {
 	struct ctf_thread *thread;
@@ -90,7 +92,8 @@ static struct ctf_thread *ctf_threads_find(struct ctf_threads *threads, uint32_t
 
 /*
  * Writes to `at` an event that names a thread, unless the stream has already named it with the same
- * pid, tid and name. Returns the end of the event, at most CTF_THREAD_BYTES further, or `at`.
+ * pid, tid and name. Returns the end of the event, which is at most CTF_THREAD_BYTES after `at`.
+ * Returns `at` if no event was written.
  */
 static uint8_t *ctf_name_thread(struct probe_session *session, const struct probe_ctf_names *names,
 	struct ctf_thread *thread, uint64_t time, uint8_t *at)
@@ -133,8 +136,9 @@ static uint8_t *ctf_name_thread(struct probe_session *session, const struct prob
 /* ==== Small packets =========================================================================== */
 
 /*
- * Few bytes of a ring become packets of one page each. This way is also used for records with a
- * stamp in the future or below the previous one, because their stamps must be corrected.
+ * Few bytes of a ring become packets of one page each. Packets of one page are also used if a
+ * record's stamp is in the future or lower than the previous stamp, because such stamps must be
+ * corrected.
  */
 
 /* Adds an event that names a thread if the stream has not named it yet. */
@@ -160,8 +164,8 @@ static struct probe_error *ctf_add_name(struct taking *t, uint32_t word)
 }
 
 /*
- * Adds one record of `length` bytes, with its stamp corrected if necessary. `same`: the thread is
- * that of the previous record.
+ * Adds one record of `length` bytes, with its stamp corrected if necessary. `same` is true if the
+ * record has the same thread as the previous record.
  */
 static struct probe_error *add_record(struct taking *t, uint8_t *bytes, size_t length, bool same)
 {
@@ -191,8 +195,8 @@ static struct probe_error *add_record(struct taking *t, uint8_t *bytes, size_t l
 }
 
 /*
- * Adds the records of a copy. *length_ret is the number of bytes added from the copy. *ok_ret is
- * false if a record is invalid.
+ * Adds the records in `copy`, a copy of bytes of a ring. *length_ret is the number of bytes that
+ * were added. *ok_ret is false if a record is invalid.
  */
 static struct probe_error *ctf_add_records(struct taking *t, uint8_t *copy, size_t size,
 	size_t begins, size_t *length_ret, bool *ok_ret)
@@ -265,7 +269,10 @@ static struct probe_error *ctf_take_small(struct taking *t)
 	error = ctf_add_records(t, ctf->copy, size, begins, &length, &ok);
 	error = ctf_end_packets(t->part, t->stream, error);
 	if (error) {
-		/* These records are in the file or counted as dropped. */
+		/*
+		 * The first `length` bytes of records are already in the file or counted as
+		 * dropped.
+		 */
 		if (length)
 			rings_consume(t->ring, length);
 		return error;
@@ -299,7 +306,10 @@ static bool see_thread(void *data, uint32_t word)
 	return true;
 }
 
-/* Names the packet's threads, in small packets before it. These stay in the stream's buffer. */
+/*
+ * Adds small packets that name the threads of the large packet. The small packets precede the large
+ * one and stay in the stream's buffer for now.
+ */
 static struct probe_error *name_threads(struct taking *t, uint64_t time)
 {
 	struct probe_error *error = NULL;
@@ -378,7 +388,8 @@ static struct probe_error *ctf_take_large(struct taking *t)
 		return give(t, job);
 	}
 	/*
-	 * The first record is invalid or needs a new stamp, or the target has changed it.
+	 * No record was copied: the first one is invalid, needs a new stamp, or was changed by the
+	 * target.
 	 */
 	error = ctf_direct_settle(t->ctf, true);
 	return error ? error : ctf_take_small(t);
@@ -387,9 +398,9 @@ static struct probe_error *ctf_take_large(struct taking *t)
 /* ==== Moving rings into the record ============================================================ */
 
 enum {
-	TAKE_BYTES = 1 << 18,  /* this many bytes in a ring are worth a write */
+	TAKE_BYTES = 1 << 18,  /* a ring with this many bytes is read at once, as a large packet */
 	LARGE_LEAST = 1 << 16, /* minimum size of a large packet */
-	FILL_SHARE = 4,	       /* divisor: a ring is read again when 1/4 of it is full */
+	FILL_SHARE = 4,	       /* a ring is read again when 1/FILL_SHARE of it is full */
 	WAIT_NS = 4000000      /* nanoseconds to wait for a busy disk */
 };
 
@@ -402,7 +413,7 @@ static struct probe_error *prepare(struct probe_ctf *ctf)
 	return ctf->copy && ctf->packets ? NULL : probe_error_no_memory();
 }
 
-/* Takes the session's clock as the record's clock if it is the record's first of this type. */
+/* If the record has no clock of this type yet, copies the session's clock into the record. */
 static void take_clock(struct probe_ctf *ctf, const struct probe_session *session)
 {
 	size_t i = ctf_clock_of(&session->clock);
@@ -417,8 +428,8 @@ static void take_clock(struct probe_ctf *ctf, const struct probe_session *sessio
 /* ---- Parts ------------------------------------------------------------------------- */
 
 /*
- * Starts a new part if the current part is full and the record at time_ns can be the first of the
- * new one.
+ * Starts a new part if the current part is full and a ring record of time_ns can be the first
+ * record of the new part.
  */
 static struct probe_error *rotate(struct probe_ctf *ctf, uint64_t time_ns)
 {
@@ -480,8 +491,8 @@ static struct probe_error *choose_part(struct taking *t)
 /* ---- Taking ------------------------------------------------------------------------ */
 
 /*
- * Sets *ret to whether records can be moved without waiting for the disk. With PROBE_CTF_ALL, waits
- * until they can.
+ * *ret is true if records can be moved without waiting for the disk. With PROBE_CTF_ALL, the
+ * function waits for the disk, and then *ret is true.
  */
 static struct probe_error *make_ready(struct taking *t, bool is_large, bool *ret)
 {
@@ -499,7 +510,10 @@ static struct probe_error *make_ready(struct taking *t, bool is_large, bool *ret
 	return ctf_direct_settle(ctf, true);
 }
 
-/* Moves some of the records in a ring. *ready_ret is false if that must wait for the disk. */
+/*
+ * Moves some of the records in a ring. *ready_ret is false if none were moved because the disk is
+ * busy.
+ */
 static struct probe_error *take_some(struct taking *t, bool *ready_ret)
 {
 	bool is_large = t->ring->head - t->ring->tail >= TAKE_BYTES;
@@ -515,7 +529,9 @@ static struct probe_error *take_some(struct taking *t, bool *ready_ret)
 	return is_large ? ctf_take_large(t) : ctf_take_small(t);
 }
 
-/* Moves the records in a ring if they have at least `least` bytes. */
+/*
+ * Moves records as long as the ring holds at least `least` bytes of them and the disk is not busy.
+ */
 static struct probe_error *take_ring(struct taking *t, size_t least)
 {
 	struct probe_error *error = NULL;
@@ -579,7 +595,7 @@ static void note_rate(struct ctf_source *source, unsigned int number, uint64_t s
 		ret->due_ns = due_ns;
 }
 
-/* Whether the rings must be emptied so that a part can end in time. */
+/* Returns true if the rings must be read now so that a part can end in time. */
 static bool is_cut_near(const struct probe_ctf *ctf)
 {
 	/* The previous part stays open until its last hits are read. */

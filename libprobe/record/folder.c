@@ -20,7 +20,8 @@
 
 enum {
 	/*
-	 * below the given folder. Records of LTTng are six levels down; they are refused by name.
+	 * Records are searched for this many levels below the given folder. LTTng puts its records
+	 * six levels down. They are found, too, so that an error can name them.
 	 */
 	DEPTH_MAX = 8,
 	RECORDS_MAX = 1 << 20,

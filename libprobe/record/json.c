@@ -114,7 +114,8 @@ static char *put_code(char *to, unsigned int code)
 }
 
 /*
- * Decodes an escape that starts at its backslash. An escape is longer than its decoded character.
+ * Decodes an escape that starts at its backslash. An escape is longer than its decoded character,
+ * so the character can replace it in place.
  */
 static bool take_escape(struct json_parser *p, char **from, char **to)
 {
@@ -361,7 +362,8 @@ struct values {
 struct json_reader {
 	int fd;
 	char *name;
-	char *data; /* unparsed input: [start, end); there is room for a NUL after `end` */
+	/* the input not parsed yet is [start, end); there is room for a NUL after `end` */
+	char *data;
 	size_t start, end, room;
 	bool ended;
 	uint64_t line; /* number of the current line, from 1 */
@@ -667,7 +669,10 @@ static struct probe_error *take_hit(const struct json_reader *reader, const stru
 	return error;
 }
 
-/* Reads the start event of a span. A span is the hit of its end event, with a start event. */
+/*
+ * Reads the start event of a span. A span is represented by the hit of its end event, which points
+ * to the start event.
+ */
 static struct probe_error *take_begin(
 	struct json_reader *reader, const struct json *object, struct probe_event *end)
 {

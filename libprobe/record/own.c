@@ -36,7 +36,7 @@ static struct own_thread *slot_of(struct own_thread *slots, size_t room, uint32_
 }
 
 /*
- * Makes room for another thread: at most half of the slots are in use. Returns false without
+ * Makes room for another thread: at most half of the slots are in use. Returns false if out of
  * memory.
  */
 static bool make_room(struct own_threads *threads)
@@ -58,7 +58,7 @@ static bool make_room(struct own_threads *threads)
 	return true;
 }
 
-/* Sets pid, tid and name of a thread. Returns false without memory. */
+/* Sets pid, tid and name of a thread. Returns false if out of memory. */
 static bool own_threads_name(
 	struct own_threads *threads, uint32_t word, pid_t pid, pid_t tid, const char *comm)
 {
@@ -139,7 +139,7 @@ static void reader_stacks_deinit(struct reader_stacks *stacks)
 /* ---- Names of frames ----------------------------------------------------------------- */
 
 /*
- * Finds or adds the entry of a frame in the tree, and removes its old name. Returns NULL without
+ * Finds or adds the entry of a frame in the tree, and removes its old name. Returns NULL if out of
  * memory.
  */
 static struct known_frame *place_of(struct reader_stacks *stacks, const void *stream, uint64_t ip)
@@ -179,8 +179,8 @@ static const char *next_text(char **at, const char *text)
 }
 
 /*
- * Names an address for later events of a stream. `stream` serves only as a key. Returns false
- * without memory.
+ * Names an address for later events of a stream. `stream` serves only as a key. Returns false if
+ * out of memory.
  */
 static bool reader_stacks_name(
 	struct reader_stacks *stacks, const void *stream, const struct probe_frame *frame)
@@ -268,7 +268,7 @@ struct own_reader {
 	const struct reader_folder *folder;
 	size_t opened; /* number of the folder's records that were opened so far */
 
-	/* The open part, or all records if they are not parts: */
+	/* The open part, or all records of the folder if these are not parts: */
 	struct own_trace *traces;
 	size_t trace_count;
 	struct own_stream *streams;
@@ -280,8 +280,9 @@ struct own_reader {
 	struct step_result result;
 	struct reader_stacks stacks;
 	/*
-	 * identifies the validity of strings in events: a random number, incremented when strings
-	 * become invalid; 0 if no random number was available
+	 * Events with the same nonzero `texts` have strings that are valid at the same time. The
+	 * number is random at first, and is incremented when strings become invalid. It is 0 if no
+	 * random number was available.
 	 */
 	uint64_t texts;
 
@@ -295,7 +296,10 @@ struct own_reader {
 /* Rejects metadata of other tools and other formats before it is parsed. */
 static struct probe_error *check_maker(const char *record, const char *text, size_t length)
 {
-	/* This text is unique: inside a string, the quotes would have backslashes. */
+	/*
+	 * A string in the metadata cannot contain this text, because its quotes would have
+	 * backslashes.
+	 */
 	static const char env[] = "tracer_name = \"probectl\";";
 
 	if (length && text[0] == CTF2_SEPARATOR)
@@ -312,7 +316,9 @@ static struct probe_error *check_maker(const char *record, const char *text, siz
 	return NULL;
 }
 
-/* Adds to an error in the metadata that another version of probectl may have made the record. */
+/*
+ * Adds a hint to an error about the metadata: another version of probectl may have made the record.
+ */
 static struct probe_error *explain(const char *record, const char *version, struct probe_error *why)
 {
 	const char *who = version ? version : "of a version that it does not say";
@@ -361,7 +367,7 @@ static int by_name(const struct dirent **a, const struct dirent **b)
 	return strverscmp((*a)->d_name, (*b)->d_name);
 }
 
-/* Adds a stream if the file is one. */
+/* If the file `name` is a stream, adds the stream to the reader. */
 static struct probe_error *add_stream(struct own_reader *reader, const struct own_trace *trace,
 	const char *record, const char *name)
 {
@@ -539,7 +545,7 @@ static void close_part(struct own_reader *reader)
 	reader->taken = false;
 }
 
-/* Opens the next part, or all records if they are not parts. */
+/* Opens the next part, or all records of the folder if these are not parts. */
 static RARE struct probe_error *open_part(struct own_reader *reader)
 {
 	size_t count = reader->folder->parts ? 1 : reader->folder->count;
@@ -801,7 +807,9 @@ static uint64_t own_read(void *source)
 	return bytes;
 }
 
-/* Returns SIZE_MAX while parts are unopened, because their events are unknown. */
+/*
+ * Returns SIZE_MAX until all parts were opened, because the events of an unopened part are unknown.
+ */
 static size_t own_args_max(const void *source)
 {
 	const struct own_reader *reader = source;
@@ -830,7 +838,9 @@ const struct reader_ops reader_own = {
 
 /* ==== Compiling steps ========================================================================= */
 
-/* Makes lists of steps: computes the offsets of fields and divides them into runs. */
+/*
+ * These functions make lists of steps. They divide the fields into runs and compute their offsets.
+ */
 
 enum { BYTE = 8, WORD = 64 };
 
@@ -909,7 +919,10 @@ struct step *steps_fixed(struct step_builder *b, enum step_op op, const struct t
 	return step;
 }
 
-/* The size in bytes of an element or character; 0 if it is not whole bytes. */
+/*
+ * Returns the size in bytes of an element or character. Returns 0 if the size is not a whole number
+ * of bytes.
+ */
 static uint32_t element_bytes(const struct tsdl_type *type)
 {
 	if (type->kind == TSDL_STRING)

@@ -49,8 +49,8 @@ static const struct name names[][NAMES_MAX] = {
 };
 
 /*
- * The index of the field with the length of the sequence `index`. It must come before the sequence.
- * Returns SIZE_MAX if no field has the length.
+ * Returns the index of the field that holds the length of the sequence `index`. Returns SIZE_MAX if
+ * no field before the sequence holds the length.
  */
 static size_t own_length_of(const struct tsdl_type *structure, size_t index)
 {
@@ -127,7 +127,10 @@ static bool own_context_add_field(struct step_builder *b, enum own_context conte
 	return step != NULL;
 }
 
-/* Adds the steps of a structure, which may be NULL, and adds its numbers to the mask *has. */
+/*
+ * Adds the steps of a structure. Adds to the mask *has the numbers that the structure has. The
+ * structure may be NULL.
+ */
 static bool own_context_steps(struct step_builder *b, enum own_context context,
 	const struct tsdl_type *structure, uint32_t *has)
 {
@@ -167,8 +170,8 @@ struct known {
 	size_t of; /* index of the field that this field describes; for ROLE_ARG its own index */
 	uint16_t value; /* index of the argument's value */
 	/*
-	 * if this field is an argument or an X_text: indexes of its X_text and X_unreadable;
-	 * SIZE_MAX if missing
+	 * if this field is an argument or an X_text: the indexes of the fields that hold its text
+	 * and its flag X_unreadable; SIZE_MAX if there is no such field
 	 */
 	size_t text, unreadable;
 	bool is_flagged; /* the kind of the value depends on other fields, such as X_unreadable */
@@ -215,8 +218,8 @@ static void find_role(struct fields *fields, size_t index)
 }
 
 /*
- * The index of the argument that a field describes. An X_text can have flags of its own, which
- * describe the argument of X.
+ * Returns the index of the argument that a field describes. A flag of an X_text describes the
+ * argument X.
  */
 static size_t arg_of(const struct fields *fields, size_t index)
 {
@@ -432,8 +435,8 @@ static bool has_string(const struct fields *fields, size_t arg)
 }
 
 /*
- * 1 + the argument's number in the probe for a field named argN or argN_I
- * (libprobe/record/ctf_metadata.c); 0 for other names.
+ * Returns 1 + N for a field named argN or argN_I (libprobe/record/ctf_metadata.c), where N is the
+ * argument's number in the probe. Returns 0 for other names.
  */
 static uint8_t arg_number(const char *name)
 {
@@ -450,7 +453,7 @@ static uint8_t arg_number(const char *name)
 	return end && !*end ? (uint8_t)(number + 1) : 0;
 }
 
-/* Creates the class's values, one for each argument. Returns false without memory. */
+/* Creates the class's values, one for each argument. Returns false if out of memory. */
 static bool make_values(struct fields *fields, struct own_class *class)
 {
 	bool is_placed[OWN_FIELDS_MAX] = {0};
@@ -480,7 +483,7 @@ static bool make_values(struct fields *fields, struct own_class *class)
 
 static bool add_fields(struct step_builder *b, struct fields *fields, const struct own_class *class)
 {
-	/* whether a field of the value was added, by index of the value */
+	/* begun[i] is true if a field of value i was added */
 	bool begun[OWN_FIELDS_MAX] = {0};
 
 	if (!steps_align(b, fields->structure->align))
@@ -544,7 +547,7 @@ static enum own_meaning meaning_of(
 
 /*
  * Splits "provider:name" at the first colon. Without a colon, the provider is "". Both strings are
- * in one allocation, which starts with the provider. Returns false without memory.
+ * in one allocation, which starts with the provider. Returns false if out of memory.
  */
 static bool split_name(const char *full, const char **provider_ret, const char **name_ret)
 {

@@ -10,7 +10,8 @@
  * `skew` is the address of the packet modulo 8; it stays the same when the block moves.
  *
  * The file is opened anew for each block: a record of many processes has more files than a process
- * may have open. Only the size at the first opening counts, since the file may still grow.
+ * may have open. Bytes that are appended after the first opening are ignored, since the file may
+ * still grow.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -231,7 +232,10 @@ const uint8_t *own_decode(
 			result->numbers[step->to] = (uint64_t)signed_bits(run, step);
 			break;
 		default:
-			/* A tail call: the loop keeps its state in registers. */
+			/*
+			 * This is a tail call, so that the loop above can keep its state in
+			 * registers.
+			 */
 			return decode_variable(step, at, end, result);
 		}
 	}
@@ -358,7 +362,7 @@ static struct probe_error *fill(struct own_stream *stream, size_t need)
 	stream->at = block + into;
 	stream->end = block + length;
 	error = read_more(stream);
-	/* own_decode() reads past the end but ignores these bytes; initialize them. */
+	/* Initialize the bytes after the end. own_decode() reads these bytes but ignores them. */
 	memset((uint8_t *)stream->end, 0, SLACK);
 	set_limit(stream);
 	return error;
@@ -507,7 +511,7 @@ static const struct own_class *class_of(const struct own_stream_class *stream, u
 	return ARRAY_FIND(stream->classes, stream->class_count, id, id);
 }
 
-/* Reads the header of the packet's next event, which is in memory. */
+/* Reads the header of the packet's next event. The header must be in memory. */
 static inline bool read_header(struct own_stream *stream, const uint8_t *at)
 {
 	const struct own_stream_class *class = stream->class;

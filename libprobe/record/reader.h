@@ -24,7 +24,7 @@ enum {
 
 enum json_kind {
 	JSON_NONE,    /* the values null, true and false */
-	JSON_INTEGER, /* number without point and exponent; clamped if out of range */
+	JSON_INTEGER, /* number without a decimal point or an exponent; clamped if out of range */
 	JSON_FLOAT,
 	JSON_STRING,
 	JSON_ARRAY,
@@ -60,14 +60,14 @@ struct json_parser {
 	bool is_cut_off; /* the error is that the text ended inside the value */
 };
 
-/* Returns false without memory. json_parser_deinit() may follow in both cases. */
+/* Returns false if out of memory. In both cases, the caller may call json_parser_deinit(). */
 bool json_parser_init(struct json_parser *parser);
 void json_parser_deinit(struct json_parser *parser);
 
 /*
  * Parses one value. Afterwards parser->at points behind the value and following blanks.
- * text[length] must be a NUL. The text is modified. The tree is valid as long as the text, until
- * the next call. Returns NULL after an error.
+ * text[length] must be a NUL. The text is modified. The tree is valid until the text is freed or
+ * json_parse() is called again. Returns NULL after an error.
  */
 const struct json *json_parse(struct json_parser *parser, char *text, size_t length);
 
@@ -136,10 +136,10 @@ struct reader_stacks {
  * probectl writes (libprobe/record/ctf_metadata.c), and that babeltrace2 writes when it copies such
  * a record.
  *
- * The rest of TSDL (variants, other byte orders, named structures) is an error, and so is an
- * attribute that is not listed here, since it might change the meaning of the bytes. The metadata
- * of a record of 10,000 sites is some megabytes long. Parsing takes memory and time in proportion
- * to the length of the text, whatever the text says.
+ * The rest of TSDL (variants, other byte orders, named structures) is an error. An attribute that
+ * the parser does not know is also an error, since it might change the meaning of the bytes. The
+ * metadata of a record of 10,000 sites is some megabytes long. Parsing takes memory and time in
+ * proportion to the length of the text, whatever the text says.
  */
 
 enum { TSDL_UUID_BYTES = 16 };
@@ -251,7 +251,7 @@ struct tsdl_parser {
 	const char *text;      /* text of a TSDL_NAME or TSDL_TEXT */
 	struct tsdl_alias aliases[TSDL_ALIASES_MAX];
 	size_t alias_count, clock_count;
-	struct { /* where the next element of each of the result's lists goes */
+	struct { /* ends of the result's lists: the next element of each list is stored here */
 		struct tsdl_clock **clocks;
 		struct tsdl_stream **streams;
 		struct tsdl_event **events;
@@ -313,7 +313,10 @@ enum step_op {
 	STEP_NUMBER,
 	STEP_NUMBER_SIGNED,
 
-	/* Read after the run. The length is number `from`, or `offset` without such a number: */
+	/*
+	 * Read a field after the run. Number `from` is the length; if `from` is STEP_NO_NUMBER,
+	 * `offset` is the length:
+	 */
 	STEP_STRING, /* read a string up to a NUL into value `to` */
 	STEP_CHARS,  /* read characters up to a NUL or the length into value `to` */
 	STEP_BYTES,  /* read bytes into value `to` */
@@ -389,8 +392,8 @@ struct step_builder {
 };
 
 /*
- * These functions do nothing and return false or NULL after an error. A type that cannot be decoded
- * is PROBE_ERROR_FORMAT.
+ * Once an error has occurred, these functions do nothing and return false or NULL. A type that
+ * cannot be decoded is an error PROBE_ERROR_FORMAT.
  */
 bool steps_fail(struct step_builder *b, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
@@ -472,7 +475,9 @@ static inline uint64_t own_time_ns(const struct own_clock *clock, uint64_t cycle
 	uint64_t since =
 		cycles * clock->whole + (uint64_t)(((unsigned __int128)cycles * clock->part) >> 64);
 
-	/* The estimate is at most 1 too small; the remainder of the division tells. */
+	/*
+	 * The estimate may be too small by 1. In this case the remainder is at least the divisor.
+	 */
 	since += cycles * UINT64_C(1000000000) - since * clock->freq >= clock->freq;
 	since += (uint64_t)clock->base_ns;
 	return (int64_t)since < 0 ? 0 : since;
@@ -480,7 +485,10 @@ static inline uint64_t own_time_ns(const struct own_clock *clock, uint64_t cycle
 
 /* ---- Streams that are read --------------------------------------------------------------- */
 
-/* A thread of a stream, found by the word that the stream's events have for it. */
+/*
+ * A thread of a stream. The events of the stream have only a word for the thread, by which it is
+ * found.
+ */
 struct own_thread {
 	uint32_t word;
 	bool known;
@@ -548,14 +556,14 @@ struct own_stream {
 	const char *why;
 };
 
-/* Opens a stream. The caller sets `size` and `room` before. Returns false without memory. */
+/* Opens a stream. The caller sets `size` and `room` before. Returns false if out of memory. */
 bool own_stream_init(struct own_stream *stream, const struct own_trace *trace, const char *folder,
 	const char *name);
 void own_stream_deinit(struct own_stream *stream);
 
 /*
- * Finds the next item of a stream. The last item must have been taken. Invalid data is skipped and
- * counts as a loss. Errors: PROBE_ERROR_SYSTEM, PROBE_ERROR_MEMORY.
+ * Finds the next item of a stream. The caller must have taken the previous item. Invalid data is
+ * skipped and counts as a loss. Errors: PROBE_ERROR_SYSTEM, PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *own_stream_advance(
 	struct own_stream *stream, struct step_result *result);
@@ -573,8 +581,8 @@ PROBE_MUST_CHECK struct probe_error *own_stream_take(
 	struct own_stream *stream, struct step_result *result, bool *taken_ret);
 
 /*
- * Fast path of own_stream_take(). Returns false if the event is not wholly in memory; then nothing
- * is taken, and *result is invalid.
+ * Fast path of own_stream_take(). Returns false if the event is not wholly in memory. In this case
+ * no event is taken, and *result is invalid.
  */
 static inline bool own_stream_decode(struct own_stream *stream, struct step_result *result)
 {

@@ -99,12 +99,12 @@ static inline const char *ctf_known(const char *text)
 	return text && *text && strcmp(text, CTF_UNKNOWN) != 0 ? text : NULL;
 }
 
-/* Writes the stack of a hit into the event context. NULL: the hit has no stack. */
+/* Writes the stack of a hit into the event context. `stack` is NULL if the hit has no stack. */
 uint8_t *ctf_put_stack(uint8_t *at, const struct probe_stack *stack);
 
 /* ---- Threads ------------------------------------------------------------------- */
 
-/* The id of the event class probectl:thread. */
+/* The id of the event class probectl:thread, whose events name threads. */
 #define CTF_THREAD_ID UINT32_MAX
 enum {
 	CTF_THREAD_BYTES = 48, /* maximum size of an event probectl:thread in bytes */
@@ -143,7 +143,10 @@ struct ctf_stream {
 	bool created; /* the file of the stream exists, with this device and inode: */
 	dev_t dev;
 	ino_t ino;
-	/* CTF_BATCH_BYTES of memory; for a ring's bytes borrowed while they are added, else NULL */
+	/*
+	 * CTF_BATCH_BYTES of memory. A stream of a ring's bytes only borrows it while bytes are
+	 * added; at other times it is NULL.
+	 */
 	uint8_t *buffer;
 	size_t packet; /* offset in the buffer of the open packet, or of the next packet */
 	size_t length; /* offset in the buffer of the end of the last event; valid if is_open */
@@ -169,8 +172,8 @@ struct ctf_packet {
 };
 
 /*
- * Adds `count` lost events to a stream. Returns false if the buffer is full: write the stream
- * first.
+ * Adds `count` lost events to a stream. Returns false if the buffer is full; then the stream must
+ * be written first.
  */
 bool ctf_stream_discard(
 	struct ctf_stream *stream, const uint8_t uuid[CTF_UUID_BYTES], uint64_t count);
@@ -181,7 +184,10 @@ static inline void ctf_stream_note_hit(struct ctf_stream *stream)
 	stream->hits[stream->packet / CTF_PACKET_BYTES]++;
 }
 
-/* Empties the buffer. Hits in its first `kept` bytes are written; all others count as dropped. */
+/*
+ * Empties the buffer. Hits in the first `kept` bytes count as written, and all other hits count as
+ * dropped.
+ */
 void ctf_stream_empty(struct ctf_stream *stream, size_t kept);
 
 /* Closes the open packet: completes its header and pads it to whole pages. */
@@ -217,8 +223,10 @@ void ctf_describe_class(struct buffer *out, const struct ctf_class *class, uint3
 
 /* ---- Clocks ---------------------------------------------------------------------- */
 
-/* The clock by which stubs stamp records: the processor's counter, or CLOCK_MONOTONIC
- * (base/clock.h). */
+/*
+ * The clock by which stubs stamp records: the processor's counter or CLOCK_MONOTONIC
+ * (base/clock.h).
+ */
 enum ctf_clock_id { CTF_CLOCK_COUNTER, CTF_CLOCK_MONOTONIC, CTF_CLOCKS };
 
 /* The clock that a session's stubs read. */
@@ -236,7 +244,7 @@ struct ctf_instant {
 struct ctf_line {
 	uint64_t frequency; /* stamps per second; 0 if the clock is not used */
 	int64_t offset_s;
-	uint64_t offset; /* stamps to add to offset_s */
+	uint64_t offset; /* added to offset_s, in stamps */
 };
 
 /* The time in nanoseconds that a reader of the metadata computes for a stamp. */
@@ -300,13 +308,15 @@ struct ctf_kinds {
 	size_t count;
 };
 
-/* A session whose rings are moved into the record as they are. */
+/* A source: a session whose rings are moved into the record as whole blocks of bytes. */
 struct ctf_source {
 	struct probe_session *session;
-	uint32_t kind;	   /* stream_id of the session's kind; 0 if the kind is not known yet */
-	bool never;	   /* the rings cannot be moved: hits are added one by one */
-	size_t agreed;	   /* number of leading sites that match the sites of the kind */
-	uint64_t *hits;	   /* number of hits of each of these sites that were not counted yet */
+	uint32_t kind; /* stream_id of the session's kind; 0 if the kind is not known yet */
+	bool never;    /* the rings cannot be moved: hits are added one by one */
+	/* number of leading sites of the session that match the sites of the kind */
+	size_t agreed;
+	/* for each matching site, the number of hits that were not counted yet */
+	uint64_t *hits;
 	unsigned int ring; /* the last ring that had records */
 	uint64_t *heads;   /* head of each ring when the rings were last read */
 	uint64_t looked_ns;
@@ -319,8 +329,8 @@ struct ctf_source {
 PROBE_MUST_CHECK struct probe_error *ctf_kinds_find(
 	struct ctf_kinds *kinds, struct ctf_description *description, struct ctf_source *source);
 /*
- * Describes a site in the metadata unless that is done. Required before an event of the site is
- * written.
+ * Describes a site in the metadata, unless the metadata already describes it. Required before an
+ * event of the site is written.
  */
 void ctf_kinds_describe(struct ctf_kinds *kinds, struct ctf_description *description,
 	const struct ctf_source *source, size_t site);
@@ -367,8 +377,9 @@ struct ctf_part {
 
 /*
  * Creates a folder with metadata in `root`, or uses `root` itself if the name is ".". `description`
- * is borrowed; it grows while the part is open. The lines of its clocks go through `from`; where
- * that is zero, through the clock's first reading. Close the part even after an error.
+ * is borrowed; it grows while the part is open. The line of each clock goes through the instant in
+ * `from`, or through the clock's first reading if that instant is zero. The caller must close the
+ * part even after an error.
  */
 PROBE_MUST_CHECK struct probe_error *ctf_part_open(struct ctf_part *part, int root,
 	const char *name, const struct ctf_description *description,
@@ -485,18 +496,21 @@ void ctf_part_begins(struct probe_ctf *ctf, uint64_t time_ns);
 /* When the current part ends, in the clock of hits; UINT64_MAX if it has no known end. */
 uint64_t ctf_part_end(const struct probe_ctf *ctf);
 /*
- * Whether a hit of this time should begin a new part: the current part has reached its limit, and
- * all hits of the previous part are written.
+ * Returns true if a hit of this time should begin a new part: the current part has reached its
+ * limit, and no ring holds a hit of the previous part.
  */
 bool ctf_is_part_full(const struct probe_ctf *ctf, uint64_t time_ns);
 /* Reads the clocks of the stubs again, which makes their estimated frequencies more accurate. */
 void ctf_sync_clocks(struct probe_ctf *ctf);
-/* Passes an error through. If something could not be written, the record accepts no more events. */
+/*
+ * If `error` is not NULL, marks the record as failed, so that it accepts no more events. Returns
+ * `error` with the path of the record in front.
+ */
 PROBE_MUST_CHECK struct probe_error *ctf_checked(struct probe_ctf *ctf, struct probe_error *error);
 
 /* ---- Classes of events ----------------------------------------------------------- */
 
-/* The class of the last hits of a site, in a cache. */
+/* A cache entry: the class of the last hits of a site. */
 struct ctf_site {
 	uint64_t pc;
 	const struct probe_session *session;
@@ -549,7 +563,7 @@ struct ctf_writer {
 	struct worker worker;
 };
 
-/* Starts the thread. Returns NULL without memory. */
+/* Starts the thread. Returns NULL if out of memory. */
 struct ctf_writer *ctf_writer_create(void);
 /* Waits for all jobs, ends the thread and frees the writer. */
 void ctf_writer_free(struct ctf_writer *writer);
@@ -584,11 +598,14 @@ enum {
 	CTF_PIECE_BYTES = 1 << 17,
 	CTF_PACKET_THREADS = 1024,
 	/*
-	 * Room before a large packet for packets that name its threads; a packet of one page names
-	 * 80.
+	 * Room before a large packet for the packets of one page that name its threads. One such
+	 * packet can name 80 threads.
 	 */
 	CTF_NAMES_BYTES = 16 * CTF_PACKET_BYTES,
-	/* Maximum size of a large packet; another piece must still fit behind it. */
+	/*
+	 * Size at which a large packet is complete. The job's memory has room for one more piece,
+	 * because the packet may exceed this size by a piece.
+	 */
 	CTF_LARGE_MOST = CTF_JOB_BYTES - CTF_NAMES_BYTES - CTF_PIECE_BYTES - RING_RECORD_MAX -
 			 2 * CTF_PACKET_BYTES
 };
@@ -617,7 +634,7 @@ struct taking {
 
 /* ---- Sources (ctf.c) ------------------------------------------------------------- */
 
-/* Finds or creates the source of a session. Returns NULL without memory. */
+/* Finds or creates the source of a session. Returns NULL if out of memory. */
 struct ctf_source *ctf_source_of(struct probe_ctf *ctf, struct probe_session *session);
 /*
  * Finds or creates the stream of a ring in the current part. Its time is at least the start of the
@@ -639,8 +656,8 @@ void ctf_note_moved(struct taking *t);
 /* ---- Small packets ---------------------------------------------------------------- */
 
 /*
- * Closes and writes the packets of a stream, and takes back the buffer that it borrowed. Passes
- * `error` through: then nothing is written.
+ * Closes and writes the packets of a stream, and takes back the buffer that the stream borrowed. If
+ * `error` is not NULL, writes nothing and returns `error`.
  */
 PROBE_MUST_CHECK struct probe_error *ctf_end_packets(
 	struct ctf_part *part, struct ctf_stream *stream, struct probe_error *error);
@@ -661,7 +678,10 @@ PROBE_MUST_CHECK struct probe_error *ctf_direct_give(struct taking *t, struct ct
 /* The system trace events of POSIX (XSH 2.11.2), as logs of streams record them. */
 
 extern const char system_event_provider[];
-/* Names by type; also the name of PROBE_STREAM_UNNAMED, the user event without a name. */
+/*
+ * The names of system events, indexed by type. The last one is PROBE_STREAM_UNNAMED, the user event
+ * without a name.
+ */
 extern const char *const system_event_names[PROBE_STREAM_UNNAMED + 1];
 
 /*

@@ -443,8 +443,8 @@ static bool take_label(struct tsdl_parser *p, const char **ret)
 static bool tsdl_take_type(struct tsdl_parser *p, const struct tsdl_type **ret);
 
 /*
- * Parses an enumeration. It has the values of its integer type; only the label "unreadable" has a
- * meaning.
+ * Parses an enumeration. The result is the integer type of the enumeration. About the labels, the
+ * result tells only whether "unreadable" is the only one.
  */
 static bool take_enum(struct tsdl_parser *p, struct tsdl_type *type)
 {
@@ -677,7 +677,7 @@ static bool tsdl_take_alias(struct tsdl_parser *p)
 
 /* ==== Blocks ================================================================================== */
 
-/* The contents of a kind of block. `value` fails on names that it does not know. */
+/* What a kind of block may contain. The function `value` fails if it does not know a name. */
 struct block_kind {
 	bool (*value)(struct tsdl_parser *p, const char *name, const struct tsdl_value *value,
 		void *data);

@@ -24,7 +24,7 @@ static bool same_key(const struct begins_key *a, const struct begins_key *b)
 
 static size_t home_of(const struct begins *begins, const struct begins_key *key)
 {
-	/* Numbers of processes and probes are small, so they fit into one word. */
+	/* A process id and the index of a probe are small numbers, so both fit into one word. */
 	uint64_t seed = key->process << 32 ^ key->probe << 16 ^ key->kind;
 
 	return hash_word(seed, key->word) & (begins->room - 1);
@@ -86,7 +86,10 @@ struct begins_stack *begins_make(struct begins *begins, const struct begins_key 
 	return stack;
 }
 
-/* Removes a stack and moves later stacks into the hole if it kept them from their own slots. */
+/*
+ * Removes a stack from the hash table, and moves back the later stacks that it had displaced from
+ * their own slots.
+ */
 void begins_drop(struct begins *begins, struct begins_stack *stack)
 {
 	size_t hole = (size_t)(stack - begins->stacks), mask = begins->room - 1;
@@ -166,7 +169,10 @@ void identities_deinit(struct identities *identities)
 	*identities = (struct identities){0};
 }
 
-/* Learns the compared arguments of a probe. They do not depend on the number of its arguments. */
+/*
+ * Gets from the catalogue the compared arguments of a probe. All versions of the probe have the
+ * same ones, whatever their number of arguments.
+ */
 static struct probe_error *learn(const struct probe_catalogue *catalogue, const char *provider,
 	const char *name, struct identity_begin *ret)
 {

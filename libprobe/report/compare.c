@@ -26,9 +26,12 @@ struct lists {
 	const void *const *items[SIDE_COUNT];
 	size_t counts[SIDE_COUNT];
 	bool (*same)(const struct comparison *comparison, const void *before, const void *after);
-	/* The amount of an item per second. */
+	/* Returns the amount of an item per second. */
 	double (*amount)(const struct probe_summary *summary, const void *item);
-	/* group of an item, to sort by first; NULL if there are no groups */
+	/*
+	 * Returns the group of an item. Rows are sorted by group first. The pointer is NULL if
+	 * there are no groups.
+	 */
 	unsigned int (*group)(const void *item);
 };
 
@@ -72,8 +75,8 @@ static void add(const struct lists *lists, struct ranked *rows, size_t *count, c
 }
 
 /*
- * Finds the same item in the second list and marks it as taken. Returns NULL if the item is not in
- * it.
+ * Finds in the second list the item that is the same as `before`, and marks it as taken. Returns
+ * NULL if the second list has no such item.
  */
 static const void *counterpart(const struct lists *lists, const void *before, bool *taken)
 {
@@ -119,7 +122,10 @@ static struct compared *match(const struct lists *lists, size_t *count_ret)
 	return matched;
 }
 
-/* Like match(), and frees the lists. Returns NULL without memory, also if a list is NULL. */
+/*
+ * Does the same as match(), and then frees the lists. Returns NULL if out of memory. A list that is
+ * NULL means that there was no memory for it.
+ */
 static struct compared *match_sorted(const struct lists *lists, size_t *count_ret)
 {
 	bool there = lists->items[SIDE_BEFORE] && lists->items[SIDE_AFTER];
@@ -558,8 +564,8 @@ static void change(struct buffer *out, double before, double after)
 }
 
 /*
- * Writes the titles of a column, of its AFTER, and of its change. `changes` is NULL if there is no
- * column for the change.
+ * Writes the titles of a column, of the column AFTER next to it, and of the column for the change.
+ * `changes` is NULL if there is no column for the change.
  */
 static void titles(struct lines *lines, const char *name, const char *changes, bool is_last)
 {
@@ -581,8 +587,8 @@ static void change_cell(struct lines *lines, const double amounts[SIDE_COUNT],
 }
 
 /*
- * Writes counts, then rates, then the change. Inexact counts are marked; a count is unknown if its
- * row may have been dropped.
+ * Writes the counts, then the rates, then the change. Marks an inexact count with "~". Writes "?"
+ * for a count that is unknown because its row may have been dropped.
  */
 static void count_cells(struct lines *lines, const struct comparison *comparison,
 	const uint64_t counts[SIDE_COUNT], const bool known[SIDE_COUNT], bool is_last)
@@ -690,8 +696,8 @@ static void times_titles(struct lines *lines, bool is_last)
 }
 
 /*
- * Writes durations of a row. NULL means that a summary has no such row; then known[] tells whether
- * it surely had no such pairs.
+ * Writes the durations of a row. An element of times[] is NULL if the summary has no such row. In
+ * this case known[] is true if the summary surely had no such pairs.
  */
 static void times_cells(struct lines *lines, const struct comparison *comparison,
 	const struct summary_times *const times[SIDE_COUNT], const bool known[SIDE_COUNT],

@@ -82,7 +82,10 @@ static size_t find(const struct top *top, const struct probe_value *value, uint6
 	return at;
 }
 
-/* Removes an entry and moves later entries into the hole if it kept them from their own places. */
+/*
+ * Removes an entry from the hash table, and moves back the later entries that it had displaced from
+ * their own places.
+ */
 static void forget(struct top *top, size_t hole)
 {
 	size_t mask = top->table_mask;
@@ -253,8 +256,8 @@ static bool grow(struct probe_summary *summary)
 }
 
 /*
- * Finds or adds the thread of an event. *ret is NULL if the limit is reached. Returns false without
- * memory.
+ * Finds or adds the thread of an event. *ret is NULL if the limit is reached. Returns false if out
+ * of memory.
  */
 static bool find_thread(
 	struct probe_summary *summary, const struct probe_event *event, struct summary_thread **ret)
@@ -423,7 +426,7 @@ static bool is_row(const struct summary_callers *row, size_t probe, const struct
 	return row->hash == hash && row->probe == probe && stacks_compare(&left, &right) == 0;
 }
 
-/* Adds a row. Returns false without memory. */
+/* Adds a row. Returns false if out of memory. */
 static bool add_row(
 	struct probe_summary *summary, size_t probe, const struct probe_stack *stack, uint64_t hash)
 {
@@ -438,7 +441,7 @@ static bool add_row(
 	return true;
 }
 
-/* Counts a hit of a probe with this stack. Returns false without memory. */
+/* Counts a hit of a probe with this stack. Returns false if out of memory. */
 static bool callers_add(
 	struct probe_summary *summary, size_t probe, const struct probe_stack *stack)
 {
@@ -574,8 +577,8 @@ static RARE struct probe_error *find_named(
 }
 
 /*
- * Whether a cache entry has the probe of this event. If their names had to be compared, the entry
- * becomes valid for the event's `texts`.
+ * Returns true if a cache entry has the probe of this event. If only comparing the names shows
+ * that, the event's `texts` are stored in the entry, so that the next comparison is fast.
  */
 static bool is_recent(struct summary_recent *recent, const struct probe_event *event)
 {
@@ -660,7 +663,7 @@ static RARE struct probe_error *guess_key(struct probe_summary *summary,
 	if (error || value->kind == PROBE_VALUE_STRING ||
 		probe->tops[index]->used <= SUMMARY_AUTO_NUMBERS)
 		return error;
-	/* Too many different numbers: addresses or identifiers. */
+	/* So many different numbers are addresses or identifiers. Drop the table. */
 	top_free(probe->tops[index]);
 	probe->tops[index] = NULL;
 	probe->no_top[index] = true;
@@ -737,8 +740,8 @@ static uint64_t add_lost(struct probe_summary *summary, uint64_t count)
 }
 
 /*
- * Handles events of a stream itself (probe/stream.h), which its log contains. No thread has hit
- * them.
+ * If the event is a system event of a POSIX trace stream (probe/stream.h), handles it and returns
+ * true. The log of a stream contains such events. They are not hits of a thread.
  */
 static bool take_stream_event(struct probe_summary *summary, const struct probe_event *event)
 {
@@ -748,7 +751,10 @@ static bool take_stream_event(struct probe_summary *summary, const struct probe_
 	case PROBE_STREAM_OVERFLOW:
 		summary->overrun = true;
 		break;
-	/* 1: the stream was full. The bits of 1 are the same in all integer kinds. */
+	/*
+	 * The argument is 1 if the stream stopped because it was full. All integer kinds have the
+	 * same bits for 1.
+	 */
 	case PROBE_STREAM_STOP:
 		summary->full |= event->arg_count && event->args[0].u == 1;
 		break;
@@ -785,8 +791,8 @@ static struct probe_error *count_hit(struct probe_summary *summary, const struct
 static size_t take_time(struct probe_summary *summary, const struct probe_event *event)
 {
 	/*
-	 * Losses without a time get the latest time. Times are limited to INT64_MAX, which no clock
-	 * reaches.
+	 * Losses without a time get the latest time so far. Times are limited to INT64_MAX, which
+	 * no clock reaches.
 	 */
 	uint64_t time_ns = event->time_ns ? event->time_ns : summary->end_ns;
 	size_t bin;
@@ -812,9 +818,9 @@ static void remember(struct probe_summary *summary, const struct probe_event *ev
 }
 
 /*
- * Fast path for a hit like an earlier one, with the same probe and thread, that is the latest hit
- * and falls into the last bin. Counts it without any search. Returns its probe, or NULL if the fast
- * path does not apply.
+ * Fast path for a hit that has the same probe and thread as an earlier hit in the cache. The hit
+ * must also be the latest one and fall into the last bin. Counts the hit without any search and
+ * returns its probe. Returns NULL if the fast path does not apply.
  */
 static struct summary_probe *count_like(
 	struct probe_summary *summary, const struct probe_event *event)

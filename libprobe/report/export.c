@@ -23,7 +23,10 @@ struct probe_export {
 	struct probe_sink *sink;
 	int fd;
 	void *state;
-	/* There were hits; and hits with a value for each key, and for the match. */
+	/*
+	 * whether there was a hit, a hit with a value for each key, and a hit with a value to match
+	 * by
+	 */
 	bool any, key_seen[PROBE_EXPORT_KEYS_MAX], match_seen;
 };
 
@@ -143,7 +146,7 @@ void probe_export_free(struct probe_export *exporter)
 	free(exporter);
 }
 
-/* Notes which of the keys and matches a hit has. */
+/* Notes for which keys, and for which match, a hit has a value. */
 static void look_for_named(struct probe_export *exporter, const struct probe_event *event)
 {
 	const struct export_settings *settings = &exporter->settings;
@@ -168,7 +171,7 @@ struct probe_error *probe_export_event(
 	return error || !probe_sink_full(exporter->sink) ? error : export_flush(exporter);
 }
 
-/* Returns an error if no hit has a named argument, which is a mistake of the user. */
+/* Returns an error if no hit has one of the arguments that the user named. */
 static struct probe_error *check_seen(const struct probe_export *exporter)
 {
 	for (size_t i = 0; i < exporter->settings.key_count && exporter->any; i++) {
@@ -371,7 +374,7 @@ static void add_args(struct buffer *out, const struct probe_event *event)
 	}
 }
 
-/* Writes a line without missing columns and without its newline. */
+/* Writes a line with the columns that the event has, without a newline. */
 static void add_line(struct buffer *out, const struct probe_event *event)
 {
 	bool is_hit = event->kind == PROBE_EVENT_HIT;

@@ -6,9 +6,9 @@
  *	COMM;PROVIDER:PAIR;PROVIDER:PAIR KEY 1234
  *
  * Frames are open pairs of the same thread. The weight is the time in nanoseconds that a pair took
- * without the pairs inside it. With --count, the weight is a number of hits. Then start events, and
- * probes that belong to no pair, are frames inside the pairs around them, or inside their call
- * stacks if these were recorded.
+ * without the pairs inside it. With --count, the weight is a number of hits. In this mode, start
+ * events and the probes that belong to no pair are also frames. Such a frame is inside the pairs
+ * around it, or inside its call stack if that was recorded.
  *
  * While events arrive, stacks form a tree of nodes. Only at the end is it known that a start event
  * has no end event. Its frame is then left out, and stacks that become equal are added up.
@@ -78,8 +78,8 @@ static int compare_stacks(const void *a, const void *b)
 /* ---- Frames ------------------------------------------------------------------------------- */
 
 /*
- * Finds or adds the label with the text in folded->text, and empties the text. Returns NULL without
- * memory.
+ * Finds or adds the label with the text in folded->text, and empties the text. Returns NULL if out
+ * of memory.
  */
 static const struct label *find_label(
 	struct folded_export *folded, const struct probe_span_pair *pair)
@@ -116,7 +116,7 @@ static const struct label *find_label(
 	return place ? *place : NULL;
 }
 
-/* Finds or adds a node. Returns NULL without memory. */
+/* Finds or adds a node. Returns NULL if out of memory. */
 static struct node *find_node(
 	struct folded_export *folded, struct node *parent, const struct label *label)
 {
@@ -150,7 +150,9 @@ static bool is_call(const struct probe_span_pair *pair)
 	return false;
 }
 
-/* Finds or adds the node of a call stack, from the outermost frame. Returns NULL without memory. */
+/*
+ * Finds or adds the node of a call stack, from the outermost frame. Returns NULL if out of memory.
+ */
 static struct node *callers_of(
 	struct folded_export *folded, struct node *parent, const struct probe_stack *stack)
 {
@@ -219,10 +221,13 @@ static struct probe_error *folded_event(void *state, const struct probe_event *e
 	struct probe_error *error;
 	struct node *node;
 
-	/* Events of a stream itself, which its log contains, belong to no thread. */
+	/* The log of a POSIX trace stream contains system events. These belong to no thread. */
 	if (system_event_is(event))
 		return NULL;
-	/* A span arrives after the events inside it, which were already counted without it. */
+	/*
+	 * A span arrives after the events inside it. These were already counted, but not as inside
+	 * the span.
+	 */
 	if (event->begin)
 		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
 			"stacks need begins and ends in the order of their times, and a span comes "

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A summary as an HTML page: one file without scripts that loads nothing (its policy forbids it).
- * Important things come first. Each chart has its numbers in a table below, and no chart relies on
- * colour alone.
+ * A summary as an HTML page. The page is one file. It has no scripts and loads nothing; its content
+ * security policy forbids both. Important things come first. Below each chart, a table has its
+ * numbers. No chart relies on colour alone.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -64,7 +64,7 @@ void page_pair(struct page *page, const struct summary_pair *pair)
 	const struct summary_probe *begin = page->summary->probes[pair->begin];
 	const struct summary_probe *end = page->summary->probes[pair->end];
 
-	/* Lets a line break at the arrow rather than inside a name. */
+	/* A line may break after the arrow, and should not break inside a name. */
 	page_html(page, page->is_plain ? "" : "<span>");
 	page_probe(page, begin->provider, begin->name);
 	page_html(page, page->is_plain ? " → " : " →</span> <span>");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Charts of the page in SVG, written by hand: no library lets a C program draw what a browser shows
- * without a script. Also the bins of time, and the axes.
+ * Charts of the page in SVG, written by hand: there is no library with which a C program could draw
+ * charts that need no script in the browser. Also the bins of time, and the axes.
  *
  * A chart is stretched in both directions to its box (preserveAspectRatio="none"). Its coordinates
  * are 0 to 1000 to the right and 0 to 100 downwards. Text would be stretched, too, so labels of
@@ -77,7 +77,8 @@ static size_t find_bin(struct probe_summary *summary, uint64_t time_ns)
 			if (bin <= SUMMARY_BINS - summary->bin_count) {
 				change_all(summary, shift, (size_t)bin);
 				/*
-				 * Computed without sign, because the distance may exceed INT64_MAX.
+				 * Computed in unsigned arithmetic, because the distance may exceed
+				 * INT64_MAX.
 				 */
 				summary->base_ns =
 					(int64_t)((uint64_t)summary->base_ns - bin * width);
@@ -331,8 +332,9 @@ size_t axis_latencies(size_t low, size_t high, double ret[AXIS_TICKS_MAX])
 				double ns = power * (double[]){1, 2, 5}[i], row = axis_row(ns);
 
 				/*
-				 * First try all; then 1, 10, 100 ...; then each second of these,
-				 * each third, ...
+				 * The first try takes all ticks. The second takes only powers of
+				 * ten. The third takes every second power of ten, the fourth every
+				 * third, and so on.
 				 */
 				if ((skip > 1 && i) || (!i && number++ % (skip > 2 ? skip - 1 : 1)))
 					continue;

@@ -47,7 +47,7 @@ static void table_end(struct page *page)
 	page_html(page, "</tbody></table></div>\n");
 }
 
-/* Starts a table that opens on a click: the numbers of a chart. */
+/* Starts a table with the numbers of a chart. The table is hidden until the user clicks on it. */
 static void details_begin(struct page *page, const char *summary, const char *caption)
 {
 	page_html(page, "<details><summary>");

@@ -2,10 +2,11 @@
 /*
  * Pairs of start and end events: their times, their values for keys, and the slowest pairs.
  *
- * A pair's value for a key comes from the start event, which says what is done, or else from the
- * end event. So the values and the text of a start event are kept until its end event. If too many
- * start events are open, only their times are kept. If a new value appears after all rows are used,
- * it counts as one of the pair's other values.
+ * A pair's value for a key comes from the start event, because its arguments tell what the program
+ * does. If the start event has no such value, it comes from the end event. So the values and the
+ * text of a start event are kept until its end event. If too many start events are open, only their
+ * times are kept. If a new value appears when all rows are in use, the pair is counted among those
+ * with other values.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -55,8 +56,8 @@ static bool has(const struct item *items, size_t count, const struct key *key)
 }
 
 /*
- * The key of the event's first string, by the argument's number. Returns false if the event has no
- * string.
+ * Makes a key of the event's first string argument, the one with the lowest argument number.
+ * Returns false if the event has no string.
  */
 static bool first_string(const struct probe_event *event, struct key *ret)
 {
@@ -75,8 +76,8 @@ static bool first_string(const struct probe_event *event, struct key *ret)
 }
 
 /*
- * Adds the event's values for keys that items[] does not have yet; without keys, adds its first
- * string. Returns the new number of items.
+ * Adds to items[] the event's values for the keys that items[] does not have yet. If the user names
+ * no keys, adds the event's first string. Returns the new number of items.
  */
 static size_t take(struct probe_summary *summary, const struct probe_event *event,
 	struct item items[SUMMARY_KEYS_MAX], size_t count)
@@ -119,7 +120,9 @@ static void text_of(struct buffer *out, const struct probe_event *event)
 	buffer_string(out, "...");
 }
 
-/* Reuses the memory of the last ended start event, which is large enough most of the time. */
+/*
+ * Reuses the memory of the start event that was freed last, which is large enough most of the time.
+ */
 static struct begun_words *words_alloc(struct probe_summary *summary, size_t size)
 {
 	struct begun_words *words = summary->spare;
@@ -145,7 +148,7 @@ static void instances_drop(struct probe_summary *summary, struct begun_words *wo
 }
 
 /*
- * Copies the data of a start event. *ret is NULL if no data is kept. Returns false without
+ * Copies the data of a start event. *ret is NULL if no data is kept. Returns false if out of
  * memory.
  */
 static bool instances_begin(
@@ -243,7 +246,7 @@ static struct summary_value *row_create(
 }
 
 /*
- * Finds or adds the row of a value. *ret is NULL if the limit is reached. Returns false without
+ * Finds or adds the row of a value. *ret is NULL if the limit is reached. Returns false if out of
  * memory.
  */
 static bool find_row(struct probe_summary *summary, const struct summary_pair *pair,
@@ -283,8 +286,8 @@ static void free_slow(struct summary_slow *slow)
 }
 
 /*
- * Replaces the text and the stack by owned copies. `stack` may be NULL. Returns false without
- * memory.
+ * Replaces the text of a slow pair by an owned copy, and stores an owned copy of `stack`, which may
+ * be NULL. Returns false if out of memory.
  */
 static bool own(struct summary_slow *slow, const struct probe_stack *stack)
 {
@@ -321,7 +324,7 @@ static bool add_slow(
 
 static void summary_times_add(struct summary_times *times, uint64_t duration_ns);
 
-/* Adds a pair that has ended. Returns false without memory. */
+/* Adds a pair that has ended. Returns false if out of memory. */
 static bool instances_end(struct probe_summary *summary, struct summary_pair *pair,
 	const struct summary_begun *begun, const struct probe_event *event, uint64_t duration_ns)
 {
@@ -421,8 +424,8 @@ const struct summary_value **instances_values(
  *
  * Names decide which probes form a pair, but names become known one after another
  * (libprobe/query/query.h). So each probe that might be a start event is treated as one until the
- * record ends. A new name may dissolve a pair, if it makes a better pair; the times of the old pair
- * are then dropped.
+ * record ends. A new name may make a better pair with one of the probes of an old pair. In this
+ * case the old pair is dissolved and its times are dropped.
  *
  * Each thread has a stack of open start events for each probe. An end event belongs to the
  * innermost start event, or to the innermost one with the same identity if the identity is known
@@ -459,12 +462,16 @@ static struct probe_error *add_pair(struct probe_summary *summary, size_t begin,
 	}
 	pair->begin = begin;
 	pair->end = end;
-	pair->unmatched = summary->probes[end]->hits; /* earlier end events have no start event */
+	/* the end events so far have no start event */
+	pair->unmatched = summary->probes[end]->hits;
 	summary->pairs[summary->pair_count++] = pair;
 	return NULL;
 }
 
-/* The start probe of an end probe; SIZE_MAX if the probe ends nothing. */
+/*
+ * Returns the index of the start probe that belongs to an end probe. Returns SIZE_MAX if the probe
+ * is not an end probe.
+ */
 static size_t begin_of(const struct pairing_probe *probe)
 {
 	return probe->role == PAIR_END ? probe->begin : SIZE_MAX;
@@ -524,7 +531,7 @@ struct probe_error *flights_probe(struct probe_summary *summary)
 /* ---- Stacks --------------------------------------------------------------------------- */
 
 /*
- * Pushes a start event. Beyond the limits, start events are only counted. Returns false without
+ * Pushes a start event. Beyond the limits, start events are only counted. Returns false if out of
  * memory.
  */
 static bool push(struct probe_summary *summary, struct begins_stack *stack,
@@ -587,7 +594,10 @@ static size_t find_begun(const struct begins_stack *stack, uint64_t identity)
 
 /* ---- Hits ------------------------------------------------------------------------------- */
 
-/* Gets the key of the stack for a hit. Returns false if the hit has no value to match by. */
+/*
+ * Gets the key of the stack of start events that a hit belongs to. Returns false if the hit has no
+ * value to match by.
+ */
 static bool key_of(const struct probe_summary *summary, size_t begin, const struct key *match,
 	const struct probe_event *event, struct begins_key *ret)
 {
@@ -681,7 +691,7 @@ static void summary_times_add(struct summary_times *times, uint64_t duration_ns)
 	times->buckets[bucket_of(duration_ns)]++;
 }
 
-/* Adds the duration of a pair. Returns false without memory. */
+/* Adds the duration of a pair. Returns false if out of memory. */
 static bool end_begun(struct probe_summary *summary, struct summary_pair *pair,
 	const struct summary_begun *begun, const struct probe_event *event, uint64_t ns, size_t bin)
 {

@@ -10,10 +10,11 @@
 /* ==== Names of keys =========================================================================== */
 
 /*
- * The catalogue's meaning of a probe depends on the number of arguments in its note. A hit has all
- * arguments, or the arguments of a list that the user gave. With a list, the note is unknown, so
- * all versions of the program must agree on the meaning. A list of the first arguments in order
- * looks like all arguments and is taken for them.
+ * The catalogue may have several versions of a probe, which differ in the number of arguments in
+ * the note. A hit has either all arguments, or only those in a list that the user gave. With a
+ * list, the number in the note is unknown, so a name must mean the same argument in all versions of
+ * the probe. A list of the first arguments in order cannot be told from all arguments and is taken
+ * for them.
  */
 
 enum { PROBES = 256 }; /* size of the cache, a power of two */
@@ -29,12 +30,12 @@ struct known {
 
 struct key_name {
 	const struct probe_catalogue *catalogue;
-	char *text, *word; /* the text as typed; the name without norm() and str() */
+	char *text, *word; /* the text as typed; the text without norm() and str() */
 	bool is_norm, is_str;
 	struct known known[PROBES]; /* cache indexed by hash; a new entry replaces the old one */
 	/*
-	 * Error about a probe without such an argument: the first probe in the catalogue, or else
-	 * the first.
+	 * An error about a probe that has no argument with this name: the first such probe among
+	 * those in the catalogue, or the first one of all if none is in the catalogue.
 	 */
 	struct probe_error *missing;
 	bool missing_known;
@@ -56,8 +57,8 @@ static bool unwrap(const char **text, size_t *length, const char *word)
 }
 
 /*
- * Whether a text has the form NAME, str(NAME), norm(NAME) or norm(str(NAME)). Only hits show
- * whether a probe has such an argument.
+ * Returns true if a text has the form NAME, str(NAME), norm(NAME) or norm(str(NAME)). Only a hit of
+ * a probe shows whether the probe has an argument with this name.
  */
 static bool key_name_is(const char *text, size_t length)
 {
@@ -73,7 +74,10 @@ static bool key_name_is(const char *text, size_t length)
 
 static void key_name_free(struct key_name *name);
 
-/* Creates a name from such a text. The catalogue is borrowed. Errors: PROBE_ERROR_MEMORY. */
+/*
+ * Creates a name from a text such as "norm(str(NAME))". The catalogue is borrowed. Errors:
+ * PROBE_ERROR_MEMORY.
+ */
 static struct probe_error *key_name_create(const char *text, size_t length,
 	const struct probe_catalogue *catalogue, struct key_name **ret)
 {
@@ -148,8 +152,8 @@ static struct key key_of(const struct key_name *name, const struct probe_meaning
 }
 
 /*
- * Looks in all versions of a probe in the catalogue. Returns false unless the name means the same
- * argument in all of them.
+ * Looks at all versions of a probe in the catalogue. Returns false if there is no version, or if
+ * the name does not mean the same argument in all of them.
  */
 static bool find_in_all(
 	const struct key_name *name, const char *provider, const char *probe, struct key *ret)
@@ -191,7 +195,9 @@ static size_t count_args(const struct probe_event *event)
 	return event->arg_count;
 }
 
-/* Keeps an error that the probe has no such argument. Keeps nothing without memory. */
+/*
+ * Keeps the error that the probe has no argument with this name. Keeps no error if out of memory.
+ */
 static void note_missing(
 	struct key_name *name, const char *provider, const char *probe, size_t arg_count)
 {
@@ -253,7 +259,7 @@ static bool key_name_find(struct key_name *name, const struct probe_event *event
 			note_missing(name, event->provider, event->name, arg_count);
 		name->found |= known->has;
 		known->arg_count = arg_count;
-		/* Without memory, the entry stays free and the next hit tries again. */
+		/* If out of memory, the entry stays free and the next hit tries again. */
 		known->provider = strdup(event->provider);
 		known->probe = known->provider ? strdup(event->name) : NULL;
 	}
@@ -274,8 +280,8 @@ static const struct probe_arg_meaning *key_name_meaning(
 }
 
 /*
- * The error that key_name_find() has found no argument so far; NULL if it found one or was never
- * called.
+ * Returns an error if key_name_find() was called but has not found an argument in any call so far;
+ * otherwise NULL.
  */
 static struct probe_error *key_name_missing(const struct key_name *name)
 {
@@ -286,7 +292,7 @@ static struct probe_error *key_name_missing(const struct key_name *name)
 
 /* ==== Keys ==================================================================================== */
 
-/* Keys that are words. */
+/* The keys that are plain words, such as "tid". */
 static const struct {
 	const char *name;
 	enum key_kind kind;

@@ -29,7 +29,10 @@
 
 /* The owner of a stack: a thread or a matched value. */
 struct begins_key {
-	/* process id, because processes may have equal values, and forked ones equal pointers */
+	/*
+	 * process id: two processes may have equal values, and a forked process has the same
+	 * pointers as its parent
+	 */
 	uint64_t process;
 	uint64_t word;	/* the thread id, or the matched value or its hash */
 	uint64_t kind;	/* kind of the matched value */
@@ -47,7 +50,7 @@ struct begins_stack {
 /* Initialise with item_bytes, the size of an item; all other members are 0. */
 struct begins {
 	size_t item_bytes;
-	struct begins_stack *stacks; /* hash table with `room` slots, of which `count` are `used` */
+	struct begins_stack *stacks; /* hash table with `room` slots; `count` of them are in use */
 	size_t room, count;
 	size_t depth; /* items in all stacks */
 	void *spare;  /* memory of a dropped stack's items, for the next stack; or NULL */
@@ -57,12 +60,14 @@ void begins_deinit(struct begins *begins);
 
 /* Returns the stack of a key, or NULL. The stack may move when another stack is made or dropped. */
 struct begins_stack *begins_find(const struct begins *begins, const struct begins_key *key);
-/* Returns the stack of a key, and creates it if it does not exist. Returns NULL without memory. */
+/*
+ * Returns the stack of a key, and creates it if it does not exist. Returns NULL if out of memory.
+ */
 struct begins_stack *begins_make(struct begins *begins, const struct begins_key *key);
 /* Removes a stack and its items. */
 void begins_drop(struct begins *begins, struct begins_stack *stack);
 
-/* Copies `item` to the top of a stack. Returns false without memory. */
+/* Copies `item` to the top of a stack. Returns false if out of memory. */
 bool begins_push(struct begins *begins, struct begins_stack *stack, const void *item);
 /* Removes an item. The stack stays, even if it is empty. */
 void begins_remove(struct begins *begins, struct begins_stack *stack, size_t index);
@@ -106,8 +111,8 @@ PROBE_MUST_CHECK struct probe_error *key_parse(const char *text, size_t length,
 	const struct probe_catalogue *catalogue, uint8_t index, struct key *ret);
 void key_deinit(struct key *key);
 /*
- * Replaces a name by the argument that it means for an event's probe. Returns false if the probe
- * has no such argument.
+ * Copies a key to *ret, and replaces a name by the argument that it means for the event's probe.
+ * Returns false if the probe has no such argument.
  */
 bool key_resolve(const struct key *key, const struct probe_event *event, struct key *ret);
 /*
@@ -119,9 +124,9 @@ bool key_value(const struct key *key, const struct probe_event *event, struct pr
 const struct probe_arg_meaning *key_meaning(
 	const struct key *key, const char *provider, const char *name);
 /*
- * Completes a value of key_value(), in `room`. A value of norm(str(argN)) is the whole string
- * before and its normal form after; the name of a probe gets its provider in front. Values of other
- * keys stay. Returns false without memory.
+ * Completes a value that key_value() returned. If the key is norm(str(argN)), replaces the string
+ * by its normal form. If the key is `probe`, puts the provider in front of the probe's name. Values
+ * of other keys stay as they are. The new bytes are in `room`. Returns false if out of memory.
  */
 PROBE_MUST_CHECK bool key_complete(const struct key *key, const struct probe_event *event,
 	struct probe_value *value, struct buffer *room);
@@ -129,19 +134,20 @@ bool key_is_norm(const struct key *key);
 bool key_same(const struct key *a, const struct key *b);
 void key_print(struct buffer *out, const struct key *key);
 /*
- * Returns an error if the key is a name that no probe seen so far has as an argument; otherwise
- * NULL.
+ * Returns an error if the key is a name, and none of the probes so far has an argument with this
+ * name. Otherwise returns NULL.
  */
 PROBE_MUST_CHECK struct probe_error *key_unknown(const struct key *key);
-/* Returns the error that no hit has a value for the key, which is a mistake of the user. */
+/* Returns an error that says that no hit has a value for the key. */
 PROBE_MUST_CHECK struct probe_error *key_not_found(const struct key *key);
 
 /* ---- Identity of start events (begins.c) ----------------------------------------------------- */
 
 /*
- * Decides which start event of a thread an end event belongs to, in records and streams. The
- * catalogue may list arguments with the same value in both events (probe_meaning.same). Stubs
- * compare the same arguments (arch_flights.compares).
+ * Identities decide which start event of a thread an end event belongs to, in records and streams.
+ * The catalogue may list arguments that have the same value in both events of a pair
+ * (probe_meaning.same). The identity of an event is a hash of these arguments. Stubs compare these
+ * arguments, too (arch_flights.compares).
  */
 
 struct identities {
@@ -188,14 +194,22 @@ enum {
 	SUMMARY_THREADS_MAX = 16384,
 	SUMMARY_FLIGHTS_MAX = 65536,  /* maximum number of stacks of open start events */
 	SUMMARY_BEGINS_MAX = 1 << 20, /* maximum number of start events in all stacks */
-	/* newest start events that an end event is compared with; same limit as in stubs */
+	/*
+	 * number of newest start events that an end event is compared with; stubs have the same
+	 * limit
+	 */
 	SUMMARY_COMPARED_MAX = 1024,
 	/* number of a probe's arguments that may become keys by themselves */
 	SUMMARY_AUTO_ARGS = 8,
 	/* maximum number of tables of keys that the user did not name */
 	SUMMARY_AUTO_KEYS_MAX = 256,
-	SUMMARY_AUTO_SLOTS = 512,   /* number of values in such a table */
-	SUMMARY_AUTO_NUMBERS = 128, /* such a table is dropped if it gets more different numbers */
+	/* number of values in the table of a key that the user did not name */
+	SUMMARY_AUTO_SLOTS = 512,
+	/*
+	 * a table of a key that the user did not name is dropped if it gets more different numbers
+	 * than this
+	 */
+	SUMMARY_AUTO_NUMBERS = 128,
 	SUMMARY_GUESSED_TABLES = 6, /* number of tables shown as text if the user names no key */
 	SUMMARY_SLOTS = 1024,	    /* number of values in the table of a key that the user names */
 	SUMMARY_KEY_BYTES_MAX = 256, /* maximum size of a string value; longer strings are cut */
@@ -212,8 +226,9 @@ enum {
 
 /*
  * The most frequent values, by the space-saving algorithm (Metwally, Agrawal, El Abbadi 2005). A
- * new value replaces the least frequent value; it takes over its count, which becomes the error of
- * the new value. A value with more than total / slot_count hits is always in the table.
+ * new value replaces the least frequent value. The new value takes over the count of the old value,
+ * and this count becomes the error of the new value. A value with more than total / slot_count hits
+ * is always in the table.
  */
 struct top_slot {
 	struct probe_value value; /* a value; the slot owns its bytes */
@@ -236,7 +251,7 @@ struct top {
 
 struct top *top_create(size_t slot_count);
 void top_free(struct top *top);
-/* Counts a value. Returns false without memory. */
+/* Counts a value. Returns false if out of memory. */
 bool top_add(struct top *top, const struct probe_value *value);
 
 /* Fast path of top_add(): counts a number if it equals the last value. Otherwise returns false. */
@@ -250,12 +265,14 @@ static inline bool top_again(struct top *top, const struct probe_value *value)
 	last->count++;
 	return true;
 }
-/* Returns an array of the slots, most frequent first. The caller frees it. NULL without memory. */
+/*
+ * Returns an array of the slots, most frequent first. The caller frees it. NULL if out of memory.
+ */
 const struct top_slot **top_sorted(const struct top *top);
 /*
- * Returns how many of the sorted slots to show, at most `limit` (0: no limit): slots whose error is
- * at most half of their count. *rest_ret is the number of hits of all other values; none of these
- * has more than *most_ret hits.
+ * Returns how many of the sorted slots to show. A slot is shown if its error is at most half of its
+ * count. At most `limit` slots are shown; 0 means no limit. *rest_ret is the number of hits of all
+ * other values. None of the other values has more than *most_ret hits.
  */
 size_t top_shown(const struct top *top, const struct top_slot *const *sorted, size_t limit,
 	uint64_t *rest_ret, uint64_t *most_ret);
@@ -347,7 +364,8 @@ struct begun_words;
 struct summary_begun {
 	uint64_t time_ns;
 	uint64_t identity;
-	struct begun_words *words; /* data of the start event, owned; may be NULL */
+	/* data of the start event, which this structure owns; may be NULL */
+	struct begun_words *words;
 };
 
 struct summary_thread {
@@ -381,9 +399,12 @@ struct probe_summary {
 
 	/* first and last time of events; both 0 if no event has a time */
 	uint64_t begin_ns, end_ns;
-	uint64_t events; /* hits and losses, from the first one with a time on */
+	uint64_t events; /* number of hits and losses since the first hit or loss that has a time */
 	uint64_t hits, lost;
-	bool overrun, full; /* the oldest, or the newest, hits of a stream are missing */
+	/*
+	 * `overrun`: the oldest hits of a stream are missing; `full`: the newest hits are missing
+	 */
+	bool overrun, full;
 
 	int64_t base_ns; /* start of the first bin in nanoseconds */
 	uint64_t width_ns;
@@ -429,7 +450,7 @@ struct probe_summary {
 /* ---- Call stacks (events.c) ----------------------------------------------------------- */
 
 /*
- * Returns callers_count rows, those with most hits first. The caller frees them. NULL without
+ * Returns callers_count rows, those with most hits first. The caller frees them. NULL if out of
  * memory.
  */
 struct probe_stacks_row *callers_rows(const struct probe_summary *summary);
@@ -440,7 +461,10 @@ void callers_deinit(struct probe_summary *summary);
 /* Returns the bin of a time up to INT64_MAX. Makes room for it, by merging bins if necessary. */
 size_t summary_bin(struct probe_summary *summary, uint64_t time_ns);
 
-/* A bin as it is shown. A last bin that has hardly started is joined with the bin before. */
+/*
+ * A bin as it is shown. If the last bin has hardly started, it is shown as part of the bin before
+ * it.
+ */
 struct summary_span {
 	double begin_ns, end_ns; /* start and end in nanoseconds since the first event */
 	uint64_t count;
@@ -474,7 +498,7 @@ double heat_low(size_t row);
 void pair_row(const struct summary_pair *pair, const struct probe_summary *summary,
 	struct probe_row *ret);
 
-/* Fills a table row with durations; the row borrows from them. */
+/* Fills a table row with durations. The row borrows from `times`. */
 void summary_times_row(const struct summary_times *times, struct probe_row *ret);
 
 /* ---- Single pairs (instances.c): no effect unless summary->instances is set --------------- */
@@ -482,8 +506,8 @@ void summary_times_row(const struct summary_times *times, struct probe_row *ret)
 /* Frees the data of all single pairs. */
 void instances_deinit(struct probe_summary *summary);
 /*
- * Returns the rows of a pair, sorted by key, then by most time. The caller frees the array. NULL
- * without memory.
+ * Returns the rows of a pair, sorted by key, then by most time. The caller frees the array. NULL if
+ * out of memory.
  */
 const struct summary_value **instances_values(
 	const struct probe_summary *summary, const struct summary_pair *pair, size_t *count_ret);
@@ -496,7 +520,7 @@ struct summary_process {
 	size_t threads;
 	const char *comm; /* name of the main thread if that had hits, else of any thread */
 };
-/* Return arrays, most hits first. The caller frees them. NULL without memory. */
+/* Return arrays, most hits first. The caller frees them. NULL if out of memory. */
 struct summary_process *threads_processes(const struct probe_summary *summary, size_t *count_ret);
 const struct summary_thread **threads_sorted(const struct probe_summary *summary);
 
@@ -504,7 +528,7 @@ const struct summary_thread **threads_sorted(const struct probe_summary *summary
 
 /*
  * Return the probes, most hits first, or the pairs, most time first. The caller frees the arrays.
- * NULL without memory.
+ * NULL if out of memory.
  */
 const struct summary_probe **summary_probes(const struct probe_summary *summary);
 const struct summary_pair **summary_pairs(const struct probe_summary *summary);
@@ -518,8 +542,9 @@ struct summary_top {
 /* The number of the probe's hits that have no value for the key. */
 uint64_t summary_top_without(const struct summary_top *top);
 /*
- * The catalogue's meaning of a key's argument: of the probe, or of the start event, else the end
- * event. NULL if it is unknown.
+ * Returns the catalogue's meaning of a key's argument, or NULL if it is unknown.
+ * summary_top_meaning() looks at the probe of the table. summary_value_meaning() looks at the start
+ * event of the pair, then at its end event.
  */
 const struct probe_arg_meaning *summary_top_meaning(const struct summary_top *top);
 const struct probe_arg_meaning *summary_value_meaning(
@@ -527,7 +552,7 @@ const struct probe_arg_meaning *summary_value_meaning(
 /* Whether the user has named this key and no hit has a value for it. */
 bool summary_key_missing(const struct probe_summary *summary, size_t key);
 /*
- * Returns the tables to show, the most useful first. The caller frees the array. NULL without
+ * Returns the tables to show, the most useful first. The caller frees the array. NULL if out of
  * memory.
  */
 struct summary_top *summary_tops(const struct probe_summary *summary, size_t *count_ret);
@@ -538,8 +563,8 @@ size_t summary_key_limit(
 /* ---- Writing a summary ---------------------------------------------------------------- */
 
 /*
- * Moves the text of a buffer to the caller and frees the buffer. Errors: PROBE_ERROR_MEMORY if a
- * text did not fit into it.
+ * Moves the text of a buffer to the caller and frees the buffer. Errors: PROBE_ERROR_MEMORY if the
+ * buffer ran out of memory, now or earlier.
  */
 PROBE_MUST_CHECK struct probe_error *summary_take(
 	struct buffer *out, char **ret, size_t *length_ret);
@@ -593,7 +618,7 @@ static inline const void *compared_any(const struct compared *compared)
 
 /*
  * Match probes (struct summary_probe) and the values of two tables (struct top_slot). The largest
- * change of hits per second comes first. The caller frees the arrays. NULL without memory.
+ * change of hits per second comes first. The caller frees the arrays. NULL if out of memory.
  */
 struct compared *compare_probes(const struct comparison *comparison, size_t *count_ret);
 struct compared *compare_values(const struct comparison *comparison,
@@ -654,7 +679,7 @@ void export_key_text(struct buffer *out, const struct probe_event *event,
  * tables; html_charts.c the charts and their axes.
  *
  * Names and values come from traced programs. They are first made printable as for a terminal and
- * then escaped. No other way leads text of a record into the page.
+ * then escaped. Text of a record gets into the page in no other way.
  */
 
 struct page {
@@ -692,7 +717,7 @@ void page_share(struct page *page, uint64_t part, uint64_t whole);
 void table_probes(struct page *page);
 void table_pairs(struct page *page);
 void table_keys(struct page *page, const struct summary_top *top);
-/* Writes nothing if there is only one process. */
+/* Writes the table of processes. Writes nothing if there is only one process. */
 void table_processes(struct page *page);
 void table_threads(struct page *page);
 /* The numbers behind the charts. */
@@ -714,8 +739,8 @@ void axis_number(struct buffer *out, double value);
 /* Writes a tick's time without trailing zeros: "2.5ms", "3min". */
 void axis_time(struct buffer *out, double ns);
 /*
- * The position of a latency among the heat rows, and the latencies to label between two rows, with
- * their number.
+ * axis_row() returns the position of a latency among the heat rows. axis_latencies() gets the
+ * latencies to label between two rows and returns their number.
  */
 double axis_row(double ns);
 size_t axis_latencies(size_t low, size_t high, double ret[AXIS_TICKS_MAX]);
@@ -741,7 +766,10 @@ void all_bins(const struct probe_summary *summary, uint64_t ret[SUMMARY_BINS]);
 
 /* ---- Names of keys (key.c) ------------------------------------------------------------------- */
 
-/* A key that is an argument's name in the catalogue. It means another argument for each probe. */
+/*
+ * A key that is an argument's name in the catalogue. The name may mean a different argument for
+ * each probe.
+ */
 
 struct key_name;
 
@@ -755,7 +783,7 @@ struct lines {
 	size_t column;
 };
 
-/* Returns false without memory, and then also sets out->no_memory. */
+/* Returns false if out of memory, and then also sets out->no_memory. */
 bool lines_begin(struct lines *lines, struct buffer *out);
 /* Writes the table and frees it. */
 void lines_end(struct lines *lines);

@@ -2,13 +2,13 @@
 /*
  * Spans: start events matched with end events. A start event waits in the stack of its owner, which
  * is the thread, or the value that start and end events are matched by. An end event takes the
- * newest start event of its owner whose probe fits, and in a thread only one with the same
- * identity.
+ * newest start event of its owner whose probe forms a pair with its own probe. If the owner is a
+ * thread, the identities must match, too.
  *
  *	spans -> probes, by name: index in the pairing, which knows the pairs of probes
  *	      -> pairs, by provider and stem
  *	      -> open start events, in stacks by thread or value
- *	      -> all open start events, oldest first: the first is given up first
+ *	      -> all open start events, oldest first: the oldest is given up first
  */
 #include <search.h>
 #include <stdlib.h>
@@ -28,7 +28,8 @@ struct pair {
 struct span_probe {
 	const char *provider, *name; /* names of the probe, in the memory after this struct */
 	size_t index;		     /* index of the probe in the pairing */
-	struct pair *pair;	     /* pair of a name that may be a start event */
+	/* the pair, if the probe's name may be that of a start event; else NULL */
+	struct pair *pair;
 };
 
 struct open_span {
@@ -193,7 +194,7 @@ static void span_remove(struct probe_spans *spans, struct open_span *span)
 
 static void give_up(struct probe_spans *spans, struct open_span *span)
 {
-	/* Time inside this span was also inside the span around it. */
+	/* Time inside the given-up span was also inside the span around it. */
 	if (span->public.parent)
 		span->public.parent->inner_ns += span->public.inner_ns;
 	span_remove(spans, span);
@@ -211,7 +212,7 @@ void probe_spans_finish(struct probe_spans *spans)
 		give_up(spans, span);
 }
 
-/* Copies an event and everything that it points to. Returns NULL without memory. */
+/* Copies an event and everything that it points to. Returns NULL if out of memory. */
 static struct open_span *span_create(const struct probe_event *event)
 {
 	size_t size = event_packed_size(event);
@@ -224,7 +225,10 @@ static struct open_span *span_create(const struct probe_event *event)
 	return span;
 }
 
-/* The newest span of a stack that is not crossed; NULL if all are crossed. */
+/*
+ * Returns the newest span of a stack that is not crossed (see cross()). Returns NULL if all are
+ * crossed.
+ */
 static struct probe_span *innermost(const struct begins_stack *stack)
 {
 	size_t i = stack ? stack->depth : 0;
@@ -234,7 +238,7 @@ static struct probe_span *innermost(const struct begins_stack *stack)
 	return i ? &span_at(stack, i - 1)->public : NULL;
 }
 
-/* Opens a span. Returns false without memory. */
+/* Opens a span. Returns false if out of memory. */
 static bool span_open(struct probe_spans *spans, const struct probe_event *event,
 	const struct begins_key *key, const struct span_probe *probe, uint64_t identity,
 	struct probe_span **ret)
@@ -268,8 +272,8 @@ static bool span_open(struct probe_spans *spans, const struct probe_event *event
 /* ---- Ends -------------------------------------------------------------------------------- */
 
 /*
- * Marks the spans above an ended span as crossed: they started inside it and continue. If the ended
- * span is crossed itself, they were not inside it.
+ * Marks as crossed the spans that started inside the ended span and are still open. If the ended
+ * span is crossed itself, the newer spans did not start inside it and are not marked.
  */
 static void cross(const struct begins_stack *stack, struct open_span *span)
 {
@@ -278,8 +282,8 @@ static void cross(const struct begins_stack *stack, struct open_span *span)
 
 		newer->public.crossed |= !span->public.crossed;
 		/*
-		 * A start event without an end event is a point: time inside it was inside the
-		 * ended span.
+		 * If no end event of this pair was ever seen, its start events are points in time.
+		 * The time inside them was inside the ended span.
 		 */
 		if (!newer->pair->public.ended)
 			span->public.inner_ns += newer->public.inner_ns;
@@ -297,8 +301,8 @@ static struct open_span *find_begin(
 }
 
 /*
- * Computes the identity of a hit: of a possible start event, or of an end event with a known start
- * probe.
+ * Computes the identity of a hit. *ret is 0 unless the hit may be a start event, or is an end event
+ * whose start probe is known.
  */
 static struct probe_error *identify(struct probe_spans *spans, const struct pairing_probe *paired,
 	const struct probe_event *event, uint64_t *ret)

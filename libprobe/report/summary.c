@@ -39,7 +39,7 @@ void summary_share(struct buffer *out, uint64_t part, uint64_t whole)
 	double share = whole ? 100 * (double)part / (double)whole : 0;
 	char text[32];
 
-	/* Do not show a nonzero share as 0 %, nor an incomplete share as 100 %. */
+	/* Do not show 0 % for a share above zero, or 100 % for an incomplete share. */
 	if (part && share < 0.05)
 		buffer_string(out, "<0.1%");
 	else if (part < whole && share >= 99.95)
@@ -89,7 +89,7 @@ static int probe_order(const void *a, const void *b)
 	return order ? order : strcmp(left->name, right->name);
 }
 
-/* Returns a sorted copy of an array of pointers. The caller frees it. NULL without memory. */
+/* Returns a sorted copy of an array of pointers. The caller frees it. NULL if out of memory. */
 static void *sorted_copy(
 	const void *pointers, size_t count, int (*order)(const void *a, const void *b))
 {
@@ -135,7 +135,7 @@ static bool any_shown(const struct top *top)
 {
 	const struct top_slot **sorted = top_sorted(top);
 	uint64_t rest, most;
-	/* Without memory, writing the table will fail as well. */
+	/* If out of memory, writing the table will fail as well. */
 	bool any = !sorted || top_shown(top, sorted, 1, &rest, &most);
 
 	free(sorted);
@@ -243,7 +243,7 @@ bool summary_key_missing(const struct probe_summary *summary, size_t key)
 
 size_t summary_key_limit(const struct probe_summary *summary, const struct probe_summary_view *view)
 {
-	/* Keep tables short that the user did not ask for. */
+	/* Tables that the user did not ask for are kept short. */
 	if (!summary->key_count && (!view->top || view->top > GUESSED_ROWS))
 		return GUESSED_ROWS;
 	return view->top;

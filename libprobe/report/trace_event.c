@@ -27,7 +27,10 @@
 #include "libprobe/output/output.h"
 
 enum { NSEC_PER_USEC = 1000, NSEC_PER_SEC = 1000000000 };
-/* Spans up to this length keep their start time. Times of this size still fit into a double. */
+/*
+ * Time 0 of the file is this long before the start of the first span. So later spans up to this
+ * length keep their start time. Times of this size still fit into a double.
+ */
 #define SPAN_NS (30ULL * 24 * 3600 * NSEC_PER_SEC)
 #define EXACT_MAX (1LL << 53) /* largest integer that doubles and JavaScript hold exactly */
 
@@ -128,8 +131,8 @@ static void add_args(
 }
 
 /*
- * Writes the event's values for keys as its name, or `name` without keys. The name of a pair may be
- * empty (for the probe "start"); then writes the event's name.
+ * Writes the field "name" of an event: the event's values for keys, or else `name`. The name of a
+ * pair is empty if its start probe is "start". In this case writes the name of the event's probe.
  */
 static void add_name(struct trace_export *trace, const struct probe_event *event, const char *name)
 {
@@ -163,7 +166,10 @@ static void named_free(void *data)
 	free(named);
 }
 
-/* Whether a name must be written. Marks it as written. Returns false without memory. */
+/*
+ * Returns true if a name must be written, and marks the name as written. Returns false if out of
+ * memory.
+ */
 static bool is_news(struct trace_export *trace, pid_t pid, pid_t tid, const char *name)
 {
 	struct named wanted = {.pid = pid, .tid = tid}, *named;
@@ -302,7 +308,7 @@ static int compare_threads(const void *a, const void *b)
 	return (x->tid > y->tid) - (x->tid < y->tid);
 }
 
-/* Finds or adds a thread. Returns NULL without memory. */
+/* Finds or adds a thread. Returns NULL if out of memory. */
 static struct thread_slices *find_thread(
 	struct trace_export *trace, const struct probe_event *event)
 {
@@ -322,9 +328,9 @@ static struct thread_slices *find_thread(
 }
 
 /*
- * Whether a span overlaps an earlier span of its thread without nesting: the earlier one started
- * before and ended inside. Then both cannot be on one track. Otherwise adds the span; earlier spans
- * inside it are dropped.
+ * Returns true if a span overlaps an earlier span of its thread without nesting: the earlier span
+ * started before the new span and ended inside it. Such spans cannot be on one track. Otherwise
+ * adds the new span to the thread, in place of the earlier spans inside it.
  */
 static bool is_across(struct trace_export *trace, const struct probe_event *end)
 {
@@ -398,7 +404,8 @@ static void begin_file(struct trace_export *trace)
 }
 
 /*
- * The first time of the file. A span arrives when it ends, so later spans may have started earlier.
+ * Returns the time that is 0 in the file. A span arrives when it ends. So a span that arrives later
+ * may have started earlier.
  */
 static uint64_t first_time(const struct probe_event *event)
 {

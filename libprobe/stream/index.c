@@ -318,7 +318,7 @@ struct probe_error *stream_index_write(const char *folder, const struct stream_i
 		file = fdopen(fd, "w");
 	if (file) {
 		write_all(file, index);
-		/* A full disk may only show when the buffer is written. */
+		/* If the disk is full, this may be reported only when the buffer is written. */
 		if (fflush(file) != 0)
 			err = errno;
 		if (fclose(file) != 0 && !err)

@@ -2,10 +2,11 @@
 /*
  * The log of a stream: a record (libprobe/record/ctf.c) that is kept below a size limit.
  *
- * The size of the files is known only after packets were written, in whole pages for each CPU. So
- * the log adds up estimates that are never too small. When the estimates reach a chunk, the log
- * writes and measures the files. Below the limit there is always room for one chunk and two pages
- * of each file.
+ * Packets are whole pages, and each CPU has packets of its own. So the size of the files is known
+ * only after the packets were written. Until then, the log adds up estimates of the size, which are
+ * never too small. When the sum reaches the size of a chunk, the log writes the packets and
+ * measures the files. Below the limit there is always room for one chunk and two pages of each
+ * file.
  *
  *	UNTIL_FULL	one part; the log ends at the limit
  *	LOOP		each part is an eighth of the limit; the oldest part is removed
@@ -13,8 +14,9 @@
  * The stream's own events are recorded as hits of a dummy session with the provider posix_trace.
  * They have a file of their own.
  *
- * A record of the caller's (probe_stream_flush_to()) may hold several streams. It has no limit and
- * stays when a stream ends. The stream's own events in it carry the pid of the target.
+ * A log may also write to a record of the caller's (probe_stream_flush_to()), which may hold
+ * several streams. This record has no size limit, and stays when a stream ends. In this record, the
+ * stream's own events carry the pid of the target.
  *
  * The second half of this file flushes streams to logs.
  */
@@ -114,7 +116,7 @@ static void measure(DIR *folder, struct usage *usage)
 			continue;
 		measure_part(part, usage);
 		closedir(part);
-		/* A part's folder that only holds other files is not counted as a part. */
+		/* A part's folder that holds no stream files is not counted as a part. */
 		if (usage->files != before && (!usage->parts++ || number < usage->oldest))
 			usage->oldest = number;
 	}
@@ -222,8 +224,8 @@ static struct probe_error *keep_limit(struct stream_log *log, uint64_t need)
 }
 
 /*
- * Whether an event of `bytes` bytes may be added. Writes and measures the files first if a chunk is
- * complete.
+ * *ret is true if an event of `bytes` bytes may be added. If a chunk is complete, first writes and
+ * measures the files.
  */
 static struct probe_error *admit(struct stream_log *log, uint64_t bytes, bool *ret)
 {
@@ -347,7 +349,7 @@ static struct probe_error *begin(struct stream_log *log)
 	return probe_ctf_create(log->options->log, &options, &log->ctf);
 }
 
-/* Allocates a log without a record. Returns NULL without memory. */
+/* Allocates a log without a record. Returns NULL if out of memory. */
 static struct stream_log *log_alloc(const struct probe_stream_options *options)
 {
 	struct stream_log *log = calloc(1, sizeof(*log));
@@ -457,9 +459,9 @@ uint64_t stream_log_hits(const struct stream_log *log)
 /* ==== Flushing ================================================================================ */
 
 /*
- * A flush has two steps. Events first go from the rings into packets of the log, without a copy in
- * between; each poll does that, so that the rings do not fill up. Packets then go into files: when
- * they are full, and once a second.
+ * A flush has two steps. First, events go from the rings directly into packets of the log. Each
+ * poll does this, so that the rings do not fill up. Then packets go into files, when the packets
+ * are full and once a second.
  *
  * A flush releases the lock between slices. So other threads can see that a flush is running, and
  * can stop, filter or clear the stream.

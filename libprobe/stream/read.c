@@ -10,8 +10,9 @@
  *	marks              stop          start
  *	events   1   2   3 stop          start 6
  *
- * A stub tests the switches before it stamps the hit. So a hit may be recorded with a stamp later
- * than the mark of the stop (4, 5); it is ignored. The same holds for filters.
+ * A stub tests the session's switches before it stamps a hit. So a hit may be recorded with a stamp
+ * later than the mark of the stop, such as hits 4 and 5. Such a hit is ignored. The same holds for
+ * filters.
  *
  * PROBE_STREAM_OVERFLOW reports lost hits before the next hit, and PROBE_STREAM_RESUME follows as
  * soon as no more hits are missing. In a ring that is written over, the hits before its oldest
@@ -31,8 +32,9 @@
 /* ==== Queue of unread events ================================================================== */
 
 /*
- * The queue copies events from the session, whose memory is valid only during a callback, until a
- * reader takes them into its own memory. Each entry is a struct entry followed by its packed event.
+ * The session's events are valid only during a callback. So the queue holds copies of them until a
+ * reader takes the events into its own memory. Each entry is a struct entry followed by its packed
+ * event.
  */
 
 enum { ALIGN = _Alignof(struct probe_value), ROOM_MIN = 1 << 16, ROOM_KEPT = 1 << 20 };
@@ -263,7 +265,10 @@ void stream_mark(struct probe_stream *stream, uint32_t type, bool silent, int va
 	}
 	if (sets)
 		memcpy(mark.sets, sets, 2 * sizeof(*sets));
-	/* Drop the oldest mark: the stream is started and stopped often but nobody reads it. */
+	/*
+	 * Drop the oldest mark: the stream is started and stopped often, but nobody reads the
+	 * stream.
+	 */
 	if (stream->mark_count == MARKS_MAX) {
 		apply_mark(&stream->reading, &stream->marks[0],
 			clock_realtime_ns(&stream->session->clock, stream->marks[0].stamp));
@@ -306,7 +311,7 @@ static void put_own(struct probe_stream *stream, uint32_t type, uint64_t time_ns
 		put_event(stream, type, PROBE_STREAM_WHOLE, 0, &event);
 		return;
 	}
-	/* A log has a record type of its own for lost hits. */
+	/* A log gets the number of lost hits instead of an event. */
 	r->error = lost ? stream_log_lost(stream->log, stream->session, lost)
 			: stream_log_own(stream->log, type, &event);
 	r->last_ns = time_ns > r->last_ns ? time_ns : r->last_ns;
@@ -457,8 +462,8 @@ uint64_t stream_lost(struct probe_stream *stream)
 }
 
 /*
- * Reports lost hits as an overflow event. A stream without a log that stops when its rings are full
- * does not need it: its stop event says so.
+ * Reports lost hits as an overflow event. A stream that has no log, and stops when its rings are
+ * full, needs no overflow event, because its stop event reports that.
  */
 static void tell_lost(struct probe_stream *stream)
 {

@@ -194,12 +194,13 @@ static void note_session(struct probe_stream *stream)
 	const struct probe_session *s = stream->session;
 
 	a->created_ns = clock_now_ns();
-	/* the processor's counter is finer, but event times are in nanoseconds */
+	/* 1 ns: the processor's counter is finer, but the times of events are in nanoseconds */
 	a->clock_resolution_ns = 1;
 	a->options.stream_bytes = s->rings.layout.ring_bytes;
 	/*
-	 * Room for the longest record is reserved before a record is written. With
-	 * PROBE_STREAM_LOOP, a record is therefore overwritten that much earlier.
+	 * Before a stub writes a record, it reserves room for the longest record. With
+	 * PROBE_STREAM_LOOP, older records in this room are lost as well, even if the new record is
+	 * short.
 	 */
 	a->user_event_bytes = a->options.policy == PROBE_STREAM_LOOP ? 2 * s->record_max + 4 * WORD
 								     : s->record_max;
@@ -348,7 +349,7 @@ void stream_go_on(struct probe_stream *stream)
 {
 	const struct probe_stream_set sets[2] = {{{0}}, stream->filter};
 
-	/* Mark first, then switch on: all hits have a later stamp than the mark. */
+	/* Add the mark before switching on, so that all hits have a later stamp than the mark. */
 	stream_mark(stream, PROBE_STREAM_START, false, 0, sets);
 	stream->state = STREAM_RUNNING;
 	probe_session_switch(stream->session, SIZE_MAX, true);
@@ -480,8 +481,8 @@ struct probe_error *probe_stream_set_filter(
 	}
 	stream_note_full(stream);
 	/*
-	 * Switch off before the mark and on after it: hits of newly admitted types have a later
-	 * stamp.
+	 * Switch off before adding the mark, and switch on after it. So hits of newly admitted
+	 * types have a later stamp than the mark.
 	 */
 	switch_probes(stream, &sets[1], &sets[0], false);
 	stream_mark(stream, PROBE_STREAM_FILTER, stream->state != STREAM_RUNNING, 0, sets);
@@ -506,8 +507,8 @@ struct probe_error *probe_stream_get_filter(
 /* ---- Status --------------------------------------------------------------------- */
 
 /*
- * Whether a ring that is written over holds only unread records, so that the next record overwrites
- * one of them. *gone_ret is the number of unread bytes already overwritten.
+ * Returns true if the next record of a ring that is written over will overwrite an unread record.
+ * *gone_ret is the number of unread bytes that were already overwritten.
  */
 static bool is_lapped(const struct probe_stream *stream, uint64_t *gone_ret)
 {
@@ -733,8 +734,8 @@ struct next {
 };
 
 /*
- * Makes the next event available in the queue if there is one. *over_ret is true if no event will
- * follow. The caller holds the lock.
+ * If there is a next event, makes it available in the queue. *over_ret is true if no further event
+ * will come. The caller holds the lock.
  */
 static struct probe_error *find_event(struct probe_stream *stream, bool *over_ret)
 {

@@ -83,8 +83,8 @@ struct stream_item {
 PROBE_MUST_CHECK struct probe_error *stream_queue_put(
 	struct stream_queue *queue, const struct stream_item *item);
 /*
- * Removes the oldest event and copies it to *ret and its values to data[size], the reader's memory.
- * Returns false if the queue is empty.
+ * Removes the oldest event. Copies the event to *ret, and its values to data[size], the reader's
+ * memory. Returns false if the queue is empty.
  */
 bool stream_queue_take(struct stream_queue *queue, const struct stream_types *types,
 	struct probe_stream_event *ret, void *data, size_t size);
@@ -166,7 +166,7 @@ extern const char stream_index_name[];
 struct stream_mark {
 	uint64_t stamp; /* the processor's counter, the same clock that stamps records */
 	uint32_t type;
-	bool silent; /* the mark changes how later hits are read, but adds no event */
+	bool silent; /* the mark adds no event, but it affects how later hits are read */
 	int value;
 	/*
 	 * PROBE_STREAM_FILTER: the old and the new set. PROBE_STREAM_START: sets[1] is the filter.
@@ -183,7 +183,7 @@ enum stream_state {
 
 /* The progress of moving events from the session into the queue or the log. */
 struct stream_reading {
-	bool closed; /* the stream is stopped: hits from closed_ns on are ignored */
+	bool closed; /* the stream is stopped: hits at or after closed_ns are ignored */
 	uint64_t closed_ns;
 	struct probe_stream_set filter;
 	uint64_t filter_ns;
@@ -227,7 +227,8 @@ struct probe_stream {
 	struct stream_reading reading;
 	bool overrun;
 	/*
-	 * if reading.since is set: unread bytes that were overwritten when the status was last read
+	 * number of unread bytes that were already overwritten when the status was last read; used
+	 * only if reading.since is set
 	 */
 	uint64_t gone_status;
 	/* number of the session's lost hits when the stream was last cleared */
@@ -255,14 +256,14 @@ void stream_leave(struct probe_stream *stream);
 /* Sets STREAM_FULL if the target has switched the session off because a ring was full. */
 void stream_note_full(struct probe_stream *stream);
 /*
- * Adds a mark with the present time. `sets` is copied; it may be NULL. Without memory, the mark is
- * left out.
+ * Adds a mark with the present time. `sets` is copied; it may be NULL. If out of memory, the mark
+ * is left out.
  */
 void stream_mark(struct probe_stream *stream, uint32_t type, bool silent, int value,
 	const struct probe_stream_set sets[2]);
 /* Adds a start event and switches the session on. */
 void stream_go_on(struct probe_stream *stream);
-/* How many unread bytes were overwritten. Requires reading.since. */
+/* Returns how many unread bytes were overwritten. Requires that reading.since is not NULL. */
 uint64_t stream_gone(const struct probe_stream *stream);
 
 /* The number of hits lost since the stream was created or cleared. */
