@@ -31,7 +31,7 @@ enum {
 	NEVER = 2, /* OVERCOMMIT_NEVER of Linux */
 	TEXT_MAX = 4096,
 	PATH_BYTES = 256,
-	AT_ONCE = 16 << 20 /* bytes per call: only an interrupted call is undone */
+	AT_ONCE = 16 << 20 /* bytes per call: a signal undoes only the current fallocate(2) */
 };
 
 static bool is_strict_in(const char *folder)
@@ -201,8 +201,8 @@ static const char *end_of(const char *line, const char *type)
 }
 
 /*
- * Finds where the hierarchy is mounted, and which of its folders. Returns false if it is not
- * mounted.
+ * Finds out where the hierarchy is mounted (`point`) and which of its folders is mounted there
+ * (`root`). Returns false if the hierarchy is not mounted.
  */
 static bool find_mount(
 	const char *mounts, size_t version, const char *controller, char *root, char *point)
@@ -224,7 +224,10 @@ static bool find_mount(
 	return false;
 }
 
-/* Finds a group's folder. *mount_ret: how much of the path is the mount point. */
+/*
+ * Finds the path of a group's folder. The path begins with the mount point; *mount_ret becomes the
+ * length of the mount point.
+ */
 static bool find_folder(const char *folder, const char *groups, const char *mounts, size_t version,
 	const char *controller, char *ret, size_t *mount_ret)
 {

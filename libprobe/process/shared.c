@@ -3,10 +3,10 @@
  * Takes a memfd from a target. A stopped thread of the target creates the memfd, and the controller
  * takes the open file by pidfd_getfd(2), which is one call and opens nothing. If this call is not
  * possible, the controller opens the file through /proc/PID/task/TID/fd. Other threads run
- * meanwhile, and the number may come to name another file: one that the controller may write but
- * the target may not, or a device that reacts to being opened. So the controller first looks the
- * name up without opening it (O_PATH), and opens and writes only a memfd that is still in its
- * initial state.
+ * meanwhile. They may close the descriptor and open another file with its number: one that the
+ * controller may write but the target may not, or a device that reacts to being opened. So the
+ * controller first identifies the file without opening it (O_PATH). It opens and writes only a
+ * memfd that is still in its initial state.
  *
  * Access to a mapping past the end of its file raises SIGBUS. So the file's size is sealed
  * (fcntl(2), "File Sealing") before it is mapped here. The target may have mapped it already, but

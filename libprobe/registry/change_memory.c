@@ -386,7 +386,7 @@ static struct probe_error *map_guard(struct change *change, uint64_t guard)
 	return change_run(change, "map memory for code", calls, 2);
 }
 
-/* Writes the word that stubs test, and the mark that identifies the page. */
+/* Writes to the guard's page: the mark that identifies the page, and the word that stubs test. */
 static struct probe_error *set_guard(struct change *change, uint64_t page)
 {
 	static const uint32_t one = 1;
@@ -546,8 +546,8 @@ struct probe_error *change_place_image(struct change *change, struct code_extent
 
 	ret->size = registry_image_size(r);
 	/*
-	 * An image is data, so it can be at any distance. If there is no home, it goes near the
-	 * rest of our code (lost.c).
+	 * An image of the registry is data, so it can be at any distance from other code. If there
+	 * is no home, the image goes near the rest of our code (lost.c).
 	 */
 	return change_alloc_code(change, ret->size,
 		&(struct code_extent){r->home	       ? r->home
@@ -726,7 +726,10 @@ static struct probe_error *unmap_ended(
 	struct registry *r = &change->registry;
 	struct probe_error *error = NULL;
 
-	/* If we die before the data is unmapped, it is an orphan, and is unmapped only once. */
+	/*
+	 * The registry stops listing the data before the data is unmapped. So if we die in between,
+	 * the data is an orphan, and is not unmapped twice.
+	 */
 	if (r->home && (count || r->session_count))
 		error = change_store(change, true);
 	if (!error)

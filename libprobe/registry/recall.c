@@ -276,8 +276,8 @@ static struct probe_error *check_module(pid_t pid, const struct registry *r, str
 }
 
 /*
- * Adds files that have lost their ELF header: they are no modules now, but were when they were
- * probed.
+ * Adds mapped files whose ELF header has been overwritten: the search for modules skips them, but
+ * they were modules when they were probed.
  */
 static struct probe_error *add_missing(
 	pid_t pid, const struct maps *maps, const struct registry *r, struct modules *modules)

@@ -358,8 +358,8 @@ static bool may_wait(const struct probe_target *target, uint64_t waited_ns, unsi
 }
 
 /*
- * Tells the caller, which waits itself, that the lock is busy. Several threads may share a
- * patience.
+ * Tells the caller that the lock is busy. The caller waits, and tries again. Several threads may
+ * share a patience.
  */
 static void note_busy(const struct probe_target *target, struct probe_patience *patience)
 {
