@@ -5,11 +5,11 @@
  * A page of a memfd is committed when it is first touched, not when the file gets its size. With
  * vm.overcommit_memory=2, the kernel refuses to commit a page beyond the commit limit, and sends
  * SIGBUS to the process that touched the page. Stubs touch pages in the target, so the target would
- * get the signal. With the other settings the kernel refuses no single page (before Linux 5.2: as
- * long as it can free one): if memory runs out, it kills a process.
+ * get the signal. With the other settings the kernel does not refuse a page, except before Linux
+ * 5.2 if it cannot free one. If memory runs out, it kills a process instead.
  *
  * fallocate(2) commits pages before they are touched, and reports an error instead. The pages are
- * charged to the control group of the process that calls it.
+ * charged to the control group of the process that calls fallocate(2).
  *
  * Sources: Documentation/mm/overcommit-accounting.rst of Linux; shmem_inode_acct_blocks() in
  * mm/shmem.c, __vm_enough_memory() in mm/util.c.

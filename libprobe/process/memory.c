@@ -37,8 +37,8 @@
  * pagemap entry). Since Linux 6.7, a program can ask the kernel to lift the protection itself
  * (UFFD_FEATURE_WP_ASYNC). File mappings can have only that kind of protection.
  *
- * To show smaps, the kernel walks all pages, so smaps is read last. In few processes, a page that
- * we read is missing.
+ * To show smaps, the kernel walks all pages, so smaps is read last. This is rarely needed, because
+ * in most processes no page that we read is missing.
  *
  * Sources: userfaultfd(2), proc_pid_smaps(5); Documentation/admin-guide/mm/pagemap.rst and
  * userfaultfd.rst, fs/userfaultfd.c, fs/proc/task_mmu.c of Linux.

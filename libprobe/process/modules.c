@@ -507,7 +507,7 @@ void modules_deinit(struct modules *modules)
 	*modules = (struct modules){0};
 }
 
-/* May a mapping be a module's? Not if it is code made at run time, a device, or our own code. */
+/* Can a mapping belong to a module? Code made at run time, devices and our own code cannot. */
 static bool is_candidate(const struct mapping *mapping)
 {
 	const char *path = mapping->path;
@@ -556,7 +556,7 @@ static void module_reject(struct module *module)
 
 static struct probe_error *set_bias(const struct mapping *mapping, struct module *module)
 {
-	/* The file is mapped as data, for example by a debugger or an editor. */
+	/* If the mapping fits no segment, the file is mapped as data, for example by an editor. */
 	if (!bias_of(module->object, mapping, &module->bias))
 		module_reject(module);
 	return NULL;

@@ -836,7 +836,10 @@ struct seccomp_trial {
  */
 PROBE_MUST_CHECK struct probe_error *seccomp_try(unsigned int kind, struct seccomp_trial *ret);
 
-/* Do the threads of a process with `filters` filters have the same filters as this thread? */
+/*
+ * Returns true if a process, each of whose threads has `filters` filters, has the same filters as
+ * this thread.
+ */
 bool seccomp_is_same(pid_t pid, long filters);
 
 /* ---- Running a filter -------------------------------------------------------------------- */

@@ -8,7 +8,8 @@
  * with one thread does not notice. Other threads may close our descriptor meanwhile and open files
  * of their own. So the number is closed only if it still belongs to our file.
  *
- * A thread that is the only one, and computes, makes the last two calls without a stop:
+ * If the process has only one thread, and this thread computes, it makes the last two calls without
+ * a stop:
  *
  * 	several threads    stop | create   take   map   same?   close | go on
  * 	one                stop | create   take | map close go on ...  stop | go on

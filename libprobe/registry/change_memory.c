@@ -293,7 +293,7 @@ struct probe_error *change_load(struct change *change)
 		error = own_check(change->pid, change->mem, &change->maps, r, &lost);
 	else if (!error)
 		error = lost_find(change->pid, &change->maps, &change->modules, r, &lost);
-	/* If the process runs another program now, its mappings say nothing about this program. */
+	/* If execve(2) has replaced the program, the mappings are those of the new program. */
 	if (!error && lost)
 		error = change_check_program(change);
 	if (error)
@@ -654,8 +654,8 @@ static struct reg_arena *take_arenas(struct registry *r, size_t *count_ret)
 /*
  * Unmaps everything when no session is left. The arena with the home comes last: if the program has
  * sealed another arena, the home stays, too, so that the next session can use the rest. If we die
- * halfway, the next controller does not take a listed but unmapped arena for ours (own.c), and
- * treats an unlisted one as an orphan.
+ * halfway, an arena that is listed but unmapped does no harm, because the next controller checks
+ * the mappings (own.c). An arena that is mapped but not listed is an orphan.
  */
 static struct probe_error *unmap_all(struct change *change)
 {

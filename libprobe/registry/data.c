@@ -13,7 +13,7 @@
  *
  * The memory is a file in memory, empty at first. A page costs memory only when it is touched,
  * except with vm.overcommit_memory=2 (libprobe/process/process.h). So every part has room for the
- * worst case, and otherwise only the address space is limited.
+ * worst case, which otherwise costs only address space.
  */
 #include <stdatomic.h>
 #include <stdlib.h>

@@ -207,8 +207,8 @@ struct data_header {
 
 enum {
 	/*
-	 * The bytes used of the home page and of the guard's page; the size of a page is a
-	 * multiple.
+	 * The bytes used of the home page and of the guard's page. The size of a page is a multiple
+	 * of this number.
 	 */
 	REGISTRY_PAGE = 4096,
 	/* The guard's page begins with guards of 8 bytes; a u32 for each session follows here. */

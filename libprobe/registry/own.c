@@ -394,9 +394,7 @@ struct probe_error *own_check(
 			registry_retire(r, session);
 		any_lost = any_lost || lost;
 	}
-	/*
-	 * If no session is left, a controller died while it was unmapping memory: nothing is lost.
-	 */
+	/* If no session is left, a controller died while unmapping memory: nothing is lost. */
 	*lost_ret = any_lost && r->session_count;
 	return *lost_ret ? check_home(pid, mem, r) : NULL;
 }

@@ -623,7 +623,7 @@ bool registry_is_dead(const struct reg_session *session)
 {
 	uint64_t start = session->owner ? procfs_start_time(session->owner) : 0;
 
-	/* If there are too few descriptors to look, the controller may be alive. */
+	/* If we have too few descriptors to find out, assume that the controller is alive. */
 	if (!session->owner || (!start && procfs_no_room(errno)))
 		return false;
 	return start != session->owner_start || procfs_is_exiting(session->owner);

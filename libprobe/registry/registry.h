@@ -306,8 +306,8 @@ PROBE_MUST_CHECK struct probe_error *change_map_file(struct change *change, size
 PROBE_MUST_CHECK struct probe_error *change_remove_frames(struct change *change, size_t *count_ret);
 
 /*
- * Make the system calls that map code at a free address, close a descriptor, and unmap memory. The
- * first one counts as failed if the kernel maps the code at another address.
+ * Return the system calls that map code at a free address, close a descriptor, and unmap memory.
+ * The first call counts as failed if the kernel maps the code at another address.
  */
 struct control_call change_call_map_code(uint64_t address, uint64_t size);
 struct control_call change_call_close(int64_t fd);
@@ -417,8 +417,8 @@ enum {
 	DATA_DEPTH_SPANS = 128,	   /* start events per thread, if bytes are kept of each */
 	DATA_KEEP_DEFAULT = 1024,  /* bytes kept for start events in libraries opened later */
 	DATA_FLIGHTS_MIN = 1024,   /* least entries of the table of start events */
-	DATA_FLIGHTS_FORKS = 4096, /* least entries with forked children */
-	DATA_FLIGHTS_FEW = 64
+	DATA_FLIGHTS_FORKS = 4096, /* least entries if forked children use the table */
+	DATA_FLIGHTS_FEW = 64	   /* the same, if memory is short */
 };
 
 /* Bytes of an entry in the table of start events. */
@@ -456,10 +456,10 @@ bool data_fits(const struct reg_session *session, const struct data_needs *needs
 /* The offset of the notes in a recording session's data; 0 if the data has no room for notes. */
 uint64_t data_notes_offset(const struct reg_session *session);
 
-/* Are the places of the rings and of the data possible? */
+/* Are the addresses and sizes of the rings and of the data possible? */
 bool data_rings_make_sense(const struct reg_session *session);
 
-/* Are all places possible? (The registry comes from memory that the target can change.) */
+/* Are all addresses and sizes possible? (The target can change the memory of the registry.) */
 bool data_makes_sense(const struct reg_session *session);
 
 /* Does a session have a table with a cell for each key? Otherwise it has a cell for each slot. */
@@ -599,12 +599,12 @@ enum site_state site_state(
 
 /*
  * Is each byte either the file's or ours? When a kernel uprobe that was written over our jump is
- * removed, it puts back only the first byte. The mixture makes no sense as code, so the whole site
- * is restored or patched.
+ * removed, the kernel puts back only the first byte of the original code. The resulting mixture
+ * makes no sense as code, so the whole site must be restored or patched.
  */
 bool site_is_mixed(const struct reg_site *site, const uint8_t *bytes);
 
-/* As far as can be known, is the file in which the site was patched still mapped at the site? */
+/* Returns false if the site is known to be part of another file than the one that was patched. */
 bool site_is_in_file(const struct modules *modules, const struct reg_site *site);
 
 /*
@@ -743,8 +743,8 @@ struct probe_target {
 	struct probe_patience *patience; /* set by probe_target_set_patience(), or NULL; borrowed */
 	struct lock_holder holder;
 	/*
-	 * If not 0, a process that shares the target's memory, waits for us, and runs nothing else
-	 * meanwhile.
+	 * If not 0, the pid of a process that shares the target's memory, waits for us, and runs
+	 * nothing else meanwhile.
 	 */
 	pid_t lender;
 	bool shares_memory; /* the target shares its memory with another process; found by a stop */

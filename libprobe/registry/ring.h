@@ -51,10 +51,9 @@ struct view_cell {
 };
 
 /*
- * Passes every cell of every set that has values to `visit`. In `keys`, is_string says for each
- * part of a key whether it is a string, and string_bytes is the length of the longest string.
- * Entries that make no sense are skipped. Returns false if memory is short, or if `visit` returned
- * false.
+ * Passes each cell that has values to `visit`, in all sets. In `keys`, is_string says for each part
+ * of a key whether it is a string, and string_bytes is the length of the longest string. Entries
+ * that make no sense are skipped. Returns false if memory is short, or if `visit` returned false.
  */
 struct view_keys {
 	const bool *is_string;

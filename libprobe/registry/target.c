@@ -666,7 +666,7 @@ static struct probe_error *stop(struct probe_target *target)
 	target->control = c.control;
 	target->held = target->attached = true;
 	c.stopped = false;
-	/* While our caller decides, other processes run with normal priority. */
+	/* Give up our raised priority: our caller may keep the target stopped for a long time. */
 	control_calm(&target->control);
 	return NULL;
 }
