@@ -40,7 +40,7 @@ enum { ANSWER_MS = 5000, COPY_BYTES = 1 << 16, COPIED_BYTES_MAX = 1 << 30 };
 /* ---- Distant file systems ----------------------------------------------------------- */
 
 /*
- * Returns true if a file system of this type has no device number of its own, but never waits for
+ * Returns true if a file system of this type has no device number of its own, but never involves
  * anything outside the kernel.
  */
 static bool is_local(const char *type)

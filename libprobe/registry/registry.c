@@ -255,9 +255,9 @@ static struct probe_error *parse_image(
 }
 
 /*
- * Checks the address and size of a site's `pun`. A pun has pages of its own. Other code is in an
- * arena, at the site's entry or shortly before it. On machines without far jumps, only the entry of
- * a neighbour is possible.
+ * Checks the address and size of a site's `pun`. It is a pun's own pages, or code in an arena, at
+ * the site's entry or shortly before it. On machines without far jumps, it can only be the entry of
+ * a neighbour.
  */
 static bool pun_makes_sense(const struct reg_site *site)
 {

@@ -604,7 +604,10 @@ enum site_state site_state(
  */
 bool site_is_mixed(const struct reg_site *site, const uint8_t *bytes);
 
-/* Returns false if the site is known to be part of another file than the one that was patched. */
+/*
+ * Returns true if the site is in a module whose file has the site's original bytes there, or cannot
+ * be read.
+ */
 bool site_is_in_file(const struct modules *modules, const struct reg_site *site);
 
 /*
