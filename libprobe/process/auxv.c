@@ -30,7 +30,7 @@ bool auxv_read_image(pid_t pid, uint64_t *ret)
 {
 	struct auxv auxv;
 
-	/* After the main thread has ended, its file is empty: read another thread's. */
+	/* Once the main thread has ended, its auxv file is empty: read another thread's file. */
 	if (auxv_read(pid, &auxv) <= 0 && auxv_read(procfs_living(pid), &auxv) <= 0)
 		return false;
 	*ret = auxv_value(&auxv, AT_RANDOM);

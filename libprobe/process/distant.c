@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A file that a target has mapped may be on a FUSE file system, which any user can serve, or on a
- * server that does not answer any more. Then opening or reading the file may block forever, and
- * once the request is taken, even SIGKILL does not end the wait. So we do not touch such files
- * ourselves:
+ * server that no longer answers. Then opening or reading the file may block forever; once the file
+ * system has taken the request, not even SIGKILL ends the wait. So we do not touch such files
+ * ourselves, but use:
  *
  * 	/proc/PID/maps       the device of the mapped file
  * 	/proc/PID/mountinfo  the type of its file system
@@ -12,7 +12,7 @@
  * The helper has a deadline. It is not our child and holds none of our descriptors: if it blocks,
  * nothing waits for it, and it ends when the file system answers.
  *
- * A file system on a disk, which has a device number of its own, is assumed to answer.
+ * We assume that a file system on a disk answers. It has a device number of its own.
  *
  * The kernel answers some questions from its caches, without asking the file system: openat2(2)
  * with RESOLVE_CACHED finds a path, and statx(2) with AT_STATX_DONT_SYNC tells a file's number.
@@ -39,7 +39,10 @@ enum { ANSWER_MS = 5000, COPY_BYTES = 1 << 16, COPIED_BYTES_MAX = 1 << 30 };
 
 /* ---- Distant file systems ----------------------------------------------------------- */
 
-/* Is this a file system without a device that never involves anything outside the kernel? */
+/*
+ * Returns true if a file system of this type has no device number of its own, but never involves
+ * anything outside the kernel.
+ */
 static bool is_local(const char *type)
 {
 	static const char *const local[] = {"tmpfs", "ramfs", "rootfs", "hugetlbfs", "overlay",
@@ -101,8 +104,8 @@ bool file_is_distant(const struct file_id *file)
 /* ---- Copying -------------------------------------------------------------------------- */
 
 /*
- * Closes all descriptors from `first` on. If the helper held our pipes open, their readers would
- * wait for the helper.
+ * Closes all descriptors from `first` on. If the helper held our pipes open, the readers of the
+ * pipes would wait for the helper to end.
  */
 static void close_others(int first)
 {
@@ -185,7 +188,7 @@ static bool receive(int channel, struct answer *ret)
 	return ready > 0 && read(channel, ret, sizeof(*ret)) == sizeof(*ret);
 }
 
-/* If vm.memfd_noexec is 2, memory must not be executable; older kernels lack the flag. */
+/* The flag MFD_NOEXEC_SEAL is needed if vm.memfd_noexec is 2. Older kernels do not have it. */
 static int memory_file(void)
 {
 	int fd = memfd_create("probectl copy", MFD_CLOEXEC | SHARED_MEMFD_NOEXEC_SEAL);

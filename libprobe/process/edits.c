@@ -230,8 +230,8 @@ static bool is_written(const struct edits *e, const struct edit *item)
 }
 
 /*
- * Writes the first `count` places by address from a buffer, except those that are only read. *count
- * becomes the number of places that were handled.
+ * Writes the first `count` places, in the order of their addresses, from a buffer. Skips places
+ * that are only read. *count becomes the number of places that were handled.
  */
 static struct probe_error *write_places(
 	const struct edits *e, const uint8_t *buffer, int mem, size_t *count)

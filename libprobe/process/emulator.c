@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Recognises two emulators. Valgrind is a static program, VALGRIND_LIB/TOOL-ARCH-linux. It maps the
- * emulated program and, if that program has a loader, preloads vgpreload_*.so into it. qemu's user
- * mode is qemu-ARCH or qemu-ARCH-static, and maps the emulated program as data.
+ * Recognises two emulators. Valgrind is a static program with the path
+ * VALGRIND_LIB/TOOL-ARCH-linux. It maps the emulated program and, if that program has a loader,
+ * preloads vgpreload_*.so into it. The program of qemu's user mode is called qemu-ARCH or
+ * qemu-ARCH-static. It maps the emulated program as data.
  *
  * Sources: valgrind, coregrind/launcher-linux.c; qemu, scripts/qemu-binfmt-conf.sh.
  */

@@ -14,7 +14,7 @@
 enum {
 	PIECE_MAX = UINT8_MAX,
 	VDSO_MAX = 64 << 10,
-	PART_BYTES = 64 << 10 /* glibc has all gadgets in the first two parts of its code */
+	PART_BYTES = 64 << 10 /* glibc has all gadgets in the first 128 KiB of its code */
 };
 
 bool gadgets_are_there(
@@ -111,9 +111,9 @@ static struct probe_error *search_module(struct module *module, struct arch_gadg
 }
 
 /*
- * Must this code be searched in memory: is it the vDSO, or code of a file that cannot be read?
- * Reading a page that is not in memory waits for the file system, so the file system must be one
- * that answers.
+ * Returns true if this code must be searched in memory: the code of the vDSO, or of a file that
+ * cannot be read. To read a page that is not in memory, the kernel asks the file system, so the
+ * file system must be one that answers.
  */
 static bool is_searched(pid_t pid, const struct mapping *m, const struct modules *modules)
 {

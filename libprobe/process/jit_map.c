@@ -6,9 +6,10 @@
  *
  * 	/tmp/perf-PID.map	START SIZE NAME, a line for each function, START and SIZE in hex
  *
- * PID is the number of the process in its own namespace, and /tmp is its own. The process adds
- * lines as it generates code. Memory is used again, so the last line that covers an address counts.
- * Source: linux/tools/perf/Documentation/jit-interface.txt.
+ * PID is the process's number in its own pid namespace, and /tmp is the process's own /tmp. The
+ * process adds lines as it generates code. The process may put new code where other code was, so
+ * the last line that covers an address counts. Source:
+ * linux/tools/perf/Documentation/jit-interface.txt.
  *
  * Every user may put a file into /tmp. The file is used only if it is a regular file of the
  * process's user or of root, no link leads to it (beneath.c), and it has no second name, because
@@ -44,7 +45,7 @@ struct jit_entries {
 
 enum {
 	ENTRIES_MAX = 1 << 20,
-	/* Most entries examined in a search: code is rarely replaced more often. */
+	/* Most entries examined in a search. Code at one address is rarely replaced more often. */
 	STEPS_MAX = 64
 };
 
@@ -89,8 +90,8 @@ static void jit_entries_sort(struct jit_entries *entries)
 }
 
 /*
- * Returns the newest entry that covers an address, or NULL. Memory is used again, so several
- * entries may cover it.
+ * Returns the newest entry that covers an address, or NULL. Several entries cover an address if the
+ * process has replaced the code there.
  */
 static const struct jit_entry *jit_entries_find(const struct jit_entries *entries, uint64_t address)
 {

@@ -5,11 +5,11 @@
  * A page of a memfd is committed when it is first touched, not when the file gets its size. With
  * vm.overcommit_memory=2, the kernel refuses to commit a page beyond the commit limit, and sends
  * SIGBUS to the process that touched the page. Stubs touch pages in the target, so the target would
- * get the signal. With the other settings the kernel refuses no single page (before Linux 5.2: as
- * long as it can free one): if memory runs out, it kills a process.
+ * get the signal. With the other settings the kernel does not refuse a page, except before Linux
+ * 5.2 if it cannot free one. If memory runs out, it kills a process instead.
  *
  * fallocate(2) commits pages before they are touched, and reports an error instead. The pages are
- * charged to the control group of the process that calls it.
+ * charged to the control group of the process that calls fallocate(2).
  *
  * Sources: Documentation/mm/overcommit-accounting.rst of Linux; shmem_inode_acct_blocks() in
  * mm/shmem.c, __vm_enough_memory() in mm/util.c.
@@ -31,7 +31,7 @@ enum {
 	NEVER = 2, /* OVERCOMMIT_NEVER of Linux */
 	TEXT_MAX = 4096,
 	PATH_BYTES = 256,
-	AT_ONCE = 16 << 20 /* bytes per call: only an interrupted call is undone */
+	AT_ONCE = 16 << 20 /* bytes per call: a signal undoes only the current fallocate(2) */
 };
 
 static bool is_strict_in(const char *folder)
@@ -201,8 +201,8 @@ static const char *end_of(const char *line, const char *type)
 }
 
 /*
- * Finds where the hierarchy is mounted, and which of its folders. Returns false if it is not
- * mounted.
+ * Finds out where the hierarchy is mounted (`point`) and which of its folders is mounted there
+ * (`root`). Returns false if the hierarchy is not mounted.
  */
 static bool find_mount(
 	const char *mounts, size_t version, const char *controller, char *root, char *point)
@@ -224,7 +224,10 @@ static bool find_mount(
 	return false;
 }
 
-/* Finds a group's folder. *mount_ret: how much of the path is the mount point. */
+/*
+ * Finds the path of a group's folder. The path begins with the mount point; *mount_ret becomes the
+ * length of the mount point.
+ */
 static bool find_folder(const char *folder, const char *groups, const char *mounts, size_t version,
 	const char *controller, char *ret, size_t *mount_ret)
 {

@@ -28,9 +28,9 @@ enum { TEXT_BYTES_START = 64 * 1024, EXEC_TRIES = 10 };
 /* ---- The text ------------------------------------------------------------- */
 
 /*
- * Explains why the file could not be opened. Opening it takes PTRACE_MODE_READ (ptrace(2)), which
- * Yama does not restrict. It fails for another user's process, one that is not dumpable, or one
- * with more capabilities than ours.
+ * Explains why /proc/PID/maps could not be opened. To open it, we need PTRACE_MODE_READ
+ * (ptrace(2)), which Yama does not restrict. We lack it for a process of another user, a process
+ * that is not dumpable, and a process with more capabilities than ours.
  */
 static struct probe_error *permission_error(pid_t pid)
 {
@@ -366,7 +366,8 @@ static void format_line(
 }
 
 /*
- * Appends the lines of the mappings in a part, from address *at on. Returns 0 or an error number.
+ * Appends the lines of the mappings that overlap a part of the address space, from address *at on.
+ * Returns 0 or an error number.
  */
 static int query_part(int fd, const struct maps_part *part, uint64_t *at, FILE *out)
 {

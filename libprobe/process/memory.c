@@ -25,8 +25,9 @@
  *
  * 	present, or swapped out  reading does not ask the program
  * 	neither                  the mapping decides:
- * 	  file on a disk         the kernel reads the file: it registers only anonymous memory,
- * 	                         shared memory and huge pages (vma_can_userfault())
+ * 	  file on a disk         the kernel reads the file; userfaultfd registers only
+ * 	                         anonymous memory, shared memory and huge pages
+ * 	                         (vma_can_userfault())
  * 	  anything else          the flags um (missing) and ui (minor) in /proc/PID/smaps
  *
  * If an entry says "swapped out" and has the write-protect bit, the page may also never have been
@@ -36,8 +37,8 @@
  * pagemap entry). Since Linux 6.7, a program can ask the kernel to lift the protection itself
  * (UFFD_FEATURE_WP_ASYNC). File mappings can have only that kind of protection.
  *
- * To show smaps, the kernel walks all pages, so smaps is read last. In few processes, a page that
- * we read is missing.
+ * To show smaps, the kernel walks all pages, so smaps is read last. This is rarely needed, because
+ * in most processes no page that we read is missing.
  *
  * Sources: userfaultfd(2), proc_pid_smaps(5); Documentation/admin-guide/mm/pagemap.rst and
  * userfaultfd.rst, fs/userfaultfd.c, fs/proc/task_mmu.c of Linux.
@@ -111,7 +112,8 @@ static bool add_range(struct served *s, uint64_t start, uint64_t end, bool reads
 }
 
 /*
- * Reads the registered ranges from the flags of all mappings. Returns false if they cannot be read.
+ * Reads which ranges are registered with userfaultfd, from the flags of all mappings. Returns false
+ * if the flags cannot be read.
  */
 static bool read_ranges(struct served *s)
 {
@@ -148,8 +150,8 @@ static bool read_ranges(struct served *s)
 }
 
 /*
- * Can a mapping be registered in a way that makes a reader or writer wait? The kernel lifts the
- * protection of file mappings itself.
+ * Returns true if userfaultfd can be registered for a mapping so that a reader or writer waits.
+ * Mappings of files on a disk never make anyone wait: the kernel itself lifts their protection.
  */
 static bool may_be_registered(const struct served *s, const struct mapping *m)
 {
@@ -236,9 +238,9 @@ bool served_writable(struct served *served, uint64_t address)
 
 /*
  * The kernel may be built without process_vm_readv(2) and process_vm_writev(2)
- * (CONFIG_CROSS_MEMORY_ATTACH), and a seccomp filter may forbid them. /proc/PID/mem takes the same
- * rights, but three system calls for each read. It ignores the protection of pages, so it also
- * reads pages that the target itself may not read.
+ * (CONFIG_CROSS_MEMORY_ATTACH), and a seccomp filter may forbid them. Then we use /proc/PID/mem,
+ * which needs the same rights, but takes three system calls for each read. It ignores the
+ * protection of pages, so we can also read pages that the target itself may not read.
  */
 enum way { WAY_UNKNOWN, WAY_CALLS, WAY_FILE };
 
@@ -250,8 +252,9 @@ void memory_may_call(bool may)
 }
 
 /*
- * Chooses the way. A filter might kill us for the calls, so with filters they wait for
- * memory_may_call(). Reading our own memory takes no right: if it fails, the kernel lacks the call.
+ * Decides whether we use the two system calls or /proc/PID/mem. A seccomp filter might kill us for
+ * the calls: if we have filters, we use /proc/PID/mem until memory_may_call() allows the calls.
+ * Reading our own memory needs no right, so if that fails, the kernel lacks the call.
  */
 static enum way way(void)
 {
@@ -499,7 +502,7 @@ bool memory_is_there(int fd)
 {
 	char byte;
 
-	/* It does not matter whether address 0 is mapped: the call returns an error or a byte. */
+	/* Address 0 need not be mapped: pread() returns 0 only if the memory is gone. */
 	return pread(fd, &byte, 1, 0) != 0;
 }
 

@@ -181,8 +181,8 @@ static char *mapped_failure(const struct mapping *mapping, bool replaced, int er
 }
 
 /*
- * Opens the program's file, but only if it is the mapped file: the device of another file may not
- * answer.
+ * Opens the program's file, but only if it is the mapped file. Any other file might be on a device
+ * that does not answer.
  */
 static void open_exe(struct mapped_files *files, const struct mapping *mapping)
 {
@@ -232,7 +232,7 @@ static int open_here(struct mapped_files *files, const struct mapping *mapping, 
 	return fd;
 }
 
-/* The file that distant_copy() opens, by its mapping. */
+/* The mapping whose file distant_copy() opens. */
 struct wanted {
 	struct mapped_files *files;
 	const struct mapping *mapping;
@@ -367,15 +367,15 @@ static uint64_t first_page(const struct object_segment *segment)
 	return segment->offset & ~((uint64_t)sysconf(_SC_PAGESIZE) - 1);
 }
 
-/* Computes the bias from a mapping that belongs to this segment. Returns false if it does not. */
+/* Computes the bias from a mapping of this segment. Returns false if it maps something else. */
 static bool bias_by_segment(
 	const struct mapping *mapping, const struct object_segment *segment, uint64_t *ret)
 {
 	uint64_t first = first_page(segment);
 
 	/*
-	 * Bytes of the file after the segment's part are not the segment's: no mapping of it starts
-	 * there.
+	 * The file has other contents after the segment's last byte. A mapping that starts there
+	 * does not belong to the segment.
 	 */
 	if (segment->file_size == 0 || mapping->offset < first ||
 		mapping->offset - first >= segment->offset - first + segment->file_size)
@@ -507,7 +507,7 @@ void modules_deinit(struct modules *modules)
 	*modules = (struct modules){0};
 }
 
-/* May a mapping be a module's? Not if it is code made at run time, a device, or our own code. */
+/* Can a mapping belong to a module? Code made at run time, devices and our own code cannot. */
 static bool is_candidate(const struct mapping *mapping)
 {
 	const char *path = mapping->path;
@@ -556,7 +556,7 @@ static void module_reject(struct module *module)
 
 static struct probe_error *set_bias(const struct mapping *mapping, struct module *module)
 {
-	/* The file is mapped as data, for example by a debugger or an editor. */
+	/* If the mapping fits no segment, the file is mapped as data, for example by an editor. */
 	if (!bias_of(module->object, mapping, &module->bias))
 		module_reject(module);
 	return NULL;
@@ -661,11 +661,11 @@ static struct probe_error *lookup_add(struct lookup *lookup, const struct mappin
 /* ---- Text that a program has moved ------------------------------------------- */
 
 /*
- * Is the mapping text that a program may have moved? Some programs copy their text to memory of
- * their own, for huge pages (hugify, iodlr), and map that memory at the address of the file. If
- * they move all of the text, no mapping of the file has code. Then the file is that of the mapping
- * beside it, if the file has code at this address. The bytes may have been changed, as in any
- * process: patching compares those of each site with the file's.
+ * Returns true if the mapping may be text that a program has moved. Some programs copy their text
+ * to memory of their own, for huge pages (hugify, iodlr), and map that memory at the address of the
+ * file. If they move all of the text, no mapping of the file has code. Then we look at the mapping
+ * beside the moved text: its file is the text's file, too, if the file has code at this address.
+ * The text need not be unchanged: patching compares the bytes of each site with the file's.
  *
  * The memory is anonymous, or it is a file in memory (memfd_create(2), tmpfs, hugetlbfs), mapped
  * privately or shared. If it is shared, the probes are listed, but patching refuses their sites:
@@ -705,8 +705,8 @@ static bool is_of_file(const struct mapping *mapping)
 
 /*
  * Finds a mapping of an ELF file before or after the text at index `i`. Returns NULL if there is no
- * such mapping. Between them may be a gap, since segments for huge pages begin at multiples of 2
- * MiB, and other memory in the gap.
+ * such mapping. There may be a gap between the two, because segments for huge pages begin at
+ * multiples of 2 MiB. Other memory may be in the gap.
  */
 static const struct mapping *mapping_beside(const struct lookup *lookup, size_t i)
 {

@@ -29,18 +29,19 @@ struct auxv {
 };
 
 /*
- * Reads the auxiliary vector of a process without waiting for its memory. Returns ret->bytes: how
- * many bytes were read, 0 if the process has none; -1 and errno if the file may not be opened.
+ * Reads the auxiliary vector of a process without waiting for its memory. Returns the number of
+ * bytes read, ret->bytes. Returns 0 if the process has no vector; -1, with errno set, if its file
+ * may not be opened.
  */
 ssize_t auxv_read(pid_t pid, struct auxv *ret);
 /*
- * Reads AT_RANDOM of a process, also if its main thread has ended. *ret is 0 in the middle of
- * execve(2). Returns false if the value is unknown.
+ * Reads AT_RANDOM of a process, even if the main thread of the process has ended. *ret becomes 0 in
+ * the middle of execve(2). Returns false if the value is unknown.
  */
 bool auxv_read_image(pid_t pid, uint64_t *ret);
 /*
- * Returns a value, or 0. The value of AT_RANDOM is an address at a random place in the stack, so
- * two programs rarely have the same value.
+ * Returns the value of this type, or 0 if the vector has no such value. AT_RANDOM is an address at
+ * a random place in the stack, so two programs rarely have the same AT_RANDOM.
  */
 uint64_t auxv_value(const struct auxv *auxv, uint64_t type);
 
@@ -171,8 +172,9 @@ void backing_deinit(struct backing *backing);
 /*
  * Opens a regular file for reading by a path from a target's maps, below `root` (a directory, "/"
  * or /proc/PID/root). Follows no symbolic links: the kernel reports paths without links, so a link
- * in the path is newer, and a link in the target's root would be resolved in ours. Does not open a
- * file that is not regular, or that `wanted` rejects, because opening a device or pipe has effects.
+ * in the path was made later; and a link in the target's root would be resolved in our root. Does
+ * not open a file that is not regular, or that `wanted` rejects, because opening a device or pipe
+ * has effects.
  *
  * Returns the descriptor; or -1, with *err_ret set to errno, or to 0 if another file is at the
  * path.
@@ -199,7 +201,7 @@ void cgroup_memory(pid_t pid, struct cgroup_memory *ret);
  * ended. The caller frees the path. NULL if there is no such file.
  */
 char *cgroup_events(pid_t pid);
-/* Returns the count; 0 if `events` is NULL or cannot be read. */
+/* Returns the count in the file `events`; 0 if `events` is NULL or cannot be read. */
 uint64_t cgroup_kills(const char *events);
 
 enum { CGROUP_PATH_BYTES = PATH_MAX };
@@ -210,8 +212,8 @@ enum { CGROUP_PATH_BYTES = PATH_MAX };
 bool cgroup_frozen(pid_t pid, char ret[CGROUP_PATH_BYTES]);
 
 /*
- * For tests: use given contents of /proc/PID/cgroup and /proc/self/mountinfo, and put `folder`
- * before each path of the latter.
+ * For tests: use given contents of /proc/PID/cgroup (`groups`) and /proc/self/mountinfo (`mounts`),
+ * and put `folder` before each path in `mounts`.
  */
 void cgroup_memory_in(
 	const char *folder, const char *groups, const char *mounts, struct cgroup_memory *ret);
@@ -223,8 +225,8 @@ bool cgroup_frozen_in(
 /* Files on file systems that may not answer: see distant.c. */
 
 /*
- * Does a program or another machine serve the files of a device, as a process has it mounted? True
- * if unknown. Accesses no file system.
+ * Returns true if a program or another machine serves the files of a device that is mounted in a
+ * process's namespace, or if this is unknown. Accesses no file system.
  */
 bool distant_is(pid_t pid, uint32_t dev_major, uint32_t dev_minor);
 
@@ -275,7 +277,7 @@ struct edit {
 	uint64_t address;
 	uint16_t length; /* bytes of the place; at most EDIT_BYTES if it is written */
 	bool is_write;
-	bool is_private; /* its page is the process's own copy already: see edits_pretouch() */
+	bool is_private; /* the process has its own copy of the page: see edits_pretouch() */
 	uint8_t bytes[EDIT_BYTES];
 	uint32_t span; /* index of the place's span, set by edits_prepare() */
 };
@@ -321,15 +323,15 @@ const uint8_t *edits_found(const struct edits *edits, size_t i);
 
 /*
  * edits_note() remembers the contents from edits_read(). edits_are_as_noted() tells whether the
- * latest edits_read() has found the same contents; the caller need not examine them again then.
+ * latest edits_read() has found the same contents. If so, the caller need not examine them again.
  * Errors: PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *edits_note(struct edits *edits);
 bool edits_are_as_noted(const struct edits *edits);
 
 /*
- * Makes private copies of the pages to be written, by writing their own bytes back: copying a page
- * takes longer than the actual write.
+ * Makes the kernel copy the pages that edits_write() will write, by writing the bytes that are
+ * there now. Copying a page takes longer than writing to it.
  */
 PROBE_MUST_CHECK struct probe_error *edits_pretouch(const struct edits *edits, int mem);
 
@@ -355,7 +357,8 @@ struct served;
 
 /*
  * Tells whether our seccomp filters allow process_vm_readv(2) and process_vm_writev(2). If not,
- * memory is read and written through /proc/PID/mem; with filters, also before this call.
+ * memory is read and written through /proc/PID/mem. If we have filters, this is also done until
+ * this function is called.
  */
 void memory_may_call(bool may);
 
@@ -414,10 +417,10 @@ bool memory_is_there(int fd);
 int memory_open_pagemap(pid_t pid);
 
 /*
- * Returns the length of a run of bytes from `address` on, from 1 to `size`, whose pages are either
- * all in memory or all not (*there_ret). Reading a page that is not in memory would allocate a page
- * of zeros. `pagemap` is a descriptor from memory_open_pagemap(). Pages without an entry count as
- * in memory.
+ * Finds a run of bytes that begins at `address`, and whose pages are either all in memory
+ * (*there_ret is true) or all not in memory. Returns the length of the run, from 1 to `size`.
+ * Reading a page that is not in memory would allocate a page of zeros. `pagemap` is a descriptor
+ * from memory_open_pagemap(). Pages without an entry count as in memory.
  */
 size_t memory_run(int pagemap, uint64_t address, size_t size, bool *there_ret);
 
@@ -435,9 +438,9 @@ PROBE_MUST_CHECK struct probe_error *gadgets_find(pid_t pid, const struct maps *
 	const struct modules *modules, struct arch_gadgets *ret);
 
 /*
- * Are the gadgets still in memory? execve(2) may have removed them. `more` (if its size is not 0)
- * is read in the same call, because threads are stopped meanwhile; its buffer is zeroed if it
- * cannot be read.
+ * Are the gadgets still in memory? execve(2) may have removed them. If the size of `more` is not 0,
+ * `more` is read in the same system call, to save time while threads are stopped. If it cannot be
+ * read, its buffer is filled with zeros.
  */
 bool gadgets_are_there(
 	pid_t pid, const struct arch_gadgets *gadgets, const struct memory_piece *more);
@@ -445,8 +448,8 @@ bool gadgets_are_there(
 /* ---- Files ----------------------------------------------------------------------------------- */
 
 /*
- * Files that many processes have mapped, opened, read and planned only once. A build starts
- * thousands of programs, and all of them map the same C library.
+ * Keeps files that many processes have mapped. So each file is opened, read and planned only once.
+ * For example, a build starts thousands of programs that all map the same C library.
  */
 
 /* A cache of files, shared by the processes of one watch; used by one thread. */
@@ -531,8 +534,8 @@ struct module {
 	int fd;		       /* descriptor of the mapped file; -1 if it cannot be opened */
 	struct object *object; /* the ELF file; NULL if it cannot be read: see reason */
 	char *reason;	       /* why object is NULL, else NULL; owned */
-	int successor;	/* descriptor of the file that is now at the path, if `fd` is -1; or -1 */
-	size_t unnamed; /* recall_probes(): how many of its enabled probes have no name */
+	int successor;	/* if `fd` is -1: descriptor of the file that is now at the path, or -1 */
+	size_t unnamed; /* number of enabled probes without a name: see recall_probes() */
 	struct file *file;	/* if not NULL, it owns object and notes */
 	struct sdt_notes notes; /* valid if notes_read: see module_read_notes() */
 	bool notes_read;
@@ -556,7 +559,7 @@ struct modules {
  */
 PROBE_MUST_CHECK struct probe_error *modules_read(
 	pid_t pid, struct files *files, struct modules *ret);
-/* Like modules_read(), from mappings already read. `pid` is procfs_living(). */
+/* Like modules_read(), but uses mappings already read. `pid` is from procfs_living(). */
 PROBE_MUST_CHECK struct probe_error *modules_read_mapped(
 	pid_t pid, const struct maps *maps, struct files *files, struct modules *ret);
 void modules_deinit(struct modules *modules);
@@ -597,8 +600,8 @@ struct module *modules_find(const struct modules *modules, uint64_t address);
 
 /*
  * Returns the name of the emulator that executes the process's program ("valgrind",
- * "qemu-aarch64"): it translates the code in memory, which never runs itself. The name may be in
- * `buffer`. NULL if there is no emulator.
+ * "qemu-aarch64"). Under an emulator, the processor never runs the program's code in memory, but a
+ * translation of it. The name may be in `buffer`. Returns NULL if there is no emulator.
  */
 const char *emulator_of(pid_t pid, const struct modules *modules, char buffer[64]);
 
@@ -658,8 +661,8 @@ int mapped_open(struct mapped_files *files, const struct mapping *mapping, int *
 /* How much memory the kernel will still commit, if it never commits more than it has. */
 
 /*
- * Can a store into a hole of a file in memory fail although no process has reached a limit of its
- * own? This is so if the sysctl vm.overcommit_memory is 2.
+ * Returns true if a store into a hole of a file in memory can fail even while every process is
+ * below its own limits. This is so if the sysctl vm.overcommit_memory is 2.
  */
 bool overcommit_is_strict(void);
 
@@ -690,13 +693,13 @@ void safe_memory(const struct module *module, const struct maps *maps, struct ar
 
 /* The effect of a target's seccomp filters on the system calls that we need. */
 
-/* Purposes of the calls that a target's threads make for us; bits. */
+/* Purposes of the calls that a target's threads make for us. Each is one bit. */
 enum seccomp_kind {
 	SECCOMP_MAP = 1,     /* one borrowed thread maps memory */
 	SECCOMP_UNMAP = 2,   /* one borrowed thread unmaps memory */
 	SECCOMP_ASK = 4,     /* stubs check a pointer, or get the thread's id */
 	SECCOMP_WAIT = 8,    /* stubs wait at a gate */
-	SECCOMP_TIME = 16,   /* whether the processor's counter is readable; stubs get the time */
+	SECCOMP_TIME = 16,   /* stubs get the time; a thread asks if it may read the counter */
 	SECCOMP_NAME = 32,   /* stubs get the name of their thread */
 	SECCOMP_CPU = 64,    /* stubs get the number of their processor */
 	SECCOMP_STACK = 128, /* stubs ask which pages of a stack are in memory */
@@ -705,8 +708,9 @@ enum seccomp_kind {
 };
 
 /*
- * Purposes of the calls that probectl makes itself; further bits. Without SECCOMP_OWN_TRACE nothing
- * works. The other calls are optional, and are not made if they would kill us.
+ * Purposes of the calls that probectl makes itself. Each is one bit, different from those above.
+ * Without SECCOMP_OWN_TRACE nothing works. The other calls are optional, and are not made if they
+ * would kill us.
  */
 enum seccomp_own {
 	SECCOMP_OWN_TRACE = 256,
@@ -736,7 +740,7 @@ struct seccomp_call {
 	unsigned int kinds;
 	int number;
 	uint64_t args[6];
-	long wanted; /* the expected result if it is an error; 0 for any success */
+	long wanted; /* the error that is expected (-errno); 0 if the call should succeed */
 };
 
 extern const struct seccomp_call seccomp_calls[];
@@ -781,15 +785,16 @@ void seccomp_deny(struct seccomp *seccomp, unsigned int kinds, const char *forma
 bool seccomp_can_read(void);
 
 /*
- * Finds out what each thread may call: by reading its filters if we may; otherwise by trying the
- * calls in a child of this process, if it has the same filters. A call that cannot be judged is not
+ * Finds out which calls each thread may make. Reads the thread's filters, if we may. Otherwise, if
+ * we have the same filters, tries the calls in a child of ours. A call that cannot be judged is not
  * allowed. If seccomp_can_read(), the calling thread must have stopped all threads. Errors:
  * PROBE_ERROR_SYSTEM (no child).
  */
 PROBE_MUST_CHECK struct probe_error *seccomp_judge(struct seccomp *seccomp);
 
 /*
- * May this thread be borrowed for `wanted`? `seccomp` is judged; or NULL, then any thread may be.
+ * Returns true if this thread may be borrowed for the calls in seccomp->wanted. `seccomp` must have
+ * been judged. If it is NULL, any thread may be borrowed.
  */
 bool seccomp_may_run(const struct seccomp *seccomp, pid_t tid);
 
@@ -800,14 +805,18 @@ const char *seccomp_why(const struct seccomp *seccomp, enum seccomp_kind kind);
 struct probe_error *seccomp_error(const struct seccomp *seccomp, enum seccomp_kind kind)
 	__attribute__((returns_nonnull, warn_unused_result));
 
-/* Has a thread got filters since `seccomp` was last read? Updates `seccomp`. Does not judge. */
+/*
+ * Returns true if a thread has new filters since `seccomp` was last read. Then reads `seccomp`
+ * again, but does not judge the filters.
+ */
 bool seccomp_has_grown(struct seccomp *seccomp);
 
 /* ---- Our own filters --------------------------------------------------------------------- */
 
 /*
- * Finds out what this thread's own filters allow, if it has got any since the last call. Errors:
- * PROBE_ERROR_PERMISSION if they prevent all tracing, naming the call; PROBE_ERROR_SYSTEM.
+ * If this thread has new filters since the last call, finds out what they allow. Errors:
+ * PROBE_ERROR_PERMISSION (the filters prevent all tracing; the message names the system call),
+ * PROBE_ERROR_SYSTEM.
  */
 PROBE_MUST_CHECK struct probe_error *seccomp_check_own(void);
 
@@ -827,7 +836,10 @@ struct seccomp_trial {
  */
 PROBE_MUST_CHECK struct probe_error *seccomp_try(unsigned int kind, struct seccomp_trial *ret);
 
-/* Do the threads of a process with `filters` filters have the same filters as this thread? */
+/*
+ * Returns true if a process, each of whose threads has `filters` filters, has the same filters as
+ * this thread.
+ */
 bool seccomp_is_same(pid_t pid, long filters);
 
 /* ---- Running a filter -------------------------------------------------------------------- */
@@ -852,13 +864,13 @@ struct served_range {
 };
 
 /*
- * Our knowledge of a process's pages. Share it between consecutive reads: to learn which ranges are
- * registered, the flags of all mappings are read.
+ * Our knowledge of a process's pages. Use the same one for consecutive reads: it takes long to find
+ * out which ranges are registered, because the flags of all mappings are read.
  */
 struct served {
 	pid_t pid;
 	int pagemap;
-	bool looks_ahead; /* read more entries at once: they will be needed */
+	bool looks_ahead; /* read many entries at once, because they will be needed */
 	uint64_t first;	  /* number of the page that entries[0] describes */
 	size_t count;
 	uint64_t entries[SERVED_ENTRIES];
@@ -869,7 +881,7 @@ struct served {
 	size_t range_count;
 };
 
-/* Begins reads. Never fails: if the kernel shows no pagemap, no page counts as served. */
+/* Begins reads. Never fails: if the kernel shows no pagemap, all pages count as present. */
 void served_begin(pid_t pid, struct served *ret);
 void served_end(struct served *served);
 
@@ -908,9 +920,9 @@ PROBE_MUST_CHECK struct probe_error *shared_open(
 PROBE_MUST_CHECK struct probe_error *shared_set_size(pid_t pid, int fd, size_t size);
 
 /*
- * Does descriptor `fd` of the thread still refer to the file of our descriptor `ours`? If `ours` is
- * -1: to a file with our name? `is_taken`: we may call kcmp(2), which is faster if shared_open()
- * had a pidfd.
+ * Returns true if descriptor `fd` of the thread still refers to the same file as our descriptor
+ * `ours`. If `ours` is -1: if `fd` refers to a file with our name. `is_taken` means that `ours` is
+ * from a pidfd (see shared_open()) and that we may call kcmp(2), which is faster.
  */
 bool shared_is_same(pid_t pid, pid_t tid, int64_t fd, int ours, bool is_taken);
 
@@ -921,10 +933,13 @@ struct probe_error *shared_replaced(pid_t pid) __attribute__((returns_nonnull, w
 
 #define SHARED_SUFFIX ".probectl" /* end of the names of files that outlive their process */
 
-/* Is a mapping our code memory, for any use? It is recognised by its name, as data is. */
+/* Is a mapping our code memory, for any use? Our data has the same name, but is not executable. */
 bool shared_is_code(const struct mapping *mapping);
 
-/* Is a path, or may a mapping be, that of a session's memory that outlives its process? */
+/*
+ * Returns true if a file with this path holds a session's memory and outlives its process. The
+ * second function returns true if the mapping may be one of such a file.
+ */
 bool shared_is_lasting_name(const char *path);
 bool shared_is_lasting(const struct mapping *mapping);
 

@@ -10,14 +10,15 @@
  * array there may be anything, such as a stack with a guard page.
  *
  * If a file is truncated, all pages behind its new end disappear, also the process's own copies
- * (truncate_pagecache() of Linux), and reading them raises SIGBUS. Variables and the table of what
- * a module calls in others are at the end of its file, so a program whose constants are cut off
- * cannot use them either. Pages that were cut off before are left out here.
+ * (truncate_pagecache() of Linux), and reading them raises SIGBUS. At the end of a module's file
+ * are its variables and its table of addresses in other modules. If constants are cut off, these
+ * are cut off, too, so the program cannot go on anyway. Pages that are cut off already are left out
+ * here.
  *
  * The callers' stack frames are above the thread's stack pointer, and the thread returns through
  * them. How far the stack extends is known only for the main thread: the kernel maps its stack in
  * one piece, which grows downwards and keeps its end. A stub compares its stack pointer with this
- * piece. So a main thread that runs on another stack, as coroutines do, is not mistaken.
+ * piece. So the stub notices if the main thread runs on another stack, as coroutines do.
  */
 #include <string.h>
 #include <sys/stat.h>
@@ -26,8 +27,8 @@
 #include "libprobe/process/process.h"
 
 /*
- * Does the mapping stay while the module is mapped? If the program itself has mapped the file, at
- * another bias, it may unmap the file at any time.
+ * Returns true if the mapping stays while the module is mapped. A mapping of the module's file at
+ * another bias is one that the program itself has made, and may unmap at any time.
  */
 static bool is_kept(const struct mapping *m, const struct module *module)
 {

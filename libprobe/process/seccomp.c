@@ -71,8 +71,8 @@
 
 enum {
 	LINEAGE_MAX = 64,
-	SPARE_BYTES = 128 << 10, /* two pages of the largest size, which calls change */
-	TRIAL_TIMEOUT_MS = 2000, /* another process may decide (SECCOMP_RET_USER_NOTIF) */
+	SPARE_BYTES = 128 << 10, /* two pages of the largest size; the tried calls change them */
+	TRIAL_TIMEOUT_MS = 2000, /* a supervisor may decide (SECCOMP_RET_USER_NOTIF) */
 	TEXT_MAX = 8192		 /* a long name for each hierarchy of cgroups(7) */
 };
 
@@ -162,8 +162,8 @@ static bool same_text(pid_t pid, const char *file, bool is_link)
 }
 
 /*
- * Are both processes confined as a runtime confines a container? A process that may still get
- * CAP_SYS_ADMIN (in the lower half of the bounding set) may have added filters in other ways.
+ * Returns true if both processes are confined as a container runtime does it. If CAP_SYS_ADMIN is
+ * in the bounding set, the answer is false: then a process may have got more filters in other ways.
  */
 static bool same_container(pid_t pid)
 {
@@ -801,7 +801,8 @@ static struct probe_error *try_all(struct seccomp *s, unsigned int *ret)
 }
 
 /*
- * Judges a thread whose filters cannot be read. *ours: kinds that our filters allow, once *tried.
+ * Judges a thread whose filters cannot be read. The first call for a process sets *ours to the
+ * kinds of calls that our own filters allow, and sets *tried.
  */
 static struct probe_error *judge_unread(
 	struct seccomp *s, struct seccomp_thread *thread, unsigned int *ours, bool *tried)
@@ -864,7 +865,7 @@ bool seccomp_may_run(const struct seccomp *seccomp, pid_t tid)
 		return true;
 	if (known)
 		return (known->allowed & seccomp->wanted) == seccomp->wanted;
-	/* A thread created later is used if it has no filters. */
+	/* A thread that was created after the search may be used if it has no filters. */
 	error = look_at(tid, &thread, &filtered);
 	filtered |= error != NULL;
 	probe_error_free(error);

@@ -3,10 +3,10 @@
  * Takes a memfd from a target. A stopped thread of the target creates the memfd, and the controller
  * takes the open file by pidfd_getfd(2), which is one call and opens nothing. If this call is not
  * possible, the controller opens the file through /proc/PID/task/TID/fd. Other threads run
- * meanwhile, and the number may come to name another file: one that the controller may write but
- * the target may not, or a device that reacts to being opened. So the controller first looks the
- * name up without opening it (O_PATH), and opens and writes only a memfd that is still in its
- * initial state.
+ * meanwhile. They may close the descriptor and open another file with its number: one that the
+ * controller may write but the target may not, or a device that reacts to being opened. So the
+ * controller first identifies the file without opening it (O_PATH). It opens and writes only a
+ * memfd that is still in its initial state.
  *
  * Access to a mapping past the end of its file raises SIGBUS. So the file's size is sealed
  * (fcntl(2), "File Sealing") before it is mapped here. The target may have mapped it already, but
@@ -69,7 +69,7 @@ bool shared_is_same(pid_t pid, pid_t tid, int64_t fd, int ours, bool is_taken)
 	struct stat a, b;
 	ssize_t length;
 
-	/* A descriptor taken by pidfd_getfd(2) is the same open file; one that we opened is not. */
+	/* A descriptor from pidfd_getfd(2) shares the target's open file, one from open(2) not. */
 	if (is_taken && syscall(SYS_kcmp, gettid(), tid, KCMP_FILE, ours, fd) == 0)
 		return true;
 	path_of(pid, tid, fd, path, sizeof(path));
@@ -97,7 +97,7 @@ struct probe_error *shared_set_size(pid_t pid, int fd, size_t size)
 
 	int seals = fcntl(fd, F_GET_SEALS);
 
-	/* Files without seals, as those of a file system, start with F_SEAL_SEAL. */
+	/* F_SEAL_SEAL is set from the start in a file that may not be sealed (tmpfs). */
 	if (seals < 0 || seals & ~F_SEAL_EXEC)
 		return shared_replaced(pid);
 	if (ftruncate(fd, (off_t)size) < 0 || fcntl(fd, F_ADD_SEALS, SEALS) < 0)

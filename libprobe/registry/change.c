@@ -21,7 +21,8 @@
 enum {
 	MOMENT_NS = 100000,
 	EXEC_TRIES = 10,
-	CHANGE_DESCRIPTORS = 12, /* open descriptors besides modules' files; some to spare */
+	/* descriptors that a change needs besides the modules' files, and some to spare */
+	CHANGE_DESCRIPTORS = 12,
 	MAP_TRIES = 4
 };
 
@@ -53,7 +54,10 @@ static struct probe_error *read_modules(struct change *c)
 	return error;
 }
 
-/* Checks that the target's code runs on this machine. Code that a controller has patched does. */
+/*
+ * Checks that the target's code is for this machine. If no program file can be read, a registry is
+ * the proof: a controller has patched the code here.
+ */
 static struct probe_error *check_machine(struct change *c)
 {
 	const struct module *program = first_program(&c->modules);
@@ -84,7 +88,10 @@ static struct probe_error *check_target(struct change *c)
 	char buffer[64];
 	const char *emulator = emulator_of(c->pid, &c->modules, buffer), *shadow_stack;
 
-	/* A stop would not stop the parent's threads, and the parent has another lock. */
+	/*
+	 * After vfork(2), the child runs in its parent's memory. A stop of the child would not stop
+	 * the parent's threads, and the child and the parent have different locks.
+	 */
 	if (parent > 0 && children_share(c->pid, (pid_t)parent))
 		return probe_error_new(PROBE_ERROR_STATE,
 			"process %d runs in the memory of process %ld until it starts a program "
@@ -145,7 +152,7 @@ static struct probe_error *check_process(struct change *c)
 	uint64_t start;
 
 	c->pid = procfs_living(c->pid);
-	/* Checked before the modules are read, and again when all of them are open. */
+	/* Count our descriptors before the modules are read, and again when all files are open. */
 	error = change_need_descriptors(c, CHANGE_DESCRIPTORS);
 	if (error)
 		return error;
@@ -159,10 +166,10 @@ static struct probe_error *check_process(struct change *c)
 }
 
 /*
- * Until a change has written or mapped something, it can be repeated after the changes of other
- * processes. After that, it must be completed: the next change would take its announcements for
- * done, or for leftovers of a dead controller. If it has waited in vain for threads, it can only be
- * undone.
+ * Until a change has written or mapped something, it can be given up, and repeated after the
+ * changes of other processes. After that, it must be completed: the next change would believe that
+ * the announced steps are done, or take the new memory for leftovers of a dead controller. A change
+ * that has waited in vain for threads can only be undone.
  */
 static bool may_fail(const struct change *change)
 {
@@ -186,8 +193,8 @@ static struct probe_error *find_rooms(struct change *c)
 {
 	c->rooms_known = true;
 	/*
-	 * A held target has just been started, or was checked before. If all threads are stopped,
-	 * the frames that killed controllers have left stay, and are not used.
+	 * A held target has no stack frames of killed controllers: it has just been started, or was
+	 * checked before. If all threads are stopped, such frames are not removed.
 	 */
 	return c->target->held || c->stopped
 		       ? rooms_find(c->pid, c->mem, &c->maps, &c->modules, false, &c->rooms)
@@ -477,7 +484,7 @@ static struct probe_error *borrow_thread(struct change *c)
 				   is_first ? &coming : NULL, &c->control));
 }
 
-/* Must a thread be stopped for calls? If not, one is stopped already. */
+/* Returns true if calls need a stopped thread and no thread is stopped yet. */
 static bool must_borrow(const struct change *c)
 {
 	return !c->stopped && !c->borrowed && !c->target->held;
@@ -524,9 +531,9 @@ static struct probe_error *explain(const struct change *c, struct probe_error *e
 }
 
 /*
- * Stops one thread. Calls in this thread fail if the process now runs another program than the one
- * that was read: they use gadgets and write a stack frame in memory of that program. To keep the
- * stop short, AT_RANDOM is only compared after a failure.
+ * Stops one thread. Calls in this thread fail if execve(2) has replaced the program since it was
+ * read: the calls use gadgets and a stack frame in the old program's memory. To keep the stop
+ * short, AT_RANDOM is only compared after a failure.
  */
 static struct probe_error *take_thread(struct change *c)
 {
@@ -537,8 +544,8 @@ static struct probe_error *take_thread(struct change *c)
 }
 
 /*
- * Makes calls in a thread. Removes what they needed in the target's memory when the thread runs
- * again.
+ * Makes calls in a thread. After the thread has been resumed, removes the stack frames that the
+ * calls needed in the target's memory.
  */
 static struct probe_error *run_some(
 	struct change *c, const char *what, struct control_call *calls, size_t count)
@@ -583,8 +590,9 @@ void change_give_back(struct change *change)
 }
 
 /*
- * A thread that is not borrowed is stopped for one call at a time, and runs between calls. All
- * calls use the same rooms, because one call may unmap the memory that held the frame of another.
+ * If no thread is stopped or borrowed, one is stopped for each call, and runs between the calls.
+ * All calls put their frames in the same rooms (rooms_find()), because one call may unmap the
+ * memory that held the frame of another.
  */
 struct probe_error *change_run(
 	struct change *change, const char *what, struct control_call *calls, size_t count)

@@ -8,7 +8,8 @@
  * with one thread does not notice. Other threads may close our descriptor meanwhile and open files
  * of their own. So the number is closed only if it still belongs to our file.
  *
- * A thread that is the only one, and computes, makes the last two calls without a stop:
+ * If the process has only one thread, and this thread computes, it makes the last two calls without
+ * a stop:
  *
  * 	several threads    stop | create   take   map   same?   close | go on
  * 	one                stop | create   take | map close go on ...  stop | go on
@@ -49,8 +50,8 @@
  * A hit writes into the file's pages, and that must never fail: the kernel sends SIGBUS if the file
  * system has no space for a page when it is first touched, or if the file was truncated. So all
  * space is allocated beforehand (fallocate(2)), only on file systems that keep it, and the file's
- * mode lets nobody open it for writing, not even its owner. A hit must not wait for a server or
- * another process either, as it would on network file systems and FUSE.
+ * mode lets nobody open it for writing, not even its owner. Network file systems and FUSE are
+ * refused, because a hit must not wait for a server or another process.
  */
 
 #ifndef XFS_SUPER_MAGIC
@@ -364,7 +365,7 @@ struct memory_file {
 	const struct lasting_file *lasting; /* the file, if it outlives the process; else NULL */
 	int64_t fd;			    /* the target's descriptor, or -1 */
 	int pidfd;			    /* pidfd of the target, or -1 */
-	int threads; /* its /proc/PID/task; -1 if another process may share its memory */
+	int threads; /* the target's /proc/PID/task; -1 if another process may share its memory */
 	int ours;
 	bool is_replaced;
 	struct probe_error *error;
@@ -496,7 +497,7 @@ static struct probe_error *map_file(struct change *change, struct memory_file *f
 	return error;
 }
 
-/* Writes a path into code memory, where the kernel can read it until other code takes the place. */
+/* Writes a path into free code memory. The kernel can read it there until it is overwritten. */
 static struct probe_error *put_path(struct change *change, const char *path, uint64_t *ret)
 {
 	struct registry *r = &change->registry;

@@ -293,7 +293,7 @@ struct probe_error *change_load(struct change *change)
 		error = own_check(change->pid, change->mem, &change->maps, r, &lost);
 	else if (!error)
 		error = lost_find(change->pid, &change->maps, &change->modules, r, &lost);
-	/* If the process runs another program now, its mappings say nothing about this program. */
+	/* If execve(2) has replaced the program, the mappings are those of the new program. */
 	if (!error && lost)
 		error = change_check_program(change);
 	if (error)
@@ -386,7 +386,7 @@ static struct probe_error *map_guard(struct change *change, uint64_t guard)
 	return change_run(change, "map memory for code", calls, 2);
 }
 
-/* Writes the word that stubs test, and the mark that identifies the page. */
+/* Writes to the guard's page: the mark that identifies the page, and the word that stubs test. */
 static struct probe_error *set_guard(struct change *change, uint64_t page)
 {
 	static const uint32_t one = 1;
@@ -546,8 +546,8 @@ struct probe_error *change_place_image(struct change *change, struct code_extent
 
 	ret->size = registry_image_size(r);
 	/*
-	 * An image is data, so it can be at any distance. If there is no home, it goes near the
-	 * rest of our code (lost.c).
+	 * An image of the registry is data, so it can be at any distance from other code. If there
+	 * is no home, the image goes near the rest of our code (lost.c).
 	 */
 	return change_alloc_code(change, ret->size,
 		&(struct code_extent){r->home	       ? r->home
@@ -654,8 +654,8 @@ static struct reg_arena *take_arenas(struct registry *r, size_t *count_ret)
 /*
  * Unmaps everything when no session is left. The arena with the home comes last: if the program has
  * sealed another arena, the home stays, too, so that the next session can use the rest. If we die
- * halfway, the next controller does not take a listed but unmapped arena for ours (own.c), and
- * treats an unlisted one as an orphan.
+ * halfway, an arena that is listed but unmapped does no harm, because the next controller checks
+ * the mappings (own.c). An arena that is mapped but not listed is an orphan.
  */
 static struct probe_error *unmap_all(struct change *change)
 {
@@ -726,7 +726,10 @@ static struct probe_error *unmap_ended(
 	struct registry *r = &change->registry;
 	struct probe_error *error = NULL;
 
-	/* If we die before the data is unmapped, it is an orphan, and is unmapped only once. */
+	/*
+	 * The registry stops listing the data before the data is unmapped. So if we die in between,
+	 * the data is an orphan, and is not unmapped twice.
+	 */
 	if (r->home && (count || r->session_count))
 		error = change_store(change, true);
 	if (!error)

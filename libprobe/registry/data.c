@@ -13,7 +13,7 @@
  *
  * The memory is a file in memory, empty at first. A page costs memory only when it is touched,
  * except with vm.overcommit_memory=2 (libprobe/process/process.h). So every part has room for the
- * worst case, and otherwise only the address space is limited.
+ * worst case, which otherwise costs only address space.
  */
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -33,7 +33,8 @@ enum {
 	SHIFT_MAX = 40,
 	SET_SHIFT_MAX = 30, /* stubs reach all of a set with a 32-bit offset */
 	LINE = 64,
-	FLIGHTS_MIN_KEY = 1 << 14, /* least entries by key: many requests may be open */
+	/* least entries if pairs match by key: many requests may be open */
+	FLIGHTS_MIN_KEY = 1 << 14,
 	FLIGHTS_MAX = 1 << 18
 };
 /*
@@ -42,7 +43,8 @@ enum {
  */
 #define FLIGHTS_KEPT_MAX (UINT64_C(1) << 32)
 #define DATA_MAX (UINT64_C(1) << 46)
-#define DATA_WANTED_MAX (UINT64_C(1) << 37) /* 128 GiB; x86-64 has 1000 times as much */
+/* 128 GiB; x86-64 has 1000 times as much address space */
+#define DATA_WANTED_MAX (UINT64_C(1) << 37)
 
 static uint8_t log2_up(uint64_t value)
 {
@@ -366,8 +368,9 @@ static void snapshot_begin_round(struct snapshot *view)
 }
 
 /*
- * Has [offset, offset + size) never been written, so that it is zero? What was found in this round
- * is remembered: the file is asked again only behind the known contents, or where a hole was.
+ * Returns true if [offset, offset + size) is zero because it was never written. The contents and
+ * the hole that were found last are remembered for the round. The file is asked only about offsets
+ * outside of both.
  */
 static bool snapshot_is_empty(struct snapshot *view, uint64_t offset, size_t size)
 {
@@ -426,7 +429,10 @@ size_t snapshot_key_bytes(const struct view_keys *keys, const uint8_t *key)
 	return bytes;
 }
 
-/* Does a key keep within its entry? Sets the padding of its strings, which has no meaning, to 0. */
+/*
+ * Returns true if a key fits into its entry. Sets the padding of its strings, which has no meaning,
+ * to 0.
+ */
 static bool clean_key(const struct view_keys *keys, uint8_t *key, size_t room)
 {
 	size_t at = 8 * keys->count;
@@ -454,8 +460,8 @@ struct walk {
 };
 
 /*
- * Visits an entry of a table. The stub stores the tag after the key, and then changes neither
- * again. The cell behind the key keeps changing.
+ * Visits an entry of a table. The stub stores the key and then the tag. After that, key and tag do
+ * not change. The cell behind the key keeps changing.
  */
 static bool walk_entry(const struct walk *w, uint64_t offset)
 {
@@ -642,8 +648,8 @@ void snapshot_flights(struct snapshot *view, uint64_t *ret, uint32_t pairs,
  *
  * The target keeps writing. At any time it may be changing the bytes after the head, up to the
  * longest record and two words. A copy is used only if the head, read again afterwards, shows that
- * the copy cannot overlap these bytes. x86 and the fence keep the order of the loads, x86 that of
- * the stores.
+ * the copy cannot overlap these bytes. The fences keep the controller's loads in order; x86 keeps
+ * the target's stores in order.
  */
 
 enum { HEAD_TRIES = 16, RECORD_LEAST = sizeof(struct ring_record) + RING_BACK_BYTES };
@@ -744,8 +750,8 @@ static void note_gap(struct recording *to, size_t first, uint64_t gone)
 }
 
 /*
- * Reads the head of a ring, and the word there. Returns false if the target is too fast for us, or
- * has written nonsense; the ring is then read another time.
+ * Reads the head of a ring, and the word `back` at this place. Returns false if the target is
+ * writing too fast, or has written nonsense. The caller reads the ring again in a later round.
  */
 static bool read_head(const struct reader *r, uint64_t *head_ret, uint64_t *word_ret)
 {
@@ -800,8 +806,8 @@ static bool read_ring(struct reader *r, struct ring_since *since)
 		drop_overwritten(r, first, places);
 	kept = r->recording->count - first;
 	/*
-	 * The target can write any number there: use it only if the ring can have had this many
-	 * records.
+	 * The target can write any number to the word `back`. Use the number only if the ring can
+	 * have had this many records.
 	 */
 	made = ring_back_count(newest) - since->count;
 	if (head > since->place && made >= kept && made <= (head - since->place) / RECORD_LEAST)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Finds out how a process that is not our child has ended. Until its parent has waited for it,
- * /proc/PID/stat has its status. After that, a pidfd that was opened before has it (PIDFD_GET_INFO,
- * since Linux 6.15). On older kernels the status is then unknown.
+ * Finds out how a process that is not our child has ended. Until the process's parent has waited
+ * for it, /proc/PID/stat shows the exit status. After that, only a pidfd that was opened before
+ * shows the status (PIDFD_GET_INFO, since Linux 6.15). On older kernels the status is then unknown.
  *
  * Sources: proc_pid_stat(5), exit_code; include/uapi/linux/pidfd.h of Linux.
  */

@@ -24,8 +24,8 @@
  */
 
 /*
- * Code memory that controllers mapped. The first arena is the home; an arena of one page is a
- * pun's.
+ * Code memory that controllers have mapped. The first arena contains the home page. An arena of one
+ * page belongs to a pun.
  */
 struct reg_arena {
 	uint64_t start, size;
@@ -44,13 +44,13 @@ enum reg_session_flags {
 	REG_SESSION_OVERWRITES = 8, /* new records of the session overwrite the oldest ones */
 	REG_SESSION_BUCKETS = 16,   /* the session's cells have buckets */
 	/*
-	 * Its stubs call functions of the target itself, and the session belongs to the target: it
-	 * has no owner, and lasts until the target ends it. A forked child has the functions and
-	 * the session as well, so the session's data is private.
+	 * The session's stubs call functions of the target itself. The session belongs to the
+	 * target: it has no owner, and lasts until the target ends it. A forked child has the
+	 * functions and the session as well, so the session's data is private.
 	 */
 	REG_SESSION_CALLS = 32,
 	REG_SESSION_KERNEL_TIME = 64, /* the session's time stamps are those of CLOCK_MONOTONIC */
-	REG_SESSION_OTHERS = 128      /* the table has a cell for each slot after the entries */
+	REG_SESSION_OTHERS = 128      /* after the entries, the table has a cell for each slot */
 };
 
 /* Counters, cells and rings of one session, in a mapping of their own: see data.c. */
@@ -60,13 +60,13 @@ struct reg_session {
 	int32_t owner; /* pid of the controller in its own pid namespace; 0 if persistent */
 	uint32_t cpus;
 	/*
-	 * The owner's start time, in clock ticks since boot; without an owner, the function that
-	 * stubs call.
+	 * The owner's start time, in clock ticks since boot. If the session has no owner: the
+	 * address of the function that its stubs call.
 	 */
 	uint64_t owner_start;
 	uint64_t stamp; /* number unique among all sessions, also those in other programs */
 	uint64_t data, data_size, inode;
-	uint64_t slots; /* addresses in the target, within the data; so is `rings` */
+	uint64_t slots; /* like `rings`, an address in the target, within the data */
 	uint64_t rings;
 	uint32_t slot_count, slot_capacity;
 	uint8_t slots_shift, rings_shift;
@@ -94,7 +94,7 @@ struct reg_probe {
 	uint32_t session;
 	uint32_t refcount;
 	uint32_t slot;
-	uint32_t part; /* in a persistent session: its role in a pair (session_part_word()) */
+	uint32_t part; /* role of the probe in a pair, if persistent (session_part_word()) */
 };
 
 /* A patched site. */
@@ -139,14 +139,14 @@ struct reg_stub {
 	uint32_t size;
 	uint32_t next_jump; /* offset of the jump to the next stub or to the tail */
 	uint32_t session;
-	uint32_t order; /* among the stubs of the site: the highest is entered first */
+	uint32_t order; /* the stub with the highest order at a site is entered first */
 	uint32_t site;	/* number of the site in the stub's records */
 	uint32_t pad;
 };
 
 /*
- * A part of the text that the controller of a persistent session leaves. Session 0 does not exist:
- * its text holds the names of the probes (registry_names()).
+ * A part of the text that the controller of a persistent session leaves. The number 0 belongs to no
+ * session: the text of session 0 holds the names of the probes (registry_names()).
  */
 struct reg_text {
 	uint32_t session;
@@ -207,8 +207,8 @@ struct data_header {
 
 enum {
 	/*
-	 * The bytes used of the home page and of the guard's page; the size of a page is a
-	 * multiple.
+	 * The bytes used of the home page and of the guard's page. The size of a page is a multiple
+	 * of this number.
 	 */
 	REGISTRY_PAGE = 4096,
 	/* The guard's page begins with guards of 8 bytes; a u32 for each session follows here. */
@@ -225,9 +225,9 @@ enum {
 	DATA_ARENAS_OFFSET = 2048    /* struct data_arenas */
 };
 /*
- * The addresses of our code when the session began. If the registry is lost, they tell which jumps
- * at sites lead to memory that was ours (lost.c). Arenas that do not fit into the array are then
- * unknown.
+ * The addresses of our code when the session began. If the registry is lost, these addresses tell
+ * which jumps at sites lead to memory that was ours (lost.c). Arenas that do not fit into the array
+ * are then unknown.
  */
 enum { DATA_ARENAS_MAX = 120 };
 struct data_arenas {
@@ -242,15 +242,15 @@ struct data_clock {
 	uint64_t steady_stamp, steady_ns;
 };
 /*
- * The place of the description of a kept flight recorder's records. All zero if there is no
- * description.
+ * If the session is a flight recorder that is kept, its records are described in the data. This is
+ * the place of the description; all zero if there is none.
  */
 struct data_notes {
 	uint64_t offset, bytes; /* offset in the data, and length in bytes */
 };
 /*
- * Identifies the page of the guard. A forked child finds the page zero; there, the kernel's flag
- * for wiped memory is the proof (own.c).
+ * Identifies the page of the guard. In a forked child the page is zero, so the kernel's flag for
+ * wiped memory identifies the page (own.c).
  */
 struct guard_mark {
 	uint64_t magic, page; /* GUARD_MAGIC, and the address of the page */
@@ -284,7 +284,7 @@ PROBE_MUST_CHECK struct probe_error *registry_publish(
 	struct registry *registry, int mem, uint64_t image, uint64_t size);
 
 /*
- * Sets *ret to whether the process was forked with this registry and nothing has been added to the
+ * *ret becomes true if the process was forked with this registry and nothing has been added to the
  * registry since. Errors: those of memory_read_all().
  */
 PROBE_MUST_CHECK struct probe_error *registry_is_inherited(
@@ -372,12 +372,12 @@ static inline uint64_t registry_guard_page(const struct registry *registry)
 /* Is a session's controller dead? False for a persistent session, which needs no controller. */
 bool registry_is_dead(const struct reg_session *session);
 
-/* The reference count of a probe, in the persistent sessions or in all. */
+/* Returns the sum of a probe's reference counts in the persistent sessions, or in all sessions. */
 uint32_t registry_refcount(const struct registry *registry, uint64_t key, bool persistent_only);
 
 /*
- * The probe in a persistent session, preferably in one with references; NULL if there is no such
- * session.
+ * Returns the entry of a probe in a persistent session, preferably in one that has references to
+ * the probe. Returns NULL if the probe is in no persistent session.
  */
 struct reg_probe *registry_persistent(const struct registry *registry, uint64_t key);
 

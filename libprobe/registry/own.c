@@ -326,9 +326,9 @@ static struct probe_error *drop_gone(struct registry *r, bool *any_ret)
 }
 
 /*
- * Checks that the program itself has taken missing memory of ours. Otherwise, the process is
- * ending, or execve(2) has replaced the program after its mappings were read: then the next
- * program, which has none of our memory, was read later. Errors: PROBE_ERROR_NOT_FOUND.
+ * Call this if memory of ours is missing in the mappings. Checks that the program itself has taken
+ * it. Otherwise the process is ending, or execve(2) has replaced the program, and the mappings are
+ * those of the new program, which has none of our memory. Errors: PROBE_ERROR_NOT_FOUND.
  */
 static struct probe_error *check_program(pid_t pid, int mem)
 {
@@ -394,7 +394,7 @@ struct probe_error *own_check(
 			registry_retire(r, session);
 		any_lost = any_lost || lost;
 	}
-	/* If no session is left, a controller died while it unmapped the rest: nothing is lost. */
+	/* If no session is left, a controller died while unmapping memory: nothing is lost. */
 	*lost_ret = any_lost && r->session_count;
 	return *lost_ret ? check_home(pid, mem, r) : NULL;
 }

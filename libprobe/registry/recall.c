@@ -2,17 +2,17 @@
 /*
  * Recalls the names of enabled probes whose files have changed. A library's file may change while
  * processes have it mapped: it is upgraded, deleted, or written to in place. Notes are in no
- * segment, so the process has no copy of them. Still, enabled probes must be shown, and must be
- * switched off. So a file is trusted only while it agrees with the registry. If it does not agree,
- * or cannot be read, the registry's probes replace its notes.
+ * segment, so the process has no copy of them. Still, we must be able to show enabled probes and to
+ * switch them off. So a file is trusted only while it agrees with the registry. If it does not
+ * agree, or cannot be read, the registry's probes replace its notes.
  *
  * The registry has the names of probes, and a key for each: a hash of the address of the module's
  * first note, the provider and the name. Each step of the hash (FNV-1a) can be undone, so a key and
  * a guessed name yield an address. If that address lies in the module, the guess is right: a wrong
- * name would yield any of 2^64 addresses. Guessing also finds the names of probes that an older
- * probectl has switched on, which stored no names. The guesses are the names that the user has
- * typed, and the names in the file that is at the path now, which usually is the next version of
- * the same library.
+ * name would yield any of 2^64 addresses. Guessing also finds the names of probes that were
+ * switched on by an older probectl, which did not store names. The guesses are the names that the
+ * user has typed, and the names in the file that is at the path now, which usually is the next
+ * version of the same library.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -276,8 +276,8 @@ static struct probe_error *check_module(pid_t pid, const struct registry *r, str
 }
 
 /*
- * Adds files that have lost their ELF header: they are no modules now, but were when they were
- * probed.
+ * Adds mapped files whose ELF header has been overwritten: the search for modules skips them, but
+ * they were modules when they were probed.
  */
 static struct probe_error *add_missing(
 	pid_t pid, const struct maps *maps, const struct registry *r, struct modules *modules)

@@ -255,8 +255,9 @@ static struct probe_error *parse_image(
 }
 
 /*
- * A pun has pages of its own, or is in an arena, at the site's entry or shortly before it. On
- * machines without far jumps, only the entry of a neighbour is possible.
+ * Checks the address and size of a site's `pun`. It is a pun's own pages, or code in an arena, at
+ * the site's entry or shortly before it. On machines without far jumps, it can only be the entry of
+ * a neighbour.
  */
 static bool pun_makes_sense(const struct reg_site *site)
 {
@@ -622,7 +623,7 @@ bool registry_is_dead(const struct reg_session *session)
 {
 	uint64_t start = session->owner ? procfs_start_time(session->owner) : 0;
 
-	/* If there are too few descriptors to look, the controller may be alive. */
+	/* If we have too few descriptors to find out, assume that the controller is alive. */
 	if (!session->owner || (!start && procfs_no_room(errno)))
 		return false;
 	return start != session->owner_start || procfs_is_exiting(session->owner);
@@ -717,8 +718,8 @@ static bool is_orphan(struct served *known, const struct mapping *m, const struc
 }
 
 /*
- * Has an arena lost its last page to the guard? The guard replaces the last page of the first
- * arena, so it follows this mapping.
+ * Returns true if the mapping is an arena whose last page was replaced by the guard. Only the first
+ * arena has a guard, which follows this mapping.
  */
 static bool lacks_guard(const struct mapping *m)
 {

@@ -25,10 +25,10 @@
  */
 
 /*
- * Finds `size` bytes of free space in an arena. Jumps from there must reach all of [reach_start,
- * reach_end), and the reverse. Returns 0 if no arena has such space. The arrays of the registry,
- * its current image and `taken` are in use. `taken` lists extents that were handed out but are not
- * yet in an array; the new extent is appended.
+ * Finds `size` bytes of free space in an arena. Jumps from this space must reach all of
+ * [reach_start, reach_end), and jumps from there must reach the space. Returns 0 if no arena has
+ * such space. The arrays of the registry, its current image and `taken` are in use. `taken` lists
+ * extents that were handed out but are not yet in an array; the new extent is appended.
  */
 struct code_extent {
 	uint64_t start, size;
@@ -41,8 +41,8 @@ uint64_t code_alloc(const struct registry *registry, struct code_taken *taken, s
 	size_t alignment, uint64_t reach_start, uint64_t reach_end);
 
 /*
- * Is an address in an arena that code is allocated in? The single page of a pun is not such an
- * arena.
+ * Returns true if an address is in an arena in which code can be allocated. The single page of a
+ * pun is no such arena.
  */
 bool code_arena(const struct registry *registry, uint64_t address);
 
@@ -60,7 +60,8 @@ void code_release(struct code_taken *taken);
 void code_release_all(struct code_taken *taken);
 
 /*
- * Could a stub anywhere in [start, end) jump to and from every address in [reach_start, reach_end)?
+ * Returns true if a stub anywhere in [start, end) could jump to every address in [reach_start,
+ * reach_end), and be reached by jumps from there.
  */
 bool code_reaches(uint64_t start, uint64_t end, uint64_t reach_start, uint64_t reach_end);
 
@@ -74,7 +75,7 @@ bool code_reaches(uint64_t start, uint64_t end, uint64_t reach_start, uint64_t r
  */
 struct lasting_file {
 	const char *path;
-	const struct reg_session *layout; /* layout as offsets: before data_place() */
+	const struct reg_session *layout; /* layout with offsets: data_place() is not called yet */
 	int folder;			  /* descriptor of the file's folder */
 };
 
@@ -98,8 +99,8 @@ PROBE_MUST_CHECK struct probe_error *lasting_room(pid_t pid, const char *path, u
 void lasting_remove_open(pid_t pid, pid_t tid, int64_t fd);
 
 /*
- * Returns the pid of a process in its own pid namespace, or 0 if it is unknown. The number tells a
- * process from its forked children, which have the same file mapped.
+ * Returns the pid of a process in its own pid namespace, or 0 if it is unknown. Forked children
+ * have the same file mapped; the number tells which process made the file.
  */
 uint32_t lasting_maker(pid_t pid);
 
@@ -229,8 +230,8 @@ PROBE_MUST_CHECK struct probe_error *change_look(struct probe_target *target, st
 void change_end(struct change *change);
 
 /*
- * Ends the change when the variable goes out of scope. Call change_begin() with the variable at
- * once.
+ * Ends the change when the variable goes out of scope. Call change_begin() right after the
+ * declaration, because change_end() needs an initialised variable.
  */
 #define AUTO_CHANGE __attribute__((cleanup(change_end)))
 
@@ -270,8 +271,8 @@ PROBE_MUST_CHECK struct probe_error *change_run(
 	struct change *change, const char *what, struct control_call *calls, size_t count);
 
 /*
- * Stops one thread for several runs of calls, unless a thread is stopped already, and resumes it.
- * Errors: those of change_run().
+ * Stops one thread for several runs of calls, unless a thread is stopped already. The second
+ * function resumes it. Errors: those of change_run().
  */
 PROBE_MUST_CHECK struct probe_error *change_borrow(struct change *change);
 void change_give_back(struct change *change);
@@ -281,8 +282,9 @@ PROBE_MUST_CHECK struct probe_error *change_run_in(struct change *change, size_t
 	const char *what, struct control_call *calls, size_t count);
 
 /*
- * Allocates `size` bytes of code memory that can reach all of an extent with jumps (see
- * code_alloc()). Maps an arena if none has space. Of several extents, takes the first that works.
+ * Allocates `size` bytes of code memory, from which jumps can reach all of an extent (see
+ * code_alloc()). Tries the `count` extents in `reaches` in this order, until one works. Maps a new
+ * arena if no arena has space.
  */
 PROBE_MUST_CHECK struct probe_error *change_alloc_code(struct change *change, size_t size,
 	const struct code_extent *reaches, size_t count, uint64_t *ret);
@@ -304,8 +306,8 @@ PROBE_MUST_CHECK struct probe_error *change_map_file(struct change *change, size
 PROBE_MUST_CHECK struct probe_error *change_remove_frames(struct change *change, size_t *count_ret);
 
 /*
- * The system calls that map code at a free address (any other address is a failure), close, and
- * unmap.
+ * Return the system calls that map code at a free address, close a descriptor, and unmap memory.
+ * The first call counts as failed if the kernel maps the code at another address.
  */
 struct control_call change_call_map_code(uint64_t address, uint64_t size);
 struct control_call change_call_close(int64_t fd);
@@ -313,17 +315,17 @@ struct control_call change_call_unmap(uint64_t start, uint64_t size);
 
 /*
  * Maps `size` bytes shared between the target and this process; the first page begins with a struct
- * data_header. *fd_ret is this process's descriptor. If is_private, a page holds what was written
- * to the descriptor before the target first touched the page.
+ * data_header. *fd_ret is this process's descriptor. If is_private, writes through the descriptor
+ * appear in a page only until the target first touches this page.
  */
 PROBE_MUST_CHECK struct probe_error *change_map_data(struct change *change, size_t size,
 	const struct lasting_file *data, bool is_private, uint64_t *address_ret, int *fd_ret);
 
 /*
- * Store the registry, as this process has it, in three steps: find a place for an image, write the
- * image there and make it the current one, or only make it the current one, by writing one word. An
- * older image that still exists can become current again. Write only between change_begin_write()
- * and change_end_write().
+ * Store the registry, as this process has it. The first function finds a place for an image. The
+ * second writes the image there and makes it the current one. The third makes an image that exists
+ * the current one, by writing one word; it may be an older image. Call the last two only between
+ * change_begin_write() and change_end_write().
  */
 PROBE_MUST_CHECK struct probe_error *change_place_image(
 	struct change *change, struct code_extent *ret);
@@ -333,8 +335,8 @@ PROBE_MUST_CHECK struct probe_error *change_publish(
 	struct change *change, struct code_extent image);
 /*
  * Allocates, writes and publishes an image. It announces what the change will do next, so that the
- * next controller can finish the change. Without `may_stop`, running threads are not stopped: this
- * is for changes of counts.
+ * next controller can finish the change. If `may_stop` is false, running threads are not stopped;
+ * use this only if nothing but counts has changed.
  */
 PROBE_MUST_CHECK struct probe_error *change_store(struct change *change, bool may_stop);
 
@@ -345,17 +347,17 @@ PROBE_MUST_CHECK struct probe_error *change_store(struct change *change, bool ma
 PROBE_MUST_CHECK struct probe_error *change_load(struct change *change);
 
 /*
- * Checks that all memory that the registry lists is still ours. Call this right before writing some
- * of it; it is short enough for a stop. Errors: PROBE_ERROR_STATE (some memory is no longer ours),
- * those of own_holds() and change_check_program().
+ * Checks that all memory that the registry lists is still ours. Call this right before writing to
+ * this memory. It is fast enough to be called during a stop. Errors: PROBE_ERROR_STATE (some memory
+ * is no longer ours), those of own_holds() and change_check_program().
  */
 PROBE_MUST_CHECK struct probe_error *change_confirm(const struct change *change);
 
 /*
  * Stops all threads, unless they are stopped, and calls change_confirm(). Until change_end_write(),
- * the memory that the registry lists stays ours; a running program could map its own there between
- * the check and a write. After an error, do not call change_end_write(). Errors: those of stopping
- * and of change_confirm().
+ * the program cannot run, so it cannot map memory of its own over ours between the check and a
+ * write. After an error, do not call change_end_write(). Errors: those of stopping and of
+ * change_confirm().
  */
 PROBE_MUST_CHECK struct probe_error *change_begin_write(struct change *change, bool *stops_ret);
 void change_end_write(struct change *change, bool stops);
@@ -409,13 +411,14 @@ enum {
 	DATA_RING_MIN = 1 << 17,
 	DATA_RING_MAX = 1 << 30,
 	DATA_KEY_STRING_DEFAULT = 256,
-	DATA_DEPTH_THREAD = 1024, /* start events per thread; the newest replace the outermost */
+	/* start events per thread; then the newest replaces the outermost */
+	DATA_DEPTH_THREAD = 1024,
 	DATA_DEPTH_KEY = 8,
 	DATA_DEPTH_SPANS = 128,	   /* start events per thread, if bytes are kept of each */
 	DATA_KEEP_DEFAULT = 1024,  /* bytes kept for start events in libraries opened later */
 	DATA_FLIGHTS_MIN = 1024,   /* least entries of the table of start events */
-	DATA_FLIGHTS_FORKS = 4096, /* with forked children; DATA_FLIGHTS_FEW if memory is short */
-	DATA_FLIGHTS_FEW = 64
+	DATA_FLIGHTS_FORKS = 4096, /* least entries if forked children use the table */
+	DATA_FLIGHTS_FEW = 64	   /* the same, if memory is short */
 };
 
 /* Bytes of an entry in the table of start events. */
@@ -453,10 +456,10 @@ bool data_fits(const struct reg_session *session, const struct data_needs *needs
 /* The offset of the notes in a recording session's data; 0 if the data has no room for notes. */
 uint64_t data_notes_offset(const struct reg_session *session);
 
-/* Are the places of the rings and of the data possible? */
+/* Are the addresses and sizes of the rings and of the data possible? */
 bool data_rings_make_sense(const struct reg_session *session);
 
-/* Are all places possible? (The registry comes from memory that the target can change.) */
+/* Are all addresses and sizes possible? (The target can change the memory of the registry.) */
 bool data_makes_sense(const struct reg_session *session);
 
 /* Does a session have a table with a cell for each key? Otherwise it has a cell for each slot. */
@@ -496,9 +499,9 @@ PROBE_MUST_CHECK struct probe_error *orphans_unmap(struct change *change, size_t
 /* Tells which memory that controllers have mapped in a target is still ours. */
 
 /*
- * Memory to unmap. `inode` says how it is recognised: by the inode of its file, by our name
- * (OWN_NAMED), or as the page of a guard (OWN_GUARD). OWN_NEW_GUARD also accepts a page without a
- * mark: the controller may have been killed before it wrote the mark.
+ * Memory to unmap. `inode` says how the memory is recognised as ours: by the inode of its file, by
+ * our name (OWN_NAMED), or as the page of a guard (OWN_GUARD). OWN_NEW_GUARD also accepts a page
+ * without a mark: the controller may have been killed before it wrote the mark.
  */
 #define OWN_NAMED UINT64_MAX
 #define OWN_GUARD (UINT64_MAX - 1)
@@ -535,9 +538,9 @@ PROBE_MUST_CHECK struct probe_error *own_check(
 bool own_has_data(const struct maps *maps, const struct reg_session *session);
 
 /*
- * Is all memory that a registry lists still ours, except that of retired sessions? Short enough for
- * a stop. `mem` may be -1. Errors: those of maps_read(), PROBE_ERROR_SYSTEM; PROBE_ERROR_NOT_FOUND:
- * the process has ended or become another program.
+ * Is all memory that a registry lists still ours, except that of retired sessions? The check is
+ * fast enough for a stop. `mem` may be -1. Errors: those of maps_read(), PROBE_ERROR_SYSTEM;
+ * PROBE_ERROR_NOT_FOUND: the process has ended or become another program.
  */
 PROBE_MUST_CHECK struct probe_error *own_holds(
 	pid_t pid, int mem, const struct registry *registry, bool *ret);
@@ -563,9 +566,9 @@ PROBE_MUST_CHECK struct probe_error *lost_find(pid_t pid, const struct maps *map
 
 /*
  * Discards the file of each module that contradicts the registry. A module without a file gets
- * notes of its probes from the registry, if their names are known. Names that the patterns spell
- * out are tried, too. The probes of such a module can only be shown and switched off: their notes
- * have no arguments. May add modules, so pointers to modules become invalid. Errors:
+ * notes that are made from the registry, for each probe whose name is known. A name is also known
+ * if a pattern spells it out. The probes of such a module can only be shown and switched off: their
+ * notes have no arguments. May add modules, so pointers to modules become invalid. Errors:
  * PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *recall_probes(struct modules *modules, pid_t pid,
@@ -596,12 +599,15 @@ enum site_state site_state(
 
 /*
  * Is each byte either the file's or ours? When a kernel uprobe that was written over our jump is
- * removed, it puts back only the first byte. The mixture makes no sense as code, so the whole site
- * is restored or patched.
+ * removed, the kernel puts back only the first byte of the original code. The resulting mixture
+ * makes no sense as code, so the whole site must be restored or patched.
  */
 bool site_is_mixed(const struct reg_site *site, const uint8_t *bytes);
 
-/* As far as can be known, is the file in which the site was patched still mapped at the site? */
+/*
+ * Returns true if the site is in a module whose file has the site's original bytes there, or cannot
+ * be read.
+ */
 bool site_is_in_file(const struct modules *modules, const struct reg_site *site);
 
 /*
@@ -616,15 +622,15 @@ PROBE_MUST_CHECK struct probe_error *site_read_all(
 bool site_is_wanted(const struct registry *registry, const struct reg_site *site);
 
 /*
- * Is nothing enabled at a site that is only a link in a chain of neighbours? Neighbours are sites
- * that share one jump; all of them are in its chain.
+ * Returns true if nothing is enabled at a site and it is only a link in a chain of neighbours.
+ * Neighbours are sites that share one jump; all of them are in the chain of this jump.
  */
 bool site_is_bare(const struct registry *registry, const struct reg_site *site);
 
 /* The index of the first site that is patched by the same jump as `site`; may be `site` itself. */
 size_t site_leader(const struct registry *registry, size_t site);
 
-/* Is the site's entry a link in a chain: of neighbours, or after a hop? */
+/* Is the site's entry a link in a chain, either of neighbours or after a hop (reg_site.hop)? */
 bool site_is_chained(const struct reg_site *site);
 
 /* Does the short jump of a site lead to a jump of ours? */
@@ -636,7 +642,10 @@ bool site_has_hop(const struct reg_site *site, pid_t pid);
  */
 size_t site_entry_jump(const struct reg_site *site, uint64_t to, uint8_t *out);
 
-/* Finds the fault of a mapped site. Returns false if the site has no fault, or is not mapped. */
+/*
+ * Converts the state of a site into a fault. Returns false if the site is patched, and so has no
+ * fault, or is not mapped.
+ */
 bool site_fault(enum site_state state, enum probe_site_fault *ret);
 
 /*
@@ -653,8 +662,8 @@ size_t site_count_patched(const struct change *change);
 /*
  * Removes from the registry (in this process) the sites of libraries that were closed, or closed
  * and opened again. In a forked child, also removes sites of the parent that were never patched in
- * the child. Writes nothing at these sites. Sites that other tools have overwritten stay: such a
- * tool may put back our jump.
+ * the child. Writes nothing at these sites. Keeps sites that other tools have overwritten, because
+ * such a tool may put back our jump.
  */
 void site_forget_closed(struct change *change);
 
@@ -663,9 +672,9 @@ void site_forget_closed(struct change *change);
 /* Free address space of a target. */
 
 /*
- * Finds an address for `size` bytes of code from which jumps reach all of [reach_start, reach_end),
- * and the reverse. Returns 0 if there is no such address. Keeps away from the heap and the main
- * stack, which grow.
+ * Finds an address for `size` bytes of code. Jumps from the code must reach all of [reach_start,
+ * reach_end), and jumps from this range must reach the code. Returns 0 if there is no such address.
+ * Keeps away from the heap and the main stack, which grow.
  */
 uint64_t space_find(
 	const struct maps *maps, uint64_t size, uint64_t reach_start, uint64_t reach_end);
@@ -716,18 +725,19 @@ struct target_module {
 
 struct probe_target {
 	pid_t pid;
-	uint64_t start_time; /* start time of the process; tells it from a later one with its pid */
-	int mem;	     /* /proc/PID/mem of the program at the first change, or -1 */
-	uint64_t image;	     /* AT_RANDOM of that program, or 0 */
+	/* start time of the process; differs for a later process with this pid */
+	uint64_t start_time;
+	int mem;	/* /proc/PID/mem of the program at the first change, or -1 */
+	uint64_t image; /* AT_RANDOM of that program, or 0 */
 	bool spawned, held;
 	/*
-	 * Held since its execve(2): the target has one thread and shares its memory with no
-	 * process, so none of its state changes meanwhile.
+	 * The target has been held since its execve(2). It has one thread and shares its memory
+	 * with no process, so its state does not change while it is held.
 	 */
 	bool alone;
 	bool hurry;    /* others wait for us: fail if the target cannot be changed at once */
 	bool late;     /* found while other targets were traced, which must not be delayed */
-	bool attached; /* held, but was running before: probe_target_attach() */
+	bool attached; /* the target is held, but ran before: probe_target_attach() */
 	bool dropped;  /* probes were disabled while the target was attached */
 	struct control control; /* all threads of the target, stopped, while it is held */
 	/* Called while a change waits, or NULL: see probe_target_on_wait(). */
@@ -736,8 +746,8 @@ struct probe_target {
 	struct probe_patience *patience; /* set by probe_target_set_patience(), or NULL; borrowed */
 	struct lock_holder holder;
 	/*
-	 * If not 0, a process that shares the target's memory, waits for us, and runs nothing else
-	 * meanwhile.
+	 * If not 0, the pid of a process that shares the target's memory, waits for us, and runs
+	 * nothing else meanwhile.
 	 */
 	pid_t lender;
 	bool shares_memory; /* the target shares its memory with another process; found by a stop */
@@ -751,11 +761,11 @@ struct probe_target {
 	bool no_counter;     /* a thread may not read the processor's time stamp counter */
 	bool dispatches;     /* the program handles a thread's system calls itself (ptrace.h) */
 	/*
-	 * How often odd_threads, no_counter or dispatches was set: an attempt that failed because
-	 * of one is repeated.
+	 * Increases when the target turns out to need another attempt, for example because of
+	 * odd_threads, no_counter or dispatches (struct attempt).
 	 */
 	unsigned int lessons;
-	/* Libraries in a row that were closed too early (libprobe/patch/patch.h). */
+	/* How often in a row a library was closed while its sites were being patched. */
 	unsigned int closings;
 	/* The file that counts how often the target's control group ran out of memory, or NULL. */
 	char *events;
@@ -779,7 +789,7 @@ const char *target_string(struct probe_target *target, const char *text);
 
 /*
  * Resumes a held target. Returns true if a thread may have been stopped in code that is no longer
- * needed; a repair frees this code: probe_target_release().
+ * needed. A repair can free this code: see probe_target_release().
  */
 bool target_let_go(struct probe_target *target);
 /* Frees a target that is not held; see probe_target_close(). */
@@ -799,23 +809,24 @@ void fate_begin(struct probe_target *target);
 void threads_model(struct probe_target *target, struct modules *modules, struct arch_thread *ret);
 
 /*
- * Checks that all threads, which are stopped, fit the model. If one does not, the target remembers
- * that, the next model will differ, and the stubs must be built again. Errors: PROBE_ERROR_STATE.
+ * Checks that all threads, which are stopped, fit the model. If a thread does not fit, returns
+ * PROBE_ERROR_STATE, and marks the target. The next model will differ, so the stubs must be built
+ * again.
  */
 PROBE_MUST_CHECK struct probe_error *threads_check(struct probe_target *target,
 	const struct control *control, const struct arch_thread *model);
 
 /*
- * Checks that all threads, which are stopped, may read the time stamp counter (PR_SET_TSC). If one
- * may not, does as threads_check(). The kernel writes its answers to `answer`, an address in our
- * memory in the target.
+ * Checks that all threads, which are stopped, may read the time stamp counter (PR_SET_TSC). If a
+ * thread may not, marks the target and returns PROBE_ERROR_STATE, like threads_check(). The kernel
+ * writes its answers to `answer`, an address in our memory in the target.
  */
 PROBE_MUST_CHECK struct probe_error *threads_check_counter(struct change *change, uint64_t answer);
 
 /*
  * Checks that the kernel itself handles the system calls of all threads, which are stopped. If the
- * program handles those of a thread (PR_SET_SYSCALL_USER_DISPATCH), does as threads_check(), and
- * stubs must make no system calls.
+ * program itself handles the calls of a thread (PR_SET_SYSCALL_USER_DISPATCH), marks the target and
+ * returns PROBE_ERROR_STATE, like threads_check(). From then on, stubs must make no system calls.
  */
 PROBE_MUST_CHECK struct probe_error *threads_check_dispatch(struct change *change);
 

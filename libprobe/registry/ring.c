@@ -8,8 +8,8 @@
  * `tail` before it writes.
  *
  * The records of one ring are in the order of time, so the oldest record of all is the first record
- * of some ring. A round only goes up to a time before the round began: a record that another
- * processor is about to publish could be older than records published after it.
+ * of some ring. A round reads only records from before the round began: a later record may already
+ * be in its ring while an older one is still being written to another ring.
  *
  * The target can write anything anywhere in the data. Heads are checked against the size of the
  * ring, and records are copied before they are examined.
@@ -38,7 +38,7 @@ void room_tell(struct probe_room *room)
 	_Atomic uint32_t *owner = (_Atomic uint32_t *)&room->gate.turns[0].owner;
 
 	atomic_fetch_add((_Atomic uint64_t *)&room->moved, 1);
-	/* Pairs with the stub that sets ROOM_WAITED before it looks for room once more. */
+	/* Pairs with a stub that sets ROOM_WAITED and then looks for room once more. */
 	if (atomic_fetch_and(owner, ~ROOM_WAITED) & ROOM_WAITED)
 		syscall(SYS_futex, owner, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
@@ -151,9 +151,9 @@ void rings_begin(struct rings *rings)
 	for (size_t i = 0; i < rings->count; i++) {
 		struct ring *ring = &rings->rings[i];
 
-		/* Pairs with the store (the addition to `head`) that ends a stub's sequence. */
+		/* Pairs with the stub's addition to `head`, which publishes its record. */
 		ring->head = rings_head(ring);
-		/* No stub goes further ahead than the length of the ring. */
+		/* No stub lets `head` be further ahead of `tail` than the length of the ring. */
 		if (ring->head - ring->tail > rings->layout.ring_bytes)
 			discard(ring);
 	}

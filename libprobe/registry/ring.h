@@ -28,9 +28,9 @@ struct snapshot {
 };
 
 /*
- * Copies `size` bytes of the data at an offset, in words of 64 bits, of which none is torn. The
- * offset and the size are multiples of 8. Returns false if the bytes are outside the data or do not
- * exist any more.
+ * Copies `size` bytes of the data at an offset. Each word of 64 bits is read at once. The offset
+ * and the size are multiples of 8. Returns false if the bytes are outside the data or do not exist
+ * any more.
  */
 bool snapshot_read(const struct snapshot *view, uint64_t offset, void *to, size_t size);
 
@@ -51,10 +51,9 @@ struct view_cell {
 };
 
 /*
- * Passes every cell of every set that has values to `visit`. In `keys`, is_string says for each
- * part of a key whether it is a string, and string_bytes is the length of the longest string.
- * Entries that make no sense are skipped. Returns false if memory is short, or if `visit` returned
- * false.
+ * Passes each cell that has values to `visit`, in all sets. In `keys`, is_string says for each part
+ * of a key whether it is a string, and string_bytes is the length of the longest string. Entries
+ * that make no sense are skipped. Returns false if memory is short, or if `visit` returned false.
  */
 struct view_keys {
 	const bool *is_string;
@@ -105,8 +104,8 @@ struct recording {
 	size_t count;
 	uint8_t *bytes;
 	/*
-	 * How many unread records were overwritten. Other records may be missing from before the
-	 * time whole_from (processor's counter).
+	 * How many unread records were overwritten. Other records may be missing, too, but none
+	 * from the time whole_from on (processor's counter).
 	 */
 	uint64_t overwritten;
 	uint64_t whole_from;
@@ -140,7 +139,7 @@ void recording_deinit(struct recording *recording);
 struct ring {
 	struct ring_header *header; /* header of the ring; the target may write anything to it */
 	const uint8_t *data;
-	uint64_t tail;	  /* bytes consumed: next to be read; stored in header->tail now and then */
+	uint64_t tail;	  /* bytes consumed, and so the next to be read; see also `told` */
 	uint64_t told;	  /* the value stored in header->tail */
 	uint64_t head;	  /* the value of header->head in this round */
 	uint64_t newest;  /* the greatest time stamp that was read */
@@ -154,7 +153,7 @@ struct rings {
 	struct reg_session layout; /* layout of the data, from the registry: trusted */
 	struct ring *rings;
 	size_t count;
-	uint64_t damaged; /* how often rings whose memory was freed had been discarded */
+	uint64_t damaged; /* the sum of `damaged` of the rings whose memory was freed */
 	uint8_t *record;  /* private copy of the current record */
 };
 
@@ -177,7 +176,8 @@ void rings_discharge(struct rings *rings);
 
 /*
  * How often a ring's contents made no sense and were discarded; the number of lost hits is unknown.
- * The program wrote to the ring, or two threads did at once (docs/ring.md).
+ * The cause is that the program itself or two threads at once have written to the ring
+ * (docs/ring.md).
  */
 uint64_t rings_damaged(const struct rings *rings);
 
@@ -217,8 +217,8 @@ void rings_end(struct rings *rings);
 /* The controller's side of hits that wait for room (struct probe_room). */
 
 /*
- * Wakes all threads that wait for room, after `tail` was stored. Costs two locked instructions if
- * none waits.
+ * Wakes all threads that wait for room. Call this after storing `tail`. If no thread waits, this
+ * costs two locked instructions.
  */
 void room_tell(struct probe_room *room);
 
@@ -263,7 +263,8 @@ enum ring_walk_end {
 struct ring_walk {
 	const struct ring_forms *forms;
 	uint64_t *hits; /* number of hits of each site; the walk adds to it */
-	uint64_t last;	/* time of the record before the first; afterwards of the last record */
+	/* before the walk: time of the previous record; afterwards: of the last one */
+	uint64_t last;
 	uint64_t until, now; /* RING_WALK_CUT from `until` on, RING_WALK_TIME from `now` on */
 	/* Called when records of another thread begin; returns false to refuse the thread. */
 	bool (*thread)(void *data, uint32_t word);
@@ -276,8 +277,8 @@ struct ring_walk {
 };
 
 /*
- * Walks the records that begin in the first `begins` of `size` bytes. Returns the length of the
- * records that make sense, with their padding.
+ * Walks the records in `size` bytes, as far as they begin in the first `begins` bytes. Returns the
+ * length of the records that make sense, with their padding.
  */
 size_t ring_walk(struct ring_walk *walk, const uint8_t *from, size_t size, size_t begins);
 

@@ -75,9 +75,9 @@ bool site_is_mixed(const struct reg_site *site, const uint8_t *bytes)
 /* ---- Whose memory it is ----------------------------------------------------------------- */
 
 /*
- * Has the page of an address been written to, so that it is the process's own copy and not the
- * file's? Without /proc/PID/pagemap, the answer is no. (Documentation/admin-guide/mm/pagemap.rst:
- * bit 63 present, 62 swapped, 61 of a file.)
+ * Returns true if the page of an address was written to, so that the process has its own copy
+ * instead of the file's page. Returns false without /proc/PID/pagemap.
+ * (Documentation/admin-guide/mm/pagemap.rst: bit 63 present, 62 swapped, 61 of a file.)
  */
 static bool is_own_copy(int pagemap, uint64_t address)
 {
@@ -288,8 +288,8 @@ static void drop_losses(struct losses *l, struct registry *r)
 			registry_probe(r, r->semaphores[i].key, r->semaphores[i].session);
 
 		/*
-		 * Keep semaphores of sites with original bytes: they may have been raised, and are
-		 * lowered.
+		 * Keep the semaphores of sites that have their original bytes: they may have been
+		 * raised, and must still be lowered.
 		 */
 		l->semaphores[i] =
 			probe && l->probes[probe - r->probes] && l->foreign[probe - r->probes];

@@ -358,8 +358,8 @@ static bool may_wait(const struct probe_target *target, uint64_t waited_ns, unsi
 }
 
 /*
- * Tells the caller, which waits itself, that the lock is busy. Several threads may share a
- * patience.
+ * Tells the caller that the lock is busy. The caller waits, and tries again. Several threads may
+ * share a patience.
  */
 static void note_busy(const struct probe_target *target, struct probe_patience *patience)
 {
@@ -666,7 +666,7 @@ static struct probe_error *stop(struct probe_target *target)
 	target->control = c.control;
 	target->held = target->attached = true;
 	c.stopped = false;
-	/* While our caller decides, other processes run with normal priority. */
+	/* Give up our raised priority: our caller may keep the target stopped for a long time. */
 	control_calm(&target->control);
 	return NULL;
 }

@@ -213,9 +213,10 @@ struct probe_error *threads_check(
 /* ---- The time stamp counter ------------------------------------------------------------ */
 
 /*
- * Asks a stopped thread whether it may read the counter: prctl(2) answers only for its caller. *ret
- * is true, as for nearly all threads, if the thread cannot be asked: its filter forbids the call,
- * it runs 32-bit code, or it belongs to a process that shares the memory.
+ * Finds out whether a stopped thread may read the counter. The thread makes the call, because
+ * prctl(2) answers only for its caller. *ret is true, as for nearly all threads, if the thread
+ * cannot be asked: its filter forbids the call, it runs 32-bit code, or it belongs to a process
+ * that shares the memory.
  */
 static struct probe_error *may_read_counter(
 	struct change *change, size_t thread, uint64_t answer, bool *ret)

@@ -82,8 +82,9 @@ static inline enum ring_walk_end check(const struct ring_walk *walk, const uint8
 
 /*
  * Walks records that follow a record of constant length and come from the same site and thread, as
- * most do. The place of the next record does not depend on the contents, so the processor works on
- * several at once. No record begins at `end` or later. Returns the offset where the walk stopped.
+ * most do. The place of the next record is known before a record is read, so the processor works on
+ * several records at once. No record begins at `end` or later. Returns the offset where the walk
+ * stopped.
  */
 static size_t walk_same(
 	struct ring_walk *walk, const uint8_t *record, size_t step, size_t end, uint64_t until)
