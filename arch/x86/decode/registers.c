@@ -343,7 +343,7 @@ enum {
 	LEAVE = 0xc9
 };
 
-/* What is known of the registers after the code up to some address. */
+/* Known facts about the registers after the code up to some address. */
 struct known {
 	uint16_t stack; /* one bit for each register that may point to the stack */
 	bool lost;	/* %rsp does not point to the stack */
