@@ -677,7 +677,8 @@ static bool tsdl_take_alias(struct tsdl_parser *p)
 
 /* ==== Blocks ================================================================================== */
 
-/* The names that a kind of block may contain. The function `value` fails if it does not know a name. */
+/* The names that a kind of block may contain. The function `value` fails if it does not know a
+ * name. */
 struct block_kind {
 	bool (*value)(struct tsdl_parser *p, const char *name, const struct tsdl_value *value,
 		void *data);
