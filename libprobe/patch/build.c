@@ -227,7 +227,7 @@ static uint64_t next_code(const struct install *a, struct install_site *first, u
 	return at ? stubs[at - 1].start : first->reg.tail;
 }
 
-/* Returns the number that records use for a site. */
+/* Returns the number of a site in records. */
 static uint32_t site_number(const struct install *a, size_t i)
 {
 	return a->numbers ? a->numbers[i] : a->first_site + (uint32_t)i;
@@ -256,7 +256,7 @@ static bool frees_flags(const struct install *a, size_t i)
 	       arch->overwrites_flags(bytes, move->length);
 }
 
-/* Describes the task of a site's stub. */
+/* Describes the stub that a site needs: what it does, and what it may use. */
 static struct arch_stub describe(const struct install *a, size_t i)
 {
 	const struct change *c = a->change;
@@ -330,8 +330,8 @@ static bool captures_name(const struct arch_stub *stub)
 }
 
 /*
- * Sets *ret to the most bytes that the code of a site may take, with alignment. For *patch_inout
- * see neighbours_bytes().
+ * Sets *ret to the most bytes that the code of a site may take, including alignment. *patch_inout
+ * is passed to neighbours_bytes().
  */
 static struct probe_error *measure(
 	const struct install *a, size_t i, uint64_t *patch_inout, size_t *ret)
@@ -681,7 +681,7 @@ static struct probe_error *announce_site(struct registry *r, const struct reg_si
 	return NULL;
 }
 
-/* Announces the coming change in the registry. */
+/* Adds the new sites and stubs to the registry, to announce them. */
 static struct probe_error *announce(struct install *a)
 {
 	struct registry *r = &a->change->registry;
@@ -715,7 +715,8 @@ static struct probe_error *announce(struct install *a)
 			.site = site_number(a, i)};
 	}
 	registry_sort(r);
-	code_release_all(&a->change->taken); /* the registry lists the memory that was taken */
+	/* the registry now lists the memory that the new code has taken */
+	code_release_all(&a->change->taken);
 	return error;
 }
 
@@ -748,7 +749,7 @@ static struct probe_error *build_all(struct install *a, struct pieces *pieces)
 	return error;
 }
 
-/* Writes the code, and the registry that lists the code, in one stop. */
+/* Writes the code and the registry that lists it, all in one stop. */
 static struct probe_error *write_all(const struct install *a, const struct pieces *pieces)
 {
 	struct change *c = a->change;

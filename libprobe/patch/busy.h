@@ -84,7 +84,8 @@ struct place_image {
 	uint64_t sp, pc;	   /* registers of the interrupted thread */
 	uint64_t stack, stack_end; /* extent of the thread's alternate stack, or 0 */
 	uint64_t state;		   /* address of the saved floating-point state */
-	bool is_remote;		   /* control_run() of this library made the image */
+	/* control_run() of this library made the image, not the kernel */
+	bool is_remote;
 };
 
 /* most bytes of an image, on any instruction set (arch_frame_layout.bytes) */
@@ -99,7 +100,7 @@ struct place_visitor {
 	 */
 	bool (*word)(void *data, uint64_t at, uint64_t word, bool is_context);
 	bool (*image)(void *data, const struct place_image *image);
-	bool only_images; /* report no words except program counters of images */
+	bool only_images; /* do not call `word` for any words but the program counters of images */
 	/* mappings of the process, to tell code from data; NULL if unknown */
 	const struct maps *maps;
 };
@@ -120,7 +121,8 @@ bool places_scan(const struct places *places, uint64_t address, const uint8_t *b
 /* A saved context whose program counter is a place. */
 struct search_find {
 	uint64_t at, word;
-	bool is_remote; /* this library saved the context, to run a system call */
+	/* this library saved the context, in order to run a system call in the thread */
+	bool is_remote;
 	/*
 	 * Address of the floating-point state; 0 if the context is not where the kernel saved it.
 	 */
@@ -149,13 +151,14 @@ struct search {
 	int pagemap;
 	uint8_t *buffer;
 	struct pages pages;
-	struct maps maps;	       /* mappings at the last search of everything */
+	/* mappings of the process at the last search of all memory */
+	struct maps maps;
 	struct search_source *sources; /* how each mapping is read; same order as maps.items */
 	struct backing backing;
 	/* descriptor of a file that is read instead of the memory of the process, or -1 */
 	int file;
 	uint64_t file_bias; /* address + file_bias is the offset in `file` */
-	/* Receives the results; if NULL, they are kept in `finds`. */
+	/* Receives the results. If this is NULL, they are stored in `finds`. */
 	const struct place_visitor *visitor;
 
 	/* The results of the search. */
@@ -163,7 +166,7 @@ struct search {
 	size_t find_count;
 	struct search_part *parts;
 	size_t part_count;
-	const char *unknown; /* why the search is incomplete, or NULL */
+	const char *unknown; /* why the search is incomplete; NULL if it is complete */
 	uint64_t bytes;	     /* number of bytes that were searched */
 	bool no_memory;
 };
@@ -231,7 +234,7 @@ struct frames {
 	uint64_t reach;	     /* how many bytes are searched of a stack that libc did not make */
 	int status;	     /* descriptor of /proc/PID/status */
 	bool has_handlers;   /* frames_open() or frames_read() found an installed signal handler */
-	const char *unknown; /* why frames may be missing, or NULL */
+	const char *unknown; /* why some of the addresses may be missing, or NULL */
 	uint8_t *buffer;
 	int pagemap;	      /* descriptor of the process's pagemap; negative if unavailable */
 	struct served *known; /* only set during frames_read() */
@@ -259,7 +262,7 @@ void frames_close(struct frames *frames);
 /* Returns true if a process has installed a signal handler, or if that is unknown. */
 bool frames_has_handlers(pid_t pid);
 
-/* Adds an address to which a thread will come. False if out of memory. */
+/* Adds an address to which a thread will come. Returns false if out of memory. */
 bool frames_add(struct frames *frames, uint64_t pc);
 
 /* Returns a stack in [start, end) that was made for the thread that runs on it, or NULL. */
@@ -279,14 +282,14 @@ bool frames_within(const struct frames *frames, uint64_t start, uint64_t end);
  * arrays.
  */
 struct busy {
-	bool *sites; /* for each site: a thread is in its hop, pun or tail */
+	bool *sites; /* for each site: a thread is in the site's hop, pun or tail */
 	bool *stubs;
 	/* for each session: its stubs have called functions that have not returned yet */
 	bool *calling;
 	bool any;
 };
 
-/* Allocates the arrays of `busy`. False if out of memory. */
+/* Allocates the arrays of `busy`. Returns false if out of memory. */
 bool busy_init(struct busy *busy, const struct registry *registry);
 void busy_deinit(struct busy *busy);
 
@@ -313,7 +316,7 @@ struct doubts {
 	size_t searches;
 };
 
-/* Prepares doubts_are_live(), with all threads stopped. */
+/* Prepares doubts_are_live(). All threads must be stopped. */
 void doubts_begin(struct doubts *doubts, const struct control *control);
 
 /*
@@ -357,10 +360,12 @@ struct windows {
  */
 const char *windows_reason(struct windows *windows, const struct change *change);
 
-/* Adds the instructions in [start, end), which will be overwritten. False if out of memory. */
+/*
+ * Adds the instructions in [start, end), which will be overwritten. Returns false if out of memory.
+ */
 bool windows_add(struct windows *windows, uint64_t start, uint64_t end);
 
-/* The last step before the stop. Errors: PROBE_ERROR_NOT_FOUND, PROBE_ERROR_MEMORY. */
+/* The last step before threads are stopped. Errors: PROBE_ERROR_NOT_FOUND, PROBE_ERROR_MEMORY. */
 PROBE_MUST_CHECK struct probe_error *windows_prepare(
 	struct windows *windows, const struct change *change);
 
@@ -394,7 +399,10 @@ struct quiet {
 	bool moved;    /* some contexts that the search found are gone */
 };
 
-/* Errors: PROBE_ERROR_NOT_FOUND, PROBE_ERROR_MEMORY. After an error, call only quiet_close(). */
+/*
+ * Prepares the waiting. Errors: PROBE_ERROR_NOT_FOUND, PROBE_ERROR_MEMORY. After an error, call
+ * only quiet_close().
+ */
 PROBE_MUST_CHECK struct probe_error *quiet_open(
 	const struct change *change, const bool *sites, const bool *stubs, struct quiet *ret);
 void quiet_close(struct quiet *quiet);
@@ -417,7 +425,7 @@ PROBE_MUST_CHECK struct probe_error *quiet_wait(struct quiet *quiet, struct chan
 
 /* ---- Sequences ------------------------------------------------------------------------------- */
 
-/* A program's own restartable sequences (rseq(2)). */
+/* The restartable sequences (rseq(2)) of a program. */
 
 struct sequence {
 	uint64_t start, end; /* range of addresses in the target */

@@ -238,7 +238,7 @@ bool claims_meet(const struct claims *claims, struct claim claim)
 	return false;
 }
 
-/* Inserts a claim in order. False if out of memory. */
+/* Inserts a claim in order. Returns false if out of memory. */
 static bool claims_add(struct claims *claims, struct claim claim)
 {
 	size_t at;
@@ -400,7 +400,9 @@ static const struct plan *find_plan(
 	return NULL;
 }
 
-/* Keeps a plan. If out of memory, the plan is computed again next time. */
+/*
+ * Keeps a plan with the file. If there is no memory for it, the plan is computed again next time.
+ */
 static void keep_plan(struct file *file, const struct sdt_note *note,
 	const struct plan_order *order, const struct plan *plan)
 {

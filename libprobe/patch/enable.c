@@ -233,7 +233,10 @@ static struct probe_error *enable_selected(struct change *c, struct selection *s
 	return error;
 }
 
-/* Resets the counts of a report to those of `before`. Refused sites stay in the report. */
+/*
+ * Resets the counts of a report to those of the report `before`. The refused sites stay in the
+ * report.
+ */
 static void enable_forget(struct probe_report *report, const struct probe_report *before)
 {
 	report->probes = before->probes;
@@ -286,7 +289,7 @@ struct probe_error *probe_target_enable(struct probe_target *target,
 
 /* ---- Disabling ----------------------------------------------------------------------- */
 
-/* With --force: switches off a probe that only other tools have switched on. */
+/* Switches off a probe that only other tools have switched on. For --force. */
 static struct probe_error *force_off(struct transaction *t, const struct selection *s,
 	const struct select_probe *probe, bool *was_on_ret)
 {
@@ -385,7 +388,7 @@ static struct probe_error *lower_all(struct transaction *t, const struct selecti
 
 		if (known)
 			error = drop_references(t, known, select_times(probe), request);
-		else if (request->force) /* otherwise check_enabled() reports it */
+		else if (request->force) /* without --force, check_enabled() has reported it */
 			error = force_off(t, s, probe, &was_on);
 		report->probes += was_on;
 		report->sites += was_on ? patched_sites(r, s, probe) : 0;
@@ -443,7 +446,7 @@ static struct probe_error *disable_selected(struct change *c, struct selection *
 	struct probe_error *error;
 
 	t.atomic = request->atomic;
-	uninstall_find_stale(c); /* stale sessions end together with the rest */
+	uninstall_find_stale(c); /* stale sessions end in the same change */
 	error = toggles_take(&t, s, request, false, report);
 	if (!error && !request->force && !request->keep_going)
 		error = check_enabled(&t, s, request);
@@ -565,7 +568,7 @@ struct probe_error *probe_target_disable(struct probe_target *target,
  * locked against other controllers throughout.
  */
 
-/* The effect of a list of actions on a probe. */
+/* What a list of actions does to a probe. */
 struct outcome {
 	uint64_t key;
 	uint32_t before, after; /* count of the probe before and after the actions */

@@ -196,7 +196,10 @@ static uint64_t spare_of(
 	return 0;
 }
 
-/* Returns why a plan that the file allows conflicts with the plans of other sites, or NULL. */
+/*
+ * Returns why a plan that the file allows conflicts with the plans of other sites, or NULL if it
+ * does not.
+ */
 static const char *conflict(const struct arch *arch, const struct claims *claims,
 	const struct select_site *site, const struct plan_ops *plan)
 {
@@ -364,7 +367,10 @@ struct probe_error *probe_list_args(struct probe_list *list, const struct probe_
 
 /* ---- Details ------------------------------------------------------------------- */
 
-/* Opens a file for details. A file that has changed since its notes were read has no details. */
+/*
+ * Opens a file to look up details. If the file has changed since its notes were read, there are no
+ * details.
+ */
 static void open_object(struct list_file *file)
 {
 	if (file->object || file->object_tried)
@@ -414,7 +420,7 @@ static void ask_lines(struct probe_list *list, struct list_file *file, size_t si
 	}
 }
 
-/* Plans all sites of a file at once, because the proofs search its whole code. */
+/* Plans all sites of a file in one go, because the proofs search the whole code of the file. */
 static struct probe_error *make_plans(struct list_file *file)
 {
 	struct probe_error *error = forecast_file(file->object, &file->notes, &file->forecast);

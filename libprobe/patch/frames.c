@@ -226,7 +226,10 @@ static bool look_at_words(const struct places *places, const struct file_piece *
 	return true;
 }
 
-/* Reports the images, or copies of their registers alone, whose marks begin at [i, end). */
+/*
+ * Reports the images whose marks begin at [i, end). Also reports mere copies of registers, if they
+ * include the mark.
+ */
 static bool look_at_marks(const struct places *places, const struct file_piece *p, size_t i,
 	size_t end, const struct place_visitor *visitor)
 {
@@ -331,8 +334,9 @@ bool places_scan(const struct places *places, uint64_t address, const uint8_t *b
 
 enum {
 	CHUNK = 64 << 10,
-	GONE_REACH = 256 << 10, /* bytes of a stack that are searched if no handler is installed */
-	/* bytes that are searched above a stack pointer that is in no mapping */
+	/* at most this many bytes of a stack are searched if no handler is installed */
+	GONE_REACH = 256 << 10,
+	/* if a stack pointer is in no mapping, this many bytes above it are searched */
 	NEAR_BYTES = 64 << 10,
 	PCS_ROOM = 1024, /* the first array of addresses has room for this many */
 	/*
@@ -464,7 +468,8 @@ static bool on_image(void *data, const struct place_image *image)
 		return true;
 	}
 	walk->starts[walk->count] = image->sp;
-	walk->ends[walk->count++] = image->sp + 1; /* the end is set when the stack is searched */
+	/* the real end is set when the stack is searched */
+	walk->ends[walk->count++] = image->sp + 1;
 	return true;
 }
 
@@ -493,7 +498,10 @@ static void search_stack(struct walk *walk, uint64_t start, uint64_t end, bool i
 	struct frames *f = walk->frames;
 
 	for (uint64_t at = start & ~UINT64_C(7), step; at < end; at += step) {
-		/* A frame that begins in this chunk may end in the next. */
+		/*
+		 * A frame that begins in this chunk may end in the next one, so read more than the
+		 * chunk.
+		 */
 		size_t want =
 			end - at < CHUNK + PLACE_IMAGE_MAX ? end - at : CHUNK + PLACE_IMAGE_MAX;
 		bool is_there = true;

@@ -203,7 +203,7 @@ struct looking {
 	bool ended;
 	struct probe_patience patience;
 	bool busy;	/* a process with copies is locked by another controller */
-	bool last_look; /* do not wait for locks any longer */
+	bool last_look; /* waiting is over: report locked processes instead of trying them again */
 };
 
 static bool is_seen(const struct looking *looking, pid_t pid)

@@ -86,7 +86,7 @@ static uint64_t edit_address(const struct install_site *as)
 	return as->is_new ? as->reg.patch : as->link ? as->link : as->reg.entry;
 }
 
-/* Fills in the bytes to be written for a site. */
+/* Sets the bytes that an edit writes at a site. */
 static struct probe_error *describe_edit(const struct commit_site *at, struct edit *edit)
 {
 	const struct install_site *as = site_of(at);
@@ -97,7 +97,7 @@ static struct probe_error *describe_edit(const struct commit_site *at, struct ed
 		edit->length = as->reg.length;
 		return NULL;
 	}
-	edit->is_private = true; /* the page became private when the site was patched */
+	edit->is_private = true; /* the page was made private when the site was first patched */
 	/*
 	 * Make the jump lead to the newest of the new stubs. The jump is in the site or, if older
 	 * stubs come first, in the last of these stubs.
@@ -367,7 +367,7 @@ static bool is_in_the_way(const struct commit *c)
 
 /* ---- The stop -------------------------------------------------------------------------- */
 
-/* Checks that a stub can read the time stamp counter without a fault. */
+/* Checks that the stubs of an install can read the time stamp counter without a fault. */
 static struct probe_error *check_counter(const struct install *a)
 {
 	const struct reg_session *session = registry_session(&a->change->registry, a->session);
@@ -673,7 +673,7 @@ static struct probe_error *create_session(struct install *install)
 	return NULL;
 }
 
-/* Writes the addresses of our code into the session's data: see struct data_arenas. */
+/* Writes the addresses of our code into the session's data, as a struct data_arenas. */
 static struct probe_error *note_arenas(const struct install *install)
 {
 	const struct registry *r = &install->change->registry;

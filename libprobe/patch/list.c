@@ -258,8 +258,8 @@ static struct probe_error *read_sites(
 }
 
 /*
- * Fills in the state of the sites of one process, from `first` to the end: enabled, refcount, plan,
- * state_known. Does not stop the process.
+ * Fills in the state of the sites of one process, which are all sites from `first` on: enabled,
+ * refcount, plan, state_known. Does not stop the process.
  */
 static struct probe_error *list_read_state(struct probe_list *list, int pid, size_t first)
 {
@@ -439,8 +439,8 @@ static void add_sites(struct probe_list *list, size_t file_index, int pid)
 }
 
 /*
- * Adds the notes of a file to a list. Always takes ownership of the notes. Takes ownership of the
- * object and fd of `file` if it succeeds and there are notes.
+ * Adds the notes of a file to a list. Always takes ownership of the notes. After success, if there
+ * are notes, also takes ownership of the object and the descriptor in `file`.
  */
 static struct probe_error *add_file(
 	struct probe_list *list, struct object *object, struct list_file *file, int pid)
@@ -488,7 +488,10 @@ static struct probe_error *open_error(const char *path, int err)
 	}
 }
 
-/* Returns an error if a file is not ELF, or NULL. This precedes libelf: most files are not ELF. */
+/*
+ * Returns an error if a file is not ELF, or NULL if it is. Called before libelf is used, because
+ * most files are not ELF.
+ */
 static struct probe_error *check_elf(int fd, const char *path)
 {
 	struct stat st;
@@ -531,7 +534,9 @@ struct probe_error *probe_list_add_file(struct probe_list *list, const char *pat
 
 /* ---- Processes ----------------------------------------------------------------- */
 
-/* Moves the data that details need from the module to the list. */
+/*
+ * Adds the probes of a module. The list takes the object of the module, which it needs for details.
+ */
 static struct probe_error *add_module(struct probe_list *list, struct module *module, int pid)
 {
 	struct list_file file = {.fd = -1};
@@ -541,7 +546,10 @@ static struct probe_error *add_module(struct probe_list *list, struct module *mo
 	error = module_read_notes(module);
 	if (error)
 		return error;
-	/* An unusable file does not hide the probes of other files. */
+	/*
+	 * An unusable file becomes a defect in the list, so that the probes of other files are
+	 * still listed.
+	 */
 	if (!module->object)
 		return add_defect(list, module->path, 0, module->reason);
 	file = (struct list_file){
@@ -571,7 +579,10 @@ struct probe_error *probe_list_add_process(struct probe_list *list, int pid)
 
 	if (!error)
 		error = modules_read_mapped(procfs_living(pid), &maps, NULL, &modules);
-	/* If the registry cannot be loaded, trust all files; the probes' state shows the fault. */
+	/*
+	 * If the registry cannot be loaded, trust all files. The state of the probes will show the
+	 * error.
+	 */
 	if (!error)
 		probe_error_free(registry_load(pid, &maps, &registry));
 	if (!error)

@@ -31,7 +31,7 @@
 struct attempt {
 	const struct probe_target *target;
 	struct probe_report *report;
-	unsigned int lessons; /* target->lessons at the start of the attempt */
+	unsigned int lessons; /* value of target->lessons at the start of the attempt */
 	size_t refusals;      /* number of refusals in the report before the first attempt */
 	bool is_made;
 	struct probe_error *error; /* error of the last attempt; set and owned by the caller */
@@ -137,7 +137,7 @@ struct semaphores {
 	struct semaphore_change {
 		uint64_t address;
 		int32_t by;
-		bool is_set; /* sets the semaphore to `value` */
+		bool is_set; /* the change sets the semaphore to `value` */
 		uint16_t value;
 		uint16_t least; /* the new value must be at least this; see semaphores_keep() */
 	} * items;
@@ -189,11 +189,11 @@ PROBE_MUST_CHECK struct probe_error *semaphores_write(struct semaphores *semapho
 struct change;
 struct transaction;
 
-/* Sites that are switched together. Initialise with {0}. */
+/* Toggles that are switched together. Initialise with {0}. */
 struct toggles {
 	struct toggle {
 		uint64_t semaphore; /* address of the counter of the handler's users, or 0 */
-		bool on;	    /* state to set if there is no counter */
+		bool on;	    /* whether to switch the handler on if there is no counter */
 	} * items;
 	size_t count;
 	struct edits edits; /* the byte of each site, in the order of `items` */
@@ -257,7 +257,7 @@ PROBE_MUST_CHECK struct probe_error *toggles_read(
 enum transaction_kind {
 	TRANSACTION_ADDS, /* semaphores are raised */
 	TRANSACTION_ENDS, /* semaphores are lowered */
-	TRANSACTION_MENDS /* only sites are written; the registry stays */
+	TRANSACTION_MENDS /* only sites are written; the registry does not change */
 };
 
 struct install;
@@ -279,7 +279,7 @@ struct transaction {
 	size_t count_count, counted; /* the first `counted` counts are already in the registry */
 	/* Images of the registry in the target: the one to go back to, and the next one. */
 	struct code_extent before, next;
-	bool written; /* everything is written, and cannot be undone */
+	bool written; /* the change is written completely, and cannot be undone */
 };
 
 /* Returns an empty transaction. The caller must call transaction_end(). */
@@ -306,10 +306,13 @@ void transaction_uncount(struct transaction *transaction);
 PROBE_MUST_CHECK struct probe_error *transaction_keep_way_back(struct transaction *transaction);
 void transaction_go_back(struct transaction *transaction);
 
-/* The last step before the stop. No edits or semaphores may be added afterwards. */
+/* The last step before threads are stopped. No edits or semaphores may be added afterwards. */
 PROBE_MUST_CHECK struct probe_error *transaction_prepare(struct transaction *transaction);
 
-/* Errors: those of edits_read(), semaphores_read() and toggles_read(). */
+/*
+ * Reads all memory to be changed. Errors: those of edits_read(), semaphores_read() and
+ * toggles_read().
+ */
 PROBE_MUST_CHECK struct probe_error *transaction_read(struct transaction *transaction);
 
 /* Writes the change; all checks must have been made. After an error, everything is as it was. */
@@ -372,7 +375,7 @@ struct install_site {
 	uint64_t link;
 	/* for a first site: order of the older stub to which the new stubs lead; 0 for the tail */
 	uint32_t below;
-	/* order of the stub (reg_stub); for a first site, order of the stub at `head` */
+	/* order of the stub (reg_stub.order); for a first site, order of the stub at `head` */
 	uint32_t order;
 	/* the site is new, and shares the patch that was built for another new site (build.c) */
 	bool joins;
@@ -423,7 +426,7 @@ struct install {
 	uint32_t session; /* id of the session; 0 until a new session is created */
 	/* Path of a file that keeps the session's memory after the target ends, or NULL. */
 	const char *file;
-	bool created; /* this install created the session */
+	bool created; /* this install has created the session */
 	/* set by the build: a stub makes system calls, or would make them if they were allowed */
 	bool asks;
 	bool waits;	/* hits wait for room in the ring, which takes system calls */
@@ -435,7 +438,7 @@ struct install {
 	 */
 	bool asks_stack;
 	bool takes_time;      /* the stubs read the time stamp counter */
-	uint64_t gate_offset; /* offset of the struct probe_gate in the session's data */
+	uint64_t gate_offset; /* offset in the session's data of the struct probe_gate */
 	uint64_t gate_unless;
 	bool persistent;
 	/*
@@ -497,7 +500,7 @@ PROBE_MUST_CHECK struct probe_error *install_plan_notes(struct module *module,
 	const struct sdt_note *const *notes, size_t count, const struct plan_order *order,
 	struct plan *ret);
 
-/* Plans all sites of the selection. May be called again. */
+/* Plans all sites of the selection. May be called again, to plan them once more. */
 PROBE_MUST_CHECK struct probe_error *install_plan(struct install *install);
 
 /*
@@ -578,7 +581,7 @@ struct transaction;
 struct forecast_site {
 	uint64_t pc;		     /* run-time address; for a file, a link-time address */
 	const struct plan_ops *plan; /* plan of the site, or NULL if the site would be refused */
-	bool is_shared;		     /* the site's jump also serves its neighbours */
+	bool is_shared;		     /* the jump of the site also serves its neighbours */
 	char *reason;		     /* why the site would be refused, or NULL; owned */
 	/* why plans that are preferred to `plan` are not possible, or NULL; owned */
 	char *instead;
@@ -592,7 +595,7 @@ struct forecast_site {
 struct forecast {
 	struct forecast_site *sites; /* forecasts of sites, sorted by pc */
 	size_t count;
-	char *reason; /* why no site at all can be patched, or NULL; owned */
+	char *reason; /* why no site of the process or file can be patched, or NULL; owned */
 };
 
 /* Frees the sites and texts of a forecast. */
@@ -635,7 +638,7 @@ PROBE_MUST_CHECK struct probe_error *inherited_remove(struct probe_target *targe
 
 /* ---- Later ----------------------------------------------------------------------------------- */
 
-/* Files that a target has mapped since its probes were last enabled: see probe_request.later. */
+/* Files that a target has mapped since its probes were enabled last: see probe_request.later. */
 
 /* If request->later is set, removes the probes of modules whose probes were enabled before. */
 void later_drop(const struct probe_target *target, const struct probe_request *request,
@@ -676,7 +679,10 @@ struct list_site {
 	enum sdt_kind kind;
 	struct line line;
 	bool line_known;
-	/* The arguments and the text of their specs, in one allocation; NULL if not parsed. */
+	/*
+	 * The arguments and the text of their specs, in one allocation; NULL if they were not
+	 * parsed yet.
+	 */
 	struct probe_arg *args;
 	size_t arg_count;
 };
@@ -701,7 +707,7 @@ struct probe_list {
 
 /* ---- Neighbours ------------------------------------------------------------------------------ */
 
-/* The code that is built for sites that share a jump or have a hop. */
+/* Builds the code for sites that share a jump or have a hop. */
 
 /* A piece of memory with the code of one module's sites. */
 struct piece {
@@ -710,7 +716,7 @@ struct piece {
 	size_t size, used;
 };
 
-/* Skips at least `length` bytes, up to an address where a stub may begin. */
+/* Fills at least `length` bytes of a piece, up to an address where a stub may begin. */
 void build_skip(const struct arch *arch, struct piece *p, size_t length);
 
 /*
@@ -762,7 +768,7 @@ const char *puns_take_twin(struct install *install, uint64_t at, struct arch_twi
  */
 PROBE_MUST_CHECK struct probe_error *puns_map(struct install *install, bool *again_ret);
 
-/* Frees the pages that were taken or mapped but not announced. */
+/* Drops the pages that were taken but are not in the registry yet; unmaps those that are mapped. */
 void puns_drop(struct install *install);
 
 /* Finds the extent of the pun at `entry`, as the registry records it. */
@@ -796,7 +802,7 @@ PROBE_MUST_CHECK struct probe_error *hops_give_back(const struct change *change,
 
 /* ---- Report ---------------------------------------------------------------------------------- */
 
-/* Adds a refused site, with copies of its strings; `report` may be NULL. */
+/* Adds a refused site to a report, with copies of the site's strings. `report` may be NULL. */
 PROBE_MUST_CHECK struct probe_error *report_refusal(struct probe_report *report,
 	const struct select_probe *probe, const struct select_site *site);
 
@@ -819,7 +825,7 @@ PROBE_MUST_CHECK struct probe_error *report_drop_lacking(
 PROBE_MUST_CHECK struct probe_error *report_drop_unread(struct selection *selection,
 	const struct probe_request *request, bool served, pid_t pid, struct probe_report *report);
 
-/* Adds a note about a session; `report` may be NULL. */
+/* Adds a note about a session to a report. `report` may be NULL. */
 PROBE_MUST_CHECK struct probe_error *report_note(
 	struct probe_report *report, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

@@ -220,7 +220,7 @@ static bool rows_have_next(const struct rows *rows, uint64_t pc)
 
 /* A question about a site that is not the last of its row. */
 struct question {
-	struct plan plan; /* only its address is used */
+	struct plan plan; /* only the address in the plan is used */
 	struct plan_way move;
 	size_t site;
 };
@@ -688,7 +688,7 @@ static struct probe_error *plan_all(struct planning *p)
 	return error;
 }
 
-/* Plans the sites in rows->notes, and derives the plans of all requested notes. */
+/* Plans the sites in rows->notes, and derives from them the plans of all requested notes. */
 static struct probe_error *plan_rows(struct planning *p, struct rows *rows,
 	const struct sdt_note *const *notes, size_t count, struct plan *ret)
 {
@@ -828,7 +828,8 @@ bool plan_stays(
 	for (size_t at = 0, length; at < offset; at += length) {
 		length = nop_at(arch, plan, at);
 		if (!length || length > offset - at)
-			length = offset - at; /* not a nop: the first instruction of a function */
+			/* no nop: this is the first instruction of a function */
+			length = offset - at;
 		else if (length >= arch->jump_length && length > arch->site_nop)
 			continue;
 		if (memcmp(found + at, plan->bytes + at, length) != 0 &&

@@ -27,8 +27,8 @@ struct plan_way {
 	 * before the site.
 	 */
 	int16_t offset;
-	uint8_t jump;	/* number of bytes that are written */
-	uint8_t length; /* bytes of instructions that move to the tail, or 0 */
+	uint8_t jump;	/* number of bytes that are written at the patch */
+	uint8_t length; /* number of bytes of the instructions that move to the tail, or 0 */
 	/* if more than `length`: bytes from the start of the patch that must be the file's */
 	uint8_t relies;
 	const char *cannot; /* why the way is impossible, or NULL if no reason was found */
@@ -98,7 +98,10 @@ struct plan_ops {
 	bool is_double;
 	/* the plan is proved only for sites for which all other plans are impossible */
 	bool is_last;
-	/* Sets the plan's way from the bytes of a site, without a search. May be NULL. */
+	/*
+	 * Sets the plan_way of the plan as far as the bytes at a site tell, without a search. May
+	 * be NULL.
+	 */
 	void (*look)(const struct planning *p, struct plan *plan);
 	/*
 	 * Searches the file for anything that enters the patches, and sets the plan_ways of
@@ -138,7 +141,7 @@ extern const struct plan_ops *const plan_table[PLAN_COUNT];
  * target.
  */
 const struct plan_ops *plan_of(unsigned int id);
-/* Returns the number of a plan; for NULL, the number of a refused site. */
+/* Returns the number of a plan. For NULL, returns the number that stands for a refused site. */
 enum probe_plan plan_id(const struct plan_ops *ops);
 
 /* The plans to be tried, in this order. Each plan occurs once. */
@@ -189,7 +192,7 @@ const char *plan_impossible(const struct plan *plan);
 
 extern const char plan_crosses[];     /* the jump would cross a page's end */
 extern const char plan_in_distance[]; /* a pun's displacement would contain another site's nop */
-extern const char plan_no_decoder[];  /* the error text if code cannot be decoded */
+extern const char plan_no_decoder[];  /* text of the error for code that cannot be decoded */
 extern const char plan_code_ends[];   /* the code ends after the nop */
 
 /*
@@ -256,9 +259,12 @@ struct planning {
 	size_t proof_count;
 };
 
-/* Asks whether the instructions of a way can move. */
+/* Adds the question whether the instructions of a way can move. */
 void plan_ask(struct planning *p, const struct plan *plan, struct plan_way *way);
-/* Answers all questions. Errors: those of prove(), PROBE_ERROR_UNSUPPORTED (no decoder). */
+/*
+ * Answers all questions that were added. Errors: those of prove(), PROBE_ERROR_UNSUPPORTED (no
+ * decoder).
+ */
 PROBE_MUST_CHECK struct probe_error *plan_prove(struct planning *p);
 
 /*
@@ -308,8 +314,12 @@ PROBE_MUST_CHECK struct probe_error *prove(struct object *object, const struct a
 struct row_site {
 	uint64_t pc;
 	const struct sdt_note *note; /* the site's note; borrowed */
-	bool is_plain;		     /* the site is neither a function's entry nor OCaml's */
-	/* index of the last site of its row; usually the site's own index */
+	/* the site is neither at a function's entry nor of OCaml's kind */
+	bool is_plain;
+	/*
+	 * index of the last site of its row; the site's own index if the site is in no row, or is
+	 * the last
+	 */
 	size_t last;
 	size_t planned; /* for a last site: its index in rows.notes, or SIZE_MAX */
 	/* why the site cannot share the jump of the last site, or NULL if it can */
@@ -342,8 +352,9 @@ struct rows {
 };
 
 /*
- * Finds the rows among `all`, and the notes to plan for `count` requested notes. The caller must
- * call rows_deinit(), also after an error. Errors: PROBE_ERROR_MEMORY.
+ * Finds the rows among the notes `all`, and the notes that must be planned for the `count`
+ * requested notes. The caller must call rows_deinit(), also after an error. Errors:
+ * PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *rows_init(struct object *object, const struct arch *arch,
 	const struct sdt_notes *all, const struct sdt_note *const *notes, size_t count,

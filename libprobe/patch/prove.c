@@ -366,7 +366,7 @@ static const char *check_short_branches(struct word_search *s, const struct proo
 			target <= plan->pc || target >= plan->pc + s->windows.jump_length)
 			continue;
 		if (at >= range.start && at < range.end)
-			continue; /* the function was checked for an earlier candidate */
+			continue; /* this function was searched already, for an earlier candidate */
 		if (!decodable_range(s, at, &range) || function_enters(s, proof, &range))
 			return entered_short;
 	}
@@ -377,7 +377,7 @@ static const char *check_short_branches(struct word_search *s, const struct proo
 
 struct landing {
 	const struct plan *plan;
-	uint8_t length; /* length of the plan's window in bytes */
+	uint8_t length; /* length of the window, in bytes */
 	bool found;
 };
 
@@ -501,7 +501,7 @@ static uint64_t find_inside(
 	return inside;
 }
 
-/* Tries whether the instructions after a site can run elsewhere at all. */
+/* Finds out whether the instructions after a site can run at another address at all. */
 static void try_move(const struct word_search *s, struct proof *proof)
 {
 	const struct plan *plan = proof->plan;
@@ -509,7 +509,7 @@ static void try_move(const struct word_search *s, struct proof *proof)
 	uint64_t at = plan->pc + move->offset;
 	struct arch_moved moved = {0};
 
-	/* The address of the copy is not known yet; assume one near the original. */
+	/* The address of the copy is not known yet, so assume one near the original. */
 	move->cannot = move_reason(
 		s->arch->move(plan->bytes + move->offset, plan->byte_count - move->offset, at,
 			at + (1 << 20), proof->need, &moved),

@@ -71,7 +71,7 @@ static const char *take(struct install *install, uint64_t entry)
 		return code_take(&install->change->registry, &install->change->taken, entry, jump)
 			       ? NULL
 			       : pun_taken;
-	/* Two puns never share a page. */
+	/* Two puns never share a page, but the page of an ended pun may be used again. */
 	if (is_spare(install->change, page))
 		return code_keep(&install->change->taken, (struct code_extent){page, page_bytes()})
 			       ? NULL

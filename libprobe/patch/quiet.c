@@ -53,7 +53,8 @@ enum { SLOTS_AT_ONCE = 64 };
 struct leads {
 	uint64_t *items;
 	size_t count;
-	bool anywhere; /* the target of a jump is unknown, so threads may come to any address */
+	/* the target of a jump could not be read, so threads may come to any address */
+	bool anywhere;
 };
 
 bool busy_init(struct busy *busy, const struct registry *registry)

@@ -38,7 +38,7 @@
  */
 struct mending {
 	const struct reg_site **sites;
-	/* the file's bytes at each site, as many as window_of() says */
+	/* the file's bytes at each site; window_of() says how many */
 	uint8_t (*wanted)[EDIT_BYTES];
 	size_t count;
 	struct transaction transaction;
@@ -248,7 +248,7 @@ static size_t count_retired(const struct registry *registry)
 	return count;
 }
 
-/* Returns the number of retired sessions whose code stays because of an overwritten site. */
+/* Returns how many retired sessions keep their code because another tool has overwritten a site. */
 static size_t count_held(const struct registry *r)
 {
 	size_t count = 0;

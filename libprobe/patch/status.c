@@ -59,9 +59,14 @@ struct sites_view {
 	struct edits semaphores;
 	/* one byte for each site of OCaml's probes, in the order of the sites */
 	struct edits toggles;
-	/* For each persistent session, the slots of all its sets; NULL if unreadable. */
+	/*
+	 * For each persistent session: the slots of all sets of the session, or NULL if they are
+	 * unreadable.
+	 */
 	uint8_t **counters;
-	/* For each session with cells, the hits of each slot; NULL if unknown. */
+	/*
+	 * For each session with cells: the number of hits of each slot, or NULL if it is unknown.
+	 */
 	uint64_t **gathered;
 	struct edits text;
 	enum site_state *states; /* the state of each site of the registry */

@@ -142,7 +142,7 @@ void semaphores_deinit(struct semaphores *semaphores)
 	*semaphores = (struct semaphores){0};
 }
 
-/* Merges the changes of each semaphore into one. */
+/* Merges all changes of the same semaphore into one. */
 static void merge(struct semaphores *s)
 {
 	size_t count = 0;
@@ -192,7 +192,7 @@ static void semaphores_keep(struct semaphores *semaphores, const struct registry
 	}
 }
 
-/* Returns the value of a semaphore after a change. */
+/* Returns the value that a semaphore will have after a change. `now` is its present value. */
 static int32_t changed(const struct semaphore_change *change, uint16_t now)
 {
 	int32_t then = change->is_set ? change->value : now + change->by;
@@ -400,7 +400,7 @@ static struct probe_error *publish(const struct transaction *t)
 	return t->next.start ? change_write_image(t->change, t->next) : NULL;
 }
 
-/* Writes sites and toggles: all or none. */
+/* Writes the sites and toggles. After an error, none of them is changed. */
 static struct probe_error *write_text(struct transaction *t)
 {
 	struct probe_error *error = edits_write(&t->text, t->change->mem);
@@ -453,7 +453,8 @@ struct probe_error *transaction_write(struct transaction *t)
 	if (error)
 		return error;
 	t->written = true;
-	code_release_all(&t->change->taken); /* the registry lists the memory that was taken */
+	/* the registry now lists the memory that the change has taken */
+	code_release_all(&t->change->taken);
 	return NULL;
 }
 
@@ -474,7 +475,10 @@ struct probe_error *transaction_commit_counts(struct transaction *t)
 	return error;
 }
 
-/* Makes one stop. If *again_ret is set, nothing was changed, because a thread is in the way. */
+/*
+ * Makes one stop and writes the change. If a thread is in the way, changes nothing and sets
+ * *again_ret.
+ */
 static struct probe_error *commit_once(struct transaction *t,
 	struct probe_error *(*look)(void *data, bool *again_ret), void *data, bool *again_ret)
 {

@@ -497,7 +497,8 @@ static struct probe_error *collect(struct change *change)
 			return change_store(change, true);
 	}
 	if (r->site_count && !r->probe_count)
-		return change_store(change, true); /* a thread is still in a tail */
+		/* sites without probes are left because a thread is still in a tail */
+		return change_store(change, true);
 	error = collect_orphans(change);
 	return error ? error : change_collect(change);
 }
@@ -534,7 +535,8 @@ static struct probe_error *give_back(struct ending *e, struct change *change)
 	drop_probes(&change->registry);
 	if (count)
 		error = change_store(change, true);
-	if (!error) /* no thread comes to these pages, and the registry no longer lists them */
+	/* no thread comes to the pages of these puns, and the registry no longer lists them */
+	if (!error)
 		error = change_unmap_arenas(change, puns, count);
 	return error ? error : collect(change);
 }

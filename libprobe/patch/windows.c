@@ -62,12 +62,12 @@
 
 enum {
 	ENTRIES = 4096,
-	RUNS = ENTRIES / 2 + 1, /* the most runs that ENTRIES pages can form */
+	RUNS = ENTRIES / 2 + 1, /* the pages of ENTRIES entries cannot form more runs than this */
 	IS_PRESENT = 1 << 3,
 	IS_SWAPPED = 1 << 4
 };
 
-/* struct pm_scan_arg of <linux/fs.h>, which Debian 12 lacks. */
+/* The same as struct pm_scan_arg of <linux/fs.h>, which Debian 12 lacks. */
 struct scan {
 	uint64_t size, flags;
 	uint64_t start, end, walk_end;
@@ -272,7 +272,7 @@ bool search_is_stale(const struct search *s, const struct search_find *find)
 	if (!find->state)
 		return false;
 	if (!maps_find(&s->maps, find->state))
-		return true; /* rt_sigreturn(2) would fail on such a frame */
+		return true; /* rt_sigreturn(2) would fail on a frame without this state */
 	if (memory_read(s->pid, find->state, head, layout->state_head) != layout->state_head)
 		return false;
 	size = arch_process()->state_size(head);
@@ -325,7 +325,7 @@ static bool search_run(struct search *s, uint64_t start, uint64_t end)
 		s, add_find, add_part, .only_images = true, .maps = &s->maps};
 	const struct place_visitor *visitor = s->visitor ? s->visitor : &own;
 	const uint64_t page = page_bytes();
-	bool is_page = false; /* after a failed read, read a single page */
+	bool is_page = false; /* a read has failed: now read a single page */
 
 	for (uint64_t at = start; at < end;) {
 		size_t most = is_page ? page_of(at) + page - at : CHUNK + PLACE_IMAGE_MAX;
@@ -569,7 +569,7 @@ static void measure_mapping(
 		choose_way(s, m, limits, ret);
 }
 
-/* Decides how each mapping is read. False if out of memory. */
+/* Decides how each mapping is read. Returns false if out of memory. */
 static bool measure(struct search *s)
 {
 	struct limits limits = {DISK_BYTES, BLIND_BYTES};

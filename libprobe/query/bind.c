@@ -238,7 +238,7 @@ struct binding {
 	const struct expr *expr;
 	struct record_layout *layout;
 	const struct record_layout_site *site;
-	/* One element for each node of the expression: */
+	/* These have one element for each node of the expression. */
 	/* type in which the node's operation is computed */
 	struct expr_type operation[ARCH_EXPR_NODES_MAX];
 	/* Type to which the operator that uses the node's value converts it. */
@@ -452,8 +452,8 @@ static struct expr_type kept_type(const struct binding *b, const struct expr_nod
 }
 
 /*
- * Returns an error if an operator uses a double for anything but a comparison with another
- * double or a constant.
+ * Returns an error if an operator on a double is not a comparison with another double or a
+ * constant.
  */
 static struct probe_error *check_doubles(const struct binding *b, const struct expr_node *node)
 {

@@ -51,7 +51,7 @@ struct probes_text {
 	const char *path;
 	unsigned int line;
 	struct catalogue_file *file;
-	char *at;	      /* rest of the line that is not parsed yet */
+	char *at;	      /* the rest of the line, which is not parsed yet */
 	const char *provider; /* provider that the lines are about, or NULL */
 	const char *needs;    /* condition for all probes of the provider, or NULL */
 	/* index of the provider's first probe, and of its first `words` line */
@@ -430,7 +430,7 @@ static struct probe_error *take_takes(struct probes_text *p)
 	return store_text(p, probe ? &probe->takes : NULL, take_word(p), "the probe's name");
 }
 
-/* Replaces a probe's list of names by a copy of `names`. */
+/* Replaces the list *names_ret by a copy of `names`. */
 static struct probe_error *set_names(
 	const char *const *names, size_t count, const char *const **names_ret, size_t *count_ret)
 {

@@ -42,7 +42,8 @@ struct probe_error *expr_error(const struct expr *expr, enum probe_error_code co
 		free(shown);
 		return probe_error_no_memory();
 	}
-	for (char *c = shown; *c; c++) /* a message has only one line */
+	/* control characters are replaced, because a message has only one line */
+	for (char *c = shown; *c; c++)
 		if (iscntrl((unsigned char)*c))
 			*c = ' ';
 	error = probe_error_new(
@@ -177,7 +178,8 @@ static struct probe_error *parser_add_binary(struct parser *p, enum arch_expr_ki
 {
 	struct expr_node *left = &p->expr->nodes[left_index], *right = parser_last(p);
 
-	if (right->is_string) /* parse_comparison() handles a string on the left */
+	/* only the right side is checked: parse_comparison() handles a string on the left */
+	if (right->is_string)
 		return parser_not_compared(p, right);
 	if ((kind == ARCH_EXPR_DIV || kind == ARCH_EXPR_MOD) && right->kind == ARCH_EXPR_CONST &&
 		!right->value)

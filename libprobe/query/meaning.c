@@ -144,7 +144,7 @@ static bool ends_type(const char *at)
 	return *at == '*' && *skip_blanks(at + 1) == ')';
 }
 
-/* Returns the next piece, or false at the end of the text. */
+/* Finds the next piece of the text. Returns false at the end of the text. */
 static bool next_piece(struct scanner *s, struct piece *ret)
 {
 	const char *at = s->at;
@@ -200,7 +200,7 @@ static void put_arg(struct buffer *out, size_t index)
 	buffer_unsigned(out, index);
 }
 
-/* Writes the address of an argument's text: argN, or argN + OFFSET. */
+/* Writes the expression for the address of an argument's text: argN, or argN + OFFSET. */
 static void put_place(struct buffer *out, size_t index, const struct probe_arg_meaning *arg)
 {
 	put_arg(out, index);

@@ -12,7 +12,10 @@
 
 enum {
 	NEAREST_MAX = 3,
-	/* Maximum length of a name, in characters; longer names are cut. */
+	/*
+	 * Maximum length of a name that is compared, in characters; the rest of a longer name is
+	 * ignored.
+	 */
 	COMPARED_MAX = NEAREST_COMPARED_MAX
 };
 

@@ -154,7 +154,7 @@ static const char *parse_sum(struct operand_parser *p, struct arch_step *step)
 	return expected;
 }
 
-/* Parses a pointer step, after its asterisk. */
+/* Parses the rest of a step after the asterisk. A step reads memory at an address. */
 static const char *parse_step(struct operand_parser *p)
 {
 	struct arch_step step;

@@ -272,7 +272,7 @@ static const struct probe_meaning *meaning_of_begin(const struct probe_catalogue
 					: NULL;
 }
 
-/* Marks the pairs of one provider that do not nest according to the catalogue. */
+/* Marks those pairs of one provider that do not nest, as the catalogue says. */
 static void apply_takes(const struct probe_catalogue *catalogue, const char *provider,
 	char *const *names, size_t count, struct pair_part *parts)
 {

@@ -62,12 +62,12 @@ struct capture {
 	bool has_index;
 	unsigned char index;
 	bool is_string;
-	bool is_symbol;	      /* sym(argN) in a list: the value is shown as a symbol name */
-	bool has_length;      /* str(argN,argM), or bytes(argN,argM) if is_string is not set */
+	bool is_symbol;	      /* sym(argN) in a list: the value is shown as the name of a symbol */
+	bool has_length;      /* str(argN,argM) or, if is_string is false, bytes(argN,argM) */
 	unsigned char length; /* the number M; equal to `arg` if the length is a constant */
 	/* Length, if it is a constant as in str(argN,32) or bytes(argN,32), otherwise 0. */
 	uint16_t fixed_length;
-	bool of_begin; /* begin.argN, in expressions on pairs */
+	bool of_begin; /* the argument is begin.argN, in an expression on pairs */
 	bool beside;   /* show the string in addition to the number, not instead of it */
 };
 
@@ -83,7 +83,7 @@ enum {
 	CATALOGUE_FILE_MAX = 1024 * 1024 /* maximum size of a file, in bytes */
 };
 
-/* A type that gives words to numbers, from one `words` line of a file. */
+/* A type whose numbers have words, from one line `words` of a file. */
 struct catalogue_words {
 	const char *name;
 	struct probe_word *words; /* the numbers and their words; owned */
@@ -236,7 +236,7 @@ struct record_layout {
 	 * expressions.
 	 */
 	uint8_t recorded;
-	bool checked; /* records hold a bit mask of the captures that were readable */
+	bool checked; /* records have a bit mask that says which captures were readable */
 	/* Index of the capture of the stack, plus 1; 0 if the stack is not captured. */
 	uint8_t stack;
 };
@@ -563,7 +563,10 @@ bool expr_is_signed(const struct arch_expr_node *last);
 
 /* ---- Interpret ------------------------------------------------------------------------------- */
 
-/* Computes the value of a bound expression for one hit, as arch/expr.h defines it. */
+/*
+ * Computes the value of a bound expression for one hit, outside the target, as arch/expr.h defines
+ * it.
+ */
 
 struct expr_string {
 	const char *bytes;
@@ -579,7 +582,10 @@ struct expr_input {
 	uint64_t duration;
 };
 
-/* Returns false if the hit is rejected: an operand was unreadable, or a divisor was 0. */
+/*
+ * Computes the value of an expression. Returns false if the hit is rejected, because an operand was
+ * unreadable or a divisor was 0.
+ */
 bool expr_interpret(const struct arch_expr *expr, const struct expr_input *input, uint64_t *ret);
 
 /*
@@ -672,7 +678,8 @@ struct select_site {
 	uint64_t semaphore;
 	size_t probe;	   /* index of the site's probe in selection.probes */
 	struct plan *plan; /* points into selection.plans; NULL until install_make_plans() */
-	const struct plan_ops *chosen; /* plan that patches the site; NULL if the site is refused */
+	/* the plan by which the site is patched; NULL if the site is refused */
+	const struct plan_ops *chosen;
 	/*
 	 * Why the site is refused: the distinct reasons of the plans that were tried. Unused
 	 * elements are NULL.
@@ -717,7 +724,9 @@ struct selection {
 	struct plan *plans; /* plans of all sites in one array; freed with free() */
 	bool *matched;	    /* for each pattern: the pattern has matched a probe */
 	size_t pattern_count;
-	/* Error for the first probe that lacks an argument; see select_check_arguments(). */
+	/*
+	 * Error for the first probe that lacks an argument, or NULL; see select_check_arguments().
+	 */
 	struct probe_error *lacking;
 };
 
@@ -872,7 +881,8 @@ struct pairing_probe {
 	const char *provider;  /* provider of the probe; borrowed */
 	char *plain;	       /* the name as pair_plain_name() spells it */
 	enum pair_role may_be; /* role that the name alone suggests */
-	size_t stem;	       /* bytes of `plain` before the word that decides the role */
+	/* number of bytes of `plain` before the word that decides the role */
+	size_t stem;
 	/* length in bytes of the prefix that the names of all its kin have; see pair_kin() */
 	size_t kin;
 	/* Index of the first probe with this plain name, perhaps of this probe itself. */
@@ -910,7 +920,7 @@ struct expr_type {
 
 static const struct expr_type expr_double = {.wide = true, .is_double = true};
 
-/* The message for a word that is only allowed as a whole key. */
+/* The text of the error for a word that is only allowed as a whole key. */
 #define EXPR_ONLY_KEYS "comm, ustack and probe are whole keys (-k), and no part of an expression"
 
 /*
@@ -937,18 +947,19 @@ struct expr_node {
 	uint8_t depth;
 	uint8_t text_length;
 	struct expr_type type; /* type of a constant, or common type of the numbers in a list */
-	uint64_t value;	       /* value of a constant, in the form of arch/expr.h */
-	const char *text;      /* points into expr->literals */
-	const uint64_t *list;  /* points into expr->numbers */
+	uint64_t value;	       /* value of a constant, in the form that arch/expr.h defines */
+	/* text with which a string is compared; points into expr->literals */
+	const char *text;
+	const uint64_t *list; /* numbers of a list; points into expr->numbers */
 	uint8_t list_count;
 	const char *at; /* position in expr->text, for messages */
 };
 
 struct expr {
 	char *what, *text;
-	char *literals; /* all texts, concatenated */
+	char *literals; /* the texts of all nodes, one after another */
 	size_t literals_length;
-	uint64_t *numbers; /* the numbers of all lists */
+	uint64_t *numbers; /* the numbers of all lists, one after another */
 	size_t numbers_length;
 	struct expr_node nodes[ARCH_EXPR_NODES_MAX]; /* the last node is the root */
 	uint8_t count;

@@ -31,7 +31,9 @@ static bool is_mapped(const struct object *object, uint64_t address, uint64_t si
 	return false;
 }
 
-/* Resolves the symbols of an argument. Returns false if the argument cannot be read. */
+/*
+ * Resolves the symbols in an argument to addresses. Returns false if the argument cannot be read.
+ */
 static bool resolve(struct arch_arg *arg, bool *is_static_ret, struct module *module)
 {
 	uint64_t value, size;

@@ -197,7 +197,7 @@ static void read_values(const struct record_layout *layout, const uint64_t *word
 			else
 				number_value(arg, words[arg->value], &values[i]);
 		}
-		/* If the text was unreadable, show the number alone. */
+		/* If the string was unreadable, show only the number. */
 		if (string && arg->is_known &&
 			(string->is_null || values[i].kind == PROBE_VALUE_NULL))
 			continue;
@@ -242,7 +242,7 @@ bool record_layout_is_plain(const struct record_layout *layout)
 struct found {
 	/* Numbers, not yet extended; for strings and aggregates, words with length and flags. */
 	uint64_t words[ARCH_ARGS_MAX];
-	struct span spans[ARCH_ARGS_MAX]; /* bytes of strings and aggregates */
+	struct span spans[ARCH_ARGS_MAX]; /* bytes of each string or aggregate */
 	uint64_t valid;			  /* bit i is set if capture i was readable */
 };
 

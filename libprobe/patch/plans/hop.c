@@ -52,7 +52,7 @@ struct spares {
 	const struct arch *arch;
 	struct spare *items;
 	size_t count;
-	bool failed; /* out of memory */
+	bool failed; /* there was no memory for a spare or for the code of a function */
 };
 
 /* ---- Padding --------------------------------------------------------------------------- */
@@ -203,7 +203,7 @@ static uint64_t distance(uint64_t a, uint64_t b)
 	return a < b ? b - a : a - b;
 }
 
-/* Gives a plan the spares within reach, the nearest first. */
+/* Gives a plan the spares that its short jump can reach, the nearest first. */
 static void give(const struct spares *s, struct plan *plan)
 {
 	uint64_t patch = patch_of(plan);
