@@ -350,7 +350,10 @@ static struct probe_error *measure(
 			"reading a clock, which records and times need (seccomp(2)): count hits "
 			"instead",
 			a->change->pid);
-	/* Without a thread id or a system call, a record would carry the id of the main thread. */
+	/*
+	 * If the stub can neither read the thread's id nor make a system call, records would have
+	 * the id of the main thread.
+	 */
 	if (stub.kind == ARCH_STUB_RECORD && !stub.thread.has_tid && !stub.may_call_kernel)
 		return seccomp_error(&a->change->seccomp, SECCOMP_ASK);
 	if (captures_name(&stub) && !stub.may_ask_name)

@@ -100,7 +100,7 @@ struct place_visitor {
 	 */
 	bool (*word)(void *data, uint64_t at, uint64_t word, bool is_context);
 	bool (*image)(void *data, const struct place_image *image);
-	bool only_images; /* do not call `word` for any words but the program counters of images */
+	bool only_images; /* call `word` only for the program counters of images */
 	/* mappings of the process, to tell code from data; NULL if unknown */
 	const struct maps *maps;
 };
@@ -446,8 +446,8 @@ struct unfit {
 	const struct module *module; /* the module of the sites; borrowed */
 	struct sequences sequences;
 	/*
-	 * Link-time range of code, from the start of a function on, that was searched: its stack
-	 * pointer always points to a stack.
+	 * Link-time range of code, from the start of a function on, in which the stack pointer
+	 * always points to a stack.
 	 */
 	struct object_range harmless;
 };

@@ -350,7 +350,7 @@ static const char too_deep[] = "a stack is larger than is searched";
 static const char too_nested[] = "signal handlers are nested on too many stacks";
 static const char unreadable[] = "a stack cannot be read";
 
-/* The stacks of one thread that are found while they are searched. */
+/* The stacks of one thread. The search of a stack may find further stacks. */
 struct walk {
 	struct frames *frames;
 	uint64_t starts[STACKS_MAX], ends[STACKS_MAX];

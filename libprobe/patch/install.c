@@ -180,7 +180,7 @@ static bool add_semaphores_of(
 	return ok;
 }
 
-/* Does the same for each probe of a selection. */
+/* Adds the semaphores of all probes of a selection, except refused probes. */
 static bool add_semaphores(const struct install *a, struct semaphores *semaphores)
 {
 	const struct selection *s = a->selection;
@@ -376,8 +376,8 @@ static struct probe_error *check_counter(const struct install *a)
 	if (session->flags & REG_SESSION_KERNEL_TIME)
 		return NULL;
 	/*
-	 * The check below makes the kernel write into the session's data, so the data must still be
-	 * ours.
+	 * threads_check_counter() makes the kernel write into the session's data, so the data must
+	 * still be ours.
 	 */
 	error = change_confirm(a->change);
 	return error ? error
@@ -470,8 +470,8 @@ static struct probe_error *install_patch(struct transaction *t)
  * The target may close libraries while their sites are being patched.
  *
  * Modules are read before the target is stopped, so a library may be gone when its bytes are read
- * or written. If the library was opened again at the same address, its sites do not hold our bytes.
- * This looks as if another tool had overwritten them, so the sites are refused.
+ * or written. If the library was opened again at the same address, the bytes at its sites may look
+ * as if another tool had written them. Then the sites are refused.
  */
 
 enum { CLOSINGS_MAX = 50 };
@@ -788,7 +788,7 @@ static struct probe_error *uninstall_and_look(struct change *change)
 struct probe_error *install_heal(struct change *change)
 {
 	struct orphans orphans = {0};
-	/* Since its execve(2), a held target has had no mappings or descriptors of ours. */
+	/* A target that is held since its execve(2) has no mappings and no descriptors of ours. */
 	struct probe_error *error = change->target->alone ? NULL : orphans_remove(change, &orphans);
 
 	if (!error && orphans.mappings)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The proof that instructions may be moved.
+ * Proves that instructions may be moved.
  *
  * A jump after the nop of a site overwrites the first bytes of the instructions there. Copies of
  * those instructions run after the stub instead. So no thread may enter those instructions from
@@ -55,10 +55,7 @@ static const char another_site[] = "another site is in the bytes after the nop";
 /* The function that contains a site. */
 struct around {
 	struct object_range range;
-	/*
-	 * whether the function jumps to an address in a register or in memory, or that is not known
-	 * yet
-	 */
+	/* whether the function jumps to an address in a register or in memory; unknown at first */
 	enum { JUMPS_UNKNOWN, JUMPS_NOT, JUMPS_INDIRECTLY } jumps;
 };
 
@@ -96,8 +93,8 @@ static void enter(struct word_search *s, size_t site)
 }
 
 /*
- * Handles a reference to `target`, in a window. A reference to the middle of an instruction is
- * ignored, because arbitrary bytes may look like one.
+ * Handles a reference to `target`, which is in a window. If `target` is in the middle of an
+ * instruction, ignores it, because arbitrary bytes may look like a reference.
  */
 static void on_reference(void *data, size_t site, uint64_t target)
 {
@@ -156,9 +153,9 @@ static bool has_indirect_jump(const struct word_search *s, struct object_range r
 }
 
 /*
- * The code takes the address of a label. The label may be the only target (__builtin_setjmp). But
- * if the label's function has an indirect jump, it may compute other targets from the label: then
- * marks all windows in the function. s->functions is in the order of the sites.
+ * The code takes the address of a label. If the label's function has an indirect jump, the function
+ * may compute other targets from the label, so all windows in the function are marked. Otherwise,
+ * the label may be the only target (__builtin_setjmp). s->functions is in the order of the sites.
  */
 static void refer_label(struct word_search *s, uint64_t label)
 {
@@ -516,8 +513,8 @@ static void try_move(const struct word_search *s, struct proof *proof)
 		&moved);
 	move->length = moved.length;
 	/*
-	 * Only of instructions that follow a site is it certain where they begin. With a margin,
-	 * the instructions are before a site.
+	 * It is certain where an instruction begins only if it follows a site. With a margin, the
+	 * instructions to be moved are before a site.
 	 */
 	if (!move->cannot && !proof->margin)
 		proof->inside = find_inside(s, proof, &moved);

@@ -63,7 +63,8 @@ static const char *take(struct install *install, uint64_t entry)
 	if (install->no_puns)
 		return pun_taken;
 	/*
-	 * The jump must be within one page, because it is always written in one step, also later.
+	 * The jump must be within one page, because it is always written in one step, even when it
+	 * is redirected.
 	 */
 	if (page_of(entry + jump - 1) != page)
 		return pun_crosses;

@@ -328,7 +328,7 @@ static struct probe_error *repair(struct change *c, struct probe_repair *ret)
 	count_sessions(&c->registry, &stale);
 	semaphores = c->registry.semaphore_count;
 	error = uninstall_unreferenced(c);
-	/* These are the semaphores of ended sessions, and all others that were too low. */
+	/* Counts the semaphores of ended sessions, and other semaphores that were too low. */
 	ret->semaphores += semaphores - c->registry.semaphore_count + low;
 	now = site_count_patched(c);
 	/*

@@ -122,8 +122,8 @@ bool semaphores_set(struct semaphores *semaphores, uint64_t address, uint16_t va
 }
 
 /*
- * Adds a change by nothing for each semaphore of a registry; semaphores_keep() then sets the least
- * values.
+ * Adds all semaphores of a registry without changing their values, so that semaphores_keep() can
+ * set their least values.
  */
 static bool semaphores_add_all(struct semaphores *semaphores, const struct registry *registry)
 {

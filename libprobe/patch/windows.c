@@ -272,7 +272,8 @@ bool search_is_stale(const struct search *s, const struct search_find *find)
 	if (!find->state)
 		return false;
 	if (!maps_find(&s->maps, find->state))
-		return true; /* rt_sigreturn(2) would fail on a frame without this state */
+		/* the state is not mapped, so rt_sigreturn(2) would fail on the frame */
+		return true;
 	if (memory_read(s->pid, find->state, head, layout->state_head) != layout->state_head)
 		return false;
 	size = arch_process()->state_size(head);

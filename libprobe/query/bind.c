@@ -241,9 +241,9 @@ struct binding {
 	/* These have one element for each node of the expression. */
 	/* type in which the node's operation is computed */
 	struct expr_type operation[ARCH_EXPR_NODES_MAX];
-	/* Type to which the operator that uses the node's value converts it. */
+	/* Type to which the value of the node is converted for the operator that uses it. */
 	struct expr_type wanted[ARCH_EXPR_NODES_MAX];
-	/* index in the bound nodes of the node that has this node's value */
+	/* index of the bound node that has the value of the node */
 	uint8_t place[ARCH_EXPR_NODES_MAX];
 	/* The bound nodes. depth[i] says how deeply operators are nested in bound node i. */
 	struct arch_expr_node *nodes;
@@ -452,8 +452,8 @@ static struct expr_type kept_type(const struct binding *b, const struct expr_nod
 }
 
 /*
- * Returns an error if an operator on a double is not a comparison with another double or a
- * constant.
+ * Returns an error if an operator has a double as an operand, unless the operator compares the
+ * double with another double or with a constant.
  */
 static struct probe_error *check_doubles(const struct binding *b, const struct expr_node *node)
 {
@@ -474,8 +474,8 @@ static struct probe_error *check_doubles(const struct binding *b, const struct e
 }
 
 /*
- * Decides the type of each node, operands before operators. The value of a node that no operator
- * uses is not converted.
+ * Decides the type of each node, operands before operators. If no operator uses the value of a
+ * node, the value is not converted.
  */
 static struct probe_error *decide_types(struct binding *b)
 {

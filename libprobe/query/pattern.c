@@ -179,7 +179,7 @@ struct probe_pattern {
 	const char *named_list;
 };
 
-/* The text being parsed. Columns count from 1. */
+/* The text that is being parsed. Columns count from 1. */
 struct pattern_text {
 	const char *text;
 	struct probe_pattern *pattern;

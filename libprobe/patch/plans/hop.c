@@ -27,8 +27,9 @@
  * with an instruction that does not fall through. Second, nothing in the module leads into the
  * padding. This is proved as for a site, by searching the bytes at every offset
  * (libprobe/patch/prove.c). All the padding from its first byte up to the jump must be free of
- * entries, because nops fall through to the jump. A call does not count as such an instruction,
- * even if it never returns: its return address is in the padding, and unwinders look it up.
+ * entries, because nops fall through to the jump. A call counts as an instruction that falls
+ * through, even if it never returns: its return address is in the padding, and unwinders look it
+ * up.
  *
  * Live patching reserves a row of one-byte nops before functions for its own jumps
  * (-fpatchable-function-entry). Such rows are not used, and neither is the nop of a site.
