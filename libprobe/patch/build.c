@@ -8,10 +8,10 @@
  *                                           jmp -----> tail: the moved
  *   after the jump   <------------------------ jmp     instructions
  *
- * The jump of a punned site leads to a page of its own, which holds the jump to the stub. Twins
- * have such a page, too. So do a jump of which only a part can be chosen, and the copy of the
- * instructions before an OCaml site. A long nop that the jump overwrites needs no tail: the last
- * stub jumps to the end of the nop.
+ * The jump of a punned site leads to a page that only this site uses. The page holds the jump to
+ * the stub. Such a page is also used by twins, by jumps of which only a part can be chosen, and by
+ * the copy of the instructions before an OCaml site. A long nop that the jump overwrites needs no
+ * tail: the last stub jumps to the end of the nop.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -27,8 +27,8 @@
 
 /*
  * Sites whose nops follow each other share one jump, after the last nop. The jump leads to a row of
- * entries, one for each site, in their order, whether the site is traced or not. So each controller
- * switches a site by its entry, and the jump stays as it is:
+ * entries. Each site has an entry, in the order of the sites, whether the site is traced or not. To
+ * switch a site, a controller changes only the site's entry, and the jump stays as it is:
  *
  *   site:   nop
  *   site:   nop
@@ -37,12 +37,12 @@
  *                      entry:  jmp next <--------' the second site is off
  *                      tail:   the moved instructions
  *
- * A short jump leads to a jump in unused bytes, the hop, which leads to the entry; also for a
- * single site. The hop is written before the short jump. Its bytes are restored when no thread is
- * at the hop any more.
+ * Where only a short jump fits, it leads to a full jump in unused bytes, the hop. The hop leads to
+ * the entries; a single site then has an entry, too. The hop is written before the short jump. The
+ * bytes of the hop are restored when no thread is at the hop any more.
  */
 
-enum { ENTRY_BYTES = 8 }; /* so aligned, no entry crosses a page */
+enum { ENTRY_BYTES = 8 }; /* aligned to this size, no entry crosses a page */
 
 static struct probe_error *too_far(const struct reg_site *reg)
 {
@@ -58,7 +58,7 @@ static struct reg_site *find_neighbour(const struct install *a, uint64_t pc)
 	return NULL;
 }
 
-/* Does a site that another site's jump could serve have a patch of its own? */
+/* Returns true if a site that could share the jump of another site has a patch of its own. */
 static bool has_own_patch(const struct install *a, uint64_t pc, const struct plan_ops *plan)
 {
 	const struct selection *s = a->selection;
@@ -71,7 +71,10 @@ static bool has_own_patch(const struct install *a, uint64_t pc, const struct pla
 	return false;
 }
 
-/* Adds all sites that share the jump of site `i`, in their order, with its description. */
+/*
+ * Adds all sites that share the jump of site `i`, in ascending order, each with the description of
+ * site `i`.
+ */
 static struct probe_error *add_neighbours(struct install *a, size_t i)
 {
 	const struct select_site *site = &a->selection->sites[i];
@@ -182,8 +185,9 @@ struct probe_error *neighbours_describe(struct install *a, size_t i, struct piec
 }
 
 /*
- * Returns the most bytes that the entries of a site and of its neighbours may take. Called in the
- * order of the sites. *patch_inout, first 0, is the jump whose entries were counted last.
+ * Returns the most bytes that the entries of a site and of its neighbours may take; 0 if they were
+ * counted for an earlier site. Called in the order of the sites. *patch_inout, first 0, is the
+ * address of the jump whose entries were counted last.
  */
 static size_t neighbours_bytes(const struct install *a, size_t i, uint64_t *patch_inout)
 {
@@ -201,8 +205,10 @@ static size_t neighbours_bytes(const struct install *a, size_t i, uint64_t *patc
 /* ==== Build =================================================================================== */
 
 /*
- * Returns where the new stub of a site leads: to the stub that the site's jump leads to now, or to
- * the tail. If stubs of another session come before it, to the target of the last of them.
+ * Returns the code to which the new stub of a site leads: the stub to which the site's jump leads
+ * now, or the tail. If stubs of another session must be entered before the new stub, returns the
+ * code to which the last of those stubs leads. Sets *order to the order of the returned stub, or to
+ * 0 for the tail.
  */
 static uint64_t next_code(const struct install *a, struct install_site *first, uint32_t *order)
 {
@@ -221,17 +227,17 @@ static uint64_t next_code(const struct install *a, struct install_site *first, u
 	return at ? stubs[at - 1].start : first->reg.tail;
 }
 
-/* Returns the number that records use for a site. */
+/* Returns the number of a site in records. */
 static uint32_t site_number(const struct install *a, size_t i)
 {
 	return a->numbers ? a->numbers[i] : a->first_site + (uint32_t)i;
 }
 
 /*
- * Do the instructions after the stubs overwrite the arithmetic flags? Only the moved instructions
- * count: they are the file's, and nobody changes them in the tail. Before them are only nops and
- * other stubs, which do not read flags. For a site that is patched already, the registry has the
- * instructions that the jump replaced.
+ * Returns true if the instructions after the stubs overwrite the arithmetic flags. Only the moved
+ * instructions count: they come from the file, and nobody changes them in the tail. Before them are
+ * only nops and other stubs, which do not read flags. If the site is patched already, the registry
+ * has the instructions that the jump replaced.
  */
 static bool frees_flags(const struct install *a, size_t i)
 {
@@ -250,7 +256,7 @@ static bool frees_flags(const struct install *a, size_t i)
 	       arch->overwrites_flags(bytes, move->length);
 }
 
-/* Describes the task of a site's stub. */
+/* Describes the stub that a site needs: what it does, and what it may use. */
 static struct arch_stub describe(const struct install *a, size_t i)
 {
 	const struct change *c = a->change;
@@ -324,8 +330,8 @@ static bool captures_name(const struct arch_stub *stub)
 }
 
 /*
- * Sets *ret to the most bytes that the code of a site may take, with alignment. For *patch_inout
- * see neighbours_bytes().
+ * Sets *ret to the most bytes that the code of a site may take, including alignment. *patch_inout
+ * is passed to neighbours_bytes().
  */
 static struct probe_error *measure(
 	const struct install *a, size_t i, uint64_t *patch_inout, size_t *ret)
@@ -344,7 +350,10 @@ static struct probe_error *measure(
 			"reading a clock, which records and times need (seccomp(2)): count hits "
 			"instead",
 			a->change->pid);
-	/* A record would carry the id of the main thread. */
+	/*
+	 * If the stub can neither read the thread's id nor make a system call, records would have
+	 * the id of the main thread.
+	 */
 	if (stub.kind == ARCH_STUB_RECORD && !stub.thread.has_tid && !stub.may_call_kernel)
 		return seccomp_error(&a->change->seccomp, SECCOMP_ASK);
 	if (captures_name(&stub) && !stub.may_ask_name)
@@ -355,7 +364,10 @@ static struct probe_error *measure(
 	status = a->change->arch->stub(&stub, at, scratch, sizeof(scratch), &code);
 	if (status != ARCH_STUB_OK)
 		return stub_error(a, i, status);
-	/* Constants may take more bytes elsewhere; a jump may have to avoid a page's end. */
+	/*
+	 * At another address, constants may take more bytes, and a jump may have to avoid a page's
+	 * end.
+	 */
 	*ret = code.length + 3 * ARCH_STUB_ALIGN;
 	if (a->sites[i].is_new)
 		*ret += ARCH_MOVED_BYTES_MAX + ARCH_JUMP_MAX + 2 * ARCH_STUB_ALIGN +
@@ -424,7 +436,10 @@ static struct probe_error *describe_patch(struct install *a, size_t i, struct pi
 	return NULL;
 }
 
-/* Does the patch lie within the bytes of the chosen plan? If not, we have a bug: write nothing. */
+/*
+ * Checks that the patch lies within the bytes of the chosen plan. If it does not, this library has
+ * a bug, and nothing is written.
+ */
 static struct probe_error *check_patch(const struct install_site *as)
 {
 	return as->reg.patch >= as->write_start && as->reg.patch + as->reg.length <= as->write_end
@@ -434,7 +449,7 @@ static struct probe_error *check_patch(const struct install_site *as)
 				 (uintmax_t)as->reg.pc);
 }
 
-/* Emits the stub of a site, and the jump that leads to the stub. */
+/* Emits the stub of a site. For a new site, also makes the jump that leads to the stub. */
 static struct probe_error *build_stub(struct install *a, size_t i, struct piece *p)
 {
 	const struct arch *arch = a->change->arch;
@@ -522,7 +537,9 @@ static void extend_by_targets(struct code_extent *reach, const struct arch *arch
 	}
 }
 
-/* Returns the extent of these sites and of the targets of their moved instructions. */
+/*
+ * Returns the extent of the sites order[first..end) and of the targets of their moved instructions.
+ */
 static struct code_extent sites_reach(const struct install *a, size_t first, size_t end)
 {
 	const struct select_site *sites = a->selection->sites;
@@ -540,10 +557,10 @@ static struct code_extent sites_reach(const struct install *a, size_t first, siz
 }
 
 /*
- * Allocates memory for a piece of code in reach of the whole module, so that moved instructions can
- * lead to any address in it. If the module is too large, in reach of the sites order[first..end)
- * and their targets. A new arena is announced at once, so that a killed controller leaves no
- * unknown memory.
+ * Allocates memory for a piece of code. The memory is in reach of the whole module, so that moved
+ * instructions can lead to any address in the module. If the module is too large for that, the
+ * memory is in reach of the sites order[first..end) and of the targets of their moved instructions.
+ * A new arena is announced at once, so that a killed controller leaves no unknown memory.
  */
 static struct probe_error *allocate_piece(
 	const struct install *a, size_t first, size_t end, struct piece *p)
@@ -592,7 +609,10 @@ static struct probe_error *build_module(
 
 /* ---- The registry -------------------------------------------------------------------- */
 
-/* Adds the probes' names to the registry. Gates and calls of functions have keys, but no names. */
+/*
+ * Adds the names of the probes to the registry. Gates and calls of functions have no names, only
+ * keys.
+ */
 static struct probe_error *keep_names(const struct install *a)
 {
 	const struct selection *s = a->selection;
@@ -607,7 +627,9 @@ static struct probe_error *keep_names(const struct install *a)
 		&a->change->registry, names, install_is_gate(a) || a->caller ? 0 : s->probe_count);
 }
 
-/* Gives each probe of the selection a counter: a new counter, or the counter that it had before. */
+/*
+ * Gives each probe of the selection a counter: the counter that the probe had before, or a new one.
+ */
 static struct probe_error *add_probes(struct install *a)
 {
 	struct registry *r = &a->change->registry;
@@ -616,7 +638,10 @@ static struct probe_error *add_probes(struct install *a)
 		struct reg_session *session = registry_session(r, a->session);
 		struct reg_probe *probe;
 
-		/* A refused probe of a persistent session has no counter; it shows no hits. */
+		/*
+		 * In a persistent session, a refused probe needs no counter: nothing shows its
+		 * hits.
+		 */
 		if (a->selection->probes[i].refused && a->persistent)
 			continue;
 		probe = registry_add_probe(r);
@@ -634,7 +659,10 @@ static struct probe_error *add_probes(struct install *a)
 	return keep_names(a);
 }
 
-/* Makes room in the order of a site's stubs for new stubs that are linked between old ones. */
+/*
+ * Raises the orders of a site's older stubs, to make room for new stubs that are linked between
+ * them.
+ */
 static void raise_orders(const struct install *a, size_t first)
 {
 	const struct install_site *as = &a->sites[first];
@@ -656,7 +684,7 @@ static struct probe_error *announce_site(struct registry *r, const struct reg_si
 	return NULL;
 }
 
-/* Announces the coming change in the registry. */
+/* Adds the new sites and stubs to the registry, to announce them. */
 static struct probe_error *announce(struct install *a)
 {
 	struct registry *r = &a->change->registry;
@@ -690,13 +718,14 @@ static struct probe_error *announce(struct install *a)
 			.site = site_number(a, i)};
 	}
 	registry_sort(r);
-	code_release_all(&a->change->taken); /* the registry lists the memory that was taken */
+	/* the registry now lists the memory that the new code has taken */
+	code_release_all(&a->change->taken);
 	return error;
 }
 
 /* ---- All of it ----------------------------------------------------------------------- */
 
-/* The code of all modules. Free it with pieces_free(). */
+/* The pieces of code of all modules. Free them with pieces_free(). */
 struct pieces {
 	struct piece *items;
 	size_t count;
@@ -723,7 +752,7 @@ static struct probe_error *build_all(struct install *a, struct pieces *pieces)
 	return error;
 }
 
-/* Writes the code, and the registry that lists the code, in one stop. */
+/* Writes the code and the registry that lists it, all in one stop. */
 static struct probe_error *write_all(const struct install *a, const struct pieces *pieces)
 {
 	struct change *c = a->change;
@@ -747,7 +776,7 @@ static struct probe_error *write_all(const struct install *a, const struct piece
 		error = change_write_image(c, image);
 	change_end_write(c, stops);
 	if (!error)
-		code_release(&c->taken); /* the registry records where its own image is */
+		code_release(&c->taken); /* the registry now lists the memory of its own image */
 	return error;
 }
 

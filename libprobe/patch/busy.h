@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which threads may still be in code that changes. */
+/* Finds the threads that may still be in code that is about to change. */
 #ifndef LIBPROBE_PATCH_BUSY_H
 #define LIBPROBE_PATCH_BUSY_H
 
@@ -10,7 +10,7 @@
 
 /* Finds the pages that a process has in memory, or swapped out. */
 
-/* A run of pages, as the kernel returns it (struct page_region). */
+/* A run of pages, as the kernel reports it (struct page_region). */
 struct pages_run {
 	uint64_t start, end;
 	uint64_t categories;
@@ -23,14 +23,14 @@ struct pages {
 	struct pages_run *runs; /* the runs that the last pages_look() found */
 };
 
-/* Returns false if out of memory. In both cases the caller must call pages_close(). */
+/* Returns false if out of memory. The caller must call pages_close() in any case. */
 bool pages_open(int pagemap, struct pages *ret);
 void pages_close(struct pages *pages);
 
 /*
- * Examines the page at `at` and some pages after it, up to `end`. Stores the ranges of present
- * pages in pages->runs, in ascending order; two runs may be adjacent. Returns the number of runs,
- * or SIZE_MAX on failure. *next_ret is the first page that was not examined.
+ * Examines the page at `at` and some of the following pages, at most up to `end`. Stores the ranges
+ * of present pages in pages->runs, in ascending order; two ranges may be adjacent. Returns the
+ * number of ranges, or SIZE_MAX on failure. *next_ret is the first page that was not examined.
  */
 size_t pages_look(struct pages *pages, uint64_t at, uint64_t end, uint64_t *next_ret);
 
@@ -50,57 +50,66 @@ struct places {
 	size_t count;
 	/*
 	 * The places are in code of ours. Then only program counters of saved contexts are
-	 * reported, because other words may be data, such as a copy of the registry or a profiler's
-	 * samples. Set by the caller.
+	 * reported: other words may be mere data, such as a copy of the registry or the samples of
+	 * a profiler. Set by the caller.
 	 */
 	bool are_code;
 	/*
-	 * Pointer guard of glibc, set by the caller. If not 0, words also count in the form in
-	 * which setjmp(3) stores pointers.
+	 * Pointer guard of glibc, or 0; set by the caller. If it is not 0, a word is also compared
+	 * in the form in which setjmp(3) stores pointers.
 	 */
 	uint64_t guard;
 	uint8_t guard_shift;
 	uint64_t low, span; /* all places lie in [low, low + span) */
-	/* One bit per 64 bytes of address, modulo 2^16 bits: 0 if these bytes have no place. */
+	/*
+	 * A filter with one bit for each 64 bytes of address, modulo 2^16 bits. The bit is 0 if
+	 * these 64 bytes contain no place.
+	 */
 	uint64_t filter[(1 << PLACES_FILTER_BITS) / 64];
 };
 
-/* Adds the places [start, end), unless that is empty. False if out of memory. */
+/* Adds the places [start, end); an empty range is ignored. Returns false if out of memory. */
 bool places_add(struct places *places, uint64_t start, uint64_t end);
 void places_prepare(struct places *places);
 bool places_have(const struct places *places, uint64_t address);
 void places_deinit(struct places *places);
 
 /*
- * An image: the context that the kernel saves for a signal handler (struct rt_sigframe), as far as
- * it was read. A program's copy of such a context looks the same. `at` is the address of the image.
+ * An image: the part that was read of a context that the kernel has saved for a signal handler
+ * (struct rt_sigframe). A copy that a program has made of such a context looks the same. `at` is
+ * the address of the image.
  */
 struct place_image {
 	uint64_t at;
 	uint64_t sp, pc;	   /* registers of the interrupted thread */
 	uint64_t stack, stack_end; /* extent of the thread's alternate stack, or 0 */
 	uint64_t state;		   /* address of the saved floating-point state */
-	bool is_remote;		   /* control_run() of this library made the image */
+	/* control_run() of this library made the image, not the kernel */
+	bool is_remote;
 };
 
 /* most bytes of an image, on any instruction set (arch_frame_layout.bytes) */
 enum { PLACE_IMAGE_MAX = 640 };
 
-/* Functions that receive the results. If one returns false, the scan ends. */
+/* Functions that receive the results of a scan. If one of them returns false, the scan ends. */
 struct place_visitor {
 	void *data;
-	/* Receives a word that is a place. `is_context`: it is the program counter of an image. */
+	/*
+	 * Receives a word that is a place. `is_context` is true if the word is the program counter
+	 * of an image.
+	 */
 	bool (*word)(void *data, uint64_t at, uint64_t word, bool is_context);
 	bool (*image)(void *data, const struct place_image *image);
-	bool only_images; /* report no words except program counters of images */
+	bool only_images; /* call `word` only for the program counters of images */
 	/* mappings of the process, to tell code from data; NULL if unknown */
 	const struct maps *maps;
 };
 
 /*
- * Scans `size` bytes that were read at an address; both numbers are multiples of 8. Reports words
- * and images that begin in the first `step` bytes. An image needs PLACE_IMAGE_MAX more bytes, and
- * is recognised only if they were read. A word of an image is reported before the image.
+ * Scans `size` bytes that were read at `address`; both numbers are multiples of 8. Reports the
+ * words and images that begin in the first `step` bytes. An image is recognised only if the
+ * PLACE_IMAGE_MAX bytes after its start were read, too. The words of an image are reported before
+ * the image.
  */
 bool places_scan(const struct places *places, uint64_t address, const uint8_t *bytes, size_t size,
 	size_t step, const struct place_visitor *visitor);
@@ -112,10 +121,16 @@ bool places_scan(const struct places *places, uint64_t address, const uint8_t *b
 /* A saved context whose program counter is a place. */
 struct search_find {
 	uint64_t at, word;
-	bool is_remote; /* this library saved the context, to run a system call */
-	/* Address of the floating-point state, if the frame is where the kernel made it; or 0. */
+	/* this library saved the context, in order to run a system call in the thread */
+	bool is_remote;
+	/*
+	 * Address of the floating-point state; 0 if the context is not where the kernel saved it.
+	 */
 	uint64_t state;
-	/* The extent of that frame, up to the interrupted stack if the stack follows; or 0. */
+	/*
+	 * The extent of the frame in which the kernel saved the context; 0 if that is unknown. The
+	 * extent reaches up to the interrupted stack if this stack follows the frame.
+	 */
 	uint64_t frame, frame_end;
 	bool is_over; /* set by the caller: no thread resumes the context */
 };
@@ -136,12 +151,14 @@ struct search {
 	int pagemap;
 	uint8_t *buffer;
 	struct pages pages;
-	struct maps maps;	       /* mappings at the last search of everything */
-	struct search_source *sources; /* how each mapping is read, parallel to maps.items */
+	/* mappings of the process at the last search of all memory */
+	struct maps maps;
+	struct search_source *sources; /* how each mapping is read; same order as maps.items */
 	struct backing backing;
-	int file;	    /* descriptor of a file that is read instead of the process, or -1 */
-	uint64_t file_bias; /* added to an address, it gives the offset in `file` */
-	/* Receives the results; if NULL, they are kept in `finds`. */
+	/* descriptor of a file that is read instead of the memory of the process, or -1 */
+	int file;
+	uint64_t file_bias; /* address + file_bias is the offset in `file` */
+	/* Receives the results. If this is NULL, they are stored in `finds`. */
 	const struct place_visitor *visitor;
 
 	/* The results of the search. */
@@ -149,14 +166,14 @@ struct search {
 	size_t find_count;
 	struct search_part *parts;
 	size_t part_count;
-	const char *unknown; /* why the search is incomplete, or NULL */
+	const char *unknown; /* why the search is incomplete; NULL if it is complete */
 	uint64_t bytes;	     /* number of bytes that were searched */
 	bool no_memory;
 };
 
 /*
  * Prepares a search, which may also run while the process is stopped. `places` and `mem`
- * (memory_open()) are borrowed; `skipped` is the address of our own guard, or 0. Errors:
+ * (memory_open()) are borrowed. `skipped` is the address of our own guard page, or 0. Errors:
  * PROBE_ERROR_NOT_FOUND, PROBE_ERROR_MEMORY. After an error, call only search_close().
  */
 PROBE_MUST_CHECK struct probe_error *search_open(
@@ -164,41 +181,46 @@ PROBE_MUST_CHECK struct probe_error *search_open(
 void search_close(struct search *search);
 
 /*
- * Searches everything that can hold a context, and forgets earlier results. The process may run: a
- * context that exists during the whole search is found. Errors: those of maps_read().
+ * Forgets earlier results, and searches all memory that can hold a context. The process may run
+ * meanwhile: a context that exists during the whole search is found. Errors: those of maps_read().
  */
 PROBE_MUST_CHECK struct probe_error *search_all(struct search *search);
 
 /*
- * Searches the same memory as search_all(), for other places and another visitor. Earlier results
- * stay; `unknown` says why the search is incomplete. Errors: those of search_all().
+ * Searches the same memory as search_all(), but for other places and with another visitor. Earlier
+ * results stay. If the search is incomplete, search->unknown says why. Errors: those of
+ * search_all().
  */
 PROBE_MUST_CHECK struct probe_error *search_words(
 	struct search *search, const struct places *places, const struct place_visitor *visitor);
 
 /*
- * Is a found context certainly a leftover? A frame that the kernel made for a handler is whole, up
- * to the end of the floating-point state, until the handler returns. A leftover frame is rarely
- * whole if its stack was used again.
+ * Returns true if a found context is certainly a leftover, which no thread resumes. The kernel's
+ * frame of a handler is whole, up to the end of the floating-point state, until the handler
+ * returns. A leftover frame is rarely whole if its stack was used again.
  */
 bool search_is_stale(const struct search *search, const struct search_find *find);
 
 /* ---- Frames ---------------------------------------------------------------------------------- */
 
-/* Finds where the stopped threads of a target are, and where signal handlers will return to. */
+/*
+ * Finds the addresses at which the stopped threads of a target are, and to which their signal
+ * handlers will return.
+ */
 
 /* A stack that was searched: its used part is from `low` to `end`. */
 struct frames_stack {
 	uint64_t low, end;
-	bool is_threads; /* libc or the kernel made the stack for the thread that runs on it */
+	/* libc or the kernel has made the stack for the thread that runs on it now */
+	bool is_threads;
 };
 
 struct served;
 
 /*
- * Program counters of stopped threads, and the places that they will return to. Until
- * frames_sort(), the first control->count are the threads' own. frames_open() prepares the rest
- * before the stop.
+ * Program counters of the stopped threads, and places to which these threads will return. The
+ * program counters come first, control->count of them, until frames_sort() sorts everything.
+ * frames_open() sets the other members before the stop.
  */
 struct frames {
 	uint64_t *pcs;
@@ -207,18 +229,18 @@ struct frames {
 	size_t stack_count;
 	pid_t pid;
 	const struct maps *maps;
-	struct maps fresh; /* mappings that were read during the stop, if `maps` are too old */
+	struct maps fresh; /* mappings that were read during the stop, if `maps` lacks an address */
 	const struct places *places;
-	uint64_t reach;	     /* bytes that are searched of a stack that libc did not make */
+	uint64_t reach;	     /* how many bytes are searched of a stack that libc did not make */
 	int status;	     /* descriptor of /proc/PID/status */
 	bool has_handlers;   /* frames_open() or frames_read() found an installed signal handler */
-	const char *unknown; /* why frames may be missing, or NULL */
+	const char *unknown; /* why some of the addresses may be missing, or NULL */
 	uint8_t *buffer;
 	int pagemap;	      /* descriptor of the process's pagemap; negative if unavailable */
 	struct served *known; /* only set during frames_read() */
 };
 
-/* At most this many bytes of a stack are searched; if it is larger, frames.unknown is set. */
+/* At most this many bytes of a stack are searched. If a stack is larger, frames.unknown is set. */
 #define FRAMES_REACH (UINT64_C(16) << 20)
 
 /*
@@ -230,52 +252,59 @@ PROBE_MUST_CHECK struct probe_error *frames_open(pid_t pid, const struct maps *m
 
 /*
  * Collects the program counter of each stopped thread, and the places in its registers and on its
- * stacks, where contexts are that signal handlers interrupted. Forgets earlier results. Errors:
- * PROBE_ERROR_MEMORY.
+ * stacks. These include stacks that signal handlers have interrupted. Forgets earlier results.
+ * Errors: PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *frames_read(
 	struct frames *frames, const struct control *control);
 void frames_close(struct frames *frames);
 
-/* Has a process installed a signal handler? True if that is unknown. */
+/* Returns true if a process has installed a signal handler, or if that is unknown. */
 bool frames_has_handlers(pid_t pid);
 
-/* Adds an address to which a thread will come. False if out of memory. */
+/* Adds an address to which a thread will come. Returns false if out of memory. */
 bool frames_add(struct frames *frames, uint64_t pc);
 
-/* Returns the stack in [start, end) of a thread that runs on its own stack, or NULL. */
+/* Returns a stack in [start, end) that was made for the thread that runs on it, or NULL. */
 const struct frames_stack *frames_own_stack(
 	const struct frames *frames, uint64_t start, uint64_t end);
 
 /* Sorts the collected addresses, for frames_within(). */
 void frames_sort(struct frames *frames);
 
-/* Is one of the collected, sorted addresses in [start, end)? */
+/* Returns true if one of the collected and sorted addresses is in [start, end). */
 bool frames_within(const struct frames *frames, uint64_t start, uint64_t end);
 
 /* ---- Busy ------------------------------------------------------------------------------------ */
 
-/* Registry entries that a thread is in, or will come to. Parallel to the registry's arrays. */
+/*
+ * The registry entries whose code a thread is in, or will come to. Parallel to the registry's
+ * arrays.
+ */
 struct busy {
-	bool *sites; /* for each site: a thread is in its hop, pun or tail */
+	bool *sites; /* for each site: a thread is in the site's hop, pun or tail */
 	bool *stubs;
-	/* for each session: functions that its stubs have called have not returned */
+	/* for each session: its stubs have called functions that have not returned yet */
 	bool *calling;
 	bool any;
 };
 
-/* Allocates the arrays of `busy`. False if out of memory. */
+/* Allocates the arrays of `busy`. Returns false if out of memory. */
 bool busy_init(struct busy *busy, const struct registry *registry);
 void busy_deinit(struct busy *busy);
 
 /* ---- Doubts ---------------------------------------------------------------------------------- */
 
-/* Contexts below a thread's stack pointer, which a thread may or may not resume. */
+/*
+ * Doubts: saved contexts below a thread's stack pointer. Some will be resumed, others are
+ * leftovers.
+ */
 
 /* One context that is in doubt. */
 struct doubt {
-	uint64_t at, word, frame, frame_end; /* members of the search_find */
-	bool settled, is_held;		     /* `is_held`: some memory refers to the context */
+	uint64_t at, word, frame, frame_end; /* copied from the struct search_find */
+	/* `is_held`: some memory refers to the context, so a thread may resume it */
+	bool settled, is_held;
 };
 
 /* Contexts in doubt. Initialise with {0}. */
@@ -287,19 +316,21 @@ struct doubts {
 	size_t searches;
 };
 
-/* Prepares doubts_are_live(), with all threads stopped. */
+/* Prepares doubts_are_live(). All threads must be stopped. */
 void doubts_begin(struct doubts *doubts, const struct control *control);
 
 /*
- * With all threads stopped, and `frames` read: will a thread resume a context? True if unknown. A
- * doubt that doubts_settle() can settle is recorded.
+ * Returns true if a thread will resume the context `find`, or if that is unknown. All threads must
+ * be stopped, and `frames` must be read. Records the context as a doubt if doubts_settle() can find
+ * out more.
  */
 bool doubts_are_live(struct doubts *doubts, const struct frames *frames,
 	const struct search *search, const struct search_find *find);
 
 /*
- * Settles the recorded doubts; the process may run. `search` must have run before. *settled_ret is
- * false if there were no doubts, or too many searches. Errors: those of search_words().
+ * Searches memory for references to the recorded contexts, which settles the doubts. The process
+ * need not be stopped. `search` must have run before. Sets *settled_ret to false if there were no
+ * doubts, or if doubts were settled too often already. Errors: those of search_words().
  */
 PROBE_MUST_CHECK struct probe_error *doubts_settle(
 	struct doubts *doubts, struct search *search, bool *settled_ret);
@@ -307,7 +338,10 @@ void doubts_deinit(struct doubts *doubts);
 
 /* ---- Windows --------------------------------------------------------------------------------- */
 
-/* Checks that a patch may replace several instructions: no thread may return between them. */
+/*
+ * Checks that a patch may replace several instructions: no thread may return to an address between
+ * them.
+ */
 
 /* State of the check. Initialise with {0}. */
 struct windows {
@@ -320,39 +354,42 @@ struct windows {
 };
 
 /*
- * Returns why no patch of this process may replace more than one instruction, or NULL. The first
- * call searches the process for memory that holds contexts. The text lives as long as the target.
+ * Returns why no patch of this process may replace more than one instruction, or NULL if a patch
+ * may. The first call searches the process for memory that holds contexts. The text lives as long
+ * as the target.
  */
 const char *windows_reason(struct windows *windows, const struct change *change);
 
-/* Adds the instructions in [start, end), which will be overwritten. False if out of memory. */
+/*
+ * Adds the instructions in [start, end), which will be overwritten. Returns false if out of memory.
+ */
 bool windows_add(struct windows *windows, uint64_t start, uint64_t end);
 
-/* The last step before the stop. Errors: PROBE_ERROR_NOT_FOUND, PROBE_ERROR_MEMORY. */
+/* The last step before threads are stopped. Errors: PROBE_ERROR_NOT_FOUND, PROBE_ERROR_MEMORY. */
 PROBE_MUST_CHECK struct probe_error *windows_prepare(
 	struct windows *windows, const struct change *change);
 
 /*
- * With all threads stopped: fills windows->frames with their program counters, followed by the
- * places to which threads will return. Errors: PROBE_ERROR_REFUSED (the places are unknown),
+ * Fills windows->frames with the program counters of all threads, which must be stopped, followed
+ * by the places to which threads will return. Errors: PROBE_ERROR_REFUSED (the places are unknown),
  * PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *windows_read(
 	struct windows *windows, const struct change *change);
 
 /*
- * A thread was in the way, or seemed so: settles doubts about its context, or waits a moment while
- * all threads run. Errors: those of search_all().
+ * To be called after a thread was, or seemed to be, in the bytes to be patched. Settles the doubts,
+ * if there are any; otherwise waits a moment while all threads run. Errors: those of search_all().
  */
 PROBE_MUST_CHECK struct probe_error *windows_wait(struct windows *windows);
 void windows_close(struct windows *windows);
 
 /* ---- Quiet ----------------------------------------------------------------------------------- */
 
-/* Waits until no thread is in ended stubs, or will return to them. */
+/* Waits until no thread is in the code of ended sites and stubs, or will return to it. */
 
 struct quiet {
-	/* flags of ended sites and stubs, parallel to the registry's arrays; borrowed */
+	/* which sites and stubs have ended, parallel to the registry's arrays; borrowed */
 	const bool *sites, *stubs;
 	struct places places; /* the code of the ended sites and stubs */
 	struct frames frames;
@@ -362,18 +399,25 @@ struct quiet {
 	bool moved;    /* some contexts that the search found are gone */
 };
 
-/* Errors: PROBE_ERROR_NOT_FOUND, PROBE_ERROR_MEMORY. After an error, call only quiet_close(). */
+/*
+ * Prepares the waiting. Errors: PROBE_ERROR_NOT_FOUND, PROBE_ERROR_MEMORY. After an error, call
+ * only quiet_close().
+ */
 PROBE_MUST_CHECK struct probe_error *quiet_open(
 	const struct change *change, const bool *sites, const bool *stubs, struct quiet *ret);
 void quiet_close(struct quiet *quiet);
 
-/* With all threads stopped: collects where they are, and judges contexts that a search found. */
+/*
+ * Collects the addresses of all threads, which must be stopped, and judges the contexts that a
+ * search has found.
+ */
 PROBE_MUST_CHECK struct probe_error *quiet_look(
 	struct quiet *quiet, const struct change *change, struct busy *busy);
 
 /*
- * Looks until no thread is in ended code, for a while if `wait`, and fills in *busy. `look` stops
- * the target, calls quiet_look(), and resumes the target; `first` is true for its first call only.
+ * Looks repeatedly until no thread is in ended code; gives up after a while, or after one look if
+ * `wait` is false. Fills in *busy. `look` must stop the target, call quiet_look(), and resume the
+ * target. Its argument `first` is true in the first call only.
  */
 PROBE_MUST_CHECK struct probe_error *quiet_wait(struct quiet *quiet, struct change *change,
 	struct busy *busy, bool wait,
@@ -381,7 +425,7 @@ PROBE_MUST_CHECK struct probe_error *quiet_wait(struct quiet *quiet, struct chan
 
 /* ---- Sequences ------------------------------------------------------------------------------- */
 
-/* A program's own restartable sequences (rseq(2)). */
+/* The restartable sequences (rseq(2)) of a program. */
 
 struct sequence {
 	uint64_t start, end; /* range of addresses in the target */
@@ -395,13 +439,16 @@ struct sequences {
 
 /* ---- Unfit ----------------------------------------------------------------------------------- */
 
-/* Finds sites at which no stub may run, however they could be patched. */
+/* Finds sites at which no stub may run, whatever plan would patch them. */
 
 struct unfit {
 	const struct arch *arch;
 	const struct module *module; /* the module of the sites; borrowed */
 	struct sequences sequences;
-	/* Link-time range of code from a function's start on that does not lose the stack. */
+	/*
+	 * Link-time range of code, from the start of a function on, in which the stack pointer
+	 * always points to a stack.
+	 */
 	struct object_range harmless;
 };
 

@@ -3,7 +3,7 @@
  * Chooses a plan for each site, from the proof of the file (libprobe/patch/prove.c), the mappings
  * of the process, and the claims of other sites ("Claims" below).
  *
- * Notes that name the same address share one patch: see install_site.first.
+ * If several notes name one address, their sites share one patch: see install_site.first.
  */
 #include <elf.h>
 #include <fcntl.h>
@@ -23,23 +23,24 @@
 /* ==== Sequences =============================================================================== */
 
 /*
- * A program with data for each CPU (tcmalloc, librseq) changes the data in restartable sequences:
- * the kernel aborts a sequence if its thread is preempted, moved or signalled within a range of
- * code. After a hit in the middle of a sequence, the thread leaves the range while it runs the stub
- * and the moved instructions, and the kernel does not abort it there. Two threads may then change
- * the same data. So a site in such a range is refused. (The kernel's own breakpoints have the same
- * effect.)
+ * Some programs keep data for each CPU (tcmalloc, librseq), and change the data in restartable
+ * sequences. A sequence is a range of code. If its thread is preempted, moved or signalled within
+ * the range, the kernel aborts the sequence. After a hit in the middle of a sequence, the thread is
+ * outside the range while it runs the stub and the moved instructions, so the kernel does not abort
+ * the sequence. Two threads may then change the same data. So a site in such a range is refused.
+ * (The kernel's own breakpoints have the same effect.)
  *
- * A range is described by a struct rseq_cs of <linux/rseq.h>. Most are in a section __rseq_cs, but
- * a program may also fill in a variable. So the module's data is searched, as it is in memory:
+ * A range is described by a struct rseq_cs of <linux/rseq.h>. Most of these structs are in a
+ * section __rseq_cs, but a program may also fill in a variable. So the search for them reads all
+ * data of the module in memory. A description looks like this:
  *
  *	u32 version, flags	0, and a few bits
  *	u64 start		in the module's code
- *	u64 length		from there to the instruction after the last one
- *	u64 abort		in its code, and the signature in the four bytes before
+ *	u64 length		bytes from start to the end of the last instruction
+ *	u64 abort		in the module's code; the signature is in the 4 bytes before it
  *
- * Pages that a program has not written since it began are read from its file. No description
- * crosses a page: the kernel's struct is aligned.
+ * Pages that the program has not written are read from its file. No description crosses a page,
+ * because the kernel's struct is aligned.
  *
  * Descriptions on a stack or on the heap are not found.
  *
@@ -54,7 +55,7 @@ enum {
 	SEGMENT_MAX = 64 << 20 /* at most this many bytes of a segment are searched */
 };
 
-/* struct rseq_cs, as words */
+/* indices of the words of a struct rseq_cs */
 enum { VERSION_FLAGS, START, LENGTH, ABORT, WORDS };
 
 static bool is_code(const struct module *module, uint64_t address)
@@ -126,13 +127,16 @@ static struct probe_error *search_segment(pid_t pid, int pagemap, struct served 
 static void sequences_deinit(struct sequences *sequences);
 
 /*
- * Finds the sequences that a module's data in the memory of a process describes now. Unreadable
- * memory is skipped. Errors: PROBE_ERROR_MEMORY.
+ * Finds the restartable sequences that the data of a module describes now, in the memory of the
+ * process. Unreadable memory is skipped. Errors: PROBE_ERROR_MEMORY.
  */
 static struct probe_error *sequences_read(
 	pid_t pid, const struct module *module, struct sequences *ret)
 {
-	/* Read-only data has no run-time addresses, except in a program that is not relocated. */
+	/*
+	 * Descriptions hold run-time addresses, so read-only data has none, unless the program is
+	 * not relocated.
+	 */
 	bool is_fixed = object_type(module->object) == ET_EXEC;
 	uint64_t *buffer = calloc(CHUNK_WORDS, sizeof(*buffer));
 	const struct object_segment *segments;
@@ -165,7 +169,7 @@ static void sequences_deinit(struct sequences *sequences)
 	*sequences = (struct sequences){0};
 }
 
-/* Is the address in one of the sequences? */
+/* Returns true if the address is in one of the sequences. */
 static bool sequences_hold(const struct sequences *sequences, uint64_t address)
 {
 	for (size_t i = 0; i < sequences->count; i++)
@@ -183,7 +187,10 @@ const char claims_overlap[] = "its bytes overlap those of another patched site";
 
 const char claims_no_spare[] = "the bytes near by that a short jump could lead to are taken";
 
-/* A claim: a patch replaces or relies on `covers` bytes, and writes the first `length` of them. */
+/*
+ * Returns the claim of a patch that replaces or relies on `covers` bytes, and writes the first
+ * `length` of them.
+ */
 static struct claim claim_of(uint64_t patch, unsigned int length, unsigned int covers)
 {
 	return (struct claim){patch, patch + (covers < length ? length : covers), patch + length};
@@ -202,7 +209,10 @@ struct claim claim_of_hop(const struct arch *arch, uint64_t hop)
 	return claim_of(hop, arch->jump_length, arch->jump_length);
 }
 
-/* Returns the empty claim of a restored site: the address that its tail or last stub leads to. */
+/*
+ * Returns the claim of a restored site. The claim is empty, at the address in the program to which
+ * the site's tail or last stub leads.
+ */
 static struct claim claim_of_left(const struct reg_site *site)
 {
 	uint64_t end = site->tail_size ? site->patch + site->covers : site->tail;
@@ -228,7 +238,7 @@ bool claims_meet(const struct claims *claims, struct claim claim)
 	return false;
 }
 
-/* Inserts a claim in order. False if out of memory. */
+/* Inserts a claim in order. Returns false if out of memory. */
 static bool claims_add(struct claims *claims, struct claim claim)
 {
 	size_t at;
@@ -243,8 +253,8 @@ static bool claims_add(struct claims *claims, struct claim claim)
 }
 
 /*
- * Adds the claims of a registry's site and of its hop. A restored site has a claim, too, if code of
- * ours leads back to it. False if out of memory.
+ * Adds the claims of a site of the registry and of the site's hop. A restored site has a claim,
+ * too, because its code may still lead back to it. Returns false if out of memory.
  */
 static bool claims_add_site(
 	struct claims *claims, const struct arch *arch, const struct reg_site *site)
@@ -304,7 +314,10 @@ static void unfit_close(struct unfit *unfit)
 	sequences_deinit(&unfit->sequences);
 }
 
-/* Asks a question about the file's code in [start, end). True if the code is unreadable. */
+/*
+ * Calls a function with the file's bytes of [start, end), and returns its answer. Returns true if
+ * the bytes are unreadable.
+ */
 static bool does(const struct unfit *u, bool (*question)(const uint8_t *bytes, size_t length),
 	uint64_t start, uint64_t end)
 {
@@ -319,9 +332,9 @@ static bool does(const struct unfit *u, bool (*question)(const uint8_t *bytes, s
 }
 
 /*
- * Does the stack pointer point to no stack at `pc`? Searches the code from the start of the
- * function, if one is known. A function may have thousands of sites, so code that was searched for
- * one site is not searched again.
+ * Returns true if the stack pointer does not point to a stack at `pc`. Searches the code from the
+ * start of the function to `pc`; returns false if the start is unknown. A function may have
+ * thousands of sites, so code that was searched for one site is not searched again.
  */
 static bool loses_stack(struct unfit *u, uint64_t pc)
 {
@@ -340,7 +353,7 @@ static bool loses_stack(struct unfit *u, uint64_t pc)
 		u->harmless = (struct object_range){start, start};
 	if (address <= u->harmless.end)
 		return false;
-	/* An instruction may begin before the end of the searched code. */
+	/* The last instruction that begins in the searched code may end after it. */
 	from = u->harmless.end - start > ARCH_INSN_MAX ? u->harmless.end - ARCH_INSN_MAX : start;
 	if (does(u, u->arch->may_lose_stack, from, address))
 		return does(u, u->arch->loses_stack, start, address);
@@ -361,7 +374,10 @@ static const char *unfit_reason(struct unfit *unfit, uint64_t pc)
 
 /* ==== Known =================================================================================== */
 
-/* A file keeps its sites' plans: many processes may map it, and proofs search all its code. */
+/*
+ * The plans of a file's sites are kept with the file: many processes may map the file, and the
+ * proofs search all its code.
+ */
 
 struct file_plan {
 	enum sdt_kind kind;
@@ -384,7 +400,9 @@ static const struct plan *find_plan(
 	return NULL;
 }
 
-/* Keeps a plan. If out of memory, the plan is computed again next time. */
+/*
+ * Keeps a plan with the file. If there is no memory for it, the plan is computed again next time.
+ */
 static void keep_plan(struct file *file, const struct sdt_note *note,
 	const struct plan_order *order, const struct plan *plan)
 {
@@ -393,7 +411,10 @@ static void keep_plan(struct file *file, const struct sdt_note *note,
 			(struct file_plan){.kind = note->kind, .order = *order, .plan = *plan};
 }
 
-/* Calls plan_sites() for notes of a file whose notes have been read. The file keeps the results. */
+/*
+ * Plans sites of a file as plan_sites() does, and keeps the plans with the file. The file's notes
+ * must have been read.
+ */
 static struct probe_error *file_plan_sites(struct file *file, const struct sdt_note *const *notes,
 	size_t count, const struct plan_order *order, struct plan *ret)
 {
@@ -442,7 +463,7 @@ static const char *why_shared(const struct install *a, size_t site)
 		       : is_copied;
 }
 
-/* Would a patch replace more than one instruction? */
+/* Returns true if a patch may replace more than one instruction. */
 static bool has_boundary(
 	const struct install *a, const struct select_site *site, const struct plan_way *way)
 {
@@ -458,8 +479,9 @@ static bool has_boundary(
 }
 
 /*
- * Returns why a plan that the file allows is not possible in this process, or NULL. `found` holds
- * the bytes in memory, from plan.before.length before the site on, or NULL if they are unreadable.
+ * Returns why a plan that the file allows is not possible in this process, or NULL if it is.
+ * `found` holds the bytes in memory that begin plan.before.length bytes before the site, or is NULL
+ * if these bytes are unreadable.
  */
 static const char *check_plan(struct install *a, const struct claims *claims,
 	const struct select_site *site, const struct plan_ops *plan, const uint8_t *found)
@@ -486,7 +508,7 @@ static const char *check_plan(struct install *a, const struct claims *claims,
 	return reason || !plan->take ? reason : plan->take(a, claims, site);
 }
 
-/* Notes the range of bytes that the chosen plan may write. */
+/* Records the range of bytes that the chosen plan may write. */
 static void keep_claim(struct install *a, const struct select_site *site)
 {
 	struct claim claim = claim_of_plan(site, site->chosen);
@@ -496,7 +518,10 @@ static void keep_claim(struct install *a, const struct select_site *site)
 	as->write_end = claim.written_end;
 }
 
-/* Chooses a plan for a site that is not patched. For `found` see check_plan(). */
+/*
+ * Chooses a plan for a site that is not patched. `found` holds the bytes in memory, as for
+ * check_plan().
+ */
 static struct probe_error *choose(struct install *a, struct claims *claims,
 	struct select_site *site, const struct plan_order *order, const uint8_t *found)
 {
@@ -532,20 +557,20 @@ static struct probe_error *choose(struct install *a, struct claims *claims,
 	return NULL;
 }
 
-/* Gives a site the plan of the first site at the same address. */
+/* Copies the plan of the first site at an address to another site at this address. */
 static void share(const struct selection *s, size_t first, struct select_site *site)
 {
 	site->chosen = s->sites[first].chosen;
 	memcpy(site->reasons, s->sites[first].reasons, sizeof(site->reasons));
 }
 
-/* Does a site need a plan? True if it is the first site at its address, and not patched. */
+/* Returns true if a site must be planned: it is the first site at its address, and not patched. */
 static bool is_to_plan(const struct install *a, size_t site)
 {
 	return a->sites[site].is_new && a->sites[site].first == site;
 }
 
-/* Reads the memory at planned sites, in the order of their addresses. */
+/* Reads the memory at the sites to be planned, which are in ascending order. */
 static struct probe_error *read_found(const struct install *a, const struct plan *plans,
 	const size_t *sites, size_t count, struct edits *found)
 {
@@ -562,7 +587,10 @@ static struct probe_error *read_found(const struct install *a, const struct plan
 struct probe_error *install_plan_notes(struct module *module, const struct sdt_note *const *notes,
 	size_t count, const struct plan_order *order, struct plan *ret)
 {
-	/* An emulator has mapped this code. Our jump would be code of the host's machine type. */
+	/*
+	 * The code of another machine type is run by an emulator; our jump would be code of the
+	 * host's type.
+	 */
 	if (arch_of_machine(object_machine(module->object)) != arch_host())
 		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
 			"%s: it is code of another machine type than the process: its probes can "
@@ -572,7 +600,7 @@ struct probe_error *install_plan_notes(struct module *module, const struct sdt_n
 			    : plan_sites(module->object, &module->notes, notes, count, order, ret);
 }
 
-/* Chooses plans for `count` unpatched sites of one module, by ascending address. */
+/* Chooses plans for `count` unpatched sites of one module. The sites are in ascending order. */
 static struct probe_error *choose_all(struct install *a, struct claims *claims, const size_t *sites,
 	size_t count, const struct plan_order *order)
 {
@@ -613,8 +641,8 @@ static struct probe_error *choose_all(struct install *a, struct claims *claims, 
 }
 
 /*
- * Should a plan with is_last be proved for a site? Yes, if the site has a short nop and no plan
- * yet, and this plan was not examined.
+ * Returns true if a plan with is_last should be tried for a site: the site has a short nop and no
+ * plan yet, and the plan was not examined before.
  */
 static bool may_go_last(const struct install *a, size_t site, const struct plan_ops *plan)
 {
@@ -625,8 +653,8 @@ static bool may_go_last(const struct install *a, size_t site, const struct plan_
 }
 
 /*
- * Tries the plans with is_last. Few sites need them, and each takes another search of the whole
- * file. So they are proved only for sites without another plan in this process. `sites` is
+ * Tries the plans with is_last, for sites that have no other plan in this process. Few sites need
+ * these plans, and the proof of each plan searches the whole file once more. `sites` is
  * overwritten.
  */
 static struct probe_error *choose_last(struct install *a, struct claims *claims, size_t *sites,
@@ -700,7 +728,10 @@ static struct probe_error *plan_modules(struct install *a)
 	return error;
 }
 
-/* Looks up a site in the registry, which knows whether it is new. `states`: see site_read_all(). */
+/*
+ * Finds out from the registry whether a site is new. A known site is refused if its patch was
+ * overwritten. `states` is the result of site_read_all().
+ */
 static void look_up(struct install *a, size_t i, const enum site_state *states)
 {
 	struct select_site *site = &a->selection->sites[i];
@@ -774,8 +805,9 @@ static void order_sites(struct install *a)
 }
 
 /*
- * Refuses each site whose semaphore is in shared memory and so cannot be raised; the semaphore is
- * left alone. A note without an address has no site to refuse, so it is an error.
+ * Refuses each site whose semaphore is in shared memory: such a semaphore cannot be raised, and is
+ * left alone. A note without an address has no site that could be refused, so the function returns
+ * an error for it.
  */
 static struct probe_error *refuse_shared_semaphores(const struct install *a)
 {
@@ -839,7 +871,7 @@ struct probe_error *install_plan(struct install *install)
 	return error;
 }
 
-/* Returns the error that names the refused site `first`. */
+/* Returns the error for `refused` refused sites, which names the first of them. */
 static struct probe_error *refusal_error(
 	const struct install *install, const struct select_site *first, size_t refused)
 {

@@ -13,10 +13,10 @@
 /* ==== Later =================================================================================== */
 
 /*
- * A program opens libraries while it runs. A later request may enable the probes of new libraries
- * only, without raising the counts of probes that are already on. So the target keeps the modules
- * in which probes were enabled. A library that is closed and opened again is a new module, unless
- * it comes to the same address.
+ * A program opens libraries while it runs. A later request may enable only the probes of new
+ * libraries, without raising the counts of probes that are already on. So the target remembers the
+ * modules in which probes were enabled. A library that is closed and opened again counts as new,
+ * unless it is mapped at the same address again.
  */
 
 static bool is_noted(const struct probe_target *target, const struct module *module)
@@ -90,8 +90,8 @@ static size_t patched_sites(
 }
 
 /*
- * Removes probes that are already on from the selection, and raises their counts, all or none. With
- * request->force it sets their counts to 1.
+ * Removes the probes that are already on from the selection, and raises their counts. With
+ * request->force, sets their counts to 1. If a count cannot be changed, no count is changed.
  */
 static struct probe_error *split_known(struct transaction *t, struct selection *s,
 	const struct probe_request *request, struct probe_report *report)
@@ -121,7 +121,10 @@ static struct probe_error *split_known(struct transaction *t, struct selection *
 	return NULL;
 }
 
-/* Orders probes by pair, end events first: their patterns have odd numbers. */
+/*
+ * Orders probes: those of end events before those of start events. Patterns with odd numbers name
+ * end events.
+ */
 static int compare_pair_ends(const void *a, const void *b)
 {
 	const struct select_probe *x = a, *y = b;
@@ -132,7 +135,7 @@ static int compare_pair_ends(const void *a, const void *b)
 	return x->first_site < y->first_site ? -1 : x->first_site > y->first_site;
 }
 
-/* Puts the end events of pairs first, so that they are on as long as their start events. */
+/* Puts the end events of pairs first: a start event is then never on without its end event. */
 static struct probe_error *enable_order_pairs(struct selection *s)
 {
 	struct select_site *sites = calloc(s->site_count + 1, sizeof(*sites));
@@ -182,7 +185,10 @@ static struct probe_error *enable_select(
 	return error;
 }
 
-/* Returns an error if only handlers were requested and all are refused. toggles.c cannot tell. */
+/*
+ * Returns an error if only handlers were requested and all of them were refused. toggles.c cannot
+ * know whether anything else was requested.
+ */
 static struct probe_error *check_any(const struct change *c, const struct probe_request *request,
 	const struct probe_report *before, const struct probe_report *report)
 {
@@ -197,8 +203,8 @@ static struct probe_error *check_any(const struct change *c, const struct probe_
 }
 
 /*
- * Counts the probes of a selection up by their `times`, or sets their state (request->force). The
- * selection may change. An error undoes everything.
+ * Raises the count of each probe of a selection by probe->times or, with request->force, sets it to
+ * 1. The selection may be changed. After an error, everything is undone.
  */
 static struct probe_error *enable_selected(struct change *c, struct selection *s,
 	const struct probe_request *request, struct probe_report *report)
@@ -227,7 +233,10 @@ static struct probe_error *enable_selected(struct change *c, struct selection *s
 	return error;
 }
 
-/* Resets the counts of a report to those of `before`. Refused sites stay in the report. */
+/*
+ * Resets the counts of a report to those of the report `before`. The refused sites stay in the
+ * report.
+ */
 static void enable_forget(struct probe_report *report, const struct probe_report *before)
 {
 	report->probes = before->probes;
@@ -280,7 +289,7 @@ struct probe_error *probe_target_enable(struct probe_target *target,
 
 /* ---- Disabling ----------------------------------------------------------------------- */
 
-/* With --force: switches off a probe that only other tools have switched on. */
+/* Switches off a probe that only other tools have switched on. For --force. */
 static struct probe_error *force_off(struct transaction *t, const struct selection *s,
 	const struct select_probe *probe, bool *was_on_ret)
 {
@@ -301,7 +310,10 @@ static struct probe_error *force_off(struct transaction *t, const struct selecti
 	return ok ? NULL : probe_error_no_memory();
 }
 
-/* Lowers a probe's count. At 0, the probe ends. Several persistent sessions may have the probe. */
+/*
+ * Lowers the count of a probe. At 0, the probe ends. With --force, the probe ends in each
+ * persistent session that has it.
+ */
 static struct probe_error *drop_references(struct transaction *t, struct reg_probe *known,
 	uint16_t times, const struct probe_request *request)
 {
@@ -316,8 +328,8 @@ static struct probe_error *drop_references(struct transaction *t, struct reg_pro
 }
 
 /*
- * Sets `refused` for the probes that cannot be patched in the present state of the process.
- * Enabling by wildcards leaves these probes out. Errors: those of install_plan().
+ * Sets `refused` for the probes that cannot be patched in the present state of the process. When
+ * wildcards enable probes, these probes are left out. Errors: those of install_plan().
  */
 static struct probe_error *enable_mark_refused(
 	struct transaction *t, struct selection *s, const struct probe_request *request)
@@ -332,8 +344,9 @@ static struct probe_error *enable_mark_refused(
 }
 
 /*
- * Checks that each probe can be lowered before any count is lowered. A probe that is off is an
- * error, unless enabling by the same wildcards has left it out.
+ * Checks that the count of each probe can be lowered, before any count is lowered. A probe that is
+ * off is an error, unless only wildcards match the probe and it cannot be patched: then enabling by
+ * wildcards has left it out.
  */
 static struct probe_error *check_enabled(
 	struct transaction *t, struct selection *s, const struct probe_request *request)
@@ -375,7 +388,7 @@ static struct probe_error *lower_all(struct transaction *t, const struct selecti
 
 		if (known)
 			error = drop_references(t, known, select_times(probe), request);
-		else if (request->force) /* otherwise check_enabled() reports it */
+		else if (request->force) /* without --force, check_enabled() has reported it */
 			error = force_off(t, s, probe, &was_on);
 		report->probes += was_on;
 		report->sites += was_on ? patched_sites(r, s, probe) : 0;
@@ -395,7 +408,10 @@ static const struct reg_session *user_of(const struct registry *r, uint64_t key)
 	return NULL;
 }
 
-/* Reports which probes stay on: --force ends no session of controllers or of the process itself. */
+/*
+ * Reports the probes that stay on. Even with --force, disabling does not end sessions of other
+ * controllers or of the process itself.
+ */
 static struct probe_error *note_users(
 	const struct change *c, const struct selection *s, struct probe_report *report)
 {
@@ -430,7 +446,7 @@ static struct probe_error *disable_selected(struct change *c, struct selection *
 	struct probe_error *error;
 
 	t.atomic = request->atomic;
-	uninstall_find_stale(c); /* stale sessions end together with the rest */
+	uninstall_find_stale(c); /* stale sessions end in the same change */
 	error = toggles_take(&t, s, request, false, report);
 	if (!error && !request->force && !request->keep_going)
 		error = check_enabled(&t, s, request);
@@ -452,7 +468,10 @@ static struct probe_error *disable_selected(struct change *c, struct selection *
 	return error;
 }
 
-/* Switches off enabled probes that are not in `keys`, because their names are unknown. */
+/*
+ * Switches off the enabled probes whose keys are not in `keys`. The names of these probes are
+ * unknown.
+ */
 static void drop_others(
 	struct registry *r, const uint64_t *keys, size_t count, struct probe_report *report)
 {
@@ -483,9 +502,9 @@ static void drop_others(
 }
 
 /*
- * For --force without patterns: selects everything that controllers have switched on, including
- * probes without a known name. Probes that only other tools have switched on stay on, because the
- * user has not named them.
+ * For --force without patterns: selects everything that controllers have switched on, also probes
+ * whose names are unknown. Probes that only other tools have switched on stay on, because the user
+ * has not named them.
  */
 static struct probe_error *take_all(
 	struct change *c, struct selection *s, struct probe_report *report)
@@ -520,8 +539,8 @@ struct probe_error *probe_target_disable(struct probe_target *target,
 		return error;
 	error = orphans_remove(&c, &orphans);
 	/*
-	 * If memory was lost, the jumps of its sites lead nowhere: these sites are restored even if
-	 * the request names other probes.
+	 * If memory of ours was lost, the jumps of some sites lead nowhere. These sites are
+	 * restored even if the request names other probes.
 	 */
 	if (!error && c.lost)
 		error = uninstall_unreferenced(&c);
@@ -541,18 +560,22 @@ struct probe_error *probe_target_disable(struct probe_target *target,
 /* ==== Actions ================================================================================= */
 
 /*
- * Several changes in one call. Their result is computed before anything is changed. The actions are
- * first applied, in order, to copies of the counts, which finds impossible actions (a probe that is
- * off cannot be disabled, even if a later action enables it). Then one transaction raises counts,
- * and may find sites that cannot be patched. Only then does a second transaction lower counts; if
- * it fails, the first one is undone. The target stays locked against other controllers throughout.
+ * Changes the states of several probes in one call, all or none. First, the actions are applied in
+ * order to copies of the counts. This computes the result, and finds impossible actions before
+ * anything is changed: a probe that is off cannot be disabled, even if a later action enables it.
+ * Then one transaction raises counts; it may find sites that cannot be patched. Only then does a
+ * second transaction lower counts; if it fails, the first transaction is undone. The target stays
+ * locked against other controllers throughout.
  */
 
 /* The effect of a list of actions on a probe. */
 struct outcome {
 	uint64_t key;
 	uint32_t before, after; /* count of the probe before and after the actions */
-	/* `named`: an action names the probe. `enables`: the last of these actions enables it. */
+	/*
+	 * `named`: an action applies to the probe. `enables`: the last such action enables the
+	 * probe.
+	 */
 	bool named, enables;
 	bool is_end; /* the probe is the end event of a pair */
 	bool exact;  /* an action names the probe without wildcards */
@@ -583,7 +606,7 @@ static struct probe_error *check_request(
 	return NULL;
 }
 
-/* Checks that each pattern matches, as in a request. */
+/* Checks that the patterns of all actions match, as for a request. */
 static struct probe_error *check_patterns(const struct update *u)
 {
 	const struct probe_pattern **patterns = calloc(2 * u->count + 1, sizeof(*patterns));
@@ -665,7 +688,10 @@ static bool matches(const struct probe_pattern *pattern, const struct select_pro
 	return probe_pattern_matches(pattern, probe->module->path, probe->provider, probe->name);
 }
 
-/* Records which probes are named exactly. Does a wildcard disable a probe that is off? */
+/*
+ * Sets `exact` in the outcomes of probes that an action names without wildcards. Returns true if an
+ * action with wildcards disables a probe that is off.
+ */
 static bool note_names(const struct update *u)
 {
 	bool any_off = false;
@@ -690,7 +716,10 @@ static bool note_names(const struct update *u)
 	return any_off;
 }
 
-/* Finds the probes that wildcards left out when they enabled probes; they are left out again. */
+/*
+ * Marks the probes that enabling by wildcards left out. Disabling by wildcards leaves them out,
+ * too.
+ */
 static struct probe_error *find_refused(struct update *u)
 {
 	struct transaction t = transaction_of(u->change, TRANSACTION_ENDS);
@@ -720,7 +749,10 @@ static struct probe_error *act(const struct update *u, const struct probe_action
 
 /* ---- On the target ---------------------------------------------------------------------- */
 
-/* Does a probe's count rise (or --force switch it on)? Without `rise`: does it fall? */
+/*
+ * With `rise`, returns true if the count of a probe rises, or if --force switches it on. Without
+ * `rise`, returns true if the count falls, or if --force switches the probe off.
+ */
 static bool is_of(const struct update *u, const struct outcome *outcome, bool rise)
 {
 	if (!outcome->named)
@@ -730,7 +762,10 @@ static bool is_of(const struct update *u, const struct outcome *outcome, bool ri
 	return rise ? outcome->after > outcome->before : outcome->after < outcome->before;
 }
 
-/* Selects the probes again, pairs in their order, because a selection is used only once. */
+/*
+ * Selects the probes whose counts rise or fall, those of end events first. Each selection can be
+ * used only once.
+ */
 static struct probe_error *pick(const struct update *u, bool rise, struct selection *ret)
 {
 	struct probe_error *error = select_probes(&u->change->modules, NULL, 0, ret);
@@ -751,8 +786,8 @@ static struct probe_error *pick(const struct update *u, bool rise, struct select
 }
 
 /*
- * May all rising probes be refused? Yes, if only wildcards match them, and other probes that these
- * wildcards match are on and stay unchanged.
+ * Returns true if all rising probes may be refused. This is so if only wildcards match them, and if
+ * other probes that an action names are on and stay unchanged.
  */
 static bool is_served(const struct update *u, const struct selection *selection)
 {
@@ -800,7 +835,7 @@ static void undo(const struct update *u)
 	back.request = &request;
 	back.report = &unused;
 	probe_error_free(switch_part(&back, false));
-	/* For counts that --force lowered to 1. */
+	/* Counts that --force had lowered to 1 are raised again. */
 	probe_error_free(switch_part(&back, true));
 	probe_report_deinit(&unused);
 }

@@ -3,10 +3,10 @@
  * Forecasts: the plan that enabling a site would choose.
  *
  * A file's bytes say which plans a site allows. Whether a plan is possible in a process also
- * depends on its mappings (the page that a pun needs may be in use), on its memory, and on existing
- * patches. So a forecast plans as `enable` does (libprobe/patch/choose.c), from the present state
- * of the process. It neither stops the process nor takes the lock, so it may see half of another
- * controller's change.
+ * depends on the mappings of the process (the page that a pun needs may be in use), on its memory,
+ * and on existing patches. So a forecast plans as `enable` does (libprobe/patch/choose.c), from the
+ * present state of the process. The forecast neither stops the process nor takes the lock, so it
+ * may see half of another controller's change.
  */
 #include <elf.h>
 #include <stdlib.h>
@@ -43,7 +43,7 @@ static const struct forecast_site *forecast_find(const struct forecast *forecast
 	return find(forecast, pc);
 }
 
-/* Adds a site that was planned alone. */
+/* Adds the forecast of a site that was planned as if it were enabled alone. */
 static struct probe_error *add(const struct select_site *site, struct forecast *ret)
 {
 	struct forecast_site *to = &ret->sites[ret->count];
@@ -80,7 +80,7 @@ static struct probe_error *add_all(
 	return error;
 }
 
-/* Adds the plans that the same sites get together, if they differ. */
+/* Adds the plans that the sites get if all are enabled together, where these plans differ. */
 static struct probe_error *compare(
 	const struct select_site *sites, size_t count, struct forecast *ret)
 {
@@ -99,7 +99,10 @@ static struct probe_error *compare(
 
 /* ---- In a process ------------------------------------------------------------------ */
 
-/* Plans a selection, each site as if it were the only one (`alone`), or all together. */
+/*
+ * Plans the sites of a selection: each as if it were enabled alone, or (`alone` is false) all
+ * together.
+ */
 static struct probe_error *plan_once(struct change *change, struct selection *selection, bool alone)
 {
 	static const struct probe_request request = {.keep_going = true};
@@ -133,7 +136,11 @@ static struct probe_error *plan(struct change *change, struct forecast *ret)
 	return error;
 }
 
-/* Turns an error that prevents all plans into ret->reason, and frees it. Returns other errors. */
+/*
+ * Handles an error that occurred before any site was planned. If the error explains why no site can
+ * be patched, moves its text to ret->reason. Returns only errors of memory and of the system; frees
+ * all others.
+ */
 static struct probe_error *no_plans(struct probe_error *error, struct forecast *ret)
 {
 	if (error->code == PROBE_ERROR_MEMORY || error->code == PROBE_ERROR_SYSTEM)
@@ -150,9 +157,9 @@ static struct probe_error *no_plans(struct probe_error *error, struct forecast *
 }
 
 /*
- * Plans all sites of a process, each as if it were enabled alone. Sites that are on keep their
- * plan. Does not stop the process. An unreadable or ended process has no sites. Errors:
- * PROBE_ERROR_MEMORY, PROBE_ERROR_SYSTEM.
+ * Plans all sites of a process: each as if it were enabled alone, and all together. Sites that are
+ * on keep their plans. The process is not stopped. If the process is unreadable or has ended, the
+ * forecast has no sites. Errors: PROBE_ERROR_MEMORY, PROBE_ERROR_SYSTEM.
  */
 static struct probe_error *forecast_read(pid_t pid, struct forecast *ret)
 {
@@ -174,7 +181,10 @@ static struct probe_error *forecast_read(pid_t pid, struct forecast *ret)
 
 /* ---- In a file ---------------------------------------------------------------------- */
 
-/* Returns the spare for a site's short jump that no other site has, or 0. */
+/*
+ * Returns the nearest spare that a site's short jump can use and that no other site uses. Returns 0
+ * if there is none.
+ */
 static uint64_t spare_of(
 	const struct arch *arch, const struct claims *claims, const struct select_site *site)
 {
@@ -186,7 +196,10 @@ static uint64_t spare_of(
 	return 0;
 }
 
-/* Returns why a plan that the file allows conflicts with the plans of other sites, or NULL. */
+/*
+ * Returns why a plan that the file allows conflicts with the plans of other sites, or NULL if it
+ * does not.
+ */
 static const char *conflict(const struct arch *arch, const struct claims *claims,
 	const struct select_site *site, const struct plan_ops *plan)
 {
@@ -217,7 +230,10 @@ static void choose(const struct arch *arch, const struct claims *claims, struct 
 		select_add_reason(site, plan_impossible(site->plan));
 }
 
-/* Chooses a plan for each site alone, then for all together, by ascending address. */
+/*
+ * Chooses plans for sites in ascending order: first for each site alone, then for all sites
+ * together.
+ */
 static struct probe_error *choose_all(
 	const struct arch *arch, struct select_site *sites, size_t count, struct forecast *ret)
 {
@@ -231,7 +247,7 @@ static struct probe_error *choose_all(
 		struct select_site *site = &sites[i];
 		bool hops;
 
-		/* Notes of one address share one patch. */
+		/* Several notes may name one address; only the first one is planned. */
 		if (i && sites[i - 1].pc == site->pc)
 			continue;
 		choose(arch, &claims, site);
@@ -245,8 +261,9 @@ static struct probe_error *choose_all(
 }
 
 /*
- * Forecasts the sites of a file, without regard to the mappings of a process. Errors:
- * PROBE_ERROR_MEMORY, PROBE_ERROR_SYSTEM, PROBE_ERROR_UNSUPPORTED (the file can only be listed).
+ * Forecasts the plans of a file's sites. Ignores what processes have mapped. Errors:
+ * PROBE_ERROR_MEMORY, PROBE_ERROR_SYSTEM, PROBE_ERROR_UNSUPPORTED (the probes of the file can only
+ * be listed).
  */
 static struct probe_error *forecast_file(
 	struct object *object, const struct sdt_notes *notes, struct forecast *ret)
@@ -275,13 +292,15 @@ static struct probe_error *forecast_file(
 /* ==== Detail ================================================================================== */
 
 /*
- * Details that are looked up for single sites only: arguments, function, source line, the bytes of
- * the code, and the plan that enabling would choose.
+ * Details that are looked up for one site at a time, on demand: arguments, function, source line,
+ * the bytes of the code, and the plan that enabling would choose.
  */
 
 /* ---- Arguments ---------------------------------------------------------------- */
 
-/* Sizes and signs are the same on each ISA; only the operands differ. */
+/*
+ * For an unknown ISA: sizes and signs are the same on each ISA, but the operand cannot be parsed.
+ */
 static bool no_operand(struct spec_text *text, struct arch_arg *arg)
 {
 	(void)text;
@@ -305,7 +324,10 @@ static struct probe_arg *copy_args(const struct arch_arg *args, size_t count)
 
 	for (size_t i = 0; i < count; i++)
 		bytes += sizeof(*copies) + args[i].spec_length + 1;
-	/* At least one byte, because NULL means "not parsed". */
+	/*
+	 * Allocates at least one byte even if there are no arguments: NULL would mean "not parsed
+	 * yet".
+	 */
 	copies = malloc(bytes + 1);
 	if (!copies)
 		return NULL;
@@ -345,7 +367,10 @@ struct probe_error *probe_list_args(struct probe_list *list, const struct probe_
 
 /* ---- Details ------------------------------------------------------------------- */
 
-/* Opens a file for details. A file that has changed since its notes were read has no details. */
+/*
+ * Opens a file to look up details. If the file has changed since its notes were read, there are no
+ * details.
+ */
 static void open_object(struct list_file *file)
 {
 	if (file->object || file->object_tried)
@@ -358,7 +383,7 @@ static void open_object(struct list_file *file)
 	}
 }
 
-/* Opens the source lines of a file, which are optional: libdw or debug data may be missing. */
+/* Opens the source lines of a file. Errors are ignored: libdw or the debug data may be missing. */
 static void open_lines(struct list_file *file)
 {
 	if (file->lines || file->lines_tried)
@@ -368,9 +393,9 @@ static void open_lines(struct list_file *file)
 }
 
 /*
- * Looks up the line of a site, and the unknown lines of other sites, as many as the number of
- * lookups before. So a caller that wants one line does not wait for all, and a caller that wants
- * all lines has them soon, in any order.
+ * Looks up the source line of a site, and the lines of some other sites. The number of other sites
+ * grows with each lookup. So a caller that wants one line does not wait for all lines, and a caller
+ * that wants all lines gets them in few lookups, in any order.
  */
 static void ask_lines(struct probe_list *list, struct list_file *file, size_t site)
 {
@@ -395,7 +420,7 @@ static void ask_lines(struct probe_list *list, struct list_file *file, size_t si
 	}
 }
 
-/* Plans all sites of a file at once, because the proofs search its whole code. */
+/* Plans all sites of a file in one go, because the proofs search the whole code of the file. */
 static struct probe_error *make_plans(struct list_file *file)
 {
 	struct probe_error *error = forecast_file(file->object, &file->notes, &file->forecast);
@@ -419,7 +444,7 @@ static void take_forecast(const struct forecast_site *found, struct probe_site_d
 	ret->together_reason = found->together_reason;
 }
 
-/* Fills in the plan of a site as far as the file tells. */
+/* Fills in the plan of a site that the file alone allows, whatever the process has mapped. */
 static struct probe_error *detail_plan(
 	struct list_file *file, uint64_t pc, struct probe_site_detail *ret)
 {
@@ -449,7 +474,10 @@ static struct probe_error *forecast_of(
 	return forecast_read(pid, &process->forecast);
 }
 
-/* Fills in the plan that enabling a site in its process would choose; *known_ret: it is known. */
+/*
+ * Fills in the plan that enabling a site would choose in its process. Sets *known_ret to false if
+ * the forecast does not have the site.
+ */
 static struct probe_error *detail_forecast(struct probe_list *list, const struct probe_site *site,
 	struct probe_site_detail *ret, bool *known_ret)
 {
@@ -489,7 +517,7 @@ struct probe_error *probe_list_detail(struct probe_list *list, const struct prob
 	bool is_known;
 
 	*ret = (struct probe_site_detail){.other_machine = other_machine(file->machine)};
-	/* OCaml: a note without an address is only a semaphore. */
+	/* A note of OCaml's without an address is only a semaphore. */
 	if (site->pc == 0)
 		return NULL;
 	open_object(file);

@@ -2,20 +2,21 @@
 /*
  * Finds the addresses at which stopped threads will continue.
  *
- * After a signal handler, a thread continues at an address that only the frame on its stack holds:
- * perhaps in a stub that will be freed, or after a site, in bytes that will be overwritten. So the
- * used part of each stack is searched for such words. A word that only looks like such an address
- * costs a retry, never the target.
+ * When a signal handler returns, its thread continues at an address that is stored only in a frame
+ * on the stack. This address may be in a stub that will be freed, or in bytes behind a site that
+ * will be overwritten. So the used part of each stack is searched for such addresses. A word that
+ * only looks like such an address costs a retry, but does the target no harm.
  *
- * A handler may run on an alternate stack (sigaltstack(2)). Its frame is on that stack, and holds
- * the stack pointer of the interrupted stack, which is searched next.
+ * A handler may run on an alternate stack (sigaltstack(2)). The frame of this handler is on the
+ * alternate stack. It holds the stack pointer of the interrupted stack, which is searched next.
  *
  * Pages of a stack that the program has not written yet are not read: the kernel would give the
  * target pages of zeros, which would count as used memory.
  *
  * A handler may be removed while it runs, by the kernel (SA_RESETHAND) or by the program. So stacks
- * are searched even if no handler is installed; but less far, because such a frame is close, and
- * without an error if a stack cannot be read.
+ * are searched even if no handler is installed. Then fewer bytes of each stack are searched,
+ * because the frame of a removed handler is near the stack pointer, and an unreadable stack is no
+ * error.
  *
  * libprobe/patch/windows.c searches stacks that no thread uses.
  */
@@ -38,11 +39,12 @@
  * handler, the kernel saves the program counter on the handler's stack, in an image (struct
  * arch_frame_layout).
  *
- * A program may copy an image, or only the registers, to any address. The mark of the layout tells
- * an image from other memory, whatever the handler's restorer is, so the search looks for the mark
- * at each byte. Registers of aarch64 have no mark: there, a place counts at any byte if it is
- * between a stack pointer and flags. If no data refers to the places, as inside a program's
- * function, each aligned word of a used stack counts if it is a place.
+ * A program may copy an image, or only the registers, to any address. Each image contains a mark, a
+ * word that the layout defines and that does not depend on the handler's restorer. So the search
+ * looks for the mark at each byte. Registers of aarch64 have no mark. There, a word at any byte
+ * counts if it is a place and is between a stack pointer and flags. If data cannot refer to the
+ * places, because they are in the middle of a program's function, each aligned word of a used stack
+ * counts if it is a place.
  */
 
 enum {
@@ -154,13 +156,19 @@ static bool tell_image(const struct file_piece *p, size_t at, const struct place
 	return visitor->image(visitor->data, &image);
 }
 
-/* Does something begin in the piece, `before` bytes before i, that must be reported? */
+/*
+ * Returns true if the bytes that begin `before` bytes before offset i are to be reported: they must
+ * begin in the first `step` bytes of the piece.
+ */
 static bool begins(const struct file_piece *piece, size_t i, size_t before)
 {
 	return i >= before && i - before < piece->step;
 }
 
-/* Reports the word at offset i if it is a place. `is_context`: it is an image's program counter. */
+/*
+ * Reports the word at offset i if it is a place. `is_context`: the word is the program counter of
+ * an image.
+ */
 static bool tell_word(const struct places *places, const struct file_piece *p, size_t i,
 	uint64_t word, bool is_context, const struct place_visitor *visitor)
 {
@@ -183,9 +191,9 @@ static bool is_context(const struct file_piece *p, size_t i)
 }
 
 /*
- * Is the word at i the program counter of registers without a mark, between a stack pointer and
- * flags? A stack pointer into code does not count: a controller's notes about its code look like
- * that.
+ * Returns true if the word at offset i is the program counter in a copy of registers without a
+ * mark, between a stack pointer and flags. If the stack pointer points into code, the word does not
+ * count, because notes of a controller about its code look like that.
  */
 static bool is_in_registers(const struct file_piece *p, size_t i)
 {
@@ -201,7 +209,7 @@ static bool is_in_registers(const struct file_piece *p, size_t i)
 	return !m || m->writable || !m->executable;
 }
 
-/* Reports the aligned words at [i, end) that are not program counters of images. */
+/* Reports the aligned words at [i, end), except the program counters of images or registers. */
 static bool look_at_words(const struct places *places, const struct file_piece *p, size_t i,
 	size_t end, const struct place_visitor *visitor)
 {
@@ -218,7 +226,10 @@ static bool look_at_words(const struct places *places, const struct file_piece *
 	return true;
 }
 
-/* Reports the images, or copies of their registers alone, whose marks begin at [i, end). */
+/*
+ * Reports the images whose marks begin at [i, end). Also reports mere copies of registers, if they
+ * include the mark.
+ */
 static bool look_at_marks(const struct places *places, const struct file_piece *p, size_t i,
 	size_t end, const struct place_visitor *visitor)
 {
@@ -238,7 +249,7 @@ static bool look_at_marks(const struct places *places, const struct file_piece *
 	return true;
 }
 
-/* Reports the registers without a mark whose stack pointers are at [i, end). */
+/* Reports the copies of registers without a mark whose stack pointers are at [i, end). */
 static bool look_at_registers(const struct places *places, const struct file_piece *p, size_t i,
 	size_t end, const struct place_visitor *visitor)
 {
@@ -256,7 +267,7 @@ static bool look_at_registers(const struct places *places, const struct file_pie
 	return true;
 }
 
-/* Is one of the aligned words of a block within the range of the places? */
+/* Returns true if an aligned word of a block is within the range of the places. */
 static bool may_have_words(const struct places *places, const uint8_t *block)
 {
 	uint64_t low = places->low, span = places->span;
@@ -270,8 +281,8 @@ static bool may_have_words(const struct places *places, const uint8_t *block)
 }
 
 /*
- * May a mark begin in a block, at any byte? Reads BLOCK + 7 bytes. The loop has no early end, so
- * that compilers vectorise it.
+ * Returns true if a mark may begin at any byte of a block. Reads BLOCK + 7 bytes. The loop always
+ * runs to its end, so that compilers vectorise it.
  */
 static bool may_have_mark(const uint8_t *block, uint64_t mark)
 {
@@ -284,7 +295,7 @@ static bool may_have_mark(const uint8_t *block, uint64_t mark)
 	return any;
 }
 
-/* May registers begin in a block, at any byte? Reads BLOCK + 15 bytes. */
+/* Returns true if registers may begin at any byte of a block. Reads BLOCK + 15 bytes. */
 static bool may_have_registers(const struct places *places, const uint8_t *block)
 {
 	uint64_t low = places->low, span = places->span;
@@ -302,7 +313,9 @@ bool places_scan(const struct places *places, uint64_t address, const uint8_t *b
 	const struct file_piece piece = {address, bytes, size, step, layout, visitor->maps};
 	bool has_words = !places->are_code && !visitor->only_images, ok = true;
 
-	/* Few words matter, so a block is examined only if it may contain one. */
+	/*
+	 * Few blocks contain anything to report, so a quick test first finds the blocks that may.
+	 */
 	for (size_t i = 0; i < size && ok; i += BLOCK) {
 		bool is_last = size - i < BLOCK + 15;
 		size_t end = size - i < BLOCK ? size : i + BLOCK;
@@ -321,22 +334,27 @@ bool places_scan(const struct places *places, uint64_t address, const uint8_t *b
 
 enum {
 	CHUNK = 64 << 10,
-	GONE_REACH = 256 << 10, /* bytes of a stack that are searched if no handler is installed */
-	/* bytes that are searched above a stack pointer that is in no mapping */
+	/* at most this many bytes of a stack are searched if no handler is installed */
+	GONE_REACH = 256 << 10,
+	/* if a stack pointer is in no mapping, this many bytes above it are searched */
 	NEAR_BYTES = 64 << 10,
-	PCS_ROOM = 1024, /* room for addresses before a larger array is allocated */
-	STACKS_MAX = 32	 /* most nested stacks of a thread */
+	PCS_ROOM = 1024, /* the first array of addresses has room for this many */
+	/*
+	 * at most this many stacks of one thread, each interrupted by a handler on the next, are
+	 * searched
+	 */
+	STACKS_MAX = 32
 };
 
 static const char too_deep[] = "a stack is larger than is searched";
 static const char too_nested[] = "signal handlers are nested on too many stacks";
 static const char unreadable[] = "a stack cannot be read";
 
-/* The stacks of one thread, while they are searched. */
+/* The stacks of one thread. The search of a stack may find further stacks. */
 struct walk {
 	struct frames *frames;
 	uint64_t starts[STACKS_MAX], ends[STACKS_MAX];
-	size_t count; /* number of stacks found; the last ones may not be searched yet */
+	size_t count; /* number of stacks found; stacks found last may not be searched yet */
 	bool no_memory;
 };
 
@@ -356,7 +374,7 @@ bool frames_add(struct frames *frames, uint64_t pc)
 
 /* ---- Stacks ---------------------------------------------------------------------------- */
 
-/* Returns the mapping of an address. Reads the mappings again if the known ones do not have it. */
+/* Returns the mapping of an address. If the known mappings lack the address, reads them again. */
 static const struct mapping *mapping_of(struct frames *f, uint64_t address)
 {
 	const struct mapping *m = maps_find(f->maps, address);
@@ -369,8 +387,8 @@ static const struct mapping *mapping_of(struct frames *f, uint64_t address)
 }
 
 /*
- * Returns the end of a stack. A stack may be several adjacent mappings, which differ only in the
- * kernel's internal state.
+ * Returns the end of the stack that begins in mapping `m`. A stack may consist of several adjacent
+ * mappings, which differ only in the kernel's internal state.
  */
 static uint64_t end_of(const struct frames *f, const struct mapping *m)
 {
@@ -384,7 +402,10 @@ static uint64_t end_of(const struct frames *f, const struct mapping *m)
 	return m->end;
 }
 
-/* Was a stack made for its thread? libc puts a thread's control block (tp) on top of its stack. */
+/*
+ * Returns true if a stack was made for the thread that runs on it: it is the main stack, or the
+ * thread's control block (tp) is at its end, where libc puts it.
+ */
 static bool is_threads(const struct mapping *m, uint64_t sp, uint64_t tp)
 {
 	return m && (strcmp(m->path, "[stack]") == 0 || (tp > sp && tp < m->end));
@@ -429,7 +450,10 @@ static bool on_word(void *data, uint64_t at, uint64_t word, bool is_context)
 	return !walk->no_memory;
 }
 
-/* Adds the stack that an image's handler interrupted: the thread will continue there. */
+/*
+ * Adds the stack that a signal handler has interrupted: the thread will continue there. `image` is
+ * the context that the kernel saved for the handler.
+ */
 static bool on_image(void *data, const struct place_image *image)
 {
 	struct walk *walk = data;
@@ -444,13 +468,14 @@ static bool on_image(void *data, const struct place_image *image)
 		return true;
 	}
 	walk->starts[walk->count] = image->sp;
-	walk->ends[walk->count++] = image->sp + 1; /* the end is set when the stack is searched */
+	/* the real end is set when the stack is searched */
+	walk->ends[walk->count++] = image->sp + 1;
 	return true;
 }
 
 /*
- * A stack ends where readable memory ends, whatever the maps said. If `at` is still mapped, the
- * stack is unreadable.
+ * Called when the stack at `at` cannot be read. If `at` is no longer mapped, the stack ends there.
+ * Otherwise the stack is unreadable.
  */
 static void check_end(struct frames *f, uint64_t at)
 {
@@ -464,8 +489,8 @@ static void check_end(struct frames *f, uint64_t at)
 }
 
 /*
- * Searches [start, end). Shared pages may be in memory although the process has not touched them,
- * so they are always read.
+ * Searches [start, end) of a stack. Private pages that the process has not touched are skipped.
+ * Shared pages are always read, because they may have contents that the process has not touched.
  */
 static void search_stack(struct walk *walk, uint64_t start, uint64_t end, bool is_shared)
 {
@@ -473,7 +498,10 @@ static void search_stack(struct walk *walk, uint64_t start, uint64_t end, bool i
 	struct frames *f = walk->frames;
 
 	for (uint64_t at = start & ~UINT64_C(7), step; at < end; at += step) {
-		/* A frame that begins in this chunk may end in the next. */
+		/*
+		 * A frame that begins in this chunk may end in the next one, so read more than the
+		 * chunk.
+		 */
 		size_t want =
 			end - at < CHUNK + PLACE_IMAGE_MAX ? end - at : CHUNK + PLACE_IMAGE_MAX;
 		bool is_there = true;
@@ -513,7 +541,7 @@ static bool search_thread(struct frames *f, const struct control_thread *thread)
 	return !walk.no_memory;
 }
 
-/* Adds the registers of a thread that hold a place: a thread may be copying a context. */
+/* Adds the registers of a thread that hold a place, because the thread may be copying a context. */
 static bool add_registers(struct frames *f, const struct arch_registers *r)
 {
 	const uint64_t *words = r->words + arch_process()->general_first;
@@ -524,7 +552,10 @@ static bool add_registers(struct frames *f, const struct arch_registers *r)
 	return true;
 }
 
-/* Is a signal handler installed? Reads the kernel's mask of caught signals in the status file. */
+/*
+ * Returns true if a signal handler is installed. Reads the kernel's mask of caught signals from the
+ * status file.
+ */
 static bool has_handlers(int status)
 {
 	char text[4096];
@@ -591,7 +622,7 @@ struct probe_error *frames_read(struct frames *frames, const struct control *con
 	maps_deinit(&frames->fresh);
 	for (size_t i = 0; ok && i < control->count; i++)
 		ok = frames_add(frames, arch_get(&control->threads[i].regs, ARCH_PC));
-	/* Processes that share the memory may have other handlers. */
+	/* Other processes that share the memory may have installed handlers of their own. */
 	if (!frames->has_handlers)
 		frames->has_handlers = control->guests || has_handlers(frames->status);
 	for (size_t i = 0; ok && frames->places->count && i < control->count; i++)
@@ -619,9 +650,8 @@ void frames_close(struct frames *frames)
 /* ---- Queries ----------------------------------------------------------------------------- */
 
 /*
- * Does a thread use the middle of the frame [start, end) as its stack, from there on up? Then the
- * handler has returned, or was left, and the interrupted context is overwritten or already
- * continues.
+ * Returns true if a thread's stack pointer is inside the frame [start, end). Then the handler of
+ * the frame has returned or was left by a jump, and the frame's context is no longer needed.
  */
 static bool frames_overlap(const struct frames *frames, uint64_t start, uint64_t end)
 {
@@ -633,7 +663,10 @@ static bool frames_overlap(const struct frames *frames, uint64_t start, uint64_t
 	return false;
 }
 
-/* Is an address below the used part of a thread's own stack, where no thread has its stack now? */
+/*
+ * Returns true if an address is below the used part of a thread's own stack, and not in a stack
+ * that is in use.
+ */
 static bool frames_is_below(const struct frames *frames, uint64_t address)
 {
 	const struct mapping *m =
@@ -678,8 +711,9 @@ bool frames_within(const struct frames *frames, uint64_t start, uint64_t end)
 
 /*
  * A signal handler that returns leaves its whole frame below the stack pointer of its thread, until
- * the stack is used again. The leftover looks like the frame of a user thread that a handler has
- * preempted, whose stack is in an array of the program further up:
+ * the stack is used again. This leftover must be told from the frame of a user thread that a
+ * handler has preempted. The stack of such a user thread may be in an array that belongs to a frame
+ * further up on the same stack:
  *
  *	main's frame    | ...                     |
  *	                | stack 2                 |
@@ -698,8 +732,8 @@ bool frames_within(const struct frames *frames, uint64_t start, uint64_t end)
  *     stack of the handler right below it, do not count, because frames hold pointers to each
  *     other.
  *
- * A stray pointer that a function has left somewhere counts. That costs a leftover, never the
- * target.
+ * A stray pointer into the frame that a function has left somewhere makes a dead frame look alive.
+ * Then code of ours stays as a leftover, but the target takes no harm.
  *
  * Source: sysdeps/unix/sysv/linux/x86_64/pointer_guard.h and sysdeps/x86_64/nptl/tls.h
  * (header.pointer_guard) of glibc.
@@ -726,7 +760,10 @@ static struct doubt *find_doubt(struct doubts *doubts, const struct search_find 
 	return NULL;
 }
 
-/* Records a context in doubt. If out of memory, the doubt is never settled. */
+/*
+ * Records a context that is in doubt. If there is no memory for the record, the doubt is never
+ * settled.
+ */
 static void add_doubt(struct doubts *doubts, const struct search_find *find)
 {
 	if (doubts->count == DOUBTS_MAX || !ARRAY_ROOM(doubts->items, doubts->count))

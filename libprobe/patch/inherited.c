@@ -2,16 +2,16 @@
 /*
  * Removes copies of sessions from processes that were forked from a target.
  *
- * A forked process inherits patched code, and a copy of the registry. The end of a session finds
- * such processes as children of its target (session/look.c). But a daemon forks twice and its
- * parent ends, or the target itself has ended. So all processes are examined. While sessions of
- * this process go on, they cannot be told from copies. When no session goes on any more, each
- * session that names this process as its owner is a copy. A process that was forked in the middle
- * of a change may have our memory, but no registry that says so.
+ * A forked process inherits patched code, and a copy of the registry. When a session ends, it finds
+ * the forked processes among the children of its target (session/look.c). But a daemon forks twice,
+ * and its parent ends; or the target itself may have ended. So all processes are examined. While
+ * sessions of this process go on, they cannot be told from copies. When no session goes on any
+ * more, each session that names this process as its owner is a copy. A process that was forked in
+ * the middle of a change may have memory of ours that no registry lists.
  *
  * Reading the maps of a process may take long, or for ever, if it waits for a disk or a server. So
- * only processes with the auxiliary vector of a target are read: fork(2) copies the vector,
- * execve(2) makes another.
+ * the maps are read only if a process has the same auxiliary vector as a target: fork(2) copies the
+ * vector, execve(2) makes a new one.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -27,21 +27,30 @@
 
 enum {
 	IMAGES_MAX = 65536,
-	/* extra passes over all processes because a process ended before it was examined */
+	/*
+	 * most additional passes over all processes that are made only because a process ended
+	 * before it was examined
+	 */
 	ENDED_PASSES = 20
 };
-/* Time for all processes, unless a process cannot be stopped. Processes may fork without end. */
+/*
+ * Time for examining all processes, which may fork without end. A process that cannot be stopped
+ * may take longer.
+ */
 #define PATIENCE_NS UINT64_C(1000000000)
 
-/* The sessions of this process. */
+/* The sessions of this process, the controller. */
 static struct {
 	pthread_mutex_t lock;
 	size_t going_on;
-	/* AT_RANDOM of the sessions' targets, sorted, without duplicates; owned */
+	/*
+	 * AT_RANDOM of each target, which identifies its image; sorted, without duplicates; owned
+	 */
 	uint64_t *images;
 	size_t image_count;
-	bool any_image; /* too many images: each may be a target's */
-	/* Targets whose own sessions could not be ended; these sessions are not copies. */
+	/* there were too many images to store: treat each image as that of a target */
+	bool any_image;
+	/* Targets in which a session could not be ended. Sessions there are not copies. */
 	pid_t *failed;
 	size_t failed_count;
 } all = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -63,7 +72,7 @@ uint64_t inherited_image(pid_t pid)
 	return auxv_read_image(pid, &image) ? image : 0;
 }
 
-/* Adds an image. The caller holds the lock. */
+/* Adds the image of a target. The caller holds the lock. */
 static void add_image(uint64_t image)
 {
 	size_t at = array_search(all.images, all.image_count, sizeof(image), 0, image);
@@ -79,7 +88,7 @@ static void add_image(uint64_t image)
 	all.image_count++;
 }
 
-/* Is an image that of a target? */
+/* Returns true if an image is that of a target. */
 static bool is_known(uint64_t image)
 {
 	bool found;
@@ -99,7 +108,10 @@ static bool is_copy(const struct reg_session *session)
 	       session->owner_start == procfs_start_time(session->owner);
 }
 
-/* Has a process copies, or memory of ours without a session? Does not stop the process. */
+/*
+ * Returns true if a process has copies of sessions, or memory of ours without a session. Does not
+ * stop the process.
+ */
 static bool has_copies(pid_t pid)
 {
 	struct registry registry = {0};
@@ -139,7 +151,10 @@ static struct probe_error *remove_from(struct probe_target *target)
 	AUTO_CHANGE struct change c;
 	struct probe_error *error = change_begin(target, &c);
 
-	/* A session that began meanwhile with the same target is not a copy. */
+	/*
+	 * If a session has begun meanwhile with the same target, nothing is removed: that session
+	 * is not a copy.
+	 */
 	return error || any_goes_on() ? error : retire_copies(&c);
 }
 
@@ -179,15 +194,16 @@ struct looking {
 	uint64_t end_ns;
 	struct probe_report *report;
 	struct probe_error *error; /* the first error of the search; owned */
-	/* processes that were tried or have ended, which are examined only once; owned */
+	/* processes that were tried or have ended, so that they are not examined again; owned */
 	pid_t *seen;
 	size_t seen_count;
-	/* copies were found in a process, which may have forked other processes before */
+	/* copies were found in a process, which may have forked before they were removed */
 	bool again;
-	bool ended; /* a process has ended, which may have had copies, and may have forked */
+	/* a process ended before it was examined; it may have had copies, and may have forked */
+	bool ended;
 	struct probe_patience patience;
-	bool busy;	/* another process has locked a process with copies */
-	bool last_look; /* do not wait for locks any longer */
+	bool busy;	/* a process with copies is locked by another controller */
+	bool last_look; /* waiting is over: report locked processes instead of trying them again */
 };
 
 static bool is_seen(const struct looking *looking, pid_t pid)
@@ -220,9 +236,9 @@ void inherited_count(const uint64_t *images, size_t count, size_t *ret)
 }
 
 /*
- * Removes the copies in a process. If that fails, the next command for the process removes them,
- * because the session's owner is dead by then. Returns false if another process has locked this
- * one: it is tried again after all others.
+ * Removes the copies in a process. If that fails, the next command for the process removes the
+ * copies, because their owner, this process, is dead by then. Returns false if another controller
+ * has locked the process: the caller then tries again after all other processes.
  */
 static bool try(struct looking *looking, pid_t pid)
 {
@@ -236,7 +252,10 @@ static bool try(struct looking *looking, pid_t pid)
 		probe_error_free(error);
 		return false;
 	}
-	/* If it has executed another program meanwhile, it has no probes. */
+	/*
+	 * If the process has ended or executed another program meanwhile, it has no copies any
+	 * more.
+	 */
 	if (error && !has_ended(pid) && has_copies(pid))
 		noted = report_note(looking->report,
 			"process %d, which a traced process has forked, keeps its probes until "
@@ -297,7 +316,10 @@ static struct probe_error *look_at_all(struct probe_report *report)
 	for (int ended = 0; (looking.again || (looking.ended && ended++ < ENDED_PASSES)) &&
 			    clock_monotonic_ns() < looking.end_ns;)
 		look_once(&looking);
-	/* Ending the sessions has already waited for users who lock their own processes. */
+	/*
+	 * Does not wait for locks that users hold on their own processes: when the sessions ended,
+	 * they already waited for such locks.
+	 */
 	while (looking.busy) {
 		looking.last_look = !looking.patience.is_longer ||
 				    !probe_patience_wait(&looking.patience) ||
@@ -322,8 +344,8 @@ void inherited_begin(pid_t pid, bool *goes_on_ret)
 }
 
 /*
- * Counts a session as ended. `failed` is its target if it could not be ended, or 0. True if no
- * session goes on now.
+ * Counts a session as ended. `failed` is the target if the session could not be ended, otherwise 0.
+ * Returns true if no session goes on any more.
  */
 static bool leave(bool *goes_on, pid_t failed)
 {
@@ -345,7 +367,10 @@ void inherited_forget(bool *goes_on)
 	leave(goes_on, 0);
 }
 
-/* Forgets images and failed targets, unless a session goes on: its copies are known by them. */
+/*
+ * Forgets the images and the failed targets if no session goes on. (Images identify the processes
+ * that may have copies.)
+ */
 static void begin_anew(void)
 {
 	pthread_mutex_lock(&all.lock);

@@ -18,17 +18,18 @@
 /* ==== Commit ================================================================================== */
 
 /*
- * The part of installing that happens while the target is stopped: as little as possible. The
- * transaction already holds the edits and the buffers. Pages that will be written were made private
- * to the target before the stop.
+ * Installs the patches while the target is stopped. As little as possible happens during the stop:
+ * the transaction has the edits and the buffers before, and the pages that will be written were
+ * made private to the target before.
  */
 
 /*
- * A site that is patched. It has two edits: the first checks the bytes that must be there, the
- * second writes the patch.
+ * A site that will be patched. It has two edits: the first edit reads the bytes that must be there,
+ * the second edit writes the patch.
  */
 struct commit_site {
-	uint64_t patch; /* address of the patch; sites are sorted by it and do not overlap */
+	/* address of the patch; sites are sorted by this address, and do not overlap */
+	uint64_t patch;
 	const struct install *install;
 	size_t index;
 };
@@ -37,7 +38,7 @@ struct commit {
 	struct transaction *transaction;
 	struct commit_site *sites;
 	size_t site_count;
-	size_t *hops; /* indices of the sites whose jump leads over a hop */
+	size_t *hops; /* indices of the sites whose short jump leads to a hop */
 	size_t hop_count;
 };
 
@@ -65,7 +66,7 @@ static struct edit *expect(const struct commit_site *at, struct edits *edits)
 		plan_needs(site->plan, site->chosen));
 }
 
-/* Are the bytes found right for a site's patch? */
+/* Returns true if the bytes found in memory allow the patch of a site. */
 static bool is_expected(const struct commit_site *at, const uint8_t *found)
 {
 	const struct install_site *as = site_of(at);
@@ -76,13 +77,16 @@ static bool is_expected(const struct commit_site *at, const uint8_t *found)
 		at->install->change->arch, selected(at)->plan, selected(at)->chosen, found);
 }
 
-/* Returns the address of a new site's patch, or of an old site's jump that leads to new stubs. */
+/*
+ * Returns the address that is written for a site: of the patch of a new site, or of the jump at an
+ * older site that will lead to the new stubs.
+ */
 static uint64_t edit_address(const struct install_site *as)
 {
 	return as->is_new ? as->reg.patch : as->link ? as->link : as->reg.entry;
 }
 
-/* Fills in the bytes to be written for a site. */
+/* Sets the bytes that an edit writes at a site. */
 static struct probe_error *describe_edit(const struct commit_site *at, struct edit *edit)
 {
 	const struct install_site *as = site_of(at);
@@ -93,8 +97,11 @@ static struct probe_error *describe_edit(const struct commit_site *at, struct ed
 		edit->length = as->reg.length;
 		return NULL;
 	}
-	edit->is_private = true; /* the page became private when the site was patched */
-	/* Redirect the jump to the first stub, or to the first stub after the new ones. */
+	edit->is_private = true; /* the page was made private when the site was first patched */
+	/*
+	 * Make the jump lead to the newest of the new stubs. The jump is in the site or, if older
+	 * stubs come first, in the last of these stubs.
+	 */
 	edit->length = as->link ? at->install->change->arch->jump(as->link, as->head, edit->bytes)
 				: site_entry_jump(&as->reg, as->head, edit->bytes);
 	return edit->length ? NULL
@@ -147,7 +154,7 @@ static struct probe_error *prepare_text(struct commit *c)
 	return error;
 }
 
-/* Adds the semaphores that a probe raises, to the registry and to the coming changes. */
+/* Adds the semaphores that a probe raises to the registry, and their changes to `semaphores`. */
 static bool add_semaphores_of(
 	const struct install *a, const struct select_probe *probe, struct semaphores *semaphores)
 {
@@ -173,7 +180,7 @@ static bool add_semaphores_of(
 	return ok;
 }
 
-/* Adds the semaphores of each probe of a selection. */
+/* Adds the semaphores of all probes of a selection, except refused probes. */
 static bool add_semaphores(const struct install *a, struct semaphores *semaphores)
 {
 	const struct selection *s = a->selection;
@@ -184,7 +191,7 @@ static bool add_semaphores(const struct install *a, struct semaphores *semaphore
 	return ok;
 }
 
-/* The semaphores were not raised, so undoing must not lower them. */
+/* After an error, records that no semaphore was raised, so that undoing does not lower any. */
 static void forget_semaphores(const struct install *a)
 {
 	for (size_t i = 0; i < a->selection->probe_count; i++) {
@@ -209,7 +216,7 @@ static struct probe_error *prepare_registry(const struct commit *c)
 		const struct edit *edit = &c->transaction->text.items[2 * k + 1];
 		struct reg_site *site = registry_site(r, as->reg.pc);
 
-		/* A later removal compares the memory with these bytes. */
+		/* When the site is restored, the memory must hold these bytes. */
 		if (!as->is_new && site && !site->pun && !as->link)
 			memcpy(site->patched, edit->bytes, site->length);
 	}
@@ -270,7 +277,10 @@ static struct probe_error *verify_hop(const struct commit *c, size_t k)
 		probe->name, (uintmax_t)site_of(at)->reg.hop);
 }
 
-/* Verifies all sites. Skips the bytes if they are the same as at the check before the stop. */
+/*
+ * Verifies all sites and hops. Does not compare the bytes of the sites if they are unchanged since
+ * the check before the stop.
+ */
 static struct probe_error *verify(const struct commit *c)
 {
 	bool is_known = edits_are_as_noted(&c->transaction->text);
@@ -286,9 +296,10 @@ static struct probe_error *verify(const struct commit *c)
 /* ---- Threads ------------------------------------------------------------------------ */
 
 /*
- * Moves a thread that is inside bytes about to change to their copy. This happens at once, not when
- * the thread is resumed: if this process dies in between, the kernel resumes the thread where its
- * registers point, and the copy is as good as the original.
+ * If a thread is inside the bytes of a coming patch, moves it to the copy of these instructions.
+ * The thread's registers are written at once, not when the thread is resumed: if this process dies
+ * before, the kernel resumes the thread at the copy, which is as good as the original. Returns
+ * false if the thread cannot be moved.
  */
 static bool move_thread(const struct install_site *as, struct control_thread *thread)
 {
@@ -303,7 +314,7 @@ static bool move_thread(const struct install_site *as, struct control_thread *th
 	return false;
 }
 
-/* Returns the new site whose patch has `pc` after its first byte, or NULL. */
+/* Returns the new site whose patch contains `pc` after its first byte, or NULL. */
 static const struct install_site *window_of(const struct commit *c, uint64_t pc)
 {
 	size_t above = ARRAY_SEARCH(c->sites, c->site_count, patch, pc);
@@ -312,7 +323,10 @@ static const struct install_site *window_of(const struct commit *c, uint64_t pc)
 	return as && as->is_new && pc < as->reg.patch + as->reg.length ? as : NULL;
 }
 
-/* Adds the addresses of instructions that jumps will cover, except those where a jump begins. */
+/*
+ * Adds the addresses of the instructions that jumps will cover. An instruction at the first byte of
+ * a jump is not covered in this sense, because a thread may continue there.
+ */
 static struct probe_error *prepare_windows(const struct commit *c)
 {
 	struct windows *windows = &c->transaction->windows;
@@ -332,8 +346,8 @@ static struct probe_error *prepare_windows(const struct commit *c)
 }
 
 /*
- * Moves threads that stand inside a jump to come. Returns true if a thread cannot be moved, or if a
- * signal handler will return to such an address.
+ * Moves the threads that are inside the bytes of a coming jump. Returns true if such a thread
+ * cannot be moved, or if a signal handler will return to an address inside such bytes.
  */
 static bool is_in_the_way(const struct commit *c)
 {
@@ -353,7 +367,7 @@ static bool is_in_the_way(const struct commit *c)
 
 /* ---- The stop -------------------------------------------------------------------------- */
 
-/* Checks that a stub can read the time stamp counter without a fault. */
+/* Checks that the stubs of an install can read the time stamp counter without a fault. */
 static struct probe_error *check_counter(const struct install *a)
 {
 	const struct reg_session *session = registry_session(&a->change->registry, a->session);
@@ -361,7 +375,10 @@ static struct probe_error *check_counter(const struct install *a)
 
 	if (session->flags & REG_SESSION_KERNEL_TIME)
 		return NULL;
-	/* The kernel writes its answer into the session's data. */
+	/*
+	 * threads_check_counter() makes the kernel write into the session's data, so the data must
+	 * still be ours.
+	 */
 	error = change_confirm(a->change);
 	return error ? error
 		     : threads_check_counter(
@@ -376,7 +393,7 @@ static bool calls_kernel(const struct install *a)
 	       session->flags & REG_SESSION_KERNEL_TIME;
 }
 
-/* The `look` function for transaction_commit(). */
+/* Checks everything during the stop; the `look` function of transaction_commit(). */
 static struct probe_error *look(void *data, bool *again_ret)
 {
 	const struct commit *c = data;
@@ -409,7 +426,7 @@ static struct probe_error *look(void *data, bool *again_ret)
 	return error;
 }
 
-/* Patches the sites of a transaction in one stop. An error leaves sites as they were. */
+/* Patches the sites of a transaction in one stop. After an error, all sites are as they were. */
 static struct probe_error *install_patch(struct transaction *t)
 {
 	struct commit c = {.transaction = t};
@@ -427,7 +444,10 @@ static struct probe_error *install_patch(struct transaction *t)
 		error = edits_note(&t->text);
 	if (!error) {
 		error = edits_pretouch(&t->text, t->change->mem);
-		/* The process runs, so a library that was missing may be open again by now. */
+		/*
+		 * The process runs meanwhile, so a library that was missing may be mapped again by
+		 * now.
+		 */
 		t->change->gone |= error && error->code != PROBE_ERROR_NOT_FOUND;
 	}
 	if (!error)
@@ -447,11 +467,11 @@ static struct probe_error *install_patch(struct transaction *t)
 /* ==== Closed ================================================================================== */
 
 /*
- * Libraries that the target closes while their sites are being patched.
+ * The target may close libraries while their sites are being patched.
  *
  * Modules are read before the target is stopped, so a library may be gone when its bytes are read
- * or written. If the library was opened again since, at the same address, its bytes look as if
- * another tool had written them, and the site is refused.
+ * or written. If the library was opened again at the same address, the bytes at its sites may look
+ * as if another tool had written them. Then the sites are refused.
  */
 
 enum { CLOSINGS_MAX = 50 };
@@ -466,7 +486,7 @@ static bool is_there(const struct module *module, const struct modules *now)
 	return false;
 }
 
-/* Is a module of the selections no longer mapped? */
+/* Returns true if a module of the installs' probes is no longer mapped. */
 static bool any_closed(const struct install *installs)
 {
 	const struct change *change = installs->change;
@@ -483,10 +503,10 @@ static bool any_closed(const struct install *installs)
 }
 
 /*
- * Returns the error to report if memory was not as the files have it, and takes `error`, which may
- * be NULL. If a library of the installs (a list, by `next`) is not mapped where it was, or may have
- * been gone for a moment, that is PROBE_ERROR_STATE, and the target learns a lesson (struct
- * attempt).
+ * Returns the error to report after memory did not hold what the files hold. `error` is the error
+ * so far, which may be NULL; this function takes it. If a library was unmapped or moved, or may
+ * have been for a moment, returns PROBE_ERROR_STATE instead of `error`, and makes the target try
+ * again (struct attempt). `installs` is a list, linked by `next`.
  */
 static struct probe_error *closed_error(const struct install *installs, struct probe_error *error)
 {
@@ -512,15 +532,19 @@ enum { ROUGH_STUB_BYTES = 512, PLAN_TRIES = 4 };
 /* ---- The session -------------------------------------------------------------------- */
 
 /*
- * Maps the home page before there is data, near the first site. If there is no site, only gates
- * will follow. Gates are in the C library and the loader, which are mapped after the program.
+ * Maps the home page, before the data is mapped. The home page is near the first site. If there is
+ * no site, the session will have only gates. Gates are in the C library and the loader, which are
+ * mapped after the program, so the home page is then near the last module.
  */
 static struct probe_error *make_home(struct install *a)
 {
 	const struct selection *s = a->selection;
 	const struct modules *m = &a->change->modules;
 	const struct module *near = s->probe_count ? s->probes[0].module : &m->items[m->count - 1];
-	/* If the module is too large (see build.c), stay near the first site. */
+	/*
+	 * If the module is too large for that (see build.c), at least the first site must be in
+	 * reach.
+	 */
 	struct code_extent reaches[] = {{near->start, near->end - near->start},
 		{a->order_count ? s->sites[a->order[0]].pc : near->start, 1}};
 	struct probe_error *error;
@@ -536,8 +560,8 @@ static struct probe_error *make_home(struct install *a)
 }
 
 /*
- * In a process that was forked with our code, the guard is 0, so inherited stubs do nothing. New
- * stubs get a guard of their own: the next word of the same page.
+ * A process that was forked with our code has inherited a guard of 0, so the inherited stubs do
+ * nothing. New stubs then get a guard of their own: the next word of the same page.
  */
 static struct probe_error *renew_guard(struct change *c)
 {
@@ -574,8 +598,9 @@ static bool has_process(const struct registry *registry, uint64_t word)
 }
 
 /*
- * Makes this process number 1 of those that will share the session's flights. Each session numbers
- * its processes by itself, in its own word of the guard's page.
+ * Gives this process the number 1 among the processes that will share the session's flights. Each
+ * session numbers its processes separately, with a counter in a word of its own in the guard's
+ * page.
  */
 static struct probe_error *number_process(struct change *c, struct reg_session *session)
 {
@@ -595,7 +620,7 @@ static struct probe_error *number_process(struct change *c, struct reg_session *
 		c->pid);
 }
 
-/* Creates the session, in the registry, and its data. */
+/* Creates the session in the registry, and maps the session's data. */
 static struct probe_error *create_session(struct install *install)
 {
 	struct change *c = install->change;
@@ -648,7 +673,7 @@ static struct probe_error *create_session(struct install *install)
 	return NULL;
 }
 
-/* Writes the addresses of our code into the session's data: see struct data_arenas. */
+/* Writes the addresses of our code into the session's data, as a struct data_arenas. */
 static struct probe_error *note_arenas(const struct install *install)
 {
 	const struct registry *r = &install->change->registry;
@@ -685,7 +710,7 @@ void install_deinit(struct install *install)
 	free(install->neighbours);
 }
 
-/* Adds the result to the report. */
+/* Adds the numbers of installed probes and sites to the report. */
 static void add_report(const struct install *install)
 {
 	struct probe_report *report = install->report;
@@ -704,7 +729,10 @@ static void add_report(const struct install *install)
 		report->stop_ns = install->change->stop_ns;
 }
 
-/* Reports that stubs follow fewer pointers if they must not ask the kernel what is readable. */
+/*
+ * Adds a note to the report if stubs follow fewer pointers because they must not ask the kernel
+ * whether memory is readable.
+ */
 static struct probe_error *report_denied(const struct install *a, struct probe_report *report)
 {
 	const struct seccomp *seccomp = &a->change->seccomp;
@@ -746,7 +774,10 @@ size_t install_module_end(const struct install *install, size_t from)
 
 /* ---- All of it ------------------------------------------------------------------------ */
 
-/* Uninstalls, and rereads the maps: a pun may need a page that was just unmapped. */
+/*
+ * Removes what is unreferenced, and reads the maps again: a pun may need a page that was just
+ * unmapped.
+ */
 static struct probe_error *uninstall_and_look(struct change *change)
 {
 	struct probe_error *error = uninstall_unreferenced(change);
@@ -757,7 +788,7 @@ static struct probe_error *uninstall_and_look(struct change *change)
 struct probe_error *install_heal(struct change *change)
 {
 	struct orphans orphans = {0};
-	/* execve(2) removes mappings, and closes our descriptors. */
+	/* A target that is held since its execve(2) has no mappings and no descriptors of ours. */
 	struct probe_error *error = change->target->alone ? NULL : orphans_remove(change, &orphans);
 
 	if (!error && orphans.mappings)
@@ -768,8 +799,8 @@ struct probe_error *install_heal(struct change *change)
 }
 
 /*
- * Undoes what was begun for sessions, which may have existed before. The rest becomes stale when
- * this process ends, and is removed then.
+ * After an error, undoes the installs. Their sessions may have existed before. What cannot be
+ * undone now becomes stale when this process ends, and is removed then.
  */
 static void abandon(struct change *change, const struct install *installs)
 {
@@ -794,12 +825,12 @@ static void abandon(struct change *change, const struct install *installs)
 	}
 	if (any)
 		probe_error_free(uninstall_unreferenced(change));
-	/* Remove mappings that the registry does not list yet. */
+	/* Remove mappings that are not in the registry yet. */
 	error = change_reread(change);
 	probe_error_free(error ? error : orphans_remove(change, &orphans));
 }
 
-/* Are all probes refused? A session would have nothing to do. */
+/* Returns true if all probes are refused, so that a session would have nothing to do. */
 static bool is_empty(const struct selection *s)
 {
 	for (size_t i = 0; i < s->probe_count; i++)
@@ -809,8 +840,9 @@ static bool is_empty(const struct selection *s)
 }
 
 /*
- * Plans, and maps the pages that puns need before anything else is mapped. If the target has mapped
- * something at such a page meanwhile, the sites are planned again; the last try is without puns.
+ * Plans the sites, and maps the pages that puns need before anything else is mapped. If the target
+ * has just mapped something at one of these pages, the sites are planned again. The last try is
+ * without puns.
  */
 static struct probe_error *plan_and_map(struct install *install, struct probe_report *report)
 {
@@ -852,7 +884,7 @@ static struct probe_error *create_and_build(struct install *install, struct prob
 	return error;
 }
 
-/* Returns an error if the session to add to has ended. */
+/* Returns an error if the install adds to a session that has ended. */
 static struct probe_error *check_session(const struct install *install)
 {
 	const struct change *c = install->change;
@@ -873,10 +905,16 @@ struct probe_error *install_add(struct install *install, struct probe_report *re
 	struct probe_error *error = NULL;
 
 	install->report = report;
-	/* Another controller may have died since the last check; this may add to an old session. */
+	/*
+	 * Another controller may have died since the last check, because this install may add to an
+	 * old session.
+	 */
 	if (uninstall_find_dead(change) || uninstall_has_leftovers(&change->registry))
 		error = uninstall_and_look(change);
-	/* The session may just have been ended because memory that it needed is gone. */
+	/*
+	 * The session may just have been ended, because the program has taken memory that the
+	 * session needs.
+	 */
 	if (!error)
 		error = check_session(install);
 	if (!error)
@@ -918,7 +956,7 @@ struct probe_error *install_all(struct install *install, struct probe_report *re
 {
 	struct probe_error *error = install_add(install, report);
 
-	/* An empty session is in the registry already, and needs no patch. */
+	/* A session without probes is in the registry already, and needs no patch. */
 	if (error || (!install->persistent && !install->selection->probe_count))
 		return error;
 	return install_commit(install->transaction);

@@ -2,9 +2,9 @@
 /*
  * Lists of probes: reads the notes of files and of a process's modules into one array of sites.
  *
- * A file without probes, like nearly every file, costs only opening it and reading four bytes and
- * its headers; the list keeps nothing of it. The strings of the sites belong to the notes, so a
- * list takes about as much memory as the notes.
+ * Nearly every file has no probes. Such a file is opened, and only its first four bytes and its
+ * headers are read; the list keeps nothing of it. The strings of the sites belong to the notes, so
+ * a list takes about as much memory as the notes.
  *
  * The details of single sites are in forecast.c.
  */
@@ -29,20 +29,23 @@
  *
  * A probe with a semaphore is enabled while its semaphore is above 0, whichever tool raised it. The
  * semaphores of a module lie together in its section .probes. So they are read as one range if the
- * range is small, with process_vm_readv(2): the process is not stopped, and an aligned 16-bit word
- * is never seen half written.
+ * range is small. process_vm_readv(2) reads them without stopping the process, and never sees a
+ * half-written value of an aligned 16-bit word.
  *
  * The registry in the process lists the probes that controllers have enabled. For a probe without a
- * semaphore it is the only source.
+ * semaphore, only the registry says whether it is enabled.
  */
 
 enum {
 	SEMAPHORE_BYTES = 2,
-	/* 8,192 semaphores; libjvm, the largest known file, has some 500. */
+	/* This is room for 8,192 semaphores; libjvm, the largest known file, has some 500. */
 	RANGE_BYTES_MAX = 16 * 1024
 };
 
-/* The run-time addresses [start, end) of a module's semaphores; start is 0 if it has none. */
+/*
+ * The run-time addresses [start, end) of a module's semaphores. `start` is 0 if the module has no
+ * semaphores.
+ */
 struct range {
 	uint64_t start, end;
 };
@@ -59,7 +62,10 @@ static bool has_semaphore(const struct probe_list *list, size_t i)
 	const struct list_file *file = &list->files[list->more[i].file];
 	uint64_t address = semaphore_address(list, i);
 
-	/* The address comes from the note, so it is untrusted: it must lie in the module. */
+	/*
+	 * The address comes from the note, which is not trusted: the semaphore must lie in the
+	 * module.
+	 */
 	return list->sites[i].semaphore != 0 && address >= file->start && address < file->end &&
 	       file->end - address >= SEMAPHORE_BYTES;
 }
@@ -80,7 +86,10 @@ static void set_refcount(struct probe_site *site, uint32_t value)
 	site->enabled = value > 0;
 }
 
-/* Reads all semaphores of a module with one system call. False if each must be read alone. */
+/*
+ * Reads all semaphores of a module with one system call. Returns false if the caller must read each
+ * semaphore alone.
+ */
 static bool read_range(
 	struct probe_list *list, struct served *known, size_t first, size_t end, struct range range)
 {
@@ -141,10 +150,10 @@ static void read_semaphores(struct probe_list *list, struct served *known, size_
 /* ---- The registry ----------------------------------------------------------------- */
 
 /*
- * Adds the state of an OCaml handler to a site. site->refcount counts the handler's users, and
- * `count` sessions trace the site. As in probe_target_status(), the site is inconsistent if the
- * handler has users but is not called, or the other way round. With `has_jump`, a jump of ours
- * replaces the call.
+ * Adds the state of an OCaml handler to a site. site->refcount is the number of the handler's
+ * users; `count` sessions trace the site. With `has_jump`, a jump of ours replaces the call of the
+ * handler. Otherwise, the site is inconsistent if the handler has users but is not called, or has
+ * no users but is called, as in probe_target_status().
  */
 static void add_handlers(
 	struct probe_site *site, struct served *known, uint32_t count, bool has_jump)
@@ -219,7 +228,7 @@ static struct probe_error *read_registry(
 	return NULL;
 }
 
-/* Returns the end of a module's sites; `start` is one of them. */
+/* Returns the index past the last site of the module that has the site `start`. */
 static size_t module_end(const struct probe_list *list, size_t start)
 {
 	size_t end = start + 1;
@@ -230,8 +239,8 @@ static size_t module_end(const struct probe_list *list, size_t start)
 }
 
 /*
- * Reads the state of the sites in the registry. *ret is NULL if a controller is just changing the
- * process: the caller then relies on the registry alone.
+ * Reads the states of the registry's sites. *ret is NULL if a controller is changing the process at
+ * this moment; then only the registry says which sites are patched.
  */
 static struct probe_error *read_sites(
 	const struct registry *registry, int pid, enum site_state **ret)
@@ -249,8 +258,8 @@ static struct probe_error *read_sites(
 }
 
 /*
- * Fills in the state of the sites of one process, from `first` to the end: enabled, refcount, plan,
- * state_known. Does not stop the process.
+ * Fills in the state of the sites of one process, which are all sites from `first` on: enabled,
+ * refcount, plan, state_known. Does not stop the process.
  */
 static struct probe_error *list_read_state(struct probe_list *list, int pid, size_t first)
 {
@@ -430,8 +439,8 @@ static void add_sites(struct probe_list *list, size_t file_index, int pid)
 }
 
 /*
- * Adds the notes of a file to a list. Always takes ownership of the notes. Takes ownership of the
- * object and fd of `file` if it succeeds and there are notes.
+ * Adds the notes of a file to a list. Always takes ownership of the notes. After success, if there
+ * are notes, also takes ownership of the object and the descriptor in `file`.
  */
 static struct probe_error *add_file(
 	struct probe_list *list, struct object *object, struct list_file *file, int pid)
@@ -479,7 +488,10 @@ static struct probe_error *open_error(const char *path, int err)
 	}
 }
 
-/* Returns an error if a file is not ELF, or NULL. This precedes libelf: most files are not ELF. */
+/*
+ * Returns an error if a file is not ELF, or NULL if it is. Called before libelf is used, because
+ * most files are not ELF.
+ */
 static struct probe_error *check_elf(int fd, const char *path)
 {
 	struct stat st;
@@ -522,7 +534,9 @@ struct probe_error *probe_list_add_file(struct probe_list *list, const char *pat
 
 /* ---- Processes ----------------------------------------------------------------- */
 
-/* Moves the data that details need from the module to the list. */
+/*
+ * Adds the probes of a module. The list takes the object of the module, which it needs for details.
+ */
 static struct probe_error *add_module(struct probe_list *list, struct module *module, int pid)
 {
 	struct list_file file = {.fd = -1};
@@ -532,7 +546,10 @@ static struct probe_error *add_module(struct probe_list *list, struct module *mo
 	error = module_read_notes(module);
 	if (error)
 		return error;
-	/* An unusable file does not hide the probes of other files. */
+	/*
+	 * An unusable file becomes a defect in the list, so that the probes of other files are
+	 * still listed.
+	 */
 	if (!module->object)
 		return add_defect(list, module->path, 0, module->reason);
 	file = (struct list_file){
@@ -562,7 +579,10 @@ struct probe_error *probe_list_add_process(struct probe_list *list, int pid)
 
 	if (!error)
 		error = modules_read_mapped(procfs_living(pid), &maps, NULL, &modules);
-	/* If the registry cannot be loaded, trust all files; the probes' state shows the fault. */
+	/*
+	 * If the registry cannot be loaded, trust all files. The state of the probes will show the
+	 * error.
+	 */
 	if (!error)
 		probe_error_free(registry_load(pid, &maps, &registry));
 	if (!error)

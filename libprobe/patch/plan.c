@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which plans a site's bytes allow, if other tools use the site, too.
+ * Finds out which plans a site's bytes allow, although other tools may use the site, too.
  *
  * Kernel uprobes (perf, bpftrace, SystemTap) and debuggers put a breakpoint on the nop. When a
  * thread hits the breakpoint, the instruction that the *file* has there is executed elsewhere, and
@@ -9,27 +9,29 @@
  *	site:	nop	or a breakpoint, while another tool uses it
  *	back:	jump	ours, where a thread continues in both cases	(behind)
  *
- * If a jump began at the nop itself, such a thread would enter the jump at its second byte, and the
- * target would crash. So the jump lies after the nop, over instructions that are moved. The jump
- * lies after longer nops, too. While the kernel has a uprobe on a nop of five or ten bytes, it
- * turns the nop into a call of its own (arch_uprobe_optimize(), arch/x86/kernel/uprobes.c; Linux
- * 6.18 and later). usdt.h writes a nop of one byte and a longer nop, and the kernel may use either.
- * The present bytes of these nops are the kernel's business, and no reason to refuse a site.
+ * If a jump of ours began at the nop itself, such a thread would enter the jump at its second byte,
+ * and the target would crash. So the jump is written after the nop, over instructions that are
+ * moved. A longer nop stays, too, and the jump is written after it: while the kernel has a uprobe
+ * on a nop of five or ten bytes, it turns the nop into a call of its own (arch_uprobe_optimize(),
+ * arch/x86/kernel/uprobes.c; Linux 6.18 and later). usdt.h writes a nop of one byte and a longer
+ * nop, and the kernel may use either. So these nops may hold any bytes; that is no reason to refuse
+ * a site.
  *
  * If the instructions after the nop must stay, a pun changes only the first byte of the nop. If
- * another tool puts a breakpoint there, it replaces our byte, and its thread continues at bytes of
- * the file. No hit is counted until we write our byte again. A pun must not rely on the nop of
- * another site: a breakpoint on that nop would change the target of the jump.
+ * another tool puts a breakpoint on this byte, our byte is gone, and a thread that hits the
+ * breakpoint continues at the next instruction of the file. Then no hit is counted until we write
+ * our byte again. A pun must not rely on the nop of another site: a breakpoint on that nop would
+ * change the target of the jump.
  *
  * Sites may be adjacent, one nop after another. Each nop may have another tool's breakpoint, so all
- * nops stay, and one jump after the last nop serves all these sites (libprobe/patch/build.c). That
- * is correct if nothing enters right after one of the nops: then a thread that reaches the jump has
- * passed all of them. Rows of short nops may be long (see "Rows" below). Rows with longer nops
- * between the short ones have up to PLAN_NOPS_MAX bytes.
+ * nops stay, and one jump after the last nop serves all these sites (libprobe/patch/build.c). This
+ * is correct if no branch leads to an address right after one of the nops: then a thread that
+ * reaches the jump has passed all the nops. Rows of short nops may be long (see "Rows" below). Rows
+ * with longer nops between the short ones have up to PLAN_NOPS_MAX bytes.
  *
- * A long nop is punned, too, if another tool may use it as a site. When the kernel removes its
- * uprobe, it restores one byte (or all bytes, if it had rewritten them), and the following bytes
- * must form a nop with the restored byte (arch/x86/patch.c).
+ * A jump over a long nop is a pun, too, if another tool may use the nop as a site. When the kernel
+ * removes its uprobe, it restores one byte of the nop, or all bytes if it had rewritten all. So the
+ * bytes of our jump must form a nop with the restored byte (arch/x86/patch.c).
  *
  * If a jump does not fit after the nop, a short jump may fit. The short jump leads to unused bytes
  * near by, which hold the full jump (libprobe/patch/plans/hop.c):
@@ -43,9 +45,9 @@
  * If a short jump does not fit either, two jumps may share bytes, or a jump may end in the code's
  * own bytes (libprobe/patch/plans/tight.c).
  *
- * OCaml's own tools write the toggle after the nop at any moment. So a jump before the nop traces
- * an OCaml site (libprobe/patch/plans/before.c). If that is impossible, the toggle becomes a call
- * of our code: OCaml's tools do not touch the bytes after the toggle.
+ * OCaml's own tools write the toggle after the nop at any moment. So the jump that traces an OCaml
+ * site is before the nop (libprobe/patch/plans/before.c). If that is impossible, the toggle becomes
+ * a call of our code: OCaml's tools do not touch the bytes after the toggle.
  */
 #include <elf.h>
 #include <stdlib.h>
@@ -66,8 +68,9 @@
  *	site 3		nop	nor here, or neither site 1 nor site 2 can share it
  *	site 3 + 1	jump	the proof of site 3, as if it were alone
  *
- * So only the last site of a row is planned, and one search answers for all other sites of the row.
- * The plan of each site is that of the last site, with its offsets changed.
+ * So only the last site of each row is planned. One search then answers, for all other sites,
+ * whether anything enters right after them. The plan of such a site is the plan of the last site of
+ * its row, with changed offsets.
  */
 
 static bool is_plain(const struct sdt_note *note)
@@ -123,8 +126,8 @@ static bool rows_is_short_nop(struct object *object, const struct arch *arch, ui
 }
 
 /*
- * Finds the last site of each row. A row that is too long is split; only its last part can have a
- * jump, because sites follow the others.
+ * Finds the last site of each row. A row that is too long is split into several rows. Only the last
+ * of these can have a jump, because each of the others is followed by a site.
  */
 static void find_rows(struct rows *rows, struct object *object, const struct arch *arch)
 {
@@ -148,7 +151,10 @@ static size_t find_site(const struct rows *rows, uint64_t pc)
 	return i < rows->count && rows->sites[i].pc == pc ? i : SIZE_MAX;
 }
 
-/* Adds a note, or the last note of its row, to rows->notes, if it is missing. Returns its index. */
+/*
+ * Adds a note to rows->notes, or instead of it the note of the last site of its row. Adds no note
+ * twice. Returns the index of the note that was added.
+ */
 static size_t list_note(struct rows *rows, const struct sdt_note *note)
 {
 	size_t i = is_plain(note) ? find_site(rows, note->pc) : SIZE_MAX;
@@ -202,7 +208,7 @@ bool rows_have_site(const struct rows *rows, uint64_t start, size_t length)
 	return i < rows->all_count && rows->all[i].pc - start < length;
 }
 
-/* Is there a site at `pc` that another site of the same row follows? */
+/* Returns true if another site of the same row follows the site at `pc`. */
 static bool rows_have_next(const struct rows *rows, uint64_t pc)
 {
 	size_t i = find_site(rows, pc);
@@ -214,12 +220,15 @@ static bool rows_have_next(const struct rows *rows, uint64_t pc)
 
 /* A question about a site that is not the last of its row. */
 struct question {
-	struct plan plan; /* only its address is used */
+	struct plan plan; /* only the address in the plan is used */
 	struct plan_way move;
 	size_t site;
 };
 
-/* Completes the answers of each row: if a site cannot use the jump, no site before it can. */
+/*
+ * Completes the answers for each row. If a site cannot share the jump of the last site, no site
+ * before it in the row can.
+ */
 static void settle(struct rows *rows)
 {
 	for (size_t i = rows->count; i-- > 0;) {
@@ -253,7 +262,10 @@ static size_t list_questions(const struct rows *rows, struct question *questions
 	return count;
 }
 
-/* Proves that nothing enters the rows whose last site is planned. Errors: those of prove(). */
+/*
+ * Proves that nothing enters between the nops of the rows whose last site is planned. Errors: those
+ * of prove().
+ */
 static struct probe_error *rows_prove(struct rows *rows, struct object *object,
 	const struct arch *arch, const struct sdt_notes *all)
 {
@@ -281,10 +293,10 @@ static struct probe_error *rows_prove(struct rows *rows, struct object *object,
 
 /* ---- Plans ---------------------------------------------------------------------------- */
 
-/* Changes a way of the last site of a row into the way of another site of the row. */
+/* Changes the way of the last site of a row into the way of `site`, which is `row` bytes before. */
 static void see_move(const struct row_site *site, size_t row, struct plan_way *move)
 {
-	/* part of the lead that is before the row */
+	/* the part of the lead that is before the row */
 	size_t lead = move->lead > row ? move->lead - row : 0;
 
 	move->offset = (int16_t)(move->offset + (int)row);
@@ -297,7 +309,10 @@ static void see_move(const struct row_site *site, size_t row, struct plan_way *m
 		move->lead = 0;
 }
 
-/* Returns the plan of note number `i`. `planned` has the plans of rows->notes. */
+/*
+ * Returns the plan of a note, which is number `i` of the requested notes. `planned` has the plans
+ * of rows->notes.
+ */
 static struct plan rows_plan(
 	const struct rows *rows, const struct plan *planned, const struct sdt_note *note, size_t i)
 {
@@ -322,7 +337,7 @@ static struct plan rows_plan(
 
 /* ==== Plan ==================================================================================== */
 
-/* The smallest page size of any kernel; relocation keeps offsets within a page. */
+/* No kernel has smaller pages. Relocation does not change offsets within a page. */
 enum { PAGE = 4096 };
 enum { LOWEST = 0x10000 }; /* vm.mmap_min_addr is at most this */
 _Static_assert(PLAN_NOPS_MAX + ARCH_INSN_MAX < PLAN_BYTES, "what is moved has to fit as well");
@@ -336,7 +351,10 @@ const struct plan_order plan_defaults = {
 	.count = PLAN_COUNT,
 };
 
-/* The plan of sites that older versions patched. They can be switched and restored, not added. */
+/*
+ * The plan of sites that older versions patched. Such sites can be switched and restored, but no
+ * site gets this plan any more.
+ */
 static const struct plan_ops plan_reserved = {.id = PROBE_PLAN_RESERVED, .name = "reserved"};
 
 static const char none_possible[] = "none of the requested plans is possible there";
@@ -443,7 +461,8 @@ bool plan_can_lead(const struct object *object, struct arch_extent to)
 		uint64_t page = at & ~(PAGE - 1ULL);
 
 		/*
-		 * In a file that can be mapped anywhere, addresses below 0 are as good as others.
+		 * A file that can be mapped anywhere may be mapped high, so a link-time address
+		 * below 0 may be a valid address in the process.
 		 */
 		if (!is_page_of(object, page) && (!is_fixed || (int64_t)page >= LOWEST))
 			return true;
@@ -456,15 +475,16 @@ static size_t nop_at(const struct arch *arch, const struct plan *plan, size_t at
 	return arch->nop_length(plan->bytes + at, plan->byte_count - at);
 }
 
-/* Is it the nop of <sys/sdt.h>, with no room for a jump? */
+/* Returns true if `length` is that of the nop of <sys/sdt.h> and too short for a jump. */
 static bool is_short_nop(const struct arch *arch, size_t length)
 {
 	return length == arch->site_nop && length < arch->jump_length;
 }
 
 /*
- * Returns how many bytes may get breakpoints of other tools, so that a jump begins only after them:
- * the nop of the site, following nops that are sites, too, and then the long nop of usdt.h.
+ * Returns how many bytes from the site on may get breakpoints of other tools, so that a jump must
+ * begin after them. These are the nop of the site, following nops that are sites, too, and then the
+ * long nop of usdt.h.
  */
 static size_t nops_length(const struct arch *arch, const struct rows *rows, const struct plan *plan,
 	bool *is_followed_ret)
@@ -488,9 +508,10 @@ static size_t nops_length(const struct arch *arch, const struct rows *rows, cons
 }
 
 /*
- * A function's entry has no nop, but another tool may have a breakpoint there. The thread then
- * continues after the first instruction. So the first instruction stays, unless it is at least as
- * long as a jump, or always leads elsewhere.
+ * A site at a function's entry has no nop, but another tool may put a breakpoint on the first
+ * instruction. A thread that hits it continues after the first instruction. So the first
+ * instruction stays where it is, unless it is at least as long as a jump, or never continues at the
+ * next instruction.
  */
 static void plan_entry(const struct arch *arch, struct plan *plan)
 {
@@ -507,7 +528,9 @@ static void plan_entry(const struct arch *arch, struct plan *plan)
 		plan->behind.cannot = "the first instruction may jump elsewhere and come back";
 }
 
-/* Sets the parts of a plan that follow from the bytes of the site alone. */
+/*
+ * Sets those parts of a plan that follow from the bytes at the site, without a search of the file.
+ */
 static void plan_bytes(const struct planning *p, struct plan *plan)
 {
 	const struct arch *arch = p->arch;
@@ -528,7 +551,7 @@ static void plan_bytes(const struct planning *p, struct plan *plan)
 
 /* ---- Planning -------------------------------------------------------------------------- */
 
-/* Reads the file's bytes at a note's site into a plan. */
+/* Returns the plan of a note's site, with the file's bytes at the site. */
 static struct plan read_plan(const struct planning *p, const struct sdt_note *note)
 {
 	const struct object_segment *segment = object_segment_of(p->object, note->pc);
@@ -547,7 +570,8 @@ static struct plan read_plan(const struct planning *p, const struct sdt_note *no
 }
 
 /*
- * Adds the sites that have the jump of plan `of`, except those of its row. False if out of memory.
+ * Adds the earlier sites that could share the jump of plan number `of`, except sites of the same
+ * row. Returns false if out of memory.
  */
 static bool find_neighbours(struct planning *p, size_t of)
 {
@@ -573,8 +597,8 @@ static bool find_neighbours(struct planning *p, size_t of)
 }
 
 /*
- * Extends a plan's lead to an earlier site whose instructions can move: a thread that enters after
- * a site also enters after all sites before it.
+ * If the instructions of an earlier site can move, nothing enters from that site up to the jump.
+ * Then extends the lead of a plan back to the earlier site.
  */
 static void take_lead(const struct plan *before, const struct plan_way *move,
 	const struct plan *plan, struct plan_way *ret)
@@ -628,7 +652,7 @@ bool plan_is_wanting(const struct planning *p, const struct plan *plan)
 	return plan->short_nop && !plan_choose(plan, p->order, &reason);
 }
 
-/* Examines the requested plans: those with is_last, or all others. */
+/* Examines those requested plans whose is_last equals `last`. */
 static struct probe_error *examine(struct planning *p, bool last)
 {
 	struct probe_error *error = NULL;
@@ -664,7 +688,7 @@ static struct probe_error *plan_all(struct planning *p)
 	return error;
 }
 
-/* Plans the sites in rows->notes, and derives the plans of all requested notes. */
+/* Plans the sites in rows->notes, and derives from them the plans of all requested notes. */
 static struct probe_error *plan_rows(struct planning *p, struct rows *rows,
 	const struct sdt_note *const *notes, size_t count, struct plan *ret)
 {
@@ -726,7 +750,7 @@ bool plan_is_shared(const struct plan *plan, const struct plan_ops *ops)
 	return ops && ops->follows_nops && (plan->is_followed || plan_way(plan, ops)->lead);
 }
 
-/* Returns how many bytes a way replaces or relies on. */
+/* Returns how many bytes from the patch on a way replaces or relies on. */
 static size_t covers(const struct plan_way *way)
 {
 	return way->length > way->relies ? way->length : way->relies;
@@ -795,8 +819,8 @@ size_t plan_needs(const struct plan *plan, const struct plan_ops *ops)
 }
 
 /*
- * A breakpoint may hide the first byte of each instruction. A long nop may hold any bytes, because
- * the kernel rewrites it.
+ * Another tool's breakpoint may have replaced the first byte of an instruction. A long nop may hold
+ * any bytes, because the kernel rewrites it.
  */
 bool plan_stays(
 	const struct arch *arch, const struct plan *plan, size_t offset, const uint8_t *found)
@@ -804,7 +828,8 @@ bool plan_stays(
 	for (size_t at = 0, length; at < offset; at += length) {
 		length = nop_at(arch, plan, at);
 		if (!length || length > offset - at)
-			length = offset - at; /* not a nop: the first instruction of a function */
+			/* no nop: this is the first instruction of a function */
+			length = offset - at;
 		else if (length >= arch->jump_length && length > arch->site_nop)
 			continue;
 		if (memcmp(found + at, plan->bytes + at, length) != 0 &&

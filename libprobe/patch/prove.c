@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The proof that instructions may be moved.
+ * Proves that instructions may be moved.
  *
- * A jump after the nop of a site overwrites the first bytes of the instructions there. Those
- * instructions run in the stub instead. So nothing else may enter them, or begin right after the
- * nop, where it would be counted as a hit. The window of a site is the bytes from the second byte
- * of the nop to the last byte of the jump:
+ * A jump after the nop of a site overwrites the first bytes of the instructions there. Copies of
+ * those instructions run after the stub instead. So no thread may enter those instructions from
+ * elsewhere in the program. Nor may a thread enter right after the nop, because it would be counted
+ * as a hit. The window of a site is the bytes from the second byte of the nop to the last byte of
+ * the jump:
  *
  *	pc	nop
  *	pc + 1	jump		window, for a nop of one byte: as long as a jump;
@@ -28,11 +29,11 @@
  *
  * The search looks for all of these in the bytes, at every offset, not in decoded instructions. It
  * finds a superset of the real entries, so "nothing found" is a proof that does not depend on
- * symbols, function bounds or the decoder. A reference into the middle of an instruction to be
- * moved is ignored: the nop runs on into these instructions, so they begin where the decoder says.
- * (In a program without PIE, the string "ABC" may look like such an address.) For short branches, a
- * match by chance would occur at every third site. Only for them, the function is decoded to see
- * whether a candidate is real.
+ * symbols, function bounds or the decoder. A reference to the middle of an instruction that will be
+ * moved is ignored. This is safe because the instructions follow the nop, so the decoder knows for
+ * certain where they begin. (In a program without PIE, the string "ABC" may look like such an
+ * address.) Bytes that look like a short branch by chance would be found at every third site. So
+ * for short branches only, the function is decoded to see whether it really has such a branch.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -54,7 +55,7 @@ static const char another_site[] = "another site is in the bytes after the nop";
 /* The function that contains a site. */
 struct around {
 	struct object_range range;
-	/* see has_indirect_jump() */
+	/* whether the function jumps to an address in a register or in memory; unknown at first */
 	enum { JUMPS_UNKNOWN, JUMPS_NOT, JUMPS_INDIRECTLY } jumps;
 };
 
@@ -65,15 +66,15 @@ struct word_search {
 	const uint8_t *file;
 	size_t file_size;
 	struct arch_windows windows; /* windows of the sites, all of one length */
-	struct proof *proofs;	     /* the proof of each window */
-	struct around *functions;    /* the function around each window */
+	struct proof *proofs;	     /* the question for each window */
+	struct around *functions;    /* the function that contains each window */
 	uint64_t *sites;	     /* addresses of all notes, sorted */
 	size_t site_count;
-	/* The last range without a function that decodable_range() found. */
+	/* The last range between functions that decodable_range() found. */
 	struct object_range gap;
 };
 
-/* Returns the bytes of a segment that the file contains, or NULL. */
+/* Returns the bytes of a segment in the file, or NULL if the file does not contain any of them. */
 static const uint8_t *segment_bytes(
 	const struct word_search *s, const struct object_segment *segment, size_t *size_ret)
 {
@@ -91,7 +92,10 @@ static void enter(struct word_search *s, size_t site)
 		s->proofs[site].move->cannot = entered;
 }
 
-/* Ignores a reference to the middle of an instruction: by chance, other bytes look like one. */
+/*
+ * Handles a reference to `target`, which is in a window. If `target` is in the middle of an
+ * instruction, ignores it, because arbitrary bytes may look like a reference.
+ */
 static void on_reference(void *data, size_t site, uint64_t target)
 {
 	struct word_search *s = data;
@@ -100,7 +104,7 @@ static void on_reference(void *data, size_t site, uint64_t target)
 		enter(s, site);
 }
 
-/* Something leads to `target`: marks each window that contains it. Windows may overlap. */
+/* Something refers to `target`. Marks each window that contains `target`; windows may overlap. */
 static void refer(struct word_search *s, uint64_t target)
 {
 	size_t found = arch_windows_find(&s->windows, target);
@@ -110,7 +114,7 @@ static void refer(struct word_search *s, uint64_t target)
 		on_reference(s, found, target);
 }
 
-/* Returns the bytes of a function that the file contains, or NULL. */
+/* Returns the bytes of a function in the file, or NULL if the file does not contain any of them. */
 static const uint8_t *range_bytes(
 	const struct word_search *s, struct object_range range, size_t *size_ret)
 {
@@ -126,7 +130,10 @@ static const uint8_t *range_bytes(
 	return bytes + offset;
 }
 
-/* Does a function have a jump to an address in a register or in memory? True if that is unknown. */
+/*
+ * Returns true if a function has a jump to an address in a register or in memory, or if that is
+ * unknown.
+ */
 static bool has_indirect_jump(const struct word_search *s, struct object_range range)
 {
 	size_t size, at = 0;
@@ -146,9 +153,9 @@ static bool has_indirect_jump(const struct word_search *s, struct object_range r
 }
 
 /*
- * The code takes the address of a label in a function. The label may be the only target
- * (__builtin_setjmp). But with an indirect jump, the function may compute other targets from it.
- * s->functions is in the order of the sites.
+ * The code takes the address of a label. If the label's function has an indirect jump, the function
+ * may compute other targets from the label, so all windows in the function are marked. Otherwise,
+ * the label may be the only target (__builtin_setjmp). s->functions is in the order of the sites.
  */
 static void refer_label(struct word_search *s, uint64_t label)
 {
@@ -166,10 +173,10 @@ static void refer_label(struct word_search *s, uint64_t label)
 }
 
 /*
- * The code takes the address `base`: of a label, or of a jump table, which holds distances from its
- * own start to code. Tables may be in the text. The table of functions (.eh_frame_hdr) is skipped:
- * it looks like a jump table wherever it is read, and data beside the code, read as instructions,
- * may seem to take its address.
+ * The code takes the address `base`, which may be that of a label or of a jump table. A jump table
+ * holds distances from its own start to code, and may be among the code. The table of functions
+ * (.eh_frame_hdr) is skipped: it looks like a jump table from any position, and data beside the
+ * code, read as instructions, may seem to take its address.
  */
 static void on_constant(void *data, uint64_t base)
 {
@@ -203,15 +210,16 @@ static void on_constant(void *data, uint64_t base)
 }
 
 /*
- * An instruction takes the address of a label, which may be anywhere in the function, or at its end
- * if the last instruction is a br. So the function is looked up by the instruction's address.
+ * The instruction before `at` + 1 takes the address of a label of its own function. The label may
+ * be anywhere in the function, or at the function's end if the last instruction is a br. So the
+ * function is looked up by the address of the instruction.
  */
 static void on_label(void *data, uint64_t at)
 {
 	refer_label(data, at + 1);
 }
 
-/* Finds the aligned words of the file that are addresses in a window. */
+/* Finds the aligned 64-bit words of the file that are addresses in a window. */
 static void find_words(struct word_search *s, const uint8_t *bytes, size_t size)
 {
 	struct object_range headers = object_program_headers(s->object);
@@ -261,7 +269,7 @@ static void search_object(struct word_search *s)
 
 /* ---- Short branches ------------------------------------------------------------ */
 
-/* Does the function, decoded from its start, have a branch into the window? */
+/* Returns true if the function, decoded from its start, has a branch into the window of a proof. */
 static bool function_enters(
 	const struct word_search *s, const struct proof *proof, const struct object_range *range)
 {
@@ -280,7 +288,10 @@ static bool function_enters(
 		if ((insn.flow == ARCH_FLOW_BRANCH || insn.flow == ARCH_FLOW_JUMP) &&
 			insn.target > plan->pc && insn.target < plan->pc + s->windows.jump_length)
 			return true;
-		/* An instruction must begin at the site. */
+		/*
+		 * If an instruction contains the site but does not begin there, the decoding is
+		 * wrong.
+		 */
 		if (proof->need && range->start + at < plan->pc &&
 			range->start + at + insn.length > plan->pc)
 			return true;
@@ -290,9 +301,9 @@ static bool function_enters(
 }
 
 /*
- * Finds the code around an address that can be decoded from its start: the function there or, if no
- * table lists one (start-up code of the C runtime), the range between the functions before and
- * after it. False if that is too large.
+ * Finds code around an address that can be decoded from its start. This is the function there or,
+ * if no table lists one (start-up code of the C runtime), the range between the functions before
+ * and after the address. Returns false if this range is too large.
  */
 static bool decodable_range(struct word_search *s, uint64_t address, struct object_range *ret)
 {
@@ -306,7 +317,10 @@ static bool decodable_range(struct word_search *s, uint64_t address, struct obje
 	}
 	if (!segment)
 		return false;
-	/* A file that lost its tables has thousands of sites in one gap; search it once. */
+	/*
+	 * A file that has lost its tables may have thousands of sites in one range. Search this
+	 * range only once.
+	 */
 	if (address < s->gap.start || address >= s->gap.end)
 		s->gap = (struct object_range){address, address};
 	for (at = s->gap.start; at > segment->address && address - at < GAP_MAX; at--)
@@ -323,8 +337,8 @@ static bool decodable_range(struct word_search *s, uint64_t address, struct obje
 }
 
 /*
- * Looks for short branches into a window, first at every offset. A candidate counts only if its
- * function, when decoded, has such a branch.
+ * Looks for short branches into a window. First finds candidates: bytes at any offset that look
+ * like such a branch. If there is one, decodes its function, and believes only a branch found then.
  */
 static const char *check_short_branches(struct word_search *s, const struct proof *proof)
 {
@@ -349,7 +363,7 @@ static const char *check_short_branches(struct word_search *s, const struct proo
 			target <= plan->pc || target >= plan->pc + s->windows.jump_length)
 			continue;
 		if (at >= range.start && at < range.end)
-			continue; /* the function was checked for an earlier candidate */
+			continue; /* this function was searched already, for an earlier candidate */
 		if (!decodable_range(s, at, &range) || function_enters(s, proof, &range))
 			return entered_short;
 	}
@@ -360,7 +374,7 @@ static const char *check_short_branches(struct word_search *s, const struct proo
 
 struct landing {
 	const struct plan *plan;
-	uint8_t length; /* length of the plan's window in bytes */
+	uint8_t length; /* length of the window, in bytes */
 	bool found;
 };
 
@@ -398,7 +412,10 @@ static const char *move_reason(enum arch_move_status status, const struct arch_m
 	case ARCH_MOVE_CALL_INSIDE:
 		return "a call returns to the bytes after the nop";
 	case ARCH_MOVE_FLOW_INSIDE:
-		/* Padding after it may be overwritten; the search tells if anything leads there. */
+		/*
+		 * Padding after a jump or return may be overwritten. The search of the file will
+		 * find anything that leads to the padding.
+		 */
 		return moved->padding ? NULL : "a jump or return follows the nop";
 	case ARCH_MOVE_UNSUPPORTED:
 		return "an instruction after the nop cannot run elsewhere";
@@ -421,9 +438,9 @@ static int compare_proofs(const void *a, const void *b)
 }
 
 /*
- * Returns the function that contains a site. If no table lists it (assembly written by hand),
- * returns the range between the functions before and after it. If that is unknown too, assumes an
- * indirect jump.
+ * Returns the function that contains a site. If no table lists such a function (assembly written by
+ * hand), returns the range between the functions before and after the site. If this range is too
+ * large, assumes that the code has an indirect jump.
  */
 static struct around function_of(struct word_search *s, uint64_t pc)
 {
@@ -445,7 +462,10 @@ static bool sort_sites(struct word_search *s, const struct sdt_notes *notes)
 	return true;
 }
 
-/* Is a site in [start, end)? Another tool's breakpoint on moved bytes would end up in our jump. */
+/*
+ * Returns true if a site is in [start, end). Bytes of other sites must not be moved: a breakpoint
+ * that another tool puts there would be inside our jump.
+ */
 static bool has_another_site(const struct word_search *s, uint64_t start, uint64_t end)
 {
 	size_t first = array_search(s->sites, s->site_count, sizeof(*s->sites), 0, start);
@@ -454,9 +474,9 @@ static bool has_another_site(const struct word_search *s, uint64_t start, uint64
 }
 
 /*
- * Returns a bit set of the offsets from the site that are inside the instructions to be moved. An
- * offset right after a prefix does not count, because a branch may skip the prefix: glibc skips
- * `lock` in this way.
+ * Returns a bit set of those offsets from the site that are inside instructions to be moved. The
+ * offset right after a prefix is not in the set, because a branch may skip the prefix, as glibc
+ * skips `lock`.
  */
 static uint64_t find_inside(
 	const struct word_search *s, const struct proof *proof, const struct arch_moved *moved)
@@ -478,7 +498,7 @@ static uint64_t find_inside(
 	return inside;
 }
 
-/* Tries whether the instructions after a site can run elsewhere at all. */
+/* Finds out whether the instructions after a site can run at another address at all. */
 static void try_move(const struct word_search *s, struct proof *proof)
 {
 	const struct plan *plan = proof->plan;
@@ -486,22 +506,25 @@ static void try_move(const struct word_search *s, struct proof *proof)
 	uint64_t at = plan->pc + move->offset;
 	struct arch_moved moved = {0};
 
-	/* The address of the copy is not known yet; assume one near the original. */
+	/* The address of the copy is not known yet, so assume one near the original. */
 	move->cannot = move_reason(
 		s->arch->move(plan->bytes + move->offset, plan->byte_count - move->offset, at,
 			at + (1 << 20), proof->need, &moved),
 		&moved);
 	move->length = moved.length;
-	/* Only the instructions after a site are known to begin where they seem to. */
+	/*
+	 * It is certain where an instruction begins only if it follows a site. With a margin, the
+	 * instructions to be moved are before a site.
+	 */
 	if (!move->cannot && !proof->margin)
 		proof->inside = find_inside(s, proof, &moved);
-	/* A note at pc names the site itself, not another site. */
+	/* A note at pc names the site itself, so it is no other site. */
 	if (!move->cannot && (has_another_site(s, at > plan->pc ? at : at + 1, at + move->length) ||
 				     has_another_site(s, at - proof->margin, at)))
 		move->cannot = another_site;
 }
 
-/* Decides about `count` sorted proofs with windows of one length. */
+/* Answers `count` sorted questions, whose windows have the same length. */
 static struct probe_error *prove_windows(struct word_search *s, struct proof *proofs, size_t count)
 {
 	AUTO_FREE uint64_t *sites = calloc(count, sizeof(*sites));
@@ -533,8 +556,8 @@ static struct probe_error *prove_windows(struct word_search *s, struct proof *pr
 }
 
 /*
- * Several notes may name one address (linkers fold identical functions). Moves the first question
- * about each address to the front, and returns how many these are.
+ * Several notes may name one address, because linkers fold identical functions. Moves the first
+ * question about each address to the front of the array, and returns how many questions are there.
  */
 static size_t take_distinct(struct proof *proofs, size_t count)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory for puns. The bytes of a punned site determine where its jump leads, so that address is
- * arbitrary (struct arch, pun). A change maps the pun's page before all other memory, so that
- * neither an arena nor the data of a session takes its place. An arena of an earlier change may be
- * there, by chance, or because it is near the same module. Then the jump to the stub is written
- * into the arena, if its allocator has those bytes free.
+ * Memory for puns. The bytes of a punned site determine where its jump leads, so the target is an
+ * arbitrary address (struct arch, pun). A change maps the page of a pun before all other memory, so
+ * that neither an arena nor the data of a session takes its place. An arena of an earlier change
+ * may already be at the target, by chance, or because it is near the same module. Then the jump to
+ * the stub is written into the arena, if the bytes there are free.
  *
  * The target maps memory, too. If it has taken a pun's page since its maps were read, the sites are
  * planned once more.
@@ -22,13 +22,19 @@
 static const char pun_taken[] =
 	"the address that its bytes would jump to is in use, or where the heap or the stack grows";
 
-/* At 13 of the 4,096 offsets in a page a jump crosses the page's end, whatever is mapped. */
+/*
+ * At the last few addresses of each page (13 of 4,096), a jump would cross the end of the page,
+ * whatever is mapped.
+ */
 static const char pun_crosses[] =
 	"the jump at the address that its bytes would jump to would cross a page";
 
 /* ---- Taking -------------------------------------------------------------------------- */
 
-/* Is this the page of an ended pun, kept only because the program has sealed it? */
+/*
+ * Returns true if this page belongs to an ended pun, and was kept only because the program has
+ * sealed it.
+ */
 static bool is_spare(const struct change *c, uint64_t page)
 {
 	const struct registry *r = &c->registry;
@@ -48,19 +54,25 @@ static const char *take(struct install *install, uint64_t entry)
 {
 	uint64_t page = page_of(entry), *pages = install->pun_pages;
 	size_t jump = install->change->arch->far_jump_length;
-	/* The index of the page among the sorted taken pages, or where it would be inserted. */
+	/*
+	 * Index of the page in the sorted array of taken pages; if the page is not there, the index
+	 * at which it would be inserted.
+	 */
 	size_t at = array_search(pages, install->pun_page_count, sizeof(*pages), 0, page);
 
 	if (install->no_puns)
 		return pun_taken;
-	/* The jump is always written in one step, also when it is redirected later. */
+	/*
+	 * The jump must be within one page, because it is always written in one step, even when it
+	 * is redirected.
+	 */
 	if (page_of(entry + jump - 1) != page)
 		return pun_crosses;
 	if (code_arena(&install->change->registry, entry))
 		return code_take(&install->change->registry, &install->change->taken, entry, jump)
 			       ? NULL
 			       : pun_taken;
-	/* Two puns never share a page. */
+	/* Two puns never share a page, but the page of an ended pun may be used again. */
 	if (is_spare(install->change, page))
 		return code_keep(&install->change->taken, (struct code_extent){page, page_bytes()})
 			       ? NULL
@@ -83,7 +95,10 @@ const char *puns_take(struct install *install, struct arch_pun pun, uint64_t *en
 
 	if (!reason || !pun.step)
 		return reason;
-	/* Tries places above and below in turn. Stops when less than one step of reach is left. */
+	/*
+	 * Tries places above and below the first one in turn, until they would be out of the jump's
+	 * reach.
+	 */
 	for (uint64_t far = 0; far < reach - pun.step; far += pun.step) {
 		if (!take(install, *entry_ret = pun.first + far) ||
 			!take(install, *entry_ret = pun.first - pun.step - far))
@@ -156,8 +171,9 @@ static void drop_pages(struct change *change, const uint64_t *pages, size_t coun
 }
 
 /*
- * Maps pages for code at addresses that were free when the maps were read. *done_ret is their
- * number. If it is less than `count` without an error, the next page is in use.
+ * Maps pages for code at addresses that were free when the maps were read. *done_ret is the number
+ * of pages that were mapped. If there is no error and *done_ret is less than `count`, the next page
+ * is in use.
  */
 static struct probe_error *map_pages(
 	struct change *change, const uint64_t *pages, size_t count, size_t *done_ret)
@@ -168,13 +184,19 @@ static struct probe_error *map_pages(
 	*done_ret = 0;
 	for (size_t i = 0; i < count; i++)
 		calls[i] = change_call_map_code(pages[i], page_bytes());
-	/* One page of the file for all: each mapping gets its own copy on write. */
+	/*
+	 * All pages map the same page of the file, because each mapping gets its own copy when it
+	 * is written.
+	 */
 	error = change_map_file(change, page_bytes(), NULL, calls, count, NULL);
 	while (*done_ret < count && calls[*done_ret].result == (int64_t)pages[*done_ret])
 		++*done_ret;
 	if (*done_ret == count)
 		return error;
-	/* A kernel before 4.17 ignores MAP_FIXED_NOREPLACE, and has mapped the page elsewhere. */
+	/*
+	 * A kernel before 4.17 ignores MAP_FIXED_NOREPLACE, and may have mapped the page at another
+	 * address.
+	 */
 	if (!error && calls[*done_ret].result > 0)
 		drop_pages(change, &(uint64_t){(uint64_t)calls[*done_ret].result}, 1);
 	if (error && calls[*done_ret].result != -EEXIST)
@@ -212,8 +234,8 @@ void puns_drop(struct install *install)
 }
 
 /*
- * Enters the pages as arenas. A pun's page is freed with its site or, if the site's library is
- * closed, with the last session.
+ * Adds the pages of the puns to the registry, as arenas. A page is freed together with its site or,
+ * if the library of the site is closed, together with the last session.
  */
 struct probe_error *puns_announce(struct install *install)
 {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Once the bytes of a site are restored, nothing leads to its stubs. A thread in a stub leaves it
- * soon. But a thread that a signal handler has interrupted comes back when the handler returns:
- * from its own stack or, if the handler has switched to another user context, from memory that no
- * thread uses as its stack. So a stub is freed on this proof:
+ * Once the bytes of a site are restored, nothing leads to its stubs. A thread in a stub soon leaves
+ * it. But if a signal has interrupted the thread in the stub, the thread comes back to the stub
+ * when the signal handler returns. The interrupted context is then on the thread's own stack or, if
+ * the handler has switched to another user context, in memory that no thread uses as its stack. So
+ * a stub is freed only after this proof:
  *
  *   look     all threads stopped: no register of a thread is in the stub, and no context that was
  *            saved for a handler on the stacks in use. Cheap, so it is repeated
@@ -17,8 +18,8 @@
  * No thread enters a stub any more, so a context that a search does not find does not appear later,
  * except for contexts that move: see libprobe/patch/windows.c.
  *
- * Handlers that have returned leave whole frames in memory, too: see libprobe/patch/frames.c. A
- * frame that is dead in one look is dead in all later looks.
+ * The memory also has frames of handlers that have returned: see libprobe/patch/frames.c. A frame
+ * that is dead in one look is dead in all later looks.
  *
  * If a search is incomplete, nothing is proved, and all stubs stay.
  */
@@ -38,21 +39,22 @@
  *
  *   hop, pun  -->  stub  -->  older stub  -->  tail  -->  the program
  *
- * So the target of a piece of code must stay as long as a thread may be in that piece. The targets
- * are read from the code itself: a stub whose site was patched again meanwhile is in no other
- * chain.
+ * So if a thread may be in a piece of code, the target of the piece must stay, too. The targets are
+ * read from the code itself, because the registry no longer links a stub whose site was patched
+ * again meanwhile.
  *
  * A thread that a stub has sent into a function of the program can be anywhere. But the stub counts
- * the thread when it leaves, and again when it returns.
+ * the threads that leave it for a function, and the threads that return.
  */
 
 enum { SLOTS_AT_ONCE = 64 };
 
-/* The addresses to which threads will come. */
+/* The addresses to which threads will come by jumps. */
 struct leads {
 	uint64_t *items;
 	size_t count;
-	bool anywhere; /* the target of a jump is unknown, so threads may come to any address */
+	/* the target of a jump could not be read, so threads may come to any address */
+	bool anywhere;
 };
 
 bool busy_init(struct busy *busy, const struct registry *registry)
@@ -71,15 +73,15 @@ void busy_deinit(struct busy *busy)
 	*busy = (struct busy){0};
 }
 
-/* Returns the bytes of a site's hop, or 0 if it has no hop. */
+/* Returns the number of bytes at a site's hop; 0 if the site has no hop. */
 static uint64_t hop_size(const struct reg_site *site)
 {
 	return site->hop ? arch_host()->jump_length : 0;
 }
 
 /*
- * Adds the code of a stub, except the return addresses of its calls of functions. If the code is
- * unreadable, adds all of it.
+ * Adds the code of a stub, except the return addresses of the functions that the stub calls. If the
+ * code is unreadable, also adds these.
  */
 static bool add_stub(
 	struct places *places, const struct change *change, const struct reg_stub *stub)
@@ -108,8 +110,9 @@ static bool add_stub(
 }
 
 /*
- * Adds the code of the ending sites and stubs, without the addresses to which functions of the
- * program return: busy_look_at_calls() finds the threads in such functions. False if out of memory.
+ * Adds the code of the ending sites and stubs, except the return addresses of functions that the
+ * stubs call: busy_look_at_calls() finds out about threads in such functions. Returns false if out
+ * of memory.
  */
 static bool busy_places(
 	struct places *places, const struct change *change, const bool *sites, const bool *stubs)
@@ -132,7 +135,9 @@ static bool busy_places(
 	return ok;
 }
 
-/* Marks all ending sites and stubs as busy, because it is unknown which threads are in them. */
+/*
+ * Marks all ending sites and stubs as busy. Called when it is unknown which of them threads are in.
+ */
 static void busy_all(
 	struct busy *busy, const struct registry *registry, const bool *sites, const bool *stubs)
 {
@@ -157,7 +162,7 @@ static bool is_there(
 	return leads->anywhere || frames_within(frames, start, start + size);
 }
 
-/* Adds the target of the jump at `at`, because a thread will take the jump. */
+/* Adds the target of the jump at `at`, because a thread will execute this jump. */
 static void follow(struct leads *leads, const struct change *change, uint64_t at)
 {
 	uint8_t bytes[ARCH_JUMP_MAX] = {0};
@@ -173,7 +178,10 @@ static void follow(struct leads *leads, const struct change *change, uint64_t at
 		leads->anywhere = true;
 }
 
-/* Have calls of a session's stubs not returned, on any CPU? True if the counters are unreadable. */
+/*
+ * Returns true if functions that a session's stubs have called, on any CPU, have not returned, or
+ * if the counters are unreadable.
+ */
 static bool is_calling(struct served *known, const struct reg_session *session)
 {
 	uint64_t calls = 0;
@@ -195,8 +203,8 @@ static bool is_calling(struct served *known, const struct reg_session *session)
 }
 
 /*
- * With all threads stopped, finds the sessions whose stubs have called functions that have not
- * returned. A thread in such a function may be anywhere, and will return to the stub.
+ * Finds the sessions whose stubs have called functions that have not returned. A thread in such a
+ * function may be anywhere, and will return to the stub. All threads must be stopped.
  */
 static void busy_look_at_calls(struct busy *busy, const struct change *change)
 {
@@ -234,7 +242,10 @@ static bool find_site(struct leads *leads, const struct change *change, const st
 	return hop || pun || is_there(frames, leads, site->tail, site->tail_size);
 }
 
-/* Looks once at all ending sites and stubs. Returns true if another one is busy. */
+/*
+ * Looks once at all ending sites and stubs that are not known as busy. Returns true if one of them
+ * is busy.
+ */
 static bool look(struct busy *busy, struct leads *leads, const struct change *change,
 	const struct frames *frames, const bool *sites, const bool *stubs)
 {
@@ -257,9 +268,9 @@ static bool look(struct busy *busy, struct leads *leads, const struct change *ch
 }
 
 /*
- * Finds the ending sites and stubs that a thread is in, or will come to: a stub leads to an older
- * stub or to the tail. `frames` must be read and sorted. No thread enters code that has been
- * undone, so code that is not busy now stays so.
+ * Finds the ending sites and stubs that a thread is in, or will come to, because a stub leads to an
+ * older stub or to the tail. `frames` must be read and sorted. No thread enters code of restored
+ * sites any more, so code that is not busy now stays so.
  */
 static void busy_find(struct busy *busy, const struct change *change, const struct frames *frames,
 	const bool *sites, const bool *stubs)
@@ -283,7 +294,8 @@ enum {
 	LOOKS = 50,
 	WAIT_NS = 1000000,
 	SEARCHES = 8,
-	NEAR_REACH = 64 << 10 /* bytes of a foreign stack in looks before the search */
+	/* before a search: how many bytes are looked at of a stack that libc did not make */
+	NEAR_REACH = 64 << 10
 };
 
 struct probe_error *quiet_open(
@@ -380,7 +392,10 @@ struct probe_error *quiet_wait(struct quiet *q, struct change *change, struct bu
 			nanosleep(&(struct timespec){.tv_nsec = WAIT_NS}, NULL);
 			continue;
 		}
-		/* No thread is known to be in the code, or the threads there stay. */
+		/*
+		 * From here on, either no thread is known to be in the code, or the threads in it
+		 * do not leave.
+		 */
 		if (!q->frames.has_handlers || (q->searched && !q->moved))
 			return NULL;
 		error = searches++ < SEARCHES ? search(q) : NULL;

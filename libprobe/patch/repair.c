@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Removes what dead controllers left. Each change does so before it begins; `probectl repair` does
- * only this, and reports it. It also patches sites of living sessions again if something else has
- * restored them. Other changes do not, because someone may have restored them on purpose.
+ * Removes what dead controllers have left. Each change of a target does so before it begins;
+ * `probectl repair` does nothing else, and reports it. In addition, `probectl repair` patches sites
+ * of living sessions again if something else has restored them. Other changes leave such sites
+ * alone, because someone may have restored them on purpose.
  */
 #include <fcntl.h>
 #include <glob.h>
@@ -23,24 +24,27 @@
 /* ==== Mend ==================================================================================== */
 
 /*
- * Patches sites again that something has restored, even if only the first byte. Their stubs and
- * tails still exist. They were made from the file's bytes, so the site must hold exactly these
- * bytes, and all threads are stopped while the bytes are compared. A thread that is inside the
- * patch, or will return there from a signal handler, gets a moment to leave. It cannot be moved,
- * because it is no longer known which instruction of the tail replaces which instruction of the
- * site.
+ * Patches sites again whose bytes something else has restored, be it only the first byte. The stubs
+ * and tails of these sites still exist. They were made from the file's bytes, so the site must hold
+ * exactly these bytes; all threads are stopped while the bytes are compared. If a thread is inside
+ * the patch, or will return there from a signal handler, it gets a moment to leave. It cannot be
+ * moved to the tail, because it is no longer known which instruction of the tail replaces which
+ * instruction of the site.
  */
 
-/* The sites to patch again. Each has two edits: the expected bytes, and the patch. */
+/*
+ * The sites to patch again. Each site has two edits: the first reads the bytes there, the second
+ * writes the patch.
+ */
 struct mending {
 	const struct reg_site **sites;
-	/* the file's bytes at each site, as many as window_of() says */
+	/* the file's bytes at each site; window_of() says how many */
 	uint8_t (*wanted)[EDIT_BYTES];
 	size_t count;
 	struct transaction transaction;
 };
 
-/* Returns how many bytes from the patch on are written or relied on. */
+/* Returns how many bytes, from the start of the patch, the patch writes or relies on. */
 static size_t window_of(const struct reg_site *site)
 {
 	size_t covers = site->covers > site->relies ? site->covers : site->relies;
@@ -48,7 +52,10 @@ static size_t window_of(const struct reg_site *site)
 	return covers > site->length ? covers : site->length;
 }
 
-/* Reads the file's bytes that the patch replaces or relies on. False if they are unknown. */
+/*
+ * Reads the file's bytes that the patch of a site replaces or relies on. Returns false if they are
+ * unknown.
+ */
 static bool read_file(
 	const struct change *change, const struct reg_site *site, uint8_t bytes[EDIT_BYTES])
 {
@@ -60,7 +67,10 @@ static bool read_file(
 	       site_is_in_file(&change->modules, site);
 }
 
-/* Is a site's memory private? The program may have copied its text to shared memory. */
+/*
+ * Returns true if the memory at a site is private. The program may have copied its code to shared
+ * memory.
+ */
 static bool is_private(const struct change *change, const struct reg_site *site)
 {
 	const struct mapping *mapping = maps_find(&change->maps, site->patch);
@@ -107,13 +117,16 @@ static struct probe_error *find(struct mending *m, const struct change *change)
 	return error;
 }
 
-/* Does a site's jump lead somewhere? A short jump does only while its hop is there. */
+/*
+ * Returns true if a site's jump leads somewhere. A short jump does so only while its hop is still
+ * there.
+ */
 static bool leads_home(const struct mending *m, const struct reg_site *site)
 {
 	return !site->hop || site_has_hop(site, m->transaction.change->pid);
 }
 
-/* Skips a site if something else was written there meanwhile. */
+/* Makes sure that a site is skipped if something has written other bytes there meanwhile. */
 static void check(struct mending *m)
 {
 	struct edits *edits = &m->transaction.text;
@@ -130,8 +143,9 @@ static void check(struct mending *m)
 }
 
 /*
- * Returns the first address at which no thread may continue while the patch is written. A thread
- * may be at a patch's first byte and, after a breakpoint, at the second jump of a twin.
+ * Returns the lowest address in a patch where no thread may be while the patch is written. A thread
+ * may be at the first byte of a patch. After a breakpoint, a thread may also be at the second jump
+ * of a twin.
  */
 static uint64_t window_start(const struct mending *m, const struct reg_site *site)
 {
@@ -141,7 +155,7 @@ static uint64_t window_start(const struct mending *m, const struct reg_site *sit
 	       (plan && plan->is_double ? m->transaction.change->arch->site_nop : 0);
 }
 
-/* Would a thread continue between the bytes of a patch? */
+/* Returns true if a thread would continue inside the bytes of a patch. */
 static bool in_the_way(const struct mending *m)
 {
 	for (size_t i = 0; i < m->count; i++)
@@ -167,7 +181,7 @@ static struct probe_error *prepare_windows(struct mending *m)
 	return windows_prepare(windows, change);
 }
 
-/* The `look` function for transaction_commit(). */
+/* Checks everything during the stop; the `look` function of transaction_commit(). */
 static struct probe_error *look(void *data, bool *again_ret)
 {
 	struct mending *m = data;
@@ -201,10 +215,11 @@ static struct probe_error *mend_all(struct mending *m)
 }
 
 /*
- * Patches sites again that hold the file's bytes although a session uses them: something has
- * restored them, or their library was opened again. Must be called before such sites are forgotten
- * (change_begin_as_it_is()). *count_ret is the number of patched sites. Errors: those of
- * change_stop(), PROBE_ERROR_STATE (a thread does not leave the bytes that a patch replaces).
+ * Patches those sites again that a session uses, but that hold the file's bytes: something else has
+ * restored them, or their library was opened again. Must be called before the registry forgets such
+ * sites (change_begin_as_it_is()). *count_ret is the number of sites that were patched. Errors:
+ * those of change_stop(), PROBE_ERROR_STATE (a thread does not leave the bytes that a patch
+ * replaces).
  */
 static struct probe_error *mend_sites(struct change *change, size_t *count_ret)
 {
@@ -233,7 +248,7 @@ static size_t count_retired(const struct registry *registry)
 	return count;
 }
 
-/* Returns the number of retired sessions whose code stays because of an overwritten site. */
+/* Returns how many retired sessions keep their code because another tool has overwritten a site. */
 static size_t count_held(const struct registry *r)
 {
 	size_t count = 0;
@@ -248,7 +263,10 @@ static size_t count_held(const struct registry *r)
 	return count;
 }
 
-/* Counts a session that will end, or the probes of a session that will end. */
+/*
+ * Adds a session that will end to the number of ending sessions. For any other session, adds its
+ * ending probes to the number of ending probes.
+ */
 static void count_session(
 	const struct registry *r, const struct reg_session *session, struct probe_stale *ret)
 {
@@ -273,13 +291,13 @@ static void count_sessions(const struct registry *r, struct probe_stale *ret)
 		count_session(r, &r->sessions[i], ret);
 }
 
-/* Patches sites again, before those whose library was opened again are forgotten. */
+/* Patches sites again, and then forgets the sites whose library was closed. */
 static struct probe_error *mend(struct change *c, struct probe_repair *ret)
 {
 	size_t count;
 	struct probe_error *error;
 
-	/* Retire dead sessions first: their sites are not patched again. */
+	/* Dead sessions must be retired first, because their sites are not patched again. */
 	uninstall_find_stale(c);
 	error = mend_sites(c, &count);
 	ret->mended += count;
@@ -310,10 +328,12 @@ static struct probe_error *repair(struct change *c, struct probe_repair *ret)
 	count_sessions(&c->registry, &stale);
 	semaphores = c->registry.semaphore_count;
 	error = uninstall_unreferenced(c);
-	/* Semaphores of ended sessions, and other semaphores that were too low. */
+	/* Counts the semaphores of ended sessions, and other semaphores that were too low. */
 	ret->semaphores += semaphores - c->registry.semaphore_count + low;
 	now = site_count_patched(c);
-	/* If a breakpoint was removed meanwhile, more sites count as patched now. */
+	/*
+	 * If a breakpoint was removed meanwhile, more sites may count as patched now than before.
+	 */
 	ret->sites += patched > now ? patched - now : 0;
 	left = count_retired(&c->registry);
 	ret->sessions += stale.sessions - left;
@@ -322,7 +342,7 @@ static struct probe_error *repair(struct change *c, struct probe_repair *ret)
 	return error;
 }
 
-/* Has a process memory or descriptors of ours? Does not stop the process. */
+/* Returns true if a process has memory or descriptors of ours. Does not stop the process. */
 static bool is_touched(pid_t pid)
 {
 	static const struct registry none;
@@ -339,9 +359,9 @@ static bool is_touched(pid_t pid)
 }
 
 /*
- * Repairs the children of a target, which were forked with the code and the registry of that time.
- * A child in its parent's memory has the parent's registry, and is skipped; it may be the helper
- * that changes the parent now (self/helper/start.h).
+ * Repairs the children of a target, which were forked with the code and the registry that the
+ * target had then. A child that runs in its parent's memory has the parent's registry, and is
+ * skipped. It may be the helper that is just changing the parent (self/helper/start.h).
  */
 static struct probe_error *repair_children(
 	const struct probe_target *target, struct probe_repair *ret)
@@ -360,7 +380,10 @@ static struct probe_error *repair_children(
 			error = probe_target_repair(child, ret);
 			probe_target_close(child);
 		}
-		/* A child that has ended or executed another program meanwhile is in order. */
+		/*
+		 * A child needs no repair any more if it has ended or executed another program
+		 * meanwhile.
+		 */
 		if (error && !is_touched(children[i])) {
 			probe_error_free(error);
 			error = NULL;
@@ -436,7 +459,10 @@ struct probe_error *probe_target_stale(struct probe_target *target, struct probe
 	*ret = (struct probe_stale){0};
 	if (!error)
 		error = registry_load(target->pid, &maps, &registry);
-	/* The registry may be newer than the mappings through which it was found. */
+	/*
+	 * The registry that was found through the mappings may be newer than they are, so read them
+	 * again.
+	 */
 	if (!error && registry.home) {
 		maps_deinit(&maps);
 		error = maps_read(target->pid, &maps);
@@ -450,14 +476,20 @@ struct probe_error *probe_target_stale(struct probe_target *target, struct probe
 		orphans_count(target->pid, &maps, &registry, &orphans);
 		error = count_frames(target, &maps, &frames);
 	}
-	/* No other controller was changing the target, neither before nor after. */
+	/*
+	 * Trust the numbers only if no other controller was changing the target before or during
+	 * the reading.
+	 */
 	if (!busy && !lock_is_taken(target->pid) && !registry_is_stale(&registry, target->pid)) {
 		ret->mappings = orphans.mappings;
 		ret->descriptors = orphans.descriptors;
 		ret->frames = frames;
 		ret->lost = lost;
 	} else if (lost) {
-		/* Another controller may have unmapped the memory; then no session has ended. */
+		/*
+		 * Another controller may just have unmapped the memory that seems lost. Then no
+		 * session has ended by accident.
+		 */
 		*ret = (struct probe_stale){0};
 	}
 	registry_deinit(&registry);
@@ -490,9 +522,9 @@ void probe_target_close(struct probe_target *target)
 /* ==== Needed ================================================================================== */
 
 /*
- * Finds the libraries that a file needs, in the standard folders of this system's loader. It
- * ignores other folders that the file names (RUNPATH), and the libraries that the libraries need:
- * lists of processes show them.
+ * Finds the libraries that a file needs, in the standard folders of this system's loader. Other
+ * folders that the file names (RUNPATH) are ignored. So are the libraries that the found libraries
+ * need; the list of a running process shows them.
  */
 
 enum { NEEDED_MAX = 256 };
@@ -504,7 +536,9 @@ struct needed {
 	struct probe_error *error;
 };
 
-/* Adds a file if it is a library for the same machine, and sets *ret to whether it is. */
+/*
+ * Adds a file to the list if it is a library for the same machine type. Sets *ret to true if it is.
+ */
 static struct probe_error *add_library(struct needed *needed, const char *path, bool *ret)
 {
 	struct object *object;
@@ -541,7 +575,7 @@ static struct probe_error *look_in(
 	return error;
 }
 
-/* Looks for a library in all folders. Returns false to stop after this name. */
+/* Looks for a library in all folders. Returns false if no further library is to be looked for. */
 static bool take_needed(const char *name, void *data)
 {
 	static const char *const folders[] = {"/lib/*-linux-*", "/usr/lib/*-linux-*", "/lib64",
@@ -575,7 +609,10 @@ struct probe_error *probe_list_add_needed(struct probe_list *list, const char *p
 
 /* Checks whether listed probes have the arguments that a pattern names. */
 
-/* Returns the first error. Sets *any_ret if a probe has all arguments of the pattern. */
+/*
+ * Returns the first error about an argument. Sets *any_ret if a probe has all arguments that the
+ * pattern names.
+ */
 static struct probe_error *check_file(
 	const struct list_file *file, const struct probe_pattern *pattern, bool *any_ret)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The probes that are on in a target, and the bytes of its sites. The registry says what
- * controllers have done. Whether the sites are still patched, only their bytes say, so they are
- * read, too. The target is not stopped, and no lock is taken.
+ * Finds the probes that are on in a target, and compares the bytes of its sites. The registry says
+ * what controllers have done, but not whether the sites are still patched. So the bytes of the
+ * sites are read, too. The target is not stopped, and no lock is taken.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,24 +18,24 @@
 /* ==== Gathered ================================================================================ */
 
 /*
- * The hits of sessions that gather (`enable -t count -k ...`) are in cells, and a table may have a
- * million cells. The cells are read through the target, and reading makes the kernel allocate pages
- * that were not touched so far. So larger tables are not read here; commands that show their
- * contents read them.
+ * Sessions that gather (`enable -t count -k ...`) keep their hits in the cells of a table, which
+ * may have a million cells. The cells are read from the memory of the target, and reading a page
+ * for the first time makes the kernel allocate it. So large tables are not read here, but only by
+ * the commands that show their contents.
  */
 
 #define CELLS_BYTES_MAX (UINT64_C(4) << 20)
 
-/* Does a session count its hits in cells, and not in its slots? */
+/* Returns true if a session counts its hits in cells, and not in its slots. */
 static bool gathered_has_cells(const struct reg_session *session)
 {
 	return session->cell_bytes != 0;
 }
 
 /*
- * Adds up the counts in the cells of a session, for each of its slots. Returns an array of
- * session->slot_capacity, which the caller frees. Returns NULL if there are too many cells for this
- * purpose, or if out of memory.
+ * Adds up the counts in the cells of a session, separately for each of its slots. Returns an array
+ * with session->slot_capacity elements, which the caller frees. Returns NULL if there are too many
+ * cells to be read here, or if out of memory.
  */
 static uint64_t *gathered_hits(pid_t pid, const struct reg_session *session)
 {
@@ -53,15 +53,20 @@ static uint64_t *gathered_hits(pid_t pid, const struct reg_session *session)
 
 enum { BUSY_TRIES = 50, BUSY_WAIT_NS = 10000000 };
 
-/* The memory of a target that the state of its probes needs, read with few system calls. */
+/* The parts of a target's memory that are needed to find the state of its probes. */
 struct sites_view {
-	/* Probe by probe: first the semaphores for tracers, then those for handlers. */
+	/* For each probe in turn: the semaphores for tracers, then the semaphores for handlers. */
 	struct edits semaphores;
 	/* one byte for each site of OCaml's probes, in the order of the sites */
 	struct edits toggles;
-	/* For each persistent session, the slots of all its sets; NULL if unreadable. */
+	/*
+	 * For each persistent session: the slots of all sets of the session, or NULL if they are
+	 * unreadable.
+	 */
 	uint8_t **counters;
-	/* For each session with cells, the hits of each slot; NULL if unknown. */
+	/*
+	 * For each session with cells: the number of hits of each slot, or NULL if it is unknown.
+	 */
 	uint64_t **gathered;
 	struct edits text;
 	enum site_state *states; /* the state of each site of the registry */
@@ -121,7 +126,10 @@ static struct probe_error *read_toggles(struct edits *edits, pid_t pid, const st
 	return error ? error : edits_read(edits, pid);
 }
 
-/* Reads the slots of all sets, one set after another. *ret stays NULL if they are unreadable. */
+/*
+ * Reads the slots of all sets of a session, one set after another. If they are unreadable, *ret
+ * stays NULL.
+ */
 static struct probe_error *read_counters(
 	uint8_t **ret, pid_t pid, const struct reg_session *session)
 {
@@ -175,7 +183,7 @@ static struct probe_error *sites_view_read(struct sites_view *view, pid_t pid,
 	return error;
 }
 
-/* Everything that is read of a target at one time. */
+/* Everything that is read from a target at one time. */
 struct look {
 	struct maps maps;
 	struct modules modules;
@@ -221,8 +229,8 @@ static bool any_inconsistent(const struct look *look)
 }
 
 /*
- * Reads a target, again if a change is under way: the registry then names sites that are not yet
- * patched, or no longer.
+ * Reads a target. If a controller is changing it, waits and reads it again, because the registry
+ * then names sites that are not yet patched, or not any more.
  */
 static struct probe_error *look_at(pid_t pid, struct look *look)
 {
@@ -255,7 +263,10 @@ static uint64_t sum_counters(
 	return hits;
 }
 
-/* Finds the hits of a probe of a persistent session. Returns false if not all hits are known. */
+/*
+ * Finds the number of hits of a probe in a persistent session. Returns false if this number is
+ * unknown.
+ */
 static bool find_hits(const struct sites_view *view, const struct registry *r,
 	const struct reg_probe *probe, uint64_t *ret)
 {
@@ -268,14 +279,17 @@ static bool find_hits(const struct sites_view *view, const struct registry *r,
 		*ret = counters ? sum_counters(counters, session, probe->slot) : 0;
 		return counters != NULL;
 	}
-	/* For pairs, the cells count the end events that have a start event. */
+	/* For pairs, the cells count only end events whose start event was seen, not all hits. */
 	if (!gathered || probe->part || probe->slot >= session->slot_capacity)
 		return false;
 	*ret = gathered[probe->slot];
 	return true;
 }
 
-/* Returns the part of a semaphore that sessions added, no longer want, and have not taken back. */
+/*
+ * Returns how much of a semaphore's value will end soon: sessions have added it, do not want it any
+ * more, and have not taken it back yet.
+ */
 static uint32_t ending_part(const struct registry *r, uint64_t key, uint64_t address)
 {
 	size_t count;
@@ -292,8 +306,8 @@ static uint32_t ending_part(const struct registry *r, uint64_t key, uint64_t add
 }
 
 /*
- * Returns the highest of a probe's semaphores, the next `count`. It is above 0 also if another tool
- * raised it.
+ * Returns the highest value of a probe's semaphores, which are the `count` semaphores from *at on.
+ * The value may come from another tool.
  */
 static uint32_t highest_semaphore(
 	const struct edits *edits, size_t *at, size_t count, const struct registry *r, uint64_t key)
@@ -315,8 +329,8 @@ static uint32_t highest_semaphore(
 }
 
 /*
- * Counts an OCaml site as switched on, or as inconsistent if its handler is called without users,
- * or has users and is not called.
+ * Counts an OCaml site as patched or as inconsistent. The site is inconsistent if its handler has
+ * no users but is called, or has users but is not called.
  */
 static void add_toggle(const struct sites_view *view, size_t toggle, uint32_t handlers,
 	bool patched, struct probe_status *ret)
@@ -337,7 +351,10 @@ static void add_toggle(const struct sites_view *view, size_t toggle, uint32_t ha
 	}
 }
 
-/* `handlers` counts the users of OCaml's own handler. *toggle is the index of the next toggle. */
+/*
+ * Finds the state of a probe. `handlers` is the number of users of OCaml's own handlers. *toggle is
+ * the index of the next toggle in view->toggles.
+ */
 static struct probe_error *probe_state(struct probe_target *target, const struct registry *r,
 	const struct sites_view *view, const struct selection *s, const struct select_probe *probe,
 	uint32_t handlers, size_t *toggle, struct probe_status *ret)
@@ -352,7 +369,10 @@ static struct probe_error *probe_state(struct probe_target *target, const struct
 		uint64_t pc = s->sites[probe->first_site + i].pc;
 		const struct reg_site *site = pc ? registry_site(r, pc) : NULL;
 
-		/* A site whose session has ended stays only until another tool's bytes are gone. */
+		/*
+		 * If no session wants a site any more, it only waits for another tool's bytes to go
+		 * away.
+		 */
 		bool wanted = site && site_is_wanted(r, site);
 
 		bool patched = wanted && view->states[site - r->sites] == SITE_PATCHED;
@@ -363,7 +383,10 @@ static struct probe_error *probe_state(struct probe_target *target, const struct
 			ret->plans[site->plan]++;
 		if (!may_have_toggle(s, &s->sites[probe->first_site + i]))
 			continue;
-		/* only the count decides whether the handler is called */
+		/*
+		 * our call traces this site, so only the count of users decides whether the handler
+		 * is called
+		 */
 		if (wanted && site->count)
 			ret->plans[plan_toggle.id] += patched && handlers > 0;
 		else
@@ -395,7 +418,7 @@ static struct probe_error *probe_states(
 		error = probe_state(target, r, view, s, probe, handlers, &toggle, &states[i]);
 		states[i].refcount = (ours > raised ? ours : raised) + handlers;
 		states[i].enabled = states[i].refcount > 0;
-		/* Hits that a trace or another tool counts are not read. */
+		/* If only a trace or another tool uses the probe, its hits are not read. */
 		states[i].uncounted = known ? !find_hits(view, r, known, &states[i].hits)
 					    : states[i].enabled || states[i].patched;
 	}
@@ -441,7 +464,10 @@ void probe_fault_text(char text[PROBE_FAULT_BYTES], enum probe_site_fault fault,
 	snprintf(text + used, PROBE_FAULT_BYTES - used, "%s", words[fault]);
 }
 
-/* Visits a bad site once for each of its probes, or once if it is a gate, which has no probe. */
+/*
+ * Calls `visit` once for each probe of a bad site, or once if the site is a gate, which has no
+ * probe.
+ */
 static void hand_over(const struct look *look, struct probe_bad_site *bad,
 	void (*visit)(const struct probe_bad_site *site, void *data), void *data)
 {

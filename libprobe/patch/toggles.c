@@ -2,13 +2,14 @@
 /*
  * OCaml's compiler leaves a comparison without effect at each site. A single byte turns it into a
  * call of the probe's handler. A word after SystemTap's semaphore counts the users of the handler
- * (transaction.c); the tool that changes the count from 0, or to 0, writes the bytes of all sites.
- * ocaml-probes does so, also from within the program, and knows no registry. So we keep no state of
- * our own in the target: we read the count when we write it, and switch the handlers on if it is
- * not 0.
+ * (transaction.c). A tool that changes this count from 0, or to 0, also writes the bytes of all
+ * sites. ocaml-probes does so, even from within the program, and does not know our registry. So we
+ * keep no state of our own for handlers in the target. When we write the count, we read it first,
+ * and switch the handlers on if the new count is not 0.
  *
  * A controller that is killed between the bytes and the count leaves handlers on without a count,
- * or off with a count. The next change of the probe, by any tool, sets both.
+ * or off with a count. The next change of the probe, by any tool, sets both the bytes and the
+ * count.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -59,7 +60,10 @@ static struct probe_error *read_plans(
 	return error;
 }
 
-/* Is each site of a probe a toggle in its file? Also true if the probe has only a semaphore. */
+/*
+ * Sets *ret to true if all sites of a probe are toggles according to the file. Also sets it to true
+ * if the probe has no site, but only a semaphore.
+ */
 static struct probe_error *find_plans(
 	struct selection *s, const struct select_probe *probe, bool *ret)
 {
@@ -82,7 +86,10 @@ static struct probe_error *find_plans(
 	return error;
 }
 
-/* Returns the site if our call traces it, or NULL. Then only the count switches the handler. */
+/*
+ * Returns the site in the registry if a call of ours replaces its toggle, otherwise NULL. With our
+ * call, only the count of users switches the handler.
+ */
 static const struct reg_site *find_call(const struct change *change, const struct select_site *site)
 {
 	const struct reg_site *reg = registry_site(&change->registry, site->pc);
@@ -90,7 +97,10 @@ static const struct reg_site *find_call(const struct change *change, const struc
 	return reg && reg->count ? reg : NULL;
 }
 
-/* Reads a site, and sets *on if it calls its handler. Returns NULL or why it cannot be switched. */
+/*
+ * Reads the bytes of a site, and sets *on to true if the site calls its handler. Returns NULL, or
+ * why the site cannot be switched.
+ */
 static const char *look_at(const struct change *change, const struct select_site *site, bool *on)
 {
 	const struct arch_toggle *toggle = change->arch->toggle;
@@ -102,7 +112,7 @@ static const char *look_at(const struct change *change, const struct select_site
 	if (memory_read(change->pid, site->pc + toggle->offset, found, toggle->covers) !=
 		toggle->covers)
 		return overwritten;
-	/* An OCaml tool may have written the first byte; it stays as it is. */
+	/* OCaml's tools may have written the first byte of our call, so it is not compared. */
 	if (call && memcmp(found + 1, call->patched + 1, toggle->covers - 1U) == 0)
 		return NULL;
 	if (!plan_holds_toggle(toggle, site->plan, found))
@@ -113,8 +123,8 @@ static const char *look_at(const struct change *change, const struct select_site
 
 /* The state of a probe's handlers before a change. */
 struct handlers {
-	bool on;	/* a site calls its handler, or a count is not 0 */
-	uint16_t count; /* the highest of the probe's counts */
+	bool on;	/* a site calls its handler, or has a count of users above 0 */
+	uint16_t count; /* the highest count of users among the probe's semaphores */
 	size_t sites, refused;
 	struct select_site *first; /* the first site that was refused */
 };
@@ -244,7 +254,10 @@ struct probe_error *toggles_count(const struct change *change, struct selection 
 	if (error || !*ret)
 		return error;
 	error = look_at_probe(change, s, probe, &handlers);
-	/* A tool may have died after it switched the handler on: report 1 user, to undo that. */
+	/*
+	 * A tool may have died after switching the handler on. Report one user, so that the caller
+	 * switches it off.
+	 */
 	*count_ret = handlers.on && !handlers.count ? 1 : handlers.count;
 	return error;
 }

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Before the stop, all edits are known and have buffers, and the registry that describes the result
- * is written: during the stop, one word makes it the current one. The registry always lists at
- * least the changes that exist:
+ * Before the stop, all edits are known and have buffers. The registry that describes the result is
+ * written, too; during the stop, one word makes it the current registry. At any time, the registry
+ * lists at least the changes that exist in the target:
  *
  *   adding    announced -> sites patched -> registry -> semaphores raised
  *   ending    announced -> sites restored -> semaphores lowered -> registry
  *
- * If a controller is killed before the word, the registry announces the sites that it may have
- * changed; after the word, it lists semaphores that may not be raised. Semaphores are never lowered
- * below 0.
+ * If a controller is killed before it writes the word, the registry still announces all sites that
+ * the controller may have changed. If it is killed after the word, the registry may list semaphores
+ * that were not raised. So semaphores are never lowered below 0.
  *
- * Counts of probes that are already on change with the rest. The announcement has their old values,
- * because the change may get no further than the announcement.
+ * Counts of probes that are already on change together with everything else. The announcement has
+ * the old counts, because the change may get no further than the announcement.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -25,10 +25,11 @@
 
 /*
  * A probe may have several semaphores, one for each of its sites, and probes may share a semaphore.
- * A probe of OCaml's has two counters: SystemTap and other tracers raise the one at the address in
- * the note, and the one 2 bytes after it says whether handlers are called. The provider `ocaml` has
- * only the handlers' counter, at the address in the note. If a tracer raised it, OCaml's tools
- * would believe that the handlers are already on.
+ * A probe of OCaml's has two counters. The first, at the address in the note, is raised by
+ * SystemTap and other tracers. The second, 2 bytes after the first, counts the users of handlers.
+ * Probes of the provider `ocaml` have only the counter of handlers, at the address in the note.
+ * Tracers must not raise this counter: OCaml's tools would believe that the handlers are already
+ * on.
  *
  * Semaphores are written through /proc/PID/mem, because some lie in pages that the program makes
  * read-only (RELRO).
@@ -51,7 +52,7 @@ static size_t distinct(uint64_t *addresses, size_t count)
 	return kept;
 }
 
-/* Collects the distinct addresses at `offset` from the semaphores of a probe. */
+/* Collects the distinct addresses that are `offset` bytes after the semaphores of a probe. */
 static size_t collect(const struct selection *selection, const struct select_probe *probe,
 	uint64_t offset, uint64_t *addresses)
 {
@@ -120,7 +121,10 @@ bool semaphores_set(struct semaphores *semaphores, uint64_t address, uint16_t va
 		(struct semaphore_change){.address = address, .is_set = true, .value = value});
 }
 
-/* Adds all semaphores of a registry, without a change, for semaphores_keep(). */
+/*
+ * Adds all semaphores of a registry without changing their values, so that semaphores_keep() can
+ * set their least values.
+ */
 static bool semaphores_add_all(struct semaphores *semaphores, const struct registry *registry)
 {
 	bool ok = true;
@@ -138,7 +142,7 @@ void semaphores_deinit(struct semaphores *semaphores)
 	*semaphores = (struct semaphores){0};
 }
 
-/* Merges the changes of each semaphore into one. */
+/* Merges all changes of the same semaphore into one. */
 static void merge(struct semaphores *s)
 {
 	size_t count = 0;
@@ -171,9 +175,9 @@ struct probe_error *semaphores_prepare(struct semaphores *semaphores)
 }
 
 /*
- * Sets the least values of prepared semaphores: none will be less than the sum that the sessions of
- * a registry have added. This repairs semaphores if a controller was killed between the registry
- * and the semaphores, in either order.
+ * Sets the least value of each prepared semaphore to the sum that the sessions of a registry have
+ * added to it. This repairs semaphores if a controller was killed after changing the registry but
+ * before changing the semaphores, or the other way round.
  */
 static void semaphores_keep(struct semaphores *semaphores, const struct registry *registry)
 {
@@ -188,7 +192,7 @@ static void semaphores_keep(struct semaphores *semaphores, const struct registry
 	}
 }
 
-/* Returns the value of a semaphore after a change. */
+/* Returns the value that a semaphore will have after a change. `now` is its present value. */
 static int32_t changed(const struct semaphore_change *change, uint16_t now)
 {
 	int32_t then = change->is_set ? change->value : now + change->by;
@@ -220,7 +224,10 @@ struct probe_error *semaphores_read(struct semaphores *semaphores, pid_t pid)
 				(uintmax_t)change->address);
 		value = then;
 		memcpy(semaphores->edits.items[i].bytes, &value, sizeof(value));
-		/* Other tools may write this semaphore, so skip the write if the value stays. */
+		/*
+		 * Other tools may write this semaphore at any moment, so do not write an unchanged
+		 * value.
+		 */
 		semaphores->edits.items[i].is_write = value != now;
 	}
 	return error;
@@ -301,7 +308,10 @@ struct probe_error *transaction_keep_way_back(struct transaction *t)
 	return code_keep(&t->change->taken, t->before) ? NULL : probe_error_no_memory();
 }
 
-/* Errors are dropped: the caller reports the earlier error. */
+/*
+ * Goes back to the kept registry. Errors are dropped, because the caller reports the error that
+ * came first.
+ */
 void transaction_go_back(struct transaction *t)
 {
 	struct probe_error *error;
@@ -368,7 +378,7 @@ struct probe_error *transaction_prepare(struct transaction *t)
 		error = toggles_prepare(&t->toggles);
 	if (!error)
 		error = prepare_semaphores(t);
-	/* A process in which nothing was ever enabled has no registry. */
+	/* A process in which nothing was ever enabled has no registry that could be written. */
 	if (error || t->kind == TRANSACTION_MENDS || !t->change->registry.home)
 		return error;
 	return change_place_image(t->change, &t->next);
@@ -390,7 +400,7 @@ static struct probe_error *publish(const struct transaction *t)
 	return t->next.start ? change_write_image(t->change, t->next) : NULL;
 }
 
-/* Writes sites and toggles: all or none. */
+/* Writes the sites and toggles. After an error, none of them is changed. */
 static struct probe_error *write_text(struct transaction *t)
 {
 	struct probe_error *error = edits_write(&t->text, t->change->mem);
@@ -403,7 +413,7 @@ static struct probe_error *write_text(struct transaction *t)
 	return error;
 }
 
-/* Writes the change. The caller has checked that the memory is still ours. */
+/* Writes the change. The caller must have checked that the memory to be written is still ours. */
 static struct probe_error *write_all(struct transaction *t)
 {
 	const struct registry *r = &t->change->registry;
@@ -433,8 +443,8 @@ static struct probe_error *write_all(struct transaction *t)
 struct probe_error *transaction_write(struct transaction *t)
 {
 	/*
-	 * The program may have replaced the memory that holds the registry and the stubs in use.
-	 * All threads are stopped, unless only counts change.
+	 * The program may have replaced the memory that holds the registry and the stubs. Checks
+	 * this while all threads are stopped, unless only counts change.
 	 */
 	struct probe_error *error = change_confirm(t->change);
 
@@ -443,7 +453,8 @@ struct probe_error *transaction_write(struct transaction *t)
 	if (error)
 		return error;
 	t->written = true;
-	code_release_all(&t->change->taken); /* the registry lists the memory that was taken */
+	/* the registry now lists the memory that the change has taken */
+	code_release_all(&t->change->taken);
 	return NULL;
 }
 
@@ -464,7 +475,10 @@ struct probe_error *transaction_commit_counts(struct transaction *t)
 	return error;
 }
 
-/* Makes one stop. If *again_ret is set, nothing was changed, because a thread is in the way. */
+/*
+ * Makes one stop and writes the change. If a thread is in the way, changes nothing and sets
+ * *again_ret.
+ */
 static struct probe_error *commit_once(struct transaction *t,
 	struct probe_error *(*look)(void *data, bool *again_ret), void *data, bool *again_ret)
 {

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Ends everything that nothing refers to. A change sets the reference count in the registry to 0
- * before it undoes anything, so that the next controller can finish if this one does not.
+ * Ends everything whose reference count is 0. A change sets the reference counts in the registry to
+ * 0 before it undoes anything, so that the next controller can finish the work if this one does
+ * not.
  *
  * The bytes of a site are restored while all threads are stopped. All edits and the next registry
- * exist before the stop. One word makes the next registry the current one, right beside lowering
- * the semaphores, so the semaphores are not lowered twice.
+ * exist before the stop. One word makes the next registry the current one. This word is written
+ * directly after the semaphores are lowered, so that they are not lowered twice.
  *
  * A thread may still be in stubs and tails, or return to them from a signal handler. Then the
  * target runs for a moment and is checked again (quiet.c). Memory is unmapped only when no thread
- * is there, or will come there. If a thread stays, or if that is unknown, the code becomes a
- * leftover: an entry of the registry without an address. So its memory stays in use, and its site
- * can be patched again. The memory of an ended session is not reused, because a late thread may
- * write to it. To limit the growth, nothing is added to a process that has too many leftovers.
+ * is there, or will come there. If a thread stays there, or may stay there, the code becomes a
+ * leftover: its entry in the registry loses the address of the site. So the memory of the code is
+ * not reused, but the site can be patched again. The data of an ended session is not reused,
+ * either, because a late thread may write to it. To limit the growth, nothing is added to a process
+ * that has too many leftovers.
  *
  * A site that holds another tool's bytes is left alone: it is not ours to write. That tool may have
  * saved our jump, and may restore it one day, so all code that the jump leads to stays, too. The
@@ -31,13 +33,13 @@
 
 enum { LEFT_SESSIONS_MAX = 128 };
 
-/* Limits of leftovers, in bytes of address space. Only touched pages of data use memory. */
+/* Limits of leftovers, in bytes of address space. Data uses memory only where it was touched. */
 #define LEFT_DATA_MAX (UINT64_C(8) << 30)
 #define LEFT_CODE_MAX (UINT64_C(64) << 20)
 
 /* ---- Entries to end ------------------------------------------------------------------- */
 
-/* Does a session still count a probe? Then its stubs for the probe stay. */
+/* Returns true if a session still uses a probe, so that its stubs for the probe must stay. */
 static bool is_wanted(const struct registry *r, uint64_t key, uint32_t session)
 {
 	const struct reg_probe *probe = registry_probe(r, key, session);
@@ -59,7 +61,7 @@ size_t uninstall_find_dead(struct change *change)
 		registry_retire(r, session);
 		count++;
 	}
-	/* Stubs that another controller began to end, but did not or could not finish. */
+	/* Also count stubs that another controller began to end, but did not end completely. */
 	for (size_t i = 0; i < r->stub_count && !count; i++)
 		count += r->stubs[i].pc && !is_wanted(r, r->stubs[i].key, r->stubs[i].session);
 	return count;
@@ -80,13 +82,18 @@ size_t uninstall_find_stale(struct change *change)
 /* The parts that end, as flags parallel to the registry's arrays, and the data for ending it. */
 struct ending {
 	bool *sites, *stubs, *semaphores;
-	bool *held; /* sites that hold another tool's bytes, by index */
+	bool *held; /* sites that hold another tool's bytes, parallel to the registry's sites */
 	struct busy busy;
 	bool any;
-	/* Not only leftovers end, in which a thread may stay for long. */
+	/*
+	 * Something is to end that is not a leftover. (A thread may stay in a leftover for long.)
+	 */
 	bool any_live;
 	struct transaction *transaction;
-	/* For each edit, the index of the site that must hold our bytes, or SIZE_MAX. */
+	/*
+	 * For each edit: index of the site whose bytes must be ours before the edit is written;
+	 * SIZE_MAX if nothing needs to be checked.
+	 */
 	size_t *checks;
 	struct quiet quiet;
 };
@@ -96,7 +103,7 @@ static bool is_leftover(const struct reg_site *site)
 	return site->pc == 0;
 }
 
-/* Ends sites that share a jump only if all of them end. */
+/* If several sites share a jump, ends them only if all of them are to end. */
 static void end_neighbours(struct ending *e, const struct registry *r)
 {
 	for (size_t i = 0; i < r->site_count; i++)
@@ -162,7 +169,10 @@ static void ending_deinit(struct ending *e)
 
 /* ---- Preparing -------------------------------------------------------------------------- */
 
-/* Adds an edit that writes `length` bytes. For `site` see ending.checks. NULL if out of memory. */
+/*
+ * Adds an edit that writes `length` bytes. `site` is stored in ending.checks. Returns NULL if out
+ * of memory.
+ */
 static struct edit *add_edit(struct ending *e, uint64_t address, size_t length, size_t site)
 {
 	struct edits *text = &e->transaction->text;
@@ -192,7 +202,10 @@ static struct probe_error *restore_site(struct ending *e, const struct registry 
 	return NULL;
 }
 
-/* Redirects the jump of site `i` (`is_entry`) or of a stub to another stub, or to the tail. */
+/*
+ * Makes the jump at `at` lead to `to`, which is a stub or the tail. The jump is that of site `i`
+ * (`is_entry`), or that of one of its stubs.
+ */
 static struct probe_error *redirect(struct ending *e, const struct change *change, size_t i,
 	bool is_entry, uint64_t at, uint64_t to)
 {
@@ -212,7 +225,7 @@ static struct probe_error *redirect(struct ending *e, const struct change *chang
 	return NULL;
 }
 
-/* Does one of these stubs of the registry end? */
+/* Returns true if one of these `count` stubs of the registry is to end. */
 static bool any_ends(const struct ending *e, const struct registry *r, const struct reg_stub *stubs,
 	size_t count)
 {
@@ -224,10 +237,11 @@ static bool any_ends(const struct ending *e, const struct registry *r, const str
 }
 
 /*
- * Takes the ending stubs of a site out of its chain, which runs from the newest stub (last in the
- * registry) to the tail. If a stub ends, the entry is written again: it may lead past the newest
- * stub to an older one, even to the ending one, if the controller of the newest stub was killed
- * before it had patched the site.
+ * Takes the ending stubs out of the chain of a site. The chain leads from the site's entry to the
+ * newest stub (the last one in the registry), from each stub to the next older one, and then to the
+ * tail. If any stub ends, the jump of the entry is written, too. Perhaps it does not lead to the
+ * newest stub but to an older one, even to the ending one: the controller of the newest stub may
+ * have been killed before it patched the site.
  */
 static struct probe_error *relink_site(struct ending *e, const struct change *change, size_t i)
 {
@@ -269,7 +283,10 @@ static struct probe_error *prepare_text(struct ending *e, const struct change *c
 	return error;
 }
 
-/* Adds the semaphores that will be lowered, and drops them from the next registry. */
+/*
+ * Adds the lowering of the ended semaphores to the transaction, and removes them from the next
+ * registry.
+ */
 static struct probe_error *prepare_semaphores(struct ending *e, struct registry *r)
 {
 	for (size_t i = 0; i < r->semaphore_count; i++)
@@ -294,7 +311,10 @@ static struct probe_error *prepare(struct ending *e, struct change *change)
 
 /* ---- The stop --------------------------------------------------------------------------- */
 
-/* Restores a site that had a call of ours. The site calls its handler if the count is above 0. */
+/*
+ * Decides the first byte of a site at which a call of ours is removed: the site must call its
+ * handler if the handler has users.
+ */
 static void restore_toggle(const struct ending *e, const struct reg_site *site, struct edit *edit)
 {
 	const struct transaction *t = e->transaction;
@@ -307,7 +327,10 @@ static void restore_toggle(const struct ending *e, const struct reg_site *site, 
 	edit->bytes[0] = count ? toggle->on : toggle->off;
 }
 
-/* Writes only sites that hold our bytes, not sites that are gone, restored or overwritten. */
+/*
+ * Makes sure that only sites with our bytes are written, not sites that are gone, restored or
+ * overwritten.
+ */
 static void check_sites(struct ending *e, const struct registry *r)
 {
 	struct edits *text = &e->transaction->text;
@@ -329,7 +352,7 @@ static void check_sites(struct ending *e, const struct registry *r)
 	}
 }
 
-/* Makes one stop, for quiet_wait(). The first stop writes the transaction. */
+/* Makes one stop, as the `look` function of quiet_wait(). The first stop writes the transaction. */
 static struct probe_error *look(void *data, struct change *change, bool first)
 {
 	struct ending *e = data;
@@ -353,7 +376,10 @@ static struct probe_error *look(void *data, struct change *change, bool first)
 
 /* ---- The next registry --------------------------------------------------------------------- */
 
-/* Keeps the code that another tool's saved copy of our jump would lead to. */
+/*
+ * Keeps the code of sites that hold another tool's bytes: the tool may have saved our jump, and may
+ * restore it.
+ */
 static void keep_held(struct ending *e, const struct registry *r)
 {
 	for (size_t i = 0; i < r->site_count; i++) {
@@ -369,7 +395,10 @@ static void keep_held(struct ending *e, const struct registry *r)
 	}
 }
 
-/* Removes ended entries from the registry. They become leftovers if a thread is in their code. */
+/*
+ * Removes ended entries from the registry. If a thread is in the code of an entry, the entry
+ * becomes a leftover instead.
+ */
 static void drop_ended(const struct ending *e, struct registry *r)
 {
 	for (size_t i = 0; i < r->stub_count; i++) {
@@ -387,7 +416,7 @@ static void drop_ended(const struct ending *e, struct registry *r)
 	registry_sort(r);
 }
 
-/* Drops probes without references, and retires persistent sessions without probes. */
+/* Drops probes without references. Retires persistent sessions that have no probe left. */
 static void drop_probes(struct registry *r)
 {
 	size_t kept = 0;
@@ -398,7 +427,7 @@ static void drop_probes(struct registry *r)
 
 		for (size_t k = 0; k < r->probe_count && !used; k++)
 			used = r->probes[k].session == session->id && r->probes[k].refcount;
-		/* An attached session without a probe stays: it waits for a library. */
+		/* An attached session that has no probe stays, because it waits for a library. */
 		if (!used && session->flags & REG_SESSION_PERSISTENT)
 			session->flags |= REG_SESSION_RETIRED;
 	}
@@ -409,7 +438,8 @@ static void drop_probes(struct registry *r)
 }
 
 /*
- * Takes the pages of ended puns, except sealed ones, out of the arenas. The caller frees the list.
+ * Removes the pages of ended puns from the registry's arenas, except sealed pages. Returns the
+ * removed arenas, which the caller frees.
  */
 static struct reg_arena *take_puns(const struct ending *e, struct registry *r, size_t *count_ret)
 {
@@ -438,8 +468,8 @@ static struct reg_arena *take_puns(const struct ending *e, struct registry *r, s
 }
 
 /*
- * Unmaps orphans if all sessions have ended, before the last session and the home page are removed:
- * after that, nothing lists the orphans.
+ * If all sessions have ended, unmaps orphans. Must be done before the last session and the home
+ * page are removed, because nothing lists the orphans after that.
  */
 static struct probe_error *collect_orphans(struct change *change)
 {
@@ -454,7 +484,7 @@ static struct probe_error *collect_orphans(struct change *change)
 	return error ? error : orphans_unmap(change, &unused);
 }
 
-/* Frees the data of retired sessions without stubs; see change_collect(). */
+/* Frees the data of retired sessions that have no stubs; see change_collect(). */
 static struct probe_error *collect(struct change *change)
 {
 	struct registry *r = &change->registry;
@@ -467,7 +497,8 @@ static struct probe_error *collect(struct change *change)
 			return change_store(change, true);
 	}
 	if (r->site_count && !r->probe_count)
-		return change_store(change, true); /* a thread is still in a tail */
+		/* sites without probes are left because a thread is still in a tail */
+		return change_store(change, true);
 	error = collect_orphans(change);
 	return error ? error : change_collect(change);
 }
@@ -486,7 +517,7 @@ static struct probe_error *give_back_hops(const struct ending *e, const struct c
 	return error;
 }
 
-/* Once the sites are restored, frees all memory that no thread is in. */
+/* Frees all memory that no thread is in. The sites must be restored already. */
 static struct probe_error *give_back(struct ending *e, struct change *change)
 {
 	AUTO_FREE struct reg_arena *puns = NULL;
@@ -504,7 +535,8 @@ static struct probe_error *give_back(struct ending *e, struct change *change)
 	drop_probes(&change->registry);
 	if (count)
 		error = change_store(change, true);
-	if (!error) /* no thread comes to these pages, and the registry no longer lists them */
+	/* no thread comes to the pages of these puns, and the registry no longer lists them */
+	if (!error)
 		error = change_unmap_arenas(change, puns, count);
 	return error ? error : collect(change);
 }
@@ -552,12 +584,15 @@ struct probe_error *uninstall_check_leftovers(const struct change *change)
 		change->pid, sessions, (uintmax_t)code >> 10, (uintmax_t)data >> 10, change->pid);
 }
 
-/* Ends sites and semaphores, and frees code that no thread is in. */
+/* Restores sites, lowers semaphores, and frees code that no thread is in. */
 static struct probe_error *end_all(struct ending *e, struct change *change)
 {
 	struct probe_error *error = prepare(e, change);
 
-	/* No thread of a held target leaves a stub: probe_target_release() finishes the work. */
+	/*
+	 * The threads of a held target do not run, so none of them will leave a stub: do not wait
+	 * for them. probe_target_release() finishes the work.
+	 */
 	if (!error)
 		error = quiet_wait(
 			&e->quiet, change, &e->busy, e->any_live && !change->target->held, look, e);
@@ -572,7 +607,10 @@ struct probe_error *uninstall(struct transaction *t)
 
 	if (!find_ending(&e, t))
 		error = probe_error_no_memory();
-	/* The intention is stored first, so that the next controller can finish it. */
+	/*
+	 * The registry is stored first, with what is to end, so that the next controller can finish
+	 * the work.
+	 */
 	if (!error && change->registry.home)
 		error = change_store(change, e.any || t->atomic);
 	if (!error)

@@ -2,9 +2,9 @@
 /*
  * Searches the memory of a process for contexts that a thread may resume.
  *
- * A context that is set aside can be anywhere that the program can write: on the stack of a thread,
- * on a stack that no thread uses now, on an alternate stack, in a structure of a scheduler. How the
- * program uses its memory is unknown, so everything in RAM is read, except
+ * The context of an interrupted thread can be anywhere in writable memory: on the stack of a
+ * thread, on a stack that no thread uses now, on an alternate stack, in a structure of a scheduler.
+ * How the program uses its memory is unknown, so everything in RAM is read, except
  *
  *   - files that are mapped privately and not writable;
  *   - mappings that are larger than a stack should be: heaps, with more than HEAP_BYTES in
@@ -12,20 +12,23 @@
  *   - devices, and files of a file system that may not answer;
  *   - our own mappings.
  *
- * A private page that is not in RAM has never been written, or was given back. The pagemap of the
- * process says so, and reading the pagemap allocates nothing. A page that was swapped out is read.
- * For shared memory the pagemap shows only the pages that this process has touched and not given
- * back. The other pages are read from the mapped file (libprobe/process/shared.c), up to HEAP_BYTES
- * of a mapping in memory, and DISK_BYTES of all others. If we may not open the file, up to
- * BLIND_BYTES are read through the process, which may allocate that much memory for pages that were
- * never written. Larger mappings count as buffers: only the pages that the process uses are read.
+ * The pagemap of the process says which pages are in RAM; reading it allocates nothing. A private
+ * page that is not in RAM was never written, or was given back, and need not be read. A page that
+ * was swapped out is read. For shared memory, the pagemap shows only the pages that this process
+ * has touched and not given back. The other pages of shared memory are read from the mapped file
+ * (libprobe/process/shared.c), up to HEAP_BYTES of a mapping in memory, and DISK_BYTES of all
+ * others. If we may not open the file, up to BLIND_BYTES are read through the process, which may
+ * allocate that much memory for pages that were never written. Larger mappings count as buffers:
+ * only the pages that the process uses are read.
  *
- * The search is incomplete if memory exists but cannot be read, or if there are more than ALL_BYTES
- * of memory. `unknown` then says why. Memory that was unmapped meanwhile holds no context.
+ * The search is incomplete if a page exists but cannot be read, or if more than ALL_BYTES would
+ * have to be read. Then search.unknown says why. Memory that was unmapped meanwhile holds no
+ * context.
  *
- * A running process may move a context from memory that is not read yet to memory that has been
- * read. To do so, it must resume the context, and a signal must interrupt it again on another
- * stack, before the thread has left the place (some ten instructions).
+ * A running process may move a context from memory that is not read yet to memory that was read
+ * already. For this, it must resume the context, and another signal must interrupt the thread again
+ * on another stack, before the thread has left the place. This is unlikely, because a place is only
+ * some ten instructions long.
  *
  * Sources: Documentation/admin-guide/mm/pagemap.rst of Linux; process_vm_readv(2).
  */
@@ -50,20 +53,21 @@
 /* ==== Pages =================================================================================== */
 
 /*
- * A program may reserve terabytes; programs with a sanitizer do. The pagemap has an entry for each
- * of their pages. Since Linux 6.7, PAGEMAP_SCAN skips ranges without page tables.
+ * A program may reserve terabytes of addresses, as programs with a sanitizer do. The pagemap has an
+ * entry for each page of these. Since Linux 6.7, the call PAGEMAP_SCAN skips ranges without page
+ * tables, so it is used where possible.
  *
  * Sources: Documentation/admin-guide/mm/pagemap.rst of Linux; ioctl_pagemap_scan(2).
  */
 
 enum {
 	ENTRIES = 4096,
-	RUNS = ENTRIES / 2 + 1, /* the most runs that ENTRIES pages can form */
+	RUNS = ENTRIES / 2 + 1, /* the pages of ENTRIES entries cannot form more runs than this */
 	IS_PRESENT = 1 << 3,
 	IS_SWAPPED = 1 << 4
 };
 
-/* struct pm_scan_arg of <linux/fs.h>, which Debian 12 lacks. */
+/* The same as struct pm_scan_arg of <linux/fs.h>, which Debian 12 lacks. */
 struct scan {
 	uint64_t size, flags;
 	uint64_t start, end, walk_end;
@@ -101,7 +105,10 @@ static size_t scan(const struct pages *p, uint64_t at, uint64_t end, uint64_t *n
 
 	if (count < 0 || count > RUNS)
 		return SIZE_MAX;
-	/* If all runs fit, the scan reached `end`, even if the kernel set a lower walk_end. */
+	/*
+	 * If fewer runs were found than there is room for, the scan reached `end`, even if the
+	 * kernel set a lower walk_end.
+	 */
 	*next_ret = count < RUNS ? page_after(end) : p->runs[count - 1].end;
 	return (size_t)count;
 }
@@ -137,7 +144,7 @@ size_t pages_look(struct pages *p, uint64_t at, uint64_t end, uint64_t *next_ret
 
 	if (count != SIZE_MAX)
 		return count;
-	/* Older kernels have no PAGEMAP_SCAN, and no kernel supports it for some mappings. */
+	/* Older kernels have no PAGEMAP_SCAN, and for some mappings no kernel supports it. */
 	return read_entries(p, at, end, next_ret);
 }
 
@@ -147,14 +154,17 @@ enum {
 	CHUNK = 128 << 10,
 	FINDS_MAX = 65536,
 	PARTS_MAX = 4096,
-	HEAD_MAX = 1024,	  /* bytes of a floating-point state's head: layout.state_head */
-	ALTERNATE_MAX = 16 << 20, /* bytes of an alternate stack */
-	IN_PLACE_MAX = 64 << 10,  /* most bytes from a frame, or a copy, to its state */
+	/* most bytes of the head of a floating-point state, layout.state_head */
+	HEAD_MAX = 1024,
+	ALTERNATE_MAX = 16 << 20, /* most bytes of an alternate stack */
+	/* most bytes between a frame, or a copy of it, and its floating-point state */
+	IN_PLACE_MAX = 64 << 10,
 };
 #define HEAP_BYTES (UINT64_C(256) << 20)
 #define DISK_BYTES (UINT64_C(64) << 20)
 #define BLIND_BYTES (UINT64_C(4) << 20)
-#define ROOM_BYTES (UINT64_C(16) << 20) /* control groups must leave this for blind reads */
+/* memory that the control groups must leave for blind reads */
+#define ROOM_BYTES (UINT64_C(16) << 20)
 #define SPACE_BYTES (UINT64_C(16) << 30)
 #define ALL_BYTES (UINT64_C(2) << 30)
 
@@ -165,7 +175,7 @@ static const char too_many[] = "too many words of its memory are such addresses"
 
 struct search_source {
 	enum { BY_PAGES, BY_FILE, BLINDLY } way;
-	uint64_t bytes; /* bytes that are read of the mapping, or 0 */
+	uint64_t bytes; /* how many bytes of the mapping are read, or 0 */
 };
 
 /* ---- Finds ------------------------------------------------------------------------------ */
@@ -174,7 +184,7 @@ static bool add_find(void *data, uint64_t at, uint64_t word, bool is_context)
 {
 	struct search *s = data;
 
-	(void)is_context; /* always true: `only_images` is set */
+	(void)is_context; /* always true here, because `only_images` is set */
 	if (s->find_count == FINDS_MAX) {
 		s->unknown = too_many;
 		return false;
@@ -194,10 +204,16 @@ static void describe_find(
 	uint64_t distance = image->state - image->at;
 
 	find->is_remote = image->is_remote;
-	/* The state of a mere copy of the context is far away, and tells nothing. */
+	/*
+	 * If the floating-point state is far away, this is a mere copy of the context, and the
+	 * state says nothing about the copy.
+	 */
 	if (distance < IN_PLACE_MAX || (image->state && !maps_find(&s->maps, image->state)))
 		find->state = image->state;
-	/* A copy this far from the state would overlap the kernel's frame, so it is the frame. */
+	/*
+	 * At this distance from the state, a copy would overlap the frame that the kernel made. So
+	 * this is that frame.
+	 */
 	if (distance >= layout->state_min && distance <= layout->state_max) {
 		find->frame = image->at;
 		find->frame_end =
@@ -206,8 +222,9 @@ static void describe_find(
 }
 
 /*
- * Records the memory around an image, to be searched again in the stop: its mapping or, as it holds
- * no other thread's context, its alternate stack.
+ * Records the memory around an image, which is searched again during the stop. This is the
+ * alternate stack that the image names, if the image is on it, because the contexts of other
+ * threads are not there. Otherwise it is the whole mapping.
  */
 static bool add_part(void *data, const struct place_image *image)
 {
@@ -255,7 +272,8 @@ bool search_is_stale(const struct search *s, const struct search_find *find)
 	if (!find->state)
 		return false;
 	if (!maps_find(&s->maps, find->state))
-		return true; /* rt_sigreturn(2) would fail on such a frame */
+		/* the state is not mapped, so rt_sigreturn(2) would fail on the frame */
+		return true;
 	if (memory_read(s->pid, find->state, head, layout->state_head) != layout->state_head)
 		return false;
 	size = arch_process()->state_size(head);
@@ -273,7 +291,10 @@ static size_t read_file(int fd, uint64_t offset, void *buffer, size_t size)
 	return length < 0 ? 0 : (size_t)length;
 }
 
-/* Reads as many bytes as there are. Uses `mem` for memory that the process itself may not read. */
+/*
+ * Reads up to `size` bytes, and returns how many were readable. Uses `mem` for memory that the
+ * process itself may not read.
+ */
 static size_t read_memory(const struct search *s, uint64_t address, void *buffer, size_t size)
 {
 	if (s->file >= 0)
@@ -281,13 +302,16 @@ static size_t read_memory(const struct search *s, uint64_t address, void *buffer
 	return memory_read_forced(s->pid, s->mem, address, buffer, size);
 }
 
-/* Does a page exist that could not be read? A page that was unmapped meanwhile does not. */
+/*
+ * Returns true if the page of an unreadable address exists. If it does not exist, it was unmapped
+ * meanwhile.
+ */
 static bool is_there(const struct search *s, uint64_t address)
 {
 	uint64_t entry;
 	ssize_t length;
 
-	if (s->file >= 0) /* the read succeeds if the file was made shorter */
+	if (s->file >= 0) /* if the file was only made shorter, pread() does not fail */
 		return pread(s->file, &entry, 1, (off_t)(address + s->file_bias)) < 0;
 	length = pread(
 		s->pagemap, &entry, sizeof(entry), (off_t)(address / page_bytes() * sizeof(entry)));
@@ -295,14 +319,14 @@ static bool is_there(const struct search *s, uint64_t address)
 	return length < 0 || (length == sizeof(entry) && entry & PAGE_THERE);
 }
 
-/* Searches [start, end), which was entirely present when that was checked. */
+/* Searches [start, end). All pages of this range were present a moment ago. */
 static bool search_run(struct search *s, uint64_t start, uint64_t end)
 {
 	const struct place_visitor own = {
 		s, add_find, add_part, .only_images = true, .maps = &s->maps};
 	const struct place_visitor *visitor = s->visitor ? s->visitor : &own;
 	const uint64_t page = page_bytes();
-	bool is_page = false; /* after a failed read, read a single page */
+	bool is_page = false; /* a read has failed: now read a single page */
 
 	for (uint64_t at = start; at < end;) {
 		size_t most = is_page ? page_of(at) + page - at : CHUNK + PLACE_IMAGE_MAX;
@@ -325,7 +349,7 @@ static bool search_run(struct search *s, uint64_t start, uint64_t end)
 	return true;
 }
 
-/* Searches [start, end), which is present, except the skipped page. */
+/* Searches [start, end), whose pages are present, but not the page s->skipped. */
 static void search_present(struct search *s, uint64_t start, uint64_t end)
 {
 	uint64_t after = s->skipped + page_bytes();
@@ -341,7 +365,8 @@ static void search_present(struct search *s, uint64_t start, uint64_t end)
 /* Searches the pages of [start, end) that the process has in memory. */
 static void search_pages(struct search *s, uint64_t start, uint64_t end)
 {
-	uint64_t from = start, to = start; /* present pages that are not searched yet */
+	/* [from, to): present pages that were found, but not searched yet */
+	uint64_t from = start, to = start;
 
 	for (uint64_t at = page_of(start); at < end && !s->unknown && !s->no_memory;) {
 		size_t count = pages_look(&s->pages, at, end, &at);
@@ -364,7 +389,10 @@ static void search_pages(struct search *s, uint64_t start, uint64_t end)
 		search_present(s, from, to);
 }
 
-/* Searches the bytes after the end of a file, in its last page, which exist only in memory. */
+/*
+ * Searches the bytes that follow the end of a file in the file's last page, because they exist only
+ * in memory.
+ */
 static void search_tail(struct search *s, uint64_t start, uint64_t end, uint64_t bias, int fd)
 {
 	struct stat st;
@@ -406,7 +434,10 @@ static void search_file(struct search *s, const struct mapping *m, uint64_t star
 	close(fd);
 }
 
-/* Returns how [start, end) is read, and its mapping. BY_PAGES if that is unknown. */
+/*
+ * Returns the way in which [start, end) is read, or BY_PAGES if that is unknown. Sets *mapping_ret
+ * to the mapping.
+ */
 static int way_of(
 	const struct search *s, uint64_t start, uint64_t end, const struct mapping **mapping_ret)
 {
@@ -416,7 +447,7 @@ static int way_of(
 	return m && s->sources && end <= m->end ? (int)s->sources[m - s->maps.items].way : BY_PAGES;
 }
 
-/* Searches [start, end), and adds to the finds. Does not disturb a stopped process. */
+/* Searches [start, end), and adds the results to the finds. May be called during a stop. */
 static struct probe_error *search_range(struct search *s, uint64_t start, uint64_t end)
 {
 	const struct mapping *m;
@@ -462,7 +493,7 @@ static uint64_t measure_file(
 	return bytes;
 }
 
-/* Returns how many bytes of [start, end) must be read, or UINT64_MAX if unknown. */
+/* Returns how many bytes of [start, end) must be read to search it, or UINT64_MAX if unknown. */
 static uint64_t search_measure(struct search *s, uint64_t start, uint64_t end)
 {
 	const struct mapping *m;
@@ -480,7 +511,7 @@ static bool begins_with(const char *text, const char *start)
 	return strncmp(text, start, strlen(start)) == 0;
 }
 
-/* Can a mapping hold a context? See the top of this file. */
+/* Returns true if a mapping can hold a context: see the top of this file. */
 static bool is_candidate(const struct search *s, const struct mapping *m)
 {
 	if (strcmp(m->path, "/memfd:" SHARED_NAME) == 0 || shared_is_lasting(m) ||
@@ -494,14 +525,17 @@ static bool is_candidate(const struct search *s, const struct mapping *m)
 	return m->is_shared ? backing_kind(&s->backing, m) != BACKING_NONE : *m->path != '[';
 }
 
-/* Bytes of shared memory that may still be read, of files on disk and through the process. */
+/*
+ * How many more bytes of shared memory may be read: from files on disk, and blindly, through the
+ * process.
+ */
 struct limits {
 	uint64_t disk, blind;
 };
 
 /*
- * Chooses how shared memory is read, by its file if possible: the process may give back its pages
- * before the next search, and the pagemap then hides them.
+ * Chooses how shared memory is read. It is read from its file if possible: the process may give
+ * back its pages before the next search, and the pagemap then does not show them.
  */
 static void choose_way(
 	struct search *s, const struct mapping *m, struct limits *limits, struct search_source *ret)
@@ -514,7 +548,7 @@ static void choose_way(
 		*ret = (struct search_source){BY_FILE, bytes};
 		limits->disk -= is_disk ? bytes : 0;
 	}
-	/* No blind reads of hugetlbfs: they may allocate its pages, which are large and few. */
+	/* Do not read hugetlbfs blindly: reading may allocate pages, which are large and few. */
 	if (bytes != UINT64_MAX || size > limits->blind || begins_with(m->path, "/anon_hugepage"))
 		return;
 	limits->blind -= size;
@@ -536,7 +570,7 @@ static void measure_mapping(
 		choose_way(s, m, limits, ret);
 }
 
-/* Decides how each mapping is read. False if out of memory. */
+/* Decides how each mapping is read. Returns false if out of memory. */
 static bool measure(struct search *s)
 {
 	struct limits limits = {DISK_BYTES, BLIND_BYTES};
@@ -553,7 +587,7 @@ static bool measure(struct search *s)
 	return s->sources != NULL;
 }
 
-/* Forgets the finds, but not the parts. Does not disturb a stopped process. */
+/* Forgets the finds, but keeps the parts. May be called during a stop. */
 static void search_forget(struct search *s)
 {
 	s->find_count = 0;
@@ -642,10 +676,10 @@ void search_close(struct search *s)
 
 /*
  * A jump replaces several instructions, and a signal may have interrupted a thread between two of
- * them. The thread would come back into the middle of the jump. The context is usually on the stack
- * of a thread in a handler. But a handler may have switched to another user context
- * (swapcontext(3)), as schedulers that preempt user threads do. The context is then on a stack that
- * no thread runs on, or anywhere else.
+ * them. When the signal handler returns, the thread would come back into the middle of the jump.
+ * The interrupted context is usually on the stack of the thread that runs the handler. But a
+ * handler may have switched to another user context (swapcontext(3)), as schedulers that preempt
+ * user threads do. The context is then on a stack that no thread runs on, or anywhere else.
  *
  *   look     while the target runs, all its memory is searched for contexts that the kernel has
  *            saved for a handler. More may come to the same memory: an alternate stack, or a
@@ -656,12 +690,12 @@ void search_close(struct search *s)
  * Below the stack pointer of a thread are frames of handlers that have returned. But the program
  * may also keep other stacks in an array there, so this memory is searched, too.
  *
- * If no signal handler is installed, only stacks in use are searched: a handler may have been
+ * If no signal handler is installed, only the stacks in use are searched, in case a handler was
  * removed while it runs.
  */
 
 enum { WAIT_NS = 2000000 };
-/* most bytes that are searched while all threads are stopped */
+/* at most this many bytes are searched while all threads are stopped */
 #define PARTS_BYTES (UINT64_C(16) << 20)
 
 static const char too_large[] = "they are in more memory than can be searched at once";
@@ -706,7 +740,10 @@ struct probe_error *windows_prepare(struct windows *w, const struct change *chan
 
 /* ---- The stop -------------------------------------------------------------------------- */
 
-/* Searches [start, end) if that has at most *left_inout bytes, and subtracts them. */
+/*
+ * Searches [start, end), and subtracts its size from *left_inout. If *left_inout is smaller, the
+ * search becomes incomplete instead.
+ */
 static struct probe_error *search_some(
 	struct windows *w, uint64_t start, uint64_t end, uint64_t *left_inout)
 {
@@ -721,8 +758,9 @@ static struct probe_error *search_some(
 }
 
 /*
- * Searches a part again, without the used part of a thread's own stack, which frames_read() has
- * read. Memory that the kernel has merged into the stack's mapping is searched.
+ * Searches a part of the memory again. If a thread's own stack is in it, leaves out the used part
+ * of the stack, which frames_read() has read. The rest of the mapping is searched, because the
+ * kernel may have merged other memory into it.
  */
 static struct probe_error *search_part(
 	struct windows *w, const struct search_part *part, uint64_t *left_inout)

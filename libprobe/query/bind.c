@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Binding an expression to a site. The types of the site's arguments are now known, so each
- * operator gets the type in which it is computed. A conversion node is added where C's
- * conversion changes an operand's bits.
+ * Binds an expression to a site. The types of the site's arguments are now known, so it is decided
+ * for each operator in which type it is computed. Where C would convert an operand and change its
+ * bits, a conversion node is added.
  *
  * Only a conversion from int to unsigned int changes bits: a conversion to 64 bits is free
  * (arch/expr.h), nothing is converted from 64 bits to fewer, and constants are converted here.
@@ -15,12 +15,12 @@
 /* ==== Compute ================================================================================= */
 
 /*
- * C's types and constants: integer promotions, the usual arithmetic conversions (C11, 6.3.1.1
- * and 6.3.1.8) and operators on constants.
+ * C's types and constants: integer promotions, the usual arithmetic conversions (C11, 6.3.1.1 and
+ * 6.3.1.8) and operators on constants.
  *
- * Where C leaves a result undefined, stub code computes the result that arch/expr.h defines.
- * Between constants such a result would only hide a mistake ("1 << 40" is 256), so it is an
- * error.
+ * Where C leaves a result undefined, stub code computes the result that arch/expr.h defines. But if
+ * all operands are constants, such a result would only hide a mistake ("1 << 40" would be 256), so
+ * it is an error.
  */
 
 static const struct expr_type type_int = {.wide = false, .is_signed = true};
@@ -37,13 +37,13 @@ static bool is_shift(enum arch_expr_kind kind)
 	return kind == ARCH_EXPR_SHL || kind == ARCH_EXPR_SHR;
 }
 
-/* Whether the operator is one of < <= > >= == !=. */
+/* Returns true if the operator is one of < <= > >= == !=. */
 static bool expr_compares(enum arch_expr_kind kind)
 {
 	return kind >= ARCH_EXPR_LT && kind <= ARCH_EXPR_NE;
 }
 
-/* Returns the bits of a constant converted to double. -0 becomes 0. */
+/* Converts a constant to double, and returns the bits of the double. -0 becomes 0. */
 static uint64_t expr_double_of(struct expr_type type, uint64_t value)
 {
 	double number;
@@ -72,7 +72,7 @@ struct expr_type expr_operator_type(
 		return expr_double;
 	if (is_shift(kind))
 		return left;
-	if (left.wide != right.wide) /* a long can hold every unsigned int */
+	if (left.wide != right.wide) /* a long can hold each unsigned int */
 		return left.wide ? left : right;
 	left.is_signed &= right.is_signed;
 	return left;
@@ -175,7 +175,7 @@ static bool is_less(struct expr_type type, uint64_t a, uint64_t b)
 const char *expr_compute(enum arch_expr_kind kind, struct expr_type type, uint64_t left,
 	uint64_t right, uint64_t *ret)
 {
-	/* A negative count is a huge unsigned number here. */
+	/* A negative count counts as a huge unsigned number here. */
 	if (is_shift(kind) && right >= (type.wide ? 64 : 32))
 		return type.wide ? "a number of 64 bits can be shifted by 0 to 63"
 				 : "a number of 32 bits can be shifted by 0 to 31 (1l has 64 bits)";
@@ -238,12 +238,14 @@ struct binding {
 	const struct expr *expr;
 	struct record_layout *layout;
 	const struct record_layout_site *site;
-	/* One element for each node of the expression: */
-	struct expr_type operation[ARCH_EXPR_NODES_MAX]; /* type in which the node is computed */
-	/* Type to which the node's operator converts its value. */
+	/* These have one element for each node of the expression. */
+	/* type in which the node's operation is computed */
+	struct expr_type operation[ARCH_EXPR_NODES_MAX];
+	/* Type to which the value of the node is converted for the operator that uses it. */
 	struct expr_type wanted[ARCH_EXPR_NODES_MAX];
-	uint8_t place[ARCH_EXPR_NODES_MAX]; /* index in nodes[] of the node's value */
-	/* The bound nodes. depth[] says how deeply each node's operators nest. */
+	/* index of the bound node that has the value of the node */
+	uint8_t place[ARCH_EXPR_NODES_MAX];
+	/* The bound nodes. depth[i] says how deeply operators are nested in bound node i. */
 	struct arch_expr_node *nodes;
 	uint8_t depth[ARCH_EXPR_NODES_MAX];
 	uint8_t count;
@@ -268,7 +270,10 @@ static bool is_scalar(const struct arch_arg *spec)
 	return spec->size == 1 || spec->size == 2 || spec->size == 4 || spec->size == 8;
 }
 
-/* Whether the node is a double argument, or a float argument, which is converted to double. */
+/*
+ * Returns true if a node is an argument of type double, or of type float, which is converted to
+ * double.
+ */
 static bool is_double(const struct binding *b, const struct expr_node *node)
 {
 	const struct arch_arg *spec = &b->site->specs[node->arg];
@@ -278,13 +283,13 @@ static bool is_double(const struct binding *b, const struct expr_node *node)
 	       !node->step_count && spec->is_float && (spec->size == 4 || spec->size == 8);
 }
 
-/* The promoted type of an integer: C promotes types smaller than int to int. */
+/* Returns the type of an integer after promotion: C promotes types smaller than int to int. */
 static struct expr_type promoted(uint32_t size, bool is_signed)
 {
 	return (struct expr_type){.wide = size == 8, .is_signed = is_signed || size < 4};
 }
 
-/* The type of an argument, or of the data it points to. */
+/* Returns the type of the value that a node captures: an argument, or the data it points to. */
 static struct expr_type type_of(const struct binding *b, const struct expr_node *node)
 {
 	const struct arch_arg *spec = &b->site->specs[node->arg];
@@ -325,7 +330,7 @@ static struct probe_error *check_index(const struct binding *b, const struct exp
 		(int)spec->spec_length, spec->spec);
 }
 
-/* Returns an error if the node cannot use its argument at this site. */
+/* Returns an error if the argument of a node at this site is not what the node needs. */
 static struct probe_error *check_arg(const struct binding *b, const struct expr_node *node)
 {
 	const struct arch_arg *spec = &b->site->specs[node->arg];
@@ -356,8 +361,9 @@ static struct probe_error *check_arg(const struct binding *b, const struct expr_
 }
 
 /*
- * How many bytes of a string to capture: one more than the longest text that it is compared
- * with. This is enough to recognise a longer string, so one capture serves all nodes.
+ * Returns how many bytes of a string to capture: one more than the longest text with which the
+ * expression compares the string. The additional byte shows whether the string is longer. So one
+ * capture of the string serves all nodes.
  */
 static uint16_t string_bytes(const struct expr *expr, const struct expr_node *string)
 {
@@ -375,8 +381,8 @@ static uint16_t string_bytes(const struct expr *expr, const struct expr_node *st
 }
 
 /*
- * Captures an argument of the start event. expr_ask_begin() has already decided what start
- * events keep.
+ * Captures an argument that the start event has kept. expr_ask_begin() has already decided which
+ * arguments start events keep.
  */
 static struct probe_error *capture_begun(
 	struct binding *b, const struct expr_node *node, uint8_t *ret)
@@ -433,8 +439,8 @@ static bool is_unary(enum arch_expr_kind kind)
 }
 
 /*
- * The type of an argument of the start event: 64 bits, because sites may declare different
- * types.
+ * Returns the type of an argument that the start event has kept. It always has 64 bits, because the
+ * start event's sites may declare different types.
  */
 static struct expr_type kept_type(const struct binding *b, const struct expr_node *node)
 {
@@ -446,8 +452,8 @@ static struct expr_type kept_type(const struct binding *b, const struct expr_nod
 }
 
 /*
- * Returns an error if an operator uses a double for anything but a comparison with another
- * double or a constant.
+ * Returns an error if an operator has a double as an operand, unless the operator compares the
+ * double with another double or with a constant.
  */
 static struct probe_error *check_doubles(const struct binding *b, const struct expr_node *node)
 {
@@ -468,8 +474,8 @@ static struct probe_error *check_doubles(const struct binding *b, const struct e
 }
 
 /*
- * Decides the type of each node, from the leaves up. A node that is no operand keeps its own
- * type.
+ * Decides the type of each node, operands before operators. If no operator uses the value of a
+ * node, the value is not converted.
  */
 static struct probe_error *decide_types(struct binding *b)
 {
@@ -558,7 +564,9 @@ static struct probe_error *add_conversion(struct binding *b, struct expr_type ty
 		at);
 }
 
-/* Whether a captured value is not sign-extended: 4 bytes of a vector register. */
+/*
+ * Returns true if a captured value was not sign-extended, as 4 bytes of a vector register are not.
+ */
 static bool is_raw(const struct binding *b, const struct expr_node *node)
 {
 	const struct arch_arg *spec = &b->site->specs[node->arg];
@@ -572,7 +580,9 @@ static enum arch_expr_kind double_kind(const struct arch_arg *spec)
 	return spec->size == 4 ? ARCH_EXPR_FLOAT : ARCH_EXPR_DOUBLE;
 }
 
-/* Adds a node and, if its operator needs one, the conversion of its value. */
+/*
+ * Adds a bound node and, if the operator that uses its value needs one, a conversion of the value.
+ */
 static struct probe_error *bind_node(struct binding *b, uint8_t index)
 {
 	const struct expr_node *node = &b->expr->nodes[index];

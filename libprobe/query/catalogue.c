@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Looking up the meaning of a probe. The source added last is searched first, so a user's file
- * overrides the library's text; within a file, a later line overrides an earlier line with
- * wildcards.
+ * Looks up the meaning of a probe. The source that was added last is searched first, so a user's
+ * file overrides the library's text. Within a file, later lines override earlier ones: a line after
+ * a line with wildcards may describe an exception.
  *
  * A command asks about one or two providers, and parsing all of the library's text would take a
- * quarter of the instructions of a short trace. So the text is only searched for the names of
- * providers. The lines on one provider are contiguous and are parsed on demand.
+ * quarter of the instructions of a short trace. So at first, the text is only searched for the
+ * names of providers. The lines about one provider are contiguous, and are parsed on demand.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -51,10 +51,11 @@ struct probes_text {
 	const char *path;
 	unsigned int line;
 	struct catalogue_file *file;
-	char *at;			 /* rest of the line that is not parsed yet */
-	const char *provider;		 /* provider that the lines are about, or NULL */
-	const char *needs;		 /* condition for all probes of the provider, or NULL */
-	size_t first_probe, first_words; /* index of the provider's first probe and `words` line */
+	char *at;	      /* the rest of the line, which is not parsed yet */
+	const char *provider; /* provider that the lines are about, or NULL */
+	const char *needs;    /* condition for all probes of the provider, or NULL */
+	/* index of the provider's first probe, and of its first `words` line */
+	size_t first_probe, first_words;
 };
 
 static struct probe_error *mistake(const struct probes_text *p, const char *format, ...)
@@ -159,7 +160,7 @@ int catalogue_same_arg(const struct probe_meaning *probe, const char *word, bool
 	return number < probe->arg_count ? (int)number : -1;
 }
 
-/* Whether a type is a unit. A unit only says what a number counts. */
+/* Returns true if a type is a unit. A unit says only what a number counts. */
 static bool is_unit(const char *type)
 {
 	static const char *const units[] = {
@@ -263,7 +264,10 @@ static struct probe_error *add_arg(const struct probes_text *p, struct probe_mea
 	return NULL;
 }
 
-/* Returns an error if the length of an argument is not a number. Call after all types are set. */
+/*
+ * Returns an error if the length of an argument is not a number. The types of all arguments must be
+ * set.
+ */
 static struct probe_error *check_lengths(
 	const struct probes_text *p, const struct probe_meaning *probe)
 {
@@ -290,7 +294,10 @@ static size_t count_words(const char *at)
 	return count;
 }
 
-/* Adds the arguments first and sets their types afterwards: an argument may precede its length. */
+/*
+ * Adds all arguments before it sets their types, because an argument may precede the argument that
+ * is its length.
+ */
 static struct probe_error *take_args(struct probes_text *p, struct probe_meaning *probe)
 {
 	struct probe_arg_meaning *args = calloc(count_words(p->at) + 1, sizeof(*args));
@@ -375,14 +382,17 @@ static struct probe_error *take_words(struct probes_text *p)
 	return !error && !words->count ? mistake(p, "expected NUMBER=WORD") : error;
 }
 
-/* The probe that the current line is about: the last probe of the provider, or NULL. */
+/* Returns the probe that the current line is about: the last probe of the provider, or NULL. */
 static struct probe_meaning *last_probe(const struct probes_text *p)
 {
 	return p->file->probe_count > p->first_probe ? &p->file->probes[p->file->probe_count - 1]
 						     : NULL;
 }
 
-/* Stores the text of a line in *field. `field` is NULL if no probe precedes the line. */
+/*
+ * Stores the text of a line in *field. `field` must be NULL if the line follows no probe, which is
+ * an error.
+ */
 static struct probe_error *store_text(
 	struct probes_text *p, const char **field, const char *text, const char *expected)
 {
@@ -420,7 +430,7 @@ static struct probe_error *take_takes(struct probes_text *p)
 	return store_text(p, probe ? &probe->takes : NULL, take_word(p), "the probe's name");
 }
 
-/* Replaces a probe's list of names by a copy of `names`. */
+/* Replaces the list *names_ret by a copy of `names`. */
 static struct probe_error *set_names(
 	const char *const *names, size_t count, const char *const **names_ret, size_t *count_ret)
 {
@@ -582,7 +592,7 @@ void catalogue_file_deinit(struct catalogue_file *file)
 
 /* ---- Names ------------------------------------------------------------------------------ */
 
-/* Reads one character; `__` reads as one dash. Returns a pointer past the character. */
+/* Reads one character of a name. `__` counts as one dash. Returns a pointer past the character. */
 static const char *next(const char *name, char *ret)
 {
 	*ret = *name;
@@ -695,7 +705,7 @@ const struct catalogue_file *catalogue_file_of(
 	const struct probe_catalogue *catalogue, size_t source, const char *provider)
 {
 	struct catalogue_source *its = &catalogue->sources[source];
-	/* Pairs with the compare-exchange below. */
+	/* Pairs with atomic_compare_exchange_strong() below. */
 	struct catalogue_file *mine, *file = atomic_load_explicit(&its->file, memory_order_acquire);
 
 	if (file || (provider && !is_about(its, provider)))
@@ -736,7 +746,7 @@ static struct probe_error *add_text(
 	return error;
 }
 
-/* Reverses the sources: the first provider in the text is searched first. */
+/* Reverses the sources, so that the first provider in the text is searched first. */
 static void reverse(struct catalogue_source *sources, size_t count)
 {
 	for (size_t i = 0; i < count / 2; i++) {
@@ -767,8 +777,8 @@ static struct probe_error *add_builtin(struct probe_catalogue *catalogue)
 }
 
 /*
- * Reads a file up to one byte more than the permitted size; the extra byte shows that the file
- * is too long.
+ * Reads a file, but at most one byte more than the permitted size. If this byte exists,
+ * catalogue_parse() finds the file too long.
  */
 static struct probe_error *read_file(const char *path, char *text, size_t *length_ret)
 {

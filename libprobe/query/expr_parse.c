@@ -12,7 +12,10 @@
 
 /* ---- Messages -------------------------------------------------------------------------- */
 
-/* The column of a position in a text. Columns count characters, not bytes: texts may be UTF-8. */
+/*
+ * Returns the column of a position in a text. Columns count characters, not bytes, because the text
+ * may be UTF-8.
+ */
 static size_t column(const char *text, const char *at)
 {
 	size_t count = 1;
@@ -39,7 +42,8 @@ struct probe_error *expr_error(const struct expr *expr, enum probe_error_code co
 		free(shown);
 		return probe_error_no_memory();
 	}
-	for (char *c = shown; *c; c++) /* a message has only one line */
+	/* control characters are replaced, because a message has only one line */
+	for (char *c = shown; *c; c++)
 		if (iscntrl((unsigned char)*c))
 			*c = ' ';
 	error = probe_error_new(
@@ -54,7 +58,7 @@ static struct probe_error *parser_mistake(const struct parser *p, const char *at
 	return expr_error(p->expr, PROBE_ERROR_USAGE, at, "%s", why);
 }
 
-/* The error for a string where only a number is allowed. */
+/* Returns the error for a string where only a number is allowed. */
 static struct probe_error *parser_not_compared(
 	const struct parser *p, const struct expr_node *string)
 {
@@ -67,7 +71,10 @@ static struct probe_error *parser_not_compared(
 
 static bool parser_is_word(const char *at, const char *word);
 
-/* The error for text that cannot follow a complete operand; `expected` says what can follow. */
+/*
+ * Returns the error for text that cannot follow a complete operand; `expected` says what can
+ * follow.
+ */
 static struct probe_error *parser_no_operator(const struct parser *p, const char *expected)
 {
 	const char *at = p->at;
@@ -95,13 +102,13 @@ static struct probe_error *parser_add(struct parser *p, const struct expr_node *
 	return NULL;
 }
 
-/* The last node. There must be at least one node. */
+/* Returns the last node. There must be at least one node. */
 static struct expr_node *parser_last(const struct parser *p)
 {
 	return &p->expr->nodes[p->expr->count - 1];
 }
 
-/* Adds an operator on two nodes, given by their indices. */
+/* Adds an operator whose operands are the nodes with the indices `left` and `right`. */
 static struct probe_error *parser_add_operator(
 	struct parser *p, enum arch_expr_kind kind, const char *where, uint8_t left, uint8_t right)
 {
@@ -114,7 +121,7 @@ static struct probe_error *parser_add_operator(
 				     .at = where});
 }
 
-/* Computes an operator on constants and replaces its operands by the result. */
+/* Computes an operator on constants, and replaces the operands by the result. */
 static struct probe_error *fold(struct parser *p, enum arch_expr_kind kind, const char *where,
 	struct expr_node *left, const struct expr_node *right)
 {
@@ -141,7 +148,10 @@ static struct probe_error *fold(struct parser *p, enum arch_expr_kind kind, cons
 	return NULL;
 }
 
-/* Adds an operator on the last node. An operator on a constant is computed at once. */
+/*
+ * Adds an operator whose operand is the last node. If the operand is a constant, computes the
+ * result at once.
+ */
 static struct probe_error *parser_add_unary(
 	struct parser *p, enum arch_expr_kind kind, const char *where)
 {
@@ -159,13 +169,17 @@ static struct probe_error *parser_add_unary(
 				     .at = where});
 }
 
-/* Adds an operator on the node at left_index and the last node, whose text begins at `from`. */
+/*
+ * Adds an operator whose operands are the node at left_index and the last node. The text of the
+ * last node begins at `from`.
+ */
 static struct probe_error *parser_add_binary(struct parser *p, enum arch_expr_kind kind,
 	const char *where, uint8_t left_index, const char *from)
 {
 	struct expr_node *left = &p->expr->nodes[left_index], *right = parser_last(p);
 
-	if (right->is_string) /* parse_comparison() handles a string on the left */
+	/* only the right side is checked: parse_comparison() handles a string on the left */
+	if (right->is_string)
 		return parser_not_compared(p, right);
 	if ((kind == ARCH_EXPR_DIV || kind == ARCH_EXPR_MOD) && right->kind == ARCH_EXPR_CONST &&
 		!right->value)
@@ -183,7 +197,7 @@ static void parser_skip_blanks(struct parser *p)
 		p->at++;
 }
 
-/* Skips blanks, and then the character `c` if it comes next. Returns whether it did. */
+/* Skips blanks. Then skips the character `c` and returns true, if it comes next. */
 static bool parser_take(struct parser *p, char c)
 {
 	parser_skip_blanks(p);
@@ -193,7 +207,7 @@ static bool parser_take(struct parser *p, char c)
 	return true;
 }
 
-/* The length of the word at `at`, in bytes; 0 if there is no word. */
+/* Returns the length of the word at `at`, in bytes; 0 if there is no word. */
 static size_t parser_word_length(const char *at)
 {
 	size_t length = 0;
@@ -208,7 +222,7 @@ static bool parser_is_word(const char *at, const char *word)
 	return parser_word_length(at) == strlen(word) && strncmp(at, word, strlen(word)) == 0;
 }
 
-/* Skips blanks, and then the whole word if it comes next. Returns whether it did. */
+/* Skips blanks. Then skips the word and returns true, if it comes next as a whole word. */
 static bool parser_take_word(struct parser *p, const char *word)
 {
 	parser_skip_blanks(p);
@@ -220,7 +234,10 @@ static bool parser_take_word(struct parser *p, const char *word)
 
 /* ==== Names =================================================================================== */
 
-/* Operands that are words: arguments, the data they point to, strings, and arguments of pairs. */
+/*
+ * Operands that begin with a letter: arguments, strings, keys, and arguments of pairs. Also data
+ * that arguments point to.
+ */
 
 static bool take_arg(struct parser *p, uint8_t *ret)
 {
@@ -258,12 +275,12 @@ static void note_place(const char **place, const char *at)
 		*place = at;
 }
 
-/* The hit to which an argument belongs. In expressions on pairs, `begin` or `end` is required. */
+/* The hit whose argument is used. In expressions on pairs, `begin` or `end` must be given. */
 enum which { THIS_HIT, BEGIN, END };
 
 static const char *const which_words[] = {"", "begin", "end"};
 
-/* Takes the word begin or end if it comes next. */
+/* Parses the word `begin` or `end`, if it comes next. */
 static enum which take_which(struct parser *p)
 {
 	return parser_take_word(p, which_words[BEGIN]) ? BEGIN
@@ -450,7 +467,7 @@ static struct probe_error *no_name(struct parser *p)
 		typed, nearest.name ? ", the nearest is " : "", nearest.name ? nearest.name : "");
 }
 
-/* Takes a word that is a whole key, if one comes next. */
+/* Parses a word that forms a whole key, if it comes next. */
 static enum expr_word take_key(struct parser *p)
 {
 	return parser_take_word(p, "comm")     ? EXPR_COMM
@@ -498,11 +515,11 @@ static struct probe_error *expr_parse_name(struct parser *p)
 
 /* ==== Lists =================================================================================== */
 
-/* Lists that an operand is looked up in: in (1, 3, 5), not in ("a", "b"). */
+/* Lists in which an operand is looked up: in (1, 3, 5), not in ("a", "b"). */
 
 enum { TEXTS_MAX = 32 };
 
-/* Takes the word `in`, or the words `not in`, if they come next. */
+/* Parses the word `in`, or the words `not in`, if they come next. */
 static bool expr_take_in(struct parser *p, bool *is_not_ret)
 {
 	const char *start = p->at;
@@ -516,7 +533,7 @@ static bool expr_take_in(struct parser *p, bool *is_not_ret)
 
 static struct probe_error *expr_parse_level(struct parser *p, unsigned int level);
 
-/* Parses a number in a list. No node is added. */
+/* Parses a number in a list, without adding a node. */
 static struct probe_error *parse_number(struct parser *p, struct expr_node *list)
 {
 	struct expr *expr = p->expr;
@@ -561,8 +578,8 @@ static struct probe_error *parse_numbers(struct parser *p, const char *where)
 }
 
 /*
- * Joins the last `count` nodes, which are comparisons, with ||. The result is a balanced tree,
- * to keep its depth low.
+ * Joins the last `count` nodes, which are comparisons, by the operator ||. The result is a balanced
+ * tree, so that it is not deep.
  */
 static struct probe_error *join(struct parser *p, size_t count, const char *where)
 {
@@ -617,8 +634,8 @@ static struct probe_error *expr_parse_list(struct parser *p, const char *where, 
 /* ==== Expressions ============================================================================= */
 
 /*
- * The grammar of expressions, parsed by precedence climbing: the parser reads an operand, then
- * operators as long as they bind tighter than the operator before the operand.
+ * The grammar of expressions. They are parsed by precedence climbing: the parser reads an operand,
+ * and then operators, as long as these bind tighter than the operator before the operand.
  *
  *   operand   NUMBER | 'CHARACTER' | ARG | tid | pid | cpu | ( expr )
  *             | duration | WHICH . ARG
@@ -632,15 +649,16 @@ static struct probe_error *expr_parse_list(struct parser *p, const char *where, 
  *   WHICH     begin | end
  *   ARG       argN | * ( TYPE * ) ADDRESS         (ADDRESS: query/operand.c)
  *
- * Nodes are appended when complete, so operands precede their operator, and the last node is
- * the one parsed last. Operators on constants are computed at once, which removes the operands'
- * nodes.
+ * A node is appended when it is complete. So operands precede their operator, and the last node is
+ * the one that was parsed last. Operators on constants are computed at once; the result replaces
+ * the nodes of the operands.
  *
- * The text comes from a command line or a program and controls the depth of recursion, so
+ * The text comes from a command line or a program. It determines how deeply the parser recurses, so
  * `nesting` limits this depth.
  */
 
-enum { NESTING_MAX = 64, LEVEL_LIST = 7 /* level of < and > */ };
+/* the level of lists: that of the operators < and > */
+enum { NESTING_MAX = 64, LEVEL_LIST = 7 };
 
 static const struct infix {
 	char text[3];
@@ -648,7 +666,7 @@ static const struct infix {
 	enum arch_expr_kind kind;
 } infixes[] = {
 	/* clang-format off */
-	/* An operator that begins with another operator comes before it. */
+	/* If one operator is the beginning of another one, the longer operator must come first. */
 	{"||", 1, ARCH_EXPR_EITHER},
 	{"&&", 2, ARCH_EXPR_BOTH},
 	{"==", 6, ARCH_EXPR_EQ}, {"!=", 6, ARCH_EXPR_NE},
@@ -685,8 +703,8 @@ static struct probe_error *parse_parentheses(struct parser *p)
 }
 
 /*
- * Returns an error for `++` or `--`, which C reads as one operator; this language does not have
- * it.
+ * Returns an error for `++` or `--`. C reads these as one operator, which this language does not
+ * have.
  */
 static struct probe_error *check_doubled(const struct parser *p)
 {
@@ -761,7 +779,7 @@ static const struct infix *infix_at(const char *at)
 	return NULL;
 }
 
-/* Parses a comparison, after a string and an operator. */
+/* Parses the rest of a comparison, after its left side, a string, and the operator. */
 static struct probe_error *parse_comparison(
 	struct parser *p, const struct infix *op, const char *where)
 {
@@ -775,7 +793,7 @@ static struct probe_error *parse_comparison(
 	return parser_add_unary(p, ARCH_EXPR_NOT, where);
 }
 
-/* Parses an operand and the following operators of this level or tighter. */
+/* Parses an operand, and the operators after it that have this level or bind tighter. */
 static struct probe_error *expr_parse_level(struct parser *p, unsigned int level)
 {
 	struct probe_error *error = parse_operand(p);
@@ -843,7 +861,8 @@ struct probe_error *expr_parse(const char *what, const char *text, struct expr *
 		return probe_error_no_memory();
 	expr->what = strdup(what);
 	expr->text = strdup(text);
-	expr->literals = malloc(strlen(text) + 1); /* an escape is at least as long as its result */
+	/* long enough, because an escape sequence is never shorter than what it stands for */
+	expr->literals = malloc(strlen(text) + 1);
 	expr->numbers = calloc(strlen(text) + 1, sizeof(*expr->numbers));
 	error = expr->what && expr->text && expr->literals && expr->numbers
 			? parse(expr)

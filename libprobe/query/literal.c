@@ -15,7 +15,7 @@ static struct probe_error *mistake(const struct expr *expr, const char *at, cons
 
 /* ---- Integers -------------------------------------------------------------------------- */
 
-/* The value of a digit in bases up to 16, or 16 if the character is not a digit. */
+/* Returns the value of a digit in bases up to 16; returns 16 if the character is no such digit. */
 static unsigned int digit_value(char c)
 {
 	if (c >= '0' && c <= '9')
@@ -31,7 +31,10 @@ struct suffix {
 	bool is_unsigned, is_long;
 };
 
-/* Parses the suffix u, l, ll, ul, ull, lu or llu, also in upper case; "lL" is invalid. */
+/*
+ * Parses the suffix of an integer: u, l, ll, ul, ull, lu or llu, also in upper case. "lL" is
+ * invalid.
+ */
 static struct suffix take_suffix(const char **at)
 {
 	struct suffix suffix = {0};
@@ -52,8 +55,8 @@ static struct suffix take_suffix(const char **at)
 }
 
 /*
- * Finds the first type that can hold the value. A decimal constant is unsigned only with a
- * suffix.
+ * Finds the first of C's types that can hold the value. Without a suffix, a decimal constant is
+ * never unsigned.
  */
 static bool type_of(uint64_t value, struct suffix suffix, bool is_decimal, struct expr_type *ret)
 {
@@ -65,8 +68,8 @@ static bool type_of(uint64_t value, struct suffix suffix, bool is_decimal, struc
 }
 
 /*
- * Parses a unit of time after a decimal number. Returns the unit in nanoseconds, or 0 if there
- * is no unit.
+ * Parses a unit of time after a decimal number. Returns how many nanoseconds the unit has, or 0 if
+ * there is no unit.
  */
 static uint64_t take_unit(const char **at, unsigned int base)
 {
@@ -87,7 +90,7 @@ static uint64_t take_unit(const char **at, unsigned int base)
 	return 0;
 }
 
-/* Whether a point or an exponent follows the decimal digits. */
+/* Returns true if a decimal point or an exponent follows the digits. */
 static bool is_floating(const char *at)
 {
 	while (isdigit((unsigned char)*at))
@@ -95,7 +98,7 @@ static bool is_floating(const char *at)
 	return *at == '.' || *at == 'e' || *at == 'E';
 }
 
-/* Parses a double in the C locale: the user's locale may have another decimal point. */
+/* Parses a double in the C locale, because the user's locale may have another decimal point. */
 static double parse_double(const char *text, char **end)
 {
 	locale_t c = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0), users;
@@ -196,7 +199,7 @@ static struct probe_error *take_escape(const struct expr *expr, const char **at,
 		base = 16;
 		digit++;
 	}
-	/* Up to three octal digits, or any number of hexadecimal digits. */
+	/* Accepts up to three octal digits, or any number of hexadecimal digits. */
 	for (*ret = 0; digit_value(*digit) < base && (base == 16 || length < 3); length++) {
 		*ret = *ret * base + digit_value(*digit++);
 		if (*ret > 0xff)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Names of arguments are replaced in the text before the text is parsed. So every parser that
- * understands argN also understands names, and messages show the replacements.
+ * Names of arguments are replaced in the text of an expression before the text is parsed. So every
+ * parser that understands argN also understands names, and error messages show argN instead of
+ * names.
  */
 #include <ctype.h>
 #include <stdlib.h>
@@ -16,7 +17,7 @@ static bool is_sized(const struct probe_arg_meaning *arg)
 	return arg->kind == PROBE_ARG_SIZED_STRING || arg->kind == PROBE_ARG_SIZED_BYTES;
 }
 
-/* Whether the argument is only the length of another argument. */
+/* Returns true if the argument is only the length of another argument. */
 static bool is_length(const struct probe_meaning *meaning, size_t index)
 {
 	for (size_t i = 0; i < meaning->arg_count; i++)
@@ -25,7 +26,10 @@ static bool is_length(const struct probe_meaning *meaning, size_t index)
 	return false;
 }
 
-/* The capture for an argument: its text or its bytes, or else its number. */
+/*
+ * Returns the capture for an argument. The argument is captured as a string or as bytes if its type
+ * says so, otherwise as a number.
+ */
 static struct capture capture_of(size_t index, const struct probe_arg_meaning *arg)
 {
 	return (struct capture){.arg = (unsigned char)index,
@@ -88,11 +92,11 @@ size_t meaning_same(const struct probe_meaning *begin, const struct probe_meanin
 
 struct scanner {
 	const char *at;
-	bool in_str;   /* inside the parentheses of str() or bytes() */
-	bool of_begin; /* directly after `begin.` */
+	bool in_str;   /* between the parentheses of str() or bytes() */
+	bool of_begin; /* right after `begin.` */
 };
 
-/* A piece of the text: a word that can only be a name, or anything else. */
+/* A piece of the text: a word that can only be the name of an argument, or anything else. */
 struct piece {
 	const char *text;
 	size_t length;
@@ -109,7 +113,7 @@ static size_t word_length(const char *at)
 	return length;
 }
 
-/* The length of a quoted C constant, in bytes. A missing end quote is allowed. */
+/* Returns the length of a quoted C constant, in bytes. A missing end quote is allowed. */
 static size_t quoted_length(const char *at)
 {
 	size_t length = 1;
@@ -131,14 +135,16 @@ static bool is_word(const struct piece *piece, const char *word)
 	return strlen(word) == piece->length && strncmp(word, piece->text, piece->length) == 0;
 }
 
-/* Whether a word is the type in `(u64 *)`: a `*` and a `)` follow at `at`. */
+/*
+ * Returns true if `*` and `)` follow at `at`. Then the word before them is a type, as in `(u64 *)`.
+ */
 static bool ends_type(const char *at)
 {
 	at = skip_blanks(at);
 	return *at == '*' && *skip_blanks(at + 1) == ')';
 }
 
-/* Returns the next piece, or false at the end of the text. */
+/* Finds the next piece of the text. Returns false at the end of the text. */
 static bool next_piece(struct scanner *s, struct piece *ret)
 {
 	const char *at = s->at;
@@ -194,7 +200,7 @@ static void put_arg(struct buffer *out, size_t index)
 	buffer_unsigned(out, index);
 }
 
-/* Writes the address of an argument's text: argN, or argN + OFFSET. */
+/* Writes the expression for the address of an argument's text: argN, or argN + OFFSET. */
 static void put_place(struct buffer *out, size_t index, const struct probe_arg_meaning *arg)
 {
 	put_arg(out, index);
@@ -214,8 +220,8 @@ static void put_lengthy(struct buffer *out, size_t index, const struct probe_arg
 }
 
 /*
- * Writes the replacement for a name. Inside str() and bytes(), the argument's length is added
- * unless the user gives one.
+ * Writes the replacement of a name. Inside str() and bytes(), adds the argument's length, unless
+ * the user gives a length.
  */
 static void put_name(struct buffer *out, const struct scanner *s,
 	const struct probe_meaning *meaning, size_t index)
@@ -266,8 +272,8 @@ static bool put_piece(struct buffer *out, const struct scanner *s,
 }
 
 /*
- * The name of an argument, or a word for a number, most similar to the typed word; NULL if none
- * is.
+ * Returns the known word that is most similar to the typed word: the name of an argument, or a word
+ * for a number. Returns NULL if no word is similar.
  */
 static const char *nearest_name(const struct probe_meaning *meaning, const char *typed)
 {
@@ -284,8 +290,8 @@ static const char *nearest_name(const struct probe_meaning *meaning, const char 
 }
 
 /*
- * Formats "the filter 'lxd > 1': there is no argument 'lxd', the probe has lxid; the nearest is
- * 'lxid'".
+ * Returns an error such as "the filter 'lxd > 1': there is no argument 'lxd', the probe has lxid;
+ * the nearest is 'lxid'".
  */
 static struct probe_error *no_name(const char *what, const char *text,
 	const struct probe_meaning *meaning, const struct piece *piece)
@@ -326,7 +332,10 @@ struct probe_error *meaning_replace(const char *what, const char *text,
 	while (next_piece(&scanner, &piece)) {
 		const struct probe_meaning *its = piece.of_begin ? begin : meaning;
 
-		/* An argument of the begin may be compared with words that only the begin has. */
+		/*
+		 * A word that only the begin's arguments have may be compared with an argument of
+		 * the begin.
+		 */
 		if (put_piece(&out, &scanner, its, &piece) ||
 			(begin && put_number(&out, begin, &piece)))
 			continue;

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* "Did you mean": finds the probes whose names are most similar to a pattern without a match. */
+/*
+ * "Did you mean": finds the probes whose names are most similar to a pattern that matches no probe.
+ */
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
@@ -10,7 +12,10 @@
 
 enum {
 	NEAREST_MAX = 3,
-	/* Maximum length of a name, in characters; longer names are cut. */
+	/*
+	 * Maximum length of a name that is compared, in characters; the rest of a longer name is
+	 * ignored.
+	 */
 	COMPARED_MAX = NEAREST_COMPARED_MAX
 };
 
@@ -20,8 +25,9 @@ struct candidate {
 };
 
 /*
- * Copies the part of a pattern to compare with names: its last two parts, with `-` as `__`,
- * without the list of arguments, other tools' prefixes and glob characters.
+ * Copies the part of a pattern that is compared with names. This part has the last two parts of the
+ * pattern, with `-` as `__`. It lacks the list of arguments, prefixes of other tools, and glob
+ * characters.
  */
 static size_t reduce(const char *pattern, char ret[COMPARED_MAX + 1], bool *has_provider_ret)
 {
@@ -47,7 +53,10 @@ static size_t reduce(const char *pattern, char ret[COMPARED_MAX + 1], bool *has_
 	return length;
 }
 
-/* The edit distance between a "provider:name" and the typed text; UINT32_MAX if not similar. */
+/*
+ * Returns the edit distance between a "provider:name" and the typed text; UINT32_MAX if they are
+ * not similar.
+ */
 static unsigned int distance_of(
 	const char *typed, size_t typed_length, bool has_provider, const char *name)
 {
@@ -62,7 +71,10 @@ static unsigned int distance_of(
 		return 1;
 	longer = length > typed_length ? length : typed_length;
 	distance = nearest_distance(typed, typed_length, name, length);
-	/* A typing error changes a few characters; with more changes it is another word. */
+	/*
+	 * A typing error changes only a few characters. If more differ, the user means another
+	 * word.
+	 */
 	return distance * 5 > longer * 2 ? UINT32_MAX : distance;
 }
 
@@ -75,7 +87,10 @@ static bool is_listed(const struct candidate *best, size_t count, const char *na
 	return false;
 }
 
-/* Inserts a candidate, sorted by distance. Among equal distances the first one stays first. */
+/*
+ * Inserts a candidate into the sorted list of the best ones. Of two candidates with equal
+ * distances, the earlier one stays first.
+ */
 static void insert(struct candidate best[NEAREST_MAX], size_t *count, struct candidate new)
 {
 	size_t at = *count;
@@ -92,7 +107,10 @@ static void insert(struct candidate best[NEAREST_MAX], size_t *count, struct can
 	best[at] = new;
 }
 
-/* Advice for a pattern that names an event of another tool that is not a static probe. */
+/*
+ * Returns advice for a pattern that names an event of another tool, if this event is no static
+ * probe; otherwise NULL.
+ */
 static const char *advice_for(const char *text)
 {
 	static const char kernel[] = "probes of the kernel are for bpftrace or perf, "

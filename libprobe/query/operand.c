@@ -8,8 +8,9 @@
  *   SUM       ADDRESS { + DISTANCE | - DISTANCE }
  *   DISTANCE  NUMBER | argN | argN * NUMBER
  *
- * Unlike in C, a number counts bytes. The argN of a distance is the index of an array item; an
- * operand has at most one index. Each `*` is a step, and the leftmost step is taken last.
+ * Unlike in C, a distance counts bytes. If a distance contains argN, this argument is the index of
+ * an array item. An operand has at most one such index. Each `*` is a step, which reads memory at
+ * an address. The leftmost step is taken last.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -20,7 +21,8 @@
 
 enum {
 	NESTING_MAX = 16,
-	POINTERS_MAX = ARCH_STEPS_MAX - 1 /* one step is left for an address that is not read */
+	/* one step is left for an address that is computed but not read */
+	POINTERS_MAX = ARCH_STEPS_MAX - 1
 };
 
 struct operand_parser {
@@ -86,7 +88,7 @@ static const char *take_number(struct operand_parser *p, const char *expected, i
 	return NULL;
 }
 
-/* Parses the index and, after `*`, the size of an item in bytes (default 1). */
+/* Parses an index and, after `*`, the size of an array item in bytes, which is 1 by default. */
 static const char *take_index(struct operand_parser *p, int32_t *scale)
 {
 	struct capture *ret = p->ret;
@@ -105,7 +107,7 @@ static const char *take_index(struct operand_parser *p, int32_t *scale)
 			    : NULL;
 }
 
-/* Parses a distance after its + or -, and adds it to the address. */
+/* Parses a distance, after its + or -, and adds the distance to the address. */
 static const char *add_distance(struct operand_parser *p, bool is_negative, struct arch_step *step)
 {
 	const char *expected;
@@ -123,7 +125,7 @@ static const char *add_distance(struct operand_parser *p, bool is_negative, stru
 
 static const char *parse_sum(struct operand_parser *p, struct arch_step *step);
 
-/* Parses an address, and the distance that is added to it. */
+/* Parses the address in a step, and the distances that are added to it. */
 static const char *parse_address(struct operand_parser *p, struct arch_step *step)
 {
 	const char *expected;
@@ -152,7 +154,7 @@ static const char *parse_sum(struct operand_parser *p, struct arch_step *step)
 	return expected;
 }
 
-/* Parses a pointer step, after its asterisk. */
+/* Parses the rest of a step after the asterisk. A step reads memory at an address. */
 static const char *parse_step(struct operand_parser *p)
 {
 	struct arch_step step;

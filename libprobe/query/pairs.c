@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Pairs of probes by their names. Two names of one provider in one module form a pair if they
- * differ only in their last word, and if one of the rules below lists the two words.
+ * Finds pairs of probes by their names. Two names of one provider in one module form a pair if they
+ * differ only in their last word, and if one of the rules below lists the two words as begin and
+ * end.
  *
  *   query__start            query__done
  *   transaction__start      transaction__commit, transaction__abort
  *   method__entry           method__return
  *
- * The words are those of PostgreSQL, OpenJDK, Ruby, Python, PHP, MySQL, glibc and SystemTap.
- * Some words are left out because they usually do not bracket an operation that one thread
- * begins and ends, properly nested: acquire and release, connect and disconnect, request and
- * response. Users can list such pairs, with the key to match them by.
+ * The words are those of PostgreSQL, OpenJDK, Ruby, Python, PHP, MySQL, glibc and SystemTap. Some
+ * words are left out because they usually do not bracket an operation that one thread begins and
+ * ends, properly nested: acquire and release, connect and disconnect, request and response. Users
+ * can list such pairs, with the key to match them by.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -23,8 +24,8 @@
 enum { WORDS_MAX = 16 };
 
 /*
- * The words that end the word `begin`. Of several rules for one begin, the first whose ends
- * exist applies.
+ * A rule: the last words of the ends that belong to a begin with the last word `begin`. If several
+ * rules have the same `begin`, the first rule for which ends exist applies.
  */
 struct rule {
 	const char *begin;
@@ -51,8 +52,8 @@ static const struct rule rules[] = {
 /* ---- By names ------------------------------------------------------------------------- */
 
 /*
- * The index past the last probe with the provider and module of probe `from`; these probes are
- * adjacent.
+ * Returns the index past the last probe that has the provider and the module of probe `from`. Such
+ * probes are adjacent.
  */
 static size_t provider_end(const struct selection *s, size_t from)
 {
@@ -101,8 +102,8 @@ static char **plain_names(const struct selection *s)
 }
 
 /*
- * Whether `word` is the last word of the name. *before_ret is the length of the name before
- * that word, with the separator.
+ * Returns true if `word` is the last word of a name. *before_ret is the length of the name before
+ * the word, including the separator.
  */
 static bool ends_in(const char *name, const char *word, size_t *before_ret)
 {
@@ -114,7 +115,10 @@ static bool ends_in(const char *name, const char *word, size_t *before_ret)
 	return *before_ret == 0 || name[*before_ret - 1] == '_';
 }
 
-/* Assigns the pair's number to all free probes that end a begin. Returns their number. */
+/*
+ * Finds all probes without a role that end the probe `begin` according to a rule, and gives them
+ * the number of the pair. Returns how many were found.
+ */
 static size_t take_ends(const struct rule *rule, char *const *names, size_t count,
 	const char *begin, size_t before, uint32_t pair, struct pair_part *parts)
 {
@@ -183,13 +187,13 @@ bool pair_looks_reversed(const char *begin, const char *end)
 }
 
 /*
- * The length of the prefix that all probes share which may affect each other's pairing, in
- * bytes. This is the stem, except that x__super__failed may end both x__super__start and
- * x__required.
+ * Returns the length of a prefix of a name, in bytes. Names that may affect each other's pairing
+ * have the same prefix. It is usually the part before the last word. But x__super__failed may end
+ * both x__super__start and x__required, so the prefix of all three is x__.
  */
 static size_t pair_kin(const char *name)
 {
-	/* Part of the only ending with two words, super__failed. */
+	/* The only end that has two words is super__failed. This is its first word. */
 	static const char inner[] = "super__";
 	size_t length;
 
@@ -203,7 +207,7 @@ static size_t pair_kin(const char *name)
 
 /* ---- By the catalogue ----------------------------------------------------------------- */
 
-/* Whether the catalogue's entry of a begin lists the probe among its ends. */
+/* Returns true if the catalogue's entry of a begin lists a probe among the ends. */
 static bool is_end_of(const struct probe_meaning *begin, const char *name)
 {
 	for (size_t i = 0; i < begin->end_count; i++)
@@ -212,7 +216,7 @@ static bool is_end_of(const struct probe_meaning *begin, const char *name)
 	return false;
 }
 
-/* Assigns the pairs that the catalogue lists. They take precedence over the rules. */
+/* Finds the pairs that the catalogue lists. These take precedence over pairs by the rules. */
 static void apply_catalogue(const struct probe_catalogue *catalogue, const char *provider,
 	char *const *names, size_t count, struct pair_part *parts, uint32_t *pairs)
 {
@@ -236,13 +240,16 @@ static void apply_catalogue(const struct probe_catalogue *catalogue, const char 
 
 /* ---- Begins that take the arguments of another probe ----------------------------------- */
 
-/* Whether the probe is the giver of a begin: the probe whose arguments the begin takes. */
+/* Returns true if a probe is the giver of a begin. The begin takes the arguments of its giver. */
 static bool is_giver(const struct probe_meaning *begin, const char *name)
 {
 	return begin && begin->takes && catalogue_name_matches(begin->takes, name);
 }
 
-/* Marks all probes of a pair that does not nest. `names` and `parts` belong to one provider. */
+/*
+ * Marks all probes of a pair that does not nest, also the giver of its begin. `names` and `parts`
+ * are those of one provider.
+ */
 static void mark_single(const struct probe_meaning *meaning, char *const *names, size_t count,
 	struct pair_part *parts, struct pair_part *begin)
 {
@@ -265,7 +272,7 @@ static const struct probe_meaning *meaning_of_begin(const struct probe_catalogue
 					: NULL;
 }
 
-/* Marks the pairs of one provider that do not nest according to the catalogue. */
+/* Marks those pairs of one provider that do not nest, as the catalogue says. */
 static void apply_takes(const struct probe_catalogue *catalogue, const char *provider,
 	char *const *names, size_t count, struct pair_part *parts)
 {
@@ -290,8 +297,8 @@ static bool same_names(const struct probe_meaning *a, const struct probe_meaning
 }
 
 /*
- * Returns the entry that lists the arguments to compare for a pair; NULL if no begin lists any,
- * or if the lists differ.
+ * Returns the catalogue's entry that lists the arguments to compare for a pair. Returns NULL if the
+ * pair's begins list no arguments, or different ones.
  */
 static const struct probe_meaning *same_of_begins(
 	const struct pair_part *parts, size_t count, uint32_t pair)
@@ -325,8 +332,8 @@ static void apply_same(const struct probe_catalogue *catalogue, const char *prov
 }
 
 /*
- * Marks all probes of a pair as compared if one is: a pair may have probes of several
- * providers, of which only one lists arguments.
+ * If one probe of a pair has arguments to compare, marks all probes of the pair as compared. A pair
+ * may have probes of several providers, and perhaps only one of these providers lists arguments.
  */
 static void mark_compared(struct pair_part *parts, size_t count)
 {
@@ -397,14 +404,17 @@ static struct probe_error *pair_names(const struct selection *s,
 
 /* ---- By patterns ------------------------------------------------------------------------ */
 
-/* The role of each pattern, by its index. */
+/* The patterns of a request, and for each pattern the role of the probes that match it. */
 struct pattern_parts {
 	const struct probe_pattern *const *patterns;
 	struct pair_part *parts; /* PAIR_NONE for a pattern that names the giver of a begin */
 	size_t count;
 };
 
-/* The role of the probes that match a pattern at this position. */
+/*
+ * Returns the role of the probes that match a pattern. `place` is the position of the pattern, as
+ * pairs_place() returns it.
+ */
 static struct pair_part part_of(enum probe_pairing pairing, size_t place)
 {
 	if (place == PAIRS_GIVER)
@@ -438,8 +448,8 @@ static struct probe_error *check_part(
 }
 
 /*
- * Finds the pairs that do not nest and those that are compared, for each provider of each
- * module.
+ * Finds the pairs that do not nest and the pairs that are compared. Looks at the probes of each
+ * provider in each module separately.
  */
 static struct probe_error *find_known(
 	const struct selection *s, const struct probe_catalogue *catalogue, struct pair_part *parts)
@@ -515,14 +525,17 @@ void pairing_deinit(struct pairing *pairing)
 	*pairing = (struct pairing){0};
 }
 
-/* Whether two probes that may belong to pairs can affect each other's pairing. */
+/* Returns true if two probes can affect each other's pairing. */
 static bool are_kin(const struct pairing_probe *a, const struct pairing_probe *b)
 {
 	return a->may_be != PAIR_NONE && a->kin == b->kin &&
 	       memcmp(a->plain, b->plain, a->kin) == 0 && strcmp(a->provider, b->provider) == 0;
 }
 
-/* Pairs the last probe and all its kin again. Returns false on lack of memory. */
+/*
+ * Computes again the pairs of the last probe and of its kin, the probes whose pairing it can
+ * affect. Returns false if out of memory.
+ */
 static bool pair_again(struct pairing *pairing)
 {
 	struct pairing_probe *probes = pairing->probes;

@@ -7,7 +7,7 @@
  *
  *   /…/            begins and ends with a slash. No name ends with a slash, so
  *                  this is never a path:provider:name with an absolute path.
- *   usdt:… u:…     a prefix if there are three or more parts. With two parts, "usdt"
+ *   usdt:… u:…     a tool's prefix if there are three or more parts. With two, "usdt"
  *                  or "u" is a provider.
  *   sdt_P:N        the provider is P or sdt_P: both match. perf also writes a %
  *                  before it.
@@ -15,8 +15,8 @@
  *   A:P:N          the last two parts are provider and name: paths may contain
  *                  colons, provider and name may not.
  *
- * An empty part is `*`, as in DTrace. DTrace also turns `__` in a probe's name into `-`, so
- * names are compared with every `-` as `__`.
+ * An empty part is `*`, as in DTrace. DTrace also turns `__` in a probe's name into `-`, so names
+ * are compared with every `-` as `__`.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -127,7 +127,7 @@ static const char *parse_capture(const char **at, struct capture *capture)
 }
 
 /*
- * Parses a list of arguments at the end of a pattern; *at points to its opening parenthesis.
+ * Parses the list of arguments at the end of a pattern. *at points to the opening parenthesis.
  * Returns NULL, or a text that says what was expected at *at.
  */
 static const char *captures_parse(
@@ -153,29 +153,33 @@ static const char *captures_parse(
 
 struct probe_pattern {
 	char *text;
-	/* If not NULL, the predicate alone decides, and no other member but `text` is used. */
+	/*
+	 * Function that decides which probes match, or NULL. If it is set, only `text` and `data`
+	 * are used besides it.
+	 */
 	bool (*predicate)(const char *path, const char *provider, const char *name, void *data);
 	void *data;
 	bool is_regex;
-	regex_t regex;	 /* the regular expression if is_regex is set; else the globs: */
-	char *path;	 /* glob of the module's path; NULL for any module */
-	char *resolved;	 /* path without symbolic links if the file exists, else NULL */
-	bool is_library; /* path may be a bare library name: "c", "libc" */
+	regex_t regex;	 /* used if is_regex is set; otherwise the following globs are used */
+	char *path;	 /* glob for the path of the module, or NULL if any module matches */
+	char *resolved;	 /* `path` without symbolic links, or NULL if there is no such file */
+	bool is_library; /* `path` may be only the name of a library, such as "c" or "libc" */
 	char *provider;
-	const char *without_prefix; /* provider after "sdt_", or NULL */
-	char *name;		    /* glob of the probe's name, with `-` as `__` */
+	const char *without_prefix; /* the part of `provider` after "sdt_", or NULL */
+	char *name;		    /* glob for the name of the probe, with `-` as `__` */
 	bool has_captures;
 	struct capture captures[CAPTURES_MAX];
 	size_t capture_count;
 	/*
-	 * The catalogue whose names the list may contain, borrowed. A list with names is parsed
-	 * again for each probe.
+	 * The catalogue whose names of arguments may occur in the list; borrowed. A list that
+	 * contains names is parsed again for each probe.
 	 */
 	const struct probe_catalogue *catalogue;
-	const char *named_list; /* list with names, in `text`; NULL if the list has no names */
+	/* the list of arguments in `text` if it contains names, otherwise NULL */
+	const char *named_list;
 };
 
-/* The text being parsed. Columns count from 1. */
+/* The text that is being parsed. Columns count from 1. */
 struct pattern_text {
 	const char *text;
 	struct probe_pattern *pattern;
@@ -189,9 +193,9 @@ static struct probe_error *mistake(
 }
 
 /*
- * Recognises programs of bpftrace and SystemTap, which have a brace, a blank before a slash, or
- * an argument in quotes; no probe's name has these. The error says how to ask probectl for the
- * same. Returns NULL if the text is no such program.
+ * Recognises programs of bpftrace and SystemTap. They have a brace, a blank before a slash, or an
+ * argument in quotes, which occur in no probe's name. Returns an error that says how to ask
+ * probectl for the same, or NULL if the text is no such program.
  */
 static struct probe_error *check_other_language(const struct pattern_text *parser)
 {
@@ -216,8 +220,8 @@ static struct probe_error *check_other_language(const struct pattern_text *parse
 /* ---- Dashes --------------------------------------------------------------- */
 
 /*
- * Copies a name or a glob with every `-` as `__`, except in the ranges of a glob (`[a-z]`).
- * Drops a backslash before a dash.
+ * Copies a name or a glob, and replaces each `-` by `__`, except in brackets of a glob (`[a-z]`).
+ * In a glob, drops a backslash before a dash.
  */
 static char *double_dashes(const char *from, size_t length, bool is_glob)
 {
@@ -271,8 +275,8 @@ static struct probe_error *parse_regex(const struct pattern_text *parser, const 
 }
 
 /*
- * Returns an error for an unclosed bracket. fnmatch(3) would match it literally, but no name
- * contains a bracket.
+ * Returns an error for a bracket that is not closed. fnmatch(3) would match the bracket itself, but
+ * no name contains a bracket.
  */
 static struct probe_error *check_brackets(
 	const struct pattern_text *parser, const char *from, const char *end)
@@ -286,7 +290,7 @@ static struct probe_error *check_brackets(
 		}
 		if (*at != '[')
 			continue;
-		/* A `]` that comes first is literal: []a] */
+		/* A `]` right after the opening bracket is literal, as in []a] */
 		close = at + 1;
 		if (close < end && (*close == '!' || *close == '^'))
 			close++;
@@ -299,8 +303,8 @@ static struct probe_error *check_brackets(
 }
 
 /*
- * Returns an error for a parenthesis. No name contains one, so it belongs to a list of
- * arguments that does not end the text.
+ * Returns an error for a parenthesis. Names have no parentheses, so this one belongs to a list of
+ * arguments that is not at the end of the text.
  */
 static struct probe_error *check_parentheses(
 	const struct pattern_text *parser, const char *from, const char *end)
@@ -318,8 +322,8 @@ static bool is_glob(const char *text)
 }
 
 /*
- * Sets the path, and its target if it is a symbolic link (/usr/bin/python3, /lib):
- * /proc/PID/maps has the target.
+ * Sets the path of a pattern. If the path is a symbolic link (/usr/bin/python3, /lib), also sets
+ * its target, because /proc/PID/maps has the target.
  */
 static struct probe_error *set_path(struct probe_pattern *pattern, const char *from, size_t length)
 {
@@ -353,7 +357,7 @@ static struct probe_error *set_name(struct probe_pattern *pattern, const char *f
 	return pattern->name ? NULL : probe_error_no_memory();
 }
 
-/* The last colon of [from, end) that is not within brackets ([[:alpha:]]), or NULL. */
+/* Returns the last colon of [from, end) that is not inside brackets ([[:alpha:]]), or NULL. */
 static const char *last_colon(const char *from, const char *end)
 {
 	int depth = 0;
@@ -369,12 +373,12 @@ static const char *last_colon(const char *from, const char *end)
 	return NULL;
 }
 
-/* Skips the prefix that bpftrace and bcc put before a path. Returns the start of the path. */
+/* Skips the prefix that bpftrace and bcc put before a path, and returns the start of the path. */
 static const char *skip_tool(const char *from, const char *end)
 {
 	size_t length = strncmp(from, "usdt:", 5) == 0 ? 5 : strncmp(from, "u:", 2) == 0 ? 2 : 0;
 
-	/* With only one colon, the word is a provider and not a prefix. */
+	/* If only one colon follows, the word before it is a provider, not a prefix. */
 	return length > 0 && last_colon(from + length, end) ? from + length : from;
 }
 
@@ -406,7 +410,7 @@ static struct probe_error *parse_globs(const struct pattern_text *parser, const 
 	if (error)
 		return error;
 	colon = last_colon(start, name_colon);
-	/* usdt:path:name and path:name */
+	/* the pattern is usdt:path:name or path:name */
 	if (!colon && (pattern->is_library || memchr(start, '/', (size_t)(name_colon - start)))) {
 		error = set_path(pattern, start, (size_t)(name_colon - start));
 		return error ? error : set_provider(pattern, start, 0);
@@ -418,8 +422,9 @@ static struct probe_error *parse_globs(const struct pattern_text *parser, const 
 }
 
 /*
- * Returns the parenthesis that opens the list of arguments, which ends the text; or the end of
- * the text if there is no list. A regular expression ends with a slash before the list.
+ * Returns the opening parenthesis of the list of arguments at the end of the text. If the text does
+ * not end with a list, returns the end of the text. (A regular expression ends with a slash before
+ * the list.)
  */
 static const char *find_captures(const char *text)
 {
@@ -463,7 +468,10 @@ static struct probe_error *parse(const struct pattern_text *parser)
 	return NULL;
 }
 
-/* Allocates a pattern with a copy of the text; all other members are 0. NULL on lack of memory. */
+/*
+ * Allocates a pattern with a copy of the text. All other members are 0. Returns NULL if out of
+ * memory.
+ */
 static struct probe_pattern *create(const char *text)
 {
 	struct probe_pattern *pattern = calloc(1, sizeof(*pattern));
@@ -568,7 +576,10 @@ bool pattern_has_captures(const struct probe_pattern *pattern)
 
 bool pattern_has_symbols(const struct probe_pattern *pattern)
 {
-	/* The text search is enough: no argument can be called sym, which is reserved. */
+	/*
+	 * It is enough to search for the text, because no argument can be called sym, a reserved
+	 * word.
+	 */
 	bool ret = pattern->named_list && strstr(pattern->named_list, "sym");
 
 	for (size_t i = 0; i < pattern->capture_count; i++)
@@ -577,8 +588,8 @@ bool pattern_has_symbols(const struct probe_pattern *pattern)
 }
 
 /*
- * The pattern's list in its text, borrowed, and the catalogue with its names; NULL if the list
- * has no names.
+ * Returns the list in a pattern's text if the list contains names, otherwise NULL; borrowed. Sets
+ * *catalogue_ret to the catalogue that has these names.
  */
 static const char *pattern_named_list(
 	const struct probe_pattern *pattern, const struct probe_catalogue **catalogue_ret)
@@ -599,7 +610,7 @@ struct probe_error *pattern_captures(const struct probe_pattern *pattern, const 
 	memcpy(captures, pattern->captures, pattern->capture_count * sizeof(*captures));
 	if (!pattern->named_list)
 		return NULL;
-	/* arg31 never exists: no probe has 32 arguments. */
+	/* No probe has 32 arguments, so arg31 stands for an argument that does not exist. */
 	error = meaning_replace("the list", pattern->named_list,
 		probe_catalogue_find(pattern->catalogue, provider, name, arg_count), NULL,
 		absent_ok ? "arg31" : NULL, &list);
@@ -615,7 +626,10 @@ struct probe_error *pattern_captures(const struct probe_pattern *pattern, const 
 
 /* ---- Matching ----------------------------------------------------------------- */
 
-/* Whether a file name belongs to a library, which bcc calls "c" and bpftrace calls "libc". */
+/*
+ * Returns true if `file` is the name of the library's file. bcc calls a library "c", and bpftrace
+ * calls it "libc".
+ */
 static bool is_library_file(const char *library, const char *file)
 {
 	size_t length = strlen(library);
@@ -649,7 +663,7 @@ static bool matches_path(const struct probe_pattern *pattern, const char *path)
 		return true;
 	if (glob[0] == '/')
 		return false;
-	/* A relative path matches the tail of an absolute path. */
+	/* A relative path also matches the end of an absolute path. */
 	while (strncmp(glob, "./", 2) == 0)
 		glob += 2;
 	for (slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/')) {
@@ -669,7 +683,7 @@ static bool matches_name(const struct probe_pattern *pattern, const char *name)
 	return doubled && fnmatch(pattern->name, doubled, 0) == 0;
 }
 
-/* Copies a name with every `__` as `-`. */
+/* Copies a name, and replaces each `__` by `-`. */
 static void single_dashes(char *to, const char *from)
 {
 	while (*from) {
@@ -683,7 +697,7 @@ static void single_dashes(char *to, const char *from)
 	*to = '\0';
 }
 
-/* Tries the name unchanged, with each `-` as `__`, and with each `__` as `-`. */
+/* Matches the name in three forms: unchanged, with each `-` as `__`, and with each `__` as `-`. */
 static bool matches_regex(const regex_t *regex, const char *provider, const char *name)
 {
 	size_t provider_length = strlen(provider);
@@ -739,14 +753,15 @@ bool probe_pattern_matches(const struct probe_pattern *pattern, const char *path
 /* ==== Lists without names ===================================================================== */
 
 /*
- * Replaces the names in a pattern's list of arguments, for sessions that other controllers
- * read: their catalogues may differ, so the list must mean the same without one. The version of
- * the traced program is unknown here, so the entries for all versions must give the same list.
+ * Replaces the names in a pattern's list of arguments by argN. Needed for sessions that other
+ * controllers read: their catalogues may differ, so the list must not depend on a catalogue. The
+ * version of the traced program is unknown here. So the catalogue's entries for all versions must
+ * give the same list.
  */
 
 /*
- * Makes the list for one more entry and compares it with *ret, the list of the earlier entries,
- * or NULL.
+ * Makes the list for one entry of the catalogue. If *ret has the list of earlier entries, compares
+ * both lists, which must be equal. If *ret is NULL, sets it.
  */
 static struct probe_error *add_meaning(
 	const char *named, const struct probe_meaning *meaning, char **ret)
@@ -766,7 +781,7 @@ static struct probe_error *add_meaning(
 	return probe_error_prefix(error, "%s:%s", meaning->provider, meaning->name);
 }
 
-/* Makes the list that all the catalogue's entries of the probe agree on. */
+/* Makes the list that all entries of the catalogue for the probe have in common. */
 static struct probe_error *plain_list(const struct probe_pattern *pattern, const char *named,
 	const struct probe_catalogue *catalogue, char **ret)
 {
@@ -779,7 +794,7 @@ static struct probe_error *plain_list(const struct probe_pattern *pattern, const
 		for (size_t k = 0; file && k < file->probe_count && !error; k++) {
 			const struct probe_meaning *its = &file->probes[k];
 
-			/* A source that is searched earlier may override this entry. */
+			/* Use an entry only if no other entry overrides it. */
 			if (pattern_may_name(pattern, its->provider, its->name) &&
 				probe_catalogue_find(
 					catalogue, its->provider, its->name, its->arg_count) == its)

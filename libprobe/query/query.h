@@ -19,7 +19,7 @@
 
 /* ---- Argument -------------------------------------------------------------------------------- */
 
-/* Names of arguments, as users type them. */
+/* Parses and writes arguments as users type them. */
 
 enum { ARGUMENT_TEXT = 512 };
 
@@ -31,8 +31,8 @@ enum { ARGUMENT_TEXT = 512 };
 const char *argument_parse(const char *text, uint8_t *ret);
 
 /*
- * Writes the specifications of a note's arguments, such as "2 arguments: -4@%edi 8@%rsi", or
- * "no arguments". A list that is too long ends with "...".
+ * Writes a text that lists the specifications of a note's arguments, such as "2 arguments: -4@%edi
+ * 8@%rsi", or "no arguments". If there are too many, the text ends with "...".
  */
 void argument_list(const struct arch_arg *specs, size_t count, char text[ARGUMENT_TEXT]);
 
@@ -52,21 +52,22 @@ extern const size_t catalogue_builtin_length;
 
 enum { CAPTURES_MAX = 32 };
 
-/* One argument, or the data it points to, requested by a list or an expression. */
+/* A request of a list or an expression: one argument, or the data that it points to. */
 struct capture {
 	unsigned char arg; /* number of the argument, from 0 to 31 */
-	/* Pointer steps from the argument to the wanted data. */
+	/* The steps from the argument, a pointer, to the wanted data. */
 	struct arch_step steps[ARCH_STEPS_MAX];
 	uint8_t step_count;
-	bool has_index; /* the steps index an array; the argument `index` holds the index */
+	/* the steps use an array; the argument with number `index` is the array's index */
+	bool has_index;
 	unsigned char index;
 	bool is_string;
-	bool is_symbol;	      /* sym(argN) in a list: the value is shown as a symbol name */
-	bool has_length;      /* str(argN,argM), or bytes(argN,argM) if is_string is not set */
-	unsigned char length; /* M; equals `arg` if the length is a constant */
-	/* Constant length, as in str(argN,32) or bytes(argN,32); 0 otherwise. */
+	bool is_symbol;	      /* sym(argN) in a list: the value is shown as the name of a symbol */
+	bool has_length;      /* str(argN,argM) or, if is_string is false, bytes(argN,argM) */
+	unsigned char length; /* the number M; equal to `arg` if the length is a constant */
+	/* Length, if it is a constant as in str(argN,32) or bytes(argN,32), otherwise 0. */
 	uint16_t fixed_length;
-	bool of_begin; /* begin.argN, in expressions on pairs */
+	bool of_begin; /* the argument is begin.argN, in an expression on pairs */
 	bool beside;   /* show the string in addition to the number, not instead of it */
 };
 
@@ -82,7 +83,7 @@ enum {
 	CATALOGUE_FILE_MAX = 1024 * 1024 /* maximum size of a file, in bytes */
 };
 
-/* A type that gives words to numbers, from one `words` line of a file. */
+/* A type whose numbers have words, from one line `words` of a file. */
 struct catalogue_words {
 	const char *name;
 	struct probe_word *words; /* the numbers and their words; owned */
@@ -101,98 +102,119 @@ struct catalogue_file {
 	size_t words_count;
 };
 
-/* A file that a user added, or the part of the library's own text on one provider. */
+/*
+ * A file that a user has added, or the part of the library's own text that is about one provider.
+ */
 struct catalogue_source {
 	_Atomic(struct catalogue_file *) file; /* the parsed file, owned; NULL if not parsed yet */
-	/* Part of the library's text, from a "provider" line on. */
+	/* For the library's text: the part of it that begins with a "provider" line. */
 	const char *text;
 	size_t length;
 };
 
 struct probe_catalogue {
-	/* In rising precedence: the last source is searched first. */
+	/* The sources, in rising precedence. The last source is searched first. */
 	struct catalogue_source *sources;
 	size_t source_count;
 };
 
 /*
- * Parses `length` bytes of text, of which the file keeps a copy. `path` is for messages.
- * Errors: PROBE_ERROR_FORMAT, PROBE_ERROR_MEMORY; on error there is nothing to free.
+ * Parses `length` bytes of text; *ret keeps a copy of the text. `path` is named in error messages.
+ * Errors: PROBE_ERROR_FORMAT, PROBE_ERROR_MEMORY. After an error, *ret needs no
+ * catalogue_file_deinit().
  */
 PROBE_MUST_CHECK struct probe_error *catalogue_parse(
 	const char *path, const char *text, size_t length, struct catalogue_file *ret);
 void catalogue_file_deinit(struct catalogue_file *file);
 
 /*
- * Returns the parsed file of a source. The library's text on a provider is parsed at the first
- * request. Returns NULL if that text is about another provider than `provider` (NULL matches
- * any), or on lack of memory.
+ * Returns the parsed file of a source. The library's text about a provider is parsed when it is
+ * first requested. Returns NULL if the text was not parsed yet and is about another provider than
+ * `provider` (NULL stands for any provider), or if out of memory.
  */
 const struct catalogue_file *catalogue_file_of(
 	const struct probe_catalogue *catalogue, size_t source, const char *provider);
 
 /*
- * Returns the index of the argument that a word of probe_meaning.same refers to: the argument
- * with this name, or number N for argN. -1 if there is no such argument. *number_ret is set for
- * argN, which means a string's pointer and not its text.
+ * Returns the index of the argument that a word of probe_meaning.same names: the argument that has
+ * this name or, for the word argN, argument N. Returns -1 if there is no such argument. Sets
+ * *number_ret to true for argN: then the argument counts as a number, even if it points to a
+ * string.
  */
 int catalogue_same_arg(const struct probe_meaning *meaning, const char *word, bool *number_ret);
 
-/* Whether a name matches a pattern, which may contain `*`. `-` and `__` are equal. */
+/*
+ * Returns true if a name matches a pattern, which may contain `*`. `-` and `__` match each other.
+ */
 bool catalogue_name_matches(const char *pattern, const char *name);
 
-/* Whether a word has a meaning in expressions, so that no argument can have it as a name. */
+/*
+ * Returns true if a word has a meaning in expressions. An argument cannot have such a word as its
+ * name.
+ */
 bool catalogue_is_reserved(const char *word, size_t length);
 
 /* ---- Pattern --------------------------------------------------------------------------------- */
 
 /* Properties of parsed patterns, and the arguments that a pattern requests. */
 
-/* Whether the pattern names a probe without wildcards, a regular expression or a predicate. */
+/*
+ * Returns true if the pattern names one probe, without wildcards, regular expression or predicate.
+ */
 bool pattern_is_exact(const struct probe_pattern *pattern);
 
 /*
- * If several patterns match a probe, the pattern with the highest precision decides which
- * arguments are captured. An exact name counts most, then a list of arguments.
+ * Returns the precision of a pattern. If several patterns match a probe, the pattern with the
+ * highest precision decides which arguments are captured. An exact name counts most, and after that
+ * a list of arguments.
  */
 int pattern_precision(const struct probe_pattern *pattern);
 
 /*
- * The single provider and name that the pattern matches, borrowed. Returns false if the pattern
- * leaves either open.
+ * Finds the provider and the name if the pattern matches only one of each; both are borrowed.
+ * Returns false if it matches several providers or names.
  */
 bool pattern_names(
 	const struct probe_pattern *pattern, const char **provider_ret, const char **name_ret);
 
 /*
- * The addresses of the function and its data from probe_pattern_predicate(), or 0 and 0 if the
- * pattern has no predicate.
+ * Finds the function and its data that were passed to probe_pattern_predicate(), as addresses. Both
+ * are 0 if the pattern has no predicate.
  */
 void pattern_predicate(
 	const struct probe_pattern *pattern, uint64_t *function_ret, uint64_t *data_ret);
 
-/* Whether the pattern has a list in parentheses. Without a list, all arguments are captured. */
+/*
+ * Returns true if the pattern has a list in parentheses. Without a list, all arguments are
+ * captured.
+ */
 bool pattern_has_captures(const struct probe_pattern *pattern);
-/* Whether the pattern's list contains sym(argN). */
+/* Returns true if the pattern's list contains sym(argN). */
 bool pattern_has_symbols(const struct probe_pattern *pattern);
 /*
- * Returns the captures that the pattern's list requests from a probe with `arg_count`
- * arguments. Names are replaced as the catalogue says. With absent_ok, a name that the probe
- * lacks stands for an argument that does not exist. Errors: PROBE_ERROR_USAGE (an unknown name,
- * or the replaced list is invalid), PROBE_ERROR_MEMORY.
+ * Finds the captures that the pattern's list requests from a probe with `arg_count` arguments.
+ * Names are replaced as the catalogue says. With absent_ok, a name that the probe lacks is replaced
+ * by an argument that does not exist. Errors: PROBE_ERROR_USAGE (a name is unknown, or the list
+ * with replaced names is invalid), PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *pattern_captures(const struct probe_pattern *pattern,
 	const char *provider, const char *name, size_t arg_count, bool absent_ok,
 	struct capture captures[CAPTURES_MAX], size_t *count_ret);
 
-/* As probe_pattern_matches() for any module. True for every pattern with a predicate. */
+/* Like probe_pattern_matches(), but for any module. Returns true if the pattern has a predicate. */
 bool pattern_may_name(const struct probe_pattern *pattern, const char *provider, const char *name);
 
 /* ---- Record layout --------------------------------------------------------------------------- */
 
-/* The layout of a site's records: how arguments are captured, and how they are read back. */
+/*
+ * The layout of a site's records: which arguments are captured, and how they are read from a
+ * record.
+ */
 
-/* One argument as shown to the user. `value` and `string` are indices into captures[], or -1. */
+/*
+ * One argument that is shown to the user. `value` and `string` are indices into captures[], or -1
+ * if there is no such capture.
+ */
 struct record_layout_arg {
 	int8_t value, string;
 	bool is_signed, is_float;
@@ -209,33 +231,39 @@ struct record_layout {
 	uint8_t arg_count;
 	struct arch_capture captures[ARCH_ARGS_MAX];
 	uint8_t capture_count;
-	/* Number of captures in the record; later captures serve expressions only. */
+	/*
+	 * Number of captures that are in the record. The captures after them only serve
+	 * expressions.
+	 */
 	uint8_t recorded;
-	bool checked; /* records hold a bit mask of the captures that were readable */
-	/* 1 + index of the capture of the stack; 0 if the stack is not captured. */
+	bool checked; /* records have a bit mask that says which captures were readable */
+	/* Index of the capture of the stack, plus 1; 0 if the stack is not captured. */
 	uint8_t stack;
 };
 
 /* The stack in a record: a copy of stack memory, or return addresses. */
 struct record_layout_stack {
 	/*
-	 * The registers of arch->unwind_registers, u64 each; NULL if the record holds return
+	 * The registers of arch->unwind_registers, each a u64. NULL if the record has return
 	 * addresses.
 	 */
 	const void *registers;
-	/* Stack memory, from the stack pointer up; or return addresses, u64 each. */
+	/* A copy of the stack from the stack pointer up, or return addresses, each a u64. */
 	const uint8_t *bytes;
 	size_t length;
-	uint64_t caller; /* the function's return address if `bytes` may lack it; else 0 */
+	/*
+	 * the function's return address if the return addresses in `bytes` may lack it, otherwise 0
+	 */
+	uint64_t caller;
 };
 
 /*
- * An argument that start events keep for expressions at their end events. All sites of a
- * session keep the same arguments.
+ * An argument that start events keep, so that expressions at the end events can use it. All sites
+ * of a session keep the same arguments.
  */
 struct record_layout_kept {
 	struct capture what;
-	uint16_t bytes;	 /* maximum length of a string; 0 for a number, which takes 64 bits */
+	uint16_t bytes;	 /* maximum length of a string; 0 for a number, which has 64 bits */
 	uint16_t offset; /* offset of the value in struct probe_begun, in bytes */
 	bool is_unsigned;
 };
@@ -247,15 +275,19 @@ struct record_layout_site {
 	struct arch_arg specs[ARCH_ARGS_MAX];
 	size_t count;
 	/*
-	 * At the end of a pair: the arguments kept at the start event. Borrowed from the session.
+	 * For a site at the end of a pair: the arguments that the start event has kept. Borrowed
+	 * from the session.
 	 */
 	const struct record_layout_kept *kept;
 	uint8_t kept_count;
-	/* The captures that identify a start or end event (arch_flights.same). */
+	/* The captures by which end events are matched with start events (arch_flights.same). */
 	struct capture same[ARCH_SAME_MAX];
 	uint8_t same_count;
 	enum probe_stack_kind stack; /* the form of the stack in the site's records */
-	/* Address and saved registers, for stack keys and PROBE_STACK_FRAMES: */
+	/*
+	 * For stacks as keys, and for PROBE_STACK_FRAMES: where the caller's registers are saved at
+	 * the site.
+	 */
 	uint64_t pc; /* run-time address of the site */
 	struct unwind_saved saved;
 };
@@ -263,66 +295,70 @@ void record_layout_site_init(struct record_layout_site *site, const struct arch 
 	struct module *module, const char *args);
 
 /*
- * Decides which arguments of a site are captured: those in `wanted`, or all if `wanted` is
- * NULL. Symbols are looked up in the module. An argument that cannot be captured is shown as
- * null.
+ * Decides which arguments of a site are captured: those in `wanted`, or all arguments if `wanted`
+ * is NULL. Symbols are looked up in the site's module. If an argument cannot be captured, its value
+ * is shown as null.
  */
 void record_layout_init(struct record_layout *layout, const struct record_layout_site *site,
 	const struct capture *wanted, size_t wanted_count,
 	const struct probe_session_options *options);
 
 /*
- * Captures an argument for an expression: reuses a capture, or adds one that is not recorded.
- * Strings are read up to `bytes` bytes; a string with a length still ends at a NUL. Returns the
- * index of the capture, or -1 if the argument cannot be captured. Call it after all recorded
- * captures are added.
+ * Captures an argument for an expression. Uses an existing capture if possible; otherwise adds a
+ * capture that is not recorded. Reads up to `bytes` bytes of a string; a string with a given length
+ * still ends at a NUL. Returns the index of the capture, or -1 if the argument cannot be captured.
+ * Must be called after all recorded captures were added.
  */
 int record_layout_capture(struct record_layout *layout, const struct record_layout_site *site,
 	const struct capture *wanted, uint16_t bytes);
 
 /*
- * Captures an argument that the start event kept: as a string of at most `bytes` bytes, or as a
- * number if `bytes` is 0. Returns the index of the capture, or -1 if the layout is full.
+ * Captures an argument that the start event has kept: a string of at most `bytes` bytes, or a
+ * number if `bytes` is 0. Returns the index of the capture, or -1 if the argument was not kept or
+ * the layout is full.
  */
 int record_layout_capture_begun(struct record_layout *layout, const struct record_layout_site *site,
 	const struct capture *what, uint16_t bytes);
 
-/* Returns the element of kept[] for this argument, or NULL. */
+/* Returns the element of kept[] that has an argument, or NULL. */
 const struct record_layout_kept *record_layout_find_kept(const struct record_layout_kept *kept,
 	uint8_t count, const struct capture *what, uint16_t bytes);
 
 /*
- * Captures `bytes` bytes of stack memory or of return addresses. Returns the index of the
- * capture, or -1 if this is impossible. The first frame pointer is in its register if frame_at
- * is -1; else `frame_at` bytes above the stack pointer.
+ * Captures `bytes` bytes of stack memory or of return addresses. Returns the index of the capture,
+ * or -1 if this is impossible. The caller's frame pointer is saved `frame_at` bytes above the stack
+ * pointer; -1 if it was not saved and is still in its register.
  */
 int record_layout_capture_stack(struct record_layout *layout, const struct arch *arch,
 	enum arch_capture_stack kind, uint16_t bytes, int32_t frame_at);
 
-/* Captures the thread's name, for a key. Returns the index of the capture, or -1. */
+/*
+ * Captures the name of the thread, which is used as a key. Returns the index of the capture, or -1
+ * if the layout is full.
+ */
 int record_layout_capture_comm(struct record_layout *layout);
 
 /*
- * Captures the return address of a site's function, which may be signed (pointer
- * authentication). Returns the index of the capture, or -1; also -1 if the chain of frame
- * pointers has the address.
+ * Captures the return address of the function that contains a site. The address may be signed
+ * (pointer authentication). Returns the index of the capture, or -1 if the capture is impossible or
+ * unnecessary, because the chain of frame pointers has the address.
  */
 int record_layout_capture_return(
 	struct record_layout *layout, const struct record_layout_site *site);
 
 /*
- * Adds the captures for expressions to the records. Call this function after all captures are
- * added; the shown arguments stay the same.
+ * Makes the captures for expressions part of the records. Must be called after all captures were
+ * added. The arguments that are shown stay the same.
  */
 void record_layout_record_all(struct record_layout *layout, const struct arch *arch);
 
-/* The maximum length of a record, in bytes. */
+/* Returns the maximum length of a record, in bytes. */
 size_t record_layout_bytes(const struct record_layout *layout);
 
 /*
- * Reads the arguments of a record of at most `size` bytes; `record` points to its fixed header.
- * Returns the length of the whole record, or 0 if the record is invalid. Bytes of strings point
- * into the record.
+ * Reads the arguments from a record, which has at most `size` bytes. `record` points to the fixed
+ * header of the record. Returns the length of the whole record, or 0 if the record is invalid. The
+ * values of strings point into the record.
  */
 size_t record_layout_read(const struct record_layout *layout, const uint8_t *record, size_t size,
 	struct probe_value values[ARCH_ARGS_MAX]);
@@ -332,23 +368,27 @@ struct record_layout_captured {
 	uint64_t word;	      /* value of a number, extended to 64 bits */
 	const uint8_t *bytes; /* bytes of a string or aggregate, in the record */
 	size_t length;
-	bool is_null; /* the target's memory was unreadable */
+	bool is_null; /* true if the target's memory was unreadable at the hit */
 };
 
 /*
- * Reads the arguments from the frame that a stub passes to a function (arch_stub.call). The
- * values of strings point into the program's memory.
+ * Reads the arguments from the frame that a stub passes to a function (arch_stub.call). The values
+ * of strings point into the memory of the program.
  */
 void record_layout_read_frame(const struct record_layout *layout, const uint64_t *frame,
 	struct probe_value values[ARCH_ARGS_MAX]);
 
 /*
- * Whether all arguments are integers or NUL-terminated strings. Then record_layout_read_plain()
- * can replace record_layout_read_frame(); it uses general registers only (arch/general.h).
+ * Returns true if all arguments are integers or NUL-terminated strings. Then
+ * record_layout_read_plain() can be called instead of record_layout_read_frame(). It uses only
+ * general registers (arch/general.h).
  */
 bool record_layout_is_plain(const struct record_layout *layout);
 
-/* `word` is an integer that the stub extended to 64 bits, or 0 if the integer was unreadable. */
+/*
+ * Sets a value to the integer `word`, which the stub has extended to 64 bits. `word` is 0 if the
+ * integer was unreadable.
+ */
 GENERAL_INLINE void record_layout_read_number(const struct record_layout_arg *arg, uint64_t word,
 	bool is_readable, struct probe_value *ret)
 {
@@ -376,7 +416,8 @@ GENERAL_INLINE void record_layout_read_text(
 GENERAL_INLINE void record_layout_read_plain(const struct record_layout *layout,
 	const uint64_t *frame, struct probe_value values[ARCH_ARGS_MAX])
 {
-	size_t words = layout->recorded + 1u; /* the last word is the mask of readable captures */
+	/* the last of these words is the mask of readable captures */
+	size_t words = layout->recorded + 1u;
 	const struct record_layout_arg *arg = layout->args, *end = arg + layout->arg_count;
 
 	for (; arg < end; arg++, values++)
@@ -389,8 +430,8 @@ GENERAL_INLINE void record_layout_read_plain(const struct record_layout *layout,
 }
 
 /*
- * Returns the stack in a record that record_layout_read() accepted, or false if the record has
- * no stack.
+ * Finds the stack in a record that record_layout_read() has accepted. Returns false if the record
+ * has no stack.
  */
 bool record_layout_read_stack(
 	const struct record_layout *layout, const uint8_t *record, struct record_layout_stack *ret);
@@ -425,25 +466,28 @@ bool record_layout_read_stack(
 struct expr;
 
 /*
- * Parses an expression. `what` describes the text in messages ("the filter"). Errors:
- * PROBE_ERROR_USAGE, with the column (from 1), the text, and what was expected there.
+ * Parses an expression. `what` says in messages what the text is ("the filter"). Errors:
+ * PROBE_ERROR_USAGE. Its message has the text, the column (from 1), and what was expected there.
  */
 PROBE_MUST_CHECK struct probe_error *expr_parse(
 	const char *what, const char *text, struct expr **ret);
 void expr_free(struct expr *expr);
 
 /*
- * Whether the whole expression is one string, possibly of the begin of a pair. If so, *ret
- * describes it; such an expression cannot be bound.
+ * Returns true if the whole expression is one string, perhaps of the begin of a pair. Then sets
+ * *ret to the string. Such an expression cannot be bound.
  */
 bool expr_is_string(const struct expr *expr, struct capture *ret);
 
-/* Whether the string is normalized (norm.h) when it is read. */
+/*
+ * Returns true if the whole expression is norm(STRING), so that the string is normalized (norm.h)
+ * when it is read.
+ */
 bool expr_is_norm(const struct expr *expr);
 
-/* Whether the whole expression is sym(argN): a number that is shown as a symbol name. */
+/* Returns true if the whole expression is sym(argN): a number that is shown as a symbol name. */
 bool expr_is_symbol(const struct expr *expr);
-/* The error for a sym() expression that is not used as a key. */
+/* Returns the error for sym() in an expression that is not used as a key. */
 PROBE_MUST_CHECK struct probe_error *expr_no_symbol(const struct expr *expr);
 /* Words that form a whole key. */
 enum expr_word {
@@ -454,67 +498,75 @@ enum expr_word {
 };
 
 /*
- * Returns the word that forms the whole expression, or EXPR_NO_WORD. Such an expression cannot
- * be bound.
+ * Returns the word if it forms the whole expression, so that the expression cannot be bound;
+ * otherwise EXPR_NO_WORD.
  */
 enum expr_word expr_word(const struct expr *expr);
 
 /*
- * Whether the expression is about a complete pair: it contains `duration`, `begin.` or `end.`.
- * Such an expression is bound to the sites of the end.
+ * Returns true if the expression is about a complete pair, because it contains `duration`, `begin.`
+ * or `end.`. Such an expression is bound to the sites of the end.
  */
 bool expr_is_of_pair(const struct expr *expr);
-/* The error for an expression on pairs where there are no pairs. */
+/* Returns the error for an expression on pairs in a request without pairs. */
 PROBE_MUST_CHECK struct probe_error *expr_no_pair(const struct expr *expr);
 
 /*
- * Adds the arguments that the expression uses from the start event to kept[], after the *count
- * existing elements, each only once. A string that is itself a key has at most `string_bytes`
- * bytes. Returns false if kept[] would exceed ARCH_KEPT_MAX elements.
+ * Adds the arguments of the start event that the expression uses to kept[], each only once. kept[]
+ * has *count elements already. A string that is itself the key has at most `string_bytes` bytes.
+ * Returns false if kept[] would have more than ARCH_KEPT_MAX elements.
  */
 bool expr_ask_begin(const struct expr *expr, uint16_t string_bytes, struct record_layout_kept *kept,
 	uint8_t *count);
 /*
- * Checks that a site of a begin has the arguments that the expression uses from the start
- * event. Errors: as expr_bind().
+ * Checks that a site of a begin has the arguments of the start event that the expression uses.
+ * Errors: those of expr_bind().
  */
 PROBE_MUST_CHECK struct probe_error *expr_check_begin(
 	const struct expr *expr, const struct record_layout_site *site);
 
 /*
- * Whether the whole expression is argN, and this argument is a double or a float at this site.
- * If so, use expr_bind_double(); expr_bind() fails.
+ * Returns true if the whole expression is argN, and this argument is a double or a float at this
+ * site. Then expr_bind_double() must be called instead of expr_bind(), which would fail.
  */
 bool expr_is_double(const struct expr *expr, const struct record_layout_site *site);
 /*
- * As expr_bind(), for an expression that is one float or double argument. Its value is the bits
- * of a double.
+ * Like expr_bind(), but for an expression that is one argument of type float or double. The value
+ * of the bound expression is the bits of a double.
  */
 PROBE_MUST_CHECK struct probe_error *expr_bind_double(const struct expr *expr,
 	struct record_layout *layout, const struct record_layout_site *site,
 	struct arch_expr_node *nodes, uint8_t *count_ret);
 
-/* Checks that a site has the string that forms the whole expression. Errors: as expr_bind(). */
+/*
+ * Checks that a site has the string that forms the whole expression. Errors: those of expr_bind().
+ */
 PROBE_MUST_CHECK struct probe_error *expr_check_string(
 	const struct expr *expr, const struct record_layout_site *site);
 
 /*
- * Binds an expression to a site: adds the required captures to the site's layout (see
- * record_layout_capture()) and writes the typed tree to nodes[ARCH_EXPR_NODES_MAX]. The nodes
- * point to texts that `expr` owns. Errors, which do not name the probe: PROBE_ERROR_USAGE (no
- * such argument, not an integer, too many operators), PROBE_ERROR_UNSUPPORTED (the argument
- * cannot be captured).
+ * Binds an expression to a site. Adds the captures that the expression needs to the site's layout
+ * (see record_layout_capture()), and writes the tree with types to nodes[ARCH_EXPR_NODES_MAX]. The
+ * nodes point to texts that `expr` owns. The messages of errors do not name the probe. Errors:
+ * PROBE_ERROR_USAGE (no such argument, not an integer, too many operators), PROBE_ERROR_UNSUPPORTED
+ * (the argument cannot be captured).
  */
 PROBE_MUST_CHECK struct probe_error *expr_bind(const struct expr *expr,
 	struct record_layout *layout, const struct record_layout_site *site,
 	struct arch_expr_node *nodes, uint8_t *count_ret);
 
-/* Whether the value of a bound tree has a signed type. `last` is the tree's last node. */
+/*
+ * Returns true if the value of a bound expression has a signed type. `last` is the last node of the
+ * expression's tree.
+ */
 bool expr_is_signed(const struct arch_expr_node *last);
 
 /* ---- Interpret ------------------------------------------------------------------------------- */
 
-/* Computes the value of a bound expression for one hit, as arch/expr.h defines it. */
+/*
+ * Computes the value of a bound expression for one hit, outside the target, as arch/expr.h defines
+ * it.
+ */
 
 struct expr_string {
 	const char *bytes;
@@ -530,14 +582,17 @@ struct expr_input {
 	uint64_t duration;
 };
 
-/* Returns false if the hit is rejected: an operand was unreadable, or a divisor was 0. */
+/*
+ * Computes the value of an expression. Returns false if the hit is rejected, because an operand was
+ * unreadable or a divisor was 0.
+ */
 bool expr_interpret(const struct arch_expr *expr, const struct expr_input *input, uint64_t *ret);
 
 /*
- * Computes the value of an expression from a record that holds all its operands
- * (record_layout_record_all()) and that record_layout_read() accepted. The value's kind is
- * PROBE_VALUE_NULL if an operand was unreadable. `tid`, `pid` and `cpu` are those that the
- * target's stub saw.
+ * Computes the value of an expression from a record that record_layout_read() has accepted. The
+ * record must have all operands of the expression (record_layout_record_all()). If an operand was
+ * unreadable, the kind of the value is PROBE_VALUE_NULL. `tid`, `pid` and `cpu` are the ids that
+ * the stub found in the target.
  */
 struct probe_value expr_record_value(const struct arch_expr *expr,
 	const struct record_layout *layout, const uint8_t *record, int32_t tid, int32_t pid,
@@ -545,44 +600,47 @@ struct probe_value expr_record_value(const struct arch_expr *expr,
 
 /* ---- Meaning --------------------------------------------------------------------------------- */
 
-/* Refers to arguments by the names that the catalogue gives them. */
+/* Lets users refer to arguments by the names that the catalogue gives them. */
 
 /*
- * Returns the captures for a probe in the catalogue if a pattern has no list: strings as
- * strings, without the arguments that are only lengths of others. Returns their number.
+ * Finds the captures for a pattern without a list, if the catalogue has the probe: strings are
+ * captured as strings, and arguments that are only the lengths of others are left out. Returns the
+ * number of captures.
  */
 size_t meaning_captures(const struct probe_meaning *meaning, size_t arg_count,
 	struct capture captures[CAPTURES_MAX]);
 /*
- * Returns the captures for machine-readable output: all arguments as numbers, and strings in
- * addition to their numbers. Returns their number.
+ * Finds the captures for machine-readable output: all arguments as numbers, and strings in addition
+ * to their numbers. Returns the number of captures.
  */
 size_t meaning_captures_all(const struct probe_meaning *meaning, size_t arg_count,
 	struct capture captures[CAPTURES_MAX]);
 
 /*
- * Returns the captures that match end events to start events, in the order of the list in
- * `begin`, the catalogue's entry of the pair's begin. `meaning` is the entry of the probe that
- * is hit. Returns their number, or 0 if the probe lacks one of the arguments.
+ * Finds the captures by which end events are matched with start events. `begin` is the catalogue's
+ * entry of the pair's begin, which lists the arguments; the captures are in the same order.
+ * `meaning` is the entry of the probe that is hit. Returns the number of captures, or 0 if the
+ * probe lacks one of the arguments.
  */
 size_t meaning_same(const struct probe_meaning *begin, const struct probe_meaning *meaning,
 	struct capture captures[PROBE_SAME_MAX]);
 
 /*
- * Whether an expression or a list of arguments contains words that can only be names of
+ * Returns true if an expression or a list of arguments contains words that can only be names of
  * arguments.
  */
 bool meaning_names_used(const char *text);
-/* Whether one of these names refers to the begin of a pair (begin.NAME). */
+/* Returns true if one of these words names an argument of the begin of a pair (begin.NAME). */
 bool meaning_begin_used(const char *text);
 
 /*
  * Replaces names of arguments in a text. A name becomes argN, str(argN), str(argN,argM) or
- * bytes(argN,argM); inside str() and bytes(), argN. A word for a number becomes the number.
- * `what` describes the text in messages. `meaning` is the catalogue's entry of the probe,
- * `begin` that of its pair's begin, for names after `begin.`; each may be NULL. A name that the
- * probe lacks becomes `absent`, or is an error if `absent` is NULL; a name after `begin.` must
- * exist. The caller frees *ret. Errors: PROBE_ERROR_USAGE (unknown name), PROBE_ERROR_MEMORY.
+ * bytes(argN,argM); inside str() and bytes(), argN. A word for a number becomes the number. `what`
+ * says in messages what the text is. `meaning` is the catalogue's entry of the probe. `begin` is
+ * the entry of the begin of the probe's pair, for names after `begin.`; both entries may be NULL. A
+ * name that the probe lacks becomes `absent`, or is an error if `absent` is NULL. A name after
+ * `begin.` must always exist. The caller frees *ret. Errors: PROBE_ERROR_USAGE (unknown name),
+ * PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *meaning_replace(const char *what, const char *text,
 	const struct probe_meaning *meaning, const struct probe_meaning *begin, const char *absent,
@@ -590,16 +648,17 @@ PROBE_MUST_CHECK struct probe_error *meaning_replace(const char *what, const cha
 
 /* ---- Operand --------------------------------------------------------------------------------- */
 
-/* An argument, or the data it points to, as users write it. */
+/* Parses an argument, or the data that it points to, as users write it. */
 
 /*
- * Parses argN or *(TYPE *)ADDRESS at *at, and sets the argument and the steps of *ret. Returns
- * NULL, with *at past the operand; or a text that says what was expected at *at.
+ * Parses argN or *(TYPE *)ADDRESS at *at, and sets the argument and the steps of *ret. Moves *at
+ * past the operand, and returns NULL. If there is no such operand, returns a text that says what
+ * was expected at *at.
  */
 const char *operand_parse(const char **at, struct capture *ret);
 /*
- * As operand_parse(), for the address of a string or of bytes, which needs no parentheses: arg0
- * + 8.
+ * Like operand_parse(), but for the address of a string or of bytes. Such an address needs no
+ * parentheses, as in `arg0 + 8`.
  */
 const char *operand_parse_address(const char **at, struct capture *ret);
 
@@ -609,39 +668,46 @@ const char *operand_parse_address(const char **at, struct capture *ret);
 
 enum { SELECT_REASONS = 3 };
 
-struct plan; /* how a site can be patched; private to libprobe/patch */
+struct plan; /* describes how a site can be patched; private to libprobe/patch */
 struct plan_ops;
 
-/* One site. Addresses are run-time addresses, or 0 if the note has none. */
+/* One site. Addresses are run-time addresses; they are 0 if the note has none. */
 struct select_site {
 	const struct sdt_note *note; /* the site's note; owned by the module */
 	uint64_t pc;
 	uint64_t semaphore;
 	size_t probe;	   /* index of the site's probe in selection.probes */
-	struct plan *plan; /* points into selection.plans; NULL before install_make_plans() */
-	const struct plan_ops *chosen; /* plan that patches the site; NULL if the site is refused */
-	/* Why the site is refused: one reason for each plan that was tried, then NULL. */
+	struct plan *plan; /* points into selection.plans; NULL until install_make_plans() */
+	/* the plan by which the site is patched; NULL if the site is refused */
+	const struct plan_ops *chosen;
+	/*
+	 * Why the site is refused: the distinct reasons of the plans that were tried. Unused
+	 * elements are NULL.
+	 */
 	const char *reasons[SELECT_REASONS];
 };
 
-/* One probe: all sites with one provider:name in one module, in file order. */
+/* One probe: all sites with the same provider and name in one module, in the order of the file. */
 struct select_probe {
 	struct module *module;
 	const char *provider, *name;
 	enum sdt_kind kind;
 	size_t first_site, site_count;
-	/* Index of the most precise matching pattern, or of the first if several are equal. */
+	/*
+	 * Index of the pattern that matches most precisely. Of several such patterns, the first
+	 * counts.
+	 */
 	size_t pattern;
 	uint64_t key;  /* key in the registry; see select_key() */
 	bool refused;  /* no site of the probe can be patched */
-	bool unwanted; /* drop the probe; see selection_drop_unwanted() */
-	bool lacking;  /* a site lacks an argument that the matching patterns name */
+	bool unwanted; /* the probe is to be dropped; see selection_drop_unwanted() */
+	bool lacking;  /* a site lacks an argument that a matching pattern names */
 	/*
-	 * A pattern names the probe exactly; false if only wildcards match, or if there are no
-	 * patterns.
+	 * A pattern names the probe exactly. False if only patterns with wildcards match it, or if
+	 * there are no patterns.
 	 */
 	bool exact;
-	uint16_t times; /* how much to change the reference count by; 0 means 1 */
+	uint16_t times; /* by how much the reference count changes; 0 stands for 1 */
 };
 
 static inline uint16_t select_times(const struct select_probe *probe)
@@ -649,87 +715,89 @@ static inline uint16_t select_times(const struct select_probe *probe)
 	return probe->times ? probe->times : 1;
 }
 
-/* Sites are sorted by probe. Initialise with {0}. */
+/* The selected probes and their sites, which are sorted by probe. Initialise with {0}. */
 struct selection {
 	struct select_probe *probes;
 	size_t probe_count;
 	struct select_site *sites;
 	size_t site_count;
 	struct plan *plans; /* plans of all sites in one array; freed with free() */
-	bool *matched;	    /* for each pattern, whether it matched a probe */
+	bool *matched;	    /* for each pattern: the pattern has matched a probe */
 	size_t pattern_count;
-	/* Error for the first probe that lacks an argument; see select_check_arguments(). */
+	/*
+	 * Error for the first probe that lacks an argument, or NULL; see select_check_arguments().
+	 */
 	struct probe_error *lacking;
 };
 
 /*
- * Selects probes by patterns; `count` 0 selects all probes. Reads the notes of all modules.
- * Errors: those of sdt_read(), PROBE_ERROR_MEMORY.
+ * Selects the probes that match a pattern. If `count` is 0, selects all probes. Reads the notes of
+ * all modules. Errors: those of sdt_read(), PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *select_probes(struct modules *modules,
 	const struct probe_pattern *const *patterns, size_t count, struct selection *ret);
 void selection_deinit(struct selection *selection);
 
 /*
- * select_refuse() refuses a site for one reason and discards earlier reasons.
- * select_add_reason() adds a reason if it is new.
+ * select_refuse() refuses a site for one reason, and discards earlier reasons. select_add_reason()
+ * adds a reason that the site does not have yet.
  */
 void select_refuse(struct select_site *site, const char *reason);
 void select_add_reason(struct select_site *site, const char *reason);
-/* Returns all reasons in one text, which the caller frees; NULL on lack of memory. */
+/* Returns one text with all reasons, which the caller frees. Returns NULL if out of memory. */
 char *select_reason_text(const struct select_site *site);
 
-/* Drops the probes marked as unwanted, and their sites. */
+/* Drops the probes that are marked as unwanted, and their sites. */
 void selection_drop_unwanted(struct selection *selection);
 
 /*
- * A probe's key in the registry: a hash of its name and of the run-time address of its module's
- * first note. All controllers compute the same key.
+ * Returns the key of a probe in the registry: a hash of the probe's provider and name, and of the
+ * run-time address of the first note in the probe's module. All controllers compute the same key.
  */
 uint64_t select_key(
 	const struct sdt_notes *notes, uint64_t bias, const char *provider, const char *name);
 
 /*
- * The inverse of select_key(): the run-time address of the first note of the module. The result
- * is meaningless if the key does not belong to this provider and name.
+ * Inverts select_key(): returns the run-time address of the first note in the probe's module. The
+ * result is meaningless if the key is not that of a probe with this provider and name.
  */
 uint64_t select_key_place(uint64_t key, const char *provider, const char *name);
 
 /*
- * Returns a file's notes sorted by provider and name; notes of one name stay in file order. The
- * caller frees the array. NULL on lack of memory.
+ * Returns the notes of a file, sorted by provider and name. Notes with the same provider and name
+ * stay in the order of the file. The caller frees the array. Returns NULL if out of memory.
  */
 const struct sdt_note **select_by_name(const struct sdt_notes *notes);
 /*
- * In an array from select_by_name(): the index past the last note that has the name of the note
- * at `from`.
+ * Returns the index past the last note that has the same provider and name as the note at `from`.
+ * `sorted` is an array from select_by_name().
  */
 size_t select_probe_end(const struct sdt_note *const *sorted, size_t count, size_t from);
 
 /*
- * Returns PROBE_ERROR_USAGE if a site of a probe lacks an argument that the pattern names.
- * `notes` are all notes of the probe, from a file for `machine` (an EM_ constant).
+ * Returns PROBE_ERROR_USAGE if a site of a probe lacks an argument that the pattern names. `notes`
+ * are all notes of the probe, which come from a file for `machine` (an EM_ constant).
  */
 PROBE_MUST_CHECK struct probe_error *select_lacking(const struct probe_pattern *pattern,
 	uint16_t machine, const struct sdt_note *const *notes, size_t count);
 
 /*
- * Removes and returns the error for the first probe that lacks an argument named by a pattern;
- * NULL if no probe does. If a pattern has wildcards, one matching probe with the argument is
- * enough. Errors: PROBE_ERROR_USAGE, PROBE_ERROR_MEMORY.
+ * Returns the error for the first probe that lacks an argument that a pattern names, or NULL. The
+ * error is then removed from the selection. If a pattern has wildcards, it is enough that one
+ * matching probe has the argument. Errors: PROBE_ERROR_USAGE, PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *select_check_arguments(struct selection *selection);
 
 /*
- * Returns the error for the first pattern that matched no probe, or NULL if all patterns
- * matched. error->err is EIO if some files were unreadable, otherwise 0.
+ * Returns the error for the first pattern that matched no probe, or NULL if all patterns matched.
+ * If some files were unreadable, error->err is EIO, otherwise 0.
  */
 PROBE_MUST_CHECK struct probe_error *select_unmatched(struct modules *modules,
 	const struct selection *selection, const struct probe_pattern *const *patterns, pid_t pid);
 
 /* ---- Pairs ----------------------------------------------------------------------------------- */
 
-/* Decides which probes are the begins and ends of pairs. */
+/* Decides which probes are the begins of pairs, and which are the ends. */
 
 enum pair_role { PAIR_NONE, PAIR_BEGIN, PAIR_END };
 
@@ -738,25 +806,29 @@ struct pair_part {
 	enum pair_role role;
 	uint32_t pair;
 	bool single; /* the pair does not nest (see probe_meaning.takes) */
-	bool takes;  /* This begin has the arguments of another probe, its giver. */
+	/* The probe is a begin that takes the arguments of another probe, its giver. */
+	bool takes;
 	/*
-	 * This probe is the giver of a begin. Its role is PAIR_BEGIN, but its hits start nothing.
+	 * The probe is the giver of a begin. Its role is PAIR_BEGIN, but its own hits start
+	 * nothing.
 	 */
 	bool gives;
 	/*
-	 * Start and end events of the pair match only if certain arguments are equal. `same` is the
-	 * catalogue's entry of this probe's begin, which lists these arguments; the catalogue owns
-	 * the entry. If `same` is NULL, this probe's events match all events of the pair.
+	 * `compares`: start and end events of the pair belong together only if certain arguments
+	 * are equal. `same` is the catalogue's entry that lists these arguments, that of the pair's
+	 * begin; borrowed from the catalogue. If `same` is NULL, the arguments of this probe's
+	 * events are not compared.
 	 */
 	bool compares;
 	const struct probe_meaning *same;
 };
 
 /*
- * Sets parts[] for each probe of a selection. Pairs found by name are numbered from *pairs,
- * listed pairs by their patterns. On return *pairs is greater than all used numbers.
+ * Sets parts[] for each probe of a selection. Pairs that are found by name are numbered from *pairs
+ * on. Pairs that patterns list are numbered in the order of the patterns. On return, *pairs is
+ * greater than all used numbers.
  *
- * Finding pairs by name starts with the pairs of the catalogue, which may be NULL. A probe
+ * If pairs are found by name, those of the catalogue come first; `catalogue` may be NULL. A probe
  * without a partner gets PAIR_NONE. Errors: PROBE_ERROR_USAGE (an odd number of patterns, or a
  * probe that is both begin and end), PROBE_ERROR_NOT_FOUND (no names pair), PROBE_ERROR_MEMORY.
  */
@@ -766,8 +838,8 @@ PROBE_MUST_CHECK struct probe_error *pairs_assign(const struct selection *select
 
 /*
  * Returns the position of a pattern among the patterns that list begins and ends. Returns
- * PAIRS_GIVER if the pattern names the probe that gives its arguments to a begin named by
- * another pattern.
+ * PAIRS_GIVER if the pattern names a giver: another pattern then names a begin that takes the
+ * giver's arguments.
  */
 #define PAIRS_GIVER SIZE_MAX
 size_t pairs_place(const struct probe_pattern *const *patterns, size_t count,
@@ -775,45 +847,51 @@ size_t pairs_place(const struct probe_pattern *const *patterns, size_t count,
 
 /* ---- Names -------------------------------------------------------------------------- */
 
-/* A copy of a name with every `-` replaced by `__`. The caller frees it; NULL on lack of memory. */
+/*
+ * Returns a copy of a name with each `-` replaced by `__`. The caller frees it. Returns NULL if out
+ * of memory.
+ */
 char *pair_plain_name(const char *name);
 
 /*
- * Sets parts[] for `count` plain names of one provider and module. Pairs are numbered from
- * *pairs; on return *pairs is greater than all used numbers. Each pair has one begin.
+ * Sets parts[] for `count` plain names, which belong to one provider and module. Pairs are numbered
+ * from *pairs on. On return, *pairs is greater than all used numbers. Each pair has one begin.
  */
 void pairs_by_name(
 	char *const *plain_names, size_t count, struct pair_part *parts, uint32_t *pairs);
 
 /*
- * The role that the last word of a plain name allows. *stem_ret is the number of bytes before
- * that word; it is not set for PAIR_NONE.
+ * Returns the role that a probe may have, as the last word of its plain name says. *stem_ret is the
+ * number of bytes before that word; it is not set for PAIR_NONE.
  */
 enum pair_role pair_may_be(const char *plain_name, size_t *stem_ret);
 
-/* Whether the names suggest that begin and end are swapped, as in x__done and x__start. */
+/* Returns true if the names suggest that begin and end are swapped, as in x__done and x__start. */
 bool pair_looks_reversed(const char *begin, const char *end);
 
 /* ---- Pairing --------------------------------------------------------------------------------- */
 
 /*
- * Finds the pairs of probes that become known one by one, as in a recording. The result is the
- * same as that of pairs_assign() by name over all probes known so far, whatever their order.
+ * Finds the pairs of probes that become known one after another, as in a recording. The result does
+ * not depend on their order: it is what pairs_assign() would find by name in all probes that are
+ * known so far.
  */
 
 struct pairing_probe {
 	const char *provider;  /* provider of the probe; borrowed */
 	char *plain;	       /* the name as pair_plain_name() spells it */
-	enum pair_role may_be; /* role that the name alone allows */
-	size_t stem;	       /* bytes of `plain` before the word that decides the role */
-	size_t kin;	       /* length of the prefix shared with its kin, in bytes */
-	/* Index of the first probe with this plain name; may be the probe's own index. */
+	enum pair_role may_be; /* role that the name alone suggests */
+	/* number of bytes of `plain` before the word that decides the role */
+	size_t stem;
+	/* length in bytes of the prefix that the names of all its kin have; see pair_kin() */
+	size_t kin;
+	/* Index of the first probe with this plain name, perhaps of this probe itself. */
 	size_t same;
 	enum pair_role role; /* role among the probes known so far */
-	size_t begin;	     /* for PAIR_END: index of the probe that begins the pair */
+	size_t begin;	     /* for PAIR_END: index of the probe that is the begin of the pair */
 };
 
-/* Initialise with {0}. Probes keep their indices, in the order of pairing_add(). */
+/* The probes that are known so far, in the order of pairing_add(). Initialise with {0}. */
 struct pairing {
 	struct pairing_probe *probes;
 	size_t count;
@@ -823,7 +901,7 @@ void pairing_deinit(struct pairing *pairing);
 
 /*
  * Adds a probe, which may change the roles of earlier probes. `provider` is borrowed until
- * pairing_deinit(). Errors: PROBE_ERROR_MEMORY; the probe is then not added.
+ * pairing_deinit(). Errors: PROBE_ERROR_MEMORY (the probe was not added).
  */
 PROBE_MUST_CHECK struct probe_error *pairing_add(
 	struct pairing *pairing, const char *provider, const char *name);
@@ -833,8 +911,8 @@ PROBE_MUST_CHECK struct probe_error *pairing_add(
 /* A parsed expression, and C's arithmetic. Shared by literal.c, expr_parse.c and bind.c. */
 
 /*
- * int, unsigned int, long or unsigned long, the types that C's promotions leave; or double. A
- * double has 64 bits and can only be compared, or be a whole key or value.
+ * A type of C that is left after promotions: int, unsigned int, long, unsigned long or double. A
+ * double has 64 bits. It can only be compared, or be a whole key or value.
  */
 struct expr_type {
 	bool wide, is_signed, is_double;
@@ -842,68 +920,72 @@ struct expr_type {
 
 static const struct expr_type expr_double = {.wide = true, .is_double = true};
 
-/* The message for a word that is only allowed as a whole key. */
+/* The text of the error for a word that is only allowed as a whole key. */
 #define EXPR_ONLY_KEYS "comm, ustack and probe are whole keys (-k), and no part of an expression"
 
 /*
- * A node of an expression before the types of arguments are known. Operands precede their
- * operator.
+ * A node of an expression, before the types of arguments are known. The nodes of operands precede
+ * the node of their operator.
  */
 struct expr_node {
 	enum arch_expr_kind kind; /* ARCH_EXPR_CAPTURE for an argument */
-	bool is_string;		  /* the argument is str(argN), not yet compared with a text */
-	bool is_norm;		  /* the argument is norm(str(argN)), which has no operators */
-	bool is_symbol;		  /* the argument is sym(argN), which is the whole expression */
-	enum expr_word word;	  /* the word, if the node is a whole key; is_string is also set */
-	bool of_begin;		  /* the argument is begin.argN or begin.str(argN) */
+	/* the argument is str(argN), and was not compared with a text yet */
+	bool is_string;
+	bool is_norm;	     /* the argument is norm(str(argN)), which has no operators */
+	bool is_symbol;	     /* the argument is sym(argN), which is the whole expression */
+	enum expr_word word; /* the word, if the node is a whole key; is_string is set, too */
+	bool of_begin;	     /* the argument is begin.argN or begin.str(argN) */
 	uint8_t left, right;
 	uint8_t arg;
-	/* Pointer steps from the argument to the wanted data. */
+	/* The steps from the argument, a pointer, to the wanted data. */
 	struct arch_step steps[ARCH_STEPS_MAX];
 	uint8_t step_count;
-	bool has_index;	 /* the steps index an array; argument `index` holds the index */
-	uint8_t index;	 /* number of the argument that holds the index */
-	bool has_length; /* the string has a maximum length, which argument `length` holds */
-	uint8_t length;	 /* number of the argument that holds this length */
+	bool has_index;	 /* the steps use an array; argument number `index` is the array's index */
+	uint8_t index;	 /* number of the argument that is the array's index */
+	bool has_length; /* the string has a maximum length, which is argument number `length` */
+	uint8_t length;	 /* number of the argument that is the maximum length */
 	uint8_t depth;
 	uint8_t text_length;
-	struct expr_type type; /* type of a constant; common type of the numbers in a list */
-	uint64_t value;	       /* value of a constant, in the form of arch/expr.h */
-	const char *text;      /* points into expr->literals */
-	const uint64_t *list;  /* points into expr->numbers */
+	struct expr_type type; /* type of a constant, or common type of the numbers in a list */
+	uint64_t value;	       /* value of a constant, in the form that arch/expr.h defines */
+	/* text with which a string is compared; points into expr->literals */
+	const char *text;
+	const uint64_t *list; /* numbers of a list; points into expr->numbers */
 	uint8_t list_count;
 	const char *at; /* position in expr->text, for messages */
 };
 
 struct expr {
 	char *what, *text;
-	char *literals; /* all texts, concatenated */
+	char *literals; /* the texts of all nodes, one after another */
 	size_t literals_length;
-	uint64_t *numbers; /* the numbers of all lists */
+	uint64_t *numbers; /* the numbers of all lists, one after another */
 	size_t numbers_length;
 	struct expr_node nodes[ARCH_EXPR_NODES_MAX]; /* the last node is the root */
 	uint8_t count;
-	/* First position that uses a word for pairs only; NULL if there is no such word. */
+	/*
+	 * Where the text first uses a word that only expressions on pairs have; NULL if it uses
+	 * none.
+	 */
 	const char *of_pair;
 	/*
-	 * First position that uses an argument without begin. or end.; NULL if there is no such
-	 * argument.
+	 * Where the text first uses an argument without `begin.` or `end.`; NULL if it uses none.
 	 */
 	const char *of_hit;
 };
 
-/* Formats the error "WHAT 'TEXT', column N: ...". `at` is the position in expr->text. */
+/* Returns the error "WHAT 'TEXT', column N: ...". `at` is a position in expr->text. */
 struct probe_error *expr_error(const struct expr *expr, enum probe_error_code code, const char *at,
 	const char *format, ...) __attribute__((format(printf, 4, 5), warn_unused_result));
 
-/* The site's arguments that a node reads: str(argN), str(argN, argM) or argN. */
+/* Returns what a node reads of the site's arguments: str(argN), str(argN, argM) or argN. */
 struct capture expr_operand(const struct expr_node *node);
 
 /* ---- Constants (literal.c): parse at *at and advance it --------------------------------- */
 
 /*
- * Parses a number; *at points to its first digit. Sets the node's type and value, which may be
- * the bits of a double.
+ * Parses a number; *at points to its first digit. Sets the type and the value of the node. The
+ * value of a double is its bits.
  */
 PROBE_MUST_CHECK struct probe_error *expr_integer(
 	const struct expr *expr, const char **at, struct expr_node *node);
@@ -921,16 +1003,19 @@ PROBE_MUST_CHECK struct probe_error *expr_text(
 
 /* Converts `value` to a type. */
 uint64_t expr_convert(struct expr_type type, uint64_t value);
-/* The type in which an operator is computed, given the types of its operands. */
+/* Returns the type in which an operator is computed, given the types of its operands. */
 struct expr_type expr_operator_type(
 	enum arch_expr_kind kind, struct expr_type left, struct expr_type right);
-/* The type of the result of a node that is computed in `type`. */
+/* Returns the type of the result of a node that is computed in `type`. */
 struct expr_type expr_result_type(enum arch_expr_kind kind, struct expr_type type);
-/* Whether the operands are first converted to the type in which the operator is computed. */
+/*
+ * Returns true if the operands of an operator are first converted to the type in which it is
+ * computed.
+ */
 bool expr_converts(enum arch_expr_kind kind);
 /*
- * Computes an operator on constants that are already converted. Returns NULL, or the reason why
- * there is no result.
+ * Computes an operator on constants that were already converted. Returns NULL, or why there is no
+ * result.
  */
 const char *expr_compute(enum arch_expr_kind kind, struct expr_type type, uint64_t left,
 	uint64_t right, uint64_t *ret);
@@ -938,14 +1023,14 @@ const char *expr_compute(enum arch_expr_kind kind, struct expr_type type, uint64
 /* ---- Parser ---------------------------------------------------------------------------------- */
 
 /*
- * The state of the parser in expr_parse.c: the expression it builds, and its position in the
+ * The state of the parser in expr_parse.c: the expression that it builds, and its position in the
  * text.
  */
 
 struct parser {
 	struct expr *expr;
 	const char *at;
-	unsigned int nesting; /* current depth of nested operands */
+	unsigned int nesting; /* how deeply operands are nested at this position */
 };
 
 #endif

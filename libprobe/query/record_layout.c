@@ -5,7 +5,7 @@
 #include "libprobe/query/query.h"
 
 enum {
-	/* Farthest distance from the stack pointer at which the stack is sure to be mapped. */
+	/* Up to this distance from the stack pointer, the stack is certainly mapped. */
 	FRAME_AT_MAX = 4096 - 8,
 	STRING_BYTES_DEFAULT = 256,
 	AGGREGATE_BYTES_MAX = 256,
@@ -14,8 +14,8 @@ enum {
 };
 
 /*
- * Whether these bytes stay mapped as long as the module: they are in a readable segment. The
- * address comes from a note and is not trusted.
+ * Returns true if `size` bytes at an address are in a readable segment, so that they stay mapped as
+ * long as the module. The address comes from a note, which is not trusted.
  */
 static bool is_mapped(const struct object *object, uint64_t address, uint64_t size)
 {
@@ -31,14 +31,16 @@ static bool is_mapped(const struct object *object, uint64_t address, uint64_t si
 	return false;
 }
 
-/* Resolves the symbols of an argument. Returns false if the argument cannot be read. */
+/*
+ * Resolves the symbols in an argument to addresses. Returns false if the argument cannot be read.
+ */
 static bool resolve(struct arch_arg *arg, bool *is_static_ret, struct module *module)
 {
 	uint64_t value, size;
 
 	*is_static_ret = false;
 	if (arg->symbol) {
-		/* If two variables have this name, it is unknown which one is meant. */
+		/* If several variables have this name, it is unknown which one is meant. */
 		if (!object_symbol(
 			    module->object, arg->symbol, arg->symbol_length, &value, &size) ||
 			!object_symbol_is_only(module->object, arg->symbol, arg->symbol_length))
@@ -48,18 +50,21 @@ static bool resolve(struct arch_arg *arg, bool *is_static_ret, struct module *mo
 		if (arg->symbol_bits)
 			arg->disp &= (INT64_C(1) << arg->symbol_bits) - 1;
 		arg->symbol = NULL;
-		/* With a register, the symbol is only a part of the address. */
+		/* If a register is added to the symbol, the address is not constant. */
 		*is_static_ret = arg->kind == ARCH_ARG_MEMORY && arg->base < 0 && arg->index < 0 &&
 				 is_mapped(module->object, value, arg->size);
 	} else if (arg->base == ARCH_REG_PC) {
-		return false; /* relative to an unknown instruction */
+		return false; /* the address is relative to an instruction that is unknown */
 	}
 	if (arg->base == ARCH_REG_PC)
 		arg->base = ARCH_REG_NONE;
 	return true;
 }
 
-/* Whether the argument can hold a pointer: it is a whole number and not in a vector register. */
+/*
+ * Returns true if the argument can be a pointer: it is a whole number, and is not in a vector
+ * register.
+ */
 static bool may_be_string(const struct arch_arg *arg)
 {
 	bool is_whole = arg->size == 1 || arg->size == 2 || arg->size == 4 || arg->size == 8;
@@ -83,7 +88,7 @@ static int add_capture(struct record_layout *l, const struct arch *arch, const s
 	return l->capture_count++;
 }
 
-/* Resolves a number that goes with the captured argument: a length or an index. */
+/* Resolves an argument that is used together with a captured argument, as its length or index. */
 static bool resolve_whole(
 	struct arch_arg *arg, bool *is_static_ret, const struct record_layout_site *site)
 {
@@ -91,7 +96,7 @@ static bool resolve_whole(
 	       resolve(arg, is_static_ret, site->module) && site->arch->capturable(arg);
 }
 
-/* Captures the bytes at `arg`, as many as `length` says. */
+/* Captures the bytes to which `arg` points. `length` says how many. */
 static int add_sized(struct record_layout *l, const struct record_layout_site *site,
 	const struct arch_arg *arg, bool is_static, const struct arch_arg *length, size_t bytes)
 {
@@ -102,7 +107,7 @@ static int add_sized(struct record_layout *l, const struct record_layout_site *s
 
 	if (!resolve_whole(&resolved, &length_is_static, site))
 		return -1;
-	/* Apart from its length, the capture is set up as a string. */
+	/* The capture is set up as a string, and then gets its length. */
 	index = add_capture(l, site->arch, arg, is_static, true, bytes);
 	if (index < 0)
 		return -1;
@@ -127,7 +132,7 @@ static const struct arch_arg *spec_of(const struct record_layout_site *site, uns
 	return arg < site->count ? &site->specs[arg] : &absent;
 }
 
-/* The length that is wanted: an argument, or a constant. */
+/* Returns the length that a capture wants: an argument, or a constant. */
 static struct arch_arg length_of(
 	const struct record_layout_site *site, const struct capture *wanted)
 {
@@ -141,8 +146,8 @@ static struct arch_arg length_of(
 }
 
 /*
- * Captures an argument or the data it points to; with a length, the bytes. Returns the index of
- * the capture, or -1.
+ * Captures an argument, or the data that it points to; if a length is wanted, captures that many
+ * bytes. Returns the index of the capture, or -1.
  */
 static int add_wanted(struct record_layout *l, const struct record_layout_site *site,
 	const struct capture *wanted, size_t bytes)
@@ -187,7 +192,10 @@ static void add_arg(struct record_layout *l, const struct record_layout_site *si
 		.is_float = spec->is_float,
 		.size = spec->size <= 8 ? spec->size : 0,
 		.number = wanted->arg};
-	/* The number shown in addition to a text is the argument itself. */
+	/*
+	 * If a number is shown in addition to a string, the number is the argument itself, not the
+	 * data behind it.
+	 */
 	if (wanted->step_count && !wanted->beside) {
 		arg->is_signed = wanted->steps[wanted->step_count - 1].is_signed;
 		arg->is_float = false;
@@ -263,7 +271,7 @@ static struct arch_arg unwind_register(const struct arch *arch, size_t place)
 		.width = 8};
 }
 
-/* The 8 bytes of stack at `offset` bytes from the stack pointer. */
+/* Returns the argument that is 8 bytes of the stack, `offset` bytes above the stack pointer. */
 static struct arch_arg stack_word(const struct arch *arch, int32_t offset)
 {
 	return (struct arch_arg){.kind = ARCH_ARG_MEMORY,
@@ -309,8 +317,8 @@ int record_layout_capture_return(
 }
 
 /*
- * Captures the registers and then the stack. These captures come first, so there is always
- * space for them.
+ * Captures the registers, and then a copy of the stack. These are the first captures of a layout,
+ * so there is always room for them.
  */
 static void add_copy(struct record_layout *l, const struct arch *arch, size_t bytes)
 {
@@ -326,8 +334,9 @@ static void add_copy(struct record_layout *l, const struct arch *arch, size_t by
 }
 
 /*
- * Captures the function's own return address if the chain of frame pointers may lack it, then
- * the others. These captures come first.
+ * Captures the return addresses of all functions on the stack. If the chain of frame pointers may
+ * lack the return address of the site's own function, captures this address first. These are the
+ * first captures of a layout.
  */
 static void add_frames(struct record_layout *l, const struct record_layout_site *site)
 {
@@ -365,7 +374,7 @@ static bool same_operand(const struct arch_arg *a, const struct arch_arg *b)
 	       (a->spec || a->disp == b->disp);
 }
 
-/* Whether a capture has the wanted data, and at least `bytes` bytes of it. */
+/* Returns true if an existing capture has the wanted data, and at least `bytes` bytes of it. */
 static bool serves(const struct arch_capture *c, const struct record_layout_site *site,
 	const struct capture *wanted, uint16_t bytes)
 {

@@ -7,7 +7,7 @@
 
 /* ==== Record read ============================================================================= */
 
-/* The bytes of a capture with variable length. */
+/* The bytes of one capture with variable length. */
 struct span {
 	const uint8_t *bytes;
 	size_t length;
@@ -15,8 +15,8 @@ struct span {
 };
 
 /*
- * The offset of the fixed part of capture `count`: the end of the fixed parts of all captures
- * before it.
+ * Returns the offset in a record of the fixed part of capture number `count`. The fixed parts of
+ * all captures before it precede it.
  */
 static size_t fixed_place(const struct record_layout *layout, size_t count)
 {
@@ -27,7 +27,7 @@ static size_t fixed_place(const struct record_layout *layout, size_t count)
 	return at;
 }
 
-/* The length of a record without the bytes of strings and aggregates. */
+/* Returns the length of a record without the bytes of strings and aggregates. */
 static size_t fixed_bytes(const struct record_layout *layout)
 {
 	return fixed_place(layout, layout->recorded) +
@@ -66,7 +66,10 @@ static uint64_t number_at(const uint8_t *at, uint32_t bytes)
 	}
 }
 
-/* Whether all bytes are printable text. UTF-8 is not checked here but in the output. */
+/*
+ * Returns true if all bytes are printable text. Whether they are valid UTF-8 is checked only in the
+ * output.
+ */
 static bool is_text(const struct span *span)
 {
 	if (!span->length)
@@ -85,7 +88,7 @@ static void span_value(const struct span *span, enum probe_value_kind kind, stru
 	ret->length = span->length;
 }
 
-/* Reads an argument as a string, because the user or the catalogue says that it is a string. */
+/* Reads an argument as a string. The user or the catalogue has said that it is a string. */
 static void string_value(const struct arch_capture *capture, const struct record_layout_arg *arg,
 	const struct span *span, struct probe_value *ret)
 {
@@ -116,7 +119,7 @@ static uint64_t extend(uint64_t word, unsigned int bytes, bool is_signed)
 	return is_signed && word >> (bits - 1) ? word | ~UINT64_C(0) << bits : word;
 }
 
-/* Extends the number of a capture as stub code does for expressions. */
+/* Extends the number of a capture to 64 bits, as the code of a stub does for expressions. */
 static uint64_t extended(const struct arch_capture *c, uint64_t number)
 {
 	bool is_signed =
@@ -165,7 +168,9 @@ bool record_layout_read_stack(
 	return true;
 }
 
-/* The span of a variable capture; `word` holds its length and flags. */
+/*
+ * Returns the span of a capture with variable length. `word` has the length and flags of the bytes.
+ */
 static struct span span_of(const uint8_t *bytes, uint64_t word)
 {
 	return (struct span){.bytes = bytes,
@@ -175,8 +180,8 @@ static struct span span_of(const uint8_t *bytes, uint64_t word)
 }
 
 /*
- * Sets the values of all arguments. words[] has one number per capture; bit i of `valid` is set
- * if capture i was readable.
+ * Sets the values of all arguments. words[i] is the number of capture i. Bit i of `valid` is set if
+ * capture i was readable.
  */
 static void read_values(const struct record_layout *layout, const uint64_t *words, uint64_t valid,
 	const struct span *spans, struct probe_value *values)
@@ -192,7 +197,7 @@ static void read_values(const struct record_layout *layout, const uint64_t *word
 			else
 				number_value(arg, words[arg->value], &values[i]);
 		}
-		/* If the text was unreadable, show the number alone. */
+		/* If the string was unreadable, show only the number. */
 		if (string && arg->is_known &&
 			(string->is_null || values[i].kind == PROBE_VALUE_NULL))
 			continue;
@@ -235,15 +240,15 @@ bool record_layout_is_plain(const struct record_layout *layout)
 
 /* The captures found in a record. */
 struct found {
-	/* Numbers, not extended; or length words of strings and aggregates. */
+	/* Numbers, not yet extended; for strings and aggregates, words with length and flags. */
 	uint64_t words[ARCH_ARGS_MAX];
-	struct span spans[ARCH_ARGS_MAX]; /* bytes of strings and aggregates */
+	struct span spans[ARCH_ARGS_MAX]; /* bytes of each string or aggregate */
 	uint64_t valid;			  /* bit i is set if capture i was readable */
 };
 
 /*
- * Finds the numbers and the bit mask. Returns the start of the bytes of strings and aggregates,
- * or NULL if the record is too short.
+ * Finds the numbers and the bit mask in a record. Returns where the bytes of strings and aggregates
+ * begin, or NULL if the record is too short.
  */
 static const uint8_t *find_numbers(
 	const struct record_layout *layout, const uint8_t *record, size_t size, struct found *ret)
@@ -270,8 +275,9 @@ static const uint8_t *find_numbers(
 }
 
 /*
- * Finds the captures of a record. Returns its length, or 0 if the length exceeds `size` or a
- * capture is longer than any that a stub writes: the target can write to the ring.
+ * Finds the captures in a record. Returns the length of the record. Returns 0 if this length
+ * exceeds `size`, or if a capture is longer than stubs ever write it, because the target may have
+ * written to the ring.
  */
 static size_t find_captures(
 	const struct record_layout *layout, const uint8_t *record, size_t size, struct found *ret)
@@ -332,8 +338,8 @@ static void record_layout_captures(const struct record_layout *layout, const uin
 /* ==== Interpret =============================================================================== */
 
 /*
- * Evaluates bound expressions outside the target, on the data of a record. It shares no code
- * with the parser or the code generator of stubs: tests compare both with this interpreter.
+ * Computes bound expressions outside the target, from the data in a record. This interpreter shares
+ * no code with the parser or the code generator of stubs, because tests compare their results.
  */
 
 /* ---- Values ------------------------------------------------------------------------------- */
@@ -364,7 +370,9 @@ static uint64_t to_word(const struct arch_expr_node *type, union number n)
 	return type->is_signed ? (uint64_t)(int64_t)n.i : n.u;
 }
 
-/* Negative, zero or positive: the order of a and b. */
+/*
+ * Compares two values. The result is negative if a < b, 0 if they are equal, and positive if a > b.
+ */
 #define ORDER(a, b) (((a) > (b)) - ((a) < (b)))
 
 static bool compare_doubles(enum arch_expr_kind kind, uint64_t left, uint64_t right)
@@ -416,7 +424,10 @@ static bool compare(const struct arch_expr_node *node, union number a, union num
 	}
 }
 
-/* Returns false on division by 0. The smallest number divided by -1 is itself, with remainder 0. */
+/*
+ * Divides; returns false if the divisor is 0. The smallest number divided by -1 gives itself, with
+ * remainder 0.
+ */
 static bool divide(const struct arch_expr_node *node, union number a, union number b, uint64_t *ret)
 {
 	bool is_mod = node->kind == ARCH_EXPR_MOD;
@@ -462,7 +473,7 @@ static uint64_t shift(const struct arch_expr_node *node, union number a, uint64_
 	return to_word(node, result);
 }
 
-/* Operations whose result does not depend on the sign (two's complement). */
+/* Operators whose result does not depend on whether the operands are signed (two's complement). */
 static uint64_t modular(const struct arch_expr_node *node, uint64_t a, uint64_t b)
 {
 	uint64_t result;
@@ -508,12 +519,12 @@ static bool string_matches(const struct arch_expr_node *node, const struct expr_
 {
 	if (node->kind == ARCH_EXPR_STRING_IS && string->length != node->text_length)
 		return false;
-	/* The bytes of an empty string may be NULL. */
+	/* An empty string may have NULL as its bytes. */
 	return string->length >= node->text_length &&
 	       (!node->text_length || memcmp(string->bytes, node->text, node->text_length) == 0);
 }
 
-/* Converts a captured double or float, given as its bits, to the bits of a double. */
+/* Converts a captured double or float, given as bits, to a double, also as bits. */
 static uint64_t double_bits(enum arch_expr_kind kind, uint64_t word)
 {
 	double value;

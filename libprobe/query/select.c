@@ -8,7 +8,7 @@
 #include "libprobe/base/cleanup.h"
 #include "libprobe/query/query.h"
 
-/* Orders notes by provider and name; equal notes stay in file order. */
+/* Orders notes by provider and name. Equal notes stay in the order of the file. */
 static int compare_notes(const void *a, const void *b)
 {
 	const struct sdt_note *x = *(const struct sdt_note *const *)a;
@@ -41,13 +41,16 @@ size_t select_probe_end(const struct sdt_note *const *sorted, size_t count, size
 	return end;
 }
 
-/* FNV-1a: the start value, the factor, and the factor's inverse modulo 2^64. */
+/*
+ * The start value of the hash function FNV-1a, its factor, and the inverse of the factor modulo
+ * 2^64.
+ */
 #define HASH_START UINT64_C(0xcbf29ce484222325)
 #define HASH_FACTOR UINT64_C(0x100000001b3)
 #define HASH_INVERSE UINT64_C(0xce965057aff6957b)
 _Static_assert(HASH_FACTOR *HASH_INVERSE == 1, "the inverse of the factor");
 
-/* Hashes a text, including its terminating 0. */
+/* Continues a hash with a text, including the 0 at its end. */
 static uint64_t hash_text(uint64_t hash, const char *text)
 {
 	do {
@@ -88,7 +91,7 @@ struct place {
 	const struct sdt_note *note;
 };
 
-/* Orders by address, then by file order, which is the order of the notes in memory. */
+/* Orders notes by address, then by their order in the file, which is their order in memory. */
 static int compare_places(const void *a, const void *b)
 {
 	const struct place *x = a, *y = b;
@@ -99,9 +102,9 @@ static int compare_places(const void *a, const void *b)
 }
 
 /*
- * Sorts a probe's notes by address. Linkers fold functions with identical code (--icf), so
- * several notes may have one address: they are one site, which is hit once. NULL on lack of
- * memory.
+ * Sorts a probe's notes by address. Several notes may have one address, because linkers fold
+ * functions with identical code (--icf). Then they are one site, which is hit once. Returns NULL if
+ * out of memory.
  */
 static struct place *sort_places(const struct sdt_note *const *notes, size_t count)
 {
@@ -116,8 +119,8 @@ static struct place *sort_places(const struct sdt_note *const *notes, size_t cou
 }
 
 /*
- * Adds a site. `is_again` is set if an earlier note has the same address; then only the note's
- * semaphore is used.
+ * Adds the site of a note. `is_again` is set if an earlier note has the same address: then the site
+ * gets no address, and only the semaphore of the note is used.
  */
 static struct probe_error *add_site(struct selection *selection, const struct module *module,
 	const struct sdt_note *note, size_t probe, bool is_again)
@@ -133,7 +136,7 @@ static struct probe_error *add_site(struct selection *selection, const struct mo
 	return NULL;
 }
 
-/* Adds a probe with its notes, which are adjacent in `notes`. */
+/* Adds a probe and its sites. `notes` are the notes of the probe. */
 static struct probe_error *add_probe(struct selection *selection, struct module *module,
 	const struct sdt_note *const *notes, size_t count, size_t pattern)
 {
@@ -167,8 +170,8 @@ static struct probe_error *add_probe(struct selection *selection, struct module 
 }
 
 /*
- * Finds the highest argument that a pattern names for a probe with `arg_count` arguments; -1 if
- * the pattern names no arguments.
+ * Finds the highest number of an argument that a pattern names, for a probe with `arg_count`
+ * arguments. *ret is -1 if the pattern names no arguments.
  */
 static struct probe_error *highest_argument(const struct probe_pattern *pattern,
 	const struct sdt_note *note, size_t arg_count, int *ret)
@@ -226,15 +229,16 @@ struct probe_error *select_lacking(const struct probe_pattern *pattern, uint16_t
 		list);
 }
 
-/* Whether matching probes have the arguments that a pattern names. */
+/* For one pattern: the arguments that it names, and the matching probes. */
 struct wanted {
-	struct probe_error *error; /* for the first matching probe that lacks an argument */
+	struct probe_error *error; /* error for the first matching probe that lacks an argument */
 	bool is_there;		   /* a matching probe has all the arguments */
 };
 
 /*
- * Notes whether a probe has the arguments that a pattern names; `lacks` is the error if not.
- * Returns false if the probe is refused for this.
+ * Records for a pattern whether a probe has the arguments that the pattern names. `lacks` is the
+ * error if the probe lacks an argument, otherwise NULL. Returns false if the probe is to be refused
+ * for the error.
  */
 static bool note_arguments(
 	const struct probe_pattern *pattern, struct probe_error *lacks, struct wanted *wanted)
@@ -291,8 +295,8 @@ static struct probe_error *select_module(struct module *module,
 }
 
 /*
- * Keeps the first error in ret->lacking. If a pattern has wildcards, its error counts only if
- * no matching probe has the arguments.
+ * Keeps the first error of the patterns in ret->lacking. If a pattern has wildcards, its error
+ * counts only if no matching probe has all arguments.
  */
 static void judge_arguments(const struct probe_pattern *const *patterns, size_t count,
 	struct wanted *wanted, struct selection *ret)
@@ -397,8 +401,8 @@ struct probe_error *select_check_arguments(struct selection *selection)
 }
 
 /*
- * Adds to an error that some files were unreadable and that the probe may be in one of them.
- * Sets error->err to EIO. `error` is about the readable files.
+ * Adds to an error that some files were unreadable, so that the probe may be in one of them. Sets
+ * error->err to EIO.
  */
 static struct probe_error *or_unread(struct probe_error *error, const struct modules *modules,
 	const struct probe_pattern *pattern, pid_t pid, bool any)

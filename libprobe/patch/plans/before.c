@@ -1,23 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The plan `before`: a jump before the site, for sites that allow no jump after the nop. Examples
- * are a branch that enters right after the nop, as in `if (enabled) PROBE()`, and OCaml's sites.
+ * are sites where a branch leads to the instruction right after the nop, as in `if (enabled)
+ * PROBE()`, and OCaml's sites.
  *
  * The nop of an OCaml site is followed by its toggle. OCaml's own tools read and write the first
  * byte of the toggle at any moment. The code that the toggle calls saves only the registers that
- * are live after the site, and may leave by an exception. So the arguments exist only before the
- * site, and the jump replaces the instructions that lead to the site:
+ * are live after the site, and may leave by an exception. So the arguments exist only up to the
+ * site, and a stub must read them there. The jump replaces the last instructions before the site:
  *
  *	start	lea counter(%rip),%rbx		jmp moved ----> lea counter(%rip),%rbx
  *		mov (%rbx),%rbx			...		mov (%rbx),%rbx
  *	pc	nop				nop		stub ... stub
  *		cmp or call			cmp <---------- jmp pc
  *
- * A thread that entered after the start would reach the site without the stubs. So nothing may
- * enter [start + 1, pc + 1), which is proved as for every moved instruction. All moved instructions
- * must fall through, and none may be a call, because a call returns to the original address. The
- * function is decoded from its start, so the starts of its instructions are known. Its first
- * instruction stays, and so does every nop, because other tools put breakpoints there.
+ * A thread that entered after the start of these instructions would reach the site without running
+ * the stubs. So nothing may enter [start + 1, pc + 1), which is proved as for every moved
+ * instruction. All moved instructions must fall through, and none may be a call, because a call
+ * returns to the original address. The function is decoded from its start, so the starts of its
+ * instructions are known. The first instruction of the function stays, and so does every nop,
+ * because other tools put breakpoints there.
  */
 #include <stddef.h>
 #include <stdlib.h>
@@ -34,7 +36,7 @@ static const char no_room[] = "too few instructions that fall through stand befo
 static const char cannot_move[] =
 	"the instructions before the nop cannot move, or something may enter them";
 
-/* The addresses of the last instructions before a site, in ascending order. */
+/* The addresses of the last movable instructions before a site, in ascending order. */
 struct begins {
 	uint64_t at[ARCH_MOVED_INSNS_MAX];
 	size_t count;
@@ -50,7 +52,10 @@ static void begins_add(struct begins *begins, uint64_t at)
 	begins->at[begins->count++] = at;
 }
 
-/* Decodes from `start` to `pc`. Returns false if no instruction begins at `pc`. */
+/*
+ * Decodes from `start` to `pc`, and finds the instructions before `pc` that may move. Returns false
+ * if no instruction begins at `pc`.
+ */
 static bool find_begins(const struct object *object, const struct arch *arch, uint64_t start,
 	uint64_t pc, struct begins *ret)
 {
@@ -80,8 +85,9 @@ static bool find_begins(const struct object *object, const struct arch *arch, ui
 }
 
 /*
- * Returns the highest start from which a jump fits before the site, within one page and after the
- * first instruction of the function. Returns 0 if no start fits.
+ * Returns the highest address at which a jump can begin so that it ends at the site or before. The
+ * jump must be within one page, and must not begin at the first instruction of the function.
+ * Returns 0 if there is no such address.
  */
 static uint64_t choose_start(
 	const struct begins *begins, uint64_t function, uint64_t pc, size_t jump)
@@ -98,8 +104,8 @@ static uint64_t choose_start(
 }
 
 /*
- * Asks whether the instructions before a site can move, as if a site were at their start. Returns
- * NULL, or why not to ask.
+ * Prepares the question whether the instructions before a site can move. `ret` becomes a plan that
+ * looks as if a site were at their start. Returns NULL, or why the question need not be asked.
  */
 static const char *ask(
 	struct object *object, const struct arch *arch, const struct plan *plan, struct plan *ret)
@@ -119,7 +125,7 @@ static const char *ask(
 	return NULL;
 }
 
-/* Stores the answer to ask() in the plan. */
+/* Stores in a plan the answer to the question that ask() has prepared. */
 static void answer(const struct arch *arch, struct plan *plan, const struct plan *asked)
 {
 	size_t length = (size_t)(plan->pc - asked->pc);
@@ -158,7 +164,7 @@ static struct probe_error *examine(struct planning *p)
 	for (size_t i = 0; i < p->count; i++) {
 		struct plan *plan = &p->plans[i];
 
-		/* Sites of other kinds usually have a better plan. */
+		/* Sites other than OCaml's need this plan only if no better plan is possible. */
 		if (!plan->ocaml && !plan_is_wanting(p, plan))
 			continue;
 		if (arch->can_decode && !arch->can_decode())
@@ -175,8 +181,9 @@ static struct probe_error *examine(struct planning *p)
 }
 
 /*
- * Builds the instructions before a site, which run before its first stub. A jump to the stub
- * follows, which puns_write() writes. The last stub leads to the site.
+ * Builds a copy of the instructions before a site, which runs before the first stub. After the
+ * copy, leaves room for a jump to the stub, which puns_write() writes. The last stub leads to the
+ * site.
  */
 static struct probe_error *build(struct install *a, size_t i, struct piece *p)
 {

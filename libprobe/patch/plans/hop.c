@@ -25,10 +25,11 @@
  *
  * Two conditions must hold. First, the function before the padding, decoded from its start, ends
  * with an instruction that does not fall through. Second, nothing in the module leads into the
- * padding. The search for such entries is the same as at a site: in the bytes, at every offset
- * (libprobe/patch/prove.c). It starts at the first byte of the padding, because nops fall through.
- * A call does not count as an end, even if it never returns, because unwinders look up its return
- * address.
+ * padding. This is proved as for a site, by searching the bytes at every offset
+ * (libprobe/patch/prove.c). All the padding from its first byte up to the jump must be free of
+ * entries, because nops fall through to the jump. A call counts as an instruction that falls
+ * through, even if it never returns: its return address is in the padding, and unwinders look it
+ * up.
  *
  * Live patching reserves a row of one-byte nops before functions for its own jumps
  * (-fpatchable-function-entry). Such rows are not used, and neither is the nop of a site.
@@ -40,7 +41,10 @@ enum { PADDING_MAX = 64 };
 struct spare {
 	uint64_t at;
 	uint64_t padding; /* the start of the padding */
-	struct plan plan; /* plan of the byte before `at`, for the proof */
+	/*
+	 * plan of a site that would be at the byte before `at`; the question about entries needs it
+	 */
+	struct plan plan;
 	struct plan_way move;
 };
 
@@ -49,7 +53,7 @@ struct spares {
 	const struct arch *arch;
 	struct spare *items;
 	size_t count;
-	bool failed; /* out of memory */
+	bool failed; /* there was no memory for a spare or for the code of a function */
 };
 
 /* ---- Padding --------------------------------------------------------------------------- */
@@ -64,7 +68,7 @@ static size_t padding_at(const struct arch *arch, const uint8_t *bytes, size_t s
 	return length ? length : size && arch->is_breakpoint(bytes) ? arch->breakpoint_length : 0;
 }
 
-/* Adds each place for a jump in a piece of padding. */
+/* Adds all places in a piece of padding that have room for a jump. */
 static void add_padding(struct spares *s, uint64_t start, uint64_t end)
 {
 	uint8_t jump = s->arch->jump_length;
@@ -79,7 +83,10 @@ static void add_padding(struct spares *s, uint64_t start, uint64_t end)
 	}
 }
 
-/* Returns the end of the padding at `start`, which is at most the start of the next function. */
+/*
+ * Returns the end of the padding at `start`, which may be after the end of a function. Stops at the
+ * start of the next function.
+ */
 static uint64_t end_between(struct spares *s, uint64_t start)
 {
 	uint8_t bytes[PADDING_MAX];
@@ -95,7 +102,10 @@ static uint64_t end_between(struct spares *s, uint64_t start)
 	return start + at;
 }
 
-/* Adds the padding in and after a function if the padding may reach into [low, high). */
+/*
+ * Adds the padding inside a function and right after it. Padding outside of [low, high) may be left
+ * out.
+ */
 static void add_function(struct spares *s, struct object_range range, uint64_t low, uint64_t high)
 {
 	size_t before = s->count, size = range.end - range.start, at = 0, start = 0;
@@ -111,7 +121,8 @@ static void add_function(struct spares *s, struct object_range range, uint64_t l
 
 		if (!s->arch->decode(bytes + at, size - at, range.start + at, &insn) ||
 			(padding && padding != insn.length && insn.flow != ARCH_FLOW_STOP)) {
-			s->count = before; /* part is unknown, so all is uncertain */
+			/* an instruction cannot be decoded, so nothing is known for certain */
+			s->count = before;
 			at = size + 1;
 			break;
 		}
@@ -166,7 +177,7 @@ static void add_around(struct spares *s, const struct plan *plan)
 	}
 }
 
-/* Drops duplicates: several sites may be near the same padding. */
+/* Drops duplicates, which occur because several sites may be near the same padding. */
 static void drop_twins(struct spares *s)
 {
 	size_t kept = 0;
@@ -178,7 +189,7 @@ static void drop_twins(struct spares *s)
 	s->count = kept;
 }
 
-/* Is it proved that nothing leads to this spare, or to the padding before it? */
+/* Returns true if it is proved that nothing leads to a spare, or to the padding before it. */
 static bool is_free(const struct spares *s, const struct spare *spare)
 {
 	for (size_t i = 0; i < s->count; i++)
@@ -193,7 +204,7 @@ static uint64_t distance(uint64_t a, uint64_t b)
 	return a < b ? b - a : a - b;
 }
 
-/* Gives a plan the spares within reach, the nearest first. */
+/* Gives a plan the spares that its short jump can reach, the nearest first. */
 static void give(const struct spares *s, struct plan *plan)
 {
 	uint64_t patch = patch_of(plan);
@@ -202,7 +213,10 @@ static void give(const struct spares *s, struct plan *plan)
 		uint64_t at = s->items[i].at;
 		size_t k = plan->spare_count;
 
-		/* The site's own short jump may overwrite this padding, after a return. */
+		/*
+		 * The instructions that the site's own short jump replaces may include this
+		 * padding.
+		 */
 		if (at < patch + plan->hop.length && patch < at + s->arch->jump_length)
 			continue;
 		if (!is_in_reach(s->arch, plan, at) || !is_free(s, &s->items[i]))
@@ -232,7 +246,10 @@ static struct probe_error *prove_all(struct spares *s, const struct sdt_notes *n
 	return prove(s->object, s->arch, notes, proofs, s->count);
 }
 
-/* Excludes spares on sites: another tool may have a breakpoint there, even if no thread comes. */
+/*
+ * Excludes spares that are sites: another tool may put a breakpoint there, although no thread
+ * reaches the nop.
+ */
 static void leave_sites(struct spares *s, const struct rows *rows)
 {
 	for (size_t i = 0; i < s->count; i++)
@@ -241,9 +258,9 @@ static void leave_sites(struct spares *s, const struct rows *rows)
 }
 
 /*
- * Finds spares for all plans whose instructions can move for a short jump. A spare is a link-time
- * address where a jump can be written and which no thread reaches otherwise. Errors: those of
- * prove().
+ * Finds spares for all plans whose instructions can move to make room for a short jump. A spare is
+ * a link-time address at which a jump can be written, and which no thread reaches in any other way.
+ * Errors: those of prove().
  */
 static struct probe_error *prove_spares(const struct planning *p)
 {

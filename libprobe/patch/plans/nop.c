@@ -2,13 +2,15 @@
 /*
  * The plans `pun` and `nop`: the nop itself becomes the jump.
  *
- * A pun writes one byte at a short nop, which forms a jump with the bytes after the nop. Those
- * bytes stay, and determine the target; see libprobe/patch/plan.c, and libprobe/patch/puns.c for
- * the page there.
+ * A pun writes one byte over a short nop. This byte forms a jump together with the bytes after the
+ * nop. Those bytes stay, and determine the target of the jump (libprobe/patch/plan.c). At the
+ * target is a page of ours (libprobe/patch/puns.c).
  *
  * A nop that is long enough is overwritten with a jump. Another tool may use the nop as a site,
- * too. The bytes that it restores must form a nop with the rest of our jump. So some bytes of the
- * displacement are the nop's own (struct arch, nop_fixed), and the jump leads to a pun's page.
+ * too. When the other tool restores bytes of the nop, these must form a nop with the remaining
+ * bytes of our jump. So some bytes of the jump's displacement are the nop's own (struct arch,
+ * nop_fixed). They restrict the target, so the jump leads to a page of its own, as that of a pun
+ * does.
  */
 #include <stddef.h>
 
@@ -16,14 +18,17 @@
 
 /* ---- A pun ----------------------------------------------------------------------------- */
 
-/* Can the jump lead to a page of ours? The bytes after the nop determine its only target. */
+/*
+ * Returns true if the jump of a pun can lead to a page of ours. The bytes after the nop determine
+ * the only target.
+ */
 static bool can_lead(const struct planning *p, const struct plan *plan)
 {
 	unsigned int fixed = p->arch->jump_length - p->arch->pun_length;
 	struct arch_extent to = {.size = 1};
 
 	if (plan->byte_count < p->arch->jump_length)
-		return true; /* puns_take_at() reports the reason */
+		return true; /* puns_take_at() reports the reason later */
 	to.start = p->arch->pun(plan->bytes, plan->pc, fixed).first;
 	return plan_can_lead(p->object, to);
 }
@@ -33,7 +38,10 @@ static void look_pun(const struct planning *p, struct plan *plan)
 	const struct arch *arch = p->arch;
 	size_t length = arch->pun_length;
 
-	/* No pun if a long nop follows: the kernel may rewrite that part of the jump. */
+	/*
+	 * A short nop before a long nop gets no pun, because the kernel may rewrite the long nop,
+	 * which the jump would rely on.
+	 */
 	if (plan->short_nop && !plan->nop.relies && !plan->ocaml)
 		plan->pun =
 			(struct plan_way){.jump = arch->pun_length, .relies = arch->jump_length};

@@ -3,28 +3,29 @@
  * The plans `twin` and `part`: sites with less room after the nop than a jump needs, and with no
  * room before the nop.
  *
- * If something enters right after the nop, but nowhere after that, `twin` writes two jumps, one
- * byte apart (struct arch_twin). A thread that comes from the nop is a hit. A thread that enters at
- * pc + 1, or continues there after another tool's breakpoint at the nop, runs only the moved
- * instructions:
+ * If something enters at the byte after the nop, but at none of the following bytes, `twin` writes
+ * two jumps that begin one byte apart (struct arch_twin). A thread that comes from the nop is a
+ * hit. A thread that enters at pc + 1, or continues there after another tool's breakpoint at the
+ * nop, runs only the moved instructions:
  *
  *	pc	nop		jmp first ----> stub ... stub ----> nop		copies
  *	pc + 1	entered		   jmp second ---------------------> mov
  *		mov						     jmp back
  *
- * Both jumps lead to one page, which is chosen so that it is free. The proof is that the
- * instructions from pc + 1 on can be moved: something may enter at pc + 1, but not later.
+ * Both jumps lead to the same page, which must be free. It must be proved that the instructions
+ * from pc + 1 on can be moved, and that nothing enters after pc + 1.
  *
- * If something enters before the end of a jump, or a page ends there, the free bytes become the
- * first bytes of a jump (`part`). The other bytes of the jump are the code's own, which stay:
+ * If a jump would reach beyond the next entry or the end of the page, `part` writes only the first
+ * bytes of the jump, in the bytes before the entry. The code's own bytes, which stay, are the rest
+ * of the jump:
  *
  *	pc	nop		nop
  *	pc + 1	48 89 c7	e9 xx yy	jmp, to a chosen place within 64 KiB
  *	entered	83 c0 01	83 c0 01	its two other bytes
  *
- * With one free byte the target is fixed, as that of a pun is. Two free bytes leave a choice of 256
- * bytes, three of 64 KiB, and four of 16 MiB. Neither plan relies on a byte where another tool may
- * put a breakpoint for a site.
+ * If `part` writes one byte, the target of the jump is fixed, as it is for a pun. If it writes two
+ * bytes, there are 256 targets to choose from; with three bytes they are within 64 KiB, with four
+ * within 16 MiB. Neither plan relies on a byte where another tool may put a breakpoint for a site.
  */
 #include <stddef.h>
 #include <stdlib.h>
@@ -40,7 +41,10 @@ static const char no_parts[] = "no part of a jump can be chosen alone";
 static const char near_site[] = "another site is in the bytes after the nop";
 static const char page_end[] = "a page ends in the bytes after the nop";
 
-/* Has a short nop no room for a jump, in the nop or after it, and no other requested plan? */
+/*
+ * Returns true if a site has a short nop, no room for a jump, and no other requested plan that is
+ * possible.
+ */
 static bool is_tight(const struct planning *p, const struct plan *plan)
 {
 	return !plan->ocaml && !plan->nop.relies && plan_is_wanting(p, plan);
@@ -48,7 +52,9 @@ static bool is_tight(const struct planning *p, const struct plan *plan)
 
 /* ---- Two jumps ------------------------------------------------------------------------- */
 
-/* Returns why two jumps are impossible, as far as the bytes tell, or NULL. */
+/*
+ * Returns why a site cannot have two jumps, as far as its bytes tell, or NULL if they do not tell.
+ */
 static const char *why_no_twin(const struct planning *p, const struct plan *plan)
 {
 	size_t nop = p->arch->site_nop, length = p->arch->twin_length;
@@ -59,7 +65,10 @@ static const char *why_no_twin(const struct planning *p, const struct plan *plan
 								       : NULL;
 }
 
-/* Asks about the byte after the nop as if that byte were a site: something may enter there. */
+/*
+ * Asks whether the instructions after the nop can move. The question is asked as if a site were at
+ * the byte after the nop, because something may enter there.
+ */
 static void ask_twin(struct planning *p, struct plan *plan, struct plan *after)
 {
 	size_t nop = p->arch->site_nop;
@@ -139,7 +148,7 @@ const struct plan_ops plan_twin = {
 
 /* ---- A part of a jump ------------------------------------------------------------------ */
 
-/* The questions about one site: parts of a jump with 1, 2, 3 ... bytes, by that number. */
+/* The questions about one site: ways[k] writes the first k bytes of a jump. */
 struct parts {
 	struct plan_way ways[ARCH_JUMP_MAX];
 };
@@ -168,7 +177,10 @@ static void ask_parts(struct planning *p, struct plan *plan, struct parts *parts
 	}
 }
 
-/* Chooses the longest possible part, which leaves the largest choice of targets. */
+/*
+ * Chooses the way that writes the most bytes of a jump, because it has the largest choice of
+ * targets.
+ */
 static void answer_parts(const struct planning *p, struct plan *plan, const struct parts *parts)
 {
 	const struct arch *arch = p->arch;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The plans `toggle` and `call`. An OCaml site is a nop and a comparison, which one byte, the
- * toggle, turns into a call of the probe's handler (struct arch_toggle). The plan `toggle` writes
- * only that byte, which switches the handler (libprobe/patch/toggles.c). The plan `call` traces the
- * site: it makes the comparison a call of ours. OCaml's tools do not touch the bytes after the
- * toggle.
+ * The plans `toggle` and `call`. An OCaml site is a nop and a comparison. The first byte of the
+ * comparison is the toggle: another value turns the comparison into a call of the probe's handler
+ * (struct arch_toggle). The plan `toggle` writes only this byte, to switch the handler on or off
+ * (libprobe/patch/toggles.c). The plan `call` traces the site: it turns the comparison into a call
+ * of our code. OCaml's tools do not touch the bytes after the toggle.
  */
 #include <stddef.h>
 #include <string.h>
@@ -20,7 +20,10 @@ bool plan_holds_toggle(
 	       memcmp(found + 1, plan->bytes + toggle->offset + 1, toggle->covers - 1U) == 0;
 }
 
-/* Is this a site of OCaml whose nop is followed by a toggle, on or off? Then sets its plans. */
+/*
+ * If a toggle follows the nop of an OCaml site, whether it is on or off, sets the plans of the
+ * site. Otherwise, the site does not count as OCaml's.
+ */
 static void look(const struct planning *p, struct plan *plan)
 {
 	const struct arch_toggle *toggle = p->arch->toggle;
@@ -31,7 +34,7 @@ static void look(const struct planning *p, struct plan *plan)
 		      plan_holds_toggle(toggle, plan, plan->bytes + toggle->offset);
 	if (!plan->ocaml)
 		return;
-	/* bytes after the toggle do not matter */
+	/* no plan uses bytes after the toggle */
 	plan->byte_count = (size_t)toggle->offset + toggle->covers;
 	plan->toggle =
 		(struct plan_way){.offset = toggle->offset, .jump = 1, .relies = toggle->covers};
@@ -54,8 +57,8 @@ static const char *take(
 }
 
 /*
- * Builds the target of the call at an OCaml site: the way to the first stub, and after the last
- * stub, code that calls the handler or not, as the program would have done.
+ * Builds the target of the call at an OCaml site: code that leads to the first stub, and code for
+ * after the last stub. The latter calls the handler if the program would have called it.
  */
 static struct probe_error *build(struct install *a, size_t i, struct piece *p)
 {
@@ -91,7 +94,7 @@ static struct probe_error *build(struct install *a, size_t i, struct piece *p)
 				"no code can be placed near enough to %#jx", (uintmax_t)site->pc);
 }
 
-/* Turns the jump into a call: both encode the distance in the same way. */
+/* Turns the jump into a call. Jumps and calls encode the distance in the same way. */
 static void amend(const struct install_site *as, const struct arch *arch, uint8_t *patched)
 {
 	(void)as;
