@@ -472,8 +472,8 @@ static void add_up(struct trace_gone *sum, const struct probe_session_probe *pro
 }
 
 /*
- * Returns the table that keeps the rows of an owner. The number of its rows is limited, because
- * keys such as pid are different in each process.
+ * Returns the table that keeps the rows of an owner (see struct trace_ended). The number of its
+ * rows is limited, because keys such as pid are different in each process.
  */
 static struct probe_error *ended_of(
 	struct trace_tracer *tracer, pid_t owner, const char *program, struct trace_ended **ret)

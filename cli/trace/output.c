@@ -549,8 +549,7 @@ bool host_wants(struct trace *trace, struct trace_tracer *tracer, pid_t pid, boo
 }
 
 /*
- * Tells a loaded tracer that its results are about to be read. The tracer is told once for all
- * processes together, and once for each process.
+ * Asks a loaded tracer for its status: once for all processes together, and once for each process.
  */
 static void host_look(struct trace *trace, const struct trace_tracer *tracer)
 {

@@ -641,10 +641,7 @@ void trace_report_losses(struct trace *trace)
 		const struct probe_session_probe *probes;
 		size_t count;
 
-		/*
-		 * If a target's rings are written on request, trace_rings_ functions report its
-		 * losses.
-		 */
+		/* If rings are written on request, trace_rings_report() reports their losses. */
 		if (target->rings)
 			continue;
 		probes = probe_session_probes(target->session, &count);
