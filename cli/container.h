@@ -7,7 +7,10 @@
 
 #include "libprobe/base/error.h"
 
-/* Whether a process is in the container. `groups` is the process's /proc/PID/cgroup. */
+/*
+ * Returns true if a process is in the container. `groups` is the text of the process's
+ * /proc/PID/cgroup.
+ */
 bool container_has(const char *container, const char *groups);
 
 /*

@@ -128,10 +128,10 @@ static struct probe_error *print(const struct repair_options *options, pid_t pid
 
 /* ---- The command ------------------------------------------------------------ */
 
-/* Sites that cannot be repaired because another tool's bytes are there. */
+/* The sites that cannot be repaired, because another tool has written its own bytes there. */
 struct left_sites {
 	pid_t pid;
-	bool told; /* the sites have been printed */
+	bool told; /* the sites were already printed */
 	size_t count, restored;
 };
 
@@ -153,8 +153,9 @@ static struct probe_error *look(struct probe_target *target, bool told, struct l
 }
 
 /*
- * Repairs once, and checks the sites. *again_ret is set if another attempt can help: a site was
- * left because of another tool's breakpoint, and the breakpoint is gone now.
+ * Tries a repair once, and checks the sites afterwards. Sets *again_ret if another attempt may
+ * help: this attempt left out a site because of another tool's breakpoint, and the breakpoint is
+ * gone now.
  */
 static struct probe_error *repair_and_look(struct probe_target *target, struct probe_repair *repair,
 	struct left_sites *left, bool *again_ret)
@@ -177,9 +178,10 @@ static struct probe_error *repair_and_look(struct probe_target *target, struct p
 }
 
 /*
- * The kernel removes the breakpoint of a uprobe some time after its close, perhaps during the
- * repair; so try several times. Do not wait for a tool that writes to a site repeatedly, nor
- * for a site that was restored and cannot be patched again.
+ * Repairs a process, with several attempts. After a tool has closed a uprobe, it takes some time
+ * until the kernel removes the breakpoint, so this may happen during the repair. There is no other
+ * attempt for a site to which a tool writes repeatedly, nor for a site that a tool has restored
+ * and that cannot be patched again.
  */
 static struct probe_error *repair_and_settle(
 	struct probe_target *target, struct probe_repair *repair, struct left_sites *left)
@@ -201,7 +203,8 @@ static struct probe_error *repair_and_settle(
 
 struct repairing {
 	const struct repair_options *options;
-	struct probe_repair *repairs; /* one element for each process; retries add to its counts */
+	/* One element for each process, with the sum of the counts of all attempts. */
+	struct probe_repair *repairs;
 	int *status_ret;
 };
 
