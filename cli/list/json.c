@@ -25,7 +25,7 @@ static void add_args(struct buffer *out, const struct probe_arg *args, size_t co
 	buffer_char(out, ']');
 }
 
-/* Adds the state of a site. A state that could not be read is null. */
+/* Adds the state of a site, or null if the state could not be read. */
 static void add_state(struct buffer *out, const struct probe_site *site)
 {
 	out_number_field(out, ",\"pid\":", (uint64_t)site->pid);
@@ -59,7 +59,9 @@ static void add_detail(struct buffer *out, const struct probe_site_detail *detai
 static void add_plan(
 	struct buffer *out, const struct probe_site *site, const struct probe_site_detail *detail)
 {
-	/* The plan of an enabled site, or the plan that the site would get. */
+	/*
+	 * Adds the plan of a site. If the site is not enabled, this is the plan that it would get.
+	 */
 	enum probe_plan plan = site->plan ? site->plan : detail->plan;
 
 	if (!plan)
