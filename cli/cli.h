@@ -45,7 +45,7 @@ command_fn cmd_top;
  */
 int report_error(struct probe_error *error);
 
-/* Prints "probectl: warning: ..." to standard error. */
+/* Prints "probectl: warning: ..." on standard error. */
 void report_warning(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 #endif

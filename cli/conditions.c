@@ -559,8 +559,8 @@ static struct probe_error *take_user(struct value *value)
 }
 
 /*
- * Makes a control group's path relative to the root of all groups, with a slash at the start
- * and none at the end; "" for the root.
+ * Makes a control group's path relative to the root of all groups. The result has a slash at the
+ * start and none at the end. For the root itself, it is "".
  */
 static struct probe_error *take_group(struct value *value)
 {

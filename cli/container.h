@@ -14,13 +14,13 @@
 bool container_has(const char *container, const char *groups);
 
 /*
- * Finds a container by its name in Docker's folder of containers. Returns its id, which the
- * caller frees, or NULL.
+ * Finds a container by its name in Docker's folder of containers. Returns the container's id,
+ * which the caller frees, or NULL.
  */
 char *container_named_in_docker(const char *folder, const char *name);
 /*
- * Finds a container by its name in a list of containers/storage (Podman). Returns its id, which
- * the caller frees, or NULL.
+ * Finds a container by its name in a list of containers/storage (Podman). Returns the container's
+ * id, which the caller frees, or NULL.
  */
 char *container_named_in_storage(const char *path, const char *name);
 

@@ -328,7 +328,10 @@ struct probe_error *kept_parse(const char *text, struct kept_options *ret, char 
 		return malformed();
 	}
 	error = parse_words(count, words, ret);
-	/* From now on words[0] owns the memory of all words; the start time is no longer needed. */
+	/*
+	 * Now words[0] owns the memory of all words. The word with the start time is no longer
+	 * needed.
+	 */
 	words[0] = copy;
 	if (error && error->code == PROBE_ERROR_USAGE) {
 		probe_error_free(error);

@@ -43,7 +43,7 @@ enum {
 			    sizeof(struct option_row)
 };
 
-/* Whether the options request a tracer. */
+/* Returns true if the options request a tracer. */
 bool kept_is_wanted(const struct kept_options *options);
 
 /*

@@ -193,10 +193,7 @@ int loop_wait_child(struct loop *loop)
 {
 	int status;
 
-	/*
-	 * Ignore errors: no memory means that descriptors are not watched, but signals are received
-	 * anyway.
-	 */
+	/* Ignore errors. If memory is short, no descriptor is watched, but signals still arrive. */
 	while (!child_ended(loop->child, &status))
 		probe_error_free(loop_sleep(loop));
 	return status;
@@ -213,8 +210,8 @@ struct probe_error *loop_open(struct loop *loop, const int *own)
 	add_signals(&signals, common);
 	add_signals(&signals, own);
 	/*
-	 * If our parent has us ignore SIGCHLD, the kernel reaps our children before we can wait for
-	 * them.
+	 * If our parent made us ignore SIGCHLD, the kernel would reap our children before we wait
+	 * for them.
 	 */
 	signal(SIGCHLD, SIG_DFL);
 	signal(SIGPIPE, SIG_IGN);

@@ -115,7 +115,7 @@ struct common_options {
 	 */
 	char **operands;
 	size_t operand_count;
-	char **program; /* Arguments after `--`, NULL-terminated, or NULL if there is no `--`. */
+	char **program; /* arguments after `--`, NULL-terminated; NULL if there is no `--` */
 	bool helped;	/* the help was printed, so the command must do nothing else */
 };
 

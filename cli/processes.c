@@ -221,7 +221,7 @@ struct probe_error *processes_open(
 
 	if (error)
 		return error;
-	/* The process id may have been reused since it was looked up. */
+	/* Check the conditions again, because another process may have this process id now. */
 	error = conditions_check(common->meant, pid);
 	if (error && !probe_target_alive(target)) {
 		probe_error_free(error);

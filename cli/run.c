@@ -51,7 +51,7 @@ struct waiting {
 	/* Time spent for this user; only counted in the user's first process. */
 	uint64_t spent_ns;
 	uint64_t threads_ns; /* estimated time to stop the process's threads */
-	/* Tried: the process had its turn in this round; ended: it needs no more turns. */
+	/* tried: it had its turn in this round; ended: it needs no more turns */
 	bool tried, ended;
 	struct probe_error *busy;
 };
@@ -149,7 +149,7 @@ void processes_take_turns(size_t count, const struct turn *turn)
 
 enum {
 	MOMENT_NS = 20 * NSEC_PER_MSEC,
-	EVENTS_MAX = 8 /* maximum number of events handled between two looks at libraries */
+	EVENTS_MAX = 8 /* number of events handled before we look for libraries again */
 };
 
 struct run_program {

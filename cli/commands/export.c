@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * probectl export: converts recordings, or hits from standard input, to the formats of other
- * tools.
+ * probectl export: converts hits to the formats of other tools. The hits come from recordings or
+ * from standard input.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -22,7 +22,7 @@ struct list_command {
 	bool json;
 	const char **files; /* operands that are files; owned by argv or equal to `program` */
 	size_t file_count;
-	char *program;	   /* first operand, found in $PATH; owned */
+	char *program;	   /* path of the first operand if it is a program in $PATH; owned */
 	struct scan lists; /* the lists of probes that were read */
 	struct listing listing;
 	struct progress progress;

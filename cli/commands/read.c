@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * probectl read: prints the data gathered by the sessions that `enable -t` left in processes.
- * Reading does not change the sessions, except for --reset, which restarts them.
+ * Reading does not change the sessions. With --reset, the sessions are restarted.
  */
 #include <errno.h>
 #include <poll.h>
@@ -212,7 +212,8 @@ static struct probe_error *read_sessions(struct reader *reader)
 		return error;
 	for (size_t i = 0; i < count && !error; i++) {
 		/*
-		 * Sessions of `enable` without a tracer have no text; `status` shows their counts.
+		 * Skip sessions without words: `enable` without a tracer has made them, and
+		 * `status` shows their counts.
 		 */
 		if (sessions[i].text)
 			error = read_session(reader, &sessions[i]);
@@ -253,7 +254,7 @@ static struct probe_error *read_all(const struct read_options *options, int *sta
 	reader.flight.comm = comm_of;
 	reader.flight.comm_data = comms;
 	reader.flight.sink = reader.sink;
-	/* Read every process even if one fails: the processes are independent. */
+	/* Read all processes even if one fails, because they are independent of each other. */
 	for (size_t i = 0; i < options->common.pids.count; i++) {
 		error = read_process(&reader, options->common.pids.items[i]);
 		if (error)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * probectl repair: removes the leftovers of dead controllers, and patches sites again that
- * another tool has restored.
+ * probectl repair: removes what controllers have left behind that died. If another tool has
+ * restored a site, patches the site again.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -262,7 +262,7 @@ static struct probe_error *repair_checked(void *data, int *status_ret)
 	repairing.repairs = calloc(common->pids.count + 1, sizeof(*repairing.repairs));
 	if (!repairing.repairs)
 		return probe_error_no_memory();
-	/* Repair every process even if one fails: the processes are independent. */
+	/* Repair all processes even if one fails, because they are independent of each other. */
 	processes_take_turns(common->pids.count, &turn);
 	free(repairing.repairs);
 	return NULL;

@@ -69,7 +69,7 @@ static struct probe_error *write_page(const char *path, const char *text, size_t
 	return error;
 }
 
-/* Whether the user's locale uses UTF-8. */
+/* Returns true if the user's locale uses UTF-8. */
 static bool is_utf8(void)
 {
 	locale_t users = newlocale(LC_CTYPE_MASK, "", (locale_t)0);

@@ -321,7 +321,7 @@ static struct probe_error *status_all(const struct status_options *options, int 
 	struct probe_error *error;
 	size_t shown = 0;
 
-	/* Show every process even if one fails: the processes are independent. */
+	/* Show all processes even if one fails, because they are independent of each other. */
 	for (size_t i = 0; i < pids->count; i++) {
 		error = processes_unless_ended(&options->common, i,
 			status_process(options, pids->items[i], table, &shown));

@@ -177,7 +177,7 @@ static void switch_end(void *data, size_t index, struct probe_error *error)
 		note_status(report_error(processes_error(common, pid, error)), &switching->status);
 }
 
-/* Switches every process even if one fails: the processes are independent. */
+/* Switches all processes even if one fails, because they are independent of each other. */
 static int switch_all(const struct switch_options *options)
 {
 	const struct common_options *common = &options->kept.common;

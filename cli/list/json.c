@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * `probectl list --json`. The names of the fields are a stable interface: probectl-list(1).
+ * `probectl list --json`. The names of the fields are a stable interface; see probectl-list(1).
  *
- * Lines are written directly into a buffer: with a tree of JSON objects for each site, listing
- * libjvm took 3.9 ms instead of 1.5 ms.
+ * Lines are written directly into a buffer. With a tree of JSON objects for each site, listing
+ * libjvm took 3.9 ms; with the buffer, it takes 1.5 ms.
  */
 #include "cli/list/listing.h"
 #include "cli/print/out.h"
 #include "libprobe/base/cleanup.h"
 
-/* Size at which the buffer is written to the stream: a few hundred lines. */
+/* The buffer is written to the stream when it has this size, which is a few hundred lines. */
 enum { FLUSH_BYTES = 64 * 1024 };
 
 static void add_args(struct buffer *out, const struct probe_arg *args, size_t count)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The probes of all programs and libraries in the standard directories. */
+/* Finds the probes of all programs and libraries in the standard directories. */
 #ifndef CLI_LIST_SCAN_H
 #define CLI_LIST_SCAN_H
 

@@ -40,10 +40,7 @@ char *printable(const char *text)
 	return NULL;
 }
 
-/*
- * Prints the start of a message about a site: "probectl: process 12: slow:tick at 0x... in PATH:
- * ".
- */
+/* Prints the start of a message: "probectl: process 12: slow:tick at 0x... in PATH: ". */
 static void print_site(const struct probe_bad_site *site, pid_t pid)
 {
 	fprintf(stderr, "probectl: process %d: ", (int)pid);
@@ -287,7 +284,7 @@ void messages_end(void)
 
 	if (!messages.before)
 		return;
-	/* The last message may lack a newline. */
+	/* Add a newline, because the last message may lack one. */
 	messages.whole = messages.length;
 	pass_on(&messages);
 	while (messages.whole && poll(&output, 1, END_MS) > 0)
@@ -334,7 +331,10 @@ int report_error(struct probe_error *error)
 	int status = error->code == PROBE_ERROR_USAGE ? STATUS_USAGE : STATUS_FAILED;
 
 	fflush(stdout);
-	/* Names in the message may come from a file or a target, and hold any bytes. */
+	/*
+	 * Escape the message, because names in it may come from a file or a target and hold any
+	 * bytes.
+	 */
 	fputs("probectl: ", stderr);
 	print_printable(stderr, error->message);
 	fputc('\n', stderr);

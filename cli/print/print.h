@@ -29,7 +29,7 @@
  */
 char *printable(const char *text);
 
-/* Writes a text to a stream. Escapes it like printable(). */
+/* Writes a text to a stream. The text is escaped as by printable(). */
 void print_printable(FILE *stream, const char *text);
 
 /*

@@ -150,7 +150,7 @@ static void note_came(struct top_source *source, pid_t pid)
 	strcpy(source->program, comm);
 }
 
-/* Names may contain any bytes; the code that prints the title escapes them. */
+/* The title need not be escaped here, because the code that prints it does so. */
 static void make_title(struct top_source *source)
 {
 	const struct top_process *first = NULL;
@@ -614,9 +614,10 @@ static void follow_programs(struct top_source *source, struct top_model *model)
 /*
  * Reports that a signal killed a process. Returns true if it was reported.
  *
- * Not reported is the end of the program that we started, because our exit status shows it, nor
- * the ends of followed processes, because they concern only their parents. If a process has
- * executed another program, the user does not see an end of the process.
+ * Only named processes are reported. The end of the program that we started is not reported,
+ * because our exit status shows it. The ends of followed processes are not reported, because they
+ * concern only their parents. An exception is a lack of memory in a control group, which is always
+ * reported.
  */
 static bool note_fate(struct top_source *source, const struct top_process *process)
 {

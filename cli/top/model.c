@@ -589,7 +589,10 @@ enum { STANDARD_FILES = 3 };
 static struct probe_error *open_kept(struct top_program *program)
 {
 	program->kept = tmpfile();
-	/* O_APPEND, because the program may open /dev/stderr itself. */
+	/*
+	 * Append, because the program may open /dev/stderr itself and then has a file position of
+	 * its own.
+	 */
 	if (!program->kept || fcntl(fileno(program->kept), F_SETFL, O_APPEND) < 0 ||
 		fcntl(fileno(program->kept), F_SETFD, FD_CLOEXEC) < 0)
 		return probe_error_system(errno, "cannot make a file for the program's output");

@@ -558,9 +558,7 @@ struct probe_error *source_stop(struct top_source *source)
 	struct probe_error *its_errors[PROCESS_SESSIONS], **errors = calloc(most, sizeof(*errors));
 	struct probe_error *error = NULL;
 
-	/*
-	 * Release the held processes before stopping sessions, so that they need not wait for this.
-	 */
+	/* Release the held processes first, so that they need not wait until the sessions stop. */
 	source_finish_watch(source);
 	for (size_t i = 0; i < source->count; i++)
 		processes_tell_frozen(source->processes[i].target);

@@ -112,8 +112,8 @@ void source_note_failure(struct top_source *source, struct probe_error *error);
 void source_note_notes(struct top_source *source, struct top_process *process);
 
 /*
- * Switches a process's probes off and drops the process; its counts stay in the model. An error
- * becomes a message.
+ * Switches off the probes of a process and drops the process. The model keeps the counts of the
+ * process. An error becomes a message.
  */
 void source_drop(struct top_source *source, struct top_model *model, size_t index);
 

@@ -239,7 +239,7 @@ static void screen_size(const struct top_screen *screen, size_t *width_ret, size
 	struct winsize size = {0};
 
 	if (ioctl(screen->fd, TIOCGWINSZ, &size) < 0 || !size.ws_col || !size.ws_row)
-		/* A serial line reports no size. */
+		/* The size is unknown on a serial line. */
 		size = (struct winsize){.ws_col = 80, .ws_row = 24};
 	*width_ret = size.ws_col;
 	*height_ret = size.ws_row;
@@ -353,8 +353,8 @@ static struct probe_error *screen_flush(struct top_screen *screen)
 }
 
 /*
- * Reads keys; *count_ret is 0 if no key was pressed. Errors: PROBE_ERROR_SYSTEM (the terminal
- * was closed).
+ * Reads bytes of keys. Sets *count_ret to their number, which may be 0. Errors: PROBE_ERROR_SYSTEM
+ * (the terminal was closed).
  */
 static struct probe_error *screen_read(
 	struct top_screen *screen, char *bytes, size_t size, size_t *count_ret)
@@ -373,7 +373,7 @@ static struct probe_error *screen_read(
 enum {
 	ESCAPE_NS = 50 * NSEC_PER_MSEC, /* maximum time between two bytes of one key */
 	MESSAGE_S = 5,			/* minimum time for which a message is shown */
-	FOLLOW_NS = 20 * NSEC_PER_MSEC, /* interval at which processes are checked */
+	FOLLOW_NS = 20 * NSEC_PER_MSEC, /* time after which we look at the processes again */
 	/* PIPE_BUF: a pipe with POLLOUT accepts at least this many bytes. */
 	PIECE_BYTES = 4096
 };
@@ -489,7 +489,7 @@ static void wait_for(struct top *top, uint64_t ns, short events, bool *output)
 
 /* ---- Processes --------------------------------------------------------------------- */
 
-/* Names in the message may come from a target, and hold any bytes. */
+/* Escape the message, because names in it may come from a target and hold any bytes. */
 static void print_message(const char *text)
 {
 	fputs("probectl: ", stderr);

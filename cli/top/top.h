@@ -128,7 +128,7 @@ void model_deinit(struct top_model *model);
  */
 struct top_row *model_row(struct top_model *model, const char *provider, const char *name);
 
-/* As model_row(), for a row with a key. */
+/* Like model_row(), but for a row with a key. */
 struct top_row *model_key_row(
 	struct top_model *model, const char *provider, const char *name, const char *key);
 
@@ -347,7 +347,7 @@ PROBE_MUST_CHECK struct probe_error *source_switch(
 /* Returns true if another program has overwritten a site, so that hits are missing. */
 bool source_is_incomplete(const struct top_source *source);
 
-/* Whether any process is left. */
+/* Returns true if any process is left. */
 bool source_is_alive(const struct top_source *source);
 
 /* Returns the longest time for which any process was stopped during the last change. */

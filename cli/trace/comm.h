@@ -10,7 +10,7 @@ struct comm_cache;
 
 enum { COMM_BYTES = 16 }; /* the kernel's TASK_COMM_LEN, which includes the NUL */
 
-/* Creates an empty cache. NULL on lack of memory. */
+/* Creates an empty cache. Returns NULL on lack of memory. */
 struct comm_cache *comm_cache_create(void);
 void comm_cache_free(struct comm_cache *cache);
 

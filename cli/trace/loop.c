@@ -78,7 +78,7 @@ void exports_close(struct trace *trace)
 	probe_metrics_free(trace->metrics);
 }
 
-/* A request for metrics ends the next sleep; it is served after the sleep. */
+/* A request for metrics ends the next sleep. We answer the request after the sleep. */
 static void exports_watch(struct trace *trace)
 {
 	otlp_watch(trace);
@@ -96,7 +96,7 @@ static void exports_serve(const struct trace *trace)
 		probe_otlp_run(trace->otlp);
 }
 
-/* Whether other programs can read the metrics. */
+/* Returns true if other programs can read the metrics. */
 static bool exports_are_read(const struct trace *trace)
 {
 	return trace->server || trace_has_output(trace, PROBE_TRACER_PCP);
@@ -114,7 +114,7 @@ static uint64_t exports_interval_ns(const struct trace *trace)
 
 void exports_report(const struct trace *trace)
 {
-	/* The user cannot know a port that the kernel has chosen. */
+	/* The user must be told the port, because the kernel may have chosen it. */
 	if (trace->server && !trace->settings.quiet)
 		fprintf(stderr, "probectl: exporting %s\n",
 			probe_metrics_server_url(trace->server));
@@ -282,8 +282,8 @@ static void exports_update(struct trace *trace, bool at_end)
 /* ==== Sites =================================================================================== */
 
 /*
- * Checks the sites of a trace from time to time. Sites that another program has changed are
- * reported, because their hits are missing from all output.
+ * Checks the sites of a trace from time to time. If another program has changed a site, reports
+ * the site, because its hits are missing from all output.
  */
 
 struct looking {
@@ -291,7 +291,7 @@ struct looking {
 	const struct trace_target *target;
 };
 
-/* Report only for the first tracer: all tracers have the same sites. */
+/* Report for the first tracer only, because all tracers have the same sites. */
 static void take_news(const struct probe_site_news *news, void *data)
 {
 	const struct looking *looking = data;
@@ -338,7 +338,7 @@ static struct trace_progress trace_progress_start(const struct trace *trace)
 		.last_ns = clock_ns(CLOCK_MONOTONIC)};
 }
 
-/* Shows hits, their rate, bytes and lost hits, if it is time to. */
+/* If it is time to do so, shows the number of hits, their rate, the size, and the lost hits. */
 static void trace_progress_show(const struct trace *trace, struct trace_progress *progress)
 {
 	uint64_t now = clock_ns(CLOCK_MONOTONIC);
@@ -391,7 +391,7 @@ struct round {
 	size_t target;
 	bool blocked; /* the output is full, so not all targets were read */
 	size_t hits;
-	size_t taken; /* hits moved into the recording without being decoded */
+	size_t taken; /* number of hits that were moved into the recording undecoded */
 };
 
 /* ---- Polling ---------------------------------------------------------------- */
@@ -463,7 +463,7 @@ static struct probe_error *read_hits(struct round *round, struct trace_target *t
 	if (!trace_takes(trace, target) || !trace_take(trace, target, all, &round->taken))
 		return probe_session_poll(target->session, visit_hit, round, more);
 	error = probe_session_poll(target->session, NULL, NULL, NULL);
-	/* If the session has ended itself, take all remaining hits. */
+	/* On error, the session has ended by itself, so take all remaining hits. */
 	if (error)
 		trace_take(trace, target, true, &round->taken);
 	if (!trace_count_taken(target))

@@ -28,7 +28,7 @@ enum { FULL_BYTES = 4 << 20, SHARE_BYTES = 64 << 10 };
 struct entry {
 	size_t target, bytes;
 	size_t probe, begin_probe;
-	struct probe_value filter; /* the hit's value for the filter; always a number */
+	struct probe_value filter; /* the value of the hit that the filter needs; always a number */
 };
 _Static_assert(sizeof(struct entry) % _Alignof(struct probe_event) == 0, "events are aligned");
 
@@ -108,8 +108,8 @@ static struct source *source_of(struct merge *merge, size_t target)
 }
 
 /*
- * Appends an entry of `bytes` bytes, which the caller must fill completely. NULL on lack of
- * memory.
+ * Appends an entry of `bytes` bytes and returns it, or NULL on lack of memory. The caller must
+ * fill the entry completely.
  */
 static struct entry *append(struct merge *merge, size_t target, uint64_t time_ns, size_t bytes)
 {
@@ -224,8 +224,8 @@ static int place_compare_offsets(const void *a, const void *b)
 }
 
 /*
- * Moves the places from index `first` on, and their entries, to the start of the arrays. Drops
- * the places before them.
+ * Moves the places from index `first` on, together with their entries, to the start of the arrays.
+ * The places before `first` are dropped.
  */
 static void keep_from(struct merge *merge, size_t first)
 {
@@ -633,7 +633,7 @@ void gone_free(struct trace *trace)
 
 /* ==== Checking options ======================================================================== */
 
-/* Checks which options the tracers accept. */
+/* Returns an error for options that the tracers do not accept. */
 
 static bool has_records(const struct trace *trace)
 {

@@ -14,19 +14,22 @@
 
 struct merge;
 
-/* Creates an empty merge. NULL on lack of memory. */
+/* Creates an empty merge. Returns NULL on lack of memory. */
 struct merge *merge_create(void);
 void merge_free(struct merge *merge);
 
 /*
- * Copies a hit of target number `target`, with all data it points to, and the name of its
- * thread, which may be NULL. Returns false on lack of memory.
+ * Copies a hit of target number `target`, with all data to which the hit points. Also copies the
+ * name of the hit's thread, which may be NULL. Returns false on lack of memory.
  */
 bool merge_add(struct merge *merge, size_t target, const struct probe_hit *hit, const char *comm);
 
-/* Copies all hits of another merge, as hits of this target. Returns false on lack of memory. */
+/*
+ * Copies all hits of another merge, as hits of target number `target`. Returns false on lack of
+ * memory.
+ */
 bool merge_add_all(struct merge *merge, size_t target, const struct merge *from);
-/* The size of the waiting hits in memory. */
+/* Returns how much memory the waiting hits need, in bytes. */
 size_t merge_bytes(const struct merge *merge);
 /*
  * Drops the oldest hits until the remaining ones take at most `bytes` bytes. Returns the number of
@@ -51,8 +54,8 @@ bool merge_is_empty(const struct merge *merge);
 uint64_t merge_known_ns(const struct merge *merge);
 
 /*
- * Removes target number `target`, which must have no waiting hits. The numbers of later targets
- * decrease by 1.
+ * Removes target number `target`, which must have no waiting hits. The numbers of all later
+ * targets then decrease by 1.
  */
 void merge_remove(struct merge *merge, size_t target);
 

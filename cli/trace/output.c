@@ -383,7 +383,8 @@ struct probe_error *output_record(struct trace *trace, const struct probe_ctf_op
 
 struct flight {
 	struct trace *trace;
-	struct merge *merge; /* sorts the hits of several targets; NULL with a single target */
+	/* Sorts the hits of several targets; NULL if there is a single target. */
+	struct merge *merge;
 	size_t target;
 };
 

@@ -33,9 +33,9 @@
  *   stop   the recording ends when a ring of any process is full
  *
  * The rings of a process that has ended are kept until they are written. With `stop`, they are
- * written at once, because their hits are part of the recording in any case. With `loop`, newer
- * hits of other processes may replace them before the user makes a request. Because rings take
- * memory, only the rings of the processes that ended last are kept, and dropped hits are counted.
+ * written at once, because their hits are part of the recording in any case. With `loop`, they are
+ * written on request, because other hits may be newer by then. Rings take memory. So only the
+ * rings of the processes that ended last are kept, and dropped hits are counted.
  */
 
 enum {
@@ -365,7 +365,7 @@ static void row_take_most(struct row *row, const struct row *other)
 		*row = *other;
 }
 
-/* Merges adjacent rows that compare as equal. */
+/* Merges neighbouring rows that compare as equal. */
 static void rows_merge(struct rows *rows, int (*compare)(const void *, const void *),
 	void (*merge)(struct row *, const struct row *))
 {
@@ -646,7 +646,7 @@ void trace_report_losses(struct trace *trace)
 			continue;
 		probes = probe_session_probes(target->session, &count);
 		if (!tallies_grow(target, count))
-			continue; /* Do not report here, because the summary shows all losses. */
+			continue; /* the summary shows all losses */
 		for (size_t k = 0; k < count; k++) {
 			struct trace_tally *tally = &target->tallies[k];
 

@@ -100,7 +100,7 @@ static struct probe_error *start_program(
 
 /* ---- Sessions --------------------------------------------------------------- */
 
-/* The options that the sessions of all tracers share. */
+/* Returns the options that the sessions of all tracers share. */
 static struct probe_session_options session_options(const struct trace_options *options)
 {
 	return (struct probe_session_options){
@@ -630,7 +630,7 @@ static struct probe_error *trace_start(
 	return error;
 }
 
-/* Closes the output. Some file systems report a full disk only now. */
+/* Closes the output. Some file systems report only then that the disk is full. */
 static void close_output(struct trace *trace, const struct trace_options *options)
 {
 	if (!options->output)
@@ -779,7 +779,7 @@ static void drop_done(struct trace *trace)
 }
 
 /*
- * Starts the session of one tracer in a new process. Sites that cannot be patched are left out,
+ * Starts the session of one tracer in a new process. If a site cannot be patched, it is left out,
  * as with --keep-going.
  */
 static struct probe_error *exec_start_session(

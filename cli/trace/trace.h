@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A trace in progress: the sessions of `probectl trace` or `record`, where their hits go, and
- * what ends them. cli/commands/trace.c and cli/commands/record.c parse the command line.
+ * A trace in progress: the sessions of `probectl trace` or `record`, the destination of their
+ * hits, and the conditions that end them. cli/commands/trace.c and cli/commands/record.c parse the
+ * command line.
  *
  *   setup.c    sets the trace up, and follows execve(2)
- *   loop.c     runs it; metrics; checks of sites
+ *   loop.c     runs the trace; metrics; checks of sites
  *   output.c   passes hits on; tables
  *   merge.c    sorts hits by time; ended processes
  *   report.c   losses and summary; recordings on request
@@ -41,7 +42,7 @@ struct trace_settings {
 	uint64_t interval_ns; /* time between two tables */
 	uint64_t duration_ns;
 	uint64_t hits_max;
-	uint64_t top;	    /* maximum number of rows in a text table; 0 for all */
+	uint64_t top;	    /* maximum number of rows in a text table; 0 for all rows */
 	const char *listen; /* address at which we serve metrics, or NULL */
 	const char *otlp;   /* address of the collector of metrics and spans, or NULL */
 	uint64_t rows;	    /* maximum number of rows of metrics, or 0 for the default */
@@ -49,8 +50,8 @@ struct trace_settings {
 
 /* What a recording does when rings are full. */
 enum record_full {
-	RECORD_FLUSH, /* rings are written continuously and should never fill up */
-	RECORD_LOOP,  /* new hits overwrite the oldest; the rings are written at the end */
+	RECORD_FLUSH, /* we write the rings continuously, so they should never fill up */
+	RECORD_LOOP,  /* new hits overwrite the oldest ones; we write the rings at the end */
 	RECORD_STOP   /* the recording ends when a ring is full */
 };
 
@@ -67,7 +68,7 @@ struct trace_tally {
 struct trace_target {
 	/* The process was named with -p, so it is an error if it cannot be traced. */
 	bool given;
-	struct probe_target *target; /* one of the trace's processes */
+	struct probe_target *target; /* the process; all targets of a process share it */
 	struct trace_tracer *tracer;
 	struct probe_session *session;
 	/*
@@ -168,7 +169,7 @@ struct trace {
 	const char *directory;	  /* directory of the recording, or NULL */
 	enum record_full full;	  /* what the recording does when rings are full */
 	bool overrun;		  /* some hits are missing; not used with RECORD_FLUSH */
-	/* Number of processes whose rings were dropped before they were written. */
+	/* Number of processes whose rings were dropped although they were not written. */
 	size_t dropped;
 	uint64_t dropped_hits;
 	/*
@@ -229,7 +230,7 @@ void trace_stop_ended(struct trace *trace);
  */
 void trace_switch(struct trace *trace, bool on);
 
-/* Switches all probes off and reports errors. Must be called, also after errors. */
+/* Switches all probes off and reports errors. It must be called even after errors. */
 void trace_stop(struct trace *trace);
 
 /*
@@ -369,7 +370,7 @@ void trace_count_unwritten(struct trace *trace);
 /* Creates the recording of `probectl record`. */
 PROBE_MUST_CHECK struct probe_error *output_record(
 	struct trace *trace, const struct probe_ctf_options *parts);
-/* Writes as much as possible without blocking. */
+/* Writes as much pending output as possible without blocking. */
 void output_flush(struct trace *trace);
 /* Ends the trace if its output has failed with this error. Does nothing if the error is NULL. */
 void output_check(struct trace *trace, struct probe_error *error);
@@ -390,7 +391,7 @@ void output_lost(struct trace *trace, const struct trace_target *target,
  */
 void flight_print(struct trace *trace);
 
-/* Start, poll and end loaded tracers. */
+/* These functions start, poll and end loaded tracers. */
 PROBE_MUST_CHECK struct probe_error *hosts_start(struct trace *trace);
 void hosts_poll(struct trace *trace);
 void hosts_finish(struct trace *trace);
@@ -416,8 +417,8 @@ void gone_free(struct trace *trace);
 /* ---- Rings on request (report.c) -------------------------------------------- */
 
 /*
- * Starts the session of a target. If its rings are written on request, the session belongs to a
- * stream.
+ * Starts the session of a target. If the target's rings are written on request, a stream owns the
+ * session.
  */
 PROBE_MUST_CHECK struct probe_error *trace_target_start(struct trace *trace,
 	struct trace_target *target, const struct probe_request *request,
@@ -451,9 +452,12 @@ PROBE_MUST_CHECK struct probe_error *trace_rings_end(
 
 /* ---- Following execve(2) (setup.c) ------------------------------------------ */
 
-/* Starts sessions in processes that have executed another program, and in new processes. */
+/*
+ * Starts sessions in processes that have executed another program, and in processes that started
+ * later.
+ */
 void trace_follow_exec(struct trace *trace);
-/* Reports losses that have not been reported yet. */
+/* Ends the watch. Reports what was not traced in processes that have ended. */
 void trace_report_missed(struct trace *trace);
 
 /* ---- The whole trace (setup.c) ---------------------------------------------- */

@@ -26,8 +26,9 @@ struct tracer_options {
 	const char *filter, *pairs, *match;
 	const char *stack; /* value of --stack, or NULL */
 	uint64_t every, rate, keys_max;
-	uint64_t min_ns;	       /* minimum length of a span: --min */
-	char *match_begin, *match_end; /* the parts of `match`, set by tracers_init() */
+	uint64_t min_ns; /* minimum length of a span: --min */
+	/* The two expressions in `match`; tracers_init() sets them. */
+	char *match_begin, *match_end;
 };
 
 enum { TRACER_TOP = 20 }; /* default number of table rows (--top) */
@@ -74,9 +75,7 @@ struct trace_tracer {
 	enum probe_tracer_output output;
 	struct probe_session_options options;
 	struct probe_tracer_host *host; /* process of a loaded tracer */
-	/*
-	 * The sink that takes the tracer's hits: that of the trace, or that of the loaded tracer.
-	 */
+	/* The sink that takes the hits: the sink of the trace, or a loaded tracer's own sink. */
 	struct probe_sink *sink;
 	bool gone; /* the loaded tracer has crashed, or wants no more hits */
 
