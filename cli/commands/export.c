@@ -40,8 +40,8 @@ static bool is_of(const struct probe_pattern *pattern, const struct probe_event 
 }
 
 /*
- * Returns true if an event is to be exported. An event that reports lost hits always is. A hit is
- * exported if it matches a PROBE, or if the user gave no PROBE.
+ * Returns true if an event is to be exported. An event that reports lost hits is always exported. A
+ * hit is exported if it matches a PROBE, or if the user gave no PROBE.
  */
 static bool is_wanted(struct export_options *options, const struct probe_event *event)
 {

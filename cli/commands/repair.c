@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * probectl repair: removes what controllers have left behind that died. If another tool has
- * restored a site, patches the site again.
+ * probectl repair: removes what dead controllers have left behind. If another tool has restored a
+ * site, patches the site again.
  */
 #include <stdio.h>
 #include <stdlib.h>

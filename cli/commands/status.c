@@ -137,8 +137,8 @@ static void add_probe_json(
 }
 
 /*
- * Writes the plans of a probe's sites: "behind" if all patched sites have the same plan, "3
- * behind, 2 pun" if not, "-" if no site is patched.
+ * Writes the plans of a probe's sites: "-" if no site is patched, "behind" if all patched sites
+ * have the same plan, otherwise "3 behind, 2 pun".
  */
 static void plans_text(const struct probe_status *probe, char *text, size_t size)
 {

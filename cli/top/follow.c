@@ -522,7 +522,7 @@ static void note_untraced(struct top_source *source, bool is_there, struct probe
 	probe_error_free(error);
 }
 
-/* At the end, reports the hits that were missed in processes that have ended. */
+/* Ends the watch, and reports the processes that have ended before we could trace them. */
 void source_finish_watch(struct top_source *source)
 {
 	struct probe_error *error;

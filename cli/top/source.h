@@ -76,7 +76,7 @@ struct top_source {
 PROBE_MUST_CHECK struct probe_error *source_set_keys(
 	struct top_source *source, const struct top_options *options);
 
-/* Releases all held processes. Reports hits that were missed. */
+/* Ends the watch, and reports the processes that have ended before we could trace them. */
 void source_finish_watch(struct top_source *source);
 
 /*

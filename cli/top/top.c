@@ -59,7 +59,7 @@ struct top_screen {
 	bool taken;
 	bool colours;
 	struct top_frame shown; /* the current content of the screen */
-	bool known;		/* `shown` is known to be on the screen */
+	bool known;		/* `shown` is still on the screen */
 	struct buffer pending;	/* bytes to write to the terminal */
 	size_t written;
 };
@@ -826,8 +826,8 @@ static struct probe_error *begin(struct top *top)
 }
 
 /*
- * Reports a PROBE that has matched nothing. The file may have the probe, if no process lived long
- * enough for us to see it.
+ * Reports a PROBE that has matched nothing. The probe may exist nevertheless: perhaps no process
+ * lived long enough for us to find it.
  */
 static void report_unmatched(const struct top *top)
 {

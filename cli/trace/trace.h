@@ -457,7 +457,7 @@ PROBE_MUST_CHECK struct probe_error *trace_rings_end(
  * later.
  */
 void trace_follow_exec(struct trace *trace);
-/* Ends the watch. Reports what was not traced in processes that have ended. */
+/* Ends the watch, and reports the processes that have ended before we could trace them. */
 void trace_report_missed(struct trace *trace);
 
 /* ---- The whole trace (setup.c) ---------------------------------------------- */
