@@ -112,8 +112,8 @@ bool processes_follow(const struct common_options *common);
  */
 bool processes_seek(const struct common_options *common);
 /*
- * Returns true if further processes can still start. They cannot if all processes of --tree and
- * --children have ended.
+ * Returns true if the command looks for processes that start later and further ones can still
+ * start. They cannot if all processes of --tree and --children have ended.
  */
 bool processes_may_come(const struct common_options *common);
 /* Makes a watch find processes that start later. `common` must outlive the watch. */

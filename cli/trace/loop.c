@@ -364,8 +364,8 @@ enum {
 	/* Interval at which lost hits are reported and sites are checked. */
 	LOSSES_NS = NSEC_PER_SEC,
 	/*
-	 * Interval at which we look for forked children of ended targets, and when we first report
-	 * them.
+	 * Interval at which we look for forked children of ended targets, and how long they run
+	 * before we report them.
 	 */
 	HEIRS_NS = 50 * NSEC_PER_MSEC,
 	HEIRS_TOLD_NS = NSEC_PER_SEC,

@@ -28,7 +28,7 @@ enum { FULL_BYTES = 4 << 20, SHARE_BYTES = 64 << 10 };
 struct entry {
 	size_t target, bytes;
 	size_t probe, begin_probe;
-	struct probe_value filter; /* the hit's value that the filter tests; always a number */
+	struct probe_value filter; /* result of the hit's filter; always a number */
 };
 _Static_assert(sizeof(struct entry) % _Alignof(struct probe_event) == 0, "events are aligned");
 
