@@ -11,13 +11,13 @@ enum exit_status {
 	STATUS_USAGE = 2,
 	STATUS_CANNOT_RUN = 126, /* the program exists but cannot be started */
 	STATUS_NO_PROGRAM = 127,
-	STATUS_SIGNAL = 128 /* + number of the signal that ended the program */
+	STATUS_SIGNAL = 128 /* added to the number of the signal that ended the program */
 };
 
 /*
- * A command. argv[0] is its name. Sets the exit status, or returns an error that main()
- * reports. If the status is not set, PROBE_ERROR_USAGE means STATUS_USAGE, and any other error
- * means STATUS_FAILED.
+ * A command. argv[0] is its name. Either sets the exit status or returns an error, which main()
+ * reports. If the status was not set, an error gives one: STATUS_USAGE for PROBE_ERROR_USAGE,
+ * STATUS_FAILED for any other error.
  */
 typedef struct probe_error *command_fn(int argc, char **argv, int *status_ret);
 
@@ -40,10 +40,12 @@ command_fn cmd_export;
 command_fn cmd_report;
 command_fn cmd_top;
 
-/* Prints "probectl: MESSAGE" to standard error. Frees the error; returns its exit status. */
+/*
+ * Prints "probectl: MESSAGE" on standard error. Frees the error. Returns the error's exit status.
+ */
 int report_error(struct probe_error *error);
 
-/* Prints "probectl: warning: ..." to standard error. */
+/* Prints "probectl: warning: ..." on standard error. */
 void report_warning(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 #endif

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * All facts come from /proc. No call may wait for a file system, because a program may lie on
- * one that another program serves: files are examined with AT_STATX_DONT_SYNC.
+ * All facts come from /proc. A program may lie on a file system that another program serves, and
+ * no call may wait for such a file system. So files are examined with AT_STATX_DONT_SYNC.
  *
- * A program in a container may lie on a mount that we do not see. The kernel then shows the
- * path inside the container, so --exe also matches the file with this path there.
+ * A program in a container may lie on a mount that does not exist outside the container. The
+ * kernel then shows the path inside the container. So --exe PATH also matches a program that has
+ * this path inside its container.
  *
  * Sources: proc_pid_exe(5), proc_pid_cgroup(5), proc_pid_status(5), statx(2), namespaces(7).
  */
@@ -54,7 +55,7 @@
 
 enum {
 	ID_DIGITS = 64,
-	TYPED_DIGITS = 4, /* minimum number of digits of an id */
+	TYPED_DIGITS = 4, /* minimum number of digits of an id that the user types */
 	STATE_BYTES = 1 << 20
 };
 
@@ -83,7 +84,7 @@ char *container_named_in_docker(const char *folder, const char *name)
 	return found;
 }
 
-/* Whether the list of names after an id contains the wanted name. */
+/* Returns true if the wanted name is in the list of names that follows a container's id. */
 static bool is_named(const char *object, const char *end, const char *wanted)
 {
 	static const char field[] = "\"names\":[";
@@ -130,9 +131,9 @@ static char *named_in_home(const char *name)
 }
 
 /*
- * Finds the text that container_has() takes: the id of the Docker or Podman container with this
- * name, or else `text` itself. The caller frees *ret. Errors: PROBE_ERROR_USAGE (an empty
- * name), PROBE_ERROR_MEMORY.
+ * Sets *ret to the text by which container_has() finds a container. If Docker or Podman has a
+ * container with the name `text`, this is the container's id; otherwise it is `text` itself. The
+ * caller frees *ret. Errors: PROBE_ERROR_USAGE (an empty name), PROBE_ERROR_MEMORY.
  */
 static struct probe_error *container_find(const char *text, char **ret)
 {
@@ -152,7 +153,10 @@ static struct probe_error *container_find(const char *text, char **ret)
 
 /* ---- Groups ------------------------------------------------------------------------- */
 
-/* Whether a folder of a path, "docker-5f3c....scope", belongs to the container with this id. */
+/*
+ * Returns true if a folder in a path belongs to the container with this id:
+ * "docker-5f3c....scope".
+ */
 static bool has_id(const char *folder, size_t length, const char *id)
 {
 	const char *at = folder + length;
@@ -213,14 +217,16 @@ struct file_id {
 
 /* One value of an option such as --exe or --user. */
 struct value {
-	const char *text; /* the value as the user typed it; owned by argv */
+	const char *text; /* the value as the user typed it; argv owns it */
 	char *found;	  /* path of a program found in PATH; owned */
 	char *path;	  /* absolute path of a file or control group; owned */
 	uid_t user;
-	char *container;       /* id or name of a container; owned */
-	struct file_id *files; /* the file now and before it was replaced; owned */
+	char *container; /* id or name of a container; owned */
+	/* The file, and the files that it has replaced since the start. Owned. */
+	struct file_id *files;
 	size_t file_count;
-	uint64_t looked_ns; /* time of the last look at the file, CLOCK_MONOTONIC */
+	/* Time of the last check whether the file was replaced, CLOCK_MONOTONIC. */
+	uint64_t looked_ns;
 };
 
 struct conditions {
@@ -229,12 +235,13 @@ struct conditions {
 		size_t count;
 	} kinds[CONDITION_KINDS];
 	struct file_id mounts; /* the id of our mount namespace */
-	bool no_statx;	       /* a seccomp(2) filter forbids statx(2), or kills its callers */
+	/* A seccomp(2) filter forbids statx(2), or kills processes that call it. */
+	bool no_statx;
 };
 
 /* ---- Programs --------------------------------------------------------------------- */
 
-/* Fallback for statx(2). It may wait for a file system that another program serves. */
+/* Used instead of statx(2). It may have to wait for a file system that another program serves. */
 static bool ask_id(const char *path, struct file_id *ret)
 {
 	struct stat st;
@@ -270,13 +277,13 @@ static bool has_been(const struct value *value, const struct file_id *id)
 	return false;
 }
 
-/* The name by which the file is reached now. It may lead to another file later. */
+/* Returns the name under which we find the file now. Later, the name may lead to another file. */
 static const char *name_of(const struct value *value)
 {
 	return value->found ? value->found : value->text;
 }
 
-/* Looks whether the file was replaced, as upgrades do. Returns false on lack of memory. */
+/* Checks whether the file was replaced, as an upgrade does. Returns false on lack of memory. */
 static bool look_at_file(const struct conditions *c, struct value *value)
 {
 	uint64_t now = clock_ns(CLOCK_MONOTONIC);
@@ -311,7 +318,7 @@ static bool read_exe(pid_t pid, char path[PATH_MAX])
 	return true;
 }
 
-/* Whether the process is in another mount namespace than we are. */
+/* Returns true if the process is in another mount namespace than we. */
 static bool is_elsewhere(const struct conditions *c, pid_t pid)
 {
 	struct file_id mounts;
@@ -322,8 +329,8 @@ static bool is_elsewhere(const struct conditions *c, pid_t pid)
 }
 
 /*
- * Whether the program is a dynamic loader. A loader maps the program in its arguments as
- * execve(2) would.
+ * Returns true if the program is a dynamic loader. A loader maps the program that its arguments
+ * name, as execve(2) would.
  */
 static bool is_loader(const char *exe)
 {
@@ -333,7 +340,7 @@ static bool is_loader(const char *exe)
 			       strncmp(name, "/ld-2.", 6) == 0 || strncmp(name, "/ld.so", 6) == 0);
 }
 
-/* Whether the process has mapped code of the file. */
+/* Returns true if the process has mapped the file as code. */
 static bool has_mapped(const struct value *value, pid_t pid)
 {
 	char path[48], *line = NULL;
@@ -355,7 +362,7 @@ static bool has_mapped(const struct value *value, pid_t pid)
 	return found;
 }
 
-/* Whether the process's program has this path in the process's mount namespace. */
+/* Returns true if the process's program has this path in the mount namespace of the process. */
 static bool has_path_there(const struct conditions *c, const struct value *value, pid_t pid,
 	const char *exe, const struct file_id *id)
 {
@@ -368,7 +375,10 @@ static bool has_path_there(const struct conditions *c, const struct value *value
 		return true;
 	if (value->text[0] != '/')
 		return false;
-	/* In the process's mount namespace, a symbolic link may lead to another path. */
+	/*
+	 * A symbolic link may lead to another file there, so look the path up in the process's
+	 * mount namespace.
+	 */
 	snprintf(path, sizeof(path), "/proc/%d/root%.*s", (int)pid, PATH_MAX, value->text);
 	return file_id_of(c, path, &there) && file_id_same(&there, id);
 }
@@ -412,7 +422,7 @@ static bool belongs_to(uid_t user, pid_t pid)
 }
 
 /*
- * Whether one of a process's control groups is `path` or below it. Each line is
+ * Returns true if a control group of the process is `path` or lies below it. Each line is
  * HIERARCHY:CONTROLLERS:PATH.
  */
 static bool is_in_group(const char *groups, const char *path)
@@ -460,8 +470,8 @@ static bool meets(
 /* ---- Values ------------------------------------------------------------------------- */
 
 /*
- * The program that a shell would run for this name. NULL if PATH has no such program, or on
- * lack of memory.
+ * Returns the path of the program that a shell would run for this name. Returns NULL if PATH has
+ * no such program, or on lack of memory.
  */
 static char *find_in_path(const char *name)
 {
@@ -479,7 +489,7 @@ static char *find_in_path(const char *name)
 	return NULL;
 }
 
-/* Whether a process in another mount namespace runs the program that has this path there. */
+/* Returns true if any process in another mount namespace runs a program with this path there. */
 static bool any_runs_there(const struct conditions *c, struct value *value)
 {
 	DIR *list = procfs_processes();
@@ -497,8 +507,9 @@ static bool any_runs_there(const struct conditions *c, struct value *value)
 }
 
 /*
- * Resolves the file of --exe: a path, or a name without a slash that may be found in PATH.
- * `elsewhere` accepts an absolute path that our mount namespace does not have.
+ * Finds the file that --exe names: a path, or a name without a slash, which may be found in PATH.
+ * If `elsewhere` is set, an absolute path is accepted even if our mount namespace does not have
+ * it.
  */
 static struct probe_error *take_file(
 	const struct conditions *c, struct value *value, bool elsewhere)
@@ -548,8 +559,8 @@ static struct probe_error *take_user(struct value *value)
 }
 
 /*
- * Makes a control group's path relative to the root of all groups, with a slash at the start
- * and none at the end; "" for the root.
+ * Makes a control group's path relative to the root of all groups. The result has a slash at the
+ * start and none at the end. For the root itself, it is "".
  */
 static struct probe_error *take_group(struct value *value)
 {
@@ -586,8 +597,8 @@ static struct probe_error *take(const struct conditions *c, const struct common_
 }
 
 /*
- * Whether statx(2) may be called. A child tries it, because a seccomp(2) filter may kill the
- * caller.
+ * Returns true if we may call statx(2). A child tries it, because a seccomp(2) filter may kill the
+ * process that calls it.
  */
 static bool may_statx(void)
 {
@@ -660,8 +671,8 @@ void conditions_free(struct conditions *conditions)
 /* ---- All conditions ------------------------------------------------------------------- */
 
 /*
- * The first kind whose values the process does not meet, or CONDITION_KINDS if it meets all
- * kinds.
+ * Returns the first kind of condition that the process does not meet, or CONDITION_KINDS if it
+ * meets all kinds.
  */
 static enum condition_kind first_unmet(struct conditions *c, pid_t pid)
 {
@@ -681,7 +692,10 @@ bool conditions_hold(struct conditions *conditions, pid_t pid)
 	return !conditions || first_unmet(conditions, pid) == CONDITION_KINDS;
 }
 
-/* Appends "runs /bin/a or /bin/b"; only the value `only` if it is not NULL. */
+/*
+ * Appends the values of one kind: "runs /bin/a or /bin/b". If `only` is not NULL, appends only
+ * this value.
+ */
 static void describe(const struct conditions *c, enum condition_kind kind, const struct value *only,
 	struct buffer *out)
 {

@@ -108,7 +108,10 @@ struct probe_error *flight_end(struct flight_output *output)
 
 /* ---- Files -------------------------------------------------------------------------------- */
 
-/* The name of the process: all recorders in a file belong to one process. */
+/*
+ * Returns the name of the process as the name of each thread. All recorders in a file belong to
+ * the same process.
+ */
 static const char *comm_of_remains(void *data, const struct probe_hit *hit)
 {
 	(void)hit;

@@ -13,21 +13,23 @@
 #include "probe/ctf.h"
 #include "probe/sink.h"
 
-/* The hits to write and their destination. Initialise with {0}. */
+/* What to write, and where. Initialise with {0}. */
 struct flight_output {
 	struct probe_sink *sink;
-	const char *directory; /* directory of a recording that is written instead; or NULL */
-	uint64_t last_ns;      /* only hits at most this long before the last hit; 0 for all hits */
-	struct probe_ctf *record; /* the recording; created with the first session */
-	/* Returns the name of a hit's thread. NULL if names are not known. */
+	const char *directory; /* directory of a recording to write instead of text, or NULL */
+	/* Write only hits that are at most this much older than the last hit. 0 means all hits. */
+	uint64_t last_ns;
+	/* The recording; it is created when the first session is written. */
+	struct probe_ctf *record;
+	/* Returns the name of a hit's thread. It is NULL if names are not known. */
 	const char *(*comm)(void *data, const struct probe_hit *hit);
 	void *comm_data;
 	uint64_t hits;
 };
 
 /*
- * Writes the hits of several flight recorders. last_ns counts back from the last hit of all of
- * them. Errors: as probe_session_snapshot() and probe_ctf_create().
+ * Writes the hits of several flight recorders. last_ns is measured back from the last hit of any
+ * recorder. Errors: as probe_session_snapshot() and probe_ctf_create().
  */
 PROBE_MUST_CHECK struct probe_error *flight_write(
 	struct flight_output *output, struct probe_session *const *sessions, size_t count);
@@ -35,8 +37,8 @@ PROBE_MUST_CHECK struct probe_error *flight_write(
 PROBE_MUST_CHECK struct probe_error *flight_end(struct flight_output *output);
 
 /*
- * Writes the hits of the flight recorders in a file: `probectl read --from`. *sound_ret is set
- * if all recorders are undamaged. Errors: as probe_remains_open() and flight_write().
+ * Writes the hits of the flight recorders in a file, for `probectl read --from`. Sets *sound_ret
+ * to true if no recorder is damaged. Errors: as probe_remains_open() and flight_write().
  */
 PROBE_MUST_CHECK struct probe_error *flight_read_file(
 	struct flight_output *output, const char *path, bool *sound_ret);

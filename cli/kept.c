@@ -26,7 +26,7 @@ struct probe_error *kept_tracer(struct kept_options *options, struct trace_trace
 		.string_bytes = (uint16_t)options->string_bytes,
 		.file = options->file,
 		.texts = true,
-		/* Pairs found by name are the same without a catalogue. */
+		/* Pairs that are found by name do not need the catalogue. */
 		.catalogue =
 			pairs && !strcmp(pairs, "auto") ? NULL : options->common.patterns.catalogue,
 	};
@@ -103,7 +103,7 @@ static void add_number(struct buffer *out, const char *name, uint64_t value)
 	buffer_unsigned(out, value);
 }
 
-/* Adds the word for the tracer, with its value. */
+/* Adds the word that names the tracer, and the tracer's value. */
 static void add_tracer(struct buffer *out, const struct tracer_options *tracer, const char *value)
 {
 	const char *text = tracer->count ? "count" : tracer->tracers.items[0];
@@ -116,7 +116,10 @@ static void add_tracer(struct buffer *out, const struct tracer_options *tracer, 
 		add_escaped(out, value);
 }
 
-/* Adds the keys without names, and also the keys as the user typed them. */
+/*
+ * Adds the keys as plain expressions. If the user typed names in them, also adds the keys as
+ * typed.
+ */
 static void add_keys(
 	struct buffer *out, const struct kept_options *options, const struct probe_gather *plain)
 {
@@ -144,8 +147,8 @@ static void add_match(struct buffer *out, const struct probe_gather *plain)
 }
 
 /*
- * Makes the words of a session, with the expressions from `plain`. The caller frees the text;
- * NULL on lack of memory.
+ * Makes the words of a session. In the options of `plain`, names are replaced by expressions. The
+ * caller frees the text, which is NULL on lack of memory.
  */
 static char *kept_text(
 	const struct kept_options *options, const struct probe_session_options *plain)
@@ -176,8 +179,8 @@ static char *kept_text(
 }
 
 /*
- * Replaces each %p in a path by the process id. The caller frees the path; NULL on lack of
- * memory.
+ * Returns a copy of a path in which each %p is replaced by the process id. The caller frees the
+ * path, which is NULL on lack of memory.
  */
 static char *path_of(const char *pattern, pid_t pid)
 {
@@ -240,7 +243,10 @@ struct probe_error *kept_start(struct probe_target *target, const struct kept_op
 
 /* ---- Reading ---------------------------------------------------------------------- */
 
-/* Cuts a text into its words, in place. NULL if there are too many words, or on lack of memory. */
+/*
+ * Cuts a text into its words, in place. Returns NULL if there are too many words, or on lack of
+ * memory.
+ */
 static char **cut(char *text, int *count_ret)
 {
 	char **words = calloc(WORDS_MAX + 1, sizeof(*words)), *to = text;
@@ -293,7 +299,7 @@ static struct probe_error *parse_words(int count, char **words, struct kept_opti
 	struct probe_error *error = parse_number(words[0], &ret->since_ns);
 
 	for (int i = 0; i < count && !error; i++) {
-		/* Refuse --help, for which options_parse() would print the help. */
+		/* Refuse --help, because options_parse() would print the help. */
 		if (!strcmp(words[i], "--help") || !strcmp(words[i], "-h"))
 			error = malformed();
 	}
@@ -322,7 +328,10 @@ struct probe_error *kept_parse(const char *text, struct kept_options *ret, char 
 		return malformed();
 	}
 	error = parse_words(count, words, ret);
-	/* From now on words[0] owns the memory of all words; the start time is no longer needed. */
+	/*
+	 * Now words[0] owns the memory of all words. The word with the start time is no longer
+	 * needed.
+	 */
 	words[0] = copy;
 	if (error && error->code == PROBE_ERROR_USAGE) {
 		probe_error_free(error);
@@ -349,7 +358,10 @@ char *kept_title(const char *text)
 	if (copy)
 		words = cut(copy, &count);
 	for (int i = 0; i < count; i++) {
-		/* Users type PROBEs without -e, and the tracer comes first. */
+		/*
+		 * Leave out what users do not type: -e before a PROBE, and -t before the tracer,
+		 * which comes first.
+		 */
 		if (!strcmp(words[i], "--key-name")) {
 			i++;
 			continue;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Kept sessions: `enable -t TRACER` leaves a session in a process, with the words of the
- * command line that define it. `read` and other commands make the tracer again from these
- * words.
+ * Kept sessions. `enable -t TRACER` leaves a session in a process, together with those words of
+ * the command line that define the session. `read` and other commands make the tracer again from
+ * these words.
  */
 #ifndef CLI_KEPT_H
 #define CLI_KEPT_H
@@ -22,8 +22,8 @@ struct kept_options {
 	struct tracer_options tracer;
 	uint64_t ring_bytes, string_bytes;
 	const char *file;
-	uint64_t since_ns; /* start of the session, CLOCK_REALTIME */
-	/* The keys as the user typed them. Empty if the keys contain no names of arguments. */
+	uint64_t since_ns; /* time at which the session was started, CLOCK_REALTIME */
+	/* The keys as the user typed them. Empty if no key contains a name of an argument. */
 	struct string_list key_names;
 };
 
@@ -43,12 +43,12 @@ enum {
 			    sizeof(struct option_row)
 };
 
-/* Whether the options request a tracer. */
+/* Returns true if the options request a tracer. */
 bool kept_is_wanted(const struct kept_options *options);
 
 /*
- * Makes the tracer and the request, after the command line has been parsed. *ret is one tracer;
- * free it with tracers_free(ret, 1).
+ * Makes the tracer and the request. Call it after the command line has been parsed. Free the
+ * tracer with tracers_free(ret, 1).
  */
 PROBE_MUST_CHECK struct probe_error *kept_tracer(
 	struct kept_options *options, struct trace_tracer **ret);
@@ -62,16 +62,16 @@ PROBE_MUST_CHECK struct probe_error *kept_start(struct probe_target *target,
 	struct probe_report *report);
 
 /*
- * Parses the words that a process holds; they are not trusted. `ret` points into *words_ret.
- * Free `ret` with kept_deinit() and *words_ret with free().
+ * Parses the words that a process holds. The words are not trusted, because the process can change
+ * them. `ret` points into *words_ret. Free `ret` with kept_deinit() and *words_ret with free().
  */
 PROBE_MUST_CHECK struct probe_error *kept_parse(
 	const char *text, struct kept_options *ret, char ***words_ret);
 void kept_deinit(struct kept_options *options);
 
 /*
- * The words as a user would type them, without the start time of the session. The caller frees
- * the text.
+ * Returns the words as a user would type them, without the time at which the session was started.
+ * The caller frees the text.
  */
 char *kept_title(const char *text);
 

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Signals are blocked and read from a signalfd(2), so none interrupts a change of a target, and
- * none is missed between a check and a sleep.
+ * Signals are blocked and read from a signalfd(2). So no signal interrupts a change of a target,
+ * and no signal is missed between a check and a sleep.
  *
  *   SIGINT            ends us. The terminal also sends it to a program that we started
  *   SIGTERM, SIGHUP   end us, and are forwarded to the program
  *   SIGQUIT (Ctrl-\)  ends us, unless we started a program: then it is for the program,
  *                     such as a JVM, which prints its threads
- *   SIGCHLD           ends the sleep: the program, or a process under ptrace(2)
- *   others            are the command's own
+ *   SIGCHLD           ends the sleep: the program, or a process under ptrace(2), has changed
+ *   other signals     have a meaning for some commands only
  *
- * A second Ctrl-C ends the final wait of a command, such as for a reader that reads nothing.
+ * At its end, a command may wait for a reader of its output. If the reader reads nothing, a second
+ * Ctrl-C ends this wait.
  */
 #include <errno.h>
 #include <poll.h>
@@ -55,9 +56,10 @@ enum { ROOM_FIRST = 16 };
 /* ---- Signals ---------------------------------------------------------------- */
 
 /*
- * Whether an ignored signal stays ignored: in a signalfd, it arrives all the same. nohup(1)
- * ignores SIGHUP on purpose. But a shell ignores SIGINT for commands that it runs with `&`, and
- * scripts end a trace with `kill -INT`.
+ * Returns true if a signal is ignored and must stay ignored. This needs a check, because a
+ * signalfd receives signals even if they are ignored. nohup(1) makes us ignore SIGHUP on purpose,
+ * so SIGHUP stays ignored. SIGINT does not: when a shell runs a command with `&`, it makes the
+ * command ignore SIGINT, but scripts end a trace with `kill -INT`.
  */
 static bool stays_ignored(int wanted)
 {
@@ -140,7 +142,10 @@ void loop_watch(struct loop *loop, int fd, short events, bool *ready)
 
 void loop_watch_exit(struct loop *loop, int pidfd, const struct probe_target *target, bool *exited)
 {
-	/* pidfd_open(2) is missing before Linux 5.3, and in containers with a seccomp filter. */
+	/*
+	 * pidfd_open(2) is missing before Linux 5.3, and some containers forbid it with a seccomp
+	 * filter.
+	 */
 	if (!*exited && pidfd < 0)
 		*exited = !probe_target_alive(target);
 	if (!*exited)
@@ -188,7 +193,7 @@ int loop_wait_child(struct loop *loop)
 {
 	int status;
 
-	/* Ignore errors: waiting for signals alone needs no memory. */
+	/* Ignore errors. If memory is short, no descriptor is watched, but signals still arrive. */
 	while (!child_ended(loop->child, &status))
 		probe_error_free(loop_sleep(loop));
 	return status;
@@ -205,7 +210,8 @@ struct probe_error *loop_open(struct loop *loop, const int *own)
 	add_signals(&signals, common);
 	add_signals(&signals, own);
 	/*
-	 * If SIGCHLD was ignored by our parent, the kernel would reap our children before we wait.
+	 * If our parent made us ignore SIGCHLD, the kernel would reap our children before we wait
+	 * for them.
 	 */
 	signal(SIGCHLD, SIG_DFL);
 	signal(SIGPIPE, SIG_IGN);

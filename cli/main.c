@@ -35,7 +35,7 @@ static const struct command commands[] = {
 
 enum {
 	COMMAND_COUNT = sizeof(commands) / sizeof(commands[0]),
-	LARGE_BYTES = 1 << 20 /* freed blocks of this size or more are returned to the system */
+	LARGE_BYTES = 1 << 20 /* freed blocks of at least this size are returned to the system */
 };
 
 static void print_help(void)
@@ -121,10 +121,12 @@ static struct probe_error *run(int argc, char **argv, int *status_ret)
 }
 
 /*
- * Opening a file returns the lowest free descriptor. If a standard stream is closed, a file
- * could get the stream's number, and messages would be written into a recording or into the
- * memory of a target. So an O_PATH descriptor, which can be neither read nor written, takes the
- * place of a closed stream. Programs that we start do not inherit it.
+ * Fills closed standard streams.
+ *
+ * Opening a file returns the lowest free descriptor. If a standard stream is closed, a file could
+ * get the stream's number. Messages would then be written into a recording or into the memory of a
+ * target. So we open an O_PATH descriptor, which can be neither read nor written, in place of each
+ * closed stream. Programs that we start do not inherit this descriptor.
  */
 static bool keep_places(void)
 {
@@ -134,7 +136,10 @@ static bool keep_places(void)
 	return true;
 }
 
-/* Whether the reader of a pipe has closed it. This is no error: the reader has seen enough. */
+/*
+ * Returns true if the reader of our output has closed the pipe. This is no error, because the
+ * reader wants no more output.
+ */
 static bool reader_left(void)
 {
 	struct pollfd output = {.fd = STDOUT_FILENO, .events = POLLOUT};
@@ -153,7 +158,7 @@ static int finish_output(int status)
 		return status;
 	if (err == EPIPE || reader_left())
 		return status;
-	/* errno is 0 here if an earlier write has failed: its reason is lost. */
+	/* If an earlier write has failed, errno is 0 here, and the reason is unknown. */
 	return report_error(
 		err ? probe_error_system(err, "cannot write the output")
 		    : probe_error_new(PROBE_ERROR_SYSTEM, "cannot write all of the output"));
@@ -165,10 +170,10 @@ int main(int argc, char **argv)
 	struct probe_error *error;
 
 	if (!keep_places())
-		return STATUS_FAILED; /* standard error cannot be used for a message */
+		return STATUS_FAILED; /* the standard error stream cannot be used for a message */
 	/*
-	 * Return the memory of files and tables to the system as soon as it is freed. By default,
-	 * malloc(3) keeps all blocks up to the size of the largest block freed so far.
+	 * Return the memory of large tables to the system as soon as they are freed. By default,
+	 * malloc(3) keeps free blocks that are not larger than the largest block freed so far.
 	 */
 	mallopt(M_MMAP_THRESHOLD, LARGE_BYTES);
 	messages_begin();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Parses command lines by table. getopt_long(3) cannot be used: it does not tell the position
- * of `--`, which separates the program to run and its arguments.
+ * Parses command lines by table. We cannot use getopt_long(3), because it does not tell where `--`
+ * is. The program to run and its arguments come after `--`.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,7 +51,7 @@ struct unit {
 	uint64_t factor;
 };
 
-/* The factor of the unit named `text`, or 0 for an unknown unit. */
+/* Returns the factor of the unit with the name `text`, or 0 if the unit is unknown. */
 static uint64_t find_unit(const struct unit *units, size_t count, const char *text)
 {
 	for (size_t i = 0; i < count; i++) {
@@ -61,7 +61,10 @@ static uint64_t find_unit(const struct unit *units, size_t count, const char *te
 	return 0;
 }
 
-/* Parses a fraction of a unit, at most nine digits: ".5" of one second is 500,000,000. */
+/*
+ * Parses the fraction of a number with a unit. It has at most nine digits. For example, ".5"
+ * seconds are 500,000,000 nanoseconds.
+ */
 static bool take_fraction(const char **at, uint64_t factor, uint64_t *ret)
 {
 	uint64_t value = 0, scale = 1;
@@ -74,12 +77,12 @@ static bool take_fraction(const char **at, uint64_t factor, uint64_t *ret)
 		value = value * 10 + (uint64_t)(**at - '0');
 		scale *= 10;
 	}
-	/* 10^9 times an hour's 3.6 * 10^12 ns needs 72 bits. */
+	/* The product may need 72 bits: 10^9 times the 3.6 * 10^12 ns of an hour. */
 	*ret = (uint64_t)((unsigned __int128)value * factor / scale);
 	return digits > 0;
 }
 
-/* Parses a number with an optional fraction and a unit. Returns false for any other text. */
+/* Parses a number with a unit; the number may have a fraction. Returns false for any other text. */
 static bool take_quantity(const char *text, const struct unit *units, size_t count, uint64_t *ret)
 {
 	uint64_t whole = 0, fraction = 0, factor;
@@ -109,7 +112,7 @@ struct probe_error *parse_duration(const char *text, uint64_t *ns_ret)
 		{"h", 3600 * UINT64_C(1000000000)},
 	};
 
-	/* The limit allows adding the duration to the time of any clock. */
+	/* With this limit, adding the duration to the time of any clock does not overflow. */
 	if (!take_quantity(text, units, sizeof(units) / sizeof(units[0]), ns_ret) ||
 		*ns_ret > INT64_MAX)
 		return probe_error_new(PROBE_ERROR_USAGE,
@@ -178,7 +181,7 @@ struct probe_error *options_catalogue(struct pattern_list *patterns)
 	return patterns->catalogue ? NULL : catalogue_open(&patterns->catalogue);
 }
 
-/* Replaces a pattern by an equivalent one that needs no catalogue. */
+/* Replaces a pattern by an equivalent pattern without names from the catalogue. */
 static struct probe_error *make_plain(struct probe_pattern **pattern)
 {
 	char *text;
@@ -232,7 +235,7 @@ struct probe_error *options_add_operands(struct common_options *common, size_t f
 
 /* ---- Help ----------------------------------------------------------------------- */
 
-/* The value's name in the help; NULL if the option takes no value. */
+/* Returns the name of the option's value in the help, or NULL if the option takes no value. */
 static const char *value_name(const struct option_row *row)
 {
 	static const char *const names[] = {
@@ -328,9 +331,9 @@ static struct probe_error *set_option(const struct option_row *row, const char *
 }
 
 /*
- * Applies an option. `shown` is its name in messages. `attached` is a value in the same
- * argument, or NULL; if it is NULL and the option needs a value, the next argument is the
- * value.
+ * Applies an option. `shown` is the option's name in messages. `attached` is the value if it is in
+ * the same argument as the option; otherwise it is NULL. If the option needs a value and
+ * `attached` is NULL, the next argument is the value.
  */
 static struct probe_error *apply(struct parser *parser, const struct option_row *row,
 	const char *shown, const char *attached)
@@ -345,11 +348,14 @@ static struct probe_error *apply(struct parser *parser, const struct option_row 
 		attached = parser->argv[parser->at++];
 	}
 	error = set_option(row, attached);
-	/* The error for a PROBE is complete and needs no prefix. */
+	/* The error for a PROBE already names the PROBE, so it gets no prefix. */
 	return row->kind == OPTION_PATTERN ? error : probe_error_prefix(error, "%s", shown);
 }
 
-/* The error for an unknown option: `argument` is "--" and a name of `length` bytes. */
+/*
+ * Returns the error for an unknown option. `argument` begins with "--" and a name of `length`
+ * bytes.
+ */
 static struct probe_error *unknown_option(
 	const struct parser *parser, const char *argument, size_t length)
 {
@@ -401,7 +407,7 @@ static const struct option_row *find_letter(const struct command_line *line, cha
 	return NULL;
 }
 
-/* Parses one argument of option letters: `-vv`, `-p1`, `-vp 1`. */
+/* Parses one argument that consists of option letters: `-vv`, `-p1`, `-vp 1`. */
 static struct probe_error *parse_letters(struct parser *parser, const char *argument)
 {
 	for (const char *at = argument + 1; *at; at++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Command lines, described by a table. The same rows serve to parse and check the command line
- * and to print the help.
+ * Command lines, described by a table. We use the rows of the table to parse the command line, to
+ * check it, and to print the help.
  *
  *     struct list_options { struct common_options common; bool json, verbose; };
  *     struct list_options o = {0};
@@ -24,23 +24,34 @@
 #include "probe/catalogue.h"
 #include "probe/pattern.h"
 
-/* The form of an option's value, and the type of its target. */
+/* The form of an option's value, and the type of the target in which the value is stored. */
 enum option_kind {
-	OPTION_FLAG,	/* the target is a bool, set to true */
-	OPTION_COUNTER, /* the target is an unsigned int, incremented each time */
+	OPTION_FLAG, /* the target is a bool, set to true */
+	/* The target is an unsigned int; each time the option is given, it is incremented. */
+	OPTION_COUNTER,
 	OPTION_STRING,	/* the target is a const char *, owned by argv */
-	OPTION_STRINGS, /* the target is a struct string_list; may be repeated */
-	/* The target is a const char *; only as --option=VALUE; "" without a value. */
+	OPTION_STRINGS, /* the target is a struct string_list; the option may be repeated */
+	/*
+	 * The target is a const char *. The value must follow in the same argument, --option=VALUE.
+	 * Without a value, the target is "".
+	 */
 	OPTION_OPTIONAL,
-	OPTION_NUMBER,	 /* the target is a uint64_t; a decimal number */
-	OPTION_DURATION, /* the target is a uint64_t, in nanoseconds; "2", "1.5s", "500ms", "3m" */
-	OPTION_SIZE,	 /* the target is a uint64_t, in bytes; "4096", "64k", "1M", "2G" */
-	OPTION_PIDS,	 /* the target is a struct pid_list; "1" or "1,2"; may be repeated */
-	OPTION_PATTERN	 /* the target is a struct pattern_list; a PROBE; may be repeated */
+	OPTION_NUMBER, /* the target is a uint64_t; the value is a decimal number */
+	/* The target is a uint64_t, in nanoseconds. The value is "2", "1.5s", "500ms" or "3m". */
+	OPTION_DURATION,
+	/* The target is a uint64_t, in bytes. The value is "4096", "64k", "1M" or "2G". */
+	OPTION_SIZE,
+	/*
+	 * The target is a struct pid_list. The value is "1" or "1,2". The option may be repeated.
+	 */
+	OPTION_PIDS,
+	/* The target is a struct pattern_list. The value is a PROBE. The option may be repeated. */
+	OPTION_PATTERN
 };
 
 struct string_list {
-	const char **items; /* strings owned by argv; the array is owned by the owner of the list */
+	/* The strings are owned by argv. The array is owned by the owner of the list. */
+	const char **items;
 	size_t count;
 };
 
@@ -52,21 +63,25 @@ struct pid_list {
 struct pattern_list {
 	struct probe_pattern **items;
 	size_t count;
-	/* Lists of arguments may contain names from the catalogue. */
+	/* The arguments in a PROBE may have names from the catalogue. */
 	bool named;
-	/* Replace these names at once, because other processes read the lists. */
+	/*
+	 * Names of arguments are replaced when a PROBE is parsed, because other processes, without
+	 * a catalogue, read the PROBEs.
+	 */
 	bool plain;
-	/* Catalogue for these names, opened with the first list; owned. */
+	/* Catalogue for names of arguments. It is opened when the first PROBE needs it. Owned. */
 	struct probe_catalogue *catalogue;
 };
 
 struct option_row {
-	char letter;	  /* letter of the option; 0 if it has no letter */
-	const char *name; /* name of the option without dashes; NULL if it has no name */
+	char letter;	  /* letter of the option, or 0 */
+	const char *name; /* name of the option without dashes, or NULL */
 	enum option_kind kind;
-	const char *value; /* the value's name in the help; NULL for the default of the kind */
+	/* Name of the value in the help; NULL for the default name of this kind. */
+	const char *value;
 	void *target;
-	const char *help; /* what the option does, without a full stop */
+	const char *help; /* what the option does; ends without a full stop */
 };
 
 /* The kinds of conditions on processes (cli/conditions.h). */
@@ -83,21 +98,28 @@ enum condition_kind {
 struct common_options {
 	const char *command; /* the command's name, for messages */
 	struct pid_list pids;
-	size_t pids_given;	 /* how many of `pids` come from -p (cli/processes.h) */
+	/* Number of elements of `pids` that come from -p (cli/processes.h). */
+	size_t pids_given;
 	struct pid_list parents; /* processes of --children and --tree */
 	struct pid_list trees;	 /* processes of --tree */
-	/* The values of --exe, --name and so on, and the conditions made from them. */
+	/*
+	 * The values of --exe, --name and so on, and the conditions that were made from these
+	 * values.
+	 */
 	struct string_list conditions[CONDITION_KINDS];
 	struct conditions *meant;
 	bool follow, no_follow; /* values of --follow and --no-follow */
 	struct pattern_list patterns;
-	char **operands; /* into argv: arguments before `--` that are neither option nor value */
+	/*
+	 * Arguments before `--` that are neither options nor values of options. Points into argv.
+	 */
+	char **operands;
 	size_t operand_count;
 	char **program; /* arguments after `--`, NULL-terminated; NULL if there is no `--` */
-	bool helped;	/* the help was printed; the command must do nothing else */
+	bool helped;	/* the help was printed, so the command must do nothing else */
 };
 
-/* A row of a table of options. `its_value` may be NULL. */
+/* Makes a row of a table of options. `its_value` may be NULL. */
 #define OPTION(its_letter, its_name, its_kind, its_value, its_target, its_help)                    \
 	{                                                                                          \
 		.letter = (its_letter), .name = (its_name), .kind = OPTION_##its_kind,             \
@@ -125,16 +147,16 @@ struct common_options {
 /* clang-format on */
 
 struct command_line {
-	/* The command's synopsis without "probectl ", such as "list [-v] FILE...". */
+	/* The command and its arguments, without "probectl ": "list [-v] FILE...". */
 	const char *synopsis;
-	const char *help; /* a few lines on the command; ends with a newline */
+	const char *help; /* describes the command in a few lines; ends with a newline */
 	const struct option_row *rows;
 	size_t row_count;
-	bool starts_program; /* a PROGRAM may follow `--` */
-	/* NULL, or why the command has no --follow and what to use instead. */
+	bool starts_program; /* `--` and a PROGRAM may follow the operands */
+	/* Why the command has no --follow, and what to use instead. NULL if it has --follow. */
 	const char *no_follow;
 
-	/* For options_run(): `run` is the command; it is called after `common` has been parsed. */
+	/* For options_run(). `run` is the command. It is called after `common` has been parsed. */
 	struct common_options *common;
 	struct probe_error *(*run)(void *data, int *status_ret);
 	void *data;
@@ -143,27 +165,27 @@ struct command_line {
 #define OPTION_ROWS(table) .rows = (table), .row_count = sizeof(table) / sizeof((table)[0])
 
 /*
- * Parses argv, where argv[0] is the command's name. Reorders argv: operands come first, after
- * argv[0]. `--help` and `-h` print the help and set common->helped; the caller must then
+ * Parses argv, where argv[0] is the command's name. Moves the operands to the start of argv, after
+ * argv[0]. For `--help` and `-h`, prints the help and sets common->helped; the caller must then
  * return.
  *
- * Operands are not interpreted: options_add_operands() parses them as PROBEs. Errors:
+ * Operands are not interpreted here. To parse them as PROBEs, call options_add_operands(). Errors:
  * PROBE_ERROR_USAGE, PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *options_parse(
 	const struct command_line *line, int argc, char **argv, struct common_options *common);
 
 /*
- * Executes a command: parses argv, calls line->run() unless the help was requested, and frees
- * line->common. For *status_ret and errors see cli/cli.h.
+ * Executes a command: parses argv, calls line->run() unless help was requested, and frees
+ * line->common. *status_ret and the errors are those of a command (cli/cli.h).
  */
 PROBE_MUST_CHECK struct probe_error *options_run(
 	const struct command_line *line, int argc, char **argv, int *status_ret);
 
-/* Appends a process id unless the list already has it. Errors: PROBE_ERROR_MEMORY. */
+/* Appends a process id if the list does not have it yet. Errors: PROBE_ERROR_MEMORY. */
 PROBE_MUST_CHECK struct probe_error *options_add_pid(struct pid_list *pids, pid_t pid);
 
-/* Opens the catalogue of the patterns unless it is open. Errors: PROBE_ERROR_MEMORY. */
+/* Opens the catalogue of the patterns if it is not open yet. Errors: PROBE_ERROR_MEMORY. */
 PROBE_MUST_CHECK struct probe_error *options_catalogue(struct pattern_list *patterns);
 
 /* Parses a text as a PROBE and appends it. */
@@ -171,20 +193,26 @@ PROBE_MUST_CHECK struct probe_error *options_add_pattern(
 	struct pattern_list *patterns, const char *text);
 
 /*
- * Parses an operand as a PROBE and appends it. Refuses a process id, which was meant as a
- * further value of -p.
+ * Parses an operand as a PROBE and appends it. Returns an error if the operand is a number: the
+ * user probably meant it as another process id for -p.
  */
 PROBE_MUST_CHECK struct probe_error *options_add_operand(
 	struct common_options *common, const char *text);
 
-/* Parses the operands from number `first` on as PROBEs and appends them to those of -e. */
+/*
+ * Parses the operands as PROBEs, beginning with operand number `first`. Appends them to the PROBEs
+ * of -e.
+ */
 PROBE_MUST_CHECK struct probe_error *options_add_operands(
 	struct common_options *common, size_t first);
 
 void options_free_patterns(struct pattern_list *patterns);
 void options_deinit(struct common_options *common);
 
-/* Parsers of single values. Their errors say what was expected, but do not name the option. */
+/*
+ * Parsers of single values. Their errors say what kind of value was expected. The caller must add
+ * the name of the option.
+ */
 PROBE_MUST_CHECK struct probe_error *parse_duration(const char *text, uint64_t *ns_ret);
 PROBE_MUST_CHECK struct probe_error *parse_size(const char *text, uint64_t *bytes_ret);
 PROBE_MUST_CHECK struct probe_error *parse_number(const char *text, uint64_t *ret);

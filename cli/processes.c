@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reads all of /proc in one pass, so that a tree of processes is seen as a whole. Source:
- * proc_pid_stat(5).
+ * Finds processes in /proc. All of /proc is read in one pass, so that we see a tree of processes
+ * as it is at one moment. Source: proc_pid_stat(5).
  */
 #include <errno.h>
 #include <signal.h>
@@ -26,7 +26,7 @@
 
 /* ==== Processes =============================================================================== */
 
-enum { QUIET_SECONDS = 2 /* until a wait for another controller is reported */ };
+enum { QUIET_SECONDS = 2 /* if we wait longer than this for another controller, we report it */ };
 
 struct process {
 	pid_t pid, parent;
@@ -39,8 +39,8 @@ struct processes {
 };
 
 /*
- * Parses a stat line. Returns false if the process has ended, is a kernel thread, or is this
- * process.
+ * Parses a line of /proc/PID/stat. Returns false if the process has ended, is a kernel thread, or
+ * is this process.
  */
 static bool parse_stat(char *text, struct process *ret)
 {
@@ -115,7 +115,7 @@ static struct probe_error *add_descendants(
 
 	for (size_t i = 0; i < all->count; i++)
 		all->items[i].descends = false;
-	/* Repeat: a child may come before its parent in the list. */
+	/* Repeat until nothing changes, because a child may come before its parent in the list. */
 	while (more && !error) {
 		more = false;
 		for (size_t i = 0; i < all->count && !error; i++) {
@@ -145,7 +145,7 @@ static struct probe_error *add_all(struct common_options *common, const struct p
 	return error;
 }
 
-/* Returns an error for a value of a condition that no process meets. */
+/* If no process meets some value of a condition, returns an error that names this value. */
 static struct probe_error *check_met(const struct common_options *common)
 {
 	struct probe_error *error = NULL;
@@ -198,8 +198,8 @@ struct probe_error *processes_check(const struct common_options *common)
 }
 
 /*
- * Whether to go on waiting for a locked process. Ctrl-C, which may be blocked and pending, ends
- * the wait.
+ * Returns true if we should continue to wait for a locked process. Ctrl-C ends the wait; the
+ * signal may be blocked and pending.
  */
 static bool go_on_waiting(pid_t pid, unsigned int seconds, const char *holder, void *unused)
 {
@@ -221,7 +221,7 @@ struct probe_error *processes_open(
 
 	if (error)
 		return error;
-	/* The process id may have been reused since it was looked up. */
+	/* Check the conditions again, because another process may have this process id now. */
 	error = conditions_check(common->meant, pid);
 	if (error && !probe_target_alive(target)) {
 		probe_error_free(error);
@@ -266,8 +266,9 @@ bool processes_may_come(const struct common_options *common)
 }
 
 /*
- * Whether the process is a descendant of a process of --tree or --children, if these are given.
- * Unknown, and so false, if a parent in between has ended.
+ * Returns true if a process of --tree or --children is an ancestor of the process, or if the user
+ * named no such process. If a process between the two has ended, this cannot be found out, and the
+ * result is false.
  */
 static bool is_below(const struct common_options *common, pid_t pid)
 {
@@ -335,7 +336,7 @@ void processes_allow_descriptors(void)
 	setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-/* Returns the process of a thread id, or the id itself if it is not a thread's. */
+/* Returns the process to which a thread id belongs. Any other id is returned unchanged. */
 static pid_t process_of(pid_t id)
 {
 	long process = procfs_status_number(id, "Tgid:");
@@ -343,7 +344,7 @@ static pid_t process_of(pid_t id)
 	return process > 0 ? (pid_t)process : id;
 }
 
-/* Replaces the ids of threads by those of their processes, without duplicates. */
+/* Replaces the ids of threads by the ids of their processes. Removes duplicates. */
 static struct probe_error *resolve_threads(struct pid_list *pids)
 {
 	struct pid_list processes = {0};
@@ -376,7 +377,10 @@ struct probe_error *processes_find(struct common_options *common)
 	if (error)
 		return error;
 	common->pids_given = common->pids.count;
-	/* The processes of -p are checked against the conditions when they are opened. */
+	/*
+	 * The processes of -p are not checked here. They are checked against the conditions when
+	 * they are opened.
+	 */
 	if (!common->parents.count && (common->pids.count || !common->meant))
 		return NULL;
 	error = processes_read(&all);
@@ -417,7 +421,7 @@ struct probe_error *processes_error(
 	int length = snprintf(name, sizeof(name), "process %d", (int)pid);
 	const char *said = error ? strstr(error->message, name) : NULL;
 
-	/* Many error messages already contain the process id. */
+	/* Do not add the process id if the message has it already, as many messages do. */
 	if (common->pids.count < 2 || (said && (said[length] < '0' || said[length] > '9')))
 		return error;
 	return probe_error_prefix(error, "%s", name);
@@ -425,9 +429,9 @@ struct probe_error *processes_error(
 
 /* ---- Mistakes --------------------------------------------------------------------- */
 
-enum { ALSO_MAX = 20 }; /* maximum number of processes that are listed */
+enum { ALSO_MAX = 20 }; /* maximum number of processes that a message lists */
 
-/* Copies a message without its process id. The caller frees the copy. */
+/* Returns a copy of a message without the process id. The caller frees the copy. */
 static char *without_pid(const char *message, pid_t pid)
 {
 	char id[16], *text = strdup(message);
@@ -481,7 +485,9 @@ bool mistake_take(struct mistake *mistake, pid_t pid, struct probe_error *error)
 	return true;
 }
 
-/* Appends "; the same for 12, 34 and 5 more" to the mistake. */
+/*
+ * Appends the further processes to the message of the mistake: "; the same for 12, 34 and 5 more".
+ */
 static struct probe_error *name_all(const struct mistake *mistake)
 {
 	size_t shown = mistake->also.count < ALSO_MAX ? mistake->also.count : ALSO_MAX;
@@ -511,7 +517,7 @@ struct probe_error *mistake_end(
 	struct probe_error *error = mistake->error;
 	bool several = mistake->also.count + mistake->untold > 0, whole = mistake->count == count;
 
-	/* If all processes have a mistake of the command line, do not name processes. */
+	/* If the command line is wrong for all processes, the message need not name any process. */
 	if (error && !(whole && error->code == PROBE_ERROR_USAGE)) {
 		mistake->error = error = processes_error(common, mistake->pid, error);
 		error = several ? name_all(mistake) : error;
@@ -525,10 +531,13 @@ struct probe_error *mistake_end(
 
 void left_out_add(struct left_out *left, pid_t pid, struct probe_error *error)
 {
-	/* EIO: a file of the process was unreadable, so the process may have the probes. */
+	/*
+	 * EIO means that a file of the process was unreadable. The process may have the probes
+	 * nevertheless.
+	 */
 	bool lacks = error->code == PROBE_ERROR_NOT_FOUND && error->err != EIO;
 
-	/* A process that was found by a condition has ended since. */
+	/* It is no error if a process that was found by a condition has ended since. */
 	if (kill(pid, 0) < 0 && errno == ESRCH) {
 		probe_error_free(error);
 		return;
@@ -606,8 +615,8 @@ int child_spawn_status(const struct probe_error *error)
 }
 
 /*
- * Returns the signal that killed the process, or 0. Retries, because a process that was just
- * killed becomes a zombie only after a moment.
+ * Returns the signal that has killed the process, or 0. Tries several times, because a process
+ * that was just killed takes a moment to become a zombie.
  */
 static int killed_by(const struct probe_target *target, const struct probe_error *error)
 {
@@ -648,7 +657,8 @@ bool child_ended(pid_t pid, int *ret)
 		got = waitpid(pid, &wait_status, WNOHANG);
 	} while (got < 0 && errno == EINTR);
 	if (got < 0)
-		*ret = STATUS_FAILED; /* another part of the program has waited for the child */
+		/* Another part of our program has already waited for the child. */
+		*ret = STATUS_FAILED;
 	else if (got && (WIFEXITED(wait_status) || WIFSIGNALED(wait_status)))
 		*ret = status_of(wait_status);
 	else

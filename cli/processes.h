@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The processes that a command works on: those of -p, --tree and --children, or all processes;
- * from these, the processes that meet the conditions (cli/conditions.h). Or a program to start.
+ * The processes that a command works on. They are those of -p, --tree and --children, or all
+ * processes. If there are conditions (cli/conditions.h), only processes that meet them are used.
+ * Some commands can start a program instead.
  */
 #ifndef CLI_PROCESSES_H
 #define CLI_PROCESSES_H
@@ -40,146 +41,164 @@
 		"with a PROGRAM: probe only it and the libraries that it starts with")
 /* clang-format on */
 
-/* Whether the command line names a process in any way. */
+/* Returns true if the command line has any option that selects processes. */
 bool processes_given(const struct common_options *common);
 
 /*
- * Checks that the command line names processes in one way only, without contradiction. Errors:
+ * Returns an error if options that select processes contradict each other. Errors:
  * PROBE_ERROR_USAGE.
  */
 PROBE_MUST_CHECK struct probe_error *processes_check(const struct common_options *common);
 
 /*
- * As processes_check(), for a command that starts no program. Also finds the processes, see
- * processes_find().
+ * As processes_check(), for a command that starts no program. Also finds the processes, as
+ * processes_find() does.
  */
 PROBE_MUST_CHECK struct probe_error *processes_find_running(struct common_options *common);
 
 /*
- * Drops the error for common->pids[index] and returns NULL if this process was not given by its
- * id and has ended since. Otherwise returns `error`.
+ * Call it with an error for common->pids[index]. If this process has ended since it was found, and
+ * was not named with -p, frees the error and returns NULL. Otherwise returns `error`.
  */
 struct probe_error *processes_unless_ended(
 	const struct common_options *common, size_t index, struct probe_error *error);
 
 /*
- * Opens a process and checks that it meets the conditions. If a later change of the process has
- * to wait for another controller, prints a warning.
+ * Opens a process and checks that it meets the conditions. If later a change of this process has
+ * to wait for another controller, a warning is printed.
  */
 PROBE_MUST_CHECK struct probe_error *processes_open(
 	const struct common_options *common, pid_t pid, struct probe_target **ret);
 
 /*
- * Call it before probe_sessions_stop(). If the process is frozen, prints a warning that the
- * command waits, and that a signal ends the wait.
+ * Call it before probe_sessions_stop(). If the process is frozen, prints a warning: the command
+ * waits for the process, and a signal ends the wait.
  */
 void processes_tell_frozen(const struct probe_target *target);
 
-/* One change for each of several processes, which are numbered from 0. */
+/* The functions that change several processes. The processes are numbered from 0. */
 struct turn {
 	pid_t (*pid)(void *data, size_t index);
-	/* `patience` is for probe_target_set_patience(); NULL on lack of memory. */
+	/*
+	 * Changes a process. `patience` is for probe_target_set_patience(); it is NULL on lack of
+	 * memory.
+	 */
 	struct probe_error *(*change)(void *data, size_t index, struct probe_patience *patience);
-	/* Called once for each process. Takes ownership of the error, which may be NULL. */
+	/*
+	 * Called once for each process, after its last change. Takes ownership of the error, which
+	 * may be NULL.
+	 */
 	void (*end)(void *data, size_t index, struct probe_error *error);
 	void *data;
 };
 
 /*
- * Changes `count` processes. The users who own them share the time, and a process with many
- * threads comes after smaller ones. Locked processes are retried, all together, after the rest.
+ * Changes `count` processes. The processes of different users get equal shares of the time, and a
+ * process with many threads comes after smaller ones. Processes that another controller has locked
+ * are tried again after all others.
  */
 void processes_take_turns(size_t count, const struct turn *turn);
 
-/* Whether the command follows the processes: libraries, children and programs that come later. */
+/*
+ * Returns true if the command must follow the processes: their libraries, their children, and the
+ * programs that they execute later.
+ */
 bool processes_follow(const struct common_options *common);
 
 /*
- * Whether the command must look for processes that start later: with --follow and --tree,
- * --children or conditions, unless -p names all processes. Call it after processes_find().
+ * Returns true if the command must look for processes that start later. This is the case with
+ * --follow and one of --tree, --children and conditions, unless -p names all processes. Call it
+ * after processes_find().
  */
 bool processes_seek(const struct common_options *common);
 /*
- * Whether further processes can still start. False if all processes of --tree and --children
- * have ended.
+ * Returns true if the command looks for processes that start later and further ones can still
+ * start. They cannot if all processes of --tree and --children have ended.
  */
 bool processes_may_come(const struct common_options *common);
 /* Makes a watch find processes that start later. `common` must outlive the watch. */
 PROBE_MUST_CHECK struct probe_error *processes_seek_later(
 	const struct common_options *common, struct probe_watch *watch);
-/* Whether a process meets the conditions after it has executed another program. */
+/*
+ * Returns true if a process meets the conditions. Call it after the process has executed another
+ * program.
+ */
 bool processes_mean(const struct common_options *common, pid_t pid);
-/* Prints what the command waits for: "waiting for each process that runs /bin/a". */
+/* Prints what the command is waiting for: "waiting for each process that runs /bin/a". */
 void processes_report_waiting(const struct common_options *common);
 
 /*
- * Raises the limit of open files to its maximum: each traced process takes several descriptors.
- * A program that was started before keeps the old limit.
+ * Raises our limit of open files to its maximum, because each traced process needs several
+ * descriptors. Start programs before this call, so that they inherit the old limit.
  */
 void processes_allow_descriptors(void);
 
 /*
- * Adds the selected processes to common->pids, after those of -p, whose number is stored in
- * common->pids_given. Leaves out this process and zombies. The id of a thread selects its
- * process.
+ * Finds the selected processes and appends them to common->pids, after those of -p. Stores the
+ * number of those of -p in common->pids_given. Leaves out our own process and zombies. If an id is
+ * that of a thread, selects the thread's process.
  *
- * Errors: those of conditions_create(), and PROBE_ERROR_NOT_FOUND (--children names a process
- * without children, or no process meets a condition; neither is an error if later processes are
- * also selected).
+ * Errors: those of conditions_create(), and PROBE_ERROR_NOT_FOUND if --children names a process
+ * without children, or if no process meets a condition. If processes that start later are also
+ * selected, there is no PROBE_ERROR_NOT_FOUND.
  */
 PROBE_MUST_CHECK struct probe_error *processes_find(struct common_options *common);
 
 /*
- * A mistake on the command line, such as a PROBE or an argument that does not exist, is
- * reported only once, even if it is found in many processes. The same applies to missing
- * permissions. Initialise with {0}; always call mistake_end().
+ * An error that many processes may have: a mistake on the command line, such as a PROBE or an
+ * argument that does not exist, or a missing permission. It is reported only once for all
+ * processes. Initialise with {0}, and always call mistake_end().
  */
 struct mistake {
 	struct probe_error *error;
-	pid_t pid; /* the process where the mistake was found first */
+	pid_t pid; /* the first process with the mistake */
 	size_t count;
-	struct pid_list also; /* the further processes with this mistake */
-	size_t untold;	      /* number of processes not in `also`, on lack of memory */
+	struct pid_list also; /* the other processes with the same mistake */
+	/* Number of processes that are missing in `also`, because memory was short. */
+	size_t untold;
 };
 
 /*
- * Takes the error of a process if it is the first mistake, or the same again. Returns whether
- * it did.
+ * If the error of a process is the first mistake, or is the same mistake again, takes ownership of
+ * it and returns true. Otherwise returns false.
  */
 bool mistake_take(struct mistake *mistake, pid_t pid, struct probe_error *error);
 /*
- * Returns the mistake, or NULL. The message names all processes with the mistake, unless the
- * command line is wrong and all `count` processes have it.
+ * Returns the mistake as an error, or NULL. The message names all processes with the mistake. But
+ * if the command line is wrong and all `count` processes have the mistake, it names no process.
  */
 struct probe_error *mistake_end(
 	struct mistake *mistake, const struct common_options *common, size_t count);
 
-/* Processes that were found by a condition but cannot be used. Initialise with {0}. */
+/* Processes that were found by a condition and cannot be used. Initialise with {0}. */
 struct left_out {
 	struct mistake forbidden, lacking;
 };
 
 /*
- * Takes the error of a process that cannot be used. Prints a warning unless the error is a
- * missing permission or a missing probe.
+ * Call it with the error of a process that cannot be used. Takes ownership of the error. Prints a
+ * warning, unless a permission or a probe is missing: these two errors are only noted.
  */
 void left_out_add(struct left_out *left, pid_t pid, struct probe_error *error);
-/* Prints a one-line warning about processes with missing permissions. */
+/* If permissions are missing for some processes, prints one line with a warning about them. */
 void left_out_report(struct left_out *left, const struct common_options *common);
 /*
- * Returns the error for the missing probe if this is the only mistake, or NULL. For use when no
- * process is left.
+ * Call it if no process is left. If processes lack a probe, returns the error about the missing
+ * probe. Otherwise returns NULL.
  */
 struct probe_error *left_out_lacking(struct left_out *left, const struct common_options *common);
 void left_out_deinit(struct left_out *left, const struct common_options *common);
 
-/* Adds the process id to an error if there are several processes. `error` may be NULL. */
+/*
+ * If the command works on several processes, adds the process id to the message of an error. The
+ * error may be NULL.
+ */
 struct probe_error *processes_error(
 	const struct common_options *common, pid_t pid, struct probe_error *error);
 
 /*
- * The start of a message about a process that is not traced: "" if the process has ended,
- * because its error already says so.
+ * Returns the start of a message that a process is not traced. Returns "" if the process has
+ * ended, because the error itself says so.
  */
 const char *processes_untraced(const struct probe_error *error);
 

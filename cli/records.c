@@ -30,13 +30,13 @@ struct probe_error *records_open(const char *operand, struct probe_reader **ret)
 /* ==== Catalogue =============================================================================== */
 
 /*
- * The user's files are in the folder of the XDG Base Directory Specification. As the
- * specification says, a relative path in $XDG_CONFIG_HOME is ignored.
+ * The files of the user are in the folder that the XDG Base Directory Specification names. If
+ * $XDG_CONFIG_HOME is a relative path, it is ignored, as the specification demands.
  */
 
 /*
- * Finds the folder of the user's files, which may not exist. *ret is NULL if there is no home
- * directory.
+ * Finds the folder for the files of the user; it may not exist. Sets *ret to NULL if the user has
+ * no home directory.
  */
 static struct probe_error *find_folder(char **ret)
 {

@@ -6,8 +6,9 @@
 #include "probe/reader.h"
 
 /*
- * Opens the operand of a command: the folder of a recording, or "-" for hits as JSON on
- * standard input. With "-", Ctrl-C ends the writer of the JSON, and so this command.
+ * Opens the operand of a command: the folder of a recording, or "-" for standard input, from which
+ * hits are read as JSON. With "-", Ctrl-C is left to the program that writes the JSON; when this
+ * program ends, the command ends, too.
  */
 PROBE_MUST_CHECK struct probe_error *records_open(const char *operand, struct probe_reader **ret);
 

@@ -64,8 +64,8 @@ struct probe_error *request_init_plans(
 }
 
 /*
- * Prints a refused site. Names come from the target and may hold any bytes. `more` is the
- * number of further sites with the same reason.
+ * Prints a line about a refused site. The names are escaped, because they come from the target and
+ * may hold any bytes. `more` is the number of further sites with the same reason.
  */
 static void report_refusal(const struct probe_refusal *refusal, size_t more)
 {
@@ -88,7 +88,10 @@ static bool is_alike(const struct probe_refusal *a, const struct probe_refusal *
 	       strcmp(a->reason, b->reason) == 0;
 }
 
-/* Whether a refusal with the same text as refusal `i` comes before it, from `first` on. */
+/*
+ * Returns true if a refusal from index `first` on and before index `i` has the same text as
+ * refusal `i`.
+ */
 static bool is_told(const struct probe_report *report, size_t first, size_t i)
 {
 	while (first < i && !is_alike(&report->refusals[first], &report->refusals[i]))
@@ -109,7 +112,10 @@ bool report_refusals_since(const struct probe_report *report, pid_t pid, enum re
 	struct report_told *told)
 {
 	size_t refused = report->refusal_count - told->refusals, silent = 0;
-	/* Common reason of the silent refusals; NULL if their reasons differ. */
+	/*
+	 * The reason of the refusals that get no line of their own; NULL if they have different
+	 * reasons.
+	 */
 	const char *why = NULL;
 	bool named = false;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Declarations for enable, disable, run and trace: which probes to switch, and the report of
- * the result.
+ * Declarations for enable, disable, run and trace: the probes to switch, and the report about the
+ * result.
  */
 #ifndef CLI_REQUEST_H
 #define CLI_REQUEST_H
@@ -12,7 +12,7 @@
 #include "cli/options.h"
 #include "probe/target.h"
 
-/* Number of elements in probe_report.plans. Element 0 counts sites without a plan. */
+/* Number of elements in probe_report.plans. Element 0 is the number of sites without a plan. */
 enum { PLANS = sizeof(((struct probe_report *)0)->plans) / sizeof(size_t) };
 
 /* Initialise with {0}. There is nothing to free. */
@@ -21,7 +21,7 @@ struct request_options {
 	const char *plan_text; /* the value of --plan, or NULL */
 
 	enum probe_plan plans[PLANS];
-	struct probe_request request; /* the request, set by request_init() */
+	struct probe_request request; /* the request that request_init() makes */
 };
 
 #define OPTION_PLAN_HELP                                                                           \
@@ -39,27 +39,35 @@ struct request_options {
 /* clang-format on */
 
 /*
- * Makes options->request from the PROBEs of a command line, given with -e or as operands.
- * `common` owns the PROBEs. Errors: PROBE_ERROR_USAGE (no PROBE, a malformed PROBE, or an
- * unknown plan in --plan), PROBE_ERROR_MEMORY.
+ * Makes options->request from the PROBEs of a command line, which are operands or values of -e.
+ * `common` owns the PROBEs. Errors: PROBE_ERROR_USAGE (no PROBE, a malformed PROBE, or an unknown
+ * plan in --plan), PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *request_init(
 	struct request_options *options, struct common_options *common);
 
-/* As request_init(), for a command that does not take its probes from options->request. */
+/* Like request_init(), for a command that does not take its probes from options->request. */
 PROBE_MUST_CHECK struct probe_error *request_init_plans(
 	struct request_options *options, struct common_options *common);
 
-/* The part of a report that has been printed. A report grows while a session follows libraries. */
+/*
+ * How much of a report has been printed. Reports become longer while a session follows libraries.
+ */
 struct report_told {
 	size_t refusals, sites, notes;
 };
 
-/* Selects the refused sites that get a line of their own. */
+/* Which refused sites get a line of their own. */
 enum refusals_shown {
-	REFUSALS_NAMED, /* sites of probes named exactly; one line sums up the rest */
-	REFUSALS_ALL,	/* also sites of probes that wildcards match; used if nothing was changed */
-	REFUSALS_EACH	/* -v: also each of several sites of a probe with the same reason */
+	/* Sites of probes that were named exactly. One line sums up the other sites. */
+	REFUSALS_NAMED,
+	/*
+	 * All sites, including those of probes that only wildcards match. Used if nothing was
+	 * changed. Sites of one probe with the same reason share a line.
+	 */
+	REFUSALS_ALL,
+	/* Each site, even if other sites of the same probe have the same reason. Used with -v. */
+	REFUSALS_EACH
 };
 
 static inline enum refusals_shown refusals_shown(bool error, bool verbose)
@@ -68,20 +76,23 @@ static inline enum refusals_shown refusals_shown(bool error, bool verbose)
 }
 
 /*
- * Prints the refused sites of a report that are not yet printed, on standard error. Returns
- * whether one belongs to a probe named exactly.
+ * Prints those refused sites of a report on standard error that were not printed before. Returns
+ * true if any of them belongs to a probe that was named exactly.
  */
 bool report_refusals_since(const struct probe_report *report, pid_t pid, enum refusals_shown shown,
 	struct report_told *told);
 /* Prints all refused sites of a report. */
 void report_refusals(const struct probe_report *report, pid_t pid, enum refusals_shown shown);
-/* Prints the notes of a report to standard error: those not yet printed, or all. */
+/*
+ * Print notes of a report on standard error: report_notes_since() prints those that were not
+ * printed before, report_notes() prints all.
+ */
 void report_notes_since(const struct probe_report *report, struct report_told *told);
 void report_notes(const struct probe_report *report);
 
 /*
- * Appended to an error about a missing probe: the process may have ended or closed its
- * libraries, so listing a file can help.
+ * Text after an error about a missing probe. The process may have ended or closed its libraries,
+ * so we tell the user how to list the probes of a file.
  */
 #define REQUEST_NEXT_STEP " (`probectl list FILE` shows what a program or library has)"
 

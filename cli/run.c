@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The probes of a program are enabled permanently as soon as every PROBE matches. Until then,
- * an attached session switches on the probes that exist, and waits for libraries with the rest.
- * The session then does the same for each library that brings more probes, until these are
- * enabled, too. It also holds the programs that are started.
+ * Enables the probes of a program that `probectl run` starts.
+ *
+ * The probes are enabled permanently as soon as every PROBE matches. Until then, a session
+ * switches on the probes that exist, and waits for libraries that have the missing ones. After
+ * that, a session switches on the probes of each new library at once; then these are enabled
+ * permanently, too. The session also holds the programs that the program starts, until their
+ * probes are enabled.
  */
 #include <poll.h>
 #include <stdint.h>
@@ -27,25 +30,29 @@
 
 /*
  * The order in which a command changes several processes. One user's processes must not delay
- * those of other users, but a change takes longer with more threads, mappings and probes, and
- * some threads do not stop. So the users share the time: the next process belongs to the user
- * whose changes have taken the least time so far. The time for our own user's processes is not
- * counted. The estimated time to stop a process's threads is added, so that a process with many
- * threads comes after smaller ones.
+ * those of other users. A change takes longer with more threads, mappings and probes, and some
+ * threads do not stop. So the users share the time: the next process belongs to the user whose
+ * changes have taken the least time so far. The time for our own user's processes is not counted.
+ * The estimated time to stop a process's threads counts as used time, too, so that a process with
+ * many threads comes after smaller ones.
  *
- * The user is the real user id, so that nobody can give a process to another user by executing
- * a set-user-ID program.
+ * A process belongs to the user with its real user id. So nobody can give a process to another
+ * user by executing a set-user-ID program.
  */
 
-/* Threads are counted in steps. Processes within one step keep their original order. */
+/*
+ * The unit in which threads are counted. Processes with the same count keep their original order.
+ */
 enum { STEP_THREADS = 64, STEP_NS = 20000000 };
 
 struct waiting {
 	long user;
-	size_t first;	     /* index of the first process that belongs to the same user */
-	uint64_t spent_ns;   /* time spent for this user; used in the first process only */
+	size_t first; /* index of the first process that belongs to the same user */
+	/* Time spent for this user; only counted in the user's first process. */
+	uint64_t spent_ns;
 	uint64_t threads_ns; /* estimated time to stop the process's threads */
-	bool tried, ended;   /* tried: in this round; ended: this process is finished */
+	/* tried: it had its turn in this round; ended: it needs no more turns */
+	bool tried, ended;
 	struct probe_error *busy;
 };
 
@@ -65,7 +72,7 @@ static uint64_t when(const struct waiting *all, size_t index)
 	return all[all[index].first].spent_ns + all[index].threads_ns;
 }
 
-/* Returns the index of the next process to change, or `count`. */
+/* Returns the index of the next process to change, or `count` if there is none. */
 static size_t next_turn(const struct waiting *all, size_t count)
 {
 	size_t next = count;
@@ -96,7 +103,10 @@ static void take_turn(
 	turn->end(turn->data, index, error);
 }
 
-/* Tries each unfinished process once. Returns whether a process is locked. */
+/*
+ * Tries to change each unfinished process once. Returns true if another controller has locked any
+ * of them.
+ */
 static bool take_round(
 	struct waiting *all, size_t count, const struct turn *turn, struct probe_patience *patience)
 {
@@ -139,17 +149,20 @@ void processes_take_turns(size_t count, const struct turn *turn)
 
 enum {
 	MOMENT_NS = 20 * NSEC_PER_MSEC,
-	EVENTS_MAX = 8 /* maximum number of events handled between two looks at libraries */
+	EVENTS_MAX = 8 /* number of events handled before we look for libraries again */
 };
 
 struct run_program {
 	struct probe_target *target;
-	/* Follows libraries and programs; NULL if nothing is followed. */
+	/* The session that follows libraries and programs, or NULL. */
 	struct probe_session *session;
-	/* Some PROBEs have not matched; the session waits for libraries. */
+	/*
+	 * Some PROBEs have not matched yet, and the session waits for libraries that have these
+	 * probes.
+	 */
 	bool waiting;
 	bool enabled;		 /* all probes of the mapped libraries are enabled */
-	struct report_told told; /* what enable() has reported of the session's report */
+	struct report_told told; /* the part of the session's report that enable() has printed */
 };
 
 static bool no_hit(const struct probe_hit *hit, void *data)
@@ -167,7 +180,9 @@ static struct probe_request request_of(const struct run *run, const struct run_p
 	return request;
 }
 
-/* Marks the session's refusals as reported: enable() has found and reported the same ones. */
+/*
+ * Marks the refusals of the session as reported, because enable() has reported the same refusals.
+ */
 static void note_told(struct run_program *program)
 {
 	const struct probe_report *report;
@@ -182,7 +197,7 @@ static void note_told(struct run_program *program)
 	};
 }
 
-/* Enables the probes permanently, or notes that a PROBE does not match yet. */
+/* Enables the probes permanently. If a PROBE does not match yet, notes this in `program`. */
 static struct probe_error *enable(struct run *run, struct run_program *program)
 {
 	struct probe_target *target = program->target;
@@ -190,7 +205,10 @@ static struct probe_error *enable(struct run *run, struct run_program *program)
 	struct probe_report report = {0};
 	struct probe_error *error = probe_target_enable(target, &request, &report);
 
-	/* If the program has just ended, report_refused() reports from its session. */
+	/*
+	 * If the program has just ended, print nothing here: report_refused() prints the session's
+	 * report.
+	 */
 	if (!error || probe_target_alive(target)) {
 		report_refusals(
 			&report, probe_target_pid(target), refusals_shown(error, run->verbose));
@@ -234,8 +252,8 @@ static struct probe_error *start_session(struct run *run, struct run_program *pr
 }
 
 /*
- * Reports the refusals that the session found and that enable() could not report because the
- * program had ended.
+ * If the program ended before enable() could report refusals, reports those that the session
+ * found.
  */
 static void report_refused(struct run *run, struct run_program *program)
 {
@@ -268,8 +286,8 @@ static void close_program(struct run *run, size_t i)
 }
 
 /*
- * Adds a program and, if it is held, releases it. For the program that we started, *status_ret
- * is set if it is killed meanwhile; status_ret is NULL for other programs.
+ * Adds a program. If the program is held, releases it. If it is the program that we started and
+ * something kills it meanwhile, sets *status_ret. For other programs, status_ret is NULL.
  */
 static struct probe_error *add(
 	struct run *run, struct probe_target *target, bool held, int *status_ret)
@@ -297,7 +315,7 @@ static struct probe_error *add(
 	return error;
 }
 
-/* Adds a program that was started later. Its errors do not make the run fail. */
+/* Adds a program that was started later. Errors of such a program do not make the run fail. */
 static void add_later(struct run *run, struct probe_target *target, bool held)
 {
 	struct probe_error *error = add(run, target, held, NULL);
@@ -331,7 +349,10 @@ static void look_for_programs(struct run *run)
 	}
 }
 
-/* Whether all missing PROBEs now match; or, once enabled, whether a new library has more probes. */
+/*
+ * Returns true if the probes can be enabled permanently. If PROBEs were missing, all of them match
+ * now. If no PROBE was missing, a new library has more probes.
+ */
 static bool has_come(const struct run *run, const struct run_program *program)
 {
 	const struct probe_session *session = program->session;
@@ -347,8 +368,8 @@ static bool has_come(const struct run *run, const struct run_program *program)
 }
 
 /*
- * Switches off the probes of a session that are now enabled permanently. The session goes on
- * following libraries.
+ * Switches off those probes of a session that are now enabled permanently. The session continues
+ * to follow libraries.
  */
 static struct probe_error *take_over(struct run_program *program)
 {
@@ -367,13 +388,15 @@ static struct probe_error *take_over(struct run_program *program)
 	return error;
 }
 
-/* Enables a program's probes permanently if all that it waited for have appeared. */
+/*
+ * Looks for new libraries. Enables a program's probes permanently if nothing is missing any more.
+ */
 static struct probe_error *look_for_libraries(struct run *run, struct run_program *program)
 {
 	struct probe_error *error = probe_session_poll(program->session, no_hit, NULL, NULL);
 	bool waited = program->waiting;
 
-	/* enable() does not report the notes of the session. */
+	/* Print the session's notes here, because enable() does not print them. */
 	report_notes_since(probe_session_report(program->session), &program->told);
 	if (error || !has_come(run, program))
 		return error;
@@ -419,7 +442,10 @@ static void wait_for_events(struct run *run)
 			loop_watch(loop, probe_session_fd(run->programs[i].session), POLLIN, NULL);
 	loop_watch(loop, probe_watch_fd(run->watch), POLLIN, NULL);
 	loop_until(loop, clock_ns(CLOCK_MONOTONIC) + MOMENT_NS);
-	/* If memory is short, the next round finds the events of unwatched descriptors. */
+	/*
+	 * If memory is short, some descriptors are not watched; the next round still reads their
+	 * events.
+	 */
 	probe_error_free(loop_sleep(loop));
 }
 
@@ -428,8 +454,8 @@ struct probe_error *run_start(struct run *run, struct probe_target *target, int 
 	pid_t pid = probe_target_pid(target);
 	struct probe_target *alive = NULL;
 	/*
-	 * Opened before the program is released, because it may end at once, but after it was
-	 * started: it does not inherit blocked signals.
+	 * The program may end as soon as it is released, so open the loop before. The program was
+	 * started earlier, so that it does not inherit blocked signals.
 	 */
 	struct probe_error *error = loop_open(&run->loop, NULL);
 

@@ -12,27 +12,36 @@
 
 struct run_program;
 
-/* Initialise the first three members, .loop = {.signal_fd = -1}, and the rest with zeros. */
+/*
+ * Initialise `request`, `verbose` and `follow`, set .loop = {.signal_fd = -1}, and set the rest to
+ * zero.
+ */
 struct run {
 	const struct probe_request *request;
 	bool verbose;
-	bool follow; /* also libraries opened and programs started later */
+	bool follow; /* also enable probes of libraries and programs that come later */
 
-	struct loop loop; /* the event loop; ends when the program ends, not on a signal */
+	/* The event loop; it ends when the program ends, not when a signal arrives. */
+	struct loop loop;
 	struct run_program *programs;
 	size_t count;
 	struct probe_watch *watch;
 	bool matched; /* every PROBE has matched in some program */
-	/* Probes of a later library or program are not enabled; this has been reported. */
+	/*
+	 * The probes of a later library or program could not be enabled, and this has been
+	 * reported.
+	 */
 	bool failed;
 };
 
 /*
- * Enables the probes of a held program and releases it. Then, until the program has ended,
- * enables the probes of the libraries that it opens and the programs that it starts or
- * executes. The run owns `target`. The caller then waits for the program (loop_wait_child())
- * and closes the loop. On error the program is not released but killed; *status_ret is set if
- * something else has killed it before (child_error()).
+ * Enables the probes of a held program and releases the program. Then, until the program has
+ * ended, enables the probes of the libraries that it opens, and of the programs that it starts or
+ * executes. The run owns `target`. The caller must then wait for the program (loop_wait_child())
+ * and close the loop.
+ *
+ * On error, the program is not released but killed. If something else has killed it before,
+ * *status_ret is set (child_error()).
  */
 PROBE_MUST_CHECK struct probe_error *run_start(
 	struct run *run, struct probe_target *target, int *status_ret);

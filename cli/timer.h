@@ -8,7 +8,7 @@
 
 enum { NSEC_PER_SEC = 1000000000, NSEC_PER_MSEC = 1000000 };
 
-/* The time of a clock, in nanoseconds. */
+/* Returns the time of a clock, in nanoseconds. */
 uint64_t clock_ns(clockid_t clock);
 
 /* A timer that expires at regular intervals, on CLOCK_MONOTONIC. */
@@ -17,11 +17,11 @@ struct timer {
 	uint64_t every_ns;
 };
 
-/* A timer that expires every `ns` nanoseconds from now on; never if `ns` is 0. */
+/* Returns a timer that expires every `ns` nanoseconds from now on, or never if `ns` is 0. */
 struct timer timer_every(uint64_t ns);
 /*
- * Whether the timer has expired. If so, advances next_ns to the first interval that ends after
- * now_ns.
+ * Returns true if the timer has expired. Then also advances next_ns by whole intervals until it is
+ * later than now_ns.
  */
 bool timer_due(struct timer *timer, uint64_t now_ns);
 

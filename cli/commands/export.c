@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * probectl export: converts recordings, or hits from standard input, to the formats of other
- * tools.
+ * probectl export: converts hits to the formats of other tools. The hits come from recordings or
+ * from standard input.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -25,12 +25,12 @@ struct export_options {
 	enum probe_export_format format;
 	struct probe_export_options options;
 	struct probe_catalogue *catalogue;
-	bool *matched; /* for each of common.patterns: whether a hit matched */
+	bool *matched; /* for each pattern in common.patterns: true if a hit has matched it */
 };
 
 /* ---- Exporting ------------------------------------------------------------------------ */
 
-/* Whether a hit matches the pattern; for a span, whether its start or end event matches. */
+/* Returns true if a hit matches the pattern. A span matches if its start or its end event does. */
 static bool is_of(const struct probe_pattern *pattern, const struct probe_event *event)
 {
 	const struct probe_event *begin = event->begin;
@@ -40,8 +40,8 @@ static bool is_of(const struct probe_pattern *pattern, const struct probe_event 
 }
 
 /*
- * Whether this event is exported. Without a PROBE, all events are. Events about lost hits
- * always are.
+ * Returns true if an event is to be exported. An event that reports lost hits is always exported. A
+ * hit is exported if it matches a PROBE, or if the user gave no PROBE.
  */
 static bool is_wanted(struct export_options *options, const struct probe_event *event)
 {
@@ -70,15 +70,15 @@ static struct probe_error *check_matched(const struct export_options *options)
 	return NULL;
 }
 
-/* Whether progress can be shown, because the export does not go to the terminal. */
+/* Returns true if progress can be shown on the terminal, because the export does not go there. */
 static bool may_show(const struct export_options *options)
 {
 	return options->output || !isatty(STDOUT_FILENO);
 }
 
 /*
- * Finds the highest number of arguments that a hit has: RFC 4180 requires the same number of
- * columns in each line. The recording may state this number at its start.
+ * Sets *ret to the highest number of arguments that a hit has. CSV files need it, because RFC 4180
+ * requires the same number of columns in each line. A recording may state the number at its start.
  */
 static struct probe_error *find_columns(
 	struct export_options *options, const char *folder, size_t *ret)
@@ -101,7 +101,10 @@ static struct probe_error *find_columns(
 	}
 	reading_end(&reading);
 	probe_reader_close(reader);
-	/* The export will report the error, possibly after many more events. */
+	/*
+	 * Ignore the error. The export reads the same events again and reports it, possibly after
+	 * many hits.
+	 */
 	probe_error_free(error);
 	return NULL;
 }
@@ -119,7 +122,7 @@ static struct probe_error *export_all(struct export_options *options, struct pro
 		if (damage || !there)
 			break;
 		reading_event(&reading, reader);
-		/* The number of lost hits comes from the recording and may be any number. */
+		/* The number of lost hits comes from the recording, so it may be any number. */
 		*lost_ret +=
 			event.lost < UINT64_MAX - *lost_ret ? event.lost : UINT64_MAX - *lost_ret;
 		if (!is_wanted(options, &event))
@@ -131,7 +134,10 @@ static struct probe_error *export_all(struct export_options *options, struct pro
 		error = probe_export_finish(export);
 	if (!damage)
 		return error;
-	/* The damage was found first and may be the cause of the export's error. */
+	/*
+	 * Report the damage, not the error: the damage was found first and may have caused the
+	 * error.
+	 */
 	probe_error_free(error);
 	return damage;
 }
@@ -158,7 +164,7 @@ static struct probe_error *export_to(
 	if (lost)
 		report_warning("%ju hit%s lost when this was recorded", (uintmax_t)lost,
 			lost == 1 ? " was" : "s were");
-	/* EPIPE: the reader of the output has seen enough. */
+	/* EPIPE is no error: the reader has closed the pipe because it wants no more output. */
 	if (error && error->code == PROBE_ERROR_SYSTEM && error->err == EPIPE) {
 		probe_error_free(error);
 		return NULL;
@@ -228,7 +234,7 @@ static struct probe_error *check_options(struct export_options *options)
 	options->options.keys = (const char *const *)options->keys.items;
 	options->options.key_count = options->keys.count;
 	error = check_format(options);
-	/* For the names in keys and in JSON output, and for pairs. */
+	/* The catalogue gives the names in keys and in JSON output, and it knows pairs. */
 	if (!error)
 		error = catalogue_open(&options->catalogue);
 	options->options.catalogue = options->catalogue;

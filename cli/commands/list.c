@@ -22,18 +22,19 @@ struct list_command {
 	bool json;
 	const char **files; /* operands that are files; owned by argv or equal to `program` */
 	size_t file_count;
-	char *program;	   /* first operand, found in $PATH; owned */
-	struct scan lists; /* lists of the probes that were read */
+	char *program;	   /* path of the first operand if it is a program in $PATH; owned */
+	struct scan lists; /* the lists of probes that were read */
 	struct listing listing;
 	struct progress progress;
-	bool failed; /* a file or a process was unreadable; this has been reported */
+	bool failed; /* a file or a process was unreadable, and this has been reported */
 };
 
 /* ---- Files and processes ----------------------------------------------------------- */
 
 /*
- * Whether an operand is a FILE: it exists or has a slash; else it is a PROBE. A PROBE with
- * slashes also has a colon (path:provider:name), or a slash at each end.
+ * Returns true if an operand is a FILE, and false if it is a PROBE. An operand that exists as a
+ * file is a FILE. Otherwise it is a FILE if it has a slash, except for two forms of a PROBE:
+ * path:provider:name, and a regular expression between slashes.
  */
 static bool is_file(const char *operand)
 {
@@ -47,14 +48,15 @@ static bool is_file(const char *operand)
 }
 
 /*
- * Returns the file that an operand names, or NULL for a PROBE. The first operand may be a
- * program in $PATH; later ones are more likely its PROBEs (`list ruby raise`).
+ * Returns the file that an operand names, or NULL if the operand is a PROBE. The first operand may
+ * be the name of a program in $PATH. Later operands without a slash are more likely PROBEs for
+ * this program, as in `list ruby raise`.
  */
 static const char *find_file(struct list_command *command, size_t operand)
 {
 	const char *text = command->options.operands[operand];
 
-	/* If a process is given, no files are listed. */
+	/* If processes are given, operands are PROBEs of these processes, not files. */
 	if (command->options.pids.count)
 		return NULL;
 	if (is_file(text))
@@ -86,8 +88,8 @@ static struct probe_error *sort_operands(struct list_command *command)
 }
 
 /*
- * Reports an unreadable file or process and returns NULL: the command continues. Returns an
- * error for lack of memory.
+ * Reports that a file or process is unreadable. Returns NULL, so that the command continues,
+ * unless the error is lack of memory.
  */
 static struct probe_error *note_failure(struct list_command *command, struct probe_error *error)
 {
@@ -99,7 +101,7 @@ static struct probe_error *note_failure(struct list_command *command, struct pro
 	return NULL;
 }
 
-/* Shows how many files or processes have been read, if this takes long. */
+/* Shows how many files or processes have been read, if reading takes long. */
 static void show_progress(struct list_command *command, const char *what, size_t done, size_t count)
 {
 	if (progress_due(&command->progress))
@@ -173,8 +175,8 @@ static void report_defects(const struct list_command *command)
 /* ---- Choosing sites ----------------------------------------------------------------- */
 
 /*
- * Whether any pattern matches the site. Sets the flag of each pattern that matches: every
- * pattern must match a site.
+ * Returns true if any pattern matches the site. Sets the flag of each pattern that matches,
+ * because it is an error if a pattern matches no site at all.
  */
 static bool is_wanted(
 	const struct pattern_list *patterns, const struct probe_site *site, bool *matched)
@@ -199,7 +201,7 @@ static int compare_paths(const void *left, const void *right)
 	return order ? order : a->order < b->order ? -1 : a->order > b->order;
 }
 
-/* Numbers the modules. All sites of one module share the same pointer to the path. */
+/* Gives each module a number. All sites of a module share the same pointer to the module's path. */
 static void number_modules(struct listing *listing)
 {
 	size_t module = 0;
@@ -235,7 +237,7 @@ static struct probe_error *select_sites(struct list_command *command, bool *matc
 			listing->count++;
 		}
 	}
-	/* The order of the lists depends on the threads' timing. */
+	/* Sort, because the order of the lists depends on the timing of the threads. */
 	if (command->lists.count > 1)
 		qsort(listing->items, listing->count, sizeof(*listing->items), compare_paths);
 	number_modules(listing);
@@ -252,8 +254,8 @@ static bool has_defects(const struct list_command *command)
 }
 
 /*
- * Describes where the unmatched probes were searched, for the error message. The text is in
- * `room`.
+ * For an error message, says where we have searched for the probes that were not found. The text
+ * is in `room`.
  */
 static const char *describe_where(const struct list_command *command, char *room, size_t size)
 {
@@ -273,8 +275,8 @@ static const char *describe_where(const struct list_command *command, char *room
 }
 
 /*
- * Returns "provider:name" of every site. The caller frees the strings and the array. NULL on
- * lack of memory.
+ * Returns an array with the text "provider:name" for every site, or NULL on lack of memory. The
+ * caller frees the strings and the array.
  */
 static char **all_names(const struct scan *lists, size_t *count_ret)
 {
@@ -299,7 +301,7 @@ static char **all_names(const struct scan *lists, size_t *count_ret)
 	return names;
 }
 
-/* The error for the first pattern without a match. */
+/* If a pattern has no match, returns the error for the first such pattern. */
 static struct probe_error *no_match(const struct list_command *command, const bool *matched)
 {
 	const struct pattern_list *patterns = &command->options.patterns;
@@ -328,7 +330,10 @@ static struct probe_error *no_match(const struct list_command *command, const bo
 
 /* ---- The command ----------------------------------------------------------------------- */
 
-/* Returns the error for the first pattern that names arguments which its probes do not have. */
+/*
+ * Some patterns name the arguments that a probe must have. If the probes of a pattern do not have
+ * them, returns the error for the first such pattern.
+ */
 static struct probe_error *check_arguments(const struct list_command *command)
 {
 	const struct pattern_list *patterns = &command->options.patterns;
@@ -360,7 +365,9 @@ static struct probe_error *show(struct list_command *command)
 		error = select_sites(command, matched);
 	if (!error)
 		error = command->json ? listing_print_json(listing) : listing_print_text(listing);
-	/* If nothing was readable, this has already been reported. */
+	/*
+	 * Report no missing match if nothing was readable, because this has already been reported.
+	 */
 	if (!error && !(command->failed && listing->count == 0))
 		error = no_match(command, matched);
 	free(matched);
@@ -386,8 +393,8 @@ static void put_files(FILE *out, const struct probe_list *list)
 }
 
 /*
- * For a file without probes: says which of its libraries have probes. *any_ret is set if one
- * has.
+ * If a file has no probes, says which of its libraries have probes. Sets *any_ret if any library
+ * has probes.
  */
 static struct probe_error *report_needed(const char *file, bool *any_ret)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * probectl read: prints the data gathered by the sessions that `enable -t` left in processes.
- * Reading does not change the sessions, except for --reset, which restarts them.
+ * Reading does not change the sessions. With --reset, the sessions are restarted.
  */
 #include <errno.h>
 #include <poll.h>
@@ -23,25 +23,25 @@
 struct read_options {
 	struct common_options common;
 	struct string_list wanted; /* sessions named with -t */
-	const char *from;	   /* file to read instead of processes; or NULL */
+	const char *from;	   /* file to read instead of processes, or NULL */
 	bool reset, json, all;
 	uint64_t top;
 	struct flight_output flight; /* options for flight recorders */
 };
 
-/* The state of reading one process. */
+/* The state of reading a process. */
 struct reader {
 	const struct read_options *options;
 	struct probe_target *target;
 	struct probe_sink *sink;
 	struct flight_output flight;
-	size_t sessions; /* number of sessions read in all processes */
-	bool incomplete; /* a site is not as probectl left it */
+	size_t sessions; /* number of sessions that were read so far, in all processes */
+	bool incomplete; /* another program has changed a site */
 };
 
 /* ---- Output ------------------------------------------------------------------------- */
 
-/* Writes all pending output and waits for a slow reader. */
+/* Writes all pending output. Waits for the reader if it is slow. */
 static struct probe_error *flush_all(struct probe_sink *sink)
 {
 	struct pollfd output = {.fd = STDOUT_FILENO, .events = POLLOUT};
@@ -127,7 +127,7 @@ static struct probe_error *print_session(struct reader *reader, struct probe_ses
 	return print_rows(reader, tracer, session, kept, title);
 }
 
-/* Ends a session and starts it again. Hits in between are not counted. */
+/* Ends a session and starts it again. Hits between the two are not counted. */
 static struct probe_error *begin_anew(const struct reader *reader, const struct probe_kept *session,
 	struct kept_options *kept, const struct trace_tracer *tracer)
 {
@@ -149,7 +149,10 @@ static struct probe_error *read_tracer(struct reader *reader, const struct probe
 		reader->target, session->id, &kept->request.request, &tracer->options, &opened);
 	if (!error)
 		error = print_session(reader, opened, tracer, kept, title);
-	/* The recording refers to the sessions, so it is completed before they are freed. */
+	/*
+	 * Complete the recording before the session is freed, because the recording refers to the
+	 * session.
+	 */
 	error = probe_error_first(error, flight_end(&reader->flight));
 	probe_session_free(opened);
 	free(title);
@@ -158,7 +161,10 @@ static struct probe_error *read_tracer(struct reader *reader, const struct probe
 	return error;
 }
 
-/* Whether the user asked for this session, by its number or its tracer's name. */
+/*
+ * Returns true if the user asked for this session. Users name a session by its number or by its
+ * tracer.
+ */
 static bool is_wanted(const struct read_options *options, const struct probe_kept *session,
 	const struct trace_tracer *tracer)
 {
@@ -206,7 +212,8 @@ static struct probe_error *read_sessions(struct reader *reader)
 		return error;
 	for (size_t i = 0; i < count && !error; i++) {
 		/*
-		 * Sessions of `enable` without a tracer have no text; `status` shows their counts.
+		 * Skip sessions without words: `enable` without a tracer has made them, and
+		 * `status` shows their counts.
 		 */
 		if (sessions[i].text)
 			error = read_session(reader, &sessions[i]);
@@ -247,7 +254,7 @@ static struct probe_error *read_all(const struct read_options *options, int *sta
 	reader.flight.comm = comm_of;
 	reader.flight.comm_data = comms;
 	reader.flight.sink = reader.sink;
-	/* Read every process even if one fails: the processes are independent. */
+	/* Read all processes even if one fails, because they are independent of each other. */
 	for (size_t i = 0; i < options->common.pids.count; i++) {
 		error = read_process(&reader, options->common.pids.items[i]);
 		if (error)

@@ -44,7 +44,8 @@ static struct probe_error *parse_full(const char *text, enum record_full *ret, u
 
 struct record_options {
 	struct trace_options trace;
-	const char *rotate, *full; /* --rotate and --full, as the user typed them; or NULL */
+	/* Values of --rotate and --full as the user typed them, or NULL. */
+	const char *rotate, *full;
 };
 
 static struct probe_error *record_checked(void *data, int *status_ret)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * probectl repair: removes the leftovers of dead controllers, and patches sites again that
- * another tool has restored.
+ * probectl repair: removes what dead controllers have left behind. If another tool has restored a
+ * site, patches the site again.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -128,10 +128,10 @@ static struct probe_error *print(const struct repair_options *options, pid_t pid
 
 /* ---- The command ------------------------------------------------------------ */
 
-/* Sites that cannot be repaired because another tool's bytes are there. */
+/* The sites that cannot be repaired, because another tool has written its own bytes there. */
 struct left_sites {
 	pid_t pid;
-	bool told; /* the sites have been printed */
+	bool told; /* the sites were already printed */
 	size_t count, restored;
 };
 
@@ -153,8 +153,9 @@ static struct probe_error *look(struct probe_target *target, bool told, struct l
 }
 
 /*
- * Repairs once, and checks the sites. *again_ret is set if another attempt can help: a site was
- * left because of another tool's breakpoint, and the breakpoint is gone now.
+ * Tries a repair once, and checks the sites afterwards. Sets *again_ret if another attempt may
+ * help: this attempt left out a site because of another tool's breakpoint, and the breakpoint is
+ * gone now.
  */
 static struct probe_error *repair_and_look(struct probe_target *target, struct probe_repair *repair,
 	struct left_sites *left, bool *again_ret)
@@ -177,9 +178,10 @@ static struct probe_error *repair_and_look(struct probe_target *target, struct p
 }
 
 /*
- * The kernel removes the breakpoint of a uprobe some time after its close, perhaps during the
- * repair; so try several times. Do not wait for a tool that writes to a site repeatedly, nor
- * for a site that was restored and cannot be patched again.
+ * Repairs a process, with several attempts. After a tool has closed a uprobe, it takes some time
+ * until the kernel removes the breakpoint, so this may happen during the repair. There is no other
+ * attempt for a site to which a tool writes repeatedly, nor for a site that a tool has restored
+ * and that cannot be patched again.
  */
 static struct probe_error *repair_and_settle(
 	struct probe_target *target, struct probe_repair *repair, struct left_sites *left)
@@ -201,7 +203,8 @@ static struct probe_error *repair_and_settle(
 
 struct repairing {
 	const struct repair_options *options;
-	struct probe_repair *repairs; /* one element for each process; retries add to its counts */
+	/* One element for each process, with the sum of the counts of all attempts. */
+	struct probe_repair *repairs;
 	int *status_ret;
 };
 
@@ -259,7 +262,7 @@ static struct probe_error *repair_checked(void *data, int *status_ret)
 	repairing.repairs = calloc(common->pids.count + 1, sizeof(*repairing.repairs));
 	if (!repairing.repairs)
 		return probe_error_no_memory();
-	/* Repair every process even if one fails: the processes are independent. */
+	/* Repair all processes even if one fails, because they are independent of each other. */
 	processes_take_turns(common->pids.count, &turn);
 	free(repairing.repairs);
 	return NULL;

@@ -21,9 +21,10 @@ struct status_options {
 /* The probes of one process. */
 struct process_status {
 	pid_t pid;
-	struct probe_status *probes; /* the probes' states; the target owns the strings */
+	struct probe_status *probes; /* the states of the probes; the target owns the strings */
 	size_t count;
-	size_t unread; /* number of unreadable files, whose probes are unknown */
+	/* Number of files that could not be read, so that their probes are unknown. */
+	size_t unread;
 };
 
 /* ---- Choosing --------------------------------------------------------------- */
@@ -39,8 +40,8 @@ static bool matches_any(const struct pattern_list *patterns, const struct probe_
 }
 
 /*
- * Whether to show a probe. A probe that a PROBE on the command line names is shown even if it
- * is off.
+ * Returns true if a probe is to be shown. With a PROBE, all probes that match it are shown, even if
+ * they are off. Without a PROBE, probes that are off are only shown with -a.
  */
 static bool is_shown(const struct status_options *options, const struct probe_status *probe)
 {
@@ -95,7 +96,10 @@ static struct probe_error *check_patterns(
 
 /* ---- Printing --------------------------------------------------------------- */
 
-/* The state of a probe. A probe whose patch was overwritten is neither on nor off. */
+/*
+ * Returns the state of a probe as text. If a patch of the probe was overwritten, the probe is
+ * neither on nor off.
+ */
 static const char *state_of(const struct probe_status *probe)
 {
 	return probe->inconsistent ? "inconsistent" : probe->enabled ? "on" : "off";
@@ -133,8 +137,8 @@ static void add_probe_json(
 }
 
 /*
- * Writes the plans of a probe's sites: "behind", or "3 behind, 2 pun" for several plans; "-" if
- * no site is patched.
+ * Writes the plans of a probe's sites: "-" if no site is patched, "behind" if all patched sites
+ * have the same plan, otherwise "3 behind, 2 pun".
  */
 static void plans_text(const struct probe_status *probe, char *text, size_t size)
 {
@@ -215,8 +219,8 @@ static void add_count(struct buffer *out, size_t count, const char *what)
 }
 
 /*
- * Prints a warning about leftovers, usually of a dead controller. They are harmless but may
- * make hits slower.
+ * Prints a warning about leftovers in a process. Usually a controller that has died left them.
+ * They do no harm, but hits may be slower.
  */
 static struct probe_error *warn_of_stale(struct probe_target *target)
 {
@@ -317,7 +321,7 @@ static struct probe_error *status_all(const struct status_options *options, int 
 	struct probe_error *error;
 	size_t shown = 0;
 
-	/* Show every process even if one fails: the processes are independent. */
+	/* Show all processes even if one fails, because they are independent of each other. */
 	for (size_t i = 0; i < pids->count; i++) {
 		error = processes_unless_ended(&options->common, i,
 			status_process(options, pids->items[i], table, &shown));

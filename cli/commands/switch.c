@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * probectl enable, probectl disable: `enable` adds one to the reference counts of probes,
- * `disable` subtracts one. Each command has options that do the opposite for some probes in the
- * same change.
+ * `disable` subtracts one. Each command also has options to switch some probes in the opposite
+ * direction. Both directions then form one change.
  */
 #include <errno.h>
 #include <signal.h>
@@ -21,29 +21,32 @@
 
 /* The differences between `enable` and `disable`. */
 struct direction {
-	const char *past;	/* "enabled" or "disabled", for messages */
-	bool patches;		/* the command patches sites, so it has plans and tracers */
-	const char *keep_going; /* help texts of --keep-going and --plan */
+	const char *past; /* "enabled" or "disabled", for messages */
+	/* The command patches sites, so it has options for plans and tracers. */
+	bool patches;
+	const char *keep_going; /* help texts of the options --keep-going and --plan */
 	const char *plan;
 	struct probe_error *(*switch_probes)(struct probe_target *target,
 		const struct probe_request *request, struct probe_report *report);
-	/* Names of the options that switch in the opposite direction. */
+	/* Names of the options that switch probes in the opposite direction. */
 	const char *other, *other_pair;
 	const char *other_help, *other_pair_help;
 	const char *synopsis, *help;
-	const char *no_follow; /* why there is no --follow; see struct command_line */
+	const char *no_follow; /* says why the command has no --follow; see struct command_line */
 };
 
 struct switch_options {
 	const struct direction *direction;
-	struct kept_options kept;    /* processes and PROBEs; with -t, also the kept session */
-	struct trace_tracer *tracer; /* tracer of `enable -t`; else NULL */
+	/* Processes and PROBEs. With -t, also the session that is kept. */
+	struct kept_options kept;
+	struct trace_tracer *tracer; /* tracer of `enable -t`, or NULL */
 	struct string_list pairs;
 	struct pattern_list others; /* PROBEs to switch in the opposite direction */
 	struct string_list other_pairs;
-	struct pattern_list pair_patterns; /* pairs of both directions, if `actions` is used */
+	/* PROBEs from the pairs of both directions; only used together with `actions`. */
+	struct pattern_list pair_patterns;
 	struct probe_action *actions;
-	size_t action_count; /* 0 if the request alone says what to switch */
+	size_t action_count; /* 0 if all probes are switched in the same direction */
 	bool force, atomic, quiet;
 	unsigned int verbose;
 };
@@ -66,7 +69,7 @@ static void report_plans(const struct probe_report *report)
 		printf("; not stopped");
 }
 
-/* Prints the one line that says what was done. */
+/* Prints one line that says what was done. */
 static void report_done(const struct direction *direction, const struct switch_options *options,
 	pid_t pid, const struct probe_report *report)
 {
@@ -82,7 +85,10 @@ static void report_done(const struct direction *direction, const struct switch_o
 	putchar('\n');
 }
 
-/* Reports a site that is left alone: another tool's bytes have replaced the patch. */
+/*
+ * Reports a site that was not switched, because another tool has replaced the patch by its own
+ * bytes.
+ */
 static void report_left(const struct probe_bad_site *site, void *data)
 {
 	const struct probe_target *target = data;
@@ -125,7 +131,7 @@ struct switching {
 	const struct switch_options *options;
 	struct mistake mistake;
 	int status;
-	bool left; /* sites changed by another tool were left alone */
+	bool left; /* some sites were not switched, because another tool has changed them */
 };
 
 static pid_t switch_pid(void *data, size_t index)
@@ -171,7 +177,7 @@ static void switch_end(void *data, size_t index, struct probe_error *error)
 		note_status(report_error(processes_error(common, pid, error)), &switching->status);
 }
 
-/* Switches every process even if one fails: the processes are independent. */
+/* Switches all processes even if one fails, because they are independent of each other. */
 static int switch_all(const struct switch_options *options)
 {
 	const struct common_options *common = &options->kept.common;
@@ -225,7 +231,7 @@ static void add_action(struct switch_options *options, bool disable,
 		(struct probe_action){.disable = disable, .pattern = pattern, .end = end};
 }
 
-/* Parses pairs into two PROBEs each, at the end of options->pair_patterns. */
+/* Parses each pair into two PROBEs and appends these to options->pair_patterns. */
 static struct probe_error *add_pairs(
 	struct switch_options *options, const struct string_list *pairs, bool disable)
 {
@@ -242,7 +248,10 @@ static struct probe_error *add_pairs(
 	return NULL;
 }
 
-/* Makes one list of actions: first those in the command's own direction, then the opposite ones. */
+/*
+ * Makes one list of actions. The actions in the command's own direction come before the opposite
+ * ones.
+ */
 static struct probe_error *switch_mixed(struct switch_options *options)
 {
 	struct common_options *common = &options->kept.common;
@@ -264,7 +273,10 @@ static struct probe_error *switch_mixed(struct switch_options *options)
 	return error ? error : add_pairs(options, &options->other_pairs, !disables);
 }
 
-/* Makes the request for all probes, in whatever way they are named. */
+/*
+ * Makes the request. The probes may be named by PROBEs, by pairs, and by options for the opposite
+ * direction.
+ */
 static struct probe_error *switch_request(struct switch_options *options)
 {
 	struct common_options *common = &options->kept.common;
@@ -272,7 +284,7 @@ static struct probe_error *switch_request(struct switch_options *options)
 	bool mixed = is_mixed(options);
 	struct probe_error *error = NULL;
 
-	/* Without a PROBE, --force means every enabled probe. */
+	/* If no PROBE is given, --force means every enabled probe. */
 	request->force = options->force && !options->direction->patches;
 	if (mixed)
 		error = switch_mixed(options);
@@ -289,7 +301,7 @@ static struct probe_error *switch_request(struct switch_options *options)
 	return NULL;
 }
 
-/* Prepares the tracer of the session for enable -t. */
+/* Prepares the tracer of the session that `enable -t` leaves behind. */
 static struct probe_error *switch_tracer(struct switch_options *options)
 {
 	const struct tracer_options *tracer = &options->kept.tracer;
@@ -311,7 +323,7 @@ static struct probe_error *switch_tracer(struct switch_options *options)
 	return NULL;
 }
 
-/* Flushes the report of the change. If this fails, the change stays. */
+/* Writes the report of the change. If this fails, the change is not undone. */
 static struct probe_error *tell(const struct switch_options *options)
 {
 	int err = fflush(stdout) == 0 ? 0 : errno;
@@ -333,7 +345,8 @@ static struct probe_error *switch_checked(void *data, int *status_ret)
 	if (tracers_help(&options->kept.tracer))
 		return NULL;
 	/*
-	 * A file size limit (ulimit -f) must be an error of write(2), not a signal during a change.
+	 * With a file size limit (ulimit -f), write(2) must return an error. A signal would end us
+	 * in the middle of a change.
 	 */
 	signal(SIGXFSZ, SIG_IGN);
 	error = processes_find_running(&options->kept.common);
@@ -382,7 +395,7 @@ static struct probe_error *switch_command(
 			"was stopped"),
 		OPTION('q', "quiet", FLAG, NULL, &options.quiet, "print nothing but errors"),
 		OPTION(0, "plan", STRING, "LIST", &options.kept.request.plan_text, direction->plan),
-		/* For enable only. disable has all the rows above. */
+		/* The following rows are only for enable. disable has all the rows above. */
 		OPTIONS_KEPT(&options.kept),
 	};
 	const struct command_line line = {

@@ -5,7 +5,7 @@
 
 struct trace_command_line {
 	struct trace_options trace;
-	const char *full; /* the value of --full, as the user typed it; or NULL */
+	const char *full; /* value of --full as the user typed it, or NULL */
 };
 
 static struct probe_error *trace_checked(void *data, int *status_ret)

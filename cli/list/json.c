@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * `probectl list --json`. The names of the fields are a stable interface: probectl-list(1).
+ * `probectl list --json`. The names of the fields are a stable interface; see probectl-list(1).
  *
- * Lines are written directly into a buffer: with a tree of JSON objects for each site, listing
- * libjvm took 3.9 ms instead of 1.5 ms.
+ * Lines are written directly into a buffer. With a tree of JSON objects for each site, listing
+ * libjvm took 3.9 ms; with the buffer, it takes 1.5 ms.
  */
 #include "cli/list/listing.h"
 #include "cli/print/out.h"
 #include "libprobe/base/cleanup.h"
 
-/* Size at which the buffer is written to the stream: a few hundred lines. */
+/* The buffer is written to the stream when it has this size, which is a few hundred lines. */
 enum { FLUSH_BYTES = 64 * 1024 };
 
 static void add_args(struct buffer *out, const struct probe_arg *args, size_t count)
@@ -25,7 +25,7 @@ static void add_args(struct buffer *out, const struct probe_arg *args, size_t co
 	buffer_char(out, ']');
 }
 
-/* Adds the state of a site. A state that could not be read is null. */
+/* Adds the state of a site, or null if the state could not be read. */
 static void add_state(struct buffer *out, const struct probe_site *site)
 {
 	out_number_field(out, ",\"pid\":", (uint64_t)site->pid);
@@ -59,7 +59,9 @@ static void add_detail(struct buffer *out, const struct probe_site_detail *detai
 static void add_plan(
 	struct buffer *out, const struct probe_site *site, const struct probe_site_detail *detail)
 {
-	/* The plan of an enabled site, or the plan that the site would get. */
+	/*
+	 * Adds the plan of a site. If the site is not enabled, this is the plan that it would get.
+	 */
 	enum probe_plan plan = site->plan ? site->plan : detail->plan;
 
 	if (!plan)

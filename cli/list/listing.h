@@ -14,18 +14,21 @@
 struct listed_site {
 	struct probe_list *list;
 	const struct probe_site *site;
-	size_t module; /* same number for all sites of one file, or of one module in one process */
-	size_t order;  /* position among all listed sites */
+	/*
+	 * The same number for all sites of one file, or for all sites of one module in one process.
+	 */
+	size_t module;
+	size_t order; /* position among all sites of the list */
 };
 
 struct listing {
 	struct listed_site *items;
 	size_t count;
 	unsigned int details; /* level of detail: 1 for -v, 2 for -vv */
-	/* Catalogue of known probes; NULL if `details` is 0. */
+	/* Catalogue of known probes, or NULL if `details` is 0. */
 	const struct probe_catalogue *catalogue;
-	bool is_process; /* sites belong to processes and have a state */
-	bool show_pid;	 /* sites belong to several processes */
+	bool is_process; /* the sites are in processes and have a state */
+	bool show_pid;	 /* the sites are in several processes */
 };
 
 /*
@@ -35,9 +38,9 @@ struct listing {
 PROBE_MUST_CHECK struct probe_error *listing_function(
 	const struct probe_site_detail *detail, char **ret);
 
-/* Sorts the items and prints one line for each probe: probes are sorted by name in each module. */
+/* Sorts the items: by module, then by the name of the probe. Prints one line for each probe. */
 PROBE_MUST_CHECK struct probe_error *listing_print_text(struct listing *listing);
-/* Prints one JSON object for each site, in the current order. */
+/* Prints one JSON object for each site, without changing the order of the items. */
 PROBE_MUST_CHECK struct probe_error *listing_print_json(const struct listing *listing);
 
 #endif

@@ -3,8 +3,8 @@
 #define CLI_LIST_PROGRAM_H
 
 /*
- * Returns the path of the program that the shell would start for a name without a slash; the
- * caller frees it. NULL if $PATH has no such program, or on lack of memory.
+ * Returns the path of the program that the shell would start for a name without a slash. Returns
+ * NULL if $PATH has no such program, or on lack of memory. The caller frees the path.
  */
 char *program_find(const char *name);
 

@@ -2,14 +2,15 @@
 /*
  * Reads the probes of all programs and libraries of the system.
  *
- * First the file names are collected: the regular files of each directory, then the targets of
- * symbolic links, each device and inode only once. Then a few threads read the files, a handful
- * at a time, each into its own list.
+ * First we collect the file names: the regular files of each directory, then the targets of
+ * symbolic links. Each file, identified by device and inode, is added only once. Then a few
+ * threads read the files. Each thread takes a handful of files at a time and has a list of its own
+ * for the probes.
  *
  * Folders below the library directories are not searched. They hold some hundred thousand files
- * that are not ELF files (a JDK, modules of Perl and Python), and reading their names would
- * take longer than everything else. The exceptions are folders of programs that are known for
- * their probes.
+ * that are not ELF files (a JDK, modules of Perl and Python), and reading their names would take
+ * longer than everything else. The exceptions are folders of programs that are known for their
+ * probes.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -47,7 +48,8 @@ static const char *const patterns[] = {
 /* clang-format on */
 
 enum {
-	THREADS_MAX = 4, /* more threads only wait for the kernel's directory locks */
+	/* With more threads, the threads only wait for the kernel's locks of directories. */
+	THREADS_MAX = 4,
 	FILES_AT_ONCE = 8
 };
 
@@ -63,8 +65,8 @@ struct names {
 	struct name *items;
 	size_t count, room;
 	/*
-	 * The set of files and of directories already read: a hash table by device and inode, with
-	 * open addressing.
+	 * A hash table by device and inode, with open addressing. It holds the files that were
+	 * found and the directories that were read.
 	 */
 	size_t *slots;	   /* index + 1 in items[]; 0 in an empty slot */
 	size_t slot_count; /* number of slots, a power of two */
@@ -109,8 +111,8 @@ static bool names_grow(struct names *names)
 }
 
 /*
- * Adds a file, or a directory that is being read (without a path). False if the set has it, or
- * on lack of memory.
+ * Adds a file to the set. Without a path, adds a directory that is about to be read. Returns false
+ * if the set already has the inode, or on lack of memory.
  */
 static bool names_add(
 	struct names *names, dev_t device, ino_t inode, const char *directory, const char *file)
@@ -152,14 +154,17 @@ static void add_entry(struct names *names, const char *directory, int fd, dev_t 
 		names_add(names, device, entry->d_ino, directory, entry->d_name);
 		return;
 	}
-	/* Some file systems do not report the type of a file. */
+	/* Ask stat(2), because some file systems do not report the type of a file. */
 	if (links ? entry->d_type != DT_LNK : entry->d_type != DT_UNKNOWN)
 		return;
 	if (fstatat(fd, entry->d_name, &st, 0) == 0 && S_ISREG(st.st_mode))
 		names_add(names, st.st_dev, st.st_ino, directory, entry->d_name);
 }
 
-/* Adds the regular files of a directory; or, with `links`, the targets of its symbolic links. */
+/*
+ * Adds the regular files of a directory. If `links` is set, adds the targets of its symbolic links
+ * instead.
+ */
 static void add_directory(struct names *names, const char *path, bool links)
 {
 	DIR *directory = opendir(path);
@@ -169,7 +174,8 @@ static void add_directory(struct names *names, const char *path, bool links)
 	if (!directory)
 		return;
 	/*
-	 * /bin is often the same as /usr/bin. In the second round all directories are in the set.
+	 * Read each directory only once: /bin is often the same as /usr/bin. In the second round,
+	 * for links, the set has all directories, so do not ask it.
 	 */
 	if (fstat(dirfd(directory), &st) == 0 &&
 		(links || names_add(names, st.st_dev, st.st_ino, NULL, NULL))) {
@@ -179,7 +185,10 @@ static void add_directory(struct names *names, const char *path, bool links)
 	closedir(directory);
 }
 
-/* Collects all file names. Paths are resolved, because /lib and /usr/lib may be the same. */
+/*
+ * Collects all file names. Symbolic links in paths are resolved, because /lib and /usr/lib may be
+ * the same directory.
+ */
 static void find_names(struct names *names)
 {
 	glob_t found = {0};
@@ -202,18 +211,20 @@ static void find_names(struct names *names)
 
 struct work {
 	const struct names *names;
-	atomic_size_t next; /* next index in names; threads take ranges from here */
+	/* Index of the next file in names; each thread takes a few indices from here. */
+	atomic_size_t next;
 };
 
 struct worker {
 	pthread_t thread;
 	struct work *work;
-	struct probe_list *list; /* sites that this thread has read */
+	struct probe_list *list; /* the sites that this thread has found */
 	struct probe_error *error;
-	struct progress *progress; /* progress line; set for one worker only */
+	/* The progress line, for one of the workers; NULL for the others. */
+	struct progress *progress;
 };
 
-/* Reads a file. Most files are not ELF files, and some are unreadable; neither is an error. */
+/* Reads a file. It is no error if a file is not an ELF file, as most are, or is unreadable. */
 static struct probe_error *read_file(struct probe_list *list, const char *path)
 {
 	struct probe_error *error = probe_list_add_file(list, path);
@@ -232,8 +243,8 @@ static void *work_through(void *data)
 
 	for (;;) {
 		/*
-		 * Relaxed: each index is handed out once, and the names were complete before the
-		 * threads started.
+		 * Relaxed order is sufficient: each index is handed out only once, and all names
+		 * were added before the threads were started.
 		 */
 		size_t at =
 			atomic_fetch_add_explicit(&work->next, FILES_AT_ONCE, memory_order_relaxed);
@@ -253,8 +264,8 @@ static void *work_through(void *data)
 }
 
 /*
- * Whether a seccomp filter is active. It might kill us: glibc calls madvise(2) when a thread
- * ends.
+ * Returns true if a seccomp filter is active. With a filter we start no threads, because the
+ * filter might kill us when a thread ends: glibc then calls madvise(2).
  */
 static bool is_filtered(void)
 {
@@ -272,8 +283,8 @@ static size_t thread_count(void)
 }
 
 /*
- * Reads all files. The calling thread is the first worker; it reads all files if no other
- * thread can be started.
+ * Reads all files. The calling thread is the first worker. If no other thread can be started, the
+ * calling thread reads all files.
  */
 static struct probe_error *read_files(const struct names *names, struct scan *scan)
 {

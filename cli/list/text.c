@@ -2,9 +2,10 @@
 /*
  * `probectl list` as text: one line for each probe of a module.
  *
- * A probe's sites differ in their operands (one has an argument in a register, another on the
- * stack), and sometimes in an argument's type, if a compiler knows a constant. So the line
- * shows the types, and -v shows the operands of each site.
+ * The sites of a probe have different operands. At one site an argument is in a register, at
+ * another it is on the stack. Sometimes even the type of an argument differs, because the compiler
+ * knew a constant. So the line of a probe shows the types. With -v, there is a line for each site,
+ * which shows the operands.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -16,13 +17,13 @@
 
 enum { ALTERNATIVES_MAX = 4, ARGS_MAX = 32 };
 
-/* The different types of one argument at the sites of a probe. */
+/* The different types that one argument has at the sites of a probe. */
 struct arg_types {
 	const struct probe_arg *types[ALTERNATIVES_MAX];
 	size_t count;
 };
 
-/* All sites of one probe of one module: a part of the sorted listing. */
+/* All sites of one probe in one module. They are neighbours in the sorted listing. */
 struct group {
 	const struct listed_site *items;
 	size_t count;
@@ -43,7 +44,7 @@ static void add_type(struct arg_types *types, const struct probe_arg *arg)
 		types->types[types->count++] = arg;
 }
 
-/* Writes a type: u32, s64, f64; or the bytes of an aggregate: 16B. */
+/* Writes a type: u32, s64, f64. For an aggregate, writes its size in bytes: 16B. */
 static void name_type(struct buffer *out, const struct probe_arg *arg)
 {
 	if (arg->size > 8) {
@@ -55,7 +56,7 @@ static void name_type(struct buffer *out, const struct probe_arg *arg)
 	buffer_unsigned(out, arg->size * 8);
 }
 
-/* Writes the types of each argument over all sites: "u64 s32|u64". */
+/* Writes, for each argument, the types that it has at the sites: "u64 s32|u64". */
 static struct probe_error *describe_args(const struct group *group, struct buffer *out)
 {
 	struct arg_types types[ARGS_MAX];
@@ -96,8 +97,9 @@ static const char *describe_semaphores(const struct group *group)
 }
 
 /*
- * Writes the state of a probe. "on 2": a site is enabled, and the highest semaphore is 2; "?":
- * unknown; "inconsistent": another program has overwritten a site's patch.
+ * Writes the state of a probe. "on 2" means that a site is enabled and that the highest semaphore
+ * is 2. "?" means that the state is unknown. "inconsistent" means that another program has
+ * overwritten the patch of a site.
  */
 static void describe_state(const struct group *group, struct buffer *out)
 {
@@ -134,7 +136,10 @@ enum site_cell {
 	SITE_CELLS
 };
 
-/* Writes the address of a site: run-time in a process, otherwise the address in the file. */
+/*
+ * Writes the address of a site. In a process, this is the address in memory; otherwise, it is the
+ * address in the file.
+ */
 static void describe_address(const struct probe_site *site, struct buffer *out)
 {
 	buffer_hex(out, site->pc ? site->bias + site->pc : 0);
@@ -176,7 +181,7 @@ static void describe_why(const char *reason, struct buffer *out)
 	buffer_string(out, reason);
 }
 
-/* Writes the plan of an enabled site, or the plan that the site would get. */
+/* Writes the plan of a site. If the site is not enabled, this is the plan that it would get. */
 static void describe_plan(
 	const struct probe_site *site, const struct probe_site_detail *detail, struct buffer *out)
 {
@@ -197,9 +202,12 @@ static void describe_plan(
 	describe_why(detail->together_reason, out);
 }
 
-/* Sites in files for another machine. Their plans are those of a process on that machine. */
+/*
+ * The sites in files for another machine. The plans that are shown for such sites are those that
+ * they would get on that machine.
+ */
 struct foreign {
-	const char *machine; /* name of one of the machines */
+	const char *machine; /* name of one such machine */
 	size_t sites;
 };
 
@@ -248,7 +256,7 @@ static struct probe_error *add_site(struct table *table, const struct listing *l
 
 /* ---- The meaning of a probe: -v ------------------------------------------------------ */
 
-/* Writes a probe's arguments: "arguments: query: string, lxid". */
+/* Writes the names and types of a probe's arguments: "arguments: query: string, lxid". */
 static void describe_meaning_args(const struct probe_meaning *meaning, struct buffer *out)
 {
 	buffer_string(out, "arguments: ");
@@ -263,7 +271,7 @@ static void describe_meaning_args(const struct probe_meaning *meaning, struct bu
 	buffer_string(out, meaning->open ? " ..." : "");
 }
 
-/* Writes the words for the numbers of a type: "LockMode: 1 AccessShareLock, 2 RowShareLock". */
+/* Writes what the numbers of a type mean: "LockMode: 1 AccessShareLock, 2 RowShareLock". */
 static void describe_words(const struct probe_arg_meaning *arg, struct buffer *out)
 {
 	buffer_string(out, arg->type);
@@ -295,7 +303,7 @@ static void add_labelled(
 	add_text(table, out);
 }
 
-/* Adds the lines for a probe that the catalogue knows. */
+/* If the catalogue knows the probe, adds the lines that describe it. */
 static struct probe_error *add_meaning(struct table *table, const struct listing *listing,
 	const struct group *group, struct buffer *out)
 {
@@ -356,7 +364,7 @@ static bool same_probe(const struct listed_site *a, const struct listed_site *b)
 	       strcmp(a->site->provider, b->site->provider) == 0;
 }
 
-/* The cells of a row, in the order of make_table()'s columns. PID and STATE may be left out. */
+/* The cells of a row, in the order of make_table()'s columns. Some tables have no PID or STATE. */
 enum { COLUMNS_MAX = 7 };
 
 struct cells {

@@ -6,7 +6,9 @@
 #include "cli/print/out.h"
 #include "libprobe/base/utf8.h"
 
-/* The number of characters at the start of a text that need no escaping: printable ASCII. */
+/*
+ * Returns the number of characters at the start of a text that need no escaping: printable ASCII.
+ */
 static size_t plain_length(const char *text)
 {
 	const char *at = text;
@@ -28,7 +30,10 @@ size_t out_printable(struct buffer *out, const char *text)
 		text += step;
 		if (!*text)
 			return width;
-		/* A character has at most four bytes; strnlen() keeps the read within the text. */
+		/*
+		 * Check at most four bytes, the maximum length of a character. strnlen() stops at
+		 * the end of the text.
+		 */
 		step = utf8_character(text, strnlen(text, 4));
 		before = out->length;
 		buffer_c_escaped(out, text, step ? step : 1, 0);

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Writes special texts into a buffer: text that may hold any bytes, and fields of JSON. Listing
- * a big library takes two milliseconds, mostly to start the process. printf(3) for each cell,
- * or a tree of JSON objects for each line, would double this time.
+ * Writes two kinds of text into a buffer: text that may hold any bytes, and fields of JSON.
+ *
+ * These functions are fast. Listing a big library takes two milliseconds, and most of this time is
+ * the start of the process. With printf(3) for each cell, or with a tree of JSON objects for each
+ * line, it would take twice as long.
  */
 #ifndef CLI_PRINT_OUT_H
 #define CLI_PRINT_OUT_H
@@ -16,31 +18,35 @@
 #include "libprobe/base/error.h"
 
 /*
- * Adds a text that may hold any bytes, made safe for a terminal: control characters and bytes
- * that are not UTF-8 become C escapes ("\n", "\377"). Returns the width in terminal columns,
- * one per character.
+ * Adds a text that may hold any bytes, made safe for a terminal. Control characters, and bytes
+ * that are not UTF-8, become C escapes ("\n", "\377"). Returns the width in terminal columns,
+ * where each character counts as one column.
  */
 size_t out_printable(struct buffer *out, const char *text);
 
 /*
- * Adds a JSON string with quotes, or null if `text` is NULL. Bytes that are not UTF-8 become
+ * Adds a JSON string with its quotes, or null if `text` is NULL. Bytes that are not UTF-8 become
  * U+FFFD.
  */
 void out_json(struct buffer *out, const char *text);
 
-/* Each function adds one field of a JSON object. `key` includes all punctuation: ",\"name\":". */
+/*
+ * Each of these functions adds one field of a JSON object. `key` includes the punctuation around
+ * the name: ",\"name\":".
+ */
 void out_text_field(struct buffer *out, const char *key, const char *value);
 void out_hex_field(struct buffer *out, const char *key, uint64_t value);
 void out_number_field(struct buffer *out, const char *key, uint64_t value);
 void out_boolean_field(struct buffer *out, const char *key, bool value);
 
 /*
- * Call it after a failed write to a stream, while errno is still set. Drops the stream's
- * unwritten data. Returns the error, or NULL if the reader has closed its end of the pipe.
+ * Call it after a write to a stream has failed, while errno still has the reason. Drops the data
+ * of the stream that was not written. Returns the error, or NULL if the reader has closed the
+ * pipe.
  */
 PROBE_MUST_CHECK struct probe_error *out_failed(FILE *stream);
 
-/* Writes the buffer to a stream and empties the buffer. main() flushes the stream. */
+/* Writes the buffer to a stream and empties the buffer. The stream is flushed later, by main(). */
 PROBE_MUST_CHECK struct probe_error *out_flush(struct buffer *out, FILE *stream);
 
 #endif

@@ -40,7 +40,7 @@ char *printable(const char *text)
 	return NULL;
 }
 
-/* Prints "probectl: process 12: slow:tick at 0x... in PATH: ". */
+/* Prints the start of a message: "probectl: process 12: slow:tick at 0x... in PATH: ". */
 static void print_site(const struct probe_bad_site *site, pid_t pid)
 {
 	fprintf(stderr, "probectl: process %d: ", (int)pid);
@@ -68,7 +68,7 @@ void print_bad_site(const struct probe_bad_site *site, pid_t pid, const char *co
 	fprintf(stderr, "%s%s\n", fault, consequence);
 }
 
-/* Writes the local time as "15:04:05.123"; "?" if the time is unknown. */
+/* Writes the local time as "15:04:05.123", or "?" if the time is unknown. */
 static void time_text(char text[TIME_BYTES], uint64_t ns)
 {
 	time_t seconds = (time_t)(ns / NSEC_PER_SEC);
@@ -119,33 +119,35 @@ void print_printable(FILE *stream, const char *text)
 /* ==== Messages ================================================================================ */
 
 /*
- * Lines wait in memory until standard error accepts them. If the memory is full, new lines are
- * dropped and counted. A further line reports the number of dropped lines after the waiting
- * lines have been written.
+ * A queue of lines for standard error. Lines wait in memory until standard error accepts them. If
+ * the memory is full, new lines are dropped and counted. As soon as no line is waiting, another
+ * line reports how many lines were dropped.
  */
 
 enum {
 	WAITING_BYTES = 64 << 10,
-	/* How long to wait at the end for a reader that reads nothing, in milliseconds. */
+	/* Before we exit, how long to wait for a reader that reads nothing, in milliseconds. */
 	END_MS = 500
 };
 
-/* Static, because a message may report that heap memory has run out. */
+/* This memory is static, because a message may report that there is no heap memory left. */
 static struct messages {
 	pid_t owner;
 	FILE *before; /* the original `stderr` */
 	int fd;
 	bool is_socket;
-	/* [0, whole): waiting lines; [whole, length): the line being added. */
+	/*
+	 * [0, whole): the lines that are waiting. [whole, length): a line that is not complete yet.
+	 */
 	char text[WAITING_BYTES];
 	size_t whole, length;
-	bool is_cut; /* the line being added does not fit */
+	bool is_cut; /* there is no space for the rest of the incomplete line */
 	uint64_t dropped;
 } messages = {.fd = -1};
 
 /*
- * Writes at most PIPE_BUF bytes: if poll(2) reports POLLOUT, a pipe takes this much without
- * blocking.
+ * Writes waiting lines, but at most PIPE_BUF bytes, because a pipe with POLLOUT accepts this much
+ * without blocking.
  */
 static ssize_t write_some(const struct messages *m)
 {
@@ -164,7 +166,7 @@ static ssize_t write_some(const struct messages *m)
 			    : write(m->fd, m->text, length);
 }
 
-/* Queues the line about dropped messages. Call it when no other line is waiting. */
+/* Queues the line that reports dropped messages. Call it when no other line is waiting. */
 static void tell_dropped(struct messages *m)
 {
 	char line[128];
@@ -195,7 +197,10 @@ static void pass_on(struct messages *m)
 			continue;
 		if (written < 0 && errno == EAGAIN)
 			return;
-		/* A write error is final (the reader has closed the pipe): discard the lines. */
+		/*
+		 * After a write error, the reader has closed the pipe for good, so discard the
+		 * lines.
+		 */
 		if (written < 0)
 			written = (ssize_t)m->whole;
 		m->whole -= (size_t)written;
@@ -205,8 +210,8 @@ static void pass_on(struct messages *m)
 }
 
 /*
- * Whether a character ends a message. A progress line ends with a carriage return, and is
- * erased by an escape sequence.
+ * Returns true if a message ends with this character: a newline; a carriage return, which ends a
+ * progress line; or the K of the escape sequence that erases a progress line.
  */
 static bool ends_message(const struct messages *m, char c)
 {
@@ -238,8 +243,8 @@ static ssize_t take(void *cookie, const char *text, size_t size)
 	struct messages *m = cookie;
 
 	/*
-	 * A child that we forked, such as the host of a loaded tracer, must not print our queued
-	 * lines.
+	 * A forked child of ours, such as the host of a loaded tracer, must not print the lines
+	 * that we have queued.
 	 */
 	if (getpid() != m->owner)
 		return write(STDERR_FILENO, text, size);
@@ -279,7 +284,7 @@ void messages_end(void)
 
 	if (!messages.before)
 		return;
-	/* The last message may lack a newline. */
+	/* Add a newline, because the last message may lack one. */
 	messages.whole = messages.length;
 	pass_on(&messages);
 	while (messages.whole && poll(&output, 1, END_MS) > 0)
@@ -319,14 +324,17 @@ void progress_end(struct progress *progress)
 
 /* ==== Report ================================================================================== */
 
-/* Errors and warnings of the command line, on standard error. */
+/* Prints errors and warnings on standard error. */
 
 int report_error(struct probe_error *error)
 {
 	int status = error->code == PROBE_ERROR_USAGE ? STATUS_USAGE : STATUS_FAILED;
 
 	fflush(stdout);
-	/* Names in the message may come from a file or a target, and hold any bytes. */
+	/*
+	 * Escape the message, because names in it may come from a file or a target and hold any
+	 * bytes.
+	 */
 	fputs("probectl: ", stderr);
 	print_printable(stderr, error->message);
 	fputc('\n', stderr);
@@ -359,8 +367,8 @@ struct reading reading_begin(bool is_shown)
 }
 
 /*
- * Formats the progress line after `events` events in `ns` nanoseconds, with `bytes` of `total`
- * bytes read; `total` is 0 if unknown.
+ * Writes the text of the progress line: `events` events were read in `ns` nanoseconds. They are
+ * the first `bytes` of `total` bytes. `total` is 0 if it is unknown.
  */
 static void reading_text(
 	char text[READING_TEXT], uint64_t events, uint64_t ns, uint64_t bytes, uint64_t total)

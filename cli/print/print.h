@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Output functions that all commands share: safe text and tables. JSON is in out.h. */
+/* Output functions for all commands: safe text and tables. For JSON see out.h. */
 #ifndef CLI_PRINT_PRINT_H
 #define CLI_PRINT_PRINT_H
 
@@ -11,32 +11,36 @@
 #include "libprobe/base/error.h"
 #include "probe/target.h"
 
-/* Printed before the name of a process or a file that could not be read completely. */
+/*
+ * A start of a message that says that a process or a file could not be read completely. The name
+ * of the process or file follows.
+ */
 #define READ_OF "what can be read of "
 
-/* Arguments for "%zu site%s": a count, and the ending of its noun. */
+/* Arguments for the format "%zu site%s": a number, and the ending of the noun for this number. */
 #define COUNTED(count) (count), (count) == 1 ? "" : "s"
 
 /* ---- Text --------------------------------------------------------------------- */
 
 /*
- * Returns a copy that is safe for a terminal: control characters and bytes that are not UTF-8
- * are escaped as in C ("\n", "\377"). The caller frees it; NULL on lack of memory.
+ * Returns a copy of a text that is safe for a terminal. Control characters, and bytes that are not
+ * UTF-8, are escaped as in C ("\n", "\377"). Returns NULL on lack of memory. The caller frees the
+ * copy.
  */
 char *printable(const char *text);
 
-/* Writes a text to a stream, escaped as by printable(). */
+/* Writes a text to a stream. The text is escaped as by printable(). */
 void print_printable(FILE *stream, const char *text);
 
 /*
- * Reports a site that is not as probectl left it, on standard error: "probectl: slow:tick at
- * 0x... in PATH: it holds cc ...".
+ * Reports on standard error that another program has changed a site: "probectl: slow:tick at 0x...
+ * in PATH: it holds cc ...".
  */
 void print_bad_site(const struct probe_bad_site *site, pid_t pid, const char *consequence);
 
 /*
- * Reports on standard error that a session has found a site altered or intact again, with the
- * times.
+ * Reports on standard error that a session has found a change of a site: another program has
+ * changed it, or it is intact again. The message tells when this was found.
  */
 void print_site_news(const struct probe_site_news *news, pid_t pid);
 
@@ -44,24 +48,28 @@ void print_site_news(const struct probe_site_news *news, pid_t pid);
 
 struct table_column {
 	const char *title;
-	bool is_number; /* align the column to the right */
-	bool shrinks;	/* cut the column, with an ellipsis, if the terminal is too narrow */
+	bool is_number; /* align the cells of the column to the right */
+	/* If the terminal is too narrow, shorten the cells of the column, with an ellipsis. */
+	bool shrinks;
 };
 
 struct table;
 
-/* `columns` must outlive the table. Lack of memory is reported by table_print(). */
+/* Creates a table. `columns` must outlive it. table_print() reports lack of memory. */
 struct table *table_create(const struct table_column *columns, size_t count);
-/* Adds a row with one cell for each column. The cells are copied and made printable; NULL is "". */
+/*
+ * Adds a row. There must be one cell for each column; NULL stands for an empty cell. The cells are
+ * copied and made safe for a terminal.
+ */
 void table_add(struct table *table, const char *const *cells);
 /*
- * Adds an indented line below the last row. The cells of such lines have columns of their own,
- * separate from the table's columns. A single cell is a text outside all columns.
+ * Adds an indented line below the last row. Such lines have columns of their own, which are not
+ * those of the table. If the line has a single cell, this is a text outside all columns.
  */
 void table_add_line(struct table *table, const char *const *cells, size_t count);
 /*
- * Prints the table on standard output. The first line has the titles; nothing is printed if the
- * table has no rows.
+ * Prints the table on standard output. The first line has the titles. A table without rows prints
+ * nothing.
  */
 PROBE_MUST_CHECK struct probe_error *table_print(struct table *table);
 void table_free(struct table *table);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The progress of a command on a terminal: one line on standard error, which is overwritten.
- * The cursor stays at the start of the line, so that the next output replaces the line.
+ * Shows the progress of a command on a terminal: one line on standard error, which is overwritten
+ * again and again. The cursor stays at the start of the line, so that the next output replaces it.
  */
 #ifndef CLI_PRINT_PROGRESS_H
 #define CLI_PRINT_PROGRESS_H
@@ -11,18 +11,19 @@
 
 #include "cli/timer.h"
 
-enum { PROGRESS_NS = 200 * NSEC_PER_MSEC }; /* default interval between two updates of the line */
+enum { PROGRESS_NS = 200 * NSEC_PER_MSEC }; /* default time between two updates of the line */
 
 struct progress {
-	struct timer timer; /* time of the next update; never if standard error is not a terminal */
+	/* Tells when to update the line; never, if standard error is not a terminal. */
+	struct timer timer;
 	bool shown;
 };
 
-/* `ns` is the minimum time between two updates of the line. */
+/* Starts showing progress. `ns` is the minimum time between two updates of the line. */
 struct progress progress_every(uint64_t ns);
-/* Whether it is time to show a line. */
+/* Returns true if it is time to update the line. */
 bool progress_due(struct progress *progress);
-/* Shows a line in place of the last line. */
+/* Replaces the line by a new one. */
 void progress_show(struct progress *progress, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 /* Erases the line. */

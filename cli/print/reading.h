@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The progress of reading a recording, on a terminal. */
+/* Shows on a terminal how much of a recording has been read. */
 #ifndef CLI_PRINT_READING_H
 #define CLI_PRINT_READING_H
 
@@ -11,12 +11,13 @@ struct reading {
 	uint64_t events, begin_ns;
 };
 
-/* Set `is_shown` to false if the terminal is used for other output. */
+/* Starts showing progress. Set `is_shown` to false if other output goes to the terminal. */
 struct reading reading_begin(bool is_shown);
-enum { READING_EVENTS = 4096 }; /* number of events between two looks at the clock */
-/* Shows the progress if it is time to. */
+/* After this number of events, we check whether the line must be updated. */
+enum { READING_EVENTS = 4096 };
+/* Updates the progress line if it is time to do so. */
 void reading_look(struct reading *reading, const struct probe_reader *reader);
-/* Call it after each event. */
+/* Call it after each event that was read. */
 static inline void reading_event(struct reading *reading, const struct probe_reader *reader)
 {
 	if (++reading->events % READING_EVENTS == 0)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tables. The cells are stored in one buffer, already printable, one after the other. Cells
- * refer to their text by its offset, because the buffer moves as it grows.
+ * Tables. One buffer has the texts of all cells, one after the other, already safe for a terminal.
+ * A cell has the offset of its text, not a pointer, because the buffer moves when it grows.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,9 +13,10 @@
 #include "libprobe/base/utf8.h"
 
 enum {
-	GAP = 2,	  /* blanks between columns */
-	INDENT = 4,	  /* indentation of the lines below a row, in blanks */
-	SHRUNK_WIDTH = 12 /* minimum width of a narrowed column, in characters */
+	GAP = 2,    /* blanks between columns */
+	INDENT = 4, /* blanks before a line below a row */
+	/* If a column is narrowed, it still has at least this width, in characters. */
+	SHRUNK_WIDTH = 12
 };
 
 struct cell {
@@ -73,7 +74,9 @@ static bool reserve_row(struct table *table, size_t cells)
 
 static void add(struct table *table, const char *const *cells, size_t count, bool is_line)
 {
-	/* A single text below a row does not widen any column. */
+	/*
+	 * The only text of a line below a row is outside the columns, so it makes no column wider.
+	 */
 	size_t *widths = !is_line ? table->widths : count > 1 ? table->line_widths : NULL;
 
 	if (!reserve_row(table, count)) {
@@ -156,7 +159,7 @@ void table_free(struct table *table)
 
 /* ---- Printing ----------------------------------------------------------------------- */
 
-/* The number of characters by which a column can be narrowed. */
+/* Returns by how many characters a column can be narrowed. */
 static size_t slack(const struct table *table, size_t column)
 {
 	size_t width = table->widths[column];
@@ -165,8 +168,8 @@ static size_t slack(const struct table *table, size_t column)
 }
 
 /*
- * Narrows the columns that may shrink until a line fits the terminal. If a line would not fit
- * even then, nothing is cut: lines wrap in any case.
+ * Narrows the columns that may be narrowed, until a line fits the terminal. If this is not
+ * sufficient, narrows nothing, because lines wrap in any case.
  */
 static void fit_terminal(struct table *table)
 {
@@ -191,7 +194,7 @@ static void fit_terminal(struct table *table)
 	}
 }
 
-/* The length of the first `width` characters of a cell, in bytes. */
+/* Returns the length in bytes of the first `width` characters of a cell. */
 static size_t prefix_length(const char *text, size_t length, size_t width)
 {
 	size_t prefix = 0;
@@ -219,7 +222,8 @@ static void print_cell(
 	if (look->is_number)
 		buffer_pad(out, 0, pad);
 	/*
-	 * Only columns that may shrink can be too narrow for a cell; other cells run over the edge.
+	 * Cut only cells of columns that may be narrowed. Other cells that are too wide are written
+	 * in full.
 	 */
 	if (cell->width <= width) {
 		buffer_bytes(out, text, cell->length);
@@ -231,7 +235,7 @@ static void print_cell(
 		buffer_pad(out, 0, pad);
 }
 
-/* Prints a line below a row. A column that is empty in all lines takes no space. */
+/* Prints a line below a row. If a column is empty in all such lines, it takes no space. */
 static void print_line(const struct table *table, const struct row *row, struct buffer *out)
 {
 	const struct cell *cells = &table->cells[row->first];

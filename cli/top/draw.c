@@ -28,13 +28,13 @@
 
 /* ==== Cells =================================================================================== */
 
-/* Text and numbers of `probectl top` in a given width. */
+/* Writes text and numbers of `probectl top` in a given number of columns. */
 
 /* ---- Characters -------------------------------------------------------------------- */
 
 /*
- * The width of a character in columns; 0 for combining marks and unknown characters, which are
- * not printed.
+ * Returns the width of a character in columns. Combining marks and unknown characters have width
+ * 0; they are not printed.
  */
 static size_t columns_of(const char *text, size_t bytes)
 {
@@ -44,8 +44,8 @@ static size_t columns_of(const char *text, size_t bytes)
 }
 
 /*
- * Appends a copy of a text, with NUL, without characters that are unsafe on a terminal or have
- * no width.
+ * Appends a copy of a text, and a NUL. Leaves out characters that have no width or are unsafe on a
+ * terminal.
  */
 static void clean(struct buffer *out, const char *text, bool utf8)
 {
@@ -95,8 +95,8 @@ size_t cell_width(const char *text, bool utf8)
 }
 
 /*
- * The length in bytes of the first characters that fit in `width` columns. *width_ret is their
- * width.
+ * Returns the length in bytes of the longest start of a text that fits in `width` columns. Sets
+ * *width_ret to the width of this start.
  */
 static size_t head(const char *text, size_t width, size_t *width_ret)
 {
@@ -116,8 +116,8 @@ static size_t head(const char *text, size_t width, size_t *width_ret)
 }
 
 /*
- * The offset in bytes of the last characters that fit in `width` columns. *width_ret is their
- * width.
+ * Returns the offset in bytes of the longest end of a text that fits in `width` columns. Sets
+ * *width_ret to the width of this end.
  */
 static size_t tail(const char *text, size_t width, size_t *width_ret)
 {
@@ -133,7 +133,9 @@ static size_t tail(const char *text, size_t width, size_t *width_ret)
 	return at;
 }
 
-/* Writes the start and the end of a text that is too long for `width`, with dots between. */
+/*
+ * Writes the start of a text, dots, and the end of the text, if the text is too long for `width`.
+ */
 static size_t fit_ends(struct buffer *out, const char *text, size_t width, bool utf8)
 {
 	size_t dots = utf8 ? 1 : 2, first, last, at;
@@ -298,7 +300,8 @@ enum column {
 static const struct {
 	const char *title;
 	unsigned int width;
-	unsigned int order; /* columns are left out in this order on a narrow screen, 0 first */
+	/* On a narrow screen, columns are left out in this order, beginning with 0. */
+	unsigned int order;
 } columns[COLUMNS] = {
 	[COLUMN_RATE] = {"HITS/s", 9, 6},
 	[COLUMN_TOTAL] = {"TOTAL", 11, 3},
@@ -309,7 +312,7 @@ static const struct {
 	[COLUMN_OPEN] = {"OPEN", 5, 0},
 };
 
-/* The column that each order sorts by. */
+/* For each order of the rows, the column that it sorts by. */
 static const enum column ordered[TOP_ORDER_COUNT] = {[TOP_ORDER_RATE] = COLUMN_RATE,
 	[TOP_ORDER_TOTAL] = COLUMN_TOTAL,
 	[TOP_ORDER_P50] = COLUMN_P50,
@@ -317,7 +320,7 @@ static const enum column ordered[TOP_ORDER_COUNT] = {[TOP_ORDER_RATE] = COLUMN_R
 	[TOP_ORDER_TIME] = COLUMN_TIME,
 	[TOP_ORDER_NAME] = COLUMNS};
 
-/* Which columns are shown, and the width of the name. */
+/* The columns that are shown, and the width of the column with the names. */
 struct shape {
 	bool has[COLUMNS];
 	size_t name;
@@ -332,7 +335,10 @@ static size_t figures_width(const struct shape *shape)
 	return width;
 }
 
-/* The width of the widest name of all rows, so that columns do not move. */
+/*
+ * Returns the width of the widest name in all rows. Hidden rows count, too, so that the columns do
+ * not move when the filter changes.
+ */
 static size_t widest_name(const struct top_model *model, bool utf8)
 {
 	size_t widest = strlen("PROBE");
@@ -346,7 +352,9 @@ static size_t widest_name(const struct top_model *model, bool utf8)
 	return widest < NAME_MAX ? widest : NAME_MAX;
 }
 
-/* The order in which a column is left out. The column that rows are sorted by comes last. */
+/*
+ * Returns the order in which a column is left out. The column that rows are sorted by comes last.
+ */
 static unsigned int turn_of(const struct top_model *model, size_t column)
 {
 	return ordered[model->order] == column ? COLUMNS : columns[column].order;
@@ -414,7 +422,7 @@ static void figure(struct buffer *out, const struct top_model *model, const stru
 	switch (column) {
 	case COLUMN_RATE:
 	case COLUMN_TOTAL:
-		/* A dash shows that hits are not counted; 0 would be wrong. */
+		/* If hits are not counted, show a dash, because 0 would be wrong. */
 		if (probe_coverage_is_none(&row->coverage)) {
 			buffer_pad(out, 0, width - 1);
 			buffer_char(out, '-');
@@ -449,13 +457,19 @@ static bool is_wrong(const struct top_row *row)
 	return row->refused || row->coverage.overwritten;
 }
 
-/* The character before the name: whether something is wrong with the row, or its probe is off. */
+/*
+ * Returns the mark before the name. It shows that something is wrong with the row, or that the
+ * row's probe is off.
+ */
 static char mark_of(const struct top_row *row)
 {
 	return is_wrong(row) ? '!' : row->on ? ' ' : '-';
 }
 
-/* The look of a row. The mark says the same, for terminals and people without colours. */
+/*
+ * Returns the look of a row. The mark before the name says the same, because some terminals have
+ * no colours and some people do not see them.
+ */
 static enum top_look look_of(const struct top_model *model, const struct top_row *row)
 {
 	if ((size_t)(row - model->rows) == model->selected)
@@ -563,7 +577,7 @@ static void summary_line(
 	buffer_deinit(&text);
 }
 
-/* Draws the line with the details of the selected probe that do not fit in its row. */
+/* Draws a line with those details of the selected probe that do not fit in its row. */
 static void detail_line(
 	struct top_frame *frame, const struct top_model *model, const struct top_view *view)
 {
@@ -659,7 +673,7 @@ static void draw_help(struct top_frame *frame, const struct top_view *view)
 
 /* ---- The whole screen -------------------------------------------------------------- */
 
-/* Which lines are shown in addition to the rows. */
+/* The lines that are shown in addition to the rows. */
 struct arrangement {
 	bool last, titles, head, detail, summary;
 	size_t rows;
@@ -682,7 +696,7 @@ size_t draw_rows(const struct top_view *view)
 	return plan_lines(view->height).rows;
 }
 
-/* Scrolls so that the cursor is visible, and that no line is empty while a row could fill it. */
+/* Scrolls so that the cursor is visible. Leaves no line empty if a row could be shown there. */
 static void scroll(const struct top_model *model, struct top_view *view, size_t rows)
 {
 	size_t cursor = model_cursor(model);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The processes that `probectl top` shows: the named ones, or the program that it started; and,
- * as in `probectl trace`, the libraries that these open later, and the programs that these and
- * their children execute.
+ * The processes that `probectl top` shows: the named processes, or the program that top started.
+ * As in `probectl trace`, top also follows the libraries that these processes open later, and the
+ * programs that they and their children execute.
  */
 #include <poll.h>
 #include <signal.h>
@@ -21,12 +21,12 @@
 #include "libprobe/base/file.h"
 
 enum {
-	EVENTS_MAX = 8 /* events handled between two looks at keys and libraries */
+	EVENTS_MAX = 8 /* number of events handled before keys and libraries are checked again */
 };
 
 /* ---- News -------------------------------------------------------------------------- */
 
-/* Adds a message after the waiting messages. Drops it on lack of memory. */
+/* Adds a message to those that the main loop has not fetched yet. Drops it on lack of memory. */
 static void __attribute__((format(printf, 2, 3)))
 add_news(struct top_source *source, const char *format, ...)
 {
@@ -58,8 +58,8 @@ void source_note_failure(struct top_source *source, struct probe_error *error)
 }
 
 /*
- * Both sessions of a process mostly have the same notes, so one counter of reported notes
- * serves both.
+ * The two sessions of a process mostly have the same notes, so process->notes counts the reported
+ * notes of both.
  */
 void source_note_notes(struct top_source *source, struct top_process *process)
 {
@@ -117,7 +117,10 @@ static bool read_comm(pid_t pid, char comm[32])
 	return true;
 }
 
-/* The title while processes come and go: it names no single process. */
+/*
+ * Makes the title for processes that come and go. This title has a program's name, but no process
+ * id.
+ */
 static void make_seeking_title(struct top_source *source)
 {
 	size_t running = 0;
@@ -131,7 +134,7 @@ static void make_seeking_title(struct top_source *source)
 			source->came == 1 ? "" : "es", running);
 }
 
-/* Counts a newly traced process, unless it is a known process that executed another program. */
+/* Counts a newly traced process. Does not count a known process that executes another program. */
 static void note_came(struct top_source *source, pid_t pid)
 {
 	char comm[32];
@@ -147,7 +150,7 @@ static void note_came(struct top_source *source, pid_t pid)
 	strcpy(source->program, comm);
 }
 
-/* Names may contain any bytes; the code that prints the title escapes them. */
+/* The title need not be escaped here, because the code that prints it does so. */
 static void make_title(struct top_source *source)
 {
 	const struct top_process *first = NULL;
@@ -166,7 +169,7 @@ static void make_title(struct top_source *source)
 		others += first != NULL;
 		first = &source->processes[i];
 	}
-	/* Keep the title, which names the last process. */
+	/* If no process is left, keep the title, which names the last process. */
 	if (!first)
 		return;
 	pid = (int)probe_target_pid(first->target);
@@ -182,8 +185,8 @@ static void make_title(struct top_source *source)
 /* ---- Rows -------------------------------------------------------------------------- */
 
 /*
- * Adds rows for the libraries that a process has opened since the last call. In these
- * libraries, probes that the user has switched off are switched off, too.
+ * Adds rows for the libraries that a process has opened since the last call. If the user has
+ * switched a probe off, it is also switched off in these libraries.
  */
 static struct probe_error *take_probes(
 	struct top_source *source, struct top_process *process, struct top_model *model)
@@ -225,8 +228,8 @@ static struct probe_error *take_probes(
 /* ---- Starting ---------------------------------------------------------------------- */
 
 /*
- * Starts a session. With `later`, it also follows libraries: a new program may not have opened
- * all of them yet.
+ * Starts a session. If `later` is set, the session also follows libraries, because a new program
+ * may not have opened all of them yet.
  */
 static struct probe_error *start_session(struct top_source *source,
 	const struct top_process *process, const struct probe_session_options *kind, bool later,
@@ -238,7 +241,7 @@ static struct probe_error *start_session(struct top_source *source,
 	options.catalogue = source->request->catalogue;
 	options.follow_libraries = source->follow || later;
 	options.follow_children = source->follow;
-	/* Only one of a process's sessions needs the watch. */
+	/* Only one of the two sessions of a process needs the watch. */
 	options.watch = source->follow && kind == &source->counting ? source->watch : NULL;
 	return probe_session_start(process->target, source->request, &options, report, ret);
 }
@@ -254,8 +257,8 @@ static struct probe_error *start_counts(struct top_source *source, struct top_pr
 	if (!error)
 		error = source_add_refusals(model, &report, 0);
 	/*
-	 * Only before the screen is opened. Later, a build would print this for a thousand
-	 * programs.
+	 * Print notes only before the screen is opened. Later, a build could print them for a
+	 * thousand programs.
 	 */
 	if (!error && !later)
 		report_notes(&report);
@@ -264,8 +267,8 @@ static struct probe_error *start_counts(struct top_source *source, struct top_pr
 }
 
 /*
- * Starts the session for pairs; *ret is NULL if there are no pairs, or if the process has
- * ended: its counts are still shown.
+ * Starts the session that measures pairs. Sets *ret to NULL if there are no pairs, or if the
+ * process has ended. An ended process is no error, because its counts can still be shown.
  */
 static struct probe_error *start_pairs(struct top_source *source, const struct top_process *process,
 	const struct top_times_kept *kept, bool later, struct probe_session **ret)
@@ -283,7 +286,7 @@ static struct probe_error *start_pairs(struct top_source *source, const struct t
 	return error;
 }
 
-/* Appends a process. NULL on lack of memory. */
+/* Appends a process and returns it, or NULL on lack of memory. */
 static struct top_process *add_process(
 	struct top_source *source, struct probe_target *target, bool later)
 {
@@ -293,7 +296,7 @@ static struct top_process *add_process(
 	if (!ARRAY_ROOM(source->processes, source->count))
 		return NULL;
 	process = &source->processes[source->count];
-	/* pidfd is -1 before Linux 5.3, which has no pidfd_open(2). */
+	/* Before Linux 5.3, there is no pidfd_open(2), and pidfd is -1. */
 	*process = (struct top_process){
 		.target = target, .named = !later && !source->started, .pidfd = pidfd_open(pid, 0)};
 	for (size_t i = 0; i < source->count; i++) {
@@ -307,8 +310,8 @@ static struct top_process *add_process(
 }
 
 /*
- * Takes ownership of a target and switches its probes on. *sites_ret is the number of sites. On
- * error, the target may be the last of the processes: see drop_failed().
+ * Takes ownership of a target and switches its probes on. Sets *sites_ret to the number of sites.
+ * On error, the target may already be the last element of source->processes: see drop_failed().
  */
 static struct probe_error *start_process(struct top_source *source, struct top_model *model,
 	struct probe_target *target, bool later, size_t *sites_ret)
@@ -328,8 +331,8 @@ static struct probe_error *start_process(struct top_source *source, struct top_m
 	if (!error)
 		error = start_pairs(source, process, &source->times, later, &process->times);
 	/*
-	 * If the process has ended meanwhile, it is unknown whether it had pairs: show empty
-	 * columns.
+	 * If the process has ended meanwhile, we do not know whether it had pairs. So show the
+	 * columns of pairs, although they may stay empty.
 	 */
 	model->has_times |= !error && !process->times && !probe_target_alive(target);
 	if (!error)
@@ -340,7 +343,10 @@ static struct probe_error *start_process(struct top_source *source, struct top_m
 	return error;
 }
 
-/* Drops a process that could not be started. `before` is the number of processes before it. */
+/*
+ * Drops a process that could not be started. `before` is the number of processes before the
+ * attempt.
+ */
 static void drop_failed(struct top_source *source, struct top_model *model, size_t before)
 {
 	if (source->count <= before)
@@ -357,7 +363,7 @@ static struct probe_error *start_named(
 
 	if (error)
 		drop_failed(source, model, before);
-	else /* A process that has ended executes no other program: ignore errors. */
+	else /* Ignore errors: if the process has ended, it executes no other program. */
 		probe_error_free(probe_watch_add(source->watch, target));
 	return error;
 }
@@ -367,7 +373,7 @@ struct starting {
 	struct top_model *model;
 	const struct common_options *common;
 	struct left_out left;
-	struct probe_error *error; /* first error that ends the start; owned */
+	struct probe_error *error; /* first error that prevents the start; owned */
 };
 
 static pid_t turn_pid(void *data, size_t index)
@@ -396,8 +402,9 @@ static struct probe_error *start_turn(void *data, size_t index, struct probe_pat
 }
 
 /*
- * Handles the result for one process. If it was found by name or parent, it may have ended, or
- * belong to another user: this is no error.
+ * Handles the result of starting one process. An error of a process that was named with -p ends
+ * the start. Other processes were found by name or parent. They may have ended or belong to
+ * another user, so they are only left out.
  */
 static void end_turn(void *data, size_t index, struct probe_error *error)
 {
@@ -505,8 +512,8 @@ struct probe_error *source_serve(
 }
 
 /*
- * Reports a process that cannot be traced, which is no failure; not if it has ended (`is_there`
- * is false).
+ * Reports that a process cannot be traced. This does not make top fail. If the process has ended
+ * (`is_there` is false), reports nothing.
  */
 static void note_untraced(struct top_source *source, bool is_there, struct probe_error *error)
 {
@@ -515,7 +522,7 @@ static void note_untraced(struct top_source *source, bool is_there, struct probe
 	probe_error_free(error);
 }
 
-/* Reports at the end what was missed in processes that have ended. */
+/* Ends the watch, and reports the processes that have ended before we could trace them. */
 void source_finish_watch(struct top_source *source)
 {
 	struct probe_error *error;
@@ -530,7 +537,8 @@ static bool follow_program(struct top_source *source, struct top_model *model,
 {
 	size_t before = source->count;
 	struct probe_error *error = start_process(source, model, event->target, true, sites_ret);
-	bool is_open = source->count > before; /* false if there was no memory for the process */
+	/* False if there was not enough memory to add the process. */
+	bool is_open = source->count > before;
 
 	if (!error)
 		return true;
@@ -549,7 +557,10 @@ static void note_unseen(struct top_source *source, const struct probe_watch_even
 		(uintmax_t)(event->unseen_ns / NSEC_PER_MSEC + 1));
 }
 
-/* Follows a process that the watch holds; its sessions see nearly all its hits. */
+/*
+ * Follows a process that the watch has held. It was held so early that our sessions see nearly all
+ * of its hits.
+ */
 static void follow_held(
 	struct top_source *source, struct top_model *model, const struct probe_watch_event *event)
 {
@@ -601,9 +612,12 @@ static void follow_programs(struct top_source *source, struct top_model *model)
 }
 
 /*
- * Reports a process that was killed. For the program that we started, our exit status says
- * this; for followed processes, it concerns their parents. A process that executed another
- * program has not ended for the user.
+ * Reports that a signal killed a process. Returns true if it was reported.
+ *
+ * Only named processes are reported. The end of the program that we started is not reported,
+ * because our exit status shows it. The ends of followed processes are not reported, because they
+ * concern only their parents. An exception is a lack of memory in a control group, which is always
+ * reported.
  */
 static bool note_fate(struct top_source *source, const struct top_process *process)
 {
@@ -619,7 +633,10 @@ static bool note_fate(struct top_source *source, const struct top_process *proce
 	return true;
 }
 
-/* Drops ended processes. Reports only named processes: a build starts thousands of others. */
+/*
+ * Drops ended processes. Reports the ends of named processes only, because a build ends thousands
+ * of others.
+ */
 static void drop_ended(struct top_source *source, struct top_model *model)
 {
 	size_t before = source->count, ended = 0;
@@ -667,7 +684,10 @@ bool source_is_alive(const struct top_source *source)
 
 void source_watch(struct top_source *source, struct loop *loop)
 {
-	/* The next call of source_follow() reads the watch's events. */
+	/*
+	 * No flag is needed, because the next call of source_follow() reads the watch's events in
+	 * any case.
+	 */
 	loop_watch(loop, probe_watch_fd(source->watch), POLLIN, NULL);
 	for (size_t i = 0; i < source->count; i++) {
 		struct top_process *process = &source->processes[i];

@@ -30,7 +30,7 @@ static void drop(struct top_keys *keys, size_t count)
 /* ---- Escape sequences -------------------------------------------------------------- */
 
 static const struct {
-	const char *sequence; /* bytes after the escape */
+	const char *sequence; /* the bytes of a sequence after its escape */
 	enum top_key_kind kind;
 } sequences[] = {
 	{"[A", TOP_KEY_UP},
@@ -49,7 +49,10 @@ static const struct {
 	{"[8~", TOP_KEY_END},
 };
 
-/* The length of the sequence at the start, with its escape; 0 if the sequence is incomplete. */
+/*
+ * Returns the length of the escape sequence at the start of the bytes, including the escape.
+ * Returns 0 if the rest of the sequence has not arrived yet.
+ */
 static size_t sequence_length(const struct top_keys *keys)
 {
 	if (keys->count < 2)
@@ -64,9 +67,9 @@ static size_t sequence_length(const struct top_keys *keys)
 		if (c >= 0x40 && c <= 0x7e)
 			return i + 1;
 		if (c < 0x20 || c > 0x3f)
-			return i; /* not a sequence: this byte is a key of its own */
+			return i; /* this is not a sequence, so the byte is a key of its own */
 	}
-	/* A sequence that fills the buffer is too long for a key: drop it. */
+	/* No key has a sequence as long as the buffer, so drop the whole buffer. */
 	return keys->count == sizeof(keys->bytes) ? keys->count : 0;
 }
 
@@ -106,7 +109,10 @@ static bool control_key(char c, struct top_key *ret)
 	}
 }
 
-/* Whether the bytes are the start of a UTF-8 character whose other bytes have not arrived yet. */
+/*
+ * Returns true if the bytes begin a UTF-8 character and the rest of the character is still
+ * missing.
+ */
 static bool is_begin_of_character(const struct top_keys *keys)
 {
 	unsigned char first = (unsigned char)keys->bytes[0];
@@ -121,7 +127,7 @@ static bool is_begin_of_character(const struct top_keys *keys)
 }
 
 /*
- * Takes the next key, or an unknown sequence; *length_ret is its length in bytes, 0 if more
+ * Takes the next key or unknown sequence. Sets *length_ret to its length in bytes, or to 0 if more
  * bytes must arrive first.
  */
 static bool take(const struct top_keys *keys, bool all, struct top_key *ret, size_t *length_ret)

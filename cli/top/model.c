@@ -59,7 +59,10 @@ static bool is_before(const void *wanted, size_t index)
 	return compare(wanted, index) < 0;
 }
 
-/* Returns the row, or NULL. *at_ret is the row's index, or the index where it would be inserted. */
+/*
+ * Returns the row, or NULL. Sets *at_ret to the index of the row, or to the index at which the row
+ * must be inserted.
+ */
 static struct top_row *find(const struct top_model *model, const char *provider, const char *name,
 	const char *key, size_t *at_ret)
 {
@@ -126,7 +129,10 @@ static double per_second(const struct top_model *model, double count)
 	return ns ? count * NSEC_PER_SEC / (double)ns : 0;
 }
 
-/* Hits in the last interval, or since the start. */
+/*
+ * Returns the hits of a row in the last interval. If the user wants figures since the start,
+ * returns all hits of the row.
+ */
 static uint64_t model_hits(const struct top_model *model, const struct top_row *row)
 {
 	return model->since_start ? row->total : row->new_hits;
@@ -167,7 +173,10 @@ double model_time(const struct top_model *model, const struct top_row *row)
 
 /* ---- Order ------------------------------------------------------------------------- */
 
-/* The value that rows are sorted by. A row without such a value sorts below all others. */
+/*
+ * Returns the value that a row is sorted by. If the row has no such value, returns a value below
+ * all others.
+ */
 static double figure(const struct top_model *model, const struct top_row *row)
 {
 	double value = -1;
@@ -193,7 +202,10 @@ static double figure(const struct top_model *model, const struct top_row *row)
 	return isnan(value) ? -1 : value;
 }
 
-/* Orders by value, greatest first, then by name, which is the order of the rows. */
+/*
+ * Orders rows by value, highest first. Rows with the same value are in the order of model->rows,
+ * that is, sorted by name.
+ */
 static int compare_shown(const void *a, const void *b, void *data)
 {
 	size_t x = *(const size_t *)a, y = *(const size_t *)b;
@@ -215,8 +227,8 @@ static bool passes(const struct top_model *model, const struct top_row *row)
 }
 
 /*
- * Whether a filter is a pattern: it has glob characters, or is a complete regular expression
- * between slashes.
+ * Returns true if a filter is a pattern: it has glob characters, or it is a complete regular
+ * expression between slashes.
  */
 static bool is_pattern(const char *text)
 {
@@ -241,7 +253,10 @@ bool model_set_filter(struct top_model *model, const char *text)
 	return false;
 }
 
-/* Copies the state of each probe's row to its rows with keys, which follow it. */
+/*
+ * Copies the state of each probe from its own row to its rows with keys. In model->rows, the rows
+ * with keys come after the probe's own row.
+ */
 static void follow_probes(struct top_model *model)
 {
 	const struct top_row *probe = NULL;
@@ -331,7 +346,7 @@ static void erase(char *text)
 	text[length] = '\0';
 }
 
-/* Edits the filter. Returns false if the key has no meaning while editing. */
+/* Changes the filter while the user edits it. Returns false if the key has no meaning there. */
 static bool edit(struct top *top, const struct top_key *key)
 {
 	char text[TOP_FILTER_BYTES];
@@ -379,7 +394,7 @@ static void apply(struct top *top)
 	model_arrange(&top->model);
 }
 
-/* Whether a row is selected and visible. The filter may hide the selected row. */
+/* Returns true if a row is selected and visible. A selected row may be hidden by the filter. */
 static bool is_selected(struct top *top)
 {
 	if (model_cursor(&top->model) != SIZE_MAX)
@@ -388,7 +403,7 @@ static bool is_selected(struct top *top)
 	return false;
 }
 
-/* The row of the probe itself, for a row with a key. */
+/* Returns the probe's own row. `index` may be that of a row with a key. */
 static struct top_row *probe_of(struct top *top, size_t index)
 {
 	const struct top_row *row = &top->model.rows[index];
@@ -423,7 +438,7 @@ static void set_order(struct top *top, enum top_order order)
 	model_arrange(&top->model);
 }
 
-/* Takes the next longer or shorter interval in the list. */
+/* Changes to the next longer or the next shorter interval in the list. */
 static void change_interval(struct top *top, bool longer)
 {
 	uint64_t now = top->view.interval_ns, next = now;
@@ -563,10 +578,10 @@ void top_take_key(struct top *top, const struct top_key *key)
 /* ==== Program ================================================================================= */
 
 /*
- * The program that `probectl top` starts. With a screen, the terminal belongs to top: those of
- * the program's standard files that are the terminal are replaced, output by an unnamed file
- * and input by an empty one. A file rather than a pipe: with a pipe, the program would be
- * killed if top is killed.
+ * The program that `probectl top` starts. If top shows a screen, the terminal belongs to top. If
+ * standard output or standard error of the program is the terminal, it becomes an unnamed file. If
+ * standard input of the program is the terminal, it becomes an empty file. The output does not go
+ * through a pipe, because if top were killed, the closed pipe would kill the program.
  */
 
 enum { STANDARD_FILES = 3 };
@@ -574,14 +589,19 @@ enum { STANDARD_FILES = 3 };
 static struct probe_error *open_kept(struct top_program *program)
 {
 	program->kept = tmpfile();
-	/* O_APPEND, because the program may open /dev/stderr itself. */
+	/*
+	 * Append, because the program may open /dev/stderr itself and then has a file position of
+	 * its own.
+	 */
 	if (!program->kept || fcntl(fileno(program->kept), F_SETFL, O_APPEND) < 0 ||
 		fcntl(fileno(program->kept), F_SETFD, FD_CLOEXEC) < 0)
 		return probe_error_system(errno, "cannot make a file for the program's output");
 	return NULL;
 }
 
-/* Replaces those of our standard files that are the terminal. Keeps the originals in ours[]. */
+/*
+ * Of our standard files, replaces those that are the terminal. Keeps the original files in ours[].
+ */
 static struct probe_error *swap_files(const struct top_program *program, int ours[STANDARD_FILES])
 {
 	int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC), err = errno;

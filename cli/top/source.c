@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The processes of `probectl top`. Each process has two sessions: one counts the hits of all
- * probes, the other gathers the durations of the pairs. Each probe can be switched in both. The
- * sessions record no hits, so nothing is lost if top reads late.
+ * probes, the other measures the durations of the pairs. A probe can be switched on and off in
+ * each session. The sessions record no single hits, so nothing is lost if top reads the counts
+ * late.
  */
 #include <math.h>
 #include <stdio.h>
@@ -22,7 +23,7 @@
 
 /* ---- Reading ----------------------------------------------------------------------- */
 
-/* Gathers all durations of ended and running processes. */
+/* Adds up the durations of all processes, running or ended. */
 static struct probe_error *gather(const struct top_source *source, struct probe_table **ret)
 {
 	const struct top_times_kept *kept = &source->times;
@@ -73,7 +74,7 @@ static struct top_times times_of(const struct probe_table_row *row)
 		.sum = count > 0 ? row->row.sum : NAN};
 }
 
-/* Copies durations from a table to the rows of the probes that end pairs. */
+/* Copies durations from a table to the rows of the probes at the ends of the pairs. */
 static struct probe_error *take_times(
 	struct top_model *model, const struct probe_table *table, bool is_recent)
 {
@@ -98,7 +99,7 @@ static struct probe_error *take_times(
 	return NULL;
 }
 
-/* Reads the durations of pairs: all so far, and those of the last interval. */
+/* Reads all durations of pairs so far. Computes from them the durations of the last interval. */
 static struct probe_error *source_read_times(struct top_source *source, struct top_model *model)
 {
 	struct probe_error *error = read_kept(source);
@@ -113,7 +114,7 @@ static struct probe_error *source_read_times(struct top_source *source, struct t
 
 /* ---- Keeping durations ------------------------------------------------------------- */
 
-/* Keeps the durations of a process that is about to be dropped. */
+/* Keeps the durations of a process that is about to be dropped, so that they stay in the sum. */
 static struct probe_error *source_keep_times(
 	struct top_source *source, const struct top_process *process)
 {
@@ -133,8 +134,8 @@ static void source_free_times(struct top_times_kept *kept)
 /* ==== Hits by key ============================================================================= */
 
 /*
- * Hits by key in `probectl top` (-k). The counting sessions then gather one row for each value
- * of the keys. The probes' own rows stay and count the hits of all keys.
+ * The hits by key in `probectl top` (-k). The counting sessions gather one row for each value of
+ * the keys. In addition, each probe still has a row of its own, which counts all its hits.
  */
 
 static void set_keys(struct probe_gather *gather, const struct top_options *options)
@@ -158,7 +159,7 @@ struct probe_error *source_set_keys(struct top_source *source, const struct top_
 }
 
 /*
- * Adds a value in the format of `probectl trace`: a number that may be an address is
+ * Adds a value in the format of `probectl trace`: if a number may be an address, it is
  * hexadecimal.
  */
 static void add_value(struct buffer *out, const struct probe_value *value)
@@ -186,7 +187,7 @@ static void add_value(struct buffer *out, const struct probe_value *value)
 	buffer_string(out, value->truncated ? "\"..." : "\"");
 }
 
-/* Writes the keys of a table's row in the form of top_row.key, ending with NUL. */
+/* Writes the keys of a table's row, and a NUL, in the format of top_row.key. */
 static void key_text(struct buffer *out, const struct probe_table_row *row, size_t key_count)
 {
 	for (size_t i = 0; i < key_count; i++) {
@@ -212,7 +213,7 @@ static struct probe_error *take_row(
 	return NULL;
 }
 
-/* Sets the totals of the rows with keys. May add rows. */
+/* Sets the totals of the rows with keys. Adds missing rows. */
 static struct probe_error *source_read_keys(struct top_source *source, struct top_model *model)
 {
 	const struct probe_table_row *rows;
@@ -236,7 +237,7 @@ static struct probe_error *source_read_keys(struct top_source *source, struct to
 	return error;
 }
 
-/* Keeps the counts by key of a process that is about to be dropped. */
+/* Keeps the hits by key of a process that is about to be dropped, so that they stay in the sum. */
 static struct probe_error *source_keep_keys(
 	struct top_source *source, const struct top_process *process)
 {
@@ -274,7 +275,10 @@ struct probe_error *source_add_refusals(
 
 /* ---- Reading ----------------------------------------------------------------------- */
 
-/* Adds the counts of a process to the rows; with `gone`, to their sums over ended processes. */
+/*
+ * Adds the counts of a process to the rows. If `gone` is set, adds them to top_row.gone, the sum
+ * over ended processes.
+ */
 static void add_figures(struct top_model *model, const struct top_process *process, bool gone)
 {
 	const struct probe_session_probe *probes;
@@ -287,7 +291,8 @@ static void add_figures(struct top_model *model, const struct top_process *proce
 		if (!row)
 			continue;
 		/*
-		 * A hit for whose key there is no space counts as lost and is in no row with a key.
+		 * If the table has no space for a hit's key, the hit counts as lost and is in no
+		 * row with a key.
 		 */
 		*(gone ? &row->gone.total : &row->total) += probes[i].hits + probes[i].lost;
 		*(gone ? &row->gone.unkeyed : &row->unkeyed) += probes[i].lost;
@@ -320,14 +325,14 @@ static struct probe_error *read_figures(struct top_source *source, struct top_mo
 		row->unkeyed = row->gone.unkeyed;
 		row->coverage = row->gone.coverage;
 	}
-	/* Reading the keys also refreshes the sessions' own counts. */
+	/* Read the keys first, because this also refreshes the hit counts of the sessions. */
 	error = source_read_keys(source, model);
 	for (size_t i = 0; i < source->count; i++)
 		add_figures(model, &source->processes[i], false);
 	for (size_t i = 0; i < model->count; i++) {
 		struct top_row *row = &model->rows[i];
 
-		/* The target can write to the counters, so the difference could be negative. */
+		/* The target can write to its counters, so `total` may have decreased. */
 		row->new_hits = row->total > row->new_hits ? row->total - row->new_hits : 0;
 	}
 	return error;
@@ -345,7 +350,10 @@ static void take_news(const struct probe_site_news *news, void *data)
 	source_note_site(looking->source, looking->pid, news);
 }
 
-/* Checks the sites of a process. One session is enough: both have the same sites, except gates. */
+/*
+ * Checks the sites of a process. One session is enough, because both sessions have the same sites,
+ * except gates.
+ */
 static struct probe_error *look(struct top_source *source, const struct top_process *process)
 {
 	struct looking looking = {source, probe_target_pid(process->target)};
@@ -408,7 +416,7 @@ struct probe_error *source_switch_process(
 		error = switch_session(process->times, model, &of_times);
 	source_note_change(source, &report);
 	source_note_change(source, &of_times);
-	/* If the process has ended meanwhile, source_follow() reports this. */
+	/* Ignore the error if the process has ended; source_follow() reports this. */
 	if (error && !probe_target_alive(process->target)) {
 		probe_error_free(error);
 		error = NULL;
@@ -416,7 +424,10 @@ struct probe_error *source_switch_process(
 	return error;
 }
 
-/* Calls visit() for each probe of each process with its row and its current state. */
+/*
+ * Calls visit() for each probe of each process. `row` is the row of the probe, and `is_on` tells
+ * whether the probe is on in the process.
+ */
 static void visit_rows(const struct top_source *source, struct top_model *model,
 	void (*visit)(struct top_row *row, bool is_on))
 {
@@ -437,7 +448,10 @@ static void visit_rows(const struct top_source *source, struct top_model *model,
 	}
 }
 
-/* Clears the refused sites of a probe that is off: it reports them again when it is switched on. */
+/*
+ * If a probe is about to be switched on, clears its refused sites. Switching it on reports them
+ * again.
+ */
 static void forget_refusals(struct top_row *row, bool is_on)
 {
 	if (!row->on || is_on)
@@ -469,8 +483,8 @@ struct probe_error *source_switch(struct top_source *source, struct top_model *m
 		if (!source->processes[i].replaced)
 			error = source_switch_process(source, &source->processes[i], model);
 	/*
-	 * Rows show the actual state, not the requested one; the rows of ended processes show their
-	 * last state.
+	 * Rows now show the actual state, which may differ from the requested one. The rows of
+	 * ended processes keep their last state.
 	 */
 	visit_rows(source, model, forget_state);
 	visit_rows(source, model, add_state);
@@ -495,14 +509,14 @@ static struct probe_error *not_stopped(const struct top_process *process, struct
 		(int)probe_target_pid(process->target));
 }
 
-/* Stops one of a process's sessions. `session` may be NULL. */
+/* Stops one of the two sessions of a process. `session` may be NULL. */
 static struct probe_error *source_stop_session(
 	const struct top_process *process, struct probe_session *session)
 {
 	return not_stopped(process, session ? probe_session_stop(session) : NULL);
 }
 
-/* Keeps the first error for the caller; reports later errors at once. */
+/* Stores the first error in *ret. Reports later errors at once. */
 static void keep_first(struct probe_error *error, struct probe_error **ret)
 {
 	if (error && *ret)
@@ -512,8 +526,8 @@ static void keep_first(struct probe_error *error, struct probe_error **ret)
 }
 
 /*
- * Stops the sessions of `count` processes in parallel. `sessions` and `errors` have an element
- * for each session.
+ * Stops the sessions of `count` processes in parallel. Each of the arrays `sessions` and `errors`
+ * must have space for one element per session.
  */
 static void stop_all(const struct top_process *processes, size_t count,
 	struct probe_session **sessions, struct probe_error **errors, struct probe_error **ret)
@@ -544,7 +558,7 @@ struct probe_error *source_stop(struct top_source *source)
 	struct probe_error *its_errors[PROCESS_SESSIONS], **errors = calloc(most, sizeof(*errors));
 	struct probe_error *error = NULL;
 
-	/* Release the held processes first: they need not wait for the rest. */
+	/* Release the held processes first, so that they need not wait until the sessions stop. */
 	source_finish_watch(source);
 	for (size_t i = 0; i < source->count; i++)
 		processes_tell_frozen(source->processes[i].target);

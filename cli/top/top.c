@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The main loop of `probectl top`. It sleeps (cli/loop.h) until a key, a signal, the end of a
- * process, a process that waits for us, or the next interval.
+ * The main loop of `probectl top`. In each round it sleeps (cli/loop.h) until there is something
+ * to do: a key was pressed, a signal has arrived, a process has ended, a process waits for us, or
+ * an interval is over.
  *
- * No signal ends us at once, so the terminal is always restored at the end, whatever ends the
- * loop. Ctrl-Z also restores the terminal, and then stops us as usual.
+ * A signal does not end us at once. It ends the loop, and then we restore the terminal. On Ctrl-Z,
+ * we also restore the terminal first, and then stop as usual.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -33,18 +34,20 @@
 /*
  * The terminal of `probectl top`.
  *
- * The terminal is opened a second time, for this process alone, with O_NONBLOCK: the flag must
- * not affect the shell, and a terminal that accepts no output (a stalled connection) must not
- * keep us from switching the probes off. Only changed lines are written.
+ * We open the terminal a second time, with O_NONBLOCK. Setting this flag on the inherited
+ * descriptor would affect the shell. We need the flag, because a terminal that accepts no output
+ * (a stalled connection) must not keep us from switching the probes off. Only changed lines are
+ * written.
  *
- * Escape sequences: ECMA-48 for positions, erasing and looks; DECTCEM (?25) for the cursor;
- * DECAWM (?7) for wrapping; and xterm's alternate screen (?1049), which preserves the previous
- * content. The colours are ECMA-48's eight, on the user's own background. A terminal without
+ * Escape sequences: ECMA-48 for positions, erasing and looks; DECTCEM (?25) for the cursor; DECAWM
+ * (?7) for wrapping; and xterm's alternate screen (?1049), which preserves the previous content.
+ * The colours are the eight colours of ECMA-48, on the user's own background. A terminal without
  * colours ignores them, and the variable NO_COLOR (no-color.org) turns them off.
  */
 
 enum {
-	LEAVE_MS = 200 /* how long to wait for a terminal that accepts no output, in milliseconds */
+	/* Maximum time to wait for a terminal that accepts no output, in milliseconds. */
+	LEAVE_MS = 200
 };
 
 static const char enter_sequence[] = "\033[?1049h\033[?25l\033[?7l\033[2J";
@@ -56,14 +59,17 @@ struct top_screen {
 	bool taken;
 	bool colours;
 	struct top_frame shown; /* the current content of the screen */
-	bool known;		/* `shown` is valid */
+	bool known;		/* `shown` is still on the screen */
 	struct buffer pending;	/* bytes to write to the terminal */
 	size_t written;
 };
 
 /* ---- Crashes ----------------------------------------------------------------------- */
 
-/* A crash must not leave the terminal without echo. Static, because a signal handler needs it. */
+/*
+ * If we crash, the handler of the crash signal restores the terminal, which would otherwise stay
+ * without echo. The data is static, because a signal handler cannot get it in another way.
+ */
 static struct {
 	volatile sig_atomic_t taken;
 	int fd;
@@ -80,7 +86,7 @@ static void give_back(int signal)
 		(void)unused;
 		tcsetattr(crash.fd, TCSANOW, &crash.before);
 	}
-	/* SA_RESETHAND: the signal now has its default effect. */
+	/* Because of SA_RESETHAND, the signal now has its default effect. */
 	raise(signal);
 }
 
@@ -98,7 +104,7 @@ static void catch_crashes(const struct top_screen *screen)
 
 /* ---- Taking and restoring the terminal --------------------------------------------- */
 
-/* Whether standard output can be a screen. */
+/* Returns true if standard output is a terminal that can show a screen. */
 static bool screen_possible(void)
 {
 	const char *kind = getenv("TERM");
@@ -111,8 +117,8 @@ static struct probe_error *screen_enter(struct top_screen *screen);
 static void screen_close(struct top_screen *screen);
 
 /*
- * Takes the terminal of standard output: raw keys, the alternate screen. It is restored even if
- * this process crashes. Errors: PROBE_ERROR_SYSTEM.
+ * Takes over the terminal of standard output: reads raw keys, and shows the alternate screen. The
+ * terminal is restored later, even if we crash. Errors: PROBE_ERROR_SYSTEM.
  */
 static struct probe_error *screen_open(struct top_screen **ret)
 {
@@ -125,8 +131,8 @@ static struct probe_error *screen_open(struct top_screen **ret)
 	screen->colours = !no_colour || !no_colour[0];
 	screen->fd = open("/proc/self/fd/1", O_RDWR | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	/*
-	 * After su(1) the terminal belongs to another user, but the controlling terminal can be
-	 * opened.
+	 * After su(1), the terminal belongs to another user, and opening it again may fail.
+	 * But we may open /dev/tty, the controlling terminal.
 	 */
 	if (screen->fd < 0)
 		screen->fd = open("/dev/tty", O_RDWR | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
@@ -149,11 +155,14 @@ static struct probe_error *screen_enter(struct top_screen *screen)
 {
 	struct termios ours;
 
-	/* If the terminal is still taken, the current settings may be our own. */
+	/*
+	 * Keep the settings that we saved before if the terminal is still taken: its current
+	 * settings may be our own.
+	 */
 	if (!screen->taken && tcgetattr(screen->fd, &screen->before) < 0)
 		return probe_error_system(errno, "cannot read the terminal's settings");
 	ours = screen->before;
-	/* Ctrl-C, Ctrl-Z and Ctrl-\ still send signals. */
+	/* Keep ISIG, so that Ctrl-C, Ctrl-Z and Ctrl-\ still send signals. */
 	ours.c_iflag &= ~(tcflag_t)(ICRNL | INLCR | IGNCR | IXON);
 	ours.c_lflag &= ~(tcflag_t)(ICANON | ECHO | IEXTEN);
 	ours.c_oflag &= ~(tcflag_t)OPOST;
@@ -173,7 +182,7 @@ static bool screen_pending(const struct top_screen *screen);
 
 static struct probe_error *screen_flush(struct top_screen *screen);
 
-/* Writes all pending bytes, but only waits LEAVE_MS for the terminal. */
+/* Writes all pending bytes. Waits at most LEAVE_MS for the terminal. */
 static void write_out(struct top_screen *screen)
 {
 	struct pollfd pfd = {.fd = screen->fd, .events = POLLOUT};
@@ -189,12 +198,13 @@ static void screen_leave(struct top_screen *screen)
 {
 	if (!screen->taken)
 		return;
-	/* The escape of this sequence ends a sequence that is half written. */
+	/* If half of a sequence was written, the escape at the start of this sequence ends it. */
 	screen->pending.length = screen->written = 0;
 	buffer_string(&screen->pending, leave_sequence);
 	write_out(screen);
 	/*
-	 * Discard output that the terminal has not accepted, to make space for the last sequence.
+	 * Discard output that the terminal has not accepted, so that there is space for this
+	 * sequence.
 	 */
 	if (screen_pending(screen)) {
 		tcflush(screen->fd, TCOFLUSH);
@@ -223,13 +233,13 @@ static int screen_fd(const struct top_screen *screen)
 	return screen->fd;
 }
 
-/* The current number of columns and rows, at least 1. */
+/* Returns the current number of columns and rows; each is at least 1. */
 static void screen_size(const struct top_screen *screen, size_t *width_ret, size_t *height_ret)
 {
 	struct winsize size = {0};
 
 	if (ioctl(screen->fd, TIOCGWINSZ, &size) < 0 || !size.ws_col || !size.ws_row)
-		/* A serial line reports no size. */
+		/* The size is unknown on a serial line. */
 		size = (struct winsize){.ws_col = 80, .ws_row = 24};
 	*width_ret = size.ws_col;
 	*height_ret = size.ws_row;
@@ -255,7 +265,7 @@ static bool is_shown(const struct top_screen *screen, const struct top_frame *fr
 			       screen->shown.text.data + before->offset, line->length) == 0);
 }
 
-/* Escape sequences without and with colours. */
+/* Escape sequences for looks: first without colours, then with colours. */
 static const char *const looks[TOP_LOOK_COUNT][2] = {[TOP_LOOK_PLAIN] = {"\033[0m", "\033[0m"},
 	[TOP_LOOK_BOLD] = {"\033[0;1m", "\033[0;1m"},
 	[TOP_LOOK_REVERSE] = {"\033[0;7m", "\033[0;7m"},
@@ -275,7 +285,7 @@ static void put_line(struct buffer *out, const struct top_frame *frame, size_t i
 		buffer_bytes(out, frame->text.data + line->offset, line->length);
 }
 
-/* Keeps a copy of the frame that is now on the screen. */
+/* Keeps a copy of the frame that is on the screen now. */
 static void keep(struct top_screen *screen, const struct top_frame *frame)
 {
 	struct top_frame *shown = &screen->shown;
@@ -297,7 +307,10 @@ static void keep(struct top_screen *screen, const struct top_frame *frame)
 	}
 }
 
-/* Queues the lines that have changed; never blocks. Does nothing while output is pending. */
+/*
+ * Adds the lines that have changed to the pending output. Never blocks. Does nothing if older
+ * output is still pending.
+ */
 static void screen_draw(struct top_screen *screen, const struct top_frame *frame)
 {
 	struct buffer *out = &screen->pending;
@@ -313,13 +326,16 @@ static void screen_draw(struct top_screen *screen, const struct top_frame *frame
 	keep(screen, frame);
 }
 
-/* Whether output is pending. */
+/* Returns true if output is pending. */
 static bool screen_pending(const struct top_screen *screen)
 {
 	return screen->written < screen->pending.length;
 }
 
-/* Continues writing pending output. Errors: PROBE_ERROR_SYSTEM (the terminal was closed). */
+/*
+ * Writes pending output as far as the terminal accepts it. Errors: PROBE_ERROR_SYSTEM (the
+ * terminal was closed).
+ */
 static struct probe_error *screen_flush(struct top_screen *screen)
 {
 	while (screen_pending(screen)) {
@@ -337,8 +353,8 @@ static struct probe_error *screen_flush(struct top_screen *screen)
 }
 
 /*
- * Reads keys; *count_ret is 0 if no key was pressed. Errors: PROBE_ERROR_SYSTEM (the terminal
- * was closed).
+ * Reads bytes of keys. Sets *count_ret to their number, which may be 0. Errors: PROBE_ERROR_SYSTEM
+ * (the terminal was closed).
  */
 static struct probe_error *screen_read(
 	struct top_screen *screen, char *bytes, size_t size, size_t *count_ret)
@@ -355,10 +371,11 @@ static struct probe_error *screen_read(
 /* ==== Top ===================================================================================== */
 
 enum {
-	ESCAPE_NS = 50 * NSEC_PER_MSEC, /* the bytes of one key arrive within this time */
+	ESCAPE_NS = 50 * NSEC_PER_MSEC, /* maximum time between two bytes of one key */
 	MESSAGE_S = 5,			/* minimum time for which a message is shown */
-	FOLLOW_NS = 20 * NSEC_PER_MSEC, /* interval at which processes are checked */
-	PIECE_BYTES = 4096		/* PIPE_BUF: POLLOUT means that a pipe accepts this much */
+	FOLLOW_NS = 20 * NSEC_PER_MSEC, /* time after which we look at the processes again */
+	/* PIPE_BUF: a pipe with POLLOUT accepts at least this many bytes. */
+	PIECE_BYTES = 4096
 };
 
 static uint64_t now_ns(void)
@@ -421,7 +438,7 @@ static void take_screen(struct top *top)
 	draw(top);
 }
 
-/* Stops the process as Ctrl-Z does; continues at SIGCONT. */
+/* Stops us, as Ctrl-Z does by default. Returns after SIGCONT. */
 static void suspend(struct top *top)
 {
 	sigset_t stop;
@@ -445,7 +462,7 @@ static void take_signal(int signal, void *data)
 		suspend(top);
 	if (!top->screen)
 		return;
-	/* After SIGSTOP, which cannot be caught: the shell has used the terminal. */
+	/* SIGSTOP cannot be caught, so the shell may have used the terminal meanwhile. */
 	if (signal == SIGCONT)
 		take_screen(top);
 	if (signal == SIGWINCH) {
@@ -457,8 +474,8 @@ static void take_signal(int signal, void *data)
 /* ---- Waiting ----------------------------------------------------------------------- */
 
 /*
- * Sleeps until an event, or at most `ns` nanoseconds. *output is set if the screen or standard
- * output has one of `events`, or has no reader any more.
+ * Sleeps until an event, but at most `ns` nanoseconds. Sets *output if the output (the screen or
+ * standard output) has one of the poll(2) events `events`, or if it has no reader any more.
  */
 static void wait_for(struct top *top, uint64_t ns, short events, bool *output)
 {
@@ -472,7 +489,7 @@ static void wait_for(struct top *top, uint64_t ns, short events, bool *output)
 
 /* ---- Processes --------------------------------------------------------------------- */
 
-/* Names in the message may come from a target, and hold any bytes. */
+/* Escape the message, because names in it may come from a target and hold any bytes. */
 static void print_message(const char *text)
 {
 	fputs("probectl: ", stderr);
@@ -493,7 +510,7 @@ static void tell_news(struct top *top)
 	draw(top);
 }
 
-/* Prints the refused sites. A screen marks their rows instead. */
+/* Prints the refused sites. If there is a screen, marks their rows instead. */
 static void print_refusals(struct top *top)
 {
 	for (size_t i = 0; i < top->model.count && !top->screen; i++) {
@@ -522,7 +539,10 @@ static void follow(struct top *top)
 
 /* ---- Lines ------------------------------------------------------------------------- */
 
-/* The output cannot be written any more. EPIPE: the reader has seen enough. */
+/*
+ * Ends the loop because the output cannot be written any more. EPIPE is no error: the reader has
+ * closed the pipe because it wants no more output.
+ */
 static void lose_output(struct top *top, int err)
 {
 	top->gone = top->events.over = true;
@@ -530,7 +550,10 @@ static void lose_output(struct top *top, int err)
 		top_fail(top, probe_error_system(err, "cannot write the output"));
 }
 
-/* Limits one write to whole lines, so that the program's own output begins on a new line. */
+/*
+ * Returns how many bytes to write at once: whole lines only, if possible, so that the program's
+ * own output begins on a new line.
+ */
 static size_t piece_length(const char *bytes, size_t count)
 {
 	const char *line_end = count > PIECE_BYTES ? memrchr(bytes, '\n', PIECE_BYTES) : NULL;
@@ -541,8 +564,8 @@ static size_t piece_length(const char *bytes, size_t count)
 }
 
 /*
- * Writes lines to standard output. The wait for a slow reader ends at a signal and, while
- * probes are on, at the time limit (-d).
+ * Writes lines to standard output. Waits for a slow reader until a signal arrives. While probes
+ * are on, the wait also ends at the time limit (-d).
  */
 static void write_lines(struct top *top, const char *bytes, size_t count)
 {
@@ -569,7 +592,7 @@ static void write_lines(struct top *top, const char *bytes, size_t count)
 	}
 }
 
-/* Prints the output of the program that was kept while the screen was shown. */
+/* Prints the program's output that we kept while the screen was shown. */
 static void print_kept(struct top *top)
 {
 	char bytes[PIECE_BYTES];
@@ -614,7 +637,7 @@ static void look_if_due(struct top *top)
 
 	if (timer_due(&top->end, now))
 		top->events.over = true;
-	/* After a stop (Ctrl-Z), missed intervals are skipped. */
+	/* After a stop (Ctrl-Z), the missed intervals are not made up for. */
 	if (!timer_due(&top->looks, now))
 		return;
 	if (now >= top->message_ns)
@@ -645,7 +668,7 @@ static void read_keys(struct top *top)
 
 	error = screen_read(top->screen, bytes, sizeof(bytes), &count);
 	if (error) {
-		/* The terminal was closed; usually SIGHUP also arrives. */
+		/* Ignore the error. The terminal was closed, and SIGHUP usually arrives, too. */
 		probe_error_free(error);
 		top->events.over = top->gone = true;
 		return;
@@ -657,7 +680,7 @@ static void read_keys(struct top *top)
 	draw(top);
 }
 
-/* Writes pending output, then draws what could not be drawn before. */
+/* Writes pending output. If a frame could not be drawn because of this output, draws it now. */
 static void flush(struct top *top)
 {
 	struct probe_error *error = screen_flush(top->screen);
@@ -722,7 +745,10 @@ static void begin_view(struct top *top)
 	top->view.clock = top->clock;
 	top->view.interval_ns = top->options->interval_ns;
 	top->model.order = order;
-	/* A program that was just started has not opened its libraries yet: no warning. */
+	/*
+	 * Print no warning if we have just started the program, because it has not opened its
+	 * libraries yet.
+	 */
 	if (unmatched && processes_seek(&top->options->common))
 		processes_report_waiting(&top->options->common);
 	else if (unmatched && !top->events.child)
@@ -731,7 +757,7 @@ static void begin_view(struct top *top)
 		 (order == TOP_ORDER_P50 || order == TOP_ORDER_P99 || order == TOP_ORDER_TIME))
 		report_warning("no two probes form a pair by their names, so there are no times "
 			       "to sort by");
-	/* "Waiting for ..." has already been printed. */
+	/* If no process is traced yet, "waiting for ..." was printed above. */
 	if (!source_has_traced(top->source))
 		return;
 	probe_duration_text(stop, (double)source_stop_ns(top->source));
@@ -742,7 +768,10 @@ static void begin_view(struct top *top)
 	top_say(top, length < 0 ? NULL : message);
 }
 
-/* Starts the program before signals are blocked, because the program would inherit this. */
+/*
+ * Starts the program and opens the source. The program is started before signals are blocked,
+ * because it would inherit blocked signals.
+ */
 static struct probe_error *begin_source(struct top *top)
 {
 	static const int own_signals[] = {SIGWINCH, SIGCONT, SIGTSTP, 0};
@@ -767,7 +796,10 @@ static struct probe_error *begin_source(struct top *top)
 	return error;
 }
 
-/* Fails before any probe is switched on if standard output is closed or read-only. */
+/*
+ * Returns an error if standard output is closed or read-only. Call it before any probe is switched
+ * on.
+ */
 static struct probe_error *check_output(struct top *top)
 {
 	int flags = fcntl(STDOUT_FILENO, F_GETFL), own = file_reopen(STDOUT_FILENO);
@@ -794,8 +826,8 @@ static struct probe_error *begin(struct top *top)
 }
 
 /*
- * Reports a PROBE without a match. Its file may have the probe, but no process lived long
- * enough.
+ * Reports a PROBE that has matched nothing. The probe may exist nevertheless: perhaps no process
+ * lived long enough for us to find it.
  */
 static void report_unmatched(const struct top *top)
 {
@@ -809,8 +841,8 @@ static void report_unmatched(const struct top *top)
 }
 
 /*
- * Prints the rows with hits, at most `rows`, after the screen is closed, because closing it
- * removes the table.
+ * Prints the rows with hits, but at most `rows` of them. It is called after the screen was closed,
+ * because closing the screen removes the table.
  */
 static void print_end(struct top *top, size_t rows)
 {
@@ -837,9 +869,12 @@ static void end(struct top *top)
 
 	screen_close(top->screen);
 	top->screen = NULL;
-	print_refusals(top); /* with a screen, the refused sites were only marked in their rows */
+	print_refusals(top); /* the screen has only marked the rows of refused sites */
 	error = source_stop(top->source);
-	/* Allow a second Ctrl-C, in case the reader of our output reads nothing. */
+	/*
+	 * From here on, a second Ctrl-C ends the wait for a reader of our output that reads
+	 * nothing.
+	 */
 	top->events.interrupted = false;
 	top->end = timer_every(0);
 	print_kept(top);
@@ -854,7 +889,7 @@ static void end(struct top *top)
 		top_fail(top, error);
 }
 
-/* Waits for the program, which may go on without its probes. Its exit status is ours. */
+/* Waits for the program to end. It may run on without its probes. Returns its exit status. */
 static int wait_for_program(struct top *top)
 {
 	int status;

@@ -8,12 +8,13 @@
  *   follow.c   finds the processes, and follows them from the start on
  *   source.c   the sessions of the processes: hits, keys, durations, switching
  *   draw.c     the rows and the lines around them, as text of a given width
- *   keys.c     parses the bytes that a terminal sends as keys
+ *   keys.c     parses the bytes that a terminal sends into keys
  *
- * The model, draw.c and keys.c know neither processes nor terminals. curses is not used: the
- * screen needs only a dozen escape sequences that all current terminals understand (ECMA-48 and
- * xterm's alternate screen), but curses would be loaded, and would read a terminal description,
- * for every command.
+ * The model, draw.c and keys.c know nothing of processes and terminals.
+ *
+ * We do not use the library curses. The screen needs only a dozen escape sequences, which all
+ * current terminals understand (ECMA-48 and xterm's alternate screen). With curses, every command
+ * of probectl would load the library.
  */
 #ifndef CLI_TOP_H
 #define CLI_TOP_H
@@ -43,43 +44,51 @@ enum top_order {
 	TOP_ORDER_COUNT
 };
 
-/* The durations of the pairs that a probe ends, in nanoseconds; NAN if no pair ended. */
+/*
+ * For a probe that ends pairs: the durations of these pairs, in nanoseconds; NAN if no pair has
+ * ended.
+ */
 struct top_times {
 	double p50, p99, average;
 	double sum; /* sum over all pairs of all threads */
 };
 
-/* Counts of processes that have ended. */
+/* Sums over the processes that have ended. */
 struct top_gone {
 	uint64_t total, unmatched, lost, unkeyed;
 	struct probe_coverage coverage;
 };
 
 /*
- * A probe: all its sites in all modules and processes. With -k, the probe has further rows, one
- * for its hits with each value of the keys.
+ * A row for a probe: for all its sites in all modules and processes. With -k, a probe has more
+ * rows: one for each value of the keys.
  */
 struct top_row {
-	/* Values of the keys; "" in the row of the probe itself; owned. */
+	/* The values of the keys. "" in the probe's own row. Owned. */
 	char *key;
-	char *label; /* text to show: provider:name, and the key; owned */
-	/* Names of the probe, and the path of its first module; owned. */
+	char *label; /* text to show: provider:name and the values of the keys; owned */
+	/* The probe's provider and name, and the path of its first module. Owned. */
 	char *provider, *name, *path;
 	uint64_t total;	   /* hits since the start */
 	uint64_t new_hits; /* hits in the last interval */
 	bool on;
-	/* Sites counted and sites missing, over running and ended processes. */
+	/*
+	 * The sites that are counted and the sites that are missing, in running and in ended
+	 * processes.
+	 */
 	struct probe_coverage coverage;
-	size_t refused; /* refused sites since the probe was switched on */
-	char *reason;	/* reason for the first refused site, owned; or NULL */
+	size_t refused; /* number of sites that were refused since the probe was switched on */
+	char *reason;	/* reason for the first refusal, or NULL; owned */
 	bool refusal_told;
 
-	bool ends;		 /* the probe ends pairs, and the following members are valid */
+	/* The probe ends pairs. Only then are the following members valid. */
+	bool ends;
 	char *begin;		 /* "provider:name" of the probe that begins the pairs; owned */
 	struct top_times recent; /* durations in the last interval */
 	struct top_times all;
 	uint64_t in_flight, unmatched, lost;
-	uint64_t unkeyed; /* hits in no row with a key, because the table is full */
+	/* Number of hits that are in no row with a key, because the table is full. */
+	uint64_t unkeyed;
 
 	struct top_gone gone;
 };
@@ -89,20 +98,24 @@ enum { TOP_FILTER_BYTES = 128 };
 struct top_model {
 	struct top_row *rows; /* sorted by provider, name and key */
 	size_t count;
-	/* Indices of the rows that pass the filter, in display order; as large as `rows`. */
+	/*
+	 * Indices of the rows that pass the filter, in the order of display. The array is as large
+	 * as `rows`.
+	 */
 	size_t *shown;
 	size_t shown_count;
-	bool has_times;	      /* the probes have pairs, or may have had some */
-	bool has_keys;	      /* rows with keys may appear */
+	/* Some probes form pairs, or may have formed pairs in an ended process. */
+	bool has_times;
+	bool has_keys;	      /* -k was given, so there may be rows with keys */
 	uint64_t interval_ns; /* length of the last interval, in nanoseconds */
 	uint64_t elapsed_ns;  /* time since the start, in nanoseconds */
-	/* Show rates and durations since the start, not of the last interval. */
+	/* Show rates and durations since the start instead of those of the last interval. */
 	bool since_start;
 	enum top_order order;
 	bool reversed;
 	char filter[TOP_FILTER_BYTES]; /* filter as the user typed it */
-	struct probe_pattern *pattern; /* parsed filter; NULL if the filter is a plain text */
-	/* Index of the row under the cursor; SIZE_MAX if there is none. */
+	struct probe_pattern *pattern; /* parsed filter, or NULL if the filter is plain text */
+	/* Index of the row under the cursor, or SIZE_MAX if no row is selected. */
 	size_t selected;
 };
 
@@ -110,57 +123,63 @@ void model_init(struct top_model *model);
 void model_deinit(struct top_model *model);
 
 /*
- * Returns the row of a probe, and adds it if necessary, which changes indices. NULL on lack of
- * memory.
+ * Returns the row of a probe. If there is no such row, adds one, which changes the indices of
+ * other rows. Returns NULL on lack of memory.
  */
 struct top_row *model_row(struct top_model *model, const char *provider, const char *name);
 
-/* As model_row(), for a row with a key. */
+/* Like model_row(), but for a row with a key. */
 struct top_row *model_key_row(
 	struct top_model *model, const char *provider, const char *name, const char *key);
 
 /* Returns the row of a probe, or NULL if there is no such row. */
 struct top_row *model_find(const struct top_model *model, const char *provider, const char *name);
 
-/* Selects and sorts the shown rows again. Call it after figures, order or filter have changed. */
+/*
+ * Selects and sorts the rows to show. Call it after figures, the order or the filter have changed.
+ */
 void model_arrange(struct top_model *model);
 
 /*
- * Sets the filter. A plain text is searched for in "provider:name", ignoring case; a text with
- * a glob character, or between slashes, is a PROBE. Returns false if the PROBE is invalid; it
- * is then plain text.
+ * Sets the filter. If the text has a glob character or stands between slashes, it is a PROBE. Any
+ * other text is plain: it is searched for in "provider:name", ignoring case. Returns false if the
+ * PROBE is invalid; the text is then used as plain text.
  */
 bool model_set_filter(struct top_model *model, const char *text);
 
-/* Moves the cursor by `by` rows, as far as possible. */
+/* Moves the cursor by `by` rows, but not past the first or the last row. */
 void model_move(struct top_model *model, long by);
-/* The index of the cursor in shown[], or SIZE_MAX if no row is selected. */
+/* Returns the index in shown[] of the row under the cursor, or SIZE_MAX if no row is selected. */
 size_t model_cursor(const struct top_model *model);
 
-/* The hits per second of one row. */
+/* Returns the hits per second of one row. */
 double model_rate(const struct top_model *model, const struct top_row *row);
-/* The hits per second of all probes. */
+/* Returns the hits per second of all probes together. */
 double model_rate_all(const struct top_model *model);
-/* The number of hits that are in no row with a key. */
+/* Returns the number of hits that are in no row with a key. */
 uint64_t model_unkeyed(const struct top_model *model);
-/* Nanoseconds per second that pairs take, summed over all threads; NAN if no pair ended. */
+/*
+ * Returns how many nanoseconds per second the pairs of a row take, summed over all threads.
+ * Returns NAN if no pair has ended.
+ */
 double model_time(const struct top_model *model, const struct top_row *row);
 const struct top_times *model_times(const struct top_model *model, const struct top_row *row);
 
 /* ---- Text (draw.c) ----------------------------------------------------------------- */
 
 /*
- * Writes a text in at most `width` columns, made safe for a terminal. Longer text loses its
- * middle, because names differ at their ends. Without `utf8`, the result is ASCII; `utf8` must
- * match the locale. Returns the number of columns used.
+ * Writes a text in at most `width` columns, made safe for a terminal. If the text is too long, its
+ * middle is left out, because names usually differ at their ends. If `utf8` is false, the result
+ * is ASCII. `utf8` must be true if and only if the locale uses UTF-8. Returns the number of
+ * columns used.
  */
 size_t cell_text(struct buffer *out, const char *text, size_t width, bool utf8);
-/* The number of columns that a text would take. */
+/* Returns the number of columns that a text would take. */
 size_t cell_width(const char *text, bool utf8);
 
 /*
- * Write a number right-aligned in `width` columns. NAN is shown as a dash, a rate of 0 as
- * blanks.
+ * These functions write a number right-aligned in `width` columns. NAN is shown as a dash, and a
+ * rate of 0 as blanks.
  */
 void cell_rate(struct buffer *out, double rate, size_t width);
 void cell_count(struct buffer *out, uint64_t count, size_t width);
@@ -173,8 +192,8 @@ enum top_look {
 	TOP_LOOK_BOLD,
 	TOP_LOOK_REVERSE,
 	TOP_LOOK_FAINT,
-	TOP_LOOK_TITLE, /* for the titles of the columns */
-	TOP_LOOK_WRONG, /* for rows with missing hits or refused sites */
+	TOP_LOOK_TITLE, /* look of the titles of the columns */
+	TOP_LOOK_WRONG, /* look of rows with missing hits or refused sites */
 	TOP_LOOK_COUNT
 };
 
@@ -193,30 +212,31 @@ struct top_frame {
 void frame_clear(struct top_frame *frame);
 void frame_deinit(struct top_frame *frame);
 
-/* The size of the screen and the lines around the rows. */
+/* The size of the screen, and the content of the lines around the rows. */
 struct top_view {
 	size_t width, height;
 	bool utf8;
 	const char *title;   /* names of the processes: "postgres (8121)" */
 	const char *clock;   /* time of day: "14:03:22" */
-	const char *message; /* message to the user; or NULL */
+	const char *message; /* message to the user, or NULL */
 	uint64_t interval_ns;
 	bool paused, help;
 	bool editing; /* the user is editing the filter */
-	size_t first; /* index in shown[] of the first visible row; updated by draw_screen() */
+	/* Index in shown[] of the first row on the screen; draw_screen() updates it. */
+	size_t first;
 };
 
 /* Lays out a screen: exactly `height` lines, each at most `width` columns wide. */
 void draw_screen(struct top_frame *frame, const struct top_model *model, struct top_view *view);
 
 /*
- * Lays out a table without a screen: up to `top` rows with hits (0 for all), view->width
- * columns wide; if this is 0, as wide as necessary.
+ * Lays out a table without a screen: at most `top` rows with hits, or all if `top` is 0. The table
+ * is view->width columns wide, or as wide as necessary if view->width is 0.
  */
 void draw_table(struct top_frame *frame, const struct top_model *model, const struct top_view *view,
 	size_t top);
 
-/* The number of rows that fit in draw_screen(). */
+/* Returns the number of rows for which draw_screen() has space. */
 size_t draw_rows(const struct top_view *view);
 
 /* ---- Keys (keys.c) ----------------------------------------------------------------- */
@@ -241,19 +261,19 @@ struct top_key {
 	char text[5]; /* for TOP_KEY_TEXT: one UTF-8 character */
 };
 
-/* Bytes that are not yet parsed. Initialise with {0}. */
+/* Bytes that have arrived and were not parsed yet. Initialise with {0}. */
 struct top_keys {
 	char bytes[64];
 	size_t count;
 };
 
-/* Adds as many bytes as fit; returns their number. */
+/* Adds as many bytes as fit. Returns how many fit. */
 size_t keys_add(struct top_keys *keys, const char *bytes, size_t count);
 
 /*
- * Returns the next key, or false if no key is complete. With `all`, no more bytes are expected
- * soon: an escape is then a key of its own and not the start of a sequence. Unknown sequences
- * are dropped.
+ * Sets the next key and returns true. Returns false if no key is complete. `all` means that no
+ * more bytes are expected soon: an escape is then a key of its own, not the start of a sequence.
+ * Unknown sequences are dropped.
  */
 bool keys_next(struct top_keys *keys, bool all, struct top_key *ret);
 
@@ -261,7 +281,10 @@ bool keys_next(struct top_keys *keys, bool all, struct top_key *ret);
 
 struct top_screen;
 
-/* Draws the whole next frame, because something else may have written to the terminal. */
+/*
+ * Makes the next draw write the whole frame, because something else may have written to the
+ * terminal.
+ */
 void screen_forget(struct top_screen *screen);
 
 /* ---- Processes (source.c) ---------------------------------------------------------- */
@@ -272,64 +295,71 @@ struct top_options {
 	struct common_options common;
 	struct probe_request request;
 	const char *sort;
-	const char *filter; /* filter of hits; or NULL */
+	const char *filter; /* filter of hits, or NULL */
 	struct string_list keys;
-	uint64_t keys_max; /* maximum number of keys on each CPU; 0 for the library's default */
+	uint64_t keys_max; /* maximum number of keys on each CPU, or 0 for the library's default */
 	bool utf8;	   /* the locale's character set is UTF-8 */
 	uint64_t interval_ns, duration_ns, top;
 };
 
 /*
- * Opens the processes and switches the probes on. Refused sites are added to the model.
- * `started` is the program that top started, or NULL; if set, it is the only process and is
- * released. The source owns `started`, also on error.
+ * Opens the processes and switches the probes on. Refused sites are added to the model. `started`
+ * is the program that top has started, or NULL. If it is not NULL, this program is the only
+ * process, and it is released. The source owns `started`, also on error.
  */
 PROBE_MUST_CHECK struct probe_error *source_start(const struct top_options *options,
 	struct probe_target *started, struct top_model *model, struct top_source **ret);
 
 /*
- * Follows the processes: the programs that they execute, their libraries, their ends. Call it
- * often, because execve(2) is not noticed otherwise. May add rows.
+ * Follows the processes: reads which programs they execute, which libraries they open, and which
+ * of them have ended. May add rows. Call it often, because nothing wakes us when a process calls
+ * execve(2).
  */
 PROBE_MUST_CHECK struct probe_error *source_follow(
 	struct top_source *source, struct top_model *model);
 
 /*
- * Returns the messages since the last call, which the caller frees; NULL if there are no
- * messages.
+ * Returns the messages since the last call, or NULL if there are no new messages. The caller frees
+ * them.
  */
 char *source_news(struct top_source *source);
 
-/* Whether any process has been traced. A process may end before its probes are switched on. */
+/*
+ * Returns true if any process has been traced. A process may have ended before its probes were
+ * switched on.
+ */
 bool source_has_traced(const struct top_source *source);
 
-/* A PROBE that has matched nothing so far; NULL if all have matched. */
+/* Returns a PROBE that has matched nothing so far, or NULL if all PROBEs have matched. */
 const char *source_unmatched(const struct top_source *source);
 
-/* Ends the next sleep when source_follow() has something to do. */
+/* Makes the next sleep end as soon as there is work for source_follow(). */
 void source_watch(struct top_source *source, struct loop *loop);
 
 /* Reads all counts and durations into the model. */
 PROBE_MUST_CHECK struct probe_error *source_read(
 	struct top_source *source, struct top_model *model);
 
-/* Switches the probes as top_row.on says, then updates the rows to the actual state. */
+/* Switches each probe on or off as top_row.on says. Then sets top_row.on to the actual state. */
 PROBE_MUST_CHECK struct probe_error *source_switch(
 	struct top_source *source, struct top_model *model);
 
-/* Whether another program has overwritten a site, so that hits are missing. */
+/* Returns true if another program has overwritten a site, so that hits are missing. */
 bool source_is_incomplete(const struct top_source *source);
 
-/* Whether any process is left. */
+/* Returns true if any process is left. */
 bool source_is_alive(const struct top_source *source);
 
-/* The longest time for which the last change stopped a process. */
+/* Returns the longest time for which any process was stopped during the last change. */
 uint64_t source_stop_ns(const struct top_source *source);
 
-/* The processes, as text: "postgres (8121)". Owned by the source, which updates it. */
+/*
+ * Returns the names of the processes as text: "postgres (8121)". The source owns the text and
+ * updates it.
+ */
 const char *source_title(const struct top_source *source);
 
-/* Switches all probes off. Must be called, also after errors. */
+/* Switches all probes off. It must be called even after errors. */
 PROBE_MUST_CHECK struct probe_error *source_stop(struct top_source *source);
 /* Frees the source, which may be NULL. */
 void source_free(struct top_source *source);
@@ -339,18 +369,18 @@ void source_free(struct top_source *source);
 /* Initialise with {0}. */
 struct top_program {
 	FILE *kept; /* the program's output while a screen is shown; NULL without a screen */
-	off_t read; /* how much of `kept` has been read, in bytes */
-	int status; /* our exit status if the program could not be started; else 0 */
+	off_t read; /* number of bytes of `kept` that were read */
+	int status; /* our exit status if the program could not be started; otherwise 0 */
 };
 
 /*
- * Starts a program and holds it. With a screen, those of its standard files that are the
- * terminal are replaced.
+ * Starts a program and holds it. If a screen is shown, those of the program's standard files that
+ * are the terminal are replaced by other files.
  */
 PROBE_MUST_CHECK struct probe_error *program_start(
 	struct top_program *program, char *const argv[], bool is_screen, struct probe_target **ret);
 
-/* Reads the next bytes of the kept output. Returns 0 if there are no new bytes. */
+/* Reads the next bytes of the program's output in `kept`. Returns 0 if there are no new bytes. */
 size_t program_read(struct top_program *program, char *bytes, size_t size);
 void program_deinit(struct top_program *program);
 
@@ -363,34 +393,40 @@ struct top {
 	struct top_frame frame;
 	struct top_program program;
 	struct top_source *source;
-	struct top_screen *screen; /* the terminal; NULL if top prints lines */
+	struct top_screen *screen; /* the terminal, or NULL if top prints lines */
 	struct top_keys keys;
 	char clock[16];
-	/* Message on the screen; shown until the next key, or for some seconds; owned. */
+	/* The message on the screen, shown for some seconds or until the next key; owned. */
 	char *message;
 
 	struct loop events;
 	struct timer looks, end;
-	/* End of an escape sequence, end of the message; CLOCK_MONOTONIC; UINT64_MAX for never. */
+	/*
+	 * escape_ns: until when more bytes of an escape sequence may arrive; message_ns: until when
+	 * the message is shown. CLOCK_MONOTONIC; UINT64_MAX for no limit.
+	 */
 	uint64_t escape_ns, message_ns;
 
-	int output; /* standard output, or a descriptor from file_reopen() */
+	int output; /* standard output, or a descriptor for the same file from file_reopen() */
 
-	bool stale;		   /* the screen must be redrawn */
+	bool stale;		   /* the screen must be drawn again */
 	bool gone;		   /* our output has no reader any more */
-	struct probe_error *error; /* the error that ended the loop */
+	struct probe_error *error; /* the error that has ended the loop, or NULL */
 };
 
 /* Executes the action of a key. */
 void top_take_key(struct top *top, const struct top_key *key);
 
-/* Shows a message in place of the current one. Takes ownership; NULL shows no message. */
+/*
+ * Shows a message in place of the current one, or no message if `message` is NULL. Takes
+ * ownership.
+ */
 void top_say(struct top *top, char *message);
 
 /* Returns the order with this name, or TOP_ORDER_COUNT if the name is unknown. */
 enum top_order top_order_named(const char *name);
 
-/* Runs top. Returns the exit status; errors have been reported. */
+/* Runs `probectl top`. Reports its errors itself and returns the exit status. */
 int top_run(const struct top_options *options);
 
 #endif

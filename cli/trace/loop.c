@@ -30,12 +30,13 @@
 /* ==== Exports ================================================================================= */
 
 /*
- * Exports the data gathered by tracers as metrics (-t pcp, -t metrics), labelled with a
- * process.
+ * Exports the data gathered by tracers as metrics (-t pcp, -t metrics). Each row of metrics has
+ * the label of a process.
  *
- * The counts of a process that was started during the trace are added to the named process if
- * only one was named. Otherwise its parent is unknown, and it has a label of its own; so has
- * every process that was found because it meets the conditions.
+ * If the user named only one process, the counts of processes that were started during the trace
+ * are added to the row of the named process. If the user named several processes, it is unknown
+ * which of them started a later process, so each later process has its own label. Each process
+ * that was found because it meets the conditions also has its own label.
  */
 
 enum { INTERVAL_NS = 1000000000, ROWS = 2000 };
@@ -77,7 +78,7 @@ void exports_close(struct trace *trace)
 	probe_metrics_free(trace->metrics);
 }
 
-/* A request for metrics ends the next sleep; it is served after the sleep. */
+/* A request for metrics ends the next sleep. We answer the request after the sleep. */
 static void exports_watch(struct trace *trace)
 {
 	otlp_watch(trace);
@@ -95,13 +96,13 @@ static void exports_serve(const struct trace *trace)
 		probe_otlp_run(trace->otlp);
 }
 
-/* Whether other programs can read the metrics. */
+/* Returns true if other programs can read the metrics. */
 static bool exports_are_read(const struct trace *trace)
 {
 	return trace->server || trace_has_output(trace, PROBE_TRACER_PCP);
 }
 
-/* The interval at which metrics are updated; 0 if there are no metrics. */
+/* Returns the interval at which metrics are updated, or 0 if the trace has no metrics. */
 static uint64_t exports_interval_ns(const struct trace *trace)
 {
 	if (!exports_are_read(trace) && !trace->otlp)
@@ -113,7 +114,7 @@ static uint64_t exports_interval_ns(const struct trace *trace)
 
 void exports_report(const struct trace *trace)
 {
-	/* The user cannot know a port that the kernel has chosen. */
+	/* The user must be told the port, because the kernel may have chosen it. */
 	if (trace->server && !trace->settings.quiet)
 		fprintf(stderr, "probectl: exporting %s\n",
 			probe_metrics_server_url(trace->server));
@@ -148,8 +149,8 @@ static const char *program_of(const struct trace *trace, pid_t pid)
 }
 
 /*
- * Exports all counts for a process: those of ended processes, and those of the targets from
- * index `first` on.
+ * Exports the counts of one process label: the counts of ended processes with this label, and
+ * those of the targets from index `first` on.
  */
 static struct probe_error *export_process(struct trace *trace, struct trace_tracer *tracer,
 	size_t first, pid_t pid, const char *program)
@@ -176,7 +177,9 @@ static struct probe_error *export_process(struct trace *trace, struct trace_trac
 				     trace->metrics, tracer->metrics_view, pid, program, table);
 }
 
-/* Whether the counts of one of the first `count` targets are exported for a process. */
+/*
+ * Returns true if one of the first `count` targets adds its counts to the metrics of this process.
+ */
 static bool any_belongs_to(
 	const struct trace *trace, const struct trace_tracer *tracer, size_t count, pid_t pid)
 {
@@ -188,8 +191,8 @@ static bool any_belongs_to(
 }
 
 /*
- * Exports the rows of ended processes twice: the second time, the change since the last
- * interval is 0. After that the rows stay unchanged.
+ * Exports the rows of each ended process once more after its last change. This second export shows
+ * a change of 0 since the last interval. After that, the rows stay as they are.
  */
 static struct probe_error *export_ended(struct trace *trace, struct trace_tracer *tracer)
 {
@@ -216,7 +219,10 @@ static struct probe_error *export_ended(struct trace *trace, struct trace_tracer
 	return error;
 }
 
-/* Reports rows that were left out: as soon as the first is, and at the end if there are more. */
+/*
+ * Reports rows that were left out. The first report comes as soon as a row is left out. The second
+ * one comes at the end, if more rows were left out meanwhile.
+ */
 static void report_left_out(
 	const char *name, size_t left_out, const char *why, bool at_end, size_t *told)
 {
@@ -276,8 +282,8 @@ static void exports_update(struct trace *trace, bool at_end)
 /* ==== Sites =================================================================================== */
 
 /*
- * Checks the sites of a trace from time to time. Sites that another program has changed are
- * reported, because their hits are missing from all output.
+ * Checks the sites of a trace from time to time. If another program has changed a site, reports
+ * the site, because its hits are missing from all output.
  */
 
 struct looking {
@@ -285,7 +291,7 @@ struct looking {
 	const struct trace_target *target;
 };
 
-/* Report only for the first tracer: all tracers have the same sites. */
+/* Report for the first tracer only, because all tracers have the same sites. */
 static void take_news(const struct probe_site_news *news, void *data)
 {
 	const struct looking *looking = data;
@@ -300,8 +306,8 @@ static void take_news(const struct probe_site_news *news, void *data)
 }
 
 /*
- * Reports sites that another program has changed, and sites that are intact again; the trace
- * then counts as failed. `last`: see probe_session_look().
+ * Reports sites that another program has changed, and changed sites that are intact again. If
+ * there is any such site, the trace counts as failed. For `last` see probe_session_look().
  */
 static void trace_look(struct trace *trace, bool last)
 {
@@ -321,7 +327,10 @@ static void trace_look(struct trace *trace, bool last)
 
 static struct trace_progress trace_progress_start(const struct trace *trace)
 {
-	/* Not if we started a program: it may write to the same terminal. */
+	/*
+	 * No progress line if we started a program, because the program may write to the same
+	 * terminal.
+	 */
 	bool wanted = trace->record && trace->full == RECORD_FLUSH && !trace->settings.quiet &&
 		      !trace->loop.child;
 
@@ -329,7 +338,7 @@ static struct trace_progress trace_progress_start(const struct trace *trace)
 		.last_ns = clock_ns(CLOCK_MONOTONIC)};
 }
 
-/* Shows hits, their rate, bytes and lost hits, if it is time to. */
+/* If it is time to do so, shows the number of hits, their rate, the size, and the lost hits. */
 static void trace_progress_show(const struct trace *trace, struct trace_progress *progress)
 {
 	uint64_t now = clock_ns(CLOCK_MONOTONIC);
@@ -351,15 +360,19 @@ enum {
 	FIRST_SLEEP_NS = 500 * 1000,
 	LAST_SLEEP_NS = 20 * 1000 * 1000,
 	BUSY_HITS = 1000,
-	FLUSH_NS = NSEC_PER_SEC,  /* maximum time for which output to a file stays in memory */
-	LOSSES_NS = NSEC_PER_SEC, /* how often lost hits are reported, and sites checked */
-	/* How often to look for forked children of ended targets, and when to report them. */
+	FLUSH_NS = NSEC_PER_SEC, /* maximum time that output to a file stays in memory */
+	/* Interval at which lost hits are reported and sites are checked. */
+	LOSSES_NS = NSEC_PER_SEC,
+	/*
+	 * Interval at which we look for forked children of ended targets, and how long they run
+	 * before we report them.
+	 */
 	HEIRS_NS = 50 * NSEC_PER_MSEC,
 	HEIRS_TOLD_NS = NSEC_PER_SEC,
 	/*
-	 * With several targets, how long a hit waits for older hits to arrive. Each session has its
-	 * own clock, with an error of some microseconds, and a thread publishes a record a little
-	 * after it has read the time.
+	 * With several targets, a hit waits this long for older hits to arrive. Each session has
+	 * its own clock, with an error of some microseconds. Also, a thread publishes a record a
+	 * little after it has read the time.
 	 */
 	ORDER_NS = 2 * NSEC_PER_MSEC
 };
@@ -369,16 +382,16 @@ struct timers {
 	struct trace_progress progress;
 };
 
-/* How long to wait at the end for an OpenTelemetry collector. */
+/* How long we wait for an OpenTelemetry collector at the end of the trace. */
 #define SEND_NS (5 * (uint64_t)NSEC_PER_SEC)
 
-/* One round of polling: the current target, and the hits found. */
+/* One round of polling: the target that is being read, and the number of hits found so far. */
 struct round {
 	struct trace *trace;
 	size_t target;
 	bool blocked; /* the output is full, so not all targets were read */
 	size_t hits;
-	size_t taken; /* hits moved into the recording without being decoded */
+	size_t taken; /* number of hits that were moved into the recording undecoded */
 };
 
 /* ---- Polling ---------------------------------------------------------------- */
@@ -392,7 +405,10 @@ static bool visit_hit(const struct probe_hit *hit, void *data)
 	const char *comm = output_comm(trace, hit);
 
 	round->hits++;
-	/* Counts have no order; pointers are only comparable within one process. */
+	/*
+	 * Only printed hits are sorted by time. Counts of call stacks have no order, and a heap
+	 * tracer compares pointers only within one process.
+	 */
 	if (trace->merge && !tracer->stacks && !tracer->heap) {
 		if (!merge_add(trace->merge, round->target, hit, comm)) {
 			output_check(trace, probe_error_no_memory());
@@ -428,8 +444,8 @@ static void target_stop(struct trace *trace, struct trace_target *target)
 }
 
 /*
- * Reads the available hits. For a recording, a few bytes are left in the rings until there are
- * more, or until the end.
+ * Reads the available hits. If the hits go into a recording undecoded, a few bytes stay in the
+ * rings until more hits arrive, or until the trace ends.
  */
 static struct probe_error *read_hits(struct round *round, struct trace_target *target, bool *more)
 {
@@ -447,7 +463,7 @@ static struct probe_error *read_hits(struct round *round, struct trace_target *t
 	if (!trace_takes(trace, target) || !trace_take(trace, target, all, &round->taken))
 		return probe_session_poll(target->session, visit_hit, round, more);
 	error = probe_session_poll(target->session, NULL, NULL, NULL);
-	/* If the session has ended itself, take all remaining hits. */
+	/* On error, the session has ended by itself, so take all remaining hits. */
 	if (error)
 		trace_take(trace, target, true, &round->taken);
 	if (!trace_count_taken(target))
@@ -457,9 +473,9 @@ static struct probe_error *read_hits(struct round *round, struct trace_target *t
 }
 
 /*
- * Reads the hits left in the rings of a target that is off, and frees the rings. Forked
- * children may have added hits meanwhile. If the output is full, target->unread is set: call it
- * again.
+ * Reads the hits that are still in the rings of a target after its probes were switched off, and
+ * frees the rings. Forked children may have added hits meanwhile. If the output becomes full, sets
+ * target->unread; call the function again later.
  */
 static void read_rest(struct round *round)
 {
@@ -481,8 +497,9 @@ static void read_rest(struct round *round)
 }
 
 /*
- * Whether forked children may still hit the probes of an ended target: their hits belong to its
- * session. If the trace seeks processes, the children have sessions of their own.
+ * Returns true if forked children may still hit the probes of an ended target. Such hits belong to
+ * the target's session. If the trace seeks new processes, the answer is false, because the
+ * children then have sessions of their own.
  */
 static bool may_have_heirs(const struct trace *trace, const struct trace_target *target)
 {
@@ -504,8 +521,8 @@ static void tell_heirs(struct trace_target *target, size_t heirs, uint64_t now)
 }
 
 /*
- * Looks for the forked children of all ended targets at once: a look at all processes takes
- * some milliseconds.
+ * Looks for the forked children of all ended targets at once, because reading the list of all
+ * processes takes some milliseconds.
  */
 static void look_for_heirs(struct trace *trace)
 {
@@ -556,9 +573,9 @@ static void target_poll(struct round *round)
 		return;
 	}
 	/*
-	 * `exited` was set before this poll, so the poll has seen all hits of the target itself.
-	 * Its forked children may go on; if processes are sought, each child has a session of its
-	 * own.
+	 * `exited` was set before this poll, so the poll has read all hits of the target itself.
+	 * Its forked children may still add hits. If the trace seeks new processes, the children
+	 * have sessions of their own.
 	 */
 	if (!target->exited || ((more || round->hits != before) && !trace->seeks) ||
 		may_have_heirs(trace, target))
@@ -583,8 +600,9 @@ void trace_stop_ended(struct trace *trace)
 }
 
 /*
- * Prints the hits that are older than all that this round, which began at begin_ns, may have
- * left unread. If the clock was set back, prints all: there is no order to keep.
+ * Prints the waiting hits in order of time, up to the time before which this round has certainly
+ * read all hits. The round began at begin_ns. If the clock was set back, the order is unknown, so
+ * all waiting hits are printed.
  */
 static void print_merged(const struct round *round, uint64_t begin_ns)
 {
@@ -617,14 +635,17 @@ static size_t poll_all(struct trace *trace)
 		round.blocked |= target->tracer->sink == trace->sink && output_full(target);
 		if (target->unread && !output_full(target))
 			read_rest(&round);
-		/* Hits stay in the rings while the output is blocked. */
+		/* While the output is blocked, its hits stay in the rings. */
 		if (target->on && (!output_full(target) || target->wanted))
 			target_poll(&round);
 	}
 	trace->first++;
 	trace_report_refusals(trace);
 	print_merged(&round, begin_ns);
-	/* A recording tells its readers where hits were lost. */
+	/*
+	 * Losses are written to a recording in each round, so that its readers know where hits were
+	 * lost.
+	 */
 	if (trace->record)
 		trace_report_losses(trace);
 	if (trace->flight)
@@ -646,7 +667,7 @@ static size_t poll_all(struct trace *trace)
 
 /* ---- Waiting ---------------------------------------------------------------- */
 
-/* Ends the next sleep when a loaded tracer answers, or when its pipe accepts pending data. */
+/* Ends the next sleep when a loaded tracer sends an answer, or when its pipe accepts more data. */
 static void watch_host(struct loop *loop, const struct trace_tracer *tracer)
 {
 	if (!tracer->host || tracer->gone)
@@ -656,7 +677,10 @@ static void watch_host(struct loop *loop, const struct trace_tracer *tracer)
 		loop_watch(loop, probe_tracer_host_input(tracer->host), POLLOUT, NULL);
 }
 
-/* poll(2) reports an error even without pending data: the reader has left, as in `| head`. */
+/*
+ * Watch the output even without pending data: poll(2) then reports an error if the reader has
+ * left, as in `| head`.
+ */
 static void watch_output(struct trace *trace, bool *left)
 {
 	int fd = trace->to_file || trace->gone ? -1 : trace->output_fd;
@@ -674,7 +698,7 @@ static void wait_for(struct trace *trace, uint64_t ns)
 	bool left = false;
 
 	watch_output(trace, &left);
-	/* The next round reads the watch's events. */
+	/* No flag is needed, because the next round reads the watch's events in any case. */
 	loop_watch(loop, probe_watch_fd(trace->watch), POLLIN, NULL);
 	for (size_t i = 0; i < trace->target_count; i++) {
 		struct trace_target *target = &trace->targets[i];
@@ -726,7 +750,10 @@ static void timers_run(struct trace *trace, struct timers *timers)
 		trace_look(trace, false);
 	}
 	trace_progress_show(trace, &timers->progress);
-	/* At the end, the last table has the totals; print no other. */
+	/*
+	 * At the end of the trace, the final table shows the totals, so print no table of the
+	 * interval.
+	 */
 	if (timer_due(&timers->table, now) && !ended) {
 		trace_look(trace, false);
 		trace_tables(trace, true);
@@ -738,7 +765,10 @@ static void timers_run(struct trace *trace, struct timers *timers)
 		output_flush(trace);
 }
 
-/* Ends the next sleep at the timers that must be exact. The other timers are checked each round. */
+/*
+ * Ends the next sleep when an exact timer expires. The other timers are only checked in each
+ * round.
+ */
 static void timers_watch(struct trace *trace, const struct timers *timers)
 {
 	loop_until(&trace->loop, timers->end.next_ns);
@@ -746,7 +776,10 @@ static void timers_watch(struct trace *trace, const struct timers *timers)
 	loop_until(&trace->loop, timers->export.next_ns);
 }
 
-/* Writes the output that is still in memory. Waits for its reader; a signal ends the wait. */
+/*
+ * Writes the output that is still in memory. Waits until the reader has taken all of it, or until
+ * a signal arrives.
+ */
 static void output_finish(struct trace *trace)
 {
 	trace->loop.over = false;
@@ -761,8 +794,8 @@ static void output_finish(struct trace *trace)
 }
 
 /*
- * Keeps the last values of the metrics readable for two more intervals, because readers poll
- * them, unless the user wants to end.
+ * Keeps the last values of the metrics readable for two more intervals, because other programs
+ * read metrics only at intervals. Does not wait if the user has ended the trace with a signal.
  */
 static void linger(struct trace *trace)
 {
@@ -777,7 +810,7 @@ static void linger(struct trace *trace)
 	trace->loop.over = true;
 }
 
-/* Waits until the collector has accepted the remaining data; a signal ends the wait. */
+/* Waits until the collector has accepted the remaining data, or until a signal arrives. */
 static void send_rest(struct trace *trace)
 {
 	struct timer end = timer_every(SEND_NS);
@@ -793,7 +826,9 @@ static void send_rest(struct trace *trace)
 	otlp_end(trace);
 }
 
-/* Makes space in full sinks. A tracer that reads nothing is given up. */
+/*
+ * Writes the data of full sinks, so that they can take more. Gives up a tracer that reads nothing.
+ */
 static void drain_sinks(struct trace *trace)
 {
 	if (probe_sink_full(trace->sink))
@@ -809,8 +844,9 @@ static void drain_sinks(struct trace *trace)
 }
 
 /*
- * Prints the hits that were still in the rings when the probes were switched off. If the probes
- * could not be switched off, new hits may come forever, so this polls only once.
+ * Prints the hits that were still in the rings when the probes were switched off. If the probes of
+ * a target could not be switched off, new hits may arrive forever, so this target is polled only
+ * once.
  */
 static void drain(struct trace *trace)
 {
@@ -827,7 +863,10 @@ static void drain(struct trace *trace)
 				target_poll(&round);
 		}
 		again = true;
-		/* A target whose share of the memory was full has more hits. */
+		/*
+		 * If a target had used up its share of the memory for waiting hits, its rings hold
+		 * more hits.
+		 */
 		waiting = trace->merge && !merge_is_empty(trace->merge);
 		if (waiting)
 			merge_drain(trace->merge, merge_known_ns(trace->merge), output_hit, trace);
@@ -885,12 +924,12 @@ void trace_stop(struct trace *trace)
 		target_stop(trace, &trace->targets[i]);
 }
 
-/* How long to sleep after a round that found `hits` hits. */
+/* Returns how long to sleep after a round that found `hits` hits. */
 static uint64_t sleep_after(const struct trace *trace, size_t hits, uint64_t sleep_ns)
 {
 	if (hits >= BUSY_HITS)
 		return 0;
-	/* Hits that are moved undecoded can wait until a ring fills up. */
+	/* Hits that are moved into a recording undecoded can wait until a ring is nearly full. */
 	if (!hits && trace->active)
 		sleep_ns = trace->due_ns < FIRST_SLEEP_NS  ? 0
 			   : trace->due_ns < LAST_SLEEP_NS ? trace->due_ns
@@ -927,7 +966,10 @@ void trace_run(struct trace *trace)
 	trace_tables_start(trace);
 	trace_loop(trace);
 	trace_switch(trace, false);
-	/* Read again: hits that wait for ring space (--full=wait) are now written. */
+	/*
+	 * Read again, because threads that waited for ring space (--full=wait) have now written
+	 * their hits.
+	 */
 	if (!trace->gone)
 		poll_all(trace);
 	trace_report_missed(trace);

@@ -15,20 +15,26 @@
 
 /* ==== Merge =================================================================================== */
 
-/* Memory for waiting hits. The targets share FULL_BYTES; each has at least SHARE_BYTES. */
+/*
+ * Size of the memory for waiting hits. The targets share FULL_BYTES; each has at least
+ * SHARE_BYTES.
+ */
 enum { FULL_BYTES = 4 << 20, SHARE_BYTES = 64 << 10 };
 
-/* A waiting hit. It is followed by the hit as a packed event; a span includes its start event. */
+/*
+ * The head of a waiting hit. The hit follows as a packed event. If the hit is a span, the event
+ * includes the start event of the span.
+ */
 struct entry {
 	size_t target, bytes;
 	size_t probe, begin_probe;
-	struct probe_value filter; /* the hit's value for the filter; always a number */
+	struct probe_value filter; /* result of the hit's filter; always a number */
 };
 _Static_assert(sizeof(struct entry) % _Alignof(struct probe_event) == 0, "events are aligned");
 
 struct place {
 	uint64_t time_ns;
-	size_t offset; /* offset of the entry; a later entry has a higher offset */
+	size_t offset; /* offset of the entry; an entry that was added later has a higher offset */
 };
 
 /* The waiting hits of one target. */
@@ -102,8 +108,8 @@ static struct source *source_of(struct merge *merge, size_t target)
 }
 
 /*
- * Appends an entry of `bytes` bytes, which the caller must fill completely. NULL on lack of
- * memory.
+ * Appends an entry of `bytes` bytes and returns it, or NULL on lack of memory. The caller must
+ * fill the entry completely.
  */
 static struct entry *append(struct merge *merge, size_t target, uint64_t time_ns, size_t bytes)
 {
@@ -218,8 +224,8 @@ static int place_compare_offsets(const void *a, const void *b)
 }
 
 /*
- * Moves the places from index `first` on, and their entries, to the start of the arrays. Drops
- * the places before them.
+ * Moves the places from index `first` on, together with their entries, to the start of the arrays.
+ * The places before `first` are dropped.
  */
 static void keep_from(struct merge *merge, size_t first)
 {
@@ -300,7 +306,10 @@ size_t merge_trim(struct merge *merge, size_t bytes)
 
 /* ==== Waiting for ring space ================================================================== */
 
-/* Hits that wait for space in their ring: --full=wait. */
+/*
+ * The option --full=wait: a thread that finds its ring full waits for space before it writes a
+ * hit.
+ */
 
 enum { WAIT_DEFAULT_NS = 100 * 1000 * 1000 };
 
@@ -325,7 +334,7 @@ struct probe_error *trace_parse_wait(const char *text, uint64_t *ns_ret)
 		text + strlen(wait_prefix));
 }
 
-/* Returns an error for tracers whose hits cannot wait. Errors: PROBE_ERROR_USAGE. */
+/* Returns PROBE_ERROR_USAGE if --full=wait is given and a tracer does not support it. */
 static struct probe_error *trace_check_wait(
 	const struct trace *trace, const struct trace_options *options)
 {
@@ -351,7 +360,7 @@ static void add(struct trace_waits *sum, const struct probe_session *session)
 	sum->ns += ns;
 }
 
-/* Keeps the waiting times of a process that is dropped. */
+/* Keeps the waiting times of a process that is about to be dropped. */
 static void trace_keep_waits(struct trace *trace, const struct trace_target *target)
 {
 	add(&trace->waits, target->session);
@@ -376,26 +385,27 @@ void trace_report_waits(const struct trace *trace)
 
 /*
  * Processes of a trace that have ended. Their resources are freed at once, because thousands of
- * processes may come and go. The data needed at the end is kept, summed by probe:
+ * processes may come and go. The data that is needed at the end of the trace is kept, summed by
+ * probe:
  *
- *   rows          in a table: one for all processes, but for metrics, which have labels
- *                 of processes, one for each
- *   call stacks   in the tracer's table, which has copies of their frames
- *   heaps         memory that was not freed stays live
+ *   rows          in a table: one table for all processes. Metrics have the labels of
+ *                 processes, so they need one table for each label
+ *   call stacks   in the tracer's table, which has copies of the frames
+ *   heaps         memory that a process did not free stays counted as live
  *   recorders     copies of hits, to print on SIGUSR1 and at the end; only the newest
  *                 ones, because all rings would take too much memory
  *
- * All other tracers have already passed on each hit: as a line, into a recording, or as a
- * message to a loaded tracer.
+ * The other tracers need no data at the end. They have already passed on each hit: as a line, into
+ * a recording, or as a message to a loaded tracer.
  */
 
 /*
- * Memory for copies of hits. The limit is this, or twice the size that the last process needed,
- * if that is more.
+ * Memory for copies of hits. The limit is this number, or twice the size of the last process's
+ * hits, whichever is more.
  */
 enum { HITS_BYTES = 16 << 20 };
 
-/* Whether a tracer's hits are summed in rows. */
+/* Returns true if a tracer sums its hits in rows. */
 static bool has_rows(const struct trace_tracer *tracer)
 {
 	return tracer->output == PROBE_TRACER_ROWS || tracer_is_exported(tracer);
@@ -408,7 +418,10 @@ bool gone_may_drop(const struct trace *trace, const struct trace_target *target)
 	return !target->rings || trace_rings_may_drop(trace, target);
 }
 
-/* Whether the hits of two probes are shown in the same way. */
+/*
+ * Returns true if two probes have the same name, role, meaning and arguments, so that their hits
+ * look the same.
+ */
 static bool same_probe(const struct probe_session_probe *a, const struct probe_session_probe *b)
 {
 	return a->role == b->role && a->meaning == b->meaning &&
@@ -416,7 +429,7 @@ static bool same_probe(const struct probe_session_probe *a, const struct probe_s
 	       strcmp(a->provider, b->provider) == 0 && strcmp(a->name, b->name) == 0;
 }
 
-/* Returns the sum that a probe is added to; NULL on lack of memory. */
+/* Returns the sum to which the counts of a probe are added, or NULL on lack of memory. */
 static struct trace_gone *sum_of(struct trace *trace, const struct trace_tracer *tracer,
 	const struct probe_session_probe *probe)
 {
@@ -459,8 +472,8 @@ static void add_up(struct trace_gone *sum, const struct probe_session_probe *pro
 }
 
 /*
- * Returns the table that keeps the rows of an owner. Keys such as pid differ in each process,
- * so the number of rows is limited.
+ * Returns the table that keeps the rows of an owner (see struct trace_ended). The number of its
+ * rows is limited, because keys such as pid are different in each process.
  */
 static struct probe_error *ended_of(
 	struct trace_tracer *tracer, pid_t owner, const char *program, struct trace_ended **ret)
@@ -549,7 +562,7 @@ static struct probe_error *keep_hits(struct trace *trace, const struct trace_tar
 	error = probe_session_snapshot(target->session, keep_hit, &keeping);
 	if (2 * (merge_bytes(trace->gone_hits) - before) > room)
 		room = 2 * (merge_bytes(trace->gone_hits) - before);
-	/* Free a quarter at once: each trim moves all kept hits. */
+	/* Trim to three quarters of the limit, because each trim moves all kept hits. */
 	if (merge_bytes(trace->gone_hits) > room)
 		trace->gone_hits_dropped += merge_trim(trace->gone_hits, room / 4 * 3);
 	return keeping.no_memory ? probe_error_first(error, probe_error_no_memory()) : error;
@@ -620,7 +633,7 @@ void gone_free(struct trace *trace)
 
 /* ==== Checking options ======================================================================== */
 
-/* Checks which options the tracers accept. */
+/* Returns an error for options that the tracers do not accept. */
 
 static bool has_records(const struct trace *trace)
 {
@@ -646,7 +659,7 @@ static struct probe_error *check_metrics(const struct trace *trace)
 	return NULL;
 }
 
-/* Checks tracers whose output is a whole file. */
+/* Checks the options of tracers whose output is a whole file. */
 static struct probe_error *check_files(
 	const struct trace *trace, const struct trace_options *options)
 {
@@ -671,7 +684,7 @@ static struct probe_error *check_files(
 	return NULL;
 }
 
-/* Copies of stacks would be taken but never used. */
+/* Returns an error for --stack with spans that are sent to a collector, which takes no stacks. */
 static struct probe_error *check_sent(const struct trace *trace)
 {
 	for (size_t i = 0; i < trace->tracer_count && trace->settings.otlp; i++)

@@ -16,19 +16,22 @@ struct trace_options {
 	struct tracer_options tracer;
 	struct trace_settings settings;
 	const char *output; /* file to write; NULL for standard output */
-	/* Directory of the recording that takes the hits; NULL for `trace`. */
+	/* Directory of the recording; NULL for `probectl trace`. */
 	const char *directory;
 	struct probe_ctf_options parts; /* options of the recording */
-	enum record_full full;		/* how the recording handles full rings */
-	uint64_t wait_ns;		/* --full=wait: how long a hit may wait for space; or 0 */
+	enum record_full full;		/* what the recording does when rings are full */
+	/* With --full=wait, how long a hit may wait for ring space; otherwise 0. */
+	uint64_t wait_ns;
 	uint64_t ring_bytes, string_bytes;
 
-	/* The first tracer, which alone reports messages common to all. */
+	/*
+	 * The first tracer. A message that concerns all tracers is reported for this tracer only.
+	 */
 	const struct trace_tracer *first;
 };
 
 /* clang-format off */
-/* When the trace ends, and how hits are taken. */
+/* Options for the end of the trace and for the way hits are taken. */
 #define OPTIONS_TRACE(options)                                                                     \
 	OPTION('n', "hits", NUMBER, "COUNT", &(options)->settings.hits_max,                        \
 		"stop after COUNT hits"),                                                          \
@@ -51,14 +54,14 @@ PROBE_MUST_CHECK struct probe_error *trace_check_tracers(
 	const struct trace *trace, const struct trace_options *options);
 
 /*
- * Parses a value of --full, `wait` or `wait:TIME`. For any other value *ns_ret is 0, and the
- * caller handles it. Errors: PROBE_ERROR_USAGE (TIME is invalid or too long).
+ * Parses a value of --full: `wait` or `wait:TIME`. For any other value, *ns_ret is 0, and the
+ * caller must parse the value. Errors: PROBE_ERROR_USAGE (TIME is invalid or too long).
  */
 PROBE_MUST_CHECK struct probe_error *trace_parse_wait(const char *text, uint64_t *ns_ret);
 
 /*
- * Checks the options and runs the trace from start to end. Errors: PROBE_ERROR_USAGE, and any
- * error that prevents the start.
+ * Checks the options and runs the whole trace. Errors: PROBE_ERROR_USAGE, and any error that
+ * prevents the start.
  */
 PROBE_MUST_CHECK struct probe_error *trace_options_run(
 	struct trace_options *options, int *status_ret);

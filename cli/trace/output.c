@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The destinations of a trace's hits: lines in the one output, messages to loaded tracers (each
- * in its own process), or a recording. Lines and messages are never waited for; a recording is
- * written to disk at once.
+ * The destinations of a trace's hits: lines in the output, messages to loaded tracers (each tracer
+ * runs in a process of its own), or a recording. We never wait for the readers of lines or
+ * messages. A recording is written to disk at once.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -20,9 +20,9 @@
 
 /*
  * Recording without decoding: the contents of the rings are moved into the recording unchanged
- * (probe_ctf_take()). Hits are passed on one by one in two cases: if their number is limited
- * (-n), because then the oldest hits of all rings are wanted; and if they need the controller
- * (call stacks, sym()).
+ * (probe_ctf_take()). In two cases, hits are decoded and passed on one by one. If the number of
+ * hits is limited (-n), the oldest hits of all rings are wanted. And some hits need data that only
+ * the controller can add (call stacks, sym()).
  */
 
 struct asker {
@@ -95,7 +95,10 @@ void trace_count_unwritten(struct trace *trace)
 		const struct trace_target *target = &trace->targets[i];
 		uint64_t before = trace->unwritten;
 
-		/* Poll only once: probes that cannot be switched off go on being hit. */
+		/*
+		 * Poll only once. If the probes could not be switched off, new hits may arrive
+		 * forever.
+		 */
 		if (target->rings || target->broken)
 			continue;
 		trace_fail(
@@ -106,7 +109,10 @@ void trace_count_unwritten(struct trace *trace)
 	}
 }
 
-/* Moves all hits of all targets that are on, as far as this needs no wait for the disk. */
+/*
+ * For all targets whose probes are on, moves the hits that can be moved without waiting for the
+ * disk.
+ */
 static void trace_take_all(struct trace *trace)
 {
 	size_t hits = 0;
@@ -123,7 +129,7 @@ static void trace_take_all(struct trace *trace)
  * span.
  */
 
-/* Whether a tracer's hits are spans for a collector. */
+/* Returns true if a tracer's hits are spans that go to a collector. */
 static bool sends_spans(const struct trace *trace)
 {
 	for (size_t i = 0; i < trace->tracer_count; i++)
@@ -133,8 +139,8 @@ static bool sends_spans(const struct trace *trace)
 }
 
 /*
- * The number of the argument if --match is a single argument; its value distinguishes the
- * collector's traces. Otherwise -1.
+ * If --match is a single argument, returns the number of this argument; its value distinguishes
+ * the traces that the collector sees. Otherwise returns -1.
  */
 static int trace_arg(const struct trace *trace)
 {
@@ -162,7 +168,10 @@ struct probe_error *otlp_open(struct trace *trace)
 	if (!trace->metrics && !sends_spans(trace))
 		return probe_error_new(PROBE_ERROR_USAGE,
 			"--otlp sends the metrics of -t metrics and the spans of -t span");
-	/* From the environment: every user can see the options in the list of processes. */
+	/*
+	 * Taken from the environment, because every user can see the command line in the list of
+	 * processes.
+	 */
 	return probe_otlp_open(
 		url, getenv("OTEL_EXPORTER_OTLP_HEADERS"), trace_arg(trace), &trace->otlp);
 }
@@ -175,7 +184,7 @@ void otlp_watch(struct trace *trace)
 	loop_until(&trace->loop, probe_otlp_due_ns(trace->otlp));
 }
 
-/* Passes a hit that is a span to the collector. `probes` are the probes of its session. */
+/* Passes a hit that is a span to the collector. `probes` are the probes of the hit's session. */
 static void otlp_span(const struct trace *trace, const struct probe_hit *hit,
 	const struct probe_session_probe *probes)
 {
@@ -183,7 +192,10 @@ static void otlp_span(const struct trace *trace, const struct probe_hit *hit,
 		comm_cache_get(trace->comms, hit->pid, hit->pid, hit->time_ns));
 }
 
-/* Reports once that the collector does not accept data, while the user can still act. */
+/*
+ * Reports once that the collector does not accept data. This comes early, so that the user can
+ * act.
+ */
 static void report_trouble(struct trace *trace)
 {
 	const char *why = probe_otlp_sent(trace->otlp).why;
@@ -233,8 +245,8 @@ void otlp_end(struct trace *trace)
 /* ---- The output ------------------------------------------------------------- */
 
 /*
- * Ends the trace after an output error. EPIPE (`| head`) is no failure: the reader has seen
- * enough.
+ * Ends the trace after an output error. EPIPE (`| head`) does not count as a failure: the reader
+ * has closed the pipe because it wants no more output.
  */
 static void output_fail(struct trace *trace, struct probe_error *error)
 {
@@ -253,7 +265,7 @@ void output_check(struct trace *trace, struct probe_error *error)
 		output_fail(trace, error);
 }
 
-/* hosts_poll() reports why a tracer has closed its pipe. */
+/* No report here: hosts_poll() reports why a tracer has closed its pipe. */
 static void flush_host(struct trace_tracer *tracer)
 {
 	probe_error_free(probe_sink_flush(tracer->sink));
@@ -281,7 +293,7 @@ static bool is_removed(const struct trace_target *target, size_t probe)
 	return probe < target->removed_count && target->removed[probe];
 }
 
-/* Passes a hit to its tracer. `probes` are the probes of its session. */
+/* Passes a hit to its tracer. `probes` are the probes of the hit's session. */
 static void dispatch(struct trace *trace, const struct trace_target *target,
 	const struct probe_hit *hit, const char *comm, const struct probe_session_probe *probes)
 {
@@ -316,16 +328,19 @@ const char *output_comm(struct trace *trace, const struct probe_hit *hit)
 	return comm_cache_get(trace->comms, hit->pid, hit->tid, hit->time_ns);
 }
 
-/* Counts a hit that was passed on. Returns false if no more hits are wanted. */
+/* Counts a hit that was passed on. Returns false if it was the last wanted hit. */
 static bool count_hit(struct trace *trace)
 {
 	if (trace->gone)
 		return false;
-	/* Report the losses up to the last wanted hit; later losses do not matter. */
+	/* Losses after the last wanted hit do not matter, so report all losses now. */
 	if (trace->hits + 1 == trace->settings.hits_max)
 		trace_report_losses(trace);
 	trace->hits++;
-	/* Do not test loop.over: hits that are read after the end are also printed. */
+	/*
+	 * Do not test loop.over, because hits that are read after the end of the loop are also
+	 * printed.
+	 */
 	if (!trace_is_full(trace))
 		return true;
 	trace->loop.over = true;
@@ -368,11 +383,15 @@ struct probe_error *output_record(struct trace *trace, const struct probe_ctf_op
 
 struct flight {
 	struct trace *trace;
-	struct merge *merge; /* sorts the hits of several targets; NULL with a single target */
+	/* Sorts the hits of several targets; NULL if there is a single target. */
+	struct merge *merge;
 	size_t target;
 };
 
-/* A flight recorder is read at once, because its records may be overwritten at any time. */
+/*
+ * Takes one hit of a flight recorder. Waiting hits are copied, because the recorder may overwrite
+ * its records at any time.
+ */
 static bool visit_flight(const struct probe_hit *hit, void *data)
 {
 	const struct flight *flight = data;
@@ -388,7 +407,7 @@ static bool visit_flight(const struct probe_hit *hit, void *data)
 }
 
 /*
- * Prints a hit of a flight recorder. Hits of ended processes (merge.c) have the target number
+ * Prints a hit of a flight recorder. For hits of ended processes (merge.c), `target` is
  * target_count.
  */
 static bool output_flight(size_t target, const struct probe_hit *hit, const char *comm, void *data)
@@ -407,7 +426,7 @@ static bool output_flight(size_t target, const struct probe_hit *hit, const char
 
 void flight_print(struct trace *trace)
 {
-	/* A snapshot has its own merge; queued hits stay in trace->merge. */
+	/* The snapshot has a merge of its own. The hits that wait in trace->merge stay there. */
 	struct merge *merge = trace->merge ? merge_create() : NULL;
 
 	if (trace->merge && !merge) {
@@ -439,7 +458,7 @@ struct removal {
 	const struct trace_tracer *tracer;
 };
 
-/* Whether the tracer has removed all probes of this session. */
+/* Returns true if the tracer has removed all probes of the target's session. */
 static bool all_removed(const struct trace_target *target)
 {
 	for (size_t i = 0; i < target->removed_count; i++) {
@@ -449,7 +468,7 @@ static bool all_removed(const struct trace_target *target)
 	return true;
 }
 
-/* Restores the sites of removed probes, unless other sessions use these sites. */
+/* Restores the sites of the removed probes. A site stays patched if another session uses it. */
 static void restore_removed(struct trace *trace, struct trace_target *target)
 {
 	struct probe_report report = {0};
@@ -468,7 +487,7 @@ static void restore_removed(struct trace *trace, struct trace_target *target)
 	free(on);
 }
 
-/* Removes one probe from a target; all its probes if `provider` is NULL. */
+/* Removes one probe from a target, or all probes of the target if `provider` is NULL. */
 static void remove_from(
 	struct trace *trace, struct trace_target *target, const char *provider, const char *name)
 {
@@ -496,8 +515,8 @@ static void remove_from(
 }
 
 /*
- * Handles a tracer's request to remove probes. Hits of a forked child are no longer passed on;
- * its sites belong to its parent's session.
+ * Handles a tracer's request to remove probes from a process. If the process is a forked child,
+ * its sites belong to its parent's session and stay patched, but its hits are no longer passed on.
  */
 static void removed(pid_t pid, const char *provider, const char *name, void *data)
 {
@@ -531,8 +550,7 @@ bool host_wants(struct trace *trace, struct trace_tracer *tracer, pid_t pid, boo
 }
 
 /*
- * Tells a loaded tracer that its results are read: for the tracer as a whole, and for each
- * process.
+ * Asks a loaded tracer for its status: once for all processes together, and once for each process.
  */
 static void host_look(struct trace *trace, const struct trace_tracer *tracer)
 {
@@ -591,7 +609,9 @@ void hosts_finish(struct trace *trace)
 	}
 }
 
-/* Handles a tracer that removes itself at the start. The other tracers, if any, continue. */
+/*
+ * Handles a tracer that refuses all hits when it is started. Other tracers of the trace continue.
+ */
 static struct probe_error *take_refusal(struct trace *trace, struct trace_tracer *tracer)
 {
 	struct probe_error *error = probe_error_new(PROBE_ERROR_STATE,
@@ -610,8 +630,8 @@ static struct probe_error *take_refusal(struct trace *trace, struct trace_tracer
 }
 
 /*
- * Starts tracers from shared objects before any file is open that they must not inherit. Their
- * output goes to the place where hits would go.
+ * Starts the tracers that are shared objects, each in its own process. This is done before we open
+ * files that these processes must not inherit. The tracers' output goes to the output of the hits.
  */
 struct probe_error *hosts_start(struct trace *trace)
 {
@@ -640,8 +660,8 @@ struct probe_error *hosts_start(struct trace *trace)
  */
 
 /*
- * Collects all data that a tracer's sessions have gathered so far. From a failed session, only
- * the data that is still readable; the failure has been reported.
+ * Collects all data that the sessions of a tracer have gathered so far. If a session has failed,
+ * only its readable data is collected; the failure was reported before.
  */
 static struct probe_error *gather(
 	const struct trace *trace, const struct trace_tracer *tracer, struct probe_table **ret)
@@ -688,7 +708,7 @@ static struct probe_view snapshot_of(
 	return view;
 }
 
-/* Prints the change since the last table. For the first interval, this is everything. */
+/* Prints the change since the last table. At the first interval, this is all data. */
 static struct probe_error *print_interval(
 	struct trace *trace, struct trace_tracer *tracer, struct probe_table *table, bool is_last)
 {
@@ -701,7 +721,10 @@ static struct probe_error *print_interval(
 		return error;
 	probe_table_rows(since, &count);
 	probe_table_sort(since, view.order);
-	/* Hits after the last full interval form another interval, so that the sum is complete. */
+	/*
+	 * The hits after the last full interval form a shorter interval, so that the tables show
+	 * all hits.
+	 */
 	if (count || !is_last)
 		probe_sink_table(trace->sink, since, &view);
 	probe_table_free(since);
@@ -768,8 +791,8 @@ const char *trace_target_comm(struct trace *trace, struct trace_target *target)
 /* ---- Stacks ----------------------------------------------------------------- */
 
 /*
- * Reads the stacks that sessions have counted in their targets, all stacks each time. The
- * stacks of ended processes are kept in the tracer's table.
+ * Reads all stacks that sessions have counted in their targets. The stacks of ended processes are
+ * in the tracer's table.
  */
 static struct probe_error *gather_stacks(struct trace *trace, const struct trace_tracer *tracer)
 {
@@ -820,7 +843,7 @@ static void warn_of_stacks(
 
 /* ---- Heaps ------------------------------------------------------------------ */
 
-/* Counts the start and end events that left no record. */
+/* Counts the start events and the end events that were lost. */
 static void count_lost(const struct trace *trace, const struct trace_tracer *tracer,
 	uint64_t *begins_ret, uint64_t *ends_ret)
 {
@@ -845,14 +868,18 @@ static void count_lost(const struct trace *trace, const struct trace_tracer *tra
 	}
 }
 
-/* `what` follows the count if it is 1, otherwise `many`. */
+/*
+ * Prints the count, a noun and `so`. The noun is `what` if the count is 1; otherwise it is `many`.
+ */
 static void warn_of_hits(uint64_t count, const char *what, const char *many, const char *so)
 {
 	if (count)
 		report_warning("%" PRIu64 " %s%s", count, count == 1 ? what : many, so);
 }
 
-/* Prints warnings about inexact figures, and whether they are too high or too low. */
+/*
+ * Prints warnings about inexact figures. Each one says whether the figure is too high or too low.
+ */
 static void warn_of_heap(const struct trace *trace, const struct trace_tracer *tracer)
 {
 	struct probe_heap_doubts doubts = probe_heap_doubts(tracer->heap);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Recordings on request (--full=loop and stop); losses and the summary; the options of a trace. */
+/*
+ * Three parts of a trace: recordings of rings on request (--full=loop and --full=stop); the report
+ * of losses and the summary; and the parsing of the options.
+ */
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -22,17 +25,17 @@
 
 /*
  * Recordings of the contents of the rings, made on request. Each target has a stream
- * (probe/stream.h), and all streams are written to one recording. Before that, nothing is read:
- * this costs no processor time however often probes are hit, and rings need only be as large as
- * the wanted part.
+ * (probe/stream.h), and all streams are written to one recording. Rings are not read before the
+ * request. So waiting costs no processor time, however often probes are hit, and a ring needs to
+ * be only as large as the part that the user wants.
  *
  *   loop   flight recorders: written at the end, and on SIGUSR1
- *   stop   ends when a ring of any process is full
+ *   stop   the recording ends when a ring of any process is full
  *
- * A process that has ended keeps its rings until they are written. With `stop`, they are
- * written at once, because they are part of the recording in any case. With `loop`, their hits
- * may not be the newest ones later, and rings take memory. So only the rings of the last
- * processes are kept, and dropped hits are counted.
+ * The rings of a process that has ended are kept until they are written. With `stop`, they are
+ * written at once, because their hits are part of the recording in any case. With `loop`, they are
+ * written on request, because other hits may be newer by then. Rings take memory. So only the
+ * rings of the processes that ended last are kept, and dropped hits are counted.
  */
 
 enum {
@@ -44,16 +47,19 @@ enum {
 
 struct trace_rings {
 	struct probe_stream *stream;
-	struct comm_cache *comms; /* names of threads; the trace's cache */
-	/* Alive at the last write; afterwards other threads may reuse its ids. */
+	struct comm_cache *comms; /* names of threads; borrowed from the trace */
+	/*
+	 * The process was alive at the last write. Later, other threads may reuse its thread ids.
+	 */
 	bool alive;
 	uint64_t flushed;     /* number of this process's hits that were written */
 	uint64_t overwritten; /* number of this process's hits that were overwritten or lost */
-	uint64_t ended_ns;    /* when the process ended; 0 if it has not ended */
-	uint64_t held;	      /* hits in the rings when the process ended; 0 once written */
+	uint64_t ended_ns;    /* when the process ended; 0 while it runs */
+	/* Number of hits in the rings when the process ended; 0 after they were written. */
+	uint64_t held;
 };
 
-/* Returns an error for options that --full=loop and stop do not support: PROBE_ERROR_USAGE. */
+/* Returns PROBE_ERROR_USAGE for options that --full=loop and --full=stop do not support. */
 static struct probe_error *trace_rings_check(const struct trace_options *options)
 {
 	const struct tracer_options *tracer = &options->tracer;
@@ -143,7 +149,10 @@ struct probe_error *trace_rings_poll(struct trace *trace, struct trace_target *t
 	struct probe_stream_status status;
 	struct probe_error *error = probe_stream_poll(stream, NULL);
 
-	/* Read the name now: the process may have ended when its hits are read. */
+	/*
+	 * Read the process's name now, because the process may have ended by the time its hits are
+	 * read.
+	 */
 	comm_cache_get(trace->comms, pid, pid, clock_ns(CLOCK_REALTIME));
 
 	if (error || trace->full != RECORD_STOP)
@@ -212,7 +221,7 @@ struct probe_error *trace_rings_note_end(struct trace *trace, struct trace_targe
 	return probe_session_snapshot(target->session, count_hit, &rings->held);
 }
 
-/* Whether the target's rings hold hits that are not written. */
+/* Returns true if the target's rings hold hits that were not written yet. */
 static bool is_kept(const struct trace_target *target)
 {
 	return target->rings && target->rings->held;
@@ -277,13 +286,16 @@ static void trace_rings_report(const struct trace *trace)
 
 /* ==== Report ================================================================================== */
 
-/* If more probes than this have no hits, these are only counted. */
+/*
+ * If more probes than this have no hits, their rows are left out, and only their number is
+ * printed.
+ */
 enum { SILENT_ROWS_MAX = 50 };
 
 /*
- * A row of the summary: a probe, summed over modules and targets. Tracers see the same hits but
- * may have filters, so the row is from the tracer with the most hits. The sessions own the
- * names.
+ * A row of the summary. It describes one probe, summed over modules and targets. All tracers see
+ * the same hits, but some filter them. So the row shows the counts of the tracer with the most
+ * hits. The sessions own the strings.
  */
 struct row {
 	const char *provider, *name;
@@ -317,13 +329,16 @@ static int row_compare_tracers(const void *a, const void *b)
 	return left->tracer < right->tracer ? -1 : left->tracer > right->tracer;
 }
 
-/* Whether hits of a probe are missing: a site was refused or overwritten. */
+/* Returns true if hits of a probe are missing, because a site was refused or overwritten. */
 static bool is_incomplete(const struct row *row)
 {
 	return row->coverage.refused || row->coverage.overwritten;
 }
 
-/* Orders by hits, most first; probes that certainly have no hits come last. Then by name. */
+/*
+ * Orders rows by the number of hits, highest first, then by name. Probes that certainly have no
+ * hits come last.
+ */
 static int row_compare_hits(const void *a, const void *b)
 {
 	const struct row *left = a, *right = b;
@@ -350,7 +365,7 @@ static void row_take_most(struct row *row, const struct row *other)
 		*row = *other;
 }
 
-/* Merges adjacent rows that compare as equal. */
+/* Merges neighbouring rows that compare as equal. */
 static void rows_merge(struct rows *rows, int (*compare)(const void *, const void *),
 	void (*merge)(struct row *, const struct row *))
 {
@@ -367,7 +382,7 @@ static void rows_merge(struct rows *rows, int (*compare)(const void *, const voi
 	rows->count = kept;
 }
 
-/* Only the first tracer reports a process. */
+/* All tracers have the same processes, so only the first tracer's target reports a process. */
 void trace_report_fate(struct trace *trace, struct trace_target *target)
 {
 	pid_t pid = probe_target_pid(target->target);
@@ -378,23 +393,24 @@ void trace_report_fate(struct trace *trace, struct trace_target *target)
 	target->judged = true;
 	probe_target_fate(target->target, target->pidfd, &fate);
 	/*
-	 * For the program that we started, our exit status says how it ended. For followed
-	 * processes, it concerns their parents: `yes | head` ends with SIGPIPE each time.
+	 * Do not report the program that we started: our exit status says how it ended. Do not
+	 * report followed processes: their ends concern only their parents. In `yes | head`, for
+	 * example, `yes` always ends with SIGPIPE.
 	 */
 	if (!fate.signal || ((target->later || pid == trace->loop.child) && !fate.out_of_memory))
 		return;
 	report_warning("process %d was killed by SIG%s%s", (int)pid, sigabbrev_np(fate.signal),
 		fate.out_of_memory ? ": its control group ran out of memory" : "");
 	/*
-	 * A trace may wait for a crash, so only SIGKILL is a failure: another program has killed
-	 * the process.
+	 * Only SIGKILL makes the trace fail, because then another program has killed the process. A
+	 * crash does not: the user may be tracing the process to wait for it.
 	 */
 	trace->failed |= fate.signal == SIGKILL && target->given && pid != trace->loop.child;
 }
 
 /*
- * Whether the summary includes a tracer: one that takes each hit, not one that gathers hits or
- * keeps the last ones.
+ * Returns true if the summary includes a tracer. It includes tracers that take each hit. It does
+ * not include tracers that gather hits in rows, nor flight recorders.
  */
 static bool is_told(const struct trace_tracer *tracer)
 {
@@ -425,7 +441,10 @@ static struct row row_of(const struct trace *trace, const struct trace_tracer *t
 	return row;
 }
 
-/* Report the begin of a span only if some of its hits are missing. */
+/*
+ * Returns true if the probe gets a row. A probe that begins spans gets one only if hits are
+ * missing.
+ */
 static bool is_row(const struct row *row)
 {
 	return row->role != PROBE_ROLE_BEGIN || row->lost || is_incomplete(row);
@@ -442,8 +461,8 @@ static void rows_add(struct rows *rows, const struct trace *trace,
 }
 
 /*
- * Makes the rows of all probes whose hits are printed one by one, sorted by hits. Returns false
- * on lack of memory.
+ * Makes the rows of all probes whose hits are printed one by one, sorted by the number of hits.
+ * Returns false on lack of memory.
  */
 static bool rows_init(struct rows *rows, const struct trace *trace)
 {
@@ -476,7 +495,7 @@ static bool rows_init(struct rows *rows, const struct trace *trace)
 	return true;
 }
 
-/* The number of rows to show. If too many probes have no hits, these are left out. */
+/* Returns the number of rows to show. Probes without hits are left out if they are too many. */
 static size_t rows_shown(const struct rows *rows, bool all)
 {
 	size_t hit = 0;
@@ -497,7 +516,7 @@ void trace_take_refusals(
 	trace->failed |= named && !trace->request->keep_going;
 }
 
-/* How often a note occurs among the first `end` notes of a target's session. */
+/* Returns how often a note occurs among the first `end` notes of a target's session. */
 static size_t count_notes(const struct trace_target *target, size_t end, const char *note)
 {
 	const struct probe_report *report = probe_session_report(target->session);
@@ -509,8 +528,8 @@ static size_t count_notes(const struct trace_target *target, size_t end, const c
 }
 
 /*
- * Whether the same note has been reported for another tracer's session in the same process:
- * these sessions mostly have the same notes.
+ * Returns true if the same note has been reported for the session of another tracer in the same
+ * process. The sessions of a process mostly have the same notes.
  */
 static bool is_noted(const struct trace *trace, const struct trace_target *target, const char *note)
 {
@@ -538,7 +557,7 @@ static void report_new_notes(const struct trace *trace, struct trace_target *tar
 	}
 }
 
-/* Only the first tracer's refusals are reported: all tracers have the same sites. */
+/* Reports only the refused sites of the first tracer, because all tracers have the same sites. */
 void trace_report_refusals(struct trace *trace)
 {
 	for (size_t i = 0; i < trace->target_count; i++) {
@@ -622,12 +641,12 @@ void trace_report_losses(struct trace *trace)
 		const struct probe_session_probe *probes;
 		size_t count;
 
-		/* A target with a stream reports its losses itself. */
+		/* If rings are written on request, trace_rings_report() reports their losses. */
 		if (target->rings)
 			continue;
 		probes = probe_session_probes(target->session, &count);
 		if (!tallies_grow(target, count))
-			continue; /* the summary has all losses */
+			continue; /* the summary shows all losses */
 		for (size_t k = 0; k < count; k++) {
 			struct trace_tally *tally = &target->tallies[k];
 
@@ -684,7 +703,7 @@ bool trace_has_output(const struct trace *trace, enum probe_tracer_output output
 
 /* ---- The summary ------------------------------------------------------------ */
 
-/* Prints the count of a row. A probe's hit count includes lost hits; its span count does not. */
+/* Prints the count in a row. The hit count of a probe includes lost hits; a span count does not. */
 static void print_count(const struct row *row)
 {
 	bool spans = row->role == PROBE_ROLE_END;
@@ -695,8 +714,8 @@ static void print_count(const struct row *row)
 }
 
 /*
- * Prints ": 3 hits, 0 lost (1 of 2 sites refused)", or only the reason if the probe is not
- * traced at all.
+ * Prints ": 3 hits, 0 lost (1 of 2 sites refused)". If the probe is not traced at all, prints only
+ * the reason.
  */
 static void print_figures(const struct row *row)
 {
@@ -719,16 +738,16 @@ static void print_figures(const struct row *row)
 	putc('\n', stderr);
 }
 
-/* The additional advice if hits already wait for ring space. */
+/* Returns additional advice for a trace in which hits already wait for ring space. */
 static const char *longer_wait(const struct trace *trace)
 {
 	return trace->tracers->options.wait_ns ? ", a longer wait (--full=wait:TIME)" : "";
 }
 
 /*
- * Reports how many hits are missing after an output error, which has been reported. Hits in
- * trace->merge and in the rings are missing; the last hits that were passed to the output may
- * be.
+ * After an output error, reports how many hits are missing from the output. The error itself was
+ * reported before. The hits in trace->merge and in the rings are certainly missing. The last hits
+ * that were passed to the output may be missing.
  */
 static void report_cut_off(const struct trace *trace, const struct rows *rows)
 {
@@ -797,8 +816,8 @@ void trace_report_summary(const struct trace *trace)
 }
 
 /*
- * Reports the sites of a probe whose hits are missing from the recording, which cannot say this
- * itself.
+ * Reports the refused or overwritten sites of a probe: the hits at these sites are missing from
+ * the recording, and the recording cannot say so.
  */
 static void trace_report_missing(
 	const char *provider, const char *name, const struct probe_coverage *coverage)
@@ -842,9 +861,9 @@ uint64_t trace_lost(const struct trace *trace)
 }
 
 /*
- * Reports how many hits a recording has after a disk error, which has been reported. The last
- * write may have written hits that were not counted. Hits that were added one by one may still
- * have been in memory.
+ * After a disk error, reports how many hits the recording has. The error itself was reported
+ * before. The number is not exact: the last write may have written hits that were not counted, and
+ * hits that were added one by one may still have been in memory.
  */
 static void report_unwritten(const struct trace *trace, uint64_t unwritten)
 {
@@ -886,7 +905,7 @@ void trace_report_record(const struct trace *trace)
 
 /* Makes a trace from a parsed command line. */
 
-/* `trace -c -k PROBE`: the key was forgotten, so the PROBE was taken as the key. */
+/* In `trace -c -k PROBE`, the user forgot the key, so the PROBE was taken as the key. */
 static struct probe_error *check_keys(const struct trace_options *options)
 {
 	const struct common_options *common = &options->common;

@@ -24,9 +24,9 @@
 /* ---- Targets ---------------------------------------------------------------- */
 
 /*
- * Handles a process that cannot be traced. Returns the error if it is the only process.
- * Otherwise the rest is traced, and the error is reported, unless the process was found by a
- * condition or its parent and has ended since.
+ * Handles a process that cannot be traced. If it is the only process, returns the error. Otherwise
+ * the other processes are traced, and the error is reported. The error is not reported if the
+ * process was not named with -p and has ended since.
  */
 static struct probe_error *leave_out(struct trace *trace, const struct trace_options *options,
 	pid_t pid, struct probe_error *error, bool given)
@@ -42,8 +42,9 @@ static struct probe_error *leave_out(struct trace *trace, const struct trace_opt
 }
 
 /*
- * Adds a process to the trace, which closes it at the end. Each tracer has its own target in
- * the process, and later its own session. For `given` and `later` see struct trace_target.
+ * Adds a process to the trace. The trace closes the process at the end. Each tracer gets its own
+ * target in the process, and later its own session. For `given` and `later` see struct
+ * trace_target.
  */
 static struct probe_error *trace_add_process(
 	struct trace *trace, struct probe_target *process, bool given, bool later)
@@ -99,7 +100,7 @@ static struct probe_error *start_program(
 
 /* ---- Sessions --------------------------------------------------------------- */
 
-/* The options that the sessions of all tracers share. */
+/* Returns the options that the sessions of all tracers share. */
 static struct probe_session_options session_options(const struct trace_options *options)
 {
 	return (struct probe_session_options){
@@ -115,8 +116,8 @@ static struct probe_session_options session_options(const struct trace_options *
 }
 
 /*
- * Whether a pattern has matched in a target, or in any process that was started later, because
- * it is unknown which process has started it.
+ * Returns true if a pattern has matched in a target, or in any process that was started later.
+ * Later processes count for every target, because it is unknown which process has started them.
  */
 static bool has_matched(const struct trace *trace, size_t target, size_t pattern)
 {
@@ -140,7 +141,7 @@ static void report_never_matched(const struct trace *trace)
 				probe_pattern_text(request->patterns[i]));
 }
 
-/* For each named process, reports a PROBE that has matched no probe so far. */
+/* Reports, for each named process, each PROBE that has not matched any of its probes so far. */
 static void report_unmatched(const struct trace *trace)
 {
 	const struct probe_request *request = trace->request;
@@ -149,7 +150,7 @@ static void report_unmatched(const struct trace *trace)
 		const struct trace_target *target = &trace->targets[i];
 		size_t pattern = 0;
 
-		/* Only once per process: all tracers have the same PROBEs. */
+		/* Report only once for each process, because all tracers have the same PROBEs. */
 		if (target->tracer != trace->tracers)
 			continue;
 		while (pattern < request->pattern_count && has_matched(trace, i, pattern))
@@ -164,7 +165,10 @@ static void report_unmatched(const struct trace *trace)
 	}
 }
 
-/* The probes and sites that were started. All tracers have the same ones, except parts. */
+/*
+ * The numbers of probes and sites for which sessions were started. They are the same for all
+ * tracers, except for the parts of a tracer.
+ */
 struct started {
 	size_t probes, sites; /* numbers of probes and sites, summed over all processes */
 	bool differ;	      /* processes have different numbers of probes or sites */
@@ -191,7 +195,7 @@ static int compare_probes(const void *a, const void *b)
 	return order ? order : strcmp(left->name, right->name);
 }
 
-/* The number of different probes in all processes; 0 on lack of memory. */
+/* Returns the number of different probes in all processes, or 0 on lack of memory. */
 static size_t different_probes(const struct trace *trace)
 {
 	const struct probe_session_probe **all;
@@ -245,7 +249,7 @@ static void report_started(const struct trace *trace, const struct started *star
 		trace->full == RECORD_LOOP ? ", SIGUSR1 writes what there is" : "");
 }
 
-/* Frees the resources of a target, except its process. */
+/* Frees all resources of a target except its process. */
 static void trace_target_close(struct trace *trace, struct trace_target *target)
 {
 	if (target->rings)
@@ -267,7 +271,7 @@ static struct probe_error *start_session(struct trace *trace, struct trace_targe
 
 	if (!host_wants(trace, target->tracer, probe_target_pid(target->target), true))
 		return NULL;
-	/* Only one of a process's sessions needs the watch. */
+	/* A process has a session for each tracer. Only one of these sessions needs the watch. */
 	its.watch = first && trace->follow ? trace->watch : NULL;
 	its.together = (unsigned int)trace->target_count;
 	error = trace_target_start(
@@ -281,11 +285,17 @@ static struct probe_error *start_session(struct trace *trace, struct trace_targe
 	}
 	probe_report_deinit(&report);
 	target->on = !error;
-	/* Read the name now: the process may have ended when its first hits are read. */
+	/*
+	 * Read the process's name now, because the process may have ended by the time its hits are
+	 * read.
+	 */
 	if (!error && first)
 		comm_cache_get(trace->comms, probe_target_pid(target->target),
 			probe_target_pid(target->target), clock_ns(CLOCK_REALTIME));
-	/* Ignore errors: a process that has ended leaves its hits and executes no other program. */
+	/*
+	 * Ignore errors. If the process has ended, its hits stay readable, and it executes no other
+	 * program.
+	 */
 	if (!error && first)
 		probe_error_free(probe_watch_add(trace->watch, target->target));
 	return error;
@@ -296,7 +306,7 @@ static bool is_mistake(const struct trace_target *target, const struct probe_err
 	return target->given || error->code == PROBE_ERROR_USAGE;
 }
 
-/* The start of a trace's first sessions. */
+/* The state of starting the first sessions of a trace. */
 struct starting {
 	struct trace *trace;
 	const struct trace_options *options;
@@ -330,8 +340,8 @@ static struct probe_error *start_turn(void *data, size_t index, struct probe_pat
 }
 
 /*
- * Handles the result for one process. Processes that were found by a condition may lack the
- * probes; it is an error if all lack them.
+ * Handles the result of starting one target. A process that was found by a condition may have none
+ * of the probes. It is an error if no process has any of them.
  */
 static void end_turn(void *data, size_t index, struct probe_error *its)
 {
@@ -349,8 +359,9 @@ static void end_turn(void *data, size_t index, struct probe_error *its)
 }
 
 /*
- * Keeps the targets whose probes are on, also after an error. They must be switched off later,
- * in the order in which they were started (cli/run.c).
+ * Keeps only the targets whose probes are on. This is also done after an error, because these
+ * probes must be switched off later. The targets are put into the order in which they were started
+ * (cli/run.c).
  */
 static void keep_started(struct trace *trace)
 {
@@ -407,13 +418,18 @@ static struct probe_error *start_sessions(struct trace *trace, const struct trac
 		return error;
 	processes_take_turns(trace->target_count, &turn);
 	error = check_started(trace, &starting);
-	/* Only now: if nothing can be recorded, no folder must be created. */
+	/*
+	 * Create the recording only now. If nothing can be recorded, no folder must be left behind.
+	 */
 	if (!error)
 		error = output_record(trace, &options->parts);
 	if (error)
 		return error;
 	trace_switch(trace, true);
-	/* A program that was just started has not opened its libraries yet: no warning. */
+	/*
+	 * Print no warning if we have just started the program, because it has not opened its
+	 * libraries yet.
+	 */
 	if (!trace->loop.child)
 		report_unmatched(trace);
 	report_started(trace, &starting.started);
@@ -445,7 +461,7 @@ static bool has_lines(const struct trace *trace)
 	for (size_t i = 0; i < trace->tracer_count && !trace->record; i++) {
 		const struct trace_tracer *tracer = &trace->tracers[i];
 
-		/* Spans for a collector are not printed. */
+		/* Spans that go to a collector are not printed. */
 		if (trace->otlp && probe_tracer_spans(tracer->spec))
 			continue;
 		if (tracer->output == PROBE_TRACER_HITS || tracer->output == PROBE_TRACER_FLIGHT)
@@ -454,7 +470,10 @@ static bool has_lines(const struct trace *trace)
 	return false;
 }
 
-/* Writes the header of the output, with the columns of spans if there is only a span tracer. */
+/*
+ * Writes the header of the output. If the only tracer prints spans, the header has the columns of
+ * spans.
+ */
 static void begin_output(struct trace *trace)
 {
 	bool header = isatty(trace->output_fd) && has_lines(trace);
@@ -468,9 +487,10 @@ static void begin_output(struct trace *trace)
 /* ---- The life of a trace ---------------------------------------------------- */
 
 /*
- * Whether the hits of a tracer are switched (trace_switch()). Processes are changed one after
- * the other, and each change takes time. Switching lets hits of all processes count from the
- * same moment to the same moment, and keeps rings from overflowing while they are not read.
+ * Returns true if the hits of a tracer are switched on and off for all processes together
+ * (trace_switch()). Probes are enabled in one process after the other, and this takes time.
+ * Switching makes the trace start and end at the same moments in all processes. It also keeps
+ * rings from overflowing while they are not read.
  */
 static bool is_switched(
 	const struct probe_session_options *its, const struct common_options *common)
@@ -498,7 +518,8 @@ static struct probe_error *make_tracers(struct trace *trace, struct trace_option
 		struct trace_tracer *tracer = &trace->tracers[i];
 
 		/*
-		 * In JSON, arguments stay as in the notes, with texts in addition to the numbers.
+		 * In JSON, each argument keeps its number, and the text for the number is a field
+		 * of its own.
 		 */
 		tracer->options.described = tracer->output == PROBE_TRACER_HITS &&
 					    !trace->settings.json && !trace->directory;
@@ -513,7 +534,10 @@ static struct probe_error *make_tracers(struct trace *trace, struct trace_option
 /* Sorts the hits of all targets by time, if necessary. */
 static struct probe_error *trace_merge_targets(struct trace *trace)
 {
-	/* A recording has separate streams for each session; its readers merge them. */
+	/*
+	 * A recording has a separate stream for each session. The readers of the recording merge
+	 * them.
+	 */
 	if (trace->merge || trace->directory)
 		return NULL;
 	trace->merge = merge_create();
@@ -551,7 +575,10 @@ static void take_signal(int signal, void *data)
 	trace->flight = true;
 }
 
-/* Opens the loop. The program was started before and does not inherit blocked signals. */
+/*
+ * Opens the loop, which blocks signals. The program was started earlier, so that it does not
+ * inherit blocked signals.
+ */
 static struct probe_error *open_loop(struct trace *trace)
 {
 	static const int flight[] = {SIGUSR1, 0};
@@ -559,7 +586,7 @@ static struct probe_error *open_loop(struct trace *trace)
 
 	trace->loop.take_signal = take_signal;
 	trace->loop.data = trace;
-	/* For a recording that is written continuously, SIGUSR1 has no meaning. */
+	/* SIGUSR1 has no meaning for a recording that is written continuously. */
 	if (trace->directory && !asked)
 		signal(SIGUSR1, SIG_IGN);
 	return loop_open(&trace->loop, asked ? flight : NULL);
@@ -603,7 +630,7 @@ static struct probe_error *trace_start(
 	return error;
 }
 
-/* Closes the output. Some file systems report a full disk only now. */
+/* Closes the output. Some file systems report only then that the disk is full. */
 static void close_output(struct trace *trace, const struct trace_options *options)
 {
 	if (!options->output)
@@ -613,7 +640,7 @@ static void close_output(struct trace *trace, const struct trace_options *option
 	trace->output_fd = -1;
 }
 
-/* Waits for the program, which may go on without its probes. Its exit status is ours. */
+/* Waits for the program to end. It may run on without its probes. Returns its exit status. */
 static int trace_status(struct trace *trace)
 {
 	int status = STATUS_DONE;
@@ -670,13 +697,17 @@ struct probe_error *trace_command(struct trace_options *options, int *status_ret
 /*
  * Programs that the processes of a trace execute.
  *
- * After execve(2) a process is another program, with new sessions. The old sessions stay: their
- * records must still be read, and children that were forked earlier may still use them.
+ * After execve(2), a process runs another program and gets new sessions. The sessions of the old
+ * program stay, because their records must still be read, and because children that were forked
+ * before execve(2) may still use them.
  */
 
 enum { EVENTS_MAX = 8 /* maximum number of events handled between two polls for hits */ };
 
-/* Drops the targets of a process that was not named, from index `from` on. */
+/*
+ * Drops the targets of one process, which was not named on the command line. They begin at index
+ * `from`.
+ */
 static void drop_process(struct trace *trace, size_t from)
 {
 	struct probe_target *process = trace->targets[from].target;
@@ -709,8 +740,8 @@ static bool has_probes(const struct trace_target *target)
 }
 
 /*
- * Whether the target is the first one of a later process that has ended, and nothing of this
- * process is needed any more, or all of it can be kept.
+ * Returns true if the process of target number `i` can be dropped: it was not named, it has ended,
+ * and all its data that is still needed can be kept. `i` must be the first target of the process.
  */
 static bool is_done(const struct trace *trace, size_t i)
 {
@@ -728,7 +759,7 @@ static bool is_done(const struct trace *trace, size_t i)
 	return true;
 }
 
-/* Drops processes that have ended: a build runs thousands of programs. */
+/* Drops processes that have ended, because a build, for example, runs thousands of programs. */
 static void drop_done(struct trace *trace)
 {
 	for (size_t i = trace->target_count; i-- > 0;) {
@@ -748,7 +779,7 @@ static void drop_done(struct trace *trace)
 }
 
 /*
- * Starts the session of one tracer in a new process. Sites that cannot be patched are left out,
+ * Starts the session of one tracer in a new process. If a site cannot be patched, it is left out,
  * as with --keep-going.
  */
 static struct probe_error *exec_start_session(
@@ -761,10 +792,13 @@ static struct probe_error *exec_start_session(
 	struct probe_error *error;
 
 	request.keep_going = true;
-	/* The program is not meant, but the programs that it starts may be. */
+	/*
+	 * If the program itself is not to be traced, the session only finds the programs that it
+	 * starts.
+	 */
 	if (!meant)
 		request.pattern_count = 0;
-	/* A new program may not have opened all its libraries yet. */
+	/* Follow libraries, because a new program may not have opened all of them yet. */
 	options.follow_libraries = true;
 	options.watch = first && trace->follow ? trace->watch : NULL;
 	error = trace_target_start(trace, target, &request, &options, &report);
@@ -773,7 +807,7 @@ static struct probe_error *exec_start_session(
 		probe_session_switch(target->session, SIZE_MAX, true);
 	if (first)
 		trace_take_refusals(trace, &report, probe_target_pid(target->target), &told);
-	/* Report the notes for one program only: a build may start a thousand. */
+	/* Print the notes for one program only, because a build may start a thousand programs. */
 	if (report.sites && !trace->noted)
 		report_notes(&report);
 	trace->noted |= report.sites && report.note_count;
@@ -782,7 +816,7 @@ static struct probe_error *exec_start_session(
 	return error;
 }
 
-/* Drops the targets of tracers that want no hits of a process. */
+/* Of the targets from index `from` on, drops those whose tracers want no hits of the process. */
 static void leave_unwanted(struct trace *trace, size_t from, pid_t pid)
 {
 	size_t kept = from;
@@ -796,7 +830,10 @@ static void leave_unwanted(struct trace *trace, size_t from, pid_t pid)
 	trace->target_count = kept;
 }
 
-/* Counts a process that came later. There may be thousands: most are not reported one by one. */
+/*
+ * Counts a process that came later. Most such processes are not reported one by one, because there
+ * may be thousands.
+ */
 static void note_found(
 	struct trace *trace, const struct probe_watch_event *event, uint64_t begun_ns)
 {
@@ -815,7 +852,7 @@ static void note_found(
 			(int)probe_target_pid(event->target), (double)late_ns / NSEC_PER_MSEC);
 }
 
-/* Reports how many processes came later, and how late they were found. */
+/* Reports how many processes came later, and how long they had run before they were traced. */
 static void trace_report_found(const struct trace *trace)
 {
 	const struct trace_found *found = &trace->found;
@@ -856,7 +893,10 @@ static struct probe_error *exec_start_sessions(
 	return error;
 }
 
-/* Stops following a process that has none of the wanted probes, as most programs of a build. */
+/*
+ * Stops following a process that has none of the wanted probes. Most programs of a build have
+ * none.
+ */
 static void pass_over(struct trace *trace, size_t from, const struct probe_watch_event *event)
 {
 	size_t count;
@@ -869,7 +909,7 @@ static void pass_over(struct trace *trace, size_t from, const struct probe_watch
 	probe_watch_pass_over(trace->watch, event->target);
 }
 
-/* Reports a process that cannot be traced any more. This does not make the trace fail. */
+/* Reports a process that can no longer be traced. This does not make the trace fail. */
 static void report_untraced(struct probe_error *error, const struct probe_target *target)
 {
 	if (!target || probe_target_alive(target))
@@ -877,7 +917,7 @@ static void report_untraced(struct probe_error *error, const struct probe_target
 	probe_error_free(error);
 }
 
-/* Traces the program that a process has executed. Returns false if it is not traced. */
+/* Traces the program that a process has executed. Returns false if this fails. */
 static bool follow_event(struct trace *trace, const struct probe_watch_event *event)
 {
 	size_t from = trace->target_count;
@@ -907,7 +947,10 @@ static bool follow_event(struct trace *trace, const struct probe_watch_event *ev
 	return false;
 }
 
-/* Releases a held process that is traced now. It is no error if it was killed meanwhile. */
+/*
+ * Lets a held process run, because its probes are on now. It is no error if the process was killed
+ * meanwhile.
+ */
 static void release(struct trace *trace, struct probe_target *target)
 {
 	struct probe_error *error = probe_target_release(target);
@@ -919,7 +962,10 @@ static void release(struct trace *trace, struct probe_target *target)
 	probe_error_free(error);
 }
 
-/* Whether a program does not meet the conditions. The programs that it starts are still sought. */
+/*
+ * Returns true if a program does not meet the conditions. The programs that it starts may meet
+ * them.
+ */
 static bool is_left_out(const struct trace *trace, const struct probe_target *target)
 {
 	return trace->seeks && !processes_mean(trace->common, probe_target_pid(target));
@@ -930,7 +976,10 @@ void trace_follow_exec(struct trace *trace)
 	struct probe_watch_event event;
 
 	drop_done(trace);
-	/* Limited, because other processes may be waiting for us: at a gate, or for ring space. */
+	/*
+	 * Handle only a few events, because other processes may be waiting for us: at a gate, or
+	 * for ring space.
+	 */
 	for (int i = 0; i < EVENTS_MAX; i++) {
 		struct probe_error *error = probe_watch_next(trace->watch, &event);
 

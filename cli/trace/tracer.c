@@ -18,7 +18,10 @@
 
 /* ---- Options ---------------------------------------------------------------------- */
 
-/* Returns a pointer past the literal that begins at `at`, or the end of the text. */
+/*
+ * Returns a pointer past the literal that begins at `at`. If the literal has no end, the result
+ * points to the end of the text.
+ */
 static const char *skip_literal(const char *at)
 {
 	char quote = *at++;
@@ -122,7 +125,7 @@ static struct probe_error *common_options(
 
 /* ---- Tracers ---------------------------------------------------------------------- */
 
-/* Clears the options that do not apply to this kind of tracer, when there are several tracers. */
+/* With several tracers, clears the options of a tracer that do not apply to its kind. */
 static void leave_others_options(struct trace_tracer *tracer)
 {
 	struct probe_gather *gather = &tracer->options.gather;
@@ -157,8 +160,8 @@ static bool prints_hits(const struct trace_tracer *tracer)
 }
 
 /*
- * Makes a tracer. `stack` is the value of --stack, or NULL; with several tracers, it applies to
- * those that print hits.
+ * Makes a tracer. `stack` is the value of --stack, or NULL. If there are several tracers, --stack
+ * applies only to those that print hits.
  */
 static struct probe_error *tracer_init(struct trace_tracer *tracer, const char *text,
 	const struct probe_session_options *base, const char *stack, size_t pattern_count,
@@ -182,14 +185,17 @@ static struct probe_error *tracer_init(struct trace_tracer *tracer, const char *
 		error = stacks_init(tracer);
 	if (!error && stack && (alone || prints_hits(tracer)))
 		error = probe_tracer_take_stacks(tracer->spec, stack, &tracer->options);
-	/* The extremes of an interval are estimated from its buckets. */
+	/* The minimum and maximum of an interval can only be estimated from a histogram. */
 	if (!error && (has_intervals || tracer_is_exported(tracer)) &&
 		tracer->options.gather.extremes && tracer->options.kind == PROBE_SESSION_GATHER)
 		tracer->options.gather.histogram = true;
 	return error;
 }
 
-/* The text of tracer number `index`: -t or -c as typed; the default is print. */
+/*
+ * Returns the text of tracer number `index` as the user typed it with -t. The text is "count" for
+ * -c, and "print" without -t and -c.
+ */
 static const char *tracer_text(const struct tracer_options *options, size_t index)
 {
 	if (index < options->tracers.count)
@@ -230,7 +236,7 @@ static struct probe_error *part_init(struct trace_tracer *tracer,
 		tracer, part->tracer, &its, stack, part->probe_count, false, has_intervals);
 }
 
-/* Adds the tracers of one -t, which may be several, and adds their number to *count. */
+/* Adds the tracers that one option -t names. Adds their number to *count. */
 static struct probe_error *tracers_add(struct trace_tracer *tracers, size_t *count,
 	const struct tracer_options *options, const char *text,
 	const struct probe_session_options *common, size_t pattern_count, bool alone,
@@ -372,22 +378,25 @@ bool tracers_help(const struct tracer_options *options)
 /* ==== Hints =================================================================================== */
 
 /*
- * Why probes may have no hits: some programs pass some of their probes only if an option is set
+ * Why probes may have no hits: some programs pass certain probes only if an option is set
  * (-XX:+DTraceMethodProbes of OpenJDK). The catalogue lists such conditions. At the end of a
- * trace, a condition is printed unless a hit shows that it was met.
+ * trace, a condition is printed unless a hit shows that it is met.
  */
 
-/* The hits that are missing if a condition is not met. */
+/* What is missing in the trace if a condition is not met. */
 enum missing { MISSING_HITS, MISSING_BEGINS, MISSING_ENDS };
 
-/* A condition, and the first probe that seems to lack it. */
+/*
+ * A condition, and the first probe that has no hits although the catalogue gives it this
+ * condition.
+ */
 struct hint {
 	const struct probe_meaning *meaning; /* the catalogue's entry with the condition */
 	const struct probe_session_probe *probe;
-	const void *process; /* identifies the process of the probe */
+	const void *process; /* identifies the process of `probe` */
 	size_t others;
 	enum missing missing;
-	bool is_met; /* a probe with the same condition was hit */
+	bool is_met; /* a hit shows that the condition is met */
 };
 
 struct hints {
@@ -395,7 +404,9 @@ struct hints {
 	size_t count;
 };
 
-/* Returns the catalogue's entry of a probe if the entry has a condition; else NULL. */
+/*
+ * Returns the catalogue's entry of a probe if this entry has a condition. Otherwise returns NULL.
+ */
 static const struct probe_meaning *conditional(
 	const struct trace_tracer *tracer, const struct probe_session_probe *probe)
 {
@@ -413,16 +424,19 @@ static void add_hint(struct hints *hints, const struct hint *hint)
 		if (strcmp(other->meaning->needs, hint->meaning->needs) != 0)
 			continue;
 		other->is_met |= hint->is_met;
-		/* Other processes and tracers have the same probes. */
+		/*
+		 * Count only the probes of the same process, because other processes have the same
+		 * probes again.
+		 */
 		other->others += other->process == hint->process;
 		return;
 	}
-	/* On lack of memory, the hint is not printed. */
+	/* On lack of memory, the hint is left out. */
 	if (ARRAY_ROOM(hints->items, hints->count))
 		hints->items[hints->count++] = *hint;
 }
 
-/* The probes of one process, or of all ended processes. */
+/* The probes of one process in one tracer, or of all ended processes. */
 struct probes {
 	const struct trace_tracer *tracer;
 	const void *process;
@@ -431,8 +445,8 @@ struct probes {
 };
 
 /*
- * Checks the begins of an end's pair. If most end events have no start event, the begins are
- * not passed.
+ * Checks the probes that begin the pair of `end`. If most end events have no start event, the
+ * program does not pass the probes that begin the pair.
  */
 static void look_at_begins(
 	struct hints *hints, const struct probes *probes, const struct probe_session_probe *end)
@@ -447,15 +461,18 @@ static void look_at_begins(
 		hint.meaning = conditional(probes->tracer, probe);
 		if (!hint.meaning)
 			continue;
-		/* Enough matched or open start events show that the begins are passed. */
+		/*
+		 * The program passes the probes that begin pairs if the start events, matched or
+		 * still open, are at least as many as the end events without a start event.
+		 */
 		hint.is_met = end->hits + end->in_flight >= end->unmatched;
 		add_hint(hints, &hint);
 	}
 }
 
 /*
- * Whether a tracer counts all hits. It does not with a filter, with sampling, or after the last
- * hit of -n.
+ * Returns true if a tracer counts all hits. It does not count all with --filter, with --min, with
+ * sampling, or if the trace has ended after a number of hits (-n).
  */
 static bool counts_all(const struct trace *trace, const struct trace_tracer *tracer)
 {
@@ -475,7 +492,7 @@ static void look_at_probe(struct hints *hints, const struct trace *trace,
 
 	if (probe->role == PROBE_ROLE_END && probe->unmatched)
 		look_at_begins(hints, probes, probe);
-	/* The hits of a begin are not counted. */
+	/* A session does not count the hits of a probe that begins a pair. */
 	if (!hint.meaning || probe->role == PROBE_ROLE_BEGIN ||
 		probe_coverage_is_none(&probe->coverage))
 		return;
@@ -509,8 +526,8 @@ static void print_hint(const struct hint *hint)
 }
 
 /*
- * Checks the probes of ended processes. Begins are not checked, because a pair's number is only
- * valid in its session.
+ * Checks the probes of ended processes. Probes that begin pairs are not checked, because the
+ * number of a pair is only valid within its session.
  */
 static void look_at_ended(struct hints *hints, const struct trace *trace)
 {
@@ -546,7 +563,8 @@ void trace_report_hints(const struct trace *trace)
 /* ==== Names of threads ======================================================================== */
 
 enum {
-	COMM_ENTRIES = 4096, /* a power of two; threads with the same slot evict each other */
+	/* A power of two. Threads whose ids lead to the same slot replace each other. */
+	COMM_ENTRIES = 4096,
 	COMM_MAX_AGE_NS = 100000000,
 	COMM_GONE_NS = 1000000000 /* maximum age of the name of a thread that has ended */
 };
@@ -578,7 +596,7 @@ static bool comm_read(const char *path, char ret[COMM_BYTES])
 
 	if (!length)
 		return false;
-	/* The last newline is the kernel's; the name itself may contain others. */
+	/* The kernel adds the last newline. The name itself may contain newlines, too. */
 	if (text[length - 1] == '\n')
 		text[length - 1] = '\0';
 	memcpy(ret, text, COMM_BYTES);

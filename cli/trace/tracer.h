@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The tracers of `probectl trace`: the options that the user gave, the tracers made from them,
- * and how their results are printed.
+ * The tracers of `probectl trace`: the options of the command line, the tracers that are made from
+ * them, and the printing of their results.
  */
 #ifndef CLI_TRACE_TRACER_H
 #define CLI_TRACE_TRACER_H
@@ -20,20 +20,21 @@
 
 /* Initialise with {0}; free with tracer_options_deinit(). */
 struct tracer_options {
-	bool count;		    /* whether -c is given */
+	bool count;		    /* -c was given */
 	struct string_list tracers; /* values of -t */
 	struct string_list keys;    /* values of -k */
 	const char *filter, *pairs, *match;
-	const char *stack; /* value of --stack; NULL if not given */
+	const char *stack; /* value of --stack, or NULL */
 	uint64_t every, rate, keys_max;
-	uint64_t min_ns;	       /* minimum length of a span: --min */
-	char *match_begin, *match_end; /* the parts of `match`, set by tracers_init() */
+	uint64_t min_ns; /* minimum length of a span: --min */
+	/* The two expressions in `match`; tracers_init() sets them. */
+	char *match_begin, *match_end;
 };
 
 enum { TRACER_TOP = 20 }; /* default number of table rows (--top) */
 
 /* clang-format off */
-/* Options that choose the hits. */
+/* Options that select hits. */
 #define OPTIONS_FILTER(options)                                                                    \
 	OPTION('f', "filter", STRING, "EXPR", &(options)->filter,                                  \
 		"use only hits for which EXPR is true: 'arg0 > 100 && cpu != 3'"),                 \
@@ -59,9 +60,9 @@ enum { TRACER_TOP = 20 }; /* default number of table rows (--top) */
 		"keep up to N different keys on each CPU (default: 4096)")
 /* clang-format on */
 
-/* The rows of ended processes. */
+/* The rows of ended processes, summed. */
 struct trace_ended {
-	pid_t owner;   /* process to which the rows are attributed, for metrics; else 0 */
+	pid_t owner;   /* for metrics: process whose label the rows have; otherwise 0 */
 	char *program; /* name of the program, or NULL */
 	struct probe_table *rows;
 	bool is_exported; /* the rows have been exported */
@@ -74,61 +75,66 @@ struct trace_tracer {
 	enum probe_tracer_output output;
 	struct probe_session_options options;
 	struct probe_tracer_host *host; /* process of a loaded tracer */
-	/* Destination of its hits: the trace's sink, or the host's. */
+	/* The sink that takes the hits: the sink of the trace, or a loaded tracer's own sink. */
 	struct probe_sink *sink;
-	bool gone; /* it crashed, or wants no more hits */
+	bool gone; /* the loaded tracer has crashed, or wants no more hits */
 
-	struct probe_table *last; /* table of the rows at the last interval */
+	struct probe_table *last; /* the rows as they were at the last interval */
 	struct trace_ended *ended;
 	size_t ended_count;
-	struct probe_pcp *pcp; /* PCP metrics made from the rows; NULL for other outputs */
-	/* For Prometheus metrics: number of the view in the trace's set. */
+	struct probe_pcp *pcp; /* PCP metrics that are made from the rows; NULL without -t pcp */
+	/* For Prometheus metrics: number of the tracer's view in the metrics of the trace. */
 	size_t metrics_view;
-	bool told;		     /* an error of these metrics has been reported */
-	size_t left_out_told;	     /* number of left-out rows that has been reported */
+	bool told;		     /* an error of the tracer's metrics has been reported */
+	size_t left_out_told;	     /* number of left-out rows that was last reported */
 	struct probe_stacks *stacks; /* call stacks, for a tracer that counts by call stack */
 	struct probe_heap *heap;     /* memory blocks, for a tracer that sums memory */
-	/* Output for other programs: only lines that they understand. */
+	/* The output is for another program, so only lines in its format are printed. */
 	bool folded;
-	bool flamegraph, pprof; /* the output is a whole file of this format */
+	bool flamegraph, pprof; /* the output is one file in this format */
 	bool had_interval;
-	uint64_t started_ns, last_ns; /* start and last interval, CLOCK_MONOTONIC */
-	size_t probes, sites;	      /* numbers of probes and sites in the first process */
-	/* title of the tracer's tables, as the user typed it; NULL if there is only one tracer */
+	/* Times of the start and of the last interval, CLOCK_MONOTONIC. */
+	uint64_t started_ns, last_ns;
+	size_t probes, sites; /* numbers of probes and sites in the first process */
+	/*
+	 * Title of the tracer's tables, as the user typed the tracer. NULL if there is only one
+	 * tracer.
+	 */
 	char *title;
 
-	/* For a part (probe_tracer_part()): its own probes. */
+	/* Only for a part (probe_tracer_part()): the part's own probes. */
 	struct probe_tracer_part part;
 	struct probe_pattern *patterns[3];
 	struct probe_request request;
 };
 
-/* Whether the tracer is a part of a tracer that consists of several. */
+/* Returns true if the tracer is a part. Some tracers consist of several parts. */
 static inline bool tracer_is_part(const struct trace_tracer *tracer)
 {
 	return tracer->part.tracer != NULL;
 }
 
-/* Whether the tracer's rows are metrics. */
+/* Returns true if the tracer's rows are exported as metrics. */
 static inline bool tracer_is_exported(const struct trace_tracer *tracer)
 {
 	return tracer->output == PROBE_TRACER_PCP || tracer->output == PROBE_TRACER_METRICS;
 }
 
 /*
- * Sets the requests of all parts. A part's request is `all`, but with the part's own probes,
- * which must be the probes that the user named. Errors: PROBE_ERROR_USAGE, _MEMORY.
+ * Sets the requests of all tracers that are parts. The request of a part is a copy of `all` with
+ * the part's own probes. Each of these probes must be among the probes that the user named.
+ * Errors: PROBE_ERROR_USAGE, PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *tracers_set_requests(
 	struct trace_tracer *tracers, size_t count, const struct probe_request *all);
-/* The request of a tracer's sessions. */
+/* Returns the request for the sessions of a tracer. */
 const struct probe_request *tracer_request(
 	const struct trace_tracer *tracer, const struct probe_request *all);
 
 /*
- * Makes the tracers of a command line; the default tracer prints hits. `base` has the options
- * that all their sessions share. Free *ret with tracers_free(), also after an error. Errors:
- * PROBE_ERROR_USAGE, _MEMORY.
+ * Makes the tracers that the command line asks for; without -t and -c, a tracer that prints hits.
+ * `base` has the options that the sessions of all tracers share. Free *ret with tracers_free(),
+ * also after an error. Errors: PROBE_ERROR_USAGE, PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *tracers_init(struct tracer_options *options,
 	const struct probe_session_options *base, size_t pattern_count, bool has_intervals,
@@ -140,8 +146,8 @@ void tracer_options_deinit(struct tracer_options *options);
 bool tracers_help(const struct tracer_options *options);
 
 /*
- * Splits EXPR[:EXPR] at the first colon that is not within a literal or brackets. *end_ret is
- * NULL if there is no such colon. The caller frees both.
+ * Splits EXPR[:EXPR] at the first colon outside literals and brackets. If there is no such colon,
+ * *end_ret is NULL. The caller frees both strings.
  */
 PROBE_MUST_CHECK struct probe_error *match_split(
 	const char *text, char **begin_ret, char **end_ret);
