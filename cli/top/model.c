@@ -600,7 +600,7 @@ static struct probe_error *open_kept(struct top_program *program)
 }
 
 /*
- * Of our standard files, replaces those that are the terminal. Keeps the original files in ours[].
+ * Replaces those of our standard files that are the terminal. Keeps the original files in ours[].
  */
 static struct probe_error *swap_files(const struct top_program *program, int ours[STANDARD_FILES])
 {

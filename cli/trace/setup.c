@@ -816,7 +816,7 @@ static struct probe_error *exec_start_session(
 	return error;
 }
 
-/* Of the targets from index `from` on, drops those whose tracers want no hits of the process. */
+/* Drops the targets, from index `from` on, whose tracers want no hits of the process. */
 static void leave_unwanted(struct trace *trace, size_t from, pid_t pid)
 {
 	size_t kept = from;

@@ -48,7 +48,7 @@ struct trace_settings {
 	uint64_t rows;	    /* maximum number of rows of metrics, or 0 for the default */
 };
 
-/* What a recording does when rings are full. */
+/* The reaction of a recording to full rings. */
 enum record_full {
 	RECORD_FLUSH, /* we write the rings continuously, so they should never fill up */
 	RECORD_LOOP,  /* new hits overwrite the oldest ones; we write the rings at the end */

@@ -383,7 +383,7 @@ bool tracers_help(const struct tracer_options *options)
  * trace, a condition is printed unless a hit shows that it is met.
  */
 
-/* What is missing in the trace if a condition is not met. */
+/* The part of the trace that is missing if a condition is not met. */
 enum missing { MISSING_HITS, MISSING_BEGINS, MISSING_ENDS };
 
 /*
