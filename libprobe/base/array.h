@@ -104,7 +104,7 @@ static inline void *array_find(
 /* Sorts an array by its keys; `items` may be NULL if the array is empty. */
 void array_sort(void *items, size_t count, size_t item_bytes, size_t offset);
 
-/* Call array_search() and its variants with the name of the key's member. */
+/* These macros take the name of the key's member in place of the key's offset. */
 #define ARRAY_SEARCH(items, count, member, key)                                                    \
 	array_search(items, count, sizeof(*(items)), offsetof(__typeof__(*(items)), member), key)
 #define ARRAY_SEARCH_ABOVE(items, count, member, key)                                              \

@@ -72,7 +72,10 @@ void buffer_pad(struct buffer *buffer, size_t used, size_t width)
 	buffer->length += width - used;
 }
 
-/* Two digits at a time: half the divisions, each of which waits for the previous one. */
+/*
+ * Converts two digits at a time. This takes half as many divisions, and no division can begin
+ * before the previous one has ended.
+ */
 void buffer_unsigned(struct buffer *buffer, uint64_t value)
 {
 	static const char pairs[] = "00010203040506070809101112131415161718192021222324"

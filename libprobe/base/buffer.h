@@ -82,8 +82,8 @@ void buffer_float(struct buffer *buffer, double value);
 bool buffer_whole(struct buffer *buffer, long double value);
 
 /*
- * Does a UTF-8 character of `step` bytes control a terminal, or the direction of the text around
- * it? Unicode's Bidi_Control characters can make one line look like another.
+ * Returns true if a UTF-8 character of `step` bytes controls a terminal, or changes the direction
+ * of the text around it. Unicode's Bidi_Control characters can make one line look like another.
  */
 bool buffer_is_control(const char *text, size_t step);
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Converts time stamps to wall-clock times. Stubs stamp records with the processor's time stamp
- * counter: reading it takes no call, and 16 ns less than any other clock. The controller converts
- * stamps to CLOCK_REALTIME with pairs (stamp, time) that it reads itself, one before the first
- * record and one at each poll. The length of a tick is measured against CLOCK_MONOTONIC, because
- * CLOCK_REALTIME may be set meanwhile; both clocks run at the same rate. The kernel keeps the
- * counters of all processors in step as long as its clock source is "tsc".
+ * counter: it is read without a call, and 16 ns faster than any other clock. The controller
+ * converts stamps to CLOCK_REALTIME with pairs (stamp, time) that it reads itself, one before the
+ * first record and one at each poll. The length of a tick is measured against CLOCK_MONOTONIC,
+ * because CLOCK_REALTIME may be set meanwhile; both clocks run at the same rate. The kernel keeps
+ * the counters of all processors in step as long as its clock source is "tsc".
  *
  * No pair is exact: reading a pair takes some tens of nanoseconds, and the first length of a tick
  * is measured over half a millisecond. If each round of hits was converted by its own pair, the
@@ -128,7 +128,10 @@ static bool was_set(const struct clock_pairs *before, const struct clock_pairs *
 	return moved > SET_NS || moved < -SET_NS;
 }
 
-/* Adds a line from the time at the last pair to the new pair, or as near as it may run. */
+/*
+ * Adds a line that begins with the time at the last pair and leads to the new pair. If that would
+ * make the line too fast or too slow, it only comes as near to the new pair as CORRECTION allows.
+ */
 static void correct(
 	struct clock *clock, const struct clock_pairs *before, const struct clock_pairs *now)
 {
@@ -193,7 +196,7 @@ uint64_t clock_realtime_ns(const struct clock *clock, uint64_t stamp)
 
 	if (clock->stamp_ns == 0)
 		return clock->first_ns;
-	/* Nothing has read the clock since a session that is dead: only its last pair is known. */
+	/* A clock whose members come from a dead session has no lines. Use its last pair. */
 	if (!i)
 		return clock->last_ns +
 		       (uint64_t)between_ns(clock->last_stamp, stamp, clock->stamp_ns);

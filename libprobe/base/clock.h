@@ -48,10 +48,13 @@ struct clock {
 	uint64_t first_stamp, last_stamp;
 	uint64_t first_ns, last_ns;
 	/*
-	 * Length of a tick in ns, measured between the steady pairs; 0 if the two pairs are equal.
+	 * The length of a tick in ns, measured from the first to the last steady pair; 0 if the two
+	 * are equal.
 	 */
 	double stamp_ns;
-	/* Pairs with CLOCK_MONOTONIC, which cannot be set, in place of CLOCK_REALTIME. */
+	/*
+	 * The steady pairs: the first and the last pair with CLOCK_MONOTONIC, which cannot be set.
+	 */
 	uint64_t first_steady_stamp, last_steady_stamp;
 	uint64_t first_steady_ns, last_steady_ns;
 	struct clock_line lines[CLOCK_LINES]; /* the newest last; written by clock_sync() */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Adds up which part of a probe's sites is counted, and describes it in words. */
+/* Adds up how many sites of a probe are not counted, and describes the result in words. */
 #include <stdio.h>
 #include <string.h>
 

@@ -21,7 +21,7 @@ static size_t stack_size(const struct probe_stack *stack)
 	return size;
 }
 
-/* Does not count the start event of the pair. */
+/* Returns the packed size of an event without the start event of its pair. */
 static size_t size_alone(const struct probe_event *event)
 {
 	size_t size = sizeof(*event) + event->arg_count * sizeof(*event->args) +
@@ -55,7 +55,10 @@ static const char *put_text(char *block, size_t *used, const char *text)
 	return text ? put(block, used, text, text_size(text)) : NULL;
 }
 
-/* A packed stack: the struct, pointers to its frames, the frames. Their texts are elsewhere. */
+/*
+ * A packed stack: the struct, pointers to the stack's frames, the frames. The frames' texts are
+ * elsewhere in the block.
+ */
 struct packed_stack {
 	struct probe_stack stack;
 	const struct probe_frame *frames[];
@@ -115,7 +118,10 @@ void event_pack(const struct probe_event *event, void *block)
 	((struct probe_event *)block)->begin = (const struct probe_event *)(uintptr_t)alone;
 }
 
-/* Makes a pointer of a text's offset; NULL of 0. False if the text leaves the block. */
+/*
+ * Converts the offset in *text into a pointer; 0 becomes NULL. Returns false if the text is not
+ * wholly inside the block.
+ */
 static bool take_text(char *block, size_t size, const char **text)
 {
 	size_t offset = (uintptr_t)*text;

@@ -18,9 +18,9 @@ size_t file_read(const char *path, char *buffer, size_t size);
 size_t file_read_whole(const char *path, char *buffer, size_t size);
 
 /*
- * Opens a folder, and first creates it if it is missing and `make` is true. *ret is its descriptor.
- * Like probe_output_open() (probe/sink.h), it follows no link of another user (place.c). Errors:
- * PROBE_ERROR_SYSTEM, PROBE_ERROR_PERMISSION.
+ * Opens a folder, and sets *ret to its descriptor. If the folder is missing and `make` is true,
+ * creates it first. Like probe_output_open() (probe/sink.h), follows no link that belongs to
+ * another user (place.c). Errors: PROBE_ERROR_SYSTEM, PROBE_ERROR_PERMISSION.
  */
 PROBE_MUST_CHECK struct probe_error *file_folder(const char *path, bool make, int *ret);
 

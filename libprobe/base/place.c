@@ -14,8 +14,8 @@
  *	a file is written, and a folder is used, if it belongs to the user, root or the owner of the
  *	folder that contains it. A file with two names is not written, because another user may have
  *	made either name (link(2)).
- *	a pipe, or any other file, is opened if it belongs to the user or root, because opening a
- *pipe waits for its reader
+ *	a pipe, or any other file, is opened if it belongs to the user or root, because opening
+ *	a pipe waits for its reader
  *
  * In a closed folder, the owner of the root folder counts as root, because in a user namespace root
  * has another number.
@@ -121,8 +121,8 @@ static struct probe_error *begin_at(struct walk *w, const char *folder)
 }
 
 /*
- * Has the walk reached the process's root folder? There ".." is the folder itself, although the
- * kernel would lead us above it.
+ * Returns true if the walk has reached the process's root folder. There ".." must stay in the root
+ * folder, but the kernel would leave it.
  */
 static bool is_root(const struct walk *w)
 {
@@ -205,7 +205,10 @@ static struct probe_error *open_there(
 	return error;
 }
 
-/* Opens the last component of a path. *again_ret: it is a link, or another process was faster. */
+/*
+ * Opens the last component of a path. Sets *again_ret if the walk must go on: the component is a
+ * link, or another process has removed the file meanwhile.
+ */
 static struct probe_error *open_last(struct walk *w, const char *name, int *ret, bool *again_ret)
 {
 	struct stat st;

@@ -460,8 +460,8 @@ static bool has_only(pid_t pid, const char *key, long id)
 }
 
 /*
- * Do the rules of ptrace(2) ("Ptrace access mode checking") allow the access, so that only a
- * security module can have refused it? Returns false if /proc does not tell.
+ * Returns true if the rules of ptrace(2) ("Ptrace access mode checking") allow the access, so only
+ * a security module can have refused it. Returns false if /proc does not tell.
  */
 static bool is_allowed_by_rules(pid_t pid)
 {
@@ -470,19 +470,25 @@ static bool is_allowed_by_rules(pid_t pid)
 	char path[32];
 	struct stat st;
 
-	/* Another user namespace mostly has other users. */
+	/* A process in another user namespace usually belongs to another user. */
 	if (!has_same_text(pid, "uid_map"))
 		return false;
 	if (ours >> SYS_PTRACE & 1)
 		return true;
-	/* If a process is not dumpable, root owns its files in /proc, but not their folder. */
+	/*
+	 * If a process is not dumpable, its files in /proc belong to root, but their folder does
+	 * not. So look at a file.
+	 */
 	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
 	return geteuid() != 0 && has_only(pid, "Uid:", getuid()) &&
 	       has_only(pid, "Gid:", getgid()) && stat(path, &st) == 0 && st.st_uid == geteuid() &&
 	       !(capabilities(pid, "CapPrm:") & ~ours);
 }
 
-/* Is only write access missing? The rules of ptrace(2) are the same for reading and writing. */
+/*
+ * Returns true if a process's memory is readable but not writable. The rules of ptrace(2) do not
+ * distinguish reading from writing.
+ */
 static bool is_unwritable(pid_t pid)
 {
 	char path[32];
@@ -619,6 +625,9 @@ bool procfs_mount_type(
 
 	snprintf(device, sizeof(device), "%u:%u", dev_major, dev_minor);
 	snprintf(path, sizeof(path), "/proc/%d/mountinfo", (int)pid);
-	/* A container does not see the mounts of its overlay's layers, but this process may. */
+	/*
+	 * The mounts below a container's overlay are not in the container's list, but may be in
+	 * ours.
+	 */
 	return find_type(path, device, type) || find_type("/proc/self/mountinfo", device, type);
 }

@@ -90,7 +90,7 @@ int procfs_open_regular(int path_fd, int flags);
  * if the time is unknown; errno is then one that procfs_no_room() recognises.
  */
 uint64_t procfs_start_time(pid_t pid);
-/* Returns how long a process has existed, within a clock tick, or UINT64_MAX if unknown. */
+/* Returns how long a process has existed, accurate to a clock tick; UINT64_MAX if unknown. */
 uint64_t procfs_age_ns(pid_t pid);
 /* Like procfs_start_time(), for a stat file in another procfs. */
 uint64_t procfs_start_time_of(const char *path);
@@ -100,14 +100,16 @@ uint64_t procfs_start_time_of(const char *path);
  */
 bool procfs_exit_status(pid_t pid, uint64_t start_time, int *ret);
 /*
- * Finds the type of the file system with a device number, in the mounts of a process or of this one
- * (proc_pid_mountinfo(5)). Returns false if neither has mounted it. Accesses no file system.
+ * Finds the type of the file system on a device. Searches the mounts of process `pid`, then those
+ * of this process (proc_pid_mountinfo(5)). Returns false if neither process has mounted the device.
+ * Accesses no file system.
  */
 enum { PROCFS_MOUNT_TYPE = 64 };
 bool procfs_mount_type(
 	pid_t pid, uint32_t dev_major, uint32_t dev_minor, char type[PROCFS_MOUNT_TYPE]);
 /*
- * Does an errno of open(2) only say that descriptors or memory ran out, and nothing about the file?
+ * Returns true if `err`, an errno of open(2), says that descriptors or memory ran out. Such an
+ * error tells nothing about the file.
  */
 bool procfs_no_room(int err);
 
@@ -118,7 +120,7 @@ struct procfs_access {
 	long tracer; /* id of the thread that traces the process, or 0 */
 	char tracer_name[32];
 	bool is_unwritable; /* the process's memory is readable, but not writable */
-	long uid, own_uid;  /* of the process and of ours; -1 if unknown */
+	long uid, own_uid;  /* users of the process and of this process; -1 if unknown */
 	long scope;	    /* kernel.yama.ptrace_scope, or -1 */
 	bool is_allowed;    /* allowed by all rules except those of security modules */
 	char own_profile[PROCFS_PROFILE],
@@ -139,7 +141,10 @@ struct probe_error *procfs_denied(const struct procfs_access *access)
 struct probe_error *procfs_permission_error(pid_t pid)
 	__attribute__((returns_nonnull, warn_unused_result));
 
-/* Returns the error if only a security module can have refused an access; otherwise NULL. */
+/*
+ * If an access was refused and nothing but a security module can have refused it, returns the
+ * error; otherwise NULL.
+ */
 PROBE_MUST_CHECK struct probe_error *procfs_module_error(pid_t pid);
 
 #endif

@@ -40,12 +40,12 @@ static inline bool value_has_known_text(const struct probe_value *value)
 /* Appends a number in decimal. Returns false if the value is not a number. */
 bool value_add_number(struct buffer *out, const struct probe_value *value);
 
-/* Returns the length of the line of a call stack that begins at `start`. */
+/* Returns the length of the line that begins at `start` in a call stack's text. */
 size_t value_stack_line(const struct probe_value *stack, size_t start);
 /* Appends a call stack as one line: "innermost < ... < outermost". */
 void value_add_stack(struct buffer *out, const struct probe_value *stack);
 
-/* Converts the value to a number. If it is not one, returns false and does not change *ret. */
+/* Converts the value to a number. If the value is not a number, returns false and leaves *ret. */
 bool value_number(const struct probe_value *value, double *ret);
 
 /*
