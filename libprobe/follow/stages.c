@@ -513,7 +513,7 @@ static bool step_call(struct passage *p)
 }
 
 /*
- * Handles the stop of a thread that was asked to stop, which is not in execve(2). Releases the
+ * Handles the stop of a thread that we asked to stop, and that is not in execve(2). Releases the
  * thread unless it is on its way to execve(2).
  */
 static bool step_seized(struct passage *p)

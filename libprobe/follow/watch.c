@@ -59,7 +59,7 @@
 enum {
 	LOOK_NS = 2000000, /* minimum time between two searches of all processes */
 	/*
-	 * the time between two searches is also at least this many times the duration of a search
+	 * The time between two searches is also at least this many times the duration of a search.
 	 */
 	LOOK_SHARE = 20,
 	SELDOM_NS = 100000000, /* time between two searches if the opening of a file wakes us */
@@ -274,7 +274,7 @@ static bool seek_look(struct seek *seek, const struct seek_visitor *visitor)
 enum {
 	SCAN_NS = 2000000, /* minimum time between two searches for children */
 	/*
-	 * the time between two searches is also at least this many times the duration of a search
+	 * The time between two searches is also at least this many times the duration of a search.
 	 */
 	SCAN_SHARE = 20
 };
