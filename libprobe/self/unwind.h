@@ -7,7 +7,7 @@
 
 struct unwind;
 
-/* Loads the unwinder, so that unwind_add() need not do it later. */
+/* Loads the unwinder now, so that it need not be loaded when a hook is attached. */
 void unwind_prepare(void);
 
 #endif
