@@ -37,7 +37,7 @@
 enum { CALIBRATION_NS = 500000, FINE_CALIBRATION_NS = 4000000, HURRY_NS = 1000000000 };
 enum {
 	NEAR_NS = 200,	/* allowed distance between a line and a pair */
-	SET_NS = 20000, /* difference that two readings may have without the clock being set */
+	SET_NS = 20000, /* how much two readings may differ although the clock was not set */
 	CORRECTION = 2	/* a correction runs at most this many times faster or slower */
 };
 
@@ -64,7 +64,10 @@ uint64_t clock_stamp(const struct clock *clock)
 	return clock->counter ? clock->counter() : clock_monotonic_ns();
 }
 
-/* Reads a clock and a stamp at the same instant: takes the least disturbed of several readings. */
+/*
+ * Reads a clock and takes a stamp at nearly the same time: keeps the least disturbed of several
+ * readings.
+ */
 static void clock_pair(
 	const struct clock *clock, clockid_t id, uint64_t *stamp_ret, uint64_t *ns_ret)
 {
@@ -97,7 +100,7 @@ void clock_init(struct clock *clock, uint64_t (*counter)(void))
 
 /* ---- Lines ------------------------------------------------------------------------------ */
 
-/* Returns the nanoseconds from one stamp to another, which may be earlier. */
+/* Returns the nanoseconds from stamp `from` to stamp `to`; negative if `to` is earlier. */
 static int64_t between_ns(uint64_t from, uint64_t to, double tick_ns)
 {
 	return (int64_t)((double)(int64_t)(to - from) * tick_ns);
@@ -117,7 +120,10 @@ static void add_line(struct clock *clock, struct clock_line line)
 	clock->lines[clock->line_count++] = line;
 }
 
-/* Was CLOCK_REALTIME set between two pairs? CLOCK_MONOTONIC does not show such a change. */
+/*
+ * Returns true if CLOCK_REALTIME was set between two pairs. CLOCK_MONOTONIC does not change then,
+ * so the two clocks are compared.
+ */
 static bool was_set(const struct clock_pairs *before, const struct clock_pairs *now)
 {
 	double stamps = (double)(now->steady_stamp - before->steady_stamp);
@@ -212,12 +218,12 @@ double clock_tick_ns(const struct clock *clock)
 	double stamps = (double)(clock->last_steady_stamp - clock->first_steady_stamp);
 	double ns = (double)(clock->last_steady_ns - clock->first_steady_ns);
 
-	/* Two readings too close to each other are useless. */
+	/* Two readings that are too close to each other give no useful length of a tick. */
 	return stamps > 0 && ns >= CALIBRATION_NS ? ns / stamps
 						  : 1e9 / (double)clock_ticks_per_s(clock);
 }
 
-/* Returns the stamps per nanosecond, from two readings that are `apart_ns` apart. */
+/* Returns the stamps per nanosecond. Takes two readings, `apart_ns` after one another. */
 static double measure(const struct clock *clock, long apart_ns)
 {
 	uint64_t first_stamp = 0, first_ns = 0, last_stamp = 0, last_ns = 0;

@@ -39,7 +39,9 @@ size_t event_packed_size(const struct probe_event *event)
 	return size_alone(event) + (event->begin ? size_alone(event->begin) : 0);
 }
 
-/* Appends bytes to a block. Returns their offset, to be stored in place of a pointer. */
+/*
+ * Appends bytes to a block. Returns the offset of the bytes, which is stored in place of a pointer.
+ */
 static const char *put(char *block, size_t *used, const char *bytes, size_t size)
 {
 	size_t offset = *used;
@@ -82,7 +84,7 @@ static void put_stack(char *block, size_t *used, const struct probe_stack *stack
 		frames[i].module = put_text(block, used, frames[i].module);
 		frames[i].symbol = put_text(block, used, frames[i].symbol);
 		frames[i].file = put_text(block, used, frames[i].file);
-		frames[i].build_id = NULL; /* not shown by any event */
+		frames[i].build_id = NULL; /* no event shows build ids */
 	}
 }
 
@@ -134,7 +136,7 @@ static bool take_text(char *block, size_t size, const char **text)
 	return true;
 }
 
-/* Returns the stack at `offset`, or NULL if it does not fit into the block. */
+/* Returns the stack at `offset`, or NULL if the stack is not wholly inside the block. */
 static const struct probe_stack *take_stack(char *block, size_t size, size_t offset)
 {
 	struct packed_stack *packed = (struct packed_stack *)(block + offset);
@@ -198,7 +200,10 @@ struct probe_event *event_unpack(void *block, size_t size)
 
 	if (!offset)
 		return unpack_alone(block, size);
-	/* The two events do not overlap, and all pointers are checked. */
+	/*
+	 * The first event is unpacked from the part of the block before the second, so the two
+	 * cannot overlap.
+	 */
 	if (offset > size || offset % _Alignof(struct probe_event) || !unpack_alone(block, offset))
 		return NULL;
 	begin = unpack_alone((char *)block + offset, size - offset);

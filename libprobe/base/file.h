@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Small files of /proc and /sys; output files, whose paths another user may have prepared. */
+/*
+ * Reads small files of /proc and /sys, and opens output files, whose paths another user may have
+ * prepared.
+ */
 #ifndef LIBPROBE_BASE_FILE_H
 #define LIBPROBE_BASE_FILE_H
 
@@ -14,7 +17,7 @@ enum { FILE_MODE = 0600, FOLDER_MODE = 0700 };
 
 /* Reads a small file with one read and terminates its text. Returns the text's length, or 0. */
 size_t file_read(const char *path, char *buffer, size_t size);
-/* Reads a file with as many reads as it takes; text beyond `size` is dropped. */
+/* Reads a whole file, with as many reads as necessary. Text beyond `size` is dropped. */
 size_t file_read_whole(const char *path, char *buffer, size_t size);
 
 /*

@@ -12,7 +12,10 @@
  */
 uint64_t frame_text_place(const struct probe_frame *frame);
 
-/* Writes text in UTF-8, without bytes that end a frame or a line. Symbols may hold any bytes. */
+/*
+ * Writes text in UTF-8, without the bytes that separate frames or lines. A symbol may hold any
+ * byte.
+ */
 void frame_text_put(struct buffer *out, const char *text);
 
 /*
@@ -21,7 +24,10 @@ void frame_text_put(struct buffer *out, const char *text);
  */
 void frame_text(struct buffer *out, const struct probe_frame *frame);
 
-/* Returns the outermost line of an incomplete stack: "[truncated]" or "[unknown]". */
+/*
+ * Returns the line that ends an incomplete stack, after its outermost frame: "[truncated]" or
+ * "[unknown]".
+ */
 const char *frame_text_end(enum probe_stack_end end);
 
 /*

@@ -16,8 +16,8 @@ enum { VALUE_BYTES = 512 };
 
 /*
  * Reads the text after a key of the status file, up to the end of its line. Returns false if the
- * key is missing; errno is then 0 if the file was readable. Reads line by line: the line of groups,
- * which comes before our keys, can be longer than the buffer.
+ * key is missing; errno is then 0 if the file was readable. The file is read line by line, because
+ * the line of groups, which comes before the keys that we need, can be longer than the buffer.
  */
 static bool status_value(pid_t pid, const char *key, char value[VALUE_BYTES])
 {
@@ -259,7 +259,10 @@ bool procfs_is_zombie(pid_t pid)
 	return procfs_thread_state(pid, pid) == 'Z' && procfs_status_number(pid, "Threads:") <= 1;
 }
 
-/* Tests PF_EXITING (the kernel's include/linux/sched.h), which do_exit() sets first. */
+/*
+ * Returns true if a thread is exiting or gone. PF_EXITING (the kernel's include/linux/sched.h) is
+ * the first thing that do_exit() sets.
+ */
 static bool is_thread_exiting(pid_t pid, pid_t tid)
 {
 	enum { EXITING = 0x4 };
@@ -284,8 +287,8 @@ bool procfs_kernel_is_since(int major, int minor)
  * Linux 5.12 made io_uring's workers and pollers tasks of the process that uses the ring
  * (PF_IO_WORKER), and Linux 6.4 did the same with vhost's workers (PF_USER_WORKER). In older
  * kernels the first bit marked virtual processors (PF_VCPU), and the second marked users of
- * async_schedule(). The stable kernels 5.10.162 and later have the io_uring of 5.15, so there the
- * task's name tells the meaning of the first bit.
+ * async_schedule(). The stable kernels from 5.10.162 on have the io_uring of 5.15. In them, only
+ * the task's name tells what the first bit means.
  *
  * Source: include/linux/sched.h and io_uring/io-wq.c of Linux.
  */

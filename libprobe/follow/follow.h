@@ -38,19 +38,19 @@ struct gate {
 	 * turn yet.
 	 */
 	uint32_t owned;
-	uint32_t opened; /* futex, set when the waiter may watch the gate, or must end */
-	uint32_t ended;	 /* futex, set when the waiter watches the gate no more */
+	uint32_t opened; /* futex, set when the waiter may begin to watch the gate, or must end */
+	uint32_t ended;	 /* futex, set when the waiter no longer watches the gate */
 	uint32_t owner;	 /* thread id of the waiter */
 	struct robust_list_head robust; /* the waiter's robust list: all turns, in a chain */
 	struct robust_list turns[GATE_TURNS];
 	uint32_t flips; /* bit i: whether the owner word of turn i has GATE_FLIP */
-	uint32_t taken; /* the last number that gate_take() has seen */
-	bool armed;	/* we armed the gate; a thread that waits too long disarms it */
+	uint32_t taken; /* the number of threads that the last gate_take() has noted */
+	bool armed;	/* the gate was armed by us; a thread that waits too long disarms it */
 	bool lapsed;	/* a thread has disarmed the gate */
 };
 
 enum gate_place {
-	GATE_LIBRARIES, /* in the loader, when its list of libraries has changed */
+	GATE_LIBRARIES, /* in the loader, whenever its list of libraries has changed */
 	GATE_EXEC	/* in libc, at execve() */
 };
 
@@ -123,7 +123,7 @@ bool gate_holds_turn(const struct gate *gate, uint32_t turn);
  * time (struct probe_gate). The threads after it were not held either. Arms the gate again.
  */
 bool gate_has_lapsed(struct gate *gate);
-/* Releases the threads that gate_take() has seen. */
+/* Releases the threads that the last gate_take() has noted. */
 void gate_release(struct gate *gate);
 /* Arms or disarms a gate. A disarmed gate holds no thread, and its waiting threads are released. */
 void gate_arm(struct gate *gate, bool armed);
@@ -136,11 +136,13 @@ void gate_close(struct gate *gate);
 
 /* ---- Guardian -------------------------------------------------------------------------------- */
 
-/* Holding processes in execve(2), each for a limited time, even if this process stops or dies. */
+/*
+ * Holds processes in execve(2), each for a limited time, even if this process is stopped or dies.
+ */
 
 struct guardian;
 
-/* A thread that is in execve(2) of one of the files. */
+/* A thread that the guardian holds while it executes one of the files. */
 struct guardian_event {
 	uint32_t id;
 	uint32_t missed; /* number of threads not held, see guardian_missed() */
@@ -150,8 +152,8 @@ struct guardian_event {
 };
 
 /*
- * Starts a guardian: it holds every thread that executes one of these files, until
- * guardian_allow(), or for half a second. Returns NULL if the kernel does not allow it
+ * Starts a guardian. It holds every thread that executes one of these files, until guardian_allow()
+ * is called, but for half a second at most. Returns NULL if the kernel does not allow it
  * (CAP_SYS_ADMIN is needed), or does not support it for these files, or if a file is served by
  * another program or machine, which might never answer.
  */
@@ -172,7 +174,7 @@ size_t guardian_missed(struct guardian *guardian);
 void guardian_allow(struct guardian *guardian, const struct guardian_event *event);
 /* Marks the files at the paths again, because a file may have been replaced. */
 void guardian_renew(struct guardian *guardian);
-/* Has the guardian ended by itself? Then it holds no thread any more. */
+/* Returns true if the guardian has ended by itself, and so holds no thread any more. */
 bool guardian_is_gone(const struct guardian *guardian);
 
 /* ---- Leaf ------------------------------------------------------------------------------------ */
@@ -244,7 +246,7 @@ struct passage {
 	 */
 	uint64_t argument;
 	struct leaf leaf;   /* valid if is_leaf */
-	uint64_t unseen_ns; /* for PASSAGE_HELD: how long the program has run unexamined code */
+	uint64_t unseen_ns; /* how long code of the held program has run that was not examined */
 	struct probe_error
 		*told;	      /* error that reports a loss at the program's end, or NULL; owned */
 	uint64_t deadline_ns; /* time limit of the state (CLOCK_MONOTONIC) */
@@ -293,7 +295,7 @@ PROBE_MUST_CHECK struct probe_error *passage_take(
 
 /* ---- Waiters --------------------------------------------------------------------------------- */
 
-/* Finding the threads that wait at a gate. */
+/* Finds the threads that wait at a gate. */
 
 struct waiter {
 	pid_t pid, tid;
@@ -342,8 +344,8 @@ bool waiters_find(struct waiters *waiters, struct gate *gate, struct waiters_pla
 struct launch_gate {
 	struct gate gate;
 	/*
-	 * If place.children is set, programs that the process's children start are followed, too;
-	 * otherwise they are released.
+	 * If place.children is set, programs that the process's children start are followed, too.
+	 * Otherwise the children are released.
 	 */
 	struct waiters_place place;
 };
@@ -353,7 +355,10 @@ struct launch {
 	struct passage passage;
 	/* Borrowed; NULL if the gate has been closed, or a guardian held the thread. */
 	struct launch_gate *gate;
-	bool is_sought; /* a guardian held the thread; a guardian holds processes of any parent */
+	/*
+	 * A guardian held the thread; it holds threads of any process, whoever started the process.
+	 */
+	bool is_sought;
 	struct file_id file; /* the file that the thread executes; valid if is_sought */
 };
 
@@ -381,7 +386,7 @@ struct launches {
 	uint64_t free_until_ns;
 };
 
-/* Error: PROBE_ERROR_SYSTEM. Call launches_deinit() even after an error. */
+/* Initialises `launches`. Error: PROBE_ERROR_SYSTEM. Call launches_deinit() even after an error. */
 PROBE_MUST_CHECK struct probe_error *launches_init(struct launches *launches);
 /*
  * Releases all threads. Call it while the gates are still served. The caller then ends the
@@ -409,7 +414,7 @@ void launches_run(struct launches *launches);
 
 /*
  * Returns the next held program, which the caller releases or closes, or NULL if no program is
- * held. *unseen_ns_ret is how long the program has run code that was not examined, mostly 0.
+ * held. *unseen_ns_ret is how long the program has run code that was not examined; usually 0.
  * *is_sought_ret is true if a guardian held the program.
  */
 struct probe_target *launches_take(
@@ -422,7 +427,7 @@ struct probe_target *launches_take(
  */
 PROBE_MUST_CHECK struct probe_error *launches_told(struct launches *launches, bool at_end);
 
-/* Is a process being followed, or did it end just now while it was followed? */
+/* Returns true if a process is being followed, or has just ended while it was followed. */
 bool launches_have(const struct launches *launches, pid_t pid);
 /*
  * Returns true if a process that is being followed, or that waits at this gate, may share the
@@ -435,7 +440,7 @@ bool launches_depend(const struct launches *launches, struct launch_gate *gate);
 
 /* ---- Program --------------------------------------------------------------------------------- */
 
-/* A program that has just been started: its file and its loader. */
+/* Examines a program that has just been started: its file and its loader. */
 
 /*
  * Returns true if a program's loader is still at work, as it tells debuggers (struct r_debug).
@@ -445,7 +450,7 @@ bool program_is_loading(pid_t pid, struct files *files);
 
 /* ---- Rights ---------------------------------------------------------------------------------- */
 
-/* Does a program keep its rights when we trace it with ptrace(2)? */
+/* Finds out whether a program keeps its rights if we trace it with ptrace(2). */
 
 enum { RIGHTS_PATH_MAX = 4096 };
 

@@ -195,13 +195,13 @@ bool gate_list_changes(struct change *change)
 /*
  * The controller's side of a gate.
  *
- * If the controller dies, its gate releases all threads at once. If the gate is not served, it
- * disarms itself (struct probe_gate), so a stopped controller delays its target only once, by two
- * seconds. When the controller continues, it notices this, and arms the gate again.
+ * If the controller dies, its gate releases all threads at once. If nobody serves the gate, it
+ * disarms itself (struct probe_gate). So a stopped controller delays its target only once, by two
+ * seconds. When the controller continues, it notices that the gate is disarmed, and arms it again.
  *
  * The kernel reports the controller's death through a thread's list of robust futexes. glibc sets
- * up such a list for the mutexes of each thread. The waiter thread locks no such mutex, and
- * replaces the list by the gate's.
+ * up such a list for the mutexes of each thread. The waiter thread locks no such mutex, so it can
+ * replace the list by the gate's.
  *
  * The waiter starts before its gate exists, because the new thread may have to wait for a
  * processor, and a held program should not wait for that.
@@ -467,9 +467,9 @@ void gate_close(struct gate *gate)
  * /proc/PID/task/TID/syscall shows the address. Threads of forked children wait on the same memory
  * at the same address.
  *
- * After taking its number, a thread may have to wait for a processor before it sleeps. So a missing
- * thread is waited for as long as any running thread could be the missing one. A thread that was
- * killed in between still has its number, and is never found.
+ * After taking its number, a thread may have to wait for a processor before it sleeps. So if a
+ * thread is missing, we wait as long as a running thread could be the missing one. A thread that
+ * was killed after it took its number is never found.
  *
  * Sources: proc_pid_syscall(5); futex(2).
  */
@@ -477,7 +477,10 @@ void gate_close(struct gate *gate)
 enum {
 	FIND_NS = 500000000,	 /* limit between arriving at the gate and waiting there */
 	FIND_IDLE_NS = 10000000, /* the limit if no running thread could be the missing one */
-	/* Minimum number of searches: we may get the processor as rarely as the threads. */
+	/*
+	 * The least number of searches, because we may get the processor as rarely as the threads
+	 * do.
+	 */
 	FIND_LOOKS = 50,
 	FIND_PAUSE_NS = 100000 /* pause between two searches */
 };
@@ -546,7 +549,10 @@ static void find_below(struct waiters *waiters, const struct waiters_place *plac
 	free(pids);
 }
 
-/* Searches the main threads of a process and its children. Returns false if threads are missing. */
+/*
+ * Searches the main thread of a process, and the main threads of that thread's children. Returns
+ * false if threads are still missing.
+ */
 static bool find_main_threads(
 	struct waiters *waiters, const struct waiters_place *place, uint32_t wanted)
 {

@@ -56,7 +56,7 @@ enum {
 	BEAT_MS = 200,	 /* longest sleep of the guardian */
 	START_MS = 2000, /* time limit for the guardian's start */
 	HELD_MAX = 64,	 /* threads held at once; further threads are not held */
-	OWN_FILES = 16,	 /* descriptors besides those of held and read events */
+	OWN_FILES = 16,	 /* descriptors that are not those of held threads or of events */
 	/*
 	 * A message that asks the guardian to mark the files again. No thread has this id; an event
 	 * with this id only counts missed threads.
@@ -250,7 +250,7 @@ static bool mark_all(struct watchman *w)
 	return w->marked && ok;
 }
 
-/* Starts the timer first, so that no thread waits before there is a time limit. */
+/* Start the timer first, so that no thread ever waits without a time limit. */
 static int begin(struct watchman *w)
 {
 	struct sigevent kill = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGKILL};

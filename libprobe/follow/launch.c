@@ -63,7 +63,7 @@ struct failure {
 
 static uint16_t machine_of(const char *path)
 {
-	Elf32_Ehdr header; /* an Elf64_Ehdr begins with the same fields */
+	Elf32_Ehdr header; /* an Elf64_Ehdr begins with the same members, as far as e_machine */
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	bool is_program = fd >= 0 && read(fd, &header, sizeof(header)) == sizeof(header) &&
 			  memcmp(header.e_ident, ELFMAG, SELFMAG) == 0;
@@ -103,7 +103,7 @@ static void child_run(char *const argv[], int go, int failed)
 	struct failure failure = {0};
 	char byte;
 
-	/* The parent writes a byte once it traces us. */
+	/* The parent writes a byte as soon as it traces us. */
 	if (read(go, &byte, 1) != 1)
 		_exit(127);
 	failure.machine = execute(argv);

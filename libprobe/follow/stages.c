@@ -218,7 +218,7 @@ void leaf_pass_over(pid_t pid, struct files *files)
 	modules_deinit(&modules);
 }
 
-/* Marks a program as not a leaf, because it did something that no leaf does. */
+/* Records that a program is not a leaf, because it did something that no leaf does. */
 static void leaf_forget(const struct leaf *leaf, struct files *files)
 {
 	struct file *program = files_mapped(files, leaf->dev, leaf->inode);

@@ -122,7 +122,7 @@ static struct probe_error *copy_files(struct seek *seek)
 	return seek->files ? NULL : probe_error_no_memory();
 }
 
-/* Opens inotify. If this fails, processes are found later. */
+/* Opens inotify, and watches the files. If this fails, processes are found later. */
 static void open_inotify(struct seek *seek)
 {
 	seek->inotify = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
@@ -308,10 +308,11 @@ struct probe_watch {
 	bool children, finished;
 	struct watched *items;
 	size_t count;
-	size_t at; /* index of the next process to examine in this round */
+	size_t at; /* index of the process that this round examines next */
 	bool full; /* this round also examines children */
 	uint64_t round_ns, scanned_ns, next_scan_ns;
-	size_t ended; /* newcomers that ended before they were traced and are not reported yet */
+	/* Newcomers that ended before they were traced, as far as they are not reported yet. */
+	size_t ended;
 };
 
 /* ---- Programs --------------------------------------------------------------------- */
@@ -327,8 +328,13 @@ static enum image_state image_read(pid_t pid, struct image *ret)
 	struct auxv auxv;
 
 	*ret = (struct image){0};
-	pid = procfs_living(pid);      /* a main thread that has ended has no memory */
-	if (auxv_read(pid, &auxv) < 0) /* the files of an exiting process are root's, too */
+	/*
+	 * If the main thread has ended, read another thread, because a thread that has ended has no
+	 * memory.
+	 */
+	pid = procfs_living(pid);
+	/* The files of a process that is exiting belong to root, too. */
+	if (auxv_read(pid, &auxv) < 0)
 		return errno != ENOENT && procfs_status_number(pid, "VmSize:") >= 0 ? IMAGE_DENIED
 										    : IMAGE_GONE;
 	/*
@@ -339,8 +345,10 @@ static enum image_state image_read(pid_t pid, struct image *ret)
 		return IMAGE_GONE;
 	ret->address = auxv_value(&auxv, AT_RANDOM);
 	/*
-	 * A 32-bit program's vector has no meaning here, but differs from a 64-bit program's. If
-	 * the process has ended since the vector was read, the second reading is empty.
+	 * The random bytes may be unreadable because the program is a 32-bit program. The address
+	 * read from its vector means nothing, but still differs from a 64-bit program's. Or the
+	 * process has ended since the vector was read. Then the vector is empty when it is read
+	 * again.
 	 */
 	if (ret->address && memory_read(pid, ret->address, ret->random, sizeof(ret->random)) !=
 				    sizeof(ret->random))

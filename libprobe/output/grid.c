@@ -114,7 +114,7 @@ const struct metric_info metric_infos[METRIC_QUANTITY_COUNT] = {
 		.is_counter = true, .is_per_process = true},
 	[METRIC_LOST] = {"lost", "Hits without room for them", ~0u,
 		.is_counter = true, .is_per_process = true},
-	/* These metrics exist only for PCP's tags. */
+	/* Only PCP's tags have these metrics. */
 	[METRIC_RATE] = {"rate", "Hits in a second, in the last interval", 0, .is_counter = false},
 	[METRIC_AVERAGE] = {"ave_time", "The average time in the last interval", 0, .is_value = true},
 };

@@ -113,7 +113,7 @@ static struct probe_error *reap(struct probe_tracer_host *host, uint64_t patienc
 
 static struct probe_error *give_up(struct probe_tracer_host *host, bool interrupted)
 {
-	host->done = true; /* send nothing more */
+	host->done = true; /* set, so that nothing more is sent */
 	probe_error_free(reap(host, 0));
 	if (interrupted)
 		return probe_error_new(PROBE_ERROR_STATE,

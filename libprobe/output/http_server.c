@@ -143,7 +143,7 @@ static struct probe_error *http_listen(
 	if (fd < 0)
 		return cannot_listen(text, errno);
 	/*
-	 * SO_REUSEADDR: otherwise connections of a server that has just ended would block the port.
+	 * Without SO_REUSEADDR, connections of a server that has just ended would block the port.
 	 */
 	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
 	if (bind(fd, &address.any, length_of(&address)) || listen(fd, SOMAXCONN)) {
@@ -321,7 +321,10 @@ static enum MHD_Result refuse(const struct http_server *server, struct MHD_Conne
 	return result;
 }
 
-/* Generates a page if necessary. Connections that still send an older version keep it. */
+/*
+ * Generates a page if it is not there. Connections that still send an older version of the page
+ * keep that version.
+ */
 static struct MHD_Response *page_of(struct http_server *server, int page)
 {
 	struct probe_error *error;
@@ -391,7 +394,10 @@ static void watch(void *data, struct MHD_Connection *connection, void **context,
 	*context = slot;
 }
 
-/* Shuts down late connections. libmicrohttpd then sees that they are closed, and forgets them. */
+/*
+ * Shuts down the connections that have passed their deadline. libmicrohttpd then sees that they are
+ * closed, and forgets them.
+ */
 static void end_late(struct http_server *server)
 {
 	uint64_t now = clock_monotonic_ns();

@@ -173,9 +173,8 @@ static void buckets_field(struct buffer *out, const struct probe_row *row)
 
 	buffer_string(out, ",\"buckets\":[");
 	for (size_t i = 0; row->buckets && i < PROBE_BUCKETS; i++) {
-		size_t index = i ? i - 1
-				 /* The last bucket holds the negative values. Write it first. */
-				 : PROBE_BUCKETS - 1;
+		/* The last bucket holds the negative values. Write it first. */
+		size_t index = i ? i - 1 : PROBE_BUCKETS - 1;
 
 		if (!row->buckets[index])
 			continue;

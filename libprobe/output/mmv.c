@@ -321,7 +321,7 @@ void pcp_file_retire(struct pcp_file *file)
 {
 	if (!file)
 		return;
-	/* Tells processes that have mapped the file to look again. */
+	/* Tell processes that have mapped the file to look at the folder again. */
 	if (file->header)
 		__atomic_store_n(&file->header->g1, 0, __ATOMIC_RELAXED);
 	/* libpcp_mmv removes the file under its hidden name, so give it that name again. */
@@ -655,7 +655,9 @@ static bool take_instances(
 	return true;
 }
 
-/* Reads another process's file, which may contain anything. Returns false without memory. */
+/*
+ * Reads a file of another process, which may contain anything. Returns false if there is no memory.
+ */
 static bool take_file(struct taken_list *list, const char *file, size_t size)
 {
 	mmv_disk_header_t header;

@@ -181,7 +181,10 @@ static void metric_fill(const struct probe_view *view, const struct probe_row *r
 		if (!row->buckets[i])
 			continue;
 		probe_row_bucket(row, i, &low, &high);
-		/* The last bucket of a row counts negative values. */
+		/*
+		 * The row's last bucket counts negative values, which belong to the first bucket
+		 * here.
+		 */
 		if (i == PROBE_BUCKETS - 1)
 			at = 0;
 		while (at < count && (view->times ? (low + high) / 2 : high) > bounds[at])
@@ -194,7 +197,7 @@ static void metric_fill(const struct probe_view *view, const struct probe_row *r
 
 /* Lists the samples of a family one after the other. */
 
-/* Do two tracers have the same families, in the same order? */
+/* Returns true if two tracers have the same families in the same order. */
 static bool metric_is_same_tracer(const struct probe_view *a, const struct probe_view *b)
 {
 	return a->tags == b->tags && !strcmp(a->tracer, b->tracer);
@@ -287,7 +290,10 @@ static bool is_in_histogram(enum metric_quantity quantity)
 	       metric_infos[quantity].percent > 0;
 }
 
-/* A sum that may decrease is not a counter: Prometheus would take a decrease for a reset. */
+/*
+ * A sum that may decrease must not be a counter: Prometheus would believe that a counter that
+ * decreases was reset.
+ */
 static enum metric_kind kind_of(const struct probe_view *view, enum metric_quantity quantity)
 {
 	if (quantity == METRIC_TOTAL && !view->times)
@@ -368,7 +374,9 @@ static void name_free(void *data)
 	free(name);
 }
 
-/* Makes a string of a buffer's contents, and frees the buffer. Returns NULL without memory. */
+/*
+ * Makes a string of a buffer's contents, and frees the buffer. Returns NULL if there is no memory.
+ */
 static char *take_text(struct buffer *out, bool done)
 {
 	char *text = NULL;
@@ -537,7 +545,7 @@ struct probe_error *probe_metrics_add(struct probe_metrics *metrics, size_t view
 		probe_table_free(table);
 		return error;
 	}
-	/* The names belong to rows of the old table, so free them. */
+	/* The names are those of the old table's rows, so free them. */
 	free(process->all);
 	free(process->recent);
 	process->all = process->recent = NULL;
@@ -645,7 +653,10 @@ enum { BOUND_BYTES = 32 };
 struct text {
 	struct buffer out;
 	bool is_openmetrics;
-	/* The last written bounds as text. Nearly all histograms have the same bounds. */
+	/*
+	 * The text of the bounds that were written last. Nearly all histograms have the same
+	 * bounds.
+	 */
 	struct {
 		double bounds[METRIC_BOUNDS_MAX];
 		size_t count;

@@ -88,7 +88,7 @@ static void otlp_pid_attribute(struct buffer *out, pid_t pid)
 	buffer_string(out, "}}");
 }
 
-/* JSON has only finite numbers: for others, write a string as protobuf's JSON does. */
+/* JSON has only finite numbers. Any other is written as a string, as protobuf does. */
 static void otlp_double(struct buffer *out, const char *name, double value)
 {
 	name_field(out, name);
@@ -110,7 +110,7 @@ static void otlp_value_attribute(
 	open_attribute(out, key);
 	switch (value->kind) {
 	case PROBE_VALUE_NULL:
-		break; /* an attribute with an empty value */
+		break; /* an attribute without a value */
 	case PROBE_VALUE_SIGNED:
 	case PROBE_VALUE_UNSIGNED:
 		/*
@@ -767,7 +767,10 @@ uint64_t otlp_write_points(struct buffer *out, const struct probe_metrics *metri
 
 enum { INTERNAL = 1, STATUS_ERROR = 2 };
 
-/* Names attributes begin.arg0, end.arg1 and so on, with the numbers of the probe's arguments. */
+/*
+ * Writes arguments as attributes. They are named begin.arg0, end.arg1 and so on, where the numbers
+ * are those of the probe's arguments.
+ */
 static void write_args(struct buffer *out, const char *side, const struct probe_hit *hit)
 {
 	for (size_t i = 0; i < hit->arg_count; i++) {
@@ -880,7 +883,7 @@ void probe_otlp_close(struct probe_otlp *otlp)
 	free(otlp);
 }
 
-/* Queues the contents of a buffer, and empties the buffer. Returns false without memory. */
+/* Queues the contents of a buffer, and empties the buffer. Returns false if there is no memory. */
 static bool post(struct probe_otlp *otlp, struct buffer *out, const struct http_message *message)
 {
 	struct http_message its = *message;

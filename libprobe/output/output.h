@@ -20,10 +20,10 @@
  * A client that posts messages to one server with libcurl, and never waits.
  *
  * Messages are sent one after the other. If the server cannot take a message now (429, 502, 503,
- * 504, or no connection), it is sent again after 1 s, 2 s and so on up to 30 s, or when the server
- * says. Meanwhile further messages queue up; if the queue is full, the oldest message is dropped. A
- * message that the server rejects is dropped at once. The items of dropped messages are counted as
- * lost.
+ * 504, or no connection), the message is sent again after 1 s, 2 s and so on, up to 30 s, or after
+ * the time that the server asks for. Meanwhile further messages are queued. If the queue is full,
+ * its oldest message is dropped. A message that the server rejects is dropped at once. The items of
+ * dropped messages are counted as lost.
  */
 
 /* Without the library's header, http_none.c replaces these functions with errors. */
@@ -68,9 +68,9 @@ int http_client_fd(const struct http_client *client);
 uint64_t http_client_due_ns(const struct http_client *client);
 void http_client_run(struct http_client *client);
 
-/* Drops all queued messages; their items count as lost. */
+/* Drops all queued messages. Their items count as lost. */
 void http_client_give_up(struct http_client *client);
-/* Is a message still to be sent? */
+/* Returns true if a message is queued or being sent. */
 bool http_client_is_busy(const struct http_client *client);
 /* Returns the numbers of items of a kind that were sent and lost so far. */
 struct http_sent http_client_sent(const struct http_client *client, unsigned int kind);
@@ -184,7 +184,7 @@ struct grid {
 	bool no_memory;
 };
 
-/* Initialises an empty grid. Returns false without memory. */
+/* Initialises an empty grid. Returns false if there is no memory. */
 bool grid_init(struct grid *grid);
 void grid_deinit(struct grid *grid);
 
@@ -208,7 +208,7 @@ void json_signed_field(struct buffer *out, const char *key, int64_t value);
 void json_string(struct buffer *out, const char *text, size_t length);
 void json_value(struct buffer *out, const struct probe_value *value);
 
-/* Writes a line for a hit. If `pc` is 0, it is unknown and left out. */
+/* Writes a line for a hit. If `pc` is 0, it is unknown, and the line has no "pc". */
 void json_hit(struct buffer *out, const struct probe_hit *hit,
 	const struct probe_session_probe *probe, const char *comm);
 /* Writes a line for a span: the hit of its end event, with its start event. */
@@ -272,7 +272,7 @@ extern const struct metric_info metric_infos[METRIC_QUANTITY_COUNT];
  * PCP has for tags.
  */
 bool metric_has(const struct probe_view *view, size_t key_count, enum metric_quantity quantity);
-/* Does the quantity never decrease? */
+/* Returns true if the quantity never decreases. */
 bool metric_is_counter(const struct probe_view *view, enum metric_quantity quantity);
 
 /*
@@ -375,7 +375,10 @@ enum { METRIC_BOUNDS_MAX = 41 };
 /* The name of a row that has been shown: its labels. */
 struct metric_name {
 	char *labels; /* provider="shop",probe="order" */
-	/* Round in which the row was seen last; detects two rows with the same name. */
+	/*
+	 * The round in which the row was last seen. If two rows have the same name, it tells that
+	 * the second is another row.
+	 */
 	uint64_t round;
 	struct metric_growth growth;
 };
@@ -387,7 +390,9 @@ struct metric_process {
 	void *names;   /* the names of the process's rows, a tree of tsearch(3) */
 	uint64_t round;
 	struct metric_history history;
-	/* The name of each row of the two tables in `history`; NULL if the row is left out. */
+	/*
+	 * For each row of the two tables in `history`, the row's name; NULL if the row is left out.
+	 */
 	const struct metric_name **all, **recent;
 	size_t left_out;
 };
@@ -395,7 +400,7 @@ struct metric_process {
 struct metric_source {
 	struct probe_view view;
 	size_t key_count;
-	char *labels; /* labels of samples that belong to no row: value="arg0", or "" */
+	char *labels; /* labels of samples that belong to no row, such as value="arg0"; may be "" */
 	struct metric_family families[METRIC_QUANTITY_COUNT];
 	size_t family_count;
 	struct metric_process *processes;
@@ -415,8 +420,8 @@ struct probe_metrics {
 struct metric_sample {
 	const struct metric_family *family;
 	const struct metric_process *process;
-	const struct probe_table_row *row; /* NULL for a sample of the process */
-	const char *labels;		   /* in addition to the process's labels */
+	const struct probe_table_row *row; /* NULL if the sample belongs to the whole process */
+	const char *labels;		   /* labels besides those of the process */
 	long double value;		   /* for a histogram: the sum */
 	double bounds[METRIC_BOUNDS_MAX];
 	uint64_t hits[METRIC_BOUNDS_MAX + 1];
@@ -641,9 +646,9 @@ PROBE_MUST_CHECK struct probe_error *pcp_file_show(struct pcp_file *file);
 void pcp_file_remind(struct pcp_file *file);
 /* Returns the file's name in the folder; owned by the file. */
 const char *pcp_file_name(const struct pcp_file *file);
-/* Does the file still exist under its name? */
+/* Returns true if the file still exists under its name. */
 bool pcp_file_is_there(const struct pcp_file *file);
-/* Removes the file. `file` may be NULL. */
+/* Removes the file, and frees `file`, which may be NULL. */
 void pcp_file_retire(struct pcp_file *file);
 
 /* ---- Protobuf -------------------------------------------------------------------------------- */

@@ -433,7 +433,7 @@ static struct instance *instance_create(const char *key, const char *name, int d
 	return NULL;
 }
 
-/* Do PCP's limits allow one more instance? */
+/* Returns true if PCP's limits allow one more instance. */
 static bool has_room(const struct probe_pcp *pcp, const struct instance *instance)
 {
 	/* Each instance has one more label, the host. */

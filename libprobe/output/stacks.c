@@ -332,7 +332,7 @@ static const struct probe_frame *frame_at(const struct probe_stacks_row *row, si
 	return row->stack.frames[row->stack.count - 1 - depth];
 }
 
-/* Compares texts; NULL sorts before all others. */
+/* Compares texts. NULL comes before all texts. */
 static int compare_texts(const char *a, const char *b)
 {
 	if (!a || !b)

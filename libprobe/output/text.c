@@ -44,7 +44,7 @@ void probe_duration_text(char text[PROBE_DURATION_BYTES], double ns)
 		strcpy(text, "-");
 		return;
 	}
-	/* 999.5 and more would be shown as 1000, so use the next unit. */
+	/* From 999.5 on, the number would be shown as 1000, so use the next unit. */
 	while (unit < 3 && ns >= 999.5) {
 		ns /= 1000;
 		unit++;
@@ -107,7 +107,7 @@ void text_number(struct buffer *out, long double value)
 enum {
 	PID_WIDTH = 7,	    /* the kernel's largest pid_max is 4194304 */
 	COMMAND_WIDTH = 15, /* TASK_COMM_LEN without its NUL */
-	PROBE_WIDTH = 24,   /* the column grows up to NAME_MOST */
+	PROBE_WIDTH = 24,   /* the least width; the column grows up to NAME_MOST */
 	NAME_MOST = 48,
 	DURATION_WIDTH = 8,
 	NSEC_PER_SEC = 1000000000
@@ -182,7 +182,7 @@ static void text_begin_spans(struct format_context *context, bool header)
 	buffer_string(out, "ARGUMENTS\n");
 }
 
-/* Writes the local time with microseconds. Calls localtime_r() at most once for each second. */
+/* Writes the local time with microseconds. Calls localtime_r() only when the second has changed. */
 static void text_time(struct format_context *context, uint64_t time_ns)
 {
 	struct clock_cache *clock = &context->clock;

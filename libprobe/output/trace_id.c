@@ -20,7 +20,10 @@ static bool is_digit(char c)
 	return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
 }
 
-/* Copies hexadecimal digits in lower case. Returns false if any is missing, or all are 0. */
+/*
+ * Copies hexadecimal digits, in lower case. Returns false if a digit is missing, or if all digits
+ * are 0.
+ */
 static bool take_digits(const char *text, size_t length, size_t count, char *ret)
 {
 	bool any = false;

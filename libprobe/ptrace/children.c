@@ -61,7 +61,7 @@ pid_t *children_of(pid_t pid)
 	return pids;
 }
 
-/* Do two lists hold the same ids in the same order? */
+/* Returns true if two lists hold the same ids in the same order. */
 static bool are_same(const pid_t *list, const pid_t *other)
 {
 	size_t i = 0;

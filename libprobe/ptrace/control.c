@@ -125,7 +125,7 @@ static struct probe_error *seize_thread(
 	return NULL;
 }
 
-/* Asks a thread to stop (PTRACE_INTERRUPT), without waiting for the stop. */
+/* Sends PTRACE_INTERRUPT to a thread, without waiting until the thread has stopped. */
 static void seize_ask_to_stop(struct control_thread *thread)
 {
 	/*
@@ -365,7 +365,7 @@ static enum wait_result wait_for_interrupt(
 
 /* ==== Control ================================================================================= */
 
-#define PASS_NS UINT64_C(2000000000) /* limit for a resumed thread to stop again */
+#define PASS_NS UINT64_C(2000000000) /* time in which a resumed thread must stop again */
 /* The end of an error message, which says what a thread that does not stop may be waiting for. */
 #define UNSTOPPABLE                                                                                \
 	"what it started with vfork(2), for a device, or for its control group to be thawed"

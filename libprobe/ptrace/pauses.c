@@ -195,7 +195,8 @@ bool yield_once(struct yield *yield)
  * sleeps while the tracer runs. On one processor each change is a context switch of a few
  * microseconds. On two processors, each has to wake the other from its idle state, which costs ten
  * times as much on a virtual machine. The scheduler does not move the two together, and it starts
- * each new process and program on the idlest processor. So the tracer moves itself.
+ * each new process and program on the idlest processor. So the tracer moves to the processor of the
+ * thread.
  *
  * Source: sched(7), sched_setaffinity(2).
  */
@@ -273,7 +274,10 @@ void urgent_end(void *before)
 	struct attributes *old = before;
 
 	if (old && syscall(SYS_sched_setattr, 0, old, 0) != 0) {
-		/* RLIMIT_RTPRIO lets users take the priority, but not clear RESET_ON_FORK. */
+		/*
+		 * The thread may not clear RESET_ON_FORK, even if RLIMIT_RTPRIO lets it take the
+		 * priority.
+		 */
 		old->flags |= RESET_ON_FORK;
 		syscall(SYS_sched_setattr, 0, old, 0);
 	}

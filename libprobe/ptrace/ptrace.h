@@ -62,7 +62,7 @@ bool children_share(pid_t pid, pid_t other);
 pid_t *children_sharing(pid_t pid);
 /*
  * Appends to *list (may be NULL) the processes that share the memory of `pid` and whose ids were
- * assigned after `from`, up to `to` (see procfs_last_pid()). Returns false without memory.
+ * assigned after `from`, up to `to` (see procfs_last_pid()). Returns false if there is no memory.
  */
 bool children_add_sharing(pid_t pid, long from, long to, pid_t **list);
 /* Like children_of(), but omits children that share the memory of `pid`, and finds all others. */
@@ -70,11 +70,11 @@ pid_t *children_apart(pid_t pid);
 
 /* ---- Choose ---------------------------------------------------------------------------------- */
 
-/* Choosing the thread of a process that makes system calls for us. */
+/* Chooses the thread of a process that makes system calls for us. */
 
-enum { CHOOSE_LOOKS = 64 }; /* threads that are examined to find one that does not sleep */
+enum { CHOOSE_LOOKS = 64 }; /* threads that are examined in search of one that does not sleep */
 
-/* Threads that turned out, after they had stopped, to be unable to make calls for us. */
+/* Threads that were stopped, and then turned out to be unable to make calls for us. */
 struct choose_unable {
 	pid_t tids[CHOOSE_LOOKS];
 	size_t count;
@@ -90,7 +90,7 @@ PROBE_MUST_CHECK struct probe_error *choose_thread(pid_t pid, const struct secco
 
 /* ---- Pause ----------------------------------------------------------------------------------- */
 
-/* Measuring how long a stop keeps a thread from running. */
+/* Measures how long a stop keeps a thread from running. */
 
 #define PAUSE_UNKNOWN UINT64_MAX
 
@@ -164,7 +164,10 @@ bool restart_is_in_call(pid_t pid, const struct arch_registers *regs);
 
 /* ---- Room ------------------------------------------------------------------------------------ */
 
-/* Rooms: memory of a target that the target itself does not use, where our frame may lie. */
+/*
+ * A room is memory of a target that the target itself does not use, so that our frame may lie
+ * there.
+ */
 
 enum {
 	ROOMS_MAX = 16,
@@ -192,11 +195,10 @@ struct room {
 struct rooms {
 	struct room items[ROOMS_MAX];
 	size_t count;
-	/* Rooms with a killed controller's frame, which a thread may be about to read. */
+	/* Rooms with a frame of a killed controller. A thread may be about to read the frame. */
 	struct room left[ROOMS_MAX];
 	size_t left_count;
-	/* Rooms with a frame of a killed controller. A thread may be about to read the frame. */
-	int mem;
+	int mem;		 /* from memory_open(); owned by the caller */
 	const struct maps *maps; /* owned by the caller */
 	/*
 	 * The usual processor state. It is measured before the stop, because that is slow in a
@@ -218,8 +220,8 @@ PROBE_MUST_CHECK struct probe_error *rooms_find(pid_t pid, int mem, const struct
 bool rooms_are_left_at(const struct rooms *rooms, uint64_t address);
 
 /*
- * Finds ROOM_STACK_BYTES of the main thread's stack that were never written, or that hold exactly
- * the bytes that we left there. Returns false on failure.
+ * Finds ROOM_STACK_BYTES of the main thread's stack that nobody uses: they were never written, or
+ * they hold exactly what we left there. Returns false on failure.
  */
 bool room_on_stack(pid_t pid, const struct maps *maps, struct room *ret);
 
@@ -423,7 +425,7 @@ void control_let_late_go(void);
 
 /*
  * Finds the rooms of a running target (see rooms_find()). If a killed controller has left a frame,
- * all threads are stopped for a moment and the frame is removed unless a thread still uses it.
+ * all threads are stopped for a moment. The frame is then removed, unless a thread still uses it.
  */
 PROBE_MUST_CHECK struct probe_error *control_find_rooms(pid_t pid, pid_t lender,
 	uint64_t patience_ns, int mem, const struct maps *maps, const struct modules *modules,
@@ -666,7 +668,7 @@ void urgent_end(void *before);
 
 /* ---- Wait ------------------------------------------------------------------------------------ */
 
-/* Waiting for the stops of traced threads. See also control_wait(). */
+/* Waits for the stops of traced threads. See also control_wait(). */
 
 /* The PTRACE_EVENT_* of a wait status; 0 if the status reports no event. */
 #define WAIT_EVENT_OF(status) ((unsigned int)(status) >> 16)
@@ -698,7 +700,7 @@ enum wait_result wait_for_stop(
 
 /* ---- Yield ----------------------------------------------------------------------------------- */
 
-/* Giving up the processor while a traced thread runs to its next stop. */
+/* Gives up the processor while a traced thread runs to its next stop. */
 
 struct yield {
 	uint64_t

@@ -181,7 +181,10 @@ int remaining_ms(int limit_ms, uint64_t begun_ns, uint64_t now_ns)
 	return left < (uint64_t)limit_ms ? (int)left : limit_ms;
 }
 
-/* Returns the scheduler's clock of a processor in ns, or 0 if this thread may not run there. */
+/*
+ * Returns the time of the scheduler's clock of a processor, in ns; 0 if this thread may not run
+ * there.
+ */
 static uint64_t clock_of_ns(struct remaining *r, int cpu)
 {
 	char text[1024];

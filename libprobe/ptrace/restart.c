@@ -53,7 +53,7 @@
 /* ==== Restart ================================================================================= */
 
 enum {
-	ERESTARTNOHAND = 514, /* from <linux/errno.h>, which programs do not see */
+	ERESTARTNOHAND = 514, /* from <linux/errno.h>; the headers for programs do not define it */
 	/* Size of the system call instruction, on machines where make_again() is needed. */
 	CALL_BYTES = 4
 };

@@ -13,7 +13,8 @@
 
 /* ==== Signals ================================================================================= */
 
-enum { SLEEP_NS = 1000000 /* limit in case SIGCHLD is ignored or taken by another thread */ };
+/* The limit of a sleep, in case SIGCHLD is ignored, or another thread takes it. */
+enum { SLEEP_NS = 1000000 };
 
 static sigset_t child_signal(void)
 {
@@ -114,9 +115,9 @@ void reap_or_detach(pid_t tid)
 
 /*
  * A traced thread that has stopped stays stopped until its tracer continues it. If we are stopped
- * meanwhile (Ctrl-Z, SIGSTOP), the thread stays stopped, too. A timer of the kernel runs even while
- * its process is stopped, and its SIGCONT continues the process. SIGCONT has no effect on a running
- * process.
+ * meanwhile (Ctrl-Z, SIGSTOP), the thread stays stopped, too. But a timer runs even while its
+ * process is stopped, and the SIGCONT that it sends continues the process. SIGCONT has no effect on
+ * a running process.
  *
  * Sources: timer_create(2), signal(7).
  */

@@ -32,7 +32,7 @@ struct caller {
 	_Atomic(const void *) in[CALLER_CALLS];
 };
 
-/* This thread's record; NULL if it has no record yet, or cannot get one. */
+/* This thread's record; NULL if the thread has none yet, or cannot get one. */
 extern __thread struct caller *callers_own __attribute__((tls_model("initial-exec")));
 
 /*
@@ -45,7 +45,10 @@ extern bool callers_are_ordered;
 /* Call this with the lock, before any function is connected. */
 void callers_init(void);
 
-/* Gives this thread a record, if possible; keeps errno. The thread must not have one yet. */
+/*
+ * Gives this thread a record if possible. Does not change errno. The thread must not have a record
+ * yet.
+ */
 void callers_claim(void);
 
 /* Returns true if another thread has a note of the function `what`. */

@@ -451,7 +451,8 @@ static struct {
 	size_t count;
 	struct hook **left; /* hooks that are detached but not freed yet */
 	size_t left_count;
-	struct hook *loader; /* also in `hooks`; NULL if libraries are not followed */
+	/* The hook of the loader, also in `hooks`; NULL if libraries are not followed. */
+	struct hook *loader;
 	followed_call *told;
 	void *told_data;
 } all;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Enabling and disabling the probes of this process. */
+/* Enables and disables the probes of this process. */
 #include <stdlib.h>
 #include <string.h>
 

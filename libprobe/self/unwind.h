@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Unwinding from connected functions through stubs to the probed function. */
+/*
+ * Lets unwinders find the way from a connected function, through the stub, to the probed function.
+ */
 #ifndef LIBPROBE_SELF_UNWIND_H
 #define LIBPROBE_SELF_UNWIND_H
 

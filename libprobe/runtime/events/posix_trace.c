@@ -661,7 +661,8 @@ static struct table table;
 static struct batch batch; /* the newest file, the only one that may have room */
 static pid_t batch_owner;
 static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
-static atomic_uint announced; /* waiting controllers have seen all events below this number */
+/* Controllers that were waiting have seen all events below this number. */
+static atomic_uint announced;
 
 __extension__ unsigned short posix_trace_posix_trace_unnamed_userevent_semaphore
 	__attribute__((section(".probes"), visibility("hidden")));

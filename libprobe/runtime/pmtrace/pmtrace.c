@@ -173,7 +173,7 @@ SEMAPHORE(obs);
 SEMAPHORE(counter);
 SEMAPHORE(state);
 
-/* Is the probe traced? Its arguments are computed only then. */
+/* True while the probe is traced. The probe's arguments are computed only then. */
 #define TRACED(name) __builtin_expect(pmtrace_##name##_semaphore != 0, 0)
 
 static atomic_int flags;

@@ -11,7 +11,7 @@
  * several threads begin the same transaction, or end it, only one of them succeeds.
  */
 int tags_begin(const char *tag, uint64_t *number_ret);
-/* Ends or aborts a transaction. */
+/* Ends a transaction, whether it is completed or aborted. */
 int tags_end(const char *tag, uint64_t *number_ret);
 
 #endif

@@ -18,7 +18,7 @@ enum controller_act {
 	CONTROLLER_ATTACH, /* install the stubs of a hook: hook.c */
 	CONTROLLER_FOLLOW, /* install the loader's stub: hook.c */
 	CONTROLLER_DETACH, /* remove the stubs of a hook: hook.c */
-	CONTROLLER_STOP,   /* stop all threads once: self.c */
+	CONTROLLER_STOP,   /* stop all threads for a moment: self.c */
 	CONTROLLER_ACTS
 };
 

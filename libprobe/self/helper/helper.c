@@ -471,7 +471,7 @@ static pid_t fork_executed(struct start *s)
 	pid_t pid = clone(execute, s->stack + STACK_BYTES / 2,
 		CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD, s, (void *)&s->controller);
 
-	/* clone(2) may have set the descriptor before it failed. */
+	/* clone(2) may have failed after it had set the descriptor. */
 	if (pid < 0)
 		atomic_store(&s->controller, -1);
 	return pid;

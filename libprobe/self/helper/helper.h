@@ -18,7 +18,7 @@ enum { HELPER_SECONDS = 20 };
 struct helper_work {
 	enum controller_act act;
 	struct buffer request;	     /* arguments of the act; owned. Initialise with {0} */
-	struct probe_report *report; /* the controller's report is added to it */
+	struct probe_report *report; /* gets the controller's report added to it */
 	void *result;		     /* result_bytes long; unchanged if the controller died */
 	size_t result_bytes;
 	/*
