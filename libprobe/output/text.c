@@ -702,8 +702,7 @@ static bool is_silent(const struct probe_table_row *row)
  * The rows that are shown:
  *
  * - the first rows, up to the limit
- * - the row "(other)", which has the hits of all keys without room, and so may have most of the
- * hits
+ * - the row "(other)", which has the hits of all keys without room, and so perhaps most of the hits
  * - the rows without hits, if there are few of them and no row with hits is left out
  */
 struct shown {

@@ -703,11 +703,8 @@ enum wait_result wait_for_stop(
 /* Gives up the processor while a traced thread runs to its next stop. */
 
 struct yield {
-	uint64_t
-		/*
-		 * Other threads are known to want the processor until then (CLOCK_MONOTONIC); or 0.
-		 */
-		crowded_until_ns;
+	/* Until when other threads are known to want the processor (CLOCK_MONOTONIC), or 0. */
+	uint64_t crowded_until_ns;
 };
 
 /*

@@ -22,9 +22,8 @@ enum { CALLER_CALLS = 15 };
  * record.
  */
 struct caller {
-	_Alignas(128) _Atomic uint64_t
-		/* Low half: the id of the owning thread; high half: the number of owners so far. */
-		owner;
+	/* Low half: the id of the owning thread; high half: the number of owners so far. */
+	_Alignas(128) _Atomic uint64_t owner;
 	/*
 	 * The function at each nesting depth that the thread is in; NULL if the thread is in no
 	 * call that deep.
