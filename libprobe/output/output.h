@@ -376,8 +376,8 @@ enum { METRIC_BOUNDS_MAX = 41 };
 struct metric_name {
 	char *labels; /* provider="shop",probe="order" */
 	/*
-	 * The round in which the row was last seen. If two rows have the same name, it tells that
-	 * the second is another row.
+	 * The round in which the row was last seen. It shows whether two rows of one round have the
+	 * same name.
 	 */
 	uint64_t round;
 	struct metric_growth growth;
@@ -545,8 +545,8 @@ struct pcp_instance {
 	char name[PCP_NAME_BYTES];
 	int domain;
 	/*
-	 * A hash of the name, so an instance has the same id in every file. Only if another name
-	 * has the same hash, the id differs.
+	 * A hash of the name, so an instance has the same id in every file. The id may differ only
+	 * if another name has the same hash.
 	 */
 	int32_t id;
 	struct pcp_label labels[PCP_LABELS_MAX];
@@ -760,8 +760,8 @@ void text_stacks(struct format_context *context, const struct probe_stacks_row *
 void text_probe(struct buffer *out, const char *provider, const char *name);
 void text_value(struct buffer *out, const struct probe_value *value);
 /*
- * Writes a value as the meaning of its argument requires. `arg` is NULL if the meaning is unknown.
- * An unreadable value is written as such.
+ * Writes a value in the form that the meaning of its argument requires. `arg` is NULL if the
+ * meaning is unknown. For an unreadable value, the meaning is ignored.
  */
 void text_meant(
 	struct buffer *out, const struct probe_arg_meaning *arg, const struct probe_value *value);

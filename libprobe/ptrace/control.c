@@ -289,8 +289,8 @@ pid_t control_wait(pid_t tid, int *status_ret)
 			break;
 	}
 	/*
-	 * A thread that is not a process of its own, or a child of another process, stays a zombie
-	 * until its tracer has waited for it. So take its exit status.
+	 * Any thread except a child process of ours stays a zombie until its tracer has waited for
+	 * it. So take its exit status.
 	 */
 	if (!is_own_child(tid))
 		waitpid(tid, status_ret, __WALL | WNOHANG);
@@ -576,8 +576,8 @@ static void get_ready(struct control *control)
 	control_signals_take(&control->signals);
 	control->attributes = urgent_begin();
 	/*
-	 * The calls' memory is touched only here: on this processor and just before the stop, it is
-	 * then still in the caches during the stop.
+	 * Touch the memory for the calls only now: just before the stop, and on the processor where
+	 * we are during the stop. So it is still in the caches then.
 	 */
 	if (control->coming)
 		prepared_touch(control->pid, control->coming);
