@@ -13,7 +13,7 @@
 #include "probe/ctf.h"
 #include "probe/sink.h"
 
-/* A request to write records, and the place. Initialise with {0}. */
+/* The destination and the limits of the output of flight recorders. Initialise with {0}. */
 struct flight_output {
 	struct probe_sink *sink;
 	const char *directory; /* directory of a recording to write instead of text, or NULL */

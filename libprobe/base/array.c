@@ -4,9 +4,9 @@
 
 #include "libprobe/base/array.h"
 
-enum { FIRST_ROOM = 16 /* a power of two */ };
+enum { FIRST_ROOM = 16 /* must be a power of two */ };
 
-/* Returns the next power of two. */
+/* Returns the smallest power of two that is at least `count` and at least FIRST_ROOM. */
 size_t array_room(size_t count)
 {
 	size_t room = FIRST_ROOM;
@@ -27,7 +27,9 @@ void *array_resident(size_t size)
 {
 	void *memory = malloc(size);
 
-	/* Compilers turn malloc() and memset() into calloc(), which touches no page. */
+	/*
+	 * Not memset(): compilers turn malloc() and memset() into calloc(), which touches no page.
+	 */
 	if (memory)
 		explicit_bzero(memory, size);
 	return memory;

@@ -16,7 +16,10 @@
  */
 void *array_grow(void *items, size_t count, size_t item_bytes);
 
-/* Makes room for one item after the first `count` of the variable `items`; false without memory. */
+/*
+ * Makes room for one item after the first `count` items of the array `items`, a variable. Returns
+ * false if there is no memory.
+ */
 #define ARRAY_ROOM(items, count)                                                                   \
 	({                                                                                         \
 		void *array_grown = array_grow(items, count, sizeof(*(items)));                    \
@@ -37,8 +40,8 @@ size_t array_room(size_t count);
 void *array_resident(size_t size);
 
 /*
- * Returns the first of `count` indices for which `is_before` is false, or `count`. `is_before` must
- * be true for all indices below the result, and false from there on.
+ * Returns the first index below `count` for which `is_before` is false; `count` if there is none.
+ * `is_before` must be true for all indices below the result, and false from there on.
  */
 static inline size_t array_partition(
 	size_t count, bool (*is_before)(const void *data, size_t index), const void *data)
@@ -73,8 +76,8 @@ static inline bool array_key_is_before(const void *data, size_t index)
 }
 
 /*
- * Returns the index of the first item whose key is >= `key`, or `count`. The array must be sorted
- * by its keys; a key is a uint64_t at `offset` bytes in each item.
+ * Returns the index of the first item whose key is at least `key`; `count` if there is none. The
+ * array must be sorted by its keys. A key is a uint64_t at `offset` bytes in each item.
  */
 static inline size_t array_search(
 	const void *items, size_t count, size_t item_bytes, size_t offset, uint64_t key)
@@ -84,14 +87,14 @@ static inline size_t array_search(
 	return array_partition(count, array_key_is_before, &wanted);
 }
 
-/* Returns the index of the first item whose key is > `key`, or `count`. */
+/* Returns the index of the first item whose key is above `key`; `count` if there is none. */
 static inline size_t array_search_above(
 	const void *items, size_t count, size_t item_bytes, size_t offset, uint64_t key)
 {
 	return key == UINT64_MAX ? count : array_search(items, count, item_bytes, offset, key + 1);
 }
 
-/* Returns the item whose key is `key`, or NULL. */
+/* Returns the item whose key is `key`; NULL if there is none. */
 static inline void *array_find(
 	const void *items, size_t count, size_t item_bytes, size_t offset, uint64_t key)
 {
@@ -104,7 +107,7 @@ static inline void *array_find(
 /* Sorts an array by its keys; `items` may be NULL if the array is empty. */
 void array_sort(void *items, size_t count, size_t item_bytes, size_t offset);
 
-/* Call array_search() and its variants with the name of the key's member. */
+/* These macros take the name of the key's member in place of the key's offset. */
 #define ARRAY_SEARCH(items, count, member, key)                                                    \
 	array_search(items, count, sizeof(*(items)), offsetof(__typeof__(*(items)), member), key)
 #define ARRAY_SEARCH_ABOVE(items, count, member, key)                                              \

@@ -26,7 +26,7 @@ void buffer_deinit(struct buffer *buffer)
 	*buffer = (struct buffer){0};
 }
 
-/* Moves the contents to the front, or into a larger block. */
+/* Makes room at the end: moves the contents to the front, or into a larger block. */
 static bool buffer_grow(struct buffer *buffer, size_t need)
 {
 	size_t used = buffer->length - buffer->start;
@@ -72,7 +72,10 @@ void buffer_pad(struct buffer *buffer, size_t used, size_t width)
 	buffer->length += width - used;
 }
 
-/* Two digits at a time: half the divisions, each of which waits for the previous one. */
+/*
+ * Converts two digits at a time. This takes half as many divisions, and no division can begin
+ * before the previous one has ended.
+ */
 void buffer_unsigned(struct buffer *buffer, uint64_t value)
 {
 	static const char pairs[] = "00010203040506070809101112131415161718192021222324"
@@ -188,7 +191,10 @@ static char escape_letter(unsigned char c)
 	}
 }
 
-/* Three octal digits: unlike a \x escape, they end regardless of what follows. */
+/*
+ * Writes three octal digits. Unlike a \x escape, they end after three digits, whatever character
+ * follows.
+ */
 static void c_escape(struct buffer *buffer, unsigned char c)
 {
 	char letter = escape_letter(c);
@@ -203,7 +209,7 @@ static void c_escape(struct buffer *buffer, unsigned char c)
 	}
 }
 
-/* Returns the length of the text's first part that every format copies unchanged. */
+/* Returns the length of the first part of a text that every format copies without a change. */
 static size_t plain_length(const char *text, size_t length, char quote)
 {
 	size_t i = 0;

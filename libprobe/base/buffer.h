@@ -15,20 +15,22 @@
 struct buffer {
 	char *data;
 	size_t start;	   /* the bytes before this offset have been written out */
-	size_t length;	   /* end of the contents, from data */
+	size_t length;	   /* end of the contents: bytes from the start of data */
 	size_t room;	   /* allocated bytes */
 	bool no_memory;	   /* some bytes were dropped because memory ran out */
 	locale_t c_locale; /* gives numbers a decimal point, whatever the user's locale */
 };
 
-/* Returns false without memory. {0} is enough for a buffer without floating-point numbers. */
+/*
+ * Returns false if there is no memory. {0} is enough for a buffer without floating-point numbers.
+ */
 bool buffer_init(struct buffer *buffer);
 void buffer_deinit(struct buffer *buffer);
 
 /* The part of buffer_reserve() that grows a full buffer. */
 char *buffer_reserve_more(struct buffer *buffer, size_t need);
 
-/* Makes room for `need` more bytes. Returns their address, or NULL without memory. */
+/* Makes room for `need` more bytes. Returns their address, or NULL if there is no memory. */
 static inline char *buffer_reserve(struct buffer *buffer, size_t need)
 {
 	return buffer->room - buffer->length < need ? buffer_reserve_more(buffer, need)
@@ -45,7 +47,7 @@ static inline void buffer_bytes(struct buffer *buffer, const void *bytes, size_t
 	buffer->length += length;
 }
 
-/* Inline, because compilers know the length of a constant string. */
+/* Appends a string. Inline, because compilers know the length of a constant string. */
 static inline void buffer_string(struct buffer *buffer, const char *string)
 {
 	buffer_bytes(buffer, string, strlen(string));
@@ -61,7 +63,10 @@ static inline void buffer_char(struct buffer *buffer, char c)
 	buffer->length++;
 }
 
-/* Fills a column of `width` bytes with blanks; `used` bytes of it are already written. */
+/*
+ * Fills a column of `width` bytes with blanks. The first `used` bytes of the column are already
+ * written.
+ */
 void buffer_pad(struct buffer *buffer, size_t used, size_t width);
 
 void buffer_unsigned(struct buffer *buffer, uint64_t value);
@@ -71,19 +76,22 @@ void buffer_hex(struct buffer *buffer, uint64_t value);
 /* Writes two hexadecimal digits for each byte. */
 void buffer_hex_bytes(struct buffer *buffer, const void *bytes, size_t length);
 /*
- * Ends a JSON object and its line, with the version of the meaning of its fields. New fields do not
- * change the version.
+ * Ends a JSON object and its line. Adds the version of the format, which says what the fields mean.
+ * A new field does not change the version.
  */
 enum { PROBE_JSON_SCHEMA = 1 };
 void buffer_json_end(struct buffer *buffer);
 /* Writes the shortest of %.15g, %.16g and %.17g that reads back as the same number. */
 void buffer_float(struct buffer *buffer, double value);
-/* Writes the number if it is whole and fits 64 bits; otherwise writes nothing and returns false. */
+/*
+ * If the number is whole and fits 64 bits, writes it and returns true. Otherwise writes nothing and
+ * returns false.
+ */
 bool buffer_whole(struct buffer *buffer, long double value);
 
 /*
- * Does a UTF-8 character of `step` bytes control a terminal, or the direction of the text around
- * it? Unicode's Bidi_Control characters can make one line look like another.
+ * Returns true if a UTF-8 character of `step` bytes controls a terminal, or changes the direction
+ * of the text around it. Unicode's Bidi_Control characters can make one line look like another.
  */
 bool buffer_is_control(const char *text, size_t step);
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Converts time stamps to wall-clock times. Stubs stamp records with the processor's time stamp
- * counter: reading it takes no call, and 16 ns less than any other clock. The controller converts
- * stamps to CLOCK_REALTIME with pairs (stamp, time) that it reads itself, one before the first
- * record and one at each poll. The length of a tick is measured against CLOCK_MONOTONIC, because
- * CLOCK_REALTIME may be set meanwhile; both clocks run at the same rate. The kernel keeps the
- * counters of all processors in step as long as its clock source is "tsc".
+ * counter: it is read without a call, and 16 ns faster than any other clock. The controller
+ * converts stamps to CLOCK_REALTIME with pairs (stamp, time) that it reads itself, one before the
+ * first record and one at each poll. The length of a tick is measured against CLOCK_MONOTONIC,
+ * because CLOCK_REALTIME may be set meanwhile; both clocks run at the same rate. The kernel keeps
+ * the counters of all processors in step as long as its clock source is "tsc".
  *
  * No pair is exact: reading a pair takes some tens of nanoseconds, and the first length of a tick
  * is measured over half a millisecond. If each round of hits was converted by its own pair, the
@@ -37,7 +37,7 @@
 enum { CALIBRATION_NS = 500000, FINE_CALIBRATION_NS = 4000000, HURRY_NS = 1000000000 };
 enum {
 	NEAR_NS = 200,	/* allowed distance between a line and a pair */
-	SET_NS = 20000, /* difference that two readings may have without the clock being set */
+	SET_NS = 20000, /* how much two readings may differ although the clock was not set */
 	CORRECTION = 2	/* a correction runs at most this many times faster or slower */
 };
 
@@ -64,7 +64,10 @@ uint64_t clock_stamp(const struct clock *clock)
 	return clock->counter ? clock->counter() : clock_monotonic_ns();
 }
 
-/* Reads a clock and a stamp at the same instant: takes the least disturbed of several readings. */
+/*
+ * Reads a clock and takes a stamp at nearly the same time: keeps the least disturbed of several
+ * readings.
+ */
 static void clock_pair(
 	const struct clock *clock, clockid_t id, uint64_t *stamp_ret, uint64_t *ns_ret)
 {
@@ -97,7 +100,7 @@ void clock_init(struct clock *clock, uint64_t (*counter)(void))
 
 /* ---- Lines ------------------------------------------------------------------------------ */
 
-/* Returns the nanoseconds from one stamp to another, which may be earlier. */
+/* Returns the nanoseconds from stamp `from` to stamp `to`; negative if `to` is earlier. */
 static int64_t between_ns(uint64_t from, uint64_t to, double tick_ns)
 {
 	return (int64_t)((double)(int64_t)(to - from) * tick_ns);
@@ -117,7 +120,10 @@ static void add_line(struct clock *clock, struct clock_line line)
 	clock->lines[clock->line_count++] = line;
 }
 
-/* Was CLOCK_REALTIME set between two pairs? CLOCK_MONOTONIC does not show such a change. */
+/*
+ * Returns true if CLOCK_REALTIME was set between two pairs. CLOCK_MONOTONIC does not change then,
+ * so the two clocks are compared.
+ */
 static bool was_set(const struct clock_pairs *before, const struct clock_pairs *now)
 {
 	double stamps = (double)(now->steady_stamp - before->steady_stamp);
@@ -128,7 +134,10 @@ static bool was_set(const struct clock_pairs *before, const struct clock_pairs *
 	return moved > SET_NS || moved < -SET_NS;
 }
 
-/* Adds a line from the time at the last pair to the new pair, or as near as it may run. */
+/*
+ * Adds a line that begins with the time at the last pair and leads to the new pair. If that would
+ * make the line too fast or too slow, it only comes as near to the new pair as CORRECTION allows.
+ */
 static void correct(
 	struct clock *clock, const struct clock_pairs *before, const struct clock_pairs *now)
 {
@@ -193,7 +202,7 @@ uint64_t clock_realtime_ns(const struct clock *clock, uint64_t stamp)
 
 	if (clock->stamp_ns == 0)
 		return clock->first_ns;
-	/* Nothing has read the clock since a session that is dead: only its last pair is known. */
+	/* A clock whose members come from a dead session has no lines. Use its last pair. */
 	if (!i)
 		return clock->last_ns +
 		       (uint64_t)between_ns(clock->last_stamp, stamp, clock->stamp_ns);
@@ -209,12 +218,12 @@ double clock_tick_ns(const struct clock *clock)
 	double stamps = (double)(clock->last_steady_stamp - clock->first_steady_stamp);
 	double ns = (double)(clock->last_steady_ns - clock->first_steady_ns);
 
-	/* Two readings too close to each other are useless. */
+	/* Two readings that are too close to each other give no useful length of a tick. */
 	return stamps > 0 && ns >= CALIBRATION_NS ? ns / stamps
 						  : 1e9 / (double)clock_ticks_per_s(clock);
 }
 
-/* Returns the stamps per nanosecond, from two readings that are `apart_ns` apart. */
+/* Returns the stamps per nanosecond. Takes two readings, `apart_ns` after one another. */
 static double measure(const struct clock *clock, long apart_ns)
 {
 	uint64_t first_stamp = 0, first_ns = 0, last_stamp = 0, last_ns = 0;

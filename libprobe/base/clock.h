@@ -21,11 +21,14 @@ struct patience {
 
 /* Returns a limit that begins now. */
 struct patience patience_of(uint64_t ns);
-/* Has the limit passed, or should a pending signal end the wait (patience_is_interrupted())? */
+/*
+ * Returns true if the wait must end: the limit has passed, or a pending signal has shortened it
+ * (patience_is_interrupted()).
+ */
 bool patience_is_over(struct patience *patience);
 /*
- * Is SIGINT or SIGTERM pending? A signal stays pending if the caller has blocked it to read it
- * later.
+ * Returns true if SIGINT or SIGTERM is pending. A signal is pending if the caller blocks it, to
+ * read it later.
  */
 bool patience_is_interrupted(void);
 
@@ -39,8 +42,9 @@ enum { CLOCK_LINES = 64 };
 
 /*
  * Converts time stamps to CLOCK_REALTIME with pairs of readings of both clocks. clock_sync() reads
- * the next pair; stamps from before it keep their times. Initialise with clock_init(), or with {0}
- * and then all members except the lines. After changing the first pair, set line_count to 0.
+ * the next pair. Stamps that were taken before that keep their times. Initialise with clock_init(),
+ * or with {0} and then set all members except the lines. After changing the first pair, set
+ * line_count to 0.
  */
 struct clock {
 	/* Reads the counter that stubs use; NULL if they use CLOCK_MONOTONIC, by a system call. */
@@ -48,10 +52,13 @@ struct clock {
 	uint64_t first_stamp, last_stamp;
 	uint64_t first_ns, last_ns;
 	/*
-	 * Length of a tick in ns, measured between the steady pairs; 0 if the two pairs are equal.
+	 * The length of a tick in ns, measured from the first to the last steady pair; 0 if the two
+	 * are equal.
 	 */
 	double stamp_ns;
-	/* Pairs with CLOCK_MONOTONIC, which cannot be set, in place of CLOCK_REALTIME. */
+	/*
+	 * The steady pairs: the first and the last pair with CLOCK_MONOTONIC, which cannot be set.
+	 */
 	uint64_t first_steady_stamp, last_steady_stamp;
 	uint64_t first_steady_ns, last_steady_ns;
 	struct clock_line lines[CLOCK_LINES]; /* the newest last; written by clock_sync() */
@@ -70,7 +77,7 @@ void clock_sync(struct clock *clock);
  */
 uint64_t clock_realtime_ns(const struct clock *clock, uint64_t stamp);
 
-/* The second part of clock_sync(): uses the pairs that were read. */
+/* The second part of clock_sync(), which uses the pairs that the first part has read. */
 struct clock_pairs {
 	uint64_t stamp, ns;
 	uint64_t steady_stamp, steady_ns;

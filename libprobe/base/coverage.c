@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Adds up which part of a probe's sites is counted, and describes it in words. */
+/* Adds up how many sites of a probe are not counted, and describes the result in words. */
 #include <stdio.h>
 #include <string.h>
 
@@ -17,7 +17,10 @@ bool probe_coverage_is_none(const struct probe_coverage *coverage)
 	return coverage->sites && coverage->refused >= coverage->sites;
 }
 
-/* Appends "1 of 3 sites refused"; for a single site, "refused". */
+/*
+ * Appends a share such as "1 of 3 sites refused". If the probe has only one site, appends just
+ * "refused".
+ */
 static void add_share(char text[PROBE_COVERAGE_BYTES], size_t count, size_t sites, const char *what)
 {
 	size_t length = strlen(text);

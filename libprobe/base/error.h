@@ -20,8 +20,8 @@ struct probe_error *probe_error_system(int err, const char *format, ...)
 struct probe_error *probe_error_no_memory(void) __attribute__((returns_nonnull));
 
 /*
- * Puts "what: " before the message of `error` and returns `error`. NULL stays NULL. If there is no
- * memory, the message is unchanged.
+ * Puts "what: " before the message of `error`, and returns `error`. If `error` is NULL, returns
+ * NULL. If there is no memory, the message is unchanged.
  */
 struct probe_error *probe_error_prefix(struct probe_error *error, const char *format, ...)
 	__attribute__((format(printf, 2, 3), warn_unused_result));

@@ -21,7 +21,7 @@ static size_t stack_size(const struct probe_stack *stack)
 	return size;
 }
 
-/* Does not count the start event of the pair. */
+/* Returns the packed size of an event without the start event of its pair. */
 static size_t size_alone(const struct probe_event *event)
 {
 	size_t size = sizeof(*event) + event->arg_count * sizeof(*event->args) +
@@ -39,7 +39,9 @@ size_t event_packed_size(const struct probe_event *event)
 	return size_alone(event) + (event->begin ? size_alone(event->begin) : 0);
 }
 
-/* Appends bytes to a block. Returns their offset, to be stored in place of a pointer. */
+/*
+ * Appends bytes to a block. Returns the offset of the bytes, which is stored in place of a pointer.
+ */
 static const char *put(char *block, size_t *used, const char *bytes, size_t size)
 {
 	size_t offset = *used;
@@ -55,7 +57,10 @@ static const char *put_text(char *block, size_t *used, const char *text)
 	return text ? put(block, used, text, text_size(text)) : NULL;
 }
 
-/* A packed stack: the struct, pointers to its frames, the frames. Their texts are elsewhere. */
+/*
+ * A packed stack: the struct, pointers to the stack's frames, the frames. The frames' texts are
+ * elsewhere in the block.
+ */
 struct packed_stack {
 	struct probe_stack stack;
 	const struct probe_frame *frames[];
@@ -79,7 +84,7 @@ static void put_stack(char *block, size_t *used, const struct probe_stack *stack
 		frames[i].module = put_text(block, used, frames[i].module);
 		frames[i].symbol = put_text(block, used, frames[i].symbol);
 		frames[i].file = put_text(block, used, frames[i].file);
-		frames[i].build_id = NULL; /* not shown by any event */
+		frames[i].build_id = NULL; /* no event shows build ids */
 	}
 }
 
@@ -115,7 +120,10 @@ void event_pack(const struct probe_event *event, void *block)
 	((struct probe_event *)block)->begin = (const struct probe_event *)(uintptr_t)alone;
 }
 
-/* Makes a pointer of a text's offset; NULL of 0. False if the text leaves the block. */
+/*
+ * Converts the offset in *text into a pointer; 0 becomes NULL. Returns false if the text is not
+ * wholly inside the block.
+ */
 static bool take_text(char *block, size_t size, const char **text)
 {
 	size_t offset = (uintptr_t)*text;
@@ -128,7 +136,7 @@ static bool take_text(char *block, size_t size, const char **text)
 	return true;
 }
 
-/* Returns the stack at `offset`, or NULL if it does not fit into the block. */
+/* Returns the stack at `offset`, or NULL if the stack is not wholly inside the block. */
 static const struct probe_stack *take_stack(char *block, size_t size, size_t offset)
 {
 	struct packed_stack *packed = (struct packed_stack *)(block + offset);
@@ -192,7 +200,10 @@ struct probe_event *event_unpack(void *block, size_t size)
 
 	if (!offset)
 		return unpack_alone(block, size);
-	/* The two events do not overlap, and all pointers are checked. */
+	/*
+	 * The first event is unpacked from the part of the block before the second, so the two
+	 * cannot overlap.
+	 */
 	if (offset > size || offset % _Alignof(struct probe_event) || !unpack_alone(block, offset))
 		return NULL;
 	begin = unpack_alone((char *)block + offset, size - offset);

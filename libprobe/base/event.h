@@ -21,9 +21,15 @@ void event_pack(const struct probe_event *event, void *block);
  */
 struct probe_event *event_unpack(void *block, size_t size);
 
-/* Returns as much of a caller's stack as fits into a packed event. It may hold anything. */
+/*
+ * Returns as much of a stack as fits into a packed event. The stack comes from a caller, and may
+ * hold anything.
+ */
 struct probe_stack event_cut_stack(const struct probe_stack *stack);
-/* Copies that part into *block_ret, which the caller frees. Returns NULL if there is no memory. */
+/*
+ * Copies the part of a stack that event_cut_stack() returns into *block_ret, which the caller
+ * frees. Returns NULL if there is no memory.
+ */
 const struct probe_stack *event_copy_stack(const struct probe_stack *stack, void **block_ret);
 
 #endif

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Small files of /proc and /sys; output files, whose paths another user may have prepared. */
+/*
+ * Reads small files of /proc and /sys, and opens output files, whose paths another user may have
+ * prepared.
+ */
 #ifndef LIBPROBE_BASE_FILE_H
 #define LIBPROBE_BASE_FILE_H
 
@@ -14,13 +17,13 @@ enum { FILE_MODE = 0600, FOLDER_MODE = 0700 };
 
 /* Reads a small file with one read and terminates its text. Returns the text's length, or 0. */
 size_t file_read(const char *path, char *buffer, size_t size);
-/* Reads a file with as many reads as it takes; text beyond `size` is dropped. */
+/* Reads a whole file, with as many reads as necessary. Text beyond `size` is dropped. */
 size_t file_read_whole(const char *path, char *buffer, size_t size);
 
 /*
- * Opens a folder, and first creates it if it is missing and `make` is true. *ret is its descriptor.
- * Like probe_output_open() (probe/sink.h), it follows no link of another user (place.c). Errors:
- * PROBE_ERROR_SYSTEM, PROBE_ERROR_PERMISSION.
+ * Opens a folder, and sets *ret to its descriptor. If the folder is missing and `make` is true,
+ * creates it first. Like probe_output_open() (probe/sink.h), follows no link that belongs to
+ * another user (place.c). Errors: PROBE_ERROR_SYSTEM, PROBE_ERROR_PERMISSION.
  */
 PROBE_MUST_CHECK struct probe_error *file_folder(const char *path, bool make, int *ret);
 

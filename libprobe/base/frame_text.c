@@ -9,7 +9,10 @@ uint64_t frame_text_place(const struct probe_frame *frame)
 	return frame->function ? frame->function : frame->offset;
 }
 
-/* Writes text in UTF-8, without bytes that end a frame or a line. Symbols may hold any bytes. */
+/*
+ * Writes text in UTF-8, without the bytes that separate frames or lines. A symbol may hold any
+ * byte.
+ */
 void frame_text_put(struct buffer *out, const char *text)
 {
 	size_t left = strlen(text);

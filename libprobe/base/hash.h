@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* The lower bits of the hash depend on all bits of the word, too. */
+/* Makes the lower bits of the hash depend on the upper bits of the word, too. */
 static inline uint64_t hash_word(uint64_t seed, uint64_t word)
 {
 	unsigned __int128 product = (unsigned __int128)(seed ^ word) * UINT64_C(0xff51afd7ed558ccd);
@@ -30,7 +30,7 @@ static inline uint64_t hash_load(const char *from, size_t length)
 		return word;
 	}
 	if (length >= sizeof(low)) {
-		/* The two loads overlap and cover all bytes. */
+		/* The two loads overlap, and together cover all bytes. */
 		memcpy(&low, from, sizeof(low));
 		memcpy(&high, from + length - sizeof(high), sizeof(high));
 		return (uint64_t)high << 32 | low;

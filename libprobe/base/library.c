@@ -16,7 +16,10 @@ const char *library_load(
 
 		if (!function)
 			return functions[i].name;
-		/* POSIX guarantees that both have the same size; C has no cast between them. */
+		/*
+		 * POSIX guarantees that pointers to objects and to functions have the same size. C
+		 * has no cast between them.
+		 */
 		memcpy((char *)table + functions[i].offset, &function, sizeof(function));
 	}
 	return NULL;

@@ -12,8 +12,9 @@ struct library_function {
 };
 
 /*
- * Loads a library permanently and fills in the table. Returns NULL, or the missing name: `soname`
- * or a function's name. If the library is missing, dlerror(3) says why.
+ * Loads a library for good, and fills in the table. Returns NULL on success. Otherwise returns the
+ * name that is missing: `soname`, or the name of a function. If the library is missing, dlerror(3)
+ * tells why.
  */
 const char *library_load(
 	const char *soname, const struct library_function *functions, size_t count, void *table);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * dlopen(3) for the static probectl (`make static`), which has the libraries below linked in. In a
- * static program, glibc's dlopen() would load the C library of the system, which is another version
- * of glibc or another library. So these functions replace it, for our calls and for libdw's (libdw
- * asks for libdebuginfod). They find the functions that the rest of probectl looks up, and open no
- * file.
+ * static program, glibc's dlopen() would load the system's C library, which may be another version
+ * of glibc or not glibc at all. So the functions here replace dlopen(3) and dlsym(3), both for us
+ * and for libdw (which asks for libdebuginfod). They find the functions that the rest of probectl
+ * looks up, and open no file.
  */
 #include <dlfcn.h>
 #include <grp.h>
@@ -40,7 +40,7 @@ static const struct linked capstone[] = {CAPSTONE(ROW){0}};
 static const struct linked libdw[] = {LIBDW(ROW){0}};
 
 static const struct {
-	const char *prefix; /* start of the file's name, up to the version */
+	const char *prefix; /* start of the library's file name, up to the version */
 	const struct linked *functions;
 } libraries[] = {
 	{"libcapstone.so.", capstone},

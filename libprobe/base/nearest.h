@@ -19,7 +19,9 @@ struct nearest {
 	unsigned int distance;
 };
 
-/* Compares one more name, which must stay valid. Of two equally near names the first wins. */
+/*
+ * Compares one more name, which must stay valid. If two names are equally near, the first one wins.
+ */
 void nearest_consider(struct nearest *nearest, const char *typed, const char *name);
 
 #endif

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* This function has its own file, so that tests can replace it by another page size. */
+/*
+ * This function has a file of its own, so that tests can replace it by one with another page size.
+ */
 #include <unistd.h>
 
 #include "libprobe/base/page.h"

@@ -24,7 +24,7 @@ static inline uint64_t page_after(uint64_t address)
 	return page_of(address + page_bytes() - 1);
 }
 
-/* Do `length` bytes (at least one) from `address` on lie on more than one page? */
+/* Returns true if the `length` bytes (at least one) at `address` span more than one page. */
 static inline bool page_is_crossed(uint64_t address, uint64_t length)
 {
 	return page_of(address) != page_of(address + length - 1);

@@ -14,8 +14,8 @@
  *	a file is written, and a folder is used, if it belongs to the user, root or the owner of the
  *	folder that contains it. A file with two names is not written, because another user may have
  *	made either name (link(2)).
- *	a pipe, or any other file, is opened if it belongs to the user or root, because opening a
- *pipe waits for its reader
+ *	a pipe, or any other file, is opened if it belongs to the user or root, because opening
+ *	a pipe waits for its reader
  *
  * In a closed folder, the owner of the root folder counts as root, because in a user namespace root
  * has another number.
@@ -43,7 +43,7 @@ enum { LINKS_MAX = 40 /* the kernel's limit */ };
 
 struct walk {
 	const char *path; /* the file or folder to create, for messages */
-	uid_t user;	  /* the user for whom the output is */
+	uid_t user;	  /* the user who is to get the output */
 	const char *root; /* path of the root folder */
 	bool makes;	  /* missing folders are created */
 	struct stat root_status;
@@ -71,14 +71,17 @@ static bool is_users(const struct walk *w, const struct stat *st)
 	return st->st_uid == w->user || st->st_uid == 0;
 }
 
-/* Can only the user and root write to it? The group's rights include those of an ACL (acl(5)). */
+/*
+ * Returns true if only the user and root can write to a folder. The rights of the group include
+ * those of an ACL (acl(5)).
+ */
 static bool is_closed(const struct walk *w, const struct stat *folder)
 {
 	return !(folder->st_mode & (S_IWGRP | S_IWOTH)) &&
 	       (is_users(w, folder) || folder->st_uid == w->root_status.st_uid);
 }
 
-/* May an existing file or folder be used? */
+/* Returns true if an existing file or folder may be used. */
 static struct probe_error *check_there(
 	const struct walk *w, const char *name, const struct stat *st)
 {
@@ -121,8 +124,8 @@ static struct probe_error *begin_at(struct walk *w, const char *folder)
 }
 
 /*
- * Has the walk reached the process's root folder? There ".." is the folder itself, although the
- * kernel would lead us above it.
+ * Returns true if the walk has reached the process's root folder. There ".." must stay in the root
+ * folder, but the kernel would leave it.
  */
 static bool is_root(const struct walk *w)
 {
@@ -173,7 +176,7 @@ static bool next_name(struct walk *w, char name[NAME_MAX + 1], bool *last_ret)
 	return true;
 }
 
-/* Is this the file that was checked? Another process may have replaced it. */
+/* Returns true if this is the file that was checked. Another process may have replaced the file. */
 static bool is_same(int fd, const struct stat *checked)
 {
 	struct stat st;
@@ -205,7 +208,10 @@ static struct probe_error *open_there(
 	return error;
 }
 
-/* Opens the last component of a path. *again_ret: it is a link, or another process was faster. */
+/*
+ * Opens the last component of a path. Sets *again_ret if the walk must go on: the component is a
+ * link, or another process has removed the file meanwhile.
+ */
 static struct probe_error *open_last(struct walk *w, const char *name, int *ret, bool *again_ret)
 {
 	struct stat st;
@@ -214,7 +220,7 @@ static struct probe_error *open_last(struct walk *w, const char *name, int *ret,
 	*ret = openat(w->at, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, FILE_MODE);
 	if (*ret >= 0)
 		return NULL;
-	/* In /dev and /proc the error is not EEXIST, even if the file exists. */
+	/* In /dev and /proc, the error may be another than EEXIST even if the file exists. */
 	err = errno;
 	if (fstatat(w->at, name, &st, AT_SYMLINK_NOFOLLOW)) {
 		*again_ret = err == EEXIST && errno == ENOENT && ++w->links <= LINKS_MAX;
@@ -232,7 +238,7 @@ static struct probe_error *open_last(struct walk *w, const char *name, int *ret,
 	return *ret < 0 ? failed(w) : NULL;
 }
 
-/* Enters a folder, on the way or as the last component. */
+/* Enters a folder on the path, or the folder at the end of the path. */
 static struct probe_error *enter(struct walk *w, const char *name, bool last)
 {
 	struct probe_error *error = NULL;

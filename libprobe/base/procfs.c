@@ -16,8 +16,8 @@ enum { VALUE_BYTES = 512 };
 
 /*
  * Reads the text after a key of the status file, up to the end of its line. Returns false if the
- * key is missing; errno is then 0 if the file was readable. Reads line by line: the line of groups,
- * which comes before our keys, can be longer than the buffer.
+ * key is missing; errno is then 0 if the file was readable. The file is read line by line, because
+ * the line of groups, which comes before the keys that we need, can be longer than the buffer.
  */
 static bool status_value(pid_t pid, const char *key, char value[VALUE_BYTES])
 {
@@ -259,7 +259,10 @@ bool procfs_is_zombie(pid_t pid)
 	return procfs_thread_state(pid, pid) == 'Z' && procfs_status_number(pid, "Threads:") <= 1;
 }
 
-/* Tests PF_EXITING (the kernel's include/linux/sched.h), which do_exit() sets first. */
+/*
+ * Returns true if a thread is exiting or gone. PF_EXITING (the kernel's include/linux/sched.h) is
+ * the first thing that do_exit() sets.
+ */
 static bool is_thread_exiting(pid_t pid, pid_t tid)
 {
 	enum { EXITING = 0x4 };
@@ -284,8 +287,8 @@ bool procfs_kernel_is_since(int major, int minor)
  * Linux 5.12 made io_uring's workers and pollers tasks of the process that uses the ring
  * (PF_IO_WORKER), and Linux 6.4 did the same with vhost's workers (PF_USER_WORKER). In older
  * kernels the first bit marked virtual processors (PF_VCPU), and the second marked users of
- * async_schedule(). The stable kernels 5.10.162 and later have the io_uring of 5.15, so there the
- * task's name tells the meaning of the first bit.
+ * async_schedule(). The stable kernels from 5.10.162 on have the io_uring of 5.15. In them, only
+ * the task's name tells what the first bit means.
  *
  * Source: include/linux/sched.h and io_uring/io-wq.c of Linux.
  */
@@ -460,8 +463,8 @@ static bool has_only(pid_t pid, const char *key, long id)
 }
 
 /*
- * Do the rules of ptrace(2) ("Ptrace access mode checking") allow the access, so that only a
- * security module can have refused it? Returns false if /proc does not tell.
+ * Returns true if the rules of ptrace(2) ("Ptrace access mode checking") allow the access, so only
+ * a security module can have refused it. Returns false if /proc does not tell.
  */
 static bool is_allowed_by_rules(pid_t pid)
 {
@@ -470,19 +473,25 @@ static bool is_allowed_by_rules(pid_t pid)
 	char path[32];
 	struct stat st;
 
-	/* Another user namespace mostly has other users. */
+	/* A process in another user namespace usually belongs to another user. */
 	if (!has_same_text(pid, "uid_map"))
 		return false;
 	if (ours >> SYS_PTRACE & 1)
 		return true;
-	/* If a process is not dumpable, root owns its files in /proc, but not their folder. */
+	/*
+	 * If a process is not dumpable, its files in /proc belong to root, but their folder does
+	 * not. So look at a file.
+	 */
 	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
 	return geteuid() != 0 && has_only(pid, "Uid:", getuid()) &&
 	       has_only(pid, "Gid:", getgid()) && stat(path, &st) == 0 && st.st_uid == geteuid() &&
 	       !(capabilities(pid, "CapPrm:") & ~ours);
 }
 
-/* Is only write access missing? The rules of ptrace(2) are the same for reading and writing. */
+/*
+ * Returns true if a process's memory is readable but not writable. The rules of ptrace(2) do not
+ * distinguish reading from writing.
+ */
 static bool is_unwritable(pid_t pid)
 {
 	char path[32];
@@ -619,6 +628,9 @@ bool procfs_mount_type(
 
 	snprintf(device, sizeof(device), "%u:%u", dev_major, dev_minor);
 	snprintf(path, sizeof(path), "/proc/%d/mountinfo", (int)pid);
-	/* A container does not see the mounts of its overlay's layers, but this process may. */
+	/*
+	 * The mounts below a container's overlay are not in the container's list, but may be in
+	 * ours.
+	 */
 	return find_type(path, device, type) || find_type("/proc/self/mountinfo", device, type);
 }

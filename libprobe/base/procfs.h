@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Single facts from /proc (proc(5)), and about the kernel. */
+/* Functions that read single facts from /proc (proc(5)), and facts about the kernel. */
 #ifndef LIBPROBE_BASE_PROCFS_H
 #define LIBPROBE_BASE_PROCFS_H
 
@@ -23,7 +23,7 @@ long procfs_status_number(pid_t pid, const char *key);
 size_t procfs_status_numbers(pid_t pid, const char *key, long ret[PROCFS_NUMBERS_MAX]);
 /* Returns the last number after a key, or -1. For NSpid: the pid in the process's own namespace. */
 long procfs_status_last_number(pid_t pid, const char *key);
-/* Does the line of a key contain a word? */
+/* Returns true if the line of a key contains a word. */
 bool procfs_status_has(pid_t pid, const char *key, const char *word);
 /* Copies the first word after a key. Returns false if the word is missing or does not fit. */
 bool procfs_status_text(pid_t pid, const char *key, char *buffer, size_t size);
@@ -42,14 +42,17 @@ pid_t procfs_next_id(DIR *list);
 /* Like procfs_next_id(), but skips the kernel's workers (procfs_is_worker()). */
 pid_t procfs_next_thread(pid_t pid, DIR *threads);
 /*
- * Is a task of a process a thread of the kernel, a worker of io_uring or vhost? Such a task uses
- * the process's memory and files, but never returns to the program. Its registers mean nothing, it
- * makes no system calls, and a stop would end its current operation with an error.
+ * Returns true if a task of a process is a thread of the kernel that works for io_uring or vhost.
+ * Such a task uses the process's memory and files, but never returns to the program. Its registers
+ * mean nothing, it makes no system calls, and a stop would end its current operation with an error.
  */
 bool procfs_is_worker(pid_t pid, pid_t tid);
 /* Returns the state letter of a thread, or 0 if the thread is gone. */
 char procfs_thread_state(pid_t pid, pid_t tid);
-/* Returns the processor on which a thread runs or ran last, or -1 if the thread is gone. */
+/*
+ * Returns the processor on which a thread runs, or on which it ran last. Returns -1 if the thread
+ * is gone.
+ */
 int procfs_thread_cpu(pid_t pid, pid_t tid);
 /*
  * Checks that /proc is mounted and has the same process numbers as system calls. Error:
@@ -58,7 +61,10 @@ int procfs_thread_cpu(pid_t pid, pid_t tid);
 PROBE_MUST_CHECK struct probe_error *procfs_check(void);
 /* Returns the error for a process that is not in /proc, or for an unusable /proc. */
 PROBE_MUST_CHECK struct probe_error *procfs_no_process(pid_t pid);
-/* Returns the id assigned last to a process or thread, or -1. `fd` is an open /proc/loadavg. */
+/*
+ * Returns the id that was last given to a process or thread; -1 if unknown. `fd` is an open
+ * /proc/loadavg.
+ */
 long procfs_last_pid(int fd);
 /* Returns the parent of a process (or of a thread's process), or 0. */
 pid_t procfs_parent(pid_t pid);
@@ -68,15 +74,21 @@ pid_t procfs_parent(pid_t pid);
  * (pthread_exit(3)), another thread.
  */
 pid_t procfs_living(pid_t pid);
-/* Is Linux of this version or later, according to uname(2)? False if the version is unknown. */
+/*
+ * Returns true if Linux has at least this version, according to uname(2). Returns false if the
+ * version is unknown.
+ */
 bool procfs_kernel_is_since(int major, int minor);
-/* Has a process ended, while its parent has not yet waited for it? */
+/* Returns true if a process has ended and its parent has not waited for it yet. */
 bool procfs_is_zombie(pid_t pid);
-/* Is the process a thread of the kernel? Such a process has neither memory nor a program. */
+/*
+ * Returns true if the process is a thread of the kernel. Such a process has neither memory nor a
+ * program.
+ */
 bool procfs_is_kernel_thread(pid_t pid);
 /*
- * Is a process ending, or has it ended, so that none of its threads will run again? Its locks are
- * released shortly before it becomes a zombie.
+ * Returns true if a process is ending or has ended, so that none of its threads will run again. A
+ * process releases its locks shortly before it becomes a zombie.
  */
 bool procfs_is_exiting(pid_t pid);
 /*
@@ -87,27 +99,30 @@ bool procfs_is_exiting(pid_t pid);
 int procfs_open_regular(int path_fd, int flags);
 /*
  * Returns when a process started, in clock ticks since boot. Returns 0 if the process is gone, or
- * if the time is unknown; errno is then one that procfs_no_room() recognises.
+ * if the time is unknown. In the second case, procfs_no_room() is true for errno.
  */
 uint64_t procfs_start_time(pid_t pid);
-/* Returns how long a process has existed, within a clock tick, or UINT64_MAX if unknown. */
+/* Returns how long a process has existed, accurate to a clock tick; UINT64_MAX if unknown. */
 uint64_t procfs_age_ns(pid_t pid);
 /* Like procfs_start_time(), for a stat file in another procfs. */
 uint64_t procfs_start_time_of(const char *path);
 /*
- * Returns in *ret the wait status of a process that has ended but has not been waited for. False if
- * the process does not exist, has another start time, or its status is unknown.
+ * Stores in *ret the wait status of a process that has ended but has not been waited for. Returns
+ * false if there is no such process, if its start time is not `start_time`, or if the status is
+ * unknown.
  */
 bool procfs_exit_status(pid_t pid, uint64_t start_time, int *ret);
 /*
- * Finds the type of the file system with a device number, in the mounts of a process or of this one
- * (proc_pid_mountinfo(5)). Returns false if neither has mounted it. Accesses no file system.
+ * Finds the type of the file system on a device. Searches the mounts of process `pid`, then those
+ * of this process (proc_pid_mountinfo(5)). Returns false if neither process has mounted the device.
+ * Accesses no file system.
  */
 enum { PROCFS_MOUNT_TYPE = 64 };
 bool procfs_mount_type(
 	pid_t pid, uint32_t dev_major, uint32_t dev_minor, char type[PROCFS_MOUNT_TYPE]);
 /*
- * Does an errno of open(2) only say that descriptors or memory ran out, and nothing about the file?
+ * Returns true if `err`, an errno of open(2), says that descriptors or memory ran out. Such an
+ * error tells nothing about the file.
  */
 bool procfs_no_room(int err);
 
@@ -118,11 +133,11 @@ struct procfs_access {
 	long tracer; /* id of the thread that traces the process, or 0 */
 	char tracer_name[32];
 	bool is_unwritable; /* the process's memory is readable, but not writable */
-	long uid, own_uid;  /* of the process and of ours; -1 if unknown */
+	long uid, own_uid;  /* users of the process and of this process; -1 if unknown */
 	long scope;	    /* kernel.yama.ptrace_scope, or -1 */
-	bool is_allowed;    /* allowed by all rules except those of security modules */
-	char own_profile[PROCFS_PROFILE],
-		profile[PROCFS_PROFILE]; /* of AppArmor; "" if unconfined */
+	bool is_allowed;    /* no rule except a security module's forbids the access */
+	/* AppArmor's profiles of this process and of the other one; "" if there is none. */
+	char own_profile[PROCFS_PROFILE], profile[PROCFS_PROFILE];
 };
 
 /*
@@ -139,7 +154,10 @@ struct probe_error *procfs_denied(const struct procfs_access *access)
 struct probe_error *procfs_permission_error(pid_t pid)
 	__attribute__((returns_nonnull, warn_unused_result));
 
-/* Returns the error if only a security module can have refused an access; otherwise NULL. */
+/*
+ * If an access was refused and nothing but a security module can have refused it, returns the
+ * error; otherwise NULL.
+ */
 PROBE_MUST_CHECK struct probe_error *procfs_module_error(pid_t pid);
 
 #endif

@@ -18,7 +18,7 @@ static inline uint32_t utf8_code(const char *text, size_t bytes)
 {
 	uint32_t code = (unsigned char)text[0];
 
-	/* A first byte of several begins with as many one bits as the character has bytes. */
+	/* If the character has several bytes, its first byte begins with as many one bits. */
 	if (bytes > 1)
 		code &= 0x7fU >> bytes;
 	for (size_t i = 1; i < bytes; i++)

@@ -20,11 +20,12 @@
 /* ---- Gate ------------------------------------------------------------------------------------ */
 
 /*
- * A gate: a stub holds the target's threads there until the controller has done its work.
+ * A gate is a place where a stub holds the target's threads until the controller has done its work.
+ * There are two kinds:
  *
- * - Libraries that are opened: at the function that the loader calls for debuggers, whenever its
- *   list of libraries has changed, before the constructors of the libraries run.
- * - Programs that are started: at libc's execve(), see the section "Launch".
+ * - The gate of libraries is the function that the loader calls for debuggers whenever its list of
+ *   libraries has changed. Threads are held there before the constructors of new libraries run.
+ * - The gate of programs is libc's execve(); see the section "Launch".
  */
 
 struct gate {
@@ -32,21 +33,24 @@ struct gate {
 	int event;		   /* eventfd that is readable when a thread waits; borrowed */
 	struct worker waiter;	   /* thread that waits on the gate's futex and signals `event` */
 	bool waiting, ending;
-	/* Futex, set when the waiter's death will end its turns; no turn exists yet. */
+	/*
+	 * Futex, set once the kernel would end the waiter's turns if the waiter died. There is no
+	 * turn yet.
+	 */
 	uint32_t owned;
-	uint32_t opened; /* futex, set when the waiter may watch the gate, or must end */
-	uint32_t ended;	 /* futex, set when the waiter watches the gate no more */
+	uint32_t opened; /* futex, set when the waiter may begin to watch the gate, or must end */
+	uint32_t ended;	 /* futex, set when the waiter no longer watches the gate */
 	uint32_t owner;	 /* thread id of the waiter */
 	struct robust_list_head robust; /* the waiter's robust list: all turns, in a chain */
 	struct robust_list turns[GATE_TURNS];
-	uint32_t flips; /* a bit for each turn: the turn's GATE_FLIP */
-	uint32_t taken; /* the last number that gate_take() has seen */
-	bool armed;	/* we armed the gate; a thread that waits too long disarms it */
+	uint32_t flips; /* bit i: whether the owner word of turn i has GATE_FLIP */
+	uint32_t taken; /* the number of threads that the last gate_take() has noted */
+	bool armed;	/* the gate was armed by us; a thread that waits too long disarms it */
 	bool lapsed;	/* a thread has disarmed the gate */
 };
 
 enum gate_place {
-	GATE_LIBRARIES, /* in the loader, when its list of libraries has changed */
+	GATE_LIBRARIES, /* in the loader, whenever its list of libraries has changed */
 	GATE_EXEC	/* in libc, at execve() */
 };
 
@@ -59,8 +63,9 @@ PROBE_MUST_CHECK struct probe_error *gate_attach(struct change *change, uint32_t
 	const struct probe_request *request, enum gate_place place, bool children);
 
 /*
- * Makes the loader's function call a function of the process, in a new session of the caller.
- * `describe` describes the stub, as in struct install. Errors: those of gate_attach().
+ * Makes the loader's function for debuggers call a function of the target, in a new session that
+ * belongs to `caller`. `describe` describes the stub, as in struct install. Errors: those of
+ * gate_attach().
  */
 PROBE_MUST_CHECK struct probe_error *gate_attach_call(struct change *change, uint64_t caller,
 	void (*describe)(const void *data, const struct reg_session *session, uint32_t slot,
@@ -68,21 +73,21 @@ PROBE_MUST_CHECK struct probe_error *gate_attach_call(struct change *change, uin
 	const void *data, uint32_t *session_ret);
 
 /*
- * Will the program next come to the gate of libraries to report libraries that are mapped already?
- * This is so if the program is held in its loader: the loader has begun to map libraries (RT_ADD),
- * maps them all before it sets the thread up, and reports them after it has relocated them. Under
- * LD_AUDIT the thread is set up earlier.
+ * Returns true if the program is held in its loader, and will come to the gate of libraries for
+ * libraries that are mapped already. The loader begins to map libraries (RT_ADD), maps them all,
+ * sets the thread up, relocates the libraries, and then calls the gate. Under LD_AUDIT it sets the
+ * thread up earlier.
  */
 bool gate_is_expected(struct change *change);
 /*
- * Is the loader changing its list? Then libraries may be partly mapped; the thread that maps them
- * comes to the gate when they are complete.
+ * Returns true if the loader is changing its list of libraries. Then libraries may be partly
+ * mapped; the thread that maps them comes to the gate when they are complete.
  */
 bool gate_list_changes(struct change *change);
 
 /*
- * Starts the thread that will wait at a gate, which takes a moment. gate_close() ends the thread.
- * Error: PROBE_ERROR_SYSTEM.
+ * Starts a gate's waiter thread. This takes a moment, so it is done before the gate is opened.
+ * gate_close() ends the thread. Error: PROBE_ERROR_SYSTEM.
  */
 PROBE_MUST_CHECK struct probe_error *gate_prepare(struct gate *gate);
 /*
@@ -91,42 +96,53 @@ PROBE_MUST_CHECK struct probe_error *gate_prepare(struct gate *gate);
  */
 void gate_open(struct gate *gate, struct probe_gate *shared, int event);
 
-/* Make an eventfd unreadable, and readable. Clear it before examining its gates. */
+/*
+ * gate_clear() makes an eventfd unreadable, gate_raise() readable. Clear it before examining the
+ * gates that use it.
+ */
 void gate_clear(int event);
 void gate_raise(int event);
 
-/* Is a thread waiting? Notes the numbers that have been taken. */
+/* Notes the number of threads that have arrived. Returns true if a thread is waiting. */
 bool gate_take(struct gate *gate);
-/* Return how many threads have ever arrived, and whether one waits. Without a gate: 0, false. */
+/*
+ * gate_arrivals() returns how many threads have ever arrived; gate_is_busy() returns true if one is
+ * waiting. For a gate that is not open, they return 0 and false.
+ */
 uint32_t gate_arrivals(const struct gate *gate);
 bool gate_is_busy(const struct gate *gate);
-/* Returns how many of the threads seen by gate_take() wait. */
+/* Returns how many threads that the last gate_take() noted are not released yet. */
 uint32_t gate_waiting(const struct gate *gate);
-/* May a thread seen by gate_take() wait in a turn? If not, its threads are about to leave. */
+/*
+ * Returns true if a thread noted by gate_take() may be waiting in this turn. Otherwise the threads
+ * in the turn were released, and are about to leave.
+ */
 bool gate_holds_turn(const struct gate *gate, uint32_t turn);
 /*
- * Since the last call, has a thread continued because the gate was not served in time (struct
- * probe_gate)? The threads after it were not held either. This call arms the gate again.
+ * Returns true if, since the last call, a thread has continued because the gate was not served in
+ * time (struct probe_gate). The threads after it were not held either. Arms the gate again.
  */
 bool gate_has_lapsed(struct gate *gate);
-/* Releases the threads that gate_take() has seen. */
+/* Releases the threads that the last gate_take() has noted. */
 void gate_release(struct gate *gate);
 /* Arms or disarms a gate. A disarmed gate holds no thread, and its waiting threads are released. */
 void gate_arm(struct gate *gate, bool armed);
 /* Asks the waiter to end. When closing several gates, call this for all of them first. */
 void gate_shut(struct gate *gate);
-/* Says that no controller serves the gate any more: its turns hold no thread. */
+/* Gives up the turns: they hold no thread from now on, as after the controller's death. */
 void gate_leave(struct gate *gate);
 /* Disarms the gate, and ends the waiter. */
 void gate_close(struct gate *gate);
 
 /* ---- Guardian -------------------------------------------------------------------------------- */
 
-/* Holding processes in execve(2), each for a limited time, even if this process stops or dies. */
+/*
+ * Holds processes in execve(2), each for a limited time, even if this process is stopped or dies.
+ */
 
 struct guardian;
 
-/* A thread that is in execve(2) of one of the files. */
+/* A thread that the guardian holds while it executes one of the files. */
 struct guardian_event {
 	uint32_t id;
 	uint32_t missed; /* number of threads not held, see guardian_missed() */
@@ -136,36 +152,40 @@ struct guardian_event {
 };
 
 /*
- * Starts a guardian: it holds every thread that executes one of these files, until
- * guardian_allow(), or for half a second. Returns NULL if the kernel does not allow it
+ * Starts a guardian. It holds every thread that executes one of these files, until guardian_allow()
+ * is called, but for half a second at most. Returns NULL if the kernel does not allow it
  * (CAP_SYS_ADMIN is needed), or does not support it for these files, or if a file is served by
  * another program or machine, which might never answer.
  */
 struct guardian *guardian_start(const char *const *files, size_t count);
-/* Releases all threads, and ends the guardian. `guardian` may be NULL. */
+/* Ends the guardian, which releases all threads. `guardian` may be NULL. */
 void guardian_end(struct guardian *guardian);
 
-/* A descriptor that is readable when a thread waits, and for ever if the guardian is gone. */
+/*
+ * Returns a descriptor that is readable while a thread waits, and always once the guardian is gone.
+ */
 int guardian_fd(const struct guardian *guardian);
 /* Finds the next waiting thread. Returns false if no thread waits. */
 bool guardian_next(struct guardian *guardian, struct guardian_event *ret);
-/* Returns how many threads executed one of the files without being held, since the last call. */
+/*
+ * Returns how many threads have executed one of the files without being held since the last call.
+ */
 size_t guardian_missed(struct guardian *guardian);
 void guardian_allow(struct guardian *guardian, const struct guardian_event *event);
 /* Marks the files at the paths again, because a file may have been replaced. */
 void guardian_renew(struct guardian *guardian);
-/* Has the guardian ended by itself? Then it holds no thread any more. */
+/* Returns true if the guardian has ended by itself, and so holds no thread any more. */
 bool guardian_is_gone(const struct guardian *guardian);
 
 /* ---- Leaf ------------------------------------------------------------------------------------ */
 
 /*
- * Leaves: programs whose files have no requested probe, and import no function by which libc starts
- * a process or a thread, executes a program, or loads code.
+ * A leaf is a program whose files have no requested probe, and import no function by which libc
+ * starts a process or a thread, executes a program, or loads code.
  */
 
 /*
- * Notes that the files that a held process has mapped contain no wanted probe, and whether its
+ * Records that the files mapped by a held process have no wanted probe, and whether the process's
  * program is a leaf. `files` may be NULL.
  */
 void leaf_pass_over(pid_t pid, struct files *files);
@@ -179,12 +199,15 @@ struct leaf {
 
 /* ---- Passage --------------------------------------------------------------------------------- */
 
-/* The way of one thread through execve(2) into another program, as its tracer sees it. */
+/*
+ * A passage is a thread's way through execve(2) into another program, as the thread's tracer sees
+ * it.
+ */
 
 enum passage_state {
-	PASSAGE_THROUGH,  /* the thread runs through execve(2) by itself */
+	PASSAGE_THROUGH,  /* the thread runs through execve(2) without a stop */
 	PASSAGE_SEIZED,	  /* the thread has been asked to stop */
-	PASSAGE_CALL,	  /* the thread runs to execve(2), and through it */
+	PASSAGE_CALL,	  /* the thread stops at system calls, up to and in execve(2) */
 	PASSAGE_PROGRAM,  /* the new program is mapped; execve(2) returns */
 	PASSAGE_LOADER,	  /* the program's loader works */
 	PASSAGE_LEAF,	  /* the program is a leaf, and runs to its end */
@@ -197,24 +220,33 @@ enum passage_state {
 struct passage {
 	pid_t pid, tid;
 	enum passage_state state;
-	/* Called at execve() with the path's address: may the thread be followed? NULL: yes. */
+	/*
+	 * At execve(), returns whether the thread may be followed into the file at `path`. NULL: it
+	 * may.
+	 */
 	bool (*may_follow)(pid_t tid, uint64_t path);
 	struct files *files; /* borrowed; may be NULL */
 	struct yield *yield; /* borrowed; shared by all passages of one tracing thread */
 	bool called;	     /* the thread has entered execve(2) */
 	bool returning;	     /* the loader's next stop is the exit of a system call */
 	bool thread_ready;   /* the loader has set the thread pointer */
-	bool has_run;	     /* the program was a leaf, and has run code after its loader */
-	bool nothing_lost;   /* the program was a leaf, or ended while it was traced */
+	bool has_run;	     /* the program was a leaf, and its own code has run */
+	/* No hit was missed: the program was a leaf, or was traced to its end. */
+	bool nothing_lost;
 	/* A process or thread that a leaf has started, to be released after the leaf; or 0. */
 	pid_t stray;
-	bool is_ending;	   /* the thread was released at the end of its process */
-	bool is_leaf;	   /* the program runs as a leaf, or did until it was asked to stop */
-	bool is_again;	   /* the thread repeats a call, as in struct control_thread */
-	int calls;	   /* number of the loader's system calls */
-	uint64_t argument; /* first argument of the loader's last call, where the result hides it */
-	struct leaf leaf;  /* valid if is_leaf */
-	uint64_t unseen_ns; /* for PASSAGE_HELD: how long the program has run unexamined code */
+	bool is_ending; /* the thread was released because its process was ending */
+	bool is_leaf;	/* the program runs as a leaf, or did until it was asked to stop */
+	/* The thread repeats a system call, as is_again in struct control_thread says. */
+	bool is_again;
+	int calls; /* number of the loader's system calls */
+	/*
+	 * The first argument of the loader's last system call. On some machines the result replaces
+	 * it.
+	 */
+	uint64_t argument;
+	struct leaf leaf;   /* valid if is_leaf */
+	uint64_t unseen_ns; /* how long code of the held program has run that was not examined */
 	struct probe_error
 		*told;	      /* error that reports a loss at the program's end, or NULL; owned */
 	uint64_t deadline_ns; /* time limit of the state (CLOCK_MONOTONIC) */
@@ -225,20 +257,20 @@ struct passage {
 };
 
 /*
- * Begins to trace a thread of process `pid` that goes to execve(2). With `may_go` it runs through
- * the call; otherwise it is asked to stop, and may_follow() decides. PASSAGE_OVER: it must not be
- * traced, or is gone.
+ * Begins to trace thread `tid` of process `pid`, which is about to call execve(2). If `may_go` is
+ * set, the thread runs through the call. Otherwise it is asked to stop, and may_follow() decides.
+ * The state is PASSAGE_OVER if the thread must not be traced or is gone.
  */
 void passage_begin(struct passage *passage, pid_t pid, pid_t tid, bool may_go);
 
-/* Begins again, for a thread whose execve(2) has failed and that goes to the next one. */
+/* Begins again: the thread's execve(2) has failed, and the thread is about to call it once more. */
 void passage_again(struct passage *passage, bool may_go);
 
 /*
  * Handles the reported stops. Lets the thread continue after each stop, except the stop that leads
- * to PASSAGE_HELD. Does not wait: it yields the processor a few times at most for the next stop,
- * unless other threads want the processor. A held passage may end here, too, if its process was
- * killed. Returns whether the thread has stopped.
+ * to PASSAGE_HELD. Does not sleep: to let the next stop happen, it yields the processor a few times
+ * at most, and not while other threads want the processor. A held passage may end here, too, if its
+ * process was killed. Returns whether the thread has stopped.
  */
 bool passage_step(struct passage *passage);
 
@@ -246,15 +278,15 @@ bool passage_step(struct passage *passage);
 void passage_leave(struct passage *passage);
 
 /*
- * Handles a passed deadline: a thread on its way through execve(2) is asked to stop, a leaf is
- * held, any other thread is released.
+ * Call this when the deadline has passed. A thread on its way through execve(2) is asked to stop, a
+ * leaf is held, and any other thread is released.
  */
 void passage_expire(struct passage *passage);
 
-/* Is the thread's memory no longer that of the process it came from, or is it gone? */
+/* Returns true if the thread has executed another program, or is gone. */
 bool passage_is_through(const struct passage *passage);
 
-/* Did a program that has ended end as a leaf? Then /proc may still show it as running. */
+/* Returns true if a leaf has just ended. /proc may still show it as running. */
 bool passage_lingers(const struct passage *passage, uint64_t now_ns);
 
 /* Makes a target of a held passage; the target then owns the process. Error: PROBE_ERROR_MEMORY. */
@@ -263,7 +295,7 @@ PROBE_MUST_CHECK struct probe_error *passage_take(
 
 /* ---- Waiters --------------------------------------------------------------------------------- */
 
-/* Finding the threads that wait at a gate. */
+/* Finds the threads that wait at a gate. */
 
 struct waiter {
 	pid_t pid, tid;
@@ -274,42 +306,46 @@ struct waiter {
 struct waiters {
 	struct waiter *items;
 	size_t count;
-	bool others_run; /* running threads exist that may have arrived and are about to wait */
+	bool others_run; /* some running thread may have arrived, and may be about to wait */
 };
 
 /* The processes to search, and the progress of the search. */
 struct waiters_place {
 	pid_t pid;
 	bool children; /* also search children with memory of their own, and their children */
-	/* Address of the gate's turns in the target; a thread waits on one of them. */
+	/* The address of the gate's first turn in the target. Each thread waits on a turn. */
 	uint64_t address;
-	uint64_t since_ns;  /* when a thread arrived that has not been found yet, or 0 */
-	unsigned int looks; /* searches since then that found nothing */
-	/* May be NULL. Called with `data`: should a thread that waits in a turn be left out? */
+	uint64_t since_ns;  /* since when a thread that has arrived has not been found, or 0 */
+	unsigned int looks; /* unsuccessful searches since since_ns */
+	/*
+	 * May be NULL. Called with `data`: returns true if a thread that waits in a turn does not
+	 * count.
+	 */
 	bool (*leave_out)(const void *data, int turn, pid_t pid, pid_t tid);
 	const void *data;
 };
 
 /*
  * Finds all threads that have arrived at a gate; gate_release() releases exactly these. Returns
- * false while a thread is not found yet: call it again; each call waits a moment. A thread that was
- * killed there is given up after a while.
+ * false if a thread has not been found yet. Then call the function again; each call waits a moment.
+ * A thread that was killed after it arrived cannot be found, so the search for it ends after a
+ * while.
  */
 bool waiters_find(struct waiters *waiters, struct gate *gate, struct waiters_place *place);
 
 /* ---- Launch ---------------------------------------------------------------------------------- */
 
 /*
- * Following programs that the processes of sessions start: they are held before any of their code
- * runs, like spawned programs.
+ * Follows the programs that are started by the processes of sessions. Each program is held before
+ * any of its code runs, like a spawned program.
  */
 
 /* A session's gate at execve(). */
 struct launch_gate {
 	struct gate gate;
 	/*
-	 * If place.children is set, programs that the process's children start are followed, too;
-	 * otherwise they are released.
+	 * If place.children is set, programs that the process's children start are followed, too.
+	 * Otherwise the children are released.
 	 */
 	struct waiters_place place;
 };
@@ -319,8 +355,11 @@ struct launch {
 	struct passage passage;
 	/* Borrowed; NULL if the gate has been closed, or a guardian held the thread. */
 	struct launch_gate *gate;
-	bool is_sought; /* a guardian held the thread; a guardian holds processes of any parent */
-	struct file_id file; /* if is_sought: the file that the thread executes */
+	/*
+	 * A guardian held the thread; it holds threads of any process, whoever started the process.
+	 */
+	bool is_sought;
+	struct file_id file; /* the file that the thread executes; valid if is_sought */
 };
 
 /* All threads that are being followed into a program, the oldest first. */
@@ -330,43 +369,52 @@ struct launches {
 	size_t gate_count;
 	struct launch *items;
 	size_t count;
-	struct files *files;	   /* the files of the followed programs */
-	struct alarm alarm;	   /* set while there are launches */
+	struct files *files; /* the files of the followed programs */
+	/* The timer that continues this process if it is stopped; set while there are launches. */
+	struct alarm alarm;
 	struct yield yield;	   /* used while the launches run */
 	struct guardian *guardian; /* holds programs that are sought; borrowed. May be NULL */
-	/* Wanted programs that were not held, and how many of them launches_told() has reported. */
+	/*
+	 * The number of wanted programs that were not held, and the number that was last reported.
+	 */
 	size_t missed, missed_told;
-	/* Control groups (/proc/PID/cgroup) without a limit just now; until when this holds. */
+	/*
+	 * Control groups (/proc/PID/cgroup) that had no limit when they were read, and until when
+	 * we rely on that.
+	 */
 	char free_groups[1024];
 	uint64_t free_until_ns;
 };
 
-/* Error: PROBE_ERROR_SYSTEM. Call launches_deinit() even after an error. */
+/* Initialises `launches`. Error: PROBE_ERROR_SYSTEM. Call launches_deinit() even after an error. */
 PROBE_MUST_CHECK struct probe_error *launches_init(struct launches *launches);
-/* Releases all threads. The gates must still be served, and the caller ends the guardian. */
+/*
+ * Releases all threads. Call it while the gates are still served. The caller then ends the
+ * guardian.
+ */
 void launches_end(struct launches *launches);
 /* Releases all threads that launches_end() has not released, and frees everything. */
 void launches_deinit(struct launches *launches);
 
-/* From now on, serves an open gate, and raises launches->event. */
+/* Adds an open gate, which launches_run() serves from now on, and raises launches->event. */
 PROBE_MUST_CHECK struct probe_error *launches_add(
 	struct launches *launches, struct launch_gate *gate);
 /*
- * Stops serving a gate. Its threads that have not executed another program yet are released, so
- * that the process can be changed.
+ * Stops serving a gate. Releases its threads that have not executed another program yet, so that
+ * the session's process can be changed.
  */
 void launches_remove(struct launches *launches, const struct launch_gate *gate);
 
 /*
- * Serves the gates: threads that wait there are followed into the programs that they start.
- * Continues with all of them while one may soon be held, for a few milliseconds at most. A thread
- * that cannot be followed, or takes too long, is released; a struct probe_watch finds it later.
+ * Serves the gates: threads that wait there are followed into the programs that they start. Works
+ * for a few milliseconds at most, and only as long as a thread may soon be held. A thread that
+ * cannot be followed, or takes too long, is released; a struct probe_watch finds it later.
  */
 void launches_run(struct launches *launches);
 
 /*
  * Returns the next held program, which the caller releases or closes, or NULL if no program is
- * held. *unseen_ns_ret is how long the program has run code that was not examined, mostly 0.
+ * held. *unseen_ns_ret is how long the program has run code that was not examined; usually 0.
  * *is_sought_ret is true if a guardian held the program.
  */
 struct probe_target *launches_take(
@@ -379,12 +427,12 @@ struct probe_target *launches_take(
  */
 PROBE_MUST_CHECK struct probe_error *launches_told(struct launches *launches, bool at_end);
 
-/* Is a process being followed, or did it end just now while it was followed? */
+/* Returns true if a process is being followed, or has just ended while it was followed. */
 bool launches_have(const struct launches *launches, pid_t pid);
 /*
- * May a process that is being followed, or that waits at this gate, share the memory of the gate's
- * process? Then its parent cannot be stopped, because the parent waits in vfork(2) until
- * launches_run() has continued.
+ * Returns true if a process that is being followed, or that waits at this gate, may share the
+ * memory of the gate's process. Then the gate's process may be its parent, which waits in vfork(2)
+ * and cannot be stopped until launches_run() has continued.
  */
 bool launches_depend(const struct launches *launches, struct launch_gate *gate);
 
@@ -392,30 +440,30 @@ bool launches_depend(const struct launches *launches, struct launch_gate *gate);
 
 /* ---- Program --------------------------------------------------------------------------------- */
 
-/* A program that has just been started: its file and its loader. */
+/* Examines a program that has just been started: its file and its loader. */
 
 /*
- * Is a program's loader still at work? It reports this to debuggers (struct r_debug). Returns false
- * if the process is unreadable or has no such loader, because waiting would not help.
+ * Returns true if a program's loader is still at work, as it tells debuggers (struct r_debug).
+ * Returns false if the process is unreadable or has no such loader: waiting would not help then.
  */
 bool program_is_loading(pid_t pid, struct files *files);
 
 /* ---- Rights ---------------------------------------------------------------------------------- */
 
-/* Does a program keep its rights when we trace it with ptrace(2)? */
+/* Finds out whether a program keeps its rights if we trace it with ptrace(2). */
 
 enum { RIGHTS_PATH_MAX = 4096 };
 
 /* ---- Seek ------------------------------------------------------------------------------------ */
 
-/* Finding wanted processes of any parent, without tracing. */
+/* Finds wanted processes, whoever started them, without tracing. */
 
 struct seek;
 
 /*
- * Functions that are called for the processes found. is_known() returns true for processes to leave
- * out, before they are examined. take() gets the other wanted processes, and the last time at which
- * they did not exist (CLOCK_MONOTONIC); if it returns false, the search ends.
+ * Functions that are called for each process found. is_known() is called first: if it returns true,
+ * the process is left out, and not examined. take() gets a wanted process, and the last time at
+ * which the process did not exist yet (CLOCK_MONOTONIC). If take() returns false, the search ends.
  */
 struct seek_visitor {
 	bool (*is_known)(void *data, pid_t pid);

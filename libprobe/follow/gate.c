@@ -2,9 +2,9 @@
 /*
  * The loader's function is `_dl_debug_state`, empty and exported. r_state in `struct r_debug` tells
  * whether the loader is changing its list or the list is complete (RT_CONSISTENT, 0). The loader
- * calls the function after mapping libraries, and before relocation and constructors. User events
- * call it, too (ARCH_GATE_CALLER), even while the loader is changing the list, in another thread or
- * in theirs.
+ * calls the function after mapping libraries, and before relocation and constructors. Threads that
+ * use user events call it, too (ARCH_GATE_CALLER). They may do so while the loader is changing the
+ * list, even if the loader runs in the same thread.
  *
  * Sources: <link.h>, struct r_debug; gdb and glibc, "Rendezvous structure used by the run-time
  * dynamic linker".
@@ -38,8 +38,9 @@ static const char state_function[] = "_dl_debug_state", state_variable[] = "_r_d
 static const char exec_function[] = "execve";
 
 /*
- * Finds the module of a function, and the function's address in it. Other libraries may wrap
- * execve(), so it must be libc's, which also defines the environment.
+ * Finds the module that defines a function, and the function's address in the module. Other
+ * libraries may define an execve() that wraps libc's. Libc is the module that also defines
+ * `__environ`.
  */
 static struct module *find_function(struct change *change, const char *name, uint64_t *ret)
 {
@@ -61,7 +62,7 @@ static const char *name_of(enum gate_place place)
 	return place == GATE_EXEC ? exec_function : state_function;
 }
 
-/* The entry of a function, as a selection of one site. */
+/* Describes the entry of a function as a selection of one probe with one site. */
 struct entry {
 	struct sdt_note note;
 	struct select_probe probe;
@@ -105,7 +106,7 @@ static struct probe_error *install_entry(struct install *install, enum gate_plac
 struct probe_error *gate_attach(struct change *change, uint32_t session,
 	const struct probe_request *request, enum gate_place place, bool children)
 {
-	/* Reset the plans that the user chose, which apply only to probes. */
+	/* The request without the plans, because the user chose the plans for probes only. */
 	struct probe_request its = *request;
 	struct transaction t = transaction_of(change, TRANSACTION_ADDS);
 	struct entry entry;
@@ -157,7 +158,10 @@ struct probe_error *gate_attach_call(struct change *change, uint64_t caller,
 	return error;
 }
 
-/* Reads the state of the loader's list. Returns false if the process has no loader that we know. */
+/*
+ * Reads whether the loader is changing its list. Returns false if we do not know the process's
+ * loader.
+ */
 static bool read_list(struct change *change, struct r_debug *ret)
 {
 	uint64_t unused, size, variable;
@@ -191,13 +195,13 @@ bool gate_list_changes(struct change *change)
 /*
  * The controller's side of a gate.
  *
- * If the controller dies, its gate releases all threads at once. If the gate is not served, it
- * disarms itself (struct probe_gate), so a stopped controller delays its target only once, by two
- * seconds. When the controller continues, it notices this, and arms the gate again.
+ * If the controller dies, its gate releases all threads at once. If nobody serves the gate, it
+ * disarms itself (struct probe_gate). So a stopped controller delays its target only once, by two
+ * seconds. When the controller continues, it notices that the gate is disarmed, and arms it again.
  *
  * The kernel reports the controller's death through a thread's list of robust futexes. glibc sets
- * up such a list for the mutexes of each thread. The waiter thread locks no such mutex, and
- * replaces the list by the gate's.
+ * up such a list for the mutexes of each thread. The waiter thread locks no such mutex, so it can
+ * replace the list by the gate's.
  *
  * The waiter starts before its gate exists, because the new thread may have to wait for a
  * processor, and a held program should not wait for that.
@@ -215,13 +219,13 @@ static long futex(uint32_t *word, int op, uint32_t value, const struct timespec 
 	return syscall(SYS_futex, word, op, value, timeout, NULL, 0);
 }
 
-/* Returns the owner word of a turn while the controller lives. */
+/* Returns the value that a turn's owner word has while the controller lives. */
 static uint32_t turn_word(const struct gate *gate, uint32_t turn)
 {
 	return gate->owner | GATE_WAITED | (gate->flips & 1u << turn ? GATE_FLIP : 0);
 }
 
-/* From now on, the kernel ends every turn when the waiter dies. */
+/* Gives all turns to the waiter. If the waiter dies, the kernel ends every turn. */
 static void own_turns(struct gate *gate)
 {
 	for (uint32_t i = 0; i < GATE_TURNS; i++) {
@@ -254,10 +258,10 @@ static void wait_until_set(uint32_t *word)
 }
 
 /*
- * Signals the descriptor whenever a thread has taken a number. Arriving threads wake the waiter, so
- * it seldom looks without being woken. A target can suppress any wake-up: it may write the word
- * itself, or move the waiter to another word (FUTEX_REQUEUE). This only delays the target's own
- * threads, and our end.
+ * Signals the eventfd whenever a thread has taken a number. Arriving threads wake the waiter, so
+ * the waiter seldom has to look by itself. A target can suppress any wake-up: it may write the word
+ * itself, or move the waiter to another word (FUTEX_REQUEUE). That delays only the target's own
+ * threads, and the end of the waiter.
  */
 static void signal_arrivals(struct gate *gate)
 {
@@ -327,7 +331,7 @@ void gate_clear(int event)
 {
 	uint64_t count;
 
-	/* Fails if the eventfd was not raised. */
+	/* The read fails if the eventfd was not raised, which is not an error. */
 	if (read(event, &count, sizeof(count)) < 0)
 		return;
 }
@@ -336,7 +340,10 @@ void gate_raise(int event)
 {
 	uint64_t one = 1;
 
-	/* Fails if the eventfd's counter is at its maximum. */
+	/*
+	 * The write fails if the eventfd's counter is at its maximum, so the eventfd is readable
+	 * anyway.
+	 */
 	if (write(event, &one, sizeof(one)) < 0)
 		return;
 }
@@ -424,7 +431,10 @@ void gate_shut(struct gate *gate)
 		wake_waiter(gate);
 }
 
-/* Wakes the waiter until it has ended: a waiter that is just about to wait misses a wake-up. */
+/*
+ * Ends the waiter. Wakes it again and again, because a waiter that is just about to wait misses a
+ * wake-up.
+ */
 static void end_waiter(struct gate *gate)
 {
 	static const struct timespec a_moment = {.tv_nsec = 1000 * 1000};
@@ -457,25 +467,28 @@ void gate_close(struct gate *gate)
  * /proc/PID/task/TID/syscall shows the address. Threads of forked children wait on the same memory
  * at the same address.
  *
- * After taking its number, a thread may have to wait for a processor before it sleeps. So a missing
- * thread is waited for as long as any running thread could be the missing one. A thread that was
- * killed in between still has its number, and is never found.
+ * After taking its number, a thread may have to wait for a processor before it sleeps. So if a
+ * thread is missing, we wait as long as a running thread could be the missing one. A thread that
+ * was killed after it took its number is never found.
  *
  * Sources: proc_pid_syscall(5); futex(2).
  */
 
 enum {
 	FIND_NS = 500000000,	 /* limit between arriving at the gate and waiting there */
-	FIND_IDLE_NS = 10000000, /* the same while no running thread could be the missing one */
-	/* Minimum number of searches: we may get the processor as rarely as the threads. */
+	FIND_IDLE_NS = 10000000, /* the limit if no running thread could be the missing one */
+	/*
+	 * The least number of searches, because we may get the processor as rarely as the threads
+	 * do.
+	 */
 	FIND_LOOKS = 50,
 	FIND_PAUSE_NS = 100000 /* pause between two searches */
 };
 
 /*
- * Returns the turn in which a thread waits, and its stack pointer; or -1. `address` is the first
- * turn's. *runs_ret: the thread is in no system call, or does not sleep there. (Call -1 stands for
- * a page fault.)
+ * Returns the turn in which a thread waits, and the thread's stack pointer; -1 if it waits in none.
+ * `address` is the address of the first turn. *runs_ret is set if the thread is in no system call,
+ * or does not sleep in its call. (A call number of -1 stands for a page fault.)
  */
 static int turn_of(pid_t pid, pid_t tid, uint64_t address, bool *runs_ret, unsigned long long *sp)
 {
@@ -526,14 +539,20 @@ static void find_below(struct waiters *waiters, const struct waiters_place *plac
 
 	for (size_t i = 0; pids && pids[i]; i++) {
 		find_in(waiters, place, pids[i]);
-		/* A process with its own memory waits only if the gate holds children. */
+		/*
+		 * The child has memory of its own, and so may its children. They wait only if the
+		 * gate holds children.
+		 */
 		if (place->children)
 			find_below(waiters, place, pids[i]);
 	}
 	free(pids);
 }
 
-/* Searches the main threads of a process and its children. Returns false if threads are missing. */
+/*
+ * Searches the main thread of a process, and the main threads of that thread's children. Returns
+ * false if threads are still missing.
+ */
 static bool find_main_threads(
 	struct waiters *waiters, const struct waiters_place *place, uint32_t wanted)
 {
@@ -566,7 +585,10 @@ bool waiters_find(struct waiters *waiters, struct gate *gate, struct waiters_pla
 		find_in(waiters, place, place->pid);
 		find_below(waiters, place, place->pid);
 	}
-	/* More threads may have come and been found: they are released with the rest. */
+	/*
+	 * More threads may have arrived since the first gate_take(), and may have been found. They
+	 * are released with the others.
+	 */
 	gate_take(gate);
 	patience = waiters->others_run ? FIND_NS : FIND_IDLE_NS;
 	if (waiters->count < gate_waiting(gate) &&

@@ -54,10 +54,14 @@ enum {
 	HOLD_NS = 500000000,
 	DEAD_NS = 1000000000,
 	BEAT_MS = 200,	 /* longest sleep of the guardian */
-	START_MS = 2000, /* limit for the guardian's start */
+	START_MS = 2000, /* time limit for the guardian's start */
 	HELD_MAX = 64,	 /* threads held at once; further threads are not held */
-	OWN_FILES = 16,	 /* descriptors besides those of held and read events */
-	RENEW = 0	 /* not used as guardian_event.id, except for events that only count */
+	OWN_FILES = 16,	 /* descriptors that are not those of held threads or of events */
+	/*
+	 * A message that asks the guardian to mark the files again. No thread has this id; an event
+	 * with this id only counts missed threads.
+	 */
+	RENEW = 0
 };
 
 struct guardian {
@@ -82,7 +86,7 @@ struct watchman {
 	int group, channel;
 	timer_t timer;
 	uint32_t last_id, missed;
-	size_t at_once; /* limit for held threads, and for events of one read */
+	size_t at_once; /* limit for held threads, and for the events that one read may return */
 	bool stuck;	/* the controller did not answer in time, and has said nothing since */
 	struct held held[HELD_MAX];
 };
@@ -99,7 +103,9 @@ static void answer(const struct watchman *w, int fd)
 {
 	const struct fanotify_response response = {.fd = fd, .response = FAN_ALLOW};
 
-	/* If the answer cannot be written, only the end of this process releases the thread. */
+	/*
+	 * If the answer cannot be written, exit: the end of this process also releases the thread.
+	 */
 	if (write(w->group, &response, sizeof(response)) < 0 && errno != ENOENT)
 		_exit(1);
 	close(fd);
@@ -152,7 +158,9 @@ static void tell_missed(struct watchman *w)
 		w->missed = 0;
 }
 
-/* Returns false if the kernel does not allow it. */
+/*
+ * Asks the kernel to report executions of the file behind a descriptor. Returns false on failure.
+ */
 static bool mark_file(const struct watchman *w, int fd)
 {
 	char path[48];
@@ -161,7 +169,10 @@ static bool mark_file(const struct watchman *w, int fd)
 	return fanotify_mark(w->group, FAN_MARK_ADD, FAN_OPEN_EXEC_PERM, AT_FDCWD, path) == 0;
 }
 
-/* Marks the files again. A replaced file is another file, even if its inode number is the same. */
+/*
+ * Marks the files at the paths again. A replaced file needs a new mark, even if it has the same
+ * inode number.
+ */
 static void mark_again(const struct watchman *w)
 {
 	for (size_t i = 0; i < w->file_count; i++) {
@@ -206,7 +217,7 @@ static void expire(struct watchman *w)
 		}
 }
 
-/* Computes at_once: each held thread and each read event needs a descriptor. */
+/* Computes at_once. Each held thread and each event that is read needs a descriptor. */
 static bool make_room(struct watchman *w)
 {
 	struct rlimit files;
@@ -222,7 +233,7 @@ static bool make_room(struct watchman *w)
 	return true;
 }
 
-/* Marks all files. No thread waits yet, so this may access file systems. */
+/* Marks all files. May access file systems, because no thread waits for the guardian yet. */
 static bool mark_all(struct watchman *w)
 {
 	bool ok = true;
@@ -239,7 +250,7 @@ static bool mark_all(struct watchman *w)
 	return w->marked && ok;
 }
 
-/* Starts the timer first, so that no thread waits before there is a time limit. */
+/* Start the timer first, so that no thread ever waits without a time limit. */
 static int begin(struct watchman *w)
 {
 	struct sigevent kill = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGKILL};
@@ -280,7 +291,10 @@ static _Noreturn void watch(struct watchman *w)
 
 /* ---- Starting the guardian -------------------------------------------------------------- */
 
-/* Keeps no descriptor of ours open. Until we end, only SIGKILL ends the guardian. */
+/*
+ * Becomes the guardian. Closes all other descriptors. As long as the controller lives, only SIGKILL
+ * ends the guardian from outside.
+ */
 static _Noreturn void become(struct watchman *w)
 {
 	sigset_t all;
@@ -295,7 +309,10 @@ static _Noreturn void become(struct watchman *w)
 	watch(w);
 }
 
-/* Forks twice, so that it is not our child: the program waits for its own children. */
+/*
+ * Forks twice, so that the guardian is not a child of the program, which waits for its own
+ * children.
+ */
 static bool start(struct watchman *w)
 {
 	pid_t child = fork();

@@ -7,17 +7,16 @@
  *   passage   the thread runs through execve(2) and the loader (libprobe/follow/stages.c)
  *   held      a session is started in the program, and nothing is traced any more
  *
- * Many threads are followed at once. Each continues when it has stopped, whatever the others do: a
- * child of vfork(2) makes its parent wait, and another thread may depend on the parent. We wait for
- * each thread by its id, and take no other events, because the program that uses this library has
- * children of its own.
+ * Many threads are followed at once. When a thread has stopped, we let it continue, whatever the
+ * other threads do: its parent may wait for it in vfork(2), and another thread may depend on the
+ * parent. We wait for each thread by its id, and take no other events, because the program that
+ * uses this library has children of its own.
  *
- * If the controller dies meanwhile, the kernel detaches from the threads, which continue as if
- * nothing had happened. If the controller is stopped, a timer continues it
- * (libprobe/ptrace/signals.c), until all threads that it follows are released. A thread whose
- * execve() has failed comes to the gate again (execvp(3) tries one folder of PATH after the other),
- * or is released. The struct probe_watch finds programs that were released early, like any program
- * that did not come through a gate.
+ * If the controller dies meanwhile, the kernel detaches it from the threads, and they continue as
+ * if nothing had happened. If the controller is stopped while it follows threads, a timer continues
+ * it (libprobe/ptrace/signals.c). A thread whose execve() has failed comes to the gate again
+ * (execvp(3) tries one folder of PATH after the other), or is released. The struct probe_watch
+ * finds programs that were released early, like any program that did not come through a gate.
  *
  * Sources: ptrace(2), "execve(2) under ptrace"; proc_pid_syscall(5).
  */
@@ -56,7 +55,7 @@
  * The child is seized before execve(2), and followed until it is held (libprobe/follow/stages.c).
  */
 
-/* The child's message before it gives up. */
+/* The message of the child to its parent before the child gives up. */
 struct failure {
 	int err;	  /* errno of execve(2) */
 	uint16_t machine; /* EM_* of a program that the kernel does not execute, or EM_NONE */
@@ -64,7 +63,7 @@ struct failure {
 
 static uint16_t machine_of(const char *path)
 {
-	Elf32_Ehdr header; /* an Elf64_Ehdr begins with the same fields */
+	Elf32_Ehdr header; /* an Elf64_Ehdr begins with the same members, as far as e_machine */
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	bool is_program = fd >= 0 && read(fd, &header, sizeof(header)) == sizeof(header) &&
 			  memcmp(header.e_ident, ELFMAG, SELFMAG) == 0;
@@ -75,9 +74,9 @@ static uint16_t machine_of(const char *path)
 }
 
 /*
- * Executes a program like execvp(3), which gives files that the kernel does not execute to a shell:
- * right for a script, but not for a program. Returns the machine of such a program, or EM_NONE if
- * execvp() should be called.
+ * Executes a program like execvp(3). But execvp() gives every file that the kernel refuses
+ * (ENOEXEC) to a shell, which is right for a script, and wrong for a program of another machine. So
+ * returns the machine of such a program, or EM_NONE if execvp() should be called.
  */
 static uint16_t execute(char *const argv[])
 {
@@ -104,7 +103,7 @@ static void child_run(char *const argv[], int go, int failed)
 	struct failure failure = {0};
 	char byte;
 
-	/* The parent writes a byte once it traces us. */
+	/* The parent writes a byte as soon as it traces us. */
 	if (read(go, &byte, 1) != 1)
 		_exit(127);
 	failure.machine = execute(argv);
@@ -117,7 +116,7 @@ static void child_run(char *const argv[], int go, int failed)
 	_exit(127 + byte);
 }
 
-/* Returns the error for a child's end, from the result of waitid(2). */
+/* Returns the error for a child that has ended. `info` comes from waitid(2). */
 static struct probe_error *ended(const char *name, const siginfo_t *info)
 {
 	if (info->si_code == CLD_EXITED)
@@ -140,14 +139,14 @@ static struct probe_error *not_executed(const char *name, const struct failure *
 		arch ? " (" : "", arch ? arch->name : "", arch ? ")" : "");
 }
 
-/* Follows the seized child until it is a held program. Depends on no other process. */
+/* Follows the seized child until it is a held program. Waits for no other process. */
 static struct probe_error *run_to_hold(
 	struct probe_target *target, struct passage *passage, const char *name, int failed)
 {
 	siginfo_t info = {0};
 	struct failure failure;
 
-	/* WNOWAIT leaves the exit status for the code that waits for the program. */
+	/* WNOWAIT keeps the exit status for whoever waits for the program later. */
 	while (passage->state < PASSAGE_HELD) {
 		if (waitid(P_PID, (id_t)passage->pid, &info,
 			    WEXITED | WSTOPPED | WNOWAIT | __WALL) < 0 &&
@@ -185,7 +184,10 @@ static struct probe_error *start_child(
 	passage_begin(&passage, target->pid, target->pid, true);
 	if (passage.state == PASSAGE_OVER) {
 		err = errno;
-		/* The child has done nothing yet, so another process has ended it. */
+		/*
+		 * The child waits for the byte from us, so if it has ended, another process has
+		 * ended it.
+		 */
 		if (waitid(P_PID, (id_t)target->pid, &info, WEXITED | WNOWAIT | WNOHANG) == 0 &&
 			info.si_pid)
 			return ended(argv[0], &info);
@@ -234,21 +236,27 @@ struct probe_error *probe_target_spawn(char *const argv[], struct probe_target *
 /* ==== Rights ================================================================================== */
 
 /*
- * When a tracer without privileges traces a process, the kernel ignores the set-user-ID bits and
- * capabilities that would make a file run as another user.
+ * When a tracer without privileges traces a process, and the process executes a file, the kernel
+ * ignores the file's set-user-ID bit and capabilities. Then the program does not run as the user
+ * that it should run as.
  *
  * Source: ptrace(2), "execve(2) under ptrace"; execve(2).
  */
 
 enum {
 	SEEN_PATH_MAX = RIGHTS_PATH_MAX + 64,
-	INTERPRETER_MAX = 256, /* bytes of a script that the kernel reads: BINPRM_BUF_SIZE */
-	SCRIPTS_MAX = 6	       /* scripts that interpret each other; the kernel allows five */
+	INTERPRETER_MAX = 256, /* bytes that the kernel reads of a script: BINPRM_BUF_SIZE */
+	/*
+	 * Limit for a chain of scripts, each of which is the interpreter of the previous one. The
+	 * kernel allows five.
+	 */
+	SCRIPTS_MAX = 6
 };
 
 /*
- * Would the kernel ignore a file's set-user-ID bit or capabilities because of a tracer? Returns
- * true if unknown.
+ * Returns true if a file has a set-user-ID bit, set-group-ID bit or capabilities, which the kernel
+ * would ignore under a tracer. Returns true if this is unknown. Copies the start of the file to
+ * `interpreter`.
  */
 static bool changes_user(const char *path, char interpreter[INTERPRETER_MAX])
 {
@@ -266,7 +274,7 @@ static bool changes_user(const char *path, char interpreter[INTERPRETER_MAX])
 	return changes;
 }
 
-/* Reads the path at an address of a process. Returns false if it is unreadable or too long. */
+/* Reads the path that a process has at `address`. Returns false if it is unreadable or too long. */
 static bool rights_read_path(pid_t pid, uint64_t address, char text[RIGHTS_PATH_MAX])
 {
 	size_t page = sysconf(_SC_PAGESIZE), length = 0;
@@ -292,7 +300,10 @@ static void path_seen_by(pid_t pid, const char *name, char path[SEEN_PATH_MAX])
 	snprintf(path, SEEN_PATH_MAX, "/proc/%d/%s/%s", pid, name[0] == '/' ? "root" : "cwd", name);
 }
 
-/* Do the files say that the rights stay? *executes_ret: execve(2) will probably not fail. */
+/*
+ * Returns true if, judged by the files, the program will keep all its rights. *executes_ret is true
+ * if execve(2) will probably succeed.
+ */
 static bool looks_safe(pid_t pid, uint64_t address, bool *executes_ret)
 {
 	char text[RIGHTS_PATH_MAX], path[SEEN_PATH_MAX], first[INTERPRETER_MAX];
@@ -319,9 +330,9 @@ static bool looks_safe(pid_t pid, uint64_t address, bool *executes_ret)
 }
 
 /*
- * When a process executes the file whose path is at `address`, will the program have all its
- * rights? This is so if we are root, or if neither the file nor (for a script) its interpreter
- * changes the user. Returns false if unknown.
+ * Returns true if the program whose file has its path at `address` will have all its rights under
+ * our tracing: we are root, or neither the file nor (for a script) its interpreter changes the
+ * user. Returns false if unknown.
  */
 static bool rights_stay(pid_t pid, uint64_t address)
 {
@@ -331,9 +342,9 @@ static bool rights_stay(pid_t pid, uint64_t address)
 }
 
 /*
- * Will the program have all its rights, and will execve(2) most likely not fail? If it failed, a
- * traced thread that is not stopped there could execute another file, whose rights were not
- * checked.
+ * Returns true if the program will have all its rights and execve(2) will most likely succeed. The
+ * second condition is for a thread that is not stopped at execve(2): if the call failed, the thread
+ * could execute another file, whose rights were not checked.
  */
 static bool rights_stay_at_once(pid_t pid, uint64_t address)
 {
@@ -345,25 +356,26 @@ static bool rights_stay_at_once(pid_t pid, uint64_t address)
 /* ==== Hold ==================================================================================== */
 
 /*
- * Tracing a thread that a guardian holds in execve(2), before it continues.
+ * Begins to trace a thread while a guardian holds it in execve(2).
  *
- * ptrace(2) takes a lock (cred_guard_mutex) that execve(2) holds, too. Since Linux 6.8 execve(2)
- * opens the program's file before it takes the lock, but the interpreter of a script after it;
- * older kernels open all files after it. If we seized a thread that holds the lock, we would wait
- * for the guardian, which waits for us. So:
+ * Both ptrace(2) and execve(2) take the thread's cred_guard_mutex, below called the lock. Since
+ * Linux 6.8 execve(2) opens the program's file before it takes the lock, but the interpreter of a
+ * script after it; older kernels open all files after it. If we seized a thread that holds the
+ * lock, we would wait for the guardian, which waits for us. So:
  *
  *	the file is the program's	seize, then release: execve(2) stops for certain
  *	the file is an interpreter's,	release, then seize: we wait for the lock, which the kernel
  *	or this is unknown		releases before the event of execve(2); mostly in time
  *
- * The guardian reports a thread before the thread sleeps, but which file it executes can be read
- * only after that. If other threads want the processor, this takes a while.
+ * The guardian reports a thread before the thread sleeps. Only when the thread sleeps can we read
+ * which file it executes. If other threads want the processor, it takes a while until the thread
+ * sleeps.
  *
  * A thread that we seize too late is released at its next system call, and found by searching.
  *
- * The path that the thread has passed to execve(2) tells which file it is. We look the path up
- * without accessing any file system (RESOLVE_CACHED), because the kernel has just looked it up
- * itself.
+ * To find out whether the file is the program's, we read the path that the thread has passed to
+ * execve(2). We look the path up without accessing any file system (RESOLVE_CACHED), because the
+ * kernel has just looked it up itself.
  *
  * Sources: fs/exec.c, kernel/ptrace.c of Linux; proc_pid_syscall(5); openat2(2).
  */
@@ -372,13 +384,17 @@ enum {
 	LINUX_MAJOR = 6,
 	LINUX_MINOR = 8,
 	EVENTS_MAX = 64,
-	QUEUED_NS = 50000000 /* limit until a thread sleeps: a tenth of the guardian's HOLD_NS */
+	/* How long to wait until a reported thread sleeps: a tenth of the guardian's HOLD_NS. */
+	QUEUED_NS = 50000000
 };
 
 static void launches_begin(
 	struct launches *launches, pid_t pid, pid_t tid, const struct file_id *file);
 
-/* Returns the address of the path passed to execve(2); 0 if unknown. Sets *running_ret. */
+/*
+ * Returns the address of the path that the thread has passed to execve(2); 0 if unknown. Sets
+ * *running_ret if the address is unknown because the thread does not sleep yet.
+ */
 static uint64_t path_address(pid_t tid, bool *running_ret)
 {
 	char path[48], text[256] = "";
@@ -392,7 +408,10 @@ static uint64_t path_address(pid_t tid, bool *running_ret)
 	return 0;
 }
 
-/* Opens a path as a thread sees it, to identify the file; -1 if not in the kernel's cache. */
+/*
+ * Opens a path as a thread sees it, to identify the file. Returns -1 if the path is not in the
+ * kernel's cache.
+ */
 static int open_as_seen(pid_t tid, const char *name)
 {
 	char from[48];
@@ -407,7 +426,10 @@ static int open_as_seen(pid_t tid, const char *name)
 	return fd;
 }
 
-/* Does the thread certainly not hold the lock? *running_ret: it does not wait yet. */
+/*
+ * Returns true if the thread certainly does not hold the lock. Sets *running_ret if this is unknown
+ * because the thread does not sleep yet.
+ */
 static bool may_be_seized(const struct guardian_event *event, bool *running_ret)
 {
 	char name[RIGHTS_PATH_MAX];
@@ -428,14 +450,17 @@ static bool may_be_seized(const struct guardian_event *event, bool *running_ret)
 	return same;
 }
 
-/* Returns false (unless `at_once`) if the thread does not wait yet, so its file is unknown. */
+/*
+ * Handles a thread that the guardian has reported. If the thread does not sleep yet, its file is
+ * unknown. Then, unless `at_once` is set, does nothing and returns false.
+ */
 static bool serve_event(struct launches *launches, struct guardian *guardian,
 	const struct guardian_event *event, bool at_once)
 {
 	bool running = false, seized;
 	pid_t pid;
 
-	/* We were stopped or busy for too long: the thread has continued. */
+	/* The guardian has released the thread, because we were stopped or busy for too long. */
 	if (clock_monotonic_ns() >= event->until_ns) {
 		launches->missed++;
 		return true;
@@ -476,18 +501,21 @@ static void hold_serve(struct launches *launches, struct guardian *guardian)
 	launches->missed += guardian_missed(guardian);
 }
 
-/* Counts threads that were not held. Call it before the guardian ends and releases all. */
+/* Counts the threads that were not held. Call this before the guardian ends. */
 static void hold_finish(struct launches *launches, struct guardian *guardian)
 {
 	struct guardian_event event;
 
-	/* Threads that still wait start after the end, so they are not counted. */
+	/*
+	 * A thread whose time has not passed is released when the guardian ends, so it is not
+	 * counted.
+	 */
 	while (guardian_next(guardian, &event))
 		launches->missed += clock_monotonic_ns() >= event.until_ns;
 	launches->missed += guardian_missed(guardian);
 }
 
-/* Does a process that was to execute this file run it, or has the process ended? */
+/* Returns true if a process that was about to execute a file now runs the file, or has ended. */
 static bool hold_has_started(pid_t pid, const struct file_id *file)
 {
 	char path[48];
@@ -507,14 +535,18 @@ static bool hold_has_started(pid_t pid, const struct file_id *file)
 /* ==== Launch ================================================================================== */
 
 enum {
-	RUN_NS = 3000000, /* limit of a call, because other processes wait for our caller, too */
+	/* Limit of one launches_run(): other processes also wait for its caller. */
+	RUN_NS = 3000000,
 	AWAKE_NS = 30000, /* how long to stay awake after a stop */
 	LET_GO_NS = 2000000000
 };
 
 /* ---- At the gates ------------------------------------------------------------------- */
 
-/* May a waiting thread run through execve(2)? If not, this is decided at the call. */
+/*
+ * Returns true if a waiting thread may run through execve(2) without a stop. Otherwise the thread
+ * is stopped at the call, and may_follow() decides then.
+ */
 static bool may_be_followed(const struct waiter *waiter)
 {
 	uint16_t offset = arch_process()->gate_argument;
@@ -567,7 +599,10 @@ static void launches_begin(
 	launch->file = *file;
 }
 
-/* Returns a process's passage before it has executed another program; NULL if not followed. */
+/*
+ * Returns the passage of a process that has not executed another program yet; NULL if there is
+ * none.
+ */
 static struct passage *find_on_way(const struct launches *l, pid_t pid)
 {
 	for (size_t i = 0; i < l->count; i++) {
@@ -580,9 +615,9 @@ static struct passage *find_on_way(const struct launches *l, pid_t pid)
 }
 
 /*
- * Has a followed thread left the gate, or is it about to? Its execve(2) may also have failed, so
- * that it waits for the next one. The turn distinguishes the two cases as long as each waiting
- * thread has its own turn.
+ * Returns true if a followed thread has left the gate, or is about to leave it. Returns false if
+ * its execve(2) has failed and it waits at the gate again. The thread's turn tells the two cases
+ * apart, as long as no two waiting threads have the same turn.
  */
 static bool is_on_way(const void *data, int turn, pid_t pid, pid_t tid)
 {
@@ -596,8 +631,8 @@ static bool is_on_way(const void *data, int turn, pid_t pid, pid_t tid)
 }
 
 /*
- * Follows a waiting thread, if it is wanted. Only one thread of each process is followed, because
- * the first execve(2) ends the others.
+ * Follows a waiting thread, if it is wanted. Only one thread of a process is followed, because the
+ * first execve(2) ends all other threads of the process.
  */
 static void serve_waiter(struct launches *l, struct launch_gate *gate, const struct waiter *waiter)
 {
@@ -609,7 +644,10 @@ static void serve_waiter(struct launches *l, struct launch_gate *gate, const str
 		begin(l, gate, waiter->pid, waiter->tid, may_be_followed(waiter));
 }
 
-/* Opens a gate once all threads that wait there are traced. False while one is not found. */
+/*
+ * Traces the threads that wait at a gate, then opens the gate. Returns false if some thread has not
+ * been found yet.
+ */
 static bool serve(struct launches *l, struct launch_gate *gate)
 {
 	const struct at_gate at = {l, gate};
@@ -644,8 +682,8 @@ static void drop(struct launches *l, size_t i)
 }
 
 /*
- * Releases the threads that came through a gate and have not executed another program. If `gate` is
- * NULL, releases all threads.
+ * Begins to release the threads that came through `gate` and have not executed another program; all
+ * threads if `gate` is NULL. Returns true if a thread is not released yet.
  */
 static bool let_go(struct launches *l, const struct launch_gate *gate)
 {
@@ -679,7 +717,10 @@ static void let_all_go(struct launches *l, const struct launch_gate *gate)
 	control_signals_give(&signals);
 }
 
-/* Counts gates that were not served in time: a thread, and those after it, were not held. */
+/*
+ * Counts the gates that were not served in time. A thread left such a gate unseen, and later
+ * threads were not held.
+ */
 static void count_lapses(struct launches *l)
 {
 	for (size_t i = 0; i < l->gate_count; i++)
@@ -705,12 +746,12 @@ void launches_remove(struct launches *launches, const struct launch_gate *gate)
 /* ---- Following ---------------------------------------------------------------------- */
 
 struct progress {
-	bool any;   /* some thread has not arrived yet */
-	bool held;  /* a thread has arrived */
-	bool moved; /* a thread has stopped and continues */
+	bool any;   /* some thread is still on its way to being held */
+	bool held;  /* some thread is held */
+	bool moved; /* some thread has stopped and continued */
 };
 
-/* Was it a sought program that started, was not taken, and may have run wanted code? */
+/* Returns true if a sought program has started but was not held, and may have run wanted code. */
 static bool is_missed(const struct launch *launch)
 {
 	return launch->is_sought && !launch->passage.nothing_lost &&
@@ -754,7 +795,7 @@ static bool serve_all(struct launches *l)
 
 /*
  * Waits for the next stop. Most stops follow the previous one within microseconds, and sleeping
- * takes longer, so threads that share our processor run first.
+ * takes longer. So at first yields to the threads that share our processor.
  */
 static void wait_for_launch(struct yield *yield, struct control_signals *signals, uint64_t moved_ns)
 {

@@ -23,14 +23,18 @@
 
 /*
  * Finds out whether a program has a loader. glibc puts the functions of its loader into static
- * programs, too. But a static program has no loader that works before the program: it runs its own
- * ifunc resolvers, and only then sets the thread pointer. The loader is a library with a name
- * (DT_SONAME), even if it is executed directly (ld.so PROGRAM). A static program has no such name.
+ * programs, too. But in a static program, these functions do not run before the program's code: the
+ * program runs its ifunc resolvers first, and only then sets the thread pointer. A real loader is a
+ * library with a name (DT_SONAME), even if it is executed directly (ld.so PROGRAM). A static
+ * program has no such name.
  *
  * Sources: glibc, csu/libc-start.c (ARCH_SETUP_IREL comes before ARCH_SETUP_TLS), elf/Makefile.
  */
 
-/* Returns the file of a process's program, borrowed; NULL if `files` (may be NULL) lacks it. */
+/*
+ * Returns the file of a process's program, which `files` (may be NULL) owns; NULL if `files` does
+ * not contain it.
+ */
 static struct file *program_file(pid_t pid, const struct files *files)
 {
 	char path[32];
@@ -45,7 +49,10 @@ static bool is_glibc_loader(const struct module *m)
 	return threads_is_loader(m) && object_is_64bit(m->object) && object_soname(m->object);
 }
 
-/* Is the program's loader glibc's? No other loader is followed. `files` may be NULL. */
+/*
+ * Returns true if the program's loader is glibc's. Other loaders are not followed. `files` may be
+ * NULL.
+ */
 static bool program_has_glibc_loader(pid_t pid, struct files *files)
 {
 	struct file *program = program_file(pid, files);
@@ -99,9 +106,10 @@ bool program_is_loading(pid_t pid, struct files *files)
 /*
  * The imports of a program show what it may do. It can reach a function of libc that it does not
  * import only by machine code of its own (system calls) or through another function of libc. The
- * list contains such functions, too. It leaves out functions that load converters of character sets
- * for an unusual locale (gettext, wide characters), because nearly every program imports one. So
- * the list is a forecast, not a proof, and the files that a leaf has mapped are checked at its end.
+ * list below contains those functions of libc, too. It leaves out functions that load converters of
+ * character sets for an unusual locale (gettext, wide characters), because nearly every program
+ * imports one. So the list is a forecast, not a proof, and the files that a leaf has mapped are
+ * checked at its end.
  *
  * Sources: the GNU C Library Reference Manual; glibc, the callers of __libc_dlopen, clone and
  * pthread_create.
@@ -164,8 +172,8 @@ static bool is_call(const char *name, void *unused)
 }
 
 /*
- * Does a module import only functions that leaves may import? libc and its loader define all the
- * others themselves.
+ * Returns true if a module imports only functions that leaves may import. libc and its loader pass
+ * the test whatever they import.
  */
 static bool imports_no_call(const struct module *module)
 {
@@ -210,7 +218,7 @@ void leaf_pass_over(pid_t pid, struct files *files)
 	modules_deinit(&modules);
 }
 
-/* Marks a program as not a leaf, because it did something that no leaf does. */
+/* Records that a program is not a leaf, because it did something that no leaf does. */
 static void leaf_forget(const struct leaf *leaf, struct files *files)
 {
 	struct file *program = files_mapped(files, leaf->dev, leaf->inode);
@@ -221,7 +229,10 @@ static void leaf_forget(const struct leaf *leaf, struct files *files)
 
 /* ---- Processes ------------------------------------------------------------------------- */
 
-/* Is the environment free of variables that name the loader's libraries or change its search? */
+/*
+ * Returns true if no environment variable names libraries for the loader or changes where the
+ * loader searches.
+ */
 static bool has_plain_environment(pid_t pid)
 {
 	char path[32], text[ENVIRONMENT_MAX];
@@ -233,13 +244,13 @@ static bool has_plain_environment(pid_t pid)
 		if (strncmp(text + at, "LD_", strlen("LD_")) == 0 ||
 			strncmp(text + at, "GLIBC_TUNABLES=", strlen("GLIBC_TUNABLES=")) == 0)
 			return false;
-	/* A length of 0 may mean that the file is unreadable. */
+	/* If the length is 0, the file may be unreadable. */
 	return length && length < sizeof(text) - 1;
 }
 
 /*
- * Will a program that has just been executed, and has run no code yet, be a leaf? It must be known
- * as one, and its environment must not make the loader load other files.
+ * Returns true if a program that has just been executed, and has run no code yet, will be a leaf.
+ * It must be known as a leaf, and its environment must not make the loader load other files.
  */
 static bool leaf_begins(pid_t pid, const struct files *files, struct leaf *ret)
 {
@@ -252,7 +263,10 @@ static bool leaf_begins(pid_t pid, const struct files *files, struct leaf *ret)
 	return true;
 }
 
-/* Checks the common case with a few system calls. Returns false if the answer is unknown. */
+/*
+ * Returns true if all code that a process has mapped is known to be a leaf's. Takes only a few
+ * system calls, and returns false if anything is unknown.
+ */
 static bool has_known_code(pid_t pid, const struct files *files)
 {
 	struct maps maps = {0};
@@ -274,8 +288,8 @@ static bool has_known_code(pid_t pid, const struct files *files)
 }
 
 /*
- * Is all code that a process has mapped until now from files that leaves may have? If not, its
- * program is no longer a leaf.
+ * Returns true if all code that a process has mapped until now comes from files that leaves may
+ * map. Otherwise marks its program as not a leaf.
  */
 static bool leaf_is_one(const struct leaf *leaf, pid_t pid, struct files *files)
 {
@@ -294,7 +308,7 @@ static bool leaf_is_one(const struct leaf *leaf, pid_t pid, struct files *files)
 	return is_one;
 }
 
-/* May a module have probes that nobody has searched for? */
+/* Returns true if a module may have probes that were never searched for. */
 static bool may_have_probes(struct module *module)
 {
 	struct probe_error *error;
@@ -310,8 +324,8 @@ static bool may_have_probes(struct module *module)
 }
 
 /*
- * Checks a leaf at its end. Returns the error to report if some of its code may have had probes, or
- * NULL. `status` is the exit status, as of waitpid(2).
+ * Checks a leaf that is about to end. If some of its code may have had probes, returns the error to
+ * report; otherwise NULL. `status` is its exit status, as in waitpid(2).
  */
 static struct probe_error *leaf_end(
 	const struct leaf *leaf, pid_t pid, struct files *files, int status)
@@ -341,9 +355,9 @@ static struct probe_error *leaf_end(
 }
 
 /*
- * Reports that the process of a leaf has executed another program: the files that it had mapped are
- * unknown. The program stays a leaf, because a leaf is followed better than other programs, whose
- * own system calls do not come to a gate.
+ * Returns the report that a leaf's process has executed another program, so the files that it had
+ * mapped are unknown. The program still counts as a leaf: it makes its own system calls, which come
+ * to no gate, so as a leaf it is followed better than as another program.
  */
 static struct probe_error *leaf_replaced(pid_t pid)
 {
@@ -357,22 +371,32 @@ static struct probe_error *leaf_replaced(pid_t pid)
 
 enum {
 	LOADER_CALLS_MAX = 100000,
-	SYSCALL_STOP = SIGTRAP | 0x80, /* PTRACE_O_TRACESYSGOOD */
+	/* The signal of a stop at a system call, with PTRACE_O_TRACESYSGOOD. */
+	SYSCALL_STOP = SIGTRAP | 0x80,
 	OPTIONS = PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC,
-	/* A leaf never forks or clones. If it does, the child is traced from its start. */
+	/*
+	 * A leaf never forks or clones. If a program does so all the same, its child is traced from
+	 * the start.
+	 */
 	LEAF_OPTIONS = OPTIONS | PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK | PTRACE_O_TRACECLONE |
 		       PTRACE_O_TRACEEXIT
 };
 
-/* A running thread may wait for a disk, and we do not delay it. We do delay a stopped one. */
+/*
+ * RUNNING_NS is long, because a running thread may wait for a disk and loses nothing. HELD_NS is
+ * short, because a stopped thread is delayed.
+ */
 #define RUNNING_NS UINT64_C(10000000000)
 #define HELD_NS UINT64_C(2000000000)
-/* A leaf is not traced for longer: others may want to trace it. */
+/* How long a leaf is traced. Another tracer may be waiting for it. */
 #define LEAF_NS UINT64_C(5000000)
-/* Mostly execve(2) takes less time. If it fails, the thread continues as if it were not traced. */
+/*
+ * The limit for execve(2), which usually takes less time. If execve(2) fails, the thread continues
+ * meanwhile.
+ */
 #define THROUGH_NS UINT64_C(5000000)
 
-/* Enters a state, whose time limit begins. */
+/* Enters a state. The state's time limit begins now. */
 static void stage_enter(struct passage *p, enum passage_state state)
 {
 	static const uint64_t allowed[] = {
@@ -405,7 +429,10 @@ static void stage_ask_to_stop(struct passage *p, enum passage_state state)
 	stage_interrupt(p);
 }
 
-/* Begins to trace a thread, in PASSAGE_THROUGH. False if it must not be traced, or is gone. */
+/*
+ * Begins to trace a thread, in PASSAGE_THROUGH. Returns false if the thread must not be traced or
+ * is gone.
+ */
 static bool stage_begin(struct passage *passage)
 {
 	if (ptrace(PTRACE_SEIZE, passage->tid, NULL, OPTIONS) < 0)
@@ -426,13 +453,15 @@ static void stage_let_go(struct passage *p)
 			stage_interrupt(p);
 		return;
 	}
-	/* If the thread was killed just now, we must still wait for its end. */
+	/*
+	 * The detach fails if the thread has just been killed. Then we must still wait for its end.
+	 */
 	p->state = ptrace(PTRACE_DETACH, p->tid, NULL, NULL) < 0 ? PASSAGE_LEAVING : PASSAGE_OVER;
 }
 
 /*
- * Handles a stop that we asked for and that may have ended a wait: makes the thread repeat the
- * wait. Returns whether it had to.
+ * Call this after a stop that we asked for. If the stop has ended the thread's wait, makes the
+ * thread repeat the wait, and returns true.
  */
 static bool has_ended_wait(struct passage *p)
 {
@@ -448,10 +477,12 @@ static void run_on(struct passage *p, int signal)
 {
 	bool is_free = p->state == PASSAGE_THROUGH || p->is_leaf;
 
-	/* Any stop cancels an earlier PTRACE_INTERRUPT, so repeat it. */
+	/* Any stop cancels an earlier PTRACE_INTERRUPT, so interrupt the thread again. */
 	if (p->state == PASSAGE_STOPPING)
 		ptrace(PTRACE_INTERRUPT, p->tid, NULL, NULL);
-	/* The call fails if the thread was killed; the thread's end is reported separately. */
+	/*
+	 * If this ptrace(2) fails, the thread was killed. The thread's end is reported separately.
+	 */
 	ptrace(is_free ? PTRACE_CONT : PTRACE_SYSCALL, p->tid, NULL, (long)signal);
 }
 
@@ -459,7 +490,7 @@ static bool is_on_way(const struct arch_registers *regs)
 {
 	long number = (long)arch_get(regs, ARCH_CALL);
 
-	/* The gate makes the first two of these calls. */
+	/* A thread that waits at the gate is in futex(2) or restart_syscall(2). */
 	return number == SYS_futex || number == SYS_restart_syscall || number == SYS_execve;
 }
 
@@ -481,7 +512,10 @@ static bool step_call(struct passage *p)
 	return !p->may_follow || p->may_follow(p->tid, arch_get(&regs, ARCH_ARG0));
 }
 
-/* Handles a stop outside of execve(2). After a failed execve(2), releases the thread. */
+/*
+ * Handles the stop of a thread that we asked to stop, and that is not in execve(2). Releases the
+ * thread unless it is on its way to execve(2).
+ */
 static bool step_seized(struct passage *p)
 {
 	if (registers_read(p->tid, &p->regs) && !has_ended_wait(p) &&
@@ -493,7 +527,7 @@ static bool step_seized(struct passage *p)
 	return false;
 }
 
-/* Does the result of a system call replace its first argument? */
+/* Returns true if a system call's result is in the register of its first argument. */
 static bool result_hides_argument(void)
 {
 	const int8_t *registers = arch_process()->registers;
@@ -502,8 +536,9 @@ static bool result_hides_argument(void)
 }
 
 /*
- * Handles the entry of a loader's system call. On x86-64 a system call sets the thread pointer, so
- * the exit of the last call has shown it.
+ * Handles the entry of a loader's system call: keeps the first argument, and checks whether the
+ * thread pointer is set. On x86-64 neither is needed, because both are still visible at the exit of
+ * the call.
  */
 static void step_entry(struct passage *p)
 {
@@ -521,7 +556,7 @@ static uint64_t first_argument(const struct passage *p)
 	return result_hides_argument() ? p->argument : arch_get(&p->regs, ARCH_ARG0);
 }
 
-/* Handles the exit of a loader's system call. Is everything mapped? */
+/* Handles the exit of a loader's system call. Returns true if all libraries are mapped. */
 static bool is_mapped(struct passage *p)
 {
 	bool ready = p->thread_ready;
@@ -538,14 +573,20 @@ static bool is_mapped(struct passage *p)
 		p->facts.rseq_signature = (uint32_t)arch_get(&p->regs, ARCH_ARG3);
 		return true;
 	}
-	/* The loader makes no rseq call: the glibc is older, or rseq is switched off. */
+	/*
+	 * Any other call after the thread pointer was set: the loader makes no rseq call, because
+	 * glibc is older or rseq is switched off.
+	 */
 	p->facts.known = ready;
 	return ready;
 }
 
 /* ---- Leaves ---------------------------------------------------------------------------- */
 
-/* Enters PASSAGE_LEAF for a leaf. None of its code has run. */
+/*
+ * If the program is a leaf, enters PASSAGE_LEAF and returns true. None of the program's code has
+ * run.
+ */
 static bool enter_leaf(struct passage *p)
 {
 	if (!leaf_begins(p->pid, p->files, &p->leaf) ||
@@ -557,9 +598,9 @@ static bool enter_leaf(struct passage *p)
 }
 
 /*
- * Handles the stop of a leaf that has run for a while. Returns false if the leaf continues because
- * its loader is still at work, which runs no code of the program. Once the leaf is held, its end
- * must not wait for us.
+ * Handles the stop of a leaf that has run for a while. If the leaf's loader is still at work, no
+ * code of the program has run: the leaf continues, and the function returns false. Otherwise the
+ * leaf is held, and will end without a stop (PTRACE_O_TRACEEXIT) from now on.
  */
 static bool hold_leaf(struct passage *p)
 {
@@ -575,7 +616,7 @@ static bool hold_leaf(struct passage *p)
 	return true;
 }
 
-/* Handles a leaf that has executed another program, which is followed like any other. */
+/* Handles a leaf that has executed another program. The new program is followed like any other. */
 static void leave_leaf(struct passage *p)
 {
 	ptrace(PTRACE_SETOPTIONS, p->tid, NULL, OPTIONS);
@@ -588,8 +629,8 @@ static void leave_leaf(struct passage *p)
 }
 
 /*
- * Handles a leaf that is about to end, or has started a process or thread. The leaf and its child
- * are then released, and found by searching.
+ * Handles a leaf that is about to end, or has started a process or thread. Releases the leaf. A
+ * process or thread that the leaf has started is released afterwards, and found by searching.
  */
 static void step_leaf(struct passage *p, int event)
 {
@@ -605,7 +646,7 @@ static void step_leaf(struct passage *p, int event)
 
 /* ---- One stop, continued ----------------------------------------------------------------- */
 
-/* Handles a leaf's stop outside of system calls, or in a call that the kernel restarts. */
+/* Handles a stop that a leaf was asked for. Returns whether the leaf continues. */
 static bool step_stopping(struct passage *p)
 {
 	if (!registers_read(p->tid, &p->regs))
@@ -620,7 +661,7 @@ static bool step_stopping(struct passage *p)
 	return false;
 }
 
-/* Returns whether the thread continues. */
+/* Handles a stop at a system call. Returns whether the thread continues. */
 static bool step_system_call(struct passage *p)
 {
 	bool behind = p->returning;
@@ -643,8 +684,8 @@ static bool step_system_call(struct passage *p)
 		return true;
 	}
 	/*
-	 * Not earlier: if the processor on which a new program ran before is idle, the scheduler
-	 * moves the program back.
+	 * Do not move earlier: the scheduler may move a program that has just begun back to the
+	 * processor on which it ran before, if that processor is idle.
 	 */
 	if (p->state == PASSAGE_LOADER && p->calls == 1)
 		nearby_move(p->pid, p->tid);
@@ -654,7 +695,7 @@ static bool step_system_call(struct passage *p)
 	return false;
 }
 
-/* Returns whether the thread continues. */
+/* Handles a ptrace(2) event. Returns whether the thread continues. */
 static bool step_event(struct passage *p, int event, int signal)
 {
 	if (event == PTRACE_EVENT_EXEC) {
@@ -667,7 +708,10 @@ static bool step_event(struct passage *p, int event, int signal)
 		step_leaf(p, event);
 		return false;
 	} else if (event == PTRACE_EVENT_STOP && signal != SIGTRAP) {
-		/* The thread is stopped with its process, and stays so until SIGCONT. */
+		/*
+		 * A signal such as SIGSTOP has stopped the whole process. The thread stays stopped
+		 * until SIGCONT.
+		 */
 		ptrace(PTRACE_LISTEN, p->tid, NULL, NULL);
 		return false;
 	} else if (p->state == PASSAGE_STOPPING) {
@@ -678,7 +722,10 @@ static bool step_event(struct passage *p, int event, int signal)
 	return true;
 }
 
-/* Notes a process or thread that a leaf has started. It is traced, and stops at its start. */
+/*
+ * Notes a process or thread that a leaf has started. The kernel traces it from its start, where it
+ * stops.
+ */
 static void note_stray(struct passage *p, int event)
 {
 	unsigned long tid;
@@ -689,7 +736,7 @@ static void note_stray(struct passage *p, int event)
 		p->stray = (pid_t)tid;
 }
 
-/* Handles a stop of a thread with this status (waitpid(2)), and mostly lets the thread continue. */
+/* Handles a stop. `status` is from waitpid(2). In most cases lets the thread continue. */
 static void stage_stop(struct passage *p, int status)
 {
 	int event = (int)((unsigned int)status >> 16), signal = WSTOPSIG(status);
@@ -702,7 +749,7 @@ static void stage_stop(struct passage *p, int status)
 			has_ended_wait(p);
 		stage_let_go(p);
 	} else if (p->state == PASSAGE_LEAVING) {
-		/* Deliver a signal that has stopped the thread. */
+		/* If a signal has stopped the thread, deliver the signal. */
 		if (ptrace(PTRACE_DETACH, p->tid, NULL,
 			    (long)(event || signal == SYSCALL_STOP ? 0 : signal)) == 0)
 			p->state = PASSAGE_OVER;
@@ -740,23 +787,24 @@ static void stage_stop(struct passage *p, int status)
  *   STOPPING  a leaf has run for a while, and has been asked to stop
  *   HELD      everything is mapped; if it is not a leaf, no code of the program has run
  *
- * No step waits for this thread, nor for a thread on which this one depends (a child of vfork(2)
- * and its parent). We only decide where the thread stops, and for how long it is then held;
- * otherwise it runs. Each state has a time limit, after which the thread is released.
+ * No step waits for the thread, or for another thread on which it depends (its child or parent in
+ * vfork(2)). We only decide where the thread stops and for how long it is held there. At all other
+ * times the thread runs. Each state has a time limit, after which the thread is released.
  *
- * glibc's loader first maps all libraries, then sets the thread up, and the last call of that tells
- * the kernel the thread's rseq area. Only then does it relocate the libraries (which may run their
- * ifunc resolvers) and run constructors. So when the rseq call returns, everything is mapped, none
- * of its code has run, and the thread pointer is set. No breakpoint is needed: if we die, the
- * kernel detaches from the process, which does not notice. Without an rseq call (before glibc 2.35,
- * or if it is switched off), we hold the thread at the next call after the thread pointer is set
- * and after the calls that tell the kernel about the thread (before glibc 2.34 these calls do not
- * exist). A program without a loader (static: see "Program"), or whose loader is not glibc's, is
- * held right after execve(2); its stubs then do without the thread pointer.
+ * glibc's loader first maps all libraries, then sets the thread up. The last system call of the
+ * set-up tells the kernel the thread's rseq area. Only then does it relocate the libraries (which
+ * may run their ifunc resolvers) and run constructors. So when the rseq call returns, everything is
+ * mapped, none of its code has run, and the thread pointer is set. No breakpoint is needed: if we
+ * die, the kernel detaches us from the process, and the process does not notice. Without an rseq
+ * call (before glibc 2.35, or if it is switched off), we hold the thread at the next call after the
+ * thread pointer is set and after the calls that tell the kernel about the thread (before glibc
+ * 2.34 these calls do not exist). A program without a loader (static: see "Program"), or whose
+ * loader is not glibc's, is held right after execve(2); its stubs then do without the thread
+ * pointer.
  *
- * Many programs that a build or a shell starts have no wanted probe, end within some milliseconds,
- * neither start nor load anything, and import no function to do so (see "Leaf"). Gates would cost
- * such a leaf more than its own work. A leaf stops only once, when its process is about to end:
+ * Many programs that a build or a shell starts are leaves (see "Leaf"): they have no wanted probe,
+ * import no function that starts or loads anything, and end within some milliseconds. Gates would
+ * cost a leaf more than its own work. A leaf stops only once, when its process is about to end:
  * there its mappings are compared with the expected ones. If it starts a process or thread
  * (PTRACE_O_TRACEFORK and similar options), both are released before they continue. If it executes
  * another program, that program is followed. What may have been missed is reported.
@@ -774,7 +822,7 @@ static void stage_stop(struct passage *p, int status)
 
 enum {
 	YIELDS = 8,
-	ENDING_NS = 1000000000 /* limit until a process that is ending has ended */
+	ENDING_NS = 1000000000 /* limit between the stop before a process ends and its end */
 };
 
 void passage_begin(struct passage *passage, pid_t pid, pid_t tid, bool may_go)
@@ -794,7 +842,10 @@ void passage_again(struct passage *passage, bool may_go)
 		stage_ask_to_stop(passage, PASSAGE_SEIZED);
 }
 
-/* Like control_wait(), for a thread that may have taken over the main thread's id. */
+/*
+ * Like control_wait(), but also waits for the main thread's id, which the thread may have taken
+ * over.
+ */
 static pid_t next_stop(const struct passage *p, int *status_ret)
 {
 	pid_t id = control_wait(p->tid, status_ret);
@@ -802,12 +853,15 @@ static pid_t next_stop(const struct passage *p, int *status_ret)
 	return id < 0 && p->tid != p->pid ? control_wait(p->pid, status_ret) : id;
 }
 
-/* Yields for the next stop, which mostly comes soon. Threads on our processor run first. */
+/*
+ * Like next_stop(). If `yields` is set, yields the processor for a moment, because threads that
+ * share it run first and the next stop mostly comes soon.
+ */
 static pid_t next_stop_soon(const struct passage *p, bool yields, int *status_ret)
 {
 	pid_t id = next_stop(p, status_ret);
 
-	/* Do not wait for a leaf, which runs for longer. */
+	/* A leaf runs for longer than a yield, so do not yield for it. */
 	yields &= p->state != PASSAGE_LEAF;
 
 	for (int i = 0; i < YIELDS && id == 0 && yields && yield_once(p->yield); i++)

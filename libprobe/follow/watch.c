@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How we notice execve(2) from outside:
+ * How we notice that a process we do not trace has called execve(2):
  *
  * - A descriptor of /proc/PID/mem refers to the memory that the process had when it was opened. If
  *   that memory has been replaced (or the process has ended), reading returns no byte and no error.
@@ -52,34 +52,45 @@
  * not hold. If the files are unknown, we search all processes at short intervals, and use a small
  * part of our time for it.
  *
- * A process that is missing in one search and present in the next has begun in between, and after
- * the last time at which no file had been opened.
+ * If a process is missing in one search and present in the next, it has begun between the two. It
+ * has also begun after the last search at which no file had been opened.
  */
 
 enum {
-	LOOK_NS = 2000000,	/* minimum time between two searches of all processes */
-	LOOK_SHARE = 20,	/* and at least this many times the duration of a search */
-	SELDOM_NS = 100000000,	/* interval if an opened file wakes us */
-	EAGER_NS = 5000000,	/* from opening a file to the new program; mostly much less */
-	EAGER_LOOK_NS = 200000, /* interval of searches during this time */
+	LOOK_NS = 2000000, /* minimum time between two searches of all processes */
+	/*
+	 * The time between two searches is also at least this many times the duration of a search.
+	 */
+	LOOK_SHARE = 20,
+	SELDOM_NS = 100000000, /* time between two searches if the opening of a file wakes us */
+	/* Limit between the opening of a file and the new program; usually much less passes. */
+	EAGER_NS = 5000000,
+	/* Time between two searches in the EAGER_NS after a file was opened. */
+	EAGER_LOOK_NS = 200000,
 	EVENT_BYTES = 4096
 };
 
 struct seek {
 	struct probe_newcomers newcomers;
 	char **files; /* files of `newcomers`; owned */
-	/* -1 if a guardian runs, if there are no files, or if a file cannot be watched. */
+	/*
+	 * Watches the files. -1 if a guardian runs, if there are no files, or if a file cannot be
+	 * watched.
+	 */
 	int inotify;
 	struct guardian *guardian; /* may be NULL */
 	bool has_looked;
 	uint64_t next_ns, looked_ns;
-	uint64_t quiet_ns; /* last search at which no file had been opened */
+	uint64_t quiet_ns; /* time of the last search at which no file had been opened */
 	uint64_t eager_until_ns;
 };
 
 /* ---- The files ---------------------------------------------------------------------- */
 
-/* A replaced file has another inode: watching its path again adds the new file. */
+/*
+ * Watches the files at all paths. Call it again later: a file that has been replaced has another
+ * inode, and needs a new watch.
+ */
 static bool watch_files(const struct seek *seek)
 {
 	for (size_t i = 0; i < seek->newcomers.file_count; i++)
@@ -111,7 +122,7 @@ static struct probe_error *copy_files(struct seek *seek)
 	return seek->files ? NULL : probe_error_no_memory();
 }
 
-/* Opens inotify. If this fails, processes are found later. */
+/* Opens inotify, and watches the files. If this fails, processes are found later. */
 static void open_inotify(struct seek *seek)
 {
 	seek->inotify = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
@@ -162,20 +173,23 @@ static void seek_free(struct seek *seek)
 	free(seek);
 }
 
-/* Readable when a program was opened that a wanted process may be about to run; or -1. */
+/*
+ * Returns a descriptor that is readable when a wanted process may be about to run one of the files;
+ * -1 if there is none.
+ */
 static int seek_fd(const struct seek *seek)
 {
 	return seek->guardian ? guardian_fd(seek->guardian) : seek->inotify;
 }
 
-/* Ends the guardian: it holds no thread from now on. */
+/* Ends the guardian, which releases all threads and holds none from now on. */
 static void seek_hold_none(struct seek *seek)
 {
 	guardian_end(seek->guardian);
 	seek->guardian = NULL;
 }
 
-/* Returns the guardian that holds programs of these files, or NULL if no guardian runs. */
+/* Returns the guardian that holds the wanted programs, or NULL if none runs. */
 static struct guardian *seek_guardian(const struct seek *seek)
 {
 	return seek->guardian;
@@ -183,7 +197,7 @@ static struct guardian *seek_guardian(const struct seek *seek)
 
 /* ---- The processes ------------------------------------------------------------------- */
 
-/* Makes the next search come soon, for children that were forked before their parent was found. */
+/* Makes the next search come soon, to find children that a newcomer forked before it was found. */
 static void seek_hurry(struct seek *seek)
 {
 	uint64_t soon = clock_monotonic_ns() + LOOK_NS;
@@ -232,7 +246,7 @@ static bool seek_look(struct seek *seek, const struct seek_visitor *visitor)
 		seek_hold_none(seek);
 		open_inotify(seek);
 	}
-	/* Files that are opened after this search began are noticed at the next one. */
+	/* The next search notices files that are opened from now on. */
 	if (opened)
 		seek->eager_until_ns = now + EAGER_NS;
 	if (seek->inotify >= 0 && seek->quiet_ns > since)
@@ -259,10 +273,13 @@ static bool seek_look(struct seek *seek, const struct seek_visitor *visitor)
 
 enum {
 	SCAN_NS = 2000000, /* minimum time between two searches for children */
-	SCAN_SHARE = 20	   /* and at least this many times the duration of a search */
+	/*
+	 * The time between two searches is also at least this many times the duration of a search.
+	 */
+	SCAN_SHARE = 20
 };
 
-/* Distinguishes a program from the next program in the same process. */
+/* Identifies a program, so that the next program in the same process is noticed. */
 struct image {
 	uint64_t address;
 	uint8_t random[16];
@@ -272,7 +289,10 @@ struct watched {
 	pid_t pid;
 	uint64_t start_time;
 	struct image image;
-	/* Memory of an added process; -1 for a child, whose program is compared. */
+	/*
+	 * For an added process: descriptor of /proc/PID/mem. -1 for a child, for which `image` is
+	 * compared.
+	 */
 	int mem;
 	bool is_child;	  /* the process was found as a child, not added */
 	bool is_newcomer; /* the process was found by probe_watch_seek(), and is not examined yet */
@@ -288,10 +308,11 @@ struct probe_watch {
 	bool children, finished;
 	struct watched *items;
 	size_t count;
-	size_t at; /* index of the next process to examine in this round */
+	size_t at; /* index of the process that this round examines next */
 	bool full; /* this round also examines children */
 	uint64_t round_ns, scanned_ns, next_scan_ns;
-	size_t ended; /* newcomers that ended before they were traced and are not reported yet */
+	/* Newcomers that ended before they were traced, as far as they are not reported yet. */
+	size_t ended;
 };
 
 /* ---- Programs --------------------------------------------------------------------- */
@@ -299,7 +320,7 @@ struct probe_watch {
 enum image_state {
 	IMAGE_READ,
 	IMAGE_GONE,  /* the process has ended, or is in the middle of execve(2) */
-	IMAGE_DENIED /* the process is unreadable: another user's program */
+	IMAGE_DENIED /* the process is unreadable, because it runs another user's program */
 };
 
 static enum image_state image_read(pid_t pid, struct image *ret)
@@ -307,17 +328,27 @@ static enum image_state image_read(pid_t pid, struct image *ret)
 	struct auxv auxv;
 
 	*ret = (struct image){0};
-	pid = procfs_living(pid);      /* a main thread that has ended has no memory */
-	if (auxv_read(pid, &auxv) < 0) /* the files of an exiting process are root's, too */
+	/*
+	 * If the main thread has ended, read another thread, because a thread that has ended has no
+	 * memory.
+	 */
+	pid = procfs_living(pid);
+	/* The files of a process that is exiting belong to root, too. */
+	if (auxv_read(pid, &auxv) < 0)
 		return errno != ENOENT && procfs_status_number(pid, "VmSize:") >= 0 ? IMAGE_DENIED
 										    : IMAGE_GONE;
-	/* The vector is still empty: execve(2) maps the program before it writes the vector. */
+	/*
+	 * The vector is still empty: execve(2) has mapped the program, but not written the vector
+	 * yet.
+	 */
 	if (auxv.bytes > 0 && auxv.items[0][0] == AT_NULL)
 		return IMAGE_GONE;
 	ret->address = auxv_value(&auxv, AT_RANDOM);
 	/*
-	 * A 32-bit program's vector has no meaning here, but differs from a 64-bit program's. If
-	 * the process has ended since the vector was read, the second reading is empty.
+	 * The random bytes may be unreadable because the program is a 32-bit program. The address
+	 * read from its vector means nothing, but still differs from a 64-bit program's. Or the
+	 * process has ended since the vector was read. Then the vector is empty when it is read
+	 * again.
 	 */
 	if (ret->address && memory_read(pid, ret->address, ret->random, sizeof(ret->random)) !=
 				    sizeof(ret->random))
@@ -413,7 +444,7 @@ static struct watched *find(struct probe_watch *watch, pid_t pid)
 	return NULL;
 }
 
-/* Returns NULL if there is no memory. */
+/* Adds a process to those watched. Returns NULL if there is no memory. */
 static struct watched *add(struct probe_watch *watch, pid_t pid)
 {
 	struct watched *items = reallocarray(watch->items, watch->count + 1, sizeof(*items));
@@ -445,7 +476,10 @@ struct probe_error *probe_watch_add(struct probe_watch *watch, const struct prob
 	if (w->mem >= 0)
 		close(w->mem);
 	w->start_time = target->start_time;
-	/* The process may have executed another program since its probes were enabled. */
+	/*
+	 * Use the target's own descriptor: the process may have executed another program since the
+	 * target was opened.
+	 */
 	w->mem = target->mem < 0 ? open_mem(target->pid) : fcntl(target->mem, F_DUPFD_CLOEXEC, 0);
 	if (w->mem < 0 && (errno == EACCES || errno == EPERM))
 		return procfs_permission_error(target->pid);
@@ -465,7 +499,10 @@ void probe_watch_pass_over(struct probe_watch *watch, const struct probe_target 
 
 /* ---- Looking ------------------------------------------------------------------------ */
 
-/* Does a process run another, loaded program now? *error_ret is set if it is unreadable. */
+/*
+ * Returns true if a process now runs another program, whose libraries are loaded. If the process is
+ * unreadable, reports that once, in *error_ret.
+ */
 static bool has_changed(
 	struct probe_watch *watch, struct watched *w, uint64_t now, struct probe_error **error_ret)
 {
@@ -476,7 +513,7 @@ static bool has_changed(
 		w->checked_ns = now;
 		return false;
 	}
-	/* A followed program has run no code yet. */
+	/* A program that is being followed has run no code yet, so it is not taken here. */
 	if (launches_have(&watch->launches, w->pid))
 		return false;
 	state = image_read(w->pid, &image);
@@ -511,7 +548,10 @@ static struct probe_error *take(
 	if (w->is_newcomer)
 		seek_hurry(watch->seek);
 	w->is_newcomer = false;
-	/* The time before the first look is unseen, too, but only since the process started. */
+	/*
+	 * The process was not watched before the last look, but it did not exist before its start
+	 * either.
+	 */
 	age = procfs_age_ns(w->pid);
 	ret->unseen_ns = now - w->checked_ns < age ? now - w->checked_ns : age;
 	w->checked_ns = now;
@@ -520,7 +560,10 @@ static struct probe_error *take(
 		ret->target->files = files_hold(watch->launches.files);
 		ret->target->late = true;
 	}
-	/* Remove inherited sessions that are incomplete, because hits would be counted twice. */
+	/*
+	 * Remove sessions that the process inherited incompletely. Otherwise hits would be counted
+	 * twice.
+	 */
 	if (!error && ret->is_newcomer)
 		error = inherited_remove(ret->target);
 	if (error && ret->target) {
@@ -535,7 +578,7 @@ static struct probe_error *take(
 	return NULL;
 }
 
-/* Takes the next held program, and watches it from now on. */
+/* Takes the next program that is held, and watches the program's process from now on. */
 static bool take_held(struct probe_watch *watch, struct probe_watch_event *ret)
 {
 	struct watched *w;
@@ -546,9 +589,14 @@ static bool take_held(struct probe_watch *watch, struct probe_watch_event *ret)
 		return false;
 	ret->held = true;
 	w = find(watch, ret->target->pid);
-	/* A process that has ended may have had the same pid. */
+	/*
+	 * A watched process that has ended may have had the same pid. Then this is another process.
+	 */
 	known = w && w->start_time == ret->target->start_time;
-	/* A search may have found the process before it was held, without returning it yet. */
+	/*
+	 * The process may have been found as a newcomer before it was held, and not be reported
+	 * yet.
+	 */
 	if (known)
 		ret->is_newcomer = w->is_newcomer;
 	ret->is_child = !ret->is_newcomer && (!known || w->is_child);
@@ -557,12 +605,12 @@ static bool take_held(struct probe_watch *watch, struct probe_watch_event *ret)
 		w->is_newcomer = false;
 		w->is_child &= known;
 	}
-	/* Without memory, we will not notice when the process executes another program. */
+	/* An error is ignored: we then do not notice when the process executes another program. */
 	probe_error_free(probe_watch_add(watch, ret->target));
 	return true;
 }
 
-/* Adds the new children of a process. */
+/* Adds the new children of a process. Returns false if there is no memory. */
 static bool add_children(struct probe_watch *watch, size_t parent)
 {
 	pid_t *children = children_of(watch->items[parent].pid);
@@ -579,7 +627,7 @@ static bool add_children(struct probe_watch *watch, size_t parent)
 		ok = w != NULL;
 		if (!ok)
 			break;
-		/* The child has the program that its parent had when it forked. */
+		/* The child runs the program that its parent ran when it forked the child. */
 		w->is_child = true;
 		w->image = watch->items[parent].image;
 		w->checked_ns = watch->scanned_ns;
@@ -588,7 +636,9 @@ static bool add_children(struct probe_watch *watch, size_t parent)
 	return ok;
 }
 
-/* Has a process ended? For an added process, its memory mostly shows that it has not. */
+/*
+ * Returns true if a process has ended. If its memory is still there, no more needs to be checked.
+ */
 static bool has_ended(const struct watched *w)
 {
 	return !(w->mem >= 0 && memory_is_there(w->mem)) &&
@@ -596,8 +646,8 @@ static bool has_ended(const struct watched *w)
 }
 
 /*
- * Forgets the forked children of a process that has ended. Their hits are lost with it, so they
- * must be found again as newcomers.
+ * Forgets the forked children of a process that has ended. Their hits were read through that
+ * process, so the children must be found again as newcomers.
  */
 static void forget_orphans(struct probe_watch *watch, const struct image *image)
 {
@@ -608,7 +658,10 @@ static void forget_orphans(struct probe_watch *watch, const struct image *image)
 	seek_hurry(watch->seek);
 }
 
-/* Has a process ended, while its parent may never wait for it? */
+/*
+ * Returns true if a process has ended, even if its parent has not waited for it and may never do
+ * so.
+ */
 static bool is_dead(const struct watched *w)
 {
 	return w->mem >= 0 && !memory_is_there(w->mem) && procfs_is_zombie(w->pid);
@@ -625,7 +678,7 @@ static void forget_ended(struct probe_watch *watch)
 			i++;
 			continue;
 		}
-		/* A process that we may not read has been reported already. */
+		/* Do not count a process that we may not read: it has been reported already. */
 		watch->ended += w->is_newcomer && !w->denied;
 		drop(watch, i);
 		if (has_hits)
@@ -633,7 +686,10 @@ static void forget_ended(struct probe_watch *watch)
 	}
 }
 
-/* Finds new children, unless newcomers are searched for, and forgets ended processes. */
+/*
+ * Forgets ended processes, and finds new children. If newcomers are sought, children are found as
+ * newcomers instead. Returns false if there is no memory.
+ */
 static bool scan(struct probe_watch *watch)
 {
 	bool ok = true;
@@ -650,10 +706,10 @@ static bool scan(struct probe_watch *watch)
 /* ---- Newcomers ---------------------------------------------------------------------- */
 
 /*
- * Does process `pid` have all the sessions of process `other`, like a forked child? If `pid` has
- * ended since it was found to be a copy, it had them. A process that was forked while sessions were
- * made has some of them: it may have a session's data, and even its registry, but its sites do not
- * all lead to stubs.
+ * Returns true if process `pid` has all the sessions of process `other`, because it was forked from
+ * `other`. If `pid` has just ended, assumes that it had them. A process that was forked while
+ * sessions were being made has only some of them: it may have a session's data, and even its
+ * registry, but not all its sites lead to stubs.
  */
 static bool has_sessions_of(pid_t pid, pid_t other)
 {
@@ -690,7 +746,10 @@ static bool has_sessions_of(pid_t pid, pid_t other)
 	return count && shared == count && alike;
 }
 
-/* Returns the watched process that was forked into `pid` and reads its hits; or NULL. */
+/*
+ * Returns the watched process from which `pid` was forked, and which also receives the hits of
+ * `pid`; NULL if there is none.
+ */
 static const struct watched *find_origin(
 	const struct probe_watch *watch, pid_t pid, const struct image *image)
 {
@@ -711,7 +770,10 @@ static bool is_known(void *data, pid_t pid)
 	return find(watch, pid) || launches_have(&watch->launches, pid);
 }
 
-/* Adds a newcomer. It is reported when its libraries are loaded, like a new program. */
+/*
+ * Adds a process found by a search. It is reported once its libraries are loaded, like a new
+ * program.
+ */
 static bool take_newcomer(void *data, pid_t pid, uint64_t since_ns)
 {
 	struct probe_watch *watch = data;
@@ -720,7 +782,7 @@ static bool take_newcomer(void *data, pid_t pid, uint64_t since_ns)
 	struct image image;
 	enum image_state state = image_read(pid, &image);
 
-	/* A thread of the kernel, or a process that has just ended. */
+	/* The process is a thread of the kernel, or has just ended. */
 	if (state == IMAGE_GONE)
 		return true;
 	if (state == IMAGE_READ)
@@ -741,7 +803,7 @@ static void look_for_newcomers(struct probe_watch *watch)
 
 	if (seek_look(watch->seek, &visitor))
 		gate_raise(watch->launches.event);
-	/* Without a guardian, the files are watched. */
+	/* The guardian has ended, so from now on the files are watched. */
 	if (watch->launches.guardian && !seek_guardian(watch->seek)) {
 		watch->launches.guardian = NULL;
 		wake_for(watch, seek_fd(watch->seek));
@@ -751,8 +813,9 @@ static void look_for_newcomers(struct probe_watch *watch)
 /* ---- The watch ------------------------------------------------------------------------ */
 
 /*
- * A round examines every process once. If it finds programs, it takes several calls. Children need
- * several system calls each, so they are not examined in every round.
+ * Begins a round, in which every process is examined once. If a round finds programs, it lasts
+ * several calls of probe_watch_next(). Examining children takes several system calls each, so not
+ * every round does it. Returns false if there is no memory.
  */
 static bool begin_round(struct probe_watch *watch)
 {
@@ -798,7 +861,10 @@ struct probe_error *probe_watch_next(struct probe_watch *watch, struct probe_wat
 	return error;
 }
 
-/* Releases all threads: none may wait for the caller's end, such as a reader of its output. */
+/*
+ * Releases all threads, because the caller may wait for a thread before it ends, for example for a
+ * reader of its output.
+ */
 static void let_all_go(struct probe_watch *watch)
 {
 	launches_end(&watch->launches);

@@ -7,8 +7,9 @@
  *	         removed probes <-- pipe: replies --
  *
  * The controller waits for the tracer only at the start and at the end, and only for a bounded
- * time. If the tracer is too slow, hits stay in the rings, and are counted as lost there. The
- * controller pings the tracer once a second, and kills a tracer that does not answer for long.
+ * time. If the tracer is too slow, hits stay in the rings. When the rings are full, further hits
+ * are counted as lost. The controller pings the tracer once a second, and kills a tracer that does
+ * not answer for long.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -29,7 +30,7 @@ enum { NSEC_PER_SEC = 1000000000, NSEC_PER_MSEC = 1000000, PIPE_BYTES = 1 << 20,
 
 struct probe_tracer_host {
 	char *path, *options;
-	struct tags tags;    /* tags of hits outside pairs */
+	struct tags tags;    /* tags that are sent with hits that belong to no pair */
 	uint64_t timeout_ns; /* 0 if the tracer is never killed */
 	pid_t pid;
 	int input, replies, output;
@@ -59,7 +60,10 @@ static struct probe_error *take_timeout(struct probe_tracer_host *host, const ch
 	return NULL;
 }
 
-/* Takes our own options (tag=, timeout=) out of the user's text; the rest is for the tracer. */
+/*
+ * Takes the options tag= and timeout= out of the user's text, because they are for this file. The
+ * rest is for the tracer.
+ */
 static struct probe_error *host_options(struct probe_tracer_host *host, const char *text)
 {
 	char *copy = strdup(text), *rest = copy, *word;
@@ -86,7 +90,10 @@ static struct probe_error *host_options(struct probe_tracer_host *host, const ch
 
 /* ---- The end of the process ------------------------------------------------------- */
 
-/* Waits for the end of the tracer, which has closed its replies or is killed afterwards. */
+/*
+ * Waits for the end of a tracer that has closed its replies, and kills the tracer if it does not
+ * end in time.
+ */
 static struct probe_error *reap(struct probe_tracer_host *host, uint64_t patience_ns)
 {
 	int status = 0;
@@ -106,7 +113,7 @@ static struct probe_error *reap(struct probe_tracer_host *host, uint64_t patienc
 
 static struct probe_error *give_up(struct probe_tracer_host *host, bool interrupted)
 {
-	host->done = true; /* send nothing more */
+	host->done = true; /* set, so that nothing more is sent */
 	probe_error_free(reap(host, 0));
 	if (interrupted)
 		return probe_error_new(PROBE_ERROR_STATE,
@@ -119,7 +126,7 @@ static struct probe_error *give_up(struct probe_tracer_host *host, bool interrup
 
 /* ---- Replies ---------------------------------------------------------------------- */
 
-/* The function is called for each probe that the tracer has left; it may be NULL. */
+/* removed() is called for each probe that the tracer has left. It may be NULL. */
 struct listener {
 	void (*removed)(pid_t pid, const char *provider, const char *name, void *data);
 	void *data;
@@ -226,7 +233,10 @@ static struct probe_error *read_replies(
 	return error;
 }
 
-/* Does nobody read the tracer's output? Then the tracer is not to blame for being late. */
+/*
+ * Returns true if nobody reads the tracer's output. Then the tracer is late through no fault of its
+ * own.
+ */
 static bool output_is_blocked(const struct probe_tracer_host *host)
 {
 	struct pollfd output = {.fd = host->output, .events = POLLOUT};
@@ -396,7 +406,10 @@ void probe_tracer_host_look(struct probe_tracer_host *host, pid_t pid)
 		wire_put_look(host_ask(host), pid);
 }
 
-/* Writes pending output. If the tracer reads no more, its replies or exit status tell why. */
+/*
+ * Writes pending output. If the tracer reads no more (EPIPE), returns no error, because the
+ * tracer's replies or exit status will tell the reason.
+ */
 static struct probe_error *flush(struct probe_tracer_host *host)
 {
 	struct probe_error *error = probe_sink_flush(host->sink);
@@ -420,7 +433,7 @@ struct probe_error *probe_tracer_host_ask(
 	const struct listener listener = {is_removed, &removed};
 	struct probe_error *error = NULL;
 
-	/* Pending messages may be about other processes. */
+	/* Ask anew: the messages that are not answered yet may be about other processes. */
 	probe_tracer_host_look(host, pid);
 	while (!error && host->pid && !host->off && host->unanswered && !removed) {
 		error = flush(host);

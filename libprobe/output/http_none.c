@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Replaces the HTTP server or client whose library's headers were missing at build time. */
+/*
+ * Replaces the HTTP server or the HTTP client, if the headers of its library were missing at build
+ * time.
+ */
 #include "libprobe/output/output.h"
 
 #ifndef HTTP_SERVER_BUILT

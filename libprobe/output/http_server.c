@@ -143,7 +143,7 @@ static struct probe_error *http_listen(
 	if (fd < 0)
 		return cannot_listen(text, errno);
 	/*
-	 * SO_REUSEADDR: otherwise connections of a server that has just ended would block the port.
+	 * Without SO_REUSEADDR, connections of a server that has just ended would block the port.
 	 */
 	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
 	if (bind(fd, &address.any, length_of(&address)) || listen(fd, SOMAXCONN)) {
@@ -159,7 +159,9 @@ static struct probe_error *http_listen(
 
 /* ---- Host names ---------------------------------------------------------------- */
 
-/* Is `host` equal to `name`, or to NAME.DOMAIN with a domain that the resolver searches? */
+/*
+ * Returns true if `host` equals `name`, or is NAME.DOMAIN with a domain that the resolver searches.
+ */
 static bool is_in_domain(const char *host, const char *name)
 {
 	struct __res_state resolver = {0};
@@ -179,10 +181,11 @@ static bool is_in_domain(const char *host, const char *name)
 }
 
 /*
- * Does a request's `Host` (HOST or HOST:PORT) name this machine? It must be an address, localhost,
- * or the machine's host name, alone or in a domain that resolv.conf(5) searches. Otherwise a web
- * page of another site could read our pages through a browser: if its own name resolves to this
- * machine ("DNS rebinding"), the browser takes both for the same origin.
+ * Returns true if a request's `Host` (HOST or HOST:PORT) names this machine. It must be an address,
+ * localhost, or the machine's host name, alone or in a domain that resolv.conf(5) searches.
+ * Otherwise a web page of another site could read our pages through a browser: if the site's name
+ * resolves to this machine ("DNS rebinding"), the browser believes that our pages belong to the
+ * site.
  */
 static bool http_host_is_ours(const char *host)
 {
@@ -318,7 +321,10 @@ static enum MHD_Result refuse(const struct http_server *server, struct MHD_Conne
 	return result;
 }
 
-/* Generates a page if necessary. Connections that still send an older version keep it. */
+/*
+ * Generates a page if it is not there. Connections that still send an older version of the page
+ * keep that version.
+ */
 static struct MHD_Response *page_of(struct http_server *server, int page)
 {
 	struct probe_error *error;
@@ -388,7 +394,10 @@ static void watch(void *data, struct MHD_Connection *connection, void **context,
 	*context = slot;
 }
 
-/* Shuts down late connections. libmicrohttpd then sees that they are closed, and forgets them. */
+/*
+ * Shuts down the connections that have passed their deadline. libmicrohttpd then sees that they are
+ * closed, and forgets them.
+ */
 static void end_late(struct http_server *server)
 {
 	uint64_t now = clock_monotonic_ns();
@@ -510,7 +519,7 @@ struct probe_metrics_server {
 	char url[HTTP_ADDRESS_BYTES + sizeof("http:///metrics")];
 };
 
-/* Parses a weight such as "0.75" and returns thousandths, whatever the locale. */
+/* Parses a weight such as "0.75", in any locale, and returns it in thousandths. */
 static unsigned int parse_weight(const char *text)
 {
 	unsigned int weight = *text == '1' ? 1000 : 0;
@@ -523,7 +532,10 @@ static unsigned int parse_weight(const char *text)
 	return weight;
 }
 
-/* Returns the highest weight that a client gives to a type (RFC 9110, 12.4.2); 0 if unwanted. */
+/*
+ * Returns the highest weight that a client's `Accept` gives to a type (RFC 9110, 12.4.2); 0 if the
+ * client does not want the type.
+ */
 static unsigned int wish(const char *accept, const char *type)
 {
 	size_t length = strlen(type);
@@ -634,7 +646,9 @@ void probe_metrics_server_renew(struct probe_metrics_server *server)
  * OTEL_EXPORTER_OTLP_HEADERS: https://opentelemetry.io/docs/specs/otel/protocol/exporter/
  */
 
-/* Does a text consist of the characters that a header's name may have (RFC 9110, 5.6.2)? */
+/*
+ * Returns true if a text has only characters that are allowed in a header's name (RFC 9110, 5.6.2).
+ */
 static bool is_name(const char *text, size_t length)
 {
 	for (size_t i = 0; i < length; i++)

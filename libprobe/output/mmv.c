@@ -3,9 +3,10 @@
  * Files of memory-mapped values, made with libpcp_mmv.
  *
  * pmcd's agent pmdammv(1) reads every file in PCP_TMP_DIR/mmv whose name does not begin with a dot.
- * All our files ask for the same cluster (a part of a metric's number) and for metric names without
- * the file's name, so the agent merges them into one set of metrics with the instances of all
- * files. Numbers and names are therefore the same on every host and in every archive.
+ * All our files ask for the same cluster (a part of a metric's number), and for metric names that
+ * do not contain the file's name. So the agent merges our files into one set of metrics, with the
+ * instances of all files. Numbers and names are therefore the same on every host and in every
+ * archive.
  *
  *	.probectl.PID.START.TIME	being made, or being removed
  *	probectl.PID.START.TIME		read by pmdammv
@@ -15,8 +16,8 @@
  * gone; the next exporter removes them.
  *
  * The layout of a file cannot change, so a new file replaces it; the new file is complete before it
- * becomes visible. The agent rescans the folder when the folder's time stamp changes, in whole
- * seconds, or when the generation in a mapped file changes.
+ * becomes visible. The agent rescans the folder when the folder's time stamp (in whole seconds)
+ * changes, or when the generation in a mapped file changes.
  *
  * Loading libpcp_mmv and libpcp takes longer than listing probes, so they are loaded only when
  * metrics are exported. At build time only their headers are needed.
@@ -44,14 +45,17 @@
 #include "libprobe/base/procfs.h"
 
 enum {
-	/* Any number from 1 to 2047: together with a domain's number it must fit into 22 bits. */
+	/*
+	 * May be any number from 1 to 2047. The cluster and the number of a domain together must
+	 * fit into 22 bits.
+	 */
 	CLUSTER = 1786,
 	REMIND_NS = 1100 * 1000 * 1000
 };
 
 struct pcp_file {
 	struct pcp_folder *folder;
-	char *path; /* the hidden name, with the dot, which libpcp_mmv knows */
+	char *path; /* the hidden name, with a dot; the only name that libpcp_mmv knows */
 	const char *hidden, *visible;
 	mmv_registry_t *registry;
 	mmv_disk_header_t *header; /* the mapped file */
@@ -114,8 +118,9 @@ static bool add_instance(const struct pcp_file *file, const struct pcp_instance 
 	const struct libpcp *libpcp = &file->folder->libpcp;
 
 	/*
-	 * Ignore the result. Up to version 6 the function always fails with EINVAL, because its
-	 * loop stops only at the end of the domains. find_values() checks that all instances exist.
+	 * The result is ignored: up to version 6, the function always fails with EINVAL, because
+	 * its loop does not stop at the instance's domain. find_values() checks later that all
+	 * instances exist.
 	 */
 	(void)libpcp->add_instance(file->registry, instance->domain, instance->id, instance->name);
 	for (size_t i = 0; i < instance->label_count; i++) {
@@ -144,7 +149,10 @@ static bool add_host(const struct pcp_file *file)
 		       file->registry, "host", value, MMV_STRING_TYPE, 0) >= 0;
 }
 
-/* Checks the disk space. Without it, the library's writes through a mapping raise SIGBUS. */
+/*
+ * Checks that the disk has room for a file. Otherwise the library, which writes through a mapping,
+ * would cause SIGBUS.
+ */
 static struct probe_error *check_room(
 	const struct pcp_folder *folder, size_t instances, size_t labels, size_t values)
 {
@@ -160,7 +168,10 @@ static struct probe_error *check_room(
 	return NULL;
 }
 
-/* Finds the values in the library's file, and checks that they are in our order. */
+/*
+ * Finds the values in the library's file, and checks that they are in the order that
+ * pcp_file_create() promises.
+ */
 static bool find_values(struct pcp_file *file, const struct pcp_metric *metrics,
 	size_t metric_count, const struct pcp_instance *const *instances, size_t instance_count)
 {
@@ -205,7 +216,10 @@ static struct probe_error *file_name(struct pcp_file *file)
 	return NULL;
 }
 
-/* The library's functions fail without memory, or on arguments that we must not pass. */
+/*
+ * Describes the file's contents to the library. The library's functions fail if there is no memory,
+ * or on arguments that we never pass.
+ */
 static bool fill(struct pcp_file *file, const struct pcp_metric *metrics, size_t metric_count,
 	const struct pcp_instance *const *instances, size_t instance_count)
 {
@@ -268,7 +282,10 @@ struct probe_error *pcp_file_create(struct pcp_folder *folder, const struct pcp_
 
 void pcp_file_set(struct pcp_file *file, size_t index, struct pcp_value value)
 {
-	/* pmdammv may read at any time. Each value is complete, and independent of others. */
+	/*
+	 * pmdammv may read at any time, so each value is stored at once. The values do not depend
+	 * on each other.
+	 */
 	__atomic_store_n(&file->values[index].value.ull, value.u, __ATOMIC_RELAXED);
 }
 
@@ -304,10 +321,10 @@ void pcp_file_retire(struct pcp_file *file)
 {
 	if (!file)
 		return;
-	/* Tells processes that have mapped the file to look again. */
+	/* Tell processes that have mapped the file to look at the folder again. */
 	if (file->header)
 		__atomic_store_n(&file->header->g1, 0, __ATOMIC_RELAXED);
-	/* The library removes the file under its hidden name, so restore that name. */
+	/* libpcp_mmv removes the file under its hidden name, so give it that name again. */
 	if (file->is_shown)
 		renameat(file->folder->fd, file->visible, file->folder->fd, file->hidden);
 	if (file->registry)
@@ -501,8 +518,8 @@ static const char lock_name[] = ".probectl.lock";
 
 /*
  * Opens the lock file, and creates it if it is missing. Only users who may write to the folder may
- * open the lock file. The folder itself would not do as a lock, because every user can open and so
- * lock it.
+ * open the lock file. The folder itself cannot be the lock, because every user can open it, and so
+ * could lock it.
  */
 static int open_lock(const struct pcp_folder *folder)
 {
@@ -518,15 +535,18 @@ static int open_lock(const struct pcp_folder *folder)
 	if (fd < 0)
 		return -1;
 	/*
-	 * Only root can give the file to the folder's owner. For other creators the folder's group
-	 * is enough.
+	 * Only root can give the lock file to the folder's owner. If another user has created it,
+	 * it is enough that the folder's group may use it.
 	 */
 	if (fchown(fd, st.st_uid, st.st_gid) == 0 || fchown(fd, (uid_t)-1, st.st_gid) == 0)
 		fchmod(fd, mode);
 	return fd;
 }
 
-/* Has the locked file still the name? The process that had the lock before removes the file. */
+/*
+ * Returns true if the lock file's name still leads to the file that we have locked. The previous
+ * owner of the lock may have removed it.
+ */
 static bool lock_has_name(const struct pcp_folder *folder)
 {
 	struct stat locked, named;
@@ -536,7 +556,10 @@ static bool lock_has_name(const struct pcp_folder *folder)
 	       locked.st_dev == named.st_dev && locked.st_ino == named.st_ino;
 }
 
-/* Takes the lock. Returns false and sets errno if it failed; EAGAIN: try again. */
+/*
+ * Takes the lock. On failure, returns false and sets errno. EAGAIN means that another try may
+ * succeed.
+ */
 static bool take_lock(struct pcp_folder *folder)
 {
 	int err;
@@ -589,7 +612,7 @@ struct taken_list {
 	uint64_t left; /* entries of the file that may still be examined */
 };
 
-/* May `entries` more be examined? Subtracts them from the limit. */
+/* Returns true if so many more entries may be examined, and subtracts them from the limit. */
 static bool spend(struct taken_list *list, uint64_t entries)
 {
 	bool may = list->left >= entries;
@@ -606,13 +629,16 @@ static bool taken_add(struct taken_list *list, int domain, int32_t id)
 	return true;
 }
 
-/* Are `count` items of `each` bytes at `offset` inside a file of `size` bytes? */
+/* Returns true if `count` items of `each` bytes at `offset` are inside a file of `size` bytes. */
 static bool is_within(size_t size, uint64_t offset, uint64_t count, size_t each)
 {
 	return offset <= size && count <= (size - offset) / each;
 }
 
-/* Reads the instances of one domain. Ours have the second form, because they have labels. */
+/*
+ * Reads the instances of one domain. They are in the second version of the struct, which has
+ * labels.
+ */
 static bool take_instances(
 	struct taken_list *list, const char *file, size_t size, const mmv_disk_indom_t *domain)
 {
@@ -629,7 +655,9 @@ static bool take_instances(
 	return true;
 }
 
-/* Reads another process's file, which may contain anything. Returns false without memory. */
+/*
+ * Reads a file of another process, which may contain anything. Returns false if there is no memory.
+ */
 static bool take_file(struct taken_list *list, const char *file, size_t size)
 {
 	mmv_disk_header_t header;
@@ -656,7 +684,10 @@ static bool take_file(struct taken_list *list, const char *file, size_t size)
 			done = take_instances(list, file, size, &domain);
 		}
 	}
-	/* The file may contain more, but pmdammv does not read such a file. */
+	/*
+	 * If the limit is reached, ignore the file, because pmdammv does not read a file of this
+	 * size either.
+	 */
 	if (!list->left)
 		list->count = before;
 	return done;

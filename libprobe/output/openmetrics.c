@@ -56,7 +56,7 @@ void metric_key_text(struct buffer *out, const struct probe_value *key, bool is_
 	if (key->kind == PROBE_VALUE_NULL || key->kind == PROBE_VALUE_STACK ||
 		key->kind == PROBE_VALUE_OTHER || value_add_number(out, key))
 		return;
-	/* Write the key without quotes if it cannot be mistaken for another kind of key. */
+	/* Write the key without quotes if no other kind of key can have the same text. */
 	if (is_alone && key->length && key->bytes[0] != '"' && key->bytes[0] != '(') {
 		buffer_c_escaped(out, key->bytes, key->length, 0);
 	} else {
@@ -93,7 +93,10 @@ static bool take_keys(
 		done = !out.no_memory && take(&label, data);
 		buffer_deinit(&out);
 	}
-	/* The label is needed because a key of the program may have the same text. */
+	/*
+	 * The row "(other)" gets a label, because a key of the program may also be the text
+	 * "(other)".
+	 */
 	if (done && value_keys_are_other(keys, key_count))
 		done = labels_take_text("other", "true", take, data);
 	return done;
@@ -120,9 +123,9 @@ bool metric_row_labels(const struct probe_table_row *row, const struct probe_vie
 /* ==== Bounds ================================================================================== */
 
 /*
- * The buckets of exported histograms. A scraper needs the same buckets at all times to compute what
- * is new in each, and few buckets, because each is a series. So the 1,921 buckets of a row are
- * combined:
+ * The buckets of exported histograms. A scraper computes what is new in each bucket, so the buckets
+ * must be the same at all times. They must be few, because each bucket is a series. So the 1,921
+ * buckets of a row are combined:
  *
  *	times		1, 2 and 5 times each power of ten from 100 ns to 100 s. The row's buckets
  *			are in ticks of a clock. Each is counted by its middle, which is off by at
@@ -150,7 +153,10 @@ static size_t time_bounds(double ret[METRIC_BOUNDS_MAX])
 	return count;
 }
 
-/* Computes the inclusive upper bounds, in the unit of the row's values. Returns their number. */
+/*
+ * Computes the highest value of each bucket, in the unit of the row's values. Returns the number of
+ * bounds.
+ */
 static size_t metric_bounds(
 	const struct probe_view *view, const struct probe_row *row, double ret[METRIC_BOUNDS_MAX])
 {
@@ -161,7 +167,7 @@ static size_t metric_bounds(
 	return METRIC_BOUNDS_MAX;
 }
 
-/* Counts the hits in each bucket. The last bucket is above all bounds. */
+/* Counts the hits in each bucket. The bucket after the last bound takes the values above it. */
 static void metric_fill(const struct probe_view *view, const struct probe_row *row,
 	const double *bounds, size_t count, uint64_t ret[METRIC_BOUNDS_MAX + 1])
 {
@@ -175,7 +181,10 @@ static void metric_fill(const struct probe_view *view, const struct probe_row *r
 		if (!row->buckets[i])
 			continue;
 		probe_row_bucket(row, i, &low, &high);
-		/* The last bucket of a row counts negative values. */
+		/*
+		 * The row's last bucket counts negative values, which belong to the first bucket
+		 * here.
+		 */
 		if (i == PROBE_BUCKETS - 1)
 			at = 0;
 		while (at < count && (view->times ? (low + high) / 2 : high) > bounds[at])
@@ -188,7 +197,7 @@ static void metric_fill(const struct probe_view *view, const struct probe_row *r
 
 /* Lists the samples of a family one after the other. */
 
-/* Do two tracers have the same families, in the same order? */
+/* Returns true if two tracers have the same families in the same order. */
 static bool metric_is_same_tracer(const struct probe_view *a, const struct probe_view *b)
 {
 	return a->tags == b->tags && !strcmp(a->tracer, b->tracer);
@@ -235,7 +244,10 @@ static void of_rows(const struct metric_source *source, struct metric_sample *sa
 	}
 }
 
-/* Visits the losses of a process. The expression distinguishes tracers of the same name. */
+/*
+ * Visits the sample of a process that belongs to no row, such as its lost hits. Tracers of the same
+ * name are told apart by a label, the expression.
+ */
 static void of_process(const struct metric_source *source, struct metric_sample *sample,
 	metric_visit *visit, void *data)
 {
@@ -278,7 +290,10 @@ static bool is_in_histogram(enum metric_quantity quantity)
 	       metric_infos[quantity].percent > 0;
 }
 
-/* A sum that may decrease is not a counter: Prometheus would take a decrease for a reset. */
+/*
+ * A sum that may decrease must not be a counter: Prometheus would believe that a counter that
+ * decreases was reset.
+ */
 static enum metric_kind kind_of(const struct probe_view *view, enum metric_quantity quantity)
 {
 	if (quantity == METRIC_TOTAL && !view->times)
@@ -317,7 +332,10 @@ static size_t metric_families(const struct probe_view *view, size_t key_count,
 		if (!metric_has(view, key_count, i) || (has_histogram && is_in_histogram(i)))
 			continue;
 		ret[count] = (struct metric_family){.kind = kind_of(view, i), .quantity = i};
-		/* The names of all counters end with "_total", so this name avoids the word. */
+		/*
+		 * METRIC_TOTAL is not called "total", because the names of all counters end with
+		 * "_total".
+		 */
 		add_family(view, i == METRIC_TOTAL ? "values" : info->name, info->help,
 			info->is_value, &ret[count++]);
 	}
@@ -332,9 +350,9 @@ double metric_in_unit(const struct metric_family *family, long double value)
 /* ==== Store =================================================================================== */
 
 /*
- * The rows of several tracers and processes. A row that was shown once stays: if it disappeared and
- * came back, a scraper would take its counters for reset ones. So the first `rows_max` rows get
- * room, and later rows are left out and counted.
+ * The rows of several tracers and processes. A row that was shown once is always shown: if it
+ * disappeared and came back, a scraper would believe that its counters were reset. So the first
+ * `rows_max` rows are shown, and later rows are only counted.
  */
 
 /* ---- Names of rows ------------------------------------------------------------- */
@@ -356,7 +374,9 @@ static void name_free(void *data)
 	free(name);
 }
 
-/* Makes a string of a buffer's contents, and frees the buffer. Returns NULL without memory. */
+/*
+ * Makes a string of a buffer's contents, and frees the buffer. Returns NULL if there is no memory.
+ */
 static char *take_text(struct buffer *out, bool done)
 {
 	char *text = NULL;
@@ -396,7 +416,7 @@ static struct metric_name *name_create(
 	return name;
 }
 
-/* Finds or creates the name of a row. *ret is NULL if the row has no name and cannot get one. */
+/* Finds or creates the name of a row. Sets *ret to NULL if the row is not shown. */
 static struct probe_error *name_of(struct probe_metrics *metrics,
 	const struct metric_source *source, struct metric_process *process,
 	const struct probe_table_row *row, bool is_recent, const struct metric_name **ret)
@@ -414,7 +434,10 @@ static struct probe_error *name_of(struct probe_metrics *metrics,
 		free(labels);
 	else if (!(name = name_create(metrics, process, labels)))
 		return probe_error_no_memory();
-	/* Two rows may have the same labels, because strings were cut. Show only the first. */
+	/*
+	 * Two rows may have the same labels, because long strings are cut. Show only the first of
+	 * them.
+	 */
 	if (!name || name->round == process->round)
 		return NULL;
 	name->round = process->round;
@@ -485,7 +508,10 @@ static struct metric_process *look_up(const struct metric_source *source, pid_t 
 	return NULL;
 }
 
-/* Finds or adds a process. A process without room has no program name. */
+/*
+ * Finds or adds a process. If there is no room for more processes, the new one gets no program
+ * name.
+ */
 static struct probe_error *find_process(struct probe_metrics *metrics, struct metric_source *source,
 	pid_t pid, const char *program, struct metric_process **ret)
 {
@@ -519,7 +545,7 @@ struct probe_error *probe_metrics_add(struct probe_metrics *metrics, size_t view
 		probe_table_free(table);
 		return error;
 	}
-	/* The names belong to rows of the old table, so free them. */
+	/* The names are those of the old table's rows, so free them. */
 	free(process->all);
 	free(process->recent);
 	process->all = process->recent = NULL;
@@ -627,7 +653,10 @@ enum { BOUND_BYTES = 32 };
 struct text {
 	struct buffer out;
 	bool is_openmetrics;
-	/* The last written bounds as text. Nearly all histograms have the same bounds. */
+	/*
+	 * The text of the bounds that were written last. Nearly all histograms have the same
+	 * bounds.
+	 */
 	struct {
 		double bounds[METRIC_BOUNDS_MAX];
 		size_t count;
@@ -663,7 +692,10 @@ static bool metric_write_label(const struct metric_label *label, void *data)
 	return !out->no_memory;
 }
 
-/* Writes a bound, the same in both formats, so that a series survives a change of format. */
+/*
+ * Writes a bound. Both formats have the same text, so that a series goes on if a scraper changes
+ * the format.
+ */
 static void bound_text(struct buffer *scratch, double bound, char ret[BOUND_BYTES])
 {
 	scratch->length = 0;
@@ -674,7 +706,10 @@ static void bound_text(struct buffer *scratch, double bound, char ret[BOUND_BYTE
 			strpbrk(scratch->data, ".e") ? "" : ".0");
 }
 
-/* Formats the bounds of a histogram, which takes longer than the rest of its text. */
+/*
+ * Writes the bounds of a histogram as text, for use in all rows. This takes longer than the rest of
+ * a histogram's text.
+ */
 static void prepare_bounds(struct text *text, const struct metric_sample *sample)
 {
 	size_t bytes = sample->bound_count * sizeof(sample->bounds[0]);
@@ -787,7 +822,10 @@ static bool is_first(const struct probe_metrics *metrics, size_t index)
 	return true;
 }
 
-/* Writes the families of all tracers of one name. A family is one block, whatever its rows. */
+/*
+ * Writes the families of all tracers that have the same name. The rows of a family must not be
+ * separated.
+ */
 static void write_families(struct text *text, const struct probe_metrics *metrics, size_t index)
 {
 	const struct metric_source *first = &metrics->sources[index];

@@ -88,7 +88,7 @@ static void otlp_pid_attribute(struct buffer *out, pid_t pid)
 	buffer_string(out, "}}");
 }
 
-/* JSON has only finite numbers: for others, write a string as protobuf's JSON does. */
+/* JSON has only finite numbers. Any other is written as a string, as protobuf does. */
 static void otlp_double(struct buffer *out, const char *name, double value)
 {
 	name_field(out, name);
@@ -110,10 +110,13 @@ static void otlp_value_attribute(
 	open_attribute(out, key);
 	switch (value->kind) {
 	case PROBE_VALUE_NULL:
-		break; /* an attribute with an empty value */
+		break; /* an attribute without a value */
 	case PROBE_VALUE_SIGNED:
 	case PROBE_VALUE_UNSIGNED:
-		/* intValue is signed, so addresses and large numbers are strings. */
+		/*
+		 * intValue is signed, so an address or number above INT64_MAX is written as a
+		 * string.
+		 */
 		name_field(out, value->kind == PROBE_VALUE_UNSIGNED && value->u > INT64_MAX
 					? "stringValue"
 					: "intValue");
@@ -140,7 +143,9 @@ static void otlp_value_attribute(
 	buffer_string(out, "}}");
 }
 
-/* Writes "resource":{...}, and opens the list `scopes`, a scope, and the list `items` in it. */
+/*
+ * Writes "resource":{...}. Then opens the list `scopes`, one scope, and in this the list `items`.
+ */
 static void otlp_open_resource(
 	struct buffer *out, pid_t pid, const char *program, const char *scopes, const char *items)
 {
@@ -168,9 +173,9 @@ static void otlp_close_resource(struct buffer *out)
 /* ==== Client ================================================================================== */
 
 /*
- * Uses libcurl's multi interface: libcurl reports the descriptors for which it waits, and until
- * when. One epoll(7) descriptor stands for all of them. Names are looked up in a thread of libcurl,
- * if libcurl is built so (in Debian it is).
+ * Uses libcurl's multi interface: libcurl tells us for which descriptors it waits, and until when.
+ * One epoll(7) descriptor stands for all of them. libcurl looks up names in a thread of its own if
+ * it was built that way, as in Debian.
  */
 
 #ifdef HTTP_CLIENT_BUILT
@@ -210,7 +215,8 @@ struct http_client {
 	CURL *easy;
 	struct curl_slist *headers;
 
-	struct http_message queue[QUEUE_MAX]; /* a ring */
+	/* A ring buffer: `first` is the index of the oldest message. */
+	struct http_message queue[QUEUE_MAX];
 	size_t first, count, bytes;
 	bool is_sending; /* the first message is being sent */
 	uint64_t pause_ns, next_ns, due_ns;
@@ -228,7 +234,7 @@ static struct http_message *at(struct http_client *client, size_t index)
 	return &client->queue[(client->first + index) % QUEUE_MAX];
 }
 
-/* Removes message `index`, 0 or 1, from the queue. */
+/* Removes message `index` (0 or 1) from the queue, and counts `lost` of its items as lost. */
 static void drop(struct http_client *client, size_t index, uint64_t lost)
 {
 	struct http_message *message = at(client, index);
@@ -239,7 +245,10 @@ static void drop(struct http_client *client, size_t index, uint64_t lost)
 	sent->done += message->items - lost;
 	client->bytes -= message->length;
 	free(message->body);
-	/* The first message may be on its way, so keep it. */
+	/*
+	 * If the second message is removed, the first one takes its place, because it may be on its
+	 * way.
+	 */
 	if (index)
 		*message = *at(client, 0);
 	client->first = (client->first + 1) % QUEUE_MAX;
@@ -293,7 +302,10 @@ static void send_first(struct http_client *client)
 		client->next_ns = clock_monotonic_ns() + NS_PER_S;
 }
 
-/* Returns how many items are rejected: {"partialSuccess":{"rejectedSpans":"3"}} (or unquoted). */
+/*
+ * Returns how many items the collector has rejected: {"partialSuccess":{"rejectedSpans":"3"}}. The
+ * number may lack its quotes.
+ */
 static uint64_t rejected(const struct http_client *client, const struct http_message *message)
 {
 	const char *found = strstr(client->answer, message->rejected);
@@ -419,7 +431,10 @@ void http_client_run(struct http_client *client)
 	act(client);
 	if (client->count && !client->is_sending && client->next_ns <= clock_monotonic_ns()) {
 		send_first(client);
-		/* libcurl may later report that a transfer is due at once. */
+		/*
+		 * Let libcurl act now. Otherwise it may say that it is due at once only after this
+		 * function has returned.
+		 */
 		act(client);
 	}
 }
@@ -493,7 +508,10 @@ static bool configure(struct http_client *client)
 
 	client->multi = curl->multi_init();
 	client->easy = curl->easy_init();
-	/* Without "Expect:", each large message waits for servers that do not answer to it. */
+	/*
+	 * By default libcurl sends "Expect:" with a large message, and waits for an answer that
+	 * some servers do not give.
+	 */
 	if (!client->multi || !client->easy ||
 		!add_header(client, "Content-Type: application/json") ||
 		!add_header(client, "Expect:"))
@@ -566,8 +584,9 @@ void http_client_close(struct http_client *client)
 /* ==== Points ================================================================================== */
 
 /*
- * Metrics in the form of OTLP. probectl_latency_seconds is probectl.latency with the unit seconds
- * here; a collector that exports it to Prometheus restores the first name.
+ * Metrics as OTLP names them. The metric probectl_latency_seconds is called probectl.latency here,
+ * and its unit is seconds. A collector that exports it to Prometheus restores the name
+ * probectl_latency_seconds.
  */
 
 enum { CUMULATIVE = 2 };
@@ -579,7 +598,10 @@ struct points {
 	const struct metric_source *source;
 };
 
-/* Writes a name: the first two underlines become dots, and the unit is a field of its own. */
+/*
+ * Writes a family's name without its unit, which is a field of its own. The first two underscores
+ * become dots.
+ */
 static void write_name(struct buffer *out, const struct metric_family *family)
 {
 	char name[sizeof(family->name)];
@@ -615,7 +637,7 @@ static void write_attributes(struct points *points, const struct metric_sample *
 	buffer_char(points->out, ']');
 }
 
-/* Writes a whole number that fits as an integer, any other as a double. */
+/* Writes a number: as an integer if it is whole and fits, otherwise as a double. */
 static void write_value(struct points *points, const struct metric_sample *sample)
 {
 	struct buffer *out = points->out;
@@ -745,7 +767,10 @@ uint64_t otlp_write_points(struct buffer *out, const struct probe_metrics *metri
 
 enum { INTERNAL = 1, STATUS_ERROR = 2 };
 
-/* Names attributes begin.arg0, end.arg1 and so on, with the numbers of the probe's arguments. */
+/*
+ * Writes arguments as attributes. They are named begin.arg0, end.arg1 and so on, where the numbers
+ * are those of the probe's arguments.
+ */
 static void write_args(struct buffer *out, const char *side, const struct probe_hit *hit)
 {
 	for (size_t i = 0; i < hit->arg_count; i++) {
@@ -773,7 +798,7 @@ static void spans_write_attributes(struct buffer *out, const struct probe_hit *h
 	buffer_char(out, ']');
 }
 
-/* Opens the block of a process's spans, unless the last span is of the same process. */
+/* If the last span was of another process, closes the block of that process and opens a new one. */
 static void open_batch(struct otlp_batch *batch, const struct probe_hit *hit, const char *program)
 {
 	if (batch->count && batch->pid == hit->pid) {
@@ -836,7 +861,7 @@ struct probe_error *probe_otlp_open(
 	if (!otlp)
 		return probe_error_no_memory();
 	otlp->trace_arg = trace_arg;
-	/* Other exporters may choose ids at the same time. */
+	/* The time alone is not enough, because another exporter may start at the same time. */
 	otlp->random = clock_now_ns();
 	if (getrandom(&otlp->random, sizeof(otlp->random), GRND_NONBLOCK) < 0)
 		otlp->random ^= (uint64_t)getpid() << 32;
@@ -858,7 +883,7 @@ void probe_otlp_close(struct probe_otlp *otlp)
 	free(otlp);
 }
 
-/* Queues the contents of a buffer, and empties the buffer. Returns false without memory. */
+/* Queues the contents of a buffer, and empties the buffer. Returns false if there is no memory. */
 static bool post(struct probe_otlp *otlp, struct buffer *out, const struct http_message *message)
 {
 	struct http_message its = *message;

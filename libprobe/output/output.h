@@ -20,10 +20,10 @@
  * A client that posts messages to one server with libcurl, and never waits.
  *
  * Messages are sent one after the other. If the server cannot take a message now (429, 502, 503,
- * 504, or no connection), it is sent again after 1 s, 2 s and so on up to 30 s, or when the server
- * says. Meanwhile further messages queue up; if the queue is full, the oldest message is dropped. A
- * message that the server rejects is dropped at once. The items of dropped messages are counted as
- * lost.
+ * 504, or no connection), the message is sent again after 1 s, 2 s and so on, up to 30 s, or after
+ * the time that the server asks for. Meanwhile further messages are queued. If the queue is full,
+ * its oldest message is dropped. A message that the server rejects is dropped at once. The items of
+ * dropped messages are counted as lost.
  */
 
 /* Without the library's header, http_none.c replaces these functions with errors. */
@@ -41,8 +41,8 @@ struct http_sent {
 struct http_client;
 
 /*
- * Prepares a client for a URL, to which messages add their paths. `headers` are the user's, as for
- * probe_otlp_open(). Sends nothing yet. Errors: those of probe_otlp_open().
+ * Prepares a client for the server at `url`. Each message adds its path to the URL. `headers` are
+ * the user's, as for probe_otlp_open(). Sends nothing yet. Errors: those of probe_otlp_open().
  */
 PROBE_MUST_CHECK struct probe_error *http_client_open(
 	const char *url, const char *headers, struct http_client **ret);
@@ -50,8 +50,9 @@ PROBE_MUST_CHECK struct probe_error *http_client_open(
 void http_client_close(struct http_client *client);
 
 /*
- * Queues a JSON message with `items` items of a kind, and takes ownership of its body. `path` is
- * static. `rejected` is the name after which an answer gives the number of rejected items.
+ * http_client_post() queues a JSON message, and takes ownership of its `body`. The message holds
+ * `items` items of a kind. `path` is a string constant, and so is `rejected`: in the server's
+ * answer, the number of rejected items follows this name.
  */
 struct http_message {
 	unsigned int kind;
@@ -62,14 +63,14 @@ struct http_message {
 };
 void http_client_post(struct http_client *client, const struct http_message *message);
 
-/* Like the functions of a server (probe/metrics.h). */
+/* See the functions of a server (probe/metrics.h), which work in the same way. */
 int http_client_fd(const struct http_client *client);
 uint64_t http_client_due_ns(const struct http_client *client);
 void http_client_run(struct http_client *client);
 
-/* Drops all queued messages; their items count as lost. */
+/* Drops all queued messages. Their items count as lost. */
 void http_client_give_up(struct http_client *client);
-/* Is a message still to be sent? */
+/* Returns true if a message is queued or being sent. */
 bool http_client_is_busy(const struct http_client *client);
 /* Returns the numbers of items of a kind that were sent and lost so far. */
 struct http_sent http_client_sent(const struct http_client *client, unsigned int kind);
@@ -79,9 +80,9 @@ const char *http_client_why(const struct http_client *client);
 /* ---- Headers --------------------------------------------------------------------- */
 
 /*
- * Reads the next of several headers, NAME=VALUE,NAME=VALUE, whose values may contain %XX. *ret is
- * "NAME: VALUE", which the caller frees. Returns false after the last header, if *headers is NULL,
- * and after an error: PROBE_ERROR_USAGE, PROBE_ERROR_MEMORY.
+ * Reads the next of several headers, NAME=VALUE,NAME=VALUE, whose values may contain %XX. Sets *ret
+ * to "NAME: VALUE", which the caller frees. Returns false if no header is left, if *headers is
+ * NULL, or on an error: PROBE_ERROR_USAGE, PROBE_ERROR_MEMORY.
  */
 bool http_next_header(const char **headers, char **ret, struct probe_error **error_ret);
 
@@ -99,8 +100,8 @@ struct flame_stack {
 enum flame_unit { FLAME_HITS, FLAME_TIME, FLAME_BYTES };
 
 /*
- * Draws a flame graph; sorts `stacks`. `out` must come from buffer_init(); its no_memory is set if
- * memory ran out.
+ * Draws a flame graph. Sorts `stacks`. `out` must come from buffer_init(); if memory runs out,
+ * out->no_memory is set.
  */
 void flame_graph(
 	struct buffer *out, struct flame_stack *stacks, size_t count, enum flame_unit unit);
@@ -108,11 +109,11 @@ void flame_graph(
 /* ---- Format ---------------------------------------------------------------------------------- */
 
 /*
- * An output format: a table of functions, each of which appends to the sink's buffer. All must be
- * set, unless a comment allows NULL.
+ * An output format is a table of functions that append to the sink's buffer. A function may be NULL
+ * only if its comment says so.
  */
 
-/* The wall-clock second that was formatted last. Kept because many hits come in one second. */
+/* The text of the last wall-clock second, which is kept because many hits come in one second. */
 struct clock_cache {
 	int64_t second; /* seconds since the epoch, or -1 if nothing is cached */
 	char text[16];	/* HH:MM:SS */
@@ -135,7 +136,7 @@ struct format {
 		const char *comm);
 	void (*lost)(struct format_context *context, const struct probe_session_probe *probe,
 		uint64_t lost);
-	/* NULL if the format does not report these. */
+	/* NULL if the format does not report waits. */
 	void (*waited)(struct format_context *context, uint64_t hits, uint64_t ns);
 	void (*site)(struct format_context *context, pid_t pid, const struct probe_site_news *news);
 	void (*table)(struct format_context *context, const struct probe_table *table,
@@ -151,7 +152,9 @@ PROBE_MUST_CHECK struct probe_error *sink_create(
 	const struct format *format, int fd, const char *name, struct probe_sink **ret);
 struct format_context *sink_context(struct probe_sink *sink);
 
-/* Writes nothing: used for output to a loaded tracer (libprobe/output/host.c). */
+/*
+ * format_silent writes nothing. It is used for output to a loaded tracer (libprobe/output/host.c).
+ */
 extern const struct format format_silent;
 extern const struct format format_text;
 extern const struct format format_json;
@@ -181,7 +184,7 @@ struct grid {
 	bool no_memory;
 };
 
-/* Initialises an empty grid. Returns false without memory. */
+/* Initialises an empty grid. Returns false if there is no memory. */
 bool grid_init(struct grid *grid);
 void grid_deinit(struct grid *grid);
 
@@ -205,7 +208,7 @@ void json_signed_field(struct buffer *out, const char *key, int64_t value);
 void json_string(struct buffer *out, const char *text, size_t length);
 void json_value(struct buffer *out, const struct probe_value *value);
 
-/* Writes a line for a hit. If `pc` is 0, it is unknown and left out. */
+/* Writes a line for a hit. If `pc` is 0, it is unknown, and the line has no "pc". */
 void json_hit(struct buffer *out, const struct probe_hit *hit,
 	const struct probe_session_probe *probe, const char *comm);
 /* Writes a line for a span: the hit of its end event, with its start event. */
@@ -231,7 +234,7 @@ void json_row_fields(struct buffer *out, const struct probe_table_row *row, size
 
 /* ---- Quantities ---------------------------------------------------------------- */
 
-/* The quantities of a row or a process. PCP's archives contain the numbers: never change them. */
+/* The quantities of a row or a process. Never change the numbers: PCP's archives contain them. */
 enum metric_quantity {
 	METRIC_HITS,
 	METRIC_TOTAL,
@@ -254,7 +257,8 @@ enum metric_quantity {
 struct metric_info {
 	const char *name;
 	const char *help;
-	unsigned int columns; /* the views that have the quantity (enum probe_column) */
+	/* The columns (enum probe_column) of the views that have the quantity. */
+	unsigned int columns;
 	bool is_counter;
 	bool is_value; /* a value or a time; otherwise a number of hits */
 	bool is_per_process;
@@ -263,14 +267,17 @@ struct metric_info {
 };
 extern const struct metric_info metric_infos[METRIC_QUANTITY_COUNT];
 
-/* Do the rows of a view have a quantity? Only PCP has quantities of tags. */
+/*
+ * Returns true if the rows of a view have a quantity. A view of tags has only the quantities that
+ * PCP has for tags.
+ */
 bool metric_has(const struct probe_view *view, size_t key_count, enum metric_quantity quantity);
-/* Does the quantity never decrease? */
+/* Returns true if the quantity never decreases. */
 bool metric_is_counter(const struct probe_view *view, enum metric_quantity quantity);
 
 /*
- * Return a row's total, and the value in the last interval for a row of that interval. NAN if the
- * row has no value. Times are in nanoseconds.
+ * metric_total() returns a quantity of a row of the whole table, metric_recent() of a row of the
+ * last interval. Both return NAN if the row has no value. Times are in nanoseconds.
  */
 long double metric_total(const struct probe_table_row *row, enum metric_quantity quantity);
 long double metric_recent(
@@ -278,8 +285,9 @@ long double metric_recent(
 
 /*
  * The sum of a row as a counter that never decreases. A time is a number of clock ticks times the
- * length of a tick, which becomes known better with each look. So a sum may shrink a little, and a
- * program that computes rates would take this for a reset counter. Initialise with {0}.
+ * length of a tick, which becomes known better with each look. So the sum itself may shrink a
+ * little, and a program that computes rates would believe that the counter was reset. Initialise
+ * with {0}.
  */
 struct metric_growth {
 	uint64_t hits;
@@ -289,7 +297,10 @@ struct metric_growth {
 void metric_grow(
 	struct metric_growth *growth, const struct probe_view *view, const struct probe_row *row);
 
-/* Is a row one of the metrics? Ends without a start event are counted elsewhere. */
+/*
+ * Returns true if a row is shown as metrics. Rows of ends without a start event are not: those ends
+ * are counted elsewhere.
+ */
 bool metric_shows(const struct probe_view *view, const struct probe_table_row *row);
 
 /* A table at the last look, and its increase since the previous look. Initialise with {0}. */
@@ -298,36 +309,42 @@ struct metric_history {
 	uint64_t taken_ns; /* CLOCK_MONOTONIC */
 	uint64_t interval_ns;
 };
-/* Adds a table, which the history then owns, even after an error. Error: PROBE_ERROR_MEMORY. */
+/*
+ * Takes a new table as the last look. The history owns the table from now on, even after an error.
+ * Error: PROBE_ERROR_MEMORY.
+ */
 PROBE_MUST_CHECK struct probe_error *metric_history_take(
 	struct metric_history *history, struct probe_table *table);
 void metric_history_deinit(struct metric_history *history);
 
 /* ---- Labels -------------------------------------------------------------------- */
 
-/* A label. Its text may hold any bytes, and is valid only during a call of metric_take_label. */
+/* A label. The text may hold any bytes. It is valid only until metric_take_label returns. */
 struct metric_label {
 	const char *name;
 	const char *text;
 	size_t length;
 	bool is_number;
 };
-/* Receives a label. Returns false if there is no memory, which ends the enumeration. */
+/* Receives a label. If there is no memory, returns false, and no further label follows. */
 typedef bool metric_take_label(const struct metric_label *label, void *data);
 
-/* Call `take` for each label: of a process `pid` and `program`; of a row all others. */
+/*
+ * Call `take` for each label. metric_process_labels() has the labels `pid` and `program`,
+ * metric_row_labels() all others.
+ */
 bool metric_process_labels(pid_t pid, const char *program, metric_take_label *take, void *data);
 bool metric_row_labels(const struct probe_table_row *row, const struct probe_view *view,
 	size_t key_count, metric_take_label *take, void *data);
 
-/* Writes the value of a key as text. A key that stands alone has no quotes. */
+/* Writes the value of a key as text. A string is not quoted if `is_alone` is set. */
 void metric_key_text(struct buffer *out, const struct probe_value *key, bool is_alone);
 
 /* ---- Metrics --------------------------------------------------------------------------------- */
 
 /*
- * A set of metrics: the rows of several tracers, the families of metrics made of them, the buckets
- * of histograms, and the text of all.
+ * A set of metrics: the rows of several tracers, the families of metrics made of these rows, the
+ * buckets of histograms, and the text of the whole set.
  */
 
 /* ---- Families ------------------------------------------------------------------ */
@@ -343,7 +360,7 @@ struct metric_family {
 	enum metric_quantity quantity; /* METRIC_TOTAL for a histogram */
 };
 
-/* The family that reports the rows left out, the result of probe_metrics_left_out(). */
+/* The family that tells how many rows are left out (probe_metrics_left_out()). */
 extern const struct metric_family metric_left_out;
 
 /* Converts a value to the family's unit; times become seconds. */
@@ -355,10 +372,13 @@ enum { METRIC_BOUNDS_MAX = 41 };
 
 /* ---- The set ------------------------------------------------------------------- */
 
-/* The name of a row that has been shown. */
+/* The name of a row that has been shown: its labels. */
 struct metric_name {
 	char *labels; /* provider="shop",probe="order" */
-	/* Round in which the row was seen last; detects two rows with the same name. */
+	/*
+	 * The round in which the row was last seen. It shows whether two rows of one round have the
+	 * same name.
+	 */
 	uint64_t round;
 	struct metric_growth growth;
 };
@@ -370,7 +390,9 @@ struct metric_process {
 	void *names;   /* the names of the process's rows, a tree of tsearch(3) */
 	uint64_t round;
 	struct metric_history history;
-	/* The name of each row of the two tables in `history`; NULL if the row is left out. */
+	/*
+	 * For each row of the two tables in `history`, the row's name; NULL if the row is left out.
+	 */
 	const struct metric_name **all, **recent;
 	size_t left_out;
 };
@@ -378,12 +400,12 @@ struct metric_process {
 struct metric_source {
 	struct probe_view view;
 	size_t key_count;
-	char *labels; /* labels of samples that belong to no row: value="arg0", or "" */
+	char *labels; /* labels of samples that belong to no row, such as value="arg0"; may be "" */
 	struct metric_family families[METRIC_QUANTITY_COUNT];
 	size_t family_count;
 	struct metric_process *processes;
 	size_t process_count;
-	size_t left_out; /* rows without room, of processes that have ended */
+	size_t left_out; /* rows that were left out in processes that have ended */
 };
 
 struct probe_metrics {
@@ -398,19 +420,22 @@ struct probe_metrics {
 struct metric_sample {
 	const struct metric_family *family;
 	const struct metric_process *process;
-	const struct probe_table_row *row; /* NULL for a sample of the process */
-	const char *labels;		   /* in addition to the process's labels */
+	const struct probe_table_row *row; /* NULL if the sample belongs to the whole process */
+	const char *labels;		   /* labels besides those of the process */
 	long double value;		   /* for a histogram: the sum */
 	double bounds[METRIC_BOUNDS_MAX];
 	uint64_t hits[METRIC_BOUNDS_MAX + 1];
 	size_t bound_count;
 };
 typedef void metric_visit(const struct metric_sample *sample, void *data);
-/* Visits all samples of a process in a family. */
+/* Visits all samples that a process has in a family. */
 void metric_samples(const struct metric_source *source, const struct metric_family *family,
 	const struct metric_process *process, metric_visit *visit, void *data);
 
-/* Returns the format (enum probe_metrics_format) of the page at a path; negative if missing. */
+/*
+ * Returns the format (enum probe_metrics_format) of the page at a path; negative if there is no
+ * such page.
+ */
 int metrics_find_page(const char *path, const char *accept);
 
 /* ---- Otlp ------------------------------------------------------------------------------------ */
@@ -418,9 +443,9 @@ int metrics_find_page(const char *path, const char *accept);
 /*
  * OTLP: messages in JSON with metrics or spans, and the client that sends them.
  *
- * JSON needs no library and is readable, and every collector accepts it besides protobuf. The
- * messages are protobuf's in JSON, with OTLP's exceptions: identifiers are hexadecimal, and
- * enumerations are numbers. Whole numbers of 64 bits are strings.
+ * JSON is used because it needs no library and is readable, and every collector accepts it. The
+ * messages have the form that protobuf defines for JSON, with OTLP's exceptions: identifiers are
+ * hexadecimal, and enumerations are numbers. Whole numbers of 64 bits are strings.
  *
  * https://opentelemetry.io/docs/specs/otlp/#json-protobuf-encoding
  */
@@ -429,7 +454,7 @@ enum otlp_kind { OTLP_POINTS, OTLP_SPANS };
 
 enum { TRACE_ID_DIGITS = 32, SPAN_ID_DIGITS = 16 };
 
-/* The identifiers of a span, its trace and its parent, in hexadecimal digits. */
+/* The identifiers of a span, of its trace and of its parent, in hexadecimal digits. */
 struct otlp_ids {
 	char trace[TRACE_ID_DIGITS + 1];
 	char span[SPAN_ID_DIGITS + 1];
@@ -466,7 +491,9 @@ void otlp_end_spans(struct otlp_batch *batch);
 
 /* ---- Trace ids --------------------------------------------------------------------- */
 
-/* Finds the identifiers for a span in its arguments, or makes them up. */
+/*
+ * Finds the identifiers of a span in its arguments. Creates random ones if the arguments hold none.
+ */
 void otlp_ids_of(struct probe_otlp *otlp, const struct probe_hit *hit, struct otlp_ids *ret);
 
 /* ---- Pcp ------------------------------------------------------------------------------------- */
@@ -490,7 +517,10 @@ enum {
 	PCP_LABELS_MAX = 10    /* number of an instance's labels */
 };
 
-/* Means "no value": PCP then shows nothing for an unsigned metric, and NaN for a double. */
+/*
+ * A value that means "no value". PCP shows nothing for an unsigned metric then, and NaN for a
+ * double.
+ */
 #define PCP_NONE UINT64_MAX
 
 struct pcp_metric {
@@ -499,7 +529,7 @@ struct pcp_metric {
 	int item;   /* the metric's number, the same in every file */
 	int domain; /* the number of the domain of its instances */
 	bool is_double, is_counter;
-	bool is_time;  /* in nanoseconds; in seconds if is_double */
+	bool is_time;  /* a time in nanoseconds; in seconds if is_double */
 	bool is_count; /* a number of hits */
 	bool is_rate;  /* hits per second */
 	bool is_each;  /* time per hit */
@@ -514,7 +544,10 @@ struct pcp_label {
 struct pcp_instance {
 	char name[PCP_NAME_BYTES];
 	int domain;
-	/* Computed from the name, so it is the same in every file, unless another name had it. */
+	/*
+	 * A hash of the name, so an instance has the same id in every file. The id may differ only
+	 * if another name has the same hash.
+	 */
 	int32_t id;
 	struct pcp_label labels[PCP_LABELS_MAX];
 	size_t label_count;
@@ -534,10 +567,11 @@ struct pcp_metrics {
 	struct pcp_metric items[METRIC_QUANTITY_COUNT];
 	enum metric_quantity quantity[METRIC_QUANTITY_COUNT]; /* the quantity of each metric */
 	size_t count;
-	int row_domain, process_domain; /* domains whose instances are rows and processes */
+	/* The domains whose instances are the rows and the processes. */
+	int row_domain, process_domain;
 };
 
-/* Error: PROBE_ERROR_USAGE (not a tracer's view). */
+/* Lists the metrics of a tracer. Error: PROBE_ERROR_USAGE (`view` is no tracer's). */
 PROBE_MUST_CHECK struct probe_error *pcp_metrics_init(
 	const struct probe_view *view, size_t key_count, struct pcp_metrics *ret);
 
@@ -554,11 +588,14 @@ char *pcp_row_key(pid_t pid, const struct probe_table_row *row, size_t key_count
 /* Sets the name of an instance, truncated if it is too long. */
 void pcp_instance_name(struct pcp_instance *instance, const char *key);
 
-/* Add labels to an instance, first those of its process. Return false if there is no memory. */
+/*
+ * Add labels to an instance: first those of the process, then those of the row. Return false if
+ * there is no memory.
+ */
 bool pcp_process_labels(struct pcp_instance *instance, pid_t pid, const char *program);
 bool pcp_row_labels(struct pcp_instance *instance, const struct probe_table_row *row,
 	const struct probe_view *view, size_t key_count);
-/* Replaces the label with the program's name. */
+/* Replaces an instance's label "program". Returns false if there is no memory. */
 bool pcp_rename_program(struct pcp_instance *instance, const char *program);
 
 /* ---- The folder --------------------------------------------------------------- */
@@ -567,22 +604,22 @@ struct pcp_folder;
 struct pcp_file;
 
 /*
- * Loads the library, finds the folder that pmcd searches, and removes files whose exporters are
- * gone. Errors: those of probe_pcp_open().
+ * Loads libpcp_mmv, finds the folder that pmcd searches, and removes the files of exporters that
+ * have ended. Errors: those of probe_pcp_open().
  */
 PROBE_MUST_CHECK struct probe_error *pcp_folder_open(struct pcp_folder **ret);
 void pcp_folder_close(struct pcp_folder *folder);
 
 /*
- * Prevents other exporters from creating files until pcp_folder_unlock(), so that free numbers stay
- * free. Error: PROBE_ERROR_SYSTEM.
+ * Prevents other exporters from creating files until pcp_folder_unlock() is called. Meanwhile no
+ * other exporter can take a free number. Error: PROBE_ERROR_SYSTEM.
  */
 PROBE_MUST_CHECK struct probe_error *pcp_folder_lock(struct pcp_folder *folder);
 void pcp_folder_unlock(struct pcp_folder *folder);
 
 /*
- * Lists the instances of our domains in all files except `own` (may be NULL). The caller frees
- * *ret. The folder must be locked. Error: PROBE_ERROR_MEMORY.
+ * Lists the instances of our domains in all files except the file named `own` (may be NULL). The
+ * caller frees *ret. The folder must be locked. Error: PROBE_ERROR_MEMORY.
  */
 struct pcp_taken {
 	int domain;
@@ -594,9 +631,9 @@ PROBE_MUST_CHECK struct probe_error *pcp_folder_taken(
 /* ---- Files --------------------------------------------------------------------- */
 
 /*
- * Creates a hidden file. Its values are all instances of the first metric, then of the second, and
- * so on: for each metric, the instances of its domain, in the order of `instances`. Errors:
- * PROBE_ERROR_SYSTEM, _PERMISSION, _MEMORY.
+ * Creates a hidden file. The file has all values of the first metric, then those of the second, and
+ * so on. A metric has one value for each instance of its domain, in the order of `instances`.
+ * Errors: PROBE_ERROR_SYSTEM, _PERMISSION, _MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *pcp_file_create(struct pcp_folder *folder,
 	const struct pcp_metric *metrics, size_t metric_count,
@@ -605,22 +642,22 @@ PROBE_MUST_CHECK struct probe_error *pcp_file_create(struct pcp_folder *folder,
 void pcp_file_set(struct pcp_file *file, size_t index, struct pcp_value value);
 /* Makes the file visible. Error: PROBE_ERROR_SYSTEM. */
 PROBE_MUST_CHECK struct probe_error *pcp_file_show(struct pcp_file *file);
-/* Makes PCP look again in case it missed the file. Call it periodically. */
+/* Makes PCP look at the folder again, in case it has not seen the file. Call it periodically. */
 void pcp_file_remind(struct pcp_file *file);
 /* Returns the file's name in the folder; owned by the file. */
 const char *pcp_file_name(const struct pcp_file *file);
-/* Does the file still exist under its name? */
+/* Returns true if the file still exists under its name. */
 bool pcp_file_is_there(const struct pcp_file *file);
-/* Removes the file. `file` may be NULL. */
+/* Removes the file, and frees `file`, which may be NULL. */
 void pcp_file_retire(struct pcp_file *file);
 
 /* ---- Protobuf -------------------------------------------------------------------------------- */
 
 /*
- * Fields of protocol buffers (protobuf.dev/programming-guides/encoding). A library would need code
- * that is generated from the schema at build time. The one schema used here (pprof) needs only the
- * three kinds of fields that these functions write. As in proto3, fields with the value 0 are left
- * out.
+ * Fields of protocol buffers (protobuf.dev/programming-guides/encoding). No library is used,
+ * because it would need code that is generated from the schema at build time. We use one schema,
+ * pprof's, which needs only the three kinds of fields that these functions write. As in proto3,
+ * fields with the value 0 are left out.
  */
 
 /* ---- Server ---------------------------------------------------------------------------------- */
@@ -628,9 +665,9 @@ void pcp_file_retire(struct pcp_file *file);
 /*
  * A small HTTP server with libmicrohttpd. Its pages can be read (GET, HEAD), and nothing else.
  *
- * The server has no thread. The caller's loop waits for its descriptor and calls http_server_run();
- * no call ever waits. A thread would need locks around the data of the pages, and threads are
- * dangerous in a program that starts others with fork(2).
+ * The server has no thread: the caller's loop waits for the server's descriptor, then calls
+ * http_server_run(). No function of the server waits. A thread would need locks around the data of
+ * the pages, and threads are dangerous in a program that starts others with fork(2).
  */
 
 /* Without the library's header, http_none.c replaces these functions with errors. */
@@ -642,9 +679,15 @@ enum { HTTP_PAGES_MAX = 4 };
 
 /* The pages that a server offers. */
 struct http_pages {
-	/* The content types of the pages, by number; NULL if the number has no page. */
+	/*
+	 * The content type of each page, by the page's number; NULL if there is no page with this
+	 * number.
+	 */
 	const char *types[HTTP_PAGES_MAX];
-	/* Returns the page at a path, for a client's `Accept` (or NULL); negative if missing. */
+	/*
+	 * Returns the number of the page at a path, for a client's `Accept` (may be NULL); negative
+	 * if there is none.
+	 */
 	int (*find)(const char *path, const char *accept);
 	/* Generates a page. The server frees *ret. */
 	struct probe_error *(*make)(int page, void *data, char **ret, size_t *length_ret);
@@ -668,14 +711,14 @@ const char *http_server_address(const struct http_server *server);
 int http_server_fd(const struct http_server *server);
 uint64_t http_server_due_ns(const struct http_server *server);
 void http_server_run(struct http_server *server);
-/* Discards the generated pages; a page is generated again at the next request. */
+/* Discards the generated pages. Each page is generated again when it is next requested. */
 void http_server_renew(struct http_server *server);
 
 /* ---- Addresses ----------------------------------------------------------------- */
 
 /*
- * Makes a listening socket, and writes its address as a part of a URL (HTTP_ADDRESS_BYTES long).
- * Looks up no names, because a name service might take long. Errors: those of http_server_open().
+ * The length of a socket's address as a part of a URL. The address never contains a name, because a
+ * look-up might take long.
  */
 enum { HTTP_ADDRESS_BYTES = 64 };
 
@@ -683,18 +726,27 @@ enum { HTTP_ADDRESS_BYTES = 64 };
 
 /* Used by all code that writes call stacks. */
 
-/* Orders whole stacks, from the outermost frame on. */
+/* Compares whole stacks, beginning with the outermost frame. */
 int stacks_compare(const struct probe_stacks_row *a, const struct probe_stacks_row *b);
 
-/* Writes a frame's name; if NULL, the mark for the missing part of a stack (`end`). */
+/*
+ * Writes a frame's name. If `frame` is NULL, writes the mark for the missing part of a stack, which
+ * `end` selects.
+ */
 void stacks_frame_label(
 	struct buffer *out, const struct probe_frame *frame, enum probe_stack_end end);
 /* Writes the stack of one hit: an indented line for each frame, the innermost first. */
 void text_hit_stack(struct buffer *out, const struct probe_stack *stack);
-/* Writes a stack as fields: how it ends, under `key` with all its punctuation; its frames. */
+/*
+ * Writes two fields for a stack: how the stack ends, and its frames. `key` is the first field's key
+ * with all its punctuation.
+ */
 void json_stack_fields(struct buffer *out, const char *key, const struct probe_stack *stack);
 
-/* Writes a tree for each probe, with its `top` most frequent stacks, or all if `top` is 0. */
+/*
+ * Writes a tree for each probe. The tree has the probe's `top` most frequent stacks; all if `top`
+ * is 0.
+ */
 void text_stack_trees(
 	struct buffer *out, const struct probe_stacks_row *rows, size_t count, size_t top);
 void text_stacks(struct format_context *context, const struct probe_stacks_row *rows, size_t count,
@@ -708,8 +760,8 @@ void text_stacks(struct format_context *context, const struct probe_stacks_row *
 void text_probe(struct buffer *out, const char *provider, const char *name);
 void text_value(struct buffer *out, const struct probe_value *value);
 /*
- * Writes a value in the form of its argument's meaning; `arg` is NULL if unknown. An unreadable
- * value is written without a meaning.
+ * Writes a value in the form that the meaning of its argument requires. `arg` is NULL if the
+ * meaning is unknown. For an unreadable value, the meaning is ignored.
  */
 void text_meant(
 	struct buffer *out, const struct probe_arg_meaning *arg, const struct probe_value *value);
@@ -717,8 +769,8 @@ void text_meant(
 /* Writes a time with three significant digits and its unit: "812ns", "1.23ms". */
 void text_duration(struct buffer *out, double ns);
 /*
- * text_real() writes a number with a fraction, in so many digits: values and sums have all digits
- * of a double, averages fewer, estimates from buckets fewest. text_number() writes a count or a
+ * text_real() writes a number with a fraction, in `digits` digits: TEXT_VALUE for values and sums,
+ * fewer for averages, the fewest for estimates from buckets. text_number() writes a count or a
  * measured value: an integer, or at most two decimals.
  */
 enum text_digits { TEXT_POWER = 3, TEXT_BUCKET = 4, TEXT_AVERAGE = 10, TEXT_VALUE = 15 };

@@ -2,21 +2,22 @@
 /*
  * Rows of tables as metrics for Performance Co-Pilot.
  *
- * A tracer's columns are metrics: mmv.probectl.latency.hits, .time, .p99 and so on. Rows are their
- * instances, named PID/provider:name, or PID/provider:begin..end for pairs, followed by a blank and
- * the keys. Users may select or sum by labels: pid, program, provider, probe, begin, outcome, key,
- * value.
+ * A tracer's columns are metrics: mmv.probectl.latency.hits, .time, .p99 and so on. Each row is an
+ * instance of these metrics. Its name is PID/provider:name, or PID/provider:begin..end for pairs,
+ * followed by a blank and the keys. Users may select or sum by labels: pid, program, provider,
+ * probe, begin, outcome, key, value.
  *
- * Growing values are counters, from which PCP computes rates (and averages: time by hits).
- * Percentiles and extremes are those of the last interval. Counts that belong to no row (hits
- * without room for their key, ends without a start event) have the process as their instance.
+ * Values that only grow are counters. PCP computes rates from them, and averages by dividing time
+ * by hits. Percentiles and extremes are those of the last interval. Counts that belong to no row
+ * (hits without room for their key, ends without a start event) have the process as their instance.
  *
  * The metrics of pmtrace(3)'s tags are mmv.trace.transact.count and so on, named like those of
  * pmdatrace(1). Their instances are the tags.
  *
  * The numbers of metrics and domains must not change, because archives contain them. The number of
- * an instance is computed from its name, so it stays the same, too. If another exporter already
- * uses the number, because it exports the same process or by chance, the name gets the suffix "#2".
+ * an instance is computed from the instance's name, so it stays the same, too. If another exporter
+ * already uses the number, the name gets the suffix "#2". That happens if both export the same
+ * process, or by chance.
  */
 
 #include "libprobe/base/array.h"
@@ -45,7 +46,7 @@ static uint32_t pcp_hash(const char *text)
 	return value;
 }
 
-/* Returns where to cut a text to at most `most` bytes without splitting a character. */
+/* Returns where to cut a text so that at most `most` bytes are left and no character is split. */
 static size_t cut_length(const char *text, size_t length, size_t most)
 {
 	if (length <= most)
@@ -86,7 +87,7 @@ char *pcp_row_key(pid_t pid, const struct probe_table_row *row, size_t key_count
 	return key;
 }
 
-/* Returns the full description of a row of tags: the tag. */
+/* Returns the tag of a row of tags, which is the row's full description. */
 static char *pcp_row_tag(const struct probe_table_row *row)
 {
 	char *tag = NULL;
@@ -161,7 +162,7 @@ bool pcp_rename_program(struct pcp_instance *instance, const char *program)
 
 	if (!add_label(&named, "program", program, strlen(program)))
 		return false;
-	/* The program's label follows the pid's. */
+	/* The label "program" is the second one, after "pid". */
 	free(instance->labels[1].value);
 	instance->labels[1] = named.labels[0];
 	return true;
@@ -194,13 +195,16 @@ static const char *const tracers[] = {"count", "point", "sum", "min", "max", "av
 	"latency", "transaction", "observe", "counter"};
 enum { TRACERS = sizeof(tracers) / sizeof(tracers[0]) };
 
-/* The tracers of tags, with pmdatrace(1)'s names. Their numbers follow those above. */
+/*
+ * The tracers that tags have, and the names of these tracers in pmdatrace(1). They are numbered
+ * after the tracers above.
+ */
 static const char *const tag_tracers[] = {"transaction", "point", "observe", "counter"};
 static const char *const tag_names[] = {"transact", "point", "observe", "counter"};
 enum { TAG_TRACERS = sizeof(tag_tracers) / sizeof(tag_tracers[0]) };
 
 /* clang-format off */
-/* The quantities as pmdatrace(1) names them; NULL if it lacks one. */
+/* The quantities as pmdatrace(1) names them; NULL if pmdatrace(1) does not have the quantity. */
 static const struct {
 	const char *name;
 	unsigned int columns;
@@ -230,7 +234,10 @@ static void add_metric(struct pcp_metrics *metrics, const struct probe_view *vie
 		.item = (int)(tracer * QUANTITIES_MAX + quantity),
 		.domain = metric_infos[quantity].is_per_process ? metrics->process_domain
 								: metrics->row_domain,
-		/* Doubles may have fractions, and -1 as an integer would mean "no value". */
+		/*
+		 * Values that are no times are doubles: they may have fractions, and as an integer,
+		 * -1 would mean "no value".
+		 */
 		.is_double = is_rate || (is_value && (!view->times || view->tags)),
 		.is_counter = metric_is_counter(view, quantity),
 		.is_time = is_rate || (is_value && view->times),
@@ -282,7 +289,7 @@ struct probe_error *pcp_metrics_init(
 	return NULL;
 }
 
-/* Returns how many values each instance of a domain has. */
+/* Returns how many metrics, and so how many values, each instance of a domain has. */
 static size_t pcp_metrics_of(const struct pcp_metrics *metrics, int domain)
 {
 	size_t count = 0;
@@ -297,15 +304,15 @@ static size_t pcp_metrics_of(const struct pcp_metrics *metrics, int domain)
 
 #include <math.h>
 
-/* Converts a time to seconds, as pmdatrace(1) has it. NAN means no value. */
+/* Converts a time to seconds, the unit of pmdatrace(1). NAN means no value. */
 static struct pcp_value seconds(double ns)
 {
 	return (struct pcp_value){.f = ns / 1e9};
 }
 
 /*
- * Converts a sum. Times keep all digits. Other values may have fractions, so they are doubles:
- * above 2^53, where a double cannot hold every whole number, PCP gets the nearest one.
+ * Converts a sum. A time keeps all its digits. Any other value may have a fraction, so it becomes a
+ * double. Above 2^53, where a double cannot hold every whole number, PCP gets the nearest double.
  */
 static struct pcp_value sum_value(const struct probe_view *view, long double sum)
 {
@@ -350,7 +357,7 @@ struct pcp_value pcp_value(
 #include "probe/pcp.h"
 
 struct instance {
-	char *key; /* the full description, by which the instance is found */
+	char *key; /* the instance's full description, which identifies it */
 	struct pcp_instance mmv;
 	bool has_id;
 	struct metric_growth growth;
@@ -367,8 +374,8 @@ struct process {
 struct probe_pcp {
 	struct pcp_folder *folder;
 	struct pcp_file *file;
-	size_t shown_count; /* number of instances that are in the file, the first ones */
-	bool is_dirty;	    /* the file must be made again */
+	size_t shown_count; /* the first so many instances are in the file */
+	bool is_dirty;	    /* the file must be replaced */
 
 	struct probe_view view;
 	size_t key_count;
@@ -377,7 +384,7 @@ struct probe_pcp {
 
 	struct instance **instances;
 	size_t instance_count;
-	size_t label_count, value_count; /* totals for the next file */
+	size_t label_count, value_count; /* totals of all instances */
 	void *by_key;			 /* instances by key, a tree of tsearch(3) */
 	struct process *processes;
 	size_t process_count;
@@ -426,17 +433,17 @@ static struct instance *instance_create(const char *key, const char *name, int d
 	return NULL;
 }
 
-/* Do PCP's limits allow one more instance? */
+/* Returns true if PCP's limits allow one more instance. */
 static bool has_room(const struct probe_pcp *pcp, const struct instance *instance)
 {
-	/* The host is one more label. */
+	/* Each instance has one more label, the host. */
 	return pcp->instance_count < PCP_COUNT_MAX &&
 	       pcp->label_count + instance->mmv.label_count < PCP_COUNT_MAX &&
 	       pcp->value_count + pcp_metrics_of(&pcp->metrics, instance->mmv.domain) <=
 		       PCP_COUNT_MAX;
 }
 
-/* Takes ownership of an instance. *taken_ret is false if PCP's limits leave no room for it. */
+/* Takes ownership of an instance if PCP's limits allow it. *taken_ret says whether they do. */
 static struct probe_error *take_instance(
 	struct probe_pcp *pcp, struct instance *instance, bool *taken_ret)
 {
@@ -564,7 +571,7 @@ static struct probe_error *find_process(
 
 /* ---- Rows ------------------------------------------------------------------------- */
 
-/* Sets a row's totals; the values of the last interval are not known yet. */
+/* Sets the values of a row's totals. The values of its last interval are set later. */
 static void set_totals(
 	const struct probe_pcp *pcp, struct instance *instance, const struct probe_table_row *row)
 {
@@ -663,7 +670,7 @@ static struct pcp_taken id_of(const struct pcp_instance *instance)
 		instance->domain, (int32_t)(pcp_hash(instance->name) & INT32_MAX)};
 }
 
-/* Gives an instance a free number, and renames it if necessary. */
+/* Gives an instance a free number. If the number of its name is taken, changes the name. */
 static bool number_instance(struct instance *instance, struct pcp_taken *slot, void **taken)
 {
 	size_t length = strlen(instance->mmv.name);
@@ -744,7 +751,10 @@ static struct probe_error *make_file(struct probe_pcp *pcp, struct pcp_file **re
 	return error;
 }
 
-/* Shows the new file before it removes the old one, so that every sample finds a file. */
+/*
+ * Replaces the file. The new file appears before the old one is removed, so that PCP always finds
+ * one of them.
+ */
 static struct probe_error *renew_file(struct probe_pcp *pcp)
 {
 	struct probe_error *error = pcp_folder_lock(pcp->folder);

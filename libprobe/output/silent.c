@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A format that writes nothing: the owner of the sink writes into its buffer. */
+/* A format that writes nothing. It is for sinks whose owner writes into the buffer directly. */
 #include "libprobe/output/output.h"
 
 static void silent_hit(struct format_context *context, const struct probe_hit *hit,

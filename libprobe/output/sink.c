@@ -6,13 +6,13 @@
  * descriptor: standard output shares its file description with the shell and with the traced
  * program. So we call poll(2) before each write, and write so little that the write does not block:
  * POLLOUT on a pipe means room for PIPE_BUF bytes (pipe(7)). Regular files always have room, and
- * take everything at once. A terminal that reports POLLOUT may have room for only one byte, and the
- * program may fill a pipe between poll() and the write. So both are opened a second time, for us
- * alone and in non-blocking mode. Sockets take a flag with each call.
+ * take everything at once. But a terminal that reports POLLOUT may have room for only one byte, and
+ * the program may fill a pipe between poll() and the write. So terminals and pipes are opened a
+ * second time, for us alone and in non-blocking mode. Sockets take a flag with each call.
  *
- * The traced program often writes to the same pipe or terminal. The bytes of one write(2) are not
- * mixed with its output, so each write ends at the end of a line. Only a line longer than PIPE_BUF
- * is written in pieces.
+ * The traced program often writes to the same pipe or terminal. The bytes of one write(2) are never
+ * mixed with the program's output, so we let each write end at the end of a line. Only a line
+ * longer than PIPE_BUF is written in pieces.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -64,7 +64,10 @@ struct probe_error *sink_create(
 
 	if (flags < 0 || fstat(fd, &st) < 0)
 		return probe_error_system(errno, "%s", name);
-	/* Report a descriptor that is not writable now, not when the first hit is written. */
+	/*
+	 * If the descriptor is not writable, report it now, and not only when the first hit is
+	 * written.
+	 */
 	if ((flags & O_ACCMODE) == O_RDONLY)
 		return probe_error_system(EBADF, "%s", name);
 	sink = calloc(1, sizeof(*sink));
@@ -76,7 +79,10 @@ struct probe_error *sink_create(
 	sink->regular = S_ISREG(st.st_mode);
 	sink->socket = S_ISSOCK(st.st_mode);
 	sink->own = file_reopen(fd);
-	/* If it cannot be opened again (it belongs to another user), use the descriptor itself. */
+	/*
+	 * A terminal or pipe of another user cannot be opened again. Then use the descriptor
+	 * itself.
+	 */
 	if (sink->own >= 0)
 		sink->fd = sink->own;
 	sink->name = strdup(name);
@@ -208,7 +214,7 @@ static struct probe_error *sink_fail(struct probe_sink *sink, struct probe_error
 	return error;
 }
 
-/* Can a write of PIPE_BUF bytes succeed, or fail, without blocking? */
+/* Returns true if a write of PIPE_BUF bytes will not block, whether it succeeds or fails. */
 static bool sink_ready(const struct probe_sink *sink)
 {
 	struct pollfd pfd = {.fd = sink->fd, .events = POLLOUT};
@@ -216,7 +222,7 @@ static bool sink_ready(const struct probe_sink *sink)
 	return sink->regular || poll(&pfd, 1, 0) > 0;
 }
 
-/* Returns how many bytes the next write takes. */
+/* Returns how many bytes to write next. */
 static size_t next_length(const struct probe_sink *sink)
 {
 	const struct buffer *out = &sink->context.out;
@@ -224,7 +230,7 @@ static size_t next_length(const struct probe_sink *sink)
 	const char *line_end;
 
 	if (sink->regular || length <= PIPE_BUF)
-		return length; /* take all bytes: only whole lines are added */
+		return length; /* take all bytes, which end at the end of a line */
 	line_end = memrchr(out->data + out->start, '\n', PIPE_BUF);
 	return line_end ? (size_t)(line_end + 1 - (out->data + out->start)) : PIPE_BUF;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Call stacks for people and flame graphs: functions, not addresses. Two calls from different lines
- * of one function are one frame, as in other tools, unless lines are shown.
+ * Call stacks for people and flame graphs: functions, not addresses. Unless lines are shown, calls
+ * from different lines of one function are one frame, as in other tools.
  */
 #include <search.h>
 #include <stdio.h>
@@ -34,7 +34,7 @@ enum { WIDTH = 1200, MARGIN = 10, TOP = 30, ROW = 17, TEXT_INDENT = 3, TEXT_BASE
 
 /* Width of a character in pixels, in the browsers' monospace font of 12 pixels. */
 static const double letter_width = 7.25;
-/* Narrower boxes, in pixels, are left out and counted. */
+/* Boxes that are narrower than this many pixels are not drawn, only counted. */
 static const double narrowest = 0.1;
 
 static const char script[] =
@@ -68,7 +68,7 @@ static const char script[] =
 	"  b.g.addEventListener('click', () => zoom(b));\n"
 	"]]></script>\n";
 
-/* An open box: its frame has begun and not ended. */
+/* An open box: its frame has begun and not ended yet. */
 struct flame_box {
 	const char *name; /* points into the text of a stack */
 	size_t length;
@@ -80,14 +80,17 @@ struct flame {
 	struct buffer name; /* made printable, not yet escaped */
 	struct flame_box *boxes;
 	size_t depth, deepest;
-	double total, at; /* weight of all stacks, and of the stacks before this one */
+	double total, at; /* weight of all stacks; weight of the stacks before the current one */
 	size_t narrow;	  /* number of boxes that were left out */
 	enum flame_unit unit;
 };
 
 /* ---- Stacks -------------------------------------------------------------------------- */
 
-/* The end of a frame sorts first, so that stacks with the same first frames are neighbours. */
+/*
+ * Compares stacks. The end of a frame sorts before any character, so that stacks with the same
+ * first frames are neighbours.
+ */
 static int compare_stacks(const void *a, const void *b)
 {
 	const char *x = ((const struct flame_stack *)a)->text;
@@ -126,7 +129,10 @@ static void put_pixels(struct buffer *out, double pixels)
 		buffer_bytes(out, digits, sizeof(digits));
 }
 
-/* Writes a warm colour, the same for the same name. Black text is readable on all of them. */
+/*
+ * Writes a warm colour, always the same for the same name. Black text is readable on every such
+ * colour.
+ */
 static void put_colour(struct buffer *out, const char *name, size_t length)
 {
 	uint32_t hash = 2166136261u; /* FNV-1a */
@@ -306,13 +312,19 @@ void flame_graph(struct buffer *out, struct flame_stack *stacks, size_t count, e
 
 /* ==== Stacks ================================================================================== */
 
-/* Returns the number of shown frames. An incomplete stack has one more, the outermost: a mark. */
+/*
+ * Returns the number of frames to show. An incomplete stack has one more outermost frame, the mark
+ * that it is incomplete.
+ */
 static size_t stacks_depth(const struct probe_stacks_row *row)
 {
 	return row->stack.count + (row->stack.end != PROBE_STACK_WHOLE);
 }
 
-/* Returns the frame at a depth, from the outermost on; NULL for the mark of an incomplete stack. */
+/*
+ * Returns the frame at a depth; the outermost frame has depth 0. NULL stands for the mark of an
+ * incomplete stack.
+ */
 static const struct probe_frame *frame_at(const struct probe_stacks_row *row, size_t depth)
 {
 	if (row->stack.end != PROBE_STACK_WHOLE && depth-- == 0)
@@ -320,7 +332,7 @@ static const struct probe_frame *frame_at(const struct probe_stacks_row *row, si
 	return row->stack.frames[row->stack.count - 1 - depth];
 }
 
-/* Compares texts; NULL sorts before all others. */
+/* Compares texts. NULL comes before all texts. */
 static int compare_texts(const char *a, const char *b)
 {
 	if (!a || !b)
@@ -387,7 +399,10 @@ void stacks_frame_label(
 		buffer_string(out, frame_text_end(end));
 }
 
-/* Writes the function, else module+0xSTART, else the address. No ';', no control bytes. */
+/*
+ * Writes the frame's function; if unknown, module+0xSTART; otherwise the address. Writes no ';' and
+ * no control bytes.
+ */
 static void stacks_label(struct buffer *out, const struct probe_stacks_row *row, size_t depth)
 {
 	stacks_frame_label(out, frame_at(row, depth), row->stack.end);
@@ -467,7 +482,7 @@ static void folded_stacks(struct buffer *out, const struct probe_stacks_row *row
 		sum += order[i]->count;
 		if (i + 1 < count && !folded_compare(&order[i], &order[i + 1]))
 			continue;
-		/* In a heap, a sum of 0 means that everything is freed. */
+		/* In a heap, the sum is 0 if everything was freed. Then write no line. */
 		if (sum)
 			folded_line(out, order[i], sum, many);
 		sum = 0;
@@ -476,8 +491,8 @@ static void folded_stacks(struct buffer *out, const struct probe_stacks_row *row
 }
 
 /*
- * Draws the folded lines as a flame graph. No label contains the end of a line, and the weight
- * follows the last blank of each line.
+ * Draws the folded lines as a flame graph. The lines can be split, because no label contains a
+ * newline, and the weight comes after the last blank of a line.
  */
 static void flamegraph_stacks(struct buffer *out, const struct probe_stacks_row *rows, size_t count)
 {
@@ -507,7 +522,7 @@ static void flamegraph_stacks(struct buffer *out, const struct probe_stacks_row 
 
 enum { VARINT = 0, LENGTH_DELIMITED = 2 };
 
-/* Writes a number without its field, as in a packed list. */
+/* Writes a number without a field number, as in a packed list. */
 static void protobuf_varint(struct buffer *out, uint64_t value)
 {
 	for (; value >= 0x80; value >>= 7)
@@ -523,7 +538,7 @@ static void protobuf_unsigned(struct buffer *out, unsigned int field, uint64_t v
 	protobuf_varint(out, value);
 }
 
-/* Writes a string, a packed list or a message, even if it is empty. */
+/* Writes a field of bytes: a string, a packed list or a message. Writes it even if it is empty. */
 static void protobuf_bytes(struct buffer *out, unsigned int field, const void *bytes, size_t length)
 {
 	protobuf_varint(out, field << 3 | LENGTH_DELIMITED);
@@ -531,7 +546,7 @@ static void protobuf_bytes(struct buffer *out, unsigned int field, const void *b
 	buffer_bytes(out, bytes, length);
 }
 
-/* Writes a message, and empties its buffer. */
+/* Writes a message from its buffer, and empties the buffer. */
 static void protobuf_message(struct buffer *out, unsigned int field, struct buffer *message)
 {
 	protobuf_bytes(out, field, message->data, message->length);
@@ -543,7 +558,8 @@ static void protobuf_message(struct buffer *out, unsigned int field, struct buff
 
 /*
  * Stacks as a profile that pprof and other tools for its format read:
- * github.com/google/pprof/proto/profile.proto. It is not compressed, which readers accept.
+ * github.com/google/pprof/proto/profile.proto. Readers also accept a profile that is not
+ * compressed, like ours.
  *
  *	sample    values; locations, the innermost first; labels
  *	location  address in the file -> mapping, function, line
@@ -618,7 +634,10 @@ struct pprof {
 	struct numbers strings, locations, mappings, functions;
 };
 
-/* Returns the number of a key. If *is_new, the key's message must be written. */
+/*
+ * Returns the number of a key. Sets *is_new if the number was assigned just now; then the key's
+ * message must be written.
+ */
 static uint64_t number_of(
 	struct pprof *pprof, struct numbers *numbers, const void *key, size_t length, bool *is_new)
 {
@@ -678,7 +697,10 @@ static uint64_t mapping_of(struct pprof *pprof, const struct probe_frame *frame)
 	return number;
 }
 
-/* Returns the string of a frame's name, without the source line, which the location has. */
+/*
+ * Returns the string of a frame's name. The name lacks the source line, because the location has
+ * it.
+ */
 static uint64_t name_of(
 	struct pprof *pprof, const struct probe_frame *frame, enum probe_stack_end end)
 {
@@ -715,7 +737,10 @@ static uint64_t address_of(const struct probe_frame *frame)
 	return frame->symbol ? frame->function + frame->offset : frame->offset;
 }
 
-/* Returns a frame's location; `frame` is NULL for the missing part of a stack (`end`). */
+/*
+ * Returns the location of a frame. If `frame` is NULL, returns the location of the missing part of
+ * a stack, which `end` describes.
+ */
 static uint64_t location_of(
 	struct pprof *pprof, const struct probe_frame *frame, enum probe_stack_end end)
 {
@@ -795,7 +820,7 @@ static void put_type(struct pprof *pprof, const char *type, const char *unit)
 	protobuf_message(pprof->out, PROFILE_SAMPLE_TYPE, &pprof->message);
 }
 
-/* Uses the names in Go's heap profiles. */
+/* Writes the names and units of the values. For a heap, they are those of Go's heap profiles. */
 static void sample_types(struct pprof *pprof, const struct probe_view *view)
 {
 	if (!view->heap) {
@@ -846,9 +871,9 @@ static void pprof_stacks(struct buffer *out, const struct probe_stacks_row *rows
  *	         900   72.9 %    PortalRun
  *	         334   27.1 %  - exec_execute_message
  *
- * A function that is called from one place only stays in the same column below its caller. Where
- * calls branch, each branch begins with a dash and moves one step to the right. For a heap
- * (probe/heap.h), bytes replace hits:
+ * If all stacks below a function continue with the same function, that function is in the same
+ * column, on the next line. Where the stacks differ, each branch begins with a dash and is one step
+ * further to the right. For a heap (probe/heap.h), bytes replace hits:
  *
  *	otel_memory:alloc: 40960 bytes allocated (10 allocations), 12288 bytes live (3
  *	allocations), 2 stacks
@@ -896,7 +921,10 @@ static int compare_branches(const void *a, const void *b)
 	return left->first < right->first ? -1 : left->first > right->first;
 }
 
-/* Splits rows by their function at a depth. Rows that end before it come first, in no branch. */
+/*
+ * Splits rows into branches, by their function at a depth. Rows whose stacks have no frame at this
+ * depth come first and are in no branch.
+ */
 static size_t part(
 	const struct tree *tree, const struct branch *whole, size_t depth, struct branch *ret)
 {
@@ -973,7 +1001,7 @@ static void print_probe(
 	uint64_t hidden = 0;
 	struct branch whole;
 
-	/* The last rows may have no live bytes. */
+	/* Rows without live bytes come last. Leave them out. */
 	while (count && !rows[count - 1]->count)
 		count--;
 	shown = top && top < count ? top : count;
@@ -1006,7 +1034,9 @@ static bool same_probe(const struct probe_stacks_row *a, const struct probe_stac
 	return !strcmp(a->name, b->name) && !strcmp(a->provider, b->provider);
 }
 
-/* Moves the rows of the first remaining probe to `its`. The other rows stay, in their order. */
+/*
+ * Moves all rows of the first row's probe to `its`. The other rows stay in `rows`, in their order.
+ */
 static size_t take_probe(
 	const struct probe_stacks_row **rows, size_t *count, const struct probe_stacks_row **its)
 {

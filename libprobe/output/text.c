@@ -12,11 +12,11 @@
  *
  * A hit or a span may be followed by its call stack, a line for each frame.
  *
- * Integers are decimal according to their sign. An unsigned integer from 2^32 upwards is nearly
- * always an address and hardly ever a count, so it is hexadecimal. Strings are in double quotes
- * with C escapes, followed by "..." if they were cut. Unreadable values are `null`. Aggregates are
- * the hexadecimal digits of their bytes in braces. If the catalogue knows the probe, each argument
- * follows its name, and numbers that have names are shown by them.
+ * Integers are decimal. But an unsigned integer of 2^32 or more is nearly always an address and
+ * hardly ever a count, so it is hexadecimal. Strings are in double quotes with C escapes, followed
+ * by "..." if they were cut. Unreadable values are `null`. Aggregates are the hexadecimal digits of
+ * their bytes in braces. If the catalogue knows the probe, each argument's name comes before its
+ * value, and a number that has a name is replaced by the name.
  */
 #include <math.h>
 #include <stdio.h>
@@ -44,7 +44,7 @@ void probe_duration_text(char text[PROBE_DURATION_BYTES], double ns)
 		strcpy(text, "-");
 		return;
 	}
-	/* 999.5 and more would be shown as 1000, so use the next unit. */
+	/* From 999.5 on, the number would be shown as 1000, so use the next unit. */
 	while (unit < 3 && ns >= 999.5) {
 		ns /= 1000;
 		unit++;
@@ -107,13 +107,16 @@ void text_number(struct buffer *out, long double value)
 enum {
 	PID_WIDTH = 7,	    /* the kernel's largest pid_max is 4194304 */
 	COMMAND_WIDTH = 15, /* TASK_COMM_LEN without its NUL */
-	PROBE_WIDTH = 24,   /* the column grows up to NAME_MOST */
+	PROBE_WIDTH = 24,   /* the least width; the column grows up to NAME_MOST */
 	NAME_MOST = 48,
 	DURATION_WIDTH = 8,
 	NSEC_PER_SEC = 1000000000
 };
 
-/* Ends a column that began at `before`: blanks up to its width, and the gap to the next one. */
+/*
+ * Ends a column that began at `before`: pads it with blanks, and writes the gap before the next
+ * column.
+ */
 static void column_end(struct buffer *out, size_t before, size_t width)
 {
 	buffer_pad(out, out->length - out->start - before, width);
@@ -179,7 +182,7 @@ static void text_begin_spans(struct format_context *context, bool header)
 	buffer_string(out, "ARGUMENTS\n");
 }
 
-/* Writes the local time with microseconds. Calls localtime_r() at most once for each second. */
+/* Writes the local time with microseconds. Calls localtime_r() only when the second has changed. */
 static void text_time(struct format_context *context, uint64_t time_ns)
 {
 	struct clock_cache *clock = &context->clock;
@@ -256,7 +259,7 @@ void text_meant(
 		text_value(out, value);
 }
 
-/* Is an argument only the length of a string whose text is shown? */
+/* Returns true if an argument is only the length of a string that is shown itself. */
 static bool is_length(const struct probe_hit *hit, const struct probe_session_probe *probe,
 	const struct probe_arg_meaning *arg)
 {
@@ -406,8 +409,8 @@ const struct format format_text = {
  */
 
 enum {
-	SILENT_ROWS_MAX = 50, /* with more, rows without hits are only counted */
-	CHARTS_MAX = 4,	      /* with more, charts would hide the important rows */
+	SILENT_ROWS_MAX = 50, /* if there are more rows, those without hits are only counted */
+	CHARTS_MAX = 4,	      /* if there are more charts, rows that matter would be hard to find */
 	HITS_WIDTH = 12
 };
 
@@ -417,10 +420,13 @@ enum {
 struct table_line {
 	struct grid *grid;
 	const struct probe_view *view;
-	bool has_coverage;		   /* some row is not fully counted */
+	bool has_coverage;		   /* some row of the table is not fully counted */
 	const struct probe_table_row *row; /* NULL for the line of titles */
 	size_t column;
-	/* The key that is a call stack, or NULL. The line holds only its innermost function. */
+	/*
+	 * The row's key that is a call stack, or NULL. The line shows only the stack's innermost
+	 * function.
+	 */
 	const struct probe_value *stack;
 	size_t stack_column;
 };
@@ -452,7 +458,7 @@ static void amount(
 	next(line, true);
 }
 
-/* Writes a whole number with all digits. Addresses are whole numbers, not hexadecimal here. */
+/* Writes a whole number with all digits. Unlike arguments, a large number is not hexadecimal. */
 static void exact(struct table_line *line, const char *name, const struct probe_value *value)
 {
 	struct buffer *text = &line->grid->text;
@@ -572,7 +578,10 @@ static void row_name(struct buffer *out, const struct probe_table_row *row)
 	text_probe(out, row->provider, row->name);
 }
 
-/* Returns the meaning of the argument that a key is. NULL if unknown, or not an argument. */
+/*
+ * Returns the meaning of a key that is an argument. NULL if the key is no argument, or its meaning
+ * is unknown.
+ */
 static const struct probe_arg_meaning *meaning_of_key(
 	const struct probe_view *view, const struct probe_table_row *row, const char *key)
 {
@@ -612,7 +621,7 @@ static void key_cells(struct table_line *line, size_t key_count)
 	}
 }
 
-/* Writes the other functions of a stack below the first one. */
+/* Writes the functions of a stack other than the innermost, on lines below it. */
 static void callers(const struct table_line *line)
 {
 	const struct probe_value *stack = line->stack;
@@ -629,7 +638,9 @@ static void callers(const struct table_line *line)
 	}
 }
 
-/* Writes which part of the row's probe is not counted, after all columns, without a title. */
+/*
+ * Writes how many sites of the row's probe are not counted. The column comes last and has no title.
+ */
 static void coverage_cell(struct table_line *line)
 {
 	char text[PROBE_COVERAGE_BYTES] = "";
@@ -680,7 +691,7 @@ static void add_line(struct grid *grid, struct format_context *context,
 
 /* ---- Tables ----------------------------------------------------------------------- */
 
-/* Has a row certainly no hits? The hits of sites that are not counted are unknown. */
+/* Returns true if a row certainly has no hits. Returns false if some sites are not counted. */
 static bool is_silent(const struct probe_table_row *row)
 {
 	return !row->row.count && !row->row.in_flight && !row->unmatched &&
@@ -688,9 +699,11 @@ static bool is_silent(const struct probe_table_row *row)
 }
 
 /*
- * The rows that are shown: the first rows up to the limit; the row "(other)" of the keys without
- * room, which may have most of the hits; and rows without hits, if they are few and no row with
- * hits is left out.
+ * The rows that are shown:
+ *
+ * - the first rows, up to the limit
+ * - the row "(other)", which has the hits of all keys without room, and so perhaps most of the hits
+ * - the rows without hits, if there are few of them and no row with hits is left out
  */
 struct shown {
 	size_t rows;   /* number of shown rows with hits */
@@ -763,7 +776,7 @@ static void text_grid(struct format_context *context, const struct probe_table *
 		context->out.no_memory = true;
 		return;
 	}
-	/* The minimum width aligns short numbers in tables that follow each other. */
+	/* A minimum width aligns the numbers of several tables, one below the other. */
 	grid.widths[1] = view->columns == PROBE_COLUMN_COUNT ? HITS_WIDTH : 0;
 	add_line(&grid, context, NULL, key_count, view, has_coverage);
 	for (size_t i = 0; i < count; i++) {
@@ -810,7 +823,10 @@ static void text_charts(struct format_context *context, const struct probe_table
 	}
 }
 
-/* Is a row the first of its pair? Each end's row has the pair's number in flight. */
+/*
+ * Returns true if a row is the first one of its start event. The rows of all end events of this
+ * start event contain the same number of pairs in flight.
+ */
 static bool is_first_end(const struct probe_table_row *rows, size_t index)
 {
 	const struct probe_table_row *row = &rows[index];
@@ -823,7 +839,10 @@ static bool is_first_end(const struct probe_table_row *rows, size_t index)
 	return true;
 }
 
-/* Writes the line of all pairs. Each chart has its own line. Keys have none in flight. */
+/*
+ * Writes, below all charts, a line with the numbers of pairs in flight and of ends without a begin.
+ * With keys, leaves out the number in flight.
+ */
 static void pair_line(struct buffer *out, const struct probe_table *table)
 {
 	const struct probe_table_row *rows;
@@ -843,7 +862,7 @@ static void pair_line(struct buffer *out, const struct probe_table *table)
 	buffer_char(out, '\n');
 }
 
-/* Writes, for a table without rows, that there are no hits, and the reason if it is known. */
+/* For a table without rows: writes that there are no hits, and why, if known. */
 static void nothing_line(
 	struct buffer *out, const struct probe_table *table, const struct probe_view *view)
 {
@@ -904,12 +923,15 @@ static void text_table(struct format_context *context, const struct probe_table 
 
 enum {
 	BAR_WIDTH = 52,
-	/* Bars: negative values; 0; then [2^k, 2^(k+1)) for k = 0 .. 63. */
+	/*
+	 * The bars: one for negative values, one for 0, and one for [2^k, 2^(k+1)) with each k from
+	 * 0 to 63.
+	 */
 	BAR_NEGATIVE = 0,
 	BAR_ZERO = 1,
 	BAR_FIRST = 2,
 	BARS = BAR_FIRST + 64,
-	/* For doubles, the first k. */
+	/* The bars of doubles begin with this k in place of 0. */
 	DOUBLE_LEAST = -24
 };
 
@@ -920,7 +942,10 @@ struct bars {
 	bool are_doubles;
 };
 
-/* Returns the bar of a bucket. Where bounds are times, the middle of the bucket decides. */
+/*
+ * Returns the bar in which a bucket is counted. In a table of times, the middle of the bucket
+ * decides.
+ */
 static unsigned int bar_of(const struct probe_row *row, size_t index)
 {
 	uint64_t high, value;
@@ -932,7 +957,7 @@ static unsigned int bar_of(const struct probe_row *row, size_t index)
 		return BAR_NEGATIVE;
 	if (row->is_float) {
 		probe_row_bucket(row, index, &least, &most);
-		frexp(least, &power); /* the value is at least 2^(power - 1) */
+		frexp(least, &power); /* `least` is at least 2^(power - 1) */
 		return index ? BAR_FIRST + (unsigned int)(power - 1 - DOUBLE_LEAST) : BAR_ZERO;
 	}
 	probe_bucket_range(index, &low, &high);
@@ -963,7 +988,7 @@ static void bars_init(struct bars *bars, const struct probe_row *row)
 	}
 }
 
-/* Writes 2^exponent in short form: 512, 1K, 2M. */
+/* Writes 2^exponent in short form, such as 512, 1K or 2M. */
 static void power(struct buffer *out, unsigned int exponent, bool times)
 {
 	static const char *const units[] = {"", "K", "M", "G", "T", "P", "E"};
@@ -1051,7 +1076,7 @@ static void bar_line(struct buffer *out, const struct bars *bars, unsigned int b
 
 /* ---- Figures ---------------------------------------------------------------------- */
 
-/* The form of figures: times, doubles with a number of digits, or whole numbers. */
+/* How figures are written: as times, as doubles with a number of digits, or as whole numbers. */
 struct figure_kind {
 	bool times, is_float;
 	enum text_digits digits;
@@ -1118,7 +1143,10 @@ static void figures(struct buffer *out, const struct probe_row *row, const struc
 		for (size_t i = 0; i < sizeof(percentiles) / sizeof(percentiles[0]); i++) {
 			double value = probe_row_percentile(row, percentiles[i].percent);
 
-			/* The middle of a bucket of integers may have a fraction. */
+			/*
+			 * A percentile is the middle of a bucket, which may have a fraction even if
+			 * all values are integers.
+			 */
 			figure(out, percentiles[i].name,
 				view->times || row->is_float ? value : (double)(int64_t)value,
 				bucket);

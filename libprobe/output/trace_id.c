@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Finds the trace of a span. A program that takes part in traces has the trace id in its arguments,
- * either in the header that it received,
+ * Finds the trace of a span. If a program takes part in traces, the arguments of its probes may
+ * contain the trace id, either in the header that it received,
  *
  *	00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01	https://www.w3.org/TR/trace-context/
  *
  * or alone: 32 hexadecimal digits, or a UUID. Other values can group spans into traces, too: the
- * user names the argument, and the id is a hash of its value. A text, such as "order-17", gives the
- * same id in every process; a number only within its process.
+ * user names an argument, and the trace id is a hash of the argument's value. A text, such as
+ * "order-17", gives the same id in every process. A number gives the same id only within a process.
  */
 #include <stdio.h>
 #include <string.h>
@@ -20,7 +20,10 @@ static bool is_digit(char c)
 	return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
 }
 
-/* Copies hexadecimal digits in lower case. Returns false if any is missing, or all are 0. */
+/*
+ * Copies hexadecimal digits, in lower case. Returns false if a digit is missing, or if all digits
+ * are 0.
+ */
 static bool take_digits(const char *text, size_t length, size_t count, char *ret)
 {
 	bool any = false;
@@ -50,7 +53,10 @@ static bool take_traceparent(const char *text, size_t length, struct otlp_ids *i
 	if (length < FLAGS + 2 || text[2] != '-' || text[PARENT - 1] != '-' ||
 		text[FLAGS - 1] != '-')
 		return false;
-	/* A header of version 00 ends after the flags. Version and flags may be all 0. */
+	/*
+	 * A header of version 00 must end after the flags. The version and the flags may be 0,
+	 * unlike the ids.
+	 */
 	take_digits(text, 2, 2, version);
 	if (!is_digit(text[0]) || !is_digit(text[1]) || !strcmp(version, "ff") ||
 		(length > FLAGS + 2 && (!strcmp(version, "00") || text[FLAGS + 2] != '-')))
@@ -100,7 +106,7 @@ static bool find_id(const struct probe_hit *hit, struct otlp_ids *ids)
 	return false;
 }
 
-/* splitmix64: every state yields another number. */
+/* The generator splitmix64. Different states give different numbers. */
 static uint64_t mix(uint64_t *state)
 {
 	uint64_t z = *state += 0x9e3779b97f4a7c15;

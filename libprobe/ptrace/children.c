@@ -61,7 +61,7 @@ pid_t *children_of(pid_t pid)
 	return pids;
 }
 
-/* Do two lists hold the same ids in the same order? */
+/* Returns true if two lists hold the same ids in the same order. */
 static bool are_same(const pid_t *list, const pid_t *other)
 {
 	size_t i = 0;
@@ -94,9 +94,9 @@ static pid_t *all_children_of(pid_t pid)
 }
 
 /*
- * Compares the sizes of two memories, if kcmp(2) is forbidden, as in most containers. A shared
- * memory has one size at any time. A forked child has a smaller one: fork(2) does not copy pages of
- * files.
+ * Returns true if two memories have the same size. It is used if kcmp(2) is forbidden, as in most
+ * containers. If two processes share a memory, both show the same size at any time. A forked
+ * child's memory is smaller than its parent's, because fork(2) does not copy pages of files.
  */
 static bool look_alike(pid_t pid, pid_t other)
 {
@@ -174,15 +174,15 @@ pid_t *children_sharing(pid_t pid)
 		add_pid((pid_t)parent, &list);
 	if (parent > 0)
 		add_sharing_children(pid, (pid_t)parent, &list);
-	/* The list grows in the loop. */
+	/* The list grows during the loop. */
 	for (size_t i = 0; list && list[i]; i++)
 		add_sharing_children(pid, list[i], &list);
 	return list;
 }
 
 /*
- * Could a new process share the memory of `pid`, judged by its parent? Calling kcmp(2) for all new
- * processes would wait for processes in execve(2).
+ * Returns true if a new process may share the memory of `pid`, as far as its parent tells. This is
+ * checked before kcmp(2), because kcmp(2) would wait for any new process that is in execve(2).
  */
 static bool is_relative(pid_t pid, pid_t other, const pid_t *list)
 {
@@ -201,7 +201,7 @@ bool children_add_sharing(pid_t pid, long from, long to, pid_t **list)
 	bool ok = true;
 
 	if (from < 0 || to < from || to - from > NEW_PIDS_MAX) {
-		/* If the ids wrapped around, or too many are new, search all processes. */
+		/* The ids have wrapped around, or too many are new. So search all processes. */
 		pid_t *all = children_sharing(pid);
 
 		for (size_t i = 0; all && all[i] && ok; i++)

@@ -3,12 +3,13 @@
  * How a stop works: seize, interrupt, wait, (work), detach.
  *
  * PTRACE_SEIZE attaches without stopping the thread and without a signal, so all threads are seized
- * first. Only PTRACE_INTERRUPT begins the pause. A list of threads is complete only if all threads
- * in it were stopped while it was read, so the list is read until no new thread can appear.
+ * first. Only PTRACE_INTERRUPT begins the pause. The list of threads is known to be complete only
+ * if all threads in it were stopped while it was read. So the list is read again and again, until
+ * no new thread can appear.
  *
- * A thread may first stop for another reason: a signal that is being delivered. The signal is
- * passed on at once, and the thread stops again for our interrupt before it runs the first
- * instruction of its handler.
+ * A thread may stop for another reason first, because a signal is being delivered. We pass the
+ * signal on at once. The thread then stops again for our interrupt, before it runs the first
+ * instruction of the signal's handler.
  *
  * Sources: ptrace(2); kernel/ptrace.c and kernel/signal.c of Linux.
  */
@@ -41,8 +42,8 @@
 enum { SEIZE_MOMENT_NS = 100000 };
 
 /*
- * Is the thread one of the first `known` threads? The kernel lists threads in the same order every
- * time, so the next one is usually at *hint, which is advanced.
+ * Returns true if the thread is one of the first `known` threads. The kernel always lists threads
+ * in the same order, so the search begins at *hint, the index after the thread that was found last.
  */
 static bool has_thread(const struct control *control, size_t known, pid_t tid, size_t *hint)
 {
@@ -58,8 +59,8 @@ static bool has_thread(const struct control *control, size_t known, pid_t tid, s
 }
 
 /*
- * Makes room for one more thread. Called before attaching, because a thread that is not in the
- * array would never be resumed.
+ * Makes room for one more thread. Call it before attaching: a thread without room in the array
+ * would never be resumed.
  */
 static struct probe_error *make_room(struct control *control)
 {
@@ -67,10 +68,10 @@ static struct probe_error *make_room(struct control *control)
 }
 
 /*
- * Attaches to a thread. When a controller is killed, it releases the target's lock a moment before
- * it releases the target's threads (do_exit() in the kernel's kernel/exit.c). So if the thread's
- * tracer is ending, wait for its end. If the thread has no tracer, the tracer may have ended just
- * now, so try once more.
+ * Attaches to a thread. A killed controller releases the target's lock a moment before it releases
+ * the target's threads (do_exit() in the kernel's kernel/exit.c). So if the thread's tracer is
+ * ending, waits until it has ended. If the thread has no tracer, its tracer may have ended just
+ * now, so tries once more.
  */
 static bool try_seize(pid_t tid)
 {
@@ -94,8 +95,8 @@ static bool try_seize(pid_t tid)
 }
 
 /*
- * Attaches to a thread of a process, and appends it. If the thread is gone or dead, sets
- * *attached_ret to false.
+ * Attaches to a thread of a process, and appends the thread. If the thread is gone or dead, sets
+ * *attached_ret to false and returns NULL.
  */
 static struct probe_error *seize_thread(
 	struct control *control, pid_t pid, pid_t tid, bool *attached_ret)
@@ -124,10 +125,13 @@ static struct probe_error *seize_thread(
 	return NULL;
 }
 
-/* Asks a thread to stop (PTRACE_INTERRUPT), without waiting for the stop. */
+/* Sends PTRACE_INTERRUPT to a thread, without waiting until the thread has stopped. */
 static void seize_ask_to_stop(struct control_thread *thread)
 {
-	/* As late as possible: a call that the thread begins after this is not seen. */
+	/*
+	 * Read the thread's call as late as possible, because a call that begins after this is not
+	 * noticed.
+	 */
 	if (arch_process()->hidden_call)
 		restart_look(thread->pid, thread->tid, &thread->seen);
 	thread->pause.asked_ns = clock_monotonic_ns();
@@ -138,11 +142,11 @@ static void seize_ask_to_stop(struct control_thread *thread)
 }
 
 /*
- * Do we know all tasks of a process: are as many attached or passed over as the kernel counts?
- * Stopped threads create no tasks, and the kernel's workers create only workers. `folder` is the
- * open /proc/PID/task; its link count is the number of tasks plus two (proc_task_getattr() in
- * fs/proc/base.c). The tasks passed over are counted after that, so if one ends in between, the
- * numbers differ.
+ * Returns true if we know all tasks of a process: the number of those attached or passed over
+ * equals the kernel's count. Stopped threads create no tasks, and the kernel's workers create only
+ * workers. `folder` is the open /proc/PID/task, whose link count is the number of tasks plus two
+ * (proc_task_getattr() in fs/proc/base.c). The tasks passed over are counted after the link count
+ * is read. So if such a task ends in between, the numbers differ.
  */
 static bool has_all(const struct control *control, pid_t pid, int folder)
 {
@@ -169,9 +173,9 @@ static struct probe_error *pass_over(struct control *control, pid_t pid, pid_t t
 
 /*
  * Attaches to every thread of a process that is not attached yet. Increases *new_ret if there are
- * new threads or there may be more. More are possible in two cases. The kernel walks its list by
- * position, so if a listed thread leaves the list, the next thread can be left out
- * (proc_task_readdir()). And a listed thread may have created another thread before it ended.
+ * new threads, or if there may be more. There may be more in two cases. If a listed thread ends,
+ * the kernel, which walks its list by position (proc_task_readdir()), may leave out the next
+ * thread. A listed thread may also have created another thread before it ended.
  */
 static struct probe_error *seize_process(
 	struct control *control, pid_t pid, enum seize_then then, size_t *new_ret)
@@ -181,7 +185,7 @@ static struct probe_error *seize_process(
 	DIR *threads = procfs_threads(pid);
 	pid_t tid;
 
-	/* ESRCH: the process ended while its name was looked up. */
+	/* ESRCH means that the process ended during open(2). */
 	if (!threads && (errno == ENOENT || errno == ESRCH))
 		return pid == control->pid ? procfs_no_process(pid) : NULL;
 	if (!threads)
@@ -206,10 +210,10 @@ static struct probe_error *seize_process(
 }
 
 /*
- * Attaches to every thread of the process and its guests that is not attached yet, and appends it.
- * The kernel's workers (procfs_is_worker()) and threads that have ended are passed over. *new_ret
- * is 0 if there are no new threads and there cannot be more. If *new_ret is 0 and all threads are
- * stopped, the list is complete.
+ * Attaches to every new thread of the process, and of the processes that share its memory, and
+ * appends it. The kernel's workers (procfs_is_worker()) and threads that have ended are passed
+ * over. *new_ret is 0 if there are no new threads and there cannot be more. If *new_ret is 0 and
+ * all threads are stopped, the list is complete.
  *
  * Errors: PROBE_ERROR_NOT_FOUND, PROBE_ERROR_PERMISSION, PROBE_ERROR_SYSTEM. After an error,
  * threads that were attached stay attached.
@@ -227,8 +231,8 @@ static struct probe_error *seize_new(struct control *control, enum seize_then th
 }
 
 /*
- * Are all threads of the process attached, except the tasks passed over in the last listing?
- * `folder` comes from procfs_open_threads(). Cheap.
+ * Returns true if all threads of the process are attached, except the tasks passed over in the last
+ * listing. `folder` comes from procfs_open_threads(). Cheaper than another listing.
  */
 static bool seized_all(const struct control *control, int folder)
 {
@@ -238,11 +242,14 @@ static bool seized_all(const struct control *control, int folder)
 /* ==== Wait ==================================================================================== */
 
 /*
- * Waiting for stops by sleeping, so that the target gets our processor at once. Every wait for a
- * target's thread is in this file, and has a time limit.
+ * While we wait for a stop, we sleep, so that the target gets our processor at once. Every wait for
+ * a target's thread is in this file, and has a time limit.
  */
 
-/* Did this process start process `tid`? Then the caller waits for its exit status. */
+/*
+ * Returns true if this process has started process `tid`. Then the caller waits for its exit
+ * status.
+ */
 static bool is_own_child(pid_t tid)
 {
 	return procfs_status_number(tid, "PPid:") == getpid() &&
@@ -264,10 +271,13 @@ pid_t control_wait(pid_t tid, int *status_ret)
 {
 	siginfo_t info;
 
-	/* Take a stop at once. Without WEXITED, waitid(2) reports no thread that has ended. */
+	/*
+	 * Take a stop as soon as it is seen. Without WEXITED, waitid(2) does not report the end of
+	 * a thread, so this call takes no exit status.
+	 */
 	for (;;) {
 		if (look(tid, &info, 0)) {
-			/* Compose the status as wait(2) does. */
+			/* Build the status that wait(2) would return. */
 			*status_ret = (int)((unsigned int)info.si_status << 8 | 0x7f);
 			return info.si_pid;
 		}
@@ -279,8 +289,8 @@ pid_t control_wait(pid_t tid, int *status_ret)
 			break;
 	}
 	/*
-	 * A thread, or a child of another process, stays a zombie until its tracer has waited for
-	 * it.
+	 * Any thread except a child process of ours stays a zombie until its tracer has waited for
+	 * it. So take its exit status.
 	 */
 	if (!is_own_child(tid))
 		waitpid(tid, status_ret, __WALL | WNOHANG);
@@ -295,9 +305,9 @@ long wait_signal_of(int status)
 }
 
 /*
- * Is a thread in an uninterruptible sleep? In vfork(2) a thread sleeps until its child has executed
- * another program or ended; only the thread's own death wakes it earlier. posix_spawn(3) works this
- * way, too.
+ * Returns true if a thread is in an uninterruptible sleep. A thread in vfork(2), or in
+ * posix_spawn(3), sleeps in this way until its child has executed another program or has ended.
+ * Only a signal that kills the thread wakes it earlier.
  */
 static bool wait_is_blocked(pid_t tid)
 {
@@ -306,8 +316,8 @@ static bool wait_is_blocked(pid_t tid)
 
 /*
  * Waits for a stop. Gives up after `blocked_ns` on a thread in an uninterruptible sleep, and after
- * WAIT_STOP_NS on any other. The clock is read before each look at the thread, so if this process
- * was stopped itself, it looks once more.
+ * WAIT_STOP_NS on any other. The clock is read before each look at the thread. So if this process
+ * was itself stopped for a long time, it still looks at the thread once more.
  */
 static enum wait_result wait_stop(pid_t tid, uint64_t begun_ns, uint64_t blocked_ns,
 	struct control_signals *signals, int *status_ret)
@@ -325,8 +335,8 @@ static enum wait_result wait_stop(pid_t tid, uint64_t begun_ns, uint64_t blocked
 }
 
 /*
- * Uses the same limit for blocked threads: a thread that makes a call for us may be blocked while
- * the disk reads memory back.
+ * A thread in an uninterruptible sleep gets the same limit as any other here. A thread that makes a
+ * call for us may sleep in this way while a disk reads memory back.
  */
 enum wait_result wait_for_stop(
 	pid_t tid, uint64_t begun_ns, struct control_signals *signals, int *status_ret)
@@ -335,8 +345,8 @@ enum wait_result wait_for_stop(
 }
 
 /*
- * Waits for the stop that PTRACE_INTERRUPT asked for at `begun_ns` (CLOCK_MONOTONIC) or later, and
- * passes signals on. Returns WAIT_TIMEOUT if the thread does not stop.
+ * Waits for the stop after a PTRACE_INTERRUPT that was sent at `begun_ns` (CLOCK_MONOTONIC) or
+ * later. Delivers signals that come first. Returns WAIT_TIMEOUT if the thread does not stop.
  */
 static enum wait_result wait_for_interrupt(
 	pid_t tid, uint64_t begun_ns, struct control_signals *signals)
@@ -355,8 +365,8 @@ static enum wait_result wait_for_interrupt(
 
 /* ==== Control ================================================================================= */
 
-#define PASS_NS UINT64_C(2000000000) /* limit for a resumed thread to stop again */
-/* The end of a message: what a thread that does not stop may be waiting for. */
+#define PASS_NS UINT64_C(2000000000) /* time in which a resumed thread must stop again */
+/* The end of an error message, which says what a thread that does not stop may be waiting for. */
 #define UNSTOPPABLE                                                                                \
 	"what it started with vfork(2), for a device, or for its control group to be thawed"
 
@@ -364,8 +374,9 @@ enum {
 	LOOK_NS = 1000000,
 	MOMENT_NS = 100000, /* a thread needs less than this for two calls */
 	LET_GO_TRIES = 100,
-	PASSES_MAX = 100,   /* readings of the list of threads, until no thread is new */
-	UNABLE_PASSES = 50, /* searches, while the found threads cannot make calls */
+	/* How often the list of threads is read, if new threads keep appearing. */
+	PASSES_MAX = 100,
+	UNABLE_PASSES = 50, /* how often a thread is sought, if those found cannot make calls */
 	STACK_BYTES = 32 << 10
 };
 
@@ -383,7 +394,10 @@ static void drop_thread(struct control *control, size_t i)
 	control->threads[i] = control->threads[--control->count];
 }
 
-/* Prepare the restart at once: if we die, the thread continues as its registers say. */
+/*
+ * Prepare the restart of an interrupted call now. If we die, the thread continues as its registers
+ * say.
+ */
 static bool read_registers(struct control_thread *thread)
 {
 	if (!registers_read(thread->tid, &thread->regs))
@@ -397,7 +411,7 @@ static bool read_registers(struct control_thread *thread)
 	return registers_write(thread->tid, &thread->regs);
 }
 
-/* Detaches from the late threads that have stopped by now. Returns true if none is left. */
+/* Detaches from late threads that have stopped by now. Returns true if no late thread is left. */
 static bool let_late_go(struct control *control)
 {
 	for (size_t i = 0; i < control->count;) {
@@ -418,7 +432,10 @@ static bool let_late_go(struct control *control)
 	return control->count == 0;
 }
 
-/* Detaches from the stopped threads that were in a system call, or that were not (`in_call`). */
+/*
+ * Detaches from some of the stopped threads: if `in_call`, from those in a system call; otherwise
+ * from those in no call.
+ */
 static void detach(struct control *control, bool in_call)
 {
 	for (size_t i = 0; i < control->count; i++) {
@@ -438,8 +455,8 @@ static void detach(struct control *control, bool in_call)
 }
 
 /*
- * Detaches from all stopped threads. Threads that were running come first, because a sleeping
- * thread does not notice the stop. Returns the longest pause.
+ * Detaches from all stopped threads. Those that were computing come first, because a thread that
+ * was asleep does not notice how long the stop lasts. Returns the longest pause.
  */
 static uint64_t release_stopped(struct control *control)
 {
@@ -459,9 +476,10 @@ static uint64_t release_stopped(struct control *control)
 }
 
 /*
- * Threads that the calling thread asked to stop and that have not stopped yet. Only a stopped
- * tracee can be detached from, and only by the thread that traces it. When a tracing thread ends,
- * the kernel detaches from all its tracees. So each tracing thread keeps its own list.
+ * Late threads: the calling thread has asked them to stop, and they have not stopped yet. Only a
+ * stopped tracee can be detached from, and only by the thread that traces it. So each tracing
+ * thread keeps its own list. When a tracing thread ends, the kernel detaches it from all its
+ * tracees.
  */
 static _Thread_local struct control late;
 
@@ -514,7 +532,10 @@ static uint64_t release(struct control *control)
 	return longest;
 }
 
-/* Touches the part of our stack that the stop will use: see array_resident(). */
+/*
+ * Touches the part of our stack that we use during the stop, as array_resident() does for other
+ * memory.
+ */
 static __attribute__((noinline)) void touch_stack(void)
 {
 	uint8_t bytes[STACK_BYTES];
@@ -522,7 +543,10 @@ static __attribute__((noinline)) void touch_stack(void)
 	explicit_bzero(bytes, sizeof(bytes));
 }
 
-/* Returns the only thread, or the only one that is not asleep. NULL if several run, or none. */
+/*
+ * Returns the only thread of the process, or the only thread that is not asleep. Returns NULL if
+ * there is no such thread.
+ */
 static const struct control_thread *busiest(const struct control *control)
 {
 	const struct control_thread *found = control->count == 1 ? control->threads : NULL;
@@ -552,8 +576,8 @@ static void get_ready(struct control *control)
 	control_signals_take(&control->signals);
 	control->attributes = urgent_begin();
 	/*
-	 * Touch the memory here, as near to the stop as possible and on the same processor, because
-	 * this also warms the caches.
+	 * Touch the memory for the calls only now: just before the stop, and on the processor where
+	 * we are during the stop. So it is still in the caches then.
 	 */
 	if (control->coming)
 		prepared_touch(control->pid, control->coming);
@@ -561,9 +585,9 @@ static void get_ready(struct control *control)
 }
 
 /*
- * Interrupts threads with a known wait first: their wait is checked once more, while no thread is
- * stopped yet. The other sleeping threads come next. Running threads come last, because only they
- * lose time.
+ * Interrupts all threads. Threads with a known wait come first, because each wait is checked once
+ * more, and no thread should be stopped during the checks. The other sleeping threads come next.
+ * Running threads come last, because only they lose time.
  */
 static void ask_all_to_stop(struct control *control)
 {
@@ -579,8 +603,9 @@ static void ask_all_to_stop(struct control *control)
 }
 
 /*
- * Waits until the threads from index `from` on, which were asked to stop, have stopped, and reads
- * their registers. Returns false if a thread does not stop: the first with is_running set.
+ * Waits until the threads from index `from` on have stopped, and reads their registers. All of them
+ * were asked to stop. If a thread does not stop, returns false and leaves is_running set; the
+ * threads after it may not have stopped either.
  */
 static bool await_stops(struct control *control, size_t from)
 {
@@ -606,8 +631,8 @@ static bool await_stops(struct control *control, size_t from)
 /* ---- Threads that cannot stop ---------------------------------------------------------------- */
 
 /*
- * Has a thread been unable to stop, for example in vfork(2), for longer than the other threads may
- * stand still?
+ * Returns true if a thread has been unable to stop, for example in vfork(2), for longer than the
+ * other threads may be kept stopped.
  */
 static bool stays_blocked(pid_t tid)
 {
@@ -642,7 +667,7 @@ static struct probe_error *cannot_stop(pid_t pid, pid_t tid)
 		tid, pid);
 }
 
-/* Waits until every thread can stop. No thread is stopped during the wait. */
+/* Waits until every thread can stop. All threads run meanwhile. */
 static struct probe_error *await_unblocked(struct control *control, struct patience *patience)
 {
 	pid_t tid = 0;
@@ -664,7 +689,7 @@ static struct probe_error *await_unblocked(struct control *control, struct patie
 
 /* ---- Stopping all --------------------------------------------------------------------------- */
 
-/* Removes the lender, which is not stopped. */
+/* Removes the lender from the guests, because it is not to be stopped. */
 static void drop_lender(struct control *control)
 {
 	size_t count = 0;
@@ -690,9 +715,9 @@ static size_t guest_count(const struct control *control)
 }
 
 /*
- * Adds the processes that share the memory and were started while the threads were being stopped.
- * The kernel assigns ids in order, so only ids after *last_pid can be new. Adds their number to
- * *new_ret.
+ * Adds the guests that were started while threads were being stopped: processes that share the
+ * memory. The kernel assigns ids in order, so only ids after *last_pid can be new. Adds the number
+ * of new guests to *new_ret.
  */
 static struct probe_error *add_new_guests(
 	struct control *control, int loadavg, long *last_pid, size_t *new_ret)
@@ -710,8 +735,8 @@ static struct probe_error *add_new_guests(
 }
 
 /*
- * Tries once to stop all threads. Sets *again_ret if a thread did not stop, or if new threads kept
- * appearing; all threads are resumed then.
+ * Tries once to stop all threads. If a thread does not stop, or new threads keep appearing, resumes
+ * all threads and sets *again_ret.
  */
 static struct probe_error *stop_all(struct control *control, bool *again_ret)
 {
@@ -727,7 +752,10 @@ static struct probe_error *stop_all(struct control *control, bool *again_ret)
 	drop_lender(control);
 	error = seize_new(control, SEIZE_LET_RUN, &added);
 	get_ready(control);
-	/* Processes found now need not be searched for while the threads are stopped. */
+	/*
+	 * Look for new guests now. Those found now need not be searched for while threads are
+	 * stopped.
+	 */
 	if (!error)
 		error = add_new_guests(control, loadavg, &last_pid, &added);
 	if (!error)
@@ -754,7 +782,10 @@ static struct probe_error *stop_all(struct control *control, bool *again_ret)
 	if (!error && *again_ret) {
 		release_stopped(control);
 	} else if (error || added) {
-		/* Release all: some threads may not have been asked to stop yet. */
+		/*
+		 * Release the running threads, too, because some may not have been asked to stop
+		 * yet.
+		 */
 		release(control);
 		*again_ret = !error;
 	}
@@ -802,7 +833,10 @@ uint64_t control_resume(struct control *control)
 
 /* ---- Borrowing one thread ---------------------------------------------------- */
 
-/* Stops one thread. If it is gone, count is 0; if it cannot stop, it is marked as late. */
+/*
+ * Stops one thread. If the thread is gone, control->count is 0 afterwards. If it cannot stop, it
+ * stays marked as running.
+ */
 static struct probe_error *stop_one(struct control *control, pid_t tid)
 {
 	bool attached;
@@ -822,7 +856,10 @@ struct probe_error *control_borrow(pid_t pid, const struct seccomp *seccomp, str
 	return control_borrow_within(pid, seccomp, CONTROL_PATIENCE_NS, NULL, ret);
 }
 
-/* Says why no thread of a process can be borrowed; NULL if another try is worthwhile. */
+/*
+ * Returns the error that says why no thread of a process can be borrowed; NULL if another try may
+ * succeed.
+ */
 static struct probe_error *give_up(pid_t pid, int unable_passes, struct patience *patience)
 {
 	if ((!procfs_start_time(pid) && !procfs_no_room(errno)) || procfs_is_zombie(pid))
@@ -841,8 +878,8 @@ static struct probe_error *give_up(pid_t pid, int unable_passes, struct patience
 }
 
 /*
- * Has the one thread that we asked to stop stopped, and can it make calls? If it cannot make calls,
- * it is released.
+ * Returns true if the thread that was asked to stop has stopped and can make calls. If it has
+ * stopped but cannot make calls, releases it.
  */
 static bool is_borrowed(struct control *control, struct choose_unable *unable)
 {
@@ -876,7 +913,7 @@ struct probe_error *control_borrow_within(pid_t pid, const struct seccomp *secco
 			error = stop_one(ret, tid);
 		if (!error && is_borrowed(ret, &unable))
 			return NULL;
-		if (!tid && unable.count) { /* no thread can: try all once more */
+		if (!tid && unable.count) { /* no thread was able to: try all of them once more */
 			unable.count = 0;
 			passes++;
 		}

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A thread that is waiting for a processor when it is asked to stop keeps waiting, as it would
- * without us. Its pause begins only when it stops. The same is true while it makes a system call
- * for us:
+ * A thread may be waiting for a processor when it is asked to stop. It would wait without us, too,
+ * so its pause begins only when it stops. It may also wait for a processor while it makes a system
+ * call for us:
  *
  *	asked                     stopped   seen          call          ended
  *	  |--- no processor -----------|------|-----------|--|--|---------|
@@ -10,10 +10,10 @@
  *
  * The kernel does not report when a thread stopped. But the scheduler counts how long each thread
  * has been ready to run without a processor, and we subtract the growth of that counter. Part of
- * the growth may lie before or after the stop. So we subtract at most the time in which we let the
- * thread run, less two amounts: the time that a stop takes when a processor is free (HANDOVER_NS),
- * and the time in which we had no processor ourselves and may have noticed the thread's stop late.
- * Unknown time counts as pause.
+ * the growth may lie before or after the stop. So we subtract no more than the time in which we let
+ * the thread run. From that time we first take off what a stop takes when a processor is free
+ * (HANDOVER_NS), and the time in which we had no processor ourselves, because we may have noticed
+ * the thread's stop late. If a time is unknown, the whole stop counts as pause.
  *
  * Source: Documentation/scheduler/sched-stats.rst of Linux, /proc/<pid>/schedstat.
  */
@@ -34,8 +34,10 @@
 /* ==== Pause =================================================================================== */
 
 enum {
-	HANDOVER_NS = 20000, /* to a thread on another processor and back; measured: 5 to 20 us */
-	LOOKS = 64	     /* threads whose counter is read; for others the whole stop is pause */
+	/* From us to a thread on another processor and back; measured: 5 to 20 us. */
+	HANDOVER_NS = 20000,
+	/* Threads whose counter is read; for other threads, the whole stop counts as pause. */
+	LOOKS = 64
 };
 
 static uint64_t read_waited_ns(const char *path)
@@ -45,7 +47,7 @@ static uint64_t read_waited_ns(const char *path)
 
 	if (!file_read(path, text, sizeof(text)))
 		return PAUSE_UNKNOWN;
-	strtoull(text, &second, 10); /* skips the time that it ran */
+	strtoull(text, &second, 10); /* skips the first number, the time that the thread ran */
 	waited = strtoull(second, &end, 10);
 	return end != second ? waited : PAUSE_UNKNOWN;
 }
@@ -94,7 +96,10 @@ uint64_t pause_ns(const struct pause *pause, uint64_t waited_ns, uint64_t own_ns
 	return whole - (waited < let ? waited : let);
 }
 
-/* Returns the thread with the longest possible pause; NULL if none can be longer than `than`. */
+/*
+ * Returns the thread whose pause may be the longest. Returns NULL if no pause can be longer than
+ * `than`.
+ */
 static struct control_thread *find_longest(struct control *control, uint64_t than)
 {
 	struct control_thread *found = NULL;
@@ -110,7 +115,7 @@ static struct control_thread *find_longest(struct control *control, uint64_t tha
 	return found;
 }
 
-/* Returns how long this thread has waited for a processor since pause_look(). */
+/* Returns how long the calling thread has waited for a processor since pause_look(). */
 static uint64_t own_since(const struct control *control)
 {
 	uint64_t now = own_waited_ns();
@@ -120,7 +125,10 @@ static uint64_t own_since(const struct control *control)
 		       : now - control->waited_ns;
 }
 
-/* Reads few files, because most threads have not waited for a processor. */
+/*
+ * Reads as few counters as possible. Most threads did not wait for a processor, so after one look
+ * no other thread's pause can be longer.
+ */
 uint64_t pause_longest(struct control *control)
 {
 	uint64_t own = PAUSE_UNKNOWN, longest = 0;
@@ -129,7 +137,10 @@ uint64_t pause_longest(struct control *control)
 	while ((thread = find_longest(control, longest))) {
 		uint64_t ns, waited = PAUSE_UNKNOWN;
 
-		/* If we did not let the thread run, nothing may be subtracted. */
+		/*
+		 * Nothing is subtracted if the thread never ran between the request to stop and the
+		 * end of the pause.
+		 */
 		if (thread->pause.waited_ns != PAUSE_UNKNOWN && thread->pause.let_ns) {
 			if (own == PAUSE_UNKNOWN)
 				own = own_since(control);
@@ -146,17 +157,22 @@ uint64_t pause_longest(struct control *control)
 
 /*
  * A thread that shares the processor with us mostly makes its next stop within microseconds, and
- * sched_yield(2) is the cheapest way to let it run. But a thread that yields goes behind all others
- * that want the processor. If a few programs compute there, each uses its time slice first. A yield
- * then takes some 20 ms, and following a program's loader with a hundred yields takes seconds. A
- * thread that sleeps and is woken goes before the computing programs.
+ * sched_yield(2) is the cheapest way to let it run. But a thread that yields goes behind all other
+ * threads that want the processor. If a few programs compute there, each of them uses up its time
+ * slice first. Then a yield takes some 20 ms, and a program's loader, with a hundred yields, takes
+ * seconds. In that case we sleep instead: a thread that is woken goes before the computing
+ * programs.
  *
  * Source: sched_yield(2); yield_task_fair() in kernel/sched/fair.c of Linux.
  */
 
 enum {
-	LONG_NS = 500000, /* shorter than a time slice, longer than the time between most stops */
-	CROWDED_NS = 1000000000 /* pause after a slow sched_yield() */
+	/*
+	 * A yield that takes longer is slow. Shorter than a time slice, longer than the time
+	 * between most stops.
+	 */
+	LONG_NS = 500000,
+	CROWDED_NS = 1000000000 /* how long no yield is tried after a slow one */
 };
 
 bool yield_once(struct yield *yield)
@@ -179,7 +195,8 @@ bool yield_once(struct yield *yield)
  * sleeps while the tracer runs. On one processor each change is a context switch of a few
  * microseconds. On two processors, each has to wake the other from its idle state, which costs ten
  * times as much on a virtual machine. The scheduler does not move the two together, and it starts
- * each new process and program on the idlest processor. So the tracer moves itself.
+ * each new process and program on the idlest processor. So the tracer moves to the processor of the
+ * thread.
  *
  * Source: sched(7), sched_setaffinity(2).
  */
@@ -201,9 +218,9 @@ void nearby_move(pid_t pid, pid_t tid)
 /* ==== Urgent ================================================================================== */
 
 /*
- * Stopped threads wait for this process, which on a busy machine may itself wait for a processor.
- * Root can ask for a real-time priority. Other users can ask for short time slices, which since
- * Linux 6.12 come sooner.
+ * Stopped threads wait for this process, which may itself wait for a processor on a busy machine.
+ * Root can ask for a real-time priority. Any other user can ask for short time slices: since Linux
+ * 6.12, a thread with a shorter slice gets the processor sooner.
  */
 
 enum {
@@ -234,7 +251,10 @@ void *urgent_begin(void)
 	}
 	wanted = *old;
 	wanted.policy = SCHED_FIFO;
-	/* A helper forked meanwhile may outlive the priority (libprobe/process/distant.c). */
+	/*
+	 * A helper that is forked meanwhile (libprobe/process/distant.c) must not inherit the
+	 * priority, because it may live longer.
+	 */
 	wanted.flags |= RESET_ON_FORK;
 	wanted.priority = 1;
 	wanted.nice = 0;
@@ -254,7 +274,10 @@ void urgent_end(void *before)
 	struct attributes *old = before;
 
 	if (old && syscall(SYS_sched_setattr, 0, old, 0) != 0) {
-		/* RLIMIT_RTPRIO lets users take the priority, but not clear RESET_ON_FORK. */
+		/*
+		 * The thread may not clear RESET_ON_FORK, even if RLIMIT_RTPRIO lets it take the
+		 * priority.
+		 */
 		old->flags |= RESET_ON_FORK;
 		syscall(SYS_sched_setattr, 0, old, 0);
 	}

@@ -2,27 +2,28 @@
 /*
  * A wait that is restarted after a stop (libprobe/ptrace/restart.c) would get its whole time limit
  * again, and an event loop's timers would be late. epoll_wait(2) and epoll_pwait(2) take their
- * limit in milliseconds in a register, so we put the remaining time there. Three facts must be
- * known for sure; otherwise the whole limit stays.
+ * limit in milliseconds in a register, so we put the remaining time there. We must know the answers
+ * to three questions for sure; otherwise the wait keeps its whole limit.
  *
  * When did the wait begin? The scheduler notes in se.exec_start (/proc/PID/task/TID/sched) when it
- * last accounted a thread's time. For a sleeping thread this is when it fell asleep, shortly after
- * the call began. The clock is the clock of the thread's processor, and leaves out the time of
- * interrupts and of a hypervisor. So this thread moves to that processor for a moment and reads its
- * own se.exec_start. The wait then seems shorter than it was, never longer.
+ * last accounted a thread's time. For a sleeping thread this is the time when it fell asleep,
+ * shortly after the call began. The time is by the clock of the thread's processor, which leaves
+ * out the time of interrupts and of a hypervisor. To read that clock, this thread moves to the same
+ * processor for a moment and reads its own se.exec_start. The wait may then seem shorter than it
+ * was, but never longer.
  *
  * Is it still the same wait? The counters in /proc/PID/task/TID/schedstat change whenever the
- * thread gets a processor. They are read before the thread's state, and again right before the
- * interrupt. After the interrupt, no call of the thread can sleep. In the microseconds between the
- * second reading and the interrupt, the thread would have to be woken, run its loop once and make
- * the same call again. If the two are further apart than BETWEEN_NS, the wait keeps its whole
- * limit.
+ * thread gets a processor. We read them before the thread's state, and again right before the
+ * interrupt. After the interrupt, no call of the thread can sleep. Between the second reading and
+ * the interrupt there are only microseconds, in which the thread can hardly be woken, run its loop
+ * once and make the same call again. If more than BETWEEN_NS lie between them, the wait keeps its
+ * whole limit.
  *
  * Does the program still need the register? The kernel preserves it, and the code after the call
  * may rely on that. So the code must be the C library's, whose functions keep to the ABI when they
  * return, and must not use the register (struct arch, argument_dies).
  *
- * No file of a running thread is read once the thread has been asked to stop.
+ * After a thread has been asked to stop, none of its files is read.
  *
  * Sources: proc_pid_syscall(5), sched(7); kernel/sched/debug.c, fair.c, stats.h of Linux.
  */
@@ -47,9 +48,10 @@
 #define BETWEEN_NS UINT64_C(50000)
 
 enum {
-	LOOKS = 256,	    /* threads that are examined in one stop */
-	WAITS = 64,	    /* waits that are noted; each holds a descriptor until the interrupt */
-	CLOCK_DRIFT = 1000, /* the clocks' rates differ by less than 1/1000 (adjtimex(2)) */
+	LOOKS = 256, /* threads that are examined in one stop */
+	WAITS = 64,  /* waits that are noted; each holds a descriptor until the interrupt */
+	/* The rates of the two clocks differ by less than 1/1000 (adjtimex(2)). */
+	CLOCK_DRIFT = 1000,
 	MARGIN_MS = 2,
 	LIMIT = 3, /* index of the argument that is the time limit */
 	CODE_BYTES = 256,
@@ -83,7 +85,7 @@ static bool read_of(const struct control_thread *thread, const char *name, char 
 	return file_read(path, text, size);
 }
 
-/* Is a system call a wait whose time limit is in a register? */
+/* Returns true if a system call is a wait with its time limit in a register. */
 static bool has_limit(long number)
 {
 	for (size_t i = 0; i < arch_process()->limited_wait_count; i++)
@@ -92,7 +94,10 @@ static bool has_limit(long number)
 	return false;
 }
 
-/* Does the thread sleep in a call with a time limit in a register? Notes whether it sleeps. */
+/*
+ * Returns true if the thread sleeps in a call with a time limit in a register. Also sets
+ * was_asleep.
+ */
 static bool read_wait(struct control_thread *thread, struct remaining_wait *wait)
 {
 	unsigned long long args[6], sp, pc;
@@ -122,7 +127,7 @@ static bool read_counters(int fd, char *text)
 	return length > 0;
 }
 
-/* Does the kernel count? The counters are zero if it does not. */
+/* Returns true if the kernel counts. If it does not, the counters are zero. */
 static bool counts(const char *counters)
 {
 	unsigned long long ran, waited, times;
@@ -168,7 +173,7 @@ int remaining_ms(int limit_ms, uint64_t begun_ns, uint64_t now_ns)
 	if (!begun_ns || now_ns < begun_ns)
 		return limit_ms;
 	waited = now_ns - begun_ns;
-	if (waited > limit_ns + NS_PER_S) /* the wait would have ended by then */
+	if (waited > limit_ns + NS_PER_S) /* impossible: the wait would have ended before */
 		return limit_ms;
 	waited -= waited / CLOCK_DRIFT;
 	left = waited < limit_ns ? limit_ns - waited : 0;
@@ -176,7 +181,10 @@ int remaining_ms(int limit_ms, uint64_t begun_ns, uint64_t now_ns)
 	return left < (uint64_t)limit_ms ? (int)left : limit_ms;
 }
 
-/* Returns the scheduler's clock of a processor in ns, or 0 if this thread may not run there. */
+/*
+ * Returns the time of the scheduler's clock of a processor, in ns; 0 if this thread may not run
+ * there.
+ */
 static uint64_t clock_of_ns(struct remaining *r, int cpu)
 {
 	char text[1024];
@@ -248,13 +256,17 @@ static void forget_wait(struct remaining_wait *wait)
 	wait->counters = -1;
 }
 
-/* Notes a wait. If the counters, which are read first, stay the same, the rest still holds. */
+/*
+ * Notes a wait. The counters are read first. As long as they stay the same, the thread is still in
+ * this wait.
+ */
 static bool look(struct remaining *r, struct control_thread *thread, struct remaining_wait *wait)
 {
 	char path[64];
 
 	*wait = (struct remaining_wait){.tid = thread->tid, .counters = -1};
-	if (!read_wait(thread, wait)) /* most threads are in no such call */
+	/* Read it here, too, because most threads are in no such call. */
+	if (!read_wait(thread, wait))
 		return false;
 	snprintf(path, sizeof(path), "/proc/%d/task/%d/schedstat", thread->pid, thread->tid);
 	wait->counters = open(path, O_RDONLY | O_CLOEXEC);
@@ -265,7 +277,7 @@ static bool look(struct remaining *r, struct control_thread *thread, struct rema
 	return false;
 }
 
-/* Keeps the waits whose code after the call allows the register to change. */
+/* Keeps only the waits after which the program's code does not need the register. */
 static void keep_fit(struct remaining *r, struct control_thread *threads, const size_t *indexes)
 {
 	bool known = false, fit = false;
@@ -325,7 +337,7 @@ void remaining_interrupt(struct remaining_wait *wait)
 
 	ptrace(PTRACE_INTERRUPT, wait->tid, NULL, NULL);
 	wait->is_proven = same && clock_monotonic_ns() - begun < BETWEEN_NS;
-	forget_wait(wait); /* closes the descriptor, because the stop may need descriptors */
+	forget_wait(wait); /* closes the descriptor now, because the rest of the stop may need it */
 }
 
 void remaining_apply(const struct remaining_wait *wait, struct arch_registers *regs)

@@ -2,8 +2,8 @@
 /*
  * Running system calls in a stopped thread.
  *
- * A frame like a signal handler's is written into a room, memory that the target itself does not
- * use (libprobe/ptrace/room.c):
+ * We write a frame like that of a signal handler into a room, which is memory that the target
+ * itself does not use (libprobe/ptrace/room.c):
  *
  *   the frame             the thread as it was, and a mark (arch/x86/process/process.c,
  *   in the same room      floating-point state             arch/aarch64/process/process.c)
@@ -13,21 +13,22 @@
  * entry and exit (PTRACE_SYSCALL) and write its registers back; the frame is never used. If we die,
  * the kernel detaches from the thread: it finishes the call, `ret` goes to rt_sigreturn, and
  * rt_sigreturn restores everything from the frame. The thread only reads the frame, and its own
- * stack is not touched. Only one thing is lost then: the restart of an interrupted system call of
- * the restart-block kind (nanosleep), which returns EINTR as after any signal.
+ * stack is not touched. Only one thing is lost if we die: an interrupted system call of the
+ * restart-block kind, such as nanosleep, is not restarted. It returns EINTR, as after any signal.
  *
- * All signals are blocked during the call; the frame also holds the thread's signal mask. A handler
- * must not run at that point, because the program never was there and the room would be its stack.
- * Registers and mask are set one after the other, and we may die in between. So whenever the thread
- * has its own mask but not its own registers, it stands at `leave; ret`:
+ * All signals are blocked during the call; the frame also holds the thread's signal mask. No
+ * handler may run during the call: the program was never at that point, and the handler's stack
+ * would be in the room. Registers and mask are set one after the other, and we may die in between.
+ * So whenever the thread has its own signal mask but not its own registers, its registers are set
+ * so that it can go on by itself:
  *
  *	program counter	`leave; ret` of its libc, which goes to rt_sigreturn through the
  *	frame pointer	which points into the room
  *	stack pointer	its own: a handler may run there, and returns to `leave`
  *
- * On aarch64 a system call destroys the bits of SVE registers beyond 128. (A thread that is already
- * in a call has lost them.) We put them back like the registers, while the thread stands at
- * `leave`; the frame holds them, too.
+ * On aarch64 a system call destroys the bits of SVE registers beyond 128. (If the thread is in a
+ * call when we stop it, it has lost these bits already.) We put them back like the registers, while
+ * the thread is at `leave`. The frame holds them, too.
  *
  * Sources: ptrace(2), sigreturn(2); arch/x86/kernel/signal_64.c of Linux.
  */
@@ -53,10 +54,11 @@
 /* ==== Prepared ================================================================================ */
 
 /*
- * The rooms must hold the frame of a borrowed thread, its floating-point state and, for calls that
- * the thread makes while it runs on, one more frame. They are put into one room if it is large
- * enough, otherwise into a room each. Where the state is part of the frame, both share a room, and
- * the second frame has its own.
+ * The rooms must hold the frame of a borrowed thread and its floating-point state. If the thread is
+ * to make calls while it runs on, they must also hold an additional frame. All go into one room if
+ * it is large enough; otherwise each goes into a room of its own. On machines where the state is
+ * part of the frame, it is always in the frame's room, and the additional frame has a state of its
+ * own.
  */
 
 struct prepared *control_prepared(void)
@@ -82,13 +84,16 @@ static size_t prepared_frame_bytes(void)
 	return align_up(arch_process()->frame_bytes);
 }
 
-/* Returns the size of the additional frame, which shares the main frame's state if possible. */
+/*
+ * Returns the size of the additional frame. It contains a state of its own only if it cannot share
+ * the main frame's state.
+ */
 static size_t first_bytes(const struct prepared *p)
 {
 	return prepared_frame_bytes() + (arch_process()->layout->state ? 0 : p->state_size);
 }
 
-/* Places the frame, and the state too if `both`, in a room at an offset. */
+/* Places the frame in a room, at an offset. If `both` is set, places the state after the frame. */
 static void put_frame(struct prepared *p, const struct room *room, size_t offset, bool both)
 {
 	size_t next = align_up(offset + arch_process()->frame_bytes);
@@ -132,7 +137,7 @@ static bool is_used(const struct prepared *p, const struct room *room)
 	return false;
 }
 
-/* Places the additional frame after one of the others, or in a room of its own. */
+/* Places the additional frame after the frame or the state, or in a room of its own. */
 static void place_first(struct prepared *p, const struct rooms *rooms)
 {
 	for (size_t i = 0; i < PREPARED_ROOMS - 1 && !p->first_address; i++) {
@@ -156,8 +161,8 @@ static void place_first(struct prepared *p, const struct rooms *rooms)
 }
 
 /*
- * Finds rooms for the frame and the state and, with `with_first`, for the additional frame if one
- * is free. Error: PROBE_ERROR_UNSUPPORTED (no room for the frame and the state).
+ * Finds rooms for the frame and the state. With `with_first`, also finds a room for the additional
+ * frame, if there is one. Error: PROBE_ERROR_UNSUPPORTED (no room for the frame and the state).
  */
 static struct probe_error *prepared_place(
 	pid_t pid, const struct rooms *rooms, bool with_first, struct prepared *p)
@@ -206,7 +211,7 @@ void prepared_touch(pid_t pid, const struct control_coming *coming)
 	prepared_forget(p);
 }
 
-/* Copies bytes to where the room at `address` (of the target) is composed. */
+/* Copies bytes into our copy of the room that contains `address`, an address in the target. */
 static void compose(struct prepared *p, uint64_t address, const void *bytes, size_t size)
 {
 	for (size_t i = 0; i < PREPARED_ROOMS; i++) {
@@ -218,8 +223,8 @@ static void compose(struct prepared *p, uint64_t address, const void *bytes, siz
 }
 
 /*
- * Writes frame and state into the program whose rooms were found. After an execve(2) it writes
- * nothing. control_clear() removes frame and state.
+ * Writes the frame and the state into the program whose rooms were found. If the process has
+ * executed another program, writes nothing. control_clear() removes the frame and the state.
  */
 static struct probe_error *prepared_write(const struct rooms *rooms, struct prepared *p)
 {
@@ -246,7 +251,10 @@ static struct probe_error *prepared_write(const struct rooms *rooms, struct prep
 	return error;
 }
 
-/* A room on the stack is left with only its seal. */
+/*
+ * Writes back what was in the rooms before. A room on the stack is cleared instead, except for its
+ * seal.
+ */
 void control_clear(const struct rooms *rooms, struct prepared *p)
 {
 	for (size_t i = 0; i < PREPARED_ROOMS; i++) {
@@ -267,7 +275,7 @@ void control_clear(const struct rooms *rooms, struct prepared *p)
 
 /* Source: Documentation/admin-guide/syscall-user-dispatch.rst of Linux; <linux/ptrace.h>. */
 
-/* New in Linux 6.4; the headers may be older. */
+/* Linux 6.4 has added this, but the headers may be older. */
 #ifndef PTRACE_GET_SYSCALL_USER_DISPATCH_CONFIG
 #define PTRACE_GET_SYSCALL_USER_DISPATCH_CONFIG 0x4211
 #endif
@@ -296,15 +304,18 @@ bool dispatch_is_on(pid_t tid)
 }
 
 /*
- * Would the handler get a call that this stopped thread makes now? The program switches dispatch on
- * and off with a byte of its memory.
+ * Returns true if a call that this stopped thread makes now would go to the handler. The program
+ * switches dispatch on and off with a byte of its memory, the selector.
  */
 static bool dispatch_takes_calls(pid_t pid, pid_t tid)
 {
 	struct dispatch dispatch;
 	uint8_t selector;
 
-	/* Without a selector, calls from outside a range of addresses always go to the handler. */
+	/*
+	 * If there is no selector, all calls from outside a certain range of addresses go to the
+	 * handler.
+	 */
 	return read_dispatch(tid, &dispatch) &&
 	       (!dispatch.selector || memory_read(pid, dispatch.selector, &selector, 1) != 1 ||
 		       selector != FILTER_ALLOW);
@@ -344,7 +355,7 @@ static struct probe_error *too_late(
 		state);
 }
 
-/* Does the thread have registers in use that a frame does not restore? */
+/* Returns true if the thread uses registers that a frame does not restore. */
 static bool has_unkept(pid_t tid)
 {
 	const struct arch_process *arch = arch_process();
@@ -405,9 +416,10 @@ static struct probe_error *read_state(const struct control *control,
 /* ---- Frames of killed controllers ---- */
 
 /*
- * Has a handler interrupted the thread at `leave`? Then the handler's frame holds the frame pointer
- * of that moment. The search ends with the stack's mapping, because the next mapping may hold
- * anything. An unreadable stack counts as holding such a frame.
+ * Returns true if a signal handler may have interrupted the thread at `leave`. The handler's frame
+ * on the stack then holds the frame pointer of that moment, which points into a room. The search
+ * ends at the end of the stack's mapping, because the next mapping may hold anything. If the stack
+ * is unreadable, returns true.
  */
 static bool handler_leads_to_room(pid_t pid, const struct rooms *rooms, uint64_t sp)
 {
@@ -430,7 +442,7 @@ static bool handler_leads_to_room(pid_t pid, const struct rooms *rooms, uint64_t
 	return false;
 }
 
-/* Stops all threads and removes left frames, unless a thread still uses one. */
+/* Stops all threads. Removes the frames of killed controllers, unless a thread still uses one. */
 static struct probe_error *reclaim_rooms(pid_t pid, pid_t lender, uint64_t patience_ns,
 	const struct modules *modules, struct rooms *rooms, bool *used_ret)
 {
@@ -465,7 +477,7 @@ struct probe_error *control_find_rooms(pid_t pid, pid_t lender, uint64_t patienc
 			nanosleep(&(struct timespec){.tv_nsec = RECLAIM_WAIT_NS}, NULL);
 		error = reclaim_rooms(pid, lender, patience_ns, modules, ret, &is_used);
 	}
-	/* Only the frame shows where that thread really is. */
+	/* Until the thread has returned, its real registers are only in the frame. */
 	if (!error && is_used)
 		return probe_error_new(PROBE_ERROR_STATE,
 			"process %d: a thread has not returned yet from a system call that it made "
@@ -475,7 +487,7 @@ struct probe_error *control_find_rooms(pid_t pid, pid_t lender, uint64_t patienc
 	return error;
 }
 
-/* Writes the frame, with the text argument of the calls. */
+/* Places the frame, and writes it together with the calls' text argument. */
 static struct probe_error *prepare(const struct control *control,
 	const struct control_thread *thread, const struct arch_gadgets *gadgets,
 	const struct rooms *rooms, const struct control_call *calls, size_t count,
@@ -508,9 +520,10 @@ static struct probe_error *prepare(const struct control *control,
  */
 
 /*
- * Waits until the thread enters or leaves a system call. If it was `asked` to stop while it ran,
- * any other stop ends the wait, too. All signals are blocked except SIGSTOP, which is passed on, so
- * that the process stays stopped when we detach.
+ * Lets the thread run until it enters or leaves a system call. If `asked` is set, the thread is
+ * already running and was asked to stop, and any other stop ends the wait, too. All signals are
+ * blocked except SIGSTOP, which is delivered. So the process stays stopped after we have detached
+ * from it.
  */
 static enum wait_result await_syscall_stop(
 	struct control *control, struct control_thread *thread, bool asked, int *status_ret)
@@ -544,7 +557,10 @@ static enum wait_result to_syscall_stop(struct control *control, struct control_
 	return await_syscall_stop(control, thread, false, &status);
 }
 
-/* Did a stop interrupt the system call? The kernel then repeats the call or returns EINTR. */
+/*
+ * Returns true if a stop has interrupted the system call. The kernel then repeats the call or
+ * returns EINTR.
+ */
 static bool is_interrupted(int64_t result)
 {
 	return result == -EINTR ||
@@ -552,9 +568,9 @@ static bool is_interrupted(int64_t result)
 }
 
 /*
- * Interrupts a call that does not end, and waits once more. Returns NULL if the thread has made the
- * call after all. After an error its registers can be put back, unless it still runs. `enters`: the
- * thread had not entered the call yet.
+ * Interrupts a call that does not end, and waits for the thread once more. Returns NULL if the
+ * thread has made the call after all. After an error, the thread's registers can be put back,
+ * unless the thread still runs. `enters` means that the thread had not entered the call yet.
  */
 static struct probe_error *call_off(
 	struct control *control, struct control_thread *thread, bool enters)
@@ -569,8 +585,8 @@ static struct probe_error *call_off(
 	if (result == WAIT_STOPPED && WAIT_EVENT_OF(status))
 		return error;
 	/*
-	 * Let the call end first: if we wrote registers at its entry, they would become its
-	 * arguments, and its result would overwrite one of them.
+	 * Let the call end before we write registers. At the call's entry, they would become its
+	 * arguments, and its result would then overwrite one of them.
 	 */
 	if (result == WAIT_STOPPED && enters)
 		result = to_syscall_stop(control, thread);
@@ -583,7 +599,10 @@ static struct probe_error *call_off(
 	return result == WAIT_GONE ? gone(control) : NULL;
 }
 
-/* Returns the registers for making a call, and then returning through the frame at `frame`. */
+/*
+ * Returns the registers with which the thread makes a call and then returns through the frame at
+ * address `frame`.
+ */
 static struct arch_registers calling(const struct control_thread *thread,
 	const struct arch_gadgets *gadgets, uint64_t frame, const struct control_call *call)
 {
@@ -618,7 +637,10 @@ static struct probe_error *run_call(struct control *control, struct control_thre
 	return NULL;
 }
 
-/* Returns the address where a thread notes its restartable sequence, or 0 if it has none. */
+/*
+ * Returns the address where a thread stores the address of its current restartable sequence; 0 if
+ * it has none.
+ */
 static uint64_t sequence_field(pid_t tid)
 {
 	struct __ptrace_rseq_configuration rseq;
@@ -626,15 +648,15 @@ static uint64_t sequence_field(pid_t tid)
 	if (ptrace(PTRACE_GET_RSEQ_CONFIGURATION, tid, sizeof(rseq), &rseq) != sizeof(rseq) ||
 		!rseq.rseq_abi_pointer)
 		return 0;
-	/* struct rseq begins with cpu_id_start, cpu_id; then comes rseq_cs. */
+	/* The member rseq_cs comes after cpu_id_start and cpu_id. */
 	return rseq.rseq_abi_pointer + 8;
 }
 
 /*
- * Sends a thread that was stopped in a restartable sequence to the sequence's abort handler. The
- * thread must not continue in the sequence. The kernel would ensure that, but it forgets the
- * sequence as soon as it sees the thread elsewhere, in the call that we make (kernel/rseq.c,
- * rseq_ip_fixup()).
+ * If a thread was stopped in a restartable sequence, sends it to the sequence's abort handler,
+ * because it must not continue in the sequence. Normally the kernel does this. But the kernel
+ * forgets the sequence as soon as it sees the thread elsewhere, in the call that the thread makes
+ * for us (kernel/rseq.c, rseq_ip_fixup()).
  */
 static void leave_sequence(
 	const struct control *control, struct control_thread *thread, uint64_t current)
@@ -653,7 +675,10 @@ static void leave_sequence(
 	thread->regs_changed = true;
 }
 
-/* Sends the thread to `leave`, where it restores itself from the frame, with any signal mask. */
+/*
+ * Sends the thread to `leave`. There it restores itself from the frame, whatever its signal mask
+ * is.
+ */
 static bool set_leaving(const struct control_thread *thread, const struct arch_gadgets *gadgets,
 	const struct prepared *p)
 {
@@ -682,8 +707,8 @@ bool control_can_run(const struct control *control, const struct control_thread 
 static bool control_would_interrupt(const struct control_thread *thread);
 
 /*
- * Chooses a thread of the process itself. Prefers a thread that does not sleep in a call that would
- * end early, with EINTR, if we died.
+ * Chooses a stopped thread that can make calls. Prefers a thread that is in no call that our death
+ * would end early, with EINTR.
  */
 static struct control_thread *choose_stopped(struct control *control)
 {
@@ -702,8 +727,9 @@ static struct control_thread *choose_stopped(struct control *control)
 }
 
 /*
- * Is the thread in a system call of the restart-block kind (nanosleep, poll, futex)? If we died
- * while it makes a call for us, this call would end with EINTR instead of continuing.
+ * Returns true if the thread is in a system call of the restart-block kind (nanosleep, poll,
+ * futex). If the thread made a call for us and we died meanwhile, its own call would end with
+ * EINTR.
  */
 static bool control_would_interrupt(const struct control_thread *thread)
 {
@@ -720,7 +746,10 @@ bool control_succeeded(const struct control_call *call)
 	return call->result >= 0 || call->result < -4095;
 }
 
-/* Has a thread returned through the frames: is its stack pointer outside the rooms? */
+/*
+ * Returns true if a thread has returned through all frames, so that its stack pointer is outside
+ * the rooms.
+ */
 static bool is_away(const struct control_thread *thread, const struct prepared *p)
 {
 	uint64_t sp = arch_get(&thread->regs, ARCH_SP);
@@ -731,7 +760,10 @@ static bool is_away(const struct control_thread *thread, const struct prepared *
 	return true;
 }
 
-/* Moves a thread out of the rooms, if it had no processor, or a signal has stopped it. */
+/*
+ * Lets a thread run until it is out of the rooms. It may still be in them if it had no processor,
+ * or if a signal has stopped it.
+ */
 static struct probe_error *lead_away(struct control *control, const struct prepared *p)
 {
 	struct control_thread *thread = control->threads;
@@ -748,17 +780,20 @@ static struct probe_error *lead_away(struct control *control, const struct prepa
 }
 
 /*
- * The thread makes the last two calls on its own, because one frame leads to the next:
+ * Returns true if the thread can make the last two calls by itself. One frame then leads to the
+ * next:
  *
  *	first call -> rt_sigreturn(first frame) -> second call -> rt_sigreturn(frame) -> own code
  *
- * A thread whose controller has died continues in the same way. This would end a sleep with EINTR,
- * so only a computing thread does it.
+ * A thread whose controller has died continues in the same way, which would end a sleep with EINTR.
+ * So only a thread that was computing does it.
  */
 static bool can_let_go(const struct control *control, const struct control_thread *thread,
 	const struct prepared *p, const struct control_call *calls, size_t count)
 {
-	/* may_run: control_borrow() stopped the thread, so nothing else holds it. */
+	/*
+	 * may_run is set if control_borrow() stopped the thread. Then no other thread is stopped.
+	 */
 	return calls[0].lets_go && count == 2 && control->count == 1 && thread->may_run &&
 	       p->first_address && !restart_is_in_call(control->pid, &thread->regs);
 }
@@ -791,7 +826,10 @@ static struct probe_error *let_go(struct control *control, struct control_thread
 	error = control_let_pass(control, &first);
 	if (!error)
 		error = lead_away(control, p);
-	/* The next controller finds the frames through which the thread returns. */
+	/*
+	 * The thread still returns through the frames, so leave them. The next controller finds and
+	 * removes them.
+	 */
 	if (error)
 		prepared_forget(p);
 	return error;
@@ -838,8 +876,8 @@ static struct probe_error *run_and_leave(struct control *control, const struct r
 			break;
 	}
 	/*
-	 * The thread continues as if we had died. The next controller finds the frame through which
-	 * the thread returns.
+	 * The thread continues as if we had died, and returns through the frame. The next
+	 * controller finds and removes the frame.
 	 */
 	if (thread->is_running) {
 		prepared_forget(p);

@@ -10,24 +10,27 @@
  * the thread back to its system call instruction, with the call's number. If a handler has to run,
  * the result becomes EINTR.
  *
- * Such a call gets its whole time limit again, except epoll calls (remaining.c). Some calls keep
- * the limit in the program's memory (semtimedop(2), rt_sigtimedwait(2), epoll_pwait2(2),
- * io_getevents(2)), where we must not write. Other calls keep it in the socket, where it holds for
- * all users of the socket. We could point a register to a copy in memory of ours. But any later
- * stop, even by another tool after we have gone, restarts the call with that register. The copy
- * would have to stay mapped until the call returns, and nothing tells us when. Without the copy,
- * the call would end with EFAULT, which is worse than ending late.
+ * A restarted call gets its whole time limit again, except epoll calls (remaining.c). For some
+ * calls, the limit is in the program's memory (semtimedop(2), rt_sigtimedwait(2), epoll_pwait2(2),
+ * io_getevents(2)), where we must not write. For others, it is a property of the socket, and holds
+ * for all users of the socket. We could make a register point to a copy of the limit in memory of
+ * ours. But any later stop, even by another tool after our end, restarts the call with that
+ * register. So the copy would have to stay mapped until the call returns, and nothing tells us when
+ * it returns. If the copy were gone, the call would end with EFAULT, which is worse than ending
+ * late.
  *
- * On aarch64 a tracer does not see which call it was, and the kernel takes the result for the
- * result of a call that has ended. So we read each thread's call before the stop. If the thread
- * slept in such a call, and stands after it with EINTR afterwards, we set it back to the call
- * instruction. We also restore the first argument, which the result has replaced. If a thread
- * begins a call after we read its state, mostly within microseconds of the stop, that call ends
- * with EINTR: only the kernel knows its first argument.
+ * On aarch64, the registers of a stopped thread do not show which call returned EINTR, and the
+ * kernel takes any result that we set for that of a call that has ended. So we read each thread's
+ * call before the stop. If the thread slept in one of these calls, and after the stop it is behind
+ * the call with EINTR, we set it back to the call instruction. We also restore the call's first
+ * argument, which the result has replaced. A thread may begin a call in the microseconds between
+ * our reading and the stop. That call ends with EINTR, because only the kernel knows its first
+ * argument.
  *
- * The calls here have done nothing yet when they return EINTR. A call that has sent or received
- * something returns the number of bytes. close(2) is different, so we do not restart it. We do not
- * restart calls on devices (ioctl(2)) either, because they may do anything.
+ * We restart only calls that have done nothing yet when they return EINTR: if they have sent or
+ * received something, they return the number of bytes. close(2) may have closed the file already,
+ * so we do not restart it. Calls on devices (ioctl(2)) may have done anything, so we do not restart
+ * them either.
  */
 #include <errno.h>
 #include <signal.h>
@@ -50,8 +53,9 @@
 /* ==== Restart ================================================================================= */
 
 enum {
-	ERESTARTNOHAND = 514, /* from <linux/errno.h>, which programs do not see */
-	CALL_BYTES = 4	      /* size of the call instruction where make_again() is needed */
+	ERESTARTNOHAND = 514, /* from <linux/errno.h>; the headers for programs do not define it */
+	/* Size of the system call instruction, on machines where make_again() is needed. */
+	CALL_BYTES = 4
 };
 
 static bool has(const uint16_t *numbers, size_t count, long number)
@@ -62,21 +66,21 @@ static bool has(const uint16_t *numbers, size_t count, long number)
 	return false;
 }
 
-/* Is a system call a wait that may return EINTR without a signal? */
+/* Returns true if a system call is a wait that may return EINTR although no signal has arrived. */
 static bool restart_is_wait(long number)
 {
 	return has(arch_process()->waits, arch_process()->wait_count, number);
 }
 
 /*
- * Does the kernel restart this system call from the thread's restart block, which rt_sigreturn(2)
- * drops? `args` holds the call's arguments as hexadecimal text.
+ * Returns true if the kernel restarts this system call from the thread's restart block, which
+ * rt_sigreturn(2) discards. `args` are the call's arguments as hexadecimal text.
  */
 static bool restart_has_block(long number, const char *args)
 {
 	unsigned long long futex[4] = {0};
 
-	if (number == SYS_futex) /* only with a time limit, the fourth argument */
+	if (number == SYS_futex) /* only if the fourth argument, a time limit, is set */
 		return sscanf(args, "%llx %llx %llx %llx", &futex[0], &futex[1], &futex[2],
 			       &futex[3]) == 4 &&
 		       futex[3];
@@ -97,7 +101,10 @@ void restart_look(pid_t pid, pid_t tid, struct restart_seen *ret)
 		*ret = (struct restart_seen){number, arg, sp, pc};
 }
 
-/* Changes EINTR to ERESTARTNOHAND, if the registers show the call. Returns whether it did. */
+/*
+ * If the registers show that the call has ended with EINTR, changes EINTR to ERESTARTNOHAND and
+ * returns true.
+ */
 static bool restart_ended(struct arch_registers *regs)
 {
 	int64_t number = (int64_t)arch_get(regs, ARCH_CALL);
@@ -109,7 +116,10 @@ static bool restart_ended(struct arch_registers *regs)
 	return true;
 }
 
-/* Sets a thread back to the `seen` call, if EINTR has ended the call. Returns whether it did. */
+/*
+ * If the call `seen` has ended with EINTR, sets the thread back to the call instruction and returns
+ * true.
+ */
 static bool make_again(struct arch_registers *regs, const struct restart_seen *seen)
 {
 	if (!seen || seen->number < 0 || !restart_is_wait(seen->number) ||
@@ -129,8 +139,8 @@ void restart_undo(struct arch_registers *regs)
 }
 
 /*
- * May a stopped thread be in a system call that only the kernel knows to continue from a restart
- * block?
+ * Returns true if a stopped thread may be in a system call that the kernel will restart from a
+ * restart block, while the registers do not show that.
  */
 static bool restart_hides_block(pid_t pid, const struct arch_registers *regs)
 {
@@ -150,7 +160,10 @@ bool restart_is_in_call(pid_t pid, const struct arch_registers *regs)
 
 	if (!expected)
 		return (int64_t)arch_get(regs, ARCH_CALL) >= 0;
-	/* The thread stands after the call instruction, or was set back to it. */
+	/*
+	 * The program counter is after the call instruction, or was set back to the instruction
+	 * itself.
+	 */
 	return memory_read(pid, arch_get(regs, ARCH_PC) - CALL_BYTES, code, sizeof(code)) !=
 		       sizeof(code) ||
 	       code[0] == expected || code[1] == expected;
@@ -165,31 +178,31 @@ bool restart_wait(struct arch_registers *regs, const struct restart_seen *seen)
 
 /*
  * On aarch64 the kernel sets an interrupted thread back to its system call instruction before it
- * reports the stop to the tracer. What it does when the thread continues depends on its internal
- * state (do_signal() in arch/arm64/kernel/signal.c). If the thread makes calls for us in between,
- * that state is lost. So two kinds of calls need care:
+ * reports the stop to the tracer. What the kernel does when the thread continues depends on its
+ * internal state (do_signal() in arch/arm64/kernel/signal.c). If the thread makes calls for us in
+ * between, that state is lost. So two kinds of calls need care:
  *
  * - Calls with a time limit for which the kernel notes the remaining time (nanosleep, futex). When
  *   the thread continues, the kernel replaces the call's number by the number of
- *   restart_syscall(2). So we let the thread continue to the entry of that call, and interrupt it
- *   there:
+ *   restart_syscall(2). So before the thread makes calls for us, we let it continue to the entry of
+ *   that call, and interrupt it there:
  *
  *	  stop at `svc`, x8 = nanosleep --> entry, restart_syscall --> stop at `svc`, x8 =
  *	  (in the call, or before it)       (or nanosleep: again)       restart_syscall
  *
- *   Its registers are then those of a thread about to call restart_syscall(2).
+ *   Its registers are then those of a thread that is about to call restart_syscall(2).
  *
- * - Calls that ended with EINTR because of the stop. They are made again. But a signal that comes
- *   before the repeated call would no longer end it, and detaching at the entry of a call
- *interrupts the call. So we watch the thread until it has made the call, and detach at the call's
- *exit, where the result still tells the kernel what to do.
+ * - Calls that have ended with EINTR because of the stop. The thread makes such a call again. But
+ *   this time, a signal that comes before the call would not end it. And if we detached at the
+ *   entry of the call, the detach would interrupt it. So we watch the thread until it has made the
+ *   call, and detach at the exit of the call, where the result still tells the kernel what to do.
  *
  * In both cases the thread continues if we die.
  */
 
 enum { PASSES = 8 };
 
-/* Resumes a thread until its next stop. Returns true if it has stopped. */
+/* Resumes a thread, and waits for its next stop. Returns true if the thread has stopped. */
 static bool run_on(struct control_signals *signals, struct control_thread *thread, int request,
 	long deliver, uint64_t begun_ns, int *status_ret)
 {
@@ -201,7 +214,10 @@ static bool run_on(struct control_signals *signals, struct control_thread *threa
 	return result == WAIT_STOPPED;
 }
 
-/* Runs the thread to the entry of its call, or to a signal, and then to a stop that we ask for. */
+/*
+ * Lets the thread run until it enters its call, or until a signal arrives. Then stops it again with
+ * PTRACE_INTERRUPT.
+ */
 static bool pass(struct control_signals *signals, struct control_thread *thread, uint64_t begun_ns)
 {
 	int status;
@@ -230,7 +246,10 @@ bool settle_thread(struct control_signals *signals, struct control_thread *threa
 	return true;
 }
 
-/* Runs the call, interrupted at once. Unless something else ends it, the kernel restarts it. */
+/*
+ * Lets the thread make its call again. We interrupt the call at once; unless something else has
+ * ended it, the kernel restarts it.
+ */
 static void begin_call(
 	struct control_signals *signals, struct control_thread *thread, uint64_t begun_ns)
 {
@@ -268,9 +287,10 @@ void settle_detach(struct control_signals *signals, struct control_thread *threa
 /* ==== Choose ================================================================================== */
 
 /*
- * The cost to a thread of making calls for us, judged by its current call (proc_pid_syscall(5)).
- * COST_BLOCK: the thread sleeps in a call that the kernel would restart from a restart block; if we
- * died, the call would end with EINTR. COST_UNFIT: the thread cannot stop.
+ * The cost for a thread of making calls for us, judged by the thread's current call
+ * (proc_pid_syscall(5)). COST_BLOCK: the thread sleeps in a call that the kernel would restart from
+ * a restart block, so if we died, the thread's call would end with EINTR. COST_UNFIT: the thread
+ * cannot stop.
  */
 enum cost { COST_NONE, COST_RESTART, COST_WAIT, COST_BLOCK, COST_UNFIT };
 
@@ -290,7 +310,8 @@ static enum cost cost_of(pid_t pid, pid_t tid)
 	if (!file_read(path, text, sizeof(text)))
 		return COST_RESTART;
 	number = strtol(text, &rest, 10);
-	if (rest == text || number < 0) /* "running", or "-1" if the thread is in no call */
+	/* The text is "running", or "-1" if the thread is in no call. */
+	if (rest == text || number < 0)
 		return COST_NONE;
 	return restart_has_block(number, rest) ? COST_BLOCK
 	       : restart_is_wait(number)       ? COST_WAIT

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A system call in a thread of the target needs a frame (libprobe/ptrace/remote.c). The thread only
- * reads the frame, and only if we die. The frame cannot lie below the thread's stack pointer,
- * because the size of the stack is unknown: an alternate stack may be an array of a few KiB. A
- * coroutine's stack may be part of another stack, or of a pool that the kernel has merged with it,
- * with live memory right below. So the frame lies in a room of one of two kinds:
+ * When a thread of the target makes a system call for us, it needs a frame
+ * (libprobe/ptrace/remote.c). The thread only reads the frame, and only if we die. The frame cannot
+ * lie below the thread's stack pointer, because we do not know how large the stack is. An alternate
+ * stack may be an array of a few KiB. A coroutine's stack may be part of another stack or of a
+ * larger mapping, with memory in use right below it. So the frame lies in a room of one of two
+ * kinds:
  *
  *   tail     A segment of a file rarely ends at the end of a page. The rest of its last page
  *            is mapped, but belongs to no segment. After a segment that is not writable,
@@ -22,9 +23,8 @@
  *            checksum over all of them. As long as the checksum is right, nothing else has
  *            written there.
  *
- * A thread that a killed controller borrowed may be about to read the frame. So the frame is
- * removed, and its room reused, only after a stop of all threads in which no stack pointer was in
- * the room.
+ * A thread that a killed controller borrowed may be about to read the frame. So we remove the frame
+ * and reuse the room only after a stop of all threads that found no stack pointer in the room.
  *
  * Tails are searched for only in the program and its libc, which are never unmapped. They are
  * written through /proc/PID/mem. The file must not change, so a shared mapping cannot hold a room.
@@ -42,7 +42,7 @@
 #include "libprobe/process/process.h"
 #include "libprobe/ptrace/ptrace.h"
 
-/* The stack is examined page by page. STACK_PAGES_MAX is for the smallest pages. */
+/* STACK_PAGES_MAX is the number of pages in a room on the stack if pages have the smallest size. */
 enum {
 	TAIL_MIN = 384,
 	BYTES_MAX = 4096, /* bytes of a room that are compared with the file */
@@ -52,7 +52,10 @@ enum {
 
 /* ---- Tails ------------------------------------------------------------------------------- */
 
-/* The program itself, and libc with its loader, stay mapped as long as the program runs. */
+/*
+ * Returns true for modules that stay mapped as long as the program runs: the program itself, and
+ * libc with its loader.
+ */
 static bool stays_mapped(pid_t pid, const struct module *module)
 {
 	struct stat program, file;
@@ -65,7 +68,7 @@ static bool stays_mapped(pid_t pid, const struct module *module)
 	       program.st_dev == file.st_dev && program.st_ino == file.st_ino;
 }
 
-/* Does another segment have bytes in [start, end)? The addresses are the file's. */
+/* Returns true if a segment has bytes in [start, end). The addresses are those in the file. */
 static bool is_in_segment(const struct module *module, uint64_t start, uint64_t end)
 {
 	size_t count;
@@ -77,7 +80,9 @@ static bool is_in_segment(const struct module *module, uint64_t start, uint64_t 
 	return false;
 }
 
-/* Finds the tail after a segment in memory, and the offset of its bytes in the file. */
+/*
+ * Finds the tail that follows a segment in memory, and the offset of the tail's bytes in the file.
+ */
 static bool find_tail(const struct maps *maps, const struct module *module,
 	const struct object_segment *segment, struct room *ret, uint64_t *offset_ret)
 {
@@ -121,8 +126,8 @@ static void add_left(struct rooms *rooms, const struct room *room)
 }
 
 /*
- * Compares the bytes of a tail with the file. If they differ, and a controller did not leave them,
- * the program uses them.
+ * Compares a tail with the same bytes of the file. If they differ, either a killed controller has
+ * left a frame there, or the program uses the tail.
  */
 static struct probe_error *check_tail(pid_t pid, const struct module *module,
 	const struct room *room, uint64_t offset, bool reclaim, struct rooms *rooms)
@@ -207,13 +212,16 @@ static size_t stack_pages(void)
 	return (size_t)(page_after(ROOM_STACK_BYTES) / page_bytes());
 }
 
-/* For pages that begin with a seal: are all bytes as they were sealed, and do they hold a frame? */
+/*
+ * Examines pages that begin with a seal. Nothing else has written there if the checksum is right.
+ * Then checks whether the pages hold a frame.
+ */
 static enum stack_state state_of_sealed(pid_t pid, uint64_t address)
 {
 	uint8_t bytes[ROOM_STACK_BYTES];
 	struct seal seal;
 
-	/* This reads only pages in memory: reading any other page would allocate it. */
+	/* Read only pages that are in memory, because reading any other page would allocate it. */
 	if (memory_read(pid, address, &seal, sizeof(seal)) != sizeof(seal) ||
 		memcmp(seal.mark, ROOM_MARK, sizeof(ROOM_MARK)) != 0 ||
 		memory_read(pid, address, bytes, sizeof(bytes)) != sizeof(bytes) ||
@@ -222,7 +230,10 @@ static enum stack_state state_of_sealed(pid_t pid, uint64_t address)
 	return has_mark(bytes + ROOM_ALIGN, sizeof(bytes) - ROOM_ALIGN) ? STACK_LEFT : STACK_FREE;
 }
 
-/* `entries` are the entries of `count` pages in /proc/PID/pagemap. */
+/*
+ * Returns the state of the `count` pages at `address`. `entries` are the pages' entries in
+ * /proc/PID/pagemap.
+ */
 static enum stack_state stack_state(
 	pid_t pid, const uint64_t *entries, size_t count, uint64_t address)
 {
@@ -236,7 +247,7 @@ static enum stack_state stack_state(
 	return entries[0] >> 62 ? state_of_sealed(pid, address) : STACK_OTHERS;
 }
 
-/* Returns the number of entries read. */
+/* Reads the entries of `count` pages in /proc/PID/pagemap. Returns the number of entries read. */
 static size_t read_pagemap(pid_t pid, uint64_t address, uint64_t entries[], size_t count)
 {
 	int fd = memory_open_pagemap(pid);
@@ -250,7 +261,10 @@ static size_t read_pagemap(pid_t pid, uint64_t address, uint64_t entries[], size
 	return length > 0 ? (size_t)length / sizeof(*entries) : 0;
 }
 
-/* Finds the first room of the stack in a state, from room->start on. Returns false on failure. */
+/*
+ * Searches the stack from room->start on for the first room in the state `wanted`. Returns false if
+ * there is none.
+ */
 static bool find_on_stack(
 	pid_t pid, const struct maps *maps, enum stack_state wanted, struct room *room)
 {
@@ -277,8 +291,8 @@ static bool find_on_stack(
 }
 
 /*
- * Are all pages of a room in memory, or provided by the kernel? Other pages may be provided by the
- * program (userfaultfd(2)).
+ * Returns true if writing to the room cannot make the program provide a page (userfaultfd(2)): each
+ * page is in memory, or the kernel provides it.
  */
 static bool is_ready(pid_t pid, const struct room *room)
 {
@@ -324,7 +338,7 @@ struct probe_error *rooms_find(pid_t pid, int mem, const struct maps *maps,
 	struct probe_error *error = NULL;
 
 	*ret = (struct rooms){.mem = mem, .maps = maps};
-	/* First the modules' segments without code, then those with code. */
+	/* The first round takes the segments without code, the second round those with code. */
 	for (size_t i = 0; i < 2 * modules->count && !error; i++) {
 		const struct module *m = &modules->items[i % modules->count];
 

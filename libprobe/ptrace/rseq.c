@@ -7,9 +7,9 @@
  * in a sequence. If the sequence sees what the second process has written, the kernel has not ended
  * it.
  *
- * The processes share this process's memory, so that it is not copied, and block all signals,
- * because signal handlers must not run in them. The caller sleeps until both have ended
- * (CLONE_VFORK), so that they can use its thread-local memory.
+ * Both processes share this process's memory, so that nothing is copied. They block all signals,
+ * because no signal handler may run in them. The caller sleeps until both have ended (CLONE_VFORK),
+ * so that they can use the caller's thread-local memory.
  *
  * Sources: clone(2), rseq(2); "rseq: refactoring in v6.19 broke everyone on arm64",
  * linux-arm-kernel, April 2026.
@@ -33,10 +33,12 @@ enum {
 	LINUX_MAJOR = 6, /* older kernels are not tested */
 	LINUX_MINOR = 19,
 	STACK_BYTES = 64 << 10,
-	ROUNDS = 20000000, /* takes longer than a thread keeps the processor while others want it */
+	/* So many rounds take longer than a thread keeps the processor if others want it. */
+	ROUNDS = 20000000,
 	TRIES = 5
 };
-#define PATIENCE_NS UINT64_C(1000000000) /* limit for the sequence to begin */
+/* How long the second process waits for the sequence to begin. */
+#define PATIENCE_NS UINT64_C(1000000000)
 
 /* The memory that both processes use. */
 struct trial {
@@ -46,7 +48,10 @@ struct trial {
 	_Alignas(16) uint8_t stack[STACK_BYTES], other_stack[STACK_BYTES];
 };
 
-/* The second process: it runs only when the waiting process has lost the processor. */
+/*
+ * The second process. It gets the processor only when the first process, which waits in the
+ * sequence, has lost it.
+ */
 static int tell(void *data)
 {
 	struct trial *trial = data;
@@ -58,7 +63,7 @@ static int tell(void *data)
 	return 0;
 }
 
-/* Binds the calling process, and those it starts, to one processor. */
+/* Binds the calling process, and the processes that it starts, to one processor. */
 static bool pin(void)
 {
 	unsigned int cpu;
@@ -83,13 +88,16 @@ static int wait_in_sequence(void *data)
 	if (other < 0)
 		return 0;
 	trial->ended = arch_process()->sequence(&trial->area, &trial->begun, &trial->told, ROUNDS);
-	/* The sequence may have ended before its first instruction. */
+	/*
+	 * Set `begun` in case the sequence was ended before its first instruction, so that the
+	 * second process ends.
+	 */
 	__atomic_store_n(&trial->begun, 1, __ATOMIC_RELEASE);
 	syscall(SYS_wait4, other, NULL, __WALL, NULL);
 	return 0;
 }
 
-/* Runs the test once. ARCH_SEQUENCE_OVER: the result is unknown. */
+/* Runs the test once. Returns ARCH_SEQUENCE_OVER if the result is unknown. */
 static enum arch_sequence try_once(struct trial *trial)
 {
 	sigset_t all, before;

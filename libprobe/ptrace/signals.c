@@ -13,7 +13,8 @@
 
 /* ==== Signals ================================================================================= */
 
-enum { SLEEP_NS = 1000000 /* limit in case SIGCHLD is ignored or taken by another thread */ };
+/* The limit of a sleep, in case SIGCHLD is ignored, or another thread takes it. */
+enum { SLEEP_NS = 1000000 };
 
 static sigset_t child_signal(void)
 {
@@ -61,9 +62,10 @@ bool control_signals_wait(struct control_signals *signals)
 /*
  * The kernel reports the end of a traced process to its parent only after the tracer has waited for
  * it. If the tracer does not wait, the process stays a zombie, and its parent's waitpid(2) never
- * returns. A killed thread cannot be detached from, because it is no longer stopped. It is not a
- * zombie yet either, and its death may take long (it may write a core file). So a thread of our own
- * waits for the end; any thread of a process may wait for the tracees of another thread.
+ * returns. We cannot detach from a thread that has just been killed, because it is no longer
+ * stopped. It is not a zombie yet either, and may take long to become one, for example if it writes
+ * a core file. So we start a thread that waits for its end. In Linux any thread of a process may
+ * wait for the tracees of another thread of the process.
  *
  * A child of this process is left to the code that started it, which waits for it anyway.
  *
@@ -89,7 +91,7 @@ static void wait_apart(pid_t tid)
 	sigset_t all, old;
 	pthread_t waiter;
 
-	/* Signals should reach the caller's threads, not this one. */
+	/* Block all signals in the new thread, because they are meant for the caller's threads. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	if (pthread_create(&waiter, NULL, wait_for_end, (void *)(intptr_t)tid) == 0)
@@ -101,7 +103,7 @@ void reap_or_detach(pid_t tid)
 {
 	pid_t stopped = tid;
 
-	/* If the detach fails, the thread may be stopping just now. */
+	/* The detach also fails if the thread is just about to stop. Then try again. */
 	while (stopped == tid && ptrace(PTRACE_DETACH, tid, NULL, NULL) < 0 && errno == ESRCH) {
 		stopped = control_wait(tid, &(int){0});
 		if (stopped == 0)
@@ -113,9 +115,9 @@ void reap_or_detach(pid_t tid)
 
 /*
  * A traced thread that has stopped stays stopped until its tracer continues it. If we are stopped
- * meanwhile (Ctrl-Z, SIGSTOP), the thread stays stopped, too. A timer of the kernel runs even while
- * its process is stopped, and its SIGCONT continues the process. SIGCONT has no effect on a running
- * process.
+ * meanwhile (Ctrl-Z, SIGSTOP), the thread stays stopped, too. But a timer runs even while its
+ * process is stopped, and the SIGCONT that it sends continues the process. SIGCONT has no effect on
+ * a running process.
  *
  * Sources: timer_create(2), signal(7).
  */

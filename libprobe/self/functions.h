@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The functions of a hook (hook.h). All threads call them at once without a lock (hits.c), while
- * functions are added and removed.
+ * The functions that are connected to a hook (hook.h). While functions are added and removed, any
+ * number of threads call them without a lock (hits.c).
  */
 #ifndef LIBPROBE_SELF_FUNCTIONS_H
 #define LIBPROBE_SELF_FUNCTIONS_H
@@ -15,24 +15,30 @@ typedef void function_call(const struct probe_self_hit *hit, void *data);
 
 enum { FUNCTIONS_AT_ONCE = 4 };
 
-/* A place for a function. It may be reused, and is freed only with its hook. */
+/*
+ * A place for one function. When the function has been removed, another may get the place. The
+ * memory is freed only with the hook.
+ */
 struct function {
 	_Atomic(function_call *)
-		call; /* NULL if the place is free or its function is being disconnected */
+		call; /* NULL if the place is free, or while its function is being disconnected */
 	void *data;
-	bool is_general; /* changes only general registers: general_function() */
+	bool is_general; /* the function changes only general registers, see general_function() */
 	bool is_taken;	 /* the place is in use; protected by the lock */
-	/* Calls that began and that ended, by threads without a place for a note (callers.h). */
+	/* How many calls have begun and ended in threads without a place for a note (callers.h). */
 	_Atomic uint64_t in, out;
 };
 
 struct function_block {
 	struct function items[FUNCTIONS_AT_ONCE];
-	_Atomic uint32_t used; /* no place from this index on has ever held a function */
+	_Atomic uint32_t used; /* the places from this index on have never held a function */
 	_Atomic(struct function_block *) next;
 };
 
-/* All functions, in the order of calls. Initialise with {0}; no thread may be in one at the end. */
+/*
+ * All functions of a hook, in the order in which they are called. Initialise with {0}. No thread
+ * may be in a function when functions_deinit() is called.
+ */
 struct functions {
 	_Atomic(struct function_block *) first;
 	size_t count; /* places in use; protected by the lock */
@@ -40,15 +46,15 @@ struct functions {
 void functions_deinit(struct functions *functions);
 
 /*
- * functions_add() adds a function, which is called after all others. Returns NULL without memory.
+ * Adds a function, which is called after those added before. Returns NULL if there is no memory.
  * Call it with the lock.
  */
 struct function *functions_add(
 	struct functions *functions, function_call *call, void *data, bool is_general);
 
 /*
- * Prevents further calls of the function. Call it with the lock. After an error, the function is
- * called as before. Errors: those of callers_order().
+ * Prevents new calls of the function. Call it with the lock. After an error, the function is still
+ * called. Errors: those of callers_order().
  */
 PROBE_MUST_CHECK struct probe_error *function_stop(struct function *function);
 /* Waits until no other thread is in the function. Call it without the lock. */
@@ -65,7 +71,10 @@ struct running {
 };
 extern __thread struct running *functions_running __attribute__((tls_model("initial-exec")));
 
-/* Call this in a child that was just forked: the parent's other threads do not exist there. */
+/*
+ * Call this in a child that was just forked. Counts the calls of the parent's other threads as
+ * ended, because these threads do not exist in the child.
+ */
 void functions_after_fork(struct functions *functions);
 
 #endif

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Decodes all instructions that a function can reach, including those of the functions that it
- * calls. A call is assumed to return to the next instruction. A function that does not return there
- * (longjmp(3)) may not be called from a probe.
+ * calls. We assume that each call returns to the instruction after it: functions connected to
+ * probes may not call functions that return elsewhere, such as longjmp(3).
  *
- * A probe in the function may be patched later. This changes nothing: stubs preserve all registers,
- * and the moved instructions are those that were decoded here.
+ * If the function contains a probe, its code may be patched later. This changes nothing for us:
+ * stubs preserve all registers, and the instructions that are moved into a stub are those that were
+ * decoded here.
  */
 #include <stdlib.h>
 #include <unistd.h>
@@ -33,7 +34,7 @@ static bool is_seen(const struct walk *w, uint64_t address)
 	return false;
 }
 
-/* Decodes an instruction. Fails if the code can be written. */
+/* Decodes an instruction. Fails if the code is in writable memory. */
 static bool read_insn(const struct walk *w, uint64_t address, struct arch_insn *ret)
 {
 	const struct mapping *m = maps_find(&w->maps, address);
@@ -55,7 +56,10 @@ static bool add_start(struct walk *w, uint64_t address)
 	return true;
 }
 
-/* Decodes code until it ends in a jump or return, or reaches decoded code. */
+/*
+ * Decodes code until the code jumps away or returns, or until it reaches an instruction that was
+ * decoded before.
+ */
 static bool walk_from(struct walk *w, uint64_t address)
 {
 	struct arch_insn insn;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The function that a stub calls at a hit. Most hits call one function that does not change vector
- * registers, so this path is short: the compiler makes one function of all functions here that are
- * GENERAL_ONLY (arch/general.h).
+ * The function that a stub calls at a hit. At most hits, one function is connected, and it does not
+ * change vector registers. So the code for this case is short: the compiler makes one function of
+ * all the functions here that it needs.
  */
 #include <errno.h>
 
@@ -16,19 +16,27 @@ struct hit {
 	const struct hook_site *site;
 	const uint64_t *frame;
 	struct running running;
-	/* Place for the note of a call; NULL if calls are counted. Constant during all calls. */
+	/*
+	 * Where calls are noted; NULL if they are counted instead. The same for all calls of a hit.
+	 */
 	_Atomic(const void *) *place;
-	/* The first function for which more state must be saved, and its block. */
+	/*
+	 * The first function that cannot be called before more state is saved, and the block of
+	 * that function.
+	 */
 	struct function_block *block;
 	struct function *next;
 	struct probe_self_hit passed;
 	struct probe_value values[ARCH_ARGS_MAX];
 };
 
-/* The address of the thread's errno; known if callers_own is. */
+/* The address of the thread's errno. Set whenever callers_own is set. */
 static __thread int *errno_at __attribute__((tls_model("initial-exec")));
 
-/* Runs at the first hit of a thread, and at every hit of a thread that gets no record. */
+/*
+ * Prepares a thread. Runs at the thread's first hit; if the thread gets no record, at each of its
+ * hits.
+ */
 static void learn_thread(void *unused)
 {
 	(void)unused;
@@ -38,7 +46,7 @@ static void learn_thread(void *unused)
 
 /*
  * Calls a function if it is still connected. Returns false if more state must be saved before the
- * call. This is checked after the call is noted, because before that the place may be given to
+ * call. All this is checked after the call was noted. Before the note, the place may be given to
  * another function.
  */
 GENERAL_INLINE bool call_noted(struct hit *hit, struct function *f, bool is_saved)
@@ -53,7 +61,7 @@ GENERAL_INLINE bool call_noted(struct hit *hit, struct function *f, bool is_save
 	return true;
 }
 
-/* Calls a function in a thread without a place for a note. */
+/* Calls a function, and counts the call, because there is no place for a note. */
 GENERAL_INLINE bool call_counted(struct hit *hit, struct function *f, bool is_saved)
 {
 	bool is_done;
@@ -79,8 +87,8 @@ GENERAL_INLINE bool call_one(struct hit *hit, struct function *f, bool is_saved)
 }
 
 /*
- * Calls the functions from `f` on, which is in `block`. Returns false if a function needs more
- * state to be saved than is saved; hit->block and hit->next then refer to it.
+ * Calls all functions, beginning with `f` in `block`. If a function needs more state to be saved
+ * than was saved, returns false, and sets hit->block and hit->next to that function.
  */
 GENERAL_INLINE bool call_from(
 	struct hit *hit, struct function_block *block, struct function *f, bool is_saved)
@@ -130,7 +138,7 @@ GENERAL_INLINE void prepare(struct hit *hit)
 	hit->passed.depth = hit->running.depth;
 }
 
-/* Returns true if all functions were called. */
+/* Calls functions before more state is saved. Returns true if all functions were called. */
 GENERAL_INLINE bool call_plain(struct hit *hit, struct function_block *first)
 {
 	if (!hit->site->is_plain) {
@@ -142,7 +150,10 @@ GENERAL_INLINE bool call_plain(struct hit *hit, struct function_block *first)
 	return call_from(hit, first, first->items, false);
 }
 
-/* The only array that it writes is hit.values, with a value for each argument in the layout. */
+/*
+ * UNGUARDED is safe: the function writes only one array, hit.values, which has room for all
+ * arguments in the layout.
+ */
 GENERAL_ONLY UNGUARDED void enter_called(const uint64_t *frame, uint64_t site)
 {
 	struct function_block *block;

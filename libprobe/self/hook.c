@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The process that is hit describes its sites. Its controller generates the stubs, which pass the
- * addresses of these descriptions to enter_called().
+ * The process that is hit describes its sites, and gives each description an address. Its
+ * controller generates the stubs, which pass this address to enter_called().
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -27,9 +27,9 @@
 /* ==== Attach ================================================================================== */
 
 /*
- * Stubs that call functions of the process. The controller installs and removes them. A library may
- * be loaded or unloaded after the process has described its sites. So the controller selects sites
- * again, and uses the sites that both have found.
+ * The controller installs and removes stubs that call functions of the process. A library may be
+ * loaded or unloaded after the process has described its sites. So the controller selects the sites
+ * again, and uses only those that the process has described, too.
  */
 
 enum { SPARE_PROBES = 4096 };
@@ -84,7 +84,10 @@ static bool has_session(const struct attach_known *known, size_t count, uint32_t
 	return false;
 }
 
-/* Retires sessions that no hook knows, which a controller left that died just after its work. */
+/*
+ * Retires the sessions that no hook knows. A controller that died just after its work has left
+ * them.
+ */
 static void retire_unknown(const struct attach_known *known, struct registry *registry)
 {
 	for (size_t i = 0; i < registry->session_count; i++) {
@@ -98,8 +101,8 @@ static void retire_unknown(const struct attach_known *known, struct registry *re
 }
 
 /*
- * Begins a change that installs stubs, and repairs what earlier controllers left unfinished. The
- * change must be ended with change_end(), even after an error. Errors: those of change_begin() and
+ * Begins a change that installs stubs. First repairs what controllers that died have left
+ * unfinished. Call change_end() even after an error. Errors: those of change_begin() and
  * install_heal().
  */
 static struct probe_error *attach_begin(
@@ -113,7 +116,7 @@ static struct probe_error *attach_begin(
 	return install_heal(change);
 }
 
-/* Returns the facts about a session that the process needs to count its calls. */
+/* Returns where a session's hits are counted, which the process must know. */
 static struct hook_counters attach_counters(const struct registry *registry, uint32_t id)
 {
 	const struct reg_session *session = registry_session(registry, id);
@@ -140,14 +143,19 @@ static const struct site *find_site(
 	return NULL;
 }
 
-/* Keeps the probes that have a description and no stubs of the session yet. */
+/*
+ * Keeps only the probes that the process has described and that have no stubs of the session yet.
+ */
 static void keep_new(
 	const struct attaching *a, const struct registry *registry, struct selection *selection)
 {
 	for (size_t i = 0; i < selection->probe_count; i++)
 		selection->probes[i].unwanted =
 			registry_probe(registry, selection->probes[i].key, a->head.session);
-	/* A probe that cannot be patched is an error for the caller that connects a function. */
+	/*
+	 * `exact` makes a probe that cannot be patched an error, because someone wants to connect a
+	 * function to it.
+	 */
 	for (size_t i = 0; i < selection->probe_count; i++)
 		selection->probes[i].exact = true;
 	for (size_t i = 0; i < selection->site_count; i++)
@@ -156,7 +164,10 @@ static void keep_new(
 	selection_drop_unwanted(selection);
 }
 
-/* A callback of struct install. Site numbers are indexes of the selection. */
+/*
+ * Describes a stub; a callback of struct install. The number of a site is its index in the
+ * selection.
+ */
 static void describe_stub(const void *data, const struct reg_session *session, uint32_t slot,
 	uint32_t number, struct arch_stub *stub)
 {
@@ -175,7 +186,10 @@ static void describe_stub(const void *data, const struct reg_session *session, u
 	stub->recorded = described->fixed.recorded;
 }
 
-/* A callback of struct install: is a session's stub entered before the hook's? */
+/*
+ * A callback of struct install. Returns true if a hit goes through the session's stub before the
+ * hook's.
+ */
 static bool comes_before(const void *data, uint32_t session)
 {
 	const struct attaching *a = data;
@@ -183,7 +197,7 @@ static bool comes_before(const void *data, uint32_t session)
 	return has_session(&a->known, a->known.before, session);
 }
 
-/* Stores the facts that the process needs from the registry. */
+/* Copies from the registry what the process needs to know. */
 static void report_attached(const struct attaching *a, const struct registry *registry, uint32_t id,
 	struct attached *ret)
 {
@@ -338,10 +352,10 @@ struct probe_error *detach_act(struct probe_target *target, struct message *requ
 /* ==== Unwind ================================================================================== */
 
 /*
- * The unwinder is libgcc's: C++ programs are linked with it, and backtrace(3) loads it. It searches
- * for unwind rules in registered sections first, and then in the modules. A program linked with
- * libgcc's archive (-static-libgcc) may have a second unwinder for its exceptions, so both get the
- * rules of our stubs.
+ * The unwinder is in libgcc: C++ programs are linked with it, and backtrace(3) loads it. For unwind
+ * rules, it first searches sections that were registered with it, and then the modules. A program
+ * linked with libgcc's archive (-static-libgcc) may have a second unwinder for its exceptions. So
+ * we register the rules of our stubs with both.
  *
  * Source: libgcc, unwind-dw2-fde.c.
  */
@@ -364,7 +378,10 @@ struct unwind {
 	uint8_t section[];
 };
 
-/* Finds the unwinders. The library stays loaded, so that registered sections stay known. */
+/*
+ * Finds the unwinders. Their library is never unloaded, because it must not forget the registered
+ * sections.
+ */
 static void find_unwinders(void)
 {
 	void *library = dlopen("libgcc_s.so.1", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
@@ -385,8 +402,8 @@ void unwind_prepare(void)
 }
 
 /*
- * Registers stubs with this process's unwinder (backtrace(3), _Unwind_Backtrace()). Returns NULL if
- * there is no unwinder or no memory; backtraces then end at the stub.
+ * Registers stubs with this process's unwinders (backtrace(3), _Unwind_Backtrace()). Returns NULL
+ * if there is no memory; then backtraces end at the stub.
  */
 static struct unwind *unwind_add(
 	const struct arch *arch, const struct arch_extent *stubs, size_t count)
@@ -404,7 +421,10 @@ static struct unwind *unwind_add(
 	return unwind;
 }
 
-/* Call it before other code can be mapped where the stubs were. `unwind` may be NULL. */
+/*
+ * Removes the stubs from the unwinders. Call it before other code can be mapped at the stubs'
+ * addresses. `unwind` may be NULL.
+ */
 static void unwind_remove(struct unwind *unwind)
 {
 	for (int i = 0; unwind && i < UNWINDERS; i++)
@@ -416,8 +436,8 @@ static void unwind_remove(struct unwind *unwind)
 /* ==== Hook ==================================================================================== */
 
 /*
- * Hooks that are never freed; protected by the lock. The address of this variable distinguishes
- * this library's sessions from the sessions of another copy of the library in the program.
+ * The hooks that are never freed; protected by the lock. The variable's address identifies this
+ * library, because the program may contain another copy of the library (hook_caller()).
  */
 static struct hook *kept;
 
@@ -442,7 +462,7 @@ static struct probe_error *describe_site(struct hook *hook, const struct selecti
 {
 	const struct select_site *selected = &selection->sites[index];
 	const struct select_probe *probe = &selection->probes[selected->probe];
-	/* Strings are not copied, so they need not be truncated. */
+	/* Functions get the strings themselves, not copies, so the strings are never cut. */
 	const struct probe_session_options options = {.string_bytes = PROBE_STRING_BYTES_MAX};
 	const struct arch *arch = arch_of_machine(object_machine(probe->module->object));
 	struct hook_site *ret = &sites->items[sites->count++];
@@ -518,7 +538,9 @@ static struct probe_error *find_sites(
 	return error;
 }
 
-/* Error: PROBE_ERROR_UNSUPPORTED (the processor's state cannot be saved around a function). */
+/*
+ * Checks that the processor's state can be saved around a function. Error: PROBE_ERROR_UNSUPPORTED.
+ */
 static struct probe_error *hook_check_processor(void)
 {
 	if (enter_init(true))
@@ -530,7 +552,10 @@ static struct probe_error *hook_check_processor(void)
 
 static struct attach_call attach_call_of_process(void)
 {
-	/* The guard is never 0, because a forked child has the functions, too. */
+	/*
+	 * The word is never 0, so the stubs also work in a forked child, which has the functions,
+	 * too.
+	 */
 	static const uint32_t always = 1;
 
 	return (struct attach_call){(uintptr_t)enter_called, (uintptr_t)&always};
@@ -543,7 +568,7 @@ uint64_t hook_caller(void)
 
 /* ---- Attaching ----------------------------------------------------------------------------- */
 
-/* Stores the controller's report about the sites. */
+/* Stores what the controller has reported about the sites. */
 static void take_sites(struct hook *hook, struct hook_sites *sites, const struct attached *attached)
 {
 	struct arch_extent *stubs = calloc(sites->count + 1, sizeof(*stubs));
@@ -566,7 +591,10 @@ static void add_sites(struct hook *hook, struct hook_sites *sites)
 	hook->sites = sites;
 }
 
-/* Leaves out symbols and texts of arguments: resolved by now, useless in another process. */
+/*
+ * Adds a capture without the symbols and texts of its arguments. They are resolved already, and
+ * their addresses mean nothing in another process.
+ */
 static void add_capture(struct buffer *request, const struct arch_capture *capture)
 {
 	struct arch_capture copy = *capture;
@@ -589,7 +617,7 @@ static void add_site(struct buffer *request, const struct hook_site *site)
 		add_capture(request, &site->layout.captures[i]);
 }
 
-/* Begins a request with the facts about all hooks that the controller needs. */
+/* Begins a request with the sessions of all hooks, which the controller must know. */
 static struct probe_error *begin_request(const struct hook *hook, struct buffer *request)
 {
 	struct attach_known known;
@@ -633,15 +661,15 @@ struct probe_error *hook_attach(struct hook *hook, bool keep_going, struct probe
 
 	if (!error)
 		error = find_sites(hook, keep_going, report, &sites);
-	if (!error && !sites->count) { /* the hook waits for a library, or its libraries are gone */
+	if (!error && !sites->count) { /* the library is not loaded yet, or not any more */
 		sites_free(sites);
 		return NULL;
 	}
 	if (!error)
 		error = attach(hook, sites, keep_going, &work);
 	/*
-	 * The sites may stay patched until the next change undoes that, and threads may stay in the
-	 * stubs indefinitely.
+	 * If the controller has died, the sites may stay patched until the next change, and threads
+	 * may stay in the stubs for any time. So never free the hook.
 	 */
 	hook->is_kept = hook->is_kept || work.died;
 	if (!error)
@@ -680,7 +708,10 @@ struct probe_error *hook_detach(struct hook *hook, bool *gone_ret)
 		buffer_bytes(&work.request, &session, sizeof(session));
 		error = helper_run(&work);
 	}
-	/* The stubs call no function any more, and other code may soon be mapped in their place. */
+	/*
+	 * The stubs call no function any more, so nothing need be unwound through them. After an
+	 * error, other code may be mapped at their addresses, and we would not notice.
+	 */
 	if (error)
 		forget_unwinding(hook);
 	probe_report_deinit(&report);
@@ -727,7 +758,7 @@ void hook_free(struct hook *hook)
 	free(hook);
 }
 
-/* Returns the start of a set's slots, which are in this process's own memory. */
+/* Returns the start of a set of slots. The slots are in this process's own memory. */
 static struct probe_slot *slots_of(const struct hook_counters *c, uint32_t set)
 {
 	uint64_t at = c->slots + ((uint64_t)set << c->slots_shift);
@@ -753,10 +784,10 @@ void hook_after_fork(struct hook *hook)
 /* ==== Loader ================================================================================== */
 
 /*
- * The loader calls an empty function for debuggers, `_dl_debug_state`, before and after it changes
- * its list of libraries; libprobe/follow/gate.c has the details. The entry of this function gets a
- * stub like that of a probe. At that point a new library is mapped, and none of its code has run,
- * not even the code that selects functions (IFUNC) during relocation.
+ * Before and after the loader changes its list of libraries, it calls an empty function for
+ * debuggers, `_dl_debug_state` (see libprobe/follow/gate.c). We give the entry of this function a
+ * stub, as if it were a probe. When the stub is hit, a new library is mapped, and none of its code
+ * has run. Not even the code that selects functions (IFUNC) during relocation has run.
  *
  * Sources: <link.h>, struct r_debug.
  */
@@ -766,8 +797,8 @@ void hook_after_fork(struct hook *hook)
 /* ---- Hits ------------------------------------------------------------------------------- */
 
 /*
- * Runs when the loader's list has changed. Threads that first use a new name of a user event come
- * here, too: at worst we check for libraries once more.
+ * Runs when the loader's list has changed. It also runs when a thread first uses a new name of a
+ * user event. Then we check for new libraries in vain, which does no harm.
  */
 static void on_state(const struct probe_self_hit *hit, void *data)
 {

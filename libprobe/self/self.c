@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The lock of this process's changes, functions connected to its probes, and listing its probes. */
+/*
+ * The functions that are connected to this process's probes, the lock that protects changes of this
+ * process, and the list of its probes.
+ */
 #include <errno.h>
 #include <linux/membarrier.h>
 #include <pthread.h>
@@ -29,8 +32,9 @@
 /* ==== Callers ================================================================================= */
 
 /*
- * A thread notes the function that it calls before it checks that the function is still connected.
- * A thread that disconnects the function first sets the pointer to NULL, and then reads the notes:
+ * How to disconnect a function while other threads may be calling it: A calling thread first notes
+ * the function, and then checks that the function is still connected. The disconnecting thread
+ * first sets the pointer to the function to NULL, and then reads the notes of all threads:
  *
  *	caller                          disconnecting thread
  *	note = function                 function->call = NULL
@@ -41,20 +45,21 @@
  *
  * A processor may delay the caller's first store until after its load of function->call. So the
  * caller could miss the NULL while its note is not visible yet. A locked instruction for each call
- * would prevent this, but it costs more than the rest of the call. So the rare side pays instead:
- * membarrier(2) makes the kernel interrupt every processor that runs a thread of this memory, which
- * completes the processor's stores.
+ * would prevent this, but it takes longer than the rest of the call. Calls are frequent and
+ * disconnecting is rare. So the disconnecting thread calls membarrier(2): the kernel interrupts
+ * every processor that runs a thread of this process, which completes the processor's stores.
  *
- * A filter of system calls (seccomp(2)) may forbid membarrier(2) later. A stop of all threads,
- * which every change of probes makes, has the same effect, because a stopped thread has left its
- * processor. If the stop is forbidden, too, no function can be disconnected.
+ * Later, a seccomp filter may forbid membarrier(2). Then we stop all threads, as for any change of
+ * probes. This has the same effect, because a stopped thread has left its processor. If the stop is
+ * forbidden, too, no function can be disconnected.
  *
  * All threads can find all records, and each record belongs to one thread. But the end of a thread
- * is not reported, so a thread that needs a record takes one whose thread has ended. Records are
- * for threads of this process. A child of vfork(2), or of another clone(2) that shares the memory,
- * may run on the thread pointer of a thread, which sleeps meanwhile, so the record serves both.
- * Such a child gets no record of its own, because its end would make the sleeping thread's record
- * look free. Threads without records count their calls with locked instructions (functions.h).
+ * is not reported, so a thread that needs a record takes one whose thread has ended. Only threads
+ * of this process get records. A child of vfork(2), or of another clone(2) that shares the memory,
+ * may use the thread pointer of a thread that sleeps meanwhile. It then also uses that thread's
+ * record. Such a child gets no record of its own: after its end, the thread would go on to use a
+ * record that looks free. Threads without records count their calls with locked instructions
+ * (functions.h).
  *
  * Sources: membarrier(2); Documentation/scheduler/membarrier.rst of Linux.
  */
@@ -71,7 +76,7 @@ __thread struct caller *callers_own __attribute__((tls_model("initial-exec")));
 bool callers_are_ordered;
 
 static _Atomic(struct caller_block *) blocks;
-static _Atomic pid_t process; /* 0 while no thread may have a record yet */
+static _Atomic pid_t process; /* id of this process; 0 as long as no thread may have a record */
 
 /* ---- Records --------------------------------------------------------------------------- */
 
@@ -82,7 +87,10 @@ static pid_t thread_of(uint64_t owner)
 	return (pid_t)(uint32_t)owner;
 }
 
-/* Is the record free? If its owner has our id, an earlier thread with that id has ended. */
+/*
+ * Returns true if the record is free. If the record's owner has our id, it was an earlier thread
+ * with the same id, which has ended.
+ */
 static bool is_free(pid_t thread, pid_t own)
 {
 	return !thread || thread == own;
@@ -95,8 +103,8 @@ static bool is_gone(pid_t thread, pid_t own)
 }
 
 /*
- * Takes a record. Pairs with the same exchange in another thread: only one of them succeeds. The
- * number of owners distinguishes two threads with the same id.
+ * Takes a record. If another thread tries to take the same record, only one of the exchanges
+ * succeeds. The number of owners distinguishes two owners with the same id.
  */
 static bool take(struct caller *caller, pid_t own, bool (*may)(pid_t thread, pid_t own))
 {
@@ -116,7 +124,10 @@ static struct caller *find(pid_t own, bool (*may)(pid_t thread, pid_t own))
 	return NULL;
 }
 
-/* Makes a block of records. It is mapped, because the hit may be inside malloc(3). */
+/*
+ * Makes a block of records. Uses mmap(2), because the thread may have been in malloc(3) when it was
+ * hit.
+ */
 static struct caller *make_block(pid_t own)
 {
 	struct caller_block *block =
@@ -179,7 +190,9 @@ static bool ask_kernel(int command)
 	return syscall(SYS_membarrier, command, 0, 0) == 0;
 }
 
-/* Executes membarrier(2). A forked child may have to register again. */
+/*
+ * Executes membarrier(2). If the process is a forked child, registers for it first, if necessary.
+ */
 static bool barrier(void)
 {
 	return ask_kernel(MEMBARRIER_CMD_PRIVATE_EXPEDITED) ||
@@ -211,9 +224,10 @@ struct probe_error *stop_act(struct probe_target *target, struct message *reques
 }
 
 /*
- * Call with the lock. Afterwards each thread's earlier notes are visible to this thread, or the
- * thread sees what this thread wrote before. Error: PROBE_ERROR_UNSUPPORTED (neither membarrier(2)
- * nor a stop of all threads is possible now).
+ * Orders notes. Afterwards, for each other thread, either this thread sees the notes that the other
+ * thread made before, or the other thread sees what this thread wrote before. Call it with the
+ * lock. Error: PROBE_ERROR_UNSUPPORTED (neither membarrier(2) nor a stop of all threads is possible
+ * now).
  */
 static struct probe_error *callers_order(void)
 {
@@ -234,12 +248,13 @@ static struct probe_error *callers_order(void)
 /* ==== Functions =============================================================================== */
 
 /*
- * The section "Callers" explains how a thread that disconnects a function learns which threads are
- * in it. Threads without room for a note (nested too deep, or without a record) count their calls
- * instead. They increment `in` before they check that the function is still connected, and `out`
- * after the call. Both are sequentially consistent, and so is setting `call` to NULL: either the
- * caller sees NULL, or the disconnecting thread sees the new `in`. The disconnecting thread reads
- * `out` first, so if the two are equal, no call was in progress.
+ * How a thread that disconnects a function learns whether other threads are in the function is
+ * explained in the section "Callers". A thread without a place for a note (because it is nested too
+ * deeply, or has no record) counts the call instead. It increments `in` before it checks that the
+ * function is still connected, and `out` after the call. All these operations, and the setting of
+ * `call` to NULL, are sequentially consistent. So either the calling thread sees NULL, or the
+ * disconnecting thread sees the new `in`. The disconnecting thread reads `out` first, so if the two
+ * are equal, no call was in progress.
  *
  * Places are never freed while their hook can be hit, so a caller can walk over them without
  * further protection.
@@ -274,7 +289,10 @@ static struct function_block *add_block(_Atomic(struct function_block *) *last)
 	return block;
 }
 
-/* Finds the first place after the last one in use. NULL if no block has one. */
+/*
+ * Finds the first of the free places at the end. Returns NULL if the last place of the last block
+ * is in use.
+ */
 static struct function *free_end(
 	const struct functions *functions, struct function_block **block_ret)
 {
@@ -307,8 +325,9 @@ static struct function *find_free(struct functions *functions, struct function_b
 }
 
 /*
- * Can a function be added at the end without more memory than the functions need? Free places
- * before the last place in use are not reused. Call it with the lock.
+ * Returns true if a function can be added at the end without wasting memory: there is a free place
+ * at the end, or all places are in use. A free place before the last place in use cannot be used
+ * again. Call it with the lock.
  */
 static bool functions_accept(const struct functions *functions)
 {
@@ -363,7 +382,7 @@ struct probe_error *function_stop(struct function *function)
 	return error;
 }
 
-/* Returns the number of calls of the function that this thread has counted. */
+/* Returns how many calls of the function this thread is in and has counted. */
 static uint64_t own_calls(const struct function *function)
 {
 	uint64_t count = 0;
@@ -385,7 +404,10 @@ void function_wait(struct function *function)
 	uint64_t own = own_calls(function);
 	int cancel;
 
-	/* If this thread were cancelled here, the place would never be freed. */
+	/*
+	 * Prevent a cancellation of this thread, after which the function's place would never be
+	 * freed.
+	 */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	for (int i = 0; calls(function) != own || callers_are_in(function); i++) {
 		if (i < SPINS)
@@ -412,36 +434,37 @@ void functions_after_fork(struct functions *functions)
 /* ==== Connect ================================================================================= */
 
 /*
- * Connecting functions to probes. Each hook has the functions of one pattern and one priority, and
- * a stub at each site. The hooks are sorted in the order in which their functions are called. The
- * stubs of a site, from the first that a hit enters, are in the same order. A new function is
- * called last among the functions of its priority. It shares the last hook of that priority if the
- * hook has the same pattern.
+ * Connects functions to probes. A hook has functions that are connected with the same pattern and
+ * the same priority. It has a stub at each site of the pattern. Hooks are sorted in the order in
+ * which their functions are called, and a hit goes through the stubs of a site in the same order. A
+ * new function is called after all functions of the same priority. If the last hook of that
+ * priority has the same pattern, the function shares the hook.
  *
- * A hook without functions is detached at once. If a thread is still in one of its stubs (because a
- * function disconnects itself), the hook is put on a list. Every later connect or disconnect checks
- * this list.
+ * A hook that has no function left is detached at once. If a thread is still in one of its stubs,
+ * for example because a function disconnects itself, the hook is put on a list. Whenever a function
+ * is connected or disconnected later, the hooks on the list are checked.
  */
 
 /* State of this process; protected by the lock. */
 static struct {
 	struct hook **hooks; /* sorted: higher priority first, then older hooks */
 	size_t count;
-	struct hook **left; /* detached hooks that are not freed yet */
+	struct hook **left; /* hooks that are detached but not freed yet */
 	size_t left_count;
-	struct hook *loader; /* also in `hooks`; NULL if libraries are not followed */
+	/* The hook of the loader, also in `hooks`; NULL if libraries are not followed. */
+	struct hook *loader;
 	followed_call *told;
 	void *told_data;
 } all;
 
-/* A library was opened, and its probes are not connected yet. */
+/* Set if a library was opened and no functions are connected to its probes yet. */
 static atomic_bool is_behind;
 
 /* ---- The hooks -------------------------------------------------------------------------- */
 
 static bool self_lock_soon(int *cancel_ret);
 
-/* Returns the number of hooks that come before a new function of that priority. */
+/* Returns the number of hooks that come before a new hook of this priority. */
 static size_t hooks_before(int priority)
 {
 	size_t i = 0;
@@ -451,7 +474,7 @@ static size_t hooks_before(int priority)
 	return i;
 }
 
-/* Returns the hook that a new function shares, or NULL if it needs a new hook. */
+/* Returns the hook that a new function can share, or NULL if the function needs a new hook. */
 static struct hook *hook_to_share(const char *text, int priority)
 {
 	size_t i = hooks_before(priority);
@@ -490,12 +513,15 @@ static void forget_hook(const struct hook *hook)
 }
 
 /*
- * Frees detached hooks whose stubs no thread is in any more. If this cannot be determined now, a
- * later call tries again.
+ * Frees the detached hooks whose stubs no thread is in any more. If this cannot be found out for a
+ * hook now, a later call tries again.
  */
 static void collect(void)
 {
-	/* The list stays valid in this loop, because detaching reads it (attach_know()). */
+	/*
+	 * Remove a hook from the list only after it was detached, because detaching reads the list
+	 * (attach_know()).
+	 */
 	for (size_t i = all.left_count; i-- > 0;) {
 		struct hook *hook = all.left[i];
 		bool gone;
@@ -508,7 +534,10 @@ static void collect(void)
 	}
 }
 
-/* Makes room for one more hook, also in the list of detached hooks, where adding must not fail. */
+/*
+ * Makes room for one more hook. Also makes room in the list of detached hooks, because adding a
+ * hook to that list must not fail.
+ */
 static struct probe_error *reserve(void)
 {
 	if (!ARRAY_ROOM(all.hooks, all.count))
@@ -544,7 +573,10 @@ static struct probe_error *add_hook(const char *pattern, int priority, struct ho
 	return NULL;
 }
 
-/* Detaches a hook without functions. Without success, it goes on the list of detached hooks. */
+/*
+ * Detaches a hook without functions. If the hook cannot be freed yet, puts it on the list of
+ * detached hooks.
+ */
 static struct probe_error *end_hook(struct hook *hook)
 {
 	bool gone;
@@ -588,7 +620,7 @@ static void self_after_fork(void)
 
 /* ---- The functions ------------------------------------------------------------------------ */
 
-/* Finds a connected function, and its hook. */
+/* Finds a connected function, and the hook that has the function. */
 static struct function *find_function(
 	const char *pattern, function_call *function, void *data, struct hook **hook_ret)
 {
@@ -658,7 +690,10 @@ struct probe_error *probe_self_unregister(const char *pattern, function_call *fu
 	self_unlock(cancel);
 	if (error)
 		return error;
-	/* Without the lock: a thread in the function may need it. The hook stays until then. */
+	/*
+	 * Wait without the lock, because a thread in the function may need the lock. The hook is
+	 * not freed meanwhile.
+	 */
 	function_wait(found);
 	cancel = self_lock();
 	functions_remove(&hook->functions, found);
@@ -671,7 +706,10 @@ struct probe_error *probe_self_unregister(const char *pattern, function_call *fu
 
 /* ---- Libraries ----------------------------------------------------------------------------- */
 
-/* Connects functions in new libraries. After an error, it continues with the other hooks. */
+/*
+ * Connects functions to the probes of new libraries. If a hook fails, continues with the other
+ * hooks, and returns the first error.
+ */
 static struct probe_error *update(struct probe_report *report)
 {
 	struct probe_error *first = NULL;
@@ -699,7 +737,10 @@ struct probe_error *probe_self_update(struct probe_report *report)
 	return error;
 }
 
-/* With the lock: connects functions in libraries that were opened while it was taken. */
+/*
+ * Connects functions to the probes of libraries that were opened while the lock was taken. Call it
+ * with the lock.
+ */
 static void self_catch_up(struct followed *ret)
 {
 	if (!atomic_exchange(&is_behind, false))
@@ -709,13 +750,13 @@ static void self_catch_up(struct followed *ret)
 	ret->data = all.told_data;
 }
 
-/* Was a library opened whose probes are not connected yet? */
+/* Returns true if a library was opened and no functions are connected to its probes yet. */
 static bool self_is_behind(void)
 {
 	return atomic_load(&is_behind);
 }
 
-/* Without the lock: calls the program's callback, and frees `followed`. */
+/* Calls the program's callback, and frees the contents of `followed`. Call it without the lock. */
 static void self_tell(struct followed *followed)
 {
 	const struct probe_report *report = &followed->report;
@@ -726,7 +767,10 @@ static void self_tell(struct followed *followed)
 	probe_report_deinit(&followed->report);
 }
 
-/* Runs when a library was opened. If the lock is taken, its owner connects the library later. */
+/*
+ * Runs when a library was opened. If the lock is not free in time, its owner connects functions to
+ * the library later.
+ */
 static void on_opened(void)
 {
 	int cancel;
@@ -751,7 +795,7 @@ struct probe_error *probe_self_follow(followed_call *told, void *data)
 		all.loader = hook;
 		all.told_data = data;
 		all.told = told;
-		/* A library may have been opened meanwhile. */
+		/* A library may have been opened before the loader's hook was ready. */
 		atomic_store(&is_behind, true);
 	}
 	self_unlock(cancel);
@@ -784,8 +828,8 @@ static __thread bool is_taken_to_fork __attribute__((tls_model("initial-exec")))
 enum { SOON_SECONDS = 2 };
 
 /*
- * Takes the lock before a fork. A thread that has it already forks a copy, or a child that opens
- * files of other machines.
+ * Takes the lock before a fork. If the thread has the lock already, it is this library that forks:
+ * a controller that is a copy, or a child that opens files of other machines.
  */
 static void before_fork(void)
 {
@@ -829,8 +873,9 @@ int self_lock(void)
 }
 
 /*
- * Like self_lock(), for a thread that may hold the loader's lock, for which the owner of this lock
- * may wait. Returns false if this thread is the owner, or if the lock is not free in time.
+ * Like self_lock(), for a thread that may hold the loader's lock. The owner of our lock may be
+ * waiting for the loader's lock, so the wait is limited. Returns false if this thread has the lock
+ * already, or if the lock is not free in time.
  */
 static bool self_lock_soon(int *cancel_ret)
 {
@@ -850,8 +895,8 @@ static bool self_lock_soon(int *cancel_ret)
 void self_unlock(int cancel)
 {
 	/*
-	 * A thread that did not get the lock in time has set the flag before this loop reads the
-	 * flag again.
+	 * Unlock, then read the flag again: a thread that has waited for the lock in vain has set
+	 * the flag before.
 	 */
 	do {
 		struct followed followed = {0};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Enabling and disabling the probes of this process. */
+/* Enables and disables the probes of this process. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,21 +10,24 @@
 
 enum switch_how { SWITCH_ENABLE, SWITCH_DISABLE, SWITCH_SEVERAL };
 
-/* The head of a request. The plans, the patterns and the actions follow. */
+/* The beginning of a request. The plans, the patterns and the actions follow in the message. */
 struct switch_head {
 	uint32_t how;
 	uint8_t keep_going, later, force, atomic, pairs, has_plans;
 	uint64_t plan_count, pattern_count, action_count;
 };
 
-/* A pattern. Its text follows. */
+/* A pattern. The text of the pattern follows in the message. */
 struct switch_pattern {
 	uint8_t is_there;
-	/* The function of probe_pattern_predicate() in the program and its argument, or 0. */
+	/*
+	 * The program's function of probe_pattern_predicate(), and the function's argument. 0 if
+	 * the pattern has no function.
+	 */
 	uint64_t function, data;
 };
 
-/* An action. Its patterns follow. */
+/* An action. The patterns of the action follow in the message. */
 struct switch_action {
 	uint8_t disable;
 };
@@ -36,7 +39,7 @@ struct switching {
 	enum probe_plan *plans;
 	const struct probe_pattern **patterns;
 	struct probe_action *actions;
-	struct probe_pattern **owned; /* all patterns, for freeing them */
+	struct probe_pattern **owned; /* all patterns of the request; owned */
 	struct proxy_predicate *predicates;
 	size_t owned_count;
 	int socket; /* socket to the program */

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Unwinding from connected functions through stubs to the probed function. */
+/*
+ * Lets unwinders find the way from a connected function, through the stub, to the probed function.
+ */
 #ifndef LIBPROBE_SELF_UNWIND_H
 #define LIBPROBE_SELF_UNWIND_H
 
@@ -7,7 +9,7 @@
 
 struct unwind;
 
-/* Loads the unwinder, so that unwind_add() need not do it later. */
+/* Loads the unwinder now, so that it need not be loaded when a hook is attached. */
 void unwind_prepare(void);
 
 #endif

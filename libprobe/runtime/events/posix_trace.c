@@ -6,20 +6,21 @@
  * too.
  *
  * Controllers that wait for new libraries are notified as the loader would do it: by a call of the
- * empty function that `struct r_debug` names. They hold the caller there until the probes of all
- * open names are enabled, which takes as long for a hundred names as for one. So a name is
- * announced when it is first used, not when it is opened: programs open many names before they use
- * one.
+ * empty function that `struct r_debug` names. They hold the calling thread in that function until
+ * the probes of all open names are enabled, which takes as long for a hundred names as for one.
+ * Programs open many names before they use the first. So a name is announced when it is first used,
+ * not when it is opened.
  *
  * A file has room for many events, so neither descriptors nor mappings limit the number of events.
- * After fork(2), parent and child have the same file, and either could change it for both. So each
- * of them begins a new file with its next name.
+ * After fork(2), the parent and the child have the same file mapped, and a probe that one of them
+ * added would appear in the other, too. So each of them begins a new file for its next name.
  *
  * A single probe for all events, with the name as an argument, would need no file. But then every
  * event would hit the probe, and tracers would have to compare strings.
  *
- * An identifier is an index. Entries are filled in once, before the count includes them, and never
- * change. Only posix_trace_eventid_open() takes a lock.
+ * The identifier of an event is the event's index in a table. An entry is filled in before the
+ * count of entries includes it, and never changes after that. Only posix_trace_eventid_open() takes
+ * a lock.
  */
 #include <stdatomic.h>
 #include <stddef.h>
@@ -53,11 +54,14 @@ struct batch {
 };
 
 struct batch_probe {
-	const volatile uint16_t *semaphore; /* nonzero while traced */
+	const volatile uint16_t *semaphore; /* nonzero while the probe is traced */
 	void (*site)(const void *data, size_t length);
 };
 
-/* User events by number and by name. Entries are added, but never changed or removed. */
+/*
+ * A table that finds user events by number and by name. Events are added, but never changed or
+ * removed.
+ */
 
 struct event {
 	struct batch_probe probe;
@@ -65,14 +69,17 @@ struct event {
 	uint32_t next; /* number + 1 of the next event with the same hash, or 0 */
 };
 
-/* Chunk c holds TABLE_FIRST << c events after the first ones, so that no event is ever moved. */
+/*
+ * The first TABLE_FIRST events are in `first`, and chunk c holds the next TABLE_FIRST << c events.
+ * So no event is ever moved.
+ */
 enum { TABLE_FIRST = 128, TABLE_FIRST_BITS = 7, TABLE_CHUNKS = 24 };
 
 struct table {
 	struct event first[TABLE_FIRST];
 	_Atomic(struct event *) chunks[TABLE_CHUNKS];
 	atomic_uint count; /* all events below this number are filled in */
-	uint32_t *heads;   /* by hash: number + 1 of the first event, or 0 */
+	uint32_t *heads;   /* for each hash: number + 1 of the first event in the chain, or 0 */
 	uint32_t head_count;
 };
 
@@ -82,7 +89,10 @@ static unsigned int table_chunk(uint32_t number)
 	return 31 - (unsigned int)__builtin_clz(number) - TABLE_FIRST_BITS;
 }
 
-/* Returns the event of a number below the count, which must have been loaded with acquire. */
+/*
+ * Returns the event with a number. The number must be below the count, loaded with
+ * memory_order_acquire.
+ */
 static struct event *table_at(struct table *table, uint32_t number)
 {
 	unsigned int chunk;
@@ -112,9 +122,9 @@ static struct event *table_at(struct table *table, uint32_t number)
  *              .note.stapsdt    provider, name, arguments of each probe
  *
  * The file needs no loader and no relocation: addresses are file offsets. The code has pages of its
- * own, because patching makes private copies of them, which no longer show changes in the file. A
- * note is written before the size of its section includes it, so another reader of the file sees
- * the whole note or nothing.
+ * own. When a page is patched, the process gets a private copy of it, which no longer shows changes
+ * of the file. A note is written before the size of its section is increased to include it. So
+ * another reader of the file sees either the whole note or nothing of it.
  *
  * Sources: System V ABI, "Object Files"; SystemTap, "User Space Probe Implementation" (the note);
  * DWARF 5, 6.4, and LSB 10.6 (.eh_frame).
@@ -136,7 +146,10 @@ static const char *const section_names[SECTIONS] = {
 	".note.stapsdt", ".symtab", ".strtab", ".shstrtab"
 };
 
-/* posix_trace_event() jumps to the site, so the site's function bears its name in call stacks. */
+/*
+ * The name of the functions with the sites. posix_trace_event() jumps to a site, so a call stack
+ * shows the site's function in place of posix_trace_event().
+ */
 static const char symbol_names[] = "\0posix_trace_event";
 /* clang-format on */
 
@@ -168,7 +181,7 @@ struct head {
 	Elf64_Ehdr elf;
 	Elf64_Phdr segments[4];
 	struct eh_frame eh_frame;
-	uint8_t base, padding[7]; /* base: the contents of .stapsdt.base */
+	uint8_t base, padding[7]; /* `base` is the content of .stapsdt.base */
 	struct build_id build_id;
 	Elf64_Sym symbols[2];
 	char symbol_names[24];
@@ -379,21 +392,21 @@ void image_add(const struct arch_event *machine, const struct image_layout *layo
 	note->header = (Elf64_Nhdr){
 		.n_namesz = sizeof(note->owner), .n_descsz = (uint32_t)at, .n_type = NOTE_STAPSDT};
 	used += offsetof(struct note, site) + ((at + 3) & ~(size_t)3);
-	/* Readers of the file see the new size only after the note. */
+	/* Increase the size only after the note is written, for other readers of the file. */
 	__atomic_store_n(&where->sections[NOTE].sh_size, used, __ATOMIC_RELEASE);
 }
 
 /* ==== Batch =================================================================================== */
 
-/* New in Linux 5.1: forbids further writable mappings, and write(2). */
+/* This seal, new in Linux 5.1, forbids write(2) and new writable mappings. */
 #ifndef F_SEAL_FUTURE_WRITE
 #define F_SEAL_FUTURE_WRITE 0x0010
 #endif
 
 /*
  * Creates a file in memory. Returns -1 and sets errno on an error. Never uses descriptors 0 to 2.
- * The pages are allocated at once, because with vm.overcommit_memory=2 the program could otherwise
- * get SIGBUS when it names a probe.
+ * Allocates the file's pages at once: otherwise, with vm.overcommit_memory=2, the program could get
+ * SIGBUS when it names a probe.
  */
 static int make_file(const char *name, size_t length)
 {
@@ -413,7 +426,7 @@ static int make_file(const char *name, size_t length)
 	return -1;
 }
 
-/* Seals the file, so that only the existing mapping can write to it. */
+/* Seals the file. From now on, only the mapping that exists already can write to it. */
 static int seal(int fd)
 {
 	const int size = F_SEAL_SHRINK | F_SEAL_GROW;
@@ -477,9 +490,9 @@ static int fill(const struct arch_event *machine, int fd, struct batch *batch)
 }
 
 /*
- * Creates a file with room for `capacity` probes. Its descriptor stays open, because controllers
- * have no other way to open the file. Returns 0, or an error of memfd_create(2), fcntl(2),
- * fallocate(2) or mmap(2).
+ * Creates a file with room for `capacity` probes. The descriptor of the file stays open, because
+ * controllers can open the file only through it. Returns 0, or an error of memfd_create(2),
+ * fcntl(2), fallocate(2) or mmap(2).
  */
 static int batch_open(const struct arch_event *machine, uint32_t capacity, const char *provider,
 	struct batch *ret)
@@ -543,7 +556,10 @@ static void link_in(struct table *table, uint32_t number)
 	*head = number + 1;
 }
 
-/* Keeps at least as many heads as events. Without memory, the chains get longer instead. */
+/*
+ * Makes sure that there are at least as many heads as events. If there is no memory for more heads,
+ * the chains just get longer.
+ */
 static void grow_heads(struct table *table, uint32_t count)
 {
 	uint32_t wanted = table->head_count ? 2 * table->head_count : HEADS_FIRST, *heads;
@@ -596,8 +612,8 @@ static int make_chunk(struct table *table, uint32_t number)
 }
 
 /*
- * Prepares for one more event, so that table_commit() cannot fail. Returns 0, ENOMEM, or EOVERFLOW
- * (all numbers are in use).
+ * Prepares the next event, so that table_commit() cannot fail. Returns 0 or an error: ENOMEM, or
+ * EOVERFLOW if all numbers are in use.
  */
 static int table_reserve(struct table *table, const char *name, struct event **ret)
 {
@@ -610,13 +626,16 @@ static int table_reserve(struct table *table, const char *name, struct event **r
 	if (!table->head_count)
 		return ENOMEM;
 	*ret = table_at(table, count);
-	/* An earlier call may have failed after this allocation. */
+	/* Free the name that an earlier call left here, if it failed after this point. */
 	free((*ret)->name);
 	(*ret)->name = strdup(name);
 	return (*ret)->name ? 0 : ENOMEM;
 }
 
-/* Adds the reserved event, whose probe is filled in. Returns its number. */
+/*
+ * Adds the event that table_reserve() has prepared, after its probe was filled in. Returns the
+ * event's number.
+ */
 static uint32_t table_commit(struct table *table)
 {
 	uint32_t number = atomic_load_explicit(&table->count, memory_order_relaxed);
@@ -635,19 +654,20 @@ static const char provider[] = "posix_trace", unnamed[] = "posix_trace_unnamed_u
 
 enum { FIRST_EVENT = 64 }; /* lower identifiers are the standard's own events */
 
-/* NULL on instruction sets for which no probe can be made. */
+/* NULL on an instruction set for which no probe can be made. */
 static const struct arch_event *const machine = ARCH_EVENT;
 
 static struct table table;
-static struct batch batch; /* the file that has room */
+static struct batch batch; /* the newest file, the only one that may have room */
 static pid_t batch_owner;
 static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
-static atomic_uint announced; /* waiting controllers have seen all events below this number */
+/* Controllers that were waiting have seen all events below this number. */
+static atomic_uint announced;
 
 __extension__ unsigned short posix_trace_posix_trace_unnamed_userevent_semaphore
 	__attribute__((section(".probes"), visibility("hidden")));
 
-/* Missing in static programs, and with other C libraries. */
+/* The symbol is missing in static programs, and in programs with another C library. */
 #pragma weak _r_debug
 
 /* ---- Making a probe ----------------------------------------------------------------- */
@@ -668,7 +688,10 @@ static int make_probe(const char *name, struct batch_probe *ret)
 
 	if (!machine)
 		return ENOTSUP;
-	/* A child of clone(2) that did not use fork() is recognised by its id. */
+	/*
+	 * Compare the process id, too: a child of clone(2) that did not use fork() has not marked
+	 * the file as full.
+	 */
 	if (!batch_has_room(&batch) || batch_owner != getpid()) {
 		err = batch_open(
 			machine, capacity_for(atomic_load(&table.count)), provider, &batch);
@@ -681,10 +704,11 @@ static int make_probe(const char *name, struct batch_probe *ret)
 }
 
 /*
- * Calls the function where a controller that follows libraries holds this thread until it has found
- * the new probes. It does not hold the loader's own calls while the loader changes its list.
- * ARCH_GATE_CALLER marks this call as not the loader's, so it is held whatever other threads do,
- * and whatever a signal has interrupted here.
+ * Calls the loader's function for debuggers. A controller that follows libraries holds the thread
+ * there until it has found the new probes. It does not hold calls that the loader itself makes
+ * while it changes its list of libraries. ARCH_GATE_CALLER marks this call as not the loader's. So
+ * the controller holds this call, whatever other threads are doing, and whatever a signal handler
+ * that is running here has interrupted.
  */
 static void call_controllers(void)
 {
@@ -696,7 +720,7 @@ static void call_controllers(void)
 	tell(ARCH_GATE_CALLER);
 }
 
-/* Announces all open names. Takes no lock, because the first user may be a signal handler. */
+/* Announces all open names. Takes no lock, because a name may first be used in a signal handler. */
 static void announce(void)
 {
 	uint32_t count = atomic_load_explicit(&table.count, memory_order_acquire);
@@ -711,13 +735,19 @@ static void announce(void)
 		;
 }
 
-/* Taken before fork(2), so that the child can open events whatever other threads were doing. */
+/*
+ * Takes the lock before fork(2). So the child finds it free, and can open events, whatever other
+ * threads were doing.
+ */
 static void lock(void)
 {
 	pthread_mutex_lock(&opening);
 }
 
-/* Announces open names: controllers probe them in the parent, and the child inherits that. */
+/*
+ * Announces open names now. Controllers then enable their probes in the parent, and the child
+ * inherits the enabled probes.
+ */
 static void before_fork(void)
 {
 	lock();
@@ -729,7 +759,7 @@ static void unlock(void)
 	pthread_mutex_unlock(&opening);
 }
 
-/* Runs in the parent and in the child: marks the shared file as full. */
+/* Marks the file as full, because parent and child share it. Runs in both. */
 static void after_fork(void)
 {
 	batch.count = batch.layout.capacity;

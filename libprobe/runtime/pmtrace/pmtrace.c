@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Performance Co-Pilot's library libpcp_trace sends trace data to its agent; this library reports
- * the same data at probes. Return values are those of libpcp_trace 6.0 with an agent;
- * tests/integration/runtime/pmtrace.sh runs the same calls through both. The manual pages of
- * libpcp_trace say that transactions belong to threads, but it distinguishes only processes.
+ * the same data at probes. All functions return what libpcp_trace 6.0 returns when it has an agent;
+ * tests/integration/runtime/pmtrace.sh makes the same calls with both libraries. According to
+ * libpcp_trace's manual pages, a transaction belongs to a thread, but libpcp_trace distinguishes
+ * only processes, and so does this library.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -24,13 +25,13 @@
 /* ==== Tags ==================================================================================== */
 
 /*
- * A table of tags that only grows, so look-ups need no lock. One word is the state of a
- * transaction, changed by compare and exchange:
+ * A table of tags that only grows, so look-ups need no lock. The state of a tag's transaction is
+ * one word, changed by compare and exchange:
  *
- *     generation << 1 | in progress
+ *	generation << 1 | in progress
  *
- * A generation is a process: a forked child has the next one. The parent began the transactions of
- * an older generation, which count as never begun.
+ * Each process has a generation. The generation of a forked child is one higher than its parent's.
+ * A transaction with an older generation was begun by the parent, and counts as never begun.
  */
 
 enum { HEADS = 1024 };
@@ -46,7 +47,7 @@ static _Atomic(struct tag *) heads[HEADS];
 static _Atomic uint64_t generation = 1;
 static uint64_t count;
 
-/* Taken to add a tag, and to fork. */
+/* The lock is taken to add a tag, and during a fork. */
 static pthread_mutex_t adding = PTHREAD_MUTEX_INITIALIZER;
 
 static void before_fork(void)
@@ -172,11 +173,11 @@ SEMAPHORE(obs);
 SEMAPHORE(counter);
 SEMAPHORE(state);
 
-/* Is the probe traced? Its arguments are computed only then. */
+/* True while the probe is traced. The probe's arguments are computed only then. */
 #define TRACED(name) __builtin_expect(pmtrace_##name##_semaphore != 0, 0)
 
 static atomic_int flags;
-static atomic_bool is_synchronous; /* set permanently by the first call */
+static atomic_bool is_synchronous; /* the first call sets it for good */
 
 /* ---- Diagnostics ---------------------------------------------------------------------- */
 
@@ -207,7 +208,10 @@ static const char *shown(const char *tag)
 	return tag ? tag : "(null)";
 }
 
-/* In libpcp_trace the first call with a tag selects the protocol; here it sets only this flag. */
+/*
+ * Called before the first call with a tag. In libpcp_trace that call selects the protocol. Here it
+ * only sets is_synchronous.
+ */
 static void decide(void)
 {
 	if (!(atomic_load_explicit(&flags, memory_order_relaxed) & PMTRACE_STATE_ASYNC) &&
@@ -312,7 +316,10 @@ int pmtracecounter(const char *tag, double value)
 
 /* ---- State and errors -------------------------------------------------------------------- */
 
-/* Prints a line for each new flag that has no effect. Only documented flags are in the table. */
+/*
+ * Prints a line for each newly set flag that has no effect here. The table has only the flags that
+ * are documented.
+ */
 static void tell_ineffective(int code)
 {
 	static const struct {
@@ -382,15 +389,16 @@ char *pmtraceerrstr(int code)
 /* ==== Fortran ================================================================================= */
 
 /*
- * The functions of pmtrace(3) for Fortran, as gfortran and f77 call them: names have an underscore,
- * arguments are addresses, and the lengths of texts come last. A length is an int for some
- * compilers and 64 bits for others; the lower half of the register is the same for both.
+ * The functions of pmtrace(3) for Fortran, as gfortran and f77 call them: names end with an
+ * underscore, arguments are passed by address, and the lengths of texts come last. Some compilers
+ * pass a length as an int, others as 64 bits. The lower half of the register is the same in both
+ * cases.
  *
- * In libpcp_trace 6.0, pmtraceobs takes the length of its tag before the value, so a Fortran
- * program's calls fail there (-ENOMEM). Here they succeed.
+ * In libpcp_trace 6.0, pmtraceobs expects the length of the tag before the value, so the calls of
+ * Fortran programs fail with -ENOMEM. With this library they succeed.
  */
 
-/* One byte longer than the longest tag, so that tags that are too long are recognised. */
+/* One byte longer than the longest tag, so that a tag that is too long stays too long. */
 struct fortran_tag {
 	char text[PMTRACE_TAG_MAX + 2];
 };

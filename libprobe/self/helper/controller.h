@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The controller: the process that changes this one, for a caller that waits at the other end of a
- * socket. It is an executed program or a copy of this process (start.h); both do the same.
+ * The controller is the process that changes another process, its target, for a thread of that
+ * process. This thread, the caller, waits at the other end of a socket. The controller is an
+ * executed program or a copy of the target (helper.c), which does not matter here.
  */
 #ifndef LIBPROBE_SELF_CONTROLLER_H
 #define LIBPROBE_SELF_CONTROLLER_H
@@ -17,27 +18,27 @@ enum controller_act {
 	CONTROLLER_ATTACH, /* install the stubs of a hook: hook.c */
 	CONTROLLER_FOLLOW, /* install the loader's stub: hook.c */
 	CONTROLLER_DETACH, /* remove the stubs of a hook: hook.c */
-	CONTROLLER_STOP,   /* stop all threads once: self.c */
+	CONTROLLER_STOP,   /* stop all threads for a moment: self.c */
 	CONTROLLER_ACTS
 };
 
 /*
- * Performs one act on the target. `request` comes from the caller and is checked here. `result`
- * holds zeros at first.
+ * Performs one act on the target. `request` comes from the caller and is not trusted. `result` is
+ * all zeros at first.
  */
 typedef struct probe_error *controller_do(struct probe_target *target, struct message *request,
 	struct probe_report *report, void *result, size_t result_bytes);
 controller_do switch_act, attach_act, follow_act, detach_act, stop_act;
 
-/* The error for a request that a controller does not understand. */
+/* Returns the error for a request that the controller does not understand. */
 struct probe_error *controller_bad_request(void)
 	__attribute__((returns_nonnull, warn_unused_result));
 
-/* The beginning of a request, with facts that the caller knows about the process. */
+/* The beginning of a request, with facts that the caller knows about its process. */
 struct controller_work {
 	uint32_t act;	     /* enum controller_act */
-	pid_t pid, tid;	     /* of the process and of the caller's thread */
-	uint64_t start_time; /* of the process, in clock ticks since boot */
+	pid_t pid, tid;	     /* ids of the caller's process and of the caller itself */
+	uint64_t start_time; /* start time of the process, in clock ticks since boot */
 	uint64_t result_bytes;
 	struct arch_gadgets gadgets;
 	struct arch_thread model;

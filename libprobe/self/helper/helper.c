@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A process cannot ptrace(2) itself, so another process, the controller, changes it, with the same
- * code as probectl. This code allocates memory (libelf and capstone do, too) while threads of this
- * process are stopped, and a stopped thread may hold a lock of malloc(3). So the controller needs
- * memory of its own, which only execve(2) and fork(2) give. execve(2) takes as long for a large
- * process as for a small one.
+ * code as probectl. While threads of this process are stopped, the controller's code allocates
+ * memory, and so do libelf and capstone. But a stopped thread may hold a lock of malloc(3). So the
+ * controller needs memory of its own, which only execve(2) and fork(2) give. We prefer execve(2),
+ * because it does not take longer if the process is large.
  *
  *	caller          clone(2) --> forker   clone(2), execve() ---> controller
  *	  |  waits                     | waits                  | stops all threads of the
@@ -14,40 +14,43 @@
  *	  |                            | <---------------- ends |
  *	  |  <------------------- ends |
  *
- * The end of an executed program, or of a copy, sends SIGCHLD and shows up in wait(2), and both
- * belong to the program: execve(2) sets the signal whatever clone(2) said. So the controller is the
+ * When an executed program or a copy ends, its parent gets SIGCHLD, and the parent's wait(2)
+ * reports the end. (execve(2) sets this signal, whatever clone(2) was told.) But SIGCHLD and
+ * wait(2) are the program's, which must not notice. So the controller is not our child but the
  * child of another child, the forker. wait(2) without __WCLONE does not report the forker, and the
- * forker ends without a signal. It shares this process's memory, like a child of vfork(2), and uses
- * the caller's thread pointer and a stack of its own. Until the forker reports the controller's
- * pid, the caller waits with all signals blocked, and touches nothing that belongs to its thread
- * (not even errno). After that the forker calls no function of libc.
+ * forker's end sends no signal. The forker shares this process's memory, like a child of vfork(2),
+ * and uses the caller's thread pointer and a stack of its own. Until the forker reports the
+ * controller's pid, the caller waits with all signals blocked, and touches nothing that belongs to
+ * its thread (not even errno). After that the forker calls no function of libc.
  *
- * The caller must wait for the forker's end: otherwise the forker would stay a zombie, and it keeps
- * the memory of this process even if the process executes another program. So no controller lives
- * longer than the call that has started it. If the caller's thread ends, the kernel kills the
- * forker; if the forker ends, the kernel kills the controller (PR_SET_PDEATHSIG). The end of the
- * socket is not enough, because a child of the program may have our end of it open.
+ * The caller must wait for the forker's end. Otherwise the forker would stay a zombie, and would
+ * keep the memory of this process even after the process has executed another program. So no
+ * controller lives longer than the call of the library that has started it. If the caller's thread
+ * ends, the kernel kills the forker; if the forker ends, the kernel kills the controller
+ * (PR_SET_PDEATHSIG). Closing our end of the socket would not be enough, because a child of the
+ * program may have that end open, too.
  *
  * If somebody stops the controller (SIGSTOP), the forker continues it at once, because threads may
- * wait for it. In the same way the caller continues the forker. The caller signals the controller,
- * which is not its child, through a descriptor (pidfd), because the pid may belong to another
- * process by then.
+ * wait for it. The caller continues the forker in the same way. The controller is not the caller's
+ * child, so its pid may already belong to another process. Therefore the caller signals it through
+ * a descriptor (pidfd).
  *
- * The forker shares only what it needs with this process: the memory, so that nothing is copied,
- * and the descriptors (CLONE_FILES) until the controller runs, because the caller needs the
- * controller's pidfd and copying descriptors takes time. If it shared the current folder
- * (CLONE_FS), no thread could execute a set-user-ID program with its rights meanwhile
+ * The forker shares with this process only what it needs. It shares the memory, so that nothing is
+ * copied. Until the controller runs, it also shares the descriptors (CLONE_FILES), because the
+ * caller needs the controller's pidfd, and copying descriptors takes time. If it shared the current
+ * folder (CLONE_FS), no thread could execute a set-user-ID program with its rights meanwhile
  * (LSM_UNSAFE_SHARE).
  *
- * If execve(2) is not possible, the controller is a copy of this process (fork(2)), which takes
- * longer the more memory is in use. Only libc's own fork() yields a copy in which the locks of
- * libc, and of users of pthread_atfork(3), are free; the forker may call it as well as the caller.
- * The copy loads no libraries, because fork() does not release the loader's locks. All libraries
- * that it may need are loaded before.
+ * If execve(2) is not possible, the controller is a copy of this process (fork(2)). Making it takes
+ * longer the more memory is in use. It must be libc's own fork(): only then are the locks of libc,
+ * and of users of pthread_atfork(3), free in the copy. The forker may call fork() as well as the
+ * caller. In the copy, the loader's locks may not be free, so the copy loads no libraries. All
+ * libraries that it may need are loaded before the fork.
  *
- * Restartable sequences (rseq(2)) do not come with the thread pointer: the kernel knows only the
- * caller's registration. The caller removes the registration meanwhile, so that a stub that the
- * forker executes in libc sees a thread without a CPU of its own.
+ * The forker uses the caller's thread pointer, but the kernel has registered the area for
+ * restartable sequences (rseq(2)) only for the caller. So the caller unregisters the area
+ * meanwhile. If the forker executes a stub in libc, the stub then sees a thread without a
+ * registered area.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -87,19 +90,27 @@
 #include "libprobe/self/helper/proxy.h"
 #include "libprobe/self/helper/reply.h"
 
-/* Starts the process that changes this one, and ends it. */
+/* Starts and ends the controller. */
 
 /* A started controller. Initialise with START_NONE. */
 struct start {
-	int ends[2];  /* of a socket: ours, and the controller's until the controller has started */
+	/*
+	 * The ends of the socket: ours, and the controller's, which we close once the controller
+	 * has started.
+	 */
+	int ends[2];
 	pid_t caller; /* this process, the forker's parent */
-	pid_t forker, pid;	/* the controller's parent, and the controller; 0 if not started */
+	/* Ids of the controller's parent and of the controller; 0 if not started. */
+	pid_t forker, pid;
 	_Atomic int controller; /* descriptor of the controller (pidfd), or -1 */
 	char *stack;		/* the forker's stack */
-	/* Futex on the forker's stack: the controller's pid, -errno, or 0 before the report. */
+	/*
+	 * Futex on the forker's stack. Its value is the controller's pid or -errno; 0 until the
+	 * forker reports it.
+	 */
 	_Atomic uint32_t *word;
 	int image;	 /* descriptor of the program to execute, borrowed; or -1 */
-	char socket[12]; /* number of the controller's end of the socket, as text */
+	char socket[12]; /* descriptor number of the controller's end of the socket, as text */
 };
 #define START_NONE                                                                                 \
 	((struct start){.ends = {-1, -1}, .controller = -1, .stack = MAP_FAILED, .image = -1})
@@ -107,22 +118,23 @@ struct start {
 /* ==== Proxy =================================================================================== */
 
 /*
- * An external controller stops a thread of a process to have a system call made in it. Here a
- * thread of the process waits for the change anyway, so the controller asks that thread: no thread
- * is stopped for the call, and nothing is written into the process.
+ * When probectl needs a system call made in a process, it stops a thread of the process and makes
+ * the thread do the call. Here a thread of the process, the caller, waits for the change anyway. So
+ * the controller asks the caller to make the call. No thread is stopped for the call, and nothing
+ * is written into the process.
  *
  *	controller                      caller
  *	call     ---- socket ---->      makes the call
  *	         <--- the result -      waits for the next one, or the reply
  *
- * After answering, the caller waits until the controller continues, like a thread that is stopped
- * after the call. Functions of the program that select probes are called in the caller, too.
+ * After it has answered, the caller waits for the next message, like a thread that is stopped after
+ * a call. The program's functions that select probes are called by the caller, too.
  */
 
 struct request {
 	int64_t number;
 	uint64_t args[6];
-	bool has_text; /* the text replaces the first argument */
+	bool has_text; /* if set, a text is sent, whose address is the first argument */
 };
 
 /* ---- In the controller -------------------------------------------------------------------- */
@@ -143,7 +155,10 @@ static bool ask(int socket, enum message_kind kind, struct buffer *question, int
 	return ok;
 }
 
-/* Has the caller make a call (struct target_proxy.call); `socket` points to our end. */
+/*
+ * Asks the caller to make a call (struct target_proxy, call). `socket` points to the descriptor of
+ * the controller's end.
+ */
 static bool proxy_ask(void *socket, struct control_call *call)
 {
 	struct request request = {.number = call->number, .has_text = call->text != NULL};
@@ -203,7 +218,7 @@ static int64_t match(struct message *message)
 	return !message->is_bad && function(path, provider, name, (void *)(uintptr_t)data);
 }
 
-/* If a message is one of the two questions, answers it and returns true. */
+/* If a message is MESSAGE_CALL or MESSAGE_MATCH, answers it and returns true. */
 static bool proxy_serve(int socket, struct message *message)
 {
 	struct buffer answer = {0};
@@ -213,7 +228,9 @@ static bool proxy_serve(int socket, struct message *message)
 		return false;
 	result = message->kind == MESSAGE_CALL ? make_call(message) : match(message);
 	buffer_bytes(&answer, &result, sizeof(result));
-	/* If the controller is gone, the next read from the socket shows it. */
+	/*
+	 * The result is ignored: if the controller is gone, the next read from the socket tells so.
+	 */
 	(void)message_send(socket, MESSAGE_ANSWER, &answer);
 	buffer_deinit(&answer);
 	return true;
@@ -230,8 +247,8 @@ static bool proxy_serve(int socket, struct message *message)
  *	reply  ----->       the result
  *	       <----- work  and so on, until the caller has no more requests
  *
- * One controller serves several requests, so that it reads files only once. Its parent, the forker,
- * shares the memory of the process and only waits for the controller.
+ * One controller serves several requests, so that it reads each file only once. Its parent, the
+ * forker, only waits for it.
  */
 
 const char controller_identity[] = PROBE_IDENTITY;
@@ -252,8 +269,8 @@ struct probe_error *controller_bad_request(void)
 }
 
 /*
- * Closes the program's descriptors except `kept`. Otherwise they would stay open as long as the
- * controller lives, for example the end of a pipe.
+ * Closes all descriptors of the program except the standard ones and `kept`. Otherwise, for
+ * example, the end of a pipe would stay open as long as the controller lives.
  */
 static void close_others(int kept)
 {
@@ -262,7 +279,10 @@ static void close_others(int kept)
 	syscall(SYS_close_range, kept < STDERR_FILENO ? STDERR_FILENO + 1 : kept + 1, ~0U, 0);
 }
 
-/* Prevents the program's signal handlers from running here, and limits the controller's life. */
+/*
+ * Resets signals, so that no signal handler of the program runs in the controller. Sets an alarm
+ * that limits the controller's life.
+ */
 static void set_signals(void)
 {
 	sigset_t set;
@@ -292,7 +312,7 @@ struct controller {
 	struct probe_target *target; /* NULL before the first request */
 };
 
-/* Opens the target, if it is still the process that asks. */
+/* Opens the target. Fails if the process that has sent the request has ended. */
 static struct probe_error *open_target(struct controller *c, const struct controller_work *work)
 {
 	struct probe_error *error = NULL;
@@ -314,7 +334,7 @@ static struct probe_error *open_target(struct controller *c, const struct contro
 	return NULL;
 }
 
-/* Performs one request, and replies. */
+/* Performs one request, and sends the reply. */
 static void controller_serve(struct controller *c, struct message *request)
 {
 	struct probe_report report = {0};
@@ -343,10 +363,16 @@ void controller_main(int socket)
 	struct message request = {0};
 
 	set_signals();
-	/* Set it again: execve(2) clears it for a program that changes ids. */
+	/*
+	 * Set PR_SET_PDEATHSIG again: if an executed program changes its user or group, execve(2)
+	 * clears it.
+	 */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	close_others(socket);
-	/* Prevents the kernel from rounding up our sleeps, during which stopped threads may run. */
+	/*
+	 * Makes our sleeps exact. The kernel would round them up, and stopped threads may be
+	 * waiting.
+	 */
 	prctl(PR_SET_TIMERSLACK, 1);
 	if (say_hello(socket))
 		while (message_receive(socket, -1, 0, &request) == MESSAGE_GOT) {
@@ -354,7 +380,7 @@ void controller_main(int socket)
 			controller_serve(&c, &request);
 			alarm(0);
 		}
-	/* Skip the program's exit handlers, and the checks of sanitizers. */
+	/* exit(3) would run the program's exit handlers, and the checks of sanitizers. */
 	syscall(SYS_exit_group, 0);
 	__builtin_unreachable();
 }
@@ -364,7 +390,8 @@ void controller_main(int socket)
 __thread bool helper_is_quiet __attribute__((tls_model("initial-exec")));
 
 enum {
-	STACK_BYTES = 8 << 20, /* of the forker, or of a copy; only used pages count */
+	/* Stack of the forker or of a copy; only the pages used take memory. */
+	STACK_BYTES = 8 << 20,
 	RSEQ_BYTES_MIN = 32,
 	LOOK_NS = 50000000, /* interval for checking that the forker is alive */
 	RSEQ_UNREGISTER = 1,
@@ -375,7 +402,7 @@ enum {
 extern const ptrdiff_t __rseq_offset __attribute__((weak));
 extern const unsigned int __rseq_size __attribute__((weak));
 
-/* Makes this process end when its parent ends, or has ended. */
+/* Makes this process end when `parent` ends. If `parent` has ended already, ends this process. */
 static void end_with(pid_t parent)
 {
 	raw_call(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
@@ -383,7 +410,10 @@ static void end_with(pid_t parent)
 		raw_call(SYS_exit_group, 0, 0, 0, 0, 0);
 }
 
-/* Signals the controller. Returns false if there is no descriptor (pidfd) of it. */
+/*
+ * Sends a signal to the controller. Returns false if we have no descriptor (pidfd) of the
+ * controller.
+ */
 static bool send_controller(struct start *s, int signal)
 {
 	int controller = atomic_load(&s->controller);
@@ -394,7 +424,7 @@ static bool send_controller(struct start *s, int signal)
 
 /* ---- The forker --------------------------------------------------------------------------- */
 
-/* Raises the soft stack limit, if it is too small. image_open() has checked the hard limit. */
+/* Raises the soft limit of the stack if it is too low. image_open() has checked the hard limit. */
 static void raise_stack_limit(void)
 {
 	struct rlimit limit = {0};
@@ -407,9 +437,10 @@ static void raise_stack_limit(void)
 }
 
 /*
- * Executes the controller. Runs in a child that shares the memory until then, and has the program's
- * descriptors. The loader must not write to the program's standard files. The controller closes the
- * other descriptors, and keeps its end of the socket.
+ * Executes the controller. Runs in a child that shares this process's memory until it executes, and
+ * that has copies of the program's descriptors. Replaces the standard descriptors, because the
+ * controller's loader must not write to the program's standard files. The controller itself closes
+ * the other descriptors, except its end of the socket.
  */
 static int execute(void *data)
 {
@@ -431,15 +462,16 @@ static int execute(void *data)
 }
 
 /*
- * Starts the program. The first half of the stack is enough for the forker, which waits meanwhile,
- * as after vfork(2). The caller can signal the controller even during this wait.
+ * Starts the controller by execve(2). The child gets the lower half of the stack. The forker keeps
+ * the upper half, and waits until the child has called execve(2), as in vfork(2). The caller can
+ * signal the controller even during this wait.
  */
 static pid_t fork_executed(struct start *s)
 {
 	pid_t pid = clone(execute, s->stack + STACK_BYTES / 2,
 		CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD, s, (void *)&s->controller);
 
-	/* clone(2) may have set the descriptor before it failed. */
+	/* clone(2) may have failed after it had set the descriptor. */
 	if (pid < 0)
 		atomic_store(&s->controller, -1);
 	return pid;
@@ -460,7 +492,10 @@ static pid_t fork_copy(struct start *s)
 
 static int forker_main(void *data)
 {
-	/* Zeros: SIG_DFL. If SIGCHLD was ignored, a child's pid could be reused before the wait. */
+	/*
+	 * Zeros stand for SIG_DFL. If SIGCHLD were ignored, the child's pid could be reused before
+	 * we wait for the child.
+	 */
 	static const uint64_t usual[4];
 	struct start *s = data;
 	_Atomic uint32_t *word = s->word;
@@ -473,9 +508,9 @@ static int forker_main(void *data)
 	atomic_store(word, pid > 0 ? (uint32_t)pid : (uint32_t)-errno);
 	raw_call(SYS_futex, (long)word, FUTEX_WAKE, INT_MAX, 0, 0);
 	/*
-	 * From here on, `s` and the thread belong to the caller. When the process ends or executes
-	 * another program, its end of the socket must close, so the forker closes its own copies of
-	 * all descriptors.
+	 * From here on, `s` and the thread pointer belong to the caller. When the process ends or
+	 * executes another program, its end of the socket must be closed. So the forker closes its
+	 * own copies of all descriptors.
 	 */
 	raw_call(SYS_close_range, 0, ~0U, CLOSE_RANGE_UNSHARE, 0, 0);
 	while (pid > 0 &&
@@ -488,7 +523,7 @@ static int forker_main(void *data)
 
 /* ---- The caller --------------------------------------------------------------------------- */
 
-/* Unregisters the caller's rseq area. Returns its address, or 0 on failure. */
+/* Unregisters the caller's rseq area. Returns the address of the area, or 0 on failure. */
 static long rseq_take_back(long bytes)
 {
 	long area;
@@ -502,7 +537,10 @@ static long rseq_take_back(long bytes)
 		       : 0;
 }
 
-/* Waits for the forker (or not: WNOHANG), and continues a stopped one. True if it is gone. */
+/*
+ * Waits for the forker, unless `flags` has WNOHANG. If the forker was stopped, continues it.
+ * Returns true if the forker is gone.
+ */
 static bool forker_is_gone(const struct start *s, int flags)
 {
 	int status = 0;
@@ -518,9 +556,9 @@ static bool forker_is_gone(const struct start *s, int flags)
 }
 
 /*
- * Waits for the forker's report: the controller's pid or -errno. The forker may die before it
- * reports anything. It may also wait for a controller that was stopped before it executed its
- * program.
+ * Waits for the forker's report: the controller's pid or -errno. Ends if the forker has died
+ * without a report. Continues the controller, because the forker reports nothing if the controller
+ * was stopped before its execve(2).
  */
 static int32_t wait_for_fork(struct start *s)
 {
@@ -568,14 +606,15 @@ static struct probe_error *run_forker(struct start *s)
 }
 
 /*
- * Fails if this thread's children go to another pid namespace, after unshare(2) or setns(2). The
- * forker would be the first process of that namespace, whose end ends the namespace, so the program
- * could fork no more. Or pids would mean other processes there. The namespace of the children is
- * unreadable while it has no process.
+ * Fails if children of this thread go to another pid namespace, after unshare(2) or setns(2). If
+ * that namespace has no process yet, the forker would be its first. When the first process ends,
+ * the namespace ends, and the program could fork no more. If the namespace has processes, pids
+ * would mean other processes there. A namespace without a process is unreadable in /proc.
  */
 static struct probe_error *check_namespace(void)
 {
-	static const char children[] = "/proc/thread-self/ns/pid_for_children"; /* Linux 4.12 */
+	/* New in Linux 4.12. */
+	static const char children[] = "/proc/thread-self/ns/pid_for_children";
 	char own[64] = "", theirs[64] = "";
 	struct stat unused;
 
@@ -615,8 +654,9 @@ static void close_end(int *fd)
 }
 
 /*
- * Starts a controller: `image`, the descriptor of a program (image.h), or a copy of this process if
- * -1. Call start_end() even after an error. Error: PROBE_ERROR_SYSTEM.
+ * Starts a controller. `image` is the descriptor of the program to execute (image.h); if it is -1,
+ * the controller is a copy of this process. Call start_end() even after an error. Error:
+ * PROBE_ERROR_SYSTEM.
  */
 static struct probe_error *start_controller(struct start *s, int image)
 {
@@ -631,17 +671,23 @@ static struct probe_error *start_controller(struct start *s, int image)
 }
 
 /*
- * Ends the conversation, waits until the controller and the forker are gone, and frees everything.
- * `is_late`: the controller has not replied in time, and is killed.
+ * Closes the socket, waits until the controller and the forker have ended, and frees everything. If
+ * `is_late` is set, kills the controller, because it has not replied in time.
  */
 static void start_end(struct start *s, bool is_late)
 {
 	int controller = atomic_load(&s->controller);
 
-	/* Without a pidfd, which a filter may forbid, the controller ends with its parent. */
+	/*
+	 * If we have no pidfd, because a filter forbids it, kill the controller's parent: the
+	 * controller ends with it.
+	 */
 	if (is_late && !send_controller(s, SIGKILL) && s->forker > 0)
 		raw_call(SYS_kill, s->forker, SIGKILL, 0, 0, 0);
-	/* A child that another thread has made meanwhile (_Fork(3)) may have our end open, too. */
+	/*
+	 * Shut the socket down: closing our end is not enough if a child that another thread has
+	 * made with _Fork(3) has it open, too.
+	 */
 	if (s->ends[0] >= 0)
 		shutdown(s->ends[0], SHUT_RDWR);
 	close_end(&s->ends[0]);
@@ -656,14 +702,17 @@ static void start_end(struct start *s, bool is_late)
 
 /* ==== Helper ================================================================================== */
 
-/* The caller's side of a change: starts a controller, sends a request, answers its questions. */
+/*
+ * The caller's part of a change: it starts a controller, sends a request, and answers the
+ * controller's questions.
+ */
 
 enum { TRIES = 2, YAMA_DESCENDANTS = 1 /* a value of ptrace_scope */ };
 
 /* The result of one try. */
 enum outcome {
 	OUTCOME_DONE,  /* the controller has replied, or could not be started */
-	OUTCOME_UNFIT, /* the controller cannot do this, and has done nothing */
+	OUTCOME_UNFIT, /* this controller cannot do the work, and has done nothing */
 	OUTCOME_DIED,
 	OUTCOME_LATE
 };
@@ -683,13 +732,13 @@ static struct {
 /* ---- The request ------------------------------------------------------------------------ */
 
 /*
- * Finds the facts about the process that a change needs and that stay the same. This takes longer
- * than most of a change, so it is done once. If the process has no gadgets, the controller reports
- * it.
+ * Finds those facts about the process that a change needs and that do not change. Finding them
+ * takes longer than most of a change, so it is done once. If the process has no gadgets, this is no
+ * error here, because the controller reports it.
  */
 static struct probe_error *find_facts(struct probe_target *target, struct controller_work *ret)
 {
-	static struct arch_gadgets gadgets; /* both protected by the lock */
+	static struct arch_gadgets gadgets; /* this and `model` are protected by the lock */
 	static struct arch_thread model;
 	static const struct memory_piece nothing_more;
 	struct modules modules = {0};
@@ -734,7 +783,10 @@ static struct probe_error *describe_process(struct controller_work *ret)
 
 /* ---- One try ---------------------------------------------------------------------------- */
 
-/* Lets `pid` trace us. Yama may allow only ancestors, and processes named by PR_SET_PTRACER. */
+/*
+ * Lets process `pid` trace us. Yama may allow this only to our ancestors, and to processes named by
+ * PR_SET_PTRACER.
+ */
 static void allow(pid_t pid)
 {
 	bool restricted =
@@ -744,7 +796,7 @@ static void allow(pid_t pid)
 		prctl(PR_SET_PTRACER, (unsigned long)pid, 0, 0, 0);
 }
 
-/* Receives the controller's next message, until `end_ns` (CLOCK_MONOTONIC). */
+/* Receives the next message of the controller. Waits until `end_ns` (CLOCK_MONOTONIC) at most. */
 static enum message_result hear(uint64_t end_ns, struct message *ret)
 {
 	int process = atomic_load(&running.start.controller);
@@ -752,7 +804,9 @@ static enum message_result hear(uint64_t end_ns, struct message *ret)
 	return message_receive(running.start.ends[0], process, end_ns, ret);
 }
 
-/* Waits until the controller runs, and checks that it is of the same build. */
+/*
+ * Waits until the controller runs, and checks that it is the same build of the library as we are.
+ */
 static enum outcome hear_hello(const struct helper *h)
 {
 	struct message hello = {0};
@@ -767,7 +821,10 @@ static enum outcome hear_hello(const struct helper *h)
 					: OUTCOME_DIED;
 }
 
-/* Starts a controller as a copy or, if possible, by executing the library. */
+/*
+ * Starts a controller. Executes the library if possible and if `copy` is false; otherwise makes a
+ * copy.
+ */
 static struct probe_error *begin(const struct helper *h, bool copy, enum outcome *ret)
 {
 	int image = copy ? -1 : image_open();
@@ -786,7 +843,10 @@ static struct probe_error *begin(const struct helper *h, bool copy, enum outcome
 	return error;
 }
 
-/* Tells the controller that no request follows, and waits for its end. False if it is late. */
+/*
+ * Tells the controller that no request follows, and waits for its end. Returns false if the
+ * controller does not end in time.
+ */
 static bool is_gone(void)
 {
 	uint64_t end_ns = clock_monotonic_ns() + HELPER_SECONDS * UINT64_C(1000000000);
@@ -801,7 +861,7 @@ static bool is_gone(void)
 	return result != MESSAGE_LATE;
 }
 
-/* Ends the controller. A late or stopped controller is killed. */
+/* Ends the controller. Kills it if it is late or does not end in time. */
 static void end(bool is_late)
 {
 	if (running.is_there)
@@ -821,7 +881,7 @@ static enum outcome send_work(const struct helper *h)
 	return sent ? OUTCOME_DONE : OUTCOME_DIED;
 }
 
-/* Answers the controller's questions until it replies. */
+/* Answers the controller's questions until the controller replies to the request. */
 static enum outcome serve(const struct helper *h, struct probe_error **answer_ret)
 {
 	const struct helper_work *work = h->work;
@@ -843,8 +903,9 @@ static enum outcome serve(const struct helper *h, struct probe_error **answer_re
 }
 
 /*
- * Tries once. The returned error is the request's, or says why no controller could be started.
- * After an error, and after any outcome except OUTCOME_DONE, no controller is running.
+ * Tries once to perform the request. The returned error comes from the request, or says why no
+ * controller could be started. After an error, and after any outcome except OUTCOME_DONE, no
+ * controller is running.
  */
 static struct probe_error *try(struct helper *h, bool copy, enum outcome *ret)
 {
@@ -859,8 +920,9 @@ static struct probe_error *try(struct helper *h, bool copy, enum outcome *ret)
 	if (!error && *ret == OUTCOME_DONE)
 		*ret = serve(h, &error);
 	/*
-	 * An executed program cannot always trace a process that a copy could trace, because it has
-	 * lost rights that the program was given. The error says that it has done nothing.
+	 * An executed controller has lost the rights that the program was given, so it cannot
+	 * always trace a process that a copy could trace. If it reports this error, it has done
+	 * nothing.
 	 */
 	if (running.is_executed && error && error->code == PROBE_ERROR_PERMISSION)
 		*ret = OUTCOME_UNFIT;
@@ -902,7 +964,9 @@ void helper_end(void)
 
 void helper_prepare(void)
 {
-	/* Loads the disassembler here, because a copy must not load libraries. */
+	/*
+	 * Load the disassembler now, because a controller that is a copy must not load libraries.
+	 */
 	if (arch_host()->can_decode)
 		arch_host()->can_decode();
 }

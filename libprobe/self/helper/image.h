@@ -5,12 +5,13 @@
 
 #include <stdbool.h>
 
-enum { IMAGE_STACK_BYTES = 1 << 20 }; /* the stack that the controller needs at most */
+enum { IMAGE_STACK_BYTES = 1 << 20 }; /* the most stack that the controller needs */
 
 /*
- * Opens the file to execute; its argument is the number of a socket. Returns a descriptor, which
- * the caller closes. Returns -1 if there is no such file, if the caller's filters (seccomp(2))
- * might forbid execve(2), or if the process may not have the stack that the program needs.
+ * Opens the file to execute as the controller. The program's only argument is the number of a
+ * socket. Returns a descriptor, which the caller closes. Returns -1 if there is no such file, if
+ * the caller's seccomp filters might forbid execve(2), or if the hard limit of the stack is below
+ * IMAGE_STACK_BYTES.
  */
 int image_open(void);
 

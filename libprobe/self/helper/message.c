@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Both sides are the same build of the library, so numbers and structs are sent as they are in
- * memory, and addresses are addresses in the program. Received data is checked all the same.
+ * The sender and the receiver are the same build of the library, so numbers and structs are sent as
+ * they are in memory. All addresses in messages are addresses in the program. Received data is
+ * checked all the same.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -43,7 +44,7 @@ void message_deinit(struct message *message)
 
 /* ---- Sockets ------------------------------------------------------------------------------ */
 
-/* Sends everything in one call, if possible, so that the other side wakes up only once. */
+/* Sends a message. Uses one system call if possible, so that the receiver wakes up only once. */
 bool message_send(int socket, enum message_kind kind, const struct buffer *bytes)
 {
 	struct head head = {MESSAGE_MAGIC, kind, bytes->length};
@@ -70,7 +71,10 @@ bool message_send(int socket, enum message_kind kind, const struct buffer *bytes
 	return !bytes->no_memory;
 }
 
-/* Waits until the socket is readable (MESSAGE_GOT), or no more data will come. */
+/*
+ * Waits until the socket is readable (MESSAGE_GOT), no more data can come (MESSAGE_ENDED), or
+ * `end_ns` has passed (MESSAGE_LATE).
+ */
 static enum message_result await(int socket, int process, uint64_t end_ns)
 {
 	for (;;) {
@@ -176,7 +180,7 @@ void message_add_text(struct buffer *buffer, const char *text)
  *	for each refusal: struct refusal, provider, name, path and reason
  */
 
-/* Plans by their numbers in the enum. */
+/* The number of plans, which are numbered as in enum probe_plan. */
 enum { PLANS = sizeof(((struct probe_report *)0)->plans) / sizeof(size_t) };
 
 struct reply_head {
@@ -230,7 +234,7 @@ void reply_send(int socket, const struct probe_error *error, const struct probe_
 
 /* ---- Receiving ---------------------------------------------------------------------- */
 
-/* Adds a refusal to the report. Returns false without memory. */
+/* Adds a refusal to the report. Returns false if there is no memory. */
 static bool take_refusal(struct message *m, struct probe_report *report)
 {
 	struct probe_refusal *to;
@@ -290,9 +294,10 @@ bool reply_take(struct message *m, struct probe_error **error_ret, struct probe_
 /* ==== Image =================================================================================== */
 
 /*
- * A program that uses libprobe.so executes the same file that it has mapped, so both are the same
- * build. A program linked with libprobe.a must not execute its own file, which is the program. It
- * executes the installed libprobe.so of this version; the controller then tells which build it is.
+ * A program that uses libprobe.so executes the same libprobe.so that it has mapped, so both are the
+ * same build. A program linked with libprobe.a must not execute its own file, because that would
+ * run the program. It executes the installed libprobe.so of this version. The controller's first
+ * message then shows whether both are the same build.
  */
 
 /* Opens the file from which this code is mapped. */
@@ -315,10 +320,10 @@ int image_open(void)
 {
 	struct rlimit stack;
 
-	/* The soft limit may be lower, because it can be raised. */
+	/* Only the hard limit matters, because the soft limit can be raised. */
 	if (getrlimit(RLIMIT_STACK, &stack) < 0 || stack.rlim_max < IMAGE_STACK_BYTES)
 		return -1;
-	/* Check this thread's filter: each thread has its own. */
+	/* Check the calling thread, because each thread has its own filters. */
 	if (procfs_status_number((pid_t)syscall(SYS_gettid), "Seccomp:") != 0)
 		return -1;
 	return image_entry ? open_own() : open(PROBE_IMAGE, O_RDONLY | O_CLOEXEC);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Makes libprobe.so a program, too: it has an entry point (the linker's -e), and names the C
- * library's loader, which initialises the library before it jumps here. libc.so.6 works in the same
- * way. Not in libprobe.a: a program has its own entry point and loader.
+ * Makes libprobe.so a program, too. It has an entry point (the linker's -e), and it names the C
+ * library's loader, which initialises the library before it jumps to the entry point. libc.so.6
+ * works in the same way. This file is not in libprobe.a, because a program has an entry point and a
+ * loader of its own.
  */
 #include <stdlib.h>
 

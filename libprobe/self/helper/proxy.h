@@ -8,12 +8,15 @@
 #include "libprobe/self/helper/message.h"
 #include "libprobe/ptrace/ptrace.h"
 
-/* The controller's view of a program's function that selects probes (probe_pattern_predicate()). */
+/*
+ * The controller's knowledge of a function of the program that selects probes
+ * (probe_pattern_predicate()).
+ */
 struct proxy_predicate {
 	int socket;
 	uint64_t function, data;
 };
-/* Has the caller call the function; `predicate` is a struct proxy_predicate. */
+/* Asks the caller to call the function that `predicate`, a struct proxy_predicate, describes. */
 bool proxy_matches(const char *path, const char *provider, const char *name, void *predicate);
 
 #endif

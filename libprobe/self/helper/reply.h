@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The reply of the process that made a change. */
+/* The controller's reply to a request. */
 #ifndef LIBPROBE_SELF_REPLY_H
 #define LIBPROBE_SELF_REPLY_H
 
@@ -8,7 +8,10 @@
 #include "libprobe/self/helper/message.h"
 #include "probe/target.h"
 
-/* Sends an error or success (NULL), a report and a result. Ignores a closed socket. */
+/*
+ * Sends a reply: an error (NULL: none), a report and a result. If the socket is closed, does
+ * nothing.
+ */
 void reply_send(int socket, const struct probe_error *error, const struct probe_report *report,
 	const void *result, size_t result_bytes);
 
