@@ -14,6 +14,7 @@ TARGETS=${TARGETS:-$BUILD/tests/targets}
 RUN_AS_USER=${RUN_AS_USER-}
 if [ -z "${SCRATCH-}" ]; then
 	SCRATCH=$(mktemp -d "${TMPDIR:-/tmp}/probectl-test.XXXXXX")
+	export SCRATCH
 	own_scratch=$SCRATCH
 fi
 integration=$(dirname "${BASH_SOURCE[0]}")
@@ -136,11 +137,28 @@ on_exit()
 	at_exit=("$1" "${at_exit[@]}")
 }
 
+# is_ours PID: is it this shell's child, or does it know this test's folder? The number of a process
+# that has ended may be that of another test's by now.
+is_ours()
+{
+	grep -qE "^PPid:\s+($$|$BASHPID)$" "/proc/$1/status" ||
+		grep -qzFx "SCRATCH=$SCRATCH" "/proc/$1/environ"
+} 2>/dev/null
+
 # end_process PID: kills it without a message of the shell
 end_process()
 {
-	kill -KILL "$1"
+	! is_ours "$1" || kill -KILL "$1"
 	wait "$1"
+} 2>/dev/null
+
+# stop_process PID…: asks them to end
+stop_process()
+{
+	local pid
+	for pid; do
+		! is_ours "$pid" || kill "$pid"
+	done
 } 2>/dev/null
 
 clean_up()

@@ -38,7 +38,7 @@ if command -v gdb >/dev/null; then
 	gdb -q -nx -batch -iex 'set debuginfod enabled off' -ex continue -p "$target_pid" \
 		>"$SCRATCH/gdb.out" 2>&1 </dev/null &
 	gdb_pid=$!
-	on_exit "kill -KILL $gdb_pid 2>/dev/null"
+	on_exit "end_process $gdb_pid"
 	while [ "$(sed -n 's/^TracerPid:[[:space:]]*//p' "/proc/$target_pid/status")" = 0 ]; do
 		pause
 	done

@@ -182,7 +182,7 @@ locked()
 	herd
 	"$PROBECTL" "$@" --children "$target_pid" herd:hit >"$SCRATCH/lines" 2>"$SCRATCH/many.err" &
 	pid=$!
-	on_exit "kill $pid 2>/dev/null"
+	on_exit "stop_process $pid"
 	while [ "$(traced_kids | wc -l)" -lt "$children" ]; do
 		pause
 	done
@@ -235,7 +235,7 @@ pids=()
 for _ in 1 2 3; do
 	"$TARGETS/loop" -s nop -p 100 -n 1000000 >/dev/null &
 	pids+=($!)
-	on_exit "kill $! 2>/dev/null"
+	on_exit "stop_process $!"
 	until [ "$(readlink "/proc/$!/exe")" -ef "$TARGETS/loop" ]; do pause; done
 done
 all=$(IFS=,; echo "${pids[*]}")

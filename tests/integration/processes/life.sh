@@ -35,7 +35,7 @@ same_state "$target_pid"
 # Stopped and continued repeatedly, under a trace that begins and ends.
 (while kill -STOP "$target_pid" && sleep 0.01 && kill -CONT "$target_pid"; do sleep 0.01; done) 2>/dev/null &
 stopper=$!
-on_exit "kill $stopper 2>/dev/null"
+on_exit "stop_process $stopper"
 for ((i = 0; i < 10; i++)); do
 	"$PROBECTL" trace -q -d 0.02 -p "$target_pid" life:hit >/dev/null 2>"$SCRATCH/err" ||
 		fail "trace $i of a target that stops and goes: $(cat "$SCRATCH/err")"

@@ -13,7 +13,7 @@ pg_bench_init 1
 transactions=400
 "$pg_bin/psql" -XAtqc "select pg_advisory_lock(42); select pg_sleep(600)" >/dev/null 2>&1 &
 holder=$!
-on_exit "kill $holder 2>/dev/null"
+on_exit "stop_process $holder"
 sleep 1
 
 cat >"$SCRATCH/all.sql" <<'SQL'
@@ -28,7 +28,7 @@ SQL
 "$pg_bin/pgbench" -n -c 2 -j 2 -t "$transactions" -D first=1 -f "$SCRATCH/all.sql" \
 	>"$SCRATCH/pgbench.out" 2>&1 &
 bench_pid=$!
-on_exit "kill $bench_pid 2>/dev/null"
+on_exit "stop_process $bench_pid"
 backends=
 while :; do
 	backends=$("$pg_bin/psql" -XAtc "select pid from pg_locks where locktype = 'advisory'
@@ -71,7 +71,7 @@ same "all statements" "$(seen .)" "$((4 * transactions))"
 # ---- All probes, on a backend that stays --------------------------------------------
 
 coproc PSQL { exec "$pg_bin/psql" -XAtq 2>&1; }
-on_exit "kill $PSQL_PID 2>/dev/null"
+on_exit "stop_process $PSQL_PID"
 sql()
 {
 	echo "$1" >&"${PSQL[1]}"

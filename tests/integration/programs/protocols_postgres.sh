@@ -76,7 +76,7 @@ coproc STAYS { exec "${psql[@]}" 2>&1; }
 # bash forgets the variable once it has noticed the end of the process.
 # shellcheck disable=SC2153 # coproc sets it
 stays=$STAYS_PID
-on_exit "kill $stays 2>/dev/null"
+on_exit "stop_process $stays"
 echo "select pg_backend_pid();" >&"${STAYS[1]}"
 IFS= read -r -t 30 -u "${STAYS[0]}" backend
 trace_start auto --json -t latency --pairs auto -k begin.status -p "$backend" "${pair[@]}" postgresql:statement__status
@@ -132,7 +132,7 @@ jq -e -s 'all(.[] | select(.begin); .ts - .begin.ts - .duration | fabs < 1000000
 unset PGOPTIONS
 coproc HOLDER { exec "${psql[@]}" 2>&1; }
 # shellcheck disable=SC2153 # coproc sets it
-on_exit "kill $HOLDER_PID 2>/dev/null"
+on_exit "stop_process $HOLDER_PID"
 echo "select pg_advisory_lock(42);" >&"${HOLDER[1]}"
 IFS= read -r -t 30 -u "${HOLDER[0]}" _
 "${psql[@]}" -c "select pg_advisory_lock(42); select 7" >/dev/null &

@@ -156,7 +156,7 @@ pg_start
 pg_bench_init 1
 "$pg_bin/psql" -XAtqc "select pg_advisory_lock(42); select pg_sleep(600)" >/dev/null 2>&1 &
 holder=$!
-on_exit "kill $holder 2>/dev/null"
+on_exit "stop_process $holder"
 while :; do
 	[ "$("$pg_bin/psql" -XAtc "select count(*) from pg_locks where locktype = 'advisory' and granted")" = 1 ] && break
 	pause
@@ -175,7 +175,7 @@ SQL
 transactions=300
 "$pg_bin/pgbench" -n -c 1 -t "$transactions" -D first=1 -f "$SCRATCH/bench.sql" >"$SCRATCH/pgbench.out" 2>&1 &
 bench_pid=$!
-on_exit "kill $bench_pid 2>/dev/null"
+on_exit "stop_process $bench_pid"
 while :; do
 	backend=$("$pg_bin/psql" -XAtc "select pid from pg_locks where locktype = 'advisory' and not granted")
 	[ -n "$backend" ] && break

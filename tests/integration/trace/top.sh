@@ -24,7 +24,7 @@ start "$TARGETS/pairs" "$threads" "$requests"
 save_state "$target_pid"
 "$PROBECTL" top -p "$target_pid" -i 0.2 >"$SCRATCH/lines" 2>"$SCRATCH/err" &
 top_pid=$!
-on_exit "kill $top_pid 2>/dev/null"
+on_exit "stop_process $top_pid"
 wait_on "$target_pid" pairs:step__done
 ask go
 said=$answer
@@ -57,7 +57,7 @@ same_state "$target_pid"
 ending=$!
 "$TARGETS/life" < <(sleep 100) >/dev/null &
 other=$!
-on_exit "kill $other $ending 2>/dev/null"
+on_exit "stop_process $other $ending"
 until [ "$(readlink "/proc/$other/exe")" -ef "$TARGETS/life" ] &&
 	[ "$(readlink "/proc/$ending/exe")" -ef "$TARGETS/pairs" ]; do sleep 0.01; done
 ENDING=$ending LD_PRELOAD=$TARGETS/libending.so "$PROBECTL" top -d 1 -p "$ending,$other" -i 0.2 >"$SCRATCH/lines" 2>"$SCRATCH/err"
@@ -85,7 +85,7 @@ cp "$TARGETS/pairs" "$SCRATCH/pairs-$$"
 start "$SCRATCH/pairs-$$" 1 10
 "$PROBECTL" top --name "pairs-$$" -i 30 >"$SCRATCH/lines" 2>"$SCRATCH/err" &
 top_pid=$!
-on_exit "kill $top_pid 2>/dev/null"
+on_exit "stop_process $top_pid"
 wait_on "$target_pid" pairs:step__done
 ask go
 hear
@@ -101,7 +101,7 @@ for filter in '== 0' '!= 0'; do
 	start "$SCRATCH/pairs-$$" 1 10
 	"$PROBECTL" top -p "$target_pid" -f "pid $filter" -i 30 >"$SCRATCH/lines" 2>"$SCRATCH/err" &
 	top_pid=$!
-	on_exit "kill $top_pid 2>/dev/null"
+	on_exit "stop_process $top_pid"
 	wait_on "$target_pid" pairs:step__done
 	ask go
 	hear
@@ -118,7 +118,7 @@ same "a wrong filter" "$? $(grep -c "the filter 'pdi('" "$SCRATCH/err")" "2 1"
 start "$SCRATCH/pairs-$$" 2 50
 "$PROBECTL" top -p "$target_pid" -k arg0 -i 30 --top 0 'pairs:step__*' >"$SCRATCH/lines" 2>"$SCRATCH/err" &
 top_pid=$!
-on_exit "kill $top_pid 2>/dev/null"
+on_exit "stop_process $top_pid"
 # There are two sessions: of probes, and of keys.
 while [ "$("$PROBECTL" status --json -p "$target_pid" | jq -s 'map(.refcount) | min')" != 2 ]; do
 	pause
@@ -146,7 +146,7 @@ top_lines()
 	: >"$SCRATCH/lines"
 	"$PROBECTL" top -i 0.1 -p "$target_pid" "$@" >"$SCRATCH/lines" 2>"$SCRATCH/err" &
 	top_pid=$!
-	on_exit "kill $top_pid 2>/dev/null"
+	on_exit "stop_process $top_pid"
 	while [ ! -s "$SCRATCH/lines" ]; do
 		pause
 	done
@@ -327,7 +327,7 @@ SH
 OVER=$SCRATCH/over "$PROBECTL" top -i 0.1 'ctor:*' -- sh "$SCRATCH/many" "$TARGETS/ctor" \
 	>"$SCRATCH/lines" 2>"$SCRATCH/err" </dev/null &
 top_pid=$!
-on_exit "kill $top_pid 2>/dev/null"
+on_exit "stop_process $top_pid"
 until grep -q '^all done' "$SCRATCH/lines"; do
 	pause
 done
@@ -346,7 +346,7 @@ same "hits of many programs" "$(hits "$SCRATCH/lines" ctor:main)" 30
 "$PROBECTL" top -i 0.1 loop:nop -- sh -c 'trap "exit 9" TERM; echo ready; while :; do sleep 0.1; done' \
 	>"$SCRATCH/lines" 2>"$SCRATCH/err" &
 top_pid=$!
-on_exit "kill $top_pid 2>/dev/null"
+on_exit "stop_process $top_pid"
 until grep -q '^ready' "$SCRATCH/lines"; do
 	pause
 done
