@@ -391,7 +391,7 @@ struct libdw_cfi {
 
 enum {
 	BUCKETS_FIRST = 64,
-	/* Number of addresses at which the cache is emptied. No real program has so many. */
+	/* Number of addresses at which the cache is emptied; real programs have fewer. */
 	KNOWN_MAX = 1 << 16
 };
 

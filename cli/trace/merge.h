@@ -38,8 +38,8 @@ size_t merge_bytes(const struct merge *merge);
 size_t merge_trim(struct merge *merge, size_t bytes);
 
 /*
- * Returns true if the target is full: so many of its hits are waiting that its next hits should
- * stay in its rings.
+ * Returns true if the target is full: its waiting hits fill their share of memory, and its next
+ * hits should stay in its rings.
  */
 bool merge_full(const struct merge *merge, size_t target);
 /* Returns true if any hit of this target is waiting. */

@@ -612,7 +612,7 @@ struct taken_list {
 	uint64_t left; /* entries of the file that may still be examined */
 };
 
-/* Returns true if so many more entries may be examined, and subtracts them from the limit. */
+/* Returns true if `entries` more entries may be examined, and subtracts them from the limit. */
 static bool spend(struct taken_list *list, uint64_t entries)
 {
 	bool may = list->left >= entries;

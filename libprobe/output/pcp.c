@@ -374,7 +374,7 @@ struct process {
 struct probe_pcp {
 	struct pcp_folder *folder;
 	struct pcp_file *file;
-	size_t shown_count; /* the first so many instances are in the file */
+	size_t shown_count; /* number of instances that the file holds, from the first on */
 	bool is_dirty;	    /* the file must be replaced */
 
 	struct probe_view view;

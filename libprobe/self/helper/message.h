@@ -48,8 +48,8 @@ void message_read(struct message *message, void *ret, size_t size);
 /* Returns the next text, which the message owns, or "" if the message is too short. */
 const char *message_text(struct message *message);
 /*
- * Returns `count` if the rest of the message may hold so many items of `item_bytes`. Otherwise sets
- * is_bad and returns 0.
+ * Returns `count` if the rest of the message has room for `count` items of `item_bytes` bytes each.
+ * Otherwise sets is_bad and returns 0.
  */
 size_t message_count(struct message *message, uint64_t count, size_t item_bytes);
 /* Appends a text with its NUL. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What is stale in a process that another controller changes meanwhile. */
+/* A controller notices that another controller has changed the process meanwhile. */
 /* Not under ThreadSanitizer: its terabytes of memory are searched, and nothing has threads. */
 #include <setjmp.h>
 #include <stdarg.h>
