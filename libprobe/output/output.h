@@ -780,4 +780,8 @@ void text_number(struct buffer *out, long double value);
 /* Writes the heading of a table, if there are several tables. */
 void text_heading(struct format_context *context, const struct probe_view *view);
 
+/* Writes the chart of a row's buckets, and below it the row's other figures. */
+void text_chart(struct format_context *context, const struct probe_table_row *row,
+	const struct probe_view *view);
+
 #endif
