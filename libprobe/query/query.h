@@ -363,14 +363,6 @@ size_t record_layout_bytes(const struct record_layout *layout);
 size_t record_layout_read(const struct record_layout *layout, const uint8_t *record, size_t size,
 	struct probe_value values[ARCH_ARGS_MAX]);
 
-/* The value of one capture in a record. */
-struct record_layout_captured {
-	uint64_t word;	      /* value of a number, extended to 64 bits */
-	const uint8_t *bytes; /* bytes of a string or aggregate, in the record */
-	size_t length;
-	bool is_null; /* true if the target's memory was unreadable at the hit */
-};
-
 /*
  * Reads the arguments from the frame that a stub passes to a function (arch_stub.call). The values
  * of strings point into the memory of the program.
@@ -561,7 +553,7 @@ PROBE_MUST_CHECK struct probe_error *expr_bind(const struct expr *expr,
  */
 bool expr_is_signed(const struct arch_expr_node *last);
 
-/* ---- Interpret ------------------------------------------------------------------------------- */
+/* ---- Evaluate -------------------------------------------------------------------------------- */
 
 /*
  * Computes the value of a bound expression for one hit, outside the target, as arch/expr.h defines
@@ -586,7 +578,7 @@ struct expr_input {
  * Computes the value of an expression. Returns false if the hit is rejected, because an operand was
  * unreadable or a divisor was 0.
  */
-bool expr_interpret(const struct arch_expr *expr, const struct expr_input *input, uint64_t *ret);
+bool expr_evaluate(const struct arch_expr *expr, const struct expr_input *input, uint64_t *ret);
 
 /*
  * Computes the value of an expression from a record that record_layout_read() has accepted. The
@@ -999,7 +991,7 @@ PROBE_MUST_CHECK struct probe_error *expr_character(
 PROBE_MUST_CHECK struct probe_error *expr_text(
 	struct expr *expr, const char **at, struct expr_node *node);
 
-/* ---- Arithmetic (bind.c) --------------------------------------------------------------- */
+/* ---- Arithmetic (evaluate.c) ----------------------------------------------------------- */
 
 /* Converts `value` to a type. */
 uint64_t expr_convert(struct expr_type type, uint64_t value);
@@ -1014,8 +1006,8 @@ struct expr_type expr_result_type(enum arch_expr_kind kind, struct expr_type typ
  */
 bool expr_converts(enum arch_expr_kind kind);
 /*
- * Computes an operator on constants that were already converted. Returns NULL, or why there is no
- * result.
+ * Computes an operator on numbers that were already converted. Returns NULL, or why C leaves the
+ * result undefined. *ret is then what arch/expr.h defines; a division by 0 does not set it.
  */
 const char *expr_compute(enum arch_expr_kind kind, struct expr_type type, uint64_t left,
 	uint64_t right, uint64_t *ret);

@@ -76,7 +76,7 @@ static bool value_of(const struct expr_case *c, unsigned int round, uint64_t *re
 		if (strings[i].length > c->layout.captures[i].bytes_max)
 			strings[i].length = c->layout.captures[i].bytes_max;
 	}
-	return expr_interpret(&c->bound, &input, ret);
+	return expr_evaluate(&c->bound, &input, ret);
 }
 
 static void check_around(const char *args, const struct expr_case *plain, const char *before,

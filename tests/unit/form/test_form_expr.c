@@ -124,7 +124,7 @@ static void try_hit(struct subject *s, form_native_function *function, const cha
 	input->cpu = (int32_t)x->world.cpu;
 	x->memory.temps[TID] = UINT64_C(0x12345678fffffffd);
 	x->memory.temps[PID] = UINT64_C(0xffffffff0000004d);
-	possible = expr_interpret(&s->expr.bound, input, &expected);
+	possible = expr_evaluate(&s->expr.bound, input, &expected);
 	if (s->as_filter) {
 		possible = possible && expected;
 		expected = 1;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Checks of bound expressions, and cases for them; interpret.h evaluates them. */
+/* Checks of bound expressions, and cases for them; query/evaluate.c evaluates them. */
 #ifndef TESTS_EXPR_INTERPRETER_H
 #define TESTS_EXPR_INTERPRETER_H
 

@@ -402,7 +402,7 @@ static uint64_t worth(const char *text, const uint64_t words[4], const char *str
 		else
 			captured[i] = words[arg];
 	}
-	if (!expr_interpret(&c.bound, &input, &value))
+	if (!expr_evaluate(&c.bound, &input, &value))
 		value = REJECTED;
 	expr_case_deinit(&c);
 	return value;

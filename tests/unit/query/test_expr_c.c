@@ -176,7 +176,7 @@ static uint64_t value_of(const struct expr_case *c, const struct variables *v)
 
 	for (uint8_t i = 0; i < c->layout.capture_count; i++)
 		captured[i] = words[expr_case_arg(c, i)];
-	if (!expr_interpret(&c->bound, &input, &value))
+	if (!expr_evaluate(&c->bound, &input, &value))
 		fail_msg("the hit is rejected");
 	return value;
 }

@@ -215,7 +215,7 @@ static void try_hit(const struct subject *s, const char *text, const uint64_t ar
 		else if (room)
 			input.unreadable |= UINT64_C(1) << i;
 	}
-	possible = expr_interpret(&s->expr.bound, &input, &expected);
+	possible = expr_evaluate(&s->expr.bound, &input, &expected);
 	clear(host);
 	s->filter(args[0], args[1], args[2]);
 	if (stub_host_hits(host) != (possible && expected))

@@ -383,7 +383,7 @@ static void filtered(void **state)
 			if (!r)
 				continue;
 			assert_true(is_whole(r));
-			assert_true(expr_interpret(&filter,
+			assert_true(expr_evaluate(&filter,
 				&(struct expr_input){.words = &word, .duration = r->duration_ns},
 				&value));
 			assert_int_equal(value, 1);

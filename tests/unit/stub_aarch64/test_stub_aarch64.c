@@ -422,7 +422,7 @@ static void filter(struct fixture *x, const char *text, bool has_rseq)
 		fill(x, &in);
 		for (unsigned int k = 0; k < stub.capture_count; k++)
 			words[k] = value_of(x, &in, expr_case_arg(&c, (uint8_t)k));
-		expected += expr_interpret(&c.bound, &input, &value) && value;
+		expected += expr_evaluate(&c.bound, &input, &value) && value;
 		hit(x, &in, entry);
 		if (stub_host_hits(&x->host) != expected)
 			fail_msg("%s: hit %d: %lu are counted, not %lu", text, i,
