@@ -111,6 +111,8 @@ HELPER_SRC := $(sort $(filter-out $(UNIT_SRC),$(wildcard tests/unit/*.c tests/un
 FUZZ_SRC := $(sort $(wildcard tests/fuzz/fuzz_*.c))
 # What probes mean: text that is part of the library, too.
 PROBES := $(sort $(wildcard libprobe/query/probes/*.probes))
+# The page of a report, which is part of it, too.
+PAGE_HTML := libprobe/report/page.html
 # Targets about x86-64's own instructions and registers.
 X86_TARGETS := heads% hops% ocaml% taken%
 TARGET_SRC := $(sort $(wildcard $(foreach e,c S cc,tests/targets/*.$(e) tests/targets/*/*.$(e))))
@@ -121,7 +123,8 @@ endif
 
 objects = $(patsubst %,$(BUILD)/obj/%.o,$(basename $(1)))
 BUILTIN := $(BUILD)/obj/libprobe/query/builtin.o
-LIB_OBJ := $(call objects,$(LIB_SRC)) $(BUILTIN)
+PAGE := $(BUILD)/obj/libprobe/report/page.o
+LIB_OBJ := $(call objects,$(LIB_SRC)) $(BUILTIN) $(PAGE)
 PROGRAM_OBJ := $(call objects,$(PROGRAM_SRC))
 CLI_OBJ := $(call objects,$(CLI_SRC))
 # Unit tests may call what is in cli/, but for its main().
@@ -195,14 +198,21 @@ $(ALL_OBJ): $(BUILD)/obj/%.o: %.c $(SETTINGS) | $(FIRST)
 	@mkdir -p $(@D)
 	$(Q)$(COMPILE) $(if $(filter tests/%,$<),$(CMOCKA_CFLAGS)) $< -o $@
 
-# The lines of the catalogue, as string literals.
+# The lines of the catalogue, and of the page, as string literals.
+# $(call text_source,HEADER,NAME,FILES): C source with a string NAME that has the text of files.
+define text_source
+@mkdir -p $(@D)
+@printf '%s\n' '#include "$(1)"' 'const char $(2)[] =' >$@
+@sed 's/[\\"]/\\&/g; s/.*/"&\\n"/' $(3) >>$@
+@printf '%s\n' ';' >>$@
+endef
 $(BUILTIN:.o=.c): $(PROBES) $(SOURCES)
-	@mkdir -p $(@D)
-	@printf '%s\n' '#include "libprobe/query/query.h"' 'const char catalogue_builtin[] =' >$@
-	@sed 's/[\\"]/\\&/g; s/.*/"&\\n"/' $(PROBES) >>$@
-	@printf '%s\n' ';' 'const size_t catalogue_builtin_length = sizeof(catalogue_builtin) - 1;' >>$@
-$(BUILTIN): $(BUILTIN:.o=.c) libprobe/query/query.h $(SETTINGS)
-	$(call say_folder,CC,libprobe/catalogue)
+	$(call text_source,libprobe/query/query.h,catalogue_builtin,$(PROBES))
+	@printf '%s\n' 'const size_t catalogue_builtin_length = sizeof(catalogue_builtin) - 1;' >>$@
+$(PAGE:.o=.c): $(PAGE_HTML)
+	$(call text_source,libprobe/report/report.h,page_template,$<)
+$(BUILTIN) $(PAGE): %.o: %.c libprobe/query/query.h libprobe/report/report.h $(SETTINGS)
+	$(call say_folder,CC,$(patsubst $(BUILD)/obj/%/,%,$(dir $@)))
 	$(Q)$(COMPILE) $< -o $@
 
 define archive

@@ -16,6 +16,11 @@
  *
  * Bin i starts at bin_base + i * bin_width and lasts bin_width. Hits beyond the limits have null in
  * place of a name.
+ *
+ * The HTML page has these lines, too, with "text" in those of keys, after a line of its own:
+ *
+ *	{"type":"page","version":"...","top":N,"key_rows":N,"guessed":true,"missing":["str(arg0)"],
+ *	 "length":NS,"first_bin":NS,"by_value":false,"more_pairs":false}
  */
 #include <math.h>
 #include <stdlib.h>
@@ -42,6 +47,35 @@ static void bins_field(struct buffer *out, const char *key, const struct probe_s
 		buffer_unsigned(out, bins[i]);
 	}
 	buffer_char(out, ']');
+}
+
+/*
+ * Writes the page's own line: its limits, and times relative to the first hit, since a script's
+ * numbers have 53 bits.
+ */
+static void page(struct buffer *out, const struct probe_summary *summary,
+	const struct probe_summary_view *view)
+{
+	bool any = false;
+
+	json_string_field(out, "{\"type\":\"page\",\"version\":", PROBE_VERSION);
+	json_unsigned_field(out, ",\"top\":", view->top);
+	json_unsigned_field(out, ",\"key_rows\":", summary_key_limit(summary, view));
+	buffer_string(out, summary->key_count ? ",\"guessed\":false" : ",\"guessed\":true");
+	buffer_string(out, ",\"missing\":[");
+	for (size_t i = 0; i < SUMMARY_KEYS_MAX; i++) {
+		if (!summary_key_missing(summary, i))
+			continue;
+		buffer_string(out, any ? ",\"" : "\"");
+		key_print(out, &summary->keys[i]);
+		buffer_char(out, '"');
+		any = true;
+	}
+	json_unsigned_field(out, "],\"length\":", summary->end_ns - summary->begin_ns);
+	json_signed_field(out, ",\"first_bin\":", summary->base_ns - (int64_t)summary->begin_ns);
+	buffer_string(out, summary->matches ? ",\"by_value\":true" : ",\"by_value\":false");
+	buffer_string(out, summary->more_pairs ? ",\"more_pairs\":true" : ",\"more_pairs\":false");
+	buffer_json_end(out);
 }
 
 static void record(struct buffer *out, const struct probe_summary *summary,
@@ -217,13 +251,32 @@ static void pairs(struct buffer *out, const struct probe_summary *summary)
 	free(sorted);
 }
 
-static void key(struct buffer *out, const struct summary_top *its)
+/* Writes the value as the tables of text have it. */
+static void text_field(
+	struct buffer *out, const struct summary_top *its, const struct probe_value *value)
+{
+	struct buffer text;
+
+	if (!buffer_init(&text)) {
+		out->no_memory = true;
+		return;
+	}
+	text_meant(&text, summary_top_meaning(its), value);
+	buffer_string(out, ",\"text\":");
+	json_string(out, text.data, text.length);
+	out->no_memory |= text.no_memory;
+	buffer_deinit(&text);
+}
+
+static void key(struct buffer *out, const struct summary_top *its, bool for_page)
 {
 	const struct top_slot **sorted = top_sorted(its->top);
 
 	for (size_t i = 0; sorted && i < its->top->used; i++) {
 		names(out, "key", its->probe);
 		summary_json_key(out, &its->key, &sorted[i]->value);
+		if (for_page)
+			text_field(out, its, &sorted[i]->value);
 		json_unsigned_field(out, ",\"count\":", sorted[i]->count);
 		json_unsigned_field(out, ",\"error\":", sorted[i]->error);
 		json_number_field(
@@ -234,14 +287,14 @@ static void key(struct buffer *out, const struct summary_top *its)
 	free(sorted);
 }
 
-static void keys(struct buffer *out, const struct probe_summary *summary)
+static void keys(struct buffer *out, const struct probe_summary *summary, bool for_page)
 {
 	struct summary_top *tops;
 	size_t count;
 
 	tops = summary_tops(summary, &count);
 	for (size_t i = 0; tops && i < count; i++)
-		key(out, &tops[i]);
+		key(out, &tops[i], for_page);
 	out->no_memory |= !tops;
 	free(tops);
 }
@@ -300,14 +353,16 @@ static void people(struct buffer *out, const struct probe_summary *summary)
 }
 
 void summary_json(struct buffer *out, const struct probe_summary *summary,
-	const struct probe_summary_view *view)
+	const struct probe_summary_view *view, bool for_page)
 {
+	if (for_page)
+		page(out, summary, view);
 	record(out, summary, view);
 	if (!summary->events)
 		return;
 	probes(out, summary);
 	pairs(out, summary);
-	keys(out, summary);
+	keys(out, summary, for_page);
 	callers(out, summary);
 	people(out, summary);
 }

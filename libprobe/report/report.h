@@ -2,7 +2,6 @@
 #ifndef LIBPROBE_REPORT_REPORT_H
 #define LIBPROBE_REPORT_REPORT_H
 
-#include <math.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -177,8 +176,8 @@ static inline bool identity_matches(uint64_t begin, uint64_t end)
 
 /*
  * A summary of events. events.c adds events: keys, threads, call stacks. instances.c pairs start
- * and end events. html_charts.c has the bins of time. summary.c has the whole, and selects the rows
- * to show. text.c, json.c and html*.c write a summary.
+ * and end events. summary.c has the whole and the bins of time, and selects the rows to show.
+ * text.c, json.c and html.c write a summary.
  *
  * Every table has a limit, because a record may hold anything. Beyond a limit, totals stay exact;
  * the rows that do not fit are counted together.
@@ -456,22 +455,11 @@ struct probe_summary {
 struct probe_stacks_row *callers_rows(const struct probe_summary *summary);
 void callers_deinit(struct probe_summary *summary);
 
-/* ---- Time (html_charts.c) ----------------------------------------------------------- */
+/* ---- Time (summary.c) --------------------------------------------------------------- */
 
 /* Returns the bin of a time up to INT64_MAX. Makes room for it, by merging bins if necessary. */
 size_t summary_bin(struct probe_summary *summary, uint64_t time_ns);
 
-/*
- * A bin as it is shown. If the last bin has hardly started, it is shown as part of the bin before
- * it.
- */
-struct summary_span {
-	double begin_ns, end_ns; /* start and end in nanoseconds since the first event */
-	uint64_t count;
-};
-/* Converts bins to spans. Returns their number, at most SUMMARY_BINS. */
-size_t summary_spans(
-	const struct probe_summary *summary, const uint64_t *bins, struct summary_span *ret);
 /* Divides the record's time into `parts` equal parts and computes the hits per second in each. */
 void summary_fold(
 	const struct probe_summary *summary, const uint64_t *bins, double *ret, size_t parts);
@@ -579,8 +567,14 @@ void summary_text_pair(
 	struct buffer *out, const struct probe_summary *summary, const struct summary_pair *pair);
 /* Writes the fields of a key and its value. */
 void summary_json_key(struct buffer *out, const struct key *key, const struct probe_value *value);
+/*
+ * With `for_page`, also writes a first line of type "page" with what only the page needs, and the
+ * values of keys as text.
+ */
 void summary_json(struct buffer *out, const struct probe_summary *summary,
-	const struct probe_summary_view *view);
+	const struct probe_summary_view *view, bool for_page);
+/* page.html, which summary_html() completes. */
+extern const char page_template[];
 void summary_html(struct buffer *out, const struct probe_summary *summary,
 	const struct probe_summary_view *view);
 
@@ -672,98 +666,6 @@ void export_key_text(struct buffer *out, const struct probe_event *event,
 
 /* Stacks of pairs: written as lines, or drawn as a flame graph. */
 
-/* ---- HTML ------------------------------------------------------------------------------------ */
-
-/*
- * The HTML page of a summary. html.c has the page as a whole and its style; html_tables.c the
- * tables; html_charts.c the charts and their axes.
- *
- * Names and values come from traced programs. They are first made printable as for a terminal and
- * then escaped. Text of a record gets into the page in no other way.
- */
-
-struct page {
-	struct buffer *out;
-	struct buffer text; /* unescaped text that page_text() writes */
-	const struct probe_summary *summary;
-	const struct probe_summary_view *view;
-	unsigned int ids; /* number of ids used in the page */
-	bool is_plain;	  /* names are written as plain text without HTML */
-};
-
-extern const char html_style[];
-
-/* Writes trusted HTML as it is. */
-void page_html(struct page *page, const char *html);
-/* Writes page->text, escaped, and empties it. */
-void page_text(struct page *page);
-void page_string(struct page *page, const char *text);
-/* Write a name with the places where a line may break. */
-void page_probe(struct page *page, const char *provider, const char *name);
-void page_pair(struct page *page, const struct summary_pair *pair);
-void page_key(struct page *page, const struct summary_top *top);
-
-/* Write a number in readable form, with its exact value as an attribute for programs. */
-void page_count(struct page *page, uint64_t count);
-void page_duration(struct page *page, double ns);
-/* Like page_duration(), as plain text. */
-void page_time(struct page *page, double ns);
-/* Writes hits per second. */
-void page_rate(struct page *page, double rate);
-void page_share(struct page *page, uint64_t part, uint64_t whole);
-
-/* ---- Tables (html_tables.c) ------------------------------------------------------- */
-
-void table_probes(struct page *page);
-void table_pairs(struct page *page);
-void table_keys(struct page *page, const struct summary_top *top);
-/* Writes the table of processes. Writes nothing if there is only one process. */
-void table_processes(struct page *page);
-void table_threads(struct page *page);
-/* The numbers behind the charts. */
-void table_rates(struct page *page, const struct summary_probe *const *probes, size_t count);
-void table_lost(struct page *page);
-void table_heat(struct page *page, const struct summary_pair *pair);
-void table_histogram(struct page *page, const struct summary_pair *pair);
-
-/* ---- Axes (html_charts.c) ---------------------------------------------------------- */
-
-enum { AXIS_TICKS_MAX = 6 };
-
-/* Writes a coordinate or percentage with at most one decimal. */
-void axis_coordinate(struct buffer *out, double value);
-/* The rounded end of an axis for values up to `value`. *parts_ret is the number of its parts. */
-double axis_end(double value, size_t *parts_ret);
-/* Writes a tick's number in thousands, millions and so on: "2.5k". Ticks have few digits. */
-void axis_number(struct buffer *out, double value);
-/* Writes a tick's time without trailing zeros: "2.5ms", "3min". */
-void axis_time(struct buffer *out, double ns);
-/*
- * axis_row() returns the position of a latency among the heat rows. axis_latencies() gets the
- * latencies to label between two rows and returns their number.
- */
-double axis_row(double ns);
-size_t axis_latencies(size_t low, size_t high, double ret[AXIS_TICKS_MAX]);
-
-/* ---- Charts (html_charts.c) -------------------------------------------------------- */
-
-/* Write charts. Each has a sentence for screen readers. */
-void chart_rate(struct page *page, const char *what, const struct summary_probe *probe,
-	const uint64_t *bins, bool is_small);
-void chart_spark(struct page *page, const uint64_t *bins);
-void chart_heat(struct page *page, const struct summary_pair *pair);
-void chart_histogram(struct page *page, const struct summary_pair *pair);
-
-/* Finds the heat rows with hits, [*low_ret, *high_ret). Returns false if no row has any. */
-bool heat_range(const struct probe_summary *summary, const struct summary_pair *pair,
-	size_t *low_ret, size_t *high_ret);
-uint64_t heat_count(
-	const struct probe_summary *summary, const struct summary_pair *pair, size_t row);
-/* The highest number of hits per second in a bin. */
-double peak_rate(const struct probe_summary *summary, const uint64_t *bins);
-/* The hits of all probes, by bin. */
-void all_bins(const struct probe_summary *summary, uint64_t ret[SUMMARY_BINS]);
-
 /* ---- Names of keys (key.c) ------------------------------------------------------------------- */
 
 /*
@@ -791,48 +693,5 @@ void lines_end(struct lines *lines);
 /* End a cell. `right` aligns it to the right, for numbers; `is_last` ends the line. */
 void lines_next(struct lines *lines, bool right, bool is_last);
 void lines_title(struct lines *lines, const char *text, bool right, bool is_last);
-
-/* ---- Numbers --------------------------------------------------------------------------------- */
-
-/*
- * Arithmetic for scales and axes. libm is not used: loading libm makes each start of probectl
- * slower, and a few digits suffice here.
- */
-
-/* Rounds a number that is not negative to the nearest integer. */
-static inline double rounded(double value)
-{
-	return value < 0x1p63 ? (double)(uint64_t)(value + 0.5) : value;
-}
-
-static inline double larger(double a, double b)
-{
-	return a > b ? a : b;
-}
-
-/* The base-2 logarithm of a number above 0, to 7 digits; exact for powers of two. */
-static inline double logarithm(double value)
-{
-	int exponent;
-	double part = 2 * frexp(value, &exponent);
-	/* ln((1 + z) / (1 - z)) = 2 (z + z^3 / 3 + z^5 / 5 ...), with z up to 1/3. */
-	double z = (part - 1) / (part + 1), power = z, sum = 0;
-
-	for (int i = 1; i <= 13; i += 2, power *= z * z)
-		sum += power / i;
-	return exponent - 1 + 2 * sum / 0.69314718055994531;
-}
-
-/* The largest power of ten that is not above the value. */
-static inline double power_of_ten(double value)
-{
-	double power = 1;
-
-	while (power * 10 <= value * (1 + 1e-9))
-		power *= 10;
-	while (value > 0 && power > value * (1 + 1e-9))
-		power /= 10;
-	return power;
-}
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A summary as a whole, and the selection of the rows to show. events.c adds events. */
+/* A summary as a whole, its bins of time, and the rows to show. events.c adds events. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -74,7 +74,8 @@ void summary_rate(struct buffer *out, const struct probe_summary *summary, uint6
 	else if (value > 0 && value < 0.005)
 		buffer_string(out, "<0.01");
 	else /* With many hits per second, fractions mean nothing. */
-		text_number(out, value < 100 ? value : rounded(value));
+		text_number(out,
+			value < 100 || value >= 0x1p63 ? value : (double)(uint64_t)(value + 0.5));
 }
 
 static int probe_order(const void *a, const void *b)
@@ -249,6 +250,158 @@ size_t summary_key_limit(const struct probe_summary *summary, const struct probe
 	return view->top;
 }
 
+/* ==== Bins of time ============================================================================ */
+
+/*
+ * Divides time into a fixed number of bins, which all counts over time share.
+ *
+ * The length of a record is known only at its end. So bins are narrow at first; when they are used
+ * up, adjacent bins are merged in pairs. The first bin starts at the first event. If an earlier
+ * event arrives later, whole bins are put in front.
+ */
+
+enum { FIRST_WIDTH_NS = 1000 };
+
+static void halve(uint64_t *bins, size_t unused)
+{
+	(void)unused;
+	for (size_t i = 0; i < SUMMARY_BINS / 2; i++)
+		bins[i] = bins[2 * i] + bins[2 * i + 1];
+	memset(bins + SUMMARY_BINS / 2, 0, SUMMARY_BINS / 2 * sizeof(*bins));
+}
+
+static void shift(uint64_t *bins, size_t by)
+{
+	memmove(bins + by, bins, (SUMMARY_BINS - by) * sizeof(*bins));
+	memset(bins, 0, by * sizeof(*bins));
+}
+
+static void change_all(
+	struct probe_summary *summary, void (*change)(uint64_t *bins, size_t by), size_t by)
+{
+	change(summary->lost_bins, by);
+	change(summary->other_bins, by);
+	for (size_t i = 0; i < summary->probe_count; i++)
+		change(summary->probes[i]->bins, by);
+	for (size_t i = 0; i < summary->pair_count; i++) {
+		for (size_t row = 0; row < SUMMARY_HEAT_ROWS; row++)
+			change(summary->pairs[i]->heat[row], by);
+	}
+}
+
+static size_t find_bin(struct probe_summary *summary, uint64_t time_ns)
+{
+	int64_t time = (int64_t)time_ns;
+
+	if (!summary->bin_count) {
+		summary->base_ns = time;
+		summary->width_ns = FIRST_WIDTH_NS;
+		summary->bin_count = 1;
+	}
+	for (;;) {
+		uint64_t width = summary->width_ns, bin;
+
+		if (time >= summary->base_ns) {
+			bin = ((uint64_t)time - (uint64_t)summary->base_ns) / width;
+			if (bin < SUMMARY_BINS) {
+				if (bin >= summary->bin_count)
+					summary->bin_count = (size_t)bin + 1;
+				return (size_t)bin;
+			}
+		} else {
+			/* base_ns is at least -width_ns, and a time is at least 0. */
+			bin = ((uint64_t)summary->base_ns - (uint64_t)time + width - 1) / width;
+			if (bin <= SUMMARY_BINS - summary->bin_count) {
+				change_all(summary, shift, (size_t)bin);
+				/*
+				 * Computed in unsigned arithmetic, because the distance may exceed
+				 * INT64_MAX.
+				 */
+				summary->base_ns =
+					(int64_t)((uint64_t)summary->base_ns - bin * width);
+				summary->bin_count += (size_t)bin;
+				return 0;
+			}
+		}
+		change_all(summary, halve, 0);
+		summary->width_ns *= 2;
+		summary->bin_count = (summary->bin_count + 1) / 2;
+	}
+}
+
+size_t summary_bin(struct probe_summary *summary, uint64_t time_ns)
+{
+	summary->last_bin = find_bin(summary, time_ns);
+	summary->last_bin_ns = (uint64_t)summary->base_ns + summary->last_bin * summary->width_ns;
+	return summary->last_bin;
+}
+
+double summary_seconds(const struct probe_summary *summary)
+{
+	return (double)(summary->end_ns - summary->begin_ns) / 1e9;
+}
+
+/*
+ * A bin as it is shown. If the last bin has hardly started, it is shown as part of the bin before
+ * it.
+ */
+struct span {
+	double begin_ns, end_ns; /* start and end in nanoseconds since the first event */
+	uint64_t count;
+};
+
+/* Converts bins to spans. Returns their number, at most SUMMARY_BINS. */
+static size_t spans_of(const struct probe_summary *summary, const uint64_t *bins, struct span *ret)
+{
+	/* The base differs from the first time only if events were out of order. */
+	double base = (double)(summary->base_ns - (int64_t)summary->begin_ns);
+	double length = (double)(summary->end_ns - summary->begin_ns);
+	double width = (double)summary->width_ns;
+	size_t count = summary->bin_count;
+
+	for (size_t i = 0; i < count; i++) {
+		double begin = base + (double)i * width;
+
+		ret[i] = (struct span){.begin_ns = begin < 0 ? 0 : begin,
+			.end_ns = begin + width,
+			.count = bins[i]};
+	}
+	if (!count)
+		return 0;
+	if (count > 1 && length - ret[count - 1].begin_ns < width / 2) {
+		ret[count - 2].count += ret[count - 1].count;
+		count--;
+	}
+	ret[count - 1].end_ns = length;
+	return count;
+}
+
+void summary_fold(
+	const struct probe_summary *summary, const uint64_t *bins, double *ret, size_t parts)
+{
+	double part = (double)(summary->end_ns - summary->begin_ns) / (double)parts;
+	struct span spans[SUMMARY_BINS];
+	size_t count = spans_of(summary, bins, spans);
+
+	memset(ret, 0, parts * sizeof(*ret));
+	for (size_t i = 0; i < count && part > 0; i++) {
+		double length = spans[i].end_ns - spans[i].begin_ns;
+
+		/* Distributes the hits of a span over the parts that it overlaps. */
+		for (size_t k = (size_t)(spans[i].begin_ns / part); k < parts; k++) {
+			double from = (double)k * part, to = from + part;
+
+			if (from >= spans[i].end_ns)
+				break;
+			from = from < spans[i].begin_ns ? spans[i].begin_ns : from;
+			to = to > spans[i].end_ns ? spans[i].end_ns : to;
+			if (to > from && length > 0)
+				ret[k] += (double)spans[i].count * (to - from) / length /
+					  (part / 1e9);
+		}
+	}
+}
+
 /* ==== Summary ================================================================================= */
 
 /*
@@ -390,7 +543,7 @@ struct probe_error *probe_summary_render(const struct probe_summary *summary,
 		summary_text(&out, summary, view);
 		break;
 	case PROBE_SUMMARY_JSON:
-		summary_json(&out, summary, view);
+		summary_json(&out, summary, view, false);
 		break;
 	case PROBE_SUMMARY_HTML:
 		summary_html(&out, summary, view);

@@ -9,6 +9,7 @@
  *	postgresql:query__start    617284  50.0%  123000  ▃▄▄▅▇█▇▅▄▄▄▃
  *	...
  */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 

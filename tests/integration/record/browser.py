@@ -139,6 +139,26 @@ return {
 };
 """
 
+# The page's own functions for axes: what they do wrong.
+AXES = r"""
+const bad = [];
+for (const [value, number, time] of [[0, '0', '0'], [.004, '0.004', '0.004ns'], [1.5, '1.5', '1.5ns'],
+    [999, '999', '999ns'], [2500, '2.5k', '2.5µs'], [1e6, '1M', '1ms'], [90e9, '90G', '90s'],
+    [120e9, '120G', '2min'], [7200e9, '7.2T', '2h'], [3 * (1 - 1e-15), '3', '3ns']])
+  if (tick(value) !== number || tickTime(value) !== time)
+    bad.push(`${value} is ${tick(value)} or ${tickTime(value)}`);
+for (let value = 1e-3; value < 1e25; value *= 1.07) {
+  const [end, parts] = axisEnd(value);
+  if (end < value * (1 - 1e-8) || end > 1.51 * value || parts < 3 || parts > 5)
+    bad.push(`for ${value}, an axis ends at ${end}, with ${parts} parts`);
+}
+for (let low = 0; low < 128; low++)
+  for (let high = low + 6; high <= 128; high++)
+    if (!latencyTicks(low, high).length)
+      bad.push(`no ticks from row ${low} to ${high}`);
+return bad;
+"""
+
 # Tab by tab: what has the focus, and whether that can be seen.
 FOCUS = r"""
 const e = document.activeElement, style = getComputedStyle(e);
@@ -174,8 +194,8 @@ def check_names(content, fail):
             fail(f"a link leads nowhere: {link}")
     if content["lang"] != "en":
         fail("no language")
-    if content["scripts"] or content["foreign"]:
-        fail("there is a script, or something from elsewhere")
+    if content["scripts"] != 2 or content["foreign"]:
+        fail("there is another script than the page's own two, or something from elsewhere")
 
 
 def check_keyboard(browser, links, fail):
@@ -212,6 +232,7 @@ def look(page):
         content = browser.run(CONTENT)
         check_names(content, failures.append)
         check_keyboard(browser, content["links"], failures.append)
+        failures += browser.run(AXES)
         # Chromium's own first page loads a lot, and complains where that is slow.
         for entry in browser.log("browser"):
             if not entry["message"].startswith("chrome://"):

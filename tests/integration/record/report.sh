@@ -125,9 +125,15 @@ same "kinds" "$(of pairs 'select(.type == "key" and .name == "request__start") |
 
 # The page has the same numbers.
 "$PROBECTL" report --html "$SCRATCH/page.html" "$SCRATCH/pairs" || fail "no page"
-for count in "$(true_of 'done')" "$(true_of failed)" "$(true_of steps)"; do
-	grep -q "<data value=\"$count\">" "$SCRATCH/page.html" || fail "the page has no $count"
-done
+sed -n '/^{"type":"page"/,/^</p' "$SCRATCH/page.html" | grep '^{' >"$SCRATCH/page.json"
+same "the page's JSON" "$(jq -c 'select(.type != "page") | del(.text)' "$SCRATCH/page.json" | md5sum)" \
+	"$("$PROBECTL" report --json "$SCRATCH/pairs" | jq -c . | md5sum)"
+same "the hash of the page's script" \
+	"$("$python" -c 'import base64, hashlib, re, sys
+page = open(sys.argv[1]).read()
+script = re.search("<script>(.*?)</script>", page, re.S).group(1)
+print(base64.b64encode(hashlib.sha256(script.encode()).digest()).decode())' "$SCRATCH/page.html")" \
+	"$(sed -n "s/.*script-src 'sha256-\([^']*\)'.*/\1/p" "$SCRATCH/page.html")"
 "$PROBECTL" report --html - "$SCRATCH/pairs" | cmp -s - "$SCRATCH/page.html" ||
 	fail "the page is another one on standard output"
 

@@ -15,14 +15,42 @@ look()
 		fail "$2: $(head -20 "$SCRATCH/$2.err")"
 }
 
-# Hostile names, losses, a pause.
-look tests/golden/summary/report.html golden
+# Hostile names, losses, a pause: the hits of tests/golden/test_summary.c.
+"$python" - >"$SCRATCH/golden.json" <<'END'
+import json
+
+START = 1790000000123456789
+COMMS = ["server", "worker", "<b>\"evil\"&\u202e\x01</b>"]
+TEXTS = ["select 1", "commit", "</script><b>", "sel'ect \"x\""]
+
+def hit(ns, thread, provider, name, *args):
+    print(json.dumps({"ts": START + ns, "pid": 777 if thread == 2 else 400,
+                      "tid": 777 if thread == 2 else 400 + thread, "cpu": thread,
+                      "comm": COMMS[thread], "provider": provider, "name": name, "args": args}))
+
+hit(0, 0, "evil", "<script>alert(1)</script>")
+for i in range(1000):
+    if 300 <= i < 400:
+        continue
+    if i == 600:
+        print('{"lost":42}')
+    begin, length, thread = i * 10000000, 20000 + i * i // 2, i % 3
+    args = [TEXTS[i % 7 % 4], i % 5 - 1, 0x7ffe00000000 + i % 3]
+    hit(begin, thread, "db", "query__start", *args)
+    if i % 4 == 0:
+        hit(begin + 1000, thread, "db", "lock-wait-start")
+        hit(begin + 1000 + length // 3, thread, "db", "lock-wait-done")
+    if i < 999:
+        hit(begin + length, thread, "db", "query__done" if i % 50 else "query__failed", *args[:2])
+END
+"$PROBECTL" report --html "$SCRATCH/golden.html" --top 10 - <"$SCRATCH/golden.json" || fail "no page"
+look "$SCRATCH/golden.html" golden
 same "hits" "$(jq .hits "$SCRATCH/golden.look")" 2250
 same "lost" "$(jq .lost "$SCRATCH/golden.look")" 42
 same "a hostile probe" "$(jq -r '.probes[-1][0]' "$SCRATCH/golden.look")" 'evil:<script>alert(1)</script>'
-same "a hostile command" "$(jq -r '.threads[-1][2]' "$SCRATCH/golden.look")" "<b>\"evil\"&\\377</b>"
+same "a hostile command" "$(jq -r '.threads[-1][2]' "$SCRATCH/golden.look")" "<b>\"evil\"&\\u202e\\u0001</b>"
 same "a hostile value" "$(jq -r '.keys[0][1][2] | "\(.[0]) \(.[1])"' "$SCRATCH/golden.look")" '"</script><b>" 256'
-same "the title" "$(jq -r .title "$SCRATCH/golden.look")" 'golden & <co> – probectl report'
+same "the title" "$(jq -r .title "$SCRATCH/golden.look")" 'standard input – probectl report'
 
 # A program that reports what it did.
 start "$TARGETS/pairs" 3 500

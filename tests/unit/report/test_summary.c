@@ -18,11 +18,8 @@
 static void test_bins(void **state)
 {
 	struct probe_summary *summary = summary_made(NULL);
-	struct summary_span spans[SUMMARY_BINS];
 	const uint64_t begin = UINT64_C(1790000000123456789);
 	double parts[10], total = 0;
-	uint64_t in_spans = 0;
-	size_t count;
 
 	(void)state;
 	/* A hit each millisecond for ten seconds, and none in the fourth. */
@@ -32,13 +29,6 @@ static void test_bins(void **state)
 	}
 	assert_int_equal(summary_bins_sum(summary->probes[0]->bins), 9000);
 	assert_in_range(summary->bin_count, SUMMARY_BINS / 2, SUMMARY_BINS);
-	count = summary_spans(summary, summary->probes[0]->bins, spans);
-	for (size_t i = 0; i < count; i++) {
-		in_spans += spans[i].count;
-		assert_true(i ? spans[i].begin_ns == spans[i - 1].end_ns : spans[i].begin_ns == 0);
-	}
-	assert_int_equal(in_spans, 9000);
-	assert_true(spans[count - 1].end_ns == 9999e6);
 	summary_fold(summary, summary->probes[0]->bins, parts, 10);
 	for (size_t i = 0; i < 10; i++)
 		total += parts[i] * 0.9999;
@@ -51,7 +41,7 @@ static void test_bins_out_of_order(void **state)
 {
 	struct probe_summary *summary = summary_made(NULL);
 	const uint64_t begin = UINT64_C(1790000000000000000);
-	struct summary_span spans[SUMMARY_BINS];
+	double part;
 
 	(void)state;
 	summary_hit(summary, begin, 1, "x", NULL);
@@ -64,16 +54,20 @@ static void test_bins_out_of_order(void **state)
 	assert_int_equal(summary_bins_sum(summary->probes[0]->bins), 6);
 	assert_int_equal(summary->begin_ns, 1);
 	assert_int_equal(summary->end_ns, INT64_MAX);
-	assert_in_range(summary_spans(summary, summary->probes[0]->bins, spans), 2, SUMMARY_BINS);
+	assert_in_range(summary->bin_count, 2, SUMMARY_BINS);
+	summary_fold(summary, summary->probes[0]->bins, &part, 1);
+	assert_true(
+		part * summary_seconds(summary) > 5.999 && part * summary_seconds(summary) < 6.001);
 	probe_summary_free(summary);
 
 	/* One hit, many at one instant. */
 	summary = summary_made(NULL);
 	for (size_t i = 0; i < 5; i++)
 		summary_hit(summary, begin, 1, "x", NULL);
-	assert_int_equal(summary_spans(summary, summary->probes[0]->bins, spans), 1);
-	assert_int_equal(spans[0].count, 5);
-	assert_true(spans[0].end_ns == 0);
+	assert_int_equal(summary->bin_count, 1);
+	assert_int_equal(summary->probes[0]->bins[0], 5);
+	summary_fold(summary, summary->probes[0]->bins, &part, 1);
+	assert_true(part == 0);
 	probe_summary_free(summary);
 }
 
@@ -166,7 +160,8 @@ static void test_limits(void **state)
 			assert_non_null(strstr(text, ", more than 16384 threads\n"));
 		}
 		if (format == PROBE_SUMMARY_HTML)
-			assert_non_null(strstr(text, "more than <data value=\"2048\">"));
+			assert_non_null(
+				strstr(text, "\"provider\":null,\"name\":null,\"hits\":300,"));
 		free(text);
 	}
 	probe_summary_free(summary);
