@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Opens a file by a path in which no link may occur. The result is that of openat2(2) with
- * RESOLVE_BENEATH and RESOLVE_NO_SYMLINKS. That call is not used, because it needs Linux 5.6, and
- * the filters of many containers forbid it.
+ * Opens a file by a path without links, like openat2(2) with RESOLVE_BENEATH and
+ * RESOLVE_NO_SYMLINKS, which needs Linux 5.6 and which the filters of many containers forbid.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -39,10 +39,7 @@ enum { ANSWER_MS = 5000, COPY_BYTES = 1 << 16, COPIED_BYTES_MAX = 1 << 30 };
 
 /* ---- Distant file systems ----------------------------------------------------------- */
 
-/*
- * Returns true if a file system of this type has no device number of its own, but never involves
- * anything outside the kernel.
- */
+/* Returns true if the kernel alone serves this type of file system, which has no device number. */
 static bool is_local(const char *type)
 {
 	static const char *const local[] = {"tmpfs", "ramfs", "rootfs", "hugetlbfs", "overlay",
@@ -103,10 +100,7 @@ bool file_is_distant(const struct file_id *file)
 
 /* ---- Copying -------------------------------------------------------------------------- */
 
-/*
- * Closes all descriptors from `first` on. If the helper held our pipes open, the readers of the
- * pipes would wait for the helper to end.
- */
+/* Our pipes must be closed in the helper, or their readers would wait for the helper to end. */
 static void close_others(int first)
 {
 	if (syscall(SYS_close_range, first, ~0U, 0) == 0)
@@ -131,7 +125,7 @@ static int copy(int from, int to)
 	return n < 0 ? errno : 0;
 }
 
-/* The helper's answer: whether the file was opened and copied, and the errno if not. */
+/* The helper's answer: whether it copied the file, and the errno if not. */
 struct answer {
 	bool opened;
 	int err;

@@ -68,7 +68,7 @@ static bool is_near(const struct edit_span *span, uint64_t address)
 	return address - span->address <= span->length || address / PAGE == span->address / PAGE;
 }
 
-/* Merges places that are near each other into spans. */
+/* Merges nearby places into spans. */
 static void make_spans(struct edits *e)
 {
 	struct edit_span *span = NULL;
@@ -207,7 +207,7 @@ struct probe_error *edits_pretouch(const struct edits *edits, int mem)
 	return error;
 }
 
-/* Writes the part of a span in [at, end) from a buffer; no write crosses a page boundary. */
+/* Writes the part of a span in [at, end); no write crosses a page boundary. */
 static struct probe_error *write_piece(
 	const struct edit_span *span, uint64_t at, uint64_t end, const uint8_t *buffer, int mem)
 {
@@ -229,10 +229,7 @@ static bool is_written(const struct edits *e, const struct edit *item)
 	return item->is_write && e->spans[item->span].readable;
 }
 
-/*
- * Writes the first `count` places, in the order of their addresses, from a buffer. Skips places
- * that are only read. *count becomes the number of places that were handled.
- */
+/* Writes the first `count` places by address, except read-only ones. Stores how many it handled. */
 static struct probe_error *write_places(
 	const struct edits *e, const uint8_t *buffer, int mem, size_t *count)
 {
@@ -245,10 +242,7 @@ static struct probe_error *write_places(
 
 		if (!is_written(e, item))
 			continue;
-		/*
-		 * Extend the write over adjacent places; places that are only read may come in
-		 * between.
-		 */
+		/* Extend the write over adjacent places, past read-only ones. */
 		for (; i < *count && e->items[e->order[i]].address <= end; i++) {
 			const struct edit *next = &e->items[e->order[i]];
 
@@ -261,7 +255,6 @@ static struct probe_error *write_places(
 	return error;
 }
 
-/* Computes the new contents of the places that are written. */
 static void compose(struct edits *e)
 {
 	for (size_t i = 0; i < e->count; i++) {

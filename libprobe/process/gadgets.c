@@ -49,7 +49,6 @@ static bool has_all(const struct arch_gadgets *gadgets)
 	return gadgets->call && gadgets->sigreturn && gadgets->leave;
 }
 
-/* The bytes of the longest gadget. */
 static size_t longest(void)
 {
 	const struct arch_process *arch = arch_process();
@@ -111,9 +110,8 @@ static struct probe_error *search_module(struct module *module, struct arch_gadg
 }
 
 /*
- * Returns true if this code must be searched in memory: the code of the vDSO, or of a file that
- * cannot be read. To read a page that is not in memory, the kernel asks the file system, so the
- * file system must be one that answers.
+ * Must this code be searched in memory? So must the vDSO, and files that cannot be opened. Reading
+ * a page that is not in memory asks the file system, so it must be one that answers.
  */
 static bool is_searched(pid_t pid, const struct mapping *m, const struct modules *modules)
 {

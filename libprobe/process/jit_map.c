@@ -49,10 +49,7 @@ enum {
 	STEPS_MAX = 64
 };
 
-/*
- * Adds an entry, unless it is empty, wraps around, or exceeds the limit. Returns false if memory is
- * short.
- */
+/* Skips ranges that are empty, wrap around, or exceed the limit. Returns false without memory. */
 static bool jit_entries_add(struct jit_entries *entries, uint64_t start, uint64_t size, size_t name)
 {
 	struct jit_entry entry = {.start = start, .order = entries->count, .name = name};
@@ -75,7 +72,7 @@ static int compare_entries(const void *a, const void *b)
 	return (x->order > y->order) - (x->order < y->order);
 }
 
-/* Call this after entries were added, and before the next search. */
+/* Sorts the entries: call it after adding some and before searching. */
 static void jit_entries_sort(struct jit_entries *entries)
 {
 	uint64_t reach = 0;
@@ -89,10 +86,7 @@ static void jit_entries_sort(struct jit_entries *entries)
 	}
 }
 
-/*
- * Returns the newest entry that covers an address, or NULL. Several entries cover an address if the
- * process has replaced the code there.
- */
+/* Returns the newest entry that covers an address: new code may have replaced older code there. */
 static const struct jit_entry *jit_entries_find(const struct jit_entries *entries, uint64_t address)
 {
 	size_t at = ARRAY_SEARCH_ABOVE(entries->items, entries->count, start, address);

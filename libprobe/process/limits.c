@@ -185,10 +185,7 @@ static void unescape(char *text)
 	*out = '\0';
 }
 
-/*
- * Returns the end of a mountinfo line, from the file system type on; NULL if the type is not
- * `type`.
- */
+/* Returns the rest of a mountinfo line, from the file system's type on; NULL for other types. */
 static const char *end_of(const char *line, const char *type)
 {
 	const char *at = strstr(line, " - ");
@@ -200,10 +197,7 @@ static const char *end_of(const char *line, const char *type)
 	return strncmp(at, type, length) == 0 && at[length] == ' ' ? at : NULL;
 }
 
-/*
- * Finds out where the hierarchy is mounted (`point`) and which of its folders is mounted there
- * (`root`). Returns false if the hierarchy is not mounted.
- */
+/* Finds where a hierarchy is mounted (`point`), and which of its folders is there (`root`). */
 static bool find_mount(
 	const char *mounts, size_t version, const char *controller, char *root, char *point)
 {
@@ -224,10 +218,7 @@ static bool find_mount(
 	return false;
 }
 
-/*
- * Finds the path of a group's folder. The path begins with the mount point; *mount_ret becomes the
- * length of the mount point.
- */
+/* Finds a group's folder. *mount_ret becomes the length of the mount point in the path. */
 static bool find_folder(const char *folder, const char *groups, const char *mounts, size_t version,
 	const char *controller, char *ret, size_t *mount_ret)
 {
@@ -328,8 +319,7 @@ void cgroup_memory_in(
 /* ---- Frozen ---------------------------------------------------------------------------------- */
 
 /*
- * Does the group's file say that it is frozen? In version 1, the file includes the state of the
- * group's ancestors. In version 2 it does, too, once freezing is complete.
+ * Is the group's file "frozen"? It includes frozen ancestors (in version 2 once they are frozen).
  */
 static bool says_frozen(const char *path, size_t version)
 {

@@ -28,9 +28,8 @@ enum { TEXT_BYTES_START = 64 * 1024, EXEC_TRIES = 10 };
 /* ---- The text ------------------------------------------------------------- */
 
 /*
- * Explains why /proc/PID/maps could not be opened. To open it, we need PTRACE_MODE_READ
- * (ptrace(2)), which Yama does not restrict. We lack it for a process of another user, a process
- * that is not dumpable, and a process with more capabilities than ours.
+ * Explains why /proc/PID/maps cannot be opened. Opening it takes PTRACE_MODE_READ (ptrace(2)): the
+ * same user, a dumpable process, and no capabilities that we lack. Yama does not restrict it.
  */
 static struct probe_error *permission_error(pid_t pid)
 {
@@ -112,9 +111,7 @@ no_memory:
 
 /* ---- The lines ------------------------------------------------------------ */
 
-/*
- * The rest of a line. Each function that takes a part of it returns false if the line is malformed.
- */
+/* The rest of a line. The functions below return false if the line is malformed. */
 struct cursor {
 	char *at, *end;
 };
@@ -235,8 +232,8 @@ static size_t count_lines(const char *text, size_t length)
 }
 
 /*
- * Takes ownership of the text, which has room for a NUL at its end. A mapping that moved between
- * two reads may appear twice; mappings out of order are dropped.
+ * Takes ownership of the text, which has room for a NUL. Drops mappings that are out of order: one
+ * that moved between two reads appears twice.
  */
 static struct probe_error *parse_text(char *text, size_t length, struct maps *ret)
 {
@@ -310,9 +307,7 @@ struct probe_error *maps_read(pid_t pid, struct maps *ret)
 		text = NULL;
 		err = read_text(living, &text, &length);
 	}
-	/*
-	 * In the middle of execve(2), the file shows the memory of the old program, which is gone.
-	 */
+	/* During execve(2), the file shows the old program's memory, which is gone. */
 	for (int i = 0; i < EXEC_TRIES && !err && length == 0; i++) {
 		if (procfs_status_number(pid, "VmSize:") < 0)
 			break;
@@ -365,10 +360,7 @@ static void format_line(
 		query->dev_major, query->dev_minor, (uintmax_t)query->inode, name);
 }
 
-/*
- * Appends the lines of the mappings that overlap a part of the address space, from address *at on.
- * Returns 0 or an error number.
- */
+/* Appends the lines of the mappings in a part, from address *at on. Returns 0 or an errno. */
 static int query_part(int fd, const struct maps_part *part, uint64_t *at, FILE *out)
 {
 	uint64_t end = part->start + part->size;

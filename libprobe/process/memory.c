@@ -86,10 +86,7 @@ static bool read_living(struct served *s, uint64_t page, size_t count)
 	return read_entries(s, page, count);
 }
 
-/*
- * Returns the pagemap entry of a page. The caller will ask for the `more` pages behind it. If the
- * entry cannot be read, the page counts as present.
- */
+/* Returns a page's entry, or "present" if it is unreadable. `more` pages will be asked for next. */
 static uint64_t entry_of(struct served *s, uint64_t page, size_t more)
 {
 	size_t count = more < SERVED_ENTRIES && !s->looks_ahead ? more + 1 : SERVED_ENTRIES;
@@ -111,10 +108,7 @@ static bool add_range(struct served *s, uint64_t start, uint64_t end, bool reads
 	return true;
 }
 
-/*
- * Reads which ranges are registered with userfaultfd, from the flags of all mappings. Returns false
- * if the flags cannot be read.
- */
+/* Reads which ranges are registered with userfaultfd, from the flags of all mappings. */
 static bool read_ranges(struct served *s)
 {
 	uint64_t start = 0, end = 0;
@@ -126,10 +120,7 @@ static bool read_ranges(struct served *s)
 	snprintf(path, sizeof(path), "/proc/%d/smaps", (int)s->pid);
 	file = fopen(path, "re");
 	while (file && ok && getline(&line, &room, file) > 0) {
-		/*
-		 * Only the first line of a mapping begins with a digit or a lower-case hexadecimal
-		 * letter.
-		 */
+		/* Only a mapping's first line begins with a hexadecimal digit. */
 		if (strchr("0123456789abcdef", line[0])) {
 			char *dash;
 
@@ -150,8 +141,8 @@ static bool read_ranges(struct served *s)
 }
 
 /*
- * Returns true if userfaultfd can be registered for a mapping so that a reader or writer waits.
- * Mappings of files on a disk never make anyone wait: the kernel itself lifts their protection.
+ * Can userfaultfd make a reader or writer of a mapping wait? Not for files on a disk, whose
+ * protection the kernel lifts itself.
  */
 static bool may_be_registered(const struct served *s, const struct mapping *m)
 {
@@ -173,10 +164,7 @@ static const struct served_range *range_of(const struct served *s, uint64_t addr
 									   : NULL;
 }
 
-/*
- * May a thread that touches the page of an address have to wait? If this is unknown, the answer is
- * yes.
- */
+/* May a thread that touches this page have to wait? Yes if unknown. */
 static bool may_wait(struct served *s, uint64_t address, bool is_write, bool is_forced)
 {
 	const struct served_range *range;
@@ -205,8 +193,8 @@ static bool may_wait(struct served *s, uint64_t address, bool is_write, bool is_
 /* ---- Questions ------------------------------------------------------------------------- */
 
 /*
- * Returns how many of `size` bytes, from the first on, can be read without waiting for a program.
- * `is_forced`: the read goes through /proc/PID/mem, which ignores the protection of pages.
+ * Returns how many bytes can be read without waiting for a program. `is_forced`: the read goes
+ * through /proc/PID/mem, which ignores the protection of pages.
  */
 static size_t served_readable(struct served *served, uint64_t address, size_t size, bool is_forced)
 {
@@ -237,10 +225,8 @@ bool served_writable(struct served *served, uint64_t address)
 /* ---- System calls, or /proc/PID/mem ---------------------------------------------------------- */
 
 /*
- * The kernel may be built without process_vm_readv(2) and process_vm_writev(2)
- * (CONFIG_CROSS_MEMORY_ATTACH), and a seccomp filter may forbid them. Then we use /proc/PID/mem,
- * which needs the same rights, but takes three system calls for each read. It ignores the
- * protection of pages, so we can also read pages that the target itself may not read.
+ * process_vm_readv(2) is missing without CONFIG_CROSS_MEMORY_ATTACH, and may be forbidden by
+ * seccomp. /proc/PID/mem needs the same rights and three calls for a read, and ignores protections.
  */
 enum way { WAY_UNKNOWN, WAY_CALLS, WAY_FILE };
 
@@ -252,9 +238,9 @@ void memory_may_call(bool may)
 }
 
 /*
- * Decides whether we use the two system calls or /proc/PID/mem. A seccomp filter might kill us for
- * the calls: if we have filters, we use /proc/PID/mem until memory_may_call() allows the calls.
- * Reading our own memory needs no right, so if that fails, the kernel lacks the call.
+ * Chooses the calls or /proc/PID/mem. A seccomp filter might kill us for the calls: if we have
+ * filters, memory_may_call() must allow them first. Reading our own memory fails only if the kernel
+ * lacks the call.
  */
 static enum way way(void)
 {
@@ -280,7 +266,7 @@ static int open_mem(pid_t pid, int flags)
 	return open(path, flags | O_CLOEXEC);
 }
 
-/* Does the same as process_vm_readv(2) and process_vm_writev(2), with their error numbers. */
+/* Does what process_vm_readv(2) or process_vm_writev(2) does, with the same error numbers. */
 static ssize_t move_by_file(pid_t pid, const struct iovec *local, const struct iovec *remote,
 	size_t count, enum direction direction)
 {
@@ -324,16 +310,12 @@ static ssize_t move(pid_t pid, const struct iovec *local, const struct iovec *re
 
 /* ---- Reading --------------------------------------------------------------------------- */
 
-/* Returns how many of `size` bytes can be read without waiting for a program. */
 static size_t readable(struct served *known, uint64_t address, size_t size, bool is_forced)
 {
 	return served_readable(known, address, size, is_forced || way() == WAY_FILE);
 }
 
-/*
- * Reads through another thread if the first has ended: all threads share the memory, but a thread
- * that has ended gives no access to it.
- */
+/* Reads through another thread if the first has ended, and so has lost the memory. */
 static ssize_t read_pieces(
 	pid_t pid, const struct iovec *local, const struct iovec *remote, size_t count)
 {
@@ -383,7 +365,7 @@ size_t memory_read_forced(pid_t pid, int mem, uint64_t address, void *buffer, si
 	return length < 0 ? 0 : length;
 }
 
-/* Checks that `size` bytes were moved. If `length` is negative, errno is the reason. */
+/* Fails unless `size` bytes were moved. If `length` is negative, errno is the reason. */
 static struct probe_error *check_length(
 	ssize_t length, pid_t pid, const char *needed, uint64_t address, size_t size)
 {

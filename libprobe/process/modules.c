@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Finds the ELF files that a process has mapped, and their addresses.
- *
- * One mapping determines the bias: the PT_LOAD segment that contains the mapping's file offset
- * gives the mapping's link-time address.
+ * Finds the ELF files that a process has mapped, and their addresses. One mapping determines a
+ * file's bias: the PT_LOAD segment with its file offset gives its link-time address.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -47,8 +45,7 @@
  */
 
 /*
- * Enough for the ELF header, the program headers and, in the usual file layout, the build id; too
- * little to reach code, which may have been patched.
+ * Enough for the headers and usually the build id; too little to reach code, which may be patched.
  */
 enum { COMPARED_BYTES = 1024 };
 
@@ -65,7 +62,7 @@ static bool same_device(const struct stat *st, const struct mapping *mapping)
 	return major(st->st_dev) == mapping->dev_major && minor(st->st_dev) == mapping->dev_minor;
 }
 
-/* The mapping of the file's first byte, or NULL. */
+/* Returns the mapping of the file's first byte, or NULL. */
 static const struct mapping *mapping_of_header(
 	const struct mapped_files *files, const struct mapping *mapping)
 {
@@ -81,9 +78,8 @@ static const struct mapping *mapping_of_header(
 }
 
 /*
- * Do the file's first bytes equal those in memory? If they cannot be compared, because reading
- * memory takes more rights than reading maps, an equal inode suffices: patching compares the bytes
- * of every site again.
+ * Do the file's first bytes equal those in memory? If memory cannot be read, the equal inode is
+ * enough: patching compares the bytes of every site again.
  */
 static bool same_header(const struct mapped_files *files, const struct mapping *mapping, int fd)
 {
@@ -112,10 +108,7 @@ static bool is_mapped_inode(const struct stat *st, const void *mapping)
 	return same_inode(st, mapping);
 }
 
-/*
- * Opens a path if it is the mapped file. Otherwise returns -1; *err_ret is 0 if another file is
- * there.
- */
+/* Opens a path if it is the mapped file. Returns -1, with *err_ret 0, if it is another file. */
 static int open_verified(const struct mapped_files *files, const struct mapping *mapping,
 	const char *root, int *err_ret)
 {
@@ -158,10 +151,7 @@ static int open_map_file(struct mapped_files *files, const struct mapping *mappi
 	return -1;
 }
 
-/*
- * Explains why mapped_open() failed and what helps, in a text that the caller frees. Returns NULL
- * if memory is short. `replaced`: another file is at the file's path.
- */
+/* Explains why mapped_open() failed. The caller frees the text; NULL if memory is short. */
 static char *mapped_failure(const struct mapping *mapping, bool replaced, int err)
 {
 	const char *why = replaced	     ? "it was replaced on disk by another file"
@@ -180,10 +170,7 @@ static char *mapped_failure(const struct mapping *mapping, bool replaced, int er
 	return reason;
 }
 
-/*
- * Opens the program's file, but only if it is the mapped file. Any other file might be on a device
- * that does not answer.
- */
+/* Opens the program's file if it is the mapped one. Another file might be on a stuck device. */
 static void open_exe(struct mapped_files *files, const struct mapping *mapping)
 {
 	char path[48], link[4096];
@@ -201,10 +188,7 @@ static void open_exe(struct mapped_files *files, const struct mapping *mapping)
 	}
 }
 
-/*
- * Opens the mapped file. On failure returns -1; *err_ret is 0 if no descriptor or path refers to
- * it.
- */
+/* Opens the mapped file, or returns -1; *err_ret is 0 if nothing refers to the file. */
 static int open_here(struct mapped_files *files, const struct mapping *mapping, int *err_ret)
 {
 	char root[48];
@@ -293,10 +277,7 @@ static int open_any(void *data, int *err_ret)
 	return beneath_open(root, wanted->mapping->path, is_any, NULL, err_ret);
 }
 
-/*
- * Opens the file that is now at the path of a mapping, but is not the mapped one; the caller closes
- * it. Returns -1 if there is no such file, or it cannot be opened.
- */
+/* Opens the file that has replaced the mapped one at its path, for the caller to close; or -1. */
 static int mapped_successor(struct mapped_files *files, const struct mapping *mapping)
 {
 	struct wanted wanted = {files, mapping};
@@ -308,10 +289,7 @@ static int mapped_successor(struct mapped_files *files, const struct mapping *ma
 	return files->silent ? -1 : distant_copy(open_any, &wanted, &err);
 }
 
-/*
- * Is a file a copy of the mapped one (an upgrade to the same version)? Compares headers and build
- * id.
- */
+/* Is a file a copy of the mapped one (the same version installed again)? Compares build ids. */
 static bool mapped_is_copy(const struct mapped_files *files, const struct mapping *mapping, int fd)
 {
 	/* The type and name of a build id's note (elf(5), Nhdr): NT_GNU_BUILD_ID, "GNU". */
@@ -326,10 +304,7 @@ static bool mapped_is_copy(const struct mapped_files *files, const struct mappin
 	       memmem(in_file, sizeof(in_file), build_id, sizeof(build_id));
 }
 
-/*
- * Gets the status of the mapped file by stat(2). Returns false if the status is unavailable without
- * opening the file, or if its file system might not answer.
- */
+/* Like stat(2) of the mapped file. Returns false if only opening it would tell, or might block. */
 static bool mapped_stat(struct mapped_files *files, const struct mapping *mapping, struct stat *ret)
 {
 	char path[96];
@@ -352,7 +327,6 @@ void mapped_files_deinit(struct mapped_files *files)
 
 /* ==== Modules ================================================================================= */
 
-/* The state of one search for modules. */
 struct lookup {
 	struct mapped_files mapped;
 	struct files *files;	/* cache of files, or NULL */
@@ -361,22 +335,18 @@ struct lookup {
 
 /* ---- Addresses of a file --------------------------------------------------- */
 
-/* The file offset of a segment's first page. */
 static uint64_t first_page(const struct object_segment *segment)
 {
 	return segment->offset & ~((uint64_t)sysconf(_SC_PAGESIZE) - 1);
 }
 
-/* Computes the bias from a mapping of this segment. Returns false if it maps something else. */
+/* Computes the bias from a mapping of this segment. Returns false if it is of another segment. */
 static bool bias_by_segment(
 	const struct mapping *mapping, const struct object_segment *segment, uint64_t *ret)
 {
 	uint64_t first = first_page(segment);
 
-	/*
-	 * The file has other contents after the segment's last byte. A mapping that starts there
-	 * does not belong to the segment.
-	 */
+	/* Behind the segment, the file holds something else. */
 	if (segment->file_size == 0 || mapping->offset < first ||
 		mapping->offset - first >= segment->offset - first + segment->file_size)
 		return false;
@@ -386,8 +356,8 @@ static bool bias_by_segment(
 }
 
 /*
- * Computes the bias from a mapping. A page of the file may belong to two segments: prefers a
- * segment that begins in this page, and one with the same permissions.
+ * Computes the bias from a mapping. If two segments share its page, prefers the one that begins
+ * there, and one with the same permissions.
  */
 static bool bias_of(const struct object *object, const struct mapping *mapping, uint64_t *ret)
 {
@@ -462,7 +432,7 @@ static void add_bss(const struct lookup *lookup, struct module *module)
 	}
 }
 
-/* Sets the module's range: all mappings of the file at the module's bias. */
+/* Sets the module's range to all mappings of the file at this bias. */
 static void set_range(const struct lookup *lookup, struct module *module)
 {
 	module->start = UINT64_MAX;
@@ -528,16 +498,13 @@ static bool has_elf_magic(int fd)
 	return pread(fd, magic, 4, 0) == 4 && memcmp(magic, "\177ELF", 4) == 0;
 }
 
-/*
- * Returns the cache for a mapping's file, or NULL. A file in memory is not cached: it may get
- * further probes, which its status does not show (libprobe/runtime/events).
- */
+/* Returns the cache for a file, or NULL for a file in memory: it may get more probes unnoticed. */
 static struct files *keeper_of(const struct lookup *lookup, const struct mapping *mapping)
 {
 	return mapped_is_memory(mapping) ? NULL : lookup->files;
 }
 
-/* Finds a file in the cache. This takes one system call and no descriptor. */
+/* Finds a file in the cache, with one system call and no descriptor. */
 static struct file *find_known(struct lookup *lookup, const struct mapping *mapping)
 {
 	struct stat st;
@@ -562,10 +529,7 @@ static struct probe_error *set_bias(const struct mapping *mapping, struct module
 	return NULL;
 }
 
-/*
- * Handles a file that cannot be opened: opens a copy of it, or says why. Sets either module->fd or
- * module->reason.
- */
+/* Opens a copy of a file that cannot be opened, or sets module->reason. */
 static struct probe_error *open_successor(
 	struct lookup *lookup, const struct mapping *mapping, int err, struct module *module)
 {
@@ -625,7 +589,6 @@ static struct probe_error *module_open(
 	return set_bias(mapping, module);
 }
 
-/* A module with the file of a mapping, which has not been opened. */
 static struct module module_of(const struct mapping *mapping)
 {
 	return (struct module){
@@ -661,15 +624,13 @@ static struct probe_error *lookup_add(struct lookup *lookup, const struct mappin
 /* ---- Text that a program has moved ------------------------------------------- */
 
 /*
- * Returns true if the mapping may be text that a program has moved. Some programs copy their text
- * to memory of their own, for huge pages (hugify, iodlr), and map that memory at the address of the
- * file. If they move all of the text, no mapping of the file has code. Then we look at the mapping
- * beside the moved text: its file is the text's file, too, if the file has code at this address.
- * The text need not be unchanged: patching compares the bytes of each site with the file's.
+ * May the mapping be text that a program has moved? Some programs copy their text to huge pages of
+ * their own (hugify, iodlr), at the address of the file. If no mapping of the file has code any
+ * more, we take the file of the mapping beside the text, if the file has code at this address.
+ * Patching compares the bytes of each site anyway.
  *
- * The memory is anonymous, or it is a file in memory (memfd_create(2), tmpfs, hugetlbfs), mapped
- * privately or shared. If it is shared, the probes are listed, but patching refuses their sites:
- * unknown processes may have the memory mapped, and later children will.
+ * The memory is anonymous or a file in memory, private or shared. Probes in shared memory are
+ * listed, but not patched: unknown processes may have the memory mapped, and later children will.
  */
 static bool is_moved_text(const struct lookup *lookup, const struct mapping *m)
 {
@@ -704,9 +665,8 @@ static bool is_of_file(const struct mapping *mapping)
 }
 
 /*
- * Finds a mapping of an ELF file before or after the text at index `i`. Returns NULL if there is no
- * such mapping. There may be a gap between the two, because segments for huge pages begin at
- * multiples of 2 MiB. Other memory may be in the gap.
+ * Finds a mapping of an ELF file beside the text at index `i`, or NULL. Segments for huge pages
+ * begin at multiples of 2 MiB, so there may be a gap, with other memory in it.
  */
 static const struct mapping *mapping_beside(const struct lookup *lookup, size_t i)
 {
@@ -750,10 +710,7 @@ static struct probe_error *add_moved(struct lookup *lookup, size_t i)
 		return NULL;
 	error = lookup_add(lookup, beside);
 	module = &lookup->modules.items[lookup->modules.count - 1];
-	/*
-	 * A file that cannot be read, and does not touch the text, may be unrelated: drop the
-	 * reason.
-	 */
+	/* An unreadable file that does not touch the text may be unrelated: drop the reason. */
 	if (!error && !module->object && beside->end != text->start && text->end != beside->start) {
 		free(module->reason);
 		module->reason = NULL;
@@ -774,7 +731,7 @@ static int compare_starts(const void *left, const void *right)
 	return a->start < b->start ? -1 : a->start > b->start;
 }
 
-/* Drops rejected modules, which were kept only to avoid trying them again, and sorts the rest. */
+/* Drops rejected modules, which were kept to avoid trying them again, and sorts the rest. */
 static void lookup_tidy(struct modules *modules)
 {
 	size_t kept = 0;

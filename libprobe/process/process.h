@@ -29,20 +29,13 @@ struct auxv {
 };
 
 /*
- * Reads the auxiliary vector of a process without waiting for its memory. Returns the number of
- * bytes read, ret->bytes. Returns 0 if the process has no vector; -1, with errno set, if its file
- * may not be opened.
+ * Returns the bytes read (ret->bytes), 0 if the process has no vector, or -1 and errno if the file
+ * cannot be opened. Does not wait for the process's memory.
  */
 ssize_t auxv_read(pid_t pid, struct auxv *ret);
-/*
- * Reads AT_RANDOM of a process, even if the main thread of the process has ended. *ret becomes 0 in
- * the middle of execve(2). Returns false if the value is unknown.
- */
+/* Reads AT_RANDOM, even if the main thread has ended. It is 0 in the middle of execve(2). */
 bool auxv_read_image(pid_t pid, uint64_t *ret);
-/*
- * Returns the value of this type, or 0 if the vector has no such value. AT_RANDOM is an address at
- * a random place in the stack, so two programs rarely have the same AT_RANDOM.
- */
+/* Returns a value, or 0. AT_RANDOM, a random address in the stack, tells programs apart. */
 uint64_t auxv_value(const struct auxv *auxv, uint64_t type);
 
 /* ---- Maps ------------------------------------------------------------------------------------ */
@@ -69,12 +62,12 @@ struct maps {
 };
 
 /*
- * Reads the mappings of a process, given the id of any of its threads. Does not stop the process:
- * if it maps or unmaps memory meanwhile, the result may mix both states.
+ * Reads the mappings of a process, given the id of any thread, without stopping it: the result may
+ * mix two states.
  *
- * Errors: PROBE_ERROR_NOT_FOUND (no such process), PROBE_ERROR_STATE (no memory: a zombie or a
- * kernel thread), PROBE_ERROR_PERMISSION (the message names the cause), PROBE_ERROR_FORMAT,
- * PROBE_ERROR_MEMORY, PROBE_ERROR_SYSTEM.
+ * Errors: PROBE_ERROR_NOT_FOUND (no such process), PROBE_ERROR_STATE (a zombie or kernel thread),
+ * PROBE_ERROR_PERMISSION (the message says why), PROBE_ERROR_FORMAT, PROBE_ERROR_MEMORY,
+ * PROBE_ERROR_SYSTEM.
  */
 PROBE_MUST_CHECK struct probe_error *maps_read(pid_t pid, struct maps *ret);
 
@@ -84,18 +77,16 @@ struct maps_part {
 };
 
 /*
- * Reads only the mappings that overlap these parts. The ioctl PROCMAP_QUERY (Linux 6.11) finds them
- * one by one, which is fast enough for a stop. On older kernels all mappings are read. Errors:
- * those of maps_read().
+ * Reads only the mappings that overlap these parts, one by one (PROCMAP_QUERY, Linux 6.11), which
+ * is fast enough for a stop; on older kernels all mappings. Errors: as maps_read().
  */
 PROBE_MUST_CHECK struct probe_error *maps_read_parts(
 	pid_t pid, const struct maps_part *parts, size_t count, struct maps *ret);
 
 /*
- * Does the mapping that begins at `start` have this flag (for example "wf") in its VmFlags line of
- * /proc/PID/smaps (proc_pid_smaps(5))? *ret is also false if the file may not be read. The kernel
- * walks the pages of all mappings before this one, so this is for rare cases. Errors:
- * PROBE_ERROR_SYSTEM (no descriptor, or no memory).
+ * Does the mapping at `start` have this flag ("wf") in its VmFlags line of /proc/PID/smaps? Slow:
+ * the kernel walks the pages of all mappings before it. *ret is false if the file is unreadable.
+ * Errors: PROBE_ERROR_SYSTEM.
  */
 PROBE_MUST_CHECK struct probe_error *maps_has_flag(
 	pid_t pid, uint64_t start, const char *flag, bool *ret);
@@ -110,17 +101,12 @@ const struct mapping *maps_find(const struct maps *maps, uint64_t address);
 /* Is an address in a MAP_SHARED mapping, whose changes reach its file and other processes? */
 bool maps_is_shared(const struct maps *maps, uint64_t address);
 
-/*
- * Returns the first mapping that ends above an address, or NULL. The mapping contains the address
- * or follows it.
- */
+/* Returns the first mapping that ends above an address, or NULL. */
 const struct mapping *maps_find_from(const struct maps *maps, uint64_t address);
 
 /* ---- Memfds ---------------------------------------------------------------------------------- */
 
-/* Files from memfd_create(2) that a process has open. No path leads to them. */
-
-/* The memfds that a process has open. Initialise it with {0}. */
+/* The memfds that a process has open, to which no path leads. Initialise with {0}. */
 struct memfds {
 	struct memfd *items;
 	size_t count;
@@ -128,9 +114,8 @@ struct memfds {
 };
 
 /*
- * Opens the file of a mapping for reading, through one of the process's descriptors. Returns -1 if
- * no descriptor refers to the file, or if it cannot be opened; procfs_no_room() tells from *err_ret
- * whether we have too few descriptors. The first call reads all descriptors.
+ * Opens a mapping's file through one of the process's descriptors. Returns -1 if none refers to it,
+ * or on failure; procfs_no_room(*err_ret) tells if we have too few descriptors.
  */
 int memfds_open(struct memfds *memfds, pid_t pid, const struct mapping *mapping, int *err_ret);
 void memfds_deinit(struct memfds *memfds);
@@ -139,7 +124,7 @@ void memfds_deinit(struct memfds *memfds);
 
 /* Files of shared mappings, which tell which pages of a mapping have contents. */
 
-/* Facts about a process's files. Initialise it with the pid; call backing_deinit(). */
+/* Initialise with the pid; call backing_deinit(). */
 struct backing {
 	pid_t pid;
 	bool no_map_files; /* we may not use /proc/PID/map_files */
@@ -154,30 +139,25 @@ enum backing_kind {
 
 enum backing_kind backing_kind(const struct backing *backing, const struct mapping *mapping);
 
-/* Opens the file of a shared mapping for reading. Returns -1 if this is impossible. */
+/* Opens the file of a shared mapping for reading, or returns -1. */
 int backing_open(struct backing *backing, const struct mapping *mapping);
 
-/*
- * Finds the next range with data in [offset, end) of a file. Returns false if there is no such
- * range. All bytes outside such ranges read as zeros, and reading them allocates nothing.
- */
+/* Finds the next range with data in [offset, end) of a file. Other bytes read as zeros. */
 bool backing_next(int fd, uint64_t offset, uint64_t end, uint64_t *start_ret, uint64_t *end_ret);
 
-/* The amount of data in [offset, end), in bytes. */
+/* Returns the bytes of data in [offset, end). */
 uint64_t backing_data(int fd, uint64_t offset, uint64_t end);
 void backing_deinit(struct backing *backing);
 
 /* ---- Beneath --------------------------------------------------------------------------------- */
 
 /*
- * Opens a regular file for reading by a path from a target's maps, below `root` (a directory, "/"
- * or /proc/PID/root). Follows no symbolic links: the kernel reports paths without links, so a link
- * in the path was made later; and a link in the target's root would be resolved in our root. Does
- * not open a file that is not regular, or that `wanted` rejects, because opening a device or pipe
- * has effects.
+ * Opens a regular file by a path from a target's maps, below `root` ("/" or /proc/PID/root).
+ * Follows no symbolic links: the kernel reports paths without links, so a link was made later, and
+ * would be resolved in our root. Opens nothing that is not regular or that `wanted` rejects,
+ * because opening a device or pipe has effects.
  *
- * Returns the descriptor; or -1, with *err_ret set to errno, or to 0 if another file is at the
- * path.
+ * Returns the descriptor; or -1, with *err_ret an errno, or 0 if another file is at the path.
  */
 int beneath_open(const char *root, const char *path,
 	bool (*wanted)(const struct stat *st, const void *data), const void *data, int *err_ret);
@@ -192,29 +172,22 @@ struct cgroup_memory {
 	uint64_t room;	/* bytes left below the limit; file caches do not count as used */
 };
 
-/* Examines the group of a process and all visible ancestors of the group. */
+/* Examines the group of a process and its visible ancestors. */
 void cgroup_memory(pid_t pid, struct cgroup_memory *ret);
 
 /*
- * Returns the path of the file that counts how often the kernel has killed a process of this
- * process's group because memory ran out. cgroup_kills() can read the file after the process has
- * ended. The caller frees the path. NULL if there is no such file.
+ * Returns the path of the file that counts OOM kills in a process's group, readable after the
+ * process's end; NULL if there is no such file. The caller frees it.
  */
 char *cgroup_events(pid_t pid);
-/* Returns the count in the file `events`; 0 if `events` is NULL or cannot be read. */
+/* Returns the count in the file `events`; 0 if `events` is NULL or unreadable. */
 uint64_t cgroup_kills(const char *events);
 
 enum { CGROUP_PATH_BYTES = PATH_MAX };
-/*
- * Is a process in a control group that is frozen, or is being frozen? If so, *ret becomes the path
- * of the group to thaw, among the groups that we can see.
- */
+/* Is a process's control group frozen or freezing? *ret becomes the visible group to thaw. */
 bool cgroup_frozen(pid_t pid, char ret[CGROUP_PATH_BYTES]);
 
-/*
- * For tests: use given contents of /proc/PID/cgroup (`groups`) and /proc/self/mountinfo (`mounts`),
- * and put `folder` before each path in `mounts`.
- */
+/* For tests: `groups` and `mounts` replace /proc/PID/cgroup and mountinfo, below `folder`. */
 void cgroup_memory_in(
 	const char *folder, const char *groups, const char *mounts, struct cgroup_memory *ret);
 bool cgroup_frozen_in(
@@ -225,15 +198,13 @@ bool cgroup_frozen_in(
 /* Files on file systems that may not answer: see distant.c. */
 
 /*
- * Returns true if a program or another machine serves the files of a device that is mounted in a
- * process's namespace, or if this is unknown. Accesses no file system.
+ * Does a program or another machine serve the files of a device? True if unknown. Accesses no file.
  */
 bool distant_is(pid_t pid, uint32_t dev_major, uint32_t dev_minor);
 
 /*
- * Runs `open` (returns -1 and sets *err_ret on failure) in a helper process. Returns a copy of the
- * opened file in memory, which the caller closes. On failure returns -1; *err_ret is the errno, 0
- * if `open` sets it to 0, or ETIMEDOUT if the helper does not answer in time.
+ * Runs `open` (-1 and *err_ret on failure) in a helper, and returns a copy of the file in memory,
+ * which the caller closes. On failure returns -1 and `open`'s *err_ret, or ETIMEDOUT.
  */
 int distant_copy(int (*open)(void *data, int *err_ret), void *data, int *err_ret);
 
@@ -246,12 +217,10 @@ struct file_id {
 bool file_id_same(const struct file_id *a, const struct file_id *b);
 
 /*
- * Opens a path relative to a folder, with O_PATH and RESOLVE_* flags of openat2(2). Returns -1 if
- * the kernel has not cached the path, is older than Linux 5.12, or a seccomp filter forbids us the
- * call.
+ * openat2(2) with O_PATH and `resolve`, from the kernel's caches only. Returns -1 if the path is
+ * not cached, the kernel is older than Linux 5.12, or a filter forbids us the call.
  */
 int cached_open(int folder, const char *name, uint64_t resolve);
-/* Identifies an open file. Returns false on failure. */
 bool cached_identify(int fd, struct file_id *ret);
 /* Does a program or another machine serve the file, as far as our mounts tell? */
 bool file_is_distant(const struct file_id *file);
@@ -305,40 +274,30 @@ struct edits {
 /* Adds a place. Returns NULL if memory is short. The pointer is valid until the next call. */
 struct edit *edits_add(struct edits *edits, uint64_t address, size_t length);
 
-/*
- * Prepares the edits, after the last edits_add(). Places that are written must not overlap. Errors:
- * PROBE_ERROR_MEMORY.
- */
+/* Call after the last edits_add(). Written places must not overlap. Errors: PROBE_ERROR_MEMORY. */
 PROBE_MUST_CHECK struct probe_error *edits_prepare(struct edits *edits);
 void edits_deinit(struct edits *edits);
 
 /*
- * Reads all places. Single places may be unreadable. Errors: PROBE_ERROR_NOT_FOUND,
- * PROBE_ERROR_PERMISSION; PROBE_ERROR_STATE (userfaultfd(2) protects a page that would be written).
+ * Reads all places; some may be unreadable. Errors: PROBE_ERROR_NOT_FOUND, PROBE_ERROR_PERMISSION,
+ * PROBE_ERROR_STATE (userfaultfd(2) protects a page to be written).
  */
 PROBE_MUST_CHECK struct probe_error *edits_read(struct edits *edits, pid_t pid);
 
-/* Returns the bytes that edits_read() found at place `i`; NULL if the place is not mapped. */
+/* Returns the bytes found at place `i`; NULL if it is not mapped. */
 const uint8_t *edits_found(const struct edits *edits, size_t i);
 
 /*
- * edits_note() remembers the contents from edits_read(). edits_are_as_noted() tells whether the
- * latest edits_read() has found the same contents. If so, the caller need not examine them again.
- * Errors: PROBE_ERROR_MEMORY.
+ * edits_note() remembers the contents that were read; edits_are_as_noted() tells if the latest
+ * edits_read() found the same, so that they need not be examined again. Errors: PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *edits_note(struct edits *edits);
 bool edits_are_as_noted(const struct edits *edits);
 
-/*
- * Makes the kernel copy the pages that edits_write() will write, by writing the bytes that are
- * there now. Copying a page takes longer than writing to it.
- */
+/* Writes the present bytes of the pages, to make the kernel copy the pages before the stop. */
 PROBE_MUST_CHECK struct probe_error *edits_pretouch(const struct edits *edits, int mem);
 
-/*
- * Writes through `mem` (memory_open()), one page at a time, so a place within one page is written
- * completely or not at all. After an error, all places are as before.
- */
+/* Writes through `mem` (memory_open()), page by page. After an error, all places are as before. */
 PROBE_MUST_CHECK struct probe_error *edits_write(struct edits *edits, int mem);
 
 /* Writes back the contents from edits_read(). */
@@ -347,35 +306,29 @@ void edits_revert(const struct edits *edits, int mem);
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
 /*
- * Reads and writes a target's memory. Addresses are the target's.
- *
- * Reading never waits for a program that serves page faults: pages that the program has not
- * provided yet count as unreadable (memory.c).
+ * Reads and writes a target's memory. Reads never wait for a program that serves page faults: pages
+ * that it has not provided are unreadable.
  */
 
 struct served;
 
 /*
- * Tells whether our seccomp filters allow process_vm_readv(2) and process_vm_writev(2). If not,
- * memory is read and written through /proc/PID/mem. If we have filters, this is also done until
- * this function is called.
+ * Tells whether our seccomp filters allow process_vm_readv(2) and process_vm_writev(2). Until then,
+ * if we have filters, /proc/PID/mem is used.
  */
 void memory_may_call(bool may);
 
-/* Reads memory (process_vm_readv(2)). Returns the number of bytes read. */
+/* Returns the number of bytes read. */
 size_t memory_read(pid_t pid, uint64_t address, void *buffer, size_t size);
-/* Like memory_read(), for one of many reads of a process: see served_begin(). */
+/* The same for one of many reads of a process: see served_begin(). */
 size_t memory_read_known(struct served *known, uint64_t address, void *buffer, size_t size);
-/*
- * Like memory_read(), but reads through `mem` (memory_open()) if the process itself may not read
- * the memory.
- */
+/* The same, through `mem` (memory_open()) if the process itself may not read the memory. */
 size_t memory_read_forced(pid_t pid, int mem, uint64_t address, void *buffer, size_t size);
-/* Like memory_read(), but fails unless all bytes can be read. */
+/* The same, but fails unless all bytes can be read. */
 PROBE_MUST_CHECK struct probe_error *memory_read_all(
 	pid_t pid, uint64_t address, void *buffer, size_t size);
 
-/* One of many places to read at once, with as few system calls as possible. */
+/* One of many places to read with few system calls. */
 struct memory_piece {
 	uint64_t address;
 	void *buffer;
@@ -389,81 +342,65 @@ PROBE_MUST_CHECK struct probe_error *memory_write_data(
 	pid_t pid, uint64_t address, const void *buffer, size_t size);
 
 /*
- * Reads memory through /proc/PID/mem. This is the memory of the program for which `fd` was opened,
- * even if the process runs another program now (PROBE_ERROR_NOT_FOUND if the memory is gone).
+ * Reads through /proc/PID/mem the memory of the program for which `fd` was opened. Errors:
+ * PROBE_ERROR_NOT_FOUND (that memory is gone: execve(2), or the process ended).
  */
 PROBE_MUST_CHECK struct probe_error *memory_read_code(
 	int fd, uint64_t address, void *buffer, size_t size);
 
 /*
- * Writes any memory, including code, through /proc/PID/mem. A private page becomes the target's own
- * copy; the file never changes. `fd` is from memory_open(). A write within one page happens
- * completely or not at all.
+ * Writes any memory, including code, through `fd` (memory_open()). A private page becomes the
+ * target's own copy; the file never changes. A write within one page is atomic.
  */
 PROBE_MUST_CHECK struct probe_error *memory_write_code(
 	int fd, uint64_t address, const void *buffer, size_t size);
 PROBE_MUST_CHECK struct probe_error *memory_open(pid_t pid, int *fd_ret);
 
-/*
- * Does the memory that a descriptor refers to still belong to a process? It does not after
- * execve(2), or when the process has ended.
- */
+/* Is the memory still a process's? Not after execve(2) or the end of the process. */
 bool memory_is_there(int fd);
 
 /* Bits of a page's entry in /proc/PID/pagemap: present, or swapped. */
 #define PAGE_THERE (UINT64_C(3) << 62)
 
-/* Opens /proc/PID/pagemap. Returns -1 and sets errno on failure. */
+/* Returns -1 and sets errno on failure. */
 int memory_open_pagemap(pid_t pid);
 
 /*
- * Finds a run of bytes that begins at `address`, and whose pages are either all in memory
- * (*there_ret is true) or all not in memory. Returns the length of the run, from 1 to `size`.
- * Reading a page that is not in memory would allocate a page of zeros. `pagemap` is a descriptor
- * from memory_open_pagemap(). Pages without an entry count as in memory.
+ * Returns the length of a run of bytes whose pages are all in memory (*there_ret), or all not.
+ * Reading the latter would allocate pages of zeros. Pages without an entry count as in memory.
  */
 size_t memory_run(int pagemap, uint64_t address, size_t size, bool *there_ret);
 
 /* ---- Gadgets --------------------------------------------------------------------------------- */
 
-/* Machine code of the target itself that remote system calls use. */
+/* Machine code of the target that remote system calls use. */
 
 struct maps;
 struct modules;
 
-/*
- * Finds the gadgets in the target's modules or its vDSO. PROBE_ERROR_UNSUPPORTED: one is missing.
- */
+/* Searches the modules and the vDSO. Errors: PROBE_ERROR_UNSUPPORTED (a gadget is missing). */
 PROBE_MUST_CHECK struct probe_error *gadgets_find(pid_t pid, const struct maps *maps,
 	const struct modules *modules, struct arch_gadgets *ret);
 
 /*
- * Are the gadgets still in memory? execve(2) may have removed them. If the size of `more` is not 0,
- * `more` is read in the same system call, to save time while threads are stopped. If it cannot be
- * read, its buffer is filled with zeros.
+ * Are the gadgets still there, or has execve(2) removed them? In the same call reads `more`, if its
+ * size is not 0; zeros if it is unreadable.
  */
 bool gadgets_are_there(
 	pid_t pid, const struct arch_gadgets *gadgets, const struct memory_piece *more);
 
 /* ---- Files ----------------------------------------------------------------------------------- */
 
-/*
- * Keeps files that many processes have mapped. So each file is opened, read and planned only once.
- * For example, a build starts thousands of programs that all map the same C library.
- */
-
-/* A cache of files, shared by the processes of one watch; used by one thread. */
+/* A cache of files for the processes of one watch. Used by one thread. */
 struct files;
 
-/*
- * The role of a file in programs that neither start nor load anything (libprobe/follow/follow.h).
- */
+/* The role of a file in programs that start and load nothing (follow/follow.h). */
 enum file_role { FILE_UNKNOWN, FILE_OF_LEAF, FILE_OTHER };
 enum file_leaf { LEAF_UNKNOWN, LEAF_YES, LEAF_NO };
 
 struct file_plan;
 
-/* One file, as it was when it was opened. */
+/* A file as it was when it was opened. */
 struct file {
 	size_t references;
 	dev_t dev;
@@ -486,44 +423,35 @@ struct file {
 };
 
 PROBE_MUST_CHECK struct probe_error *files_create(struct files **ret);
-/* Takes a reference (NULL is allowed). Release each reference with files_release(). */
+/* Takes a reference (NULL is allowed), for files_release(). */
 struct files *files_hold(struct files *files);
 void files_release(struct files *files);
 
 /*
- * Returns the file of a descriptor; the caller still closes the descriptor. `path` is for messages.
- * Release the result with file_release(). Errors: those of object_open_fd(), PROBE_ERROR_SYSTEM.
+ * Returns the file of a descriptor, for file_release(); the caller still closes `fd`. `path` is for
+ * messages. Errors: as object_open_fd(), PROBE_ERROR_SYSTEM.
  */
 PROBE_MUST_CHECK struct probe_error *files_open(
 	struct files *files, int fd, const char *path, struct file **ret);
 void file_release(struct file *file);
 
-/*
- * Returns the file with this status and path, or NULL if it is unknown. The caller calls
- * file_release().
- */
+/* Returns the file with this status and path, for file_release(); NULL if unknown. */
 struct file *files_find(struct files *files, const struct stat *st, const char *path);
 
-/* Returns the file with this status, borrowed; NULL if it is unknown. */
+/* Returns the file with this status, borrowed; NULL if unknown. */
 struct file *files_known(const struct files *files, const struct stat *st);
 
-/*
- * Returns the unchanged file with this device and inode from /proc/PID/maps, borrowed. NULL if the
- * file is unknown, or if its file system shows other numbers in maps.
- */
+/* Returns the unchanged file with these numbers from /proc/PID/maps, borrowed; NULL if unknown. */
 struct file *files_mapped(const struct files *files, dev_t dev, ino_t inode);
 
-/* Reads the notes of a file, once. Errors: those of sdt_read(). */
+/* Reads the notes, once. Errors: as sdt_read(). */
 PROBE_MUST_CHECK struct probe_error *file_read_notes(struct file *file);
 
 /* ---- Modules --------------------------------------------------------------------------------- */
 
 /* The modules of a process: the ELF files that it has mapped executable. */
 
-/*
- * One file at one bias: a library that dlmopen(3) loaded twice is two modules. Addresses are the
- * target's.
- */
+/* One file at one bias: a library that dlmopen(3) loads twice is two modules. Target addresses. */
 struct module {
 	char *path; /* as in /proc/PID/maps, without " (deleted)"; owned */
 	uint32_t dev_major, dev_minor;
@@ -541,67 +469,56 @@ struct module {
 	bool notes_read;
 };
 
-/* The modules of a process, sorted by start. Initialise it with {0}. */
+/* Sorted by start. Initialise with {0}. */
 struct modules {
 	struct module *items;
 	size_t count;
 };
 
 /*
- * Finds the modules of a process and opens their files. Uses /proc/PID/map_files if allowed;
- * otherwise the process's own root directory, and checks device and inode. If a file was replaced
- * by a copy of itself, reads the copy. Reads no notes. Leaves out files that are not ELF files.
- * Keeps ELF files that cannot be opened (deleted or replaced), with a reason. Does not stop the
- * process. Uses files that are in `files` already, and adds the rest. If `files` is NULL, opens
- * each file for these modules only.
- *
- * Errors: those of maps_read().
+ * Finds and opens the modules of a process, through /proc/PID/map_files if allowed, else its root
+ * directory with a check of device and inode. Reads a replaced file's copy if it is the same
+ * version. Leaves out files that are not ELF; keeps those that cannot be opened, with a reason.
+ * Takes files from the cache `files`, if not NULL, and adds to it. Does not stop the process.
+ * Errors: as maps_read().
  */
 PROBE_MUST_CHECK struct probe_error *modules_read(
 	pid_t pid, struct files *files, struct modules *ret);
-/* Like modules_read(), but uses mappings already read. `pid` is from procfs_living(). */
+/* Like modules_read(), with mappings already read. `pid` is from procfs_living(). */
 PROBE_MUST_CHECK struct probe_error *modules_read_mapped(
 	pid_t pid, const struct maps *maps, struct files *files, struct modules *ret);
 void modules_deinit(struct modules *modules);
 
 /*
- * Reads the notes of a module into module->notes, once. A module without an object has no notes. If
- * the notes cannot be read, the module loses its object and gets a reason. Errors:
- * PROBE_ERROR_MEMORY.
+ * Reads the notes into module->notes, once. A module without object has none. If the notes are
+ * unreadable, the object is replaced by a reason. Errors: PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *module_read_notes(struct module *module);
 
-/*
- * Forgets all that was read from a module's file. The module then has this reason instead of an
- * object. Errors: PROBE_ERROR_MEMORY.
- */
+/* Forgets a module's object and notes, for this reason. Errors: PROBE_ERROR_MEMORY. */
 PROBE_MUST_CHECK struct probe_error *module_distrust(struct module *module, const char *reason);
 
 /*
- * Adds the file mapped at an address, if it is mapped with code, as a module without an object.
- * Pointers to modules become invalid. Errors: PROBE_ERROR_MEMORY.
+ * Adds the file with code mapped at an address as a module without object. Invalidates pointers to
+ * modules. Errors: PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *modules_add_unread(
 	struct modules *modules, const struct maps *maps, uint64_t address, const char *reason);
 
-/*
- * Does the mapping belong to the module's file, at the module's bias? Without an object, any bias
- * will do.
- */
+/* Is the mapping of the module's file and, if it has an object, at its bias? */
 bool module_has_mapping(const struct module *module, const struct mapping *mapping);
 
-/* Is the module the C library, a part of it, or its loader? Looks at the file's name. */
+/* Is the module the C library, a part of it, or its loader, by its name? */
 bool module_is_libc(const struct module *module);
 
-/* Returns the module that contains an address of the target, or NULL. */
+/* Returns the module that contains an address, or NULL. */
 struct module *modules_find(const struct modules *modules, uint64_t address);
 
 /* ---- Emulator -------------------------------------------------------------------------------- */
 
 /*
- * Returns the name of the emulator that executes the process's program ("valgrind",
- * "qemu-aarch64"). Under an emulator, the processor never runs the program's code in memory, but a
- * translation of it. The name may be in `buffer`. Returns NULL if there is no emulator.
+ * Returns the emulator that executes the process ("valgrind", "qemu-aarch64"), maybe in `buffer`;
+ * else NULL. The processor runs a translation, never the code in memory.
  */
 const char *emulator_of(pid_t pid, const struct modules *modules, char buffer[64]);
 
@@ -611,27 +528,22 @@ const char *emulator_of(pid_t pid, const struct modules *modules, char buffer[64
 
 struct jit_map;
 
-/* Creates a map without reading the file. Returns NULL if memory is short. */
+/* Reads nothing yet. Returns NULL if memory is short. */
 struct jit_map *jit_map_create(pid_t pid);
 void jit_map_free(struct jit_map *map); /* `map` may be NULL */
 
-/* Reads what was added to the file; at most four times a second unless `now`. */
+/* Reads what was added to the file, at most four times a second unless `now`. */
 void jit_map_refresh(struct jit_map *map, bool now);
 
-/* Counts the refreshes that read something: if the count has changed, names may have changed. */
+/* Changes when a refresh has read something, so that names may have changed. */
 unsigned int jit_map_generation(const struct jit_map *map);
 
-/*
- * Returns the name of the code at an address, and where this code starts; NULL if unknown. The name
- * is valid until the next refresh.
- */
+/* Returns the name of the code at an address, and its start; NULL if unknown. */
 const char *jit_map_find(const struct jit_map *map, uint64_t address, uint64_t *start_ret);
 
 /* ---- Mapped file ----------------------------------------------------------------------------- */
 
-/* Opens the files that a process has mapped, even if their paths have changed. */
-
-/* State while the files of one process are opened. Begin with mapped_files_of(). */
+/* Opens the files that a process has mapped, even if their paths changed. See mapped_files_of(). */
 struct mapped_files {
 	pid_t pid;
 	const struct maps *maps;
@@ -651,41 +563,36 @@ static inline struct mapped_files mapped_files_of(pid_t pid, const struct maps *
 
 void mapped_files_deinit(struct mapped_files *files);
 /*
- * Opens the mapped file, or a copy if its file system might not answer. The caller closes it. On
- * failure returns -1; *err_ret is 0 if no descriptor or path refers to the file.
+ * Opens the mapped file, or a copy if its file system might not answer, for the caller to close. On
+ * failure returns -1; *err_ret is 0 if nothing refers to the file.
  */
 int mapped_open(struct mapped_files *files, const struct mapping *mapping, int *err_ret);
 
 /* ---- Overcommit ------------------------------------------------------------------------------ */
 
-/* How much memory the kernel will still commit, if it never commits more than it has. */
-
 /*
- * Returns true if a store into a hole of a file in memory can fail even while every process is
- * below its own limits. This is so if the sysctl vm.overcommit_memory is 2.
+ * Can a store into a hole of a memfd fail while all are below their own limits? This is so if the
+ * sysctl vm.overcommit_memory is 2.
  */
 bool overcommit_is_strict(void);
 
-/* The bytes that processes may still commit; UINT64_MAX unless overcommit_is_strict(). */
+/* Returns the bytes that may still be committed; UINT64_MAX unless overcommit_is_strict(). */
 uint64_t overcommit_room(void);
 
-/* For tests: like overcommit_room(), with `folder` in place of /proc. */
+/* For tests: `folder` replaces /proc. */
 uint64_t overcommit_room_in(const char *folder);
 
 /*
- * Allocates [start, end) of a file in memory, so that no store into it can fail. The contents of
- * its pages stay. Returns 0, or an error of fallocate(2): ENOSPC if too little memory is left.
+ * Allocates [start, end) of a file in memory, so that stores into it cannot fail. Existing pages
+ * stay. Returns 0, or an error of fallocate(2): ENOSPC if memory is short.
  */
 int overcommit_fill(int fd, uint64_t start, uint64_t end);
 
 /* ---- Safe ------------------------------------------------------------------------------------ */
 
-/* Memory of a process that stays mapped while a thread runs in a module. */
-
 /*
- * Finds memory that a stub in the module may read without a check: pages of the module's file that
- * can be read now, and the part of the main thread's stack that is mapped now. `maps` are the
- * mappings in which the module was found.
+ * Finds memory that stays mapped while a thread runs in the module, so that stubs there may read it
+ * without a check: readable pages of its file, and the mapped part of the main thread's stack.
  */
 void safe_memory(const struct module *module, const struct maps *maps, struct arch_safe *ret);
 
@@ -693,7 +600,7 @@ void safe_memory(const struct module *module, const struct maps *maps, struct ar
 
 /* The effect of a target's seccomp filters on the system calls that we need. */
 
-/* Purposes of the calls that a target's threads make for us. Each is one bit. */
+/* Purposes of the calls that a target's threads make for us. */
 enum seccomp_kind {
 	SECCOMP_MAP = 1,     /* one borrowed thread maps memory */
 	SECCOMP_UNMAP = 2,   /* one borrowed thread unmaps memory */
@@ -708,9 +615,8 @@ enum seccomp_kind {
 };
 
 /*
- * Purposes of the calls that probectl makes itself. Each is one bit, different from those above.
- * Without SECCOMP_OWN_TRACE nothing works. The other calls are optional, and are not made if they
- * would kill us.
+ * Purposes of the calls that probectl itself makes. Only SECCOMP_OWN_TRACE is necessary; the others
+ * are left out if they would kill us.
  */
 enum seccomp_own {
 	SECCOMP_OWN_TRACE = 256,
@@ -734,7 +640,7 @@ enum seccomp_own {
 #define SECCOMP_ADDRESS UINT64_C(0x10000) /* an address of mapped memory */
 #define SECCOMP_FILE UINT64_C(1000)	  /* the descriptor that memfd_create(2) returned */
 
-/* A call with one of these purposes, and the arguments that filters examine. */
+/* A call, with the arguments that filters examine. */
 struct seccomp_call {
 	const char *name;
 	unsigned int kinds;
@@ -746,7 +652,6 @@ struct seccomp_call {
 extern const struct seccomp_call seccomp_calls[];
 extern const size_t seccomp_call_count;
 
-/* A thread with filters, or in strict mode. */
 struct seccomp_thread {
 	pid_t tid;
 	long filters;	      /* number of filters; -1 if unknown (Linux before 5.9) */
@@ -766,61 +671,46 @@ struct seccomp {
 	char why[SECCOMP_KINDS][224]; /* for each kind: why some thread may not make the calls */
 };
 
-/*
- * Finds the threads of a process that have filters. Stops nothing, and does not examine what the
- * filters allow. Errors: PROBE_ERROR_MEMORY.
- */
+/* Finds the threads that have filters; does not judge the filters. Errors: PROBE_ERROR_MEMORY. */
 PROBE_MUST_CHECK struct probe_error *seccomp_look(pid_t pid, struct seccomp *ret);
-/* Like seccomp_look(), for a process that has only one thread. */
+/* The same for a process that has only one thread. */
 PROBE_MUST_CHECK struct probe_error *seccomp_look_at_main(pid_t pid, struct seccomp *ret);
 void seccomp_deinit(struct seccomp *seccomp);
 
-/*
- * Notes that stubs must not make calls of these kinds, and why. The first reason for a kind stays.
- */
+/* Forbids stubs these kinds of calls. The first reason for a kind stays. */
 void seccomp_deny(struct seccomp *seccomp, unsigned int kinds, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* May this process read the filters of a thread that it has stopped? */
+/* May we read the filters of a thread that we have stopped? */
 bool seccomp_can_read(void);
 
 /*
- * Finds out which calls each thread may make. Reads the thread's filters, if we may. Otherwise, if
- * we have the same filters, tries the calls in a child of ours. A call that cannot be judged is not
- * allowed. If seccomp_can_read(), the calling thread must have stopped all threads. Errors:
- * PROBE_ERROR_SYSTEM (no child).
+ * Finds out which calls each thread may make: reads its filters if seccomp_can_read(), for which
+ * all threads must be stopped; else, if ours are the same, tries the calls in a child. A call that
+ * cannot be judged is forbidden. Errors: PROBE_ERROR_SYSTEM (no child).
  */
 PROBE_MUST_CHECK struct probe_error *seccomp_judge(struct seccomp *seccomp);
 
-/*
- * Returns true if this thread may be borrowed for the calls in seccomp->wanted. `seccomp` must have
- * been judged. If it is NULL, any thread may be borrowed.
- */
+/* May this thread be borrowed for the calls in seccomp->wanted? Any may if `seccomp` is NULL. */
 bool seccomp_may_run(const struct seccomp *seccomp, pid_t tid);
 
-/* Returns why some thread may not make calls of a kind. */
 const char *seccomp_why(const struct seccomp *seccomp, enum seccomp_kind kind);
 
-/* Returns the error for a kind of call that is not allowed. */
 struct probe_error *seccomp_error(const struct seccomp *seccomp, enum seccomp_kind kind)
 	__attribute__((returns_nonnull, warn_unused_result));
 
-/*
- * Returns true if a thread has new filters since `seccomp` was last read. Then reads `seccomp`
- * again, but does not judge the filters.
- */
+/* Returns true if a thread has new filters. Then reads `seccomp` again, without judging it. */
 bool seccomp_has_grown(struct seccomp *seccomp);
 
 /* ---- Our own filters --------------------------------------------------------------------- */
 
 /*
- * If this thread has new filters since the last call, finds out what they allow. Errors:
- * PROBE_ERROR_PERMISSION (the filters prevent all tracing; the message names the system call),
- * PROBE_ERROR_SYSTEM.
+ * Judges our own filters, if there are new ones. Errors: PROBE_ERROR_PERMISSION (they prevent all
+ * tracing; the message names the call), PROBE_ERROR_SYSTEM.
  */
 PROBE_MUST_CHECK struct probe_error *seccomp_check_own(void);
 
-/* May we make calls of this kind, according to seccomp_check_own()? Before that call, yes. */
+/* According to seccomp_check_own(); true before that. */
 bool seccomp_may_call(enum seccomp_own kind);
 
 /* The outcome of calls of one kind in a child of ours. */
@@ -831,23 +721,16 @@ struct seccomp_trial {
 };
 
 /*
- * Makes the calls of a kind, from either enum, in a child of this process. Errors:
- * PROBE_ERROR_SYSTEM (no child).
+ * Makes the calls of a kind, from either enum, in a child. Errors: PROBE_ERROR_SYSTEM (no child).
  */
 PROBE_MUST_CHECK struct probe_error *seccomp_try(unsigned int kind, struct seccomp_trial *ret);
 
-/*
- * Returns true if a process, each of whose threads has `filters` filters, has the same filters as
- * this thread.
- */
+/* Does a process with `filters` filters in each thread have the same filters as this thread? */
 bool seccomp_is_same(pid_t pid, long filters);
 
 /* ---- Running a filter -------------------------------------------------------------------- */
 
-/*
- * Runs one filter as the kernel does (classic BPF on struct seccomp_data). Returns its verdict;
- * SECCOMP_RET_KILL_PROCESS if the program is malformed.
- */
+/* Runs a filter as the kernel does (classic BPF). SECCOMP_RET_KILL_PROCESS if it is malformed. */
 uint32_t seccomp_run(
 	const struct sock_filter *program, size_t length, const struct seccomp_data *data);
 
@@ -864,8 +747,8 @@ struct served_range {
 };
 
 /*
- * Our knowledge of a process's pages. Use the same one for consecutive reads: it takes long to find
- * out which ranges are registered, because the flags of all mappings are read.
+ * Facts about a process's pages. Use one for consecutive reads, because finding the registered
+ * ranges takes long.
  */
 struct served {
 	pid_t pid;
@@ -881,14 +764,13 @@ struct served {
 	size_t range_count;
 };
 
-/* Begins reads. Never fails: if the kernel shows no pagemap, all pages count as present. */
+/* Never fails: without a pagemap, all pages count as present. */
 void served_begin(pid_t pid, struct served *ret);
 void served_end(struct served *served);
 
-/* Calls served_end() when the variable goes out of scope. */
 #define AUTO_SERVED __attribute__((cleanup(served_end)))
 
-/* Can the page of an address be written without waiting for a program? */
+/* Can this page be written without waiting for a program? */
 bool served_writable(struct served *served, uint64_t address);
 
 /* ---- Shared ---------------------------------------------------------------------------------- */
@@ -896,8 +778,8 @@ bool served_writable(struct served *served, uint64_t address);
 /* Files in memory that a target has created for us, as the controller sees them. */
 
 /*
- * The flags of memfd_create(2) for a file that shared_open() accepts, and the flag to add if the
- * kernel refuses the call with EACCES, as some kernels do with the sysctl vm.memfd_noexec.
+ * Flags of memfd_create(2) for shared_open(), and the flag to add after EACCES, which some kernels
+ * return with the sysctl vm.memfd_noexec.
  */
 enum {
 	SHARED_MEMFD_FLAGS = 3,	     /* MFD_CLOEXEC | MFD_ALLOW_SEALING */
@@ -905,52 +787,43 @@ enum {
 };
 
 /*
- * Opens the empty memfd that a thread of the target has as descriptor `fd`. Does not access any
- * other file. Faster with the target's `pidfd`, which may be -1.
- *
- * Errors: PROBE_ERROR_STATE (the target has replaced the file), PROBE_ERROR_SYSTEM.
+ * Opens the empty memfd that a thread of the target has as descriptor `fd`, and no other file.
+ * Faster with a `pidfd`, which may be -1. Errors: PROBE_ERROR_STATE (the target has replaced the
+ * file), PROBE_ERROR_SYSTEM.
  */
 PROBE_MUST_CHECK struct probe_error *shared_open(
 	pid_t pid, pid_t tid, int pidfd, int64_t fd, int *fd_ret);
 
 /*
- * Sets the size of a file that shared_open() has opened; then the size cannot change any more.
- * Errors: those of shared_open(); PROBE_ERROR_STATE also if the target has changed the file.
+ * Sets and seals the size of a file from shared_open(). Errors: as shared_open(); PROBE_ERROR_STATE
+ * also if the target has changed the file.
  */
 PROBE_MUST_CHECK struct probe_error *shared_set_size(pid_t pid, int fd, size_t size);
 
 /*
- * Returns true if descriptor `fd` of the thread still refers to the same file as our descriptor
- * `ours`. If `ours` is -1: if `fd` refers to a file with our name. `is_taken` means that `ours` is
- * from a pidfd (see shared_open()) and that we may call kcmp(2), which is faster.
+ * Does the thread's descriptor `fd` still refer to our file `ours` or, if that is -1, to any file
+ * with our name? `is_taken`: `ours` is from a pidfd, and we may call kcmp(2), which is faster.
  */
 bool shared_is_same(pid_t pid, pid_t tid, int64_t fd, int ours, bool is_taken);
 
-/* Returns the error for a target that has replaced the file. */
 struct probe_error *shared_replaced(pid_t pid) __attribute__((returns_nonnull, warn_unused_result));
 
 #define SHARED_NAME "probectl" /* name of our memfds in /proc/PID/maps */
 
 #define SHARED_SUFFIX ".probectl" /* end of the names of files that outlive their process */
 
-/* Is a mapping our code memory, for any use? Our data has the same name, but is not executable. */
+/* Is a mapping our code memory? Our data has the same name, but is not executable. */
 bool shared_is_code(const struct mapping *mapping);
 
-/*
- * Returns true if a file with this path holds a session's memory and outlives its process. The
- * second function returns true if the mapping may be one of such a file.
- */
+/* Does a path, or a mapping, belong to a session's memory that outlives its process? */
 bool shared_is_lasting_name(const char *path);
 bool shared_is_lasting(const struct mapping *mapping);
 
-/* May a mapping be a session's data? Only its first bytes tell whether it is. */
+/* May a mapping be a session's data? Its first bytes tell. */
 bool shared_is_data(const struct mapping *mapping);
-/*
- * Does a mapping have one of our names, even if the program has changed its protection
- * (mprotect(2))?
- */
+/* Does a mapping have one of our names? The program may have changed its protection. */
 bool shared_is_named(const struct mapping *mapping);
-/* Does a process have a mapping of our code or data? */
+/* Does a process have our code or data mapped? */
 bool shared_any(const struct maps *maps);
 
 #endif

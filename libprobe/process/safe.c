@@ -3,22 +3,19 @@
  * Finds memory that a stub may read without asking the kernel whether it can be read
  * (arch/stub/captures.c).
  *
- * A module is not unmapped while a thread runs in it, because its code would be unmapped, too. So
- * the pages of its file stay as they are, unless the program itself changes their protection. The
- * program has no reason to make its constants and initialised variables unreadable, because its own
- * code reads them without asking. Variables that the file does not hold (.bss) are different: an
- * array there may be anything, such as a stack with a guard page.
+ * A module stays mapped while a thread runs in it, and its own code reads its constants and
+ * initialised variables without asking, so the program does not make them unreadable. An array in
+ * .bss is different: it may be a stack with a guard page.
  *
  * If a file is truncated, all pages behind its new end disappear, also the process's own copies
- * (truncate_pagecache() of Linux), and reading them raises SIGBUS. At the end of a module's file
- * are its variables and its table of addresses in other modules. If constants are cut off, these
- * are cut off, too, so the program cannot go on anyway. Pages that are cut off already are left out
- * here.
+ * (truncate_pagecache() of Linux), and reading them raises SIGBUS. A module's variables and its
+ * table of addresses are at the end of its file: if constants are cut off, so are these, and the
+ * program cannot go on anyway. Pages that are cut off already are left out.
  *
- * The callers' stack frames are above the thread's stack pointer, and the thread returns through
- * them. How far the stack extends is known only for the main thread: the kernel maps its stack in
- * one piece, which grows downwards and keeps its end. A stub compares its stack pointer with this
- * piece. So the stub notices if the main thread runs on another stack, as coroutines do.
+ * The callers' stack frames are above the stack pointer, and the thread returns through them. How
+ * far the stack extends is known only for the main thread, whose stack the kernel maps in one piece
+ * with a fixed end. A stub compares its stack pointer with this piece, so it notices another stack
+ * (coroutines).
  */
 #include <string.h>
 #include <sys/stat.h>
@@ -27,8 +24,8 @@
 #include "libprobe/process/process.h"
 
 /*
- * Returns true if the mapping stays while the module is mapped. A mapping of the module's file at
- * another bias is one that the program itself has made, and may unmap at any time.
+ * Does a mapping stay while the module does? A mapping of its file at another bias is the program's
+ * own, and may be unmapped at any time.
  */
 static bool is_kept(const struct mapping *m, const struct module *module)
 {

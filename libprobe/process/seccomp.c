@@ -79,8 +79,8 @@ enum {
 /* ---- Where filters come from --------------------------------------------------------------- */
 
 /*
- * When this process began to run our code, in clock ticks since boot. Children from before may come
- * from an earlier program of this process, which had other filters. Set once.
+ * When this process began to run our code, in clock ticks since boot. Earlier children may come
+ * from an earlier program with other filters.
  */
 static uint64_t loaded_at;
 
@@ -162,8 +162,8 @@ static bool same_text(pid_t pid, const char *file, bool is_link)
 }
 
 /*
- * Returns true if both processes are confined as a container runtime does it. If CAP_SYS_ADMIN is
- * in the bounding set, the answer is false: then a process may have got more filters in other ways.
+ * Are both processes confined as a container runtime does it? False if CAP_SYS_ADMIN is in the
+ * bounding set: a process may then have got more filters in other ways.
  */
 static bool same_container(pid_t pid)
 {
@@ -197,7 +197,6 @@ bool seccomp_is_same(pid_t pid, long filters)
 
 /* ---- In the child ----------------------------------------------------------------------- */
 
-/* The child's answer for each call. */
 struct answer {
 	uint32_t call;
 	int32_t err;
@@ -211,9 +210,7 @@ static void ignore_trap(int signal, siginfo_t *info, void *context)
 		arch_process()->pass_trap(context);
 }
 
-/*
- * Returns from a signal handler, which calls rt_sigreturn(2). If that fails, the child ends here.
- */
+/* Calls rt_sigreturn(2). If that fails, the child ends here. */
 static long return_from_handler(void)
 {
 	struct sigaction action = {.sa_sigaction = ignore_trap, .sa_flags = SA_SIGINFO};
@@ -274,7 +271,7 @@ static void try_calls(unsigned int kind, int spare_file, int answers)
 	syscall(SYS_exit_group, 0);
 }
 
-/* Reads the child's answers until it ends, or time is up. */
+/* Reads the child's answers until it ends or time is up. */
 static void read_answers(int answers, unsigned int kind, struct seccomp_trial *ret)
 {
 	struct pollfd input = {.fd = answers, .events = POLLIN};
@@ -306,9 +303,7 @@ struct probe_error *seccomp_try(unsigned int kind, struct seccomp_trial *ret)
 	*ret = (struct seccomp_trial){0};
 	if (pipe2(answers, O_CLOEXEC) < 0)
 		return probe_error_system(errno, "cannot make a pipe");
-	/*
-	 * Block our process's signal handlers in the child. It handles SIGTRAP and SIGSYS itself.
-	 */
+	/* Block our signal handlers in the child, which handles SIGTRAP and SIGSYS itself. */
 	sigfillset(&all);
 	sigdelset(&all, SIGTRAP);
 	sigdelset(&all, SIGSYS);
@@ -377,14 +372,8 @@ bool seccomp_may_call(enum seccomp_own kind)
 
 /* ==== Seccomp run ============================================================================= */
 
-/*
- * Runs a filter. Filters are small programs whose result depends only on the call, so they can be
- * run here to see what they would do.
- *
- * Source: Documentation/networking/filter.rst of Linux for the instructions.
- */
+/* Runs a filter, whose result depends only on the call (Documentation/networking/filter.rst). */
 
-/* The registers and memory of the filter machine. */
 struct machine {
 	uint32_t a, x;
 	uint32_t memory[BPF_MEMWORDS];
@@ -468,7 +457,7 @@ static bool load(const struct machine *m, const struct sock_filter *i,
 	return false;
 }
 
-/* Runs one instruction, which is not a jump or a return. Returns false if it is malformed. */
+/* Runs an instruction other than a jump or return. Returns false if it is malformed. */
 static bool step(struct machine *m, const struct sock_filter *i, const struct seccomp_data *data)
 {
 	uint32_t operand = BPF_SRC(i->code) == BPF_X ? m->x : i->k;
@@ -718,7 +707,7 @@ bool seccomp_can_read(void)
 	       strtoull(capabilities + strlen("\nCapEff:"), NULL, 16) >> CAPABILITY_SYS_ADMIN & 1;
 }
 
-/* Runs a filter for all calls. Returns the kinds of calls that it allows. */
+/* Runs a filter for all calls. Returns the kinds that it allows. */
 static unsigned int run_filter(struct seccomp *s, const struct sock_filter *program, size_t length)
 {
 	unsigned int allowed = SECCOMP_ALL;
@@ -747,7 +736,6 @@ static unsigned int run_filter(struct seccomp *s, const struct sock_filter *prog
 
 enum reading { READ_ALL, READ_DENIED, READ_NO_MEMORY };
 
-/* Runs all filters of a stopped thread. */
 static enum reading read_filters(struct seccomp *s, struct seccomp_thread *thread)
 {
 	unsigned int allowed = SECCOMP_ALL;
@@ -774,9 +762,7 @@ static enum reading read_filters(struct seccomp *s, struct seccomp_thread *threa
 	}
 }
 
-/*
- * Finds out which kinds of calls a child of ours may make, under filters that the target has, too.
- */
+/* Finds the calls that a child of ours may make, under filters that the target has, too. */
 static struct probe_error *try_all(struct seccomp *s, unsigned int *ret)
 {
 	struct probe_error *error = NULL;
@@ -800,10 +786,7 @@ static struct probe_error *try_all(struct seccomp *s, unsigned int *ret)
 	return error;
 }
 
-/*
- * Judges a thread whose filters cannot be read. The first call for a process sets *ours to the
- * kinds of calls that our own filters allow, and sets *tried.
- */
+/* Judges a thread by our own filters' kinds, *ours, which the first call sets, with *tried. */
 static struct probe_error *judge_unread(
 	struct seccomp *s, struct seccomp_thread *thread, unsigned int *ours, bool *tried)
 {

@@ -187,10 +187,7 @@ struct memfd {
 	char number[16]; /* name of the descriptor in /proc/PID/fd */
 };
 
-/*
- * Is an open file a memfd? The link's text is "/memfd:NAME (deleted)", unlike that of any file with
- * a path.
- */
+/* Is a file a memfd? Its link is "/memfd:NAME (deleted)", unlike that of any path. */
 static bool is_memfd(int folder, const char *name, struct stat *st)
 {
 	static const char prefix[] = "/memfd:";
@@ -237,10 +234,7 @@ static bool is_of(const struct stat *st, const struct mapping *mapping)
 	       minor(st->st_dev) == mapping->dev_minor;
 }
 
-/*
- * Opens a memfd by its number, if it is still the mapped file. The number may name another file by
- * now, and opening a device has effects.
- */
+/* Opens a memfd by its number, if it is still the mapped file: opening a device has effects. */
 static int open_number(pid_t pid, const char *number, const struct mapping *mapping)
 {
 	char path[64];
