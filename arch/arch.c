@@ -59,17 +59,6 @@ void arch_set(struct arch_registers *registers, enum arch_register which, uint64
 		registers->words[word] = value;
 }
 
-void arch_scan_report(const struct arch_scan *scan, size_t site, uint64_t target)
-{
-	const struct arch_windows *w = scan->windows;
-
-	for (; target - w->sites[site] < w->jump_length; site--) {
-		scan->reference(scan->data, site, target);
-		if (site == 0)
-			break;
-	}
-}
-
 bool arch_has_breakpoint(
 	const struct arch *arch, const uint8_t *found, const uint8_t *bytes, size_t length)
 {

@@ -89,22 +89,8 @@ struct arch_scan {
 };
 
 /*
- * Reports `target` once for each site whose window contains it. `site` is the index of the highest
- * such site.
- */
-void arch_scan_report(const struct arch_scan *scan, size_t site, uint64_t target);
-
-/*
  * Reports `target` once for each window that contains it. Returns false if no window contains it.
  */
-static inline bool arch_scan_target(const struct arch_scan *scan, uint64_t target)
-{
-	size_t found = arch_windows_find(scan->windows, target);
-
-	if (found == SIZE_MAX)
-		return false;
-	arch_scan_report(scan, found, target);
-	return true;
-}
+bool arch_scan_target(const struct arch_scan *scan, uint64_t target);
 
 #endif

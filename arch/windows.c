@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include <string.h>
 
+#include "arch/insn.h"
 #include "arch/windows.h"
 #include "libprobe/base/array.h"
 
@@ -17,13 +18,25 @@ void arch_windows_init(
 		}
 }
 
-size_t arch_windows_search(const struct arch_windows *windows, uint64_t address)
+size_t arch_windows_find(const struct arch_windows *windows, uint64_t address)
 {
-	/* The first site at or above the address. */
-	size_t low =
-		array_search(windows->sites, windows->count, sizeof(*windows->sites), 0, address);
+	uint64_t bit = address >> 2 & ((1 << WINDOWS_FILTER_BITS) - 1);
+	size_t above; /* the first site at or above the address */
 
-	if (low > 0 && address - windows->sites[low - 1] < windows->jump_length)
-		return low - 1;
+	if (!(windows->filter[bit / 64] >> (bit % 64) & 1))
+		return SIZE_MAX;
+	above = array_search(windows->sites, windows->count, sizeof(*windows->sites), 0, address);
+	if (above > 0 && address - windows->sites[above - 1] < windows->jump_length)
+		return above - 1;
 	return SIZE_MAX;
+}
+
+bool arch_scan_target(const struct arch_scan *scan, uint64_t target)
+{
+	const struct arch_windows *w = scan->windows;
+	size_t found = arch_windows_find(w, target);
+
+	for (size_t i = found; i != SIZE_MAX && target - w->sites[i] < w->jump_length; i--)
+		scan->reference(scan->data, i, target);
+	return found != SIZE_MAX;
 }

@@ -30,15 +30,6 @@ void arch_windows_init(
  * Returns the index of the site whose window contains an address, or SIZE_MAX. If several windows
  * contain it, returns the highest of their sites. The lower ones are right before it.
  */
-size_t arch_windows_search(const struct arch_windows *windows, uint64_t address);
-
-static inline size_t arch_windows_find(const struct arch_windows *windows, uint64_t address)
-{
-	uint64_t bit = address >> 2 & ((1 << WINDOWS_FILTER_BITS) - 1);
-
-	if (!(windows->filter[bit / 64] >> (bit % 64) & 1))
-		return SIZE_MAX;
-	return arch_windows_search(windows, address);
-}
+size_t arch_windows_find(const struct arch_windows *windows, uint64_t address);
 
 #endif

@@ -23,21 +23,6 @@ static inline void aarch64_store(uint8_t *out, uint32_t insn)
 		out[i] = (uint8_t)(insn >> 8 * i);
 }
 
-/* Returns the signed field of `bits` bits that starts at bit `low` of an instruction. */
-static inline int64_t aarch64_signed(uint32_t insn, unsigned int low, unsigned int bits)
-{
-	return (int32_t)(insn << (32 - bits - low)) >> (32 - bits);
-}
-
-/*
- * Returns the distance, in bytes, of a branch or a literal load. The field of `bits` bits at bit
- * `low` holds it in words.
- */
-static inline int64_t aarch64_distance(uint32_t insn, unsigned int low, unsigned int bits)
-{
-	return aarch64_signed(insn, low, bits) * AARCH64_INSN_LENGTH;
-}
-
 /*
  * Writes the distance, in bytes, into the field of a branch or a literal load. Returns false if the
  * distance does not fit or is not a multiple of four.
@@ -52,12 +37,6 @@ static inline bool aarch64_set_distance(
 		return false;
 	*insn = (*insn & ~(mask << low)) | ((uint32_t)words & mask) << low;
 	return true;
-}
-
-/* Returns the field of adr and adrp. The lowest two of its 21 bits are apart from the others. */
-static inline int64_t aarch64_page_field(uint32_t insn)
-{
-	return aarch64_signed(insn, 5, 19) * 4 + (insn >> 29 & 3);
 }
 
 static inline bool aarch64_set_page_field(uint32_t *insn, int64_t value)

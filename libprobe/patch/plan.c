@@ -31,7 +31,7 @@
  *
  * A jump over a long nop is a pun, too, if another tool may use the nop as a site. When the kernel
  * removes its uprobe, it restores one byte of the nop, or all bytes if it had rewritten all. So the
- * bytes of our jump must form a nop with the restored byte (arch/x86/patch.c).
+ * bytes of our jump must form a nop with the restored byte (arch/x86/x86_64.c).
  *
  * If a jump does not fit after the nop, a short jump may fit. The short jump leads to unused bytes
  * near by, which hold the full jump (libprobe/patch/plans/hop.c):

@@ -105,7 +105,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	nop = x86_64_nop_length(bytes, size);
 	check(nop <= size && nop <= ARCH_INSN_MAX, "a nop is out of bounds");
-	status = x86_64_move(bytes, size, from, to, need, &moved);
+	status = arch_x86_64.move(bytes, size, from, to, need, &moved);
 	if (status == ARCH_MOVE_FLOW_INSIDE && moved.padding)
 		check(!moved.falls_through, "code before padding goes on");
 	else if (status == ARCH_MOVE_OK)

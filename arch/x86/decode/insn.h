@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Decoding and moving x86-64 instructions: operations of struct arch, documented there. */
+/* Decoding x86-64 instructions: operations of struct arch, documented there. */
 #ifndef ARCH_X86_DECODE_INSN_H
 #define ARCH_X86_DECODE_INSN_H
 
 #include "arch/arch.h"
 
 enum {
-	X86_64_JUMP_LENGTH = 5,	      /* length of x86_64_jump() */
-	X86_64_FAR_JUMP_LENGTH = 21,  /* greatest length of x86_64_far_jump() */
-	X86_64_SHORT_JUMP_LENGTH = 2, /* length of x86_64_short_jump() */
+	X86_64_JUMP_LENGTH = 5,	      /* length of jump() */
+	X86_64_FAR_JUMP_LENGTH = 21,  /* greatest length of far_jump() */
+	X86_64_SHORT_JUMP_LENGTH = 2, /* length of short_jump() */
 	X86_64_SHORT_REACH = 130      /* reach of a short branch, from its address */
 };
 
@@ -37,11 +37,12 @@ bool x86_64_can_decode(void);
 
 bool x86_64_decode(const uint8_t *bytes, size_t length, uint64_t address, struct arch_insn *ret);
 size_t x86_64_nop_length(const uint8_t *bytes, size_t length);
-enum arch_move_status x86_64_move(const uint8_t *bytes, size_t length, uint64_t from, uint64_t to,
-	size_t need, struct arch_moved *ret);
-size_t x86_64_jump(uint64_t at, uint64_t to, uint8_t *out);
-size_t x86_64_short_jump(uint64_t at, uint64_t to, uint8_t *out);
-size_t x86_64_far_jump(uint64_t at, uint64_t to, uint8_t *out);
-uint64_t x86_64_jump_target(uint64_t at, const uint8_t *bytes);
+
+/* Operations of struct arch that are about registers (registers.c). */
+bool x86_64_is_general(const uint8_t *bytes, size_t length);
+bool x86_64_overwrites_flags(const uint8_t *bytes, size_t length);
+bool x86_64_loses_stack(const uint8_t *bytes, size_t length);
+bool x86_64_may_lose_stack(const uint8_t *bytes, size_t length);
+bool x86_64_argument_dies(const uint8_t *bytes, size_t length);
 
 #endif

@@ -11,10 +11,7 @@
  * Source: Intel SDM vol. 2, appendix A.
  */
 
-#include "arch/x86/decode/argument.h"
 #include "arch/x86/decode/disasm.h"
-#include "arch/x86/decode/flags.h"
-#include "arch/x86/decode/general.h"
 #include "arch/x86/decode/insn.h"
 #include "arch/x86/emit.h"
 

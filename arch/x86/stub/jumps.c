@@ -1,7 +1,54 @@
 /* SPDX-License-Identifier: MIT */
-/* Translates control flow (labels, jumps, subroutines, and data between them) and operators. */
+/*
+ * Translates operands, control flow (labels, jumps, subroutines, and data between them) and
+ * operators.
+ */
 
 #include "arch/x86/stub/lower.h"
+
+/* ==== Operands ================================================================================ */
+
+int lower_register(int form_register)
+{
+	static const int registers[FORM_REGISTERS] = {
+		[FORM_VALUE] = RAX,
+		[FORM_RIGHT] = RCX,
+		[FORM_SCRATCH] = RDX,
+		[FORM_POINTER] = R8,
+		[FORM_NEXT] = R9,
+		[FORM_SET] = RDI,
+		[FORM_FROM] = RSI,
+		[FORM_SPARE] = R10,
+		[FORM_SPARE_2] = R11,
+	};
+
+	return registers[form_register];
+}
+
+struct emit_mem lower_mem(struct form_mem m)
+{
+	struct emit_mem ret = {.index = m.index == FORM_NONE ? REG_NONE : lower_register(m.index),
+		.scale = m.scale,
+		.disp = m.disp};
+
+	switch (m.base) {
+	case FORM_THREAD:
+		ret.fs = true;
+		/* fall through */
+	case FORM_NONE:
+		ret.base = REG_NONE;
+		break;
+	case FORM_CALLER: /* the caller's frame begins above the return address */
+		ret.disp += (int32_t)sizeof(uint64_t);
+		/* fall through */
+	case FORM_FRAME:
+		ret.base = RSP;
+		break;
+	default:
+		ret.base = lower_register(m.base);
+	}
+	return ret;
+}
 
 /* ==== Jumps =================================================================================== */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Translates the instructions of arch/stub/form.h (the form) into machine code of x86-64. Control
- * flow and operators are in jumps.c, all else is in lower.c.
+ * flow, operators and operands are in jumps.c, all else is in lower.c.
  */
 #ifndef ARCH_X86_STUB_LOWER_H
 #define ARCH_X86_STUB_LOWER_H

@@ -11,8 +11,8 @@
 
 #include <cmocka.h>
 
-#include "arch/aarch64/decode.h"
 #include "arch/aarch64/encoding.h"
+#include "arch/arch.h"
 
 #define AT UINT64_C(0x7f0000400000)
 enum { NEAR = 1 << 21, NOWHERE = 0 };

@@ -278,7 +278,7 @@ static void test_move_status(void **state)
 	for (size_t i = 0; i < sizeof(move_cases) / sizeof(move_cases[0]); i++) {
 		const struct move_case *c = &move_cases[i];
 		enum arch_move_status status =
-			x86_64_move(c->bytes, c->length, AT, TO, X86_64_JUMP_LENGTH, &moved);
+			arch_x86_64.move(c->bytes, c->length, AT, TO, X86_64_JUMP_LENGTH, &moved);
 
 		if (status != c->status)
 			fail_msg("%s: %d, not %d", c->name, status, c->status);
@@ -311,10 +311,11 @@ static void test_move_reach(void **state)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		uint64_t to = from + cases[i].to_limit;
 
-		assert_int_equal(x86_64_move(cases[i].bytes, cases[i].length, from, to, 5, &moved),
+		assert_int_equal(
+			arch_x86_64.move(cases[i].bytes, cases[i].length, from, to, 5, &moved),
 			ARCH_MOVE_OK);
 		assert_int_equal(
-			x86_64_move(cases[i].bytes, cases[i].length, from, to + 1, 5, &moved),
+			arch_x86_64.move(cases[i].bytes, cases[i].length, from, to + 1, 5, &moved),
 			ARCH_MOVE_OUT_OF_REACH);
 	}
 }
@@ -326,7 +327,7 @@ static void test_move_offsets(void **state)
 	struct arch_moved moved;
 
 	(void)state;
-	assert_int_equal(x86_64_move(bytes, sizeof(bytes), AT, TO, X86_64_JUMP_LENGTH, &moved),
+	assert_int_equal(arch_x86_64.move(bytes, sizeof(bytes), AT, TO, X86_64_JUMP_LENGTH, &moved),
 		ARCH_MOVE_OK);
 	assert_int_equal(moved.length, 8);
 	assert_int_equal(moved.count, 3);
@@ -340,11 +341,11 @@ static void test_move_offsets(void **state)
 	assert_false(moved.falls_through);
 	assert_int_equal(moved.padding, 0);
 
-	assert_int_equal(x86_64_move(bytes, sizeof(bytes), AT, TO, 3, &moved), ARCH_MOVE_OK);
+	assert_int_equal(arch_x86_64.move(bytes, sizeof(bytes), AT, TO, 3, &moved), ARCH_MOVE_OK);
 	assert_int_equal(moved.count, 2);
 	assert_true(moved.falls_through);
 
-	assert_int_equal(x86_64_move(bytes, sizeof(bytes), AT, TO, 0, &moved), ARCH_MOVE_OK);
+	assert_int_equal(arch_x86_64.move(bytes, sizeof(bytes), AT, TO, 0, &moved), ARCH_MOVE_OK);
 	assert_int_equal(moved.count, 0);
 	assert_int_equal(moved.code_length, 0);
 	assert_true(moved.falls_through);
@@ -359,13 +360,13 @@ static void test_move_padding(void **state)
 	for (size_t i = 0; i < sizeof(padding_cases) / sizeof(padding_cases[0]); i++) {
 		const struct move_case *c = &padding_cases[i];
 
-		if (x86_64_move(c->bytes, c->length, AT, TO, X86_64_JUMP_LENGTH, &moved) !=
+		if (arch_x86_64.move(c->bytes, c->length, AT, TO, X86_64_JUMP_LENGTH, &moved) !=
 				c->status ||
 			!moved.padding)
 			fail_msg("%s: no padding", c->name);
 	}
-	assert_int_equal(x86_64_move(BYTES("\x90\xc3\x66\x2e\x0f\x1f\x84\0\0\0\0\0\x55"), AT, TO,
-				 X86_64_JUMP_LENGTH, &moved),
+	assert_int_equal(arch_x86_64.move(BYTES("\x90\xc3\x66\x2e\x0f\x1f\x84\0\0\0\0\0\x55"), AT,
+				 TO, X86_64_JUMP_LENGTH, &moved),
 		ARCH_MOVE_FLOW_INSIDE);
 	assert_int_equal(moved.length, 12);
 	assert_int_equal(moved.padding, 10);
@@ -380,9 +381,10 @@ static void test_move_many(void **state)
 	struct arch_moved moved;
 
 	(void)state;
-	assert_int_equal(x86_64_move(BYTES(NOPS NOPS), AT, TO, 8, &moved), ARCH_MOVE_OK);
+	assert_int_equal(arch_x86_64.move(BYTES(NOPS NOPS), AT, TO, 8, &moved), ARCH_MOVE_OK);
 	assert_int_equal(moved.count, ARCH_MOVED_INSNS_MAX);
-	assert_int_equal(x86_64_move(BYTES(NOPS NOPS), AT, TO, 9, &moved), ARCH_MOVE_UNSUPPORTED);
+	assert_int_equal(
+		arch_x86_64.move(BYTES(NOPS NOPS), AT, TO, 9, &moved), ARCH_MOVE_UNSUPPORTED);
 }
 
 static void test_jump(void **state)
@@ -393,31 +395,32 @@ static void test_jump(void **state)
 	uint8_t out[ARCH_JUMP_MAX];
 
 	(void)state;
-	assert_int_equal(x86_64_jump(AT, AT + 0x1000, out), X86_64_JUMP_LENGTH);
+	assert_int_equal(arch_x86_64.jump(AT, AT + 0x1000, out), X86_64_JUMP_LENGTH);
 	assert_memory_equal(out, expected, sizeof(expected));
-	assert_int_equal(x86_64_jump(0x100000000, 0x100000000 + 0x80000004, out), 5);
-	assert_int_equal(x86_64_jump(0x100000000, 0x100000000 + 0x80000005, out), 0);
-	assert_int_equal(x86_64_jump(0x100000000, 0x100000000 - 0x7ffffffb, out), 5);
-	assert_int_equal(x86_64_jump(0x100000000, 0x100000000 - 0x7ffffffc, out), 0);
+	assert_int_equal(arch_x86_64.jump(0x100000000, 0x100000000 + 0x80000004, out), 5);
+	assert_int_equal(arch_x86_64.jump(0x100000000, 0x100000000 + 0x80000005, out), 0);
+	assert_int_equal(arch_x86_64.jump(0x100000000, 0x100000000 - 0x7ffffffb, out), 5);
+	assert_int_equal(arch_x86_64.jump(0x100000000, 0x100000000 - 0x7ffffffc, out), 0);
 
 	/* The address is aligned, wherever the jump is. */
 	for (uint64_t at = AT & ~UINT64_C(7); at < AT + 16; at++) {
-		size_t length = x86_64_far_jump(at, 0x0102030405060708, out);
+		size_t length = arch_x86_64.far_jump(at, 0x0102030405060708, out);
 
 		assert_in_range(length, sizeof(far), X86_64_FAR_JUMP_LENGTH);
 		assert_int_equal((at + length) % 8, 0);
 		assert_int_equal(out[2], length - sizeof(far));
 		assert_memory_equal(out + length - 8, far + 6, 8);
-		assert_int_equal(x86_64_jump_target(at, out), 0x0102030405060708);
+		assert_int_equal(arch_x86_64.jump_target(at, out), 0x0102030405060708);
 	}
-	assert_int_equal(x86_64_far_jump((AT & ~UINT64_C(7)) + 2, 0x0102030405060708, out), 14);
+	assert_int_equal(
+		arch_x86_64.far_jump((AT & ~UINT64_C(7)) + 2, 0x0102030405060708, out), 14);
 	assert_memory_equal(out, far, sizeof(far));
-	assert_int_equal(x86_64_jump_target(AT, not_far), 0);
-	assert_int_equal(x86_64_jump_target(AT, expected), AT + 0x1000);
-	x86_64_jump(AT, AT - 0x1000, out);
-	assert_int_equal(x86_64_jump_target(AT, out), AT - 0x1000);
+	assert_int_equal(arch_x86_64.jump_target(AT, not_far), 0);
+	assert_int_equal(arch_x86_64.jump_target(AT, expected), AT + 0x1000);
+	arch_x86_64.jump(AT, AT - 0x1000, out);
+	assert_int_equal(arch_x86_64.jump_target(AT, out), AT - 0x1000);
 	out[0] = 0x90;
-	assert_int_equal(x86_64_jump_target(AT, out), 0);
+	assert_int_equal(arch_x86_64.jump_target(AT, out), 0);
 }
 
 int main(void)

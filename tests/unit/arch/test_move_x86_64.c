@@ -285,21 +285,22 @@ static enum arch_move_status patch(uint8_t *arena, const struct case_entry *entr
 	struct arch_moved moved;
 	enum arch_move_status status;
 
-	status = x86_64_move(site, code_bytes - entry->site, from, to, X86_64_JUMP_LENGTH, &moved);
+	status = arch_x86_64.move(
+		site, code_bytes - entry->site, from, to, X86_64_JUMP_LENGTH, &moved);
 	if (status != ARCH_MOVE_OK && !(status == ARCH_MOVE_FLOW_INSIDE && moved.padding))
 		return status;
 	protect(stub, PAGE, PROT_READ | PROT_WRITE);
 	memset(stub, 0xcc, PAGE);
 	memcpy(stub, moved.code, moved.code_length);
 	if (moved.falls_through)
-		assert_int_not_equal(x86_64_jump(to + moved.code_length, from + moved.length,
+		assert_int_not_equal(arch_x86_64.jump(to + moved.code_length, from + moved.length,
 					     stub + moved.code_length),
 			0);
 	protect(stub, PAGE, PROT_READ | PROT_EXEC);
 
 	protect(arena, code_bytes, PROT_READ | PROT_WRITE);
 	memset(site, 0xcc, moved.length);
-	assert_int_not_equal(x86_64_jump(from, to, site), 0);
+	assert_int_not_equal(arch_x86_64.jump(from, to, site), 0);
 	protect(arena, code_bytes, PROT_READ | PROT_EXEC);
 	return ARCH_MOVE_OK;
 }

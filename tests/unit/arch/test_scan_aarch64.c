@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "arch/aarch64/encoding.h"
-#include "arch/aarch64/scan.h"
+#include "arch/arch.h"
 
 /* The code begins at ADDRESS; the site is SITE, and what follows its nop is TARGET. */
 #define ADDRESS UINT64_C(0x410000)
@@ -75,7 +75,7 @@ static struct found scan_with(scan_function function, const uint32_t *code, size
 
 static struct found scan(const uint32_t *code, size_t count)
 {
-	return scan_with(aarch64_scan, code, count, ADDRESS, false);
+	return scan_with(arch_aarch64.scan, code, count, ADDRESS, false);
 }
 
 /* An instruction whose distance is the `bits` bits from `low` on, to an address. */
@@ -114,7 +114,7 @@ static void branches(void **state)
 					code[j] = NOP;
 				code[i] = leading(kinds[k].insn, kinds[k].low, kinds[k].bits,
 					address + i * 4, SITE + (uint64_t)(int64_t)step);
-				found = scan_with(aarch64_scan, code, WORDS, address, false);
+				found = scan_with(arch_aarch64.scan, code, WORDS, address, false);
 				assert_int_equal(found.references, step == 4);
 				assert_int_equal(found.constants + found.labels, 0);
 			}
@@ -181,20 +181,20 @@ static void labels_of_a_function(void **state)
 	code[3] = ADRP(5, 4);
 	code[4] = ADD(5, 6, 0x644);
 	code[5] = ADD(5, 31, 0x644);
-	found = scan_with(aarch64_scan_function, code, WORDS, start, false);
+	found = scan_with(arch_aarch64.scan_function, code, WORDS, start, false);
 	assert_int_equal(found.references + found.labels, 0);
 	code[0] = ADD(5, 5, 0x644);
-	found = scan_with(aarch64_scan_function, code, WORDS, start, false);
+	found = scan_with(arch_aarch64.scan_function, code, WORDS, start, false);
 	assert_int_equal(found.references, 1);
 	assert_int_equal(found.labels, 0);
 	code[0] = ADD(5, 5, 0x650); /* another label */
-	found = scan_with(aarch64_scan_function, code, WORDS, start, false);
+	found = scan_with(arch_aarch64.scan_function, code, WORDS, start, false);
 	assert_int_equal(found.references, 0);
 	assert_int_equal(found.labels, 1);
 	assert_int_equal(found.label, start + 8);
 	code[0] = ADD(5, 5, 0x63c); /* before it, and behind it */
 	code[1] = ADD(5, 5, 0x640 + WORDS * 4);
-	found = scan_with(aarch64_scan_function, code, WORDS, start, false);
+	found = scan_with(arch_aarch64.scan_function, code, WORDS, start, false);
 	assert_int_equal(found.references + found.labels + found.constants, 0);
 }
 
@@ -212,10 +212,10 @@ static void words(void **state)
 	assert_int_equal(scan(literal, 4).references, 0); /* it is not there */
 	assert_int_equal(scan(literal + 1, 4).references, 0);
 	/* The word itself, and parts of it, count in a program with fixed addresses. */
-	assert_int_equal(scan_with(aarch64_scan, literal + 1, 4, ADDRESS, true).references, 1);
-	assert_int_equal(scan_with(aarch64_scan, movz, 2, ADDRESS, true).references, 1);
-	assert_int_equal(scan_with(aarch64_scan, movk, 2, ADDRESS, true).references, 1);
-	assert_int_equal(scan_with(aarch64_scan, others, 3, ADDRESS, true).references, 0);
+	assert_int_equal(scan_with(arch_aarch64.scan, literal + 1, 4, ADDRESS, true).references, 1);
+	assert_int_equal(scan_with(arch_aarch64.scan, movz, 2, ADDRESS, true).references, 1);
+	assert_int_equal(scan_with(arch_aarch64.scan, movk, 2, ADDRESS, true).references, 1);
+	assert_int_equal(scan_with(arch_aarch64.scan, others, 3, ADDRESS, true).references, 0);
 	assert_int_equal(scan(movz, 2).references, 0);
 }
 
@@ -238,7 +238,7 @@ static void parts_of_words(void **state)
 			assert_non_null(part);
 			for (size_t i = 0; i < length; i++)
 				part[i] = bytes[i];
-			aarch64_scan(part, length, ADDRESS - skip,
+			arch_aarch64.scan(part, length, ADDRESS - skip,
 				&(struct arch_scan){&windows, false, &found, on_reference,
 					on_constant, on_label});
 			free(part);
