@@ -19,6 +19,11 @@ void a64_put(struct a64 *e, uint32_t insn)
 	e->length += AARCH64_INSN_LENGTH;
 }
 
+void a64_one(struct a64 *e, enum a64_one op, int rt)
+{
+	a64_put(e, op | (uint32_t)rt);
+}
+
 /* ---- Register operands ------------------------------------------------------------- */
 
 void a64_op(struct a64 *e, bool wide, enum a64_op op, int rd, int rn, int rm)
@@ -34,16 +39,6 @@ void a64_add_shifted(struct a64 *e, int rd, int rn, int rm, unsigned int shift)
 void a64_msub(struct a64 *e, bool wide, int rd, int rn, int rm, int ra)
 {
 	a64_put(e, 0x1b008000 | wide_bit(wide) | (uint32_t)ra << 10 | three(rd, rn, rm));
-}
-
-void a64_clz(struct a64 *e, bool wide, int rd, int rn)
-{
-	a64_put(e, 0x5ac01000 | wide_bit(wide) | three(rd, rn, 0));
-}
-
-void a64_rbit(struct a64 *e, bool wide, int rd, int rn)
-{
-	a64_put(e, 0x5ac00000 | wide_bit(wide) | three(rd, rn, 0));
 }
 
 void a64_move(struct a64 *e, int rd, int rn)
@@ -262,44 +257,9 @@ void a64_store_indexed(
 	a64_indexed(e, 0, rt, rn, rm, shift, bytes);
 }
 
-void a64_load_exclusive(struct a64 *e, int rt, int rn, unsigned int bytes)
+void a64_atomic(struct a64 *e, enum a64_atomic op, int rs, int rt, int rn, unsigned int bytes)
 {
-	a64_put(e, 0x085ffc00 | size_of(bytes) << 30 | three(rt, rn, 0)); /* ldaxr */
-}
-
-void a64_store_exclusive(struct a64 *e, int rs, int rt, int rn, unsigned int bytes)
-{
-	a64_put(e, 0x0800fc00 | size_of(bytes) << 30 | three(rt, rn, rs)); /* stlxr */
-}
-
-void a64_cas(struct a64 *e, int rs, int rt, int rn, unsigned int bytes)
-{
-	a64_put(e, 0x08e0fc00 | size_of(bytes) << 30 | three(rt, rn, rs)); /* casal */
-}
-
-void a64_swap(struct a64 *e, int rs, int rt, int rn, unsigned int bytes)
-{
-	a64_put(e, 0x38e08000 | size_of(bytes) << 30 | three(rt, rn, rs)); /* swpal */
-}
-
-void a64_add_to(struct a64 *e, int rs, int rn, unsigned int bytes)
-{
-	a64_put(e, 0x38600000 | size_of(bytes) << 30 | three(A64_ZERO, rn, rs)); /* staddl */
-}
-
-void a64_fetch_add(struct a64 *e, int rs, int rt, int rn, unsigned int bytes)
-{
-	a64_put(e, 0x38e00000 | size_of(bytes) << 30 | three(rt, rn, rs)); /* ldaddal */
-}
-
-void a64_load_acquire(struct a64 *e, int rt, int rn, unsigned int bytes)
-{
-	a64_put(e, 0x08dffc00 | size_of(bytes) << 30 | three(rt, rn, 0)); /* ldar */
-}
-
-void a64_store_release(struct a64 *e, int rt, int rn, unsigned int bytes)
-{
-	a64_put(e, 0x089ffc00 | size_of(bytes) << 30 | three(rt, rn, 0)); /* stlr */
+	a64_put(e, op | size_of(bytes) << 30 | three(rt, rn, rs));
 }
 
 static void a64_pair(struct a64 *e, uint32_t insn, int rt, int rt2, int disp)
@@ -333,67 +293,6 @@ void a64_pop_pair(struct a64 *e, int rt, int rt2, int bytes)
 void a64_store_vector(struct a64 *e, int vector, int rn)
 {
 	a64_put(e, 0x3d800000 | three(vector, rn, 0)); /* str qN, [rn] */
-}
-
-void a64_unsign_link(struct a64 *e)
-{
-	a64_put(e, 0xd50320ff); /* xpaclri: a nop if the processor has no signatures */
-}
-
-void a64_push(struct a64 *e, int rt)
-{
-	a64_put(e, 0xf81f0c00 | three(rt, A64_SP, 0)); /* str rt, [sp, -16]! */
-}
-
-void a64_pop(struct a64 *e, int rt)
-{
-	a64_put(e, 0xf8410400 | three(rt, A64_SP, 0)); /* ldr rt, [sp], 16 */
-}
-
-void a64_flags(struct a64 *e, int rt)
-{
-	a64_put(e, 0xd53b4200 | (uint32_t)rt); /* mrs rt, nzcv */
-}
-
-void a64_set_flags(struct a64 *e, int rt)
-{
-	a64_put(e, 0xd51b4200 | (uint32_t)rt); /* msr nzcv, rt */
-}
-
-void a64_tags(struct a64 *e, int rt)
-{
-	a64_put(e, 0xd53b42e0 | (uint32_t)rt); /* mrs rt, tco */
-}
-
-void a64_set_tags(struct a64 *e, int rt)
-{
-	a64_put(e, 0xd51b42e0 | (uint32_t)rt); /* msr tco, rt */
-}
-
-void a64_ignore_tags(struct a64 *e)
-{
-	a64_put(e, 0xd503419f); /* msr tco, 1 */
-}
-
-void a64_streaming(struct a64 *e, int rt)
-{
-	a64_put(e, 0xd53b4240 | (uint32_t)rt); /* mrs rt, svcr */
-	a64_op_mask(e, true, A64_AND, rt, rt, 1);
-}
-
-void a64_thread(struct a64 *e, int rt)
-{
-	a64_put(e, 0xd53bd040 | (uint32_t)rt); /* mrs rt, tpidr_el0 */
-}
-
-void a64_time(struct a64 *e, int rt)
-{
-	a64_put(e, 0xd53be040 | (uint32_t)rt); /* mrs rt, cntvct_el0 */
-}
-
-void a64_call_kernel(struct a64 *e)
-{
-	a64_put(e, 0xd4000001); /* svc 0 */
 }
 
 void a64_vector(struct a64 *e, int rd, int vector, unsigned int bytes)

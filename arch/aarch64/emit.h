@@ -75,19 +75,62 @@ enum a64_op {
 	A64_LSLV = 0x1ac02000,
 	A64_LSRV = 0x1ac02400,
 	A64_ASRV = 0x1ac02800,
-	A64_UMULH = 0x1bc07c00 /* 64-bit only */
+	A64_UMULH = 0x1bc07c00, /* 64-bit only */
+	/* these have no rm; A64_CLZ counts the zero bits above the highest set bit */
+	A64_RBIT = 0x5ac00000,
+	A64_CLZ = 0x5ac01000
+};
+
+/* Instruction words with at most one register operand, rt. */
+enum a64_one {
+	A64_CALL_KERNEL = 0xd4000001, /* svc 0 */
+	A64_UNSIGN_LINK = 0xd50320ff, /* xpaclri: a nop if the processor has no signatures */
+	A64_PUSH = 0xf81f0fe0,	      /* str rt, [sp, -16]! */
+	A64_POP = 0xf84107e0,	      /* ldr rt, [sp], 16 */
+	A64_GET_FLAGS = 0xd53b4200,   /* mrs rt, nzcv */
+	A64_SET_FLAGS = 0xd51b4200,   /* msr nzcv, rt */
+	/* memory tags (FEAT_MTE): while TCO is set, tags are not checked */
+	A64_GET_TAGS = 0xd53b42e0,	/* mrs rt, tco */
+	A64_SET_TAGS = 0xd51b42e0,	/* msr tco, rt */
+	A64_IGNORE_TAGS = 0xd503419f,	/* msr tco, 1 */
+	A64_GET_STREAMING = 0xd53b4240, /* mrs rt, svcr: bit 0 is the streaming mode (FEAT_SME) */
+	A64_GET_THREAD = 0xd53bd040,	/* mrs rt, tpidr_el0 */
+	A64_GET_TIME = 0xd53be040	/* mrs rt, cntvct_el0: the counter that is the clock */
+};
+
+/*
+ * Accesses to `bytes` bytes (4 or 8) at rn. The numbers are the words for 4 bytes, with 0 in all
+ * registers that the instruction has.
+ */
+enum a64_atomic {
+	/*
+	 * Exclusive accesses: rt = the bytes; acquires. The store releases: if no other thread has
+	 * changed the bytes since the load, it stores rt, and rs = 0. Otherwise it stores nothing,
+	 * and rs = 1.
+	 */
+	A64_LOAD_EXCLUSIVE = 0x085ffc00,  /* ldaxr */
+	A64_STORE_EXCLUSIVE = 0x0800fc00, /* stlxr */
+	/* FEAT_LSE; all acquire and release, except that A64_ADD_TO only releases */
+	A64_CAS = 0x08e0fc00,	    /* casal: stores rt if the bytes equal rs; rs = the old bytes */
+	A64_SWAP = 0x38e08000,	    /* swpal: stores rs; rt = the old bytes */
+	A64_ADD_TO = 0x38600000,    /* staddl: adds rs; rt is A64_ZERO */
+	A64_FETCH_ADD = 0x38e00000, /* ldaddal: adds rs; rt = the old bytes */
+	/*
+	 * C11's memory_order_acquire and memory_order_release. In addition, the load comes after
+	 * all store-releases that precede it in the code.
+	 */
+	A64_LOAD_ACQUIRE = 0x08dffc00, /* ldar */
+	A64_STORE_RELEASE = 0x089ffc00 /* stlr */
 };
 
 void a64_put(struct a64 *e, uint32_t insn);
+/* `rt` is 0 for an instruction without a register. */
+void a64_one(struct a64 *e, enum a64_one op, int rt);
 void a64_op(struct a64 *e, bool wide, enum a64_op op, int rd, int rn, int rm);
 /* rd = rn + (rm << shift). */
 void a64_add_shifted(struct a64 *e, int rd, int rn, int rm, unsigned int shift);
 /* rd = ra - rn * rm. */
 void a64_msub(struct a64 *e, bool wide, int rd, int rn, int rm, int ra);
-/* rd = the number of zero bits above the highest set bit of rn. */
-void a64_clz(struct a64 *e, bool wide, int rd, int rn);
-/* rd = rn with its bits in reverse order. */
-void a64_rbit(struct a64 *e, bool wide, int rd, int rn);
 void a64_move(struct a64 *e, int rd, int rn);
 void a64_const(struct a64 *e, int rd, uint64_t value);
 /* rd = an address. It is computed relative to the program counter if it is in reach. */
@@ -124,41 +167,16 @@ void a64_load_indexed(struct a64 *e, int rt, int rn, int rm, unsigned int shift,
 	bool is_signed);
 void a64_store_indexed(
 	struct a64 *e, int rt, int rn, int rm, unsigned int shift, unsigned int bytes);
-/*
- * Exclusive accesses to 4 or 8 bytes at rn. The load acquires: rt = the bytes. The store releases:
- * if no other thread has changed the bytes since the load, stores rt, and rs = 0. Otherwise nothing
- * is stored, and rs = 1.
- */
-void a64_load_exclusive(struct a64 *e, int rt, int rn, unsigned int bytes);
-void a64_store_exclusive(struct a64 *e, int rs, int rt, int rn, unsigned int bytes);
-/*
- * Atomic instructions of FEAT_LSE, on 4 or 8 bytes at rn. cas stores rt if the bytes equal rs; rs =
- * the old bytes. swap stores rs; rt = the old bytes. add_to adds rs, and releases. fetch_add adds
- * rs; rt = the old bytes. All except add_to acquire and release.
- */
-void a64_cas(struct a64 *e, int rs, int rt, int rn, unsigned int bytes);
-void a64_swap(struct a64 *e, int rs, int rt, int rn, unsigned int bytes);
-void a64_add_to(struct a64 *e, int rs, int rn, unsigned int bytes);
-void a64_fetch_add(struct a64 *e, int rs, int rt, int rn, unsigned int bytes);
-/*
- * Accesses to 4 or 8 bytes at rn with C11's memory_order_acquire and memory_order_release. In
- * addition, the load comes after all store-releases that precede it in the code.
- */
-void a64_load_acquire(struct a64 *e, int rt, int rn, unsigned int bytes);
-void a64_store_release(struct a64 *e, int rt, int rn, unsigned int bytes);
+/* `rs` is 0 for the accesses that have none. */
+void a64_atomic(struct a64 *e, enum a64_atomic op, int rs, int rt, int rn, unsigned int bytes);
 /* Stores a vector register, 16 bytes, at rn. */
 void a64_store_vector(struct a64 *e, int vector, int rn);
-/* Removes the signature, if any, from the address in the link register. */
-void a64_unsign_link(struct a64 *e);
 /*
  * a64_keep_vectors() pushes the SVE state of a thread onto the stack: vectors, predicates and FFR,
  * at most 8960 bytes. a64_restore_vectors() pops it.
  */
 void a64_keep_vectors(struct a64 *e);
 void a64_restore_vectors(struct a64 *e);
-/* a64_push() pushes a register and a64_pop() pops it. Each uses 16 bytes of stack. */
-void a64_push(struct a64 *e, int rt);
-void a64_pop(struct a64 *e, int rt);
 /*
  * Accesses to a pair of registers. a64_store_pair() and a64_load_pair() store and load the pair at
  * sp + disp; disp is a multiple of 8, up to 504. a64_push_pair() lowers sp by `bytes` and stores
@@ -168,23 +186,6 @@ void a64_store_pair(struct a64 *e, int rt, int rt2, int disp);
 void a64_load_pair(struct a64 *e, int rt, int rt2, int disp);
 void a64_push_pair(struct a64 *e, int rt, int rt2, int bytes);
 void a64_pop_pair(struct a64 *e, int rt, int rt2, int bytes);
-/* a64_flags(): rt = the flags. a64_set_flags(): the flags = rt. */
-void a64_flags(struct a64 *e, int rt);
-void a64_set_flags(struct a64 *e, int rt);
-/*
- * Memory tags (FEAT_MTE). TCO is the setting that turns tag checks off. a64_tags(): rt = TCO.
- * a64_set_tags(): TCO = rt. a64_ignore_tags(): TCO = 1, so tag checks are off from here on.
- */
-void a64_tags(struct a64 *e, int rt);
-void a64_set_tags(struct a64 *e, int rt);
-void a64_ignore_tags(struct a64 *e);
-/* rt = 1 if the thread is in streaming mode (FEAT_SME), else 0. */
-void a64_streaming(struct a64 *e, int rt);
-/* rt = the thread pointer. */
-void a64_thread(struct a64 *e, int rt);
-/* rt = the virtual counter, which serves as the clock. */
-void a64_time(struct a64 *e, int rt);
-void a64_call_kernel(struct a64 *e);
 /* rd = the low 4 or 8 bytes of a vector register. */
 void a64_vector(struct a64 *e, int rd, int vector, unsigned int bytes);
 

@@ -199,10 +199,10 @@ static void a64_enter(struct form *f, const struct stub_plan *p)
 
 	a64_push_pair(e, A64_STEP, A64_STEP_2, p->small.size);
 	if (p->keeps_flags)
-		a64_flags(e, A64_STEP);
+		a64_one(e, A64_GET_FLAGS, A64_STEP);
 	if (ignores_tags(p)) {
-		a64_tags(e, A64_STEP_2);
-		a64_ignore_tags(e);
+		a64_one(e, A64_GET_TAGS, A64_STEP_2);
+		a64_one(e, A64_IGNORE_TAGS, 0);
 	}
 	for (int i = 2; i < count; i += 2)
 		a64_store_pair(e, registers[i], second(registers, i, count), 8 * i);
@@ -217,9 +217,9 @@ static void a64_leave(struct form *f, const struct stub_plan *p)
 	for (int i = 2; i < count; i += 2)
 		a64_load_pair(e, registers[i], second(registers, i, count), 8 * i);
 	if (p->keeps_flags)
-		a64_set_flags(e, A64_STEP);
+		a64_one(e, A64_SET_FLAGS, A64_STEP);
 	if (ignores_tags(p))
-		a64_set_tags(e, A64_STEP_2);
+		a64_one(e, A64_SET_TAGS, A64_STEP_2);
 	a64_pop_pair(e, A64_STEP, A64_STEP_2, p->small.size);
 	l->next_jump = e->length;
 	l->reaches = a64_jump_to(e, p->stub->next);
@@ -240,13 +240,13 @@ static void a64_check_tags(struct a64 *e, const struct stub_plan *p)
 		return;
 	a64_lower_load(e, A64_STEP_2, form_at(FORM_FRAME, p->frame.size - p->small.size + 8 * last),
 		sizeof(uint64_t), false);
-	a64_set_tags(e, A64_STEP_2);
+	a64_one(e, A64_SET_TAGS, A64_STEP_2);
 }
 
 static void a64_check_no_tags(struct a64 *e, const struct stub_plan *p)
 {
 	if (ignores_tags(p))
-		a64_ignore_tags(e);
+		a64_one(e, A64_IGNORE_TAGS, 0);
 }
 
 /* Adds `bytes` to sp (`op` is A64_ADD), or subtracts them (A64_SUB). */

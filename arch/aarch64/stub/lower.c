@@ -93,19 +93,19 @@ static void a64_lower_operator(const struct a64_lowering *l, const struct form_i
 		break;
 	case FORM_UNSIGN:
 		a64_move(e, A64_LINK, a);
-		a64_unsign_link(e);
+		a64_one(e, A64_UNSIGN_LINK, 0);
 		a64_move(e, a, A64_LINK);
 		break;
 	case FORM_FLIP:
 		a64_op_mask(e, true, A64_EOR, a, a, UINT64_C(1) << i->shift);
 		break;
 	case FORM_HIGHEST:
-		a64_clz(e, true, a, a64_register(i->b));
+		a64_op(e, true, A64_CLZ, a, a64_register(i->b), 0);
 		a64_op_mask(e, true, A64_EOR, a, a, 63);
 		break;
 	case FORM_LOWEST:
-		a64_rbit(e, true, a, a64_register(i->b));
-		a64_clz(e, true, a, a);
+		a64_op(e, true, A64_RBIT, a, a64_register(i->b), 0);
+		a64_op(e, true, A64_CLZ, a, a, 0);
 		break;
 	case FORM_DIV:
 	case FORM_MOD:
@@ -225,7 +225,7 @@ void a64_add_disp(struct a64 *e, int rd, int rn, int64_t disp)
 static void load_thread(struct a64 *e)
 {
 	if (!e->has_thread)
-		a64_thread(e, A64_STEP);
+		a64_one(e, A64_GET_THREAD, A64_STEP);
 	e->has_thread = true;
 }
 
@@ -405,11 +405,11 @@ static void a64_lower_memory(const struct a64_lowering *l, const struct form_ins
 		break;
 	case FORM_ACQUIRE:
 		at = a64_register(i->a);
-		a64_load_acquire(e, at, a64_address_of(e, i->mem, at), i->bytes);
+		a64_atomic(e, A64_LOAD_ACQUIRE, 0, at, a64_address_of(e, i->mem, at), i->bytes);
 		break;
 	default: /* FORM_PUBLISH */
 		at = a64_address_of(e, i->mem, A64_STEP);
-		a64_store_release(e, a64_operand(e, i, A64_STEP_2), at, i->bytes);
+		a64_atomic(e, A64_STORE_RELEASE, 0, a64_operand(e, i, A64_STEP_2), at, i->bytes);
 		break;
 	}
 }
@@ -457,7 +457,7 @@ static void add_to(struct a64 *e, const struct form_insn *i)
 	a64_load(e, A64_STEP_2, at, 0, i->bytes, false);
 	add_operand(e, i);
 	if (i->op == FORM_PUBLISH_ADD)
-		a64_store_release(e, A64_STEP_2, at, i->bytes);
+		a64_atomic(e, A64_STORE_RELEASE, 0, A64_STEP_2, at, i->bytes);
 	else
 		a64_store(e, A64_STEP_2, at, 0, i->bytes);
 }
@@ -467,14 +467,14 @@ static void add_to_shared(struct a64 *e, const struct form_insn *i, bool lse)
 	int at = a64_address_of(e, i->mem, A64_STEP), again;
 
 	if (lse) {
-		a64_add_to(e, a64_operand(e, i, A64_STEP_2), at, i->bytes);
+		a64_atomic(e, A64_ADD_TO, a64_operand(e, i, A64_STEP_2), A64_ZERO, at, i->bytes);
 		return;
 	}
 	again = a64_label(e);
 	a64_place(e, again);
-	a64_load_exclusive(e, A64_STEP_2, at, i->bytes);
+	a64_atomic(e, A64_LOAD_EXCLUSIVE, 0, A64_STEP_2, at, i->bytes);
 	add_operand(e, i);
-	a64_store_exclusive(e, A64_STATUS, A64_STEP_2, at, i->bytes);
+	a64_atomic(e, A64_STORE_EXCLUSIVE, A64_STATUS, A64_STEP_2, at, i->bytes);
 	a64_jump_zero(e, false, false, A64_STATUS, again);
 }
 
@@ -484,14 +484,14 @@ static void fetch_add(struct a64 *e, const struct form_insn *i, bool lse)
 	int at = a64_address_of(e, i->mem, A64_STEP), a = a64_register(i->a), again;
 
 	if (lse) {
-		a64_fetch_add(e, a, a, at, i->bytes);
+		a64_atomic(e, A64_FETCH_ADD, a, a, at, i->bytes);
 		return;
 	}
 	again = a64_label(e);
 	a64_place(e, again);
-	a64_load_exclusive(e, A64_STEP_2, at, i->bytes);
+	a64_atomic(e, A64_LOAD_EXCLUSIVE, 0, A64_STEP_2, at, i->bytes);
 	a64_op(e, wide, A64_ADD, A64_STEP_2, A64_STEP_2, a);
-	a64_store_exclusive(e, A64_STATUS, A64_STEP_2, at, i->bytes);
+	a64_atomic(e, A64_STORE_EXCLUSIVE, A64_STATUS, A64_STEP_2, at, i->bytes);
 	a64_jump_zero(e, false, false, A64_STATUS, again);
 	a64_op(e, wide, A64_SUB, a, A64_STEP_2, a);
 }
@@ -501,13 +501,13 @@ static void exchange(struct a64 *e, const struct form_insn *i, bool lse)
 	int at = a64_address_of(e, i->mem, A64_STEP), a = a64_register(i->a), again;
 
 	if (lse) {
-		a64_swap(e, a, a, at, i->bytes);
+		a64_atomic(e, A64_SWAP, a, a, at, i->bytes);
 		return;
 	}
 	again = a64_label(e);
 	a64_place(e, again);
-	a64_load_exclusive(e, A64_STATUS, at, i->bytes);
-	a64_store_exclusive(e, A64_STEP_2, a, at, i->bytes);
+	a64_atomic(e, A64_LOAD_EXCLUSIVE, 0, A64_STATUS, at, i->bytes);
+	a64_atomic(e, A64_STORE_EXCLUSIVE, A64_STEP_2, a, at, i->bytes);
 	a64_jump_zero(e, false, false, A64_STEP_2, again);
 	a64_move(e, a, A64_STATUS);
 }
@@ -520,16 +520,16 @@ static void compare_and_swap(struct a64 *e, const struct form_insn *i, bool lse)
 
 	if (lse) {
 		a64_move(e, found, value);
-		a64_cas(e, found, a64_register(i->a), at, i->bytes);
+		a64_atomic(e, A64_CAS, found, a64_register(i->a), at, i->bytes);
 		a64_op(e, wide, A64_SUBS, A64_ZERO, found, value);
 	} else {
 		int again = a64_label(e), differs = a64_label(e);
 
 		a64_place(e, again);
-		a64_load_exclusive(e, found, at, i->bytes);
+		a64_atomic(e, A64_LOAD_EXCLUSIVE, 0, found, at, i->bytes);
 		a64_op(e, wide, A64_SUBS, A64_ZERO, found, value);
 		a64_jump_if(e, A64_NE, differs);
-		a64_store_exclusive(e, A64_STEP_2, a64_register(i->a), at, i->bytes);
+		a64_atomic(e, A64_STORE_EXCLUSIVE, A64_STEP_2, a64_register(i->a), at, i->bytes);
 		a64_jump_zero(e, false, false, A64_STEP_2, again);
 		a64_place(e, differs);
 	}
@@ -588,7 +588,8 @@ static void cpu(const struct a64_lowering *l, int rd)
 static void unless_streaming(struct a64 *e, int streaming)
 {
 	a64_const(e, a64_register(FORM_VALUE), (uint64_t)MINUS_EFAULT);
-	a64_streaming(e, A64_STEP);
+	a64_one(e, A64_GET_STREAMING, A64_STEP);
+	a64_op_mask(e, true, A64_AND, A64_STEP, A64_STEP, 1);
 	a64_jump_zero(e, true, false, A64_STEP, streaming);
 }
 
@@ -614,7 +615,7 @@ static void ask_kernel(const struct a64_lowering *l, enum form_call call)
 		a64_keep_vectors(e);
 	a64_move(e, A64_STEP, set);
 	a64_const(e, A64_STATUS, calls[call]); /* x8 */
-	a64_call_kernel(e);
+	a64_one(e, A64_CALL_KERNEL, 0);
 	a64_move(e, a64_register(FORM_VALUE), set);
 	a64_move(e, set, A64_STEP);
 	if (l->thread->loses_vectors)
@@ -656,10 +657,10 @@ static void a64_lower_system(const struct a64_lowering *l, const struct form_ins
 		cpu(l, a64_register(i->a));
 		break;
 	case FORM_TIME:
-		a64_time(e, value);
+		a64_one(e, A64_GET_TIME, value);
 		break;
 	case FORM_STORE_TIME:
-		a64_time(e, value);
+		a64_one(e, A64_GET_TIME, value);
 		a64_lower_store(e, value, i->mem, sizeof(uint64_t));
 		break;
 	case FORM_KERNEL:
@@ -671,6 +672,220 @@ static void a64_lower_system(const struct a64_lowering *l, const struct form_ins
 		break;
 	default:			/* FORM_YIELD */
 		a64_put(e, 0xd503203f); /* yield */
+		break;
+	}
+}
+
+/* ==== Control ================================================================================= */
+
+/* Labels, jumps, subroutines, and the data in the code of a stub. */
+
+/* ---- Jumps ---------------------------------------------------------------------------- */
+
+/*
+ * rd = a - value, and sets the flags; rd may be the zero register. If value is negative, adds
+ * -value instead, which sets the same flags. (For 0 it would not.) Changes A64_STEP_2.
+ */
+static void subtract_const(struct a64 *e, bool wide, int rd, int a, int32_t value)
+{
+	int64_t number = value;
+
+	if (a64_op_const(e, wide, number < 0 ? A64_ADDS : A64_SUBS, rd, a,
+		    (uint64_t)(number < 0 ? -number : number)))
+		return;
+	a64_const(e, A64_STEP_2, (uint64_t)number);
+	a64_op(e, wide, A64_SUBS, rd, a, A64_STEP_2);
+}
+
+/*
+ * Returns the register with the left operand of a comparison. If the right operand is a constant,
+ * the left one may be in memory; then it is loaded into A64_STEP.
+ */
+static int left_of(struct a64 *e, const struct form_insn *i)
+{
+	if (!i->is_memory || !i->is_constant)
+		return a64_register(i->a);
+	a64_lower_load(e, A64_STEP, i->mem, i->bytes, false);
+	return A64_STEP;
+}
+
+/*
+ * Compares, which sets the flags. FORM_SUB_JUMP_IF also stores the difference in `a`. Changes
+ * A64_STEP_2.
+ */
+static void compare(struct a64 *e, const struct form_insn *i, int a)
+{
+	int result = i->op == FORM_SUB_JUMP_IF ? a : A64_ZERO, b = a64_register(i->b);
+
+	if (i->is_constant) {
+		subtract_const(e, i->wide, result, a, (int32_t)i->value);
+		return;
+	}
+	if (i->is_memory) {
+		b = A64_STEP_2;
+		a64_lower_load(e, b, i->mem, i->bytes, false);
+	}
+	a64_op(e, i->wide, A64_SUBS, result, a, b);
+}
+
+static void jump_if(struct a64 *e, const struct form_insn *i)
+{
+	static const enum a64_condition conditions[] = {
+		[FORM_EQ] = A64_EQ,
+		[FORM_NE] = A64_NE,
+		[FORM_LT] = A64_LT,
+		[FORM_GE] = A64_GE,
+		[FORM_GT] = A64_GT,
+		[FORM_LE] = A64_LE,
+		[FORM_BELOW] = A64_LO,
+		[FORM_NOT_BELOW] = A64_HS,
+		[FORM_ABOVE] = A64_HI,
+		[FORM_NOT_ABOVE] = A64_LS,
+	};
+	bool subtracts = i->op == FORM_SUB_JUMP_IF;
+	int a = left_of(e, i);
+
+	if (i->is_constant && !i->value && !subtracts &&
+		(i->when == FORM_EQ || i->when == FORM_NE)) {
+		a64_jump_zero(e, i->wide, i->when == FORM_EQ, a, i->label);
+		return;
+	}
+	compare(e, i, a);
+	a64_jump_if(e, conditions[i->when], i->label);
+}
+
+static void jump_if_bits(struct a64 *e, const struct form_insn *i)
+{
+	a64_lower_load(e, A64_STEP, i->mem, i->bytes, false);
+	if (!a64_op_mask(e, false, A64_AND, A64_STEP, A64_STEP, i->value)) {
+		a64_const(e, A64_STEP_2, i->value);
+		a64_op(e, false, A64_AND, A64_STEP, A64_STEP, A64_STEP_2);
+	}
+	a64_jump_zero(e, false, i->when == FORM_EQ, A64_STEP, i->label);
+}
+
+static void jump_unless_bytes(struct a64 *e, const struct form_insn *i)
+{
+	a64_lower_load(e, A64_STEP, i->mem, i->bytes, false);
+	if (i->bytes == 1) {
+		subtract_const(e, false, A64_ZERO, A64_STEP, (int32_t)i->value);
+	} else {
+		a64_const(e, A64_STEP_2, i->value);
+		a64_op(e, true, A64_SUBS, A64_ZERO, A64_STEP, A64_STEP_2);
+	}
+	a64_jump_if(e, A64_NE, i->label);
+}
+
+static void jump_if_word(struct a64 *e, const struct form_insn *i)
+{
+	a64_load_word(e, A64_STEP, i->value);
+	a64_jump_zero(e, false, i->when == FORM_EQ, A64_STEP, i->label);
+}
+
+/* ---- Data ------------------------------------------------------------------------------ */
+
+static void data(struct a64 *e, const struct form_insn *i)
+{
+	switch (i->op) {
+	case FORM_ALIGN:
+		while (e->length % i->value)
+			a64_put(e, 0); /* udf: never executed */
+		break;
+	case FORM_WORD:
+		a64_put(e, (uint32_t)i->value);
+		if (i->bytes == sizeof(uint64_t))
+			a64_put(e, (uint32_t)(i->value >> 32));
+		break;
+	default: /* FORM_LABEL_WORD */
+		a64_label_word(e, i->label, i->from);
+		break;
+	}
+}
+
+/* ---- Subroutines ------------------------------------------------------------------------ */
+
+/* A subroutine returns its answer in the zero flag: the flag is set if the answer is yes. */
+static void subroutine(struct a64 *e, const struct form_insn *i)
+{
+	int other;
+
+	switch (i->op) {
+	case FORM_CALL:
+	case FORM_CALL_NEST:
+		a64_call(e, i->label);
+		break;
+	case FORM_ASK:
+		a64_call(e, i->label);
+		a64_jump_if(e, A64_NE, i->no);
+		break;
+	case FORM_NEST:
+		a64_move(e, A64_NESTED, A64_LINK);
+		break;
+	case FORM_RETURN_NESTED:
+		a64_return(e, A64_NESTED);
+		break;
+	case FORM_YES:
+		a64_op(e, true, A64_SUBS, A64_ZERO, A64_ZERO, A64_ZERO);
+		a64_return(e, A64_LINK);
+		break;
+	case FORM_NO:
+		/* clears the zero flag, because sp is not 0 */
+		a64_op_const(e, true, A64_SUBS, A64_ZERO, A64_SP, 0);
+		a64_return(e, A64_LINK);
+		break;
+	case FORM_YES_IF:
+		other = a64_label(e);
+		compare(e, i, left_of(e, i));
+		a64_jump_if(e, A64_NE, other);
+		a64_return(e, A64_LINK);
+		a64_place(e, other);
+		break;
+	case FORM_PUSH:
+		a64_one(e, A64_PUSH, a64_register(i->a));
+		break;
+	case FORM_POP:
+		a64_one(e, A64_POP, a64_register(i->a));
+		break;
+	default: /* FORM_RETURN */
+		a64_return(e, A64_LINK);
+		break;
+	}
+}
+
+/* ---- All operations --------------------------------------------------------------------- */
+
+static void a64_lower_control(const struct a64_lowering *l, const struct form_insn *i)
+{
+	struct a64 *e = l->e;
+
+	switch (i->op) {
+	case FORM_PLACE:
+	case FORM_MARK:
+		a64_place(e, i->label);
+		break;
+	case FORM_JUMP:
+		a64_jump(e, i->label);
+		break;
+	case FORM_JUMP_IF:
+	case FORM_SUB_JUMP_IF:
+		jump_if(e, i);
+		break;
+	case FORM_JUMP_IF_BITS:
+		jump_if_bits(e, i);
+		break;
+	case FORM_JUMP_IF_WORD:
+		jump_if_word(e, i);
+		break;
+	case FORM_JUMP_UNLESS_BYTES:
+		jump_unless_bytes(e, i);
+		break;
+	case FORM_ALIGN:
+	case FORM_WORD:
+	case FORM_LABEL_WORD:
+		data(e, i);
+		break;
+	default:
+		subroutine(e, i);
 		break;
 	}
 }

@@ -34,10 +34,6 @@ struct a64_lowering {
 	bool reaches;
 };
 
-/* ---- Instructions by subject: see form_subject() ---------------------------------------- */
-
-void a64_lower_control(const struct a64_lowering *l, const struct form_insn *insn);
-
 /* ---- Functions that the subjects share --------------------------------------------------- */
 
 /* rd = rn + disp; rn may be the stack pointer. Changes A64_STEP and A64_STEP_2. */

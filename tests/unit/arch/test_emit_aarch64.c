@@ -64,13 +64,13 @@ static void registers(void **state)
 	a64_op(e, true, A64_ASRV, 9, 9, 10);
 	a64_msub(e, false, 9, 16, 10, 9);
 	a64_add_shifted(e, 16, 12, 11, 3);
-	a64_clz(e, true, 9, 10);
+	a64_op(e, true, A64_CLZ, 9, 10, 0);
 	a64_shift_left(e, true, 9, 10, 63);
 	a64_shift_right(e, false, 9, 10, 31);
 	a64_extract(e, 9, 10, 8, 8, true);
 	a64_extract(e, 9, 10, 0, 32, true);
 	a64_extract(e, 9, 10, 0, 16, false);
-	a64_thread(e, 16);
+	a64_one(e, A64_GET_THREAD, 16);
 	a64_vector(e, 9, 31, 8);
 	a64_vector(e, 9, 0, 4);
 	EXPECT(&o, 0x8b0b0149 /* add x9, x10, x11 */, 0x0b0b0149 /* add w9, w10, w11 */,
@@ -141,8 +141,8 @@ static void memory(void **state)
 	a64_load_indexed(e, 9, 12, 11, 3, 8, false);
 	a64_load_indexed(e, 9, 12, 11, 0, 1, false);
 	a64_store_indexed(e, 9, 12, 17, 0, 8);
-	a64_load_exclusive(e, 17, 16, 8);
-	a64_store_exclusive(e, 15, 17, 16, 8);
+	a64_atomic(e, A64_LOAD_EXCLUSIVE, 0, 17, 16, 8);
+	a64_atomic(e, A64_STORE_EXCLUSIVE, 15, 17, 16, 8);
 	EXPECT(&o, 0xf97fffe9 /* ldr x9, [sp, 32760] */, 0xb97ffd49 /* ldr w9, [x10, 16380] */,
 		0x39bffd49 /* ldrsb x9, [x10, 4095] */, 0xb8900149 /* ldursw x9, [x10, -256] */,
 		0x784ff149 /* ldurh w9, [x10, 255] */, 0xf90007e9 /* str x9, [sp, 8] */,
@@ -161,20 +161,20 @@ static void shared(void **state)
 	struct a64 *e = start(&o);
 
 	(void)state;
-	a64_cas(e, 15, 2, 16, 8);
-	a64_cas(e, 15, 2, 16, 4);
-	a64_swap(e, 2, 2, 16, 8);
-	a64_swap(e, 2, 3, 16, 4);
-	a64_add_to(e, 2, 16, 8);
-	a64_add_to(e, 2, 16, 4);
-	a64_fetch_add(e, 2, 3, 16, 8);
-	a64_fetch_add(e, 2, 3, 16, 4);
-	a64_load_exclusive(e, 17, 16, 4);
-	a64_store_exclusive(e, 15, 17, 16, 4);
-	a64_load_acquire(e, 2, 16, 8);
-	a64_load_acquire(e, 2, 16, 4);
-	a64_store_release(e, 2, 16, 8);
-	a64_store_release(e, A64_ZERO, 16, 4);
+	a64_atomic(e, A64_CAS, 15, 2, 16, 8);
+	a64_atomic(e, A64_CAS, 15, 2, 16, 4);
+	a64_atomic(e, A64_SWAP, 2, 2, 16, 8);
+	a64_atomic(e, A64_SWAP, 2, 3, 16, 4);
+	a64_atomic(e, A64_ADD_TO, 2, A64_ZERO, 16, 8);
+	a64_atomic(e, A64_ADD_TO, 2, A64_ZERO, 16, 4);
+	a64_atomic(e, A64_FETCH_ADD, 2, 3, 16, 8);
+	a64_atomic(e, A64_FETCH_ADD, 2, 3, 16, 4);
+	a64_atomic(e, A64_LOAD_EXCLUSIVE, 0, 17, 16, 4);
+	a64_atomic(e, A64_STORE_EXCLUSIVE, 15, 17, 16, 4);
+	a64_atomic(e, A64_LOAD_ACQUIRE, 0, 2, 16, 8);
+	a64_atomic(e, A64_LOAD_ACQUIRE, 0, 2, 16, 4);
+	a64_atomic(e, A64_STORE_RELEASE, 0, 2, 16, 8);
+	a64_atomic(e, A64_STORE_RELEASE, 0, A64_ZERO, 16, 4);
 	a64_op(e, true, A64_UMULH, 16, 9, 10);
 	a64_extract_pair(e, 9, 16, 9, 32);
 	a64_extract_pair(e, 9, 16, 9, 1);
