@@ -27,7 +27,6 @@
 
 /* ==== Data ==================================================================================== */
 
-/* Limits: a session beyond them makes no sense, or is not created. */
 enum {
 	CPUS_MAX = 1 << 16,
 	SHIFT_MAX = 40,
@@ -38,8 +37,8 @@ enum {
 	FLIGHTS_MAX = 1 << 18
 };
 /*
- * Most bytes of a table that keeps parts of start events. Hundreds of pairs in hundreds of threads
- * fit, because few of them are open at once.
+ * Most bytes of a table that keeps parts of start events: enough for hundreds of pairs in hundreds
+ * of threads, since few are open at once.
  */
 #define FLIGHTS_KEPT_MAX (UINT64_C(1) << 32)
 #define DATA_MAX (UINT64_C(1) << 46)
@@ -60,7 +59,7 @@ static uint64_t align_up(uint64_t value, uint64_t alignment)
 	return (value + alignment - 1) & ~(alignment - 1);
 }
 
-/* How many cells, or entries of a table, each set has. */
+/* Returns the number of cells, or table entries, of each set. */
 static uint32_t data_cell_count(const struct reg_session *session)
 {
 	if (!data_has_table(session))
@@ -69,7 +68,6 @@ static uint32_t data_cell_count(const struct reg_session *session)
 	       (session->flags & REG_SESSION_OTHERS ? session->slot_capacity : 0);
 }
 
-/* Bytes of a cell, with its buckets. */
 static size_t data_cell_bytes(bool buckets)
 {
 	return sizeof(struct probe_cell) + (buckets ? 8 * (size_t)CELL_BUCKETS : 0);
@@ -83,7 +81,7 @@ size_t data_flight_bytes(const struct reg_session *s)
 	return align_up(sizeof(struct probe_flight) + begin * s->flight_depth + text, LINE);
 }
 
-/* The offset of the cell in a table entry: after a tag, an owner and words, and then strings. */
+/* Returns the offset of the cell in a table entry: after a tag, an owner, words, and strings. */
 static uint32_t entry_cell(const struct data_needs *needs)
 {
 	size_t text = align_up(needs->string_bytes, 8) + 8;
@@ -91,7 +89,7 @@ static uint32_t entry_cell(const struct data_needs *needs)
 	return (uint32_t)(16 + 8 * needs->key_count + needs->string_count * text);
 }
 
-/* Lays out one set: slots and cells. Returns its size in bytes. */
+/* Lays out a set: slots and cells. Returns its bytes. */
 static uint64_t lay_out_set(struct reg_session *s, size_t probes, const struct data_needs *needs)
 {
 	uint64_t used = (uint64_t)probes * sizeof(struct probe_slot);
@@ -342,7 +340,7 @@ bool snapshot_read(const struct snapshot *view, uint64_t offset, void *to, size_
 	return true;
 }
 
-/* Finds the next contents at or after an offset. Returns false if this is unknown. */
+/* Finds the next contents from an offset on. Returns false if unknown. */
 static bool learn(struct snapshot *view, uint64_t offset)
 {
 	off_t start, end;
@@ -357,7 +355,7 @@ static bool learn(struct snapshot *view, uint64_t offset)
 	return true;
 }
 
-/* Forgets where the holes are, and reads the process's pages again when they are needed. */
+/* Forgets the holes that were found; the process's pages are read again when needed. */
 static void snapshot_begin_round(struct snapshot *view)
 {
 	view->hole_start = UINT64_MAX;
@@ -368,9 +366,8 @@ static void snapshot_begin_round(struct snapshot *view)
 }
 
 /*
- * Returns true if [offset, offset + size) is zero because it was never written. The contents and
- * the hole that were found last are remembered for the round. The file is asked only about offsets
- * outside of both.
+ * Is [offset, offset + size) zero because it was never written? Remembers the contents and the hole
+ * found last, and asks the file only about offsets outside them.
  */
 static bool snapshot_is_empty(struct snapshot *view, uint64_t offset, size_t size)
 {
@@ -429,10 +426,7 @@ size_t snapshot_key_bytes(const struct view_keys *keys, const uint8_t *key)
 	return bytes;
 }
 
-/*
- * Returns true if a key fits into its entry. Sets the padding of its strings, which has no meaning,
- * to 0.
- */
+/* Returns true if a key fits into its entry. Zeroes the padding of its strings. */
 static bool clean_key(const struct view_keys *keys, uint8_t *key, size_t room)
 {
 	size_t at = 8 * keys->count;
@@ -459,10 +453,7 @@ struct walk {
 	void *data;
 };
 
-/*
- * Visits an entry of a table. The stub stores the key and then the tag. After that, key and tag do
- * not change. The cell behind the key keeps changing.
- */
+/* Visits a table entry. The stub stores the key and then the tag, which then stay the same. */
 static bool walk_entry(const struct walk *w, uint64_t offset)
 {
 	const struct reg_session *l = &w->view->layout;
@@ -698,10 +689,7 @@ static bool make_room(struct reader *r, size_t bytes)
 	return true;
 }
 
-/*
- * Copies the record in [place, end). *ok_ret: the bytes could be a record. Returns false if memory
- * is short.
- */
+/* Copies the record in [place, end). *ok_ret: it may be a record. Returns false without memory. */
 static bool copy_record(struct reader *r, uint64_t place, uint64_t end, bool *ok_ret)
 {
 	uint64_t size = end - place - RING_BACK_BYTES;
@@ -723,7 +711,7 @@ static bool copy_record(struct reader *r, uint64_t place, uint64_t end, bool *ok
 	return true;
 }
 
-/* Removes the records that were overwritten meanwhile. The oldest record was copied last. */
+/* Removes the records that were overwritten meanwhile; the oldest was copied last. */
 static void drop_overwritten(struct reader *r, size_t first, const uint64_t *places)
 {
 	struct recording *to = r->recording;
@@ -739,7 +727,6 @@ static void drop_overwritten(struct reader *r, size_t first, const uint64_t *pla
 		to->count--;
 }
 
-/* Notes that `gone` unread records were overwritten. */
 static void note_gap(struct recording *to, size_t first, uint64_t gone)
 {
 	if (!gone)
@@ -750,8 +737,8 @@ static void note_gap(struct recording *to, size_t first, uint64_t gone)
 }
 
 /*
- * Reads the head of a ring, and the word `back` at this place. Returns false if the target is
- * writing too fast, or has written nonsense. The caller reads the ring again in a later round.
+ * Reads a ring's head, and the word `back` there. Returns false if the target writes too fast or
+ * has written nonsense: a later round tries again.
  */
 static bool read_head(const struct reader *r, uint64_t *head_ret, uint64_t *word_ret)
 {
@@ -773,7 +760,7 @@ static bool read_head(const struct reader *r, uint64_t *head_ret, uint64_t *word
 	return false;
 }
 
-/* Reads one ring from its head back to *since. Returns false if memory is short. */
+/* Reads a ring from its head back to *since. Returns false if memory is short. */
 static bool read_ring(struct reader *r, struct ring_since *since)
 {
 	uint64_t ring_bytes = r->view->layout.ring_bytes, head, newest, place, end, word, made;
@@ -805,10 +792,7 @@ static bool read_ring(struct reader *r, struct ring_since *since)
 	if (memory && places)
 		drop_overwritten(r, first, places);
 	kept = r->recording->count - first;
-	/*
-	 * The target can write any number to the word `back`. Use the number only if the ring can
-	 * have had this many records.
-	 */
+	/* The target can write any number to `back`: can the ring have had this many records? */
 	made = ring_back_count(newest) - since->count;
 	if (head > since->place && made >= kept && made <= (head - since->place) / RECORD_LEAST)
 		note_gap(r->recording, first, made - kept);

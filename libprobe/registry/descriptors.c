@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Counts the descriptors that this process can still open. A change that runs out of descriptors
- * halfway could not be undone either, so they are counted before the change begins.
+ * Counts the descriptors that we can still open. A change that runs out of them cannot even be
+ * undone, so this is done before it begins.
  */
 #include <errno.h>
 #include <limits.h>
@@ -12,9 +12,7 @@
 
 enum { DESCRIPTORS_MAX = 32 };
 
-/*
- * Counts the numbers just below *end that no descriptor has, by poll(2). Moves *end down past them.
- */
+/* Counts unused numbers just below *end, by poll(2). Moves *end down past them. */
 static size_t count_unused(rlim_t *end)
 {
 	struct pollfd fds[DESCRIPTORS_MAX];

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Finds out how a process that is not our child has ended. Until the process's parent has waited
- * for it, /proc/PID/stat shows the exit status. After that, only a pidfd that was opened before
- * shows the status (PIDFD_GET_INFO, since Linux 6.15). On older kernels the status is then unknown.
+ * Finds out how a process that is not our child has ended: from /proc/PID/stat until its parent has
+ * waited for it, then only from a pidfd opened before (PIDFD_GET_INFO, since Linux 6.15).
  *
  * Sources: proc_pid_stat(5), exit_code; include/uapi/linux/pidfd.h of Linux.
  */
@@ -35,7 +34,7 @@ void fate_begin(struct probe_target *target)
 	target->kills = cgroup_kills(target->events);
 }
 
-/* Gets the wait status of a process that has ended. Returns false if the status is unknown. */
+/* Gets the wait status of an ended process. Returns false if unknown. */
 static bool exit_status(const struct probe_target *target, int pidfd, int *ret)
 {
 	struct info info = {.mask = INFO_EXIT};

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* The format of the registry, which controllers leave in a target for later controllers. */
 #ifndef LIBPROBE_REGISTRY_FORMAT_H
 #define LIBPROBE_REGISTRY_FORMAT_H
 
@@ -8,24 +7,21 @@
 /* ---- Registry -------------------------------------------------------------------------------- */
 
 /*
- * The registry is the controllers' record in a target: it lists which session has patched which
- * site.
+ * The format of the registry, in which controllers record in a target which session has patched
+ * which site.
  *
- * The registry is an image of plain arrays in memory of the target. There, the memory is readable
- * and executable but not writable, because the image shares an arena with the stubs. Controllers
- * write it through /proc/PID/mem. The memory is private, so a forked child has a registry that is
- * right for the child.
+ * It is an image of plain arrays in the target's memory, readable and executable because it shares
+ * an arena with the stubs, and written through /proc/PID/mem. The memory is private, so a forked
+ * child has a registry that is right for the child.
  *
  * A controller writes a new image beside the old one, and then changes one 8-byte word in the home
- * page to point to the new image. Whenever a controller is killed, one whole image is current. An
- * image that announces something is written before the controller does it; an image that no longer
- * lists something is written after the controller has undone it. So the registry always lists at
- * least everything that exists.
+ * page to point to it: whenever it is killed, one whole image is current. An image announces
+ * something before it is done, and drops something after it is undone, so it always lists at least
+ * everything that exists.
  */
 
 /*
- * Code memory that controllers have mapped. The first arena contains the home page. An arena of one
- * page belongs to a pun.
+ * Code memory mapped by controllers. The first arena has the home page; a pun's arena is one page.
  */
 struct reg_arena {
 	uint64_t start, size;
@@ -34,7 +30,7 @@ struct reg_arena {
 	uint64_t sealed;
 };
 
-/* How far before a jump the first of the sites that share the jump can be, in bytes. */
+/* The most bytes between a jump and the first site that shares it. */
 enum { REG_SHARED_MAX = 4136 };
 
 enum reg_session_flags {
@@ -44,24 +40,23 @@ enum reg_session_flags {
 	REG_SESSION_OVERWRITES = 8, /* new records of the session overwrite the oldest ones */
 	REG_SESSION_BUCKETS = 16,   /* the session's cells have buckets */
 	/*
-	 * The session's stubs call functions of the target itself. The session belongs to the
-	 * target: it has no owner, and lasts until the target ends it. A forked child has the
-	 * functions and the session as well, so the session's data is private.
+	 * The stubs call functions of the target, which owns the session and ends it: no controller
+	 * does. A forked child has functions and session, too, so the data is private.
 	 */
 	REG_SESSION_CALLS = 32,
 	REG_SESSION_KERNEL_TIME = 64, /* the session's time stamps are those of CLOCK_MONOTONIC */
 	REG_SESSION_OTHERS = 128      /* after the entries, the table has a cell for each slot */
 };
 
-/* Counters, cells and rings of one session, in a mapping of their own: see data.c. */
+/* The counters, cells and rings of a session, in a mapping of their own: see data.c. */
 struct reg_session {
 	uint32_t id;
 	uint32_t flags;
 	int32_t owner; /* pid of the controller in its own pid namespace; 0 if persistent */
 	uint32_t cpus;
 	/*
-	 * The owner's start time, in clock ticks since boot. If the session has no owner: the
-	 * address of the function that its stubs call.
+	 * The owner's start time, in clock ticks since boot; without owner, the address of the
+	 * function that the stubs call.
 	 */
 	uint64_t owner_start;
 	uint64_t stamp; /* number unique among all sessions, also those in other programs */
@@ -82,13 +77,12 @@ struct reg_session {
 	uint32_t flight_keep; /* bytes kept of each start event (arch_flights), or 0 */
 	uint32_t flight_text; /* bytes of a text key (arch_flights); 0 if keys are numbers */
 	/*
-	 * If forked children use the table as well: the address of the process's number, in the
-	 * page of the guard (arch_flights). Otherwise 0.
+	 * If forked children share the table: the address of the process's number in the guard's
+	 * page (arch_flights). Otherwise 0.
 	 */
 	uint64_t process;
 };
 
-/* A probe of a session. */
 struct reg_probe {
 	uint64_t key; /* hash that identifies the probe: see select_key() */
 	uint32_t session;
@@ -97,20 +91,15 @@ struct reg_probe {
 	uint32_t part; /* role of the probe in a pair, if persistent (session_part_word()) */
 };
 
-/* A patched site. */
 struct reg_site {
 	uint64_t pc;	/* run-time address of the site, from its note */
 	uint64_t patch; /* address of the changed bytes; neighbours share them */
-	/*
-	 * Address of the code that continues after the site, of the neighbour's entry, or of the
-	 * site itself.
-	 */
+	/* Address of the code after the site, of the neighbour's entry, or of the site itself. */
 	uint64_t tail;
 	uint64_t entry; /* address of the jump that leads to the first stub */
 	/*
-	 * An address that depends on the plan. Pun: the pun's page, or its entry in an arena. Site
-	 * that shares its jump with neighbours: its entry. Plans before and call: the code that
-	 * runs before the first stub. Otherwise 0.
+	 * Depends on the plan. Pun: its page, or its entry in an arena. Shared jump: the site's
+	 * entry. Plans before and call: the code before the first stub. Otherwise 0.
 	 */
 	uint64_t pun;
 	uint64_t count;	   /* OCaml calls: address of the count of users of the handler; else 0 */
@@ -124,14 +113,13 @@ struct reg_site {
 	uint8_t relies;
 	uint8_t pad[4];
 	/*
-	 * Short jump only: the address of the jump that the short jump leads to, the bytes that
-	 * were at this address, and the jump.
+	 * Short jump only: address of the jump that it leads to, the bytes before it, and the jump.
 	 */
 	uint64_t hop;
 	uint8_t hop_original[8], hop_patched[8];
 };
 
-/* A session's stub at a site. The stubs of one site are linked, the newest first. */
+/* A session's stub at a site; the stubs of a site are linked, newest first. */
 struct reg_stub {
 	uint64_t pc;  /* address of the site */
 	uint64_t key; /* key of the probe */
@@ -145,8 +133,8 @@ struct reg_stub {
 };
 
 /*
- * A part of the text that the controller of a persistent session leaves. The number 0 belongs to no
- * session: the text of session 0 holds the names of the probes (registry_names()).
+ * A part of a persistent session's text. Session 0 does not exist: its text is the names of the
+ * probes (registry_names()).
  */
 struct reg_text {
 	uint32_t session;
@@ -154,7 +142,6 @@ struct reg_text {
 	char bytes[56]; /* bytes of this part; the last part ends with zeros */
 };
 
-/* The value that a session has added to a semaphore. */
 struct reg_semaphore {
 	uint64_t key; /* key of the probe */
 	uint64_t address;
@@ -172,8 +159,8 @@ struct reg_semaphore {
 	X(text, texts)
 
 /*
- * A controller's copy of the registry. Sites are sorted by pc; probes and semaphores by key and
- * session; stubs by pc and order, so that the stubs of a site are adjacent, the newest last.
+ * A controller's copy. Sites are sorted by pc; probes and semaphores by key and session; stubs by
+ * pc and order, so a site's are adjacent, the newest last.
  */
 struct registry {
 	uint64_t home;	/* address of the home page; 0 if the target has no home */
@@ -200,21 +187,17 @@ struct data_header {
 	uint32_t maker;	    /* lasting_maker() of the process that made the data */
 };
 /*
- * The value of `home` in data whose session has ended, if the program has sealed the data
- * (mseal(2)). The data stays until the process ends, and belongs to no session.
+ * `home` in data of an ended session that the program has sealed (mseal(2)): it stays, ownerless.
  */
 #define DATA_SEALED_HOME UINT64_MAX
 
 enum {
-	/*
-	 * The bytes used of the home page and of the guard's page. The size of a page is a multiple
-	 * of this number.
-	 */
+	/* Bytes used of the home page and the guard's page; a page's size is a multiple. */
 	REGISTRY_PAGE = 4096,
-	/* The guard's page begins with guards of 8 bytes; a u32 for each session follows here. */
+	/* The guard's page begins with guards of 8 bytes, then a u32 for each session. */
 	GUARD_PROCESSES_OFFSET = 2048,
 	GUARD_MARK_OFFSET = REGISTRY_PAGE - 16, /* struct guard_mark */
-	/* Offsets in the first page of the data: */
+	/* Offsets in the data's first page: */
 	DATA_RATE_OFFSET = 128,	     /* u64: see arch_stub.rate_word */
 	DATA_CLOCK_OFFSET = 256,     /* struct data_clock */
 	DATA_SWITCH_OFFSET = 320,    /* two u32: see arch_stub.on, and .on_until_full */
@@ -225,9 +208,8 @@ enum {
 	DATA_ARENAS_OFFSET = 2048    /* struct data_arenas */
 };
 /*
- * The addresses of our code when the session began. If the registry is lost, these addresses tell
- * which jumps at sites lead to memory that was ours (lost.c). Arenas that do not fit into the array
- * are then unknown.
+ * The addresses of our code when the session began, as far as they fit. If the registry is lost,
+ * they tell which jumps at sites are ours (lost.c).
  */
 enum { DATA_ARENAS_MAX = 120 };
 struct data_arenas {
@@ -242,16 +224,12 @@ struct data_clock {
 	uint64_t steady_stamp, steady_ns;
 };
 /*
- * If the session is a flight recorder that is kept, its records are described in the data. This is
- * the place of the description; all zero if there is none.
+ * Where a kept flight recorder's description of its records is in its data; all zero without one.
  */
 struct data_notes {
 	uint64_t offset, bytes; /* offset in the data, and length in bytes */
 };
-/*
- * Identifies the page of the guard. In a forked child the page is zero, so the kernel's flag for
- * wiped memory identifies the page (own.c).
- */
+/* Identifies the guard's page. A forked child's page is zero, but has the kernel's flag (own.c). */
 struct guard_mark {
 	uint64_t magic, page; /* GUARD_MAGIC, and the address of the page */
 };
@@ -259,33 +237,28 @@ struct guard_mark {
 #define DATA_MAGIC UINT64_C(0x31617461646f7270)	 /* "prodata1" */
 
 /*
- * Loads the registry of a process. If the process has no registry, or the memory of the registry is
- * no longer ours (lost.c), the result has home 0 and is empty. Reading does not need the lock: the
- * result was the current registry at some moment. Errors: PROBE_ERROR_FORMAT (the registry makes no
- * sense), PROBE_ERROR_PERMISSION (memory may not be read, so a registry may exist),
- * PROBE_ERROR_STATE (the registry changes all the time).
+ * Loads the registry of a process, empty with home 0 if there is none or its memory is no longer
+ * ours (lost.c). Without the lock, the result was current at some moment. Errors:
+ * PROBE_ERROR_FORMAT (it makes no sense), PROBE_ERROR_PERMISSION (memory is unreadable: there may
+ * be one), PROBE_ERROR_STATE (it changes all the time).
  */
 PROBE_MUST_CHECK struct probe_error *registry_load(
 	pid_t pid, const struct maps *maps, struct registry *ret);
 void registry_deinit(struct registry *registry);
 
-/* Bytes that the image of the registry will take. */
 size_t registry_image_size(const struct registry *registry);
 
-/*
- * Writes the registry as a new image to free code memory at `image` (see code_alloc()). The image
- * is not current yet. `mem` is from memory_open().
- */
+/* Writes a new image to free code memory (code_alloc()), not yet current. `mem`: memory_open(). */
 PROBE_MUST_CHECK struct probe_error *registry_write(
 	struct registry *registry, int mem, uint64_t image);
 
-/* Makes an image of `size` bytes the current one by writing one word. */
+/* Makes an image current by writing one word. */
 PROBE_MUST_CHECK struct probe_error *registry_publish(
 	struct registry *registry, int mem, uint64_t image, uint64_t size);
 
 /*
- * *ret becomes true if the process was forked with this registry and nothing has been added to the
- * registry since. Errors: those of memory_read_all().
+ * *ret: the process was forked with this registry, and nothing was added since. Errors: as
+ * memory_read_all().
  */
 PROBE_MUST_CHECK struct probe_error *registry_is_inherited(
 	const struct registry *registry, pid_t pid, bool *ret);
@@ -294,12 +267,12 @@ PROBE_MUST_CHECK struct probe_error *registry_is_inherited(
 bool registry_is_stale(const struct registry *registry, pid_t pid);
 
 /*
- * Appends an element of zeros; returns NULL if memory is short. Pointers into the array become
- * invalid. Call registry_sort() before the next lookup.
+ * Appends zeros, or returns NULL without memory. Invalidates pointers into the array. Call
+ * registry_sort() before the next lookup.
  */
 #define X(type, name)                                                                              \
 	struct reg_##type *registry_add_##type(struct registry *registry);                         \
-	/* Removes the element at an index; the order of the rest stays. */                        \
+	/* Removes an element; the order of the rest stays. */                                     \
 	void registry_remove_##type(struct registry *registry, size_t index);                      \
 	/* Removes the elements whose flag is set. */                                              \
 	void registry_drop_##type(struct registry *registry, const bool *flags);
@@ -307,22 +280,18 @@ REGISTRY_ARRAYS(X)
 #undef X
 void registry_sort(struct registry *registry);
 
-/* Stores a text with a session, in place of the previous text. Returns false if memory is short. */
+/* Replaces the text of a session. Returns false if memory is short. */
 bool registry_set_text(struct registry *registry, uint32_t session, const char *text);
-/*
- * Returns a copy of the session's text; the caller frees it. NULL if there is no text, or no
- * memory.
- */
+/* Copies a session's text, for the caller to free. NULL without text, or without memory. */
 char *registry_text(const struct registry *registry, uint32_t session);
 void registry_forget_texts(struct registry *registry, uint32_t session);
 
-/* The name of the probe that has a key. */
 struct reg_name {
 	uint64_t key;
 	const char *provider, *name;
 };
 
-/* The names of a registry's probes, sorted by key. */
+/* Sorted by key. */
 struct registry_names {
 	struct reg_name *items;
 	size_t count;
@@ -330,17 +299,17 @@ struct registry_names {
 };
 
 /*
- * Gets the names of the registry's probes. Probes that an older probectl has switched on have no
- * name. Errors: PROBE_ERROR_MEMORY.
+ * Gets the names of probes, except those that an older probectl enabled. Errors:
+ * PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *registry_names(
 	const struct registry *registry, struct registry_names *ret);
 void registry_names_deinit(struct registry_names *names);
-/* Returns the name of the probe with a key; NULL if the name is unknown. */
+/* Returns NULL if the name is unknown. */
 const struct reg_name *registry_names_find(const struct registry_names *names, uint64_t key);
 /*
- * Adds names of probes that are in the registry, and removes the names of probes that are no longer
- * in it. The strings are copied. Errors: PROBE_ERROR_MEMORY.
+ * Adds names of the registry's probes (the strings are copied), and drops names of probes that it
+ * does not have any more. Errors: PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *registry_add_names(
 	struct registry *registry, const struct reg_name *added, size_t count);
@@ -349,36 +318,33 @@ struct reg_session *registry_session(const struct registry *registry, uint32_t i
 /* Does the data of a session begin at this address? */
 bool registry_has_data(const struct registry *registry, uint64_t address);
 struct reg_site *registry_site(const struct registry *registry, uint64_t pc);
-/* Returns the first site whose pc is in [start, end), and the number of these sites. */
+/* Returns the first site whose pc is in [start, end), and the number of them. */
 struct reg_site *registry_sites(
 	const struct registry *registry, uint64_t start, uint64_t end, size_t *count_ret);
 struct reg_probe *registry_probe(const struct registry *registry, uint64_t key, uint32_t session);
 
-/* Return the first element for a probe or site, and the number of elements, which are adjacent. */
+/* Return the first element for a probe or site, and the number of them, which are adjacent. */
 struct reg_probe *registry_probes(const struct registry *registry, uint64_t key, size_t *count_ret);
 struct reg_stub *registry_stubs(const struct registry *registry, uint64_t pc, size_t *count_ret);
 struct reg_semaphore *registry_semaphores(
 	const struct registry *registry, uint64_t key, size_t *count_ret);
 
-/* Retires a session in the registry: nothing refers to its probes any more. */
+/* Retires a session: nothing refers to its probes any more. */
 void registry_retire(struct registry *registry, struct reg_session *session);
 
-/* The address of the page that a forked child finds zero. */
+/* Returns the address of the page that a forked child finds zero. */
 static inline uint64_t registry_guard_page(const struct registry *registry)
 {
 	return registry->guard & ~(uint64_t)(REGISTRY_PAGE - 1);
 }
 
-/* Is a session's controller dead? False for a persistent session, which needs no controller. */
+/* Is a session's controller dead? False for persistent sessions, which need none. */
 bool registry_is_dead(const struct reg_session *session);
 
-/* Returns the sum of a probe's reference counts in the persistent sessions, or in all sessions. */
+/* Sums a probe's reference counts in the persistent sessions, or in all. */
 uint32_t registry_refcount(const struct registry *registry, uint64_t key, bool persistent_only);
 
-/*
- * Returns the entry of a probe in a persistent session, preferably in one that has references to
- * the probe. Returns NULL if the probe is in no persistent session.
- */
+/* Returns a probe's entry in a persistent session, preferably one that refers to it; or NULL. */
 struct reg_probe *registry_persistent(const struct registry *registry, uint64_t key);
 
 #endif

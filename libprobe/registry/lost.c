@@ -27,7 +27,7 @@
 
 enum { AROUND = 8 /* bytes of a jump that may lie in the next page */, SHORT_BYTES = 2 };
 
-/* A short jump to an address where we may have put a jump. */
+/* A short jump to where we may have put a jump. */
 struct short_jump {
 	uint64_t at, to;
 	uint8_t memory[SHORT_BYTES], file[SHORT_BYTES];
@@ -45,7 +45,6 @@ struct scan {
 	bool failed; /* memory was short */
 };
 
-/* A piece of a module's text, in memory and in its file. */
 struct piece {
 	uint64_t start;
 	size_t size;
@@ -68,10 +67,7 @@ static void add_code(struct scan *s, uint64_t start, uint64_t size)
 		s->failed |= !code_keep(&s->code, (struct code_extent){start, size});
 }
 
-/*
- * Adds the places of our code that our data lists. The data may be that of a process from which
- * this one was forked.
- */
+/* Adds the places of our code that our data lists, maybe inherited by fork(2). */
 static void add_noted(struct scan *s, const struct mapping *m)
 {
 	struct data_arenas arenas;
@@ -121,8 +117,8 @@ static void add_site(struct scan *s, const struct piece *p, size_t at, size_t le
 }
 
 /*
- * Returns the length of our jump at `at`, or 0 if it is not our jump. The plan twin has two jumps;
- * the second begins one byte into the first.
+ * Returns the length of our jump at `at`, or 0. The second jump of the plan twin begins one byte
+ * into the first.
  */
 static size_t jump_length(const struct scan *s, const struct piece *p, size_t at)
 {
@@ -142,7 +138,7 @@ static size_t jump_length(const struct scan *s, const struct piece *p, size_t at
 	return length;
 }
 
-/* Notes a short jump that may be ours: add_shorts() decides. */
+/* Notes a short jump that may be ours, for add_shorts(). */
 static void take_short(struct scan *s, const struct piece *p, size_t at)
 {
 	const struct arch *arch = s->arch;
@@ -162,7 +158,7 @@ static void take_short(struct scan *s, const struct piece *p, size_t at)
 	memcpy(jump->file, p->file + at, SHORT_BYTES);
 }
 
-/* Handles a byte at `at` that differs from the file. Returns where the comparison continues. */
+/* Handles a byte that differs from the file. Returns where the comparison continues. */
 static size_t take_difference(struct scan *s, const struct piece *p, size_t from, size_t at)
 {
 	size_t first = at >= from + s->arch->jump_length ? at - s->arch->jump_length + 1 : from;
@@ -191,10 +187,7 @@ static void compare(struct scan *s, const struct piece *p)
 
 /* ---- Modules ---------------------------------------------------------------------------- */
 
-/*
- * Is a page of text the process's own copy? It is if the page is present, but is not a page of the
- * file. If the pagemap cannot be read, the answer is yes.
- */
+/* Is a page of text the process's own copy, present but not the file's? Yes without a pagemap. */
 static bool is_own_copy(const struct scan *s, uint64_t page)
 {
 	uint64_t entry;
@@ -207,10 +200,7 @@ static bool is_own_copy(const struct scan *s, uint64_t page)
 	       (entry & (UINT64_C(1) << 63) && !(entry & (UINT64_C(1) << 61)));
 }
 
-/*
- * Compares pages that the process has copied, and the first bytes behind them, where the last jump
- * may end.
- */
+/* Compares copied pages, and the first bytes behind them, where the last jump may end. */
 static void compare_run(struct scan *s, const struct module *module, uint64_t start, uint64_t end)
 {
 	struct piece p = {.start = start, .size = end - start};
@@ -245,7 +235,7 @@ static void compare_text(struct scan *s, const struct module *module, const stru
 	}
 }
 
-/* Adds the short jumps that lead to one of our jumps, which have all been found by now. */
+/* Adds the short jumps that lead to our jumps, now that all are found. */
 static void add_shorts(struct scan *s)
 {
 	size_t hops = s->found->site_count;
@@ -277,7 +267,7 @@ static void compare_all(struct scan *s, const struct maps *maps, const struct mo
 
 /* ---- Remaining memory -------------------------------------------------------------------- */
 
-/* Makes a mapping of ours a leftover, because a thread may be anywhere in it. */
+/* Makes a mapping of ours a leftover: a thread may be in it. */
 static void add_leftover(struct scan *s, const struct mapping *m)
 {
 	struct reg_arena *arena = registry_add_arena(s->found);
@@ -312,7 +302,7 @@ static void add_session(struct scan *s, const struct mapping *m)
 		.slots = m->start + page_bytes()};
 }
 
-/* Is this data of this process? A traced probectl also has the data of its own targets mapped. */
+/* Is this data of this process? A traced probectl has its own targets' data mapped, too. */
 static bool is_its_data(struct scan *s, const struct mapping *m)
 {
 	struct data_header header;

@@ -1,18 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Recalls the names of enabled probes whose files have changed. A library's file may change while
- * processes have it mapped: it is upgraded, deleted, or written to in place. Notes are in no
- * segment, so the process has no copy of them. Still, we must be able to show enabled probes and to
- * switch them off. So a file is trusted only while it agrees with the registry. If it does not
- * agree, or cannot be read, the registry's probes replace its notes.
+ * Recalls the names of enabled probes whose files have changed: a mapped library is upgraded,
+ * deleted, or written to. Notes are in no segment, so the process has no copy, but we must still
+ * show enabled probes and switch them off. A file is trusted only while it agrees with the
+ * registry; otherwise the registry's probes replace its notes.
  *
- * The registry has the names of probes, and a key for each: a hash of the address of the module's
- * first note, the provider and the name. Each step of the hash (FNV-1a) can be undone, so a key and
- * a guessed name yield an address. If that address lies in the module, the guess is right: a wrong
- * name would yield any of 2^64 addresses. Guessing also finds the names of probes that were
- * switched on by an older probectl, which did not store names. The guesses are the names that the
- * user has typed, and the names in the file that is at the path now, which usually is the next
- * version of the same library.
+ * The registry has names, and for each probe a key: a hash (FNV-1a) of the address of the module's
+ * first note, the provider and the name. Its steps can be undone, so a key and a guessed name yield
+ * an address, and a wrong name rarely one in the module. Guessing finds the names of probes that an
+ * older probectl enabled without storing them. The guesses are the names that the user has typed,
+ * and those in the file that is at the path now, usually the library's next version.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -27,22 +24,18 @@
 /* ==== Registry names ========================================================================== */
 
 /*
- * The names of a registry's probes, for use when their files can no longer be read.
+ * The names of a registry's probes, for when their files are unreadable.
  *
- * The names are the text of session 0, which does not exist, so the layout of the image is the same
- * with and without names. A controller that does not know of names keeps them unchanged. A
- * controller that finds no names knows the probes only by their keys.
+ * They are the text of session 0, which does not exist, so that controllers that know no names keep
+ * them, and find the image's layout unchanged.
  *
- * The text is a sequence of entries: the key, the provider and the name; both strings end with a
- * NUL. An empty provider stands for the provider of the previous entry.
+ * The text is a sequence of entries: key, provider, name; both strings end with a NUL. An empty
+ * provider is that of the previous entry.
  */
 
 enum { NAMES_SESSION = 0, PART_BYTES = sizeof(((struct reg_text *)0)->bytes) };
 
-/*
- * Reads the string at *at, and moves *at behind it. Returns NULL if the string does not end before
- * `end`.
- */
+/* Reads the string at *at, and moves *at behind it. NULL if it does not end before `end`. */
 static const char *take_text(const char **at, const char *end)
 {
 	const char *text = *at, *zero = memchr(text, 0, (size_t)(end - text));
@@ -51,7 +44,7 @@ static const char *take_text(const char **at, const char *end)
 	return zero ? text : NULL;
 }
 
-/* Joins the parts of the text; zeros follow its end. Returns NULL if memory is short. */
+/* Joins the parts of the text, with zeros behind it. Returns NULL if memory is short. */
 static char *join_parts(const struct registry *r, size_t *size_ret)
 {
 	size_t count = 0;
@@ -171,10 +164,7 @@ struct probe_error *registry_add_names(
 	for (size_t i = 0; i < count && ok; i++)
 		ok = add_name(&names, added[i]);
 	ARRAY_SORT(names.items, names.count, key);
-	/*
-	 * The probes are sorted by key. A probe that several sessions use appears once for each
-	 * session.
-	 */
+	/* A probe has an element for each of its sessions, sorted by key. */
 	for (size_t i = 0; i < registry->probe_count && ok; i++) {
 		uint64_t key = registry->probes[i].key;
 		const struct reg_name *name = registry_names_find(&names, key);
@@ -196,7 +186,7 @@ static const char has_changed[] =
 
 /* ---- Files that contradict the registry ------------------------------------------------------ */
 
-/* A site, from the notes of a file or from the stubs of the registry. */
+/* A site, from a file's notes or the registry's stubs. */
 struct fact {
 	uint64_t pc, key; /* run-time address of the site, and key of its probe */
 };
@@ -210,7 +200,7 @@ static int compare_facts(const void *a, const void *b)
 	return x->key < y->key ? -1 : x->key > y->key;
 }
 
-/* Returns the sites of a file, sorted; the caller frees them. NULL if memory is short. */
+/* Returns the sites of a file, sorted, for the caller to free; NULL if memory is short. */
 static struct fact *facts_of(const struct module *module)
 {
 	const struct sdt_notes *notes = &module->notes;
@@ -233,10 +223,7 @@ static bool is_probed(const struct registry *r, const struct reg_stub *stub)
 	return stub->pc && stub->key != stub->pc && registry_refcount(r, stub->key, false) > 0;
 }
 
-/*
- * Is our jump at the site of a stub? If not, the registry may describe a library that was closed,
- * whose addresses another library has now.
- */
+/* Is our jump at the site of a stub? Another library may have the addresses of a closed one. */
 static bool is_patched(pid_t pid, const struct registry *r, const struct reg_stub *stub)
 {
 	const struct reg_site *site = registry_site(r, stub->pc);
@@ -275,10 +262,7 @@ static struct probe_error *check_module(pid_t pid, const struct registry *r, str
 	return changed ? module_distrust(module, has_changed) : NULL;
 }
 
-/*
- * Adds mapped files whose ELF header has been overwritten: the search for modules skips them, but
- * they were modules when they were probed.
- */
+/* Adds files whose ELF header in memory was overwritten, so that they are no modules any more. */
 static struct probe_error *add_missing(
 	pid_t pid, const struct maps *maps, const struct registry *r, struct modules *modules)
 {
@@ -330,10 +314,7 @@ static struct candidate stored(struct recall *recall, const char *provider, cons
 	return ret;
 }
 
-/*
- * Reads the notes of the file that is at the module's path now. *ret is empty if this is no ELF
- * file.
- */
+/* Reads the notes of the file that is at the module's path now; *ret is empty if it is not ELF. */
 static void read_successor(const struct module *module, struct sdt_notes *ret)
 {
 	struct object *object = NULL;
@@ -385,7 +366,7 @@ static bool find_candidates(
 	return recall->candidates && recall->at;
 }
 
-/* Does the key, with this name, yield an address of the module? */
+/* Do the key and this name yield an address of the module? */
 static bool fits(struct recall *recall, uint64_t key, const char *provider, const char *name)
 {
 	uint64_t place = select_key_place(key, provider, name);
@@ -431,9 +412,7 @@ static bool add_note(
 	return true;
 }
 
-/*
- * Adds a note for each site of a probe. If the probe has no site, adds one note with its semaphore.
- */
+/* Adds a note for each site of a probe, or one with its semaphore if it has no site. */
 static bool add_notes(struct recall *recall, const struct candidate *candidate, uint64_t key)
 {
 	const struct reg_semaphore *semaphores;
@@ -455,7 +434,7 @@ static bool add_notes(struct recall *recall, const struct candidate *candidate, 
 	return recall->notes.count > before || add_note(recall, candidate, 0, semaphore);
 }
 
-/* Does a probe have a site in the module? For probes whose name is unknown. */
+/* Does a probe of unknown name have a site in the module? */
 static bool is_in_module(const struct recall *recall, uint64_t key)
 {
 	const struct module *module = recall->module;
@@ -476,10 +455,7 @@ static bool recall_all(struct recall *recall)
 		struct candidate candidate;
 		bool found;
 
-		/*
-		 * A probe that several sessions use has an element for each session; they are
-		 * adjacent.
-		 */
+		/* A probe has an element for each of its sessions. */
 		if ((i && r->probes[i - 1].key == key) || !registry_refcount(r, key, false))
 			continue;
 		found = find_name(recall, key, &candidate);
@@ -500,7 +476,7 @@ static int compare_probed(const void *a, const void *b)
 	return x->pc < y->pc ? -1 : x->pc > y->pc;
 }
 
-/* Returns the sites of all probes in the registry, sorted by key. NULL if memory is short. */
+/* Returns the sites of all probes, sorted by key; NULL if memory is short. */
 static struct probed *sites_by_key(const struct registry *r, size_t *count_ret)
 {
 	struct probed *sites = calloc(r->stub_count + 1, sizeof(*sites));

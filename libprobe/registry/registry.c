@@ -20,7 +20,7 @@
 
 #define HOME_MAGIC UINT64_C(0x31656d6f68627270) /* "prbhome1" */
 #define IMAGE_MAGIC UINT64_C(0x31676d6962727021)
-/* The sizes of the elements are part of the version, so images of another layout are not read. */
+/* The elements' sizes are part of the version: images of another layout are not read. */
 enum {
 	IMAGE_VERSION = 10
 #define X(type, name) +(int)sizeof(struct reg_##type) * 256
@@ -28,16 +28,16 @@ enum {
 #undef X
 };
 
-/* A reader without the lock may read an image while it is replaced: then the load starts again. */
+/* Without the lock, an image may be replaced while it is read: load it again. */
 enum { LOADS_MAX = 20 };
 
-/* The home page. After it is written, only the word `image` changes. */
+/* Only the word `image` changes later. */
 struct home_page {
 	uint64_t magic;
 	uint64_t image;
 };
 
-/* An image: this header, then the arrays in the order of REGISTRY_ARRAYS. */
+/* This header, then the arrays in the order of REGISTRY_ARRAYS. */
 struct image_header {
 	uint64_t magic;
 	uint32_t version, next_session;
@@ -191,10 +191,9 @@ static bool follow_data(struct served *known, const struct maps *maps, const str
 }
 
 /*
- * Finds the home page, or sets *ret to 0. The home is the first page of a mapping of code. If a
- * controller was killed before it patched anything, data may lead to a page that is not a home yet,
- * and a home may have no data. Data is read only to choose between several homes: its page may be
- * missing, and then the flags of all mappings are read (served_begin()).
+ * Finds the home page, the first page of a mapping of code; *ret is 0 without one. A killed
+ * controller may leave data without a home, or a home without data. Data decides only between
+ * several homes, because asking whether its page is present may read all mappings' flags.
  */
 static struct probe_error *find_home(
 	pid_t pid, const struct maps *maps, struct home_page *home_ret, uint64_t *ret)
@@ -231,7 +230,6 @@ static struct probe_error *find_home(
 	return NULL;
 }
 
-/* Copies the arrays out of an image's bytes. */
 static struct probe_error *parse_image(
 	pid_t pid, const uint8_t *bytes, size_t size, struct registry *ret)
 {
@@ -255,9 +253,8 @@ static struct probe_error *parse_image(
 }
 
 /*
- * Checks the address and size of a site's `pun`. It is a pun's own pages, or code in an arena, at
- * the site's entry or shortly before it. On machines without far jumps, it can only be the entry of
- * a neighbour.
+ * Is a site's `pun` possible? It is a page, or in an arena at the site's entry or shortly before
+ * it. Without far jumps, it can only be a neighbour's entry.
  */
 static bool pun_makes_sense(const struct reg_site *site)
 {
@@ -267,7 +264,7 @@ static bool pun_makes_sense(const struct reg_site *site)
 	       (site->entry - site->pun < REGISTRY_PAGE && site->pun_size < REGISTRY_PAGE);
 }
 
-/* The word for the process's number must be behind the guards, and before the mark. */
+/* The word for the process's number must lie between the guards and the mark. */
 static bool number_makes_sense(const struct registry *r, const struct reg_session *session)
 {
 	uint64_t first = registry_guard_page(r) + GUARD_PROCESSES_OFFSET;
@@ -342,10 +339,7 @@ static struct probe_error *load_image(pid_t pid, struct registry *ret)
 	return error;
 }
 
-/*
- * Is the image in our code memory, or has the program mapped memory of its own there? The mappings
- * may have been read before the image was written, so they are read again if need be.
- */
+/* Is the image in our code memory? Reads the mappings again if they may be older than the image. */
 static bool has_image(pid_t pid, const struct maps *maps, uint64_t image)
 {
 	struct maps_part part = {image, sizeof(struct image_header)};
@@ -389,7 +383,7 @@ struct probe_error *registry_load(pid_t pid, const struct maps *maps, struct reg
 	return error;
 }
 
-/* Does the target have nothing of ours left, except memory that the program has sealed? */
+/* Does nothing of ours remain, except memory that the program has sealed? */
 static bool registry_is_sealed(const struct registry *registry)
 {
 	bool sealed = false;
@@ -534,8 +528,8 @@ bool registry_has_data(const struct registry *registry, uint64_t address)
 }
 
 /*
- * Finds the elements of a sorted array whose first member, a 64-bit number, is in [start, end].
- * Returns the index of the first, and sets *count_ret to their number.
+ * Finds the elements of a sorted array whose first member (u64) is in [start, end]. Returns the
+ * index of the first, and their number.
  */
 static size_t find_range(const void *items, size_t count, size_t size, uint64_t start, uint64_t end,
 	size_t *count_ret)
@@ -671,8 +665,7 @@ struct reg_probe *registry_persistent(const struct registry *registry, uint64_t 
  */
 
 /*
- * A killed controller leaves few orphans. A program that itself maps thousands of such files must
- * not make other controllers wait until all of them are unmapped.
+ * Few orphans are ours; a program that maps thousands of such files must not hold up controllers.
  */
 enum { AT_ONCE = 64, MAPPINGS_AT_ONCE = 512 };
 
@@ -691,10 +684,7 @@ static bool leads_here(const struct data_header *header, const struct registry *
 	return header->magic == 0 || (header->magic == DATA_MAGIC && header->home == r->home);
 }
 
-/*
- * Was a file that outlives its process made by this process? A probectl maps files of other
- * processes.
- */
+/* Did this process make a lasting file? A probectl maps those of other processes. */
 static bool is_made_by(const struct data_header *header, pid_t pid)
 {
 	return header->magic == DATA_MAGIC && header->maker && header->maker == lasting_maker(pid);
@@ -717,10 +707,7 @@ static bool is_orphan(struct served *known, const struct mapping *m, const struc
 	return shared_is_lasting(m) ? is_made_by(&header, known->pid) : leads_here(&header, r);
 }
 
-/*
- * Returns true if the mapping is an arena whose last page was replaced by the guard. Only the first
- * arena has a guard, which follows this mapping.
- */
+/* Is the mapping an arena whose last page is the guard, which follows it? */
 static bool lacks_guard(const struct mapping *m)
 {
 	return shared_is_code(m) && (m->end - m->start) % ARENA_BYTES == ARENA_BYTES - page_bytes();
@@ -789,7 +776,7 @@ static bool is_orphan_descriptor(pid_t pid, const char *name, const struct regis
 	return length >= 0 && leads_here(&header, r);
 }
 
-/* Finds the first orphaned descriptors, at most `room`. Returns how many were found. */
+/* Finds orphaned descriptors, at most `room`. Returns their number. */
 static size_t find_descriptors(pid_t pid, const struct registry *r, int64_t *fds, size_t room)
 {
 	struct dirent *entry;
@@ -808,8 +795,8 @@ static size_t find_descriptors(pid_t pid, const struct registry *r, int64_t *fds
 }
 
 /*
- * Finds the thread whose descriptors /proc/PID/fd shows; other threads may have their own
- * (unshare(2)). Returns false while this thread cannot make calls.
+ * Finds the thread whose descriptors are in /proc/PID/fd; others may have their own (unshare(2)).
+ * Returns false while it cannot make calls.
  */
 static bool find_owner(struct change *change, size_t *ret)
 {
@@ -823,10 +810,7 @@ static bool find_owner(struct change *change, size_t *ret)
 	return false;
 }
 
-/*
- * Stops all threads, so that none can close an orphan meanwhile and open another file with its
- * number.
- */
+/* Stops all threads, so that none closes an orphan and reuses its number. */
 static struct probe_error *close_orphans(struct change *change, size_t *count_ret)
 {
 	struct control_call calls[AT_ONCE];

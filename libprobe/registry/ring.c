@@ -29,10 +29,7 @@
 
 /* ==== Room ==================================================================================== */
 
-/*
- * The target can write all of struct probe_room. If it writes nonsense, its own threads wait
- * longer, up to their limit, or the controller makes a useless futex call.
- */
+/* If the target writes nonsense here, only its own threads wait longer, up to their limit. */
 void room_tell(struct probe_room *room)
 {
 	_Atomic uint32_t *owner = (_Atomic uint32_t *)&room->gate.turns[0].owner;
@@ -94,10 +91,7 @@ void rings_discharge(struct rings *rings)
 		return;
 	rings->damaged = rings_damaged(rings);
 	rings->count = 0;
-	/*
-	 * Keep the pages: a thread that is still in a stub may write a record, and could not
-	 * allocate the pages again.
-	 */
+	/* Keep the pages: a thread still in a stub could not allocate them again. */
 	if (overcommit_is_strict())
 		return;
 	/* The offset and the length are multiples of the page size. */

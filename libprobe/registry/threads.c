@@ -128,8 +128,8 @@ void threads_model(struct probe_target *target, struct modules *modules, struct 
 /* ---- Checks ------------------------------------------------------------------------- */
 
 /*
- * Does a thread pointer point to a control block? Where the ABI says so, the block's first word is
- * its own address (System V ABI, TLS).
+ * Is a control block at a thread pointer? Where the ABI says so, it begins with its own address
+ * (System V ABI, TLS).
  */
 static bool has_block(struct served *known, uint64_t pointer)
 {
@@ -213,10 +213,9 @@ struct probe_error *threads_check(
 /* ---- The time stamp counter ------------------------------------------------------------ */
 
 /*
- * Finds out whether a stopped thread may read the counter. The thread makes the call, because
- * prctl(2) answers only for its caller. *ret is true, as for nearly all threads, if the thread
- * cannot be asked: its filter forbids the call, it runs 32-bit code, or it belongs to a process
- * that shares the memory.
+ * May a stopped thread read the counter? It is asked to call prctl(2), which answers only for its
+ * caller. True if it cannot be asked: its filter forbids the call, it runs 32-bit code, or it is of
+ * another process that shares the memory.
  */
 static struct probe_error *may_read_counter(
 	struct change *change, size_t thread, uint64_t answer, bool *ret)
@@ -230,7 +229,7 @@ static struct probe_error *may_read_counter(
 	if (!control_can_run(&change->control, &change->control.threads[thread]))
 		return NULL;
 	error = change_run_in(change, thread, "ask a thread for its clock", &call, 1);
-	/* Kernels without PR_GET_TSC, as most on aarch64, let every thread read the counter. */
+	/* Without PR_GET_TSC, as mostly on aarch64, every thread may read it. */
 	if (error && call.result == -EINVAL) {
 		probe_error_free(error);
 		return NULL;

@@ -6,7 +6,7 @@
 enum { SITE_AT = offsetof(struct ring_record, site), TID_AT = offsetof(struct ring_record, tid) };
 _Static_assert(TID_AT == SITE_AT + sizeof(uint32_t), "both are read at once");
 
-/* Records are aligned only to RING_ALIGN, and their words to a single byte. */
+/* Records are aligned to RING_ALIGN, their words to bytes. */
 static inline uint32_t load32(const uint8_t *at)
 {
 	uint32_t word;
@@ -56,9 +56,7 @@ static inline bool is_between(uint64_t time, uint64_t last, uint64_t until)
 	return time - last < until - last;
 }
 
-/*
- * Checks a record that has at most `size` bytes. Returns RING_WALK_ALL if nothing is wrong with it.
- */
+/* Checks a record of at most `size` bytes. RING_WALK_ALL if nothing is wrong. */
 static inline enum ring_walk_end check(const struct ring_walk *walk, const uint8_t *record,
 	size_t size, uint64_t until, size_t *length_ret)
 {
@@ -81,10 +79,9 @@ static inline enum ring_walk_end check(const struct ring_walk *walk, const uint8
 }
 
 /*
- * Walks records that follow a record of constant length and come from the same site and thread, as
- * most do. The place of the next record is known before a record is read, so the processor works on
- * several records at once. No record begins at `end` or later. Returns the offset where the walk
- * stopped.
+ * Walks records that follow one of the same site, thread and constant length, as most do. The next
+ * record's place is known early, so the processor works on several at once. No record begins at
+ * `end` or later. Returns where it stopped.
  */
 static size_t walk_same(
 	struct ring_walk *walk, const uint8_t *record, size_t step, size_t end, uint64_t until)

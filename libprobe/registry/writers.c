@@ -25,7 +25,7 @@ static void remember(struct writers *cache, pid_t tid, pid_t pid, pid_t outer)
 	cache->outer[slot] = outer;
 }
 
-/* Remembers all threads of a process by their ids in its namespace. */
+/* Remembers a process's threads by their ids in its namespace. */
 static void scan_process(struct writers *cache, pid_t pid)
 {
 	DIR *threads = procfs_threads(pid);
@@ -74,7 +74,6 @@ void writers_learn(struct writers *cache)
 	cache->next_scan_ns = end + SCAN_NS + SCAN_SHARE * (end - begin);
 }
 
-/* Looks for a thread that is not in the cache. */
 static void find(struct writers *cache, pid_t tid)
 {
 	long pid;
