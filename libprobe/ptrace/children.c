@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Sources: proc_pid_task(5), the file `children` of each thread (CONFIG_PROC_CHILDREN);
- * proc_pid_status(5), NSpid; pid_namespaces(7).
- */
+/* Sources: proc_pid_task(5), the file `children` of each thread (CONFIG_PROC_CHILDREN). */
 #include <errno.h>
 #include <linux/kcmp.h>
 #include <stdio.h>
@@ -19,7 +16,7 @@
 
 enum { LIST_TRIES = 8, SIZE_TRIES = 8, NEW_PIDS_MAX = 256 };
 
-/* Appends the pids that a file lists. Returns the array, or NULL if there is no memory. */
+/* Appends the pids that a file lists. Returns NULL if memory is short. */
 static pid_t *append_children(const char *path, pid_t *pids, size_t *count)
 {
 	FILE *file = fopen(path, "re");
@@ -61,7 +58,6 @@ pid_t *children_of(pid_t pid)
 	return pids;
 }
 
-/* Returns true if two lists hold the same ids in the same order. */
 static bool are_same(const pid_t *list, const pid_t *other)
 {
 	size_t i = 0;
@@ -74,9 +70,8 @@ static bool are_same(const pid_t *list, const pid_t *other)
 }
 
 /*
- * Reads the list of children until two readings in a row are the same. The kernel walks its list by
- * position: if a child or a thread ends after it was listed, the next one can be left out
- * (get_children_pid() in fs/proc/array.c).
+ * Reads the list of children until two readings agree: the kernel walks the list by position, and
+ * leaves one out if another ends meanwhile (get_children_pid() in fs/proc/array.c).
  */
 static pid_t *all_children_of(pid_t pid)
 {
@@ -94,9 +89,8 @@ static pid_t *all_children_of(pid_t pid)
 }
 
 /*
- * Returns true if two memories have the same size. It is used if kcmp(2) is forbidden, as in most
- * containers. If two processes share a memory, both show the same size at any time. A forked
- * child's memory is smaller than its parent's, because fork(2) does not copy pages of files.
+ * Returns true if two memories have the same size, for when kcmp(2) is forbidden, as in most
+ * containers. A forked child's is smaller: fork(2) does not copy pages of files.
  */
 static bool look_alike(pid_t pid, pid_t other)
 {
@@ -181,8 +175,8 @@ pid_t *children_sharing(pid_t pid)
 }
 
 /*
- * Returns true if a new process may share the memory of `pid`, as far as its parent tells. This is
- * checked before kcmp(2), because kcmp(2) would wait for any new process that is in execve(2).
+ * May a new process share the memory of `pid`, judging by its parent? kcmp(2), which is asked next,
+ * waits for a process that is in execve(2).
  */
 static bool is_relative(pid_t pid, pid_t other, const pid_t *list)
 {

@@ -96,10 +96,7 @@ uint64_t pause_ns(const struct pause *pause, uint64_t waited_ns, uint64_t own_ns
 	return whole - (waited < let ? waited : let);
 }
 
-/*
- * Returns the thread whose pause may be the longest. Returns NULL if no pause can be longer than
- * `than`.
- */
+/* Returns the thread whose pause may be longest, or NULL if none can be longer than `than`. */
 static struct control_thread *find_longest(struct control *control, uint64_t than)
 {
 	struct control_thread *found = NULL;
@@ -115,7 +112,7 @@ static struct control_thread *find_longest(struct control *control, uint64_t tha
 	return found;
 }
 
-/* Returns how long the calling thread has waited for a processor since pause_look(). */
+/* How long the calling thread has waited for a processor since pause_look(). */
 static uint64_t own_since(const struct control *control)
 {
 	uint64_t now = own_waited_ns();
@@ -125,10 +122,7 @@ static uint64_t own_since(const struct control *control)
 		       : now - control->waited_ns;
 }
 
-/*
- * Reads as few counters as possible. Most threads did not wait for a processor, so after one look
- * no other thread's pause can be longer.
- */
+/* Reads few counters: most threads did not wait, so after one look no other pause can be longer. */
 uint64_t pause_longest(struct control *control)
 {
 	uint64_t own = PAUSE_UNKNOWN, longest = 0;
@@ -137,10 +131,7 @@ uint64_t pause_longest(struct control *control)
 	while ((thread = find_longest(control, longest))) {
 		uint64_t ns, waited = PAUSE_UNKNOWN;
 
-		/*
-		 * Nothing is subtracted if the thread never ran between the request to stop and the
-		 * end of the pause.
-		 */
+		/* The thread did not run between the request and the end of the pause. */
 		if (thread->pause.waited_ns != PAUSE_UNKNOWN && thread->pause.let_ns) {
 			if (own == PAUSE_UNKNOWN)
 				own = own_since(control);
@@ -156,21 +147,17 @@ uint64_t pause_longest(struct control *control)
 /* ==== Yield =================================================================================== */
 
 /*
- * A thread that shares the processor with us mostly makes its next stop within microseconds, and
- * sched_yield(2) is the cheapest way to let it run. But a thread that yields goes behind all other
- * threads that want the processor. If a few programs compute there, each of them uses up its time
- * slice first. Then a yield takes some 20 ms, and a program's loader, with a hundred yields, takes
- * seconds. In that case we sleep instead: a thread that is woken goes before the computing
- * programs.
+ * A thread that shares our processor usually makes its next stop within microseconds, and
+ * sched_yield(2) is the cheapest way to let it run. But it puts us behind all others that want the
+ * processor. If some of them compute, a yield takes their time slices, some 20 ms, and a loader
+ * with a hundred yields takes seconds. Then we sleep instead: a woken thread goes before those that
+ * compute.
  *
  * Source: sched_yield(2); yield_task_fair() in kernel/sched/fair.c of Linux.
  */
 
 enum {
-	/*
-	 * A yield that takes longer is slow. Shorter than a time slice, longer than the time
-	 * between most stops.
-	 */
+	/* A slower yield is slow: less than a time slice, more than the time between most stops. */
 	LONG_NS = 500000,
 	CROWDED_NS = 1000000000 /* how long no yield is tried after a slow one */
 };
@@ -191,12 +178,10 @@ bool yield_once(struct yield *yield)
 /* ==== Nearby ================================================================================== */
 
 /*
- * A tracer that follows a thread from stop to stop sleeps while the thread runs, and the thread
- * sleeps while the tracer runs. On one processor each change is a context switch of a few
- * microseconds. On two processors, each has to wake the other from its idle state, which costs ten
- * times as much on a virtual machine. The scheduler does not move the two together, and it starts
- * each new process and program on the idlest processor. So the tracer moves to the processor of the
- * thread.
+ * A tracer that follows a thread from stop to stop sleeps while the thread runs, and the reverse.
+ * On one processor, a change is a context switch of a few microseconds; on two, waking an idle
+ * processor costs ten times that in a virtual machine. The scheduler starts new processes on the
+ * idlest processor and does not move the two together, so the tracer moves to the thread.
  *
  * Source: sched(7), sched_setaffinity(2).
  */
@@ -218,9 +203,8 @@ void nearby_move(pid_t pid, pid_t tid)
 /* ==== Urgent ================================================================================== */
 
 /*
- * Stopped threads wait for this process, which may itself wait for a processor on a busy machine.
- * Root can ask for a real-time priority. Any other user can ask for short time slices: since Linux
- * 6.12, a thread with a shorter slice gets the processor sooner.
+ * Stopped threads wait for us, while we may wait for a busy processor. Root can have a real-time
+ * priority; others can ask for short time slices, which are served sooner since Linux 6.12.
  */
 
 enum {
@@ -252,8 +236,8 @@ void *urgent_begin(void)
 	wanted = *old;
 	wanted.policy = SCHED_FIFO;
 	/*
-	 * A helper that is forked meanwhile (libprobe/process/distant.c) must not inherit the
-	 * priority, because it may live longer.
+	 * A helper that we fork (process/distant.c) must not inherit the priority: it may live
+	 * longer.
 	 */
 	wanted.flags |= RESET_ON_FORK;
 	wanted.priority = 1;
@@ -274,10 +258,7 @@ void urgent_end(void *before)
 	struct attributes *old = before;
 
 	if (old && syscall(SYS_sched_setattr, 0, old, 0) != 0) {
-		/*
-		 * The thread may not clear RESET_ON_FORK, even if RLIMIT_RTPRIO lets it take the
-		 * priority.
-		 */
+		/* RESET_ON_FORK may not be cleared, even with RLIMIT_RTPRIO. */
 		old->flags |= RESET_ON_FORK;
 		syscall(SYS_sched_setattr, 0, old, 0);
 	}

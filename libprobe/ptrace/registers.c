@@ -5,10 +5,7 @@
 
 #include "libprobe/ptrace/ptrace.h"
 
-/*
- * Reads or writes the general registers. Uses the ptrace(2) request `own`; if `own` is 0, the
- * registers are a regset.
- */
+/* Transfers general registers by the ptrace(2) request `own` or, if that is 0, as a regset. */
 static bool transfer(pid_t tid, int own, int request, struct arch_registers *registers)
 {
 	struct iovec bytes = {registers, arch_process()->register_bytes};
@@ -17,7 +14,7 @@ static bool transfer(pid_t tid, int own, int request, struct arch_registers *reg
 		    : ptrace(request, tid, NT_PRSTATUS, &bytes)) == 0;
 }
 
-/* Reads or writes those registers that each have a regset of their own. */
+/* Transfers the registers that have a regset of their own. */
 static bool transfer_others(pid_t tid, int request, struct arch_registers *registers)
 {
 	const struct arch_process *arch = arch_process();

@@ -1,29 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A wait that is restarted after a stop (libprobe/ptrace/restart.c) would get its whole time limit
- * again, and an event loop's timers would be late. epoll_wait(2) and epoll_pwait(2) take their
- * limit in milliseconds in a register, so we put the remaining time there. We must know the answers
- * to three questions for sure; otherwise the wait keeps its whole limit.
+ * A wait that is restarted after a stop (restart.c) would get its whole limit again, and an event
+ * loop's timers would be late. epoll_wait(2) and epoll_pwait(2) have their limit, in milliseconds,
+ * in a register, where we put the remaining time, if three things are known for sure.
  *
- * When did the wait begin? The scheduler notes in se.exec_start (/proc/PID/task/TID/sched) when it
- * last accounted a thread's time. For a sleeping thread this is the time when it fell asleep,
- * shortly after the call began. The time is by the clock of the thread's processor, which leaves
- * out the time of interrupts and of a hypervisor. To read that clock, this thread moves to the same
- * processor for a moment and reads its own se.exec_start. The wait may then seem shorter than it
- * was, but never longer.
+ * When the wait began: for a sleeping thread, the scheduler's se.exec_start
+ * (/proc/PID/task/TID/sched) is when it fell asleep, by the clock of its processor, which leaves
+ * out interrupts and the hypervisor's time. To read that clock, we move to the processor and read
+ * our own se.exec_start. The wait may seem shorter than it was, never longer.
  *
- * Is it still the same wait? The counters in /proc/PID/task/TID/schedstat change whenever the
+ * That it is still the same wait: the counters in /proc/PID/task/TID/schedstat change whenever the
  * thread gets a processor. We read them before the thread's state, and again right before the
- * interrupt. After the interrupt, no call of the thread can sleep. Between the second reading and
- * the interrupt there are only microseconds, in which the thread can hardly be woken, run its loop
- * once and make the same call again. If more than BETWEEN_NS lie between them, the wait keeps its
- * whole limit.
+ * interrupt. At most BETWEEN_NS lie between that and the interrupt, in which the thread can hardly
+ * be woken, run its loop, and make the same call again.
  *
- * Does the program still need the register? The kernel preserves it, and the code after the call
- * may rely on that. So the code must be the C library's, whose functions keep to the ABI when they
- * return, and must not use the register (struct arch, argument_dies).
+ * That the program does not need the register, which the kernel preserves: the code after the call
+ * must be the C library's, which keeps to the ABI, and must not use it (struct arch,
+ * argument_dies).
  *
- * After a thread has been asked to stop, none of its files is read.
+ * Once a thread was asked to stop, its files are not read.
  *
  * Sources: proc_pid_syscall(5), sched(7); kernel/sched/debug.c, fair.c, stats.h of Linux.
  */
@@ -76,7 +71,7 @@ struct remaining {
 
 /* ---- What a thread is doing ----------------------------------------------------- */
 
-/* Reads a file of a thread in /proc. Returns false if the file is unreadable. */
+/* Reads a file of a thread in /proc. Returns false if it is unreadable. */
 static bool read_of(const struct control_thread *thread, const char *name, char *text, size_t size)
 {
 	char path[64];
@@ -85,7 +80,7 @@ static bool read_of(const struct control_thread *thread, const char *name, char 
 	return file_read(path, text, size);
 }
 
-/* Returns true if a system call is a wait with its time limit in a register. */
+/* Is a system call a wait whose limit is in a register? */
 static bool has_limit(long number)
 {
 	for (size_t i = 0; i < arch_process()->limited_wait_count; i++)
@@ -94,10 +89,7 @@ static bool has_limit(long number)
 	return false;
 }
 
-/*
- * Returns true if the thread sleeps in a call with a time limit in a register. Also sets
- * was_asleep.
- */
+/* Does the thread sleep in such a call? Also sets was_asleep. */
 static bool read_wait(struct control_thread *thread, struct remaining_wait *wait)
 {
 	unsigned long long args[6], sp, pc;
@@ -127,7 +119,7 @@ static bool read_counters(int fd, char *text)
 	return length > 0;
 }
 
-/* Returns true if the kernel counts. If it does not, the counters are zero. */
+/* If the kernel does not count, the counters are zero. */
 static bool counts(const char *counters)
 {
 	unsigned long long ran, waited, times;
@@ -149,7 +141,7 @@ static uint64_t last_ran_ns(const char *text)
 	return ms * NS_PER_MS + ns;
 }
 
-/* Returns the processor on which the thread ran last (field 39 of stat), or -1 if unknown. */
+/* Returns the processor on which the thread ran last (field 39 of stat), or -1. */
 static int last_cpu(const struct control_thread *thread)
 {
 	char text[1024], *at;
@@ -181,10 +173,7 @@ int remaining_ms(int limit_ms, uint64_t begun_ns, uint64_t now_ns)
 	return left < (uint64_t)limit_ms ? (int)left : limit_ms;
 }
 
-/*
- * Returns the time of the scheduler's clock of a processor, in ns; 0 if this thread may not run
- * there.
- */
+/* Returns the scheduler's clock of a processor in ns; 0 if we may not run there. */
 static uint64_t clock_of_ns(struct remaining *r, int cpu)
 {
 	char text[1024];
@@ -256,10 +245,7 @@ static void forget_wait(struct remaining_wait *wait)
 	wait->counters = -1;
 }
 
-/*
- * Notes a wait. The counters are read first. As long as they stay the same, the thread is still in
- * this wait.
- */
+/* Notes a wait. The counters are read first: while they stay the same, it is the same wait. */
 static bool look(struct remaining *r, struct control_thread *thread, struct remaining_wait *wait)
 {
 	char path[64];
@@ -277,7 +263,7 @@ static bool look(struct remaining *r, struct control_thread *thread, struct rema
 	return false;
 }
 
-/* Keeps only the waits after which the program's code does not need the register. */
+/* Drops waits after which the program's code needs the register. */
 static void keep_fit(struct remaining *r, struct control_thread *threads, const size_t *indexes)
 {
 	bool known = false, fit = false;

@@ -42,7 +42,7 @@
 #include "libprobe/process/process.h"
 #include "libprobe/ptrace/ptrace.h"
 
-/* STACK_PAGES_MAX is the number of pages in a room on the stack if pages have the smallest size. */
+/* STACK_PAGES_MAX is for the smallest size of pages. */
 enum {
 	TAIL_MIN = 384,
 	BYTES_MAX = 4096, /* bytes of a room that are compared with the file */
@@ -52,10 +52,7 @@ enum {
 
 /* ---- Tails ------------------------------------------------------------------------------- */
 
-/*
- * Returns true for modules that stay mapped as long as the program runs: the program itself, and
- * libc with its loader.
- */
+/* Does a module stay mapped: the program, libc, its loader? */
 static bool stays_mapped(pid_t pid, const struct module *module)
 {
 	struct stat program, file;
@@ -68,7 +65,7 @@ static bool stays_mapped(pid_t pid, const struct module *module)
 	       program.st_dev == file.st_dev && program.st_ino == file.st_ino;
 }
 
-/* Returns true if a segment has bytes in [start, end). The addresses are those in the file. */
+/* Does a segment have bytes in [start, end), in the file's addresses? */
 static bool is_in_segment(const struct module *module, uint64_t start, uint64_t end)
 {
 	size_t count;
@@ -80,9 +77,7 @@ static bool is_in_segment(const struct module *module, uint64_t start, uint64_t 
 	return false;
 }
 
-/*
- * Finds the tail that follows a segment in memory, and the offset of the tail's bytes in the file.
- */
+/* Finds the tail behind a segment, and the offset of its bytes in the file. */
 static bool find_tail(const struct maps *maps, const struct module *module,
 	const struct object_segment *segment, struct room *ret, uint64_t *offset_ret)
 {
@@ -126,8 +121,7 @@ static void add_left(struct rooms *rooms, const struct room *room)
 }
 
 /*
- * Compares a tail with the same bytes of the file. If they differ, either a killed controller has
- * left a frame there, or the program uses the tail.
+ * Compares a tail with the file. If they differ, it has a killed controller's frame, or is in use.
  */
 static struct probe_error *check_tail(pid_t pid, const struct module *module,
 	const struct room *room, uint64_t offset, bool reclaim, struct rooms *rooms)
@@ -181,14 +175,13 @@ bool rooms_are_left_at(const struct rooms *rooms, uint64_t address)
 
 /* ---- The stack ---------------------------------------------------------------------------- */
 
-/* The header of a room on the stack. */
 struct seal {
 	char mark[16];
 	uint64_t sum;
 };
 _Static_assert(sizeof(struct seal) <= ROOM_ALIGN, "the rest is the frame's");
 
-/* Returns the FNV-1a checksum over all bytes except the header. */
+/* The FNV-1a checksum of all bytes but the header. */
 static uint64_t sum_of(const uint8_t bytes[ROOM_STACK_BYTES])
 {
 	uint64_t sum = UINT64_C(0xcbf29ce484222325);
@@ -212,10 +205,7 @@ static size_t stack_pages(void)
 	return (size_t)(page_after(ROOM_STACK_BYTES) / page_bytes());
 }
 
-/*
- * Examines pages that begin with a seal. Nothing else has written there if the checksum is right.
- * Then checks whether the pages hold a frame.
- */
+/* Examines pages that begin with a seal: if the checksum is right, nobody else wrote there. */
 static enum stack_state state_of_sealed(pid_t pid, uint64_t address)
 {
 	uint8_t bytes[ROOM_STACK_BYTES];
@@ -230,10 +220,7 @@ static enum stack_state state_of_sealed(pid_t pid, uint64_t address)
 	return has_mark(bytes + ROOM_ALIGN, sizeof(bytes) - ROOM_ALIGN) ? STACK_LEFT : STACK_FREE;
 }
 
-/*
- * Returns the state of the `count` pages at `address`. `entries` are the pages' entries in
- * /proc/PID/pagemap.
- */
+/* Returns the state of the pages at `address`, with these pagemap entries. */
 static enum stack_state stack_state(
 	pid_t pid, const uint64_t *entries, size_t count, uint64_t address)
 {
@@ -247,7 +234,7 @@ static enum stack_state stack_state(
 	return entries[0] >> 62 ? state_of_sealed(pid, address) : STACK_OTHERS;
 }
 
-/* Reads the entries of `count` pages in /proc/PID/pagemap. Returns the number of entries read. */
+/* Returns the number of entries read. */
 static size_t read_pagemap(pid_t pid, uint64_t address, uint64_t entries[], size_t count)
 {
 	int fd = memory_open_pagemap(pid);
@@ -261,10 +248,7 @@ static size_t read_pagemap(pid_t pid, uint64_t address, uint64_t entries[], size
 	return length > 0 ? (size_t)length / sizeof(*entries) : 0;
 }
 
-/*
- * Searches the stack from room->start on for the first room in the state `wanted`. Returns false if
- * there is none.
- */
+/* Finds the first room in the state `wanted`, from room->start on. */
 static bool find_on_stack(
 	pid_t pid, const struct maps *maps, enum stack_state wanted, struct room *room)
 {
@@ -290,10 +274,7 @@ static bool find_on_stack(
 	return false;
 }
 
-/*
- * Returns true if writing to the room cannot make the program provide a page (userfaultfd(2)): each
- * page is in memory, or the kernel provides it.
- */
+/* Can the room be written without waiting for the program (userfaultfd(2))? */
 static bool is_ready(pid_t pid, const struct room *room)
 {
 	bool ready = true;

@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests whether the kernel ends restartable sequences. On aarch64, Linux 6.19 and 7.0 end a
- * sequence only if its thread has moved to another processor, and not if another thread has run on
- * the same processor meanwhile. Both threads then change the same counter or ring. Distributions
- * fix this without changing the version, so we test: two processes share a processor, and one waits
- * in a sequence. If the sequence sees what the second process has written, the kernel has not ended
- * it.
+ * Tests whether the kernel ends restartable sequences. On aarch64, Linux 6.19 and 7.0 end one only
+ * if its thread has moved to another processor, not if another thread has run meanwhile; both
+ * threads then change the same counter or ring. Distributions fix this without a new version. So of
+ * two processes that share a processor, one waits in a sequence: if it sees what the other has
+ * written, the kernel has not ended the sequence.
  *
- * Both processes share this process's memory, so that nothing is copied. They block all signals,
- * because no signal handler may run in them. The caller sleeps until both have ended (CLONE_VFORK),
- * so that they can use the caller's thread-local memory.
+ * Both share our memory, so nothing is copied, and block all signals, because no handler may run in
+ * them. The caller sleeps until they end (CLONE_VFORK), so they can use its thread-local memory.
  *
  * Sources: clone(2), rseq(2); "rseq: refactoring in v6.19 broke everyone on arm64",
  * linux-arm-kernel, April 2026.
@@ -33,14 +31,14 @@ enum {
 	LINUX_MAJOR = 6, /* older kernels are not tested */
 	LINUX_MINOR = 19,
 	STACK_BYTES = 64 << 10,
-	/* So many rounds take longer than a thread keeps the processor if others want it. */
+	/* More rounds than fit into a time slice. */
 	ROUNDS = 20000000,
 	TRIES = 5
 };
-/* How long the second process waits for the sequence to begin. */
+/* How long the second process waits for the sequence. */
 #define PATIENCE_NS UINT64_C(1000000000)
 
-/* The memory that both processes use. */
+/* The memory of both processes. */
 struct trial {
 	struct rseq area;
 	uint32_t begun, told;
@@ -48,10 +46,7 @@ struct trial {
 	_Alignas(16) uint8_t stack[STACK_BYTES], other_stack[STACK_BYTES];
 };
 
-/*
- * The second process. It gets the processor only when the first process, which waits in the
- * sequence, has lost it.
- */
+/* The second process. It runs only when the first, in the sequence, has lost the processor. */
 static int tell(void *data)
 {
 	struct trial *trial = data;
@@ -63,7 +58,7 @@ static int tell(void *data)
 	return 0;
 }
 
-/* Binds the calling process, and the processes that it starts, to one processor. */
+/* Binds this process, and those that it starts, to one processor. */
 static bool pin(void)
 {
 	unsigned int cpu;
@@ -88,16 +83,13 @@ static int wait_in_sequence(void *data)
 	if (other < 0)
 		return 0;
 	trial->ended = arch_process()->sequence(&trial->area, &trial->begun, &trial->told, ROUNDS);
-	/*
-	 * Set `begun` in case the sequence was ended before its first instruction, so that the
-	 * second process ends.
-	 */
+	/* The sequence may have ended before its first instruction: end the second process. */
 	__atomic_store_n(&trial->begun, 1, __ATOMIC_RELEASE);
 	syscall(SYS_wait4, other, NULL, __WALL, NULL);
 	return 0;
 }
 
-/* Runs the test once. Returns ARCH_SEQUENCE_OVER if the result is unknown. */
+/* Runs the test once. ARCH_SEQUENCE_OVER if the result is unknown. */
 static enum arch_sequence try_once(struct trial *trial)
 {
 	sigset_t all, before;

@@ -60,14 +60,10 @@ bool control_signals_wait(struct control_signals *signals)
 /* ==== Reap ==================================================================================== */
 
 /*
- * The kernel reports the end of a traced process to its parent only after the tracer has waited for
- * it. If the tracer does not wait, the process stays a zombie, and its parent's waitpid(2) never
- * returns. We cannot detach from a thread that has just been killed, because it is no longer
- * stopped. It is not a zombie yet either, and may take long to become one, for example if it writes
- * a core file. So we start a thread that waits for its end. In Linux any thread of a process may
- * wait for the tracees of another thread of the process.
- *
- * A child of this process is left to the code that started it, which waits for it anyway.
+ * A traced process's parent hears of its end only after the tracer has waited for it. A thread that
+ * was just killed is no longer stopped, so we cannot detach from it, and it may take long to become
+ * a zombie (core files). So another thread of ours, which Linux allows, waits for it. A child of
+ * ours is left to the code that started it.
  *
  * Source: ptrace(2), "Death under ptrace"; wait(2), "__WNOTHREAD".
  */
@@ -103,7 +99,7 @@ void reap_or_detach(pid_t tid)
 {
 	pid_t stopped = tid;
 
-	/* The detach also fails if the thread is just about to stop. Then try again. */
+	/* The detach fails, too, while the thread is about to stop. */
 	while (stopped == tid && ptrace(PTRACE_DETACH, tid, NULL, NULL) < 0 && errno == ESRCH) {
 		stopped = control_wait(tid, &(int){0});
 		if (stopped == 0)
@@ -114,10 +110,8 @@ void reap_or_detach(pid_t tid)
 /* ==== Alarm =================================================================================== */
 
 /*
- * A traced thread that has stopped stays stopped until its tracer continues it. If we are stopped
- * meanwhile (Ctrl-Z, SIGSTOP), the thread stays stopped, too. But a timer runs even while its
- * process is stopped, and the SIGCONT that it sends continues the process. SIGCONT has no effect on
- * a running process.
+ * A traced thread stays stopped while its tracer is stopped itself (Ctrl-Z, SIGSTOP). A timer runs
+ * even then, and its SIGCONT continues us. SIGCONT does nothing to a running process.
  *
  * Sources: timer_create(2), signal(7).
  */
