@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The messages that hooks (hook.h) exchange with the controller that changes the process. All
- * addresses are addresses in that process.
- */
+/* The messages between hooks (hook.h) and the controller, with addresses of the hooked process. */
 #ifndef LIBPROBE_SELF_ATTACH_H
 #define LIBPROBE_SELF_ATTACH_H
 
@@ -10,7 +7,7 @@
 #include "libprobe/self/helper/message.h"
 #include "libprobe/registry/registry.h"
 
-/* Where a hook's calls are counted: the counters of its session (struct reg_session). */
+/* The counters of a hook's session (struct reg_session). */
 struct hook_counters {
 	uint32_t session; /* 0 if the hook has no session */
 	uint32_t cpus;
@@ -19,51 +16,40 @@ struct hook_counters {
 	uint64_t slots;
 };
 
-/* The sessions of all hooks of this process. */
 struct attach_known {
-	/*
-	 * The library that made the sessions. A program may contain several copies of the library.
-	 */
+	/* A program may contain several copies of the library: which one made these sessions. */
 	uint64_t caller;
 	uint32_t *sessions; /* in the order in which a hit goes through their stubs; owned */
 	uint32_t count;
 	uint32_t before; /* how many of the sessions come before the hook's */
 };
 /*
- * Collects the sessions of all hooks. Call it with the lock. `hook` may be NULL. Returns false if
- * there is no memory.
+ * Collects the sessions of all hooks, with the lock. `hook` may be NULL. False if memory is short.
  */
 struct hook;
 bool attach_know(const struct hook *hook, struct attach_known *ret);
 void attach_known_deinit(struct attach_known *known);
 void attach_known_add(struct buffer *request, const struct attach_known *known);
-/*
- * Reads what attach_known_add() has written. Returns false if the message is bad or there is no
- * memory.
- */
+/* Reads what attach_known_add() wrote. Returns false if it is bad, or if memory is short. */
 bool attach_known_read(struct message *request, struct attach_known *ret);
 
-/* The function that stubs call. */
 struct attach_call {
 	uint64_t function; /* address of enter_called() */
 	/*
-	 * The address of a word that is never 0: stubs check it, see arch_stub. It is not 0 in a
-	 * forked child either.
+	 * The address of a word, for stubs to check (arch_stub), that is never 0, not even in a
+	 * forked child.
 	 */
 	uint64_t guard;
 };
 
-/*
- * Part of the request of CONTROLLER_ATTACH: struct attach_known, struct attach_head, the text of
- * the pattern, the sites.
- */
+/* The request of CONTROLLER_ATTACH: struct attach_known, this, the pattern's text, the sites. */
 struct attach_head {
 	struct attach_call call;
 	uint32_t session; /* the hook's session, or 0 */
 	uint32_t keep_going;
 	uint64_t site_count;
 };
-/* A site that the process has described. The captures of the site follow in the message. */
+/* A site that the process has described. Its captures follow in the message. */
 struct attach_site {
 	uint64_t pc, key, data; /* `data` is passed to the function */
 	uint8_t capture_count, recorded;
@@ -76,11 +62,11 @@ struct attached {
 };
 
 /*
- * The request of CONTROLLER_FOLLOW is a struct attach_known and a struct follow_head; its result is
- * a struct hook_counters.
+ * The request of CONTROLLER_FOLLOW is a struct attach_known and this; its result a struct
+ * hook_counters.
  *
- * The request of CONTROLLER_DETACH is a struct attach_known and the number of a session (uint32_t).
- * Its result is a bool: true if no thread is in the session's stubs or can still enter them.
+ * The request of CONTROLLER_DETACH is a struct attach_known and a session's number (uint32_t); its
+ * result is true (bool) if no thread is in, or can enter, the session's stubs.
  */
 struct follow_head {
 	struct attach_call call;

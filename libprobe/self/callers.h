@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Notes which connected functions each thread of this process is in. A thread notes its calls in a
- * record of its own, with plain stores. A thread that disconnects a function reads the records of
- * all threads.
+ * Notes which connected functions each thread is in: with plain stores, in a record of its own. A
+ * thread that disconnects a function reads all records.
  */
 #ifndef LIBPROBE_SELF_CALLERS_H
 #define LIBPROBE_SELF_CALLERS_H
@@ -17,52 +16,37 @@
 
 enum { CALLER_CALLS = 15 };
 
-/*
- * The record of one thread. It is never freed: when the thread has ended, another thread takes the
- * record.
- */
+/* The record of a thread. It is never freed, but taken by another thread after the thread's end. */
 struct caller {
 	/* Low half: the id of the owning thread; high half: the number of owners so far. */
 	_Alignas(128) _Atomic uint64_t owner;
-	/*
-	 * The function at each nesting depth that the thread is in; NULL if the thread is in no
-	 * call that deep.
-	 */
+	/* The function that the thread is in at each depth of nesting, or NULL. */
 	_Atomic(const void *) in[CALLER_CALLS];
 };
 
-/* This thread's record; NULL if the thread has none yet, or cannot get one. */
+/* This thread's record, or NULL. */
 extern __thread struct caller *callers_own __attribute__((tls_model("initial-exec")));
 
 /*
- * If true, a note is a plain store, and callers_order() makes the kernel order the notes of all
- * threads before their later loads. If false, each note is ordered by an instruction of its own,
- * which takes longer. Set by callers_init().
+ * True if notes are plain stores, which callers_order() makes the kernel order before other
+ * threads' later loads. False if each note has an instruction for that, which takes longer. Set by
+ * callers_init().
  */
 extern bool callers_are_ordered;
 
-/* Call this with the lock, before any function is connected. */
+/* Call this with the lock, before a function is connected. */
 void callers_init(void);
 
-/*
- * Gives this thread a record if possible. Does not change errno. The thread must not have a record
- * yet.
- */
+/* Gives this thread, which has no record, one if possible. Does not change errno. */
 void callers_claim(void);
 
-/* Returns true if another thread has a note of the function `what`. */
+/* Is another thread in the function `what`, by its notes? */
 bool callers_are_in(const void *what);
 
-/*
- * Call this in a child that was just forked. Frees the records of the parent's other threads, which
- * do not exist in the child.
- */
+/* For a child that was just forked: frees the records of the parent's other threads. */
 void callers_after_fork(void);
 
-/*
- * Returns where this thread, which is in `depth` calls already, notes one more call. Returns NULL
- * if there is no place for the note; the call must then be counted.
- */
+/* Returns where this thread, in `depth` calls, notes the next one. NULL: count the call instead. */
 GENERAL_ONLY static inline _Atomic(const void *) *callers_place(unsigned int depth)
 {
 	struct caller *own = callers_own;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The functions that are connected to a hook (hook.h). While functions are added and removed, any
- * number of threads call them without a lock (hits.c).
+ * The functions of a hook (hook.h). Other threads call them without a lock (hits.c) while functions
+ * are added and removed.
  */
 #ifndef LIBPROBE_SELF_FUNCTIONS_H
 #define LIBPROBE_SELF_FUNCTIONS_H
@@ -15,17 +15,14 @@ typedef void function_call(const struct probe_self_hit *hit, void *data);
 
 enum { FUNCTIONS_AT_ONCE = 4 };
 
-/*
- * A place for one function. When the function has been removed, another may get the place. The
- * memory is freed only with the hook.
- */
+/* A place for a function. After a removal another may get it; it is freed only with the hook. */
 struct function {
 	_Atomic(function_call *)
 		call; /* NULL if the place is free, or while its function is being disconnected */
 	void *data;
 	bool is_general; /* the function changes only general registers, see general_function() */
 	bool is_taken;	 /* the place is in use; protected by the lock */
-	/* How many calls have begun and ended in threads without a place for a note (callers.h). */
+	/* Calls begun and ended by threads without a place for a note (callers.h). */
 	_Atomic uint64_t in, out;
 };
 
@@ -36,8 +33,8 @@ struct function_block {
 };
 
 /*
- * All functions of a hook, in the order in which they are called. Initialise with {0}. No thread
- * may be in a function when functions_deinit() is called.
+ * The functions of a hook, in the order of calls. Initialise with {0}. No thread may be in one at
+ * functions_deinit().
  */
 struct functions {
 	_Atomic(struct function_block *) first;
@@ -45,21 +42,18 @@ struct functions {
 };
 void functions_deinit(struct functions *functions);
 
-/*
- * Adds a function, which is called after those added before. Returns NULL if there is no memory.
- * Call it with the lock.
- */
+/* Adds a function behind the others, with the lock. Returns NULL if memory is short. */
 struct function *functions_add(
 	struct functions *functions, function_call *call, void *data, bool is_general);
 
 /*
- * Prevents new calls of the function. Call it with the lock. After an error, the function is still
- * called. Errors: those of callers_order().
+ * Prevents new calls, with the lock. After an error, the function is still called. Errors: as
+ * callers_order().
  */
 PROBE_MUST_CHECK struct probe_error *function_stop(struct function *function);
-/* Waits until no other thread is in the function. Call it without the lock. */
+/* Waits until no other thread is in the function, without the lock. */
 void function_wait(struct function *function);
-/* Frees the function's place. Call it with the lock. */
+/* Frees the function's place, with the lock. */
 void functions_remove(struct functions *functions, struct function *function);
 
 /* The hits that this thread is handling, the innermost first. */
@@ -71,10 +65,7 @@ struct running {
 };
 extern __thread struct running *functions_running __attribute__((tls_model("initial-exec")));
 
-/*
- * Call this in a child that was just forked. Counts the calls of the parent's other threads as
- * ended, because these threads do not exist in the child.
- */
+/* For a child that was just forked: the calls of the parent's other threads count as ended. */
 void functions_after_fork(struct functions *functions);
 
 #endif

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Decodes all instructions that a function can reach, including those of the functions that it
- * calls. We assume that each call returns to the instruction after it: functions connected to
- * probes may not call functions that return elsewhere, such as longjmp(3).
+ * Decodes all instructions that a function and its callees can reach. Each call must return to the
+ * next instruction: connected functions may not call longjmp(3) and the like.
  *
- * If the function contains a probe, its code may be patched later. This changes nothing for us:
- * stubs preserve all registers, and the instructions that are moved into a stub are those that were
- * decoded here.
+ * A probe in the function may be patched later, but stubs preserve all registers, and run the
+ * instructions that were decoded here.
  */
 #include <stdlib.h>
 #include <unistd.h>
@@ -34,7 +32,7 @@ static bool is_seen(const struct walk *w, uint64_t address)
 	return false;
 }
 
-/* Decodes an instruction. Fails if the code is in writable memory. */
+/* Fails if the code is in writable memory. */
 static bool read_insn(const struct walk *w, uint64_t address, struct arch_insn *ret)
 {
 	const struct mapping *m = maps_find(&w->maps, address);
@@ -56,10 +54,7 @@ static bool add_start(struct walk *w, uint64_t address)
 	return true;
 }
 
-/*
- * Decodes code until the code jumps away or returns, or until it reaches an instruction that was
- * decoded before.
- */
+/* Decodes code up to a jump, a return, or an instruction decoded before. */
 static bool walk_from(struct walk *w, uint64_t address)
 {
 	struct arch_insn insn;

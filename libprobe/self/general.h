@@ -6,9 +6,9 @@
 #include <stdint.h>
 
 /*
- * Returns true if a function of this process, with all functions that it calls, provably changes
- * only general registers, flags and memory. Returns false if this cannot be proven: because of a
- * call by a pointer or through a library's table, writable code, or too much code.
+ * Does this function, with all that it calls, provably change only general registers, flags and
+ * memory? Calls by pointer or through a library's table, writable code, and too much code prevent
+ * it.
  */
 bool general_function(uint64_t address);
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The function that a stub calls at a hit. At most hits, one function is connected, and it does not
- * change vector registers. So the code for this case is short: the compiler makes one function of
- * all the functions here that it needs.
+ * The function that a stub calls at a hit. Mostly one function is connected, which changes no
+ * vector registers, so that case is short: the compiler makes one function of all that it needs.
  */
 #include <errno.h>
 
@@ -16,27 +15,19 @@ struct hit {
 	const struct hook_site *site;
 	const uint64_t *frame;
 	struct running running;
-	/*
-	 * Where calls are noted; NULL if they are counted instead. The same for all calls of a hit.
-	 */
+	/* Where calls of this hit are noted; NULL if they are counted. */
 	_Atomic(const void *) *place;
-	/*
-	 * The first function that cannot be called before more state is saved, and the block of
-	 * that function.
-	 */
+	/* The first function, and its block, that needs more state saved. */
 	struct function_block *block;
 	struct function *next;
 	struct probe_self_hit passed;
 	struct probe_value values[ARCH_ARGS_MAX];
 };
 
-/* The address of the thread's errno. Set whenever callers_own is set. */
+/* The address of the thread's errno, set with callers_own. */
 static __thread int *errno_at __attribute__((tls_model("initial-exec")));
 
-/*
- * Prepares a thread. Runs at the thread's first hit; if the thread gets no record, at each of its
- * hits.
- */
+/* Prepares a thread at its first hit, or at each until it gets a record. */
 static void learn_thread(void *unused)
 {
 	(void)unused;
@@ -45,9 +36,8 @@ static void learn_thread(void *unused)
 }
 
 /*
- * Calls a function if it is still connected. Returns false if more state must be saved before the
- * call. All this is checked after the call was noted. Before the note, the place may be given to
- * another function.
+ * Calls a function if it is still connected, which is checked after the note, because before it the
+ * place may change hands. Returns false if more state must be saved first.
  */
 GENERAL_INLINE bool call_noted(struct hit *hit, struct function *f, bool is_saved)
 {
@@ -61,7 +51,7 @@ GENERAL_INLINE bool call_noted(struct hit *hit, struct function *f, bool is_save
 	return true;
 }
 
-/* Calls a function, and counts the call, because there is no place for a note. */
+/* Calls a function and counts the call, without a place for a note. */
 GENERAL_INLINE bool call_counted(struct hit *hit, struct function *f, bool is_saved)
 {
 	bool is_done;
@@ -87,8 +77,8 @@ GENERAL_INLINE bool call_one(struct hit *hit, struct function *f, bool is_saved)
 }
 
 /*
- * Calls all functions, beginning with `f` in `block`. If a function needs more state to be saved
- * than was saved, returns false, and sets hit->block and hit->next to that function.
+ * Calls all functions from `f` in `block` on. Returns false, with hit->block and hit->next set, at
+ * one that needs more state saved.
  */
 GENERAL_INLINE bool call_from(
 	struct hit *hit, struct function_block *block, struct function *f, bool is_saved)
@@ -138,7 +128,7 @@ GENERAL_INLINE void prepare(struct hit *hit)
 	hit->passed.depth = hit->running.depth;
 }
 
-/* Calls functions before more state is saved. Returns true if all functions were called. */
+/* Calls functions before more state is saved. Returns true if all were called. */
 GENERAL_INLINE bool call_plain(struct hit *hit, struct function_block *first)
 {
 	if (!hit->site->is_plain) {
@@ -150,10 +140,7 @@ GENERAL_INLINE bool call_plain(struct hit *hit, struct function_block *first)
 	return call_from(hit, first, first->items, false);
 }
 
-/*
- * UNGUARDED is safe: the function writes only one array, hit.values, which has room for all
- * arguments in the layout.
- */
+/* UNGUARDED is safe: only hit.values is written, which has room for all arguments. */
 GENERAL_ONLY UNGUARDED void enter_called(const uint64_t *frame, uint64_t site)
 {
 	struct function_block *block;

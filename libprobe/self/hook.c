@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The process that is hit describes its sites, and gives each description an address. Its
- * controller generates the stubs, which pass this address to enter_called().
+ * The process that is hit describes its sites. The controller generates stubs that pass the address
+ * of a description to enter_called().
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -27,14 +27,12 @@
 /* ==== Attach ================================================================================== */
 
 /*
- * The controller installs and removes stubs that call functions of the process. A library may be
- * loaded or unloaded after the process has described its sites. So the controller selects the sites
- * again, and uses only those that the process has described, too.
+ * The controller installs and removes stubs that call functions of the process. It selects the
+ * sites again, because libraries come and go, and uses those that the process has described.
  */
 
 enum { SPARE_PROBES = 4096 };
 
-/* A site that the process has described. */
 struct site {
 	struct attach_site fixed;
 	struct arch_capture captures[ARCH_ARGS_MAX];
@@ -84,10 +82,7 @@ static bool has_session(const struct attach_known *known, size_t count, uint32_t
 	return false;
 }
 
-/*
- * Retires the sessions that no hook knows. A controller that died just after its work has left
- * them.
- */
+/* Retires sessions that no hook knows: their controller died just after its work. */
 static void retire_unknown(const struct attach_known *known, struct registry *registry)
 {
 	for (size_t i = 0; i < registry->session_count; i++) {
@@ -101,9 +96,8 @@ static void retire_unknown(const struct attach_known *known, struct registry *re
 }
 
 /*
- * Begins a change that installs stubs. First repairs what controllers that died have left
- * unfinished. Call change_end() even after an error. Errors: those of change_begin() and
- * install_heal().
+ * Begins a change that installs stubs, after repairing what dead controllers have left. Call
+ * change_end() even after an error. Errors: as change_begin(), install_heal().
  */
 static struct probe_error *attach_begin(
 	struct probe_target *target, const struct attach_known *known, struct change *change)
@@ -116,7 +110,6 @@ static struct probe_error *attach_begin(
 	return install_heal(change);
 }
 
-/* Returns where a session's hits are counted, which the process must know. */
 static struct hook_counters attach_counters(const struct registry *registry, uint32_t id)
 {
 	const struct reg_session *session = registry_session(registry, id);
@@ -130,7 +123,7 @@ static struct hook_counters attach_counters(const struct registry *registry, uin
 
 /* ---- Attaching ------------------------------------------------------------------------------ */
 
-/* Returns the description of a site, or NULL if the process has not described it. */
+/* Returns the process's description of a site, or NULL. */
 static const struct site *find_site(
 	const struct attaching *a, const struct selection *selection, size_t index)
 {
@@ -143,9 +136,7 @@ static const struct site *find_site(
 	return NULL;
 }
 
-/*
- * Keeps only the probes that the process has described and that have no stubs of the session yet.
- */
+/* Keeps the probes that the process has described and that have no stubs of the session yet. */
 static void keep_new(
 	const struct attaching *a, const struct registry *registry, struct selection *selection)
 {
@@ -153,8 +144,7 @@ static void keep_new(
 		selection->probes[i].unwanted =
 			registry_probe(registry, selection->probes[i].key, a->head.session);
 	/*
-	 * `exact` makes a probe that cannot be patched an error, because someone wants to connect a
-	 * function to it.
+	 * `exact`: fail if a probe cannot be patched, because its function would never be called.
 	 */
 	for (size_t i = 0; i < selection->probe_count; i++)
 		selection->probes[i].exact = true;
@@ -164,10 +154,7 @@ static void keep_new(
 	selection_drop_unwanted(selection);
 }
 
-/*
- * Describes a stub; a callback of struct install. The number of a site is its index in the
- * selection.
- */
+/* For struct install: describes a stub. A site's number is its index in the selection. */
 static void describe_stub(const void *data, const struct reg_session *session, uint32_t slot,
 	uint32_t number, struct arch_stub *stub)
 {
@@ -186,10 +173,7 @@ static void describe_stub(const void *data, const struct reg_session *session, u
 	stub->recorded = described->fixed.recorded;
 }
 
-/*
- * A callback of struct install. Returns true if a hit goes through the session's stub before the
- * hook's.
- */
+/* For struct install: does a hit go through the session's stub before the hook's? */
 static bool comes_before(const void *data, uint32_t session)
 {
 	const struct attaching *a = data;
@@ -197,7 +181,6 @@ static bool comes_before(const void *data, uint32_t session)
 	return has_session(&a->known, a->known.before, session);
 }
 
-/* Copies from the registry what the process needs to know. */
 static void report_attached(const struct attaching *a, const struct registry *registry, uint32_t id,
 	struct attached *ret)
 {
@@ -269,7 +252,6 @@ static void read_site(struct message *request, struct site *ret)
 		message_read(request, ret->captures, count * sizeof(*ret->captures));
 }
 
-/* Reads a request of CONTROLLER_ATTACH. */
 static struct probe_error *read_request(
 	struct message *request, size_t result_bytes, struct attaching *ret)
 {
@@ -352,10 +334,9 @@ struct probe_error *detach_act(struct probe_target *target, struct message *requ
 /* ==== Unwind ================================================================================== */
 
 /*
- * The unwinder is in libgcc: C++ programs are linked with it, and backtrace(3) loads it. For unwind
- * rules, it first searches sections that were registered with it, and then the modules. A program
- * linked with libgcc's archive (-static-libgcc) may have a second unwinder for its exceptions. So
- * we register the rules of our stubs with both.
+ * The unwinder is in libgcc, which C++ programs and backtrace(3) load. It searches registered
+ * sections first, then modules. With -static-libgcc, a program may have a second one for its
+ * exceptions, so we register our stubs' rules with both.
  *
  * Source: libgcc, unwind-dw2-fde.c.
  */
@@ -378,10 +359,7 @@ struct unwind {
 	uint8_t section[];
 };
 
-/*
- * Finds the unwinders. Their library is never unloaded, because it must not forget the registered
- * sections.
- */
+/* Finds the unwinders, and keeps their library loaded, so that they keep our sections. */
 static void find_unwinders(void)
 {
 	void *library = dlopen("libgcc_s.so.1", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
@@ -402,8 +380,8 @@ void unwind_prepare(void)
 }
 
 /*
- * Registers stubs with this process's unwinders (backtrace(3), _Unwind_Backtrace()). Returns NULL
- * if there is no memory; then backtraces end at the stub.
+ * Registers stubs with the unwinders (backtrace(3), _Unwind_Backtrace()). Returns NULL without
+ * memory: then backtraces end at the stub.
  */
 static struct unwind *unwind_add(
 	const struct arch *arch, const struct arch_extent *stubs, size_t count)
@@ -421,10 +399,7 @@ static struct unwind *unwind_add(
 	return unwind;
 }
 
-/*
- * Removes the stubs from the unwinders. Call it before other code can be mapped at the stubs'
- * addresses. `unwind` may be NULL.
- */
+/* Takes the stubs from the unwinders, before other code gets their addresses. NULL is allowed. */
 static void unwind_remove(struct unwind *unwind)
 {
 	for (int i = 0; unwind && i < UNWINDERS; i++)
@@ -436,8 +411,8 @@ static void unwind_remove(struct unwind *unwind)
 /* ==== Hook ==================================================================================== */
 
 /*
- * The hooks that are never freed; protected by the lock. The variable's address identifies this
- * library, because the program may contain another copy of the library (hook_caller()).
+ * Hooks that are never freed, protected by the lock. The address tells this copy of the library
+ * from others in the program (hook_caller()).
  */
 static struct hook *kept;
 
@@ -462,7 +437,7 @@ static struct probe_error *describe_site(struct hook *hook, const struct selecti
 {
 	const struct select_site *selected = &selection->sites[index];
 	const struct select_probe *probe = &selection->probes[selected->probe];
-	/* Functions get the strings themselves, not copies, so the strings are never cut. */
+	/* Functions get the strings themselves, so these are never cut. */
 	const struct probe_session_options options = {.string_bytes = PROBE_STRING_BYTES_MAX};
 	const struct arch *arch = arch_of_machine(object_machine(probe->module->object));
 	struct hook_site *ret = &sites->items[sites->count++];
@@ -538,9 +513,7 @@ static struct probe_error *find_sites(
 	return error;
 }
 
-/*
- * Checks that the processor's state can be saved around a function. Error: PROBE_ERROR_UNSUPPORTED.
- */
+/* Checks that a function's processor state can be saved. Errors: PROBE_ERROR_UNSUPPORTED. */
 static struct probe_error *hook_check_processor(void)
 {
 	if (enter_init(true))
@@ -552,10 +525,7 @@ static struct probe_error *hook_check_processor(void)
 
 static struct attach_call attach_call_of_process(void)
 {
-	/*
-	 * The word is never 0, so the stubs also work in a forked child, which has the functions,
-	 * too.
-	 */
+	/* Never 0: stubs also work in a forked child, which has the functions, too. */
 	static const uint32_t always = 1;
 
 	return (struct attach_call){(uintptr_t)enter_called, (uintptr_t)&always};
@@ -568,7 +538,6 @@ uint64_t hook_caller(void)
 
 /* ---- Attaching ----------------------------------------------------------------------------- */
 
-/* Stores what the controller has reported about the sites. */
 static void take_sites(struct hook *hook, struct hook_sites *sites, const struct attached *attached)
 {
 	struct arch_extent *stubs = calloc(sites->count + 1, sizeof(*stubs));
@@ -592,8 +561,7 @@ static void add_sites(struct hook *hook, struct hook_sites *sites)
 }
 
 /*
- * Adds a capture without the symbols and texts of its arguments. They are resolved already, and
- * their addresses mean nothing in another process.
+ * Adds a capture without symbols and texts, which are resolved, and are addresses of this process.
  */
 static void add_capture(struct buffer *request, const struct arch_capture *capture)
 {
@@ -617,7 +585,7 @@ static void add_site(struct buffer *request, const struct hook_site *site)
 		add_capture(request, &site->layout.captures[i]);
 }
 
-/* Begins a request with the sessions of all hooks, which the controller must know. */
+/* Begins a request with the sessions of all hooks. */
 static struct probe_error *begin_request(const struct hook *hook, struct buffer *request)
 {
 	struct attach_known known;
@@ -668,8 +636,7 @@ struct probe_error *hook_attach(struct hook *hook, bool keep_going, struct probe
 	if (!error)
 		error = attach(hook, sites, keep_going, &work);
 	/*
-	 * If the controller has died, the sites may stay patched until the next change, and threads
-	 * may stay in the stubs for any time. So never free the hook.
+	 * A controller has died: sites may stay patched, and threads in their stubs, for any time.
 	 */
 	hook->is_kept = hook->is_kept || work.died;
 	if (!error)
@@ -709,8 +676,8 @@ struct probe_error *hook_detach(struct hook *hook, bool *gone_ret)
 		error = helper_run(&work);
 	}
 	/*
-	 * The stubs call no function any more, so nothing need be unwound through them. After an
-	 * error, other code may be mapped at their addresses, and we would not notice.
+	 * The stubs call nothing any more. Other code may get their addresses without our
+	 * knowledge.
 	 */
 	if (error)
 		forget_unwinding(hook);
@@ -758,7 +725,6 @@ void hook_free(struct hook *hook)
 	free(hook);
 }
 
-/* Returns the start of a set of slots. The slots are in this process's own memory. */
 static struct probe_slot *slots_of(const struct hook_counters *c, uint32_t set)
 {
 	uint64_t at = c->slots + ((uint64_t)set << c->slots_shift);
@@ -784,10 +750,9 @@ void hook_after_fork(struct hook *hook)
 /* ==== Loader ================================================================================== */
 
 /*
- * Before and after the loader changes its list of libraries, it calls an empty function for
- * debuggers, `_dl_debug_state` (see libprobe/follow/gate.c). We give the entry of this function a
- * stub, as if it were a probe. When the stub is hit, a new library is mapped, and none of its code
- * has run. Not even the code that selects functions (IFUNC) during relocation has run.
+ * Around a change of its list of libraries, the loader calls an empty function for debuggers,
+ * `_dl_debug_state` (libprobe/follow/gate.c). Its entry gets a stub, as if it were a probe. At a
+ * hit, a new library is mapped, and none of its code has run, not even IFUNC selectors.
  *
  * Sources: <link.h>, struct r_debug.
  */
@@ -796,10 +761,7 @@ void hook_after_fork(struct hook *hook)
 
 /* ---- Hits ------------------------------------------------------------------------------- */
 
-/*
- * Runs when the loader's list has changed. It also runs when a thread first uses a new name of a
- * user event. Then we check for new libraries in vain, which does no harm.
- */
+/* Runs when the loader's list has changed. It also runs for new names of user events, in vain. */
 static void on_state(const struct probe_self_hit *hit, void *data)
 {
 	static bool adding;

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* Enables and disables the probes of this process. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,24 +9,21 @@
 
 enum switch_how { SWITCH_ENABLE, SWITCH_DISABLE, SWITCH_SEVERAL };
 
-/* The beginning of a request. The plans, the patterns and the actions follow in the message. */
+/* The plans, the patterns and the actions follow in the message. */
 struct switch_head {
 	uint32_t how;
 	uint8_t keep_going, later, force, atomic, pairs, has_plans;
 	uint64_t plan_count, pattern_count, action_count;
 };
 
-/* A pattern. The text of the pattern follows in the message. */
+/* The pattern's text follows in the message. */
 struct switch_pattern {
 	uint8_t is_there;
-	/*
-	 * The program's function of probe_pattern_predicate(), and the function's argument. 0 if
-	 * the pattern has no function.
-	 */
+	/* The program's function of probe_pattern_predicate(), and its argument; 0 without one. */
 	uint64_t function, data;
 };
 
-/* An action. The patterns of the action follow in the message. */
+/* The patterns of the action follow in the message. */
 struct switch_action {
 	uint8_t disable;
 };

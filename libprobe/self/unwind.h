@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Lets unwinders find the way from a connected function, through the stub, to the probed function.
- */
+/* Lets unwinders go from a connected function, through the stub, to the probed function. */
 #ifndef LIBPROBE_SELF_UNWIND_H
 #define LIBPROBE_SELF_UNWIND_H
 
@@ -9,7 +7,7 @@
 
 struct unwind;
 
-/* Loads the unwinder now, so that it need not be loaded when a hook is attached. */
+/* Loads the unwinder, so that attaching a hook need not. */
 void unwind_prepare(void);
 
 #endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The controller is the process that changes another process, its target, for a thread of that
- * process. This thread, the caller, waits at the other end of a socket. The controller is an
- * executed program or a copy of the target (helper.c), which does not matter here.
+ * The controller is a process that changes its target for a thread of the target, the caller, which
+ * waits at the other end of a socket. It is an executed program or a copy of the target (helper.c).
  */
 #ifndef LIBPROBE_SELF_CONTROLLER_H
 #define LIBPROBE_SELF_CONTROLLER_H
@@ -22,19 +21,15 @@ enum controller_act {
 	CONTROLLER_ACTS
 };
 
-/*
- * Performs one act on the target. `request` comes from the caller and is not trusted. `result` is
- * all zeros at first.
- */
+/* An act on the target. `request` is not trusted. `result` is zero at first. */
 typedef struct probe_error *controller_do(struct probe_target *target, struct message *request,
 	struct probe_report *report, void *result, size_t result_bytes);
 controller_do switch_act, attach_act, follow_act, detach_act, stop_act;
 
-/* Returns the error for a request that the controller does not understand. */
 struct probe_error *controller_bad_request(void)
 	__attribute__((returns_nonnull, warn_unused_result));
 
-/* The beginning of a request, with facts that the caller knows about its process. */
+/* The beginning of a request: facts that the caller knows about its process. */
 struct controller_work {
 	uint32_t act;	     /* enum controller_act */
 	pid_t pid, tid;	     /* ids of the caller's process and of the caller itself */
@@ -44,7 +39,7 @@ struct controller_work {
 	struct arch_thread model;
 };
 
-/* Identifies the build of the library to which a controller belongs. */
+/* Identifies the build of the library. */
 extern const char controller_identity[];
 
 /* Serves the caller at the other end of the socket, then ends this process. */

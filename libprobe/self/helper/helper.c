@@ -90,24 +90,16 @@
 #include "libprobe/self/helper/proxy.h"
 #include "libprobe/self/helper/reply.h"
 
-/* Starts and ends the controller. */
-
 /* A started controller. Initialise with START_NONE. */
 struct start {
-	/*
-	 * The ends of the socket: ours, and the controller's, which we close once the controller
-	 * has started.
-	 */
+	/* The ends of the socket: ours, and the controller's, which we close after its start. */
 	int ends[2];
 	pid_t caller; /* this process, the forker's parent */
 	/* Ids of the controller's parent and of the controller; 0 if not started. */
 	pid_t forker, pid;
 	_Atomic int controller; /* descriptor of the controller (pidfd), or -1 */
 	char *stack;		/* the forker's stack */
-	/*
-	 * Futex on the forker's stack. Its value is the controller's pid or -errno; 0 until the
-	 * forker reports it.
-	 */
+	/* Futex on the forker's stack: 0, then the controller's pid or -errno. */
 	_Atomic uint32_t *word;
 	int image;	 /* descriptor of the program to execute, borrowed; or -1 */
 	char socket[12]; /* descriptor number of the controller's end of the socket, as text */
@@ -139,7 +131,6 @@ struct request {
 
 /* ---- In the controller -------------------------------------------------------------------- */
 
-/* Sends a question and receives the answer. */
 static bool ask(int socket, enum message_kind kind, struct buffer *question, int64_t *ret)
 {
 	struct message answer = {0};
@@ -155,10 +146,7 @@ static bool ask(int socket, enum message_kind kind, struct buffer *question, int
 	return ok;
 }
 
-/*
- * Asks the caller to make a call (struct target_proxy, call). `socket` points to the descriptor of
- * the controller's end.
- */
+/* Asks the caller to make a call (target_proxy.call). `socket` points to our descriptor. */
 static bool proxy_ask(void *socket, struct control_call *call)
 {
 	struct request request = {.number = call->number, .has_text = call->text != NULL};
@@ -228,9 +216,7 @@ static bool proxy_serve(int socket, struct message *message)
 		return false;
 	result = message->kind == MESSAGE_CALL ? make_call(message) : match(message);
 	buffer_bytes(&answer, &result, sizeof(result));
-	/*
-	 * The result is ignored: if the controller is gone, the next read from the socket tells so.
-	 */
+	/* If the controller is gone, the next read from the socket tells so. */
 	(void)message_send(socket, MESSAGE_ANSWER, &answer);
 	buffer_deinit(&answer);
 	return true;
@@ -268,10 +254,7 @@ struct probe_error *controller_bad_request(void)
 		"it does not know");
 }
 
-/*
- * Closes all descriptors of the program except the standard ones and `kept`. Otherwise, for
- * example, the end of a pipe would stay open as long as the controller lives.
- */
+/* Closes the program's descriptors except the standard ones and `kept`: a pipe would stay open. */
 static void close_others(int kept)
 {
 	if (kept > STDERR_FILENO + 1)
@@ -280,8 +263,7 @@ static void close_others(int kept)
 }
 
 /*
- * Resets signals, so that no signal handler of the program runs in the controller. Sets an alarm
- * that limits the controller's life.
+ * Resets signals, so that no handler of the program runs here. Sets an alarm that limits our life.
  */
 static void set_signals(void)
 {
@@ -312,7 +294,7 @@ struct controller {
 	struct probe_target *target; /* NULL before the first request */
 };
 
-/* Opens the target. Fails if the process that has sent the request has ended. */
+/* Fails if the process that has sent the request has ended. */
 static struct probe_error *open_target(struct controller *c, const struct controller_work *work)
 {
 	struct probe_error *error = NULL;
@@ -334,7 +316,6 @@ static struct probe_error *open_target(struct controller *c, const struct contro
 	return NULL;
 }
 
-/* Performs one request, and sends the reply. */
 static void controller_serve(struct controller *c, struct message *request)
 {
 	struct probe_report report = {0};
@@ -363,16 +344,10 @@ void controller_main(int socket)
 	struct message request = {0};
 
 	set_signals();
-	/*
-	 * Set PR_SET_PDEATHSIG again: if an executed program changes its user or group, execve(2)
-	 * clears it.
-	 */
+	/* If an executed program changes its user or group, execve(2) clears PR_SET_PDEATHSIG. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	close_others(socket);
-	/*
-	 * Makes our sleeps exact. The kernel would round them up, and stopped threads may be
-	 * waiting.
-	 */
+	/* Make sleeps exact: the kernel would round them up, while stopped threads may wait. */
 	prctl(PR_SET_TIMERSLACK, 1);
 	if (say_hello(socket))
 		while (message_receive(socket, -1, 0, &request) == MESSAGE_GOT) {
@@ -402,7 +377,7 @@ enum {
 extern const ptrdiff_t __rseq_offset __attribute__((weak));
 extern const unsigned int __rseq_size __attribute__((weak));
 
-/* Makes this process end when `parent` ends. If `parent` has ended already, ends this process. */
+/* Makes this process end with `parent`, which may have ended already. */
 static void end_with(pid_t parent)
 {
 	raw_call(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
@@ -410,10 +385,7 @@ static void end_with(pid_t parent)
 		raw_call(SYS_exit_group, 0, 0, 0, 0, 0);
 }
 
-/*
- * Sends a signal to the controller. Returns false if we have no descriptor (pidfd) of the
- * controller.
- */
+/* Sends a signal to the controller. Returns false without its pidfd. */
 static bool send_controller(struct start *s, int signal)
 {
 	int controller = atomic_load(&s->controller);
@@ -424,7 +396,7 @@ static bool send_controller(struct start *s, int signal)
 
 /* ---- The forker --------------------------------------------------------------------------- */
 
-/* Raises the soft limit of the stack if it is too low. image_open() has checked the hard limit. */
+/* Raises the soft limit of the stack; image_open() has checked the hard limit. */
 static void raise_stack_limit(void)
 {
 	struct rlimit limit = {0};
@@ -437,10 +409,9 @@ static void raise_stack_limit(void)
 }
 
 /*
- * Executes the controller. Runs in a child that shares this process's memory until it executes, and
- * that has copies of the program's descriptors. Replaces the standard descriptors, because the
- * controller's loader must not write to the program's standard files. The controller itself closes
- * the other descriptors, except its end of the socket.
+ * Executes the controller, in a child that shares our memory until then, but not the descriptors.
+ * Replaces the standard ones, to which the loader must not write; the controller closes the others,
+ * except its end of the socket.
  */
 static int execute(void *data)
 {
@@ -462,16 +433,15 @@ static int execute(void *data)
 }
 
 /*
- * Starts the controller by execve(2). The child gets the lower half of the stack. The forker keeps
- * the upper half, and waits until the child has called execve(2), as in vfork(2). The caller can
- * signal the controller even during this wait.
+ * Starts the controller by execve(2). The child has the lower half of the stack. As in vfork(2),
+ * the forker waits for execve(2) in the upper half. The caller can signal the controller meanwhile.
  */
 static pid_t fork_executed(struct start *s)
 {
 	pid_t pid = clone(execute, s->stack + STACK_BYTES / 2,
 		CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD, s, (void *)&s->controller);
 
-	/* clone(2) may have failed after it had set the descriptor. */
+	/* clone(2) may have failed after setting the descriptor. */
 	if (pid < 0)
 		atomic_store(&s->controller, -1);
 	return pid;
@@ -493,8 +463,7 @@ static pid_t fork_copy(struct start *s)
 static int forker_main(void *data)
 {
 	/*
-	 * Zeros stand for SIG_DFL. If SIGCHLD were ignored, the child's pid could be reused before
-	 * we wait for the child.
+	 * Zeros are SIG_DFL. With SIGCHLD ignored, the child's pid could be reused before we wait.
 	 */
 	static const uint64_t usual[4];
 	struct start *s = data;
@@ -508,9 +477,8 @@ static int forker_main(void *data)
 	atomic_store(word, pid > 0 ? (uint32_t)pid : (uint32_t)-errno);
 	raw_call(SYS_futex, (long)word, FUTEX_WAKE, INT_MAX, 0, 0);
 	/*
-	 * From here on, `s` and the thread pointer belong to the caller. When the process ends or
-	 * executes another program, its end of the socket must be closed. So the forker closes its
-	 * own copies of all descriptors.
+	 * From here on, `s` and the thread pointer are the caller's. Close our copies of all
+	 * descriptors: when the process ends or calls execve(2), its end of the socket must close.
 	 */
 	raw_call(SYS_close_range, 0, ~0U, CLOSE_RANGE_UNSHARE, 0, 0);
 	while (pid > 0 &&
@@ -523,7 +491,7 @@ static int forker_main(void *data)
 
 /* ---- The caller --------------------------------------------------------------------------- */
 
-/* Unregisters the caller's rseq area. Returns the address of the area, or 0 on failure. */
+/* Unregisters the caller's rseq area. Returns its address, or 0 on failure. */
 static long rseq_take_back(long bytes)
 {
 	long area;
@@ -538,8 +506,7 @@ static long rseq_take_back(long bytes)
 }
 
 /*
- * Waits for the forker, unless `flags` has WNOHANG. If the forker was stopped, continues it.
- * Returns true if the forker is gone.
+ * Waits for the forker (`flags` may have WNOHANG), and continues it if it was stopped. Is it gone?
  */
 static bool forker_is_gone(const struct start *s, int flags)
 {
@@ -556,9 +523,8 @@ static bool forker_is_gone(const struct start *s, int flags)
 }
 
 /*
- * Waits for the forker's report: the controller's pid or -errno. Ends if the forker has died
- * without a report. Continues the controller, because the forker reports nothing if the controller
- * was stopped before its execve(2).
+ * Waits for the forker's report: the controller's pid or -errno. Ends if the forker has died.
+ * Continues the controller, which may have been stopped before its execve(2).
  */
 static int32_t wait_for_fork(struct start *s)
 {
@@ -606,10 +572,9 @@ static struct probe_error *run_forker(struct start *s)
 }
 
 /*
- * Fails if children of this thread go to another pid namespace, after unshare(2) or setns(2). If
- * that namespace has no process yet, the forker would be its first. When the first process ends,
- * the namespace ends, and the program could fork no more. If the namespace has processes, pids
- * would mean other processes there. A namespace without a process is unreadable in /proc.
+ * Fails if this thread's children go to another pid namespace, after unshare(2) or setns(2). In one
+ * without a process, unreadable in /proc, the forker would be the first, with which the namespace
+ * ends: the program could not fork any more. In others, pids would mean other processes.
  */
 static struct probe_error *check_namespace(void)
 {
@@ -654,9 +619,8 @@ static void close_end(int *fd)
 }
 
 /*
- * Starts a controller. `image` is the descriptor of the program to execute (image.h); if it is -1,
- * the controller is a copy of this process. Call start_end() even after an error. Error:
- * PROBE_ERROR_SYSTEM.
+ * Starts a controller: the program `image` (image.h), or a copy of this process if -1. Call
+ * start_end() even after an error. Errors: PROBE_ERROR_SYSTEM.
  */
 static struct probe_error *start_controller(struct start *s, int image)
 {
@@ -671,23 +635,19 @@ static struct probe_error *start_controller(struct start *s, int image)
 }
 
 /*
- * Closes the socket, waits until the controller and the forker have ended, and frees everything. If
- * `is_late` is set, kills the controller, because it has not replied in time.
+ * Closes the socket, waits for the controller's and the forker's ends, and frees everything.
+ * `is_late`: the controller has not replied in time, and is killed.
  */
 static void start_end(struct start *s, bool is_late)
 {
 	int controller = atomic_load(&s->controller);
 
 	/*
-	 * If we have no pidfd, because a filter forbids it, kill the controller's parent: the
-	 * controller ends with it.
+	 * Without a pidfd (a filter may forbid it), kill the controller's parent, and it with that.
 	 */
 	if (is_late && !send_controller(s, SIGKILL) && s->forker > 0)
 		raw_call(SYS_kill, s->forker, SIGKILL, 0, 0, 0);
-	/*
-	 * Shut the socket down: closing our end is not enough if a child that another thread has
-	 * made with _Fork(3) has it open, too.
-	 */
+	/* Shut it down: a child made by another thread's _Fork(3) may have our end open, too. */
 	if (s->ends[0] >= 0)
 		shutdown(s->ends[0], SHUT_RDWR);
 	close_end(&s->ends[0]);
@@ -702,14 +662,10 @@ static void start_end(struct start *s, bool is_late)
 
 /* ==== Helper ================================================================================== */
 
-/*
- * The caller's part of a change: it starts a controller, sends a request, and answers the
- * controller's questions.
- */
+/* The caller's part of a change: starts a controller, sends a request, answers questions. */
 
 enum { TRIES = 2, YAMA_DESCENDANTS = 1 /* a value of ptrace_scope */ };
 
-/* The result of one try. */
 enum outcome {
 	OUTCOME_DONE,  /* the controller has replied, or could not be started */
 	OUTCOME_UNFIT, /* this controller cannot do the work, and has done nothing */
@@ -723,7 +679,7 @@ struct helper {
 	uint64_t end_ns;	     /* the time limit for the reply (CLOCK_MONOTONIC) */
 };
 
-/* The running controller of this process; protected by the lock. */
+/* The running controller, protected by the lock. */
 static struct {
 	bool is_there, is_executed;
 	struct start start;
@@ -732,9 +688,8 @@ static struct {
 /* ---- The request ------------------------------------------------------------------------ */
 
 /*
- * Finds those facts about the process that a change needs and that do not change. Finding them
- * takes longer than most of a change, so it is done once. If the process has no gadgets, this is no
- * error here, because the controller reports it.
+ * Finds, once, constant facts that a change needs, which takes longer than most of a change.
+ * Missing gadgets are no error here: the controller reports them.
  */
 static struct probe_error *find_facts(struct probe_target *target, struct controller_work *ret)
 {
@@ -783,10 +738,7 @@ static struct probe_error *describe_process(struct controller_work *ret)
 
 /* ---- One try ---------------------------------------------------------------------------- */
 
-/*
- * Lets process `pid` trace us. Yama may allow this only to our ancestors, and to processes named by
- * PR_SET_PTRACER.
- */
+/* Yama may allow only ancestors to trace us, and processes named by PR_SET_PTRACER. */
 static void allow(pid_t pid)
 {
 	bool restricted =
@@ -796,7 +748,7 @@ static void allow(pid_t pid)
 		prctl(PR_SET_PTRACER, (unsigned long)pid, 0, 0, 0);
 }
 
-/* Receives the next message of the controller. Waits until `end_ns` (CLOCK_MONOTONIC) at most. */
+/* Receives the controller's next message, until `end_ns` (CLOCK_MONOTONIC). */
 static enum message_result hear(uint64_t end_ns, struct message *ret)
 {
 	int process = atomic_load(&running.start.controller);
@@ -804,9 +756,7 @@ static enum message_result hear(uint64_t end_ns, struct message *ret)
 	return message_receive(running.start.ends[0], process, end_ns, ret);
 }
 
-/*
- * Waits until the controller runs, and checks that it is the same build of the library as we are.
- */
+/* Waits until the controller runs, and checks that it is of this build. */
 static enum outcome hear_hello(const struct helper *h)
 {
 	struct message hello = {0};
@@ -821,10 +771,7 @@ static enum outcome hear_hello(const struct helper *h)
 					: OUTCOME_DIED;
 }
 
-/*
- * Starts a controller. Executes the library if possible and if `copy` is false; otherwise makes a
- * copy.
- */
+/* Executes the library as a controller if possible, or with `copy` makes a copy. */
 static struct probe_error *begin(const struct helper *h, bool copy, enum outcome *ret)
 {
 	int image = copy ? -1 : image_open();
@@ -843,10 +790,7 @@ static struct probe_error *begin(const struct helper *h, bool copy, enum outcome
 	return error;
 }
 
-/*
- * Tells the controller that no request follows, and waits for its end. Returns false if the
- * controller does not end in time.
- */
+/* Tells the controller to end, and waits. Returns false if it does not end in time. */
 static bool is_gone(void)
 {
 	uint64_t end_ns = clock_monotonic_ns() + HELPER_SECONDS * UINT64_C(1000000000);
@@ -861,7 +805,7 @@ static bool is_gone(void)
 	return result != MESSAGE_LATE;
 }
 
-/* Ends the controller. Kills it if it is late or does not end in time. */
+/* Ends the controller; kills it if it is late, or does not end in time. */
 static void end(bool is_late)
 {
 	if (running.is_there)
@@ -881,7 +825,7 @@ static enum outcome send_work(const struct helper *h)
 	return sent ? OUTCOME_DONE : OUTCOME_DIED;
 }
 
-/* Answers the controller's questions until the controller replies to the request. */
+/* Answers the controller's questions until it replies. */
 static enum outcome serve(const struct helper *h, struct probe_error **answer_ret)
 {
 	const struct helper_work *work = h->work;
@@ -903,9 +847,8 @@ static enum outcome serve(const struct helper *h, struct probe_error **answer_re
 }
 
 /*
- * Tries once to perform the request. The returned error comes from the request, or says why no
- * controller could be started. After an error, and after any outcome except OUTCOME_DONE, no
- * controller is running.
+ * Tries once. The error is the request's, or says why no controller started. After an error, or any
+ * outcome but OUTCOME_DONE, no controller is running.
  */
 static struct probe_error *try(struct helper *h, bool copy, enum outcome *ret)
 {
@@ -920,9 +863,8 @@ static struct probe_error *try(struct helper *h, bool copy, enum outcome *ret)
 	if (!error && *ret == OUTCOME_DONE)
 		*ret = serve(h, &error);
 	/*
-	 * An executed controller has lost the rights that the program was given, so it cannot
-	 * always trace a process that a copy could trace. If it reports this error, it has done
-	 * nothing.
+	 * An executed controller has not the rights that the program was given, so a copy may be
+	 * able to trace the process. After this error, nothing was done.
 	 */
 	if (running.is_executed && error && error->code == PROBE_ERROR_PERMISSION)
 		*ret = OUTCOME_UNFIT;
@@ -964,9 +906,7 @@ void helper_end(void)
 
 void helper_prepare(void)
 {
-	/*
-	 * Load the disassembler now, because a controller that is a copy must not load libraries.
-	 */
+	/* Load the disassembler now: a copied controller must not load libraries. */
 	if (arch_host()->can_decode)
 		arch_host()->can_decode();
 }

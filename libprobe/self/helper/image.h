@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The library as a program: libprobe.so, when executed, is the controller of a process. */
+/* libprobe.so, when executed, is the controller of a process. */
 #ifndef LIBPROBE_SELF_IMAGE_H
 #define LIBPROBE_SELF_IMAGE_H
 
@@ -8,10 +8,9 @@
 enum { IMAGE_STACK_BYTES = 1 << 20 }; /* the most stack that the controller needs */
 
 /*
- * Opens the file to execute as the controller. The program's only argument is the number of a
- * socket. Returns a descriptor, which the caller closes. Returns -1 if there is no such file, if
- * the caller's seccomp filters might forbid execve(2), or if the hard limit of the stack is below
- * IMAGE_STACK_BYTES.
+ * Opens the program of the controller, whose only argument is a socket's number. The caller closes
+ * it. Returns -1 if there is no such file, seccomp might forbid execve(2), or the stack's hard
+ * limit is below IMAGE_STACK_BYTES.
  */
 int image_open(void);
 

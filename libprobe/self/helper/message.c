@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The sender and the receiver are the same build of the library, so numbers and structs are sent as
- * they are in memory. All addresses in messages are addresses in the program. Received data is
- * checked all the same.
+ * Sender and receiver are the same build, so numbers and structs are sent as they are. Addresses
+ * are the program's. Received data is checked all the same.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -44,7 +43,7 @@ void message_deinit(struct message *message)
 
 /* ---- Sockets ------------------------------------------------------------------------------ */
 
-/* Sends a message. Uses one system call if possible, so that the receiver wakes up only once. */
+/* Uses one system call if possible, so that the receiver wakes up only once. */
 bool message_send(int socket, enum message_kind kind, const struct buffer *bytes)
 {
 	struct head head = {MESSAGE_MAGIC, kind, bytes->length};
@@ -72,8 +71,8 @@ bool message_send(int socket, enum message_kind kind, const struct buffer *bytes
 }
 
 /*
- * Waits until the socket is readable (MESSAGE_GOT), no more data can come (MESSAGE_ENDED), or
- * `end_ns` has passed (MESSAGE_LATE).
+ * Waits until the socket is readable (MESSAGE_GOT), is closed (MESSAGE_ENDED), or `end_ns` has
+ * passed (MESSAGE_LATE).
  */
 static enum message_result await(int socket, int process, uint64_t end_ns)
 {
@@ -180,7 +179,6 @@ void message_add_text(struct buffer *buffer, const char *text)
  *	for each refusal: struct refusal, provider, name, path and reason
  */
 
-/* The number of plans, which are numbered as in enum probe_plan. */
 enum { PLANS = sizeof(((struct probe_report *)0)->plans) / sizeof(size_t) };
 
 struct reply_head {
@@ -234,7 +232,6 @@ void reply_send(int socket, const struct probe_error *error, const struct probe_
 
 /* ---- Receiving ---------------------------------------------------------------------- */
 
-/* Adds a refusal to the report. Returns false if there is no memory. */
 static bool take_refusal(struct message *m, struct probe_report *report)
 {
 	struct probe_refusal *to;
@@ -294,13 +291,11 @@ bool reply_take(struct message *m, struct probe_error **error_ret, struct probe_
 /* ==== Image =================================================================================== */
 
 /*
- * A program that uses libprobe.so executes the same libprobe.so that it has mapped, so both are the
- * same build. A program linked with libprobe.a must not execute its own file, because that would
- * run the program. It executes the installed libprobe.so of this version. The controller's first
- * message then shows whether both are the same build.
+ * A program that uses libprobe.so executes the file that it has mapped. One linked with libprobe.a
+ * cannot execute its own file: it executes the installed libprobe.so of this version, and the first
+ * message tells whether that is the same build.
  */
 
-/* Opens the file from which this code is mapped. */
 static int open_own(void)
 {
 	struct maps maps = {0};

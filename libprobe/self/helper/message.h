@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The messages between the caller of a change and the controller that makes the change. */
+/* The messages between the caller of a change and its controller. */
 #ifndef LIBPROBE_SELF_MESSAGE_H
 #define LIBPROBE_SELF_MESSAGE_H
 
@@ -13,7 +13,7 @@ enum message_kind {
 	MESSAGE_HELLO = 1, /* to the caller: which build of the library the controller is */
 	MESSAGE_WORK,	   /* to the controller: a request */
 	MESSAGE_CALL,	   /* to the caller: asks it to make a system call; helper.c */
-	/* To the caller: asks whether a function of the program selects a probe. */
+	/* To the caller: does a function of the program select a probe? */
 	MESSAGE_MATCH,
 	MESSAGE_ANSWER, /* to the controller: the answer to MESSAGE_CALL and MESSAGE_MATCH */
 	MESSAGE_REPLY	/* to the caller: the result of a request; message.c */
@@ -28,28 +28,23 @@ struct message {
 };
 void message_deinit(struct message *message);
 
-/*
- * Sends a message. Returns false if the receiver is gone, or if memory ran out while `bytes` was
- * filled.
- */
+/* Returns false if the receiver is gone, or if memory ran out while `bytes` was filled. */
 bool message_send(int socket, enum message_kind kind, const struct buffer *bytes);
 
 enum message_result { MESSAGE_GOT, MESSAGE_ENDED, MESSAGE_LATE };
 /*
- * Receives the next message, until `end_ns` (CLOCK_MONOTONIC; 0: without limit). MESSAGE_ENDED: the
- * sender is gone or has sent something else, or there is no memory for the message. `process` is a
- * pidfd of the sender, or -1. It tells when the sender ends, even if another process still has the
- * socket open.
+ * Receives a message, until `end_ns` (CLOCK_MONOTONIC; 0: without limit). MESSAGE_ENDED: the sender
+ * is gone or sent nonsense, or memory is short. `process` is its pidfd or -1, and tells its end
+ * even if another process has the socket open.
  */
 enum message_result message_receive(int socket, int process, uint64_t end_ns, struct message *ret);
 
-/* Reads the next bytes of a message. If the message is too short, *ret is zeros. */
+/* Reads the next bytes of a message; zeros if it is too short. */
 void message_read(struct message *message, void *ret, size_t size);
-/* Returns the next text, which the message owns, or "" if the message is too short. */
+/* Returns the next text, which the message owns; "" if it is too short. */
 const char *message_text(struct message *message);
 /*
- * Returns `count` if the rest of the message has room for `count` items of `item_bytes` bytes each.
- * Otherwise sets is_bad and returns 0.
+ * Returns `count` if the message has so many items of `item_bytes`; else sets is_bad and returns 0.
  */
 size_t message_count(struct message *message, uint64_t count, size_t item_bytes);
 /* Appends a text with its NUL. */

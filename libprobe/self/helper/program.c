@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Makes libprobe.so a program, too. It has an entry point (the linker's -e), and it names the C
- * library's loader, which initialises the library before it jumps to the entry point. libc.so.6
- * works in the same way. This file is not in libprobe.a, because a program has an entry point and a
- * loader of its own.
+ * Makes libprobe.so a program, too: with an entry point (the linker's -e), and the C library's
+ * loader, which initialises the library first. libc.so.6 does the same. This file is not in
+ * libprobe.a.
  */
 #include <stdlib.h>
 

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* Calls of the program's functions that the controller asks the caller to make. */
 #ifndef LIBPROBE_SELF_PROXY_H
 #define LIBPROBE_SELF_PROXY_H
 
@@ -8,15 +7,12 @@
 #include "libprobe/self/helper/message.h"
 #include "libprobe/ptrace/ptrace.h"
 
-/*
- * The controller's knowledge of a function of the program that selects probes
- * (probe_pattern_predicate()).
- */
+/* A function of the program that selects probes: see probe_pattern_predicate(). */
 struct proxy_predicate {
 	int socket;
 	uint64_t function, data;
 };
-/* Asks the caller to call the function that `predicate`, a struct proxy_predicate, describes. */
+/* Asks the caller to call the program's function (struct proxy_predicate) that selects probes. */
 bool proxy_matches(const char *path, const char *provider, const char *name, void *predicate);
 
 #endif
