@@ -3,14 +3,12 @@
  * A record: its parts, its classes of events, its sources and its losses. A source is a session
  * whose rings are moved into the record as whole blocks of bytes.
  *
- * Time stamps count from an hour before the start of the record, or before its oldest hit. Each
- * poll estimates the session's clock again. So from one poll to the next, the times of hits may go
- * back by some nanoseconds, or by more if the system's clock is set. Within a stream, times must
- * not go back, so the writer raises a time that does.
+ * Time stamps count from an hour before the record's start or its oldest hit. Each poll estimates
+ * the session's clock again, so between polls times may go back by nanoseconds, or by more if the
+ * system's clock is set. Within a stream the writer raises a time that goes back.
  *
- * Parts follow each other in time. Each session is read up to a different instant, so the hits of
- * several sessions are not quite in order. Hits that are older than the current part go into the
- * previous part, which stays open until all of them have arrived.
+ * Parts follow each other in time. Sessions are read up to different instants, so hits older than
+ * the current part go into the previous one, which stays open until all have arrived.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -28,11 +26,6 @@
 #include "libprobe/session/session.h"
 
 /* ==== Sources ================================================================================= */
-
-/*
- * A source is a session whose rings are moved into the record. This part handles the streams and
- * the losses of sources.
- */
 
 /* ---- Sources ----------------------------------------------------------------------- */
 
@@ -89,7 +82,7 @@ static void ctf_take_deinit(struct probe_ctf *ctf)
 	ctf_kinds_deinit(&ctf->kinds);
 }
 
-/* Returns the source of a session, or NULL if the session's hits are added one by one. */
+/* Returns the source of a session, or NULL if its hits are added one by one. */
 static const struct ctf_source *ctf_take_source(
 	struct probe_ctf *ctf, const struct probe_session *session)
 {
@@ -135,7 +128,7 @@ uint64_t ctf_first_time(const struct rings *rings, const struct ring *ring)
 	return time;
 }
 
-/* Returns true if the previous part is closed, or if no ring holds a hit that belongs to it. */
+/* Is the previous part closed, or does no ring hold a hit of it? */
 static bool ctf_take_is_settled(const struct probe_ctf *ctf)
 {
 	if (ctf->before.folder < 0)
@@ -169,8 +162,7 @@ struct probe_error *ctf_present_stream(struct probe_ctf *ctf, const struct ctf_s
 /* ---- Losses ------------------------------------------------------------------------ */
 
 /*
- * Adds packets that hold no events but report `count` more losses. Readers compute the losses as
- * the difference between the counters of two packets.
+ * Adds empty packets that report `count` more losses: readers subtract the counters of two packets.
  */
 static struct probe_error *put_losses(
 	struct probe_ctf *ctf, struct ctf_part *part, struct ctf_stream *stream, uint64_t count)
@@ -183,7 +175,6 @@ static struct probe_error *put_losses(
 	return ctf_end_packets(part, stream, error);
 }
 
-/* Notes `count` losses of a source. */
 static struct probe_error *ctf_take_discarded(
 	struct probe_ctf *ctf, const struct ctf_source *source, uint64_t count)
 {
@@ -207,10 +198,7 @@ static struct probe_error *ctf_take_flush(struct probe_ctf *ctf)
 	for (size_t i = 0; i < ctf->part.stream_count && !error; i++) {
 		struct ctf_stream *stream = &ctf->part.streams[i];
 
-		/*
-		 * If the stream is waiting for the disk, its next packet or the next flush reports
-		 * the losses.
-		 */
+		/* A stream that waits for the disk reports its losses later. */
 		if (stream->owes && !ctf_direct_waits(ctf, &ctf->part, stream))
 			error = put_losses(ctf, &ctf->part, stream, 0);
 	}
@@ -220,8 +208,8 @@ static struct probe_error *ctf_take_flush(struct probe_ctf *ctf)
 /* ==== Classes of events ======================================================================= */
 
 /*
- * The classes of those events that are added to a record one by one. A class has the names of a
- * probe and the types of its arguments. A cache holds the class of the last hit of each site.
+ * The classes of events that are added one by one: a probe's names and its arguments' types. A
+ * cache holds the class of each site's last hit.
  */
 
 enum { CACHE_ENTRIES = 1024 /* number of cache entries, a power of two */ };
@@ -283,7 +271,7 @@ static uint8_t code_of(const struct probe_value *value, uint8_t size)
 	return CTF_UNREADABLE;
 }
 
-/* The size in bytes of a number, as the site's note declares it. */
+/* The bytes of a number, by the site's note. */
 static uint8_t size_of(const struct session_site *site, size_t arg)
 {
 	uint8_t size = site && arg < site->layout.arg_count ? site->layout.args[arg].size : 8;
@@ -292,8 +280,7 @@ static uint8_t size_of(const struct session_site *site, size_t arg)
 }
 
 /*
- * The number of an argument in its probe. This number differs from the argument's index in the hit
- * if the session records only some arguments.
+ * The number of an argument in its probe, which is not its index if the session records only some.
  */
 static uint8_t number_of(const struct session_site *site, size_t arg)
 {
@@ -315,7 +302,7 @@ static bool same_probe(const struct ctf_class *a, const struct ctf_class *b)
 	       strcmp(a->path, b->path) == 0;
 }
 
-/* Adds a copy of a class. The strings are copied, because the record may outlive the session. */
+/* The strings are copied, because the record may outlive the session. */
 static struct probe_error *add_class(struct probe_ctf *ctf, const struct ctf_class *class)
 {
 	struct ctf_class copy = *class;
@@ -333,7 +320,7 @@ static struct probe_error *add_class(struct probe_ctf *ctf, const struct ctf_cla
 	return NULL;
 }
 
-/* Finds or adds a class. Several processes may share a class. *ret is the number of the class. */
+/* Finds or adds a class, which several processes may share. *ret is its number. */
 static struct probe_error *find_class(
 	struct probe_ctf *ctf, const struct ctf_class *class, uint32_t *ret)
 {
@@ -349,9 +336,7 @@ static struct probe_error *find_class(
 	return i < ctf->class_count ? NULL : add_class(ctf, class);
 }
 
-/*
- * Returns true if the arguments have the same encodings (enum ctf_code) as in the site's last hit.
- */
+/* Are the arguments encoded (enum ctf_code) as in the site's last hit? */
 static bool same_codes(const struct ctf_class *class, const struct probe_hit *hit)
 {
 	for (size_t i = 0; i < hit->arg_count; i++)
@@ -360,9 +345,7 @@ static bool same_codes(const struct ctf_class *class, const struct probe_hit *hi
 	return true;
 }
 
-/*
- * Finds or adds the class of a hit. *ret is valid until the next call. Errors: PROBE_ERROR_MEMORY.
- */
+/* Finds or adds a hit's class; *ret is valid until the next call. Errors: PROBE_ERROR_MEMORY. */
 static struct probe_error *ctf_class_of(struct probe_ctf *ctf, const struct probe_session *session,
 	const struct probe_hit *hit, const struct ctf_site **ret)
 {
@@ -392,13 +375,12 @@ static struct probe_error *ctf_class_of(struct probe_ctf *ctf, const struct prob
 /* ==== Losses after a write error ============================================================== */
 
 /*
- * Reports losses that are found after writing has failed, for example on a full disk. The header of
- * each packet has a counter of losses. Increasing the counter in the last packet of a file reports
- * more losses and needs no space. (Some file systems never overwrite data and so need space even
- * for that. On these, only the user learns of the losses.)
+ * After writing has failed, as on a full disk, losses are reported by increasing the counter in the
+ * header of a file's last packet, which needs no space. (Except on file systems that never
+ * overwrite data: there, only the user learns of them.)
  */
 
-/* The stream with the largest file; NULL if all files are empty. */
+/* The stream with the largest file, or NULL if all are empty. */
 static struct ctf_stream *longest_of(const struct ctf_part *part)
 {
 	struct ctf_stream *longest = NULL;
@@ -414,7 +396,7 @@ static void tell(const struct ctf_part *part, struct ctf_stream *stream)
 {
 	const off_t at = stream->last_at + CTF_DISCARDED_AT;
 	ssize_t written;
-	/* Do not open with O_APPEND: pwrite(2) would ignore the offset. */
+	/* Without O_APPEND, for which pwrite(2) would ignore the offset. */
 	int fd = ctf_stream_open(part, stream, 0);
 
 	if (fd < 0)
@@ -424,7 +406,7 @@ static void tell(const struct ctf_part *part, struct ctf_stream *stream)
 	close(fd);
 }
 
-/* Adds `count` losses to the longest file of a record that cannot grow any more. */
+/* Adds losses to the longest file of a record that cannot grow. */
 static void ctf_discard_late(struct probe_ctf *ctf, uint64_t count)
 {
 	const struct ctf_part *part = &ctf->part;
@@ -440,10 +422,7 @@ static void ctf_discard_late(struct probe_ctf *ctf, uint64_t count)
 	tell(part, stream);
 }
 
-/*
- * Writes the losses of each stream into its file. Returns the losses of streams whose file has no
- * packet.
- */
+/* Writes each stream's losses into its file. Returns those of streams without a packet. */
 static uint64_t tell_part(struct probe_ctf *ctf, struct ctf_part *part)
 {
 	uint64_t rest = 0;
@@ -463,8 +442,8 @@ static uint64_t tell_part(struct probe_ctf *ctf, struct ctf_part *part)
 }
 
 /*
- * Called once a record cannot be written any more. Counts dropped hits as losses, and writes losses
- * that no packet reports into existing packets.
+ * Once a record cannot be written: counts dropped hits as losses, and puts unreported losses into
+ * existing packets.
  */
 static void ctf_tell_losses(struct probe_ctf *ctf)
 {
@@ -479,14 +458,10 @@ static void ctf_tell_losses(struct probe_ctf *ctf)
 enum {
 	NSEC_PER_SEC = 1000000000,
 	/*
-	 * Hits may be older than the record, because the session started earlier or clocks are
-	 * inaccurate.
+	 * Hits may be older than the record: the session started earlier, or clocks are inaccurate.
 	 */
 	CLOCK_MARGIN_S = 3600,
-	/*
-	 * The previous part stays open until the current part was flushed this many times, once per
-	 * second, because late hits may still arrive.
-	 */
+	/* The previous part stays open for so many flushes, one a second: late hits may arrive. */
 	LATE_FLUSHES = 2,
 	/* size in bytes of an event without thread name, arguments and addresses */
 	EVENT_ROOM = 40,
@@ -496,7 +471,7 @@ enum {
 
 /* ---- Parts ------------------------------------------------------------------------- */
 
-/* Opens the folder, creates it if it is missing, and checks that it is empty. */
+/* Opens the folder, which must be empty, or creates it. */
 static struct probe_error *root_open(const char *path, int *ret)
 {
 	struct dirent *entry;
@@ -550,10 +525,7 @@ struct probe_error *ctf_checked(struct probe_ctf *ctf, struct probe_error *error
 	return probe_error_prefix(error, "%s", ctf->path);
 }
 
-/*
- * The processor's counter may restart when a machine wakes from sleep. A clock whose counter has
- * restarted is not synchronized, because that would change the times of earlier hits.
- */
+/* Not for a clock whose counter has restarted (sleep): earlier hits would change their times. */
 void ctf_sync_clocks(struct probe_ctf *ctf)
 {
 	for (size_t i = 0; i < CTF_CLOCKS; i++) {
@@ -571,9 +543,8 @@ static void close_before(struct probe_ctf *ctf)
 }
 
 /*
- * Computes the end of a part from the time of its first hit. If the hit is older than the part, the
- * part's start is used instead. The end is a time of CLOCK_MONOTONIC, because nobody can set that
- * clock.
+ * Computes the end of a part (CLOCK_MONOTONIC, which nobody can set) from its first hit's time, or
+ * from its start if that is later.
  */
 void ctf_part_begins(struct probe_ctf *ctf, uint64_t time_ns)
 {
@@ -603,8 +574,8 @@ bool ctf_is_part_full(const struct probe_ctf *ctf, uint64_t time_ns)
 }
 
 /*
- * For each clock of the stubs, computes the instant at which the next part starts. Its stamp is
- * higher than all written stamps. Its time is the time at which the previous part ends.
+ * Computes, for each clock, where the next part starts: above all written stamps, at the time at
+ * which the previous part ends.
  */
 static void cut_clocks(struct probe_ctf *ctf, uint64_t time_ns, struct ctf_instant from[CTF_CLOCKS])
 {
@@ -614,7 +585,7 @@ static void cut_clocks(struct probe_ctf *ctf, uint64_t time_ns, struct ctf_insta
 		ctf->cuts[i] = ctf_clock_stamp_at(&ctf->description.clocks[i], time_ns);
 		if (ctf->cuts[i] <= ctf->newest[i])
 			ctf->cuts[i] = ctf->newest[i] + 1;
-		/* Each reader rounds times down in its own way, so add the largest difference. */
+		/* Readers round times down in different ways: add the largest difference. */
 		from[i] = (struct ctf_instant){
 			ctf->cuts[i], ctf_line_ns(&ctf->part.lines[i], ctf->cuts[i]) + ROUNDING_NS};
 	}
@@ -631,7 +602,7 @@ struct probe_error *ctf_rotate(struct probe_ctf *ctf, uint64_t time_ns)
 		return error;
 	close_before(ctf);
 	ctf_sync_clocks(ctf);
-	/* The stream may get no further packet in this part, so report its losses now. */
+	/* The stream may get no more packets in this part. */
 	error = ctf_take_flush(ctf);
 	error = probe_error_first(error, ctf_part_describe(&ctf->part));
 	ctf->part.over = true;
@@ -643,7 +614,7 @@ struct probe_error *ctf_rotate(struct probe_ctf *ctf, uint64_t time_ns)
 	return error ? error : begin_part(ctf, from);
 }
 
-/* The part that a hit belongs to. May start a new part. */
+/* Returns the part of a hit, maybe a new one. */
 static struct probe_error *part_of(struct probe_ctf *ctf, uint64_t time_ns, struct ctf_part **ret)
 {
 	struct probe_error *error = NULL;
@@ -659,7 +630,7 @@ static struct probe_error *part_of(struct probe_ctf *ctf, uint64_t time_ns, stru
 
 /* ---- The record -------------------------------------------------------------------- */
 
-/* Returns the zero of the record's clock in nanoseconds since 1970. It is earlier than all hits. */
+/* Returns the record's zero in ns since 1970, before all hits. */
 static uint64_t base_of(uint64_t now, uint64_t oldest_ns)
 {
 	const uint64_t margin_ns = CLOCK_MARGIN_S * (uint64_t)NSEC_PER_SEC;
@@ -724,10 +695,7 @@ static void stream_time(const struct probe_ctf *ctf, struct ctf_stream *stream, 
 
 /* ---- Events ------------------------------------------------------------------------ */
 
-/*
- * Writes the low `size` bytes of a number. Always stores 8 bytes, so it may write beyond the
- * number. EVENT_ROOM includes room for that.
- */
+/* Writes the low bytes of a number, but stores 8: EVENT_ROOM has room for that. */
 static uint8_t *put_number(uint8_t *at, uint64_t number, size_t size)
 {
 	memcpy(at, &number, sizeof(number));
@@ -741,10 +709,7 @@ static uint8_t *put_string(uint8_t *at, const char *bytes, size_t length)
 	return at + 1;
 }
 
-/*
- * A string in CTF ends at the first NUL. A string that changed while it was copied may contain a
- * NUL.
- */
+/* CTF strings end at the first NUL, which a string that changed while it was copied may contain. */
 static uint8_t *put_text(uint8_t *at, const struct probe_value *value)
 {
 	return put_string(at, value->bytes, strnlen(value->bytes, value->length));
@@ -786,7 +751,7 @@ static uint8_t *put_arg(uint8_t *at, const struct probe_value *value, uint8_t co
 	return at;
 }
 
-/* The maximum size of an event, plus the bytes that put_number() writes beyond a number. */
+/* The most bytes of an event, with those that put_number() writes beyond. */
 static size_t event_room(const struct probe_hit *hit, size_t comm_length)
 {
 	size_t room = EVENT_ROOM + comm_length + (hit->stack ? 8 * hit->stack->count : 0);
@@ -812,7 +777,7 @@ static uint8_t *put_event(uint8_t *at, const struct ctf_stream *stream, const st
 	return at;
 }
 
-/* Adds an event to a stream; writes the stream when it is full. */
+/* Adds an event to a stream, and writes the stream when it is full. */
 static struct probe_error *add_event(struct probe_ctf *ctf, struct ctf_part *part,
 	struct ctf_stream *stream, const struct probe_hit *hit, const struct ctf_site *site,
 	const char *comm)
@@ -882,7 +847,7 @@ struct probe_error *probe_ctf_discarded(
 	error = ctf_part_stream(part, session, ctf->last_cpu, &stream);
 	if (error)
 		return ctf_checked(ctf, error);
-	/* The time of the losses is unknown. Use a time that is not later than any future hit. */
+	/* The losses' time is unknown: use one that no future hit precedes. */
 	if (!stream->begun)
 		stream_time(ctf, stream, ctf->last_ns);
 	if (ctf_stream_discard(stream, part->uuid, count))
@@ -903,10 +868,7 @@ struct probe_error *probe_ctf_forget(struct probe_ctf *ctf, const struct probe_s
 	if (ctf->failed)
 		return NULL;
 	error = ctf_direct_settle(ctf, true);
-	/*
-	 * Flush only after all packets are settled: ctf_take_flush() skips streams with unsettled
-	 * packets.
-	 */
+	/* Last, because it skips streams with unsettled packets. */
 	error = probe_error_first(error, ctf_take_flush(ctf));
 	ctf_take_forget(ctf, session);
 	error = probe_error_first(error, ctf_part_forget(&ctf->before, session));

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Kinds: classes of streams that hold the bytes of rings. Also the names of stack frames in
- * streams.
+ * Kinds: classes of streams that hold rings' bytes, and the names of stack frames.
  *
- * An event in ring bytes is numbered by the index of its site in its session. So sessions can share
- * a kind only if their sites have the same indexes. This is so even for a thousand processes of one
- * program, and each site is described only once for all of them. If a session later gets sites that
- * its kind does not have, the session gets another kind, and therefore other files.
+ * Events in rings are numbered by a site's index in its session. Sessions with the same sites, as
+ * of a thousand processes of one program, share a kind, and each site is described once. A session
+ * that gets sites that its kind lacks gets another kind, and other files.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,10 +17,9 @@
 /* ==== Descriptions of kinds in TSDL =========================================================== */
 
 /*
- * The description of ring bytes in TSDL: records as stubs write them (docs/ring.md). First come
- * numbers, and the lengths of strings and aggregates. Then, at sites that have a mask, a bit for
- * each capture tells whether the capture could be read. The bytes of strings and aggregates come
- * last.
+ * The description of ring bytes in TSDL: records as stubs write them (docs/ring.md). Numbers come
+ * first, and lengths; then, at sites with a mask, a bit for each capture that could be read; then
+ * the bytes of strings and aggregates.
  */
 
 enum { NAME_BYTES = 24, BITS = 8 };
@@ -79,10 +76,7 @@ static void ctf_describe_kind(struct buffer *out, uint32_t kind, enum ctf_clock_
 			   "\t};\n};\n\n");
 }
 
-/*
- * The name of a field: argN, where N is the argument's number in the probe. If an argument is
- * recorded twice, the second field is argN_PLACE.
- */
+/* The name of a field: argN for the probe's argument N; argN_PLACE the second time. */
 static void name_field(const struct ctf_form *form, size_t index, char ret[NAME_BYTES])
 {
 	const struct ctf_field *field = &form->fields[index];
@@ -137,7 +131,7 @@ static void fixed_part(struct buffer *out, const char *name, uint8_t code)
 	}
 }
 
-/* Describes the mask: one bit for each capture, from the start of a byte, padded to whole bytes. */
+/* A bit for each capture, padded to whole bytes. */
 static void mask(struct buffer *out, const struct ctf_form *form)
 {
 	unsigned int unused = BITS * ring_mask_bytes(form->captures) - form->captures;
@@ -208,7 +202,7 @@ struct form_maker {
 	size_t next; /* index of the next capture */
 };
 
-/* Adds the field of a capture, which must be the next one. */
+/* Adds the field of a capture, which must be the next. */
 static bool add_field(struct form_maker *m, int capture, size_t place, uint8_t code)
 {
 	const struct arch_capture *c = &m->layout->captures[capture];
@@ -232,9 +226,7 @@ static uint8_t number_code(const struct record_layout_arg *arg, const struct arc
 	return (uint8_t)(kind | arch_capture_size(c) << CTF_SIZE_SHIFT);
 }
 
-/*
- * Adds the fields of an argument: a number, a string, or both if a number may be a pointer to text.
- */
+/* Adds an argument: a number, a string, or both for a number that may point to text. */
 static bool add_arg(struct form_maker *m, size_t place)
 {
 	const struct record_layout_arg *arg = &m->layout->args[place];
@@ -256,10 +248,7 @@ static bool add_arg(struct form_maker *m, size_t place)
 	return ok;
 }
 
-/*
- * Finds the fields of records with this layout. Returns false if such records cannot be used as CTF
- * events unchanged.
- */
+/* Finds the fields of a layout's records. Returns false if they are not CTF events as they are. */
 static bool ctf_form_init(
 	const struct record_layout *layout, struct ctf_form *form, struct ring_form *ring)
 {
@@ -274,15 +263,15 @@ static bool ctf_form_init(
 		form->captures = layout->recorded;
 		ring->fixed += (uint16_t)ring_mask_bytes(layout->recorded);
 	}
-	/* Captures that are left over belong to a filter or a stack, not to an argument. */
+	/* Captures left over are a filter's or a stack's. */
 	return maker.next == layout->recorded;
 }
 
 /* ---- Finding the kind of a session ------------------------------------------------- */
 
 /*
- * Describes the sites of a session as a kind. The strings are borrowed from the session. Returns
- * false if the session's records cannot be used as CTF events unchanged.
+ * Describes a session's sites as a kind, with borrowed strings. Returns false if its records are
+ * not CTF events as they are.
  */
 static bool describe_session(const struct probe_session *s, struct ctf_kind *ret)
 {
@@ -325,7 +314,6 @@ static void free_site(struct ctf_kind_site *site)
 	free(site->path);
 }
 
-/* Adds to a kind the sites that only the session has. */
 static struct probe_error *extend(struct ctf_kind *kind, const struct ctf_kind *session)
 {
 	for (size_t i = kind->site_count; i < session->site_count; i++) {
@@ -347,9 +335,7 @@ static struct probe_error *extend(struct ctf_kind *kind, const struct ctf_kind *
 	return NULL;
 }
 
-/*
- * Finds or adds the kind of a session and returns its index. Prefers the session's previous kind.
- */
+/* Finds or adds a session's kind, preferably its previous one. Returns the index. */
 static struct probe_error *find(struct ctf_kinds *kinds, struct ctf_description *description,
 	const struct ctf_kind *session, size_t had, size_t *ret)
 {
@@ -442,10 +428,9 @@ void ctf_kinds_deinit(struct ctf_kinds *kinds)
 /* ==== Call stacks ============================================================================= */
 
 /*
- * Call stacks in a record. A stack is unwound while the process runs; the record keeps its
- * addresses. Addresses mean nothing without the process, so each stream names an address before its
- * first use. A stream is readable without other streams, even if this process is killed. If the
- * process maps another file at an address, the address is named again.
+ * Call stacks in a record are addresses. A stack is unwound while the process runs, and each stream
+ * names an address before its first use, and again if the process maps another file there: streams
+ * are readable alone, even if we are killed.
  */
 
 enum {
@@ -477,10 +462,7 @@ static const struct probe_frame **slot_of(
 	return &slots[at];
 }
 
-/*
- * Makes room for another frame: at most half of the slots are in use. Returns false if out of
- * memory.
- */
+/* Makes room for a frame: at most half the slots are used. Returns false if out of memory. */
 static bool make_room(struct ctf_frames *frames)
 {
 	size_t room = frames->room ? 2 * frames->room : SLOTS_FIRST;
@@ -520,7 +502,7 @@ static size_t frame_room(const struct probe_frame *frame, const char *comm)
 	       strnlen(name_of(frame->symbol), TEXT_MAX) + strnlen(name_of(frame->file), TEXT_MAX);
 }
 
-/* Writes an event that names a frame. The event has the context of the hit, but no stack. */
+/* Writes an event that names a frame, with the hit's context but no stack. */
 static uint8_t *put_frame(uint8_t *at, const struct ctf_stream *stream, const struct probe_hit *hit,
 	const char *comm, const struct probe_frame *frame)
 {

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Writes the metadata of a record in TSDL, the metadata language of CTF 1.8.
+ * Writes the metadata in TSDL, the language of CTF 1.8.
  *
- * A probe has one class of events for each way in which its arguments were encoded. The class tells
- * the type of each argument, with the size that the site's note declares, and which arguments could
- * not be read. So the events themselves need no type tags.
+ * A probe has a class of events for each way of encoding its arguments. The class says which were
+ * unreadable, and the others' types and sizes, so events need no tags.
  */
 #include <stdio.h>
 #include <string.h>
@@ -62,18 +61,15 @@ static void integer_type(
 	buffer_string(out, "_t;\n");
 }
 
-/*
- * Call stacks have the field names of LTTng's context callstack_user, because readers know these
- * names.
- */
+/* The field names of LTTng's context callstack_user, which readers know. */
 static const char stack_context[] = "\t\tenum : uint8_t { whole = 0, truncated = 1, unknown = 2 } "
 				    "callstack_end;\n"
 				    "\t\tuint32_t __callstack_user_length;\n"
 				    "\t\taddress_t _callstack_user[__callstack_user_length];\n";
 
 /*
- * Describes probectl:frame. The event names an address for the rest of the stream. Unknown names
- * are CTF_UNKNOWN, and unknown numbers are 0.
+ * Describes probectl:frame, which names an address for the rest of a stream. Unknown names are
+ * CTF_UNKNOWN, unknown numbers 0.
  */
 static void frame_class(struct buffer *out)
 {
@@ -90,7 +86,7 @@ static void frame_class(struct buffer *out)
 			   "\t};\n};\n\n");
 }
 
-/* Describes a clock that stubs read, and the types of its times in packets and events. */
+/* Describes a clock of stubs, and the types of its times. */
 static void counter_clock(
 	struct buffer *out, const char *name, const char *description, const struct ctf_line *line)
 {
@@ -189,7 +185,7 @@ void ctf_describe_trace(struct buffer *out, const uint8_t uuid[CTF_UUID_BYTES],
 
 enum { NAME_BYTES = 16 };
 
-/* Writes a member of a structure: its type, and its name with a suffix. */
+/* Writes a member of a structure: a type, and a name with a suffix. */
 static void member(struct buffer *out, const char *type, const char *arg, const char *suffix)
 {
 	buffer_string(out, "\t\t");
@@ -244,10 +240,7 @@ static void describe_arg(struct buffer *out, const char *arg, uint8_t code)
 		member(out, "uint8_t", arg, "_truncated");
 }
 
-/*
- * The name of an argument: argN, where N is the argument's number in the probe. If an argument is
- * recorded twice, as a number and as a string, the second name has the index appended: argN_1.
- */
+/* The name of an argument: argN; the second, recorded as a number and a string, argN_INDEX. */
 static void name_arg(const struct ctf_class *class, size_t index, char ret[NAME_BYTES])
 {
 	bool again = false;

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * CTF packets and the files that hold them: packets, clocks, parts, and the thread for large
- * packets.
- */
+/* CTF packets and their files: clocks, parts, and the thread for large packets. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -86,16 +83,15 @@ static bool packet_open(struct ctf_stream *stream, size_t length)
 }
 
 /*
- * Returns the place for an event of up to `room` bytes with the time stream->last. After writing
- * the event there, the caller adds its size to stream->length. Returns NULL if the buffer is full;
- * then the stream must be written first.
+ * Returns the place for an event of up to `room` bytes at stream->last; the caller adds its size to
+ * stream->length. NULL if the buffer is full and must be written first.
  */
 static uint8_t *ctf_stream_room(
 	struct ctf_stream *stream, const uint8_t uuid[CTF_UUID_BYTES], size_t room)
 {
 	size_t at = stream->length;
 
-	/* Ring records are aligned, so other events between ring records are aligned as well. */
+	/* Ring records are aligned, and so are the events between them. */
 	if (stream->kind && stream->is_open)
 		at = ring_padded(at, RING_ALIGN);
 	if (stream->is_open && at + room > stream->packet + CTF_PACKET_BYTES)
@@ -113,8 +109,7 @@ bool ctf_stream_discard(
 	struct ctf_stream *stream, const uint8_t uuid[CTF_UUID_BYTES], uint64_t count)
 {
 	/*
-	 * Readers compare a packet's count with the previous packet, so a stream's first packet
-	 * cannot report losses.
+	 * Readers subtract the previous packet's count, so the first packet cannot report losses.
 	 */
 	if (!stream->begun) {
 		if (!packet_open(stream, 0))
@@ -138,10 +133,7 @@ void ctf_stream_empty(struct ctf_stream *stream, size_t kept)
 	stream->is_open = false;
 }
 
-/*
- * The end of the last complete packet in the first `written` bytes of the buffer. Notes the start
- * of this packet for last_at.
- */
+/* Returns the end of the last whole packet in `written` bytes, and notes its start for last_at. */
 static size_t whole_packets(struct ctf_stream *stream, size_t written)
 {
 	size_t at = 0;
@@ -159,8 +151,8 @@ static size_t whole_packets(struct ctf_stream *stream, size_t written)
 }
 
 /*
- * Appends all closed packets to the stream's file. After an error, the file ends with the last
- * whole packet. stream->written is the file's size.
+ * Appends all closed packets. After an error, the file ends with the last whole packet.
+ * stream->written is its size.
  */
 static struct probe_error *ctf_stream_write(struct ctf_stream *stream, int fd)
 {
@@ -192,16 +184,15 @@ static struct probe_error *ctf_stream_write(struct ctf_stream *stream, int fd)
 /* ==== Clocks ================================================================================== */
 
 /*
- * The clocks of stubs in the metadata: a frequency, and the offset to 1970. Both are estimates that
- * become better with time. When they have improved, the metadata is replaced. A part of a record
- * starts at the time at which the previous part ends, as the previous part's metadata gives that
- * time.
+ * The clocks of stubs in the metadata: a frequency and the offset to 1970, which are estimates.
+ * When they have improved, the metadata is replaced. A part starts where the previous part's
+ * metadata says that it ends.
  */
 
 enum { SETTLED_NS = 500000000 };
 #define NS_PER_S UINT64_C(1000000000)
 
-/* The clock's last reading. Its time is computed as if CLOCK_REALTIME had never been set. */
+/* The clock's last reading, with its time as if CLOCK_REALTIME had never been set. */
 static struct ctf_instant present(const struct clock *clock, double tick_ns)
 {
 	uint64_t stamps = clock->last_steady_stamp - clock->first_stamp;
@@ -210,7 +201,7 @@ static struct ctf_instant present(const struct clock *clock, double tick_ns)
 		clock->last_steady_stamp, clock->first_ns + (uint64_t)((double)stamps * tick_ns)};
 }
 
-/* Computes the line from stamps to times that leads through `from` and the clock's last reading. */
+/* Returns the line from stamps to times through `from` and the clock's last reading. */
 static struct ctf_line ctf_line_of(const struct clock *clock, const struct ctf_instant *from)
 {
 	double tick_ns = clock->counter ? clock_tick_ns(clock) : 1;
@@ -218,10 +209,7 @@ static struct ctf_line ctf_line_of(const struct clock *clock, const struct ctf_i
 	struct ctf_line line;
 	__int128 base;
 
-	/*
-	 * `from` may come from the clock of the previous part and be inaccurate. So compute the
-	 * frequency from both points.
-	 */
+	/* `from` may be of the previous part's clock: get the frequency from both points. */
 	if (clock->counter && now.stamp > from->stamp && now.ns > from->ns + SETTLED_NS)
 		tick_ns = (double)(now.ns - from->ns) / (double)(now.stamp - from->stamp);
 	line.frequency = (uint64_t)(1e9 / tick_ns + 0.5);
@@ -252,14 +240,12 @@ uint64_t ctf_clock_stamp_at(const struct clock *clock, uint64_t ns)
 /* ==== Parts =================================================================================== */
 
 /*
- * A part of a record, or the whole record if it has no parts: a folder with the metadata and one
- * file per stream.
+ * A part of a record, or the whole: a folder with the metadata and a file for each stream.
  *
- * New metadata replaces the old (rename(2)) before the first packet that needs it is written. So
- * every event has a description, even if this process is killed.
+ * New metadata replaces the old (rename(2)) before the first packet that needs it, so every event
+ * is described, even if we are killed.
  *
- * The folder may belong to another user who plants links in it, so this process creates every file
- * itself.
+ * Another user may plant links in the folder, so we create every file ourselves.
  */
 
 enum { LINE_ERROR_NS = 1000 /* a clock in the metadata may be wrong by this many nanoseconds */ };
@@ -313,9 +299,7 @@ static struct probe_error *write_metadata(struct ctf_part *part)
 	return error;
 }
 
-/*
- * Computes the lines of the clocks in use. Returns true if a line has changed enough to be written.
- */
+/* Computes the lines of the used clocks. Returns true if one has changed enough to be written. */
 static bool renew_lines(struct ctf_part *part)
 {
 	bool moved = false;
@@ -374,7 +358,7 @@ struct probe_error *ctf_part_open(struct ctf_part *part, int root, const char *n
 	memcpy(part->from, from, sizeof(part->from));
 	if (getrandom(part->uuid, sizeof(part->uuid), 0) != sizeof(part->uuid))
 		return probe_error_system(errno, "cannot make an identifier for the record");
-	/* RFC 9562, 5.4: a UUID of version 4, in the variant of this RFC */
+	/* RFC 9562, 5.4: a UUID of version 4 */
 	part->uuid[6] = (uint8_t)((part->uuid[6] & 0x0f) | 0x40);
 	part->uuid[8] = (uint8_t)((part->uuid[8] & 0x3f) | 0x80);
 	if (name[0] != '.' && mkdirat(root, name, FOLDER_MODE) != 0)
@@ -433,10 +417,7 @@ int ctf_stream_open(const struct ctf_part *part, struct ctf_stream *stream, int 
 	return fd;
 }
 
-/*
- * Like ctf_stream_open(), for appending. The caller closes the file at once: a record of many
- * processes would exceed the limit of open files.
- */
+/* Like ctf_stream_open(), for appending. Close it at once: there may be too many files. */
 static struct probe_error *ctf_part_file(
 	const struct ctf_part *part, struct ctf_stream *stream, int more_flags, int *ret)
 {
@@ -531,8 +512,8 @@ static bool is_stream_of(const struct ctf_part *part, size_t i, const struct ctf
 }
 
 /*
- * Finds a stream that equals `wanted` in session, kind, ring and CPU, or adds it. recent[] makes
- * this fast: hits come from a few CPUs in turn.
+ * Finds or adds a stream like `wanted` in session, kind, ring and CPU, first by recent[]: hits come
+ * from a few CPUs in turn.
  */
 static struct probe_error *find_stream(
 	struct ctf_part *part, const struct ctf_stream *wanted, struct ctf_stream **ret)
@@ -584,7 +565,6 @@ struct probe_error *ctf_part_ring_stream(struct ctf_part *part, const struct ctf
 
 enum { HUGE_PAGE_BYTES = 2 << 20 };
 
-/* Writes all bytes. Returns false if some could not be written. */
 static bool ctf_writer_write_all(int fd, const uint8_t *bytes, size_t size)
 {
 	while (size) {
@@ -600,10 +580,7 @@ static bool ctf_writer_write_all(int fd, const uint8_t *bytes, size_t size)
 	return true;
 }
 
-/*
- * Does the next job. The caller holds the lock. The lock is released while the job is written, but
- * no other thread touches the job meanwhile.
- */
+/* Does the next job. The lock, which the caller holds, is released while it is written. */
 static void do_next(struct ctf_writer *writer)
 {
 	struct ctf_job *job = &writer->jobs[writer->finished % CTF_JOBS];
@@ -645,7 +622,7 @@ struct ctf_writer *ctf_writer_create(void)
 		free(writer);
 		return NULL;
 	}
-	/* Writing from huge pages is faster, because the kernel has fewer pages to handle. */
+	/* Writing from huge pages is faster: fewer pages for the kernel. */
 	if (seccomp_may_call(SECCOMP_OWN_REMOVE))
 		madvise(memory, size, MADV_HUGEPAGE);
 	for (size_t i = 0; i < CTF_JOBS; i++)
@@ -719,17 +696,15 @@ void ctf_writer_settle(struct ctf_writer *writer)
 /* ==== Writes past the page cache ============================================================== */
 
 /*
- * Large packets are written past the page cache (O_DIRECT), which takes hardly any processor time.
- * A thread writes them. While a job is unsettled, the stream and the part already count the job's
- * bytes as written, but nothing counts the job's hits yet.
+ * Large packets are written by a thread, past the page cache (O_DIRECT), which takes little
+ * processor time. A job's bytes count as written even while it is unsettled, its hits do not.
  *
- * Direct writes are used only if the file system states its requirements (STATX_DIOALIGN, Linux
- * 6.1): such file systems write a packet as a whole even if this process is killed. On other file
- * systems, packets are one page each. A large packet that could not be written as a whole is split
- * into packets of one page, because some of these may still fit on the disk.
+ * Only on file systems that state their requirements (STATX_DIOALIGN, Linux 6.1): these write a
+ * packet as a whole even if we are killed. On others, packets are one page. A large packet that
+ * could not be written is split into pages, of which some may still fit on the disk.
  */
 
-/* The block size for direct writes to a file; 0 if direct writes are not possible. */
+/* The block size for direct writes to a file; 0 if they are not possible. */
 static size_t blocks_of(int fd)
 {
 #ifdef STATX_DIOALIGN
@@ -742,7 +717,7 @@ static size_t blocks_of(int fd)
 		return 0;
 	block = status.stx_dio_offset_align > status.stx_dio_mem_align ? status.stx_dio_offset_align
 								       : status.stx_dio_mem_align;
-	/* Packets are whole pages, so blocks must divide a page. */
+	/* Blocks must divide a packet, which is whole pages. */
 	if (block && CTF_PACKET_BYTES % block == 0)
 		return block;
 #else
@@ -781,7 +756,7 @@ struct probe_error *ctf_direct_ask(struct ctf_part *part, struct ctf_stream *str
 
 /* ---- Giving jobs to the thread ----------------------------------------------------- */
 
-/* The large packet in a job's memory, after the room for packets that name its threads. */
+/* The large packet of a job, behind the room for packets that name threads. */
 static uint8_t *packet_of(const struct ctf_job *job)
 {
 	return job->memory + CTF_NAMES_BYTES;
@@ -792,7 +767,7 @@ uint8_t *ctf_direct_records(const struct ctf_job *job)
 	return packet_of(job) + CTF_TAKEN_HEADER_BYTES;
 }
 
-/* Moves the complete packets that name threads from the stream's buffer to the job. */
+/* Moves the packets that name threads from the stream's buffer to the job. */
 static void put_names(struct ctf_job *job, struct ctf_stream *stream)
 {
 	job->names = stream->packet;
@@ -859,7 +834,7 @@ static void end_job(struct probe_ctf *ctf, struct ctf_job *job, bool is_written)
 	free_job(ctf, job);
 }
 
-/* Undoes the job's changes to its stream and its file. */
+/* Undoes a job's changes to its stream and file. */
 static struct probe_error *take_back(struct ctf_job *job)
 {
 	struct ctf_stream *stream = &job->part->streams[job->stream];
@@ -869,10 +844,7 @@ static struct probe_error *take_back(struct ctf_job *job)
 	stream->sequence = job->sequence;
 	job->part->written -= job->size;
 	job->part->direct = 0;
-	/*
-	 * If the job was not tried, the file may already be shorter than this. ftruncate(2) would
-	 * then extend the file, which may fail.
-	 */
+	/* If the job was not tried, the file may be shorter, and ftruncate(2) would extend it. */
 	if (fstat(job->fd, &status) == 0 && status.st_size <= stream->written)
 		return NULL;
 	return ftruncate(job->fd, stream->written) == 0
@@ -881,10 +853,7 @@ static struct probe_error *take_back(struct ctf_job *job)
 						   "stays incomplete)");
 }
 
-/*
- * Moves the packets that name threads from the job back to the stream's buffer, with new sequence
- * numbers.
- */
+/* Moves them back to the stream's buffer, with new sequence numbers. */
 static void put_names_again(const struct ctf_job *job, struct ctf_stream *stream)
 {
 	memcpy(stream->buffer, job->bytes, job->names);
@@ -895,7 +864,7 @@ static void put_names_again(const struct ctf_job *job, struct ctf_stream *stream
 	}
 }
 
-/* Writes the records of a job again, as packets of one page. */
+/* Writes a job's records again, as packets of one page. */
 static struct probe_error *write_pages(struct probe_ctf *ctf, struct ctf_job *job)
 {
 	struct ctf_stream *stream = &job->part->streams[job->stream];
@@ -920,7 +889,7 @@ static struct probe_error *write_pages(struct probe_ctf *ctf, struct ctf_job *jo
 	return ctf_end_packets(job->part, stream, error);
 }
 
-/* Settles jobs after a failure: one job has failed, and later jobs were not tried. */
+/* Settles jobs after one has failed; later ones were not tried. */
 static struct probe_error *settle_failed(struct probe_ctf *ctf)
 {
 	size_t count = ctf_writer_finished(ctf->writer, true);

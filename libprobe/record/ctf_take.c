@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Moves the bytes of a session's rings into a record without a change (docs/ring.md): each ring
- * record becomes an event. Each ring has a stream of its own, in which time does not go back.
+ * Moves the bytes of a session's rings unchanged into a record (docs/ring.md): each ring record
+ * becomes an event, each ring a stream, in which time does not go back.
  *
- * The target can write anything into its rings at any time. So bytes are copied first, then
- * checked, and the checked copy is written to the file. Many bytes become one large packet; few
- * bytes become packets of one page each.
+ * The target can write anything into its rings at any time, so bytes are copied, the copy is
+ * checked, and then written. Many bytes become one large packet, few become packets of one page.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -17,9 +16,8 @@
 /* ==== Names of threads ======================================================================== */
 
 /*
- * Ring records hold thread ids as the target knows them. So each stream has an event that tells a
- * thread's pid, tid and name before its first hit, and again after a change. A stream is readable
- * without other streams.
+ * Ring records have thread ids as the target knows them. An event names a thread (pid, tid, name)
+ * before its first hit in a stream, and after a change, so that streams are readable alone.
  */
 
 enum {
@@ -44,10 +42,7 @@ static struct ctf_thread *slot_of(struct ctf_thread *slots, size_t room, uint32_
 	return &slots[at];
 }
 
-/*
- * Makes room for another thread: at most half of the slots are in use. Returns false if out of
- * memory.
- */
+/* Makes room for a thread: at most half the slots are used. Returns false if out of memory. */
 static bool make_room(struct ctf_threads *threads)
 {
 	size_t room = threads->room ? 2 * threads->room : SLOTS_FIRST;
@@ -56,7 +51,7 @@ static bool make_room(struct ctf_threads *threads)
 	if (2 * (threads->count + 1) <= threads->room)
 		return true;
 	if (room > SLOTS_MAX) {
-		/* Forget all threads; each is named again on its next hit. */
+		/* Forget all threads; their next hits name them again. */
 		memset(threads->slots, 0, threads->room * sizeof(*slots));
 		threads->count = 0;
 		return true;
@@ -73,9 +68,7 @@ static bool make_room(struct ctf_threads *threads)
 	return true;
 }
 
-/*
- * Finds or adds a thread. The result is valid until the next call. Returns NULL if out of memory.
- */
+/* Finds or adds a thread; valid until the next call. NULL if out of memory. */
 static struct ctf_thread *ctf_threads_find(struct ctf_threads *threads, uint32_t word)
 {
 	struct ctf_thread *thread;
@@ -91,9 +84,8 @@ static struct ctf_thread *ctf_threads_find(struct ctf_threads *threads, uint32_t
 }
 
 /*
- * Writes to `at` an event that names a thread, unless the stream has already named it with the same
- * pid, tid and name. Returns the end of the event, which is at most CTF_THREAD_BYTES after `at`.
- * Returns `at` if no event was written.
+ * Writes an event that names a thread to `at`, at most CTF_THREAD_BYTES, unless the stream has
+ * named it so. Returns the event's end.
  */
 static uint8_t *ctf_name_thread(struct probe_session *session, const struct probe_ctf_names *names,
 	struct ctf_thread *thread, uint64_t time, uint8_t *at)
@@ -112,7 +104,7 @@ static uint8_t *ctf_name_thread(struct probe_session *session, const struct prob
 	is.asked_ns = now;
 	is.pid = pid;
 	is.tid = tid;
-	/* A thread that has ended has no name any more: keep the last one. */
+	/* An ended thread keeps its last name. */
 	if (comm) {
 		memset(is.comm, 0, sizeof(is.comm));
 		memcpy(is.comm, comm, strnlen(comm, sizeof(is.comm) - 1));
@@ -136,12 +128,11 @@ static uint8_t *ctf_name_thread(struct probe_session *session, const struct prob
 /* ==== Small packets =========================================================================== */
 
 /*
- * Few bytes of a ring become packets of one page each. Packets of one page are also used if a
- * record's stamp is in the future or lower than the previous stamp, because such stamps must be
- * corrected.
+ * Few bytes of a ring become packets of one page; so do records whose stamps must be corrected,
+ * because they are in the future or go back.
  */
 
-/* Adds an event that names a thread if the stream has not named it yet. */
+/* Names a thread unless the stream has done so. */
 static struct probe_error *ctf_add_name(struct taking *t, uint32_t word)
 {
 	struct ctf_stream *stream = t->stream;
@@ -164,8 +155,7 @@ static struct probe_error *ctf_add_name(struct taking *t, uint32_t word)
 }
 
 /*
- * Adds one record of `length` bytes, with its stamp corrected if necessary. `same` is true if the
- * record has the same thread as the previous record.
+ * Adds a record, with its stamp corrected if necessary. `same`: it has the previous one's thread.
  */
 static struct probe_error *add_record(struct taking *t, uint8_t *bytes, size_t length, bool same)
 {
@@ -194,10 +184,7 @@ static struct probe_error *add_record(struct taking *t, uint8_t *bytes, size_t l
 	return NULL;
 }
 
-/*
- * Adds the records in `copy`, a copy of bytes of a ring. *length_ret is the number of bytes that
- * were added. *ok_ret is false if a record is invalid.
- */
+/* Adds the records in a copy of a ring's bytes: *length_ret bytes. *ok_ret: none is invalid. */
 static struct probe_error *ctf_add_records(struct taking *t, uint8_t *copy, size_t size,
 	size_t begins, size_t *length_ret, bool *ok_ret)
 {
@@ -238,10 +225,7 @@ struct probe_error *ctf_end_packets(
 	return error;
 }
 
-/*
- * Copies records from a ring and returns the number of bytes. Only records that start before
- * *begins_ret in the copy are complete.
- */
+/* Copies records from a ring. Returns the bytes; only records before *begins_ret are complete. */
 static size_t ctf_copy_some(const struct taking *t, size_t most, uint8_t *to, size_t *begins_ret)
 {
 	const struct rings *rings = &t->source->session->rings;
@@ -249,7 +233,7 @@ static size_t ctf_copy_some(const struct taking *t, size_t most, uint8_t *to, si
 	size_t size = t->ring->head - t->ring->tail;
 
 	*begins_ret = most < to_end ? most : to_end;
-	/* A record may extend past the end of the ring into the slop area: see arch/layout.h. */
+	/* A record may extend into the slop behind the ring: see arch/layout.h. */
 	if (size > *begins_ret + t->record_max)
 		size = *begins_ret + t->record_max;
 	memcpy(to, rings_first(rings, t->ring), size);
@@ -269,10 +253,7 @@ static struct probe_error *ctf_take_small(struct taking *t)
 	error = ctf_add_records(t, ctf->copy, size, begins, &length, &ok);
 	error = ctf_end_packets(t->part, t->stream, error);
 	if (error) {
-		/*
-		 * The first `length` bytes of records are already in the file or counted as
-		 * dropped.
-		 */
+		/* These records are already in the file or counted as dropped. */
 		if (length)
 			rings_consume(t->ring, length);
 		return error;
@@ -288,7 +269,7 @@ static struct probe_error *ctf_take_small(struct taking *t)
 
 /* ==== Large packets =========================================================================== */
 
-/* Many bytes of a ring become one large packet, which is written past the page cache. */
+/* Many bytes of a ring become one large packet, written past the page cache. */
 
 static bool see_thread(void *data, uint32_t word)
 {
@@ -306,10 +287,7 @@ static bool see_thread(void *data, uint32_t word)
 	return true;
 }
 
-/*
- * Adds small packets that name the threads of the large packet. The small packets precede the large
- * one and stay in the stream's buffer for now.
- */
+/* Names the threads of a large packet, in small packets that stay in the buffer for now. */
 static struct probe_error *name_threads(struct taking *t, uint64_t time)
 {
 	struct probe_error *error = NULL;
@@ -322,7 +300,7 @@ static struct probe_error *name_threads(struct taking *t, uint64_t time)
 	return error;
 }
 
-/* Copies valid records from a ring. Returns their size without the padding of the last one. */
+/* Copies valid records. Returns their size, without the last one's padding. */
 static size_t copy_walked(struct taking *t, struct ring_walk *walk, uint8_t *to, uint64_t *first)
 {
 	size_t at = 0, content = 0;
@@ -363,7 +341,7 @@ static struct probe_error *give(struct taking *t, struct ctf_job *job)
 	return NULL;
 }
 
-/* Moves many bytes of a ring as one large packet. Requires a free job. */
+/* Moves many bytes of a ring as one large packet, with a free job. */
 static struct probe_error *ctf_take_large(struct taking *t)
 {
 	struct ctf_job *job = ctf_writer_next(t->ctf->writer);
@@ -387,10 +365,7 @@ static struct probe_error *ctf_take_large(struct taking *t)
 			       CTF_PACKET_BYTES;
 		return give(t, job);
 	}
-	/*
-	 * No record was copied: the first one is invalid, needs a new stamp, or was changed by the
-	 * target.
-	 */
+	/* The first record is invalid, needs a new stamp, or was changed by the target. */
 	error = ctf_direct_settle(t->ctf, true);
 	return error ? error : ctf_take_small(t);
 }
@@ -413,7 +388,7 @@ static struct probe_error *prepare(struct probe_ctf *ctf)
 	return ctf->copy && ctf->packets ? NULL : probe_error_no_memory();
 }
 
-/* If the record has no clock of this type yet, copies the session's clock into the record. */
+/* Copies the session's clock into a record without one of its type. */
 static void take_clock(struct probe_ctf *ctf, const struct probe_session *session)
 {
 	size_t i = ctf_clock_of(&session->clock);
@@ -427,10 +402,7 @@ static void take_clock(struct probe_ctf *ctf, const struct probe_session *sessio
 
 /* ---- Parts ------------------------------------------------------------------------- */
 
-/*
- * Starts a new part if the current part is full and a ring record of time_ns can be the first
- * record of the new part.
- */
+/* Starts a new part if this one is full and a ring record of time_ns can be its first. */
 static struct probe_error *rotate(struct probe_ctf *ctf, uint64_t time_ns)
 {
 	uint64_t now_ns = clock_now_ns(), cut_ns = ctf->last_ns + 1, end_ns = ctf_part_end(ctf);
@@ -444,10 +416,7 @@ static struct probe_error *rotate(struct probe_ctf *ctf, uint64_t time_ns)
 	return ctf_rotate(ctf, cut_ns < now_ns ? cut_ns : now_ns);
 }
 
-/*
- * The stamp where the current part ends. UINT64_MAX if the part must continue because hits of the
- * previous part are still missing.
- */
+/* The stamp where the part ends; UINT64_MAX if hits of the previous part are missing. */
 static uint64_t end_of_part(const struct taking *t, uint64_t time)
 {
 	uint64_t end_ns = ctf_part_end(t->ctf), end;
@@ -458,7 +427,6 @@ static uint64_t end_of_part(const struct taking *t, uint64_t time)
 	return time < end ? end : UINT64_MAX;
 }
 
-/* Determines the part of the next records. */
 static struct probe_error *choose_part(struct taking *t)
 {
 	struct probe_ctf *ctf = t->ctf;
@@ -490,10 +458,7 @@ static struct probe_error *choose_part(struct taking *t)
 
 /* ---- Taking ------------------------------------------------------------------------ */
 
-/*
- * *ret is true if records can be moved without waiting for the disk. With PROBE_CTF_ALL, the
- * function waits for the disk, and then *ret is true.
- */
+/* *ret: records can be moved without waiting for the disk. PROBE_CTF_ALL waits for it. */
 static struct probe_error *make_ready(struct taking *t, bool is_large, bool *ret)
 {
 	struct probe_ctf *ctf = t->ctf;
@@ -510,10 +475,7 @@ static struct probe_error *make_ready(struct taking *t, bool is_large, bool *ret
 	return ctf_direct_settle(ctf, true);
 }
 
-/*
- * Moves some of the records in a ring. *ready_ret is false if none were moved because the disk is
- * busy.
- */
+/* Moves some records of a ring. *ready_ret is false if the disk was busy. */
 static struct probe_error *take_some(struct taking *t, bool *ready_ret)
 {
 	bool is_large = t->ring->head - t->ring->tail >= TAKE_BYTES;
@@ -529,9 +491,7 @@ static struct probe_error *take_some(struct taking *t, bool *ready_ret)
 	return is_large ? ctf_take_large(t) : ctf_take_small(t);
 }
 
-/*
- * Moves records as long as the ring holds at least `least` bytes of them and the disk is not busy.
- */
+/* Moves records while the ring has `least` bytes of them and the disk is not busy. */
 static struct probe_error *take_ring(struct taking *t, size_t least)
 {
 	struct probe_error *error = NULL;
@@ -544,9 +504,8 @@ static struct probe_error *take_ring(struct taking *t, size_t least)
 }
 
 /*
- * Asks the caller for the names of threads with new hits that stay in the ring for now. The threads
- * may have ended when the hits are moved, so the caller looks their names up now and remembers
- * them.
+ * Asks the caller for the names of threads whose new hits stay in the ring for now: they may have
+ * ended when the hits are moved.
  */
 static void ask_names(const struct taking *t)
 {
@@ -576,7 +535,7 @@ static void ask_names(const struct taking *t)
 	}
 }
 
-/* Sets ret->due_ns to the time until a quarter of the ring is full, at the present rate. */
+/* Sets ret->due_ns to the time until a quarter of the ring is full, at this rate. */
 static void note_rate(struct ctf_source *source, unsigned int number, uint64_t since_ns,
 	struct probe_ctf_taken *ret)
 {
@@ -595,7 +554,7 @@ static void note_rate(struct ctf_source *source, unsigned int number, uint64_t s
 		ret->due_ns = due_ns;
 }
 
-/* Returns true if the rings must be read now so that a part can end in time. */
+/* Must the rings be read now so that a part can end in time? */
 static bool is_cut_near(const struct probe_ctf *ctf)
 {
 	/* The previous part stays open until its last hits are read. */
@@ -603,7 +562,7 @@ static bool is_cut_near(const struct probe_ctf *ctf)
 	       (ctf->options.rotate_ns && clock_monotonic_ns() >= ctf->end_ns);
 }
 
-/* Limits ret->due_ns to the time until the current part ends. */
+/* Limits ret->due_ns by the end of the part. */
 static void note_end(const struct probe_ctf *ctf, struct probe_ctf_taken *ret)
 {
 	uint64_t now_ns = clock_monotonic_ns();
@@ -636,7 +595,7 @@ static struct probe_error *take_rings(struct taking *t, struct probe_ctf_taken *
 	}
 	rings_end(&s->rings);
 	note_end(t->ctf, ret);
-	/* If the disk is busy, rings may be full, and then their rates mean nothing. */
+	/* While the disk is busy, rings may be full: their rates mean nothing. */
 	if (t->waits) {
 		ret->active = true;
 		ret->due_ns = WAIT_NS;
@@ -644,7 +603,7 @@ static struct probe_error *take_rings(struct taking *t, struct probe_ctf_taken *
 	return error;
 }
 
-/* Moves the available records of a session whose kind is known. */
+/* Moves the records of a session whose kind is known. */
 static struct probe_error *take(struct taking *t, struct probe_ctf_taken *ret)
 {
 	struct probe_session *s = t->source->session;

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Opening a folder for reading. The folder is a record itself, or holds the parts of one record, or
- * holds several records.
- */
+/* Opens a folder for reading: a record, the parts of a record, or several records. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -19,10 +16,7 @@
 /* ==== Finding records ========================================================================= */
 
 enum {
-	/*
-	 * Records are searched for this many levels below the given folder. LTTng puts its records
-	 * six levels down. They are found, too, so that an error can name them.
-	 */
+	/* The levels searched for records. LTTng's are six levels down: an error can name them. */
 	DEPTH_MAX = 8,
 	RECORDS_MAX = 1 << 20,
 	METADATA_BYTES_MAX = 1 << 26
@@ -41,7 +35,7 @@ static struct probe_error *add_record(struct reader_folder *folder, const char *
 	return NULL;
 }
 
-/* Whether `metadata` is in the folder of a part, which has a name such as 000001. */
+/* Is `metadata` in a folder with a part's name, such as 000001? */
 static bool is_part(const FTSENT *metadata)
 {
 	const char *name = metadata->fts_parent->fts_name;
@@ -71,17 +65,14 @@ static struct probe_error *visit(struct reader_folder *folder, FTS *tree, FTSENT
 		if (strcmp(entry->fts_name, "metadata") != 0 || entry->fts_level < 1)
 			break;
 		folder->parts &= is_part(entry);
-		/* The path of the folder is the entry's path without "/metadata". */
+		/* The path without "/metadata" */
 		return add_record(
 			folder, entry->fts_path, entry->fts_pathlen - entry->fts_namelen - 1U);
 	}
 	return NULL;
 }
 
-/*
- * Finds the records in a folder. Errors: PROBE_ERROR_NOT_FOUND, PROBE_ERROR_FORMAT,
- * PROBE_ERROR_SYSTEM, PROBE_ERROR_MEMORY.
- */
+/* Errors: PROBE_ERROR_NOT_FOUND, PROBE_ERROR_FORMAT, PROBE_ERROR_SYSTEM, PROBE_ERROR_MEMORY. */
 static struct probe_error *reader_folder_find(const char *path, struct reader_folder *ret)
 {
 	char *const paths[] = {(char *)path, NULL};
@@ -131,7 +122,7 @@ static uint64_t record_bytes(const char *record)
 	return bytes;
 }
 
-/* The size of all files of the folder's records, without their metadata. */
+/* The bytes of the records' files, without metadata. */
 static uint64_t reader_folder_bytes(const struct reader_folder *folder)
 {
 	uint64_t bytes = 0;

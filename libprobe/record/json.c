@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reads hits and spans as `probectl trace --json` prints them (libprobe/output/json.c), one object
- * per line. Unknown fields are skipped, because later versions may add fields.
+ * Reads hits and spans as `probectl trace --json` prints them (libprobe/output/json.c), an object a
+ * line. Skips unknown fields, which later versions may add.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -67,7 +67,7 @@ static bool take_hex(struct json_parser *p, char **from, unsigned int *ret)
 	return true;
 }
 
-/* Parses the digits after "\u". If they are a high surrogate, also parses the low one after it. */
+/* Parses the digits after "\u", and the low surrogate after a high one. */
 static bool take_code(struct json_parser *p, char **from, unsigned int *ret)
 {
 	char *second;
@@ -113,10 +113,7 @@ static char *put_code(char *to, unsigned int code)
 	return to;
 }
 
-/*
- * Decodes an escape that starts at its backslash. An escape is longer than its decoded character,
- * so the character can replace it in place.
- */
+/* Decodes an escape in place: it is longer than its character. */
 static bool take_escape(struct json_parser *p, char **from, char **to)
 {
 	static const char letters[] = "\"\\/bfnrt", meant[] = "\"\\/\b\f\n\r\t";
@@ -144,7 +141,7 @@ static bool take_string(struct json_parser *p, const char **ret, size_t *length_
 	if (*p->at != '"')
 		return fail(p, p->at, "a string is expected");
 	*ret = from;
-	/* Skip the part without escapes; most strings have no escape. */
+	/* Skip the part without escapes. */
 	while ((unsigned char)*from >= ' ' && *from != '"' && *from != '\\')
 		from++;
 	to = from;
@@ -178,7 +175,7 @@ static bool skip_digits(struct json_parser *p)
 	return p->at > start || fail(p, p->at, "a number is malformed");
 }
 
-/* Parses the fraction and the exponent of a number whose integer part has been parsed. */
+/* Parses the fraction and exponent of a number, behind its integer part. */
 static bool take_float(struct json_parser *p, const char *start, struct json *value)
 {
 	locale_t users;
@@ -247,7 +244,7 @@ static bool take_word(struct json_parser *p)
 
 static struct json *take_value(struct json_parser *p);
 
-/* Parses an array or an object from its first bracket to its last. */
+/* Parses an array or object, from bracket to bracket. */
 static bool take_members(struct json_parser *p, struct json *value, char close)
 {
 	const struct json **end = &value->first;
@@ -353,7 +350,6 @@ const struct json *json_member(const struct json *object, const char *name, enum
 
 enum { READ_BYTES = 1 << 16, LINE_BYTES_MAX = 1 << 24, ARGS_MAX = 4096 };
 
-/* The arguments of a hit. */
 struct values {
 	struct probe_value *items;
 	size_t room;
@@ -385,7 +381,6 @@ static struct probe_error *line_error(const struct json_reader *reader, const ch
 		PROBE_ERROR_FORMAT, "%s, line %" PRIu64 ": %s", reader->name, reader->line, what);
 }
 
-/* Reads more input and appends it to the data. */
 static struct probe_error *read_more(struct json_reader *reader)
 {
 	size_t length = reader->end - reader->start;
@@ -415,7 +410,7 @@ static struct probe_error *read_more(struct json_reader *reader)
 	return NULL;
 }
 
-/* Finds the next line and replaces its newline by a NUL. *ret is NULL after the last line. */
+/* Finds the next line, and ends it with a NUL. *ret is NULL after the last. */
 static struct probe_error *next_line(struct json_reader *reader, char **ret, size_t *length_ret)
 {
 	size_t searched = 0;
@@ -463,13 +458,13 @@ static int64_t signed_of(const struct json *value)
 	return value->number > INT64_MAX ? INT64_MAX : (int64_t)value->number;
 }
 
-/* The value as an unsigned number; 0 if it is negative. */
+/* Returns 0 for a negative number. */
 static uint64_t unsigned_of(const struct json *value)
 {
 	return value->is_negative ? 0 : value->number;
 }
 
-/* Gets a number. Returns false if the field is missing. A number out of range is clamped. */
+/* Gets a number, clamped to int. Returns false if the field is missing. */
 static bool int_field(const struct json *object, const char *name, int *ret)
 {
 	const struct json *value = json_member(object, name, JSON_INTEGER);
@@ -545,14 +540,14 @@ static struct probe_error *take_args(const struct json_reader *reader, const str
 	return NULL;
 }
 
-/* The index of an argument in a list of arguments; SIZE_MAX if it is not a valid index. */
+/* The index of an argument in a list; SIZE_MAX if it is invalid. */
 static size_t arg_of(const struct json *item, size_t arg_count)
 {
 	return item->kind == JSON_INTEGER && unsigned_of(item) < arg_count ? unsigned_of(item)
 									   : SIZE_MAX;
 }
 
-/* Marks as truncated the arguments whose indexes are in the list "truncated". */
+/* Marks the arguments whose indexes are in the list "truncated". */
 static void take_truncated(struct values *values, const struct json *list, size_t arg_count)
 {
 	for (const struct json *item = list->first; item; item = item->next) {
@@ -563,10 +558,7 @@ static void take_truncated(struct values *values, const struct json *list, size_
 	}
 }
 
-/*
- * Sets the texts of arguments: "named" lists texts, and "named_args" lists the indexes of their
- * arguments in the same order.
- */
+/* Sets arguments' texts: "named" lists texts, "named_args" the arguments' indexes. */
 static void take_named(
 	struct values *values, const struct json *named, const struct json *list, size_t arg_count)
 {
@@ -586,7 +578,7 @@ static void take_named(
 	}
 }
 
-/* Gets an address, a string such as "0x7f00". */
+/* Gets an address such as "0x7f00". */
 static uint64_t address_field(const struct json *object, const char *name)
 {
 	const char *text = string_field(object, name);
@@ -601,7 +593,7 @@ static enum probe_stack_end end_of(const char *text)
 	return strcmp(text, "truncated") == 0 ? PROBE_STACK_TRUNCATED : PROBE_STACK_LOST;
 }
 
-/* Reads a stack. Items that are not frames are skipped. */
+/* Skips items that are not frames. */
 static const struct probe_stack *take_stack(struct json_reader *reader, const struct json *frames)
 {
 	struct probe_stack *stack = &reader->stack;
@@ -628,7 +620,7 @@ static const struct probe_stack *take_stack(struct json_reader *reader, const st
 	return stack;
 }
 
-/* Checks the schema version of an object. Objects without a version have the first one. */
+/* Checks an object's schema version; without one, it is the first. */
 static struct probe_error *check_schema(const struct json_reader *reader)
 {
 	uint64_t schema;
@@ -669,10 +661,7 @@ static struct probe_error *take_hit(const struct json_reader *reader, const stru
 	return error;
 }
 
-/*
- * Reads the start event of a span. A span is represented by the hit of its end event, which points
- * to the start event.
- */
+/* Reads the start event of a span, which is the hit of its end event, and points to the start. */
 static struct probe_error *take_begin(
 	struct json_reader *reader, const struct json *object, struct probe_event *end)
 {
@@ -764,7 +753,7 @@ static struct probe_error *parse(struct json_reader *reader, char *line, size_t 
 	return NULL;
 }
 
-/* Whether an object is a report on a site, which is not an event of the program. */
+/* Is an object a report on a site, rather than an event? */
 static bool is_of_site(const struct json *object)
 {
 	return json_find(object, "inconsistent") && !json_find(object, "args");

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reads CTF records: merges the streams of a record by time. The stream with the next event is on
- * top of a heap. Usually this is the stream of the previous event, since a thread stays on its CPU
- * for a while.
+ * Reads CTF records: merges a record's streams by time. The stream with the next event is on top of
+ * a heap; mostly it is the same as before, since a thread stays on its CPU.
  *
- * The parts of a record (`--rotate`) follow each other in time, so only one part is open at a time.
+ * A record's parts (`--rotate`) follow each other in time, so one is open at a time.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -21,11 +20,11 @@
 
 /* ==== Threads ================================================================================= */
 
-/* The threads of a stream, found by the thread word in its events. */
+/* The threads of a stream, found by the word in events. */
 
 enum { SLOTS_FIRST = 64 };
 
-/* The slot of a word, or the free slot where the word belongs. */
+/* The slot of a word, or the free slot for it. */
 static struct own_thread *slot_of(struct own_thread *slots, size_t room, uint32_t word)
 {
 	size_t at = (word * UINT64_C(0x9e3779b97f4a7c15) >> 32) & (room - 1);
@@ -35,10 +34,7 @@ static struct own_thread *slot_of(struct own_thread *slots, size_t room, uint32_
 	return &slots[at];
 }
 
-/*
- * Makes room for another thread: at most half of the slots are in use. Returns false if out of
- * memory.
- */
+/* Makes room for a thread: at most half the slots are used. Returns false if out of memory. */
 static bool make_room(struct own_threads *threads)
 {
 	size_t room = threads->room ? 2 * threads->room : SLOTS_FIRST;
@@ -58,7 +54,7 @@ static bool make_room(struct own_threads *threads)
 	return true;
 }
 
-/* Sets pid, tid and name of a thread. Returns false if out of memory. */
+/* Returns false if out of memory. */
 static bool own_threads_name(
 	struct own_threads *threads, uint32_t word, pid_t pid, pid_t tid, const char *comm)
 {
@@ -80,7 +76,7 @@ static bool own_threads_name(
 	return true;
 }
 
-/* Finds a thread by its word. Returns NULL if no event has named the thread. */
+/* Returns NULL if no event has named the thread. */
 static const struct own_thread *own_threads_find(const struct own_threads *threads, uint32_t word)
 {
 	const struct own_thread *slot;
@@ -102,9 +98,8 @@ void own_threads_deinit(struct own_threads *threads)
 /* ==== Call stacks ============================================================================= */
 
 /*
- * Call stacks of a record: addresses in the context of an event. Earlier events of the stream have
- * named the addresses (libprobe/record/ctf_kinds.c). A frame whose address has no name has only its
- * address.
+ * Call stacks of a record: addresses in an event's context, which earlier events of the stream have
+ * named (ctf_kinds.c). A frame without a name has only its address.
  */
 
 struct known_frame {
@@ -138,10 +133,7 @@ static void reader_stacks_deinit(struct reader_stacks *stacks)
 
 /* ---- Names of frames ----------------------------------------------------------------- */
 
-/*
- * Finds or adds the entry of a frame in the tree, and removes its old name. Returns NULL if out of
- * memory.
- */
+/* Finds or adds a frame, and removes its old name. NULL if out of memory. */
 static struct known_frame *place_of(struct reader_stacks *stacks, const void *stream, uint64_t ip)
 {
 	struct known_frame wanted = {.stream = stream, .frame.ip = ip}, *known;
@@ -178,10 +170,7 @@ static const char *next_text(char **at, const char *text)
 	return to;
 }
 
-/*
- * Names an address for later events of a stream. `stream` serves only as a key. Returns false if
- * out of memory.
- */
+/* Names an address for a stream's later events; `stream` is only a key. False if out of memory. */
 static bool reader_stacks_name(
 	struct reader_stacks *stacks, const void *stream, const struct probe_frame *frame)
 {
@@ -216,9 +205,8 @@ static const struct probe_frame *frame_of(
 }
 
 /*
- * The stack of an event: `count` addresses of 8 bytes, of which the first PROBE_FRAMES_MAX are
- * used. `how` tells how the stack ends, if it is a valid enum probe_stack_end. The result is valid
- * until the next call.
+ * The stack of an event: the first PROBE_FRAMES_MAX of `count` addresses of 8 bytes. `how` is its
+ * end, if valid (enum probe_stack_end). Valid until the next call.
  */
 static const struct probe_stack *reader_stacks_take(struct reader_stacks *stacks,
 	const void *stream, const uint8_t *addresses, uint64_t count, uint64_t how)
@@ -241,24 +229,18 @@ static const struct probe_stack *reader_stacks_take(struct reader_stacks *stacks
 
 /* ==== Merging streams ========================================================================= */
 
-/*
- * Functions off the fast path are not inlined, so that the fast path is short and stays in
- * registers.
- */
+/* Keeps functions off the fast path from being inlined into it. */
 #define RARE __attribute__((noinline))
 
 enum {
-	/*
-	 * Target for the memory of all blocks. Each block is large enough to be read at the disk's
-	 * speed.
-	 */
+	/* The memory of all blocks, each large enough for the disk's full speed. */
 	BLOCKS_BYTES = 1 << 26,
 	BLOCK_BYTES_MIN = 1 << 14,
 	BLOCK_BYTES_MAX = 1 << 18,
 	CTF2_SEPARATOR = 0x1e /* first byte of CTF 2's metadata: RFC 7464, 2.2 */
 };
 
-/* An element of the heap: a stream and the time of its next item. */
+/* A stream in the heap, and its next item's time. */
 struct turn {
 	uint64_t time_ns;
 	struct own_stream *stream;
@@ -268,7 +250,7 @@ struct own_reader {
 	const struct reader_folder *folder;
 	size_t opened; /* number of the folder's records that were opened so far */
 
-	/* The open part, or all records of the folder if these are not parts: */
+	/* The open part, or all records of a folder without parts: */
 	struct own_trace *traces;
 	size_t trace_count;
 	struct own_stream *streams;
@@ -280,9 +262,8 @@ struct own_reader {
 	struct step_result result;
 	struct reader_stacks stacks;
 	/*
-	 * Events with the same nonzero `texts` have strings that are valid at the same time. The
-	 * number is random at first, and is incremented when strings become invalid. It is 0 if no
-	 * random number was available.
+	 * Events with the same nonzero `texts` have strings that are valid together. Random at
+	 * first, and incremented when strings become invalid. 0 without a random number.
 	 */
 	uint64_t texts;
 
@@ -293,13 +274,10 @@ struct own_reader {
 
 /* ---- Opening --------------------------------------------------------------------------------- */
 
-/* Rejects metadata of other tools and other formats before it is parsed. */
+/* Rejects the metadata of other tools and formats before parsing it. */
 static struct probe_error *check_maker(const char *record, const char *text, size_t length)
 {
-	/*
-	 * A string in the metadata cannot contain this text, because its quotes would have
-	 * backslashes.
-	 */
+	/* Strings in metadata cannot contain this, because their quotes have backslashes. */
 	static const char env[] = "tracer_name = \"probectl\";";
 
 	if (length && text[0] == CTF2_SEPARATOR)
@@ -316,9 +294,7 @@ static struct probe_error *check_maker(const char *record, const char *text, siz
 	return NULL;
 }
 
-/*
- * Adds a hint to an error about the metadata: another version of probectl may have made the record.
- */
+/* Adds to an error that another version of probectl may have made the record. */
 static struct probe_error *explain(const char *record, const char *version, struct probe_error *why)
 {
 	const char *who = version ? version : "of a version that it does not say";
@@ -367,7 +343,7 @@ static int by_name(const struct dirent **a, const struct dirent **b)
 	return strverscmp((*a)->d_name, (*b)->d_name);
 }
 
-/* If the file `name` is a stream, adds the stream to the reader. */
+/* Adds the file `name` if it is a stream. */
 static struct probe_error *add_stream(struct own_reader *reader, const struct own_trace *trace,
 	const char *record, const char *name)
 {
@@ -391,8 +367,7 @@ static struct probe_error *add_stream(struct own_reader *reader, const struct ow
 }
 
 /*
- * Opens a record. The sizes of files are read before the metadata, so the metadata describes all
- * events up to these sizes.
+ * Opens a record. Files' sizes are read before the metadata, which so describes all these events.
  */
 static struct probe_error *open_record(
 	struct own_reader *reader, const char *record, struct own_trace *trace)
@@ -414,13 +389,13 @@ static struct probe_error *open_record(
 
 /* ---- The heap -------------------------------------------------------------------------------- */
 
-/* Streams with the same time are ordered by name. */
+/* Streams at the same time are ordered by name. */
 static bool is_before(const struct turn *a, const struct turn *b)
 {
 	return a->time_ns != b->time_ns ? a->time_ns < b->time_ns : a->stream < b->stream;
 }
 
-/* Moves heap[at], whose time has increased, down to its place. */
+/* Moves heap[at], whose time has increased, down. */
 static void sink(struct own_reader *reader, size_t at)
 {
 	struct turn *heap = reader->heap, turn = heap[at];
@@ -449,13 +424,13 @@ static RARE void sink_top(struct own_reader *reader)
 			reader->second_ns = heap[i].time_ns;
 }
 
-/* Notes that strings of earlier events may have been freed or overwritten. */
+/* Strings of earlier events may have been freed or overwritten. */
 static void forget_texts(struct own_reader *reader)
 {
 	reader->texts += reader->texts != 0;
 }
 
-/* Ends a stream and adds its damage to that of the record. */
+/* Ends a stream, and adds up its damage. */
 static RARE void end_stream(struct own_reader *reader, const struct own_stream *stream)
 {
 	forget_texts(reader);
@@ -467,7 +442,7 @@ static RARE void end_stream(struct own_reader *reader, const struct own_stream *
 			probe_error_new(PROBE_ERROR_FORMAT, "%s: %s", stream->path, stream->why);
 }
 
-/* Reorders the heap after the stream on top has advanced. */
+/* Reorders the heap after the top stream has advanced. */
 static void take_turns(struct own_reader *reader)
 {
 	struct turn *top = &reader->heap[0];
@@ -477,7 +452,7 @@ static void take_turns(struct own_reader *reader)
 		sink_top(reader);
 }
 
-/* Finds the next item of the stream on top, and reorders the heap. */
+/* Finds the top stream's next item, and reorders the heap. */
 static RARE struct probe_error *advance(struct own_reader *reader)
 {
 	struct turn *top = &reader->heap[0];
@@ -545,7 +520,7 @@ static void close_part(struct own_reader *reader)
 	reader->taken = false;
 }
 
-/* Opens the next part, or all records of the folder if these are not parts. */
+/* Opens the next part, or all records of a folder without parts. */
 static RARE struct probe_error *open_part(struct own_reader *reader)
 {
 	size_t count = reader->folder->parts ? 1 : reader->folder->count;
@@ -599,13 +574,13 @@ static uint32_t word_of(const struct step_result *result)
 	return (uint32_t)result->numbers[OWN_TID] | (uint32_t)result->numbers[OWN_CHILD] << 31;
 }
 
-/* The text of a value; NULL if it stands for an unknown name. */
+/* Returns NULL for an unknown name. */
 static const char *text_of(const struct probe_value *value)
 {
 	return ctf_known(value->bytes);
 }
 
-/* Names a thread from an event with the values pid, tid, comm (OWN_THREAD). */
+/* Takes the values pid, tid, comm (OWN_THREAD). */
 static bool name_thread(struct own_stream *stream, const struct step_result *result)
 {
 	const struct probe_value *values = result->values;
@@ -615,10 +590,7 @@ static bool name_thread(struct own_stream *stream, const struct step_result *res
 		(pid_t)values[1].i, text_of(&values[2]));
 }
 
-/*
- * Names a frame from an event with the values ip, module, symbol, offset, function, file, line
- * (OWN_FRAME).
- */
+/* Takes the values ip, module, symbol, offset, function, file, line (OWN_FRAME). */
 static bool name_frame(struct own_reader *reader, const struct own_stream *stream)
 {
 	const struct probe_value *values = reader->result.values;
@@ -633,7 +605,7 @@ static bool name_frame(struct own_reader *reader, const struct own_stream *strea
 	return reader_stacks_name(&reader->stacks, stream, &frame);
 }
 
-/* Sets the thread of a hit whose context has only a thread word. */
+/* Sets the thread of a hit that has only a word for it. */
 static void find_thread(
 	struct own_stream *stream, const struct step_result *result, struct probe_event *ret)
 {
@@ -680,7 +652,7 @@ static inline void fill_hit(
 							    : PROBE_STACK_WHOLE);
 }
 
-/* Fast path: takes the item of the stream on top if it is a hit and wholly in memory. */
+/* The fast path: takes the top stream's item if it is a hit wholly in memory. */
 static bool take_hit(struct own_reader *reader, struct probe_event *ret)
 {
 	struct own_stream *stream = reader->heap[0].stream;
@@ -693,7 +665,6 @@ static bool take_hit(struct own_reader *reader, struct probe_event *ret)
 	return true;
 }
 
-/* Takes an event that names a thread or a frame. */
 static RARE struct probe_error *take_name(struct own_reader *reader, struct own_stream *stream)
 {
 	bool named = true;
@@ -715,7 +686,7 @@ static RARE void take_lost(const struct own_stream *stream, struct probe_event *
 		.cpu = -1};
 }
 
-/* Takes the item of the stream on top. *is_event_ret is true if *ret is an event for the caller. */
+/* Takes the top stream's item. *is_event_ret: *ret is an event for the caller. */
 static struct probe_error *take(
 	struct own_reader *reader, struct probe_event *ret, bool *is_event_ret)
 {
@@ -739,7 +710,7 @@ static struct probe_error *take(
 	return NULL;
 }
 
-/* Returns an error about damage, once everything else has been read. */
+/* Returns an error about damage, after everything else was read. */
 static RARE struct probe_error *tell_damage(struct own_reader *reader)
 {
 	struct probe_error *damage = reader->damage, *error;
@@ -761,7 +732,7 @@ static RARE void give_up(struct own_reader *reader)
 	close_part(reader);
 }
 
-/* Finds the next event if the fast path did not. */
+/* Finds the next event off the fast path. */
 static RARE struct probe_error *next_item(
 	struct own_reader *reader, struct probe_event *ret, bool *there_ret)
 {
@@ -788,7 +759,7 @@ static struct probe_error *own_next(void *source, struct probe_event *ret, bool 
 {
 	struct own_reader *reader = source;
 
-	/* Fast path: the next item is most often a hit that is wholly in memory. */
+	/* Fast path: mostly the next item is a hit wholly in memory. */
 	if (reader->taken && reader->turn_count && own_stream_next(reader->heap[0].stream)) {
 		reader->taken = false;
 		take_turns(reader);
@@ -807,9 +778,7 @@ static uint64_t own_read(void *source)
 	return bytes;
 }
 
-/*
- * Returns SIZE_MAX until all parts were opened, because the events of an unopened part are unknown.
- */
+/* SIZE_MAX until all parts were opened. */
 static size_t own_args_max(const void *source)
 {
 	const struct own_reader *reader = source;
@@ -838,9 +807,7 @@ const struct reader_ops reader_own = {
 
 /* ==== Compiling steps ========================================================================= */
 
-/*
- * These functions make lists of steps. They divide the fields into runs and compute their offsets.
- */
+/* Make lists of steps: divide the fields into runs, and compute offsets. */
 
 enum { BYTE = 8, WORD = 64 };
 
@@ -919,10 +886,7 @@ struct step *steps_fixed(struct step_builder *b, enum step_op op, const struct t
 	return step;
 }
 
-/*
- * Returns the size in bytes of an element or character. Returns 0 if the size is not a whole number
- * of bytes.
- */
+/* Returns the bytes of an element or character; 0 if they are not whole. */
 static uint32_t element_bytes(const struct tsdl_type *type)
 {
 	if (type->kind == TSDL_STRING)

@@ -23,14 +23,13 @@
 /* ==== Headers and contexts ==================================================================== */
 
 /*
- * The structures around the fields of events: headers and contexts of packets and of events. Their
- * fields are known by name. An unknown field is an error, because it may change the meaning of
- * other fields.
+ * The structures around events' fields: headers and contexts. Their fields are known by name. An
+ * unknown one is an error, because it may change the others' meaning.
  */
 
 enum { NAMES_MAX = 10, ADDRESS_BITS = 64 };
 
-/* A field name of these structures, and the number that its value is stored in. */
+/* A field's name, and the number for its value. */
 struct name {
 	const char *name;
 	uint16_t number;
@@ -48,10 +47,7 @@ static const struct name names[][NAMES_MAX] = {
 		{"callstack_end", OWN_STACK_END}},
 };
 
-/*
- * Returns the index of the field that holds the length of the sequence `index`. Returns SIZE_MAX if
- * no field before the sequence holds the length.
- */
+/* Returns the earlier field with the length of the sequence `index`, or SIZE_MAX. */
 static size_t own_length_of(const struct tsdl_type *structure, size_t index)
 {
 	const char *name = structure->fields[index].type->length_name;
@@ -64,7 +60,7 @@ static size_t own_length_of(const struct tsdl_type *structure, size_t index)
 	return SIZE_MAX;
 }
 
-/* Whether a field is the length of the next field. */
+/* Is a field the length of the next one? */
 static bool is_length(const struct tsdl_type *structure, size_t index)
 {
 	return index + 1 < structure->field_count &&
@@ -127,10 +123,7 @@ static bool own_context_add_field(struct step_builder *b, enum own_context conte
 	return step != NULL;
 }
 
-/*
- * Adds the steps of a structure. Adds to the mask *has the numbers that the structure has. The
- * structure may be NULL.
- */
+/* Adds the steps of a structure (may be NULL), and its numbers to the mask *has. */
 static bool own_context_steps(struct step_builder *b, enum own_context context,
 	const struct tsdl_type *structure, uint32_t *has)
 {
@@ -164,14 +157,12 @@ static const struct {
 	{"_unreadable", ROLE_UNREADABLE},
 };
 
-/* Facts about a field. */
 struct known {
 	enum role role;
 	size_t of; /* index of the field that this field describes; for ROLE_ARG its own index */
 	uint16_t value; /* index of the argument's value */
 	/*
-	 * if this field is an argument or an X_text: the indexes of the fields that hold its text
-	 * and its flag X_unreadable; SIZE_MAX if there is no such field
+	 * of an argument or X_text: the fields with its text and its X_unreadable; SIZE_MAX without
 	 */
 	size_t text, unreadable;
 	bool is_flagged; /* the kind of the value depends on other fields, such as X_unreadable */
@@ -217,10 +208,7 @@ static void find_role(struct fields *fields, size_t index)
 	}
 }
 
-/*
- * Returns the index of the argument that a field describes. A flag of an X_text describes the
- * argument X.
- */
+/* Returns the argument that a field describes, which for a flag of X_text is X. */
 static size_t arg_of(const struct fields *fields, size_t index)
 {
 	size_t of = fields->known[index].of;
@@ -308,7 +296,7 @@ static uint16_t number_of_field(size_t index)
 	return (uint16_t)(OWN_FREE + index);
 }
 
-/* Adds a step that stores a flag or length as a number. */
+/* Adds a step that stores a flag or length. */
 static bool add_number(struct step_builder *b, const struct tsdl_type *type, uint16_t to)
 {
 	if (type->kind != TSDL_INTEGER)
@@ -340,7 +328,6 @@ static bool add_sequence(
 	return true;
 }
 
-/* Adds the text that a pointer may point to. */
 static bool add_text(struct step_builder *b, struct fields *fields, size_t index)
 {
 	const struct tsdl_type *type = fields->structure->fields[index].type;
@@ -387,8 +374,8 @@ static bool add_flag(struct step_builder *b, struct fields *fields, size_t index
 }
 
 /*
- * Adds the steps of a field. A string is read whole or not at all, so only X_unreadable applies to
- * it. Flags of a pointer's text do not make the pointer null.
+ * Adds a field's steps. A string is read whole or not, so only X_unreadable counts for it. Flags of
+ * a pointer's text do not make the pointer null.
  */
 static bool add_field(struct step_builder *b, struct fields *fields, size_t index)
 {
@@ -425,7 +412,7 @@ static bool is_unused(const struct fields *fields, size_t index)
 	return strcmp(fields->structure->fields[index].name, "unused") == 0;
 }
 
-/* Whether the catalogue declares the argument's text as a string. */
+/* Does the catalogue declare the argument's text as a string? */
 static bool has_string(const struct fields *fields, size_t arg)
 {
 	size_t text = fields->known[arg].text;
@@ -434,10 +421,7 @@ static bool has_string(const struct fields *fields, size_t arg)
 	return text != SIZE_MAX && strcmp(strrchr(name, '_'), "_string") == 0;
 }
 
-/*
- * Returns 1 + N for a field named argN or argN_I (libprobe/record/ctf_metadata.c), where N is the
- * argument's number in the probe. Returns 0 for other names.
- */
+/* Returns 1 + N for a field argN or argN_I (ctf_metadata.c); 0 for other names. */
 static uint8_t arg_number(const char *name)
 {
 	const char *end;
@@ -453,7 +437,7 @@ static uint8_t arg_number(const char *name)
 	return end && !*end ? (uint8_t)(number + 1) : 0;
 }
 
-/* Creates the class's values, one for each argument. Returns false if out of memory. */
+/* Makes a value for each argument. Returns false if out of memory. */
 static bool make_values(struct fields *fields, struct own_class *class)
 {
 	bool is_placed[OWN_FIELDS_MAX] = {0};
@@ -508,10 +492,7 @@ static bool add_fields(struct step_builder *b, struct fields *fields, const stru
 
 /* ---- Classes --------------------------------------------------------------------------------- */
 
-/*
- * The events that probectl adds, by name and types of fields: N is a number, S a string up to a
- * NUL.
- */
+/* The events that probectl adds, with the types of fields: N a number, S a string up to a NUL. */
 static const struct {
 	const char *name, *kinds;
 	enum own_meaning meaning;
@@ -520,7 +501,7 @@ static const struct {
 	{"thread", "NNS", OWN_THREAD},
 };
 
-/* Whether the fields have these types, and none of them describes another field. */
+/* Do the fields have these types, and describe no others? */
 static bool has_kinds(const struct fields *fields, const char *kinds)
 {
 	if (fields->count != strlen(kinds) || fields->values != fields->count)
@@ -532,7 +513,7 @@ static bool has_kinds(const struct fields *fields, const char *kinds)
 	return true;
 }
 
-/* The meaning of a class. Events that probectl adds have the provider "probectl". */
+/* The meaning of a class: probectl's own events have the provider "probectl". */
 static enum own_meaning meaning_of(
 	const struct own_class *class, const struct fields *fields, uint64_t stream_id)
 {
@@ -546,8 +527,8 @@ static enum own_meaning meaning_of(
 }
 
 /*
- * Splits "provider:name" at the first colon. Without a colon, the provider is "". Both strings are
- * in one allocation, which starts with the provider. Returns false if out of memory.
+ * Splits "provider:name" at the first colon, without which the provider is "". One allocation,
+ * starting with the provider. Returns false if out of memory.
  */
 static bool split_name(const char *full, const char **provider_ret, const char **name_ret)
 {
@@ -557,7 +538,7 @@ static bool split_name(const char *full, const char **provider_ret, const char *
 	*provider_ret = copy;
 	if (!copy)
 		return false;
-	/* Without a colon, leave a NUL before the name as the empty provider. */
+	/* Without a colon, a NUL before the name is the provider. */
 	memcpy(copy + (strchr(full, ':') ? 0 : 1), full, length);
 	colon = strchr(copy, ':');
 	if (colon)
@@ -573,7 +554,7 @@ static void own_class_free(struct own_class *class)
 	free(class->steps);
 }
 
-/* Compiles a class of events: the steps of its context and fields, and its meaning. */
+/* Compiles a class of events: its context, its fields, its meaning. */
 static struct probe_error *own_class_compile(const struct tsdl_event *event,
 	const struct tsdl_stream *stream, uint32_t *has, struct own_class *ret)
 {
@@ -603,7 +584,7 @@ static struct probe_error *own_class_compile(const struct tsdl_event *event,
 
 /* ==== Metadata ================================================================================ */
 
-/* Compiles the metadata of a record: its clocks, its streams and their events. */
+/* Compiles a record's metadata: clocks, streams, events. */
 
 enum { NSEC_PER_SEC = 1000000000, BYTE = 8, TIME_BITS = 64 };
 
@@ -637,7 +618,7 @@ static bool is_time(const struct tsdl_type *type, const char *clock)
 	       strcmp(type->clock_name, clock) == 0;
 }
 
-/* Finds the clock of a stream. All times of a stream must have the same clock. */
+/* Finds a stream's clock: all its times must have the same. */
 static struct probe_error *find_clock(
 	const struct tsdl *tsdl, const struct tsdl_stream *stream, struct own_clock *ret)
 {
@@ -666,8 +647,8 @@ static bool has_all(uint32_t has, const enum own_number *numbers, size_t count)
 }
 
 /*
- * Compiles the header of events. It must have an id and a time at fixed offsets: both are read long
- * before the event is decoded.
+ * Compiles the header of events, with an id and a time at fixed offsets: both are read long before
+ * the event is decoded.
  */
 static struct probe_error *compile_header(
 	const struct tsdl_stream *stream, struct own_stream_class *ret)

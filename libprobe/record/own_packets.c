@@ -25,9 +25,9 @@
 
 /* ==== Executing steps ========================================================================= */
 
-/* The decoder: executes the steps of a class. All input is untrusted. */
+/* The decoder: executes a class's steps. All input is untrusted. */
 
-/* Extracts up to 64 bits from the 8 bytes at the offset of a step. */
+/* Extracts up to 64 bits from the 8 bytes at a step's offset. */
 static uint64_t bits(const uint8_t *run, const struct step *step)
 {
 	uint64_t word;
@@ -62,7 +62,7 @@ static double double_of(const uint8_t *run, const struct step *step)
 
 /* ---- Fields of variable length ------------------------------------------------------------ */
 
-/* Sets the bytes of a value. A null value has no bytes. */
+/* A null value has no bytes. */
 static void set_bytes(struct probe_value *value, const uint8_t *at, uint64_t length)
 {
 	bool is_null = value->kind == PROBE_VALUE_NULL;
@@ -71,7 +71,7 @@ static void set_bytes(struct probe_value *value, const uint8_t *at, uint64_t len
 	value->length = is_null ? 0 : length;
 }
 
-/* Sets a string that ends at the first NUL. Bytes after the NUL are not part of the string. */
+/* Sets a string, which ends at the first NUL. */
 static void set_chars(struct probe_value *value, const uint8_t *at, uint64_t length)
 {
 	const uint8_t *nul = length ? memchr(at, '\0', length) : NULL;
@@ -80,10 +80,7 @@ static void set_chars(struct probe_value *value, const uint8_t *at, uint64_t len
 	value->truncated &= !nul;
 }
 
-/*
- * Whether all characters are printable or blanks, as by isprint(3) and isspace(3) in the locale
- * "C". Bytes above 0x7f count as letters of UTF-8.
- */
+/* Are all characters printable or blanks, as in the locale "C", or bytes above 0x7f (UTF-8)? */
 static bool is_text(const uint8_t *at, uint64_t length)
 {
 	for (uint64_t i = 0; i < length; i++)
@@ -92,10 +89,7 @@ static bool is_text(const uint8_t *at, uint64_t length)
 	return true;
 }
 
-/*
- * Attaches text to a pointer if the catalogue declares a string there or if the bytes look like
- * text.
- */
+/* Attaches text to a pointer if the catalogue has a string there, or the bytes look like text. */
 static void set_guess(
 	struct probe_value *value, const uint8_t *at, uint64_t length, bool unreadable)
 {
@@ -114,7 +108,7 @@ static void set_guess(
 	set_bytes(value, at, used);
 }
 
-/* The end of a string including its NUL; NULL if no NUL comes before `end`. */
+/* The end of a string with its NUL, or NULL without one. */
 static const uint8_t *after_string(const uint8_t *at, const uint8_t *end)
 {
 	const uint8_t *nul = at < end ? memchr(at, '\0', (size_t)(end - at)) : NULL;
@@ -127,7 +121,7 @@ static struct probe_value *value_of(const struct step *step, const struct step_r
 	return &result->values[step->to];
 }
 
-/* Executes a step that ends a run, and all steps after it. */
+/* Executes a step that ends a run, and all after it. */
 static __attribute__((noinline)) const uint8_t *decode_variable(
 	const struct step *step, const uint8_t *at, const uint8_t *end, struct step_result *result)
 {
@@ -192,7 +186,7 @@ const uint8_t *own_decode(
 			at += step->offset;
 			break;
 		case STEP_WORD:
-			/* Handle several STEP_WORD in a row, which are common. */
+			/* Several STEP_WORD in a row are common. */
 			do
 				memcpy(&values[step->to].u, run + step->offset, sizeof(uint64_t));
 			while ((++step)->op == STEP_WORD);
@@ -232,10 +226,7 @@ const uint8_t *own_decode(
 			result->numbers[step->to] = (uint64_t)signed_bits(run, step);
 			break;
 		default:
-			/*
-			 * This is a tail call, so that the loop above can keep its state in
-			 * registers.
-			 */
+			/* A tail call, so that the loop above keeps its state in registers. */
 			return decode_variable(step, at, end, result);
 		}
 	}
@@ -287,7 +278,7 @@ static uint64_t end_of(const struct own_stream *stream)
 	return place_of(stream, stream->end);
 }
 
-/* Whether the rest of the packet is in the block. */
+/* Is the rest of the packet in the block? */
 static bool is_whole(const struct own_stream *stream)
 {
 	return end_of(stream) >= stream->content_end || end_of(stream) >= stream->size;
@@ -301,7 +292,7 @@ static void set_limit(struct own_stream *stream)
 	stream->ahead = stream->class && is_whole(stream) ? stream->class->header_bytes : AHEAD;
 }
 
-/* Reads until the block is full or the file ends. */
+/* Fills the block, unless the file ends. */
 static struct probe_error *read_more(struct own_stream *stream)
 {
 	uint64_t at = end_of(stream), left = stream->size - at;
@@ -332,10 +323,7 @@ static struct probe_error *read_more(struct own_stream *stream)
 	return error;
 }
 
-/*
- * Ensures that `need` bytes from stream->at on are in the block, or all bytes up to the end of the
- * file.
- */
+/* Gets `need` bytes from stream->at on into the block, or all up to the file's end. */
 static struct probe_error *fill(struct own_stream *stream, size_t need)
 {
 	size_t kept = (size_t)(stream->at - stream->block) & ~(size_t)(SLACK - 1);
@@ -362,7 +350,7 @@ static struct probe_error *fill(struct own_stream *stream, size_t need)
 	stream->at = block + into;
 	stream->end = block + length;
 	error = read_more(stream);
-	/* Initialize the bytes after the end. own_decode() reads these bytes but ignores them. */
+	/* own_decode() reads the bytes after the end, but ignores them. */
 	memset((uint8_t *)stream->end, 0, SLACK);
 	set_limit(stream);
 	return error;
@@ -386,7 +374,7 @@ static struct probe_error *seek(struct own_stream *stream, uint64_t place)
 
 /* ---- Damage ---------------------------------------------------------------------------------- */
 
-/* Gives up the bytes [from, to) of a packet. They count as one lost event. */
+/* Gives up the bytes [from, to) of a packet, as one lost event. */
 static void spoil(struct own_stream *stream, const char *why, uint64_t from, uint64_t to)
 {
 	if (!stream->why)
@@ -402,7 +390,7 @@ static void spoil_packet(struct own_stream *stream, const char *why)
 	spoil(stream, why, place_of(stream, stream->at), stream->content_end);
 }
 
-/* Gives up the rest of the stream, because the next packet cannot be found. */
+/* Gives up the rest of the stream: the next packet cannot be found. */
 static void spoil_stream(struct own_stream *stream, const char *why)
 {
 	spoil(stream, why, stream->packet_end, stream->size);
@@ -425,7 +413,7 @@ static const char *check_header(struct own_stream *stream, const struct step_res
 	return stream->class ? NULL : "a packet is of a stream that is not described";
 }
 
-/* Checks the sizes of a packet, which are in bits and must be whole bytes. */
+/* Checks a packet's sizes, in bits, which must be whole bytes. */
 static const char *check_sizes(
 	const struct own_stream *stream, const struct step_result *result, uint64_t context_bytes)
 {
@@ -457,7 +445,7 @@ static void find_losses(struct own_stream *stream, const struct step_result *res
 	stream->begun = true;
 }
 
-/* Opens the packet at packet_end. stream->class stays NULL if there is no packet. */
+/* Opens the packet at packet_end; stream->class stays NULL without one. */
 static struct probe_error *open_packet(struct own_stream *stream, struct step_result *result)
 {
 	uint64_t start = stream->packet_end;
@@ -511,7 +499,7 @@ static const struct own_class *class_of(const struct own_stream_class *stream, u
 	return ARRAY_FIND(stream->classes, stream->class_count, id, id);
 }
 
-/* Reads the header of the packet's next event. The header must be in memory. */
+/* Reads the next event's header, which is in memory. */
 static inline bool read_header(struct own_stream *stream, const uint8_t *at)
 {
 	const struct own_stream_class *class = stream->class;
@@ -526,7 +514,6 @@ static inline bool read_header(struct own_stream *stream, const uint8_t *at)
 	return true;
 }
 
-/* Finds the next valid event of the packet. */
 static void find_event(struct own_stream *stream)
 {
 	if ((size_t)(stream->limit - stream->at) < stream->class->header_bytes) {
@@ -538,7 +525,6 @@ static void find_event(struct own_stream *stream)
 	}
 }
 
-/* The number of padding bytes before the next event. */
 static size_t padding(const struct own_stream *stream)
 {
 	uintptr_t place = (uintptr_t)stream->at - stream->skew;
@@ -546,7 +532,7 @@ static size_t padding(const struct own_stream *stream)
 	return -place & (stream->class->header_align - 1U);
 }
 
-/* Skips the padding, and makes sure that enough of the event is in memory. */
+/* Skips the padding, and gets enough of the event into memory. */
 static struct probe_error *align(struct own_stream *stream)
 {
 	size_t over = padding(stream), left = (size_t)(stream->limit - stream->at);
@@ -595,7 +581,7 @@ struct probe_error *own_stream_advance(struct own_stream *stream, struct step_re
 	return error;
 }
 
-/* Takes an event that is longer than the bytes in memory: reads more of its packet. */
+/* Takes an event longer than the bytes in memory. */
 static struct probe_error *take_long(
 	struct own_stream *stream, struct step_result *result, bool *taken_ret)
 {

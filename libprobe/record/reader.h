@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* Reading: records in CTF, and hits as JSON. */
 #ifndef LIBPROBE_RECORD_READER_H
 #define LIBPROBE_RECORD_READER_H
 
@@ -11,10 +10,9 @@
 /* ---- JSON parser (json.c) -------------------------------------------------------------------- */
 
 /*
- * A parser of JSON (RFC 8259) for untrusted input. It turns a text into a tree of values without
- * allocating memory for it: values are in an array of the parser, and strings are decoded in place,
- * since a decoded string is never longer. Memory and time are bounded by the length of the text,
- * which the caller limits, and by the limits below.
+ * A parser of JSON (RFC 8259) for untrusted input. It turns a text into a tree without allocating:
+ * values are in the parser's array, and strings are decoded in place. Memory and time are bounded
+ * by the text's length, which the caller limits, and by the limits below.
  */
 
 enum {
@@ -60,31 +58,28 @@ struct json_parser {
 	bool is_cut_off; /* the error is that the text ended inside the value */
 };
 
-/* Returns false if out of memory. In both cases, the caller may call json_parser_deinit(). */
+/* Returns false if out of memory. json_parser_deinit() may be called in any case. */
 bool json_parser_init(struct json_parser *parser);
 void json_parser_deinit(struct json_parser *parser);
 
 /*
- * Parses one value. Afterwards parser->at points behind the value and following blanks.
- * text[length] must be a NUL. The text is modified. The tree is valid until the text is freed or
- * json_parse() is called again. Returns NULL after an error.
+ * Parses a value and blanks; parser->at is behind them. text[length] must be a NUL. Modifies the
+ * text. The tree is valid until the text is freed or the next call. NULL after an error.
  */
 const struct json *json_parse(struct json_parser *parser, char *text, size_t length);
 
-/* The first member of an object with this name, or NULL if no member has it. */
+/* The first member of an object with this name, or NULL. */
 const struct json *json_find(const struct json *object, const char *name);
-/* Same as json_find(), but returns NULL if the member is not of this kind. */
+/* The same, or NULL if it is not of this kind. */
 const struct json *json_member(const struct json *object, const char *name, enum json_kind kind);
 
 /* ---- Reader ---------------------------------------------------------------------------------- */
 
-/* Sources of events: records in CTF (own.c), and hits as JSON (json.c). */
-
-/* Operations of a source of events. */
+/* A source of events: records in CTF (own.c), or hits as JSON (json.c). */
 struct reader_ops {
 	struct probe_error *(*next)(void *source, struct probe_event *ret, bool *there_ret);
 	uint64_t (*read)(void *source); /* bytes read so far; NULL if unknown */
-	/* Maximum number of arguments of any hit; SIZE_MAX if unknown. The pointer may be NULL. */
+	/* The most arguments of any hit; SIZE_MAX if unknown. May be NULL. */
 	size_t (*args_max)(const void *source);
 	void (*close)(void *source);
 };
@@ -98,29 +93,26 @@ struct reader_folder {
 	bool parts; /* the records are parts of one record, to be read one after the other */
 };
 
-/* Reads the metadata of a record. The caller frees *text_ret. */
+/* The caller frees *text_ret. */
 PROBE_MUST_CHECK struct probe_error *reader_metadata(
 	const char *record, char **text_ret, size_t *length_ret);
 
 /* ---- Records (own.c) ---------------------------------------------------------------- */
 
 extern const struct reader_ops reader_own;
-/* Opens the records of a folder. The folder is borrowed. */
+/* Opens a folder's records. The folder is borrowed. */
 PROBE_MUST_CHECK struct probe_error *reader_own_open(
 	const struct reader_folder *folder, void **ret);
 
 /* ---- JSON -------------------------------------------------------------------------- */
 
 extern const struct reader_ops reader_json;
-/*
- * Reads JSON from a descriptor, which is borrowed. `name` is its name in messages. Errors:
- * PROBE_ERROR_MEMORY.
- */
+/* Reads JSON from a borrowed descriptor. `name` is for messages. Errors: PROBE_ERROR_MEMORY. */
 PROBE_MUST_CHECK struct probe_error *reader_json_open(int fd, const char *name, void **ret);
 
 /* ---- Call stacks of records (own.c) -------------------------------------------------- */
 
-/* The meaning of addresses in each stream, and the stack of the last event. */
+/* The names of addresses in each stream, and the last event's stack. */
 struct reader_stacks {
 	void *tree; /* tree (tsearch(3)) of struct known_frame */
 	struct probe_stack stack;
@@ -131,15 +123,12 @@ struct reader_stacks {
 /* ---- TSDL (tsdl.c) --------------------------------------------------------------------------- */
 
 /*
- * A parser of the metadata of records. Metadata is in TSDL, the language of CTF 1.8
- * (https://diamon.org/ctf/v1.8.3, section 7). The parser understands the subset of TSDL that
- * probectl writes (libprobe/record/ctf_metadata.c), and that babeltrace2 writes when it copies such
- * a record.
+ * A parser of metadata in TSDL, the language of CTF 1.8 (https://diamon.org/ctf/v1.8.3, section 7):
+ * the subset that probectl writes (ctf_metadata.c), and babeltrace2 when it copies such a record.
  *
- * The rest of TSDL (variants, other byte orders, named structures) is an error. An attribute that
- * the parser does not know is also an error, since it might change the meaning of the bytes. The
- * metadata of a record of 10,000 sites is some megabytes long. Parsing takes memory and time in
- * proportion to the length of the text, whatever the text says.
+ * The rest of TSDL (variants, other byte orders, named structures) is an error, and so are unknown
+ * attributes, which might change the bytes' meaning. The metadata of 10,000 sites is some
+ * megabytes. Memory and time are in proportion to the text, whatever it says.
  */
 
 enum { TSDL_UUID_BYTES = 16 };
@@ -153,7 +142,7 @@ enum tsdl_kind {
 	TSDL_SEQUENCE /* array whose length is in an earlier field */
 };
 
-/* A clock. Its zero is offset_s seconds and `offset` cycles after 1970. */
+/* Its zero is offset_s seconds and `offset` cycles after 1970. */
 struct tsdl_clock {
 	const char *name;
 	uint64_t freq; /* frequency in cycles per second; not 0 */
@@ -190,7 +179,7 @@ struct tsdl_type {
 	size_t field_count;
 };
 
-/* Types are structures or NULL. Lists are in the order of the metadata. */
+/* Types are structures or NULL. Lists are in the metadata's order. */
 struct tsdl_stream {
 	uint64_t id;
 	const struct tsdl_type *packet_context, *event_header, *event_context;
@@ -204,7 +193,7 @@ struct tsdl_event {
 	struct tsdl_event *next;
 };
 
-/* Parsed metadata. Owns everything that it points to. */
+/* Parsed metadata. Owns all that it points to. */
 struct tsdl {
 	const char *tracer_version; /* version of the tracer, from the "env" block; may be NULL */
 	uint8_t uuid[TSDL_UUID_BYTES];
@@ -217,8 +206,8 @@ struct tsdl {
 };
 
 /*
- * Parses metadata. Errors: PROBE_ERROR_FORMAT ("line N: ..."), PROBE_ERROR_MEMORY. After an error,
- * *ret holds the part before the error. The caller always frees *ret.
+ * Errors: PROBE_ERROR_FORMAT ("line N: ..."), PROBE_ERROR_MEMORY. After an error, *ret has the part
+ * before it. The caller always frees *ret.
  */
 PROBE_MUST_CHECK struct probe_error *tsdl_parse(const char *text, size_t length, struct tsdl *ret);
 void tsdl_free(struct tsdl *tsdl);
@@ -292,8 +281,8 @@ struct tsdl_value {
 /* ---- Steps -------------------------------------------------------------------------- */
 
 /*
- * A run is a series of fields with known offsets from its start. Its length is checked once; then
- * its fields are read without further checks. A run ends before a field of unknown length.
+ * A run is a series of fields at known offsets. Its length is checked once, then its fields are
+ * read. It ends before a field of unknown length.
  */
 enum step_op {
 	STEP_END,
@@ -314,8 +303,7 @@ enum step_op {
 	STEP_NUMBER_SIGNED,
 
 	/*
-	 * Read a field after the run. Number `from` is the length; if `from` is STEP_NO_NUMBER,
-	 * `offset` is the length:
+	 * Read a field after the run. Its length is number `from` or, for STEP_NO_NUMBER, `offset`:
 	 */
 	STEP_STRING, /* read a string up to a NUL into value `to` */
 	STEP_CHARS,  /* read characters up to a NUL or the length into value `to` */
@@ -336,7 +324,6 @@ struct step {
 	uint16_t to, from, also;
 };
 
-/* Indexes of numbers that steps store. */
 enum own_number {
 	OWN_MAGIC = 1,
 	OWN_STREAM_ID,
@@ -360,7 +347,7 @@ enum own_number {
 };
 enum { OWN_FIELDS_MAX = 256, OWN_NUMBERS_MAX = OWN_FREE + OWN_FIELDS_MAX };
 
-/* The results of steps. Pointers to bytes are valid until the block is filled again. */
+/* Pointers to bytes are valid until the block is filled again. */
 struct step_result {
 	struct probe_value *values;
 	/* address of the packet modulo 8; fields are aligned relative to the packet */
@@ -373,8 +360,8 @@ struct step_result {
 };
 
 /*
- * Executes steps on the bytes from `at` to `end`. The memory of the block must continue for 8 bytes
- * after `end`. Returns the end of the decoded bytes, or NULL if they would go past `end`.
+ * Executes steps on [at, end), behind which 8 more bytes of memory must follow. Returns the end of
+ * the decoded bytes, or NULL if they go past `end`.
  */
 const uint8_t *own_decode(const struct step *steps, const uint8_t *at, const uint8_t *end,
 	struct step_result *result);
@@ -391,23 +378,19 @@ struct step_builder {
 	struct probe_error *error;
 };
 
-/*
- * Once an error has occurred, these functions do nothing and return false or NULL. A type that
- * cannot be decoded is an error PROBE_ERROR_FORMAT.
- */
+/* After an error, these do nothing and return false or NULL. */
 bool steps_fail(struct step_builder *b, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 bool steps_align(struct step_builder *b, uint32_t align);
-/* Adds an integer or a floating-point number at the next aligned offset. */
+/* Adds a number at the next aligned offset. */
 struct step *steps_fixed(struct step_builder *b, enum step_op op, const struct tsdl_type *type);
-/* Adds a field of unknown length, aligned to bytes. It ends the run. */
+/* Adds a field of unknown length, aligned to bytes, which ends the run. */
 struct step *steps_variable(struct step_builder *b, enum step_op op, const struct tsdl_type *type);
 bool steps_kind(struct step_builder *b, uint16_t value, enum probe_value_kind kind);
 bool steps_end(struct step_builder *b);
 
 /* ---- Classes --------------------------------------------------------------------------- */
 
-/* The meaning of a class of events. */
 enum own_meaning {
 	OWN_HIT,
 	OWN_FRAME,  /* the event names an address for later call stacks of its stream */
@@ -424,14 +407,13 @@ struct own_class {
 	struct step *steps; /* steps that decode the event's context and fields */
 };
 
-/* Tests whether a mask of numbers (bits by enum own_number) contains a number. */
 #define OWN_HAS(mask, number) (((mask) & (UINT32_C(1) << (number))) != 0)
 
-/* A time in nanoseconds since 1970 is base_ns + cycles * 10^9 / freq. */
+/* A time in ns since 1970 is base_ns + cycles * 10^9 / freq. */
 struct own_clock {
 	int64_t base_ns;
 	uint64_t freq;
-	/* nanoseconds per cycle: 10^9 / freq is a little more than whole + part / 2^64 */
+	/* ns per cycle: 10^9 / freq is a little more than whole + part / 2^64 */
 	uint64_t whole, part;
 };
 
@@ -449,7 +431,6 @@ struct own_stream_class {
 	size_t class_count;
 };
 
-/* The compiled metadata of a record. */
 struct own_trace {
 	uint8_t uuid[TSDL_UUID_BYTES];
 	bool has_uuid;
@@ -458,26 +439,21 @@ struct own_trace {
 	size_t stream_count;
 };
 
-/*
- * Compiles metadata. Errors: PROBE_ERROR_FORMAT, PROBE_ERROR_MEMORY. The caller frees *ret in any
- * case.
- */
+/* Errors: PROBE_ERROR_FORMAT, PROBE_ERROR_MEMORY. The caller frees *ret in any case. */
 PROBE_MUST_CHECK struct probe_error *own_trace_compile(
 	const struct tsdl *tsdl, struct own_trace *ret);
 void own_trace_free(struct own_trace *trace);
 
-/* The structures of CTF with known fields (own_class.c). */
+/* CTF's structures with known fields (own_class.c). */
 enum own_context { OWN_PACKET_HEADER, OWN_PACKET_CONTEXT, OWN_EVENT_HEADER, OWN_EVENT_CONTEXT };
 
-/* The time in nanoseconds since 1970; 0 if it is before 1970 or after 2262. */
+/* ns since 1970; 0 before 1970 or after 2262. */
 static inline uint64_t own_time_ns(const struct own_clock *clock, uint64_t cycles)
 {
 	uint64_t since =
 		cycles * clock->whole + (uint64_t)(((unsigned __int128)cycles * clock->part) >> 64);
 
-	/*
-	 * The estimate may be too small by 1. In this case the remainder is at least the divisor.
-	 */
+	/* The estimate may be 1 too small: then the remainder is at least the divisor. */
 	since += cycles * UINT64_C(1000000000) - since * clock->freq >= clock->freq;
 	since += (uint64_t)clock->base_ns;
 	return (int64_t)since < 0 ? 0 : since;
@@ -485,10 +461,7 @@ static inline uint64_t own_time_ns(const struct own_clock *clock, uint64_t cycle
 
 /* ---- Streams that are read --------------------------------------------------------------- */
 
-/*
- * A thread of a stream. The events of the stream have only a word for the thread, by which it is
- * found.
- */
+/* A thread of a stream, found by the word that events have for it. */
 struct own_thread {
 	uint32_t word;
 	bool known;
@@ -509,27 +482,26 @@ enum own_item {
 	OWN_ITEM_LOST
 };
 
-/* A stream: one file of packets. */
 struct own_stream {
 	const struct own_trace *trace;
 	char *path;
 	uint64_t size; /* size of the file in bytes when it was opened */
 	uint64_t read; /* number of bytes read so far */
 
-	/* The block, a section of the file in memory: */
+	/* The block, a part of the file in memory: */
 	uint8_t *block;
 	size_t room;
 	uint64_t block_at;    /* offset of the block in the file */
 	const uint8_t *at;    /* next byte to decode */
 	const uint8_t *limit; /* end of the packet's content, or of the block if that comes first */
 	const uint8_t *end;   /* end of the bytes in the block */
-	/* bytes of the packet that must be in the block to read the next event's header */
+	/* bytes of the packet needed in the block to read the next header */
 	size_t ahead;
 
 	/* The current packet: */
-	/* class of the stream that the packet belongs to; NULL if no packet is open */
+	/* class of the packet's stream; NULL if no packet is open */
 	const struct own_stream_class *class;
-	/* ends of the packet's content and of the packet, as offsets in the file */
+	/* ends of the packet's content, and of the packet, in the file */
 	uint64_t content_end, packet_end;
 	bool begun; /* the stream had a packet before */
 	uint64_t sequence, discarded, end_ns;
@@ -551,39 +523,33 @@ struct own_stream {
 	uint32_t last_word;
 	const struct own_thread *last_thread;
 
-	/* Bytes that could not be read, and the reason for the first of them. */
+	/* Bytes that could not be read, and why the first could not. */
 	uint64_t unread;
 	const char *why;
 };
 
-/* Opens a stream. The caller sets `size` and `room` before. Returns false if out of memory. */
+/* The caller has set `size` and `room`. Returns false if out of memory. */
 bool own_stream_init(struct own_stream *stream, const struct own_trace *trace, const char *folder,
 	const char *name);
 void own_stream_deinit(struct own_stream *stream);
 
 /*
- * Finds the next item of a stream. The caller must have taken the previous item. Invalid data is
- * skipped and counts as a loss. Errors: PROBE_ERROR_SYSTEM, PROBE_ERROR_MEMORY.
+ * Finds a stream's next item, after the previous one was taken. Skips invalid data, which counts as
+ * lost. Errors: PROBE_ERROR_SYSTEM, PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *own_stream_advance(
 	struct own_stream *stream, struct step_result *result);
-/*
- * Fast path of own_stream_advance(): returns true if the next item is an event in memory, as most
- * are. Otherwise call own_stream_advance().
- */
+/* Fast path of own_stream_advance(): true if the next item is an event in memory. */
 bool own_stream_next(struct own_stream *stream);
 
 /*
- * Decodes the next event into its class's values and *result. *taken_ret is false if the event is
- * invalid. Errors: as own_stream_advance().
+ * Decodes the next event into its class's values and *result. *taken_ret is false if it is invalid.
+ * Errors: as own_stream_advance().
  */
 PROBE_MUST_CHECK struct probe_error *own_stream_take(
 	struct own_stream *stream, struct step_result *result, bool *taken_ret);
 
-/*
- * Fast path of own_stream_take(). Returns false if the event is not wholly in memory. In this case
- * no event is taken, and *result is invalid.
- */
+/* Fast path of own_stream_take(). Returns false if the event is not wholly in memory. */
 static inline bool own_stream_decode(struct own_stream *stream, struct step_result *result)
 {
 	const uint8_t *after;

@@ -56,8 +56,8 @@
 
 enum {
 	/*
-	 * SIGKILL or a full disk may cut off write(2), but only at a page boundary. Packets are
-	 * whole pages, so the file always contains whole packets.
+	 * SIGKILL or a full disk cuts write(2) off at a page boundary. Packets are whole pages, so
+	 * the file always has whole packets.
 	 */
 	CTF_PACKET_BYTES = 4096,
 	/* size of a stream's buffer, whose packets are written at once */
@@ -81,42 +81,39 @@ static inline uint8_t *ctf_put(uint8_t *at, const void *bytes, size_t length)
 
 /* ---- Stacks -------------------------------------------------------------------- */
 
-/* The stack frames that a stream has named, a set of addresses of struct probe_frame. */
+/* The stack frames that a stream has named: addresses of struct probe_frame. */
 struct ctf_frames {
 	const struct probe_frame **slots; /* hash table with open addressing; free slots are NULL */
 	size_t room, count;
 };
 
 #define CTF_FRAME_ID UINT32_MAX /* id of the event class probectl:frame */
-/*
- * The name of a frame or thread whose name is unknown. An empty string is not used, because
- * babeltrace2 may show another string for it.
- */
+/* An unknown name of a frame or thread. For an empty string babeltrace2 may show another. */
 #define CTF_UNKNOWN "[unknown]"
-/* Returns NULL if the name is unknown. Older records have empty strings for unknown names. */
+/* Returns NULL for an unknown name, which in older records is empty. */
 static inline const char *ctf_known(const char *text)
 {
 	return text && *text && strcmp(text, CTF_UNKNOWN) != 0 ? text : NULL;
 }
 
-/* Writes the stack of a hit into the event context. `stack` is NULL if the hit has no stack. */
+/* Writes a hit's stack (NULL if it has none) into the event context. */
 uint8_t *ctf_put_stack(uint8_t *at, const struct probe_stack *stack);
 
 /* ---- Threads ------------------------------------------------------------------- */
 
-/* The id of the event class probectl:thread, whose events name threads. */
+/* The event class probectl:thread, whose events name threads. */
 #define CTF_THREAD_ID UINT32_MAX
 enum {
 	CTF_THREAD_BYTES = 48, /* maximum size of an event probectl:thread in bytes */
 	CTF_COMM_BYTES = 16    /* size of a thread name: TASK_COMM_LEN of the kernel */
 };
 
-/* A thread that a stream has named or is about to name. */
+/* A thread that a stream has named, or will. */
 struct ctf_thread {
 	uint32_t word; /* the thread's id as stubs write it in records */
 	bool is_used;
 	bool is_named;
-	/* number + 1 of the last packet with a hit of this thread; 0 if there is no such packet */
+	/* number + 1 of the last packet with this thread's hits; or 0 */
 	uint64_t packet;
 	uint64_t asked_ns; /* when `comm` was last looked up, in CLOCK_MONOTONIC */
 	int32_t pid, tid;
@@ -133,9 +130,9 @@ void ctf_threads_deinit(struct ctf_threads *threads);
 /* ---- Streams ------------------------------------------------------------------- */
 
 struct ctf_stream {
-	/* the session whose hits the stream holds; NULL after the session has ended */
+	/* the session whose hits the stream holds; NULL after its end */
 	const struct probe_session *session;
-	/* stream_id: 0 for hits added one by one, a kind's number for a ring's bytes */
+	/* stream_id: 0 for hits added one by one, else the kind's number */
 	uint32_t kind;
 	unsigned int ring; /* number of the ring that the bytes come from, if `kind` is not 0 */
 	int cpu;
@@ -144,58 +141,51 @@ struct ctf_stream {
 	dev_t dev;
 	ino_t ino;
 	/*
-	 * CTF_BATCH_BYTES of memory. A stream of a ring's bytes only borrows it while bytes are
-	 * added; at other times it is NULL.
+	 * CTF_BATCH_BYTES. A stream of ring bytes borrows it while bytes are added; otherwise NULL.
 	 */
 	uint8_t *buffer;
 	size_t packet; /* offset in the buffer of the open packet, or of the next packet */
 	size_t length; /* offset in the buffer of the end of the last event; valid if is_open */
 	bool is_open;
 	bool begun; /* the stream has or had a packet */
-	/* time of the open packet's start and of the last event, in units of the stream's clock */
+	/* of the open packet's start and of the last event, in the stream's clock */
 	uint64_t begin, last;
 	uint64_t discarded, sequence;
 	bool owes;		/* `discarded` includes losses that no packet reports yet */
 	uint64_t dropped;	/* number of hits that were added but could not be written */
 	off_t written, last_at; /* size of the file in bytes; offset of its last packet */
-	/* hits in each packet in the buffer, indexed by the packet's first page */
+	/* hits in each packet of the buffer, by the packet's first page */
 	uint16_t hits[CTF_BATCH_BYTES / CTF_PACKET_BYTES];
 	struct ctf_frames frames;
 	struct ctf_threads threads;
 };
 
-/* The times in the header of a packet, and its size in bytes. */
+/* A packet's header: times, and its size in bytes. */
 struct ctf_packet {
-	/* time of the first and of the last event, in units of the stream's clock */
+	/* of the first and last event, in the stream's clock */
 	uint64_t begin, end;
 	size_t content, size;
 };
 
-/*
- * Adds `count` lost events to a stream. Returns false if the buffer is full; then the stream must
- * be written first.
- */
+/* Adds lost events to a stream. Returns false if the buffer is full and must be written first. */
 bool ctf_stream_discard(
 	struct ctf_stream *stream, const uint8_t uuid[CTF_UUID_BYTES], uint64_t count);
 
-/* Notes that the last event in the open packet is a hit. */
+/* The last event in the open packet is a hit. */
 static inline void ctf_stream_note_hit(struct ctf_stream *stream)
 {
 	stream->hits[stream->packet / CTF_PACKET_BYTES]++;
 }
 
-/*
- * Empties the buffer. Hits in the first `kept` bytes count as written, and all other hits count as
- * dropped.
- */
+/* Empties the buffer. Hits in the first `kept` bytes count as written, others as dropped. */
 void ctf_stream_empty(struct ctf_stream *stream, size_t kept);
 
-/* Closes the open packet: completes its header and pads it to whole pages. */
+/* Completes the open packet's header, and pads it to whole pages. */
 void ctf_stream_close(struct ctf_stream *stream, const uint8_t uuid[CTF_UUID_BYTES]);
 
 /* ---- Descriptions ------------------------------------------------------------------ */
 
-/* The encoding of an argument in an event. */
+/* How an argument is encoded in an event. */
 enum ctf_code {
 	/* argument that could not be read, encoded as an enumeration with one value */
 	CTF_UNREADABLE,
@@ -210,7 +200,7 @@ enum ctf_code {
 	CTF_SIZE_SHIFT = 4 /* for numbers: their size in bytes is in the bits from here on */
 };
 
-/* A class of events: a probe, and the encoding of its arguments. */
+/* A class of events: a probe, and its arguments' encodings. */
 struct ctf_class {
 	const char *provider, *name, *path; /* provider, name and file of the probe */
 	uint8_t arg_count;
@@ -218,41 +208,37 @@ struct ctf_class {
 	uint8_t numbers[ARCH_ARGS_MAX]; /* number of each argument in the probe */
 };
 
-/* Appends the description of a class to the metadata. `id` is the number of the class. */
+/* Appends class number `id` to the metadata. */
 void ctf_describe_class(struct buffer *out, const struct ctf_class *class, uint32_t id);
 
 /* ---- Clocks ---------------------------------------------------------------------- */
 
-/*
- * The clock by which stubs stamp records: the processor's counter or CLOCK_MONOTONIC
- * (base/clock.h).
- */
+/* The clock of stubs: the processor's counter or CLOCK_MONOTONIC (base/clock.h). */
 enum ctf_clock_id { CTF_CLOCK_COUNTER, CTF_CLOCK_MONOTONIC, CTF_CLOCKS };
 
-/* The clock that a session's stubs read. */
 static inline enum ctf_clock_id ctf_clock_of(const struct clock *clock)
 {
 	return clock->counter ? CTF_CLOCK_COUNTER : CTF_CLOCK_MONOTONIC;
 }
 
-/* A stamp, and its CLOCK_REALTIME in nanoseconds. */
+/* A stamp, and its CLOCK_REALTIME in ns. */
 struct ctf_instant {
 	uint64_t stamp, ns;
 };
 
-/* A clock as the metadata describes it: a line from stamps to time. */
+/* A clock in the metadata: a line from stamps to time. */
 struct ctf_line {
 	uint64_t frequency; /* stamps per second; 0 if the clock is not used */
 	int64_t offset_s;
 	uint64_t offset; /* added to offset_s, in stamps */
 };
 
-/* The time in nanoseconds that a reader of the metadata computes for a stamp. */
+/* The time in ns that readers compute for a stamp. */
 uint64_t ctf_line_ns(const struct ctf_line *line, uint64_t stamp);
-/* The stamp of a time in nanoseconds of CLOCK_REALTIME. */
+/* The stamp of a time in ns of CLOCK_REALTIME. */
 uint64_t ctf_clock_stamp_at(const struct clock *clock, uint64_t ns);
 
-/* The contents of the metadata, the same for all parts of a record. */
+/* The metadata's contents, the same for all parts. */
 struct ctf_description {
 	uint64_t base_s;       /* zero of the record's clock, in seconds since 1970 */
 	bool stacks;	       /* events have call stacks */
@@ -261,16 +247,13 @@ struct ctf_description {
 	struct clock clocks[CTF_CLOCKS];
 };
 
-/* Appends the metadata's head, which precedes all classes. */
+/* Appends the metadata's head, before all classes. */
 void ctf_describe_trace(struct buffer *out, const uint8_t uuid[CTF_UUID_BYTES],
 	const struct ctf_description *description, const struct ctf_line lines[CTF_CLOCKS]);
 
 /* ---- Kinds: descriptions of ring bytes (ctf_kinds.c) ----------------------------- */
 
-/*
- * A field at a fixed offset of a ring's record: an argument's value, or the length of bytes that
- * follow.
- */
+/* A field at a fixed offset of a ring's record: an argument, or the length of bytes behind. */
 struct ctf_field {
 	uint8_t code;	/* encoding of the field: enum ctf_code */
 	uint8_t number; /* number of the argument in the probe */
@@ -278,11 +261,11 @@ struct ctf_field {
 	uint8_t unused;
 };
 
-/* The fields of a site's records. An argument that can never be read has one field of no bytes. */
+/* The fields of a site's records. An argument that can never be read has a field of no bytes. */
 struct ctf_form {
 	struct ctf_field fields[2 * ARCH_ARGS_MAX];
 	uint8_t count;
-	/* number of captures with a bit in the mask; 0 if the records have no mask */
+	/* number of captures with a bit in the mask; 0 without one */
 	uint8_t captures;
 };
 
@@ -293,8 +276,7 @@ struct ctf_kind_site {
 };
 
 /*
- * A class of streams. Its number is its index + 1. It maps the site numbers in ring records to
- * probes and fields.
+ * A class of streams, numbered by index + 1. Maps ring records' site numbers to probes and fields.
  */
 struct ctf_kind {
 	enum ctf_clock_id clock;
@@ -308,14 +290,14 @@ struct ctf_kinds {
 	size_t count;
 };
 
-/* A source: a session whose rings are moved into the record as whole blocks of bytes. */
+/* A session whose rings are moved as whole blocks of bytes. */
 struct ctf_source {
 	struct probe_session *session;
 	uint32_t kind; /* stream_id of the session's kind; 0 if the kind is not known yet */
 	bool never;    /* the rings cannot be moved: hits are added one by one */
-	/* number of leading sites of the session that match the sites of the kind */
+	/* how many sites of the session, from the first on, match the kind's */
 	size_t agreed;
-	/* for each matching site, the number of hits that were not counted yet */
+	/* uncounted hits of each matching site */
 	uint64_t *hits;
 	unsigned int ring; /* the last ring that had records */
 	uint64_t *heads;   /* head of each ring when the rings were last read */
@@ -323,15 +305,12 @@ struct ctf_source {
 };
 
 /*
- * Finds or creates the kind that matches the sites of a session. Sets source->never if the
- * session's rings cannot be moved. Errors: PROBE_ERROR_MEMORY.
+ * Finds or makes the kind with a session's sites. Sets source->never if its rings cannot be moved.
+ * Errors: PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *ctf_kinds_find(
 	struct ctf_kinds *kinds, struct ctf_description *description, struct ctf_source *source);
-/*
- * Describes a site in the metadata, unless the metadata already describes it. Required before an
- * event of the site is written.
- */
+/* Describes a site in the metadata, once, before an event of it is written. */
 void ctf_kinds_describe(struct ctf_kinds *kinds, struct ctf_description *description,
 	const struct ctf_source *source, size_t site);
 void ctf_kinds_deinit(struct ctf_kinds *kinds);
@@ -339,21 +318,20 @@ void ctf_kinds_deinit(struct ctf_kinds *kinds);
 /* ---- Records --------------------------------------------------------------------------------- */
 
 /*
- * The CTF writer. ctf_stream.c has packets, clocks, parts (folders) and the thread that writes
- * large packets; ctf_metadata.c the metadata; ctf_kinds.c the descriptions of ring bytes, and call
- * stacks; ctf_take.c moves rings and names threads; ctf.c has the record as a whole, the classes of
- * events and losses.
+ * The CTF writer. ctf_stream.c has packets, clocks, parts and the thread for large packets;
+ * ctf_metadata.c the metadata; ctf_kinds.c ring bytes' descriptions, and stacks; ctf_take.c moves
+ * rings and names threads; ctf.c has the record, classes and losses.
  *
- * Hits are added one by one, or as the bytes of whole rings. Ring bytes have classes of streams of
- * their own (kinds), with the clock of the stubs. Large packets are written past the page cache.
+ * Hits are added one by one, or as bytes of whole rings, in streams of their own kinds with the
+ * stubs' clock.
  */
 
 /* ---- Parts ------------------------------------------------------------------------- */
 
-/* Parts are folders with the names 000001, 000002 and so on. */
+/* Parts are folders named 000001, 000002 … */
 enum { CTF_PART_NAME_BYTES = 12 };
 void ctf_part_name(char ret[CTF_PART_NAME_BYTES], unsigned int number);
-/* Gets the number of the part with this name. Returns false if a part cannot have this name. */
+/* Gets the number from a part's name. Returns false if it is none. */
 bool ctf_part_number(const char *name, unsigned int *ret);
 
 struct ctf_part {
@@ -366,89 +344,74 @@ struct ctf_part {
 	/* index of the stream of a CPU's last hit, by CPU % CTF_RECENT */
 	size_t recent[CTF_RECENT];
 	uint64_t written; /* number of bytes written to all streams */
-	/* the points that the lines of the clocks go through */
+	/* the points that the clocks' lines go through */
 	struct ctf_instant from[CTF_CLOCKS];
 	struct ctf_line lines[CTF_CLOCKS]; /* the lines of the clocks, as the metadata has them */
 	bool over; /* a later part exists, so the lines must not change any more */
-	/* block size for writes past the page cache (O_DIRECT); 0 if they are not possible */
+	/* block size of writes past the page cache (O_DIRECT); 0 if impossible */
 	size_t direct;
 	bool direct_known;
 };
 
 /*
- * Creates a folder with metadata in `root`, or uses `root` itself if the name is ".". `description`
- * is borrowed; it grows while the part is open. The line of each clock goes through the instant in
- * `from`, or through the clock's first reading if that instant is zero. The caller must close the
- * part even after an error.
+ * Makes a folder with metadata in `root`, or uses `root` itself for ".". `description` is borrowed,
+ * and grows. Each clock's line goes through the instant in `from`, or its first reading if that is
+ * zero. Close the part even after an error.
  */
 PROBE_MUST_CHECK struct probe_error *ctf_part_open(struct ctf_part *part, int root,
 	const char *name, const struct ctf_description *description,
 	const struct ctf_instant from[CTF_CLOCKS]);
-/*
- * Closes a part and discards events that were not written. A part that is not open may be closed
- * and flushed.
- */
+/* Discards unwritten events. A part that is not open may be closed and flushed. */
 void ctf_part_close(struct ctf_part *part);
 
-/* Finds or creates the stream of a session and a CPU. *ret is valid until the next call. */
+/* Finds or makes the stream of a session and CPU; valid until the next call. */
 PROBE_MUST_CHECK struct probe_error *ctf_part_stream(struct ctf_part *part,
 	const struct probe_session *session, int cpu, struct ctf_stream **ret);
-/* Finds or creates the stream of a ring. *ret is valid until the next call. */
+/* Finds or makes the stream of a ring; valid until the next call. */
 PROBE_MUST_CHECK struct probe_error *ctf_part_ring_stream(struct ctf_part *part,
 	const struct ctf_source *source, unsigned int ring, struct ctf_stream **ret);
 
-/* Size of the name of a stream's file. */
 enum { CTF_STREAM_NAME_BYTES = 64 };
 
 /*
- * Creates the file of a stream, or opens it again for writing. Returns a descriptor, or -1 with
- * errno. ESTALE means that somebody has replaced the file by another file or a pipe.
+ * Creates a stream's file, or opens it again. Returns -1 with errno on failure; ESTALE: somebody
+ * has replaced it.
  */
 int ctf_stream_open(const struct ctf_part *part, struct ctf_stream *stream, int flags);
 
-/* Writes the metadata again if a class is missing in it or its clocks are too inaccurate. */
+/* Writes the metadata again if it lacks a class or its clocks are too inaccurate. */
 PROBE_MUST_CHECK struct probe_error *ctf_part_describe(struct ctf_part *part);
 
-/* Writes the closed packets of a stream, after the metadata that describes them. */
+/* Writes a stream's closed packets, after the metadata that describes them. */
 PROBE_MUST_CHECK struct probe_error *ctf_part_write(
 	struct ctf_part *part, struct ctf_stream *stream);
 
-/*
- * Sets *ret to the place for an event of up to `room` bytes with the time stream->last, like
- * ctf_stream_room(). Writes the stream first if its buffer is full.
- */
+/* Gets the place for an event, like ctf_stream_room(), after writing the stream if need be. */
 PROBE_MUST_CHECK struct probe_error *ctf_part_room(
 	struct ctf_part *part, struct ctf_stream *stream, size_t room, uint8_t **ret);
 
-/*
- * Adds events that name the frames of a hit's stack, for frames that the stream has not named yet.
- */
+/* Names the frames of a hit's stack that the stream has not named yet. */
 PROBE_MUST_CHECK struct probe_error *ctf_name_frames(struct ctf_part *part,
 	struct ctf_stream *stream, const struct probe_hit *hit, const char *comm);
 
-/* Writes all events of a session and frees the memory of its streams. */
+/* Writes a session's events and frees its streams' memory. */
 PROBE_MUST_CHECK struct probe_error *ctf_part_forget(
 	struct ctf_part *part, const struct probe_session *session);
 
-/* Closes and writes the packets of all streams. */
 PROBE_MUST_CHECK struct probe_error *ctf_part_flush(struct ctf_part *part);
 
 /* ---- Writes past the page cache (ctf_stream.c) ----------------------------------- */
 
-/* Determines part->direct if it is not known yet. */
+/* Finds out part->direct, once. */
 PROBE_MUST_CHECK struct probe_error *ctf_direct_ask(
 	struct ctf_part *part, struct ctf_stream *stream);
-/*
- * Settles finished jobs: counts their hits, or writes them in another way after an error. With
- * `wait`, waits until all jobs are settled.
- */
+/* Settles finished jobs: counts their hits or, after an error, writes them otherwise. */
 PROBE_MUST_CHECK struct probe_error *ctf_direct_settle(struct probe_ctf *ctf, bool wait);
-/* After an error: waits for running writes, and removes packets that were not written whole. */
+/* After an error: waits for running writes, and removes incomplete packets. */
 PROBE_MUST_CHECK struct probe_error *ctf_direct_give_up(struct probe_ctf *ctf);
-/* Whether a stream has unsettled packets. Nothing else may be written to such a stream. */
+/* Has a stream unsettled packets? Then nothing else may be written to it. */
 bool ctf_direct_waits(
 	struct probe_ctf *ctf, const struct ctf_part *part, const struct ctf_stream *stream);
-/* Waits for running writes and frees the writer. */
 void ctf_direct_deinit(struct probe_ctf *ctf);
 
 /* ---- The record -------------------------------------------------------------------- */
@@ -465,9 +428,9 @@ struct probe_ctf {
 	unsigned int part_count;
 	uint64_t closed_bytes; /* size of all closed parts in bytes */
 	unsigned int flushes;  /* number of flushes since the current part began */
-	/* CLOCK_REALTIME: the end of the previous part, or the start of the record */
+	/* CLOCK_REALTIME: the previous part's end, or the record's start */
 	uint64_t begin_ns;
-	/* CLOCK_MONOTONIC: when the current part ends; 0 if it has no hit yet or no limit */
+	/* CLOCK_MONOTONIC: the part's end; 0 without a hit or limit */
 	uint64_t end_ns;
 	int last_cpu;	  /* CPU of the last hit */
 	uint64_t last_ns; /* time of the last hit; before the first hit, the start of the record */
@@ -484,33 +447,27 @@ struct probe_ctf {
 	uint8_t *copy, *packets;   /* buffers of ctf_take.c; NULL before the first use */
 	struct ctf_writer *writer; /* writer thread; NULL before the first use */
 	uint64_t counted; /* number of written hits that probe_ctf_take() has not reported yet */
-	/* first stamp of the current part; older hits belong to earlier parts */
+	/* first stamp of the part; older hits belong to earlier ones */
 	uint64_t cuts[CTF_CLOCKS];
 	uint64_t newest[CTF_CLOCKS]; /* latest stamp written to any part */
 };
 
-/* Ends the current part at a time. Later hits go into a new part. */
+/* Ends the part at a time. Later hits go into a new one. */
 PROBE_MUST_CHECK struct probe_error *ctf_rotate(struct probe_ctf *ctf, uint64_t time_ns);
-/* Notes the time of a hit in the current part. The first hit determines when the part ends. */
+/* Notes a hit's time: a part's first hit determines its end. */
 void ctf_part_begins(struct probe_ctf *ctf, uint64_t time_ns);
-/* When the current part ends, in the clock of hits; UINT64_MAX if it has no known end. */
+/* The end of the part in hits' clock; UINT64_MAX if unknown. */
 uint64_t ctf_part_end(const struct probe_ctf *ctf);
-/*
- * Returns true if a hit of this time should begin a new part: the current part has reached its
- * limit, and no ring holds a hit of the previous part.
- */
+/* Should a hit of this time begin a part? If this one is full and the previous one complete. */
 bool ctf_is_part_full(const struct probe_ctf *ctf, uint64_t time_ns);
-/* Reads the clocks of the stubs again, which makes their estimated frequencies more accurate. */
+/* Reads the stubs' clocks again, for better frequencies. */
 void ctf_sync_clocks(struct probe_ctf *ctf);
-/*
- * If `error` is not NULL, marks the record as failed, so that it accepts no more events. Returns
- * `error` with the path of the record in front.
- */
+/* Marks the record as failed if there is an error, and puts its path before the error. */
 PROBE_MUST_CHECK struct probe_error *ctf_checked(struct probe_ctf *ctf, struct probe_error *error);
 
 /* ---- Classes of events ----------------------------------------------------------- */
 
-/* A cache entry: the class of the last hits of a site. */
+/* A cache entry: the class of a site's last hits. */
 struct ctf_site {
 	uint64_t pc;
 	const struct probe_session *session;
@@ -522,9 +479,8 @@ struct ctf_site {
 /* ---- Writer thread (ctf_stream.c) ------------------------------------------------------------ */
 
 /*
- * A thread that writes large packets, so that the caller does not wait for the disk and prepares
- * the next packet meanwhile. Jobs are written in the order in which they are given. After a job has
- * failed, later jobs are not tried; the caller settles them.
+ * A thread that writes large packets in the order given, so that the caller does not wait for the
+ * disk. After a job has failed, later ones are not tried; the caller settles them.
  */
 
 enum {
@@ -534,7 +490,7 @@ enum {
 
 struct ctf_job {
 	uint8_t *memory; /* CTF_JOB_BYTES of memory, aligned to a page */
-	/* Bytes to append to `fd`. The descriptor is open with O_APPEND. */
+	/* Bytes to append to `fd` (O_APPEND). */
 	uint8_t *bytes;
 	size_t size;
 	int fd;
@@ -556,61 +512,44 @@ struct ctf_writer {
 	pthread_mutex_t lock; /* protects all members below */
 	pthread_cond_t changed;
 	struct ctf_job jobs[CTF_JOBS]; /* jobs; job number N is at index N % CTF_JOBS */
-	/* how many jobs were given to the thread, finished and settled so far */
+	/* jobs given to the thread, finished and settled so far */
 	size_t given, finished, settled;
 	bool failed, over;
 	bool has_thread;
 	struct worker worker;
 };
 
-/* Starts the thread. Returns NULL if out of memory. */
+/* Returns NULL if out of memory. */
 struct ctf_writer *ctf_writer_create(void);
-/* Waits for all jobs, ends the thread and frees the writer. */
+/* Waits for all jobs and ends the thread. */
 void ctf_writer_free(struct ctf_writer *writer);
 
-/* Returns the next job for the caller to fill in, or NULL if all jobs are unsettled. */
+/* Returns the next job to fill in, or NULL if all are unsettled. */
 struct ctf_job *ctf_writer_next(struct ctf_writer *writer);
-/* Returns the unsettled job with index `i` (0 is the oldest), or NULL if there are fewer. */
+/* Returns the unsettled job `i` (0 is the oldest), or NULL. */
 struct ctf_job *ctf_writer_waiting(struct ctf_writer *writer, size_t i);
-/* Gives the job of ctf_writer_next() to the thread. */
 void ctf_writer_give(struct ctf_writer *writer);
 
-/*
- * Returns the number of jobs that are finished but not settled. With `wait`, first waits for all
- * jobs.
- */
+/* Returns the number of jobs finished but not settled. With `wait`, of all jobs. */
 size_t ctf_writer_finished(struct ctf_writer *writer, bool wait);
-/*
- * Marks the oldest unsettled job as settled. After a failed job, settle all jobs before giving a
- * new one.
- */
+/* Marks the oldest job as settled. After a failed one, settle all before giving another. */
 void ctf_writer_settle(struct ctf_writer *writer);
 
 /* ---- Moving rings into the record (ctf_take.c) ----------------------------------------------- */
 
-/*
- * Moves the bytes of a session's rings into a record. Few bytes become packets of one page; many
- * bytes become one large packet.
- */
+/* Moves rings' bytes into a record, as packets of one page or, many, as a large packet. */
 
 enum {
-	/* bytes copied from a ring at once, few enough to be checked in the processor's cache */
+	/* bytes copied from a ring at once, few enough for the processor's cache */
 	CTF_PIECE_BYTES = 1 << 17,
 	CTF_PACKET_THREADS = 1024,
-	/*
-	 * Room before a large packet for the packets of one page that name its threads. One such
-	 * packet can name 80 threads.
-	 */
+	/* Room before a large packet for packets that name its threads, 80 threads each. */
 	CTF_NAMES_BYTES = 16 * CTF_PACKET_BYTES,
-	/*
-	 * Size at which a large packet is complete. The job's memory has room for one more piece,
-	 * because the packet may exceed this size by a piece.
-	 */
+	/* The size of a complete large packet, which may exceed it by one piece. */
 	CTF_LARGE_MOST = CTF_JOB_BYTES - CTF_NAMES_BYTES - CTF_PIECE_BYTES - RING_RECORD_MAX -
 			 2 * CTF_PACKET_BYTES
 };
 
-/* The state while one ring is moved. */
 struct taking {
 	struct probe_ctf *ctf;
 	struct ctf_source *source;
@@ -634,61 +573,50 @@ struct taking {
 
 /* ---- Sources (ctf.c) ------------------------------------------------------------- */
 
-/* Finds or creates the source of a session. Returns NULL if out of memory. */
+/* Returns NULL if out of memory. */
 struct ctf_source *ctf_source_of(struct probe_ctf *ctf, struct probe_session *session);
-/*
- * Finds or creates the stream of a ring in the current part. Its time is at least the start of the
- * part.
- */
+/* Finds or makes a ring's stream in this part, with a time not before the part's start. */
 PROBE_MUST_CHECK struct probe_error *ctf_present_stream(struct probe_ctf *ctf,
 	const struct ctf_source *source, unsigned int ring, struct ctf_stream **ret);
-/* The stamp of the first record in a ring. */
+/* The first record's stamp. */
 uint64_t ctf_first_time(const struct rings *rings, const struct ring *ring);
 
-/* Adds the written hits of each site to the session's probes, and sets hits[] to 0. */
+/* Adds the written hits of each site to its probe, and zeroes hits[]. */
 void ctf_count_hits(
 	struct probe_ctf *ctf, struct probe_session *session, uint64_t *hits, size_t count);
-/* The sum of hits[] over all sites. */
 uint64_t ctf_sum_hits(const uint64_t *hits, size_t count);
-/* Notes that records were moved to the stream. */
 void ctf_note_moved(struct taking *t);
 
 /* ---- Small packets ---------------------------------------------------------------- */
 
 /*
- * Closes and writes the packets of a stream, and takes back the buffer that the stream borrowed. If
- * `error` is not NULL, writes nothing and returns `error`.
+ * Closes and writes a stream's packets, and takes back its borrowed buffer. After an error, writes
+ * nothing and returns the error.
  */
 PROBE_MUST_CHECK struct probe_error *ctf_end_packets(
 	struct ctf_part *part, struct ctf_stream *stream, struct probe_error *error);
 
 /* ---- Large packets ----------------------------------------------------------------- */
 
-/* Where the records of a packet begin in a job's memory. */
+/* Where a packet's records begin in a job's memory. */
 uint8_t *ctf_direct_records(const struct ctf_job *job);
 /*
- * Gives a packet to the writer thread, to be appended to its stream. Before that, the metadata must
- * describe the packet's sites, and the packets that name its threads must be complete in the
- * stream's buffer.
+ * Gives a packet to the thread. The metadata must describe its sites, and the packets that name its
+ * threads must be complete in the stream's buffer.
  */
 PROBE_MUST_CHECK struct probe_error *ctf_direct_give(struct taking *t, struct ctf_job *job);
 
 /* ---- System events --------------------------------------------------------------------------- */
 
-/* The system trace events of POSIX (XSH 2.11.2), as logs of streams record them. */
+/* The system trace events of POSIX (XSH 2.11.2), in streams' logs. */
 
 extern const char system_event_provider[];
-/*
- * The names of system events, indexed by type. The last one is PROBE_STREAM_UNNAMED, the user event
- * without a name.
- */
+/* Indexed by type; the last, PROBE_STREAM_UNNAMED, is the user event without a name. */
 extern const char *const system_event_names[PROBE_STREAM_UNNAMED + 1];
 
-/*
- * The type of a system event with these names; PROBE_STREAM_SYSTEM_TYPES if there is no such event.
- */
+/* The type of a system event; PROBE_STREAM_SYSTEM_TYPES if it is none. */
 uint32_t system_event_type(const char *provider, const char *name);
-/* Whether an event of a log is a system event. System events have no thread. */
+/* Is an event of a log a system event, which has no thread? */
 bool system_event_is(const struct probe_event *event);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A parser of TSDL, the metadata language of CTF 1.8. Metadata has the blocks trace, env, clock,
- * stream and event. A block has values (name = value;) and types (name := struct { ... };).
+ * A parser of TSDL. Metadata has the blocks trace, env, clock, stream and event, which have values
+ * (name = value;) and types (name := struct { ... };).
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -12,11 +12,9 @@
 
 /* ==== Lexer =================================================================================== */
 
-/* The lexer: words, numbers, and lists of attributes. */
-
 /* ---- Errors and memory ----------------------------------------------------------------- */
 
-/* Keeps the first error. After it, all functions of the parser return false or NULL. */
+/* Keeps the first error, after which all functions return false or NULL. */
 static bool tsdl_fail(struct tsdl_parser *p, const char *format, ...)
 {
 	va_list ap;
@@ -37,7 +35,7 @@ static bool tsdl_fail(struct tsdl_parser *p, const char *format, ...)
 	return false;
 }
 
-/* Memory of a result: a list of blocks, from which pieces are allocated. */
+/* A result's memory: a list of blocks, from which pieces are allocated. */
 enum { BLOCK_BYTES = 1 << 16, ALIGN = _Alignof(max_align_t) };
 struct block {
 	struct block *next;
@@ -66,7 +64,7 @@ static void *tsdl_alloc(struct tsdl_parser *p, size_t size)
 		block->left = room;
 		p->tsdl->memory = block;
 	}
-	/* Allocate from the end, so that `left` is the only state. */
+	/* From the end, so that `left` is the only state. */
 	piece = block->bytes + block->left - size;
 	block->left -= size;
 	return piece;
@@ -102,7 +100,6 @@ static bool is_ahead(const struct tsdl_parser *p, const char *what)
 	return (size_t)(p->end - p->at) >= length && memcmp(p->at, what, length) == 0;
 }
 
-/* Skips blanks and comments. */
 static bool skip(struct tsdl_parser *p)
 {
 	const char *close;
@@ -171,7 +168,7 @@ static bool take_number(struct tsdl_parser *p)
 	return true;
 }
 
-/* Parses an escape after its backslash. *ret is its character. */
+/* Parses an escape behind its backslash. */
 static bool take_escape(struct tsdl_parser *p, char *ret)
 {
 	static const char letters[] = "abfnrtv\\\"'?", meant[] = "\a\b\f\n\r\t\v\\\"'?";
@@ -251,7 +248,7 @@ static bool tsdl_is_name(const struct tsdl_parser *p, const char *name)
 	return p->token == TSDL_NAME && strcmp(p->text, name) == 0;
 }
 
-/* Consume a token of this sort. Any other token is an error. */
+/* Consume a token of this sort; others are errors. */
 static bool tsdl_take_mark(struct tsdl_parser *p, char mark)
 {
 	return tsdl_is_mark(p, mark) ? tsdl_next(p) : tsdl_fail(p, "there is no %c", mark);
@@ -284,7 +281,7 @@ static bool tsdl_take_value(struct tsdl_parser *p, struct tsdl_value *ret)
 	return tsdl_fail(p, "there is no value");
 }
 
-/* Convert a value to a number that is not negative, or to true or false. */
+/* Convert a value to an unsigned number, or to a bool. */
 static bool tsdl_number_of(struct tsdl_parser *p, const struct tsdl_value *value, uint64_t *ret)
 {
 	*ret = value->number;
@@ -305,7 +302,7 @@ static bool tsdl_bool_of(struct tsdl_parser *p, const struct tsdl_value *value, 
 	return true;
 }
 
-/* Parses "{ name = value; ... }" and calls each() for each value. */
+/* Parses "{ name = value; ... }", with each() for each value. */
 static bool tsdl_take_attributes(struct tsdl_parser *p,
 	bool (*each)(struct tsdl_parser *p, const char *name, const struct tsdl_value *value,
 		void *data),
@@ -325,8 +322,6 @@ static bool tsdl_take_attributes(struct tsdl_parser *p,
 }
 
 /* ==== Types =================================================================================== */
-
-/* The parser of types. */
 
 enum { BYTE = 8, SIZE_MAX_BITS = 64, SINGLE_BITS = 32, DOUBLE_BITS = 64 };
 
@@ -420,7 +415,7 @@ static bool take_integer(struct tsdl_parser *p, struct tsdl_type *type)
 	return true;
 }
 
-/* Parses a label of an enumeration, with its optional number or range. */
+/* Parses an enumeration's label, with its number or range, if any. */
 static bool take_label(struct tsdl_parser *p, const char **ret)
 {
 	struct tsdl_value value;
@@ -442,10 +437,7 @@ static bool take_label(struct tsdl_parser *p, const char **ret)
 
 static bool tsdl_take_type(struct tsdl_parser *p, const struct tsdl_type **ret);
 
-/*
- * Parses an enumeration. The result is the integer type of the enumeration. About the labels, the
- * result tells only whether "unreadable" is the only one.
- */
+/* Parses an enumeration: its integer type, and whether "unreadable" is its only label. */
 static bool take_enum(struct tsdl_parser *p, struct tsdl_type *type)
 {
 	const struct tsdl_type *integer;
@@ -528,7 +520,7 @@ static bool take_string(struct tsdl_parser *p, struct tsdl_type *type)
 
 /* ---- Structures and arrays ------------------------------------------------------------------- */
 
-/* The name without its leading underscore. The underscore only keeps names apart from keywords. */
+/* The name without the underscore that keeps it apart from keywords. */
 static const char *bare_name(const char *name)
 {
 	return name + (name[0] == '_');
@@ -561,14 +553,13 @@ static bool take_field(struct tsdl_parser *p, struct tsdl_field *field)
 	if (!tsdl_take_type(p, &type) || !tsdl_take_name(p, &field->name))
 		return false;
 	field->name = bare_name(field->name);
-	/* Arrays of arrays are not supported: their types could grow without a limit. */
+	/* Arrays of arrays are not supported: types could grow without limit. */
 	if (tsdl_is_mark(p, '[') && !take_array(p, &type))
 		return false;
 	field->type = type;
 	return tsdl_take_mark(p, ';');
 }
 
-/* Adds a field. The array of fields doubles when it is full. */
 static bool add_field(struct tsdl_parser *p, struct tsdl_type *type, const struct tsdl_field *field)
 {
 	size_t count = type->field_count;
@@ -622,7 +613,6 @@ static const struct tsdl_type *alias_of(const struct tsdl_parser *p, const char 
 	return NULL;
 }
 
-/* Parse a type, and "typealias TYPE := NAME". */
 static bool tsdl_take_type(struct tsdl_parser *p, const struct tsdl_type **ret)
 {
 	static const struct {
@@ -677,8 +667,7 @@ static bool tsdl_take_alias(struct tsdl_parser *p)
 
 /* ==== Blocks ================================================================================== */
 
-/* The names that a kind of block may contain. The function `value` fails if it does not know a
- * name. */
+/* The names that a kind of block may contain. `value` fails at a name it does not know. */
 struct block_kind {
 	bool (*value)(struct tsdl_parser *p, const char *name, const struct tsdl_value *value,
 		void *data);
@@ -782,7 +771,7 @@ static bool take_trace(struct tsdl_parser *p)
 	return take_block(p, &kind, p->tsdl);
 }
 
-/* Handles a value of the "env" block. Any value is allowed. */
+/* Any value of "env" is allowed. */
 static bool env_value(
 	struct tsdl_parser *p, const char *name, const struct tsdl_value *value, void *data)
 {
@@ -886,7 +875,7 @@ static bool event_value(
 		event->name = value->text;
 		return value->token != TSDL_NUMBER || tsdl_fail(p, "an event's name is none");
 	}
-	/* These attributes do not affect the bytes of an event. */
+	/* These attributes do not affect events' bytes. */
 	return is(name, "model.emf.uri") || is(name, "loglevel") ||
 	       tsdl_fail(p, "an event's '%s' is not understood", name);
 }
