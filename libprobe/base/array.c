@@ -6,7 +6,7 @@
 
 enum { FIRST_ROOM = 16 /* must be a power of two */ };
 
-/* Returns the smallest power of two that is at least `count` and at least FIRST_ROOM. */
+/* Returns the least power of two that is at least `count` and FIRST_ROOM. */
 size_t array_room(size_t count)
 {
 	size_t room = FIRST_ROOM;
@@ -27,9 +27,7 @@ void *array_resident(size_t size)
 {
 	void *memory = malloc(size);
 
-	/*
-	 * Not memset(): compilers turn malloc() and memset() into calloc(), which touches no page.
-	 */
+	/* Not memset(): compilers make calloc() of malloc() and memset(), which touches no page. */
 	if (memory)
 		explicit_bzero(memory, size);
 	return memory;

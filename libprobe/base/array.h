@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Arrays that grow by one item at a time, and binary search in sorted arrays. */
+/* Arrays that grow by one item, and binary search in sorted arrays. */
 #ifndef LIBPROBE_BASE_ARRAY_H
 #define LIBPROBE_BASE_ARRAY_H
 
@@ -9,17 +9,13 @@
 #include <string.h>
 
 /*
- * Makes room for one more item after the first `count` items of an array (NULL: not allocated yet).
- * Returns the array's new address, which the caller frees. Returns NULL if there is no memory; the
- * array is unchanged then. Must be called before each item is added. Items may be removed without a
- * call.
+ * Makes room for one item behind the first `count` (`items` may be NULL). Call it before each item
+ * is added; removals need no call. Returns the array, which the caller frees; or NULL without
+ * memory: then the old array is unchanged.
  */
 void *array_grow(void *items, size_t count, size_t item_bytes);
 
-/*
- * Makes room for one item after the first `count` items of the array `items`, a variable. Returns
- * false if there is no memory.
- */
+/* Makes room for one more item of a variable `items`. Returns false if memory is short. */
 #define ARRAY_ROOM(items, count)                                                                   \
 	({                                                                                         \
 		void *array_grown = array_grow(items, count, sizeof(*(items)));                    \
@@ -29,19 +25,18 @@ void *array_grow(void *items, size_t count, size_t item_bytes);
 		array_grown != NULL;                                                               \
 	})
 
-/* Returns the capacity that array_grow() assumes for an array of `count` items. */
+/* Returns the capacity that array_grow() assumes for `count` items. */
 size_t array_room(size_t count);
 
 /*
- * Allocates `size` bytes of zeros whose pages are already present, so that using them while a
- * process is stopped causes no page fault. The caller frees them. Returns NULL if there is no
- * memory.
+ * Allocates zeros in pages that are present, so that using them during a stop causes no page fault.
+ * The caller frees them; NULL without memory.
  */
 void *array_resident(size_t size);
 
 /*
- * Returns the first index below `count` for which `is_before` is false; `count` if there is none.
- * `is_before` must be true for all indices below the result, and false from there on.
+ * Returns the first index for which `is_before` is false, or `count`. `is_before` must be true for
+ * all indices below that, and false from there on.
  */
 static inline size_t array_partition(
 	size_t count, bool (*is_before)(const void *data, size_t index), const void *data)
@@ -59,7 +54,6 @@ static inline size_t array_partition(
 	return low;
 }
 
-/* The arguments of array_search(). */
 struct array_key {
 	const char *items; /* NULL if the array is empty */
 	size_t item_bytes, offset;
@@ -76,8 +70,8 @@ static inline bool array_key_is_before(const void *data, size_t index)
 }
 
 /*
- * Returns the index of the first item whose key is at least `key`; `count` if there is none. The
- * array must be sorted by its keys. A key is a uint64_t at `offset` bytes in each item.
+ * Returns the index of the first item whose key, a uint64_t at `offset` in it, is at least `key`;
+ * or `count`. The array must be sorted by key.
  */
 static inline size_t array_search(
 	const void *items, size_t count, size_t item_bytes, size_t offset, uint64_t key)
@@ -87,14 +81,14 @@ static inline size_t array_search(
 	return array_partition(count, array_key_is_before, &wanted);
 }
 
-/* Returns the index of the first item whose key is above `key`; `count` if there is none. */
+/* The same for the first item whose key is above `key`. */
 static inline size_t array_search_above(
 	const void *items, size_t count, size_t item_bytes, size_t offset, uint64_t key)
 {
 	return key == UINT64_MAX ? count : array_search(items, count, item_bytes, offset, key + 1);
 }
 
-/* Returns the item whose key is `key`; NULL if there is none. */
+/* Returns the item with this key, or NULL. */
 static inline void *array_find(
 	const void *items, size_t count, size_t item_bytes, size_t offset, uint64_t key)
 {
@@ -104,10 +98,10 @@ static inline void *array_find(
 	return item && memcmp(item + offset, &key, sizeof(key)) == 0 ? item : NULL;
 }
 
-/* Sorts an array by its keys; `items` may be NULL if the array is empty. */
+/* Sorts an array by key. `items` may be NULL if it is empty. */
 void array_sort(void *items, size_t count, size_t item_bytes, size_t offset);
 
-/* These macros take the name of the key's member in place of the key's offset. */
+/* These macros take the name of the key's member. */
 #define ARRAY_SEARCH(items, count, member, key)                                                    \
 	array_search(items, count, sizeof(*(items)), offsetof(__typeof__(*(items)), member), key)
 #define ARRAY_SEARCH_ABOVE(items, count, member, key)                                              \

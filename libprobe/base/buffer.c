@@ -26,7 +26,7 @@ void buffer_deinit(struct buffer *buffer)
 	*buffer = (struct buffer){0};
 }
 
-/* Makes room at the end: moves the contents to the front, or into a larger block. */
+/* Makes room at the end: moves the contents to the front, or to a larger block. */
 static bool buffer_grow(struct buffer *buffer, size_t need)
 {
 	size_t used = buffer->length - buffer->start;
@@ -72,10 +72,7 @@ void buffer_pad(struct buffer *buffer, size_t used, size_t width)
 	buffer->length += width - used;
 }
 
-/*
- * Converts two digits at a time. This takes half as many divisions, and no division can begin
- * before the previous one has ended.
- */
+/* Converts two digits at a time: half as many divisions, each of which waits for the one before. */
 void buffer_unsigned(struct buffer *buffer, uint64_t value)
 {
 	static const char pairs[] = "00010203040506070809101112131415161718192021222324"
@@ -168,7 +165,7 @@ bool buffer_is_control(const char *text, size_t step)
 	       (code >= 0x2066 && code <= 0x2069);
 }
 
-/* Returns the letter after the backslash in the escape of a control character, or 0. */
+/* Returns the letter after the backslash that escapes a control character, or 0. */
 static char escape_letter(unsigned char c)
 {
 	switch (c) {
@@ -191,10 +188,7 @@ static char escape_letter(unsigned char c)
 	}
 }
 
-/*
- * Writes three octal digits. Unlike a \x escape, they end after three digits, whatever character
- * follows.
- */
+/* Three octal digits end there; a \x escape goes on with any digit that follows. */
 static void c_escape(struct buffer *buffer, unsigned char c)
 {
 	char letter = escape_letter(c);
@@ -209,7 +203,7 @@ static void c_escape(struct buffer *buffer, unsigned char c)
 	}
 }
 
-/* Returns the length of the first part of a text that every format copies without a change. */
+/* Returns the length of the part at the start that every format copies unchanged. */
 static size_t plain_length(const char *text, size_t length, char quote)
 {
 	size_t i = 0;
@@ -250,7 +244,7 @@ void buffer_c_escaped(struct buffer *buffer, const char *text, size_t length, ch
 	}
 }
 
-/* Escapes one character. Returns the number of bytes of `text` that it used. */
+/* Escapes a character. Returns how many bytes of `text` it has. */
 static size_t json_escape(struct buffer *buffer, const char *text, size_t length)
 {
 	unsigned char c = (unsigned char)*text;

@@ -64,10 +64,7 @@ uint64_t clock_stamp(const struct clock *clock)
 	return clock->counter ? clock->counter() : clock_monotonic_ns();
 }
 
-/*
- * Reads a clock and takes a stamp at nearly the same time: keeps the least disturbed of several
- * readings.
- */
+/* Reads a clock and a stamp at nearly the same time: the least disturbed of several readings. */
 static void clock_pair(
 	const struct clock *clock, clockid_t id, uint64_t *stamp_ret, uint64_t *ns_ret)
 {
@@ -100,7 +97,7 @@ void clock_init(struct clock *clock, uint64_t (*counter)(void))
 
 /* ---- Lines ------------------------------------------------------------------------------ */
 
-/* Returns the nanoseconds from stamp `from` to stamp `to`; negative if `to` is earlier. */
+/* Returns the ns from one stamp to another; negative if `to` is earlier. */
 static int64_t between_ns(uint64_t from, uint64_t to, double tick_ns)
 {
 	return (int64_t)((double)(int64_t)(to - from) * tick_ns);
@@ -120,10 +117,7 @@ static void add_line(struct clock *clock, struct clock_line line)
 	clock->lines[clock->line_count++] = line;
 }
 
-/*
- * Returns true if CLOCK_REALTIME was set between two pairs. CLOCK_MONOTONIC does not change then,
- * so the two clocks are compared.
- */
+/* Was CLOCK_REALTIME set between two pairs, unlike CLOCK_MONOTONIC? */
 static bool was_set(const struct clock_pairs *before, const struct clock_pairs *now)
 {
 	double stamps = (double)(now->steady_stamp - before->steady_stamp);
@@ -135,8 +129,8 @@ static bool was_set(const struct clock_pairs *before, const struct clock_pairs *
 }
 
 /*
- * Adds a line that begins with the time at the last pair and leads to the new pair. If that would
- * make the line too fast or too slow, it only comes as near to the new pair as CORRECTION allows.
+ * Adds a line from the time at the last pair to the new pair or, if that is too fast or slow, as
+ * near to it as CORRECTION allows.
  */
 static void correct(
 	struct clock *clock, const struct clock_pairs *before, const struct clock_pairs *now)
@@ -202,7 +196,7 @@ uint64_t clock_realtime_ns(const struct clock *clock, uint64_t stamp)
 
 	if (clock->stamp_ns == 0)
 		return clock->first_ns;
-	/* A clock whose members come from a dead session has no lines. Use its last pair. */
+	/* A clock of a dead session has no lines: use its last pair. */
 	if (!i)
 		return clock->last_ns +
 		       (uint64_t)between_ns(clock->last_stamp, stamp, clock->stamp_ns);
@@ -218,12 +212,12 @@ double clock_tick_ns(const struct clock *clock)
 	double stamps = (double)(clock->last_steady_stamp - clock->first_steady_stamp);
 	double ns = (double)(clock->last_steady_ns - clock->first_steady_ns);
 
-	/* Two readings that are too close to each other give no useful length of a tick. */
+	/* Readings too close to each other do not give a tick's length. */
 	return stamps > 0 && ns >= CALIBRATION_NS ? ns / stamps
 						  : 1e9 / (double)clock_ticks_per_s(clock);
 }
 
-/* Returns the stamps per nanosecond. Takes two readings, `apart_ns` after one another. */
+/* Returns the stamps per ns, from two readings `apart_ns` after one another. */
 static double measure(const struct clock *clock, long apart_ns)
 {
 	uint64_t first_stamp = 0, first_ns = 0, last_stamp = 0, last_ns = 0;

@@ -11,8 +11,8 @@ uint64_t clock_monotonic_ns(void);
 uint64_t clock_now_ns(void);
 
 /*
- * The time limit of a wait. If the user presses Ctrl-C, the wait lasts at most one more second.
- * That is enough for anything that usually takes a moment, such as a stop on a busy machine.
+ * The limit of a wait. After Ctrl-C, one more second is left: enough for anything that usually
+ * takes a moment.
  */
 struct patience {
 	uint64_t end_ns; /* time of CLOCK_MONOTONIC */
@@ -21,18 +21,12 @@ struct patience {
 
 /* Returns a limit that begins now. */
 struct patience patience_of(uint64_t ns);
-/*
- * Returns true if the wait must end: the limit has passed, or a pending signal has shortened it
- * (patience_is_interrupted()).
- */
+/* Has the limit passed, or a pending signal shortened it (patience_is_interrupted())? */
 bool patience_is_over(struct patience *patience);
-/*
- * Returns true if SIGINT or SIGTERM is pending. A signal is pending if the caller blocks it, to
- * read it later.
- */
+/* Is SIGINT or SIGTERM pending, for a caller that blocks it to read it later? */
 bool patience_is_interrupted(void);
 
-/* A line that converts stamps to times, from the stamp `from` on. */
+/* Converts stamps to times, from the stamp `from` on. */
 struct clock_line {
 	uint64_t from;
 	uint64_t stamp, ns; /* a point on the line */
@@ -41,24 +35,18 @@ struct clock_line {
 enum { CLOCK_LINES = 64 };
 
 /*
- * Converts time stamps to CLOCK_REALTIME with pairs of readings of both clocks. clock_sync() reads
- * the next pair. Stamps that were taken before that keep their times. Initialise with clock_init(),
- * or with {0} and then set all members except the lines. After changing the first pair, set
- * line_count to 0.
+ * Converts stamps to CLOCK_REALTIME by pairs of readings of both clocks. clock_sync() reads the
+ * next pair; earlier stamps keep their times. Initialise with clock_init(), or with {0} and all
+ * members except the lines. After changing the first pair, set line_count to 0.
  */
 struct clock {
-	/* Reads the counter that stubs use; NULL if they use CLOCK_MONOTONIC, by a system call. */
+	/* Reads the stubs' counter; NULL if they use CLOCK_MONOTONIC. */
 	uint64_t (*counter)(void);
 	uint64_t first_stamp, last_stamp;
 	uint64_t first_ns, last_ns;
-	/*
-	 * The length of a tick in ns, measured from the first to the last steady pair; 0 if the two
-	 * are equal.
-	 */
+	/* The ns of a tick, from the first to the last steady pair; 0 if they are equal. */
 	double stamp_ns;
-	/*
-	 * The steady pairs: the first and the last pair with CLOCK_MONOTONIC, which cannot be set.
-	 */
+	/* The first and last steady pair: with CLOCK_MONOTONIC, which cannot be set. */
 	uint64_t first_steady_stamp, last_steady_stamp;
 	uint64_t first_steady_ns, last_steady_ns;
 	struct clock_line lines[CLOCK_LINES]; /* the newest last; written by clock_sync() */
@@ -68,32 +56,28 @@ struct clock {
 void clock_init(struct clock *clock, uint64_t (*counter)(void));
 /* Returns the current time stamp. */
 uint64_t clock_stamp(const struct clock *clock);
-/* Reads both clocks again. Call it after the stamps to be converted were taken. */
+/* Reads both clocks again, after the stamps to be converted were taken. */
 void clock_sync(struct clock *clock);
 /*
- * Converts a stamp to CLOCK_REALTIME in ns. Times keep the order of stamps, even if clock_sync() is
- * called in between, unless CLOCK_REALTIME was set back. The times of stamps up to the last
- * clock_sync() never change.
+ * Converts a stamp to CLOCK_REALTIME in ns. Times keep the order of stamps, unless CLOCK_REALTIME
+ * is set back. Stamps before the last clock_sync() keep their times.
  */
 uint64_t clock_realtime_ns(const struct clock *clock, uint64_t stamp);
 
-/* The second part of clock_sync(), which uses the pairs that the first part has read. */
+/* The two parts of clock_sync(): read pairs, and use them. */
 struct clock_pairs {
 	uint64_t stamp, ns;
 	uint64_t steady_stamp, steady_ns;
 };
 void clock_advance(struct clock *clock, const struct clock_pairs *now);
 
-/* Returns the nanoseconds per stamp, the mean from clock_init() to the last clock_sync(). */
+/* Returns the ns per stamp, the mean from clock_init() to the last clock_sync(). */
 double clock_tick_ns(const struct clock *clock);
 
-/* Returns the stamps per second, accurate to a thousandth. Takes half a millisecond. */
+/* Returns the stamps per second, to a thousandth. Takes half a millisecond. */
 uint64_t clock_ticks_per_s(const struct clock *clock);
 
-/*
- * Returns the nanoseconds per stamp, times 2^32, accurate to some hundred-thousandths. Takes four
- * milliseconds.
- */
+/* Returns the ns per stamp, times 2^32, to some hundred-thousandths. Takes four milliseconds. */
 uint64_t clock_tick_ns32(const struct clock *clock);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Adds up how many sites of a probe are not counted, and describes the result in words. */
+/* Adds up the sites of a probe that are not counted, and describes them in words. */
 #include <stdio.h>
 #include <string.h>
 
@@ -17,10 +17,7 @@ bool probe_coverage_is_none(const struct probe_coverage *coverage)
 	return coverage->sites && coverage->refused >= coverage->sites;
 }
 
-/*
- * Appends a share such as "1 of 3 sites refused". If the probe has only one site, appends just
- * "refused".
- */
+/* Appends a share such as "1 of 3 sites refused", or "refused" for a probe with one site. */
 static void add_share(char text[PROBE_COVERAGE_BYTES], size_t count, size_t sites, const char *what)
 {
 	size_t length = strlen(text);

@@ -21,7 +21,7 @@ static size_t stack_size(const struct probe_stack *stack)
 	return size;
 }
 
-/* Returns the packed size of an event without the start event of its pair. */
+/* Returns the packed size of an event, without its pair's start event. */
 static size_t size_alone(const struct probe_event *event)
 {
 	size_t size = sizeof(*event) + event->arg_count * sizeof(*event->args) +
@@ -39,9 +39,7 @@ size_t event_packed_size(const struct probe_event *event)
 	return size_alone(event) + (event->begin ? size_alone(event->begin) : 0);
 }
 
-/*
- * Appends bytes to a block. Returns the offset of the bytes, which is stored in place of a pointer.
- */
+/* Appends bytes. Returns their offset, which is stored in place of a pointer. */
 static const char *put(char *block, size_t *used, const char *bytes, size_t size)
 {
 	size_t offset = *used;
@@ -57,10 +55,7 @@ static const char *put_text(char *block, size_t *used, const char *text)
 	return text ? put(block, used, text, text_size(text)) : NULL;
 }
 
-/*
- * A packed stack: the struct, pointers to the stack's frames, the frames. The frames' texts are
- * elsewhere in the block.
- */
+/* A packed stack: this, pointers to frames, frames. Their texts are elsewhere in the block. */
 struct packed_stack {
 	struct probe_stack stack;
 	const struct probe_frame *frames[];
@@ -121,8 +116,7 @@ void event_pack(const struct probe_event *event, void *block)
 }
 
 /*
- * Converts the offset in *text into a pointer; 0 becomes NULL. Returns false if the text is not
- * wholly inside the block.
+ * Converts the offset in *text into a pointer (0: NULL). Returns false if the text is not inside.
  */
 static bool take_text(char *block, size_t size, const char **text)
 {
@@ -136,7 +130,7 @@ static bool take_text(char *block, size_t size, const char **text)
 	return true;
 }
 
-/* Returns the stack at `offset`, or NULL if the stack is not wholly inside the block. */
+/* Returns the stack at `offset`, or NULL if it leaves the block. */
 static const struct probe_stack *take_stack(char *block, size_t size, size_t offset)
 {
 	struct packed_stack *packed = (struct packed_stack *)(block + offset);
@@ -200,10 +194,7 @@ struct probe_event *event_unpack(void *block, size_t size)
 
 	if (!offset)
 		return unpack_alone(block, size);
-	/*
-	 * The first event is unpacked from the part of the block before the second, so the two
-	 * cannot overlap.
-	 */
+	/* The first event is unpacked from before the second, so they cannot overlap. */
 	if (offset > size || offset % _Alignof(struct probe_event) || !unpack_alone(block, offset))
 		return NULL;
 	begin = unpack_alone((char *)block + offset, size - offset);

@@ -5,30 +5,23 @@
 #include "probe/event.h"
 
 /*
- * Returns the size of an event in packed form. A packed event is one block that holds everything:
- * the event, its values, its stack, the bytes of values, and texts. If the event ends a pair, its
- * start event follows in the same form. Pointers are stored as offsets, so a block may be moved, or
- * sent to another process. The block and its end have the alignment of the struct, so blocks may
- * follow one another.
+ * Returns the size of a packed event: one block with the event, its values, stack and texts, and
+ * its pair's start event, if any. Pointers are offsets, so it may be moved or sent. It begins and
+ * ends aligned, so blocks may follow one another.
  */
 size_t event_packed_size(const struct probe_event *event);
-/* Packs an event into a block of event_packed_size() bytes. */
+/* Packs an event into event_packed_size() bytes. */
 void event_pack(const struct probe_event *event, void *block);
 /*
- * Converts the offsets of a block into pointers, and returns the event, which is inside the block.
- * Nothing in the block is trusted: returns NULL if an offset leads out of it. A block can be
- * unpacked only once.
+ * Returns the event in a block, once, with pointers for offsets. Nothing in it is trusted: NULL if
+ * an offset leads out of it.
  */
 struct probe_event *event_unpack(void *block, size_t size);
 
-/*
- * Returns as much of a stack as fits into a packed event. The stack comes from a caller, and may
- * hold anything.
- */
+/* Returns as much of a caller's stack, which may hold anything, as fits into a packed event. */
 struct probe_stack event_cut_stack(const struct probe_stack *stack);
 /*
- * Copies the part of a stack that event_cut_stack() returns into *block_ret, which the caller
- * frees. Returns NULL if there is no memory.
+ * Copies what event_cut_stack() returns to *block_ret, for the caller to free. NULL without memory.
  */
 const struct probe_stack *event_copy_stack(const struct probe_stack *stack, void **block_ret);
 

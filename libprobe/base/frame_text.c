@@ -9,10 +9,6 @@ uint64_t frame_text_place(const struct probe_frame *frame)
 	return frame->function ? frame->function : frame->offset;
 }
 
-/*
- * Writes text in UTF-8, without the bytes that separate frames or lines. A symbol may hold any
- * byte.
- */
 void frame_text_put(struct buffer *out, const char *text)
 {
 	size_t left = strlen(text);

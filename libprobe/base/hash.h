@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Hashes for tables in memory. Short keys are hashed millions of times a second, so the code is
- * inline and needs one multiplication for each eight bytes: it combines both halves of the product,
- * as in wyhash (https://github.com/wangyi-fudan/wyhash). A program that chooses the keys can make
- * them collide.
+ * Hashes for tables in memory. Short keys are hashed millions of times a second, so it is inline,
+ * with one multiplication for eight bytes, whose halves are combined as in wyhash
+ * (https://github.com/wangyi-fudan/wyhash). A program that chooses the keys can make them collide.
  */
 #ifndef LIBPROBE_BASE_HASH_H
 #define LIBPROBE_BASE_HASH_H
@@ -12,7 +11,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Makes the lower bits of the hash depend on the upper bits of the word, too. */
+/* The lower bits of the hash depend on the upper bits of the word, too. */
 static inline uint64_t hash_word(uint64_t seed, uint64_t word)
 {
 	unsigned __int128 product = (unsigned __int128)(seed ^ word) * UINT64_C(0xff51afd7ed558ccd);
@@ -30,7 +29,7 @@ static inline uint64_t hash_load(const char *from, size_t length)
 		return word;
 	}
 	if (length >= sizeof(low)) {
-		/* The two loads overlap, and together cover all bytes. */
+		/* The two loads overlap, and cover all bytes. */
 		memcpy(&low, from, sizeof(low));
 		memcpy(&high, from + length - sizeof(high), sizeof(high));
 		return (uint64_t)high << 32 | low;
@@ -49,7 +48,7 @@ static inline uint64_t hash_bytes(uint64_t seed, const void *bytes, size_t lengt
 
 	for (; left > 8; left -= 8, from += 8)
 		hash = hash_word(hash, hash_load(from, 8));
-	/* Hash the last eight bytes; some of them may be hashed already. */
+	/* The last eight bytes; some are hashed already. */
 	if (length > 8)
 		return hash_word(hash, hash_load(from + left - 8, 8));
 	return hash_word(hash, hash_load(from, left));

@@ -16,10 +16,7 @@ const char *library_load(
 
 		if (!function)
 			return functions[i].name;
-		/*
-		 * POSIX guarantees that pointers to objects and to functions have the same size. C
-		 * has no cast between them.
-		 */
+		/* POSIX guarantees equal sizes of object and function pointers; C has no cast. */
 		memcpy((char *)table + functions[i].offset, &function, sizeof(function));
 	}
 	return NULL;

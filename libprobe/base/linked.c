@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * dlopen(3) for the static probectl (`make static`), which has the libraries below linked in. In a
- * static program, glibc's dlopen() would load the system's C library, which may be another version
- * of glibc or not glibc at all. So the functions here replace dlopen(3) and dlsym(3), both for us
- * and for libdw (which asks for libdebuginfod). They find the functions that the rest of probectl
- * looks up, and open no file.
+ * dlopen(3) for the static probectl (`make static`), where the libraries below are linked in, and
+ * glibc's dlopen() would load the system's C library, maybe another one. These replace dlopen(3)
+ * and dlsym(3), for us and for libdw (which asks for libdebuginfod): they find the functions that
+ * probectl looks up, and open no file.
  */
 #include <dlfcn.h>
 #include <grp.h>
@@ -24,7 +23,7 @@
 	X(dwfl_report_offline)
 /* clang-format on */
 
-/* Only the addresses are needed here, so the types do not matter. */
+/* Only addresses are needed, so types do not matter. */
 #define DECLARE(name) void name(void);
 CAPSTONE(DECLARE)
 LIBDW(DECLARE)
@@ -34,7 +33,7 @@ struct linked {
 	void (*function)(void);
 };
 
-/* A table of functions ends with a row of zeros. */
+/* Tables of functions end with zeros. */
 #define ROW(name) {#name, name},
 static const struct linked capstone[] = {CAPSTONE(ROW){0}};
 static const struct linked libdw[] = {LIBDW(ROW){0}};
@@ -56,7 +55,7 @@ void *dlopen(const char *name, int flags)
 	return NULL;
 }
 
-/* glibc uses this name for libraries that it has loaded into a static program. */
+/* glibc's name for libraries that it loads into a static program. */
 void *__dlopen(const char *name, int flags) __attribute__((nothrow, alias("dlopen")));
 
 void *dlsym(void *library, const char *name)
@@ -80,7 +79,7 @@ int dlclose(void *library)
 	return 0;
 }
 
-/* glibc loads libraries for the names of groups, too (nsswitch.conf(5)). */
+/* glibc loads libraries for groups' names, too (nsswitch.conf(5)). */
 struct group *getgrgid(gid_t group)
 {
 	(void)group;

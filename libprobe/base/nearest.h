@@ -9,19 +9,17 @@ enum { NEAREST_COMPARED_MAX = 128 };
 
 /*
  * Returns the Levenshtein distance: the least number of characters to insert, delete or replace.
- * Neither name may be longer than NEAREST_COMPARED_MAX.
+ * Names have at most NEAREST_COMPARED_MAX characters.
  */
 unsigned int nearest_distance(const char *a, size_t a_length, const char *b, size_t b_length);
 
-/* The nearest name so far, or NULL if no name is similar. Initialise with {0}. */
+/* The nearest name so far, or NULL. Initialise with {0}. */
 struct nearest {
 	const char *name;
 	unsigned int distance;
 };
 
-/*
- * Compares one more name, which must stay valid. If two names are equally near, the first one wins.
- */
+/* Compares one more name, which must stay valid. Of equally near ones, the first wins. */
 void nearest_consider(struct nearest *nearest, const char *typed, const char *name);
 
 #endif

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * This function has a file of its own, so that tests can replace it by one with another page size.
- */
+/* In a file of its own, so that tests can replace it by another page size. */
 #include <unistd.h>
 
 #include "libprobe/base/page.h"

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Pages of memory. The kernel sets their size, so it is the same for us and for every process: 4
- * KiB on x86-64; 4, 16 or 64 KiB on aarch64. File formats that contain 4096 bytes do not depend on
- * it.
+ * Pages of memory, of the kernel's size: 4 KiB on x86-64; 4, 16 or 64 KiB on aarch64. File formats
+ * that contain 4096 bytes do not depend on it.
  */
 #ifndef LIBPROBE_BASE_PAGE_H
 #define LIBPROBE_BASE_PAGE_H
@@ -12,19 +11,18 @@
 
 uint64_t page_bytes(void);
 
-/* Returns the start of the page that contains an address. */
 static inline uint64_t page_of(uint64_t address)
 {
 	return address & ~(page_bytes() - 1);
 }
 
-/* Returns the start of the first page that begins at an address or after it. */
+/* Returns the first page that begins at an address or after it. */
 static inline uint64_t page_after(uint64_t address)
 {
 	return page_of(address + page_bytes() - 1);
 }
 
-/* Returns true if the `length` bytes (at least one) at `address` span more than one page. */
+/* Do the bytes (at least one) at `address` span more than one page? */
 static inline bool page_is_crossed(uint64_t address, uint64_t length)
 {
 	return page_of(address) != page_of(address + length - 1);

@@ -57,7 +57,7 @@ static struct probe_error *failed(const struct walk *w)
 	return probe_error_system(errno, "cannot create %s", w->path);
 }
 
-/* Returns the error for a file or folder that another user may have put there. */
+/* Returns the error for a file or folder that may be another user's. */
 static struct probe_error *not_ours(const struct walk *w, const char *name, const char *what)
 {
 	return probe_error_new(PROBE_ERROR_PERMISSION,
@@ -71,17 +71,13 @@ static bool is_users(const struct walk *w, const struct stat *st)
 	return st->st_uid == w->user || st->st_uid == 0;
 }
 
-/*
- * Returns true if only the user and root can write to a folder. The rights of the group include
- * those of an ACL (acl(5)).
- */
+/* Can only the user and root write to a folder? The group's rights include an ACL's (acl(5)). */
 static bool is_closed(const struct walk *w, const struct stat *folder)
 {
 	return !(folder->st_mode & (S_IWGRP | S_IWOTH)) &&
 	       (is_users(w, folder) || folder->st_uid == w->root_status.st_uid);
 }
 
-/* Returns true if an existing file or folder may be used. */
 static struct probe_error *check_there(
 	const struct walk *w, const char *name, const struct stat *st)
 {
@@ -123,10 +119,7 @@ static struct probe_error *begin_at(struct walk *w, const char *folder)
 	return NULL;
 }
 
-/*
- * Returns true if the walk has reached the process's root folder. There ".." must stay in the root
- * folder, but the kernel would leave it.
- */
+/* Is this the process's root folder, which ".." must not leave, as it would in the kernel? */
 static bool is_root(const struct walk *w)
 {
 	struct stat st;
@@ -135,7 +128,7 @@ static bool is_root(const struct walk *w)
 	       st.st_ino == w->root_status.st_ino;
 }
 
-/* Puts the target of a link before the rest of the path. */
+/* Puts a link's target before the rest of the path. */
 static struct probe_error *follow(struct walk *w, const char *name, const struct stat *link)
 {
 	char text[PATH_MAX], rest[PATH_MAX];
@@ -160,7 +153,7 @@ static struct probe_error *follow(struct walk *w, const char *name, const struct
 	return text[0] == '/' ? begin_at(w, w->root) : NULL;
 }
 
-/* Removes the next component from the rest of the path. Returns false if the path has ended. */
+/* Takes the next component of the path. Returns false at its end. */
 static bool next_name(struct walk *w, char name[NAME_MAX + 1], bool *last_ret)
 {
 	char *start = w->rest + strspn(w->rest, "/");
@@ -176,7 +169,7 @@ static bool next_name(struct walk *w, char name[NAME_MAX + 1], bool *last_ret)
 	return true;
 }
 
-/* Returns true if this is the file that was checked. Another process may have replaced the file. */
+/* Is this the file that was checked? It may have been replaced. */
 static bool is_same(int fd, const struct stat *checked)
 {
 	struct stat st;
@@ -184,7 +177,7 @@ static bool is_same(int fd, const struct stat *checked)
 	return fstat(fd, &st) == 0 && st.st_dev == checked->st_dev && st.st_ino == checked->st_ino;
 }
 
-/* Opens the file that was checked, and no other file. */
+/* Opens the file that was checked, and no other. */
 static struct probe_error *open_there(
 	const struct walk *w, const char *name, const struct stat *there, int *ret)
 {
@@ -192,7 +185,7 @@ static struct probe_error *open_there(
 
 	if (error)
 		return error;
-	/* O_NONBLOCK: a pipe may have replaced the file by now. */
+	/* O_NONBLOCK: a pipe may have replaced the file. */
 	*ret = openat(w->at, name,
 		O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NOFOLLOW |
 			(S_ISREG(there->st_mode) ? O_NONBLOCK : 0));
@@ -208,10 +201,7 @@ static struct probe_error *open_there(
 	return error;
 }
 
-/*
- * Opens the last component of a path. Sets *again_ret if the walk must go on: the component is a
- * link, or another process has removed the file meanwhile.
- */
+/* Opens the last component of a path. *again_ret: it is a link, or was removed meanwhile. */
 static struct probe_error *open_last(struct walk *w, const char *name, int *ret, bool *again_ret)
 {
 	struct stat st;
@@ -220,7 +210,7 @@ static struct probe_error *open_last(struct walk *w, const char *name, int *ret,
 	*ret = openat(w->at, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, FILE_MODE);
 	if (*ret >= 0)
 		return NULL;
-	/* In /dev and /proc, the error may be another than EEXIST even if the file exists. */
+	/* In /dev and /proc, errors differ from EEXIST even if the file exists. */
 	err = errno;
 	if (fstatat(w->at, name, &st, AT_SYMLINK_NOFOLLOW)) {
 		*again_ret = err == EEXIST && errno == ENOENT && ++w->links <= LINKS_MAX;
@@ -238,7 +228,7 @@ static struct probe_error *open_last(struct walk *w, const char *name, int *ret,
 	return *ret < 0 ? failed(w) : NULL;
 }
 
-/* Enters a folder on the path, or the folder at the end of the path. */
+/* Enters a folder on the path, or at its end. */
 static struct probe_error *enter(struct walk *w, const char *name, bool last)
 {
 	struct probe_error *error = NULL;
@@ -270,10 +260,10 @@ static struct probe_error *enter(struct walk *w, const char *name, bool last)
 	return NULL;
 }
 
-/* Handles one component of a path. *ret >= 0 ends the walk. */
+/* Handles a component. *ret >= 0 ends the walk. */
 typedef struct probe_error *step_fn(struct walk *w, const char *name, bool last, int *ret);
 
-/* Walks along a path. The caller sets `path`, `user` and `root`, and closes w->at. */
+/* The caller sets `path`, `user` and `root`, and closes w->at. */
 static struct probe_error *walk(struct walk *w, const char *path, step_fn *step, int *ret)
 {
 	char name[NAME_MAX + 1];

@@ -15,9 +15,8 @@
 enum { VALUE_BYTES = 512 };
 
 /*
- * Reads the text after a key of the status file, up to the end of its line. Returns false if the
- * key is missing; errno is then 0 if the file was readable. The file is read line by line, because
- * the line of groups, which comes before the keys that we need, can be longer than the buffer.
+ * Reads the text after a key of the status file. Returns false if it is missing (errno is 0 if the
+ * file was readable). Reads line by line, because the line of groups may be long.
  */
 static bool status_value(pid_t pid, const char *key, char value[VALUE_BYTES])
 {
@@ -152,10 +151,7 @@ pid_t procfs_next_id(DIR *list)
 	return 0;
 }
 
-/*
- * Returns field n (counted from 1, as in proc_pid_stat(5)) of a stat file, for n > 2. The command
- * in parentheses may contain any characters.
- */
+/* Returns field n > 2 of a stat file (proc_pid_stat(5)). The command may have any characters. */
 static const char *stat_field(const char *path, int n, char *buffer, size_t size)
 {
 	const char *field;
@@ -255,14 +251,11 @@ pid_t procfs_living(pid_t pid)
 
 bool procfs_is_zombie(pid_t pid)
 {
-	/* The main thread may end before the other threads, so test whether others are left. */
+	/* The main thread may end before the others. */
 	return procfs_thread_state(pid, pid) == 'Z' && procfs_status_number(pid, "Threads:") <= 1;
 }
 
-/*
- * Returns true if a thread is exiting or gone. PF_EXITING (the kernel's include/linux/sched.h) is
- * the first thing that do_exit() sets.
- */
+/* Is a thread exiting (PF_EXITING in include/linux/sched.h, which do_exit() sets first) or gone? */
 static bool is_thread_exiting(pid_t pid, pid_t tid)
 {
 	enum { EXITING = 0x4 };
@@ -284,11 +277,10 @@ bool procfs_kernel_is_since(int major, int minor)
 }
 
 /*
- * Linux 5.12 made io_uring's workers and pollers tasks of the process that uses the ring
- * (PF_IO_WORKER), and Linux 6.4 did the same with vhost's workers (PF_USER_WORKER). In older
- * kernels the first bit marked virtual processors (PF_VCPU), and the second marked users of
- * async_schedule(). The stable kernels from 5.10.162 on have the io_uring of 5.15. In them, only
- * the task's name tells what the first bit means.
+ * io_uring's workers and pollers are tasks of the process since Linux 5.12 (PF_IO_WORKER), vhost's
+ * workers since 6.4 (PF_USER_WORKER). Before, the first bit meant PF_VCPU, and the second users of
+ * async_schedule(). Stable kernels from 5.10.162 on have 5.15's io_uring: there only the task's
+ * name tells.
  *
  * Source: include/linux/sched.h and io_uring/io-wq.c of Linux.
  */
@@ -405,8 +397,8 @@ int procfs_open_regular(int path_fd, int flags)
 /* ---- Access -------------------------------------------------------------------------- */
 
 /*
- * Returns the AppArmor profile that confines a process. The file may belong to another security
- * module, but only AppArmor adds a mode in parentheses. The mode "complain" forbids nothing.
+ * The file may be another security module's, but only AppArmor adds a mode in parentheses.
+ * "complain" forbids nothing.
  *
  * Source: security/apparmor/procattr.c of Linux.
  */
@@ -463,8 +455,8 @@ static bool has_only(pid_t pid, const char *key, long id)
 }
 
 /*
- * Returns true if the rules of ptrace(2) ("Ptrace access mode checking") allow the access, so only
- * a security module can have refused it. Returns false if /proc does not tell.
+ * Do the rules of ptrace(2) ("Ptrace access mode checking") allow the access, so that only a
+ * security module can have refused it? False if /proc does not tell.
  */
 static bool is_allowed_by_rules(pid_t pid)
 {
@@ -473,25 +465,19 @@ static bool is_allowed_by_rules(pid_t pid)
 	char path[32];
 	struct stat st;
 
-	/* A process in another user namespace usually belongs to another user. */
+	/* Another user namespace usually means another user. */
 	if (!has_same_text(pid, "uid_map"))
 		return false;
 	if (ours >> SYS_PTRACE & 1)
 		return true;
-	/*
-	 * If a process is not dumpable, its files in /proc belong to root, but their folder does
-	 * not. So look at a file.
-	 */
+	/* A file, not the folder, belongs to root if the process is not dumpable. */
 	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
 	return geteuid() != 0 && has_only(pid, "Uid:", getuid()) &&
 	       has_only(pid, "Gid:", getgid()) && stat(path, &st) == 0 && st.st_uid == geteuid() &&
 	       !(capabilities(pid, "CapPrm:") & ~ours);
 }
 
-/*
- * Returns true if a process's memory is readable but not writable. The rules of ptrace(2) do not
- * distinguish reading from writing.
- */
+/* Is memory readable but not writable? The rules of ptrace(2) do not distinguish them. */
 static bool is_unwritable(pid_t pid)
 {
 	char path[32];
@@ -512,10 +498,7 @@ static bool is_unwritable(pid_t pid)
 
 static struct probe_error *denied_by_module(const struct procfs_access *a)
 {
-	/*
-	 * Unconfined processes may trace all others. Most profiles allow tracing within the
-	 * profile.
-	 */
+	/* Unconfined processes may trace all. Most profiles allow tracing within the profile. */
 	if (a->own_profile[0] && strcmp(a->own_profile, a->profile) != 0)
 		return probe_error_new(PROBE_ERROR_PERMISSION,
 			"process %d may not be traced: probectl runs under the AppArmor profile "
@@ -601,7 +584,7 @@ struct probe_error *procfs_module_error(pid_t pid)
 
 /* ---- Mounts --------------------------------------------------------------------------- */
 
-/* Finds the file system type of a device in a list of mounts (proc_pid_mountinfo(5)). */
+/* Finds the type of a device's file system in a list of mounts (proc_pid_mountinfo(5)). */
 static bool find_type(const char *path, const char *device, char type[PROCFS_MOUNT_TYPE])
 {
 	FILE *file = fopen(path, "re");
@@ -628,9 +611,6 @@ bool procfs_mount_type(
 
 	snprintf(device, sizeof(device), "%u:%u", dev_major, dev_minor);
 	snprintf(path, sizeof(path), "/proc/%d/mountinfo", (int)pid);
-	/*
-	 * The mounts below a container's overlay are not in the container's list, but may be in
-	 * ours.
-	 */
+	/* Mounts below a container's overlay may be in our list only. */
 	return find_type(path, device, type) || find_type("/proc/self/mountinfo", device, type);
 }

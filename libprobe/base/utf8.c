@@ -16,10 +16,7 @@ size_t utf8_character(const char *text, size_t length)
 	need = bytes[0] < 0xe0 ? 2 : bytes[0] < 0xf0 ? 3 : 4;
 	if (length < need)
 		return 0;
-	/*
-	 * The limits of the second byte exclude overlong forms, surrogates and values that are too
-	 * large.
-	 */
+	/* The second byte's limits exclude overlong forms, surrogates and too large values. */
 	if (bytes[0] == 0xe0)
 		low = 0xa0;
 	else if (bytes[0] == 0xed)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* UTF-8. Names and strings of targets may hold any byte; JSON and terminals need valid UTF-8. */
+/* UTF-8. Targets' names and strings may hold any byte; JSON and terminals need UTF-8. */
 #ifndef LIBPROBE_BASE_UTF8_H
 #define LIBPROBE_BASE_UTF8_H
 
@@ -7,18 +7,17 @@
 #include <stdint.h>
 
 /*
- * Returns the length, 1 to 4 bytes, of the well-formed character at the start of a text of `length`
- * bytes, or 0 if the text does not start with one. (Unicode 15, table 3-7: no overlong forms, no
- * surrogates, nothing above U+10FFFF.)
+ * Returns the length of the well-formed character at the start of a text, 1 to 4, or 0 (Unicode 15,
+ * table 3-7: no overlong forms, no surrogates, nothing above U+10FFFF).
  */
 size_t utf8_character(const char *text, size_t length);
 
-/* Returns the code point of a well-formed character of `bytes` bytes. */
+/* Returns the code point of a well-formed character. */
 static inline uint32_t utf8_code(const char *text, size_t bytes)
 {
 	uint32_t code = (unsigned char)text[0];
 
-	/* If the character has several bytes, its first byte begins with as many one bits. */
+	/* The first of several bytes begins with as many one bits. */
 	if (bytes > 1)
 		code &= 0x7fU >> bytes;
 	for (size_t i = 1; i < bytes; i++)

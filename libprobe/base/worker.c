@@ -43,7 +43,7 @@ void worker_join(struct worker *worker)
 	munmap(worker->stack, STACK_BYTES);
 }
 
-/* Waits for a child. Returns 0 if the child has not ended in time. */
+/* Waits for a child. Returns 0 if it has not ended in time. */
 static pid_t await_end(pid_t child, uint64_t ns, int *status_ret)
 {
 	uint64_t end = clock_monotonic_ns() + ns;

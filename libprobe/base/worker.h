@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A thread of this library. It blocks all signals, because they are meant for the caller's threads.
- *
- * The thread runs on a stack of ours. When a thread on libc's own stack ends, libc calls
- * madvise(2), for which a seccomp filter might kill us.
+ * A thread of this library. It blocks all signals, which are meant for the caller's threads, and
+ * has a stack of ours: when a thread on libc's own stack ends, libc calls madvise(2), for which a
+ * seccomp filter might kill us.
  */
 #ifndef LIBPROBE_BASE_WORKER_H
 #define LIBPROBE_BASE_WORKER_H
@@ -18,16 +17,15 @@ struct worker {
 	void *stack;
 };
 
-/* Starts the thread. Returns 0, or an error number if the thread was not started. */
+/* Returns 0, or an error number if the thread was not started. */
 int worker_start(struct worker *worker, void *(*run)(void *data), void *data);
 /* Waits until run() has returned. */
 void worker_join(struct worker *worker);
 
 /*
- * Waits for a child that should end by itself. Kills the child if it has not ended after
- * `patience_ns`. A child that waits for a file system that does not answer (FUSE) survives SIGKILL.
- * Such a child is left behind, and init reaps it after we have ended. Returns false if the child is
- * left behind, or if something else has reaped it.
+ * Waits for a child that should end by itself, and kills it after `patience_ns`. SIGKILL does not
+ * end a child that waits for a silent file system (FUSE): it is left to init. Returns false then,
+ * or if something else has reaped it.
  */
 bool worker_end_child(pid_t child, uint64_t patience_ns, int *status_ret);
 
