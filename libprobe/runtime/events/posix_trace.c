@@ -1,26 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The user events of POSIX tracing, as probes. An event type is a probe in an ELF file in memory,
- * mapped into this process. Controllers find the file like any library in /proc/PID/maps, and read
- * it through /proc/PID/fd. The loader does not know the file, so this works in static programs,
- * too.
+ * The user events of POSIX tracing, as probes. An event type is a probe in an ELF file in memory
+ * that this process has mapped. Controllers find it in /proc/PID/maps, like any library, and read
+ * it through /proc/PID/fd. The loader does not know it, so static programs have it, too.
  *
- * Controllers that wait for new libraries are notified as the loader would do it: by a call of the
- * empty function that `struct r_debug` names. They hold the calling thread in that function until
- * the probes of all open names are enabled, which takes as long for a hundred names as for one.
- * Programs open many names before they use the first. So a name is announced when it is first used,
- * not when it is opened.
+ * Controllers that wait for libraries are notified as by the loader: by a call of the empty
+ * function that `struct r_debug` names, in which they hold the thread until the probes of all open
+ * names are enabled. That takes as long for a hundred names as for one, and programs open many
+ * before they use one, so names are announced at the first use.
  *
- * A file has room for many events, so neither descriptors nor mappings limit the number of events.
- * After fork(2), the parent and the child have the same file mapped, and a probe that one of them
- * added would appear in the other, too. So each of them begins a new file for its next name.
+ * A file has room for many events, so descriptors and mappings do not limit them. After fork(2),
+ * parent and child share the file: each begins a new one for its next name.
  *
- * A single probe for all events, with the name as an argument, would need no file. But then every
- * event would hit the probe, and tracers would have to compare strings.
+ * One probe for all events, with the name as an argument, would need no file, but every event would
+ * hit it, and tracers would compare strings.
  *
- * The identifier of an event is the event's index in a table. An entry is filled in before the
- * count of entries includes it, and never changes after that. Only posix_trace_eventid_open() takes
- * a lock.
+ * An event's identifier is its index in a table. An entry is filled in before the count includes
+ * it, and never changes. Only posix_trace_eventid_open() takes a lock.
  */
 #include <stdatomic.h>
 #include <stddef.h>
@@ -44,9 +40,7 @@
 #include "libprobe/runtime/events/image.h"
 #include "probe/posix_trace.h"
 
-/* Probes that this process creates at run time. Many of them share a file. */
-
-/* A file of probes, mapped into this process. {0} is a file without room. */
+/* A file of probes that this process makes at run time. {0} has no room. */
 struct batch {
 	struct image_layout layout;
 	uint8_t *base, *shared; /* the private and the shared mapping, see image.h */
@@ -58,10 +52,7 @@ struct batch_probe {
 	void (*site)(const void *data, size_t length);
 };
 
-/*
- * A table that finds user events by number and by name. Events are added, but never changed or
- * removed.
- */
+/* A table of user events by number and by name. Events are never changed or removed. */
 
 struct event {
 	struct batch_probe probe;
@@ -69,10 +60,7 @@ struct event {
 	uint32_t next; /* number + 1 of the next event with the same hash, or 0 */
 };
 
-/*
- * The first TABLE_FIRST events are in `first`, and chunk c holds the next TABLE_FIRST << c events.
- * So no event is ever moved.
- */
+/* `first` has the first TABLE_FIRST events, chunk c the next TABLE_FIRST << c: no event moves. */
 enum { TABLE_FIRST = 128, TABLE_FIRST_BITS = 7, TABLE_CHUNKS = 24 };
 
 struct table {
@@ -83,16 +71,13 @@ struct table {
 	uint32_t head_count;
 };
 
-/* Returns the chunk of a number that is at least TABLE_FIRST. */
+/* Returns the chunk of a number from TABLE_FIRST on. */
 static unsigned int table_chunk(uint32_t number)
 {
 	return 31 - (unsigned int)__builtin_clz(number) - TABLE_FIRST_BITS;
 }
 
-/*
- * Returns the event with a number. The number must be below the count, loaded with
- * memory_order_acquire.
- */
+/* Returns the event with a number below the count, which was loaded with memory_order_acquire. */
 static struct event *table_at(struct table *table, uint32_t number)
 {
 	unsigned int chunk;
@@ -137,7 +122,7 @@ enum {
 };
 
 /* clang-format off */
-/* bcc must find the section of the semaphores before the section of the notes. */
+/* bcc must find the semaphores' section before the notes'. */
 enum {
 	NO_SECTION, TEXT, EH_FRAME, BASE, BUILD_ID, PROBES, NOTE, SYMTAB, STRTAB, SHSTRTAB, SECTIONS
 };
@@ -146,10 +131,7 @@ static const char *const section_names[SECTIONS] = {
 	".note.stapsdt", ".symtab", ".strtab", ".shstrtab"
 };
 
-/*
- * The name of the functions with the sites. posix_trace_event() jumps to a site, so a call stack
- * shows the site's function in place of posix_trace_event().
- */
+/* The name of the functions with the sites, which call stacks show for posix_trace_event(). */
 static const char symbol_names[] = "\0posix_trace_event";
 /* clang-format on */
 
@@ -176,7 +158,7 @@ struct note {
 	char text[NOTE_TEXT_MAX]; /* provider, name, arguments, each with its NUL */
 } __attribute__((packed, aligned(4)));
 
-/* The part of the file that is mapped for reading. */
+/* The part that is mapped for reading. */
 struct head {
 	Elf64_Ehdr elf;
 	Elf64_Phdr segments[4];
@@ -188,7 +170,7 @@ struct head {
 	char section_names[120];
 };
 
-/* The part of the file that is mapped shared. The notes follow each other, padded to 4 bytes. */
+/* The part that is mapped shared. Notes follow each other, padded to 4 bytes. */
 struct shared {
 	Elf64_Shdr sections[SECTIONS];
 	uint8_t notes[];
@@ -266,7 +248,7 @@ static Elf64_Shdr section(uint32_t type, uint64_t flags, size_t offset, size_t s
 		.sh_addralign = 1};
 }
 
-/* Writes the names of the sections. Returns their total length. */
+/* Writes the sections' names. Returns their total length. */
 static size_t set_section_names(struct head *head, Elf64_Shdr *sections)
 {
 	size_t at = 0;
@@ -392,21 +374,20 @@ void image_add(const struct arch_event *machine, const struct image_layout *layo
 	note->header = (Elf64_Nhdr){
 		.n_namesz = sizeof(note->owner), .n_descsz = (uint32_t)at, .n_type = NOTE_STAPSDT};
 	used += offsetof(struct note, site) + ((at + 3) & ~(size_t)3);
-	/* Increase the size only after the note is written, for other readers of the file. */
+	/* After the note is written, for other readers. */
 	__atomic_store_n(&where->sections[NOTE].sh_size, used, __ATOMIC_RELEASE);
 }
 
 /* ==== Batch =================================================================================== */
 
-/* This seal, new in Linux 5.1, forbids write(2) and new writable mappings. */
+/* New in Linux 5.1: forbids write(2) and new writable mappings. */
 #ifndef F_SEAL_FUTURE_WRITE
 #define F_SEAL_FUTURE_WRITE 0x0010
 #endif
 
 /*
- * Creates a file in memory. Returns -1 and sets errno on an error. Never uses descriptors 0 to 2.
- * Allocates the file's pages at once: otherwise, with vm.overcommit_memory=2, the program could get
- * SIGBUS when it names a probe.
+ * Creates a file in memory, never as descriptor 0 to 2; -1 and errno on an error. Allocates its
+ * pages: otherwise, with vm.overcommit_memory=2, naming a probe could raise SIGBUS.
  */
 static int make_file(const char *name, size_t length)
 {
@@ -426,7 +407,7 @@ static int make_file(const char *name, size_t length)
 	return -1;
 }
 
-/* Seals the file. From now on, only the mapping that exists already can write to it. */
+/* From now on, only the mapping that exists can write to the file. */
 static int seal(int fd)
 {
 	const int size = F_SEAL_SHRINK | F_SEAL_GROW;
@@ -447,7 +428,7 @@ static uint64_t make_id(const void *file)
 	       (uint64_t)getpid() << 40 ^ (uintptr_t)file >> 12;
 }
 
-/* Maps code and data. Returns NULL and sets errno on an error. */
+/* Maps code and data; NULL and errno on an error. */
 static uint8_t *map_probes(int fd, const struct image_layout *layout)
 {
 	uint8_t *base = mmap(NULL, layout->shared, PROT_READ, MAP_PRIVATE, fd, 0);
@@ -490,9 +471,8 @@ static int fill(const struct arch_event *machine, int fd, struct batch *batch)
 }
 
 /*
- * Creates a file with room for `capacity` probes. The descriptor of the file stays open, because
- * controllers can open the file only through it. Returns 0, or an error of memfd_create(2),
- * fcntl(2), fallocate(2) or mmap(2).
+ * Creates a file for `capacity` probes. Its descriptor stays open, because controllers need it to
+ * open the file. Returns 0, or an error of memfd_create(2), fcntl(2), fallocate(2) or mmap(2).
  */
 static int batch_open(const struct arch_event *machine, uint32_t capacity, const char *provider,
 	struct batch *ret)
@@ -517,7 +497,7 @@ static bool batch_has_room(const struct batch *batch)
 	return batch->count < batch->layout.capacity;
 }
 
-/* Adds a probe to a file that has room. See image_add() for the limits of the names. */
+/* Adds a probe to a file that has room. See image_add() for names' limits. */
 static struct batch_probe batch_add(const struct arch_event *machine, struct batch *batch,
 	const char *provider, const char *name)
 {
@@ -556,10 +536,7 @@ static void link_in(struct table *table, uint32_t number)
 	*head = number + 1;
 }
 
-/*
- * Makes sure that there are at least as many heads as events. If there is no memory for more heads,
- * the chains just get longer.
- */
+/* Makes as many heads as events. Without memory, chains get longer. */
 static void grow_heads(struct table *table, uint32_t count)
 {
 	uint32_t wanted = table->head_count ? 2 * table->head_count : HEADS_FIRST, *heads;
@@ -576,7 +553,7 @@ static void grow_heads(struct table *table, uint32_t count)
 		link_in(table, i);
 }
 
-/* Returns the number of a name, or UINT32_MAX if the name is unknown. */
+/* Returns a name's number, or UINT32_MAX. */
 static uint32_t table_find(struct table *table, const char *name)
 {
 	uint32_t place = table->head_count ? table->heads[hash(name) % table->head_count] : 0;
@@ -591,7 +568,7 @@ static uint32_t table_find(struct table *table, const char *name)
 	return UINT32_MAX;
 }
 
-/* Allocates the chunk that holds event `number`, if it does not exist yet. */
+/* Allocates the chunk of event `number`, unless it exists. */
 static int make_chunk(struct table *table, uint32_t number)
 {
 	struct event *events;
@@ -612,8 +589,8 @@ static int make_chunk(struct table *table, uint32_t number)
 }
 
 /*
- * Prepares the next event, so that table_commit() cannot fail. Returns 0 or an error: ENOMEM, or
- * EOVERFLOW if all numbers are in use.
+ * Prepares the next event, so that table_commit() cannot fail. Returns 0, ENOMEM, or EOVERFLOW if
+ * all numbers are used.
  */
 static int table_reserve(struct table *table, const char *name, struct event **ret)
 {
@@ -626,16 +603,13 @@ static int table_reserve(struct table *table, const char *name, struct event **r
 	if (!table->head_count)
 		return ENOMEM;
 	*ret = table_at(table, count);
-	/* Free the name that an earlier call left here, if it failed after this point. */
+	/* An earlier call that failed has left it. */
 	free((*ret)->name);
 	(*ret)->name = strdup(name);
 	return (*ret)->name ? 0 : ENOMEM;
 }
 
-/*
- * Adds the event that table_reserve() has prepared, after its probe was filled in. Returns the
- * event's number.
- */
+/* Adds the prepared event, whose probe is filled in. Returns its number. */
 static uint32_t table_commit(struct table *table)
 {
 	uint32_t number = atomic_load_explicit(&table->count, memory_order_relaxed);
@@ -654,25 +628,25 @@ static const char provider[] = "posix_trace", unnamed[] = "posix_trace_unnamed_u
 
 enum { FIRST_EVENT = 64 }; /* lower identifiers are the standard's own events */
 
-/* NULL on an instruction set for which no probe can be made. */
+/* NULL on an instruction set without such probes. */
 static const struct arch_event *const machine = ARCH_EVENT;
 
 static struct table table;
 static struct batch batch; /* the newest file, the only one that may have room */
 static pid_t batch_owner;
 static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
-/* Controllers that were waiting have seen all events below this number. */
+/* Waiting controllers have seen all events below this number. */
 static atomic_uint announced;
 
 __extension__ unsigned short posix_trace_posix_trace_unnamed_userevent_semaphore
 	__attribute__((section(".probes"), visibility("hidden")));
 
-/* The symbol is missing in static programs, and in programs with another C library. */
+/* Missing in static programs and with other C libraries. */
 #pragma weak _r_debug
 
 /* ---- Making a probe ----------------------------------------------------------------- */
 
-/* Returns the capacity of the next file: at least 64, more if there are many events. */
+/* Returns the next file's capacity: at least 64, more if there are many events. */
 static uint32_t capacity_for(uint32_t count)
 {
 	uint32_t capacity = 64;
@@ -689,8 +663,7 @@ static int make_probe(const char *name, struct batch_probe *ret)
 	if (!machine)
 		return ENOTSUP;
 	/*
-	 * Compare the process id, too: a child of clone(2) that did not use fork() has not marked
-	 * the file as full.
+	 * By process id, too: a child of clone(2) without fork() has not marked the file as full.
 	 */
 	if (!batch_has_room(&batch) || batch_owner != getpid()) {
 		err = batch_open(
@@ -704,11 +677,10 @@ static int make_probe(const char *name, struct batch_probe *ret)
 }
 
 /*
- * Calls the loader's function for debuggers. A controller that follows libraries holds the thread
- * there until it has found the new probes. It does not hold calls that the loader itself makes
- * while it changes its list of libraries. ARCH_GATE_CALLER marks this call as not the loader's. So
- * the controller holds this call, whatever other threads are doing, and whatever a signal handler
- * that is running here has interrupted.
+ * Calls the loader's function for debuggers, in which a controller that follows libraries holds the
+ * thread until it has found the probes. It does not hold the loader's own calls; ARCH_GATE_CALLER
+ * marks this one, whatever other threads do, and whatever a signal handler that runs this has
+ * interrupted.
  */
 static void call_controllers(void)
 {
@@ -720,7 +692,7 @@ static void call_controllers(void)
 	tell(ARCH_GATE_CALLER);
 }
 
-/* Announces all open names. Takes no lock, because a name may first be used in a signal handler. */
+/* Without a lock: a name may first be used in a signal handler. */
 static void announce(void)
 {
 	uint32_t count = atomic_load_explicit(&table.count, memory_order_acquire);
@@ -735,19 +707,13 @@ static void announce(void)
 		;
 }
 
-/*
- * Takes the lock before fork(2). So the child finds it free, and can open events, whatever other
- * threads were doing.
- */
+/* Takes the lock before fork(2), so that it is free in the child. */
 static void lock(void)
 {
 	pthread_mutex_lock(&opening);
 }
 
-/*
- * Announces open names now. Controllers then enable their probes in the parent, and the child
- * inherits the enabled probes.
- */
+/* Announces open names before a fork, so that the child inherits enabled probes. */
 static void before_fork(void)
 {
 	lock();
@@ -759,7 +725,7 @@ static void unlock(void)
 	pthread_mutex_unlock(&opening);
 }
 
-/* Marks the file as full, because parent and child share it. Runs in both. */
+/* Parent and child share the file: both count it as full. */
 static void after_fork(void)
 {
 	batch.count = batch.layout.capacity;

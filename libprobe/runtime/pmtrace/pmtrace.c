@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Performance Co-Pilot's library libpcp_trace sends trace data to its agent; this library reports
- * the same data at probes. All functions return what libpcp_trace 6.0 returns when it has an agent;
- * tests/integration/runtime/pmtrace.sh makes the same calls with both libraries. According to
- * libpcp_trace's manual pages, a transaction belongs to a thread, but libpcp_trace distinguishes
- * only processes, and so does this library.
+ * Performance Co-Pilot's libpcp_trace sends trace data to its agent; this library reports the same
+ * at probes, and returns what libpcp_trace 6.0 returns with an agent
+ * (tests/integration/runtime/pmtrace.sh calls both). A transaction belongs to a thread in its
+ * manual pages, but to the process in libpcp_trace and here.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -47,7 +46,7 @@ static _Atomic(struct tag *) heads[HEADS];
 static _Atomic uint64_t generation = 1;
 static uint64_t count;
 
-/* The lock is taken to add a tag, and during a fork. */
+/* Taken to add a tag, and during a fork. */
 static pthread_mutex_t adding = PTHREAD_MUTEX_INITIALIZER;
 
 static void before_fork(void)
@@ -71,7 +70,7 @@ __attribute__((constructor)) static void watch_forks(void)
 	pthread_atfork(before_fork, after_fork, in_child);
 }
 
-/* Returns 0 if the tag is valid, or an error. */
+/* Returns 0, or the error of an invalid tag. */
 static int tags_check(const char *tag)
 {
 	if (!tag || !*tag)
@@ -173,7 +172,7 @@ SEMAPHORE(obs);
 SEMAPHORE(counter);
 SEMAPHORE(state);
 
-/* True while the probe is traced. The probe's arguments are computed only then. */
+/* Arguments of probes are computed only while they are traced. */
 #define TRACED(name) __builtin_expect(pmtrace_##name##_semaphore != 0, 0)
 
 static atomic_int flags;
@@ -202,15 +201,15 @@ __attribute__((format(printf, 3, 4))) static int told(
 	return result;
 }
 
-/* Returns a text for %s: the tag, or "(null)". */
+/* Returns the tag for %s, or "(null)". */
 static const char *shown(const char *tag)
 {
 	return tag ? tag : "(null)";
 }
 
 /*
- * Called before the first call with a tag. In libpcp_trace that call selects the protocol. Here it
- * only sets is_synchronous.
+ * Before the first call with a tag, which in libpcp_trace selects the protocol: sets
+ * is_synchronous.
  */
 static void decide(void)
 {
@@ -316,10 +315,7 @@ int pmtracecounter(const char *tag, double value)
 
 /* ---- State and errors -------------------------------------------------------------------- */
 
-/*
- * Prints a line for each newly set flag that has no effect here. The table has only the flags that
- * are documented.
- */
+/* Prints a line for each new, documented flag that has no effect here. */
 static void tell_ineffective(int code)
 {
 	static const struct {
@@ -389,16 +385,14 @@ char *pmtraceerrstr(int code)
 /* ==== Fortran ================================================================================= */
 
 /*
- * The functions of pmtrace(3) for Fortran, as gfortran and f77 call them: names end with an
- * underscore, arguments are passed by address, and the lengths of texts come last. Some compilers
- * pass a length as an int, others as 64 bits. The lower half of the register is the same in both
- * cases.
+ * pmtrace(3) for Fortran, as gfortran and f77 call it: names end with an underscore, arguments are
+ * addresses, lengths of texts come last, as int or 64 bits (the register's lower half is the same).
  *
- * In libpcp_trace 6.0, pmtraceobs expects the length of the tag before the value, so the calls of
- * Fortran programs fail with -ENOMEM. With this library they succeed.
+ * In libpcp_trace 6.0, pmtraceobs expects the tag's length before the value, so Fortran's calls
+ * fail with -ENOMEM. Here they succeed.
  */
 
-/* One byte longer than the longest tag, so that a tag that is too long stays too long. */
+/* One byte longer than the longest tag, so that too long a tag stays so. */
 struct fortran_tag {
 	char text[PMTRACE_TAG_MAX + 2];
 };

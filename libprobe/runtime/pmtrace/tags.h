@@ -6,12 +6,11 @@
 #include <stdint.h>
 
 /*
- * All functions here return 0 and set *number_ret to the tag's number in this process (from 1 on),
- * or return an error of probe/pmtrace.h and begin no transaction. All functions are thread-safe: if
- * several threads begin the same transaction, or end it, only one of them succeeds.
+ * Return 0 and the tag's number in this process (from 1 on), or an error of probe/pmtrace.h.
+ * Thread-safe: of several threads that begin or end one transaction, one succeeds.
  */
 int tags_begin(const char *tag, uint64_t *number_ret);
-/* Ends a transaction, whether it is completed or aborted. */
+/* Ends a transaction, completed or aborted. */
 int tags_end(const char *tag, uint64_t *number_ret);
 
 #endif
