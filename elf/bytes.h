@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A bounds-checked cursor over bytes of an ELF file.
- *
- * A failure persists: a read past the end returns 0 and sets `failed`, so a parser can read a whole
- * structure and check `failed` once.
+ * A bounds-checked cursor over bytes of an ELF file. A read past the end returns 0 and sets
+ * `failed`, which persists, so a parser can check it once for a whole structure.
  */
 #ifndef ELF_BYTES_H
 #define ELF_BYTES_H
@@ -25,7 +23,7 @@ struct bytes {
 /* Reads an unsigned integer of 1, 2, 4 or 8 bytes. */
 uint64_t bytes_unsigned(struct bytes *bytes, size_t width);
 uint64_t bytes_address(struct bytes *bytes);
-/* Reads a NUL-terminated string, or returns NULL if the NUL is missing. */
+/* Reads a NUL-terminated string; NULL if the NUL is missing. */
 const char *bytes_string(struct bytes *bytes);
 void bytes_skip(struct bytes *bytes, uint64_t count);
 

@@ -33,11 +33,9 @@
 #include "libprobe/base/cleanup.h"
 
 /*
- * Encoded pointers of exception frames (DW_EH_PE_*).
- *
- * The encoding is one byte. Its low four bits are the pointer's format. The next three bits say
- * what to add. If the top bit is set, the sum is the address at which the pointer is stored.
- * Source: Linux Standard Base Core 5.0, "DWARF Exception Header Encoding"; libgcc, unwind-pe.h.
+ * Encoded pointers of exception frames (DW_EH_PE_*), in a byte: the format in the low four bits,
+ * what to add in the next three; the top bit says that the sum is where the pointer is. Source:
+ * Linux Standard Base Core 5.0, "DWARF Exception Header Encoding"; libgcc, unwind-pe.h.
  */
 
 enum {
@@ -110,9 +108,7 @@ uint64_t bytes_address(struct bytes *bytes)
 	return bytes_unsigned(bytes, bytes->wide ? 8 : 4);
 }
 
-/*
- * Reads a LEB128 number. Sets *bits_ret to the number of bits read, and *last_ret to the last byte.
- */
+/* Reads LEB128. *bits_ret becomes the number of bits, *last_ret the last byte. */
 static uint64_t bytes_leb(struct bytes *bytes, unsigned int *bits_ret, uint8_t *last_ret)
 {
 	uint64_t value = 0;
@@ -132,7 +128,7 @@ static uint64_t bytes_leb(struct bytes *bytes, unsigned int *bits_ret, uint8_t *
 	return bytes->failed ? 0 : value;
 }
 
-/* Reads LEB128 (DWARF 5, section 7.6). Fails if the number has more than 64 bits. */
+/* Reads LEB128 (DWARF 5, section 7.6), of at most 64 bits. */
 static uint64_t bytes_uleb(struct bytes *bytes)
 {
 	unsigned int bits;
@@ -177,7 +173,7 @@ void bytes_skip(struct bytes *bytes, uint64_t count)
 
 /* ==== Pointers ================================================================================ */
 
-/* Returns the size of a format in bytes; 0 if it varies (LEB128) or the format is unknown. */
+/* Returns a format's size in bytes; 0 if it varies (LEB128) or is unknown. */
 static size_t eh_pointer_size(uint8_t encoding, bool wide)
 {
 	switch (encoding & EH_FORMAT) {
@@ -238,15 +234,14 @@ static uint64_t base_of(struct bytes *bytes, uint8_t encoding, const struct eh_b
 	default:
 		break;
 	}
-	/* No Linux system uses pointers relative to the text segment. */
+	/* Linux systems have no pointers relative to the text segment. */
 	bytes->failed = true;
 	return 0;
 }
 
 /*
- * Reads a pointer. The cursor fails if the encoding or the base is unknown. *raw_ret is the value
- * before the base is added; if it is 0, the pointer means "none". raw_ret may be NULL. The caller
- * handles EH_INDIRECT and EH_OMIT.
+ * Reads a pointer; fails if the encoding or the base is unknown. *raw_ret (may be NULL) is the
+ * value without the base; 0 means "none". The caller handles EH_INDIRECT and EH_OMIT.
  */
 static uint64_t eh_pointer(
 	struct bytes *bytes, uint8_t encoding, const struct eh_bases *bases, uint64_t *raw_ret)
@@ -268,20 +263,16 @@ static uint64_t eh_pointer(
 
 /* ==== Functions =============================================================================== */
 
-/* The part of a CIE that its FDEs depend on. */
 struct cie {
 	uint64_t address;
 	bool valid;
-	/* the CIE's augmentation begins with 'z', so FDEs have augmentation data */
+	/* the augmentation begins with 'z', so FDEs have augmentation data */
 	bool has_augmentation;
-	/*
-	 * Encodings of the pointers to functions and to LSDAs; `lsda` is EH_OMIT if FDEs have no
-	 * LSDA.
-	 */
+	/* How pointers to functions and LSDAs are encoded; EH_OMIT if FDEs have no LSDA. */
 	uint8_t pointer, lsda;
 };
 
-/* The start of a function and the address of the function's FDE, as in a search table. */
+/* A function's start and its FDE's address, as in a search table. */
 struct known_fde {
 	uint64_t start, fde;
 };
@@ -298,11 +289,11 @@ struct cfi {
 };
 
 enum {
-	/* greatest size of what comes before the table in .eh_frame_hdr */
+	/* most bytes before the table in .eh_frame_hdr */
 	HEADER_BYTES_MAX = 4 + 2 * 8,
 	/*
-	 * Bytes to read of a CIE or FDE. They contain every CIE's augmentation and every FDE's
-	 * pointers, but not the call frame instructions, which are not needed.
+	 * Bytes read of a CIE or FDE: enough for the augmentation and pointers; call frame
+	 * instructions are not needed.
 	 */
 	ENTRY_BYTES_MAX = 256
 };
@@ -353,7 +344,7 @@ void cfi_free(struct cfi *cfi)
 	free(cfi);
 }
 
-/* Returns the function start in table entry `index`, and the address of the FDE. */
+/* Returns the function's start in entry `index`, and the FDE's address. */
 static uint64_t cfi_entry(
 	const struct object *object, const struct cfi *cfi, size_t index, uint64_t *fde_ret)
 {
@@ -386,7 +377,7 @@ static bool starts_at_or_below(const void *data, size_t index)
 	return cfi_entry(wanted->object, wanted->cfi, index, &fde) <= wanted->address;
 }
 
-/* Finds the FDE of the last entry that starts at or below the address, if any. */
+/* Finds the FDE of the last entry at or below the address. */
 static bool cfi_search(
 	const struct object *object, const struct cfi *cfi, uint64_t address, uint64_t *fde_ret)
 {
@@ -398,10 +389,7 @@ static bool cfi_search(
 	return above > 0;
 }
 
-/*
- * Reads the start of a CIE or FDE into `buffer`. Returns a cursor to what follows the entry's
- * length. The cursor has failed if there is no entry.
- */
+/* Reads the start of a CIE or FDE. Returns a cursor behind its length, failed if there is none. */
 static struct bytes read_entry(
 	const struct object *object, uint64_t address, uint8_t buffer[ENTRY_BYTES_MAX])
 {
@@ -418,10 +406,10 @@ static struct bytes read_entry(
 	return bytes;
 }
 
-/* Reads the part of a CIE's augmentation data that its FDEs depend on. */
+/* Reads what FDEs depend on in a CIE's augmentation data. */
 static bool read_augmentation(struct bytes *bytes, const char *augmentation, struct cie *ret)
 {
-	/* The pointer to the personality is only skipped, so its base does not matter. */
+	/* The personality's pointer is only skipped, so its base does not matter. */
 	const struct eh_bases bases = {.has_data = true, .has_function = true};
 
 	if (*augmentation != 'z')
@@ -461,7 +449,7 @@ static bool read_cie(const struct object *object, uint64_t address, struct cie *
 	const char *augmentation;
 
 	*ret = (struct cie){.address = address, .pointer = EH_ABSPTR, .lsda = EH_OMIT};
-	/* This word is 0 in a CIE. In an FDE it is the distance to the FDE's CIE. */
+	/* 0 in a CIE; in an FDE the distance to its CIE. */
 	if (bytes_unsigned(&bytes, 4))
 		return false;
 	version = bytes_u8(&bytes);
@@ -496,12 +484,12 @@ static uint64_t read_lsda(const struct object *object, struct bytes *bytes, uint
 	if (bytes->failed)
 		return OBJECT_LSDA_UNKNOWN;
 	if (!raw) {
-		/* Zero means "none". But in a shared object a relocation may add to the zero. */
+		/* Zero means "none", but a shared object's relocation may add to it. */
 		if (object->type == ET_DYN && !(encoding & EH_BASE))
 			return OBJECT_LSDA_UNKNOWN;
 		return 0;
 	}
-	/* The target of an indirect pointer is known only at run time. */
+	/* An indirect pointer's target is known only at run time. */
 	return encoding & EH_INDIRECT ? OBJECT_LSDA_UNKNOWN : value;
 }
 
@@ -536,10 +524,7 @@ static bool read_fde(struct object *object, uint64_t address, struct object_func
 
 /* ---- Files without a search table ----------------------------------------------- */
 
-/*
- * Adds the FDEs of .eh_frame. Returns false if an FDE is unreadable, because that FDE could
- * describe any function.
- */
+/* Adds the FDEs of .eh_frame. Returns false if one is unreadable: it could be of any function. */
 static bool add_fdes(struct object *object, struct cfi *cfi, struct bytes *frames)
 {
 	while (bytes_left(frames) >= 4) {
@@ -557,7 +542,7 @@ static bool add_fdes(struct object *object, struct cfi *cfi, struct bytes *frame
 				return false;
 			if (!ARRAY_ROOM(cfi->sorted, cfi->count))
 				return false;
-			/* Functions that the linker discarded start at 0. */
+			/* Functions that the linker dropped start at 0. */
 			if (function.range.start)
 				cfi->sorted[cfi->count++] =
 					(struct known_fde){function.range.start, address};
@@ -605,10 +590,10 @@ static struct cfi *cfi_of(struct object *object)
 }
 
 /*
- * Returns the LSDA of a function that has no FDE: 0, or OBJECT_LSDA_UNKNOWN. If the file has a
- * search table, the unwinder stops at such a function, so no exception lands in it. Otherwise the
- * unwinder may know the function from elsewhere: from an .eh_frame that crtbegin.o registers but
- * that this file cannot find without section headers, or from .ARM.exidx on 32-bit ARM.
+ * Returns the LSDA of a function without FDE: 0, or OBJECT_LSDA_UNKNOWN. With a search table, the
+ * unwinder stops at it, so no exception lands in it. Otherwise the unwinder may know it from an
+ * .eh_frame that crtbegin.o registers but that we cannot find without section headers, or from
+ * .ARM.exidx.
  */
 static uint64_t lsda_without_fde(struct object *object)
 {
@@ -632,7 +617,7 @@ bool object_function_at(struct object *object, uint64_t address, struct object_f
 		struct object_function found;
 
 		if (!read_fde(object, fde, &found)) {
-			/* The function has an FDE, but an unreadable one. */
+			/* It has an FDE, but an unreadable one. */
 			found.lsda = OBJECT_LSDA_UNKNOWN;
 		} else if (address >= found.range.start && address < found.range.end) {
 			*ret = found;
@@ -704,7 +689,7 @@ static bool read_header(
 	ret->encoding = bytes_u8(&bytes);
 	ret->table_size = bytes_uleb(&bytes);
 	ret->table = bytes_here(&bytes);
-	/* The addresses of call sites must be offsets, to which no base is added. */
+	/* Call sites must be offsets, to which no base is added. */
 	return !bytes.failed && !(ret->encoding & ~EH_FORMAT);
 }
 

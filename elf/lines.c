@@ -41,15 +41,14 @@
 /* ==== Libdw =================================================================================== */
 
 /*
- * libdw is loaded at the first request for a source line or a stack, because loading libdw and its
- * dependencies (decompressors) takes longer than listing probes. The build needs only the headers
- * of libdw.
+ * Loading libdw and its dependencies (decompressors) takes longer than listing probes, so this is
+ * done at the first request. The build needs only its headers.
  */
 
 struct probe_error *libdw_load(
 	const char *purpose, const struct libdw_function *functions, size_t count)
 {
-	/* libdw is never unloaded, because the next module needs it again. */
+	/* Never unloaded: the next module needs it again. */
 	void *libdw = dlopen("libdw.so.1", RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);
 
 	if (!libdw)
@@ -67,7 +66,7 @@ struct probe_error *libdw_load(
 
 /* ==== Lines =================================================================================== */
 
-/* time limit for an answer, enough for gigabytes of debug information */
+/* time limit for an answer: enough for gigabytes of debug information */
 #define ANSWER_NS UINT64_C(20000000000)
 
 enum { LOOK_MS = 100, FILE_BYTES = 4096, MESSAGE_BYTES = 4 * FILE_BYTES };
@@ -103,7 +102,7 @@ static struct probe_error *functions_load(struct libdw *libdw)
 
 /* ---- In the child ----------------------------------------------------------------- */
 
-/* The answer for one address. In a message, an answer ends with the NUL of its file name. */
+/* The answer for one address; in a message it ends with the NUL of its file name. */
 struct answer {
 	int32_t line; /* 0 if the line is unknown */
 	char file[FILE_BYTES];
@@ -117,7 +116,7 @@ struct server {
 	GElf_Addr bias;	     /* to add to an address of the file to get an address of libdw */
 };
 
-/* Hands the file to libdwfl. On failure `module` stays NULL and no line is found. */
+/* Hands the file to libdwfl. On failure `module` stays NULL, and no line is found. */
 static void report(struct server *server, const struct object *object)
 {
 	/* libdwfl owns this descriptor and closes it. */
@@ -150,14 +149,14 @@ static void find(const struct server *server, uint64_t address, struct answer *r
 	if (!line)
 		return;
 	file = server->libdw->lineinfo(line, NULL, &number, NULL, NULL, NULL);
-	/* Line 0 is code that belongs to no line (DWARF 5, 6.2.2). */
+	/* Line 0 is code of no line (DWARF 5, 6.2.2). */
 	if (!file || number <= 0 || strlen(file) >= sizeof(ret->file))
 		return;
 	ret->line = number;
 	strcpy(ret->file, file);
 }
 
-/* Lets the child crash without a core file or messages, and kills it when its parent ends. */
+/* Lets the child crash quietly, without a core file, and kills it when its parent ends. */
 static void set_up(pid_t parent)
 {
 	static const int ending[] = {SIGABRT, SIGTRAP, SIGSEGV, SIGBUS, SIGFPE, SIGILL};
@@ -260,7 +259,7 @@ struct probe_error *lines_open(struct object *object, struct lines **ret)
 	if (!lines)
 		return probe_error_no_memory();
 	lines->channel = -1;
-	/* Load libdw before fork(), so that the child inherits it. */
+	/* Before fork(), so that the child inherits libdw. */
 	error = functions_load(&libdw);
 	if (!error)
 		error = start(lines, &libdw, object);
@@ -281,7 +280,7 @@ void lines_close(struct lines *lines)
 	free(lines);
 }
 
-/* Receives a message. Returns its length, or 0 if the child has ended or does not answer. */
+/* Receives a message. Returns its length, or 0 if the child is gone or silent. */
 static size_t receive(const struct lines *lines, char message[MESSAGE_BYTES])
 {
 	struct patience patience = patience_of(ANSWER_NS);
@@ -296,7 +295,7 @@ static size_t receive(const struct lines *lines, char message[MESSAGE_BYTES])
 	return got > 0 ? (size_t)got : 0;
 }
 
-/* Returns the one copy of a file name that `lines` keeps. Returns NULL if out of memory. */
+/* Returns the one copy of a file name that `lines` keeps; NULL if out of memory. */
 static const char *keep(struct lines *lines, const char *file)
 {
 	char **found = tfind(file, &lines->files, (comparison_fn_t)strcmp);
@@ -312,7 +311,7 @@ static const char *keep(struct lines *lines, const char *file)
 	return copy;
 }
 
-/* Stores in `ret` the answers that a message contains, at most `count`. Returns their number. */
+/* Stores a message's answers, at most `count`. Returns their number. */
 static size_t take(
 	struct lines *lines, const char *message, size_t length, struct line *ret, size_t count)
 {

@@ -1,16 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The library names in a file's dynamic section: the file's own name, and the names of the
- * libraries that the file needs.
- */
+/* A file's own name and the libraries that it needs, from its dynamic section. */
 #include "elf/internal.h"
 
 typedef bool take_fn(const char *name, void *data);
 
-/*
- * Calls `take` for each name with the tag `tag` (DT_*) in an SHT_DYNAMIC section. Returns false if
- * `take` has returned false.
- */
+/* Calls `take` for each name with a tag (DT_*) in a section, until it returns false. */
 static bool walk_section(struct object *object, Elf_Scn *section, const GElf_Shdr *header,
 	int64_t tag, take_fn *take, void *data)
 {

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Finds note sections and segments, and reads the notes in them (gABI, "Note Section"). */
+/* Notes of sections and segments (gABI, "Note Section"). */
 #ifndef ELF_NOTES_H
 #define ELF_NOTES_H
 
 #include "elf/internal.h"
 
-/* A range of a file that holds notes. */
 struct note_range {
 	uint64_t offset, size; /* as the header states them; not checked against the file */
 	uint64_t align;	       /* alignment of the section or segment */
@@ -41,8 +40,8 @@ enum note_status {
 };
 
 /*
- * Reads the note at the cursor and advances the cursor; on failure the cursor does not move.
- * `align` is the alignment of the section. If it is 8, notes are padded to 8 bytes, otherwise to 4.
+ * Reads a note and advances the cursor, unless it fails. `align` is the section's: notes are padded
+ * to 8 bytes if it is 8, otherwise to 4.
  */
 enum note_status note_next(struct bytes *bytes, uint64_t align, struct note *ret);
 

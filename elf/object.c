@@ -2,12 +2,11 @@
 /*
  * Reads an ELF file, and as little of it as possible.
  *
- * libelf decodes the headers and the symbol tables in both classes and byte orders, with extended
- * numbering. It reads from the descriptor (ELF_C_READ): opening a file reads the ELF header and the
- * program headers; section headers are read on demand. Nothing is mapped, because a mapped file
- * that is truncated would kill this process with SIGBUS, and mapping pages of a big library for a
- * few bytes is slower than pread(2). object_load() is for callers that search a module's whole
- * text: it copies the segments into memory.
+ * libelf decodes headers and symbol tables in both classes and byte orders, with extended
+ * numbering, and reads from the descriptor (ELF_C_READ): the ELF and program headers at once,
+ * section headers on demand. Nothing is mapped: truncating a mapped file would kill us with SIGBUS,
+ * and for a few bytes of a big library pread(2) is faster. object_load(), for searches of a whole
+ * text, copies the segments.
  */
 #include <elf.h>
 #include <errno.h>
@@ -23,7 +22,7 @@
 #include "libprobe/base/array.h"
 #include "libprobe/base/cleanup.h"
 
-/* Code in a file with more bytes than this is not probed, because 32-bit jumps would not reach. */
+/* Larger files' code is not probed: 32-bit jumps would not reach. */
 #define LOAD_BYTES_MAX (UINT64_C(2) << 30)
 
 static struct probe_error *object_bad(const struct object *object, const char *what)
@@ -83,8 +82,7 @@ static struct probe_error *object_read_headers(struct object *object)
 	struct stat st;
 
 	/*
-	 * Check the magic number first, because most files of a directory are scripts and data, and
-	 * libelf would read each of them three times.
+	 * Most files of a directory are scripts and data, which libelf would read three times each.
 	 */
 	if (pread(object->fd, magic, SELFMAG, 0) != SELFMAG || memcmp(magic, ELFMAG, SELFMAG))
 		return object_bad(object, "not an ELF file");
@@ -139,7 +137,7 @@ struct probe_error *object_open_fd(int fd, const char *path, struct object **ret
 
 struct probe_error *object_open(const char *path, struct object **ret)
 {
-	/* O_NONBLOCK, so that opening a FIFO does not wait for a writer. */
+	/* O_NONBLOCK: do not wait for the writer of a FIFO. */
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 
 	if (fd < 0)
@@ -264,7 +262,7 @@ size_t object_read(const struct object *object, uint64_t address, void *buffer, 
 	return object_read_file(object, offset, buffer, size < left ? size : (size_t)left);
 }
 
-/* Returns the part of a segment that the file contains: [offset, end), possibly empty. */
+/* Returns the part of a segment in the file, maybe empty: [offset, end). */
 static struct object_range in_file(
 	const struct object *object, const struct object_segment *segment)
 {
@@ -277,10 +275,7 @@ static struct object_range in_file(
 	return range;
 }
 
-/*
- * Whether the segments fit into LOAD_BYTES_MAX together. Segments may overlap, so a small file
- * could ask for more memory than exists.
- */
+/* Do the segments fit into LOAD_BYTES_MAX? They may overlap, and so exceed the file's size. */
 static bool segments_fit(const struct object *object)
 {
 	uint64_t total = 0;
@@ -316,7 +311,7 @@ struct probe_error *object_load(struct object *object, const uint8_t **ret, size
 
 		if (object->file_size > SIZE_MAX || !segments_fit(object))
 			return object_bad(object, "its segments are too large to be searched");
-		/* Segments are at their file offsets. The gaps between them take no memory. */
+		/* Segments are at their file offsets; gaps take no memory. */
 		memory = mmap(NULL, (size_t)object->file_size, PROT_READ | PROT_WRITE,
 			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 		if (memory == MAP_FAILED)
@@ -364,10 +359,7 @@ bool object_section(const struct object *object, const char *name, GElf_Shdr *re
 
 /* ---- The build id: a note of type 3 and name "GNU" ------------------------ */
 
-/*
- * Bounds for untrusted files. A build id is usually a SHA-1 of 20 bytes; --build-id=0x... may be
- * longer.
- */
+/* Bounds for untrusted files. A build id is usually a SHA-1; --build-id=0x... may be longer. */
 enum {
 	BUILD_ID_BYTES_MAX = 256,
 	BUILD_ID_NOTES_MAX = 64 << 10 /* bytes of notes to read from one segment */
@@ -406,7 +398,7 @@ static char *build_id_in(const struct object *object, const struct note_range *r
 	return NULL;
 }
 
-/* Returns the build id in the notes of `list`, or NULL. Frees the list's ranges. */
+/* Returns the build id in these notes, or NULL. Frees the ranges. */
 static char *build_id_among(const struct object *object, struct note_ranges *list)
 {
 	char *found = NULL;

@@ -35,11 +35,10 @@
  * A note is three words (size of the name, size of the descriptor, type), the name, padding, the
  * descriptor, padding.
  *
- * The gABI asks for padding to 8 bytes in 64-bit files. In practice notes are padded to 4 bytes,
- * except in sections with an alignment of 8 (.note.gnu.property). Binutils, elfutils and this file
- * use the section's alignment, except for static probes: <sys/sdt.h> and similar headers write
- * `.balign 4` between the parts, so their notes are padded to 4 bytes wherever a linker script puts
- * them.
+ * The gABI asks for padding to 8 bytes in 64-bit files, but in practice it is to 4, except in
+ * sections aligned to 8 (.note.gnu.property). Like Binutils and elfutils we go by the section's
+ * alignment, except for static probes: <sys/sdt.h> and the like write `.balign 4`, wherever a
+ * linker script puts them.
  */
 
 enum { NOTE_HEADER_BYTES = 12, NT_STAPSDT = 3 };
@@ -117,13 +116,9 @@ struct probe_error *note_ranges_of_segments(const struct object *object, struct 
 	return NULL;
 }
 
-/* Whether a note describes a static probe. */
 static bool note_is_stapsdt(const struct note *note)
 {
-	/*
-	 * In the gABI the size of a name includes the NUL; some writers leave the NUL out of the
-	 * size.
-	 */
+	/* A name's size includes its NUL in the gABI, but not for some writers. */
 	return note->type == NT_STAPSDT && (note->name_size == 8 || note->name_size == 7) &&
 	       !memcmp(note->name, "stapsdt", note->name_size);
 }
@@ -155,7 +150,7 @@ enum note_status note_next(struct bytes *bytes, uint64_t section_align, struct n
 		.name = (const char *)bytes->data + bytes->at,
 		.name_size = (size_t)name_size};
 	bytes->at = start;
-	/* The sums below stay under 2^34, because the fields have 32 bits. */
+	/* The sums below stay under 2^34: fields have 32 bits. */
 	if (NOTE_HEADER_BYTES + name_size > left)
 		return NOTE_TOO_LARGE;
 	if (note_is_stapsdt(ret))
@@ -174,7 +169,7 @@ enum note_status note_next(struct bytes *bytes, uint64_t section_align, struct n
 
 /* ==== Sdt ===================================================================================== */
 
-/* Greatest gap between two note ranges, in bytes, that is cheaper to read than to skip. */
+/* Largest gap between two note ranges that is cheaper to read than to skip. */
 enum { GAP_BYTES_MAX = 64 };
 
 struct reader {
@@ -229,10 +224,7 @@ bool sdt_is_entry(enum sdt_kind kind)
 	return kind == SDT_ENTRY || kind == SDT_GATE;
 }
 
-/*
- * Decodes a descriptor. Returns NULL, with the cursor behind the strings, or text that says what is
- * wrong.
- */
+/* Decodes a descriptor. Returns NULL, or text that says what is wrong. */
 static const char *parse_desc(struct bytes *desc, struct sdt_note *ret)
 {
 	ret->pc = bytes_address(desc);
@@ -257,7 +249,7 @@ static const char *parse_desc(struct bytes *desc, struct sdt_note *ret)
 	return NULL;
 }
 
-/* Returns the offset of the next probe note's header at or after `at`, or `end` if none is left. */
+/* Returns the offset of the next probe note's header from `at` on, or `end`. */
 static size_t find_probe(const struct bytes *bytes, size_t at, size_t end)
 {
 	struct bytes reader = *bytes;
@@ -298,7 +290,7 @@ static void read_probe(
 		reader_defect(reader, probe.offset, what);
 }
 
-/* Reads the notes of one range, which starts at file offset `offset`. */
+/* Reads the notes of a range that starts at file offset `offset`. */
 static void read_range(struct reader *reader, struct bytes bytes, uint64_t align, uint64_t offset)
 {
 	while (!reader->no_memory) {
@@ -332,9 +324,8 @@ static int compare_ranges(const void *a, const void *b)
 }
 
 /*
- * Sorts the ranges, cuts off what is outside the file or inside an earlier range, and drops ranges
- * that are then empty. No byte is then read twice, so the file's size limits memory whatever the
- * headers say.
+ * Sorts the ranges, and cuts off what is outside the file or in an earlier range. So no byte is
+ * read twice, and the file's size limits memory.
  */
 static void tidy_ranges(struct reader *reader, struct note_ranges *list)
 {
@@ -372,10 +363,7 @@ static void tidy_ranges(struct reader *reader, struct note_ranges *list)
 	list->count = kept;
 }
 
-/*
- * Neighbouring ranges, the last with index `last`, that lie so close together that one system call
- * reads them all.
- */
+/* Ranges, up to index `last`, so close together that one system call reads them. */
 struct run {
 	uint64_t offset, size;
 	size_t last;
@@ -427,10 +415,7 @@ static void read_ranges(struct reader *reader, struct note_ranges *list)
 	tidy_ranges(reader, list);
 	for (size_t i = 0; i < list->count; i = run.last + 1) {
 		run = run_from(list, i);
-		/*
-		 * Runs do not overlap and are within the file, so the total is at most the file's
-		 * size.
-		 */
+		/* Runs do not overlap, so the total is at most the file's size. */
 		total += (size_t)run.size;
 	}
 	if (!total)
@@ -458,10 +443,7 @@ static void correct_for_prelink(struct object *object, struct sdt_notes *notes)
 		struct sdt_note *note = &notes->notes[i];
 		uint64_t moved = note->base ? section.sh_addr - note->base : 0;
 
-		/*
-		 * An address of 0 means "none" (the pc of some notes of OCaml, or no semaphore), so
-		 * 0 is not moved.
-		 */
+		/* 0 means "none" (no semaphore, or some notes of OCaml): it does not move. */
 		if (note->pc)
 			note->pc = (note->pc + moved) & mask;
 		if (note->semaphore)

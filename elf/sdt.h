@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Static probes: the notes of type 3 and name "stapsdt" that <sys/sdt.h>, usdt.h, libstapsdt
- * and OCaml put into ELF files.
+ * Static probes: the notes of type 3 and name "stapsdt" of <sys/sdt.h>, usdt.h, libstapsdt and
+ * OCaml.
  *
  * Source: SystemTap, "User Space Probe Implementation"; elf(5), Nhdr.
  */
@@ -10,26 +10,26 @@
 
 #include "object.h"
 
-/* The kind of a site: what code is there, and what other tools change. */
+/* The kind of a site: its code, and what other tools change there. */
 enum sdt_kind {
 	SDT_NOP, /* a nop */
 	/*
 	 * A nop and OCaml's switch (struct arch_toggle). Tracers raise the semaphore. The two bytes
-	 * behind the semaphore count the tools that want the handler called.
+	 * behind it count the tools that want the handler called.
 	 */
 	SDT_OCAML,
-	/* As SDT_OCAML, but of OCaml's first version: the semaphore itself counts those tools. */
+	/* OCaml's first version: the semaphore itself counts those tools. */
 	SDT_OCAML_HANDLERS,
 	SDT_ENTRY, /* a function's entry, which has no note and no nop */
 	SDT_GATE   /* a function's entry at which threads wait for the controller */
 };
 
-/* Returns the kind of a note's site from the note's provider. */
+/* Returns the kind of a note's site, by its provider. */
 enum sdt_kind sdt_kind_of(const char *provider);
 bool sdt_is_ocaml(enum sdt_kind kind);
 bool sdt_is_entry(enum sdt_kind kind);
 
-/* One note: one site of a probe. Addresses are link-time, corrected for prelink. */
+/* A site of a probe. Addresses are link-time, corrected for prelink. */
 struct sdt_note {
 	const char *provider; /* provider, name and args point into sdt_notes.storage */
 	const char *name;
@@ -41,7 +41,6 @@ struct sdt_note {
 	uint64_t offset;    /* offset of the note from the start of the file */
 };
 
-/* A note that could not be read. */
 struct sdt_defect {
 	uint64_t offset;  /* offset of the note from the start of the file */
 	const char *what; /* static text, e.g. "the probe name is not terminated" */
@@ -54,18 +53,16 @@ struct sdt_notes {
 	size_t defect_count;
 	char *storage; /* the bytes of the notes; strings point into this */
 	/*
-	 * If `notes` are only some of the file's notes (libprobe/query/query.h): the address of the
-	 * site in the file's first note, or of the semaphore if that note has no site. 0 means that
-	 * notes[0] is the file's first note.
+	 * If `notes` are some of the file's (libprobe/query/query.h): its first note's site, or
+	 * semaphore if it has none. 0: notes[0] is its first note.
 	 */
 	uint64_t first;
 };
 
 /*
- * Reads all stapsdt notes of an object. A malformed note becomes a defect, and reading continues
- * after it if its sizes are plausible. Memory and time are proportional to the note sections.
- *
- * Errors: PROBE_ERROR_SYSTEM, PROBE_ERROR_MEMORY, PROBE_ERROR_FORMAT (unusable section headers).
+ * Reads all stapsdt notes. A malformed note becomes a defect; reading goes on behind it if its
+ * sizes are plausible. Memory and time are proportional to the sections. Errors:
+ * PROBE_ERROR_SYSTEM, PROBE_ERROR_MEMORY, PROBE_ERROR_FORMAT (unusable section headers).
  */
 PROBE_MUST_CHECK struct probe_error *sdt_read(struct object *object, struct sdt_notes *ret);
 void sdt_notes_deinit(struct sdt_notes *notes);

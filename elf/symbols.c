@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Finds symbols. A name is looked up in the file's own hash table, if .dynsym has one for the
- * dynamic linker (SHT_GNU_HASH), otherwise in a hash table that is built here for each symbol
- * table. An address is looked up in a sorted table of functions or in one of data. Each table is
- * built at the first look-up that needs it. .symtab (megabytes in a big library) is not read if
- * .dynsym has the symbol.
+ * Finds symbols: names in the file's own hash table for the dynamic linker (SHT_GNU_HASH), or in
+ * one built here for each symbol table; addresses in sorted tables of functions and of data. Each
+ * is built when needed. .symtab (megabytes in a big library) is read only if .dynsym lacks the
+ * symbol.
  *
  * In a relocatable object (ET_REL) values are offsets into sections, which overlap, so symbols
  * cannot be found by address.
@@ -17,26 +16,22 @@
 
 enum { HASH_HEADER = 4 /* words of an SHT_GNU_HASH table before its Bloom filter */ };
 
-/* One symbol table of the file. libelf owns all data, which lives as long as object->elf. */
+/* A symbol table of the file. libelf owns the data, as long as object->elf. */
 struct table {
 	bool loaded;
 	Elf_Data *data; /* NULL if missing or malformed */
 	size_t count;
 	const char *names;
-	/* size of `names` up to its last NUL, so that every name is terminated */
+	/* size of `names` up to its last NUL, so that every name ends */
 	size_t names_size;
 	Elf_Data *hash; /* SHT_GNU_HASH; NULL if missing or malformed */
-	/*
-	 * Each bucket has the index of a symbol, or 0 (the null symbol) if it is free. NULL if the
-	 * table is not built.
-	 */
+	/* The index of a symbol in each bucket; 0 (the null symbol): free. NULL if not built. */
 	uint32_t *buckets;
-	/* For each bucket: whether the symbols with the name in the bucket differ in value. */
+	/* For each bucket: do symbols of its name differ in value? */
 	bool *several;
 	size_t bucket_mask;
 };
 
-/* A function or a data object. */
 struct function {
 	struct object_range range;
 	uint64_t reach; /* greatest end of this function and all functions before it */
@@ -115,7 +110,7 @@ static struct symbols *symbols_of(struct object *object)
 	return object->symbols;
 }
 
-/* Reads symbol `index`. Returns false if it is undefined or has no name. */
+/* Reads symbol `index`. Returns false if it is undefined or nameless. */
 static bool table_symbol(
 	const struct table *table, size_t index, GElf_Sym *ret, const char **name_ret)
 {
@@ -128,10 +123,7 @@ static bool table_symbol(
 
 /* ---- By name, in the dynamic linker's table ----------------------------------- */
 
-/*
- * Returns a word of the table, which libelf has put into the host's byte order. The caller has
- * checked `at`.
- */
+/* Returns a word of the table, in the host's byte order (libelf). The caller has checked `at`. */
 static uint32_t hash_word(const struct table *table, size_t at)
 {
 	uint32_t word;
@@ -150,10 +142,9 @@ static uint32_t gnu_hash(const char *name, size_t length)
 }
 
 /*
- * The table consists of: the number of buckets; the index of the first symbol in the table; the
- * number of words in a Bloom filter, which is not used here; the filter's shift; the filter; the
- * first symbol of each bucket; the hash of each symbol. Bit 0 of a hash marks the last symbol of a
- * bucket.
+ * The table: number of buckets; first symbol's index; words of a Bloom filter, unused here; its
+ * shift; the filter; the first symbol of each bucket; each symbol's hash, of which bit 0 marks the
+ * last of a bucket.
  */
 static bool hash_find(const struct object *object, const struct table *table, const char *name,
 	size_t length, GElf_Sym *ret)
@@ -191,7 +182,7 @@ static size_t hash(const char *name, size_t length)
 	return (size_t)(value ^ value >> 32);
 }
 
-/* Returns the bucket that holds the name, or the free bucket where the name would go. */
+/* Returns the bucket of the name, or the free one where it belongs. */
 static uint32_t *table_bucket(const struct table *table, const char *name, size_t length)
 {
 	size_t at = hash(name, length) & table->bucket_mask;
@@ -200,7 +191,7 @@ static uint32_t *table_bucket(const struct table *table, const char *name, size_
 		const char *found;
 		GElf_Sym symbol;
 
-		/* At most half of the buckets are in use, so this terminates. */
+		/* At most half of the buckets are used, so this ends. */
 		if (!table->buckets[at])
 			return &table->buckets[at];
 		if (table_symbol(table, table->buckets[at], &symbol, &found) &&
@@ -209,10 +200,7 @@ static uint32_t *table_bucket(const struct table *table, const char *name, size_
 	}
 }
 
-/*
- * Inserts a symbol. A global symbol replaces a local one with the same name. Otherwise the symbol
- * that was inserted first stays.
- */
+/* A global symbol replaces a local one of the same name; otherwise the first stays. */
 static void table_insert(struct table *table, size_t index)
 {
 	GElf_Sym symbol, held;
@@ -329,19 +317,13 @@ bool object_imports_none(
 
 /* ---- By address ------------------------------------------------------------- */
 
-/*
- * Counts leading underscores. A name with underscores is a library's own name for a function:
- * malloc is also __libc_malloc.
- */
+/* Counts leading underscores, which a library's own name has: malloc is also __libc_malloc. */
 static size_t underscores(const struct function *function)
 {
 	return strspn(function->name, "_");
 }
 
-/*
- * Sorts by start. Of several functions with the same start, the last is shown. So functions with a
- * size come last; among these, global ones; among these, those with few underscores.
- */
+/* Sorts by start; the last of several is shown: one with a size, global, with few underscores. */
 static int compare_functions(const void *a, const void *b)
 {
 	const struct function *x = a, *y = b;
@@ -354,7 +336,7 @@ static int compare_functions(const void *a, const void *b)
 		return x->global ? 1 : -1;
 	if (underscores(x) != underscores(y))
 		return underscores(x) > underscores(y) ? -1 : 1;
-	/* The order does not matter here, but it must be the same each time. */
+	/* Any order, but always the same. */
 	return strcmp(y->name, x->name);
 }
 
@@ -392,7 +374,7 @@ static void add_functions(const struct object *object, const struct table *table
 	}
 }
 
-/* Extends functions without a size (assembly) to the next function, within their segment. */
+/* Extends functions without size (assembly) to the next, within their segment. */
 static void finish_functions(const struct object *object, struct by_address *all)
 {
 	uint64_t next = UINT64_MAX, reach = 0;
@@ -441,7 +423,7 @@ static const struct function *find(const struct by_address *all, uint64_t addres
 {
 	size_t low = ARRAY_SEARCH_ABOVE(all->items, all->count, range.start, address);
 
-	/* Find the innermost function, because assembly code has entry points inside functions. */
+	/* Find the innermost: assembly code has entry points inside functions. */
 	while (low-- > 0 && all->items[low].reach > address) {
 		const struct function *function = &all->items[low];
 

@@ -2,10 +2,9 @@
 /*
  * Unwinds with .eh_frame.
  *
- * libdw can unwind whole stacks itself (dwfl_getthread_frames()), but it interprets the call frame
- * instructions of every frame again each time, which takes microseconds. The stacks of a probe
- * contain the same few hundred addresses over and over. So this file asks libdw once per address,
- * and caches the result in a form that is applied in tens of nanoseconds.
+ * libdw can unwind stacks itself (dwfl_getthread_frames()), but interprets the call frame
+ * instructions each time, which takes microseconds. A probe's stacks have the same few hundred
+ * addresses, so we ask libdw once for each, and cache a form that is applied in tens of ns.
  */
 #include <elfutils/libdw.h>
 #include "unwind.h"
@@ -16,10 +15,7 @@
 #include "elf/internal.h"
 #include "elf/unwind.h"
 
-/*
- * How to find the value that a register has in the caller (DWARF 5, 6.4.1). Only UNWIND_EXPRESSION
- * needs the stack machine below.
- */
+/* How to find a register's value in the caller (DWARF 5, 6.4.1). */
 enum unwind_how {
 	UNWIND_UNDEFINED,
 	UNWIND_SAME,
@@ -32,9 +28,7 @@ enum unwind_how {
 struct unwind_rule {
 	enum unwind_how how;
 	uint8_t reg;
-	/*
-	 * the rule is that of the CFA: its expression computes the value, not the value's address
-	 */
+	/* the CFA's rule: the expression is the value, not its address */
 	bool is_cfa;
 	int64_t offset;
 	Dwarf_Op *ops; /* owned */
@@ -57,17 +51,16 @@ struct unwind_rules {
  * Rules of call frame information.
  *
  * libdw returns every rule as a DWARF expression. Nearly all are "register plus offset" or "in
- * memory at the CFA plus offset"; these forms are recognised once, when the rule is built. Other
- * rules (signal frames, the PLT, realigned stacks) run on a small stack machine with the operations
- * on 64-bit numbers (DWARF 5, 2.5.1). Files are untrusted, so the machine's stack is bounded. The
- * machine refuses jumps, because an expression could loop forever with them.
+ * memory at the CFA plus offset", which are recognised when the rule is built. Others (signal
+ * frames, the PLT, realigned stacks) run on a small stack machine with 64-bit numbers (DWARF 5,
+ * 2.5.1). Files are untrusted: its stack is bounded, and it refuses jumps, which could loop.
  */
 
 enum { STACK_MAX = 32, OPS_MAX = 64 };
 
 /* ---- Building rules ----------------------------------------------------------- */
 
-/* Whether the operation is DW_OP_bregN or its long form: a register plus an offset. */
+/* DW_OP_bregN or its long form: a register plus an offset. */
 static bool is_register(const Dwarf_Op *op, uint8_t *reg_ret, int64_t *offset_ret)
 {
 	uint64_t reg = op->number;
@@ -84,7 +77,7 @@ static bool is_register(const Dwarf_Op *op, uint8_t *reg_ret, int64_t *offset_re
 	return reg < UNWIND_REGISTERS;
 }
 
-/* Whether the operation is DW_OP_regN or its long form: the value is in another register. */
+/* DW_OP_regN or its long form: the value is in another register. */
 static bool is_in_register(const Dwarf_Op *op, uint8_t *reg_ret)
 {
 	uint64_t reg = op->number;
@@ -98,8 +91,7 @@ static bool is_in_register(const Dwarf_Op *op, uint8_t *reg_ret)
 }
 
 /*
- * Recognises the expressions "CFA" and "CFA + offset". The value is in memory at that address; if
- * DW_OP_stack_value follows, the address itself is the value.
+ * Recognises "CFA" and "CFA + offset": the value's address or, with DW_OP_stack_value, the value.
  */
 static bool make_of_cfa(struct unwind_rule *rule, const Dwarf_Op *ops, size_t count)
 {
@@ -131,10 +123,7 @@ static bool make_expression(struct unwind_rule *rule, const Dwarf_Op *ops, size_
 	return true;
 }
 
-/*
- * Build rules, for the CFA and for a register, from the expressions that libdw returns. Return
- * false if the expression is invalid, or if out of memory.
- */
+/* Build rules from libdw's expressions. Return false if one is invalid, or if out of memory. */
 static bool unwind_rule_init_cfa(struct unwind_rule *rule, const Dwarf_Op *ops, size_t count)
 {
 	*rule = (struct unwind_rule){.is_cfa = true};
@@ -191,7 +180,7 @@ static bool known(const struct unwind_registers *registers, uint8_t reg, uint64_
 	return true;
 }
 
-/* Runs an operation that pushes a value without popping one. */
+/* Runs an operation that only pushes. */
 static bool run_leaf(struct machine *m, const Dwarf_Op *op, bool *is_leaf_ret)
 {
 	uint64_t value;
@@ -223,7 +212,7 @@ static bool run_leaf(struct machine *m, const Dwarf_Op *op, bool *is_leaf_ret)
 	}
 }
 
-/* Runs an operation that replaces the top value of the stack. */
+/* Runs an operation that replaces the top of the stack. */
 static bool run_unary(struct machine *m, const Dwarf_Op *op, bool *is_unary_ret)
 {
 	uint64_t *top = &m->stack[m->depth - 1];
@@ -328,9 +317,8 @@ static bool run_op(struct machine *m, const Dwarf_Op *op)
 }
 
 /*
- * Runs an expression and returns the value. The expression computes the address of the value. It
- * computes the value itself if the rule is that of the CFA or if the expression ends with
- * DW_OP_stack_value.
+ * Runs an expression and returns the value: the result's contents or, for the CFA or after
+ * DW_OP_stack_value, the result.
  */
 static bool compute_expression(const struct unwind_rule *rule, struct machine *m, uint64_t *ret)
 {
@@ -348,8 +336,7 @@ static bool compute_expression(const struct unwind_rule *rule, struct machine *m
 }
 
 /*
- * Computes the value that a rule gives. Returns false if an input is unknown. The rule of the CFA
- * does not use `cfa`.
+ * Computes a rule's value. Returns false if an input is unknown. The CFA's rule does not use `cfa`.
  */
 static bool unwind_rule_compute(const struct unwind_rule *rule,
 	const struct unwind_registers *registers, uint64_t cfa, const struct unwind_memory *memory,
@@ -391,14 +378,14 @@ struct libdw_cfi {
 
 enum {
 	BUCKETS_FIRST = 64,
-	/* Number of addresses at which the cache is emptied; real programs have fewer. */
+	/* At so many addresses the cache is emptied; real programs have fewer. */
 	KNOWN_MAX = 1 << 16
 };
 
 struct unwind {
 	struct libdw_cfi libdw;
 	Dwarf_CFI *cfi; /* NULL if the file has no call frame information */
-	/* A hash table by address with open addressing. At most half of the buckets are in use. */
+	/* A hash table by address, open addressing, at most half full. */
 	struct unwind_rules **buckets;
 	size_t bucket_count, known;
 };
@@ -483,7 +470,6 @@ static struct unwind_rules **bucket_of(
 	return &buckets[at];
 }
 
-/* Makes room for one more address. Returns false if out of memory. */
 static bool make_room(struct unwind *unwind)
 {
 	size_t count = unwind->bucket_count ? 2 * unwind->bucket_count : BUCKETS_FIRST;
@@ -562,10 +548,7 @@ static const struct unwind_rules *find_rules(struct unwind *unwind, uint64_t add
 	return *bucket;
 }
 
-/*
- * Returns the distance from the stack pointer to a saved register. Returns -1 if the register is
- * not saved or the distance is unknown.
- */
+/* Returns the distance from the stack pointer to a saved register; -1 if not saved or unknown. */
 static int32_t saved_at(const struct unwind_rules *rules, uint8_t reg)
 {
 	const struct unwind_rule *where = &rules->registers[reg];
@@ -610,9 +593,9 @@ static void compute_register(const struct unwind_rules *rules, size_t reg,
 }
 
 /*
- * Computes the CFA. After a step by frame pointers, the stack pointer may be unknown. But if the
- * function saves the frame pointer and the return address side by side, the frame pointer holds the
- * address of this pair, and the CFA is at a known distance from it.
+ * Computes the CFA. The stack pointer may be unknown, after a step by frame pointers. If frame
+ * pointer and return address are saved side by side, the frame pointer leads to them, at a known
+ * distance from the CFA.
  */
 static bool compute_cfa(const struct unwind_rules *rules, uint8_t fp,
 	const struct unwind_registers *from, const struct unwind_memory *memory, uint64_t *ret)
@@ -640,10 +623,7 @@ enum unwind_status unwind_step(struct unwind *unwind, uint64_t address, uint8_t 
 		return UNWIND_NO_RULES;
 	if (rules->registers[rules->return_address].how == UNWIND_UNDEFINED)
 		return UNWIND_OUTERMOST;
-	/*
-	 * If the column of the return address is no register of the machine, the rules expect the
-	 * pc in it.
-	 */
+	/* If the return address's column is no register, the rules expect the pc in it. */
 	if (!(from.known >> rules->return_address & 1)) {
 		from.values[rules->return_address] = from.pc;
 		from.known |= UINT64_C(1) << rules->return_address;

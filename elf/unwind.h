@@ -1,18 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Unwinding: computes the registers of a function's caller from the call frame information of an
- * ELF file (.eh_frame), which stripped files keep. libdw reads this information; the library is
- * loaded at its first use.
+ * Unwinding: a caller's registers from an ELF file's call frame information (.eh_frame), which
+ * stripped files keep. libdw reads it, loaded at its first use.
  */
 #ifndef ELF_UNWIND_H
 #define ELF_UNWIND_H
 
 #include "object.h"
 
-/*
- * Number of registers, which have their DWARF numbers. Registers with higher numbers (vectors) are
- * not needed.
- */
+/* Registers have their DWARF numbers. Higher ones (vectors) are not needed. */
 enum { UNWIND_REGISTERS = 33 };
 
 struct unwind_registers {
@@ -21,9 +17,8 @@ struct unwind_registers {
 	uint64_t known; /* one bit for each register whose value is known */
 };
 
-/* The memory of the unwound thread. */
 struct unwind_memory {
-	/* Reads the 8 bytes at an address. Returns false if these bytes are unknown. */
+	/* Reads 8 bytes. Returns false if they are unknown. */
 	bool (*read)(void *data, uint64_t address, uint64_t *ret);
 	void *data;
 };
@@ -37,48 +32,39 @@ enum unwind_status {
 
 struct unwind;
 
-/* Checks that libdw is installed. Errors: PROBE_ERROR_UNSUPPORTED, which says what is missing. */
+/* Errors: PROBE_ERROR_UNSUPPORTED (libdw is missing; the message says what). */
 PROBE_MUST_CHECK struct probe_error *unwind_check(void);
 
 /*
- * Prepares one object for unwinding. The object must outlive `*ret`. Succeeds even if the file has
- * no call frame information; no address then has rules. Errors: PROBE_ERROR_UNSUPPORTED (libdw is
- * not installed), PROBE_ERROR_MEMORY.
+ * Prepares an object, which must outlive *ret. Without call frame information, no address has
+ * rules. Errors: PROBE_ERROR_UNSUPPORTED (libdw is not installed), PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *unwind_open(struct object *object, struct unwind **ret);
-/* Frees `unwind`. NULL is allowed. */
 void unwind_close(struct unwind *unwind);
 
-/*
- * Where a function has saved the registers of its caller, if it finds its frame by the stack
- * pointer.
- */
+/* Where a function that finds its frame by the stack pointer has saved its caller's registers. */
 struct unwind_saved {
-	/*
-	 * Bytes from the stack pointer to the return address; UNWIND_IN_REGISTER; or -1 if unknown.
-	 */
+	/* Bytes from the stack pointer to the return address; UNWIND_IN_REGISTER; -1 if unknown. */
 	int32_t return_at;
 	/*
-	 * Bytes from the stack pointer to the caller's frame pointer; -1 if the caller's frame
-	 * pointer was not saved and is still in its register.
+	 * Bytes from the stack pointer to the caller's frame pointer; -1 if that is in its
+	 * register.
 	 */
 	int32_t frame_at;
 };
 enum { UNWIND_IN_REGISTER = -2 };
 
 /*
- * Returns where the registers are saved when the pc is `address`, an address of the file. `sp` and
- * `fp` are the DWARF numbers of the stack pointer and the frame pointer. Both distances are -1 if
- * the frame is not relative to the stack pointer, or if the return address is unknown.
+ * Returns where registers are saved at a pc in the file. `sp` and `fp` are DWARF numbers. Both are
+ * -1 if the frame is not relative to the stack pointer, or the return address is unknown.
  */
 struct unwind_saved unwind_saved(struct unwind *unwind, uint64_t address, uint8_t sp, uint8_t fp);
 
 /*
- * Unwinds one frame; `fp` is the DWARF number of the frame pointer. `address` is the address, in
- * the file, whose rules apply. It is the pc, or one less if the pc is a return address, because the
- * call may be the last instruction of its function. *registers are the caller's only if the result
- * is UNWIND_CALLER. *is_signal_ret is set to true for a frame that the kernel pushed for a signal:
- * the caller's pc is then not a return address.
+ * Unwinds one frame. `address`, in the file, is the pc, or one less for a return address, because a
+ * call may be the function's last instruction. `fp` is the frame pointer's DWARF number. *registers
+ * are the caller's only for UNWIND_CALLER. *is_signal_ret becomes true for a frame that the kernel
+ * pushed for a signal: its pc is not a return address.
  */
 enum unwind_status unwind_step(struct unwind *unwind, uint64_t address, uint8_t fp,
 	const struct unwind_memory *memory, struct unwind_registers *registers,
