@@ -10,6 +10,7 @@
 #include "cli/cli.h"
 #include "cli/options.h"
 #include "cli/processes.h"
+#include "libprobe/base/json.h"
 #include "cli/print/out.h"
 #include "cli/print/print.h"
 #include "cli/request.h"
@@ -90,25 +91,21 @@ static void add_text(struct buffer *out, pid_t pid, const struct probe_repair *r
 
 static void add_json(struct buffer *out, pid_t pid, const struct probe_repair *repair, size_t left)
 {
-	buffer_string(out, "{\"pid\":");
-	buffer_unsigned(out, (uint64_t)pid);
-	buffer_string(out, ",\"sessions\":");
-	buffer_unsigned(out, repair->sessions);
-	out_number_field(out, ",\"probes\":", repair->probes);
-	buffer_string(out, ",\"sites\":");
-	buffer_unsigned(out, repair->sites);
-	out_number_field(out, ",\"patched\":", repair->mended);
-	out_number_field(out, ",\"inconsistent\":", left);
-	buffer_string(out, ",\"semaphores\":");
-	buffer_unsigned(out, repair->semaphores);
-	out_number_field(out, ",\"mappings\":", repair->mappings);
-	out_number_field(out, ",\"descriptors\":", repair->descriptors);
-	out_number_field(out, ",\"frames\":", repair->frames);
-	out_number_field(out, ",\"lost\":", repair->lost);
-	out_number_field(out, ",\"sealed_bytes\":", repair->sealed_bytes);
-	buffer_string(out, ",\"waiting\":");
-	buffer_unsigned(out, repair->waiting);
-	buffer_json_end(out);
+	json_open(out, NULL, '{');
+	json_unsigned(out, "pid", (uint64_t)pid);
+	json_unsigned(out, "sessions", repair->sessions);
+	json_unsigned(out, "probes", repair->probes);
+	json_unsigned(out, "sites", repair->sites);
+	json_unsigned(out, "patched", repair->mended);
+	json_unsigned(out, "inconsistent", left);
+	json_unsigned(out, "semaphores", repair->semaphores);
+	json_unsigned(out, "mappings", repair->mappings);
+	json_unsigned(out, "descriptors", repair->descriptors);
+	json_unsigned(out, "frames", repair->frames);
+	json_unsigned(out, "lost", repair->lost);
+	json_unsigned(out, "sealed_bytes", repair->sealed_bytes);
+	json_unsigned(out, "waiting", repair->waiting);
+	json_end_line(out);
 }
 
 static struct probe_error *print(const struct repair_options *options, pid_t pid,

@@ -11,6 +11,7 @@
 #include "cli/print/print.h"
 #include "cli/processes.h"
 #include "cli/request.h"
+#include "libprobe/base/json.h"
 #include "probe/target.h"
 
 struct status_options {
@@ -108,32 +109,28 @@ static const char *state_of(const struct probe_status *probe)
 static void add_probe_json(
 	struct buffer *out, const struct process_status *process, const struct probe_status *probe)
 {
-	bool any = false;
-
-	out_number_field(out, "{\"pid\":", (uint64_t)process->pid);
-	out_text_field(out, ",\"provider\":", probe->provider);
-	out_text_field(out, ",\"name\":", probe->name);
-	out_text_field(out, ",\"path\":", probe->path);
-	out_number_field(out, ",\"sites\":", probe->sites);
-	out_number_field(out, ",\"patched\":", probe->patched);
-	out_number_field(out, ",\"inconsistent\":", probe->inconsistent);
-	out_number_field(out, ",\"refcount\":", probe->refcount);
-	out_boolean_field(out, ",\"enabled\":", probe->enabled);
-	out_text_field(out, ",\"state\":", state_of(probe));
-	buffer_string(out, ",\"plan\":{");
+	json_open(out, NULL, '{');
+	json_unsigned(out, "pid", (uint64_t)process->pid);
+	json_text(out, "provider", probe->provider);
+	json_text(out, "name", probe->name);
+	json_text(out, "path", probe->path);
+	json_unsigned(out, "sites", probe->sites);
+	json_unsigned(out, "patched", probe->patched);
+	json_unsigned(out, "inconsistent", probe->inconsistent);
+	json_unsigned(out, "refcount", probe->refcount);
+	json_boolean(out, "enabled", probe->enabled);
+	json_text(out, "state", state_of(probe));
+	json_open(out, "plan", '{');
 	for (int plan = 1; plan < PLANS; plan++) {
-		if (!probe->plans[plan])
-			continue;
-		buffer_string(out, any ? "," : "");
-		out_json(out, probe_plan_name(plan));
-		out_number_field(out, ":", probe->plans[plan]);
-		any = true;
+		if (probe->plans[plan])
+			json_unsigned(out, probe_plan_name(plan), probe->plans[plan]);
 	}
+	json_close(out, '}');
 	if (probe->uncounted)
-		buffer_string(out, "},\"hits\":null");
+		json_null(out, "hits");
 	else
-		out_number_field(out, "},\"hits\":", probe->hits);
-	buffer_json_end(out);
+		json_unsigned(out, "hits", probe->hits);
+	json_end_line(out);
 }
 
 /*

@@ -8,52 +8,53 @@
 #include "cli/list/listing.h"
 #include "cli/print/out.h"
 #include "libprobe/base/cleanup.h"
+#include "libprobe/base/json.h"
 
 /* The buffer is written to the stream when it has this size, which is a few hundred lines. */
 enum { FLUSH_BYTES = 64 * 1024 };
 
 static void add_args(struct buffer *out, const struct probe_arg *args, size_t count)
 {
-	buffer_string(out, ",\"args\":[");
+	json_open(out, "args", '[');
 	for (size_t i = 0; i < count; i++) {
-		out_text_field(out, i > 0 ? ",{\"spec\":" : "{\"spec\":", args[i].spec);
-		out_number_field(out, ",\"size\":", args[i].size);
-		out_boolean_field(out, ",\"signed\":", args[i].is_signed);
-		out_boolean_field(out, ",\"float\":", args[i].is_float);
-		buffer_char(out, '}');
+		json_open(out, NULL, '{');
+		json_text(out, "spec", args[i].spec);
+		json_unsigned(out, "size", args[i].size);
+		json_boolean(out, "signed", args[i].is_signed);
+		json_boolean(out, "float", args[i].is_float);
+		json_close(out, '}');
 	}
-	buffer_char(out, ']');
+	json_close(out, ']');
 }
 
 /* Adds the state of a site, or null if the state could not be read. */
 static void add_state(struct buffer *out, const struct probe_site *site)
 {
-	out_number_field(out, ",\"pid\":", (uint64_t)site->pid);
-	out_hex_field(out, ",\"address\":", site->pc ? site->bias + site->pc : 0);
+	json_unsigned(out, "pid", (uint64_t)site->pid);
+	json_hex(out, "address", site->pc ? site->bias + site->pc : 0);
 	if (site->state_known) {
-		out_boolean_field(out, ",\"enabled\":", site->enabled);
+		json_boolean(out, "enabled", site->enabled);
 		if (site->inconsistent)
-			out_boolean_field(out, ",\"inconsistent\":", true);
-		out_number_field(out, ",\"refcount\":", site->refcount);
+			json_boolean(out, "inconsistent", true);
+		json_unsigned(out, "refcount", site->refcount);
 	} else {
-		buffer_string(out, ",\"enabled\":null,\"refcount\":null");
+		json_null(out, "enabled");
+		json_null(out, "refcount");
 	}
 }
 
 static void add_detail(struct buffer *out, const struct probe_site_detail *detail,
 	const char *function, unsigned int details)
 {
-	out_text_field(out, ",\"function\":", function);
+	json_text(out, "function", function);
 	if (function)
-		out_number_field(out, ",\"function_offset\":", detail->function_offset);
-	out_text_field(out, ",\"file\":", detail->file);
+		json_unsigned(out, "function_offset", detail->function_offset);
+	json_text(out, "file", detail->file);
 	if (detail->file)
-		out_number_field(out, ",\"line\":", (uint64_t)detail->line);
+		json_unsigned(out, "line", (uint64_t)detail->line);
 	if (details < 2)
 		return;
-	buffer_string(out, ",\"bytes\":\"");
-	buffer_hex_bytes(out, detail->bytes, detail->byte_count);
-	buffer_char(out, '"');
+	json_hex_bytes(out, "bytes", detail->bytes, detail->byte_count);
 }
 
 static void add_plan(
@@ -66,19 +67,19 @@ static void add_plan(
 
 	if (!plan)
 		return;
-	out_text_field(out, ",\"plan\":", probe_plan_name(plan));
+	json_text(out, "plan", probe_plan_name(plan));
 	if (plan != detail->plan)
 		return;
 	if (detail->reason)
-		out_text_field(out, ",\"reason\":", detail->reason);
+		json_text(out, "reason", detail->reason);
 	if (detail->instead)
-		out_text_field(out, ",\"instead\":", detail->instead);
+		json_text(out, "instead", detail->instead);
 	if (detail->is_shared)
-		buffer_string(out, ",\"shared\":true");
+		json_boolean(out, "shared", true);
 	if (!detail->together_reason)
 		return;
-	out_text_field(out, ",\"together\":", probe_plan_name(detail->together));
-	out_text_field(out, ",\"together_reason\":", detail->together_reason);
+	json_text(out, "together", probe_plan_name(detail->together));
+	json_text(out, "together_reason", detail->together_reason);
 }
 
 /* Adds the catalogue's entry of the probe, if there is one. */
@@ -86,21 +87,22 @@ static void add_meaning(struct buffer *out, const struct probe_meaning *meaning)
 {
 	if (!meaning)
 		return;
-	buffer_string(out, ",\"arg_names\":[");
+	json_open(out, "arg_names", '[');
 	for (size_t i = 0; i < meaning->arg_count; i++)
-		out_text_field(out, i > 0 ? "," : "", meaning->args[i].name);
-	buffer_string(out, "],\"arg_types\":[");
+		json_text(out, NULL, meaning->args[i].name);
+	json_close(out, ']');
+	json_open(out, "arg_types", '[');
 	for (size_t i = 0; i < meaning->arg_count; i++)
-		out_text_field(out, i > 0 ? "," : "", meaning->args[i].type);
-	buffer_char(out, ']');
+		json_text(out, NULL, meaning->args[i].type);
+	json_close(out, ']');
 	if (meaning->means)
-		out_text_field(out, ",\"means\":", meaning->means);
+		json_text(out, "means", meaning->means);
 	if (meaning->needs)
-		out_text_field(out, ",\"needs\":", meaning->needs);
+		json_text(out, "needs", meaning->needs);
 	if (meaning->with)
-		out_text_field(out, ",\"with\":", meaning->with);
+		json_text(out, "with", meaning->with);
 	if (meaning->takes)
-		out_text_field(out, ",\"takes\":", meaning->takes);
+		json_text(out, "takes", meaning->takes);
 }
 
 static struct probe_error *add_site(
@@ -120,14 +122,15 @@ static struct probe_error *add_site(
 		error = listing_function(&detail, &function);
 	if (error)
 		return error;
-	out_text_field(out, "{\"provider\":", site->provider);
-	out_text_field(out, ",\"name\":", site->name);
-	out_text_field(out, ",\"path\":", site->path);
-	out_text_field(out, ",\"build_id\":", site->build_id);
-	out_hex_field(out, ",\"pc\":", site->pc);
-	out_hex_field(out, ",\"base\":", site->base);
-	out_hex_field(out, ",\"semaphore\":", site->semaphore);
-	out_text_field(out, ",\"args_spec\":", site->args_spec);
+	json_open(out, NULL, '{');
+	json_text(out, "provider", site->provider);
+	json_text(out, "name", site->name);
+	json_text(out, "path", site->path);
+	json_text(out, "build_id", site->build_id);
+	json_hex(out, "pc", site->pc);
+	json_hex(out, "base", site->base);
+	json_hex(out, "semaphore", site->semaphore);
+	json_text(out, "args_spec", site->args_spec);
 	add_args(out, args, count);
 	if (listing->is_process)
 		add_state(out, site);
@@ -137,7 +140,7 @@ static struct probe_error *add_site(
 	if (listing->details > 0)
 		add_detail(out, &detail, function, listing->details);
 	add_plan(out, site, &detail);
-	buffer_json_end(out);
+	json_end_line(out);
 	return NULL;
 }
 

@@ -42,43 +42,6 @@ size_t out_printable(struct buffer *out, const char *text)
 	}
 }
 
-void out_json(struct buffer *out, const char *text)
-{
-	if (!text) {
-		buffer_string(out, "null");
-		return;
-	}
-	buffer_char(out, '"');
-	buffer_json_escaped(out, text, strlen(text));
-	buffer_char(out, '"');
-}
-
-void out_text_field(struct buffer *out, const char *key, const char *value)
-{
-	buffer_string(out, key);
-	out_json(out, value);
-}
-
-void out_hex_field(struct buffer *out, const char *key, uint64_t value)
-{
-	buffer_string(out, key);
-	buffer_char(out, '"');
-	buffer_hex(out, value);
-	buffer_char(out, '"');
-}
-
-void out_number_field(struct buffer *out, const char *key, uint64_t value)
-{
-	buffer_string(out, key);
-	buffer_unsigned(out, value);
-}
-
-void out_boolean_field(struct buffer *out, const char *key, bool value)
-{
-	buffer_string(out, key);
-	buffer_string(out, value ? "true" : "false");
-}
-
 struct probe_error *out_failed(FILE *stream)
 {
 	int err = errno;

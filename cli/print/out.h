@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Writes two kinds of text into a buffer: text that may hold any bytes, and fields of JSON.
+ * Writes text that may hold any bytes into a buffer, and buffers to streams.
  *
- * These functions are fast. Listing a big library takes two milliseconds, and most of this time is
- * the start of the process. With printf(3) for each cell, or with a tree of JSON objects for each
- * line, it would take twice as long.
+ * Listing a big library takes two milliseconds, and most of this time is the start of the process.
+ * With printf(3) for each cell it would take twice as long.
  */
 #ifndef CLI_PRINT_OUT_H
 #define CLI_PRINT_OUT_H
@@ -23,21 +22,6 @@
  * where each character counts as one column.
  */
 size_t out_printable(struct buffer *out, const char *text);
-
-/*
- * Adds a JSON string with its quotes, or null if `text` is NULL. Bytes that are not UTF-8 become
- * U+FFFD.
- */
-void out_json(struct buffer *out, const char *text);
-
-/*
- * Each of these functions adds one field of a JSON object. `key` includes the punctuation around
- * the name: ",\"name\":".
- */
-void out_text_field(struct buffer *out, const char *key, const char *value);
-void out_hex_field(struct buffer *out, const char *key, uint64_t value);
-void out_number_field(struct buffer *out, const char *key, uint64_t value);
-void out_boolean_field(struct buffer *out, const char *key, bool value);
 
 /*
  * Call it after a write to a stream has failed, while errno still has the reason. Drops the data

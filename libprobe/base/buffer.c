@@ -112,13 +112,6 @@ void buffer_hex(struct buffer *buffer, uint64_t value)
 	buffer_bytes(buffer, digits + at, sizeof(digits) - at);
 }
 
-void buffer_json_end(struct buffer *buffer)
-{
-	buffer_string(buffer, ",\"schema\":");
-	buffer_unsigned(buffer, PROBE_JSON_SCHEMA);
-	buffer_string(buffer, "}\n");
-}
-
 void buffer_hex_bytes(struct buffer *buffer, const void *bytes, size_t length)
 {
 	const unsigned char *from = bytes;

@@ -68,9 +68,6 @@ void buffer_signed(struct buffer *buffer, int64_t value);
 /* Writes "0x" and lower-case digits, without leading zeros. */
 void buffer_hex(struct buffer *buffer, uint64_t value);
 void buffer_hex_bytes(struct buffer *buffer, const void *bytes, size_t length);
-/* Ends a JSON object and its line, with the version of the format. New fields do not change it. */
-enum { PROBE_JSON_SCHEMA = 1 };
-void buffer_json_end(struct buffer *buffer);
 /* Writes the shortest of %.15g, %.16g, %.17g that reads back as the same number. */
 void buffer_float(struct buffer *buffer, double value);
 /* Writes a whole number that fits 64 bits. Returns false if it is not one. */

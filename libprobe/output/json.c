@@ -65,22 +65,6 @@
  * "ts". "tracer" is present if there are several tracers.
  */
 
-/* Writes a number, as an integer if it is whole and fits 64 bits. */
-void json_number_field(struct buffer *out, const char *key, long double value)
-{
-	buffer_string(out, key);
-	if (!isfinite(value))
-		buffer_string(out, "null");
-	else if (!buffer_whole(out, value))
-		buffer_float(out, (double)value);
-}
-
-static void value_field(struct buffer *out, const char *key, const struct probe_value *value)
-{
-	buffer_string(out, key);
-	json_value(out, value);
-}
-
 /* Rounds a number: values are whole, but the middle of a bucket may have a fraction. */
 static double rounded(double value)
 {
@@ -97,19 +81,19 @@ static double percentile(const struct probe_row *row, double percent)
 static void percentile_fields(struct buffer *out, const struct probe_row *row)
 {
 	static const struct {
-		const char *key;
+		const char *name;
 		double percent;
 	} percentiles[] = {
-		{",\"p50\":", 50},
-		{",\"p90\":", 90},
-		{",\"p95\":", 95},
-		{",\"p99\":", 99},
-		{",\"p999\":", 99.9},
-		{",\"p9999\":", 99.99},
+		{"p50", 50},
+		{"p90", 90},
+		{"p95", 95},
+		{"p99", 99},
+		{"p999", 99.9},
+		{"p9999", 99.99},
 	};
 
 	for (size_t i = 0; i < sizeof(percentiles) / sizeof(percentiles[0]); i++)
-		json_number_field(out, percentiles[i].key, percentile(row, percentiles[i].percent));
+		json_number(out, percentiles[i].name, percentile(row, percentiles[i].percent));
 }
 
 /*
@@ -129,87 +113,81 @@ static uint64_t scaled(uint64_t bound, double unit, bool is_high)
 }
 
 /*
- * Writes a bucket of doubles. All values in the bucket are below its high bound; null means that
- * there is no bound.
+ * Writes the bounds of a bucket of doubles. All values in the bucket are below its high bound; null
+ * means that there is no bound.
  */
-static void bucket_of_doubles(struct buffer *out, const struct probe_row *row, size_t index)
+static void bounds_of_doubles(struct buffer *out, const struct probe_row *row, size_t index)
 {
 	double low, high;
 
 	probe_row_bucket(row, index, &low, &high);
 	if (index == PROBE_BUCKETS - 1)
 		value_number(&row->min, &low);
-	json_number_field(out, "", low);
-	json_number_field(out, ",", high);
-	json_unsigned_field(out, ",", row->buckets[index]);
+	json_number(out, NULL, low);
+	json_number(out, NULL, high);
 }
 
-static void bucket(struct buffer *out, const struct probe_row *row, size_t index)
+static void bucket_bounds(struct buffer *out, const struct probe_row *row, size_t index)
 {
 	uint64_t high;
 	int64_t low;
 
 	if (row->is_float) {
-		bucket_of_doubles(out, row, index);
+		bounds_of_doubles(out, row, index);
 		return;
 	}
 	probe_bucket_range(index, &low, &high);
 	if (index == PROBE_BUCKETS - 1) {
-		buffer_signed(out, row->min.kind == PROBE_VALUE_SIGNED ? row->min.i : low);
-		buffer_string(out, ",-1");
+		json_signed(out, NULL, row->min.kind == PROBE_VALUE_SIGNED ? row->min.i : low);
+		json_signed(out, NULL, -1);
 	} else {
 		uint64_t from = scaled((uint64_t)low, row->unit, false);
 		uint64_t to = scaled(high, row->unit, true);
 
-		buffer_unsigned(out, from);
-		json_unsigned_field(out, ",", to < from ? from : to);
+		json_unsigned(out, NULL, from);
+		json_unsigned(out, NULL, to < from ? from : to);
 	}
-	json_unsigned_field(out, ",", row->buckets[index]);
 }
 
-static void buckets_field(struct buffer *out, const struct probe_row *row)
+static void buckets(struct buffer *out, const struct probe_row *row)
 {
-	bool any = false;
-
-	buffer_string(out, ",\"buckets\":[");
+	json_open(out, "buckets", '[');
 	for (size_t i = 0; row->buckets && i < PROBE_BUCKETS; i++) {
 		/* The last bucket holds the negative values. Write it first. */
 		size_t index = i ? i - 1 : PROBE_BUCKETS - 1;
 
 		if (!row->buckets[index])
 			continue;
-		buffer_string(out, any ? ",[" : "[");
-		bucket(out, row, index);
-		buffer_char(out, ']');
-		any = true;
+		json_open(out, NULL, '[');
+		bucket_bounds(out, row, index);
+		json_unsigned(out, NULL, row->buckets[index]);
+		json_close(out, ']');
 	}
-	buffer_char(out, ']');
+	json_close(out, ']');
 }
 
-static void begin_field(struct buffer *out, const struct probe_table_row *row)
+static void begin(struct buffer *out, const struct probe_table_row *row)
 {
 	if (!row->begin_name)
 		return;
-	buffer_string(out, ",\"begin\":\"");
+	json_begin(out, "begin");
+	buffer_char(out, '"');
 	buffer_json_escaped(out, row->begin_provider, strlen(row->begin_provider));
 	buffer_char(out, ':');
 	buffer_json_escaped(out, row->begin_name, strlen(row->begin_name));
 	buffer_char(out, '"');
 }
 
-static void keys_field(struct buffer *out, const struct probe_value *keys, size_t count)
+static void keys(struct buffer *out, const struct probe_value *keys, size_t count)
 {
 	if (!count)
 		return;
-	buffer_string(out, ",\"keys\":[");
-	for (size_t i = 0; i < count; i++) {
-		if (i)
-			buffer_char(out, ',');
-		json_value(out, &keys[i]);
-	}
-	buffer_char(out, ']');
+	json_open(out, "keys", '[');
+	for (size_t i = 0; i < count; i++)
+		json_value(out, NULL, &keys[i]);
+	json_close(out, ']');
 	if (value_keys_are_other(keys, count))
-		buffer_string(out, ",\"other\":true");
+		json_boolean(out, "other", true);
 }
 
 static double average(const struct probe_row *row)
@@ -247,26 +225,25 @@ static void figures(
 	bool is_time = row->begin_name != NULL;
 
 	if (columns & PROBE_COLUMN_SUM)
-		json_number_field(out, ",\"sum\":", is_time ? whole(its->sum) : its->sum);
+		json_number(out, "sum", is_time ? whole(its->sum) : its->sum);
 	if (columns & PROBE_COLUMN_MIN)
-		value_field(out, ",\"min\":", &its->min);
+		json_value(out, "min", &its->min);
 	if (columns & PROBE_COLUMN_MAX)
-		value_field(out, ",\"max\":", &its->max);
+		json_value(out, "max", &its->max);
 	if (columns & PROBE_COLUMN_AVERAGE)
-		json_number_field(out, ",\"avg\":", is_time ? whole(average(its)) : average(its));
+		json_number(out, "avg", is_time ? whole(average(its)) : average(its));
 	if (columns & PROBE_COLUMN_RATE)
-		json_number_field(
-			out, ",\"rate\":", per_second((double)its->count, view->elapsed_ns));
+		json_number(out, "rate", per_second((double)its->count, view->elapsed_ns));
 	if (columns & PROBE_COLUMN_PERCENTILES)
 		percentile_fields(out, its);
 	if (columns & PROBE_COLUMN_LAST)
-		value_field(out, ",\"last\":", &its->last);
+		json_value(out, "last", &its->last);
 	if (columns & PROBE_COLUMN_TIME && its->last_time_ns)
-		json_unsigned_field(out, ",\"last_ts\":", its->last_time_ns);
+		json_unsigned(out, "last_ts", its->last_time_ns);
 	if (columns & PROBE_COLUMN_CHANGE)
-		json_number_field(out, ",\"change\":", change(row, view->elapsed_ns));
+		json_number(out, "change", change(row, view->elapsed_ns));
 	if (columns & PROBE_COLUMN_BUCKETS)
-		buckets_field(out, its);
+		buckets(out, its);
 }
 
 /* Writes how many sites are not counted. Writes nothing if all hits are counted. */
@@ -274,38 +251,38 @@ static void coverage_fields(struct buffer *out, const struct probe_coverage *cov
 {
 	if (!coverage->refused && !coverage->overwritten)
 		return;
-	json_unsigned_field(out, ",\"sites\":", coverage->sites);
-	json_unsigned_field(out, ",\"refused\":", coverage->refused);
-	json_unsigned_field(out, ",\"inconsistent\":", coverage->overwritten);
+	json_unsigned(out, "sites", coverage->sites);
+	json_unsigned(out, "refused", coverage->refused);
+	json_unsigned(out, "inconsistent", coverage->overwritten);
 }
 
 void json_row_fields(struct buffer *out, const struct probe_table_row *row, size_t key_count,
 	const struct probe_view *view)
 {
-	json_string_field(out, "\"provider\":", row->provider);
-	json_string_field(out, ",\"name\":", row->name);
-	begin_field(out, row);
-	keys_field(out, row->row.keys, key_count);
-	if (view->columns & PROBE_COLUMN_OUTCOME)
-		json_string_field(
-			out, ",\"outcome\":", table_name_aborts(row->name) ? "aborted" : "done");
 	/* Tables that only count hits are older than other tables, and call this field "hits". */
-	buffer_string(out, view->columns == PROBE_COLUMN_COUNT ? ",\"hits\":" : ",\"count\":");
+	const char *count_name = view->columns == PROBE_COLUMN_COUNT ? "hits" : "count";
+
+	json_text(out, "provider", row->provider);
+	json_text(out, "name", row->name);
+	begin(out, row);
+	keys(out, row->row.keys, key_count);
+	if (view->columns & PROBE_COLUMN_OUTCOME)
+		json_text(out, "outcome", table_name_aborts(row->name) ? "aborted" : "done");
 	if (probe_coverage_is_none(&row->coverage))
-		buffer_string(out, "null");
+		json_null(out, count_name);
 	else
-		buffer_unsigned(out, row->row.count);
+		json_unsigned(out, count_name, row->row.count);
 	figures(out, row, view);
 	if (view->columns & PROBE_COLUMN_PAIRS && !key_count) {
-		json_unsigned_field(out, ",\"in_flight\":", row->row.in_flight);
-		json_unsigned_field(out, ",\"unmatched\":", row->unmatched);
+		json_unsigned(out, "in_flight", row->row.in_flight);
+		json_unsigned(out, "unmatched", row->unmatched);
 	}
 	coverage_fields(out, &row->coverage);
 	if (view->title)
-		json_string_field(out, ",\"tracer\":", view->title);
+		json_text(out, "tracer", view->title);
 	if (view->is_interval) {
-		json_unsigned_field(out, ",\"ts\":", view->time_ns);
-		json_unsigned_field(out, ",\"interval\":", view->elapsed_ns);
+		json_unsigned(out, "ts", view->time_ns);
+		json_unsigned(out, "interval", view->elapsed_ns);
 	}
 }
 
@@ -318,9 +295,9 @@ static void json_table(struct format_context *context, const struct probe_table 
 
 	rows = probe_table_rows(table, &count);
 	for (size_t i = 0; i < count; i++) {
-		buffer_char(&context->out, '{');
+		json_open(&context->out, NULL, '{');
 		json_row_fields(&context->out, &rows[i], table->key_count, view);
-		buffer_json_end(&context->out);
+		json_end_line(&context->out);
 	}
 }
 
@@ -339,41 +316,24 @@ static void json_table(struct format_context *context, const struct probe_table 
  * if "symbol" is null, of the module.
  */
 
-static void text_or_null(struct buffer *out, const char *key, const char *text)
-{
-	if (text) {
-		json_string_field(out, key, text);
-		return;
-	}
-	buffer_string(out, key);
-	buffer_string(out, "null");
-}
-
-static void hex_field(struct buffer *out, const char *key, uint64_t value)
-{
-	buffer_string(out, key);
-	buffer_char(out, '"');
-	buffer_hex(out, value);
-	buffer_char(out, '"');
-}
-
 static void json_frame(struct buffer *out, const struct probe_frame *frame)
 {
-	hex_field(out, "{\"ip\":", frame->ip);
-	text_or_null(out, ",\"module\":", frame->module);
-	text_or_null(out, ",\"symbol\":", frame->symbol);
+	json_open(out, NULL, '{');
+	json_hex(out, "ip", frame->ip);
+	json_text(out, "module", frame->module);
+	json_text(out, "symbol", frame->symbol);
 	if (frame->module || frame->symbol)
-		hex_field(out, ",\"offset\":", frame->offset);
+		json_hex(out, "offset", frame->offset);
 	else
-		buffer_string(out, ",\"offset\":null");
+		json_null(out, "offset");
 	if (frame->file) {
-		json_string_field(out, ",\"file\":", frame->file);
-		json_unsigned_field(out, ",\"line\":", (uint64_t)frame->line);
+		json_text(out, "file", frame->file);
+		json_unsigned(out, "line", (uint64_t)frame->line);
 	}
-	buffer_char(out, '}');
+	json_close(out, '}');
 }
 
-void json_stack_fields(struct buffer *out, const char *key, const struct probe_stack *stack)
+void json_stack_fields(struct buffer *out, const char *name, const struct probe_stack *stack)
 {
 	static const char *const ends[] = {
 		[PROBE_STACK_WHOLE] = "whole",
@@ -381,38 +341,36 @@ void json_stack_fields(struct buffer *out, const char *key, const struct probe_s
 		[PROBE_STACK_LOST] = "unknown",
 	};
 
-	json_string_field(out, key, ends[stack->end]);
-	buffer_string(out, ",\"frames\":[");
-	for (size_t i = 0; i < stack->count; i++) {
-		if (i)
-			buffer_char(out, ',');
+	json_text(out, name, ends[stack->end]);
+	json_open(out, "frames", '[');
+	for (size_t i = 0; i < stack->count; i++)
 		json_frame(out, stack->frames[i]);
-	}
-	buffer_char(out, ']');
+	json_close(out, ']');
 }
 
 static void json_row(
 	struct buffer *out, const struct probe_stacks_row *row, const struct probe_view *view)
 {
-	json_string_field(out, "{\"provider\":", row->provider);
-	json_string_field(out, ",\"name\":", row->name);
+	json_open(out, NULL, '{');
+	json_text(out, "provider", row->provider);
+	json_text(out, "name", row->name);
 	if (row->is_heap) {
-		json_unsigned_field(out, ",\"total_bytes\":", row->total_bytes);
-		json_unsigned_field(out, ",\"total_count\":", row->total_count);
-		json_unsigned_field(out, ",\"live_bytes\":", row->live_bytes);
-		json_unsigned_field(out, ",\"live_count\":", row->live_count);
+		json_unsigned(out, "total_bytes", row->total_bytes);
+		json_unsigned(out, "total_count", row->total_count);
+		json_unsigned(out, "live_bytes", row->live_bytes);
+		json_unsigned(out, "live_count", row->live_count);
 	} else {
-		json_unsigned_field(out, ",\"count\":", row->count);
+		json_unsigned(out, "count", row->count);
 	}
-	text_or_null(out, ",\"comm\":", row->comm);
-	json_stack_fields(out, ",\"end\":", &row->stack);
+	json_text(out, "comm", row->comm);
+	json_stack_fields(out, "end", &row->stack);
 	if (view->title)
-		json_string_field(out, ",\"tracer\":", view->title);
+		json_text(out, "tracer", view->title);
 	if (view->is_interval) {
-		json_unsigned_field(out, ",\"ts\":", view->time_ns);
-		json_unsigned_field(out, ",\"interval\":", view->elapsed_ns);
+		json_unsigned(out, "ts", view->time_ns);
+		json_unsigned(out, "interval", view->elapsed_ns);
 	}
-	buffer_json_end(out);
+	json_end_line(out);
 }
 
 static void json_stacks(struct format_context *context, const struct probe_stacks_row *rows,
@@ -424,61 +382,50 @@ static void json_stacks(struct format_context *context, const struct probe_stack
 
 /* ==== Json ==================================================================================== */
 
-void json_string(struct buffer *out, const char *text, size_t length)
-{
-	buffer_char(out, '"');
-	buffer_json_escaped(out, text, length);
-	buffer_char(out, '"');
-}
-
-/* `key` includes all its punctuation, e.g. ",\"name\":". */
-void json_string_field(struct buffer *out, const char *key, const char *text)
-{
-	buffer_string(out, key);
-	json_string(out, text, strlen(text));
-}
-
-void json_unsigned_field(struct buffer *out, const char *key, uint64_t value)
-{
-	buffer_string(out, key);
-	buffer_unsigned(out, value);
-}
-
-void json_signed_field(struct buffer *out, const char *key, int64_t value)
-{
-	buffer_string(out, key);
-	buffer_signed(out, value);
-}
-
 /* Writes the stack as an array of its functions. */
-static void json_stack(struct buffer *out, const struct probe_value *stack)
+static void json_stack(struct buffer *out, const char *name, const struct probe_value *stack)
 {
-	buffer_char(out, '[');
+	json_open(out, name, '[');
 	for (size_t at = 0, length; at < stack->length; at += length + 1) {
 		length = value_stack_line(stack, at);
-		buffer_string(out, at ? "," : "");
-		json_string(out, stack->bytes + at, length);
+		json_bytes(out, NULL, stack->bytes + at, length);
 	}
-	buffer_char(out, ']');
+	json_close(out, ']');
 }
 
-void json_value(struct buffer *out, const struct probe_value *value)
+void json_value(struct buffer *out, const char *name, const struct probe_value *value)
 {
-	bool is_nothing = value->kind == PROBE_VALUE_NULL ||
-			  (value->kind == PROBE_VALUE_FLOAT && !isfinite(value->f));
-
-	if (is_nothing) {
-		buffer_string(out, "null");
-	} else if (value->kind == PROBE_VALUE_BYTES) {
-		buffer_char(out, '"');
-		buffer_hex_bytes(out, value->bytes, value->length);
-		buffer_char(out, '"');
-	} else if (value->kind == PROBE_VALUE_STACK) {
-		json_stack(out, value);
-	} else if (value_has_known_text(value)) {
-		buffer_unsigned(out, value->u);
-	} else if (!value_add_number(out, value)) {
-		json_string(out, value->bytes, value->length);
+	switch (value->kind) {
+	case PROBE_VALUE_NULL:
+		json_null(out, name);
+		break;
+	case PROBE_VALUE_SIGNED:
+		json_signed(out, name, value->i);
+		break;
+	case PROBE_VALUE_UNSIGNED:
+		json_unsigned(out, name, value->u);
+		break;
+	case PROBE_VALUE_FLOAT:
+		if (!isfinite(value->f)) {
+			json_null(out, name);
+			break;
+		}
+		json_begin(out, name);
+		buffer_float(out, value->f);
+		break;
+	case PROBE_VALUE_BYTES:
+		json_hex_bytes(out, name, value->bytes, value->length);
+		break;
+	case PROBE_VALUE_STACK:
+		json_stack(out, name, value);
+		break;
+	case PROBE_VALUE_TEXT:
+	case PROBE_VALUE_STRING:
+	case PROBE_VALUE_OTHER:
+		if (value_has_known_text(value))
+			json_unsigned(out, name, value->u);
+		else
+			json_bytes(out, name, value->bytes, value->length);
 	}
 }
 
@@ -489,11 +436,13 @@ static void json_truncated(struct buffer *out, const struct probe_hit *hit)
 	for (size_t i = 0; i < hit->arg_count; i++) {
 		if (!hit->args[i].truncated)
 			continue;
-		json_unsigned_field(out, any ? "," : ",\"truncated\":[", i);
+		if (!any)
+			json_open(out, "truncated", '[');
+		json_unsigned(out, NULL, i);
 		any = true;
 	}
 	if (any)
-		buffer_char(out, ']');
+		json_close(out, ']');
 }
 
 static void json_name(struct buffer *out, const struct probe_session_probe *probe,
@@ -501,16 +450,15 @@ static void json_name(struct buffer *out, const struct probe_session_probe *prob
 {
 	const struct probe_meaning *meaning = probe->meaning;
 
-	buffer_char(out, '"');
 	if (meaning && index < PROBE_ARGS_MAX && probe->args[index] < meaning->arg_count) {
-		const char *name = meaning->args[probe->args[index]].name;
-
-		buffer_json_escaped(out, name, strlen(name));
+		json_text(out, NULL, meaning->args[probe->args[index]].name);
 	} else {
-		buffer_string(out, "arg");
+		json_begin(out, NULL);
+		buffer_string(out, "\"arg");
 		buffer_unsigned(out, value->number ? value->number - 1U : index);
+		buffer_char(out, '"');
 	}
-	buffer_char(out, '"');
+	buffer_char(out, ':');
 }
 
 static void json_named(
@@ -523,22 +471,21 @@ static void json_named(
 
 		if (!value_has_known_text(value))
 			continue;
-		buffer_string(out, any ? "," : ",\"named\":{");
+		if (!any)
+			json_open(out, "named", '{');
 		json_name(out, probe, value, i);
-		buffer_char(out, ':');
-		json_string(out, value->bytes, value->length);
+		json_bytes(out, NULL, value->bytes, value->length);
 		any = true;
 	}
 	if (!any)
 		return;
-	any = false;
+	json_close(out, '}');
+	json_open(out, "named_args", '[');
 	for (size_t i = 0; i < hit->arg_count; i++) {
-		if (!value_has_known_text(&hit->args[i]))
-			continue;
-		json_unsigned_field(out, any ? "," : "},\"named_args\":[", i);
-		any = true;
+		if (value_has_known_text(&hit->args[i]))
+			json_unsigned(out, NULL, i);
 	}
-	buffer_char(out, ']');
+	json_close(out, ']');
 }
 
 /*
@@ -548,27 +495,22 @@ static void json_named(
 static void json_open_hit(struct buffer *out, const struct probe_hit *hit,
 	const struct probe_session_probe *probe, const char *comm, bool is_begin)
 {
-	json_unsigned_field(out, "{\"ts\":", hit->time_ns);
-	json_signed_field(out, ",\"pid\":", hit->pid);
-	json_signed_field(out, ",\"tid\":", hit->tid);
+	json_open(out, NULL, '{');
+	json_unsigned(out, "ts", hit->time_ns);
+	json_signed(out, "pid", hit->pid);
+	json_signed(out, "tid", hit->tid);
 	if (!is_begin)
-		json_signed_field(out, ",\"cpu\":", hit->cpu);
+		json_signed(out, "cpu", hit->cpu);
 	if (comm)
-		json_string_field(out, ",\"comm\":", comm);
-	json_string_field(out, ",\"provider\":", probe->provider);
-	json_string_field(out, ",\"name\":", probe->name);
-	if (hit->pc) {
-		buffer_string(out, ",\"pc\":\"");
-		buffer_hex(out, hit->pc);
-		buffer_char(out, '"');
-	}
-	buffer_string(out, ",\"args\":[");
-	for (size_t i = 0; i < hit->arg_count; i++) {
-		if (i)
-			buffer_char(out, ',');
-		json_value(out, &hit->args[i]);
-	}
-	buffer_char(out, ']');
+		json_text(out, "comm", comm);
+	json_text(out, "provider", probe->provider);
+	json_text(out, "name", probe->name);
+	if (hit->pc)
+		json_hex(out, "pc", hit->pc);
+	json_open(out, "args", '[');
+	for (size_t i = 0; i < hit->arg_count; i++)
+		json_value(out, NULL, &hit->args[i]);
+	json_close(out, ']');
 	json_named(out, hit, probe);
 	json_truncated(out, hit);
 }
@@ -578,8 +520,8 @@ void json_hit(struct buffer *out, const struct probe_hit *hit,
 {
 	json_open_hit(out, hit, probe, comm, false);
 	if (hit->stack)
-		json_stack_fields(out, ",\"stack\":", hit->stack);
-	buffer_json_end(out);
+		json_stack_fields(out, "stack", hit->stack);
+	json_end_line(out);
 }
 
 void json_span(struct buffer *out, const struct probe_hit *hit,
@@ -587,23 +529,24 @@ void json_span(struct buffer *out, const struct probe_hit *hit,
 	const char *comm)
 {
 	json_open_hit(out, hit, end, comm, false);
-	json_unsigned_field(out, ",\"duration\":", hit->duration_ns);
-	buffer_string(out, ",\"begin\":");
+	json_unsigned(out, "duration", hit->duration_ns);
+	json_begin(out, "begin");
 	json_open_hit(out, hit->begin, begin, NULL, true);
-	buffer_char(out, '}');
+	json_close(out, '}');
 	if (hit->stack)
-		json_stack_fields(out, ",\"stack\":", hit->stack);
-	buffer_json_end(out);
+		json_stack_fields(out, "stack", hit->stack);
+	json_end_line(out);
 }
 
 void json_lost(struct buffer *out, const struct probe_session_probe *probe, uint64_t lost)
 {
-	json_unsigned_field(out, "{\"lost\":", lost);
+	json_open(out, NULL, '{');
+	json_unsigned(out, "lost", lost);
 	if (probe->provider)
-		json_string_field(out, ",\"provider\":", probe->provider);
+		json_text(out, "provider", probe->provider);
 	if (probe->name)
-		json_string_field(out, ",\"name\":", probe->name);
-	buffer_json_end(out);
+		json_text(out, "name", probe->name);
+	json_end_line(out);
 }
 
 static void format_hit(struct format_context *context, const struct probe_hit *hit,
@@ -627,9 +570,10 @@ static void format_lost(
 
 static void json_waited(struct format_context *context, uint64_t hits, uint64_t ns)
 {
-	json_unsigned_field(&context->out, "{\"waited\":", hits);
-	json_unsigned_field(&context->out, ",\"waited_ns\":", ns);
-	buffer_json_end(&context->out);
+	json_open(&context->out, NULL, '{');
+	json_unsigned(&context->out, "waited", hits);
+	json_unsigned(&context->out, "waited_ns", ns);
+	json_end_line(&context->out);
 }
 
 /*
@@ -640,27 +584,24 @@ static void json_site(struct format_context *context, pid_t pid, const struct pr
 {
 	struct buffer *out = &context->out;
 
-	buffer_string(out, news->event == PROBE_SITE_BACK ? "{\"inconsistent\":false,\"pid\":"
-							  : "{\"inconsistent\":true,\"pid\":");
-	buffer_signed(out, pid);
+	json_open(out, NULL, '{');
+	json_boolean(out, "inconsistent", news->event != PROBE_SITE_BACK);
+	json_signed(out, "pid", pid);
 	if (news->site.name) {
-		json_string_field(out, ",\"provider\":", news->site.provider);
-		json_string_field(out, ",\"name\":", news->site.name);
-		json_string_field(out, ",\"path\":", news->site.path);
+		json_text(out, "provider", news->site.provider);
+		json_text(out, "name", news->site.name);
+		json_text(out, "path", news->site.path);
 	}
-	buffer_string(out, ",\"pc\":\"");
-	buffer_hex(out, news->site.pc);
-	buffer_string(out, "\",\"good_ts\":");
+	json_hex(out, "pc", news->site.pc);
 	if (news->good_ns)
-		buffer_unsigned(out, news->good_ns);
+		json_unsigned(out, "good_ts", news->good_ns);
 	else
-		buffer_string(out, "null");
-	json_unsigned_field(out, ",\"bad_ts\":", news->bad_ns);
-	json_unsigned_field(out, ",\"ts\":", news->now_ns);
-	buffer_string(out, ",\"bytes\":\"");
-	buffer_hex_bytes(out, (const char *)news->site.bytes, news->site.length);
-	buffer_string(out, news->site.left ? "\",\"left\":true" : "\",\"left\":false");
-	buffer_json_end(out);
+		json_null(out, "good_ts");
+	json_unsigned(out, "bad_ts", news->bad_ns);
+	json_unsigned(out, "ts", news->now_ns);
+	json_hex_bytes(out, "bytes", news->site.bytes, news->site.length);
+	json_boolean(out, "left", news->site.left);
+	json_end_line(out);
 }
 
 const struct format format_json = {

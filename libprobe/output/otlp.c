@@ -17,55 +17,35 @@
 
 /* The common parts of messages: attributes, resources, scopes. */
 
-static void separate(struct buffer *out)
-{
-	if (out->length && !strchr("{[", out->data[out->length - 1]))
-		buffer_char(out, ',');
-}
-
-static void name_field(struct buffer *out, const char *name)
-{
-	separate(out);
-	buffer_char(out, '"');
-	buffer_string(out, name);
-	buffer_string(out, "\":");
-}
-
-static void quoted(struct buffer *out, const char *text, size_t length)
+static void quoted(struct buffer *out, const char *name, const char *text, size_t length)
 {
 	struct buffer printable = {0};
 
 	buffer_c_escaped(&printable, text, length, 0);
-	buffer_char(out, '"');
-	buffer_json_escaped(out, printable.data, printable.length);
-	buffer_char(out, '"');
+	json_bytes(out, name, printable.data, printable.length);
 	out->no_memory |= printable.no_memory;
 	buffer_deinit(&printable);
 }
 
-/* Writes a field with a number, after a comma if it is not the first of its object. */
+/* Writes a number as protobuf does in JSON: 64 bits are a string. */
 static void otlp_number(struct buffer *out, const char *name, uint64_t value)
 {
-	name_field(out, name);
+	json_begin(out, name);
 	buffer_char(out, '"');
 	buffer_unsigned(out, value);
 	buffer_char(out, '"');
 }
 
-/* Writes a field with a string, after a comma if it is not the first of its object. */
 static void otlp_text(struct buffer *out, const char *name, const char *text)
 {
-	name_field(out, name);
-	quoted(out, text, strlen(text));
+	quoted(out, name, text, strlen(text));
 }
 
 static void open_attribute(struct buffer *out, const char *key)
 {
-	separate(out);
-	buffer_char(out, '{');
+	json_open(out, NULL, '{');
 	otlp_text(out, "key", key);
-	name_field(out, "value");
-	buffer_char(out, '{');
+	json_open(out, "value", '{');
 }
 
 /*
@@ -76,8 +56,7 @@ static void otlp_text_attribute(
 	struct buffer *out, const char *key, const char *text, size_t length)
 {
 	open_attribute(out, key);
-	name_field(out, "stringValue");
-	quoted(out, text, length);
+	quoted(out, "stringValue", text, length);
 	buffer_string(out, "}}");
 }
 
@@ -91,7 +70,7 @@ static void otlp_pid_attribute(struct buffer *out, pid_t pid)
 /* JSON has only finite numbers. Any other is written as a string, as protobuf does. */
 static void otlp_double(struct buffer *out, const char *name, double value)
 {
-	name_field(out, name);
+	json_begin(out, name);
 	if (isfinite(value))
 		buffer_float(out, value);
 	else
@@ -117,7 +96,7 @@ static void otlp_value_attribute(
 		 * intValue is signed, so an address or number above INT64_MAX is written as a
 		 * string.
 		 */
-		name_field(out, value->kind == PROBE_VALUE_UNSIGNED && value->u > INT64_MAX
+		json_begin(out, value->kind == PROBE_VALUE_UNSIGNED && value->u > INT64_MAX
 					? "stringValue"
 					: "intValue");
 		buffer_char(out, '"');
@@ -128,17 +107,13 @@ static void otlp_value_attribute(
 		otlp_double(out, "doubleValue", value->f);
 		break;
 	case PROBE_VALUE_BYTES:
-		name_field(out, "stringValue");
-		buffer_char(out, '"');
-		buffer_hex_bytes(out, value->bytes, value->length);
-		buffer_char(out, '"');
+		json_hex_bytes(out, "stringValue", value->bytes, value->length);
 		break;
 	case PROBE_VALUE_OTHER:
 	case PROBE_VALUE_STACK:
 	case PROBE_VALUE_STRING:
 	case PROBE_VALUE_TEXT:
-		name_field(out, "stringValue");
-		quoted(out, value->bytes, value->length);
+		quoted(out, "stringValue", value->bytes, value->length);
 	}
 	buffer_string(out, "}}");
 }
@@ -152,17 +127,21 @@ static void otlp_open_resource(
 	char host[256] = "";
 
 	gethostname(host, sizeof(host) - 1);
-	separate(out);
-	buffer_string(out, "{\"resource\":{\"attributes\":[");
+	json_open(out, NULL, '{');
+	json_open(out, "resource", '{');
+	json_open(out, "attributes", '[');
 	otlp_text_attribute(out, "service.name", program, strlen(program));
 	otlp_text_attribute(out, "host.name", host, strlen(host));
 	if (pid)
 		otlp_pid_attribute(out, pid);
 	buffer_string(out, "]}");
-	name_field(out, scopes);
-	buffer_string(out, "[{\"scope\":{\"name\":\"probectl\",\"version\":\"" PROBE_VERSION "\"}");
-	name_field(out, items);
-	buffer_char(out, '[');
+	json_open(out, scopes, '[');
+	json_open(out, NULL, '{');
+	json_open(out, "scope", '{');
+	json_text(out, "name", "probectl");
+	json_text(out, "version", PROBE_VERSION);
+	json_close(out, '}');
+	json_open(out, items, '[');
 }
 
 static void otlp_close_resource(struct buffer *out)
@@ -627,7 +606,7 @@ static void write_attributes(struct points *points, const struct metric_sample *
 {
 	const struct metric_source *source = points->source;
 
-	buffer_string(points->out, ",\"attributes\":[");
+	json_open(points->out, "attributes", '[');
 	if (sample->row)
 		metric_row_labels(
 			sample->row, &source->view, source->key_count, take_label, points->out);
@@ -646,7 +625,8 @@ static void write_value(struct points *points, const struct metric_sample *sampl
 
 	if (!sample->family->unit && value > -limit && value < limit &&
 		value == (long double)(int64_t)value) {
-		buffer_string(out, ",\"asInt\":\"");
+		json_begin(out, "asInt");
+		buffer_char(out, '"');
 		buffer_signed(out, (int64_t)value);
 		buffer_char(out, '"');
 	} else {
@@ -663,19 +643,14 @@ static void write_histogram(struct points *points, const struct metric_sample *s
 		count += sample->hits[i];
 	otlp_number(out, "count", count);
 	otlp_double(out, "sum", metric_in_unit(sample->family, sample->value));
-	buffer_string(out, ",\"bucketCounts\":[");
-	for (size_t i = 0; i <= sample->bound_count; i++) {
-		buffer_string(out, i ? ",\"" : "\"");
-		buffer_unsigned(out, sample->hits[i]);
-		buffer_char(out, '"');
-	}
-	buffer_string(out, "],\"explicitBounds\":[");
-	for (size_t i = 0; i < sample->bound_count; i++) {
-		if (i)
-			buffer_char(out, ',');
-		buffer_float(out, metric_in_unit(sample->family, sample->bounds[i]));
-	}
-	buffer_char(out, ']');
+	json_open(out, "bucketCounts", '[');
+	for (size_t i = 0; i <= sample->bound_count; i++)
+		otlp_number(out, NULL, sample->hits[i]);
+	json_close(out, ']');
+	json_open(out, "explicitBounds", '[');
+	for (size_t i = 0; i < sample->bound_count; i++)
+		otlp_double(out, NULL, metric_in_unit(sample->family, sample->bounds[i]));
+	json_close(out, ']');
 }
 
 static void write_point(const struct metric_sample *sample, void *data)
@@ -683,9 +658,7 @@ static void write_point(const struct metric_sample *sample, void *data)
 	struct points *points = data;
 	struct buffer *out = points->out;
 
-	if (out->length && out->data[out->length - 1] == '}')
-		buffer_char(out, ',');
-	buffer_char(out, '{');
+	json_open(out, NULL, '{');
 	otlp_number(out, "startTimeUnixNano", points->start_ns);
 	otlp_number(out, "timeUnixNano", points->now_ns);
 	if (sample->family->kind == METRIC_HISTOGRAM)
@@ -703,19 +676,14 @@ static void open_metric(struct buffer *out, const struct metric_family *family)
 		[METRIC_GAUGE] = "gauge",
 		[METRIC_HISTOGRAM] = "histogram"};
 
-	buffer_string(out, out->data && out->data[out->length - 1] == '[' ? "{" : ",{");
+	json_open(out, NULL, '{');
 	write_name(out, family);
-	buffer_string(out, ",\"");
-	buffer_string(out, kinds[family->kind]);
-	buffer_string(out, "\":{");
-	if (family->kind != METRIC_GAUGE) {
-		buffer_string(out, "\"aggregationTemporality\":");
-		buffer_unsigned(out, CUMULATIVE);
-		buffer_char(out, ',');
-	}
+	json_open(out, kinds[family->kind], '{');
+	if (family->kind != METRIC_GAUGE)
+		json_unsigned(out, "aggregationTemporality", CUMULATIVE);
 	if (family->kind == METRIC_COUNTER)
-		buffer_string(out, "\"isMonotonic\":true,");
-	buffer_string(out, "\"dataPoints\":[");
+		json_boolean(out, "isMonotonic", true);
+	json_open(out, "dataPoints", '[');
 }
 
 static void write_process(struct points *points, const struct metric_source *source,
@@ -751,7 +719,8 @@ uint64_t otlp_write_points(struct buffer *out, const struct probe_metrics *metri
 {
 	struct points points = {.out = out, .start_ns = metrics->start_ns, .now_ns = now_ns};
 
-	buffer_string(out, "{\"resourceMetrics\":[");
+	json_open(out, NULL, '{');
+	json_open(out, "resourceMetrics", '[');
 	for (size_t i = 0; i < metrics->source_count; i++)
 		for (size_t k = 0; k < metrics->sources[i].process_count; k++)
 			write_process(
@@ -788,7 +757,7 @@ static void spans_write_attributes(struct buffer *out, const struct probe_hit *h
 {
 	const struct probe_value tid = {.kind = PROBE_VALUE_SIGNED, .i = hit->tid};
 
-	buffer_string(out, ",\"attributes\":[");
+	json_open(out, "attributes", '[');
 	otlp_text_attribute(out, "provider", end->provider, strlen(end->provider));
 	otlp_text_attribute(out, "begin", begin->name, strlen(begin->name));
 	otlp_text_attribute(out, "probe", end->name, strlen(end->name));
@@ -801,14 +770,14 @@ static void spans_write_attributes(struct buffer *out, const struct probe_hit *h
 /* If the last span was of another process, closes the block of that process and opens a new one. */
 static void open_batch(struct otlp_batch *batch, const struct probe_hit *hit, const char *program)
 {
-	if (batch->count && batch->pid == hit->pid) {
-		buffer_char(&batch->out, ',');
+	if (batch->count && batch->pid == hit->pid)
 		return;
-	}
-	if (batch->count)
+	if (batch->count) {
 		otlp_close_resource(&batch->out);
-	else
-		buffer_string(&batch->out, "{\"resourceSpans\":[");
+	} else {
+		json_open(&batch->out, NULL, '{');
+		json_open(&batch->out, "resourceSpans", '[');
+	}
 	otlp_open_resource(&batch->out, hit->pid, program, "scopeSpans", "spans");
 	batch->pid = hit->pid;
 }
@@ -822,21 +791,20 @@ void otlp_write_span(struct otlp_batch *batch, const struct probe_hit *hit,
 
 	open_batch(batch, hit, program);
 	snprintf(name, sizeof(name), "%s:%s..%s", begin->provider, begin->name, end->name);
-	buffer_char(out, '{');
+	json_open(out, NULL, '{');
 	otlp_text(out, "traceId", ids->trace);
 	otlp_text(out, "spanId", ids->span);
 	if (*ids->parent)
 		otlp_text(out, "parentSpanId", ids->parent);
 	otlp_text(out, "name", name);
-	buffer_string(out, ",\"kind\":");
-	buffer_unsigned(out, INTERNAL);
+	json_unsigned(out, "kind", INTERNAL);
 	otlp_number(out, "startTimeUnixNano", hit->begin->time_ns);
 	otlp_number(out, "endTimeUnixNano", hit->begin->time_ns + hit->duration_ns);
 	spans_write_attributes(out, hit, begin, end);
 	if (table_name_aborts(end->name)) {
-		buffer_string(out, ",\"status\":{\"code\":");
-		buffer_unsigned(out, STATUS_ERROR);
-		buffer_char(out, '}');
+		json_open(out, "status", '{');
+		json_unsigned(out, "code", STATUS_ERROR);
+		json_close(out, '}');
 	}
 	buffer_char(out, '}');
 	batch->count++;

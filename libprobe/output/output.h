@@ -9,6 +9,7 @@
 
 #include "libprobe/base/buffer.h"
 #include "libprobe/base/error.h"
+#include "libprobe/base/json.h"
 #include "probe/metrics.h"
 #include "probe/otlp.h"
 #include "probe/sink.h"
@@ -199,14 +200,8 @@ void grid_print(const struct grid *grid, struct buffer *out);
 
 /* ---- Json ------------------------------------------------------------------------------------ */
 
-/* Used by all code that writes JSON. A key includes all its punctuation, e.g. ",\"name\":". */
-
-void json_string_field(struct buffer *out, const char *key, const char *text);
-void json_unsigned_field(struct buffer *out, const char *key, uint64_t value);
-void json_signed_field(struct buffer *out, const char *key, int64_t value);
-/* Writes a string with its quotes. */
-void json_string(struct buffer *out, const char *text, size_t length);
-void json_value(struct buffer *out, const struct probe_value *value);
+/* Writes a value. `name` is as in the functions of base/json.h. */
+void json_value(struct buffer *out, const char *name, const struct probe_value *value);
 
 /* Writes a line for a hit. If `pc` is 0, it is unknown, and the line has no "pc". */
 void json_hit(struct buffer *out, const struct probe_hit *hit,
@@ -217,9 +212,6 @@ void json_span(struct buffer *out, const struct probe_hit *hit,
 	const char *comm);
 /* Writes a line for lost hits; provider and name may be NULL. */
 void json_lost(struct buffer *out, const struct probe_session_probe *probe, uint64_t lost);
-/* Writes a number: as an integer if it is whole and fits 64 bits; NAN as null. */
-void json_number_field(struct buffer *out, const char *key, long double value);
-
 /* Writes the members of a row's object. */
 void json_row_fields(struct buffer *out, const struct probe_table_row *row, size_t key_count,
 	const struct probe_view *view);
@@ -737,11 +729,8 @@ void stacks_frame_label(
 	struct buffer *out, const struct probe_frame *frame, enum probe_stack_end end);
 /* Writes the stack of one hit: an indented line for each frame, the innermost first. */
 void text_hit_stack(struct buffer *out, const struct probe_stack *stack);
-/*
- * Writes two fields for a stack: how the stack ends, and its frames. `key` is the first field's key
- * with all its punctuation.
- */
-void json_stack_fields(struct buffer *out, const char *key, const struct probe_stack *stack);
+/* Writes two fields for a stack: `name` says how the stack ends, and "frames" has its frames. */
+void json_stack_fields(struct buffer *out, const char *name, const struct probe_stack *stack);
 
 /*
  * Writes a tree for each probe. The tree has the probe's `top` most frequent stacks; all if `top`

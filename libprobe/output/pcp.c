@@ -127,14 +127,12 @@ static bool add_label(
 	for (;;) {
 		length = cut_length(text, length, most);
 		out.length = out.start = 0;
-		buffer_char(&out, '"');
-		buffer_json_escaped(&out, text, length);
-		if (out.no_memory || out.length <= PCP_LABEL_BYTES + 1)
+		json_bytes(&out, NULL, text, length);
+		if (out.no_memory || out.length <= PCP_LABEL_BYTES + 2)
 			break;
 		/* A byte may take up to six bytes in JSON. */
-		most = length - (out.length - PCP_LABEL_BYTES - 1 + 5) / 6;
+		most = length - (out.length - PCP_LABEL_BYTES - 2 + 5) / 6;
 	}
-	buffer_char(&out, '"');
 	buffer_char(&out, '\0');
 	*label = (struct pcp_label){.name = name, .value = out.no_memory ? NULL : strdup(out.data)};
 	buffer_deinit(&out);

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "libprobe/base/json.h"
 #include "libprobe/base/buffer.h"
 #include "libprobe/record/record.h"
 
@@ -702,7 +703,7 @@ static struct probe_error *take_event(struct json_reader *reader, struct probe_e
 
 /* ---- Reading --------------------------------------------------------------------------- */
 
-static void json_close(void *source)
+static void lines_close(void *source)
 {
 	struct json_reader *reader = source;
 
@@ -725,7 +726,7 @@ struct probe_error *reader_json_open(int fd, const char *name, void **ret)
 	reader->fd = fd;
 	reader->name = strdup(name);
 	if (!json_parser_init(&reader->parser) || !reader->name) {
-		json_close(reader);
+		lines_close(reader);
 		return probe_error_no_memory();
 	}
 	*ret = reader;
@@ -781,5 +782,5 @@ static struct probe_error *json_next(void *source, struct probe_event *ret, bool
 
 const struct reader_ops reader_json = {
 	.next = json_next,
-	.close = json_close,
+	.close = lines_close,
 };

@@ -353,24 +353,25 @@ struct probe_error *probe_summary_compare(const struct probe_summary *before,
  *	 "before":{"count":N,"error":N,"rate":N},"after":...}
  */
 
-static const char *const side_fields[SIDE_COUNT] = {",\"before\":", ",\"after\":"};
+static const char *const side_names[SIDE_COUNT] = {"before", "after"};
 
 static void records(struct buffer *out, const struct comparison *comparison)
 {
-	buffer_string(out, "{\"type\":\"records\"");
+	json_open(out, NULL, '{');
+	json_text(out, "type", "records");
 	for (int side = 0; side < SIDE_COUNT; side++) {
 		const struct probe_summary *summary = comparison->summaries[side];
 
-		buffer_string(out, side_fields[side]);
-		json_string_field(out, "{\"title\":", comparison->views[side]->title);
-		json_unsigned_field(out, ",\"begin\":", summary->begin_ns);
-		json_unsigned_field(out, ",\"end\":", summary->end_ns);
-		json_unsigned_field(out, ",\"hits\":", summary->hits);
-		json_unsigned_field(out, ",\"lost\":", summary->lost);
-		json_number_field(out, ",\"rate\":", compare_rate(summary, summary->hits));
-		buffer_char(out, '}');
+		json_open(out, side_names[side], '{');
+		json_text(out, "title", comparison->views[side]->title);
+		json_unsigned(out, "begin", summary->begin_ns);
+		json_unsigned(out, "end", summary->end_ns);
+		json_unsigned(out, "hits", summary->hits);
+		json_unsigned(out, "lost", summary->lost);
+		json_number(out, "rate", compare_rate(summary, summary->hits));
+		json_close(out, '}');
 	}
-	buffer_json_end(out);
+	json_end_line(out);
 }
 
 static void compare_json_probes(struct buffer *out, const struct comparison *comparison)
@@ -382,44 +383,46 @@ static void compare_json_probes(struct buffer *out, const struct comparison *com
 	for (size_t i = 0; rows && i < count; i++) {
 		const struct summary_probe *any = compared_any(&rows[i]);
 
-		json_string_field(out, "{\"type\":\"probe\",\"provider\":", any->provider);
-		json_string_field(out, ",\"name\":", any->name);
+		json_open(out, NULL, '{');
+		json_text(out, "type", "probe");
+		json_text(out, "provider", any->provider);
+		json_text(out, "name", any->name);
 		for (int side = 0; side < SIDE_COUNT; side++) {
 			const struct summary_probe *probe = rows[i].items[side];
 
-			buffer_string(out, side_fields[side]);
 			if (!probe) {
-				buffer_string(out, "null");
+				json_null(out, side_names[side]);
 				continue;
 			}
-			json_unsigned_field(out, "{\"hits\":", probe->hits);
-			json_number_field(out, ",\"rate\":",
+			json_open(out, side_names[side], '{');
+			json_unsigned(out, "hits", probe->hits);
+			json_number(out, "rate",
 				compare_rate(comparison->summaries[side], probe->hits));
-			buffer_char(out, '}');
+			json_close(out, '}');
 		}
-		buffer_json_end(out);
+		json_end_line(out);
 	}
 }
 
-static void times_figures(
-	struct buffer *out, const struct probe_summary *summary, const struct summary_times *times)
+static void times_figures(struct buffer *out, const char *name, const struct probe_summary *summary,
+	const struct summary_times *times)
 {
 	struct probe_row row;
 
 	if (!times) {
-		buffer_string(out, "null");
+		json_null(out, name);
 		return;
 	}
 	summary_times_row(times, &row);
-	json_unsigned_field(out, "{\"count\":", times->count);
-	json_number_field(out, ",\"rate\":", compare_rate(summary, times->count));
-	json_number_field(out, ",\"sum\":", times->sum);
-	json_number_field(out, ",\"sum_rate\":", compare_rate(summary, times->sum));
-	json_number_field(out, ",\"p50\":", probe_row_percentile(&row, 50));
-	json_number_field(out, ",\"p99\":", probe_row_percentile(&row, 99));
-	json_number_field(
-		out, ",\"max\":", times->count ? (long double)times->most : (long double)NAN);
-	buffer_char(out, '}');
+	json_open(out, name, '{');
+	json_unsigned(out, "count", times->count);
+	json_number(out, "rate", compare_rate(summary, times->count));
+	json_number(out, "sum", times->sum);
+	json_number(out, "sum_rate", compare_rate(summary, times->sum));
+	json_number(out, "p50", probe_row_percentile(&row, 50));
+	json_number(out, "p99", probe_row_percentile(&row, 99));
+	json_number(out, "max", times->count ? (long double)times->most : (long double)NAN);
+	json_close(out, '}');
 }
 
 static void pair_names(struct buffer *out, const char *type, const struct comparison *comparison,
@@ -429,11 +432,12 @@ static void pair_names(struct buffer *out, const char *type, const struct compar
 	struct summary_probe *const *names = comparison->summaries[any]->probes;
 	const struct summary_pair *pair = compared->items[any];
 
-	json_string_field(out, "{\"type\":", type);
-	json_string_field(out, ",\"begin_provider\":", names[pair->begin]->provider);
-	json_string_field(out, ",\"begin_name\":", names[pair->begin]->name);
-	json_string_field(out, ",\"provider\":", names[pair->end]->provider);
-	json_string_field(out, ",\"name\":", names[pair->end]->name);
+	json_open(out, NULL, '{');
+	json_text(out, "type", type);
+	json_text(out, "begin_provider", names[pair->begin]->provider);
+	json_text(out, "begin_name", names[pair->begin]->name);
+	json_text(out, "provider", names[pair->end]->provider);
+	json_text(out, "name", names[pair->end]->name);
 }
 
 static void compare_json_pair_values(
@@ -454,10 +458,10 @@ static void compare_json_pair_values(
 		for (int side = 0; side < SIDE_COUNT; side++) {
 			const struct summary_value *its = rows[i].items[side];
 
-			buffer_string(out, side_fields[side]);
-			times_figures(out, comparison->summaries[side], its ? &its->times : NULL);
+			times_figures(out, side_names[side], comparison->summaries[side],
+				its ? &its->times : NULL);
 		}
-		buffer_json_end(out);
+		json_end_line(out);
 	}
 }
 
@@ -472,10 +476,10 @@ static void compare_json_pairs(struct buffer *out, const struct comparison *comp
 		for (int side = 0; side < SIDE_COUNT; side++) {
 			const struct summary_pair *pair = rows[i].items[side];
 
-			buffer_string(out, side_fields[side]);
-			times_figures(out, comparison->summaries[side], pair ? &pair->times : NULL);
+			times_figures(out, side_names[side], comparison->summaries[side],
+				pair ? &pair->times : NULL);
 		}
-		buffer_json_end(out);
+		json_end_line(out);
 		compare_json_pair_values(out, comparison, &rows[i]);
 	}
 }
@@ -485,24 +489,25 @@ static void value(struct buffer *out, const struct comparison *comparison,
 {
 	const struct top_slot *any = compared_any(row);
 
-	json_string_field(out, "{\"type\":\"key\",\"provider\":", its->probe->provider);
-	json_string_field(out, ",\"name\":", its->probe->name);
+	json_open(out, NULL, '{');
+	json_text(out, "type", "key");
+	json_text(out, "provider", its->probe->provider);
+	json_text(out, "name", its->probe->name);
 	summary_json_key(out, &its->key, &any->value);
 	for (int side = 0; side < SIDE_COUNT; side++) {
 		const struct top_slot *slot = row->items[side];
 
-		buffer_string(out, side_fields[side]);
 		if (!slot) {
-			buffer_string(out, "null");
+			json_null(out, side_names[side]);
 			continue;
 		}
-		json_unsigned_field(out, "{\"count\":", slot->count);
-		json_unsigned_field(out, ",\"error\":", slot->error);
-		json_number_field(
-			out, ",\"rate\":", compare_rate(comparison->summaries[side], slot->count));
-		buffer_char(out, '}');
+		json_open(out, side_names[side], '{');
+		json_unsigned(out, "count", slot->count);
+		json_unsigned(out, "error", slot->error);
+		json_number(out, "rate", compare_rate(comparison->summaries[side], slot->count));
+		json_close(out, '}');
 	}
-	buffer_json_end(out);
+	json_end_line(out);
 }
 
 static void compare_json_keys(struct buffer *out, const struct comparison *comparison)

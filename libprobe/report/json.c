@@ -33,20 +33,30 @@ static void rate_field(struct buffer *out, const struct probe_summary *summary, 
 {
 	double seconds = summary_seconds(summary);
 
-	json_number_field(out, ",\"rate\":", seconds > 0 ? (double)hits / seconds : NAN);
+	json_number(out, "rate", seconds > 0 ? (double)hits / seconds : NAN);
 }
 
-static void bins_field(struct buffer *out, const char *key, const struct probe_summary *summary,
+static void bins_field(struct buffer *out, const char *name, const struct probe_summary *summary,
 	const uint64_t *bins)
 {
-	buffer_string(out, key);
-	buffer_char(out, '[');
-	for (size_t i = 0; i < summary->bin_count; i++) {
-		if (i)
-			buffer_char(out, ',');
-		buffer_unsigned(out, bins[i]);
-	}
-	buffer_char(out, ']');
+	json_open(out, name, '[');
+	for (size_t i = 0; i < summary->bin_count; i++)
+		json_unsigned(out, NULL, bins[i]);
+	json_close(out, ']');
+}
+
+static void open_line(struct buffer *out, const char *type)
+{
+	json_open(out, NULL, '{');
+	json_text(out, "type", type);
+}
+
+static void key_name(struct buffer *out, const char *name, const struct key *key)
+{
+	json_begin(out, name);
+	buffer_char(out, '"');
+	key_print(out, key);
+	buffer_char(out, '"');
 }
 
 /*
@@ -56,26 +66,22 @@ static void bins_field(struct buffer *out, const char *key, const struct probe_s
 static void page(struct buffer *out, const struct probe_summary *summary,
 	const struct probe_summary_view *view)
 {
-	bool any = false;
-
-	json_string_field(out, "{\"type\":\"page\",\"version\":", PROBE_VERSION);
-	json_unsigned_field(out, ",\"top\":", view->top);
-	json_unsigned_field(out, ",\"key_rows\":", summary_key_limit(summary, view));
-	buffer_string(out, summary->key_count ? ",\"guessed\":false" : ",\"guessed\":true");
-	buffer_string(out, ",\"missing\":[");
+	open_line(out, "page");
+	json_text(out, "version", PROBE_VERSION);
+	json_unsigned(out, "top", view->top);
+	json_unsigned(out, "key_rows", summary_key_limit(summary, view));
+	json_boolean(out, "guessed", !summary->key_count);
+	json_open(out, "missing", '[');
 	for (size_t i = 0; i < SUMMARY_KEYS_MAX; i++) {
-		if (!summary_key_missing(summary, i))
-			continue;
-		buffer_string(out, any ? ",\"" : "\"");
-		key_print(out, &summary->keys[i]);
-		buffer_char(out, '"');
-		any = true;
+		if (summary_key_missing(summary, i))
+			key_name(out, NULL, &summary->keys[i]);
 	}
-	json_unsigned_field(out, "],\"length\":", summary->end_ns - summary->begin_ns);
-	json_signed_field(out, ",\"first_bin\":", summary->base_ns - (int64_t)summary->begin_ns);
-	buffer_string(out, summary->matches ? ",\"by_value\":true" : ",\"by_value\":false");
-	buffer_string(out, summary->more_pairs ? ",\"more_pairs\":true" : ",\"more_pairs\":false");
-	buffer_json_end(out);
+	json_close(out, ']');
+	json_unsigned(out, "length", summary->end_ns - summary->begin_ns);
+	json_signed(out, "first_bin", summary->base_ns - (int64_t)summary->begin_ns);
+	json_boolean(out, "by_value", summary->matches);
+	json_boolean(out, "more_pairs", summary->more_pairs);
+	json_end_line(out);
 }
 
 static void record(struct buffer *out, const struct probe_summary *summary,
@@ -84,38 +90,39 @@ static void record(struct buffer *out, const struct probe_summary *summary,
 	size_t processes = 0;
 
 	free(threads_processes(summary, &processes));
-	json_string_field(out, "{\"type\":\"record\",\"title\":", view->title);
-	json_unsigned_field(out, ",\"begin\":", summary->begin_ns);
-	json_unsigned_field(out, ",\"end\":", summary->end_ns);
-	json_unsigned_field(out, ",\"hits\":", summary->hits);
-	json_unsigned_field(out, ",\"lost\":", summary->lost);
-	buffer_string(out, summary->overrun ? ",\"overrun\":true" : ",\"overrun\":false");
-	buffer_string(out, summary->full ? ",\"full\":true" : ",\"full\":false");
+	open_line(out, "record");
+	json_text(out, "title", view->title);
+	json_unsigned(out, "begin", summary->begin_ns);
+	json_unsigned(out, "end", summary->end_ns);
+	json_unsigned(out, "hits", summary->hits);
+	json_unsigned(out, "lost", summary->lost);
+	json_boolean(out, "overrun", summary->overrun);
+	json_boolean(out, "full", summary->full);
 	rate_field(out, summary, summary->hits);
-	json_unsigned_field(out, ",\"probes\":", summary->probe_count);
-	json_unsigned_field(out, ",\"processes\":", processes);
-	json_unsigned_field(out, ",\"threads\":", summary->thread_count);
-	json_signed_field(out, ",\"bin_base\":", summary->base_ns);
-	json_unsigned_field(out, ",\"bin_width\":", summary->width_ns);
-	bins_field(out, ",\"lost_bins\":", summary, summary->lost_bins);
-	buffer_json_end(out);
+	json_unsigned(out, "probes", summary->probe_count);
+	json_unsigned(out, "processes", processes);
+	json_unsigned(out, "threads", summary->thread_count);
+	json_signed(out, "bin_base", summary->base_ns);
+	json_unsigned(out, "bin_width", summary->width_ns);
+	bins_field(out, "lost_bins", summary, summary->lost_bins);
+	json_end_line(out);
 }
 
 static void figures(struct buffer *out, const struct probe_summary *summary, uint64_t hits,
 	const uint64_t *bins)
 {
-	json_unsigned_field(out, ",\"hits\":", hits);
-	json_number_field(out, ",\"share\":", (double)hits / (double)summary->hits);
+	json_unsigned(out, "hits", hits);
+	json_number(out, "share", (double)hits / (double)summary->hits);
 	rate_field(out, summary, hits);
-	bins_field(out, ",\"bins\":", summary, bins);
-	buffer_json_end(out);
+	bins_field(out, "bins", summary, bins);
+	json_end_line(out);
 }
 
-static void names(struct buffer *out, const char *type, const struct summary_probe *probe)
+static void open_named(struct buffer *out, const char *type, const char *provider, const char *name)
 {
-	json_string_field(out, "{\"type\":", type);
-	json_string_field(out, ",\"provider\":", probe->provider);
-	json_string_field(out, ",\"name\":", probe->name);
+	open_line(out, type);
+	json_text(out, "provider", provider);
+	json_text(out, "name", name);
 }
 
 static void probes(struct buffer *out, const struct probe_summary *summary)
@@ -123,11 +130,11 @@ static void probes(struct buffer *out, const struct probe_summary *summary)
 	const struct summary_probe **sorted = summary_probes(summary);
 
 	for (size_t i = 0; sorted && i < summary->probe_count; i++) {
-		names(out, "probe", sorted[i]);
+		open_named(out, "probe", sorted[i]->provider, sorted[i]->name);
 		figures(out, summary, sorted[i]->hits, sorted[i]->bins);
 	}
 	if (summary->other_hits) {
-		buffer_string(out, "{\"type\":\"probe\",\"provider\":null,\"name\":null");
+		open_named(out, "probe", NULL, NULL);
 		figures(out, summary, summary->other_hits, summary->other_bins);
 	}
 	out->no_memory |= !sorted;
@@ -138,9 +145,7 @@ static void probes(struct buffer *out, const struct probe_summary *summary)
 static void heat_field(
 	struct buffer *out, const struct probe_summary *summary, const struct summary_pair *pair)
 {
-	bool any = false;
-
-	buffer_string(out, ",\"heat\":[");
+	json_open(out, "heat", '[');
 	for (size_t row = 0; row < SUMMARY_HEAT_ROWS; row++) {
 		uint64_t count = 0;
 
@@ -148,23 +153,21 @@ static void heat_field(
 			count += pair->heat[row][i];
 		if (!count)
 			continue;
-		json_number_field(out, any ? ",[" : "[", heat_low(row));
-		json_number_field(out, ",", heat_low(row + 1));
-		bins_field(out, ",", summary, pair->heat[row]);
-		buffer_char(out, ']');
-		any = true;
+		json_open(out, NULL, '[');
+		json_number(out, NULL, heat_low(row));
+		json_number(out, NULL, heat_low(row + 1));
+		bins_field(out, NULL, summary, pair->heat[row]);
+		json_close(out, ']');
 	}
-	buffer_char(out, ']');
+	json_close(out, ']');
 }
 
 void summary_json_key(struct buffer *out, const struct key *key, const struct probe_value *value)
 {
-	buffer_string(out, ",\"key\":\"");
-	key_print(out, key);
-	buffer_string(out, "\",\"value\":");
-	json_value(out, value);
+	key_name(out, "key", key);
+	json_value(out, "value", value);
 	if (value->truncated)
-		buffer_string(out, ",\"truncated\":true");
+		json_boolean(out, "truncated", true);
 }
 
 static struct probe_table_row named_row(
@@ -196,10 +199,10 @@ static void pair_values(
 		struct probe_table_row row = named_row(summary, pair);
 
 		summary_times_row(&rows[i]->times, &row.row);
-		buffer_string(out, "{\"type\":\"pair_key\",");
+		open_line(out, "pair_key");
 		json_row_fields(out, &row, 0, &view);
 		summary_json_key(out, &rows[i]->key, &rows[i]->value);
-		buffer_json_end(out);
+		json_end_line(out);
 	}
 	out->no_memory |= !rows;
 	free(rows);
@@ -213,15 +216,15 @@ static void slowest(
 	for (size_t i = 0; i < pair->slow_count; i++) {
 		const struct summary_slow *slow = &pair->slow[i];
 
-		names(out, "longest", end);
-		json_unsigned_field(out, ",\"ts\":", slow->time_ns);
-		json_unsigned_field(out, ",\"duration\":", slow->duration_ns);
-		json_signed_field(out, ",\"pid\":", slow->pid);
-		json_signed_field(out, ",\"tid\":", slow->tid);
-		json_string_field(out, ",\"text\":", slow->text);
+		open_named(out, "longest", end->provider, end->name);
+		json_unsigned(out, "ts", slow->time_ns);
+		json_unsigned(out, "duration", slow->duration_ns);
+		json_signed(out, "pid", slow->pid);
+		json_signed(out, "tid", slow->tid);
+		json_text(out, "text", slow->text);
 		if (slow->stack)
-			json_stack_fields(out, ",\"stack\":", slow->stack);
-		buffer_json_end(out);
+			json_stack_fields(out, "stack", slow->stack);
+		json_end_line(out);
 	}
 }
 
@@ -238,12 +241,12 @@ static void pairs(struct buffer *out, const struct probe_summary *summary)
 		struct probe_table_row row = named_row(summary, sorted[i]);
 
 		pair_row(sorted[i], summary, &row.row);
-		buffer_string(out, "{\"type\":\"pair\",");
+		open_line(out, "pair");
 		json_row_fields(out, &row, 0, &view);
-		json_unsigned_field(out, ",\"set_aside\":", begin->set_aside);
-		json_unsigned_field(out, ",\"untimed\":", begin->untimed);
+		json_unsigned(out, "set_aside", begin->set_aside);
+		json_unsigned(out, "untimed", begin->untimed);
 		heat_field(out, summary, sorted[i]);
-		buffer_json_end(out);
+		json_end_line(out);
 		pair_values(out, summary, sorted[i]);
 		slowest(out, summary, sorted[i]);
 	}
@@ -262,8 +265,7 @@ static void text_field(
 		return;
 	}
 	text_meant(&text, summary_top_meaning(its), value);
-	buffer_string(out, ",\"text\":");
-	json_string(out, text.data, text.length);
+	json_bytes(out, "text", text.data, text.length);
 	out->no_memory |= text.no_memory;
 	buffer_deinit(&text);
 }
@@ -273,15 +275,14 @@ static void key(struct buffer *out, const struct summary_top *its, bool for_page
 	const struct top_slot **sorted = top_sorted(its->top);
 
 	for (size_t i = 0; sorted && i < its->top->used; i++) {
-		names(out, "key", its->probe);
+		open_named(out, "key", its->probe->provider, its->probe->name);
 		summary_json_key(out, &its->key, &sorted[i]->value);
 		if (for_page)
 			text_field(out, its, &sorted[i]->value);
-		json_unsigned_field(out, ",\"count\":", sorted[i]->count);
-		json_unsigned_field(out, ",\"error\":", sorted[i]->error);
-		json_number_field(
-			out, ",\"share\":", (double)sorted[i]->count / (double)its->top->total);
-		buffer_json_end(out);
+		json_unsigned(out, "count", sorted[i]->count);
+		json_unsigned(out, "error", sorted[i]->error);
+		json_number(out, "share", (double)sorted[i]->count / (double)its->top->total);
+		json_end_line(out);
 	}
 	out->no_memory |= !sorted;
 	free(sorted);
@@ -304,17 +305,15 @@ static void callers(struct buffer *out, const struct probe_summary *summary)
 	struct probe_stacks_row *rows = callers_rows(summary);
 
 	for (size_t i = 0; rows && i < summary->callers_count; i++) {
-		json_string_field(out, "{\"type\":\"stack\",\"provider\":", rows[i].provider);
-		json_string_field(out, ",\"name\":", rows[i].name);
-		json_unsigned_field(out, ",\"count\":", rows[i].count);
-		json_stack_fields(out, ",\"stack\":", &rows[i].stack);
-		buffer_json_end(out);
+		open_named(out, "stack", rows[i].provider, rows[i].name);
+		json_unsigned(out, "count", rows[i].count);
+		json_stack_fields(out, "stack", &rows[i].stack);
+		json_end_line(out);
 	}
 	if (summary->other_callers) {
-		json_unsigned_field(out,
-			"{\"type\":\"stack\",\"provider\":null,\"name\":null,\"count\":",
-			summary->other_callers);
-		buffer_json_end(out);
+		open_named(out, "stack", NULL, NULL);
+		json_unsigned(out, "count", summary->other_callers);
+		json_end_line(out);
 	}
 	out->no_memory |= !rows;
 	free(rows);
@@ -328,24 +327,28 @@ static void people(struct buffer *out, const struct probe_summary *summary)
 
 	processes = threads_processes(summary, &count);
 	for (size_t i = 0; processes && i < count; i++) {
-		json_signed_field(out, "{\"type\":\"process\",\"pid\":", processes[i].pid);
-		json_string_field(out, ",\"comm\":", processes[i].comm);
-		json_unsigned_field(out, ",\"hits\":", processes[i].hits);
-		json_unsigned_field(out, ",\"threads\":", processes[i].threads);
-		buffer_json_end(out);
+		open_line(out, "process");
+		json_signed(out, "pid", processes[i].pid);
+		json_text(out, "comm", processes[i].comm);
+		json_unsigned(out, "hits", processes[i].hits);
+		json_unsigned(out, "threads", processes[i].threads);
+		json_end_line(out);
 	}
 	for (size_t i = 0; sorted && i < summary->thread_count; i++) {
-		json_signed_field(out, "{\"type\":\"thread\",\"pid\":", sorted[i]->pid);
-		json_signed_field(out, ",\"tid\":", sorted[i]->tid);
-		json_string_field(out, ",\"comm\":", sorted[i]->comm);
-		json_unsigned_field(out, ",\"hits\":", sorted[i]->hits);
-		buffer_json_end(out);
+		open_line(out, "thread");
+		json_signed(out, "pid", sorted[i]->pid);
+		json_signed(out, "tid", sorted[i]->tid);
+		json_text(out, "comm", sorted[i]->comm);
+		json_unsigned(out, "hits", sorted[i]->hits);
+		json_end_line(out);
 	}
 	if (summary->other_thread_hits) {
-		json_unsigned_field(out,
-			"{\"type\":\"thread\",\"pid\":null,\"tid\":null,\"comm\":null,\"hits\":",
-			summary->other_thread_hits);
-		buffer_json_end(out);
+		open_line(out, "thread");
+		json_null(out, "pid");
+		json_null(out, "tid");
+		json_null(out, "comm");
+		json_unsigned(out, "hits", summary->other_thread_hits);
+		json_end_line(out);
 	}
 	out->no_memory |= !sorted || !processes;
 	free(sorted);

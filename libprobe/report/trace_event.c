@@ -18,6 +18,7 @@
  * span`), time 0 is 30 days before the start of the first span that ends.
  */
 #include <search.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -73,24 +74,41 @@ static void add_us(struct buffer *out, uint64_t ns)
 
 static void add_ts(struct trace_export *trace, uint64_t time_ns)
 {
-	buffer_string(trace->out, ",\"ts\":");
+	json_begin(trace->out, "ts");
 	add_us(trace->out, time_ns > trace->first_ns ? time_ns - trace->first_ns : 0);
 }
 
-/* Starts an event with its phase, pid and tid. */
+/* Starts an event, on a line of its own, with its phase, pid and tid. */
 static void begin_event(struct trace_export *trace, char phase, pid_t pid, pid_t tid)
 {
 	struct buffer *out = trace->out;
 
-	buffer_string(out, trace->any ? ",\n{\"ph\":\"" : "\n{\"ph\":\"");
+	buffer_string(out, trace->any ? ",\n" : "\n");
 	trace->any = true;
-	buffer_char(out, phase);
-	json_signed_field(out, "\",\"pid\":", pid);
-	json_signed_field(out, ",\"tid\":", tid);
+	json_open(out, NULL, '{');
+	json_bytes(out, "ph", &phase, 1);
+	json_signed(out, "pid", pid);
+	json_signed(out, "tid", tid);
+}
+
+/* Writes a number as text, because readers would round it. */
+static void add_number_text(struct buffer *out, const char *name, uint64_t value)
+{
+	json_begin(out, name);
+	buffer_char(out, '"');
+	buffer_unsigned(out, value);
+	buffer_char(out, '"');
+}
+
+/* Closes the arguments and the event. */
+static void close_event(struct trace_export *trace)
+{
+	json_close(trace->out, '}');
+	json_close(trace->out, '}');
 }
 
 /* Writes a value. Integers that readers would round are written as text. */
-static void add_value(struct buffer *out, const struct probe_value *value)
+static void add_value(struct buffer *out, const char *name, const struct probe_value *value)
 {
 	bool exact = true;
 
@@ -98,35 +116,31 @@ static void add_value(struct buffer *out, const struct probe_value *value)
 		exact = value->i <= EXACT_MAX && value->i >= -EXACT_MAX;
 	else if (value->kind == PROBE_VALUE_UNSIGNED)
 		exact = value->u <= EXACT_MAX;
-	if (!exact)
-		buffer_char(out, '"');
-	json_value(out, value);
-	if (!exact)
-		buffer_char(out, '"');
+	if (exact) {
+		json_value(out, name, value);
+		return;
+	}
+	json_begin(out, name);
+	buffer_char(out, '"');
+	value_add_number(out, value);
+	buffer_char(out, '"');
 }
 
-static void add_args(
-	struct buffer *out, const char *prefix, const struct probe_event *event, bool *any)
+static void add_args(struct buffer *out, const char *prefix, const struct probe_event *event)
 {
 	for (size_t i = 0; i < event->arg_count; i++) {
 		const struct probe_value *value = &event->args[i];
 		unsigned int number = value->number ? value->number - 1U : (unsigned int)i;
+		char name[48], second[24] = "";
 
-		buffer_string(out, *any ? ",\"" : "\"");
-		buffer_string(out, prefix);
-		buffer_string(out, "arg");
-		buffer_unsigned(out, number);
 		/*
 		 * Distinguish the second value of an argument that was recorded as a number and as
 		 * a string.
 		 */
-		if (probe_event_arg(event, number, false) != value) {
-			buffer_char(out, '_');
-			buffer_unsigned(out, i);
-		}
-		buffer_string(out, "\":");
-		add_value(out, &event->args[i]);
-		*any = true;
+		if (probe_event_arg(event, number, false) != value)
+			snprintf(second, sizeof(second), "_%zu", i);
+		snprintf(name, sizeof(name), "%sarg%u%s", prefix, number, second);
+		add_value(out, name, value);
 	}
 }
 
@@ -138,13 +152,11 @@ static void add_name(struct trace_export *trace, const struct probe_event *event
 {
 	trace->text.length = 0;
 	export_key_text(&trace->text, event, &trace->settings);
-	buffer_string(trace->out, ",\"name\":");
 	if (trace->text.length)
-		json_string(trace->out, trace->text.data + 1, trace->text.length - 1);
+		json_bytes(trace->out, "name", trace->text.data + 1, trace->text.length - 1);
 	else
-		json_string(trace->out, name[0] ? name : event->name,
-			strlen(name[0] ? name : event->name));
-	json_string_field(trace->out, ",\"cat\":", event->provider);
+		json_text(trace->out, "name", name[0] ? name : event->name);
+	json_text(trace->out, "cat", event->provider);
 }
 
 /* ---- Names -------------------------------------------------------------------------------- */
@@ -201,9 +213,10 @@ static void tell_name(
 	struct trace_export *trace, const char *what, pid_t pid, pid_t tid, const char *name)
 {
 	begin_event(trace, 'M', pid, tid);
-	json_string_field(trace->out, ",\"name\":", what);
-	json_string_field(trace->out, ",\"args\":{\"name\":", name);
-	buffer_string(trace->out, "}}");
+	json_text(trace->out, "name", what);
+	json_open(trace->out, "args", '{');
+	json_text(trace->out, "name", name);
+	close_event(trace);
 }
 
 /*
@@ -227,14 +240,13 @@ static void tell_names(struct trace_export *trace, const struct probe_event *eve
 
 static void add_instant(struct trace_export *trace, const struct probe_event *event)
 {
-	bool any = false;
-
 	begin_event(trace, 'i', event->pid, event->tid);
 	add_ts(trace, event->time_ns);
 	add_name(trace, event, event->name);
-	buffer_string(trace->out, ",\"s\":\"t\",\"args\":{");
-	add_args(trace->out, "", event, &any);
-	buffer_string(trace->out, "}}");
+	json_text(trace->out, "s", "t");
+	json_open(trace->out, "args", '{');
+	add_args(trace->out, "", event);
+	close_event(trace);
 }
 
 static void add_loss(struct trace_export *trace, const struct probe_event *event)
@@ -244,36 +256,35 @@ static void add_loss(struct trace_export *trace, const struct probe_event *event
 
 	begin_event(trace, 'i', 0, 0);
 	add_ts(trace, time_ns);
-	json_unsigned_field(trace->out,
-		",\"name\":\"hits lost\",\"cat\":\"lost\",\"s\":\"g\",\"args\":{\"lost\":",
-		event->lost);
+	json_text(trace->out, "name", "hits lost");
+	json_text(trace->out, "cat", "lost");
+	json_text(trace->out, "s", "g");
+	json_open(trace->out, "args", '{');
+	json_unsigned(trace->out, "lost", event->lost);
 	if (event->provider)
-		json_string_field(trace->out, ",\"provider\":", event->provider);
+		json_text(trace->out, "provider", event->provider);
 	if (event->name)
-		json_string_field(trace->out, ",\"name\":", event->name);
-	buffer_string(trace->out, "}}");
+		json_text(trace->out, "name", event->name);
+	close_event(trace);
 }
 
 /* Writes the start or the end of a pair on a track of its own. */
 static void add_async(struct trace_export *trace, char phase, const struct probe_event *begin,
 	const struct probe_event *event, const char *name)
 {
-	bool any = false;
-
 	begin_event(trace, phase, begin->pid, event->tid);
 	add_ts(trace, event->time_ns);
 	add_name(trace, begin, name);
-	json_unsigned_field(trace->out, ",\"id\":\"", trace->id);
-	buffer_string(trace->out, "\",\"args\":{");
-	add_args(trace->out, phase == 'e' ? "end_" : "", event, &any);
-	buffer_string(trace->out, "}}");
+	add_number_text(trace->out, "id", trace->id);
+	json_open(trace->out, "args", '{');
+	add_args(trace->out, phase == 'e' ? "end_" : "", event);
+	close_event(trace);
 }
 
 /* Writes a pair, on a track of its own if `is_alone`. */
 static void add_pair(struct trace_export *trace, const struct probe_event *begin,
 	const struct probe_event *end, const char *name, bool is_alone)
 {
-	bool any = false;
 
 	if (is_alone) {
 		trace->id++;
@@ -283,13 +294,13 @@ static void add_pair(struct trace_export *trace, const struct probe_event *begin
 	}
 	begin_event(trace, 'X', begin->pid, begin->tid);
 	add_ts(trace, begin->time_ns);
-	buffer_string(trace->out, ",\"dur\":");
+	json_begin(trace->out, "dur");
 	add_us(trace->out, end->time_ns > begin->time_ns ? end->time_ns - begin->time_ns : 0);
 	add_name(trace, begin, name);
-	buffer_string(trace->out, ",\"args\":{");
-	add_args(trace->out, "", begin, &any);
-	add_args(trace->out, "end_", end, &any);
-	buffer_string(trace->out, "}}");
+	json_open(trace->out, "args", '{');
+	add_args(trace->out, "", begin);
+	add_args(trace->out, "end_", end);
+	close_event(trace);
 }
 
 static void add_span(
@@ -382,7 +393,6 @@ static void unended(void *data, struct probe_span *span)
 {
 	struct trace_export *trace = data;
 	const struct probe_event *begin = &span->begin;
-	bool any = false;
 
 	if (!span->pair->ended || span->crossed || trace->settings.match >= 0) {
 		add_instant(trace, begin);
@@ -391,16 +401,19 @@ static void unended(void *data, struct probe_span *span)
 	begin_event(trace, 'B', begin->pid, begin->tid);
 	add_ts(trace, begin->time_ns);
 	add_name(trace, begin, span->pair->name);
-	buffer_string(trace->out, ",\"args\":{");
-	add_args(trace->out, "", begin, &any);
-	buffer_string(trace->out, "}}");
+	json_open(trace->out, "args", '{');
+	add_args(trace->out, "", begin);
+	close_event(trace);
 }
 
 static void begin_file(struct trace_export *trace)
 {
-	if (!trace->begun)
-		buffer_string(trace->out, "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[");
+	if (trace->begun)
+		return;
 	trace->begun = true;
+	json_open(trace->out, NULL, '{');
+	json_text(trace->out, "displayTimeUnit", "ns");
+	json_open(trace->out, "traceEvents", '[');
 }
 
 /*
@@ -456,15 +469,15 @@ static struct probe_error *trace_finish(void *state, bool *done_ret)
 
 	begin_file(trace);
 	probe_spans_finish(trace->spans);
-	buffer_string(trace->out, "\n],\"otherData\":{\"tracer\":\"probectl\"");
+	buffer_string(trace->out, "\n]");
+	json_open(trace->out, "otherData", '{');
+	json_text(trace->out, "tracer", "probectl");
 	if (trace->first_ns && gmtime_r(&first_s, &utc) &&
 		strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &utc)) {
-		json_string_field(trace->out, ",\"first_event\":", text);
-		/* Write the number as text, because it does not fit into a double. */
-		json_unsigned_field(trace->out, ",\"first_event_ns\":\"", trace->first_ns);
-		buffer_char(trace->out, '"');
+		json_text(trace->out, "first_event", text);
+		add_number_text(trace->out, "first_event_ns", trace->first_ns);
 	}
-	json_unsigned_field(trace->out, ",\"lost\":", trace->lost);
+	json_unsigned(trace->out, "lost", trace->lost);
 	buffer_string(trace->out, "}}\n");
 	*done_ret = true;
 	return NULL;

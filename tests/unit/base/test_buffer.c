@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include <inttypes.h>
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "libprobe/base/buffer.h"
+#include "libprobe/base/json.h"
 
 static void assert_unsigned(uint64_t value)
 {
@@ -85,12 +86,64 @@ static void test_escapes(void **state)
 	assert_escaped("\U0001f600", "\U0001f600", "\U0001f600");
 }
 
+/* Commas are where they belong; the first value of a line has none, whatever is before it. */
+static void test_json(void **state)
+{
+	static const char expected[] =
+		"old\n{\"a\":[],\"b\":[1,-2,{\"c\":null},[],\"\",null],\"d\":{\"e\":true},\"f\":"
+		"false,"
+		"\"g\":18446744073709551615,\"h\":0.5,\"i\":null,\"j\":\"0x1f\",\"k\":\"0fff\","
+		"\"l\":\"a\\\"b\\\\c\\nd\\u007f\\u009b\u00e4\ufffd\ufffd\ufffd\ufffd\",\"schema\":"
+		"1}\n{\"m\":1e+300}";
+	struct buffer out;
+
+	(void)state;
+	assert_true(buffer_init(&out));
+	buffer_string(&out, "old\n");
+	json_open(&out, NULL, '{');
+	json_open(&out, "a", '[');
+	json_close(&out, ']');
+	json_open(&out, "b", '[');
+	json_unsigned(&out, NULL, 1);
+	json_signed(&out, NULL, -2);
+	json_open(&out, NULL, '{');
+	json_null(&out, "c");
+	json_close(&out, '}');
+	json_open(&out, NULL, '[');
+	json_close(&out, ']');
+	json_text(&out, NULL, "");
+	json_text(&out, NULL, NULL);
+	json_close(&out, ']');
+	json_open(&out, "d", '{');
+	json_boolean(&out, "e", true);
+	json_close(&out, '}');
+	json_boolean(&out, "f", false);
+	json_number(&out, "g", 18446744073709551615.0L);
+	json_number(&out, "h", 0.5L);
+	json_number(&out, "i", (long double)NAN);
+	json_hex(&out, "j", 31);
+	json_hex_bytes(&out, "k", "\x0f\xff", 2);
+	json_text(&out, "l", "a\"b\\c\nd\x7f\xc2\x9b\xc3\xa4\xff\xed\xa0\x80");
+	json_end_line(&out);
+	json_open(&out, NULL, '{');
+	json_number(&out, "m", 1e300L);
+	json_close(&out, '}');
+	buffer_char(&out, '\0');
+	assert_string_equal(out.data, expected);
+	/* What has been written out does not count. */
+	out.start = out.length;
+	json_unsigned(&out, NULL, 7);
+	assert_int_equal(out.length - out.start, 1);
+	buffer_deinit(&out);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_numbers),
 		cmocka_unit_test(test_growth),
 		cmocka_unit_test(test_escapes),
+		cmocka_unit_test(test_json),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

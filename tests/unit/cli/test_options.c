@@ -250,18 +250,6 @@ static void test_printable(void **state)
 	check_out(&out, "a\"\\\\n\\033[1m\\302\\233\xc3\xa4\\377\\303");
 }
 
-static void test_json(void **state)
-{
-	struct buffer out = {0};
-
-	(void)state;
-	out_json(&out, NULL);
-	out_json(&out, "");
-	out_json(&out, "a\"b\\c\nd\x7f\xc2\x9b\xc3\xa4\xff\xed\xa0\x80");
-	check_out(&out, "null\"\"\"a\\\"b\\\\c\\nd\\u007f\\u009b\xc3\xa4\xef\xbf\xbd"
-			"\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\"");
-}
-
 static void test_utf8(void **state)
 {
 	(void)state;
@@ -307,7 +295,6 @@ int main(void)
 		cmocka_unit_test(test_sizes),
 		cmocka_unit_test(test_out),
 		cmocka_unit_test(test_printable),
-		cmocka_unit_test(test_json),
 		cmocka_unit_test(test_utf8),
 		cmocka_unit_test(test_ended),
 	};
