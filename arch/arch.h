@@ -250,7 +250,7 @@ struct arch {
 		size_t room, struct arch_stub_code *ret);
 	/*
 	 * Writes an .eh_frame section, with its terminator, that unwinds from the functions that
-	 * stubs call (ARCH_STUB_CALL) to the sites of the stubs. `stubs` are the addresses of the
+	 * stubs call (ARCH_ACTION_CALL) to the sites of the stubs. `stubs` are the addresses of the
 	 * stubs. Returns the length of the whole section, even if `room` is too small for it.
 	 */
 	size_t (*call_unwind)(

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Calls from a stub into a function of the program (ARCH_STUB_CALL). The functions here save the
+ * Calls from a stub into a function of the program (ARCH_ACTION_CALL). The functions here save the
  * state that the called function may change but the stub does not save. They run in the program
  * itself, so each implementation is compiled only for its own machine.
  */

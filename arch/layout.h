@@ -43,7 +43,7 @@ struct probe_slot {
 	uint64_t lost;
 	uint64_t unmatched; /* end events without a start event */
 	/*
-	 * Hits since the last sampled hit. If the stub is an ARCH_STUB_CALL: calls that have
+	 * Hits since the last sampled hit. If the action is an ARCH_ACTION_CALL: calls that have
 	 * returned.
 	 */
 	uint64_t seen;

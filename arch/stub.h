@@ -53,17 +53,6 @@ struct arch_thread {
 	bool has_modes;
 };
 
-enum arch_stub_kind {
-	ARCH_STUB_COUNT, /* adds one to the probe's per-CPU counter */
-	/* Waits for the controller; uses only guard, gate, gate_unless and next. */
-	ARCH_STUB_GATE,
-	ARCH_STUB_RECORD, /* writes a record into the per-CPU ring, or counts it as lost */
-	ARCH_STUB_GATHER, /* adds to a cell, of the probe or of a key */
-	/* Stores the time of a start event, for the GATHER or RECORD stub of the end event. */
-	ARCH_STUB_BEGIN,
-	ARCH_STUB_CALL /* calls a function of the target itself: see arch_stub.call */
-};
-
 /* Which part of the stack a stub captures. */
 enum arch_capture_stack {
 	ARCH_STACK_NOT,
@@ -198,7 +187,9 @@ struct arch_key {
 };
 enum { ARCH_KEYS_MAX = 6, ARCH_FRAMES_MAX = 64, ARCH_STACK_MAX = 32768, ARCH_COMM_MAX = 16 };
 
-/* The values that an ARCH_STUB_GATHER gathers, and where. */
+/* ---- Actions --------------------------------------------------------------------------------- */
+
+/* A GATHER: the values that it gathers, and where. */
 struct arch_gather {
 	unsigned int parts;
 	/* If NULL, the value is the time since the start event in a pair, otherwise 0. */
@@ -264,9 +255,9 @@ struct arch_flights {
 	 * is open, and an end event without an open start event is ignored once the thread has had
 	 * any start event.
 	 *
-	 * `gives`: a hit of this BEGIN stub keeps captures but starts no pair. `takes`: the start
+	 * `gives`: a hit of this BEGIN keeps captures but starts no pair. `takes`: the start
 	 * event itself keeps nothing. Its pair uses the captures that the thread's latest hit of a
-	 * `gives` stub, at another probe, kept. If the thread has had no such hit, the captures
+	 * `gives` action, at another probe, kept. If the thread has had no such hit, the captures
 	 * count as unreadable. In the record that such a hit kept, the start event replaces the
 	 * thread id by its own site. The thread id is also in the record of the end event.
 	 */
@@ -287,6 +278,76 @@ struct arch_flights {
 	const struct arch_expr *filter;
 };
 
+/* A RECORD: the rings, and what a hit does that finds no room. */
+struct arch_record {
+	uint64_t rings;	     /* ring of CPU 0 */
+	uint8_t rings_shift; /* log2 of the distance between the rings of two CPUs */
+	bool overwrite;	     /* the ring is a flight recorder: new records replace the oldest */
+	uint32_t ring_bytes; /* size of a ring's data, a power of two */
+	/*
+	 * A hit that finds no room waits up to wait_ticks of the record's clock; a tick is
+	 * wait_scale / 2^32 nanoseconds. `room` is the address of a struct probe_room; 0 if such a
+	 * hit is lost at once. `room` is 0 for spans and for rings that are overwritten.
+	 */
+	uint64_t room, wait_ticks, wait_scale;
+};
+
+/* A GATE. */
+struct arch_gate {
+	uint64_t address; /* of a struct probe_gate */
+	/*
+	 * Address of a u32, or 0. While the u32 is not 0, only calls with ARCH_GATE_CALLER are
+	 * held.
+	 */
+	uint64_t unless;
+};
+
+/*
+ * A CALL. `function` is the address of a function with the parameters (const uint64_t *frame,
+ * uint64_t data). It must not change vector and floating-point state, but may change other
+ * registers as any function may. `pc` is the address of the site, for unwinders. The frame is
+ *
+ *	u64 word	for each recorded capture: its number, extended, or the word of its bytes
+ *	u64 readable	a bit for each capture that was readable
+ *	u64 pointer	for each recorded capture: address of its bytes, if it has any
+ *
+ * The slot counts calls in `hits`, and returns in `seen`.
+ */
+struct arch_call {
+	uint64_t function, data, pc;
+};
+
+enum arch_action_kind {
+	ARCH_ACTION_COUNT,  /* adds one to the slot's per-CPU counter */
+	ARCH_ACTION_RECORD, /* writes a record into the per-CPU ring, or counts it as lost */
+	ARCH_ACTION_GATHER, /* adds to a cell, of the probe or of a key */
+	/* Stores the time of a start event, for the GATHER or RECORD of the end event. */
+	ARCH_ACTION_BEGIN,
+	/* Only as the single action of a stub: */
+	ARCH_ACTION_GATE, /* waits for the controller; needs no slot */
+	ARCH_ACTION_CALL  /* calls a function of the target itself */
+};
+
+/*
+ * One of the things that a stub does at a hit. The slot (struct probe_slot) counts the hits of a
+ * COUNT, and the lost and unmatched hits of the other kinds.
+ */
+struct arch_action {
+	enum arch_action_kind kind;
+	uint8_t slots_shift;
+	uint64_t slots;	      /* slots of CPU 0: CPU c's are at slots + (c << slots_shift) */
+	uint32_t slot_offset; /* offset of the slot in a CPU's slots */
+	/* the members of the action's kind; flights: of a BEGIN, GATHER or RECORD */
+	struct arch_record record;
+	struct arch_gather gather;
+	struct arch_flights flights;
+	struct arch_gate gate;
+	struct arch_call call;
+};
+enum { ARCH_ACTIONS_MAX = 8 };
+
+/* ---- Stubs ----------------------------------------------------------------------------------- */
+
 /* Whole pages that are readable whenever the stub runs, and so are read without a check. */
 enum { ARCH_SAFE_MAX = 4 };
 struct arch_safe {
@@ -300,12 +361,21 @@ struct arch_safe {
 };
 
 /*
- * A stub acts on a hit and then continues at `next`: another session's stub for the same site, or
- * the site's tail (moved instructions and the jump back). docs/ring.md gives the layout of what a
- * stub writes. Members of type uint64_t are addresses unless stated otherwise.
+ * A stub executes the actions of a hit, one after the other, and then continues at `next`: another
+ * session's stub for the same site, or the site's tail (moved instructions and the jump back).
+ * docs/ring.md gives the layout of what a stub writes. Members of type uint64_t are addresses
+ * unless stated otherwise.
+ *
+ * The stub saves registers, looks at the switches, prepares captures, applies the filter and
+ * samples once for all actions. An action that loses the hit, or finds no start event for it, has
+ * no effect on the other actions. Each action publishes its result in restartable sequences of its
+ * own, so a thread may be preempted, or die, between two actions of a hit.
+ *
+ * plan_stub() refuses these lists: more than one action that writes records (RECORD, or BEGIN of
+ * spans); captures of a start event (arch_capture.begun) beside more than one action with
+ * arch_flights.keep.
  */
 struct arch_stub {
-	enum arch_stub_kind kind;
 	struct arch_thread thread;
 	uint64_t next;	/* where to continue afterwards */
 	uint64_t guard; /* address of a u32, zero in a forked child that must not count */
@@ -323,27 +393,9 @@ struct arch_stub {
 	 * A hit that finds no room sets the u32 behind *on. While that u32 is not 0, hits are lost.
 	 */
 	bool on_until_full;
-	uint64_t slots; /* counters of CPU 0: CPU c's are at slots + (c << slots_shift) */
-	uint8_t slots_shift;
 	/* Number of CPUs with their own slots and rings; all other CPUs share one more set. */
 	uint32_t cpus;
-	uint32_t slot_offset; /* offset of this probe's struct probe_slot in a CPU's slots */
-	uint64_t rings;	      /* ring of CPU 0 */
-	uint8_t rings_shift;  /* log2 of the distance between the rings of two CPUs */
-	uint32_t ring_bytes;  /* size of a ring's data, a power of two */
-	uint32_t site;	      /* number of the site, for the record */
-	/*
-	 * A hit that finds no room waits up to wait_ticks of the record's clock; a tick is
-	 * wait_scale / 2^32 nanoseconds. `room` is the address of a struct probe_room; 0 if such a
-	 * hit is lost at once. `room` is 0 for spans and for rings that are overwritten.
-	 */
-	uint64_t room, wait_ticks, wait_scale;
-	uint64_t gate; /* address of a struct probe_gate */
-	/*
-	 * Address of a u32, or 0. While the u32 is not 0, only calls with ARCH_GATE_CALLER are
-	 * held.
-	 */
-	uint64_t gate_unless;
+	uint32_t site;			     /* number of the site, for records */
 	const struct arch_capture *captures; /* borrowed */
 	uint8_t capture_count;
 	/*
@@ -351,31 +403,16 @@ struct arch_stub {
 	 * expressions.
 	 */
 	uint8_t recorded;
-	bool overwrite; /* the ring is a flight recorder: new records replace the oldest */
-	struct arch_gather gather;
-	struct arch_flights flights;
 	/* hits for which the filter yields 0 are ignored; may be NULL */
 	const struct arch_expr *filter;
-	uint32_t every;	     /* take every Nth hit on each CPU; 0 or 1: all */
+	/* take every Nth hit on each CPU, counted in the first action's slot; 0 or 1: all */
+	uint32_t every;
 	uint32_t rate;	     /* take at most this many hits in each rate_ticks; 0: all */
 	uint64_t rate_ticks; /* a time, in ticks of the time stamp counter */
 	/* address of a u64 of the session: number of the window << 32 | hits in the window */
 	uint64_t rate_word;
 	/* Process id of the target in its own namespace; 0: ask the kernel. */
 	uint32_t pid;
-	/*
-	 * For an ARCH_STUB_CALL. `call` is the address of a function with the parameters (const
-	 * uint64_t *frame, uint64_t call_data). It must not change vector and floating-point state,
-	 * but may change other registers as any function may. `pc` is the address of the site, for
-	 * unwinders. The frame is
-	 *
-	 *	u64 word	for each capture: its number, extended, or the word of its bytes
-	 *	u64 readable	a bit for each capture that was readable
-	 *	u64 pointer	for each capture: address of its bytes, if it has any
-	 *
-	 * The slot counts calls in `hits`, and returns in `seen`.
-	 */
-	uint64_t call, call_data, pc;
 	struct arch_safe safe;
 	uint32_t page_bytes; /* size of a page of memory, a power of two, at least 4096 */
 	/* the stub need not keep the arithmetic flags: see overwrites_flags() */
@@ -390,6 +427,8 @@ struct arch_stub {
 	 * The stub may make system calls to check pointers. If false, it does not follow pointers.
 	 */
 	bool may_call_kernel;
+	uint8_t action_count;
+	struct arch_action actions[ARCH_ACTIONS_MAX];
 };
 
 enum { ARCH_STUB_ALIGN = 32, ARCH_STUB_MAX = 8192 };

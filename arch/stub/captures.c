@@ -133,7 +133,7 @@ void form_captured(struct form *f, int a, const struct stub_plan *p, int i)
 	const struct arch_capture *c = &p->stub->captures[i];
 
 	if (c->begun) {
-		form_load(f, a, form_temp(p->kept_temp), sizeof(uint64_t), false);
+		form_load(f, a, form_temp(p->at->kept_temp), sizeof(uint64_t), false);
 		form_load(f, a, form_at(a, c->begun + 8), sizeof(uint64_t), false);
 	} else if (p->checked >> i & 1) {
 		form_load(f, a, form_temp(p->temp[i]), sizeof(uint64_t), false);

@@ -370,7 +370,7 @@ static void leaf(struct context *c, int a, const struct arch_expr_node *n)
 			form_load(c->f, a, form_temp(c->plan->pid_temp), sizeof(uint32_t), true);
 		break;
 	case ARCH_EXPR_DURATION:
-		form_load(c->f, a, form_temp(c->plan->duration_temp), sizeof(uint64_t), false);
+		form_load(c->f, a, form_temp(c->plan->at->duration_temp), sizeof(uint64_t), false);
 		break;
 	default:
 		if (c->plan->kernel_cpu)
@@ -675,8 +675,8 @@ static void need_captures(struct context *c, const struct arch_expr *expr)
 				false);
 			need_word(c);
 		} else if (capture->begun) {
-			form_load(
-				c->f, FORM_VALUE, form_temp(p->kept_temp), sizeof(uint64_t), false);
+			form_load(c->f, FORM_VALUE, form_temp(p->at->kept_temp), sizeof(uint64_t),
+				false);
 			form_load(c->f, FORM_VALUE, form_at(FORM_VALUE, capture->begun),
 				sizeof(uint32_t), false);
 			need_word(c);

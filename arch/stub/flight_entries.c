@@ -35,12 +35,12 @@ enum { SPINS = 128, U32 = sizeof(uint32_t), U64 = sizeof(uint64_t) };
 
 static int32_t pair_state(const struct stub_plan *p)
 {
-	return (int32_t)(FLIGHT_PAIR + p->stub->flights.pair);
+	return (int32_t)(FLIGHT_PAIR + p->at->action->flights.pair);
 }
 
 static int32_t entry_bytes(const struct stub_plan *p)
 {
-	const struct arch_flights *f = &p->stub->flights;
+	const struct arch_flights *f = &p->at->action->flights;
 	uint32_t bytes =
 		sizeof(struct probe_flight) + f->depth * (8 + (f->identities ? 8 : 0) + f->keep);
 
@@ -50,7 +50,7 @@ static int32_t entry_bytes(const struct stub_plan *p)
 
 static int32_t text_offset(const struct stub_plan *p)
 {
-	const struct arch_flights *f = &p->stub->flights;
+	const struct arch_flights *f = &p->at->action->flights;
 
 	return (int32_t)(sizeof(struct probe_flight) + f->depth * (8 + f->keep));
 }
@@ -63,7 +63,7 @@ static int32_t text_offset(const struct stub_plan *p)
  */
 static void first_entry(struct form *f, const struct stub_plan *p)
 {
-	const struct arch_flights *flights = &p->stub->flights;
+	const struct arch_flights *flights = &p->at->action->flights;
 
 	form_const(f, FORM_RIGHT, GOLDEN);
 	form_compute(f, FORM_SPARE, form_at(FORM_FROM, (int32_t)flights->pair));
@@ -72,7 +72,7 @@ static void first_entry(struct form *f, const struct stub_plan *p)
 		 * The index is taken from the upper half of the product. Adding the process number
 		 * here adds the number times GOLDEN to that half.
 		 */
-		form_load(f, FORM_SPARE_2, form_temp(p->process_temp), U32, false);
+		form_load(f, FORM_SPARE_2, form_temp(p->at->process_temp), U32, false);
 		form_two_const(f, FORM_SHL, true, FORM_SPARE_2, 32);
 		form_two(f, FORM_ADD, true, FORM_SPARE, FORM_SPARE_2);
 	}
@@ -92,7 +92,7 @@ static void entry_address(struct form *f, const struct stub_plan *p)
 static void advance(struct form *f, const struct stub_plan *p, int next)
 {
 	form_two_const(f, FORM_ADD, false, FORM_SPARE, 1);
-	form_two_const(f, FORM_AND, false, FORM_SPARE, (int32_t)p->stub->flights.entries - 1);
+	form_two_const(f, FORM_AND, false, FORM_SPARE, (int32_t)p->at->action->flights.entries - 1);
 	form_sub_jump_if_const(f, false, FORM_SPARE_2, FORM_NE, 1, next);
 }
 
@@ -104,12 +104,12 @@ static void advance(struct form *f, const struct stub_plan *p, int next)
 static void compare_key(
 	struct form *f, const struct stub_plan *p, int other, enum form_when when, int label)
 {
-	if (!p->stub->flights.process) {
+	if (!p->at->action->flights.process) {
 		form_jump_if_at(f, U64, FORM_FROM, when, FIELD(key), label);
 		return;
 	}
 	form_jump_if_at(f, U64, FORM_FROM, FORM_NE, FIELD(key), other);
-	form_load(f, FORM_SCRATCH, form_temp(p->process_temp), U32, false);
+	form_load(f, FORM_SCRATCH, form_temp(p->at->process_temp), U32, false);
 	form_jump_if_at(f, U32, FORM_SCRATCH, when, FIELD(process), label);
 }
 
@@ -121,9 +121,9 @@ void flight_find_own(struct form *f, const struct stub_plan *p, int other, int m
 	form_place(f, next);
 	entry_address(f, p);
 	form_jump_if_at_const(f, U32, FIELD(state), FORM_NE, pair_state(p), other);
-	if (p->stub->flights.process) {
+	if (p->at->action->flights.process) {
 		form_acquire(f, FORM_SET, FIELD(depth), U32);
-		if (p->stub->kind != ARCH_STUB_BEGIN)
+		if (p->at->action->kind != ARCH_ACTION_BEGIN)
 			form_jump_if_const(f, false, FORM_SET, FORM_EQ, 0, other);
 	}
 	compare_key(f, p, other, FORM_EQ, found);
@@ -156,9 +156,9 @@ static void take_if(struct form *f, uint8_t bytes, enum form_when when, int labe
  */
 static void load_search(struct form *f, const struct stub_plan *p)
 {
-	form_load(f, FORM_FROM, form_temp(p->match_temp), U64, false);
-	form_load(f, FORM_NEXT, form_temp(p->match_temp + 1), U64, false);
-	form_address(f, FORM_POINTER, p->stub->flights.table);
+	form_load(f, FORM_FROM, form_temp(p->at->match_temp), U64, false);
+	form_load(f, FORM_NEXT, form_temp(p->at->match_temp + 1), U64, false);
+	form_address(f, FORM_POINTER, p->at->action->flights.table);
 }
 
 /*
@@ -169,8 +169,8 @@ static void same_text(struct form *f, const struct stub_plan *p, int same, int d
 {
 	int another = form_label(f);
 
-	form_store(f, FORM_NEXT, form_temp(p->match_temp + 1));
-	form_compare_text(f, p, p->stub->flights.string, text_offset(p), another);
+	form_store(f, FORM_NEXT, form_temp(p->at->match_temp + 1));
+	form_compare_text(f, p, p->at->action->flights.string, text_offset(p), another);
 	load_search(f, p);
 	form_jump(f, same);
 	form_place(f, another);
@@ -196,7 +196,7 @@ void flight_take(struct form *f, const struct stub_plan *p, int missing)
 	compare_key(f, p, other, FORM_NE, other);
 	take_if(f, U32, FORM_NE, busy);
 	/* Before the entry was taken, it may have been freed and given to another key. */
-	if (p->stub->flights.text) {
+	if (p->at->action->flights.text) {
 		compare_key(f, p, stale, FORM_NE, stale);
 		same_text(f, p, taken, stale);
 	} else {
@@ -246,16 +246,16 @@ static void own(struct form *f, const struct stub_plan *p)
 
 	form_store(f, FORM_FROM, FIELD(key));
 	form_store_const(f, FIELD(depth), U32, 0);
-	if (s->flights.process) {
-		form_load(f, FORM_VALUE, form_temp(p->process_temp), U32, false);
+	if (p->at->action->flights.process) {
+		form_load(f, FORM_VALUE, form_temp(p->at->process_temp), U32, false);
 		form_store_part(f, FORM_VALUE, FIELD(process), U32);
 	}
 	if (s->thread.has_tid) {
 		form_load(f, FORM_VALUE, form_at(FORM_THREAD, s->thread.tid_offset), U32, false);
 		form_store_part(f, FORM_VALUE, FIELD(tid), U32);
 	}
-	if (s->flights.text)
-		form_write_text(f, p, s->flights.string, text_offset(p));
+	if (p->at->action->flights.text)
+		form_write_text(f, p, p->at->action->flights.string, text_offset(p));
 }
 
 /*
@@ -271,7 +271,7 @@ static void note_distance(struct form *f, const struct stub_plan *p)
 	form_sub_jump_if(f, false, FORM_SCRATCH, FORM_EQ, FORM_SPARE_2, near);
 	form_store_part(f, FORM_SCRATCH, FIELD(distance), U32);
 	form_two(f, FORM_SUB, false, FORM_SPARE, FORM_SCRATCH);
-	form_two_const(f, FORM_AND, false, FORM_SPARE, (int32_t)p->stub->flights.entries - 1);
+	form_two_const(f, FORM_AND, false, FORM_SPARE, (int32_t)p->at->action->flights.entries - 1);
 	form_multiply(f, FORM_SPARE, FORM_SPARE, entry_bytes(p));
 	form_add_const_to(f, FORM_COUNT_SHARED,
 		form_indexed(FORM_POINTER, FORM_SPARE, offsetof(struct probe_flight, away)), U32,
@@ -294,11 +294,11 @@ void flight_claim(struct form *f, const struct stub_plan *p, int own_entry)
 		form_place(f, other);
 	}
 	advance(f, p, next);
-	if (p->stub->flights.process && !flights_by_key(&p->stub->flights))
+	if (p->at->action->flights.process && !flights_by_key(&p->at->action->flights))
 		take_idle(f, p, claimed);
-	form_jump(f, p->lost);
+	form_jump(f, p->at->lost);
 	form_place(f, claimed);
-	if (flights_by_key(&p->stub->flights))
+	if (flights_by_key(&p->at->action->flights))
 		note_distance(f, p);
 	own(f, p);
 }
@@ -332,9 +332,10 @@ void flight_free(struct form *f, const struct stub_plan *p)
 	form_multiply(f, FORM_SCRATCH, FORM_SCRATCH, entry_bytes(p));
 	form_move(f, FORM_NEXT, FORM_RIGHT);
 	form_two(f, FORM_SUB, true, FORM_NEXT, FORM_SCRATCH);
-	form_address(f, FORM_SPARE, p->stub->flights.table);
+	form_address(f, FORM_SPARE, p->at->action->flights.table);
 	form_jump_if(f, true, FORM_NEXT, FORM_NOT_BELOW, FORM_SPARE, inside);
-	form_const(f, FORM_SPARE, (uint64_t)p->stub->flights.entries * (uint32_t)entry_bytes(p));
+	form_const(
+		f, FORM_SPARE, (uint64_t)p->at->action->flights.entries * (uint32_t)entry_bytes(p));
 	form_two(f, FORM_ADD, true, FORM_NEXT, FORM_SPARE);
 	form_place(f, inside);
 	form_add_const_to(f, FORM_COUNT_SHARED,

@@ -80,7 +80,7 @@ enum { BEGINS_U32 = sizeof(uint32_t), BEGINS_U64 = sizeof(uint64_t) };
 /* The offset of the data of place 0 in an entry. */
 static int32_t kept_offset(const struct stub_plan *p)
 {
-	const struct arch_flights *flights = &p->stub->flights;
+	const struct arch_flights *flights = &p->at->action->flights;
 
 	return (int32_t)(sizeof(struct probe_flight) +
 			 (flights->identities ? 16 : 8) * flights->depth);
@@ -101,16 +101,16 @@ static struct form_mem identity_of_begin(const struct stub_plan *p)
 {
 	struct form_mem identity = time_of_begin();
 
-	identity.disp += (int32_t)(8 * p->stub->flights.depth);
+	identity.disp += (int32_t)(8 * p->at->action->flights.depth);
 	return identity;
 }
 
 /* If identities are compared, stores this hit's identity for the start event in place SET. */
 static void keep_identity(struct form *f, const struct stub_plan *p)
 {
-	if (!p->stub->flights.compares)
+	if (!p->at->action->flights.compares)
 		return;
-	form_load(f, FORM_SCRATCH, form_temp(p->same_temp), BEGINS_U64, false);
+	form_load(f, FORM_SCRATCH, form_temp(p->at->same_temp), BEGINS_U64, false);
 	form_store(f, FORM_SCRATCH, identity_of_begin(p));
 }
 
@@ -118,15 +118,15 @@ static void keep_identity(struct form *f, const struct stub_plan *p)
 static void kept_address(
 	struct form *f, const struct stub_plan *p, int a, int scratch, int32_t offset)
 {
-	form_multiply(f, scratch, FORM_SET, (int32_t)p->stub->flights.keep);
+	form_multiply(f, scratch, FORM_SET, (int32_t)p->at->action->flights.keep);
 	form_compute(f, a, form_indexed(FORM_RIGHT, scratch, kept_offset(p) + offset));
 }
 
 /* Saves the entry's address for begin_push(). */
 static void begin_keep_entry(struct form *f, const struct stub_plan *p)
 {
-	if (stub_keeps_begins(p->stub))
-		form_store(f, FORM_RIGHT, form_temp(p->entry_temp));
+	if (action_keeps_begins(p->at->action))
+		form_store(f, FORM_RIGHT, form_temp(p->at->entry_temp));
 }
 
 /* ---- Arguments for expressions of the end event ------------------------------------- */
@@ -137,7 +137,7 @@ static void begin_keep_entry(struct form *f, const struct stub_plan *p)
  */
 static struct form_mem kept_word(const struct stub_plan *p, uint32_t offset)
 {
-	return form_at(FORM_RECORD, (int32_t)(offset - p->stub->flights.record));
+	return form_at(FORM_RECORD, (int32_t)(offset - p->at->action->flights.record));
 }
 
 /* Keeps a string argument, cut off if it is longer than the space for it. */
@@ -187,7 +187,7 @@ static void keep_null(struct form *f, const struct stub_plan *p, const struct ar
 
 static void keep_arguments(struct form *f, const struct stub_plan *p)
 {
-	const struct arch_flights *flights = &p->stub->flights;
+	const struct arch_flights *flights = &p->at->action->flights;
 
 	for (int i = 0; i < flights->kept_count; i++) {
 		if (flights->takes)
@@ -210,7 +210,7 @@ static void begin_prepare(struct form *f, const struct stub_plan *p)
 
 		if (!c->begun || !c->is_string)
 			continue;
-		form_load(f, FORM_SCRATCH, form_temp(p->kept_temp), BEGINS_U64, false);
+		form_load(f, FORM_SCRATCH, form_temp(p->at->kept_temp), BEGINS_U64, false);
 		form_load(f, FORM_VALUE, form_at(FORM_SCRATCH, c->begun), BEGINS_U64, false);
 		form_compute(f, FORM_POINTER, form_at(FORM_SCRATCH, c->begun + 8));
 		form_store(f, FORM_POINTER, form_temp(p->temp[i]));
@@ -218,7 +218,7 @@ static void begin_prepare(struct form *f, const struct stub_plan *p)
 		/* The program may have overwritten the word with the length. */
 		form_two_const(f, FORM_AND, false, FORM_VALUE, RING_STRING_LENGTH);
 		form_jump_if_const(
-			f, false, FORM_VALUE, FORM_ABOVE, (int32_t)c->bytes_max, p->lost);
+			f, false, FORM_VALUE, FORM_ABOVE, (int32_t)c->bytes_max, p->at->lost);
 	}
 }
 
@@ -241,16 +241,16 @@ static void keep_record(struct form *f, const struct stub_plan *p)
 	int later = form_label(f);
 
 	form_load(f, FORM_VALUE, time, BEGINS_U64, false);
-	form_store(f, FORM_VALUE, form_temp(p->last_temp));
+	form_store(f, FORM_VALUE, form_temp(p->at->last_temp));
 	form_store_const(f, time, BEGINS_U64, 0);
 	keep_arguments(f, p);
 	form_record_body(f, p);
 	form_two(f, FORM_SUB, true, FORM_OUT, FORM_RECORD);
 	form_store_part(f, FORM_OUT, kept_word(p, offsetof(struct probe_begun, bytes)), BEGINS_U32);
-	if (p->stub->flights.gives)
+	if (p->at->action->flights.gives)
 		return;
 	form_now(f, p);
-	form_load(f, FORM_SCRATCH, form_temp(p->last_temp), BEGINS_U64, false);
+	form_load(f, FORM_SCRATCH, form_temp(p->at->last_temp), BEGINS_U64, false);
 	form_jump_if(f, true, FORM_VALUE, FORM_ABOVE, FORM_SCRATCH, later);
 	form_compute(f, FORM_VALUE, form_at(FORM_SCRATCH, 1));
 	form_place(f, later);
@@ -263,30 +263,30 @@ static void keep_record(struct form *f, const struct stub_plan *p)
  */
 static void keep_begin(struct form *f, const struct stub_plan *p)
 {
-	bool keeps = stub_keeps_begins(p->stub);
+	bool keeps = action_keeps_begins(p->at->action);
 
 	keep_identity(f, p);
 	if (keeps)
-		kept_address(f, p, FORM_RECORD, FORM_VALUE, (int32_t)p->stub->flights.record);
-	if (keeps && stub_has_spans(p->stub)) {
+		kept_address(f, p, FORM_RECORD, FORM_VALUE, (int32_t)p->at->action->flights.record);
+	if (keeps && action_has_spans(p->at->action)) {
 		keep_record(f, p);
 	} else {
 		if (keeps)
 			keep_arguments(f, p);
-		if (!p->stub->flights.gives)
+		if (!p->at->action->flights.gives)
 			form_now(f, p);
 	}
-	if (p->stub->flights.gives)
+	if (p->at->action->flights.gives)
 		form_const(f, FORM_VALUE, 0);
 	if (keeps)
-		form_load(f, FORM_RIGHT, form_temp(p->entry_temp), BEGINS_U64, false);
+		form_load(f, FORM_RIGHT, form_temp(p->at->entry_temp), BEGINS_U64, false);
 }
 
 /* SET = the place of the next start event. */
 static void next_place(struct form *f, const struct stub_plan *p)
 {
 	form_load(f, FORM_SET, FIELD(depth), BEGINS_U32, false);
-	form_two_const(f, FORM_AND, false, FORM_SET, (int32_t)p->stub->flights.depth - 1);
+	form_two_const(f, FORM_AND, false, FORM_SET, (int32_t)p->at->action->flights.depth - 1);
 }
 
 static void push(struct form *f, const struct stub_plan *p, enum form_op count)
@@ -314,20 +314,20 @@ static void begin_push_again(struct form *f, const struct stub_plan *p)
 {
 	int once_more = form_label(f), done = form_label(f);
 
-	if (!stub_keeps_begins(p->stub)) {
+	if (!action_keeps_begins(p->at->action)) {
 		push(f, p, FORM_PUBLISH_ADD_WHOLE);
 		form_store(f, FORM_VALUE, time_of_begin());
 		keep_identity(f, p);
 		return;
 	}
 	next_place(f, p);
-	form_store_const(f, form_temp(p->pass_temp), BEGINS_U32, 0);
+	form_store_const(f, form_temp(p->at->pass_temp), BEGINS_U32, 0);
 	form_place(f, once_more);
 	keep_begin(f, p);
 	form_store(f, FORM_VALUE, time_of_begin());
-	form_jump_if_at_const(f, BEGINS_U32, form_temp(p->pass_temp), FORM_NE, 0, done);
+	form_jump_if_at_const(f, BEGINS_U32, form_temp(p->at->pass_temp), FORM_NE, 0, done);
 	form_add_const_to(f, FORM_PUBLISH_ADD_WHOLE, FIELD(depth), BEGINS_U32, 1);
-	form_store_const(f, form_temp(p->pass_temp), BEGINS_U32, 1);
+	form_store_const(f, form_temp(p->at->pass_temp), BEGINS_U32, 1);
 	form_jump(f, once_more);
 	form_place(f, done);
 }
@@ -339,15 +339,15 @@ static void begin_push_again(struct form *f, const struct stub_plan *p)
 static void keep_time(struct form *f, const struct stub_plan *p)
 {
 	form_now(f, p);
-	if (!stub_has_spans(p->stub))
+	if (!action_has_spans(p->at->action))
 		return;
-	form_store(f, FORM_VALUE, form_temp(p->last_temp));
-	kept_address(f, p, FORM_RECORD, FORM_SCRATCH, (int32_t)p->stub->flights.record);
+	form_store(f, FORM_VALUE, form_temp(p->at->last_temp));
+	kept_address(f, p, FORM_RECORD, FORM_SCRATCH, (int32_t)p->at->action->flights.record);
 	form_store_const(f, form_at(FORM_RECORD, offsetof(struct ring_record, tid)), BEGINS_U32,
 		(int32_t)p->stub->site);
-	form_load(f, FORM_VALUE, form_temp(p->last_temp), BEGINS_U64, false);
+	form_load(f, FORM_VALUE, form_temp(p->at->last_temp), BEGINS_U64, false);
 	form_store(f, FORM_VALUE, form_at(FORM_RECORD, offsetof(struct ring_record, time)));
-	form_load(f, FORM_RIGHT, form_temp(p->entry_temp), BEGINS_U64, false);
+	form_load(f, FORM_RIGHT, form_temp(p->at->entry_temp), BEGINS_U64, false);
 }
 
 static void begin_newest_place(struct form *f, const struct stub_plan *p, int empty);
@@ -358,7 +358,7 @@ static void begin_single(struct form *f, const struct stub_plan *p)
 	int first = form_label(f), timed = form_label(f), counted = form_label(f);
 
 	begin_newest_place(f, p, first);
-	if (p->stub->flights.takes) {
+	if (p->at->action->flights.takes) {
 		keep_time(f, p);
 		form_jump(f, timed);
 	}
@@ -377,7 +377,7 @@ static void begin_newest_place(struct form *f, const struct stub_plan *p, int em
 	form_load(f, FORM_SET, FIELD(depth), BEGINS_U32, false);
 	form_jump_if_const(f, false, FORM_SET, FORM_EQ, 0, empty);
 	form_two_const(f, FORM_SUB, false, FORM_SET, 1);
-	form_two_const(f, FORM_AND, false, FORM_SET, (int32_t)p->stub->flights.depth - 1);
+	form_two_const(f, FORM_AND, false, FORM_SET, (int32_t)p->at->action->flights.depth - 1);
 }
 
 /*
@@ -399,11 +399,11 @@ static void begin_newest(struct form *f, const struct stub_plan *p, int empty, i
  */
 static void begin_newest_same(struct form *f, const struct stub_plan *p, int none)
 {
-	int32_t depth = (int32_t)p->stub->flights.depth;
+	int32_t depth = (int32_t)p->at->action->flights.depth;
 	int next = form_label(f), older = form_label(f), found = form_label(f);
 
 	form_load(f, FORM_SPARE, FIELD(depth), BEGINS_U32, false);
-	form_load(f, FORM_SCRATCH, form_temp(p->same_temp), BEGINS_U64, false);
+	form_load(f, FORM_SCRATCH, form_temp(p->at->same_temp), BEGINS_U64, false);
 	form_const(f, FORM_SPARE_2, (uint64_t)depth);
 	form_place(f, next);
 	form_jump_if_const(f, false, FORM_SPARE, FORM_EQ, 0, none);
@@ -430,7 +430,7 @@ static void begin_newest_same(struct form *f, const struct stub_plan *p, int non
  */
 static void begin_uncount_ended(struct form *f, const struct stub_plan *p)
 {
-	int32_t depth = (int32_t)p->stub->flights.depth;
+	int32_t depth = (int32_t)p->at->action->flights.depth;
 	int again = form_label(f), next = form_label(f), last = form_label(f), done = form_label(f);
 
 	form_move(f, FORM_SPARE_2, FORM_VALUE);
@@ -481,8 +481,8 @@ static void begin_uncount(struct form *f)
  */
 static void begin_found_place(struct form *f, const struct stub_plan *p, int empty)
 {
-	if (p->stub->flights.compares)
-		form_load(f, FORM_SET, form_temp(p->place_temp), BEGINS_U64, false);
+	if (p->at->action->flights.compares)
+		form_load(f, FORM_SET, form_temp(p->at->place_temp), BEGINS_U64, false);
 	else
 		begin_newest_place(f, p, empty);
 }
@@ -493,12 +493,12 @@ static void begin_found_place(struct form *f, const struct stub_plan *p, int emp
  */
 static void begin_note_kept(struct form *f, const struct stub_plan *p)
 {
-	if (p->stub->flights.compares)
-		form_store(f, FORM_SET, form_temp(p->place_temp));
-	if (stub_has_spans(p->stub))
-		form_store(f, FORM_VALUE, form_temp(p->begin_temp));
+	if (p->at->action->flights.compares)
+		form_store(f, FORM_SET, form_temp(p->at->place_temp));
+	if (action_has_spans(p->at->action))
+		form_store(f, FORM_VALUE, form_temp(p->at->begin_temp));
 	kept_address(f, p, FORM_SCRATCH, FORM_SCRATCH, 0);
-	form_store(f, FORM_SCRATCH, form_temp(p->kept_temp));
+	form_store(f, FORM_SCRATCH, form_temp(p->at->kept_temp));
 }
 
 /* ==== Start and end events ==================================================================== */
@@ -512,11 +512,11 @@ enum { U32 = sizeof(uint32_t), U64 = sizeof(uint64_t) };
 /* Stores the number of the process in its temporary; changes VALUE. */
 static void load_process(struct form *f, const struct stub_plan *p)
 {
-	form_address(f, FORM_VALUE, p->stub->flights.process);
+	form_address(f, FORM_VALUE, p->at->action->flights.process);
 	form_load(f, FORM_VALUE, form_at(FORM_VALUE, 0), U32, false);
-	form_jump_if_const(f, false, FORM_VALUE, FORM_EQ, 0, p->number);
-	form_place(f, p->numbered);
-	form_store_part(f, FORM_VALUE, form_temp(p->process_temp), U32);
+	form_jump_if_const(f, false, FORM_VALUE, FORM_EQ, 0, p->at->number);
+	form_place(f, p->at->numbered);
+	form_store_part(f, FORM_VALUE, form_temp(p->at->process_temp), U32);
 }
 
 /*
@@ -525,40 +525,40 @@ static void load_process(struct form *f, const struct stub_plan *p)
  */
 static void take_number(struct form *f, const struct stub_plan *p)
 {
-	form_place(f, p->number);
-	form_address(f, FORM_RIGHT, p->stub->flights.processes);
+	form_place(f, p->at->number);
+	form_address(f, FORM_RIGHT, p->at->action->flights.processes);
 	form_const(f, FORM_SCRATCH, 1);
 	form_fetch_add(f, FORM_SCRATCH, form_at(FORM_RIGHT, 0), U32);
-	form_sub_jump_if_const(f, false, FORM_SCRATCH, FORM_EQ, -1, p->number);
-	form_address(f, FORM_RIGHT, p->stub->flights.process);
+	form_sub_jump_if_const(f, false, FORM_SCRATCH, FORM_EQ, -1, p->at->number);
+	form_address(f, FORM_RIGHT, p->at->action->flights.process);
 	form_const(f, FORM_VALUE, 0);
-	form_cas(f, form_at(FORM_RIGHT, 0), U32, FORM_SCRATCH, FORM_NE, p->numbered);
+	form_cas(f, form_at(FORM_RIGHT, 0), U32, FORM_SCRATCH, FORM_NE, p->at->numbered);
 	form_move(f, FORM_VALUE, FORM_SCRATCH);
-	form_jump(f, p->numbered);
+	form_jump(f, p->at->numbered);
 }
 
 /* FROM = the key of the pair, POINTER = the table. */
 static void load_key(struct form *f, const struct stub_plan *p)
 {
-	const struct arch_stub *s = p->stub;
+	const struct arch_flights *flights = &p->at->action->flights;
 
-	if (s->flights.text) {
+	if (flights->text) {
 		form_jump_if_bits(
-			f, form_temp(p->temp[s->flights.string] + 1), UNUSABLE, FORM_NE, p->lost);
-		form_hash_text(f, p, s->flights.pair, s->flights.string);
+			f, form_temp(p->temp[flights->string] + 1), UNUSABLE, FORM_NE, p->at->lost);
+		form_hash_text(f, p, flights->pair, flights->string);
 		form_move(f, FORM_FROM, FORM_VALUE);
-		form_store(f, FORM_FROM, form_temp(p->match_temp));
-	} else if (s->flights.match) {
-		form_expr(f, p, s->flights.match, p->lost);
+		form_store(f, FORM_FROM, form_temp(p->at->match_temp));
+	} else if (flights->match) {
+		form_expr(f, p, flights->match, p->at->lost);
 		form_move(f, FORM_FROM, FORM_VALUE);
-	} else if (s->thread.has_tp) {
+	} else if (p->stub->thread.has_tp) {
 		form_compute(f, FORM_FROM, form_at(FORM_THREAD, 0));
 	} else {
 		form_load(f, FORM_FROM, form_temp(p->tid_temp), U64, false);
 	}
-	if (s->flights.process)
+	if (flights->process)
 		load_process(f, p);
-	form_address(f, FORM_POINTER, s->flights.table);
+	form_address(f, FORM_POINTER, flights->table);
 }
 
 /* ---- By thread ------------------------------------------------------------------------- */
@@ -578,7 +578,7 @@ static void disown(struct form *f, const struct stub_plan *p, int idle)
 	form_load(f, FORM_VALUE, form_at(FORM_THREAD, s->thread.tid_offset), U32, false);
 	form_jump_if_at(f, U32, FORM_VALUE, FORM_EQ, FIELD(tid), same);
 	form_store_const(f, FIELD(depth), U32, 0);
-	if (s->flights.process)
+	if (p->at->action->flights.process)
 		form_jump(f, idle);
 	else
 		form_store_part(f, FORM_VALUE, FIELD(tid), U32);
@@ -587,7 +587,7 @@ static void disown(struct form *f, const struct stub_plan *p, int idle)
 
 static bool begins_single(const struct stub_plan *p)
 {
-	return p->stub->flights.single && !p->stub->flights.gives;
+	return p->at->action->flights.single && !p->at->action->flights.gives;
 }
 
 /* Adds the first start event to the entry at RIGHT, which is taken, and publishes the entry. */
@@ -619,32 +619,32 @@ static void begin_own(struct form *f, struct stub_plan *p)
 
 	flight_find_own(f, p, other, missing);
 	form_place(f, found);
-	if (p->stub->flights.process) {
+	if (p->at->action->flights.process) {
 		form_jump_if_const(f, false, FORM_SET, FORM_EQ, 0, idle);
 		form_jump_if_at_const(f, U32, FIELD(depth), FORM_EQ, 0, idle);
 	}
 	disown(f, p, idle);
-	if (p->stub->flights.gives)
+	if (p->at->action->flights.gives)
 		begin_forget_newest(f, p);
 	begin_keep_entry(f, p);
 	if (begins_single(p)) {
 		begin_single(f, p);
 	} else if (p->stub->thread.has_rseq) {
-		q = form_sequence_begin(f, p, FORM_SET, p->slow_flight);
+		q = form_sequence_begin(f, p, FORM_SET, p->at->slow_flight);
 		begin_push(f, p);
 		form_sequence_end(f, p, q);
 	} else {
 		begin_push_again(f, p);
 	}
-	form_place(f, p->timed);
-	form_jump(f, p->out);
+	form_place(f, p->at->timed);
+	form_jump(f, p->at->done);
 	form_place(f, idle);
-	if (p->stub->flights.process) {
+	if (p->at->action->flights.process) {
 		flight_retake(f, p, other);
 		form_jump(f, push);
 	}
 	form_place(f, missing);
-	flight_claim(f, p, p->stub->flights.process ? -1 : found);
+	flight_claim(f, p, p->at->action->flights.process ? -1 : found);
 	form_place(f, push);
 	push_and_publish(f, p);
 }
@@ -653,14 +653,14 @@ static void end_own(struct form *f, const struct stub_plan *p)
 {
 	int other = form_label(f);
 
-	flight_find_own(f, p, other, p->unmatched);
-	if (p->stub->flights.process)
+	flight_find_own(f, p, other, p->at->unmatched);
+	if (p->at->action->flights.process)
 		form_jump_if_at_const(f, U32, FIELD(depth), FORM_EQ, 0, other);
-	disown(f, p, p->unmatched);
-	if (p->stub->flights.compares)
-		begin_newest_same(f, p, p->unmatched);
+	disown(f, p, p->at->unmatched);
+	if (p->at->action->flights.compares)
+		begin_newest_same(f, p, p->at->unmatched);
 	else
-		begin_newest(f, p, p->unmatched, p->gone);
+		begin_newest(f, p, p->at->unmatched, p->at->gone);
 }
 
 /*
@@ -669,11 +669,11 @@ static void end_own(struct form *f, const struct stub_plan *p)
  */
 static void begin_again(struct form *f, const struct stub_plan *p)
 {
-	form_place(f, p->slow_flight);
-	if (stub_keeps_begins(p->stub))
-		form_load(f, FORM_RIGHT, form_temp(p->entry_temp), U64, false);
+	form_place(f, p->at->slow_flight);
+	if (action_keeps_begins(p->at->action))
+		form_load(f, FORM_RIGHT, form_temp(p->at->entry_temp), U64, false);
 	begin_push_again(f, p);
-	form_jump(f, p->timed);
+	form_jump(f, p->at->timed);
 }
 
 /* ---- By key ---------------------------------------------------------------------------- */
@@ -694,13 +694,13 @@ static void end_key(struct form *f, const struct stub_plan *p)
 {
 	int empty = form_label(f), found = form_label(f);
 
-	flight_take(f, p, p->unmatched);
-	begin_newest(f, p, empty, p->gone);
+	flight_take(f, p, p->at->unmatched);
+	begin_newest(f, p, empty, p->at->gone);
 	form_jump(f, found);
 	/* The program has overwritten the depth. */
 	form_place(f, empty);
 	flight_free(f, p);
-	form_jump(f, p->unmatched);
+	form_jump(f, p->at->unmatched);
 	form_place(f, found);
 }
 
@@ -716,16 +716,16 @@ static void give_back(struct form *f, const struct stub_plan *p, int empty)
 	int more = form_label(f), done = form_label(f);
 
 	begin_clear(f);
-	if (p->stub->flights.single) {
+	if (p->at->action->flights.single) {
 		form_place(f, empty);
 		return;
 	}
-	if (p->stub->flights.compares) {
+	if (p->at->action->flights.compares) {
 		begin_uncount_ended(f, p);
 		form_place(f, empty);
 		return;
 	}
-	if (!flights_by_key(&p->stub->flights)) {
+	if (!flights_by_key(&p->at->action->flights)) {
 		begin_uncount(f);
 		form_place(f, empty);
 		return;
@@ -742,13 +742,13 @@ static void give_back(struct form *f, const struct stub_plan *p, int empty)
 
 static bool holds_begins(const struct stub_plan *p)
 {
-	return stub_keeps_begins(p->stub) && p->stub->kind != ARCH_STUB_BEGIN;
+	return action_keeps_begins(p->at->action) && p->at->action->kind != ARCH_ACTION_BEGIN;
 }
 
 void form_hold_none(struct form *f, const struct stub_plan *p)
 {
 	if (holds_begins(p))
-		form_store_const(f, form_temp(p->entry_temp), U64, 0);
+		form_store_const(f, form_temp(p->at->entry_temp), U64, 0);
 }
 
 void form_release(struct form *f, const struct stub_plan *p)
@@ -757,7 +757,7 @@ void form_release(struct form *f, const struct stub_plan *p)
 
 	if (!holds_begins(p))
 		return;
-	form_load(f, FORM_RIGHT, form_temp(p->entry_temp), U64, false);
+	form_load(f, FORM_RIGHT, form_temp(p->at->entry_temp), U64, false);
 	form_jump_if_const(f, true, FORM_RIGHT, FORM_EQ, 0, none);
 	begin_found_place(f, p, empty);
 	give_back(f, p, empty);
@@ -767,38 +767,38 @@ void form_release(struct form *f, const struct stub_plan *p)
 /* Emits the path of an end event whose start event was replaced by a newer one. */
 static void end_gone(struct form *f, const struct stub_plan *p)
 {
-	if (p->stub->flights.compares)
+	if (p->at->action->flights.compares)
 		/* a search by identity does not jump to `gone` */
 		return;
-	form_place(f, p->gone);
-	if (p->stub->flights.single) {
-		form_jump(f, p->out);
+	form_place(f, p->at->gone);
+	if (p->at->action->flights.single) {
+		form_jump(f, p->at->done);
 		return;
 	}
 	give_back(f, p, form_label(f));
-	form_jump(f, p->unmatched);
+	form_jump(f, p->at->unmatched);
 }
 
 void form_flights_slow(struct form *f, const struct stub_plan *p)
 {
-	const struct arch_stub *s = p->stub;
+	const struct arch_flights *flights = &p->at->action->flights;
 
-	if (!s->flights.table)
+	if (!flights->table)
 		return;
-	if (s->flights.process)
+	if (flights->process)
 		take_number(f, p);
-	if (s->kind != ARCH_STUB_BEGIN)
+	if (p->at->action->kind != ARCH_ACTION_BEGIN)
 		end_gone(f, p);
-	else if (!flights_by_key(&s->flights) && s->thread.has_rseq && !begins_single(p))
+	else if (!flights_by_key(flights) && p->stub->thread.has_rseq && !begins_single(p))
 		begin_again(f, p);
 }
 
 void form_begin(struct form *f, struct stub_plan *p)
 {
-	if (p->stub->flights.compares)
+	if (p->at->action->flights.compares)
 		form_identity(f, p);
 	load_key(f, p);
-	if (flights_by_key(&p->stub->flights))
+	if (flights_by_key(&p->at->action->flights))
 		begin_key(f, p);
 	else
 		begin_own(f, p);
@@ -810,20 +810,20 @@ void form_begin(struct form *f, struct stub_plan *p)
  */
 static void duration(struct form *f, const struct stub_plan *p)
 {
-	const struct arch_flights *flights = &p->stub->flights;
+	const struct arch_flights *flights = &p->at->action->flights;
 
-	if (p->has_duration) {
+	if (p->at->has_duration) {
 		form_const(f, FORM_VALUE, flights->scale);
 		form_mul_high(f, 32);
-		form_store(f, FORM_VALUE, form_temp(p->duration_temp));
+		form_store(f, FORM_VALUE, form_temp(p->at->duration_temp));
 	}
-	if (p->has_duration && flights->min_ns) {
+	if (p->at->has_duration && flights->min_ns) {
 		form_const(f, FORM_RIGHT, flights->min_ns);
-		form_jump_if(f, true, FORM_VALUE, FORM_BELOW, FORM_RIGHT, p->out);
+		form_jump_if(f, true, FORM_VALUE, FORM_BELOW, FORM_RIGHT, p->at->done);
 	}
 	begin_prepare(f, p);
 	if (flights->filter)
-		form_filter(f, p, flights->filter, p->out);
+		form_filter(f, p, flights->filter, p->at->done);
 }
 
 void form_end(struct form *f, struct stub_plan *p)
@@ -832,11 +832,11 @@ void form_end(struct form *f, struct stub_plan *p)
 
 	/* read the time first, to exclude the stub's own time */
 	form_now(f, p);
-	form_store(f, FORM_VALUE, form_temp(p->time_temp));
-	if (p->stub->flights.compares)
+	form_store(f, FORM_VALUE, form_temp(p->at->time_temp));
+	if (p->at->action->flights.compares)
 		form_identity(f, p);
 	load_key(f, p);
-	if (flights_by_key(&p->stub->flights))
+	if (flights_by_key(&p->at->action->flights))
 		end_key(f, p);
 	else
 		end_own(f, p);
@@ -847,10 +847,10 @@ void form_end(struct form *f, struct stub_plan *p)
 		give_back(f, p, form_label(f));
 	}
 	/* The duration is at least 0, although the clocks of two CPUs may differ by a few ticks. */
-	form_load(f, FORM_RIGHT, form_temp(p->time_temp), U64, false);
+	form_load(f, FORM_RIGHT, form_temp(p->at->time_temp), U64, false);
 	form_sub_jump_if(f, true, FORM_RIGHT, FORM_NOT_BELOW, FORM_VALUE, forward);
 	form_const(f, FORM_RIGHT, 0);
 	form_place(f, forward);
-	form_store(f, FORM_RIGHT, form_temp(p->value_temp));
+	form_store(f, FORM_RIGHT, form_temp(p->at->value_temp));
 	duration(f, p);
 }

@@ -76,30 +76,30 @@ static void sleep_once(struct form *f, int out, int dead)
 /* Jumps to the exit if the gate is not armed, or if this thread may pass once. */
 static void form_pass(struct form *f, const struct stub_plan *plan)
 {
-	const struct arch_stub *s = plan->stub;
+	const struct arch_gate *gate = &plan->at->action->gate;
 	int hold = form_label(f), called = form_label(f);
 
-	if (s->gate_unless) {
+	if (gate->unless) {
 		form_original(f, FORM_VALUE, plan->isa->first_argument);
 		form_const(f, FORM_RIGHT, ARCH_GATE_CALLER);
 		form_jump_if(f, true, FORM_VALUE, FORM_EQ, FORM_RIGHT, called);
-		form_jump_if_word(f, FORM_RIGHT, s->gate_unless, FORM_NE, plan->out);
+		form_jump_if_word(f, FORM_RIGHT, gate->unless, FORM_NE, plan->at->done);
 	}
 	form_place(f, called);
-	form_const(f, FORM_POINTER, s->gate);
+	form_const(f, FORM_POINTER, gate->address);
 	form_load(f, FORM_VALUE, word(offsetof(struct probe_gate, armed)), sizeof(uint32_t), false);
-	form_jump_if_const(f, false, FORM_VALUE, FORM_EQ, 0, plan->out);
+	form_jump_if_const(f, false, FORM_VALUE, FORM_EQ, 0, plan->at->done);
 	form_load(f, FORM_VALUE, word(offsetof(struct probe_gate, pass)), sizeof(uint32_t), false);
 	form_jump_if_const(f, false, FORM_VALUE, FORM_EQ, 0, hold);
 	form_store_const(f, word(offsetof(struct probe_gate, pass)), sizeof(uint32_t), 0);
-	form_jump(f, plan->out);
+	form_jump(f, plan->at->done);
 	form_place(f, hold);
 }
 
 /* The whole action: see struct probe_gate. */
 void form_gate(struct form *f, const struct stub_plan *plan)
 {
-	int wait = form_label(f), dead = form_label(f), out = plan->out;
+	int wait = form_label(f), dead = form_label(f), out = plan->at->done;
 
 	form_pass(f, plan);
 	form_const(f, FORM_NEXT, 1);

@@ -14,23 +14,46 @@ enum {
 	KEPT_BYTES_MAX = 1 << 30 /* the data kept in one entry */
 };
 
-bool stub_has_spans(const struct arch_stub *s)
+bool action_has_spans(const struct arch_action *a)
 {
-	return s->flights.table && s->flights.record;
+	return a->flights.table && a->flights.record;
 }
 
-bool stub_keeps_begins(const struct arch_stub *s)
+bool action_keeps_begins(const struct arch_action *a)
 {
-	return s->flights.table && s->flights.keep;
+	return a->flights.table && a->flights.keep;
+}
+
+/* Returns true if the action uses the data that its start event has kept. */
+static bool action_uses_begins(const struct arch_action *a)
+{
+	return action_keeps_begins(a) && a->kind != ARCH_ACTION_BEGIN;
+}
+
+uint32_t action_stacks(const struct arch_stub *s, const struct arch_action *a)
+{
+	uint32_t used = 0, stacks = 0;
+
+	if (a->kind == ARCH_ACTION_RECORD)
+		used = (uint32_t)((UINT64_C(1) << s->recorded) - 1);
+	for (int k = 0; k < a->gather.key_count; k++)
+		if (!a->gather.keys[k].number)
+			used |= UINT32_C(1) << a->gather.keys[k].string;
+	for (int i = 0; i < s->capture_count; i++)
+		stacks |= (uint32_t)(s->captures[i].stack != ARCH_STACK_NOT) << i;
+	return used & stacks;
 }
 
 /* ---- Records ---------------------------------------------------------------------------- */
 
-/* Lays out a record in a ring, or one that a start event keeps. */
-static void plan_record_body(struct stub_plan *p)
+/* Lays out a record in a ring, or one that a start event keeps. A stub has only one layout. */
+static bool plan_record_body(struct stub_plan *p, bool overwrite)
 {
 	const struct arch_stub *s = p->stub;
 
+	if (p->records)
+		return false;
+	p->records = true;
 	p->fixed_bytes = sizeof(struct ring_record);
 	for (int i = 0; i < s->recorded; i++) {
 		p->record_at[i] = (int32_t)p->fixed_bytes;
@@ -39,41 +62,45 @@ static void plan_record_body(struct stub_plan *p)
 	p->record_mask_at = (int32_t)p->fixed_bytes;
 	if (p->records_mask)
 		p->fixed_bytes += ring_mask_bytes(s->recorded);
-	p->record_align = s->overwrite ? RING_BACK_BYTES : RING_ALIGN;
+	p->record_align = overwrite ? RING_BACK_BYTES : RING_ALIGN;
 	p->max_bytes = (uint32_t)ring_padded(p->max_bytes + p->fixed_bytes, p->record_align);
 	if (!p->recorded_pairs)
 		p->fixed_bytes = p->max_bytes;
 	p->kernel_tid |= !s->thread.has_tid && s->may_call_kernel;
+	return true;
 }
 
 static bool plan_record(struct stub_plan *p)
 {
-	const struct arch_stub *s = p->stub;
-	uint32_t room = RING_RECORD_MAX - (s->overwrite ? RING_BACK_BYTES : 0);
+	const struct arch_action *action = p->at->action;
+	const struct arch_record *r = &action->record;
+	uint32_t room = RING_RECORD_MAX - (r->overwrite ? RING_BACK_BYTES : 0);
 
-	plan_record_body(p);
+	if (!plan_record_body(p, r->overwrite))
+		return false;
 	/*
 	 * A hit that waits for room must not hold up other hits. The end event of a span would,
 	 * because it holds its start event.
 	 */
-	if (s->room && (s->overwrite || stub_has_spans(s)))
+	if (r->room && (r->overwrite || action_has_spans(action)))
 		return false;
+	p->waits = r->room != 0;
 	/* the duration, and the record of the start event */
-	if (stub_has_spans(s))
-		p->max_bytes += 8 + s->flights.keep - s->flights.record;
-	return p->max_bytes <= room && p->max_bytes <= s->ring_bytes &&
-	       s->ring_bytes <= RING_BYTES_MAX && !(s->ring_bytes & (s->ring_bytes - 1));
-}
-
-bool stub_has_norm(const struct arch_stub *s)
-{
-	for (int k = 0; k < s->gather.key_count; k++)
-		if (s->gather.keys[k].is_norm)
-			return true;
-	return false;
+	if (action_has_spans(action))
+		p->max_bytes += 8 + action->flights.keep - action->flights.record;
+	return p->max_bytes <= room && p->max_bytes <= r->ring_bytes &&
+	       r->ring_bytes <= RING_BYTES_MAX && !(r->ring_bytes & (r->ring_bytes - 1));
 }
 
 /* ---- Cells ------------------------------------------------------------------------------ */
+
+bool action_has_norm(const struct arch_action *a)
+{
+	for (int k = 0; k < a->gather.key_count; k++)
+		if (a->gather.keys[k].is_norm)
+			return true;
+	return false;
+}
 
 static bool is_power_of_two(uint32_t n)
 {
@@ -84,16 +111,16 @@ static int take_temps(struct stub_plan *p, int count);
 
 static bool plan_gather(struct stub_plan *p)
 {
-	const struct arch_gather *g = &p->stub->gather;
+	const struct arch_gather *g = &p->at->action->gather;
 
-	p->value_temp = take_temps(p, 1);
-	p->time_temp = take_temps(p, 1);
+	p->at->value_temp = take_temps(p, 1);
+	p->at->time_temp = take_temps(p, 1);
 	if (g->is_double && g->parts & ARCH_GATHER_SUM)
-		p->double_temp = take_temps(p, FORM_VECTOR_TEMPS + 1);
+		p->at->double_temp = take_temps(p, FORM_VECTOR_TEMPS + 1);
 	if (!g->key_count)
 		return true;
-	p->tag_temp = take_temps(p, 1);
-	p->tries_temp = take_temps(p, 1);
+	p->at->tag_temp = take_temps(p, 1);
+	p->at->tries_temp = take_temps(p, 1);
 	if (g->key_count > ARCH_KEYS_MAX || !is_power_of_two(g->entries) ||
 		g->entries > TABLE_BYTES_MAX || g->entry_bytes > TABLE_BYTES_MAX)
 		return false;
@@ -106,11 +133,11 @@ static bool plan_gather(struct stub_plan *p)
 			return false;
 		if (g->keys[k].number && g->keys[k].is_norm)
 			return false;
-		p->key_temp[k] = g->keys[k].number || g->keys[k].is_norm ? take_temps(p, 1)
-									 : p->temp[string] + 1;
+		p->at->key_temp[k] = g->keys[k].number || g->keys[k].is_norm ? take_temps(p, 1)
+									     : p->temp[string] + 1;
 	}
-	if (stub_has_norm(p->stub))
-		p->norm_temp = take_temps(p, NORM_TEMPS);
+	if (action_has_norm(p->at->action))
+		p->at->norm_temp = take_temps(p, NORM_TEMPS);
 	return true;
 }
 
@@ -132,19 +159,17 @@ static bool is_place(const struct arch_flights *f, uint32_t offset, uint32_t byt
 	       offset + 8 + (bytes ? (bytes + 7) & ~7u : 8) <= arguments_end(f);
 }
 
-static bool may_keep(const struct arch_stub *s, const struct arch_kept *k)
+static bool may_keep(
+	const struct arch_stub *s, const struct arch_flights *f, const struct arch_kept *k)
 {
 	const struct arch_capture *c = &s->captures[k->capture];
 
 	return k->capture < s->capture_count && c->is_string == (k->bytes > 0) &&
-	       arch_capture_has_bytes(c) == (k->bytes > 0) &&
-	       is_place(&s->flights, k->offset, k->bytes);
+	       arch_capture_has_bytes(c) == (k->bytes > 0) && is_place(f, k->offset, k->bytes);
 }
 
-static bool may_keep_begins(const struct arch_stub *s)
+static bool may_keep_begins(const struct arch_stub *s, const struct arch_flights *f)
 {
-	const struct arch_flights *f = &s->flights;
-
 	if (f->keep % 8 || f->keep > RING_RECORD_MAX || f->record % 8 ||
 		(f->record && (f->record < sizeof(struct probe_begun) ||
 				      f->record + sizeof(struct ring_record) > f->keep)) ||
@@ -153,7 +178,7 @@ static bool may_keep_begins(const struct arch_stub *s)
 		return false;
 	for (int i = 0; i < f->kept_count; i++)
 		if (f->takes ? !is_place(f, f->kept[i].offset, f->kept[i].bytes)
-			     : !may_keep(s, &f->kept[i]))
+			     : !may_keep(s, f, &f->kept[i]))
 			return false;
 	for (int i = 0; i < s->capture_count; i++)
 		if (s->captures[i].begun &&
@@ -165,50 +190,48 @@ static bool may_keep_begins(const struct arch_stub *s)
 
 static bool plan_begin(struct stub_plan *p)
 {
-	const struct arch_flights *f = &p->stub->flights;
+	const struct arch_flights *f = &p->at->action->flights;
 
-	p->pass_temp = take_temps(p, 1);
-	p->last_temp = take_temps(p, 1);
+	p->at->pass_temp = take_temps(p, 1);
+	p->at->last_temp = take_temps(p, 1);
 	if (!f->record)
 		return true;
-	plan_record_body(p);
-	return p->max_bytes <= f->keep - f->record;
+	return plan_record_body(p, false) && p->max_bytes <= f->keep - f->record;
 }
 
 /* Plans how an end event uses the data of its start event. */
 static bool plan_begun(struct stub_plan *p)
 {
-	const struct arch_stub *s = p->stub;
+	const struct arch_action *action = p->at->action;
 
-	p->kept_temp = take_temps(p, 1);
-	if (!s->flights.record)
-		return s->kind == ARCH_STUB_GATHER;
-	p->has_duration = true;
-	p->value_temp = take_temps(p, 1);
-	p->time_temp = take_temps(p, 1);
-	p->begin_temp = take_temps(p, 1);
-	return s->kind == ARCH_STUB_RECORD && !s->overwrite;
+	p->at->kept_temp = take_temps(p, 1);
+	if (!action->flights.record)
+		return action->kind == ARCH_ACTION_GATHER;
+	p->at->has_duration = true;
+	p->at->value_temp = take_temps(p, 1);
+	p->at->time_temp = take_temps(p, 1);
+	p->at->begin_temp = take_temps(p, 1);
+	return action->kind == ARCH_ACTION_RECORD && !action->record.overwrite;
 }
 
 static bool plan_keeping(struct stub_plan *p)
 {
-	const struct arch_stub *s = p->stub;
+	const struct arch_action *action = p->at->action;
 
-	if (!may_keep_begins(s))
+	if (!may_keep_begins(p->stub, &action->flights))
 		return false;
-	p->entry_temp = take_temps(p, 1);
-	if (s->flights.compares)
-		p->place_temp = take_temps(p, 1);
-	return s->kind == ARCH_STUB_BEGIN ? plan_begin(p) : plan_begun(p);
+	p->at->entry_temp = take_temps(p, 1);
+	if (action->flights.compares)
+		p->at->place_temp = take_temps(p, 1);
+	return action->kind == ARCH_ACTION_BEGIN ? plan_begin(p) : plan_begun(p);
 }
 
 /*
  * Returns true if the key is a text that fits into an entry. The text cannot come from the data of
  * the start event, because that data is found only through the key.
  */
-static bool may_match(const struct arch_stub *s)
+static bool may_match(const struct arch_stub *s, const struct arch_flights *f)
 {
-	const struct arch_flights *f = &s->flights;
 	const struct arch_capture *c = &s->captures[f->string];
 
 	return !f->match && f->string < s->capture_count && c->is_string && !c->begun &&
@@ -219,11 +242,11 @@ static bool may_match(const struct arch_stub *s)
 static bool plan_identity(struct stub_plan *p)
 {
 	const struct arch_stub *s = p->stub;
-	const struct arch_flights *f = &s->flights;
+	const struct arch_flights *f = &p->at->action->flights;
 
 	if (!f->compares)
 		return !f->same_count;
-	p->same_temp = take_temps(p, 1);
+	p->at->same_temp = take_temps(p, 1);
 	for (int i = 0; i < f->same_count; i++)
 		if (f->same[i] >= s->capture_count || s->captures[f->same[i]].begun ||
 			s->captures[f->same[i]].stack ||
@@ -234,16 +257,16 @@ static bool plan_identity(struct stub_plan *p)
 
 static bool plan_flights(struct stub_plan *p)
 {
-	const struct arch_flights *f = &p->stub->flights;
+	const struct arch_flights *f = &p->at->action->flights;
 	bool by_key = flights_by_key(f);
 
 	p->kernel_tid |= !by_key && !p->stub->thread.has_tp;
 	if (f->text)
-		p->match_temp = take_temps(p, 2);
-	if (f->text && !may_match(p->stub))
+		p->at->match_temp = take_temps(p, 2);
+	if (f->text && !may_match(p->stub, f))
 		return false;
 	if (f->process)
-		p->process_temp = take_temps(p, 1);
+		p->at->process_temp = take_temps(p, 1);
 	if ((f->single && by_key) || ((f->takes || f->gives) && !f->single) ||
 		(f->identities && by_key) || !plan_identity(p))
 		return false;
@@ -253,29 +276,49 @@ static bool plan_flights(struct stub_plan *p)
 	 */
 	return is_power_of_two(f->entries) && (!by_key || f->entries >= FLIGHT_PROBES_MAX) &&
 	       is_power_of_two(f->depth) && f->depth < 1 << 20 &&
-	       (f->keep ? plan_keeping(p) : p->stub->kind != ARCH_STUB_RECORD);
+	       (f->keep ? plan_keeping(p) : p->at->action->kind != ARCH_ACTION_RECORD);
 }
 
 /* ---- All actions ------------------------------------------------------------------------ */
 
-/* Plans what the action needs. */
+/* Plans what the action p->at needs. */
 static bool plan_action(struct stub_plan *p)
 {
-	const struct arch_stub *s = p->stub;
+	const struct arch_action *action = p->at->action;
 
-	if (s->kind == ARCH_STUB_RECORD && !plan_record(p))
+	if (action->kind == ARCH_ACTION_RECORD && !plan_record(p))
 		return false;
-	if (s->kind == ARCH_STUB_GATHER && !plan_gather(p))
+	if (action->kind == ARCH_ACTION_GATHER && !plan_gather(p))
 		return false;
-	if (s->flights.table && !plan_flights(p))
+	if (action->flights.table && !plan_flights(p))
 		return false;
-	if (p->has_duration)
-		p->duration_temp = take_temps(p, 1);
-	if (s->kind == ARCH_STUB_GATE)
+	if (p->at->has_duration)
+		p->at->duration_temp = take_temps(p, 1);
+	if (action->kind == ARCH_ACTION_GATE)
 		take_temps(p, GATE_TEMPS);
-	if (s->kind == ARCH_STUB_CALL) /* words, mask and pointers: see arch_stub.call */
-		p->call_temp = take_temps(p, 2 * s->recorded + 1);
+	if (action->kind == ARCH_ACTION_CALL) /* words, mask and pointers: see arch_call */
+		p->at->call_temp = take_temps(p, 2 * p->stub->recorded + 1);
+	p->calls |= action->kind == ARCH_ACTION_CALL;
 	return true;
+}
+
+/* Returns true if these actions can be in one stub. */
+static bool go_together(const struct arch_stub *s)
+{
+	int users = 0;
+	bool begun = false;
+
+	if (s->action_count < 1 || s->action_count > ARCH_ACTIONS_MAX)
+		return false;
+	for (int i = 0; i < s->action_count; i++) {
+		if (s->action_count > 1 && (s->actions[i].kind == ARCH_ACTION_GATE ||
+						   s->actions[i].kind == ARCH_ACTION_CALL))
+			return false;
+		users += action_uses_begins(&s->actions[i]);
+	}
+	for (int i = 0; i < s->capture_count; i++)
+		begun |= s->captures[i].begun != 0;
+	return users < 2 || !begun;
 }
 
 /* ==== What can be captured ==================================================================== */
@@ -518,25 +561,6 @@ static int take_temps(struct stub_plan *p, int count)
 
 /* ---- Expressions ------------------------------------------------------------------------ */
 
-enum { EXPRESSIONS_MAX = 4 + ARCH_KEYS_MAX };
-
-/*
- * Stores all expressions of a stub in `ret`, NULL for those that it does not have. Returns their
- * number.
- */
-static int expressions(const struct arch_stub *s, const struct arch_expr *ret[EXPRESSIONS_MAX])
-{
-	int count = 0;
-
-	ret[count++] = s->filter;
-	ret[count++] = s->gather.value;
-	ret[count++] = s->flights.match;
-	ret[count++] = s->flights.filter;
-	for (int k = 0; k < s->gather.key_count; k++)
-		ret[count++] = s->gather.keys[k].number;
-	return count;
-}
-
 /*
  * Returns true if an expression uses data of the start event, or the duration. The stub can
  * evaluate such an expression only after it has found the start event.
@@ -551,33 +575,42 @@ static bool asks_of_pair(const struct arch_stub *s, const struct arch_expr *expr
 	return expr_has(expr, ARCH_EXPR_DURATION);
 }
 
-static bool may_ask_of_pair(const struct arch_stub *s, const struct arch_expr *expr)
+/* The temporaries for an expression, -1 if it is impossible; 0 if `expr` is NULL. */
+static int plan_expression(struct stub_plan *p, const struct arch_expr *expr, bool has_pair)
 {
-	return s->flights.table && s->kind != ARCH_STUB_BEGIN && expr != s->filter &&
-	       expr != s->gather.value && expr != s->flights.match;
+	if (!expr)
+		return 0;
+	if (!expr_is_possible(p->stub, expr) || (asks_of_pair(p->stub, expr) && !has_pair))
+		return -1;
+	p->at->has_duration |= expr_has(expr, ARCH_EXPR_DURATION);
+	p->kernel_tid |= expr_has(expr, ARCH_EXPR_TID) && !p->stub->thread.has_tid;
+	p->kernel_pid |= expr_has(expr, ARCH_EXPR_PID) && !p->stub->pid;
+	p->kernel_cpu |=
+		expr_has(expr, ARCH_EXPR_CPU) && !p->isa->has_cpu_hint && !p->stub->thread.has_rseq;
+	return expr_temps(expr);
 }
 
-static bool plan_expressions(struct stub_plan *p)
-{
-	const struct arch_expr *all[EXPRESSIONS_MAX];
-	int count = expressions(p->stub, all), temps = 0;
+enum { EXPRESSIONS_MAX = 4 + ARCH_KEYS_MAX };
 
+/* Plans the expressions of the stub and of the action p->at. */
+static bool plan_expressions(struct stub_plan *p, int *temps_inout)
+{
+	const struct arch_action *a = p->at->action;
+	bool has_pair = a->flights.table && a->kind != ARCH_ACTION_BEGIN;
+	int needs[EXPRESSIONS_MAX], count = 0;
+
+	needs[count++] = plan_expression(p, p->stub->filter, false);
+	needs[count++] = plan_expression(p, a->gather.value, false);
+	needs[count++] = plan_expression(p, a->flights.match, false);
+	needs[count++] = plan_expression(p, a->flights.filter, has_pair);
+	for (int k = 0; k < a->gather.key_count; k++)
+		needs[count++] = plan_expression(p, a->gather.keys[k].number, has_pair);
 	for (int i = 0; i < count; i++) {
-		if (!all[i])
-			continue;
-		if (!expr_is_possible(p->stub, all[i]))
+		if (needs[i] < 0)
 			return false;
-		if (asks_of_pair(p->stub, all[i]) && !may_ask_of_pair(p->stub, all[i]))
-			return false;
-		p->has_duration |= expr_has(all[i], ARCH_EXPR_DURATION);
-		if (expr_temps(all[i]) > temps)
-			temps = expr_temps(all[i]);
-		p->kernel_tid |= expr_has(all[i], ARCH_EXPR_TID) && !p->stub->thread.has_tid;
-		p->kernel_pid |= expr_has(all[i], ARCH_EXPR_PID) && !p->stub->pid;
-		p->kernel_cpu |= expr_has(all[i], ARCH_EXPR_CPU) && !p->isa->has_cpu_hint &&
-				 !p->stub->thread.has_rseq;
+		if (needs[i] > *temps_inout)
+			*temps_inout = needs[i];
 	}
-	p->expr_temp = take_temps(p, temps);
 	return true;
 }
 
@@ -586,13 +619,21 @@ static bool plan_expressions(struct stub_plan *p)
 /* Only an end event can capture data of its start event, and such a capture is not recorded. */
 static bool may_be_begun(const struct arch_stub *s, int capture)
 {
-	return stub_keeps_begins(s) && s->kind != ARCH_STUB_BEGIN && capture >= s->recorded;
+	bool uses = false;
+
+	for (int i = 0; i < s->action_count; i++)
+		uses |= action_uses_begins(&s->actions[i]);
+	return uses && capture >= s->recorded;
 }
 
 /* Only recording and gathering prepare captures of the stack. */
 static bool may_take_stack(const struct arch_stub *s)
 {
-	return s->kind == ARCH_STUB_RECORD || s->kind == ARCH_STUB_GATHER;
+	for (int i = 0; i < s->action_count; i++)
+		if (s->actions[i].kind == ARCH_ACTION_RECORD ||
+			s->actions[i].kind == ARCH_ACTION_GATHER)
+			return true;
+	return false;
 }
 
 /*
@@ -668,10 +709,19 @@ static bool is_early(const struct stub_plan *p)
 static int registers_of(const struct stub_plan *p)
 {
 	const struct arch_stub *s = p->stub;
+	int most = s->filter || s->every > 1 ? 2 : 1;
 
-	if (s->kind == ARCH_STUB_COUNT && !p->frame.temps && !s->rate)
-		return s->filter || s->every > 1 ? 2 : 1;
-	return s->kind == ARCH_STUB_RECORD && !p->frame.temps && !s->rate && !s->overwrite ? 3 : 8;
+	if (p->frame.temps || s->rate)
+		return 8;
+	for (int i = 0; i < s->action_count; i++) {
+		const struct arch_action *a = &s->actions[i];
+
+		if (a->kind == ARCH_ACTION_RECORD && !a->record.overwrite)
+			most = 3;
+		else if (a->kind != ARCH_ACTION_COUNT)
+			return 8;
+	}
+	return most;
 }
 
 /*
@@ -682,7 +732,7 @@ static bool has_parts(const struct stub_plan *p)
 {
 	const struct arch_thread *thread = &p->stub->thread;
 
-	return (p->stub->kind != ARCH_STUB_CALL || p->isa->call) &&
+	return (!p->calls || p->isa->call) &&
 	       (!thread->no_counter || (p->isa->time_subroutine && !thread->has_modes));
 }
 
@@ -711,36 +761,55 @@ static void plan_temps_of_checks(struct stub_plan *p)
  */
 static void plan_temps_of_texts(struct stub_plan *p)
 {
-	const struct arch_gather *g = &p->stub->gather;
+	const struct arch_gather *g = &p->at->action->gather;
 
 	for (int k = 0; k < g->key_count; k++)
 		if (g->keys[k].is_norm)
-			p->text_temp[k] = take_temps(
+			p->at->text_temp[k] = take_temps(
 				p, (int)(capture_bytes(&p->stub->captures[g->keys[k].string]) + 7) /
 					   8);
+}
+
+/* Plans all actions, and what precedes them. */
+static bool plan_actions(struct stub_plan *p)
+{
+	struct action_plan *end = p->actions + p->stub->action_count;
+	int temps = 0;
+
+	for (int i = 0; i < p->stub->action_count; i++)
+		p->actions[i].action = &p->stub->actions[i];
+	for (p->at = p->actions; p->at < end; p->at++)
+		if (!plan_expressions(p, &temps))
+			return false;
+	p->expr_temp = take_temps(p, temps);
+	for (p->at = p->actions; p->at < end; p->at++)
+		if (!plan_action(p))
+			return false;
+	plan_temps_of_checks(p);
+	for (p->at = p->actions; p->at < end; p->at++)
+		plan_temps_of_texts(p);
+	return true;
 }
 
 bool plan_stub(struct stub_plan *p, const struct arch_stub *s, const struct stub_isa *isa)
 {
 	*p = (struct stub_plan){.stub = s, .isa = isa};
 	if (s->capture_count > ARCH_ARGS_MAX || s->recorded > s->capture_count ||
-		s->every > INT32_MAX || s->rate > INT32_MAX)
+		s->every > INT32_MAX || s->rate > INT32_MAX || !go_together(s))
 		return false;
 	if (s->thread.no_counter && (s->thread.has_rseq || !s->may_ask_time))
 		return false;
-	if (!plan_captures(p) || !plan_expressions(p) || (p->names && !s->may_ask_name))
+	if (!plan_captures(p) || (p->names && !s->may_ask_name))
 		return false;
-	if (!plan_action(p) || !has_parts(p))
+	if (!plan_actions(p) || !has_parts(p))
 		return false;
 	if ((p->kernel_tid || p->kernel_pid) && !s->may_call_kernel)
 		return false;
 	if (p->kernel_cpu && !s->may_ask_cpu)
 		return false;
-	plan_temps_of_checks(p);
-	plan_temps_of_texts(p);
 	p->is_early = is_early(p);
 	/* The unwind rules of a call need the saved registers at fixed offsets. */
-	p->keeps_flags = !s->frees_flags || s->kind == ARCH_STUB_CALL;
+	p->keeps_flags = !s->frees_flags || p->calls;
 	isa->lay_out(p, registers_of(p));
 	return true;
 }

@@ -55,27 +55,102 @@ struct sequence {
 	int retry, start, end, abort, descriptor;
 	int aborted; /* where the hit continues after an abort, outside the sequence */
 	int scratch; /* a register that is free at `retry` */
+	/*
+	 * The temporary with the number of times that an abort still goes back to `retry`, if it
+	 * may do so at all; else -1.
+	 */
+	int tries_temp;
 };
 
-enum { SEQUENCES_MAX = 8 };
+/* One for sampling, and two for each action. */
+enum { SEQUENCES_MAX = 1 + 2 * ARCH_ACTIONS_MAX };
 
 /* Offsets in struct rseq (include/uapi/linux/rseq.h of Linux). */
 enum { RSEQ_CPU_ID = 4, RSEQ_CS = 8 };
+
+/* The plan of one action. Members named *_temp are numbers of temporaries. */
+struct action_plan {
+	const struct arch_action *action;
+	int call_temp; /* the first temporary of the frame that a called function gets */
+	int value_temp, time_temp; /* the gathered value; the time of the end event */
+	/* the FORM_VECTOR_TEMPS temporaries of FORM_ADD_DOUBLE, then the old sum */
+	int double_temp;
+	int process_temp; /* the number of the process, if processes share the flights */
+	/*
+	 * Two temporaries, if keys are texts: the hash of the key, and the number of searches left.
+	 */
+	int match_temp;
+	/*
+	 * The entry of a start event that keeps data. For an end event, 0 until the hit holds an
+	 * entry.
+	 */
+	int entry_temp;
+	/*
+	 * For start events that keep data: pass_temp is 1 while the data is written for the second
+	 * time, last_temp is the time that was in the place before.
+	 */
+	int pass_temp, last_temp;
+	/*
+	 * same_temp is the hit's identity. For an end event, place_temp is the place of the start
+	 * event.
+	 */
+	int same_temp, place_temp;
+	/*
+	 * For end events: kept_temp is the address of the start event's data; for spans, begin_temp
+	 * is the time of the start event.
+	 */
+	int kept_temp, begin_temp;
+	bool has_duration; /* something needs the duration of the pair, in nanoseconds */
+	int duration_temp;
+	int tag_temp;	/* the tag of the key */
+	int tries_temp; /* how many retries of aborted sequences are left */
+	int norm_temp;	/* the first of NORM_TEMPS, for making a normal form */
+	/* for each part of the key: the number, or the string's word */
+	int key_temp[ARCH_KEYS_MAX];
+	/* For each part of the key: the first temporary with the bytes of its normal form. */
+	int text_temp[ARCH_KEYS_MAX];
+
+	/* Labels. Most of them begin the code for one case of a hit. */
+	int done;	/* the end of the action */
+	int slow, full; /* the hit's thread has no rseq; the ring has no room */
+	/*
+	 * slow_again writes the record again after a wait. wait_first and wait are for a ring
+	 * without room, the first time and every later time.
+	 */
+	int slow_again, wait_first, wait;
+	/*
+	 * The ends of a wait: the hit leaves nothing; the hit has left a record; the hit is lost.
+	 */
+	int wait_over, wait_done, wait_lost;
+	int lost, unmatched; /* count the hit as lost; as unmatched */
+	int slow_update;
+	int gone; /* the end event's start event was replaced by a newer one */
+	/* store a start event by thread without rseq; the start event is stored */
+	int slow_flight, timed;
+	int number, numbered;	 /* give the process a number; the process has a number */
+	int entered, slow_leave; /* the call is counted; count the return without rseq */
+};
 
 /*
  * The plan of a stub. Code that may fault or enter the kernel runs before a restartable sequence
  * starts, and keeps its results in temporaries: for a checked scalar, its value; for bytes, a pair
  * of a pointer and the word for the record (length and flag bits). The pairs come first, in the
- * order of the captures. Members named *_temp are numbers of temporaries.
+ * order of the captures.
  */
 struct stub_plan {
 	const struct arch_stub *stub;
 	const struct stub_isa *isa;
+	struct action_plan actions[ARCH_ACTIONS_MAX];
+	/* The action that is planned or emitted now; the code before all actions uses the first. */
+	struct action_plan *at;
 	struct frame small; /* the stack frame until the whole frame is made */
 	struct frame frame; /* the whole frame */
 	bool is_early;	    /* the filter runs early, with the small frame */
 	bool keeps_flags;   /* the stub saves the arithmetic flags */
+	bool calls;	    /* the stub calls a function of the program */
+	bool waits;	    /* hits wait for room in their rings */
 	uint32_t checked;   /* bit mask of the captures whose pointers are checked */
+	bool records;	    /* an action writes records */
 	bool records_mask;  /* the record contains the mask of captures that could be read */
 	bool strings, stacks, names; /* some captures are strings, stacks, thread names */
 	bool extents;		     /* some captures are bytes whose length is an argument */
@@ -94,45 +169,7 @@ struct stub_plan {
 	int pages_temp;
 	int tag_of_temp; /* the pointer before its tag was removed, if asks_tagged */
 	int expr_temp;	 /* the first temporary for operands that wait in an expression */
-	int call_temp;	 /* the first temporary of the frame that a called function gets */
-	int value_temp, time_temp; /* the gathered value; the time of the end event */
-	/* the FORM_VECTOR_TEMPS temporaries of FORM_ADD_DOUBLE, then the old sum */
-	int double_temp;
-	int process_temp; /* the number of the process, if processes share the flights */
-	/*
-	 * Two temporaries, if keys are texts: the hash of the key, and the number of searches left.
-	 */
-	int match_temp;
-	/*
-	 * The entry of a start event that keeps data. In the stub of an end event, 0 until the hit
-	 * holds an entry.
-	 */
-	int entry_temp;
-	/*
-	 * For start events that keep data: pass_temp is 1 while the data is written for the second
-	 * time, last_temp is the time that was in the place before.
-	 */
-	int pass_temp, last_temp;
-	/*
-	 * same_temp is the hit's identity. In the stub of an end event, place_temp is the place of
-	 * the start event.
-	 */
-	int same_temp, place_temp;
-	/*
-	 * For end events: kept_temp is the address of the start event's data; for spans, begin_temp
-	 * is the time of the start event.
-	 */
-	int kept_temp, begin_temp;
-	bool has_duration; /* something needs the duration of the pair, in nanoseconds */
-	int duration_temp;
-	int tag_temp;	/* the tag of the key */
-	int tries_temp; /* how many retries of aborted sequences are left */
-	int wait_temp;	/* the first of WAIT_WORDS words, after the saved registers, for a wait */
-	/* for each part of the key: the number, or the string's word */
-	int key_temp[ARCH_KEYS_MAX];
-	int norm_temp; /* the first of NORM_TEMPS, for making a normal form */
-	/* For each part of the key: the first temporary with the bytes of its normal form. */
-	int text_temp[ARCH_KEYS_MAX];
+	int wait_temp;	 /* the first of WAIT_WORDS words, after the saved registers, for a wait */
 	/* For each recorded capture: the offset of its fixed part in a record. */
 	int32_t record_at[ARCH_ARGS_MAX];
 	int32_t record_mask_at;
@@ -140,28 +177,12 @@ struct stub_plan {
 	uint32_t fixed_bytes;  /* the bytes of a record before strings and aggregates */
 	uint32_t max_bytes;
 
-	/* Labels. Most of them begin the code for one case of a hit. */
+	/* Labels. */
 	int check, check_stack, measure, extent, hash, time; /* subroutines */
-	int norm;	    /* the tables of normal forms, which are data */
-	int out, small_out; /* the exits: with the whole frame, and with the small one */
-	int slow, full;	    /* the hit's thread has no rseq; the ring has no room */
-	/*
-	 * slow_again writes the record again after a wait. wait_first and wait are for a ring
-	 * without room, the first time and every later time.
-	 */
-	int slow_again, wait_first, wait;
-	/*
-	 * The ends of a wait: the hit leaves nothing; the hit has left a record; the hit is lost.
-	 */
-	int wait_over, wait_done, wait_lost;
-	int lost, unmatched;	  /* count the hit as lost; as unmatched */
+	int norm;		  /* the tables of normal forms, which are data */
+	int out, small_out;	  /* the exits: with the whole frame, and with the small one */
 	int slow_sample, sampled; /* sample without rseq; the hit is sampled, go on */
-	int slow_update;
-	int gone; /* the end event's start event was replaced by a newer one */
-	/* store a start event by thread without rseq; the start event is stored */
-	int slow_flight, timed;
-	int number, numbered;	 /* give the process a number; the process has a number */
-	int entered, slow_leave; /* the call is counted; count the return without rseq */
+	int unanswered;		  /* the kernel cannot be asked, so all actions lose the hit */
 	struct sequence sequences[SEQUENCES_MAX];
 	int sequence_count;
 };
@@ -173,11 +194,13 @@ bool plan_stub(struct stub_plan *plan, const struct arch_stub *stub, const struc
 /* Stores in `ret` which system calls the stub makes. */
 void plan_answer(const struct stub_plan *plan, struct arch_stub_code *ret);
 /*
- * stub_has_spans() returns true if the stub handles a start or end event of spans.
- * stub_keeps_begins() returns true if start events keep data for their end events.
+ * action_has_spans() returns true if the action handles a start or end event of spans.
+ * action_keeps_begins() returns true if start events keep data for their end events.
  */
-bool stub_has_spans(const struct arch_stub *stub);
-bool stub_keeps_begins(const struct arch_stub *stub);
+bool action_has_spans(const struct arch_action *action);
+bool action_keeps_begins(const struct arch_action *action);
+/* Returns one bit for each capture of the stack that the action uses. */
+uint32_t action_stacks(const struct arch_stub *stub, const struct arch_action *action);
 
 /* ---- What can be captured (plan.c) --------------------------------------------------- */
 
@@ -294,7 +317,7 @@ void form_copy_pairs(struct form *f, const struct stub_plan *plan);
 void form_capture_subroutines(struct form *f, const struct stub_plan *plan);
 /*
  * Called before a sequence, after all checks that may reject the hit. Prepares the captures of the
- * stack (stack.c). Changes all registers.
+ * stack that the action uses (stack.c). Changes all registers.
  */
 void form_prepare_stacks(struct form *f, const struct stub_plan *plan);
 
@@ -328,8 +351,8 @@ enum { FORM_RECORD = FORM_RIGHT, FORM_OUT = FORM_POINTER };
  */
 void form_record_body(struct form *f, const struct stub_plan *plan);
 /*
- * The code of an action has two parts. The main part falls through to the exit. The slow part is
- * further down, and the main part jumps to it.
+ * The code of an action has two parts. The main part falls through to `done`, the end of the
+ * action. The slow part is further down, and the main part jumps to it.
  */
 void form_record(struct form *f, struct stub_plan *plan);
 void form_record_slow(struct form *f, struct stub_plan *plan);
@@ -344,7 +367,7 @@ enum { WAIT_WORDS = 10 };
 
 /* ---- Gates (gate.c) ---------------------------------------------------------------- */
 
-/* Waits at the gate; this is the whole action of a gate's stub. */
+/* Waits at the gate. */
 void form_gate(struct form *f, const struct stub_plan *plan);
 /*
  * futex(2) on the word at SET: VALUE = the result. form_futex_wait() sleeps while the word equals
@@ -381,7 +404,7 @@ void form_gather_slow(struct form *f, const struct stub_plan *plan);
 
 /*
  * Called before a sequence. Stores the words of the key and its tag in temporaries. Jumps to
- * plan->lost if the key cannot be computed.
+ * the action's `lost` if the key cannot be computed.
  */
 void form_key(struct form *f, const struct stub_plan *plan);
 /*
@@ -420,6 +443,6 @@ void form_norm_key(struct form *f, const struct stub_plan *plan, int k);
 /* Emits the tables for normal forms, as data after the code. */
 void form_norm_tables(struct form *f, const struct stub_plan *plan);
 /* Does the key have a part that is a normal form? */
-bool stub_has_norm(const struct arch_stub *stub);
+bool action_has_norm(const struct arch_action *action);
 
 #endif

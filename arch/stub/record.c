@@ -91,7 +91,7 @@ static struct form_mem room_word(size_t offset)
 /* Clears SINCE, because the hit has not waited yet. */
 static void form_wait_none(struct form *f, const struct stub_plan *p)
 {
-	if (p->stub->room)
+	if (p->at->action->record.room)
 		form_store_const(f, word(p, SINCE), sizeof(uint64_t), 0);
 }
 
@@ -136,14 +136,14 @@ static void time_left(struct form *f, const struct stub_plan *p, const struct wa
 	form_jump_if_at(f, sizeof(uint64_t), FORM_FROM, FORM_EQ, word(p, MADE), same);
 	form_move(f, FORM_RIGHT, FORM_VALUE);
 	form_two_at(f, FORM_SUB, FORM_RIGHT, word(p, SINCE));
-	form_const(f, FORM_SPARE, ANEW * p->stub->wait_ticks);
+	form_const(f, FORM_SPARE, ANEW * p->at->action->record.wait_ticks);
 	form_sub_jump_if(f, true, FORM_SPARE, FORM_NOT_ABOVE, FORM_RIGHT, to->starved);
 	form_place(f, anew);
 	form_store(f, FORM_VALUE, word(p, QUIET));
 	form_store(f, FORM_FROM, word(p, MADE));
 	form_place(f, same);
 	form_two_at(f, FORM_SUB, FORM_VALUE, word(p, QUIET));
-	form_const(f, FORM_SPARE, p->stub->wait_ticks);
+	form_const(f, FORM_SPARE, p->at->action->record.wait_ticks);
 	/*
 	 * The jump is also taken if time has gone backwards, because the clocks of two CPUs differ.
 	 */
@@ -182,7 +182,7 @@ static void announce(struct form *f, int again)
  */
 static void sleep_once(struct form *f, const struct stub_plan *p)
 {
-	form_const(f, FORM_VALUE, p->stub->wait_scale);
+	form_const(f, FORM_VALUE, p->at->action->record.wait_scale);
 	form_move(f, FORM_RIGHT, FORM_SPARE);
 	form_mul_high(f, 32);
 	form_store(f, FORM_VALUE, word(p, NANOSECONDS));
@@ -201,10 +201,10 @@ static void wait_loop(struct form *f, const struct stub_plan *p, const struct wa
 	/*
 	 * This process may have become a forked child meanwhile: a signal handler may call fork().
 	 */
-	form_jump_if_word(f, FORM_RIGHT, p->stub->guard, FORM_EQ, p->wait_over);
-	form_address(f, FORM_NEXT, p->stub->room);
+	form_jump_if_word(f, FORM_RIGHT, p->stub->guard, FORM_EQ, p->at->wait_over);
+	form_address(f, FORM_NEXT, p->at->action->record.room);
 	form_acquire(f, FORM_VALUE, room_word(OWNER_AT), sizeof(uint32_t));
-	form_jump_if_const(f, false, FORM_VALUE, FORM_EQ, 0, p->wait_over);
+	form_jump_if_const(f, false, FORM_VALUE, FORM_EQ, 0, p->at->wait_over);
 	form_two_const(f, FORM_AND, false, FORM_VALUE, GATE_OWNER);
 	form_jump_if_const(f, false, FORM_VALUE, FORM_EQ, 0, to->dead);
 	form_acquire(
@@ -249,7 +249,7 @@ static void count_waited(struct form *f, const struct stub_plan *p)
 	form_jump_if_const(f, true, FORM_VALUE, FORM_GE, 0, forward);
 	form_const(f, FORM_VALUE, 0);
 	form_place(f, forward);
-	form_address(f, FORM_RIGHT, p->stub->room);
+	form_address(f, FORM_RIGHT, p->at->action->record.room);
 	form_add_to(f, FORM_COUNT_SHARED, form_at(FORM_RIGHT, offsetof(struct probe_room, ticks)),
 		sizeof(uint64_t), FORM_VALUE);
 	form_change(f, FORM_COUNT_SHARED, form_at(FORM_RIGHT, offsetof(struct probe_room, waited)));
@@ -259,14 +259,14 @@ static void count_waited(struct form *f, const struct stub_plan *p)
 /* The three ends of a wait. */
 static void wait_ends(struct form *f, const struct stub_plan *p)
 {
-	form_place(f, p->wait_over);
+	form_place(f, p->at->wait_over);
 	restore(f, p);
-	form_place(f, p->wait_done);
+	form_place(f, p->at->wait_done);
 	count_waited(f, p);
-	form_jump(f, p->out);
-	form_place(f, p->wait_lost);
+	form_jump(f, p->at->done);
+	form_place(f, p->at->wait_lost);
 	count_waited(f, p);
-	form_jump(f, p->lost);
+	form_jump(f, p->at->lost);
 }
 
 static void form_record_again(struct form *f, struct stub_plan *p);
@@ -276,11 +276,11 @@ static void form_wait(struct form *f, struct stub_plan *p)
 	struct ways to = {form_label(f), form_label(f), form_label(f), form_label(f), form_label(f),
 		form_label(f)};
 
-	if (!p->stub->room)
+	if (!p->at->action->record.room)
 		return;
-	form_place(f, p->wait_first);
+	form_place(f, p->at->wait_first);
 	form_wait_none(f, p);
-	form_place(f, p->wait);
+	form_place(f, p->at->wait);
 	keep(f, p);
 	form_move(f, FORM_POINTER, FORM_SET);
 	wait_loop(f, p, &to);
@@ -308,7 +308,7 @@ static void form_wait(struct form *f, struct stub_plan *p)
 	if_room(f, p, to.room);
 	form_place(f, to.vain);
 	restore(f, p);
-	form_jump(f, p->wait_lost);
+	form_jump(f, p->at->wait_lost);
 	wait_ends(f, p);
 }
 
@@ -365,7 +365,7 @@ void form_record_body(struct form *f, const struct stub_plan *p)
 		form_store_packed(f, FORM_VALUE, record_word((size_t)p->record_mask_at),
 			(uint8_t)ring_mask_bytes(s->recorded));
 	}
-	if (p->recorded_pairs || stub_has_spans(s))
+	if (p->recorded_pairs || action_has_spans(p->at->action))
 		form_compute(f, FORM_OUT, record_word(p->fixed_bytes));
 	if (p->recorded_pairs)
 		form_copy_pairs(f, p);
@@ -379,13 +379,13 @@ void form_record_body(struct form *f, const struct stub_plan *p)
  */
 static void form_begin_of_span(struct form *f, const struct stub_plan *p, int lost)
 {
-	const struct arch_flights *flights = &p->stub->flights;
+	const struct arch_flights *flights = &p->at->action->flights;
 	uint32_t most = flights->keep - flights->record;
 
-	form_load(f, FORM_VALUE, form_temp(p->duration_temp), sizeof(uint64_t), false);
+	form_load(f, FORM_VALUE, form_temp(p->at->duration_temp), sizeof(uint64_t), false);
 	form_store_packed(f, FORM_VALUE, form_at(FORM_OUT, 0), sizeof(uint64_t));
 	form_two_const(f, FORM_ADD, true, FORM_OUT, sizeof(uint64_t));
-	form_load(f, FORM_FROM, form_temp(p->kept_temp), sizeof(uint64_t), false);
+	form_load(f, FORM_FROM, form_temp(p->at->kept_temp), sizeof(uint64_t), false);
 	form_load(f, FORM_SCRATCH, form_at(FORM_FROM, offsetof(struct probe_begun, bytes)),
 		sizeof(uint32_t), false);
 	/* The program may have overwritten the length. */
@@ -397,7 +397,8 @@ static void form_begin_of_span(struct form *f, const struct stub_plan *p, int lo
 	form_copy(f);
 	form_load(f, FORM_VALUE, form_at(FORM_FROM, offsetof(struct ring_record, time)),
 		sizeof(uint64_t), false);
-	form_jump_if_at(f, sizeof(uint64_t), FORM_VALUE, FORM_NE, form_temp(p->begin_temp), lost);
+	form_jump_if_at(
+		f, sizeof(uint64_t), FORM_VALUE, FORM_NE, form_temp(p->at->begin_temp), lost);
 	form_two(f, FORM_ADD, true, FORM_OUT, FORM_SCRATCH);
 }
 
@@ -410,7 +411,7 @@ static void form_begin_of_span(struct form *f, const struct stub_plan *p, int lo
 static void form_jump_by_room(
 	struct form *f, const struct stub_plan *p, int ring, int head, bool has_room, int label)
 {
-	const struct arch_stub *s = p->stub;
+	const struct arch_record *r = &p->at->action->record;
 
 	form_acquire(
 		f, FORM_VALUE, form_at(ring, offsetof(struct ring_header, tail)), sizeof(uint64_t));
@@ -419,7 +420,7 @@ static void form_jump_by_room(
 	/* VALUE = minus the number of bytes in use */
 	form_two(f, FORM_SUB, true, FORM_VALUE, head);
 	form_jump_if_const(f, true, FORM_VALUE, has_room ? FORM_GE : FORM_LT,
-		(int32_t)(p->max_bytes - s->ring_bytes), label);
+		(int32_t)(p->max_bytes - r->ring_bytes), label);
 }
 
 /*
@@ -429,7 +430,8 @@ static void form_jump_by_room(
 static struct form_mem form_word_at(struct form *f, const struct stub_plan *p, int offset)
 {
 	form_extend(f, FORM_SCRATCH, offset, sizeof(uint32_t), false);
-	form_two_const(f, FORM_AND, false, FORM_SCRATCH, (int32_t)(p->stub->ring_bytes - 1));
+	form_two_const(
+		f, FORM_AND, false, FORM_SCRATCH, (int32_t)(p->at->action->record.ring_bytes - 1));
 	return form_indexed(FORM_SET, FORM_SCRATCH, sizeof(struct ring_header));
 }
 
@@ -460,31 +462,31 @@ static void form_publish_over(struct form *f, const struct stub_plan *p)
 
 static void form_ring_record(struct form *f, const struct stub_plan *p, int full)
 {
-	const struct arch_stub *s = p->stub;
+	const struct arch_record *r = &p->at->action->record;
 	struct form_mem head = ring_word(offsetof(struct ring_header, head));
-	bool varies = p->recorded_pairs || stub_has_spans(s);
+	bool varies = p->recorded_pairs || action_has_spans(p->at->action);
 
-	if (s->on_until_full)
-		form_jump_if_word(f, FORM_VALUE, s->on + sizeof(uint32_t), FORM_NE, full);
+	if (p->stub->on_until_full)
+		form_jump_if_word(f, FORM_VALUE, p->stub->on + sizeof(uint32_t), FORM_NE, full);
 	/*
 	 * The head is acquired. So a reader that finds a part of this record also finds the head
 	 * that the previous record was published with.
 	 */
-	if (s->overwrite)
+	if (r->overwrite)
 		form_acquire(f, FORM_RECORD, head, sizeof(uint64_t));
 	else
 		form_jump_by_room(f, p, FORM_SET, FORM_RECORD, false, full);
-	form_two_const(f, FORM_AND, false, FORM_RECORD, (int32_t)(s->ring_bytes - 1));
+	form_two_const(f, FORM_AND, false, FORM_RECORD, (int32_t)(r->ring_bytes - 1));
 	form_compute(f, FORM_RECORD,
 		form_indexed(FORM_SET, FORM_RECORD,
-			sizeof(struct ring_header) + (s->overwrite ? RING_BACK_BYTES : 0)));
+			sizeof(struct ring_header) + (r->overwrite ? RING_BACK_BYTES : 0)));
 	form_store_now(f, p, record_word(offsetof(struct ring_record, time)));
 	form_record_body(f, p);
-	if (stub_has_spans(s))
+	if (action_has_spans(p->at->action))
 		form_begin_of_span(f, p, full);
 	if (varies)
 		form_two(f, FORM_SUB, true, FORM_OUT, FORM_RECORD);
-	if (s->overwrite)
+	if (r->overwrite)
 		form_publish_over(f, p);
 	else if (varies)
 		form_add_to(f, FORM_PUBLISH_ADD, head, sizeof(uint64_t), FORM_OUT);
@@ -498,10 +500,10 @@ static void form_ring_record(struct form *f, const struct stub_plan *p, int full
 /* Writes the record into the ring of this CPU. */
 static void form_cpu_record(struct form *f, struct stub_plan *p, int slow, int full)
 {
-	const struct arch_stub *s = p->stub;
+	const struct arch_record *r = &p->at->action->record;
 	const struct sequence *q = form_sequence_begin(f, p, FORM_SET, slow);
 
-	form_cpu_set(f, p, FORM_SET, s->rings_shift, s->rings, slow);
+	form_cpu_set(f, p, FORM_SET, r->rings_shift, r->rings, slow);
 	form_two(f, FORM_ADD, true, FORM_SET, FORM_VALUE);
 	form_ring_record(f, p, full);
 	form_sequence_end(f, p, q);
@@ -538,22 +540,22 @@ static void form_first_ring(struct form *f, const struct stub_plan *p)
  */
 static void form_lock_ring(struct form *f, const struct stub_plan *p, int lost)
 {
-	const struct arch_stub *s = p->stub;
+	const struct arch_record *r = &p->at->action->record;
 	int next = form_label(f), got = form_label(f), wrapped = form_label(f);
 
 	form_first_ring(f, p);
-	form_const(f, FORM_SCRATCH, s->cpus);
+	form_const(f, FORM_SCRATCH, p->stub->cpus);
 	form_place(f, next);
-	form_compute(f, FORM_SET, form_at(FORM_RIGHT, (int32_t)s->cpus));
-	form_two_const(f, FORM_SHL, true, FORM_SET, s->rings_shift);
-	form_address(f, FORM_VALUE, s->rings);
+	form_compute(f, FORM_SET, form_at(FORM_RIGHT, (int32_t)p->stub->cpus));
+	form_two_const(f, FORM_SHL, true, FORM_SET, r->rings_shift);
+	form_address(f, FORM_VALUE, r->rings);
 	form_two(f, FORM_ADD, true, FORM_SET, FORM_VALUE);
 	form_const(f, FORM_VALUE, 1);
 	form_exchange(
 		f, FORM_VALUE, ring_word(offsetof(struct ring_header, lock)), sizeof(uint32_t));
 	form_jump_if_const(f, false, FORM_VALUE, FORM_EQ, 0, got);
 	form_two_const(f, FORM_ADD, false, FORM_RIGHT, 1);
-	form_jump_if_const(f, false, FORM_RIGHT, FORM_BELOW, (int32_t)s->cpus, wrapped);
+	form_jump_if_const(f, false, FORM_RIGHT, FORM_BELOW, (int32_t)p->stub->cpus, wrapped);
 	form_const(f, FORM_RIGHT, 0);
 	form_place(f, wrapped);
 	form_sub_jump_if_const(f, false, FORM_SCRATCH, FORM_NE, 1, next);
@@ -570,13 +572,13 @@ static void form_unlock_ring(struct form *f)
 
 void form_record(struct form *f, struct stub_plan *p)
 {
-	if (stub_has_spans(p->stub))
+	if (action_has_spans(p->at->action))
 		form_end(f, p);
 	form_prepare_stacks(f, p);
 	if (p->stub->thread.has_rseq)
-		form_cpu_record(f, p, p->slow, p->full);
+		form_cpu_record(f, p, p->at->slow, p->at->full);
 	else
-		form_jump(f, p->slow);
+		form_jump(f, p->at->slow);
 }
 
 /*
@@ -589,35 +591,35 @@ static void form_record_again(struct form *f, struct stub_plan *p)
 
 	form_prepare_again(f, p);
 	if (!p->stub->thread.has_rseq) {
-		form_jump(f, p->slow_again);
+		form_jump(f, p->at->slow_again);
 		return;
 	}
-	form_cpu_record(f, p, p->slow_again, full);
-	form_jump(f, p->wait_done);
+	form_cpu_record(f, p, p->at->slow_again, full);
+	form_jump(f, p->at->wait_done);
 	form_place(f, full);
 	form_sequence_leave(f, p);
-	form_jump(f, p->wait);
+	form_jump(f, p->at->wait);
 }
 
 /* The path of threads without rseq, of aborted sequences, and of hits that find no room. */
 void form_record_slow(struct form *f, struct stub_plan *p)
 {
-	bool waits = p->stub->room != 0;
+	bool waits = p->at->action->record.room != 0;
 	int full = form_label(f);
 
-	form_place(f, p->slow);
+	form_place(f, p->at->slow);
 	form_wait_none(f, p);
-	form_place(f, p->slow_again);
+	form_place(f, p->at->slow_again);
 	form_sequence_leave(f, p);
-	form_lock_ring(f, p, waits ? p->wait_lost : p->lost);
+	form_lock_ring(f, p, waits ? p->at->wait_lost : p->at->lost);
 	form_ring_record(f, p, full);
 	form_unlock_ring(f);
-	form_jump(f, waits ? p->wait_done : p->out);
+	form_jump(f, waits ? p->at->wait_done : p->at->done);
 	form_place(f, full);
 	form_unlock_ring(f);
-	form_jump(f, waits ? p->wait : p->lost);
-	form_place(f, p->full);
+	form_jump(f, waits ? p->at->wait : p->at->lost);
+	form_place(f, p->at->full);
 	form_sequence_leave(f, p);
-	form_jump(f, waits ? p->wait_first : p->lost);
+	form_jump(f, waits ? p->at->wait_first : p->at->lost);
 	form_wait(f, p);
 }

@@ -218,10 +218,14 @@ static void frames(struct form *f, const struct stub_plan *p, int i)
 
 void form_prepare_stacks(struct form *f, const struct stub_plan *p)
 {
+	uint32_t wanted = action_stacks(p->stub, p->at->action);
+
 	for (int i = 0; i < p->stub->capture_count; i++) {
+		if (!(wanted >> i & 1))
+			continue;
 		if (p->stub->captures[i].stack == ARCH_STACK_BYTES)
 			bytes_of_stack(f, p, i);
-		else if (p->stub->captures[i].stack == ARCH_STACK_FRAMES)
+		else
 			frames(f, p, i);
 	}
 }

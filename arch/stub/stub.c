@@ -13,13 +13,13 @@
  *   [pointers: check that they are readable; measure the strings]
  *   [filter, if it needs captures]
  *   [sampling]
- *   the action
+ *   the actions, one after the other
  *   out:
  *   shrink
  *   small_out:
  *   leave: restore everything, and jump to the next stub
  *
- *   the slow parts of the action
+ *   the slow parts of each action
  *   abort handlers of restartable sequences
  *   subroutines
  *   descriptors of restartable sequences, which are data
@@ -70,7 +70,8 @@ const struct sequence *form_sequence_begin(
 	struct sequence *q = &plan->sequences[plan->sequence_count++];
 
 	*q = (struct sequence){form_label(f), form_label(f), form_label(f), form_label(f),
-		form_label(f), aborted, scratch};
+		form_label(f), aborted, scratch,
+		plan->at->action->gather.key_count ? plan->at->tries_temp : -1};
 	form_place(f, q->retry);
 	form_label_address(f, scratch, q->descriptor);
 	form_store(f, scratch, field_of_rseq(plan, RSEQ_CS));
@@ -94,10 +95,10 @@ void form_sequence_leave(struct form *f, const struct stub_plan *plan)
  * Goes back to `retry`, a few times; then to `aborted`. The temporary with the number of tries left
  * is not initialised, because any initial number will do.
  */
-static void form_try_again(struct form *f, const struct stub_plan *plan, const struct sequence *q)
+static void form_try_again(struct form *f, const struct sequence *q)
 {
 	int scratch = q->scratch;
-	struct form_mem tries = form_temp(plan->tries_temp);
+	struct form_mem tries = form_temp(q->tries_temp);
 
 	form_load(f, scratch, tries, sizeof(uint64_t), false);
 	form_two_const(f, FORM_AND, true, scratch, TRIES_MASK);
@@ -118,8 +119,8 @@ static void form_sequence_aborts(struct form *f, const struct stub_plan *plan)
 
 		form_word(f, sizeof(uint32_t), plan->stub->thread.rseq_signature);
 		form_place(f, q->abort);
-		if (plan->stub->gather.key_count)
-			form_try_again(f, plan, q);
+		if (q->tries_temp >= 0)
+			form_try_again(f, q);
 		else
 			form_jump(f, q->aborted);
 	}
@@ -154,9 +155,10 @@ void form_cpu_set(
 /* a = the address of the byte at `offset` in the set that threads without rseq share. */
 static void form_shared_set(struct form *f, const struct stub_plan *plan, int a, uint32_t offset)
 {
-	const struct arch_stub *s = plan->stub;
+	const struct arch_action *action = plan->at->action;
+	uint64_t shared = (uint64_t)plan->stub->cpus << action->slots_shift;
 
-	form_address(f, a, s->slots + ((uint64_t)s->cpus << s->slots_shift) + offset);
+	form_address(f, a, action->slots + shared + offset);
 }
 
 /*
@@ -165,7 +167,7 @@ static void form_shared_set(struct form *f, const struct stub_plan *plan, int a,
  */
 static void form_shared_inc(struct form *f, const struct stub_plan *plan, size_t field)
 {
-	form_shared_set(f, plan, FORM_VALUE, plan->stub->slot_offset + (uint32_t)field);
+	form_shared_set(f, plan, FORM_VALUE, plan->at->action->slot_offset + (uint32_t)field);
 	form_change(f, FORM_COUNT_SHARED, form_at(FORM_VALUE, 0));
 }
 
@@ -176,15 +178,16 @@ static void form_shared_inc(struct form *f, const struct stub_plan *plan, size_t
  */
 static void form_cpu_inc(struct form *f, struct stub_plan *plan, size_t field, int slow)
 {
-	const struct arch_stub *s = plan->stub;
+	const struct arch_action *action = plan->at->action;
 	const struct sequence *q;
 
-	if (!s->thread.has_rseq) {
+	if (!plan->stub->thread.has_rseq) {
 		form_shared_inc(f, plan, field);
 		return;
 	}
 	q = form_sequence_begin(f, plan, FORM_RIGHT, slow);
-	form_cpu_set(f, plan, FORM_RIGHT, s->slots_shift, s->slots + s->slot_offset, slow);
+	form_cpu_set(f, plan, FORM_RIGHT, action->slots_shift, action->slots + action->slot_offset,
+		slow);
 	form_change(f, FORM_COUNT, form_indexed(FORM_VALUE, FORM_RIGHT, (int32_t)field));
 	form_sequence_end(f, plan, q);
 }
@@ -217,41 +220,41 @@ static struct form_mem field(size_t offset)
 /* Returns true if the hit changes more of the cell than the count or the buckets. */
 static bool has_values(const struct stub_plan *p)
 {
-	return p->stub->gather.parts & ~(unsigned int)ARCH_GATHER_BUCKETS;
+	return p->at->action->gather.parts & ~(unsigned int)ARCH_GATHER_BUCKETS;
 }
 
 static void load_value(struct form *f, const struct stub_plan *p, int a)
 {
-	form_load(f, a, form_temp(p->value_temp), sizeof(uint64_t), false);
+	form_load(f, a, form_temp(p->at->value_temp), sizeof(uint64_t), false);
 }
 
 /* ---- Doubles ---------------------------------------------------------------------- */
 
 static bool adds_doubles(const struct stub_plan *p)
 {
-	return p->stub->gather.is_double && p->stub->gather.parts & ARCH_GATHER_SUM;
+	return p->at->action->gather.is_double && p->at->action->gather.parts & ARCH_GATHER_SUM;
 }
 
 static void keep_vector(struct form *f, const struct stub_plan *p)
 {
 	if (adds_doubles(p))
-		form_vector(f, FORM_KEEP_VECTOR, p->double_temp);
+		form_vector(f, FORM_KEEP_VECTOR, p->at->double_temp);
 }
 
 static void restore_vector(struct form *f, const struct stub_plan *p)
 {
 	if (adds_doubles(p))
-		form_vector(f, FORM_RESTORE_VECTOR, p->double_temp);
+		form_vector(f, FORM_RESTORE_VECTOR, p->at->double_temp);
 }
 
 /* Adds the value in RIGHT to the cell's sum. */
 static void sum_of_doubles(struct form *f, const struct stub_plan *p, bool shared)
 {
-	struct form_mem old_sum = form_temp(p->double_temp + FORM_VECTOR_TEMPS);
+	struct form_mem old_sum = form_temp(p->at->double_temp + FORM_VECTOR_TEMPS);
 	int again = form_label(f);
 
 	if (!shared) {
-		form_add_double(f, FIELD(sum), p->double_temp);
+		form_add_double(f, FIELD(sum), p->at->double_temp);
 		form_store(f, FORM_RIGHT, FIELD(sum));
 		return;
 	}
@@ -259,7 +262,7 @@ static void sum_of_doubles(struct form *f, const struct stub_plan *p, bool share
 	form_load(f, FORM_VALUE, FIELD(sum), sizeof(uint64_t), false);
 	form_store(f, FORM_VALUE, old_sum);
 	load_value(f, p, FORM_RIGHT);
-	form_add_double(f, old_sum, p->double_temp);
+	form_add_double(f, old_sum, p->at->double_temp);
 	form_cas(f, FIELD(sum), sizeof(uint64_t), FORM_RIGHT, FORM_NE, again);
 }
 
@@ -302,7 +305,7 @@ static void keep_largest(struct form *f, struct form_mem word, bool shared)
 /* Changes all parts of the cell except the count and the buckets. The sum comes last. */
 static void gather_values(struct form *f, const struct stub_plan *p, bool shared)
 {
-	const struct arch_gather *g = &p->stub->gather;
+	const struct arch_gather *g = &p->at->action->gather;
 
 	load_value(f, p, FORM_RIGHT);
 	if (g->parts & ARCH_GATHER_EXTREMES) {
@@ -346,7 +349,7 @@ static void bucket_of_number(struct form *f)
 /* Counts the hit in the bucket of its value (see CELL_SUB_BITS), or in `count`. */
 static void count_value(struct form *f, const struct stub_plan *p, bool shared)
 {
-	const struct arch_gather *g = &p->stub->gather;
+	const struct arch_gather *g = &p->at->action->gather;
 	struct form_mem word = FIELD(count);
 	int found = form_label(f), plain = form_label(f);
 
@@ -374,20 +377,21 @@ static void count_value(struct form *f, const struct stub_plan *p, bool shared)
 
 static const struct sequence *own_cell(struct form *f, struct stub_plan *p, int slow)
 {
-	const struct arch_stub *s = p->stub;
+	const struct arch_action *action = p->at->action;
 	const struct sequence *q = form_sequence_begin(f, p, FORM_SET, slow);
 
-	form_cpu_set(f, p, FORM_SET, s->slots_shift, s->slots + s->gather.cell, slow);
+	form_cpu_set(
+		f, p, FORM_SET, action->slots_shift, action->slots + action->gather.cell, slow);
 	form_two(f, FORM_ADD, true, FORM_SET, FORM_VALUE);
-	if (s->gather.key_count)
+	if (action->gather.key_count)
 		form_lookup(f, p, q->retry);
 	return q;
 }
 
 static void shared_cell(struct form *f, const struct stub_plan *p)
 {
-	form_shared_set(f, p, FORM_SET, p->stub->gather.cell);
-	if (p->stub->gather.key_count)
+	form_shared_set(f, p, FORM_SET, p->at->action->gather.cell);
+	if (p->at->action->gather.key_count)
 		form_lookup(f, p, -1);
 }
 
@@ -395,47 +399,47 @@ static void shared_cell(struct form *f, const struct stub_plan *p)
 
 void form_gather(struct form *f, struct stub_plan *p)
 {
-	const struct arch_gather *g = &p->stub->gather;
+	const struct arch_gather *g = &p->at->action->gather;
 	const struct sequence *q;
 
 	form_prepare_stacks(f, p);
 	if (g->value) {
-		form_expr(f, p, g->value, p->lost);
-		form_store(f, FORM_VALUE, form_temp(p->value_temp));
-	} else if (p->stub->flights.table) {
+		form_expr(f, p, g->value, p->at->lost);
+		form_store(f, FORM_VALUE, form_temp(p->at->value_temp));
+	} else if (p->at->action->flights.table) {
 		form_end(f, p);
 	}
 	if (g->key_count)
 		form_key(f, p);
 	keep_vector(f, p);
 	if (!p->stub->thread.has_rseq) {
-		form_jump(f, p->slow);
+		form_jump(f, p->at->slow);
 		return;
 	}
 	if (has_values(p)) {
-		q = own_cell(f, p, p->slow);
+		q = own_cell(f, p, p->at->slow);
 		gather_values(f, p, false);
 		form_sequence_end(f, p, q);
 	}
-	q = own_cell(f, p, p->slow_update);
+	q = own_cell(f, p, p->at->slow_update);
 	count_value(f, p, false);
 	form_sequence_end(f, p, q);
 }
 
 void form_gather_slow(struct form *f, const struct stub_plan *p)
 {
-	form_place(f, p->slow);
+	form_place(f, p->at->slow);
 	if (has_values(p)) {
 		form_sequence_leave(f, p);
 		restore_vector(f, p);
 		shared_cell(f, p);
 		gather_values(f, p, true);
 	}
-	form_place(f, p->slow_update);
+	form_place(f, p->at->slow_update);
 	form_sequence_leave(f, p);
 	shared_cell(f, p);
 	count_value(f, p, true);
-	form_jump(f, p->out);
+	form_jump(f, p->at->done);
 }
 
 /* ==== Sampling ================================================================================ */
@@ -454,17 +458,18 @@ void form_gather_slow(struct form *f, const struct stub_plan *p)
  */
 static void form_every(struct form *f, struct stub_plan *p)
 {
-	const struct arch_stub *s = p->stub;
+	const struct arch_action *action = p->at->action;
 	struct form_mem seen =
 		form_indexed(FORM_VALUE, FORM_RIGHT, offsetof(struct probe_slot, seen));
 	const struct sequence *q;
 	int keep = form_label(f);
 
 	q = form_sequence_begin(f, p, FORM_RIGHT, p->slow_sample);
-	form_cpu_set(f, p, FORM_RIGHT, s->slots_shift, s->slots + s->slot_offset, p->slow_sample);
+	form_cpu_set(f, p, FORM_RIGHT, action->slots_shift, action->slots + action->slot_offset,
+		p->slow_sample);
 	form_load(f, FORM_SCRATCH, seen, sizeof(uint64_t), false);
 	form_two_const(f, FORM_ADD, true, FORM_SCRATCH, 1);
-	form_jump_if_const(f, true, FORM_SCRATCH, FORM_BELOW, (int32_t)s->every, keep);
+	form_jump_if_const(f, true, FORM_SCRATCH, FORM_BELOW, (int32_t)p->stub->every, keep);
 	form_const(f, FORM_SCRATCH, 0);
 	form_place(f, keep);
 	form_store(f, FORM_SCRATCH, seen);
@@ -529,7 +534,8 @@ static void form_sample_slow(struct form *f, const struct stub_plan *p)
 		return;
 	form_place(f, p->slow_sample);
 	form_sequence_leave(f, p);
-	form_shared_set(f, p, FORM_RIGHT, p->stub->slot_offset + offsetof(struct probe_slot, seen));
+	form_shared_set(
+		f, p, FORM_RIGHT, p->at->action->slot_offset + offsetof(struct probe_slot, seen));
 	form_const(f, FORM_VALUE, 1);
 	form_fetch_add(f, FORM_VALUE, form_at(FORM_RIGHT, 0), sizeof(uint64_t));
 	form_two_const(f, FORM_ADD, true, FORM_VALUE, 1);
@@ -558,29 +564,30 @@ static void form_words(struct form *f, const struct stub_plan *p)
 
 	for (int i = 0; i < s->recorded; i++) {
 		form_captured_word(f, p, i);
-		form_store(f, FORM_VALUE, form_temp(p->call_temp + i));
+		form_store(f, FORM_VALUE, form_temp(p->at->call_temp + i));
 	}
 	if (p->checked) {
 		form_load(f, FORM_VALUE, form_temp(p->mask_temp), sizeof(uint32_t), false);
-		form_store(f, FORM_VALUE, form_temp(p->call_temp + s->recorded));
+		form_store(f, FORM_VALUE, form_temp(p->at->call_temp + s->recorded));
 	} else {
-		form_store_const(f, form_temp(p->call_temp + s->recorded), sizeof(uint64_t), -1);
+		form_store_const(
+			f, form_temp(p->at->call_temp + s->recorded), sizeof(uint64_t), -1);
 	}
 	for (int i = 0; i < s->recorded; i++) {
 		if (!arch_capture_has_bytes(&s->captures[i]))
 			continue;
 		form_load(f, FORM_VALUE, form_temp(p->temp[i]), sizeof(uint64_t), false);
-		form_store(f, FORM_VALUE, form_temp(p->call_temp + s->recorded + 1 + i));
+		form_store(f, FORM_VALUE, form_temp(p->at->call_temp + s->recorded + 1 + i));
 	}
 }
 
 static void form_call_function(struct form *f, struct stub_plan *p)
 {
-	form_cpu_inc(f, p, offsetof(struct probe_slot, hits), p->slow);
-	form_place(f, p->entered);
+	form_cpu_inc(f, p, offsetof(struct probe_slot, hits), p->at->slow);
+	form_place(f, p->at->entered);
 	form_words(f, p);
 	p->isa->call(f, p);
-	form_cpu_inc(f, p, offsetof(struct probe_slot, seen), p->slow_leave);
+	form_cpu_inc(f, p, offsetof(struct probe_slot, seen), p->at->slow_leave);
 }
 
 /* Emits the paths for threads without rseq. */
@@ -588,33 +595,34 @@ static void form_call_function_slow(struct form *f, const struct stub_plan *p)
 {
 	if (!p->stub->thread.has_rseq)
 		return;
-	form_place(f, p->slow);
+	form_place(f, p->at->slow);
 	form_sequence_leave(f, p);
 	form_shared_inc(f, p, offsetof(struct probe_slot, hits));
-	form_jump(f, p->entered);
-	form_place(f, p->slow_leave);
+	form_jump(f, p->at->entered);
+	form_place(f, p->at->slow_leave);
 	form_sequence_leave(f, p);
 	form_shared_inc(f, p, offsetof(struct probe_slot, seen));
-	form_jump(f, p->out);
+	form_jump(f, p->at->done);
 }
 
 /* ==== The whole stub ========================================================================== */
 
 /* ---- Before the action --------------------------------------------------------- */
 
+static bool counts_losses(const struct arch_action *action)
+{
+	return action->kind == ARCH_ACTION_RECORD || action->kind == ARCH_ACTION_GATHER ||
+	       action->kind == ARCH_ACTION_BEGIN;
+}
+
 /*
- * If VALUE is negative, the hit is lost: the stub has not asked the kernel, because a system call
- * would have ended a processor mode of the thread.
+ * If VALUE is negative, all actions lose the hit: the stub has not asked the kernel, because a
+ * system call would have ended a processor mode of the thread.
  */
 static void form_if_answered(struct form *f, const struct stub_plan *p)
 {
-	enum arch_stub_kind kind = p->stub->kind;
-	bool counts_losses =
-		kind == ARCH_STUB_RECORD || kind == ARCH_STUB_GATHER || kind == ARCH_STUB_BEGIN;
-
 	if (p->stub->thread.has_modes)
-		form_jump_if_const(
-			f, false, FORM_VALUE, FORM_LT, 0, counts_losses ? p->lost : p->out);
+		form_jump_if_const(f, false, FORM_VALUE, FORM_LT, 0, p->unanswered);
 }
 
 static void form_id(struct form *f, const struct stub_plan *p, enum form_call call, int temp)
@@ -692,43 +700,44 @@ void form_prepare_again(struct form *f, const struct stub_plan *p)
 
 static void form_count(struct form *f, struct stub_plan *p)
 {
-	form_cpu_inc(f, p, offsetof(struct probe_slot, hits), p->slow);
+	form_cpu_inc(f, p, offsetof(struct probe_slot, hits), p->at->slow);
 }
 
 static void form_count_slow(struct form *f, const struct stub_plan *p)
 {
 	if (!p->stub->thread.has_rseq)
 		return;
-	form_place(f, p->slow);
+	form_place(f, p->at->slow);
 	form_sequence_leave(f, p);
 	form_shared_inc(f, p, offsetof(struct probe_slot, hits));
-	form_jump(f, p->out);
+	form_jump(f, p->at->done);
 }
 
 /* ---- Whole stubs ------------------------------------------------------------------- */
 
 static void form_action(struct form *f, struct stub_plan *p)
 {
-	switch (p->stub->kind) {
-	case ARCH_STUB_COUNT:
+	switch (p->at->action->kind) {
+	case ARCH_ACTION_COUNT:
 		form_count(f, p);
 		break;
-	case ARCH_STUB_GATE:
+	case ARCH_ACTION_GATE:
 		form_gate(f, p);
 		break;
-	case ARCH_STUB_RECORD:
+	case ARCH_ACTION_RECORD:
 		form_record(f, p);
 		break;
-	case ARCH_STUB_GATHER:
+	case ARCH_ACTION_GATHER:
 		form_gather(f, p);
 		break;
-	case ARCH_STUB_BEGIN:
+	case ARCH_ACTION_BEGIN:
 		form_begin(f, p);
 		break;
-	default: /* ARCH_STUB_CALL */
+	default: /* ARCH_ACTION_CALL */
 		form_call_function(f, p);
 		break;
 	}
+	form_place(f, p->at->done);
 }
 
 /* Emits the code for hits that are only counted as lost or unmatched. */
@@ -736,60 +745,109 @@ static void form_failures(struct form *f, const struct stub_plan *p)
 {
 	const struct arch_stub *s = p->stub;
 
-	form_place(f, p->unmatched);
-	if (s->flights.table) {
+	form_place(f, p->at->unmatched);
+	if (p->at->action->flights.table) {
 		form_sequence_leave(f, p);
 		form_shared_inc(f, p, offsetof(struct probe_slot, unmatched));
-		form_jump(f, p->out);
+		form_jump(f, p->at->done);
 	}
-	form_place(f, p->lost);
-	if (s->kind == ARCH_STUB_COUNT || s->kind == ARCH_STUB_GATE || s->kind == ARCH_STUB_CALL)
+	form_place(f, p->at->lost);
+	if (!counts_losses(p->at->action))
 		return;
 	form_shared_inc(f, p, offsetof(struct probe_slot, lost));
-	if (s->on_until_full) {
+	if (s->on_until_full && p->at->action->kind != ARCH_ACTION_GATHER) {
 		form_address(f, FORM_VALUE, s->on);
 		form_store_const(f, form_at(FORM_VALUE, sizeof(uint32_t)), sizeof(uint32_t), 1);
+	}
+	form_jump(f, p->at->done);
+}
+
+/*
+ * The hit gets no further, because a question to the kernel has no answer. A COUNT needs no answer
+ * itself.
+ */
+static void form_unanswered(struct form *f, struct stub_plan *p)
+{
+	const struct arch_stub *s = p->stub;
+	bool takes_all = !s->filter && s->every <= 1 && !s->rate;
+
+	if (s->action_count == 1 || !s->thread.has_modes)
+		return;
+	form_place(f, p->unanswered);
+	for (p->at = p->actions; p->at < p->actions + s->action_count; p->at++) {
+		if (counts_losses(p->at->action))
+			form_shared_inc(f, p, offsetof(struct probe_slot, lost));
+		else if (takes_all)
+			form_shared_inc(f, p, offsetof(struct probe_slot, hits));
 	}
 	form_jump(f, p->out);
 }
 
-static void form_slow_parts(struct form *f, struct stub_plan *p)
+static void form_action_slow(struct form *f, struct stub_plan *p)
 {
-	if (p->stub->kind == ARCH_STUB_COUNT)
+	if (p->at->action->kind == ARCH_ACTION_COUNT)
 		form_count_slow(f, p);
-	else if (p->stub->kind == ARCH_STUB_RECORD)
+	else if (p->at->action->kind == ARCH_ACTION_RECORD)
 		form_record_slow(f, p);
-	else if (p->stub->kind == ARCH_STUB_GATHER)
+	else if (p->at->action->kind == ARCH_ACTION_GATHER)
 		form_gather_slow(f, p);
-	else if (p->stub->kind == ARCH_STUB_CALL)
+	else if (p->at->action->kind == ARCH_ACTION_CALL)
 		form_call_function_slow(f, p);
-	form_sample_slow(f, p);
+	if (p->at == p->actions)
+		form_sample_slow(f, p);
 	form_flights_slow(f, p);
 	form_failures(f, p);
+}
+
+static void form_slow_parts(struct form *f, struct stub_plan *p)
+{
+	bool hashes = false, norms = false;
+
+	for (p->at = p->actions; p->at < p->actions + p->stub->action_count; p->at++) {
+		const struct arch_action *action = p->at->action;
+
+		form_action_slow(f, p);
+		hashes |= action->gather.key_count || action->flights.text ||
+			  action->flights.same_count;
+		norms |= action_has_norm(action);
+	}
+	form_unanswered(f, p);
 	if (p->isa->late)
 		p->isa->late(f, p);
 	form_sequence_aborts(f, p);
 	form_capture_subroutines(f, p);
-	if (p->stub->gather.key_count || p->stub->flights.text || p->stub->flights.same_count)
+	if (hashes)
 		form_hash_subroutine(f, p);
 	if (p->stub->thread.no_counter)
 		p->isa->time_subroutine(f, p);
 	form_sequence_descriptors(f, p);
-	if (stub_has_norm(p->stub))
+	if (norms)
 		form_norm_tables(f, p);
+}
+
+static void make_action_labels(struct form *f, struct action_plan *a)
+{
+	int *const labels[] = {&a->done, &a->slow, &a->full, &a->lost, &a->unmatched,
+		&a->slow_update, &a->gone, &a->slow_flight, &a->timed, &a->entered, &a->slow_leave,
+		&a->number, &a->numbered, &a->slow_again, &a->wait_first, &a->wait, &a->wait_over,
+		&a->wait_done, &a->wait_lost};
+
+	for (size_t i = 0; i < sizeof(labels) / sizeof(*labels); i++)
+		*labels[i] = form_label(f);
 }
 
 static void make_labels(struct form *f, struct stub_plan *p)
 {
 	int *const labels[] = {&p->check, &p->check_stack, &p->measure, &p->extent, &p->hash,
-		&p->norm, &p->time, &p->out, &p->small_out, &p->slow, &p->full, &p->lost,
-		&p->unmatched, &p->slow_sample, &p->sampled, &p->slow_update, &p->gone,
-		&p->slow_flight, &p->timed, &p->entered, &p->slow_leave, &p->number, &p->numbered,
-		&p->slow_again, &p->wait_first, &p->wait, &p->wait_over, &p->wait_done,
-		&p->wait_lost};
+		&p->norm, &p->time, &p->out, &p->small_out, &p->slow_sample, &p->sampled,
+		&p->unanswered};
 
 	for (size_t i = 0; i < sizeof(labels) / sizeof(*labels); i++)
 		*labels[i] = form_label(f);
+	for (int i = 0; i < p->stub->action_count; i++)
+		make_action_labels(f, &p->actions[i]);
+	if (p->stub->action_count == 1)
+		p->unanswered = counts_losses(&p->stub->actions[0]) ? p->actions[0].lost : p->out;
 	p->sequence_count = 0;
 }
 
@@ -824,12 +882,16 @@ void form_stub(struct form *f, struct stub_plan *p)
 		form_filter(f, p, s->filter, p->small_out);
 	p->isa->grow(f, p);
 	form_touch(f, p);
-	form_hold_none(f, p);
+	for (p->at = p->actions; p->at < p->actions + s->action_count; p->at++)
+		form_hold_none(f, p);
+	p->at = p->actions;
 	form_preparations(f, p);
 	form_sample(f, p);
-	form_action(f, p);
+	for (; p->at < p->actions + s->action_count; p->at++)
+		form_action(f, p);
 	form_place(f, p->out);
-	form_release(f, p);
+	for (p->at = p->actions; p->at < p->actions + s->action_count; p->at++)
+		form_release(f, p);
 	p->isa->shrink(f, p);
 	form_place(f, p->small_out);
 	p->isa->leave(f, p);

@@ -32,12 +32,12 @@ enum { AT_TAG = 0, AT_OWNER = 8, AT_WORDS = 16, WORD = sizeof(uint64_t) };
 
 static const struct arch_key *key_of(const struct stub_plan *p, int k)
 {
-	return &p->stub->gather.keys[k];
+	return &p->at->action->gather.keys[k];
 }
 
 static int32_t bytes_at(const struct stub_plan *p)
 {
-	return AT_WORDS + WORD * p->stub->gather.key_count;
+	return AT_WORDS + WORD * p->at->action->gather.key_count;
 }
 
 /* FROM = the address of the text of a prepared capture; SCRATCH = its length. */
@@ -57,8 +57,8 @@ static void load_string(struct form *f, const struct stub_plan *p, int k)
 		form_load_text(f, p, key_of(p, k)->string);
 		return;
 	}
-	form_compute(f, FORM_FROM, form_temp(p->text_temp[k]));
-	form_load(f, FORM_SCRATCH, form_temp(p->key_temp[k]), sizeof(uint32_t), false);
+	form_compute(f, FORM_FROM, form_temp(p->at->text_temp[k]));
+	form_load(f, FORM_SCRATCH, form_temp(p->at->key_temp[k]), sizeof(uint32_t), false);
 	form_two_const(f, FORM_AND, false, FORM_SCRATCH, RING_STRING_LENGTH);
 }
 
@@ -106,20 +106,20 @@ void form_hash_subroutine(struct form *f, const struct stub_plan *p)
 
 void form_key(struct form *f, const struct stub_plan *p)
 {
-	const struct arch_gather *g = &p->stub->gather;
+	const struct arch_gather *g = &p->at->action->gather;
 
 	for (int k = 0; k < g->key_count; k++) {
 		if (g->keys[k].is_norm)
 			form_norm_key(f, p, k);
 		if (!g->keys[k].number)
 			continue;
-		form_expr(f, p, g->keys[k].number, p->lost);
-		form_store(f, FORM_VALUE, form_temp(p->key_temp[k]));
+		form_expr(f, p, g->keys[k].number, p->at->lost);
+		form_store(f, FORM_VALUE, form_temp(p->at->key_temp[k]));
 	}
 	form_const(f, FORM_RIGHT, GOLDEN);
 	form_const(f, FORM_VALUE, g->owner);
 	for (int k = 0; k < g->key_count; k++) {
-		form_two_at(f, FORM_XOR, FORM_VALUE, form_temp(p->key_temp[k]));
+		form_two_at(f, FORM_XOR, FORM_VALUE, form_temp(p->at->key_temp[k]));
 		mix(f, FORM_SCRATCH);
 		if (g->keys[k].number)
 			continue;
@@ -127,7 +127,7 @@ void form_key(struct form *f, const struct stub_plan *p)
 		form_call(f, p->hash);
 	}
 	form_two_const(f, FORM_OR, true, FORM_VALUE, 1);
-	form_store(f, FORM_VALUE, form_temp(p->tag_temp));
+	form_store(f, FORM_VALUE, form_temp(p->at->tag_temp));
 }
 
 void form_hash_text(struct form *f, const struct stub_plan *p, uint32_t seed, int capture)
@@ -169,7 +169,7 @@ static void hash_same(struct form *f, const struct stub_plan *p, int capture, in
 
 void form_identity(struct form *f, const struct stub_plan *p)
 {
-	const struct arch_flights *flights = &p->stub->flights;
+	const struct arch_flights *flights = &p->at->action->flights;
 	int unknown = form_label(f), known = form_label(f);
 
 	form_const(f, FORM_VALUE, 1);
@@ -183,7 +183,7 @@ void form_identity(struct form *f, const struct stub_plan *p)
 	form_place(f, unknown);
 	form_const(f, FORM_VALUE, 0);
 	form_place(f, known);
-	form_store(f, FORM_VALUE, form_temp(p->same_temp));
+	form_store(f, FORM_VALUE, form_temp(p->at->same_temp));
 }
 
 /* ---- Searching -------------------------------------------------------------------------- */
@@ -249,12 +249,12 @@ static void next_string(struct form *f)
 /* Jumps to `differ` unless the entry at RIGHT has this hit's key. */
 static void match(struct form *f, const struct stub_plan *p, int differ)
 {
-	const struct arch_gather *g = &p->stub->gather;
+	const struct arch_gather *g = &p->at->action->gather;
 
 	form_jump_if_at_const(f, sizeof(g->owner), form_at(FORM_RIGHT, AT_OWNER), FORM_NE,
 		(int32_t)g->owner, differ);
 	for (int k = 0; k < g->key_count; k++) {
-		form_load(f, FORM_VALUE, form_temp(p->key_temp[k]), WORD, false);
+		form_load(f, FORM_VALUE, form_temp(p->at->key_temp[k]), WORD, false);
 		form_jump_if_at(f, WORD, FORM_VALUE, FORM_NE,
 			form_at(FORM_RIGHT, AT_WORDS + WORD * k), differ);
 	}
@@ -274,12 +274,12 @@ static void match(struct form *f, const struct stub_plan *p, int differ)
  */
 static void fill(struct form *f, const struct stub_plan *p)
 {
-	const struct arch_gather *g = &p->stub->gather;
+	const struct arch_gather *g = &p->at->action->gather;
 
 	form_const(f, FORM_VALUE, g->owner);
 	form_store(f, FORM_VALUE, form_at(FORM_RIGHT, AT_OWNER));
 	for (int k = 0; k < g->key_count; k++) {
-		form_load(f, FORM_VALUE, form_temp(p->key_temp[k]), WORD, false);
+		form_load(f, FORM_VALUE, form_temp(p->at->key_temp[k]), WORD, false);
 		form_store(f, FORM_VALUE, form_at(FORM_RIGHT, AT_WORDS + WORD * k));
 	}
 	form_compute(f, FORM_POINTER, form_at(FORM_RIGHT, bytes_at(p)));
@@ -290,7 +290,7 @@ static void fill(struct form *f, const struct stub_plan *p)
 		form_copy(f);
 		next_string(f);
 	}
-	form_load(f, FORM_VALUE, form_temp(p->tag_temp), WORD, false);
+	form_load(f, FORM_VALUE, form_temp(p->at->tag_temp), WORD, false);
 	form_publish(f, FORM_VALUE, form_at(FORM_RIGHT, AT_TAG), WORD);
 }
 
@@ -303,8 +303,8 @@ static void fill(struct form *f, const struct stub_plan *p)
  */
 void form_lookup(struct form *f, const struct stub_plan *p, int again)
 {
-	const struct arch_gather *g = &p->stub->gather;
-	struct form_mem tag = form_at(FORM_RIGHT, AT_TAG), our_tag = form_temp(p->tag_temp);
+	const struct arch_gather *g = &p->at->action->gather;
+	struct form_mem tag = form_at(FORM_RIGHT, AT_TAG), our_tag = form_temp(p->at->tag_temp);
 	int next = form_label(f), same = form_label(f), free_entry = form_label(f);
 	int advance = form_label(f), found = form_label(f);
 	bool shared = again < 0;
@@ -369,7 +369,7 @@ static int32_t first_of(enum norm_action action)
 
 static struct form_mem noted(const struct stub_plan *p, int temp)
 {
-	return form_temp(p->norm_temp + temp);
+	return form_temp(p->at->norm_temp + temp);
 }
 
 /*
@@ -479,16 +479,16 @@ static void form_norm(struct form *f, const struct stub_plan *p)
 
 void form_norm_key(struct form *f, const struct stub_plan *p, int k)
 {
-	int capture = p->stub->gather.keys[k].string;
+	int capture = p->at->action->gather.keys[k].string;
 
 	form_load_text(f, p, capture);
-	form_compute(f, FORM_POINTER, form_temp(p->text_temp[k]));
+	form_compute(f, FORM_POINTER, form_temp(p->at->text_temp[k]));
 	form_norm(f, p);
 	/* VALUE = the word of the text, with the length of the normal form. */
 	form_load(f, FORM_VALUE, form_temp(p->temp[capture] + 1), NORM_BYTES, false);
 	form_two(f, FORM_SUB, true, FORM_VALUE, FORM_SCRATCH);
 	form_two(f, FORM_ADD, true, FORM_VALUE, FORM_SPARE);
-	form_store(f, FORM_VALUE, form_temp(p->key_temp[k]));
+	form_store(f, FORM_VALUE, form_temp(p->at->key_temp[k]));
 }
 
 void form_norm_tables(struct form *f, const struct stub_plan *p)

@@ -265,21 +265,12 @@ static struct arch_stub describe(const struct install *a, size_t i)
 	const struct reg_session *session = registry_session(&c->registry, a->session);
 	const struct reg_probe *counted = registry_probe(&c->registry, probe->key, a->session);
 	struct arch_stub stub = {
-		.kind = install_is_gate(a) ? ARCH_STUB_GATE : ARCH_STUB_COUNT,
 		.thread = c->thread,
 		.guard = a->follow_children ? session->data + offsetof(struct data_header, guard)
 					    : c->registry.guard,
 		.own = a->follow_children ? c->registry.guard : 0,
-		.slots = session->slots,
-		.slots_shift = session->slots_shift,
 		.cpus = session->cpus,
-		.slot_offset = counted->slot * sizeof(struct probe_slot),
-		.rings = session->rings,
-		.rings_shift = session->rings_shift,
-		.ring_bytes = session->ring_bytes,
 		.site = site_number(a, i),
-		.gate = session->data + a->gate_offset,
-		.gate_unless = a->gate_unless,
 		.safe = a->safe,
 		.page_bytes = (uint32_t)page_bytes(),
 		.frees_flags = frees_flags(a, i),
@@ -288,6 +279,14 @@ static struct arch_stub describe(const struct install *a, size_t i)
 		.may_ask_name = c->seccomp.allowed & SECCOMP_NAME,
 		.may_ask_cpu = c->seccomp.allowed & SECCOMP_CPU,
 		.may_ask_stack = c->seccomp.allowed & SECCOMP_STACK,
+		.action_count = 1,
+		.actions = {{
+			.kind = install_is_gate(a) ? ARCH_ACTION_GATE : ARCH_ACTION_COUNT,
+			.slots = session->slots,
+			.slots_shift = session->slots_shift,
+			.slot_offset = counted->slot * sizeof(struct probe_slot),
+			.gate = {session->data + a->gate_offset, a->gate_unless},
+		}},
 	};
 
 	if (threads_is_loader(probe->module))
@@ -321,6 +320,26 @@ static struct probe_error *stub_error(
 				      : "this processor cannot do what is asked of it");
 }
 
+/* Returns true if a hit reads a clock. */
+static bool reads_clock(const struct arch_stub *stub)
+{
+	bool reads = stub->rate != 0;
+
+	for (size_t i = 0; i < stub->action_count; i++)
+		reads |= stub->actions[i].kind == ARCH_ACTION_RECORD ||
+			 stub->actions[i].flights.table;
+	return reads;
+}
+
+static bool records(const struct arch_stub *stub)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < stub->action_count; i++)
+		any |= stub->actions[i].kind == ARCH_ACTION_RECORD;
+	return any;
+}
+
 static bool captures_name(const struct arch_stub *stub)
 {
 	for (size_t i = 0; i < stub->capture_count; i++)
@@ -343,8 +362,7 @@ static struct probe_error *measure(
 	struct arch_stub_code code;
 	enum arch_stub_status status;
 
-	if (a->change->seccomp.strict &&
-		(stub.kind == ARCH_STUB_RECORD || stub.flights.table || stub.rate))
+	if (a->change->seccomp.strict && reads_clock(&stub))
 		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
 			"a thread of process %d is under strict seccomp, and would be killed for "
 			"reading a clock, which records and times need (seccomp(2)): count hits "
@@ -354,7 +372,7 @@ static struct probe_error *measure(
 	 * If the stub can neither read the thread's id nor make a system call, records would have
 	 * the id of the main thread.
 	 */
-	if (stub.kind == ARCH_STUB_RECORD && !stub.thread.has_tid && !stub.may_call_kernel)
+	if (records(&stub) && !stub.thread.has_tid && !stub.may_call_kernel)
 		return seccomp_error(&a->change->seccomp, SECCOMP_ASK);
 	if (captures_name(&stub) && !stub.may_ask_name)
 		return seccomp_error(&a->change->seccomp, SECCOMP_NAME);

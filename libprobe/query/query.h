@@ -364,7 +364,7 @@ size_t record_layout_read(const struct record_layout *layout, const uint8_t *rec
 	struct probe_value values[ARCH_ARGS_MAX]);
 
 /*
- * Reads the arguments from the frame that a stub passes to a function (arch_stub.call). The values
+ * Reads the arguments from the frame that a stub passes to a function (arch_call). The values
  * of strings point into the memory of the program.
  */
 void record_layout_read_frame(const struct record_layout *layout, const uint64_t *frame,

@@ -163,11 +163,11 @@ static void describe_stub(const void *data, const struct reg_session *session, u
 
 	(void)session;
 	(void)slot;
-	stub->kind = ARCH_STUB_CALL;
 	stub->guard = a->head.call.guard;
-	stub->call = a->head.call.function;
-	stub->call_data = described->fixed.data;
-	stub->pc = described->fixed.pc;
+	stub->actions[0].kind = ARCH_ACTION_CALL;
+	stub->actions[0].call = (struct arch_call){.function = a->head.call.function,
+		.data = described->fixed.data,
+		.pc = described->fixed.pc};
 	stub->captures = described->captures;
 	stub->capture_count = described->fixed.capture_count;
 	stub->recorded = described->fixed.recorded;
@@ -786,10 +786,10 @@ static void loader_describe_stub(const void *data, const struct reg_session *ses
 	(void)session;
 	(void)slot;
 	(void)number;
-	stub->kind = ARCH_STUB_CALL;
 	stub->guard = head->call.guard;
-	stub->call = head->call.function;
-	stub->call_data = head->data;
+	stub->actions[0].kind = ARCH_ACTION_CALL;
+	stub->actions[0].call =
+		(struct arch_call){.function = head->call.function, .data = head->data};
 }
 
 static struct probe_error *attach_once(struct probe_target *target,

@@ -43,7 +43,7 @@ struct hook {
 };
 
 /*
- * Handles a hit, for stubs (arch_stub.call); `site` is a struct hook_site's address. In hits.c.
+ * Handles a hit, for stubs (arch_call); `site` is a struct hook_site's address. In hits.c.
  * GENERAL_ONLY (arch/general.h).
  */
 void enter_called(const uint64_t *frame, uint64_t site);

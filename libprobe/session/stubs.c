@@ -519,14 +519,14 @@ static const struct arch_expr *if_any(const struct arch_expr *expr)
 	return expr->count ? expr : NULL;
 }
 
-static void describe_switches(
-	const struct probe_session *s, const struct reg_session *reg, struct arch_stub *stub)
+static void describe_switches(const struct probe_session *s, const struct reg_session *reg,
+	uint32_t slot, struct arch_stub *stub)
 {
 	if (!s->options.switched)
 		return;
 	stub->on = reg->data + DATA_SWITCH_OFFSET;
-	stub->off = reg->slots + ((uint64_t)reg->cpus << reg->slots_shift) + stub->slot_offset +
-		    offsetof(struct probe_slot, off);
+	stub->off = reg->slots + ((uint64_t)reg->cpus << reg->slots_shift) +
+		    slot * sizeof(struct probe_slot) + offsetof(struct probe_slot, off);
 	stub->on_until_full = s->options.until_full;
 }
 
@@ -537,11 +537,11 @@ static unsigned int parts_of(const struct probe_gather *g)
 }
 
 static void describe_flights(const struct probe_session *s, const struct reg_session *reg,
-	const struct session_probe *part, const struct bound *bound, struct arch_stub *stub)
+	const struct session_probe *part, const struct bound *bound, struct arch_action *action)
 {
 	if (part->part.role == PAIR_NONE)
 		return;
-	stub->flights = (struct arch_flights){.table = reg->flights,
+	action->flights = (struct arch_flights){.table = reg->flights,
 		.entries = reg->flight_entries,
 		.depth = reg->flight_depth,
 		.pair = part->part.pair,
@@ -561,18 +561,18 @@ static void describe_flights(const struct probe_session *s, const struct reg_ses
 		.identities = reg->flight_identities,
 		.compares = part->part.compares,
 		.same_count = part->part.compares ? bound->same_count : 0};
-	memcpy(stub->flights.same, bound->same, sizeof(bound->same));
+	memcpy(action->flights.same, bound->same, sizeof(bound->same));
 	if (part->part.role != PAIR_BEGIN)
 		return;
-	stub->flights.kept_count = s->asked.kept_count;
-	memcpy(stub->flights.kept, bound->kept, sizeof(bound->kept));
+	action->flights.kept_count = s->asked.kept_count;
+	memcpy(action->flights.kept, bound->kept, sizeof(bound->kept));
 }
 
 static void describe_gather(const struct probe_session *s, const struct reg_session *reg,
 	uint32_t slot, const struct session_probe *part, const struct bound *bound,
-	struct arch_stub *stub)
+	struct arch_action *action)
 {
-	struct arch_gather *g = &stub->gather;
+	struct arch_gather *g = &action->gather;
 
 	g->parts = parts_of(&s->options.gather);
 	g->value = if_any(&bound->value);
@@ -594,40 +594,56 @@ static void describe_gather(const struct probe_session *s, const struct reg_sess
 	g->entry_cell = reg->entry_cell;
 }
 
+static void describe_record(
+	const struct probe_session *s, const struct reg_session *reg, struct arch_record *ret)
+{
+	*ret = (struct arch_record){.rings = reg->rings,
+		.rings_shift = reg->rings_shift,
+		.ring_bytes = reg->ring_bytes,
+		.overwrite = s->options.overwrite,
+		.room = s->options.wait_ns ? reg->data + DATA_ROOM_OFFSET : 0,
+		.wait_ticks = s->wait_ticks,
+		.wait_scale = s->tick_ns32};
+}
+
+/* Describes what a hit of a site leaves in the session. */
+static void describe_action(const struct probe_session *s, const struct reg_session *reg,
+	uint32_t slot, const struct session_site *site, struct arch_action *action)
+{
+	const struct session_probe *part = &s->known[site->probe];
+	bool begins = part->part.role == PAIR_BEGIN;
+
+	if (s->options.kind == PROBE_SESSION_RECORD) {
+		action->kind = s->options.spans && begins ? ARCH_ACTION_BEGIN : ARCH_ACTION_RECORD;
+		if (s->options.spans)
+			describe_flights(s, reg, part, site->bound, action);
+		describe_record(s, reg, &action->record);
+	} else if (s->options.kind == PROBE_SESSION_GATHER) {
+		action->kind = begins ? ARCH_ACTION_BEGIN : ARCH_ACTION_GATHER;
+		describe_flights(s, reg, part, site->bound, action);
+		if (!begins)
+			describe_gather(s, reg, slot, part, site->bound, action);
+	}
+}
+
 /* Describes a site's stub; see struct install. */
 static void describe(const void *data, const struct reg_session *reg, uint32_t slot,
 	uint32_t number, struct arch_stub *stub)
 {
 	const struct probe_session *s = data;
-	const struct session_site *described = &s->sites[number];
-	const struct session_probe *part = &s->known[described->probe];
+	const struct session_site *site = &s->sites[number];
 
-	stub->captures = described->layout.captures;
-	stub->capture_count = described->layout.capture_count;
-	stub->recorded = described->layout.recorded;
-	stub->filter = if_any(&described->bound->filter);
+	stub->captures = site->layout.captures;
+	stub->capture_count = site->layout.capture_count;
+	stub->recorded = site->layout.recorded;
+	stub->filter = if_any(&site->bound->filter);
 	stub->every = s->options.sample_every;
 	stub->rate = s->options.sample_rate;
 	stub->rate_ticks = s->rate_ticks;
 	stub->rate_word = reg->data + DATA_RATE_OFFSET;
 	stub->pid = s->target_pid;
-	if (s->options.kind == PROBE_SESSION_RECORD) {
-		stub->kind = s->options.spans && part->part.role == PAIR_BEGIN ? ARCH_STUB_BEGIN
-									       : ARCH_STUB_RECORD;
-		if (s->options.spans)
-			describe_flights(s, reg, part, described->bound, stub);
-		stub->overwrite = s->options.overwrite;
-		describe_switches(s, reg, stub);
-		if (s->options.wait_ns)
-			stub->room = reg->data + DATA_ROOM_OFFSET;
-		stub->wait_ticks = s->wait_ticks;
-		stub->wait_scale = s->tick_ns32;
-	} else if (s->options.kind == PROBE_SESSION_GATHER) {
-		stub->kind = part->part.role == PAIR_BEGIN ? ARCH_STUB_BEGIN : ARCH_STUB_GATHER;
-		describe_flights(s, reg, part, described->bound, stub);
-		if (part->part.role != PAIR_BEGIN)
-			describe_gather(s, reg, slot, part, described->bound, stub);
-	}
+	describe_switches(s, reg, slot, stub);
+	describe_action(s, reg, slot, site, &stub->actions[0]);
 }
 
 /* Returns whether a stub of the session reads the time at its hits. */

@@ -57,7 +57,7 @@ static int rounded(int words)
  */
 static int wait_bytes(const struct stub_plan *p)
 {
-	return p->stub->room ? rounded(WAIT_WORDS) : 0;
+	return p->waits ? rounded(WAIT_WORDS) : 0;
 }
 
 /* Returns true if the stub reads memory that may have tags. */
@@ -72,7 +72,7 @@ static bool ignores_tags(const struct stub_plan *p)
  */
 static bool is_call(const struct stub_plan *p)
 {
-	return p->stub->kind == ARCH_STUB_CALL;
+	return p->calls;
 }
 
 /*
@@ -126,7 +126,7 @@ static void add_others(struct frame *f, const struct stub_plan *p, int registers
 		f->order[f->order_count++] = A64_NESTED;
 		f->order[f->order_count++] = A64_LINK;
 	}
-	if (!is_call(p) && (registers == ALL || p->stub->room || !p->stub->thread.has_atomics))
+	if (!is_call(p) && (registers == ALL || p->waits || !p->stub->thread.has_atomics))
 		f->order[f->order_count++] = A64_STATUS;
 }
 
@@ -322,19 +322,19 @@ enum { KEPT = sizeof(kept) / sizeof(*kept) };
 /* Implements call() of struct stub_isa. */
 static void a64_call_function(struct form *f, const struct stub_plan *p)
 {
-	const struct arch_stub *s = p->stub;
+	const struct arch_call *call = &p->at->action->call;
 	struct a64 *e = ((struct a64_lowering *)f)->e;
 
 	a64_check_tags(e, p);
-	a64_add_disp(e, 0, A64_SP, 8 * p->call_temp);
+	a64_add_disp(e, 0, A64_SP, 8 * p->at->call_temp);
 	a64_add_disp(e, A64_STEP, A64_SP, p->frame.size);
-	a64_const(e, A64_STEP_2, s->pc);
+	a64_const(e, A64_STEP_2, call->pc);
 	a64_push_pair(e, FRAME, A64_STEP_2, CALL_FRAME);
 	for (int i = 0; i < KEPT; i++)
 		a64_store_pair(e, kept[i][0], kept[i][1], kept[i][2]);
 	a64_add_disp(e, FRAME, A64_SP, 0);
-	a64_const(e, 1, s->call_data);
-	a64_const(e, A64_STEP, s->call);
+	a64_const(e, 1, call->data);
+	a64_const(e, A64_STEP, call->function);
 	a64_call_register(e, A64_STEP);
 	for (int i = 0; i < KEPT; i++)
 		a64_load_pair(e, kept[i][0], kept[i][1], kept[i][2]);

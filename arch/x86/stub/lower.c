@@ -546,11 +546,11 @@ static bool operand_is_aligned(const struct arch_arg *arg, bool is_static)
  * Whether the stub's accesses to records are aligned. The captures that a start event kept are
  * copied in words of eight bytes, but a record only has an alignment of four.
  */
-static bool record_is_aligned(const struct stub_plan *p)
+static bool record_is_aligned(const struct stub_plan *p, const struct arch_action *action)
 {
 	const struct arch_stub *s = p->stub;
 
-	if (s->kind != ARCH_STUB_RECORD && !stub_has_spans(s))
+	if (action->kind != ARCH_ACTION_RECORD && !action_has_spans(action))
 		return true;
 	for (int i = 0; i < s->recorded; i++) {
 		int32_t size = (int32_t)arch_capture_fixed(&s->captures[i]);
@@ -560,7 +560,7 @@ static bool record_is_aligned(const struct stub_plan *p)
 	}
 	if (p->records_mask && p->record_mask_at % (int32_t)ring_mask_bytes(s->recorded))
 		return false;
-	return s->kind == ARCH_STUB_BEGIN || !stub_has_spans(s);
+	return action->kind == ARCH_ACTION_BEGIN || !action_has_spans(action);
 }
 
 /* Whether every word that the stub reads or writes is aligned, wherever pointers lead. */
@@ -568,19 +568,20 @@ static bool stub_is_aligned(const struct stub_plan *p)
 {
 	const struct arch_stub *s = p->stub;
 
-	if (s->kind == ARCH_STUB_CALL || !record_is_aligned(p))
-		return false;
+	for (int i = 0; i < s->action_count; i++)
+		if (!record_is_aligned(p, &s->actions[i]))
+			return false;
 	for (int i = 0; i < s->capture_count; i++)
 		if (arch_capture_has_bytes(&s->captures[i]) || s->captures[i].step_count ||
 			!operand_is_aligned(&s->captures[i].arg, s->captures[i].is_static))
 			return false;
-	return true;
+	return !p->calls;
 }
 
 /* Returns the flags that are cleared while the stub runs. */
 static int32_t cleared(const struct stub_plan *p)
 {
-	return FLAG_AC | (p->stub->kind == ARCH_STUB_CALL ? FLAG_DF : 0);
+	return FLAG_AC | (p->calls ? FLAG_DF : 0);
 }
 
 /* Jumps to the label if a flag that the stub clears was set at the site. */
@@ -687,7 +688,7 @@ static void frame_layout(struct frame *f, int skipped, int flags, int registers,
  */
 static int skipped_bytes(const struct stub_plan *p)
 {
-	return p->isa->red_zone + (p->stub->room ? 8 * WAIT_WORDS : 0);
+	return p->isa->red_zone + (p->waits ? 8 * WAIT_WORDS : 0);
 }
 
 /* See struct stub_isa. */
@@ -698,7 +699,8 @@ static void x86_64_lay_out(struct stub_plan *p, int registers)
 	frame_layout(&p->frame, skipped, flags, registers, p->frame.temps);
 	frame_layout(&p->small, skipped, flags, registers < 2 ? registers : 2, 0);
 	p->wait_temp = (p->frame.size - skipped) / 8;
-	assert(p->stub->kind != ARCH_STUB_GATE || p->frame.saved[RDI] == GATE_ARGUMENT);
+	assert(p->stub->actions[0].kind != ARCH_ACTION_GATE ||
+		p->frame.saved[RDI] == GATE_ARGUMENT);
 }
 
 static void x86_64_enter(struct form *f, const struct stub_plan *p)
@@ -791,14 +793,14 @@ enum { CALL_FRAME = 32, CALL_STUB_SP = 0, CALL_SITE_SP = 8, CALL_SITE_PC = 16 };
 
 static void x86_64_call(struct form *f, const struct stub_plan *p)
 {
-	const struct arch_stub *s = p->stub;
+	const struct arch_call *call = &p->at->action->call;
 	struct emit *e = lowering_emit(f);
 
-	emit_mem(e, true, OP_LEA, RDI, temp_at(p->call_temp));
-	emit_const(e, RSI, s->call_data);
+	emit_mem(e, true, OP_LEA, RDI, temp_at(p->at->call_temp));
+	emit_const(e, RSI, call->data);
 	emit_mem(e, true, OP_LEA, RDX, mem_at(RSP, p->frame.size));
-	emit_const(e, RCX, s->pc);
-	emit_const(e, R11, s->call);
+	emit_const(e, RCX, call->pc);
+	emit_const(e, R11, call->function);
 	emit_reg(e, true, OP_MOV_LOAD, RAX, RSP);
 	emit_mem(e, true, OP_LEA, RSP, mem_at(RSP, -CALL_FRAME));
 	emit_imm(e, true, IMM_AND, RSP, -16);

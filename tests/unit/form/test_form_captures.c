@@ -62,6 +62,9 @@ static void subject_init(struct subject *s, struct form_fixture *x)
 	s->memory.end = s->memory.start + 2 * page;
 	assert_int_equal(mprotect(s->memory.end, page, PROT_NONE), 0);
 	s->stub = (struct arch_stub){.captures = &s->capture,
+		.recorded = 1,
+		.action_count = 1,
+		.actions = {{.kind = ARCH_ACTION_RECORD}},
 		.capture_count = 1,
 		.page_bytes = (uint32_t)page,
 		.may_call_kernel = true,
@@ -100,6 +103,8 @@ static form_native_function *make(struct subject *s, struct arch_capture capture
 	assert_true(capture_is_possible(&s->isa, &s->capture));
 	s->plan = (struct stub_plan){.stub = &s->stub,
 		.isa = &s->isa,
+		.actions = {{.action = &s->stub.actions[0]}},
+		.at = s->plan.actions,
 		.checked = capture_is_checked(&s->isa, &s->capture),
 		.strings = capture.is_string,
 		.extents = capture.has_length && !capture.is_string,

@@ -89,12 +89,14 @@ static int setup(void **state)
 	x->value = (struct arch_expr){x->value_nodes, 1};
 	x->key = (struct arch_expr){x->key_nodes, 3};
 	x->plan = (struct stub_plan){.stub = &x->stub,
-		.value_temp = VALUE,
-		.time_temp = TIME,
-		.tag_temp = TAG,
-		.tries_temp = TRIES,
-		.key_temp = {KEY},
-		.double_temp = DOUBLE};
+		.actions = {{.action = &x->stub.actions[0],
+			.value_temp = VALUE,
+			.time_temp = TIME,
+			.tag_temp = TAG,
+			.tries_temp = TRIES,
+			.key_temp = {KEY},
+			.double_temp = DOUBLE}},
+		.at = x->plan.actions};
 	for (int i = 0; i < FRAME_REGISTERS; i++)
 		x->plan.frame.saved[i] = -1;
 	*state = x;
@@ -115,18 +117,19 @@ static void write_gather(struct form *f, void *arg)
 {
 	struct fixture *x = arg;
 	struct stub_plan *p = &x->plan;
-	int *const labels[] = {&p->out, &p->slow, &p->full, &p->lost, &p->slow_update, &p->hash};
+	struct action_plan *a = p->at;
+	int *const labels[] = {&a->done, &a->slow, &a->full, &a->lost, &a->slow_update, &p->hash};
 	int end = form_label(f);
 
 	for (size_t i = 0; i < sizeof(labels) / sizeof(*labels); i++)
 		*labels[i] = form_label(f);
 	p->sequence_count = 0;
 	form_gather(f, p);
-	form_place(f, p->out);
+	form_place(f, a->done);
 	form_store_const(f, form_temp(OUTCOME), sizeof(uint64_t), GATHERED);
 	form_jump(f, end);
 	form_gather_slow(f, p);
-	form_place(f, p->lost);
+	form_place(f, a->lost);
 	form_store_const(f, form_temp(OUTCOME), sizeof(uint64_t), LOST);
 	form_jump(f, end);
 	form_hash_subroutine(f, p);
@@ -144,28 +147,29 @@ static bool make(struct fixture *x, int variant)
 {
 	if (variant & ATOMICS && !form_native_has_atomics())
 		return false;
-	x->stub = (struct arch_stub){.kind = ARCH_STUB_GATHER,
-		.captures = &x->capture,
+	x->stub = (struct arch_stub){.captures = &x->capture,
 		.capture_count = 1,
 		.cpus = CPUS,
-		.slots = (uintptr_t)x->sets,
-		.slots_shift = SHIFT,
 		.thread = {.has_rseq = variant & RSEQ,
 			.has_atomics = variant & ATOMICS,
 			.rseq_offset = (int32_t)((uintptr_t)&area -
 						 (uintptr_t)__builtin_thread_pointer())},
-		.gather = {.parts = ARCH_GATHER_SUM | ARCH_GATHER_EXTREMES | ARCH_GATHER_LAST |
-				    ARCH_GATHER_BUCKETS,
-			.value = &x->value,
-			.is_signed = variant & SIGNED && !(variant & DOUBLES),
-			.is_double = variant & DOUBLES,
-			.cell = CELL,
-			.keys = {{.number = &x->key}},
-			.key_count = variant & KEYED ? 1 : 0,
-			.owner = OWNER,
-			.entries = ENTRIES,
-			.entry_bytes = ENTRY_BYTES,
-			.entry_cell = ENTRY_CELL}};
+		.action_count = 1,
+		.actions = {{.kind = ARCH_ACTION_GATHER,
+			.slots = (uintptr_t)x->sets,
+			.slots_shift = SHIFT,
+			.gather = {.parts = ARCH_GATHER_SUM | ARCH_GATHER_EXTREMES |
+					    ARCH_GATHER_LAST | ARCH_GATHER_BUCKETS,
+				.value = &x->value,
+				.is_signed = variant & SIGNED && !(variant & DOUBLES),
+				.is_double = variant & DOUBLES,
+				.cell = CELL,
+				.keys = {{.number = &x->key}},
+				.key_count = variant & KEYED ? 1 : 0,
+				.owner = OWNER,
+				.entries = ENTRIES,
+				.entry_bytes = ENTRY_BYTES,
+				.entry_cell = ENTRY_CELL}}}};
 	memset(x->sets, 0, (size_t)SETS << SHIFT);
 	x->function =
 		form_native_make(&x->native, &x->plan.frame, &x->stub.thread, write_gather, x);
@@ -251,7 +255,7 @@ static void add_cell(struct totals *t, const struct arch_gather *g, const struct
 /* Of one key, or of all without keys. Each tag has its key. */
 static struct totals gathered(const struct fixture *x, uint64_t key)
 {
-	const struct arch_gather *g = &x->stub.gather;
+	const struct arch_gather *g = &x->stub.actions[0].gather;
 	struct totals t = {0};
 
 	for (size_t set = 0; set < SETS; set++) {
@@ -303,8 +307,8 @@ static void values(void **state)
 			/* Sums of doubles are compared bit by bit. */
 			if (variant & DOUBLES && (value << 1) >> 53 == 0x7ff)
 				value &= UINT64_MAX >> 2;
-			expect(&expected[variant & KEYED ? value % KEYS : 0], &x->stub.gather,
-				value);
+			expect(&expected[variant & KEYED ? value % KEYS : 0],
+				&x->stub.actions[0].gather, value);
 			assert_int_equal(hit(x, value), GATHERED);
 		}
 		for (size_t i = 0; i < SETS; i++)
@@ -329,7 +333,7 @@ static void *hit_often(void *arg)
 		double real = (double)(i * CPUS + number);
 		uint64_t value = i * CPUS + number;
 
-		if (x->stub.gather.is_double)
+		if (x->stub.actions[0].gather.is_double)
 			memcpy(&value, &real, sizeof(value));
 		assert_int_equal(hit(x, value), GATHERED);
 	}
@@ -386,7 +390,7 @@ static void full_table(void **state)
 		assert_int_equal(hit(x, 4), GATHERED);
 		assert_int_equal(hit(x, 5 + KEYS), GATHERED);
 		assert_int_equal(hit(x, 3 + KEYS), GATHERED);
-		add_cell(&others, &x->stub.gather,
+		add_cell(&others, &x->stub.actions[0].gather,
 			(const struct probe_cell *)(table +
 						    (size_t)(ENTRIES + OWNER) * ENTRY_BYTES +
 						    ENTRY_CELL));

@@ -364,10 +364,11 @@ enum { PAIR, NORM = PAIR + 2, KEY = NORM + NORM_TEMPS, TEXT = WORLD_TEMPS + WORL
 _Static_assert(TEXT_MAX <= 8 * WORLD_DATA, "a text has room");
 
 static const struct arch_capture capture = {.is_string = true, .bytes_max = TEXT_MAX};
-static const struct arch_stub stub = {.kind = ARCH_STUB_GATHER,
-	.captures = &capture,
+static const struct arch_stub stub = {.captures = &capture,
 	.capture_count = 1,
-	.gather = {.key_count = 1, .keys = {{.is_norm = true}}}};
+	.action_count = 1,
+	.actions = {{.kind = ARCH_ACTION_GATHER,
+		.gather = {.key_count = 1, .keys = {{.is_norm = true}}}}}};
 
 static void write_norm(struct form *f, void *arg)
 {
@@ -406,9 +407,11 @@ static void forms_of_stubs(void **state)
 	struct form_fixture *x = *state;
 	struct stub_plan plan = {.stub = &stub,
 		.temp = {PAIR},
-		.key_temp = {KEY},
-		.norm_temp = NORM,
-		.text_temp = {TEXT}};
+		.actions = {{.action = &stub.actions[0],
+			.key_temp = {KEY},
+			.norm_temp = NORM,
+			.text_temp = {TEXT}}},
+		.at = plan.actions};
 	size_t page = page_bytes();
 	uint8_t *memory =
 		mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

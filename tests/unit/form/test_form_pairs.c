@@ -109,21 +109,22 @@ static void write_pair(struct form *f, void *arg)
 {
 	struct fixture *x = arg;
 	struct stub_plan *p = &x->plan;
-	int *const labels[] = {&p->out, &p->lost, &p->unmatched, &p->gone, &p->slow_flight,
-		&p->timed, &p->number, &p->numbered};
+	struct action_plan *a = p->at;
+	int *const labels[] = {&a->done, &a->lost, &a->unmatched, &a->gone, &a->slow_flight,
+		&a->timed, &a->number, &a->numbered};
 	int end = form_label(f);
 
 	for (size_t i = 0; i < sizeof(labels) / sizeof(*labels); i++)
 		*labels[i] = form_label(f);
 	p->sequence_count = 0;
-	if (x->stub.kind == ARCH_STUB_BEGIN)
+	if (x->stub.actions[0].kind == ARCH_ACTION_BEGIN)
 		form_begin(f, p);
 	else
 		form_end(f, p);
-	outcome(f, p->out, PASSED, end);
+	outcome(f, a->done, PASSED, end);
 	form_flights_slow(f, p);
-	outcome(f, p->lost, LOST, end);
-	outcome(f, p->unmatched, UNMATCHED, end);
+	outcome(f, a->lost, LOST, end);
+	outcome(f, a->unmatched, UNMATCHED, end);
 	for (int i = 0; i < p->sequence_count; i++) {
 		form_place(f, p->sequences[i].abort);
 		form_place(f, p->sequences[i].descriptor);
@@ -132,15 +133,17 @@ static void write_pair(struct form *f, void *arg)
 }
 
 static form_native_function *make(
-	struct fixture *x, struct form_native *code, enum arch_stub_kind kind)
+	struct fixture *x, struct form_native *code, enum arch_action_kind kind)
 {
-	x->stub.kind = kind;
+	x->stub.actions[0].kind = kind;
 	x->plan = (struct stub_plan){.stub = &x->stub,
-		.value_temp = VALUE,
-		.time_temp = TIME,
-		.process_temp = PROCESS,
-		.duration_temp = DURATION,
-		.has_duration = kind != ARCH_STUB_BEGIN};
+		.actions = {{.action = &x->stub.actions[0],
+			.value_temp = VALUE,
+			.time_temp = TIME,
+			.process_temp = PROCESS,
+			.duration_temp = DURATION,
+			.has_duration = kind != ARCH_ACTION_BEGIN}},
+		.at = x->plan.actions};
 	for (int i = 0; i < FRAME_REGISTERS; i++)
 		x->plan.frame.saved[i] = -1;
 	return form_native_make(code, &x->plan.frame, &x->stub.thread, write_pair, x);
@@ -165,16 +168,18 @@ static bool make_pair(struct fixture *x, int variant)
 			.has_rseq = variant & RSEQ,
 			.rseq_offset = (int32_t)((uintptr_t)&area - here),
 			.has_atomics = variant & ATOMICS},
-		.flights = {.table = (uintptr_t)x->table,
-			.entries = ENTRIES,
-			.depth = DEPTH,
-			.pair = PAIR,
-			.match = variant & KEYED ? &x->match : NULL,
-			.process = variant & PROCESSES ? (uintptr_t)&x->process : 0,
-			.processes = variant & PROCESSES ? (uintptr_t)&x->processes : 0,
-			.scale = UINT64_C(3) << 32}};
-	x->begin = make(x, &x->begin_code, ARCH_STUB_BEGIN);
-	x->end = make(x, &x->end_code, ARCH_STUB_GATHER);
+		.action_count = 1,
+		.actions = {
+			{.flights = {.table = (uintptr_t)x->table,
+				 .entries = ENTRIES,
+				 .depth = DEPTH,
+				 .pair = PAIR,
+				 .match = variant & KEYED ? &x->match : NULL,
+				 .process = variant & PROCESSES ? (uintptr_t)&x->process : 0,
+				 .processes = variant & PROCESSES ? (uintptr_t)&x->processes : 0,
+				 .scale = UINT64_C(3) << 32}}}};
+	x->begin = make(x, &x->begin_code, ARCH_ACTION_BEGIN);
+	x->end = make(x, &x->end_code, ARCH_ACTION_GATHER);
 	return true;
 }
 
@@ -377,9 +382,9 @@ static void idle_entries(void **state)
 		if (!(variant & PROCESSES) || variant & KEYED || !make_pair(x, variant))
 			continue;
 		/* All look at all entries, as if these were the whole table. */
-		x->stub.flights.entries = 8;
-		x->begin = make(x, &x->begin_code, ARCH_STUB_BEGIN);
-		x->end = make(x, &x->end_code, ARCH_STUB_GATHER);
+		x->stub.actions[0].flights.entries = 8;
+		x->begin = make(x, &x->begin_code, ARCH_ACTION_BEGIN);
+		x->end = make(x, &x->end_code, ARCH_ACTION_GATHER);
 		for (int i = 0; i < 8; i++) {
 			entry(x, i)->state = FLIGHT_PAIR + PAIR + 1;
 			entry(x, i)->depth = i != 5;

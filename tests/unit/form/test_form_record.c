@@ -78,13 +78,16 @@ static int setup(void **state)
 	x->stub = (struct arch_stub){.site = SITE,
 		.cpus = CPUS,
 		.guard = (uintptr_t)&x->guard,
-		.rings = (uintptr_t)x->rings,
-		.rings_shift = RING_SHIFT,
-		.ring_bytes = RING_BYTES,
-		.slots = (uintptr_t)x->slots,
-		.slots_shift = SLOTS_SHIFT};
+		.action_count = 1,
+		.actions = {{.slots = (uintptr_t)x->slots,
+			.slots_shift = SLOTS_SHIFT,
+			.record = {.rings = (uintptr_t)x->rings,
+				.rings_shift = RING_SHIFT,
+				.ring_bytes = RING_BYTES}}}};
 	x->plan = (struct stub_plan){.stub = &x->stub,
 		.isa = &x->isa,
+		.actions = {{.action = &x->stub.actions[0]}},
+		.at = x->plan.actions,
 		.fixed_bytes = sizeof(struct ring_record),
 		.max_bytes = sizeof(struct ring_record),
 		.wait_temp = WAIT_TEMP};
@@ -111,18 +114,19 @@ static void write_record(struct form *f, void *arg)
 {
 	struct fixture *x = arg;
 	struct stub_plan *p = &x->plan;
-	int *const labels[] = {&p->out, &p->slow, &p->full, &p->lost, &p->slow_again,
-		&p->wait_first, &p->wait, &p->wait_over, &p->wait_done, &p->wait_lost};
+	struct action_plan *a = p->at;
+	int *const labels[] = {&a->done, &a->slow, &a->full, &a->lost, &a->slow_again,
+		&a->wait_first, &a->wait, &a->wait_over, &a->wait_done, &a->wait_lost};
 	int end = form_label(f);
 
 	for (size_t i = 0; i < sizeof(labels) / sizeof(*labels); i++)
 		*labels[i] = form_label(f);
 	form_record(f, p);
-	form_place(f, p->out);
+	form_place(f, a->done);
 	form_store_const(f, form_temp(OUTCOME), sizeof(uint64_t), RECORDED);
 	form_jump(f, end);
 	form_record_slow(f, p);
-	form_place(f, p->lost);
+	form_place(f, a->lost);
 	form_store_const(f, form_temp(OUTCOME), sizeof(uint64_t), LOST);
 	form_place(f, end);
 }
@@ -240,7 +244,7 @@ static void flight_recorders(void **state)
 	form_native_function *function;
 	uint64_t sum = 0, counted = 0;
 
-	x->stub.overwrite = true;
+	x->stub.actions[0].record.overwrite = true;
 	function = make_record(x);
 	for (int i = 0; i < MANY; i++)
 		assert_int_equal(hit(function), RECORDED);
@@ -309,7 +313,7 @@ static void read_all(struct crowd *crowd)
 		}
 		__atomic_store_n(&ring->tail, head, __ATOMIC_RELEASE);
 	}
-	if (crowd->x->stub.room)
+	if (crowd->x->stub.actions[0].record.room)
 		room_tell(&crowd->x->room);
 }
 
@@ -363,9 +367,9 @@ static void let_wait(struct fixture *x, uint64_t bound_ms)
 	clock_init(&clock, arch_process()->counter);
 	x->room = (struct probe_room){.moved = 1};
 	x->room.gate.turns[0].owner = OWNER | GATE_WAITED;
-	x->stub.room = (uintptr_t)&x->room;
-	x->stub.wait_ticks = bound_ms * (clock_ticks_per_s(&clock) / 1000);
-	x->stub.wait_scale = clock_tick_ns32(&clock) / (bound_ms / 1000 + 1);
+	x->stub.actions[0].record.room = (uintptr_t)&x->room;
+	x->stub.actions[0].record.wait_ticks = bound_ms * (clock_ticks_per_s(&clock) / 1000);
+	x->stub.actions[0].record.wait_scale = clock_tick_ns32(&clock) / (bound_ms / 1000 + 1);
 }
 
 /* Returns when a hit has waited for a while. */
@@ -554,7 +558,7 @@ static void write_gate(struct form *f, void *arg)
 
 static form_native_function *make_gate(struct fixture *x)
 {
-	x->stub.gate = (uintptr_t)&x->gate;
+	x->stub.actions[0].gate.address = (uintptr_t)&x->gate;
 	return form_native_make(&x->native, &x->plan.frame, &x->stub.thread, write_gate, x);
 }
 
@@ -617,7 +621,7 @@ static void gates_for_callers(void **state)
 	uint32_t unless = 1;
 	form_native_function *function;
 
-	x->stub.gate_unless = (uintptr_t)&unless;
+	x->stub.actions[0].gate.unless = (uintptr_t)&unless;
 	function = make_gate(x);
 	x->gate.armed = x->gate.pass = 1;
 	pass_ms(function, 5);

@@ -42,10 +42,10 @@ struct arch_stub gathering_stub(const struct gathering *c, bool has_rseq, unsign
 {
 	struct arch_stub stub = stub_host_stub(&c->host, has_rseq);
 
-	stub.kind = ARCH_STUB_GATHER;
+	stub.actions[0].kind = ARCH_ACTION_GATHER;
 	stub.captures = gathering_captures;
 	stub.capture_count = 3;
-	stub.gather = (struct arch_gather){
+	stub.actions[0].gather = (struct arch_gather){
 		.parts = parts, .value = &gathering_first, .cell = GATHERING_CELL};
 	return stub;
 }

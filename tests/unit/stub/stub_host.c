@@ -132,19 +132,20 @@ struct arch_stub stub_host_stub(const struct stub_host *host, bool has_rseq)
 	struct arch_stub stub = {
 		.thread = host->thread,
 		.guard = (uintptr_t)host->guard,
-		.slots = (uintptr_t)host->slots,
-		.slots_shift = HOST_SLOTS_SHIFT,
 		.cpus = host->cpus,
-		.slot_offset = HOST_SLOT_OFFSET,
-		.rings = (uintptr_t)host->rings,
-		.rings_shift = HOST_RINGS_SHIFT,
-		.ring_bytes = HOST_RING_BYTES,
 		.site = (uint32_t)HOST_SITE,
 		.page_bytes = (uint32_t)page_bytes(),
 		.may_call_kernel = true,
 		.may_ask_name = true,
 		.may_ask_cpu = true,
 		.may_ask_stack = true,
+		.action_count = 1,
+		.actions = {{.slots = (uintptr_t)host->slots,
+			.slots_shift = HOST_SLOTS_SHIFT,
+			.slot_offset = HOST_SLOT_OFFSET,
+			.record = {.rings = (uintptr_t)host->rings,
+				.rings_shift = HOST_RINGS_SHIFT,
+				.ring_bytes = HOST_RING_BYTES}}},
 	};
 
 	stub.thread.has_rseq = has_rseq && host->thread.has_rseq;

@@ -58,11 +58,11 @@ void variant_each(void (*check)(struct variant *v))
 	}
 }
 
-struct arch_stub variant_stub(struct variant *v, enum arch_stub_kind kind)
+struct arch_stub variant_stub(struct variant *v, enum arch_action_kind kind)
 {
 	struct arch_stub stub = stub_host_stub(&v->host, v->has_rseq);
 
-	stub.kind = kind;
+	stub.actions[0].kind = kind;
 	stub.next = (uintptr_t)stub_harness_next;
 	return stub;
 }
@@ -94,7 +94,7 @@ struct arch_capture variant_capture(const char *spec)
 const uint64_t *variant_record(
 	struct variant *v, const struct arch_capture *captures, size_t count, size_t *bytes_ret)
 {
-	struct arch_stub stub = variant_stub(v, ARCH_STUB_RECORD);
+	struct arch_stub stub = variant_stub(v, ARCH_ACTION_RECORD);
 	const struct ring_record *r;
 
 	stub_host_reset(&v->host);

@@ -35,7 +35,7 @@ void variant_set_up_state(struct variant *v);
 /* Runs `check` with rseq and without, with the rings near the code and far from it. */
 void variant_each(void (*check)(struct variant *v));
 /* A stub that returns to the harness. */
-struct arch_stub variant_stub(struct variant *v, enum arch_stub_kind kind);
+struct arch_stub variant_stub(struct variant *v, enum arch_action_kind kind);
 /* A hit; checks that it changed nothing that the program can see. */
 void variant_hit(struct variant *v, const void *entry);
 /* The capture of one argument; bytes are cut at 64. */

@@ -223,7 +223,7 @@ static void samples_ask_if_taken(void **state)
 	(void)state;
 	stub_host_init(&host, true);
 	stub = stub_host_stub(&host, true);
-	stub.kind = ARCH_STUB_RECORD;
+	stub.actions[0].kind = ARCH_ACTION_RECORD;
 	stub.captures = &capture;
 	stub.capture_count = stub.recorded = 1;
 	stub.every = 2;
@@ -256,19 +256,19 @@ static void spans_ask_if_left(void **state)
 		stub_host_init(&host, true);
 		memset(table, 0, sizeof(table));
 		stub = stub_host_stub(&host, true);
-		stub.flights = (struct arch_flights){.table = (uintptr_t)table,
+		stub.actions[0].flights = (struct arch_flights){.table = (uintptr_t)table,
 			.entries = ENTRIES,
 			.depth = DEPTH,
 			.keep = KEEP,
 			.record = sizeof(struct probe_begun),
 			.scale = UINT64_C(1) << 32};
-		stub.kind = ARCH_STUB_BEGIN;
+		stub.actions[0].kind = ARCH_ACTION_BEGIN;
 		sites[0] = stub_host_emit_site(&host, &stub);
-		stub.kind = ARCH_STUB_RECORD;
+		stub.actions[0].kind = ARCH_ACTION_RECORD;
 		stub.captures = &capture;
 		stub.capture_count = stub.recorded = 1;
-		stub.flights.min_ns = how == 1 ? UINT64_MAX : 0;
-		stub.flights.filter = how == 2 ? &never : NULL;
+		stub.actions[0].flights.min_ns = how == 1 ? UINT64_MAX : 0;
+		stub.actions[0].flights.filter = how == 2 ? &never : NULL;
 		sites[1] = stub_host_emit_site(&host, &stub);
 		call_sites(sites, 2);
 		assert_int_equal(asked > 0, how == 0);

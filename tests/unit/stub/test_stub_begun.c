@@ -101,15 +101,15 @@ static struct arch_stub end_stub(const struct gathering *c, int variant)
 
 	stub.captures = end_captures;
 	stub.capture_count = 3;
-	stub.gather.value = NULL;
-	stub.gather.keys[0] = (struct arch_key){.number = &number};
-	stub.gather.keys[1] = (struct arch_key){.string = 2};
-	stub.gather.key_count = 2;
-	stub.gather.owner = OWNER;
-	stub.gather.entries = ENTRIES;
-	stub.gather.entry_cell = ENTRY_CELL;
-	stub.gather.entry_bytes = ENTRY_BYTES;
-	stub.flights = (struct arch_flights){.table = (uintptr_t)c->extra,
+	stub.actions[0].gather.value = NULL;
+	stub.actions[0].gather.keys[0] = (struct arch_key){.number = &number};
+	stub.actions[0].gather.keys[1] = (struct arch_key){.string = 2};
+	stub.actions[0].gather.key_count = 2;
+	stub.actions[0].gather.owner = OWNER;
+	stub.actions[0].gather.entries = ENTRIES;
+	stub.actions[0].gather.entry_cell = ENTRY_CELL;
+	stub.actions[0].gather.entry_bytes = ENTRY_BYTES;
+	stub.actions[0].flights = (struct arch_flights){.table = (uintptr_t)c->extra,
 		.entries = FLIGHTS,
 		.depth = DEPTH,
 		.pair = PAIR,
@@ -128,15 +128,15 @@ static void emit(struct gathering *c, int variant, const struct arch_expr *of_pa
 	stub_host_reset(&c->host);
 	memset(c->extra, 0, (size_t)FLIGHTS * FLIGHT_BYTES);
 	process = processes = 1;
-	stub.flights.filter = of_pair;
+	stub.actions[0].flights.filter = of_pair;
 	c->end = stub_host_emit_site(&c->host, &stub);
-	stub.flights.filter = NULL;
-	stub.kind = ARCH_STUB_BEGIN;
-	stub.gather = (struct arch_gather){0};
+	stub.actions[0].flights.filter = NULL;
+	stub.actions[0].kind = ARCH_ACTION_BEGIN;
+	stub.actions[0].gather = (struct arch_gather){0};
 	stub.capture_count = 2;
-	stub.flights.kept_count = 2;
-	stub.flights.kept[0] = (struct arch_kept){.capture = 0, .offset = AT_NUMBER};
-	stub.flights.kept[1] =
+	stub.actions[0].flights.kept_count = 2;
+	stub.actions[0].flights.kept[0] = (struct arch_kept){.capture = 0, .offset = AT_NUMBER};
+	stub.actions[0].flights.kept[1] =
 		(struct arch_kept){.capture = 1, .offset = AT_TEXT, .bytes = TEXT_MAX};
 	for (int i = 0; i < SITES; i++) {
 		stub.captures = operands[i];
@@ -246,21 +246,21 @@ static void emit_single(struct gathering *c, int variant)
 	stub_host_reset(&c->host);
 	memset(c->extra, 0, (size_t)FLIGHTS * FLIGHT_BYTES);
 	process = processes = 1;
-	stub.flights.single = true;
+	stub.actions[0].flights.single = true;
 	c->end = stub_host_emit_site(&c->host, &stub);
-	stub.kind = ARCH_STUB_BEGIN;
-	stub.gather = (struct arch_gather){0};
+	stub.actions[0].kind = ARCH_ACTION_BEGIN;
+	stub.actions[0].gather = (struct arch_gather){0};
 	stub.captures = operands[0];
 	stub.capture_count = 2;
-	stub.flights.kept_count = 2;
-	stub.flights.kept[0] = (struct arch_kept){.capture = 0, .offset = AT_NUMBER};
-	stub.flights.kept[1] =
+	stub.actions[0].flights.kept_count = 2;
+	stub.actions[0].flights.kept[0] = (struct arch_kept){.capture = 0, .offset = AT_NUMBER};
+	stub.actions[0].flights.kept[1] =
 		(struct arch_kept){.capture = 1, .offset = AT_TEXT, .bytes = TEXT_MAX};
 	begins[0] = stub_host_emit_site(&c->host, &stub);
-	stub.flights.gives = true;
+	stub.actions[0].flights.gives = true;
 	gives = stub_host_emit_site(&c->host, &stub);
-	stub.flights.gives = false;
-	stub.flights.takes = true;
+	stub.actions[0].flights.gives = false;
+	stub.actions[0].flights.takes = true;
 	stub.capture_count = 0;
 	takes = stub_host_emit_site(&c->host, &stub);
 }
@@ -368,8 +368,8 @@ static void many_threads(void **state)
 
 		emit(c, variant, NULL);
 		stub = end_stub(c, variant);
-		stub.gather.key_count = 0;
-		stub.flights.filter = &same;
+		stub.actions[0].gather.key_count = 0;
+		stub.actions[0].flights.filter = &same;
 		c->end = stub_host_emit_site(&c->host, &stub);
 		gathering_run(c, work, GATHERING_HITS, variant & 1);
 		assert_int_equal(gathering_totals(c).bucketed,
@@ -471,12 +471,12 @@ static void impossible_stubs(void **state)
 		stub.captures = captures;
 		stub.next = (uintptr_t)c->host.code;
 		if (i == 1) {
-			stub.kind = ARCH_STUB_BEGIN;
-			stub.gather = (struct arch_gather){0};
+			stub.actions[0].kind = ARCH_ACTION_BEGIN;
+			stub.actions[0].gather = (struct arch_gather){0};
 		} else if (i == 2) {
 			stub.filter = &number;
 		} else if (i == 3) {
-			stub.flights.match = &number;
+			stub.actions[0].flights.match = &number;
 		} else if (i == 4) {
 			captures[1].begun = KEEP;
 		} else if (i == 5) {
@@ -484,7 +484,7 @@ static void impossible_stubs(void **state)
 		} else if (i == 6) {
 			captures[1].begun = 4;
 		} else if (i == 7) {
-			stub.flights.keep = 0;
+			stub.actions[0].flights.keep = 0;
 		}
 		assert_int_equal(
 			arch_host()->stub(&stub, (uintptr_t)c->host.code, out, sizeof(out), &code),

@@ -126,7 +126,7 @@ static void strings_that_are_not_there(void **state)
 /* Strings in the module's constants need no system call; others do. */
 static void check_safe_range(struct variant *v)
 {
-	struct arch_stub stub = variant_stub(v, ARCH_STUB_RECORD);
+	struct arch_stub stub = variant_stub(v, ARCH_ACTION_RECORD);
 	struct arch_capture captures[] = {variant_capture("8@%rdi"), variant_capture("8@%rsi"),
 		variant_capture("8@%rdx"), variant_capture("8@%r12")};
 	const struct ring_record *r;
@@ -174,7 +174,7 @@ static void strings_in_the_safe_range(void **state)
 static const uint64_t *record_stack(struct variant *v, int first, int count, const int64_t at[4])
 {
 	static const int regs[] = {RDI, RSI, RDX, R12};
-	struct arch_stub stub = variant_stub(v, ARCH_STUB_RECORD);
+	struct arch_stub stub = variant_stub(v, ARCH_ACTION_RECORD);
 	struct arch_capture captures[] = {variant_capture("8@%rdi"), variant_capture("8@%rsi"),
 		variant_capture("8@%rdx"), variant_capture("8@%r12")};
 	const struct ring_record *record;
@@ -363,7 +363,7 @@ static void check_full(struct variant *v)
 {
 	enum { BYTES = sizeof(struct ring_record) + 8 };
 	struct arch_capture captures[] = {variant_capture("8@%rbx")};
-	struct arch_stub stub = variant_stub(v, ARCH_STUB_RECORD);
+	struct arch_stub stub = variant_stub(v, ARCH_ACTION_RECORD);
 	uint8_t *data;
 	const void *entry;
 
@@ -403,7 +403,7 @@ static void full_rings_lose_what_they_count(void **state)
 static void check_slop(struct variant *v)
 {
 	struct arch_capture captures[] = {variant_capture("8@%rbx"), variant_capture("8@%r14")};
-	struct arch_stub stub = variant_stub(v, ARCH_STUB_RECORD);
+	struct arch_stub stub = variant_stub(v, ARCH_ACTION_RECORD);
 	const struct ring_record *r;
 	const uint64_t *words;
 	uint64_t at = 5 * (uint64_t)HOST_RING_BYTES - 4;
@@ -435,7 +435,7 @@ static void records_go_on_behind_the_end(void **state)
 
 static void check_locks(struct variant *v)
 {
-	struct arch_stub stub = variant_stub(v, ARCH_STUB_RECORD);
+	struct arch_stub stub = variant_stub(v, ARCH_ACTION_RECORD);
 	const void *entry;
 	uint32_t cpus = v->host.cpus;
 

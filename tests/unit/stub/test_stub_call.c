@@ -115,11 +115,11 @@ GENERAL_ONLY void enter_called(const uint64_t *frame, uint64_t site)
 static struct arch_stub call_stub(
 	struct variant *v, const struct arch_capture *captures, uint8_t count)
 {
-	struct arch_stub stub = variant_stub(v, ARCH_STUB_CALL);
+	struct arch_stub stub = variant_stub(v, ARCH_ACTION_CALL);
 
-	stub.call = (uintptr_t)enter_called;
-	stub.call_data = DATA;
-	stub.pc = PC;
+	stub.actions[0].call.function = (uintptr_t)enter_called;
+	stub.actions[0].call.data = DATA;
+	stub.actions[0].call.pc = PC;
 	stub.captures = captures;
 	stub.capture_count = stub.recorded = count;
 	memset(&called, 0, sizeof(called));

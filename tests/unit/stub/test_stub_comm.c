@@ -15,7 +15,7 @@ static struct arch_stub naming_stub(
 	struct arch_stub stub = stub_host_stub(host, has_rseq);
 
 	stub_host_reset(host);
-	stub.kind = ARCH_STUB_RECORD;
+	stub.actions[0].kind = ARCH_ACTION_RECORD;
 	stub.captures = capture;
 	stub.capture_count = stub.recorded = 1;
 	return stub;

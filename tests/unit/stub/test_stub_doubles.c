@@ -31,8 +31,8 @@ static void make_site(struct gathering *c, bool rseq, unsigned int parts, bool i
 {
 	struct arch_stub stub = gathering_stub(c, rseq, parts);
 
-	stub.gather.value = is_float ? &floats : &doubles;
-	stub.gather.is_double = true;
+	stub.actions[0].gather.value = is_float ? &floats : &doubles;
+	stub.actions[0].gather.is_double = true;
 	stub_host_reset(&c->host);
 	c->site = stub_host_emit_site(&c->host, &stub);
 }

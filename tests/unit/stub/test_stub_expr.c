@@ -103,9 +103,9 @@ static void subject_init(
 	stub.capture_count = s->expr.layout.capture_count;
 	stub.filter = &s->expr.bound;
 	s->filter = stub_host_emit_site(&f->host, &stub);
-	stub.kind = ARCH_STUB_GATHER;
+	stub.actions[0].kind = ARCH_ACTION_GATHER;
 	stub.filter = NULL;
-	stub.gather = (struct arch_gather){
+	stub.actions[0].gather = (struct arch_gather){
 		.parts = ARCH_GATHER_LAST, .value = &s->expr.bound, .cell = CELL};
 	s->value = stub_host_emit_site(&f->host, &stub);
 }

@@ -221,7 +221,7 @@ static void check_operands(struct variant *v)
 /* Bytes in the module's constants need no system call; everything else does. */
 static void check_safe_range(struct variant *v)
 {
-	struct arch_stub stub = variant_stub(v, ARCH_STUB_RECORD);
+	struct arch_stub stub = variant_stub(v, ARCH_ACTION_RECORD);
 	struct arch_capture captures[] = {sized("8@%rdi", "8@%rcx", 256),
 		sized("8@%rsi", "8@%rcx", 256), sized("8@%rdx", "8@%rcx", 256),
 		sized("8@%r12", "8@%rcx", 256)};
@@ -295,7 +295,7 @@ static void check_impossible(struct variant *v)
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct arch_capture capture = sized(cases[i][0], cases[i][1], 8);
-		struct arch_stub stub = variant_stub(v, ARCH_STUB_RECORD);
+		struct arch_stub stub = variant_stub(v, ARCH_ACTION_RECORD);
 		static uint8_t code[ARCH_STUB_MAX];
 		struct arch_stub_code ret;
 

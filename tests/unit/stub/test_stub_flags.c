@@ -27,7 +27,7 @@ enum { TEXT_BYTES = 29, CELL = 1024, DEPTH = 4 };
 
 static void check_flag(struct variant *v)
 {
-	struct arch_stub stub = variant_stub(v, ARCH_STUB_COUNT);
+	struct arch_stub stub = variant_stub(v, ARCH_ACTION_COUNT);
 
 	v->state.flags = FLAGS_ALWAYS | FLAG_AC | FLAGS_ARITHMETIC;
 	variant_hit(v, stub_host_emit(&v->host, &stub));
@@ -122,7 +122,7 @@ static void check_records(struct variant *v)
 
 	v->state.flags = FLAGS_ALWAYS | FLAG_AC;
 	for (size_t i = 0; i < sizeof(specs) / sizeof(*specs); i++) {
-		struct arch_stub stub = variant_stub(v, ARCH_STUB_RECORD);
+		struct arch_stub stub = variant_stub(v, ARCH_ACTION_RECORD);
 
 		for (int k = 0; k < 3; k++)
 			captures[k] = variant_capture(specs[i][k]);
@@ -151,7 +151,7 @@ static void check_filter(struct variant *v)
 	static const struct arch_expr_node node = {.kind = ARCH_EXPR_CAPTURE, .wide = true};
 	static const struct arch_expr filter = {&node, 1};
 	struct arch_capture c = variant_capture("4@3(%rsp)");
-	struct arch_stub stub = variant_stub(v, ARCH_STUB_COUNT);
+	struct arch_stub stub = variant_stub(v, ARCH_ACTION_COUNT);
 	uint32_t number;
 
 	stub.captures = &c;
@@ -231,7 +231,7 @@ static void check_doubles(struct variant *v)
 		{.kind = ARCH_EXPR_BOTH, .wide = true, .left = 2, .right = 4}};
 	struct arch_expr filter = {nodes, 3};
 	struct arch_capture captures[] = {variant_capture("4f@%r9d"), variant_capture("8f@%rdx")};
-	struct arch_stub stub = variant_stub(v, ARCH_STUB_COUNT);
+	struct arch_stub stub = variant_stub(v, ARCH_ACTION_COUNT);
 
 	stub.captures = captures;
 	stub.capture_count = 2;
@@ -280,7 +280,7 @@ static void check_steps(struct variant *v)
 	static const struct arch_expr_node node = {
 		.kind = ARCH_EXPR_CONST, .wide = true, .value = 7};
 	static const struct arch_expr seven = {&node, 1};
-	struct arch_stub stub = variant_stub(v, ARCH_STUB_COUNT);
+	struct arch_stub stub = variant_stub(v, ARCH_ACTION_COUNT);
 	uint64_t count = 0;
 	size_t bytes;
 
@@ -288,19 +288,19 @@ static void check_steps(struct variant *v)
 	step(v, &stub);
 	step(v, &stub);
 	assert_int_equal(stub_host_hits(&v->host), 1);
-	stub = variant_stub(v, ARCH_STUB_RECORD);
+	stub = variant_stub(v, ARCH_ACTION_RECORD);
 	step(v, &stub);
 	assert_non_null(stub_host_only_record(&v->host, &bytes));
-	stub = variant_stub(v, ARCH_STUB_GATHER);
-	stub.gather = (struct arch_gather){
+	stub = variant_stub(v, ARCH_ACTION_GATHER);
+	stub.actions[0].gather = (struct arch_gather){
 		.parts = ARCH_GATHER_SUM | ARCH_GATHER_EXTREMES, .value = &seven, .cell = CELL};
 	step(v, &stub);
-	stub.gather.value = NULL;
-	stub.flights = (struct arch_flights){
+	stub.actions[0].gather.value = NULL;
+	stub.actions[0].flights = (struct arch_flights){
 		.table = (uintptr_t)v->pages, .entries = 4, .depth = DEPTH, .pair = 1};
-	stub.kind = ARCH_STUB_BEGIN;
+	stub.actions[0].kind = ARCH_ACTION_BEGIN;
 	step(v, &stub);
-	stub.kind = ARCH_STUB_GATHER;
+	stub.actions[0].kind = ARCH_ACTION_GATHER;
 	step(v, &stub);
 	for (uint32_t set = 0; set <= v->host.cpus; set++)
 		count += ((const struct probe_cell *)(v->host.slots +
@@ -347,7 +347,7 @@ static void hit_sealed(struct variant *v, const struct arch_stub *stub)
 static void check_sealed(struct variant *v)
 {
 	struct arch_capture c = variant_capture("8@%rdi");
-	struct arch_stub stub = variant_stub(v, ARCH_STUB_RECORD);
+	struct arch_stub stub = variant_stub(v, ARCH_ACTION_RECORD);
 	uint64_t before = kernel_ns(), time;
 	const struct probe_cell *cell;
 	size_t bytes;
@@ -364,13 +364,13 @@ static void check_sealed(struct variant *v)
 	hit_sealed(v, &stub);
 	time = stub_host_only_record(&v->host, &bytes)->time;
 	assert_true(time >= before && time <= kernel_ns());
-	stub.kind = ARCH_STUB_BEGIN;
-	stub.flights = (struct arch_flights){
+	stub.actions[0].kind = ARCH_ACTION_BEGIN;
+	stub.actions[0].flights = (struct arch_flights){
 		.table = (uintptr_t)v->pages, .entries = 4, .depth = DEPTH, .pair = 1};
 	hit_sealed(v, &stub);
 	usleep(1000);
-	stub.kind = ARCH_STUB_GATHER;
-	stub.gather =
+	stub.actions[0].kind = ARCH_ACTION_GATHER;
+	stub.actions[0].gather =
 		(struct arch_gather){.parts = ARCH_GATHER_SUM | ARCH_GATHER_LAST, .cell = CELL};
 	hit_sealed(v, &stub);
 	cell = (const void *)(v->host.slots + ((size_t)v->host.cpus << HOST_SLOTS_SHIFT) + CELL);

@@ -259,7 +259,7 @@ static void check_stubs(struct variant *v)
 		"8@%rax", "-4@%ecx", "8@%rsp", "8@8(%rsp)", "4@3(%rsp)", "8@(%rbx)", "8@%rbx"};
 	enum { SPECS = sizeof(specs) / sizeof(*specs) };
 	struct arch_capture captures[SPECS];
-	struct arch_stub stub = variant_stub(v, ARCH_STUB_COUNT);
+	struct arch_stub stub = variant_stub(v, ARCH_ACTION_COUNT);
 
 	strcpy((char *)v->pages, "some text");
 	v->state.gpr[RBX] = (uintptr_t)v->pages;
@@ -272,7 +272,7 @@ static void check_stubs(struct variant *v)
 	for (int i = 0; i < SPECS; i++)
 		captures[i] = variant_capture(specs[i]);
 	captures[SPECS - 1].is_string = true;
-	stub = variant_stub(v, ARCH_STUB_RECORD);
+	stub = variant_stub(v, ARCH_ACTION_RECORD);
 	stub.captures = captures;
 	for (int count = 0; count <= SPECS; count++) {
 		stub.capture_count = stub.recorded = (uint8_t)count;
@@ -295,7 +295,7 @@ static void check_words(struct variant *v)
 
 	v->state.gpr[RBX] = (uintptr_t) "text";
 	for (int aligned = 0; aligned < 2; aligned++) {
-		struct arch_stub stub = variant_stub(v, ARCH_STUB_RECORD);
+		struct arch_stub stub = variant_stub(v, ARCH_ACTION_RECORD);
 		const struct ring_record *r;
 		const uint64_t *words;
 		struct stub_state out;

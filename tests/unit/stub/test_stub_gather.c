@@ -39,7 +39,7 @@ static void cells(void **state)
 		struct totals t;
 		uint64_t sum = 0, bias = is_signed ? CELL_BIAS : 0, most = 0, least = 0;
 
-		stub.gather.is_signed = is_signed;
+		stub.actions[0].gather.is_signed = is_signed;
 		stub_host_reset(&c->host);
 		c->site = stub_host_emit_site(&c->host, &stub);
 		for (size_t i = 0; i < sizeof(values) / sizeof(*values); i++) {
@@ -66,7 +66,7 @@ static void cells(void **state)
 		assert_int_equal(t.buckets[CELL_NEGATIVE], is_signed ? 3 : 0);
 		assert_int_equal(t.buckets[CELL_NEGATIVE - 1], is_signed ? 0 : 2);
 		stub_host_reset(&c->host);
-		stub.gather.parts = 0;
+		stub.actions[0].gather.parts = 0;
 		c->site = stub_host_emit_site(&c->host, &stub);
 		for (int i = 0; i < 7; i++)
 			c->site(1, 0, 0);
@@ -115,7 +115,7 @@ static void cells_by_many(void **state)
 
 static void add_keys(struct arch_stub *stub, bool string)
 {
-	struct arch_gather *g = &stub->gather;
+	struct arch_gather *g = &stub->actions[0].gather;
 
 	g->keys[0] = string ? (struct arch_key){.string = 2}
 			    : (struct arch_key){.number = &gathering_second};
@@ -174,7 +174,7 @@ static void number_keys(void **state)
 		c->site = stub_host_emit_site(&c->host, &stub);
 		gathering_run(c, hit_number, GATHERING_HITS, true);
 		for (uint64_t key = 0; key < 10; key++) {
-			struct totals t = key_totals(c, &stub.gather, key, NULL);
+			struct totals t = key_totals(c, &stub.actions[0].gather, key, NULL);
 
 			assert_true(t.entries > 0);
 			assert_true(
@@ -190,7 +190,7 @@ static void number_keys(void **state)
 		assert_int_equal(gathering_slots(c, offsetof(struct probe_slot, lost)), 0);
 		/* In a set of its own there is no interference. */
 		if (rseq)
-			assert_true(entries_used(c, &stub.gather) <= 10 * c->host.cpus);
+			assert_true(entries_used(c, &stub.actions[0].gather) <= 10 * c->host.cpus);
 	}
 }
 
@@ -213,7 +213,7 @@ static void string_keys(void **state)
 		struct arch_stub stub = gathering_stub(c, rseq, 0);
 		uint64_t total = 0;
 
-		stub.gather.value = NULL;
+		stub.actions[0].gather.value = NULL;
 		add_keys(&stub, true);
 		stub_host_reset(&c->host);
 		c->site = stub_host_emit_site(&c->host, &stub);
@@ -225,16 +225,16 @@ static void string_keys(void **state)
 			if (word > GATHERING_STRING_MAX)
 				word = GATHERING_STRING_MAX | UINT64_C(1)
 								      << RING_STRING_TRUNCATED_BIT;
-			t = key_totals(c, &stub.gather, word, names[i]);
+			t = key_totals(c, &stub.actions[0].gather, word, names[i]);
 			assert_true(
 				t.count >= (uint64_t)GATHERING_THREADS * GATHERING_HITS / NAMES);
 			total += t.count;
 		}
 		assert_int_equal(total, (uint64_t)GATHERING_THREADS * GATHERING_HITS + c->signals);
 		c->site(8, 0, 0); /* no string: a key of its own */
-		assert_int_equal(
-			key_totals(c, &stub.gather, UINT64_C(1) << RING_STRING_NULL_BIT, NULL)
-				.count,
+		assert_int_equal(key_totals(c, &stub.actions[0].gather,
+					 UINT64_C(1) << RING_STRING_NULL_BIT, NULL)
+					 .count,
 			1);
 	}
 }
@@ -250,9 +250,9 @@ static void norm_keys(void **state)
 		struct arch_stub stub = gathering_stub(c, rseq, 0);
 		uint64_t total = 0;
 
-		stub.gather.value = NULL;
+		stub.actions[0].gather.value = NULL;
 		add_keys(&stub, true);
-		stub.gather.keys[0].is_norm = true;
+		stub.actions[0].gather.keys[0].is_norm = true;
 		stub_host_reset(&c->host);
 		c->site = stub_host_emit_site(&c->host, &stub);
 		for (unsigned int i = 0; i < 10000; i++) {
@@ -261,7 +261,8 @@ static void norm_keys(void **state)
 			c->site((uintptr_t)text, 0, 0);
 		}
 		for (size_t i = 0; i < 2; i++) {
-			struct totals t = key_totals(c, &stub.gather, strlen(forms[i]), forms[i]);
+			struct totals t =
+				key_totals(c, &stub.actions[0].gather, strlen(forms[i]), forms[i]);
 
 			assert_int_equal(t.count, 5000);
 			assert_in_range(t.entries, 1, c->host.cpus + 1);
@@ -273,14 +274,14 @@ static void norm_keys(void **state)
 		memcpy(text, "a '", 3);
 		text[sizeof(text) - 1] = '\0';
 		c->site((uintptr_t)text, 0, 0);
-		assert_int_equal(key_totals(c, &stub.gather,
+		assert_int_equal(key_totals(c, &stub.actions[0].gather,
 					 3 | UINT64_C(1) << RING_STRING_TRUNCATED_BIT, "a ?")
 					 .count,
 			1);
 		c->site(8, 0, 0);
-		assert_int_equal(
-			key_totals(c, &stub.gather, UINT64_C(1) << RING_STRING_NULL_BIT, NULL)
-				.count,
+		assert_int_equal(key_totals(c, &stub.actions[0].gather,
+					 UINT64_C(1) << RING_STRING_NULL_BIT, NULL)
+					 .count,
 			1);
 	}
 }
@@ -293,11 +294,12 @@ static struct arch_stub long_norm(struct gathering *c, struct arch_capture captu
 	memcpy(captures, gathering_captures, 3 * sizeof(*captures));
 	captures[2].bytes_max = LONG_TEXT;
 	stub.captures = captures;
-	stub.gather.value = NULL;
+	stub.actions[0].gather.value = NULL;
 	add_keys(&stub, true);
-	stub.gather.keys[0].is_norm = true;
-	stub.gather.entry_cell = 24 + LONG_TEXT;
-	stub.gather.entry_bytes = (stub.gather.entry_cell + GATHERING_CELL_BYTES + 63) / 64 * 64;
+	stub.actions[0].gather.keys[0].is_norm = true;
+	stub.actions[0].gather.entry_cell = 24 + LONG_TEXT;
+	stub.actions[0].gather.entry_bytes =
+		(stub.actions[0].gather.entry_cell + GATHERING_CELL_BYTES + 63) / 64 * 64;
 	stub_host_reset(&c->host);
 	return stub;
 }
@@ -314,14 +316,14 @@ static void long_norm_keys(void **state)
 	while (length + 8 <= LONG_TEXT)
 		length += (size_t)snprintf(text + length, 9, "a%05zu, ", length % 99999);
 	c->site((uintptr_t)text, 0, 0);
-	assert_int_equal(key_totals(c, &stub.gather, length, text).count, 1);
+	assert_int_equal(key_totals(c, &stub.actions[0].gather, length, text).count, 1);
 	for (size_t i = 0; i < length; i++)
 		text[i] = text[i] == 'a' ? '-' : text[i];
 	text[0] = ',';
 	c->site((uintptr_t)text, 0, 0);
 	length = norm_text((const uint8_t *)text, length, (uint8_t *)form);
 	assert_in_range(length, LONG_TEXT / 8, LONG_TEXT / 2);
-	assert_int_equal(key_totals(c, &stub.gather, length, form).count, 1);
+	assert_int_equal(key_totals(c, &stub.actions[0].gather, length, form).count, 1);
 }
 
 static void full_tables(void **state)
@@ -332,21 +334,23 @@ static void full_tables(void **state)
 		struct arch_stub stub = gathering_stub(c, rseq, 0);
 		uint64_t kept = 0, others = 0;
 
-		stub.gather.value = NULL;
+		stub.actions[0].gather.value = NULL;
 		add_keys(&stub, false);
 		stub_host_reset(&c->host);
 		c->site = stub_host_emit_site(&c->host, &stub);
 		for (uint64_t key = 0; key < 10000; key++)
 			c->site(0, key, 0);
 		for (uint64_t key = 0; key < 10000; key++)
-			kept += key_totals(c, &stub.gather, key, NULL).count;
+			kept += key_totals(c, &stub.actions[0].gather, key, NULL).count;
 		for (uint32_t set = 0; set <= c->host.cpus; set++) {
-			const uint8_t *entry = gathering_set(c, set) +
-					       (size_t)(ENTRIES + OWNER) * stub.gather.entry_bytes;
+			const uint8_t *entry =
+				gathering_set(c, set) +
+				(size_t)(ENTRIES + OWNER) * stub.actions[0].gather.entry_bytes;
 			struct totals t = {0};
 
 			gathering_add(
-				&t, (const struct probe_cell *)(entry + stub.gather.entry_cell));
+				&t, (const struct probe_cell *)(entry +
+								stub.actions[0].gather.entry_cell));
 			others += t.count;
 		}
 		assert_int_equal(kept + others, 10000);

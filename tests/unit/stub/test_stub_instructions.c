@@ -60,14 +60,22 @@ struct costs {
 
 static void record(struct costs *x, int captures)
 {
-	x->stub.kind = ARCH_STUB_RECORD;
+	x->stub.actions[0].kind = ARCH_ACTION_RECORD;
 	x->stub.captures = x->captures;
 	x->stub.capture_count = x->stub.recorded = (uint8_t)captures;
 }
 
 static void make_count(struct costs *x)
 {
-	x->stub.kind = ARCH_STUB_COUNT;
+	x->stub.actions[0].kind = ARCH_ACTION_COUNT;
+}
+
+/* What one more count costs. */
+static void make_counts(struct costs *x)
+{
+	x->stub.actions[1] = x->stub.actions[0];
+	x->stub.actions[1].slot_offset += sizeof(struct probe_slot);
+	x->stub.action_count = 2;
 }
 
 static void make_filtered(struct costs *x, uint64_t least)
@@ -144,7 +152,7 @@ static void make_histogram(struct costs *x)
 
 static void make_keyed(struct costs *x)
 {
-	struct arch_gather *g = &x->stub.gather;
+	struct arch_gather *g = &x->stub.actions[0].gather;
 
 	x->stub = gathering_stub(x->c, true, 0);
 	x->stub.capture_count = 2;
@@ -160,8 +168,8 @@ static void make_keyed(struct costs *x)
 static void make_pair(struct costs *x, const struct arch_expr *match)
 {
 	make_histogram(x);
-	x->stub.gather.value = NULL;
-	x->stub.flights = (struct arch_flights){.table = (uintptr_t)x->c->extra,
+	x->stub.actions[0].gather.value = NULL;
+	x->stub.actions[0].flights = (struct arch_flights){.table = (uintptr_t)x->c->extra,
 		.entries = FLIGHTS,
 		.depth = DEPTH,
 		.pair = 3,
@@ -260,6 +268,7 @@ static const struct row {
 	unsigned int limits[2]; /* of x86-64, of aarch64; 0: there is no such thing */
 } rows[] = {
 	{"count", make_count, ALONE, {25, 26}},
+	{"count, and a second count", make_counts, ALONE, {34, 39}},
 	{"count, with a filter that it passes", make_passed, ALONE, {30, 29}},
 	{"count, with a filter that it does not pass", make_rejected, ALONE, {21, 18}},
 	{"count, one in N: left out", make_left_out, ALONE, {33, 32}},
@@ -292,7 +301,7 @@ static unsigned int count_row(struct gathering *c, const char *text, const struc
 	c->end = NULL;
 	if (row->part != ALONE) {
 		c->end = stub_host_emit_site(&c->host, &x.stub);
-		x.stub.kind = ARCH_STUB_BEGIN;
+		x.stub.actions[0].kind = ARCH_ACTION_BEGIN;
 	}
 	c->site = stub_host_emit_site(&c->host, &x.stub);
 	return instructions(&x, row->part == END);

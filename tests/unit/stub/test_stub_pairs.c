@@ -47,8 +47,8 @@ static void emit_matched(struct gathering *c, bool rseq, bool forks, const struc
 	/* The text, and its word, are behind the times. */
 	flight_bytes = FLIGHT_BYTES(depth + (text ? 1 + text / 8 : 0), 1);
 	memset(c->extra, 0, FLIGHTS * flight_bytes);
-	stub.gather.value = NULL;
-	stub.flights = (struct arch_flights){.table = (uintptr_t)c->extra,
+	stub.actions[0].gather.value = NULL;
+	stub.actions[0].flights = (struct arch_flights){.table = (uintptr_t)c->extra,
 		.entries = entries,
 		.depth = depth,
 		.pair = PAIR,
@@ -56,12 +56,12 @@ static void emit_matched(struct gathering *c, bool rseq, bool forks, const struc
 		.text = text,
 		.string = 2};
 	if (forks) {
-		stub.flights.process = (uintptr_t)&process;
-		stub.flights.processes = (uintptr_t)&processes;
+		stub.actions[0].flights.process = (uintptr_t)&process;
+		stub.actions[0].flights.processes = (uintptr_t)&processes;
 	}
 	process = processes = 1;
 	c->end = stub_host_emit_site(&c->host, &stub);
-	stub.kind = ARCH_STUB_BEGIN;
+	stub.actions[0].kind = ARCH_ACTION_BEGIN;
 	c->site = stub_host_emit_site(&c->host, &stub);
 }
 
@@ -81,8 +81,8 @@ static void emit_compared(struct gathering *c, int kind, uint8_t capture)
 	stub_host_reset(&c->host);
 	flight_bytes = FLIGHT_BYTES(COMPARED_DEPTH, keeps ? 2 + KEEP / 8 : 2);
 	memset(c->extra, 0, COMPARED_FLIGHTS * flight_bytes);
-	stub.gather.value = NULL;
-	stub.flights = (struct arch_flights){.table = (uintptr_t)c->extra,
+	stub.actions[0].gather.value = NULL;
+	stub.actions[0].flights = (struct arch_flights){.table = (uintptr_t)c->extra,
 		.entries = COMPARED_FLIGHTS,
 		.depth = COMPARED_DEPTH,
 		.pair = PAIR,
@@ -92,12 +92,12 @@ static void emit_compared(struct gathering *c, int kind, uint8_t capture)
 		.same = {capture},
 		.same_count = 1};
 	if (kind & 2) {
-		stub.flights.process = (uintptr_t)&process;
-		stub.flights.processes = (uintptr_t)&processes;
+		stub.actions[0].flights.process = (uintptr_t)&process;
+		stub.actions[0].flights.processes = (uintptr_t)&processes;
 	}
 	process = processes = 1;
 	c->end = stub_host_emit_site(&c->host, &stub);
-	stub.kind = ARCH_STUB_BEGIN;
+	stub.actions[0].kind = ARCH_ACTION_BEGIN;
 	c->site = stub_host_emit_site(&c->host, &stub);
 }
 

@@ -124,8 +124,8 @@ static void flight_recorders(void **state)
 
 		captures[1].arg.base = 6;
 		stub_host_reset(&c->host);
-		stub.kind = ARCH_STUB_RECORD;
-		stub.overwrite = true;
+		stub.actions[0].kind = ARCH_ACTION_RECORD;
+		stub.actions[0].record.overwrite = true;
 		stub.captures = captures;
 		stub.capture_count = stub.recorded = with_string ? 2 : 1;
 		c->site = stub_host_emit_site(&c->host, &stub);

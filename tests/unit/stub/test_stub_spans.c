@@ -107,11 +107,11 @@ static struct arch_stub end_stub(const struct spans *s, int variant)
 {
 	struct arch_stub stub = stub_host_stub(&s->host, variant & 1);
 
-	stub.kind = ARCH_STUB_RECORD;
+	stub.actions[0].kind = ARCH_ACTION_RECORD;
 	stub.site = END_SITE;
 	stub.captures = captures;
 	stub.capture_count = stub.recorded = 1;
-	stub.flights = (struct arch_flights){.table = (uintptr_t)s->table,
+	stub.actions[0].flights = (struct arch_flights){.table = (uintptr_t)s->table,
 		.entries = FLIGHTS,
 		.depth = DEPTH,
 		.pair = PAIR,
@@ -132,13 +132,13 @@ static void emit_filtered(
 	stub_host_reset(&s->host);
 	memset(s->table, 0, (size_t)FLIGHTS * FLIGHT_BYTES);
 	process = processes = 1;
-	stub.flights.min_ns = min_ns;
-	stub.flights.filter = filter;
+	stub.actions[0].flights.min_ns = min_ns;
+	stub.actions[0].flights.filter = filter;
 	s->end = stub_host_emit_site(&s->host, &stub);
-	stub.kind = ARCH_STUB_BEGIN;
+	stub.actions[0].kind = ARCH_ACTION_BEGIN;
 	stub.site = BEGIN_SITE;
 	stub.capture_count = stub.recorded = 2;
-	stub.flights.filter = NULL;
+	stub.actions[0].flights.filter = NULL;
 	s->begin = stub_host_emit_site(&s->host, &stub);
 }
 
@@ -292,17 +292,17 @@ static void arguments_of_another_probe(void **state)
 		stub_host_site *takes;
 
 		emit(s, variant, 0);
-		stub.flights.single = true;
+		stub.actions[0].flights.single = true;
 		s->end = stub_host_emit_site(&s->host, &stub);
-		stub.kind = ARCH_STUB_BEGIN;
+		stub.actions[0].kind = ARCH_ACTION_BEGIN;
 		stub.site = GIVING_SITE;
 		stub.capture_count = stub.recorded = 2;
-		stub.flights.gives = true;
+		stub.actions[0].flights.gives = true;
 		s->begin = stub_host_emit_site(&s->host, &stub);
 		stub.site = TAKING_SITE;
 		stub.capture_count = stub.recorded = 0;
-		stub.flights.gives = false;
-		stub.flights.takes = true;
+		stub.actions[0].flights.gives = false;
+		stub.actions[0].flights.takes = true;
 		takes = stub_host_emit_site(&s->host, &stub);
 		begin(s, 3);
 		begin(s, 4);
@@ -522,7 +522,7 @@ static void ends_with_texts(void **state)
 		stub.captures = text_and_word;
 		stub.capture_count = stub.recorded = 2;
 		if (variant & 4)
-			stub.flights.min_ns = 1;
+			stub.actions[0].flights.min_ns = 1;
 		s->end = stub_host_emit_site(&s->host, &stub);
 		begin(s, 4);
 		begin_earlier(s, 1);
@@ -582,15 +582,16 @@ static void durations_of_nothing(void **state)
 	for (int i = 0; i < 4; i++) {
 		struct arch_stub stub = stub_host_stub(&s->host, true);
 
-		stub.kind = i == 2 ? ARCH_STUB_BEGIN : ARCH_STUB_RECORD;
+		stub.actions[0].kind = i == 2 ? ARCH_ACTION_BEGIN : ARCH_ACTION_RECORD;
 		stub.captures = captures;
-		stub.flights = (struct arch_flights){.table = i ? (uintptr_t)s->table : 0,
-			.entries = FLIGHTS,
-			.depth = DEPTH,
-			.keep = KEEP,
-			.record = sizeof(struct probe_begun),
-			.match = i == 3 ? &duration : NULL,
-			.filter = i == 2 ? &duration : NULL};
+		stub.actions[0].flights =
+			(struct arch_flights){.table = i ? (uintptr_t)s->table : 0,
+				.entries = FLIGHTS,
+				.depth = DEPTH,
+				.keep = KEEP,
+				.record = sizeof(struct probe_begun),
+				.match = i == 3 ? &duration : NULL,
+				.filter = i == 2 ? &duration : NULL};
 		stub.filter = i < 2 ? &duration : NULL;
 		assert_int_equal(
 			arch_host()->stub(&stub, (uintptr_t)s->host.code, out, sizeof(out), &code),
@@ -606,15 +607,15 @@ static void impossible_stubs(void **state)
 	uint8_t out[ARCH_STUB_MAX];
 	static const uint32_t keeps[] = {8, KEEP + 4, 16 + 24, RING_RECORD_MAX + 8};
 
-	stub.kind = ARCH_STUB_BEGIN;
+	stub.actions[0].kind = ARCH_ACTION_BEGIN;
 	stub.captures = captures;
 	stub.capture_count = stub.recorded = 2;
-	stub.flights = (struct arch_flights){.table = (uintptr_t)s->table,
+	stub.actions[0].flights = (struct arch_flights){.table = (uintptr_t)s->table,
 		.entries = FLIGHTS,
 		.depth = DEPTH,
 		.record = sizeof(struct probe_begun)};
 	for (size_t i = 0; i < sizeof(keeps) / sizeof(*keeps); i++) {
-		stub.flights.keep = keeps[i];
+		stub.actions[0].flights.keep = keeps[i];
 		assert_int_equal(
 			arch_host()->stub(&stub, (uintptr_t)s->host.code, out, sizeof(out), &code),
 			ARCH_STUB_UNSUPPORTED);

@@ -21,7 +21,7 @@ static stub_host_site *emit_site(
 	struct arch_stub stub = stub_host_stub(host, true);
 
 	stub_host_reset(host);
-	stub.kind = ARCH_STUB_RECORD;
+	stub.actions[0].kind = ARCH_ACTION_RECORD;
 	stub.captures = &capture;
 	stub.capture_count = stub.recorded = 1;
 	return stub_host_emit_site(host, &stub);
@@ -221,10 +221,10 @@ static void not_of_begins(void **state)
 	stub.captures = &capture;
 	stub.capture_count = stub.recorded = 1;
 	stub.next = (uintptr_t)out;
-	stub.kind = ARCH_STUB_CALL;
+	stub.actions[0].kind = ARCH_ACTION_CALL;
 	assert_int_equal(arch_x86_64.stub(&stub, (uintptr_t)out, out, sizeof(out), &code),
 		ARCH_STUB_UNSUPPORTED);
-	stub.kind = ARCH_STUB_RECORD;
+	stub.actions[0].kind = ARCH_ACTION_RECORD;
 	assert_int_equal(
 		arch_x86_64.stub(&stub, (uintptr_t)out, out, sizeof(out), &code), ARCH_STUB_OK);
 }
@@ -248,7 +248,7 @@ static void saved_frame(void **state)
 	memcpy(wanted, captured(host, &length), sizeof(wanted));
 	assert_true(length >= 8 && length <= sizeof(wanted));
 	stub_host_reset(host);
-	stub.kind = ARCH_STUB_RECORD;
+	stub.actions[0].kind = ARCH_ACTION_RECORD;
 	stub.captures = &capture;
 	stub.capture_count = stub.recorded = 1;
 	call_with_rbp(stub_host_emit_site(host, &stub), 1);

@@ -162,7 +162,7 @@ static void check_records(bool has_rseq, bool storm)
 		return;
 	}
 	stub = stub_host_stub(&crowd.host, has_rseq);
-	stub.kind = ARCH_STUB_RECORD;
+	stub.actions[0].kind = ARCH_ACTION_RECORD;
 	for (int i = 0; i < 3; i++) {
 		captures[i] = stub_host_argument(i);
 	}
@@ -224,7 +224,7 @@ static void *hitting_unregistered(void *data)
 	return NULL;
 }
 
-static void check_unregistered(enum arch_stub_kind kind)
+static void check_unregistered(enum arch_action_kind kind)
 {
 	struct crowd crowd = {0};
 	struct arch_stub stub;
@@ -233,7 +233,7 @@ static void check_unregistered(enum arch_stub_kind kind)
 
 	stub_host_init(&crowd.host, false);
 	stub = stub_host_stub(&crowd.host, crowd.host.thread.has_rseq);
-	stub.kind = kind;
+	stub.actions[0].kind = kind;
 	crowd.site = stub_host_emit_site(&crowd.host, &stub);
 	assert_int_equal(pthread_create(&thread, NULL, hitting_unregistered, &crowd), 0);
 	pthread_join(thread, NULL);
@@ -242,7 +242,7 @@ static void check_unregistered(enum arch_stub_kind kind)
 		assert_int_equal(stub_host_ring(&crowd.host, cpu)->head, 0);
 		bytes += stub_host_ring(&crowd.host, crowd.host.cpus + cpu)->head;
 	}
-	if (kind == ARCH_STUB_COUNT)
+	if (kind == ARCH_ACTION_COUNT)
 		assert_int_equal(stub_host_hits(&crowd.host), 3);
 	else
 		assert_int_equal(bytes, 3 * sizeof(struct ring_record));
@@ -253,8 +253,8 @@ static void check_unregistered(enum arch_stub_kind kind)
 static void unregistered_threads_use_the_shared_sets(void **state)
 {
 	(void)state;
-	check_unregistered(ARCH_STUB_COUNT);
-	check_unregistered(ARCH_STUB_RECORD);
+	check_unregistered(ARCH_ACTION_COUNT);
+	check_unregistered(ARCH_ACTION_RECORD);
 }
 
 int main(void)

@@ -60,15 +60,15 @@ static void let_wait(struct stub_host *host, struct arch_stub *stub, uint64_t bo
 	clock_init(&clock, arch_process()->counter);
 	*room = (struct probe_room){.moved = 1};
 	room->gate.turns[0].owner = OWNER | GATE_WAITED;
-	stub->room = (uintptr_t)room;
-	stub->wait_ticks = bound_ms * (clock_ticks_per_s(&clock) / 1000);
-	stub->wait_scale = clock_tick_ns32(&clock) / (bound_ms / 1000 + 1);
+	stub->actions[0].record.room = (uintptr_t)room;
+	stub->actions[0].record.wait_ticks = bound_ms * (clock_ticks_per_s(&clock) / 1000);
+	stub->actions[0].record.wait_scale = clock_tick_ns32(&clock) / (bound_ms / 1000 + 1);
 }
 
 static struct arch_stub waiting_stub(struct variant *v, uint64_t bound_ms)
 {
 	static struct arch_capture captures[3];
-	struct arch_stub stub = variant_stub(v, ARCH_STUB_RECORD);
+	struct arch_stub stub = variant_stub(v, ARCH_ACTION_RECORD);
 
 	captures[0] = variant_capture("8@%rsi");
 	captures[1] = variant_capture("8@%r10");
@@ -168,8 +168,8 @@ static void check_room_is_made(struct variant *v)
 	assert_int_equal(recorded(&v->host, 40), 1);
 	assert_int_equal(stub_host_lost(&v->host), 0);
 	assert_int_equal(room->waited, 1);
-	assert_true(room->ticks > stub.wait_ticks / long_ms() * 15);
-	assert_true(room->ticks < stub.wait_ticks);
+	assert_true(room->ticks > stub.actions[0].record.wait_ticks / long_ms() * 15);
+	assert_true(room->ticks < stub.actions[0].record.wait_ticks);
 	/* The one who waits says so, once. */
 	assert_int_equal(room->gate.arrived, 1);
 	for (uint32_t i = 0; i < stub_host_ring_count(&v->host); i++)
@@ -257,13 +257,13 @@ static void check_kernel_time(struct variant *v)
 
 	stub.thread.no_counter = stub.may_ask_time = true;
 	stub.thread.has_rseq = false;
-	stub.wait_ticks = BOUND_MS * MS;
-	stub.wait_scale = UINT64_C(1) << 32;
+	stub.actions[0].record.wait_ticks = BOUND_MS * MS;
+	stub.actions[0].record.wait_scale = UINT64_C(1) << 32;
 	entry = stub_host_emit(&v->host, &stub);
 	fill(&v->host);
 	assert_true(hit_ms(v, entry) >= BOUND_MS - 1);
 	assert_int_equal(stub_host_lost(&v->host), 1);
-	assert_true(room_of(&v->host)->ticks >= stub.wait_ticks);
+	assert_true(room_of(&v->host)->ticks >= stub.actions[0].record.wait_ticks);
 }
 
 static void waits_are_measured_by_the_kernel(void **state)
@@ -363,7 +363,7 @@ static uint64_t hit_while_taking(struct variant *v, uint64_t bound_ms, struct ta
 	entry = stub_host_emit(&v->host, &stub);
 	fill(&v->host);
 	taking->pause_us = (useconds_t)bound_ms * 100;
-	taking->wait_ticks = stub.wait_ticks;
+	taking->wait_ticks = stub.actions[0].record.wait_ticks;
 	taking->last_ns = clock_monotonic_ns();
 	assert_int_equal(pthread_create(&thread, NULL, making_and_taking, taking), 0);
 	took = hit_ms(v, entry);
@@ -594,7 +594,7 @@ static void check_costs(struct variant *v)
 	struct arch_stub_code with, without;
 	size_t count = instructions(&stub, &with);
 
-	stub.room = 0;
+	stub.actions[0].record.room = 0;
 	assert_int_equal(count, instructions(&stub, &without));
 	assert_true(with.length > without.length);
 }
@@ -639,7 +639,7 @@ static void check_refused(struct variant *v)
 	uint8_t out[ARCH_STUB_MAX];
 	struct arch_stub_code code;
 
-	stub.overwrite = true;
+	stub.actions[0].record.overwrite = true;
 	assert_int_equal(arch_x86_64.stub(&stub, stub.next & ~31ULL, out, sizeof(out), &code),
 		ARCH_STUB_UNSUPPORTED);
 }
@@ -702,7 +702,7 @@ static void check_crowd(bool has_rseq, bool storm)
 
 	stub_host_init(&crowd.host, true);
 	stub = stub_host_stub(&crowd.host, has_rseq && crowd.host.thread.has_rseq);
-	stub.kind = ARCH_STUB_RECORD;
+	stub.actions[0].kind = ARCH_ACTION_RECORD;
 	stub.captures = &capture;
 	stub.capture_count = stub.recorded = 1;
 	let_wait(&crowd.host, &stub, long_ms());

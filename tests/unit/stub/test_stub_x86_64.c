@@ -32,7 +32,7 @@ static void all_flags(struct variant *v, const void *entry)
 
 static void check_count(struct variant *v)
 {
-	struct arch_stub stub = variant_stub(v, ARCH_STUB_COUNT);
+	struct arch_stub stub = variant_stub(v, ARCH_ACTION_COUNT);
 	const void *entry = stub_host_emit(&v->host, &stub);
 
 	all_flags(v, entry);
@@ -201,7 +201,7 @@ static void values_of_vector_registers(void **state)
 static void check_bytes(struct variant *v, const struct arch_capture *captures, size_t count,
 	const char *expected, size_t length)
 {
-	struct arch_stub stub = variant_stub(v, ARCH_STUB_RECORD);
+	struct arch_stub stub = variant_stub(v, ARCH_ACTION_RECORD);
 	const struct ring_record *r;
 	size_t bytes;
 
@@ -400,7 +400,7 @@ static void check_no_kernel(struct variant *v)
 	struct arch_capture captures[] = {variant_capture("8@(%rbx)"),
 		variant_capture("8@-16(%rbp)"), variant_capture("8@%rbx"),
 		variant_capture("8@%rbp")};
-	struct arch_stub stub = variant_stub(v, ARCH_STUB_RECORD);
+	struct arch_stub stub = variant_stub(v, ARCH_ACTION_RECORD);
 	const struct ring_record *r;
 	const uint64_t *words;
 	size_t bytes;
@@ -436,7 +436,7 @@ static void pointers_without_system_calls(void **state)
 /* If the C library does not reveal its place, the kernel is asked; otherwise it is unknown. */
 static void check_thread_id(struct variant *v)
 {
-	struct arch_stub stub = variant_stub(v, ARCH_STUB_RECORD);
+	struct arch_stub stub = variant_stub(v, ARCH_ACTION_RECORD);
 	size_t bytes;
 
 	stub.thread.has_tid = false;
@@ -452,7 +452,7 @@ static void check_thread_id(struct variant *v)
 /* If children are followed, a record says whether a child made it. */
 static void check_child(struct variant *v)
 {
-	struct arch_stub stub = variant_stub(v, ARCH_STUB_RECORD);
+	struct arch_stub stub = variant_stub(v, ARCH_ACTION_RECORD);
 	uint32_t *own = (uint32_t *)v->pages;
 	size_t bytes;
 
@@ -480,7 +480,7 @@ static void thread_id_without_the_library(void **state)
 /* A child that does not count: nothing is written. */
 static void check_guard(struct variant *v)
 {
-	struct arch_stub stub = variant_stub(v, ARCH_STUB_RECORD);
+	struct arch_stub stub = variant_stub(v, ARCH_ACTION_RECORD);
 	size_t bytes;
 
 	stub_host_reset(&v->host);
@@ -524,7 +524,7 @@ static void refusals(void **state)
 
 	(void)state;
 	variant_init(&v, false, false);
-	stub = variant_stub(&v, ARCH_STUB_RECORD);
+	stub = variant_stub(&v, ARCH_ACTION_RECORD);
 	stub.captures = captures;
 	stub.capture_count = stub.recorded = 1;
 	assert_int_equal(
@@ -538,7 +538,7 @@ static void refusals(void **state)
 	assert_int_equal(
 		arch_x86_64.stub(&stub, stub.next + (UINT64_C(1) << 32), out, sizeof(out), &code),
 		ARCH_STUB_OUT_OF_REACH);
-	stub.ring_bytes = 48000;
+	stub.actions[0].record.ring_bytes = 48000;
 	assert_int_equal(
 		arch_x86_64.stub(&stub, stub.next, out, sizeof(out), &code), ARCH_STUB_UNSUPPORTED);
 	variant_deinit(&v);

@@ -145,11 +145,11 @@ static struct arch_stub call_stub(
 {
 	struct arch_stub stub = stub_host_stub(&x->host, has_rseq);
 
-	stub.kind = ARCH_STUB_CALL;
+	stub.actions[0].kind = ARCH_ACTION_CALL;
 	stub.next = (uintptr_t)patterns_next;
-	stub.call = (uintptr_t)on_call;
-	stub.call_data = DATA;
-	stub.pc = (uintptr_t)site_code;
+	stub.actions[0].call.function = (uintptr_t)on_call;
+	stub.actions[0].call.data = DATA;
+	stub.actions[0].call.pc = (uintptr_t)site_code;
 	stub.captures = captures;
 	stub.capture_count = stub.recorded = count;
 	return stub;

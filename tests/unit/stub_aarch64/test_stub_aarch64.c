@@ -151,7 +151,7 @@ static void each_way(struct fixture *x, struct arch_stub *stub, uint64_t taken)
 			fill(x, &in);
 			hit(x, &in, entry);
 		}
-		if (stub->kind == ARCH_STUB_RECORD)
+		if (stub->actions[0].kind == ARCH_ACTION_RECORD)
 			assert_int_equal(records(x), taken);
 		else if (taken != UINT64_MAX)
 			assert_int_equal(stub_host_hits(&x->host), taken);
@@ -200,7 +200,7 @@ static void recording(void **state)
 	struct fixture *x = *state;
 	struct arch_stub stub = stub_host_stub(&x->host, true);
 
-	stub.kind = ARCH_STUB_RECORD;
+	stub.actions[0].kind = ARCH_ACTION_RECORD;
 	each_way(x, &stub, ROUNDS);
 	stub.guard = (uintptr_t)&x->words[0];
 	each_way(x, &stub, 0);
@@ -213,7 +213,7 @@ static void clockless(void **state)
 	struct arch_stub stub = stub_host_stub(&x->host, false);
 	struct patterns in;
 
-	stub.kind = ARCH_STUB_RECORD;
+	stub.actions[0].kind = ARCH_ACTION_RECORD;
 	stub.next = (uintptr_t)patterns_next;
 	stub.thread.no_counter = stub.may_ask_time = true;
 	stub.thread.has_modes = false;
@@ -273,8 +273,8 @@ static void let_wait(struct arch_stub *stub, uint64_t bound_ms)
 	struct clock clock;
 
 	clock_init(&clock, arch_process()->counter);
-	stub->wait_ticks = bound_ms * (clock_ticks_per_s(&clock) / 1000);
-	stub->wait_scale = clock_tick_ns32(&clock) / (bound_ms / 1000 + 1);
+	stub->actions[0].record.wait_ticks = bound_ms * (clock_ticks_per_s(&clock) / 1000);
+	stub->actions[0].record.wait_scale = clock_tick_ns32(&clock) / (bound_ms / 1000 + 1);
 }
 
 static void wait_once(struct fixture *x, struct arch_stub *stub, struct probe_room *room)
@@ -317,8 +317,8 @@ static void waiting(void **state)
 	struct arch_thread thread = x->host.thread;
 	struct probe_room room;
 
-	stub.kind = ARCH_STUB_RECORD;
-	stub.room = (uintptr_t)&room;
+	stub.actions[0].kind = ARCH_ACTION_RECORD;
+	stub.actions[0].record.room = (uintptr_t)&room;
 	stub.next = (uintptr_t)patterns_next;
 	for (int way = 0; way < 4; way++) {
 		stub.thread.has_rseq = thread.has_rseq && way & 1;
@@ -335,9 +335,9 @@ static void gates(void **state)
 	struct patterns in;
 	const void *entry;
 
-	stub.kind = ARCH_STUB_GATE;
-	stub.gate = (uintptr_t)&gate;
-	stub.gate_unless = (uintptr_t)&x->words[1];
+	stub.actions[0].kind = ARCH_ACTION_GATE;
+	stub.actions[0].gate.address = (uintptr_t)&gate;
+	stub.actions[0].gate.unless = (uintptr_t)&x->words[1];
 	stub.next = (uintptr_t)patterns_next;
 	reset(x);
 	entry = stub_host_emit(&x->host, &stub);
@@ -504,7 +504,7 @@ static const uint64_t *take(struct fixture *x, const struct patterns *in,
 	const struct ring_record *record;
 	size_t bytes;
 
-	stub.kind = ARCH_STUB_RECORD;
+	stub.actions[0].kind = ARCH_ACTION_RECORD;
 	stub.captures = &capture;
 	stub.capture_count = stub.recorded = 1;
 	stub.next = (uintptr_t)patterns_next;
@@ -653,14 +653,14 @@ static void streaming_ids(void **state)
 	for (int way = 0; way < 4; way++) {
 		bool is_streaming = way & 1;
 
-		stub.kind = way & 2 ? ARCH_STUB_RECORD : ARCH_STUB_COUNT;
+		stub.actions[0].kind = way & 2 ? ARCH_ACTION_RECORD : ARCH_ACTION_COUNT;
 		stub.filter = way & 2 ? NULL : &filter;
 		reset(x);
 		fill(x, &in);
 		in.streaming = is_streaming;
 		in.fpsr = is_streaming ? FPSR_BITS : in.fpsr;
 		hit(x, &in, stub_host_emit(&x->host, &stub));
-		if (stub.kind == ARCH_STUB_COUNT) {
+		if (stub.actions[0].kind == ARCH_ACTION_COUNT) {
 			assert_int_equal(stub_host_hits(&x->host), !is_streaming);
 			continue;
 		}
@@ -682,7 +682,7 @@ static void refused(void **state)
 	struct arch_stub_code code;
 
 	stub.next = 0x10000;
-	stub.kind = ARCH_STUB_COUNT;
+	stub.actions[0].kind = ARCH_ACTION_COUNT;
 	assert_int_equal(arch_aarch64.stub(&stub, 0x20000, out, sizeof(out), &code), ARCH_STUB_OK);
 	assert_int_equal(arch_aarch64.stub(&stub, 0x20000, out, 16, &code), ARCH_STUB_NO_ROOM);
 	assert_int_equal(arch_aarch64.stub(&stub, 0x20000000, out, sizeof(out), &code),
