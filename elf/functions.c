@@ -27,7 +27,6 @@
 #include <elf.h>
 #include <string.h>
 
-#include "elf/bytes.h"
 #include "elf/internal.h"
 #include "libprobe/base/array.h"
 #include "libprobe/base/cleanup.h"
@@ -68,28 +67,6 @@ struct eh_bases {
 
 /* ==== Bytes =================================================================================== */
 
-static bool bytes_take(struct bytes *bytes, size_t count)
-{
-	if (bytes->failed || count > bytes_left(bytes)) {
-		bytes->failed = true;
-		return false;
-	}
-	bytes->at += count;
-	return true;
-}
-
-uint64_t bytes_unsigned(struct bytes *bytes, size_t width)
-{
-	const uint8_t *from = bytes->data + bytes->at;
-	uint64_t value = 0;
-
-	if (!bytes_take(bytes, width))
-		return 0;
-	for (size_t i = 0; i < width; i++)
-		value = value << 8 | from[bytes->big_endian ? i : width - 1 - i];
-	return value;
-}
-
 static uint8_t bytes_u8(struct bytes *bytes)
 {
 	return (uint8_t)bytes_unsigned(bytes, 1);
@@ -101,11 +78,6 @@ static int64_t bytes_signed(struct bytes *bytes, size_t width)
 	uint64_t sign = 1ull << (width * 8 - 1);
 
 	return (int64_t)((value ^ sign) - sign);
-}
-
-uint64_t bytes_address(struct bytes *bytes)
-{
-	return bytes_unsigned(bytes, bytes->wide ? 8 : 4);
 }
 
 /* Reads LEB128. *bits_ret becomes the number of bits, *last_ret the last byte. */
@@ -146,29 +118,6 @@ static int64_t bytes_sleb(struct bytes *bytes)
 	if (!bytes->failed && last & 0x40 && bits < 64)
 		value |= ~0ull << bits;
 	return (int64_t)value;
-}
-
-const char *bytes_string(struct bytes *bytes)
-{
-	const uint8_t *start = bytes->data + bytes->at;
-	const uint8_t *end = NULL;
-
-	if (!bytes->failed && bytes_left(bytes))
-		end = memchr(start, 0, bytes_left(bytes));
-	if (!end) {
-		bytes->failed = true;
-		return NULL;
-	}
-	bytes->at += (size_t)(end - start) + 1;
-	return (const char *)start;
-}
-
-void bytes_skip(struct bytes *bytes, uint64_t count)
-{
-	if (count > bytes_left(bytes))
-		bytes->failed = true;
-	else
-		bytes_take(bytes, (size_t)count);
 }
 
 /* ==== Pointers ================================================================================ */
@@ -335,10 +284,8 @@ static void cfi_load(struct object *object, struct cfi *cfi)
 	cfi->count = (size_t)size / cfi->entry_size;
 }
 
-void cfi_free(struct cfi *cfi)
+static void cfi_free(struct cfi *cfi)
 {
-	if (!cfi)
-		return;
 	free(cfi->sorted);
 	free(cfi->table);
 	free(cfi);
@@ -582,6 +529,7 @@ static struct cfi *cfi_of(struct object *object)
 	if (object->cfi)
 		return object->cfi;
 	object->cfi = calloc(1, sizeof(*object->cfi));
+	object->cfi_free = cfi_free;
 	if (object->cfi && object->eh_frame_hdr_size)
 		cfi_load(object, object->cfi);
 	else if (object->cfi)

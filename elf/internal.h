@@ -7,8 +7,43 @@
 #include <libelf.h>
 #include <stdlib.h>
 
-#include "elf/bytes.h"
 #include "elf/object.h"
+
+/* ---- Bytes ----------------------------------------------------------------------------------- */
+
+/*
+ * A bounds-checked cursor over bytes of an ELF file. A read past the end returns 0 and sets
+ * `failed`, which persists, so a parser can check it once for a whole structure.
+ */
+struct bytes {
+	const uint8_t *data; /* borrowed */
+	size_t size;
+	size_t at;	  /* offset of the next byte to read, at most `size` */
+	uint64_t address; /* link-time address of data[0], if needed */
+	bool big_endian;
+	bool wide; /* addresses have 8 bytes, otherwise 4 */
+	bool failed;
+};
+
+/* Reads an unsigned integer of 1, 2, 4 or 8 bytes. */
+uint64_t bytes_unsigned(struct bytes *bytes, size_t width);
+uint64_t bytes_address(struct bytes *bytes);
+/* Reads a NUL-terminated string; NULL if the NUL is missing. */
+const char *bytes_string(struct bytes *bytes);
+void bytes_skip(struct bytes *bytes, uint64_t count);
+
+static inline size_t bytes_left(const struct bytes *bytes)
+{
+	return bytes->size - bytes->at;
+}
+
+/* Returns the link-time address of the next byte. */
+static inline uint64_t bytes_here(const struct bytes *bytes)
+{
+	return bytes->address + bytes->at;
+}
+
+/* ---- Objects --------------------------------------------------------------------------------- */
 
 struct symbols;
 struct cfi;
@@ -29,10 +64,12 @@ struct object {
 	uint64_t eh_frame_hdr;	    /* address of PT_GNU_EH_FRAME */
 	uint64_t eh_frame_hdr_size; /* 0 if the file has no such segment */
 
-	/* Built at their first use: */
+	/* The members below are built at their first use; the functions free them. */
 	char *build_id;
 	struct symbols *symbols;
+	void (*symbols_free)(struct symbols *symbols);
 	struct cfi *cfi;
+	void (*cfi_free)(struct cfi *cfi);
 	uint8_t *loaded;
 };
 
@@ -46,9 +83,52 @@ struct bytes object_bytes(
 /* Finds a section by name. */
 bool object_section(const struct object *object, const char *name, GElf_Shdr *ret);
 
-/* Free parts of an object, or NULL. */
-void symbols_free(struct symbols *symbols);
-void cfi_free(struct cfi *cfi);
+/* ---- Notes: their sections and segments, and the notes in them (gABI, "Note Section") -------- */
+
+struct note_range {
+	uint64_t offset, size; /* as the header states them; not checked against the file */
+	uint64_t align;	       /* alignment of the section or segment */
+	bool compressed;
+};
+
+struct note_ranges {
+	struct note_range *ranges; /* the caller frees them */
+	size_t count;
+};
+
+/* Finds every SHT_NOTE section. */
+PROBE_MUST_CHECK struct probe_error *note_ranges_of_sections(
+	const struct object *object, struct note_ranges *ret);
+/* Finds every PT_NOTE segment. */
+PROBE_MUST_CHECK struct probe_error *note_ranges_of_segments(
+	const struct object *object, struct note_ranges *ret);
+
+struct note {
+	size_t at; /* offset of the note's header in the cursor's data */
+	uint32_t type;
+	const char *name;
+	size_t name_size;
+	const uint8_t *desc;
+	size_t desc_size;
+};
+
+enum note_status {
+	NOTE_OK,
+	NOTE_END,
+	NOTE_CUT,      /* fewer bytes than a header are left */
+	NOTE_TOO_LARGE /* the note's sizes reach past the end of the data */
+};
+
+/*
+ * Reads a note and advances the cursor, unless it fails. `align` is the section's: notes are padded
+ * to 8 bytes if it is 8, otherwise to 4.
+ */
+enum note_status note_next(struct bytes *bytes, uint64_t align, struct note *ret);
+
+/* Returns true if a note describes a static probe. */
+bool note_is_stapsdt(const struct note *note);
+
+/* ---- Symbols, and libdw ---------------------------------------------------------------------- */
 
 /* Finds the function symbol with a size at an address (symbols.c). */
 bool symbols_function_at(struct object *object, uint64_t address, struct object_range *ret);

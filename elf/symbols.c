@@ -103,13 +103,6 @@ static void table_load(const struct object *object, struct table *table, uint32_
 		table->hash = find_hash(object, elf_ndxscn(section));
 }
 
-static struct symbols *symbols_of(struct object *object)
-{
-	if (!object->symbols)
-		object->symbols = calloc(1, sizeof(*object->symbols));
-	return object->symbols;
-}
-
 /* Reads symbol `index`. Returns false if it is undefined or nameless. */
 static bool table_symbol(
 	const struct table *table, size_t index, GElf_Sym *ret, const char **name_ret)
@@ -228,6 +221,23 @@ static void table_forget_index(struct table *table)
 	free(table->several);
 	table->buckets = NULL;
 	table->several = NULL;
+}
+
+static void symbols_free(struct symbols *symbols)
+{
+	table_forget_index(&symbols->dynamic);
+	table_forget_index(&symbols->full);
+	free(symbols->functions.items);
+	free(symbols->data.items);
+	free(symbols);
+}
+
+static struct symbols *symbols_of(struct object *object)
+{
+	if (!object->symbols)
+		object->symbols = calloc(1, sizeof(*object->symbols));
+	object->symbols_free = symbols_free;
+	return object->symbols;
 }
 
 static bool table_index(struct table *table)
@@ -473,13 +483,58 @@ bool symbols_function_at(struct object *object, uint64_t address, struct object_
 	return true;
 }
 
-void symbols_free(struct symbols *symbols)
+/* ---- Names of libraries: the file's own, and those that the file needs ------------------ */
+
+typedef bool take_fn(const char *name, void *data);
+
+/* Calls `take` for each name with a tag (DT_*) in a section, until it returns false. */
+static bool walk_section(struct object *object, Elf_Scn *section, const GElf_Shdr *header,
+	int64_t tag, take_fn *take, void *data)
 {
-	if (!symbols)
-		return;
-	table_forget_index(&symbols->dynamic);
-	table_forget_index(&symbols->full);
-	free(symbols->functions.items);
-	free(symbols->data.items);
-	free(symbols);
+	Elf_Data *bytes = elf_getdata(section, NULL);
+	size_t count = bytes && header->sh_entsize ? bytes->d_size / header->sh_entsize : 0;
+	GElf_Dyn entry;
+
+	for (size_t i = 0; i < count && i < INT32_MAX; i++) {
+		const char *name;
+
+		if (!gelf_getdyn(bytes, (int)i, &entry) || entry.d_tag == DT_NULL)
+			return true;
+		if (entry.d_tag != tag)
+			continue;
+		name = elf_strptr(object->elf, header->sh_link, entry.d_un.d_val);
+		if (name && !take(name, data))
+			return false;
+	}
+	return true;
+}
+
+static void walk(struct object *object, int64_t tag, take_fn *take, void *data)
+{
+	Elf_Scn *section = NULL;
+	GElf_Shdr header;
+
+	while ((section = elf_nextscn(object->elf, section)))
+		if (gelf_getshdr(section, &header) && header.sh_type == SHT_DYNAMIC &&
+			!walk_section(object, section, &header, tag, take, data))
+			return;
+}
+
+void object_needed(struct object *object, bool (*take)(const char *name, void *data), void *data)
+{
+	walk(object, DT_NEEDED, take, data);
+}
+
+static bool take_first(const char *name, void *data)
+{
+	*(const char **)data = name;
+	return false;
+}
+
+const char *object_soname(struct object *object)
+{
+	const char *name = NULL;
+
+	walk(object, DT_SONAME, take_first, &name);
+	return name;
 }

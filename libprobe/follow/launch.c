@@ -14,7 +14,7 @@
  *
  * If the controller dies meanwhile, the kernel detaches it from the threads, and they continue as
  * if nothing had happened. If the controller is stopped while it follows threads, a timer continues
- * it (libprobe/ptrace/signals.c). A thread whose execve() has failed comes to the gate again
+ * it (libprobe/ptrace/tracee.c). A thread whose execve() has failed comes to the gate again
  * (execvp(3) tries one folder of PATH after the other), or is released. The struct probe_watch
  * finds programs that were released early, like any program that did not come through a gate.
  *

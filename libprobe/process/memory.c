@@ -46,6 +46,7 @@
 
 #define IS_PRESENT (UINT64_C(1) << 63)
 #define IS_SWAPPED (UINT64_C(1) << 62)
+#define IS_OF_FILE (UINT64_C(1) << 61)
 #define IS_PROTECTED (UINT64_C(1) << 57) /* write-protected by userfaultfd */
 
 void served_begin(pid_t pid, struct served *ret)
@@ -494,6 +495,17 @@ int memory_open_pagemap(pid_t pid)
 
 	snprintf(path, sizeof(path), "/proc/%d/pagemap", (int)pid);
 	return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+bool memory_is_own_copy(int pagemap, uint64_t address, bool unknown)
+{
+	uint64_t entry = 0;
+
+	if (pagemap < 0 ||
+		pread(pagemap, &entry, sizeof(entry),
+			(off_t)(address / page_bytes() * sizeof(entry))) != sizeof(entry))
+		return unknown;
+	return entry & IS_SWAPPED || (entry & IS_PRESENT && !(entry & IS_OF_FILE));
 }
 
 size_t memory_run(int pagemap, uint64_t address, size_t size, bool *there_ret)

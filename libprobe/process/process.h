@@ -366,6 +366,12 @@ bool memory_is_there(int fd);
 int memory_open_pagemap(pid_t pid);
 
 /*
+ * Returns true if a page of a file's private mapping is the process's own copy: it is present or
+ * swapped, and is not a page of the file. Returns `unknown` if the pagemap cannot be read.
+ */
+bool memory_is_own_copy(int pagemap, uint64_t address, bool unknown);
+
+/*
  * Returns the length of a run of bytes whose pages are all in memory (*there_ret), or all not.
  * Reading the latter would allocate pages of zeros. Pages without an entry count as in memory.
  */

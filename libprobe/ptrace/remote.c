@@ -54,9 +54,11 @@
 /* ==== Prepared ================================================================================ */
 
 /*
- * The rooms hold a frame, its floating-point state and, for calls that the thread makes while it
- * runs on, an additional frame: all in one room, or each in its own. Where the state is a part of
- * the frame, each frame has its own.
+ * The rooms must hold the frame of a borrowed thread and its floating-point state. If the thread is
+ * to make calls while it runs on, they must also hold an additional frame. All go into one room if
+ * it is large enough; otherwise each goes into a room of its own. On machines where the state is
+ * part of the frame, it is always in the frame's room, and the additional frame has a state of its
+ * own.
  */
 
 struct prepared *control_prepared(void)
@@ -64,6 +66,7 @@ struct prepared *control_prepared(void)
 	return array_resident(sizeof(struct prepared));
 }
 
+/* Marks all rooms as unwritten. */
 static void prepared_forget(struct prepared *p)
 {
 	for (size_t i = 0; i < PREPARED_ROOMS; i++)
@@ -75,19 +78,22 @@ static size_t align_up(size_t size)
 	return (size + ROOM_ALIGN - 1) & ~(size_t)(ROOM_ALIGN - 1);
 }
 
-/* Returns the distance from a frame to its state. */
+/* Returns the distance from a frame to the state that follows it. */
 static size_t prepared_frame_bytes(void)
 {
 	return align_up(arch_process()->frame_bytes);
 }
 
-/* Returns the size of the additional frame, with a state if it cannot share the first frame's. */
+/*
+ * Returns the size of the additional frame. It contains a state of its own only if it cannot share
+ * the main frame's state.
+ */
 static size_t first_bytes(const struct prepared *p)
 {
 	return prepared_frame_bytes() + (arch_process()->layout->state ? 0 : p->state_size);
 }
 
-/* Places the frame in a room and, if `both`, the state after it. */
+/* Places the frame in a room, at an offset. If `both` is set, places the state after the frame. */
 static void put_frame(struct prepared *p, const struct room *room, size_t offset, bool both)
 {
 	size_t next = align_up(offset + arch_process()->frame_bytes);
@@ -131,7 +137,7 @@ static bool is_used(const struct prepared *p, const struct room *room)
 	return false;
 }
 
-/* Places the additional frame behind the frame or the state, or in a room of its own. */
+/* Places the additional frame after the frame or the state, or in a room of its own. */
 static void place_first(struct prepared *p, const struct rooms *rooms)
 {
 	for (size_t i = 0; i < PREPARED_ROOMS - 1 && !p->first_address; i++) {
@@ -155,8 +161,8 @@ static void place_first(struct prepared *p, const struct rooms *rooms)
 }
 
 /*
- * Finds rooms for the frame and the state and, `with_first`, for the additional frame, if it fits.
- * Errors: PROBE_ERROR_UNSUPPORTED (no room for frame and state).
+ * Finds rooms for the frame and the state. With `with_first`, also finds a room for the additional
+ * frame, if there is one. Error: PROBE_ERROR_UNSUPPORTED (no room for the frame and the state).
  */
 static struct probe_error *prepared_place(
 	pid_t pid, const struct rooms *rooms, bool with_first, struct prepared *p)
@@ -205,7 +211,7 @@ void prepared_touch(pid_t pid, const struct control_coming *coming)
 	prepared_forget(p);
 }
 
-/* Copies bytes into our copy of the room at a target's address. */
+/* Copies bytes into our copy of the room that contains `address`, an address in the target. */
 static void compose(struct prepared *p, uint64_t address, const void *bytes, size_t size)
 {
 	for (size_t i = 0; i < PREPARED_ROOMS; i++) {
@@ -216,7 +222,10 @@ static void compose(struct prepared *p, uint64_t address, const void *bytes, siz
 	}
 }
 
-/* Writes frame and state, for control_clear(), unless the process has executed another program. */
+/*
+ * Writes the frame and the state into the program whose rooms were found. If the process has
+ * executed another program, writes nothing. control_clear() removes the frame and the state.
+ */
 static struct probe_error *prepared_write(const struct rooms *rooms, struct prepared *p)
 {
 	struct probe_error *error = NULL;
@@ -242,7 +251,10 @@ static struct probe_error *prepared_write(const struct rooms *rooms, struct prep
 	return error;
 }
 
-/* Restores the rooms; a room on the stack is cleared, except for its seal. */
+/*
+ * Writes back what was in the rooms before. A room on the stack is cleared instead, except for its
+ * seal.
+ */
 void control_clear(const struct rooms *rooms, struct prepared *p)
 {
 	for (size_t i = 0; i < PREPARED_ROOMS; i++) {
@@ -257,53 +269,6 @@ void control_clear(const struct rooms *rooms, struct prepared *p)
 		probe_error_free(memory_write_code(rooms->mem, w->room.start, w->before, w->size));
 		w->size = 0;
 	}
-}
-
-/* ==== Dispatch ================================================================================ */
-
-/* Source: Documentation/admin-guide/syscall-user-dispatch.rst of Linux; <linux/ptrace.h>. */
-
-/* Since Linux 6.4; the headers may be older. */
-#ifndef PTRACE_GET_SYSCALL_USER_DISPATCH_CONFIG
-#define PTRACE_GET_SYSCALL_USER_DISPATCH_CONFIG 0x4211
-#endif
-
-enum {
-	DISPATCH_OFF = 0,
-	FILTER_ALLOW = 0
-}; /* PR_SYS_DISPATCH_OFF, SYSCALL_DISPATCH_FILTER_ALLOW */
-
-/* struct ptrace_sud_config */
-struct dispatch {
-	uint64_t mode, selector, offset, length;
-};
-
-static bool read_dispatch(pid_t tid, struct dispatch *ret)
-{
-	return ptrace(PTRACE_GET_SYSCALL_USER_DISPATCH_CONFIG, tid, sizeof(*ret), ret) == 0 &&
-	       ret->mode != DISPATCH_OFF;
-}
-
-bool dispatch_is_on(pid_t tid)
-{
-	struct dispatch dispatch;
-
-	return read_dispatch(tid, &dispatch);
-}
-
-/*
- * Would a call of this stopped thread go to the handler? The program switches that by a byte of its
- * memory, the selector.
- */
-static bool dispatch_takes_calls(pid_t pid, pid_t tid)
-{
-	struct dispatch dispatch;
-	uint8_t selector;
-
-	/* Without a selector, all calls from outside a range of addresses do. */
-	return read_dispatch(tid, &dispatch) &&
-	       (!dispatch.selector || memory_read(pid, dispatch.selector, &selector, 1) != 1 ||
-		       selector != FILTER_ALLOW);
 }
 
 /* ==== Remote ================================================================================== */
@@ -321,7 +286,7 @@ static struct probe_error *gone(const struct control *control)
 	return probe_error_new(PROBE_ERROR_NOT_FOUND, "process %d has ended", control->pid);
 }
 
-/* Returns the error of a thread that has not returned from a call in time. */
+/* Returns the error for a thread that has not returned from a call in time. */
 static struct probe_error *too_late(
 	const struct control *control, const struct control_thread *thread)
 {
@@ -340,7 +305,7 @@ static struct probe_error *too_late(
 		state);
 }
 
-/* Does the thread use registers that a frame does not restore? */
+/* Returns true if the thread uses registers that a frame does not restore. */
 static bool has_unkept(pid_t tid)
 {
 	const struct arch_process *arch = arch_process();
@@ -356,7 +321,7 @@ static bool has_unkept(pid_t tid)
 	return false;
 }
 
-/* Reads the floating-point state. Returns false if the thread is gone. */
+/* Reads the floating-point state with ptrace(2). Returns false if the thread is gone. */
 static bool get_state(pid_t tid, struct prepared *p)
 {
 	const struct arch_process *arch = arch_process();
@@ -401,9 +366,10 @@ static struct probe_error *read_state(const struct control *control,
 /* ---- Frames of killed controllers ---- */
 
 /*
- * May a signal handler have interrupted the thread at `leave`? The handler's frame on the stack
- * then has a frame pointer into a room. Searches up to the end of the stack's mapping. True if it
- * is unreadable.
+ * Returns true if a signal handler may have interrupted the thread at `leave`. The handler's frame
+ * on the stack then holds the frame pointer of that moment, which points into a room. The search
+ * ends at the end of the stack's mapping, because the next mapping may hold anything. If the stack
+ * is unreadable, returns true.
  */
 static bool handler_leads_to_room(pid_t pid, const struct rooms *rooms, uint64_t sp)
 {
@@ -426,12 +392,12 @@ static bool handler_leads_to_room(pid_t pid, const struct rooms *rooms, uint64_t
 	return false;
 }
 
-/* Removes killed controllers' frames in a stop of all threads, unless a thread still uses one. */
+/* Stops all threads. Removes the frames of killed controllers, unless a thread still uses one. */
 static struct probe_error *reclaim_rooms(pid_t pid, pid_t lender, uint64_t patience_ns,
 	const struct modules *modules, struct rooms *rooms, bool *used_ret)
 {
 	struct control control;
-	struct probe_error *error = control_stop_within(pid, lender, patience_ns, &control);
+	struct probe_error *error = control_stop(pid, lender, patience_ns, &control);
 
 	*used_ret = false;
 	if (error)
@@ -471,7 +437,7 @@ struct probe_error *control_find_rooms(pid_t pid, pid_t lender, uint64_t patienc
 	return error;
 }
 
-/* Places and writes the frame, and the calls' text argument. */
+/* Places the frame, and writes it together with the calls' text argument. */
 static struct probe_error *prepare(const struct control *control,
 	const struct control_thread *thread, const struct arch_gadgets *gadgets,
 	const struct rooms *rooms, const struct control_call *calls, size_t count,
@@ -504,9 +470,10 @@ static struct probe_error *prepare(const struct control *control,
  */
 
 /*
- * Lets the thread run to the entry or exit of a system call. `asked`: it runs already and was asked
- * to stop, and any stop will do. SIGSTOP, which alone is not blocked, is delivered, so that the
- * process stays stopped after we detach.
+ * Lets the thread run until it enters or leaves a system call. If `asked` is set, the thread is
+ * already running and was asked to stop, and any other stop ends the wait, too. All signals are
+ * blocked except SIGSTOP, which is delivered. So the process stays stopped after we have detached
+ * from it.
  */
 static enum wait_result await_syscall_stop(
 	struct control *control, struct control_thread *thread, bool asked, int *status_ret)
@@ -532,6 +499,7 @@ static enum wait_result await_syscall_stop(
 	return WAIT_STOPPED;
 }
 
+/* Lets the thread run to the next entry or exit of a system call. */
 static enum wait_result to_syscall_stop(struct control *control, struct control_thread *thread)
 {
 	int status;
@@ -539,7 +507,10 @@ static enum wait_result to_syscall_stop(struct control *control, struct control_
 	return await_syscall_stop(control, thread, false, &status);
 }
 
-/* Has a stop interrupted the call, which the kernel then repeats or ends with EINTR? */
+/*
+ * Returns true if a stop has interrupted the system call. The kernel then repeats the call or
+ * returns EINTR.
+ */
 static bool is_interrupted(int64_t result)
 {
 	return result == -EINTR ||
@@ -547,9 +518,9 @@ static bool is_interrupted(int64_t result)
 }
 
 /*
- * Interrupts a call that does not end, and waits once more. `enters`: the thread has not entered it
- * yet. Returns NULL if the thread has made it after all. Otherwise its registers can be put back,
- * unless it runs.
+ * Interrupts a call that does not end, and waits for the thread once more. Returns NULL if the
+ * thread has made the call after all. After an error, the thread's registers can be put back,
+ * unless the thread still runs. `enters` means that the thread had not entered the call yet.
  */
 static struct probe_error *call_off(
 	struct control *control, struct control_thread *thread, bool enters)
@@ -564,8 +535,8 @@ static struct probe_error *call_off(
 	if (result == WAIT_STOPPED && WAIT_EVENT_OF(status))
 		return error;
 	/*
-	 * Let the call end before writing registers: at its entry, they would become its arguments,
-	 * and its result one of them.
+	 * Let the call end before we write registers. At the call's entry, they would become its
+	 * arguments, and its result would then overwrite one of them.
 	 */
 	if (result == WAIT_STOPPED && enters)
 		result = to_syscall_stop(control, thread);
@@ -578,7 +549,10 @@ static struct probe_error *call_off(
 	return result == WAIT_GONE ? gone(control) : NULL;
 }
 
-/* Returns the registers with which the thread makes a call and returns through `frame`. */
+/*
+ * Returns the registers with which the thread makes a call and then returns through the frame at
+ * address `frame`.
+ */
 static struct arch_registers calling(const struct control_thread *thread,
 	const struct arch_gadgets *gadgets, uint64_t frame, const struct control_call *call)
 {
@@ -613,7 +587,10 @@ static struct probe_error *run_call(struct control *control, struct control_thre
 	return NULL;
 }
 
-/* Returns the address of the pointer to a thread's restartable sequence; 0 without rseq. */
+/*
+ * Returns the address where a thread stores the address of its current restartable sequence; 0 if
+ * it has none.
+ */
 static uint64_t sequence_field(pid_t tid)
 {
 	struct __ptrace_rseq_configuration rseq;
@@ -626,9 +603,10 @@ static uint64_t sequence_field(pid_t tid)
 }
 
 /*
- * Sends a thread that was stopped in a restartable sequence to the abort handler. The kernel would
- * do so, but forgets the sequence when it sees the thread elsewhere, in our call (kernel/rseq.c,
- * rseq_ip_fixup()).
+ * If a thread was stopped in a restartable sequence, sends it to the sequence's abort handler,
+ * because it must not continue in the sequence. Normally the kernel does this. But the kernel
+ * forgets the sequence as soon as it sees the thread elsewhere, in the call that the thread makes
+ * for us (kernel/rseq.c, rseq_ip_fixup()).
  */
 static void leave_sequence(
 	const struct control *control, struct control_thread *thread, uint64_t current)
@@ -647,7 +625,10 @@ static void leave_sequence(
 	thread->regs_changed = true;
 }
 
-/* Sends the thread to `leave`, where it restores itself from the frame with any signal mask. */
+/*
+ * Sends the thread to `leave`. There it restores itself from the frame, whatever its signal mask
+ * is.
+ */
 static bool set_leaving(const struct control_thread *thread, const struct arch_gadgets *gadgets,
 	const struct prepared *p)
 {
@@ -657,7 +638,7 @@ static bool set_leaving(const struct control_thread *thread, const struct arch_g
 	return registers_write(thread->tid, &regs);
 }
 
-/* Restores the vector state that the calls have destroyed. */
+/* Restores the vector state that the thread's calls have destroyed. */
 static void restore_state(pid_t tid, struct prepared *p)
 {
 	struct iovec state = {p->kept, p->kept_size};
@@ -666,17 +647,11 @@ static void restore_state(pid_t tid, struct prepared *p)
 		ptrace(PTRACE_SETREGSET, tid, p->state_regset, &state);
 }
 
-bool control_can_run(const struct control *control, const struct control_thread *thread)
-{
-	return thread->pid == control->pid && arch_process()->is_native(&thread->regs) &&
-	       seccomp_may_run(control->seccomp, thread->tid) &&
-	       !dispatch_takes_calls(control->pid, thread->tid);
-}
-
 static bool control_would_interrupt(const struct control_thread *thread);
 
 /*
- * Chooses a thread for calls, if possible one whose own call would not end with EINTR if we died.
+ * Chooses a stopped thread that can make calls. Prefers a thread that is in no call that our death
+ * would end early, with EINTR.
  */
 static struct control_thread *choose_stopped(struct control *control)
 {
@@ -695,8 +670,9 @@ static struct control_thread *choose_stopped(struct control *control)
 }
 
 /*
- * Is the thread in a call of the restart-block kind (nanosleep, poll, futex), which would end with
- * EINTR if we died?
+ * Returns true if the thread is in a system call of the restart-block kind (nanosleep, poll,
+ * futex). If the thread made a call for us and we died meanwhile, its own call would end with
+ * EINTR.
  */
 static bool control_would_interrupt(const struct control_thread *thread)
 {
@@ -713,7 +689,10 @@ bool control_succeeded(const struct control_call *call)
 	return call->result >= 0 || call->result < -4095;
 }
 
-/* Has a thread returned through all frames, out of the rooms? */
+/*
+ * Returns true if a thread has returned through all frames, so that its stack pointer is outside
+ * the rooms.
+ */
 static bool is_away(const struct control_thread *thread, const struct prepared *p)
 {
 	uint64_t sp = arch_get(&thread->regs, ARCH_SP);
@@ -724,7 +703,10 @@ static bool is_away(const struct control_thread *thread, const struct prepared *
 	return true;
 }
 
-/* Lets a thread run until it is out of the rooms: it may have had no processor, or a signal. */
+/*
+ * Lets a thread run until it is out of the rooms. It may still be in them if it had no processor,
+ * or if a signal has stopped it.
+ */
 static struct probe_error *lead_away(struct control *control, const struct prepared *p)
 {
 	struct control_thread *thread = control->threads;
@@ -752,7 +734,9 @@ static struct probe_error *lead_away(struct control *control, const struct prepa
 static bool can_let_go(const struct control *control, const struct control_thread *thread,
 	const struct prepared *p, const struct control_call *calls, size_t count)
 {
-	/* may_run: no other thread is stopped (control_borrow()). */
+	/*
+	 * may_run is set if control_borrow() stopped the thread. Then no other thread is stopped.
+	 */
 	return calls[0].lets_go && count == 2 && control->count == 1 && thread->may_run &&
 	       p->first_address && !restart_is_in_call(control->pid, &thread->regs);
 }
@@ -785,7 +769,10 @@ static struct probe_error *let_go(struct control *control, struct control_thread
 	error = control_let_pass(control, &first);
 	if (!error)
 		error = lead_away(control, p);
-	/* The thread still returns through the frames: the next controller removes them. */
+	/*
+	 * The thread still returns through the frames, so leave them. The next controller finds and
+	 * removes them.
+	 */
 	if (error)
 		prepared_forget(p);
 	return error;
@@ -831,7 +818,10 @@ static struct probe_error *run_and_leave(struct control *control, const struct r
 			(calls[i].then && !calls[i].then(calls[i].data, thread->tid)))
 			break;
 	}
-	/* The thread continues as if we had died: the next controller removes the frame. */
+	/*
+	 * The thread continues as if we had died, and returns through the frame. The next
+	 * controller finds and removes the frame.
+	 */
 	if (thread->is_running) {
 		prepared_forget(p);
 		return error;

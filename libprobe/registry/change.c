@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A change holds its target's lock and has read its modules, mappings and registry. The target runs
- * between the stops of a change.
+ * A change holds the lock of its target, has read the target's modules, mappings and registry, and
+ * runs system calls in the target (run.c).
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -54,7 +57,10 @@ static struct probe_error *read_modules(struct change *c)
 	return error;
 }
 
-/* Checks that the code is for this machine: a program file, or else a registry, proves it. */
+/*
+ * Checks that the target's code is for this machine. If no program file can be read, a registry is
+ * the proof: a controller has patched the code here.
+ */
 static struct probe_error *check_machine(struct change *c)
 {
 	const struct module *program = first_program(&c->modules);
@@ -86,8 +92,8 @@ static struct probe_error *check_target(struct change *c)
 	const char *emulator = emulator_of(c->pid, &c->modules, buffer), *shadow_stack;
 
 	/*
-	 * After vfork(2), the child runs in its parent's memory: stopping it does not stop the
-	 * parent's threads, and the two have different locks.
+	 * After vfork(2), the child runs in its parent's memory. A stop of the child would not stop
+	 * the parent's threads, and the child and the parent have different locks.
 	 */
 	if (parent > 0 && children_share(c->pid, (pid_t)parent))
 		return probe_error_new(PROBE_ERROR_STATE,
@@ -110,16 +116,9 @@ static struct probe_error *check_target(struct change *c)
 	return NULL;
 }
 
-struct probe_error *change_check_program(const struct change *change)
-{
-	return target_is_there(change->target)
-		       ? NULL
-		       : probe_error_new(PROBE_ERROR_NOT_FOUND,
-				 "process %d has become another program meanwhile, or has ended",
-				 change->pid);
-}
-
-/* Opens the memory of the program that the process ran at the first change. */
+/*
+ * Opens the memory of the target. A target is the program that the process ran at the first change.
+ */
 static struct probe_error *open_memory(struct change *change)
 {
 	struct probe_target *target = change->target;
@@ -139,7 +138,7 @@ static struct probe_error *open_memory(struct change *change)
 	return change_check_program(change);
 }
 
-/* Is this still the same process, with a living thread? */
+/* Checks that the process is still the same one and has a living thread. */
 static struct probe_error *check_process(struct change *c)
 {
 	const struct probe_target *target = c->target;
@@ -160,57 +159,38 @@ static struct probe_error *check_process(struct change *c)
 				 PROBE_ERROR_NOT_FOUND, "process %d has ended", target->pid);
 }
 
-/*
- * A change that has written or mapped nothing can be given up and repeated later. Afterwards it
- * must be completed, or the next change would take its steps for done and its memory for leftovers.
- * After waiting in vain for threads, it can only be undone.
- */
-static bool may_fail(const struct change *change)
+struct probe_error *change_load(struct change *change)
 {
-	return !change->begun && !change->waited;
-}
+	struct registry *r = &change->registry;
+	struct probe_error *error = registry_load(change->pid, &change->maps, r);
+	bool lost = false;
 
-static uint64_t begin_wait(struct change *change)
-{
-	change->wait_ns = clock_monotonic_ns();
-	return patience_for_threads(change->target, may_fail(change));
-}
-
-static struct probe_error *end_wait(struct change *change, struct probe_error *error)
-{
-	error = patience_after(change->target, may_fail(change), change->wait_ns, error);
-	change->waited |= error != NULL;
-	return error;
-}
-
-static struct probe_error *find_rooms(struct change *c)
-{
-	c->rooms_known = true;
-	/*
-	 * A held target was just started or checked before, so no killed controller's frames are in
-	 * it. They are not removed while all threads are stopped.
-	 */
-	return c->target->held || c->stopped
-		       ? rooms_find(c->pid, c->mem, &c->maps, &c->modules, false, &c->rooms)
-		       : end_wait(c, control_find_rooms(c->pid, c->target->lender, begin_wait(c),
-					     c->mem, &c->maps, &c->modules, &c->rooms));
-}
-
-struct probe_error *change_remove_frames(struct change *change, size_t *count_ret)
-{
-	struct probe_error *error = rooms_find(
-		change->pid, change->mem, &change->maps, &change->modules, false, &change->rooms);
-	size_t left = change->rooms.left_count;
-
-	*count_ret = 0;
-	if (error || !left)
+	if (!error && r->home)
+		error = own_check(change->pid, change->mem, &change->maps, r, &lost);
+	else if (!error)
+		error = lost_find(change->pid, &change->maps, &change->modules, r, &lost);
+	/* If execve(2) has replaced the program, the mappings are those of the new program. */
+	if (!error && lost)
+		error = change_check_program(change);
+	if (error)
 		return error;
-	error = find_rooms(change);
-	*count_ret = left - change->rooms.left_count;
-	return error;
+	change->lost |= lost;
+	change->lost_ends |= lost;
+	return NULL;
 }
 
-/* Fails for a frozen process instead of waiting, so that others can be traced. */
+struct probe_error *change_reread(struct change *change)
+{
+	struct probe_error *error = change_reread_maps(change);
+
+	registry_deinit(&change->registry);
+	code_release_all(&change->taken);
+	return error ? error : change_load(change);
+}
+
+/*
+ * Fails for a frozen process instead of waiting, so that other processes can be traced meanwhile.
+ */
 static struct probe_error *check_frozen(pid_t pid)
 {
 	char group[CGROUP_PATH_BYTES];
@@ -317,288 +297,76 @@ void change_end(struct change *change)
 
 /* ---- Stopping and running --------------------------------------------------------- */
 
-/* Lets the target run between two stops, which would otherwise add up to a long one. */
-static void let_run(const struct change *change)
+/* ---- Held ---------------------------------------------------------------------------------- */
+
+/* Stops a target. If another controller is changing the target, waits for it. */
+static struct probe_error *hold(struct probe_target *target)
 {
-	uint64_t since = clock_monotonic_ns() - change->resumed_ns;
+	AUTO_CHANGE struct change c;
+	struct probe_error *error = change_begin(target, &c);
 
-	if (change->resumed_ns && since < MOMENT_NS)
-		nanosleep(&(struct timespec){.tv_nsec = MOMENT_NS - since}, NULL);
-}
-
-/*
- * Resumes the threads and notes how long they were stopped. A thread stopped on our processor would
- * have to wait for us, so we sleep: it continues at once, and we wake up elsewhere.
- */
-static void resume(struct change *change)
-{
-	uint64_t ns = control_resume(&change->control);
-
-	if (ns > change->stop_ns)
-		change->stop_ns = ns;
-	change->resumed_ns = clock_monotonic_ns();
-	nanosleep(&(struct timespec){.tv_nsec = 1}, NULL);
-}
-
-struct probe_error *change_stop(struct change *change)
-{
-	struct probe_error *error;
-
-	if (change->target->held) {
-		change->control = change->target->control;
-		change->control.seccomp = &change->seccomp;
-		return NULL;
-	}
-	let_run(change);
-	error = control_stop_within(
-		change->pid, change->target->lender, begin_wait(change), &change->control);
-	error = end_wait(change, error);
-	change->control.seccomp = &change->seccomp;
-	change->stopped = !error;
-	change->target->shares_memory |= change->control.guests != NULL;
 	if (!error)
-		error = change_check_program(change);
-	if (error)
-		change_resume(change);
-	return error;
-}
-
-void change_resume(struct change *change)
-{
-	if (!change->stopped)
-		return;
-	change->stopped = false;
-	resume(change);
-}
-
-struct probe_error *change_judge(struct change *change)
-{
-	struct probe_error *error = NULL;
-	bool stop;
-
-	if (!change->seccomp.count || change->seccomp.judged)
-		return NULL;
-	stop = !change->stopped && seccomp_can_read();
-	if (stop)
-		error = change_stop(change);
-	if (!error)
-		error = seccomp_judge(&change->seccomp);
-	if (stop)
-		change_resume(change);
-	return error;
-}
-
-/* Returns the purpose of some calls: to map or to unmap memory. */
-static enum seccomp_kind kind_of(const struct control_call *calls, size_t count)
-{
-	for (size_t i = 0; i < count; i++)
-		if (calls[i].number != SYS_munmap && calls[i].number != SYS_close)
-			return SECCOMP_MAP;
-	return SECCOMP_UNMAP;
-}
-
-/* Checks that some thread may make calls of this kind. */
-static struct probe_error *check_filters(struct change *change, enum seccomp_kind kind)
-{
-	struct probe_error *error = change_judge(change);
-	DIR *threads = error ? NULL : procfs_threads(change->pid);
-	bool found = !threads;
-	pid_t tid;
-
-	change->seccomp.wanted = kind;
-	while (!found && (tid = procfs_next_thread(change->pid, threads)))
-		found = seccomp_may_run(&change->seccomp, tid);
-	if (threads)
-		closedir(threads);
-	return error || found ? error : seccomp_error(&change->seccomp, kind);
-}
-
-static struct probe_error *run_stopped(
-	struct change *c, const char *what, struct control_call *calls, size_t count)
-{
-	struct probe_error *error = control_run_and_leave(
-		&c->control, &c->rooms, &c->gadgets, c->prepared, calls, count);
-
-	for (size_t i = 0; i < count && !error; i++)
-		if (calls[i].result < 0 && calls[i].result >= -4095)
-			return probe_error_system(
-				-calls[i].result, "process %d: cannot %s", c->pid, what);
-	return error;
-}
-
-/* Finds everything that calls need, before a thread is stopped. */
-static struct probe_error *prepare_calls(struct change *c)
-{
-	if (!c->prepared)
-		c->prepared = control_prepared();
-	if (!c->prepared)
-		return probe_error_no_memory();
-	if (!c->rooms_known) {
-		struct probe_error *error = find_rooms(c);
-
-		if (error)
-			return error;
-	}
-	if (!c->gadgets.call)
-		c->gadgets = c->target->gadgets;
-	return c->gadgets.call ? NULL : gadgets_find(c->pid, &c->maps, &c->modules, &c->gadgets);
-}
-
-struct probe_error *change_run_in(struct change *change, size_t thread, const char *what,
-	struct control_call *calls, size_t count)
-{
-	struct control all = change->control;
-	struct probe_error *error = prepare_calls(change);
-
+		error = change_stop(&c);
 	if (error)
 		return error;
-	change->begun = true;
-	change->control.threads = &all.threads[thread];
-	change->control.count = 1;
-	error = run_stopped(change, what, calls, count);
-	control_clear(&change->rooms, change->prepared);
-	change->control.threads = all.threads;
-	change->control.count = all.count;
-	return error;
-}
-
-static struct probe_error *borrow_thread(struct change *c)
-{
-	struct control_coming coming = {&c->rooms, &c->gadgets, c->prepared};
-	bool is_first = !c->resumed_ns;
-
-	let_run(c);
-	return end_wait(c, control_borrow_within(c->pid, &c->seccomp, begin_wait(c),
-				   is_first ? &coming : NULL, &c->control));
-}
-
-static bool must_borrow(const struct change *c)
-{
-	return !c->stopped && !c->borrowed && !c->target->held;
-}
-
-/* Can a thread make calls without being stopped? Its filters must have been judged. */
-static bool may_ask(const struct change *c)
-{
-	const struct probe_target *target = c->target;
-
-	return target->proxy && must_borrow(c) && !target->dispatches &&
-	       (!c->seccomp.count || seccomp_may_run(&c->seccomp, target->proxy->tid));
-}
-
-/* Makes calls in the proxy thread, like control_run(). */
-static struct probe_error *ask(
-	struct change *c, const char *what, struct control_call *calls, size_t count)
-{
-	const struct target_proxy *proxy = c->target->proxy;
-
-	for (size_t i = 0; i < count; i++) {
-		if (!proxy->call(proxy->data, &calls[i]))
-			return probe_error_new(PROBE_ERROR_NOT_FOUND,
-				"process %d does not answer its copy any more", c->pid);
-		if (calls[i].result < 0 && calls[i].result >= -4095)
-			return probe_error_system(
-				-calls[i].result, "process %d: cannot %s", c->pid, what);
-		if (!control_succeeded(&calls[i]) ||
-			(calls[i].then && !calls[i].then(calls[i].data, proxy->tid)))
-			break;
-	}
+	target->control = c.control;
+	target->held = target->attached = true;
+	c.stopped = false;
+	/* Give up our raised priority: our caller may keep the target stopped for a long time. */
+	control_calm(&target->control);
 	return NULL;
 }
 
-/* If a call failed because execve(2) has replaced the program, reports that instead. */
-static struct probe_error *explain(const struct change *c, struct probe_error *error)
+struct probe_error *probe_target_attach(struct probe_target *target)
 {
-	struct probe_error *reason = error ? change_check_program(c) : NULL;
-
-	if (!reason)
-		return error;
-	probe_error_free(error);
-	return reason;
+	if (target->held)
+		return probe_error_new(PROBE_ERROR_STATE, "process %d is %s already", target->pid,
+			target->attached ? "attached to" : "held");
+	return hold(target);
 }
+
+/* ---- Descriptors ------------------------------------------------------------------------ */
 
 /*
- * Stops one thread. If execve(2) has replaced the program, calls fail, because their gadgets and
- * stack frame are gone. AT_RANDOM is compared only then, to keep the stop short.
+ * Counts the descriptors that this process can still open. A change that runs out of descriptors
+ * halfway could not be undone either, so they are counted before the change begins.
  */
-static struct probe_error *take_thread(struct change *c)
-{
-	struct probe_error *error = borrow_thread(c);
 
-	c->control.seccomp = &c->seccomp;
-	return explain(c, error);
-}
-
-/* Makes calls in a thread, resumes it, and then removes their stack frames from its memory. */
-static struct probe_error *run_some(
-	struct change *c, const char *what, struct control_call *calls, size_t count)
-{
-	bool borrow = must_borrow(c);
-	struct probe_error *error = NULL;
-
-	if (!borrow && c->target->held)
-		c->control = c->target->control;
-	c->control.seccomp = &c->seccomp;
-	error = borrow ? take_thread(c) : NULL;
-	if (error)
-		return error;
-	error = run_stopped(c, what, calls, count);
-	if (borrow)
-		resume(c);
-	control_clear(&c->rooms, c->prepared);
-	return explain(c, error);
-}
-
-struct probe_error *change_borrow(struct change *c)
-{
-	struct probe_error *error = NULL;
-
-	if (must_borrow(c) && c->seccomp.count)
-		error = check_filters(c, SECCOMP_MAP);
-	if (error || !must_borrow(c) || may_ask(c))
-		return error;
-	error = prepare_calls(c);
-	if (!error)
-		error = take_thread(c);
-	c->borrowed = !error;
-	return error;
-}
-
-void change_give_back(struct change *change)
-{
-	if (!change->borrowed)
-		return;
-	change->borrowed = false;
-	resume(change);
-}
+enum { DESCRIPTORS_MAX = 32 };
 
 /*
- * If no thread is stopped or borrowed, stops one for each call. All calls put their frames in the
- * same rooms (rooms_find()), because one may unmap the memory of another's.
+ * Counts the numbers just below *end that no descriptor has, by poll(2). Moves *end down past them.
  */
-struct probe_error *change_run(
-	struct change *change, const char *what, struct control_call *calls, size_t count)
+static size_t count_unused(rlim_t *end)
 {
-	size_t done = 0, some = must_borrow(change) ? 1 : count;
-	struct probe_error *error = NULL;
+	struct pollfd fds[DESCRIPTORS_MAX];
+	nfds_t count = *end < DESCRIPTORS_MAX ? *end : DESCRIPTORS_MAX;
+	size_t unused = 0;
 
-	if (change->seccomp.count)
-		error = check_filters(change, kind_of(calls, count));
-	if (!error && may_ask(change)) {
-		change->begun = true;
-		return ask(change, what, calls, count);
-	}
-	if (!error)
-		error = prepare_calls(change);
-	if (error)
-		return error;
-	while (!error && done < count) {
-		error = run_some(change, what, &calls[done], some);
-		/* Some calls may have been made before one failed. */
-		change->begun |= !change->waited;
-		done += some;
-		if (!control_succeeded(&calls[done - 1]))
-			break;
-	}
-	return error;
+	*end -= count;
+	for (nfds_t i = 0; i < count; i++)
+		fds[i] = (struct pollfd){.fd = (int)(*end + i)};
+	if (poll(fds, count, 0) < 0)
+		return 0;
+	for (nfds_t i = 0; i < count; i++)
+		unused += (fds[i].revents & POLLNVAL) != 0;
+	return unused;
+}
+
+struct probe_error *change_need_descriptors(const struct change *change, size_t count)
+{
+	struct rlimit limit = {0};
+	size_t unused = 0;
+	rlim_t end;
+
+	getrlimit(RLIMIT_NOFILE, &limit);
+	/* Count from the highest number down: the kernel gives out the lowest number first. */
+	for (end = limit.rlim_cur < INT_MAX ? limit.rlim_cur : INT_MAX; end && unused < count;)
+		unused += count_unused(&end);
+	if (unused >= count)
+		return NULL;
+	return probe_error_system(EMFILE,
+		"%zu more descriptors are needed to change the probes of process %d, or to undo "
+		"the change (ulimit -n)",
+		count, change->pid);
 }

@@ -91,7 +91,7 @@ static uint64_t align_up(uint64_t value, uint64_t alignment)
 	return (value + alignment - 1) & ~(alignment - 1);
 }
 
-/* Returns the first large enough gap between the extents of an arena, or 0. */
+/* The first large enough gap between the extents of an arena, or 0. */
 static uint64_t find_gap(const struct reg_arena *arena, const struct code_extent *extents,
 	size_t count, size_t size, size_t alignment)
 {
@@ -172,8 +172,11 @@ bool code_take(
 /* ==== Space =================================================================================== */
 
 /*
- * Finds addresses for new memory, away from the heap and the main stack, which grow up to a limit
- * that the program may change.
+ * Finds addresses for new memory.
+ *
+ * The kernel lets the heap ([heap], brk(2)) grow upwards and the main stack downwards, up to a
+ * limit that the program may change. Memory there would make the program run out early, so we keep
+ * well away from both.
  */
 
 #define LOWEST UINT64_C(0x10000) /* vm.mmap_min_addr is at most this */
@@ -181,7 +184,7 @@ bool code_take(
 #define STACK_BERTH (UINT64_C(64) << 20)
 #define STEP_ASIDE (UINT64_C(64) << 10) /* gap to neighbours, so that overruns still fault */
 
-/* Returns the range of a mapping, including room to grow. */
+/* The range that a mapping occupies, including room to grow. */
 static void occupied(const struct mapping *m, uint64_t *start_ret, uint64_t *end_ret)
 {
 	*start_ret = m->start;
@@ -271,35 +274,6 @@ struct probe_error *change_reread_maps(struct change *change)
 	return maps_read(change->pid, &change->maps);
 }
 
-struct probe_error *change_reread(struct change *change)
-{
-	struct probe_error *error = change_reread_maps(change);
-
-	registry_deinit(&change->registry);
-	code_release_all(&change->taken);
-	return error ? error : change_load(change);
-}
-
-struct probe_error *change_load(struct change *change)
-{
-	struct registry *r = &change->registry;
-	struct probe_error *error = registry_load(change->pid, &change->maps, r);
-	bool lost = false;
-
-	if (!error && r->home)
-		error = own_check(change->pid, change->mem, &change->maps, r, &lost);
-	else if (!error)
-		error = lost_find(change->pid, &change->maps, &change->modules, r, &lost);
-	/* If execve(2) has replaced the program, the mappings are those of the new program. */
-	if (!error && lost)
-		error = change_check_program(change);
-	if (error)
-		return error;
-	change->lost |= lost;
-	change->lost_ends |= lost;
-	return NULL;
-}
-
 struct probe_error *change_confirm(const struct change *change)
 {
 	bool holds = false;
@@ -349,16 +323,6 @@ struct probe_error *change_write(
 	return error;
 }
 
-struct control_call change_call_unmap(uint64_t start, uint64_t size)
-{
-	return (struct control_call){.number = SYS_munmap, .args = {start, size}};
-}
-
-struct control_call change_call_close(int64_t fd)
-{
-	return (struct control_call){.number = SYS_close, .args = {(uint64_t)fd}};
-}
-
 /* ---- Code memory ---------------------------------------------------------------------- */
 
 struct control_call change_call_map_code(uint64_t address, uint64_t size)
@@ -383,7 +347,7 @@ static struct probe_error *map_guard(struct change *change, uint64_t guard)
 	return change_run(change, "map memory for code", calls, 2);
 }
 
-/* Writes to the guard's page the mark that identifies it, and the word that stubs test. */
+/* Writes to the guard's page: the mark that identifies the page, and the word that stubs test. */
 static struct probe_error *set_guard(struct change *change, uint64_t page)
 {
 	static const uint32_t one = 1;
@@ -396,8 +360,8 @@ static struct probe_error *set_guard(struct change *change, uint64_t page)
 }
 
 /*
- * Makes an arena the home, and its last page the guard. Stores the registry in the same stop, so
- * that the next controller finds it.
+ * Makes an arena the home. Maps the guard over the arena's last page. Stores the registry in the
+ * same stop, so that the next controller finds it if this one dies soon.
  */
 static struct probe_error *make_home(struct change *change, struct reg_arena *arena)
 {
@@ -526,13 +490,44 @@ struct probe_error *change_alloc_code(struct change *change, size_t size,
 	return error;
 }
 
+/* Writes a path into free code memory. The kernel can read it there until it is overwritten. */
+static struct probe_error *put_path(struct change *change, const char *path, uint64_t *ret)
+{
+	struct registry *r = &change->registry;
+	size_t size = strlen(path) + 1;
+	struct probe_error *error;
+
+	if (change->seccomp.count)
+		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
+			"process %d is under a seccomp filter, and must not open files for "
+			"probectl: without --file, the flight recorder is in its memory, and in "
+			"its "
+			"core file",
+			change->pid);
+	error = change_alloc_code(change, size, &(struct code_extent){r->home, 1}, 1, ret);
+	if (error)
+		return error;
+	error = change_write(change, *ret, path, size);
+	if (error)
+		code_release(&change->taken);
+	return error;
+}
+
 struct probe_error *change_map_data(struct change *change, size_t size,
 	const struct lasting_file *data, bool is_private, uint64_t *address_ret, int *fd_ret)
 {
 	struct control_call call = call_mmap(0, size, PROT_READ | PROT_WRITE,
 		(is_private ? MAP_PRIVATE : MAP_SHARED) | MAP_NORESERVE);
-	struct probe_error *error = change_map_file(change, size, data, &call, 1, fd_ret);
+	struct lasting_file file = *data;
+	struct probe_error *error = NULL;
 
+	if (file.path)
+		error = put_path(change, file.path, &file.address);
+	if (error)
+		return error;
+	error = change_map_file(change, size, &file, &call, 1, fd_ret);
+	if (file.path)
+		code_release(&change->taken);
 	*address_ret = call.result;
 	return error;
 }
@@ -543,8 +538,8 @@ struct probe_error *change_place_image(struct change *change, struct code_extent
 
 	ret->size = registry_image_size(r);
 	/*
-	 * An image is data, so any distance from other code will do. Without a home, it goes near
-	 * the rest of our code (lost.c).
+	 * An image of the registry is data, so it can be at any distance from other code. If there
+	 * is no home, the image goes near the rest of our code (lost.c).
 	 */
 	return change_alloc_code(change, ret->size,
 		&(struct code_extent){r->home	       ? r->home
@@ -612,7 +607,10 @@ struct probe_error *change_unmap_arenas(
 	return error;
 }
 
-/* Unmaps the home's arena and the guard. *sealed_ret: the program has sealed them, so they stay. */
+/*
+ * Unmaps the arena with the registry, and the guard after it. *sealed_ret: the program has sealed
+ * them, so both stay.
+ */
 static struct probe_error *unmap_home(
 	struct change *change, struct reg_arena *home, bool *sealed_ret)
 {
@@ -625,7 +623,7 @@ static struct probe_error *unmap_home(
 	return error;
 }
 
-/* Takes all arenas out of the registry, except the home's and sealed ones. */
+/* Removes arenas from the registry and returns them. The home's arena and sealed arenas stay. */
 static struct reg_arena *take_arenas(struct registry *r, size_t *count_ret)
 {
 	struct reg_arena *taken = calloc(r->arena_count + 1, sizeof(*taken));
@@ -646,9 +644,10 @@ static struct reg_arena *take_arenas(struct registry *r, size_t *count_ret)
 }
 
 /*
- * Unmaps everything after the last session, the home's arena last. If the program has sealed
- * another arena, the home stays, too. If we die halfway, an arena that is listed but unmapped is
- * harmless (own.c), and one that is mapped but not listed is an orphan.
+ * Unmaps everything when no session is left. The arena with the home comes last: if the program has
+ * sealed another arena, the home stays, too, so that the next session can use the rest. If we die
+ * halfway, an arena that is listed but unmapped does no harm, because the next controller checks
+ * the mappings (own.c). An arena that is mapped but not listed is an orphan.
  */
 static struct probe_error *unmap_all(struct change *change)
 {
@@ -673,7 +672,7 @@ static struct probe_error *unmap_all(struct change *change)
 	return error;
 }
 
-/* Did this process make the session's memory, or was it forked with it? */
+/* Did this process make the session's memory, rather than a process that it was forked from? */
 static bool is_maker(const struct change *change, const struct reg_session *session)
 {
 	struct data_header header;
@@ -682,7 +681,7 @@ static bool is_maker(const struct change *change, const struct reg_session *sess
 	       header.maker && header.maker == lasting_maker(change->pid);
 }
 
-/* Notes the files of retired sessions before their memory is unmapped. */
+/* Notes the files of retired sessions, whose memory is about to be unmapped. */
 static struct probe_error *note_files(const struct change *change, struct lasting_names *names)
 {
 	const struct registry *r = &change->registry;
@@ -710,8 +709,8 @@ static struct probe_error *note_files(const struct change *change, struct lastin
 }
 
 /*
- * Unmaps data that the registry has dropped and, after the last session, everything. *ended_ret:
- * the data was unmapped.
+ * Unmaps data that the registry does not list any more and, if no session is left, everything else.
+ * *ended_ret: the data was unmapped.
  */
 static struct probe_error *unmap_ended(
 	struct change *change, struct own_extent *data, size_t count, bool *ended_ret)
@@ -720,8 +719,8 @@ static struct probe_error *unmap_ended(
 	struct probe_error *error = NULL;
 
 	/*
-	 * Drop the data from the registry first: if we die in between, it is an orphan, and is not
-	 * unmapped twice.
+	 * The registry stops listing the data before the data is unmapped. So if we die in between,
+	 * the data is an orphan, and is not unmapped twice.
 	 */
 	if (r->home && (count || r->session_count))
 		error = change_store(change, true);
@@ -732,7 +731,8 @@ static struct probe_error *unmap_ended(
 }
 
 /*
- * Stops the threads for all of unmap_ended() if there is little to unmap; else it makes more stops.
+ * Stops the threads for all of unmap_ended() if there is little to unmap. Otherwise, unmap_ended()
+ * makes several stops.
  */
 static struct probe_error *stop_for_end(struct change *change, size_t count, bool *stops_ret)
 {

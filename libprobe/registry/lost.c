@@ -13,13 +13,18 @@
  * A thread may run in memory of ours that remains. So this memory becomes the leftovers of retired
  * sessions, and is freed with them (libprobe/patch/uninstall.c).
  */
+#include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "libprobe/base/array.h"
+#include "libprobe/base/cleanup.h"
 #include "libprobe/base/page.h"
 #include "libprobe/process/process.h"
 #include "libprobe/base/procfs.h"
@@ -27,7 +32,7 @@
 
 enum { AROUND = 8 /* bytes of a jump that may lie in the next page */, SHORT_BYTES = 2 };
 
-/* A short jump to where we may have put a jump. */
+/* A short jump to an address where we may have put a jump. */
 struct short_jump {
 	uint64_t at, to;
 	uint8_t memory[SHORT_BYTES], file[SHORT_BYTES];
@@ -45,6 +50,7 @@ struct scan {
 	bool failed; /* memory was short */
 };
 
+/* A piece of a module's text, in memory and in its file. */
 struct piece {
 	uint64_t start;
 	size_t size;
@@ -67,7 +73,10 @@ static void add_code(struct scan *s, uint64_t start, uint64_t size)
 		s->failed |= !code_keep(&s->code, (struct code_extent){start, size});
 }
 
-/* Adds the places of our code that our data lists, maybe inherited by fork(2). */
+/*
+ * Adds the places of our code that our data lists. The data may be that of a process from which
+ * this one was forked.
+ */
 static void add_noted(struct scan *s, const struct mapping *m)
 {
 	struct data_arenas arenas;
@@ -117,8 +126,8 @@ static void add_site(struct scan *s, const struct piece *p, size_t at, size_t le
 }
 
 /*
- * Returns the length of our jump at `at`, or 0. The second jump of the plan twin begins one byte
- * into the first.
+ * Returns the length of our jump at `at`, or 0 if it is not our jump. The plan twin has two jumps;
+ * the second begins one byte into the first.
  */
 static size_t jump_length(const struct scan *s, const struct piece *p, size_t at)
 {
@@ -138,7 +147,7 @@ static size_t jump_length(const struct scan *s, const struct piece *p, size_t at
 	return length;
 }
 
-/* Notes a short jump that may be ours, for add_shorts(). */
+/* Notes a short jump that may be ours: add_shorts() decides. */
 static void take_short(struct scan *s, const struct piece *p, size_t at)
 {
 	const struct arch *arch = s->arch;
@@ -158,7 +167,7 @@ static void take_short(struct scan *s, const struct piece *p, size_t at)
 	memcpy(jump->file, p->file + at, SHORT_BYTES);
 }
 
-/* Handles a byte that differs from the file. Returns where the comparison continues. */
+/* Handles a byte at `at` that differs from the file. Returns where the comparison continues. */
 static size_t take_difference(struct scan *s, const struct piece *p, size_t from, size_t at)
 {
 	size_t first = at >= from + s->arch->jump_length ? at - s->arch->jump_length + 1 : from;
@@ -187,20 +196,10 @@ static void compare(struct scan *s, const struct piece *p)
 
 /* ---- Modules ---------------------------------------------------------------------------- */
 
-/* Is a page of text the process's own copy, present but not the file's? Yes without a pagemap. */
-static bool is_own_copy(const struct scan *s, uint64_t page)
-{
-	uint64_t entry;
-
-	if (s->pagemap < 0 ||
-		pread(s->pagemap, &entry, sizeof(entry),
-			(off_t)(page / page_bytes() * sizeof(entry))) != sizeof(entry))
-		return true;
-	return entry & (UINT64_C(1) << 62) ||
-	       (entry & (UINT64_C(1) << 63) && !(entry & (UINT64_C(1) << 61)));
-}
-
-/* Compares copied pages, and the first bytes behind them, where the last jump may end. */
+/*
+ * Compares pages that the process has copied, and the first bytes behind them, where the last jump
+ * may end.
+ */
 static void compare_run(struct scan *s, const struct module *module, uint64_t start, uint64_t end)
 {
 	struct piece p = {.start = start, .size = end - start};
@@ -227,7 +226,7 @@ static void compare_text(struct scan *s, const struct module *module, const stru
 	for (uint64_t page = m->start; page <= m->end; page += page_bytes()) {
 		uint64_t after = page + AROUND < m->end ? page + AROUND : m->end;
 
-		if (page < m->end && is_own_copy(s, page))
+		if (page < m->end && memory_is_own_copy(s->pagemap, page, true))
 			continue;
 		if (at < page)
 			compare_run(s, module, at, after);
@@ -235,7 +234,7 @@ static void compare_text(struct scan *s, const struct module *module, const stru
 	}
 }
 
-/* Adds the short jumps that lead to our jumps, now that all are found. */
+/* Adds the short jumps that lead to one of our jumps, which have all been found by now. */
 static void add_shorts(struct scan *s)
 {
 	size_t hops = s->found->site_count;
@@ -267,7 +266,7 @@ static void compare_all(struct scan *s, const struct maps *maps, const struct mo
 
 /* ---- Remaining memory -------------------------------------------------------------------- */
 
-/* Makes a mapping of ours a leftover: a thread may be in it. */
+/* Makes a mapping of ours a leftover, because a thread may be anywhere in it. */
 static void add_leftover(struct scan *s, const struct mapping *m)
 {
 	struct reg_arena *arena = registry_add_arena(s->found);
@@ -302,7 +301,7 @@ static void add_session(struct scan *s, const struct mapping *m)
 		.slots = m->start + page_bytes()};
 }
 
-/* Is this data of this process? A traced probectl has its own targets' data mapped, too. */
+/* Is this data of this process? A traced probectl also has the data of its own targets mapped. */
 static bool is_its_data(struct scan *s, const struct mapping *m)
 {
 	struct data_header header;
@@ -363,4 +362,254 @@ struct probe_error *lost_find(pid_t pid, const struct maps *maps, const struct m
 	registry_deinit(ret);
 	*ret = found;
 	return NULL;
+}
+
+/* ==== Orphans ================================================================================= */
+
+/*
+ * A controller makes the target create a file in memory, map it, and close it; then the registry
+ * lists the mapping. A controller that is killed in between leaves an unlisted mapping or an open
+ * descriptor. Both have our name, so nothing of the program's own is mistaken for an orphan:
+ *
+ *   code         private and executable, in no arena of the registry
+ *   data         not executable; its header is empty or leads to this process's home, and
+ *                no session of the registry has it
+ *   descriptor   of code or data: the target itself never keeps one
+ *   home         with a registry that has no session left
+ *
+ * A probectl that is itself traced has the data of its targets mapped and open, too. That data
+ * leads to the home of another process.
+ */
+
+/*
+ * A killed controller leaves few orphans. A program that itself maps thousands of such files must
+ * not make other controllers wait until all of them are unmapped.
+ */
+enum { AT_ONCE = 64, MAPPINGS_AT_ONCE = 512 };
+
+/* ---- Mappings --------------------------------------------------------------------------- */
+
+static bool has_code(const struct registry *r, uint64_t address)
+{
+	for (size_t i = 0; i < r->arena_count; i++)
+		if (address - r->arenas[i].start < r->arenas[i].size)
+			return true;
+	return false;
+}
+
+static bool leads_here(const struct data_header *header, const struct registry *r)
+{
+	return header->magic == 0 || (header->magic == DATA_MAGIC && header->home == r->home);
+}
+
+/*
+ * Was a file that outlives its process made by this process? A probectl maps files of other
+ * processes.
+ */
+static bool is_made_by(const struct data_header *header, pid_t pid)
+{
+	return header->magic == DATA_MAGIC && header->maker && header->maker == lasting_maker(pid);
+}
+
+static bool is_orphan(struct served *known, const struct mapping *m, const struct registry *r)
+{
+	struct data_header header;
+
+	if (shared_is_code(m))
+		return !has_code(r, m->start);
+	if (!shared_is_data(m) || m->offset != 0 || registry_has_data(r, m->start))
+		return false;
+	/* If the header is unreadable, the controller died between mmap() and ftruncate(). */
+	if (memory_read_known(known, m->start, &header, sizeof(header)) != sizeof(header))
+		return !shared_is_lasting(m);
+	/* The program has protected this code (mprotect(2)), so no thread can run there. */
+	if (!m->is_shared && header.magic != DATA_MAGIC)
+		return true;
+	return shared_is_lasting(m) ? is_made_by(&header, known->pid) : leads_here(&header, r);
+}
+
+/*
+ * Returns true if the mapping is an arena whose last page was replaced by the guard. Only the first
+ * arena has a guard, which follows this mapping.
+ */
+static bool lacks_guard(const struct mapping *m)
+{
+	return shared_is_code(m) && (m->end - m->start) % ARENA_BYTES == ARENA_BYTES - page_bytes();
+}
+
+struct probe_error *orphans_unmap(struct change *change, size_t *count_ret)
+{
+	AUTO_FREE struct own_extent *extents = calloc(2 * change->maps.count + 1, sizeof(*extents));
+	struct served known AUTO_SERVED;
+	struct lasting_names files = {0};
+	struct probe_error *error = extents ? NULL : probe_error_no_memory();
+	size_t count = 0;
+
+	*count_ret = 0;
+	served_begin(change->pid, &known);
+	for (size_t i = 0; i < change->maps.count && *count_ret < MAPPINGS_AT_ONCE && !error; i++) {
+		const struct mapping *m = &change->maps.items[i];
+
+		if (!is_orphan(&known, m, &change->registry))
+			continue;
+		++*count_ret;
+		if (!lasting_note(&files, &change->maps, m->start))
+			error = probe_error_no_memory();
+		extents[count++] =
+			(struct own_extent){m->start, m->end - m->start, m->inode, false, false};
+		if (lacks_guard(m))
+			extents[count++] = (struct own_extent){
+				m->end, page_bytes(), OWN_NEW_GUARD, true, false};
+	}
+	if (!error)
+		error = own_unmap(change, extents, count);
+	for (size_t i = 0; i < count && !error; i++)
+		*count_ret -= extents[i].is_sealed;
+	if (error)
+		lasting_deinit(&files);
+	else
+		lasting_remove(&files, change->pid);
+	return error;
+}
+
+/* ---- Descriptors ------------------------------------------------------------------------ */
+
+static bool is_orphan_descriptor(pid_t pid, const char *name, const struct registry *r)
+{
+	static const char ours[] = "/memfd:" SHARED_NAME " (deleted)";
+	struct data_header header = {0};
+	char path[64], link[PATH_MAX];
+	ssize_t length;
+	bool lasting;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd/%.16s", pid, name);
+	length = readlink(path, link, sizeof(link) - 1);
+	link[length < 0 ? 0 : length] = '\0';
+	lasting = shared_is_lasting_name(link);
+	if (!lasting && strcmp(link, ours) != 0)
+		return false;
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	length = pread(fd, &header, sizeof(header), 0);
+	close(fd);
+	/* A file that was just created is empty. */
+	if (lasting)
+		return length == 0 || (length > 0 && is_made_by(&header, pid));
+	return length >= 0 && leads_here(&header, r);
+}
+
+/* Finds the first orphaned descriptors, at most `room`. Returns how many were found. */
+static size_t find_descriptors(pid_t pid, const struct registry *r, int64_t *fds, size_t room)
+{
+	struct dirent *entry;
+	size_t count = 0;
+	char path[48];
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd", pid);
+	dir = opendir(path);
+	while (dir && count < room && (entry = readdir(dir)))
+		if (entry->d_name[0] != '.' && is_orphan_descriptor(pid, entry->d_name, r))
+			fds[count++] = atoll(entry->d_name);
+	if (dir)
+		closedir(dir);
+	return count;
+}
+
+/*
+ * Finds the thread whose descriptors /proc/PID/fd shows; other threads may have their own
+ * (unshare(2)). Returns false while this thread cannot make calls.
+ */
+static bool find_owner(struct change *change, size_t *ret)
+{
+	for (size_t i = 0; i < change->control.count; i++) {
+		if (change->control.threads[i].tid != change->pid)
+			continue;
+		*ret = i;
+		change->seccomp.wanted = SECCOMP_UNMAP;
+		return control_can_run(&change->control, &change->control.threads[i]);
+	}
+	return false;
+}
+
+static struct control_call call_close(int64_t fd)
+{
+	return (struct control_call){.number = SYS_close, .args = {(uint64_t)fd}};
+}
+
+/*
+ * Stops all threads, so that none can close an orphan meanwhile and open another file with its
+ * number.
+ */
+static struct probe_error *close_orphans(struct change *change, size_t *count_ret)
+{
+	struct control_call calls[AT_ONCE];
+	struct probe_error *error = NULL;
+	int64_t fds[AT_ONCE];
+	size_t owner, count = find_descriptors(change->pid, &change->registry, fds, AT_ONCE);
+
+	if (!count)
+		return NULL;
+	error = change_judge(change);
+	if (!error)
+		error = change_stop(change);
+	if (error)
+		return error;
+	count = find_descriptors(change->pid, &change->registry, fds, AT_ONCE);
+	for (size_t i = 0; i < count; i++)
+		calls[i] = call_close(fds[i]);
+	if (!find_owner(change, &owner))
+		count = 0;
+	for (size_t i = 0; i < count; i++)
+		lasting_remove_open(change->pid, change->pid, fds[i]);
+	if (count)
+		error = change_run_in(change, owner, "close a file", calls, count);
+	change_resume(change);
+	*count_ret += error ? 0 : count;
+	return error;
+}
+
+/* ---- All orphans ------------------------------------------------------------------------ */
+
+/* Does the target have nothing of ours left, except memory that the program has sealed? */
+static bool registry_is_sealed(const struct registry *registry)
+{
+	bool sealed = false;
+
+	for (size_t i = 0; i < registry->arena_count; i++)
+		sealed = sealed || registry->arenas[i].sealed;
+	return sealed && !registry->session_count;
+}
+
+void orphans_count(
+	pid_t pid, const struct maps *maps, const struct registry *registry, struct orphans *ret)
+{
+	pid_t living = procfs_living(pid);
+	struct served known AUTO_SERVED;
+	int64_t fds[AT_ONCE];
+
+	served_begin(pid, &known);
+	*ret = (struct orphans){.descriptors = find_descriptors(living, registry, fds, AT_ONCE)};
+	for (size_t i = 0; i < maps->count; i++)
+		ret->mappings += is_orphan(&known, &maps->items[i], registry);
+	if (!registry->session_count && !registry_is_sealed(registry))
+		ret->mappings += registry->arena_count;
+}
+
+struct probe_error *orphans_remove(struct change *change, struct orphans *ret)
+{
+	size_t arenas = change->registry.arena_count;
+	struct probe_error *error;
+
+	*ret = (struct orphans){0};
+	error = orphans_unmap(change, &ret->mappings);
+	if (!error)
+		error = close_orphans(change, &ret->descriptors);
+	if (error || !change->registry.home || change->registry.session_count ||
+		registry_is_sealed(&change->registry))
+		return error;
+	ret->mappings += arenas;
+	return change_collect(change);
 }

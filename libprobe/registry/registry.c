@@ -20,7 +20,7 @@
 
 #define HOME_MAGIC UINT64_C(0x31656d6f68627270) /* "prbhome1" */
 #define IMAGE_MAGIC UINT64_C(0x31676d6962727021)
-/* The elements' sizes are part of the version: images of another layout are not read. */
+/* The sizes of the elements are part of the version, so images of another layout are not read. */
 enum {
 	IMAGE_VERSION = 10
 #define X(type, name) +(int)sizeof(struct reg_##type) * 256
@@ -28,16 +28,16 @@ enum {
 #undef X
 };
 
-/* Without the lock, an image may be replaced while it is read: load it again. */
+/* A reader without the lock may read an image while it is replaced: then the load starts again. */
 enum { LOADS_MAX = 20 };
 
-/* Only the word `image` changes later. */
+/* The home page. After it is written, only the word `image` changes. */
 struct home_page {
 	uint64_t magic;
 	uint64_t image;
 };
 
-/* This header, then the arrays in the order of REGISTRY_ARRAYS. */
+/* An image: this header, then the arrays in the order of REGISTRY_ARRAYS. */
 struct image_header {
 	uint64_t magic;
 	uint32_t version, next_session;
@@ -191,9 +191,10 @@ static bool follow_data(struct served *known, const struct maps *maps, const str
 }
 
 /*
- * Finds the home page, the first page of a mapping of code; *ret is 0 without one. A killed
- * controller may leave data without a home, or a home without data. Data decides only between
- * several homes, because asking whether its page is present may read all mappings' flags.
+ * Finds the home page, or sets *ret to 0. The home is the first page of a mapping of code. If a
+ * controller was killed before it patched anything, data may lead to a page that is not a home yet,
+ * and a home may have no data. Data is read only to choose between several homes: its page may be
+ * missing, and then the flags of all mappings are read (served_begin()).
  */
 static struct probe_error *find_home(
 	pid_t pid, const struct maps *maps, struct home_page *home_ret, uint64_t *ret)
@@ -230,6 +231,7 @@ static struct probe_error *find_home(
 	return NULL;
 }
 
+/* Copies the arrays out of an image's bytes. */
 static struct probe_error *parse_image(
 	pid_t pid, const uint8_t *bytes, size_t size, struct registry *ret)
 {
@@ -252,9 +254,15 @@ static struct probe_error *parse_image(
 	return NULL;
 }
 
+bool site_is_chained(const struct reg_site *site)
+{
+	return site->pun && site->pun_size == arch_host()->jump_length;
+}
+
 /*
- * Is a site's `pun` possible? It is a page, or in an arena at the site's entry or shortly before
- * it. Without far jumps, it can only be a neighbour's entry.
+ * Checks the address and size of a site's `pun`. It is a pun's own pages, or code in an arena, at
+ * the site's entry or shortly before it. On machines without far jumps, it can only be the entry of
+ * a neighbour.
  */
 static bool pun_makes_sense(const struct reg_site *site)
 {
@@ -264,7 +272,7 @@ static bool pun_makes_sense(const struct reg_site *site)
 	       (site->entry - site->pun < REGISTRY_PAGE && site->pun_size < REGISTRY_PAGE);
 }
 
-/* The word for the process's number must lie between the guards and the mark. */
+/* The word for the process's number must be behind the guards, and before the mark. */
 static bool number_makes_sense(const struct registry *r, const struct reg_session *session)
 {
 	uint64_t first = registry_guard_page(r) + GUARD_PROCESSES_OFFSET;
@@ -339,7 +347,10 @@ static struct probe_error *load_image(pid_t pid, struct registry *ret)
 	return error;
 }
 
-/* Is the image in our code memory? Reads the mappings again if they may be older than the image. */
+/*
+ * Is the image in our code memory, or has the program mapped memory of its own there? The mappings
+ * may have been read before the image was written, so they are read again if need be.
+ */
 static bool has_image(pid_t pid, const struct maps *maps, uint64_t image)
 {
 	struct maps_part part = {image, sizeof(struct image_header)};
@@ -381,16 +392,6 @@ struct probe_error *registry_load(pid_t pid, const struct maps *maps, struct reg
 	if (error)
 		registry_deinit(ret);
 	return error;
-}
-
-/* Does nothing of ours remain, except memory that the program has sealed? */
-static bool registry_is_sealed(const struct registry *registry)
-{
-	bool sealed = false;
-
-	for (size_t i = 0; i < registry->arena_count; i++)
-		sealed = sealed || registry->arenas[i].sealed;
-	return sealed && !registry->session_count;
 }
 
 struct probe_error *registry_is_inherited(const struct registry *registry, pid_t pid, bool *ret)
@@ -528,8 +529,8 @@ bool registry_has_data(const struct registry *registry, uint64_t address)
 }
 
 /*
- * Finds the elements of a sorted array whose first member (u64) is in [start, end]. Returns the
- * index of the first, and their number.
+ * Finds the elements of a sorted array whose first member, a 64-bit number, is in [start, end].
+ * Returns the index of the first, and sets *count_ret to their number.
  */
 static size_t find_range(const void *items, size_t count, size_t size, uint64_t start, uint64_t end,
 	size_t *count_ret)
@@ -645,229 +646,4 @@ struct reg_probe *registry_persistent(const struct registry *registry, uint64_t 
 			found = &probes[i];
 	}
 	return found;
-}
-
-/* ==== Orphans ================================================================================= */
-
-/*
- * A controller makes the target create a file in memory, map it, and close it; then the registry
- * lists the mapping. A controller that is killed in between leaves an unlisted mapping or an open
- * descriptor. Both have our name, so nothing of the program's own is mistaken for an orphan:
- *
- *   code         private and executable, in no arena of the registry
- *   data         not executable; its header is empty or leads to this process's home, and
- *                no session of the registry has it
- *   descriptor   of code or data: the target itself never keeps one
- *   home         with a registry that has no session left
- *
- * A probectl that is itself traced has the data of its targets mapped and open, too. That data
- * leads to the home of another process.
- */
-
-/*
- * Few orphans are ours; a program that maps thousands of such files must not hold up controllers.
- */
-enum { AT_ONCE = 64, MAPPINGS_AT_ONCE = 512 };
-
-/* ---- Mappings --------------------------------------------------------------------------- */
-
-static bool has_code(const struct registry *r, uint64_t address)
-{
-	for (size_t i = 0; i < r->arena_count; i++)
-		if (address - r->arenas[i].start < r->arenas[i].size)
-			return true;
-	return false;
-}
-
-static bool leads_here(const struct data_header *header, const struct registry *r)
-{
-	return header->magic == 0 || (header->magic == DATA_MAGIC && header->home == r->home);
-}
-
-/* Did this process make a lasting file? A probectl maps those of other processes. */
-static bool is_made_by(const struct data_header *header, pid_t pid)
-{
-	return header->magic == DATA_MAGIC && header->maker && header->maker == lasting_maker(pid);
-}
-
-static bool is_orphan(struct served *known, const struct mapping *m, const struct registry *r)
-{
-	struct data_header header;
-
-	if (shared_is_code(m))
-		return !has_code(r, m->start);
-	if (!shared_is_data(m) || m->offset != 0 || registry_has_data(r, m->start))
-		return false;
-	/* If the header is unreadable, the controller died between mmap() and ftruncate(). */
-	if (memory_read_known(known, m->start, &header, sizeof(header)) != sizeof(header))
-		return !shared_is_lasting(m);
-	/* The program has protected this code (mprotect(2)), so no thread can run there. */
-	if (!m->is_shared && header.magic != DATA_MAGIC)
-		return true;
-	return shared_is_lasting(m) ? is_made_by(&header, known->pid) : leads_here(&header, r);
-}
-
-/* Is the mapping an arena whose last page is the guard, which follows it? */
-static bool lacks_guard(const struct mapping *m)
-{
-	return shared_is_code(m) && (m->end - m->start) % ARENA_BYTES == ARENA_BYTES - page_bytes();
-}
-
-struct probe_error *orphans_unmap(struct change *change, size_t *count_ret)
-{
-	AUTO_FREE struct own_extent *extents = calloc(2 * change->maps.count + 1, sizeof(*extents));
-	struct served known AUTO_SERVED;
-	struct lasting_names files = {0};
-	struct probe_error *error = extents ? NULL : probe_error_no_memory();
-	size_t count = 0;
-
-	*count_ret = 0;
-	served_begin(change->pid, &known);
-	for (size_t i = 0; i < change->maps.count && *count_ret < MAPPINGS_AT_ONCE && !error; i++) {
-		const struct mapping *m = &change->maps.items[i];
-
-		if (!is_orphan(&known, m, &change->registry))
-			continue;
-		++*count_ret;
-		if (!lasting_note(&files, &change->maps, m->start))
-			error = probe_error_no_memory();
-		extents[count++] =
-			(struct own_extent){m->start, m->end - m->start, m->inode, false, false};
-		if (lacks_guard(m))
-			extents[count++] = (struct own_extent){
-				m->end, page_bytes(), OWN_NEW_GUARD, true, false};
-	}
-	if (!error)
-		error = own_unmap(change, extents, count);
-	for (size_t i = 0; i < count && !error; i++)
-		*count_ret -= extents[i].is_sealed;
-	if (error)
-		lasting_deinit(&files);
-	else
-		lasting_remove(&files, change->pid);
-	return error;
-}
-
-/* ---- Descriptors ------------------------------------------------------------------------ */
-
-static bool is_orphan_descriptor(pid_t pid, const char *name, const struct registry *r)
-{
-	static const char ours[] = "/memfd:" SHARED_NAME " (deleted)";
-	struct data_header header = {0};
-	char path[64], link[PATH_MAX];
-	ssize_t length;
-	bool lasting;
-	int fd;
-
-	snprintf(path, sizeof(path), "/proc/%d/fd/%.16s", pid, name);
-	length = readlink(path, link, sizeof(link) - 1);
-	link[length < 0 ? 0 : length] = '\0';
-	lasting = shared_is_lasting_name(link);
-	if (!lasting && strcmp(link, ours) != 0)
-		return false;
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return false;
-	length = pread(fd, &header, sizeof(header), 0);
-	close(fd);
-	/* A file that was just created is empty. */
-	if (lasting)
-		return length == 0 || (length > 0 && is_made_by(&header, pid));
-	return length >= 0 && leads_here(&header, r);
-}
-
-/* Finds orphaned descriptors, at most `room`. Returns their number. */
-static size_t find_descriptors(pid_t pid, const struct registry *r, int64_t *fds, size_t room)
-{
-	struct dirent *entry;
-	size_t count = 0;
-	char path[48];
-	DIR *dir;
-
-	snprintf(path, sizeof(path), "/proc/%d/fd", pid);
-	dir = opendir(path);
-	while (dir && count < room && (entry = readdir(dir)))
-		if (entry->d_name[0] != '.' && is_orphan_descriptor(pid, entry->d_name, r))
-			fds[count++] = atoll(entry->d_name);
-	if (dir)
-		closedir(dir);
-	return count;
-}
-
-/*
- * Finds the thread whose descriptors are in /proc/PID/fd; others may have their own (unshare(2)).
- * Returns false while it cannot make calls.
- */
-static bool find_owner(struct change *change, size_t *ret)
-{
-	for (size_t i = 0; i < change->control.count; i++) {
-		if (change->control.threads[i].tid != change->pid)
-			continue;
-		*ret = i;
-		change->seccomp.wanted = SECCOMP_UNMAP;
-		return control_can_run(&change->control, &change->control.threads[i]);
-	}
-	return false;
-}
-
-/* Stops all threads, so that none closes an orphan and reuses its number. */
-static struct probe_error *close_orphans(struct change *change, size_t *count_ret)
-{
-	struct control_call calls[AT_ONCE];
-	struct probe_error *error = NULL;
-	int64_t fds[AT_ONCE];
-	size_t owner, count = find_descriptors(change->pid, &change->registry, fds, AT_ONCE);
-
-	if (!count)
-		return NULL;
-	error = change_judge(change);
-	if (!error)
-		error = change_stop(change);
-	if (error)
-		return error;
-	count = find_descriptors(change->pid, &change->registry, fds, AT_ONCE);
-	for (size_t i = 0; i < count; i++)
-		calls[i] = change_call_close(fds[i]);
-	if (!find_owner(change, &owner))
-		count = 0;
-	for (size_t i = 0; i < count; i++)
-		lasting_remove_open(change->pid, change->pid, fds[i]);
-	if (count)
-		error = change_run_in(change, owner, "close a file", calls, count);
-	change_resume(change);
-	*count_ret += error ? 0 : count;
-	return error;
-}
-
-/* ---- All orphans ------------------------------------------------------------------------ */
-
-void orphans_count(
-	pid_t pid, const struct maps *maps, const struct registry *registry, struct orphans *ret)
-{
-	pid_t living = procfs_living(pid);
-	struct served known AUTO_SERVED;
-	int64_t fds[AT_ONCE];
-
-	served_begin(pid, &known);
-	*ret = (struct orphans){.descriptors = find_descriptors(living, registry, fds, AT_ONCE)};
-	for (size_t i = 0; i < maps->count; i++)
-		ret->mappings += is_orphan(&known, &maps->items[i], registry);
-	if (!registry->session_count && !registry_is_sealed(registry))
-		ret->mappings += registry->arena_count;
-}
-
-struct probe_error *orphans_remove(struct change *change, struct orphans *ret)
-{
-	size_t arenas = change->registry.arena_count;
-	struct probe_error *error;
-
-	*ret = (struct orphans){0};
-	error = orphans_unmap(change, &ret->mappings);
-	if (!error)
-		error = close_orphans(change, &ret->descriptors);
-	if (error || !change->registry.home || change->registry.session_count ||
-		registry_is_sealed(&change->registry))
-		return error;
-	ret->mappings += arenas;
-	return change_collect(change);
 }

@@ -18,18 +18,26 @@
 #include <limits.h>
 #include <linux/futex.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "arch/layout.h"
+#include "libprobe/base/clock.h"
+#include "libprobe/base/procfs.h"
 #include "libprobe/process/process.h"
+#include "libprobe/ptrace/ptrace.h"
 #include "libprobe/registry/registry.h"
 
 /* ==== Room ==================================================================================== */
 
-/* If the target writes nonsense here, only its own threads wait longer, up to their limit. */
+/*
+ * The target can write all of struct probe_room. If it writes nonsense, its own threads wait
+ * longer, up to their limit, or the controller makes a useless futex call.
+ */
 void room_tell(struct probe_room *room)
 {
 	_Atomic uint32_t *owner = (_Atomic uint32_t *)&room->gate.turns[0].owner;
@@ -91,7 +99,10 @@ void rings_discharge(struct rings *rings)
 		return;
 	rings->damaged = rings_damaged(rings);
 	rings->count = 0;
-	/* Keep the pages: a thread still in a stub could not allocate them again. */
+	/*
+	 * Keep the pages: a thread that is still in a stub may write a record, and could not
+	 * allocate the pages again.
+	 */
 	if (overcommit_is_strict())
 		return;
 	/* The offset and the length are multiples of the page size. */
@@ -218,4 +229,251 @@ void rings_end(struct rings *rings)
 	for (size_t i = 0; i < rings->count; i++)
 		if (rings->rings[i].tail != rings->rings[i].told)
 			tell_tail(&rings->rings[i]);
+}
+
+/* ==== Walk ==================================================================================== */
+
+enum { SITE_AT = offsetof(struct ring_record, site), TID_AT = offsetof(struct ring_record, tid) };
+_Static_assert(TID_AT == SITE_AT + sizeof(uint32_t), "both are read at once");
+
+/* Records are aligned only to RING_ALIGN, and their words to a single byte. */
+static inline uint32_t load32(const uint8_t *at)
+{
+	uint32_t word;
+
+	memcpy(&word, at, sizeof(word));
+	return word;
+}
+
+static inline uint64_t load64(const uint8_t *at)
+{
+	uint64_t word;
+
+	memcpy(&word, at, sizeof(word));
+	return word;
+}
+
+/* Like ring_record_length(), for a site whose form is known. */
+static inline size_t length_of(const struct ring_form *form, const uint8_t *record, size_t size)
+{
+	size_t length = form->fixed;
+
+	if (length > size)
+		return 0;
+	for (size_t i = 0; i < form->count; i++) {
+		uint32_t bytes = ring_string_length(load32(record + form->words[i].at));
+
+		if (bytes > form->words[i].most)
+			return 0;
+		length += bytes;
+	}
+	return length <= size && length <= RING_RECORD_MAX ? length : 0;
+}
+
+size_t ring_record_length(const struct ring_forms *forms, const uint8_t *record, size_t size)
+{
+	uint32_t site;
+
+	if (size < sizeof(struct ring_record))
+		return 0;
+	site = load32(record + SITE_AT);
+	return site < forms->count ? length_of(&forms->forms[site], record, size) : 0;
+}
+
+/* Is `time` in [last, until)? One comparison checks both ends. */
+static inline bool is_between(uint64_t time, uint64_t last, uint64_t until)
+{
+	return time - last < until - last;
+}
+
+/*
+ * Checks a record that has at most `size` bytes. Returns RING_WALK_ALL if nothing is wrong with it.
+ */
+static inline enum ring_walk_end check(const struct ring_walk *walk, const uint8_t *record,
+	size_t size, uint64_t until, size_t *length_ret)
+{
+	uint64_t time;
+	uint32_t site;
+
+	if (size < sizeof(struct ring_record))
+		return RING_WALK_DAMAGED;
+	site = load32(record + SITE_AT);
+	if (site >= walk->forms->count)
+		return RING_WALK_DAMAGED;
+	*length_ret = length_of(&walk->forms->forms[site], record, size);
+	if (!*length_ret || ring_padded(*length_ret, RING_ALIGN) > size)
+		return RING_WALK_DAMAGED;
+	time = load64(record);
+	if (is_between(time, walk->last, until))
+		return RING_WALK_ALL;
+	return time >= walk->last && time >= walk->until && time < walk->now ? RING_WALK_CUT
+									     : RING_WALK_TIME;
+}
+
+/*
+ * Walks records that follow a record of constant length and come from the same site and thread, as
+ * most do. The place of the next record is known before a record is read, so the processor works on
+ * several records at once. No record begins at `end` or later. Returns the offset where the walk
+ * stopped.
+ */
+static size_t walk_same(
+	struct ring_walk *walk, const uint8_t *record, size_t step, size_t end, uint64_t until)
+{
+	const uint64_t who = load64(record + SITE_AT);
+	uint64_t last = walk->last;
+	size_t at = step, count = 0;
+
+	for (; at < end && load64(record + at + SITE_AT) == who; at += step) {
+		uint64_t time = load64(record + at);
+
+		if (!is_between(time, last, until))
+			break;
+		last = time;
+		count++;
+	}
+	walk->last = last;
+	walk->records += count;
+	walk->hits[load32(record + SITE_AT)] += count;
+	return at;
+}
+
+size_t ring_walk(struct ring_walk *walk, const uint8_t *from, size_t size, size_t begins)
+{
+	uint64_t until = walk->until < walk->now ? walk->until : walk->now;
+	size_t at = 0, length, step;
+	uint32_t thread = 0;
+
+	until = until > walk->last ? until : walk->last;
+	walk->end = RING_WALK_ALL;
+	walk->content = walk->records = 0;
+	while (at < begins && at < size) {
+		const uint8_t *record = from + at;
+		uint32_t site, word;
+
+		walk->end = check(walk, record, size - at, until, &length);
+		if (walk->end != RING_WALK_ALL)
+			break;
+		site = load32(record + SITE_AT);
+		word = load32(record + TID_AT);
+		if ((word != thread || !walk->records) && !walk->thread(walk->data, word)) {
+			walk->end = RING_WALK_FULL;
+			break;
+		}
+		thread = word;
+		walk->last = load64(record);
+		if (!walk->records++)
+			walk->first = walk->last;
+		walk->hits[site]++;
+		step = ring_padded(length, RING_ALIGN);
+		at += step;
+		if (!walk->forms->forms[site].count && step <= size - at) {
+			size_t whole = size - step + 1;
+
+			at += walk_same(walk, record, step,
+				      (begins < whole ? begins : whole) - (at - step), until) -
+			      step;
+		}
+		walk->content = at - step + length;
+	}
+	return at;
+}
+
+/* ==== Writers ================================================================================= */
+
+/* Sources: proc_pid_status(5), NSpid; pid_namespaces(7). */
+
+enum {
+	SCAN_NS = 10000000,
+	SCAN_SHARE = 20 /* the pause is at least 20 times as long as the scan */
+};
+
+static void remember(struct writers *cache, pid_t tid, pid_t pid, pid_t outer)
+{
+	unsigned int slot = (unsigned int)tid % WRITERS;
+
+	cache->tids[slot] = tid;
+	cache->pids[slot] = pid;
+	cache->outer[slot] = outer;
+}
+
+/* Remembers all threads of a process by their ids in its namespace. */
+static void scan_process(struct writers *cache, pid_t pid)
+{
+	DIR *threads = procfs_threads(pid);
+	pid_t outer;
+
+	while ((outer = procfs_next_id(threads))) {
+		long inner = procfs_status_last_number(outer, "NSpid:");
+
+		if (inner > 0)
+			remember(cache, (pid_t)inner, pid, outer);
+	}
+	if (threads)
+		closedir(threads);
+}
+
+static void scan(struct writers *cache, pid_t pid)
+{
+	pid_t *pids = cache->children ? children_of(pid) : NULL;
+
+	scan_process(cache, pid);
+	for (size_t i = 0; pids && pids[i]; i++)
+		scan(cache, pids[i]);
+	free(pids);
+}
+
+void writers_init(struct writers *cache, pid_t root, bool children)
+{
+	char path[48], ours[64] = "", theirs[64] = "";
+	ssize_t length;
+
+	*cache = (struct writers){.root = root, .children = children};
+	snprintf(path, sizeof(path), "/proc/%d/ns/pid", root);
+	length = readlink(path, theirs, sizeof(theirs) - 1);
+	cache->foreign = length > 0 && readlink("/proc/self/ns/pid", ours, sizeof(ours) - 1) > 0 &&
+			 strcmp(ours, theirs) != 0;
+}
+
+void writers_learn(struct writers *cache)
+{
+	uint64_t begin = clock_monotonic_ns(), end;
+
+	if ((!cache->children && !cache->foreign) || begin < cache->next_scan_ns)
+		return;
+	scan(cache, cache->root);
+	end = clock_monotonic_ns();
+	cache->next_scan_ns = end + SCAN_NS + SCAN_SHARE * (end - begin);
+}
+
+/* Looks for a thread that is not in the cache. */
+static void find(struct writers *cache, pid_t tid)
+{
+	long pid;
+
+	if (cache->foreign) {
+		writers_learn(cache);
+		return;
+	}
+	pid = procfs_status_number(tid, "Tgid:");
+	remember(cache, tid, pid > 0 ? (pid_t)pid : tid, tid);
+}
+
+void writers_find(struct writers *cache, uint32_t word, pid_t *pid_ret, pid_t *tid_ret)
+{
+	bool is_child = word & RING_TID_CHILD;
+	pid_t tid = (pid_t)(word & ~RING_TID_CHILD);
+	unsigned int slot = (unsigned int)tid % WRITERS;
+
+	*pid_ret = cache->root;
+	*tid_ret = tid ? tid : cache->root;
+	if (!tid || (!is_child && !cache->foreign))
+		return;
+	if (cache->tids[slot] != tid)
+		find(cache, tid);
+	if (cache->tids[slot] == tid) {
+		*pid_ret = cache->pids[slot];
+		*tid_ret = cache->outer[slot];
+	} else if (is_child) {
+		*pid_ret = tid;
+	}
 }

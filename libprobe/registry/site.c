@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tells what has happened to a patched site. A debugger or the kernel puts a breakpoint over our
- * jump; another tool, or the program, restores the original bytes. Bytes that others have written
- * stay.
+ * Tells what has happened to a patched site. Others change a target's text, too: a debugger or the
+ * kernel puts a breakpoint over our jump; another tool, or the program itself, restores the
+ * original bytes. The bytes at a site tell which; bytes that others have written stay as they are.
  *
- * If a site has the file's bytes, something restored them, and the registry keeps the site. Or the
- * library was closed and opened again in fresh pages, or the process was forked between the
- * announcement of the site and its patch: then the registry forgets the site.
+ * If a site has the bytes of the file, there are three possible reasons. Something has restored
+ * them: then the registry keeps the site. Or the library was closed and opened again at the same
+ * place, in fresh pages. Or the process was forked after its parent's registry had announced the
+ * site, but before the site was patched. In the last two cases the registry forgets the site.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -19,8 +20,8 @@
 #include "libprobe/registry/registry.h"
 
 /*
- * Are these bytes, with our jump over the first `covered`, a jump into our code, as left by a
- * controller that died after it had linked a stub?
+ * Are these bytes a jump into our code, as left by a controller that died after it had linked a
+ * stub? The first `covered` bytes are replaced by those of our jump before the check.
  */
 static bool leads_to_arena(const struct arch *arch, const struct registry *r,
 	const struct reg_site *site, const uint8_t *bytes, size_t covered)
@@ -73,22 +74,6 @@ bool site_is_mixed(const struct reg_site *site, const uint8_t *bytes)
 
 /* ---- Whose memory it is ----------------------------------------------------------------- */
 
-/*
- * Is the page of an address the process's own copy? False without /proc/PID/pagemap
- * (Documentation/admin-guide/mm/pagemap.rst: bit 63 present, 62 swapped, 61 of a file).
- */
-static bool is_own_copy(int pagemap, uint64_t address)
-{
-	uint64_t entry = 0;
-
-	if (pagemap < 0 ||
-		pread(pagemap, &entry, sizeof(entry),
-			(off_t)(address / page_bytes() * sizeof(entry))) != sizeof(entry))
-		return false;
-	return entry & (UINT64_C(1) << 62) ||
-	       (entry & (UINT64_C(1) << 63) && !(entry & (UINT64_C(1) << 61)));
-}
-
 bool site_is_in_file(const struct modules *modules, const struct reg_site *site)
 {
 	const struct module *module = modules_find(modules, site->patch);
@@ -103,27 +88,29 @@ bool site_is_in_file(const struct modules *modules, const struct reg_site *site)
 }
 
 /*
- * Is the page that we patched still the process's own copy? Then it has the mapped file's text,
- * even if the file was written to. Text of another library has no copies.
+ * Does the process have its own copy of the page that we patched? Then that page holds the text of
+ * the mapped file, even if the file has been written to since. The text of another library has no
+ * such copies.
  */
 static bool is_old_text(const struct change *change, const struct reg_site *site, int pagemap)
 {
 	const struct mapping *mapping = maps_find(&change->maps, site->patch);
 
 	return mapping && mapping->executable && mapping->inode &&
-	       is_own_copy(pagemap, site->patch);
+	       memory_is_own_copy(pagemap, site->patch, false);
 }
 
 /*
- * Corrects a state to SITE_GONE if the site's library was closed, maybe opened again, or the site
- * was never patched in this forked child.
+ * Corrects the state of a site: SITE_GONE if another library may be there now, if the same library
+ * was opened again, or if the site was never patched in this forked child.
  */
 static enum site_state state_in_file(const struct change *change, const struct reg_site *site,
 	enum site_state state, int pagemap, bool inherited)
 {
 	switch (state) {
 	case SITE_ORIGINAL:
-		return !inherited && is_own_copy(pagemap, site->patch) ? state : SITE_GONE;
+		return !inherited && memory_is_own_copy(pagemap, site->patch, false) ? state
+										     : SITE_GONE;
 	case SITE_COVERED:
 	case SITE_FOREIGN:
 		return site_is_in_file(&change->modules, site) || is_old_text(change, site, pagemap)
@@ -173,11 +160,6 @@ size_t site_leader(const struct registry *r, size_t site)
 	return leader;
 }
 
-bool site_is_chained(const struct reg_site *site)
-{
-	return site->pun && site->pun_size == arch_host()->jump_length;
-}
-
 bool site_has_hop(const struct reg_site *site, pid_t pid)
 {
 	size_t length = arch_host()->jump_length;
@@ -216,7 +198,7 @@ bool site_fault(enum site_state state, enum probe_site_fault *ret)
 
 /* ---- Closed libraries ------------------------------------------------------------------- */
 
-/* A flag for each element that will be dropped. */
+/* Elements of the registry's arrays that will be dropped: a flag for each element. */
 struct losses {
 	bool *sites, *stubs, *probes, *semaphores;
 	bool *kept;    /* probes that still have a site */
@@ -247,6 +229,7 @@ static void losses_deinit(struct losses *l)
 	free(l->foreign);
 }
 
+/* Notes that a probe has a site, or has lost one. */
 static void note_probe(struct losses *l, const struct registry *r, const struct reg_probe *probe,
 	bool lost, bool original)
 {
@@ -274,7 +257,7 @@ static void note_site(
 	}
 }
 
-/* Drops the lost elements, and probes with their last site. */
+/* Drops the lost elements. A probe is dropped with its last site. */
 static void drop_losses(struct losses *l, struct registry *r)
 {
 	for (size_t i = 0; i < r->probe_count; i++)
@@ -283,11 +266,14 @@ static void drop_losses(struct losses *l, struct registry *r)
 		const struct reg_probe *probe =
 			registry_probe(r, r->semaphores[i].key, r->semaphores[i].session);
 
-		/* Keep semaphores of restored sites: they may be raised and must be lowered. */
+		/*
+		 * Keep the semaphores of sites that have their original bytes: they may have been
+		 * raised, and must still be lowered.
+		 */
 		l->semaphores[i] =
 			probe && l->probes[probe - r->probes] && l->foreign[probe - r->probes];
 	}
-	/* Keep the code of lost sites: a thread may run it (patch/uninstall.c). */
+	/* Keep the code of lost sites, which a thread may run: see libprobe/patch/uninstall.c. */
 	for (size_t i = 0; i < r->site_count; i++)
 		if (l->sites[i])
 			r->sites[i].pc = 0;
@@ -335,7 +321,9 @@ static bool has_probes(const struct registry *r, const struct reg_site *site)
 	return any;
 }
 
-/* Adds a site's jump, its entry, and its stubs' jumps. Returns false without memory. */
+/*
+ * Adds the jump at a site, its entry, and the jumps of its stubs. Returns false if memory is short.
+ */
 static bool add_jumps(const struct registry *r, const struct reg_site *site, struct edits *edits)
 {
 	size_t count, jump_length = arch_host()->jump_length;
@@ -370,7 +358,7 @@ struct probe_error *site_all_alike(const struct registry *r, pid_t pid, pid_t ot
 	return error;
 }
 
-/* Like site_read_all(), but returns NULL after an error. */
+/* Like site_read_all(), but returns NULL after an error: the states are unknown. */
 static enum site_state *try_states(const struct change *change, struct edits *edits)
 {
 	enum site_state *states = NULL;
@@ -395,7 +383,10 @@ size_t site_count_patched(const struct change *change)
 	return count;
 }
 
-/* Was the process forked with this registry? No after an error, to forget no more sites. */
+/*
+ * Was the process forked with this registry? After an error the answer is no, so that no more sites
+ * are forgotten.
+ */
 static bool is_inherited(const struct change *change)
 {
 	bool inherited = false;

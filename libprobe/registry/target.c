@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Targets: opened, changed, closed. Some stay stopped between two calls: started ones
- * (libprobe/follow/launch.c), and those that several steps change.
+ * Targets as their users see them: opened, changed, and closed. Some targets stay stopped between
+ * two calls: those that were started (libprobe/follow/launch.c), and those that were stopped to be
+ * changed in several steps.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -14,9 +15,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -65,7 +68,7 @@ enum { OPEN_TRIES = 3, FIND_TRIES = 10, PATH_BYTES = 64 };
 
 /* ---- The files ------------------------------------------------------------------------ */
 
-/* Opens a file in procfs, without following links or entering other mounts. */
+/* Opens a file in a folder of procfs; follows no link, and enters no other mount. */
 static int open_within(int procfs, long pid, const char *name)
 {
 	const struct open_how how = {.flags = O_RDONLY | O_NOFOLLOW | O_CLOEXEC,
@@ -95,7 +98,7 @@ static bool sees_our_proc(pid_t living)
 	return true;
 }
 
-/* Opens a process's /proc if procfs is mounted there, without accessing a file system. */
+/* Opens the /proc of a process if procfs is mounted there. Accesses no file system. */
 static int open_their_proc(pid_t living)
 {
 	char path[PATH_BYTES], type[PROCFS_MOUNT_TYPE];
@@ -120,7 +123,10 @@ static int open_their_proc(pid_t living)
 	return -1;
 }
 
-/* Returns a process's pid in a procfs of its pid namespace or one above; or 0. */
+/*
+ * Returns the pid of a process in a procfs, or 0. The procfs may belong to the pid namespace of the
+ * process, or to one above it.
+ */
 static long pid_within(int procfs, pid_t pid)
 {
 	uint64_t start = procfs_start_time(pid);
@@ -197,7 +203,7 @@ void lock_release(struct target_lock *lock)
 	*lock = (struct target_lock){-1, -1};
 }
 
-/* Locks both files or none. *taken_ret becomes the file that another process has locked. */
+/* Locks both files or neither. *taken_ret becomes the file that another process has locked. */
 static bool take(const struct target_lock *lock, int how, int *taken_ret)
 {
 	*taken_ret = lock->ours;
@@ -212,7 +218,7 @@ static bool take(const struct target_lock *lock, int how, int *taken_ret)
 
 /* ---- The holder ----------------------------------------------------------------------- */
 
-/* Writes a file's name in proc_locks(5). */
+/* Writes the name that proc_locks(5) gives to the file of a descriptor. */
 static void name_file(int fd, char name[PATH_BYTES])
 {
 	struct stat st = {0};
@@ -223,8 +229,8 @@ static void name_file(int fd, char name[PATH_BYTES])
 }
 
 /*
- * Returns the holder's pid from /proc/locks ("1: FLOCK ADVISORY WRITE PID MAJOR:MINOR:INODE 0
- * EOF"); 0 if it is not in our pid namespace.
+ * Finds the pid of a lock's holder in /proc/locks, whose lines are "1: FLOCK ADVISORY WRITE PID
+ * MAJOR:MINOR:INODE 0 EOF". Returns 0 if the holder is not in our pid namespace.
  */
 static pid_t find_holder(const char *file)
 {
@@ -242,8 +248,8 @@ static pid_t find_holder(const char *file)
 }
 
 /*
- * Does the process hold the lock? True if unknown. A pid may be reused while a process that the
- * locker forked holds the lock.
+ * Does the process hold the lock? Returns true if this is unknown. The process that took the lock
+ * may have ended, and its pid may have been reused: then a process that it forked holds the lock.
  */
 static bool has_lock(pid_t pid, const char *file)
 {
@@ -267,7 +273,10 @@ static bool has_lock(pid_t pid, const char *file)
 	return found;
 }
 
-/* May the holder's user trace less than we may? Assumed of a holder that we cannot see. */
+/*
+ * May the holder's user trace less than we may? A holder that we cannot see may belong to any user
+ * who may trace the target.
+ */
 static bool is_stranger(pid_t target, pid_t holder)
 {
 	long users[PROCFS_NUMBERS_MAX];
@@ -296,9 +305,9 @@ static void name_holder(struct lock_holder *holder, pid_t pid, bool is_there)
 }
 
 /*
- * Looks for the holder once a second: the list of locks may be long. Returns false if the lock
- * should be tried again: it may have been released before the list was read. A holder that is never
- * in the list is in another container.
+ * Looks for the holder once a second, because the list of locks may be long. Returns false if no
+ * holder was found and the caller should try the lock again: a holder may release the lock before
+ * the list is read. Only a holder that is never in the list belongs to another container.
  */
 static bool look_for_holder(struct probe_target *target, int taken)
 {
@@ -339,7 +348,10 @@ static bool tell(const struct probe_target *target, unsigned int seconds)
 	       target->on_wait(target->pid, seconds, target->holder.name, target->on_wait_data);
 }
 
-/* May the caller wait longer? Reports each second to the listener; *told: seconds so far. */
+/*
+ * May the caller wait longer? Reports each second to the listener, also if we were delayed. *told:
+ * seconds reported so far.
+ */
 static bool may_wait(const struct probe_target *target, uint64_t waited_ns, unsigned int *told)
 {
 	if (waited_ns >= patience_ns(target))
@@ -347,7 +359,10 @@ static bool may_wait(const struct probe_target *target, uint64_t waited_ns, unsi
 	return waited_ns / SECOND_NS <= *told || tell(target, ++*told);
 }
 
-/* Tells the caller that the lock is busy. Several threads may share a patience. */
+/*
+ * Tells the caller that the lock is busy. The caller waits, and tries again. Several threads may
+ * share a patience.
+ */
 static void note_busy(const struct probe_target *target, struct probe_patience *patience)
 {
 	if (!target->holder.is_stranger)
@@ -393,8 +408,8 @@ static uid_t user_of(const struct probe_target *target)
 }
 
 /*
- * Notes that the target shares a patience. If several users' processes do, those that are not ours
- * get only a moment.
+ * Notes that the target shares a patience. If the sharing processes belong to several users, those
+ * of users other than ours get only a moment, because they delay the rest.
  */
 static void patience_join(const struct probe_target *target)
 {
@@ -410,7 +425,7 @@ static void patience_join(const struct probe_target *target)
 		__atomic_store_n(&patience->is_mixed, true, __ATOMIC_RELAXED);
 }
 
-/* Does another user own the target, whose wait would delay other targets? */
+/* Does another user own the target, and would a wait for it delay other targets? */
 static bool is_strangers(const struct probe_target *target)
 {
 	const struct probe_patience *patience = target->patience;
@@ -638,33 +653,7 @@ const char *target_string(struct probe_target *target, const char *text)
 	return copy->text;
 }
 
-/* ---- Held ---------------------------------------------------------------------------- */
-
-/* Stops a target, after any other controller's change. */
-static struct probe_error *stop(struct probe_target *target)
-{
-	AUTO_CHANGE struct change c;
-	struct probe_error *error = change_begin(target, &c);
-
-	if (!error)
-		error = change_stop(&c);
-	if (error)
-		return error;
-	target->control = c.control;
-	target->held = target->attached = true;
-	c.stopped = false;
-	/* Give up our raised priority: our caller may keep the target stopped for a long time. */
-	control_calm(&target->control);
-	return NULL;
-}
-
-struct probe_error *probe_target_attach(struct probe_target *target)
-{
-	if (target->held)
-		return probe_error_new(PROBE_ERROR_STATE, "process %d is %s already", target->pid,
-			target->attached ? "attached to" : "held");
-	return stop(target);
-}
+/* ---- Release ------------------------------------------------------------------------- */
 
 bool target_let_go(struct probe_target *target)
 {
@@ -689,4 +678,57 @@ void target_free(struct probe_target *target)
 	free(target->served);
 	free(target->events);
 	free(target);
+}
+
+/* ==== Fate ==================================================================================== */
+
+/*
+ * Finds out how a process that is not our child has ended. Until the process's parent has waited
+ * for it, /proc/PID/stat shows the exit status. After that, only a pidfd that was opened before
+ * shows the status (PIDFD_GET_INFO, since Linux 6.15). On older kernels the status is then unknown.
+ *
+ * Sources: proc_pid_stat(5), exit_code; include/uapi/linux/pidfd.h of Linux.
+ */
+
+enum { INFO_EXIT = 1 << 3 };
+
+/* The first version of the kernel's struct pidfd_info. */
+struct info {
+	uint64_t mask, cgroup;
+	uint32_t pid, thread_group, parent, ids[8];
+	int32_t exit_code;
+};
+_Static_assert(sizeof(struct info) == 64, "PIDFD_INFO_SIZE_VER0");
+
+void fate_begin(struct probe_target *target)
+{
+	if (target->events)
+		return;
+	target->events = cgroup_events(target->pid);
+	target->kills = cgroup_kills(target->events);
+}
+
+/* Gets the wait status of a process that has ended. Returns false if the status is unknown. */
+static bool exit_status(const struct probe_target *target, int pidfd, int *ret)
+{
+	struct info info = {.mask = INFO_EXIT};
+
+	if (procfs_exit_status(target->pid, target->start_time, ret))
+		return true;
+	if (pidfd < 0 || ioctl(pidfd, _IOWR(0xff, 11, struct info), &info) < 0 ||
+		!(info.mask & INFO_EXIT))
+		return false;
+	*ret = info.exit_code;
+	return true;
+}
+
+void probe_target_fate(const struct probe_target *target, int pidfd, struct probe_fate *ret)
+{
+	bool killed = cgroup_kills(target->events) > target->kills;
+	int status;
+
+	*ret = (struct probe_fate){0};
+	if (exit_status(target, pidfd, &status) && WIFSIGNALED(status))
+		ret->signal = WTERMSIG(status);
+	ret->out_of_memory = killed && ret->signal == SIGKILL;
 }

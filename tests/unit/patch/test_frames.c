@@ -108,7 +108,7 @@ static void collect_within(struct victim *v, uint64_t reach, struct frames *fram
 	struct control control;
 
 	assert_done(frames_open(v->pid, &v->maps, &places, reach, frames));
-	assert_done(control_stop(v->pid, 0, &control));
+	assert_done(control_stop(v->pid, 0, CONTROL_PATIENCE_NS, &control));
 	assert_done(frames_read(frames, &control));
 	assert_true(frames->count >= control.count);
 	for (size_t i = 0; i < control.count; i++)
@@ -349,7 +349,7 @@ static void test_handler_installed_later(void **state)
 	assert_int_equal(kill(v.pid, SIGUSR1), 0);
 	await(&v.shared->ready, SIGUSR1);
 	for (int i = 0; i < 2; i++) { /* what was collected before is dropped */
-		assert_done(control_stop(v.pid, 0, &control));
+		assert_done(control_stop(v.pid, 0, CONTROL_PATIENCE_NS, &control));
 		assert_done(frames_read(&frames, &control));
 		control_resume(&control);
 		assert_places(&frames, 2);
@@ -383,7 +383,7 @@ static void test_before_sigreturn(void **state)
 	assert_int_equal(kill(v.pid, SIGUSR2), 0);
 	await(&v.shared->ready, SIGUSR2);
 	assert_done(frames_open(v.pid, &v.maps, &places, FRAMES_REACH, &frames));
-	assert_done(control_stop(v.pid, 0, &control));
+	assert_done(control_stop(v.pid, 0, CONTROL_PATIENCE_NS, &control));
 	thread = &control.threads[0];
 	atomic_store(&v.shared->result, 1); /* the handler ends */
 	for (int i = 0; i < 10000 && !is_restorer(&v, arch_get(&thread->regs, ARCH_PC)); i++) {

@@ -128,7 +128,7 @@ static void stop_often(void (*body)(struct shared *))
 	for (int i = 0; i < CHURN_STOPS; i++) {
 		uint64_t progress;
 
-		assert_done(control_stop(v.pid, 0, &control));
+		assert_done(control_stop(v.pid, 0, CONTROL_PATIENCE_NS, &control));
 		assert_true(control.count >= 1);
 		progress = atomic_load(&v.shared->progress);
 		all_stopped(v.pid, &control);
@@ -161,13 +161,13 @@ static void spin_body(struct shared *s)
 static void test_no_process(void **state)
 {
 	struct control control;
-	struct probe_error *error = control_stop(0x7fffffff, 0, &control);
+	struct probe_error *error = control_stop(0x7fffffff, 0, CONTROL_PATIENCE_NS, &control);
 
 	(void)state;
 	assert_non_null(error);
 	assert_int_equal(error->code, PROBE_ERROR_NOT_FOUND);
 	probe_error_free(error);
-	error = control_borrow(0x7fffffff, NULL, &control);
+	error = control_borrow(0x7fffffff, NULL, CONTROL_PATIENCE_NS, NULL, &control);
 	assert_non_null(error);
 	assert_int_equal(error->code, PROBE_ERROR_NOT_FOUND);
 	probe_error_free(error);
@@ -188,11 +188,11 @@ static void test_traced_already(void **state)
 	assert_int_equal(pipe(told), 0);
 	tracer = fork();
 	if (tracer == 0) {
-		error = control_stop(v.pid, 0, &control);
+		error = control_stop(v.pid, 0, CONTROL_PATIENCE_NS, &control);
 		_exit(error || write(told[1], "x", 1) != 1 || pause());
 	}
 	assert_int_equal(read(told[0], &byte, 1), 1);
-	error = control_stop(v.pid, 0, &control);
+	error = control_stop(v.pid, 0, CONTROL_PATIENCE_NS, &control);
 	assert_non_null(error);
 	assert_int_equal(error->code, PROBE_ERROR_PERMISSION);
 	assert_non_null(strstr(error->message, "being traced by process"));
@@ -218,7 +218,7 @@ static void test_signals_are_kept(void **state)
 	for (uint64_t i = 1; i <= ROUNDS; i++) {
 		if (i % 2)
 			assert_int_equal(kill(v.pid, SIGUSR1), 0);
-		assert_done(control_stop(v.pid, 0, &control));
+		assert_done(control_stop(v.pid, 0, CONTROL_PATIENCE_NS, &control));
 		if (i % 2 == 0)
 			assert_int_equal(kill(v.pid, SIGUSR1), 0);
 		control_resume(&control);
@@ -255,11 +255,11 @@ static void test_getpid(void **state)
 
 	(void)state;
 	victim_start(&v, spin_body);
-	assert_done(control_stop(v.pid, 0, &control));
+	assert_done(control_stop(v.pid, 0, CONTROL_PATIENCE_NS, &control));
 	run_getpid(&v, &control);
 	control_resume(&control);
 	await(&v.shared->progress, atomic_load(&v.shared->progress) + 1);
-	assert_done(control_borrow(v.pid, NULL, &control));
+	assert_done(control_borrow(v.pid, NULL, CONTROL_PATIENCE_NS, NULL, &control));
 	assert_int_equal(control.count, 1);
 	run_getpid(&v, &control);
 	control_resume(&control);
@@ -272,7 +272,7 @@ static void run_in_rooms(struct victim *v)
 {
 	struct control control;
 
-	assert_done(control_stop(v->pid, 0, &control));
+	assert_done(control_stop(v->pid, 0, CONTROL_PATIENCE_NS, &control));
 	run_getpid(v, &control);
 	control_resume(&control);
 	await(&v->shared->progress, atomic_load(&v->shared->progress) + 1);
@@ -306,7 +306,7 @@ static void test_two_rooms(void **state)
 	(void)state;
 	victim_start(&v, on_array_body);
 	await(&v.shared->progress, 1);
-	assert_done(control_stop(v.pid, 0, &control));
+	assert_done(control_stop(v.pid, 0, CONTROL_PATIENCE_NS, &control));
 	assert_done(control_run(&control, &v.rooms, &v.gadgets, v.prepared, &call, 1));
 	at = call.result;
 	v.rooms.count = 2;
@@ -325,7 +325,7 @@ static uint64_t make_room(struct victim *v, struct control *control)
 		.args = {0, 3 * page_bytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
 			-1, 0}};
 
-	assert_done(control_borrow(v->pid, NULL, control));
+	assert_done(control_borrow(v->pid, NULL, CONTROL_PATIENCE_NS, NULL, control));
 	assert_done(control_run(control, &v->rooms, &v->gadgets, v->prepared, &call, 1));
 	v->rooms.count = 1;
 	v->rooms.items[0] = (struct room){ROOM_TAIL, call.result, page_bytes()};
@@ -380,7 +380,7 @@ static void test_on_its_way(void **state)
 	victim_start(&v, spin_body);
 	at = make_room(&v, &control);
 	control_resume(&control);
-	assert_done(control_stop(v.pid, 0, &control));
+	assert_done(control_stop(v.pid, 0, CONTROL_PATIENCE_NS, &control));
 	assert_true(unmap_two(&v, &control, at));
 	control_resume(&control);
 	await(&v.shared->progress, atomic_load(&v.shared->progress) + 1);
@@ -423,7 +423,7 @@ static void test_no_room(void **state)
 	await(&v.shared->progress, 1);
 	v.rooms.count = 0;
 	v.rooms.maps = &none;
-	assert_done(control_stop(v.pid, 0, &control));
+	assert_done(control_stop(v.pid, 0, CONTROL_PATIENCE_NS, &control));
 	error = control_run(&control, &v.rooms, &v.gadgets, v.prepared, &call, 1);
 	assert_non_null(error);
 	assert_int_equal(error->code, PROBE_ERROR_UNSUPPORTED);
@@ -535,7 +535,7 @@ static bool interrupt_twice(const struct interrupted *call)
 	victim_start(&v, call->body);
 	await_state(&v, 'S');
 	for (int k = 0; k < 2; k++) {
-		assert_done(control_stop(v.pid, 0, &control));
+		assert_done(control_stop(v.pid, 0, CONTROL_PATIENCE_NS, &control));
 		run_getpid(&v, &control);
 		sleep_ms(20);
 		in_time = atomic_load(&v.shared->elapsed_ns) == 0;
@@ -579,7 +579,7 @@ static bool sleep_goes_on(void (*body)(struct shared *), int64_t result)
 	ready = now_ns();
 	sleep_ms((unsigned int)wait_ms * 6 / 10);
 	stop = now_ns();
-	assert_done(control_borrow(v.pid, NULL, &control));
+	assert_done(control_borrow(v.pid, NULL, CONTROL_PATIENCE_NS, NULL, &control));
 	run_getpid(&v, &control);
 	in_time = atomic_load(&v.shared->elapsed_ns) == 0;
 	control_resume(&control);

@@ -28,14 +28,14 @@ static void map_once(struct victim *v)
 	struct control control;
 	uint8_t byte = 1;
 
-	assert_done(control_borrow(v->pid, NULL, &control));
+	assert_done(control_borrow(v->pid, NULL, CONTROL_PATIENCE_NS, NULL, &control));
 	assert_done(control_run(&control, &v->rooms, &v->gadgets, v->prepared, &map, 1));
 	control_resume(&control);
 	assert_true(control_succeeded(&map));
 	assert_int_equal(memory_read(v->pid, (uint64_t)map.result, &byte, 1), 1);
 	assert_int_equal(byte, 0);
 	unmap.args[0] = (uint64_t)map.result;
-	assert_done(control_borrow(v->pid, NULL, &control));
+	assert_done(control_borrow(v->pid, NULL, CONTROL_PATIENCE_NS, NULL, &control));
 	assert_done(control_run(&control, &v->rooms, &v->gadgets, v->prepared, &unmap, 1));
 	control_resume(&control);
 	assert_int_equal(unmap.result, 0);

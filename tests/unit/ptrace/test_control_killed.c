@@ -40,7 +40,7 @@ static int control_once(struct victim *v)
 		{.number = SYS_getuid, .lets_go = true}, {.number = SYS_getppid}};
 	struct control control;
 
-	if (control_borrow(v->pid, NULL, &control))
+	if (control_borrow(v->pid, NULL, CONTROL_PATIENCE_NS, NULL, &control))
 		return 1;
 	if (control_run(&control, &v->rooms, &v->gadgets, v->prepared, calls, 4) ||
 		calls[0].result != v->pid)

@@ -41,7 +41,7 @@ static void is_as_before(struct victim *v)
 	assert_done(control_find_rooms(
 		v->pid, 0, CONTROL_PATIENCE_NS, v->mem, &v->maps, &v->modules, &v->rooms));
 	assert_int_equal(v->rooms.left_count, 0);
-	assert_done(control_borrow(v->pid, NULL, &control));
+	assert_done(control_borrow(v->pid, NULL, CONTROL_PATIENCE_NS, NULL, &control));
 	assert_done(control_run(&control, &v->rooms, &v->gadgets, v->prepared, &call, 1));
 	control_resume(&control);
 	assert_int_equal(call.result, v->pid);
@@ -76,7 +76,7 @@ static void test_sleeping_call(void **state)
 	call.args[0] = (uint64_t)v.shared->pipe[0];
 	call.args[1] = (uint64_t)(uintptr_t)&v.shared->result;
 	call.args[2] = 1;
-	assert_done(control_borrow(v.pid, NULL, &control));
+	assert_done(control_borrow(v.pid, NULL, CONTROL_PATIENCE_NS, NULL, &control));
 	run_late(&v, &control, &call);
 	assert_false(control.threads[0].is_running);
 	control_resume(&control);
@@ -136,7 +136,7 @@ static void test_call_that_stays(void **state)
 	call.args[0] = (uint64_t)v.shared->pipe[1];
 	call.args[1] = (uint64_t)(uintptr_t)served;
 	call.args[2] = 1;
-	assert_done(control_borrow(v.pid, NULL, &control));
+	assert_done(control_borrow(v.pid, NULL, CONTROL_PATIENCE_NS, NULL, &control));
 	run_late(&v, &control, &call);
 	assert_true(control.threads[0].is_running);
 	control_resume(&control);

@@ -244,7 +244,7 @@ static bool stop_wait(const struct wait *wait, bool runs_calls)
 		struct control_call call = {.number = SYS_getpid};
 		struct control control;
 
-		assert_done(control_stop(v.pid, 0, &control));
+		assert_done(control_stop(v.pid, 0, CONTROL_PATIENCE_NS, &control));
 		if (runs_calls)
 			assert_done(
 				control_run(&control, &v.rooms, &v.gadgets, v.prepared, &call, 1));
@@ -363,7 +363,7 @@ static bool is_shortened(const struct victim *v)
 	int64_t waited;
 
 	sleep_ms(PROBATION_MS);
-	assert_done(control_stop(v->pid, 0, &control));
+	assert_done(control_stop(v->pid, 0, CONTROL_PATIENCE_NS, &control));
 	waited = (now_ns() - atomic_load(&v->shared->result)) / 1000000;
 	assert_int_equal(control.count, 1);
 	if (arch_get(&control.threads[0].regs, ARCH_CALL) == SYS_epoll_wait)
@@ -389,7 +389,7 @@ static bool ends_though_stopped(const struct victim *v)
 {
 	struct control control;
 
-	assert_done(control_stop(v->pid, 0, &control));
+	assert_done(control_stop(v->pid, 0, CONTROL_PATIENCE_NS, &control));
 	control_resume(&control);
 	sleep_ms(PROBATION_MS);
 	return atomic_load(&v->shared->elapsed_ns) != 0;
@@ -480,7 +480,7 @@ static void test_signals_end_them(void **state)
 		await_state(&v, 'S');
 		if (when == 0)
 			kill(v.pid, SIGUSR1);
-		assert_done(control_stop(v.pid, 0, &control));
+		assert_done(control_stop(v.pid, 0, CONTROL_PATIENCE_NS, &control));
 		if (when == 1)
 			kill(v.pid, SIGUSR1);
 		control_resume(&control);
@@ -582,7 +582,7 @@ static void test_who_is_in_call(void **state)
 		for (int i = 0; i < STOPS; i++) {
 			struct control control;
 
-			assert_done(control_stop(v.pid, 0, &control));
+			assert_done(control_stop(v.pid, 0, CONTROL_PATIENCE_NS, &control));
 			assert_int_equal(control.count, 1);
 			assert_int_equal(
 				restart_is_in_call(v.pid, &control.threads[0].regs), sleeps);

@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Stops the threads of a target, and runs system calls in them, for a change. The target runs
+ * between two stops of a change.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <time.h>
+
+#include "libprobe/base/clock.h"
+#include "libprobe/base/procfs.h"
+#include "libprobe/process/process.h"
+#include "libprobe/ptrace/ptrace.h"
+#include "libprobe/registry/registry.h"
+
+enum { MOMENT_NS = 100000 };
+
+struct probe_error *change_check_program(const struct change *change)
+{
+	return target_is_there(change->target)
+		       ? NULL
+		       : probe_error_new(PROBE_ERROR_NOT_FOUND,
+				 "process %d has become another program meanwhile, or has ended",
+				 change->pid);
+}
+
+/*
+ * Until a change has written or mapped something, it can be given up, and repeated after the
+ * changes of other processes. After that, it must be completed: the next change would believe that
+ * the announced steps are done, or take the new memory for leftovers of a dead controller. A change
+ * that has waited in vain for threads can only be undone.
+ */
+static bool may_fail(const struct change *change)
+{
+	return !change->begun && !change->waited;
+}
+
+static uint64_t begin_wait(struct change *change)
+{
+	change->wait_ns = clock_monotonic_ns();
+	return patience_for_threads(change->target, may_fail(change));
+}
+
+static struct probe_error *end_wait(struct change *change, struct probe_error *error)
+{
+	error = patience_after(change->target, may_fail(change), change->wait_ns, error);
+	change->waited |= error != NULL;
+	return error;
+}
+
+static struct probe_error *find_rooms(struct change *c)
+{
+	c->rooms_known = true;
+	/*
+	 * A held target has no stack frames of killed controllers: it has just been started, or was
+	 * checked before. If all threads are stopped, such frames are not removed.
+	 */
+	return c->target->held || c->stopped
+		       ? rooms_find(c->pid, c->mem, &c->maps, &c->modules, false, &c->rooms)
+		       : end_wait(c, control_find_rooms(c->pid, c->target->lender, begin_wait(c),
+					     c->mem, &c->maps, &c->modules, &c->rooms));
+}
+
+struct probe_error *change_remove_frames(struct change *change, size_t *count_ret)
+{
+	struct probe_error *error = rooms_find(
+		change->pid, change->mem, &change->maps, &change->modules, false, &change->rooms);
+	size_t left = change->rooms.left_count;
+
+	*count_ret = 0;
+	if (error || !left)
+		return error;
+	error = find_rooms(change);
+	*count_ret = left - change->rooms.left_count;
+	return error;
+}
+
+/*
+ * Gives the target a moment to run between two stops. Otherwise it would stand still for as long as
+ * both stops together.
+ */
+static void let_run(const struct change *change)
+{
+	uint64_t since = clock_monotonic_ns() - change->resumed_ns;
+
+	if (change->resumed_ns && since < MOMENT_NS)
+		nanosleep(&(struct timespec){.tv_nsec = MOMENT_NS - since}, NULL);
+}
+
+/*
+ * Resumes the stopped threads, and notes how long they were stopped. A thread that was stopped on
+ * our processor (libprobe/ptrace/ptrace.h) would have to wait for us there. So we sleep: the thread
+ * continues at once, and we wake up on an idle processor.
+ */
+static void resume(struct change *change)
+{
+	uint64_t ns = control_resume(&change->control);
+
+	if (ns > change->stop_ns)
+		change->stop_ns = ns;
+	change->resumed_ns = clock_monotonic_ns();
+	nanosleep(&(struct timespec){.tv_nsec = 1}, NULL);
+}
+
+struct probe_error *change_stop(struct change *change)
+{
+	struct probe_error *error;
+
+	if (change->target->held) {
+		change->control = change->target->control;
+		change->control.seccomp = &change->seccomp;
+		return NULL;
+	}
+	let_run(change);
+	error = control_stop(
+		change->pid, change->target->lender, begin_wait(change), &change->control);
+	error = end_wait(change, error);
+	change->control.seccomp = &change->seccomp;
+	change->stopped = !error;
+	change->target->shares_memory |= change->control.guests != NULL;
+	if (!error)
+		error = change_check_program(change);
+	if (error)
+		change_resume(change);
+	return error;
+}
+
+void change_resume(struct change *change)
+{
+	if (!change->stopped)
+		return;
+	change->stopped = false;
+	resume(change);
+}
+
+struct probe_error *change_judge(struct change *change)
+{
+	struct probe_error *error = NULL;
+	bool stop;
+
+	if (!change->seccomp.count || change->seccomp.judged)
+		return NULL;
+	stop = !change->stopped && seccomp_can_read();
+	if (stop)
+		error = change_stop(change);
+	if (!error)
+		error = seccomp_judge(&change->seccomp);
+	if (stop)
+		change_resume(change);
+	return error;
+}
+
+/* Returns the purpose of some calls: to map memory, or to unmap it. */
+static enum seccomp_kind kind_of(const struct control_call *calls, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (calls[i].number != SYS_munmap && calls[i].number != SYS_close)
+			return SECCOMP_MAP;
+	return SECCOMP_UNMAP;
+}
+
+/* Checks that some thread may make calls of this kind. */
+static struct probe_error *check_filters(struct change *change, enum seccomp_kind kind)
+{
+	struct probe_error *error = change_judge(change);
+	DIR *threads = error ? NULL : procfs_threads(change->pid);
+	bool found = !threads;
+	pid_t tid;
+
+	change->seccomp.wanted = kind;
+	while (!found && (tid = procfs_next_thread(change->pid, threads)))
+		found = seccomp_may_run(&change->seccomp, tid);
+	if (threads)
+		closedir(threads);
+	return error || found ? error : seccomp_error(&change->seccomp, kind);
+}
+
+static struct probe_error *run_stopped(
+	struct change *c, const char *what, struct control_call *calls, size_t count)
+{
+	struct probe_error *error = control_run_and_leave(
+		&c->control, &c->rooms, &c->gadgets, c->prepared, calls, count);
+
+	for (size_t i = 0; i < count && !error; i++)
+		if (calls[i].result < 0 && calls[i].result >= -4095)
+			return probe_error_system(
+				-calls[i].result, "process %d: cannot %s", c->pid, what);
+	return error;
+}
+
+/* Finds everything that calls need, before a thread is stopped. */
+static struct probe_error *prepare_calls(struct change *c)
+{
+	if (!c->prepared)
+		c->prepared = control_prepared();
+	if (!c->prepared)
+		return probe_error_no_memory();
+	if (!c->rooms_known) {
+		struct probe_error *error = find_rooms(c);
+
+		if (error)
+			return error;
+	}
+	if (!c->gadgets.call)
+		c->gadgets = c->target->gadgets;
+	return c->gadgets.call ? NULL : gadgets_find(c->pid, &c->maps, &c->modules, &c->gadgets);
+}
+
+struct probe_error *change_run_in(struct change *change, size_t thread, const char *what,
+	struct control_call *calls, size_t count)
+{
+	struct control all = change->control;
+	struct probe_error *error = prepare_calls(change);
+
+	if (error)
+		return error;
+	change->begun = true;
+	change->control.threads = &all.threads[thread];
+	change->control.count = 1;
+	error = run_stopped(change, what, calls, count);
+	control_clear(&change->rooms, change->prepared);
+	change->control.threads = all.threads;
+	change->control.count = all.count;
+	return error;
+}
+
+static struct probe_error *borrow_thread(struct change *c)
+{
+	struct control_coming coming = {prepared_touch, &c->rooms, &c->gadgets, c->prepared};
+	bool is_first = !c->resumed_ns;
+
+	let_run(c);
+	return end_wait(c, control_borrow(c->pid, &c->seccomp, begin_wait(c),
+				   is_first ? &coming : NULL, &c->control));
+}
+
+/* Returns true if calls need a stopped thread and no thread is stopped yet. */
+static bool must_borrow(const struct change *c)
+{
+	return !c->stopped && !c->borrowed && !c->target->held;
+}
+
+/* Can a thread make calls without being stopped? Filters must have been judged. */
+static bool may_ask(const struct change *c)
+{
+	const struct probe_target *target = c->target;
+
+	return target->proxy && must_borrow(c) && !target->dispatches &&
+	       (!c->seccomp.count || seccomp_may_run(&c->seccomp, target->proxy->tid));
+}
+
+/* Makes calls in the proxy thread; compare control_run(). */
+static struct probe_error *ask(
+	struct change *c, const char *what, struct control_call *calls, size_t count)
+{
+	const struct target_proxy *proxy = c->target->proxy;
+
+	for (size_t i = 0; i < count; i++) {
+		if (!proxy->call(proxy->data, &calls[i]))
+			return probe_error_new(PROBE_ERROR_NOT_FOUND,
+				"process %d does not answer its copy any more", c->pid);
+		if (calls[i].result < 0 && calls[i].result >= -4095)
+			return probe_error_system(
+				-calls[i].result, "process %d: cannot %s", c->pid, what);
+		if (!control_succeeded(&calls[i]) ||
+			(calls[i].then && !calls[i].then(calls[i].data, proxy->tid)))
+			break;
+	}
+	return NULL;
+}
+
+/* If a call failed because the process runs another program now, reports this instead. */
+static struct probe_error *explain(const struct change *c, struct probe_error *error)
+{
+	struct probe_error *reason = error ? change_check_program(c) : NULL;
+
+	if (!reason)
+		return error;
+	probe_error_free(error);
+	return reason;
+}
+
+/*
+ * Stops one thread. Calls in this thread fail if execve(2) has replaced the program since it was
+ * read: the calls use gadgets and a stack frame in the old program's memory. To keep the stop
+ * short, AT_RANDOM is only compared after a failure.
+ */
+static struct probe_error *take_thread(struct change *c)
+{
+	struct probe_error *error = borrow_thread(c);
+
+	c->control.seccomp = &c->seccomp;
+	return explain(c, error);
+}
+
+/*
+ * Makes calls in a thread. After the thread has been resumed, removes the stack frames that the
+ * calls needed in the target's memory.
+ */
+static struct probe_error *run_some(
+	struct change *c, const char *what, struct control_call *calls, size_t count)
+{
+	bool borrow = must_borrow(c);
+	struct probe_error *error = NULL;
+
+	if (!borrow && c->target->held)
+		c->control = c->target->control;
+	c->control.seccomp = &c->seccomp;
+	error = borrow ? take_thread(c) : NULL;
+	if (error)
+		return error;
+	error = run_stopped(c, what, calls, count);
+	if (borrow)
+		resume(c);
+	control_clear(&c->rooms, c->prepared);
+	return explain(c, error);
+}
+
+struct probe_error *change_borrow(struct change *c)
+{
+	struct probe_error *error = NULL;
+
+	if (must_borrow(c) && c->seccomp.count)
+		error = check_filters(c, SECCOMP_MAP);
+	if (error || !must_borrow(c) || may_ask(c))
+		return error;
+	error = prepare_calls(c);
+	if (!error)
+		error = take_thread(c);
+	c->borrowed = !error;
+	return error;
+}
+
+void change_give_back(struct change *change)
+{
+	if (!change->borrowed)
+		return;
+	change->borrowed = false;
+	resume(change);
+}
+
+/*
+ * If no thread is stopped or borrowed, one is stopped for each call, and runs between the calls.
+ * All calls put their frames in the same rooms (rooms_find()), because one call may unmap the
+ * memory that held the frame of another.
+ */
+struct probe_error *change_run(
+	struct change *change, const char *what, struct control_call *calls, size_t count)
+{
+	size_t done = 0, some = must_borrow(change) ? 1 : count;
+	struct probe_error *error = NULL;
+
+	if (change->seccomp.count)
+		error = check_filters(change, kind_of(calls, count));
+	if (!error && may_ask(change)) {
+		change->begun = true;
+		return ask(change, what, calls, count);
+	}
+	if (!error)
+		error = prepare_calls(change);
+	if (error)
+		return error;
+	while (!error && done < count) {
+		error = run_some(change, what, &calls[done], some);
+		/* Some calls may have been made before one failed. */
+		change->begun |= !change->waited;
+		done += some;
+		if (!control_succeeded(&calls[done - 1]))
+			break;
+	}
+	return error;
+}
