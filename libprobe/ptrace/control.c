@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How a stop works: seize, interrupt, wait, (work), detach.
+ * A stop: seize, interrupt, wait, (work), detach.
  *
- * PTRACE_SEIZE attaches without stopping the thread and without a signal, so all threads are seized
- * first. Only PTRACE_INTERRUPT begins the pause. The list of threads is known to be complete only
- * if all threads in it were stopped while it was read. So the list is read again and again, until
- * no new thread can appear.
+ * PTRACE_SEIZE attaches without stopping the thread, so all threads are seized first; only
+ * PTRACE_INTERRUPT begins the pause. The list of threads is complete only if all of them were
+ * stopped while it was read, so it is read until no new thread can appear.
  *
- * A thread may stop for another reason first, because a signal is being delivered. We pass the
- * signal on at once. The thread then stops again for our interrupt, before it runs the first
- * instruction of the signal's handler.
+ * A thread may stop first for a signal. We pass the signal on at once, and the thread stops again
+ * before it runs the handler's first instruction.
  *
  * Sources: ptrace(2); kernel/ptrace.c and kernel/signal.c of Linux.
  */
@@ -42,8 +40,8 @@
 enum { SEIZE_MOMENT_NS = 100000 };
 
 /*
- * Returns true if the thread is one of the first `known` threads. The kernel always lists threads
- * in the same order, so the search begins at *hint, the index after the thread that was found last.
+ * Is the thread one of the first `known`? The kernel keeps the order, so the search begins at
+ * *hint, behind the last one found.
  */
 static bool has_thread(const struct control *control, size_t known, pid_t tid, size_t *hint)
 {
@@ -58,20 +56,16 @@ static bool has_thread(const struct control *control, size_t known, pid_t tid, s
 	return false;
 }
 
-/*
- * Makes room for one more thread. Call it before attaching: a thread without room in the array
- * would never be resumed.
- */
+/* Call it before attaching: a thread without room in the array would never be resumed. */
 static struct probe_error *make_room(struct control *control)
 {
 	return ARRAY_ROOM(control->threads, control->count) ? NULL : probe_error_no_memory();
 }
 
 /*
- * Attaches to a thread. A killed controller releases the target's lock a moment before it releases
- * the target's threads (do_exit() in the kernel's kernel/exit.c). So if the thread's tracer is
- * ending, waits until it has ended. If the thread has no tracer, its tracer may have ended just
- * now, so tries once more.
+ * Attaches to a thread. A killed controller releases the target's lock shortly before its threads
+ * (do_exit() in kernel/exit.c), so this waits for a tracer that is ending, and tries once more if
+ * the thread has no tracer.
  */
 static bool try_seize(pid_t tid)
 {
@@ -94,10 +88,7 @@ static bool try_seize(pid_t tid)
 	return true;
 }
 
-/*
- * Attaches to a thread of a process, and appends the thread. If the thread is gone or dead, sets
- * *attached_ret to false and returns NULL.
- */
+/* Attaches to a thread and appends it. If the thread is gone or dead, *attached_ret is false. */
 static struct probe_error *seize_thread(
 	struct control *control, pid_t pid, pid_t tid, bool *attached_ret)
 {
@@ -125,13 +116,10 @@ static struct probe_error *seize_thread(
 	return NULL;
 }
 
-/* Sends PTRACE_INTERRUPT to a thread, without waiting until the thread has stopped. */
+/* Sends PTRACE_INTERRUPT, without waiting for the stop. */
 static void seize_ask_to_stop(struct control_thread *thread)
 {
-	/*
-	 * Read the thread's call as late as possible, because a call that begins after this is not
-	 * noticed.
-	 */
+	/* Read the call as late as possible: a later call goes unnoticed. */
 	if (arch_process()->hidden_call)
 		restart_look(thread->pid, thread->tid, &thread->seen);
 	thread->pause.asked_ns = clock_monotonic_ns();
@@ -142,11 +130,10 @@ static void seize_ask_to_stop(struct control_thread *thread)
 }
 
 /*
- * Returns true if we know all tasks of a process: the number of those attached or passed over
- * equals the kernel's count. Stopped threads create no tasks, and the kernel's workers create only
- * workers. `folder` is the open /proc/PID/task, whose link count is the number of tasks plus two
- * (proc_task_getattr() in fs/proc/base.c). The tasks passed over are counted after the link count
- * is read. So if such a task ends in between, the numbers differ.
+ * Returns true if all tasks of a process are attached or passed over. Stopped threads create none,
+ * and the kernel's workers only workers. The link count of `folder`, /proc/PID/task, is the number
+ * of tasks plus two (proc_task_getattr()); it is read first, so a task that ends later makes a
+ * difference.
  */
 static bool has_all(const struct control *control, pid_t pid, int folder)
 {
@@ -172,10 +159,9 @@ static struct probe_error *pass_over(struct control *control, pid_t pid, pid_t t
 }
 
 /*
- * Attaches to every thread of a process that is not attached yet. Increases *new_ret if there are
- * new threads, or if there may be more. There may be more in two cases. If a listed thread ends,
- * the kernel, which walks its list by position (proc_task_readdir()), may leave out the next
- * thread. A listed thread may also have created another thread before it ended.
+ * Attaches to the new threads of a process. Increases *new_ret if there were any, or may be more:
+ * if a listed thread ends, the kernel, which walks by position (proc_task_readdir()), may leave out
+ * the next, and the ended one may have created another.
  */
 static struct probe_error *seize_process(
 	struct control *control, pid_t pid, enum seize_then then, size_t *new_ret)
@@ -210,13 +196,11 @@ static struct probe_error *seize_process(
 }
 
 /*
- * Attaches to every new thread of the process, and of the processes that share its memory, and
- * appends it. The kernel's workers (procfs_is_worker()) and threads that have ended are passed
- * over. *new_ret is 0 if there are no new threads and there cannot be more. If *new_ret is 0 and
- * all threads are stopped, the list is complete.
+ * Attaches to every new thread of the process and of those that share its memory, except kernel
+ * workers (procfs_is_worker()) and ended threads. If *new_ret is 0 and all threads are stopped, the
+ * list is complete. After an error, threads stay attached.
  *
- * Errors: PROBE_ERROR_NOT_FOUND, PROBE_ERROR_PERMISSION, PROBE_ERROR_SYSTEM. After an error,
- * threads that were attached stay attached.
+ * Errors: PROBE_ERROR_NOT_FOUND, PROBE_ERROR_PERMISSION, PROBE_ERROR_SYSTEM.
  */
 static struct probe_error *seize_new(struct control *control, enum seize_then then, size_t *new_ret)
 {
@@ -231,8 +215,8 @@ static struct probe_error *seize_new(struct control *control, enum seize_then th
 }
 
 /*
- * Returns true if all threads of the process are attached, except the tasks passed over in the last
- * listing. `folder` comes from procfs_open_threads(). Cheaper than another listing.
+ * Are all threads attached, except those passed over in the last listing? Cheaper than a listing.
+ * `folder` is from procfs_open_threads().
  */
 static bool seized_all(const struct control *control, int folder)
 {
@@ -242,7 +226,7 @@ static bool seized_all(const struct control *control, int folder)
 /* ==== Control ================================================================================= */
 
 #define PASS_NS UINT64_C(2000000000) /* time in which a resumed thread must stop again */
-/* The end of an error message, which says what a thread that does not stop may be waiting for. */
+/* The end of an error message: what an unstoppable thread may be waiting for. */
 #define UNSTOPPABLE                                                                                \
 	"what it started with vfork(2), for a device, or for its control group to be thawed"
 
@@ -270,10 +254,7 @@ static void drop_thread(struct control *control, size_t i)
 	control->threads[i] = control->threads[--control->count];
 }
 
-/*
- * Prepare the restart of an interrupted call now. If we die, the thread continues as its registers
- * say.
- */
+/* Prepare the restart of an interrupted call now, in case we die. */
 static bool read_registers(struct control_thread *thread)
 {
 	if (!registers_read(thread->tid, &thread->regs))
@@ -287,7 +268,7 @@ static bool read_registers(struct control_thread *thread)
 	return registers_write(thread->tid, &thread->regs);
 }
 
-/* Detaches from late threads that have stopped by now. Returns true if no late thread is left. */
+/* Detaches from late threads that have stopped by now. Returns true if none is left. */
 static bool let_late_go(struct control *control)
 {
 	for (size_t i = 0; i < control->count;) {
@@ -308,10 +289,7 @@ static bool let_late_go(struct control *control)
 	return control->count == 0;
 }
 
-/*
- * Detaches from some of the stopped threads: if `in_call`, from those in a system call; otherwise
- * from those in no call.
- */
+/* Detaches from the stopped threads that are in a system call, or from those that are not. */
 static void detach(struct control *control, bool in_call)
 {
 	for (size_t i = 0; i < control->count; i++) {
@@ -331,8 +309,8 @@ static void detach(struct control *control, bool in_call)
 }
 
 /*
- * Detaches from all stopped threads. Those that were computing come first, because a thread that
- * was asleep does not notice how long the stop lasts. Returns the longest pause.
+ * Detaches from all stopped threads, first from those that were computing, which notice a pause.
+ * Returns the longest pause.
  */
 static uint64_t release_stopped(struct control *control)
 {
@@ -352,10 +330,8 @@ static uint64_t release_stopped(struct control *control)
 }
 
 /*
- * Late threads: the calling thread has asked them to stop, and they have not stopped yet. Only a
- * stopped tracee can be detached from, and only by the thread that traces it. So each tracing
- * thread keeps its own list. When a tracing thread ends, the kernel detaches it from all its
- * tracees.
+ * Threads that the calling thread has asked to stop, and that have not stopped yet. Only their
+ * tracing thread can detach from them, once they have stopped. When it ends, the kernel detaches.
  */
 static _Thread_local struct control late;
 
@@ -390,10 +366,7 @@ static void forget(struct control *control)
 		.pid = control->pid, .lender = control->lender, .seccomp = control->seccomp};
 }
 
-/*
- * Detaches from all threads. Only a stopped thread can be detached from, so the running threads are
- * stopped first. Returns the longest pause.
- */
+/* Detaches from all threads; running ones must stop first. Returns the longest pause. */
 uint64_t control_resume(struct control *control)
 {
 	uint64_t longest = release_stopped(control);
@@ -408,10 +381,7 @@ uint64_t control_resume(struct control *control)
 	return longest;
 }
 
-/*
- * Touches the part of our stack that we use during the stop, as array_resident() does for other
- * memory.
- */
+/* Touches the part of our stack that the stop will use. */
 static __attribute__((noinline)) void touch_stack(void)
 {
 	uint8_t bytes[STACK_BYTES];
@@ -419,10 +389,7 @@ static __attribute__((noinline)) void touch_stack(void)
 	explicit_bzero(bytes, sizeof(bytes));
 }
 
-/*
- * Returns the only thread of the process, or the only thread that is not asleep. Returns NULL if
- * there is no such thread.
- */
+/* Returns the only thread, or the only one that is not asleep; or NULL. */
 static const struct control_thread *busiest(const struct control *control)
 {
 	const struct control_thread *found = control->count == 1 ? control->threads : NULL;
@@ -437,7 +404,6 @@ static const struct control_thread *busiest(const struct control *control)
 	return found;
 }
 
-/* Makes the last preparations before threads are interrupted. */
 static void get_ready(struct control *control)
 {
 	const struct control_thread *near;
@@ -451,19 +417,15 @@ static void get_ready(struct control *control)
 	touch_stack();
 	control_signals_take(&control->signals);
 	control->attributes = urgent_begin();
-	/*
-	 * Touch the memory for the calls only now: just before the stop, and on the processor where
-	 * we are during the stop. So it is still in the caches then.
-	 */
+	/* Only now, so that the memory is still in this processor's caches during the stop. */
 	if (control->coming)
 		control->coming->touch(control->pid, control->coming);
 	control->coming = NULL;
 }
 
 /*
- * Interrupts all threads. Threads with a known wait come first, because each wait is checked once
- * more, and no thread should be stopped during the checks. The other sleeping threads come next.
- * Running threads come last, because only they lose time.
+ * Interrupts all threads: first those with a known wait, which is checked once more, then other
+ * sleeping ones, and last those that run, because only they lose time.
  */
 static void ask_all_to_stop(struct control *control)
 {
@@ -479,9 +441,8 @@ static void ask_all_to_stop(struct control *control)
 }
 
 /*
- * Waits until the threads from index `from` on have stopped, and reads their registers. All of them
- * were asked to stop. If a thread does not stop, returns false and leaves is_running set; the
- * threads after it may not have stopped either.
+ * Waits until the threads from index `from` on have stopped, and reads their registers. Returns
+ * false if one does not stop (is_running stays set); those after it may run, too.
  */
 static bool await_stops(struct control *control, size_t from)
 {
@@ -506,10 +467,7 @@ static bool await_stops(struct control *control, size_t from)
 
 /* ---- Threads that cannot stop ---------------------------------------------------------------- */
 
-/*
- * Returns true if a thread has been unable to stop, for example in vfork(2), for longer than the
- * other threads may be kept stopped.
- */
+/* Has a thread been unable to stop for longer than others may be kept stopped? */
 static bool stays_blocked(pid_t tid)
 {
 	uint64_t end = clock_monotonic_ns() + WAIT_BLOCKED_NS;
@@ -522,7 +480,7 @@ static bool stays_blocked(pid_t tid)
 	return false;
 }
 
-/* Returns a thread of the process that stays blocked, or 0 if every thread can stop. */
+/* Returns a thread that stays blocked, or 0. */
 static pid_t blocked_thread(pid_t pid)
 {
 	DIR *threads = procfs_threads(pid);
@@ -543,7 +501,7 @@ static struct probe_error *cannot_stop(pid_t pid, pid_t tid)
 		tid, pid);
 }
 
-/* Waits until every thread can stop. All threads run meanwhile. */
+/* Waits until every thread can stop. All run meanwhile. */
 static struct probe_error *await_unblocked(struct control *control, struct patience *patience)
 {
 	pid_t tid = 0;
@@ -565,7 +523,6 @@ static struct probe_error *await_unblocked(struct control *control, struct patie
 
 /* ---- Stopping all --------------------------------------------------------------------------- */
 
-/* Removes the lender from the guests, because it is not to be stopped. */
 static void drop_lender(struct control *control)
 {
 	size_t count = 0;
@@ -591,9 +548,8 @@ static size_t guest_count(const struct control *control)
 }
 
 /*
- * Adds the guests that were started while threads were being stopped: processes that share the
- * memory. The kernel assigns ids in order, so only ids after *last_pid can be new. Adds the number
- * of new guests to *new_ret.
+ * Adds guests (processes that share the memory) that were started during the stop: ids are given in
+ * order, so only those after *last_pid are new. Adds their number to *new_ret.
  */
 static struct probe_error *add_new_guests(
 	struct control *control, int loadavg, long *last_pid, size_t *new_ret)
@@ -610,10 +566,7 @@ static struct probe_error *add_new_guests(
 	return NULL;
 }
 
-/*
- * Tries once to stop all threads. If a thread does not stop, or new threads keep appearing, resumes
- * all threads and sets *again_ret.
- */
+/* Tries once to stop all threads. If that fails, resumes all and sets *again_ret. */
 static struct probe_error *stop_all(struct control *control, bool *again_ret)
 {
 	struct probe_error *error = NULL;
@@ -628,10 +581,7 @@ static struct probe_error *stop_all(struct control *control, bool *again_ret)
 	drop_lender(control);
 	error = seize_new(control, SEIZE_LET_RUN, &added);
 	get_ready(control);
-	/*
-	 * Look for new guests now. Those found now need not be searched for while threads are
-	 * stopped.
-	 */
+	/* Look for new guests before the stop, to find fewer during it. */
 	if (!error)
 		error = add_new_guests(control, loadavg, &last_pid, &added);
 	if (!error)
@@ -658,10 +608,7 @@ static struct probe_error *stop_all(struct control *control, bool *again_ret)
 	if (!error && *again_ret) {
 		release_stopped(control);
 	} else if (error || added) {
-		/*
-		 * Release the running threads, too, because some may not have been asked to stop
-		 * yet.
-		 */
+		/* Release the running threads, too: some were not asked to stop yet. */
 		control_resume(control);
 		*again_ret = !error;
 	}
@@ -691,17 +638,14 @@ struct probe_error *control_stop(pid_t pid, pid_t lender, uint64_t patience_ns, 
 				"stopped: try again later",
 				pid);
 		}
-		/* After each failure, let the threads run longer before the next try. */
+		/* After each failure, let the threads run longer. */
 		nanosleep(&(struct timespec){pause / 1000000000, pause % 1000000000}, NULL);
 	}
 }
 
 /* ---- Borrowing one thread ---------------------------------------------------- */
 
-/*
- * Stops one thread. If the thread is gone, control->count is 0 afterwards. If it cannot stop, it
- * stays marked as running.
- */
+/* Stops one thread. If it is gone, control->count is 0. If it cannot stop, is_running stays set. */
 static struct probe_error *stop_one(struct control *control, pid_t tid)
 {
 	bool attached;
@@ -716,10 +660,7 @@ static struct probe_error *stop_one(struct control *control, pid_t tid)
 	return NULL;
 }
 
-/*
- * Returns the error that says why no thread of a process can be borrowed; NULL if another try may
- * succeed.
- */
+/* Returns why no thread can be borrowed, or NULL if another try may succeed. */
 static struct probe_error *give_up(pid_t pid, int unable_passes, struct patience *patience)
 {
 	if ((!procfs_start_time(pid) && !procfs_no_room(errno)) || procfs_is_zombie(pid))
@@ -737,10 +678,7 @@ static struct probe_error *give_up(pid_t pid, int unable_passes, struct patience
 		pid);
 }
 
-/*
- * Returns true if the thread that was asked to stop has stopped and can make calls. If it has
- * stopped but cannot make calls, releases it.
- */
+/* Has the thread stopped, and can it make calls? If it cannot, releases it. */
 static bool is_borrowed(struct control *control, struct choose_unable *unable)
 {
 	if (!control->count || control->threads[0].is_running)

@@ -15,86 +15,70 @@
 
 /* ---- Alarm ----------------------------------------------------------------------------------- */
 
-/*
- * A timer that makes the kernel continue this process if the process is stopped while it holds
- * threads.
- */
+/* A timer that makes the kernel continue this process if it is stopped while it holds threads. */
 
 struct alarm {
 	timer_t timer;
 	bool exists, set;
 };
 
-/*
- * Starts the timer. From now on, if this process is stopped, the kernel continues it within half a
- * second.
- */
+/* From now on, the kernel continues this process half a second after a stop. */
 void alarm_set(struct alarm *alarm);
-/* Stops the timer. */
 void alarm_unset(struct alarm *alarm);
 void alarm_deinit(struct alarm *alarm);
 
 /* ---- Children -------------------------------------------------------------------------------- */
 
-/* Child processes of a target. A forked child has copies of the patched code and the registry. */
-
 /*
- * Returns the pids of the children of all threads of a process, as an array that ends with 0 and
- * that the caller frees. Returns NULL if there is no child or no memory. If a child ends meanwhile,
- * another child may be left out.
+ * Returns the children of all threads, ended by 0, for the caller to free; NULL without children or
+ * memory. If one ends meanwhile, another may be left out. A forked child has copies of the patched
+ * code and the registry.
  */
 pid_t *children_of(pid_t pid);
-/* Like children_of(), for the children of one thread. */
 pid_t *children_of_thread(pid_t pid, pid_t tid);
 
 /*
- * Returns true if process `pid` shares the memory of process `other`. A child of vfork(2) shares
- * its parent's memory until it executes another program, so both have the same probes. If kcmp(2)
- * is not allowed, the sizes of the two memories are compared instead.
+ * Do two processes share one memory, and so the same probes? A child of vfork(2) and its parent do,
+ * until execve(2). Without kcmp(2), compares the sizes of the memories.
  */
 bool children_share(pid_t pid, pid_t other);
 
 /*
- * Returns the processes that share the memory of a process without being its threads (clone(2) with
- * CLONE_VM): children, grandchildren, parent and siblings. The array ends with 0, and the caller
- * frees it. Returns NULL if there is no such process or no memory.
+ * Returns the processes that share a process's memory (CLONE_VM), ended by 0, for the caller to
+ * free; NULL without any, or without memory.
  */
 pid_t *children_sharing(pid_t pid);
 /*
- * Appends to *list (may be NULL) the processes that share the memory of `pid` and whose ids were
- * assigned after `from`, up to `to` (see procfs_last_pid()). Returns false if there is no memory.
+ * Appends to *list (may be NULL) those with ids assigned after `from`, up to `to`
+ * (procfs_last_pid()). Returns false if memory is short.
  */
 bool children_add_sharing(pid_t pid, long from, long to, pid_t **list);
-/* Like children_of(), but omits children that share the memory of `pid`, and finds all others. */
+/* Like children_of(), without those that share the memory of `pid`. Leaves out no other. */
 pid_t *children_apart(pid_t pid);
 
 /* ---- Choose ---------------------------------------------------------------------------------- */
 
-/* Chooses the thread of a process that makes system calls for us. */
-
 enum { CHOOSE_LOOKS = 64 }; /* threads that are examined in search of one that does not sleep */
 
-/* Threads that were stopped, and then turned out to be unable to make calls for us. */
+/* Threads that, once stopped, were unable to make calls for us. */
 struct choose_unable {
 	pid_t tids[CHOOSE_LOOKS];
 	size_t count;
 };
 
 /*
- * Stores in *best_ret the thread that loses least by making calls for us, or 0 if no thread can.
- * Threads in `unable` are not considered. If `unable` is full, no thread is considered. `seccomp`
- * may be NULL. Errors: PROBE_ERROR_NOT_FOUND, PROBE_ERROR_SYSTEM.
+ * *best_ret becomes the thread that loses least by making calls for us; 0 if none can. None is
+ * chosen from `unable`, or if it is full. `seccomp` may be NULL. Errors: PROBE_ERROR_NOT_FOUND,
+ * PROBE_ERROR_SYSTEM.
  */
 PROBE_MUST_CHECK struct probe_error *choose_thread(pid_t pid, const struct seccomp *seccomp,
 	const struct choose_unable *unable, pid_t *best_ret);
 
 /* ---- Pause ----------------------------------------------------------------------------------- */
 
-/* Measures how long a stop keeps a thread from running. */
-
 #define PAUSE_UNKNOWN UINT64_MAX
 
-/* The pause of one thread. Points in time are in ns of CLOCK_MONOTONIC. */
+/* How long a stop keeps a thread from running. Times are CLOCK_MONOTONIC, in ns. */
 struct pause {
 	/* How long the thread had waited for a processor in its whole life before the stop. */
 	uint64_t waited_ns;
@@ -105,69 +89,52 @@ struct pause {
 
 struct control;
 
-/* Reads the scheduler's counters. Call this before the threads are asked to stop. */
+/* Reads the scheduler's counters, before threads are asked to stop. */
 void pause_look(struct control *control);
 
-/*
- * Call this after the thread was let run, to stop or to make a call. Adds the time since
- * `begun_ns`.
- */
+/* Call it after the thread ran, to stop or to make a call: adds the time since `begun_ns`. */
 void pause_let(struct pause *pause, uint64_t begun_ns);
 
-/* Returns the longest pause, in ns. Call this right after the threads have continued. */
+/* Returns the longest pause in ns, right after the threads have continued. */
 uint64_t pause_longest(struct control *control);
 
 /*
- * Returns how long a thread was paused, in ns. `waited_ns` is how long the thread had waited for a
- * processor in its whole life, at the end of the pause. `own_ns` is how long the calling thread
- * waited for a processor during the stop. Both may be PAUSE_UNKNOWN.
+ * Returns a pause in ns. `waited_ns`: how long the thread waited for a processor in its life, at
+ * the end of the pause; `own_ns`: how long this thread did during it. Both may be PAUSE_UNKNOWN.
  */
 uint64_t pause_ns(const struct pause *pause, uint64_t waited_ns, uint64_t own_ns);
 
 /* ---- Restart --------------------------------------------------------------------------------- */
 
-/* Restarts system calls that return EINTR because of a stop, although no signal has arrived. */
+/* Restarts system calls that a stop has ended with EINTR. */
 
-/* The system call in which a thread slept before the stop; `number` is negative if none. */
+/* The call in which a thread slept before the stop; `number` is negative if none. */
 struct restart_seen {
 	int64_t number;
 	/* The call's first argument, the stack pointer, the address after the call instruction. */
 	uint64_t arg, sp, pc;
 };
 
-/*
- * Reads a running thread's system call. Needed where the registers do not show the call after the
- * stop (arch_process.hidden_call).
- */
+/* Reads the call of a running thread, for machines where the registers hide it after the stop. */
 void restart_look(pid_t pid, pid_t tid, struct restart_seen *ret);
 
 /*
- * If PTRACE_INTERRUPT has ended a thread's system call with EINTR, changes the registers so that
- * the kernel restarts the call when the thread continues. If a signal handler runs first, the call
- * ends with EINTR. Returns whether the registers were changed. `seen` may be NULL; it is the call
- * before the stop, needed where the registers do not show the call. There, the thread must be
- * released with settle_detach().
+ * If PTRACE_INTERRUPT has ended a call with EINTR, sets the registers so that the kernel restarts
+ * it; if a signal handler runs first, it ends with EINTR. Returns true if it did so. `seen` (may be
+ * NULL) is the call before the stop, for machines where the registers hide it; there, release the
+ * thread with settle_detach().
  */
 bool restart_wait(struct arch_registers *regs, const struct restart_seen *seen);
 
-/*
- * Undoes restart_wait() where the registers do not show the call: the call has ended with EINTR
- * again.
- */
+/* Undoes restart_wait() where the registers hide the call: it has ended with EINTR. */
 void restart_undo(struct arch_registers *regs);
 
-/*
- * Returns true if a stopped thread is in a system call. Where the registers do not show this, also
- * returns true if the thread has just returned from a call or is about to make one.
- */
+/* Returns true if a stopped thread is in a system call, or may be, where the registers hide it. */
 bool restart_is_in_call(pid_t pid, const struct arch_registers *regs);
 
 /* ---- Room ------------------------------------------------------------------------------------ */
 
-/*
- * A room is memory of a target that the target itself does not use, so that our frame may lie
- * there.
- */
+/* A room: memory that the target itself does not use, for our frame. */
 
 enum {
 	ROOMS_MAX = 16,
@@ -175,8 +142,8 @@ enum {
 	ROOM_STACK_BYTES = 16384
 };
 /*
- * The mark of a room that holds our frame or the frame's floating-point state (struct arch_process,
- * frame_mark, state_mark). It has ARCH_FRAME_MARK bytes, including the last NUL.
+ * Marks a room with our frame or its floating-point state (struct arch_process, frame_mark,
+ * state_mark): ARCH_FRAME_MARK bytes, with the last NUL.
  */
 #define ROOM_MARK "probectl\0 frame"
 
@@ -191,7 +158,7 @@ struct room {
 	size_t size;
 };
 
-/* The rooms of a target, sorted: the preferred rooms come first. */
+/* Sorted: preferred rooms come first. */
 struct rooms {
 	struct room items[ROOMS_MAX];
 	size_t count;
@@ -200,28 +167,24 @@ struct rooms {
 	size_t left_count;
 	int mem;		 /* from memory_open(); owned by the caller */
 	const struct maps *maps; /* owned by the caller */
-	/*
-	 * The usual processor state. It is measured before the stop, because that is slow in a
-	 * virtual machine.
-	 */
+	/* Measured before the stop, because that is slow in a virtual machine. */
 	struct arch_state usual_state;
 };
 
 /*
- * Finds the rooms of a target: the unused ends of pages after read-only segments of the program and
- * its libc, and the unused part of the stack. Also finds the frames that killed controllers left in
- * rooms. If `reclaim` is set, removes these frames; then no thread's stack pointer may be in a room
- * with such a frame. `mem` is from memory_open(). No other controller may be changing the target.
+ * Finds rooms: the unused ends of pages behind read-only segments of the program and libc, and the
+ * unused part of the stack; and frames that killed controllers left there. `reclaim` removes these;
+ * then no stack pointer may be in such a room. `mem` is from memory_open(). No other controller may
+ * be at work.
  */
 PROBE_MUST_CHECK struct probe_error *rooms_find(pid_t pid, int mem, const struct maps *maps,
 	const struct modules *modules, bool reclaim, struct rooms *ret);
 
-/* Returns true if `address` is in a room that holds a killed controller's frame. */
+/* Is an address in a room with a killed controller's frame? */
 bool rooms_are_left_at(const struct rooms *rooms, uint64_t address);
 
 /*
- * Finds ROOM_STACK_BYTES of the main thread's stack that nobody uses: they were never written, or
- * they hold exactly what we left there. Returns false on failure.
+ * Finds ROOM_STACK_BYTES of the main thread's stack that were never written, or hold what we left.
  */
 bool room_on_stack(pid_t pid, const struct maps *maps, struct room *ret);
 
@@ -231,11 +194,10 @@ void room_seal(uint8_t bytes[ROOM_STACK_BYTES]);
 /* ---- Signals --------------------------------------------------------------------------------- */
 
 /*
- * Sleeps until SIGCHLD, the signal by which the kernel tells a tracer that a thread has stopped.
- * The sleep gives the processor to the traced thread at once. waitpid(2) would do so, too, but it
- * has no time limit. SIGCHLD is blocked between _take and _give. If _wait has consumed SIGCHLD,
- * _give raises it again, so that the caller misses no child of its own. Initialise with {0}. A
- * second _take does nothing.
+ * Sleeps until SIGCHLD tells that a thread has stopped. A sleep, unlike waitpid(2), has a limit,
+ * and it gives the processor to the thread. SIGCHLD is blocked between _take and _give; _give
+ * raises it again if _wait has consumed it, so that the caller misses no child. Initialise with
+ * {0}. A second _take does nothing.
  */
 struct control_signals {
 	bool in_force;
@@ -243,29 +205,23 @@ struct control_signals {
 	bool taken;
 };
 void control_signals_take(struct control_signals *signals);
-/*
- * Sleeps until SIGCHLD arrives, but at most a millisecond. Returns false if SIGCHLD did not arrive.
- */
+/* Sleeps until SIGCHLD, at most a millisecond. Returns false if it did not come. */
 bool control_signals_wait(struct control_signals *signals);
 void control_signals_give(struct control_signals *signals);
 
 /* ---- Control --------------------------------------------------------------------------------- */
 
-/*
- * Stops the threads of a process, runs system calls in one of them, and resumes all as if nothing
- * had happened.
- */
+/* Stops a process's threads, runs system calls in one of them, and resumes all unharmed. */
 
 struct remaining;
 struct remaining_wait;
 
-/* A stopped thread. */
 struct control_thread {
 	pid_t tid;
 	/* The thread's process: the target, or a process that shares the target's memory. */
 	pid_t pid;
 	bool is_running; /* the thread was asked to stop and has not stopped yet */
-	/* Before the stop, the thread was seen in a system call. */
+	/* It was seen in a system call before the stop. */
 	bool was_asleep;
 	bool is_again; /* the thread will repeat the call that the stop has ended */
 	/* The thread's call before the stop; used if arch_process.hidden_call. */
@@ -274,19 +230,16 @@ struct control_thread {
 	struct pause pause;
 	struct arch_registers regs; /* the registers at the stop */
 	bool regs_changed;	    /* regs must be written back before the thread continues */
-	/*
-	 * The thread's current wait, if it has a time limit and is known; otherwise NULL. Owned by
-	 * control->remaining.
-	 */
+	/* The thread's current wait, if known and limited, or NULL. Owned by control->remaining. */
 	struct remaining_wait *wait;
 };
 
-/* A task that is left running, because it is a worker of the kernel or has ended. */
+/* A task left running: a kernel worker, or one that has ended. */
 struct control_passed {
 	pid_t pid, tid;
 };
 
-/* Some or all threads of a process, stopped with ptrace(2) by the calling thread. */
+/* Threads of a process, stopped with ptrace(2) by the calling thread. */
 struct control {
 	pid_t pid;
 	struct control_thread *threads;
@@ -295,10 +248,7 @@ struct control {
 		*passed; /* the tasks passed over in the last listing of threads; owned */
 	size_t passed_count;
 	pid_t lender; /* process that is left running, or 0; see control_stop() */
-	/*
-	 * The other processes with the same memory, except the lender; ended by 0. Owned. May be
-	 * NULL.
-	 */
+	/* Other processes with this memory, except the lender; ended by 0. Owned. May be NULL. */
 	pid_t *guests;
 	/* The threads' waits with a time limit; owned. NULL if none is known. */
 	struct remaining *remaining;
@@ -316,7 +266,7 @@ enum { CONTROL_TEXT_MAX = ARCH_FRAME_TEXT };
 
 struct prepared;
 
-/* The data that the first call in a thread needs, prepared before the stop. */
+/* Data for the first call in a thread, prepared before the stop. */
 struct control_coming {
 	void (*touch)(pid_t pid, const struct control_coming *coming); /* prepared_touch() */
 	const struct rooms *rooms;
@@ -330,23 +280,21 @@ struct control_call {
 	uint64_t args[6];
 	int64_t result; /* set by control_run(): the value, or -errno */
 	/*
-	 * If not NULL, the first argument is the address of this text (with its NUL, at most
-	 * CONTROL_TEXT_MAX bytes). Calls that run together share one text.
+	 * If not NULL, the first argument is this text's address (at most CONTROL_TEXT_MAX bytes
+	 * with its NUL). Calls that run together share one text.
 	 */
 	const char *text;
 	uint64_t wanted; /* if not 0, the only result after which the run goes on */
 	/*
-	 * Called with `data` when the call has succeeded and the thread `tid`, which made the call,
-	 * is still stopped. May set the arguments of later calls. If it returns false, the run
-	 * ends. May be NULL.
+	 * Called with `data` after the call, while thread `tid`, which made it, is stopped. May set
+	 * the arguments of later calls. False ends the run. May be NULL.
 	 */
 	bool (*then)(void *data, pid_t tid);
 	void *data;
 	/*
-	 * lets_go may be set for the last call but one. Then `then` is not needed for that call. If
-	 * the thread was computing, it is resumed, makes the last two calls in one go, and is
-	 * stopped again some time later. The results of the two calls are not read: is_unseen is
-	 * set for both.
+	 * `lets_go`, for the last call but one without `then`: a thread that was computing makes
+	 * the last two calls in one go and is stopped again later. Their results are not read
+	 * (`is_unseen`).
 	 */
 	bool lets_go, is_unseen;
 };
@@ -355,14 +303,12 @@ struct control_call {
 #define CONTROL_PATIENCE_NS UINT64_C(8000000000)
 
 /*
- * Stops every thread of a process, including threads that are created meanwhile, and every thread
- * of the processes that share its memory. If `lender` is not 0, process `lender` shares the memory
- * but is not stopped: it waits for us, and runs no code of its own. Worker threads of the kernel
- * (procfs_is_worker()) are not stopped, so they can finish a system call that has begun.
+ * Stops every thread of a process, also new ones, and of those that share its memory: except a
+ * `lender` (not 0), which waits for us and runs no code of its own, and kernel workers
+ * (procfs_is_worker()), so that they can finish a call.
  *
- * While a thread waits in vfork(2), no thread is stopped. If a thread enters vfork(2) during the
- * stop, the other threads stand still for at most some milliseconds. Then all threads are resumed
- * and the stop is tried again, for some seconds.
+ * No thread is stopped while one waits in vfork(2). If one enters it during the stop, the others
+ * stand still for some milliseconds, then run, and the stop is tried again for some seconds.
  *
  * Errors: PROBE_ERROR_NOT_FOUND (the process is gone), PROBE_ERROR_PERMISSION (the message names
  * the cause), PROBE_ERROR_BUSY (a thread does not stop within `patience_ns`, for example because
@@ -371,10 +317,7 @@ struct control_call {
 PROBE_MUST_CHECK struct probe_error *control_stop(
 	pid_t pid, pid_t lender, uint64_t patience_ns, struct control *ret);
 
-/*
- * Ends the scheduling priority that this process has while threads are stopped. Call it if the stop
- * will last long. Otherwise control_resume() ends the priority.
- */
+/* Ends our raised priority early, for a long stop. */
 void control_calm(struct control *control);
 
 /*
@@ -386,65 +329,55 @@ PROBE_MUST_CHECK struct probe_error *control_borrow(pid_t pid, const struct secc
 	uint64_t patience_ns, const struct control_coming *coming, struct control *ret);
 
 /*
- * Calls waitpid(2) for the stops of a traced thread, without waiting. Returns `tid` if the thread
- * has stopped, 0 if it has not, -1 if it is gone. If the thread is a child of this process, its
- * exit status is left for the code that started the child. The functions that do wait are in the
- * section "Wait".
+ * Like waitpid(2) with WNOHANG for the stops of a traced thread: `tid`, 0 if it has not stopped, or
+ * -1 if it is gone. A child's exit status is left for the code that started it.
  */
 pid_t control_wait(pid_t tid, int *status_ret);
 
 /*
- * Returns true if a stopped thread can make our system calls now. It cannot if it runs 32-bit code,
- * if its seccomp filters forbid the calls, or if the program handles its calls itself (see
- * "Dispatch"). A thread of another process that shares the memory cannot either, because that
- * process may execute another program.
+ * Can a stopped thread make our calls? Not in 32-bit code, nor if filters forbid it or the program
+ * handles calls itself ("Dispatch"), nor of another process that shares the memory, which may call
+ * execve(2).
  */
 bool control_can_run(const struct control *control, const struct control_thread *thread);
 
 /*
- * Resumes all threads in the state in which they were stopped, or with `regs` if regs_changed is
- * set. Returns the longest pause of a thread, in ns (pauses.c).
+ * Resumes all threads as they were, or with `regs` if regs_changed. Returns the longest pause, ns.
  */
 uint64_t control_resume(struct control *control);
 
 /*
- * Detaches from late threads: the calling thread has asked them to stop, but they stopped only
- * after control_stop() had failed. A late thread stays stopped until it is detached from, so call
- * this function from time to time. Stopping or borrowing threads of the same process has the same
- * effect.
+ * Detaches from threads that stopped only after control_stop() had failed. They stay stopped until
+ * then, so call it from time to time. Stopping or borrowing threads of the process does the same.
  */
 void control_let_late_go(void);
 
 /*
- * Finds the rooms of a running target (see rooms_find()). If a killed controller has left a frame,
- * all threads are stopped for a moment. The frame is then removed, unless a thread still uses it.
+ * Finds a running target's rooms (rooms_find()). If a killed controller has left a frame, stops all
+ * threads for a moment and removes it, unless a thread still uses it.
  */
 PROBE_MUST_CHECK struct probe_error *control_find_rooms(pid_t pid, pid_t lender,
 	uint64_t patience_ns, int mem, const struct maps *maps, const struct modules *modules,
 	struct rooms *ret);
 
 /*
- * Runs system calls in one of the stopped threads, in order, up to the first call that fails. Sets
- * the result of each call that was made.
+ * Runs system calls in a stopped thread until one fails, and sets their results.
  *
- * If this process is killed at any instant, the thread finishes its current system call and then
- * restores itself with rt_sigreturn(2) from a frame in one of the rooms. The thread's stack is not
- * touched. If this process lives, it puts the registers back with ptrace, so that an interrupted
- * system call restarts as it would have. If a thread does not return from a call within
- * WAIT_STOP_NS, it is interrupted and its registers are put back. If the thread cannot be
- * interrupted, is_running is set for it, and it continues as if this process had been killed.
+ * If we are killed, the thread finishes its call and restores itself with rt_sigreturn(2) from a
+ * frame in a room; its stack is not touched. Otherwise we restore its registers with ptrace, so an
+ * interrupted call restarts. A call that takes longer than WAIT_STOP_NS is interrupted. If that
+ * fails, is_running is set, and the thread continues as if we had been killed.
  *
- * Errors: PROBE_ERROR_STATE (the process runs another program now, or does not return from a call),
- * PROBE_ERROR_NOT_FOUND (the process is being killed), PROBE_ERROR_UNSUPPORTED (the target has no
- * room for the frame), PROBE_ERROR_SYSTEM.
+ * Errors: PROBE_ERROR_STATE (the process runs another program, or does not return from a call),
+ * PROBE_ERROR_NOT_FOUND (it is being killed), PROBE_ERROR_UNSUPPORTED (no room for the frame),
+ * PROBE_ERROR_SYSTEM.
  */
 PROBE_MUST_CHECK struct probe_error *control_run(struct control *control, const struct rooms *rooms,
 	const struct arch_gadgets *gadgets, struct prepared *prepared, struct control_call *calls,
 	size_t count);
 
 /*
- * control_run() in two steps. control_run_and_leave() leaves the frame in the rooms, and
- * control_clear() removes the frame. So the thread can be resumed before the frame is removed.
+ * control_run() in two steps: the thread can be resumed before control_clear() removes the frame.
  * Until then no thread may be borrowed with the same `prepared`.
  */
 PROBE_MUST_CHECK struct probe_error *control_run_and_leave(struct control *control,
@@ -453,245 +386,187 @@ PROBE_MUST_CHECK struct probe_error *control_run_and_leave(struct control *contr
 void control_clear(const struct rooms *rooms, struct prepared *prepared);
 
 /*
- * Allocates the memory that control_run() needs, and touches its pages, before a thread is stopped.
- * The caller frees it with free(). Returns NULL if there is no memory.
+ * Allocates and touches the memory that control_run() needs, before the stop. Free it with free().
  */
 struct prepared *control_prepared(void);
 
 /*
- * Resumes a borrowed thread with these registers, and stops it again a moment later, wherever it is
- * by then. If the thread has ended, sets control->count to 0. Error: PROBE_ERROR_STATE (the thread
- * does not stop).
+ * Resumes a borrowed thread with these registers, and stops it again a moment later, wherever it
+ * is. If it has ended, control->count is 0. Errors: PROBE_ERROR_STATE (it does not stop).
  */
 PROBE_MUST_CHECK struct probe_error *control_let_pass(
 	struct control *control, const struct arch_registers *registers);
 
-/*
- * Returns true if a call was made and returned the wanted result. If no result is wanted, any
- * result but an error will do.
- */
+/* Was the call made, with the wanted result or, if none is wanted, without an error? */
 bool control_succeeded(const struct control_call *call);
 
 /* ---- Dispatch -------------------------------------------------------------------------------- */
 
 /*
- * Threads whose system calls the kernel passes to a handler of the program
- * (PR_SET_SYSCALL_USER_DISPATCH, used by Wine). If such a thread made a call for us, the kernel
- * would send it SIGSYS instead, so that the handler answers the call. All signals are blocked
- * during our calls, so SIGSYS would even kill the process.
- */
-
-/*
- * Returns true if dispatch is switched on for a thread that we have stopped. Before Linux 6.4,
- * which cannot report this, returns false.
+ * Does the kernel pass this thread's system calls to a handler of the program
+ * (PR_SET_SYSCALL_USER_DISPATCH, as in Wine)? A call for us would then raise SIGSYS, which kills,
+ * because all signals are blocked. Returns false before Linux 6.4, which cannot tell.
  */
 bool dispatch_is_on(pid_t tid);
 
 /* ---- Nearby ---------------------------------------------------------------------------------- */
 
-/* Runs the tracer on the processor of the thread that it traces. */
-
 /*
- * Moves the calling thread to the processor on which thread `tid` runs or ran last, if the calling
- * thread may run there. The affinity mask of the calling thread stays as it was.
+ * Moves the calling thread to the processor of the thread that it traces, if it may run there. Its
+ * affinity mask stays.
  */
 void nearby_move(pid_t pid, pid_t tid);
 
 /* ---- Prepared -------------------------------------------------------------------------------- */
 
-/* The bytes written into a target for the system calls of a borrowed thread (remote.c). */
-
 enum {
 	FRAME_MAX = 1024,
-	/* The most rooms that are needed: for the frame, the state and the additional frame. */
+	/* The most rooms needed: for the frame, the state, and the additional frame. */
 	PREPARED_ROOMS = 3
 };
 
-/* The bytes written into a room, and the bytes that were there before. */
+/* The bytes written into a room, and those that were there. */
 struct written {
 	struct room room;
 	size_t size; /* number of bytes; 0 if the room is unused */
 	uint8_t bytes[ROOM_STACK_BYTES], before[ROOM_STACK_BYTES];
 };
 
-/* The frames and the state for a borrowed thread's calls, and where they are written. */
+/* The frames and the state for a borrowed thread's calls (remote.c), and where they are written. */
 struct prepared {
 	uint8_t frame[FRAME_MAX];
 	uint8_t state[ARCH_STATE_MAX + 4];
 	size_t state_size;
-	/*
-	 * The vector state that is written back after the calls. If kept_size is 0, nothing need be
-	 * written.
-	 */
+	/* The vector state to restore after the calls; kept_size is 0 if that is not needed. */
 	uint8_t kept[ARCH_STATE_MAX];
 	size_t kept_size;
 	int state_regset;
 	uint64_t frame_address, state_address;
-	/*
-	 * Address of the additional frame, which makes the thread do one more call; 0 if it has no
-	 * room.
-	 */
+	/* Address of the frame by which the thread makes one more call; 0 without room. */
 	uint64_t first_address;
 	uint64_t mask;
 	struct written written[PREPARED_ROOMS];
 };
 
 /*
- * Reads the target's memory that a call will read, and makes private copies of the pages that a
- * call will write. A first access is two to three times as slow as a later one, and no thread need
- * be stopped for it. Errors are ignored here, because the call itself will report them.
+ * Reads the memory that a call will read, and copies the private pages that it will write: first
+ * accesses are two to three times as slow, and need no stop. The call reports errors.
  */
 void prepared_touch(pid_t pid, const struct control_coming *coming);
 
 /* ---- Reap ------------------------------------------------------------------------------------ */
 
-/* Waits for the end of threads that are killed while they are traced. */
-
-/*
- * Detaches from a stopped thread. If the thread has been killed meanwhile, it cannot be detached
- * from. Then another thread of this process waits for its end, and the caller goes on at once.
- */
+/* Detaches from a stopped thread. If it was killed, another thread of ours waits for its end. */
 void reap_or_detach(pid_t tid);
 
 /* ---- Registers ------------------------------------------------------------------------------- */
 
-/* The general registers of a thread that the calling thread has stopped with ptrace(2). */
-
-/* Both return false if the thread is gone. */
+/* Return false if the thread is gone. */
 bool registers_read(pid_t tid, struct arch_registers *ret);
 bool registers_write(pid_t tid, const struct arch_registers *registers);
 
 /* ---- Remaining ------------------------------------------------------------------------------- */
-
-/* Measures how much of its time limit a wait has left when a stop interrupts the wait. */
 
 struct control_thread;
 struct remaining;
 struct remaining_wait;
 
 /*
- * Examines the first threads of a list, all of them traced and running. Sets thread->wait for each
- * thread whose wait is known. Does not disturb the threads. Returns NULL if no wait is known.
+ * Sets thread->wait for each traced, running thread whose wait, and what is left of its limit, is
+ * known. Does not disturb them. Returns NULL if none is known.
  */
 struct remaining *remaining_look(struct control_thread *threads, size_t count);
 void remaining_free(struct remaining *remaining);
 
-/*
- * Sends PTRACE_INTERRUPT to the thread of a noted wait. Notes whether it is proven that the thread
- * was still in that wait.
- */
+/* Sends PTRACE_INTERRUPT, and notes if the thread was provably still in its wait. */
 void remaining_interrupt(struct remaining_wait *wait);
 
 /*
- * For a stopped thread whose wait will be restarted. If the wait is proven (remaining_interrupt()),
- * puts the remaining time into `regs`; otherwise leaves `regs` as they are.
+ * For a stopped thread whose wait will be restarted: puts the remaining time into `regs`, if
+ * remaining_interrupt() proved the wait.
  */
 void remaining_apply(const struct remaining_wait *wait, struct arch_registers *regs);
 
 /*
- * Returns how many milliseconds of a time limit are left, rounded up. Returns the whole limit if
- * the two times cannot be right. The times are in ns, by the scheduler's clock of one processor.
+ * Returns the milliseconds left of a limit, rounded up; all of it if the times, in ns of one
+ * processor's scheduler clock, cannot be right.
  */
 int remaining_ms(int limit_ms, uint64_t begun_ns, uint64_t now_ns);
 
-/* Returns true if a file is the C library, whose functions keep to the ABI when they return. */
+/* Is a file the C library, whose functions keep to the ABI when they return? */
 bool remaining_is_libc(const char *path);
 
 /* ---- Rseq ------------------------------------------------------------------------------------ */
 
-/* Checks whether the kernel ends restartable sequences as rseq(2) promises. */
-
 /*
- * Returns false if this kernel does not always end a thread's restartable sequence when another
- * thread takes the processor. Stubs must then not use restartable sequences. The test runs once,
- * only on suspected kernels, and takes some milliseconds, during which the caller sleeps.
- * Thread-safe.
+ * Does this kernel always end a restartable sequence when another thread takes the processor, as
+ * rseq(2) promises? If not, stubs must not use them. Tested once, only on suspected kernels, in
+ * some milliseconds of sleep. Thread-safe.
  */
 bool rseq_is_sound(void);
 
 /* ---- Seize ----------------------------------------------------------------------------------- */
 
 /*
- * Attaches to the threads of a process without stopping them (PTRACE_SEIZE), and asks them to stop.
- */
-
-/*
- * The next step after attaching to a thread. SEIZE_ASK asks the thread to stop at once, because it
- * can create another thread and end within microseconds, and the new thread can do the same.
+ * The step after attaching: SEIZE_ASK asks the thread to stop at once, because it can create
+ * another and end within microseconds, and so can that one.
  */
 enum seize_then { SEIZE_LET_RUN, SEIZE_ASK };
 
 /* ---- Settle ---------------------------------------------------------------------------------- */
 
-/*
- * Handles threads that a stop has found in a system call, on machines where the registers do not
- * show the call.
- */
+/* On machines where the registers hide a call, threads that a stop has found in one. */
 
 /*
- * Call this before a stopped thread makes system calls for us. Reads the thread's registers again.
- * After that, the registers hold all that the thread needs to continue. Returns false if the thread
- * is gone or does not stop again. If it does not stop again, is_running is set.
+ * Call it before a thread makes calls for us: afterwards, the registers hold all that it needs to
+ * continue. Returns false if it is gone, or does not stop again (is_running is set).
  */
 bool settle_thread(struct control_signals *signals, struct control_thread *thread);
 
 /*
- * Detaches from a thread that must repeat the call in which the stop found it. If a signal comes
- * first, the call ends with EINTR, as it would have without us. If the thread does not stop as
- * expected, sets is_running and does not detach.
+ * Detaches from a thread that must repeat its call. If a signal comes first, the call ends with
+ * EINTR, as it would without us. If the thread does not stop as expected, sets is_running instead.
  */
 void settle_detach(struct control_signals *signals, struct control_thread *thread);
 
 /* ---- Urgent ---------------------------------------------------------------------------------- */
 
-/* Runs this process with scheduling priority while stopped threads wait for it. */
-
 /*
- * Makes the scheduler prefer the calling thread. Returns how the thread was scheduled before, for
- * urgent_end(), or NULL if nothing was changed.
+ * Raises the calling thread's priority while stopped threads wait for it. Returns the old
+ * scheduling for urgent_end(), or NULL if nothing was changed.
  */
 void *urgent_begin(void);
-/*
- * Restores the scheduling that urgent_begin() returned as `before` (may be NULL), and frees
- * `before`.
- */
+/* Restores what urgent_begin() returned (may be NULL), and frees it. */
 void urgent_end(void *before);
 
 /* ---- Wait ------------------------------------------------------------------------------------ */
 
-/* Waits for the stops of traced threads. See also control_wait(). */
-
-/* The PTRACE_EVENT_* of a wait status; 0 if the status reports no event. */
+/* Returns the PTRACE_EVENT_* of a wait status, or 0. */
 #define WAIT_EVENT_OF(status) ((unsigned int)(status) >> 16)
 
 /* The signal of a stop at the entry or exit of a system call (PTRACE_O_TRACESYSGOOD). */
 enum { WAIT_SYSCALL_STOP = SIGTRAP | 0x80 };
 /*
- * Returns the signal that a stop reported, which must be delivered to the thread. Returns 0 if the
- * stop reported no signal, or if `status` is 0.
+ * Returns the signal of a stop, to be delivered to the thread; 0 if it has none, or `status` is 0.
  */
 long wait_signal_of(int status);
 
-/* How long other threads are kept stopped while one thread is in vfork(2) and cannot stop. */
+/* How long others are kept stopped while a thread is in vfork(2). */
 enum { WAIT_BLOCKED_NS = 10000000 };
-/*
- * How long other threads are kept stopped while one thread gets no processor, or makes a call for
- * us.
- */
+/* How long others are kept stopped while a thread gets no processor, or makes a call for us. */
 #define WAIT_STOP_NS UINT64_C(2000000000)
 
 enum wait_result { WAIT_STOPPED, WAIT_GONE, WAIT_TIMEOUT };
 
 /*
- * Waits for the next stop of a traced thread that has run since `begun_ns` (CLOCK_MONOTONIC).
- * Returns WAIT_TIMEOUT if the thread does not stop within WAIT_STOP_NS.
+ * Waits for the next stop of a traced thread that has run since `begun_ns`, at most WAIT_STOP_NS.
  */
 enum wait_result wait_for_stop(
 	pid_t tid, uint64_t begun_ns, struct control_signals *signals, int *status_ret);
 
 /*
- * Waits for the stop after a PTRACE_INTERRUPT that was sent at `begun_ns` (CLOCK_MONOTONIC) or
- * later. Delivers signals that come first. Returns WAIT_TIMEOUT if the thread does not stop.
+ * Waits for the stop after a PTRACE_INTERRUPT sent at `begun_ns` or later, and delivers signals
+ * that come first.
  */
 enum wait_result wait_for_interrupt(pid_t tid, uint64_t begun_ns, struct control_signals *signals);
 
@@ -700,17 +575,14 @@ bool wait_is_blocked(pid_t tid);
 
 /* ---- Yield ----------------------------------------------------------------------------------- */
 
-/* Gives up the processor while a traced thread runs to its next stop. */
-
 struct yield {
-	/* Until when other threads are known to want the processor (CLOCK_MONOTONIC), or 0. */
+	/* Until when others are known to want the processor (CLOCK_MONOTONIC), or 0. */
 	uint64_t crowded_until_ns;
 };
 
 /*
- * Lets threads that share the processor run. Returns false if the caller has to sleep instead. May
- * take long if other threads compute on the processor; for a second after that, returns false at
- * once.
+ * Lets threads that share the processor run. Returns false if the caller has to sleep instead: for
+ * a second after a yield that took long, because others compute there.
  */
 bool yield_once(struct yield *yield);
 

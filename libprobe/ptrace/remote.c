@@ -54,11 +54,9 @@
 /* ==== Prepared ================================================================================ */
 
 /*
- * The rooms must hold the frame of a borrowed thread and its floating-point state. If the thread is
- * to make calls while it runs on, they must also hold an additional frame. All go into one room if
- * it is large enough; otherwise each goes into a room of its own. On machines where the state is
- * part of the frame, it is always in the frame's room, and the additional frame has a state of its
- * own.
+ * The rooms hold a frame, its floating-point state and, for calls that the thread makes while it
+ * runs on, an additional frame: all in one room, or each in its own. Where the state is a part of
+ * the frame, each frame has its own.
  */
 
 struct prepared *control_prepared(void)
@@ -66,7 +64,6 @@ struct prepared *control_prepared(void)
 	return array_resident(sizeof(struct prepared));
 }
 
-/* Marks all rooms as unwritten. */
 static void prepared_forget(struct prepared *p)
 {
 	for (size_t i = 0; i < PREPARED_ROOMS; i++)
@@ -78,22 +75,19 @@ static size_t align_up(size_t size)
 	return (size + ROOM_ALIGN - 1) & ~(size_t)(ROOM_ALIGN - 1);
 }
 
-/* Returns the distance from a frame to the state that follows it. */
+/* Returns the distance from a frame to its state. */
 static size_t prepared_frame_bytes(void)
 {
 	return align_up(arch_process()->frame_bytes);
 }
 
-/*
- * Returns the size of the additional frame. It contains a state of its own only if it cannot share
- * the main frame's state.
- */
+/* Returns the size of the additional frame, with a state if it cannot share the first frame's. */
 static size_t first_bytes(const struct prepared *p)
 {
 	return prepared_frame_bytes() + (arch_process()->layout->state ? 0 : p->state_size);
 }
 
-/* Places the frame in a room, at an offset. If `both` is set, places the state after the frame. */
+/* Places the frame in a room and, if `both`, the state after it. */
 static void put_frame(struct prepared *p, const struct room *room, size_t offset, bool both)
 {
 	size_t next = align_up(offset + arch_process()->frame_bytes);
@@ -137,7 +131,7 @@ static bool is_used(const struct prepared *p, const struct room *room)
 	return false;
 }
 
-/* Places the additional frame after the frame or the state, or in a room of its own. */
+/* Places the additional frame behind the frame or the state, or in a room of its own. */
 static void place_first(struct prepared *p, const struct rooms *rooms)
 {
 	for (size_t i = 0; i < PREPARED_ROOMS - 1 && !p->first_address; i++) {
@@ -161,8 +155,8 @@ static void place_first(struct prepared *p, const struct rooms *rooms)
 }
 
 /*
- * Finds rooms for the frame and the state. With `with_first`, also finds a room for the additional
- * frame, if there is one. Error: PROBE_ERROR_UNSUPPORTED (no room for the frame and the state).
+ * Finds rooms for the frame and the state and, `with_first`, for the additional frame, if it fits.
+ * Errors: PROBE_ERROR_UNSUPPORTED (no room for frame and state).
  */
 static struct probe_error *prepared_place(
 	pid_t pid, const struct rooms *rooms, bool with_first, struct prepared *p)
@@ -211,7 +205,7 @@ void prepared_touch(pid_t pid, const struct control_coming *coming)
 	prepared_forget(p);
 }
 
-/* Copies bytes into our copy of the room that contains `address`, an address in the target. */
+/* Copies bytes into our copy of the room at a target's address. */
 static void compose(struct prepared *p, uint64_t address, const void *bytes, size_t size)
 {
 	for (size_t i = 0; i < PREPARED_ROOMS; i++) {
@@ -222,10 +216,7 @@ static void compose(struct prepared *p, uint64_t address, const void *bytes, siz
 	}
 }
 
-/*
- * Writes the frame and the state into the program whose rooms were found. If the process has
- * executed another program, writes nothing. control_clear() removes the frame and the state.
- */
+/* Writes frame and state, for control_clear(), unless the process has executed another program. */
 static struct probe_error *prepared_write(const struct rooms *rooms, struct prepared *p)
 {
 	struct probe_error *error = NULL;
@@ -251,10 +242,7 @@ static struct probe_error *prepared_write(const struct rooms *rooms, struct prep
 	return error;
 }
 
-/*
- * Writes back what was in the rooms before. A room on the stack is cleared instead, except for its
- * seal.
- */
+/* Restores the rooms; a room on the stack is cleared, except for its seal. */
 void control_clear(const struct rooms *rooms, struct prepared *p)
 {
 	for (size_t i = 0; i < PREPARED_ROOMS; i++) {
@@ -286,7 +274,7 @@ static struct probe_error *gone(const struct control *control)
 	return probe_error_new(PROBE_ERROR_NOT_FOUND, "process %d has ended", control->pid);
 }
 
-/* Returns the error for a thread that has not returned from a call in time. */
+/* Returns the error of a thread that has not returned from a call in time. */
 static struct probe_error *too_late(
 	const struct control *control, const struct control_thread *thread)
 {
@@ -305,7 +293,7 @@ static struct probe_error *too_late(
 		state);
 }
 
-/* Returns true if the thread uses registers that a frame does not restore. */
+/* Does the thread use registers that a frame does not restore? */
 static bool has_unkept(pid_t tid)
 {
 	const struct arch_process *arch = arch_process();
@@ -321,7 +309,7 @@ static bool has_unkept(pid_t tid)
 	return false;
 }
 
-/* Reads the floating-point state with ptrace(2). Returns false if the thread is gone. */
+/* Reads the floating-point state. Returns false if the thread is gone. */
 static bool get_state(pid_t tid, struct prepared *p)
 {
 	const struct arch_process *arch = arch_process();
@@ -366,10 +354,9 @@ static struct probe_error *read_state(const struct control *control,
 /* ---- Frames of killed controllers ---- */
 
 /*
- * Returns true if a signal handler may have interrupted the thread at `leave`. The handler's frame
- * on the stack then holds the frame pointer of that moment, which points into a room. The search
- * ends at the end of the stack's mapping, because the next mapping may hold anything. If the stack
- * is unreadable, returns true.
+ * May a signal handler have interrupted the thread at `leave`? The handler's frame on the stack
+ * then has a frame pointer into a room. Searches up to the end of the stack's mapping. True if it
+ * is unreadable.
  */
 static bool handler_leads_to_room(pid_t pid, const struct rooms *rooms, uint64_t sp)
 {
@@ -392,7 +379,7 @@ static bool handler_leads_to_room(pid_t pid, const struct rooms *rooms, uint64_t
 	return false;
 }
 
-/* Stops all threads. Removes the frames of killed controllers, unless a thread still uses one. */
+/* Removes killed controllers' frames in a stop of all threads, unless a thread still uses one. */
 static struct probe_error *reclaim_rooms(pid_t pid, pid_t lender, uint64_t patience_ns,
 	const struct modules *modules, struct rooms *rooms, bool *used_ret)
 {
@@ -437,7 +424,7 @@ struct probe_error *control_find_rooms(pid_t pid, pid_t lender, uint64_t patienc
 	return error;
 }
 
-/* Places the frame, and writes it together with the calls' text argument. */
+/* Places and writes the frame, and the calls' text argument. */
 static struct probe_error *prepare(const struct control *control,
 	const struct control_thread *thread, const struct arch_gadgets *gadgets,
 	const struct rooms *rooms, const struct control_call *calls, size_t count,
@@ -470,10 +457,9 @@ static struct probe_error *prepare(const struct control *control,
  */
 
 /*
- * Lets the thread run until it enters or leaves a system call. If `asked` is set, the thread is
- * already running and was asked to stop, and any other stop ends the wait, too. All signals are
- * blocked except SIGSTOP, which is delivered. So the process stays stopped after we have detached
- * from it.
+ * Lets the thread run to the entry or exit of a system call. `asked`: it runs already and was asked
+ * to stop, and any stop will do. SIGSTOP, which alone is not blocked, is delivered, so that the
+ * process stays stopped after we detach.
  */
 static enum wait_result await_syscall_stop(
 	struct control *control, struct control_thread *thread, bool asked, int *status_ret)
@@ -499,7 +485,6 @@ static enum wait_result await_syscall_stop(
 	return WAIT_STOPPED;
 }
 
-/* Lets the thread run to the next entry or exit of a system call. */
 static enum wait_result to_syscall_stop(struct control *control, struct control_thread *thread)
 {
 	int status;
@@ -507,10 +492,7 @@ static enum wait_result to_syscall_stop(struct control *control, struct control_
 	return await_syscall_stop(control, thread, false, &status);
 }
 
-/*
- * Returns true if a stop has interrupted the system call. The kernel then repeats the call or
- * returns EINTR.
- */
+/* Has a stop interrupted the call, which the kernel then repeats or ends with EINTR? */
 static bool is_interrupted(int64_t result)
 {
 	return result == -EINTR ||
@@ -518,9 +500,9 @@ static bool is_interrupted(int64_t result)
 }
 
 /*
- * Interrupts a call that does not end, and waits for the thread once more. Returns NULL if the
- * thread has made the call after all. After an error, the thread's registers can be put back,
- * unless the thread still runs. `enters` means that the thread had not entered the call yet.
+ * Interrupts a call that does not end, and waits once more. `enters`: the thread has not entered it
+ * yet. Returns NULL if the thread has made it after all. Otherwise its registers can be put back,
+ * unless it runs.
  */
 static struct probe_error *call_off(
 	struct control *control, struct control_thread *thread, bool enters)
@@ -535,8 +517,8 @@ static struct probe_error *call_off(
 	if (result == WAIT_STOPPED && WAIT_EVENT_OF(status))
 		return error;
 	/*
-	 * Let the call end before we write registers. At the call's entry, they would become its
-	 * arguments, and its result would then overwrite one of them.
+	 * Let the call end before writing registers: at its entry, they would become its arguments,
+	 * and its result one of them.
 	 */
 	if (result == WAIT_STOPPED && enters)
 		result = to_syscall_stop(control, thread);
@@ -549,10 +531,7 @@ static struct probe_error *call_off(
 	return result == WAIT_GONE ? gone(control) : NULL;
 }
 
-/*
- * Returns the registers with which the thread makes a call and then returns through the frame at
- * address `frame`.
- */
+/* Returns the registers with which the thread makes a call and returns through `frame`. */
 static struct arch_registers calling(const struct control_thread *thread,
 	const struct arch_gadgets *gadgets, uint64_t frame, const struct control_call *call)
 {
@@ -587,10 +566,7 @@ static struct probe_error *run_call(struct control *control, struct control_thre
 	return NULL;
 }
 
-/*
- * Returns the address where a thread stores the address of its current restartable sequence; 0 if
- * it has none.
- */
+/* Returns the address of the pointer to a thread's restartable sequence; 0 without rseq. */
 static uint64_t sequence_field(pid_t tid)
 {
 	struct __ptrace_rseq_configuration rseq;
@@ -603,10 +579,9 @@ static uint64_t sequence_field(pid_t tid)
 }
 
 /*
- * If a thread was stopped in a restartable sequence, sends it to the sequence's abort handler,
- * because it must not continue in the sequence. Normally the kernel does this. But the kernel
- * forgets the sequence as soon as it sees the thread elsewhere, in the call that the thread makes
- * for us (kernel/rseq.c, rseq_ip_fixup()).
+ * Sends a thread that was stopped in a restartable sequence to the abort handler. The kernel would
+ * do so, but forgets the sequence when it sees the thread elsewhere, in our call (kernel/rseq.c,
+ * rseq_ip_fixup()).
  */
 static void leave_sequence(
 	const struct control *control, struct control_thread *thread, uint64_t current)
@@ -625,10 +600,7 @@ static void leave_sequence(
 	thread->regs_changed = true;
 }
 
-/*
- * Sends the thread to `leave`. There it restores itself from the frame, whatever its signal mask
- * is.
- */
+/* Sends the thread to `leave`, where it restores itself from the frame with any signal mask. */
 static bool set_leaving(const struct control_thread *thread, const struct arch_gadgets *gadgets,
 	const struct prepared *p)
 {
@@ -638,7 +610,7 @@ static bool set_leaving(const struct control_thread *thread, const struct arch_g
 	return registers_write(thread->tid, &regs);
 }
 
-/* Restores the vector state that the thread's calls have destroyed. */
+/* Restores the vector state that the calls have destroyed. */
 static void restore_state(pid_t tid, struct prepared *p)
 {
 	struct iovec state = {p->kept, p->kept_size};
@@ -650,8 +622,7 @@ static void restore_state(pid_t tid, struct prepared *p)
 static bool control_would_interrupt(const struct control_thread *thread);
 
 /*
- * Chooses a stopped thread that can make calls. Prefers a thread that is in no call that our death
- * would end early, with EINTR.
+ * Chooses a thread for calls, if possible one whose own call would not end with EINTR if we died.
  */
 static struct control_thread *choose_stopped(struct control *control)
 {
@@ -670,9 +641,8 @@ static struct control_thread *choose_stopped(struct control *control)
 }
 
 /*
- * Returns true if the thread is in a system call of the restart-block kind (nanosleep, poll,
- * futex). If the thread made a call for us and we died meanwhile, its own call would end with
- * EINTR.
+ * Is the thread in a call of the restart-block kind (nanosleep, poll, futex), which would end with
+ * EINTR if we died?
  */
 static bool control_would_interrupt(const struct control_thread *thread)
 {
@@ -689,10 +659,7 @@ bool control_succeeded(const struct control_call *call)
 	return call->result >= 0 || call->result < -4095;
 }
 
-/*
- * Returns true if a thread has returned through all frames, so that its stack pointer is outside
- * the rooms.
- */
+/* Has a thread returned through all frames, out of the rooms? */
 static bool is_away(const struct control_thread *thread, const struct prepared *p)
 {
 	uint64_t sp = arch_get(&thread->regs, ARCH_SP);
@@ -703,10 +670,7 @@ static bool is_away(const struct control_thread *thread, const struct prepared *
 	return true;
 }
 
-/*
- * Lets a thread run until it is out of the rooms. It may still be in them if it had no processor,
- * or if a signal has stopped it.
- */
+/* Lets a thread run until it is out of the rooms: it may have had no processor, or a signal. */
 static struct probe_error *lead_away(struct control *control, const struct prepared *p)
 {
 	struct control_thread *thread = control->threads;
@@ -734,9 +698,7 @@ static struct probe_error *lead_away(struct control *control, const struct prepa
 static bool can_let_go(const struct control *control, const struct control_thread *thread,
 	const struct prepared *p, const struct control_call *calls, size_t count)
 {
-	/*
-	 * may_run is set if control_borrow() stopped the thread. Then no other thread is stopped.
-	 */
+	/* may_run: no other thread is stopped (control_borrow()). */
 	return calls[0].lets_go && count == 2 && control->count == 1 && thread->may_run &&
 	       p->first_address && !restart_is_in_call(control->pid, &thread->regs);
 }
@@ -769,10 +731,7 @@ static struct probe_error *let_go(struct control *control, struct control_thread
 	error = control_let_pass(control, &first);
 	if (!error)
 		error = lead_away(control, p);
-	/*
-	 * The thread still returns through the frames, so leave them. The next controller finds and
-	 * removes them.
-	 */
+	/* The thread still returns through the frames: the next controller removes them. */
 	if (error)
 		prepared_forget(p);
 	return error;
@@ -818,10 +777,7 @@ static struct probe_error *run_and_leave(struct control *control, const struct r
 			(calls[i].then && !calls[i].then(calls[i].data, thread->tid)))
 			break;
 	}
-	/*
-	 * The thread continues as if we had died, and returns through the frame. The next
-	 * controller finds and removes the frame.
-	 */
+	/* The thread continues as if we had died: the next controller removes the frame. */
 	if (thread->is_running) {
 		prepared_forget(p);
 		return error;

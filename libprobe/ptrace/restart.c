@@ -1,36 +1,29 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A stop interrupts the system call in which a thread sleeps. Most calls then return one of the
- * kernel's internal codes, -512 to -516, and the kernel restarts the call if no handler runs. But
- * some calls return EINTR itself, which then reaches the program although no signal arrived
- * (signal(7), "Interruption of system calls and library functions by stop signals").
+ * A stop interrupts the call in which a thread sleeps. Most calls then return an internal code,
+ * -512 to -516, and the kernel restarts them if no handler runs. Some return EINTR, which reaches
+ * the program although there was no signal (signal(7), "Interruption of system calls and library
+ * functions by stop signals").
  *
- * For these calls we change the result to ERESTARTNOHAND before the thread continues. The kernel
- * checks the result after the stop (arch_do_signal_or_restart()). If no signal is pending, it sets
- * the thread back to its system call instruction, with the call's number. If a handler has to run,
- * the result becomes EINTR.
+ * We change their result to ERESTARTNOHAND. The kernel looks at it after the stop
+ * (arch_do_signal_or_restart()): without a pending signal, it sets the thread back to its system
+ * call; if a handler has to run, the result becomes EINTR.
  *
- * A restarted call gets its whole time limit again, except epoll calls (remaining.c). For some
- * calls, the limit is in the program's memory (semtimedop(2), rt_sigtimedwait(2), epoll_pwait2(2),
- * io_getevents(2)), where we must not write. For others, it is a property of the socket, and holds
- * for all users of the socket. We could make a register point to a copy of the limit in memory of
- * ours. But any later stop, even by another tool after our end, restarts the call with that
- * register. So the copy would have to stay mapped until the call returns, and nothing tells us when
- * it returns. If the copy were gone, the call would end with EFAULT, which is worse than ending
- * late.
+ * A restarted call gets its whole limit again, except epoll calls (remaining.c). For some calls the
+ * limit is in the program's memory (semtimedop(2), rt_sigtimedwait(2), epoll_pwait2(2),
+ * io_getevents(2)), where we must not write; for others it is the socket's, for all its users. A
+ * copy in memory of ours would have to stay until the call returns, which nobody tells us, because
+ * any later stop restarts the call with that pointer. Without the copy it would end with EFAULT,
+ * which is worse than late.
  *
- * On aarch64, the registers of a stopped thread do not show which call returned EINTR, and the
- * kernel takes any result that we set for that of a call that has ended. So we read each thread's
- * call before the stop. If the thread slept in one of these calls, and after the stop it is behind
- * the call with EINTR, we set it back to the call instruction. We also restore the call's first
- * argument, which the result has replaced. A thread may begin a call in the microseconds between
- * our reading and the stop. That call ends with EINTR, because only the kernel knows its first
- * argument.
+ * On aarch64, registers do not show which call returned EINTR, and a result that we set counts as
+ * final. So we read each thread's call before the stop; if it slept in one of these and has EINTR
+ * afterwards, we set it back to the call instruction, with the first argument that the result
+ * replaced. A call begun in the microseconds between ends with EINTR.
  *
- * We restart only calls that have done nothing yet when they return EINTR: if they have sent or
- * received something, they return the number of bytes. close(2) may have closed the file already,
- * so we do not restart it. Calls on devices (ioctl(2)) may have done anything, so we do not restart
- * them either.
+ * Only calls that have done nothing when they return EINTR are restarted: after a transfer, they
+ * return its bytes. close(2) may have closed the file, and calls on devices (ioctl(2)) may have
+ * done anything.
  */
 #include <errno.h>
 #include <signal.h>
@@ -54,7 +47,7 @@
 
 enum {
 	ERESTARTNOHAND = 514, /* from <linux/errno.h>; the headers for programs do not define it */
-	/* Size of the system call instruction, on machines where make_again() is needed. */
+	/* Size of the call instruction, where make_again() is needed. */
 	CALL_BYTES = 4
 };
 
@@ -66,15 +59,15 @@ static bool has(const uint16_t *numbers, size_t count, long number)
 	return false;
 }
 
-/* Returns true if a system call is a wait that may return EINTR although no signal has arrived. */
+/* Is a call a wait that may return EINTR without a signal? */
 static bool restart_is_wait(long number)
 {
 	return has(arch_process()->waits, arch_process()->wait_count, number);
 }
 
 /*
- * Returns true if the kernel restarts this system call from the thread's restart block, which
- * rt_sigreturn(2) discards. `args` are the call's arguments as hexadecimal text.
+ * Does the kernel restart this call from the restart block, which rt_sigreturn(2) discards? `args`
+ * are its arguments in hex.
  */
 static bool restart_has_block(long number, const char *args)
 {
@@ -101,10 +94,7 @@ void restart_look(pid_t pid, pid_t tid, struct restart_seen *ret)
 		*ret = (struct restart_seen){number, arg, sp, pc};
 }
 
-/*
- * If the registers show that the call has ended with EINTR, changes EINTR to ERESTARTNOHAND and
- * returns true.
- */
+/* Changes EINTR, if the registers show it, to ERESTARTNOHAND. */
 static bool restart_ended(struct arch_registers *regs)
 {
 	int64_t number = (int64_t)arch_get(regs, ARCH_CALL);
@@ -116,10 +106,7 @@ static bool restart_ended(struct arch_registers *regs)
 	return true;
 }
 
-/*
- * If the call `seen` has ended with EINTR, sets the thread back to the call instruction and returns
- * true.
- */
+/* If the call `seen` has ended with EINTR, sets the thread back to the call instruction. */
 static bool make_again(struct arch_registers *regs, const struct restart_seen *seen)
 {
 	if (!seen || seen->number < 0 || !restart_is_wait(seen->number) ||
@@ -138,10 +125,7 @@ void restart_undo(struct arch_registers *regs)
 	arch_set(regs, ARCH_RESULT, -(uint64_t)EINTR);
 }
 
-/*
- * Returns true if a stopped thread may be in a system call that the kernel will restart from a
- * restart block, while the registers do not show that.
- */
+/* May a thread be in a call with a restart block that the registers do not show? */
 static bool restart_hides_block(pid_t pid, const struct arch_registers *regs)
 {
 	uint32_t expected = arch_process()->hidden_call, code;
@@ -160,10 +144,7 @@ bool restart_is_in_call(pid_t pid, const struct arch_registers *regs)
 
 	if (!expected)
 		return (int64_t)arch_get(regs, ARCH_CALL) >= 0;
-	/*
-	 * The program counter is after the call instruction, or was set back to the instruction
-	 * itself.
-	 */
+	/* The program counter is after the call instruction, or at it. */
 	return memory_read(pid, arch_get(regs, ARCH_PC) - CALL_BYTES, code, sizeof(code)) !=
 		       sizeof(code) ||
 	       code[0] == expected || code[1] == expected;
@@ -202,7 +183,7 @@ bool restart_wait(struct arch_registers *regs, const struct restart_seen *seen)
 
 enum { PASSES = 8 };
 
-/* Resumes a thread, and waits for its next stop. Returns true if the thread has stopped. */
+/* Resumes a thread and waits for its next stop. */
 static bool run_on(struct control_signals *signals, struct control_thread *thread, int request,
 	long deliver, uint64_t begun_ns, int *status_ret)
 {
@@ -214,10 +195,7 @@ static bool run_on(struct control_signals *signals, struct control_thread *threa
 	return result == WAIT_STOPPED;
 }
 
-/*
- * Lets the thread run until it enters its call, or until a signal arrives. Then stops it again with
- * PTRACE_INTERRUPT.
- */
+/* Lets the thread run into its call, or to a signal, and interrupts it there. */
 static bool pass(struct control_signals *signals, struct control_thread *thread, uint64_t begun_ns)
 {
 	int status;
@@ -246,10 +224,7 @@ bool settle_thread(struct control_signals *signals, struct control_thread *threa
 	return true;
 }
 
-/*
- * Lets the thread make its call again. We interrupt the call at once; unless something else has
- * ended it, the kernel restarts it.
- */
+/* Lets the thread make its call again, and interrupts it at once, so the kernel restarts it. */
 static void begin_call(
 	struct control_signals *signals, struct control_thread *thread, uint64_t begun_ns)
 {
@@ -287,10 +262,9 @@ void settle_detach(struct control_signals *signals, struct control_thread *threa
 /* ==== Choose ================================================================================== */
 
 /*
- * The cost for a thread of making calls for us, judged by the thread's current call
- * (proc_pid_syscall(5)). COST_BLOCK: the thread sleeps in a call that the kernel would restart from
- * a restart block, so if we died, the thread's call would end with EINTR. COST_UNFIT: the thread
- * cannot stop.
+ * The cost for a thread of making calls for us, by its current call (proc_pid_syscall(5)).
+ * COST_BLOCK: it sleeps in a call with a restart block, which would end with EINTR if we died.
+ * COST_UNFIT: it cannot stop.
  */
 enum cost { COST_NONE, COST_RESTART, COST_WAIT, COST_BLOCK, COST_UNFIT };
 
@@ -356,7 +330,7 @@ struct probe_error *choose_thread(pid_t pid, const struct seccomp *seccomp,
 
 /* Source: Documentation/admin-guide/syscall-user-dispatch.rst of Linux; <linux/ptrace.h>. */
 
-/* Linux 6.4 has added this, but the headers may be older. */
+/* Since Linux 6.4; the headers may be older. */
 #ifndef PTRACE_GET_SYSCALL_USER_DISPATCH_CONFIG
 #define PTRACE_GET_SYSCALL_USER_DISPATCH_CONFIG 0x4211
 #endif
@@ -385,18 +359,15 @@ bool dispatch_is_on(pid_t tid)
 }
 
 /*
- * Returns true if a call that this stopped thread makes now would go to the handler. The program
- * switches dispatch on and off with a byte of its memory, the selector.
+ * Would a call of this stopped thread go to the handler? The program switches that by a byte of its
+ * memory, the selector.
  */
 static bool dispatch_takes_calls(pid_t pid, pid_t tid)
 {
 	struct dispatch dispatch;
 	uint8_t selector;
 
-	/*
-	 * If there is no selector, all calls from outside a certain range of addresses go to the
-	 * handler.
-	 */
+	/* Without a selector, all calls from outside a range of addresses do. */
 	return read_dispatch(tid, &dispatch) &&
 	       (!dispatch.selector || memory_read(pid, dispatch.selector, &selector, 1) != 1 ||
 		       selector != FILTER_ALLOW);

@@ -69,10 +69,7 @@ bool control_signals_wait(struct control_signals *signals)
  * a target's thread is in this file, and has a time limit.
  */
 
-/*
- * Returns true if this process has started process `tid`. Then the caller waits for its exit
- * status.
- */
+/* Is `tid` a process that we have started? Then our caller waits for its exit status. */
 static bool is_own_child(pid_t tid)
 {
 	return procfs_status_number(tid, "PPid:") == getpid() &&
@@ -94,10 +91,7 @@ pid_t control_wait(pid_t tid, int *status_ret)
 {
 	siginfo_t info;
 
-	/*
-	 * Take a stop as soon as it is seen. Without WEXITED, waitid(2) does not report the end of
-	 * a thread, so this call takes no exit status.
-	 */
+	/* Take a stop as soon as it is seen. Without WEXITED, waitid(2) takes no exit status. */
 	for (;;) {
 		if (look(tid, &info, 0)) {
 			/* Build the status that wait(2) would return. */
@@ -111,10 +105,7 @@ pid_t control_wait(pid_t tid, int *status_ret)
 		if (info.si_code != CLD_STOPPED && info.si_code != CLD_TRAPPED)
 			break;
 	}
-	/*
-	 * Any thread except a child process of ours stays a zombie until its tracer has waited for
-	 * it. So take its exit status.
-	 */
+	/* Other threads stay zombies until their tracer has waited for them. */
 	if (!is_own_child(tid))
 		waitpid(tid, status_ret, __WALL | WNOHANG);
 	return -1;
@@ -128,9 +119,8 @@ long wait_signal_of(int status)
 }
 
 /*
- * Returns true if a thread is in an uninterruptible sleep. A thread in vfork(2), or in
- * posix_spawn(3), sleeps in this way until its child has executed another program or has ended.
- * Only a signal that kills the thread wakes it earlier.
+ * Is a thread in an uninterruptible sleep? In vfork(2) and posix_spawn(3) it is, until its child
+ * calls execve(2) or ends; only a fatal signal wakes it earlier.
  */
 bool wait_is_blocked(pid_t tid)
 {
@@ -138,9 +128,8 @@ bool wait_is_blocked(pid_t tid)
 }
 
 /*
- * Waits for a stop. Gives up after `blocked_ns` on a thread in an uninterruptible sleep, and after
- * WAIT_STOP_NS on any other. The clock is read before each look at the thread. So if this process
- * was itself stopped for a long time, it still looks at the thread once more.
+ * Waits for a stop, at most `blocked_ns` in an uninterruptible sleep, otherwise WAIT_STOP_NS. The
+ * clock is read before each look, so if we were stopped ourselves, we look once more.
  */
 static enum wait_result wait_stop(pid_t tid, uint64_t begun_ns, uint64_t blocked_ns,
 	struct control_signals *signals, int *status_ret)
@@ -158,8 +147,8 @@ static enum wait_result wait_stop(pid_t tid, uint64_t begun_ns, uint64_t blocked
 }
 
 /*
- * A thread in an uninterruptible sleep gets the same limit as any other here. A thread that makes a
- * call for us may sleep in this way while a disk reads memory back.
+ * Here an uninterruptible sleep has the usual limit: a thread that makes a call for us may be
+ * waiting for a disk.
  */
 enum wait_result wait_for_stop(
 	pid_t tid, uint64_t begun_ns, struct control_signals *signals, int *status_ret)
@@ -168,8 +157,8 @@ enum wait_result wait_for_stop(
 }
 
 /*
- * Waits for the stop after a PTRACE_INTERRUPT that was sent at `begun_ns` (CLOCK_MONOTONIC) or
- * later. Delivers signals that come first. Returns WAIT_TIMEOUT if the thread does not stop.
+ * Waits for the stop after a PTRACE_INTERRUPT sent at `begun_ns` or later, and delivers signals
+ * that come first.
  */
 enum wait_result wait_for_interrupt(pid_t tid, uint64_t begun_ns, struct control_signals *signals)
 {
@@ -188,14 +177,10 @@ enum wait_result wait_for_interrupt(pid_t tid, uint64_t begun_ns, struct control
 /* ==== Reap ==================================================================================== */
 
 /*
- * The kernel reports the end of a traced process to its parent only after the tracer has waited for
- * it. If the tracer does not wait, the process stays a zombie, and its parent's waitpid(2) never
- * returns. We cannot detach from a thread that has just been killed, because it is no longer
- * stopped. It is not a zombie yet either, and may take long to become one, for example if it writes
- * a core file. So we start a thread that waits for its end. In Linux any thread of a process may
- * wait for the tracees of another thread of the process.
- *
- * A child of this process is left to the code that started it, which waits for it anyway.
+ * A traced process's parent hears of its end only after the tracer has waited for it. A thread that
+ * was just killed is no longer stopped, so we cannot detach from it, and it may take long to become
+ * a zombie (core files). So another thread of ours, which Linux allows, waits for it. A child of
+ * ours is left to the code that started it.
  *
  * Source: ptrace(2), "Death under ptrace"; wait(2), "__WNOTHREAD".
  */
@@ -231,7 +216,7 @@ void reap_or_detach(pid_t tid)
 {
 	pid_t stopped = tid;
 
-	/* The detach also fails if the thread is just about to stop. Then try again. */
+	/* The detach fails, too, while the thread is about to stop. */
 	while (stopped == tid && ptrace(PTRACE_DETACH, tid, NULL, NULL) < 0 && errno == ESRCH) {
 		stopped = control_wait(tid, &(int){0});
 		if (stopped == 0)
@@ -242,10 +227,8 @@ void reap_or_detach(pid_t tid)
 /* ==== Alarm =================================================================================== */
 
 /*
- * A traced thread that has stopped stays stopped until its tracer continues it. If we are stopped
- * meanwhile (Ctrl-Z, SIGSTOP), the thread stays stopped, too. But a timer runs even while its
- * process is stopped, and the SIGCONT that it sends continues the process. SIGCONT has no effect on
- * a running process.
+ * A traced thread stays stopped while its tracer is stopped itself (Ctrl-Z, SIGSTOP). A timer runs
+ * even then, and its SIGCONT continues us. SIGCONT does nothing to a running process.
  *
  * Sources: timer_create(2), signal(7).
  */
@@ -281,10 +264,7 @@ void alarm_deinit(struct alarm *alarm)
 
 /* ==== Registers =============================================================================== */
 
-/*
- * Reads or writes the general registers. Uses the ptrace(2) request `own`; if `own` is 0, the
- * registers are a regset.
- */
+/* Transfers general registers by the ptrace(2) request `own` or, if that is 0, as a regset. */
 static bool transfer(pid_t tid, int own, int request, struct arch_registers *registers)
 {
 	struct iovec bytes = {registers, arch_process()->register_bytes};
@@ -293,7 +273,7 @@ static bool transfer(pid_t tid, int own, int request, struct arch_registers *reg
 		    : ptrace(request, tid, NT_PRSTATUS, &bytes)) == 0;
 }
 
-/* Reads or writes those registers that each have a regset of their own. */
+/* Transfers the registers that have a regset of their own. */
 static bool transfer_others(pid_t tid, int request, struct arch_registers *registers)
 {
 	const struct arch_process *arch = arch_process();

@@ -57,10 +57,7 @@ static struct probe_error *read_modules(struct change *c)
 	return error;
 }
 
-/*
- * Checks that the target's code is for this machine. If no program file can be read, a registry is
- * the proof: a controller has patched the code here.
- */
+/* Checks that the code is for this machine: a program file, or else a registry, proves it. */
 static struct probe_error *check_machine(struct change *c)
 {
 	const struct module *program = first_program(&c->modules);
@@ -92,8 +89,8 @@ static struct probe_error *check_target(struct change *c)
 	const char *emulator = emulator_of(c->pid, &c->modules, buffer), *shadow_stack;
 
 	/*
-	 * After vfork(2), the child runs in its parent's memory. A stop of the child would not stop
-	 * the parent's threads, and the child and the parent have different locks.
+	 * After vfork(2), the child runs in its parent's memory: stopping it does not stop the
+	 * parent's threads, and the two have different locks.
 	 */
 	if (parent > 0 && children_share(c->pid, (pid_t)parent))
 		return probe_error_new(PROBE_ERROR_STATE,
@@ -116,9 +113,7 @@ static struct probe_error *check_target(struct change *c)
 	return NULL;
 }
 
-/*
- * Opens the memory of the target. A target is the program that the process ran at the first change.
- */
+/* Opens the memory of the program that the process ran at the first change. */
 static struct probe_error *open_memory(struct change *change)
 {
 	struct probe_target *target = change->target;
@@ -138,7 +133,7 @@ static struct probe_error *open_memory(struct change *change)
 	return change_check_program(change);
 }
 
-/* Checks that the process is still the same one and has a living thread. */
+/* Is this still the same process, with a living thread? */
 static struct probe_error *check_process(struct change *c)
 {
 	const struct probe_target *target = c->target;
@@ -188,9 +183,7 @@ struct probe_error *change_reread(struct change *change)
 	return error ? error : change_load(change);
 }
 
-/*
- * Fails for a frozen process instead of waiting, so that other processes can be traced meanwhile.
- */
+/* Fails for a frozen process instead of waiting, so that others can be traced. */
 static struct probe_error *check_frozen(pid_t pid)
 {
 	char group[CGROUP_PATH_BYTES];
@@ -299,7 +292,7 @@ void change_end(struct change *change)
 
 /* ---- Held ---------------------------------------------------------------------------------- */
 
-/* Stops a target. If another controller is changing the target, waits for it. */
+/* Stops a target, after any other controller's change. */
 static struct probe_error *hold(struct probe_target *target)
 {
 	AUTO_CHANGE struct change c;
@@ -328,15 +321,13 @@ struct probe_error *probe_target_attach(struct probe_target *target)
 /* ---- Descriptors ------------------------------------------------------------------------ */
 
 /*
- * Counts the descriptors that this process can still open. A change that runs out of descriptors
- * halfway could not be undone either, so they are counted before the change begins.
+ * Counts the descriptors that we can still open. A change that runs out of them cannot even be
+ * undone, so this is done before it begins.
  */
 
 enum { DESCRIPTORS_MAX = 32 };
 
-/*
- * Counts the numbers just below *end that no descriptor has, by poll(2). Moves *end down past them.
- */
+/* Counts unused numbers just below *end, by poll(2). Moves *end down past them. */
 static size_t count_unused(rlim_t *end)
 {
 	struct pollfd fds[DESCRIPTORS_MAX];

@@ -111,20 +111,14 @@ struct probe_error *lasting_room(pid_t pid, const char *path, uint64_t *ret)
 		error = keeps_none(path);
 	else
 		*ret = (uint64_t)fs.f_bavail * (uint64_t)fs.f_bsize;
-	/*
-	 * Pages on tmpfs are memory, and the kernel may refuse to commit all the space that the
-	 * file system reports as free.
-	 */
+	/* Pages on tmpfs are memory, which the kernel may refuse to commit. */
 	if (!error && fs.f_type == TMPFS_MAGIC && overcommit_room() < *ret)
 		*ret = overcommit_room();
 	free(folder);
 	return error;
 }
 
-/*
- * Writes the header first: if we die before the file is registered, the header shows the file's
- * owner.
- */
+/* Writes the header first: if we die before the file is registered, it names the owner. */
 static struct probe_error *take_room(pid_t pid, int fd, const struct lasting_file *file)
 {
 	const struct data_header header = {.magic = DATA_MAGIC, .maker = lasting_maker(pid)};
@@ -149,8 +143,8 @@ static struct probe_error *take_room(pid_t pid, int fd, const struct lasting_fil
 }
 
 /*
- * Opens the folder in which the process will create a file. Links of users other than the process's
- * user and root are not followed. Errors: PROBE_ERROR_SYSTEM, PROBE_ERROR_PERMISSION.
+ * Opens the folder of a future file, following only links of the process's user and of root.
+ * Errors: PROBE_ERROR_SYSTEM, PROBE_ERROR_PERMISSION.
  */
 static struct probe_error *lasting_find(pid_t pid, const char *path, int *ret)
 {
@@ -185,9 +179,9 @@ static bool is_new(int fd, struct statfs *fs)
 }
 
 /*
- * Opens the empty file that a thread of the target has as descriptor `fd`. Sets its size, allocates
- * its space, and sets a mode that prevents truncation by mistake. After an error, the file's name
- * is removed. Errors: PROBE_ERROR_STATE, PROBE_ERROR_USAGE, PROBE_ERROR_SYSTEM.
+ * Opens the target's empty file `fd`, and sets its size, space and a mode against truncation. After
+ * an error, the file's name is removed. Errors: PROBE_ERROR_STATE, PROBE_ERROR_USAGE,
+ * PROBE_ERROR_SYSTEM.
  */
 static struct probe_error *lasting_open(
 	pid_t pid, pid_t tid, int64_t fd, const struct lasting_file *file, int *fd_ret)
@@ -227,10 +221,7 @@ static struct probe_error *lasting_open(
 
 /* ---- Removing --------------------------------------------------------------------------- */
 
-/*
- * Opens a folder below a root. The kernel reports paths without links, so a link in this path is
- * newer and is not followed.
- */
+/* Opens a folder. The kernel reports paths without links, so links are newer and not followed. */
 static int open_folder(const char *root, const char *path, size_t length)
 {
 	struct open_how how = {.flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
@@ -253,7 +244,6 @@ static bool lasting_is_same(const struct stat *st, const struct mapping *m)
 	       major(st->st_dev) == m->dev_major && minor(st->st_dev) == m->dev_minor;
 }
 
-/* Removes the name if it still refers to the mapped file. */
 static bool remove_below(const char *root, const struct mapping *m)
 {
 	const char *name = strrchr(m->path, '/') + 1;
@@ -339,10 +329,7 @@ void lasting_deinit(struct lasting_names *names)
 
 enum { MAP_TRIES = 4, FILE_ARGUMENT = 4 /* fd of mmap(2) */, NOT_MADE = 1, MAPPINGS_LEFT = 256 };
 
-/*
- * Leaves the program some mappings: their number per process is limited, and a program that uses
- * nearly all of them must still be able to get more.
- */
+/* Leaves the program some mappings: the kernel limits their number for a process. */
 static struct probe_error *need_mappings(const struct change *change, size_t count)
 {
 	char text[32];
@@ -373,10 +360,7 @@ struct memory_file {
 	size_t count;
 };
 
-/*
- * Is the stopped thread the only one that uses the process's descriptors? The link count of
- * /proc/PID/task is the number of threads plus two: see has_all() in libprobe/ptrace/control.c.
- */
+/* Does no other thread use the descriptors? /proc/PID/task has two links more than threads. */
 static bool is_alone(const struct memory_file *file)
 {
 	struct stat status;
@@ -384,7 +368,7 @@ static bool is_alone(const struct memory_file *file)
 	return file->threads >= 0 && fstat(file->threads, &status) == 0 && status.st_nlink == 3;
 }
 
-/* Opens the file that the target has just created, and sets its descriptor in the later calls. */
+/* Opens the file that the target has created, and sets its descriptor in the later calls. */
 static bool open_file(void *data, pid_t tid)
 {
 	struct memory_file *file = data;
@@ -411,7 +395,7 @@ static bool is_same(void *data, pid_t tid)
 	return !file->is_replaced;
 }
 
-/* The call that creates a file whose path is at an address of the target. */
+/* Returns the call that creates a file whose path is at an address of the target. */
 static struct control_call call_create(uint64_t path)
 {
 	return (struct control_call){.number = SYS_openat,
@@ -419,7 +403,6 @@ static struct control_call call_create(uint64_t path)
 			O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600}};
 }
 
-/* Prepares the calls that create, map and close the file. */
 static void prepare_file(struct memory_file *file, uint64_t path, const struct control_call *maps)
 {
 	size_t count = file->count - 2;
@@ -439,7 +422,6 @@ static void prepare_file(struct memory_file *file, uint64_t path, const struct c
 	file->calls[count + 1] = (struct control_call){.number = SYS_close, .result = NOT_MADE};
 }
 
-/* Unmaps everything that was mapped from the file. */
 static void unmap_file(struct change *change, struct memory_file *file)
 {
 	for (size_t i = 1; i < file->count - 1; i++) {
@@ -463,10 +445,7 @@ static void close_file(struct change *change, struct memory_file *file)
 		probe_error_free(change_run(change, "close a file", call, 1));
 }
 
-/*
- * Tries once. After an error no descriptor is open, but mappings made before the failed call
- * remain.
- */
+/* Tries once. After an error no descriptor is open, but mappings remain. */
 static struct probe_error *map_file(struct change *change, struct memory_file *file)
 {
 	struct probe_error *error = change_run(change, "map memory", file->calls, file->count);
@@ -544,10 +523,7 @@ static bool is_mapping_of(const struct mapping *m, const struct stat *file, uint
 	       (shared_is_code(m) || shared_is_data(m));
 }
 
-/*
- * Gets the result of the last mmap() from the mappings, if it was not seen. A process that has
- * ended has no mappings.
- */
+/* Finds the unseen result of the last mmap() in the mappings; an ended process has none. */
 static struct probe_error *settle(struct memory_file *file)
 {
 	struct control_call *map = &file->calls[file->count - 2];
@@ -572,9 +548,8 @@ static struct probe_error *settle(struct memory_file *file)
 }
 
 /*
- * With vm.overcommit_memory=2, a store to a page that is not allocated may fail. So all pages that
- * may be written are allocated, including code: switching probes off must work when no memory is
- * left.
+ * Allocates all pages that may be written: with vm.overcommit_memory=2, stores to other pages may
+ * fail. Code, too: switching probes off must work without memory.
  */
 static struct probe_error *fill_file(
 	const struct memory_file *file, const struct lasting_file *data)

@@ -91,7 +91,7 @@ static uint64_t align_up(uint64_t value, uint64_t alignment)
 	return (value + alignment - 1) & ~(alignment - 1);
 }
 
-/* The first large enough gap between the extents of an arena, or 0. */
+/* Returns the first large enough gap between the extents of an arena, or 0. */
 static uint64_t find_gap(const struct reg_arena *arena, const struct code_extent *extents,
 	size_t count, size_t size, size_t alignment)
 {
@@ -172,11 +172,8 @@ bool code_take(
 /* ==== Space =================================================================================== */
 
 /*
- * Finds addresses for new memory.
- *
- * The kernel lets the heap ([heap], brk(2)) grow upwards and the main stack downwards, up to a
- * limit that the program may change. Memory there would make the program run out early, so we keep
- * well away from both.
+ * Finds addresses for new memory, away from the heap and the main stack, which grow up to a limit
+ * that the program may change.
  */
 
 #define LOWEST UINT64_C(0x10000) /* vm.mmap_min_addr is at most this */
@@ -184,7 +181,7 @@ bool code_take(
 #define STACK_BERTH (UINT64_C(64) << 20)
 #define STEP_ASIDE (UINT64_C(64) << 10) /* gap to neighbours, so that overruns still fault */
 
-/* The range that a mapping occupies, including room to grow. */
+/* Returns the range of a mapping, including room to grow. */
 static void occupied(const struct mapping *m, uint64_t *start_ret, uint64_t *end_ret)
 {
 	*start_ret = m->start;
@@ -347,7 +344,7 @@ static struct probe_error *map_guard(struct change *change, uint64_t guard)
 	return change_run(change, "map memory for code", calls, 2);
 }
 
-/* Writes to the guard's page: the mark that identifies the page, and the word that stubs test. */
+/* Writes to the guard's page the mark that identifies it, and the word that stubs test. */
 static struct probe_error *set_guard(struct change *change, uint64_t page)
 {
 	static const uint32_t one = 1;
@@ -360,8 +357,8 @@ static struct probe_error *set_guard(struct change *change, uint64_t page)
 }
 
 /*
- * Makes an arena the home. Maps the guard over the arena's last page. Stores the registry in the
- * same stop, so that the next controller finds it if this one dies soon.
+ * Makes an arena the home, and its last page the guard. Stores the registry in the same stop, so
+ * that the next controller finds it.
  */
 static struct probe_error *make_home(struct change *change, struct reg_arena *arena)
 {
@@ -538,8 +535,8 @@ struct probe_error *change_place_image(struct change *change, struct code_extent
 
 	ret->size = registry_image_size(r);
 	/*
-	 * An image of the registry is data, so it can be at any distance from other code. If there
-	 * is no home, the image goes near the rest of our code (lost.c).
+	 * An image is data, so any distance from other code will do. Without a home, it goes near
+	 * the rest of our code (lost.c).
 	 */
 	return change_alloc_code(change, ret->size,
 		&(struct code_extent){r->home	       ? r->home
@@ -607,10 +604,7 @@ struct probe_error *change_unmap_arenas(
 	return error;
 }
 
-/*
- * Unmaps the arena with the registry, and the guard after it. *sealed_ret: the program has sealed
- * them, so both stay.
- */
+/* Unmaps the home's arena and the guard. *sealed_ret: the program has sealed them, so they stay. */
 static struct probe_error *unmap_home(
 	struct change *change, struct reg_arena *home, bool *sealed_ret)
 {
@@ -623,7 +617,7 @@ static struct probe_error *unmap_home(
 	return error;
 }
 
-/* Removes arenas from the registry and returns them. The home's arena and sealed arenas stay. */
+/* Takes all arenas out of the registry, except the home's and sealed ones. */
 static struct reg_arena *take_arenas(struct registry *r, size_t *count_ret)
 {
 	struct reg_arena *taken = calloc(r->arena_count + 1, sizeof(*taken));
@@ -644,10 +638,9 @@ static struct reg_arena *take_arenas(struct registry *r, size_t *count_ret)
 }
 
 /*
- * Unmaps everything when no session is left. The arena with the home comes last: if the program has
- * sealed another arena, the home stays, too, so that the next session can use the rest. If we die
- * halfway, an arena that is listed but unmapped does no harm, because the next controller checks
- * the mappings (own.c). An arena that is mapped but not listed is an orphan.
+ * Unmaps everything after the last session, the home's arena last. If the program has sealed
+ * another arena, the home stays, too. If we die halfway, an arena that is listed but unmapped is
+ * harmless (own.c), and one that is mapped but not listed is an orphan.
  */
 static struct probe_error *unmap_all(struct change *change)
 {
@@ -672,7 +665,7 @@ static struct probe_error *unmap_all(struct change *change)
 	return error;
 }
 
-/* Did this process make the session's memory, rather than a process that it was forked from? */
+/* Did this process make the session's memory, or was it forked with it? */
 static bool is_maker(const struct change *change, const struct reg_session *session)
 {
 	struct data_header header;
@@ -681,7 +674,7 @@ static bool is_maker(const struct change *change, const struct reg_session *sess
 	       header.maker && header.maker == lasting_maker(change->pid);
 }
 
-/* Notes the files of retired sessions, whose memory is about to be unmapped. */
+/* Notes the files of retired sessions before their memory is unmapped. */
 static struct probe_error *note_files(const struct change *change, struct lasting_names *names)
 {
 	const struct registry *r = &change->registry;
@@ -709,8 +702,8 @@ static struct probe_error *note_files(const struct change *change, struct lastin
 }
 
 /*
- * Unmaps data that the registry does not list any more and, if no session is left, everything else.
- * *ended_ret: the data was unmapped.
+ * Unmaps data that the registry has dropped and, after the last session, everything. *ended_ret:
+ * the data was unmapped.
  */
 static struct probe_error *unmap_ended(
 	struct change *change, struct own_extent *data, size_t count, bool *ended_ret)
@@ -719,8 +712,8 @@ static struct probe_error *unmap_ended(
 	struct probe_error *error = NULL;
 
 	/*
-	 * The registry stops listing the data before the data is unmapped. So if we die in between,
-	 * the data is an orphan, and is not unmapped twice.
+	 * Drop the data from the registry first: if we die in between, it is an orphan, and is not
+	 * unmapped twice.
 	 */
 	if (r->home && (count || r->session_count))
 		error = change_store(change, true);
@@ -731,8 +724,7 @@ static struct probe_error *unmap_ended(
 }
 
 /*
- * Stops the threads for all of unmap_ended() if there is little to unmap. Otherwise, unmap_ended()
- * makes several stops.
+ * Stops the threads for all of unmap_ended() if there is little to unmap; else it makes more stops.
  */
 static struct probe_error *stop_for_end(struct change *change, size_t count, bool *stops_ret)
 {

@@ -32,7 +32,7 @@
 
 enum { AROUND = 8 /* bytes of a jump that may lie in the next page */, SHORT_BYTES = 2 };
 
-/* A short jump to an address where we may have put a jump. */
+/* A short jump to where we may have put a jump. */
 struct short_jump {
 	uint64_t at, to;
 	uint8_t memory[SHORT_BYTES], file[SHORT_BYTES];
@@ -50,7 +50,6 @@ struct scan {
 	bool failed; /* memory was short */
 };
 
-/* A piece of a module's text, in memory and in its file. */
 struct piece {
 	uint64_t start;
 	size_t size;
@@ -73,10 +72,7 @@ static void add_code(struct scan *s, uint64_t start, uint64_t size)
 		s->failed |= !code_keep(&s->code, (struct code_extent){start, size});
 }
 
-/*
- * Adds the places of our code that our data lists. The data may be that of a process from which
- * this one was forked.
- */
+/* Adds the places of our code that our data lists, maybe inherited by fork(2). */
 static void add_noted(struct scan *s, const struct mapping *m)
 {
 	struct data_arenas arenas;
@@ -126,8 +122,8 @@ static void add_site(struct scan *s, const struct piece *p, size_t at, size_t le
 }
 
 /*
- * Returns the length of our jump at `at`, or 0 if it is not our jump. The plan twin has two jumps;
- * the second begins one byte into the first.
+ * Returns the length of our jump at `at`, or 0. The second jump of the plan twin begins one byte
+ * into the first.
  */
 static size_t jump_length(const struct scan *s, const struct piece *p, size_t at)
 {
@@ -147,7 +143,7 @@ static size_t jump_length(const struct scan *s, const struct piece *p, size_t at
 	return length;
 }
 
-/* Notes a short jump that may be ours: add_shorts() decides. */
+/* Notes a short jump that may be ours, for add_shorts(). */
 static void take_short(struct scan *s, const struct piece *p, size_t at)
 {
 	const struct arch *arch = s->arch;
@@ -167,7 +163,7 @@ static void take_short(struct scan *s, const struct piece *p, size_t at)
 	memcpy(jump->file, p->file + at, SHORT_BYTES);
 }
 
-/* Handles a byte at `at` that differs from the file. Returns where the comparison continues. */
+/* Handles a byte that differs from the file. Returns where the comparison continues. */
 static size_t take_difference(struct scan *s, const struct piece *p, size_t from, size_t at)
 {
 	size_t first = at >= from + s->arch->jump_length ? at - s->arch->jump_length + 1 : from;
@@ -196,10 +192,7 @@ static void compare(struct scan *s, const struct piece *p)
 
 /* ---- Modules ---------------------------------------------------------------------------- */
 
-/*
- * Compares pages that the process has copied, and the first bytes behind them, where the last jump
- * may end.
- */
+/* Compares copied pages, and the first bytes behind them, where the last jump may end. */
 static void compare_run(struct scan *s, const struct module *module, uint64_t start, uint64_t end)
 {
 	struct piece p = {.start = start, .size = end - start};
@@ -234,7 +227,7 @@ static void compare_text(struct scan *s, const struct module *module, const stru
 	}
 }
 
-/* Adds the short jumps that lead to one of our jumps, which have all been found by now. */
+/* Adds the short jumps that lead to our jumps, now that all are found. */
 static void add_shorts(struct scan *s)
 {
 	size_t hops = s->found->site_count;
@@ -266,7 +259,7 @@ static void compare_all(struct scan *s, const struct maps *maps, const struct mo
 
 /* ---- Remaining memory -------------------------------------------------------------------- */
 
-/* Makes a mapping of ours a leftover, because a thread may be anywhere in it. */
+/* Makes a mapping of ours a leftover: a thread may be in it. */
 static void add_leftover(struct scan *s, const struct mapping *m)
 {
 	struct reg_arena *arena = registry_add_arena(s->found);
@@ -301,7 +294,7 @@ static void add_session(struct scan *s, const struct mapping *m)
 		.slots = m->start + page_bytes()};
 }
 
-/* Is this data of this process? A traced probectl also has the data of its own targets mapped. */
+/* Is this data of this process? A traced probectl has its own targets' data mapped, too. */
 static bool is_its_data(struct scan *s, const struct mapping *m)
 {
 	struct data_header header;
@@ -382,8 +375,7 @@ struct probe_error *lost_find(pid_t pid, const struct maps *maps, const struct m
  */
 
 /*
- * A killed controller leaves few orphans. A program that itself maps thousands of such files must
- * not make other controllers wait until all of them are unmapped.
+ * Few orphans are ours; a program that maps thousands of such files must not hold up controllers.
  */
 enum { AT_ONCE = 64, MAPPINGS_AT_ONCE = 512 };
 
@@ -402,10 +394,7 @@ static bool leads_here(const struct data_header *header, const struct registry *
 	return header->magic == 0 || (header->magic == DATA_MAGIC && header->home == r->home);
 }
 
-/*
- * Was a file that outlives its process made by this process? A probectl maps files of other
- * processes.
- */
+/* Did this process make a lasting file? A probectl maps those of other processes. */
 static bool is_made_by(const struct data_header *header, pid_t pid)
 {
 	return header->magic == DATA_MAGIC && header->maker && header->maker == lasting_maker(pid);
@@ -428,10 +417,7 @@ static bool is_orphan(struct served *known, const struct mapping *m, const struc
 	return shared_is_lasting(m) ? is_made_by(&header, known->pid) : leads_here(&header, r);
 }
 
-/*
- * Returns true if the mapping is an arena whose last page was replaced by the guard. Only the first
- * arena has a guard, which follows this mapping.
- */
+/* Is the mapping an arena whose last page is the guard, which follows it? */
 static bool lacks_guard(const struct mapping *m)
 {
 	return shared_is_code(m) && (m->end - m->start) % ARENA_BYTES == ARENA_BYTES - page_bytes();
@@ -500,7 +486,7 @@ static bool is_orphan_descriptor(pid_t pid, const char *name, const struct regis
 	return length >= 0 && leads_here(&header, r);
 }
 
-/* Finds the first orphaned descriptors, at most `room`. Returns how many were found. */
+/* Finds orphaned descriptors, at most `room`. Returns their number. */
 static size_t find_descriptors(pid_t pid, const struct registry *r, int64_t *fds, size_t room)
 {
 	struct dirent *entry;
@@ -519,8 +505,8 @@ static size_t find_descriptors(pid_t pid, const struct registry *r, int64_t *fds
 }
 
 /*
- * Finds the thread whose descriptors /proc/PID/fd shows; other threads may have their own
- * (unshare(2)). Returns false while this thread cannot make calls.
+ * Finds the thread whose descriptors are in /proc/PID/fd; others may have their own (unshare(2)).
+ * Returns false while it cannot make calls.
  */
 static bool find_owner(struct change *change, size_t *ret)
 {
@@ -539,10 +525,7 @@ static struct control_call call_close(int64_t fd)
 	return (struct control_call){.number = SYS_close, .args = {(uint64_t)fd}};
 }
 
-/*
- * Stops all threads, so that none can close an orphan meanwhile and open another file with its
- * number.
- */
+/* Stops all threads, so that none closes an orphan and reuses its number. */
 static struct probe_error *close_orphans(struct change *change, size_t *count_ret)
 {
 	struct control_call calls[AT_ONCE];
@@ -573,7 +556,7 @@ static struct probe_error *close_orphans(struct change *change, size_t *count_re
 
 /* ---- All orphans ------------------------------------------------------------------------ */
 
-/* Does the target have nothing of ours left, except memory that the program has sealed? */
+/* Does nothing of ours remain, except memory that the program has sealed? */
 static bool registry_is_sealed(const struct registry *registry)
 {
 	bool sealed = false;

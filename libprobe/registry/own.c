@@ -1,18 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tells which memory is still ours. A program may keep its own records of free addresses, and map
- * memory over ours (MAP_FIXED), or unmap ours. From then on the memory there is the program's: we
- * must neither unmap nor write it.
+ * Tells which memory is still ours. A program may map memory of its own over ours (MAP_FIXED), or
+ * unmap ours; then we must neither unmap nor write it.
  *
- * Code and data are ours while a mapping has our name and the inode of the file that we created: no
- * other file has that inode. The guard is anonymous memory, because only anonymous memory can be
- * wiped on fork (MADV_WIPEONFORK). The guard is a mapping of exactly one page that holds our mark.
- * A forked child finds the page zero; there, the kernel's flag for wiped memory (VmFlags: wf) is
- * the proof.
+ * Code and data are ours while a mapping has our name and the inode of our file. The guard must be
+ * anonymous, because only such memory can be wiped on fork (MADV_WIPEONFORK): it is a mapping of
+ * one page with our mark. In a forked child the page is zero, and the kernel's flag (VmFlags: wf)
+ * is the proof.
  *
- * A session whose data, guard, stubs or tails are gone cannot go on: its stubs would write into
- * memory of the program, or its sites would jump there. Such a session is retired, and ends like
- * the session of a dead controller.
+ * A session whose data, guard, stubs or tails are gone would write into the program's memory, or
+ * jump there: it is retired, and ends like one of a dead controller.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -41,7 +38,7 @@ static bool has_mark(pid_t pid, int mem, uint64_t page)
 	if (mem < 0)
 		return memory_read(pid, at, &mark, sizeof(mark)) == sizeof(mark) &&
 		       mark.magic == GUARD_MAGIC && mark.page == page;
-	/* Reads the mark even if the program has made the page unreadable (mprotect(2)). */
+	/* Read the mark even if the program has made the page unreadable (mprotect(2)). */
 	error = memory_read_code(mem, at, &mark, sizeof(mark));
 	probe_error_free(error);
 	return !error && mark.magic == GUARD_MAGIC && mark.page == page;
@@ -55,7 +52,7 @@ static bool is_one_page(const struct maps *maps, uint64_t page)
 	       !m->is_shared && !m->executable;
 }
 
-/* Has a controller mapped this page as a guard? */
+/* Is this page a controller's guard? */
 static struct probe_error *is_guard(
 	pid_t pid, int mem, const struct maps *maps, uint64_t page, bool *ret)
 {
@@ -63,7 +60,7 @@ static struct probe_error *is_guard(
 	return *ret || !is_one_page(maps, page) ? NULL : maps_has_flag(pid, page, "wf", ret);
 }
 
-/* Is a page still unwritten? *ret is false if /proc/PID/pagemap cannot be opened. */
+/* Is a page unwritten? *ret is false without /proc/PID/pagemap. */
 static struct probe_error *is_untouched(pid_t pid, uint64_t page, bool *ret)
 {
 	int pagemap = memory_open_pagemap(pid);
@@ -80,7 +77,6 @@ static struct probe_error *is_untouched(pid_t pid, uint64_t page, bool *ret)
 	return NULL;
 }
 
-/* Is the page a guard that stubs can read and write? */
 static struct probe_error *guard_works(
 	pid_t pid, int mem, const struct maps *maps, uint64_t page, bool *ret)
 {
@@ -109,7 +105,7 @@ static struct probe_error *is_ours(const struct change *c, const struct maps *ma
 	return is_untouched(c->pid, extent->start, ret);
 }
 
-/* Marks data as belonging to no session, for later controllers. */
+/* Marks data as ownerless, for later controllers. */
 static void disown_data(const struct change *c, const struct mapping *m)
 {
 	static const uint64_t home = DATA_SEALED_HOME;
@@ -119,7 +115,7 @@ static void disown_data(const struct change *c, const struct mapping *m)
 			m->start + offsetof(struct data_header, home), &home, sizeof(home)));
 }
 
-/* Adjacent mappings of one extent, and of the extents that follow it. */
+/* Adjacent mappings of an extent and of those that follow it. */
 struct run {
 	uint64_t start, end;
 	struct own_extent *extent; /* the first of these extents */
@@ -153,8 +149,8 @@ static struct probe_error *unmap_run(struct change *c, const struct maps *maps, 
 }
 
 /*
- * Unmaps while all threads are stopped. The home and its guard are unmapped in one call: if we died
- * between two calls, nothing would prove that the guard is ours.
+ * Unmaps while all threads are stopped: home and guard in one call, because without the home
+ * nothing proves that the guard is ours.
  */
 static struct probe_error *unmap_stopped(
 	struct change *c, struct own_extent *extents, size_t count, const struct maps *maps)
@@ -230,10 +226,7 @@ struct probe_error *own_unmap(struct change *change, struct own_extent *extents,
 
 /* ---- Comparing -------------------------------------------------------------------------- */
 
-/*
- * Do arenas cover all of [start, start + size)? Arenas are sorted, and the parts of one arena do
- * not touch each other.
- */
+/* Do arenas cover [start, start + size)? They are sorted, and an arena's parts are not adjacent. */
 static bool in_arenas(const struct registry *r, uint64_t start, uint64_t size)
 {
 	for (size_t i = 0; i < r->arena_count; i++)
@@ -269,7 +262,6 @@ static bool add_parts(struct registry *to, const struct maps *maps, const struct
 	return true;
 }
 
-/* Replaces the arenas by the parts that are still ours. */
 static struct probe_error *trim_arenas(struct registry *r, const struct maps *maps)
 {
 	struct registry trimmed = {0};
@@ -300,8 +292,7 @@ bool own_has_data(const struct maps *maps, const struct reg_session *session)
 }
 
 /*
- * Removes stubs and tails that are no longer mapped: no thread can return to them. *any_ret: some
- * were removed.
+ * Drops stubs and tails that are unmapped: no thread can return to them. *any_ret: there were some.
  */
 static struct probe_error *drop_gone(struct registry *r, bool *any_ret)
 {
@@ -332,9 +323,8 @@ static struct probe_error *drop_gone(struct registry *r, bool *any_ret)
 }
 
 /*
- * Call this if memory of ours is missing in the mappings. Checks that the program itself has taken
- * it. Otherwise the process is ending, or execve(2) has replaced the program, and the mappings are
- * those of the new program, which has none of our memory. Errors: PROBE_ERROR_NOT_FOUND.
+ * If memory of ours is missing, checks that the program itself has taken it. Otherwise the process
+ * is ending, or the mappings are those of a new program (execve(2)). Errors: PROBE_ERROR_NOT_FOUND.
  */
 static struct probe_error *check_program(pid_t pid, int mem)
 {
@@ -348,9 +338,8 @@ static struct probe_error *check_program(pid_t pid, int mem)
 }
 
 /*
- * Like check_program(), for a process that had the home mapped. The home is still mapped, unless
- * execve(2) has replaced the program. A process that reads /proc/PID/maps keeps the old program's
- * memory alive, so `mem` may be readable even then.
+ * The same for a process that had the home mapped. It still has it, unless execve(2) has replaced
+ * the program; `mem` may be readable even then, while somebody reads /proc/PID/maps.
  */
 static struct probe_error *check_home(pid_t pid, int mem, const struct registry *r)
 {
@@ -400,7 +389,7 @@ struct probe_error *own_check(
 			registry_retire(r, session);
 		any_lost = any_lost || lost;
 	}
-	/* If no session is left, a controller died while unmapping memory: nothing is lost. */
+	/* Without a session, a controller died while unmapping: nothing is lost. */
 	*lost_ret = any_lost && r->session_count;
 	return *lost_ret ? check_home(pid, mem, r) : NULL;
 }

@@ -20,7 +20,7 @@
 
 #define HOME_MAGIC UINT64_C(0x31656d6f68627270) /* "prbhome1" */
 #define IMAGE_MAGIC UINT64_C(0x31676d6962727021)
-/* The sizes of the elements are part of the version, so images of another layout are not read. */
+/* The elements' sizes are part of the version: images of another layout are not read. */
 enum {
 	IMAGE_VERSION = 10
 #define X(type, name) +(int)sizeof(struct reg_##type) * 256
@@ -28,16 +28,16 @@ enum {
 #undef X
 };
 
-/* A reader without the lock may read an image while it is replaced: then the load starts again. */
+/* Without the lock, an image may be replaced while it is read: load it again. */
 enum { LOADS_MAX = 20 };
 
-/* The home page. After it is written, only the word `image` changes. */
+/* Only the word `image` changes later. */
 struct home_page {
 	uint64_t magic;
 	uint64_t image;
 };
 
-/* An image: this header, then the arrays in the order of REGISTRY_ARRAYS. */
+/* This header, then the arrays in the order of REGISTRY_ARRAYS. */
 struct image_header {
 	uint64_t magic;
 	uint32_t version, next_session;
@@ -191,10 +191,9 @@ static bool follow_data(struct served *known, const struct maps *maps, const str
 }
 
 /*
- * Finds the home page, or sets *ret to 0. The home is the first page of a mapping of code. If a
- * controller was killed before it patched anything, data may lead to a page that is not a home yet,
- * and a home may have no data. Data is read only to choose between several homes: its page may be
- * missing, and then the flags of all mappings are read (served_begin()).
+ * Finds the home page, the first page of a mapping of code; *ret is 0 without one. A killed
+ * controller may leave data without a home, or a home without data. Data decides only between
+ * several homes, because asking whether its page is present may read all mappings' flags.
  */
 static struct probe_error *find_home(
 	pid_t pid, const struct maps *maps, struct home_page *home_ret, uint64_t *ret)
@@ -231,7 +230,6 @@ static struct probe_error *find_home(
 	return NULL;
 }
 
-/* Copies the arrays out of an image's bytes. */
 static struct probe_error *parse_image(
 	pid_t pid, const uint8_t *bytes, size_t size, struct registry *ret)
 {
@@ -260,9 +258,8 @@ bool site_is_chained(const struct reg_site *site)
 }
 
 /*
- * Checks the address and size of a site's `pun`. It is a pun's own pages, or code in an arena, at
- * the site's entry or shortly before it. On machines without far jumps, it can only be the entry of
- * a neighbour.
+ * Is a site's `pun` possible? It is a page, or in an arena at the site's entry or shortly before
+ * it. Without far jumps, it can only be a neighbour's entry.
  */
 static bool pun_makes_sense(const struct reg_site *site)
 {
@@ -272,7 +269,7 @@ static bool pun_makes_sense(const struct reg_site *site)
 	       (site->entry - site->pun < REGISTRY_PAGE && site->pun_size < REGISTRY_PAGE);
 }
 
-/* The word for the process's number must be behind the guards, and before the mark. */
+/* The word for the process's number must lie between the guards and the mark. */
 static bool number_makes_sense(const struct registry *r, const struct reg_session *session)
 {
 	uint64_t first = registry_guard_page(r) + GUARD_PROCESSES_OFFSET;
@@ -347,10 +344,7 @@ static struct probe_error *load_image(pid_t pid, struct registry *ret)
 	return error;
 }
 
-/*
- * Is the image in our code memory, or has the program mapped memory of its own there? The mappings
- * may have been read before the image was written, so they are read again if need be.
- */
+/* Is the image in our code memory? Reads the mappings again if they may be older than the image. */
 static bool has_image(pid_t pid, const struct maps *maps, uint64_t image)
 {
 	struct maps_part part = {image, sizeof(struct image_header)};
@@ -529,8 +523,8 @@ bool registry_has_data(const struct registry *registry, uint64_t address)
 }
 
 /*
- * Finds the elements of a sorted array whose first member, a 64-bit number, is in [start, end].
- * Returns the index of the first, and sets *count_ret to their number.
+ * Finds the elements of a sorted array whose first member (u64) is in [start, end]. Returns the
+ * index of the first, and their number.
  */
 static size_t find_range(const void *items, size_t count, size_t size, uint64_t start, uint64_t end,
 	size_t *count_ret)

@@ -20,15 +20,12 @@
 
 /* ---- Code ------------------------------------------------------------------------------------ */
 
-/*
- * Allocates memory for code in the target. The registry says which parts of the arenas are in use.
- */
+/* Code memory in the target. The registry says which parts of the arenas are in use. */
 
 /*
- * Finds `size` bytes of free space in an arena. Jumps from this space must reach all of
- * [reach_start, reach_end), and jumps from there must reach the space. Returns 0 if no arena has
- * such space. The arrays of the registry, its current image and `taken` are in use. `taken` lists
- * extents that were handed out but are not yet in an array; the new extent is appended.
+ * Finds free space in an arena, from and to which jumps reach all of [reach_start, reach_end).
+ * Returns 0 if there is none. In use are the registry's arrays, its current image, and `taken`:
+ * extents that were handed out but are in no array yet, to which the new one is appended.
  */
 struct code_extent {
 	uint64_t start, size;
@@ -40,38 +37,27 @@ struct code_taken {
 uint64_t code_alloc(const struct registry *registry, struct code_taken *taken, size_t size,
 	size_t alignment, uint64_t reach_start, uint64_t reach_end);
 
-/*
- * Returns true if an address is in an arena in which code can be allocated. The single page of a
- * pun is no such arena.
- */
+/* Is an address in an arena from which code is allocated? A pun's page is none. */
 bool code_arena(const struct registry *registry, uint64_t address);
 
-/* Takes `size` bytes at `start`. Returns false if some of these bytes are in use. */
+/* Takes `size` bytes at `start`. Returns false if some are in use. */
 bool code_take(
 	const struct registry *registry, struct code_taken *taken, uint64_t start, size_t size);
 
-/* Keeps an extent in use although no array lists it any more. Returns false if memory is short. */
+/* Keeps an extent in use that no array lists any more. Returns false if memory is short. */
 bool code_keep(struct code_taken *taken, struct code_extent extent);
-/*
- * Removes from `taken` the last extent, or all of them: the caller does not need them, or the
- * registry lists them now.
- */
+/* Removes the last extent, or all: they are not needed, or the registry lists them now. */
 void code_release(struct code_taken *taken);
 void code_release_all(struct code_taken *taken);
 
-/*
- * Returns true if a stub anywhere in [start, end) could jump to every address in [reach_start,
- * reach_end), and be reached by jumps from there.
- */
+/* Can stubs anywhere in [start, end) jump to all of [reach_start, reach_end), and back? */
 bool code_reaches(uint64_t start, uint64_t end, uint64_t reach_start, uint64_t reach_end);
 
 /* ---- Lasting --------------------------------------------------------------------------------- */
 
-/* Files that hold a session's memory and outlive the process that has mapped them. */
-
 /*
- * A file for the target to create. `path` is the file's path as the target sees it; NULL stands for
- * a file in memory, which ends with the process. `layout` describes the data that stubs write.
+ * A file for the target to create. `path` is as the target sees it; NULL: a memfd, which ends with
+ * the process. `layout` describes the data that stubs write.
  */
 struct lasting_file {
 	const char *path;
@@ -80,76 +66,58 @@ struct lasting_file {
 	int folder;			  /* descriptor of the file's folder */
 };
 
-/*
- * Checks the path of a file that will outlive the process. Errors: PROBE_ERROR_USAGE (the path is
- * not absolute, or does not end in SHARED_SUFFIX).
- */
+/* Errors: PROBE_ERROR_USAGE (the path is not absolute, or does not end in SHARED_SUFFIX). */
 PROBE_MUST_CHECK struct probe_error *lasting_check(const char *path);
 
 /*
- * Gets the number of bytes that the process may still use on the file system of `path`. Errors:
- * PROBE_ERROR_SYSTEM; PROBE_ERROR_USAGE (on this kind of file system, hits could wait forever or
- * fail).
+ * Gets the bytes that the process may still use on the file system of `path`. Errors:
+ * PROBE_ERROR_SYSTEM; PROBE_ERROR_USAGE (on such a file system, hits could wait or fail).
  */
 PROBE_MUST_CHECK struct probe_error *lasting_room(pid_t pid, const char *path, uint64_t *ret);
 
-/*
- * Removes the name of a file that thread `tid` has just created, has open as `fd`, and has not
- * mapped.
- */
+/* Removes the name of a file that thread `tid` has just created as `fd` and not mapped. */
 void lasting_remove_open(pid_t pid, pid_t tid, int64_t fd);
 
-/*
- * Returns the pid of a process in its own pid namespace, or 0 if it is unknown. Forked children
- * have the same file mapped; the number tells which process made the file.
- */
+/* Returns a process's pid in its own namespace, unlike its forked children's; 0 if unknown. */
 uint32_t lasting_maker(pid_t pid);
 
-/* The files that retired sessions have mapped. Initialise it with {0}. */
+/* The lasting files that retired sessions have mapped. Initialise with {0}. */
 struct lasting_names {
 	struct mapping *items; /* each path is owned by the list */
 	size_t count;
 };
-/*
- * Adds the mapping at an address if it maps a file that outlives the process. Returns false if
- * memory is short.
- */
+/* Adds the mapping at an address if its file is lasting. Returns false if memory is short. */
 bool lasting_note(struct lasting_names *names, const struct maps *maps, uint64_t address);
-/* Removes the name of each listed file, if the name still refers to the file. Frees the list. */
+/* Removes each listed file's name, if it is still that file's. Frees the list. */
 void lasting_remove(struct lasting_names *names, pid_t pid);
 void lasting_deinit(struct lasting_names *names);
 
 /* ---- Lock ------------------------------------------------------------------------------------ */
 
-/* Controllers that change the same process take turns. */
-
-/* The files that make up the lock, as descriptors; -1 for a file that is not open. */
+/* The lock of a target, by which controllers take turns. Descriptors, or -1. */
 struct target_lock {
 	int ours, theirs;
 };
 
 /*
- * Takes the lock, and waits while another process holds it: see probe_target_on_wait() and
- * probe_target_set_patience(). Errors: PROBE_ERROR_BUSY (another process has held the lock for too
- * long), PROBE_ERROR_NOT_FOUND (no such process), PROBE_ERROR_PERMISSION, PROBE_ERROR_SYSTEM.
+ * Takes the lock; waits as probe_target_on_wait() and probe_target_set_patience() say. Errors:
+ * PROBE_ERROR_BUSY (held for too long), PROBE_ERROR_NOT_FOUND (no such process),
+ * PROBE_ERROR_PERMISSION, PROBE_ERROR_SYSTEM.
  */
 PROBE_MUST_CHECK struct probe_error *lock_target(
 	struct probe_target *target, struct target_lock *ret);
 void lock_release(struct target_lock *lock);
 
-/*
- * How long a change waits for threads that cannot stop, in nanoseconds. `may_fail`: the change has
- * written nothing in the target, so it can be repeated.
- */
+/* How long a change waits for unstoppable threads, in ns. `may_fail`: nothing is written yet. */
 uint64_t patience_for_threads(const struct probe_target *target, bool may_fail);
 /*
- * Adapts the error of a wait for threads that cannot stop. PROBE_ERROR_BUSY remains only if the
- * change will be repeated; otherwise it becomes PROBE_ERROR_STATE. `begun_ns`: when the wait began.
+ * Adapts the error of a wait, begun at `begun_ns`, for unstoppable threads: PROBE_ERROR_BUSY if the
+ * change will be repeated, else PROBE_ERROR_STATE.
  */
 PROBE_MUST_CHECK struct probe_error *patience_after(const struct probe_target *target,
 	bool may_fail, uint64_t begun_ns, struct probe_error *error);
 
-/* Is a controller changing the process? Returns false if the caller may not take the lock. */
+/* Is a controller changing the process? False if we may not take the lock. */
 bool lock_is_taken(pid_t pid);
 
 /* ---- Change ---------------------------------------------------------------------------------- */
@@ -168,10 +136,7 @@ bool lock_is_taken(pid_t pid);
 struct change {
 	struct probe_target *target;
 	void *urgent; /* this process's former scheduling, if the target is held; owned */
-	/*
-	 * Called when the sites of ending probes are restored, while all threads are stopped; may
-	 * be NULL.
-	 */
+	/* Called with all threads stopped, when ending probes' sites are restored; may be NULL. */
 	void (*restored)(void *data);
 	void *restored_data;
 	pid_t pid;
@@ -190,9 +155,8 @@ struct change {
 	struct control control;	   /* the threads that are stopped or borrowed */
 	bool stopped;
 	/*
-	 * The program has mapped memory over ours or unmapped ours (own.c), and the sessions that
-	 * needed this memory are retired. `lost_ends` makes uninstall_find_dead() report work until
-	 * these sessions are ended.
+	 * The program has taken memory of ours (own.c), and the sessions that needed it are
+	 * retired. `lost_ends`: uninstall_find_dead() reports work until they have ended.
 	 */
 	bool lost, lost_ends;
 	uint64_t sealed_bytes; /* bytes that stay mapped because the program has sealed them */
@@ -211,99 +175,80 @@ enum { CHANGE_FILE_CALLS = 8 };	  /* most mmap(2) calls for one file, in one sto
 enum { ARENA_BYTES = 256 << 10 }; /* the size of an arena, or a divisor of it */
 
 /*
- * Locks the target against other controllers and reads its state. After an error, change_end() need
- * not be called. Errors: PROBE_ERROR_NOT_FOUND, PROBE_ERROR_PERMISSION, PROBE_ERROR_UNSUPPORTED,
- * PROBE_ERROR_BUSY (another process has the lock), PROBE_ERROR_SYSTEM (EMFILE: too few descriptors
- * are left).
+ * Locks the target and reads its state. After an error, do not call change_end(). Errors:
+ * PROBE_ERROR_NOT_FOUND, PROBE_ERROR_PERMISSION, PROBE_ERROR_UNSUPPORTED, PROBE_ERROR_BUSY
+ * (locked), PROBE_ERROR_SYSTEM (EMFILE: too few descriptors).
  */
 PROBE_MUST_CHECK struct probe_error *change_begin(struct probe_target *target, struct change *ret);
-/*
- * Like change_begin(), but keeps the sites of libraries that were closed, or closed and opened
- * again: see site_forget_closed().
- */
+/* Like change_begin(), but keeps the sites of closed libraries: see site_forget_closed(). */
 PROBE_MUST_CHECK struct probe_error *change_begin_as_it_is(
 	struct probe_target *target, struct change *ret);
-/*
- * Reads the state of a target that will not be changed: takes no lock, and prepares neither stops
- * nor system calls. Errors: those of change_begin().
- */
+/* Reads the state without a lock, for a target that will not change. Errors: as change_begin(). */
 PROBE_MUST_CHECK struct probe_error *change_look(struct probe_target *target, struct change *ret);
 void change_end(struct change *change);
 
-/*
- * Ends the change when the variable goes out of scope. Call change_begin() right after the
- * declaration, because change_end() needs an initialised variable.
- */
+/* Ends the change at the end of the scope. Call change_begin() right after the declaration. */
 #define AUTO_CHANGE __attribute__((cleanup(change_end)))
 
 /*
- * Checks that this process can open `count` more descriptors, at most 32. Without them a change can
- * be neither made nor undone. Errors: PROBE_ERROR_SYSTEM (EMFILE, ENFILE).
+ * Checks that we can open `count` (at most 32) more descriptors, which making and undoing a change
+ * takes. Errors: PROBE_ERROR_SYSTEM (EMFILE, ENFILE).
  */
 PROBE_MUST_CHECK struct probe_error *change_need_descriptors(
 	const struct change *change, size_t count);
 
 /*
- * Checks that the process still runs the program that it ran when the target was first read: the
- * bytes about to be written suit only this program. Errors: PROBE_ERROR_NOT_FOUND (the process has
- * ended, or execve(2) has replaced the program).
+ * Does the process still run the program that was first read? The bytes to write suit only that.
+ * Errors: PROBE_ERROR_NOT_FOUND (it has ended, or execve(2) has replaced it).
  */
 PROBE_MUST_CHECK struct probe_error *change_check_program(const struct change *change);
 
-/* Reads the maps, or the maps and the registry, from the target again. */
+/* Reads the maps, or the maps and the registry, again. */
 PROBE_MUST_CHECK struct probe_error *change_reread_maps(struct change *change);
 PROBE_MUST_CHECK struct probe_error *change_reread(struct change *change);
 
-/* Stops all threads, and resumes them. The threads of a held target are stopped already. */
+/* Stop and resume all threads; those of a held target are stopped already. */
 PROBE_MUST_CHECK struct probe_error *change_stop(struct change *change);
 void change_resume(struct change *change);
 
 /*
- * Finds out which system calls the target's threads may make (change->seccomp), if they have
- * filters. May stop the target for this. Errors: those of stopping and of seccomp_judge().
+ * Finds out which system calls filters allow (change->seccomp), maybe in a stop. Errors: those of
+ * stopping and of seccomp_judge().
  */
 PROBE_MUST_CHECK struct probe_error *change_judge(struct change *change);
 
 /*
- * Runs system calls in a thread of the target. Borrows the thread unless it is stopped. Ends at the
- * first call that fails: PROBE_ERROR_SYSTEM, with `what` in the message.
+ * Runs system calls in a thread, borrowed unless it is stopped, until one fails:
+ * PROBE_ERROR_SYSTEM, with `what` in the message.
  */
 PROBE_MUST_CHECK struct probe_error *change_run(
 	struct change *change, const char *what, struct control_call *calls, size_t count);
 
-/*
- * Stops one thread for several runs of calls, unless a thread is stopped already. The second
- * function resumes it. Errors: those of change_run().
- */
+/* Stops one thread, if none is, for several runs of calls; resumes it. Errors: as change_run(). */
 PROBE_MUST_CHECK struct probe_error *change_borrow(struct change *change);
 void change_give_back(struct change *change);
 
-/* Like change_run(), in the stopped thread with index `thread` in change->control. */
+/* The same in the stopped thread with index `thread` in change->control. */
 PROBE_MUST_CHECK struct probe_error *change_run_in(struct change *change, size_t thread,
 	const char *what, struct control_call *calls, size_t count);
 
 /*
- * Allocates `size` bytes of code memory, from which jumps can reach all of an extent (see
- * code_alloc()). Tries the `count` extents in `reaches` in this order, until one works. Maps a new
- * arena if no arena has space.
+ * Allocates code memory that reaches (code_alloc()) all of an extent: the first of `reaches` that
+ * works. Maps a new arena if none has space.
  */
 PROBE_MUST_CHECK struct probe_error *change_alloc_code(struct change *change, size_t size,
 	const struct code_extent *reaches, size_t count, uint64_t *ret);
 
 /*
- * Makes the target create a file of `size` bytes, map it by `calls`, and close it. One thread is
- * stopped meanwhile. `calls` are up to CHANGE_FILE_CALLS calls of mmap(2); this function sets their
- * descriptor. If `data` is NULL, stubs may write all of the file. Sets the result of each call,
- * also after an error; 0 if the call was not made or was undone. *fd_ret (may be NULL) is this
- * process's descriptor, or -1 after an error.
+ * Makes the target create a file, map it by `calls` (up to CHANGE_FILE_CALLS of mmap(2); their
+ * descriptor is set here) and close it, with one thread stopped. If `data` is NULL, stubs may write
+ * all of it. The calls' results are set even after an error: 0 if not made, or undone. *fd_ret (may
+ * be NULL) is our descriptor, or -1 after an error.
  */
 PROBE_MUST_CHECK struct probe_error *change_map_file(struct change *change, size_t size,
 	const struct lasting_file *data, struct control_call *calls, size_t count, int *fd_ret);
 
-/*
- * Removes the stack frames that killed controllers have left, and counts them. Errors: those of
- * stopping.
- */
+/* Removes and counts the stack frames of killed controllers. Errors: those of stopping. */
 PROBE_MUST_CHECK struct probe_error *change_remove_frames(struct change *change, size_t *count_ret);
 
 /*
@@ -313,18 +258,16 @@ PROBE_MUST_CHECK struct probe_error *change_remove_frames(struct change *change,
 struct control_call change_call_map_code(uint64_t address, uint64_t size);
 
 /*
- * Maps `size` bytes shared between the target and this process; the first page begins with a struct
- * data_header. *fd_ret is this process's descriptor. If is_private, writes through the descriptor
- * appear in a page only until the target first touches this page.
+ * Maps data shared with the target, which begins with a struct data_header. *fd_ret is our
+ * descriptor. If is_private, its writes reach a page only until the target touches the page.
  */
 PROBE_MUST_CHECK struct probe_error *change_map_data(struct change *change, size_t size,
 	const struct lasting_file *data, bool is_private, uint64_t *address_ret, int *fd_ret);
 
 /*
- * Store the registry, as this process has it. The first function finds a place for an image. The
- * second writes the image there and makes it the current one. The third makes an image that exists
- * the current one, by writing one word; it may be an older image. Call the last two only between
- * change_begin_write() and change_end_write().
+ * Store our registry: find a place for an image, write it there and make it current, or make an
+ * existing, maybe older image current, by writing one word. The last two need change_begin_write()
+ * and change_end_write() around them.
  */
 PROBE_MUST_CHECK struct probe_error *change_place_image(
 	struct change *change, struct code_extent *ret);
@@ -333,55 +276,49 @@ PROBE_MUST_CHECK struct probe_error *change_write_image(
 PROBE_MUST_CHECK struct probe_error *change_publish(
 	struct change *change, struct code_extent image);
 /*
- * Allocates, writes and publishes an image. It announces what the change will do next, so that the
- * next controller can finish the change. If `may_stop` is false, running threads are not stopped;
- * use this only if nothing but counts has changed.
+ * Writes and publishes an image that announces the next steps, so that the next controller can
+ * finish the change. If only counts have changed, `may_stop` may be false.
  */
 PROBE_MUST_CHECK struct probe_error *change_store(struct change *change, bool may_stop);
 
 /*
- * Loads the registry from the mappings that were read, and compares it with them (own.c). Errors:
- * those of registry_load(), own_check(), lost_find() and change_check_program().
+ * Loads the registry and compares it with the mappings that were read (own.c). Errors: as
+ * registry_load(), own_check(), lost_find() and change_check_program().
  */
 PROBE_MUST_CHECK struct probe_error *change_load(struct change *change);
 
 /*
- * Checks that all memory that the registry lists is still ours. Call this right before writing to
- * this memory. It is fast enough to be called during a stop. Errors: PROBE_ERROR_STATE (some memory
- * is no longer ours), those of own_holds() and change_check_program().
+ * Checks, right before a write, that all listed memory is still ours; fast enough for a stop.
+ * Errors: PROBE_ERROR_STATE (it is not), as own_holds() and change_check_program().
  */
 PROBE_MUST_CHECK struct probe_error *change_confirm(const struct change *change);
 
 /*
- * Stops all threads, unless they are stopped, and calls change_confirm(). Until change_end_write(),
- * the program cannot run, so it cannot map memory of its own over ours between the check and a
- * write. After an error, do not call change_end_write(). Errors: those of stopping and of
- * change_confirm().
+ * Stops all threads, if they run, and calls change_confirm(): until change_end_write(), the program
+ * cannot take our memory. After an error, do not call change_end_write(). Errors: those of stopping
+ * and of change_confirm().
  */
 PROBE_MUST_CHECK struct probe_error *change_begin_write(struct change *change, bool *stops_ret);
 void change_end_write(struct change *change, bool stops);
 /*
- * Writes one piece of memory that the registry lists, with its own change_begin_write() and
- * change_end_write().
+ * Writes one piece of listed memory, between its own change_begin_write() and change_end_write().
  */
 PROBE_MUST_CHECK struct probe_error *change_write(
 	struct change *change, uint64_t address, const void *bytes, size_t size);
 
 /*
- * Unmaps arenas that the registry does not list. Arenas that the program has sealed return to the
- * registry. Errors: those of change_run().
+ * Unmaps arenas that the registry does not list. Those that the program has sealed return to it.
+ * Errors: as change_run().
  */
 PROBE_MUST_CHECK struct probe_error *change_unmap_arenas(
 	struct change *change, const struct reg_arena *arenas, size_t count);
 
-/* Unmaps memory that no session uses any more; all of it if no session is left. */
+/* Unmaps memory that no session uses, and everything after the last session. */
 PROBE_MUST_CHECK struct probe_error *change_collect(struct change *change);
 
 /* ---- Data ------------------------------------------------------------------------------------ */
 
-/* The layout of a session's data: see docs/ring.md. */
-
-/* The memory that a session needs in addition to its counters. All zero: counters suffice. */
+/* The memory of a session beside its counters; may be all zero. See docs/ring.md. */
 struct data_needs {
 	size_t ring_bytes; /* bytes of a ring, rounded up to a power of two; 0 without rings */
 	bool overwrite;	   /* the rings are flight recorders */
@@ -398,8 +335,8 @@ struct data_needs {
 	size_t text_bytes; /* bytes of a key that is a text; 0 if keys are numbers */
 	size_t threads;	   /* threads that the target has now */
 	/*
-	 * If forked children use the table as well: the least number of its entries. The children
-	 * may touch all entries in time. 0 if only the target uses the table.
+	 * If forked children share the table: its least number of entries. All may be touched in
+	 * time. Otherwise 0.
 	 */
 	size_t flights_min;
 	size_t notes_bytes; /* bytes for the session's own notes */
@@ -420,13 +357,12 @@ enum {
 	DATA_FLIGHTS_FEW = 64	   /* the same, if memory is short */
 };
 
-/* Bytes of an entry in the table of start events. */
+/* Returns the bytes of an entry in the table of start events. */
 size_t data_flight_bytes(const struct reg_session *session);
 
 /*
- * Lays out the data of a session with counters for `probes` probes: sets all places in *session, as
- * offsets in the data. The caller has set `cpus`. Errors: PROBE_ERROR_USAGE (the data would be too
- * large).
+ * Sets all places in *session (with `cpus` set) as offsets, with counters for `probes` probes.
+ * Errors: PROBE_ERROR_USAGE (too large).
  */
 PROBE_MUST_CHECK struct probe_error *data_lay_out(
 	struct reg_session *session, size_t probes, const struct data_needs *needs);
@@ -435,33 +371,27 @@ struct data_extent {
 	uint64_t start, end;
 };
 
-/*
- * Gets the part with this index, from 0, of the data that stubs and controllers write. Returns
- * false after the last part. Works before data_place().
- */
+/* Gets the part with this index of the data; false after the last one. Needs no data_place(). */
 bool data_extent(const struct reg_session *session, uint32_t index, struct data_extent *ret);
 
-/* The sum of the sizes of all parts that data_extent() returns. */
 uint64_t data_bytes(const struct reg_session *session);
 
-/* Turns the offsets into addresses in the target, for data that is mapped at session->data. */
+/* Turns offsets into addresses, for data mapped at session->data. */
 void data_place(struct reg_session *session);
 
-/*
- * Does the layout of a session's memory serve these needs? Sizes may differ, except those of cells.
- */
+/* Does a session's layout serve these needs? Sizes may differ, except those of cells. */
 bool data_fits(const struct reg_session *session, const struct data_needs *needs);
 
-/* The offset of the notes in a recording session's data; 0 if the data has no room for notes. */
+/* Returns the offset of a recording's notes; 0 without room for them. */
 uint64_t data_notes_offset(const struct reg_session *session);
 
 /* Are the addresses and sizes of the rings and of the data possible? */
 bool data_rings_make_sense(const struct reg_session *session);
 
-/* Are all addresses and sizes possible? (The target can change the memory of the registry.) */
+/* Are all addresses and sizes possible? (The target can change the registry.) */
 bool data_makes_sense(const struct reg_session *session);
 
-/* Does a session have a table with a cell for each key? Otherwise it has a cell for each slot. */
+/* Does a session have a table with a cell for each key, rather than for each slot? */
 static inline bool data_has_table(const struct reg_session *session)
 {
 	return session->entries != 0;
@@ -469,38 +399,30 @@ static inline bool data_has_table(const struct reg_session *session)
 
 /* ---- Orphans --------------------------------------------------------------------------------- */
 
-/* Mappings and descriptors of controllers that were killed before the registry listed them. */
+/* Mappings and descriptors of controllers killed before the registry listed them. */
 struct orphans {
 	size_t mappings, descriptors;
 };
 
-/*
- * Counts the orphans of a process that has this registry and these maps. Memory of a change under
- * way may look like an orphan: see lock_is_taken().
- */
+/* Counts the orphans. Memory of a change under way may look like one: see lock_is_taken(). */
 void orphans_count(
 	pid_t pid, const struct maps *maps, const struct registry *registry, struct orphans *ret);
 
 /*
- * Unmaps and closes the orphans, and counts them in *ret. Call this before the change maps or
- * unmaps anything, or after change_reread_maps(). Errors: those of change_run().
+ * Unmaps, closes and counts the orphans, before the change maps or unmaps anything, or after
+ * change_reread_maps(). Errors: as change_run().
  */
 PROBE_MUST_CHECK struct probe_error *orphans_remove(struct change *change, struct orphans *ret);
 
-/*
- * Unmaps the orphans, closes none, and counts them. Call this also before the home is unmapped:
- * data is recognised by its pointer to the home.
- */
+/* Unmaps and counts the orphans. Call it before the home is unmapped, because data points there. */
 PROBE_MUST_CHECK struct probe_error *orphans_unmap(struct change *change, size_t *count_ret);
 
 /* ---- Own ------------------------------------------------------------------------------------- */
 
-/* Tells which memory that controllers have mapped in a target is still ours. */
-
 /*
- * Memory to unmap. `inode` says how the memory is recognised as ours: by the inode of its file, by
- * our name (OWN_NAMED), or as the page of a guard (OWN_GUARD). OWN_NEW_GUARD also accepts a page
- * without a mark: the controller may have been killed before it wrote the mark.
+ * Memory to unmap. `inode` tells that it is ours: the inode of its file, our name (OWN_NAMED), or
+ * the mark of a guard's page (OWN_GUARD). OWN_NEW_GUARD does without the mark, which a killed
+ * controller may not have written.
  */
 #define OWN_NAMED UINT64_MAX
 #define OWN_GUARD (UINT64_MAX - 1)
@@ -508,67 +430,55 @@ PROBE_MUST_CHECK struct probe_error *orphans_unmap(struct change *change, size_t
 struct own_extent {
 	uint64_t start, size, inode;
 	bool follows; /* unmapped together with the extent before it, or not at all */
-	/*
-	 * result: the program has sealed part of it, or of the extents that follow it, so all of
-	 * them stay
-	 */
+	/* result: the program has sealed a part of it or of what follows, so all stay */
 	bool is_sealed;
 };
 
 /*
- * Unmaps the parts of these extents that are ours. Reads the mappings and unmaps in one stop of all
- * threads, so that the program cannot map memory of its own there in between. Errors: those of
- * stopping and of change_run().
+ * Unmaps the parts that are ours, reading the mappings in the same stop, so that the program cannot
+ * map memory there in between. Errors: those of stopping and of change_run().
  */
 PROBE_MUST_CHECK struct probe_error *own_unmap(
 	struct change *change, struct own_extent *extents, size_t count);
 
 /*
- * Compares the registry (in this process) with the mappings. Code memory that is no longer ours is
- * removed from the arenas. Sessions that need lost memory are retired, because their sites jump
- * there. *lost_ret: something was lost. `mem` may be -1. After an error, the registry may be
- * incomplete. Errors: PROBE_ERROR_MEMORY, PROBE_ERROR_SYSTEM; PROBE_ERROR_NOT_FOUND and
- * PROBE_ERROR_STATE: the process has ended or become another program since `maps` was read.
+ * Compares our copy of the registry with the mappings: drops code memory that is not ours any more,
+ * and retires sessions that need it. *lost_ret: something was lost. `mem` may be -1. After an
+ * error, the registry may be incomplete. Errors: PROBE_ERROR_MEMORY, PROBE_ERROR_SYSTEM;
+ * PROBE_ERROR_NOT_FOUND, PROBE_ERROR_STATE (the process has ended, or called execve(2)).
  */
 PROBE_MUST_CHECK struct probe_error *own_check(
 	pid_t pid, int mem, const struct maps *maps, struct registry *registry, bool *lost_ret);
 
-/* Is all of a session's data mapped, readable and writable? */
 bool own_has_data(const struct maps *maps, const struct reg_session *session);
 
 /*
- * Is all memory that a registry lists still ours, except that of retired sessions? The check is
- * fast enough for a stop. `mem` may be -1. Errors: those of maps_read(), PROBE_ERROR_SYSTEM;
- * PROBE_ERROR_NOT_FOUND: the process has ended or become another program.
+ * Is all listed memory still ours, except retired sessions'? Fast enough for a stop. `mem` may be
+ * -1. Errors: as maps_read(), PROBE_ERROR_SYSTEM; PROBE_ERROR_NOT_FOUND (the process has ended, or
+ * called execve(2)).
  */
 PROBE_MUST_CHECK struct probe_error *own_holds(
 	pid_t pid, int mem, const struct registry *registry, bool *ret);
 
-/*
- * Returns how many bytes of our memory the program has sealed: arenas, and data of ended sessions.
- */
+/* Returns the bytes of arenas, and of ended sessions' data, that the program has sealed. */
 uint64_t own_sealed(pid_t pid, const struct maps *maps, const struct registry *registry);
 
 /*
- * Call this if a process has no registry: the program may have mapped memory of its own over it.
- * Compares the text of modules with their files to find the sites that jump to memory that is or
- * was ours. If there are such sites, or data of ours that leads to no registry, *ret becomes a
- * registry that lists them: retired sessions, leftover code, and these sites. Then all of them can
- * be ended. Otherwise *ret does not change. Errors: PROBE_ERROR_MEMORY.
+ * If a process has no registry, the program may have mapped memory over it. Compares text with the
+ * modules' files; if sites jump to memory that is or was ours, or data of ours is left, *ret
+ * becomes a registry of retired sessions, leftover code and these sites, so that they can be ended.
+ * Otherwise *ret does not change. Errors: PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *lost_find(pid_t pid, const struct maps *maps,
 	const struct modules *modules, struct registry *ret, bool *lost_ret);
 
 /* ---- Recall ---------------------------------------------------------------------------------- */
 
-/* Names of enabled probes whose files have changed or can no longer be read: see recall.c. */
-
 /*
- * Discards the file of each module that contradicts the registry. A module without a file gets
- * notes that are made from the registry, for each probe whose name is known. A name is also known
- * if a pattern spells it out. The probes of such a module can only be shown and switched off: their
- * notes have no arguments. May add modules, so pointers to modules become invalid. Errors:
- * PROBE_ERROR_MEMORY.
+ * Discards the file of each module that contradicts the registry, and gives it notes from the
+ * registry, for probes whose name is known or spelt out by a pattern. Such probes can only be shown
+ * and switched off: they have no arguments. May add modules, so invalidates pointers to them.
+ * Errors: PROBE_ERROR_MEMORY. See recall.c.
  */
 PROBE_MUST_CHECK struct probe_error *recall_probes(struct modules *modules, pid_t pid,
 	const struct maps *maps, const struct registry *registry,
@@ -576,7 +486,7 @@ PROBE_MUST_CHECK struct probe_error *recall_probes(struct modules *modules, pid_
 
 /* ---- Site ------------------------------------------------------------------------------------ */
 
-/* The state of the sites that the registry lists as patched. */
+/* The state of a patched site. */
 
 enum site_state {
 	SITE_PATCHED, /* the site has a jump of ours */
@@ -589,30 +499,22 @@ enum site_state {
 	SITE_GONE     /* the site is not mapped, or is part of another file */
 };
 
-/*
- * The state of a site where `bytes`, site->length of them, were found; `bytes` is NULL if the site
- * is not mapped. Does not check the file.
- */
+/* Judges by the site->length `bytes` found there, or NULL if unmapped. Does not check the file. */
 enum site_state site_state(
 	const struct registry *registry, const struct reg_site *site, const uint8_t *bytes);
 
 /*
- * Is each byte either the file's or ours? When a kernel uprobe that was written over our jump is
- * removed, the kernel puts back only the first byte of the original code. The resulting mixture
- * makes no sense as code, so the whole site must be restored or patched.
+ * Is each byte the file's or ours? When a uprobe over our jump goes, the kernel puts back only the
+ * first original byte. Such a mixture is no code: the whole site must be restored or patched.
  */
 bool site_is_mixed(const struct reg_site *site, const uint8_t *bytes);
 
-/*
- * Returns true if the site is in a module whose file has the site's original bytes there, or cannot
- * be read.
- */
+/* Does the site's module have the original bytes in its file, or is the file unreadable? */
 bool site_is_in_file(const struct modules *modules, const struct reg_site *site);
 
 /*
- * Reads all sites of a registry. *ret is an array of states in the order of registry->sites; the
- * caller frees it. `edits` gets the bytes found, in the same order. Errors: PROBE_ERROR_MEMORY, and
- * those of edits_read().
+ * Reads all sites: *ret is an array of states, which the caller frees, and `edits` gets the bytes,
+ * both in the order of registry->sites. Errors: PROBE_ERROR_MEMORY, as edits_read().
  */
 PROBE_MUST_CHECK struct probe_error *site_read_all(
 	const struct registry *registry, pid_t pid, struct edits *edits, enum site_state **ret);
@@ -620,70 +522,58 @@ PROBE_MUST_CHECK struct probe_error *site_read_all(
 /* Does a session want the site to be patched? */
 bool site_is_wanted(const struct registry *registry, const struct reg_site *site);
 
-/*
- * Returns true if nothing is enabled at a site and it is only a link in a chain of neighbours.
- * Neighbours are sites that share one jump; all of them are in the chain of this jump.
- */
+/* Is a site without probes, only a link in the chain of the sites that share one jump? */
 bool site_is_bare(const struct registry *registry, const struct reg_site *site);
 
-/* The index of the first site that is patched by the same jump as `site`; may be `site` itself. */
+/* Returns the first site that the same jump patches, maybe the site itself. */
 size_t site_leader(const struct registry *registry, size_t site);
 
-/* Is the site's entry a link in a chain, either of neighbours or after a hop (reg_site.hop)? */
+/* Is the site's entry a link in a chain of neighbours, or after a hop (reg_site.hop)? */
 bool site_is_chained(const struct reg_site *site);
 
-/* Does the short jump of a site lead to a jump of ours? */
+/* Does a site's short jump lead to a jump of ours? */
 bool site_has_hop(const struct reg_site *site, pid_t pid);
 
 /*
- * Encodes a jump from the entry of a site to the address `to`. Returns its length, or 0 if `to` is
- * out of reach. `out` has room for ARCH_JUMP_MAX bytes.
+ * Encodes a jump from a site's entry to `to` in `out` (ARCH_JUMP_MAX bytes). Returns its length, or
+ * 0 if `to` is out of reach.
  */
 size_t site_entry_jump(const struct reg_site *site, uint64_t to, uint8_t *out);
 
-/*
- * Converts the state of a site into a fault. Returns false if the site is patched, and so has no
- * fault, or is not mapped.
- */
+/* Converts a state into a fault. Returns false if the site is patched or not mapped. */
 bool site_fault(enum site_state state, enum probe_site_fault *ret);
 
 /*
- * Do two processes have the same bytes wherever the registry of `pid` says that a jump leads to a
- * probe's stub, or from one stub to the next? Gates are not compared. Errors: PROBE_ERROR_MEMORY,
- * and those of edits_read().
+ * Do two processes have the same bytes wherever the registry of `pid` has a jump to a probe's stub,
+ * or between stubs? Not at gates. Errors: PROBE_ERROR_MEMORY, as edits_read().
  */
 PROBE_MUST_CHECK struct probe_error *site_all_alike(
 	const struct registry *registry, pid_t pid, pid_t other, bool *ret);
 
-/* How many sites of the registry are patched. */
 size_t site_count_patched(const struct change *change);
 
 /*
- * Removes from the registry (in this process) the sites of libraries that were closed, or closed
- * and opened again. In a forked child, also removes sites of the parent that were never patched in
- * the child. Writes nothing at these sites. Keeps sites that other tools have overwritten, because
- * such a tool may put back our jump.
+ * Drops from our registry the sites of libraries that were closed (and maybe opened again) and, in
+ * a forked child, sites never patched there. Keeps sites that others have overwritten: they may put
+ * back our jump. Writes nothing.
  */
 void site_forget_closed(struct change *change);
 
 /* ---- Space ----------------------------------------------------------------------------------- */
 
-/* Free address space of a target. */
-
 /*
- * Finds an address for `size` bytes of code. Jumps from the code must reach all of [reach_start,
- * reach_end), and jumps from this range must reach the code. Returns 0 if there is no such address.
- * Keeps away from the heap and the main stack, which grow.
+ * Finds an address for code, from and to which jumps reach all of [reach_start, reach_end); 0 if
+ * there is none. Keeps away from the heap and the main stack, which grow.
  */
 uint64_t space_find(
 	const struct maps *maps, uint64_t size, uint64_t reach_start, uint64_t reach_end);
 
-/* Are all pages of [start, end) free, and away from mappings that grow? */
+/* Are these pages free, and away from mappings that grow? */
 bool space_is_free(const struct maps *maps, uint64_t start, uint64_t end);
 
 /* ---- Target ---------------------------------------------------------------------------------- */
 
-/* How the loader of a held program set up its threads, as seen in the loader's system calls. */
+/* How a held program's loader set up its threads, by its system calls. */
 struct spawn_facts {
 	bool known; /* the loader has set the thread pointer */
 	bool has_rseq;
@@ -691,18 +581,14 @@ struct spawn_facts {
 	uint32_t rseq_signature;
 };
 
-/* A thread of the target that waits for us and makes system calls on request. */
+/* A thread of the target that waits for us to make system calls. */
 struct target_proxy {
 	pid_t tid;
-	/*
-	 * Makes a call and sets its result. Returns false if the thread no longer exists. After the
-	 * call, the thread waits for the next one.
-	 */
+	/* Makes a call, sets its result, and waits again. Returns false if the thread is gone. */
 	bool (*call)(void *data, struct control_call *call);
 	void *data;
 };
 
-/* The process that held the lock when a change had to wait. */
 struct lock_holder {
 	bool is_stranger; /* the holder's user is neither root nor ours */
 	uint64_t looked_ns;
@@ -710,7 +596,6 @@ struct lock_holder {
 	char name[64];	     /* description of the holder, for messages */
 };
 
-/* A copy of a text, in a list that the target owns. */
 struct target_text {
 	struct target_text *next;
 	char text[];
@@ -730,8 +615,7 @@ struct probe_target {
 	uint64_t image; /* AT_RANDOM of that program, or 0 */
 	bool spawned, held;
 	/*
-	 * The target has been held since its execve(2). It has one thread and shares its memory
-	 * with no process, so its state does not change while it is held.
+	 * Held since its execve(2), with one thread and its own memory: its state does not change.
 	 */
 	bool alone;
 	bool hurry;    /* others wait for us: fail if the target cannot be changed at once */
@@ -744,10 +628,7 @@ struct probe_target {
 	void *on_wait_data;
 	struct probe_patience *patience; /* set by probe_target_set_patience(), or NULL; borrowed */
 	struct lock_holder holder;
-	/*
-	 * If not 0, the pid of a process that shares the target's memory, waits for us, and runs
-	 * nothing else meanwhile.
-	 */
+	/* If not 0: a process that shares the target's memory and waits for us. */
 	pid_t lender;
 	bool shares_memory; /* the target shares its memory with another process; found by a stop */
 	const struct target_proxy *proxy; /* makes calls for us; owned by libprobe/self, or NULL */
@@ -759,10 +640,7 @@ struct probe_target {
 	bool odd_threads;    /* some thread does not fit libc's model of threads (threads.c) */
 	bool no_counter;     /* a thread may not read the processor's time stamp counter */
 	bool dispatches;     /* the program handles a thread's system calls itself (ptrace.h) */
-	/*
-	 * Increases when the target turns out to need another attempt, for example because of
-	 * odd_threads, no_counter or dispatches (struct attempt).
-	 */
+	/* Increases when another attempt is needed, for example because of odd_threads. */
 	unsigned int lessons;
 	/* How often in a row a library was closed while its sites were being patched. */
 	unsigned int closings;
@@ -777,21 +655,18 @@ struct probe_target {
 /* Returns NULL if memory is short. `pid` is 0 for a process that will be started. */
 struct probe_target *target_create(pid_t pid, uint64_t start_time);
 
-/*
- * Does the process still run the program that it ran at the first change? Not after execve(2), and
- * not after its end.
- */
+/* Does the process still run the program of the first change? Not after execve(2) or its end. */
 bool target_is_there(const struct probe_target *target);
 
 /* Copies a text; the target frees the copy. Returns NULL if memory is short. */
 const char *target_string(struct probe_target *target, const char *text);
 
 /*
- * Resumes a held target. Returns true if a thread may have been stopped in code that is no longer
- * needed. A repair can free this code: see probe_target_release().
+ * Resumes a held target. Returns true if a thread may have been stopped in unneeded code, which a
+ * repair can free: see probe_target_release().
  */
 bool target_let_go(struct probe_target *target);
-/* Frees a target that is not held; see probe_target_close(). */
+/* For a target that is not held; see probe_target_close(). */
 void target_free(struct probe_target *target);
 
 /* Stores, once, the values that probe_target_fate() compares with (fate.c). */
@@ -799,37 +674,32 @@ void fate_begin(struct probe_target *target);
 
 /* ---- Threads --------------------------------------------------------------------------------- */
 
-/* How a stub can identify the threads of a target without a system call. */
-
 /*
- * Finds where libc keeps the thread's id and its rseq area. If either is not found, stubs use locks
- * and ask the kernel instead.
+ * Finds where libc keeps the thread's id and rseq area, by which stubs identify threads. Without
+ * them, stubs use locks and ask the kernel.
  */
 void threads_model(struct probe_target *target, struct modules *modules, struct arch_thread *ret);
 
 /*
- * Checks that all threads, which are stopped, fit the model. If a thread does not fit, returns
- * PROBE_ERROR_STATE, and marks the target. The next model will differ, so the stubs must be built
- * again.
+ * Checks that all threads, which are stopped, fit the model. Otherwise marks the target and returns
+ * PROBE_ERROR_STATE: the next model will differ, so stubs must be built again.
  */
 PROBE_MUST_CHECK struct probe_error *threads_check(struct probe_target *target,
 	const struct control *control, const struct arch_thread *model);
 
 /*
- * Checks that all threads, which are stopped, may read the time stamp counter (PR_SET_TSC). If a
- * thread may not, marks the target and returns PROBE_ERROR_STATE, like threads_check(). The kernel
- * writes its answers to `answer`, an address in our memory in the target.
+ * Like threads_check(), if a stopped thread may not read the time stamp counter (PR_SET_TSC). The
+ * kernel writes its answers to `answer`, an address of ours in the target.
  */
 PROBE_MUST_CHECK struct probe_error *threads_check_counter(struct change *change, uint64_t answer);
 
 /*
- * Checks that the kernel itself handles the system calls of all threads, which are stopped. If the
- * program itself handles the calls of a thread (PR_SET_SYSCALL_USER_DISPATCH), marks the target and
- * returns PROBE_ERROR_STATE, like threads_check(). From then on, stubs must make no system calls.
+ * Like threads_check(), if a stopped thread's system calls go to the program itself
+ * (PR_SET_SYSCALL_USER_DISPATCH): stubs must make none.
  */
 PROBE_MUST_CHECK struct probe_error *threads_check_dispatch(struct change *change);
 
-/* Is this module the program's dynamic loader, whose code runs before threads are set up? */
+/* Is this module the dynamic loader, whose code runs before threads are set up? */
 bool threads_is_loader(const struct module *module);
 
 #endif

@@ -34,10 +34,7 @@
 
 /* ==== Room ==================================================================================== */
 
-/*
- * The target can write all of struct probe_room. If it writes nonsense, its own threads wait
- * longer, up to their limit, or the controller makes a useless futex call.
- */
+/* If the target writes nonsense here, only its own threads wait longer, up to their limit. */
 void room_tell(struct probe_room *room)
 {
 	_Atomic uint32_t *owner = (_Atomic uint32_t *)&room->gate.turns[0].owner;
@@ -99,10 +96,7 @@ void rings_discharge(struct rings *rings)
 		return;
 	rings->damaged = rings_damaged(rings);
 	rings->count = 0;
-	/*
-	 * Keep the pages: a thread that is still in a stub may write a record, and could not
-	 * allocate the pages again.
-	 */
+	/* Keep the pages: a thread still in a stub could not allocate them again. */
 	if (overcommit_is_strict())
 		return;
 	/* The offset and the length are multiples of the page size. */
@@ -236,7 +230,7 @@ void rings_end(struct rings *rings)
 enum { SITE_AT = offsetof(struct ring_record, site), TID_AT = offsetof(struct ring_record, tid) };
 _Static_assert(TID_AT == SITE_AT + sizeof(uint32_t), "both are read at once");
 
-/* Records are aligned only to RING_ALIGN, and their words to a single byte. */
+/* Records are aligned to RING_ALIGN, their words to bytes. */
 static inline uint32_t load32(const uint8_t *at)
 {
 	uint32_t word;
@@ -286,9 +280,7 @@ static inline bool is_between(uint64_t time, uint64_t last, uint64_t until)
 	return time - last < until - last;
 }
 
-/*
- * Checks a record that has at most `size` bytes. Returns RING_WALK_ALL if nothing is wrong with it.
- */
+/* Checks a record of at most `size` bytes. RING_WALK_ALL if nothing is wrong. */
 static inline enum ring_walk_end check(const struct ring_walk *walk, const uint8_t *record,
 	size_t size, uint64_t until, size_t *length_ret)
 {
@@ -311,10 +303,9 @@ static inline enum ring_walk_end check(const struct ring_walk *walk, const uint8
 }
 
 /*
- * Walks records that follow a record of constant length and come from the same site and thread, as
- * most do. The place of the next record is known before a record is read, so the processor works on
- * several records at once. No record begins at `end` or later. Returns the offset where the walk
- * stopped.
+ * Walks records that follow one of the same site, thread and constant length, as most do. The next
+ * record's place is known early, so the processor works on several at once. No record begins at
+ * `end` or later. Returns where it stopped.
  */
 static size_t walk_same(
 	struct ring_walk *walk, const uint8_t *record, size_t step, size_t end, uint64_t until)
@@ -396,7 +387,7 @@ static void remember(struct writers *cache, pid_t tid, pid_t pid, pid_t outer)
 	cache->outer[slot] = outer;
 }
 
-/* Remembers all threads of a process by their ids in its namespace. */
+/* Remembers a process's threads by their ids in its namespace. */
 static void scan_process(struct writers *cache, pid_t pid)
 {
 	DIR *threads = procfs_threads(pid);
@@ -445,7 +436,6 @@ void writers_learn(struct writers *cache)
 	cache->next_scan_ns = end + SCAN_NS + SCAN_SHARE * (end - begin);
 }
 
-/* Looks for a thread that is not in the cache. */
 static void find(struct writers *cache, pid_t tid)
 {
 	long pid;

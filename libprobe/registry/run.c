@@ -26,10 +26,9 @@ struct probe_error *change_check_program(const struct change *change)
 }
 
 /*
- * Until a change has written or mapped something, it can be given up, and repeated after the
- * changes of other processes. After that, it must be completed: the next change would believe that
- * the announced steps are done, or take the new memory for leftovers of a dead controller. A change
- * that has waited in vain for threads can only be undone.
+ * A change that has written or mapped nothing can be given up and repeated later. Afterwards it
+ * must be completed, or the next change would take its steps for done and its memory for leftovers.
+ * After waiting in vain for threads, it can only be undone.
  */
 static bool may_fail(const struct change *change)
 {
@@ -53,8 +52,8 @@ static struct probe_error *find_rooms(struct change *c)
 {
 	c->rooms_known = true;
 	/*
-	 * A held target has no stack frames of killed controllers: it has just been started, or was
-	 * checked before. If all threads are stopped, such frames are not removed.
+	 * A held target was just started or checked before, so no killed controller's frames are in
+	 * it. They are not removed while all threads are stopped.
 	 */
 	return c->target->held || c->stopped
 		       ? rooms_find(c->pid, c->mem, &c->maps, &c->modules, false, &c->rooms)
@@ -76,10 +75,7 @@ struct probe_error *change_remove_frames(struct change *change, size_t *count_re
 	return error;
 }
 
-/*
- * Gives the target a moment to run between two stops. Otherwise it would stand still for as long as
- * both stops together.
- */
+/* Lets the target run between two stops, which would otherwise add up to a long one. */
 static void let_run(const struct change *change)
 {
 	uint64_t since = clock_monotonic_ns() - change->resumed_ns;
@@ -89,9 +85,8 @@ static void let_run(const struct change *change)
 }
 
 /*
- * Resumes the stopped threads, and notes how long they were stopped. A thread that was stopped on
- * our processor (libprobe/ptrace/ptrace.h) would have to wait for us there. So we sleep: the thread
- * continues at once, and we wake up on an idle processor.
+ * Resumes the threads and notes how long they were stopped. A thread stopped on our processor would
+ * have to wait for us, so we sleep: it continues at once, and we wake up elsewhere.
  */
 static void resume(struct change *change)
 {
@@ -151,7 +146,7 @@ struct probe_error *change_judge(struct change *change)
 	return error;
 }
 
-/* Returns the purpose of some calls: to map memory, or to unmap it. */
+/* Returns the purpose of some calls: to map or to unmap memory. */
 static enum seccomp_kind kind_of(const struct control_call *calls, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
@@ -235,13 +230,12 @@ static struct probe_error *borrow_thread(struct change *c)
 				   is_first ? &coming : NULL, &c->control));
 }
 
-/* Returns true if calls need a stopped thread and no thread is stopped yet. */
 static bool must_borrow(const struct change *c)
 {
 	return !c->stopped && !c->borrowed && !c->target->held;
 }
 
-/* Can a thread make calls without being stopped? Filters must have been judged. */
+/* Can a thread make calls without being stopped? Its filters must have been judged. */
 static bool may_ask(const struct change *c)
 {
 	const struct probe_target *target = c->target;
@@ -250,7 +244,7 @@ static bool may_ask(const struct change *c)
 	       (!c->seccomp.count || seccomp_may_run(&c->seccomp, target->proxy->tid));
 }
 
-/* Makes calls in the proxy thread; compare control_run(). */
+/* Makes calls in the proxy thread, like control_run(). */
 static struct probe_error *ask(
 	struct change *c, const char *what, struct control_call *calls, size_t count)
 {
@@ -270,7 +264,7 @@ static struct probe_error *ask(
 	return NULL;
 }
 
-/* If a call failed because the process runs another program now, reports this instead. */
+/* If a call failed because execve(2) has replaced the program, reports that instead. */
 static struct probe_error *explain(const struct change *c, struct probe_error *error)
 {
 	struct probe_error *reason = error ? change_check_program(c) : NULL;
@@ -282,9 +276,8 @@ static struct probe_error *explain(const struct change *c, struct probe_error *e
 }
 
 /*
- * Stops one thread. Calls in this thread fail if execve(2) has replaced the program since it was
- * read: the calls use gadgets and a stack frame in the old program's memory. To keep the stop
- * short, AT_RANDOM is only compared after a failure.
+ * Stops one thread. If execve(2) has replaced the program, calls fail, because their gadgets and
+ * stack frame are gone. AT_RANDOM is compared only then, to keep the stop short.
  */
 static struct probe_error *take_thread(struct change *c)
 {
@@ -294,10 +287,7 @@ static struct probe_error *take_thread(struct change *c)
 	return explain(c, error);
 }
 
-/*
- * Makes calls in a thread. After the thread has been resumed, removes the stack frames that the
- * calls needed in the target's memory.
- */
+/* Makes calls in a thread, resumes it, and then removes their stack frames from its memory. */
 static struct probe_error *run_some(
 	struct change *c, const char *what, struct control_call *calls, size_t count)
 {
@@ -341,9 +331,8 @@ void change_give_back(struct change *change)
 }
 
 /*
- * If no thread is stopped or borrowed, one is stopped for each call, and runs between the calls.
- * All calls put their frames in the same rooms (rooms_find()), because one call may unmap the
- * memory that held the frame of another.
+ * If no thread is stopped or borrowed, stops one for each call. All calls put their frames in the
+ * same rooms (rooms_find()), because one may unmap the memory of another's.
  */
 struct probe_error *change_run(
 	struct change *change, const char *what, struct control_call *calls, size_t count)

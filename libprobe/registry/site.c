@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tells what has happened to a patched site. Others change a target's text, too: a debugger or the
- * kernel puts a breakpoint over our jump; another tool, or the program itself, restores the
- * original bytes. The bytes at a site tell which; bytes that others have written stay as they are.
+ * Tells what has happened to a patched site. A debugger or the kernel puts a breakpoint over our
+ * jump; another tool, or the program, restores the original bytes. Bytes that others have written
+ * stay.
  *
- * If a site has the bytes of the file, there are three possible reasons. Something has restored
- * them: then the registry keeps the site. Or the library was closed and opened again at the same
- * place, in fresh pages. Or the process was forked after its parent's registry had announced the
- * site, but before the site was patched. In the last two cases the registry forgets the site.
+ * If a site has the file's bytes, something restored them, and the registry keeps the site. Or the
+ * library was closed and opened again in fresh pages, or the process was forked between the
+ * announcement of the site and its patch: then the registry forgets the site.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -20,8 +19,8 @@
 #include "libprobe/registry/registry.h"
 
 /*
- * Are these bytes a jump into our code, as left by a controller that died after it had linked a
- * stub? The first `covered` bytes are replaced by those of our jump before the check.
+ * Are these bytes, with our jump over the first `covered`, a jump into our code, as left by a
+ * controller that died after it had linked a stub?
  */
 static bool leads_to_arena(const struct arch *arch, const struct registry *r,
 	const struct reg_site *site, const uint8_t *bytes, size_t covered)
@@ -88,9 +87,8 @@ bool site_is_in_file(const struct modules *modules, const struct reg_site *site)
 }
 
 /*
- * Does the process have its own copy of the page that we patched? Then that page holds the text of
- * the mapped file, even if the file has been written to since. The text of another library has no
- * such copies.
+ * Is the page that we patched still the process's own copy? Then it has the mapped file's text,
+ * even if the file was written to. Text of another library has no copies.
  */
 static bool is_old_text(const struct change *change, const struct reg_site *site, int pagemap)
 {
@@ -101,8 +99,8 @@ static bool is_old_text(const struct change *change, const struct reg_site *site
 }
 
 /*
- * Corrects the state of a site: SITE_GONE if another library may be there now, if the same library
- * was opened again, or if the site was never patched in this forked child.
+ * Corrects a state to SITE_GONE if the site's library was closed, maybe opened again, or the site
+ * was never patched in this forked child.
  */
 static enum site_state state_in_file(const struct change *change, const struct reg_site *site,
 	enum site_state state, int pagemap, bool inherited)
@@ -198,7 +196,7 @@ bool site_fault(enum site_state state, enum probe_site_fault *ret)
 
 /* ---- Closed libraries ------------------------------------------------------------------- */
 
-/* Elements of the registry's arrays that will be dropped: a flag for each element. */
+/* A flag for each element that will be dropped. */
 struct losses {
 	bool *sites, *stubs, *probes, *semaphores;
 	bool *kept;    /* probes that still have a site */
@@ -229,7 +227,6 @@ static void losses_deinit(struct losses *l)
 	free(l->foreign);
 }
 
-/* Notes that a probe has a site, or has lost one. */
 static void note_probe(struct losses *l, const struct registry *r, const struct reg_probe *probe,
 	bool lost, bool original)
 {
@@ -257,7 +254,7 @@ static void note_site(
 	}
 }
 
-/* Drops the lost elements. A probe is dropped with its last site. */
+/* Drops the lost elements, and probes with their last site. */
 static void drop_losses(struct losses *l, struct registry *r)
 {
 	for (size_t i = 0; i < r->probe_count; i++)
@@ -266,14 +263,11 @@ static void drop_losses(struct losses *l, struct registry *r)
 		const struct reg_probe *probe =
 			registry_probe(r, r->semaphores[i].key, r->semaphores[i].session);
 
-		/*
-		 * Keep the semaphores of sites that have their original bytes: they may have been
-		 * raised, and must still be lowered.
-		 */
+		/* Keep semaphores of restored sites: they may be raised and must be lowered. */
 		l->semaphores[i] =
 			probe && l->probes[probe - r->probes] && l->foreign[probe - r->probes];
 	}
-	/* Keep the code of lost sites, which a thread may run: see libprobe/patch/uninstall.c. */
+	/* Keep the code of lost sites: a thread may run it (patch/uninstall.c). */
 	for (size_t i = 0; i < r->site_count; i++)
 		if (l->sites[i])
 			r->sites[i].pc = 0;
@@ -321,9 +315,7 @@ static bool has_probes(const struct registry *r, const struct reg_site *site)
 	return any;
 }
 
-/*
- * Adds the jump at a site, its entry, and the jumps of its stubs. Returns false if memory is short.
- */
+/* Adds a site's jump, its entry, and its stubs' jumps. Returns false without memory. */
 static bool add_jumps(const struct registry *r, const struct reg_site *site, struct edits *edits)
 {
 	size_t count, jump_length = arch_host()->jump_length;
@@ -358,7 +350,7 @@ struct probe_error *site_all_alike(const struct registry *r, pid_t pid, pid_t ot
 	return error;
 }
 
-/* Like site_read_all(), but returns NULL after an error: the states are unknown. */
+/* Like site_read_all(), but returns NULL after an error. */
 static enum site_state *try_states(const struct change *change, struct edits *edits)
 {
 	enum site_state *states = NULL;
@@ -383,10 +375,7 @@ size_t site_count_patched(const struct change *change)
 	return count;
 }
 
-/*
- * Was the process forked with this registry? After an error the answer is no, so that no more sites
- * are forgotten.
- */
+/* Was the process forked with this registry? No after an error, to forget no more sites. */
 static bool is_inherited(const struct change *change)
 {
 	bool inherited = false;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Targets as their users see them: opened, changed, and closed. Some targets stay stopped between
- * two calls: those that were started (libprobe/follow/launch.c), and those that were stopped to be
- * changed in several steps.
+ * Targets: opened, changed, closed. Some stay stopped between two calls: started ones
+ * (libprobe/follow/launch.c), and those that several steps change.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -68,7 +67,7 @@ enum { OPEN_TRIES = 3, FIND_TRIES = 10, PATH_BYTES = 64 };
 
 /* ---- The files ------------------------------------------------------------------------ */
 
-/* Opens a file in a folder of procfs; follows no link, and enters no other mount. */
+/* Opens a file in procfs, without following links or entering other mounts. */
 static int open_within(int procfs, long pid, const char *name)
 {
 	const struct open_how how = {.flags = O_RDONLY | O_NOFOLLOW | O_CLOEXEC,
@@ -98,7 +97,7 @@ static bool sees_our_proc(pid_t living)
 	return true;
 }
 
-/* Opens the /proc of a process if procfs is mounted there. Accesses no file system. */
+/* Opens a process's /proc if procfs is mounted there, without accessing a file system. */
 static int open_their_proc(pid_t living)
 {
 	char path[PATH_BYTES], type[PROCFS_MOUNT_TYPE];
@@ -123,10 +122,7 @@ static int open_their_proc(pid_t living)
 	return -1;
 }
 
-/*
- * Returns the pid of a process in a procfs, or 0. The procfs may belong to the pid namespace of the
- * process, or to one above it.
- */
+/* Returns a process's pid in a procfs of its pid namespace or one above; or 0. */
 static long pid_within(int procfs, pid_t pid)
 {
 	uint64_t start = procfs_start_time(pid);
@@ -203,7 +199,7 @@ void lock_release(struct target_lock *lock)
 	*lock = (struct target_lock){-1, -1};
 }
 
-/* Locks both files or neither. *taken_ret becomes the file that another process has locked. */
+/* Locks both files or none. *taken_ret becomes the file that another process has locked. */
 static bool take(const struct target_lock *lock, int how, int *taken_ret)
 {
 	*taken_ret = lock->ours;
@@ -218,7 +214,7 @@ static bool take(const struct target_lock *lock, int how, int *taken_ret)
 
 /* ---- The holder ----------------------------------------------------------------------- */
 
-/* Writes the name that proc_locks(5) gives to the file of a descriptor. */
+/* Writes a file's name in proc_locks(5). */
 static void name_file(int fd, char name[PATH_BYTES])
 {
 	struct stat st = {0};
@@ -229,8 +225,8 @@ static void name_file(int fd, char name[PATH_BYTES])
 }
 
 /*
- * Finds the pid of a lock's holder in /proc/locks, whose lines are "1: FLOCK ADVISORY WRITE PID
- * MAJOR:MINOR:INODE 0 EOF". Returns 0 if the holder is not in our pid namespace.
+ * Returns the holder's pid from /proc/locks ("1: FLOCK ADVISORY WRITE PID MAJOR:MINOR:INODE 0
+ * EOF"); 0 if it is not in our pid namespace.
  */
 static pid_t find_holder(const char *file)
 {
@@ -248,8 +244,8 @@ static pid_t find_holder(const char *file)
 }
 
 /*
- * Does the process hold the lock? Returns true if this is unknown. The process that took the lock
- * may have ended, and its pid may have been reused: then a process that it forked holds the lock.
+ * Does the process hold the lock? True if unknown. A pid may be reused while a process that the
+ * locker forked holds the lock.
  */
 static bool has_lock(pid_t pid, const char *file)
 {
@@ -273,10 +269,7 @@ static bool has_lock(pid_t pid, const char *file)
 	return found;
 }
 
-/*
- * May the holder's user trace less than we may? A holder that we cannot see may belong to any user
- * who may trace the target.
- */
+/* May the holder's user trace less than we may? Assumed of a holder that we cannot see. */
 static bool is_stranger(pid_t target, pid_t holder)
 {
 	long users[PROCFS_NUMBERS_MAX];
@@ -305,9 +298,9 @@ static void name_holder(struct lock_holder *holder, pid_t pid, bool is_there)
 }
 
 /*
- * Looks for the holder once a second, because the list of locks may be long. Returns false if no
- * holder was found and the caller should try the lock again: a holder may release the lock before
- * the list is read. Only a holder that is never in the list belongs to another container.
+ * Looks for the holder once a second: the list of locks may be long. Returns false if the lock
+ * should be tried again: it may have been released before the list was read. A holder that is never
+ * in the list is in another container.
  */
 static bool look_for_holder(struct probe_target *target, int taken)
 {
@@ -348,10 +341,7 @@ static bool tell(const struct probe_target *target, unsigned int seconds)
 	       target->on_wait(target->pid, seconds, target->holder.name, target->on_wait_data);
 }
 
-/*
- * May the caller wait longer? Reports each second to the listener, also if we were delayed. *told:
- * seconds reported so far.
- */
+/* May the caller wait longer? Reports each second to the listener; *told: seconds so far. */
 static bool may_wait(const struct probe_target *target, uint64_t waited_ns, unsigned int *told)
 {
 	if (waited_ns >= patience_ns(target))
@@ -359,10 +349,7 @@ static bool may_wait(const struct probe_target *target, uint64_t waited_ns, unsi
 	return waited_ns / SECOND_NS <= *told || tell(target, ++*told);
 }
 
-/*
- * Tells the caller that the lock is busy. The caller waits, and tries again. Several threads may
- * share a patience.
- */
+/* Tells the caller that the lock is busy. Several threads may share a patience. */
 static void note_busy(const struct probe_target *target, struct probe_patience *patience)
 {
 	if (!target->holder.is_stranger)
@@ -408,8 +395,8 @@ static uid_t user_of(const struct probe_target *target)
 }
 
 /*
- * Notes that the target shares a patience. If the sharing processes belong to several users, those
- * of users other than ours get only a moment, because they delay the rest.
+ * Notes that the target shares a patience. If several users' processes do, those that are not ours
+ * get only a moment.
  */
 static void patience_join(const struct probe_target *target)
 {
@@ -425,7 +412,7 @@ static void patience_join(const struct probe_target *target)
 		__atomic_store_n(&patience->is_mixed, true, __ATOMIC_RELAXED);
 }
 
-/* Does another user own the target, and would a wait for it delay other targets? */
+/* Does another user own the target, whose wait would delay other targets? */
 static bool is_strangers(const struct probe_target *target)
 {
 	const struct probe_patience *patience = target->patience;
@@ -683,9 +670,8 @@ void target_free(struct probe_target *target)
 /* ==== Fate ==================================================================================== */
 
 /*
- * Finds out how a process that is not our child has ended. Until the process's parent has waited
- * for it, /proc/PID/stat shows the exit status. After that, only a pidfd that was opened before
- * shows the status (PIDFD_GET_INFO, since Linux 6.15). On older kernels the status is then unknown.
+ * Finds out how a process that is not our child has ended: from /proc/PID/stat until its parent has
+ * waited for it, then only from a pidfd opened before (PIDFD_GET_INFO, since Linux 6.15).
  *
  * Sources: proc_pid_stat(5), exit_code; include/uapi/linux/pidfd.h of Linux.
  */
@@ -708,7 +694,7 @@ void fate_begin(struct probe_target *target)
 	target->kills = cgroup_kills(target->events);
 }
 
-/* Gets the wait status of a process that has ended. Returns false if the status is unknown. */
+/* Gets the wait status of an ended process. Returns false if unknown. */
 static bool exit_status(const struct probe_target *target, int pidfd, int *ret)
 {
 	struct info info = {.mask = INFO_EXIT};

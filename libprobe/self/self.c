@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The functions that are connected to this process's probes, the lock that protects changes of this
- * process, and the list of its probes.
- */
+/* The functions connected to this process's probes, the lock of its changes, its list of probes. */
 #include <errno.h>
 #include <linux/membarrier.h>
 #include <pthread.h>
@@ -87,10 +84,7 @@ static pid_t thread_of(uint64_t owner)
 	return (pid_t)(uint32_t)owner;
 }
 
-/*
- * Returns true if the record is free. If the record's owner has our id, it was an earlier thread
- * with the same id, which has ended.
- */
+/* Is a record free? An owner with our own id was an earlier thread, which has ended. */
 static bool is_free(pid_t thread, pid_t own)
 {
 	return !thread || thread == own;
@@ -102,10 +96,7 @@ static bool is_gone(pid_t thread, pid_t own)
 	return syscall(SYS_tgkill, getpid(), thread, 0) < 0 && errno == ESRCH;
 }
 
-/*
- * Takes a record. If another thread tries to take the same record, only one of the exchanges
- * succeeds. The number of owners distinguishes two owners with the same id.
- */
+/* Takes a record, unless another thread does: the number of owners tells equal ids apart. */
 static bool take(struct caller *caller, pid_t own, bool (*may)(pid_t thread, pid_t own))
 {
 	uint64_t owner = atomic_load(&caller->owner);
@@ -124,10 +115,7 @@ static struct caller *find(pid_t own, bool (*may)(pid_t thread, pid_t own))
 	return NULL;
 }
 
-/*
- * Makes a block of records. Uses mmap(2), because the thread may have been in malloc(3) when it was
- * hit.
- */
+/* Makes a block of records, by mmap(2), because the hit may be inside malloc(3). */
 static struct caller *make_block(pid_t own)
 {
 	struct caller_block *block =
@@ -190,9 +178,7 @@ static bool ask_kernel(int command)
 	return syscall(SYS_membarrier, command, 0, 0) == 0;
 }
 
-/*
- * Executes membarrier(2). If the process is a forked child, registers for it first, if necessary.
- */
+/* Calls membarrier(2); a forked child may have to register first. */
 static bool barrier(void)
 {
 	return ask_kernel(MEMBARRIER_CMD_PRIVATE_EXPEDITED) ||
@@ -225,10 +211,9 @@ struct probe_error *stop_act(struct probe_target *target, struct message *reques
 }
 
 /*
- * Orders notes. Afterwards, for each other thread, either this thread sees the notes that the other
- * thread made before, or the other thread sees what this thread wrote before. Call it with the
- * lock. Error: PROBE_ERROR_UNSUPPORTED (neither membarrier(2) nor a stop of all threads is possible
- * now).
+ * Afterwards, for each other thread, either we see its notes made before, or it sees what we wrote
+ * before. Call it with the lock. Errors: PROBE_ERROR_UNSUPPORTED (neither membarrier(2) nor a stop
+ * of all threads is possible).
  */
 static struct probe_error *callers_order(void)
 {
@@ -249,16 +234,13 @@ static struct probe_error *callers_order(void)
 /* ==== Functions =============================================================================== */
 
 /*
- * How a thread that disconnects a function learns whether other threads are in the function is
- * explained in the section "Callers". A thread without a place for a note (because it is nested too
- * deeply, or has no record) counts the call instead. It increments `in` before it checks that the
- * function is still connected, and `out` after the call. All these operations, and the setting of
- * `call` to NULL, are sequentially consistent. So either the calling thread sees NULL, or the
- * disconnecting thread sees the new `in`. The disconnecting thread reads `out` first, so if the two
- * are equal, no call was in progress.
+ * The section "Callers" says how a thread that disconnects a function learns whether others are in
+ * it. Without a place for a note (too deeply nested, or no record), a call is counted: `in` before
+ * the check that the function is connected, `out` after the call. These operations, and setting
+ * `call` to NULL, are sequentially consistent, so the caller sees NULL, or the disconnecting thread
+ * the new `in`. That thread reads `out` first: if both are equal, no call was in progress.
  *
- * Places are never freed while their hook can be hit, so a caller can walk over them without
- * further protection.
+ * Places are not freed while their hook can be hit, so callers walk over them freely.
  */
 
 enum { SPINS = 100, WAIT_NS = 200000 };
@@ -290,10 +272,7 @@ static struct function_block *add_block(_Atomic(struct function_block *) *last)
 	return block;
 }
 
-/*
- * Finds the first of the free places at the end. Returns NULL if the last place of the last block
- * is in use.
- */
+/* Finds the first free place at the end, or NULL if the last place is in use. */
 static struct function *free_end(
 	const struct functions *functions, struct function_block **block_ret)
 {
@@ -326,9 +305,8 @@ static struct function *find_free(struct functions *functions, struct function_b
 }
 
 /*
- * Returns true if a function can be added at the end without wasting memory: there is a free place
- * at the end, or all places are in use. A free place before the last place in use cannot be used
- * again. Call it with the lock.
+ * Can a function be added without wasting memory? A free place before the last used one cannot be
+ * used again. Call it with the lock.
  */
 static bool functions_accept(const struct functions *functions)
 {
@@ -383,7 +361,7 @@ struct probe_error *function_stop(struct function *function)
 	return error;
 }
 
-/* Returns how many calls of the function this thread is in and has counted. */
+/* Returns how many counted calls of the function this thread is in. */
 static uint64_t own_calls(const struct function *function)
 {
 	uint64_t count = 0;
@@ -405,10 +383,7 @@ void function_wait(struct function *function)
 	uint64_t own = own_calls(function);
 	int cancel;
 
-	/*
-	 * Prevent a cancellation of this thread, after which the function's place would never be
-	 * freed.
-	 */
+	/* A cancelled thread would never free the place. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	for (int i = 0; calls(function) != own || callers_are_in(function); i++) {
 		if (i < SPINS)
@@ -435,37 +410,34 @@ void functions_after_fork(struct functions *functions)
 /* ==== Connect ================================================================================= */
 
 /*
- * Connects functions to probes. A hook has functions that are connected with the same pattern and
- * the same priority. It has a stub at each site of the pattern. Hooks are sorted in the order in
- * which their functions are called, and a hit goes through the stubs of a site in the same order. A
- * new function is called after all functions of the same priority. If the last hook of that
- * priority has the same pattern, the function shares the hook.
+ * Connects functions to probes. A hook has the functions with one pattern and one priority, and a
+ * stub at each site. Hooks are in the order of calls, and so are a site's stubs. A new function
+ * comes after all of its priority, and shares the last hook if the pattern is the same.
  *
- * A hook that has no function left is detached at once. If a thread is still in one of its stubs,
- * for example because a function disconnects itself, the hook is put on a list. Whenever a function
- * is connected or disconnected later, the hooks on the list are checked.
+ * A hook without functions is detached at once. If a thread is still in a stub, as when a function
+ * disconnects itself, the hook goes on a list that later connects and disconnects check.
  */
 
-/* State of this process; protected by the lock. */
+/* Protected by the lock. */
 static struct {
 	struct hook **hooks; /* sorted: higher priority first, then older hooks */
 	size_t count;
 	struct hook **left; /* hooks that are detached but not freed yet */
 	size_t left_count;
-	/* The hook of the loader, also in `hooks`; NULL if libraries are not followed. */
+	/* The loader's hook, also in `hooks`; NULL if libraries are not followed. */
 	struct hook *loader;
 	followed_call *told;
 	void *told_data;
 } all;
 
-/* Set if a library was opened and no functions are connected to its probes yet. */
+/* A library was opened, and no functions are connected to its probes yet. */
 static atomic_bool is_behind;
 
 /* ---- The hooks -------------------------------------------------------------------------- */
 
 static bool self_lock_soon(int *cancel_ret);
 
-/* Returns the number of hooks that come before a new hook of this priority. */
+/* Returns the number of hooks before a new one of this priority. */
 static size_t hooks_before(int priority)
 {
 	size_t i = 0;
@@ -475,7 +447,7 @@ static size_t hooks_before(int priority)
 	return i;
 }
 
-/* Returns the hook that a new function can share, or NULL if the function needs a new hook. */
+/* Returns the hook that a new function can share, or NULL. */
 static struct hook *hook_to_share(const char *text, int priority)
 {
 	size_t i = hooks_before(priority);
@@ -513,16 +485,10 @@ static void forget_hook(const struct hook *hook)
 	memmove(all.hooks + at, all.hooks + at + 1, (all.count - at) * sizeof(*all.hooks));
 }
 
-/*
- * Frees the detached hooks whose stubs no thread is in any more. If this cannot be found out for a
- * hook now, a later call tries again.
- */
+/* Frees detached hooks whose stubs no thread is in any more, as far as can be found out now. */
 static void collect(void)
 {
-	/*
-	 * Remove a hook from the list only after it was detached, because detaching reads the list
-	 * (attach_know()).
-	 */
+	/* Remove it only after detaching, which reads the list (attach_know()). */
 	for (size_t i = all.left_count; i-- > 0;) {
 		struct hook *hook = all.left[i];
 		bool gone;
@@ -535,10 +501,7 @@ static void collect(void)
 	}
 }
 
-/*
- * Makes room for one more hook. Also makes room in the list of detached hooks, because adding a
- * hook to that list must not fail.
- */
+/* Makes room for a hook, and in the list of detached ones, so that adding to that cannot fail. */
 static struct probe_error *reserve(void)
 {
 	if (!ARRAY_ROOM(all.hooks, all.count))
@@ -574,10 +537,7 @@ static struct probe_error *add_hook(const char *pattern, int priority, struct ho
 	return NULL;
 }
 
-/*
- * Detaches a hook without functions. If the hook cannot be freed yet, puts it on the list of
- * detached hooks.
- */
+/* Detaches a hook without functions, and lists it if it cannot be freed yet. */
 static struct probe_error *end_hook(struct hook *hook)
 {
 	bool gone;
@@ -609,7 +569,7 @@ bool attach_know(const struct hook *hook, struct attach_known *ret)
 	return true;
 }
 
-/* Call this with the lock, in a child that was just forked. */
+/* For a child that was just forked, with the lock. */
 static void self_after_fork(void)
 {
 	callers_after_fork();
@@ -621,7 +581,7 @@ static void self_after_fork(void)
 
 /* ---- The functions ------------------------------------------------------------------------ */
 
-/* Finds a connected function, and the hook that has the function. */
+/* Finds a connected function, and its hook. */
 static struct function *find_function(
 	const char *pattern, function_call *function, void *data, struct hook **hook_ret)
 {
@@ -692,8 +652,7 @@ struct probe_error *probe_self_unregister(const char *pattern, function_call *fu
 	if (error)
 		return error;
 	/*
-	 * Wait without the lock, because a thread in the function may need the lock. The hook is
-	 * not freed meanwhile.
+	 * Without the lock, which the function's thread may need. The hook is not freed meanwhile.
 	 */
 	function_wait(found);
 	cancel = self_lock();
@@ -707,10 +666,7 @@ struct probe_error *probe_self_unregister(const char *pattern, function_call *fu
 
 /* ---- Libraries ----------------------------------------------------------------------------- */
 
-/*
- * Connects functions to the probes of new libraries. If a hook fails, continues with the other
- * hooks, and returns the first error.
- */
+/* Connects functions to new libraries' probes. Goes on after an error, and returns the first. */
 static struct probe_error *update(struct probe_report *report)
 {
 	struct probe_error *first = NULL;
@@ -738,10 +694,7 @@ struct probe_error *probe_self_update(struct probe_report *report)
 	return error;
 }
 
-/*
- * Connects functions to the probes of libraries that were opened while the lock was taken. Call it
- * with the lock.
- */
+/* Connects functions to libraries opened while the lock was taken. Call it with the lock. */
 static void self_catch_up(struct followed *ret)
 {
 	if (!atomic_exchange(&is_behind, false))
@@ -751,13 +704,12 @@ static void self_catch_up(struct followed *ret)
 	ret->data = all.told_data;
 }
 
-/* Returns true if a library was opened and no functions are connected to its probes yet. */
 static bool self_is_behind(void)
 {
 	return atomic_load(&is_behind);
 }
 
-/* Calls the program's callback, and frees the contents of `followed`. Call it without the lock. */
+/* Calls the program's callback and frees `followed`. Call it without the lock. */
 static void self_tell(struct followed *followed)
 {
 	const struct probe_report *report = &followed->report;
@@ -769,8 +721,7 @@ static void self_tell(struct followed *followed)
 }
 
 /*
- * Runs when a library was opened. If the lock is not free in time, its owner connects functions to
- * the library later.
+ * Runs when a library was opened. If the lock is not free in time, its owner does the work later.
  */
 static void on_opened(void)
 {
@@ -796,7 +747,7 @@ struct probe_error *probe_self_follow(followed_call *told, void *data)
 		all.loader = hook;
 		all.told_data = data;
 		all.told = told;
-		/* A library may have been opened before the loader's hook was ready. */
+		/* A library may have been opened before the hook was ready. */
 		atomic_store(&is_behind, true);
 	}
 	self_unlock(cancel);
@@ -828,10 +779,7 @@ static __thread bool is_taken_to_fork __attribute__((tls_model("initial-exec")))
 
 enum { SOON_SECONDS = 2 };
 
-/*
- * Takes the lock before a fork. If the thread has the lock already, it is this library that forks:
- * a controller that is a copy, or a child that opens files of other machines.
- */
+/* Takes the lock before a fork, unless the thread has it: then this library forks itself. */
 static void before_fork(void)
 {
 	if (is_owner)
@@ -874,9 +822,8 @@ int self_lock(void)
 }
 
 /*
- * Like self_lock(), for a thread that may hold the loader's lock. The owner of our lock may be
- * waiting for the loader's lock, so the wait is limited. Returns false if this thread has the lock
- * already, or if the lock is not free in time.
+ * Like self_lock(), for a thread that may hold the loader's lock, for which our lock's owner may
+ * wait: so the wait is limited. Returns false if it has the lock already, or after the limit.
  */
 static bool self_lock_soon(int *cancel_ret)
 {
@@ -895,10 +842,7 @@ static bool self_lock_soon(int *cancel_ret)
 
 void self_unlock(int cancel)
 {
-	/*
-	 * Unlock, then read the flag again: a thread that has waited for the lock in vain has set
-	 * the flag before.
-	 */
+	/* Unlock, then read the flag again: a thread that waited in vain has set it. */
 	do {
 		struct followed followed = {0};
 
@@ -930,7 +874,7 @@ static const char *copy_string(char **at, const char *text)
 	return copy;
 }
 
-/* Packs the states and their strings into one block. */
+/* Packs states and their strings into one block. */
 static struct probe_status *pack(const struct probe_status *states, size_t count)
 {
 	size_t bytes = (count + 1) * sizeof(*states);

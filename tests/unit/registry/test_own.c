@@ -222,7 +222,7 @@ static void replaced_and_kept(void **state)
 /* A change began with the first program; the next one is neither blamed nor made to call. */
 static void replaced_in_a_change(void **state)
 {
-	struct control_call call = change_call_unmap(0, page_bytes());
+	struct control_call call = {.number = SYS_munmap, .args = {0, page_bytes()}};
 	struct probe_target *target;
 	struct change c;
 	struct held h;
