@@ -43,7 +43,7 @@ static inline uint64_t hash_load(const char *from, size_t length)
 static inline uint64_t hash_bytes(uint64_t seed, const void *bytes, size_t length)
 {
 	const char *from = bytes;
-	uint64_t hash = hash_word(seed, length);
+	uint64_t hash = seed ^ length * UINT64_C(0x9e3779b97f4a7c15);
 	size_t left = length;
 
 	for (; left > 8; left -= 8, from += 8)

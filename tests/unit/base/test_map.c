@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: MIT */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "libprobe/base/map.h"
+
+enum { KEYS = 4096 };
+
+/* What is added is found, at the same place, until it is removed; all else stays. */
+static void test_many(void **state)
+{
+	struct map map = {0};
+	uint64_t *values[KEYS], state64 = 88172645463325252ull;
+	bool has[KEYS] = {false};
+	size_t count = 0;
+
+	(void)state;
+	for (uint32_t i = 0; i < 20 * KEYS; i++) {
+		uint16_t key;
+
+		state64 ^= state64 << 13;
+		state64 ^= state64 >> 7;
+		state64 ^= state64 << 17;
+		key = (uint16_t)(state64 % KEYS);
+		if (has[key]) {
+			assert_ptr_equal(map_find(&map, MAP_KEY(MAP_OBJECT(key))), values[key]);
+			assert_ptr_equal(map_add(&map, sizeof(uint64_t), MAP_KEY(MAP_OBJECT(key))),
+				values[key]);
+			assert_int_equal(*values[key], key + 1);
+			map_remove(&map, values[key]);
+		} else {
+			assert_null(map_find(&map, MAP_KEY(MAP_OBJECT(key))));
+			values[key] = map_add(&map, sizeof(uint64_t), MAP_KEY(MAP_OBJECT(key)));
+			assert_int_equal(*values[key], 0);
+			assert_memory_equal(map_key(values[key]), &key, sizeof(key));
+			*values[key] = key + 1;
+		}
+		count += has[key] ? -(size_t)1 : 1;
+		has[key] = !has[key];
+		assert_int_equal(map.count, count);
+	}
+	for (size_t i = 0; i < map.room; i++) {
+		const uint64_t *value = map_at(&map, i);
+
+		if (!value)
+			continue;
+		assert_true(has[*value - 1]);
+		count--;
+	}
+	assert_int_equal(count, 0);
+	map_clear(&map);
+	assert_int_equal(map.count, 0);
+}
+
+/* The bounds of parts are part of the key; a text that is NULL is not the empty text. */
+static void test_parts(void **state)
+{
+	struct map map = {0};
+	const int number = 1;
+	int *values[6];
+
+	(void)state;
+	values[0] = map_add(&map, sizeof(int), MAP_KEY(map_text("ab"), map_text("c")));
+	values[1] = map_add(&map, sizeof(int), MAP_KEY(map_text("a"), map_text("bc")));
+	values[2] = map_add(&map, sizeof(int), MAP_KEY(map_text(NULL)));
+	values[3] = map_add(&map, sizeof(int), MAP_KEY(map_text("")));
+	values[4] = map_add(&map, sizeof(int), MAP_KEY(MAP_OBJECT(number), {"x", 1}));
+	values[5] = map_add(&map, sizeof(int), MAP_KEY(MAP_OBJECT(number), {"xy", 2}));
+	for (size_t i = 0; i < 6; i++)
+		for (size_t k = 0; k < i; k++)
+			assert_ptr_not_equal(values[i], values[k]);
+	assert_ptr_equal(map_find(&map, MAP_KEY(MAP_OBJECT(number), {"xy", 2})), values[5]);
+	assert_string_equal(map_key(values[1]), "a");
+	map_clear(&map);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_many),
+		cmocka_unit_test(test_parts),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
