@@ -102,3 +102,21 @@ int value_compare(const struct probe_value *a, const struct probe_value *b)
 		return order;
 	return value_has_bytes(a) ? compare_bytes(a, b) : compare_numbers(a, b);
 }
+
+struct map_part value_part(const struct probe_value *value)
+{
+	if (value_has_bytes(value))
+		return (struct map_part){value->bytes, value->length};
+	return (struct map_part){&value->u, sizeof(value->u)};
+}
+
+uint64_t value_class(const struct probe_value *value)
+{
+	enum { NUMBER, NEGATIVE, FLOATING, BYTES, TRUNCATED };
+
+	if (value_has_bytes(value))
+		return value->truncated ? TRUNCATED : BYTES;
+	if (value->kind == PROBE_VALUE_FLOAT && value->u)
+		return FLOATING;
+	return is_negative(value) ? NEGATIVE : NUMBER;
+}

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 
 #include "libprobe/base/buffer.h"
+#include "libprobe/base/map.h"
 #include "probe/hit.h"
 
 static inline bool value_has_bytes(const struct probe_value *value)
@@ -42,6 +43,13 @@ bool value_add_number(struct buffer *out, const struct probe_value *value);
 size_t value_stack_line(const struct probe_value *stack, size_t start);
 /* Appends a stack in one line: "innermost < ... < outermost". */
 void value_add_stack(struct buffer *out, const struct probe_value *stack);
+
+/*
+ * The part of a key (base/map.h) by which a value is found, and a word that belongs to the key,
+ * too. Equal numbers of different kinds have the same key if they have the same bits.
+ */
+struct map_part value_part(const struct probe_value *value);
+uint64_t value_class(const struct probe_value *value);
 
 /* Converts a number; returns false for other values. */
 bool value_number(const struct probe_value *value, double *ret);

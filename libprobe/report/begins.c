@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * A hash table of stacks of start events, with open addressing and linear probing. Also the
- * identity of start events.
- */
+/* The stacks of start events, and the identity of start events. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,101 +11,37 @@
 
 /* ==== Open start events ======================================================================= */
 
-enum { FIRST_ROOM = 256 };
-
-static bool same_key(const struct begins_key *a, const struct begins_key *b)
-{
-	return a->process == b->process && a->word == b->word && a->kind == b->kind &&
-	       a->probe == b->probe;
-}
-
-static size_t home_of(const struct begins *begins, const struct begins_key *key)
-{
-	/* A process id and the index of a probe are small numbers, so both fit into one word. */
-	uint64_t seed = key->process << 32 ^ key->probe << 16 ^ key->kind;
-
-	return hash_word(seed, key->word) & (begins->room - 1);
-}
-
-/* The slot of a key, or the free slot where the key belongs. */
-static struct begins_stack *place_of(const struct begins *begins, const struct begins_key *key)
-{
-	size_t at = home_of(begins, key);
-
-	while (begins->stacks[at].used && !same_key(&begins->stacks[at].key, key))
-		at = (at + 1) & (begins->room - 1);
-	return &begins->stacks[at];
-}
-
-static bool grow(struct begins *begins)
-{
-	struct begins wider = *begins;
-
-	wider.room = begins->room ? 2 * begins->room : FIRST_ROOM;
-	wider.stacks = calloc(wider.room, sizeof(*wider.stacks));
-	if (!wider.stacks)
-		return false;
-	for (size_t i = 0; i < begins->room; i++)
-		if (begins->stacks[i].used)
-			*place_of(&wider, &begins->stacks[i].key) = begins->stacks[i];
-	free(begins->stacks);
-	*begins = wider;
-	return true;
-}
-
 void begins_deinit(struct begins *begins)
 {
-	for (size_t i = 0; i < begins->room; i++)
-		free(begins->stacks[i].items);
-	free(begins->stacks);
+	for (size_t i = 0; i < begins->stacks.room; i++) {
+		const struct begins_stack *stack = map_at(&begins->stacks, i);
+
+		if (stack)
+			free(stack->items);
+	}
+	map_clear(&begins->stacks);
 	free(begins->spare);
 	*begins = (struct begins){.item_bytes = begins->item_bytes};
 }
 
 struct begins_stack *begins_find(const struct begins *begins, const struct begins_key *key)
 {
-	struct begins_stack *stack = begins->room ? place_of(begins, key) : NULL;
-
-	return stack && stack->used ? stack : NULL;
+	return map_find(&begins->stacks, MAP_KEY(MAP_OBJECT(*key)));
 }
 
 struct begins_stack *begins_make(struct begins *begins, const struct begins_key *key)
 {
-	struct begins_stack *stack = begins_find(begins, key);
-
-	if (stack)
-		return stack;
-	if (2 * (begins->count + 1) > begins->room && !grow(begins))
-		return NULL;
-	stack = place_of(begins, key);
-	*stack = (struct begins_stack){.key = *key, .used = true};
-	begins->count++;
-	return stack;
+	return map_add(&begins->stacks, sizeof(struct begins_stack), MAP_KEY(MAP_OBJECT(*key)));
 }
 
-/*
- * Removes a stack from the hash table, and moves back the later stacks that it had displaced from
- * their own slots.
- */
 void begins_drop(struct begins *begins, struct begins_stack *stack)
 {
-	size_t hole = (size_t)(stack - begins->stacks), mask = begins->room - 1;
-
 	if (stack->room == array_room(1) && !begins->spare)
 		begins->spare = stack->items;
 	else
 		free(stack->items);
 	begins->depth -= stack->depth;
-	begins->count--;
-	for (size_t at = (hole + 1) & mask; begins->stacks[at].used; at = (at + 1) & mask) {
-		size_t home = home_of(begins, &begins->stacks[at].key);
-
-		if (((at - home) & mask) < ((at - hole) & mask))
-			continue;
-		begins->stacks[hole] = begins->stacks[at];
-		hole = at;
-	}
-	begins->stacks[hole] = (struct begins_stack){0};
+	map_remove(&begins->stacks, stack);
 }
 
 static bool deepen(struct begins *begins, struct begins_stack *stack)

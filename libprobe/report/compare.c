@@ -140,8 +140,7 @@ static struct compared *match_sorted(const struct lists *lists, size_t *count_re
 
 static bool same_name(const struct summary_probe *a, const struct summary_probe *b)
 {
-	return a->hash == b->hash && strcmp(a->name, b->name) == 0 &&
-	       strcmp(a->provider, b->provider) == 0;
+	return strcmp(a->name, b->name) == 0 && strcmp(a->provider, b->provider) == 0;
 }
 
 static bool same_probe(const struct comparison *comparison, const void *before, const void *after)
@@ -259,7 +258,8 @@ static bool same_value(const struct comparison *comparison, const void *before, 
 	const struct top_slot *a = before, *b = after;
 
 	(void)comparison;
-	return a->hash == b->hash && value_compare(&a->value, &b->value) == 0;
+	return value_class(&a->value) == value_class(&b->value) &&
+	       value_compare(&a->value, &b->value) == 0;
 }
 
 static double value_amount(const struct probe_summary *summary, const void *item)

@@ -22,19 +22,14 @@
 struct top *top_create(size_t slot_count)
 {
 	struct top *top = calloc(1, sizeof(*top));
-	size_t room = 4;
 
 	if (!top)
 		return NULL;
-	while (room < 2 * slot_count)
-		room *= 2;
 	top->slot_count = slot_count;
-	top->table_mask = room - 1;
-	top->slots = calloc(slot_count, sizeof(*top->slots));
-	top->table = calloc(room, sizeof(*top->table));
-	if (top->slots && top->table)
+	top->slots = calloc(slot_count, sizeof(struct top_slot *));
+	if (top->slots)
 		return top;
-	top_free(top);
+	free(top);
 	return NULL;
 }
 
@@ -42,139 +37,84 @@ void top_free(struct top *top)
 {
 	if (!top)
 		return;
-	for (size_t i = 0; i < top->used; i++)
-		free((void *)(uintptr_t)top->slots[i].value.bytes);
+	map_clear(&top->by_value);
 	free(top->slots);
-	free(top->table);
 	free(top);
 }
 
-static uint64_t value_hash(const struct probe_value *value)
-{
-	if (value_has_bytes(value))
-		return hash_bytes(value->truncated, value->bytes, value->length);
-	return hash_word(2, value->u);
-}
-
 /*
- * Whether a slot has this value. Equal numbers with different bits (1 and 1.0) count as different.
+ * Finds the place of the slot with the smallest count. Each search continues where the last one
+ * ended.
  */
-static bool is_value(const struct top_slot *slot, const struct probe_value *value)
-{
-	if (value_has_bytes(value))
-		return slot->value.length == value->length &&
-		       value_compare(&slot->value, value) == 0;
-	return slot->value.u == value->u &&
-	       (slot->value.kind == value->kind || value_compare(&slot->value, value) == 0);
-}
-
-/* The entry of a value in the hash table, or the free entry where it belongs. */
-static size_t find(const struct top *top, const struct probe_value *value, uint64_t hash)
-{
-	size_t at = hash & top->table_mask;
-
-	for (; top->table[at]; at = (at + 1) & top->table_mask) {
-		const struct top_slot *slot = &top->slots[top->table[at] - 1];
-
-		if (slot->hash == hash && is_value(slot, value))
-			break;
-	}
-	return at;
-}
-
-/*
- * Removes an entry from the hash table, and moves back the later entries that it had displaced from
- * their own places.
- */
-static void forget(struct top *top, size_t hole)
-{
-	size_t mask = top->table_mask;
-
-	for (size_t at = (hole + 1) & mask; top->table[at]; at = (at + 1) & mask) {
-		size_t home = top->slots[top->table[at] - 1].hash & mask;
-
-		if (((at - home) & mask) < ((at - hole) & mask))
-			continue;
-		top->table[hole] = top->table[at];
-		hole = at;
-	}
-	top->table[hole] = 0;
-}
-
-/* Finds the slot with the smallest count. Each search continues where the last one ended. */
-static struct top_slot *least_slot(struct top *top)
+static struct top_slot **least_slot(struct top *top)
 {
 	for (;;) {
 		uint64_t least = UINT64_MAX;
 
 		for (size_t i = 0; i < top->slot_count; i++) {
-			struct top_slot *slot = &top->slots[top->cursor];
+			struct top_slot **slot = &top->slots[top->cursor];
 
-			if (slot->count == top->least)
+			if ((*slot)->count == top->least)
 				return slot;
-			least = slot->count < least ? slot->count : least;
+			least = (*slot)->count < least ? (*slot)->count : least;
 			top->cursor = (top->cursor + 1) % top->slot_count;
 		}
 		top->least = least;
 	}
 }
 
-static bool set_value(struct top_slot *slot, const struct probe_value *value)
+/* Adds a slot for a new value. Returns NULL if out of memory. */
+static struct top_slot *add_slot(
+	struct top *top, const struct probe_value *value, const struct map_part key[2])
 {
-	char *copy = NULL;
+	bool is_full = top->used == top->slot_count;
+	struct top_slot **place = is_full ? least_slot(top) : &top->slots[top->used];
+	struct top_slot *slot = map_add(&top->by_value, sizeof(*slot), key, 2);
 
-	if (value_has_bytes(value)) {
-		copy = malloc(value->length + 1);
-		if (!copy)
-			return false;
-		memcpy(copy, value->length ? value->bytes : "", value->length);
-	}
-	free((void *)(uintptr_t)slot->value.bytes);
+	if (!slot)
+		return NULL;
 	slot->value = *value;
-	slot->value.bytes = copy;
-	return true;
+	slot->value.bytes = (const char *)map_key(slot) + key[0].length;
+	if (is_full) {
+		slot->count = slot->error = (*place)->count;
+		map_remove(&top->by_value, *place);
+		top->approximate = true;
+	} else {
+		top->used++;
+	}
+	*place = slot;
+	return slot;
+}
+
+/* Finds or adds the slot of a value. Returns NULL if out of memory. */
+static struct top_slot *find_slot(struct top *top, const struct probe_value *value)
+{
+	const uint64_t class = value_class(value);
+	const struct map_part key[] = {MAP_OBJECT(class), value_part(value)};
+	struct top_slot *slot = map_find(&top->by_value, key, 2);
+
+	return slot ? slot : add_slot(top, value, key);
 }
 
 bool top_add(struct top *top, const struct probe_value *value)
 {
-	struct probe_value cut;
-	struct top_slot *slot;
-	uint64_t hash;
-	size_t at;
+	struct top_slot *slot = top->last;
+	struct probe_value cut = *value;
 
 	if (value_has_bytes(value) && value->length > SUMMARY_KEY_BYTES_MAX) {
-		cut = *value;
 		cut.length = SUMMARY_KEY_BYTES_MAX;
 		cut.truncated = true;
-		value = &cut;
 	}
 	top->total++;
 	/* Texts often repeat, and comparing is faster than hashing. */
-	if (value_has_bytes(value) && top->used && is_value(&top->slots[top->last], value)) {
-		top->slots[top->last].count++;
-		return true;
-	}
-	hash = value_hash(value);
-	at = find(top, value, hash);
-	if (top->table[at]) {
-		top->last = top->table[at] - 1;
-		top->slots[top->last].count++;
-		return true;
-	}
-	if (top->used < top->slot_count) {
-		slot = &top->slots[top->used++];
-	} else {
-		slot = least_slot(top);
-		forget(top, find(top, &slot->value, slot->hash));
-		slot->error = slot->count;
-		top->approximate = true;
-		at = find(top, value, hash);
-	}
-	slot->hash = hash;
+	if (!value_has_bytes(value) || !slot || slot->value.length != cut.length ||
+		value_compare(&slot->value, &cut) != 0)
+		slot = find_slot(top, &cut);
+	if (!slot)
+		return false;
+	top->last = slot;
 	slot->count++;
-	top->last = (uint32_t)(slot - top->slots);
-	top->table[at] = top->last + 1;
-	return set_value(slot, value);
+	return true;
 }
 
 static int by_count(const void *a, const void *b)
@@ -192,7 +132,7 @@ const struct top_slot **top_sorted(const struct top *top)
 	const struct top_slot **sorted = calloc(top->used + 1, sizeof(struct top_slot *));
 
 	for (size_t i = 0; sorted && i < top->used; i++)
-		sorted[i] = &top->slots[i];
+		sorted[i] = top->slots[i];
 	if (sorted)
 		qsort(sorted, top->used, sizeof(struct top_slot *), by_count);
 	return sorted;
@@ -220,39 +160,7 @@ size_t top_shown(const struct top *top, const struct top_slot *const *sorted, si
 
 static bool same_thread(const struct summary_thread *thread, const struct probe_event *event)
 {
-	return thread->hits && thread->pid == event->pid && thread->tid == event->tid;
-}
-
-static size_t home_of(const struct probe_summary *summary, pid_t pid, pid_t tid)
-{
-	return hash_word(0, (uint64_t)(uint32_t)pid << 32 | (uint32_t)tid) &
-	       (summary->thread_room - 1);
-}
-
-static bool grow(struct probe_summary *summary)
-{
-	struct summary_thread *before = summary->threads;
-	size_t room = summary->thread_room;
-
-	summary->threads = calloc(room ? 2 * room : 64, sizeof(*summary->threads));
-	if (!summary->threads) {
-		summary->threads = before;
-		return false;
-	}
-	summary->thread_room = room ? 2 * room : 64;
-	for (size_t i = 0; i < room; i++) {
-		size_t at = home_of(summary, before[i].pid, before[i].tid);
-
-		if (!before[i].hits)
-			continue;
-		while (summary->threads[at].hits)
-			at = (at + 1) & (summary->thread_room - 1);
-		summary->threads[at] = before[i];
-	}
-	free(before);
-	summary->last_thread = NULL;
-	memset(summary->recent, 0, sizeof(summary->recent));
-	return true;
+	return thread->pid == event->pid && thread->tid == event->tid;
 }
 
 /*
@@ -262,24 +170,20 @@ static bool grow(struct probe_summary *summary)
 static bool find_thread(
 	struct probe_summary *summary, const struct probe_event *event, struct summary_thread **ret)
 {
-	struct summary_thread *thread;
-	size_t at;
+	const struct map_part key[] = {MAP_OBJECT(event->pid), MAP_OBJECT(event->tid)};
 
-	*ret = NULL;
-	if (2 * (summary->thread_count + 1) > summary->thread_room && !grow(summary))
-		return false;
-	at = home_of(summary, event->pid, event->tid);
-	while (summary->threads[at].hits && !same_thread(&summary->threads[at], event))
-		at = (at + 1) & (summary->thread_room - 1);
-	thread = &summary->threads[at];
-	if (!thread->hits) {
-		if (summary->thread_count == SUMMARY_THREADS_MAX)
+	*ret = map_find(&summary->threads, key, 2);
+	if (!*ret) {
+		if (summary->threads.count == SUMMARY_THREADS_MAX)
 			return true;
+		*ret = map_add(&summary->threads, sizeof(**ret), key, 2);
+		if (!*ret)
+			return false;
 		summary->thread_count++;
-		thread->pid = event->pid;
-		thread->tid = event->tid;
+		(*ret)->pid = event->pid;
+		(*ret)->tid = event->tid;
 	}
-	*ret = summary->last_thread = thread;
+	summary->last_thread = *ret;
 	return true;
 }
 
@@ -329,12 +233,12 @@ static int thread_order(const void *a, const void *b)
 const struct summary_thread **threads_sorted(const struct probe_summary *summary)
 {
 	const struct summary_thread **sorted =
-		calloc(summary->thread_count + 1, sizeof(struct summary_thread *));
+		calloc(summary->threads.count + 1, sizeof(struct summary_thread *));
 	size_t count = 0;
 
-	for (size_t i = 0; sorted && i < summary->thread_room; i++) {
-		if (summary->threads[i].hits)
-			sorted[count++] = &summary->threads[i];
+	for (size_t i = 0; sorted && i < summary->threads.room; i++) {
+		sorted[count] = map_at(&summary->threads, i);
+		count += sorted[count] != NULL;
 	}
 	if (sorted)
 		qsort(sorted, count, sizeof(struct summary_thread *), thread_order);
@@ -362,7 +266,7 @@ static int process_order(const void *a, const void *b)
 
 struct summary_process *threads_processes(const struct probe_summary *summary, size_t *count_ret)
 {
-	struct summary_process *processes = calloc(summary->thread_count + 1, sizeof(*processes));
+	struct summary_process *processes = calloc(summary->threads.count + 1, sizeof(*processes));
 	const struct summary_thread **threads = threads_sorted(summary);
 	size_t count = 0;
 
@@ -371,8 +275,8 @@ struct summary_process *threads_processes(const struct probe_summary *summary, s
 		free(threads);
 		return NULL;
 	}
-	qsort(threads, summary->thread_count, sizeof(struct summary_thread *), by_pid);
-	for (size_t i = 0; i < summary->thread_count; i++) {
+	qsort(threads, summary->threads.count, sizeof(struct summary_thread *), by_pid);
+	for (size_t i = 0; i < summary->threads.count; i++) {
 		const struct summary_thread *thread = threads[i];
 		struct summary_process *process;
 
@@ -398,47 +302,26 @@ struct summary_process *threads_processes(const struct probe_summary *summary, s
  * function names. Addresses are ignored, as they differ between processes.
  */
 
-enum { CALLERS_TABLE = 2 * SUMMARY_CALLERS_MAX };
-
-/* Hashes a stack so that stacks which stacks_compare() distinguishes rarely have the same hash. */
-static uint64_t hash_of(size_t probe, const struct probe_stack *stack)
+static void add_text(struct buffer *key, const char *text)
 {
-	const uint64_t seed[] = {probe, stack->end, stack->count};
-	uint64_t hash = hash_bytes(0, seed, sizeof(seed));
+	buffer_char(key, text != NULL);
+	buffer_bytes(key, text, text ? strlen(text) + 1 : 0);
+}
 
+/* Writes the key of a stack. Two keys are equal if stacks_compare() says that the stacks are. */
+static void make_key(struct buffer *key, const struct probe_stack *stack)
+{
+	key->length = 0;
 	for (size_t i = 0; i < stack->count; i++) {
 		const struct probe_frame *frame = stack->frames[i];
 		uint64_t place = frame->symbol ? 0 : frame_text_place(frame);
 
-		hash = frame->symbol ? hash_text(hash, frame->symbol) : hash;
-		hash = frame->module ? hash_text(hash, frame->module) : hash;
-		hash = hash_word(hash, (uint64_t)frame->line);
-		hash = hash_word(hash, place);
+		add_text(key, frame->symbol);
+		add_text(key, frame->module);
+		add_text(key, frame->file);
+		buffer_bytes(key, &frame->line, sizeof(frame->line));
+		buffer_bytes(key, &place, sizeof(place));
 	}
-	return hash;
-}
-
-static bool is_row(const struct summary_callers *row, size_t probe, const struct probe_stack *stack,
-	uint64_t hash)
-{
-	const struct probe_stacks_row left = {.stack = *row->stack}, right = {.stack = *stack};
-
-	return row->hash == hash && row->probe == probe && stacks_compare(&left, &right) == 0;
-}
-
-/* Adds a row. Returns false if out of memory. */
-static bool add_row(
-	struct probe_summary *summary, size_t probe, const struct probe_stack *stack, uint64_t hash)
-{
-	struct summary_callers row = {.probe = probe, .hash = hash, .count = 1};
-
-	if (!ARRAY_ROOM(summary->callers, summary->callers_count))
-		return false;
-	row.stack = event_copy_stack(stack, &row.block);
-	if (!row.stack)
-		return false;
-	summary->callers[summary->callers_count++] = row;
-	return true;
 }
 
 /* Counts a hit of a probe with this stack. Returns false if out of memory. */
@@ -446,37 +329,40 @@ static bool callers_add(
 	struct probe_summary *summary, size_t probe, const struct probe_stack *stack)
 {
 	const struct probe_stack cut = event_cut_stack(stack);
-	uint64_t hash = hash_of(probe, &cut);
-	size_t at = hash & (CALLERS_TABLE - 1);
+	const uint64_t of[] = {probe, cut.end, cut.count};
+	struct map *map = &summary->callers_by_stack;
+	struct summary_callers *row;
 
-	if (!summary->callers_table)
-		summary->callers_table = calloc(CALLERS_TABLE, sizeof(*summary->callers_table));
-	if (!summary->callers_table)
+	make_key(&summary->stack, &cut);
+	if (summary->stack.no_memory)
 		return false;
-	for (; summary->callers_table[at]; at = (at + 1) & (CALLERS_TABLE - 1)) {
-		struct summary_callers *row = &summary->callers[summary->callers_table[at] - 1];
-
-		if (is_row(row, probe, &cut, hash)) {
-			row->count++;
-			return true;
-		}
-	}
-	if (summary->callers_count == SUMMARY_CALLERS_MAX) {
+	row = map_find(map, MAP_KEY(MAP_OBJECT(of), {summary->stack.data, summary->stack.length}));
+	if (!row && summary->callers_count == SUMMARY_CALLERS_MAX) {
 		summary->other_callers++;
 		return true;
 	}
-	if (!add_row(summary, probe, &cut, hash))
-		return false;
-	summary->callers_table[at] = (uint16_t)summary->callers_count;
-	return true;
+	if (!row) {
+		if (!ARRAY_ROOM(summary->callers, summary->callers_count))
+			return false;
+		row = map_add(map, sizeof(*row),
+			MAP_KEY(MAP_OBJECT(of), {summary->stack.data, summary->stack.length}));
+		if (!row)
+			return false;
+		summary->callers[summary->callers_count++] = row;
+		row->probe = probe;
+		row->stack = event_copy_stack(&cut, &row->block);
+	}
+	row->count++;
+	return row->stack != NULL;
 }
 
 void callers_deinit(struct probe_summary *summary)
 {
 	for (size_t i = 0; i < summary->callers_count; i++)
-		free(summary->callers[i].block);
+		free(summary->callers[i]->block);
 	free(summary->callers);
-	free(summary->callers_table);
+	map_clear(&summary->callers_by_stack);
+	buffer_deinit(&summary->stack);
 }
 
 static int most_first(const void *a, const void *b)
@@ -493,7 +379,7 @@ struct probe_stacks_row *callers_rows(const struct probe_summary *summary)
 	struct probe_stacks_row *rows = calloc(summary->callers_count + 1, sizeof(*rows));
 
 	for (size_t i = 0; rows && i < summary->callers_count; i++) {
-		const struct summary_callers *its = &summary->callers[i];
+		const struct summary_callers *its = summary->callers[i];
 
 		rows[i] =
 			(struct probe_stacks_row){.provider = summary->probes[its->probe]->provider,
@@ -514,35 +400,19 @@ struct probe_stacks_row *callers_rows(const struct probe_summary *summary)
  */
 #define RARE __attribute__((noinline))
 
-_Static_assert(SUMMARY_PROBES_MAX < UINT16_MAX, "numbers of probes are in the table");
-
 /* ---- Probes ------------------------------------------------------------------------ */
 
-void summary_probe_free(struct summary_probe *probe)
-{
-	for (size_t i = 0; i < SUMMARY_KEYS_MAX; i++)
-		top_free(probe->tops[i]);
-	free(probe->provider);
-	free(probe->name);
-	free(probe);
-}
-
 static struct probe_error *add_probe(
-	struct probe_summary *summary, const struct probe_event *event, uint64_t hash)
+	struct probe_summary *summary, const struct map_part names[2], struct summary_probe **ret)
 {
-	struct summary_probe *probe = calloc(1, sizeof(*probe));
+	struct summary_probe *probe = map_add(&summary->probes_by_name, sizeof(*probe), names, 2);
 
 	if (!probe)
 		return probe_error_no_memory();
-	probe->provider = strdup(event->provider);
-	probe->name = strdup(event->name);
-	probe->hash = hash;
+	probe->provider = map_key(probe);
+	probe->name = probe->provider + names[0].length;
 	probe->index = summary->probe_count;
-	if (!probe->provider || !probe->name) {
-		summary_probe_free(probe);
-		return probe_error_no_memory();
-	}
-	summary->probes[summary->probe_count++] = probe;
+	*ret = summary->probes[summary->probe_count++] = probe;
 	return flights_probe(summary);
 }
 
@@ -556,24 +426,12 @@ static bool is_probe(const struct summary_probe *probe, const struct probe_event
 static RARE struct probe_error *find_named(
 	struct probe_summary *summary, const struct probe_event *event, struct summary_probe **ret)
 {
-	struct probe_error *error;
-	uint64_t hash = hash_text(hash_text(0, event->name), event->provider);
-	size_t at = hash & (SUMMARY_PROBE_TABLE - 1);
+	const struct map_part names[] = {map_text(event->provider), map_text(event->name)};
 
-	for (; summary->probe_table[at]; at = (at + 1) & (SUMMARY_PROBE_TABLE - 1)) {
-		*ret = summary->probes[summary->probe_table[at] - 1];
-		if ((*ret)->hash == hash && is_probe(*ret, event))
-			return NULL;
-	}
-	*ret = NULL;
-	if (summary->probe_count == SUMMARY_PROBES_MAX)
+	*ret = map_find(&summary->probes_by_name, names, 2);
+	if (*ret || summary->probe_count == SUMMARY_PROBES_MAX)
 		return NULL;
-	error = add_probe(summary, event, hash);
-	if (error)
-		return error;
-	summary->probe_table[at] = (uint16_t)summary->probe_count;
-	*ret = summary->probes[summary->probe_count - 1];
-	return NULL;
+	return add_probe(summary, names, ret);
 }
 
 /*

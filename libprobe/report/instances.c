@@ -22,7 +22,7 @@
 
 /* ==== Single pairs ============================================================================ */
 
-enum { TEXT_MAX = 256, WORDS_MAX = 65536, WORDS_STEP = 64, VALUE_TABLE = 2 * SUMMARY_VALUES_MAX };
+enum { TEXT_MAX = 256, WORDS_MAX = 65536, WORDS_STEP = 64 };
 
 struct item {
 	struct key key;
@@ -195,56 +195,6 @@ static bool instances_begin(
 
 /* ---- Pairs by value --------------------------------------------------------------------- */
 
-static uint64_t hash_of(const struct summary_pair *pair, const struct item *item)
-{
-	const uint64_t seed[] = {
-		pair->begin, pair->end, item->key.kind, item->key.arg, item->value.truncated};
-	uint64_t hash = hash_bytes(0, seed, sizeof(seed));
-
-	return value_has_bytes(&item->value)
-		       ? hash_bytes(hash, item->value.bytes, item->value.length)
-		       : hash_word(hash, item->value.u);
-}
-
-static bool is_row(const struct summary_value *row, const struct summary_pair *pair,
-	const struct item *item, uint64_t hash)
-{
-	return row->hash == hash && row->begin == pair->begin && row->end == pair->end &&
-	       key_same(&row->key, &item->key) && value_compare(&row->value, &item->value) == 0;
-}
-
-static void free_row(struct summary_value *row)
-{
-	if (row)
-		free((void *)(uintptr_t)row->value.bytes);
-	free(row);
-}
-
-static struct summary_value *row_create(
-	const struct summary_pair *pair, const struct item *item, uint64_t hash)
-{
-	struct summary_value *row = calloc(1, sizeof(*row));
-	char *bytes = NULL;
-
-	if (row && value_has_bytes(&item->value)) {
-		bytes = malloc(item->value.length + 1);
-		if (!bytes) {
-			free(row);
-			return NULL;
-		}
-		memcpy(bytes, item->value.length ? item->value.bytes : "", item->value.length);
-	}
-	if (!row)
-		return NULL;
-	row->begin = pair->begin;
-	row->end = pair->end;
-	row->key = item->key;
-	row->value = item->value;
-	row->value.bytes = bytes;
-	row->hash = hash;
-	return row;
-}
-
 /*
  * Finds or adds the row of a value. *ret is NULL if the limit is reached. Returns false if out of
  * memory.
@@ -252,28 +202,21 @@ static struct summary_value *row_create(
 static bool find_row(struct probe_summary *summary, const struct summary_pair *pair,
 	const struct item *item, struct summary_value **ret)
 {
-	uint64_t hash = hash_of(pair, item);
-	size_t at = hash & (VALUE_TABLE - 1);
+	const uint64_t of[] = {
+		pair->begin, pair->end, item->key.kind, item->key.arg, value_class(&item->value)};
+	const struct map_part key[] = {MAP_OBJECT(of), value_part(&item->value)};
 
-	if (!summary->value_table)
-		summary->value_table = calloc(VALUE_TABLE, sizeof(*summary->value_table));
-	if (!summary->value_table)
-		return false;
-	for (; summary->value_table[at]; at = (at + 1) & (VALUE_TABLE - 1)) {
-		*ret = summary->values[summary->value_table[at] - 1];
-		if (is_row(*ret, pair, item, hash))
-			return true;
-	}
-	*ret = NULL;
-	if (summary->value_count == SUMMARY_VALUES_MAX)
+	*ret = map_find(&summary->values, key, 2);
+	if (*ret || summary->values.count == SUMMARY_VALUES_MAX)
 		return true;
-	if (!ARRAY_ROOM(summary->values, summary->value_count))
-		return false;
-	*ret = row_create(pair, item, hash);
+	*ret = map_add(&summary->values, sizeof(**ret), key, 2);
 	if (!*ret)
 		return false;
-	summary->values[summary->value_count++] = *ret;
-	summary->value_table[at] = (uint16_t)summary->value_count;
+	(*ret)->begin = pair->begin;
+	(*ret)->end = pair->end;
+	(*ret)->key = item->key;
+	(*ret)->value = item->value;
+	(*ret)->value.bytes = (const char *)map_key(*ret) + sizeof(of);
 	return true;
 }
 
@@ -358,12 +301,11 @@ static bool instances_end(struct probe_summary *summary, struct summary_pair *pa
 /* Frees the data of all open start events. */
 static void instances_forget(const struct probe_summary *summary)
 {
-	for (size_t i = 0; i < summary->flights.room; i++) {
-		const struct begins_stack *stack = &summary->flights.stacks[i];
-		const struct summary_begun *items = stack->items;
+	for (size_t i = 0; i < summary->flights.stacks.room; i++) {
+		const struct begins_stack *stack = map_at(&summary->flights.stacks, i);
 
-		for (size_t k = 0; stack->used && k < stack->depth; k++)
-			free(items[k].words);
+		for (size_t k = 0; stack && k < stack->depth; k++)
+			free(((const struct summary_begun *)stack->items)[k].words);
 	}
 }
 
@@ -375,10 +317,7 @@ static void instances_free_pair(struct summary_pair *pair)
 
 void instances_deinit(struct probe_summary *summary)
 {
-	for (size_t i = 0; i < summary->value_count; i++)
-		free_row(summary->values[i]);
-	free(summary->values);
-	free(summary->value_table);
+	map_clear(&summary->values);
 	free(summary->spare);
 	if (summary->text.c_locale)
 		buffer_deinit(&summary->text);
@@ -405,13 +344,15 @@ const struct summary_value **instances_values(
 	const struct probe_summary *summary, const struct summary_pair *pair, size_t *count_ret)
 {
 	const struct summary_value **sorted =
-		calloc(summary->value_count + 1, sizeof(struct summary_value *));
+		calloc(summary->values.count + 1, sizeof(struct summary_value *));
 
 	*count_ret = 0;
-	for (size_t i = 0; sorted && i < summary->value_count; i++)
-		if (summary->values[i]->begin == pair->begin &&
-			summary->values[i]->end == pair->end)
-			sorted[(*count_ret)++] = summary->values[i];
+	for (size_t i = 0; sorted && i < summary->values.room; i++) {
+		const struct summary_value *row = map_at(&summary->values, i);
+
+		if (row && row->begin == pair->begin && row->end == pair->end)
+			sorted[(*count_ret)++] = row;
+	}
 	if (sorted)
 		qsort(sorted, *count_ret, sizeof(struct summary_value *), value_order);
 	return sorted;
@@ -534,8 +475,8 @@ struct probe_error *flights_probe(struct probe_summary *summary)
  * Pushes a start event. Beyond the limits, start events are only counted. Returns false if out of
  * memory.
  */
-static bool push(struct probe_summary *summary, struct begins_stack *stack,
-	const struct probe_event *event, uint64_t identity)
+static bool push(struct probe_summary *summary, struct summary_probe *probe,
+	struct begins_stack *stack, const struct probe_event *event, uint64_t identity)
 {
 	struct summary_begun begun = {.time_ns = event->time_ns, .identity = identity};
 
@@ -548,20 +489,20 @@ static bool push(struct probe_summary *summary, struct begins_stack *stack,
 		return false;
 	}
 	stack->excess++;
-	summary->probes[stack->key.probe]->untimed++;
+	probe->untimed++;
 	return true;
 }
 
 void flights_forget(struct probe_summary *summary)
 {
-	for (size_t i = 0; i < summary->flights.room; i++) {
-		const struct begins_stack *stack = &summary->flights.stacks[i];
-		uint64_t count = stack->depth + stack->excess;
+	for (size_t i = 0; i < summary->flights.stacks.room; i++) {
+		const struct begins_stack *stack = map_at(&summary->flights.stacks, i);
+		const struct begins_key *key = stack ? map_key(stack) : NULL;
 
-		if (!stack->used)
+		if (!stack)
 			continue;
-		summary->probes[stack->key.probe]->set_aside += count;
-		summary->probes[stack->key.probe]->in_flight -= count;
+		summary->probes[key->probe]->set_aside += stack->depth + stack->excess;
+		summary->probes[key->probe]->in_flight -= stack->depth + stack->excess;
 	}
 	instances_forget(summary);
 	begins_deinit(&summary->flights);
@@ -603,7 +544,7 @@ static bool key_of(const struct probe_summary *summary, size_t begin, const stru
 {
 	struct probe_value value;
 
-	*ret = (struct begins_key){.process = (uint64_t)event->pid, .probe = begin};
+	*ret = (struct begins_key){.process = (uint32_t)event->pid, .probe = (uint16_t)begin};
 	if (!summary->matches) {
 		ret->word = (uint64_t)event->tid;
 		return true;
@@ -612,7 +553,7 @@ static bool key_of(const struct probe_summary *summary, size_t begin, const stru
 		return false;
 	/* Signed and unsigned numbers with the same bits match. */
 	ret->word = value_has_bytes(&value) ? hash_bytes(0, value.bytes, value.length) : value.u;
-	ret->kind = value_has_bytes(&value) ? value.length + 2 : value.kind == PROBE_VALUE_FLOAT;
+	ret->kind = value_has_bytes(&value) ? 2 : value.kind == PROBE_VALUE_FLOAT;
 	return true;
 }
 
@@ -631,7 +572,7 @@ static struct probe_error *begin_hit(
 		return error;
 	if (has_key)
 		stack = begins_find(&summary->flights, &key);
-	if (!has_key || (!stack && summary->flights.count == SUMMARY_FLIGHTS_MAX)) {
+	if (!has_key || (!stack && summary->flights.stacks.count == SUMMARY_FLIGHTS_MAX)) {
 		its->untimed++;
 		return NULL;
 	}
@@ -640,7 +581,7 @@ static struct probe_error *begin_hit(
 	if (!stack)
 		return probe_error_no_memory();
 	its->in_flight++;
-	return push(summary, stack, event, identity) ? NULL : probe_error_no_memory();
+	return push(summary, its, stack, event, identity) ? NULL : probe_error_no_memory();
 }
 
 static size_t bucket_of(uint64_t value)

@@ -8,6 +8,7 @@
 
 #include "libprobe/base/buffer.h"
 #include "libprobe/base/error.h"
+#include "libprobe/base/map.h"
 #include "libprobe/base/value.h"
 #include "libprobe/output/output.h"
 #include "libprobe/query/query.h"
@@ -28,36 +29,34 @@
 
 /* The owner of a stack: a thread or a matched value. */
 struct begins_key {
+	uint64_t word; /* the thread id, or the matched value or its hash */
 	/*
 	 * process id: two processes may have equal values, and a forked process has the same
 	 * pointers as its parent
 	 */
-	uint64_t process;
-	uint64_t word;	/* the thread id, or the matched value or its hash */
-	uint64_t kind;	/* kind of the matched value */
-	uint64_t probe; /* index of the start event's probe; 0 if all probes share a stack */
+	uint32_t process;
+	uint16_t kind;	/* kind of the matched value */
+	uint16_t probe; /* index of the start event's probe; 0 if all probes share a stack */
 };
+_Static_assert(sizeof(struct begins_key) == 2 * sizeof(uint64_t), "a map's key has no padding");
 
 struct begins_stack {
-	struct begins_key key;
 	void *items; /* `depth` items, oldest first */
 	size_t depth, room;
 	uint64_t excess; /* number of newer start events that are counted but not kept */
-	bool used;
 };
 
 /* Initialise with item_bytes, the size of an item; all other members are 0. */
 struct begins {
 	size_t item_bytes;
-	struct begins_stack *stacks; /* hash table with `room` slots; `count` of them are in use */
-	size_t room, count;
-	size_t depth; /* items in all stacks */
-	void *spare;  /* memory of a dropped stack's items, for the next stack; or NULL */
+	struct map stacks; /* struct begins_stack by struct begins_key */
+	size_t depth;	   /* items in all stacks */
+	void *spare;	   /* memory of a dropped stack's items, for the next stack; or NULL */
 };
 
 void begins_deinit(struct begins *begins);
 
-/* Returns the stack of a key, or NULL. The stack may move when another stack is made or dropped. */
+/* Returns the stack of a key, or NULL. */
 struct begins_stack *begins_find(const struct begins *begins, const struct begins_key *key);
 /*
  * Returns the stack of a key, and creates it if it does not exist. Returns NULL if out of memory.
@@ -187,8 +186,6 @@ enum {
 	SUMMARY_BINS = 128,	   /* number of time bins */
 	SUMMARY_HEAT_ROWS = 128,   /* number of latency rows: two per power of two */
 	SUMMARY_PROBES_MAX = 2048, /* maximum number of probes with counts of their own */
-	/* size of the hash table of probes, a power of two */
-	SUMMARY_PROBE_TABLE = 2 * SUMMARY_PROBES_MAX,
 	SUMMARY_PAIRS_MAX = 256,
 	SUMMARY_THREADS_MAX = 16384,
 	SUMMARY_FLIGHTS_MAX = 65536,  /* maximum number of stacks of open start events */
@@ -230,22 +227,20 @@ enum {
  * is always in the table.
  */
 struct top_slot {
-	struct probe_value value; /* a value; the slot owns its bytes */
-	uint64_t hash;
-	uint64_t count; /* upper bound of the value's number of hits */
-	uint64_t error; /* `count` is at most this much too high */
+	struct probe_value value; /* a value; its bytes are in the map's key */
+	uint64_t count;		  /* upper bound of the value's number of hits */
+	uint64_t error;		  /* `count` is at most this much too high */
 };
 
 struct top {
-	struct top_slot *slots;
+	struct map by_value;	 /* struct top_slot */
+	struct top_slot **slots; /* owned by the map */
 	size_t slot_count, used;
-	uint32_t last;	 /* slot of the last value, which the next value often equals */
-	uint32_t *table; /* hash table: slot number + 1, or 0 */
-	size_t table_mask;
-	size_t cursor;	  /* where the search for the smallest count continues */
-	uint64_t least;	  /* lower bound of all counts */
-	uint64_t total;	  /* number of hits with any value */
-	bool approximate; /* some values were replaced, so counts are approximate */
+	struct top_slot *last; /* slot of the last value, which the next value often equals */
+	size_t cursor;	       /* where the search for the smallest count continues */
+	uint64_t least;	       /* lower bound of all counts */
+	uint64_t total;	       /* number of hits with any value */
+	bool approximate;      /* some values were replaced, so counts are approximate */
 };
 
 struct top *top_create(size_t slot_count);
@@ -256,9 +251,10 @@ bool top_add(struct top *top, const struct probe_value *value);
 /* Fast path of top_add(): counts a number if it equals the last value. Otherwise returns false. */
 static inline bool top_again(struct top *top, const struct probe_value *value)
 {
-	struct top_slot *last = &top->slots[top->last];
+	struct top_slot *last = top->last;
 
-	if (last->value.kind != value->kind || last->value.u != value->u || value_has_bytes(value))
+	if (!last || last->value.kind != value->kind || last->value.u != value->u ||
+		value_has_bytes(value))
 		return false;
 	top->total++;
 	last->count++;
@@ -278,14 +274,10 @@ size_t top_shown(const struct top *top, const struct top_slot *const *sorted, si
 
 /* ---- Probes, pairs and threads ------------------------------------------------------ */
 
-struct summary_probe;
-void summary_probe_free(struct summary_probe *probe);
-
 struct summary_probe {
-	char *provider, *name;
-	uint64_t hash;
-	size_t index;	/* index of the probe in summary->probes */
-	bool may_begin; /* the probe's name may be that of a start event */
+	const char *provider, *name; /* in the map's key */
+	size_t index;		     /* index of the probe in summary->probes */
+	bool may_begin;		     /* the probe's name may be that of a start event */
 	enum probe_role role;
 	size_t pair; /* index of the pair if the role is an end event */
 	uint64_t hits;
@@ -344,7 +336,7 @@ struct summary_pair {
 /* The hits of a probe with the same call stack. */
 struct summary_callers {
 	size_t probe;
-	uint64_t hash, count;
+	uint64_t count;
 	const struct probe_stack *stack;
 	void *block; /* memory of `stack`; owned */
 };
@@ -353,8 +345,7 @@ struct summary_callers {
 struct summary_value {
 	size_t begin, end; /* indexes of the start and end probe */
 	struct key key;
-	struct probe_value value; /* value of the key; its bytes are owned */
-	uint64_t hash;
+	struct probe_value value; /* value of the key; its bytes are in the map's key */
 	struct summary_times times;
 };
 
@@ -412,9 +403,9 @@ struct probe_summary {
 	size_t last_bin; /* bin of the last event, which starts at last_bin_ns */
 	uint64_t last_bin_ns;
 
-	struct summary_probe **probes;
+	struct summary_probe **probes; /* in the order of their arrival; owned by the map */
 	size_t probe_count;
-	uint16_t *probe_table; /* hash table: probe number + 1, or 0 */
+	struct map probes_by_name; /* by provider and name */
 	struct summary_recent recent[SUMMARY_RECENT][SUMMARY_RECENT_WAYS];
 	uint64_t other_hits; /* number of hits of probes beyond the limit */
 	uint64_t other_bins[SUMMARY_BINS];
@@ -426,24 +417,23 @@ struct probe_summary {
 
 	/* stacks of struct summary_begun, by thread or value, and by probe */
 	struct begins flights;
-	bool instances; /* the summary keeps data of single pairs of events */
-	struct summary_value **values;
-	size_t value_count;
-	uint16_t *value_table;	   /* hash table of `values`: row number + 1, or 0; may be NULL */
+	bool instances;		   /* the summary keeps data of single pairs of events */
+	struct map values;	   /* struct summary_value by pair, key and value */
 	struct buffer text;	   /* text of a start event, while it is made */
 	struct begun_words *spare; /* memory for the next start event; may be NULL */
 
-	struct summary_thread *threads; /* hash table of threads; a slot with tid 0 is free */
-	size_t thread_room, thread_count;
+	size_t thread_count;
+	struct map threads;		    /* struct summary_thread by pid and tid */
 	struct summary_thread *last_thread; /* thread of the last hit; may be NULL */
 	uint64_t other_thread_hits;
 
 	size_t auto_keys; /* number of tables in all probes for keys that the user did not name */
 
-	struct summary_callers *callers;
+	struct summary_callers **callers; /* in the order of their arrival; owned by the map */
 	size_t callers_count;
-	uint16_t *callers_table; /* hash table of `callers`: row number + 1, or 0; may be NULL */
-	uint64_t other_callers;	 /* number of hits with call stacks beyond the limit */
+	struct map callers_by_stack;
+	struct buffer stack;	/* a call stack as a key, while it is made */
+	uint64_t other_callers; /* number of hits with call stacks beyond the limit */
 };
 
 /* ---- Call stacks (events.c) ----------------------------------------------------------- */

@@ -335,7 +335,7 @@ static bool key_of(const struct probe_event *event, int arg, struct begins_key *
 {
 	const struct probe_value *value;
 
-	*ret = (struct begins_key){.process = (uint64_t)event->pid, .word = (uint64_t)event->tid};
+	*ret = (struct begins_key){.process = (uint32_t)event->pid, .word = (uint64_t)event->tid};
 	if (arg < 0)
 		return true;
 	value = probe_event_arg(event, (unsigned int)arg, false);

@@ -129,7 +129,7 @@ const struct summary_pair **summary_pairs(const struct probe_summary *summary)
 
 static bool is_string(const struct top *top)
 {
-	return top->used && top->slots[0].value.kind == PROBE_VALUE_STRING;
+	return top->used && top->slots[0]->value.kind == PROBE_VALUE_STRING;
 }
 
 static bool any_shown(const struct top *top)
@@ -149,7 +149,7 @@ static bool tells(const struct top *top)
 	uint64_t surely = 0;
 
 	for (size_t i = 0; i < top->used; i++) {
-		const struct top_slot *slot = &top->slots[i];
+		const struct top_slot *slot = top->slots[i];
 
 		if (slot->count - slot->error > surely)
 			surely = slot->count - slot->error;
@@ -464,8 +464,7 @@ struct probe_error *probe_summary_create(
 		return probe_error_no_memory();
 	summary->flights.item_bytes = sizeof(struct summary_begun);
 	summary->probes = calloc(SUMMARY_PROBES_MAX, sizeof(struct summary_probe *));
-	summary->probe_table = calloc(SUMMARY_PROBE_TABLE, sizeof(*summary->probe_table));
-	error = summary->probes && summary->probe_table ? NULL : probe_error_no_memory();
+	error = summary->probes ? NULL : probe_error_no_memory();
 	if (!error && options)
 		error = parse_options(summary, options);
 	if (error) {
@@ -484,10 +483,11 @@ void probe_summary_free(struct probe_summary *summary)
 	instances_deinit(summary);
 	callers_deinit(summary);
 	for (size_t i = 0; i < summary->probe_count; i++)
-		summary_probe_free(summary->probes[i]);
+		for (size_t k = 0; k < SUMMARY_KEYS_MAX; k++)
+			top_free(summary->probes[i]->tops[k]);
 	free(summary->probes);
-	free(summary->probe_table);
-	free(summary->threads);
+	map_clear(&summary->probes_by_name);
+	map_clear(&summary->threads);
 	for (size_t i = 0; i < SUMMARY_KEYS_MAX; i++) {
 		buffer_deinit(&summary->normals[i]);
 		key_deinit(&summary->keys[i]);

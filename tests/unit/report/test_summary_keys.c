@@ -171,8 +171,8 @@ static void test_keys(void **state)
 	assert_int_equal(count, 1);
 	assert_int_equal(tops[0].key.kind, KEY_STRING);
 	assert_int_equal(tops[0].top->used, 2);
-	assert_int_equal(tops[0].top->slots[1].value.length, SUMMARY_KEY_BYTES_MAX);
-	assert_true(tops[0].top->slots[1].value.truncated);
+	assert_int_equal(tops[0].top->slots[1]->value.length, SUMMARY_KEY_BYTES_MAX);
+	assert_true(tops[0].top->slots[1]->value.truncated);
 	free(tops);
 	probe_summary_free(summary);
 }
@@ -196,9 +196,9 @@ static void test_normal_forms(void **state)
 	assert_int_equal(count, 1);
 	assert_int_equal(tops[0].top->total, 3);
 	assert_int_equal(tops[0].top->used, 2);
-	assert_int_equal(tops[0].top->slots[0].count, 2);
-	assert_int_equal(tops[0].top->slots[0].value.length, 13);
-	assert_memory_equal(tops[0].top->slots[0].value.bytes, "set a = a + ?", 13);
+	assert_int_equal(tops[0].top->slots[0]->count, 2);
+	assert_int_equal(tops[0].top->slots[0]->value.length, 13);
+	assert_memory_equal(tops[0].top->slots[0]->value.bytes, "set a = a + ?", 13);
 	key_print(&name, &tops[0].key);
 	assert_int_equal(name.length, strlen(key));
 	assert_memory_equal(name.data, key, name.length);

@@ -134,7 +134,7 @@ static void test_pairs(void **state)
 	add_orders(summary);
 	assert_int_equal(summary->pair_count, 1);
 	assert_int_equal(summary->pairs[0]->times.count, 4);
-	assert_int_equal(summary->value_count, 2);
+	assert_int_equal(summary->values.count, 2);
 	assert_true(says(
 		summary, PROBE_SUMMARY_TEXT, "shop:order__begin -> shop:order__done by state\n"));
 	assert_true(says(summary, PROBE_SUMMARY_TEXT, "10ns  paid\n"));
@@ -208,8 +208,8 @@ static void test_lists(void **state)
 	(void)state;
 	add(summary, 1, 1, "same", &second, 1);
 	add(summary, 2, 1, "move", all, 2);
-	assert_int_equal(summary->probes[0]->tops[0]->slots[0].value.i, 9);
-	assert_int_equal(summary->probes[1]->tops[0]->slots[0].value.i, 2);
+	assert_int_equal(summary->probes[0]->tops[0]->slots[0]->value.i, 9);
+	assert_int_equal(summary->probes[1]->tops[0]->slots[0]->value.i, 2);
 	assert_null(probe_summary_check_keys(summary, NULL));
 	probe_summary_free(summary);
 

@@ -210,7 +210,7 @@ static void test_match(void **state)
 	assert_int_equal(pair->times.most, 9000);
 	assert_int_equal(pair->unmatched, 1);
 	assert_int_equal(summary->probes[pair->begin]->untimed, 1);
-	assert_int_equal(summary->flights.count, 0);
+	assert_int_equal(summary->flights.stacks.count, 0);
 	probe_summary_free(summary);
 
 	/* By strings; the end's is another argument. */
@@ -338,9 +338,9 @@ static void test_begins_without_room(void **state)
 	for (uint64_t i = 1; i <= 100; i++) {
 		value = summary_number(i);
 		summary_hit(summary, SUMMARY_BEGINS_MAX + i, 1, "q__start", &value);
-		assert_int_equal(summary->flights.count, 2);
+		assert_int_equal(summary->flights.stacks.count, 2);
 		summary_hit(summary, SUMMARY_BEGINS_MAX + i, 1, "q__done", &value);
-		assert_int_equal(summary->flights.count, 1);
+		assert_int_equal(summary->flights.stacks.count, 1);
 	}
 	assert_int_equal(summary->probes[0]->untimed, 100);
 	assert_int_equal(summary->probes[0]->in_flight, SUMMARY_BEGINS_MAX);
@@ -398,7 +398,7 @@ static void test_spans(void **state)
 	assert_int_equal(pair->slow_count, 3);
 	assert_string_equal(pair->slow[0].text, "\"t\"");
 	assert_int_equal(pair->slow[0].tid, 1);
-	assert_int_equal(summary->value_count, 3);
+	assert_int_equal(summary->values.count, 3);
 	/* A pair that is found by names later does not take it apart. */
 	summary_hit(summary, 9000, 1, "y__start", NULL);
 	summary_hit(summary, 9001, 1, "y__done", NULL);

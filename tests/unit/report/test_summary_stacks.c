@@ -73,8 +73,6 @@ static void unnamed_stacks_differ_by_place(void **state)
 		add(summary, 1 + i, "a", one, 1, PROBE_STACK_WHOLE);
 	}
 	assert_int_equal(summary->callers_count, 2);
-	/* Otherwise, many of them would be looked for one after the other. */
-	assert_int_not_equal(summary->callers[0].hash, summary->callers[1].hash);
 	probe_summary_free(summary);
 }
 
@@ -90,7 +88,7 @@ static void ends_that_are_none_are_unknown(void **state)
 	add(summary, 1, "x__start", frames, 1, (enum probe_stack_end)77);
 	add(summary, 2, "x__done", frames, 1, (enum probe_stack_end)77);
 	assert_int_equal(summary->callers_count, 2);
-	assert_int_equal(summary->callers[0].stack->end, PROBE_STACK_LOST);
+	assert_int_equal(summary->callers[0]->stack->end, PROBE_STACK_LOST);
 	assert_int_equal(summary->pairs[0]->slow[0].stack->end, PROBE_STACK_LOST);
 	probe_summary_free(summary);
 }
@@ -105,8 +103,8 @@ static void further_stacks_are_counted(void **state)
 	for (size_t i = 0; i < PROBE_FRAMES_MAX + 1; i++)
 		deep[i] = &frame;
 	add(summary, 1, "a", deep, PROBE_FRAMES_MAX + 1, PROBE_STACK_WHOLE);
-	assert_int_equal(summary->callers[0].stack->count, PROBE_FRAMES_MAX);
-	assert_int_equal(summary->callers[0].stack->end, PROBE_STACK_TRUNCATED);
+	assert_int_equal(summary->callers[0]->stack->count, PROBE_FRAMES_MAX);
+	assert_int_equal(summary->callers[0]->stack->end, PROBE_STACK_TRUNCATED);
 	for (int i = 1; i < SUMMARY_CALLERS_MAX + 7; i++) {
 		const struct probe_frame line = {.symbol = "f", .file = "f.c", .line = i};
 		const struct probe_frame *const frames[] = {&line};
