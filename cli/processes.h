@@ -76,29 +76,6 @@ PROBE_MUST_CHECK struct probe_error *processes_open(
  */
 void processes_tell_frozen(const struct probe_target *target);
 
-/* The functions that change several processes. The processes are numbered from 0. */
-struct turn {
-	pid_t (*pid)(void *data, size_t index);
-	/*
-	 * Changes a process. `patience` is for probe_target_set_patience(); it is NULL on lack of
-	 * memory.
-	 */
-	struct probe_error *(*change)(void *data, size_t index, struct probe_patience *patience);
-	/*
-	 * Called once for each process, after its last change. Takes ownership of the error, which
-	 * may be NULL.
-	 */
-	void (*end)(void *data, size_t index, struct probe_error *error);
-	void *data;
-};
-
-/*
- * Changes `count` processes. The processes of different users get equal shares of the time, and a
- * process with many threads comes after smaller ones. Processes that another controller has locked
- * are tried again after all others.
- */
-void processes_take_turns(size_t count, const struct turn *turn);
-
 /*
  * Returns true if the command must follow the processes: their libraries, their children, and the
  * programs that they execute later.

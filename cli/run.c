@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "cli/child.h"
 #include "cli/cli.h"
@@ -23,129 +22,6 @@
 #include "cli/run.h"
 #include "cli/timer.h"
 #include "libprobe/base/array.h"
-#include "libprobe/base/clock.h"
-#include "libprobe/base/procfs.h"
-
-/* ==== Turns of processes ====================================================================== */
-
-/*
- * The order in which a command changes several processes. One user's processes must not delay
- * those of other users. A change takes longer with more threads, mappings and probes, and some
- * threads do not stop. So the users share the time: the next process belongs to the user whose
- * changes have taken the least time so far. The time for our own user's processes is not counted.
- * The estimated time to stop a process's threads counts as used time, too, so that a process with
- * many threads comes after smaller ones.
- *
- * A process belongs to the user with its real user id. So nobody can give a process to another
- * user by executing a set-user-ID program.
- */
-
-/*
- * The unit in which threads are counted. Processes with the same count keep their original order.
- */
-enum { STEP_THREADS = 64, STEP_NS = 20000000 };
-
-struct waiting {
-	long user;
-	size_t first; /* index of the first process that belongs to the same user */
-	/* Time spent for this user; only counted in the user's first process. */
-	uint64_t spent_ns;
-	uint64_t threads_ns; /* estimated time to stop the process's threads */
-	/* tried: it had its turn in this round; ended: it needs no more turns */
-	bool tried, ended;
-	struct probe_error *busy;
-};
-
-static void look_at(struct waiting *all, size_t index, pid_t pid)
-{
-	struct waiting *its = &all[index];
-	long threads = procfs_status_number(pid, "Threads:");
-
-	its->user = procfs_status_number(pid, "Uid:");
-	its->threads_ns = threads > 0 ? (uint64_t)threads / STEP_THREADS * STEP_NS : 0;
-	while (all[its->first].user != its->user)
-		its->first++;
-}
-
-static uint64_t when(const struct waiting *all, size_t index)
-{
-	return all[all[index].first].spent_ns + all[index].threads_ns;
-}
-
-/* Returns the index of the next process to change, or `count` if there is none. */
-static size_t next_turn(const struct waiting *all, size_t count)
-{
-	size_t next = count;
-
-	for (size_t i = 0; i < count; i++)
-		if (!all[i].tried && (next == count || when(all, i) < when(all, next)))
-			next = i;
-	return next;
-}
-
-static void take_turn(
-	struct waiting *all, size_t index, const struct turn *turn, struct probe_patience *patience)
-{
-	struct waiting *its = &all[index];
-	uint64_t begin_ns = clock_monotonic_ns();
-	struct probe_error *error = turn->change(turn->data, index, patience);
-
-	if (its->user != (long)getuid())
-		all[its->first].spent_ns += clock_monotonic_ns() - begin_ns;
-	probe_error_free(its->busy);
-	its->busy = NULL;
-	its->tried = true;
-	if (error && error->code == PROBE_ERROR_BUSY) {
-		its->busy = error;
-		return;
-	}
-	its->ended = true;
-	turn->end(turn->data, index, error);
-}
-
-/*
- * Tries to change each unfinished process once. Returns true if another controller has locked any
- * of them.
- */
-static bool take_round(
-	struct waiting *all, size_t count, const struct turn *turn, struct probe_patience *patience)
-{
-	bool any = false;
-	size_t next;
-
-	for (size_t i = 0; i < count; i++)
-		all[i].tried = all[i].ended;
-	while ((next = next_turn(all, count)) < count) {
-		take_turn(all, next, turn, patience);
-		any |= !all[next].ended;
-	}
-	return any;
-}
-
-void processes_take_turns(size_t count, const struct turn *turn)
-{
-	struct waiting *all = calloc(count + 1, sizeof(*all));
-	struct probe_patience patience = {0};
-	bool any;
-
-	for (size_t i = 0; i < count; i++) {
-		if (all)
-			look_at(all, i, turn->pid(turn->data, i));
-		else
-			turn->end(turn->data, i, turn->change(turn->data, i, NULL));
-	}
-	if (!all)
-		return;
-	do
-		any = take_round(all, count, turn, &patience);
-	while (any && probe_patience_wait(&patience));
-	for (size_t i = 0; i < count; i++)
-		if (all[i].busy)
-			turn->end(turn->data, i, all[i].busy);
-	free(all);
-}
-
-/* ==== Run ===================================================================================== */
 
 enum {
 	MOMENT_NS = 20 * NSEC_PER_MSEC,

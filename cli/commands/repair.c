@@ -16,6 +16,7 @@
 #include "cli/request.h"
 #include "libprobe/base/error.h"
 #include "probe/target.h"
+#include "probe/trace.h"
 
 enum { REPAIR_TRIES = 5 };
 
@@ -248,7 +249,7 @@ static struct probe_error *repair_checked(void *data, int *status_ret)
 	struct repair_options *options = data;
 	struct common_options *common = &options->common;
 	struct repairing repairing = {.options = options, .status_ret = status_ret};
-	const struct turn turn = {repair_pid, repair_process, repair_end, &repairing};
+	const struct probe_turn turn = {repair_pid, repair_process, repair_end, &repairing};
 	struct probe_error *unfound;
 
 	if (common->operand_count)
@@ -260,7 +261,7 @@ static struct probe_error *repair_checked(void *data, int *status_ret)
 	if (!repairing.repairs)
 		return probe_error_no_memory();
 	/* Repair all processes even if one fails, because they are independent of each other. */
-	processes_take_turns(common->pids.count, &turn);
+	probe_take_turns(common->pids.count, &turn);
 	free(repairing.repairs);
 	return NULL;
 }

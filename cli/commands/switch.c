@@ -18,6 +18,7 @@
 #include "cli/processes.h"
 #include "cli/request.h"
 #include "probe/target.h"
+#include "probe/trace.h"
 
 /* The differences between `enable` and `disable`. */
 struct direction {
@@ -182,10 +183,10 @@ static int switch_all(const struct switch_options *options)
 {
 	const struct common_options *common = &options->kept.common;
 	struct switching switching = {.options = options, .status = STATUS_DONE};
-	const struct turn turn = {switch_pid, switch_process, switch_end, &switching};
+	const struct probe_turn turn = {switch_pid, switch_process, switch_end, &switching};
 	struct probe_error *error;
 
-	processes_take_turns(common->pids.count, &turn);
+	probe_take_turns(common->pids.count, &turn);
 	error = mistake_end(&switching.mistake, common, common->pids.count);
 	if (error)
 		note_status(report_error(error), &switching.status);

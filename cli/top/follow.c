@@ -426,10 +426,10 @@ static struct probe_error *start_all(
 	struct top_source *source, const struct common_options *common, struct top_model *model)
 {
 	struct starting starting = {.source = source, .model = model, .common = common};
-	const struct turn turn = {turn_pid, start_turn, end_turn, &starting};
+	const struct probe_turn turn = {turn_pid, start_turn, end_turn, &starting};
 	bool lacks;
 
-	processes_take_turns(common->pids.count, &turn);
+	probe_take_turns(common->pids.count, &turn);
 	left_out_report(&starting.left, common);
 	lacks = !starting.error && !source->count && !source->seeks;
 	if (lacks)

@@ -5,6 +5,7 @@
 
 #include "cli/top/top.h"
 #include "probe/table.h"
+#include "probe/trace.h"
 #include "probe/watch.h"
 
 /* A program that a process executes, with the two sessions for this program. */

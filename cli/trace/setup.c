@@ -409,14 +409,14 @@ static struct probe_error *check_started(struct trace *trace, struct starting *s
 static struct probe_error *start_sessions(struct trace *trace, const struct trace_options *options)
 {
 	struct starting starting = {.trace = trace, .options = options};
-	const struct turn turn = {turn_pid, start_turn, end_turn, &starting};
+	const struct probe_turn turn = {turn_pid, start_turn, end_turn, &starting};
 	struct probe_error *error = probe_watch_create(trace->follow, &trace->watch);
 
 	if (!error && trace->seeks)
 		error = processes_seek_later(trace->common, trace->watch);
 	if (error)
 		return error;
-	processes_take_turns(trace->target_count, &turn);
+	probe_take_turns(trace->target_count, &turn);
 	error = check_started(trace, &starting);
 	/*
 	 * Create the recording only now. If nothing can be recorded, no folder must be left behind.

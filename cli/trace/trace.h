@@ -25,13 +25,14 @@
 #include "cli/processes.h"
 #include "cli/request.h"
 #include "cli/trace/comm.h"
-#include "cli/trace/merge.h"
+#include "libprobe/trace/merge.h"
 #include "cli/trace/tracer.h"
 #include "probe/ctf.h"
 #include "probe/metrics.h"
 #include "probe/otlp.h"
 #include "probe/sink.h"
 #include "probe/target.h"
+#include "probe/trace.h"
 #include "probe/watch.h"
 
 /* The user's settings. 0 means no limit. */

@@ -4,8 +4,8 @@
  * different time; call the earliest of these times T. A hit that is later than T waits here,
  * because another target may still have older hits.
  */
-#ifndef CLI_TRACE_MERGE_H
-#define CLI_TRACE_MERGE_H
+#ifndef LIBPROBE_TRACE_MERGE_H
+#define LIBPROBE_TRACE_MERGE_H
 
 #include <stdbool.h>
 #include <stddef.h>
