@@ -296,16 +296,14 @@ static bool is_wanted(pid_t pid, bool is_new, void *data)
 	return is_below(common, pid) && conditions_hold(common->meant, pid);
 }
 
-struct probe_error *processes_seek_later(
-	const struct common_options *common, struct probe_watch *watch)
+void processes_newcomers(const struct common_options *common, struct probe_newcomers *ret)
 {
 	const struct string_list *files = &common->conditions[CONDITION_EXE];
-	const struct probe_newcomers newcomers = {.is_wanted = is_wanted,
+
+	*ret = (struct probe_newcomers){.is_wanted = is_wanted,
 		.data = (void *)common,
 		.files = files->items,
 		.file_count = files->count};
-
-	return probe_watch_seek(watch, &newcomers);
 }
 
 bool processes_mean(const struct common_options *common, pid_t pid)

@@ -93,9 +93,8 @@ bool processes_seek(const struct common_options *common);
  * start. They cannot if all processes of --tree and --children have ended.
  */
 bool processes_may_come(const struct common_options *common);
-/* Makes a watch find processes that start later. `common` must outlive the watch. */
-PROBE_MUST_CHECK struct probe_error *processes_seek_later(
-	const struct common_options *common, struct probe_watch *watch);
+/* Says which processes that start later are meant. `common` must outlive *ret. */
+void processes_newcomers(const struct common_options *common, struct probe_newcomers *ret);
 /*
  * Returns true if a process meets the conditions. Call it after the process has executed another
  * program.

@@ -444,6 +444,7 @@ static struct probe_error *start_all(
 static struct probe_error *create(const struct top_options *options, struct top_source **ret)
 {
 	struct top_source *source = calloc(1, sizeof(*source));
+	struct probe_newcomers newcomers;
 	struct probe_error *error;
 
 	*ret = source;
@@ -464,7 +465,8 @@ static struct probe_error *create(const struct top_options *options, struct top_
 		return error;
 	source->seeks = &options->common;
 	strcpy(source->title, "waiting for processes");
-	return processes_seek_later(source->seeks, source->watch);
+	processes_newcomers(source->seeks, &newcomers);
+	return probe_watch_seek(source->watch, &newcomers);
 }
 
 struct probe_error *source_start(const struct top_options *options, struct probe_target *started,

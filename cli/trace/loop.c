@@ -2,19 +2,9 @@
 /*
  * The loop of `probectl trace` and `probectl record`.
  *
- * Targets do not wake us when they hit a probe: that would cost a system call per hit. So we
- * poll their rings and sleep in between: FIRST_SLEEP_NS at first, doubled each time there was
- * no hit, up to LAST_SLEEP_NS. A hit is thus shown within about 20 ms, and an idle trace costs
- * 50 wake-ups per second. We skip the sleep only after a round with BUSY_HITS or more, when the
- * rings might overflow.
- *
- * The hits of several targets are printed in order of time. The targets are read one after the
- * other. A hit that is younger than the start of the round waits for the next round, because a
- * target that was read earlier in this round may have an older hit by then.
- *
- * A sleep (cli/loop.h) also ends on any other event: a signal, the end of a target, a target
- * that waits for us in dlopen(3), an output that accepts more data or whose reader has left, a
- * request for metrics. Neither the output (probe/sink.h) nor the metrics server
+ * libprobe reads the hits (probe/trace.h) and says when it must be called again. A sleep
+ * (cli/loop.h) also ends on any other event: a signal, an output that accepts more data or whose
+ * reader has left, a request for metrics. Neither the output (probe/sink.h) nor the metrics server
  * (probe/metrics.h) ever blocks.
  */
 #include <inttypes.h>
@@ -128,15 +118,16 @@ void exports_report(const struct trace *trace)
 
 /* ---- Processes ---------------------------------------------------------------- */
 
-pid_t exports_owner(const struct trace *trace, const struct trace_target *target)
+pid_t exports_owner(const struct trace *trace, const struct probe_traced *traced)
 {
-	size_t named = 0;
+	size_t count, named = 0;
+	struct probe_traced *const *all = probe_trace_sessions(trace->set, &count);
 
-	while (named < trace->target_count && !trace->targets[named].later)
+	while (named < count && !all[named]->later)
 		named++;
-	if (target->later && !trace->seeks && named == trace->tracer_count)
-		target = &trace->targets[0];
-	return probe_target_pid(target->target);
+	if (traced->later && !trace->seeks && named == trace->tracer_count)
+		traced = all[0];
+	return probe_target_pid(traced->target);
 }
 
 static const char *program_of(const struct trace *trace, pid_t pid)
@@ -150,24 +141,23 @@ static const char *program_of(const struct trace *trace, pid_t pid)
 
 /*
  * Exports the counts of one process label: the counts of ended processes with this label, and
- * those of the targets from index `first` on.
+ * those of the sessions from index `first` on.
  */
 static struct probe_error *export_process(struct trace *trace, struct trace_tracer *tracer,
 	size_t first, pid_t pid, const char *program)
 {
 	struct probe_table *table = NULL;
 	struct probe_error *error = probe_table_create(tracer->options.gather.key_count, &table);
+	size_t count;
+	struct probe_traced *const *all = probe_trace_sessions(trace->set, &count);
 
 	for (size_t i = 0; i < tracer->ended_count && !error; i++)
 		if (tracer->ended[i].owner == pid)
 			error = probe_table_add_table(table, tracer->ended[i].rows);
-	for (size_t i = first; i < trace->target_count && !error; i++) {
-		const struct trace_target *target = &trace->targets[i];
-
-		if (target->tracer == tracer && !target->broken &&
-			exports_owner(trace, target) == pid)
-			error = probe_table_add(table, target->session, &tracer->options);
-	}
+	for (size_t i = first; i < count && !error; i++)
+		if (trace_tracer_of(trace, all[i]) == tracer && !all[i]->is_broken &&
+			exports_owner(trace, all[i]) == pid)
+			error = probe_table_add(table, all[i]->session, &tracer->options);
 	if (error) {
 		probe_table_free(table);
 		return error;
@@ -178,14 +168,17 @@ static struct probe_error *export_process(struct trace *trace, struct trace_trac
 }
 
 /*
- * Returns true if one of the first `count` targets adds its counts to the metrics of this process.
+ * Returns true if one of the first `before` sessions adds its counts to the metrics of this
+ * process.
  */
 static bool any_belongs_to(
-	const struct trace *trace, const struct trace_tracer *tracer, size_t count, pid_t pid)
+	const struct trace *trace, const struct trace_tracer *tracer, size_t before, pid_t pid)
 {
-	for (size_t i = 0; i < count; i++)
-		if (trace->targets[i].tracer == tracer &&
-			exports_owner(trace, &trace->targets[i]) == pid)
+	size_t count;
+	struct probe_traced *const *all = probe_trace_sessions(trace->set, &count);
+
+	for (size_t i = 0; i < count && i < before; i++)
+		if (trace_tracer_of(trace, all[i]) == tracer && exports_owner(trace, all[i]) == pid)
 			return true;
 	return false;
 }
@@ -203,9 +196,9 @@ static struct probe_error *export_ended(struct trace *trace, struct trace_tracer
 		pid_t pid = ended->owner;
 		bool was_exported = ended->is_exported;
 
-		if (any_belongs_to(trace, tracer, trace->target_count, pid))
+		if (any_belongs_to(trace, tracer, SIZE_MAX, pid))
 			continue;
-		error = export_process(trace, tracer, trace->target_count, pid, ended->program);
+		error = export_process(trace, tracer, SIZE_MAX, pid, ended->program);
 		ended->is_exported = !error;
 		if (error || !was_exported)
 			continue;
@@ -237,11 +230,14 @@ static struct probe_error *export_tracer(
 	struct trace *trace, struct trace_tracer *tracer, bool at_end)
 {
 	struct probe_error *error = NULL;
+	size_t count;
+	struct probe_traced *const *all = probe_trace_sessions(trace->set, &count);
 
-	for (size_t i = 0; i < trace->target_count && !error; i++) {
-		pid_t pid = exports_owner(trace, &trace->targets[i]);
+	for (size_t i = 0; i < count && !error; i++) {
+		pid_t pid = exports_owner(trace, all[i]);
 
-		if (trace->targets[i].tracer == tracer && !any_belongs_to(trace, tracer, i, pid))
+		if (trace_tracer_of(trace, all[i]) == tracer &&
+			!any_belongs_to(trace, tracer, i, pid))
 			error = export_process(trace, tracer, i, pid, program_of(trace, pid));
 	}
 	if (!error)
@@ -277,48 +273,6 @@ static void exports_update(struct trace *trace, bool at_end)
 		probe_metrics_server_renew(trace->server);
 	report_left_out("-t metrics", probe_metrics_left_out(trace->metrics),
 		"there is room for as many rows as --rows says", at_end, &trace->left_out_told);
-}
-
-/* ==== Sites =================================================================================== */
-
-/*
- * Checks the sites of a trace from time to time. If another program has changed a site, reports
- * the site, because its hits are missing from all output.
- */
-
-struct looking {
-	struct trace *trace;
-	const struct trace_target *target;
-};
-
-/* Report for the first tracer only, because all tracers have the same sites. */
-static void take_news(const struct probe_site_news *news, void *data)
-{
-	const struct looking *looking = data;
-	struct trace *trace = looking->trace;
-	pid_t pid = probe_target_pid(looking->target->target);
-
-	if (looking->target->tracer != trace->tracers)
-		return;
-	trace->failed = true;
-	print_site_news(news, pid);
-	probe_sink_site(trace->sink, pid, news);
-}
-
-/*
- * Reports sites that another program has changed, and changed sites that are intact again. If
- * there is any such site, the trace counts as failed. For `last` see probe_session_look().
- */
-static void trace_look(struct trace *trace, bool last)
-{
-	for (size_t i = 0; i < trace->target_count; i++) {
-		struct trace_target *target = &trace->targets[i];
-		struct looking looking = {trace, target};
-
-		if (target->session && !target->broken && !target->exited)
-			trace_fail(trace,
-				probe_session_look(target->session, last, take_news, &looking));
-	}
 }
 
 /* ==== Progress ================================================================================ */
@@ -357,24 +311,9 @@ static void trace_progress_show(const struct trace *trace, struct trace_progress
 /* ==== Loop ==================================================================================== */
 
 enum {
-	FIRST_SLEEP_NS = 500 * 1000,
-	LAST_SLEEP_NS = 20 * 1000 * 1000,
-	BUSY_HITS = 1000,
 	FLUSH_NS = NSEC_PER_SEC, /* maximum time that output to a file stays in memory */
 	/* Interval at which lost hits are reported and sites are checked. */
-	LOSSES_NS = NSEC_PER_SEC,
-	/*
-	 * Interval at which we look for forked children of ended targets, and how long they run
-	 * before we report them.
-	 */
-	HEIRS_NS = 50 * NSEC_PER_MSEC,
-	HEIRS_TOLD_NS = NSEC_PER_SEC,
-	/*
-	 * With several targets, a hit waits this long for older hits to arrive. Each session has
-	 * its own clock, with an error of some microseconds. Also, a thread publishes a record a
-	 * little after it has read the time.
-	 */
-	ORDER_NS = 2 * NSEC_PER_MSEC
+	LOSSES_NS = NSEC_PER_SEC
 };
 
 struct timers {
@@ -384,286 +323,6 @@ struct timers {
 
 /* How long we wait for an OpenTelemetry collector at the end of the trace. */
 #define SEND_NS (5 * (uint64_t)NSEC_PER_SEC)
-
-/* One round of polling: the target that is being read, and the number of hits found so far. */
-struct round {
-	struct trace *trace;
-	size_t target;
-	bool blocked; /* the output is full, so not all targets were read */
-	size_t hits;
-	size_t taken; /* number of hits that were moved into the recording undecoded */
-};
-
-/* ---- Polling ---------------------------------------------------------------- */
-
-static bool visit_hit(const struct probe_hit *hit, void *data)
-{
-	struct round *round = data;
-	struct trace *trace = round->trace;
-	const struct trace_target *target = &trace->targets[round->target];
-	const struct trace_tracer *tracer = target->tracer;
-	const char *comm = output_comm(trace, hit);
-
-	round->hits++;
-	/*
-	 * Only printed hits are sorted by time. Counts of call stacks have no order, and a heap
-	 * tracer compares pointers only within one process.
-	 */
-	if (trace->merge && !tracer->stacks && !tracer->heap) {
-		if (!merge_add(trace->merge, round->target, hit, comm)) {
-			output_check(trace, probe_error_no_memory());
-			return false;
-		}
-		return !merge_full(trace->merge, round->target);
-	}
-	if (!output_hit(round->target, hit, comm, trace))
-		return false;
-	if (trace->record || !output_full(&trace->targets[round->target]))
-		return true;
-	output_flush(trace);
-	return !trace->gone && !output_full(&trace->targets[round->target]);
-}
-
-static void note_stopped(
-	struct trace *trace, struct trace_target *target, struct probe_error *error)
-{
-	target->on = false;
-	target->stuck = error != NULL;
-	trace_fail(trace,
-		probe_error_prefix(error, "process %d keeps its probes until `probectl repair`",
-			(int)probe_target_pid(target->target)));
-}
-
-/* Switches one target's probes off and stops tracing it. */
-static void target_stop(struct trace *trace, struct trace_target *target)
-{
-	if (!target->on)
-		return;
-	note_stopped(trace, target,
-		target->rings ? trace_rings_stop(target) : probe_session_stop(target->session));
-}
-
-/*
- * Reads the available hits. If the hits go into a recording undecoded, a few bytes stay in the
- * rings until more hits arrive, or until the trace ends.
- */
-static struct probe_error *read_hits(struct round *round, struct trace_target *target, bool *more)
-{
-	struct trace *trace = round->trace;
-	bool all = target->exited || !target->on;
-	size_t before = round->taken;
-	struct probe_error *error;
-
-	if (target->rings)
-		return trace_rings_poll(trace, target);
-	if (trace->merge && merge_full(trace->merge, round->target)) {
-		*more = true;
-		return probe_session_poll(target->session, NULL, NULL, NULL);
-	}
-	if (!trace_takes(trace, target) || !trace_take(trace, target, all, &round->taken))
-		return probe_session_poll(target->session, visit_hit, round, more);
-	error = probe_session_poll(target->session, NULL, NULL, NULL);
-	/* On error, the session has ended by itself, so take all remaining hits. */
-	if (error)
-		trace_take(trace, target, true, &round->taken);
-	if (!trace_count_taken(target))
-		error = probe_error_first(error, probe_error_no_memory());
-	*more = round->taken != before;
-	return error;
-}
-
-/*
- * Reads the hits that are still in the rings of a target after its probes were switched off, and
- * frees the rings. Forked children may have added hits meanwhile. If the output becomes full, sets
- * target->unread; call the function again later.
- */
-static void read_rest(struct round *round)
-{
-	struct trace *trace = round->trace;
-	struct trace_target *target = &trace->targets[round->target];
-	bool more, full;
-
-	if (target->rings) {
-		output_check(trace, trace_rings_note_end(trace, target));
-		return;
-	}
-	do {
-		more = false;
-		trace_fail(trace, read_hits(round, target, &more));
-		more &= trace->seeks && !trace->gone && !trace_is_full(trace) && !target->stuck;
-		full = trace->merge && merge_full(trace->merge, round->target);
-	} while (more && !full && !output_full(target));
-	target->unread = more;
-}
-
-/*
- * Returns true if forked children may still hit the probes of an ended target. Such hits belong to
- * the target's session. If the trace seeks new processes, the answer is false, because the
- * children then have sessions of their own.
- */
-static bool may_have_heirs(const struct trace *trace, const struct trace_target *target)
-{
-	return !trace->seeks && (target->has_heirs || !target->heirs_known);
-}
-
-static void tell_heirs(struct trace_target *target, size_t heirs, uint64_t now)
-{
-	if (!target->heirs_since_ns)
-		target->heirs_since_ns = now;
-	if (target->heirs_told || now - target->heirs_since_ns < HEIRS_TOLD_NS)
-		return;
-	target->heirs_told = true;
-	fprintf(stderr,
-		"probectl: process %d has ended; %zu process%s that it has forked %s on, and so "
-		"does the trace (Ctrl-C ends it)\n",
-		(int)probe_target_pid(target->target), heirs, heirs == 1 ? "" : "es",
-		heirs == 1 ? "goes" : "go");
-}
-
-/*
- * Looks for the forked children of all ended targets at once, because reading the list of all
- * processes takes some milliseconds.
- */
-static void look_for_heirs(struct trace *trace)
-{
-	uint64_t now = clock_ns(CLOCK_MONOTONIC), took;
-	struct probe_session **sessions;
-	size_t *heirs, count = 0;
-
-	if (trace->seeks || now < trace->heirs_due_ns)
-		return;
-	sessions = calloc(trace->target_count + 1, sizeof(struct probe_session *));
-	heirs = calloc(trace->target_count + 1, sizeof(*heirs));
-	for (size_t i = 0; sessions && heirs && i < trace->target_count; i++)
-		if (trace->targets[i].on && trace->targets[i].exited)
-			sessions[count++] = trace->targets[i].session;
-	if (count) {
-		trace_fail(trace, probe_sessions_heirs(sessions, count, heirs));
-		took = clock_ns(CLOCK_MONOTONIC) - now;
-		trace->heirs_due_ns = now + (10 * took > HEIRS_NS ? 10 * took : HEIRS_NS);
-	}
-	for (size_t i = 0, k = 0; k < count; i++) {
-		struct trace_target *target = &trace->targets[i];
-
-		if (!target->on || !target->exited)
-			continue;
-		target->has_heirs = heirs[k] > 0;
-		target->heirs_known = true;
-		if (heirs[k] && !trace->settings.quiet)
-			tell_heirs(target, heirs[k], now);
-		k++;
-	}
-	free(sessions);
-	free(heirs);
-}
-
-static void target_poll(struct round *round)
-{
-	struct trace *trace = round->trace;
-	struct trace_target *target = &trace->targets[round->target];
-	size_t before = round->hits;
-	bool more = false;
-	struct probe_error *error = read_hits(round, target, &more);
-
-	target->wanted = false;
-	if (error) {
-		trace_fail(trace, error);
-		target->broken = true;
-		target_stop(trace, target);
-		return;
-	}
-	/*
-	 * `exited` was set before this poll, so the poll has read all hits of the target itself.
-	 * Its forked children may still add hits. If the trace seeks new processes, the children
-	 * have sessions of their own.
-	 */
-	if (!target->exited || ((more || round->hits != before) && !trace->seeks) ||
-		may_have_heirs(trace, target))
-		return;
-	target_stop(trace, target);
-	read_rest(round);
-	trace_report_fate(trace, target);
-}
-
-void trace_stop_ended(struct trace *trace)
-{
-	struct round round = {.trace = trace};
-
-	for (; round.target < trace->target_count; round.target++) {
-		struct trace_target *target = &trace->targets[round.target];
-
-		if (!target->on || probe_target_alive(target->target))
-			continue;
-		target->exited = target->heirs_known = true;
-		target_poll(&round);
-	}
-}
-
-/*
- * Prints the waiting hits in order of time, up to the time before which this round has certainly
- * read all hits. The round began at begin_ns. If the clock was set back, the order is unknown, so
- * all waiting hits are printed.
- */
-static void print_merged(const struct round *round, uint64_t begin_ns)
-{
-	struct trace *trace = round->trace;
-	uint64_t until_ns, known_ns;
-
-	if (!trace->merge || round->blocked)
-		return;
-	until_ns = begin_ns < trace->merged_ns ? UINT64_MAX : begin_ns - ORDER_NS;
-	known_ns = merge_known_ns(trace->merge);
-	merge_drain(trace->merge, known_ns < until_ns ? known_ns : until_ns, output_hit, trace);
-	trace->merged_ns = begin_ns;
-}
-
-/* Polls every session once. Returns the number of hits found. */
-static size_t poll_all(struct trace *trace)
-{
-	uint64_t begin_ns = clock_ns(CLOCK_REALTIME);
-	struct round round = {.trace = trace};
-	bool any = false;
-
-	trace->active = false;
-	trace->due_ns = UINT64_MAX;
-	look_for_heirs(trace);
-	for (size_t i = 0; i < trace->target_count; i++) {
-		size_t at = (trace->first + i) % trace->target_count;
-		struct trace_target *target = &trace->targets[at];
-
-		round.target = at;
-		round.blocked |= target->tracer->sink == trace->sink && output_full(target);
-		if (target->unread && !output_full(target))
-			read_rest(&round);
-		/* While the output is blocked, its hits stay in the rings. */
-		if (target->on && (!output_full(target) || target->wanted))
-			target_poll(&round);
-	}
-	trace->first++;
-	trace_report_refusals(trace);
-	print_merged(&round, begin_ns);
-	/*
-	 * Losses are written to a recording in each round, so that its readers know where hits were
-	 * lost.
-	 */
-	if (trace->record)
-		trace_report_losses(trace);
-	if (trace->flight)
-		flight_print(trace);
-	trace->flight = false;
-	for (size_t i = 0; i < trace->target_count; i++) {
-		struct trace_target *target = &trace->targets[i];
-
-		if (target->unwanted || target->tracer->gone)
-			target_stop(trace, target);
-		any |= target->on;
-	}
-	if (!any && !(trace->seeks && processes_may_come(trace->common)))
-		trace->loop.over = true;
-	if (trace->settings.hits_max && trace_total(trace) >= trace->settings.hits_max)
-		trace->loop.over = true;
-	return round.hits;
-}
 
 /* ---- Waiting ---------------------------------------------------------------- */
 
@@ -690,33 +349,29 @@ static void watch_output(struct trace *trace, bool *left)
 		loop_watch(&trace->loop, fd, POLLOUT, NULL);
 }
 
-/* Sleeps until an event, or at most `ns` nanoseconds. */
-static void wait_for(struct trace *trace, uint64_t ns)
+/* Sleeps until an event, or at most until this time (CLOCK_MONOTONIC). */
+static void wait_until(struct trace *trace, uint64_t ns)
 {
 	struct loop *loop = &trace->loop;
 	struct probe_error *error;
 	bool left = false;
 
 	watch_output(trace, &left);
-	/* No flag is needed, because the next round reads the watch's events in any case. */
-	loop_watch(loop, probe_watch_fd(trace->watch), POLLIN, NULL);
-	for (size_t i = 0; i < trace->target_count; i++) {
-		struct trace_target *target = &trace->targets[i];
-
-		if (!target->on)
-			continue;
-		loop_watch_exit(loop, target->pidfd, target->target, &target->exited);
-		loop_watch(loop, probe_session_fd(target->session), POLLIN, &target->wanted);
-	}
 	for (size_t i = 0; i < trace->tracer_count; i++)
 		watch_host(loop, &trace->tracers[i]);
 	exports_watch(trace);
-	loop_until(loop, clock_ns(CLOCK_MONOTONIC) + ns);
+	loop_until(loop, ns);
 	error = loop_sleep(loop);
 	exports_serve(trace);
 	if (error || left)
 		trace->gone = loop->over = true;
 	trace_fail(trace, error);
+}
+
+/* Sleeps until an event, or at most `ns` nanoseconds. */
+static void wait_for(struct trace *trace, uint64_t ns)
+{
+	wait_until(trace, clock_ns(CLOCK_MONOTONIC) + ns);
 }
 
 /* ---- The loop --------------------------------------------------------------- */
@@ -747,7 +402,7 @@ static void timers_run(struct trace *trace, struct timers *timers)
 
 	if (timer_due(&timers->losses, now)) {
 		trace_report_losses(trace);
-		trace_look(trace, false);
+		probe_trace_look(trace->set, false);
 	}
 	trace_progress_show(trace, &timers->progress);
 	/*
@@ -755,7 +410,7 @@ static void timers_run(struct trace *trace, struct timers *timers)
 	 * interval.
 	 */
 	if (timer_due(&timers->table, now) && !ended) {
-		trace_look(trace, false);
+		probe_trace_look(trace->set, false);
 		trace_tables(trace, true);
 	}
 	if (timer_due(&timers->export, now))
@@ -826,10 +481,8 @@ static void send_rest(struct trace *trace)
 	otlp_end(trace);
 }
 
-/*
- * Writes the data of full sinks, so that they can take more. Gives up a tracer that reads nothing.
- */
-static void drain_sinks(struct trace *trace)
+/* Gives up a tracer that reads nothing. */
+void drain_sinks(struct trace *trace)
 {
 	if (probe_sink_full(trace->sink))
 		output_finish(trace);
@@ -843,38 +496,6 @@ static void drain_sinks(struct trace *trace)
 	}
 }
 
-/*
- * Prints the hits that were still in the rings when the probes were switched off. If the probes of
- * a target could not be switched off, new hits may arrive forever, so this target is polled only
- * once.
- */
-static void drain(struct trace *trace)
-{
-	struct round round = {.trace = trace};
-	bool again = false, waiting;
-	size_t before;
-
-	do {
-		before = round.hits + round.taken;
-		for (round.target = 0; round.target < trace->target_count; round.target++) {
-			const struct trace_target *target = &trace->targets[round.target];
-
-			if (!target->broken && !(target->stuck && again))
-				target_poll(&round);
-		}
-		again = true;
-		/*
-		 * If a target had used up its share of the memory for waiting hits, its rings hold
-		 * more hits.
-		 */
-		waiting = trace->merge && !merge_is_empty(trace->merge);
-		if (waiting)
-			merge_drain(trace->merge, merge_known_ns(trace->merge), output_hit, trace);
-		drain_sinks(trace);
-	} while ((round.hits + round.taken != before || waiting) && !trace->gone &&
-		 !trace_is_full(trace));
-}
-
 void trace_fail(struct trace *trace, struct probe_error *error)
 {
 	if (!error)
@@ -883,108 +504,68 @@ void trace_fail(struct trace *trace, struct probe_error *error)
 	trace->failed = true;
 }
 
-void trace_switch(struct trace *trace, bool on)
+/* Handles the results of a poll. */
+static void after_poll(struct trace *trace)
 {
-	for (size_t i = 0; i < trace->target_count; i++)
-		if (trace->targets[i].on && !trace->targets[i].rings)
-			probe_session_switch(trace->targets[i].session, SIZE_MAX, on);
-}
+	size_t count;
+	struct probe_traced *const *all = probe_trace_sessions(trace->set, &count);
 
-/* Stops all sessions in parallel. Does nothing on lack of memory. */
-static void stop_sessions(struct trace *trace)
-{
-	struct probe_session **sessions =
-		calloc(trace->target_count + 1, sizeof(struct probe_session *));
-	struct probe_error **errors = calloc(trace->target_count + 1, sizeof(struct probe_error *));
-	size_t count = 0;
+	/*
+	 * Losses are written to a recording in each round, so that its readers know where hits were
+	 * lost.
+	 */
+	if (trace->record)
+		trace_report_losses(trace);
+	if (trace->flight)
+		flight_print(trace);
+	trace->flight = false;
+	for (size_t i = 0; i < count; i++) {
+		const struct trace_target *its = all[i]->data;
 
-	for (size_t i = 0; sessions && errors && i < trace->target_count; i++) {
-		if (!trace->targets[i].on)
-			continue;
-		if (trace->targets[i].rings)
-			trace_fail(trace, trace_rings_suspend(&trace->targets[i]));
-		sessions[count++] = trace->targets[i].session;
+		if (its->unwanted || trace_tracer_of(trace, all[i])->gone)
+			probe_trace_stop_session(trace->set, all[i]);
 	}
-	probe_sessions_stop(sessions, count, errors);
-	count = 0;
-	for (size_t i = 0; sessions && errors && i < trace->target_count; i++)
-		if (trace->targets[i].on)
-			note_stopped(trace, &trace->targets[i], errors[count++]);
-	free(sessions);
-	free(errors);
-}
-
-void trace_stop(struct trace *trace)
-{
-	for (size_t i = 0; i < trace->target_count; i++)
-		if (trace->targets[i].on && trace->targets[i].tracer == trace->tracers)
-			processes_tell_frozen(trace->targets[i].target);
-	stop_sessions(trace);
-	for (size_t i = 0; i < trace->target_count; i++)
-		target_stop(trace, &trace->targets[i]);
-}
-
-/* Returns how long to sleep after a round that found `hits` hits. */
-static uint64_t sleep_after(const struct trace *trace, size_t hits, uint64_t sleep_ns)
-{
-	if (hits >= BUSY_HITS)
-		return 0;
-	/* Hits that are moved into a recording undecoded can wait until a ring is nearly full. */
-	if (!hits && trace->active)
-		sleep_ns = trace->due_ns < FIRST_SLEEP_NS  ? 0
-			   : trace->due_ns < LAST_SLEEP_NS ? trace->due_ns
-							   : LAST_SLEEP_NS;
-	return sleep_ns;
+	trace->loop.over |= probe_trace_is_over(trace->set);
+	if (trace->settings.hits_max && trace_total(trace) >= trace->settings.hits_max)
+		trace->loop.over = true;
 }
 
 static void trace_loop(struct trace *trace)
 {
-	uint64_t sleep_ns = FIRST_SLEEP_NS;
 	struct timers timers = timers_start(trace);
 
 	while (!trace->loop.over) {
-		size_t hits;
+		struct probe_error *error = probe_trace_poll(trace->set);
 
-		trace_follow_exec(trace);
-		hits = poll_all(trace);
+		after_poll(trace);
 		hosts_poll(trace);
 		timers_run(trace, &timers);
+		trace->loop.over |= error != NULL;
+		trace_fail(trace, error);
 		if (trace->loop.over)
 			break;
-		if (hits || trace->active)
-			sleep_ns = FIRST_SLEEP_NS;
 		timers_watch(trace, &timers);
-		wait_for(trace, sleep_after(trace, hits, sleep_ns));
-		if (sleep_ns < LAST_SLEEP_NS && !hits)
-			sleep_ns = 2 * sleep_ns < LAST_SLEEP_NS ? 2 * sleep_ns : LAST_SLEEP_NS;
+		loop_watch(&trace->loop, probe_trace_fd(trace->set), POLLIN, NULL);
+		wait_until(trace, probe_trace_due_ns(trace->set));
 	}
 	progress_end(&timers.progress.line);
 }
 
 void trace_run(struct trace *trace)
 {
+	struct probe_traced *const *all;
+	size_t count;
+
 	trace_tables_start(trace);
 	trace_loop(trace);
-	trace_switch(trace, false);
-	/*
-	 * Read again, because threads that waited for ring space (--full=wait) have now written
-	 * their hits.
-	 */
-	if (!trace->gone)
-		poll_all(trace);
-	trace_report_missed(trace);
-	trace_look(trace, true);
-	trace_stop(trace);
-	trace_report_refusals(trace);
-	trace_look(trace, true);
-	if (!trace->gone)
-		drain(trace);
-	else if (trace->record || trace->cut_off)
+	probe_trace_stop(trace->set, !trace->gone);
+	if (trace->gone && (trace->record || trace->cut_off))
 		trace_count_unwritten(trace);
 	flight_print(trace);
 	trace_report_losses(trace);
-	for (size_t i = 0; i < trace->target_count; i++)
-		trace_report_damage(&trace->targets[i]);
+	all = probe_trace_sessions(trace->set, &count);
+	for (size_t i = 0; i < count; i++)
+		trace_report_damage(all[i]);
 	trace_tables(trace, false);
 	trace_report_waits(trace);
 	probe_sink_end(trace->sink);

@@ -23,11 +23,6 @@ struct trace_options {
 	/* With --full=wait, how long a hit may wait for ring space; otherwise 0. */
 	uint64_t wait_ns;
 	uint64_t ring_bytes, string_bytes;
-
-	/*
-	 * The first tracer. A message that concerns all tracers is reported for this tracer only.
-	 */
-	const struct trace_tracer *first;
 };
 
 /* clang-format off */

@@ -14,6 +14,7 @@
 #include "cli/cli.h"
 #include "cli/timer.h"
 #include "cli/trace/trace.h"
+#include "libprobe/base/array.h"
 #include "libprobe/base/value.h"
 
 /* ==== Recording without decoding ============================================================== */
@@ -38,46 +39,75 @@ static const char *comm_of(void *data, pid_t pid, pid_t tid, uint64_t time_ns)
 			      : comm_cache_get(asker->trace->comms, pid, tid, time_ns);
 }
 
-bool trace_takes(const struct trace *trace, const struct trace_target *target)
+bool trace_takes(const struct trace *trace, const struct probe_traced *traced)
 {
-	return trace->record && !trace->settings.hits_max && !target->rings && !target->by_hit;
+	const struct trace_target *its = traced->data;
+
+	return trace->record && !trace->settings.hits_max && !its->rings && !its->by_hit;
 }
 
-static bool take(struct trace *trace, struct trace_target *target, enum probe_ctf_amount amount,
-	bool is_gone, size_t *hits)
+/* Returns false if the hits cannot be moved. */
+static bool take(struct trace *trace, const struct probe_traced *traced,
+	enum probe_ctf_amount amount, bool is_gone, struct probe_trace_read *read)
 {
 	struct asker asker = {trace, is_gone};
 	const struct probe_ctf_names names = {comm_of, &asker};
+	struct trace_target *its = traced->data;
 	struct probe_ctf_taken taken;
 	struct probe_error *error =
-		probe_ctf_take(trace->record, target->session, amount, &names, &taken);
+		probe_ctf_take(trace->record, traced->session, amount, &names, &taken);
 
 	output_check(trace, error);
-	target->by_hit = !taken.can;
+	its->by_hit = !taken.can;
 	trace->hits += taken.hits;
-	*hits += taken.hits;
-	trace->active |= taken.active;
-	if (taken.due_ns < trace->due_ns)
-		trace->due_ns = taken.due_ns;
+	read->hits += taken.hits;
+	if (taken.active && taken.due_ns < read->due_ns)
+		read->due_ns = taken.due_ns;
 	return taken.can;
 }
 
-bool trace_take(struct trace *trace, struct trace_target *target, bool all, size_t *hits)
+/*
+ * A few bytes stay in the rings until more hits arrive, or until the trace ends. If the session
+ * cannot be polled, it has ended by itself, and all remaining hits are moved.
+ */
+bool trace_read(struct probe_traced *traced, struct probe_trace_read *read, void *data)
 {
-	return take(trace, target, all ? PROBE_CTF_ALL : PROBE_CTF_MUCH, false, hits);
+	enum probe_ctf_amount amount = read->all ? PROBE_CTF_ALL : PROBE_CTF_MUCH;
+	const struct trace_target *its = traced->data;
+	struct trace *trace = data;
+
+	if (its->rings) {
+		read->error = traced->is_on ? trace_rings_poll(trace, traced) : NULL;
+		return true;
+	}
+	if (trace->gone || !trace_takes(trace, traced) || !take(trace, traced, amount, false, read))
+		return false;
+	read->error = probe_session_poll(traced->session, NULL, NULL, NULL);
+	if (read->error)
+		take(trace, traced, PROBE_CTF_ALL, false, read);
+	read->more = read->hits > 0;
+	return true;
+}
+
+/*
+ * Moves the hits of all sessions that are on: of one process if it has executed another program;
+ * or, if `pid` is 0, those that can be moved without waiting for the disk.
+ */
+static void take_all(struct trace *trace, pid_t pid)
+{
+	struct probe_trace_read read = {.due_ns = UINT64_MAX};
+	size_t count;
+	struct probe_traced *const *all = probe_trace_sessions(trace->set, &count);
+
+	for (size_t i = 0; i < count && !trace->gone; i++)
+		if (all[i]->is_on && trace_takes(trace, all[i]) &&
+			(!pid || probe_target_pid(all[i]->target) == pid))
+			take(trace, all[i], pid ? PROBE_CTF_ALL : PROBE_CTF_NOW, pid != 0, &read);
 }
 
 void trace_take_left(struct trace *trace, pid_t pid)
 {
-	size_t hits = 0;
-
-	for (size_t i = 0; i < trace->target_count && !trace->gone; i++) {
-		struct trace_target *target = &trace->targets[i];
-
-		if (target->on && probe_target_pid(target->target) == pid &&
-			trace_takes(trace, target))
-			take(trace, target, PROBE_CTF_ALL, true, &hits);
-	}
+	take_all(trace, pid);
 }
 
 static bool taking_count_hit(const struct probe_hit *hit, void *data)
@@ -91,35 +121,24 @@ static bool taking_count_hit(const struct probe_hit *hit, void *data)
 
 void trace_count_unwritten(struct trace *trace)
 {
-	for (size_t i = 0; i < trace->target_count; i++) {
-		const struct trace_target *target = &trace->targets[i];
+	size_t count;
+	struct probe_traced *const *all = probe_trace_sessions(trace->set, &count);
+
+	for (size_t i = 0; i < count; i++) {
 		uint64_t before = trace->unwritten;
 
 		/*
 		 * Poll only once. If the probes could not be switched off, new hits may arrive
 		 * forever.
 		 */
-		if (target->rings || target->broken)
+		if (all[i]->is_read_by_user || all[i]->is_broken)
 			continue;
 		trace_fail(
-			trace, probe_session_poll(target->session, taking_count_hit, trace, NULL));
+			trace, probe_session_poll(all[i]->session, taking_count_hit, trace, NULL));
 		if (trace->record)
-			trace_fail(trace, probe_ctf_discarded(trace->record, target->session,
+			trace_fail(trace, probe_ctf_discarded(trace->record, all[i]->session,
 						  trace->unwritten - before));
 	}
-}
-
-/*
- * For all targets whose probes are on, moves the hits that can be moved without waiting for the
- * disk.
- */
-static void trace_take_all(struct trace *trace)
-{
-	size_t hits = 0;
-
-	for (size_t i = 0; i < trace->target_count && !trace->gone; i++)
-		if (trace->targets[i].on && trace_takes(trace, &trace->targets[i]))
-			take(trace, &trace->targets[i], PROBE_CTF_NOW, false, &hits);
 }
 
 /* ==== OpenTelemetry =========================================================================== */
@@ -274,7 +293,7 @@ static void flush_host(struct trace_tracer *tracer)
 void output_flush(struct trace *trace)
 {
 	if (trace->record)
-		trace_take_all(trace);
+		take_all(trace, 0);
 	output_check(trace,
 		trace->record ? probe_ctf_flush(trace->record) : probe_sink_flush(trace->sink));
 	for (size_t i = 0; i < trace->tracer_count; i++) {
@@ -283,48 +302,62 @@ void output_flush(struct trace *trace)
 	}
 }
 
-bool output_full(const struct trace_target *target)
+bool output_is_full(const struct probe_traced *traced, bool wait, void *data)
 {
-	return probe_sink_full(target->tracer->sink);
+	struct trace *trace = data;
+	const struct probe_sink *sink = trace_tracer_of(trace, traced)->sink;
+
+	if (trace->record || !probe_sink_full(sink))
+		return false;
+	if (wait)
+		drain_sinks(trace);
+	else
+		output_flush(trace);
+	return trace->gone || probe_sink_full(sink);
 }
 
-static bool is_removed(const struct trace_target *target, size_t probe)
+static bool is_removed(const struct trace_target *its, size_t probe)
 {
-	return probe < target->removed_count && target->removed[probe];
+	return probe < its->removed_count && its->removed[probe];
 }
 
-/* Passes a hit to its tracer. `probes` are the probes of the hit's session. */
-static void dispatch(struct trace *trace, const struct trace_target *target,
-	const struct probe_hit *hit, const char *comm, const struct probe_session_probe *probes)
+/* Passes a hit to its tracer. */
+static void dispatch(struct trace *trace, const struct probe_trace_hit *its)
 {
 	static const enum probe_tracer_tag tags[] = {
 		[PROBE_ROLE_NONE] = PROBE_TAG_POINT,
 		[PROBE_ROLE_BEGIN] = PROBE_TAG_BEGIN,
 		[PROBE_ROLE_END] = PROBE_TAG_END,
 	};
-	const struct probe_session_probe *probe = &probes[hit->probe];
-	const struct trace_tracer *tracer = target->tracer;
+	const struct trace_tracer *tracer = &trace->tracers[its->tracer];
+	const struct probe_hit *hit = its->hit;
+	const struct probe_session_probe *probe = &its->probes[hit->probe];
 
 	if (trace->record) {
-		output_check(trace, probe_ctf_hit(trace->record, target->session, hit, comm));
+		output_check(
+			trace, probe_ctf_hit(trace->record, its->traced->session, hit, its->comm));
 	} else if (tracer->stacks) {
 		if (hit->stack)
 			trace_fail(trace,
-				probe_stacks_add(tracer->stacks, probe, comm, hit->stack, 1));
+				probe_stacks_add(tracer->stacks, probe, its->comm, hit->stack, 1));
 	} else if (tracer->heap)
-		trace_fail(trace, probe_heap_add(tracer->heap, target->session, probe, hit, comm));
+		trace_fail(trace,
+			probe_heap_add(tracer->heap, its->traced->session, probe, hit, its->comm));
 	else if (tracer->host)
-		probe_tracer_host_hit(tracer->host, tags[probe->role], hit, probe, comm);
+		probe_tracer_host_hit(tracer->host, tags[probe->role], hit, probe, its->comm);
 	else if (hit->begin && trace->otlp)
-		otlp_span(trace, hit, probes);
+		otlp_span(trace, hit, its->probes);
 	else if (hit->begin)
-		probe_sink_span(tracer->sink, hit, &probes[hit->begin->probe], probe, comm);
+		probe_sink_span(
+			tracer->sink, hit, &its->probes[hit->begin->probe], probe, its->comm);
 	else
-		probe_sink_hit(tracer->sink, hit, probe, comm);
+		probe_sink_hit(tracer->sink, hit, probe, its->comm);
 }
 
-const char *output_comm(struct trace *trace, const struct probe_hit *hit)
+const char *output_comm(const struct probe_hit *hit, void *data)
 {
+	const struct trace *trace = data;
+
 	return comm_cache_get(trace->comms, hit->pid, hit->tid, hit->time_ns);
 }
 
@@ -347,29 +380,24 @@ static bool count_hit(struct trace *trace)
 	return false;
 }
 
-bool output_hit(size_t target, const struct probe_hit *hit, const char *comm, void *data)
+bool output_hit(const struct probe_trace_hit *hit, void *data)
 {
 	struct trace *trace = data;
-	struct trace_target *its = &trace->targets[target];
-	const struct probe_session_probe *probes;
-	size_t count;
 
 	if (trace->gone || trace_is_full(trace))
 		return false;
-	probes = probe_session_probes(its->session, &count);
-	if (hit->probe >= count || its->tracer->gone || is_removed(its, hit->probe))
+	if (trace->tracers[hit->tracer].gone ||
+		(hit->traced && is_removed(hit->traced->data, hit->hit->probe)))
 		return true;
-	dispatch(trace, its, hit, comm, probes);
-	if (!trace_count_hit(its, hit->probe))
-		trace_fail(trace, probe_error_no_memory());
+	dispatch(trace, hit);
 	return count_hit(trace);
 }
 
-void output_lost(struct trace *trace, const struct trace_target *target,
+void output_lost(struct trace *trace, const struct probe_traced *traced,
 	const struct probe_session_probe *probe, uint64_t lost)
 {
 	if (trace->record)
-		output_check(trace, probe_ctf_discarded(trace->record, target->session, lost));
+		output_check(trace, probe_ctf_discarded(trace->record, traced->session, lost));
 	else
 		probe_sink_lost(trace->sink, probe, lost);
 }
@@ -381,74 +409,16 @@ struct probe_error *output_record(struct trace *trace, const struct probe_ctf_op
 
 /* ---- Flight recorders ------------------------------------------------------- */
 
-struct flight {
-	struct trace *trace;
-	/* Sorts the hits of several targets; NULL if there is a single target. */
-	struct merge *merge;
-	size_t target;
-};
-
-/*
- * Takes one hit of a flight recorder. Waiting hits are copied, because the recorder may overwrite
- * its records at any time.
- */
-static bool visit_flight(const struct probe_hit *hit, void *data)
-{
-	const struct flight *flight = data;
-	struct trace *trace = flight->trace;
-	const char *comm = output_comm(trace, hit);
-
-	if (!flight->merge)
-		return output_hit(flight->target, hit, comm, trace);
-	if (merge_add(flight->merge, flight->target, hit, comm))
-		return true;
-	trace_fail(trace, probe_error_no_memory());
-	return false;
-}
-
-/*
- * Prints a hit of a flight recorder. For hits of ended processes (merge.c), `target` is
- * target_count.
- */
-static bool output_flight(size_t target, const struct probe_hit *hit, const char *comm, void *data)
-{
-	struct trace *trace = data;
-	const struct trace_gone *gone;
-
-	if (target < trace->target_count)
-		return output_hit(target, hit, comm, trace);
-	if (trace->gone || trace_is_full(trace))
-		return false;
-	gone = &trace->gones[hit->probe];
-	probe_sink_hit(gone->tracer->sink, hit, &gone->probe, comm);
-	return count_hit(trace);
-}
-
 void flight_print(struct trace *trace)
 {
-	/* The snapshot has a merge of its own. The hits that wait in trace->merge stay there. */
-	struct merge *merge = trace->merge ? merge_create() : NULL;
+	size_t count;
+	struct probe_traced *const *all = probe_trace_sessions(trace->set, &count);
 
-	if (trace->merge && !merge) {
-		trace_fail(trace, probe_error_no_memory());
-		return;
-	}
-	for (size_t i = 0; i < trace->target_count && !trace->gone; i++) {
-		struct trace_target *target = &trace->targets[i];
-		struct flight flight = {trace, merge, i};
-
-		if (target->rings)
-			output_check(trace, trace_rings_write(trace, target));
-		else if (target->tracer->output == PROBE_TRACER_FLIGHT && !target->broken)
-			trace_fail(trace,
-				probe_session_snapshot(target->session, visit_flight, &flight));
-	}
-	if (merge && trace->gone_hits &&
-		!merge_add_all(merge, trace->target_count, trace->gone_hits))
-		trace_fail(trace, probe_error_no_memory());
-	if (merge)
-		merge_drain(merge, UINT64_MAX, output_flight, trace);
-	merge_free(merge);
+	for (size_t i = 0; i < count && !trace->gone; i++)
+		if (all[i]->is_read_by_user)
+			output_check(trace, trace_rings_write(trace, all[i]));
+	if (!trace->gone)
+		probe_trace_snapshot(trace->set);
 }
 
 /* ---- Loaded tracers --------------------------------------------------------- */
@@ -458,60 +428,62 @@ struct removal {
 	const struct trace_tracer *tracer;
 };
 
-/* Returns true if the tracer has removed all probes of the target's session. */
-static bool all_removed(const struct trace_target *target)
+/* Returns true if the tracer has removed all probes of the session. */
+static bool all_removed(const struct trace_target *its)
 {
-	for (size_t i = 0; i < target->removed_count; i++) {
-		if (!target->removed[i])
+	for (size_t i = 0; i < its->removed_count; i++) {
+		if (!its->removed[i])
 			return false;
 	}
 	return true;
 }
 
 /* Restores the sites of the removed probes. A site stays patched if another session uses it. */
-static void restore_removed(struct trace *trace, struct trace_target *target)
+static void restore_removed(struct trace *trace, const struct probe_traced *traced)
 {
+	const struct trace_target *its = traced->data;
 	struct probe_report report = {0};
-	bool *on = calloc(target->removed_count + 1, sizeof(*on));
+	bool *on = calloc(its->removed_count + 1, sizeof(*on));
 	struct probe_error *error = on ? NULL : probe_error_no_memory();
 
-	for (size_t i = 0; on && i < target->removed_count; i++)
-		on[i] = !target->removed[i];
-	if (!error && probe_target_alive(target->target))
-		error = probe_session_select(target->session, on, &report);
+	for (size_t i = 0; on && i < its->removed_count; i++)
+		on[i] = !its->removed[i];
+	if (!error && probe_target_alive(traced->target))
+		error = probe_session_select(traced->session, on, &report);
 	trace_fail(trace, probe_error_prefix(error,
 				  "process %d: a probe that the tracer does not want stays "
 				  "on until the trace ends",
-				  (int)probe_target_pid(target->target)));
+				  (int)probe_target_pid(traced->target)));
 	probe_report_deinit(&report);
 	free(on);
 }
 
-/* Removes one probe from a target, or all probes of the target if `provider` is NULL. */
-static void remove_from(
-	struct trace *trace, struct trace_target *target, const char *provider, const char *name)
+/* Removes one probe from a session, or all its probes if `provider` is NULL. */
+static void remove_from(struct trace *trace, const struct probe_traced *traced,
+	const char *provider, const char *name)
 {
 	const struct probe_session_probe *probes;
+	struct trace_target *its = traced->data;
 	size_t count;
 	bool *removed;
 
-	probes = probe_session_probes(target->session, &count);
-	removed = realloc(target->removed, count + 1);
+	probes = probe_session_probes(traced->session, &count);
+	removed = realloc(its->removed, count + 1);
 	if (!removed) {
 		trace_fail(trace, probe_error_no_memory());
 		return;
 	}
-	target->removed = removed;
+	its->removed = removed;
 	for (size_t i = 0; i < count; i++) {
 		removed[i] =
-			(i < target->removed_count && removed[i]) || !provider ||
+			(i < its->removed_count && removed[i]) || !provider ||
 			(!strcmp(probes[i].provider, provider) && !strcmp(probes[i].name, name));
 	}
-	target->removed_count = count;
+	its->removed_count = count;
 	/* If no probe is left, the whole session is switched off. */
-	target->unwanted = !provider || all_removed(target);
-	if (!target->unwanted && target->on)
-		restore_removed(trace, target);
+	its->unwanted = !provider || all_removed(its);
+	if (!its->unwanted && traced->is_on)
+		restore_removed(trace, traced);
 }
 
 /*
@@ -522,13 +494,15 @@ static void removed(pid_t pid, const char *provider, const char *name, void *dat
 {
 	struct removal *removal = data;
 	struct trace *trace = removal->trace;
+	size_t count;
+	struct probe_traced *const *all = probe_trace_sessions(trace->set, &count);
 
-	for (size_t i = 0; i < trace->target_count; i++) {
-		struct trace_target *target = &trace->targets[i];
+	for (size_t i = 0; i < count; i++) {
+		const struct trace_target *its = all[i]->data;
 
-		if (target->tracer == removal->tracer && !target->unwanted &&
-			probe_target_pid(target->target) == pid)
-			remove_from(trace, target, provider, name);
+		if (trace_tracer_of(trace, all[i]) == removal->tracer && !its->unwanted &&
+			probe_target_pid(all[i]->target) == pid)
+			remove_from(trace, all[i], provider, name);
 	}
 }
 
@@ -554,12 +528,15 @@ bool host_wants(struct trace *trace, struct trace_tracer *tracer, pid_t pid, boo
  */
 static void host_look(struct trace *trace, const struct trace_tracer *tracer)
 {
-	probe_tracer_host_look(tracer->host, 0);
-	for (size_t i = 0; i < trace->target_count; i++) {
-		const struct trace_target *target = &trace->targets[i];
+	size_t count;
+	struct probe_traced *const *all = probe_trace_sessions(trace->set, &count);
 
-		if (target->tracer == tracer && target->on && !target->unwanted)
-			probe_tracer_host_look(tracer->host, probe_target_pid(target->target));
+	probe_tracer_host_look(tracer->host, 0);
+	for (size_t i = 0; i < count; i++) {
+		const struct trace_target *its = all[i]->data;
+
+		if (trace_tracer_of(trace, all[i]) == tracer && all[i]->is_on && !its->unwanted)
+			probe_tracer_host_look(tracer->host, probe_target_pid(all[i]->target));
 	}
 }
 
@@ -652,6 +629,113 @@ struct probe_error *hosts_start(struct trace *trace)
 	return error;
 }
 
+/* ==== Ended processes ========================================================================= */
+
+/*
+ * Processes of a trace that have ended. Their sessions are freed at once, because thousands of
+ * processes may come and go. libprobe sums the counts of their probes, and copies the hits of
+ * flight recorders. The other data that is needed at the end of the trace is kept here:
+ *
+ *   rows          in a table: one table for all processes. Metrics have the labels of
+ *                 processes, so they need one table for each label
+ *   call stacks   in the tracer's table, which has copies of the frames
+ *   heaps         memory that a process did not free stays counted as live
+ *
+ * The other tracers need no data at the end. They have already passed on each hit: as a line, into
+ * a recording, or as a message to a loaded tracer.
+ */
+
+/* Returns true if a tracer sums its hits in rows. */
+static bool has_rows(const struct trace_tracer *tracer)
+{
+	return tracer->output == PROBE_TRACER_ROWS || tracer_is_exported(tracer);
+}
+
+/*
+ * Returns the table that keeps the rows of an owner (see struct trace_ended). The number of its
+ * rows is limited, because keys such as pid are different in each process.
+ */
+static struct probe_error *ended_of(
+	struct trace_tracer *tracer, pid_t owner, const char *program, struct trace_ended **ret)
+{
+	const struct probe_gather *gather = &tracer->options.gather;
+	struct trace_ended ended = {.owner = owner};
+	struct probe_error *error;
+
+	for (size_t i = 0; i < tracer->ended_count; i++)
+		if (tracer->ended[i].owner == owner) {
+			*ret = &tracer->ended[i];
+			return NULL;
+		}
+	error = probe_table_create(gather->key_count, &ended.rows);
+	if (error)
+		return error;
+	ended.program = program ? strdup(program) : NULL;
+	if ((program && !ended.program) || !ARRAY_ROOM(tracer->ended, tracer->ended_count)) {
+		trace_ended_deinit(&ended);
+		return probe_error_no_memory();
+	}
+	probe_table_limit(ended.rows, gather->keys_max ? gather->keys_max : PROBE_KEYS_DEFAULT);
+	*ret = &tracer->ended[tracer->ended_count++];
+	**ret = ended;
+	return NULL;
+}
+
+static struct probe_error *keep_rows(const struct trace *trace, const struct probe_traced *traced)
+{
+	struct trace_tracer *tracer = trace_tracer_of(trace, traced);
+	pid_t owner = tracer_is_exported(tracer) ? exports_owner(trace, traced) : 0;
+	struct probe_table *rows = NULL;
+	struct trace_ended *ended;
+	struct probe_error *error = ended_of(
+		tracer, owner, owner ? comm_cache_known(trace->comms, owner, owner) : NULL, &ended);
+
+	if (!error)
+		error = probe_table_create(tracer->options.gather.key_count, &rows);
+	if (!error)
+		error = probe_table_add(rows, traced->session, &tracer->options);
+	if (!error)
+		error = probe_table_add_table(ended->rows, rows);
+	if (!error)
+		ended->is_exported = false;
+	probe_table_free(rows);
+	return error;
+}
+
+/* Keeps the results that a tracer has gathered in a session. */
+static struct probe_error *keep_gathered(
+	const struct trace *trace, const struct probe_traced *traced)
+{
+	const struct trace_tracer *tracer = trace_tracer_of(trace, traced);
+
+	if (has_rows(tracer))
+		return keep_rows(trace, traced);
+	if (tracer->heap)
+		probe_heap_forget(tracer->heap, traced->session);
+	if (tracer->stacks && tracer->options.stack == PROBE_STACK_FRAMES)
+		return probe_stacks_keep_session(
+			tracer->stacks, traced->session, trace_target_comm(trace, traced));
+	return NULL;
+}
+
+struct probe_error *gone_keep(struct trace *trace, struct probe_traced *traced)
+{
+	const struct trace_target *its = traced->data;
+	struct probe_error *error = NULL;
+
+	for (size_t i = 0; i < trace->request->pattern_count; i++)
+		trace->matched[i] |= probe_session_matched(traced->session, i);
+	trace_keep_waits(trace, traced);
+	trace_report_damage(traced);
+	if (!trace->record)
+		error = keep_gathered(trace, traced);
+	if (!error && its->rings)
+		error = trace_rings_end(trace, traced);
+	else if (!error && trace->record)
+		error = probe_ctf_forget(trace->record, traced->session);
+	return error;
+}
+
 /* ==== Tables ================================================================================== */
 
 /*
@@ -668,16 +752,16 @@ static struct probe_error *gather(
 {
 	struct probe_table *table = NULL;
 	struct probe_error *error = probe_table_create(tracer->options.gather.key_count, &table);
+	size_t count;
+	struct probe_traced *const *all = probe_trace_sessions(trace->set, &count);
 
 	for (size_t i = 0; i < tracer->ended_count && !error; i++)
 		error = probe_table_add_table(table, tracer->ended[i].rows);
-	for (size_t i = 0; i < trace->target_count && !error; i++) {
-		const struct trace_target *target = &trace->targets[i];
-
-		if (target->tracer != tracer)
+	for (size_t i = 0; i < count && !error; i++) {
+		if (trace_tracer_of(trace, all[i]) != tracer)
 			continue;
-		error = probe_table_add(table, target->session, &tracer->options);
-		if (error && target->broken) {
+		error = probe_table_add(table, all[i]->session, &tracer->options);
+		if (error && all[i]->is_broken) {
 			probe_error_free(error);
 			error = NULL;
 		}
@@ -774,18 +858,19 @@ static struct probe_error *print_tracer(
 	return error;
 }
 
-const char *trace_target_comm(struct trace *trace, struct trace_target *target)
+const char *trace_target_comm(const struct trace *trace, const struct probe_traced *traced)
 {
-	pid_t pid = probe_target_pid(target->target);
+	pid_t pid = probe_target_pid(traced->target);
+	struct trace_target *its = traced->data;
 	const char *comm;
 
-	if (!target->comm[0]) {
+	if (!its->comm[0]) {
 		comm = comm_cache_known(trace->comms, pid, pid);
 		if (!comm)
 			comm = comm_cache_get(trace->comms, pid, pid, clock_ns(CLOCK_REALTIME));
-		snprintf(target->comm, sizeof(target->comm), "%s", comm ? comm : "");
+		snprintf(its->comm, sizeof(its->comm), "%s", comm ? comm : "");
 	}
-	return target->comm[0] ? target->comm : NULL;
+	return its->comm[0] ? its->comm : NULL;
 }
 
 /* ---- Stacks ----------------------------------------------------------------- */
@@ -794,20 +879,20 @@ const char *trace_target_comm(struct trace *trace, struct trace_target *target)
  * Reads all stacks that sessions have counted in their targets. The stacks of ended processes are
  * in the tracer's table.
  */
-static struct probe_error *gather_stacks(struct trace *trace, const struct trace_tracer *tracer)
+static struct probe_error *gather_stacks(
+	const struct trace *trace, const struct trace_tracer *tracer)
 {
 	struct probe_error *error = NULL;
+	size_t count;
+	struct probe_traced *const *all = probe_trace_sessions(trace->set, &count);
 
 	if (tracer->options.stack != PROBE_STACK_FRAMES)
 		return NULL;
 	probe_stacks_clear(tracer->stacks);
-	for (size_t i = 0; i < trace->target_count && !error; i++) {
-		struct trace_target *target = &trace->targets[i];
-
-		if (target->tracer == tracer && !target->broken)
+	for (size_t i = 0; i < count && !error; i++)
+		if (trace_tracer_of(trace, all[i]) == tracer && !all[i]->is_broken)
 			error = probe_stacks_add_session(
-				tracer->stacks, target->session, trace_target_comm(trace, target));
-	}
+				tracer->stacks, all[i]->session, trace_target_comm(trace, all[i]));
 	return error;
 }
 
@@ -847,25 +932,15 @@ static void warn_of_stacks(
 static void count_lost(const struct trace *trace, const struct trace_tracer *tracer,
 	uint64_t *begins_ret, uint64_t *ends_ret)
 {
+	size_t count;
+	struct probe_trace_probe *all = probe_trace_probes(trace->set, &count);
+
 	*begins_ret = *ends_ret = 0;
-	for (size_t i = 0; i < trace->gone_count; i++) {
-		const struct trace_gone *gone = &trace->gones[i];
-
-		if (gone->tracer == tracer)
-			*(gone->probe.role == PROBE_ROLE_BEGIN ? begins_ret : ends_ret) +=
-				gone->probe.lost;
-	}
-	for (size_t i = 0; i < trace->target_count; i++) {
-		const struct probe_session_probe *probes;
-		size_t count;
-
-		if (trace->targets[i].tracer != tracer)
-			continue;
-		probes = probe_session_probes(trace->targets[i].session, &count);
-		for (size_t k = 0; k < count; k++)
-			*(probes[k].role == PROBE_ROLE_BEGIN ? begins_ret : ends_ret) +=
-				probes[k].lost;
-	}
+	for (size_t i = 0; i < count; i++)
+		if (&trace->tracers[all[i].tracer] == tracer)
+			*(all[i].probe->role == PROBE_ROLE_BEGIN ? begins_ret : ends_ret) +=
+				all[i].probe->lost;
+	free(all);
 }
 
 /*

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Three parts of a trace: recordings of rings on request (--full=loop and --full=stop); the report
- * of losses and the summary; and the parsing of the options.
+ * Two parts of a trace: recordings of rings on request (--full=loop and --full=stop), and the
+ * report of losses and the summary.
  */
 #include <inttypes.h>
 #include <signal.h>
@@ -12,7 +12,6 @@
 #include "cli/cli.h"
 #include "cli/print/print.h"
 #include "cli/request.h"
-#include "cli/trace/options.h"
 #include "cli/trace/trace.h"
 #include "probe/stream.h"
 
@@ -59,20 +58,6 @@ struct trace_rings {
 	uint64_t held;
 };
 
-/* Returns PROBE_ERROR_USAGE for options that --full=loop and --full=stop do not support. */
-static struct probe_error *trace_rings_check(const struct trace_options *options)
-{
-	const struct tracer_options *tracer = &options->tracer;
-
-	if (options->parts.rotate_bytes || options->parts.rotate_ns)
-		return probe_error_new(PROBE_ERROR_USAGE,
-			"--full=loop and stop write once, and not in parts: leave --rotate out");
-	if (tracer->every || tracer->rate || options->settings.hits_max)
-		return probe_error_new(PROBE_ERROR_USAGE,
-			"--full=loop and stop do not go with --every, --rate and -n");
-	return NULL;
-}
-
 /* ---- Start --------------------------------------------------------------------------- */
 
 static const char *comm_of(void *data, pid_t pid, pid_t tid, uint64_t time_ns)
@@ -81,6 +66,13 @@ static const char *comm_of(void *data, pid_t pid, pid_t tid, uint64_t time_ns)
 
 	return rings->alive ? comm_cache_get(rings->comms, pid, tid, time_ns)
 			    : comm_cache_known(rings->comms, pid, tid);
+}
+
+static struct trace_rings *rings_of(const struct probe_traced *traced)
+{
+	const struct trace_target *its = traced->data;
+
+	return its->rings;
 }
 
 static struct trace_rings *create_rings(struct trace *trace)
@@ -93,11 +85,11 @@ static struct trace_rings *create_rings(struct trace *trace)
 	return rings;
 }
 
-static struct probe_error *create_stream(const struct trace *trace, struct trace_target *target,
+static struct probe_error *create_stream(const struct trace *trace, struct probe_traced *traced,
 	const struct probe_request *request, const struct probe_session_options *options,
 	struct probe_report *report)
 {
-	struct trace_rings *rings = target->rings;
+	struct trace_rings *rings = rings_of(traced);
 	uint16_t string = options->string_bytes ? options->string_bytes : STRING_BYTES;
 	const struct probe_stream_options its = {
 		.name = "record",
@@ -116,36 +108,38 @@ static struct probe_error *create_stream(const struct trace *trace, struct trace
 		.comm_data = rings,
 	};
 	struct probe_error *error =
-		probe_stream_create(target->target, request, &its, report, &rings->stream);
+		probe_stream_create(traced->target, request, &its, report, &rings->stream);
 
 	return error ? error : probe_stream_start(rings->stream);
 }
 
-struct probe_error *trace_target_start(struct trace *trace, struct trace_target *target,
+struct probe_error *trace_session_start(struct trace *trace, struct probe_traced *traced,
 	const struct probe_request *request, const struct probe_session_options *options,
 	struct probe_report *report)
 {
+	struct trace_target *its = traced->data;
 	struct probe_error *error;
 
 	if (trace->full == RECORD_FLUSH)
 		return probe_session_start(
-			target->target, request, options, report, &target->session);
-	target->rings = create_rings(trace);
-	error = target->rings ? create_stream(trace, target, request, options, report)
-			      : probe_error_no_memory();
-	if (!error)
-		target->session = probe_stream_session(target->rings->stream);
-	else if (target->rings)
-		error = probe_error_first(error, trace_rings_end(trace, target));
-	return error;
+			traced->target, request, options, report, &traced->session);
+	traced->is_read_by_user = true;
+	its->rings = create_rings(trace);
+	if (!its->rings)
+		return probe_error_no_memory();
+	error = create_stream(trace, traced, request, options, report);
+	if (error)
+		return probe_error_first(error, trace_rings_end(trace, traced));
+	traced->session = probe_stream_session(its->rings->stream);
+	return NULL;
 }
 
 /* ---- While it runs ------------------------------------------------------------------- */
 
-struct probe_error *trace_rings_poll(struct trace *trace, struct trace_target *target)
+struct probe_error *trace_rings_poll(struct trace *trace, const struct probe_traced *traced)
 {
-	struct probe_stream *stream = target->rings->stream;
-	pid_t pid = probe_target_pid(target->target);
+	struct probe_stream *stream = rings_of(traced)->stream;
+	pid_t pid = probe_target_pid(traced->target);
 	struct probe_stream_status status;
 	struct probe_error *error = probe_stream_poll(stream, NULL);
 
@@ -165,14 +159,14 @@ struct probe_error *trace_rings_poll(struct trace *trace, struct trace_target *t
 	return NULL;
 }
 
-struct probe_error *trace_rings_write(struct trace *trace, struct trace_target *target)
+struct probe_error *trace_rings_write(struct trace *trace, struct probe_traced *traced)
 {
-	struct trace_rings *rings = target->rings;
+	struct trace_rings *rings = rings_of(traced);
 	struct probe_stream_status status;
 	struct probe_error *error, *unknown;
 	uint64_t gone;
 
-	rings->alive = probe_target_alive(target->target);
+	rings->alive = probe_target_alive(traced->target);
 	error = probe_stream_flush_to(rings->stream, trace->record);
 	unknown = probe_stream_get_status(rings->stream, &status);
 	if (unknown)
@@ -183,23 +177,18 @@ struct probe_error *trace_rings_write(struct trace *trace, struct trace_target *
 	gone = trace->full == RECORD_LOOP ? status.overwritten : status.lost;
 	trace->overwritten += gone - rings->overwritten;
 	rings->overwritten = gone;
-	if (!error)
+	if (!error) {
 		rings->held = 0;
+		traced->is_kept = false;
+	}
 	return error;
 }
 
 /* ---- The end ------------------------------------------------------------------------- */
 
-struct probe_error *trace_rings_suspend(const struct trace_target *target)
+struct probe_error *trace_rings_suspend(const struct probe_traced *traced)
 {
-	return probe_stream_stop(target->rings->stream);
-}
-
-struct probe_error *trace_rings_stop(const struct trace_target *target)
-{
-	struct probe_error *error = trace_rings_suspend(target);
-
-	return probe_error_first(error, probe_session_stop(target->session));
+	return probe_stream_stop(rings_of(traced)->stream);
 }
 
 static bool count_hit(const struct probe_hit *hit, void *data)
@@ -209,57 +198,60 @@ static bool count_hit(const struct probe_hit *hit, void *data)
 	return true;
 }
 
-struct probe_error *trace_rings_note_end(struct trace *trace, struct trace_target *target)
+/* Lets the rings go that have been kept for the longest time, if too many are kept. */
+static void keep_newest(const struct trace *trace)
 {
-	struct trace_rings *rings = target->rings;
+	struct probe_traced *oldest = NULL;
+	size_t count, kept = 0;
+	struct probe_traced *const *all = probe_trace_sessions(trace->set, &count);
 
-	if (rings->ended_ns)
-		return NULL;
+	for (size_t i = 0; i < count; i++) {
+		if (!all[i]->is_kept)
+			continue;
+		if (!oldest || rings_of(all[i])->ended_ns < rings_of(oldest)->ended_ns)
+			oldest = all[i];
+		kept++;
+	}
+	if (kept > ENDED_MAX)
+		oldest->is_kept = false;
+}
+
+struct probe_error *trace_rings_note_end(struct trace *trace, struct probe_traced *traced)
+{
+	struct trace_rings *rings = rings_of(traced);
+	struct probe_error *error;
+
 	rings->ended_ns = clock_ns(CLOCK_MONOTONIC);
 	if (trace->full == RECORD_STOP)
-		return trace_rings_write(trace, target);
-	return probe_session_snapshot(target->session, count_hit, &rings->held);
+		return trace_rings_write(trace, traced);
+	error = probe_session_snapshot(traced->session, count_hit, &rings->held);
+	traced->is_kept = rings->held > 0;
+	keep_newest(trace);
+	return error;
 }
 
-/* Returns true if the target's rings hold hits that were not written yet. */
-static bool is_kept(const struct trace_target *target)
+struct probe_error *trace_rings_end(struct trace *trace, struct probe_traced *traced)
 {
-	return target->rings && target->rings->held;
-}
-
-bool trace_rings_may_drop(const struct trace *trace, const struct trace_target *target)
-{
-	size_t younger = 0;
-
-	if (!is_kept(target))
-		return true;
-	for (size_t i = 0; i < trace->target_count; i++)
-		younger += is_kept(&trace->targets[i]) &&
-			   trace->targets[i].rings->ended_ns > target->rings->ended_ns;
-	return younger >= ENDED_MAX;
-}
-
-struct probe_error *trace_rings_end(struct trace *trace, struct trace_target *target)
-{
-	struct trace_rings *rings = target->rings;
+	struct trace_target *its = traced->data;
+	struct trace_rings *rings = its->rings;
 	struct probe_error *error = NULL, *lost = NULL;
 
-	if (is_kept(target)) {
-		uint64_t unread = probe_session_recorded(target->session) - rings->flushed -
+	if (rings->held) {
+		uint64_t unread = probe_session_recorded(traced->session) - rings->flushed -
 				  rings->overwritten;
 
 		trace->dropped++;
 		trace->dropped_hits += rings->held;
 		trace->overwritten += unread - rings->held;
 		if (trace->record)
-			lost = probe_ctf_discarded(trace->record, target->session, unread);
+			lost = probe_ctf_discarded(trace->record, traced->session, unread);
 	}
 	if (rings->stream)
 		error = probe_stream_shutdown(rings->stream);
 	error = probe_error_first(lost, error);
 	free(rings);
-	target->rings = NULL;
-	target->session = NULL;
+	its->rings = NULL;
+	traced->session = NULL;
 	return error;
 }
 
@@ -382,22 +374,21 @@ static void rows_merge(struct rows *rows, int (*compare)(const void *, const voi
 	rows->count = kept;
 }
 
-/* All tracers have the same processes, so only the first tracer's target reports a process. */
-void trace_report_fate(struct trace *trace, struct trace_target *target)
+/* All tracers have the same processes, so only the first tracer's session reports a process. */
+void trace_report_fate(struct trace *trace, const struct probe_traced *traced)
 {
-	pid_t pid = probe_target_pid(target->target);
+	pid_t pid = probe_target_pid(traced->target);
 	struct probe_fate fate;
 
-	if (target->tracer != trace->tracers || target->judged)
+	if (traced->tracer)
 		return;
-	target->judged = true;
-	probe_target_fate(target->target, target->pidfd, &fate);
+	probe_target_fate(traced->target, traced->pidfd, &fate);
 	/*
 	 * Do not report the program that we started: our exit status says how it ended. Do not
 	 * report followed processes: their ends concern only their parents. In `yes | head`, for
 	 * example, `yes` always ends with SIGPIPE.
 	 */
-	if (!fate.signal || ((target->later || pid == trace->loop.child) && !fate.out_of_memory))
+	if (!fate.signal || ((traced->later || pid == trace->loop.child) && !fate.out_of_memory))
 		return;
 	report_warning("process %d was killed by SIG%s%s", (int)pid, sigabbrev_np(fate.signal),
 		fate.out_of_memory ? ": its control group ran out of memory" : "");
@@ -405,7 +396,7 @@ void trace_report_fate(struct trace *trace, struct trace_target *target)
 	 * Only SIGKILL makes the trace fail, because then another program has killed the process. A
 	 * crash does not: the user may be tracing the process to wait for it.
 	 */
-	trace->failed |= fate.signal == SIGKILL && target->given && pid != trace->loop.child;
+	trace->failed |= fate.signal == SIGKILL && traced->named && pid != trace->loop.child;
 }
 
 /*
@@ -419,7 +410,7 @@ static bool is_told(const struct trace_tracer *tracer)
 }
 
 static struct row row_of(const struct trace *trace, const struct trace_tracer *tracer,
-	const struct probe_session_probe *probe, const struct trace_tally *tally)
+	const struct probe_session_probe *probe, const struct probe_trace_tally *tally)
 {
 	struct row row = {.provider = probe->provider,
 		.name = probe->name,
@@ -450,13 +441,14 @@ static bool is_row(const struct row *row)
 	return row->role != PROBE_ROLE_BEGIN || row->lost || is_incomplete(row);
 }
 
-static void rows_add(struct rows *rows, const struct trace *trace,
-	const struct trace_tracer *tracer, const struct probe_session_probe *probe,
-	const struct trace_tally *tally)
+static void rows_add(
+	struct rows *rows, const struct trace *trace, const struct probe_trace_probe *probe)
 {
+	const struct trace_tracer *tracer = &trace->tracers[probe->tracer];
+
 	if (!is_told(tracer))
 		return;
-	rows->rows[rows->count] = row_of(trace, tracer, probe, tally);
+	rows->rows[rows->count] = row_of(trace, tracer, probe->probe, &probe->tally);
 	rows->count += is_row(&rows->rows[rows->count]);
 }
 
@@ -466,28 +458,15 @@ static void rows_add(struct rows *rows, const struct trace *trace,
  */
 static bool rows_init(struct rows *rows, const struct trace *trace)
 {
-	static const struct trace_tally none;
-	size_t total = trace->gone_count, count;
+	size_t count;
+	struct probe_trace_probe *all = probe_trace_probes(trace->set, &count);
 
-	for (size_t i = 0; i < trace->target_count; i++) {
-		probe_session_probes(trace->targets[i].session, &count);
-		total += count;
-	}
-	*rows = (struct rows){.rows = calloc(total + 1, sizeof(struct row))};
+	*rows = (struct rows){.rows = calloc(count + 1, sizeof(struct row))};
+	for (size_t i = 0; rows->rows && i < count; i++)
+		rows_add(rows, trace, &all[i]);
+	free(all);
 	if (!rows->rows)
 		return false;
-	for (size_t i = 0; i < trace->gone_count; i++)
-		rows_add(rows, trace, trace->gones[i].tracer, &trace->gones[i].probe,
-			&trace->gones[i].tally);
-	for (size_t i = 0; i < trace->target_count; i++) {
-		const struct trace_target *target = &trace->targets[i];
-		const struct probe_session_probe *probes =
-			probe_session_probes(target->session, &count);
-
-		for (size_t k = 0; k < count; k++)
-			rows_add(rows, trace, target->tracer, &probes[k],
-				k < target->tally_count ? &target->tallies[k] : &none);
-	}
 	qsort(rows->rows, rows->count, sizeof(*rows->rows), row_compare_tracers);
 	rows_merge(rows, row_compare_tracers, row_add);
 	rows_merge(rows, row_compare_names, row_take_most);
@@ -516,13 +495,14 @@ void trace_take_refusals(
 	trace->failed |= named && !trace->request->keep_going;
 }
 
-/* Returns how often a note occurs among the first `end` notes of a target's session. */
-static size_t count_notes(const struct trace_target *target, size_t end, const char *note)
+/* Returns how often a note occurs among the notes of a session that were told. */
+static size_t count_notes(const struct probe_traced *traced, const char *note)
 {
-	const struct probe_report *report = probe_session_report(target->session);
+	const struct probe_report *report = probe_session_report(traced->session);
+	const struct trace_target *its = traced->data;
 	size_t count = 0;
 
-	for (size_t i = 0; i < end; i++)
+	for (size_t i = 0; i < its->told.notes; i++)
 		count += strcmp(report->notes[i], note) == 0;
 	return count;
 }
@@ -531,143 +511,81 @@ static size_t count_notes(const struct trace_target *target, size_t end, const c
  * Returns true if the same note has been reported for the session of another tracer in the same
  * process. The sessions of a process mostly have the same notes.
  */
-static bool is_noted(const struct trace *trace, const struct trace_target *target, const char *note)
+static bool is_noted(const struct trace *trace, const struct probe_traced *traced, const char *note)
 {
-	size_t times = count_notes(target, target->told.notes, note);
+	size_t count, times = count_notes(traced, note);
+	struct probe_traced *const *all = probe_trace_sessions(trace->set, &count);
 
-	for (size_t i = 0; i < trace->target_count; i++) {
-		const struct trace_target *other = &trace->targets[i];
-
-		if (other != target && other->target == target->target && other->session &&
-			count_notes(other, other->told.notes, note) > times)
+	for (size_t i = 0; i < count; i++)
+		if (all[i] != traced && all[i]->target == traced->target && all[i]->session &&
+			count_notes(all[i], note) > times)
 			return true;
-	}
 	return false;
 }
 
-static void report_new_notes(const struct trace *trace, struct trace_target *target)
+/* Reports only the refused sites of the first tracer, because all tracers have the same sites. */
+void trace_report_grown(struct trace *trace, const struct probe_traced *traced)
 {
-	const struct probe_report *report = probe_session_report(target->session);
+	const struct probe_report *report = probe_session_report(traced->session);
+	struct trace_target *its = traced->data;
 
-	for (; target->told.notes < report->note_count; target->told.notes++) {
-		const char *note = report->notes[target->told.notes];
-
-		if (!is_noted(trace, target, note))
-			report_warning("%s", note);
-	}
+	if (!traced->tracer)
+		trace_take_refusals(trace, report, probe_target_pid(traced->target), &its->told);
+	for (; its->told.notes < report->note_count; its->told.notes++)
+		if (!is_noted(trace, traced, report->notes[its->told.notes]))
+			report_warning("%s", report->notes[its->told.notes]);
 }
 
-/* Reports only the refused sites of the first tracer, because all tracers have the same sites. */
-void trace_report_refusals(struct trace *trace)
+void trace_report_site(
+	struct trace *trace, const struct probe_traced *traced, const struct probe_site_news *site)
 {
-	for (size_t i = 0; i < trace->target_count; i++) {
-		struct trace_target *target = &trace->targets[i];
+	pid_t pid = probe_target_pid(traced->target);
 
-		if (!target->session)
-			continue;
-		if (target->tracer == trace->tracers)
-			trace_take_refusals(trace, probe_session_report(target->session),
-				probe_target_pid(target->target), &target->told);
-		report_new_notes(trace, target);
-	}
+	/* Report for the first tracer only, because all tracers have the same sites. */
+	if (traced->tracer)
+		return;
+	trace->failed = true;
+	print_site_news(site, pid);
+	probe_sink_site(trace->sink, pid, site);
 }
 
 void trace_judge_refusals(struct trace *trace)
 {
-	struct probe_coverage all = {0};
+	struct probe_coverage sum = {0};
 	size_t count;
+	struct probe_trace_probe *all = probe_trace_probes(trace->set, &count);
 
-	for (size_t i = 0; i < trace->gone_count; i++)
-		probe_coverage_add(&all, &trace->gones[i].probe.coverage);
-	for (size_t i = 0; i < trace->target_count; i++) {
-		const struct probe_session_probe *probes =
-			probe_session_probes(trace->targets[i].session, &count);
-
-		for (size_t k = 0; k < count; k++)
-			probe_coverage_add(&all, &probes[k].coverage);
-	}
-	if (!trace->request->keep_going && !trace->failed && probe_coverage_is_none(&all))
+	for (size_t i = 0; i < count; i++)
+		probe_coverage_add(&sum, &all[i].probe->coverage);
+	free(all);
+	if (!trace->request->keep_going && !trace->failed && probe_coverage_is_none(&sum))
 		trace_fail(trace,
 			probe_error_new(PROBE_ERROR_REFUSED,
-				"all sites are refused (%zu): nothing was traced", all.sites));
+				"all sites are refused (%zu): nothing was traced", sum.sites));
 }
 
 /* ---- Losses ----------------------------------------------------------------- */
-
-static bool tallies_grow(struct trace_target *target, size_t count)
-{
-	struct trace_tally *tallies;
-
-	if (count <= target->tally_count)
-		return true;
-	tallies = reallocarray(target->tallies, count, sizeof(*tallies));
-	if (!tallies)
-		return false;
-	memset(tallies + target->tally_count, 0, (count - target->tally_count) * sizeof(*tallies));
-	target->tallies = tallies;
-	target->tally_count = count;
-	return true;
-}
 
 bool trace_is_full(const struct trace *trace)
 {
 	return trace->settings.hits_max && trace->hits >= trace->settings.hits_max;
 }
 
-bool trace_count_hit(struct trace_target *target, size_t probe)
-{
-	if (!tallies_grow(target, probe + 1))
-		return false;
-	target->tallies[probe].hits++;
-	return true;
-}
-
-bool trace_count_taken(struct trace_target *target)
-{
-	size_t count;
-	const struct probe_session_probe *probes = probe_session_probes(target->session, &count);
-
-	if (!tallies_grow(target, count))
-		return false;
-	for (size_t i = 0; i < count; i++)
-		target->tallies[i].hits = probes[i].hits - probes[i].lost;
-	return true;
-}
-
 void trace_report_losses(struct trace *trace)
 {
-	for (size_t i = 0; i < trace->target_count && !trace_is_full(trace); i++) {
-		struct trace_target *target = &trace->targets[i];
-		const struct probe_session_probe *probes;
-		size_t count;
-
-		/* If rings are written on request, trace_rings_report() reports their losses. */
-		if (target->rings)
-			continue;
-		probes = probe_session_probes(target->session, &count);
-		if (!tallies_grow(target, count))
-			continue; /* the summary shows all losses */
-		for (size_t k = 0; k < count; k++) {
-			struct trace_tally *tally = &target->tallies[k];
-
-			if (probes[k].lost <= tally->lost)
-				continue;
-			if (!target->tracer->folded)
-				output_lost(
-					trace, target, &probes[k], probes[k].lost - tally->lost);
-			tally->lost = probes[k].lost;
-		}
-	}
+	/* Losses after the last wanted hit do not matter. */
+	if (!trace_is_full(trace))
+		probe_trace_tell_losses(trace->set);
 }
 
-void trace_report_damage(const struct trace_target *target)
+void trace_report_damage(const struct probe_traced *traced)
 {
-	uint64_t damaged = probe_session_damaged(target->session);
+	uint64_t damaged = probe_session_damaged(traced->session);
 
 	if (damaged)
 		report_warning("process %d has written over its rings: hits are missing, and some "
 			       "of those shown may be wrong (noticed %" PRIu64 " time%s)",
-			(int)probe_target_pid(target->target), damaged, damaged == 1 ? "" : "s");
+			(int)probe_target_pid(traced->target), damaged, damaged == 1 ? "" : "s");
 }
 
 /* ---- Counts ----------------------------------------------------------------- */
@@ -676,19 +594,12 @@ uint64_t trace_total(const struct trace *trace)
 {
 	uint64_t total = 0;
 	size_t count;
+	struct probe_trace_probe *all = probe_trace_probes(trace->set, &count);
 
-	for (size_t i = 0; i < trace->gone_count; i++)
-		if (trace->gones[i].tracer->options.kind != PROBE_SESSION_RECORD)
-			total += trace->gones[i].probe.hits;
-	for (size_t i = 0; i < trace->target_count; i++) {
-		const struct probe_session_probe *probes =
-			probe_session_probes(trace->targets[i].session, &count);
-
-		for (size_t k = 0;
-			trace->targets[i].tracer->options.kind != PROBE_SESSION_RECORD && k < count;
-			k++)
-			total += probes[k].hits;
-	}
+	for (size_t i = 0; i < count; i++)
+		if (trace->tracers[all[i].tracer].options.kind != PROBE_SESSION_RECORD)
+			total += all[i].probe->hits;
+	free(all);
 	return total;
 }
 
@@ -746,8 +657,8 @@ static const char *longer_wait(const struct trace *trace)
 
 /*
  * After an output error, reports how many hits are missing from the output. The error itself was
- * reported before. The hits in trace->merge and in the rings are certainly missing. The last hits
- * that were passed to the output may be missing.
+ * reported before. The hits that libprobe still held, and those in the rings, are certainly
+ * missing. The last hits that were passed to the output may be missing.
  */
 static void report_cut_off(const struct trace *trace, const struct rows *rows)
 {
@@ -775,13 +686,23 @@ static const char *unusable_match(const struct trace *trace)
 	return "";
 }
 
+static void report_forgotten(const struct trace *trace)
+{
+	uint64_t forgotten = probe_trace_forgotten(trace->set);
+
+	if (forgotten)
+		report_warning("flight recorders: the oldest %" PRIu64
+			       " hit%s of processes that had ended were dropped, for want of room",
+			COUNTED(forgotten));
+}
+
 void trace_report_summary(const struct trace *trace)
 {
 	struct rows rows;
 	uint64_t lost = 0, begins_lost = 0;
 	size_t shown;
 
-	gone_report(trace);
+	report_forgotten(trace);
 	if (!rows_init(&rows, trace))
 		return;
 	shown = rows_shown(&rows, trace->settings.all);
@@ -851,12 +772,12 @@ static void report_all_missing(const struct trace *trace)
 uint64_t trace_lost(const struct trace *trace)
 {
 	uint64_t lost = 0;
+	size_t count;
+	struct probe_trace_probe *all = probe_trace_probes(trace->set, &count);
 
-	for (size_t i = 0; i < trace->gone_count; i++)
-		lost += trace->gones[i].tally.lost;
-	for (size_t i = 0; i < trace->target_count; i++)
-		for (size_t k = 0; k < trace->targets[i].tally_count; k++)
-			lost += trace->targets[i].tallies[k].lost;
+	for (size_t i = 0; i < count; i++)
+		lost += all[i].tally.lost;
+	free(all);
 	return lost;
 }
 
@@ -868,9 +789,11 @@ uint64_t trace_lost(const struct trace *trace)
 static void report_unwritten(const struct trace *trace, uint64_t unwritten)
 {
 	bool added = false;
+	size_t count;
+	struct probe_traced *const *all = probe_trace_sessions(trace->set, &count);
 
-	for (size_t i = 0; i < trace->target_count; i++)
-		added |= !trace_takes(trace, &trace->targets[i]);
+	for (size_t i = 0; i < count; i++)
+		added |= !trace_takes(trace, all[i]);
 	report_warning("that ended the record: %s %" PRIu64 " hit%s recorded in %s",
 		added ? "up to" : "at least", trace->hits, trace->hits == 1 ? " is" : "s are",
 		trace->directory);
@@ -901,46 +824,34 @@ void trace_report_record(const struct trace *trace)
 			COUNTED(trace->hits), trace->directory);
 }
 
-/* ==== Options ================================================================================= */
+/* ---- Waiting for ring space -------------------------------------------------- */
 
-/* Makes a trace from a parsed command line. */
-
-/* In `trace -c -k PROBE`, the user forgot the key, so the PROBE was taken as the key. */
-static struct probe_error *check_keys(const struct trace_options *options)
+static void add_waits(struct trace_waits *sum, const struct probe_session *session)
 {
-	const struct common_options *common = &options->common;
-	const struct string_list *keys = &options->tracer.keys;
+	uint64_t ns;
 
-	if (common->patterns.count || common->operand_count || !keys->count)
-		return NULL;
-	return probe_error_new(PROBE_ERROR_USAGE,
-		"no PROBE given: -k took '%s' as a key, as in -k EXPR PROBE",
-		keys->items[keys->count - 1]);
+	sum->hits += probe_session_waited(session, &ns);
+	sum->ns += ns;
 }
 
-struct probe_error *trace_options_run(struct trace_options *options, int *status_ret)
+void trace_keep_waits(struct trace *trace, const struct probe_traced *traced)
 {
-	struct probe_error *error = NULL;
+	add_waits(&trace->waits, traced->session);
+}
 
-	if (options->string_bytes > PROBE_STRING_BYTES_MAX)
-		error = probe_error_new(PROBE_ERROR_USAGE, "-s: at most %d bytes of a string",
-			PROBE_STRING_BYTES_MAX);
-	if (!error)
-		error = processes_check(&options->common);
-	if (!error)
-		error = check_keys(options);
-	if (!error)
-		error = request_init(&options->request, &options->common);
-	if (!error)
-		error = processes_find(&options->common);
-	if (error)
-		return error;
-	if (options->tracer.stack && options->full != RECORD_FLUSH)
-		return probe_error_new(PROBE_ERROR_USAGE,
-			"--stack: only a record that is written continuously has stacks, without "
-			"--full");
-	options->parts.stacks = options->tracer.stack != NULL;
-	if (options->full != RECORD_FLUSH)
-		error = trace_rings_check(options);
-	return error ? error : trace_command(options, status_ret);
+void trace_report_waits(const struct trace *trace)
+{
+	struct trace_waits sum = trace->waits;
+	size_t count;
+	struct probe_traced *const *all = probe_trace_sessions(trace->set, &count);
+
+	for (size_t i = 0; i < count; i++)
+		add_waits(&sum, all[i]->session);
+	if (!sum.hits)
+		return;
+	if (trace->settings.json)
+		probe_sink_waited(trace->sink, sum.hits, sum.ns);
+	if (!trace->settings.quiet)
+		fprintf(stderr, "probectl: %" PRIu64 " hit%s waited for room, %.3f s in all\n",
+			COUNTED(sum.hits), (double)sum.ns / NSEC_PER_SEC);
 }

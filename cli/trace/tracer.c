@@ -531,25 +531,30 @@ static void print_hint(const struct hint *hint)
  */
 static void look_at_ended(struct hints *hints, const struct trace *trace)
 {
-	for (size_t i = 0; i < trace->gone_count; i++) {
-		const struct trace_gone *gone = &trace->gones[i];
-		const struct probes probes = {gone->tracer, trace->gones, &gone->probe, 1};
+	size_t count;
+	struct probe_trace_probe *all = probe_trace_probes(trace->set, &count);
 
-		look_at_probe(hints, trace, &probes, &gone->probe);
+	for (size_t i = 0; i < count; i++) {
+		const struct probes probes = {
+			&trace->tracers[all[i].tracer], trace, all[i].probe, 1};
+
+		if (!all[i].traced)
+			look_at_probe(hints, trace, &probes, all[i].probe);
 	}
+	free(all);
 }
 
 void trace_report_hints(const struct trace *trace)
 {
 	struct hints hints = {0};
+	size_t count;
+	struct probe_traced *const *all = probe_trace_sessions(trace->set, &count);
 
-	for (size_t i = 0; i < trace->target_count; i++) {
-		const struct trace_target *target = &trace->targets[i];
-		struct probes probes = {.tracer = target->tracer, .process = target};
+	for (size_t i = 0; i < count; i++) {
+		struct probes probes = {
+			.tracer = trace_tracer_of(trace, all[i]), .process = all[i]};
 
-		if (!target->session)
-			continue;
-		probes.items = probe_session_probes(target->session, &probes.count);
+		probes.items = probe_session_probes(all[i]->session, &probes.count);
 		for (size_t k = 0; k < probes.count; k++)
 			look_at_probe(&hints, trace, &probes, &probes.items[k]);
 	}
