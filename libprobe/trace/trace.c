@@ -72,8 +72,7 @@ struct traced {
 	bool is_unread;
 	bool is_end_told;
 	int fd; /* the session's descriptor that the trace watches, or -1 */
-	/* Numbers of probes, refusals and notes that were told. */
-	size_t probes, refusals, notes;
+	struct probe_trace_told told;
 };
 
 /* The tracer and the tally of a sum. */
@@ -153,16 +152,16 @@ static void fail(const struct probe_trace *trace, struct traced *traced, struct 
 static void tell_grown(const struct probe_trace *trace, struct traced *traced)
 {
 	const struct probe_report *report = probe_session_report(traced->its.session);
-	size_t probes;
+	struct probe_trace_told told = traced->told;
 
-	probe_session_probes(traced->its.session, &probes);
-	if (probes == traced->probes && report->refusal_count == traced->refusals &&
-		report->note_count == traced->notes)
-		return;
-	traced->probes = probes;
-	traced->refusals = report->refusal_count;
-	traced->notes = report->note_count;
-	tell_event(trace, traced, PROBE_TRACE_GREW);
+	probe_session_probes(traced->its.session, &traced->told.probes);
+	traced->told.refusals = report->refusal_count;
+	traced->told.notes = report->note_count;
+	if (memcmp(&told, &traced->told, sizeof(told)) != 0)
+		tell(trace, &(struct probe_trace_news){.event = PROBE_TRACE_GREW,
+				    .traced = &traced->its,
+				    .report = report,
+				    .told = told});
 }
 
 static const struct probe_trace_tracer *tracer_of(
@@ -457,7 +456,7 @@ static struct probe_error *start_session(struct probe_trace *trace, struct trace
 	if (trace->is_switched && !traced->its.is_read_by_user)
 		probe_session_switch(*session, SIZE_MAX, true);
 	watch_session(trace, traced);
-	probe_session_probes(*session, &traced->probes);
+	probe_session_probes(*session, &traced->told.probes);
 	/*
 	 * Ignore errors. If the process has ended, its hits stay readable, and it executes no other
 	 * program.
@@ -680,7 +679,7 @@ static bool is_done(const struct probe_trace *trace, size_t i)
 
 		if (its->is_on || (trace->merge && merge_holds(trace->merge, i)))
 			return false;
-		if (traced->probes &&
+		if (traced->told.probes &&
 			(its->is_stuck || its->is_broken || traced->is_unread || its->is_kept))
 			return false;
 	}
@@ -1009,6 +1008,15 @@ static void poll_all(struct round *round)
 	visit_merged(round, begin_ns);
 }
 
+void probe_trace_refresh(struct probe_trace *trace)
+{
+	struct round round = {.trace = trace, .due_ns = UINT64_MAX};
+
+	for (; round.at < trace->count; round.at++)
+		if (trace->items[round.at]->is_on)
+			poll_session(&round);
+}
+
 /* ==== Programs that come ====================================================================== */
 
 /*
@@ -1096,7 +1104,7 @@ static void give_up(struct probe_trace *trace, size_t from)
 static void pass_over(const struct probe_trace *trace, size_t from, struct probe_target *target)
 {
 	for (size_t i = from; i < trace->count; i++)
-		if (item(trace, i)->probes)
+		if (item(trace, i)->told.probes)
 			return;
 	probe_watch_pass_over(trace->watch, target);
 }

@@ -98,7 +98,7 @@ enum probe_trace_event {
 	 * tried. The event is left out if the process has ended.
 	 */
 	PROBE_TRACE_UNTRACED,
-	/* The session has more probes, refused sites or notes than before. */
+	/* The session has more probes, refused sites or notes (`report`) than before (`told`). */
 	PROBE_TRACE_GREW,
 	/* A site was altered, or is intact again: `site`. */
 	PROBE_TRACE_SITE,
@@ -124,11 +124,17 @@ enum probe_trace_event {
 	PROBE_TRACE_CLOSED
 };
 
+/* How many probes, refusals and notes of a session were told. */
+struct probe_trace_told {
+	size_t probes, refusals, notes;
+};
+
 struct probe_trace_news {
 	enum probe_trace_event event;
 	struct probe_traced *traced;
 	struct probe_error *error; /* the receiver frees it */
 	const struct probe_report *report;
+	struct probe_trace_told told;
 	const struct probe_site_news *site;
 	const struct probe_watch_event *watched;
 	const struct probe_session_probe *probe;
@@ -244,6 +250,8 @@ uint64_t probe_trace_due_ns(const struct probe_trace *trace);
 /* Tells whether no session is on, and none can come. */
 bool probe_trace_is_over(const struct probe_trace *trace);
 
+/* Polls all sessions, so that their counts are as of now. */
+void probe_trace_refresh(struct probe_trace *trace);
 /* Checks the sites of all sessions (probe_session_look()): PROBE_TRACE_SITE. */
 void probe_trace_look(struct probe_trace *trace, bool last);
 /* Tells the losses that were not told before: PROBE_TRACE_LOST. */

@@ -186,6 +186,23 @@ wait "$reader"
 same "flight" "$(sed 's/[0-9]*$//' "$SCRATCH/flight" | paste -sd,)" \
 	"recording,work by thread ,work by thread ,work by thread "
 
+start "$TARGETS/hits" 1
+mkfifo "$SCRATCH/idle"
+"$TARGETS/hits" 1 <>"$SCRATCH/idle" >/dev/null &
+second=$!
+on_exit "end_process $second"
+first=$target_pid
+behind "$SCRATCH/flights" flights hits:work "$first" "$second"
+until grep -q recording "$SCRATCH/flights"; do
+	pause
+done
+ask 100
+end_target
+end_process "$second"
+wait "$reader"
+same "flights" "$(sort "$SCRATCH/flights" | uniq -c | sed 's/^ *//' | paste -sd,)" \
+	"100 $first work,1 recording,2 work is traced"
+
 # ---- Stacks ----------------------------------------------------------------------------------
 
 for how in "" frames; do
@@ -280,6 +297,15 @@ for ((i = 0; i < 2; i++)); do
 done
 wait "$seeker"
 same "processes that were sought" "$(grep -c '^process [12]: [1-8] hits' "$SCRATCH/sought")" 2
+
+example every "$TARGETS/comer" comer:hit 4 >"$SCRATCH/every" &
+seeker=$!
+until grep -q waiting "$SCRATCH/every"; do
+	pause
+done
+"$TARGETS/comer" 20 100000 alone >/dev/null </dev/null || fail "comer: $?"
+wait "$seeker"
+same "hits of each process that runs a program" "$(grep -c '^[0-9]* hit$' "$SCRATCH/every")" 4
 
 start "$TARGETS/naps" 8
 collector_start send
