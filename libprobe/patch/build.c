@@ -58,7 +58,7 @@ static struct reg_site *find_neighbour(const struct install *a, uint64_t pc)
 	return NULL;
 }
 
-/* Returns true if a site that could share the jump of another site has a patch of its own. */
+/* Has a site that could share another's jump a patch of its own? */
 static bool has_own_patch(const struct install *a, uint64_t pc, const struct plan_ops *plan)
 {
 	const struct selection *s = a->selection;
@@ -71,10 +71,7 @@ static bool has_own_patch(const struct install *a, uint64_t pc, const struct pla
 	return false;
 }
 
-/*
- * Adds all sites that share the jump of site `i`, in ascending order, each with the description of
- * site `i`.
- */
+/* Adds all sites that share the jump of site `i`, in ascending order, described like site `i`. */
 static struct probe_error *add_neighbours(struct install *a, size_t i)
 {
 	const struct select_site *site = &a->selection->sites[i];
@@ -100,8 +97,8 @@ static struct probe_error *add_neighbours(struct install *a, size_t i)
 }
 
 /*
- * Makes the entry of a site jump to `to`, in a piece of code that is not yet written to the target.
- * Errors: PROBE_ERROR_REFUSED.
+ * Makes the entry of a site, in code that is not written to the target yet, jump to `to`. Errors:
+ * PROBE_ERROR_REFUSED.
  */
 static struct probe_error *neighbours_lead(
 	const struct install *a, const struct reg_site *reg, uint64_t to, struct piece *p)
@@ -111,7 +108,7 @@ static struct probe_error *neighbours_lead(
 		       : too_far(reg);
 }
 
-/* Describes the site's jump and, if it is a short jump, the hop that it leads to. */
+/* Describes the site's jump and the hop, if any. */
 static struct probe_error *describe_jump(const struct install *a, const struct install_site *as,
 	uint64_t entry, struct reg_site *reg)
 {
@@ -128,7 +125,7 @@ static struct probe_error *describe_jump(const struct install *a, const struct i
 	return NULL;
 }
 
-/* Builds entries for a site and all sites that share its jump, and the tail after the entries. */
+/* Builds the entries of all sites that share a jump, and the tail after them. */
 static struct probe_error *build_entries(struct install *a, size_t i, struct piece *p)
 {
 	const struct arch *arch = a->change->arch;
@@ -185,9 +182,9 @@ struct probe_error *neighbours_describe(struct install *a, size_t i, struct piec
 }
 
 /*
- * Returns the most bytes that the entries of a site and of its neighbours may take; 0 if they were
- * counted for an earlier site. Called in the order of the sites. *patch_inout, first 0, is the
- * address of the jump whose entries were counted last.
+ * Returns the most bytes for the entries of a site and its neighbours; 0 if they were counted for
+ * an earlier site. Call it in the order of the sites. *patch_inout, first 0, is the jump that was
+ * counted last.
  */
 static size_t neighbours_bytes(const struct install *a, size_t i, uint64_t *patch_inout)
 {
@@ -205,9 +202,8 @@ static size_t neighbours_bytes(const struct install *a, size_t i, uint64_t *patc
 /* ==== Build =================================================================================== */
 
 /*
- * Returns the code to which the new stub of a site leads: the stub to which the site's jump leads
- * now, or the tail. If stubs of another session must be entered before the new stub, returns the
- * code to which the last of those stubs leads. Sets *order to the order of the returned stub, or to
+ * Returns the code to which a new stub leads: the target of the site's jump, the tail, or the
+ * target of the last older stub that must be entered first. *order becomes the order of that stub,
  * 0 for the tail.
  */
 static uint64_t next_code(const struct install *a, struct install_site *first, uint32_t *order)
@@ -227,17 +223,15 @@ static uint64_t next_code(const struct install *a, struct install_site *first, u
 	return at ? stubs[at - 1].start : first->reg.tail;
 }
 
-/* Returns the number of a site in records. */
 static uint32_t site_number(const struct install *a, size_t i)
 {
 	return a->numbers ? a->numbers[i] : a->first_site + (uint32_t)i;
 }
 
 /*
- * Returns true if the instructions after the stubs overwrite the arithmetic flags. Only the moved
- * instructions count: they come from the file, and nobody changes them in the tail. Before them are
- * only nops and other stubs, which do not read flags. If the site is patched already, the registry
- * has the instructions that the jump replaced.
+ * Do the instructions after the stubs overwrite the arithmetic flags? Only moved instructions
+ * count, because nobody changes them in the tail; nops and stubs before them read no flags. For a
+ * patched site, the registry has the instructions that the jump replaced.
  */
 static bool frees_flags(const struct install *a, size_t i)
 {
@@ -256,7 +250,7 @@ static bool frees_flags(const struct install *a, size_t i)
 	       arch->overwrites_flags(bytes, move->length);
 }
 
-/* Describes the stub that a site needs: what it does, and what it may use. */
+/* Describes the stub of a site: what it does, and what it may use. */
 static struct arch_stub describe(const struct install *a, size_t i)
 {
 	const struct change *c = a->change;
@@ -348,10 +342,7 @@ static bool captures_name(const struct arch_stub *stub)
 	return false;
 }
 
-/*
- * Sets *ret to the most bytes that the code of a site may take, including alignment. *patch_inout
- * is passed to neighbours_bytes().
- */
+/* Sets *ret to the most bytes that the code of a site may take, with alignment. */
 static struct probe_error *measure(
 	const struct install *a, size_t i, uint64_t *patch_inout, size_t *ret)
 {
@@ -368,10 +359,7 @@ static struct probe_error *measure(
 			"reading a clock, which records and times need (seccomp(2)): count hits "
 			"instead",
 			a->change->pid);
-	/*
-	 * If the stub can neither read the thread's id nor make a system call, records would have
-	 * the id of the main thread.
-	 */
+	/* Without the thread's id and system calls, records would have the main thread's id. */
 	if (records(&stub) && !stub.thread.has_tid && !stub.may_call_kernel)
 		return seccomp_error(&a->change->seccomp, SECCOMP_ASK);
 	if (captures_name(&stub) && !stub.may_ask_name)
@@ -383,8 +371,7 @@ static struct probe_error *measure(
 	if (status != ARCH_STUB_OK)
 		return stub_error(a, i, status);
 	/*
-	 * At another address, constants may take more bytes, and a jump may have to avoid a page's
-	 * end.
+	 * At another address, constants may be longer, and a jump may have to avoid a page's end.
 	 */
 	*ret = code.length + 3 * ARCH_STUB_ALIGN;
 	if (a->sites[i].is_new)
@@ -430,7 +417,6 @@ struct probe_error *build_tail(
 	return NULL;
 }
 
-/* Describes how a new site is patched; see reg_site. */
 static struct probe_error *describe_patch(struct install *a, size_t i, struct piece *p)
 {
 	const struct select_site *site = &a->selection->sites[i];
@@ -454,10 +440,7 @@ static struct probe_error *describe_patch(struct install *a, size_t i, struct pi
 	return NULL;
 }
 
-/*
- * Checks that the patch lies within the bytes of the chosen plan. If it does not, this library has
- * a bug, and nothing is written.
- */
+/* Checks that the patch is within the bytes of its plan. Otherwise this library has a bug. */
 static struct probe_error *check_patch(const struct install_site *as)
 {
 	return as->reg.patch >= as->write_start && as->reg.patch + as->reg.length <= as->write_end
@@ -467,7 +450,7 @@ static struct probe_error *check_patch(const struct install_site *as)
 				 (uintmax_t)as->reg.pc);
 }
 
-/* Emits the stub of a site. For a new site, also makes the jump that leads to the stub. */
+/* Emits the stub of a site and, for a new site, the jump to it. */
 static struct probe_error *build_stub(struct install *a, size_t i, struct piece *p)
 {
 	const struct arch *arch = a->change->arch;
@@ -527,7 +510,6 @@ static struct probe_error *measure_module(
 	return error;
 }
 
-/* Extends an extent to include an address. */
 static void extend(struct code_extent *reach, uint64_t address)
 {
 	uint64_t end = reach->start + reach->size;
@@ -537,7 +519,7 @@ static void extend(struct code_extent *reach, uint64_t address)
 	reach->size = (address < end ? end : address + 1) - reach->start;
 }
 
-/* Extends `reach` by the targets of the instructions that are moved for a site. */
+/* Extends `reach` by the targets of a site's moved instructions. */
 static void extend_by_targets(struct code_extent *reach, const struct arch *arch,
 	const struct select_site *site, const struct plan_way *move)
 {
@@ -555,9 +537,7 @@ static void extend_by_targets(struct code_extent *reach, const struct arch *arch
 	}
 }
 
-/*
- * Returns the extent of the sites order[first..end) and of the targets of their moved instructions.
- */
+/* Returns the extent of order[first..end) and of the targets of their moved instructions. */
 static struct code_extent sites_reach(const struct install *a, size_t first, size_t end)
 {
 	const struct select_site *sites = a->selection->sites;
@@ -575,10 +555,9 @@ static struct code_extent sites_reach(const struct install *a, size_t first, siz
 }
 
 /*
- * Allocates memory for a piece of code. The memory is in reach of the whole module, so that moved
- * instructions can lead to any address in the module. If the module is too large for that, the
- * memory is in reach of the sites order[first..end) and of the targets of their moved instructions.
- * A new arena is announced at once, so that a killed controller leaves no unknown memory.
+ * Allocates code memory in reach of the whole module, because moved instructions may lead anywhere
+ * in it; for too large a module in reach of sites_reach(). A new arena is announced at once, so
+ * that a killed controller leaves no unknown memory.
  */
 static struct probe_error *allocate_piece(
 	const struct install *a, size_t first, size_t end, struct piece *p)
@@ -593,7 +572,7 @@ static struct probe_error *allocate_piece(
 								  : change_store(a->change, true);
 }
 
-/* Builds the code of order[first..end), the sites of one module. The caller frees p->bytes. */
+/* Builds the code of order[first..end), the sites of a module. The caller frees p->bytes. */
 static struct probe_error *build_module(
 	struct install *a, size_t first, size_t end, struct piece *p)
 {
@@ -627,10 +606,7 @@ static struct probe_error *build_module(
 
 /* ---- The registry -------------------------------------------------------------------- */
 
-/*
- * Adds the names of the probes to the registry. Gates and calls of functions have no names, only
- * keys.
- */
+/* Adds the names of probes to the registry. Gates and calls of functions have only keys. */
 static struct probe_error *keep_names(const struct install *a)
 {
 	const struct selection *s = a->selection;
@@ -645,9 +621,7 @@ static struct probe_error *keep_names(const struct install *a)
 		&a->change->registry, names, install_is_gate(a) || a->caller ? 0 : s->probe_count);
 }
 
-/*
- * Gives each probe of the selection a counter: the counter that the probe had before, or a new one.
- */
+/* Gives each probe a counter: the one that it had before, or a new one. */
 static struct probe_error *add_probes(struct install *a)
 {
 	struct registry *r = &a->change->registry;
@@ -656,10 +630,7 @@ static struct probe_error *add_probes(struct install *a)
 		struct reg_session *session = registry_session(r, a->session);
 		struct reg_probe *probe;
 
-		/*
-		 * In a persistent session, a refused probe needs no counter: nothing shows its
-		 * hits.
-		 */
+		/* A persistent session does not show the hits of refused probes. */
 		if (a->selection->probes[i].refused && a->persistent)
 			continue;
 		probe = registry_add_probe(r);
@@ -677,10 +648,7 @@ static struct probe_error *add_probes(struct install *a)
 	return keep_names(a);
 }
 
-/*
- * Raises the orders of a site's older stubs, to make room for new stubs that are linked between
- * them.
- */
+/* Raises the orders of a site's older stubs, to link new stubs between them. */
 static void raise_orders(const struct install *a, size_t first)
 {
 	const struct install_site *as = &a->sites[first];
@@ -702,7 +670,7 @@ static struct probe_error *announce_site(struct registry *r, const struct reg_si
 	return NULL;
 }
 
-/* Adds the new sites and stubs to the registry, to announce them. */
+/* Announces the new sites and stubs in the registry. */
 static struct probe_error *announce(struct install *a)
 {
 	struct registry *r = &a->change->registry;
@@ -743,7 +711,7 @@ static struct probe_error *announce(struct install *a)
 
 /* ---- All of it ----------------------------------------------------------------------- */
 
-/* The pieces of code of all modules. Free them with pieces_free(). */
+/* The code of all modules, for pieces_free(). */
 struct pieces {
 	struct piece *items;
 	size_t count;
@@ -770,7 +738,7 @@ static struct probe_error *build_all(struct install *a, struct pieces *pieces)
 	return error;
 }
 
-/* Writes the code and the registry that lists it, all in one stop. */
+/* Writes the code and the registry that lists it, in one stop. */
 static struct probe_error *write_all(const struct install *a, const struct pieces *pieces)
 {
 	struct change *c = a->change;

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Chooses a plan for each site, from the proof of the file (libprobe/patch/prove.c), the mappings
- * of the process, and the claims of other sites ("Claims" below).
- *
- * If several notes name one address, their sites share one patch: see install_site.first.
+ * Chooses a plan for each site by the proof from the file (prove.c), the mappings of the process,
+ * and the claims of other sites. Sites at one address share a patch (install_site.first).
  */
 #include <elf.h>
 #include <fcntl.h>
@@ -55,7 +53,7 @@ enum {
 	SEGMENT_MAX = 64 << 20 /* at most this many bytes of a segment are searched */
 };
 
-/* indices of the words of a struct rseq_cs */
+/* words of a struct rseq_cs */
 enum { VERSION_FLAGS, START, LENGTH, ABORT, WORDS };
 
 static bool is_code(const struct module *module, uint64_t address)
@@ -95,7 +93,7 @@ static struct probe_error *search(pid_t pid, const struct module *module, const 
 	return NULL;
 }
 
-/* Searches a segment in overlapping pieces, because a description may cross the end of a piece. */
+/* Searches a segment in pieces that overlap, because a description may cross their ends. */
 static struct probe_error *search_segment(pid_t pid, int pagemap, struct served *known,
 	const struct module *module, const struct object_segment *segment, uint64_t *buffer,
 	struct sequences *ret)
@@ -127,16 +125,13 @@ static struct probe_error *search_segment(pid_t pid, int pagemap, struct served 
 static void sequences_deinit(struct sequences *sequences);
 
 /*
- * Finds the restartable sequences that the data of a module describes now, in the memory of the
- * process. Unreadable memory is skipped. Errors: PROBE_ERROR_MEMORY.
+ * Finds the sequences that the module's data in memory describes now, as far as it is readable.
+ * Errors: PROBE_ERROR_MEMORY.
  */
 static struct probe_error *sequences_read(
 	pid_t pid, const struct module *module, struct sequences *ret)
 {
-	/*
-	 * Descriptions hold run-time addresses, so read-only data has none, unless the program is
-	 * not relocated.
-	 */
+	/* Descriptions hold run-time addresses, so read-only data has none unless it is fixed. */
 	bool is_fixed = object_type(module->object) == ET_EXEC;
 	uint64_t *buffer = calloc(CHUNK_WORDS, sizeof(*buffer));
 	const struct object_segment *segments;
@@ -169,7 +164,6 @@ static void sequences_deinit(struct sequences *sequences)
 	*sequences = (struct sequences){0};
 }
 
-/* Returns true if the address is in one of the sequences. */
 static bool sequences_hold(const struct sequences *sequences, uint64_t address)
 {
 	for (size_t i = 0; i < sequences->count; i++)
@@ -187,10 +181,7 @@ const char claims_overlap[] = "its bytes overlap those of another patched site";
 
 const char claims_no_spare[] = "the bytes near by that a short jump could lead to are taken";
 
-/*
- * Returns the claim of a patch that replaces or relies on `covers` bytes, and writes the first
- * `length` of them.
- */
+/* Returns the claim of a patch that relies on `covers` bytes and writes the first `length`. */
 static struct claim claim_of(uint64_t patch, unsigned int length, unsigned int covers)
 {
 	return (struct claim){patch, patch + (covers < length ? length : covers), patch + length};
@@ -209,10 +200,7 @@ struct claim claim_of_hop(const struct arch *arch, uint64_t hop)
 	return claim_of(hop, arch->jump_length, arch->jump_length);
 }
 
-/*
- * Returns the claim of a restored site. The claim is empty, at the address in the program to which
- * the site's tail or last stub leads.
- */
+/* Returns the claim of a restored site: empty, where its tail or last stub leads to. */
 static struct claim claim_of_left(const struct reg_site *site)
 {
 	uint64_t end = site->tail_size ? site->patch + site->covers : site->tail;
@@ -253,8 +241,8 @@ static bool claims_add(struct claims *claims, struct claim claim)
 }
 
 /*
- * Adds the claims of a site of the registry and of the site's hop. A restored site has a claim,
- * too, because its code may still lead back to it. Returns false if out of memory.
+ * Adds the claims of a site and its hop, even if it is restored, because its code may lead back to
+ * it. Returns false if out of memory.
  */
 static bool claims_add_site(
 	struct claims *claims, const struct arch *arch, const struct reg_site *site)
@@ -301,7 +289,7 @@ void claims_deinit(struct claims *claims)
 
 enum { FUNCTION_MAX = 1 << 20 };
 
-/* Prepares the checks for a module of a process. Errors: PROBE_ERROR_MEMORY. */
+/* Prepares the checks for a module. Errors: PROBE_ERROR_MEMORY. */
 static struct probe_error *unfit_open(
 	pid_t pid, const struct arch *arch, const struct module *module, struct unfit *ret)
 {
@@ -314,10 +302,7 @@ static void unfit_close(struct unfit *unfit)
 	sequences_deinit(&unfit->sequences);
 }
 
-/*
- * Calls a function with the file's bytes of [start, end), and returns its answer. Returns true if
- * the bytes are unreadable.
- */
+/* Asks a function about the file's bytes of [start, end). True if they are unreadable. */
 static bool does(const struct unfit *u, bool (*question)(const uint8_t *bytes, size_t length),
 	uint64_t start, uint64_t end)
 {
@@ -332,9 +317,8 @@ static bool does(const struct unfit *u, bool (*question)(const uint8_t *bytes, s
 }
 
 /*
- * Returns true if the stack pointer does not point to a stack at `pc`. Searches the code from the
- * start of the function to `pc`; returns false if the start is unknown. A function may have
- * thousands of sites, so code that was searched for one site is not searched again.
+ * May the stack pointer not point to a stack at `pc`? Searches the code from the function's start
+ * (false if unknown). A function may have thousands of sites, so code is searched once.
  */
 static bool loses_stack(struct unfit *u, uint64_t pc)
 {
@@ -353,7 +337,7 @@ static bool loses_stack(struct unfit *u, uint64_t pc)
 		u->harmless = (struct object_range){start, start};
 	if (address <= u->harmless.end)
 		return false;
-	/* The last instruction that begins in the searched code may end after it. */
+	/* The last instruction may end after the searched code. */
 	from = u->harmless.end - start > ARCH_INSN_MAX ? u->harmless.end - ARCH_INSN_MAX : start;
 	if (does(u, u->arch->may_lose_stack, from, address))
 		return does(u, u->arch->loses_stack, start, address);
@@ -361,7 +345,7 @@ static bool loses_stack(struct unfit *u, uint64_t pc)
 	return false;
 }
 
-/* Returns why no stub may run at an address of the process, or NULL if a stub may run there. */
+/* Returns why no stub may run at an address, or NULL. */
 static const char *unfit_reason(struct unfit *unfit, uint64_t pc)
 {
 	if (sequences_hold(&unfit->sequences, pc))
@@ -374,10 +358,7 @@ static const char *unfit_reason(struct unfit *unfit, uint64_t pc)
 
 /* ==== Known =================================================================================== */
 
-/*
- * The plans of a file's sites are kept with the file: many processes may map the file, and the
- * proofs search all its code.
- */
+/* The plans of a file's sites. They stay with the file, because many processes may map it. */
 
 struct file_plan {
 	enum sdt_kind kind;
@@ -400,9 +381,7 @@ static const struct plan *find_plan(
 	return NULL;
 }
 
-/*
- * Keeps a plan with the file. If there is no memory for it, the plan is computed again next time.
- */
+/* Keeps a plan with the file, if there is memory. */
 static void keep_plan(struct file *file, const struct sdt_note *note,
 	const struct plan_order *order, const struct plan *plan)
 {
@@ -411,10 +390,7 @@ static void keep_plan(struct file *file, const struct sdt_note *note,
 			(struct file_plan){.kind = note->kind, .order = *order, .plan = *plan};
 }
 
-/*
- * Plans sites of a file as plan_sites() does, and keeps the plans with the file. The file's notes
- * must have been read.
- */
+/* Plans a file's sites like plan_sites(), and keeps the plans. Its notes must have been read. */
 static struct probe_error *file_plan_sites(struct file *file, const struct sdt_note *const *notes,
 	size_t count, const struct plan_order *order, struct plan *ret)
 {
@@ -463,7 +439,7 @@ static const char *why_shared(const struct install *a, size_t site)
 		       : is_copied;
 }
 
-/* Returns true if a patch may replace more than one instruction. */
+/* May a patch replace more than one instruction here? */
 static bool has_boundary(
 	const struct install *a, const struct select_site *site, const struct plan_way *way)
 {
@@ -479,9 +455,8 @@ static bool has_boundary(
 }
 
 /*
- * Returns why a plan that the file allows is not possible in this process, or NULL if it is.
- * `found` holds the bytes in memory that begin plan.before.length bytes before the site, or is NULL
- * if these bytes are unreadable.
+ * Returns why a plan that the file allows is impossible in this process, or NULL. `found`: the
+ * bytes in memory from plan.before.length before the site on, or NULL if unreadable.
  */
 static const char *check_plan(struct install *a, const struct claims *claims,
 	const struct select_site *site, const struct plan_ops *plan, const uint8_t *found)
@@ -508,7 +483,7 @@ static const char *check_plan(struct install *a, const struct claims *claims,
 	return reason || !plan->take ? reason : plan->take(a, claims, site);
 }
 
-/* Records the range of bytes that the chosen plan may write. */
+/* Claims the bytes that the chosen plan may write. */
 static void keep_claim(struct install *a, const struct select_site *site)
 {
 	struct claim claim = claim_of_plan(site, site->chosen);
@@ -518,10 +493,7 @@ static void keep_claim(struct install *a, const struct select_site *site)
 	as->write_end = claim.written_end;
 }
 
-/*
- * Chooses a plan for a site that is not patched. `found` holds the bytes in memory, as for
- * check_plan().
- */
+/* Chooses a plan for a site that is not patched. `found` is as for check_plan(). */
 static struct probe_error *choose(struct install *a, struct claims *claims,
 	struct select_site *site, const struct plan_order *order, const uint8_t *found)
 {
@@ -557,20 +529,20 @@ static struct probe_error *choose(struct install *a, struct claims *claims,
 	return NULL;
 }
 
-/* Copies the plan of the first site at an address to another site at this address. */
+/* Copies the plan of the first site at an address to another there. */
 static void share(const struct selection *s, size_t first, struct select_site *site)
 {
 	site->chosen = s->sites[first].chosen;
 	memcpy(site->reasons, s->sites[first].reasons, sizeof(site->reasons));
 }
 
-/* Returns true if a site must be planned: it is the first site at its address, and not patched. */
+/* Is it the first site at its address, and not patched? */
 static bool is_to_plan(const struct install *a, size_t site)
 {
 	return a->sites[site].is_new && a->sites[site].first == site;
 }
 
-/* Reads the memory at the sites to be planned, which are in ascending order. */
+/* Reads the memory at the sites to be planned, in ascending order. */
 static struct probe_error *read_found(const struct install *a, const struct plan *plans,
 	const size_t *sites, size_t count, struct edits *found)
 {
@@ -587,10 +559,7 @@ static struct probe_error *read_found(const struct install *a, const struct plan
 struct probe_error *install_plan_notes(struct module *module, const struct sdt_note *const *notes,
 	size_t count, const struct plan_order *order, struct plan *ret)
 {
-	/*
-	 * The code of another machine type is run by an emulator; our jump would be code of the
-	 * host's type.
-	 */
+	/* An emulator runs another machine's code; our jump would be the host's. */
 	if (arch_of_machine(object_machine(module->object)) != arch_host())
 		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
 			"%s: it is code of another machine type than the process: its probes can "
@@ -600,7 +569,7 @@ struct probe_error *install_plan_notes(struct module *module, const struct sdt_n
 			    : plan_sites(module->object, &module->notes, notes, count, order, ret);
 }
 
-/* Chooses plans for `count` unpatched sites of one module. The sites are in ascending order. */
+/* Chooses plans for unpatched sites of a module, in ascending order. */
 static struct probe_error *choose_all(struct install *a, struct claims *claims, const size_t *sites,
 	size_t count, const struct plan_order *order)
 {
@@ -640,10 +609,7 @@ static struct probe_error *choose_all(struct install *a, struct claims *claims, 
 	return error;
 }
 
-/*
- * Returns true if a plan with is_last should be tried for a site: the site has a short nop and no
- * plan yet, and the plan was not examined before.
- */
+/* Should a plan with is_last be tried? Only for a short nop without a plan, and only once. */
 static bool may_go_last(const struct install *a, size_t site, const struct plan_ops *plan)
 {
 	const struct select_site *s = &a->selection->sites[site];
@@ -653,9 +619,8 @@ static bool may_go_last(const struct install *a, size_t site, const struct plan_
 }
 
 /*
- * Tries the plans with is_last, for sites that have no other plan in this process. Few sites need
- * these plans, and the proof of each plan searches the whole file once more. `sites` is
- * overwritten.
+ * Tries plans with is_last for sites without a plan. Few need them, and each proof searches the
+ * whole file again. Overwrites `sites`.
  */
 static struct probe_error *choose_last(struct install *a, struct claims *claims, size_t *sites,
 	size_t count, const struct plan_order *order)
@@ -729,8 +694,8 @@ static struct probe_error *plan_modules(struct install *a)
 }
 
 /*
- * Finds out from the registry whether a site is new. A known site is refused if its patch was
- * overwritten. `states` is the result of site_read_all().
+ * Is a site new? A site in the registry is refused if its patch was overwritten. `states` is from
+ * site_read_all().
  */
 static void look_up(struct install *a, size_t i, const enum site_state *states)
 {
@@ -787,7 +752,7 @@ static int compare_sites(const void *a, const void *b, void *data)
 	return x < y ? -1 : x > y;
 }
 
-/* Sorts the sites by address, and finds those that share an address. */
+/* Sorts the sites by address, and finds those that share one. */
 static void order_sites(struct install *a)
 {
 	const struct selection *s = a->selection;
@@ -805,9 +770,8 @@ static void order_sites(struct install *a)
 }
 
 /*
- * Refuses each site whose semaphore is in shared memory: such a semaphore cannot be raised, and is
- * left alone. A note without an address has no site that could be refused, so the function returns
- * an error for it.
+ * Refuses sites whose semaphores are in shared memory, where they cannot be raised. For a note
+ * without a site, returns an error.
  */
 static struct probe_error *refuse_shared_semaphores(const struct install *a)
 {
@@ -828,7 +792,7 @@ static struct probe_error *refuse_shared_semaphores(const struct install *a)
 	return NULL;
 }
 
-/* Marks each probe whose sites are all refused. Such a probe is not switched on. */
+/* Marks the probes whose sites are all refused: they are not switched on. */
 static void mark_refused(struct install *a)
 {
 	struct selection *s = a->selection;
@@ -871,7 +835,7 @@ struct probe_error *install_plan(struct install *install)
 	return error;
 }
 
-/* Returns the error for `refused` refused sites, which names the first of them. */
+/* Returns an error that names the first of `refused` refused sites. */
 static struct probe_error *refusal_error(
 	const struct install *install, const struct select_site *first, size_t refused)
 {

@@ -13,10 +13,9 @@
 /* ==== Later =================================================================================== */
 
 /*
- * A program opens libraries while it runs. A later request may enable only the probes of new
- * libraries, without raising the counts of probes that are already on. So the target remembers the
- * modules in which probes were enabled. A library that is closed and opened again counts as new,
- * unless it is mapped at the same address again.
+ * A later request may enable only the probes of new libraries, without raising other counts, so the
+ * target remembers the modules in which probes were enabled. A library that was closed and opened
+ * again is new, unless it has its old address.
  */
 
 static bool is_noted(const struct probe_target *target, const struct module *module)
@@ -54,7 +53,6 @@ static struct probe_error *later_reserve(struct probe_target *target, const stru
 	return NULL;
 }
 
-/* Records the modules in which probes have been enabled. */
 static void later_note(struct probe_target *target, const struct modules *modules)
 {
 	for (size_t i = 0; i < modules->count; i++) {
@@ -90,8 +88,8 @@ static size_t patched_sites(
 }
 
 /*
- * Removes the probes that are already on from the selection, and raises their counts. With
- * request->force, sets their counts to 1. If a count cannot be changed, no count is changed.
+ * Takes probes that are on out of the selection, and raises their counts; with request->force, sets
+ * them to 1. Changes all counts, or none.
  */
 static struct probe_error *split_known(struct transaction *t, struct selection *s,
 	const struct probe_request *request, struct probe_report *report)
@@ -121,10 +119,7 @@ static struct probe_error *split_known(struct transaction *t, struct selection *
 	return NULL;
 }
 
-/*
- * Orders probes: those of end events before those of start events. Patterns with odd numbers name
- * end events.
- */
+/* Orders the probes of end events (odd patterns) before those of start events. */
 static int compare_pair_ends(const void *a, const void *b)
 {
 	const struct select_probe *x = a, *y = b;
@@ -135,7 +130,7 @@ static int compare_pair_ends(const void *a, const void *b)
 	return x->first_site < y->first_site ? -1 : x->first_site > y->first_site;
 }
 
-/* Puts the end events of pairs first: a start event is then never on without its end event. */
+/* Puts end events first, so that a start event is never on without its end event. */
 static struct probe_error *enable_order_pairs(struct selection *s)
 {
 	struct select_site *sites = calloc(s->site_count + 1, sizeof(*sites));
@@ -160,8 +155,8 @@ static struct probe_error *enable_order_pairs(struct selection *s)
 }
 
 /*
- * Selects the probes that a request names; each pattern must match. Errors: those of
- * select_probes() and select_unmatched(), PROBE_ERROR_USAGE (an odd number of patterns for pairs).
+ * Selects the probes of a request, each of whose patterns must match. Errors: as select_probes()
+ * and select_unmatched(), PROBE_ERROR_USAGE (an odd number of patterns for pairs).
  */
 static struct probe_error *enable_select(
 	struct change *c, const struct probe_request *request, struct selection *ret)
@@ -185,10 +180,7 @@ static struct probe_error *enable_select(
 	return error;
 }
 
-/*
- * Returns an error if only handlers were requested and all of them were refused. toggles.c cannot
- * know whether anything else was requested.
- */
+/* Returns an error if only handlers were requested, and all of them were refused. */
 static struct probe_error *check_any(const struct change *c, const struct probe_request *request,
 	const struct probe_report *before, const struct probe_report *report)
 {
@@ -203,8 +195,8 @@ static struct probe_error *check_any(const struct change *c, const struct probe_
 }
 
 /*
- * Raises the count of each probe of a selection by probe->times or, with request->force, sets it to
- * 1. The selection may be changed. After an error, everything is undone.
+ * Raises each probe's count by probe->times; with request->force, sets it to 1. May change the
+ * selection. Undoes everything after an error.
  */
 static struct probe_error *enable_selected(struct change *c, struct selection *s,
 	const struct probe_request *request, struct probe_report *report)
@@ -233,10 +225,7 @@ static struct probe_error *enable_selected(struct change *c, struct selection *s
 	return error;
 }
 
-/*
- * Resets the counts of a report to those of the report `before`. The refused sites stay in the
- * report.
- */
+/* Resets a report's counts to those of `before`. Refused sites stay in it. */
 static void enable_forget(struct probe_report *report, const struct probe_report *before)
 {
 	report->probes = before->probes;
@@ -289,7 +278,7 @@ struct probe_error *probe_target_enable(struct probe_target *target,
 
 /* ---- Disabling ----------------------------------------------------------------------- */
 
-/* Switches off a probe that only other tools have switched on. For --force. */
+/* Switches off, by --force, a probe that only other tools have on. */
 static struct probe_error *force_off(struct transaction *t, const struct selection *s,
 	const struct select_probe *probe, bool *was_on_ret)
 {
@@ -310,10 +299,7 @@ static struct probe_error *force_off(struct transaction *t, const struct selecti
 	return ok ? NULL : probe_error_no_memory();
 }
 
-/*
- * Lowers the count of a probe. At 0, the probe ends. With --force, the probe ends in each
- * persistent session that has it.
- */
+/* Lowers a probe's count; at 0 it ends. With --force it ends in each persistent session. */
 static struct probe_error *drop_references(struct transaction *t, struct reg_probe *known,
 	uint16_t times, const struct probe_request *request)
 {
@@ -328,8 +314,8 @@ static struct probe_error *drop_references(struct transaction *t, struct reg_pro
 }
 
 /*
- * Sets `refused` for the probes that cannot be patched in the present state of the process. When
- * wildcards enable probes, these probes are left out. Errors: those of install_plan().
+ * Sets `refused` for probes that cannot be patched now, which wildcards leave out. Errors: as
+ * install_plan().
  */
 static struct probe_error *enable_mark_refused(
 	struct transaction *t, struct selection *s, const struct probe_request *request)
@@ -344,9 +330,8 @@ static struct probe_error *enable_mark_refused(
 }
 
 /*
- * Checks that the count of each probe can be lowered, before any count is lowered. A probe that is
- * off is an error, unless only wildcards match the probe and it cannot be patched: then enabling by
- * wildcards has left it out.
+ * Checks that each count can be lowered, before any is. A probe that is off is an error, unless
+ * only wildcards match it and it cannot be patched: then enabling has left it out.
  */
 static struct probe_error *check_enabled(
 	struct transaction *t, struct selection *s, const struct probe_request *request)
@@ -409,8 +394,8 @@ static const struct reg_session *user_of(const struct registry *r, uint64_t key)
 }
 
 /*
- * Reports the probes that stay on. Even with --force, disabling does not end sessions of other
- * controllers or of the process itself.
+ * Reports probes that stay on: not even --force ends sessions of other controllers, or of the
+ * process itself.
  */
 static struct probe_error *note_users(
 	const struct change *c, const struct selection *s, struct probe_report *report)
@@ -468,10 +453,7 @@ static struct probe_error *disable_selected(struct change *c, struct selection *
 	return error;
 }
 
-/*
- * Switches off the enabled probes whose keys are not in `keys`. The names of these probes are
- * unknown.
- */
+/* Switches off the enabled probes whose keys are not in `keys`, and whose names are so unknown. */
 static void drop_others(
 	struct registry *r, const uint64_t *keys, size_t count, struct probe_report *report)
 {
@@ -502,9 +484,8 @@ static void drop_others(
 }
 
 /*
- * For --force without patterns: selects everything that controllers have switched on, also probes
- * whose names are unknown. Probes that only other tools have switched on stay on, because the user
- * has not named them.
+ * For --force without patterns: selects all that controllers have on, also nameless probes, but not
+ * those that only other tools have on, because the user has not named them.
  */
 static struct probe_error *take_all(
 	struct change *c, struct selection *s, struct probe_report *report)
@@ -538,10 +519,7 @@ struct probe_error *probe_target_disable(struct probe_target *target,
 	if (error)
 		return error;
 	error = orphans_remove(&c, &orphans);
-	/*
-	 * If memory of ours was lost, the jumps of some sites lead nowhere. These sites are
-	 * restored even if the request names other probes.
-	 */
+	/* Some jumps lead nowhere: these sites are restored even if the request is about others. */
 	if (!error && c.lost)
 		error = uninstall_unreferenced(&c);
 	if (!error)
@@ -560,22 +538,18 @@ struct probe_error *probe_target_disable(struct probe_target *target,
 /* ==== Actions ================================================================================= */
 
 /*
- * Changes the states of several probes in one call, all or none. First, the actions are applied in
- * order to copies of the counts. This computes the result, and finds impossible actions before
- * anything is changed: a probe that is off cannot be disabled, even if a later action enables it.
- * Then one transaction raises counts; it may find sites that cannot be patched. Only then does a
- * second transaction lower counts; if it fails, the first transaction is undone. The target stays
- * locked against other controllers throughout.
+ * Changes the states of several probes in one call: all or none. First, the actions are applied in
+ * order to copies of the counts, to find impossible ones before anything is changed: a probe that
+ * is off cannot be disabled, even if a later action enables it. Then one transaction raises counts,
+ * where sites may turn out impossible to patch. Only then another lowers counts; if that fails, the
+ * first is undone. The target stays locked.
  */
 
-/* The effect of a list of actions on a probe. */
+/* The effect of the actions on a probe. */
 struct outcome {
 	uint64_t key;
 	uint32_t before, after; /* count of the probe before and after the actions */
-	/*
-	 * `named`: an action applies to the probe. `enables`: the last such action enables the
-	 * probe.
-	 */
+	/* `named`: an action applies to the probe; `enables`: the last of them enables it. */
 	bool named, enables;
 	bool is_end; /* the probe is the end event of a pair */
 	bool exact;  /* an action names the probe without wildcards */
@@ -606,7 +580,7 @@ static struct probe_error *check_request(
 	return NULL;
 }
 
-/* Checks that the patterns of all actions match, as for a request. */
+/* Checks that the patterns of all actions match. */
 static struct probe_error *check_patterns(const struct update *u)
 {
 	const struct probe_pattern **patterns = calloc(2 * u->count + 1, sizeof(*patterns));
@@ -689,8 +663,8 @@ static bool matches(const struct probe_pattern *pattern, const struct select_pro
 }
 
 /*
- * Sets `exact` in the outcomes of probes that an action names without wildcards. Returns true if an
- * action with wildcards disables a probe that is off.
+ * Sets `exact` for probes that an action names without wildcards. Returns true if wildcards disable
+ * a probe that is off.
  */
 static bool note_names(const struct update *u)
 {
@@ -716,10 +690,7 @@ static bool note_names(const struct update *u)
 	return any_off;
 }
 
-/*
- * Marks the probes that enabling by wildcards left out. Disabling by wildcards leaves them out,
- * too.
- */
+/* Marks the probes that enabling by wildcards left out: disabling by wildcards does so, too. */
 static struct probe_error *find_refused(struct update *u)
 {
 	struct transaction t = transaction_of(u->change, TRANSACTION_ENDS);
@@ -749,10 +720,7 @@ static struct probe_error *act(const struct update *u, const struct probe_action
 
 /* ---- On the target ---------------------------------------------------------------------- */
 
-/*
- * With `rise`, returns true if the count of a probe rises, or if --force switches it on. Without
- * `rise`, returns true if the count falls, or if --force switches the probe off.
- */
+/* Does the count rise (`rise`) or fall, or does --force switch the probe on or off? */
 static bool is_of(const struct update *u, const struct outcome *outcome, bool rise)
 {
 	if (!outcome->named)
@@ -762,10 +730,7 @@ static bool is_of(const struct update *u, const struct outcome *outcome, bool ri
 	return rise ? outcome->after > outcome->before : outcome->after < outcome->before;
 }
 
-/*
- * Selects the probes whose counts rise or fall, those of end events first. Each selection can be
- * used only once.
- */
+/* Selects the probes whose counts rise or fall, end events first. Use a selection once. */
 static struct probe_error *pick(const struct update *u, bool rise, struct selection *ret)
 {
 	struct probe_error *error = select_probes(&u->change->modules, NULL, 0, ret);
@@ -786,8 +751,7 @@ static struct probe_error *pick(const struct update *u, bool rise, struct select
 }
 
 /*
- * Returns true if all rising probes may be refused. This is so if only wildcards match them, and if
- * other probes that an action names are on and stay unchanged.
+ * May all rising probes be refused? If only wildcards match them, and other named probes stay on.
  */
 static bool is_served(const struct update *u, const struct selection *selection)
 {
@@ -815,7 +779,6 @@ static struct probe_error *switch_part(const struct update *u, bool rise)
 	return error;
 }
 
-/* Restores the counts that were raised. */
 static void undo(const struct update *u)
 {
 	struct probe_request request = *u->request;
@@ -835,7 +798,7 @@ static void undo(const struct update *u)
 	back.request = &request;
 	back.report = &unused;
 	probe_error_free(switch_part(&back, false));
-	/* Counts that --force had lowered to 1 are raised again. */
+	/* --force had lowered these counts to 1. */
 	probe_error_free(switch_part(&back, true));
 	probe_report_deinit(&unused);
 }

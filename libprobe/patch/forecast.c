@@ -2,11 +2,9 @@
 /*
  * Forecasts: the plan that enabling a site would choose.
  *
- * A file's bytes say which plans a site allows. Whether a plan is possible in a process also
- * depends on the mappings of the process (the page that a pun needs may be in use), on its memory,
- * and on existing patches. So a forecast plans as `enable` does (libprobe/patch/choose.c), from the
- * present state of the process. The forecast neither stops the process nor takes the lock, so it
- * may see half of another controller's change.
+ * The file says which plans are allowed. The process decides by its mappings (a pun's page may be
+ * in use), its memory and its patches. So a forecast plans like `enable` (choose.c), but without a
+ * stop and a lock: it may see half of another controller's change.
  */
 #include <elf.h>
 #include <stdlib.h>
@@ -43,7 +41,7 @@ static const struct forecast_site *forecast_find(const struct forecast *forecast
 	return find(forecast, pc);
 }
 
-/* Adds the forecast of a site that was planned as if it were enabled alone. */
+/* Adds the forecast of a site that was planned alone. */
 static struct probe_error *add(const struct select_site *site, struct forecast *ret)
 {
 	struct forecast_site *to = &ret->sites[ret->count];
@@ -80,7 +78,7 @@ static struct probe_error *add_all(
 	return error;
 }
 
-/* Adds the plans that the sites get if all are enabled together, where these plans differ. */
+/* Adds the plans that differ if all sites are enabled together. */
 static struct probe_error *compare(
 	const struct select_site *sites, size_t count, struct forecast *ret)
 {
@@ -99,10 +97,7 @@ static struct probe_error *compare(
 
 /* ---- In a process ------------------------------------------------------------------ */
 
-/*
- * Plans the sites of a selection: each as if it were enabled alone, or (`alone` is false) all
- * together.
- */
+/* Plans the sites of a selection, each alone or all together. */
 static struct probe_error *plan_once(struct change *change, struct selection *selection, bool alone)
 {
 	static const struct probe_request request = {.keep_going = true};
@@ -137,9 +132,8 @@ static struct probe_error *plan(struct change *change, struct forecast *ret)
 }
 
 /*
- * Handles an error that occurred before any site was planned. If the error explains why no site can
- * be patched, moves its text to ret->reason. Returns only errors of memory and of the system; frees
- * all others.
+ * Handles an error before any plan: its text becomes ret->reason if it explains why no site can be
+ * patched. Returns only errors of memory and of the system.
  */
 static struct probe_error *no_plans(struct probe_error *error, struct forecast *ret)
 {
@@ -157,9 +151,9 @@ static struct probe_error *no_plans(struct probe_error *error, struct forecast *
 }
 
 /*
- * Plans all sites of a process: each as if it were enabled alone, and all together. Sites that are
- * on keep their plans. The process is not stopped. If the process is unreadable or has ended, the
- * forecast has no sites. Errors: PROBE_ERROR_MEMORY, PROBE_ERROR_SYSTEM.
+ * Plans all sites of a process, each alone and all together, without a stop. Sites that are on keep
+ * their plans. An unreadable or ended process has none. Errors: PROBE_ERROR_MEMORY,
+ * PROBE_ERROR_SYSTEM.
  */
 static struct probe_error *forecast_read(pid_t pid, struct forecast *ret)
 {
@@ -181,10 +175,7 @@ static struct probe_error *forecast_read(pid_t pid, struct forecast *ret)
 
 /* ---- In a file ---------------------------------------------------------------------- */
 
-/*
- * Returns the nearest spare that a site's short jump can use and that no other site uses. Returns 0
- * if there is none.
- */
+/* Returns the nearest spare that a site's short jump reaches and no other site uses, or 0. */
 static uint64_t spare_of(
 	const struct arch *arch, const struct claims *claims, const struct select_site *site)
 {
@@ -196,10 +187,7 @@ static uint64_t spare_of(
 	return 0;
 }
 
-/*
- * Returns why a plan that the file allows conflicts with the plans of other sites, or NULL if it
- * does not.
- */
+/* Returns why a plan conflicts with those of other sites, or NULL. */
 static const char *conflict(const struct arch *arch, const struct claims *claims,
 	const struct select_site *site, const struct plan_ops *plan)
 {
@@ -230,10 +218,7 @@ static void choose(const struct arch *arch, const struct claims *claims, struct 
 		select_add_reason(site, plan_impossible(site->plan));
 }
 
-/*
- * Chooses plans for sites in ascending order: first for each site alone, then for all sites
- * together.
- */
+/* Chooses plans for sites in ascending order: each alone, then all together. */
 static struct probe_error *choose_all(
 	const struct arch *arch, struct select_site *sites, size_t count, struct forecast *ret)
 {
@@ -247,7 +232,7 @@ static struct probe_error *choose_all(
 		struct select_site *site = &sites[i];
 		bool hops;
 
-		/* Several notes may name one address; only the first one is planned. */
+		/* Only the first of several notes for an address is planned. */
 		if (i && sites[i - 1].pc == site->pc)
 			continue;
 		choose(arch, &claims, site);
@@ -261,9 +246,8 @@ static struct probe_error *choose_all(
 }
 
 /*
- * Forecasts the plans of a file's sites. Ignores what processes have mapped. Errors:
- * PROBE_ERROR_MEMORY, PROBE_ERROR_SYSTEM, PROBE_ERROR_UNSUPPORTED (the probes of the file can only
- * be listed).
+ * Forecasts for a file, whatever processes have mapped. Errors: PROBE_ERROR_MEMORY,
+ * PROBE_ERROR_SYSTEM, PROBE_ERROR_UNSUPPORTED (its probes can only be listed).
  */
 static struct probe_error *forecast_file(
 	struct object *object, const struct sdt_notes *notes, struct forecast *ret)
@@ -292,15 +276,13 @@ static struct probe_error *forecast_file(
 /* ==== Detail ================================================================================== */
 
 /*
- * Details that are looked up for one site at a time, on demand: arguments, function, source line,
- * the bytes of the code, and the plan that enabling would choose.
+ * Details of single sites, on demand: arguments, function, source line, code, and the plan that
+ * enabling would choose.
  */
 
 /* ---- Arguments ---------------------------------------------------------------- */
 
-/*
- * For an unknown ISA: sizes and signs are the same on each ISA, but the operand cannot be parsed.
- */
+/* For an unknown ISA: sizes and signs are the same everywhere, but operands cannot be parsed. */
 static bool no_operand(struct spec_text *text, struct arch_arg *arg)
 {
 	(void)text;
@@ -315,7 +297,7 @@ static size_t parse_args(uint16_t machine, const char *spec, struct arch_arg ret
 	return arch ? arch->parse_args(spec, ret) : spec_parse_args(spec, no_operand, ret);
 }
 
-/* Copies arguments and the text of their specs into one allocation, which the caller frees. */
+/* Copies arguments and their specs into one allocation, for the caller to free. */
 static struct probe_arg *copy_args(const struct arch_arg *args, size_t count)
 {
 	size_t bytes = 0;
@@ -324,10 +306,7 @@ static struct probe_arg *copy_args(const struct arch_arg *args, size_t count)
 
 	for (size_t i = 0; i < count; i++)
 		bytes += sizeof(*copies) + args[i].spec_length + 1;
-	/*
-	 * Allocates at least one byte even if there are no arguments: NULL would mean "not parsed
-	 * yet".
-	 */
+	/* Even without arguments: NULL means "not parsed yet". */
 	copies = malloc(bytes + 1);
 	if (!copies)
 		return NULL;
@@ -367,10 +346,7 @@ struct probe_error *probe_list_args(struct probe_list *list, const struct probe_
 
 /* ---- Details ------------------------------------------------------------------- */
 
-/*
- * Opens a file to look up details. If the file has changed since its notes were read, there are no
- * details.
- */
+/* Opens a file for details; there are none if it has changed since its notes were read. */
 static void open_object(struct list_file *file)
 {
 	if (file->object || file->object_tried)
@@ -383,7 +359,7 @@ static void open_object(struct list_file *file)
 	}
 }
 
-/* Opens the source lines of a file. Errors are ignored: libdw or the debug data may be missing. */
+/* Ignores errors: libdw or debug data may be missing. */
 static void open_lines(struct list_file *file)
 {
 	if (file->lines || file->lines_tried)
@@ -393,9 +369,8 @@ static void open_lines(struct list_file *file)
 }
 
 /*
- * Looks up the source line of a site, and the lines of some other sites. The number of other sites
- * grows with each lookup. So a caller that wants one line does not wait for all lines, and a caller
- * that wants all lines gets them in few lookups, in any order.
+ * Looks up a site's source line and those of some others, more each time. So one line comes fast,
+ * and all lines take few look-ups, in any order.
  */
 static void ask_lines(struct probe_list *list, struct list_file *file, size_t site)
 {
@@ -420,13 +395,13 @@ static void ask_lines(struct probe_list *list, struct list_file *file, size_t si
 	}
 }
 
-/* Plans all sites of a file in one go, because the proofs search the whole code of the file. */
+/* Plans all sites of a file at once, because the proofs search all its code. */
 static struct probe_error *make_plans(struct list_file *file)
 {
 	struct probe_error *error = forecast_file(file->object, &file->notes, &file->forecast);
 
 	file->plans_tried = true;
-	/* A file for an ISA that cannot be patched can still be listed. */
+	/* Files of other ISAs can be listed. */
 	if (error && error->code == PROBE_ERROR_UNSUPPORTED) {
 		probe_error_free(error);
 		return NULL;
@@ -444,7 +419,7 @@ static void take_forecast(const struct forecast_site *found, struct probe_site_d
 	ret->together_reason = found->together_reason;
 }
 
-/* Fills in the plan of a site that the file alone allows, whatever the process has mapped. */
+/* Fills in the plan that the file alone allows. */
 static struct probe_error *detail_plan(
 	struct list_file *file, uint64_t pc, struct probe_site_detail *ret)
 {
@@ -474,10 +449,7 @@ static struct probe_error *forecast_of(
 	return forecast_read(pid, &process->forecast);
 }
 
-/*
- * Fills in the plan that enabling a site would choose in its process. Sets *known_ret to false if
- * the forecast does not have the site.
- */
+/* Fills in the plan that enabling would choose. *known_ret is false without a forecast. */
 static struct probe_error *detail_forecast(struct probe_list *list, const struct probe_site *site,
 	struct probe_site_detail *ret, bool *known_ret)
 {

@@ -2,23 +2,21 @@
 /*
  * Finds the addresses at which stopped threads will continue.
  *
- * When a signal handler returns, its thread continues at an address that is stored only in a frame
- * on the stack. This address may be in a stub that will be freed, or in bytes behind a site that
- * will be overwritten. So the used part of each stack is searched for such addresses. A word that
- * only looks like such an address costs a retry, but does the target no harm.
+ * When a signal handler returns, its thread continues at an address in a frame on the stack, maybe
+ * in a stub that will be freed, or in bytes that will be overwritten. So the used part of each
+ * stack is searched for such addresses. A word that looks like one by chance costs a retry, and
+ * does no harm.
  *
- * A handler may run on an alternate stack (sigaltstack(2)). The frame of this handler is on the
- * alternate stack. It holds the stack pointer of the interrupted stack, which is searched next.
+ * A handler may run on an alternate stack (sigaltstack(2)). Its frame there holds the stack pointer
+ * of the interrupted stack, which is searched next.
  *
- * Pages of a stack that the program has not written yet are not read: the kernel would give the
- * target pages of zeros, which would count as used memory.
+ * Pages that were never written are not read: the kernel would allocate them.
  *
- * A handler may be removed while it runs, by the kernel (SA_RESETHAND) or by the program. So stacks
- * are searched even if no handler is installed. Then fewer bytes of each stack are searched,
- * because the frame of a removed handler is near the stack pointer, and an unreadable stack is no
- * error.
+ * A handler may be removed while it runs, by the kernel (SA_RESETHAND) or the program. So even
+ * without a handler a part of each stack, near the stack pointer, is searched, and then an
+ * unreadable stack is no error.
  *
- * libprobe/patch/windows.c searches stacks that no thread uses.
+ * windows.c searches stacks that no thread uses.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -35,16 +33,14 @@
 /* ==== Places ================================================================================== */
 
 /*
- * A thread that will return to an address has the address somewhere in memory. For a signal
- * handler, the kernel saves the program counter on the handler's stack, in an image (struct
- * arch_frame_layout).
+ * A thread that will return to an address has it in memory. For a signal handler, the kernel saves
+ * the program counter on the handler's stack, in an image (struct arch_frame_layout).
  *
- * A program may copy an image, or only the registers, to any address. Each image contains a mark, a
- * word that the layout defines and that does not depend on the handler's restorer. So the search
- * looks for the mark at each byte. Registers of aarch64 have no mark. There, a word at any byte
- * counts if it is a place and is between a stack pointer and flags. If data cannot refer to the
- * places, because they are in the middle of a program's function, each aligned word of a used stack
- * counts if it is a place.
+ * A program may copy an image, or the registers, to any address. An image contains a mark, a word
+ * that does not depend on the handler's restorer, and is looked for at each byte. Registers of
+ * aarch64 have no mark: there, a word at any byte counts if it is a place between a stack pointer
+ * and flags. If data cannot refer to the places, because they are in the middle of a function, each
+ * aligned word of a used stack that is a place counts.
  */
 
 enum {
@@ -125,7 +121,6 @@ static uint64_t load(const uint8_t *bytes)
 	return word;
 }
 
-/* A piece of memory that is being searched. */
 struct file_piece {
 	uint64_t address;
 	const uint8_t *bytes;
@@ -134,7 +129,7 @@ struct file_piece {
 	const struct maps *maps; /* mappings of the process, or NULL if unknown */
 };
 
-/* Reports the image that begins at offset `at` of a piece. */
+/* Reports the image at offset `at` of a piece. */
 static bool tell_image(const struct file_piece *p, size_t at, const struct place_visitor *visitor)
 {
 	const struct arch_frame_layout *layout = p->layout;
@@ -157,18 +152,14 @@ static bool tell_image(const struct file_piece *p, size_t at, const struct place
 }
 
 /*
- * Returns true if the bytes that begin `before` bytes before offset i are to be reported: they must
- * begin in the first `step` bytes of the piece.
+ * Do the bytes that begin `before` bytes before offset i begin in the piece's first `step` bytes?
  */
 static bool begins(const struct file_piece *piece, size_t i, size_t before)
 {
 	return i >= before && i - before < piece->step;
 }
 
-/*
- * Reports the word at offset i if it is a place. `is_context`: the word is the program counter of
- * an image.
- */
+/* Reports the word at offset i if it is a place. `is_context`: it is an image's program counter. */
 static bool tell_word(const struct places *places, const struct file_piece *p, size_t i,
 	uint64_t word, bool is_context, const struct place_visitor *visitor)
 {
@@ -191,9 +182,8 @@ static bool is_context(const struct file_piece *p, size_t i)
 }
 
 /*
- * Returns true if the word at offset i is the program counter in a copy of registers without a
- * mark, between a stack pointer and flags. If the stack pointer points into code, the word does not
- * count, because notes of a controller about its code look like that.
+ * Is the word at offset i the program counter of registers without a mark, between a stack pointer
+ * and flags? Not if the stack pointer points into code: so do a controller's notes about its code.
  */
 static bool is_in_registers(const struct file_piece *p, size_t i)
 {
@@ -209,7 +199,7 @@ static bool is_in_registers(const struct file_piece *p, size_t i)
 	return !m || m->writable || !m->executable;
 }
 
-/* Reports the aligned words at [i, end), except the program counters of images or registers. */
+/* Reports aligned words at [i, end), except program counters of images or registers. */
 static bool look_at_words(const struct places *places, const struct file_piece *p, size_t i,
 	size_t end, const struct place_visitor *visitor)
 {
@@ -226,10 +216,7 @@ static bool look_at_words(const struct places *places, const struct file_piece *
 	return true;
 }
 
-/*
- * Reports the images whose marks begin at [i, end). Also reports mere copies of registers, if they
- * include the mark.
- */
+/* Reports images whose marks begin at [i, end), and copies of registers that include the mark. */
 static bool look_at_marks(const struct places *places, const struct file_piece *p, size_t i,
 	size_t end, const struct place_visitor *visitor)
 {
@@ -249,7 +236,7 @@ static bool look_at_marks(const struct places *places, const struct file_piece *
 	return true;
 }
 
-/* Reports the copies of registers without a mark whose stack pointers are at [i, end). */
+/* Reports registers without a mark whose stack pointers are at [i, end). */
 static bool look_at_registers(const struct places *places, const struct file_piece *p, size_t i,
 	size_t end, const struct place_visitor *visitor)
 {
@@ -267,7 +254,7 @@ static bool look_at_registers(const struct places *places, const struct file_pie
 	return true;
 }
 
-/* Returns true if an aligned word of a block is within the range of the places. */
+/* Is an aligned word of a block in the range of the places? */
 static bool may_have_words(const struct places *places, const uint8_t *block)
 {
 	uint64_t low = places->low, span = places->span;
@@ -281,8 +268,8 @@ static bool may_have_words(const struct places *places, const uint8_t *block)
 }
 
 /*
- * Returns true if a mark may begin at any byte of a block. Reads BLOCK + 7 bytes. The loop always
- * runs to its end, so that compilers vectorise it.
+ * May a mark begin at any byte of a block? Reads BLOCK + 7 bytes, always to the end, so that
+ * compilers vectorise it.
  */
 static bool may_have_mark(const uint8_t *block, uint64_t mark)
 {
@@ -295,7 +282,7 @@ static bool may_have_mark(const uint8_t *block, uint64_t mark)
 	return any;
 }
 
-/* Returns true if registers may begin at any byte of a block. Reads BLOCK + 15 bytes. */
+/* May registers begin at any byte of a block? Reads BLOCK + 15 bytes. */
 static bool may_have_registers(const struct places *places, const uint8_t *block)
 {
 	uint64_t low = places->low, span = places->span;
@@ -313,9 +300,7 @@ bool places_scan(const struct places *places, uint64_t address, const uint8_t *b
 	const struct file_piece piece = {address, bytes, size, step, layout, visitor->maps};
 	bool has_words = !places->are_code && !visitor->only_images, ok = true;
 
-	/*
-	 * Few blocks contain anything to report, so a quick test first finds the blocks that may.
-	 */
+	/* A quick test finds the few blocks that may contain anything. */
 	for (size_t i = 0; i < size && ok; i += BLOCK) {
 		bool is_last = size - i < BLOCK + 15;
 		size_t end = size - i < BLOCK ? size : i + BLOCK;
@@ -334,15 +319,12 @@ bool places_scan(const struct places *places, uint64_t address, const uint8_t *b
 
 enum {
 	CHUNK = 64 << 10,
-	/* at most this many bytes of a stack are searched if no handler is installed */
+	/* bytes of a stack that are searched without a handler */
 	GONE_REACH = 256 << 10,
-	/* if a stack pointer is in no mapping, this many bytes above it are searched */
+	/* bytes above a stack pointer in no mapping that are searched */
 	NEAR_BYTES = 64 << 10,
 	PCS_ROOM = 1024, /* the first array of addresses has room for this many */
-	/*
-	 * at most this many stacks of one thread, each interrupted by a handler on the next, are
-	 * searched
-	 */
+	/* stacks of a thread, each interrupted by a handler on the next, that are searched */
 	STACKS_MAX = 32
 };
 
@@ -350,7 +332,7 @@ static const char too_deep[] = "a stack is larger than is searched";
 static const char too_nested[] = "signal handlers are nested on too many stacks";
 static const char unreadable[] = "a stack cannot be read";
 
-/* The stacks of one thread. The search of a stack may find further stacks. */
+/* The stacks of a thread, of which a search may find more. */
 struct walk {
 	struct frames *frames;
 	uint64_t starts[STACKS_MAX], ends[STACKS_MAX];
@@ -374,7 +356,7 @@ bool frames_add(struct frames *frames, uint64_t pc)
 
 /* ---- Stacks ---------------------------------------------------------------------------- */
 
-/* Returns the mapping of an address. If the known mappings lack the address, reads them again. */
+/* Returns the mapping of an address; reads the mappings again if need be. */
 static const struct mapping *mapping_of(struct frames *f, uint64_t address)
 {
 	const struct mapping *m = maps_find(f->maps, address);
@@ -387,8 +369,8 @@ static const struct mapping *mapping_of(struct frames *f, uint64_t address)
 }
 
 /*
- * Returns the end of the stack that begins in mapping `m`. A stack may consist of several adjacent
- * mappings, which differ only in the kernel's internal state.
+ * Returns the end of the stack that begins in `m`, maybe in several adjacent mappings, which differ
+ * only inside the kernel.
  */
 static uint64_t end_of(const struct frames *f, const struct mapping *m)
 {
@@ -403,15 +385,15 @@ static uint64_t end_of(const struct frames *f, const struct mapping *m)
 }
 
 /*
- * Returns true if a stack was made for the thread that runs on it: it is the main stack, or the
- * thread's control block (tp) is at its end, where libc puts it.
+ * Was a stack made for the thread on it? It is the main stack, or libc has put the control block
+ * (tp) at its end.
  */
 static bool is_threads(const struct mapping *m, uint64_t sp, uint64_t tp)
 {
 	return m && (strcmp(m->path, "[stack]") == 0 || (tp > sp && tp < m->end));
 }
 
-/* Returns where the search of the stack that holds `sp` ends. */
+/* Returns where the search of the stack with `sp` ends. */
 static uint64_t stack_end(struct frames *f, const struct mapping *m, uint64_t sp, uint64_t tp)
 {
 	uint64_t end, reach = f->reach;
@@ -429,7 +411,7 @@ static uint64_t stack_end(struct frames *f, const struct mapping *m, uint64_t sp
 	return sp + reach;
 }
 
-/* Records the used part of a stack. Returns false if out of memory. */
+/* Records a stack's used part. Returns false if out of memory. */
 static bool add_stack(struct frames *f, uint64_t low, uint64_t end, bool threads)
 {
 	if (!ARRAY_ROOM(f->stacks, f->stack_count))
@@ -451,8 +433,8 @@ static bool on_word(void *data, uint64_t at, uint64_t word, bool is_context)
 }
 
 /*
- * Adds the stack that a signal handler has interrupted: the thread will continue there. `image` is
- * the context that the kernel saved for the handler.
+ * Adds the stack that a handler has interrupted, where the thread will continue, by the context
+ * that the kernel saved.
  */
 static bool on_image(void *data, const struct place_image *image)
 {
@@ -468,15 +450,12 @@ static bool on_image(void *data, const struct place_image *image)
 		return true;
 	}
 	walk->starts[walk->count] = image->sp;
-	/* the real end is set when the stack is searched */
+	/* the end is set when the stack is searched */
 	walk->ends[walk->count++] = image->sp + 1;
 	return true;
 }
 
-/*
- * Called when the stack at `at` cannot be read. If `at` is no longer mapped, the stack ends there.
- * Otherwise the stack is unreadable.
- */
+/* The stack at `at` cannot be read: it ends there if that is not mapped any more. */
 static void check_end(struct frames *f, uint64_t at)
 {
 	const struct mapping *m;
@@ -489,8 +468,8 @@ static void check_end(struct frames *f, uint64_t at)
 }
 
 /*
- * Searches [start, end) of a stack. Private pages that the process has not touched are skipped.
- * Shared pages are always read, because they may have contents that the process has not touched.
+ * Searches [start, end) of a stack. Skips private pages that the process has not touched, but not
+ * shared ones, which may have contents.
  */
 static void search_stack(struct walk *walk, uint64_t start, uint64_t end, bool is_shared)
 {
@@ -498,10 +477,7 @@ static void search_stack(struct walk *walk, uint64_t start, uint64_t end, bool i
 	struct frames *f = walk->frames;
 
 	for (uint64_t at = start & ~UINT64_C(7), step; at < end; at += step) {
-		/*
-		 * A frame that begins in this chunk may end in the next one, so read more than the
-		 * chunk.
-		 */
+		/* A frame that begins in this chunk may end in the next. */
 		size_t want =
 			end - at < CHUNK + PLACE_IMAGE_MAX ? end - at : CHUNK + PLACE_IMAGE_MAX;
 		bool is_there = true;
@@ -541,7 +517,7 @@ static bool search_thread(struct frames *f, const struct control_thread *thread)
 	return !walk.no_memory;
 }
 
-/* Adds the registers of a thread that hold a place, because the thread may be copying a context. */
+/* Adds registers that hold a place: the thread may be copying a context. */
 static bool add_registers(struct frames *f, const struct arch_registers *r)
 {
 	const uint64_t *words = r->words + arch_process()->general_first;
@@ -552,10 +528,7 @@ static bool add_registers(struct frames *f, const struct arch_registers *r)
 	return true;
 }
 
-/*
- * Returns true if a signal handler is installed. Reads the kernel's mask of caught signals from the
- * status file.
- */
+/* Is a signal handler installed, by the kernel's mask of caught signals in the status file? */
 static bool has_handlers(int status)
 {
 	char text[4096];
@@ -622,7 +595,7 @@ struct probe_error *frames_read(struct frames *frames, const struct control *con
 	maps_deinit(&frames->fresh);
 	for (size_t i = 0; ok && i < control->count; i++)
 		ok = frames_add(frames, arch_get(&control->threads[i].regs, ARCH_PC));
-	/* Other processes that share the memory may have installed handlers of their own. */
+	/* Other processes that share the memory may have handlers of their own. */
 	if (!frames->has_handlers)
 		frames->has_handlers = control->guests || has_handlers(frames->status);
 	for (size_t i = 0; ok && frames->places->count && i < control->count; i++)
@@ -650,8 +623,8 @@ void frames_close(struct frames *frames)
 /* ---- Queries ----------------------------------------------------------------------------- */
 
 /*
- * Returns true if a thread's stack pointer is inside the frame [start, end). Then the handler of
- * the frame has returned or was left by a jump, and the frame's context is no longer needed.
+ * Is a thread's stack pointer in the frame [start, end)? Then its handler has returned or was left
+ * by a jump, and its context is not needed.
  */
 static bool frames_overlap(const struct frames *frames, uint64_t start, uint64_t end)
 {
@@ -663,10 +636,7 @@ static bool frames_overlap(const struct frames *frames, uint64_t start, uint64_t
 	return false;
 }
 
-/*
- * Returns true if an address is below the used part of a thread's own stack, and not in a stack
- * that is in use.
- */
+/* Is an address below the used part of a thread's own stack, and in no used stack? */
 static bool frames_is_below(const struct frames *frames, uint64_t address)
 {
 	const struct mapping *m =
@@ -760,10 +730,7 @@ static struct doubt *find_doubt(struct doubts *doubts, const struct search_find 
 	return NULL;
 }
 
-/*
- * Records a context that is in doubt. If there is no memory for the record, the doubt is never
- * settled.
- */
+/* Records a doubt. Without memory for it, it is never settled. */
 static void add_doubt(struct doubts *doubts, const struct search_find *find)
 {
 	if (doubts->count == DOUBTS_MAX || !ARRAY_ROOM(doubts->items, doubts->count))

@@ -2,16 +2,14 @@
 /*
  * Removes copies of sessions from processes that were forked from a target.
  *
- * A forked process inherits patched code, and a copy of the registry. When a session ends, it finds
- * the forked processes among the children of its target (session/look.c). But a daemon forks twice,
- * and its parent ends; or the target itself may have ended. So all processes are examined. While
- * sessions of this process go on, they cannot be told from copies. When no session goes on any
- * more, each session that names this process as its owner is a copy. A process that was forked in
- * the middle of a change may have memory of ours that no registry lists.
+ * A forked process inherits patched code and a copy of the registry. A session that ends finds its
+ * target's children (session/look.c), but daemons fork twice, or the target itself may have ended.
+ * So all processes are examined, once no session of this process goes on: then every session that
+ * names us as its owner is a copy. A process forked in the middle of a change may have unlisted
+ * memory of ours.
  *
- * Reading the maps of a process may take long, or for ever, if it waits for a disk or a server. So
- * the maps are read only if a process has the same auxiliary vector as a target: fork(2) copies the
- * vector, execve(2) makes a new one.
+ * Reading a process's maps may take for ever, if it waits for a disk or a server. They are read
+ * only if its auxiliary vector is a target's: fork(2) copies it, execve(2) makes a new one.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -27,30 +25,21 @@
 
 enum {
 	IMAGES_MAX = 65536,
-	/*
-	 * most additional passes over all processes that are made only because a process ended
-	 * before it was examined
-	 */
+	/* most additional passes made because a process ended before it was examined */
 	ENDED_PASSES = 20
 };
-/*
- * Time for examining all processes, which may fork without end. A process that cannot be stopped
- * may take longer.
- */
+/* Limit for examining processes, which may fork without end. */
 #define PATIENCE_NS UINT64_C(1000000000)
 
-/* The sessions of this process, the controller. */
 static struct {
 	pthread_mutex_t lock;
 	size_t going_on;
-	/*
-	 * AT_RANDOM of each target, which identifies its image; sorted, without duplicates; owned
-	 */
+	/* AT_RANDOM of each target, which identifies its image; sorted; owned */
 	uint64_t *images;
 	size_t image_count;
-	/* there were too many images to store: treat each image as that of a target */
+	/* too many images to store: treat all as a target's */
 	bool any_image;
-	/* Targets in which a session could not be ended. Sessions there are not copies. */
+	/* Targets in which a session could not be ended, and is no copy. */
 	pid_t *failed;
 	size_t failed_count;
 } all = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -72,7 +61,7 @@ uint64_t inherited_image(pid_t pid)
 	return auxv_read_image(pid, &image) ? image : 0;
 }
 
-/* Adds the image of a target. The caller holds the lock. */
+/* Adds a target's image, with the lock. */
 static void add_image(uint64_t image)
 {
 	size_t at = array_search(all.images, all.image_count, sizeof(image), 0, image);
@@ -88,7 +77,6 @@ static void add_image(uint64_t image)
 	all.image_count++;
 }
 
-/* Returns true if an image is that of a target. */
 static bool is_known(uint64_t image)
 {
 	bool found;
@@ -108,10 +96,7 @@ static bool is_copy(const struct reg_session *session)
 	       session->owner_start == procfs_start_time(session->owner);
 }
 
-/*
- * Returns true if a process has copies of sessions, or memory of ours without a session. Does not
- * stop the process.
- */
+/* Has a process copies of sessions, or memory of ours without a session? Does not stop it. */
 static bool has_copies(pid_t pid)
 {
 	struct registry registry = {0};
@@ -151,10 +136,7 @@ static struct probe_error *remove_from(struct probe_target *target)
 	AUTO_CHANGE struct change c;
 	struct probe_error *error = change_begin(target, &c);
 
-	/*
-	 * If a session has begun meanwhile with the same target, nothing is removed: that session
-	 * is not a copy.
-	 */
+	/* A session that has begun meanwhile with this target is no copy: remove nothing. */
 	return error || any_goes_on() ? error : retire_copies(&c);
 }
 
@@ -189,17 +171,17 @@ static struct probe_error *remove_copies(pid_t pid, struct probe_patience *patie
 
 /* ---- Processes ---------------------------------------------------------------------------- */
 
-/* A search through all processes, which is repeated until it finds nothing new. */
+/* A search of all processes, repeated until it finds nothing new. */
 struct looking {
 	uint64_t end_ns;
 	struct probe_report *report;
 	struct probe_error *error; /* the first error of the search; owned */
-	/* processes that were tried or have ended, so that they are not examined again; owned */
+	/* processes that need not be examined again; owned */
 	pid_t *seen;
 	size_t seen_count;
-	/* copies were found in a process, which may have forked before they were removed */
+	/* copies were found in a process that may have forked */
 	bool again;
-	/* a process ended before it was examined; it may have had copies, and may have forked */
+	/* a process ended unexamined: it may have had copies, and may have forked */
 	bool ended;
 	struct probe_patience patience;
 	bool busy;	/* a process with copies is locked by another controller */
@@ -236,9 +218,8 @@ void inherited_count(const uint64_t *images, size_t count, size_t *ret)
 }
 
 /*
- * Removes the copies in a process. If that fails, the next command for the process removes the
- * copies, because their owner, this process, is dead by then. Returns false if another controller
- * has locked the process: the caller then tries again after all other processes.
+ * Removes the copies in a process. If that fails, the next command will: their owner is dead by
+ * then. Returns false if the process is locked: the caller tries again after all others.
  */
 static bool try(struct looking *looking, pid_t pid)
 {
@@ -252,10 +233,7 @@ static bool try(struct looking *looking, pid_t pid)
 		probe_error_free(error);
 		return false;
 	}
-	/*
-	 * If the process has ended or executed another program meanwhile, it has no copies any
-	 * more.
-	 */
+	/* After its end or execve(2), a process has no copies. */
 	if (error && !has_ended(pid) && has_copies(pid))
 		noted = report_note(looking->report,
 			"process %d, which a traced process has forked, keeps its probes until "
@@ -316,10 +294,7 @@ static struct probe_error *look_at_all(struct probe_report *report)
 	for (int ended = 0; (looking.again || (looking.ended && ended++ < ENDED_PASSES)) &&
 			    clock_monotonic_ns() < looking.end_ns;)
 		look_once(&looking);
-	/*
-	 * Does not wait for locks that users hold on their own processes: when the sessions ended,
-	 * they already waited for such locks.
-	 */
+	/* Users' own locks were waited for when the sessions ended. */
 	while (looking.busy) {
 		looking.last_look = !looking.patience.is_longer ||
 				    !probe_patience_wait(&looking.patience) ||
@@ -344,8 +319,8 @@ void inherited_begin(pid_t pid, bool *goes_on_ret)
 }
 
 /*
- * Counts a session as ended. `failed` is the target if the session could not be ended, otherwise 0.
- * Returns true if no session goes on any more.
+ * Counts a session as ended; `failed` is the target if it could not be ended, else 0. Returns true
+ * if no session goes on.
  */
 static bool leave(bool *goes_on, pid_t failed)
 {
@@ -367,10 +342,7 @@ void inherited_forget(bool *goes_on)
 	leave(goes_on, 0);
 }
 
-/*
- * Forgets the images and the failed targets if no session goes on. (Images identify the processes
- * that may have copies.)
- */
+/* Forgets images and failed targets if no session goes on. */
 static void begin_anew(void)
 {
 	pthread_mutex_lock(&all.lock);

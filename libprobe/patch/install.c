@@ -18,17 +18,11 @@
 /* ==== Commit ================================================================================== */
 
 /*
- * Installs the patches while the target is stopped. As little as possible happens during the stop:
- * the transaction has the edits and the buffers before, and the pages that will be written were
- * made private to the target before.
- */
-
-/*
- * A site that will be patched. It has two edits: the first edit reads the bytes that must be there,
- * the second edit writes the patch.
+ * A site that is patched in the stop. Its first edit reads the bytes that must be there, the second
+ * writes the patch. Edits and buffers exist before.
  */
 struct commit_site {
-	/* address of the patch; sites are sorted by this address, and do not overlap */
+	/* address of the patch; sites are sorted by it, and do not overlap */
 	uint64_t patch;
 	const struct install *install;
 	size_t index;
@@ -54,7 +48,7 @@ static const struct select_site *selected(const struct commit_site *at)
 
 /* ---- Preparing ---------------------------------------------------------------------- */
 
-/* Adds an edit that reads the bytes on which the patch of a site depends. */
+/* Adds an edit that reads the bytes on which a patch depends. */
 static struct edit *expect(const struct commit_site *at, struct edits *edits)
 {
 	const struct install_site *as = site_of(at);
@@ -66,7 +60,7 @@ static struct edit *expect(const struct commit_site *at, struct edits *edits)
 		plan_needs(site->plan, site->chosen));
 }
 
-/* Returns true if the bytes found in memory allow the patch of a site. */
+/* Do the bytes in memory allow the patch? */
 static bool is_expected(const struct commit_site *at, const uint8_t *found)
 {
 	const struct install_site *as = site_of(at);
@@ -77,16 +71,12 @@ static bool is_expected(const struct commit_site *at, const uint8_t *found)
 		at->install->change->arch, selected(at)->plan, selected(at)->chosen, found);
 }
 
-/*
- * Returns the address that is written for a site: of the patch of a new site, or of the jump at an
- * older site that will lead to the new stubs.
- */
+/* Returns the address to write: a new site's patch, or the jump that will lead to the new stubs. */
 static uint64_t edit_address(const struct install_site *as)
 {
 	return as->is_new ? as->reg.patch : as->link ? as->link : as->reg.entry;
 }
 
-/* Sets the bytes that an edit writes at a site. */
 static struct probe_error *describe_edit(const struct commit_site *at, struct edit *edit)
 {
 	const struct install_site *as = site_of(at);
@@ -98,10 +88,7 @@ static struct probe_error *describe_edit(const struct commit_site *at, struct ed
 		return NULL;
 	}
 	edit->is_private = true; /* the page was made private when the site was first patched */
-	/*
-	 * Make the jump lead to the newest of the new stubs. The jump is in the site or, if older
-	 * stubs come first, in the last of these stubs.
-	 */
+	/* Lead the jump, in the site or in the last stub that comes first, to the new stubs. */
 	edit->length = as->link ? at->install->change->arch->jump(as->link, as->head, edit->bytes)
 				: site_entry_jump(&as->reg, as->head, edit->bytes);
 	return edit->length ? NULL
@@ -154,7 +141,7 @@ static struct probe_error *prepare_text(struct commit *c)
 	return error;
 }
 
-/* Adds the semaphores that a probe raises to the registry, and their changes to `semaphores`. */
+/* Adds a probe's semaphores to the registry, and their changes to `semaphores`. */
 static bool add_semaphores_of(
 	const struct install *a, const struct select_probe *probe, struct semaphores *semaphores)
 {
@@ -180,7 +167,7 @@ static bool add_semaphores_of(
 	return ok;
 }
 
-/* Adds the semaphores of all probes of a selection, except refused probes. */
+/* Adds the semaphores of all probes that are not refused. */
 static bool add_semaphores(const struct install *a, struct semaphores *semaphores)
 {
 	const struct selection *s = a->selection;
@@ -191,7 +178,7 @@ static bool add_semaphores(const struct install *a, struct semaphores *semaphore
 	return ok;
 }
 
-/* After an error, records that no semaphore was raised, so that undoing does not lower any. */
+/* After an error: no semaphore was raised, so undoing must lower none. */
 static void forget_semaphores(const struct install *a)
 {
 	for (size_t i = 0; i < a->selection->probe_count; i++) {
@@ -205,7 +192,7 @@ static void forget_semaphores(const struct install *a)
 	}
 }
 
-/* Changes the registry to the state after the commit. */
+/* Makes the registry that of after the commit. */
 static struct probe_error *prepare_registry(const struct commit *c)
 {
 	struct registry *r = &c->transaction->change->registry;
@@ -216,7 +203,7 @@ static struct probe_error *prepare_registry(const struct commit *c)
 		const struct edit *edit = &c->transaction->text.items[2 * k + 1];
 		struct reg_site *site = registry_site(r, as->reg.pc);
 
-		/* When the site is restored, the memory must hold these bytes. */
+		/* The bytes that the restored site must have. */
 		if (!as->is_new && site && !site->pun && !as->link)
 			memcpy(site->patched, edit->bytes, site->length);
 	}
@@ -242,7 +229,7 @@ static bool has_hop(const struct commit_site *at)
 	return site_has_hop(&site_of(at)->reg, at->install->change->pid);
 }
 
-/* Compares the bytes of a site with those that its plan expects. */
+/* Compares a site with the bytes that its plan expects. */
 static struct probe_error *verify_bytes(const struct commit *c, size_t k)
 {
 	const struct edits *text = &c->transaction->text;
@@ -278,8 +265,7 @@ static struct probe_error *verify_hop(const struct commit *c, size_t k)
 }
 
 /*
- * Verifies all sites and hops. Does not compare the bytes of the sites if they are unchanged since
- * the check before the stop.
+ * Verifies all sites and hops, or only hops if nothing has changed since the check before the stop.
  */
 static struct probe_error *verify(const struct commit *c)
 {
@@ -296,10 +282,9 @@ static struct probe_error *verify(const struct commit *c)
 /* ---- Threads ------------------------------------------------------------------------ */
 
 /*
- * If a thread is inside the bytes of a coming patch, moves it to the copy of these instructions.
- * The thread's registers are written at once, not when the thread is resumed: if this process dies
- * before, the kernel resumes the thread at the copy, which is as good as the original. Returns
- * false if the thread cannot be moved.
+ * Moves a thread inside the bytes of a coming patch to the copy of these instructions, by writing
+ * its registers at once: if we die, it continues in the copy, which is as good. Returns false if it
+ * cannot be moved.
  */
 static bool move_thread(const struct install_site *as, struct control_thread *thread)
 {
@@ -323,10 +308,7 @@ static const struct install_site *window_of(const struct commit *c, uint64_t pc)
 	return as && as->is_new && pc < as->reg.patch + as->reg.length ? as : NULL;
 }
 
-/*
- * Adds the addresses of the instructions that jumps will cover. An instruction at the first byte of
- * a jump is not covered in this sense, because a thread may continue there.
- */
+/* Adds the instructions that jumps will cover. A thread may be at the first byte of a jump. */
 static struct probe_error *prepare_windows(const struct commit *c)
 {
 	struct windows *windows = &c->transaction->windows;
@@ -346,8 +328,8 @@ static struct probe_error *prepare_windows(const struct commit *c)
 }
 
 /*
- * Moves the threads that are inside the bytes of a coming jump. Returns true if such a thread
- * cannot be moved, or if a signal handler will return to an address inside such bytes.
+ * Moves threads out of coming jumps. Returns true if one cannot be moved, or if a signal handler
+ * will return there.
  */
 static bool is_in_the_way(const struct commit *c)
 {
@@ -367,7 +349,7 @@ static bool is_in_the_way(const struct commit *c)
 
 /* ---- The stop -------------------------------------------------------------------------- */
 
-/* Checks that the stubs of an install can read the time stamp counter without a fault. */
+/* Checks that stubs can read the time stamp counter. */
 static struct probe_error *check_counter(const struct install *a)
 {
 	const struct reg_session *session = registry_session(&a->change->registry, a->session);
@@ -375,10 +357,7 @@ static struct probe_error *check_counter(const struct install *a)
 
 	if (session->flags & REG_SESSION_KERNEL_TIME)
 		return NULL;
-	/*
-	 * threads_check_counter() makes the kernel write into the session's data, so the data must
-	 * still be ours.
-	 */
+	/* The kernel will write into the session's data, so that must still be ours. */
 	error = change_confirm(a->change);
 	return error ? error
 		     : threads_check_counter(
@@ -393,7 +372,7 @@ static bool calls_kernel(const struct install *a)
 	       session->flags & REG_SESSION_KERNEL_TIME;
 }
 
-/* Checks everything during the stop; the `look` function of transaction_commit(). */
+/* Checks everything in the stop, for transaction_commit(). */
 static struct probe_error *look(void *data, bool *again_ret)
 {
 	const struct commit *c = data;
@@ -426,7 +405,7 @@ static struct probe_error *look(void *data, bool *again_ret)
 	return error;
 }
 
-/* Patches the sites of a transaction in one stop. After an error, all sites are as they were. */
+/* Patches the sites in one stop. After an error, all are as they were. */
 static struct probe_error *install_patch(struct transaction *t)
 {
 	struct commit c = {.transaction = t};
@@ -444,10 +423,7 @@ static struct probe_error *install_patch(struct transaction *t)
 		error = edits_note(&t->text);
 	if (!error) {
 		error = edits_pretouch(&t->text, t->change->mem);
-		/*
-		 * The process runs meanwhile, so a library that was missing may be mapped again by
-		 * now.
-		 */
+		/* A missing library may be mapped again by now. */
 		t->change->gone |= error && error->code != PROBE_ERROR_NOT_FOUND;
 	}
 	if (!error)
@@ -467,11 +443,9 @@ static struct probe_error *install_patch(struct transaction *t)
 /* ==== Closed ================================================================================== */
 
 /*
- * The target may close libraries while their sites are being patched.
- *
- * Modules are read before the target is stopped, so a library may be gone when its bytes are read
- * or written. If the library was opened again at the same address, the bytes at its sites may look
- * as if another tool had written them. Then the sites are refused.
+ * The target may close libraries while their sites are patched. Modules are read before the stop,
+ * so a library may be gone later. If it was opened again at the same address, its sites look as if
+ * another tool had written there, and are refused.
  */
 
 enum { CLOSINGS_MAX = 50 };
@@ -486,7 +460,7 @@ static bool is_there(const struct module *module, const struct modules *now)
 	return false;
 }
 
-/* Returns true if a module of the installs' probes is no longer mapped. */
+/* Is a module of these installs not mapped any more? */
 static bool any_closed(const struct install *installs)
 {
 	const struct change *change = installs->change;
@@ -503,10 +477,9 @@ static bool any_closed(const struct install *installs)
 }
 
 /*
- * Returns the error to report after memory did not hold what the files hold. `error` is the error
- * so far, which may be NULL; this function takes it. If a library was unmapped or moved, or may
- * have been for a moment, returns PROBE_ERROR_STATE instead of `error`, and makes the target try
- * again (struct attempt). `installs` is a list, linked by `next`.
+ * Returns the error to report if memory did not hold what the files hold. Takes `error`, which may
+ * be NULL. If a library was unmapped or moved, maybe for a moment, returns PROBE_ERROR_STATE
+ * instead, and makes the target try again (struct attempt). `installs` is a list, linked by `next`.
  */
 static struct probe_error *closed_error(const struct install *installs, struct probe_error *error)
 {
@@ -532,19 +505,15 @@ enum { ROUGH_STUB_BYTES = 512, PLAN_TRIES = 4 };
 /* ---- The session -------------------------------------------------------------------- */
 
 /*
- * Maps the home page, before the data is mapped. The home page is near the first site. If there is
- * no site, the session will have only gates. Gates are in the C library and the loader, which are
- * mapped after the program, so the home page is then near the last module.
+ * Maps the home page, before the data, near the first site. Without a site, the session has only
+ * gates, in the C library and the loader, which are mapped last: then near the last module.
  */
 static struct probe_error *make_home(struct install *a)
 {
 	const struct selection *s = a->selection;
 	const struct modules *m = &a->change->modules;
 	const struct module *near = s->probe_count ? s->probes[0].module : &m->items[m->count - 1];
-	/*
-	 * If the module is too large for that (see build.c), at least the first site must be in
-	 * reach.
-	 */
+	/* If the module is too large (build.c), at least the first site must be in reach. */
 	struct code_extent reaches[] = {{near->start, near->end - near->start},
 		{a->order_count ? s->sites[a->order[0]].pc : near->start, 1}};
 	struct probe_error *error;
@@ -560,8 +529,8 @@ static struct probe_error *make_home(struct install *a)
 }
 
 /*
- * A process that was forked with our code has inherited a guard of 0, so the inherited stubs do
- * nothing. New stubs then get a guard of their own: the next word of the same page.
+ * In a process that was forked with our code, the inherited guard is 0, so that inherited stubs do
+ * nothing. New stubs get a guard of their own, the next word of the page.
  */
 static struct probe_error *renew_guard(struct change *c)
 {
@@ -598,9 +567,8 @@ static bool has_process(const struct registry *registry, uint64_t word)
 }
 
 /*
- * Gives this process the number 1 among the processes that will share the session's flights. Each
- * session numbers its processes separately, with a counter in a word of its own in the guard's
- * page.
+ * Makes this the first of the processes that will share the session's flights, numbered by a word
+ * of the guard's page.
  */
 static struct probe_error *number_process(struct change *c, struct reg_session *session)
 {
@@ -620,7 +588,7 @@ static struct probe_error *number_process(struct change *c, struct reg_session *
 		c->pid);
 }
 
-/* Creates the session in the registry, and maps the session's data. */
+/* Creates the session in the registry, and maps its data. */
 static struct probe_error *create_session(struct install *install)
 {
 	struct change *c = install->change;
@@ -629,7 +597,7 @@ static struct probe_error *create_session(struct install *install)
 		.flags = (install->caller ? REG_SESSION_CALLS : 0) |
 			 (install->takes_time && c->target->no_counter ? REG_SESSION_KERNEL_TIME
 								       : 0),
-		/* Until the commit, this process owns the session, even a persistent one. */
+		/* Until the commit, even a persistent session is owned by this process. */
 		.owner = getpid(),
 		.owner_start = procfs_start_time(getpid()),
 		.stamp = clock_monotonic_ns(),
@@ -673,7 +641,7 @@ static struct probe_error *create_session(struct install *install)
 	return NULL;
 }
 
-/* Writes the addresses of our code into the session's data, as a struct data_arenas. */
+/* Writes the addresses of our code into the session's data (struct data_arenas). */
 static struct probe_error *note_arenas(const struct install *install)
 {
 	const struct registry *r = &install->change->registry;
@@ -710,7 +678,6 @@ void install_deinit(struct install *install)
 	free(install->neighbours);
 }
 
-/* Adds the numbers of installed probes and sites to the report. */
 static void add_report(const struct install *install)
 {
 	struct probe_report *report = install->report;
@@ -729,10 +696,7 @@ static void add_report(const struct install *install)
 		report->stop_ns = install->change->stop_ns;
 }
 
-/*
- * Adds a note to the report if stubs follow fewer pointers because they must not ask the kernel
- * whether memory is readable.
- */
+/* Notes that stubs follow fewer pointers because they may not ask the kernel about memory. */
 static struct probe_error *report_denied(const struct install *a, struct probe_report *report)
 {
 	const struct seccomp *seccomp = &a->change->seccomp;
@@ -774,10 +738,7 @@ size_t install_module_end(const struct install *install, size_t from)
 
 /* ---- All of it ------------------------------------------------------------------------ */
 
-/*
- * Removes what is unreferenced, and reads the maps again: a pun may need a page that was just
- * unmapped.
- */
+/* Removes what is unreferenced, and reads the maps again: a pun may need an unmapped page. */
 static struct probe_error *uninstall_and_look(struct change *change)
 {
 	struct probe_error *error = uninstall_unreferenced(change);
@@ -788,7 +749,7 @@ static struct probe_error *uninstall_and_look(struct change *change)
 struct probe_error *install_heal(struct change *change)
 {
 	struct orphans orphans = {0};
-	/* A target that is held since its execve(2) has no mappings and no descriptors of ours. */
+	/* A target held since its execve(2) has nothing of ours. */
 	struct probe_error *error = change->target->alone ? NULL : orphans_remove(change, &orphans);
 
 	if (!error && orphans.mappings)
@@ -799,8 +760,8 @@ struct probe_error *install_heal(struct change *change)
 }
 
 /*
- * After an error, undoes the installs. Their sessions may have existed before. What cannot be
- * undone now becomes stale when this process ends, and is removed then.
+ * Undoes installs, whose sessions may be older, after an error. The rest becomes stale, and is
+ * removed when this process ends.
  */
 static void abandon(struct change *change, const struct install *installs)
 {
@@ -830,7 +791,7 @@ static void abandon(struct change *change, const struct install *installs)
 	probe_error_free(error ? error : orphans_remove(change, &orphans));
 }
 
-/* Returns true if all probes are refused, so that a session would have nothing to do. */
+/* Are all probes refused, so that a session would do nothing? */
 static bool is_empty(const struct selection *s)
 {
 	for (size_t i = 0; i < s->probe_count; i++)
@@ -840,9 +801,8 @@ static bool is_empty(const struct selection *s)
 }
 
 /*
- * Plans the sites, and maps the pages that puns need before anything else is mapped. If the target
- * has just mapped something at one of these pages, the sites are planned again. The last try is
- * without puns.
+ * Plans the sites and maps the pages of puns, before anything else. If the target has just taken
+ * such a page, plans again, the last time without puns.
  */
 static struct probe_error *plan_and_map(struct install *install, struct probe_report *report)
 {
@@ -884,7 +844,7 @@ static struct probe_error *create_and_build(struct install *install, struct prob
 	return error;
 }
 
-/* Returns an error if the install adds to a session that has ended. */
+/* Returns an error if the session to which an install adds has ended. */
 static struct probe_error *check_session(const struct install *install)
 {
 	const struct change *c = install->change;
@@ -905,16 +865,10 @@ struct probe_error *install_add(struct install *install, struct probe_report *re
 	struct probe_error *error = NULL;
 
 	install->report = report;
-	/*
-	 * Another controller may have died since the last check, because this install may add to an
-	 * old session.
-	 */
+	/* Another controller may have died meanwhile: this may add to an old session. */
 	if (uninstall_find_dead(change) || uninstall_has_leftovers(&change->registry))
 		error = uninstall_and_look(change);
-	/*
-	 * The session may just have been ended, because the program has taken memory that the
-	 * session needs.
-	 */
+	/* The program may just have taken memory of the session, and so ended it. */
 	if (!error)
 		error = check_session(install);
 	if (!error)

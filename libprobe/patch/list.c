@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Lists of probes: reads the notes of files and of a process's modules into one array of sites.
+ * Lists of probes: one array of sites, from the notes of files and of processes' modules.
  *
- * Nearly every file has no probes. Such a file is opened, and only its first four bytes and its
- * headers are read; the list keeps nothing of it. The strings of the sites belong to the notes, so
- * a list takes about as much memory as the notes.
+ * Most files have no probes: only their first four bytes and headers are read, and nothing is kept.
+ * Sites' strings belong to the notes, so a list takes about as much memory.
  *
- * The details of single sites are in forecast.c.
+ * forecast.c has the details of single sites.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -25,15 +24,13 @@
 /* ==== State =================================================================================== */
 
 /*
- * The state of a process's probes, as a list shows it.
+ * The state of a process's probes, for a list.
  *
- * A probe with a semaphore is enabled while its semaphore is above 0, whichever tool raised it. The
- * semaphores of a module lie together in its section .probes. So they are read as one range if the
- * range is small. process_vm_readv(2) reads them without stopping the process, and never sees a
- * half-written value of an aligned 16-bit word.
+ * A probe with a semaphore is enabled while that is above 0, whoever raised it. A module's
+ * semaphores are together in its section .probes, and are read as one range if it is small.
+ * process_vm_readv(2) needs no stop, and never sees half an aligned 16-bit word.
  *
- * The registry in the process lists the probes that controllers have enabled. For a probe without a
- * semaphore, only the registry says whether it is enabled.
+ * For a probe without a semaphore, only the registry tells whether controllers have enabled it.
  */
 
 enum {
@@ -42,10 +39,7 @@ enum {
 	RANGE_BYTES_MAX = 16 * 1024
 };
 
-/*
- * The run-time addresses [start, end) of a module's semaphores. `start` is 0 if the module has no
- * semaphores.
- */
+/* The addresses [start, end) of a module's semaphores; `start` is 0 without any. */
 struct range {
 	uint64_t start, end;
 };
@@ -62,15 +56,12 @@ static bool has_semaphore(const struct probe_list *list, size_t i)
 	const struct list_file *file = &list->files[list->more[i].file];
 	uint64_t address = semaphore_address(list, i);
 
-	/*
-	 * The address comes from the note, which is not trusted: the semaphore must lie in the
-	 * module.
-	 */
+	/* The note is not trusted: the semaphore must lie in the module. */
 	return list->sites[i].semaphore != 0 && address >= file->start && address < file->end &&
 	       file->end - address >= SEMAPHORE_BYTES;
 }
 
-/* Reads memory of a process. Returns false if any byte is unreadable (errno says why). */
+/* Returns false and sets errno if any byte is unreadable. */
 static bool read_memory(struct served *known, uint64_t address, void *buffer, size_t length)
 {
 	size_t got = memory_read_known(known, address, buffer, length);
@@ -86,10 +77,7 @@ static void set_refcount(struct probe_site *site, uint32_t value)
 	site->enabled = value > 0;
 }
 
-/*
- * Reads all semaphores of a module with one system call. Returns false if the caller must read each
- * semaphore alone.
- */
+/* Reads all semaphores of a module at once. Returns false if each must be read alone. */
 static bool read_range(
 	struct probe_list *list, struct served *known, size_t first, size_t end, struct range range)
 {
@@ -127,7 +115,7 @@ static struct range semaphore_range(const struct probe_list *list, size_t first,
 	return range;
 }
 
-/* Reads the semaphores of the sites [first, end), which belong to one module. */
+/* Reads the semaphores of the sites [first, end) of a module. */
 static void read_semaphores(struct probe_list *list, struct served *known, size_t first, size_t end)
 {
 	struct range range = semaphore_range(list, first, end);
@@ -150,10 +138,9 @@ static void read_semaphores(struct probe_list *list, struct served *known, size_
 /* ---- The registry ----------------------------------------------------------------- */
 
 /*
- * Adds the state of an OCaml handler to a site. site->refcount is the number of the handler's
- * users; `count` sessions trace the site. With `has_jump`, a jump of ours replaces the call of the
- * handler. Otherwise, the site is inconsistent if the handler has users but is not called, or has
- * no users but is called, as in probe_target_status().
+ * Adds an OCaml handler's state to a site. site->refcount is the number of its users, `count` that
+ * of sessions. `has_jump`: our jump replaces the call. Otherwise the site is inconsistent if a
+ * handler with users is not called, or one without is (probe_target_status()).
  */
 static void add_handlers(
 	struct probe_site *site, struct served *known, uint32_t count, bool has_jump)
@@ -175,7 +162,7 @@ static void add_handlers(
 	}
 }
 
-/* Adds the registry's counts and plans to the sites [first, end), which belong to one module. */
+/* Adds the registry's counts and plans to the sites [first, end) of a module. */
 static void add_references(struct probe_list *list, struct served *known,
 	const struct registry *registry, const enum site_state *states, size_t first, size_t end)
 {
@@ -209,7 +196,7 @@ static void add_references(struct probe_list *list, struct served *known,
 	}
 }
 
-/* Loads the registry. If it is unreadable, the state of probes without a semaphore is unknown. */
+/* Without a readable registry, the state of probes without a semaphore is unknown. */
 static struct probe_error *read_registry(
 	struct probe_list *list, int pid, size_t first, struct registry *ret)
 {
@@ -228,7 +215,7 @@ static struct probe_error *read_registry(
 	return NULL;
 }
 
-/* Returns the index past the last site of the module that has the site `start`. */
+/* Returns the index past the last site of the module of site `start`. */
 static size_t module_end(const struct probe_list *list, size_t start)
 {
 	size_t end = start + 1;
@@ -239,8 +226,8 @@ static size_t module_end(const struct probe_list *list, size_t start)
 }
 
 /*
- * Reads the states of the registry's sites. *ret is NULL if a controller is changing the process at
- * this moment; then only the registry says which sites are patched.
+ * Reads the states of the registry's sites. *ret is NULL while a controller changes the process:
+ * then the registry alone tells.
  */
 static struct probe_error *read_sites(
 	const struct registry *registry, int pid, enum site_state **ret)
@@ -257,10 +244,7 @@ static struct probe_error *read_sites(
 	return error;
 }
 
-/*
- * Fills in the state of the sites of one process, which are all sites from `first` on: enabled,
- * refcount, plan, state_known. Does not stop the process.
- */
+/* Fills in enabled, refcount, plan and state_known of sites from `first` on, without a stop. */
 static struct probe_error *list_read_state(struct probe_list *list, int pid, size_t first)
 {
 	enum site_state *states = NULL;
@@ -439,8 +423,8 @@ static void add_sites(struct probe_list *list, size_t file_index, int pid)
 }
 
 /*
- * Adds the notes of a file to a list. Always takes ownership of the notes. After success, if there
- * are notes, also takes ownership of the object and the descriptor in `file`.
+ * Adds a file's notes, which it takes over in any case; after success, if there are notes, also the
+ * object and the descriptor in `file`.
  */
 static struct probe_error *add_file(
 	struct probe_list *list, struct object *object, struct list_file *file, int pid)
@@ -488,10 +472,7 @@ static struct probe_error *open_error(const char *path, int err)
 	}
 }
 
-/*
- * Returns an error if a file is not ELF, or NULL if it is. Called before libelf is used, because
- * most files are not ELF.
- */
+/* Most files are not ELF: find that out without libelf. */
 static struct probe_error *check_elf(int fd, const char *path)
 {
 	struct stat st;
@@ -515,7 +496,7 @@ struct probe_error *probe_list_add_file(struct probe_list *list, const char *pat
 	struct probe_error *error;
 	int fd;
 
-	/* O_NONBLOCK: opening a FIFO must not block. */
+	/* O_NONBLOCK: do not wait at a FIFO. */
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	if (fd < 0)
 		return open_error(path, errno);
@@ -534,9 +515,7 @@ struct probe_error *probe_list_add_file(struct probe_list *list, const char *pat
 
 /* ---- Processes ----------------------------------------------------------------- */
 
-/*
- * Adds the probes of a module. The list takes the object of the module, which it needs for details.
- */
+/* Adds a module's probes. The list takes over its object, for details. */
 static struct probe_error *add_module(struct probe_list *list, struct module *module, int pid)
 {
 	struct list_file file = {.fd = -1};
@@ -546,10 +525,7 @@ static struct probe_error *add_module(struct probe_list *list, struct module *mo
 	error = module_read_notes(module);
 	if (error)
 		return error;
-	/*
-	 * An unusable file becomes a defect in the list, so that the probes of other files are
-	 * still listed.
-	 */
+	/* An unusable file is a defect, so that other files are listed. */
 	if (!module->object)
 		return add_defect(list, module->path, 0, module->reason);
 	file = (struct list_file){
@@ -579,10 +555,7 @@ struct probe_error *probe_list_add_process(struct probe_list *list, int pid)
 
 	if (!error)
 		error = modules_read_mapped(procfs_living(pid), &maps, NULL, &modules);
-	/*
-	 * If the registry cannot be loaded, trust all files. The state of the probes will show the
-	 * error.
-	 */
+	/* Without the registry, trust all files. The probes' state will show the error. */
 	if (!error)
 		probe_error_free(registry_load(pid, &maps, &registry));
 	if (!error)

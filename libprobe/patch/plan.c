@@ -126,8 +126,8 @@ static bool rows_is_short_nop(struct object *object, const struct arch *arch, ui
 }
 
 /*
- * Finds the last site of each row. A row that is too long is split into several rows. Only the last
- * of these can have a jump, because each of the others is followed by a site.
+ * Finds the last site of each row. Of the parts of too long a row, only the last can have a jump:
+ * the others are followed by a site.
  */
 static void find_rows(struct rows *rows, struct object *object, const struct arch *arch)
 {
@@ -151,10 +151,7 @@ static size_t find_site(const struct rows *rows, uint64_t pc)
 	return i < rows->count && rows->sites[i].pc == pc ? i : SIZE_MAX;
 }
 
-/*
- * Adds a note to rows->notes, or instead of it the note of the last site of its row. Adds no note
- * twice. Returns the index of the note that was added.
- */
+/* Adds a note, or that of the last site of its row, once to rows->notes. Returns its index. */
 static size_t list_note(struct rows *rows, const struct sdt_note *note)
 {
 	size_t i = is_plain(note) ? find_site(rows, note->pc) : SIZE_MAX;
@@ -195,7 +192,7 @@ static void rows_deinit(struct rows *rows)
 	*rows = (struct rows){0};
 }
 
-/* Returns the index in rows->all of the first note at `pc` or after it. */
+/* Returns the index in rows->all of the first note from `pc` on. */
 static size_t rows_first(const struct rows *rows, uint64_t pc)
 {
 	return ARRAY_SEARCH(rows->all, rows->all_count, pc, pc);
@@ -208,7 +205,7 @@ bool rows_have_site(const struct rows *rows, uint64_t start, size_t length)
 	return i < rows->all_count && rows->all[i].pc - start < length;
 }
 
-/* Returns true if another site of the same row follows the site at `pc`. */
+/* Does another site of the row follow? */
 static bool rows_have_next(const struct rows *rows, uint64_t pc)
 {
 	size_t i = find_site(rows, pc);
@@ -218,17 +215,14 @@ static bool rows_have_next(const struct rows *rows, uint64_t pc)
 
 /* ---- Proving -------------------------------------------------------------------------- */
 
-/* A question about a site that is not the last of its row. */
+/* A question about a site before the last of its row. */
 struct question {
 	struct plan plan; /* only the address in the plan is used */
 	struct plan_way move;
 	size_t site;
 };
 
-/*
- * Completes the answers for each row. If a site cannot share the jump of the last site, no site
- * before it in the row can.
- */
+/* Completes the answers: if a site cannot share the last site's jump, no earlier one can. */
 static void settle(struct rows *rows)
 {
 	for (size_t i = rows->count; i-- > 0;) {
@@ -263,8 +257,7 @@ static size_t list_questions(const struct rows *rows, struct question *questions
 }
 
 /*
- * Proves that nothing enters between the nops of the rows whose last site is planned. Errors: those
- * of prove().
+ * Proves that nothing enters between the nops of rows with planned last sites. Errors: as prove().
  */
 static struct probe_error *rows_prove(struct rows *rows, struct object *object,
 	const struct arch *arch, const struct sdt_notes *all)
@@ -293,7 +286,7 @@ static struct probe_error *rows_prove(struct rows *rows, struct object *object,
 
 /* ---- Plans ---------------------------------------------------------------------------- */
 
-/* Changes the way of the last site of a row into the way of `site`, which is `row` bytes before. */
+/* Turns the way of a row's last site into that of `site`, `row` bytes before. */
 static void see_move(const struct row_site *site, size_t row, struct plan_way *move)
 {
 	/* the part of the lead that is before the row */
@@ -309,10 +302,7 @@ static void see_move(const struct row_site *site, size_t row, struct plan_way *m
 		move->lead = 0;
 }
 
-/*
- * Returns the plan of a note, which is number `i` of the requested notes. `planned` has the plans
- * of rows->notes.
- */
+/* Returns the plan of requested note `i`, from the plans of rows->notes. */
 static struct plan rows_plan(
 	const struct rows *rows, const struct plan *planned, const struct sdt_note *note, size_t i)
 {
@@ -337,7 +327,7 @@ static struct plan rows_plan(
 
 /* ==== Plan ==================================================================================== */
 
-/* No kernel has smaller pages. Relocation does not change offsets within a page. */
+/* No kernel has smaller pages, so relocation keeps offsets in them. */
 enum { PAGE = 4096 };
 enum { LOWEST = 0x10000 }; /* vm.mmap_min_addr is at most this */
 _Static_assert(PLAN_NOPS_MAX + ARCH_INSN_MAX < PLAN_BYTES, "what is moved has to fit as well");
@@ -351,10 +341,7 @@ const struct plan_order plan_defaults = {
 	.count = PLAN_COUNT,
 };
 
-/*
- * The plan of sites that older versions patched. Such sites can be switched and restored, but no
- * site gets this plan any more.
- */
+/* The plan of sites that older versions patched. No new site gets it. */
 static const struct plan_ops plan_reserved = {.id = PROBE_PLAN_RESERVED, .name = "reserved"};
 
 static const char none_possible[] = "none of the requested plans is possible there";
@@ -460,10 +447,7 @@ bool plan_can_lead(const struct object *object, struct arch_extent to)
 	for (uint64_t at = to.start; at - to.start < to.size; at = (at & ~(PAGE - 1ULL)) + PAGE) {
 		uint64_t page = at & ~(PAGE - 1ULL);
 
-		/*
-		 * A file that can be mapped anywhere may be mapped high, so a link-time address
-		 * below 0 may be a valid address in the process.
-		 */
+		/* A file that can be mapped anywhere may be mapped high, so addresses may wrap. */
 		if (!is_page_of(object, page) && (!is_fixed || (int64_t)page >= LOWEST))
 			return true;
 	}
@@ -475,16 +459,15 @@ static size_t nop_at(const struct arch *arch, const struct plan *plan, size_t at
 	return arch->nop_length(plan->bytes + at, plan->byte_count - at);
 }
 
-/* Returns true if `length` is that of the nop of <sys/sdt.h> and too short for a jump. */
+/* Is it the length of <sys/sdt.h>'s nop, too short for a jump? */
 static bool is_short_nop(const struct arch *arch, size_t length)
 {
 	return length == arch->site_nop && length < arch->jump_length;
 }
 
 /*
- * Returns how many bytes from the site on may get breakpoints of other tools, so that a jump must
- * begin after them. These are the nop of the site, following nops that are sites, too, and then the
- * long nop of usdt.h.
+ * Returns the bytes from the site on that may get other tools' breakpoints: its nop, further sites'
+ * nops, and usdt.h's long nop. A jump must begin after them.
  */
 static size_t nops_length(const struct arch *arch, const struct rows *rows, const struct plan *plan,
 	bool *is_followed_ret)
@@ -508,10 +491,9 @@ static size_t nops_length(const struct arch *arch, const struct rows *rows, cons
 }
 
 /*
- * A site at a function's entry has no nop, but another tool may put a breakpoint on the first
- * instruction. A thread that hits it continues after the first instruction. So the first
- * instruction stays where it is, unless it is at least as long as a jump, or never continues at the
- * next instruction.
+ * At a function's entry there is no nop, but another tool's breakpoint may be on the first
+ * instruction, after which threads continue. So that stays, unless it is as long as a jump, or
+ * never continues there.
  */
 static void plan_entry(const struct arch *arch, struct plan *plan)
 {
@@ -528,9 +510,7 @@ static void plan_entry(const struct arch *arch, struct plan *plan)
 		plan->behind.cannot = "the first instruction may jump elsewhere and come back";
 }
 
-/*
- * Sets those parts of a plan that follow from the bytes at the site, without a search of the file.
- */
+/* Sets what follows from the bytes at the site, without a search. */
 static void plan_bytes(const struct planning *p, struct plan *plan)
 {
 	const struct arch *arch = p->arch;
@@ -551,7 +531,7 @@ static void plan_bytes(const struct planning *p, struct plan *plan)
 
 /* ---- Planning -------------------------------------------------------------------------- */
 
-/* Returns the plan of a note's site, with the file's bytes at the site. */
+/* Returns a plan with the file's bytes at the site. */
 static struct plan read_plan(const struct planning *p, const struct sdt_note *note)
 {
 	const struct object_segment *segment = object_segment_of(p->object, note->pc);
@@ -569,10 +549,7 @@ static struct plan read_plan(const struct planning *p, const struct sdt_note *no
 	return plan;
 }
 
-/*
- * Adds the earlier sites that could share the jump of plan number `of`, except sites of the same
- * row. Returns false if out of memory.
- */
+/* Adds earlier sites that could share the jump of plan `of`. Returns false if out of memory. */
 static bool find_neighbours(struct planning *p, size_t of)
 {
 	const struct plan *plan = &p->plans[of];
@@ -596,10 +573,7 @@ static bool find_neighbours(struct planning *p, size_t of)
 	return true;
 }
 
-/*
- * If the instructions of an earlier site can move, nothing enters from that site up to the jump.
- * Then extends the lead of a plan back to the earlier site.
- */
+/* If an earlier site's instructions can move, nothing enters up to the jump: extends the lead. */
 static void take_lead(const struct plan *before, const struct plan_way *move,
 	const struct plan *plan, struct plan_way *ret)
 {
@@ -652,7 +626,7 @@ bool plan_is_wanting(const struct planning *p, const struct plan *plan)
 	return plan->short_nop && !plan_choose(plan, p->order, &reason);
 }
 
-/* Examines those requested plans whose is_last equals `last`. */
+/* Examines the requested plans with this is_last. */
 static struct probe_error *examine(struct planning *p, bool last)
 {
 	struct probe_error *error = NULL;
@@ -663,7 +637,6 @@ static struct probe_error *examine(struct planning *p, bool last)
 	return error;
 }
 
-/* Plans the sites in rows->notes. */
 static struct probe_error *plan_all(struct planning *p)
 {
 	struct probe_error *error;
@@ -688,7 +661,7 @@ static struct probe_error *plan_all(struct planning *p)
 	return error;
 }
 
-/* Plans the sites in rows->notes, and derives from them the plans of all requested notes. */
+/* Plans rows->notes, and all requested notes by them. */
 static struct probe_error *plan_rows(struct planning *p, struct rows *rows,
 	const struct sdt_note *const *notes, size_t count, struct plan *ret)
 {
@@ -750,7 +723,7 @@ bool plan_is_shared(const struct plan *plan, const struct plan_ops *ops)
 	return ops && ops->follows_nops && (plan->is_followed || plan_way(plan, ops)->lead);
 }
 
-/* Returns how many bytes from the patch on a way replaces or relies on. */
+/* Returns how many bytes from the patch on a way relies on. */
 static size_t covers(const struct plan_way *way)
 {
 	return way->length > way->relies ? way->length : way->relies;
@@ -819,8 +792,8 @@ size_t plan_needs(const struct plan *plan, const struct plan_ops *ops)
 }
 
 /*
- * Another tool's breakpoint may have replaced the first byte of an instruction. A long nop may hold
- * any bytes, because the kernel rewrites it.
+ * The first byte of an instruction may be another tool's breakpoint, and a long nop anything,
+ * because the kernel rewrites it.
  */
 bool plan_stays(
 	const struct arch *arch, const struct plan *plan, size_t offset, const uint8_t *found)
@@ -828,7 +801,7 @@ bool plan_stays(
 	for (size_t at = 0, length; at < offset; at += length) {
 		length = nop_at(arch, plan, at);
 		if (!length || length > offset - at)
-			/* no nop: this is the first instruction of a function */
+			/* the first instruction of a function, not a nop */
 			length = offset - at;
 		else if (length >= arch->jump_length && length > arch->site_nop)
 			continue;
@@ -839,7 +812,7 @@ bool plan_stays(
 	return true;
 }
 
-/* Like plan_stays(), for the nops of a row, which are all alike. */
+/* The same for a row's nops, which are all alike. */
 static bool row_holds(const struct arch *arch, const struct plan *plan, const uint8_t *found)
 {
 	for (size_t at = 0; at < plan->row; at += arch->site_nop)

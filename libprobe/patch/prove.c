@@ -52,14 +52,13 @@ static const char entered_short[] = "a branch enters the instructions after the 
 static const char landing_pad[] = "an exception lands in the bytes after the nop";
 static const char another_site[] = "another site is in the bytes after the nop";
 
-/* The function that contains a site. */
 struct around {
 	struct object_range range;
-	/* whether the function jumps to an address in a register or in memory; unknown at first */
+	/* does the function jump to an address in a register or in memory? */
 	enum { JUMPS_UNKNOWN, JUMPS_NOT, JUMPS_INDIRECTLY } jumps;
 };
 
-/* The search through one object. Addresses are link-time. */
+/* Addresses are link-time. */
 struct word_search {
 	struct object *object;
 	const struct arch *arch;
@@ -70,11 +69,11 @@ struct word_search {
 	struct around *functions;    /* the function that contains each window */
 	uint64_t *sites;	     /* addresses of all notes, sorted */
 	size_t site_count;
-	/* The last range between functions that decodable_range() found. */
+	/* The last range that decodable_range() found. */
 	struct object_range gap;
 };
 
-/* Returns the bytes of a segment in the file, or NULL if the file does not contain any of them. */
+/* Returns the segment's bytes in the file, or NULL without any. */
 static const uint8_t *segment_bytes(
 	const struct word_search *s, const struct object_segment *segment, size_t *size_ret)
 {
@@ -93,8 +92,8 @@ static void enter(struct word_search *s, size_t site)
 }
 
 /*
- * Handles a reference to `target`, which is in a window. If `target` is in the middle of an
- * instruction, ignores it, because arbitrary bytes may look like a reference.
+ * Handles a reference to `target`, in a window. Ignores one to the middle of an instruction,
+ * because any bytes may look like that.
  */
 static void on_reference(void *data, size_t site, uint64_t target)
 {
@@ -104,7 +103,7 @@ static void on_reference(void *data, size_t site, uint64_t target)
 		enter(s, site);
 }
 
-/* Something refers to `target`. Marks each window that contains `target`; windows may overlap. */
+/* Marks the windows that contain `target`, which something refers to. */
 static void refer(struct word_search *s, uint64_t target)
 {
 	size_t found = arch_windows_find(&s->windows, target);
@@ -114,7 +113,7 @@ static void refer(struct word_search *s, uint64_t target)
 		on_reference(s, found, target);
 }
 
-/* Returns the bytes of a function in the file, or NULL if the file does not contain any of them. */
+/* Returns a function's bytes in the file, or NULL without any. */
 static const uint8_t *range_bytes(
 	const struct word_search *s, struct object_range range, size_t *size_ret)
 {
@@ -130,10 +129,7 @@ static const uint8_t *range_bytes(
 	return bytes + offset;
 }
 
-/*
- * Returns true if a function has a jump to an address in a register or in memory, or if that is
- * unknown.
- */
+/* May a function jump to an address in a register or in memory? */
 static bool has_indirect_jump(const struct word_search *s, struct object_range range)
 {
 	size_t size, at = 0;
@@ -153,9 +149,9 @@ static bool has_indirect_jump(const struct word_search *s, struct object_range r
 }
 
 /*
- * The code takes the address of a label. If the label's function has an indirect jump, the function
- * may compute other targets from the label, so all windows in the function are marked. Otherwise,
- * the label may be the only target (__builtin_setjmp). s->functions is in the order of the sites.
+ * The code takes a label's address. If its function has an indirect jump, it may compute other
+ * targets from it: marks all windows in the function. Otherwise the label may be the only target
+ * (__builtin_setjmp). s->functions is in the order of the sites.
  */
 static void refer_label(struct word_search *s, uint64_t label)
 {
@@ -173,10 +169,9 @@ static void refer_label(struct word_search *s, uint64_t label)
 }
 
 /*
- * The code takes the address `base`, which may be that of a label or of a jump table. A jump table
- * holds distances from its own start to code, and may be among the code. The table of functions
- * (.eh_frame_hdr) is skipped: it looks like a jump table from any position, and data beside the
- * code, read as instructions, may seem to take its address.
+ * The code takes the address `base`, of a label or of a jump table, which holds distances from
+ * itself to code, and may be among it. .eh_frame_hdr is skipped: it looks like a jump table, and
+ * data beside the code may seem to take its address.
  */
 static void on_constant(void *data, uint64_t base)
 {
@@ -210,16 +205,15 @@ static void on_constant(void *data, uint64_t base)
 }
 
 /*
- * The instruction before `at` + 1 takes the address of a label of its own function. The label may
- * be anywhere in the function, or at the function's end if the last instruction is a br. So the
- * function is looked up by the address of the instruction.
+ * The instruction before `at` + 1 takes the address of a label of its function, or of the
+ * function's end if that is a br. So the function is found by the instruction.
  */
 static void on_label(void *data, uint64_t at)
 {
 	refer_label(data, at + 1);
 }
 
-/* Finds the aligned 64-bit words of the file that are addresses in a window. */
+/* Finds aligned words that are addresses in a window. */
 static void find_words(struct word_search *s, const uint8_t *bytes, size_t size)
 {
 	struct object_range headers = object_program_headers(s->object);
@@ -269,7 +263,7 @@ static void search_object(struct word_search *s)
 
 /* ---- Short branches ------------------------------------------------------------ */
 
-/* Returns true if the function, decoded from its start, has a branch into the window of a proof. */
+/* Has the function, decoded from its start, a branch into the window? */
 static bool function_enters(
 	const struct word_search *s, const struct proof *proof, const struct object_range *range)
 {
@@ -289,8 +283,7 @@ static bool function_enters(
 			insn.target > plan->pc && insn.target < plan->pc + s->windows.jump_length)
 			return true;
 		/*
-		 * If an instruction contains the site but does not begin there, the decoding is
-		 * wrong.
+		 * If an instruction contains the site but begins before it, the decoding is wrong.
 		 */
 		if (proof->need && range->start + at < plan->pc &&
 			range->start + at + insn.length > plan->pc)
@@ -301,9 +294,8 @@ static bool function_enters(
 }
 
 /*
- * Finds code around an address that can be decoded from its start. This is the function there or,
- * if no table lists one (start-up code of the C runtime), the range between the functions before
- * and after the address. Returns false if this range is too large.
+ * Finds code around an address to decode from its start: the function or, if no table lists one
+ * (the C runtime's start-up code), the range between functions. Returns false if that is too large.
  */
 static bool decodable_range(struct word_search *s, uint64_t address, struct object_range *ret)
 {
@@ -317,10 +309,7 @@ static bool decodable_range(struct word_search *s, uint64_t address, struct obje
 	}
 	if (!segment)
 		return false;
-	/*
-	 * A file that has lost its tables may have thousands of sites in one range. Search this
-	 * range only once.
-	 */
+	/* Without its tables, a file may have thousands of sites in one range. */
 	if (address < s->gap.start || address >= s->gap.end)
 		s->gap = (struct object_range){address, address};
 	for (at = s->gap.start; at > segment->address && address - at < GAP_MAX; at--)
@@ -337,8 +326,8 @@ static bool decodable_range(struct word_search *s, uint64_t address, struct obje
 }
 
 /*
- * Looks for short branches into a window. First finds candidates: bytes at any offset that look
- * like such a branch. If there is one, decodes its function, and believes only a branch found then.
+ * Looks for bytes at any offset that look like a short branch into a window. If there are any,
+ * decodes the function, and believes only branches found then.
  */
 static const char *check_short_branches(struct word_search *s, const struct proof *proof)
 {
@@ -413,8 +402,7 @@ static const char *move_reason(enum arch_move_status status, const struct arch_m
 		return "a call returns to the bytes after the nop";
 	case ARCH_MOVE_FLOW_INSIDE:
 		/*
-		 * Padding after a jump or return may be overwritten. The search of the file will
-		 * find anything that leads to the padding.
+		 * Padding behind a jump or return may be overwritten, unless something leads there.
 		 */
 		return moved->padding ? NULL : "a jump or return follows the nop";
 	case ARCH_MOVE_UNSUPPORTED:
@@ -425,7 +413,7 @@ static const char *move_reason(enum arch_move_status status, const struct arch_m
 	return "the instructions after the nop cannot be moved";
 }
 
-/* Orders proofs by the length of the window, then by address. */
+/* Orders by the window's length, then by address. */
 static int compare_proofs(const void *a, const void *b)
 {
 	const struct proof *x = a, *y = b;
@@ -438,9 +426,8 @@ static int compare_proofs(const void *a, const void *b)
 }
 
 /*
- * Returns the function that contains a site. If no table lists such a function (assembly written by
- * hand), returns the range between the functions before and after the site. If this range is too
- * large, assumes that the code has an indirect jump.
+ * Returns the function of a site or, if no table lists it (assembly), the range between functions;
+ * one that is too large counts as having an indirect jump.
  */
 static struct around function_of(struct word_search *s, uint64_t pc)
 {
@@ -463,8 +450,7 @@ static bool sort_sites(struct word_search *s, const struct sdt_notes *notes)
 }
 
 /*
- * Returns true if a site is in [start, end). Bytes of other sites must not be moved: a breakpoint
- * that another tool puts there would be inside our jump.
+ * Is a site in [start, end)? Its bytes must not move: a breakpoint there would be inside our jump.
  */
 static bool has_another_site(const struct word_search *s, uint64_t start, uint64_t end)
 {
@@ -474,9 +460,8 @@ static bool has_another_site(const struct word_search *s, uint64_t start, uint64
 }
 
 /*
- * Returns a bit set of those offsets from the site that are inside instructions to be moved. The
- * offset right after a prefix is not in the set, because a branch may skip the prefix, as glibc
- * skips `lock`.
+ * Returns a bit set of offsets inside the instructions to move, except after a prefix, which a
+ * branch may skip, as glibc skips `lock`.
  */
 static uint64_t find_inside(
 	const struct word_search *s, const struct proof *proof, const struct arch_moved *moved)
@@ -498,7 +483,7 @@ static uint64_t find_inside(
 	return inside;
 }
 
-/* Finds out whether the instructions after a site can run at another address at all. */
+/* Can the instructions after a site run at another address at all? */
 static void try_move(const struct word_search *s, struct proof *proof)
 {
 	const struct plan *plan = proof->plan;
@@ -506,25 +491,22 @@ static void try_move(const struct word_search *s, struct proof *proof)
 	uint64_t at = plan->pc + move->offset;
 	struct arch_moved moved = {0};
 
-	/* The address of the copy is not known yet, so assume one near the original. */
+	/* The copy's address is unknown: assume one near the original. */
 	move->cannot = move_reason(
 		s->arch->move(plan->bytes + move->offset, plan->byte_count - move->offset, at,
 			at + (1 << 20), proof->need, &moved),
 		&moved);
 	move->length = moved.length;
-	/*
-	 * It is certain where an instruction begins only if it follows a site. With a margin, the
-	 * instructions to be moved are before a site.
-	 */
+	/* Where instructions begin is certain only after a site, not before. */
 	if (!move->cannot && !proof->margin)
 		proof->inside = find_inside(s, proof, &moved);
-	/* A note at pc names the site itself, so it is no other site. */
+	/* A note at pc is of the site itself. */
 	if (!move->cannot && (has_another_site(s, at > plan->pc ? at : at + 1, at + move->length) ||
 				     has_another_site(s, at - proof->margin, at)))
 		move->cannot = another_site;
 }
 
-/* Answers `count` sorted questions, whose windows have the same length. */
+/* Answers sorted questions about windows of one length. */
 static struct probe_error *prove_windows(struct word_search *s, struct proof *proofs, size_t count)
 {
 	AUTO_FREE uint64_t *sites = calloc(count, sizeof(*sites));
@@ -556,8 +538,8 @@ static struct probe_error *prove_windows(struct word_search *s, struct proof *pr
 }
 
 /*
- * Several notes may name one address, because linkers fold identical functions. Moves the first
- * question about each address to the front of the array, and returns how many questions are there.
+ * Moves the first question about each address to the front, and returns their number. Several notes
+ * may name one address, because linkers fold identical functions.
  */
 static size_t take_distinct(struct proof *proofs, size_t count)
 {

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory for puns. The bytes of a punned site determine where its jump leads, so the target is an
- * arbitrary address (struct arch, pun). A change maps the page of a pun before all other memory, so
- * that neither an arena nor the data of a session takes its place. An arena of an earlier change
- * may already be at the target, by chance, or because it is near the same module. Then the jump to
- * the stub is written into the arena, if the bytes there are free.
+ * Memory for puns, at arbitrary addresses, because a site's bytes determine where its jump leads
+ * (struct arch, pun). A change maps these pages before all else, so that no arena or data takes
+ * their place. If an arena is at the target already, the jump to the stub is written there, if the
+ * bytes are free.
  *
- * The target maps memory, too. If it has taken a pun's page since its maps were read, the sites are
- * planned once more.
+ * If the target has taken a page since its maps were read, the sites are planned again.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -22,19 +20,13 @@
 static const char pun_taken[] =
 	"the address that its bytes would jump to is in use, or where the heap or the stack grows";
 
-/*
- * At the last few addresses of each page (13 of 4,096), a jump would cross the end of the page,
- * whatever is mapped.
- */
+/* At the last addresses of each page (13 of 4,096), a jump would cross its end. */
 static const char pun_crosses[] =
 	"the jump at the address that its bytes would jump to would cross a page";
 
 /* ---- Taking -------------------------------------------------------------------------- */
 
-/*
- * Returns true if this page belongs to an ended pun, and was kept only because the program has
- * sealed it.
- */
+/* Is it an ended pun's page, which the program has sealed? */
 static bool is_spare(const struct change *c, uint64_t page)
 {
 	const struct registry *r = &c->registry;
@@ -54,25 +46,19 @@ static const char *take(struct install *install, uint64_t entry)
 {
 	uint64_t page = page_of(entry), *pages = install->pun_pages;
 	size_t jump = install->change->arch->far_jump_length;
-	/*
-	 * Index of the page in the sorted array of taken pages; if the page is not there, the index
-	 * at which it would be inserted.
-	 */
+	/* The page's index in the sorted array, or where to insert it. */
 	size_t at = array_search(pages, install->pun_page_count, sizeof(*pages), 0, page);
 
 	if (install->no_puns)
 		return pun_taken;
-	/*
-	 * The jump must be within one page, because it is always written in one step, even when it
-	 * is redirected.
-	 */
+	/* A jump must be within a page, because it is written in one step. */
 	if (page_of(entry + jump - 1) != page)
 		return pun_crosses;
 	if (code_arena(&install->change->registry, entry))
 		return code_take(&install->change->registry, &install->change->taken, entry, jump)
 			       ? NULL
 			       : pun_taken;
-	/* Two puns never share a page, but the page of an ended pun may be used again. */
+	/* Puns do not share pages, but an ended pun's may be used again. */
 	if (is_spare(install->change, page))
 		return code_keep(&install->change->taken, (struct code_extent){page, page_bytes()})
 			       ? NULL
@@ -95,10 +81,7 @@ const char *puns_take(struct install *install, struct arch_pun pun, uint64_t *en
 
 	if (!reason || !pun.step)
 		return reason;
-	/*
-	 * Tries places above and below the first one in turn, until they would be out of the jump's
-	 * reach.
-	 */
+	/* Above and below the first place in turn, as far as the jump reaches. */
 	for (uint64_t far = 0; far < reach - pun.step; far += pun.step) {
 		if (!take(install, *entry_ret = pun.first + far) ||
 			!take(install, *entry_ret = pun.first - pun.step - far))
@@ -137,7 +120,7 @@ const char *puns_take_twin(struct install *install, uint64_t at, struct arch_twi
 		page = page_of(ret->first);
 		low = ret->first < ret->second ? ret->first : ret->second;
 		high = ret->first < ret->second ? ret->second : ret->first;
-		/* The page must have room for two far jumps, and must not belong to an arena. */
+		/* It must have room for two far jumps, and belong to no arena. */
 		if (page_of(low) == page && page_of(high + arch->far_jump_length - 1) == page &&
 			high - low >= arch->far_jump_length &&
 			!code_arena(&install->change->registry, page) && !take(install, ret->first))
@@ -157,7 +140,6 @@ void puns_place(
 
 /* ---- Mapping ------------------------------------------------------------------------- */
 
-/* Unmaps pages that no registry lists. */
 static void drop_pages(struct change *change, const uint64_t *pages, size_t count)
 {
 	struct own_extent *extents = calloc(count + 1, sizeof(*extents));
@@ -171,9 +153,8 @@ static void drop_pages(struct change *change, const uint64_t *pages, size_t coun
 }
 
 /*
- * Maps pages for code at addresses that were free when the maps were read. *done_ret is the number
- * of pages that were mapped. If there is no error and *done_ret is less than `count`, the next page
- * is in use.
+ * Maps code pages at addresses that were free. If *done_ret is less than `count` without an error,
+ * the next page is in use.
  */
 static struct probe_error *map_pages(
 	struct change *change, const uint64_t *pages, size_t count, size_t *done_ret)
@@ -184,19 +165,13 @@ static struct probe_error *map_pages(
 	*done_ret = 0;
 	for (size_t i = 0; i < count; i++)
 		calls[i] = change_call_map_code(pages[i], page_bytes());
-	/*
-	 * All pages map the same page of the file, because each mapping gets its own copy when it
-	 * is written.
-	 */
+	/* All map the same page of the file: each gets its own copy when it is written. */
 	error = change_map_file(change, page_bytes(), NULL, calls, count, NULL);
 	while (*done_ret < count && calls[*done_ret].result == (int64_t)pages[*done_ret])
 		++*done_ret;
 	if (*done_ret == count)
 		return error;
-	/*
-	 * A kernel before 4.17 ignores MAP_FIXED_NOREPLACE, and may have mapped the page at another
-	 * address.
-	 */
+	/* Before 4.17, kernels ignore MAP_FIXED_NOREPLACE, and may map elsewhere. */
 	if (!error && calls[*done_ret].result > 0)
 		drop_pages(change, &(uint64_t){(uint64_t)calls[*done_ret].result}, 1);
 	if (error && calls[*done_ret].result != -EEXIST)
@@ -234,8 +209,8 @@ void puns_drop(struct install *install)
 }
 
 /*
- * Adds the pages of the puns to the registry, as arenas. A page is freed together with its site or,
- * if the library of the site is closed, together with the last session.
+ * Adds puns' pages as arenas. They are freed with their sites or, if the library is closed, with
+ * the last session.
  */
 struct probe_error *puns_announce(struct install *install)
 {

@@ -49,11 +49,10 @@
 
 enum { SLOTS_AT_ONCE = 64 };
 
-/* The addresses to which threads will come by jumps. */
 struct leads {
 	uint64_t *items;
 	size_t count;
-	/* the target of a jump could not be read, so threads may come to any address */
+	/* a jump could not be read, so threads may come anywhere */
 	bool anywhere;
 };
 
@@ -73,16 +72,13 @@ void busy_deinit(struct busy *busy)
 	*busy = (struct busy){0};
 }
 
-/* Returns the number of bytes at a site's hop; 0 if the site has no hop. */
+/* Returns the bytes of a site's hop, or 0. */
 static uint64_t hop_size(const struct reg_site *site)
 {
 	return site->hop ? arch_host()->jump_length : 0;
 }
 
-/*
- * Adds the code of a stub, except the return addresses of the functions that the stub calls. If the
- * code is unreadable, also adds these.
- */
+/* Adds a stub's code, except the return addresses of called functions, if it is readable. */
 static bool add_stub(
 	struct places *places, const struct change *change, const struct reg_stub *stub)
 {
@@ -110,9 +106,8 @@ static bool add_stub(
 }
 
 /*
- * Adds the code of the ending sites and stubs, except the return addresses of functions that the
- * stubs call: busy_look_at_calls() finds out about threads in such functions. Returns false if out
- * of memory.
+ * Adds the code of ending sites and stubs, without return addresses of called functions: see
+ * busy_look_at_calls(). Returns false if out of memory.
  */
 static bool busy_places(
 	struct places *places, const struct change *change, const bool *sites, const bool *stubs)
@@ -135,9 +130,7 @@ static bool busy_places(
 	return ok;
 }
 
-/*
- * Marks all ending sites and stubs as busy. Called when it is unknown which of them threads are in.
- */
+/* Marks all ending sites and stubs as busy, because it is unknown which of them are. */
 static void busy_all(
 	struct busy *busy, const struct registry *registry, const bool *sites, const bool *stubs)
 {
@@ -162,7 +155,7 @@ static bool is_there(
 	return leads->anywhere || frames_within(frames, start, start + size);
 }
 
-/* Adds the target of the jump at `at`, because a thread will execute this jump. */
+/* Adds the target of the jump at `at`, which a thread will execute. */
 static void follow(struct leads *leads, const struct change *change, uint64_t at)
 {
 	uint8_t bytes[ARCH_JUMP_MAX] = {0};
@@ -178,10 +171,7 @@ static void follow(struct leads *leads, const struct change *change, uint64_t at
 		leads->anywhere = true;
 }
 
-/*
- * Returns true if functions that a session's stubs have called, on any CPU, have not returned, or
- * if the counters are unreadable.
- */
+/* Have functions that a session's stubs called, on any CPU, not returned? True if unreadable. */
 static bool is_calling(struct served *known, const struct reg_session *session)
 {
 	uint64_t calls = 0;
@@ -203,8 +193,8 @@ static bool is_calling(struct served *known, const struct reg_session *session)
 }
 
 /*
- * Finds the sessions whose stubs have called functions that have not returned. A thread in such a
- * function may be anywhere, and will return to the stub. All threads must be stopped.
+ * Finds sessions whose stubs have called functions that have not returned: a thread may be
+ * anywhere, and will return to the stub. All threads must be stopped.
  */
 static void busy_look_at_calls(struct busy *busy, const struct change *change)
 {
@@ -242,10 +232,7 @@ static bool find_site(struct leads *leads, const struct change *change, const st
 	return hop || pun || is_there(frames, leads, site->tail, site->tail_size);
 }
 
-/*
- * Looks once at all ending sites and stubs that are not known as busy. Returns true if one of them
- * is busy.
- */
+/* Looks at the ending sites and stubs that are not known as busy. Returns true if one is. */
 static bool look(struct busy *busy, struct leads *leads, const struct change *change,
 	const struct frames *frames, const bool *sites, const bool *stubs)
 {
@@ -268,9 +255,9 @@ static bool look(struct busy *busy, struct leads *leads, const struct change *ch
 }
 
 /*
- * Finds the ending sites and stubs that a thread is in, or will come to, because a stub leads to an
- * older stub or to the tail. `frames` must be read and sorted. No thread enters code of restored
- * sites any more, so code that is not busy now stays so.
+ * Finds the ending sites and stubs that a thread is in or will come to by an older stub or the
+ * tail. `frames` must be sorted. Code that is not busy now stays so, because no thread enters it
+ * any more.
  */
 static void busy_find(struct busy *busy, const struct change *change, const struct frames *frames,
 	const bool *sites, const bool *stubs)
@@ -294,7 +281,7 @@ enum {
 	LOOKS = 50,
 	WAIT_NS = 1000000,
 	SEARCHES = 8,
-	/* before a search: how many bytes are looked at of a stack that libc did not make */
+	/* before a search: bytes looked at of a stack that libc did not make */
 	NEAR_REACH = 64 << 10
 };
 
@@ -392,10 +379,7 @@ struct probe_error *quiet_wait(struct quiet *q, struct change *change, struct bu
 			nanosleep(&(struct timespec){.tv_nsec = WAIT_NS}, NULL);
 			continue;
 		}
-		/*
-		 * From here on, either no thread is known to be in the code, or the threads in it
-		 * do not leave.
-		 */
+		/* Now no thread is known to be there, or those that are do not leave. */
 		if (!q->frames.has_handlers || (q->searched && !q->moved))
 			return NULL;
 		error = searches++ < SEARCHES ? search(q) : NULL;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Removes what dead controllers have left. Each change of a target does so before it begins;
- * `probectl repair` does nothing else, and reports it. In addition, `probectl repair` patches sites
- * of living sessions again if something else has restored them. Other changes leave such sites
- * alone, because someone may have restored them on purpose.
+ * Removes what dead controllers have left, as each change does before it begins. `probectl repair`
+ * does only this, and also patches sites of living sessions again that something has restored,
+ * maybe on purpose: other changes leave them alone.
  */
 #include <fcntl.h>
 #include <glob.h>
@@ -24,27 +23,20 @@
 /* ==== Mend ==================================================================================== */
 
 /*
- * Patches sites again whose bytes something else has restored, be it only the first byte. The stubs
- * and tails of these sites still exist. They were made from the file's bytes, so the site must hold
- * exactly these bytes; all threads are stopped while the bytes are compared. If a thread is inside
- * the patch, or will return there from a signal handler, it gets a moment to leave. It cannot be
- * moved to the tail, because it is no longer known which instruction of the tail replaces which
- * instruction of the site.
- */
-
-/*
- * The sites to patch again. Each site has two edits: the first reads the bytes there, the second
- * writes the patch.
+ * A site to patch again, after something else has restored at least its first byte. Its stubs and
+ * tail were made from the file's bytes, so it must hold exactly these. A thread inside the patch
+ * gets a moment to leave, because it cannot be moved: nothing tells which instruction of the tail
+ * is which. The first edit reads the bytes, the second writes the patch.
  */
 struct mending {
 	const struct reg_site **sites;
-	/* the file's bytes at each site; window_of() says how many */
+	/* the file's bytes at each site: window_of() of them */
 	uint8_t (*wanted)[EDIT_BYTES];
 	size_t count;
 	struct transaction transaction;
 };
 
-/* Returns how many bytes, from the start of the patch, the patch writes or relies on. */
+/* Returns how many bytes the patch writes or relies on. */
 static size_t window_of(const struct reg_site *site)
 {
 	size_t covers = site->covers > site->relies ? site->covers : site->relies;
@@ -52,10 +44,7 @@ static size_t window_of(const struct reg_site *site)
 	return covers > site->length ? covers : site->length;
 }
 
-/*
- * Reads the file's bytes that the patch of a site replaces or relies on. Returns false if they are
- * unknown.
- */
+/* Reads the file's bytes that a patch relies on. Returns false if unknown. */
 static bool read_file(
 	const struct change *change, const struct reg_site *site, uint8_t bytes[EDIT_BYTES])
 {
@@ -67,10 +56,7 @@ static bool read_file(
 	       site_is_in_file(&change->modules, site);
 }
 
-/*
- * Returns true if the memory at a site is private. The program may have copied its code to shared
- * memory.
- */
+/* Is the memory at a site private? The program may have copied its code to shared memory. */
 static bool is_private(const struct change *change, const struct reg_site *site)
 {
 	const struct mapping *mapping = maps_find(&change->maps, site->patch);
@@ -117,16 +103,13 @@ static struct probe_error *find(struct mending *m, const struct change *change)
 	return error;
 }
 
-/*
- * Returns true if a site's jump leads somewhere. A short jump does so only while its hop is still
- * there.
- */
+/* Does a site's jump lead somewhere? A short one only while its hop is there. */
 static bool leads_home(const struct mending *m, const struct reg_site *site)
 {
 	return !site->hop || site_has_hop(site, m->transaction.change->pid);
 }
 
-/* Makes sure that a site is skipped if something has written other bytes there meanwhile. */
+/* Skips sites where something has written other bytes. */
 static void check(struct mending *m)
 {
 	struct edits *edits = &m->transaction.text;
@@ -143,9 +126,8 @@ static void check(struct mending *m)
 }
 
 /*
- * Returns the lowest address in a patch where no thread may be while the patch is written. A thread
- * may be at the first byte of a patch. After a breakpoint, a thread may also be at the second jump
- * of a twin.
+ * Returns the lowest address of a patch where no thread may be. One may be at its first byte and,
+ * after a breakpoint, at a twin's second jump.
  */
 static uint64_t window_start(const struct mending *m, const struct reg_site *site)
 {
@@ -155,7 +137,7 @@ static uint64_t window_start(const struct mending *m, const struct reg_site *sit
 	       (plan && plan->is_double ? m->transaction.change->arch->site_nop : 0);
 }
 
-/* Returns true if a thread would continue inside the bytes of a patch. */
+/* Would a thread continue inside a patch? */
 static bool in_the_way(const struct mending *m)
 {
 	for (size_t i = 0; i < m->count; i++)
@@ -181,7 +163,7 @@ static struct probe_error *prepare_windows(struct mending *m)
 	return windows_prepare(windows, change);
 }
 
-/* Checks everything during the stop; the `look` function of transaction_commit(). */
+/* Checks everything in the stop, for transaction_commit(). */
 static struct probe_error *look(void *data, bool *again_ret)
 {
 	struct mending *m = data;
@@ -215,11 +197,9 @@ static struct probe_error *mend_all(struct mending *m)
 }
 
 /*
- * Patches those sites again that a session uses, but that hold the file's bytes: something else has
- * restored them, or their library was opened again. Must be called before the registry forgets such
- * sites (change_begin_as_it_is()). *count_ret is the number of sites that were patched. Errors:
- * those of change_stop(), PROBE_ERROR_STATE (a thread does not leave the bytes that a patch
- * replaces).
+ * Patches sites again that a session uses but that hold the file's bytes: restored, or of a library
+ * opened again. Call it before the registry forgets them (change_begin_as_it_is()). *count_ret: how
+ * many. Errors: as change_stop(), PROBE_ERROR_STATE (a thread does not leave).
  */
 static struct probe_error *mend_sites(struct change *change, size_t *count_ret)
 {
@@ -248,7 +228,7 @@ static size_t count_retired(const struct registry *registry)
 	return count;
 }
 
-/* Returns how many retired sessions keep their code because another tool has overwritten a site. */
+/* Returns how many retired sessions keep their code for overwritten sites. */
 static size_t count_held(const struct registry *r)
 {
 	size_t count = 0;
@@ -263,10 +243,7 @@ static size_t count_held(const struct registry *r)
 	return count;
 }
 
-/*
- * Adds a session that will end to the number of ending sessions. For any other session, adds its
- * ending probes to the number of ending probes.
- */
+/* Counts an ending session, or the ending probes of another. */
 static void count_session(
 	const struct registry *r, const struct reg_session *session, struct probe_stale *ret)
 {
@@ -291,13 +268,13 @@ static void count_sessions(const struct registry *r, struct probe_stale *ret)
 		count_session(r, &r->sessions[i], ret);
 }
 
-/* Patches sites again, and then forgets the sites whose library was closed. */
+/* Patches sites again, and then forgets those of closed libraries. */
 static struct probe_error *mend(struct change *c, struct probe_repair *ret)
 {
 	size_t count;
 	struct probe_error *error;
 
-	/* Dead sessions must be retired first, because their sites are not patched again. */
+	/* Retire dead sessions first: their sites are not patched again. */
 	uninstall_find_stale(c);
 	error = mend_sites(c, &count);
 	ret->mended += count;
@@ -328,12 +305,10 @@ static struct probe_error *repair(struct change *c, struct probe_repair *ret)
 	count_sessions(&c->registry, &stale);
 	semaphores = c->registry.semaphore_count;
 	error = uninstall_unreferenced(c);
-	/* Counts the semaphores of ended sessions, and other semaphores that were too low. */
+	/* Semaphores of ended sessions, and those that were too low. */
 	ret->semaphores += semaphores - c->registry.semaphore_count + low;
 	now = site_count_patched(c);
-	/*
-	 * If a breakpoint was removed meanwhile, more sites may count as patched now than before.
-	 */
+	/* If a breakpoint was removed meanwhile, more may be patched now than before. */
 	ret->sites += patched > now ? patched - now : 0;
 	left = count_retired(&c->registry);
 	ret->sessions += stale.sessions - left;
@@ -342,7 +317,7 @@ static struct probe_error *repair(struct change *c, struct probe_repair *ret)
 	return error;
 }
 
-/* Returns true if a process has memory or descriptors of ours. Does not stop the process. */
+/* Has a process memory or descriptors of ours? Does not stop it. */
 static bool is_touched(pid_t pid)
 {
 	static const struct registry none;
@@ -359,9 +334,8 @@ static bool is_touched(pid_t pid)
 }
 
 /*
- * Repairs the children of a target, which were forked with the code and the registry that the
- * target had then. A child that runs in its parent's memory has the parent's registry, and is
- * skipped. It may be the helper that is just changing the parent (self/helper/start.h).
+ * Repairs children that were forked with the target's code and registry. Skips one that runs in its
+ * parent's memory: it may be the helper that changes the parent (self/helper).
  */
 static struct probe_error *repair_children(
 	const struct probe_target *target, struct probe_repair *ret)
@@ -380,16 +354,13 @@ static struct probe_error *repair_children(
 			error = probe_target_repair(child, ret);
 			probe_target_close(child);
 		}
-		/*
-		 * A child needs no repair any more if it has ended or executed another program
-		 * meanwhile.
-		 */
+		/* After its end or execve(2), a child needs no repair. */
 		if (error && !is_touched(children[i])) {
 			probe_error_free(error);
 			error = NULL;
 		}
 		error = probe_error_prefix(error, "child %d", (int)children[i]);
-		/* A locked child does not stop the repair of the other children. */
+		/* Repair the other children. */
 		if (error && error->code == PROBE_ERROR_BUSY) {
 			busy = probe_error_first(busy, error);
 			error = NULL;
@@ -459,10 +430,7 @@ struct probe_error *probe_target_stale(struct probe_target *target, struct probe
 	*ret = (struct probe_stale){0};
 	if (!error)
 		error = registry_load(target->pid, &maps, &registry);
-	/*
-	 * The registry that was found through the mappings may be newer than they are, so read them
-	 * again.
-	 */
+	/* The registry may be newer than the mappings: read them again. */
 	if (!error && registry.home) {
 		maps_deinit(&maps);
 		error = maps_read(target->pid, &maps);
@@ -476,20 +444,14 @@ struct probe_error *probe_target_stale(struct probe_target *target, struct probe
 		orphans_count(target->pid, &maps, &registry, &orphans);
 		error = count_frames(target, &maps, &frames);
 	}
-	/*
-	 * Trust the numbers only if no other controller was changing the target before or during
-	 * the reading.
-	 */
+	/* Only if no controller was changing the target meanwhile. */
 	if (!busy && !lock_is_taken(target->pid) && !registry_is_stale(&registry, target->pid)) {
 		ret->mappings = orphans.mappings;
 		ret->descriptors = orphans.descriptors;
 		ret->frames = frames;
 		ret->lost = lost;
 	} else if (lost) {
-		/*
-		 * Another controller may just have unmapped the memory that seems lost. Then no
-		 * session has ended by accident.
-		 */
+		/* Another controller may just have unmapped what seems lost. */
 		*ret = (struct probe_stale){0};
 	}
 	registry_deinit(&registry);
@@ -522,9 +484,8 @@ void probe_target_close(struct probe_target *target)
 /* ==== Needed ================================================================================== */
 
 /*
- * Finds the libraries that a file needs, in the standard folders of this system's loader. Other
- * folders that the file names (RUNPATH) are ignored. So are the libraries that the found libraries
- * need; the list of a running process shows them.
+ * Finds the libraries that a file needs in the loader's standard folders, not by its RUNPATH, nor
+ * those that these need: the list of a process shows them.
  */
 
 enum { NEEDED_MAX = 256 };
@@ -536,9 +497,7 @@ struct needed {
 	struct probe_error *error;
 };
 
-/*
- * Adds a file to the list if it is a library for the same machine type. Sets *ret to true if it is.
- */
+/* Adds a file if it is a library for the same machine: then *ret is true. */
 static struct probe_error *add_library(struct needed *needed, const char *path, bool *ret)
 {
 	struct object *object;
@@ -558,7 +517,7 @@ static struct probe_error *add_library(struct needed *needed, const char *path, 
 	return *ret ? probe_list_add_file(needed->list, path) : NULL;
 }
 
-/* Looks for `name` in a folder. `folder` may have wildcards, `name` has none. */
+/* Looks for `name` in a folder, which may have wildcards. */
 static struct probe_error *look_in(
 	struct needed *needed, const char *folder, const char *name, bool *found_ret)
 {
@@ -575,7 +534,7 @@ static struct probe_error *look_in(
 	return error;
 }
 
-/* Looks for a library in all folders. Returns false if no further library is to be looked for. */
+/* Looks for a library in all folders. Returns false to end the search. */
 static bool take_needed(const char *name, void *data)
 {
 	static const char *const folders[] = {"/lib/*-linux-*", "/usr/lib/*-linux-*", "/lib64",
@@ -583,7 +542,7 @@ static bool take_needed(const char *name, void *data)
 	struct needed *needed = data;
 	bool found = false;
 
-	/* A file may have any text as the name. */
+	/* A file may name anything. */
 	if (!strpbrk(name, "/*?[\\"))
 		for (size_t i = 0; i < sizeof(folders) / sizeof(*folders); i++)
 			if (!needed->error && !found)
@@ -607,11 +566,8 @@ struct probe_error *probe_list_add_needed(struct probe_list *list, const char *p
 
 /* ==== Check =================================================================================== */
 
-/* Checks whether listed probes have the arguments that a pattern names. */
-
 /*
- * Returns the first error about an argument. Sets *any_ret if a probe has all arguments that the
- * pattern names.
+ * Do listed probes have the arguments of a pattern? Returns the first error. *any_ret: one has all.
  */
 static struct probe_error *check_file(
 	const struct list_file *file, const struct probe_pattern *pattern, bool *any_ret)

@@ -56,7 +56,7 @@ struct probe_error *report_drop(struct selection *selection, struct select_probe
 	const char *text = why->message;
 	struct probe_error *error;
 
-	/* The report names the probe anyway, so leave the name out of the text. */
+	/* The report names the probe anyway. */
 	if (strncmp(text, probe->provider, provider) == 0 && text[provider] == ':' &&
 		strncmp(text + provider + 1, probe->name, name) == 0 &&
 		strncmp(text + provider + 1 + name, ": ", 2) == 0)
@@ -118,7 +118,7 @@ struct probe_error *report_drop_unread(struct selection *selection,
 	return error;
 }
 
-/* Removes all refusals except the first `count`. */
+/* Removes all refusals but the first `count`. */
 static void report_forget(struct probe_report *report, size_t count)
 {
 	while (report->refusal_count > count) {
@@ -198,7 +198,7 @@ bool attempt_next(struct attempt *attempt)
 
 /* ==== Unread ================================================================================== */
 
-/* Some files of a target may be unreadable: see libprobe/registry/recall.c. */
+/* A target's files may be unreadable: see registry/recall.c. */
 
 struct probe_error *probe_target_unread(struct probe_target *target,
 	void (*visit)(const struct probe_unread *file, void *data), void *data)

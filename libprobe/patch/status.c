@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Finds the probes that are on in a target, and compares the bytes of its sites. The registry says
- * what controllers have done, but not whether the sites are still patched. So the bytes of the
- * sites are read, too. The target is not stopped, and no lock is taken.
+ * Finds the probes that are on, and compares the bytes of their sites: the registry says what
+ * controllers did, not whether it lasts. Without a stop or lock.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,24 +17,22 @@
 /* ==== Gathered ================================================================================ */
 
 /*
- * Sessions that gather (`enable -t count -k ...`) keep their hits in the cells of a table, which
- * may have a million cells. The cells are read from the memory of the target, and reading a page
- * for the first time makes the kernel allocate it. So large tables are not read here, but only by
- * the commands that show their contents.
+ * Sessions that gather (`enable -t count -k ...`) count in the cells of a table, maybe a million.
+ * Reading a page for the first time allocates it in the target, so large tables are left to the
+ * commands that show them.
  */
 
 #define CELLS_BYTES_MAX (UINT64_C(4) << 20)
 
-/* Returns true if a session counts its hits in cells, and not in its slots. */
+/* Does a session count in cells rather than in its slots? */
 static bool gathered_has_cells(const struct reg_session *session)
 {
 	return session->cell_bytes != 0;
 }
 
 /*
- * Adds up the counts in the cells of a session, separately for each of its slots. Returns an array
- * with session->slot_capacity elements, which the caller frees. Returns NULL if there are too many
- * cells to be read here, or if out of memory.
+ * Sums the hits in a session's cells for each of its slot_capacity slots, for the caller to free.
+ * NULL if there are too many cells, or if out of memory.
  */
 static uint64_t *gathered_hits(pid_t pid, const struct reg_session *session)
 {
@@ -53,20 +50,15 @@ static uint64_t *gathered_hits(pid_t pid, const struct reg_session *session)
 
 enum { BUSY_TRIES = 50, BUSY_WAIT_NS = 10000000 };
 
-/* The parts of a target's memory that are needed to find the state of its probes. */
+/* Memory of a target that tells its probes' state. */
 struct sites_view {
-	/* For each probe in turn: the semaphores for tracers, then the semaphores for handlers. */
+	/* For each probe in turn: semaphores for tracers, then for handlers. */
 	struct edits semaphores;
-	/* one byte for each site of OCaml's probes, in the order of the sites */
+	/* a byte for each OCaml site, in order */
 	struct edits toggles;
-	/*
-	 * For each persistent session: the slots of all sets of the session, or NULL if they are
-	 * unreadable.
-	 */
+	/* For each persistent session: all its slots, or NULL if unreadable. */
 	uint8_t **counters;
-	/*
-	 * For each session with cells: the number of hits of each slot, or NULL if it is unknown.
-	 */
+	/* For each session with cells: the hits of each slot, or NULL. */
 	uint64_t **gathered;
 	struct edits text;
 	enum site_state *states; /* the state of each site of the registry */
@@ -126,10 +118,7 @@ static struct probe_error *read_toggles(struct edits *edits, pid_t pid, const st
 	return error ? error : edits_read(edits, pid);
 }
 
-/*
- * Reads the slots of all sets of a session, one set after another. If they are unreadable, *ret
- * stays NULL.
- */
+/* Reads a session's slots, set after set. *ret stays NULL if they are unreadable. */
 static struct probe_error *read_counters(
 	uint8_t **ret, pid_t pid, const struct reg_session *session)
 {
@@ -172,7 +161,7 @@ static struct probe_error *sites_view_read(struct sites_view *view, pid_t pid,
 	for (size_t i = 0; i < r->session_count && !error; i++) {
 		const struct reg_session *session = &r->sessions[i];
 
-		/* The program may have mapped its own memory over the session's data. */
+		/* The program may have mapped memory over the data. */
 		if (!(session->flags & REG_SESSION_PERSISTENT) || !own_has_data(maps, session))
 			continue;
 		if (gathered_has_cells(session))
@@ -183,7 +172,7 @@ static struct probe_error *sites_view_read(struct sites_view *view, pid_t pid,
 	return error;
 }
 
-/* Everything that is read from a target at one time. */
+/* All that is read from a target at one time. */
 struct look {
 	struct maps maps;
 	struct modules modules;
@@ -229,8 +218,8 @@ static bool any_inconsistent(const struct look *look)
 }
 
 /*
- * Reads a target. If a controller is changing it, waits and reads it again, because the registry
- * then names sites that are not yet patched, or not any more.
+ * Reads a target, and again if a controller is changing it, because then the registry names sites
+ * that are not patched.
  */
 static struct probe_error *look_at(pid_t pid, struct look *look)
 {
@@ -263,10 +252,7 @@ static uint64_t sum_counters(
 	return hits;
 }
 
-/*
- * Finds the number of hits of a probe in a persistent session. Returns false if this number is
- * unknown.
- */
+/* Finds a probe's hits in a persistent session. Returns false if unknown. */
 static bool find_hits(const struct sites_view *view, const struct registry *r,
 	const struct reg_probe *probe, uint64_t *ret)
 {
@@ -279,17 +265,14 @@ static bool find_hits(const struct sites_view *view, const struct registry *r,
 		*ret = counters ? sum_counters(counters, session, probe->slot) : 0;
 		return counters != NULL;
 	}
-	/* For pairs, the cells count only end events whose start event was seen, not all hits. */
+	/* For pairs, cells count only end events with a start event. */
 	if (!gathered || probe->part || probe->slot >= session->slot_capacity)
 		return false;
 	*ret = gathered[probe->slot];
 	return true;
 }
 
-/*
- * Returns how much of a semaphore's value will end soon: sessions have added it, do not want it any
- * more, and have not taken it back yet.
- */
+/* Returns how much of a semaphore sessions added that are ending. */
 static uint32_t ending_part(const struct registry *r, uint64_t key, uint64_t address)
 {
 	size_t count;
@@ -305,10 +288,7 @@ static uint32_t ending_part(const struct registry *r, uint64_t key, uint64_t add
 	return sum;
 }
 
-/*
- * Returns the highest value of a probe's semaphores, which are the `count` semaphores from *at on.
- * The value may come from another tool.
- */
+/* Returns the highest of a probe's semaphores, from *at on; other tools may have raised it. */
 static uint32_t highest_semaphore(
 	const struct edits *edits, size_t *at, size_t count, const struct registry *r, uint64_t key)
 {
@@ -329,8 +309,8 @@ static uint32_t highest_semaphore(
 }
 
 /*
- * Counts an OCaml site as patched or as inconsistent. The site is inconsistent if its handler has
- * no users but is called, or has users but is not called.
+ * Counts an OCaml site as patched or inconsistent: its handler is called without users, or has
+ * users but is not called.
  */
 static void add_toggle(const struct sites_view *view, size_t toggle, uint32_t handlers,
 	bool patched, struct probe_status *ret)
@@ -351,10 +331,7 @@ static void add_toggle(const struct sites_view *view, size_t toggle, uint32_t ha
 	}
 }
 
-/*
- * Finds the state of a probe. `handlers` is the number of users of OCaml's own handlers. *toggle is
- * the index of the next toggle in view->toggles.
- */
+/* Finds a probe's state. `handlers`: their users. *toggle: the next index in view->toggles. */
 static struct probe_error *probe_state(struct probe_target *target, const struct registry *r,
 	const struct sites_view *view, const struct selection *s, const struct select_probe *probe,
 	uint32_t handlers, size_t *toggle, struct probe_status *ret)
@@ -369,10 +346,7 @@ static struct probe_error *probe_state(struct probe_target *target, const struct
 		uint64_t pc = s->sites[probe->first_site + i].pc;
 		const struct reg_site *site = pc ? registry_site(r, pc) : NULL;
 
-		/*
-		 * If no session wants a site any more, it only waits for another tool's bytes to go
-		 * away.
-		 */
+		/* An unwanted site only waits for another tool's bytes to go. */
 		bool wanted = site && site_is_wanted(r, site);
 
 		bool patched = wanted && view->states[site - r->sites] == SITE_PATCHED;
@@ -383,10 +357,7 @@ static struct probe_error *probe_state(struct probe_target *target, const struct
 			ret->plans[site->plan]++;
 		if (!may_have_toggle(s, &s->sites[probe->first_site + i]))
 			continue;
-		/*
-		 * our call traces this site, so only the count of users decides whether the handler
-		 * is called
-		 */
+		/* our call traces the site, so the count alone switches the handler */
 		if (wanted && site->count)
 			ret->plans[plan_toggle.id] += patched && handlers > 0;
 		else
@@ -418,7 +389,7 @@ static struct probe_error *probe_states(
 		error = probe_state(target, r, view, s, probe, handlers, &toggle, &states[i]);
 		states[i].refcount = (ours > raised ? ours : raised) + handlers;
 		states[i].enabled = states[i].refcount > 0;
-		/* If only a trace or another tool uses the probe, its hits are not read. */
+		/* Hits of traces and other tools are not read. */
 		states[i].uncounted = known ? !find_hits(view, r, known, &states[i].hits)
 					    : states[i].enabled || states[i].patched;
 	}
@@ -464,10 +435,7 @@ void probe_fault_text(char text[PROBE_FAULT_BYTES], enum probe_site_fault fault,
 	snprintf(text + used, PROBE_FAULT_BYTES - used, "%s", words[fault]);
 }
 
-/*
- * Calls `visit` once for each probe of a bad site, or once if the site is a gate, which has no
- * probe.
- */
+/* Calls `visit` for each probe of a bad site, or once for a gate, which has none. */
 static void hand_over(const struct look *look, struct probe_bad_site *bad,
 	void (*visit)(const struct probe_bad_site *site, void *data), void *data)
 {

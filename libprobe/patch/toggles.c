@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * OCaml's compiler leaves a comparison without effect at each site. A single byte turns it into a
- * call of the probe's handler. A word after SystemTap's semaphore counts the users of the handler
- * (transaction.c). A tool that changes this count from 0, or to 0, also writes the bytes of all
- * sites. ocaml-probes does so, even from within the program, and does not know our registry. So we
- * keep no state of our own for handlers in the target. When we write the count, we read it first,
- * and switch the handlers on if the new count is not 0.
+ * OCaml's compiler leaves a comparison without effect at each site, which one byte turns into a
+ * call of the probe's handler. A word after SystemTap's semaphore counts the handler's users
+ * (transaction.c). A tool that changes it from or to 0 also writes the bytes of all sites.
+ * ocaml-probes does so from within the program, and does not know our registry: so we keep no state
+ * of handlers, but read the count before writing it, and switch by the new one.
  *
- * A controller that is killed between the bytes and the count leaves handlers on without a count,
- * or off with a count. The next change of the probe, by any tool, sets both the bytes and the
- * count.
+ * A controller killed in between leaves handlers on without a count, or off with one. The next
+ * change, by any tool, sets both.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -42,7 +40,7 @@ bool toggles_asked(const struct select_probe *probe, const struct probe_request 
 
 /* ---- Reading ---------------------------------------------------------------------------- */
 
-/* Reads the plans of a probe's sites from the file. `plans` has room for one plan per site. */
+/* Reads the plans of a probe's sites from the file. */
 static struct probe_error *read_plans(
 	const struct selection *s, const struct select_probe *probe, struct plan *plans)
 {
@@ -60,10 +58,7 @@ static struct probe_error *read_plans(
 	return error;
 }
 
-/*
- * Sets *ret to true if all sites of a probe are toggles according to the file. Also sets it to true
- * if the probe has no site, but only a semaphore.
- */
+/* *ret: all sites of a probe are toggles by the file, or it has only a semaphore. */
 static struct probe_error *find_plans(
 	struct selection *s, const struct select_probe *probe, bool *ret)
 {
@@ -87,8 +82,8 @@ static struct probe_error *find_plans(
 }
 
 /*
- * Returns the site in the registry if a call of ours replaces its toggle, otherwise NULL. With our
- * call, only the count of users switches the handler.
+ * Returns the registry's site if our call replaces its toggle, or NULL. Then the count alone
+ * switches the handler.
  */
 static const struct reg_site *find_call(const struct change *change, const struct select_site *site)
 {
@@ -97,10 +92,7 @@ static const struct reg_site *find_call(const struct change *change, const struc
 	return reg && reg->count ? reg : NULL;
 }
 
-/*
- * Reads the bytes of a site, and sets *on to true if the site calls its handler. Returns NULL, or
- * why the site cannot be switched.
- */
+/* *on: the site calls its handler. Returns NULL, or why it cannot be switched. */
 static const char *look_at(const struct change *change, const struct select_site *site, bool *on)
 {
 	const struct arch_toggle *toggle = change->arch->toggle;
@@ -112,7 +104,7 @@ static const char *look_at(const struct change *change, const struct select_site
 	if (memory_read(change->pid, site->pc + toggle->offset, found, toggle->covers) !=
 		toggle->covers)
 		return overwritten;
-	/* OCaml's tools may have written the first byte of our call, so it is not compared. */
+	/* OCaml's tools may have written the first byte of our call. */
 	if (call && memcmp(found + 1, call->patched + 1, toggle->covers - 1U) == 0)
 		return NULL;
 	if (!plan_holds_toggle(toggle, site->plan, found))
@@ -121,7 +113,6 @@ static const char *look_at(const struct change *change, const struct select_site
 	return NULL;
 }
 
-/* The state of a probe's handlers before a change. */
 struct handlers {
 	bool on;	/* a site calls its handler, or has a count of users above 0 */
 	uint16_t count; /* the highest count of users among the probe's semaphores */
@@ -255,7 +246,7 @@ struct probe_error *toggles_count(const struct change *change, struct selection 
 		return error;
 	error = look_at_probe(change, s, probe, &handlers);
 	/*
-	 * A tool may have died after switching the handler on. Report one user, so that the caller
+	 * A tool may have died after switching the handler on: one user, so that the caller
 	 * switches it off.
 	 */
 	*count_ret = handlers.on && !handlers.count ? 1 : handlers.count;

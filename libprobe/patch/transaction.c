@@ -24,15 +24,12 @@
 /* ==== Semaphores ============================================================================== */
 
 /*
- * A probe may have several semaphores, one for each of its sites, and probes may share a semaphore.
- * A probe of OCaml's has two counters. The first, at the address in the note, is raised by
- * SystemTap and other tracers. The second, 2 bytes after the first, counts the users of handlers.
- * Probes of the provider `ocaml` have only the counter of handlers, at the address in the note.
- * Tracers must not raise this counter: OCaml's tools would believe that the handlers are already
- * on.
+ * A probe may have a semaphore for each site, and share it with others. OCaml's have two counters:
+ * the first is raised by SystemTap and other tracers, the second, 2 bytes behind, counts users of
+ * handlers. Probes of the provider `ocaml` have only the latter, which tracers must not raise:
+ * OCaml's tools would take the handlers for switched on.
  *
- * Semaphores are written through /proc/PID/mem, because some lie in pages that the program makes
- * read-only (RELRO).
+ * Semaphores are written through /proc/PID/mem, because some are in read-only pages (RELRO).
  */
 
 uint64_t semaphore_offset(enum sdt_kind kind)
@@ -40,7 +37,7 @@ uint64_t semaphore_offset(enum sdt_kind kind)
 	return kind == SDT_OCAML ? sizeof(uint16_t) : 0;
 }
 
-/* Sorts the addresses and drops duplicates. Returns their number. */
+/* Sorts addresses and drops duplicates. Returns their number. */
 static size_t distinct(uint64_t *addresses, size_t count)
 {
 	size_t kept = 0;
@@ -52,7 +49,7 @@ static size_t distinct(uint64_t *addresses, size_t count)
 	return kept;
 }
 
-/* Collects the distinct addresses that are `offset` bytes after the semaphores of a probe. */
+/* Collects the addresses `offset` bytes behind a probe's semaphores. */
 static size_t collect(const struct selection *selection, const struct select_probe *probe,
 	uint64_t offset, uint64_t *addresses)
 {
@@ -121,10 +118,7 @@ bool semaphores_set(struct semaphores *semaphores, uint64_t address, uint16_t va
 		(struct semaphore_change){.address = address, .is_set = true, .value = value});
 }
 
-/*
- * Adds all semaphores of a registry without changing their values, so that semaphores_keep() can
- * set their least values.
- */
+/* Adds all semaphores of a registry unchanged, for semaphores_keep(). */
 static bool semaphores_add_all(struct semaphores *semaphores, const struct registry *registry)
 {
 	bool ok = true;
@@ -142,7 +136,7 @@ void semaphores_deinit(struct semaphores *semaphores)
 	*semaphores = (struct semaphores){0};
 }
 
-/* Merges all changes of the same semaphore into one. */
+/* Merges changes of the same semaphore. */
 static void merge(struct semaphores *s)
 {
 	size_t count = 0;
@@ -175,9 +169,8 @@ struct probe_error *semaphores_prepare(struct semaphores *semaphores)
 }
 
 /*
- * Sets the least value of each prepared semaphore to the sum that the sessions of a registry have
- * added to it. This repairs semaphores if a controller was killed after changing the registry but
- * before changing the semaphores, or the other way round.
+ * Sets each prepared semaphore to at least the sum that sessions have added, in case a controller
+ * was killed between changing the registry and the semaphores.
  */
 static void semaphores_keep(struct semaphores *semaphores, const struct registry *registry)
 {
@@ -192,7 +185,7 @@ static void semaphores_keep(struct semaphores *semaphores, const struct registry
 	}
 }
 
-/* Returns the value that a semaphore will have after a change. `now` is its present value. */
+/* Returns a semaphore's value after a change, from its present one. */
 static int32_t changed(const struct semaphore_change *change, uint16_t now)
 {
 	int32_t then = change->is_set ? change->value : now + change->by;
@@ -224,10 +217,7 @@ struct probe_error *semaphores_read(struct semaphores *semaphores, pid_t pid)
 				(uintmax_t)change->address);
 		value = then;
 		memcpy(semaphores->edits.items[i].bytes, &value, sizeof(value));
-		/*
-		 * Other tools may write this semaphore at any moment, so do not write an unchanged
-		 * value.
-		 */
+		/* Do not write an unchanged value: other tools may write it at any moment. */
 		semaphores->edits.items[i].is_write = value != now;
 	}
 	return error;
@@ -308,10 +298,7 @@ struct probe_error *transaction_keep_way_back(struct transaction *t)
 	return code_keep(&t->change->taken, t->before) ? NULL : probe_error_no_memory();
 }
 
-/*
- * Goes back to the kept registry. Errors are dropped, because the caller reports the error that
- * came first.
- */
+/* Drops errors: the caller reports the first one. */
 void transaction_go_back(struct transaction *t)
 {
 	struct probe_error *error;
@@ -329,7 +316,7 @@ void transaction_go_back(struct transaction *t)
 
 /* ---- Preparing -------------------------------------------------------------------------- */
 
-/* Changes a probe's count by `by`, and all semaphores of the probe's session by the same amount. */
+/* Changes the count, and the semaphores, of a probe in its session by `by`. */
 static bool change_count(struct transaction *t, uint64_t key, int by, struct semaphores *semaphores)
 {
 	struct registry *r = &t->change->registry;
@@ -378,7 +365,7 @@ struct probe_error *transaction_prepare(struct transaction *t)
 		error = toggles_prepare(&t->toggles);
 	if (!error)
 		error = prepare_semaphores(t);
-	/* A process in which nothing was ever enabled has no registry that could be written. */
+	/* Nothing was ever enabled: there is no registry. */
 	if (error || t->kind == TRANSACTION_MENDS || !t->change->registry.home)
 		return error;
 	return change_place_image(t->change, &t->next);
@@ -400,7 +387,7 @@ static struct probe_error *publish(const struct transaction *t)
 	return t->next.start ? change_write_image(t->change, t->next) : NULL;
 }
 
-/* Writes the sites and toggles. After an error, none of them is changed. */
+/* Writes sites and toggles. After an error, none is changed. */
 static struct probe_error *write_text(struct transaction *t)
 {
 	struct probe_error *error = edits_write(&t->text, t->change->mem);
@@ -413,7 +400,7 @@ static struct probe_error *write_text(struct transaction *t)
 	return error;
 }
 
-/* Writes the change. The caller must have checked that the memory to be written is still ours. */
+/* Writes the change. The memory must still be ours. */
 static struct probe_error *write_all(struct transaction *t)
 {
 	const struct registry *r = &t->change->registry;
@@ -442,10 +429,7 @@ static struct probe_error *write_all(struct transaction *t)
 
 struct probe_error *transaction_write(struct transaction *t)
 {
-	/*
-	 * The program may have replaced the memory that holds the registry and the stubs. Checks
-	 * this while all threads are stopped, unless only counts change.
-	 */
+	/* In a stop, the program cannot replace our memory. Counts are written without one. */
 	struct probe_error *error = change_confirm(t->change);
 
 	if (!error)
@@ -475,10 +459,7 @@ struct probe_error *transaction_commit_counts(struct transaction *t)
 	return error;
 }
 
-/*
- * Makes one stop and writes the change. If a thread is in the way, changes nothing and sets
- * *again_ret.
- */
+/* Makes one stop and writes the change; only sets *again_ret if a thread is in the way. */
 static struct probe_error *commit_once(struct transaction *t,
 	struct probe_error *(*look)(void *data, bool *again_ret), void *data, bool *again_ret)
 {

@@ -1,25 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Ends everything whose reference count is 0. A change sets the reference counts in the registry to
- * 0 before it undoes anything, so that the next controller can finish the work if this one does
- * not.
+ * Ends everything with a reference count of 0. The counts are set to 0 in the registry before
+ * anything is undone, so that the next controller can finish.
  *
- * The bytes of a site are restored while all threads are stopped. All edits and the next registry
- * exist before the stop. One word makes the next registry the current one. This word is written
- * directly after the semaphores are lowered, so that they are not lowered twice.
+ * Sites are restored in a stop. Edits and the next registry exist before; one word makes it
+ * current, right after the semaphores are lowered, so that they are not lowered twice.
  *
- * A thread may still be in stubs and tails, or return to them from a signal handler. Then the
- * target runs for a moment and is checked again (quiet.c). Memory is unmapped only when no thread
- * is there, or will come there. If a thread stays there, or may stay there, the code becomes a
- * leftover: its entry in the registry loses the address of the site. So the memory of the code is
- * not reused, but the site can be patched again. The data of an ended session is not reused,
- * either, because a late thread may write to it. To limit the growth, nothing is added to a process
- * that has too many leftovers.
+ * A thread may still be in stubs and tails, or return there from a signal handler. Then the target
+ * runs for a moment, and is checked again (quiet.c). Memory is unmapped only when no thread is or
+ * will be there. Otherwise the code becomes a leftover: its entry loses the site's address, so the
+ * memory is not reused, but the site can be patched again. An ended session's data is kept, too,
+ * because a late thread may write there. Nothing is added to a process with too many leftovers.
  *
- * A site that holds another tool's bytes is left alone: it is not ours to write. That tool may have
- * saved our jump, and may restore it one day, so all code that the jump leads to stays, too. The
- * registry keeps the site with its stubs, although their session has ended, and each later change
- * tries again.
+ * A site with another tool's bytes is left alone. The tool may restore our jump one day, so all
+ * code behind that stays, and the registry keeps the site and its stubs; each later change tries
+ * again.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -33,13 +28,13 @@
 
 enum { LEFT_SESSIONS_MAX = 128 };
 
-/* Limits of leftovers, in bytes of address space. Data uses memory only where it was touched. */
+/* Limits of leftovers, in bytes of address space: data takes memory only where it was touched. */
 #define LEFT_DATA_MAX (UINT64_C(8) << 30)
 #define LEFT_CODE_MAX (UINT64_C(64) << 20)
 
 /* ---- Entries to end ------------------------------------------------------------------- */
 
-/* Returns true if a session still uses a probe, so that its stubs for the probe must stay. */
+/* Does a session still use a probe, and need its stubs? */
 static bool is_wanted(const struct registry *r, uint64_t key, uint32_t session)
 {
 	const struct reg_probe *probe = registry_probe(r, key, session);
@@ -61,7 +56,7 @@ size_t uninstall_find_dead(struct change *change)
 		registry_retire(r, session);
 		count++;
 	}
-	/* Also count stubs that another controller began to end, but did not end completely. */
+	/* Another controller may have begun to end stubs. */
 	for (size_t i = 0; i < r->stub_count && !count; i++)
 		count += r->stubs[i].pc && !is_wanted(r, r->stubs[i].key, r->stubs[i].session);
 	return count;
@@ -79,21 +74,16 @@ size_t uninstall_find_stale(struct change *change)
 	return count ? count : semaphores_short(r, change->pid);
 }
 
-/* The parts that end, as flags parallel to the registry's arrays, and the data for ending it. */
+/* Flags, parallel to the registry's arrays, of what ends, and data for that. */
 struct ending {
 	bool *sites, *stubs, *semaphores;
 	bool *held; /* sites that hold another tool's bytes, parallel to the registry's sites */
 	struct busy busy;
 	bool any;
-	/*
-	 * Something is to end that is not a leftover. (A thread may stay in a leftover for long.)
-	 */
+	/* Something ends that is not a leftover, in which a thread may stay for long. */
 	bool any_live;
 	struct transaction *transaction;
-	/*
-	 * For each edit: index of the site whose bytes must be ours before the edit is written;
-	 * SIZE_MAX if nothing needs to be checked.
-	 */
+	/* For each edit: the site whose bytes must be ours; SIZE_MAX: none. */
 	size_t *checks;
 	struct quiet quiet;
 };
@@ -103,7 +93,7 @@ static bool is_leftover(const struct reg_site *site)
 	return site->pc == 0;
 }
 
-/* If several sites share a jump, ends them only if all of them are to end. */
+/* Sites that share a jump end only together. */
 static void end_neighbours(struct ending *e, const struct registry *r)
 {
 	for (size_t i = 0; i < r->site_count; i++)
@@ -169,10 +159,7 @@ static void ending_deinit(struct ending *e)
 
 /* ---- Preparing -------------------------------------------------------------------------- */
 
-/*
- * Adds an edit that writes `length` bytes. `site` is stored in ending.checks. Returns NULL if out
- * of memory.
- */
+/* Adds an edit of `length` bytes, with `site` in ending.checks. NULL if out of memory. */
 static struct edit *add_edit(struct ending *e, uint64_t address, size_t length, size_t site)
 {
 	struct edits *text = &e->transaction->text;
@@ -203,8 +190,7 @@ static struct probe_error *restore_site(struct ending *e, const struct registry 
 }
 
 /*
- * Makes the jump at `at` lead to `to`, which is a stub or the tail. The jump is that of site `i`
- * (`is_entry`), or that of one of its stubs.
+ * Leads the jump at `at`, of site `i` (`is_entry`) or of one of its stubs, to a stub or the tail.
  */
 static struct probe_error *redirect(struct ending *e, const struct change *change, size_t i,
 	bool is_entry, uint64_t at, uint64_t to)
@@ -225,7 +211,7 @@ static struct probe_error *redirect(struct ending *e, const struct change *chang
 	return NULL;
 }
 
-/* Returns true if one of these `count` stubs of the registry is to end. */
+/* Does one of these stubs end? */
 static bool any_ends(const struct ending *e, const struct registry *r, const struct reg_stub *stubs,
 	size_t count)
 {
@@ -237,11 +223,9 @@ static bool any_ends(const struct ending *e, const struct registry *r, const str
 }
 
 /*
- * Takes the ending stubs out of the chain of a site. The chain leads from the site's entry to the
- * newest stub (the last one in the registry), from each stub to the next older one, and then to the
- * tail. If any stub ends, the jump of the entry is written, too. Perhaps it does not lead to the
- * newest stub but to an older one, even to the ending one: the controller of the newest stub may
- * have been killed before it patched the site.
+ * Takes ending stubs out of a site's chain: entry, newest stub (last in the registry), older stubs,
+ * tail. If any ends, the entry's jump is written, too: it may lead to an older, even the ending
+ * stub, if the newest one's controller was killed before it patched the site.
  */
 static struct probe_error *relink_site(struct ending *e, const struct change *change, size_t i)
 {
@@ -283,10 +267,7 @@ static struct probe_error *prepare_text(struct ending *e, const struct change *c
 	return error;
 }
 
-/*
- * Adds the lowering of the ended semaphores to the transaction, and removes them from the next
- * registry.
- */
+/* Lowers ended semaphores in the transaction, and drops them from the next registry. */
 static struct probe_error *prepare_semaphores(struct ending *e, struct registry *r)
 {
 	for (size_t i = 0; i < r->semaphore_count; i++)
@@ -311,10 +292,7 @@ static struct probe_error *prepare(struct ending *e, struct change *change)
 
 /* ---- The stop --------------------------------------------------------------------------- */
 
-/*
- * Decides the first byte of a site at which a call of ours is removed: the site must call its
- * handler if the handler has users.
- */
+/* Decides a site's first byte where our call is removed: on if the handler has users. */
 static void restore_toggle(const struct ending *e, const struct reg_site *site, struct edit *edit)
 {
 	const struct transaction *t = e->transaction;
@@ -327,10 +305,7 @@ static void restore_toggle(const struct ending *e, const struct reg_site *site, 
 	edit->bytes[0] = count ? toggle->on : toggle->off;
 }
 
-/*
- * Makes sure that only sites with our bytes are written, not sites that are gone, restored or
- * overwritten.
- */
+/* Skips sites that are gone, restored or overwritten. */
 static void check_sites(struct ending *e, const struct registry *r)
 {
 	struct edits *text = &e->transaction->text;
@@ -352,7 +327,7 @@ static void check_sites(struct ending *e, const struct registry *r)
 	}
 }
 
-/* Makes one stop, as the `look` function of quiet_wait(). The first stop writes the transaction. */
+/* Makes one stop, for quiet_wait(); the first writes the transaction. */
 static struct probe_error *look(void *data, struct change *change, bool first)
 {
 	struct ending *e = data;
@@ -376,10 +351,7 @@ static struct probe_error *look(void *data, struct change *change, bool first)
 
 /* ---- The next registry --------------------------------------------------------------------- */
 
-/*
- * Keeps the code of sites that hold another tool's bytes: the tool may have saved our jump, and may
- * restore it.
- */
+/* Keeps the code of overwritten sites: the other tool may restore our jump. */
 static void keep_held(struct ending *e, const struct registry *r)
 {
 	for (size_t i = 0; i < r->site_count; i++) {
@@ -395,10 +367,7 @@ static void keep_held(struct ending *e, const struct registry *r)
 	}
 }
 
-/*
- * Removes ended entries from the registry. If a thread is in the code of an entry, the entry
- * becomes a leftover instead.
- */
+/* Drops ended entries; those that a thread is in become leftovers. */
 static void drop_ended(const struct ending *e, struct registry *r)
 {
 	for (size_t i = 0; i < r->stub_count; i++) {
@@ -416,7 +385,7 @@ static void drop_ended(const struct ending *e, struct registry *r)
 	registry_sort(r);
 }
 
-/* Drops probes without references. Retires persistent sessions that have no probe left. */
+/* Drops probes without references, and retires persistent sessions without probes. */
 static void drop_probes(struct registry *r)
 {
 	size_t kept = 0;
@@ -427,7 +396,7 @@ static void drop_probes(struct registry *r)
 
 		for (size_t k = 0; k < r->probe_count && !used; k++)
 			used = r->probes[k].session == session->id && r->probes[k].refcount;
-		/* An attached session that has no probe stays, because it waits for a library. */
+		/* An attached session without probes waits for a library. */
 		if (!used && session->flags & REG_SESSION_PERSISTENT)
 			session->flags |= REG_SESSION_RETIRED;
 	}
@@ -437,10 +406,7 @@ static void drop_probes(struct registry *r)
 	r->probe_count = kept;
 }
 
-/*
- * Removes the pages of ended puns from the registry's arenas, except sealed pages. Returns the
- * removed arenas, which the caller frees.
- */
+/* Takes ended puns' pages, unless sealed, from the arenas. The caller frees the result. */
 static struct reg_arena *take_puns(const struct ending *e, struct registry *r, size_t *count_ret)
 {
 	AUTO_FREE uint64_t *pages = calloc(r->site_count + 1, sizeof(*pages));
@@ -467,10 +433,7 @@ static struct reg_arena *take_puns(const struct ending *e, struct registry *r, s
 	return taken;
 }
 
-/*
- * If all sessions have ended, unmaps orphans. Must be done before the last session and the home
- * page are removed, because nothing lists the orphans after that.
- */
+/* Unmaps orphans if all sessions have ended: after the home page is gone, nothing leads to them. */
 static struct probe_error *collect_orphans(struct change *change)
 {
 	const struct registry *r = &change->registry;
@@ -484,7 +447,7 @@ static struct probe_error *collect_orphans(struct change *change)
 	return error ? error : orphans_unmap(change, &unused);
 }
 
-/* Frees the data of retired sessions that have no stubs; see change_collect(). */
+/* Frees retired sessions' data without stubs: see change_collect(). */
 static struct probe_error *collect(struct change *change)
 {
 	struct registry *r = &change->registry;
@@ -497,7 +460,7 @@ static struct probe_error *collect(struct change *change)
 			return change_store(change, true);
 	}
 	if (r->site_count && !r->probe_count)
-		/* sites without probes are left because a thread is still in a tail */
+		/* A thread is still in a tail, so sites are left. */
 		return change_store(change, true);
 	error = collect_orphans(change);
 	return error ? error : change_collect(change);
@@ -517,7 +480,7 @@ static struct probe_error *give_back_hops(const struct ending *e, const struct c
 	return error;
 }
 
-/* Frees all memory that no thread is in. The sites must be restored already. */
+/* Frees memory that no thread is in, after sites are restored. */
 static struct probe_error *give_back(struct ending *e, struct change *change)
 {
 	AUTO_FREE struct reg_arena *puns = NULL;
@@ -584,15 +547,11 @@ struct probe_error *uninstall_check_leftovers(const struct change *change)
 		change->pid, sessions, (uintmax_t)code >> 10, (uintmax_t)data >> 10, change->pid);
 }
 
-/* Restores sites, lowers semaphores, and frees code that no thread is in. */
 static struct probe_error *end_all(struct ending *e, struct change *change)
 {
 	struct probe_error *error = prepare(e, change);
 
-	/*
-	 * The threads of a held target do not run, so none of them will leave a stub: do not wait
-	 * for them. probe_target_release() finishes the work.
-	 */
+	/* A held target's threads do not run: probe_target_release() finishes the work. */
 	if (!error)
 		error = quiet_wait(
 			&e->quiet, change, &e->busy, e->any_live && !change->target->held, look, e);
@@ -607,10 +566,7 @@ struct probe_error *uninstall(struct transaction *t)
 
 	if (!find_ending(&e, t))
 		error = probe_error_no_memory();
-	/*
-	 * The registry is stored first, with what is to end, so that the next controller can finish
-	 * the work.
-	 */
+	/* Store first what is to end, so that the next controller can finish. */
 	if (!error && change->registry.home)
 		error = change_store(change, e.any || t->atomic);
 	if (!error)

@@ -53,9 +53,8 @@
 /* ==== Pages =================================================================================== */
 
 /*
- * A program may reserve terabytes of addresses, as programs with a sanitizer do. The pagemap has an
- * entry for each page of these. Since Linux 6.7, the call PAGEMAP_SCAN skips ranges without page
- * tables, so it is used where possible.
+ * A program may reserve terabytes, as with a sanitizer, and the pagemap has an entry for each page.
+ * PAGEMAP_SCAN, since Linux 6.7, skips ranges without page tables.
  *
  * Sources: Documentation/admin-guide/mm/pagemap.rst of Linux; ioctl_pagemap_scan(2).
  */
@@ -67,7 +66,7 @@ enum {
 	IS_SWAPPED = 1 << 4
 };
 
-/* The same as struct pm_scan_arg of <linux/fs.h>, which Debian 12 lacks. */
+/* struct pm_scan_arg of <linux/fs.h>, which Debian 12 lacks. */
 struct scan {
 	uint64_t size, flags;
 	uint64_t start, end, walk_end;
@@ -105,10 +104,7 @@ static size_t scan(const struct pages *p, uint64_t at, uint64_t end, uint64_t *n
 
 	if (count < 0 || count > RUNS)
 		return SIZE_MAX;
-	/*
-	 * If fewer runs were found than there is room for, the scan reached `end`, even if the
-	 * kernel set a lower walk_end.
-	 */
+	/* With fewer runs than room, the scan reached `end`, even if walk_end is lower. */
 	*next_ret = count < RUNS ? page_after(end) : p->runs[count - 1].end;
 	return (size_t)count;
 }
@@ -144,7 +140,7 @@ size_t pages_look(struct pages *p, uint64_t at, uint64_t end, uint64_t *next_ret
 
 	if (count != SIZE_MAX)
 		return count;
-	/* Older kernels have no PAGEMAP_SCAN, and for some mappings no kernel supports it. */
+	/* Older kernels have no PAGEMAP_SCAN, and some mappings do not support it. */
 	return read_entries(p, at, end, next_ret);
 }
 
@@ -154,16 +150,16 @@ enum {
 	CHUNK = 128 << 10,
 	FINDS_MAX = 65536,
 	PARTS_MAX = 4096,
-	/* most bytes of the head of a floating-point state, layout.state_head */
+	/* most bytes of layout.state_head */
 	HEAD_MAX = 1024,
 	ALTERNATE_MAX = 16 << 20, /* most bytes of an alternate stack */
-	/* most bytes between a frame, or a copy of it, and its floating-point state */
+	/* most bytes between a frame, or its copy, and the floating-point state */
 	IN_PLACE_MAX = 64 << 10,
 };
 #define HEAP_BYTES (UINT64_C(256) << 20)
 #define DISK_BYTES (UINT64_C(64) << 20)
 #define BLIND_BYTES (UINT64_C(4) << 20)
-/* memory that the control groups must leave for blind reads */
+/* memory that control groups must leave for blind reads */
 #define ROOM_BYTES (UINT64_C(16) << 20)
 #define SPACE_BYTES (UINT64_C(16) << 30)
 #define ALL_BYTES (UINT64_C(2) << 30)
@@ -204,16 +200,10 @@ static void describe_find(
 	uint64_t distance = image->state - image->at;
 
 	find->is_remote = image->is_remote;
-	/*
-	 * If the floating-point state is far away, this is a mere copy of the context, and the
-	 * state says nothing about the copy.
-	 */
+	/* The floating-point state is far away: this is a copy of the context. */
 	if (distance < IN_PLACE_MAX || (image->state && !maps_find(&s->maps, image->state)))
 		find->state = image->state;
-	/*
-	 * At this distance from the state, a copy would overlap the frame that the kernel made. So
-	 * this is that frame.
-	 */
+	/* A copy at this distance would overlap the kernel's frame: so this is that. */
 	if (distance >= layout->state_min && distance <= layout->state_max) {
 		find->frame = image->at;
 		find->frame_end =
@@ -222,9 +212,8 @@ static void describe_find(
 }
 
 /*
- * Records the memory around an image, which is searched again during the stop. This is the
- * alternate stack that the image names, if the image is on it, because the contexts of other
- * threads are not there. Otherwise it is the whole mapping.
+ * Records memory to search again in the stop: the alternate stack that the image is on, because
+ * other threads' contexts are not there, or the whole mapping.
  */
 static bool add_part(void *data, const struct place_image *image)
 {
@@ -272,7 +261,7 @@ bool search_is_stale(const struct search *s, const struct search_find *find)
 	if (!find->state)
 		return false;
 	if (!maps_find(&s->maps, find->state))
-		/* the state is not mapped, so rt_sigreturn(2) would fail on the frame */
+		/* the state is not mapped, so rt_sigreturn(2) would fail */
 		return true;
 	if (memory_read(s->pid, find->state, head, layout->state_head) != layout->state_head)
 		return false;
@@ -291,10 +280,7 @@ static size_t read_file(int fd, uint64_t offset, void *buffer, size_t size)
 	return length < 0 ? 0 : (size_t)length;
 }
 
-/*
- * Reads up to `size` bytes, and returns how many were readable. Uses `mem` for memory that the
- * process itself may not read.
- */
+/* Reads up to `size` bytes, through `mem` if the process may not read them. Returns how many. */
 static size_t read_memory(const struct search *s, uint64_t address, void *buffer, size_t size)
 {
 	if (s->file >= 0)
@@ -302,10 +288,7 @@ static size_t read_memory(const struct search *s, uint64_t address, void *buffer
 	return memory_read_forced(s->pid, s->mem, address, buffer, size);
 }
 
-/*
- * Returns true if the page of an unreadable address exists. If it does not exist, it was unmapped
- * meanwhile.
- */
+/* Does an unreadable page exist? Otherwise it was unmapped meanwhile. */
 static bool is_there(const struct search *s, uint64_t address)
 {
 	uint64_t entry;
@@ -319,7 +302,7 @@ static bool is_there(const struct search *s, uint64_t address)
 	return length < 0 || (length == sizeof(entry) && entry & PAGE_THERE);
 }
 
-/* Searches [start, end). All pages of this range were present a moment ago. */
+/* Searches [start, end), whose pages were just present. */
 static bool search_run(struct search *s, uint64_t start, uint64_t end)
 {
 	const struct place_visitor own = {
@@ -349,7 +332,7 @@ static bool search_run(struct search *s, uint64_t start, uint64_t end)
 	return true;
 }
 
-/* Searches [start, end), whose pages are present, but not the page s->skipped. */
+/* Searches present pages, except s->skipped. */
 static void search_present(struct search *s, uint64_t start, uint64_t end)
 {
 	uint64_t after = s->skipped + page_bytes();
@@ -362,10 +345,10 @@ static void search_present(struct search *s, uint64_t start, uint64_t end)
 		search_run(s, after, end);
 }
 
-/* Searches the pages of [start, end) that the process has in memory. */
+/* Searches the pages that the process has in memory. */
 static void search_pages(struct search *s, uint64_t start, uint64_t end)
 {
-	/* [from, to): present pages that were found, but not searched yet */
+	/* present pages not searched yet */
 	uint64_t from = start, to = start;
 
 	for (uint64_t at = page_of(start); at < end && !s->unknown && !s->no_memory;) {
@@ -389,10 +372,7 @@ static void search_pages(struct search *s, uint64_t start, uint64_t end)
 		search_present(s, from, to);
 }
 
-/*
- * Searches the bytes that follow the end of a file in the file's last page, because they exist only
- * in memory.
- */
+/* Searches the bytes behind the end of a file in its last page, which exist only in memory. */
 static void search_tail(struct search *s, uint64_t start, uint64_t end, uint64_t bias, int fd)
 {
 	struct stat st;
@@ -410,7 +390,7 @@ static void search_tail(struct search *s, uint64_t start, uint64_t end, uint64_t
 	search_run(s, low, eof < end ? eof : end);
 }
 
-/* Searches the part of a mapping's file that is mapped at [start, end). */
+/* Searches the part of a file mapped at [start, end). */
 static void search_file(struct search *s, const struct mapping *m, uint64_t start, uint64_t end)
 {
 	uint64_t bias = m->offset - m->start, from, to;
@@ -434,10 +414,7 @@ static void search_file(struct search *s, const struct mapping *m, uint64_t star
 	close(fd);
 }
 
-/*
- * Returns the way in which [start, end) is read, or BY_PAGES if that is unknown. Sets *mapping_ret
- * to the mapping.
- */
+/* Returns how [start, end) is read, or BY_PAGES if unknown, and its mapping. */
 static int way_of(
 	const struct search *s, uint64_t start, uint64_t end, const struct mapping **mapping_ret)
 {
@@ -447,7 +424,7 @@ static int way_of(
 	return m && s->sources && end <= m->end ? (int)s->sources[m - s->maps.items].way : BY_PAGES;
 }
 
-/* Searches [start, end), and adds the results to the finds. May be called during a stop. */
+/* Adds the results to the finds. For use in a stop, too. */
 static struct probe_error *search_range(struct search *s, uint64_t start, uint64_t end)
 {
 	const struct mapping *m;
@@ -463,7 +440,7 @@ static struct probe_error *search_range(struct search *s, uint64_t start, uint64
 	return s->no_memory ? probe_error_no_memory() : NULL;
 }
 
-/* Returns how many bytes of [start, end) are in memory, or UINT64_MAX if unknown. */
+/* Returns the bytes in memory, or UINT64_MAX if unknown. */
 static uint64_t measure_pages(struct search *s, uint64_t start, uint64_t end)
 {
 	uint64_t bytes = 0;
@@ -479,7 +456,7 @@ static uint64_t measure_pages(struct search *s, uint64_t start, uint64_t end)
 	return bytes;
 }
 
-/* Returns how many bytes of data the file has for [start, end), or UINT64_MAX if unknown. */
+/* Returns the file's bytes of data for [start, end), or UINT64_MAX if unknown. */
 static uint64_t measure_file(
 	struct search *s, const struct mapping *m, uint64_t start, uint64_t end)
 {
@@ -493,7 +470,7 @@ static uint64_t measure_file(
 	return bytes;
 }
 
-/* Returns how many bytes of [start, end) must be read to search it, or UINT64_MAX if unknown. */
+/* Returns the bytes to read for a search, or UINT64_MAX if unknown. */
 static uint64_t search_measure(struct search *s, uint64_t start, uint64_t end)
 {
 	const struct mapping *m;
@@ -511,7 +488,7 @@ static bool begins_with(const char *text, const char *start)
 	return strncmp(text, start, strlen(start)) == 0;
 }
 
-/* Returns true if a mapping can hold a context: see the top of this file. */
+/* Can a mapping hold a context? See the top of this file. */
 static bool is_candidate(const struct search *s, const struct mapping *m)
 {
 	if (strcmp(m->path, "/memfd:" SHARED_NAME) == 0 || shared_is_lasting(m) ||
@@ -525,17 +502,14 @@ static bool is_candidate(const struct search *s, const struct mapping *m)
 	return m->is_shared ? backing_kind(&s->backing, m) != BACKING_NONE : *m->path != '[';
 }
 
-/*
- * How many more bytes of shared memory may be read: from files on disk, and blindly, through the
- * process.
- */
+/* Bytes of shared memory that may still be read from disks, and blindly. */
 struct limits {
 	uint64_t disk, blind;
 };
 
 /*
- * Chooses how shared memory is read. It is read from its file if possible: the process may give
- * back its pages before the next search, and the pagemap then does not show them.
+ * Chooses how shared memory is read: from its file if possible, because the process may give back
+ * its pages, which the pagemap then lacks.
  */
 static void choose_way(
 	struct search *s, const struct mapping *m, struct limits *limits, struct search_source *ret)
@@ -548,7 +522,7 @@ static void choose_way(
 		*ret = (struct search_source){BY_FILE, bytes};
 		limits->disk -= is_disk ? bytes : 0;
 	}
-	/* Do not read hugetlbfs blindly: reading may allocate pages, which are large and few. */
+	/* Not hugetlbfs: reading may allocate its pages, large and few. */
 	if (bytes != UINT64_MAX || size > limits->blind || begins_with(m->path, "/anon_hugepage"))
 		return;
 	limits->blind -= size;
@@ -587,7 +561,7 @@ static bool measure(struct search *s)
 	return s->sources != NULL;
 }
 
-/* Forgets the finds, but keeps the parts. May be called during a stop. */
+/* Forgets finds, but keeps parts. For use in a stop, too. */
 static void search_forget(struct search *s)
 {
 	s->find_count = 0;
@@ -605,7 +579,7 @@ static void forget_mappings(struct search *s)
 	s->backing.pid = s->pid;
 }
 
-/* Reads the mappings again, and searches everything that can hold a context. */
+/* Reads the mappings again, and searches all that can hold a context. */
 static struct probe_error *search_mappings(struct search *s)
 {
 	struct probe_error *error;
@@ -695,7 +669,7 @@ void search_close(struct search *s)
  */
 
 enum { WAIT_NS = 2000000 };
-/* at most this many bytes are searched while all threads are stopped */
+/* at most this many bytes are searched in a stop */
 #define PARTS_BYTES (UINT64_C(16) << 20)
 
 static const char too_large[] = "they are in more memory than can be searched at once";
@@ -740,10 +714,7 @@ struct probe_error *windows_prepare(struct windows *w, const struct change *chan
 
 /* ---- The stop -------------------------------------------------------------------------- */
 
-/*
- * Searches [start, end), and subtracts its size from *left_inout. If *left_inout is smaller, the
- * search becomes incomplete instead.
- */
+/* Searches [start, end) within *left_inout bytes; beyond them, the search is incomplete. */
 static struct probe_error *search_some(
 	struct windows *w, uint64_t start, uint64_t end, uint64_t *left_inout)
 {
@@ -758,9 +729,8 @@ static struct probe_error *search_some(
 }
 
 /*
- * Searches a part of the memory again. If a thread's own stack is in it, leaves out the used part
- * of the stack, which frames_read() has read. The rest of the mapping is searched, because the
- * kernel may have merged other memory into it.
+ * Searches a part again, except the used part of a thread's own stack, which frames_read() has
+ * read. The kernel may have merged other memory into the mapping.
  */
 static struct probe_error *search_part(
 	struct windows *w, const struct search_part *part, uint64_t *left_inout)

@@ -36,7 +36,7 @@ static const char no_room[] = "too few instructions that fall through stand befo
 static const char cannot_move[] =
 	"the instructions before the nop cannot move, or something may enter them";
 
-/* The addresses of the last movable instructions before a site, in ascending order. */
+/* The last movable instructions before a site, in ascending order. */
 struct begins {
 	uint64_t at[ARCH_MOVED_INSNS_MAX];
 	size_t count;
@@ -53,8 +53,8 @@ static void begins_add(struct begins *begins, uint64_t at)
 }
 
 /*
- * Decodes from `start` to `pc`, and finds the instructions before `pc` that may move. Returns false
- * if no instruction begins at `pc`.
+ * Finds the instructions before `pc` that may move, by decoding from `start`. Returns false if none
+ * begins at `pc`.
  */
 static bool find_begins(const struct object *object, const struct arch *arch, uint64_t start,
 	uint64_t pc, struct begins *ret)
@@ -85,9 +85,8 @@ static bool find_begins(const struct object *object, const struct arch *arch, ui
 }
 
 /*
- * Returns the highest address at which a jump can begin so that it ends at the site or before. The
- * jump must be within one page, and must not begin at the first instruction of the function.
- * Returns 0 if there is no such address.
+ * Returns the highest start of a jump that ends at the site or before, in one page, and not at the
+ * function's first instruction; or 0.
  */
 static uint64_t choose_start(
 	const struct begins *begins, uint64_t function, uint64_t pc, size_t jump)
@@ -104,8 +103,8 @@ static uint64_t choose_start(
 }
 
 /*
- * Prepares the question whether the instructions before a site can move. `ret` becomes a plan that
- * looks as if a site were at their start. Returns NULL, or why the question need not be asked.
+ * Asks whether the instructions before a site can move: `ret` is as if a site were at their start.
+ * Returns NULL, or why not to ask.
  */
 static const char *ask(
 	struct object *object, const struct arch *arch, const struct plan *plan, struct plan *ret)
@@ -125,7 +124,7 @@ static const char *ask(
 	return NULL;
 }
 
-/* Stores in a plan the answer to the question that ask() has prepared. */
+/* Stores the answer to ask()'s question. */
 static void answer(const struct arch *arch, struct plan *plan, const struct plan *asked)
 {
 	size_t length = (size_t)(plan->pc - asked->pc);
@@ -164,7 +163,7 @@ static struct probe_error *examine(struct planning *p)
 	for (size_t i = 0; i < p->count; i++) {
 		struct plan *plan = &p->plans[i];
 
-		/* Sites other than OCaml's need this plan only if no better plan is possible. */
+		/* Others need this plan only if no better one is possible. */
 		if (!plan->ocaml && !plan_is_wanting(p, plan))
 			continue;
 		if (arch->can_decode && !arch->can_decode())
@@ -181,9 +180,8 @@ static struct probe_error *examine(struct planning *p)
 }
 
 /*
- * Builds a copy of the instructions before a site, which runs before the first stub. After the
- * copy, leaves room for a jump to the stub, which puns_write() writes. The last stub leads to the
- * site.
+ * Builds a copy of the instructions before a site, which runs before the first stub, with room for
+ * a jump to that, which puns_write() writes. The last stub leads to the site.
  */
 static struct probe_error *build(struct install *a, size_t i, struct piece *p)
 {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The plan `hop`: a short jump after the nops, where a full jump does not fit. The short jump leads
- * to unused bytes near by, the spare, which hold the full jump. libprobe/patch/plan.c has the
- * picture; libprobe/patch/build.c builds the code.
+ * The plan `hop`: where a full jump does not fit after the nops, a short one leads to unused bytes
+ * near by, the spare, which hold it. plan.c has the picture, build.c the code.
  */
 #include <stddef.h>
 #include <stdlib.h>
@@ -37,13 +36,10 @@
 
 enum { PADDING_MAX = 64 };
 
-/* Unused bytes with room for one jump. */
 struct spare {
 	uint64_t at;
 	uint64_t padding; /* the start of the padding */
-	/*
-	 * plan of a site that would be at the byte before `at`; the question about entries needs it
-	 */
+	/* of a site at the byte before `at`, for the question what enters */
 	struct plan plan;
 	struct plan_way move;
 };
@@ -58,7 +54,7 @@ struct spares {
 
 /* ---- Padding --------------------------------------------------------------------------- */
 
-/* Returns the length of the nop or trap at the start of `bytes`, or 0 for anything else. */
+/* Returns the length of the nop or trap at the start of `bytes`, or 0. */
 static size_t padding_at(const struct arch *arch, const uint8_t *bytes, size_t size)
 {
 	size_t length = arch->nop_length(bytes, size);
@@ -68,7 +64,7 @@ static size_t padding_at(const struct arch *arch, const uint8_t *bytes, size_t s
 	return length ? length : size && arch->is_breakpoint(bytes) ? arch->breakpoint_length : 0;
 }
 
-/* Adds all places in a piece of padding that have room for a jump. */
+/* Adds all places in padding with room for a jump. */
 static void add_padding(struct spares *s, uint64_t start, uint64_t end)
 {
 	uint8_t jump = s->arch->jump_length;
@@ -83,10 +79,7 @@ static void add_padding(struct spares *s, uint64_t start, uint64_t end)
 	}
 }
 
-/*
- * Returns the end of the padding at `start`, which may be after the end of a function. Stops at the
- * start of the next function.
- */
+/* Returns the end of the padding at `start`, at most the next function's start. */
 static uint64_t end_between(struct spares *s, uint64_t start)
 {
 	uint8_t bytes[PADDING_MAX];
@@ -102,10 +95,7 @@ static uint64_t end_between(struct spares *s, uint64_t start)
 	return start + at;
 }
 
-/*
- * Adds the padding inside a function and right after it. Padding outside of [low, high) may be left
- * out.
- */
+/* Adds the padding in and right after a function; may leave out what is outside [low, high). */
 static void add_function(struct spares *s, struct object_range range, uint64_t low, uint64_t high)
 {
 	size_t before = s->count, size = range.end - range.start, at = 0, start = 0;
@@ -121,7 +111,7 @@ static void add_function(struct spares *s, struct object_range range, uint64_t l
 
 		if (!s->arch->decode(bytes + at, size - at, range.start + at, &insn) ||
 			(padding && padding != insn.length && insn.flow != ARCH_FLOW_STOP)) {
-			/* an instruction cannot be decoded, so nothing is known for certain */
+			/* an instruction cannot be decoded: nothing is certain */
 			s->count = before;
 			at = size + 1;
 			break;
@@ -159,7 +149,7 @@ static bool is_in_reach(const struct arch *arch, const struct plan *plan, uint64
 	return arch->short_jump(patch_of(plan), to, jump) != 0;
 }
 
-/* Adds the padding within reach of a short jump at a site. */
+/* Adds the padding that a short jump at a site reaches. */
 static void add_around(struct spares *s, const struct plan *plan)
 {
 	uint64_t reach = s->arch->short_reach, patch = patch_of(plan);
@@ -177,7 +167,7 @@ static void add_around(struct spares *s, const struct plan *plan)
 	}
 }
 
-/* Drops duplicates, which occur because several sites may be near the same padding. */
+/* Drops duplicates: several sites may be near the same padding. */
 static void drop_twins(struct spares *s)
 {
 	size_t kept = 0;
@@ -189,7 +179,7 @@ static void drop_twins(struct spares *s)
 	s->count = kept;
 }
 
-/* Returns true if it is proved that nothing leads to a spare, or to the padding before it. */
+/* Is it proved that nothing leads to a spare, or to the padding before it? */
 static bool is_free(const struct spares *s, const struct spare *spare)
 {
 	for (size_t i = 0; i < s->count; i++)
@@ -204,7 +194,7 @@ static uint64_t distance(uint64_t a, uint64_t b)
 	return a < b ? b - a : a - b;
 }
 
-/* Gives a plan the spares that its short jump can reach, the nearest first. */
+/* Gives a plan the spares that its short jump reaches, nearest first. */
 static void give(const struct spares *s, struct plan *plan)
 {
 	uint64_t patch = patch_of(plan);
@@ -213,10 +203,7 @@ static void give(const struct spares *s, struct plan *plan)
 		uint64_t at = s->items[i].at;
 		size_t k = plan->spare_count;
 
-		/*
-		 * The instructions that the site's own short jump replaces may include this
-		 * padding.
-		 */
+		/* The site's own short jump may replace this padding. */
 		if (at < patch + plan->hop.length && patch < at + s->arch->jump_length)
 			continue;
 		if (!is_in_reach(s->arch, plan, at) || !is_free(s, &s->items[i]))
@@ -246,10 +233,7 @@ static struct probe_error *prove_all(struct spares *s, const struct sdt_notes *n
 	return prove(s->object, s->arch, notes, proofs, s->count);
 }
 
-/*
- * Excludes spares that are sites: another tool may put a breakpoint there, although no thread
- * reaches the nop.
- */
+/* Excludes spares that are sites, where other tools may put breakpoints. */
 static void leave_sites(struct spares *s, const struct rows *rows)
 {
 	for (size_t i = 0; i < s->count; i++)
@@ -258,9 +242,8 @@ static void leave_sites(struct spares *s, const struct rows *rows)
 }
 
 /*
- * Finds spares for all plans whose instructions can move to make room for a short jump. A spare is
- * a link-time address at which a jump can be written, and which no thread reaches in any other way.
- * Errors: those of prove().
+ * Finds spares for plans whose instructions can make room for a short jump: link-time addresses
+ * where a jump can be written, and where no thread comes otherwise. Errors: as prove().
  */
 static struct probe_error *prove_spares(const struct planning *p)
 {
@@ -322,10 +305,7 @@ static struct probe_error *examine(struct planning *p)
 	return error;
 }
 
-/*
- * Takes a spare that the site's short jump can reach, that no other patch has taken, and that still
- * holds the file's bytes.
- */
+/* Takes a spare in reach that is free and still holds the file's bytes. */
 static const char *take(
 	struct install *a, const struct claims *claims, const struct select_site *site)
 {

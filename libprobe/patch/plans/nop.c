@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The plans `pun` and `nop`: the nop itself becomes the jump.
+ * The plans `pun` and `nop`: the nop becomes the jump.
  *
- * A pun writes one byte over a short nop. This byte forms a jump together with the bytes after the
- * nop. Those bytes stay, and determine the target of the jump (libprobe/patch/plan.c). At the
- * target is a page of ours (libprobe/patch/puns.c).
+ * A pun writes one byte over a short nop, which makes a jump of it and the bytes behind, which
+ * stay. They determine the target (plan.c), a page of ours (puns.c).
  *
- * A nop that is long enough is overwritten with a jump. Another tool may use the nop as a site,
- * too. When the other tool restores bytes of the nop, these must form a nop with the remaining
- * bytes of our jump. So some bytes of the jump's displacement are the nop's own (struct arch,
- * nop_fixed). They restrict the target, so the jump leads to a page of its own, as that of a pun
- * does.
+ * A long nop is overwritten with a jump. Another tool may use it as a site, and restore some of its
+ * bytes, which must form a nop with the rest of our jump. So some bytes of the displacement are the
+ * nop's own (struct arch, nop_fixed), and the target is a page of its own, too.
  */
 #include <stddef.h>
 
@@ -18,10 +15,7 @@
 
 /* ---- A pun ----------------------------------------------------------------------------- */
 
-/*
- * Returns true if the jump of a pun can lead to a page of ours. The bytes after the nop determine
- * the only target.
- */
+/* Can a pun's only target be on a page of ours? */
 static bool can_lead(const struct planning *p, const struct plan *plan)
 {
 	unsigned int fixed = p->arch->jump_length - p->arch->pun_length;
@@ -38,10 +32,7 @@ static void look_pun(const struct planning *p, struct plan *plan)
 	const struct arch *arch = p->arch;
 	size_t length = arch->pun_length;
 
-	/*
-	 * A short nop before a long nop gets no pun, because the kernel may rewrite the long nop,
-	 * which the jump would rely on.
-	 */
+	/* The kernel may rewrite the long nop behind a short one, so no pun may rely on it. */
 	if (plan->short_nop && !plan->nop.relies && !plan->ocaml)
 		plan->pun =
 			(struct plan_way){.jump = arch->pun_length, .relies = arch->jump_length};

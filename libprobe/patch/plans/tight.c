@@ -41,10 +41,7 @@ static const char no_parts[] = "no part of a jump can be chosen alone";
 static const char near_site[] = "another site is in the bytes after the nop";
 static const char page_end[] = "a page ends in the bytes after the nop";
 
-/*
- * Returns true if a site has a short nop, no room for a jump, and no other requested plan that is
- * possible.
- */
+/* Has a site a short nop, no room for a jump, and no other possible plan? */
 static bool is_tight(const struct planning *p, const struct plan *plan)
 {
 	return !plan->ocaml && !plan->nop.relies && plan_is_wanting(p, plan);
@@ -52,9 +49,7 @@ static bool is_tight(const struct planning *p, const struct plan *plan)
 
 /* ---- Two jumps ------------------------------------------------------------------------- */
 
-/*
- * Returns why a site cannot have two jumps, as far as its bytes tell, or NULL if they do not tell.
- */
+/* Returns why a site cannot have two jumps, as far as its bytes tell, or NULL. */
 static const char *why_no_twin(const struct planning *p, const struct plan *plan)
 {
 	size_t nop = p->arch->site_nop, length = p->arch->twin_length;
@@ -66,8 +61,8 @@ static const char *why_no_twin(const struct planning *p, const struct plan *plan
 }
 
 /*
- * Asks whether the instructions after the nop can move. The question is asked as if a site were at
- * the byte after the nop, because something may enter there.
+ * Asks if the instructions after the nop can move, as if a site were right after the nop, where
+ * something may enter.
  */
 static void ask_twin(struct planning *p, struct plan *plan, struct plan *after)
 {
@@ -148,7 +143,7 @@ const struct plan_ops plan_twin = {
 
 /* ---- A part of a jump ------------------------------------------------------------------ */
 
-/* The questions about one site: ways[k] writes the first k bytes of a jump. */
+/* Questions about a site: ways[k] writes the first k bytes of a jump. */
 struct parts {
 	struct plan_way ways[ARCH_JUMP_MAX];
 };
@@ -177,10 +172,7 @@ static void ask_parts(struct planning *p, struct plan *plan, struct parts *parts
 	}
 }
 
-/*
- * Chooses the way that writes the most bytes of a jump, because it has the largest choice of
- * targets.
- */
+/* Chooses the way with the most bytes of a jump, and so the largest choice of targets. */
 static void answer_parts(const struct planning *p, struct plan *plan, const struct parts *parts)
 {
 	const struct arch *arch = p->arch;

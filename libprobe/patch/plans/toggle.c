@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The plans `toggle` and `call`. An OCaml site is a nop and a comparison. The first byte of the
- * comparison is the toggle: another value turns the comparison into a call of the probe's handler
- * (struct arch_toggle). The plan `toggle` writes only this byte, to switch the handler on or off
- * (libprobe/patch/toggles.c). The plan `call` traces the site: it turns the comparison into a call
- * of our code. OCaml's tools do not touch the bytes after the toggle.
+ * The plans `toggle` and `call`. An OCaml site is a nop and a comparison, whose first byte is the
+ * toggle: another value makes it a call of the handler (struct arch_toggle). `toggle` writes only
+ * this byte (toggles.c). `call` traces: it makes the comparison a call of our code. OCaml's tools
+ * leave the bytes behind the toggle alone.
  */
 #include <stddef.h>
 #include <string.h>
@@ -21,8 +20,8 @@ bool plan_holds_toggle(
 }
 
 /*
- * If a toggle follows the nop of an OCaml site, whether it is on or off, sets the plans of the
- * site. Otherwise, the site does not count as OCaml's.
+ * Sets the plans of an OCaml site if a toggle, on or off, follows its nop. Otherwise it does not
+ * count as OCaml's.
  */
 static void look(const struct planning *p, struct plan *plan)
 {
@@ -34,7 +33,7 @@ static void look(const struct planning *p, struct plan *plan)
 		      plan_holds_toggle(toggle, plan, plan->bytes + toggle->offset);
 	if (!plan->ocaml)
 		return;
-	/* no plan uses bytes after the toggle */
+	/* no plan uses bytes behind the toggle */
 	plan->byte_count = (size_t)toggle->offset + toggle->covers;
 	plan->toggle =
 		(struct plan_way){.offset = toggle->offset, .jump = 1, .relies = toggle->covers};
@@ -57,8 +56,8 @@ static const char *take(
 }
 
 /*
- * Builds the target of the call at an OCaml site: code that leads to the first stub, and code for
- * after the last stub. The latter calls the handler if the program would have called it.
+ * Builds the code before an OCaml site's first stub, and that after the last, which calls the
+ * handler if the program would have.
  */
 static struct probe_error *build(struct install *a, size_t i, struct piece *p)
 {
@@ -94,7 +93,7 @@ static struct probe_error *build(struct install *a, size_t i, struct piece *p)
 				"no code can be placed near enough to %#jx", (uintmax_t)site->pc);
 }
 
-/* Turns the jump into a call. Jumps and calls encode the distance in the same way. */
+/* Turns the jump into a call, which encodes distances alike. */
 static void amend(const struct install_site *as, const struct arch *arch, uint8_t *patched)
 {
 	(void)as;
