@@ -46,7 +46,7 @@ static const char legacy_names[LEGACY_COUNT][4][4] = {
 	{"dil", "di", "edi", "rdi"},
 };
 
-/* The names of bits 8 to 15 of rax, rcx, rdx and rbx. */
+/* Bits 8 to 15 of rax, rcx, rdx and rbx. */
 static const char high_byte_names[HIGH_BYTE_COUNT][3] = {"ah", "ch", "dh", "bh"};
 /* clang-format on */
 
@@ -57,7 +57,7 @@ struct reg {
 	uint8_t shift;
 };
 
-/* Finds r8 to r15, whose names may end in a suffix for the width. */
+/* Finds r8 to r15, perhaps with a suffix for the width. */
 static bool find_numbered(const char *name, size_t length, struct reg *ret)
 {
 	uint8_t width = 8;
@@ -127,10 +127,7 @@ static bool find_register(const char *name, size_t length, struct reg *ret)
 	       find_vector(name, length, ret);
 }
 
-/*
- * Consumes a base or index register. A base may be ARCH_REG_PC. An index may be ARCH_REG_NONE, for
- * %riz, the assembler's name for "no index".
- */
+/* Consumes a base (maybe ARCH_REG_PC) or an index (maybe ARCH_REG_NONE, for %riz). */
 static bool take_address_register(struct spec_text *text, bool is_index, int8_t *number_ret)
 {
 	const char *name;
@@ -160,7 +157,7 @@ static bool take_scale(struct spec_text *text, uint8_t *ret)
 	return scale == 1 || scale == 2 || scale == 4 || scale == 8;
 }
 
-/* Consumes the text inside the parentheses, and the closing parenthesis. */
+/* Consumes the text inside the parentheses, and the closing one. */
 static bool take_address(struct spec_text *text, struct arch_arg *arg)
 {
 	if (spec_peek(text) == '%' && !take_address_register(text, false, &arg->base))
@@ -182,7 +179,7 @@ static bool take_address(struct spec_text *text, struct arch_arg *arg)
 	return spec_take(text, ')');
 }
 
-/* Whether an address, rather than an expression in parentheses, comes next. */
+/* Does an address, rather than an expression in parentheses, come next? */
 static bool is_address(const struct spec_text *text)
 {
 	struct spec_text ahead = *text;
@@ -248,7 +245,7 @@ static bool take_operand(struct spec_text *text, struct arch_arg *arg)
 	return true;
 }
 
-/* Whether an argument that was not understood is in Intel syntax. */
+/* Is an argument that was not understood in Intel syntax? */
 static bool is_intel(const struct arch_arg *arg)
 {
 	struct spec_text text = {arg->spec, arg->spec + arg->spec_length};

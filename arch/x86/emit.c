@@ -49,7 +49,6 @@ static uint8_t scale_bits(unsigned int scale)
 	return scale == 8 ? 3 : scale == 4 ? 2 : scale == 2 ? 1 : 0;
 }
 
-/* Emits ModRM, SIB and displacement. */
 static void emit_operand(struct emit *e, int reg, struct emit_mem m)
 {
 	bool sib = m.index != REG_NONE || m.base == REG_NONE || (m.base & 7) == RSP;
@@ -182,9 +181,8 @@ void emit_const(struct emit *e, int reg, uint64_t value)
 }
 
 /*
- * Computes the distance from the end of an instruction of `length` bytes to `address`, and returns
- * whether the instruction reaches. Distances near the limit count as out of reach. So the second
- * pass decides the same as the first, although its code is at other addresses.
+ * Computes the distance from an instruction's end, and whether it reaches. Distances near the limit
+ * do not: so the second pass, at other addresses, decides the same.
  */
 static bool emit_reaches(const struct emit *e, size_t length, uint64_t address, int64_t *ret)
 {
@@ -234,7 +232,7 @@ void emit_pop(struct emit *e, int reg)
 	emit_u8(e, 0x58 | (reg & 7));
 }
 
-/* Emits an instruction of group 5: inc (`digit` 0) or dec (1). */
+/* inc (`digit` 0) or dec (1): group 5. */
 static void emit_step(struct emit *e, bool wide, int digit, struct emit_mem m)
 {
 	emit_rex(e, wide, 0, m.index, m.base, false);
@@ -362,10 +360,7 @@ static int64_t fixup_distance(const struct emit *e, int k)
 
 void emit_again(struct emit *e)
 {
-	/*
-	 * Making jumps short only moves labels closer together, so a jump that can be short stays
-	 * so.
-	 */
+	/* Short jumps only bring labels closer, so a jump that can be short stays so. */
 	for (int k = 0; !e->overflow && k < e->fixup_count; k++) {
 		int64_t distance = fixup_distance(e, k);
 

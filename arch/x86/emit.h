@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A small x86-64 encoder with only the instruction forms that stubs use.
+ * A small x86-64 encoder, for the instruction forms of stubs.
  *
  * Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2, chapter 2
  * (prefixes, ModRM, SIB) and appendix B.
@@ -32,7 +32,7 @@ enum {
 	REG_NONE = -1
 };
 
-/* Condition codes, the low four bits of opcode 0f 8x. Bit 0 negates the condition. */
+/* Condition codes: the low four bits of opcode 0f 8x. Bit 0 negates. */
 enum {
 	CC_B = 2,
 	CC_AE = 3,
@@ -49,9 +49,8 @@ enum {
 enum { EMIT_LABELS = 1024, EMIT_FIXUPS = 2048 };
 
 /*
- * The code being emitted: written to `out`, for execution at address `at`. The caller emits all
- * code twice: first with long jumps; then, after emit_again(), with short jumps where the first
- * pass has shown that these reach.
+ * Code, written to `out` for address `at`. It is emitted twice: with long jumps and, after
+ * emit_again(), with short ones where these reach.
  */
 struct emit {
 	uint8_t *out;
@@ -76,7 +75,7 @@ struct emit_mem {
 	bool fs;
 };
 
-/* Opcodes. A number at the end of a name is the operand's width in bits. */
+/* Opcodes. A number at the end is the operand's width in bits. */
 enum emit_op {
 	OP_MOV_LOAD = 0x8b,  /* reg <- mem */
 	OP_MOV_STORE = 0x89, /* mem <- reg */
@@ -104,8 +103,8 @@ enum emit_op {
 	OP_XADD = 0x0fc1,    /* mem += reg, reg <- the old mem */
 	OP_LSL = 0x0f03,
 	/*
-	 * SSE instructions. Each comment names the mandatory prefix. `reg` is the number of an xmm
-	 * register. OP_MOVLP_* and OP_ADDS use only the low double of that register.
+	 * SSE: the comment names the mandatory prefix, `reg` is an xmm register. OP_MOVLP_* and
+	 * OP_ADDS use only its low double.
 	 */
 	OP_MOVLP_LOAD = 0x0f12,	 /* 66: %xmm <- mem */
 	OP_MOVLP_STORE = 0x0f13, /* 66: mem <- %xmm */
@@ -115,7 +114,7 @@ enum emit_op {
 };
 enum { MXCSR_LOAD = 2, MXCSR_STORE = 3 };
 
-/* Opcode extensions (/digit): group 1 (with an immediate), 2 (shifts), 3 and 5 (one operand). */
+/* Opcode extensions (/digit): group 1 (immediate), 2 (shifts), 3 and 5 (one operand). */
 enum { IMM_ADD = 0, IMM_OR = 1, IMM_AND = 4, IMM_SUB = 5, IMM_XOR = 6, IMM_CMP = 7 };
 enum { SHIFT_LEFT = 4, SHIFT_RIGHT = 5, SHIFT_RIGHT_SIGNED = 7 };
 enum { ONE_NOT = 2, ONE_NEG = 3, ONE_MUL = 4, ONE_DIV = 6, ONE_IDIV = 7 };
@@ -125,21 +124,19 @@ void emit_u32(struct emit *e, uint32_t value);
 void emit_u64(struct emit *e, uint64_t value);
 void emit_bytes(struct emit *e, const void *bytes, size_t length);
 
-/* Emits a lock prefix for the next instruction, which must write memory. */
+/* A lock prefix for the next instruction, which must write memory. */
 void emit_lock(struct emit *e);
 /* op reg, mem; `wide` is REX.W. */
 void emit_mem(struct emit *e, bool wide, enum emit_op op, int reg, struct emit_mem mem);
-/* op reg, rm between registers. */
+/* op reg, rm. */
 void emit_reg(struct emit *e, bool wide, enum emit_op op, int reg, int rm);
-/* Emits a group 1 instruction (add, or, and, sub, xor or cmp, by `digit`) with an immediate. */
+/* add, or, and, sub, xor or cmp (group 1, `digit`) with an immediate. */
 void emit_imm(struct emit *e, bool wide, int digit, int reg, int32_t imm);
-/* not, neg, mul, div or idiv of a register. */
+/* not, neg, mul, div or idiv. */
 void emit_one(struct emit *e, bool wide, int digit, int reg);
-/* A shift by %cl. */
 void emit_shift_cl(struct emit *e, bool wide, int digit, int reg);
 /* reg = from * factor. */
 void emit_multiply(struct emit *e, int reg, int from, int32_t factor);
-/* Flips a bit of a register. */
 void emit_flip(struct emit *e, int reg, uint8_t bit);
 /* testl $imm, mem. */
 void emit_test_mem(struct emit *e, struct emit_mem mem, uint32_t imm);
@@ -147,40 +144,36 @@ void emit_test_mem(struct emit *e, struct emit_mem mem, uint32_t imm);
 void emit_cmp_byte(struct emit *e, struct emit_mem mem, uint8_t imm);
 /* shl or shr by a constant. */
 void emit_shift(struct emit *e, bool wide, bool left, int reg, uint8_t count);
-/* Loads a constant in the shortest form; does not change flags. */
+/* Loads a constant in the shortest form; keeps flags. */
 void emit_const(struct emit *e, int reg, uint64_t value);
-/* Loads an address, by a %rip-relative lea if the address is in reach. */
+/* Loads an address, by a %rip-relative lea if in reach. */
 void emit_lea_to(struct emit *e, int reg, uint64_t address);
 /* Compares the u32 at `address` with 0; may change `scratch`. */
 void emit_test_u32(struct emit *e, uint64_t address, int scratch);
 void emit_push(struct emit *e, int reg);
 void emit_pop(struct emit *e, int reg);
-/* inc or dec of a word in memory. */
+/* inc or dec in memory. */
 void emit_inc(struct emit *e, bool wide, struct emit_mem mem);
 void emit_dec(struct emit *e, bool wide, struct emit_mem mem);
 /* movq or movl $imm, mem. */
 void emit_store_imm(struct emit *e, bool wide, struct emit_mem mem, int32_t imm);
-/* Emits a group 1 instruction with an immediate and a memory operand. */
+/* Group 1 with an immediate and a memory operand. */
 void emit_imm_mem(struct emit *e, bool wide, int digit, struct emit_mem mem, int32_t imm);
 
-/*
- * Labels. emit_label() creates a label, and emit_place() puts it at the next instruction. A jump, a
- * call or a lea can refer to a label. A jump with cc < 0 is unconditional.
- */
+/* Make a label, and put it at the next instruction. A jump with cc < 0 is unconditional. */
 int emit_label(struct emit *e);
 void emit_place(struct emit *e, int label);
 void emit_jump_label(struct emit *e, int cc, int label);
 void emit_call_label(struct emit *e, int label);
 void emit_lea_label(struct emit *e, int reg, int label);
-/* Emits a jump to an address. Returns false if the address is out of reach. */
+/* Returns false if the address is out of reach. */
 bool emit_jump(struct emit *e, uint64_t to);
 void emit_align(struct emit *e, size_t alignment);
-/* Starts the second pass, which must emit the same code as the first. */
+/* Starts the second pass, which must emit the same code. */
 void emit_again(struct emit *e);
-/* Resolves the labels. Returns false if the code does not fit, or a label has no place. */
+/* Resolves labels. Returns false if the code does not fit, or a label has no place. */
 bool emit_finish(struct emit *e);
 
-/* Returns the memory operand disp(base). */
 static inline struct emit_mem mem_at(int base, int32_t disp)
 {
 	return (struct emit_mem){.base = base, .index = REG_NONE, .scale = 1, .disp = disp};

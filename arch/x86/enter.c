@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Saves the state that a function may change but a stub does not save: the x87 unit, vector
- * registers of all sizes, and the mask registers.
+ * registers, mask registers.
  *
- * The kernel's context switch uses xsavec and xrstor, which take 50 and 130 ns on an AMD EPYC with
- * AVX-512. Finding out which state is in use (xgetbv), and saving and restoring only that, register
- * by register, takes 40 ns together. So this file saves register by register, except on processors
- * that cannot tell what is in use, or that have registers unknown to this file.
+ * The kernel's xsavec and xrstor take 50 and 130 ns on an AMD EPYC with AVX-512. Finding out which
+ * state is in use (xgetbv), and saving and restoring that by register, takes 40 ns together. So
+ * this does the latter, except on processors that cannot tell, or have unknown registers.
  *
- * Other state is left alone: protection keys, because the function may change them on purpose, and
- * the tiles of AMX (8 KiB), because only functions written for tiles use them.
+ * Other state is left alone: protection keys, which the function may change on purpose, and AMX's
+ * tiles (8 KiB), which only functions written for them use.
  *
  * A function starts with an empty x87 stack (System V ABI, AMD64 supplement, 3.2; the stub has
- * cleared the direction flag). The upper halves of vector registers are zeroed, so code for older
- * registers runs fast (Intel 64 and IA-32 Architectures Optimization Reference Manual, 15.3).
+ * cleared the direction flag). Upper halves of vector registers are zeroed, so code for older ones
+ * runs fast (Intel 64 and IA-32 Architectures Optimization Reference Manual, 15.3).
  *
  * Sources: Intel SDM volume 1, 13.1 to 13.8; volume 2, XGETBV, CPUID leaf 0DH.
  */
@@ -43,8 +42,8 @@ enum {
 };
 
 /*
- * Offsets in the save area. x87, MXCSR and the header are where xsave puts them. The other
- * registers are stored one by one, never by xsave.
+ * Offsets in the save area. x87, MXCSR and header are where xsave puts them; others are never
+ * stored by xsave.
  */
 enum { AT_MXCSR = 24, AREA_BYTES = 1408 + 16 * 64 };
 #define AT_XMM "160"
@@ -60,7 +59,7 @@ static struct {
 	bool asked, by_register;
 } state;
 
-/* Returns the size of the area that xsave needs for the components in the mask. */
+/* Returns the bytes that xsave needs for these components. */
 static uint64_t area_bytes(uint64_t mask)
 {
 	uint64_t end = AREA_BYTES;
@@ -87,12 +86,9 @@ bool enter_init(bool by_register)
 		return false;
 	__asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
 	__cpuid_count(0xd, 1, a, b, c, d);
-	/* Save by register only if xgetbv can tell which components are in use. */
+	/* By register only if xgetbv can tell which components are in use. */
 	by_register = by_register && a >> 2 & 1 && !(low & STATE_APX);
-	/*
-	 * Mask registers have 64 bits only with AVX-512BW. A processor has all three components of
-	 * AVX-512, or none.
-	 */
+	/* Mask registers have 64 bits only with AVX-512BW; all of AVX-512 is there, or nothing. */
 	if (low & STATE_AVX512)
 		by_register = by_register && (low & STATE_AVX512) == STATE_AVX512 &&
 			      __get_cpuid_count(7, 0, &a, &b, &c, &d) && b & bit_AVX512BW;
@@ -104,10 +100,7 @@ bool enter_init(bool by_register)
 
 /* ---- Register by register ------------------------------------------------------------------ */
 
-/*
- * Emits `instruction` for each n in [first, first + count), with n in place of \n and the area in
- * place of %0.
- */
+/* Emits `instruction` for n in [first, first + count): \n is n, %0 the area. */
 #define EACH(area, first, count, instruction)                                                      \
 	__asm__ volatile(".altmacro\n.macro enter_one n\n" instruction                             \
 			 "\n.endm\n.set enter_n," first "\n.rept " count                           \
@@ -168,7 +161,7 @@ GENERAL_ONLY static inline void save(uint8_t *area, uint64_t mask)
 {
 	volatile uint64_t *header = (volatile uint64_t *)(area + LEGACY_BYTES);
 
-	/* xsave does not write all of the header, and the rest must be zero. */
+	/* xsave does not write all of the header; the rest must be zero. */
 	for (int i = 0; i < HEADER_BYTES / 8; i++)
 		header[i] = 0;
 	__asm__ volatile("xsave64 (%0)"
@@ -187,7 +180,7 @@ GENERAL_ONLY static inline void restore(const uint8_t *area, uint64_t mask)
 
 /* ---- Entering ----------------------------------------------------------------------------- */
 
-/* Returns the components of the mask that are not in their initial state. */
+/* Returns the components that are not in their initial state. */
 GENERAL_ONLY static inline uint64_t in_use(void)
 {
 	uint32_t low, high;
@@ -196,10 +189,7 @@ GENERAL_ONLY static inline uint64_t in_use(void)
 	return low & state.mask;
 }
 
-/*
- * Resets the x87 unit if the called function has used it. Only for the case that the unit was not
- * in use before the call.
- */
+/* Resets the x87 unit, which was not in use before the call, if the function has used it. */
 GENERAL_ONLY static inline void empty_x87(void)
 {
 	uint16_t status;
@@ -209,13 +199,13 @@ GENERAL_ONLY static inline void empty_x87(void)
 		__asm__ volatile("fninit");
 }
 
-/* Uses only general registers: the vector registers hold the program's values. */
+/* Uses only general registers: vector registers hold the program's values. */
 GENERAL_ONLY __attribute__((noinline)) void enter_saving(void (*function)(void *data), void *data)
 {
 	uint8_t *area = __builtin_alloca_with_align(state.bytes, 8 * 64);
 	uint64_t used = state.by_register ? in_use() : 0;
 
-	/* Code that uses no vectors has no path of its own here, because it is too rare. */
+	/* Code without vectors is too rare for a path of its own. */
 	if (used & STATE_SSE) {
 		store(area, used);
 		if (used & STATE_X87)

@@ -50,7 +50,7 @@ enum {
 	X86_64_PUN_LENGTH = 1,
 	X86_64_TWIN_LENGTH = 6,
 	X86_64_TWIN_CHOICES = 256 * 16,
-	/* length of the nops that the kernel uses, one or two (arch_uprobe_optimize()) */
+	/* length of the kernel's nops, one or two (arch_uprobe_optimize()) */
 	KERNEL_NOP = 5,
 	DISTANCE = X86_64_JUMP_LENGTH - X86_64_PUN_LENGTH
 };
@@ -63,7 +63,7 @@ static size_t toggle_enter(uint8_t *out)
 	return sizeof(drop);
 }
 
-/* Writes the 32-bit distance from `next` to `to` at `out`. Returns false if it is too far. */
+/* Writes the 32-bit distance from `next` to `to`. Returns false if it is too far. */
 static bool put_distance(uint8_t *out, uint64_t next, uint64_t to)
 {
 	int64_t distance = (int64_t)(to - next);
@@ -94,7 +94,7 @@ static size_t toggle_leave(uint64_t at, uint64_t count, uint64_t to, uint64_t ba
 		       : 0;
 }
 
-/* The switch is cmp $imm32,%eax or call rel32, after a one-byte nop. */
+/* After a one-byte nop, cmp $imm32,%eax or call rel32. */
 static const struct arch_toggle x86_64_toggle = {.offset = 1,
 	.off = 0x3d,
 	.on = 0xe8,
@@ -138,7 +138,7 @@ static struct arch_extent x86_64_part(const uint8_t *bytes, uint64_t at, unsigne
  */
 static struct arch_twin x86_64_twin(uint64_t at, unsigned int choice)
 {
-	/* `high`, as a signed number, is in turn 0, 1, -1, 2, -2 ... -128 */
+	/* `high`, signed, is in turn 0, 1, -1, 2, -2 ... -128 */
 	unsigned int turn = choice / 16;
 	uint8_t high = (uint8_t)(turn & 1 ? turn / 2 + 1 : 256 - turn / 2);
 	uint8_t low = (uint8_t)((high & 0xf0) | choice % 16);
@@ -191,8 +191,8 @@ static size_t x86_64_short_jump(uint64_t at, uint64_t to, uint8_t *out)
 }
 
 /*
- * A far jump is jmp *padding(%rip), followed by the address. The address is aligned, because an
- * unaligned read raises SIGBUS if the program has set EFLAGS.AC (arch/x86/stub/lower.c).
+ * jmp *padding(%rip), then the address, aligned: an unaligned read raises SIGBUS if the program has
+ * set EFLAGS.AC (arch/x86/stub/lower.c).
  */
 static const uint8_t far_jump[] = {0xff, 0x25};
 
@@ -231,17 +231,16 @@ static uint64_t x86_64_jump_target(uint64_t at, const uint8_t *bytes)
 /* ==== Scan ==================================================================================== */
 
 /*
- * Finds everything in a module's code that could lead into a window (arch/windows.h).
+ * Finds all code of a module that could lead into a window (arch/windows.h).
  *
- * Nothing is decoded. Every byte offset is treated as the possible start of a 32-bit displacement
- * after the opcode of a branch (e8, e9, 0f 80-8f, and xbegin's c7 f8) or after the ModRM byte of
- * `lea disp32(%rip)`. This finds a superset of all direct branches and of all address constants in
- * position-independent code, however the code is laid out: cold parts, hand-written assembly, data
- * in the text. In a position-dependent program an address may also be a 32-bit constant anywhere. A
- * chance match makes one site count as not relocatable; no real match is missed.
+ * Nothing is decoded. Every byte may begin a 32-bit displacement behind a branch's opcode (e8, e9,
+ * 0f 80-8f, and xbegin's c7 f8) or the ModRM byte of `lea disp32(%rip)`. That includes all direct
+ * branches, and all address constants in position-independent code, however it is laid out: cold
+ * parts, assembly, data. In a position-dependent program an address may also be any 32-bit
+ * constant. A chance match makes a site unmovable; none is missed.
  *
- * A large program has 13 MB of code, and one byte in twenty looks like one of these opcodes. The
- * search takes sixteen bytes at a time with the compiler's vectors, which every supported ISA has.
+ * A large program has 13 MB of code, and one byte in twenty looks like such an opcode. The search
+ * takes sixteen bytes at a time with the compiler's vectors, which every supported ISA has.
  */
 
 typedef uint8_t block __attribute__((vector_size(16)));
@@ -266,24 +265,21 @@ static bool is_lea(uint8_t before, uint8_t byte)
 	return before == 0x8d && (byte & 0xc7) == 0x05;
 }
 
-/* Whether a displacement may follow these two bytes. `before` is 0 at the start of the code. */
+/* May a displacement follow these two bytes? `before` is 0 at the code's start. */
 static bool leads(uint8_t before, uint8_t byte)
 {
 	return (byte & 0xfe) == 0xe8 || (before == 0x0f && (byte & 0xf0) == 0x80) ||
 	       is_lea(before, byte) || (before == 0xc7 && byte == 0xf8);
 }
 
-/* Packs eight bytes, each 0 or 0xff, into one bit per byte; the first byte's bit is the lowest. */
+/* Packs eight bytes, each 0 or 0xff, into bits; the first byte's bit is the lowest. */
 static uint64_t bit_per_byte(uint64_t bytes)
 {
-	/*
-	 * Bit 0 of byte k is bit 8 * k of the word. The factor's bit 56 - 7 * k moves it to bit 56
-	 * + k.
-	 */
+	/* Bit 0 of byte k is bit 8 * k. The factor's bit 56 - 7 * k moves it to bit 56 + k. */
 	return (bytes & UINT64_C(0x0101010101010101)) * UINT64_C(0x0102040810204080) >> 56;
 }
 
-/* Calls leads(), in effect, for each of 16 bytes and the byte before. Returns one bit per byte. */
+/* leads() for each of 16 bytes and the byte before: one bit per byte. */
 static uint64_t leads_block(const uint8_t *at)
 {
 	block before, byte;
@@ -308,7 +304,7 @@ static void check_target(
 		scan->constant(scan->data, target);
 }
 
-/* Returns the bits of leads_block() for STRIDE bytes. */
+/* The bits of leads_block() for STRIDE bytes. */
 static uint64_t leads_stride(const uint8_t *at)
 {
 	uint64_t bits = 0;
@@ -336,10 +332,7 @@ static void scan_relative(
 	}
 }
 
-/*
- * Returns true if [low, low + span) contains one of the constants that begin in a block, one at
- * each byte.
- */
+/* Is one of the constants that begin in a block, one at each byte, in [low, low + span)? */
 static bool any_in_range(const uint8_t *at, uint32_t low, uint32_t span)
 {
 	block_halves any = {0};
@@ -353,7 +346,7 @@ static bool any_in_range(const uint8_t *at, uint32_t low, uint32_t span)
 	return any[0] | any[1];
 }
 
-/* Reports the constants that begin in the first `count` bytes and are in a window. */
+/* Reports the constants that begin in `count` bytes and are in a window. */
 static void check_constants(const uint8_t *bytes, size_t count, const struct arch_scan *scan)
 {
 	for (size_t i = 0; i < count; i++)
@@ -361,8 +354,7 @@ static void check_constants(const uint8_t *bytes, size_t count, const struct arc
 }
 
 /*
- * Reports the 32-bit constants that are in a window. Most constants are far from every window, so a
- * whole block is checked first.
+ * Reports 32-bit constants in a window. Most are far from all windows, so a block is checked first.
  */
 static void scan_absolute(const uint8_t *bytes, size_t length, const struct arch_scan *scan)
 {
@@ -390,7 +382,7 @@ static void x86_64_scan(
 		scan_absolute(bytes, length, scan);
 }
 
-/* The short branches are jcc rel8, loop, jrcxz and jmp rel8. */
+/* jcc rel8, loop, jrcxz and jmp rel8. */
 static bool x86_64_short_branch(const uint8_t *bytes, uint64_t address, uint64_t *target_ret)
 {
 	if ((bytes[0] & 0xf0) != 0x70 && (bytes[0] & 0xfc) != 0xe0 && bytes[0] != 0xeb)
@@ -433,10 +425,9 @@ static bool x86_64_short_branch(const uint8_t *bytes, uint64_t address, uint64_t
  *   branches into them is refused. It may branch to the first byte, where the patch begins.
  */
 
-/* The longest copy is that of a call: push (5 bytes), movl (8), and a jump (at most 15 + 4). */
+/* The longest copy is a call's: push (5 bytes), movl (8), and a jump (at most 15 + 4). */
 enum { COPY_MAX = 5 + 8 + ARCH_INSN_MAX + 4 };
 
-/* One instruction being moved. */
 struct move {
 	const uint8_t *bytes; /* bytes of the original */
 	uint64_t from;	      /* address of the original */
@@ -461,8 +452,7 @@ static void emit_byte(struct move *move, uint8_t byte)
 }
 
 /*
- * Writes the 32-bit displacement to move->target at code + at. `tail` is the number of bytes of the
- * instruction after the displacement.
+ * Writes the displacement to move->target at code + at, `tail` bytes before the instruction's end.
  */
 static enum arch_move_status set_displacement(struct move *move, size_t at, size_t tail)
 {
@@ -476,7 +466,7 @@ static enum arch_move_status set_displacement(struct move *move, size_t at, size
 	return ARCH_MOVE_OK;
 }
 
-/* Appends a displacement to `target`. The displacement is the last part of an instruction. */
+/* Appends a displacement, the last part of an instruction. */
 static enum arch_move_status emit_target(struct move *move, uint64_t target)
 {
 	size_t at = move->code_length;
@@ -502,7 +492,7 @@ static void emit_push_return(struct move *move)
 	}
 }
 
-/* Copies an instruction that does not branch. Only a %rip-relative operand changes. */
+/* Copies an instruction that does not branch, with a new %rip-relative operand. */
 static enum arch_move_status move_plain(struct move *move)
 {
 	uint8_t length = move->insn.length;
@@ -515,7 +505,7 @@ static enum arch_move_status move_plain(struct move *move)
 		return ARCH_MOVE_UNDECODABLE;
 	if (insn.modrm_offset >= length)
 		return ARCH_MOVE_UNSUPPORTED;
-	/* With mod 0, rm 5 means %rip in every encoding: legacy, VEX, EVEX. */
+	/* With mod 0, rm 5 means %rip in legacy, VEX and EVEX encoding. */
 	relative = insn.modrm_offset && (move->bytes[insn.modrm_offset] & 0xc7) == 0x05;
 	if (insn.reads_pc32 || insn.reads_pc != relative)
 		return ARCH_MOVE_UNSUPPORTED;
@@ -534,10 +524,7 @@ static enum arch_move_status move_plain(struct move *move)
 	return set_displacement(move, at, length - at - 4);
 }
 
-/*
- * Moves a conditional branch. Keeps the prefix bnd and the hints of jcc; other prefixes have no
- * meaning here.
- */
+/* Moves a conditional branch, with bnd and jcc's hints; other prefixes mean nothing here. */
 static enum arch_move_status move_branch(struct move *move)
 {
 	const uint8_t *opcode = move->bytes + move->prefixes.length;
@@ -555,7 +542,7 @@ static enum arch_move_status move_branch(struct move *move)
 	return emit_target(move, move->insn.target);
 }
 
-/* Moves a direct jump, or the jump that ends a moved direct call. */
+/* Moves a direct jump, or the one that ends a moved call. */
 static enum arch_move_status move_jump(struct move *move)
 {
 	if (move->prefixes.repeat == 0xf3)
@@ -566,7 +553,7 @@ static enum arch_move_status move_jump(struct move *move)
 	return emit_target(move, move->insn.target);
 }
 
-/* Emits the memory operand disp(%rsp,...): ModRM, SIB, and the displacement plus 8. */
+/* Emits disp(%rsp,...): ModRM, SIB, and the displacement plus 8. */
 static enum arch_move_status emit_stack_operand(struct move *move, const uint8_t *modrm)
 {
 	uint8_t mod = modrm[0] >> 6, sib = modrm[1];
@@ -576,7 +563,7 @@ static enum arch_move_status emit_stack_operand(struct move *move, const uint8_t
 		displacement = (int8_t)modrm[2];
 	else if (mod == 2)
 		memcpy(&displacement, modrm + 2, sizeof(displacement));
-	/* The operand would overlap the pushed address, or the addition would overflow. */
+	/* The operand would overlap the pushed address, or the addition overflow. */
 	if ((displacement > -16 && displacement < 0) || displacement > INT32_MAX - 8)
 		return ARCH_MOVE_UNSUPPORTED;
 	displacement += 8;
@@ -586,7 +573,7 @@ static enum arch_move_status emit_stack_operand(struct move *move, const uint8_t
 	return ARCH_MOVE_OK;
 }
 
-/* Emits a push of the return address, then a jmp with the operand of the original call. */
+/* Pushes the return address, then jumps by the call's operand. */
 static enum arch_move_status move_indirect_call(struct move *move)
 {
 	const struct x86_64_prefixes *prefixes = &move->prefixes;
@@ -607,7 +594,7 @@ static enum arch_move_status move_indirect_call(struct move *move)
 	if (mod == 3 && (operand != 1 || (rm == 4 && !base_is_12)))
 		return ARCH_MOVE_UNSUPPORTED;
 	if (mod != 3 && rm == 4 && (modrm[1] & 7) == 4 && !base_is_12) {
-		/* The copy of the operand takes 6 bytes, and prefixes may leave too few. */
+		/* The operand's copy takes 6 bytes; prefixes may leave too few. */
 		if (operand != 2u + displacement_size[mod] ||
 			prefixes->length + 1 + 6 > ARCH_INSN_MAX)
 			return ARCH_MOVE_UNSUPPORTED;
@@ -626,7 +613,7 @@ static enum arch_move_status move_indirect_call(struct move *move)
 	return set_displacement(move, at, 0);
 }
 
-/* Whether an instruction that is not a branch uses its own address. */
+/* Does an instruction other than a branch use its own address? */
 static bool knows_its_address(const struct move *move)
 {
 	const uint8_t *opcode = move->bytes + move->prefixes.length;
@@ -657,9 +644,7 @@ static enum arch_move_status move_by_flow(struct move *move)
 	case ARCH_FLOW_INDIRECT_CALL:
 		return move_indirect_call(move);
 	case ARCH_FLOW_INDIRECT_JUMP:
-		/*
-		 * The opcode extension 5 is a far jump. The prefix 66 makes a 16-bit target on AMD.
-		 */
+		/* Opcode extension 5 is a far jump; prefix 66 makes a 16-bit target on AMD. */
 		if ((move->bytes[move->prefixes.length + 1] >> 3 & 7) != 4 ||
 			move->prefixes.operand_size)
 			return ARCH_MOVE_UNSUPPORTED;
@@ -672,7 +657,7 @@ static enum arch_move_status move_by_flow(struct move *move)
 	return knows_its_address(move) ? ARCH_MOVE_UNSUPPORTED : move_plain(move);
 }
 
-/* Returns why an instruction could not be decoded: ARCH_MOVE_TRUNCATED if more bytes would help. */
+/* Says why an instruction was not decoded: ARCH_MOVE_TRUNCATED if more bytes would help. */
 static enum arch_move_status undecodable(const uint8_t *bytes, size_t length)
 {
 	uint8_t padded[ARCH_INSN_MAX] = {0};
@@ -686,9 +671,7 @@ static enum arch_move_status undecodable(const uint8_t *bytes, size_t length)
 							      : ARCH_MOVE_UNDECODABLE;
 }
 
-/*
- * Returns ARCH_MOVE_OK if code may continue after an instruction with this flow, otherwise why not.
- */
+/* ARCH_MOVE_OK if code may go on after this flow, or why not. */
 static enum arch_move_status check_inside(enum arch_flow flow)
 {
 	switch (flow) {
@@ -704,8 +687,8 @@ static enum arch_move_status check_inside(enum arch_flow flow)
 }
 
 /*
- * Returns the length, at least `need`, of the nops and int3 at the start of `bytes`; 0 if other
- * bytes come before that length. Such padding follows a function or precedes an aligned loop.
+ * Returns the length, from `need`, of nops and int3 at the start; 0 if there are fewer. They follow
+ * a function or precede an aligned loop.
  */
 static size_t padding_length(const uint8_t *bytes, size_t length, size_t need)
 {
@@ -723,7 +706,7 @@ static size_t padding_length(const uint8_t *bytes, size_t length, size_t need)
 	return at;
 }
 
-/* Moves the instruction at offset ret->length and adds it to *ret. */
+/* Moves the instruction at offset ret->length. */
 static enum arch_move_status move_next(
 	const uint8_t *bytes, size_t length, size_t need, struct move *move, struct arch_moved *ret)
 {
@@ -811,7 +794,7 @@ const struct arch arch_x86_64 = {
 	.frame_record_end = 16,
 	.elf_machine = EM_X86_64,
 	.process = &x86_64_process,
-	/* notes of i386 use the names of the 32-bit registers of x86-64 */
+	/* notes of i386 use 32-bit registers' names */
 	.elf_machine_args = EM_386,
 	.parse_args = x86_64_parse_args,
 	.jump_length = X86_64_JUMP_LENGTH,

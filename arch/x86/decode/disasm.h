@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The few functions that we need of a disassembler library, with types of our own.
- *
- * The first call loads the library, in whichever thread makes it, and the library stays loaded.
- * Each thread has its own handle, created at its first call and freed when the thread ends. All
- * functions may be called from any thread.
+ * The few functions that we need of a disassembler library, with types of our own. Any thread may
+ * call them: the first call loads the library, for good; each thread has a handle.
  */
 #ifndef ARCH_X86_DECODE_DISASM_H
 #define ARCH_X86_DECODE_DISASM_H
@@ -13,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The parts of an x86-64 instruction. Offsets count from its first byte. */
+/* The parts of an instruction. Offsets count from its first byte. */
 struct disasm_insn {
 	uint8_t length;	      /* 1 to 15 */
 	uint8_t modrm_offset; /* 0 if there is no ModRM byte */
@@ -24,12 +21,10 @@ struct disasm_insn {
 	int64_t disp;	      /* displacement of the operand relative to %rip or %eip */
 };
 
-/* Returns the length of the instruction at the start of `bytes`, or 0. */
+/* Returns the length of the instruction, or 0. */
 size_t disasm_length(const uint8_t *bytes, size_t length);
 
-/*
- * Decodes one instruction with its operands. Takes about a quarter more time than disasm_length().
- */
+/* Decodes an instruction with its operands. Takes a quarter longer than disasm_length(). */
 bool disasm_insn(const uint8_t *bytes, size_t length, struct disasm_insn *ret);
 
 #endif

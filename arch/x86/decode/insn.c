@@ -2,17 +2,15 @@
 /*
  * Decodes x86-64 code: where an instruction ends, and where execution continues.
  *
- * The disassembler library gives the length of an instruction. The effect on control flow is read
- * from the opcode after the prefixes (Intel SDM vol. 2, appendix A; AMD APM vol. 3), because the
- * library's text and details cost too much time for that. For a direct branch, the library and the
- * opcode must agree on the length: the displacement must end where the instruction ends.
+ * The disassembler library gives the length. The control flow is read from the opcode after the
+ * prefixes (Intel SDM vol. 2, appendix A; AMD APM vol. 3), because the library's details take too
+ * long. For a direct branch both must agree: the displacement ends where the instruction ends.
  *
- * They disagree where CPUs disagree. With a 66 prefix, `e8`, `e9`, `0f 8x` and xbegin have a
- * displacement of two bytes on AMD and of four on Intel. No compiler emits such code, and it is
- * refused. 66 with REX.W is harmless, and occurs in every thread-local access of a shared library
- * (`66 66 48 e8`).
+ * They disagree where CPUs do. With a 66 prefix, `e8`, `e9`, `0f 8x` and xbegin have a displacement
+ * of two bytes on AMD and of four on Intel. No compiler emits that, and it is refused. 66 with
+ * REX.W is harmless, and is in every thread-local access of a shared library (`66 66 48 e8`).
  *
- * VEX (c4, c5), EVEX (62) and XOP (8f) contain no branches.
+ * VEX (c4, c5), EVEX (62) and XOP (8f) have no branches.
  */
 #include <capstone/capstone.h>
 #include <dlfcn.h>
@@ -29,23 +27,21 @@
 /* ==== Capstone ================================================================================ */
 
 /*
- * The disassembler library is capstone. No other file includes its headers.
+ * The disassembler library is capstone; no other file includes its headers.
  *
- * Linking against it would cost every command 1.5 ms in the dynamic linker (its tables need 77,000
- * relocations), and most commands never decode anything: a site that is a long nop is recognised by
- * its bytes. So dlopen(3) loads the library at its first use. Its structures differ between major
- * versions, so the file name contains the version of the headers that were compiled in.
+ * Linking it would cost every command 1.5 ms in the dynamic linker (77,000 relocations of its
+ * tables), and most commands decode nothing: a long nop is recognised by its bytes. So dlopen(3)
+ * loads it at its first use. Its structures differ between major versions, so the file name has the
+ * version of our headers.
  *
- * A handle must not be shared between threads. Opening one costs microseconds, and a table in it
- * fills up while decoding. So each thread keeps a handle in thread-specific data, whose destructor
- * frees it when the thread ends. The handle of the main thread lives as long as the process, or
- * until the library that holds this code is unloaded (disasm_unload()).
+ * Threads must not share a handle. Opening one takes microseconds, and decoding fills a table in
+ * it, so each thread keeps one in thread-specific data, until it ends; the main thread's until the
+ * library with this code is unloaded (disasm_unload()).
  *
- * capstone does not check the result of malloc(): without memory, cs_open() and the first
- * instruction of a handle crash. So CS_OPT_MEM makes it use our functions, which fall back on a
- * reserve, and a handle is opened only if it fits into the reserve. Our functions serve every user
- * of capstone in this process. When this code is unloaded, capstone gets back malloc() and its
- * relatives.
+ * capstone does not check malloc(): without memory, cs_open() and a handle's first instruction
+ * crash. So CS_OPT_MEM makes it use our functions, which have a reserve, and a handle is opened
+ * only if it fits into that. They serve all users of capstone in this process, until this code is
+ * unloaded.
  */
 
 #define STRING_OF(x) #x
@@ -79,10 +75,7 @@ enum {
 	RESERVE_ALIGN = 16
 };
 
-/*
- * The reserve is used once and never refilled. A process that would need the reserve twice has no
- * memory at all.
- */
+/* Used once, and never refilled: a process that needs it twice has no memory at all. */
 static struct {
 	_Alignas(RESERVE_ALIGN) char bytes[RESERVE_BYTES];
 	atomic_size_t taken;
@@ -132,7 +125,7 @@ static void memory_free(void *pointer)
 		free(pointer);
 }
 
-/* Whether the reserve has room for a handle. */
+/* Does the reserve have room for a handle? */
 static bool has_reserve(void)
 {
 	return atomic_load(&reserve.taken) <= RESERVE_BYTES - HANDLE_BYTES;
@@ -190,7 +183,7 @@ static struct disasm *disasm_create(void)
 	/* cs_malloc() allocates the details only while they are enabled. */
 	library.option(disasm->handle, CS_OPT_DETAIL, CS_OPT_ON);
 	disasm->insn = library.malloc(disasm->handle);
-	/* Decoding the first instruction also allocates memory. */
+	/* Decoding the first instruction also allocates. */
 	if (!disasm->insn || !decode(disasm, true, nop, sizeof(nop))) {
 		disasm_free(disasm);
 		return NULL;
@@ -200,8 +193,7 @@ static struct disasm *disasm_create(void)
 
 /*
  * capstone 4 sorts a table of registers at the first instruction, without a lock
- * (X86_insn_reg_intel()). This function decodes one instruction before any other thread can, which
- * prevents concurrent sorting. The handle used for this stays with the calling thread.
+ * (X86_insn_reg_intel()): decode one before another thread can. The handle stays with this thread.
  */
 static bool library_settle(void)
 {
@@ -268,9 +260,9 @@ __attribute__((destructor)) static void disasm_unload(void)
 }
 
 /*
- * Whether instructions can be decoded. False if the library is not installed, was built without x86
- * or details, or has another version than the headers. The functions below then return 0 and false,
- * as for bytes that are not an instruction.
+ * Can instructions be decoded? Not if the library is missing, was built without x86 or details, or
+ * is of another version. The functions below then return 0 or false, as for bytes that are no
+ * instruction.
  */
 static bool disasm_available(void)
 {
@@ -278,7 +270,7 @@ static bool disasm_available(void)
 	return library.handle;
 }
 
-/* Returns the calling thread's handle, or NULL. */
+/* Returns the thread's handle, or NULL. */
 static struct disasm *disasm_get(void)
 {
 	struct disasm *disasm;
@@ -368,13 +360,12 @@ struct x86_64_prefixes x86_64_prefixes(const uint8_t *bytes, size_t length)
 			ret.rex = byte;
 			continue;
 		}
-		/* The processor ignores a REX prefix before another prefix. */
+		/* A REX prefix before another prefix is ignored. */
 		ret.rex = 0;
 	}
 	return ret;
 }
 
-/* A transfer of control, as its opcode describes it. */
 struct transfer {
 	enum arch_flow flow;
 	uint8_t opcode_size;
@@ -398,7 +389,7 @@ static struct transfer transfer_0f(uint8_t second)
 	}
 }
 
-/* Returns the transfer of control of an opcode. `next` is the byte after the opcode, or 0. */
+/* Returns an opcode's transfer of control. `next` is the byte after it, or 0. */
 static struct transfer transfer_of(uint8_t opcode, uint8_t next)
 {
 	if (opcode >= 0x70 && opcode <= 0x7f)
@@ -441,8 +432,8 @@ static struct transfer transfer_of(uint8_t opcode, uint8_t next)
 }
 
 /*
- * Computes the target of a direct transfer. Returns false if prefixes, opcode and displacement do
- * not take `length` bytes together, or if a prefix changes the instruction.
+ * Computes a direct transfer's target. Returns false if prefixes, opcode and displacement are not
+ * `length` bytes, or if a prefix changes the instruction.
  */
 static bool transfer_target(const struct transfer *transfer, const struct x86_64_prefixes *prefixes,
 	const uint8_t *bytes, size_t length, uint64_t address, uint64_t *ret)
@@ -491,8 +482,7 @@ bool x86_64_decode(const uint8_t *bytes, size_t length, uint64_t address, struct
 }
 
 /*
- * Returns the length of a ModRM byte with the SIB byte and displacement that follow it (64-bit
- * addressing); 0 if they are cut off.
+ * Returns the length of a ModRM byte, SIB byte and displacement (64-bit addressing); 0 if cut off.
  */
 static size_t operand_length(const uint8_t *bytes, size_t length)
 {
@@ -518,9 +508,8 @@ static size_t operand_length(const uint8_t *bytes, size_t length)
 }
 
 /*
- * Nops as assemblers write them: 66* 90 and (66 | 2e)* 0f 1f /0 (Intel SDM vol. 2, "NOP":
- * recommended multi-byte sequences; gas pads with more 66). `f3 90` is pause, `41 90` an exchange
- * and `f3 0f 1e fa` endbr64; none of these counts as a nop.
+ * Nops of assemblers: 66* 90 and (66 | 2e)* 0f 1f /0 (Intel SDM vol. 2, "NOP"; gas pads with more
+ * 66). Not `f3 90` (pause), `41 90` (an exchange) and `f3 0f 1e fa` (endbr64).
  */
 size_t x86_64_nop_length(const uint8_t *bytes, size_t length)
 {

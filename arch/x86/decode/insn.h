@@ -12,7 +12,7 @@ enum {
 	X86_64_SHORT_REACH = 130      /* reach of a short branch, from its address */
 };
 
-/* The prefixes before an opcode. Of several prefixes in one group, the last is stored. */
+/* The prefixes before an opcode; of several in a group, the last. */
 struct x86_64_prefixes {
 	uint8_t length;	   /* number of bytes, REX included: the offset of the opcode */
 	uint8_t rex;	   /* 0 if absent */
@@ -23,16 +23,13 @@ struct x86_64_prefixes {
 	bool lock;
 };
 
-/* REX.W, REX.B as bits of struct x86_64_prefixes.rex. */
+/* Bits of struct x86_64_prefixes.rex. */
 enum { X86_64_REX_W = 8, X86_64_REX_B = 1 };
 
-/* Returns the prefixes at the start of `bytes`; their length is `length` if no opcode follows. */
+/* Returns the prefixes; their length is `length` if no opcode follows. */
 struct x86_64_prefixes x86_64_prefixes(const uint8_t *bytes, size_t length);
 
-/*
- * Whether decode() and move() work. False if the disassembler library is missing; no byte can then
- * be decoded. Loads the library.
- */
+/* Do decode() and move() work? Not without the disassembler library, which this loads. */
 bool x86_64_can_decode(void);
 
 bool x86_64_decode(const uint8_t *bytes, size_t length, uint64_t address, struct arch_insn *ret);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Instructions that change only general registers, arithmetic flags and memory. The lists hold the
- * opcodes that compilers use; any other opcode may do anything. The legacy maps of one and two
- * bytes are enough: VEX, EVEX and XOP begin with bytes that are not listed (c4, c5, 62, 8f).
+ * Instructions that change only general registers, arithmetic flags and memory. Listed are the
+ * opcodes of compilers; others may do anything. The legacy maps of one and two bytes suffice: VEX,
+ * EVEX and XOP begin with other bytes (c4, c5, 62, 8f).
  *
- * A repeat or operand-size prefix selects vector instructions only for opcodes that are not listed.
- * Before a listed opcode, such a prefix changes the operand's size, repeats the instruction, is
- * ignored, or makes another general instruction (popcnt, tzcnt, lzcnt, pause, endbr64).
+ * A repeat or operand-size prefix selects vector instructions only for unlisted opcodes. Otherwise
+ * it changes the operand's size, repeats, is ignored, or makes another general instruction (popcnt,
+ * tzcnt, lzcnt, pause, endbr64).
  *
  * Source: Intel SDM vol. 2, appendix A.
  */
@@ -93,12 +93,12 @@ bool x86_64_is_general(const uint8_t *bytes, size_t length)
 /* ==== Argument ================================================================================ */
 
 /*
- * Checks whether the fourth argument of a system call, %r10, is still needed after the call.
+ * Is the fourth argument of a system call, %r10, still needed after it?
  *
- * The kernel preserves %r10, so a compiler may rely on its value. This code follows all paths after
- * the `syscall` up to the function's return or a call, where the ABI lets the register change
- * ("System V ABI, AMD64 Architecture Processor Supplement", figure 3.4). If an instruction on a
- * path names the register in any way, or is not understood, the register counts as needed.
+ * The kernel preserves %r10, so a compiler may rely on its value. We follow all paths after the
+ * `syscall` up to the return or a call, which may change the register ("System V ABI, AMD64
+ * Architecture Processor Supplement", figure 3.4). If an instruction names it in any way, or is not
+ * understood, it counts as needed.
  *
  * Source: Intel SDM volume 2, 2.1.5 (ModRM, SIB), 2.2.1 (REX); appendix A.
  */
@@ -108,8 +108,8 @@ enum { TWO_BYTES = 0x0f, SYSCALL = 0x05, EVEX = 0x62, VEX3 = 0xc4, VEX2 = 0xc5, 
 enum { INSNS_MAX = 64 };
 
 /*
- * Whether an instruction may use %r10 in a way that names_r10() does not see: vector instructions
- * encode registers elsewhere, and a system call reads %r10 without naming it.
+ * May an instruction use %r10 unseen by names_r10()? Vector instructions encode registers
+ * elsewhere; a system call reads it without naming it.
  */
 static bool is_obscure(const uint8_t *opcode, size_t length)
 {
@@ -134,10 +134,7 @@ static bool names_r10(const uint8_t *bytes, const struct disasm_insn *insn)
 	       (p.rex & REX_X && (modrm[1] >> 3 & 7) == LOW_R10);
 }
 
-/*
- * Whether all paths from offset `at` on end before an instruction may use %r10. *left is the number
- * of instructions that may still be examined, on all paths together.
- */
+/* Do all paths from `at` end before an instruction that may use %r10? *left limits the search. */
 static bool path_ends(const uint8_t *bytes, size_t length, uint64_t at, int *left)
 {
 	while (at < length && (*left)-- > 0) {
@@ -180,14 +177,12 @@ bool x86_64_argument_dies(const uint8_t *bytes, size_t length)
 /* ==== Flags =================================================================================== */
 
 /*
- * Checks whether code overwrites all arithmetic flags (CF, PF, AF, ZF, SF, OF) before it can read
- * one of them.
+ * Does code overwrite all arithmetic flags (CF, PF, AF, ZF, SF, OF) before it reads one?
  *
- * The code must consist of listed instructions that keep all of these flags, read none and do not
- * branch, up to a listed instruction that writes all of them. Logical operations leave AF
- * undefined, which counts as writing it: no program expects AF to survive them. Not listed are
- * shifts (a shift by 0 writes no flag), inc and dec (they keep CF), adc and sbb (they read CF), and
- * the first bytes of VEX, EVEX and XOP.
+ * It must be of listed instructions that keep all of them, read none and do not branch, up to one
+ * that writes all. Logical operations leave AF undefined, which counts as writing: no program
+ * expects it. Not listed are shifts (a shift by 0 writes no flag), inc and dec (they keep CF), adc
+ * and sbb (they read it), and VEX, EVEX and XOP.
  *
  * Source: Intel SDM volume 1, appendix A (EFLAGS cross-reference); volume 2, appendix A.
  */
@@ -203,8 +198,7 @@ static enum effect of_operation(uint8_t operation)
 }
 
 /*
- * Returns the effect of an opcode of two bytes, 0f and `second`. Known are nop, movzx, movsx, and
- * moves and logic of vector registers.
+ * Returns the effect of 0f and `second`: nop, movzx, movsx, moves and logic of vectors are known.
  */
 static enum effect of_two_bytes(uint8_t second)
 {
@@ -305,17 +299,15 @@ bool x86_64_overwrites_flags(const uint8_t *bytes, size_t length)
 /* ==== Stack pointer =========================================================================== */
 
 /*
- * Checks whether %rsp points to a stack.
+ * Does %rsp point to a stack?
  *
- * Stubs push onto the stack, as signal handlers do. Hand-written code can use %rsp as any other
- * register while signals are blocked, for example to read a table with `pop`. So this code decodes
- * the instructions from the start of a function to a site, in address order. If %rsp is set to an
- * address of the program's data, to a constant, or to an argument, a stub would overwrite memory of
- * the program.
+ * Stubs push, as signal handlers do. Hand-written code can use %rsp like any register while signals
+ * are blocked, for example to read a table with `pop`. So we decode from the function's start to
+ * the site, in address order. If %rsp is set to an address of data, a constant or an argument, a
+ * stub would overwrite the program's memory.
  *
- * A value loaded from memory is taken for a saved stack pointer, as in longjmp(3) and coroutines. A
- * value copied or computed from %rsp or %rbp is taken for an address in the same stack
- * (variable-length arrays, alignment).
+ * A value from memory is taken for a saved stack pointer, as in longjmp(3) and coroutines; one
+ * computed from %rsp or %rbp for an address in the same stack (variable-length arrays, alignment).
  *
  * Source: Intel SDM volume 2, MOV, LEA, XCHG, POP, LEAVE; appendix B.
  */
@@ -332,7 +324,7 @@ enum {
 	MOV_FROM_RM = 0x8b,
 	LEA = 0x8d,
 	XCHG = 0x87,
-	/* xchg of %rax with a register, whose number is in the opcode's low three bits */
+	/* xchg with %rax; the low three bits are the register */
 	XCHG_RAX = 0x90,
 	MOV_CONST = 0xb8,
 	MOV_CONST32 = 0xc7,
@@ -340,7 +332,6 @@ enum {
 	LEAVE = 0xc9
 };
 
-/* Known facts about the registers after the code up to some address. */
 struct known {
 	uint16_t stack; /* one bit for each register that may point to the stack */
 	bool lost;	/* %rsp does not point to the stack */
@@ -359,9 +350,7 @@ static void set(struct known *k, int reg, bool stack)
 		k->stack |= 1u << reg;
 }
 
-/*
- * Returns the base register of an address, or REG_NONE for a constant or a %rip-relative address.
- */
+/* Returns an address's base register; REG_NONE for a constant or %rip-relative one. */
 static int base_of(const uint8_t *modrm, uint8_t rex)
 {
 	int mode = *modrm >> 6, rm = *modrm & 7, base = rm;
@@ -417,7 +406,7 @@ static void follow(struct known *k, const uint8_t *bytes, size_t length)
 	}
 }
 
-/* Whether the code may contain an instruction that sets %rsp to an unknown address. */
+/* May the code set %rsp to an unknown address? */
 bool x86_64_may_lose_stack(const uint8_t *bytes, size_t length)
 {
 	for (size_t i = 0; i + 1 < length; i++) {

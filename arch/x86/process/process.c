@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Processes of x86-64 on Linux: see arch/process.h. */
+/* Processes of x86-64 Linux: see arch/process.h. */
 #include "arch/process.h"
 #include <elf.h>
 #include <errno.h>
@@ -8,7 +8,7 @@
 
 #include "arch/x86/stub/frame.h"
 
-/* Operations of struct arch_process that must run on x86-64 itself, and are NULL elsewhere. */
+/* Must run on x86-64 itself; NULL elsewhere. */
 
 #if defined(__x86_64__)
 #define X86_64_ON_HOST(function) (function)
@@ -16,9 +16,7 @@
 #define X86_64_ON_HOST(function) NULL
 #endif
 
-/* Signal frames of x86-64: see arch/process.h. */
-
-/* The general registers as ptrace(2) orders them (struct user_regs_struct of <sys/user.h>). */
+/* General registers in the order of ptrace(2) (struct user_regs_struct of <sys/user.h>). */
 enum {
 	WORD_R15,
 	WORD_R14,
@@ -51,12 +49,12 @@ enum {
 };
 
 enum {
-	/* size of x86_64_make_frame()'s frame; below, offsets in that frame */
+	/* size of x86_64_make_frame()'s frame; below, offsets in it */
 	X86_64_FRAME_BYTES = 368,
 	X86_64_FRAME_MARK = 320,
 	X86_64_FRAME_TEXT = 336,
 	X86_64_STATE_SOFTWARE = 464, /* offset of struct _fpx_sw_bytes in an XSAVE area */
-	/* offset in an XSAVE area, in the unused part of struct _fpx_sw_bytes */
+	/* offset in an XSAVE area, in an unused part of struct _fpx_sw_bytes */
 	X86_64_STATE_MARK = 488,
 	X86_64_STATE_HEAD = X86_64_STATE_SOFTWARE + 24
 };
@@ -118,7 +116,7 @@ struct context {
 	uint64_t reserved[8];
 };
 
-/* Our frame: the word that `leave` pops, and the kernel's struct rt_sigframe. */
+/* The word that `leave` pops, and the kernel's struct rt_sigframe. */
 struct signal_frame {
 	uint64_t frame_pointer; /* any value */
 	uint64_t return_address;
@@ -128,12 +126,11 @@ struct signal_frame {
 	uint64_t stack_size;
 	struct context context;
 	uint64_t mask;
-	/* Nothing reads the siginfo. The members from `mark` on are ours, not the kernel's. */
+	/* Nothing reads the siginfo: from `mark` on it is ours. */
 	char mark[ARCH_FRAME_MARK];
 	char text[ARCH_FRAME_TEXT];
 };
 
-/* Offsets in the kernel's frame. */
 #define IN_FRAME(member) (offsetof(struct signal_frame, member) - RETURN_ADDRESS)
 _Static_assert(sizeof(struct context) == 256, "struct sigcontext_64");
 _Static_assert(IN_FRAME(context) == 48, "after the head of struct ucontext");
@@ -177,10 +174,7 @@ static void fill_context(struct context *c, const struct arch_registers *r)
 	c->ss = (uint16_t)words[WORD_SS];
 	if ((int64_t)words[WORD_ORIG_RAX] < 0)
 		return;
-	/*
-	 * In a system call, do what the kernel does before it runs a signal handler
-	 * (handle_signal()).
-	 */
+	/* Does what the kernel does before a signal handler (handle_signal()). */
 	switch (-(int64_t)words[WORD_RAX]) {
 	case ERESTARTSYS:
 	case ERESTARTNOINTR:
@@ -226,8 +220,8 @@ static void x86_64_set_leave(
 }
 
 /*
- * Reads struct _fpx_sw_bytes: magic1, the size of the state with the word that follows it, the
- * features, the size without that word.
+ * struct _fpx_sw_bytes: magic1, the size with the word behind the state, features, the size
+ * without.
  */
 static size_t x86_64_state_size(const uint8_t *head)
 {
@@ -242,12 +236,10 @@ static size_t x86_64_state_size(const uint8_t *head)
 /* ==== Xstate ================================================================================== */
 
 /*
- * The floating-point state in a signal frame is an XSAVE area. The kernel looks for a magic word
- * behind the area. It restores only the SSE state if the word is missing, or if the area is larger
- * than the kernel's own area for the thread. ptrace(2) reads the state of every feature of the
- * processor. The tiles of AMX are left out if they are in their initial state, because most threads
- * have not requested them, and rt_sigreturn(2) resets features that the frame lacks to their
- * initial state.
+ * The floating-point state in a signal frame is an XSAVE area. Only SSE is restored if the magic
+ * word behind it is missing, or it is larger than the kernel's own for the thread. ptrace(2) reads
+ * all of the processor's features. AMX's tiles are left out in their initial state, because most
+ * threads have not requested them, and rt_sigreturn(2) resets what the frame lacks.
  *
  * Sources: arch/x86/kernel/fpu/{signal,xstate}.c of Linux; Intel SDM 1, 13.2 (CPUID leaf 0DH).
  */
@@ -265,7 +257,7 @@ enum {
 };
 #define TILES_BIT (UINT64_C(1) << TILES)
 
-/* Returns the size of an XSAVE area with these features, in the standard (not compacted) form. */
+/* Returns the bytes of an XSAVE area with these features, not compacted. */
 static size_t bytes_of(uint64_t features)
 {
 	size_t bytes = LEAST;
@@ -283,7 +275,7 @@ static size_t bytes_of(uint64_t features)
 	return bytes;
 }
 
-/* Measures the state of threads without tiles. */
+/* Measures the state without tiles. */
 static void x86_64_measure_state(struct arch_state *ret)
 {
 	unsigned int a, b, c = 0, d, low, high;
@@ -314,7 +306,7 @@ static size_t x86_64_make_state(uint8_t *state, size_t size, const struct arch_s
 	uint64_t features, in_use;
 	size_t needed;
 
-	/* ptrace(2) stores the processor's features in the first eight software bytes. */
+	/* ptrace(2) stores the features in the first eight software bytes. */
 	memcpy(&features, state + X86_64_STATE_SOFTWARE, sizeof(features));
 	memcpy(&in_use, state + HEADER, sizeof(in_use));
 	features &= in_use | ~TILES_BIT;
@@ -375,7 +367,7 @@ static const uint16_t waits[] = {
 	208, /* io_getevents */
 	333, /* io_pgetevents */
 	426, /* io_uring_enter */
-	/* The calls below wait on sockets with SO_RCVTIMEO or SO_SNDTIMEO. */
+	/* These wait on sockets with SO_RCVTIMEO or SO_SNDTIMEO. */
 	0,   /* read */
 	19,  /* readv */
 	327, /* preadv2 */
@@ -405,15 +397,15 @@ static const uint16_t blocks[] = {
 /* ---- Code that every process has --------------------------------------------------------- */
 
 /*
- * Gadgets: libc contains `syscall; ret`, and the call of rt_sigreturn(2) that signal handlers
- * return to. `leave; ret` may also be part of other instructions.
+ * libc contains `syscall; ret`, the call of rt_sigreturn(2) that signal handlers return to, and
+ * `leave; ret`, maybe in other instructions.
  */
 static const uint8_t leave_ret[] = {0xc9, 0xc3};
 static const uint8_t mov64[] = {0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0}; /* mov $15,%rax */
 static const uint8_t mov32[] = {0xb8, 0x0f, 0, 0, 0};		  /* mov $15,%eax */
 enum { RET = 0xc3, SYSCALL_FIRST = 0x0f, SYSCALL_SECOND = 0x05, SYSCALL_BYTES = 2 };
 
-/* Records each gadget that the `syscall` at `at` is part of. The code is [start, end). */
+/* Records each gadget that the `syscall` at `at` is part of. */
 static void judge_syscall(struct arch_gadgets *gadgets, const uint8_t *start, const uint8_t *at,
 	const uint8_t *end, uint64_t address)
 {
@@ -431,7 +423,7 @@ static void judge_syscall(struct arch_gadgets *gadgets, const uint8_t *start, co
 		gadgets->sigreturn = address - length;
 }
 
-/* Finds the two bytes `pair` in the code, or returns NULL. memmem(3) is slow for so few bytes. */
+/* Finds two bytes, or returns NULL: memmem(3) is slow for so few. */
 static const uint8_t *find_pair(const uint8_t *code, const uint8_t *end, const uint8_t pair[2])
 {
 	for (const uint8_t *at = code; end - at > 1; at++) {
@@ -449,7 +441,7 @@ static void find_gadgets(
 
 	if (size < SYSCALL_BYTES)
 		return;
-	/* 05 is the rarer one of the two bytes of `syscall`. */
+	/* 05 is the rarer byte of `syscall`. */
 	for (at = code + 1; (at = memchr(at, SYSCALL_SECOND, (size_t)(end - at))); at++)
 		if (at[-1] == SYSCALL_FIRST)
 			judge_syscall(
@@ -467,9 +459,7 @@ const struct arch_process x86_64_process = {
 	.address_end = UINT64_C(0x7fffffff0000),
 	.shadow_stack_line = "x86_Thread_features:",
 	.shadow_stack_word = "shstk",
-	/*
-	 * The regset of the general registers has another layout in a thread that runs 32-bit code.
-	 */
+	/* Not the regset, which has another layout for 32-bit code. */
 	.ptrace_get = PTRACE_GETREGS,
 	.ptrace_set = PTRACE_SETREGS,
 	.register_bytes = WORDS * sizeof(uint64_t),

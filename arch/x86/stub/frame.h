@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* The stack frame of a stub on x86-64. */
 #ifndef ARCH_X86_STUB_FRAME_H
 #define ARCH_X86_STUB_FRAME_H
 
@@ -25,7 +24,7 @@ static inline struct emit_mem temp_at(int temp)
 
 enum {
 	GATE_REGISTERS = 8,
-	/* Offset from %rsp at which a gate's stub has saved %rdi, its third saved register. */
+	/* Offset from %rsp of %rdi, the third register that a gate's stub saves. */
 	GATE_ARGUMENT = 8 * (GATE_TEMPS + GATE_REGISTERS - 3)
 };
 

@@ -66,7 +66,7 @@ static void compare_memory(struct emit *e, const struct form_insn *i)
 		emit_mem(e, i->wide, i->bytes == 1 ? OP_CMP8 : OP_CMP, lower_register(i->a), m);
 }
 
-/* Emits a comparison or, for FORM_SUB_JUMP_IF, a subtraction, which sets the same flags. */
+/* A comparison or, for FORM_SUB_JUMP_IF, a subtraction, with the same flags. */
 static void compare(struct emit *e, const struct form_insn *i)
 {
 	int a = lower_register(i->a);
@@ -85,7 +85,7 @@ static void compare(struct emit *e, const struct form_insn *i)
 		emit_reg(e, i->wide, OP_TEST, a, a);
 }
 
-/* Whether the instruction compares a register with 0 and the flags already hold the result. */
+/* Does it compare a register with 0 while the flags already hold the result? */
 static bool is_tested(const struct lowering *l, const struct form_insn *i)
 {
 	return i->op != FORM_SUB_JUMP_IF && !i->is_memory && i->is_constant && !i->value &&
@@ -133,7 +133,7 @@ static void data(struct emit *e, const struct form_insn *i)
 	uint64_t from;
 
 	switch (i->op) {
-	/* no short jump may cross the padding, whose length the second pass may change */
+	/* no short jump may cross the padding, whose length may change in the second pass */
 	case FORM_ALIGN:
 		emit_align(e, i->value);
 		break;
@@ -158,11 +158,10 @@ static void emit_return(struct emit *e)
 }
 
 /*
- * Calls a subroutine that may make a system call. The call and the return are jumps, because ret
- * can be slow there: the processor predicts the target of ret with a stack of return addresses.
- * Where Linux clears that stack against attacks (Documentation/admin-guide/hw-vuln/srso.rst), none
- * of the program's entries survives a system call, and the first two ret after it took 25 ns. The
- * processor predicts the target of an indirect jump from the jump's own address.
+ * Calls a subroutine that may make a system call. Call and return are jumps, because ret is
+ * predicted from a stack of return addresses. Where Linux clears that against attacks
+ * (Documentation/admin-guide/hw-vuln/srso.rst), the first two ret after a system call took 25 ns.
+ * An indirect jump is predicted from its own address.
  */
 static void emit_call_by_jump(struct emit *e, int label)
 {
@@ -174,7 +173,7 @@ static void emit_call_by_jump(struct emit *e, int label)
 	emit_place(e, back);
 }
 
-/* Returns from a subroutine called by emit_call_by_jump(). Changes no flag. */
+/* Returns from such a subroutine. Keeps flags. */
 static void emit_return_by_jump(struct emit *e)
 {
 	emit_pop(e, R11);
@@ -192,10 +191,7 @@ static void yes_if(const struct lowering *l, const struct form_insn *i)
 	emit_place(l->e, other);
 }
 
-/*
- * Translates calls and returns. A subroutine answers yes by setting the zero flag, and no by
- * clearing it.
- */
+/* Calls and returns. A subroutine answers yes by setting the zero flag. */
 static void subroutine(const struct lowering *l, const struct form_insn *i)
 {
 	struct emit *e = l->e;
@@ -281,12 +277,7 @@ void lower_control(const struct lowering *l, const struct form_insn *i)
 
 /* ==== Operators =============================================================================== */
 
-/* Operators with one operand and with two. */
-
-/*
- * Divides %rax by %rcx, or takes the remainder. Does not divide by -1, which would trap for the
- * smallest number.
- */
+/* Divides %rax by %rcx, or takes the remainder. Dividing the smallest number by -1 would trap. */
 static void divide(struct emit *e, const struct form_insn *i)
 {
 	bool remainder = i->op == FORM_MOD;

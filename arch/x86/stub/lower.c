@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Translates a stub from the form (arch/stub/form.h) into machine code. Each register of the form
- * is a register of x86-64. Some instructions of x86-64 need a certain register (%cl for the count
- * of a shift, for example). The form then demands the corresponding register.
+ * is one of x86-64. Where x86-64 needs a certain one (%cl for a shift's count), so does the form.
  */
 #include <assert.h>
 
@@ -16,8 +15,7 @@
 /* ==== Kernel ================================================================================== */
 
 /*
- * System calls, the number of the CPU, and the time, also for programs that may not read the time
- * stamp counter.
+ * System calls, the CPU's number, and the time, also without the time stamp counter.
  *
  * Sources: Intel SDM volume 2, LSL, RDTSC; clock_gettime(2).
  */
@@ -32,8 +30,8 @@ enum {
 static struct emit *lowering_emit(struct form *f);
 
 /*
- * lsl reads the CPU's number from a segment that Linux keeps for its vDSO
- * (arch/x86/include/asm/segment.h). Without such a segment, the register stays unchanged.
+ * lsl reads the CPU's number from a segment of Linux's vDSO (arch/x86/include/asm/segment.h).
+ * Without it, the register does not change.
  */
 static void emit_cpu_hint(struct emit *e, int reg)
 {
@@ -104,7 +102,7 @@ static void lower_system(const struct lowering *l, const struct form_insn *i)
 	}
 }
 
-/* The subroutine that reads CLOCK_MONOTONIC: see struct stub_isa. */
+/* Reads CLOCK_MONOTONIC: see struct stub_isa. */
 static void x86_64_time_subroutine(struct form *f, const struct stub_plan *plan)
 {
 	static const int changed[] = {RCX, RSI, RDI, R11};
@@ -129,12 +127,9 @@ static void x86_64_time_subroutine(struct form *f, const struct stub_plan *plan)
 
 /* ==== Values ================================================================================== */
 
-/* Constants, addresses, and the values of registers at the site. */
+/* Constants, addresses, and registers at the site. */
 
-/*
- * Returns the instruction that extends `bytes` bytes to 64 bits. *wide_ret is true if its operand
- * must be a 64-bit register.
- */
+/* Returns the instruction that extends to 64 bits. *wide_ret: its operand must have 64 bits. */
 static enum emit_op extension(unsigned int bytes, bool is_signed, bool *wide_ret)
 {
 	*wide_ret = is_signed || (bytes != 1 && bytes != 2 && bytes != 4);
@@ -150,7 +145,7 @@ static enum emit_op extension(unsigned int bytes, bool is_signed, bool *wide_ret
 	}
 }
 
-/* dst = the low `bytes` bytes of a register, extended to 64 bits. */
+/* dst = the low bytes of a register, extended to 64 bits. */
 static void emit_extend(struct emit *e, int reg, unsigned int bytes, bool is_signed, int dst)
 {
 	bool wide;
@@ -159,7 +154,7 @@ static void emit_extend(struct emit *e, int reg, unsigned int bytes, bool is_sig
 	emit_reg(e, wide, op, dst, reg);
 }
 
-/* dst = the value at m, of 1 to 8 bytes, extended to 64 bits. */
+/* dst = the value at m, extended to 64 bits. */
 static void emit_load(
 	struct emit *e, struct emit_mem m, unsigned int bytes, bool is_signed, int dst)
 {
@@ -169,7 +164,7 @@ static void emit_load(
 	emit_mem(e, wide, op, dst, m);
 }
 
-/* dst = the part, named by `i`, of the value that a register had at the site. */
+/* dst = a part of a register's value at the site. */
 static void lower_original(const struct lowering *l, const struct form_insn *i, int dst)
 {
 	struct emit *e = l->e;
@@ -231,9 +226,8 @@ static void lower_value(const struct lowering *l, const struct form_insn *i)
 
 /* ==== Memory ================================================================================== */
 
-/* Loads and stores. The processor orders plain loads as acquires and plain stores as releases. */
+/* Plain loads acquire and plain stores release on this processor. */
 
-/* Stores the low `bytes` bytes of a register. */
 static void emit_store_part(struct emit *e, int reg, struct emit_mem m, unsigned int bytes)
 {
 	if (bytes == 2)
@@ -242,8 +236,8 @@ static void emit_store_part(struct emit *e, int reg, struct emit_mem m, unsigned
 }
 
 /*
- * Stores a register at an address that is a multiple of four, and changes the register. The eight
- * bytes may be misaligned and in two cache lines, so they are stored in two halves.
+ * Stores a register, which changes, at a multiple of four: in halves, since eight bytes there may
+ * be misaligned and in two cache lines.
  */
 static void emit_store_halves(struct emit *e, int reg, struct emit_mem m)
 {
@@ -253,10 +247,7 @@ static void emit_store_halves(struct emit *e, int reg, struct emit_mem m)
 	emit_store_part(e, reg, m, 4);
 }
 
-/*
- * Stores the value that a register had at the site. If the register still holds the value, stores
- * the register directly.
- */
+/* Stores a register's value at the site, directly if the register still holds it. */
 static void store_original(const struct lowering *l, const struct form_insn *i)
 {
 	struct emit_mem m = lower_mem(i->mem);
@@ -309,11 +300,8 @@ static void lower_memory(const struct lowering *l, const struct form_insn *i)
 /* ==== Double ================================================================================== */
 
 /*
- * Sums of doubles.
- *
- * A stub must not change the program's rules for rounding and exceptions, which are in %mxcsr, so
- * %mxcsr is saved and restored, as is the low half of %xmm0. In between, exceptions are masked and
- * rounding is to nearest.
+ * Sums of doubles. The program's rules for rounding and exceptions (%mxcsr) and the low half of
+ * %xmm0 are saved and restored. In between, exceptions are masked and rounding is to nearest.
  */
 
 enum { MXCSR_DEFAULT = 0x1f80, PREFIX_DOUBLE = 0x66, PREFIX_SCALAR = 0xf2, XMM0 = 0 };
@@ -326,7 +314,6 @@ static struct emit_mem kept(const struct form_insn *i, int which)
 	return temp_at((int)i->value + which);
 }
 
-/* Emits an instruction on the low half of %xmm0. */
 static void emit_double(struct emit *e, uint8_t prefix, enum emit_op op, struct emit_mem mem)
 {
 	emit_u8(e, prefix);
@@ -374,7 +361,7 @@ static void lower_double(const struct lowering *l, const struct form_insn *i)
 
 /* ==== Change ================================================================================== */
 
-/* Instructions that read and change a word of memory. They are locked if threads share the word. */
+/* Read and change a word of memory, locked if threads share it. */
 
 static void add_to(struct emit *e, const struct form_insn *i)
 {
@@ -424,7 +411,7 @@ static void lower_change(const struct lowering *l, const struct form_insn *i)
 
 /* ==== Lower =================================================================================== */
 
-/* Whether an instruction leaves flags that tell whether its result is 0. */
+/* Do the flags tell whether the instruction's result is 0? */
 static bool is_test(const struct form_insn *i)
 {
 	switch (i->op) {
@@ -490,13 +477,12 @@ void lowering_init(struct lowering *l, struct emit *e, const struct frame *frame
 		.form = {put, new_label}, .e = e, .frame = frame, .tested = FORM_NONE};
 }
 
-/* Returns the emitter, for code that is not written in the form. */
+/* Returns the emitter, for code that is not in the form. */
 static struct emit *lowering_emit(struct form *f)
 {
 	return ((struct lowering *)f)->e;
 }
 
-/* Sets the frame and returns the emitter. */
 static struct emit *lowering_set_frame(struct form *f, const struct frame *frame)
 {
 	((struct lowering *)f)->frame = frame;
@@ -543,8 +529,8 @@ static bool operand_is_aligned(const struct arch_arg *arg, bool is_static)
 }
 
 /*
- * Whether the stub's accesses to records are aligned. The captures that a start event kept are
- * copied in words of eight bytes, but a record only has an alignment of four.
+ * Are the stub's accesses to records aligned? A start event's captures are copied in words of eight
+ * bytes, but records are aligned to four.
  */
 static bool record_is_aligned(const struct stub_plan *p, const struct arch_action *action)
 {
@@ -563,7 +549,7 @@ static bool record_is_aligned(const struct stub_plan *p, const struct arch_actio
 	return action->kind == ARCH_ACTION_BEGIN || !action_has_spans(action);
 }
 
-/* Whether every word that the stub reads or writes is aligned, wherever pointers lead. */
+/* Is every word that the stub accesses aligned, wherever pointers lead? */
 static bool stub_is_aligned(const struct stub_plan *p)
 {
 	const struct arch_stub *s = p->stub;
@@ -578,13 +564,13 @@ static bool stub_is_aligned(const struct stub_plan *p)
 	return !p->calls;
 }
 
-/* Returns the flags that are cleared while the stub runs. */
+/* Returns the flags that are clear while the stub runs. */
 static int32_t cleared(const struct stub_plan *p)
 {
 	return FLAG_AC | (p->calls ? FLAG_DF : 0);
 }
 
-/* Jumps to the label if a flag that the stub clears was set at the site. */
+/* Jumps if a flag that the stub clears was set. */
 static void emit_if_set(struct emit *e, const struct stub_plan *p, int label)
 {
 	emit_bytes(e, "\xf7\x04\x24", 3); /* testl $imm32,(%rsp) */
@@ -592,10 +578,7 @@ static void emit_if_set(struct emit *e, const struct stub_plan *p, int label)
 	emit_jump_label(e, CC_NE, label);
 }
 
-/*
- * Emits the test of the flags on entry, after the flags are saved. The code that clears flags is
- * out of line.
- */
+/* The test of the flags on entry, after they are saved; clearing is out of line. */
 static void lower_alignment_enter(struct lowering *l, const struct stub_plan *p)
 {
 	struct emit *e = l->e;
@@ -609,10 +592,7 @@ static void lower_alignment_enter(struct lowering *l, const struct stub_plan *p)
 	emit_place(e, l->alignment.cleared);
 }
 
-/*
- * Emits the test of the flags on leaving, before the arithmetic flags are restored. The code that
- * restores the cleared flags is out of line.
- */
+/* The test on leaving, before the arithmetic flags are restored; restoring is out of line. */
 static void lower_alignment_leave(struct lowering *l, const struct stub_plan *p)
 {
 	struct emit *e = l->e;
@@ -624,7 +604,7 @@ static void lower_alignment_leave(struct lowering *l, const struct stub_plan *p)
 	emit_place(e, l->alignment.restored);
 }
 
-/* Emits the out-of-line code that clears flags, and the code that restores them. */
+/* The out-of-line code that clears and restores flags. */
 static void x86_64_late(struct form *f, const struct stub_plan *p)
 {
 	struct lowering *l = (struct lowering *)f;
@@ -682,10 +662,7 @@ static void frame_layout(struct frame *f, int skipped, int flags, int registers,
 		f->saved[f->order[i]] = 8 * (f->temps + f->order_count - 1 - i);
 }
 
-/*
- * Returns how many bytes of the stack to skip on entry: the red zone, and the words that a wait for
- * room needs.
- */
+/* Returns the bytes skipped on entry: the red zone, and words for a wait for room. */
 static int skipped_bytes(const struct stub_plan *p)
 {
 	return p->isa->red_zone + (p->waits ? 8 * WAIT_WORDS : 0);
@@ -815,10 +792,7 @@ static void x86_64_call(struct form *f, const struct stub_plan *p)
 
 enum { DWARF_RA = 16, SP_BASE = UNWIND_OP_BREG + 7 };
 
-/*
- * UNWIND_OFFSET gives the DWARF number of a saved register and, in units of 8 bytes, how far below
- * the CFA the register is saved.
- */
+/* UNWIND_OFFSET: a saved register's DWARF number, and its distance below the CFA in 8 bytes. */
 static const uint8_t cie[] = UNWIND_CIE(DWARF_RA, /* clang-format off */
 	UNWIND_DEF_CFA_EXPRESSION, 3, SP_BASE, CALL_SITE_SP, UNWIND_OP_DEREF,
 	UNWIND_EXPRESSION, DWARF_RA, 2, SP_BASE, CALL_SITE_PC,

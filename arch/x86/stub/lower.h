@@ -11,30 +11,24 @@
 
 struct frame;
 
-/*
- * Labels of a stub that clears flags (lower.c): the code that clears the flags and the code that
- * restores them, and where the stub continues after each.
- */
+/* Labels of a stub that clears flags: the code that clears or restores them, and what follows. */
 struct alignment {
 	int clear, cleared, restore, restored;
 };
 
-/* The state of a translation. Labels are labels of `e`. Both pointers are borrowed. */
+/* Labels are labels of `e`. Both pointers are borrowed. */
 struct lowering {
 	struct form form;
 	struct emit *e;
 	const struct frame *frame; /* where the stub has saved the site's registers */
 	/*
-	 * Register of the form that was compared with 0 last, if the flags still hold the result;
-	 * else FORM_NONE. tested_wide: all of it was compared, not its lower half.
+	 * The form's register last compared with 0, while the flags hold the result; else
+	 * FORM_NONE. tested_wide: all 64 bits of it.
 	 */
 	int tested;
 	bool tested_wide;
 	struct alignment alignment;
-	/*
-	 * For a whole stub: offset of the jump to the next stub, and whether the next stub is in
-	 * reach.
-	 */
+	/* The offset of a whole stub's jump to the next stub, and whether that is in reach. */
 	size_t next_jump;
 	bool reaches;
 };
@@ -48,7 +42,7 @@ void lower_operator(const struct lowering *l, const struct form_insn *insn);
 
 /* ---- Shared functions -------------------------------------------------------------------- */
 
-/* Translate a register and a memory operand of the form into those of the processor. */
+/* Translate a register and a memory operand of the form. */
 int lower_register(int form_register);
 struct emit_mem lower_mem(struct form_mem mem);
 

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* Stub generation for x86-64: operations of struct arch, see arch/arch.h. */
 #ifndef ARCH_X86_STUB_STUB_H
 #define ARCH_X86_STUB_STUB_H
 
