@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The operations of aarch64: it can list probes, parse their arguments, patch their sites, and
- * generate all stubs, including those that call functions.
- */
+/* The operations of aarch64. */
 #include <elf.h>
 
 #include "arch/aarch64/args.h"
@@ -96,22 +93,19 @@ static enum aarch64_kind kind_of(uint32_t insn)
 	return AARCH64_UNKNOWN;
 }
 
-/* Returns the signed field of `bits` bits that starts at bit `low` of an instruction. */
+/* Returns the signed field of `bits` bits from bit `low` on. */
 static int64_t signed_field(uint32_t insn, unsigned int low, unsigned int bits)
 {
 	return (int32_t)(insn << (32 - bits - low)) >> (32 - bits);
 }
 
-/*
- * Returns the distance, in bytes, of a branch or a literal load. The field of `bits` bits at bit
- * `low` holds it in words.
- */
+/* Returns a branch's or literal load's distance in bytes; the field holds words. */
 static int64_t distance_of(uint32_t insn, unsigned int low, unsigned int bits)
 {
 	return signed_field(insn, low, bits) * AARCH64_INSN_LENGTH;
 }
 
-/* Returns the field of adr and adrp. The lowest two of its 21 bits are apart from the others. */
+/* Returns the field of adr and adrp, whose lowest two of 21 bits are apart. */
 static int64_t page_field(uint32_t insn)
 {
 	return signed_field(insn, 5, 19) * 4 + (insn >> 29 & 3);
@@ -188,10 +182,9 @@ static bool aarch64_decode(
 /* ==== General instructions ==================================================================== */
 
 /*
- * Recognizes instructions that change only general registers, flags and memory. Bits 25 to 28 tell
- * the groups of vector instructions, and one bit tells loads and stores of vectors. Only the listed
- * system instructions qualify, because others include smstart and writes to FPCR. A system call
- * does not qualify: it clears parts of SVE's vectors.
+ * Instructions that change only general registers, flags and memory. Bits 25 to 28 tell vector
+ * instructions, one bit loads and stores of vectors. Only listed system instructions count: others
+ * are smstart and writes to FPCR. System calls do not: they clear parts of SVE's vectors.
  *
  * Source: Arm ARM (DDI 0487), C4.1 "A64 instruction set encoding".
  */
@@ -228,10 +221,7 @@ static bool aarch64_is_general(const uint8_t *bytes, size_t length)
 
 /* ==== Patch =================================================================================== */
 
-/*
- * Instructions that a patch reads or writes. A jump is as long as a nop, so no instruction has to
- * be moved.
- */
+/* Instructions that a patch reads or writes. A jump is as long as a nop, so none is moved. */
 
 #define NOP UINT32_C(0xd503201f)
 #define BRK UINT32_C(0xd4200000) /* brk with any number: gdb uses 0, a uprobe 5 */
@@ -267,10 +257,7 @@ static uint64_t aarch64_jump_target(uint64_t at, const uint8_t *bytes)
 	return kind == AARCH64_B ? target_of(insn, kind, at) : 0;
 }
 
-/*
- * In a stub, every blr is a call of a function: only a64_call_register() emits blr, and subroutines
- * are called by bl.
- */
+/* Only a64_call_register() emits blr in a stub; subroutines are called by bl. */
 static bool aarch64_is_function_call(const uint8_t *bytes)
 {
 	return kind_of(aarch64_load(bytes)) == AARCH64_BLR;
@@ -279,33 +266,33 @@ static bool aarch64_is_function_call(const uint8_t *bytes)
 /* ==== Scan ==================================================================================== */
 
 /*
- * Finds everything in a module's code that may lead into a window. A window is the bytes that a
- * patch overwrites. The scan reads each word as an instruction, because it does not know where
- * functions and data begin.
+ * Finds everything in a module's code that may lead into a window, the bytes that a patch
+ * overwrites. Each word is read as an instruction, because nobody knows where functions end.
  *
  *	b, bl, b.cond, cbz, tbz		lead to their targets
- *	ldr x, literal			the literal may be an address, even if it is not aligned to
- *8 adr				takes an address. Compilers use it for switches: adr  x1, label
- *the nearest target, or the code after br ldrb w2, [table, x0]		bytes, halves or words,
- *signed or not add  x1, x1, w2, sxtb 2 br   x1 adrp, add			take an address
- *together, so the scan adds both parts
+ *	ldr x, literal			the literal may be an address, not aligned to 8
+ *	adr				takes an address. Compilers use it for switches:
+ *		adr  x1, label			the nearest target, or the code after br
+ *		ldrb w2, [table, x0]		bytes, halves or words, signed or not
+ *		add  x1, x1, w2, sxtb 2
+ *		br   x1
+ *	adrp, add			take an address together, so both parts are added
  *
  * The length of a table of bytes is unknown, and nearly any byte in it leads into the function. So
  * `label` reports the adr itself, and the caller treats every address in that function as a target.
  *
- * clang emits adrp and add together, so an add belongs to the last adrp with the same register. The
- * scan pairs adrp and add for tables of 32-bit distances, which only clang makes. gcc may move the
- * adrp and its add apart, with others for the same register in between. The only gcc code that
- * matters here takes the address of a label (&&label), which only the function itself can name. So
- * in a function with a site, the scan looks at each adrp whose page overlaps the function, and
- * combines it with each add of the same register.
+ * clang emits adrp and add together, so an add belongs to the last adrp of its register. These
+ * pairs are for tables of 32-bit distances, which only clang makes. gcc may move the two apart,
+ * past others for the same register. The only gcc code that matters here takes the address of a
+ * label (&&label), which only the function itself can name. So in a function with a site, the scan
+ * combines each adrp of a page that the function covers with each add of the register.
  *
  * In a position-dependent program, an address may also be a 32-bit constant, or be made by movz and
- * movk. Of movz and movk, the scan looks only at the one that sets the low 16 bits.
+ * movk, of which the scan looks only at the one with the low 16 bits.
  */
 
 enum {
-	/* register 31 is not in the table: in add it is sp, which adrp cannot write */
+	/* register 31 is sp in add, which adrp cannot write */
 	REGISTERS = 31,
 	IMMEDIATES = 1 << 16
 };
@@ -315,13 +302,11 @@ struct state {
 	const uint8_t *bytes;
 	size_t length;
 	uint64_t address;
-	/*
-	 * For each register, the page that the last adrp has put into it; 0 if there was no adrp.
-	 */
+	/* The page that the last adrp has put into each register, or 0. */
 	uint64_t pages[REGISTERS];
 };
 
-/* Reports an address that an instruction takes, or may take. */
+/* Reports an address that an instruction may take. */
 static void take(const struct arch_scan *scan, uint64_t address)
 {
 	if (!arch_scan_target(scan, address))
@@ -345,7 +330,7 @@ static unsigned int low_part(uint32_t insn)
 
 /* ---- Single instructions ---------------------------------------------------------------- */
 
-/* If a literal lies in the scanned bytes, reports its value as a target. */
+/* Reports the value of a literal in the scanned bytes. */
 static void check_literal(const struct state *s, uint64_t address)
 {
 	uint64_t offset = address - s->address;
@@ -356,7 +341,7 @@ static void check_literal(const struct state *s, uint64_t address)
 					 (uint64_t)aarch64_load(s->bytes + offset + 4) << 32);
 }
 
-/* Reports each window that contains an address with these low 16 bits. */
+/* Reports windows with an address of these low 16 bits. */
 static void check_immediate(const struct state *s, unsigned int low)
 {
 	const struct arch_windows *w = s->scan->windows;
@@ -378,10 +363,7 @@ static void check_absolute(const struct state *s, uint32_t insn)
 		check_immediate(s, insn >> 5 & (IMMEDIATES - 1));
 }
 
-/*
- * Returns true if the instruction is a branch, adr, adrp, or a 64-bit literal ldr: all these depend
- * on their own address.
- */
+/* Does it depend on its own address: a branch, adr, adrp, or a 64-bit literal ldr? */
 static bool is_relative(uint32_t insn)
 {
 	return (insn & 0x7c000000) == 0x14000000 || (insn & 0x7c000000) == 0x34000000 ||
@@ -430,10 +412,7 @@ static void aarch64_scan(
 	}
 }
 
-/*
- * For each register, the constants that any add of the function adds to it: one bit for each
- * constant.
- */
+/* The constants, a bit for each, that any add of the function adds to each register. */
 struct lows {
 	uint64_t bits[REGISTERS][0x1000 / 64];
 };
@@ -516,7 +495,6 @@ enum { COPY_MAX = 5, NO_REGISTER = 31, X16 = 16, X30 = 30 };
 _Static_assert(COPY_MAX *AARCH64_INSN_LENGTH *ARCH_MOVED_INSNS_MAX <= ARCH_MOVED_BYTES_MAX,
 	"the longest copies fit");
 
-/* An instruction that is being moved. */
 struct move {
 	uint32_t insn;
 	enum aarch64_kind kind;
@@ -536,7 +514,7 @@ static void emit(struct move *move, uint32_t insn)
 	move->code[move->count++] = insn;
 }
 
-/* Emits the instruction with a new distance; returns false if the target is too far. */
+/* Emits the instruction with a new distance; false if the target is too far. */
 static bool emit_distance(struct move *move, uint32_t insn, unsigned int low, unsigned int bits)
 {
 	if (!aarch64_set_distance(&insn, low, bits, (int64_t)(move->target - here(move))))
@@ -588,10 +566,7 @@ static enum arch_move_status move_address(struct move *move)
 					  : emit_address(move, reg, move->target);
 }
 
-/*
- * Returns, for a literal load, the ldr or ldrsw from [x0] that loads the same register. The fields
- * opc and V select the form.
- */
+/* Returns the ldr or ldrsw from [x0] that does what a literal load does (fields opc and V). */
 static uint32_t load_of(uint32_t insn)
 {
 	static const uint32_t general[] = {0xb9400000, 0xf9400000, 0xb9800000}; /* w, x, sw */
@@ -625,10 +600,7 @@ static enum arch_move_status move_literal(struct move *move)
 	return status;
 }
 
-/*
- * Emits a branch with the opposite condition that skips the next instruction, a jump to the
- * original target.
- */
+/* Emits the opposite branch over a jump to the target. */
 static enum arch_move_status emit_around(struct move *move, uint32_t opposite, unsigned int bits)
 {
 	aarch64_set_distance(&opposite, 5, bits, 2 * AARCH64_INSN_LENGTH);
@@ -645,10 +617,7 @@ static enum arch_move_status move_branch(struct move *move)
 		return ARCH_MOVE_OK;
 	if (has_condition && (move->insn & 15) >= CONDITION_NEVER)
 		return emit_jump(move);
-	/*
-	 * The opposite branch has the lowest bit of the condition flipped, or bit 24 of cbz and
-	 * tbz.
-	 */
+	/* Flip the condition's lowest bit, or bit 24 of cbz and tbz. */
 	return emit_around(move, move->insn ^ (has_condition ? 1 : 1 << 24), bits);
 }
 
@@ -656,10 +625,7 @@ static enum arch_move_status move_call(struct move *move)
 {
 	uint64_t back = move->from + AARCH64_INSN_LENGTH;
 	bool is_direct = move->kind == AARCH64_BL;
-	/*
-	 * The lowest five bits are the modifier register of blraa. In the other forms they are 0,
-	 * or 31 for sp or no modifier.
-	 */
+	/* The lowest five bits are the modifier of blraa; otherwise 0 or 31. */
 	bool uses_x30 = (move->insn >> 5 & 31) == X30 ||
 			((move->insn >> 24 & 1) && (move->insn & 31) == X30);
 	enum arch_move_status status;
@@ -706,10 +672,7 @@ static enum arch_move_status move_one(struct move *move)
 	return ARCH_MOVE_UNDECODABLE;
 }
 
-/*
- * Returns ARCH_MOVE_OK if an instruction with this flow may be followed by another moved
- * instruction.
- */
+/* ARCH_MOVE_OK if another moved instruction may follow this flow. */
 static enum arch_move_status check_inside(enum arch_flow flow)
 {
 	if (flow == ARCH_FLOW_NONE || flow == ARCH_FLOW_BRANCH)
@@ -742,10 +705,7 @@ static enum arch_move_status move_next(const uint8_t *bytes, size_t length, size
 	status = move_one(&move);
 	if (status != ARCH_MOVE_OK)
 		return status;
-	/*
-	 * No moved instruction may lead into the moved bytes. It may lead to their start, because
-	 * the patch is there.
-	 */
+	/* A moved instruction may lead to the start of the moved bytes, but not into them. */
 	if (move.target - from > 0 && move.target - from < need && move.kind != AARCH64_ADRP)
 		return ARCH_MOVE_UNSUPPORTED;
 	ret->from_offset[ret->count] = ret->length;
@@ -770,8 +730,8 @@ static enum arch_move_status aarch64_move(const uint8_t *bytes, size_t length, u
 /* ==== The table =============================================================================== */
 
 /*
- * The registers from which unwinding starts, with their DWARF numbers. Source: "DWARF for the Arm
- * 64-bit Architecture", section 4.1.
+ * The registers from which unwinding starts, with DWARF numbers ("DWARF for the Arm 64-bit
+ * Architecture", 4.1).
  */
 static const struct arch_unwind_register unwind_registers[] = {
 	{A64_SP, 31},

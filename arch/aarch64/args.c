@@ -24,7 +24,7 @@ enum {
 };
 
 /* clang-format off */
-/* Registers whose names are a letter and a number. */
+/* Registers named by a letter and a number. */
 static const struct {
 	char letter[2];
 	uint8_t width;
@@ -76,7 +76,7 @@ static bool find_register(const char *name, size_t length, struct reg *ret)
 	for (i = 0; i < sizeof(numbered) / sizeof(numbered[0]); i++) {
 		if (!length || !spec_word_is(name, 1, numbered[i].letter))
 			continue;
-		/* x31 and w31 are not names: register 31 is called sp or xzr, wsp or wzr. */
+		/* Register 31 is called sp or xzr, wsp or wzr. */
 		number = spec_word_number(name, length, 1,
 			numbered[i].kind == ARCH_ARG_REGISTER ? STACK_POINTER : REGISTER_COUNT);
 		if (number < 0)
@@ -88,8 +88,8 @@ static bool find_register(const char *name, size_t length, struct reg *ret)
 }
 
 /*
- * Returns true if the word is a letter and digits, perhaps with a suffix. This is the form of all
- * registers and vector elements (v0.2d, z7, p3), and of x31, which is not a register.
+ * Is the word a letter and digits, perhaps with a suffix: a register, a vector element (v0.2d, z7,
+ * p3), or x31, which is none?
  */
 static bool looks_like_register(const char *word, size_t length)
 {
@@ -100,16 +100,13 @@ static bool looks_like_register(const char *word, size_t length)
 	return i > 1 && (i == length || word[i] == '.');
 }
 
-/*
- * Returns true if the symbol is a local label (.LC0, .LANCHOR0). Local labels are in no symbol
- * table.
- */
+/* Is it a local label (.LC0, .LANCHOR0), which no symbol table has? */
 static bool is_local_label(const struct spec_sum *sum)
 {
 	return sum->symbol && sum->symbol_length > 2 && spec_word_is(sum->symbol, 2, ".l");
 }
 
-/* Consumes the name of a 64-bit general register. For the zero register, stores ARCH_REG_NONE. */
+/* Consumes a 64-bit general register; ARCH_REG_NONE for the zero register. */
 static bool take_address_register(struct spec_text *text, int8_t *number_ret)
 {
 	const char *name;

@@ -75,7 +75,7 @@ void a64_const(struct a64 *e, int rd, uint64_t value)
 	}
 }
 
-/* rd = the page of an address; emits nothing and returns false if the page is out of reach. */
+/* rd = the page of an address; false, and nothing is emitted, if it is out of reach. */
 static bool a64_page(struct a64 *e, int rd, uint64_t address)
 {
 	uint64_t here = e->at + e->length;
@@ -112,16 +112,15 @@ bool a64_op_const(struct a64 *e, bool wide, enum a64_op op, int rd, int rn, uint
 
 	if (upper && (value & 0xfff || value >> 24))
 		return false;
-	/* The opcode for a constant is the opcode for registers plus this number. */
+	/* From registers' opcode to constants' opcode. */
 	a64_put(e,
 		(op + 0x06000000) | wide_bit(wide) | upper << 22 | part << 10 | three(rd, rn, 0));
 	return true;
 }
 
 /*
- * Encodes a bit mask (DecodeBitMasks() of the manual): an element of 2, 4, ... 64 bits, which is a
- * rotated run of ones, and is repeated. Returns 0 if the constant is not such a mask. All zeros and
- * all ones are not.
+ * Encodes a bit mask (DecodeBitMasks() of the manual): a rotated run of ones in an element of 2, 4,
+ * ... 64 bits, repeated. Returns 0 for other constants, such as all zeros or all ones.
  */
 static uint32_t mask_field(uint64_t value)
 {
@@ -135,10 +134,7 @@ static uint32_t mask_field(uint64_t value)
 	ones = (unsigned int)__builtin_popcountll(element);
 	if (ones == 0 || ones == size)
 		return 0;
-	/*
-	 * `rotated` = the number of bits by which the run is rotated left until it is in the lowest
-	 * bits.
-	 */
+	/* `rotated`: by how many bits the run is rotated left from the lowest bits. */
 	while (rotated < size && element != (UINT64_C(1) << ones) - 1) {
 		element = (element << 1 | element >> (size - 1)) << (64 - size) >> (64 - size);
 		rotated++;
@@ -154,12 +150,12 @@ bool a64_op_mask(struct a64 *e, bool wide, enum a64_op op, int rd, int rn, uint6
 
 	if (!field)
 		return false;
-	/* The opcode for a mask is the opcode for registers plus this number. */
+	/* From registers' opcode to masks' opcode. */
 	a64_put(e, (op + 0x08000000) | wide_bit(wide) | field << 10 | three(rd, rn, 0));
 	return true;
 }
 
-/* rd = bits `low` to `high` of rn, by ubfm, or by sbfm if is_signed. */
+/* rd = bits `low` to `high` of rn, by ubfm or sbfm. */
 static void a64_bits(struct a64 *e, bool wide, bool is_signed, int rd, int rn, unsigned int low,
 	unsigned int high)
 {
@@ -206,7 +202,7 @@ bool a64_disp_fits(int64_t disp, unsigned int bytes)
 	return is_scaled(disp, bytes) || (disp >= -256 && disp < 256);
 }
 
-/* `opc` is 0 for a store, 1 for a load, 2 for a load that sign-extends. */
+/* `opc`: 0 stores, 1 loads, 2 loads with sign extension. */
 static bool a64_memory(
 	struct a64 *e, uint32_t opc, int rt, int rn, int64_t disp, unsigned int bytes)
 {
@@ -304,7 +300,7 @@ void a64_vector(struct a64 *e, int rd, int vector, unsigned int bytes)
 
 enum { PREDICATES = 16, VECTORS = 32, PREDICATE_VECTORS = 3, VECTORS_MOST = 31 };
 
-/* Loads or stores a predicate (pN) or a vector (zN) in slot `slot`, counted up from sp. */
+/* Loads or stores a predicate (pN) or vector (zN) in slot `slot` above sp. */
 static void a64_sve(struct a64 *e, bool is_load, bool is_vector, int number, uint32_t slot)
 {
 	a64_put(e, (is_load ? 0x85800000 : 0xe5800000) | (uint32_t)is_vector << 14 |

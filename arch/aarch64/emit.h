@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A small aarch64 encoder with only the instruction forms that stubs use.
- *
- * Source: Arm Architecture Reference Manual for A-profile, DDI 0487, C6.2.
+ * A small aarch64 encoder, for the instruction forms of stubs. Source: Arm Architecture Reference
+ * Manual for A-profile, DDI 0487, C6.2.
  */
 #ifndef ARCH_AARCH64_EMIT_H
 #define ARCH_AARCH64_EMIT_H
@@ -11,13 +10,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/*
- * Registers are numbers. In addresses, and where a constant is added, 31 is the stack pointer;
- * elsewhere 31 is the zero register.
- */
+/* Register 31 is the stack pointer in addresses and additions of constants, elsewhere zero. */
 enum { A64_LINK = 30, A64_SP = 31, A64_ZERO = 31 };
 
-/* Conditions. Flipping the lowest bit negates a condition. */
+/* Flipping the lowest bit negates a condition. */
 enum a64_condition {
 	A64_EQ = 0,
 	A64_NE = 1,
@@ -33,10 +29,7 @@ enum a64_condition {
 
 enum { A64_LABELS = 1024, A64_FIXUPS = 2048 };
 
-/*
- * An encoder. The code is written to `out` and will run at address `at`; both are multiples of
- * four.
- */
+/* Code, written to `out` for address `at`, both multiples of four. */
 struct a64 {
 	uint8_t *out;
 	size_t room, length;
@@ -48,18 +41,12 @@ struct a64 {
 	struct {
 		size_t at;
 		int label;
-		/*
-		 * The bit field of the instruction that holds the distance. `bits` is 0 for the
-		 * field of adr, which has two parts.
-		 */
+		/* The field for the distance; `bits` is 0 for adr, whose field has two parts. */
 		uint8_t low, bits;
 	} fixups[A64_FIXUPS];
 };
 
-/*
- * Instruction words with register operands rd, rn, rm. As listed, they work on 32 bits; with bit 31
- * set, they work on 64 bits.
- */
+/* Instruction words with registers rd, rn, rm, of 32 bits; of 64 with bit 31 set. */
 enum a64_op {
 	A64_ADD = 0x0b000000,
 	A64_ADDS = 0x2b000000,
@@ -133,32 +120,31 @@ void a64_add_shifted(struct a64 *e, int rd, int rn, int rm, unsigned int shift);
 void a64_msub(struct a64 *e, bool wide, int rd, int rn, int rm, int ra);
 void a64_move(struct a64 *e, int rd, int rn);
 void a64_const(struct a64 *e, int rd, uint64_t value);
-/* rd = an address. It is computed relative to the program counter if it is in reach. */
+/* rd = an address, relative to the program counter if in reach. */
 void a64_address(struct a64 *e, int rd, uint64_t address);
 /* rt = the u32 at an address. */
 void a64_load_word(struct a64 *e, int rt, uint64_t address);
 /*
- * Emits ADD, SUB, ADDS or SUBS of a constant of 12 bits, or of 12 bits shifted left by 12. For
- * other constants, emits nothing and returns false.
+ * ADD, SUB, ADDS or SUBS of 12 bits, maybe shifted left by 12. Returns false, and emits nothing,
+ * for other constants.
  */
 bool a64_op_const(struct a64 *e, bool wide, enum a64_op op, int rd, int rn, uint64_t value);
 /*
- * Emits AND, ORR or EOR of a constant that is a repeated run of ones. For other constants, emits
- * nothing and returns false.
+ * AND, ORR or EOR of a repeated run of ones. Returns false, and emits nothing, for other constants.
  */
 bool a64_op_mask(struct a64 *e, bool wide, enum a64_op op, int rd, int rn, uint64_t value);
-/* rd = rn shifted by a constant that is less than the width; the shift to the right is logical. */
+/* rd = rn shifted by less than the width; logical to the right. */
 void a64_shift_left(struct a64 *e, bool wide, int rd, int rn, unsigned int count);
 void a64_shift_right(struct a64 *e, bool wide, int rd, int rn, unsigned int count);
-/* rd = 64 bits of the 128-bit number rn:rm, starting at bit `low`. */
+/* rd = 64 bits of rn:rm, from bit `low` on. */
 void a64_extract_pair(struct a64 *e, int rd, int rn, int rm, unsigned int low);
-/* rd = the `bits` bits of rn that start at bit `low`, extended to 64 bits. */
+/* rd = `bits` bits of rn from bit `low` on, extended to 64 bits. */
 void a64_extract(
 	struct a64 *e, int rd, int rn, unsigned int low, unsigned int bits, bool is_signed);
 /*
- * Loads and stores: rt = `bytes` bytes (1, 2, 4 or 8) at an address, extended; or the bytes at the
- * address = rt. The address is rn + disp, or rn + (rm << shift), where shift is 0 or log2(bytes).
- * a64_load() and a64_store() emit nothing and return false if the displacement does not fit.
+ * rt = `bytes` bytes (1, 2, 4, 8) at an address, extended, or the reverse. The address is rn +
+ * disp, or rn + (rm << shift), with a shift of 0 or log2(bytes). a64_load() and a64_store() return
+ * false, and emit nothing, if disp does not fit.
  */
 bool a64_disp_fits(int64_t disp, unsigned int bytes);
 bool a64_load(struct a64 *e, int rt, int rn, int64_t disp, unsigned int bytes, bool is_signed);
@@ -169,18 +155,14 @@ void a64_store_indexed(
 	struct a64 *e, int rt, int rn, int rm, unsigned int shift, unsigned int bytes);
 /* `rs` is 0 for the accesses that have none. */
 void a64_atomic(struct a64 *e, enum a64_atomic op, int rs, int rt, int rn, unsigned int bytes);
-/* Stores a vector register, 16 bytes, at rn. */
+/* Stores a vector register, 16 bytes. */
 void a64_store_vector(struct a64 *e, int vector, int rn);
-/*
- * a64_keep_vectors() pushes the SVE state of a thread onto the stack: vectors, predicates and FFR,
- * at most 8960 bytes. a64_restore_vectors() pops it.
- */
+/* Push and pop a thread's SVE state: vectors, predicates and FFR, at most 8960 bytes. */
 void a64_keep_vectors(struct a64 *e);
 void a64_restore_vectors(struct a64 *e);
 /*
- * Accesses to a pair of registers. a64_store_pair() and a64_load_pair() store and load the pair at
- * sp + disp; disp is a multiple of 8, up to 504. a64_push_pair() lowers sp by `bytes` and stores
- * the pair at sp. a64_pop_pair() reverses this.
+ * Store and load a pair at sp + disp, a multiple of 8 up to 504. a64_push_pair() first lowers sp by
+ * `bytes`; a64_pop_pair() reverses that.
  */
 void a64_store_pair(struct a64 *e, int rt, int rt2, int disp);
 void a64_load_pair(struct a64 *e, int rt, int rt2, int disp);
@@ -189,12 +171,12 @@ void a64_pop_pair(struct a64 *e, int rt, int rt2, int bytes);
 /* rd = the low 4 or 8 bytes of a vector register. */
 void a64_vector(struct a64 *e, int rd, int vector, unsigned int bytes);
 
-/* a64_label() makes a label; a64_place() defines it at the current position. */
+/* a64_label() makes a label, a64_place() puts it here. */
 int a64_label(struct a64 *e);
 void a64_place(struct a64 *e, int label);
 /*
- * Emits 8 bytes of data: the address of `label`, or the distance from `from` to `label` if `from`
- * is not negative. Both labels must be defined already.
+ * Emits 8 bytes: the address of `label` or, unless `from` is negative, its distance from there.
+ * Both have a place.
  */
 void a64_label_word(struct a64 *e, int label, int from);
 void a64_label_address(struct a64 *e, int rd, int label);
@@ -203,11 +185,11 @@ void a64_call(struct a64 *e, int label);
 void a64_call_register(struct a64 *e, int rn);
 void a64_return(struct a64 *e, int rn);
 void a64_jump_if(struct a64 *e, enum a64_condition condition, int label);
-/* Jumps if the register rt is zero (is_zero), or if it is not zero. */
+/* Jumps if the register rt is zero, or if it is not. */
 void a64_jump_zero(struct a64 *e, bool wide, bool is_zero, int rt, int label);
-/* Jumps to an address; returns false if the address is out of reach. */
+/* Returns false if the address is out of reach. */
 bool a64_jump_to(struct a64 *e, uint64_t to);
-/* Resolves the labels; returns false if any step of emitting has failed. */
+/* Resolves labels. Returns false if anything has failed. */
 bool a64_finish(struct a64 *e);
 
 #endif

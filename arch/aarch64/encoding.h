@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Instruction words of aarch64 and their fields. All instructions are four bytes. They are always
- * little-endian, even if data is big-endian (Arm ARM, DDI 0487, B2.6.2).
+ * Instruction words and their fields: four bytes, always little-endian (Arm ARM, DDI 0487, B2.6.2).
  */
 #ifndef ARCH_AARCH64_ENCODING_H
 #define ARCH_AARCH64_ENCODING_H
@@ -23,10 +22,7 @@ static inline void aarch64_store(uint8_t *out, uint32_t insn)
 		out[i] = (uint8_t)(insn >> 8 * i);
 }
 
-/*
- * Writes the distance, in bytes, into the field of a branch or a literal load. Returns false if the
- * distance does not fit or is not a multiple of four.
- */
+/* Writes that distance. Returns false if it does not fit, or is no multiple of four. */
 static inline bool aarch64_set_distance(
 	uint32_t *insn, unsigned int low, unsigned int bits, int64_t distance)
 {

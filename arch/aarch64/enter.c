@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Calls a function and saves the state that the function may change and a stub does not save: the
- * vector registers (a function keeps only the low halves of eight of them), the predicates and FFR
- * of SVE, and the control and status of floating point. Vectors are saved in their full length
- * (AAPCS64, 6.1.2 and 6.1.3), because nothing tells whether the program uses SVE.
+ * Saves the state that a function may change and a stub does not save: vector registers (a function
+ * keeps only the low halves of eight), SVE's predicates and FFR, and the control and status of
+ * floating point. Vectors are saved whole (AAPCS64, 6.1.2 and 6.1.3), because nothing tells whether
+ * the program uses SVE.
  *
- * In streaming mode (FEAT_SME), vectors have another length, and a function must not be called. So
- * this code leaves the mode for the call, which clears the vectors, and enters it again afterwards.
- * In streaming mode, FFR exists only with FEAT_SME_FA64. The matrix (ZA) and ZT0 are not saved:
- * only functions that are written for them use them.
+ * In streaming mode (FEAT_SME), vectors have another length, and a function must not be called: we
+ * leave the mode for the call, which clears them, and enter it again. There, FFR exists only with
+ * FEAT_SME_FA64. The matrix (ZA) and ZT0 are used only by functions written for them, and not
+ * saved.
  *
  * Sources: Arm ARM (DDI 0487), B1.4.6 to B1.4.10, C5.2; Linux, arch/arm64/elf_hwcaps.rst.
  */
@@ -28,7 +28,7 @@
 
 enum { VECTORS = 32, PREDICATE_VECTORS = 3, LOW_BYTES = 16, STREAMING = 1, ALIGN = 16 };
 
-/* The features of the processor; enter_init() sets them. */
+/* The processor's features, set by enter_init(). */
 static struct {
 	bool has_sve, has_modes, has_full_modes, has_fpmr;
 } state;
@@ -79,7 +79,7 @@ GENERAL_INLINE void store_status(struct status *ret)
 		__asm__ volatile("mrs %0, s3_3_c4_c4_2" : "=r"(ret->mode));
 }
 
-/* Writes the control register only if it has changed, because the write is slow. */
+/* The control register is written only if it has changed, because that is slow. */
 GENERAL_INLINE void load_status(const struct status *status)
 {
 	uint64_t control;
@@ -94,10 +94,7 @@ GENERAL_INLINE void load_status(const struct status *status)
 
 /* ---- Vectors -------------------------------------------------------------------------------- */
 
-/*
- * Emits `instructions` once for each number in `numbers`. \n in `instructions` stands for the
- * number, and %0 for the address of the area.
- */
+/* Emits `instructions` for each number: \n is the number, %0 the area. */
 #define EACH(area, numbers, instructions)                                                          \
 	__asm__ volatile(".arch_extension sve\n.irp n," numbers "\n" instructions "\n.endr"        \
 			 :                                                                         \
@@ -105,10 +102,7 @@ GENERAL_INLINE void load_status(const struct status *status)
 			 : "memory")
 #define PREDICATES "0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15"
 #define ALL PREDICATES ",16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31"
-/*
- * The operands for the area. Predicates and FFR come first, in the space of three vectors; then the
- * vectors.
- */
+/* Operands in the area: predicates and FFR, in the space of three vectors; then the vectors. */
 #define PREDICATE "p\\n, [%0, #\\n, mul vl]"
 #define VECTOR "z\\n, [%0, #\\n + 3, mul vl]"
 #define LOW "q\\n, [%0, #\\n * 16]"
@@ -145,10 +139,7 @@ GENERAL_INLINE void load(const uint8_t *area, bool has_ffr)
 
 /* ---- Calling -------------------------------------------------------------------------------- */
 
-/*
- * Calls a function if the processor has SVE or the thread is in streaming mode. This code is
- * compiled to use only registers that are saved.
- */
+/* Calls a function on a processor with SVE, or in streaming mode. Uses only saved registers. */
 GENERAL_ONLY static void enter_long(
 	void (*function)(void *data), void *data, uint64_t bytes, uint64_t is_streaming)
 {
@@ -168,7 +159,7 @@ GENERAL_ONLY static void enter_long(
 	load_status(&status);
 }
 
-/* Calls a function if the processor has no SVE and the thread is not in streaming mode. */
+/* The same without SVE and streaming mode. */
 GENERAL_ONLY static void enter_short(void (*function)(void *data), void *data)
 {
 	uint8_t area[VECTORS * LOW_BYTES] __attribute__((aligned(ALIGN)));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The entry of a program without a C library, and its system calls. A system call changes x0 only.
- * A loader may jump to the entry by an indirect branch (FEAT_BTI), so the entry is a landing pad.
- * Sources: Linux, arch/arm64/kernel/entry.S; glibc, sysdeps/aarch64/start.S.
+ * The entry of a program without a C library, and its system calls, which change only x0. The entry
+ * is a landing pad, since a loader may jump there indirectly (FEAT_BTI). Sources: Linux,
+ * arch/arm64/kernel/entry.S; glibc, sysdeps/aarch64/start.S.
  */
 #ifndef ARCH_AARCH64_START_H
 #define ARCH_AARCH64_START_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Processes of aarch64 on Linux: see arch/process.h. */
+/* Processes of aarch64 Linux: see arch/process.h. */
 #include <stdint.h>
 #include "arch/process.h"
 #include <elf.h>
@@ -11,11 +11,9 @@
 #include "arch/aarch64/encoding.h"
 #include "arch/arch.h"
 
-/* Gadgets and signal frames of aarch64: see arch/process.h. */
-
 /*
- * The general registers, in the order of ptrace(2) (struct user_pt_regs of <asm/ptrace.h>). After
- * them come the words of other regsets.
+ * General registers in the order of ptrace(2) (struct user_pt_regs of <asm/ptrace.h>), then other
+ * regsets' words.
  */
 enum {
 	WORD_X0,
@@ -32,11 +30,11 @@ enum {
 
 enum {
 	AARCH64_SYSCALL_BYTES = 4,
-	/* Sizes of the gadgets, in bytes. */
+	/* In bytes. */
 	AARCH64_CALL_BYTES = 12,
 	AARCH64_LEAVE_BYTES = 36,
 	AARCH64_SIGRETURN_BYTES = 8,
-	/* The size of our signal frame, and offsets in it, in bytes. */
+	/* Our signal frame's size, and offsets in it. */
 	AARCH64_FRAME_BYTES = 768,
 	AARCH64_FRAME_KERNEL = 128, /* where the kernel's frame begins */
 	AARCH64_FRAME_MARK = AARCH64_FRAME_KERNEL,
@@ -44,9 +42,7 @@ enum {
 };
 #define AARCH64_SVC UINT32_C(0xd4000001) /* svc #0 */
 
-/*
- * The values are from <linux/elf.h> of Linux 5.19, which cannot be included together with <elf.h>.
- */
+/* From <linux/elf.h> of Linux 5.19, which conflicts with <elf.h>. */
 enum { AARCH64_NT_SSVE = 0x40b, AARCH64_NT_ZA = 0x40c };
 
 extern const struct arch_frame_layout aarch64_frame_layout;
@@ -92,7 +88,7 @@ static uint32_t word_at(const uint8_t *code)
 	return word;
 }
 
-/* Returns the number in `mov x8, #number` or `mov w8, #number`; -1 for other instructions. */
+/* Returns the number in `mov x8, #number` or `mov w8, #number`, or -1. */
 static int number_of(uint32_t insn)
 {
 	if ((insn & 0x7fe0001f) != (UINT32_C(0x52800000) | X8))
@@ -100,10 +96,7 @@ static int number_of(uint32_t insn)
 	return insn >> 5 & 0xffff;
 }
 
-/*
- * Returns true if the instruction loads callee-saved registers from the stack, at or above the
- * stack pointer.
- */
+/* Does it load callee-saved registers from the stack, at or above the stack pointer? */
 static bool is_reload(uint32_t insn)
 {
 	uint32_t first = insn & 31, second = insn >> 10 & 31;
@@ -114,15 +107,15 @@ static bool is_reload(uint32_t insn)
 	return (insn & 0xffff03e0) == 0xf94003e0 && first < WORD_X29;
 }
 
-/* Returns true for mov x, x and mov w, w, which may set the result of the function. */
+/* mov x, x or mov w, w, which may set the function's result. */
 static bool is_move(uint32_t insn)
 {
 	return (insn & 0x7fe0ffe0) == 0x2a0003e0 && (insn & 31) < WORD_X29;
 }
 
 /*
- * Returns the distance, in bytes, from x29 to where the stack pointer is after these LEAVE_WORDS
- * instructions; 0 if they are not the code of `leave`.
+ * Returns the bytes from x29 to the stack pointer behind these LEAVE_WORDS instructions; 0 if they
+ * are not `leave`.
  */
 static uint16_t leave_above(const uint8_t *code)
 {
@@ -219,7 +212,7 @@ struct record {
 	uint32_t magic, size;
 };
 
-/* struct extra_context, and then the record that ends the first list of records. */
+/* struct extra_context, and the record that ends the first list of records. */
 struct extra {
 	struct record head;
 	uint64_t data; /* the address of the records that follow this struct */
@@ -275,10 +268,7 @@ static void aarch64_make_frame(const struct arch_frame *frame, uint8_t *out)
 		f.sigreturn[i] = frame->sigreturn;
 	memcpy(k->mark, frame->mark, sizeof(k->mark));
 	memcpy(k->text, frame->text, sizeof(k->text));
-	/*
-	 * These are the registers to continue with, even if the thread was stopped in a system
-	 * call: the kernel has already reset pc and x0 then (do_signal()).
-	 */
+	/* Even for a thread in a system call: the kernel has reset pc and x0 (do_signal()). */
 	memcpy(k->words, frame->registers->words, sizeof(k->words));
 	k->extra = (struct extra){.head = {EXTRA_MAGIC, offsetof(struct extra, end)},
 		.data = frame->state,
@@ -286,10 +276,7 @@ static void aarch64_make_frame(const struct arch_frame *frame, uint8_t *out)
 	memcpy(out, &f, sizeof(f));
 }
 
-/*
- * Sets the pc. Resets BTYPE, because the code at the address may have no landing pad for indirect
- * branches (FEAT_BTI).
- */
+/* Sets the pc, and resets BTYPE: there may be no landing pad (FEAT_BTI). */
 static void go(struct arch_registers *registers, uint64_t address)
 {
 	registers->words[WORD_PC] = address;
@@ -315,10 +302,7 @@ static void aarch64_set_leave(
 
 /* ---- Floating-point state ----------------------------------------------------------------- */
 
-/*
- * The two forms of the state without SVE: struct fpsimd_context without its header, and struct
- * user_fpsimd_state.
- */
+/* The state without SVE: struct fpsimd_context without header, and struct user_fpsimd_state. */
 struct fpsimd {
 	uint32_t fpsr, fpcr;
 	uint8_t vectors[VECTORS][LOW_BYTES];
@@ -349,13 +333,13 @@ static size_t align(size_t size)
 	return (size + ALIGN - 1) & ~(size_t)(ALIGN - 1);
 }
 
-/* Returns the size, in bytes, of all vectors, predicates and FFR if a vector has `vl` bytes. */
+/* Returns the bytes of all vectors, predicates and FFR, with vectors of `vl` bytes. */
 static size_t sve_bytes(size_t vl)
 {
 	return VECTORS * vl + PREDICATES * vl / 8;
 }
 
-/* Measures the state without SVE, because most threads have no SVE state when they are stopped. */
+/* Without SVE: most threads have no SVE state when they are stopped. */
 static void aarch64_measure_state(struct arch_state *ret)
 {
 	*ret = (struct arch_state){.bytes = FPSIMD_BYTES + ALIGN};
@@ -370,8 +354,8 @@ static void put_fpsimd(uint8_t *at, const struct fpsimd *state)
 }
 
 /*
- * Makes the records of a thread that has no SVE state, and returns their size. `regs` must not be a
- * part of `state`, which is overwritten.
+ * Makes the records of a thread without SVE state, and returns their size. Overwrites `state`,
+ * which `regs` must not be in.
  */
 static size_t make_plain(uint8_t *state, const struct user_fpsimd *regs)
 {
@@ -384,8 +368,8 @@ static size_t make_plain(uint8_t *state, const struct user_fpsimd *regs)
 }
 
 /*
- * Makes the records of a thread that has SVE state: an SVE record, and the FPSIMD record that must
- * come with it. Returns their size; 0 if the state is invalid.
+ * Makes an SVE record and the FPSIMD record that must come with it. Returns their size; 0 if the
+ * state is invalid.
  */
 static size_t make_sve(uint8_t *state, size_t size, size_t vl)
 {
@@ -409,8 +393,8 @@ static size_t make_sve(uint8_t *state, size_t size, size_t vl)
 }
 
 /*
- * Makes the records of a thread. Before, `state` holds its regset NT_ARM_SVE, or NT_PRFPREG if the
- * thread has no NT_ARM_SVE. They can be told apart by their size: NT_PRFPREG is always shorter.
+ * Makes a thread's records of `state`, its regset NT_ARM_SVE or, if it has none, NT_PRFPREG, which
+ * is always shorter.
  */
 static size_t aarch64_make_state(uint8_t *state, size_t size, const struct arch_state *usual)
 {
@@ -428,7 +412,7 @@ static size_t aarch64_make_state(uint8_t *state, size_t size, const struct arch_
 	return make_plain(state, &regs);
 }
 
-/* Returns true if the thread uses the vectors of streaming mode, or the matrix. */
+/* Does the thread use streaming mode's vectors, or the matrix? */
 static bool aarch64_is_unkept(int regset, const uint8_t *head)
 {
 	struct sve_header header;
@@ -439,10 +423,10 @@ static bool aarch64_is_unkept(int regset, const uint8_t *head)
 
 /* ==== Restartable sequences =================================================================== */
 
-/* Sources: include/uapi/linux/rseq.h of Linux; <sys/rseq.h> of glibc, for the signature. */
+/* Sources: include/uapi/linux/rseq.h of Linux; <sys/rseq.h> of glibc (the signature). */
 #ifdef __aarch64__
 
-/* Implements `sequence` of struct arch_process; compiled on aarch64 only. */
+/* `sequence` of struct arch_process, on aarch64 only. */
 static enum arch_sequence aarch64_sequence(
 	void *area, uint32_t *begun, const uint32_t *told, uint64_t rounds)
 {
@@ -495,10 +479,7 @@ static bool is_native(const struct arch_registers *registers)
 
 /* ---- System calls --------------------------------------------------------------------------- */
 
-/*
- * System calls that wait: see struct arch_process. Source: Linux,
- * include/uapi/asm-generic/unistd.h.
- */
+/* Calls that wait (struct arch_process). Source: Linux, include/uapi/asm-generic/unistd.h. */
 static const uint16_t waits[] = {
 	22,  /* epoll_pwait */
 	441, /* epoll_pwait2 */
@@ -510,7 +491,7 @@ static const uint16_t waits[] = {
 	4,   /* io_getevents */
 	292, /* io_pgetevents */
 	426, /* io_uring_enter */
-	/* The calls below wait if they are on a socket with SO_RCVTIMEO or SO_SNDTIMEO. */
+	/* These wait on sockets with SO_RCVTIMEO or SO_SNDTIMEO. */
 	63,  /* read */
 	65,  /* readv */
 	286, /* preadv2 */
@@ -541,10 +522,7 @@ static const uint16_t blocks[] = {
 #define HAS_MTE (UINT64_C(1) << 18)
 #define HAS_SME (UINT64_C(1) << 23)
 
-/*
- * Describes the processor by the features that the kernel reports to this process. The
- * kernel reports the same features to all processes.
- */
+/* By the features that the kernel reports, the same to all processes. */
 static void describe_processor(struct arch_thread *thread)
 {
 	uint64_t first = getauxval(AT_HWCAP), second = getauxval(AT_HWCAP2);
@@ -563,9 +541,8 @@ static uint64_t counter(void)
 	return stamp;
 }
 /*
- * Returns the bits of an address that hold a signature, if the address is signed. To find them, has
- * the processor remove the signature from an address with all bits set. The bits depend on the
- * kernel's settings, which are the same for all processes. Bit 55 is 0 in user space.
+ * Returns an address's bits for a signature, which the kernel's settings decide for all processes:
+ * the processor removes them from an address with all bits set. Bit 55 is 0 in user space.
  */
 static uint64_t signature(void)
 {
@@ -593,10 +570,7 @@ static void pass_trap(void *context)
 const struct arch_process aarch64_process = {
 	.audit = AUDIT_ARCH_AARCH64,
 	.rseq_signature = 0xd428bc00,
-	/*
-	 * The end of user space with addresses of 48 bits. With fewer bits, the kernel refuses to
-	 * map memory above its own limit.
-	 */
+	/* The end of user space with 48 bits. With fewer, the kernel refuses higher addresses. */
 	.address_end = UINT64_C(0xffffffff0000),
 	.register_bytes = WORDS * sizeof(uint64_t),
 	.regsets = regsets,

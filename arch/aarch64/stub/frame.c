@@ -40,9 +40,8 @@
 /* ==== Entering and leaving a stub ============================================================= */
 
 /*
- * FLAGS and TAGS are words of the frame that are not registers. When they are stored or loaded,
- * A64_STEP holds the flags and A64_STEP_2 the tag check setting. ALL is the number of the form's
- * registers without VALUE.
+ * FLAGS and TAGS are words of the frame for the flags, in A64_STEP while stored or loaded, and the
+ * tag checks, in A64_STEP_2. ALL: the form's registers without VALUE.
  */
 enum { PAIR_BYTES = 16, FLAGS = -1, TAGS = -2, ALL = 8 };
 
@@ -51,34 +50,28 @@ static int rounded(int words)
 	return (8 * words + PAIR_BYTES - 1) / PAIR_BYTES * PAIR_BYTES;
 }
 
-/*
- * Returns the size of the words for waiting. They lie above the saved registers, so that entry and
- * exit need no code for them.
- */
+/* Returns the size of the words for waiting. Above the saved registers, they need no code. */
 static int wait_bytes(const struct stub_plan *p)
 {
 	return p->waits ? rounded(WAIT_WORDS) : 0;
 }
 
-/* Returns true if the stub reads memory that may have tags. */
+/* Does the stub read memory that may have tags? */
 static bool ignores_tags(const struct stub_plan *p)
 {
 	return p->stub->thread.checks_tags && p->stub->capture_count;
 }
 
 /*
- * Returns true if the stub calls a function of the program. In such a stub, unwinders need the
- * saved registers at fixed distances from the site's stack pointer.
+ * Does the stub call a function of the program? Then unwinders need saved registers at fixed
+ * distances from the site's stack pointer.
  */
 static bool is_call(const struct stub_plan *p)
 {
 	return p->calls;
 }
 
-/*
- * Lists the words of the small frame in `words`: registers, FLAGS and TAGS. Returns the number of
- * words.
- */
+/* Lists the small frame's words: registers, FLAGS and TAGS. Returns their number. */
 static int small_words(const struct stub_plan *p, int8_t words[8])
 {
 	int count = 0;
@@ -86,7 +79,7 @@ static int small_words(const struct stub_plan *p, int8_t words[8])
 	words[count++] = A64_STEP;
 	words[count++] = A64_STEP_2;
 	if (is_call(p))
-		/* so the frame has the same size with and without TAGS */
+		/* so that the size is the same with and without TAGS */
 		words[count++] = A64_STATUS;
 	words[count++] = (int8_t)a64_register(FORM_VALUE);
 	for (int i = 0; i < p->small.order_count; i++)
@@ -98,10 +91,7 @@ static int small_words(const struct stub_plan *p, int8_t words[8])
 	return count;
 }
 
-/*
- * Lists the registers that hold the words of the small frame when these are stored and loaded.
- * Returns their number.
- */
+/* Lists the registers that hold the small frame's words. Returns their number. */
 static int small_registers(const struct stub_plan *p, int registers[8])
 {
 	int8_t words[8];
@@ -115,10 +105,9 @@ static int small_registers(const struct stub_plan *p, int registers[8])
 }
 
 /*
- * Adds the registers that are not registers of the form. A64_NESTED and A64_LINK are for
- * subroutines, which only stubs with ALL registers have. A64_STATUS is for system calls (a wait
- * makes some, too), for loops without FEAT_LSE, and for constants that do not fit into an
- * instruction.
+ * Adds registers beside the form's: A64_NESTED and A64_LINK for subroutines, which only stubs with
+ * ALL registers have; A64_STATUS for system calls (also a wait's), loops without FEAT_LSE, and
+ * large constants.
  */
 static void add_others(struct frame *f, const struct stub_plan *p, int registers)
 {
@@ -164,7 +153,7 @@ static void frame_layout(struct frame *f, const struct stub_plan *p, int registe
 	f->size = below + rounded(count) + wait_bytes(p);
 }
 
-/* Implements lay_out() of struct stub_isa. */
+/* lay_out() of struct stub_isa. */
 static void a64_lay_out(struct stub_plan *p, int registers)
 {
 	if (registers > 2 && p->stub->thread.no_counter)
@@ -183,10 +172,7 @@ static struct a64 *set_frame(struct form *f, const struct frame *frame)
 	return l->e;
 }
 
-/*
- * Returns the register that is stored together with registers[i]: the next one, or the zero
- * register.
- */
+/* Returns the register stored with registers[i]: the next, or the zero register. */
 static int second(const int *registers, int i, int count)
 {
 	return i + 1 < count ? registers[i + 1] : A64_ZERO;
@@ -227,10 +213,7 @@ static void a64_leave(struct form *f, const struct stub_plan *p)
 	e->has_thread = false;
 }
 
-/*
- * Both of these run with the whole frame. a64_check_tags() restores the site's tag check setting.
- * a64_check_no_tags() turns tag checks off again.
- */
+/* With the whole frame: restores the site's tag checks; turns them off again. */
 static void a64_check_tags(struct a64 *e, const struct stub_plan *p)
 {
 	int8_t words[8];
@@ -249,7 +232,7 @@ static void a64_check_no_tags(struct a64 *e, const struct stub_plan *p)
 		a64_one(e, A64_IGNORE_TAGS, 0);
 }
 
-/* Adds `bytes` to sp (`op` is A64_ADD), or subtracts them (A64_SUB). */
+/* Adds `bytes` to sp (A64_ADD), or subtracts them (A64_SUB). */
 static void move_stack(struct a64 *e, enum a64_op op, int bytes)
 {
 	if (bytes > 0xfff)
@@ -271,7 +254,7 @@ static void a64_grow(struct form *f, const struct stub_plan *p)
 	move_stack(e, A64_SUB, rounded(p->frame.temps));
 }
 
-/* Implements shrink() of struct stub_isa. */
+/* shrink() of struct stub_isa. */
 static void a64_shrink(struct form *f, const struct stub_plan *p)
 {
 	struct a64 *e = set_frame(f, &p->small);
@@ -311,15 +294,12 @@ static void a64_shrink(struct form *f, const struct stub_plan *p)
 
 enum { FRAME = 29, SITE_PC = 8, SITE_SP = 16, CALL_FRAME = 80 };
 
-/*
- * Pairs of registers, and the offset from sp at which each pair is saved. A64_STEP holds the site's
- * sp. 31, the zero register, stands for no register.
- */
+/* Pairs of registers, and their offset from sp. A64_STEP holds the site's sp; 31 is no register. */
 static const int8_t kept[][3] = {{A64_STEP, 18, SITE_SP}, {6, 7, 32}, {13, 14, 48}, {15, 31, 64}};
 
 enum { KEPT = sizeof(kept) / sizeof(*kept) };
 
-/* Implements call() of struct stub_isa. */
+/* call() of struct stub_isa. */
 static void a64_call_function(struct form *f, const struct stub_plan *p)
 {
 	const struct arch_call *call = &p->at->action->call;
@@ -346,18 +326,14 @@ static void a64_call_function(struct form *f, const struct stub_plan *p)
 
 enum {
 	/*
-	 * The column of the return address, which libgcc uses for signal frames. The column of x30
-	 * cannot be used, because x30 is an ordinary register at a site. libgcc's tables have no
-	 * column for the program counter (32).
+	 * The return address's column is libgcc's for signal frames: x30 is an ordinary register at
+	 * a site, and libgcc has no column for the pc (32).
 	 */
 	RETURN_COLUMN = 96,
 	SP_BASE = UNWIND_OP_BREG + A64_SP
 };
 
-/*
- * AT: a register is saved at sp + offset. The offset is a signed LEB128 of one byte, so it is at
- * most 63.
- */
+/* A register is saved at sp + offset, a signed LEB128 of one byte: at most 63. */
 #define AT(reg, offset) UNWIND_EXPRESSION, reg, 2, SP_BASE, offset
 #define BELOW(reg, distance) UNWIND_OFFSET | (reg), (distance) / 8
 
@@ -380,7 +356,7 @@ size_t aarch64_call_unwind(const struct arch_extent *stubs, size_t count, uint8_
 
 /* ==== The instruction set ===================================================================== */
 
-/* The functions and numbers of aarch64 for the generator of stubs (arch/stub/stub.c). */
+/* aarch64 for the generator of stubs (arch/stub/stub.c). */
 
 static const struct stub_isa aarch64_isa = {
 	.stack_pointer = A64_SP,

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Translates the form to machine code. Six of the form's registers are x0 to x5, the registers for
- * the arguments of a system call. The arguments are in the same order as on x86-64, so a system
- * call needs no moves. x16, x17 and x8, which holds the number of a system call, are for
- * intermediate values of an instruction of the form. A stub saves these registers before it uses
- * them.
+ * Translates the form to machine code. Six of its registers are x0 to x5, a system call's arguments
+ * in x86-64's order, so a system call needs no moves. x16, x17 and x8 (a system call's number) hold
+ * intermediate values. A stub saves them first.
  */
 #include <assert.h>
 
@@ -14,7 +12,7 @@
 
 /* ==== Operators =============================================================================== */
 
-/* For the smallest number divided by -1, sdiv gives the result that the form requires. */
+/* sdiv gives the form's result even for the smallest number divided by -1. */
 static void divide(struct a64 *e, const struct form_insn *i)
 {
 	int value = a64_register(FORM_VALUE), right = a64_register(FORM_RIGHT);
@@ -137,9 +135,7 @@ static void a64_lower_operator(const struct a64_lowering *l, const struct form_i
 
 /* ==== Values ================================================================================== */
 
-/* Constants, addresses, and the site's registers. */
-
-/* to = the bytes of a register at the site that the instruction names. */
+/* to = the named bytes of a register at the site. */
 static void a64_original(const struct a64_lowering *l, const struct form_insn *i, int to)
 {
 	unsigned int bits = 8U * i->bytes;
@@ -199,7 +195,7 @@ static unsigned int log2_of(unsigned int scale)
 	return (unsigned int)__builtin_ctz(scale);
 }
 
-/* Called before rd is changed. If rd is A64_STEP, it will no longer hold the thread pointer. */
+/* Call it before rd is changed: A64_STEP then loses the thread pointer. */
 static void changes(struct a64 *e, int rd)
 {
 	if (rd == A64_STEP)
@@ -221,7 +217,7 @@ void a64_add_disp(struct a64 *e, int rd, int rn, int64_t disp)
 	a64_op(e, true, A64_ADD, rd, rn, A64_STEP_2);
 }
 
-/* Puts the thread pointer into A64_STEP, if it is not there already. */
+/* Puts the thread pointer into A64_STEP, unless it is there. */
 static void load_thread(struct a64 *e)
 {
 	if (!e->has_thread)
@@ -245,8 +241,8 @@ static int plain_base(struct form_mem m)
 }
 
 /*
- * Returns a register that holds the address without the displacement: the base, or, if there is an
- * index, rd. An address without a base must have an index. May change rd and A64_STEP.
+ * Returns a register with the address without displacement: the base or, with an index, rd. May
+ * change rd and A64_STEP.
  */
 static int base_of(struct a64 *e, struct form_mem m, int rd)
 {
@@ -267,8 +263,8 @@ static int base_of(struct a64 *e, struct form_mem m, int rd)
 }
 
 /*
- * Returns a register that holds the whole address: the base if it is the whole address, otherwise
- * rd. May change A64_STEP and A64_STEP_2.
+ * Returns a register with the whole address: the base if that is all, else rd. May change A64_STEP
+ * and A64_STEP_2.
  */
 static int a64_address_of(struct a64 *e, struct form_mem m, int rd)
 {
@@ -280,14 +276,14 @@ static int a64_address_of(struct a64 *e, struct form_mem m, int rd)
 	return rd;
 }
 
-/* Returns true if one load or store can add the index to the base. */
+/* Can one load or store add the index to the base? */
 static bool is_indexed(struct form_mem m, unsigned int bytes)
 {
 	return m.base != FORM_NONE && m.index != FORM_NONE && !m.disp &&
 	       (m.scale == 1 || m.scale == bytes);
 }
 
-/* Returns true if one load or store can access this address, without changing another register. */
+/* Can one load or store access this address, without changing another register? */
 static bool a64_is_direct(struct form_mem m, unsigned int bytes)
 {
 	if (m.base == FORM_THREAD || m.base == FORM_NONE)
@@ -334,10 +330,7 @@ static void a64_lower_store(struct a64 *e, int rt, struct form_mem m, unsigned i
 	a64_store_indexed(e, rt, base, A64_STEP_2, 0, bytes);
 }
 
-/*
- * Returns the register that holds the operand. If the operand is a constant, this is rd, which is
- * set to `value`, or the zero register for 0.
- */
+/* Returns the operand's register; for a constant rd, set to it, or the zero register. */
 static int a64_operand(struct a64 *e, const struct form_insn *i, int rd)
 {
 	if (!i->is_constant)
@@ -348,10 +341,7 @@ static int a64_operand(struct a64 *e, const struct form_insn *i, int rd)
 	return rd;
 }
 
-/*
- * Stores a register or a constant. A constant is put into A64_STEP_2, so if the address needs
- * A64_STEP_2, too, the address is computed first.
- */
+/* Stores a register, or a constant, which takes A64_STEP_2 after the address is computed. */
 static void store(struct a64 *e, const struct form_insn *i)
 {
 	struct form_mem mem = i->mem;
@@ -365,10 +355,7 @@ static void store(struct a64 *e, const struct form_insn *i)
 	}
 }
 
-/*
- * Stores the value that a register had at the site. It is stored directly from the register if the
- * stub has not saved the register.
- */
+/* Stores a register's value at the site, directly if the stub has not saved it. */
 static void store_original(const struct a64_lowering *l, const struct form_insn *i)
 {
 	int from = i->b;
@@ -417,22 +404,17 @@ static void a64_lower_memory(const struct a64_lowering *l, const struct form_ins
 /* ==== Changes ================================================================================= */
 
 /*
- * Instructions that read and change memory. With FEAT_LSE, one instruction changes a shared word.
- * Without FEAT_LSE, a loop of a load and a store changes it. The loop ends when the store finds
- * that no other thread has changed the word since the load.
+ * Read and change memory. With FEAT_LSE, one instruction changes a shared word; otherwise a loop of
+ * a load and a store, which ends when no other thread has changed the word in between.
  *
- * The load of the loop acquires and its store releases. But a later access of the stub may still
- * become visible between the two, while with FEAT_LSE none can. So when a thread has claimed
- * something by changing a word, other threads may see the thread's next writes before they see the
- * claim. These writes must be harmless until the thread publishes something.
+ * The load acquires and the store releases, but a later access may become visible between them,
+ * unlike with FEAT_LSE. So after a thread has claimed something by changing a word, others may see
+ * its next writes before the claim: these must be harmless until the thread publishes something.
  *
  * Source: DDI 0487, B2.3 (the order of memory) and C6.2.
  */
 
-/*
- * A64_STEP_2 += the operand. A constant that does not fit into an instruction is put into
- * A64_STATUS.
- */
+/* A64_STEP_2 += the operand; a large constant by A64_STATUS. */
 static void add_operand(struct a64 *e, const struct form_insn *i)
 {
 	int64_t number = (int64_t)i->value;
@@ -565,9 +547,7 @@ static void a64_lower_change(const struct a64_lowering *l, const struct form_ins
 /* ==== System ================================================================================== */
 
 /*
- * System calls, the number of the CPU, and the time.
- *
- * Source: Linux, include/uapi/asm-generic/unistd.h.
+ * System calls, the CPU's number, and the time. Source: Linux, include/uapi/asm-generic/unistd.h.
  */
 
 enum { MINUS_EFAULT = -14, MONOTONIC = 1, PAIR_BYTES = 16 };
@@ -581,9 +561,8 @@ static void cpu(const struct a64_lowering *l, int rd)
 }
 
 /*
- * In streaming mode, jumps to `streaming` with an error in VALUE, as if the system call had failed.
- * A system call would end the mode and clear its vectors. When a thread first reads the mode, Linux
- * gives the thread the state for FEAT_SME.
+ * In streaming mode, jumps with an error in VALUE, as of a failed system call, which would end the
+ * mode and clear its vectors. Reading the mode first gives a thread Linux's state for FEAT_SME.
  */
 static void unless_streaming(struct a64 *e, int streaming)
 {
@@ -623,10 +602,7 @@ static void ask_kernel(const struct a64_lowering *l, enum form_call call)
 	a64_place(e, streaming);
 }
 
-/*
- * On the stack are two saved registers, and above them a struct timespec. The struct stays 0 if the
- * system call is refused.
- */
+/* On the stack: two saved registers, and a struct timespec, 0 if the system call is refused. */
 void a64_time_subroutine(struct form *f, const struct stub_plan *plan)
 {
 	const struct a64_lowering *l = (const struct a64_lowering *)f;
@@ -683,8 +659,8 @@ static void a64_lower_system(const struct a64_lowering *l, const struct form_ins
 /* ---- Jumps ---------------------------------------------------------------------------- */
 
 /*
- * rd = a - value, and sets the flags; rd may be the zero register. If value is negative, adds
- * -value instead, which sets the same flags. (For 0 it would not.) Changes A64_STEP_2.
+ * rd = a - value, with flags; rd may be the zero register. Adds -value if that is negative, with
+ * the same flags (not so for 0). Changes A64_STEP_2.
  */
 static void subtract_const(struct a64 *e, bool wide, int rd, int a, int32_t value)
 {
@@ -698,8 +674,8 @@ static void subtract_const(struct a64 *e, bool wide, int rd, int a, int32_t valu
 }
 
 /*
- * Returns the register with the left operand of a comparison. If the right operand is a constant,
- * the left one may be in memory; then it is loaded into A64_STEP.
+ * Returns the register of a comparison's left operand, which may be in memory if the right one is
+ * constant: then it is loaded into A64_STEP.
  */
 static int left_of(struct a64 *e, const struct form_insn *i)
 {
@@ -710,8 +686,7 @@ static int left_of(struct a64 *e, const struct form_insn *i)
 }
 
 /*
- * Compares, which sets the flags. FORM_SUB_JUMP_IF also stores the difference in `a`. Changes
- * A64_STEP_2.
+ * Compares, setting flags. FORM_SUB_JUMP_IF also stores the difference in `a`. Changes A64_STEP_2.
  */
 static void compare(struct a64 *e, const struct form_insn *i, int a)
 {
@@ -804,7 +779,7 @@ static void data(struct a64 *e, const struct form_insn *i)
 
 /* ---- Subroutines ------------------------------------------------------------------------ */
 
-/* A subroutine returns its answer in the zero flag: the flag is set if the answer is yes. */
+/* A subroutine answers yes by setting the zero flag. */
 static void subroutine(struct a64 *e, const struct form_insn *i)
 {
 	int other;
@@ -910,9 +885,8 @@ int a64_register(int form_register)
 }
 
 /*
- * Returns true if the code for the instruction calls changes() itself before it changes A64_STEP.
- * That is so for all of FORM_MEMORY. The other operations listed here change A64_STEP only through
- * functions that call changes().
+ * Does the instruction's code call changes() itself before it changes A64_STEP? All of FORM_MEMORY
+ * does, and these, by functions that do.
  */
 static bool tells_of_step(const struct form_insn *i)
 {
@@ -958,7 +932,7 @@ static void lower(struct form *form, const struct form_insn *i)
 	case FORM_SYSTEM:
 		a64_lower_system(l, i);
 		break;
-	/* FORM_ADD_DOUBLE uses no vector register, so the other two have nothing to do */
+	/* FORM_ADD_DOUBLE uses no vector register, so these do nothing */
 	case FORM_DOUBLES:
 		if (i->op == FORM_ADD_DOUBLE)
 			form_add_double_plainly(form, i->mem);

@@ -11,37 +11,33 @@ struct frame;
 struct stub_plan;
 
 /*
- * Registers that are not registers of the form. A64_STATUS, A64_STEP and A64_STEP_2 hold
- * intermediate values. A64_NESTED holds the return address of a subroutine that calls another one.
- * Subroutines also change the link register.
+ * Registers beside the form's. A64_STATUS, A64_STEP and A64_STEP_2 hold intermediate values,
+ * A64_NESTED the return address of a subroutine that calls another. Subroutines also change the
+ * link register.
  */
 enum { A64_STATUS = 8, A64_NESTED = 12, A64_STEP = 16, A64_STEP_2 = 17 };
 
-/* Returns the processor's register for a register of the form. */
 int a64_register(int form_register);
 
-/* The state of the back end. Labels are labels of `e`. All pointers are borrowed. */
+/* Labels are labels of `e`. All pointers are borrowed. */
 struct a64_lowering {
 	struct form form;
 	struct a64 *e;
 	const struct frame *frame; /* says where the site's registers are saved */
 	const struct arch_thread *thread;
-	/*
-	 * Only for a whole stub: the offset of the jump to the next stub, and whether the next stub
-	 * is in reach of the jump.
-	 */
+	/* The offset of a whole stub's jump to the next stub, and whether that is in reach. */
 	size_t next_jump;
 	bool reaches;
 };
 
 /* ---- Functions that the subjects share --------------------------------------------------- */
 
-/* rd = rn + disp; rn may be the stack pointer. Changes A64_STEP and A64_STEP_2. */
+/* rd = rn + disp; rn may be sp. Changes A64_STEP and A64_STEP_2. */
 void a64_add_disp(struct a64 *e, int rd, int rn, int64_t disp);
 /* rt = `bytes` bytes at `mem`. Changes A64_STEP and A64_STEP_2. */
 void a64_lower_load(struct a64 *e, int rt, struct form_mem mem, unsigned int bytes, bool is_signed);
 
-/* Emits the subroutine plan->time: see struct stub_isa. */
+/* The subroutine plan->time: see struct stub_isa. */
 void a64_time_subroutine(struct form *f, const struct stub_plan *plan);
 
 void a64_lowering_init(struct a64_lowering *l, struct a64 *e, const struct frame *frame,

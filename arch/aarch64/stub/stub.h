@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* Stub generation for aarch64: operations of struct arch, see arch/arch.h. */
 #ifndef ARCH_AARCH64_STUB_STUB_H
 #define ARCH_AARCH64_STUB_STUB_H
 
