@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Binds an expression to a site. The types of the site's arguments are now known, so it is decided
- * for each operator in which type it is computed. Where C would convert an operand and change its
- * bits, a conversion node is added.
+ * Binds an expression to a site. The types of the site's arguments are now known, which decides the
+ * type of each operator. Where C would change an operand's bits, a conversion node is added.
  *
- * Only a conversion from int to unsigned int changes bits: a conversion to 64 bits is free
- * (arch/expr.h), nothing is converted from 64 bits to fewer, and constants are converted here.
- * Operands precede their operator; each operand is immediately followed by its conversion.
+ * Only int to unsigned int does: a conversion to 64 bits is free (arch/expr.h), none goes from 64
+ * bits to fewer, and constants are converted here. Operands precede their operator, each followed
+ * by its conversion.
  */
 #include <string.h>
 
@@ -18,14 +17,14 @@ struct binding {
 	const struct expr *expr;
 	struct record_layout *layout;
 	const struct record_layout_site *site;
-	/* These have one element for each node of the expression. */
-	/* type in which the node's operation is computed */
+	/* One element for each node of the expression: */
+	/* type in which the operation is computed */
 	struct expr_type operation[ARCH_EXPR_NODES_MAX];
-	/* Type to which the value of the node is converted for the operator that uses it. */
+	/* Type to which the node's value is converted for its operator. */
 	struct expr_type wanted[ARCH_EXPR_NODES_MAX];
-	/* index of the bound node that has the value of the node */
+	/* index of the bound node with the node's value */
 	uint8_t place[ARCH_EXPR_NODES_MAX];
-	/* The bound nodes. depth[i] says how deeply operators are nested in bound node i. */
+	/* depth[i] is how deeply operators are nested in bound node i. */
 	struct arch_expr_node *nodes;
 	uint8_t depth[ARCH_EXPR_NODES_MAX];
 	uint8_t count;
@@ -36,13 +35,13 @@ static struct expr_type result_of(const struct binding *b, uint8_t index)
 	return expr_result_type(b->expr->nodes[index].kind, b->operation[index]);
 }
 
-/* Returns true if the operator is one of < <= > >= == !=. */
+/* Is it one of < <= > >= == !=? */
 static bool expr_compares(enum arch_expr_kind kind)
 {
 	return kind >= ARCH_EXPR_LT && kind <= ARCH_EXPR_NE;
 }
 
-/* Converts a constant to double, and returns the bits of the double. -0 becomes 0. */
+/* Converts a constant to the bits of a double. -0 becomes 0. */
 static uint64_t expr_double_of(struct expr_type type, uint64_t value)
 {
 	double number;
@@ -64,10 +63,7 @@ static bool is_scalar(const struct arch_arg *spec)
 	return spec->size == 1 || spec->size == 2 || spec->size == 4 || spec->size == 8;
 }
 
-/*
- * Returns true if a node is an argument of type double, or of type float, which is converted to
- * double.
- */
+/* Is a node an argument of type double, or float, which is converted to double? */
 static bool is_double(const struct binding *b, const struct expr_node *node)
 {
 	const struct arch_arg *spec = &b->site->specs[node->arg];
@@ -77,13 +73,13 @@ static bool is_double(const struct binding *b, const struct expr_node *node)
 	       !node->step_count && spec->is_float && (spec->size == 4 || spec->size == 8);
 }
 
-/* Returns the type of an integer after promotion: C promotes types smaller than int to int. */
+/* Returns an integer's type after promotion: types smaller than int become int. */
 static struct expr_type promoted(uint32_t size, bool is_signed)
 {
 	return (struct expr_type){.wide = size == 8, .is_signed = is_signed || size < 4};
 }
 
-/* Returns the type of the value that a node captures: an argument, or the data it points to. */
+/* Returns the type of the value that a node captures. */
 static struct expr_type type_of(const struct binding *b, const struct expr_node *node)
 {
 	const struct arch_arg *spec = &b->site->specs[node->arg];
@@ -97,7 +93,6 @@ static struct expr_type type_of(const struct binding *b, const struct expr_node 
 	return promoted(last->size, last->is_signed);
 }
 
-/* Returns an error if the site does not have the argument. */
 static struct probe_error *check_there(
 	const struct binding *b, const struct expr_node *node, uint8_t arg)
 {
@@ -110,7 +105,7 @@ static struct probe_error *check_there(
 		"there is no arg%u, the probe has %s", arg, list);
 }
 
-/* Returns an error if the site has no integer argument that can serve as the index. */
+/* Returns an error if no integer argument of the site can be the index. */
 static struct probe_error *check_index(const struct binding *b, const struct expr_node *node)
 {
 	struct probe_error *error = check_there(b, node, node->index);
@@ -124,7 +119,7 @@ static struct probe_error *check_index(const struct binding *b, const struct exp
 		(int)spec->spec_length, spec->spec);
 }
 
-/* Returns an error if the argument of a node at this site is not what the node needs. */
+/* Returns an error if the site's argument is not what the node needs. */
 static struct probe_error *check_arg(const struct binding *b, const struct expr_node *node)
 {
 	const struct arch_arg *spec = &b->site->specs[node->arg];
@@ -155,9 +150,8 @@ static struct probe_error *check_arg(const struct binding *b, const struct expr_
 }
 
 /*
- * Returns how many bytes of a string to capture: one more than the longest text with which the
- * expression compares the string. The additional byte shows whether the string is longer. So one
- * capture of the string serves all nodes.
+ * Returns how many bytes of a string to capture: one more than the longest text that the expression
+ * compares with it, to show that it is longer. One capture serves all nodes.
  */
 static uint16_t string_bytes(const struct expr *expr, const struct expr_node *string)
 {
@@ -174,10 +168,7 @@ static uint16_t string_bytes(const struct expr *expr, const struct expr_node *st
 	return (uint16_t)(longest + 1);
 }
 
-/*
- * Captures an argument that the start event has kept. expr_ask_begin() has already decided which
- * arguments start events keep.
- */
+/* Captures an argument that the start event has kept, as expr_ask_begin() has decided. */
 static struct probe_error *capture_begun(
 	struct binding *b, const struct expr_node *node, uint8_t *ret)
 {
@@ -232,10 +223,7 @@ static bool is_unary(enum arch_expr_kind kind)
 	return kind >= ARCH_EXPR_NEGATE && kind < ARCH_EXPR_ADD;
 }
 
-/*
- * Returns the type of an argument that the start event has kept. It always has 64 bits, because the
- * start event's sites may declare different types.
- */
+/* Returns a kept argument's type: always 64 bits, because start events' sites may differ. */
 static struct expr_type kept_type(const struct binding *b, const struct expr_node *node)
 {
 	struct capture what = expr_operand(node);
@@ -246,8 +234,7 @@ static struct expr_type kept_type(const struct binding *b, const struct expr_nod
 }
 
 /*
- * Returns an error if an operator has a double as an operand, unless the operator compares the
- * double with another double or with a constant.
+ * Returns an error if an operator has a double, unless it compares it with a double or a constant.
  */
 static struct probe_error *check_doubles(const struct binding *b, const struct expr_node *node)
 {
@@ -267,10 +254,7 @@ static struct probe_error *check_doubles(const struct binding *b, const struct e
 		"a floating-point number can only be compared, with another one or a constant");
 }
 
-/*
- * Decides the type of each node, operands before operators. If no operator uses the value of a
- * node, the value is not converted.
- */
+/* Decides the types of nodes, operands first. The whole expression's value is not converted. */
 static struct probe_error *decide_types(struct binding *b)
 {
 	for (uint8_t i = 0; i < b->expr->count; i++) {
@@ -312,7 +296,7 @@ static struct probe_error *decide_types(struct binding *b)
 	return NULL;
 }
 
-/* Returns an error if a constant shift count is invalid for the type of the left operand. */
+/* Returns an error if a constant shift count is invalid for the left operand's type. */
 static struct probe_error *check_shift(const struct binding *b, uint8_t index)
 {
 	const struct expr_node *node = &b->expr->nodes[index];
@@ -358,9 +342,7 @@ static struct probe_error *add_conversion(struct binding *b, struct expr_type ty
 		at);
 }
 
-/*
- * Returns true if a captured value was not sign-extended, as 4 bytes of a vector register are not.
- */
+/* Is a captured value not sign-extended, like 4 bytes of a vector register? */
 static bool is_raw(const struct binding *b, const struct expr_node *node)
 {
 	const struct arch_arg *spec = &b->site->specs[node->arg];
@@ -374,9 +356,7 @@ static enum arch_expr_kind double_kind(const struct arch_arg *spec)
 	return spec->size == 4 ? ARCH_EXPR_FLOAT : ARCH_EXPR_DOUBLE;
 }
 
-/*
- * Adds a bound node and, if the operator that uses its value needs one, a conversion of the value.
- */
+/* Adds a bound node and, if its operator needs one, a conversion of the value. */
 static struct probe_error *bind_node(struct binding *b, uint8_t index)
 {
 	const struct expr_node *node = &b->expr->nodes[index];

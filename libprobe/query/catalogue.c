@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Looks up the meaning of a probe. The source that was added last is searched first, so a user's
- * file overrides the library's text. Within a file, later lines override earlier ones: a line after
- * a line with wildcards may describe an exception.
+ * Looks up the meaning of a probe. Sources are searched from the last added to the first, so a
+ * user's file overrides the library's text. In a file, later lines override earlier ones: a line
+ * after one with wildcards may describe an exception.
  *
- * A command asks about one or two providers, and parsing all of the library's text would take a
- * quarter of the instructions of a short trace. So at first, the text is only searched for the
- * names of providers. The lines about one provider are contiguous, and are parsed on demand.
+ * A command asks about few providers, and parsing all of the library's text would take a quarter of
+ * the instructions of a short trace. So at first only providers' names are searched for; the lines
+ * of one, which are contiguous, are parsed on demand.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -85,7 +85,7 @@ static bool is_blank(char c)
 	return c == ' ' || c == '\t';
 }
 
-/* Cuts off and returns the next word, or NULL at the end of the line. */
+/* Cuts off the next word. NULL at the end of the line. */
 static char *take_word(struct probes_text *p)
 {
 	char *word = p->at + strspn(p->at, " \t");
@@ -99,7 +99,7 @@ static char *take_word(struct probes_text *p)
 	return word;
 }
 
-/* Returns the rest of the line without blanks at its ends, or NULL if only blanks are left. */
+/* Returns the rest of the line without surrounding blanks; NULL if nothing is left. */
 static char *take_rest(struct probes_text *p)
 {
 	char *rest = p->at + strspn(p->at, " \t"), *end = rest + strlen(rest);
@@ -160,7 +160,7 @@ int catalogue_same_arg(const struct probe_meaning *probe, const char *word, bool
 	return number < probe->arg_count ? (int)number : -1;
 }
 
-/* Returns true if a type is a unit. A unit says only what a number counts. */
+/* Is a type a unit, which says only what a number counts? */
 static bool is_unit(const char *type)
 {
 	static const char *const units[] = {
@@ -264,10 +264,7 @@ static struct probe_error *add_arg(const struct probes_text *p, struct probe_mea
 	return NULL;
 }
 
-/*
- * Returns an error if the length of an argument is not a number. The types of all arguments must be
- * set.
- */
+/* Returns an error if an argument's length is not a number. All types must be set. */
 static struct probe_error *check_lengths(
 	const struct probes_text *p, const struct probe_meaning *probe)
 {
@@ -294,10 +291,7 @@ static size_t count_words(const char *at)
 	return count;
 }
 
-/*
- * Adds all arguments before it sets their types, because an argument may precede the argument that
- * is its length.
- */
+/* Adds all arguments before setting types, because an argument's length may come later. */
 static struct probe_error *take_args(struct probes_text *p, struct probe_meaning *probe)
 {
 	struct probe_arg_meaning *args = calloc(count_words(p->at) + 1, sizeof(*args));
@@ -382,17 +376,14 @@ static struct probe_error *take_words(struct probes_text *p)
 	return !error && !words->count ? mistake(p, "expected NUMBER=WORD") : error;
 }
 
-/* Returns the probe that the current line is about: the last probe of the provider, or NULL. */
+/* Returns the probe that the line is about, the last of the provider; or NULL. */
 static struct probe_meaning *last_probe(const struct probes_text *p)
 {
 	return p->file->probe_count > p->first_probe ? &p->file->probes[p->file->probe_count - 1]
 						     : NULL;
 }
 
-/*
- * Stores the text of a line in *field. `field` must be NULL if the line follows no probe, which is
- * an error.
- */
+/* Stores a line's text. `field` is NULL, which is an error, if the line follows no probe. */
 static struct probe_error *store_text(
 	struct probes_text *p, const char **field, const char *text, const char *expected)
 {
@@ -592,7 +583,7 @@ void catalogue_file_deinit(struct catalogue_file *file)
 
 /* ---- Names ------------------------------------------------------------------------------ */
 
-/* Reads one character of a name. `__` counts as one dash. Returns a pointer past the character. */
+/* Reads a character of a name; `__` is one dash. Returns a pointer past it. */
 static const char *next(const char *name, char *ret)
 {
 	*ret = *name;
@@ -664,7 +655,7 @@ const char *probe_meaning_word(const struct probe_arg_meaning *arg, int64_t numb
 
 static const char provider_line[] = "\nprovider ";
 
-/* Returns the start of the next "provider" line, or `end`. */
+/* Returns the next "provider" line, or `end`. */
 static const char *next_provider(const char *text, const char *end)
 {
 	const char *line =
@@ -746,7 +737,7 @@ static struct probe_error *add_text(
 	return error;
 }
 
-/* Reverses the sources, so that the first provider in the text is searched first. */
+/* The first provider in the text is searched first. */
 static void reverse(struct catalogue_source *sources, size_t count)
 {
 	for (size_t i = 0; i < count / 2; i++) {
@@ -777,12 +768,11 @@ static struct probe_error *add_builtin(struct probe_catalogue *catalogue)
 }
 
 /*
- * Reads a file, but at most one byte more than the permitted size. If this byte exists,
- * catalogue_parse() finds the file too long.
+ * Reads a file, with at most one byte more than permitted, which makes catalogue_parse() refuse it.
  */
 static struct probe_error *read_file(const char *path, char *text, size_t *length_ret)
 {
-	/* O_NONBLOCK: opening a FIFO must not block. */
+	/* O_NONBLOCK: do not wait at a FIFO. */
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	struct stat st;
 	ssize_t got = 0;

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Demangles symbols with libiberty, the library behind c++filt, gdb and perf.
+ * Demangles symbols with libiberty, the library of c++filt, gdb and perf.
  *
- * Symbols come from files that are not trusted. libiberty refuses symbols that are too long or too
- * deep for its stack. But a short symbol may expand to terabytes of text, because it can refer to
- * its own parts repeatedly. So the text is received in pieces, through callbacks. When the text
- * gets too long, longjmp(3) leaves the demangler. This may leak memory for one identifier of a Rust
- * symbol, but no more: the C++ demangler allocates no memory while it prints, because it must work
- * even when memory has run out.
+ * Symbols are not trusted. libiberty refuses those that are too long or deep for its stack, but a
+ * short one may expand to terabytes, because it can refer to its own parts. So callbacks receive
+ * the text in pieces, and longjmp(3) leaves the demangler when it gets too long. That may leak
+ * memory for one identifier of a Rust symbol; the C++ demangler does not allocate while it prints.
  */
 #include <setjmp.h>
 #include <stdlib.h>
@@ -41,7 +39,7 @@ static bool demangle(struct demangling *its, const char *symbol)
 
 	if (setjmp(its->too_long))
 		return false;
-	/* Rust's older symbols are valid C++ symbols, with a hash at the end. So try Rust first. */
+	/* Rust's older symbols are valid C++ symbols, with a hash at the end: try Rust first. */
 	if (rust_demangle_callback(symbol, options, add_piece, its))
 		return true;
 	its->text.length = 0;
@@ -53,10 +51,7 @@ struct probe_error *probe_demangle(const char *symbol, char **ret)
 	struct demangling its = {0};
 
 	*ret = NULL;
-	/*
-	 * A symbol without `_` is not mangled. Do not let libiberty search it for Rust's
-	 * characters.
-	 */
+	/* Without `_` it is not mangled: do not let libiberty search it for Rust's characters. */
 	if (symbol[0] != '_')
 		return NULL;
 	if (demangle(&its, symbol) && its.text.length) {

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The values of expressions outside the target: constants while a text is parsed, and whole bound
- * expressions over what a record has.
+ * The values of expressions outside the target: constants, and bound expressions over a record.
  *
- * C's types and operators (C11, 6.3.1.1, 6.3.1.8 and 6.5) on the four integer types, each held in
- * 64 bits as arch/expr.h says. Where C leaves a result undefined, stubs and this evaluator compute
- * the result that arch/expr.h defines. If all operands are constants, such a result would only hide
- * a mistake ("1 << 40" would be 256), so expr_compute() also says why C has none.
+ * C's types and operators (C11, 6.3.1.1, 6.3.1.8 and 6.5) on the four integer types, each in 64
+ * bits (arch/expr.h). Where C leaves a result undefined, stubs and this compute what arch/expr.h
+ * defines. On constants alone, that would hide a mistake ("1 << 40" would be 256), so
+ * expr_compute() also says why C has none.
  *
- * The code generator of stubs shares nothing with this file, because tests compare their results.
+ * The stubs' code generator shares nothing with this, because tests compare the two.
  */
 #include <string.h>
 
@@ -110,7 +109,7 @@ static uint64_t compute_total(
 	}
 }
 
-/* The exact result of an operator of arithmetic; the divisor is not 0. */
+/* The exact result of arithmetic; the divisor is not 0. */
 static __int128 compute_exact(enum arch_expr_kind kind, __int128 a, __int128 b)
 {
 	switch (kind) {
@@ -121,7 +120,7 @@ static __int128 compute_exact(enum arch_expr_kind kind, __int128 a, __int128 b)
 	case ARCH_EXPR_SUB:
 		return a - b;
 	case ARCH_EXPR_MUL:
-		/* The product of two unsigned numbers may need all 128 bits. */
+		/* An unsigned product may need all 128 bits. */
 		return (__int128)((unsigned __int128)a * (unsigned __int128)b);
 	case ARCH_EXPR_DIV:
 		return a / b;
@@ -143,7 +142,7 @@ const char *expr_compute(enum arch_expr_kind kind, struct expr_type type, uint64
 
 	if (is_shift(kind)) {
 		*ret = compute_total(kind, type, left, right % bits);
-		/* A negative count counts as a huge unsigned number here. */
+		/* A negative count is a huge unsigned number here. */
 		if (right < bits)
 			return NULL;
 		return type.wide ? "a number of 64 bits can be shifted by 0 to 63"
@@ -197,7 +196,7 @@ static bool string_matches(const struct arch_expr_node *node, const struct expr_
 	       (!node->text_length || memcmp(string->bytes, node->text, node->text_length) == 0);
 }
 
-/* Converts a captured double or float, given as bits, to a double, also as bits. */
+/* Converts a captured double or float to a double, all as bits. */
 static uint64_t double_bits(enum arch_expr_kind kind, uint64_t word)
 {
 	double value;

@@ -12,10 +12,7 @@
 
 /* ---- Messages -------------------------------------------------------------------------- */
 
-/*
- * Returns the column of a position in a text. Columns count characters, not bytes, because the text
- * may be UTF-8.
- */
+/* Returns the column of a position, in characters, because the text may be UTF-8. */
 static size_t column(const char *text, const char *at)
 {
 	size_t count = 1;
@@ -42,7 +39,7 @@ struct probe_error *expr_error(const struct expr *expr, enum probe_error_code co
 		free(shown);
 		return probe_error_no_memory();
 	}
-	/* control characters are replaced, because a message has only one line */
+	/* A message has only one line. */
 	for (char *c = shown; *c; c++)
 		if (iscntrl((unsigned char)*c))
 			*c = ' ';
@@ -71,10 +68,7 @@ static struct probe_error *parser_not_compared(
 
 static bool parser_is_word(const char *at, const char *word);
 
-/*
- * Returns the error for text that cannot follow a complete operand; `expected` says what can
- * follow.
- */
+/* Returns the error for text after a complete operand; `expected` says what may follow. */
 static struct probe_error *parser_no_operator(const struct parser *p, const char *expected)
 {
 	const char *at = p->at;
@@ -102,13 +96,13 @@ static struct probe_error *parser_add(struct parser *p, const struct expr_node *
 	return NULL;
 }
 
-/* Returns the last node. There must be at least one node. */
+/* Returns the last node, which must exist. */
 static struct expr_node *parser_last(const struct parser *p)
 {
 	return &p->expr->nodes[p->expr->count - 1];
 }
 
-/* Adds an operator whose operands are the nodes with the indices `left` and `right`. */
+/* Adds an operator on two nodes. */
 static struct probe_error *parser_add_operator(
 	struct parser *p, enum arch_expr_kind kind, const char *where, uint8_t left, uint8_t right)
 {
@@ -121,7 +115,7 @@ static struct probe_error *parser_add_operator(
 				     .at = where});
 }
 
-/* Computes an operator on constants, and replaces the operands by the result. */
+/* Computes an operator on constants, which its result replaces. */
 static struct probe_error *fold(struct parser *p, enum arch_expr_kind kind, const char *where,
 	struct expr_node *left, const struct expr_node *right)
 {
@@ -148,10 +142,7 @@ static struct probe_error *fold(struct parser *p, enum arch_expr_kind kind, cons
 	return NULL;
 }
 
-/*
- * Adds an operator whose operand is the last node. If the operand is a constant, computes the
- * result at once.
- */
+/* Adds an operator on the last node, or computes it if that is constant. */
 static struct probe_error *parser_add_unary(
 	struct parser *p, enum arch_expr_kind kind, const char *where)
 {
@@ -169,16 +160,13 @@ static struct probe_error *parser_add_unary(
 				     .at = where});
 }
 
-/*
- * Adds an operator whose operands are the node at left_index and the last node. The text of the
- * last node begins at `from`.
- */
+/* Adds an operator on the node left_index and the last one, whose text begins at `from`. */
 static struct probe_error *parser_add_binary(struct parser *p, enum arch_expr_kind kind,
 	const char *where, uint8_t left_index, const char *from)
 {
 	struct expr_node *left = &p->expr->nodes[left_index], *right = parser_last(p);
 
-	/* only the right side is checked: parse_comparison() handles a string on the left */
+	/* parse_comparison() handles a string on the left. */
 	if (right->is_string)
 		return parser_not_compared(p, right);
 	if ((kind == ARCH_EXPR_DIV || kind == ARCH_EXPR_MOD) && right->kind == ARCH_EXPR_CONST &&
@@ -197,7 +185,7 @@ static void parser_skip_blanks(struct parser *p)
 		p->at++;
 }
 
-/* Skips blanks. Then skips the character `c` and returns true, if it comes next. */
+/* Skips blanks and then the character, if it comes next. */
 static bool parser_take(struct parser *p, char c)
 {
 	parser_skip_blanks(p);
@@ -207,7 +195,7 @@ static bool parser_take(struct parser *p, char c)
 	return true;
 }
 
-/* Returns the length of the word at `at`, in bytes; 0 if there is no word. */
+/* Returns the length of the word at `at`, or 0. */
 static size_t parser_word_length(const char *at)
 {
 	size_t length = 0;
@@ -222,7 +210,7 @@ static bool parser_is_word(const char *at, const char *word)
 	return parser_word_length(at) == strlen(word) && strncmp(at, word, strlen(word)) == 0;
 }
 
-/* Skips blanks. Then skips the word and returns true, if it comes next as a whole word. */
+/* Skips blanks and then the word, if it comes next, whole. */
 static bool parser_take_word(struct parser *p, const char *word)
 {
 	parser_skip_blanks(p);
@@ -234,10 +222,7 @@ static bool parser_take_word(struct parser *p, const char *word)
 
 /* ==== Names =================================================================================== */
 
-/*
- * Operands that begin with a letter: arguments, strings, keys, and arguments of pairs. Also data
- * that arguments point to.
- */
+/* Operands that begin with a letter, and data that arguments point to. */
 
 static bool take_arg(struct parser *p, uint8_t *ret)
 {
@@ -275,12 +260,12 @@ static void note_place(const char **place, const char *at)
 		*place = at;
 }
 
-/* The hit whose argument is used. In expressions on pairs, `begin` or `end` must be given. */
+/* The hit with the argument. In expressions on pairs, `begin` or `end` must be given. */
 enum which { THIS_HIT, BEGIN, END };
 
 static const char *const which_words[] = {"", "begin", "end"};
 
-/* Parses the word `begin` or `end`, if it comes next. */
+/* Parses `begin` or `end`, if it comes next. */
 static enum which take_which(struct parser *p)
 {
 	return parser_take_word(p, which_words[BEGIN]) ? BEGIN
@@ -320,7 +305,7 @@ static struct probe_error *parse_str(struct parser *p, const char *where, enum w
 	return parser_add(p, &node);
 }
 
-/* Parses a string of this hit, or of the start or end event of a pair. */
+/* Parses a string of this hit, or of a pair's start or end event. */
 static struct probe_error *parse_string(struct parser *p)
 {
 	const char *where;
@@ -334,7 +319,7 @@ static struct probe_error *parse_string(struct parser *p)
 	return parse_str(p, where, which);
 }
 
-/* Parses the rest of norm(), after the word norm. */
+/* After the word norm. */
 static struct probe_error *parse_norm(struct parser *p, const char *where)
 {
 	struct probe_error *error;
@@ -352,7 +337,7 @@ static struct probe_error *parse_norm(struct parser *p, const char *where)
 
 static struct probe_error *parse_of_pair(struct parser *p, const char *where, enum which which);
 
-/* Parses the rest of sym(), after the word sym. */
+/* After the word sym. */
 static struct probe_error *parse_sym(struct parser *p, const char *where)
 {
 	static const char whole[] = "sym() is a whole key: it has no operators";
@@ -400,7 +385,7 @@ static struct probe_error *expr_parse_text(struct parser *p, enum arch_expr_kind
 	return expr_text(p->expr, &p->at, string);
 }
 
-/* Parses the rest of starts_with(), after the word starts_with. */
+/* After the word starts_with. */
 static struct probe_error *parse_starts_with(struct parser *p)
 {
 	struct probe_error *error;
@@ -420,7 +405,7 @@ static struct probe_error *parse_starts_with(struct parser *p)
 	return NULL;
 }
 
-/* Parses an argument of a pair, after the word begin or end. */
+/* After the word begin or end. */
 static struct probe_error *parse_of_pair(struct parser *p, const char *where, enum which which)
 {
 	struct expr_node node = {
@@ -467,7 +452,7 @@ static struct probe_error *no_name(struct parser *p)
 		typed, nearest.name ? ", the nearest is " : "", nearest.name ? nearest.name : "");
 }
 
-/* Parses a word that forms a whole key, if it comes next. */
+/* Parses a word that is a whole key, if it comes next. */
 static enum expr_word take_key(struct parser *p)
 {
 	return parser_take_word(p, "comm")     ? EXPR_COMM
@@ -515,11 +500,11 @@ static struct probe_error *expr_parse_name(struct parser *p)
 
 /* ==== Lists =================================================================================== */
 
-/* Lists in which an operand is looked up: in (1, 3, 5), not in ("a", "b"). */
+/* Lists: in (1, 3, 5), not in ("a", "b"). */
 
 enum { TEXTS_MAX = 32 };
 
-/* Parses the word `in`, or the words `not in`, if they come next. */
+/* Parses `in` or `not in`, if it comes next. */
 static bool expr_take_in(struct parser *p, bool *is_not_ret)
 {
 	const char *start = p->at;
@@ -561,7 +546,7 @@ static struct probe_error *parse_number(struct parser *p, struct expr_node *list
 	return NULL;
 }
 
-/* Parses a list of numbers, after the operand and the opening parenthesis. */
+/* After the operand and the opening parenthesis. */
 static struct probe_error *parse_numbers(struct parser *p, const char *where)
 {
 	struct expr_node list = {.kind = ARCH_EXPR_IN,
@@ -577,10 +562,7 @@ static struct probe_error *parse_numbers(struct parser *p, const char *where)
 	return error ? error : parser_add(p, &list);
 }
 
-/*
- * Joins the last `count` nodes, which are comparisons, by the operator ||. The result is a balanced
- * tree, so that it is not deep.
- */
+/* Joins the last `count` comparisons by ||, as a balanced tree, which is not deep. */
 static struct probe_error *join(struct parser *p, size_t count, const char *where)
 {
 	uint8_t tests[TEXTS_MAX];
@@ -600,7 +582,7 @@ static struct probe_error *join(struct parser *p, size_t count, const char *wher
 	return error;
 }
 
-/* Parses a list of texts, after the string and the opening parenthesis. */
+/* After the string and the opening parenthesis. */
 static struct probe_error *parse_texts(struct parser *p, const char *where)
 {
 	struct expr_node string = *parser_last(p);
@@ -618,7 +600,7 @@ static struct probe_error *parse_texts(struct parser *p, const char *where)
 	return error ? error : join(p, count, where);
 }
 
-/* Parses the list after `in` or `not in`, whose operand is the last node. */
+/* Parses the list after `in` or `not in`, for the last node. */
 static struct probe_error *expr_parse_list(struct parser *p, const char *where, bool is_not)
 {
 	struct probe_error *error;
@@ -657,7 +639,7 @@ static struct probe_error *expr_parse_list(struct parser *p, const char *where, 
  * `nesting` limits this depth.
  */
 
-/* the level of lists: that of the operators < and > */
+/* the level of lists: that of < and > */
 enum { NESTING_MAX = 64, LEVEL_LIST = 7 };
 
 static const struct infix {
@@ -666,7 +648,7 @@ static const struct infix {
 	enum arch_expr_kind kind;
 } infixes[] = {
 	/* clang-format off */
-	/* If one operator is the beginning of another one, the longer operator must come first. */
+	/* An operator that begins another must come after it. */
 	{"||", 1, ARCH_EXPR_EITHER},
 	{"&&", 2, ARCH_EXPR_BOTH},
 	{"==", 6, ARCH_EXPR_EQ}, {"!=", 6, ARCH_EXPR_NE},
@@ -702,10 +684,7 @@ static struct probe_error *parse_parentheses(struct parser *p)
 	return parser_no_operator(p, "expected an operator or ')'");
 }
 
-/*
- * Returns an error for `++` or `--`. C reads these as one operator, which this language does not
- * have.
- */
+/* C reads `++` and `--` as one operator, which this language does not have. */
 static struct probe_error *check_doubled(const struct parser *p)
 {
 	if ((*p->at == '-' || *p->at == '+') && p->at[1] == *p->at)
@@ -779,7 +758,7 @@ static const struct infix *infix_at(const char *at)
 	return NULL;
 }
 
-/* Parses the rest of a comparison, after its left side, a string, and the operator. */
+/* After the left side, a string, and the operator. */
 static struct probe_error *parse_comparison(
 	struct parser *p, const struct infix *op, const char *where)
 {
@@ -793,7 +772,7 @@ static struct probe_error *parse_comparison(
 	return parser_add_unary(p, ARCH_EXPR_NOT, where);
 }
 
-/* Parses an operand, and the operators after it that have this level or bind tighter. */
+/* Parses an operand, and operators of this level or tighter ones. */
 static struct probe_error *expr_parse_level(struct parser *p, unsigned int level)
 {
 	struct probe_error *error = parse_operand(p);
@@ -861,7 +840,7 @@ struct probe_error *expr_parse(const char *what, const char *text, struct expr *
 		return probe_error_no_memory();
 	expr->what = strdup(what);
 	expr->text = strdup(text);
-	/* long enough, because an escape sequence is never shorter than what it stands for */
+	/* An escape sequence is never shorter than what it stands for. */
 	expr->literals = malloc(strlen(text) + 1);
 	expr->numbers = calloc(strlen(text) + 1, sizeof(*expr->numbers));
 	error = expr->what && expr->text && expr->literals && expr->numbers

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Parses constants and texts in C's syntax (C11, 6.4.4.1, 6.4.4.4 and 6.4.5). */
+/* Constants and texts in C's syntax (C11, 6.4.4.1, 6.4.4.4 and 6.4.5). */
 #include <ctype.h>
 #include <locale.h>
 #include <math.h>
@@ -15,7 +15,7 @@ static struct probe_error *mistake(const struct expr *expr, const char *at, cons
 
 /* ---- Integers -------------------------------------------------------------------------- */
 
-/* Returns the value of a digit in bases up to 16; returns 16 if the character is no such digit. */
+/* Returns the value of a digit up to f; 16 for other characters. */
 static unsigned int digit_value(char c)
 {
 	if (c >= '0' && c <= '9')
@@ -31,10 +31,7 @@ struct suffix {
 	bool is_unsigned, is_long;
 };
 
-/*
- * Parses the suffix of an integer: u, l, ll, ul, ull, lu or llu, also in upper case. "lL" is
- * invalid.
- */
+/* Parses u, l, ll, ul, ull, lu or llu, also in upper case. "lL" is invalid. */
 static struct suffix take_suffix(const char **at)
 {
 	struct suffix suffix = {0};
@@ -55,8 +52,7 @@ static struct suffix take_suffix(const char **at)
 }
 
 /*
- * Finds the first of C's types that can hold the value. Without a suffix, a decimal constant is
- * never unsigned.
+ * Finds the first of C's types that holds the value. Decimals without a suffix are never unsigned.
  */
 static bool type_of(uint64_t value, struct suffix suffix, bool is_decimal, struct expr_type *ret)
 {
@@ -67,10 +63,7 @@ static bool type_of(uint64_t value, struct suffix suffix, bool is_decimal, struc
 	return ret->is_signed || suffix.is_unsigned || !is_decimal;
 }
 
-/*
- * Parses a unit of time after a decimal number. Returns how many nanoseconds the unit has, or 0 if
- * there is no unit.
- */
+/* Parses a unit of time. Returns its nanoseconds, or 0 without a unit. */
 static uint64_t take_unit(const char **at, unsigned int base)
 {
 	static const struct {
@@ -90,7 +83,6 @@ static uint64_t take_unit(const char **at, unsigned int base)
 	return 0;
 }
 
-/* Returns true if a decimal point or an exponent follows the digits. */
 static bool is_floating(const char *at)
 {
 	while (isdigit((unsigned char)*at))
@@ -98,7 +90,7 @@ static bool is_floating(const char *at)
 	return *at == '.' || *at == 'e' || *at == 'E';
 }
 
-/* Parses a double in the C locale, because the user's locale may have another decimal point. */
+/* In the C locale: the user's may have another decimal point. */
 static double parse_double(const char *text, char **end)
 {
 	locale_t c = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0), users;
@@ -185,7 +177,7 @@ static bool simple_escape(char c, unsigned int *ret)
 	return found != NULL;
 }
 
-/* Parses an escape sequence; *at points to the backslash. */
+/* *at points to the backslash. */
 static struct probe_error *take_escape(const struct expr *expr, const char **at, unsigned int *ret)
 {
 	const char *start = *at, *digit = start + 1;
@@ -199,7 +191,7 @@ static struct probe_error *take_escape(const struct expr *expr, const char **at,
 		base = 16;
 		digit++;
 	}
-	/* Accepts up to three octal digits, or any number of hexadecimal digits. */
+	/* Up to three octal digits, or any number of hexadecimal ones. */
 	for (*ret = 0; digit_value(*digit) < base && (base == 16 || length < 3); length++) {
 		*ret = *ret * base + digit_value(*digit++);
 		if (*ret > 0xff)

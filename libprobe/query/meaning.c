@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Names of arguments are replaced in the text of an expression before the text is parsed. So every
- * parser that understands argN also understands names, and error messages show argN instead of
- * names.
+ * Names of arguments are replaced in an expression's text before it is parsed, so parsers need to
+ * know only argN, and messages show argN.
  */
 #include <ctype.h>
 #include <stdlib.h>
@@ -17,7 +16,7 @@ static bool is_sized(const struct probe_arg_meaning *arg)
 	return arg->kind == PROBE_ARG_SIZED_STRING || arg->kind == PROBE_ARG_SIZED_BYTES;
 }
 
-/* Returns true if the argument is only the length of another argument. */
+/* Is the argument only the length of another? */
 static bool is_length(const struct probe_meaning *meaning, size_t index)
 {
 	for (size_t i = 0; i < meaning->arg_count; i++)
@@ -26,10 +25,7 @@ static bool is_length(const struct probe_meaning *meaning, size_t index)
 	return false;
 }
 
-/*
- * Returns the capture for an argument. The argument is captured as a string or as bytes if its type
- * says so, otherwise as a number.
- */
+/* Returns the capture for an argument: a string or bytes if its type says so, else a number. */
 static struct capture capture_of(size_t index, const struct probe_arg_meaning *arg)
 {
 	return (struct capture){.arg = (unsigned char)index,
@@ -96,7 +92,7 @@ struct scanner {
 	bool of_begin; /* right after `begin.` */
 };
 
-/* A piece of the text: a word that can only be the name of an argument, or anything else. */
+/* A word that can only be an argument's name, or anything else. */
 struct piece {
 	const char *text;
 	size_t length;
@@ -113,7 +109,7 @@ static size_t word_length(const char *at)
 	return length;
 }
 
-/* Returns the length of a quoted C constant, in bytes. A missing end quote is allowed. */
+/* Returns the bytes of a quoted C constant, whose end quote may be missing. */
 static size_t quoted_length(const char *at)
 {
 	size_t length = 1;
@@ -135,16 +131,14 @@ static bool is_word(const struct piece *piece, const char *word)
 	return strlen(word) == piece->length && strncmp(word, piece->text, piece->length) == 0;
 }
 
-/*
- * Returns true if `*` and `)` follow at `at`. Then the word before them is a type, as in `(u64 *)`.
- */
+/* Do `*` and `)` follow, so that the word before is a type, as in `(u64 *)`? */
 static bool ends_type(const char *at)
 {
 	at = skip_blanks(at);
 	return *at == '*' && *skip_blanks(at + 1) == ')';
 }
 
-/* Finds the next piece of the text. Returns false at the end of the text. */
+/* Returns false at the end of the text. */
 static bool next_piece(struct scanner *s, struct piece *ret)
 {
 	const char *at = s->at;
@@ -200,7 +194,7 @@ static void put_arg(struct buffer *out, size_t index)
 	buffer_unsigned(out, index);
 }
 
-/* Writes the expression for the address of an argument's text: argN, or argN + OFFSET. */
+/* Writes the address of an argument's text: argN, or argN + OFFSET. */
 static void put_place(struct buffer *out, size_t index, const struct probe_arg_meaning *arg)
 {
 	put_arg(out, index);
@@ -220,8 +214,7 @@ static void put_lengthy(struct buffer *out, size_t index, const struct probe_arg
 }
 
 /*
- * Writes the replacement of a name. Inside str() and bytes(), adds the argument's length, unless
- * the user gives a length.
+ * Writes the replacement of a name, with its length in str() and bytes() unless the user gives one.
  */
 static void put_name(struct buffer *out, const struct scanner *s,
 	const struct probe_meaning *meaning, size_t index)
@@ -271,10 +264,7 @@ static bool put_piece(struct buffer *out, const struct scanner *s,
 	return meaning && put_number(out, meaning, piece);
 }
 
-/*
- * Returns the known word that is most similar to the typed word: the name of an argument, or a word
- * for a number. Returns NULL if no word is similar.
- */
+/* Returns the name or word that is most similar to the typed one, or NULL. */
 static const char *nearest_name(const struct probe_meaning *meaning, const char *typed)
 {
 	struct nearest nearest = {0};
@@ -332,10 +322,7 @@ struct probe_error *meaning_replace(const char *what, const char *text,
 	while (next_piece(&scanner, &piece)) {
 		const struct probe_meaning *its = piece.of_begin ? begin : meaning;
 
-		/*
-		 * A word that only the begin's arguments have may be compared with an argument of
-		 * the begin.
-		 */
+		/* A word of the begin's arguments alone may be compared with one of them. */
 		if (put_piece(&out, &scanner, its, &piece) ||
 			(begin && put_number(&out, begin, &piece)))
 			continue;

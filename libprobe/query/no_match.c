@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * "Did you mean": finds the probes whose names are most similar to a pattern that matches no probe.
- */
+/* "Did you mean": the probes with the names most similar to a pattern that matches none. */
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
@@ -12,10 +10,7 @@
 
 enum {
 	NEAREST_MAX = 3,
-	/*
-	 * Maximum length of a name that is compared, in characters; the rest of a longer name is
-	 * ignored.
-	 */
+	/* Longer names are compared up to here. */
 	COMPARED_MAX = NEAREST_COMPARED_MAX
 };
 
@@ -25,9 +20,8 @@ struct candidate {
 };
 
 /*
- * Copies the part of a pattern that is compared with names. This part has the last two parts of the
- * pattern, with `-` as `__`. It lacks the list of arguments, prefixes of other tools, and glob
- * characters.
+ * Copies the part of a pattern that is compared: its last two parts, with `-` as `__`, without
+ * arguments, other tools' prefixes and glob characters.
  */
 static size_t reduce(const char *pattern, char ret[COMPARED_MAX + 1], bool *has_provider_ret)
 {
@@ -54,8 +48,7 @@ static size_t reduce(const char *pattern, char ret[COMPARED_MAX + 1], bool *has_
 }
 
 /*
- * Returns the edit distance between a "provider:name" and the typed text; UINT32_MAX if they are
- * not similar.
+ * Returns the edit distance between "provider:name" and the typed text; UINT32_MAX if not similar.
  */
 static unsigned int distance_of(
 	const char *typed, size_t typed_length, bool has_provider, const char *name)
@@ -71,10 +64,7 @@ static unsigned int distance_of(
 		return 1;
 	longer = length > typed_length ? length : typed_length;
 	distance = nearest_distance(typed, typed_length, name, length);
-	/*
-	 * A typing error changes only a few characters. If more differ, the user means another
-	 * word.
-	 */
+	/* If more characters differ, it is no typing error. */
 	return distance * 5 > longer * 2 ? UINT32_MAX : distance;
 }
 
@@ -87,10 +77,7 @@ static bool is_listed(const struct candidate *best, size_t count, const char *na
 	return false;
 }
 
-/*
- * Inserts a candidate into the sorted list of the best ones. Of two candidates with equal
- * distances, the earlier one stays first.
- */
+/* Inserts a candidate in order, after those of equal distance. */
 static void insert(struct candidate best[NEAREST_MAX], size_t *count, struct candidate new)
 {
 	size_t at = *count;
@@ -107,10 +94,7 @@ static void insert(struct candidate best[NEAREST_MAX], size_t *count, struct can
 	best[at] = new;
 }
 
-/*
- * Returns advice for a pattern that names an event of another tool, if this event is no static
- * probe; otherwise NULL.
- */
+/* Returns advice for an event of another tool that is no static probe; otherwise NULL. */
 static const char *advice_for(const char *text)
 {
 	static const char kernel[] = "probes of the kernel are for bpftrace or perf, "

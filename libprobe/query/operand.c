@@ -21,7 +21,7 @@
 
 enum {
 	NESTING_MAX = 16,
-	/* one step is left for an address that is computed but not read */
+	/* one step is left for an address that is not read */
 	POINTERS_MAX = ARCH_STEPS_MAX - 1
 };
 
@@ -43,7 +43,7 @@ static bool take(struct operand_parser *p, char c)
 	return true;
 }
 
-/* Parses the type of a number, u8 to s64. */
+/* Parses u8 to s64. */
 static bool take_type(struct operand_parser *p, struct arch_step *ret)
 {
 	static const struct {
@@ -88,7 +88,7 @@ static const char *take_number(struct operand_parser *p, const char *expected, i
 	return NULL;
 }
 
-/* Parses an index and, after `*`, the size of an array item in bytes, which is 1 by default. */
+/* Parses an index and, after `*`, an item's size in bytes (default 1). */
 static const char *take_index(struct operand_parser *p, int32_t *scale)
 {
 	struct capture *ret = p->ret;
@@ -107,7 +107,7 @@ static const char *take_index(struct operand_parser *p, int32_t *scale)
 			    : NULL;
 }
 
-/* Parses a distance, after its + or -, and adds the distance to the address. */
+/* Adds a distance, after its + or -, to the address. */
 static const char *add_distance(struct operand_parser *p, bool is_negative, struct arch_step *step)
 {
 	const char *expected;
@@ -125,7 +125,7 @@ static const char *add_distance(struct operand_parser *p, bool is_negative, stru
 
 static const char *parse_sum(struct operand_parser *p, struct arch_step *step);
 
-/* Parses the address in a step, and the distances that are added to it. */
+/* Parses an address, and distances that are added. */
 static const char *parse_address(struct operand_parser *p, struct arch_step *step)
 {
 	const char *expected;
@@ -154,7 +154,7 @@ static const char *parse_sum(struct operand_parser *p, struct arch_step *step)
 	return expected;
 }
 
-/* Parses the rest of a step after the asterisk. A step reads memory at an address. */
+/* Parses a step, which reads memory at an address, after the asterisk. */
 static const char *parse_step(struct operand_parser *p)
 {
 	struct arch_step step;

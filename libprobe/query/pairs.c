@@ -24,8 +24,8 @@
 enum { WORDS_MAX = 16 };
 
 /*
- * A rule: the last words of the ends that belong to a begin with the last word `begin`. If several
- * rules have the same `begin`, the first rule for which ends exist applies.
+ * The last words of the ends for a begin with the last word `begin`. Of several rules, the first
+ * for which ends exist applies.
  */
 struct rule {
 	const char *begin;
@@ -51,10 +51,7 @@ static const struct rule rules[] = {
 
 /* ---- By names ------------------------------------------------------------------------- */
 
-/*
- * Returns the index past the last probe that has the provider and the module of probe `from`. Such
- * probes are adjacent.
- */
+/* Returns the index past the last probe of the provider and module of probe `from`. */
 static size_t provider_end(const struct selection *s, size_t from)
 {
 	const struct select_probe *first = &s->probes[from];
@@ -65,7 +62,7 @@ static size_t provider_end(const struct selection *s, size_t from)
 	return from;
 }
 
-/* Spells a name as DTrace does: every `-` becomes `__`. */
+/* Spells a name as DTrace does: `-` becomes `__`. */
 char *pair_plain_name(const char *name)
 {
 	char *copy = malloc(2 * strlen(name) + 1), *to = copy;
@@ -101,10 +98,7 @@ static char **plain_names(const struct selection *s)
 	return names;
 }
 
-/*
- * Returns true if `word` is the last word of a name. *before_ret is the length of the name before
- * the word, including the separator.
- */
+/* Is `word` the last word of a name? *before_ret is the length before it, with the separator. */
 static bool ends_in(const char *name, const char *word, size_t *before_ret)
 {
 	size_t length = strlen(name), word_length = strlen(word);
@@ -115,10 +109,7 @@ static bool ends_in(const char *name, const char *word, size_t *before_ret)
 	return *before_ret == 0 || name[*before_ret - 1] == '_';
 }
 
-/*
- * Finds all probes without a role that end the probe `begin` according to a rule, and gives them
- * the number of the pair. Returns how many were found.
- */
+/* Gives the ends of the probe `begin` by a rule the pair's number. Returns how many there are. */
 static size_t take_ends(const struct rule *rule, char *const *names, size_t count,
 	const char *begin, size_t before, uint32_t pair, struct pair_part *parts)
 {
@@ -137,7 +128,7 @@ static size_t take_ends(const struct rule *rule, char *const *names, size_t coun
 	return taken;
 }
 
-/* Applies the rules to the probes that have no role yet. */
+/* Applies the rules to probes without a role. */
 static void apply_rules(char *const *names, size_t count, struct pair_part *parts, uint32_t *pairs)
 {
 	for (size_t r = 0; r < sizeof(rules) / sizeof(*rules); r++) {
@@ -187,13 +178,13 @@ bool pair_looks_reversed(const char *begin, const char *end)
 }
 
 /*
- * Returns the length of a prefix of a name, in bytes. Names that may affect each other's pairing
- * have the same prefix. It is usually the part before the last word. But x__super__failed may end
- * both x__super__start and x__required, so the prefix of all three is x__.
+ * Returns the length of the prefix that names share if they may affect each other's pairing.
+ * Usually it is all but the last word. But x__super__failed may end x__super__start and
+ * x__required, so it is x__ for all three.
  */
 static size_t pair_kin(const char *name)
 {
-	/* The only end that has two words is super__failed. This is its first word. */
+	/* super__failed is the only end with two words. */
 	static const char inner[] = "super__";
 	size_t length;
 
@@ -207,7 +198,7 @@ static size_t pair_kin(const char *name)
 
 /* ---- By the catalogue ----------------------------------------------------------------- */
 
-/* Returns true if the catalogue's entry of a begin lists a probe among the ends. */
+/* Does the catalogue list a probe among the ends of a begin? */
 static bool is_end_of(const struct probe_meaning *begin, const char *name)
 {
 	for (size_t i = 0; i < begin->end_count; i++)
@@ -216,7 +207,7 @@ static bool is_end_of(const struct probe_meaning *begin, const char *name)
 	return false;
 }
 
-/* Finds the pairs that the catalogue lists. These take precedence over pairs by the rules. */
+/* Finds the pairs of the catalogue, which take precedence over the rules. */
 static void apply_catalogue(const struct probe_catalogue *catalogue, const char *provider,
 	char *const *names, size_t count, struct pair_part *parts, uint32_t *pairs)
 {
@@ -240,16 +231,13 @@ static void apply_catalogue(const struct probe_catalogue *catalogue, const char 
 
 /* ---- Begins that take the arguments of another probe ----------------------------------- */
 
-/* Returns true if a probe is the giver of a begin. The begin takes the arguments of its giver. */
+/* Is a probe the giver of a begin, which takes its arguments? */
 static bool is_giver(const struct probe_meaning *begin, const char *name)
 {
 	return begin && begin->takes && catalogue_name_matches(begin->takes, name);
 }
 
-/*
- * Marks all probes of a pair that does not nest, also the giver of its begin. `names` and `parts`
- * are those of one provider.
- */
+/* Marks all probes of a pair that does not nest, and the giver. All are of one provider. */
 static void mark_single(const struct probe_meaning *meaning, char *const *names, size_t count,
 	struct pair_part *parts, struct pair_part *begin)
 {
@@ -264,7 +252,7 @@ static void mark_single(const struct probe_meaning *meaning, char *const *names,
 	}
 }
 
-/* Returns the catalogue's entry of a probe that begins a pair, or NULL for other probes. */
+/* Returns the catalogue's entry of a begin; NULL for other probes. */
 static const struct probe_meaning *meaning_of_begin(const struct probe_catalogue *catalogue,
 	const char *provider, const char *name, const struct pair_part *part)
 {
@@ -272,7 +260,7 @@ static const struct probe_meaning *meaning_of_begin(const struct probe_catalogue
 					: NULL;
 }
 
-/* Marks those pairs of one provider that do not nest, as the catalogue says. */
+/* Marks the pairs of a provider that do not nest, by the catalogue. */
 static void apply_takes(const struct probe_catalogue *catalogue, const char *provider,
 	char *const *names, size_t count, struct pair_part *parts)
 {
@@ -297,8 +285,8 @@ static bool same_names(const struct probe_meaning *a, const struct probe_meaning
 }
 
 /*
- * Returns the catalogue's entry that lists the arguments to compare for a pair. Returns NULL if the
- * pair's begins list no arguments, or different ones.
+ * Returns the entry with the arguments to compare for a pair; NULL if its begins list none, or
+ * different ones.
  */
 static const struct probe_meaning *same_of_begins(
 	const struct pair_part *parts, size_t count, uint32_t pair)
@@ -315,7 +303,7 @@ static const struct probe_meaning *same_of_begins(
 	return ret;
 }
 
-/* Finds the arguments to compare for the pairs of one provider. */
+/* Finds the arguments to compare for a provider's pairs. */
 static void apply_same(const struct probe_catalogue *catalogue, const char *provider,
 	char *const *names, size_t count, struct pair_part *parts)
 {
@@ -331,10 +319,7 @@ static void apply_same(const struct probe_catalogue *catalogue, const char *prov
 			parts[i].same = same_of_begins(parts, count, parts[i].pair);
 }
 
-/*
- * If one probe of a pair has arguments to compare, marks all probes of the pair as compared. A pair
- * may have probes of several providers, and perhaps only one of these providers lists arguments.
- */
+/* Marks all probes of compared pairs: maybe only one of their providers lists the arguments. */
 static void mark_compared(struct pair_part *parts, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
@@ -404,17 +389,14 @@ static struct probe_error *pair_names(const struct selection *s,
 
 /* ---- By patterns ------------------------------------------------------------------------ */
 
-/* The patterns of a request, and for each pattern the role of the probes that match it. */
+/* The patterns of a request, and the role of the probes that match each. */
 struct pattern_parts {
 	const struct probe_pattern *const *patterns;
 	struct pair_part *parts; /* PAIR_NONE for a pattern that names the giver of a begin */
 	size_t count;
 };
 
-/*
- * Returns the role of the probes that match a pattern. `place` is the position of the pattern, as
- * pairs_place() returns it.
- */
+/* Returns the role of the probes that match the pattern at `place` (pairs_place()). */
 static struct pair_part part_of(enum probe_pairing pairing, size_t place)
 {
 	if (place == PAIRS_GIVER)
@@ -425,7 +407,7 @@ static struct pair_part part_of(enum probe_pairing pairing, size_t place)
 		.role = place % 2 ? PAIR_END : PAIR_BEGIN, .pair = (uint32_t)(place / 2)};
 }
 
-/* Returns an error if a probe is both begin and end, or belongs to two pairs. */
+/* Returns an error for a probe that is begin and end, or of two pairs. */
 static struct probe_error *check_part(
 	const struct select_probe *probe, const struct pattern_parts *all)
 {
@@ -447,10 +429,7 @@ static struct probe_error *check_part(
 	return NULL;
 }
 
-/*
- * Finds the pairs that do not nest and the pairs that are compared. Looks at the probes of each
- * provider in each module separately.
- */
+/* Finds pairs that do not nest or are compared, by provider and module. */
 static struct probe_error *find_known(
 	const struct selection *s, const struct probe_catalogue *catalogue, struct pair_part *parts)
 {
@@ -525,17 +504,14 @@ void pairing_deinit(struct pairing *pairing)
 	*pairing = (struct pairing){0};
 }
 
-/* Returns true if two probes can affect each other's pairing. */
+/* Can two probes affect each other's pairing? */
 static bool are_kin(const struct pairing_probe *a, const struct pairing_probe *b)
 {
 	return a->may_be != PAIR_NONE && a->kin == b->kin &&
 	       memcmp(a->plain, b->plain, a->kin) == 0 && strcmp(a->provider, b->provider) == 0;
 }
 
-/*
- * Computes again the pairs of the last probe and of its kin, the probes whose pairing it can
- * affect. Returns false if out of memory.
- */
+/* Pairs the last probe and its kin again. Returns false if out of memory. */
 static bool pair_again(struct pairing *pairing)
 {
 	struct pairing_probe *probes = pairing->probes;

@@ -73,7 +73,7 @@ bool capture_is(const struct capture *a, const struct capture *b)
 	       a->fixed_length == b->fixed_length && a->of_begin == b->of_begin;
 }
 
-/* Parses the length of a string: an argument, or a number of bytes. */
+/* Parses a string's length: an argument, or bytes. */
 static const char *parse_length(const char **at, struct capture *capture)
 {
 	unsigned long number;
@@ -91,7 +91,7 @@ static const char *parse_length(const char **at, struct capture *capture)
 	return NULL;
 }
 
-/* Parses one argument of a list. Returns NULL, or a text that says what was expected at *at. */
+/* Returns NULL, or what was expected at *at. */
 static const char *parse_capture(const char **at, struct capture *capture)
 {
 	const char *expected, *start = *at;
@@ -126,10 +126,7 @@ static const char *parse_capture(const char **at, struct capture *capture)
 	return NULL;
 }
 
-/*
- * Parses the list of arguments at the end of a pattern. *at points to the opening parenthesis.
- * Returns NULL, or a text that says what was expected at *at.
- */
+/* Parses the list of arguments at the parenthesis *at. Returns NULL, or what was expected there. */
 static const char *captures_parse(
 	const char **at, struct capture captures[CAPTURES_MAX], size_t *count_ret)
 {
@@ -153,10 +150,7 @@ static const char *captures_parse(
 
 struct probe_pattern {
 	char *text;
-	/*
-	 * Function that decides which probes match, or NULL. If it is set, only `text` and `data`
-	 * are used besides it.
-	 */
+	/* Decides which probes match, or NULL. If set, only `text` and `data` are also used. */
 	bool (*predicate)(const char *path, const char *provider, const char *name, void *data);
 	void *data;
 	bool is_regex;
@@ -170,16 +164,13 @@ struct probe_pattern {
 	bool has_captures;
 	struct capture captures[CAPTURES_MAX];
 	size_t capture_count;
-	/*
-	 * The catalogue whose names of arguments may occur in the list; borrowed. A list that
-	 * contains names is parsed again for each probe.
-	 */
+	/* For names of arguments; borrowed. A list with names is parsed again for each probe. */
 	const struct probe_catalogue *catalogue;
-	/* the list of arguments in `text` if it contains names, otherwise NULL */
+	/* the list in `text` if it contains names, otherwise NULL */
 	const char *named_list;
 };
 
-/* The text that is being parsed. Columns count from 1. */
+/* The text being parsed. Columns count from 1. */
 struct pattern_text {
 	const char *text;
 	struct probe_pattern *pattern;
@@ -193,9 +184,8 @@ static struct probe_error *mistake(
 }
 
 /*
- * Recognises programs of bpftrace and SystemTap. They have a brace, a blank before a slash, or an
- * argument in quotes, which occur in no probe's name. Returns an error that says how to ask
- * probectl for the same, or NULL if the text is no such program.
+ * Returns an error for programs of bpftrace and SystemTap, with how to ask probectl for the same.
+ * They have a brace, a blank before a slash, or a quoted argument, unlike probes' names.
  */
 static struct probe_error *check_other_language(const struct pattern_text *parser)
 {
@@ -220,8 +210,8 @@ static struct probe_error *check_other_language(const struct pattern_text *parse
 /* ---- Dashes --------------------------------------------------------------- */
 
 /*
- * Copies a name or a glob, and replaces each `-` by `__`, except in brackets of a glob (`[a-z]`).
- * In a glob, drops a backslash before a dash.
+ * Copies a name or glob with `__` for `-`, except in brackets (`[a-z]`). In a glob, drops a
+ * backslash before a dash.
  */
 static char *double_dashes(const char *from, size_t length, bool is_glob)
 {
@@ -274,10 +264,7 @@ static struct probe_error *parse_regex(const struct pattern_text *parser, const 
 	return NULL;
 }
 
-/*
- * Returns an error for a bracket that is not closed. fnmatch(3) would match the bracket itself, but
- * no name contains a bracket.
- */
+/* Returns an error for an open bracket, which fnmatch(3) would match itself. */
 static struct probe_error *check_brackets(
 	const struct pattern_text *parser, const char *from, const char *end)
 {
@@ -290,7 +277,7 @@ static struct probe_error *check_brackets(
 		}
 		if (*at != '[')
 			continue;
-		/* A `]` right after the opening bracket is literal, as in []a] */
+		/* A `]` right after the opening bracket is literal */
 		close = at + 1;
 		if (close < end && (*close == '!' || *close == '^'))
 			close++;
@@ -302,10 +289,7 @@ static struct probe_error *check_brackets(
 	return NULL;
 }
 
-/*
- * Returns an error for a parenthesis. Names have no parentheses, so this one belongs to a list of
- * arguments that is not at the end of the text.
- */
+/* Returns an error for a parenthesis: it is of a list that is not at the end. */
 static struct probe_error *check_parentheses(
 	const struct pattern_text *parser, const char *from, const char *end)
 {
@@ -321,10 +305,7 @@ static bool is_glob(const char *text)
 	return strpbrk(text, "*?[\\") != NULL;
 }
 
-/*
- * Sets the path of a pattern. If the path is a symbolic link (/usr/bin/python3, /lib), also sets
- * its target, because /proc/PID/maps has the target.
- */
+/* Sets the path and, for a symbolic link (/lib), its target, which /proc/PID/maps shows. */
 static struct probe_error *set_path(struct probe_pattern *pattern, const char *from, size_t length)
 {
 	if (length == 0)
@@ -357,7 +338,7 @@ static struct probe_error *set_name(struct probe_pattern *pattern, const char *f
 	return pattern->name ? NULL : probe_error_no_memory();
 }
 
-/* Returns the last colon of [from, end) that is not inside brackets ([[:alpha:]]), or NULL. */
+/* Returns the last colon outside brackets ([[:alpha:]]), or NULL. */
 static const char *last_colon(const char *from, const char *end)
 {
 	int depth = 0;
@@ -373,12 +354,12 @@ static const char *last_colon(const char *from, const char *end)
 	return NULL;
 }
 
-/* Skips the prefix that bpftrace and bcc put before a path, and returns the start of the path. */
+/* Skips the prefix of bpftrace and bcc before a path. */
 static const char *skip_tool(const char *from, const char *end)
 {
 	size_t length = strncmp(from, "usdt:", 5) == 0 ? 5 : strncmp(from, "u:", 2) == 0 ? 2 : 0;
 
-	/* If only one colon follows, the word before it is a provider, not a prefix. */
+	/* Before a single colon, it is a provider. */
 	return length > 0 && last_colon(from + length, end) ? from + length : from;
 }
 
@@ -410,7 +391,7 @@ static struct probe_error *parse_globs(const struct pattern_text *parser, const 
 	if (error)
 		return error;
 	colon = last_colon(start, name_colon);
-	/* the pattern is usdt:path:name or path:name */
+	/* usdt:path:name or path:name */
 	if (!colon && (pattern->is_library || memchr(start, '/', (size_t)(name_colon - start)))) {
 		error = set_path(pattern, start, (size_t)(name_colon - start));
 		return error ? error : set_provider(pattern, start, 0);
@@ -422,9 +403,8 @@ static struct probe_error *parse_globs(const struct pattern_text *parser, const 
 }
 
 /*
- * Returns the opening parenthesis of the list of arguments at the end of the text. If the text does
- * not end with a list, returns the end of the text. (A regular expression ends with a slash before
- * the list.)
+ * Returns the parenthesis of the list of arguments at the end, or the end of the text. A regular
+ * expression ends with a slash before the list.
  */
 static const char *find_captures(const char *text)
 {
@@ -468,10 +448,7 @@ static struct probe_error *parse(const struct pattern_text *parser)
 	return NULL;
 }
 
-/*
- * Allocates a pattern with a copy of the text. All other members are 0. Returns NULL if out of
- * memory.
- */
+/* Allocates a pattern with a copy of the text. Returns NULL if out of memory. */
 static struct probe_pattern *create(const char *text)
 {
 	struct probe_pattern *pattern = calloc(1, sizeof(*pattern));
@@ -576,10 +553,7 @@ bool pattern_has_captures(const struct probe_pattern *pattern)
 
 bool pattern_has_symbols(const struct probe_pattern *pattern)
 {
-	/*
-	 * It is enough to search for the text, because no argument can be called sym, a reserved
-	 * word.
-	 */
+	/* sym is a reserved word, so no argument has this name. */
 	bool ret = pattern->named_list && strstr(pattern->named_list, "sym");
 
 	for (size_t i = 0; i < pattern->capture_count; i++)
@@ -587,10 +561,7 @@ bool pattern_has_symbols(const struct probe_pattern *pattern)
 	return ret;
 }
 
-/*
- * Returns the list in a pattern's text if the list contains names, otherwise NULL; borrowed. Sets
- * *catalogue_ret to the catalogue that has these names.
- */
+/* Returns the list in a pattern, borrowed, and its catalogue if it contains names; else NULL. */
 static const char *pattern_named_list(
 	const struct probe_pattern *pattern, const struct probe_catalogue **catalogue_ret)
 {
@@ -610,7 +581,7 @@ struct probe_error *pattern_captures(const struct probe_pattern *pattern, const 
 	memcpy(captures, pattern->captures, pattern->capture_count * sizeof(*captures));
 	if (!pattern->named_list)
 		return NULL;
-	/* No probe has 32 arguments, so arg31 stands for an argument that does not exist. */
+	/* No probe has 32 arguments: arg31 does not exist. */
 	error = meaning_replace("the list", pattern->named_list,
 		probe_catalogue_find(pattern->catalogue, provider, name, arg_count), NULL,
 		absent_ok ? "arg31" : NULL, &list);
@@ -626,10 +597,7 @@ struct probe_error *pattern_captures(const struct probe_pattern *pattern, const 
 
 /* ---- Matching ----------------------------------------------------------------- */
 
-/*
- * Returns true if `file` is the name of the library's file. bcc calls a library "c", and bpftrace
- * calls it "libc".
- */
+/* Is `file` the library's? bcc calls it "c", bpftrace "libc". */
 static bool is_library_file(const char *library, const char *file)
 {
 	size_t length = strlen(library);
@@ -639,7 +607,7 @@ static bool is_library_file(const char *library, const char *file)
 	if (strncmp(file, library, length) != 0)
 		return false;
 	file += length;
-	/* The C library was called libc-2.31.so before glibc 2.34. */
+	/* Before glibc 2.34, it was libc-2.31.so. */
 	return strncmp(file, ".so", 3) == 0 ||
 	       (file[0] == '-' && isdigit((unsigned char)file[1]) && strstr(file, ".so"));
 }
@@ -663,7 +631,7 @@ static bool matches_path(const struct probe_pattern *pattern, const char *path)
 		return true;
 	if (glob[0] == '/')
 		return false;
-	/* A relative path also matches the end of an absolute path. */
+	/* A relative path matches the end of an absolute one. */
 	while (strncmp(glob, "./", 2) == 0)
 		glob += 2;
 	for (slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/')) {
@@ -683,7 +651,7 @@ static bool matches_name(const struct probe_pattern *pattern, const char *name)
 	return doubled && fnmatch(pattern->name, doubled, 0) == 0;
 }
 
-/* Copies a name, and replaces each `__` by `-`. */
+/* Copies a name with `-` for `__`. */
 static void single_dashes(char *to, const char *from)
 {
 	while (*from) {
@@ -697,7 +665,7 @@ static void single_dashes(char *to, const char *from)
 	*to = '\0';
 }
 
-/* Matches the name in three forms: unchanged, with each `-` as `__`, and with each `__` as `-`. */
+/* Matches the name as it is, with `__` for `-`, and with `-` for `__`. */
 static bool matches_regex(const regex_t *regex, const char *provider, const char *name)
 {
 	size_t provider_length = strlen(provider);
@@ -753,16 +721,11 @@ bool probe_pattern_matches(const struct probe_pattern *pattern, const char *path
 /* ==== Lists without names ===================================================================== */
 
 /*
- * Replaces the names in a pattern's list of arguments by argN. Needed for sessions that other
- * controllers read: their catalogues may differ, so the list must not depend on a catalogue. The
- * version of the traced program is unknown here. So the catalogue's entries for all versions must
- * give the same list.
+ * A session that other controllers read must not depend on a catalogue, so argN replaces names. The
+ * traced program's version is unknown: all versions' entries must give the same list.
  */
 
-/*
- * Makes the list for one entry of the catalogue. If *ret has the list of earlier entries, compares
- * both lists, which must be equal. If *ret is NULL, sets it.
- */
+/* Makes the list by one entry of the catalogue, which must equal *ret, unless that is NULL. */
 static struct probe_error *add_meaning(
 	const char *named, const struct probe_meaning *meaning, char **ret)
 {
@@ -781,7 +744,7 @@ static struct probe_error *add_meaning(
 	return probe_error_prefix(error, "%s:%s", meaning->provider, meaning->name);
 }
 
-/* Makes the list that all entries of the catalogue for the probe have in common. */
+/* Makes the list that all entries for the probe have in common. */
 static struct probe_error *plain_list(const struct probe_pattern *pattern, const char *named,
 	const struct probe_catalogue *catalogue, char **ret)
 {
@@ -794,7 +757,7 @@ static struct probe_error *plain_list(const struct probe_pattern *pattern, const
 		for (size_t k = 0; file && k < file->probe_count && !error; k++) {
 			const struct probe_meaning *its = &file->probes[k];
 
-			/* Use an entry only if no other entry overrides it. */
+			/* Only entries that no other overrides. */
 			if (pattern_may_name(pattern, its->provider, its->name) &&
 				probe_catalogue_find(
 					catalogue, its->provider, its->name, its->arg_count) == its)

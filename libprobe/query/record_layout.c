@@ -5,7 +5,7 @@
 #include "libprobe/query/query.h"
 
 enum {
-	/* Up to this distance from the stack pointer, the stack is certainly mapped. */
+	/* So near to the stack pointer, the stack is certainly mapped. */
 	FRAME_AT_MAX = 4096 - 8,
 	STRING_BYTES_DEFAULT = 256,
 	AGGREGATE_BYTES_MAX = 256,
@@ -13,10 +13,7 @@ enum {
 	STACK_BYTES_MIN = 64
 };
 
-/*
- * Returns true if `size` bytes at an address are in a readable segment, so that they stay mapped as
- * long as the module. The address comes from a note, which is not trusted.
- */
+/* Is it in a readable segment, and so mapped as long as the module? The address is not trusted. */
 static bool is_mapped(const struct object *object, uint64_t address, uint64_t size)
 {
 	const struct object_segment *segments;
@@ -31,16 +28,14 @@ static bool is_mapped(const struct object *object, uint64_t address, uint64_t si
 	return false;
 }
 
-/*
- * Resolves the symbols in an argument to addresses. Returns false if the argument cannot be read.
- */
+/* Resolves an argument's symbols. Returns false if it cannot be read. */
 static bool resolve(struct arch_arg *arg, bool *is_static_ret, struct module *module)
 {
 	uint64_t value, size;
 
 	*is_static_ret = false;
 	if (arg->symbol) {
-		/* If several variables have this name, it is unknown which one is meant. */
+		/* It is unknown which of several variables with this name is meant. */
 		if (!object_symbol(
 			    module->object, arg->symbol, arg->symbol_length, &value, &size) ||
 			!object_symbol_is_only(module->object, arg->symbol, arg->symbol_length))
@@ -50,7 +45,7 @@ static bool resolve(struct arch_arg *arg, bool *is_static_ret, struct module *mo
 		if (arg->symbol_bits)
 			arg->disp &= (INT64_C(1) << arg->symbol_bits) - 1;
 		arg->symbol = NULL;
-		/* If a register is added to the symbol, the address is not constant. */
+		/* With a register, the address is not constant. */
 		*is_static_ret = arg->kind == ARCH_ARG_MEMORY && arg->base < 0 && arg->index < 0 &&
 				 is_mapped(module->object, value, arg->size);
 	} else if (arg->base == ARCH_REG_PC) {
@@ -61,10 +56,7 @@ static bool resolve(struct arch_arg *arg, bool *is_static_ret, struct module *mo
 	return true;
 }
 
-/*
- * Returns true if the argument can be a pointer: it is a whole number, and is not in a vector
- * register.
- */
+/* Can it be a pointer: a whole number, not in a vector register? */
 static bool may_be_string(const struct arch_arg *arg)
 {
 	bool is_whole = arg->size == 1 || arg->size == 2 || arg->size == 4 || arg->size == 8;
@@ -88,7 +80,7 @@ static int add_capture(struct record_layout *l, const struct arch *arch, const s
 	return l->capture_count++;
 }
 
-/* Resolves an argument that is used together with a captured argument, as its length or index. */
+/* Resolves an argument that is the length or index of a captured one. */
 static bool resolve_whole(
 	struct arch_arg *arg, bool *is_static_ret, const struct record_layout_site *site)
 {
@@ -96,7 +88,7 @@ static bool resolve_whole(
 	       resolve(arg, is_static_ret, site->module) && site->arch->capturable(arg);
 }
 
-/* Captures the bytes to which `arg` points. `length` says how many. */
+/* Captures `length` bytes at `arg`. */
 static int add_sized(struct record_layout *l, const struct record_layout_site *site,
 	const struct arch_arg *arg, bool is_static, const struct arch_arg *length, size_t bytes)
 {
@@ -107,7 +99,7 @@ static int add_sized(struct record_layout *l, const struct record_layout_site *s
 
 	if (!resolve_whole(&resolved, &length_is_static, site))
 		return -1;
-	/* The capture is set up as a string, and then gets its length. */
+	/* Set up as a string, and then given its length. */
 	index = add_capture(l, site->arch, arg, is_static, true, bytes);
 	if (index < 0)
 		return -1;
@@ -145,10 +137,7 @@ static struct arch_arg length_of(
 		.disp = wanted->fixed_length};
 }
 
-/*
- * Captures an argument, or the data that it points to; if a length is wanted, captures that many
- * bytes. Returns the index of the capture, or -1.
- */
+/* Captures an argument, or data that it points to, of a wanted length. Returns the index, or -1. */
 static int add_wanted(struct record_layout *l, const struct record_layout_site *site,
 	const struct capture *wanted, size_t bytes)
 {
@@ -192,10 +181,7 @@ static void add_arg(struct record_layout *l, const struct record_layout_site *si
 		.is_float = spec->is_float,
 		.size = spec->size <= 8 ? spec->size : 0,
 		.number = wanted->arg};
-	/*
-	 * If a number is shown in addition to a string, the number is the argument itself, not the
-	 * data behind it.
-	 */
+	/* A number shown beside a string is the argument itself. */
 	if (wanted->step_count && !wanted->beside) {
 		arg->is_signed = wanted->steps[wanted->step_count - 1].is_signed;
 		arg->is_float = false;
@@ -271,7 +257,7 @@ static struct arch_arg unwind_register(const struct arch *arch, size_t place)
 		.width = 8};
 }
 
-/* Returns the argument that is 8 bytes of the stack, `offset` bytes above the stack pointer. */
+/* Returns 8 bytes of the stack, `offset` above the stack pointer, as an argument. */
 static struct arch_arg stack_word(const struct arch *arch, int32_t offset)
 {
 	return (struct arch_arg){.kind = ARCH_ARG_MEMORY,
@@ -316,10 +302,7 @@ int record_layout_capture_return(
 	return layout->capture_count++;
 }
 
-/*
- * Captures the registers, and then a copy of the stack. These are the first captures of a layout,
- * so there is always room for them.
- */
+/* Captures the registers and a copy of the stack, as the first captures: there is room. */
 static void add_copy(struct record_layout *l, const struct arch *arch, size_t bytes)
 {
 	for (size_t i = 0; i < arch->unwind_count; i++)
@@ -334,9 +317,8 @@ static void add_copy(struct record_layout *l, const struct arch *arch, size_t by
 }
 
 /*
- * Captures the return addresses of all functions on the stack. If the chain of frame pointers may
- * lack the return address of the site's own function, captures this address first. These are the
- * first captures of a layout.
+ * Captures the return addresses on the stack, as the first captures; before them the site's
+ * function's, if the frame pointers' chain may lack it.
  */
 static void add_frames(struct record_layout *l, const struct record_layout_site *site)
 {
@@ -374,7 +356,7 @@ static bool same_operand(const struct arch_arg *a, const struct arch_arg *b)
 	       (a->spec || a->disp == b->disp);
 }
 
-/* Returns true if an existing capture has the wanted data, and at least `bytes` bytes of it. */
+/* Has an existing capture the wanted data, and `bytes` of it? */
 static bool serves(const struct arch_capture *c, const struct record_layout_site *site,
 	const struct capture *wanted, uint16_t bytes)
 {

@@ -1,21 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* Reads records, and the frames that stubs pass to functions, in the layout of record_layout.c. */
+/* Reads records, and stubs' frames for functions, in the layout of record_layout.c. */
 #include <ctype.h>
 #include <string.h>
 
 #include "libprobe/query/query.h"
 
-/* The bytes of one capture with variable length. */
+/* The bytes of a capture of variable length. */
 struct span {
 	const uint8_t *bytes;
 	size_t length;
 	bool truncated, is_null;
 };
 
-/*
- * Returns the offset in a record of the fixed part of capture number `count`. The fixed parts of
- * all captures before it precede it.
- */
+/* Returns the offset in a record of capture `count`'s fixed part, behind those before it. */
 static size_t fixed_place(const struct record_layout *layout, size_t count)
 {
 	size_t at = sizeof(struct ring_record);
@@ -25,7 +22,7 @@ static size_t fixed_place(const struct record_layout *layout, size_t count)
 	return at;
 }
 
-/* Returns the length of a record without the bytes of strings and aggregates. */
+/* Returns a record's length without the bytes of strings and aggregates. */
 static size_t fixed_bytes(const struct record_layout *layout)
 {
 	return fixed_place(layout, layout->recorded) +
@@ -64,10 +61,7 @@ static uint64_t number_at(const uint8_t *at, uint32_t bytes)
 	}
 }
 
-/*
- * Returns true if all bytes are printable text. Whether they are valid UTF-8 is checked only in the
- * output.
- */
+/* Are all bytes printable? UTF-8 is checked in the output. */
 static bool is_text(const struct span *span)
 {
 	if (!span->length)
@@ -86,7 +80,7 @@ static void span_value(const struct span *span, enum probe_value_kind kind, stru
 	ret->length = span->length;
 }
 
-/* Reads an argument as a string. The user or the catalogue has said that it is a string. */
+/* The user or the catalogue has said that it is a string. */
 static void string_value(const struct arch_capture *capture, const struct record_layout_arg *arg,
 	const struct span *span, struct probe_value *ret)
 {
@@ -106,7 +100,7 @@ static void string_value(const struct arch_capture *capture, const struct record
 	ret->truncated = false;
 }
 
-/* Extends the lower `bytes` bytes of a word to 64 bits. */
+/* Extends the lower `bytes` of a word to 64 bits. */
 static uint64_t extend(uint64_t word, unsigned int bytes, bool is_signed)
 {
 	unsigned int bits = bytes * 8;
@@ -117,7 +111,7 @@ static uint64_t extend(uint64_t word, unsigned int bytes, bool is_signed)
 	return is_signed && word >> (bits - 1) ? word | ~UINT64_C(0) << bits : word;
 }
 
-/* Extends the number of a capture to 64 bits, as the code of a stub does for expressions. */
+/* Extends a capture's number as stubs do for expressions. */
 static uint64_t extended(const struct arch_capture *c, uint64_t number)
 {
 	bool is_signed =
@@ -156,7 +150,7 @@ bool record_layout_read_stack(
 	if (!layout->stack)
 		return false;
 	word = number_at(record + fixed_place(layout, before), sizeof(uint32_t));
-	/* The stack is the first capture with variable length. */
+	/* The stack is the first capture of variable length. */
 	*ret = (struct record_layout_stack){
 		.bytes = record + fixed_bytes(layout), .length = ring_string_length(word)};
 	if (layout->captures[before].stack == ARCH_STACK_BYTES)
@@ -166,9 +160,7 @@ bool record_layout_read_stack(
 	return true;
 }
 
-/*
- * Returns the span of a capture with variable length. `word` has the length and flags of the bytes.
- */
+/* Returns a capture's bytes. `word` has their length and flags. */
 static struct span span_of(const uint8_t *bytes, uint64_t word)
 {
 	return (struct span){.bytes = bytes,
@@ -177,10 +169,7 @@ static struct span span_of(const uint8_t *bytes, uint64_t word)
 		.is_null = word >> RING_STRING_NULL_BIT & 1};
 }
 
-/*
- * Sets the values of all arguments. words[i] is the number of capture i. Bit i of `valid` is set if
- * capture i was readable.
- */
+/* Sets all arguments' values: words[i] is capture i, readable if bit i of `valid` is set. */
 static void read_values(const struct record_layout *layout, const uint64_t *words, uint64_t valid,
 	const struct span *spans, struct probe_value *values)
 {
@@ -195,7 +184,7 @@ static void read_values(const struct record_layout *layout, const uint64_t *word
 			else
 				number_value(arg, words[arg->value], &values[i]);
 		}
-		/* If the string was unreadable, show only the number. */
+		/* For an unreadable string, show only the number. */
 		if (string && arg->is_known &&
 			(string->is_null || values[i].kind == PROBE_VALUE_NULL))
 			continue;
@@ -236,18 +225,14 @@ bool record_layout_is_plain(const struct record_layout *layout)
 	return true;
 }
 
-/* The captures found in a record. */
 struct found {
-	/* Numbers, not yet extended; for strings and aggregates, words with length and flags. */
+	/* Numbers, not yet extended; for strings and aggregates, length and flags. */
 	uint64_t words[ARCH_ARGS_MAX];
 	struct span spans[ARCH_ARGS_MAX]; /* bytes of each string or aggregate */
 	uint64_t valid;			  /* bit i is set if capture i was readable */
 };
 
-/*
- * Finds the numbers and the bit mask in a record. Returns where the bytes of strings and aggregates
- * begin, or NULL if the record is too short.
- */
+/* Finds the numbers and the mask. Returns where strings' bytes begin; NULL if too short. */
 static const uint8_t *find_numbers(
 	const struct record_layout *layout, const uint8_t *record, size_t size, struct found *ret)
 {
@@ -273,9 +258,8 @@ static const uint8_t *find_numbers(
 }
 
 /*
- * Finds the captures in a record. Returns the length of the record. Returns 0 if this length
- * exceeds `size`, or if a capture is longer than stubs ever write it, because the target may have
- * written to the ring.
+ * Finds a record's captures. Returns its length, or 0 if that exceeds `size`, or a capture is
+ * longer than stubs write: the target may have written to the ring.
  */
 static size_t find_captures(
 	const struct record_layout *layout, const uint8_t *record, size_t size, struct found *ret)

@@ -8,7 +8,7 @@
 #include "libprobe/base/cleanup.h"
 #include "libprobe/query/query.h"
 
-/* Orders notes by provider and name. Equal notes stay in the order of the file. */
+/* Orders notes by provider and name, and else as in the file. */
 static int compare_notes(const void *a, const void *b)
 {
 	const struct sdt_note *x = *(const struct sdt_note *const *)a;
@@ -41,16 +41,13 @@ size_t select_probe_end(const struct sdt_note *const *sorted, size_t count, size
 	return end;
 }
 
-/*
- * The start value of the hash function FNV-1a, its factor, and the inverse of the factor modulo
- * 2^64.
- */
+/* FNV-1a: the start value, the factor, and its inverse modulo 2^64. */
 #define HASH_START UINT64_C(0xcbf29ce484222325)
 #define HASH_FACTOR UINT64_C(0x100000001b3)
 #define HASH_INVERSE UINT64_C(0xce965057aff6957b)
 _Static_assert(HASH_FACTOR *HASH_INVERSE == 1, "the inverse of the factor");
 
-/* Continues a hash with a text, including the 0 at its end. */
+/* Continues a hash with a text and its NUL. */
 static uint64_t hash_text(uint64_t hash, const char *text)
 {
 	do {
@@ -85,13 +82,12 @@ uint64_t select_key_place(uint64_t key, const char *provider, const char *name)
 	return hash_back(hash_back(key, name), provider) ^ HASH_START;
 }
 
-/* A note and its address. */
 struct place {
 	uint64_t pc;
 	const struct sdt_note *note;
 };
 
-/* Orders notes by address, then by their order in the file, which is their order in memory. */
+/* Orders notes by address, and else as in the file and in memory. */
 static int compare_places(const void *a, const void *b)
 {
 	const struct place *x = a, *y = b;
@@ -102,9 +98,8 @@ static int compare_places(const void *a, const void *b)
 }
 
 /*
- * Sorts a probe's notes by address. Several notes may have one address, because linkers fold
- * functions with identical code (--icf). Then they are one site, which is hit once. Returns NULL if
- * out of memory.
+ * Sorts a probe's notes by address. Those with one address, because linkers fold identical
+ * functions (--icf), are one site, which is hit once. Returns NULL if out of memory.
  */
 static struct place *sort_places(const struct sdt_note *const *notes, size_t count)
 {
@@ -119,8 +114,7 @@ static struct place *sort_places(const struct sdt_note *const *notes, size_t cou
 }
 
 /*
- * Adds the site of a note. `is_again` is set if an earlier note has the same address: then the site
- * gets no address, and only the semaphore of the note is used.
+ * Adds a note's site. `is_again`: an earlier note has its address, so only its semaphore is used.
  */
 static struct probe_error *add_site(struct selection *selection, const struct module *module,
 	const struct sdt_note *note, size_t probe, bool is_again)
@@ -136,7 +130,7 @@ static struct probe_error *add_site(struct selection *selection, const struct mo
 	return NULL;
 }
 
-/* Adds a probe and its sites. `notes` are the notes of the probe. */
+/* `notes` are all of the probe. */
 static struct probe_error *add_probe(struct selection *selection, struct module *module,
 	const struct sdt_note *const *notes, size_t count, size_t pattern)
 {
@@ -169,10 +163,7 @@ static struct probe_error *add_probe(struct selection *selection, struct module 
 	return error;
 }
 
-/*
- * Finds the highest number of an argument that a pattern names, for a probe with `arg_count`
- * arguments. *ret is -1 if the pattern names no arguments.
- */
+/* Finds the highest argument that a pattern names for a probe with `arg_count` arguments, or -1. */
 static struct probe_error *highest_argument(const struct probe_pattern *pattern,
 	const struct sdt_note *note, size_t arg_count, int *ret)
 {
@@ -229,16 +220,15 @@ struct probe_error *select_lacking(const struct probe_pattern *pattern, uint16_t
 		list);
 }
 
-/* For one pattern: the arguments that it names, and the matching probes. */
+/* For a pattern: the arguments that it names, and the matching probes. */
 struct wanted {
 	struct probe_error *error; /* error for the first matching probe that lacks an argument */
 	bool is_there;		   /* a matching probe has all the arguments */
 };
 
 /*
- * Records for a pattern whether a probe has the arguments that the pattern names. `lacks` is the
- * error if the probe lacks an argument, otherwise NULL. Returns false if the probe is to be refused
- * for the error.
+ * Notes whether a probe has a pattern's arguments; `lacks` is the error if not, or NULL. Returns
+ * false if the probe is to be refused for it.
  */
 static bool note_arguments(
 	const struct probe_pattern *pattern, struct probe_error *lacks, struct wanted *wanted)
@@ -295,8 +285,8 @@ static struct probe_error *select_module(struct module *module,
 }
 
 /*
- * Keeps the first error of the patterns in ret->lacking. If a pattern has wildcards, its error
- * counts only if no matching probe has all arguments.
+ * Keeps the first error in ret->lacking. With wildcards, an error counts only if no matching probe
+ * has all arguments.
  */
 static void judge_arguments(const struct probe_pattern *const *patterns, size_t count,
 	struct wanted *wanted, struct selection *ret)
@@ -400,10 +390,7 @@ struct probe_error *select_check_arguments(struct selection *selection)
 	return error;
 }
 
-/*
- * Adds to an error that some files were unreadable, so that the probe may be in one of them. Sets
- * error->err to EIO.
- */
+/* Adds that unreadable files may have the probe, with error->err EIO. */
 static struct probe_error *or_unread(struct probe_error *error, const struct modules *modules,
 	const struct probe_pattern *pattern, pid_t pid, bool any)
 {
