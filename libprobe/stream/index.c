@@ -41,7 +41,7 @@ static size_t slot_of(const char *name)
 	return hash % STREAM_HASH_SLOTS;
 }
 
-/* The slot of a name in the hash, or the free slot where the name belongs. */
+/* The slot of a name, or the free slot for it. */
 static uint16_t *find(struct stream_types *types, const char *name)
 {
 	size_t slot = slot_of(name);
@@ -311,14 +311,14 @@ struct probe_error *stream_index_write(const char *folder, const struct stream_i
 
 	if (error)
 		return probe_error_prefix(error, "%s", folder);
-	/* Create a new file, whatever file the folder's owner has put under this name. */
+	/* A new file, whatever the folder's owner has put there. */
 	unlinkat(at, draft_name, 0);
 	fd = openat(at, draft_name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, FILE_MODE);
 	if (fd >= 0)
 		file = fdopen(fd, "w");
 	if (file) {
 		write_all(file, index);
-		/* If the disk is full, this may be reported only when the buffer is written. */
+		/* A full disk may be reported only now. */
 		if (fflush(file) != 0)
 			err = errno;
 		if (fclose(file) != 0 && !err)
@@ -350,10 +350,7 @@ static int digit_of(char c)
 	return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/*
- * Decodes in place a name that write_name() has encoded. Returns false if write_name() cannot have
- * written it.
- */
+/* Decodes a name of write_name() in place. Returns false if it is none. */
 static bool read_name(char *text)
 {
 	char *to = text;
@@ -374,7 +371,7 @@ static bool read_name(char *text)
 	return true;
 }
 
-/* Reads exactly `count` numbers. Returns false if the text holds anything else. */
+/* Reads exactly `count` numbers. Returns false for any other text. */
 static bool read_numbers(const char *text, uint64_t *ret, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
@@ -429,7 +426,7 @@ static bool read_status(const char *text, struct probe_stream_status *ret)
 	return true;
 }
 
-/* Type lines are in the order of the numbers, so each type gets its old number again. */
+/* Lines are in the order of numbers, so each type gets its number again. */
 static struct probe_error *read_type(char *text, struct stream_types *types)
 {
 	char *space = strchr(text, ' ');
@@ -506,7 +503,7 @@ struct probe_error *stream_index_read(const char *folder, struct stream_index *i
 
 	if (at < 0)
 		return probe_error_system(errno, "cannot open %s", folder);
-	/* O_NONBLOCK, because the file may be a pipe without a writer. */
+	/* O_NONBLOCK: it may be a pipe without a writer. */
 	fd = openat(at, stream_index_name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 	if (fd < 0 && errno != ENOENT)
 		error = probe_error_system(errno, "cannot open %s/%s", folder, stream_index_name);

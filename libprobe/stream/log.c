@@ -61,7 +61,7 @@ struct stream_log {
 
 /* ---- Files ----------------------------------------------------------------------------------- */
 
-/* The size of the stream files in a log's folder and its parts. */
+/* The files of a log's folder and its parts. */
 struct usage {
 	uint64_t bytes, files;
 	unsigned int parts, oldest; /* number of parts, and the lowest part number */
@@ -82,7 +82,6 @@ static DIR *open_folder(int at, const char *name)
 	return folder;
 }
 
-/* Adds the stream files of one folder to *usage. */
 static void measure_part(DIR *part, struct usage *usage)
 {
 	struct dirent *entry;
@@ -116,13 +115,13 @@ static void measure(DIR *folder, struct usage *usage)
 			continue;
 		measure_part(part, usage);
 		closedir(part);
-		/* A part's folder that holds no stream files is not counted as a part. */
+		/* A folder without stream files is no part. */
 		if (usage->files != before && (!usage->parts++ || number < usage->oldest))
 			usage->oldest = number;
 	}
 }
 
-/* Removes the files of a part, then its folder. Files that are not part of a record stay. */
+/* Removes a part's files, then its folder. Other files stay. */
 static struct probe_error *remove_part(int at, const char *name)
 {
 	DIR *part = open_folder(at, name);
@@ -171,10 +170,7 @@ static uint64_t chunk_of(const struct stream_log *log)
 	return log->options->log_bytes / CHUNKS;
 }
 
-/*
- * Opens the log's folder to remove parts. The path may have been redirected since the log was
- * created, so symbolic links of other users are not followed.
- */
+/* Opens the log's folder to remove parts, without following links of other users. */
 static struct probe_error *open_log(const struct stream_log *log, DIR **ret)
 {
 	int fd;
@@ -223,10 +219,7 @@ static struct probe_error *keep_limit(struct stream_log *log, uint64_t need)
 	}
 }
 
-/*
- * *ret is true if an event of `bytes` bytes may be added. If a chunk is complete, first writes and
- * measures the files.
- */
+/* *ret: an event may be added. If a chunk is complete, first writes and measures the files. */
 static struct probe_error *admit(struct stream_log *log, uint64_t bytes, bool *ret)
 {
 	uint64_t chunk = chunk_of(log);
@@ -304,7 +297,7 @@ struct probe_error *stream_log_own(
 	return stream_log_hit(log, &log->own, &hit, NULL);
 }
 
-/* Writes the last event of a full log, for which room was reserved, and flushes. */
+/* Writes the last event of a full log, which has reserved room, and flushes. */
 static struct probe_error *stream_log_last(
 	struct stream_log *log, uint32_t type, const struct probe_event *event)
 {
@@ -327,7 +320,6 @@ struct probe_error *stream_log_lost(
 	return note_failure(log, probe_ctf_discarded(log->ctf, session, count));
 }
 
-/* Writes the added events to the files. */
 static struct probe_error *stream_log_flush(struct stream_log *log)
 {
 	struct probe_error *error = log->failed ? NULL : probe_ctf_flush(log->ctf);
@@ -349,7 +341,7 @@ static struct probe_error *begin(struct stream_log *log)
 	return probe_ctf_create(log->options->log, &options, &log->ctf);
 }
 
-/* Allocates a log without a record. Returns NULL if out of memory. */
+/* Returns NULL if out of memory. */
 static struct stream_log *log_alloc(const struct probe_stream_options *options)
 {
 	struct stream_log *log = calloc(1, sizeof(*log));
@@ -381,8 +373,8 @@ struct probe_error *stream_log_create(
 }
 
 /*
- * Creates a log that writes to a record of the caller's, in which the stream's own events have the
- * process `pid`. Errors: PROBE_ERROR_MEMORY.
+ * Creates a log in a record of the caller's, in which the stream's own events have this pid.
+ * Errors: PROBE_ERROR_MEMORY.
  */
 static struct probe_error *stream_log_borrow(const struct probe_stream_options *options,
 	struct probe_ctf *record, pid_t pid, struct stream_log **ret)
@@ -401,7 +393,7 @@ bool stream_log_is_borrowed(const struct stream_log *log)
 	return log->borrowed;
 }
 
-/* Whether the log writes to this record of the caller's. */
+/* Does the log write to this record of the caller's? */
 static bool stream_log_is_of(const struct stream_log *log, const struct probe_ctf *record)
 {
 	return log->borrowed && log->ctf == record;
@@ -459,12 +451,10 @@ uint64_t stream_log_hits(const struct stream_log *log)
 /* ==== Flushing ================================================================================ */
 
 /*
- * A flush has two steps. First, events go from the rings directly into packets of the log. Each
- * poll does this, so that the rings do not fill up. Then packets go into files, when the packets
- * are full and once a second.
+ * A flush moves events from the rings into the log's packets, as each poll does, so that the rings
+ * do not fill up, and packets into files, when they are full and once a second.
  *
- * A flush releases the lock between slices. So other threads can see that a flush is running, and
- * can stop, filter or clear the stream.
+ * It releases the lock in between, so that others can see it, and stop, filter or clear the stream.
  */
 
 enum { FLUSH_NS = 1000000000 };
@@ -480,7 +470,7 @@ static struct probe_error *enter_with_log(struct probe_stream *stream)
 		PROBE_ERROR_STATE, EINVAL, "the stream has no log that it could be flushed to");
 }
 
-/* Keeps the first error for the status. A log that has failed accepts no more events. */
+/* Keeps the first error for the status. A failed log accepts no more events. */
 static struct probe_error *note_error(struct probe_stream *stream, struct probe_error *error)
 {
 	if (!error)
@@ -521,7 +511,7 @@ static struct probe_error *take_slice(struct probe_stream *stream, bool *drained
 	return note_error(stream, error);
 }
 
-/* Begin and end a flush that the stream reports by events. */
+/* A flush that the stream reports by events. */
 static void begin_flush(struct probe_stream *stream)
 {
 	stream->flushing++;
@@ -540,7 +530,7 @@ static struct probe_error *end_flush(struct probe_stream *stream, struct probe_e
 	return error;
 }
 
-/* Writes all events up to now. The caller holds the lock, which is released in between. */
+/* Writes all events up to now. The lock, which the caller holds, is released in between. */
 static struct probe_error *flush(struct probe_stream *stream)
 {
 	struct probe_error *error;
@@ -550,7 +540,7 @@ static struct probe_error *flush(struct probe_stream *stream)
 	begin_flush(stream);
 	until = clock_stamp(&stream->session->clock);
 	do {
-		/* Let another thread that waits for the lock run. */
+		/* Let a waiting thread run. */
 		pthread_mutex_unlock(&stream->lock);
 		sched_yield();
 		pthread_mutex_lock(&stream->lock);
@@ -576,7 +566,7 @@ struct probe_error *probe_stream_flush(struct probe_stream *stream)
 	return error;
 }
 
-/* Makes the stream write to this record of the caller's. The caller holds the lock. */
+/* Makes the stream write to this record of the caller's, who holds the lock. */
 static struct probe_error *take_record(struct probe_stream *stream, struct probe_ctf *record)
 {
 	if (stream->log && !stream_log_is_of(stream->log, record))

@@ -32,9 +32,8 @@
 /* ==== Queue of unread events ================================================================== */
 
 /*
- * The session's events are valid only during a callback. So the queue holds copies of them until a
- * reader takes the events into its own memory. Each entry is a struct entry followed by its packed
- * event.
+ * Events of a session are valid only during a callback: the queue holds copies until a reader takes
+ * them. An entry is a struct entry and its packed event.
  */
 
 enum { ALIGN = _Alignof(struct probe_value), ROOM_MIN = 1 << 16, ROOM_KEPT = 1 << 20 };
@@ -113,14 +112,14 @@ struct probe_error *stream_queue_put(struct stream_queue *queue, const struct st
 
 /* ---- Out ------------------------------------------------------------------------------------- */
 
-/* The unused rest of the reader's memory. */
+/* The rest of the reader's memory. */
 struct target {
 	char *at;
 	size_t room;
 	bool truncated;
 };
 
-/* Copies the array of values, or as many values as there is room for. */
+/* Copies as many values as there is room for. */
 static struct probe_value *take_values(
 	struct target *to, const struct probe_event *event, size_t *count_ret)
 {
@@ -265,10 +264,7 @@ void stream_mark(struct probe_stream *stream, uint32_t type, bool silent, int va
 	}
 	if (sets)
 		memcpy(mark.sets, sets, 2 * sizeof(*sets));
-	/*
-	 * Drop the oldest mark: the stream is started and stopped often, but nobody reads the
-	 * stream.
-	 */
+	/* Drop the oldest mark: nobody reads the stream. */
 	if (stream->mark_count == MARKS_MAX) {
 		apply_mark(&stream->reading, &stream->marks[0],
 			clock_realtime_ns(&stream->session->clock, stream->marks[0].stamp));
@@ -293,7 +289,7 @@ static void put_event(struct probe_stream *stream, uint32_t type,
 	r->taken++;
 }
 
-/* Adds one of the stream's own events, unless the filter excludes its type. */
+/* Adds one of the stream's own events, unless it is filtered. */
 static void put_own(struct probe_stream *stream, uint32_t type, uint64_t time_ns, uint64_t lost,
 	const struct probe_value *args, size_t count)
 {
@@ -311,7 +307,7 @@ static void put_own(struct probe_stream *stream, uint32_t type, uint64_t time_ns
 		put_event(stream, type, PROBE_STREAM_WHOLE, 0, &event);
 		return;
 	}
-	/* A log gets the number of lost hits instead of an event. */
+	/* A log gets the number of lost hits instead. */
 	r->error = lost ? stream_log_lost(stream->log, stream->session, lost)
 			: stream_log_own(stream->log, type, &event);
 	r->last_ns = time_ns > r->last_ns ? time_ns : r->last_ns;
@@ -332,10 +328,7 @@ static void put_mark(struct probe_stream *stream, const struct stream_mark *mark
 	put_own(stream, mark->type, time_ns, 0, args, count);
 }
 
-/*
- * Applies and removes the marks with a time up to until_ns (CLOCK_REALTIME) and a stamp up to
- * `until`.
- */
+/* Applies and removes marks up to until_ns (CLOCK_REALTIME) and stamp `until`. */
 static void pass_marks(struct probe_stream *stream, uint64_t until_ns, uint64_t until)
 {
 	while (stream->mark_count && !stream->reading.error) {
@@ -353,7 +346,7 @@ static void pass_marks(struct probe_stream *stream, uint64_t until_ns, uint64_t 
 
 /* ---- Hits ------------------------------------------------------------------------------------ */
 
-/* Assigns types to probes that are new because the target has opened libraries. */
+/* Assigns types to probes of newly opened libraries. */
 static struct probe_error *know_probes(struct probe_stream *stream)
 {
 	size_t count;
@@ -462,8 +455,8 @@ uint64_t stream_lost(struct probe_stream *stream)
 }
 
 /*
- * Reports lost hits as an overflow event. A stream that has no log, and stops when its rings are
- * full, needs no overflow event, because its stop event reports that.
+ * Reports lost hits as an overflow event. Without a log, a stream that stops when full needs none:
+ * its stop event says so.
  */
 static void tell_lost(struct probe_stream *stream)
 {
@@ -494,10 +487,7 @@ static void tell_damage(struct probe_stream *stream)
 
 /* ---- Rounds --------------------------------------------------------------------- */
 
-/*
- * Notes that unread hits were overwritten. `is_told` is true if the caller has already seen this in
- * the stream's status.
- */
+/* Notes that unread hits were overwritten. `is_told`: the caller knows by the status. */
 static void note_overwritten(struct probe_stream *stream, bool is_told)
 {
 	struct stream_reading *r = &stream->reading;
@@ -509,13 +499,13 @@ static void note_overwritten(struct probe_stream *stream, bool is_told)
 	r->resume_ns = 0;
 	if (r->recording.whole_from)
 		r->resume_ns = clock_realtime_ns(&stream->session->clock, r->recording.whole_from);
-	/* The overflow event precedes the next hit; a log gets the number of lost hits now. */
+	/* The overflow event precedes the next hit; a log gets the number now. */
 	r->overflow += gone;
 	if (stream->log)
 		put_own(stream, PROBE_STREAM_OVERFLOW, r->last_ns, gone, NULL, 0);
 }
 
-/* Hands over the hits of rings that are written over. *drained_ret as in stream_take(). */
+/* Hands over hits of rings that are written over. *drained_ret as in stream_take(). */
 static struct probe_error *take_recorded(struct probe_stream *stream, bool *drained_ret)
 {
 	struct stream_reading *r = &stream->reading;
@@ -539,10 +529,7 @@ static struct probe_error *take_recorded(struct probe_stream *stream, bool *drai
 	return NULL;
 }
 
-/*
- * Leaves STREAM_FULL after all events were read: adds a stop event and restarts the stream if it
- * should restart.
- */
+/* Leaves STREAM_FULL after all events were read: adds a stop event, and restarts if it should. */
 static void leave_full(struct probe_stream *stream)
 {
 	struct probe_value arg = {.kind = PROBE_VALUE_SIGNED, .i = 1};

@@ -57,16 +57,13 @@ void stream_leave(struct probe_stream *stream)
 	pthread_mutex_unlock(&stream->lock);
 }
 
-/*
- * Waits until no other thread uses the stream, so that it can be freed. The caller holds the lock
- * and still holds it afterwards.
- */
+/* Waits until no other thread uses the stream. The caller holds the lock, also afterwards. */
 static void stream_expel(struct probe_stream *stream)
 {
 	const uint64_t one = 1;
 
 	stream->closing = true;
-	/* Nobody reads the eventfd, so it stays readable and wakes every thread that waits. */
+	/* Nobody reads the eventfd, so it wakes every waiting thread. */
 	if (write(stream->wake, &one, sizeof(one)) < 0)
 		return;
 	while (stream->users > 1)
@@ -75,7 +72,7 @@ static void stream_expel(struct probe_stream *stream)
 
 static void stream_free(struct probe_stream *stream);
 
-/* Allocates an empty stream. Errors: PROBE_ERROR_MEMORY, PROBE_ERROR_SYSTEM. */
+/* Errors: PROBE_ERROR_MEMORY, PROBE_ERROR_SYSTEM. */
 static struct probe_error *stream_alloc(struct probe_stream **ret)
 {
 	struct probe_stream *stream = calloc(1, sizeof(*stream));
@@ -156,7 +153,7 @@ static struct probe_error *copy_string(const char *text, char **ret)
 	return *ret ? NULL : probe_error_no_memory();
 }
 
-/* Copies the options and their strings into the stream, and fills in the defaults. */
+/* Copies the options and strings, and fills in defaults. */
 static struct probe_error *set_options(
 	struct probe_stream *stream, const struct probe_stream_options *options)
 {
@@ -187,24 +184,23 @@ static struct probe_error *set_options(
 	return error;
 }
 
-/* Sets the attributes that the session has determined, such as the size of its rings. */
+/* Sets attributes that the session has determined, such as the rings' size. */
 static void note_session(struct probe_stream *stream)
 {
 	struct probe_stream_attributes *a = &stream->index.attributes;
 	const struct probe_session *s = stream->session;
 
 	a->created_ns = clock_now_ns();
-	/* 1 ns: the processor's counter is finer, but the times of events are in nanoseconds */
+	/* Events' times are in ns, though the counter is finer. */
 	a->clock_resolution_ns = 1;
 	a->options.stream_bytes = s->rings.layout.ring_bytes;
 	/*
-	 * Before a stub writes a record, it reserves room for the longest record. With
-	 * PROBE_STREAM_LOOP, older records in this room are lost as well, even if the new record is
-	 * short.
+	 * A stub reserves room for the longest record before it writes. With PROBE_STREAM_LOOP,
+	 * older records there are lost even if the new one is short.
 	 */
 	a->user_event_bytes = a->options.policy == PROBE_STREAM_LOOP ? 2 * s->record_max + 4 * WORD
 								     : s->record_max;
-	/* System events are not kept in the rings. */
+	/* System events are not in the rings. */
 	a->system_event_bytes = 0;
 }
 
@@ -257,7 +253,7 @@ static struct probe_error *start_session(struct probe_stream *stream,
 	return stream->reading.since ? NULL : probe_error_no_memory();
 }
 
-/* Adds to a session's error the errno value that the standard prescribes. */
+/* Adds the errno that the standard prescribes. */
 static struct probe_error *with_number(struct probe_error *error)
 {
 	static const int numbers[] = {[PROBE_ERROR_USAGE] = EINVAL,
@@ -270,10 +266,7 @@ static struct probe_error *with_number(struct probe_error *error)
 	return error;
 }
 
-/*
- * Gives each probe its type, in the order of the probes, and writes the log's index now: the types
- * must be in the log if this process is killed.
- */
+/* Gives probes types, in order, and writes the log's index: it must be there if we are killed. */
 static struct probe_error *prepare(struct probe_stream *stream)
 {
 	bool drained;
@@ -301,7 +294,7 @@ struct probe_error *probe_stream_create(struct probe_target *target,
 	error = set_options(stream, options ? options : &defaults);
 	if (!error)
 		error = with_number(start_session(stream, request, report));
-	/* Create the log's folder only now: if nothing can be traced, no folder must be left. */
+	/* Only now: if nothing can be traced, no folder must be left. */
 	if (!error && stream->index.attributes.options.log)
 		error = stream_log_create(&stream->index.attributes.options, &stream->log);
 	if (!error)
@@ -349,7 +342,7 @@ void stream_go_on(struct probe_stream *stream)
 {
 	const struct probe_stream_set sets[2] = {{{0}}, stream->filter};
 
-	/* Add the mark before switching on, so that all hits have a later stamp than the mark. */
+	/* Before switching on, so that all hits have later stamps. */
 	stream_mark(stream, PROBE_STREAM_START, false, 0, sets);
 	stream->state = STREAM_RUNNING;
 	probe_session_switch(stream->session, SIZE_MAX, true);
@@ -393,7 +386,7 @@ struct probe_error *probe_stream_stop(struct probe_stream *stream)
 	return NULL;
 }
 
-/* Whether the stream has a log of its own, not only a record of the caller's. */
+/* Has the stream a log of its own? */
 static bool has_own_log(const struct probe_stream *stream)
 {
 	return stream->log && !stream_log_is_borrowed(stream->log);
@@ -456,7 +449,7 @@ static bool combine(
 	return true;
 }
 
-/* Switches on or off the probes whose type is in `in` and not in `not_in`. */
+/* Switches the probes whose type is in `in` and not in `not_in`. */
 static void switch_probes(struct probe_stream *stream, const struct probe_stream_set *in,
 	const struct probe_stream_set *not_in, bool on)
 {
@@ -480,10 +473,7 @@ struct probe_error *probe_stream_set_filter(
 		return invalid("there is no such way to change a filter");
 	}
 	stream_note_full(stream);
-	/*
-	 * Switch off before adding the mark, and switch on after it. So hits of newly admitted
-	 * types have a later stamp than the mark.
-	 */
+	/* Off before the mark and on after it, so that hits of new types have later stamps. */
 	switch_probes(stream, &sets[1], &sets[0], false);
 	stream_mark(stream, PROBE_STREAM_FILTER, stream->state != STREAM_RUNNING, 0, sets);
 	stream->filter = sets[1];
@@ -506,10 +496,7 @@ struct probe_error *probe_stream_get_filter(
 
 /* ---- Status --------------------------------------------------------------------- */
 
-/*
- * Returns true if the next record of a ring that is written over will overwrite an unread record.
- * *gone_ret is the number of unread bytes that were already overwritten.
- */
+/* Will the next record of an overwriting ring hit an unread one? *gone_ret: bytes already gone. */
 static bool is_lapped(const struct probe_stream *stream, uint64_t *gone_ret)
 {
 	const struct probe_session *s = stream->session;
@@ -610,8 +597,6 @@ struct probe_error *probe_stream_shutdown(struct probe_stream *stream)
 
 /* ==== Pre-recorded streams and the next event ================================================= */
 
-/* Pre-recorded streams, and reading the next event of any stream. */
-
 enum { NSEC_PER_SEC = 1000000000, FIRST_SLEEP_NS = 500 * 1000, LAST_SLEEP_NS = 20 * 1000 * 1000 };
 
 /* ---- Pre-recorded streams -------------------------------------------------------------------- */
@@ -694,7 +679,7 @@ static bool any_truncated(const struct probe_event *event)
 	return false;
 }
 
-/* Moves the next event of a record into the queue. *there_ret is false after the last event. */
+/* Moves a record's next event into the queue. *there_ret is false after the last. */
 static struct probe_error *take_from_record(struct probe_stream *stream, bool *there_ret)
 {
 	struct stream_item item = {.type = PROBE_STREAM_OVERFLOW};
@@ -702,7 +687,7 @@ static struct probe_error *take_from_record(struct probe_stream *stream, bool *t
 	struct probe_error *error = NULL;
 
 	*there_ret = false;
-	/* After an error the reader is NULL and the stream has no more events. */
+	/* After an error the reader is NULL, and the stream has ended. */
 	if (stream->reader)
 		error = probe_reader_next(stream->reader, event, there_ret);
 	if (error || !*there_ret)
@@ -734,8 +719,7 @@ struct next {
 };
 
 /*
- * If there is a next event, makes it available in the queue. *over_ret is true if no further event
- * will come. The caller holds the lock.
+ * Gets the next event into the queue. *over_ret: there will be no more. The caller holds the lock.
  */
 static struct probe_error *find_event(struct probe_stream *stream, bool *over_ret)
 {
@@ -751,14 +735,14 @@ static struct probe_error *find_event(struct probe_stream *stream, bool *over_re
 		return error;
 	}
 	alive = probe_target_alive(stream->target);
-	/* The filter may discard all hits of a round, so repeat until the rings are empty. */
+	/* The filter may discard all hits of a round: repeat until the rings are empty. */
 	while (!error && !drained && !stream_queue_bytes(&stream->queue))
 		error = stream_take(stream, &drained);
 	*over_ret = !alive && !stream_queue_bytes(&stream->queue);
 	return error;
 }
 
-/* Computes how long to sleep at most. Errors: EINVAL, ETIMEDOUT. */
+/* Returns how long to sleep at most. Errors: EINVAL, ETIMEDOUT. */
 static struct probe_error *time_left(const struct next *next, uint64_t *ret)
 {
 	struct timespec now;
@@ -785,8 +769,8 @@ static struct probe_error *time_left(const struct next *next, uint64_t *ret)
 }
 
 /*
- * Sleeps with the lock released. Hits do not wake the sleeper; the longer no event arrives, the
- * less often the rings are read. Errors: EINTR.
+ * Sleeps without the lock. Hits do not wake it: rings are read less often the longer nothing
+ * arrives. Errors: EINTR.
  */
 static struct probe_error *sleep_a_while(struct probe_stream *stream, uint64_t sleep_ns)
 {
@@ -804,13 +788,13 @@ static struct probe_error *sleep_a_while(struct probe_stream *stream, uint64_t s
 	return ready < 0 ? probe_error_system(err, "waiting for an event") : NULL;
 }
 
-/* Whether the deadline is zero: the caller does not want to wait. */
+/* Does the caller not want to wait? */
 static bool is_zero(const struct timespec *until)
 {
 	return until && !until->tv_sec && !until->tv_nsec;
 }
 
-/* Waits for the next event and takes it out of the queue. The caller holds the lock. */
+/* Waits for the next event and takes it. The caller holds the lock. */
 static struct probe_error *next_event(
 	struct probe_stream *stream, struct next *next, bool *there_ret)
 {
@@ -822,7 +806,7 @@ static struct probe_error *next_event(
 		error = find_event(stream, &over);
 		*there_ret = stream_queue_take(
 			&stream->queue, stream->index.types, next->event, next->data, next->size);
-		/* Prefer the event: a lasting error is found again by the next call. */
+		/* A lasting error is found again by the next call. */
 		if (*there_ret) {
 			probe_error_free(error);
 			return NULL;

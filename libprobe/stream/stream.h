@@ -13,17 +13,13 @@
 /* ---- Stream ---------------------------------------------------------------------------------- */
 
 /*
- * Streams of POSIX tracing: event types, the queue of events, logs and the stream itself. Error
- * numbers (errno values) are those that the standard prescribes.
+ * Streams of POSIX tracing: types, queue, logs, and the stream. Errors have the standard's errno.
  */
 
 /* ---- Types and sets (index.c) ----------------------------------------------------------- */
 
 struct stream_type {
-	/*
-	 * owned: "provider:name", "provider" and "name", each with a NUL; NULL if the type does not
-	 * exist
-	 */
+	/* owned: "provider:name", "provider" and "name", each with a NUL; NULL: no such type */
 	char *text;
 	const char *provider, *name;
 };
@@ -33,7 +29,7 @@ enum { STREAM_HASH_SLOTS = 8192 };
 struct stream_types {
 	struct stream_type types[PROBE_STREAM_TYPES_END];
 	uint32_t next; /* number for the next new type */
-	/* open addressing; a slot holds a type's number + 1, or 0 if it is free */
+	/* open addressing: a type's number + 1, or 0 */
 	uint16_t hash[STREAM_HASH_SLOTS];
 };
 
@@ -42,12 +38,12 @@ PROBE_MUST_CHECK struct probe_error *stream_types_create(struct stream_types **r
 void stream_types_free(struct stream_types *types);
 
 /*
- * Gets the type number of a probe's name and adds the name if it is new. *ret is
- * PROBE_STREAM_UNNAMED if the table is full or the name is too long. Errors: PROBE_ERROR_MEMORY.
+ * Gets the type of a probe's name, which may be new. PROBE_STREAM_UNNAMED if the table is full, or
+ * the name too long. Errors: PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *stream_types_of_probe(
 	struct stream_types *types, const char *provider, const char *name, uint32_t *ret);
-/* Same as stream_types_of_probe(), for a whole name of at most PROBE_STREAM_TYPE_NAME_MAX bytes. */
+/* The same for a whole name of at most PROBE_STREAM_TYPE_NAME_MAX bytes. */
 PROBE_MUST_CHECK struct probe_error *stream_types_of_name(
 	struct stream_types *types, const char *name, uint32_t *ret);
 static inline bool stream_types_has(const struct stream_types *types, uint32_t type)
@@ -55,12 +51,12 @@ static inline bool stream_types_has(const struct stream_types *types, uint32_t t
 	return type < PROBE_STREAM_TYPES_END && types->types[type].text;
 }
 
-/* Whether a set contains a type. `type` must be less than PROBE_STREAM_TYPES_END. */
+/* `type` must be less than PROBE_STREAM_TYPES_END. */
 static inline bool stream_set_has(const struct probe_stream_set *set, uint32_t type)
 {
 	return set->words[type / 64] >> (type % 64) & 1;
 }
-/* The bytes of a set as an argument of an event, without trailing zero bytes. */
+/* The bytes of a set as an argument, without zeros at the end. */
 struct probe_value stream_set_value(const struct probe_stream_set *set);
 
 /* ---- Queue of unread events (read.c) -------------------------------------------- */
@@ -70,22 +66,19 @@ struct stream_queue {
 	size_t room, begin, end;
 };
 
-/* An event to add to a queue. The queue copies its arguments. */
+/* An event to add to a queue, which copies its arguments. */
 struct stream_item {
 	uint32_t type;
 	enum probe_stream_truncation truncation;
 	uint64_t pc;
-	/* the event without its provider and name; `type` stands for them */
+	/* without provider and name, for which `type` stands */
 	struct probe_event event;
 };
 
 /* Appends an event. Errors: PROBE_ERROR_MEMORY. */
 PROBE_MUST_CHECK struct probe_error *stream_queue_put(
 	struct stream_queue *queue, const struct stream_item *item);
-/*
- * Removes the oldest event. Copies the event to *ret, and its values to data[size], the reader's
- * memory. Returns false if the queue is empty.
- */
+/* Takes the oldest event, with its values in data[size]. Returns false if there is none. */
 bool stream_queue_take(struct stream_queue *queue, const struct stream_types *types,
 	struct probe_stream_event *ret, void *data, size_t size);
 static inline size_t stream_queue_bytes(const struct stream_queue *queue)
@@ -96,9 +89,8 @@ void stream_queue_clear(struct stream_queue *queue);
 void stream_queue_deinit(struct stream_queue *queue);
 
 /*
- * Copies to to[] as many arguments of an event as fit into `limit` bytes of data, and returns their
- * number. to[] has room for all `count` arguments. *truncated_ret is true if an argument is cut off
- * or left out, or was already truncated when it was recorded.
+ * Copies as many arguments as fit into `limit` bytes of data to to[], which has room for `count`.
+ * Returns their number. *truncated_ret: one is cut off or left out, or was when it was recorded.
  */
 size_t stream_limit(const struct probe_value *args, size_t count, size_t limit,
 	struct probe_value *to, bool *truncated_ret);
@@ -107,19 +99,19 @@ size_t stream_limit(const struct probe_value *args, size_t count, size_t limit,
 
 struct stream_log;
 
-/* Creates a log and its record. The options are borrowed. Errors: those of probe_ctf_create(). */
+/* The options are borrowed. Errors: as probe_ctf_create(). */
 PROBE_MUST_CHECK struct probe_error *stream_log_create(
 	const struct probe_stream_options *options, struct stream_log **ret);
-/* Whether the log is a record of the caller's (probe_stream_flush_to()). */
+/* Is the log a record of the caller's (probe_stream_flush_to())? */
 bool stream_log_is_borrowed(const struct stream_log *log);
-/* Stops writing this stream to the caller's record. Errors: those of probe_ctf_forget(). */
+/* Stops writing to the caller's record. Errors: as probe_ctf_forget(). */
 PROBE_MUST_CHECK struct probe_error *stream_log_leave(
 	struct stream_log *log, const struct probe_session *session);
 void stream_log_free(struct stream_log *log);
 
 /*
- * Add a hit, one of the stream's own events, or a number of lost hits. Once the log is full, events
- * are discarded. Errors: those of probe_ctf_hit().
+ * Add a hit, one of the stream's own events, or losses; nothing once the log is full. Errors: as
+ * probe_ctf_hit().
  */
 PROBE_MUST_CHECK struct probe_error *stream_log_hit(struct stream_log *log,
 	const struct probe_session *session, const struct probe_hit *hit, const char *comm);
@@ -131,29 +123,25 @@ PROBE_MUST_CHECK struct probe_error *stream_log_lost(
 PROBE_MUST_CHECK struct probe_error *stream_log_clear(struct stream_log *log);
 
 bool stream_log_is_full(const struct stream_log *log);
-/* Whether the log has discarded events since the last call. */
+/* Has the log discarded events since the last call? */
 bool stream_log_take_overrun(struct stream_log *log);
-/* The number of hits that were added since the log was created. */
+/* The hits added since the log was created. */
 uint64_t stream_log_hits(const struct stream_log *log);
 
-/*
- * The data about a stream that its log keeps in the file .stream: attributes, types and status. The
- * file is hidden, so CTF readers ignore it.
- */
+/* The log's hidden file .stream, which CTF readers ignore: attributes, types and status. */
 struct stream_index {
 	struct probe_stream_attributes attributes;
 	struct probe_stream_status status;
 	struct stream_types *types;
-	/* owned strings that `attributes` points to: name, version, path of the log */
+	/* what `attributes` points to: name, version, path of the log */
 	char *strings[3];
 };
-/* Writes the file .stream of a folder. Errors: PROBE_ERROR_SYSTEM. */
+/* Writes a folder's file .stream. Errors: PROBE_ERROR_SYSTEM. */
 PROBE_MUST_CHECK struct probe_error *stream_index_write(
 	const char *folder, const struct stream_index *index);
 /*
- * Reads the file .stream of a folder and adds its types to those in *index. If the file does not
- * exist, *index stays as it is and the call succeeds. Errors: PROBE_ERROR_FORMAT with EINVAL,
- * PROBE_ERROR_SYSTEM, PROBE_ERROR_MEMORY.
+ * Reads a folder's file .stream, and adds its types to *index, which stays as it is without one.
+ * Errors: PROBE_ERROR_FORMAT with EINVAL, PROBE_ERROR_SYSTEM, PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *stream_index_read(
 	const char *folder, struct stream_index *index);
@@ -162,14 +150,14 @@ extern const char stream_index_name[];
 
 /* ---- Streams (stream.c, read.c) --------------------------------------------------------- */
 
-/* An operation on the stream (start, stop, filter), and its time among the events. */
+/* An operation (start, stop, filter), and its time among the events. */
 struct stream_mark {
 	uint64_t stamp; /* the processor's counter, the same clock that stamps records */
 	uint32_t type;
 	bool silent; /* the mark adds no event, but it affects how later hits are read */
 	int value;
 	/*
-	 * PROBE_STREAM_FILTER: the old and the new set. PROBE_STREAM_START: sets[1] is the filter.
+	 * PROBE_STREAM_FILTER: the old and new set. PROBE_STREAM_START: sets[1] is the filter.
 	 * Otherwise NULL.
 	 */
 	struct probe_stream_set *sets;
@@ -181,14 +169,14 @@ enum stream_state {
 	STREAM_FULL /* the stream has stopped by itself because a hit found no room */
 };
 
-/* The progress of moving events from the session into the queue or the log. */
+/* The state of moving events from the session to the queue or log. */
 struct stream_reading {
 	bool closed; /* the stream is stopped: hits at or after closed_ns are ignored */
 	uint64_t closed_ns;
 	struct probe_stream_set filter;
 	uint64_t filter_ns;
 	uint64_t last_ns; /* the latest time of an event so far, in nanoseconds */
-	/* time of the last hit read; may be below last_ns if a clock was set back */
+	/* of the last hit read; below last_ns if a clock was set back */
 	uint64_t read_ns;
 	uint64_t overflow; /* number of lost hits to report before the next hit */
 	bool resume;	   /* report PROBE_STREAM_RESUME before the first hit from resume_ns on */
@@ -196,7 +184,7 @@ struct stream_reading {
 	uint64_t damaged; /* number of the session's damaged records that were reported so far */
 	uint64_t lost;	  /* number of the session's lost hits that were reported so far */
 	struct ring_since *since; /* read position of each ring; see recording_read() */
-	/* number of hits so far that were overwritten before they were read */
+	/* hits overwritten before they were read */
 	uint64_t overwritten;
 	struct recording recording;
 	size_t recorded; /* number of hits of `recording` that were handed over */
@@ -226,12 +214,9 @@ struct probe_stream {
 	size_t mark_count;
 	struct stream_reading reading;
 	bool overrun;
-	/*
-	 * number of unread bytes that were already overwritten when the status was last read; used
-	 * only if reading.since is set
-	 */
+	/* unread bytes overwritten at the last status; only if reading.since is set */
 	uint64_t gone_status;
-	/* number of the session's lost hits when the stream was last cleared */
+	/* the session's lost hits when the stream was last cleared */
 	uint64_t lost_before;
 	uint64_t lost_status; /* number of lost hits when the status was last read */
 	unsigned int flushing;
@@ -245,38 +230,35 @@ struct probe_stream {
 };
 
 /*
- * Begins a call: takes the lock. `what` is a verb phrase for the error message, such as "be
- * flushed". Errors: EINVAL if the stream is closing or is not of this kind.
+ * Begins a call, with the lock. `what` is for the message: "be flushed". Errors: EINVAL if the
+ * stream is closing or of another kind.
  */
 enum stream_kind { STREAM_ANY, STREAM_ACTIVE, STREAM_RECORDED };
 PROBE_MUST_CHECK struct probe_error *stream_enter(
 	struct probe_stream *stream, enum stream_kind kind, const char *what);
 void stream_leave(struct probe_stream *stream);
 
-/* Sets STREAM_FULL if the target has switched the session off because a ring was full. */
+/* Sets STREAM_FULL if a full ring has switched the session off. */
 void stream_note_full(struct probe_stream *stream);
-/*
- * Adds a mark with the present time. `sets` is copied; it may be NULL. If out of memory, the mark
- * is left out.
- */
+/* Adds a mark with the present time, unless out of memory. `sets` is copied; it may be NULL. */
 void stream_mark(struct probe_stream *stream, uint32_t type, bool silent, int value,
 	const struct probe_stream_set sets[2]);
 /* Adds a start event and switches the session on. */
 void stream_go_on(struct probe_stream *stream);
-/* Returns how many unread bytes were overwritten. Requires that reading.since is not NULL. */
+/* Returns how many unread bytes were overwritten. reading.since must not be NULL. */
 uint64_t stream_gone(const struct probe_stream *stream);
 
-/* The number of hits lost since the stream was created or cleared. */
+/* The hits lost since the stream was created or cleared. */
 uint64_t stream_lost(struct probe_stream *stream);
 
 /*
- * Moves events from the session into the log, or into the queue if there is no log, oldest first.
- * *drained_ret is true if no event is left.
+ * Moves events, oldest first, from the session into the log or, without one, the queue.
+ * *drained_ret: none is left.
  */
 PROBE_MUST_CHECK struct probe_error *stream_take(struct probe_stream *stream, bool *drained_ret);
-/* Writes all remaining events to the log after the session has ended. Errors: those of the log. */
+/* Writes the rest to the log after the session has ended. Errors: the log's. */
 PROBE_MUST_CHECK struct probe_error *stream_finish_log(struct probe_stream *stream);
-/* Resets stream->reading and drops the marks and hits that were not moved yet. */
+/* Resets stream->reading, and drops unmoved marks and hits. */
 void stream_reading_reset(struct probe_stream *stream);
 
 #endif
