@@ -102,10 +102,7 @@ void identities_deinit(struct identities *identities)
 	*identities = (struct identities){0};
 }
 
-/*
- * Gets from the catalogue the compared arguments of a probe. All versions of the probe have the
- * same ones, whatever their number of arguments.
- */
+/* Gets the compared arguments of a probe, which all its versions in the catalogue share. */
 static struct probe_error *learn(const struct probe_catalogue *catalogue, const char *provider,
 	const char *name, struct identity_begin *ret)
 {

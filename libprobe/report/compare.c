@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Compares two summaries. Records differ in length, so rates are compared, not counts. */
+/* Compares two summaries, by rates, because records differ in length. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 
 /* ==== Comparing =============================================================================== */
 
-/* An amount (hits, or nanoseconds of pairs) per second; NAN if the record has no length. */
+/* An amount (hits, or ns of pairs) per second; NAN for a record without length. */
 static double compare_rate(const struct probe_summary *summary, long double amount)
 {
 	double seconds = summary_seconds(summary);
@@ -20,18 +20,15 @@ static double compare_rate(const struct probe_summary *summary, long double amou
 	return seconds > 0 ? (double)amount / seconds : NAN;
 }
 
-/* Two lists of the same kind of item, one from each summary. */
+/* Two lists of the same kind, one from each summary. */
 struct lists {
 	const struct comparison *comparison;
 	const void *const *items[SIDE_COUNT];
 	size_t counts[SIDE_COUNT];
 	bool (*same)(const struct comparison *comparison, const void *before, const void *after);
-	/* Returns the amount of an item per second. */
+	/* Returns an item's amount per second. */
 	double (*amount)(const struct probe_summary *summary, const void *item);
-	/*
-	 * Returns the group of an item. Rows are sorted by group first. The pointer is NULL if
-	 * there are no groups.
-	 */
+	/* Rows are sorted by this first. NULL without groups. */
 	unsigned int (*group)(const void *item);
 };
 
@@ -74,10 +71,7 @@ static void add(const struct lists *lists, struct ranked *rows, size_t *count, c
 	++*count;
 }
 
-/*
- * Finds in the second list the item that is the same as `before`, and marks it as taken. Returns
- * NULL if the second list has no such item.
- */
+/* Finds the same item as `before` in the second list, and marks it as taken; or NULL. */
 static const void *counterpart(const struct lists *lists, const void *before, bool *taken)
 {
 	for (size_t i = 0; i < lists->counts[SIDE_AFTER]; i++) {
@@ -122,10 +116,7 @@ static struct compared *match(const struct lists *lists, size_t *count_ret)
 	return matched;
 }
 
-/*
- * Does the same as match(), and then frees the lists. Returns NULL if out of memory. A list that is
- * NULL means that there was no memory for it.
- */
+/* Like match(), but frees the lists, which are NULL if there was no memory, like the result. */
 static struct compared *match_sorted(const struct lists *lists, size_t *count_ret)
 {
 	bool there = lists->items[SIDE_BEFORE] && lists->items[SIDE_AFTER];
@@ -226,10 +217,7 @@ static double pair_value_amount(const struct probe_summary *summary, const void 
 	return compare_rate(summary, ((const struct summary_value *)item)->times.sum);
 }
 
-/*
- * Matches the rows (struct summary_value) of a pair that is in both summaries. They are sorted by
- * key, then by the largest change.
- */
+/* Matches the rows (struct summary_value) of a pair, by key, then by the largest change. */
 static struct compared *compare_pair_values(
 	const struct comparison *comparison, const struct compared *pair, size_t *count_ret)
 {
@@ -548,10 +536,10 @@ static void compare_json(struct buffer *out, const struct comparison *comparison
  * total per second, because records differ in length.
  */
 
-/* Changes above this are shown as a factor, not in percent. */
+/* Greater changes are shown as a factor. */
 enum { PERCENT_MAX = 1000 };
 
-/* Writes the change of a number: "+12.3%", "x25", "new", "gone". */
+/* Writes a change: "+12.3%", "x25", "new", "gone". */
 static void change(struct buffer *out, double before, double after)
 {
 	double percent = 100 * (after / before - 1);
@@ -568,10 +556,7 @@ static void change(struct buffer *out, double before, double after)
 	buffer_string(out, text);
 }
 
-/*
- * Writes the titles of a column, of the column AFTER next to it, and of the column for the change.
- * `changes` is NULL if there is no column for the change.
- */
+/* Writes a column's title, AFTER's, and the change's, unless `changes` is NULL. */
 static void titles(struct lines *lines, const char *name, const char *changes, bool is_last)
 {
 	lines_title(lines, name, true, false);
@@ -580,7 +565,7 @@ static void titles(struct lines *lines, const char *name, const char *changes, b
 		lines_title(lines, changes, true, is_last);
 }
 
-/* Writes a change, or "?" if an amount is unknown because its row may have been dropped. */
+/* Writes a change; "?" if an amount is unknown, because its row may have been dropped. */
 static void change_cell(struct lines *lines, const double amounts[SIDE_COUNT],
 	const bool known[SIDE_COUNT], bool is_last)
 {
@@ -591,10 +576,7 @@ static void change_cell(struct lines *lines, const double amounts[SIDE_COUNT],
 	lines_next(lines, true, is_last);
 }
 
-/*
- * Writes the counts, then the rates, then the change. Marks an inexact count with "~". Writes "?"
- * for a count that is unknown because its row may have been dropped.
- */
+/* Writes counts ("~": inexact), rates and change; "?" for a row that may have been dropped. */
 static void count_cells(struct lines *lines, const struct comparison *comparison,
 	const uint64_t counts[SIDE_COUNT], const bool known[SIDE_COUNT], bool is_last)
 {
@@ -700,10 +682,7 @@ static void times_titles(struct lines *lines, bool is_last)
 	titles(lines, "MAX", "CHANGE", is_last);
 }
 
-/*
- * Writes the durations of a row. An element of times[] is NULL if the summary has no such row. In
- * this case known[] is true if the summary surely had no such pairs.
- */
+/* Writes durations; times[] is NULL without a row. known[]: it surely had no such pairs. */
 static void times_cells(struct lines *lines, const struct comparison *comparison,
 	const struct summary_times *const times[SIDE_COUNT], const bool known[SIDE_COUNT],
 	bool is_last)
@@ -783,7 +762,7 @@ static void pair_value_line(struct lines *lines, const struct comparison *compar
 	lines_next(lines, false, true);
 }
 
-/* Writes `count` rows of one key. */
+/* Writes `count` rows of a key. */
 static void values_of(struct buffer *out, const struct comparison *comparison,
 	const struct compared *pair, const struct compared *rows, size_t count)
 {
@@ -869,7 +848,7 @@ static void value_line(struct lines *lines, const struct comparison *comparison,
 	for (int side = 0; side < SIDE_COUNT; side++) {
 		const struct top_slot *slot = compared->items[side];
 
-		/* If a table has dropped values, a missing value may have been one of them. */
+		/* Dropped values may include a missing one. */
 		known[side] = slot ? !slot->error : !tops->tops[side].top->approximate;
 		if (slot) {
 			counts[side] = slot->count;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Adds events to a summary: probes, keys, threads and call stacks. A record may have a billion
- * events. Most events resemble the one before, so the results for the last event are tried first.
+ * Adds events to a summary: probes, keys, threads, stacks. Most of a record's maybe billion events
+ * resemble the one before, so the last results are tried first.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -16,8 +16,6 @@
 #include "libprobe/report/report.h"
 
 /* ==== Keys ==================================================================================== */
-
-/* The most frequent values of a key. */
 
 struct top *top_create(size_t slot_count)
 {
@@ -146,7 +144,7 @@ size_t top_shown(const struct top *top, const struct top_slot *const *sorted, si
 	*rest_ret = top->total;
 	while (shown < top->used && (!limit || shown < limit) &&
 		2 * sorted[shown]->error <= sorted[shown]->count) {
-		/* count - error is a lower bound of the value's hits. */
+		/* At least so many hits are the value's. */
 		*rest_ret -= sorted[shown]->count - sorted[shown]->error;
 		shown++;
 	}
@@ -156,16 +154,13 @@ size_t top_shown(const struct top *top, const struct top_slot *const *sorted, si
 
 /* ==== Threads ================================================================================= */
 
-/* The threads with hits, and their processes. */
-
 static bool same_thread(const struct summary_thread *thread, const struct probe_event *event)
 {
 	return thread->pid == event->pid && thread->tid == event->tid;
 }
 
 /*
- * Finds or adds the thread of an event. *ret is NULL if the limit is reached. Returns false if out
- * of memory.
+ * Finds or adds an event's thread. *ret is NULL beyond the limit. Returns false if out of memory.
  */
 static bool find_thread(
 	struct probe_summary *summary, const struct probe_event *event, struct summary_thread **ret)
@@ -297,10 +292,7 @@ struct summary_process *threads_processes(const struct probe_summary *summary, s
 
 /* ==== Call stacks ============================================================================= */
 
-/*
- * Hits by call stack, if a record has stacks. Two stacks are equal if they are shown alike: by
- * function names. Addresses are ignored, as they differ between processes.
- */
+/* Hits by call stack. Stacks are equal if they show the same functions, at any addresses. */
 
 static void add_text(struct buffer *key, const char *text)
 {
@@ -324,7 +316,7 @@ static void make_key(struct buffer *key, const struct probe_stack *stack)
 	}
 }
 
-/* Counts a hit of a probe with this stack. Returns false if out of memory. */
+/* Counts a hit with this stack. Returns false if out of memory. */
 static bool callers_add(
 	struct probe_summary *summary, size_t probe, const struct probe_stack *stack)
 {
@@ -394,10 +386,7 @@ struct probe_stacks_row *callers_rows(const struct probe_summary *summary)
 
 /* ==== Events ================================================================================== */
 
-/*
- * Functions off the fast path are not inlined, so that the fast path is short and stays in
- * registers.
- */
+/* Keeps functions off the fast path from being inlined into it. */
 #define RARE __attribute__((noinline))
 
 /* ---- Probes ------------------------------------------------------------------------ */
@@ -422,7 +411,7 @@ static bool is_probe(const struct summary_probe *probe, const struct probe_event
 	       strcmp(probe->provider, event->provider) == 0;
 }
 
-/* Finds or adds the probe of an event by its names. *ret is NULL if the limit is reached. */
+/* Finds or adds an event's probe by name. *ret is NULL beyond the limit. */
 static RARE struct probe_error *find_named(
 	struct probe_summary *summary, const struct probe_event *event, struct summary_probe **ret)
 {
@@ -435,8 +424,8 @@ static RARE struct probe_error *find_named(
 }
 
 /*
- * Returns true if a cache entry has the probe of this event. If only comparing the names shows
- * that, the event's `texts` are stored in the entry, so that the next comparison is fast.
+ * Has a cache entry this event's probe? If the names had to be compared, keeps the event's `texts`,
+ * to be fast next time.
  */
 static bool is_recent(struct summary_recent *recent, const struct probe_event *event)
 {
@@ -450,7 +439,7 @@ static bool is_recent(struct summary_recent *recent, const struct probe_event *e
 	return true;
 }
 
-/* The SUMMARY_RECENT_WAYS cache entries for the addresses of an event's names. */
+/* The cache entries for the addresses of an event's names. */
 static struct summary_recent *recent_of(
 	struct probe_summary *summary, const struct probe_event *event)
 {
@@ -459,7 +448,7 @@ static struct summary_recent *recent_of(
 	return summary->recent[at];
 }
 
-/* Like find_named(), but first looks into the cache. */
+/* Like find_named(), after the cache. */
 static struct probe_error *find_probe(
 	struct probe_summary *summary, const struct probe_event *event, struct summary_probe **ret)
 {
@@ -497,7 +486,7 @@ static uint8_t number_of(const struct probe_value *value, size_t index)
 	return (uint8_t)(value->number ? value->number - 1U : index);
 }
 
-/* Counts a value of an argument that may become a key by itself. */
+/* Counts an argument's value, which may become a key. */
 static RARE struct probe_error *guess_key(struct probe_summary *summary,
 	struct summary_probe *probe, size_t index, const struct probe_value *value)
 {
@@ -521,7 +510,7 @@ static RARE struct probe_error *guess_key(struct probe_summary *summary,
 	if (error || value->kind == PROBE_VALUE_STRING ||
 		probe->tops[index]->used <= SUMMARY_AUTO_NUMBERS)
 		return error;
-	/* So many different numbers are addresses or identifiers. Drop the table. */
+	/* So many different numbers are addresses or identifiers. */
 	top_free(probe->tops[index]);
 	probe->tops[index] = NULL;
 	probe->no_top[index] = true;
@@ -529,9 +518,7 @@ static RARE struct probe_error *guess_key(struct probe_summary *summary,
 	return NULL;
 }
 
-/*
- * Counts the arguments of an event if the user names no key: strings, and integers with few values.
- */
+/* If the user names no key, counts arguments: strings, and integers with few values. */
 static struct probe_error *guess_keys(
 	struct probe_summary *summary, struct summary_probe *probe, const struct probe_event *event)
 {
@@ -584,10 +571,7 @@ static void add_time(struct probe_summary *summary, uint64_t time_ns)
 		summary->begin_ns = time_ns;
 }
 
-/*
- * Adds losses. The total stays below 2^63, so that hits can be added to it without an overflow.
- * Returns the number of added losses.
- */
+/* Adds losses, up to 2^63, so that adding hits cannot overflow. Returns how many. */
 static uint64_t add_lost(struct probe_summary *summary, uint64_t count)
 {
 	uint64_t room = UINT64_MAX / 2 - summary->lost;
@@ -597,10 +581,7 @@ static uint64_t add_lost(struct probe_summary *summary, uint64_t count)
 	return lost;
 }
 
-/*
- * If the event is a system event of a POSIX trace stream (probe/stream.h), handles it and returns
- * true. The log of a stream contains such events. They are not hits of a thread.
- */
+/* Handles a system event of a POSIX stream's log (probe/stream.h), then returns true. */
 static bool take_stream_event(struct probe_summary *summary, const struct probe_event *event)
 {
 	if (event->tid != 0 || !system_event_is(event))
@@ -609,10 +590,7 @@ static bool take_stream_event(struct probe_summary *summary, const struct probe_
 	case PROBE_STREAM_OVERFLOW:
 		summary->overrun = true;
 		break;
-	/*
-	 * The argument is 1 if the stream stopped because it was full. All integer kinds have the
-	 * same bits for 1.
-	 */
+	/* 1: stopped because full. All integer kinds have the same bits for 1. */
 	case PROBE_STREAM_STOP:
 		summary->full |= event->arg_count && event->args[0].u == 1;
 		break;
@@ -622,7 +600,7 @@ static bool take_stream_event(struct probe_summary *summary, const struct probe_
 	return true;
 }
 
-/* Counts a hit. *ret is its probe, or NULL if the probe is beyond the limit. */
+/* Counts a hit. *ret is its probe, or NULL beyond the limit. */
 static struct probe_error *count_hit(struct probe_summary *summary, const struct probe_event *event,
 	size_t bin, struct summary_probe **ret)
 {
@@ -645,13 +623,10 @@ static struct probe_error *count_hit(struct probe_summary *summary, const struct
 	return add_keys(summary, *ret, event);
 }
 
-/* Adds the time of an event and returns its bin. */
+/* Adds an event's time. Returns its bin. */
 static size_t take_time(struct probe_summary *summary, const struct probe_event *event)
 {
-	/*
-	 * Losses without a time get the latest time so far. Times are limited to INT64_MAX, which
-	 * no clock reaches.
-	 */
+	/* Losses without a time get the latest so far. No clock reaches INT64_MAX. */
 	uint64_t time_ns = event->time_ns ? event->time_ns : summary->end_ns;
 	size_t bin;
 
@@ -666,7 +641,7 @@ static size_t take_time(struct probe_summary *summary, const struct probe_event 
 
 /* ---- Hits that resemble earlier hits ----------------------------------------------------- */
 
-/* Remembers the thread of the hit that was just counted. */
+/* Remembers the thread of the hit just counted. */
 static void remember(struct probe_summary *summary, const struct probe_event *event)
 {
 	struct summary_recent *recent = recent_of(summary, event);
@@ -676,9 +651,8 @@ static void remember(struct probe_summary *summary, const struct probe_event *ev
 }
 
 /*
- * Fast path for a hit that has the same probe and thread as an earlier hit in the cache. The hit
- * must also be the latest one and fall into the last bin. Counts the hit without any search and
- * returns its probe. Returns NULL if the fast path does not apply.
+ * Fast path: counts, without a search, a hit with a cached probe and thread that is the latest and
+ * in the last bin. Returns its probe, or NULL if it is no such hit.
  */
 static struct summary_probe *count_like(
 	struct probe_summary *summary, const struct probe_event *event)
@@ -727,7 +701,7 @@ static RARE struct probe_error *add_event(
 
 	if (take_stream_event(summary, event))
 		return NULL;
-	/* The loss has no time, and no event before it had one. */
+	/* Neither the loss nor any event before has a time. */
 	if (!event->time_ns && !summary->events && event->kind == PROBE_EVENT_LOST) {
 		add_lost(summary, event->lost);
 		return NULL;

@@ -23,14 +23,11 @@ struct probe_export {
 	struct probe_sink *sink;
 	int fd;
 	void *state;
-	/*
-	 * whether there was a hit, a hit with a value for each key, and a hit with a value to match
-	 * by
-	 */
+	/* was there a hit, with a value of each key, and of the match? */
 	bool any, key_seen[PROBE_EXPORT_KEYS_MAX], match_seen;
 };
 
-/* Indexed by enum probe_export_format. */
+/* By enum probe_export_format. */
 static const struct export_format *const formats[] = {
 	[PROBE_EXPORT_JSON] = &export_json,
 	[PROBE_EXPORT_CSV] = &export_csv,
@@ -146,7 +143,7 @@ void probe_export_free(struct probe_export *exporter)
 	free(exporter);
 }
 
-/* Notes for which keys, and for which match, a hit has a value. */
+/* Notes which keys, and the match, have values. */
 static void look_for_named(struct probe_export *exporter, const struct probe_event *event)
 {
 	const struct export_settings *settings = &exporter->settings;
@@ -171,7 +168,7 @@ struct probe_error *probe_export_event(
 	return error || !probe_sink_full(exporter->sink) ? error : export_flush(exporter);
 }
 
-/* Returns an error if no hit has one of the arguments that the user named. */
+/* Returns an error if no hit has an argument that the user named. */
 static struct probe_error *check_seen(const struct probe_export *exporter)
 {
 	for (size_t i = 0; i < exporter->settings.key_count && exporter->any; i++) {
@@ -199,7 +196,7 @@ struct probe_error *probe_export_finish(struct probe_export *exporter)
 
 /* ---- Shared by formats ------------------------------------------------------------------- */
 
-/* Writes a value in readable form, and nothing if it is null. */
+/* Writes a readable value, or nothing for null. */
 static void export_value_text(struct buffer *out, const struct probe_value *value)
 {
 	if (value_add_number(out, value) || value->kind == PROBE_VALUE_NULL)
@@ -210,7 +207,7 @@ static void export_value_text(struct buffer *out, const struct probe_value *valu
 		buffer_bytes(out, value->bytes, value->length);
 }
 
-/* Gets the value of a key. If a number was also recorded as text, gets the text. */
+/* Gets a key's value: the text, if a number was also recorded as one. */
 static bool export_key_value(
 	const struct key *key, const struct probe_event *event, struct probe_value *ret)
 {
@@ -286,16 +283,14 @@ struct csv_export {
 	bool has_header, rewound;
 };
 
-/*
- * The header of each line in the temporary file: its length in bytes, and its number of arguments.
- */
+/* A line's length in bytes, and number of arguments, in the temporary file. */
 struct spooled {
 	uint32_t length, args;
 };
 
 /* ---- Lines ------------------------------------------------------------------------------ */
 
-/* The length of the prefix that needs no escape; for most texts the whole length. */
+/* The length of the prefix that needs no escape. */
 static size_t plain_length(const char *text, size_t length)
 {
 	size_t i = 0;
@@ -374,7 +369,7 @@ static void add_args(struct buffer *out, const struct probe_event *event)
 	}
 }
 
-/* Writes a line with the columns that the event has, without a newline. */
+/* Writes an event's columns, without a newline. */
 static void add_line(struct buffer *out, const struct probe_event *event)
 {
 	bool is_hit = event->kind == PROBE_EVENT_HIT;
@@ -468,7 +463,7 @@ static struct probe_error *spool_add(struct csv_export *csv, const struct probe_
 	return NULL;
 }
 
-/* Moves some lines from the spool to the output. *done_ret is true after the last line. */
+/* Moves lines from the spool to the output. *done_ret: that was all. */
 static struct probe_error *spool_take(struct csv_export *csv, bool *done_ret)
 {
 	struct spooled head;
@@ -566,14 +561,11 @@ const struct export_format export_csv = {
 
 /* ==== JSON ==================================================================================== */
 
-/* Exports one JSON object per line, with the code of `probectl trace --json`. */
+/* JSON: an object a line, by the code of `probectl trace --json`. */
 
 enum { KNOWN = 64 };
 
-/*
- * Cache entry: the catalogue's meaning of a probe that events name. It is valid for events with the
- * same `texts`.
- */
+/* The meaning of a probe, for events with the same `texts`. */
 struct known_probe {
 	uint64_t texts; /* `texts` of the event with the names; 0 if the entry is free */
 	const char *provider, *name;
@@ -626,7 +618,7 @@ static const struct probe_meaning *meaning_of(
 	return known->meaning;
 }
 
-/* The probe of an event, with the names of its arguments if they are needed. */
+/* An event's probe, with its arguments' names if needed. */
 static struct probe_session_probe probe_of(
 	struct json_export *json, const struct probe_event *event)
 {

@@ -24,9 +24,9 @@
 
 /* ==== Folded stacks =========================================================================== */
 
-/* The text of a frame. Equal labels exist once. */
+/* A frame's text; equal labels exist once. */
 struct label {
-	/* the frame's pair; NULL for a thread's name or a point event */
+	/* NULL for a thread's name or a point event */
 	const struct probe_span_pair *pair;
 	const char *text; /* text of the frame, in the memory after this struct */
 };
@@ -41,7 +41,7 @@ struct folded_export {
 	struct export_settings settings;
 	struct buffer *out, text, key;
 	struct probe_spans *spans;
-	/* trees (tsearch(3)) of struct label, struct node and struct flame_stack */
+	/* trees (tsearch(3)) of struct label, node and flame_stack */
 	void *labels, *nodes, *stacks;
 	size_t stack_count;
 	struct flame_stack *sums; /* stacks that folded_sums() has returned */
@@ -77,10 +77,7 @@ static int compare_stacks(const void *a, const void *b)
 
 /* ---- Frames ------------------------------------------------------------------------------- */
 
-/*
- * Finds or adds the label with the text in folded->text, and empties the text. Returns NULL if out
- * of memory.
- */
+/* Finds or adds the label of folded->text, which becomes empty. NULL if out of memory. */
 static const struct label *find_label(
 	struct folded_export *folded, const struct probe_span_pair *pair)
 {
@@ -116,7 +113,7 @@ static const struct label *find_label(
 	return place ? *place : NULL;
 }
 
-/* Finds or adds a node. Returns NULL if out of memory. */
+/* Returns NULL if out of memory. */
 static struct node *find_node(
 	struct folded_export *folded, struct node *parent, const struct label *label)
 {
@@ -136,8 +133,7 @@ static struct node *find_node(
 }
 
 /*
- * Whether a pair stands for function calls. An interpreter has one pair for all functions; the
- * function's name is an argument.
+ * Does a pair stand for function calls? An interpreter's does: the function's name is an argument.
  */
 static bool is_call(const struct probe_span_pair *pair)
 {
@@ -150,9 +146,7 @@ static bool is_call(const struct probe_span_pair *pair)
 	return false;
 }
 
-/*
- * Finds or adds the node of a call stack, from the outermost frame. Returns NULL if out of memory.
- */
+/* Finds or adds a call stack's node, from the outermost frame on. NULL if out of memory. */
 static struct node *callers_of(
 	struct folded_export *folded, struct node *parent, const struct probe_stack *stack)
 {
@@ -167,10 +161,7 @@ static struct node *callers_of(
 	return parent;
 }
 
-/*
- * Finds or adds the node of an event, inside the span `around` or at the bottom of its thread's
- * stack.
- */
+/* Finds or adds an event's node, in the span `around` or at the bottom of its thread's stack. */
 static struct node *frame_of(struct folded_export *folded, const struct probe_event *event,
 	const struct probe_span *around, const struct probe_span_pair *pair)
 {
@@ -221,13 +212,10 @@ static struct probe_error *folded_event(void *state, const struct probe_event *e
 	struct probe_error *error;
 	struct node *node;
 
-	/* The log of a POSIX trace stream contains system events. These belong to no thread. */
+	/* System events of POSIX streams belong to no thread. */
 	if (system_event_is(event))
 		return NULL;
-	/*
-	 * A span arrives after the events inside it. These were already counted, but not as inside
-	 * the span.
-	 */
+	/* Events inside the span came before, and were not counted as inside. */
 	if (event->begin)
 		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
 			"stacks need begins and ends in the order of their times, and a span comes "
@@ -262,7 +250,7 @@ static struct probe_error *folded_event(void *state, const struct probe_event *e
 
 static void add_frames(struct buffer *out, const struct node *node, bool is_leaf)
 {
-	/* The recursion is limited by the number of open start events in a thread. */
+	/* The recursion is as deep as open start events in a thread. */
 	if (node->parent)
 		add_frames(out, node->parent, false);
 	if (!is_leaf && node->label->pair && !node->label->pair->ended)
@@ -322,7 +310,7 @@ static void visit_stack(const void *place, VISIT visit, void *data)
 }
 
 /*
- * Adds up all stacks by text. Called once, after the last event. The state owns the result. Errors:
+ * Adds up all stacks by text, once, after the last event. The state owns the result. Errors:
  * PROBE_ERROR_NOT_FOUND (no pair has ended), PROBE_ERROR_MEMORY.
  */
 static struct probe_error *folded_sums(void *state, struct flame_stack **ret, size_t *count_ret)

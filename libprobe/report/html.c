@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A summary as an HTML page: page.html, which is a part of the library, with the summary's JSON in
- * place of one of its lines. A script in the page makes charts and tables of it.
+ * A summary as an HTML page: page.html, with the summary's JSON in place of a line. Its script
+ * makes charts and tables.
  */
 #include <string.h>
 
 #include "libprobe/output/output.h"
 #include "libprobe/report/report.h"
 
-/* The line of page.html that the JSON replaces. */
 static const char place[] = "\nRECORD\n";
 
 void summary_html(struct buffer *out, const struct probe_summary *summary,
@@ -23,7 +22,7 @@ void summary_html(struct buffer *out, const struct probe_summary *summary,
 	}
 	summary_json(&json, summary, view, true);
 	buffer_bytes(out, page_template, (size_t)(rest - page_template));
-	/* Strings may hold `</script>` and `<!--`, which would end or change the element. */
+	/* Strings may hold `</script>` or `<!--`, which would end the element. */
 	for (size_t i = 0; i < json.length; i++) {
 		if (json.data[i] == '<')
 			buffer_string(out, "\\u003c");

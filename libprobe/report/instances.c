@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Pairs of start and end events: their times, their values for keys, and the slowest pairs.
+ * Pairs of start and end events: times, values for keys, and the slowest.
  *
- * A pair's value for a key comes from the start event, because its arguments tell what the program
- * does. If the start event has no such value, it comes from the end event. So the values and the
- * text of a start event are kept until its end event. If too many start events are open, only their
- * times are kept. If a new value appears when all rows are in use, the pair is counted among those
- * with other values.
+ * A pair's value comes from the start event, whose arguments tell what the program does, or else
+ * from the end event, so values are kept until then. Of too many open start events, only times are
+ * kept. A new value without a free row is counted among the others.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -55,10 +53,7 @@ static bool has(const struct item *items, size_t count, const struct key *key)
 	return false;
 }
 
-/*
- * Makes a key of the event's first string argument, the one with the lowest argument number.
- * Returns false if the event has no string.
- */
+/* The event's string argument with the lowest number. Returns false without one. */
 static bool first_string(const struct probe_event *event, struct key *ret)
 {
 	size_t first = ARCH_ARGS_MAX;
@@ -76,8 +71,8 @@ static bool first_string(const struct probe_event *event, struct key *ret)
 }
 
 /*
- * Adds to items[] the event's values for the keys that items[] does not have yet. If the user names
- * no keys, adds the event's first string. Returns the new number of items.
+ * Adds the event's values for keys that items[] lacks or, without keys, its first string. Returns
+ * the number of items.
  */
 static size_t take(struct probe_summary *summary, const struct probe_event *event,
 	struct item items[SUMMARY_KEYS_MAX], size_t count)
@@ -113,16 +108,14 @@ static void text_of(struct buffer *out, const struct probe_event *event)
 	}
 	if (out->length <= TEXT_MAX)
 		return;
-	/* Do not cut a UTF-8 character: its continuation bytes are 10xxxxxx. */
+	/* Do not cut a UTF-8 character (10xxxxxx continues). */
 	out->length = TEXT_MAX;
 	while (out->length && ((unsigned char)out->data[out->length] & 0xc0) == 0x80)
 		out->length--;
 	buffer_string(out, "...");
 }
 
-/*
- * Reuses the memory of the start event that was freed last, which is large enough most of the time.
- */
+/* Reuses the memory that was freed last, which is mostly large enough. */
 static struct begun_words *words_alloc(struct probe_summary *summary, size_t size)
 {
 	struct begun_words *words = summary->spare;
@@ -138,7 +131,7 @@ static struct begun_words *words_alloc(struct probe_summary *summary, size_t siz
 	return words;
 }
 
-/* Frees the data of a start event, or keeps its memory for the next one. NULL is allowed. */
+/* Frees a start event's data (may be NULL), or keeps the memory for the next. */
 static void instances_drop(struct probe_summary *summary, struct begun_words *words)
 {
 	if (!words)
@@ -147,10 +140,7 @@ static void instances_drop(struct probe_summary *summary, struct begun_words *wo
 	summary->spare = words;
 }
 
-/*
- * Copies the data of a start event. *ret is NULL if no data is kept. Returns false if out of
- * memory.
- */
+/* Copies a start event's data. *ret may be NULL. Returns false if out of memory. */
 static bool instances_begin(
 	struct probe_summary *summary, const struct probe_event *event, struct begun_words **ret)
 {
@@ -195,10 +185,7 @@ static bool instances_begin(
 
 /* ---- Pairs by value --------------------------------------------------------------------- */
 
-/*
- * Finds or adds the row of a value. *ret is NULL if the limit is reached. Returns false if out of
- * memory.
- */
+/* Finds or adds a value's row. *ret is NULL beyond the limit. Returns false if out of memory. */
 static bool find_row(struct probe_summary *summary, const struct summary_pair *pair,
 	const struct item *item, struct summary_value **ret)
 {
@@ -228,10 +215,7 @@ static void free_slow(struct summary_slow *slow)
 	free(slow->block);
 }
 
-/*
- * Replaces the text of a slow pair by an owned copy, and stores an owned copy of `stack`, which may
- * be NULL. Returns false if out of memory.
- */
+/* Makes a slow pair own copies of its text and stack (may be NULL). False if out of memory. */
 static bool own(struct summary_slow *slow, const struct probe_stack *stack)
 {
 	slow->text = strdup(slow->text);
@@ -267,7 +251,7 @@ static bool add_slow(
 
 static void summary_times_add(struct summary_times *times, uint64_t duration_ns);
 
-/* Adds a pair that has ended. Returns false if out of memory. */
+/* Adds an ended pair. Returns false if out of memory. */
 static bool instances_end(struct probe_summary *summary, struct summary_pair *pair,
 	const struct summary_begun *begun, const struct probe_event *event, uint64_t duration_ns)
 {
@@ -298,7 +282,6 @@ static bool instances_end(struct probe_summary *summary, struct summary_pair *pa
 		event->stack);
 }
 
-/* Frees the data of all open start events. */
 static void instances_forget(const struct probe_summary *summary)
 {
 	for (size_t i = 0; i < summary->flights.stacks.room; i++) {
@@ -363,16 +346,14 @@ const struct summary_value **instances_values(
 /*
  * Matches start events with end events.
  *
- * Names decide which probes form a pair, but names become known one after another
- * (libprobe/query/query.h). So each probe that might be a start event is treated as one until the
- * record ends. A new name may make a better pair with one of the probes of an old pair. In this
- * case the old pair is dissolved and its times are dropped.
+ * Names make pairs, but become known one by one (query.h), so each possible start event counts as
+ * one. A new name may make a better pair with a probe of an old pair, which then is dissolved, with
+ * its times.
  *
  * Each thread has a stack of open start events for each probe. An end event belongs to the
- * innermost start event, or to the innermost one with the same identity if the identity is known
- * (libprobe/report/report.h). With a key to match by, each value has a stack instead. It is unknown
- * which hits were lost: if an end event is lost, its start event would be matched with a later end
- * event. So a loss drops all open start events.
+ * innermost one, with the same identity if known (report.h). With a key to match by, each value has
+ * a stack instead. If an end event is lost, its start event would match a later one, so losses drop
+ * all open start events.
  */
 
 /* ---- Pairs of probes ---------------------------------------------------------------- */
@@ -409,16 +390,12 @@ static struct probe_error *add_pair(struct probe_summary *summary, size_t begin,
 	return NULL;
 }
 
-/*
- * Returns the index of the start probe that belongs to an end probe. Returns SIZE_MAX if the probe
- * is not an end probe.
- */
+/* Returns the start probe of an end probe; SIZE_MAX for others. */
 static size_t begin_of(const struct pairing_probe *probe)
 {
 	return probe->role == PAIR_END ? probe->begin : SIZE_MAX;
 }
 
-/* Removes pairs that new names have dissolved. */
 static void drop_pairs(struct probe_summary *summary)
 {
 	size_t kept = 0;
@@ -471,10 +448,7 @@ struct probe_error *flights_probe(struct probe_summary *summary)
 
 /* ---- Stacks --------------------------------------------------------------------------- */
 
-/*
- * Pushes a start event. Beyond the limits, start events are only counted. Returns false if out of
- * memory.
- */
+/* Pushes a start event; beyond the limits, only counts it. Returns false if out of memory. */
 static bool push(struct probe_summary *summary, struct summary_probe *probe,
 	struct begins_stack *stack, const struct probe_event *event, uint64_t identity)
 {
@@ -518,10 +492,7 @@ void flights_deinit(struct probe_summary *summary)
 	pairing_deinit(&summary->pairing);
 }
 
-/*
- * The index of the newest start event that an end event may belong to; SIZE_MAX if no start event
- * matches.
- */
+/* The newest start event that an end event may belong to, or SIZE_MAX. */
 static size_t find_begun(const struct begins_stack *stack, uint64_t identity)
 {
 	const struct summary_begun *items = stack->items;
@@ -535,10 +506,7 @@ static size_t find_begun(const struct begins_stack *stack, uint64_t identity)
 
 /* ---- Hits ------------------------------------------------------------------------------- */
 
-/*
- * Gets the key of the stack of start events that a hit belongs to. Returns false if the hit has no
- * value to match by.
- */
+/* Gets the stack of a hit's start events. Returns false if the hit has no value to match by. */
 static bool key_of(const struct probe_summary *summary, size_t begin, const struct key *match,
 	const struct probe_event *event, struct begins_key *ret)
 {
@@ -594,10 +562,7 @@ static size_t bucket_of(uint64_t value)
 	return ((size_t)shift << CELL_SUB_BITS) + (size_t)(value >> shift);
 }
 
-/*
- * The heat row of a duration: rows 0 and 1, then two rows for each power of two, split at its
- * geometric mean.
- */
+/* A duration's heat row: 0 and 1, then two for each power of two, split at its geometric mean. */
 static size_t heat_row(uint64_t value)
 {
 	unsigned int exponent;
@@ -632,7 +597,7 @@ static void summary_times_add(struct summary_times *times, uint64_t duration_ns)
 	times->buckets[bucket_of(duration_ns)]++;
 }
 
-/* Adds the duration of a pair. Returns false if out of memory. */
+/* Adds a pair's duration. Returns false if out of memory. */
 static bool end_begun(struct probe_summary *summary, struct summary_pair *pair,
 	const struct summary_begun *begun, const struct probe_event *event, uint64_t ns, size_t bin)
 {
@@ -668,7 +633,7 @@ static struct probe_error *end_hit(struct probe_summary *summary, struct summary
 		stack->excess--;
 	} else {
 		struct summary_begun begun = ((const struct summary_begun *)stack->items)[at];
-		/* The clocks of two CPUs may differ by some nanoseconds. */
+		/* CPUs' clocks may differ by some ns. */
 		uint64_t ns = event->time_ns > begun.time_ns ? event->time_ns - begun.time_ns : 0;
 
 		begins_remove(&summary->flights, stack, at);
@@ -691,8 +656,7 @@ struct probe_error *flights_hit(
 }
 
 /*
- * Finds or adds the pair of two probes, regardless of their names. *ret is NULL if there are too
- * many pairs.
+ * Finds or adds the pair of two probes, whatever their names. *ret is NULL if there are too many.
  */
 static struct probe_error *find_made(
 	struct probe_summary *summary, size_t begin, size_t end, struct summary_pair **ret)

@@ -59,10 +59,7 @@ static void key_name(struct buffer *out, const char *name, const struct key *key
 	buffer_char(out, '"');
 }
 
-/*
- * Writes the page's own line: its limits, and times relative to the first hit, since a script's
- * numbers have 53 bits.
- */
+/* Writes the page's own line: limits, and times since the first hit, to fit into 53 bits. */
 static void page(struct buffer *out, const struct probe_summary *summary,
 	const struct probe_summary_view *view)
 {
@@ -254,7 +251,7 @@ static void pairs(struct buffer *out, const struct probe_summary *summary)
 	free(sorted);
 }
 
-/* Writes the value as the tables of text have it. */
+/* Writes the value as tables of text have it. */
 static void text_field(
 	struct buffer *out, const struct summary_top *its, const struct probe_value *value)
 {

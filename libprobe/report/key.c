@@ -10,19 +10,17 @@
 /* ==== Names of keys =========================================================================== */
 
 /*
- * The catalogue may have several versions of a probe, which differ in the number of arguments in
- * the note. A hit has either all arguments, or only those in a list that the user gave. With a
- * list, the number in the note is unknown, so a name must mean the same argument in all versions of
- * the probe. A list of the first arguments in order cannot be told from all arguments and is taken
- * for them.
+ * Versions of a probe in the catalogue differ in the note's number of arguments. A hit has all of
+ * them, or a user's list; then the number is unknown, and a name must mean the same in all
+ * versions. A list of the first arguments is taken for all.
  */
 
 enum { PROBES = 256 }; /* size of the cache, a power of two */
 
-/* Cache entry: the meaning of a name for one probe. */
+/* A name's meaning for a probe. */
 struct known {
 	char *provider, *probe; /* names of the probe; NULL if the entry is free */
-	/* number of the note's arguments; SIZE_MAX if hits have a list of arguments */
+	/* of the note; SIZE_MAX if hits have a list */
 	size_t arg_count;
 	bool has;
 	struct key key;
@@ -34,8 +32,8 @@ struct key_name {
 	bool is_norm, is_str;
 	struct known known[PROBES]; /* cache indexed by hash; a new entry replaces the old one */
 	/*
-	 * An error about a probe that has no argument with this name: the first such probe among
-	 * those in the catalogue, or the first one of all if none is in the catalogue.
+	 * The error that no argument has this name, for the first such probe in the catalogue or,
+	 * without any, of all.
 	 */
 	struct probe_error *missing;
 	bool missing_known;
@@ -44,7 +42,7 @@ struct key_name {
 
 /* ---- Text ------------------------------------------------------------------------------- */
 
-/* Removes `WORD(` and `)` from a text that has both. */
+/* Removes `WORD(` and `)`. */
 static bool unwrap(const char **text, size_t *length, const char *word)
 {
 	size_t prefix = strlen(word);
@@ -56,10 +54,7 @@ static bool unwrap(const char **text, size_t *length, const char *word)
 	return true;
 }
 
-/*
- * Returns true if a text has the form NAME, str(NAME), norm(NAME) or norm(str(NAME)). Only a hit of
- * a probe shows whether the probe has an argument with this name.
- */
+/* Is it NAME, str(NAME), norm(NAME) or norm(str(NAME))? Only hits show if a probe has NAME. */
 static bool key_name_is(const char *text, size_t length)
 {
 	unwrap(&text, &length, "norm(");
@@ -75,7 +70,7 @@ static bool key_name_is(const char *text, size_t length)
 static void key_name_free(struct key_name *name);
 
 /*
- * Creates a name from a text such as "norm(str(NAME))". The catalogue is borrowed. Errors:
+ * Creates a name from "norm(str(NAME))" or the like. The catalogue is borrowed. Errors:
  * PROBE_ERROR_MEMORY.
  */
 static struct probe_error *key_name_create(const char *text, size_t length,
@@ -129,7 +124,6 @@ static bool key_name_is_norm(const struct key_name *name)
 
 /* ---- Probes ----------------------------------------------------------------------------- */
 
-/* The argument with this name, or NULL. */
 static const struct probe_arg_meaning *arg_of(
 	const struct key_name *name, const struct probe_meaning *meaning)
 {
@@ -151,10 +145,7 @@ static struct key key_of(const struct key_name *name, const struct probe_meaning
 		.arg = (uint8_t)(arg - meaning->args)};
 }
 
-/*
- * Looks at all versions of a probe in the catalogue. Returns false if there is no version, or if
- * the name does not mean the same argument in all of them.
- */
+/* Looks at all versions of a probe. Returns false if the name does not mean one argument. */
 static bool find_in_all(
 	const struct key_name *name, const char *provider, const char *probe, struct key *ret)
 {
@@ -168,7 +159,7 @@ static bool find_in_all(
 			const struct probe_arg_meaning *arg = arg_of(name, meaning);
 			struct key key;
 
-			/* Skip the entry if a later file overrides it. */
+			/* A later file overrides this entry. */
 			if (strcmp(meaning->provider, provider) != 0 ||
 				!catalogue_name_matches(meaning->name, probe) ||
 				probe_catalogue_find(name->catalogue, provider, probe,
@@ -186,7 +177,7 @@ static bool find_in_all(
 	return any;
 }
 
-/* The number of arguments in the note; SIZE_MAX if the hit has a list of arguments. */
+/* The note's number of arguments; SIZE_MAX for a list. */
 static size_t count_args(const struct probe_event *event)
 {
 	for (size_t i = 0; i < event->arg_count; i++)
@@ -195,9 +186,7 @@ static size_t count_args(const struct probe_event *event)
 	return event->arg_count;
 }
 
-/*
- * Keeps the error that the probe has no argument with this name. Keeps no error if out of memory.
- */
+/* Keeps the error that the probe lacks the argument, unless out of memory. */
 static void note_missing(
 	struct key_name *name, const char *provider, const char *probe, size_t arg_count)
 {
@@ -223,15 +212,12 @@ static void note_missing(
 static uint64_t hash_of(const char *text, uint64_t hash)
 {
 	while (*text)
-		/* the hash function is FNV-1a */
+		/* FNV-1a */
 		hash = (hash ^ (unsigned char)*text++) * UINT64_C(0x100000001b3);
 	return hash;
 }
 
-/*
- * Gets the argument that the name means for the probe of a hit. Returns false if the probe has no
- * such argument.
- */
+/* Gets the argument that the name means for a hit's probe. Returns false if it has none. */
 static bool key_name_find(struct key_name *name, const struct probe_event *event, struct key *ret)
 {
 	uint64_t hash =
@@ -259,7 +245,7 @@ static bool key_name_find(struct key_name *name, const struct probe_event *event
 			note_missing(name, event->provider, event->name, arg_count);
 		name->found |= known->has;
 		known->arg_count = arg_count;
-		/* If out of memory, the entry stays free and the next hit tries again. */
+		/* If out of memory, the next hit tries again. */
 		known->provider = strdup(event->provider);
 		known->probe = known->provider ? strdup(event->name) : NULL;
 	}
@@ -267,10 +253,7 @@ static bool key_name_find(struct key_name *name, const struct probe_event *event
 	return known->has;
 }
 
-/*
- * The catalogue's meaning of the argument, if the name has no norm() or str() around it; NULL if it
- * is unknown.
- */
+/* The argument's meaning, for a name without norm() and str(); or NULL. */
 static const struct probe_arg_meaning *key_name_meaning(
 	const struct key_name *name, const char *provider, const char *probe)
 {
@@ -279,10 +262,7 @@ static const struct probe_arg_meaning *key_name_meaning(
 								    provider, probe, SIZE_MAX));
 }
 
-/*
- * Returns an error if key_name_find() was called but has not found an argument in any call so far;
- * otherwise NULL.
- */
+/* Returns an error if key_name_find() was called but never found an argument; or NULL. */
 static struct probe_error *key_name_missing(const struct key_name *name)
 {
 	const struct probe_error *missing = name->found ? NULL : name->missing;
@@ -292,7 +272,6 @@ static struct probe_error *key_name_missing(const struct key_name *name)
 
 /* ==== Keys ==================================================================================== */
 
-/* The keys that are plain words, such as "tid". */
 static const struct {
 	const char *name;
 	enum key_kind kind;
@@ -300,7 +279,7 @@ static const struct {
 	{"probe", KEY_PROBE}};
 enum { WORDS = sizeof(words) / sizeof(words[0]) };
 
-/* Parses str(argN) or sym(argN); `name` has three letters and the parenthesis. */
+/* Parses str(argN) or sym(argN): `name` is the letters and the parenthesis. */
 static bool parse_call(const char *name, const char *text, size_t length, struct key *ret)
 {
 	const char *end = text + length;

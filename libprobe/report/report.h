@@ -22,18 +22,14 @@
 /* ---- Open start events (begins.c) ------------------------------------------------------------ */
 
 /*
- * Start events that wait for their end events: a stack for each thread, or for each value that
- * matches start and end events. The user of this table chooses the items of the stacks: spans keep
- * the event, summaries its time.
+ * Start events that wait for end events, in a stack for each thread or matched value. Spans keep
+ * the event in it, summaries the time.
  */
 
-/* The owner of a stack: a thread or a matched value. */
+/* A stack's owner: a thread or a matched value. */
 struct begins_key {
 	uint64_t word; /* the thread id, or the matched value or its hash */
-	/*
-	 * process id: two processes may have equal values, and a forked process has the same
-	 * pointers as its parent
-	 */
+	/* values of two processes may be equal, and a forked child has its parent's pointers */
 	uint32_t process;
 	uint16_t kind;	/* kind of the matched value */
 	uint16_t probe; /* index of the start event's probe; 0 if all probes share a stack */
@@ -46,7 +42,7 @@ struct begins_stack {
 	uint64_t excess; /* number of newer start events that are counted but not kept */
 };
 
-/* Initialise with item_bytes, the size of an item; all other members are 0. */
+/* Initialise with item_bytes and zeros. */
 struct begins {
 	size_t item_bytes;
 	struct map stacks; /* struct begins_stack by struct begins_key */
@@ -58,25 +54,20 @@ void begins_deinit(struct begins *begins);
 
 /* Returns the stack of a key, or NULL. */
 struct begins_stack *begins_find(const struct begins *begins, const struct begins_key *key);
-/*
- * Returns the stack of a key, and creates it if it does not exist. Returns NULL if out of memory.
- */
+/* Returns a key's stack, which may be new; NULL if out of memory. */
 struct begins_stack *begins_make(struct begins *begins, const struct begins_key *key);
-/* Removes a stack and its items. */
 void begins_drop(struct begins *begins, struct begins_stack *stack);
 
-/* Copies `item` to the top of a stack. Returns false if out of memory. */
+/* Copies `item` to a stack's top. Returns false if out of memory. */
 bool begins_push(struct begins *begins, struct begins_stack *stack, const void *item);
-/* Removes an item. The stack stays, even if it is empty. */
+/* Removes an item. The stack stays, even if empty. */
 void begins_remove(struct begins *begins, struct begins_stack *stack, size_t index);
 
 /* ---- Keys (key.c) ---------------------------------------------------------------------------- */
 
-/* Keys name a value of an event: an argument, or a property such as the thread. */
-
 /*
- * KEY_SYMBOL is an argument that was recorded as sym(argN). KEY_NAME is an argument's name in the
- * catalogue.
+ * A key names a value of an event. KEY_SYMBOL is sym(argN) as recorded, KEY_NAME an argument's name
+ * in the catalogue.
  */
 enum key_kind {
 	KEY_ARG,
@@ -94,58 +85,46 @@ enum key_kind {
 struct key_name;
 struct key {
 	enum key_kind kind;
-	/* argument number; for KEY_NAME the index of the key in its owner's list of keys */
+	/* argument; for KEY_NAME the key's index in its list */
 	uint8_t arg;
 	struct key_name *name; /* for KEY_NAME: owned, but copies of the key borrow it; else NULL */
 };
 
 /*
- * Parses argN, str(argN), norm(str(argN)), sym(argN), tid, pid, cpu, comm or probe. With a
- * catalogue, which is borrowed, an argument's name may replace argN and str(argN). `index` is the
- * index of the key in the caller's list. Free the key with key_deinit(). Errors: PROBE_ERROR_USAGE,
- * PROBE_ERROR_MEMORY.
+ * Parses argN, str(argN), norm(str(argN)), sym(argN), tid, pid, cpu, comm or probe; with a
+ * catalogue (borrowed) also arguments' names. `index` is the key's in the caller's list. Free it
+ * with key_deinit(). Errors: PROBE_ERROR_USAGE, PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *key_parse(const char *text, size_t length,
 	const struct probe_catalogue *catalogue, uint8_t index, struct key *ret);
 void key_deinit(struct key *key);
-/*
- * Copies a key to *ret, and replaces a name by the argument that it means for the event's probe.
- * Returns false if the probe has no such argument.
- */
+/* Copies a key, with the argument of the event's probe for a name. Returns false if it has none. */
 bool key_resolve(const struct key *key, const struct probe_event *event, struct key *ret);
-/*
- * Gets the value of a key. Bytes are borrowed from the event. Returns false if the event has no
- * such value.
- */
+/* Gets a key's value, with bytes borrowed from the event. Returns false without one. */
 bool key_value(const struct key *key, const struct probe_event *event, struct probe_value *ret);
-/* The catalogue's meaning of a key's argument, such as words for numbers; NULL if it is unknown. */
+/* The meaning of a key's argument, such as words for numbers; or NULL. */
 const struct probe_arg_meaning *key_meaning(
 	const struct key *key, const char *provider, const char *name);
 /*
- * Completes a value that key_value() returned. If the key is norm(str(argN)), replaces the string
- * by its normal form. If the key is `probe`, puts the provider in front of the probe's name. Values
- * of other keys stay as they are. The new bytes are in `room`. Returns false if out of memory.
+ * Completes a value of key_value(): normalizes it for norm(str(argN)), and puts the provider before
+ * `probe`. New bytes are in `room`. Returns false if out of memory.
  */
 PROBE_MUST_CHECK bool key_complete(const struct key *key, const struct probe_event *event,
 	struct probe_value *value, struct buffer *room);
 bool key_is_norm(const struct key *key);
 bool key_same(const struct key *a, const struct key *b);
 void key_print(struct buffer *out, const struct key *key);
-/*
- * Returns an error if the key is a name, and none of the probes so far has an argument with this
- * name. Otherwise returns NULL.
- */
+/* Returns an error if the key is a name that no probe so far has; or NULL. */
 PROBE_MUST_CHECK struct probe_error *key_unknown(const struct key *key);
-/* Returns an error that says that no hit has a value for the key. */
+/* Returns the error that no hit has a value for the key. */
 PROBE_MUST_CHECK struct probe_error *key_not_found(const struct key *key);
 
 /* ---- Identity of start events (begins.c) ----------------------------------------------------- */
 
 /*
- * Identities decide which start event of a thread an end event belongs to, in records and streams.
- * The catalogue may list arguments that have the same value in both events of a pair
- * (probe_meaning.same). The identity of an event is a hash of these arguments. Stubs compare these
- * arguments, too (arch_flights.compares).
+ * The identity of an event is a hash of the arguments that have the same value in both events of a
+ * pair (probe_meaning.same). It decides which start event of a thread an end event belongs to.
+ * Stubs compare these, too (arch_flights.compares).
  */
 
 struct identities {
@@ -157,15 +136,14 @@ struct identities {
 void identities_deinit(struct identities *identities);
 
 /*
- * Computes the identity of a start event of probe number `index`, or of an end event of this probe:
- * a hash of the compared arguments. `provider` and `name` are those of the start event's probe.
- * *ret is 0 if the identity is unknown, as when a record lacks one of the arguments. Errors:
+ * Computes the identity of a start event of probe `index`, or of its end event; `provider` and
+ * `name` are the start's. *ret is 0 if unknown, as when a record lacks an argument. Errors:
  * PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *identity_of(struct identities *identities, size_t index,
 	const char *provider, const char *name, const struct probe_event *event, uint64_t *ret);
 
-/* Whether an end event may belong to a start event. An unknown identity matches all. */
+/* An unknown identity matches all. */
 static inline bool identity_matches(uint64_t begin, uint64_t end)
 {
 	return begin == end || !begin || !end;
@@ -174,12 +152,9 @@ static inline bool identity_matches(uint64_t begin, uint64_t end)
 /* ---- Summary --------------------------------------------------------------------------------- */
 
 /*
- * A summary of events. events.c adds events: keys, threads, call stacks. instances.c pairs start
- * and end events. summary.c has the whole and the bins of time, and selects the rows to show.
- * text.c, json.c and html.c write a summary.
- *
- * Every table has a limit, because a record may hold anything. Beyond a limit, totals stay exact;
- * the rows that do not fit are counted together.
+ * A summary of events. events.c adds events: keys, threads, stacks; instances.c pairs them;
+ * summary.c has the whole, the bins of time, and the rows to show; text.c, json.c and html.c write.
+ * Tables are limited: beyond, totals stay exact, and rows that do not fit are counted together.
  */
 
 enum {
@@ -190,21 +165,15 @@ enum {
 	SUMMARY_THREADS_MAX = 16384,
 	SUMMARY_FLIGHTS_MAX = 65536,  /* maximum number of stacks of open start events */
 	SUMMARY_BEGINS_MAX = 1 << 20, /* maximum number of start events in all stacks */
-	/*
-	 * number of newest start events that an end event is compared with; stubs have the same
-	 * limit
-	 */
+	/* newest start events that an end event is compared with, as in stubs */
 	SUMMARY_COMPARED_MAX = 1024,
-	/* number of a probe's arguments that may become keys by themselves */
+	/* arguments that may become keys by themselves */
 	SUMMARY_AUTO_ARGS = 8,
-	/* maximum number of tables of keys that the user did not name */
+	/* tables of keys that the user did not name */
 	SUMMARY_AUTO_KEYS_MAX = 256,
-	/* number of values in the table of a key that the user did not name */
+	/* values in such a table */
 	SUMMARY_AUTO_SLOTS = 512,
-	/*
-	 * a table of a key that the user did not name is dropped if it gets more different numbers
-	 * than this
-	 */
+	/* such a table is dropped if it gets more different numbers */
 	SUMMARY_AUTO_NUMBERS = 128,
 	SUMMARY_GUESSED_TABLES = 6, /* number of tables shown as text if the user names no key */
 	SUMMARY_SLOTS = 1024,	    /* number of values in the table of a key that the user names */
@@ -221,10 +190,9 @@ enum {
 /* ---- Keys (events.c) ------------------------------------------------------------- */
 
 /*
- * The most frequent values, by the space-saving algorithm (Metwally, Agrawal, El Abbadi 2005). A
- * new value replaces the least frequent value. The new value takes over the count of the old value,
- * and this count becomes the error of the new value. A value with more than total / slot_count hits
- * is always in the table.
+ * The most frequent values, by the space-saving algorithm (Metwally, Agrawal, El Abbadi 2005): a
+ * new value replaces the least frequent, whose count becomes its count and its error. A value with
+ * more than total / slot_count hits is always there.
  */
 struct top_slot {
 	struct probe_value value; /* a value; its bytes are in the map's key */
@@ -248,7 +216,7 @@ void top_free(struct top *top);
 /* Counts a value. Returns false if out of memory. */
 bool top_add(struct top *top, const struct probe_value *value);
 
-/* Fast path of top_add(): counts a number if it equals the last value. Otherwise returns false. */
+/* Fast path: counts a number that equals the last value; else returns false. */
 static inline bool top_again(struct top *top, const struct probe_value *value)
 {
 	struct top_slot *last = top->last;
@@ -260,14 +228,11 @@ static inline bool top_again(struct top *top, const struct probe_value *value)
 	last->count++;
 	return true;
 }
-/*
- * Returns an array of the slots, most frequent first. The caller frees it. NULL if out of memory.
- */
+/* Returns the slots, most frequent first, for the caller to free; NULL if out of memory. */
 const struct top_slot **top_sorted(const struct top *top);
 /*
- * Returns how many of the sorted slots to show. A slot is shown if its error is at most half of its
- * count. At most `limit` slots are shown; 0 means no limit. *rest_ret is the number of hits of all
- * other values. None of the other values has more than *most_ret hits.
+ * Returns how many sorted slots to show: those with an error of at most half the count, at most
+ * `limit` (0: no limit). *rest_ret is the hits of all others, each at most *most_ret.
  */
 size_t top_shown(const struct top *top, const struct top_slot *const *sorted, size_t limit,
 	uint64_t *rest_ret, uint64_t *most_ret);
@@ -283,57 +248,50 @@ struct summary_probe {
 	uint64_t hits;
 	uint64_t in_flight; /* number of start events without an end event so far */
 	uint64_t
-		/*
-		 * number of start events not kept: beyond a limit, or without a value to match by
-		 */
+		/* start events beyond a limit, or without a value to match by */
 		untimed;
 	uint64_t set_aside; /* number of start events that were dropped because of a loss */
-	/* table of values of each key, or of each argument if the user names no key */
+	/* values of each key or, without keys, of each argument */
 	struct top *tops[SUMMARY_KEYS_MAX];
-	/* the key or argument has no table, because it was dropped or not made */
+	/* the key or argument has no table */
 	bool no_top[SUMMARY_KEYS_MAX];
 	uint8_t settled; /* number of leading elements of no_top[] that are true */
-	/* numbers of the arguments of tops[] if the user names no key */
+	/* arguments of tops[] if the user names no key */
 	uint8_t numbers[SUMMARY_KEYS_MAX];
 	uint64_t bins[SUMMARY_BINS];
 };
 _Static_assert((int)SUMMARY_AUTO_ARGS <= (int)SUMMARY_KEYS_MAX, "one table for each");
 
-/* Durations in nanoseconds. */
 struct summary_times {
 	uint64_t count, least, most;
 	long double sum;
 	uint64_t buckets[PROBE_BUCKETS];
 };
 
-/* One of the slowest pairs of events of a pair of probes. */
 struct summary_slow {
 	uint64_t time_ns, duration_ns; /* time of the start event; duration of the pair */
 	pid_t pid, tid;		       /* process and thread of the start event */
 	const char *text;	       /* arguments of the start event; owned */
-	/* call stack of the end event; NULL if it was not recorded */
+	/* of the end event; NULL if not recorded */
 	const struct probe_stack *stack;
 	void *block; /* memory of `stack`; owned */
 };
 
-/* A pair of probes: start event and end event. */
+/* A pair of probes. */
 struct summary_pair {
 	size_t begin, end; /* indexes of the start and end probe */
 	bool is_made;	   /* the pair comes from spans, regardless of the probes' names */
 	uint64_t unmatched;
 	struct summary_times times;
-	/* number of pairs by latency (SUMMARY_HEAT_ROWS rows) and time bin */
+	/* pairs by latency (SUMMARY_HEAT_ROWS rows) and time bin */
 	uint64_t (*heat)[SUMMARY_BINS];
-	/*
-	 * If summary->instances is set: the slowest pairs, longest first, and the number of pairs
-	 * whose value has no row.
-	 */
+	/* If summary->instances: the slowest pairs, longest first, and pairs without a row. */
 	struct summary_slow slow[SUMMARY_SLOWEST];
 	size_t slow_count;
 	uint64_t other_values;
 };
 
-/* The hits of a probe with the same call stack. */
+/* The hits of a probe with one call stack. */
 struct summary_callers {
 	size_t probe;
 	uint64_t count;
@@ -341,7 +299,7 @@ struct summary_callers {
 	void *block; /* memory of `stack`; owned */
 };
 
-/* All pairs of events of a pair of probes whose key has this value. */
+/* All pairs whose key has this value. */
 struct summary_value {
 	size_t begin, end; /* indexes of the start and end probe */
 	struct key key;
@@ -354,7 +312,7 @@ struct begun_words;
 struct summary_begun {
 	uint64_t time_ns;
 	uint64_t identity;
-	/* data of the start event, which this structure owns; may be NULL */
+	/* its data, owned; may be NULL */
 	struct begun_words *words;
 };
 
@@ -367,8 +325,8 @@ struct summary_thread {
 };
 
 /*
- * A cache entry: the addresses of a probe's names in an earlier event. Other names may be at these
- * addresses now, unless the event has the same `texts`.
+ * Addresses of a probe's names in an earlier event. Other names may be there now, unless the event
+ * has the same `texts`.
  */
 struct summary_recent {
 	const char *provider, *name; /* addresses of the names; only compared, never read */
@@ -380,20 +338,18 @@ struct summary_recent {
 struct probe_summary {
 	struct key keys[SUMMARY_KEYS_MAX];
 	size_t key_count;
-	/* indexed by key: normal form of its last value, for norm() */
+	/* by key: normal form of its last value, for norm() */
 	struct buffer normals[SUMMARY_KEYS_MAX];
 	bool matches;
 	struct key match, match_end;
-	/* identities of start and end events in a thread; unused if `matches` is set */
+	/* of start and end events in a thread; unused with `matches` */
 	struct identities identities;
 
-	/* first and last time of events; both 0 if no event has a time */
+	/* first and last time of events; 0 if none has a time */
 	uint64_t begin_ns, end_ns;
 	uint64_t events; /* number of hits and losses since the first hit or loss that has a time */
 	uint64_t hits, lost;
-	/*
-	 * `overrun`: the oldest hits of a stream are missing; `full`: the newest hits are missing
-	 */
+	/* a stream's oldest, or newest, hits are missing */
 	bool overrun, full;
 
 	int64_t base_ns; /* start of the first bin in nanoseconds */
@@ -415,7 +371,7 @@ struct probe_summary {
 	size_t pair_count;
 	bool more_pairs; /* there are more pairs than SUMMARY_PAIRS_MAX */
 
-	/* stacks of struct summary_begun, by thread or value, and by probe */
+	/* stacks of struct summary_begun, by thread or value, and probe */
 	struct begins flights;
 	bool instances;		   /* the summary keeps data of single pairs of events */
 	struct map values;	   /* struct summary_value by pair, key and value */
@@ -438,54 +394,49 @@ struct probe_summary {
 
 /* ---- Call stacks (events.c) ----------------------------------------------------------- */
 
-/*
- * Returns callers_count rows, those with most hits first. The caller frees them. NULL if out of
- * memory.
- */
+/* Returns callers_count rows, most hits first, for the caller to free; NULL if out of memory. */
 struct probe_stacks_row *callers_rows(const struct probe_summary *summary);
 void callers_deinit(struct probe_summary *summary);
 
 /* ---- Time (summary.c) --------------------------------------------------------------- */
 
-/* Returns the bin of a time up to INT64_MAX. Makes room for it, by merging bins if necessary. */
+/* Returns a time's bin (up to INT64_MAX), maybe after merging bins. */
 size_t summary_bin(struct probe_summary *summary, uint64_t time_ns);
 
-/* Divides the record's time into `parts` equal parts and computes the hits per second in each. */
+/* Divides the time into `parts`, with the hits per second of each. */
 void summary_fold(
 	const struct probe_summary *summary, const uint64_t *bins, double *ret, size_t parts);
 double summary_seconds(const struct probe_summary *summary);
 
 /* ---- Pairs (instances.c) ------------------------------------------------------------ */
 
-/* Pairs a new probe, which is the last one in probes[], with the other probes. */
+/* Pairs a new probe, the last in probes[]. */
 PROBE_MUST_CHECK struct probe_error *flights_probe(struct probe_summary *summary);
-/* Adds a hit of a probe whose role is a possible start event or an end event. */
+/* Adds a hit of a possible start event or an end event. */
 PROBE_MUST_CHECK struct probe_error *flights_hit(
 	struct probe_summary *summary, size_t probe, const struct probe_event *event, size_t bin);
-/* Adds the end event of a span, whose start event is known. */
+/* Adds the end event of a span. */
 PROBE_MUST_CHECK struct probe_error *flights_span(struct probe_summary *summary, size_t begin,
 	size_t end, const struct probe_event *event, size_t bin);
-/* Drops all start events, because end events may be missing after a loss. */
+/* Drops all start events: after a loss, end events may be missing. */
 void flights_forget(struct probe_summary *summary);
 void flights_deinit(struct probe_summary *summary);
 
-/* The lower bound of a heat row in nanoseconds; also the upper bound of the row below. */
+/* A heat row's lower bound in ns, and the upper one of the row below. */
 double heat_low(size_t row);
 
-/* Fills a table row with a pair; the row borrows from the pair. */
+/* Fills a row with a pair, borrowing from it. */
 void pair_row(const struct summary_pair *pair, const struct probe_summary *summary,
 	struct probe_row *ret);
 
-/* Fills a table row with durations. The row borrows from `times`. */
+/* Fills a row with durations, borrowing from them. */
 void summary_times_row(const struct summary_times *times, struct probe_row *ret);
 
 /* ---- Single pairs (instances.c): no effect unless summary->instances is set --------------- */
 
-/* Frees the data of all single pairs. */
 void instances_deinit(struct probe_summary *summary);
 /*
- * Returns the rows of a pair, sorted by key, then by most time. The caller frees the array. NULL if
- * out of memory.
+ * Returns a pair's rows, by key, then by most time, for the caller to free; NULL if out of memory.
  */
 const struct summary_value **instances_values(
 	const struct probe_summary *summary, const struct summary_pair *pair, size_t *count_ret);
@@ -498,72 +449,58 @@ struct summary_process {
 	size_t threads;
 	const char *comm; /* name of the main thread if that had hits, else of any thread */
 };
-/* Return arrays, most hits first. The caller frees them. NULL if out of memory. */
+/* Return arrays, most hits first, for the caller to free; NULL if out of memory. */
 struct summary_process *threads_processes(const struct probe_summary *summary, size_t *count_ret);
 const struct summary_thread **threads_sorted(const struct probe_summary *summary);
 
 /* ---- Selecting rows (summary.c) --------------------------------------------------------- */
 
-/*
- * Return the probes, most hits first, or the pairs, most time first. The caller frees the arrays.
- * NULL if out of memory.
- */
+/* Return the probes by hits, or the pairs by time. The caller frees them; NULL if out of memory. */
 const struct summary_probe **summary_probes(const struct probe_summary *summary);
 const struct summary_pair **summary_pairs(const struct probe_summary *summary);
 
-/* A table of a key's values that is worth showing. */
 struct summary_top {
 	const struct summary_probe *probe;
 	struct key key;
 	const struct top *top;
 };
-/* The number of the probe's hits that have no value for the key. */
+/* The probe's hits without a value for the key. */
 uint64_t summary_top_without(const struct summary_top *top);
 /*
- * Returns the catalogue's meaning of a key's argument, or NULL if it is unknown.
- * summary_top_meaning() looks at the probe of the table. summary_value_meaning() looks at the start
- * event of the pair, then at its end event.
+ * Return the meaning of a key's argument, or NULL: for the table's probe; for the pair's start
+ * event, then its end event.
  */
 const struct probe_arg_meaning *summary_top_meaning(const struct summary_top *top);
 const struct probe_arg_meaning *summary_value_meaning(
 	const struct probe_summary *summary, const struct summary_value *value);
-/* Whether the user has named this key and no hit has a value for it. */
+/* Has the user named this key, but no hit a value for it? */
 bool summary_key_missing(const struct probe_summary *summary, size_t key);
-/*
- * Returns the tables to show, the most useful first. The caller frees the array. NULL if out of
- * memory.
- */
+/* Returns the tables to show, most useful first, for the caller to free; NULL if out of memory. */
 struct summary_top *summary_tops(const struct probe_summary *summary, size_t *count_ret);
-/* The number of values to show of each key; 0 if there is no limit. */
+/* The values to show of each key; 0: all. */
 size_t summary_key_limit(
 	const struct probe_summary *summary, const struct probe_summary_view *view);
 
 /* ---- Writing a summary ---------------------------------------------------------------- */
 
 /*
- * Moves the text of a buffer to the caller and frees the buffer. Errors: PROBE_ERROR_MEMORY if the
- * buffer ran out of memory, now or earlier.
+ * Moves a buffer's text to the caller. Errors: PROBE_ERROR_MEMORY if the buffer ran out of memory.
  */
 PROBE_MUST_CHECK struct probe_error *summary_take(
 	struct buffer *out, char **ret, size_t *length_ret);
 
 void summary_text(struct buffer *out, const struct probe_summary *summary,
 	const struct probe_summary_view *view);
-/* Writes the header: the title, the number of hits, and the losses. */
+/* Writes title, hits and losses. */
 void summary_text_header(struct buffer *out, const struct probe_summary *summary,
 	const struct probe_summary_view *view);
 /* Writes "provider:begin -> provider:end". */
 void summary_text_pair(
 	struct buffer *out, const struct probe_summary *summary, const struct summary_pair *pair);
-/* Writes the fields of a key and its value. */
 void summary_json_key(struct buffer *out, const struct key *key, const struct probe_value *value);
-/*
- * With `for_page`, also writes a first line of type "page" with what only the page needs, and the
- * values of keys as text.
- */
+/* `for_page`: also a first line of type "page" with what only the page needs. */
 void summary_json(struct buffer *out, const struct probe_summary *summary,
 	const struct probe_summary_view *view, bool for_page);
-/* page.html, which summary_html() completes. */
 extern const char page_template[];
 void summary_html(struct buffer *out, const struct probe_summary *summary,
 	const struct probe_summary_view *view);
@@ -572,14 +509,12 @@ void summary_html(struct buffer *out, const struct probe_summary *summary,
 void summary_time(struct buffer *out, uint64_t time_ns);
 /* Like text_duration(), but long durations are "12.5min" or "28.1h". */
 void summary_duration(struct buffer *out, double ns);
-/* Writes hits as a rate over the record's time: "12.5", "1234", "<0.01". */
+/* Writes hits per second: "12.5", "1234", "<0.01". */
 void summary_rate(struct buffer *out, const struct probe_summary *summary, uint64_t hits);
-/* Writes a share of hits: "12.3%". */
+/* Writes a share: "12.3%". */
 void summary_share(struct buffer *out, uint64_t part, uint64_t whole);
 
 /* ---- Comparison (compare.c) ------------------------------------------------------------------ */
-
-/* Compares two summaries: matches their rows, and writes the differences as text or JSON. */
 
 enum side { SIDE_BEFORE, SIDE_AFTER, SIDE_COUNT };
 
@@ -588,12 +523,12 @@ struct comparison {
 	const struct probe_summary_view *views[SIDE_COUNT];
 };
 
-/* A row of both summaries, or of one. An item is NULL if its summary has no such row. */
+/* A row of one summary or both; an item is NULL where it is missing. */
 struct compared {
 	const void *items[SIDE_COUNT];
 };
 
-/* The row of the first summary, or else of the second. */
+/* The first summary's row, or else the second's. */
 static inline const void *compared_any(const struct compared *compared)
 {
 	return compared->items[SIDE_BEFORE] ? compared->items[SIDE_BEFORE]
@@ -601,14 +536,14 @@ static inline const void *compared_any(const struct compared *compared)
 }
 
 /*
- * Match probes (struct summary_probe) and the values of two tables (struct top_slot). The largest
- * change of hits per second comes first. The caller frees the arrays. NULL if out of memory.
+ * Match probes (struct summary_probe), and the values of two tables (struct top_slot), by the
+ * largest change of hits per second. The caller frees; NULL if out of memory.
  */
 struct compared *compare_probes(const struct comparison *comparison, size_t *count_ret);
 struct compared *compare_values(const struct comparison *comparison,
 	const struct summary_top *const tops[SIDE_COUNT], size_t *count_ret);
 
-/* Two tables of the same key, one of each summary. */
+/* The two summaries' tables of one key. */
 struct compared_top {
 	struct summary_top tops[SIDE_COUNT];
 };
@@ -617,28 +552,24 @@ void compare_text(struct buffer *out, const struct comparison *comparison);
 
 /* ---- Export (export.c) ----------------------------------------------------------------------- */
 
-/* Formats of `export`. Each format has one table of operations. */
-
 /* The parsed options of an export. */
 struct export_settings {
 	const struct probe_export_options *options;
 	struct key keys[PROBE_EXPORT_KEYS_MAX];
 	size_t key_count;
-	/* numbers of the arguments that match start and end events; -1 if not set */
+	/* arguments that match start and end events, or -1 */
 	int match, match_end;
 };
 
 struct export_format {
-	/* names of the format up to NULL; the first name is the documented one */
+	/* names up to NULL; the first is documented */
 	const char *names[4];
-	/* Creates a state. All operations append to `out`, which outlives the state. */
+	/* Operations append to `out`, which outlives the state. */
 	struct probe_error *(*create)(
 		const struct export_settings *settings, struct buffer *out, void **ret);
 	void (*free)(void *state); /* frees a state; NULL is allowed */
 	struct probe_error *(*event)(void *state, const struct probe_event *event);
-	/*
-	 * Called repeatedly until *done_ret is true. The caller writes the output after each call.
-	 */
+	/* Called until *done_ret. The caller writes the output each time. */
 	struct probe_error *(*finish)(void *state, bool *done_ret);
 };
 
@@ -648,26 +579,21 @@ extern const struct export_format export_folded;
 extern const struct export_format export_trace_event;
 extern const struct export_format export_flamegraph;
 
-/* Appends the values that an event has for the keys, in readable form, each after a blank. */
+/* Appends an event's readable values for the keys, each after a blank. */
 void export_key_text(struct buffer *out, const struct probe_event *event,
 	const struct export_settings *settings);
 
 /* ---- Folded stacks (folded.c) ---------------------------------------------------------------- */
 
-/* Stacks of pairs: written as lines, or drawn as a flame graph. */
-
 /* ---- Names of keys (key.c) ------------------------------------------------------------------- */
 
-/*
- * A key that is an argument's name in the catalogue. The name may mean a different argument for
- * each probe.
- */
+/* A key that is an argument's name in the catalogue, maybe a different argument for each probe. */
 
 struct key_name;
 
 /* ---- Lines (text.c) -------------------------------------------------------------------------- */
 
-/* A text table that is written cell by cell, line by line. */
+/* A table written cell by cell. */
 
 struct lines {
 	struct grid grid;   /* the current cell is written to grid.text */
@@ -675,12 +601,11 @@ struct lines {
 	size_t column;
 };
 
-/* Returns false if out of memory, and then also sets out->no_memory. */
+/* Returns false if out of memory, also in out->no_memory. */
 bool lines_begin(struct lines *lines, struct buffer *out);
-/* Writes the table and frees it. */
 void lines_end(struct lines *lines);
 
-/* End a cell. `right` aligns it to the right, for numbers; `is_last` ends the line. */
+/* End a cell. `right` is for numbers; `is_last` ends the line. */
 void lines_next(struct lines *lines, bool right, bool is_last);
 void lines_title(struct lines *lines, const char *text, bool right, bool is_last);
 

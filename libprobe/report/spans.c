@@ -21,19 +21,19 @@
 #include "probe/spans.h"
 
 struct pair {
-	/* the pair; provider and name are in the memory after this struct */
+	/* provider and name are in the memory behind this struct */
 	struct probe_span_pair public;
 };
 
 struct span_probe {
 	const char *provider, *name; /* names of the probe, in the memory after this struct */
 	size_t index;		     /* index of the probe in the pairing */
-	/* the pair, if the probe's name may be that of a start event; else NULL */
+	/* if the name may be a start event's; else NULL */
 	struct pair *pair;
 };
 
 struct open_span {
-	/* the span; the packed event is in the memory after this struct */
+	/* the packed event is in the memory behind this struct */
 	struct probe_span public;
 	struct pair *pair;
 	size_t probe; /* index of the start event's probe in the pairing */
@@ -113,7 +113,7 @@ void probe_spans_free(struct probe_spans *spans)
 
 /* ---- Names ------------------------------------------------------------------------------ */
 
-/* Finds or adds the pair of a provider and a stem. */
+/* Finds or adds a pair by provider and stem. */
 static struct pair *find_pair(
 	struct probe_spans *spans, const char *provider, const char *name, size_t stem)
 {
@@ -174,7 +174,7 @@ static struct open_span *span_at(const struct begins_stack *stack, size_t index)
 	return ((struct open_span *const *)stack->items)[index];
 }
 
-/* Removes a span from its stack and from the list. The caller frees it. */
+/* Removes a span from stack and list. The caller frees it. */
 static void span_remove(struct probe_spans *spans, struct open_span *span)
 {
 	struct begins_stack *stack = begins_find(&spans->begins, &span->key);
@@ -194,7 +194,7 @@ static void span_remove(struct probe_spans *spans, struct open_span *span)
 
 static void give_up(struct probe_spans *spans, struct open_span *span)
 {
-	/* Time inside the given-up span was also inside the span around it. */
+	/* It was also inside the span around. */
 	if (span->public.parent)
 		span->public.parent->inner_ns += span->public.inner_ns;
 	span_remove(spans, span);
@@ -212,7 +212,7 @@ void probe_spans_finish(struct probe_spans *spans)
 		give_up(spans, span);
 }
 
-/* Copies an event and everything that it points to. Returns NULL if out of memory. */
+/* Copies an event and all that it points to. NULL if out of memory. */
 static struct open_span *span_create(const struct probe_event *event)
 {
 	size_t size = event_packed_size(event);
@@ -225,10 +225,7 @@ static struct open_span *span_create(const struct probe_event *event)
 	return span;
 }
 
-/*
- * Returns the newest span of a stack that is not crossed (see cross()). Returns NULL if all are
- * crossed.
- */
+/* Returns a stack's newest span that is not crossed (see cross()), or NULL. */
 static struct probe_span *innermost(const struct begins_stack *stack)
 {
 	size_t i = stack ? stack->depth : 0;
@@ -238,7 +235,7 @@ static struct probe_span *innermost(const struct begins_stack *stack)
 	return i ? &span_at(stack, i - 1)->public : NULL;
 }
 
-/* Opens a span. Returns false if out of memory. */
+/* Returns false if out of memory. */
 static bool span_open(struct probe_spans *spans, const struct probe_event *event,
 	const struct begins_key *key, const struct span_probe *probe, uint64_t identity,
 	struct probe_span **ret)
@@ -272,8 +269,8 @@ static bool span_open(struct probe_spans *spans, const struct probe_event *event
 /* ---- Ends -------------------------------------------------------------------------------- */
 
 /*
- * Marks as crossed the spans that started inside the ended span and are still open. If the ended
- * span is crossed itself, the newer spans did not start inside it and are not marked.
+ * Marks open spans that started in the ended one as crossed, unless that is crossed itself: then
+ * newer ones did not start in it.
  */
 static void cross(const struct begins_stack *stack, struct open_span *span)
 {
@@ -282,8 +279,8 @@ static void cross(const struct begins_stack *stack, struct open_span *span)
 
 		newer->public.crossed |= !span->public.crossed;
 		/*
-		 * If no end event of this pair was ever seen, its start events are points in time.
-		 * The time inside them was inside the ended span.
+		 * Without any end event, the pair's start events are points in time, whose time was
+		 * the ended span's.
 		 */
 		if (!newer->pair->public.ended)
 			span->public.inner_ns += newer->public.inner_ns;
@@ -300,10 +297,7 @@ static struct open_span *find_begin(
 	return NULL;
 }
 
-/*
- * Computes the identity of a hit. *ret is 0 unless the hit may be a start event, or is an end event
- * whose start probe is known.
- */
+/* Computes a hit's identity: 0 unless it may be a start event, or is a known end event. */
 static struct probe_error *identify(struct probe_spans *spans, const struct pairing_probe *paired,
 	const struct probe_event *event, uint64_t *ret)
 {
@@ -330,7 +324,7 @@ static void span_end(
 	spans->ended = span;
 }
 
-/* Gets the owner of an event's stack. Returns false if the event has no value to match by. */
+/* Gets the owner of an event's stack. Returns false without a value to match by. */
 static bool key_of(const struct probe_event *event, int arg, struct begins_key *ret)
 {
 	const struct probe_value *value;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A summary as a whole, its bins of time, and the rows to show. events.c adds events. */
+/* A summary as a whole, its bins of time, and the rows to show. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,8 +10,6 @@
 #include "libprobe/report/report.h"
 
 /* ==== Selecting rows ========================================================================== */
-
-/* Selects and orders the rows to show. */
 
 enum { NSEC_PER_SEC = 1000000000, NSEC_PER_MSEC = 1000000, GUESSED_ROWS = 10 };
 
@@ -39,7 +37,7 @@ void summary_share(struct buffer *out, uint64_t part, uint64_t whole)
 	double share = whole ? 100 * (double)part / (double)whole : 0;
 	char text[32];
 
-	/* Do not show 0 % for a share above zero, or 100 % for an incomplete share. */
+	/* Not 0 % for a share, nor 100 % for less than all. */
 	if (part && share < 0.05)
 		buffer_string(out, "<0.1%");
 	else if (part < whole && share >= 99.95)
@@ -90,7 +88,7 @@ static int probe_order(const void *a, const void *b)
 	return order ? order : strcmp(left->name, right->name);
 }
 
-/* Returns a sorted copy of an array of pointers. The caller frees it. NULL if out of memory. */
+/* Returns a sorted copy, for the caller to free; NULL if out of memory. */
 static void *sorted_copy(
 	const void *pointers, size_t count, int (*order)(const void *a, const void *b))
 {
@@ -136,14 +134,14 @@ static bool any_shown(const struct top *top)
 {
 	const struct top_slot **sorted = top_sorted(top);
 	uint64_t rest, most;
-	/* If out of memory, writing the table will fail as well. */
+	/* If out of memory, writing the table fails, too. */
 	bool any = !sorted || top_shown(top, sorted, 1, &rest, &most);
 
 	free(sorted);
 	return any;
 }
 
-/* Whether a table that the user did not ask for is worth showing. */
+/* Is a table that the user did not ask for worth showing? */
 static bool tells(const struct top *top)
 {
 	uint64_t surely = 0;
@@ -153,7 +151,7 @@ static bool tells(const struct top *top)
 
 		if (slot->count - slot->error > surely)
 			surely = slot->count - slot->error;
-		/* Numbers from 2^32 on, signed or not, are nearly always addresses. */
+		/* Numbers from 2^32 on are nearly always addresses. */
 		if (!is_string(top) &&
 			(slot->value.kind == PROBE_VALUE_SIGNED
 					? slot->value.i > UINT32_MAX ||
@@ -173,7 +171,7 @@ static int top_order(const void *a, const void *b)
 
 	if (left_string != right_string)
 		return left_string ? -1 : 1;
-	/* Prefer start events: an end event often has the same arguments. */
+	/* An end event often has its start event's arguments. */
 	if ((left->probe->role == PROBE_ROLE_END) != (right->probe->role == PROBE_ROLE_END))
 		return left->probe->role == PROBE_ROLE_END ? 1 : -1;
 	if (left->probe->hits != right->probe->hits)
@@ -244,7 +242,7 @@ bool summary_key_missing(const struct probe_summary *summary, size_t key)
 
 size_t summary_key_limit(const struct probe_summary *summary, const struct probe_summary_view *view)
 {
-	/* Tables that the user did not ask for are kept short. */
+	/* Tables that the user did not ask for are short. */
 	if (!summary->key_count && (!view->top || view->top > GUESSED_ROWS))
 		return GUESSED_ROWS;
 	return view->top;
@@ -253,11 +251,11 @@ size_t summary_key_limit(const struct probe_summary *summary, const struct probe
 /* ==== Bins of time ============================================================================ */
 
 /*
- * Divides time into a fixed number of bins, which all counts over time share.
+ * Divides time into a fixed number of bins, which all counts share.
  *
- * The length of a record is known only at its end. So bins are narrow at first; when they are used
- * up, adjacent bins are merged in pairs. The first bin starts at the first event. If an earlier
- * event arrives later, whole bins are put in front.
+ * A record's length is known only at its end, so bins are narrow at first, and adjacent ones are
+ * merged when they are used up. The first starts at the first event; for an earlier one that
+ * arrives later, whole bins are put in front.
  */
 
 enum { FIRST_WIDTH_NS = 1000 };
@@ -309,14 +307,11 @@ static size_t find_bin(struct probe_summary *summary, uint64_t time_ns)
 				return (size_t)bin;
 			}
 		} else {
-			/* base_ns is at least -width_ns, and a time is at least 0. */
+			/* base_ns is at least -width_ns, and a time at least 0. */
 			bin = ((uint64_t)summary->base_ns - (uint64_t)time + width - 1) / width;
 			if (bin <= SUMMARY_BINS - summary->bin_count) {
 				change_all(summary, shift, (size_t)bin);
-				/*
-				 * Computed in unsigned arithmetic, because the distance may exceed
-				 * INT64_MAX.
-				 */
+				/* Unsigned, because the distance may exceed INT64_MAX. */
 				summary->base_ns =
 					(int64_t)((uint64_t)summary->base_ns - bin * width);
 				summary->bin_count += (size_t)bin;
@@ -341,10 +336,7 @@ double summary_seconds(const struct probe_summary *summary)
 	return (double)(summary->end_ns - summary->begin_ns) / 1e9;
 }
 
-/*
- * A bin as it is shown. If the last bin has hardly started, it is shown as part of the bin before
- * it.
- */
+/* A bin as shown. A last one that has hardly started is a part of the one before. */
 struct span {
 	double begin_ns, end_ns; /* start and end in nanoseconds since the first event */
 	uint64_t count;
@@ -387,7 +379,7 @@ void summary_fold(
 	for (size_t i = 0; i < count && part > 0; i++) {
 		double length = spans[i].end_ns - spans[i].begin_ns;
 
-		/* Distributes the hits of a span over the parts that it overlaps. */
+		/* Distributes a span's hits over the parts that it overlaps. */
 		for (size_t k = (size_t)(spans[i].begin_ns / part); k < parts; k++) {
 			double from = (double)k * part, to = from + part;
 
@@ -404,10 +396,7 @@ void summary_fold(
 
 /* ==== Summary ================================================================================= */
 
-/*
- * Whether a key is unsuitable for matching: different values may become equal, or start and end
- * events never have the same value.
- */
+/* Is a key unsuitable for matching, because it is never, or too often, the same? */
 static bool is_for_keys_only(const struct key *key)
 {
 	return key_is_norm(key) || key->kind == KEY_SYMBOL || key->kind == KEY_PROBE;

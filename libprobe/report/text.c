@@ -47,7 +47,7 @@ void lines_title(struct lines *lines, const char *text, bool right, bool is_last
 	lines_next(lines, right, is_last);
 }
 
-/* Writes a cell with a number, which must not be the last cell of its line. */
+/* Not for the last cell of a line. */
 static void lines_number(struct lines *lines, uint64_t value)
 {
 	buffer_unsigned(&lines->grid.text, value);
@@ -64,7 +64,6 @@ static void counted(struct buffer *out, uint64_t count, const char *one, const c
 	buffer_string(out, count == 1 ? one : many);
 }
 
-/* The number of rows to show. */
 static size_t limit(size_t count, const struct probe_summary_view *view)
 {
 	return view->top && view->top < count ? view->top : count;
@@ -144,7 +143,7 @@ void summary_text_header(struct buffer *out, const struct probe_summary *summary
 
 /* ---- Probes --------------------------------------------------------------------------- */
 
-/* Draws the rate over time, relative to the highest rate. */
+/* Draws the rate over time, relative to the highest. */
 static void spark(struct buffer *out, const struct probe_summary *summary, const uint64_t *bins,
 	const struct probe_summary_view *view)
 {
@@ -335,7 +334,7 @@ static void value_line(
 	lines_next(lines, false, true);
 }
 
-/* Writes `count` rows of one key. */
+/* Writes `count` rows of a key. */
 static void values_of(struct buffer *out, const struct probe_summary *summary,
 	const struct summary_value *const *rows, size_t count,
 	const struct probe_summary_view *view)
@@ -378,10 +377,7 @@ static void pair_values(struct buffer *out, const struct probe_summary *summary,
 			" pairs have other values\n");
 }
 
-/*
- * Writes the call stacks of end events, if they were recorded, below the table of the slowest
- * pairs.
- */
+/* Writes recorded stacks of end events below the table of the slowest pairs. */
 static void slow_stacks(struct buffer *out, const struct summary_pair *pair, size_t shown)
 {
 	for (size_t i = 0; i < shown; i++) {
@@ -531,10 +527,7 @@ static void keys(struct buffer *out, const struct probe_summary *summary,
 
 /* ---- Threads -------------------------------------------------------------------------------- */
 
-/*
- * Writes the table of processes if there are several. For one process, the table of threads is
- * enough.
- */
+/* Writes the table of processes, if there are several. */
 static void processes(struct buffer *out, const struct probe_summary *summary,
 	const struct probe_summary_view *view)
 {

@@ -29,13 +29,13 @@
 
 enum { NSEC_PER_USEC = 1000, NSEC_PER_SEC = 1000000000 };
 /*
- * Time 0 of the file is this long before the start of the first span. So later spans up to this
- * length keep their start time. Times of this size still fit into a double.
+ * Time 0 is so long before the first span that later ones up to this length keep their start, and
+ * still fits into a double.
  */
 #define SPAN_NS (30ULL * 24 * 3600 * NSEC_PER_SEC)
 #define EXACT_MAX (1LL << 53) /* largest integer that doubles and JavaScript hold exactly */
 
-/* A thread whose name has been written; a process if tid is 0. */
+/* A thread whose name was written; a process if tid is 0. */
 struct named {
 	pid_t pid, tid;
 	char *name; /* the name of the thread or process that was written last */
@@ -43,7 +43,7 @@ struct named {
 
 enum { SLICES = 64 };
 
-/* The last spans of a thread, in the order of time, none inside another. */
+/* A thread's last spans, in order, none inside another. */
 struct thread_slices {
 	pid_t pid, tid;
 	size_t count;
@@ -107,7 +107,7 @@ static void close_event(struct trace_export *trace)
 	json_close(trace->out, '}');
 }
 
-/* Writes a value. Integers that readers would round are written as text. */
+/* Integers that readers would round are written as text. */
 static void add_value(struct buffer *out, const char *name, const struct probe_value *value)
 {
 	bool exact = true;
@@ -133,10 +133,7 @@ static void add_args(struct buffer *out, const char *prefix, const struct probe_
 		unsigned int number = value->number ? value->number - 1U : (unsigned int)i;
 		char name[48], second[24] = "";
 
-		/*
-		 * Distinguish the second value of an argument that was recorded as a number and as
-		 * a string.
-		 */
+		/* The argument was also recorded as a string. */
 		if (probe_event_arg(event, number, false) != value)
 			snprintf(second, sizeof(second), "_%zu", i);
 		snprintf(name, sizeof(name), "%sarg%u%s", prefix, number, second);
@@ -145,8 +142,8 @@ static void add_args(struct buffer *out, const char *prefix, const struct probe_
 }
 
 /*
- * Writes the field "name" of an event: the event's values for keys, or else `name`. The name of a
- * pair is empty if its start probe is "start". In this case writes the name of the event's probe.
+ * Writes "name": the event's values for keys, or `name`, or the probe's if that is empty, as of a
+ * pair whose start probe is "start".
  */
 static void add_name(struct trace_export *trace, const struct probe_event *event, const char *name)
 {
@@ -178,10 +175,7 @@ static void named_free(void *data)
 	free(named);
 }
 
-/*
- * Returns true if a name must be written, and marks the name as written. Returns false if out of
- * memory.
- */
+/* Must a name be written? Marks it as written. False if out of memory. */
 static bool is_news(struct trace_export *trace, pid_t pid, pid_t tid, const char *name)
 {
 	struct named wanted = {.pid = pid, .tid = tid}, *named;
@@ -219,10 +213,7 @@ static void tell_name(
 	close_event(trace);
 }
 
-/*
- * Writes the names of the event's thread and process. A process has the name of its main thread, or
- * of the first thread seen.
- */
+/* Writes thread and process names. A process has the name of its main or first known thread. */
 static void tell_names(struct trace_export *trace, const struct probe_event *event)
 {
 	const struct named process = {.pid = event->pid};
@@ -251,7 +242,7 @@ static void add_instant(struct trace_export *trace, const struct probe_event *ev
 
 static void add_loss(struct trace_export *trace, const struct probe_event *event)
 {
-	/* The losses of a stream have no time. */
+	/* A stream's losses have no time. */
 	uint64_t time_ns = event->time_ns ? event->time_ns : trace->last_ns;
 
 	begin_event(trace, 'i', 0, 0);
@@ -268,7 +259,7 @@ static void add_loss(struct trace_export *trace, const struct probe_event *event
 	close_event(trace);
 }
 
-/* Writes the start or the end of a pair on a track of its own. */
+/* Writes a pair's start or end on a track of its own. */
 static void add_async(struct trace_export *trace, char phase, const struct probe_event *begin,
 	const struct probe_event *event, const char *name)
 {
@@ -319,7 +310,7 @@ static int compare_threads(const void *a, const void *b)
 	return (x->tid > y->tid) - (x->tid < y->tid);
 }
 
-/* Finds or adds a thread. Returns NULL if out of memory. */
+/* Returns NULL if out of memory. */
 static struct thread_slices *find_thread(
 	struct trace_export *trace, const struct probe_event *event)
 {
@@ -339,9 +330,8 @@ static struct thread_slices *find_thread(
 }
 
 /*
- * Returns true if a span overlaps an earlier span of its thread without nesting: the earlier span
- * started before the new span and ended inside it. Such spans cannot be on one track. Otherwise
- * adds the new span to the thread, in place of the earlier spans inside it.
+ * Does a span start after an earlier one of its thread, and end after it? These cannot be on one
+ * track. Otherwise adds it to the thread, in place of those inside it.
  */
 static bool is_across(struct trace_export *trace, const struct probe_event *end)
 {
@@ -368,7 +358,6 @@ static bool is_across(struct trace_export *trace, const struct probe_event *end)
 	return false;
 }
 
-/* Writes a span that was recorded as a span, so its start event is known. */
 static void add_made_span(struct trace_export *trace, const struct probe_event *end)
 {
 	const struct probe_event *begin = end->begin;
@@ -388,7 +377,7 @@ static void add_made_span(struct trace_export *trace, const struct probe_event *
 	free(name);
 }
 
-/* Writes a start event without an end event: a pair that is still open, or a point event. */
+/* Writes a start event without an end event: an open pair, or a point event. */
 static void unended(void *data, struct probe_span *span)
 {
 	struct trace_export *trace = data;
@@ -416,10 +405,7 @@ static void begin_file(struct trace_export *trace)
 	json_open(trace->out, "traceEvents", '[');
 }
 
-/*
- * Returns the time that is 0 in the file. A span arrives when it ends. So a span that arrives later
- * may have started earlier.
- */
+/* Returns time 0 of the file. A span arrives at its end: a later one may have started earlier. */
 static uint64_t first_time(const struct probe_event *event)
 {
 	if (!event->begin)
