@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* libcurl's functions. */
 #ifndef LIBPROBE_OUTPUT_CURL_H
 #define LIBPROBE_OUTPUT_CURL_H
 
@@ -25,7 +24,7 @@ struct libcurl {
 	typeof(curl_slist_free_all) *free_all;
 };
 
-/* Loads libcurl. Error: PROBE_ERROR_UNSUPPORTED. */
+/* Errors: PROBE_ERROR_UNSUPPORTED. */
 PROBE_MUST_CHECK struct probe_error *curl_load(struct libcurl *curl);
 
 #endif

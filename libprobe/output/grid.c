@@ -89,8 +89,6 @@ void grid_print(const struct grid *grid, struct buffer *out)
 
 /* ==== Quantities ============================================================================== */
 
-/* The quantities that are measured for a row. */
-
 /* clang-format off */
 const struct metric_info metric_infos[METRIC_QUANTITY_COUNT] = {
 	[METRIC_HITS] = {"hits", "Hits; of pairs, those that have ended", PROBE_COLUMN_COUNT, .is_counter = true},
@@ -114,7 +112,7 @@ const struct metric_info metric_infos[METRIC_QUANTITY_COUNT] = {
 		.is_counter = true, .is_per_process = true},
 	[METRIC_LOST] = {"lost", "Hits without room for them", ~0u,
 		.is_counter = true, .is_per_process = true},
-	/* Only PCP's tags have these metrics. */
+	/* Only PCP's tags have these. */
 	[METRIC_RATE] = {"rate", "Hits in a second, in the last interval", 0, .is_counter = false},
 	[METRIC_AVERAGE] = {"ave_time", "The average time in the last interval", 0, .is_value = true},
 };
@@ -196,7 +194,7 @@ bool metric_shows(const struct probe_view *view, const struct probe_table_row *r
 {
 	if (view->columns & PROBE_COLUMN_PAIRS && !row->begin_name)
 		return false;
-	/* Aborted transactions are not counted as transactions of their tag. */
+	/* Aborted transactions do not count as transactions of their tag. */
 	return !(view->tags && table_name_aborts(row->name));
 }
 
@@ -211,7 +209,7 @@ struct probe_error *metric_history_take(struct metric_history *history, struct p
 		return error;
 	}
 	metric_history_deinit(history);
-	/* At the first look there is no previous one, so the interval has no length. */
+	/* The first interval has no length. */
 	history->interval_ns = history->taken_ns ? now - history->taken_ns : 0;
 	history->taken_ns = now;
 	history->all = table;

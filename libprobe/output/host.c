@@ -60,10 +60,7 @@ static struct probe_error *take_timeout(struct probe_tracer_host *host, const ch
 	return NULL;
 }
 
-/*
- * Takes the options tag= and timeout= out of the user's text, because they are for this file. The
- * rest is for the tracer.
- */
+/* Takes tag= and timeout= out of the user's text; the rest is for the tracer. */
 static struct probe_error *host_options(struct probe_tracer_host *host, const char *text)
 {
 	char *copy = strdup(text), *rest = copy, *word;
@@ -90,10 +87,7 @@ static struct probe_error *host_options(struct probe_tracer_host *host, const ch
 
 /* ---- The end of the process ------------------------------------------------------- */
 
-/*
- * Waits for the end of a tracer that has closed its replies, and kills the tracer if it does not
- * end in time.
- */
+/* Waits for the end of a tracer that has closed its replies, and kills it if need be. */
 static struct probe_error *reap(struct probe_tracer_host *host, uint64_t patience_ns)
 {
 	int status = 0;
@@ -126,7 +120,7 @@ static struct probe_error *give_up(struct probe_tracer_host *host, bool interrup
 
 /* ---- Replies ---------------------------------------------------------------------- */
 
-/* removed() is called for each probe that the tracer has left. It may be NULL. */
+/* removed() is called for each probe that the tracer has left. May be NULL. */
 struct listener {
 	void (*removed)(pid_t pid, const char *provider, const char *name, void *data);
 	void *data;
@@ -207,7 +201,7 @@ static struct probe_error *take_replies(
 	return error;
 }
 
-/* Reads and handles replies. Sets *end_ret if no more replies will come. */
+/* Reads and handles replies. *end_ret: no more will come. */
 static struct probe_error *read_replies(
 	struct probe_tracer_host *host, const struct listener *listener, bool *end_ret)
 {
@@ -233,10 +227,7 @@ static struct probe_error *read_replies(
 	return error;
 }
 
-/*
- * Returns true if nobody reads the tracer's output. Then the tracer is late through no fault of its
- * own.
- */
+/* Does nobody read the tracer's output? Then it is late through no fault of its own. */
 static bool output_is_blocked(const struct probe_tracer_host *host)
 {
 	struct pollfd output = {.fd = host->output, .events = POLLOUT};
@@ -294,7 +285,6 @@ static struct probe_error *fork_guest(struct probe_tracer_host *host)
 	return NULL;
 }
 
-/* Waits for the next replies, for a bounded time. */
 static struct probe_error *wait_for_replies(
 	struct probe_tracer_host *host, const struct listener *listener)
 {
@@ -406,10 +396,7 @@ void probe_tracer_host_look(struct probe_tracer_host *host, pid_t pid)
 		wire_put_look(host_ask(host), pid);
 }
 
-/*
- * Writes pending output. If the tracer reads no more (EPIPE), returns no error, because the
- * tracer's replies or exit status will tell the reason.
- */
+/* Writes pending output. EPIPE is no error: replies or the exit status will tell the reason. */
 static struct probe_error *flush(struct probe_tracer_host *host)
 {
 	struct probe_error *error = probe_sink_flush(host->sink);
@@ -433,7 +420,7 @@ struct probe_error *probe_tracer_host_ask(
 	const struct listener listener = {is_removed, &removed};
 	struct probe_error *error = NULL;
 
-	/* Ask anew: the messages that are not answered yet may be about other processes. */
+	/* Ask anew: unanswered messages may be about other processes. */
 	probe_tracer_host_look(host, pid);
 	while (!error && host->pid && !host->off && host->unanswered && !removed) {
 		error = flush(host);

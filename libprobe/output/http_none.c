@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Replaces the HTTP server or the HTTP client, if the headers of its library were missing at build
- * time.
- */
+/* Replaces the HTTP server or client if its library's headers were missing at build time. */
 #include "libprobe/output/output.h"
 
 #ifndef HTTP_SERVER_BUILT
@@ -15,7 +12,7 @@ struct probe_error *http_server_open(
 		"libmicrohttpd-dev) and rebuild (make clean all)");
 }
 
-/* These functions are never called, because no struct http_server exists. */
+/* Never called: no struct http_server exists. */
 void http_server_close(struct http_server *server)
 {
 	(void)server;
@@ -59,7 +56,7 @@ struct probe_error *http_client_open(const char *url, const char *headers, struc
 		"libcurl4-openssl-dev) and rebuild (make clean all)");
 }
 
-/* These functions are never called, because no struct http_client exists. */
+/* Never called: no struct http_client exists. */
 void http_client_close(struct http_client *client)
 {
 	(void)client;

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Uses libmicrohttpd in its mode for an external loop: one epoll(7) descriptor stands for the
- * listening socket and all connections.
+ * Uses libmicrohttpd with an external loop: one epoll(7) descriptor stands for the listening socket
+ * and all connections.
  *
- * Clients are not trusted. At most CONNECTIONS_MAX connect at once; later clients wait in the
- * kernel's queue. Each connection gets one answer, and lasts at most DEADLINE_NS. The timeout of
- * libmicrohttpd would begin again with every byte, so a client that sends a byte now and then would
- * stay forever. A page is generated once for all clients, until http_server_renew().
+ * Clients are not trusted. At most CONNECTIONS_MAX connect at once; others wait in the kernel's
+ * queue. A connection gets one answer within DEADLINE_NS: libmicrohttpd's timeout would begin again
+ * with every byte. A page is generated once for all clients, until http_server_renew().
  */
 #include <arpa/inet.h>
 #include <ctype.h>
@@ -27,7 +26,7 @@
 
 /* ==== Address ================================================================================= */
 
-/* The address at which a server listens, and the names under which it answers. */
+/* Where a server listens, and under which names it answers. */
 
 union address {
 	struct sockaddr any;
@@ -40,7 +39,7 @@ static bool parse_port(const char *text, in_port_t *ret)
 	char *end;
 	unsigned long port;
 
-	/* Check the digits, because strtoul(3) also accepts signs and blanks. */
+	/* strtoul(3) also accepts signs and blanks. */
 	if (strspn(text, "0123456789") != strlen(text) || !*text)
 		return false;
 	errno = 0;
@@ -111,7 +110,7 @@ static struct probe_error *cannot_listen(const char *text, int err)
 	}
 }
 
-/* Writes the address of a socket. The kernel may have chosen the port. */
+/* Writes a socket's address, whose port the kernel may have chosen. */
 static void show(int fd, char shown[HTTP_ADDRESS_BYTES])
 {
 	union address address = {0};
@@ -142,9 +141,7 @@ static struct probe_error *http_listen(
 	fd = socket(address.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return cannot_listen(text, errno);
-	/*
-	 * Without SO_REUSEADDR, connections of a server that has just ended would block the port.
-	 */
+	/* Otherwise connections of a server that has just ended would block the port. */
 	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
 	if (bind(fd, &address.any, length_of(&address)) || listen(fd, SOMAXCONN)) {
 		struct probe_error *error = cannot_listen(text, errno);
@@ -159,9 +156,7 @@ static struct probe_error *http_listen(
 
 /* ---- Host names ---------------------------------------------------------------- */
 
-/*
- * Returns true if `host` equals `name`, or is NAME.DOMAIN with a domain that the resolver searches.
- */
+/* Is `host` `name`, or NAME.DOMAIN with a domain that the resolver searches? */
 static bool is_in_domain(const char *host, const char *name)
 {
 	struct __res_state resolver = {0};
@@ -181,11 +176,9 @@ static bool is_in_domain(const char *host, const char *name)
 }
 
 /*
- * Returns true if a request's `Host` (HOST or HOST:PORT) names this machine. It must be an address,
- * localhost, or the machine's host name, alone or in a domain that resolv.conf(5) searches.
- * Otherwise a web page of another site could read our pages through a browser: if the site's name
- * resolves to this machine ("DNS rebinding"), the browser believes that our pages belong to the
- * site.
+ * Does a request's `Host` (HOST or HOST:PORT) name this machine: an address, localhost, or the host
+ * name, alone or in a domain of resolv.conf(5)? Otherwise another site's web page could read ours
+ * through a browser, if its name resolves to this machine ("DNS rebinding").
  */
 static bool http_host_is_ours(const char *host)
 {
@@ -241,7 +234,7 @@ struct libmicrohttpd {
 	typeof(MHD_destroy_response) *destroy;
 };
 
-/* A connection; fd is -1 if the slot is unused. */
+/* fd is -1 in an unused slot. */
 struct connection {
 	int fd;
 	uint64_t until_ns;
@@ -321,10 +314,7 @@ static enum MHD_Result refuse(const struct http_server *server, struct MHD_Conne
 	return result;
 }
 
-/*
- * Generates a page if it is not there. Connections that still send an older version of the page
- * keep that version.
- */
+/* Generates a page if need be. Connections that still send an older one keep it. */
 static struct MHD_Response *page_of(struct http_server *server, int page)
 {
 	struct probe_error *error;
@@ -336,7 +326,7 @@ static struct MHD_Response *page_of(struct http_server *server, int page)
 	error = server->pages->make(page, server->pages->data, &body, &length);
 	if (!error)
 		server->made[page] = respond(server, body, length, server->pages->types[page]);
-	/* The only possible error is lack of memory, and the client's answer says so. */
+	/* Only memory can be lacking, as the client is told. */
 	probe_error_free(error);
 	return server->made[page];
 }
@@ -394,10 +384,7 @@ static void watch(void *data, struct MHD_Connection *connection, void **context,
 	*context = slot;
 }
 
-/*
- * Shuts down the connections that have passed their deadline. libmicrohttpd then sees that they are
- * closed, and forgets them.
- */
+/* Shuts down connections past their deadline, which libmicrohttpd then forgets. */
 static void end_late(struct http_server *server)
 {
 	uint64_t now = clock_monotonic_ns();
@@ -519,7 +506,7 @@ struct probe_metrics_server {
 	char url[HTTP_ADDRESS_BYTES + sizeof("http:///metrics")];
 };
 
-/* Parses a weight such as "0.75", in any locale, and returns it in thousandths. */
+/* Parses a weight such as "0.75", in any locale, into thousandths. */
 static unsigned int parse_weight(const char *text)
 {
 	unsigned int weight = *text == '1' ? 1000 : 0;
@@ -532,10 +519,7 @@ static unsigned int parse_weight(const char *text)
 	return weight;
 }
 
-/*
- * Returns the highest weight that a client's `Accept` gives to a type (RFC 9110, 12.4.2); 0 if the
- * client does not want the type.
- */
+/* Returns the highest weight of a type in a client's `Accept` (RFC 9110, 12.4.2), or 0. */
 static unsigned int wish(const char *accept, const char *type)
 {
 	size_t length = strlen(type);
@@ -560,7 +544,7 @@ static unsigned int wish(const char *accept, const char *type)
 	return most;
 }
 
-/* Clients that ask for no particular format, such as browsers, get the older format. */
+/* Clients that ask for no format, such as browsers, get the older one. */
 int metrics_find_page(const char *path, const char *accept)
 {
 	unsigned int openmetrics = wish(accept, "application/openmetrics-text");
@@ -593,7 +577,7 @@ struct probe_error *probe_metrics_listen(
 					"charset=utf-8"},
 			.find = metrics_find_page,
 			.make = make_page,
-			/* The cast is safe, because the server only reads `metrics`. */
+			/* The server only reads `metrics`. */
 			.data = (void *)(uintptr_t)metrics}};
 	error = http_server_open(address, &server->pages, &server->http);
 	if (error) {
@@ -642,13 +626,11 @@ void probe_metrics_server_renew(struct probe_metrics_server *server)
 /* ==== Headers ================================================================================= */
 
 /*
- * Headers that the user sets, such as an API key for a collector, in the format of
- * OTEL_EXPORTER_OTLP_HEADERS: https://opentelemetry.io/docs/specs/otel/protocol/exporter/
+ * Users' headers, such as a collector's API key, in the format of OTEL_EXPORTER_OTLP_HEADERS:
+ * https://opentelemetry.io/docs/specs/otel/protocol/exporter/
  */
 
-/*
- * Returns true if a text has only characters that are allowed in a header's name (RFC 9110, 5.6.2).
- */
+/* May these characters be in a header's name (RFC 9110, 5.6.2)? */
 static bool is_name(const char *text, size_t length)
 {
 	for (size_t i = 0; i < length; i++)
@@ -665,7 +647,7 @@ static int digit_of(char c)
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* Appends a decoded value. Returns false if the value has a byte that would end the header. */
+/* Appends a decoded value. Returns false if a byte would end the header. */
 static bool decode(const char *from, size_t length, char *to)
 {
 	for (size_t i = 0; i < length; i++) {

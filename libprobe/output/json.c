@@ -65,7 +65,7 @@
  * "ts". "tracer" is present if there are several tracers.
  */
 
-/* Rounds a number: values are whole, but the middle of a bucket may have a fraction. */
+/* Values are whole, but the middle of a bucket may not be. */
 static double rounded(double value)
 {
 	return isfinite(value) && fabs(value) < 0x1p53 ? (double)(int64_t)(value + 0.5) : value;
@@ -96,10 +96,7 @@ static void percentile_fields(struct buffer *out, const struct probe_row *row)
 		json_number(out, percentiles[i].name, percentile(row, percentiles[i].percent));
 }
 
-/*
- * Converts a bound of a bucket to the row's unit. The high bound is the highest value in the
- * bucket.
- */
+/* Converts a bucket's bound, the highest value for is_high, to the row's unit. */
 static uint64_t scaled(uint64_t bound, double unit, bool is_high)
 {
 	double value;
@@ -153,7 +150,7 @@ static void buckets(struct buffer *out, const struct probe_row *row)
 {
 	json_open(out, "buckets", '[');
 	for (size_t i = 0; row->buckets && i < PROBE_BUCKETS; i++) {
-		/* The last bucket holds the negative values. Write it first. */
+		/* The last bucket holds negative values: write it first. */
 		size_t index = i ? i - 1 : PROBE_BUCKETS - 1;
 
 		if (!row->buckets[index])
@@ -195,10 +192,7 @@ static double average(const struct probe_row *row)
 	return row->count ? (double)(row->sum / row->count) : NAN;
 }
 
-/*
- * Writes a time in whole nanoseconds. A fraction would mean nothing: it comes only from the
- * conversion of time stamps.
- */
+/* Writes a time in whole ns; fractions come only from the conversion of stamps. */
 static long double whole(long double ns)
 {
 	return isfinite(ns) && ns >= 0 && ns < 0x1p63L ? (long double)(uint64_t)(ns + 0.5L) : ns;
@@ -246,7 +240,7 @@ static void figures(
 		buckets(out, its);
 }
 
-/* Writes how many sites are not counted. Writes nothing if all hits are counted. */
+/* Writes how many sites are not counted, if any. */
 static void coverage_fields(struct buffer *out, const struct probe_coverage *coverage)
 {
 	if (!coverage->refused && !coverage->overwritten)
@@ -259,7 +253,7 @@ static void coverage_fields(struct buffer *out, const struct probe_coverage *cov
 void json_row_fields(struct buffer *out, const struct probe_table_row *row, size_t key_count,
 	const struct probe_view *view)
 {
-	/* Tables that only count hits are older than other tables, and call this field "hits". */
+	/* Tables that only count are older, and have "hits". */
 	const char *count_name = view->columns == PROBE_COLUMN_COUNT ? "hits" : "count";
 
 	json_text(out, "provider", row->provider);
@@ -286,7 +280,7 @@ void json_row_fields(struct buffer *out, const struct probe_table_row *row, size
 	}
 }
 
-/* Writes one object for each row. */
+/* Writes an object for each row. */
 static void json_table(struct format_context *context, const struct probe_table *table,
 	const struct probe_view *view)
 {
@@ -382,7 +376,7 @@ static void json_stacks(struct format_context *context, const struct probe_stack
 
 /* ==== Json ==================================================================================== */
 
-/* Writes the stack as an array of its functions. */
+/* Writes a stack as an array of functions. */
 static void json_stack(struct buffer *out, const char *name, const struct probe_value *stack)
 {
 	json_open(out, name, '[');
@@ -488,10 +482,7 @@ static void json_named(
 	json_close(out, ']');
 }
 
-/*
- * Writes a hit without the closing brace. Leaves out the CPU of a span's start event, which is
- * unknown.
- */
+/* Writes a hit without the closing brace, and without the unknown CPU of a span's start. */
 static void json_open_hit(struct buffer *out, const struct probe_hit *hit,
 	const struct probe_session_probe *probe, const char *comm, bool is_begin)
 {
@@ -576,10 +567,7 @@ static void json_waited(struct format_context *context, uint64_t hits, uint64_t 
 	json_end_line(&context->out);
 }
 
-/*
- * Reports that a site has become inconsistent or consistent. A site without a probe belongs to a
- * gate, by which libraries or started programs are followed.
- */
+/* Reports that a site is inconsistent or consistent again. Without a probe, it is a gate's. */
 static void json_site(struct format_context *context, pid_t pid, const struct probe_site_news *news)
 {
 	struct buffer *out = &context->out;

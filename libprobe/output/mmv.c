@@ -30,7 +30,6 @@
 
 /* ==== File ==================================================================================== */
 
-/* One file of memory-mapped values, made with libpcp_mmv. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -45,10 +44,7 @@
 #include "libprobe/base/procfs.h"
 
 enum {
-	/*
-	 * May be any number from 1 to 2047. The cluster and the number of a domain together must
-	 * fit into 22 bits.
-	 */
+	/* 1 to 2047: cluster and domain numbers together must fit into 22 bits. */
 	CLUSTER = 1786,
 	REMIND_NS = 1100 * 1000 * 1000
 };
@@ -118,9 +114,8 @@ static bool add_instance(const struct pcp_file *file, const struct pcp_instance 
 	const struct libpcp *libpcp = &file->folder->libpcp;
 
 	/*
-	 * The result is ignored: up to version 6, the function always fails with EINVAL, because
-	 * its loop does not stop at the instance's domain. find_values() checks later that all
-	 * instances exist.
+	 * Up to version 6 this always fails with EINVAL, because its loop does not stop at the
+	 * instance's domain. find_values() checks that all instances exist.
 	 */
 	(void)libpcp->add_instance(file->registry, instance->domain, instance->id, instance->name);
 	for (size_t i = 0; i < instance->label_count; i++) {
@@ -134,7 +129,7 @@ static bool add_instance(const struct pcp_file *file, const struct pcp_instance 
 	return true;
 }
 
-/* Adds the host as a label of all metrics. pmcd's label "hostname" is the host of pmcd. */
+/* Labels all metrics with the host; pmcd's "hostname" is pmcd's own. */
 static bool add_host(const struct pcp_file *file)
 {
 	char host[256] = "", value[sizeof(host) + 2];
@@ -149,10 +144,7 @@ static bool add_host(const struct pcp_file *file)
 		       file->registry, "host", value, MMV_STRING_TYPE, 0) >= 0;
 }
 
-/*
- * Checks that the disk has room for a file. Otherwise the library, which writes through a mapping,
- * would cause SIGBUS.
- */
+/* Checks that the disk has room: the library writes through a mapping, where SIGBUS would come. */
 static struct probe_error *check_room(
 	const struct pcp_folder *folder, size_t instances, size_t labels, size_t values)
 {
@@ -168,10 +160,7 @@ static struct probe_error *check_room(
 	return NULL;
 }
 
-/*
- * Finds the values in the library's file, and checks that they are in the order that
- * pcp_file_create() promises.
- */
+/* Finds the values in the library's file, in the order that pcp_file_create() promises. */
 static bool find_values(struct pcp_file *file, const struct pcp_metric *metrics,
 	size_t metric_count, const struct pcp_instance *const *instances, size_t instance_count)
 {
@@ -216,10 +205,7 @@ static struct probe_error *file_name(struct pcp_file *file)
 	return NULL;
 }
 
-/*
- * Describes the file's contents to the library. The library's functions fail if there is no memory,
- * or on arguments that we never pass.
- */
+/* Describes the contents to the library, which fails only without memory. */
 static bool fill(struct pcp_file *file, const struct pcp_metric *metrics, size_t metric_count,
 	const struct pcp_instance *const *instances, size_t instance_count)
 {
@@ -282,10 +268,7 @@ struct probe_error *pcp_file_create(struct pcp_folder *folder, const struct pcp_
 
 void pcp_file_set(struct pcp_file *file, size_t index, struct pcp_value value)
 {
-	/*
-	 * pmdammv may read at any time, so each value is stored at once. The values do not depend
-	 * on each other.
-	 */
+	/* pmdammv may read at any time. Values do not depend on each other. */
 	__atomic_store_n(&file->values[index].value.ull, value.u, __ATOMIC_RELAXED);
 }
 
@@ -321,10 +304,10 @@ void pcp_file_retire(struct pcp_file *file)
 {
 	if (!file)
 		return;
-	/* Tell processes that have mapped the file to look at the folder again. */
+	/* Make processes that have mapped the file look at the folder again. */
 	if (file->header)
 		__atomic_store_n(&file->header->g1, 0, __ATOMIC_RELAXED);
-	/* libpcp_mmv removes the file under its hidden name, so give it that name again. */
+	/* libpcp_mmv removes the file under its hidden name. */
 	if (file->is_shown)
 		renameat(file->folder->fd, file->visible, file->folder->fd, file->hidden);
 	if (file->registry)
@@ -371,7 +354,7 @@ static struct probe_error *libpcp_load(struct libpcp *libpcp)
 		{"mmv_stats_add_instance_label", offsetof(struct libpcp, add_instance_label)},
 		{"mmv_stats_start", offsetof(struct libpcp, start)},
 		{"mmv_stats_free", offsetof(struct libpcp, free)},
-		/* From libpcp, the library that libpcp_mmv uses. */
+		/* From libpcp, which libpcp_mmv uses. */
 		{"pmGetOptionalConfig", offsetof(struct libpcp, config)},
 	};
 	static const char soname[] = "libpcp_mmv.so.1";
@@ -392,7 +375,7 @@ static struct probe_error *libpcp_load(struct libpcp *libpcp)
 
 /* ---- The folder ------------------------------------------------------------------- */
 
-/* Returns the error for a folder that is not writable. The message says what to do. */
+/* Returns the error for a read-only folder, with what to do. */
 static struct probe_error *pcp_no_access(const struct pcp_folder *folder, int err)
 {
 	struct stat st;
@@ -416,7 +399,7 @@ static struct probe_error *pcp_no_access(const struct pcp_folder *folder, int er
 		strerror(err));
 }
 
-/* Finds the owner of a file from its name. Returns false if the file is not an exporter's. */
+/* Finds a file's owner by its name. Returns false if it is not an exporter's. */
 static bool parse_name(const char *name, pid_t *pid_ret, uint64_t *start_ret)
 {
 	const char *at = name + (*name == '.');
@@ -443,7 +426,7 @@ static DIR *read_folder(const struct pcp_folder *folder)
 	return dir;
 }
 
-/* Removes stale files. Files that we may not remove stay, and pmdammv ignores them. */
+/* Removes stale files as far as we may; pmdammv ignores them anyway. */
 static void remove_stale(const struct pcp_folder *folder)
 {
 	DIR *dir = read_folder(folder);
@@ -463,7 +446,7 @@ static struct probe_error *folder_find(struct pcp_folder *folder)
 {
 	const char *config = getenv("PCP_CONF"), *parent;
 
-	/* If its configuration is missing, libpcp prints a message of its own. */
+	/* Without its configuration, libpcp prints a message of its own. */
 	if (!config)
 		config = "/etc/pcp.conf";
 	parent = access(config, R_OK) ? NULL : folder->libpcp.config("PCP_TMP_DIR");
@@ -517,9 +500,8 @@ void pcp_folder_close(struct pcp_folder *folder)
 static const char lock_name[] = ".probectl.lock";
 
 /*
- * Opens the lock file, and creates it if it is missing. Only users who may write to the folder may
- * open the lock file. The folder itself cannot be the lock, because every user can open it, and so
- * could lock it.
+ * Opens the lock file, or creates it, for users who may write to the folder. The folder itself is
+ * no lock, because every user could take it.
  */
 static int open_lock(const struct pcp_folder *folder)
 {
@@ -534,19 +516,13 @@ static int open_lock(const struct pcp_folder *folder)
 	fd = openat(folder->fd, lock_name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return -1;
-	/*
-	 * Only root can give the lock file to the folder's owner. If another user has created it,
-	 * it is enough that the folder's group may use it.
-	 */
+	/* Only root can give it to the folder's owner. The group's right is enough. */
 	if (fchown(fd, st.st_uid, st.st_gid) == 0 || fchown(fd, (uid_t)-1, st.st_gid) == 0)
 		fchmod(fd, mode);
 	return fd;
 }
 
-/*
- * Returns true if the lock file's name still leads to the file that we have locked. The previous
- * owner of the lock may have removed it.
- */
+/* Does the lock file's name still lead to the locked file? Its last owner may have removed it. */
 static bool lock_has_name(const struct pcp_folder *folder)
 {
 	struct stat locked, named;
@@ -556,10 +532,7 @@ static bool lock_has_name(const struct pcp_folder *folder)
 	       locked.st_dev == named.st_dev && locked.st_ino == named.st_ino;
 }
 
-/*
- * Takes the lock. On failure, returns false and sets errno. EAGAIN means that another try may
- * succeed.
- */
+/* Takes the lock. Returns false and sets errno on failure; EAGAIN: try again. */
 static bool take_lock(struct pcp_folder *folder)
 {
 	int err;
@@ -579,10 +552,7 @@ static bool take_lock(struct pcp_folder *folder)
 
 struct probe_error *pcp_folder_lock(struct pcp_folder *folder)
 {
-	/*
-	 * The lock is usually held for milliseconds, so give up if it is held longer. Another
-	 * exporter may be creating the file.
-	 */
+	/* It is held for milliseconds, or another exporter is creating the file. */
 	for (int try = 0; try < LOCK_TRIES; try++) {
 		if (take_lock(folder))
 			return NULL;
@@ -612,7 +582,7 @@ struct taken_list {
 	uint64_t left; /* entries of the file that may still be examined */
 };
 
-/* Returns true if `entries` more entries may be examined, and subtracts them from the limit. */
+/* Subtracts `entries` from the limit. Returns false if they exceed it. */
 static bool spend(struct taken_list *list, uint64_t entries)
 {
 	bool may = list->left >= entries;
@@ -629,16 +599,13 @@ static bool taken_add(struct taken_list *list, int domain, int32_t id)
 	return true;
 }
 
-/* Returns true if `count` items of `each` bytes at `offset` are inside a file of `size` bytes. */
+/* Are `count` items of `each` bytes at `offset` inside a file of `size` bytes? */
 static bool is_within(size_t size, uint64_t offset, uint64_t count, size_t each)
 {
 	return offset <= size && count <= (size - offset) / each;
 }
 
-/*
- * Reads the instances of one domain. They are in the second version of the struct, which has
- * labels.
- */
+/* Reads a domain's instances, in the second version of the struct, which has labels. */
 static bool take_instances(
 	struct taken_list *list, const char *file, size_t size, const mmv_disk_indom_t *domain)
 {
@@ -655,9 +622,7 @@ static bool take_instances(
 	return true;
 }
 
-/*
- * Reads a file of another process, which may contain anything. Returns false if there is no memory.
- */
+/* Reads a file of another process, which may hold anything. Returns false without memory. */
 static bool take_file(struct taken_list *list, const char *file, size_t size)
 {
 	mmv_disk_header_t header;
@@ -684,10 +649,7 @@ static bool take_file(struct taken_list *list, const char *file, size_t size)
 			done = take_instances(list, file, size, &domain);
 		}
 	}
-	/*
-	 * If the limit is reached, ignore the file, because pmdammv does not read a file of this
-	 * size either.
-	 */
+	/* pmdammv does not read a file of this size either. */
 	if (!list->left)
 		list->count = before;
 	return done;
@@ -703,7 +665,7 @@ static bool take_named(struct taken_list *list, const struct pcp_folder *folder,
 	if (fd < 0)
 		return true;
 	if (!fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_size <= FILE_BYTES_MAX) {
-		/* Read the file, because a mapped file could be truncated while we use it. */
+		/* A mapped file could be truncated meanwhile. */
 		file = malloc((size_t)st.st_size + 1);
 		done = file && true;
 		if (file && read(fd, file, (size_t)st.st_size) == st.st_size)

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* libpcp_mmv, and declarations for the code that uses it. */
 #ifndef LIBPROBE_OUTPUT_MMV_H
 #define LIBPROBE_OUTPUT_MMV_H
 
@@ -7,7 +6,7 @@
 
 #ifdef PCP_BUILT
 #include <pcp/pmapi.h>
-/* These headers need the headers above. */
+/* These headers need those above. */
 #include <pcp/mmv_stats.h>
 
 #include <pcp/mmv_dev.h>
@@ -30,7 +29,7 @@ struct pcp_folder {
 	int fd, lock; /* descriptors of the folder and of the lock file in it, or -1 */
 };
 
-/* The prefix of our files' names; a dot before it hides them. */
+/* A dot before this prefix hides our files. */
 #define PCP_PREFIX "probectl."
 
 #endif

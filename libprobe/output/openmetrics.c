@@ -56,7 +56,7 @@ void metric_key_text(struct buffer *out, const struct probe_value *key, bool is_
 	if (key->kind == PROBE_VALUE_NULL || key->kind == PROBE_VALUE_STACK ||
 		key->kind == PROBE_VALUE_OTHER || value_add_number(out, key))
 		return;
-	/* Write the key without quotes if no other kind of key can have the same text. */
+	/* Without quotes, if no other kind of key can have the same text. */
 	if (is_alone && key->length && key->bytes[0] != '"' && key->bytes[0] != '(') {
 		buffer_c_escaped(out, key->bytes, key->length, 0);
 	} else {
@@ -93,10 +93,7 @@ static bool take_keys(
 		done = !out.no_memory && take(&label, data);
 		buffer_deinit(&out);
 	}
-	/*
-	 * The row "(other)" gets a label, because a key of the program may also be the text
-	 * "(other)".
-	 */
+	/* A program's key may also be the text "(other)". */
 	if (done && value_keys_are_other(keys, key_count))
 		done = labels_take_text("other", "true", take, data);
 	return done;
@@ -153,10 +150,7 @@ static size_t time_bounds(double ret[METRIC_BOUNDS_MAX])
 	return count;
 }
 
-/*
- * Computes the highest value of each bucket, in the unit of the row's values. Returns the number of
- * bounds.
- */
+/* Computes each bucket's highest value, in the unit of the row's values. Returns their number. */
 static size_t metric_bounds(
 	const struct probe_view *view, const struct probe_row *row, double ret[METRIC_BOUNDS_MAX])
 {
@@ -167,7 +161,7 @@ static size_t metric_bounds(
 	return METRIC_BOUNDS_MAX;
 }
 
-/* Counts the hits in each bucket. The bucket after the last bound takes the values above it. */
+/* Counts hits in each bucket; the last takes values above all bounds. */
 static void metric_fill(const struct probe_view *view, const struct probe_row *row,
 	const double *bounds, size_t count, uint64_t ret[METRIC_BOUNDS_MAX + 1])
 {
@@ -181,10 +175,7 @@ static void metric_fill(const struct probe_view *view, const struct probe_row *r
 		if (!row->buckets[i])
 			continue;
 		probe_row_bucket(row, i, &low, &high);
-		/*
-		 * The row's last bucket counts negative values, which belong to the first bucket
-		 * here.
-		 */
+		/* Negative values belong to the first bucket here. */
 		if (i == PROBE_BUCKETS - 1)
 			at = 0;
 		while (at < count && (view->times ? (low + high) / 2 : high) > bounds[at])
@@ -195,9 +186,7 @@ static void metric_fill(const struct probe_view *view, const struct probe_row *r
 
 /* ==== Samples ================================================================================= */
 
-/* Lists the samples of a family one after the other. */
-
-/* Returns true if two tracers have the same families in the same order. */
+/* Have two tracers the same families in the same order? */
 static bool metric_is_same_tracer(const struct probe_view *a, const struct probe_view *b)
 {
 	return a->tags == b->tags && !strcmp(a->tracer, b->tracer);
@@ -245,8 +234,8 @@ static void of_rows(const struct metric_source *source, struct metric_sample *sa
 }
 
 /*
- * Visits the sample of a process that belongs to no row, such as its lost hits. Tracers of the same
- * name are told apart by a label, the expression.
+ * Visits a process's sample without a row, such as lost hits. Tracers of one name differ by the
+ * label of the expression.
  */
 static void of_process(const struct metric_source *source, struct metric_sample *sample,
 	metric_visit *visit, void *data)
@@ -277,7 +266,7 @@ void metric_samples(const struct metric_source *source, const struct metric_fami
 
 /*
  * Families of metrics: probectl_TRACER_QUANTITY[_UNIT], or pmtrace_TRACER_... for tags. Times are
- * in seconds, the base unit of Prometheus.
+ * in seconds, Prometheus's base unit.
  */
 
 const struct metric_family metric_left_out = {.name = "probectl_rows_left_out",
@@ -290,10 +279,7 @@ static bool is_in_histogram(enum metric_quantity quantity)
 	       metric_infos[quantity].percent > 0;
 }
 
-/*
- * A sum that may decrease must not be a counter: Prometheus would believe that a counter that
- * decreases was reset.
- */
+/* A sum that may decrease is no counter: Prometheus would take that for a reset. */
 static enum metric_kind kind_of(const struct probe_view *view, enum metric_quantity quantity)
 {
 	if (quantity == METRIC_TOTAL && !view->times)
@@ -304,7 +290,7 @@ static enum metric_kind kind_of(const struct probe_view *view, enum metric_quant
 static void add_family(const struct probe_view *view, const char *what, const char *help,
 	bool is_value, struct metric_family *ret)
 {
-	/* `promtool check metrics` rejects names that contain the name of a type. */
+	/* `promtool check metrics` rejects names that contain a type's. */
 	const char *tracer = strcmp(view->tracer, "counter") ? view->tracer : "tally";
 
 	ret->help = help;
@@ -313,7 +299,7 @@ static void add_family(const struct probe_view *view, const char *what, const ch
 		tracer, *what ? "_" : "", what, ret->unit ? "_" : "", ret->unit ? ret->unit : "");
 }
 
-/* Lists all families of a view. Returns their number. */
+/* Lists a view's families. Returns their number. */
 static size_t metric_families(const struct probe_view *view, size_t key_count,
 	struct metric_family ret[METRIC_QUANTITY_COUNT])
 {
@@ -332,10 +318,7 @@ static size_t metric_families(const struct probe_view *view, size_t key_count,
 		if (!metric_has(view, key_count, i) || (has_histogram && is_in_histogram(i)))
 			continue;
 		ret[count] = (struct metric_family){.kind = kind_of(view, i), .quantity = i};
-		/*
-		 * METRIC_TOTAL is not called "total", because the names of all counters end with
-		 * "_total".
-		 */
+		/* All counters' names end with "_total". */
 		add_family(view, i == METRIC_TOTAL ? "values" : info->name, info->help,
 			info->is_value, &ret[count++]);
 	}
@@ -350,9 +333,9 @@ double metric_in_unit(const struct metric_family *family, long double value)
 /* ==== Store =================================================================================== */
 
 /*
- * The rows of several tracers and processes. A row that was shown once is always shown: if it
- * disappeared and came back, a scraper would believe that its counters were reset. So the first
- * `rows_max` rows are shown, and later rows are only counted.
+ * The rows of tracers and processes. A row once shown is always shown: if it disappeared and came
+ * back, a scraper would take its counters for reset. So the first `rows_max` rows are shown, and
+ * later ones counted.
  */
 
 /* ---- Names of rows ------------------------------------------------------------- */
@@ -374,9 +357,7 @@ static void name_free(void *data)
 	free(name);
 }
 
-/*
- * Makes a string of a buffer's contents, and frees the buffer. Returns NULL if there is no memory.
- */
+/* Takes a buffer's contents as a string, or NULL without memory. */
 static char *take_text(struct buffer *out, bool done)
 {
 	char *text = NULL;
@@ -397,7 +378,7 @@ static char *row_labels(const struct metric_source *source, const struct probe_t
 	return take_text(&out, done);
 }
 
-/* Creates a name, which owns `labels`. Returns NULL if there is no memory. */
+/* Takes over `labels`. Returns NULL without memory. */
 static struct metric_name *name_create(
 	struct probe_metrics *metrics, struct metric_process *process, char *labels)
 {
@@ -416,7 +397,7 @@ static struct metric_name *name_create(
 	return name;
 }
 
-/* Finds or creates the name of a row. Sets *ret to NULL if the row is not shown. */
+/* Finds or creates a row's name. *ret is NULL if the row is not shown. */
 static struct probe_error *name_of(struct probe_metrics *metrics,
 	const struct metric_source *source, struct metric_process *process,
 	const struct probe_table_row *row, bool is_recent, const struct metric_name **ret)
@@ -434,10 +415,7 @@ static struct probe_error *name_of(struct probe_metrics *metrics,
 		free(labels);
 	else if (!(name = name_create(metrics, process, labels)))
 		return probe_error_no_memory();
-	/*
-	 * Two rows may have the same labels, because long strings are cut. Show only the first of
-	 * them.
-	 */
+	/* Rows may have the same labels, because long strings are cut: show the first. */
 	if (!name || name->round == process->round)
 		return NULL;
 	name->round = process->round;
@@ -447,7 +425,6 @@ static struct probe_error *name_of(struct probe_metrics *metrics,
 	return NULL;
 }
 
-/* Finds the names of all rows of a table. */
 static struct probe_error *name_rows(struct probe_metrics *metrics,
 	const struct metric_source *source, struct metric_process *process, bool is_recent,
 	const struct metric_name ***ret)
@@ -508,10 +485,7 @@ static struct metric_process *look_up(const struct metric_source *source, pid_t 
 	return NULL;
 }
 
-/*
- * Finds or adds a process. If there is no room for more processes, the new one gets no program
- * name.
- */
+/* Finds or adds a process. Without room, it gets no program name. */
 static struct probe_error *find_process(struct probe_metrics *metrics, struct metric_source *source,
 	pid_t pid, const char *program, struct metric_process **ret)
 {
@@ -545,7 +519,7 @@ struct probe_error *probe_metrics_add(struct probe_metrics *metrics, size_t view
 		probe_table_free(table);
 		return error;
 	}
-	/* The names are those of the old table's rows, so free them. */
+	/* The names are those of the old table's rows. */
 	free(process->all);
 	free(process->recent);
 	process->all = process->recent = NULL;
@@ -653,10 +627,7 @@ enum { BOUND_BYTES = 32 };
 struct text {
 	struct buffer out;
 	bool is_openmetrics;
-	/*
-	 * The text of the bounds that were written last. Nearly all histograms have the same
-	 * bounds.
-	 */
+	/* The bounds that were written last: nearly all histograms have the same. */
 	struct {
 		double bounds[METRIC_BOUNDS_MAX];
 		size_t count;
@@ -667,10 +638,8 @@ struct text {
 /* ---- Words --------------------------------------------------------------------- */
 
 /*
- * Appends NAME="VALUE", after a comma if the buffer is not empty; `data` is a struct buffer.
- *
- * Bytes that are not text become C escapes, as in other output: a scraper would reject all metrics
- * because of one byte that is not UTF-8.
+ * Appends NAME="VALUE", after a comma unless it is the first, to `data`, a struct buffer. Bytes
+ * that are not text become C escapes: scrapers reject all metrics for one byte that is not UTF-8.
  */
 static bool metric_write_label(const struct metric_label *label, void *data)
 {
@@ -692,10 +661,7 @@ static bool metric_write_label(const struct metric_label *label, void *data)
 	return !out->no_memory;
 }
 
-/*
- * Writes a bound. Both formats have the same text, so that a series goes on if a scraper changes
- * the format.
- */
+/* Writes a bound, the same in both formats, so that a series goes on in the other. */
 static void bound_text(struct buffer *scratch, double bound, char ret[BOUND_BYTES])
 {
 	scratch->length = 0;
@@ -706,10 +672,7 @@ static void bound_text(struct buffer *scratch, double bound, char ret[BOUND_BYTE
 			strpbrk(scratch->data, ".e") ? "" : ".0");
 }
 
-/*
- * Writes the bounds of a histogram as text, for use in all rows. This takes longer than the rest of
- * a histogram's text.
- */
+/* Writes a histogram's bounds once for all rows, which takes longer than the rest. */
 static void prepare_bounds(struct text *text, const struct metric_sample *sample)
 {
 	size_t bytes = sample->bound_count * sizeof(sample->bounds[0]);
@@ -822,10 +785,7 @@ static bool is_first(const struct probe_metrics *metrics, size_t index)
 	return true;
 }
 
-/*
- * Writes the families of all tracers that have the same name. The rows of a family must not be
- * separated.
- */
+/* Writes the families of all tracers of one name, whose rows must not be separated. */
 static void write_families(struct text *text, const struct probe_metrics *metrics, size_t index)
 {
 	const struct metric_source *first = &metrics->sources[index];

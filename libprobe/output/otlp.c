@@ -15,7 +15,7 @@
 
 /* ==== Otlp json =============================================================================== */
 
-/* The common parts of messages: attributes, resources, scopes. */
+/* Parts of all messages: attributes, resources, scopes. */
 
 static void quoted(struct buffer *out, const char *name, const char *text, size_t length)
 {
@@ -48,10 +48,7 @@ static void open_attribute(struct buffer *out, const char *key)
 	json_open(out, "value", '{');
 }
 
-/*
- * Writes a text attribute into an open list. Bytes that are not text become C escapes, as in other
- * output.
- */
+/* Writes a text attribute into an open list. Bytes that are not text become C escapes. */
 static void otlp_text_attribute(
 	struct buffer *out, const char *key, const char *text, size_t length)
 {
@@ -67,7 +64,7 @@ static void otlp_pid_attribute(struct buffer *out, pid_t pid)
 	buffer_string(out, "}}");
 }
 
-/* JSON has only finite numbers. Any other is written as a string, as protobuf does. */
+/* JSON has only finite numbers: others are strings, as for protobuf. */
 static void otlp_double(struct buffer *out, const char *name, double value)
 {
 	json_begin(out, name);
@@ -79,10 +76,7 @@ static void otlp_double(struct buffer *out, const char *name, double value)
 						: "\"-Infinity\"");
 }
 
-/*
- * Writes a value as an attribute into an open list. Bytes that are not text become C escapes, as in
- * other output.
- */
+/* Writes a value as an attribute into an open list, likewise. */
 static void otlp_value_attribute(
 	struct buffer *out, const char *key, const struct probe_value *value)
 {
@@ -92,10 +86,7 @@ static void otlp_value_attribute(
 		break; /* an attribute without a value */
 	case PROBE_VALUE_SIGNED:
 	case PROBE_VALUE_UNSIGNED:
-		/*
-		 * intValue is signed, so an address or number above INT64_MAX is written as a
-		 * string.
-		 */
+		/* intValue is signed: larger numbers are strings. */
 		json_begin(out, value->kind == PROBE_VALUE_UNSIGNED && value->u > INT64_MAX
 					? "stringValue"
 					: "intValue");
@@ -118,9 +109,7 @@ static void otlp_value_attribute(
 	buffer_string(out, "}}");
 }
 
-/*
- * Writes "resource":{...}. Then opens the list `scopes`, one scope, and in this the list `items`.
- */
+/* Writes "resource":{...}, and opens `scopes`, a scope, and its list `items`. */
 static void otlp_open_resource(
 	struct buffer *out, pid_t pid, const char *program, const char *scopes, const char *items)
 {
@@ -152,9 +141,9 @@ static void otlp_close_resource(struct buffer *out)
 /* ==== Client ================================================================================== */
 
 /*
- * Uses libcurl's multi interface: libcurl tells us for which descriptors it waits, and until when.
- * One epoll(7) descriptor stands for all of them. libcurl looks up names in a thread of its own if
- * it was built that way, as in Debian.
+ * Uses libcurl's multi interface, which says for which descriptors it waits, and until when; one
+ * epoll(7) descriptor stands for all. Names are looked up in libcurl's own thread if it was built
+ * so, as in Debian.
  */
 
 #ifdef HTTP_CLIENT_BUILT
@@ -173,10 +162,7 @@ enum {
 	TIMEOUT_MS = 10000,
 	EVENTS = 8,
 	ANSWER_BYTES = 4096,
-	/*
-	 * Status codes after which a message may be sent again (OTLP 1.9, "Retryable Response
-	 * Codes").
-	 */
+	/* After these a message may be sent again (OTLP 1.9, "Retryable Response Codes"). */
 	TOO_MANY = 429,
 	BAD_GATEWAY = 502,
 	UNAVAILABLE = 503,
@@ -194,7 +180,7 @@ struct http_client {
 	CURL *easy;
 	struct curl_slist *headers;
 
-	/* A ring buffer: `first` is the index of the oldest message. */
+	/* A ring buffer; `first` is the oldest. */
 	struct http_message queue[QUEUE_MAX];
 	size_t first, count, bytes;
 	bool is_sending; /* the first message is being sent */
@@ -213,7 +199,7 @@ static struct http_message *at(struct http_client *client, size_t index)
 	return &client->queue[(client->first + index) % QUEUE_MAX];
 }
 
-/* Removes message `index` (0 or 1) from the queue, and counts `lost` of its items as lost. */
+/* Removes message `index` (0 or 1); `lost` of its items count as lost. */
 static void drop(struct http_client *client, size_t index, uint64_t lost)
 {
 	struct http_message *message = at(client, index);
@@ -224,10 +210,7 @@ static void drop(struct http_client *client, size_t index, uint64_t lost)
 	sent->done += message->items - lost;
 	client->bytes -= message->length;
 	free(message->body);
-	/*
-	 * If the second message is removed, the first one takes its place, because it may be on its
-	 * way.
-	 */
+	/* The first message takes its place: it may be on its way. */
 	if (index)
 		*message = *at(client, 0);
 	client->first = (client->first + 1) % QUEUE_MAX;
@@ -282,8 +265,8 @@ static void send_first(struct http_client *client)
 }
 
 /*
- * Returns how many items the collector has rejected: {"partialSuccess":{"rejectedSpans":"3"}}. The
- * number may lack its quotes.
+ * Returns how many items the collector has rejected: {"partialSuccess":{"rejectedSpans":"3"}},
+ * maybe without quotes.
  */
 static uint64_t rejected(const struct http_client *client, const struct http_message *message)
 {
@@ -410,10 +393,7 @@ void http_client_run(struct http_client *client)
 	act(client);
 	if (client->count && !client->is_sending && client->next_ns <= clock_monotonic_ns()) {
 		send_first(client);
-		/*
-		 * Let libcurl act now. Otherwise it may say that it is due at once only after this
-		 * function has returned.
-		 */
+		/* Now: otherwise libcurl may say that it is due only after this has returned. */
 		act(client);
 	}
 }
@@ -459,7 +439,7 @@ static struct probe_error *check_url(const char *url)
 		url);
 }
 
-/* Appends a header. If there is no memory, the list stays as it is. */
+/* Appends a header. Without memory, the list stays. */
 static bool add_header(struct http_client *client, const char *header)
 {
 	struct curl_slist *grown = client->curl.append(client->headers, header);
@@ -487,10 +467,7 @@ static bool configure(struct http_client *client)
 
 	client->multi = curl->multi_init();
 	client->easy = curl->easy_init();
-	/*
-	 * By default libcurl sends "Expect:" with a large message, and waits for an answer that
-	 * some servers do not give.
-	 */
+	/* libcurl would send "Expect:", which some servers do not answer. */
 	if (!client->multi || !client->easy ||
 		!add_header(client, "Content-Type: application/json") ||
 		!add_header(client, "Expect:"))
@@ -563,9 +540,8 @@ void http_client_close(struct http_client *client)
 /* ==== Points ================================================================================== */
 
 /*
- * Metrics as OTLP names them. The metric probectl_latency_seconds is called probectl.latency here,
- * and its unit is seconds. A collector that exports it to Prometheus restores the name
- * probectl_latency_seconds.
+ * Metrics as OTLP names them: probectl_latency_seconds is probectl.latency with the unit seconds,
+ * from which a collector restores Prometheus's name.
  */
 
 enum { CUMULATIVE = 2 };
@@ -577,10 +553,7 @@ struct points {
 	const struct metric_source *source;
 };
 
-/*
- * Writes a family's name without its unit, which is a field of its own. The first two underscores
- * become dots.
- */
+/* Writes a family's name without its unit. The first two underscores become dots. */
 static void write_name(struct buffer *out, const struct metric_family *family)
 {
 	char name[sizeof(family->name)];
@@ -616,7 +589,7 @@ static void write_attributes(struct points *points, const struct metric_sample *
 	buffer_char(points->out, ']');
 }
 
-/* Writes a number: as an integer if it is whole and fits, otherwise as a double. */
+/* Writes a whole number that fits as an integer, others as doubles. */
 static void write_value(struct points *points, const struct metric_sample *sample)
 {
 	struct buffer *out = points->out;
@@ -736,10 +709,7 @@ uint64_t otlp_write_points(struct buffer *out, const struct probe_metrics *metri
 
 enum { INTERNAL = 1, STATUS_ERROR = 2 };
 
-/*
- * Writes arguments as attributes. They are named begin.arg0, end.arg1 and so on, where the numbers
- * are those of the probe's arguments.
- */
+/* Writes arguments as begin.arg0, end.arg1 and so on, by the probe's numbers. */
 static void write_args(struct buffer *out, const char *side, const struct probe_hit *hit)
 {
 	for (size_t i = 0; i < hit->arg_count; i++) {
@@ -767,7 +737,7 @@ static void spans_write_attributes(struct buffer *out, const struct probe_hit *h
 	buffer_char(out, ']');
 }
 
-/* If the last span was of another process, closes the block of that process and opens a new one. */
+/* Opens a new process's block, after closing the last span's. */
 static void open_batch(struct otlp_batch *batch, const struct probe_hit *hit, const char *program)
 {
 	if (batch->count && batch->pid == hit->pid)
@@ -829,7 +799,7 @@ struct probe_error *probe_otlp_open(
 	if (!otlp)
 		return probe_error_no_memory();
 	otlp->trace_arg = trace_arg;
-	/* The time alone is not enough, because another exporter may start at the same time. */
+	/* Another exporter may start at the same time. */
 	otlp->random = clock_now_ns();
 	if (getrandom(&otlp->random, sizeof(otlp->random), GRND_NONBLOCK) < 0)
 		otlp->random ^= (uint64_t)getpid() << 32;
@@ -851,7 +821,7 @@ void probe_otlp_close(struct probe_otlp *otlp)
 	free(otlp);
 }
 
-/* Queues the contents of a buffer, and empties the buffer. Returns false if there is no memory. */
+/* Queues a buffer's contents, and empties it. Returns false without memory. */
 static bool post(struct probe_otlp *otlp, struct buffer *out, const struct http_message *message)
 {
 	struct http_message its = *message;

@@ -18,13 +18,11 @@
 /* ---- Client ---------------------------------------------------------------------------------- */
 
 /*
- * A client that posts messages to one server with libcurl, and never waits.
+ * A client that posts messages to a server with libcurl, and never waits.
  *
- * Messages are sent one after the other. If the server cannot take a message now (429, 502, 503,
- * 504, or no connection), the message is sent again after 1 s, 2 s and so on, up to 30 s, or after
- * the time that the server asks for. Meanwhile further messages are queued. If the queue is full,
- * its oldest message is dropped. A message that the server rejects is dropped at once. The items of
- * dropped messages are counted as lost.
+ * It sends one after the other. If the server cannot take one now (429, 502, 503, 504, or no
+ * connection), it sends it again after 1 s, 2 s … 30 s, or when the server says. Others are queued;
+ * a full queue drops the oldest. A rejected message is dropped. Items of dropped messages are lost.
  */
 
 /* Without the library's header, http_none.c replaces these functions with errors. */
@@ -34,7 +32,7 @@
 
 enum { HTTP_KINDS_MAX = 2, HTTP_WHY_BYTES = 160 };
 
-/* Numbers of items of one kind (spans or points) that were sent and that were lost. */
+/* Items of a kind (spans or points) that were sent, and lost. */
 struct http_sent {
 	uint64_t done, lost;
 };
@@ -42,18 +40,17 @@ struct http_sent {
 struct http_client;
 
 /*
- * Prepares a client for the server at `url`. Each message adds its path to the URL. `headers` are
- * the user's, as for probe_otlp_open(). Sends nothing yet. Errors: those of probe_otlp_open().
+ * Prepares a client for `url`, to which each message adds its path; sends nothing. `headers` as for
+ * probe_otlp_open(). Errors: as probe_otlp_open().
  */
 PROBE_MUST_CHECK struct probe_error *http_client_open(
 	const char *url, const char *headers, struct http_client **ret);
-/* Frees the client and drops the messages still queued. `client` may be NULL. */
+/* Drops queued messages. `client` may be NULL. */
 void http_client_close(struct http_client *client);
 
 /*
- * http_client_post() queues a JSON message, and takes ownership of its `body`. The message holds
- * `items` items of a kind. `path` is a string constant, and so is `rejected`: in the server's
- * answer, the number of rejected items follows this name.
+ * A JSON message for http_client_post(), which takes over `body`, with `items` items of a kind.
+ * Constants: `path`, and `rejected`, the name before the number of rejected items in the answer.
  */
 struct http_message {
 	unsigned int kind;
@@ -64,57 +61,51 @@ struct http_message {
 };
 void http_client_post(struct http_client *client, const struct http_message *message);
 
-/* See the functions of a server (probe/metrics.h), which work in the same way. */
+/* Like the functions of a server (probe/metrics.h). */
 int http_client_fd(const struct http_client *client);
 uint64_t http_client_due_ns(const struct http_client *client);
 void http_client_run(struct http_client *client);
 
-/* Drops all queued messages. Their items count as lost. */
+/* Drops all queued messages: their items are lost. */
 void http_client_give_up(struct http_client *client);
-/* Returns true if a message is queued or being sent. */
+/* Is a message queued or being sent? */
 bool http_client_is_busy(const struct http_client *client);
-/* Returns the numbers of items of a kind that were sent and lost so far. */
+/* Returns how many items of a kind were sent, and lost. */
 struct http_sent http_client_sent(const struct http_client *client, unsigned int kind);
-/* Returns why the last message was refused, or "" if none was. Owned by the client. */
+/* Returns why the last message was refused, or ""; owned by the client. */
 const char *http_client_why(const struct http_client *client);
 
 /* ---- Headers --------------------------------------------------------------------- */
 
 /*
- * Reads the next of several headers, NAME=VALUE,NAME=VALUE, whose values may contain %XX. Sets *ret
- * to "NAME: VALUE", which the caller frees. Returns false if no header is left, if *headers is
- * NULL, or on an error: PROBE_ERROR_USAGE, PROBE_ERROR_MEMORY.
+ * Reads the next of the headers NAME=VALUE,NAME=VALUE (with %XX) as "NAME: VALUE", which the caller
+ * frees. Returns false at the end, for NULL, or on an error: PROBE_ERROR_USAGE, PROBE_ERROR_MEMORY.
  */
 bool http_next_header(const char **headers, char **ret, struct probe_error **error_ret);
 
 /* ---- Flame ----------------------------------------------------------------------------------- */
 
-/* Draws call stacks as a flame graph (SVG). */
-
 struct flame_stack {
-	/* Frames, the outermost first, separated by semicolons; no control characters. */
+	/* Frames, outermost first, between semicolons; no control characters. */
 	const char *text;
 	uint64_t weight;
 };
 
-/* The unit of weights. FLAME_TIME is in nanoseconds. */
+/* FLAME_TIME is in nanoseconds. */
 enum flame_unit { FLAME_HITS, FLAME_TIME, FLAME_BYTES };
 
 /*
- * Draws a flame graph. Sorts `stacks`. `out` must come from buffer_init(); if memory runs out,
- * out->no_memory is set.
+ * Draws a flame graph (SVG). Sorts `stacks`. `out` is from buffer_init(); out->no_memory tells if
+ * memory ran out.
  */
 void flame_graph(
 	struct buffer *out, struct flame_stack *stacks, size_t count, enum flame_unit unit);
 
 /* ---- Format ---------------------------------------------------------------------------------- */
 
-/*
- * An output format is a table of functions that append to the sink's buffer. A function may be NULL
- * only if its comment says so.
- */
+/* An output format: functions that append to the sink's buffer. NULL only where noted. */
 
-/* The text of the last wall-clock second, which is kept because many hits come in one second. */
+/* The text of the last second, in which many hits come. */
 struct clock_cache {
 	int64_t second; /* seconds since the epoch, or -1 if nothing is cached */
 	char text[16];	/* HH:MM:SS */
@@ -127,7 +118,7 @@ struct format_context {
 };
 
 struct format {
-	/* NULL if the format writes nothing at the start. */
+	/* NULL if nothing is written at the start. */
 	void (*begin)(struct format_context *context, bool header);
 	void (*hit)(struct format_context *context, const struct probe_hit *hit,
 		const struct probe_session_probe *probe, const char *comm);
@@ -137,14 +128,14 @@ struct format {
 		const char *comm);
 	void (*lost)(struct format_context *context, const struct probe_session_probe *probe,
 		uint64_t lost);
-	/* NULL if the format does not report waits. */
+	/* NULL if waits are not reported. */
 	void (*waited)(struct format_context *context, uint64_t hits, uint64_t ns);
 	void (*site)(struct format_context *context, pid_t pid, const struct probe_site_news *news);
 	void (*table)(struct format_context *context, const struct probe_table *table,
 		const struct probe_view *view);
 	void (*stacks)(struct format_context *context, const struct probe_stacks_row *rows,
 		size_t count, const struct probe_view *view);
-	/* NULL if the format writes nothing at the end. */
+	/* NULL if nothing is written at the end. */
 	void (*end)(struct format_context *context);
 };
 
@@ -153,19 +144,14 @@ PROBE_MUST_CHECK struct probe_error *sink_create(
 	const struct format *format, int fd, const char *name, struct probe_sink **ret);
 struct format_context *sink_context(struct probe_sink *sink);
 
-/*
- * format_silent writes nothing. It is used for output to a loaded tracer (libprobe/output/host.c).
- */
+/* Writes nothing: for a loaded tracer (host.c). */
 extern const struct format format_silent;
 extern const struct format format_text;
 extern const struct format format_json;
 
 /* ---- Grid ------------------------------------------------------------------------------------ */
 
-/*
- * Text in columns. Cells are first collected in a buffer, because the widest cell decides the width
- * of its column.
- */
+/* Text in columns. Cells are collected first, because the widest decides its column's width. */
 
 enum { GRID_COLUMNS_MAX = 24 };
 
@@ -185,17 +171,17 @@ struct grid {
 	bool no_memory;
 };
 
-/* Initialises an empty grid. Returns false if there is no memory. */
+/* Returns false without memory. */
 bool grid_init(struct grid *grid);
 void grid_deinit(struct grid *grid);
 
 /*
- * Ends a cell: it holds everything written to grid->text since the previous cell. Cells come line
- * by line, in the order of the columns; all lines have the same number of cells.
+ * Ends a cell, the text in grid->text since the last one. Cells come in order, line by line, the
+ * same number in each.
  */
 void grid_cell(struct grid *grid, size_t column, bool right);
 
-/* Writes the grid to `out`. If memory ran out, sets out->no_memory. */
+/* Writes the grid. Sets out->no_memory if memory ran out. */
 void grid_print(const struct grid *grid, struct buffer *out);
 
 /* ---- Json ------------------------------------------------------------------------------------ */
@@ -203,30 +189,27 @@ void grid_print(const struct grid *grid, struct buffer *out);
 /* Writes a value. `name` is as in the functions of base/json.h. */
 void json_value(struct buffer *out, const char *name, const struct probe_value *value);
 
-/* Writes a line for a hit. If `pc` is 0, it is unknown, and the line has no "pc". */
+/* Writes a hit, without "pc" if that is 0. */
 void json_hit(struct buffer *out, const struct probe_hit *hit,
 	const struct probe_session_probe *probe, const char *comm);
-/* Writes a line for a span: the hit of its end event, with its start event. */
+/* Writes a span: the hit of its end event, with its start event. */
 void json_span(struct buffer *out, const struct probe_hit *hit,
 	const struct probe_session_probe *begin, const struct probe_session_probe *end,
 	const char *comm);
-/* Writes a line for lost hits; provider and name may be NULL. */
+/* Writes lost hits; provider and name may be NULL. */
 void json_lost(struct buffer *out, const struct probe_session_probe *probe, uint64_t lost);
-/* Writes the members of a row's object. */
 void json_row_fields(struct buffer *out, const struct probe_table_row *row, size_t key_count,
 	const struct probe_view *view);
 
 /* ---- Model ----------------------------------------------------------------------------------- */
 
 /*
- * Rows of tables as metrics, independent of the output format: the quantities of a row, and the
- * labels that name it. Performance Co-Pilot, OpenMetrics and OpenTelemetry write the same
- * quantities and labels, each in its own form.
+ * Rows of tables as metrics, for any format: the quantities of a row, and the labels that name it.
  */
 
 /* ---- Quantities ---------------------------------------------------------------- */
 
-/* The quantities of a row or a process. Never change the numbers: PCP's archives contain them. */
+/* The numbers must never change: PCP's archives contain them. */
 enum metric_quantity {
 	METRIC_HITS,
 	METRIC_TOTAL,
@@ -249,7 +232,7 @@ enum metric_quantity {
 struct metric_info {
 	const char *name;
 	const char *help;
-	/* The columns (enum probe_column) of the views that have the quantity. */
+	/* The views with this quantity have one of these columns (enum probe_column). */
 	unsigned int columns;
 	bool is_counter;
 	bool is_value; /* a value or a time; otherwise a number of hits */
@@ -259,27 +242,22 @@ struct metric_info {
 };
 extern const struct metric_info metric_infos[METRIC_QUANTITY_COUNT];
 
-/*
- * Returns true if the rows of a view have a quantity. A view of tags has only the quantities that
- * PCP has for tags.
- */
+/* Have a view's rows a quantity? Tags have only what PCP has for them. */
 bool metric_has(const struct probe_view *view, size_t key_count, enum metric_quantity quantity);
-/* Returns true if the quantity never decreases. */
+/* Does the quantity never decrease? */
 bool metric_is_counter(const struct probe_view *view, enum metric_quantity quantity);
 
 /*
- * metric_total() returns a quantity of a row of the whole table, metric_recent() of a row of the
- * last interval. Both return NAN if the row has no value. Times are in nanoseconds.
+ * Return a quantity of a row of the whole table, or of the last interval's; NAN without a value.
+ * Times are in ns.
  */
 long double metric_total(const struct probe_table_row *row, enum metric_quantity quantity);
 long double metric_recent(
 	const struct probe_table_row *row, enum metric_quantity quantity, uint64_t interval_ns);
 
 /*
- * The sum of a row as a counter that never decreases. A time is a number of clock ticks times the
- * length of a tick, which becomes known better with each look. So the sum itself may shrink a
- * little, and a program that computes rates would believe that the counter was reset. Initialise
- * with {0}.
+ * A row's sum as a counter. Times are ticks, whose length becomes better known with each look, so
+ * the sum may shrink a little, and programs that compute rates would see a reset.
  */
 struct metric_growth {
 	uint64_t hits;
@@ -290,60 +268,50 @@ void metric_grow(
 	struct metric_growth *growth, const struct probe_view *view, const struct probe_row *row);
 
 /*
- * Returns true if a row is shown as metrics. Rows of ends without a start event are not: those ends
- * are counted elsewhere.
+ * Is a row shown as metrics? Not that of ends without a start event, which are counted elsewhere.
  */
 bool metric_shows(const struct probe_view *view, const struct probe_table_row *row);
 
-/* A table at the last look, and its increase since the previous look. Initialise with {0}. */
+/* A table at the last look, and its growth since the one before. Initialise with {0}. */
 struct metric_history {
 	struct probe_table *all, *recent;
 	uint64_t taken_ns; /* CLOCK_MONOTONIC */
 	uint64_t interval_ns;
 };
-/*
- * Takes a new table as the last look. The history owns the table from now on, even after an error.
- * Error: PROBE_ERROR_MEMORY.
- */
+/* Takes over a new table, even after an error. Errors: PROBE_ERROR_MEMORY. */
 PROBE_MUST_CHECK struct probe_error *metric_history_take(
 	struct metric_history *history, struct probe_table *table);
 void metric_history_deinit(struct metric_history *history);
 
 /* ---- Labels -------------------------------------------------------------------- */
 
-/* A label. The text may hold any bytes. It is valid only until metric_take_label returns. */
+/* Any bytes, valid only until metric_take_label returns. */
 struct metric_label {
 	const char *name;
 	const char *text;
 	size_t length;
 	bool is_number;
 };
-/* Receives a label. If there is no memory, returns false, and no further label follows. */
+/* Receives a label. False, without memory, ends the list. */
 typedef bool metric_take_label(const struct metric_label *label, void *data);
 
-/*
- * Call `take` for each label. metric_process_labels() has the labels `pid` and `program`,
- * metric_row_labels() all others.
- */
+/* Call `take` for each label: `pid` and `program`; all others. */
 bool metric_process_labels(pid_t pid, const char *program, metric_take_label *take, void *data);
 bool metric_row_labels(const struct probe_table_row *row, const struct probe_view *view,
 	size_t key_count, metric_take_label *take, void *data);
 
-/* Writes the value of a key as text. A string is not quoted if `is_alone` is set. */
+/* Writes a key's value. A string is not quoted if `is_alone`. */
 void metric_key_text(struct buffer *out, const struct probe_value *key, bool is_alone);
 
 /* ---- Metrics --------------------------------------------------------------------------------- */
 
-/*
- * A set of metrics: the rows of several tracers, the families of metrics made of these rows, the
- * buckets of histograms, and the text of the whole set.
- */
+/* A set of metrics: rows of tracers, their families, buckets of histograms, and the text. */
 
 /* ---- Families ------------------------------------------------------------------ */
 
 enum metric_kind { METRIC_COUNTER, METRIC_GAUGE, METRIC_HISTOGRAM };
 
-/* A metric with its name, such as "probectl_latency_seconds". */
+/* A named metric, such as "probectl_latency_seconds". */
 struct metric_family {
 	char name[64];
 	const char *help;
@@ -352,10 +320,10 @@ struct metric_family {
 	enum metric_quantity quantity; /* METRIC_TOTAL for a histogram */
 };
 
-/* The family that tells how many rows are left out (probe_metrics_left_out()). */
+/* How many rows are left out (probe_metrics_left_out()). */
 extern const struct metric_family metric_left_out;
 
-/* Converts a value to the family's unit; times become seconds. */
+/* Converts a value to the family's unit; times to seconds. */
 double metric_in_unit(const struct metric_family *family, long double value);
 
 /* ---- Histograms ---------------------------------------------------------------- */
@@ -364,13 +332,10 @@ enum { METRIC_BOUNDS_MAX = 41 };
 
 /* ---- The set ------------------------------------------------------------------- */
 
-/* The name of a row that has been shown: its labels. */
+/* The labels of a row that was shown. */
 struct metric_name {
 	char *labels; /* provider="shop",probe="order" */
-	/*
-	 * The round in which the row was last seen. It shows whether two rows of one round have the
-	 * same name.
-	 */
+	/* The round in which it was last seen, to find two rows of one name. */
 	uint64_t round;
 	struct metric_growth growth;
 };
@@ -382,9 +347,7 @@ struct metric_process {
 	void *names;   /* the names of the process's rows, a tree of tsearch(3) */
 	uint64_t round;
 	struct metric_history history;
-	/*
-	 * For each row of the two tables in `history`, the row's name; NULL if the row is left out.
-	 */
+	/* Names of the rows of both tables in `history`; NULL: left out. */
 	const struct metric_name **all, **recent;
 	size_t left_out;
 };
@@ -420,24 +383,19 @@ struct metric_sample {
 	size_t bound_count;
 };
 typedef void metric_visit(const struct metric_sample *sample, void *data);
-/* Visits all samples that a process has in a family. */
+/* Visits a process's samples in a family. */
 void metric_samples(const struct metric_source *source, const struct metric_family *family,
 	const struct metric_process *process, metric_visit *visit, void *data);
 
-/*
- * Returns the format (enum probe_metrics_format) of the page at a path; negative if there is no
- * such page.
- */
+/* Returns the format (enum probe_metrics_format) of the page at a path, or a negative number. */
 int metrics_find_page(const char *path, const char *accept);
 
 /* ---- Otlp ------------------------------------------------------------------------------------ */
 
 /*
- * OTLP: messages in JSON with metrics or spans, and the client that sends them.
- *
- * JSON is used because it needs no library and is readable, and every collector accepts it. The
- * messages have the form that protobuf defines for JSON, with OTLP's exceptions: identifiers are
- * hexadecimal, and enumerations are numbers. Whole numbers of 64 bits are strings.
+ * OTLP: messages with metrics or spans in JSON, which needs no library, and which every collector
+ * accepts, and the client that sends them. The form is protobuf's for JSON with OTLP's exceptions:
+ * identifiers are hexadecimal, enumerations numbers, 64-bit numbers strings.
  *
  * https://opentelemetry.io/docs/specs/otlp/#json-protobuf-encoding
  */
@@ -446,7 +404,7 @@ enum otlp_kind { OTLP_POINTS, OTLP_SPANS };
 
 enum { TRACE_ID_DIGITS = 32, SPAN_ID_DIGITS = 16 };
 
-/* The identifiers of a span, of its trace and of its parent, in hexadecimal digits. */
+/* The identifiers of a span, its trace and its parent, in hex. */
 struct otlp_ids {
 	char trace[TRACE_ID_DIGITS + 1];
 	char span[SPAN_ID_DIGITS + 1];
@@ -472,10 +430,10 @@ struct probe_otlp {
 
 /* ---- Points and spans ------------------------------------------------------------- */
 
-/* Writes a message with all points of a set. Returns their number. */
+/* Writes all points of a set in a message. Returns their number. */
 uint64_t otlp_write_points(
 	struct buffer *out, const struct probe_metrics *metrics, uint64_t now_ns);
-/* otlp_write_span() adds a span to a batch. otlp_end_spans() closes the open lists of the batch. */
+/* Add a span to a batch, and close the batch's lists. */
 void otlp_write_span(struct otlp_batch *batch, const struct probe_hit *hit,
 	const struct probe_session_probe *begin, const struct probe_session_probe *end,
 	const char *program, const struct otlp_ids *ids);
@@ -483,36 +441,31 @@ void otlp_end_spans(struct otlp_batch *batch);
 
 /* ---- Trace ids --------------------------------------------------------------------- */
 
-/*
- * Finds the identifiers of a span in its arguments. Creates random ones if the arguments hold none.
- */
+/* Finds a span's identifiers in its arguments, or makes random ones. */
 void otlp_ids_of(struct probe_otlp *otlp, const struct probe_hit *hit, struct otlp_ids *ret);
 
 /* ---- Pcp ------------------------------------------------------------------------------------- */
 
 /*
- * The export to Performance Co-Pilot: the metrics and their values in PCP's form, the names and
- * labels of instances, and the folder with the metric files.
+ * The export to Performance Co-Pilot: metrics, values, names and labels of instances, and the
+ * folder of files.
  */
 
-/* Without PCP's headers, pcp_none.c replaces these functions with errors. */
+/* Without PCP's headers, pcp_none.c replaces these with errors. */
 #if __has_include(<pcp/pmapi.h>) && __has_include(<pcp/mmv_stats.h>) && \
 	__has_include(<pcp/mmv_dev.h>)
 #define PCP_BUILT
 #endif
 
 enum {
-	/* Limits of PCP's pmdammv(1), which ignores a file that exceeds them. */
+	/* pmdammv(1) ignores files beyond these limits. */
 	PCP_COUNT_MAX = 10000,
 	PCP_NAME_BYTES = 256,  /* length of an instance's name, with the NUL */
 	PCP_LABEL_BYTES = 225, /* length of a label's value in JSON, without quotes */
 	PCP_LABELS_MAX = 10    /* number of an instance's labels */
 };
 
-/*
- * A value that means "no value". PCP shows nothing for an unsigned metric then, and NaN for a
- * double.
- */
+/* "No value": PCP shows nothing, or NaN for a double. */
 #define PCP_NONE UINT64_MAX
 
 struct pcp_metric {
@@ -536,10 +489,7 @@ struct pcp_label {
 struct pcp_instance {
 	char name[PCP_NAME_BYTES];
 	int domain;
-	/*
-	 * A hash of the name, so an instance has the same id in every file. The id may differ only
-	 * if another name has the same hash.
-	 */
+	/* A hash of the name, the same in every file, unless another name has it. */
 	int32_t id;
 	struct pcp_label labels[PCP_LABELS_MAX];
 	size_t label_count;
@@ -559,35 +509,32 @@ struct pcp_metrics {
 	struct pcp_metric items[METRIC_QUANTITY_COUNT];
 	enum metric_quantity quantity[METRIC_QUANTITY_COUNT]; /* the quantity of each metric */
 	size_t count;
-	/* The domains whose instances are the rows and the processes. */
+	/* The domains whose instances are rows, or processes. */
 	int row_domain, process_domain;
 };
 
-/* Lists the metrics of a tracer. Error: PROBE_ERROR_USAGE (`view` is no tracer's). */
+/* Lists a tracer's metrics. Errors: PROBE_ERROR_USAGE (`view` is no tracer's). */
 PROBE_MUST_CHECK struct probe_error *pcp_metrics_init(
 	const struct probe_view *view, size_t key_count, struct pcp_metrics *ret);
 
 /* ---- Values ------------------------------------------------------------------- */
 
-/* Converts the result of metric_total() or metric_recent() to the type of the metric. */
+/* Converts metric_total() or metric_recent() to the metric's type. */
 struct pcp_value pcp_value(
 	const struct probe_view *view, enum metric_quantity quantity, long double value);
 
 /* ---- Names and labels --------------------------------------------------------- */
 
-/* Returns the full description of a row, which the caller frees, or NULL if there is no memory. */
+/* Returns a row's full description, for the caller to free; NULL without memory. */
 char *pcp_row_key(pid_t pid, const struct probe_table_row *row, size_t key_count);
-/* Sets the name of an instance, truncated if it is too long. */
+/* Sets an instance's name, cut if it is too long. */
 void pcp_instance_name(struct pcp_instance *instance, const char *key);
 
-/*
- * Add labels to an instance: first those of the process, then those of the row. Return false if
- * there is no memory.
- */
+/* Add labels of the process, then of the row. Return false without memory. */
 bool pcp_process_labels(struct pcp_instance *instance, pid_t pid, const char *program);
 bool pcp_row_labels(struct pcp_instance *instance, const struct probe_table_row *row,
 	const struct probe_view *view, size_t key_count);
-/* Replaces an instance's label "program". Returns false if there is no memory. */
+/* Replaces the label "program". Returns false without memory. */
 bool pcp_rename_program(struct pcp_instance *instance, const char *program);
 
 /* ---- The folder --------------------------------------------------------------- */
@@ -596,22 +543,22 @@ struct pcp_folder;
 struct pcp_file;
 
 /*
- * Loads libpcp_mmv, finds the folder that pmcd searches, and removes the files of exporters that
- * have ended. Errors: those of probe_pcp_open().
+ * Loads libpcp_mmv, finds the folder that pmcd searches, and removes ended exporters' files.
+ * Errors: as probe_pcp_open().
  */
 PROBE_MUST_CHECK struct probe_error *pcp_folder_open(struct pcp_folder **ret);
 void pcp_folder_close(struct pcp_folder *folder);
 
 /*
- * Prevents other exporters from creating files until pcp_folder_unlock() is called. Meanwhile no
- * other exporter can take a free number. Error: PROBE_ERROR_SYSTEM.
+ * Keeps other exporters from creating files, and so from taking numbers, until pcp_folder_unlock().
+ * Errors: PROBE_ERROR_SYSTEM.
  */
 PROBE_MUST_CHECK struct probe_error *pcp_folder_lock(struct pcp_folder *folder);
 void pcp_folder_unlock(struct pcp_folder *folder);
 
 /*
- * Lists the instances of our domains in all files except the file named `own` (may be NULL). The
- * caller frees *ret. The folder must be locked. Error: PROBE_ERROR_MEMORY.
+ * Instances of our domains in all files but `own` (may be NULL). The caller frees *ret. The folder
+ * must be locked. Errors: PROBE_ERROR_MEMORY.
  */
 struct pcp_taken {
 	int domain;
@@ -623,43 +570,37 @@ PROBE_MUST_CHECK struct probe_error *pcp_folder_taken(
 /* ---- Files --------------------------------------------------------------------- */
 
 /*
- * Creates a hidden file. The file has all values of the first metric, then those of the second, and
- * so on. A metric has one value for each instance of its domain, in the order of `instances`.
- * Errors: PROBE_ERROR_SYSTEM, _PERMISSION, _MEMORY.
+ * Creates a hidden file: all values of the first metric, then of the next; of each, one for each
+ * instance of its domain, in the order of `instances`. Errors: PROBE_ERROR_SYSTEM and others.
  */
 PROBE_MUST_CHECK struct probe_error *pcp_file_create(struct pcp_folder *folder,
 	const struct pcp_metric *metrics, size_t metric_count,
 	const struct pcp_instance *const *instances, size_t instance_count, struct pcp_file **ret);
-/* Sets value `index`. */
 void pcp_file_set(struct pcp_file *file, size_t index, struct pcp_value value);
-/* Makes the file visible. Error: PROBE_ERROR_SYSTEM. */
+/* Makes the file visible. Errors: PROBE_ERROR_SYSTEM. */
 PROBE_MUST_CHECK struct probe_error *pcp_file_show(struct pcp_file *file);
 /* Makes PCP look at the folder again, in case it has not seen the file. Call it periodically. */
 void pcp_file_remind(struct pcp_file *file);
 /* Returns the file's name in the folder; owned by the file. */
 const char *pcp_file_name(const struct pcp_file *file);
-/* Returns true if the file still exists under its name. */
+/* Does the file still exist under its name? */
 bool pcp_file_is_there(const struct pcp_file *file);
-/* Removes the file, and frees `file`, which may be NULL. */
+/* Removes the file, and frees `file` (may be NULL). */
 void pcp_file_retire(struct pcp_file *file);
 
 /* ---- Protobuf -------------------------------------------------------------------------------- */
 
 /*
- * Fields of protocol buffers (protobuf.dev/programming-guides/encoding). No library is used,
- * because it would need code that is generated from the schema at build time. We use one schema,
- * pprof's, which needs only the three kinds of fields that these functions write. As in proto3,
- * fields with the value 0 are left out.
+ * Fields of protocol buffers (protobuf.dev/programming-guides/encoding), as pprof's schema needs
+ * them. A library would need generated code. As in proto3, zeros are left out.
  */
 
 /* ---- Server ---------------------------------------------------------------------------------- */
 
 /*
- * A small HTTP server with libmicrohttpd. Its pages can be read (GET, HEAD), and nothing else.
- *
- * The server has no thread: the caller's loop waits for the server's descriptor, then calls
- * http_server_run(). No function of the server waits. A thread would need locks around the data of
- * the pages, and threads are dangerous in a program that starts others with fork(2).
+ * A small HTTP server with libmicrohttpd, whose pages can be read (GET, HEAD). It has no thread,
+ * which would need locks, and is dangerous in a program that forks: the caller's loop waits for its
+ * descriptor, then calls http_server_run(). No function waits.
  */
 
 /* Without the library's header, http_none.c replaces these functions with errors. */
@@ -669,17 +610,10 @@ void pcp_file_retire(struct pcp_file *file);
 
 enum { HTTP_PAGES_MAX = 4 };
 
-/* The pages that a server offers. */
 struct http_pages {
-	/*
-	 * The content type of each page, by the page's number; NULL if there is no page with this
-	 * number.
-	 */
+	/* The content type of each page; NULL: no such page. */
 	const char *types[HTTP_PAGES_MAX];
-	/*
-	 * Returns the number of the page at a path, for a client's `Accept` (may be NULL); negative
-	 * if there is none.
-	 */
+	/* Returns the page at a path, for `Accept` (may be NULL); negative: none. */
 	int (*find)(const char *path, const char *accept);
 	/* Generates a page. The server frees *ret. */
 	struct probe_error *(*make)(int page, void *data, char **ret, size_t *length_ret);
@@ -688,54 +622,40 @@ struct http_pages {
 
 struct http_server;
 
-/*
- * Starts a server that listens at ADDR:PORT. `pages` is borrowed. Errors: those of
- * probe_metrics_listen().
- */
+/* Listens at ADDR:PORT. `pages` is borrowed. Errors: as probe_metrics_listen(). */
 PROBE_MUST_CHECK struct probe_error *http_server_open(
 	const char *address, const struct http_pages *pages, struct http_server **ret);
 void http_server_close(struct http_server *server);
 
-/* Returns the server's address as a part of a URL: "[::1]:9100". Owned by the server. */
+/* Returns the address in a URL: "[::1]:9100". Owned by the server. */
 const char *http_server_address(const struct http_server *server);
 
 /* See probe_metrics_server_fd() and the functions after it. */
 int http_server_fd(const struct http_server *server);
 uint64_t http_server_due_ns(const struct http_server *server);
 void http_server_run(struct http_server *server);
-/* Discards the generated pages. Each page is generated again when it is next requested. */
+/* Discards generated pages. */
 void http_server_renew(struct http_server *server);
 
 /* ---- Addresses ----------------------------------------------------------------- */
 
-/*
- * The length of a socket's address as a part of a URL. The address never contains a name, because a
- * look-up might take long.
- */
+/* The most bytes of an address in a URL. It is never a name, whose look-up might take long. */
 enum { HTTP_ADDRESS_BYTES = 64 };
 
 /* ---- Stacks ---------------------------------------------------------------------------------- */
 
-/* Used by all code that writes call stacks. */
-
-/* Compares whole stacks, beginning with the outermost frame. */
+/* Compares whole stacks, from the outermost frame on. */
 int stacks_compare(const struct probe_stacks_row *a, const struct probe_stacks_row *b);
 
-/*
- * Writes a frame's name. If `frame` is NULL, writes the mark for the missing part of a stack, which
- * `end` selects.
- */
+/* Writes a frame's name or, for NULL, the mark of a stack's missing part, by `end`. */
 void stacks_frame_label(
 	struct buffer *out, const struct probe_frame *frame, enum probe_stack_end end);
-/* Writes the stack of one hit: an indented line for each frame, the innermost first. */
+/* Writes a hit's stack: an indented line for each frame, innermost first. */
 void text_hit_stack(struct buffer *out, const struct probe_stack *stack);
 /* Writes two fields for a stack: `name` says how the stack ends, and "frames" has its frames. */
 void json_stack_fields(struct buffer *out, const char *name, const struct probe_stack *stack);
 
-/*
- * Writes a tree for each probe. The tree has the probe's `top` most frequent stacks; all if `top`
- * is 0.
- */
+/* Writes a tree for each probe, of its `top` most frequent stacks; 0: all. */
 void text_stack_trees(
 	struct buffer *out, const struct probe_stacks_row *rows, size_t count, size_t top);
 void text_stacks(struct format_context *context, const struct probe_stacks_row *rows, size_t count,
@@ -743,33 +663,26 @@ void text_stacks(struct format_context *context, const struct probe_stacks_row *
 
 /* ---- Text ------------------------------------------------------------------------------------ */
 
-/* Used by all code that writes text. */
-
-/* Writes provider:name. */
 void text_probe(struct buffer *out, const char *provider, const char *name);
 void text_value(struct buffer *out, const struct probe_value *value);
-/*
- * Writes a value in the form that the meaning of its argument requires. `arg` is NULL if the
- * meaning is unknown. For an unreadable value, the meaning is ignored.
- */
+/* Writes a value as its argument's meaning (may be NULL) says, unless it is unreadable. */
 void text_meant(
 	struct buffer *out, const struct probe_arg_meaning *arg, const struct probe_value *value);
 
-/* Writes a time with three significant digits and its unit: "812ns", "1.23ms". */
+/* Writes a time with three digits and its unit: "812ns", "1.23ms". */
 void text_duration(struct buffer *out, double ns);
 /*
- * text_real() writes a number with a fraction, in `digits` digits: TEXT_VALUE for values and sums,
- * fewer for averages, the fewest for estimates from buckets. text_number() writes a count or a
- * measured value: an integer, or at most two decimals.
+ * Digits for text_real(): values and sums have most, averages fewer, estimates from buckets least.
+ * text_number() writes an integer, or at most two decimals.
  */
 enum text_digits { TEXT_POWER = 3, TEXT_BUCKET = 4, TEXT_AVERAGE = 10, TEXT_VALUE = 15 };
 void text_real(struct buffer *out, double value, enum text_digits digits);
 void text_number(struct buffer *out, long double value);
 
-/* Writes the heading of a table, if there are several tables. */
+/* Writes a table's heading, if there are several tables. */
 void text_heading(struct format_context *context, const struct probe_view *view);
 
-/* Writes the chart of a row's buckets, and below it the row's other figures. */
+/* Writes a chart of a row's buckets, and its other figures below. */
 void text_chart(struct format_context *context, const struct probe_table_row *row,
 	const struct probe_view *view);
 

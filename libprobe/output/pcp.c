@@ -2,22 +2,20 @@
 /*
  * Rows of tables as metrics for Performance Co-Pilot.
  *
- * A tracer's columns are metrics: mmv.probectl.latency.hits, .time, .p99 and so on. Each row is an
- * instance of these metrics. Its name is PID/provider:name, or PID/provider:begin..end for pairs,
- * followed by a blank and the keys. Users may select or sum by labels: pid, program, provider,
- * probe, begin, outcome, key, value.
+ * A tracer's columns are metrics: mmv.probectl.latency.hits, .time, .p99 and so on. A row is an
+ * instance, named PID/provider:name, or PID/provider:begin..end, a blank and the keys. Users select
+ * or sum by labels: pid, program, provider, probe, begin, outcome, key, value.
  *
- * Values that only grow are counters. PCP computes rates from them, and averages by dividing time
- * by hits. Percentiles and extremes are those of the last interval. Counts that belong to no row
- * (hits without room for their key, ends without a start event) have the process as their instance.
+ * Values that only grow are counters, from which PCP computes rates, and averages as time by hits.
+ * Percentiles and extremes are the last interval's. Counts without a row (hits without room for
+ * their key, ends without a start event) have the process as their instance.
  *
- * The metrics of pmtrace(3)'s tags are mmv.trace.transact.count and so on, named like those of
- * pmdatrace(1). Their instances are the tags.
+ * The metrics of pmtrace(3)'s tags are mmv.trace.transact.count and so on, as of pmdatrace(1);
+ * their instances are the tags.
  *
- * The numbers of metrics and domains must not change, because archives contain them. The number of
- * an instance is computed from the instance's name, so it stays the same, too. If another exporter
- * already uses the number, the name gets the suffix "#2". That happens if both export the same
- * process, or by chance.
+ * Numbers of metrics and domains must not change, because archives contain them. An instance's is
+ * computed from its name. If another exporter has taken it, for the same process or by chance, the
+ * name gets the suffix "#2".
  */
 
 #include "libprobe/base/array.h"
@@ -46,7 +44,7 @@ static uint32_t pcp_hash(const char *text)
 	return value;
 }
 
-/* Returns where to cut a text so that at most `most` bytes are left and no character is split. */
+/* Returns where to cut a text to at most `most` bytes without splitting a character. */
 static size_t cut_length(const char *text, size_t length, size_t most)
 {
 	if (length <= most)
@@ -87,7 +85,7 @@ char *pcp_row_key(pid_t pid, const struct probe_table_row *row, size_t key_count
 	return key;
 }
 
-/* Returns the tag of a row of tags, which is the row's full description. */
+/* Returns a row's tag, its full description. */
 static char *pcp_row_tag(const struct probe_table_row *row)
 {
 	char *tag = NULL;
@@ -114,7 +112,7 @@ void pcp_instance_name(struct pcp_instance *instance, const char *key)
 		snprintf(instance->name, sizeof(instance->name), "%s", key);
 }
 
-/* Adds a label, with as much of the text as fits. Returns false if there is no memory. */
+/* Adds a label, with as much text as fits. Returns false without memory. */
 static bool add_label(
 	struct pcp_instance *instance, const char *name, const char *text, size_t length)
 {
@@ -130,7 +128,7 @@ static bool add_label(
 		json_bytes(&out, NULL, text, length);
 		if (out.no_memory || out.length <= PCP_LABEL_BYTES + 2)
 			break;
-		/* A byte may take up to six bytes in JSON. */
+		/* A byte may take up to six in JSON. */
 		most = length - (out.length - PCP_LABEL_BYTES - 2 + 5) / 6;
 	}
 	buffer_char(&out, '\0');
@@ -160,7 +158,7 @@ bool pcp_rename_program(struct pcp_instance *instance, const char *program)
 
 	if (!add_label(&named, "program", program, strlen(program)))
 		return false;
-	/* The label "program" is the second one, after "pid". */
+	/* "program" is the second label, after "pid". */
 	free(instance->labels[1].value);
 	instance->labels[1] = named.labels[0];
 	return true;
@@ -185,24 +183,18 @@ bool pcp_row_labels(struct pcp_instance *instance, const struct probe_table_row 
 
 enum { QUANTITIES_MAX = 32 };
 
-/*
- * The index of a tracer in this array is a part of the numbers of its metrics and domains, so it
- * must not change.
- */
+/* The indexes are a part of the metrics' numbers: they must not change. */
 static const char *const tracers[] = {"count", "point", "sum", "min", "max", "avg", "hist",
 	"latency", "transaction", "observe", "counter"};
 enum { TRACERS = sizeof(tracers) / sizeof(tracers[0]) };
 
-/*
- * The tracers that tags have, and the names of these tracers in pmdatrace(1). They are numbered
- * after the tracers above.
- */
+/* The tracers with tags, as pmdatrace(1) names them. Numbered after those above. */
 static const char *const tag_tracers[] = {"transaction", "point", "observe", "counter"};
 static const char *const tag_names[] = {"transact", "point", "observe", "counter"};
 enum { TAG_TRACERS = sizeof(tag_tracers) / sizeof(tag_tracers[0]) };
 
 /* clang-format off */
-/* The quantities as pmdatrace(1) names them; NULL if pmdatrace(1) does not have the quantity. */
+/* As pmdatrace(1) names them; NULL: it has none. */
 static const struct {
 	const char *name;
 	unsigned int columns;
@@ -232,10 +224,7 @@ static void add_metric(struct pcp_metrics *metrics, const struct probe_view *vie
 		.item = (int)(tracer * QUANTITIES_MAX + quantity),
 		.domain = metric_infos[quantity].is_per_process ? metrics->process_domain
 								: metrics->row_domain,
-		/*
-		 * Values that are no times are doubles: they may have fractions, and as an integer,
-		 * -1 would mean "no value".
-		 */
+		/* Other values may have fractions, and an integer of -1 would mean "no value". */
 		.is_double = is_rate || (is_value && (!view->times || view->tags)),
 		.is_counter = metric_is_counter(view, quantity),
 		.is_time = is_rate || (is_value && view->times),
@@ -287,7 +276,7 @@ struct probe_error *pcp_metrics_init(
 	return NULL;
 }
 
-/* Returns how many metrics, and so how many values, each instance of a domain has. */
+/* Returns how many values each instance of a domain has. */
 static size_t pcp_metrics_of(const struct pcp_metrics *metrics, int domain)
 {
 	size_t count = 0;
@@ -298,20 +287,17 @@ static size_t pcp_metrics_of(const struct pcp_metrics *metrics, int domain)
 }
 /* ==== Values ================================================================================== */
 
-/* Converts the quantities of a row to values of metrics. */
+/* Converts a row's quantities to metrics' values. */
 
 #include <math.h>
 
-/* Converts a time to seconds, the unit of pmdatrace(1). NAN means no value. */
+/* Converts a time to seconds, pmdatrace(1)'s unit. NAN: no value. */
 static struct pcp_value seconds(double ns)
 {
 	return (struct pcp_value){.f = ns / 1e9};
 }
 
-/*
- * Converts a sum. A time keeps all its digits. Any other value may have a fraction, so it becomes a
- * double. Above 2^53, where a double cannot hold every whole number, PCP gets the nearest double.
- */
+/* Converts a sum. A time keeps all its digits. Other values may have fractions: doubles. */
 static struct pcp_value sum_value(const struct probe_view *view, long double sum)
 {
 	if (!view->times)
@@ -323,7 +309,7 @@ static struct pcp_value sum_value(const struct probe_view *view, long double sum
 	return (struct pcp_value){.u = sum < 0x1p64L ? (uint64_t)sum : UINT64_MAX - 1};
 }
 
-/* Rounds a time in ns; NAN means no value. */
+/* Rounds a time in ns; NAN: no value. */
 static struct pcp_value time_value(double ns)
 {
 	if (isnan(ns))
@@ -431,17 +417,17 @@ static struct instance *instance_create(const char *key, const char *name, int d
 	return NULL;
 }
 
-/* Returns true if PCP's limits allow one more instance. */
+/* Do PCP's limits allow one more instance? */
 static bool has_room(const struct probe_pcp *pcp, const struct instance *instance)
 {
-	/* Each instance has one more label, the host. */
+	/* The host is one more label. */
 	return pcp->instance_count < PCP_COUNT_MAX &&
 	       pcp->label_count + instance->mmv.label_count < PCP_COUNT_MAX &&
 	       pcp->value_count + pcp_metrics_of(&pcp->metrics, instance->mmv.domain) <=
 		       PCP_COUNT_MAX;
 }
 
-/* Takes ownership of an instance if PCP's limits allow it. *taken_ret says whether they do. */
+/* Takes over an instance if PCP's limits allow it: then *taken_ret. */
 static struct probe_error *take_instance(
 	struct probe_pcp *pcp, struct instance *instance, bool *taken_ret)
 {
@@ -463,7 +449,7 @@ static struct probe_error *take_instance(
 	return NULL;
 }
 
-/* Finds or creates the instance of a row. *ret is NULL if there is no room. */
+/* Finds or creates a row's instance. *ret is NULL without room. */
 static struct probe_error *row_instance(struct probe_pcp *pcp, const struct process *process,
 	const struct probe_table_row *row, struct instance **ret)
 {
@@ -505,7 +491,7 @@ static struct probe_error *add_process(struct probe_pcp *pcp, pid_t pid, struct 
 	return NULL;
 }
 
-/* Changes the program's name, which is a label of all instances of the process. */
+/* Changes the program's name, a label of all the process's instances. */
 static struct probe_error *rename_process(
 	struct probe_pcp *pcp, struct process *process, const char *program)
 {
@@ -569,7 +555,7 @@ static struct probe_error *find_process(
 
 /* ---- Rows ------------------------------------------------------------------------- */
 
-/* Sets the values of a row's totals. The values of its last interval are set later. */
+/* Sets a row's totals; its last interval's values are set later. */
 static void set_totals(
 	const struct probe_pcp *pcp, struct instance *instance, const struct probe_table_row *row)
 {
@@ -668,7 +654,7 @@ static struct pcp_taken id_of(const struct pcp_instance *instance)
 		instance->domain, (int32_t)(pcp_hash(instance->name) & INT32_MAX)};
 }
 
-/* Gives an instance a free number. If the number of its name is taken, changes the name. */
+/* Gives an instance a free number; changes its name if that's is taken. */
 static bool number_instance(struct instance *instance, struct pcp_taken *slot, void **taken)
 {
 	size_t length = strlen(instance->mmv.name);
@@ -715,7 +701,7 @@ static struct probe_error *number_instances(
 	return done ? NULL : probe_error_no_memory();
 }
 
-/* Writes the values of the instances that existed when the file was made. */
+/* Writes the values of instances that are in the file. */
 static void set_values(const struct probe_pcp *pcp, struct pcp_file *file, size_t instance_count)
 {
 	size_t at = 0;
@@ -749,10 +735,7 @@ static struct probe_error *make_file(struct probe_pcp *pcp, struct pcp_file **re
 	return error;
 }
 
-/*
- * Replaces the file. The new file appears before the old one is removed, so that PCP always finds
- * one of them.
- */
+/* Replaces the file; the new one appears first, so that PCP always finds one. */
 static struct probe_error *renew_file(struct probe_pcp *pcp)
 {
 	struct probe_error *error = pcp_folder_lock(pcp->folder);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A format that writes nothing. It is for sinks whose owner writes into the buffer directly. */
+/* A format that writes nothing, for sinks whose owner fills the buffer. */
 #include "libprobe/output/output.h"
 
 static void silent_hit(struct format_context *context, const struct probe_hit *hit,

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A sink writes the output of a format to a file descriptor.
+ * A sink writes a format's output to a descriptor.
  *
- * Writing must not wait for a reader (probe/sink.h says why). But we must not set O_NONBLOCK on the
- * descriptor: standard output shares its file description with the shell and with the traced
- * program. So we call poll(2) before each write, and write so little that the write does not block:
- * POLLOUT on a pipe means room for PIPE_BUF bytes (pipe(7)). Regular files always have room, and
- * take everything at once. But a terminal that reports POLLOUT may have room for only one byte, and
- * the program may fill a pipe between poll() and the write. So terminals and pipes are opened a
- * second time, for us alone and in non-blocking mode. Sockets take a flag with each call.
+ * Writing must not wait for a reader (probe/sink.h says why), but O_NONBLOCK is forbidden: the
+ * shell and the traced program share the file description of standard output. So we poll(2) before
+ * each write, and write so little that it does not block: POLLOUT on a pipe means room for PIPE_BUF
+ * bytes (pipe(7)); regular files take everything. But a terminal may have room for one byte, and
+ * the program may fill a pipe before our write. So terminals and pipes are opened again, for us
+ * alone and non-blocking. Sockets take a flag with each call.
  *
- * The traced program often writes to the same pipe or terminal. The bytes of one write(2) are never
- * mixed with the program's output, so we let each write end at the end of a line. Only a line
- * longer than PIPE_BUF is written in pieces.
+ * The traced program often writes to the same pipe or terminal. Bytes of one write(2) are never
+ * mixed with its output, so each write ends at the end of a line; only a line longer than PIPE_BUF
+ * is written in pieces.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -64,10 +63,7 @@ struct probe_error *sink_create(
 
 	if (flags < 0 || fstat(fd, &st) < 0)
 		return probe_error_system(errno, "%s", name);
-	/*
-	 * If the descriptor is not writable, report it now, and not only when the first hit is
-	 * written.
-	 */
+	/* Report it now, not at the first hit. */
 	if ((flags & O_ACCMODE) == O_RDONLY)
 		return probe_error_system(EBADF, "%s", name);
 	sink = calloc(1, sizeof(*sink));
@@ -79,10 +75,7 @@ struct probe_error *sink_create(
 	sink->regular = S_ISREG(st.st_mode);
 	sink->socket = S_ISSOCK(st.st_mode);
 	sink->own = file_reopen(fd);
-	/*
-	 * A terminal or pipe of another user cannot be opened again. Then use the descriptor
-	 * itself.
-	 */
+	/* Another user's terminal or pipe cannot be opened again: use the descriptor. */
 	if (sink->own >= 0)
 		sink->fd = sink->own;
 	sink->name = strdup(name);
@@ -194,7 +187,6 @@ bool probe_sink_full(const struct probe_sink *sink)
 	return probe_sink_pending(sink) >= SINK_FULL_BYTES;
 }
 
-/* Resets the buffer after everything is written. */
 static void sink_rewind(struct probe_sink *sink)
 {
 	struct buffer *out = &sink->context.out;
@@ -214,7 +206,7 @@ static struct probe_error *sink_fail(struct probe_sink *sink, struct probe_error
 	return error;
 }
 
-/* Returns true if a write of PIPE_BUF bytes will not block, whether it succeeds or fails. */
+/* Will a write of PIPE_BUF bytes not block, whether it succeeds or fails? */
 static bool sink_ready(const struct probe_sink *sink)
 {
 	struct pollfd pfd = {.fd = sink->fd, .events = POLLOUT};
@@ -222,7 +214,6 @@ static bool sink_ready(const struct probe_sink *sink)
 	return sink->regular || poll(&pfd, 1, 0) > 0;
 }
 
-/* Returns how many bytes to write next. */
 static size_t next_length(const struct probe_sink *sink)
 {
 	const struct buffer *out = &sink->context.out;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Call stacks for people and flame graphs: functions, not addresses. Unless lines are shown, calls
- * from different lines of one function are one frame, as in other tools.
+ * Call stacks by function. Calls from different lines of one are one frame, unless lines are shown.
  */
 #include <search.h>
 #include <stdio.h>
@@ -32,9 +31,9 @@
 
 enum { WIDTH = 1200, MARGIN = 10, TOP = 30, ROW = 17, TEXT_INDENT = 3, TEXT_BASE = 12 };
 
-/* Width of a character in pixels, in the browsers' monospace font of 12 pixels. */
+/* A character's width in pixels, in browsers' monospace font of 12 pixels. */
 static const double letter_width = 7.25;
-/* Boxes that are narrower than this many pixels are not drawn, only counted. */
+/* Narrower boxes, in pixels, are only counted. */
 static const double narrowest = 0.1;
 
 static const char script[] =
@@ -68,7 +67,7 @@ static const char script[] =
 	"  b.g.addEventListener('click', () => zoom(b));\n"
 	"]]></script>\n";
 
-/* An open box: its frame has begun and not ended yet. */
+/* A box whose frame has not ended. */
 struct flame_box {
 	const char *name; /* points into the text of a stack */
 	size_t length;
@@ -87,10 +86,7 @@ struct flame {
 
 /* ---- Stacks -------------------------------------------------------------------------- */
 
-/*
- * Compares stacks. The end of a frame sorts before any character, so that stacks with the same
- * first frames are neighbours.
- */
+/* The end of a frame sorts first, so that stacks with the same first frames are neighbours. */
 static int compare_stacks(const void *a, const void *b)
 {
 	const char *x = ((const struct flame_stack *)a)->text;
@@ -117,7 +113,7 @@ static size_t count_frames(const char *text)
 
 /* ---- Boxes --------------------------------------------------------------------------- */
 
-/* Writes pixels with three decimals, whatever the locale. */
+/* Three decimals, whatever the locale. */
 static void put_pixels(struct buffer *out, double pixels)
 {
 	uint64_t thousandths = (uint64_t)(pixels * 1000 + 0.5);
@@ -129,10 +125,7 @@ static void put_pixels(struct buffer *out, double pixels)
 		buffer_bytes(out, digits, sizeof(digits));
 }
 
-/*
- * Writes a warm colour, always the same for the same name. Black text is readable on every such
- * colour.
- */
+/* Writes a warm colour, the same for the same name, on which black text is readable. */
 static void put_colour(struct buffer *out, const char *name, size_t length)
 {
 	uint32_t hash = 2166136261u; /* FNV-1a */
@@ -184,7 +177,7 @@ static void flame_put_label(struct flame *flame, double x, double y, double widt
 	buffer_string(flame->out, characters <= room ? "</text>" : "..</text>");
 }
 
-/* Draws a box. `level` 0 is the lowest row, which holds everything. */
+/* Draws a box. Level 0 is the lowest row, which holds everything. */
 static void put_box(struct flame *flame, const struct flame_box *box, size_t level, double end)
 {
 	struct buffer *out = flame->out;
@@ -312,19 +305,13 @@ void flame_graph(struct buffer *out, struct flame_stack *stacks, size_t count, e
 
 /* ==== Stacks ================================================================================== */
 
-/*
- * Returns the number of frames to show. An incomplete stack has one more outermost frame, the mark
- * that it is incomplete.
- */
+/* Returns the number of frames; the mark of an incomplete stack is its outermost. */
 static size_t stacks_depth(const struct probe_stacks_row *row)
 {
 	return row->stack.count + (row->stack.end != PROBE_STACK_WHOLE);
 }
 
-/*
- * Returns the frame at a depth; the outermost frame has depth 0. NULL stands for the mark of an
- * incomplete stack.
- */
+/* Returns the frame at a depth, 0 for the outermost. NULL: the mark of an incomplete stack. */
 static const struct probe_frame *frame_at(const struct probe_stacks_row *row, size_t depth)
 {
 	if (row->stack.end != PROBE_STACK_WHOLE && depth-- == 0)
@@ -332,7 +319,7 @@ static const struct probe_frame *frame_at(const struct probe_stacks_row *row, si
 	return row->stack.frames[row->stack.count - 1 - depth];
 }
 
-/* Compares texts. NULL comes before all texts. */
+/* NULL comes before all texts. */
 static int compare_texts(const char *a, const char *b)
 {
 	if (!a || !b)
@@ -358,10 +345,7 @@ static int compare_frames(const struct probe_frame *a, const struct probe_frame 
 	return order;
 }
 
-/*
- * Compares the functions of two rows at a depth. Returns a number below, equal to or above 0. A
- * stack that has ended sorts first.
- */
+/* Compares two rows' functions at a depth. An ended stack sorts first. */
 static int stacks_compare_at(
 	const struct probe_stacks_row *a, const struct probe_stacks_row *b, size_t depth)
 {
@@ -399,10 +383,7 @@ void stacks_frame_label(
 		buffer_string(out, frame_text_end(end));
 }
 
-/*
- * Writes the frame's function; if unknown, module+0xSTART; otherwise the address. Writes no ';' and
- * no control bytes.
- */
+/* Writes the function or module+0xSTART or the address, without ';' and control bytes. */
 static void stacks_label(struct buffer *out, const struct probe_stacks_row *row, size_t depth)
 {
 	stacks_frame_label(out, frame_at(row, depth), row->stack.end);
@@ -482,7 +463,7 @@ static void folded_stacks(struct buffer *out, const struct probe_stacks_row *row
 		sum += order[i]->count;
 		if (i + 1 < count && !folded_compare(&order[i], &order[i + 1]))
 			continue;
-		/* In a heap, the sum is 0 if everything was freed. Then write no line. */
+		/* A heap's sum is 0 if everything was freed: no line. */
 		if (sum)
 			folded_line(out, order[i], sum, many);
 		sum = 0;
@@ -490,10 +471,7 @@ static void folded_stacks(struct buffer *out, const struct probe_stacks_row *row
 	free(order);
 }
 
-/*
- * Draws the folded lines as a flame graph. The lines can be split, because no label contains a
- * newline, and the weight comes after the last blank of a line.
- */
+/* Draws folded lines as a flame graph. The weight follows the last blank of a line. */
 static void flamegraph_stacks(struct buffer *out, const struct probe_stacks_row *rows, size_t count)
 {
 	struct flame_stack *stacks = calloc(count + 1, sizeof(*stacks));
@@ -522,7 +500,7 @@ static void flamegraph_stacks(struct buffer *out, const struct probe_stacks_row 
 
 enum { VARINT = 0, LENGTH_DELIMITED = 2 };
 
-/* Writes a number without a field number, as in a packed list. */
+/* Writes a number without a field number, as in packed lists. */
 static void protobuf_varint(struct buffer *out, uint64_t value)
 {
 	for (; value >= 0x80; value >>= 7)
@@ -538,7 +516,7 @@ static void protobuf_unsigned(struct buffer *out, unsigned int field, uint64_t v
 	protobuf_varint(out, value);
 }
 
-/* Writes a field of bytes: a string, a packed list or a message. Writes it even if it is empty. */
+/* Writes a string, packed list or message, even if it is empty. */
 static void protobuf_bytes(struct buffer *out, unsigned int field, const void *bytes, size_t length)
 {
 	protobuf_varint(out, field << 3 | LENGTH_DELIMITED);
@@ -546,7 +524,7 @@ static void protobuf_bytes(struct buffer *out, unsigned int field, const void *b
 	buffer_bytes(out, bytes, length);
 }
 
-/* Writes a message from its buffer, and empties the buffer. */
+/* Writes a message from its buffer, and empties that. */
 static void protobuf_message(struct buffer *out, unsigned int field, struct buffer *message)
 {
 	protobuf_bytes(out, field, message->data, message->length);
@@ -634,10 +612,7 @@ struct pprof {
 	struct numbers strings, locations, mappings, functions;
 };
 
-/*
- * Returns the number of a key. Sets *is_new if the number was assigned just now; then the key's
- * message must be written.
- */
+/* Returns a key's number. *is_new: its message must be written. */
 static uint64_t number_of(
 	struct pprof *pprof, struct numbers *numbers, const void *key, size_t length, bool *is_new)
 {
@@ -697,10 +672,7 @@ static uint64_t mapping_of(struct pprof *pprof, const struct probe_frame *frame)
 	return number;
 }
 
-/*
- * Returns the string of a frame's name. The name lacks the source line, because the location has
- * it.
- */
+/* Returns the string of a frame's name, without the line, which the location has. */
 static uint64_t name_of(
 	struct pprof *pprof, const struct probe_frame *frame, enum probe_stack_end end)
 {
@@ -737,10 +709,7 @@ static uint64_t address_of(const struct probe_frame *frame)
 	return frame->symbol ? frame->function + frame->offset : frame->offset;
 }
 
-/*
- * Returns the location of a frame. If `frame` is NULL, returns the location of the missing part of
- * a stack, which `end` describes.
- */
+/* Returns the location of a frame or, for NULL, of a stack's missing part, by `end`. */
 static uint64_t location_of(
 	struct pprof *pprof, const struct probe_frame *frame, enum probe_stack_end end)
 {
@@ -767,7 +736,7 @@ static uint64_t location_of(
 
 /* ---- Samples ------------------------------------------------------------------------ */
 
-/* Writes all values of a row, in the order of sample_types(). */
+/* Writes a row's values, in the order of sample_types(). */
 static void put_values(struct buffer *out, const struct probe_stacks_row *row)
 {
 	if (!row->is_heap) {
@@ -820,7 +789,7 @@ static void put_type(struct pprof *pprof, const char *type, const char *unit)
 	protobuf_message(pprof->out, PROFILE_SAMPLE_TYPE, &pprof->message);
 }
 
-/* Writes the names and units of the values. For a heap, they are those of Go's heap profiles. */
+/* Writes the values' names and units; a heap's are those of Go's heap profiles. */
 static void sample_types(struct pprof *pprof, const struct probe_view *view)
 {
 	if (!view->heap) {
@@ -835,7 +804,6 @@ static void sample_types(struct pprof *pprof, const struct probe_view *view)
 		string_of(pprof, view->live ? "inuse_space" : "alloc_space"));
 }
 
-/* Writes a profile in the format of pprof. */
 static void pprof_stacks(struct buffer *out, const struct probe_stacks_row *rows, size_t count,
 	const struct probe_view *view)
 {
@@ -888,7 +856,7 @@ struct tree {
 	uint64_t total;
 };
 
-/* Rows that show the same function at some depth. */
+/* Rows with the same function at some depth. */
 struct branch {
 	size_t first, end;
 	uint64_t count;
@@ -922,8 +890,7 @@ static int compare_branches(const void *a, const void *b)
 }
 
 /*
- * Splits rows into branches, by their function at a depth. Rows whose stacks have no frame at this
- * depth come first and are in no branch.
+ * Splits rows by their function at a depth. Rows whose stacks have ended come first, in no branch.
  */
 static size_t part(
 	const struct tree *tree, const struct branch *whole, size_t depth, struct branch *ret)
@@ -974,7 +941,7 @@ static void count_text(struct buffer *out, uint64_t count, const char *one, cons
 	buffer_string(out, count == 1 ? one : many);
 }
 
-/* Writes the sums of the rows: bytes allocated, and bytes live. */
+/* Writes bytes allocated and bytes live. */
 static void heap_text(struct buffer *out, const struct probe_stacks_row **rows, size_t count)
 {
 	struct probe_stacks_row sum = {0};
@@ -991,7 +958,7 @@ static void heap_text(struct buffer *out, const struct probe_stacks_row **rows, 
 	count_text(out, sum.live_count, " allocation), ", " allocations), ");
 }
 
-/* Writes the stacks of one probe: the `top` most frequent ones, or all if `top` is 0. */
+/* Writes a probe's `top` most frequent stacks; 0: all. */
 static void print_probe(
 	struct buffer *out, const struct probe_stacks_row **rows, size_t count, size_t top)
 {
@@ -1001,7 +968,7 @@ static void print_probe(
 	uint64_t hidden = 0;
 	struct branch whole;
 
-	/* Rows without live bytes come last. Leave them out. */
+	/* Leave out rows without live bytes, which come last. */
 	while (count && !rows[count - 1]->count)
 		count--;
 	shown = top && top < count ? top : count;
@@ -1034,9 +1001,7 @@ static bool same_probe(const struct probe_stacks_row *a, const struct probe_stac
 	return !strcmp(a->name, b->name) && !strcmp(a->provider, b->provider);
 }
 
-/*
- * Moves all rows of the first row's probe to `its`. The other rows stay in `rows`, in their order.
- */
+/* Moves the rows of the first row's probe to `its`; others keep their order. */
 static size_t take_probe(
 	const struct probe_stacks_row **rows, size_t *count, const struct probe_stacks_row **its)
 {

@@ -32,7 +32,7 @@
 
 /* ==== Text units ============================================================================== */
 
-/* Writes numbers and times for people. */
+/* Numbers and times for people. */
 
 void probe_duration_text(char text[PROBE_DURATION_BYTES], double ns)
 {
@@ -44,7 +44,7 @@ void probe_duration_text(char text[PROBE_DURATION_BYTES], double ns)
 		strcpy(text, "-");
 		return;
 	}
-	/* From 999.5 on, the number would be shown as 1000, so use the next unit. */
+	/* From 999.5 on, it would be shown as 1000. */
 	while (unit < 3 && ns >= 999.5) {
 		ns /= 1000;
 		unit++;
@@ -113,10 +113,7 @@ enum {
 	NSEC_PER_SEC = 1000000000
 };
 
-/*
- * Ends a column that began at `before`: pads it with blanks, and writes the gap before the next
- * column.
- */
+/* Ends a column that began at `before`: blanks, and the gap. */
 static void column_end(struct buffer *out, size_t before, size_t width)
 {
 	buffer_pad(out, out->length - out->start - before, width);
@@ -182,7 +179,7 @@ static void text_begin_spans(struct format_context *context, bool header)
 	buffer_string(out, "ARGUMENTS\n");
 }
 
-/* Writes the local time with microseconds. Calls localtime_r() only when the second has changed. */
+/* Writes the local time with microseconds. localtime_r() is called for a new second. */
 static void text_time(struct format_context *context, uint64_t time_ns)
 {
 	struct clock_cache *clock = &context->clock;
@@ -259,7 +256,7 @@ void text_meant(
 		text_value(out, value);
 }
 
-/* Returns true if an argument is only the length of a string that is shown itself. */
+/* Is an argument only the length of a string that is shown? */
 static bool is_length(const struct probe_hit *hit, const struct probe_session_probe *probe,
 	const struct probe_arg_meaning *arg)
 {
@@ -308,10 +305,7 @@ static void end_line(struct buffer *out, const struct probe_hit *hit)
 		text_hit_stack(out, hit->stack);
 }
 
-/*
- * Ends the column of names that began at `before`. The column is as wide as the longest name so
- * far, but a name that is too long does not widen it.
- */
+/* Ends the column of names that began at `before`. It grows with the names, within limits. */
 static void name_end(struct format_context *context, size_t before)
 {
 	size_t width = column_start(&context->out) - before;
@@ -416,17 +410,14 @@ enum {
 
 /* ---- Cells ------------------------------------------------------------------------ */
 
-/* A line that is being written. Its cells come in the order of the columns. */
+/* A line being written; cells come in the order of columns. */
 struct table_line {
 	struct grid *grid;
 	const struct probe_view *view;
 	bool has_coverage;		   /* some row of the table is not fully counted */
 	const struct probe_table_row *row; /* NULL for the line of titles */
 	size_t column;
-	/*
-	 * The row's key that is a call stack, or NULL. The line shows only the stack's innermost
-	 * function.
-	 */
+	/* The key that is a call stack, of which the line shows the innermost function; or NULL. */
 	const struct probe_value *stack;
 	size_t stack_column;
 };
@@ -458,7 +449,7 @@ static void amount(
 	next(line, true);
 }
 
-/* Writes a whole number with all digits. Unlike arguments, a large number is not hexadecimal. */
+/* A whole number with all digits, never hexadecimal. */
 static void exact(struct table_line *line, const char *name, const struct probe_value *value)
 {
 	struct buffer *text = &line->grid->text;
@@ -568,7 +559,7 @@ static void figure_cells(struct table_line *line, struct format_context *context
 	last_cells(line, context);
 }
 
-/* Writes the probe of a row, or both probes of a pair. */
+/* Writes the probe of a row, or both of a pair. */
 static void row_name(struct buffer *out, const struct probe_table_row *row)
 {
 	if (row->begin_name) {
@@ -578,10 +569,7 @@ static void row_name(struct buffer *out, const struct probe_table_row *row)
 	text_probe(out, row->provider, row->name);
 }
 
-/*
- * Returns the meaning of a key that is an argument. NULL if the key is no argument, or its meaning
- * is unknown.
- */
+/* Returns the meaning of a key that is an argument, or NULL. */
 static const struct probe_arg_meaning *meaning_of_key(
 	const struct probe_view *view, const struct probe_table_row *row, const char *key)
 {
@@ -621,7 +609,7 @@ static void key_cells(struct table_line *line, size_t key_count)
 	}
 }
 
-/* Writes the functions of a stack other than the innermost, on lines below it. */
+/* Writes the other functions of a stack, on lines below. */
 static void callers(const struct table_line *line)
 {
 	const struct probe_value *stack = line->stack;
@@ -638,9 +626,7 @@ static void callers(const struct table_line *line)
 	}
 }
 
-/*
- * Writes how many sites of the row's probe are not counted. The column comes last and has no title.
- */
+/* Writes how many sites are not counted, in the last column, without a title. */
 static void coverage_cell(struct table_line *line)
 {
 	char text[PROBE_COVERAGE_BYTES] = "";
@@ -691,7 +677,7 @@ static void add_line(struct grid *grid, struct format_context *context,
 
 /* ---- Tables ----------------------------------------------------------------------- */
 
-/* Returns true if a row certainly has no hits. Returns false if some sites are not counted. */
+/* Has a row certainly no hits? Not if some sites are not counted. */
 static bool is_silent(const struct probe_table_row *row)
 {
 	return !row->row.count && !row->row.in_flight && !row->unmatched &&
@@ -699,11 +685,8 @@ static bool is_silent(const struct probe_table_row *row)
 }
 
 /*
- * The rows that are shown:
- *
- * - the first rows, up to the limit
- * - the row "(other)", which has the hits of all keys without room, and so perhaps most of the hits
- * - the rows without hits, if there are few of them and no row with hits is left out
+ * The rows shown: the first, up to the limit; "(other)", maybe with most hits; and those without
+ * hits, if they are few and no row with hits is left out.
  */
 struct shown {
 	size_t rows;   /* number of shown rows with hits */
@@ -776,7 +759,7 @@ static void text_grid(struct format_context *context, const struct probe_table *
 		context->out.no_memory = true;
 		return;
 	}
-	/* A minimum width aligns the numbers of several tables, one below the other. */
+	/* A minimum width aligns several tables' numbers. */
 	grid.widths[1] = view->columns == PROBE_COLUMN_COUNT ? HITS_WIDTH : 0;
 	add_line(&grid, context, NULL, key_count, view, has_coverage);
 	for (size_t i = 0; i < count; i++) {
@@ -820,10 +803,7 @@ static void text_charts(struct format_context *context, const struct probe_table
 	}
 }
 
-/*
- * Returns true if a row is the first one of its start event. The rows of all end events of this
- * start event contain the same number of pairs in flight.
- */
+/* Is a row the first of its start event? The pairs in flight are the same in all of them. */
 static bool is_first_end(const struct probe_table_row *rows, size_t index)
 {
 	const struct probe_table_row *row = &rows[index];
@@ -836,10 +816,7 @@ static bool is_first_end(const struct probe_table_row *rows, size_t index)
 	return true;
 }
 
-/*
- * Writes, below all charts, a line with the numbers of pairs in flight and of ends without a begin.
- * With keys, leaves out the number in flight.
- */
+/* Writes pairs in flight, except with keys, and ends without a begin below all charts. */
 static void pair_line(struct buffer *out, const struct probe_table *table)
 {
 	const struct probe_table_row *rows;
@@ -859,7 +836,7 @@ static void pair_line(struct buffer *out, const struct probe_table *table)
 	buffer_char(out, '\n');
 }
 
-/* For a table without rows: writes that there are no hits, and why, if known. */
+/* For a table without rows: no hits, and why, if known. */
 static void nothing_line(
 	struct buffer *out, const struct probe_table *table, const struct probe_view *view)
 {
@@ -875,7 +852,6 @@ static void nothing_line(
 	buffer_char(out, '\n');
 }
 
-/* Writes a line for each row, or a chart. */
 static void text_table(struct format_context *context, const struct probe_table *table,
 	const struct probe_view *view)
 {

@@ -20,15 +20,12 @@
 
 enum {
 	BAR_WIDTH = 52,
-	/*
-	 * The bars: one for negative values, one for 0, and one for [2^k, 2^(k+1)) with each k from
-	 * 0 to 63.
-	 */
+	/* One bar for negative values, one for 0, one for each [2^k, 2^(k+1)), k from 0 to 63. */
 	BAR_NEGATIVE = 0,
 	BAR_ZERO = 1,
 	BAR_FIRST = 2,
 	BARS = BAR_FIRST + 64,
-	/* The bars of doubles begin with this k in place of 0. */
+	/* Doubles' bars begin with this k. */
 	DOUBLE_LEAST = -24
 };
 
@@ -39,10 +36,7 @@ struct bars {
 	bool are_doubles;
 };
 
-/*
- * Returns the bar in which a bucket is counted. In a table of times, the middle of the bucket
- * decides.
- */
+/* Returns a bucket's bar, for times by its middle. */
 static unsigned int bar_of(const struct probe_row *row, size_t index)
 {
 	uint64_t high, value;
@@ -85,7 +79,7 @@ static void bars_init(struct bars *bars, const struct probe_row *row)
 	}
 }
 
-/* Writes 2^exponent in short form, such as 512, 1K or 2M. */
+/* Writes 2^exponent as 512, 1K or 2M. */
 static void power(struct buffer *out, unsigned int exponent, bool times)
 {
 	static const char *const units[] = {"", "K", "M", "G", "T", "P", "E"};
@@ -98,7 +92,7 @@ static void power(struct buffer *out, unsigned int exponent, bool times)
 	buffer_string(out, units[exponent / 10]);
 }
 
-/* Writes 2^exponent, which may be less than 1. */
+/* Writes 2^exponent, maybe less than 1. */
 static void power_of_double(struct buffer *out, int exponent)
 {
 	if (exponent < 0)
@@ -173,7 +167,7 @@ static void bar_line(struct buffer *out, const struct bars *bars, unsigned int b
 
 /* ---- Figures ---------------------------------------------------------------------- */
 
-/* How figures are written: as times, as doubles with a number of digits, or as whole numbers. */
+/* Figures are times, doubles with some digits, or whole numbers. */
 struct figure_kind {
 	bool times, is_float;
 	enum text_digits digits;
@@ -240,10 +234,7 @@ static void figures(struct buffer *out, const struct probe_row *row, const struc
 		for (size_t i = 0; i < sizeof(percentiles) / sizeof(percentiles[0]); i++) {
 			double value = probe_row_percentile(row, percentiles[i].percent);
 
-			/*
-			 * A percentile is the middle of a bucket, which may have a fraction even if
-			 * all values are integers.
-			 */
+			/* A percentile is the middle of a bucket, maybe with a fraction. */
 			figure(out, percentiles[i].name,
 				view->times || row->is_float ? value : (double)(int64_t)value,
 				bucket);

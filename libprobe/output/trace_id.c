@@ -20,10 +20,7 @@ static bool is_digit(char c)
 	return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
 }
 
-/*
- * Copies hexadecimal digits, in lower case. Returns false if a digit is missing, or if all digits
- * are 0.
- */
+/* Copies hexadecimal digits, in lower case. Returns false if one is missing, or all are 0. */
 static bool take_digits(const char *text, size_t length, size_t count, char *ret)
 {
 	bool any = false;
@@ -53,10 +50,7 @@ static bool take_traceparent(const char *text, size_t length, struct otlp_ids *i
 	if (length < FLAGS + 2 || text[2] != '-' || text[PARENT - 1] != '-' ||
 		text[FLAGS - 1] != '-')
 		return false;
-	/*
-	 * A header of version 00 must end after the flags. The version and the flags may be 0,
-	 * unlike the ids.
-	 */
+	/* Version 00 must end after the flags. Version and flags may be 0, unlike the ids. */
 	take_digits(text, 2, 2, version);
 	if (!is_digit(text[0]) || !is_digit(text[1]) || !strcmp(version, "ff") ||
 		(length > FLAGS + 2 && (!strcmp(version, "00") || text[FLAGS + 2] != '-')))
@@ -106,7 +100,7 @@ static bool find_id(const struct probe_hit *hit, struct otlp_ids *ids)
 	return false;
 }
 
-/* The generator splitmix64. Different states give different numbers. */
+/* splitmix64: different states give different numbers. */
 static uint64_t mix(uint64_t *state)
 {
 	uint64_t z = *state += 0x9e3779b97f4a7c15;
