@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Binds the expressions of a session (named.c) to one of its sites.
- *
- * Keys are bound first. A string is captured once for all expressions that use it, at the greatest
- * captured length: an entry of the table has room for the bytes that keys capture, and a filter
- * that needs more bytes gets its own capture.
+ * Binds a session's expressions (named.c) to a site. Keys come first. A string is captured once for
+ * all expressions, at the greatest length: a table entry has room for what keys capture, and a
+ * filter that needs more gets its own capture.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -108,10 +106,7 @@ static struct probe_error *bind_comm(struct binder *b, uint8_t *ret)
 	return NULL;
 }
 
-/*
- * Binds the return address that a capture holds, without its signature bits. If `capture` is -1,
- * binds the number 0.
- */
+/* Binds a captured return address without signature bits; for -1 the number 0. */
 static struct arch_expr bind_caller(struct binder *b, int capture)
 {
 	struct arch_expr_node *nodes = b->bound->nodes + b->used;
@@ -159,7 +154,7 @@ static struct probe_error *mixed(const char *what)
 		what);
 }
 
-/* Binds a number that may be a double. Sets *double_ret or *whole_ret. */
+/* Binds a number that may be a double: *double_ret or *whole_ret. */
 static struct probe_error *bind_number(struct binder *b, const struct expr *expr,
 	struct arch_expr *ret, bool *double_ret, bool *whole_ret)
 {
@@ -192,10 +187,7 @@ static struct probe_error *bind_key_number(
 	return error;
 }
 
-/*
- * Binds key `i`. *part_inout is the index of the first part of this key; it becomes the index of
- * the first part of the next key.
- */
+/* Binds key `i`. *part_inout goes from its first part to the next key's. */
 static struct probe_error *bind_key(
 	struct binder *b, struct bound_types *types, size_t i, size_t *part_inout)
 {
@@ -231,7 +223,7 @@ static struct probe_error *bind_keys(struct binder *b, struct bound_types *types
 	return error;
 }
 
-/* Binds the value. All sites of a probe add to the same cells, which hold doubles or integers. */
+/* All sites of a probe add to the same cells, of doubles or integers. */
 static struct probe_error *bind_value(struct binder *b, struct bound_types *types)
 {
 	const struct expr *expr = b->asked->value;
@@ -245,7 +237,7 @@ static struct probe_error *bind_value(struct binder *b, struct bound_types *type
 	return !error && types->value_double && types->value_whole ? mixed("value") : error;
 }
 
-/* A filter that needs a whole pair is evaluated only at the end event. */
+/* A filter on a whole pair is evaluated at the end event. */
 static struct probe_error *bind_filter(struct binder *b, enum pair_role role)
 {
 	const struct expr *filter = b->asked->filter;
@@ -255,10 +247,7 @@ static struct probe_error *bind_filter(struct binder *b, enum pair_role role)
 	return role == PAIR_END ? bind_expr(b, filter, &b->bound->pair_filter) : NULL;
 }
 
-/*
- * Binds a start event that takes its arguments from another probe. Marks the arguments that the
- * start event keeps as unknown.
- */
+/* Binds a start event that takes another probe's arguments: those it keeps are unknown. */
 static void bind_taken(struct binder *b)
 {
 	for (uint8_t i = 0; i < b->asked->kept_count; i++)
@@ -266,7 +255,7 @@ static void bind_taken(struct binder *b)
 			.offset = b->asked->kept[i].offset, .bytes = b->asked->kept[i].bytes};
 }
 
-/* Binds the captures that a start event keeps for its end event. */
+/* Binds what a start event keeps for its end event. */
 static struct probe_error *bind_kept(struct binder *b)
 {
 	const struct asked *asked = b->asked;
@@ -301,7 +290,7 @@ static struct probe_error *bind_match(struct binder *b, enum pair_role role)
 		       : bind_expr(b, expr, &b->bound->match);
 }
 
-/* Binds the captures that identify the pair. If one of them cannot be captured, none is used. */
+/* Binds what identifies the pair: all captures, or none if one is impossible. */
 static void bind_same(struct binder *b)
 {
 	const struct record_layout_site *site = b->site;

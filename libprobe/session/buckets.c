@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Histograms as stubs keep them (arch/layout.h): the range of each bucket, and percentiles. */
+/* Histograms of stubs (arch/layout.h): the range of each bucket, and percentiles. */
 #include <math.h>
 
 #include "arch/layout.h"
@@ -26,7 +26,7 @@ void probe_bucket_range(size_t index, int64_t *low_ret, uint64_t *high_ret)
 	*high_ret = low + ((UINT64_C(1) << shift) - 1);
 }
 
-/* The range of a bucket of doubles; see CELL_DOUBLE_LEAST. */
+/* A bucket of doubles; see CELL_DOUBLE_LEAST. */
 static void double_bucket(size_t index, double *low_ret, double *high_ret)
 {
 	const int parts = 1 << CELL_SUB_BITS;
@@ -59,7 +59,7 @@ void probe_row_bucket(const struct probe_row *row, size_t index, double *low_ret
 	}
 }
 
-/* Returns the middle of a bucket in the row's unit, limited to the row's extremes. */
+/* Returns a bucket's middle in the row's unit, within the row's extremes. */
 static double bucket_middle(const struct probe_row *row, size_t index)
 {
 	double middle, least, most, low, high;
@@ -76,10 +76,7 @@ static double bucket_middle(const struct probe_row *row, size_t index)
 	return middle;
 }
 
-/*
- * Returns the value at the nearest rank: the smallest value that at least `percent` per cent of all
- * values do not exceed.
- */
+/* Returns the smallest value that at least `percent` per cent of all do not exceed. */
 double probe_row_percentile(const struct probe_row *row, double percent)
 {
 	uint64_t total = 0, below, rank;
@@ -89,7 +86,7 @@ double probe_row_percentile(const struct probe_row *row, double percent)
 		total += row->buckets[i];
 	if (!total)
 		return NAN;
-	/* 99.9 has no exact double, but its rank among 1000 values must still be 999. */
+	/* 99.9 has no exact double, but its rank among 1000 must be 999. */
 	wanted = percent / 100 * (double)total * (1 - 1e-12);
 	rank = (uint64_t)wanted;
 	if (rank < 1 || (double)rank < wanted)

@@ -1,19 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Removes start events that will have no end, where forked children share the table of start events
- * (arch_flights). If a process is killed between a start event and its end, the entry stays,
- * because no stub knows that the thread is gone. In a long trace of a server whose children fail
- * now and then, such entries would fill the table, and later start events would be lost.
+ * Removes start events that will have no end, where forked children share their table
+ * (arch_flights). If a process is killed in between, the entry stays, because no stub knows; in a
+ * long trace, such entries would fill the table.
  *
- * So when half of the table is in use, the entries of threads that are gone get the depth 0, and
- * any thread may take them. An entry names its thread by the thread id. If a new thread has got the
- * id of a thread that is gone, the entry stays. The open start events of a removed entry still
- * count as in flight. Entries with keys of the program (--match) belong to no thread, so they stay.
+ * So when half of it is used, entries of threads that are gone get the depth 0, and any thread may
+ * take them. A new thread with the same id keeps an entry. Removed start events still count as in
+ * flight. Entries with the program's keys (--match) belong to no thread, and stay.
  *
- * The thread ids in entries are the kernel's, with two exceptions. In a child of clone(2) without
- * libc, the id is that of the parent. In a pid namespace that a child has made, the id is that of
- * the namespace. If no thread of the machine has such an id, the entry is removed although its
- * thread lives, and the next end event of the thread counts as one without a start event.
+ * Entries have the kernel's thread ids, except in a child of clone(2) without libc, which has its
+ * parent's, and in pid namespaces made by children. If no thread of the machine has such an id, a
+ * living thread's entry is removed, and its next end event has no start event.
  */
 #include <errno.h>
 #include <stdatomic.h>
@@ -40,8 +37,8 @@ static bool is_gone(uint32_t tid)
 }
 
 /*
- * Sets an entry's depth to 0. Threads that take an entry compare its state and depth as one 64-bit
- * word (arch/stub/flight_entries.c).
+ * Sets an entry's depth to 0. State and depth are compared as one word
+ * (arch/stub/flight_entries.c).
  */
 static bool set_idle(
 	const struct probe_session *s, uint64_t offset, const struct probe_flight *flight)
@@ -67,7 +64,7 @@ static void look_at(void *data, uint64_t offset, const struct probe_flight *flig
 		s->left[pair] += open;
 }
 
-/* Makes room to count removed start events. Without memory, none is removed. */
+/* Makes room to count removed start events; without memory, none is removed. */
 static void grow_left(struct probe_session *s)
 {
 	uint64_t *left;
@@ -103,11 +100,10 @@ void session_give_back_flights(struct probe_session *s)
 /* ==== Wait ==================================================================================== */
 
 /*
- * Hits that wait for room in a ring (arch/stub/record.c), on the controller's side.
- *
- * A gate's thread (libprobe/follow/gate.c) does two things for these hits. It owns the futex word
- * on which they sleep, so the kernel ends all waits if probectl dies. And it raises the session's
- * event at the first wait after room was made, so probectl need not read the rings more often.
+ * Hits that wait for room in a ring (arch/stub/record.c). A gate's thread (libprobe/follow/gate.c)
+ * owns the futex word on which they sleep, so that the kernel ends all waits if probectl dies. It
+ * raises the session's event at the first wait after room was made, so that rings need not be read
+ * more often.
  */
 
 static struct probe_room *room_of(const struct probe_session *s)
@@ -160,10 +156,7 @@ void session_note_waiting(struct probe_session *s)
 	gate_raise(s->event);
 }
 
-/*
- * Both counters lie in memory that the target can write, so they are not trusted: users only see
- * them.
- */
+/* The target can write both counters; they are only shown. */
 uint64_t probe_session_waited(const struct probe_session *session, uint64_t *ns_ret)
 {
 	uint64_t waited = 0, ticks = 0;
@@ -184,9 +177,8 @@ uint64_t probe_session_waited(const struct probe_session *session, uint64_t *ns_
 /* ==== Switch ================================================================================== */
 
 /*
- * Switches records on and off while stubs run. Stubs test words of the session's memory
- * (arch_stub.on and .off), which are stored here. No thread is stopped, and hits that have passed
- * the test still complete.
+ * Switches records on and off while stubs run, by words that stubs test (arch_stub.on and .off). No
+ * thread is stopped; hits that have passed the test complete.
  */
 
 static _Atomic uint32_t *switch_of(const struct probe_session *s)
@@ -194,13 +186,13 @@ static _Atomic uint32_t *switch_of(const struct probe_session *s)
 	return (_Atomic uint32_t *)(s->rings.base + DATA_SWITCH_OFFSET);
 }
 
-/* A hit that finds no room in its ring sets this word, with options->until_full. */
+/* Set by a hit without room in its ring, with options->until_full. */
 static _Atomic uint32_t *full_of(const struct probe_session *s)
 {
 	return switch_of(s) + 1;
 }
 
-/* The switch lies in memory that the target can write, so the result is not trusted. */
+/* The target can write the switch. */
 bool probe_session_is_on(const struct probe_session *session)
 {
 	return session->options.switched && session->rings.base &&
@@ -216,10 +208,7 @@ void probe_session_switch(struct probe_session *session, size_t probe, bool on)
 	if (!session->options.switched || !session->rings.base)
 		return;
 	if (probe == SIZE_MAX) {
-		/*
-		 * When switching off, clear the switch first. Otherwise a hit between the two
-		 * stores could find the switch on and no full ring, and would leave a record.
-		 */
+		/* Clear the switch first: a hit in between could find it on and no ring full. */
 		if (!on)
 			atomic_store_explicit(switch_of(session), false, memory_order_seq_cst);
 		atomic_store_explicit(full_of(session), 0, memory_order_seq_cst);

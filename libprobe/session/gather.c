@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reads what a session has gathered: the cells of all CPUs become one row for each probe, or for
- * each key of a probe.
+ * Reads what a session has gathered: the cells of all CPUs become a row for each probe, or for each
+ * of its keys.
  *
- * A hit changes its cell in two steps, first the values and then the count. In between, a row may
- * hold one value more than it counts. When the target is at rest, values and counts are exact.
+ * A hit changes its cell in two steps, values and then count, so a row may hold one value more than
+ * it counts. At rest, both are exact.
  */
 #include <search.h>
 #include <stdio.h>
@@ -38,7 +38,7 @@ static struct view_keys keys_of_view(const struct probe_session *s)
 		.string_bytes = s->asked.parts.string_bytes};
 }
 
-/* A position in the parts of an entry. */
+/* A position in an entry's parts. */
 struct reading {
 	const uint8_t *word, *bytes;
 };
@@ -52,7 +52,7 @@ static uint64_t next_word(struct reading *r)
 	return word;
 }
 
-/* Returns the bytes of a string. `word` has the number of bytes. */
+/* Returns a string's bytes, as many as `word` says. */
 static const uint8_t *next_bytes(struct reading *r, uint64_t word)
 {
 	const uint8_t *bytes = r->bytes;
@@ -64,9 +64,8 @@ static const uint8_t *next_bytes(struct reading *r, uint64_t word)
 /* ---- Names ------------------------------------------------------------------------------ */
 
 /*
- * The text of a stack or of an address. The text stays as it was when first read, although
- * libraries are closed and generated code gets other names: a row of one interval must be found in
- * the next one.
+ * The text of a stack or address. It stays as first read, although libraries are closed and
+ * generated code is renamed: a row must be found again in the next interval.
  */
 struct kept_text {
 	const uint8_t *raw; /* an address; or a stack: site, caller, return addresses */
@@ -111,7 +110,7 @@ static void print_stack(
 	probe_error_free(error);
 }
 
-/* Makes and stores a text; NULL without memory. */
+/* Stores a text; NULL without memory. */
 static const struct kept_text *keep_text(struct probe_session *s, const struct kept_text *wanted)
 {
 	struct buffer text = {0};
@@ -186,7 +185,7 @@ static void put_probe(struct buffer *out, const struct probe_session_probe *prob
 	buffer_string(out, probe->name);
 }
 
-/* Appends the bytes of key `i`, which is not a number. Returns the word of the key. */
+/* Appends the bytes of key `i`, which is no number. Returns its word. */
 static uint64_t put_bytes(
 	struct probe_session *s, size_t probe, size_t i, struct reading *r, struct buffer *out)
 {
@@ -209,7 +208,7 @@ static uint64_t put_bytes(
 	return word;
 }
 
-/* Reads the process's modules before rows are read, because a name is never read again. */
+/* Reads the modules before rows are read, because names are read once. */
 static void keys_refresh(struct probe_session *session)
 {
 	const struct asked *asked = &session->asked;
@@ -221,10 +220,7 @@ static void keys_refresh(struct probe_session *session)
 		session_stack_refresh(session);
 }
 
-/*
- * Returns true if some key is shown as a name or a stack, and so differs from the parts that stubs
- * store.
- */
+/* Is some key shown as a name or a stack, unlike stubs' parts? */
 static bool differs(const struct asked *asked)
 {
 	for (size_t i = 0; i < asked->key_count; i++)
@@ -235,9 +231,9 @@ static bool differs(const struct asked *asked)
 }
 
 /*
- * Makes the key of a row from the parts of a probe's entry (NULL if there is no table): a word for
- * each key, as in an entry, then the bytes of the keys that are not numbers. *ret is `parts`, or
- * lies in `room`, which is reused. Returns false without memory.
+ * Makes a row's key from an entry's parts (NULL without a table): a word for each key, then the
+ * bytes of those that are no numbers. *ret is `parts`, or in `room`, which is reused. Returns false
+ * without memory.
  */
 static bool keys_show(struct probe_session *s, size_t probe, const uint8_t *parts,
 	struct buffer *room, const uint8_t **ret, size_t *bytes_ret)
@@ -281,7 +277,7 @@ static struct probe_value number_of(const struct bound_types *types, size_t i, u
 	return value;
 }
 
-/* Makes the values of a key from keys_show(), and borrows the key's bytes. */
+/* Makes the values of such a key, borrowing its bytes. */
 static void keys_values(const struct probe_session *session, size_t probe, const uint8_t *key,
 	struct probe_value *ret)
 {
@@ -309,7 +305,7 @@ static void keys_values(const struct probe_session *session, size_t probe, const
 
 enum { NO_PROBE = -1 };
 
-/* A row while cells are added to it. */
+/* A row while cells are added. */
 struct merged {
 	size_t probe;
 	uint64_t count;
@@ -348,7 +344,7 @@ static size_t hash(size_t probe, const uint8_t *key, size_t bytes)
 	return (size_t)(h ^ h >> 32);
 }
 
-/* Returns the place of a key in the index: the place of its row, or the free place for the row. */
+/* Returns a key's place in the index, or the free place for it. */
 static size_t *find(struct merger *m, size_t probe, const uint8_t *key, size_t bytes)
 {
 	size_t at = hash(probe, key, bytes);
@@ -384,7 +380,7 @@ static bool grow(struct merger *m)
 	return true;
 }
 
-/* Finds or creates the row of a probe and key; NULL without memory. */
+/* Finds or creates a row; NULL without memory. */
 static struct merged *row_of(struct merger *m, size_t probe, const uint8_t *key, size_t bytes)
 {
 	struct merged row = {.probe = probe, .key_bytes = bytes};
@@ -527,10 +523,7 @@ static void set_extremes(
 
 	if (!from->most && !from->least)
 		return;
-	/*
-	 * A hit changes the minimum and the maximum one after the other. In between, the minimum
-	 * may be greater.
-	 */
+	/* A hit changes minimum and maximum one after the other. */
 	if (least > most)
 		least = most;
 	if (scale->is_double) {
@@ -541,7 +534,7 @@ static void set_extremes(
 	row->max = value_of(scale, most - bias);
 }
 
-/* Returns the time of a hit, at most now, whatever the target has written. */
+/* Returns a hit's time, at most now. */
 static uint64_t time_of(const struct probe_session *s, uint64_t stamp)
 {
 	uint64_t now = s->clock.last_stamp;
@@ -560,10 +553,7 @@ static size_t begin_of(const struct probe_session *s, size_t probe)
 	return SIZE_MAX;
 }
 
-/*
- * Returns a row's sum. A cell's sum may wrap, so the total wraps too: the split over CPUs must not
- * matter.
- */
+/* Returns a row's sum, which wraps like its cells', so that the split over CPUs does not matter. */
 static long double sum_of(const struct scale *scale, const struct merged *from)
 {
 	if (scale->is_double)
@@ -572,7 +562,7 @@ static long double sum_of(const struct scale *scale, const struct merged *from)
 	       scale->unit;
 }
 
-/* Fills in the numbers of a row. Keys and buckets are not set. */
+/* Fills in numbers, not keys and buckets. */
 static void fill_row(const struct probe_session *s, const struct merged *from, double tick_ns,
 	const uint64_t *in_flight, struct probe_row *row)
 {
@@ -602,16 +592,13 @@ static void fill_row(const struct probe_session *s, const struct merged *from, d
 		row->last = value_of(&scale, from->last);
 }
 
-/* Returns true if a row is shown: it stands for a whole probe, or its key was hit. */
+/* Is it a whole probe's row, or was its key hit? */
 static bool is_shown(const struct merger *m, const struct merged *row)
 {
 	return row->count || !m->key_count;
 }
 
-/*
- * Packs the rows, the values of their keys, their buckets, and the bytes of the keys into one
- * block.
- */
+/* Packs rows, keys' values, buckets, and keys' bytes into one block. */
 static struct probe_row *pack(
 	const struct merger *m, double tick_ns, const uint64_t *in_flight, size_t *count_ret)
 {
@@ -662,9 +649,7 @@ static struct probe_row *pack(
 	return rows;
 }
 
-/*
- * Returns false if the target has no thread of this id any more. If this is unknown, returns true.
- */
+/* Has the target a thread of this id? True if unknown. */
 static bool thread_lives(void *data, uint32_t tid)
 {
 	const struct probe_session *s = data;
@@ -688,7 +673,7 @@ uint64_t *gather_flights(struct probe_session *s)
 	return ret;
 }
 
-/* Adds a row for every probe that can have hits, even if it has had none. */
+/* Adds a row for every probe that can have hits. */
 static bool add_empty_rows(struct merger *m)
 {
 	const struct probe_session *s = m->session;
@@ -728,7 +713,7 @@ struct probe_error *probe_session_rows(
 		rows = malloc(1);
 	} else if (in_flight && merger_init(&m, session) && add_empty_rows(&m) &&
 		   snapshot_cells(&session->view, &parts, merge_cell, &m)) {
-		/* Read the clock last, so that no hit is later than the clock. */
+		/* Last, so that no hit is later than the clock. */
 		clock_sync(&session->clock);
 		set_hits(&m);
 		session_count_lost(session);

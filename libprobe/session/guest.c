@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Runs a loaded tracer in a child process: reads messages, calls the tracer's operations, and
- * answers. The tracer cannot hurt the controller or the traced program, because it has none of
- * their memory or descriptors. It is not in a sandbox: the code is the user's own, and may open
- * files or print.
+ * Runs a loaded tracer in a child: reads messages, calls the tracer, and answers. It has no memory
+ * or descriptors of the controller or the program, and so cannot hurt them. It is not in a sandbox:
+ * it is the user's own code.
  *
- * The controller handles signals from the terminal, so a tracer can still report what it found. If
- * the controller is killed, so is the tracer.
+ * The controller handles the terminal's signals, so a tracer can report what it found. It dies with
+ * the controller.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -58,7 +57,7 @@ bool wire_put_hit(struct buffer *out, enum probe_tracer_tag tag, const struct pr
 	size_t length = sizeof(struct wire_hit) + event_packed_size(&event);
 	struct wire_hit *wire;
 
-	/* Reserve the whole message: half a message would be worse than none. */
+	/* A whole message, or none. */
 	wire = length > WIRE_MESSAGE_MAX ? NULL : (void *)buffer_reserve(out, length);
 	if (!wire)
 		return false;
@@ -74,7 +73,7 @@ static bool is_number(const struct probe_value *value)
 	       value->kind == PROBE_VALUE_FLOAT;
 }
 
-/* Passes the first numeric argument as the extra value. (For end events, see note_pair().) */
+/* Passes the first numeric argument as the extra value, except for ends (note_pair()). */
 static void add_extra(struct wire_got *got)
 {
 	if (got->tag != PROBE_TAG_OBSERVE && got->tag != PROBE_TAG_COUNT)
@@ -137,7 +136,7 @@ static struct open_pair *find(struct open_pairs *pairs, pid_t pid, pid_t tid, ui
 	return NULL;
 }
 
-/* Finds a free place, or frees the one with the oldest start event: its thread may be gone. */
+/* Finds a free place, or frees that with the oldest start event. */
 static struct open_pair *make_room(struct open_pairs *pairs, uint32_t first)
 {
 	struct open_pair *oldest = &pairs->places[first];
@@ -182,7 +181,7 @@ bool open_pairs_pop(
 
 /* ==== Guest =================================================================================== */
 
-/* A removal of the tracer in a process: from one probe, or from all probes of the process. */
+/* A tracer's removal from one probe, or all, of a process. */
 struct removed {
 	struct removed *next;
 	pid_t pid;
@@ -190,7 +189,7 @@ struct removed {
 	char names[];  /* provider, NUL, name, NUL */
 };
 
-/* The bytes of a WIRE_REMOVE between the header and the names. */
+/* The bytes of a WIRE_REMOVE between header and names. */
 enum { REMOVAL_BYTES = sizeof(struct wire_tracee) - sizeof(struct wire_header) };
 
 struct guest {
@@ -205,7 +204,7 @@ struct guest {
 
 /* ---- Answers ---------------------------------------------------------------------- */
 
-/* Sends a reply. If that fails, the controller is gone, so the process exits. */
+/* Sends a reply. If that fails, the controller is gone: exits. */
 static void reply(const struct guest *guest, enum wire_type type, const void *text, size_t length)
 {
 	char message[1024];
@@ -263,10 +262,7 @@ static enum probe_tracer_verdict act(const struct guest *guest, const struct wir
 		"trace");
 }
 
-/*
- * Returns true if the tracer was removed from the whole process, or from the probe `term` in it.
- * `term` may be NULL.
- */
+/* Was the tracer removed from the process, or from the probe `term` (may be NULL) in it? */
 static bool is_removed(const struct guest *guest, pid_t pid, const struct probe_tracer_term *term)
 {
 	for (const struct removed *it = guest->removed; it; it = it->next) {
@@ -281,10 +277,7 @@ static bool is_removed(const struct guest *guest, pid_t pid, const struct probe_
 	return false;
 }
 
-/*
- * Reports a removal to the controller, unless the names of the probe do not fit into a reply. The
- * hits of such a probe still arrive here, and are dropped.
- */
+/* Reports a removal, unless the names are too long for a reply: its hits are then dropped here. */
 static void send_removal(const struct guest *guest, pid_t pid, const char *names, size_t length)
 {
 	struct wire_tracee tracee = {.pid = pid};
@@ -297,10 +290,7 @@ static void send_removal(const struct guest *guest, pid_t pid, const char *names
 	reply(guest, WIRE_REMOVE, text, REMOVAL_BYTES + length);
 }
 
-/*
- * Removes the tracer from the probe `term` in a process. If `term` is NULL, removes the tracer from
- * all probes of the process.
- */
+/* Removes the tracer from the probe `term` in a process; NULL: from all. */
 static void remove_from(struct guest *guest, pid_t pid, const struct probe_tracer_term *term)
 {
 	size_t provider = term ? strlen(term->provider) + 1 : 0;
@@ -325,7 +315,7 @@ static void remove_all(struct guest *guest)
 	guest->off = true;
 }
 
-/* Passes the pair's duration to an end event as its extra value. */
+/* Passes a pair's duration to its end event as the extra value. */
 static void note_pair(struct guest *guest, struct wire_got *got)
 {
 	pid_t pid = got->tracee.pid, tid = got->tracee.tid;
@@ -358,7 +348,7 @@ static void take_hit(struct guest *guest, char *message, size_t length)
 		remove_from(guest, got.tracee.pid, &got.term);
 }
 
-/* Asks whether the tracer wants hits of a process, now or later. */
+/* Does the tracer want a process's hits, now or later? */
 static void take_look_at(struct guest *guest, pid_t pid)
 {
 	const struct probe_tracee tracee = {.pid = pid};
@@ -368,7 +358,7 @@ static void take_look_at(struct guest *guest, pid_t pid)
 		remove_from(guest, pid, NULL);
 }
 
-/* Handles a request for the tracer's state: asks whether it stays, and lets it print. */
+/* Asks whether the tracer stays, and lets it print. */
 static void take_look(struct guest *guest)
 {
 	struct wire_got got = {.tag = PROBE_TAG_STATUS, .term = {.provider = "", .name = ""}};
@@ -464,7 +454,7 @@ static void take(struct guest *guest, char *message, const struct wire_header *h
 	}
 }
 
-/* Processes the complete messages of a block; returns their size in bytes. */
+/* Processes a block's complete messages. Returns their bytes. */
 static size_t take_all(struct guest *guest, char *block, size_t length)
 {
 	struct wire_header header;

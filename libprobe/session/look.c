@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Checks whether a session's sites are still patched. If something has restored or overwritten a
- * site, its hits are no longer counted.
+ * Checks whether a session's sites are still patched, or hits are not counted.
  *
- * A check reads the bytes of all sites at once, without stopping the target, and compares them with
- * the bytes of the last check. Usually they are equal. If they differ, it also reads the registry,
- * because another session may have put its stub before ours, and the files, because a library may
- * have been closed. It draws no conclusion while another session makes a change: while the lock is
- * held, or if a new registry was published since the registry was read.
+ * A check reads the bytes of all sites, without a stop, and compares them with the last check's. If
+ * they differ, it reads the registry, because another session may have put its stub before ours,
+ * and the files, because a library may be closed. It concludes nothing during another session's
+ * change: while the lock is held, or if a new registry was published meanwhile.
  */
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -45,7 +43,6 @@ struct watched_site {
 	bool left;
 };
 
-/* Frees the watched sites. */
 static void session_watch_deinit(struct session_watch *watch)
 {
 	free(watch->sites);
@@ -67,10 +64,7 @@ static bool has_stub(const struct registry *r, const struct reg_site *site, uint
 	return false;
 }
 
-/*
- * Finds a site that is already watched. A site that was patched again has a new tail, and counts as
- * another site.
- */
+/* Finds a watched site. One patched again has a new tail, and is another. */
 static const struct watched_site *find(
 	const struct session_watch *watch, const struct reg_site *reg)
 {
@@ -85,7 +79,7 @@ static bool is_in(const struct reg_arena *arena, uint64_t address, uint64_t size
 	return size && address - arena->start < arena->size;
 }
 
-/* Returns whether the session needs an arena. Other arenas may vanish when other sessions end. */
+/* Does the session need an arena? Others may vanish with other sessions. */
 static bool needs(const struct registry *r, const struct session_watch *watch,
 	const struct reg_arena *arena, uint32_t session)
 {
@@ -161,7 +155,7 @@ struct probe_error *session_watch(struct probe_session *s, const struct registry
 
 /* ---- Reporting -------------------------------------------------------------------------- */
 
-/* Reports an event of a site, with the names of the probe that last had the site. */
+/* Reports a site's event, with the probe that last had it. */
 static void tell(struct probe_session *s, const struct watched_site *site,
 	enum probe_site_event event, void (*visit)(const struct probe_site_news *news, void *data),
 	void *data)
@@ -203,7 +197,7 @@ static void note_incomplete(struct probe_session *s, uint64_t pc)
 
 /* ---- Checking --------------------------------------------------------------------------- */
 
-/* The facts about a target that are needed to judge a site whose bytes have changed. */
+/* Facts for judging a site whose bytes have changed. */
 struct evidence {
 	struct maps maps;
 	struct modules modules;
@@ -234,7 +228,7 @@ static bool has_changed(const struct session_watch *watch, size_t i)
 	const struct watched_site *site = &watch->sites[i];
 	const uint8_t *found = edits_found(&watch->edits, i);
 
-	/* A suspected site is judged again, even if its bytes have not changed. */
+	/* A suspected site is judged again. */
 	return site->state == WATCH_SUSPECT || (found != NULL) != site->readable ||
 	       (found && memcmp(found, site->bytes, site->reg.length) != 0);
 }
@@ -262,10 +256,7 @@ static enum site_state look_at(
 	return state;
 }
 
-/*
- * Returns true if the site may be in a library that was opened again, and that the session will
- * soon probe because it follows libraries.
- */
+/* May the site be of a library that was opened again, and that the session will soon probe? */
 static bool may_be_new(const struct probe_session *s, const struct watched_site *site, bool last)
 {
 	if (!s->options.follow_libraries || site->fault != PROBE_SITE_RESTORED)
@@ -334,23 +325,18 @@ static struct probe_error *look(struct probe_session *s, bool last,
 
 	if (!error && any_changed(&s->watch)) {
 		error = evidence_read(s->target, &evidence);
-		/*
-		 * The mappings kept changing while they were read. Leave the judgement to the next
-		 * check.
-		 */
+		/* The mappings kept changing: the next check judges. */
 		if (error && error->code == PROBE_ERROR_STATE) {
 			probe_error_free(error);
 			error = NULL;
 			busy = true;
 		}
 		busy = busy || lock_is_taken(pid);
-		/* Read the bytes again, in case they changed before the evidence was read. */
+		/* They may have changed before the evidence was read. */
 		if (!error && !busy)
 			error = edits_read(&s->watch.edits, pid);
 		busy = busy || lock_is_taken(pid) || registry_is_stale(&evidence.registry, pid);
-		/*
-		 * Judge the bytes only if the process still runs the program that has the session.
-		 */
+		/* Only if the process still runs the session's program. */
 		if (!error && !busy && target_is_there(s->target))
 			take_all(s, &evidence, last, visit, data);
 		else
@@ -363,13 +349,12 @@ static struct probe_error *look(struct probe_session *s, bool last,
 }
 
 /*
- * Handles memory of the session that is missing. After a library is closed, any session may unmap
- * the pages to which the library's sites jumped. The registry then no longer lists these pages, and
- * they are no loss. So from now on, the session watches the memory that the registry lists.
+ * Handles missing memory. After a library is closed, any session may unmap the pages for its sites,
+ * which the registry then no longer lists, and which are no loss: from now on, the session watches
+ * what is listed.
  *
- * Sets *holds_ret to true if all of this memory is there. *holds_ret stays false if some of it is
- * missing, too, or if the session has ended. If another controller changes the registry meanwhile,
- * *holds_ret becomes true, and the next check decides.
+ * *holds_ret: all of that is there, or another controller is changing the registry, and the next
+ * check decides. It stays false if some is missing, too, or the session has ended.
  */
 static struct probe_error *look_at_registry(struct probe_session *s, bool *holds_ret)
 {
@@ -400,8 +385,8 @@ static struct probe_error *look_at_registry(struct probe_session *s, bool *holds
 }
 
 /*
- * Ends the session if the program has taken memory that its stubs need. Otherwise sites would jump
- * to memory of the program, or stubs would write there.
+ * Ends the session if the program has taken memory that its stubs need: sites would jump there, or
+ * stubs would write there.
  */
 static struct probe_error *look_at_memory(struct probe_session *s)
 {
@@ -428,7 +413,7 @@ static struct probe_error *look_at_memory(struct probe_session *s)
 
 /* ---- Sites left behind ------------------------------------------------------------------ */
 
-/* After the session's end, notes which sites could not be restored. */
+/* Notes, after the end, which sites could not be restored. */
 static void session_note_left(struct probe_session *s, const struct registry *r)
 {
 	struct probe_error *error = edits_read(&s->watch.edits, s->target->pid);
@@ -444,7 +429,7 @@ static void session_note_left(struct probe_session *s, const struct registry *r)
 		site->left = site_fault(site_state(r, reg, found), &site->fault) &&
 			     site->fault != PROBE_SITE_RESTORED;
 	}
-	/* If the process has ended, it has no sites left. */
+	/* An ended process has no sites left. */
 	probe_error_free(error);
 }
 
@@ -484,14 +469,14 @@ struct probe_error *probe_session_look(struct probe_session *session, bool last,
 	if (!error)
 		error = look(session, false, visit, data);
 	/*
-	 * If a suspected site is in a library that is just being opened again, a thread will come
-	 * to the gate within this time. Otherwise the site was restored.
+	 * A thread of a library that is being opened comes to the gate within this time. Otherwise
+	 * the site was restored.
 	 */
 	if (!error && last && any_suspect(&session->watch)) {
 		nanosleep(&moment, NULL);
 		error = look(session, true, visit, data);
 	}
-	/* A target that has ended, or is in execve(2), is reported elsewhere. */
+	/* An ended target, or one in execve(2), is reported elsewhere. */
 	if (error && !target_is_there(session->target)) {
 		probe_error_free(error);
 		return NULL;
@@ -501,12 +486,7 @@ struct probe_error *probe_session_look(struct probe_session *session, bool last,
 
 /* ==== End ===================================================================================== */
 
-/*
- * Ends a session, in the target and in children that were forked with its code. Also ends sessions
- * of many processes; each process is stopped, and if needed searched (libprobe/busy).
- */
-
-/* Bytes of address space for libc and for tables, to end a session when memory has run out. */
+/* Address space for libc and tables, to end a session when memory has run out. */
 enum { RESERVE_BYTES = 8 << 20 };
 
 struct probe_error *session_reserve(struct probe_session *s)
@@ -528,9 +508,8 @@ static void reserve_release(struct probe_session *s)
 }
 
 /*
- * Releases the hits that wait for room, once the last site is restored. Such hits are not part of
- * the session any more. The session ends in forked children, too. Before that moment, a hit must
- * wait or be counted as lost: no record may follow a gap of unknown size.
+ * Releases hits that wait for room, once the last site is restored: they are not of the session any
+ * more. Before that, a hit must wait or be lost, because no record may follow a gap.
  */
 static void let_go(void *data)
 {
@@ -541,8 +520,8 @@ static void let_go(void *data)
 }
 
 /*
- * Ends a session in one process: the target, or a child with a copy of its registry. With `again`,
- * it also removes what a failed attempt left behind.
+ * Ends a session in the target, or in a child with a copy of its registry. `again`: also what a
+ * failed attempt left.
  */
 static struct probe_error *end_in(struct probe_session *s, struct probe_target *target, bool again)
 {
@@ -553,7 +532,7 @@ static struct probe_error *end_in(struct probe_session *s, struct probe_target *
 	if (error)
 		return error;
 	session = registry_session(&c.registry, s->id);
-	/* The process may run another program by now, or may have been repaired. */
+	/* The process may run another program, or be repaired. */
 	if (session && session->stamp == s->rings.layout.stamp) {
 		if (s->wait.shared && target == s->target) {
 			c.restored = let_go;
@@ -592,10 +571,9 @@ static bool is_busy(const struct probe_error *error)
 }
 
 /*
- * Removes the session's probes from children that were forked during the session, because a child
- * inherits the patches of its parent. Returns an error if another process has locked a child. A
- * child that cannot be cleaned now is cleaned by the next command on it, because the session's
- * owner is dead by then.
+ * Removes the probes from children forked during the session, which inherit patches. Returns an
+ * error if one is locked. Others that cannot be cleaned now are cleaned by the next command: the
+ * session's owner is dead by then.
  */
 static struct probe_error *stop_in_children(struct probe_session *s, pid_t pid)
 {
@@ -639,10 +617,7 @@ static void close_wait(struct probe_session *s)
 	s->event = -1;
 }
 
-/*
- * Stops a session. Fails at once if the target cannot be changed just now; the caller may try
- * again.
- */
+/* Stops a session. Fails at once if the target cannot be changed now; the caller may try again. */
 static struct probe_error *stop_session(struct probe_session *session, bool is_last_try)
 {
 	struct probe_error *error, *busy, *lapse;
@@ -690,16 +665,13 @@ struct probe_error *probe_session_stop(struct probe_session *session)
 /* ---- Several sessions ------------------------------------------------------------------------ */
 
 enum {
-	/* even with one CPU, because a thread often waits until a process has stopped */
+	/* even with one CPU, because a thread often waits for a stop */
 	WORKERS_MIN = 2,
 	WORKERS_MAX = 8,
 	SHARE = 4 /* a thread is worth starting for this many sessions */
 };
 
-/*
- * The sessions that the threads stop. `next` is the index of the next session that no thread has
- * taken.
- */
+/* Sessions that threads stop; `next` is the first that none has taken. */
 struct stopping {
 	struct probe_session *const *sessions;
 	struct probe_error **errors;
@@ -708,9 +680,8 @@ struct stopping {
 };
 
 /*
- * Returns true if a session can be stopped while other threads change other processes. This is not
- * possible if its process shares the cache of files, or its memory and therefore its registry, with
- * other processes. Nor is it possible for a held process, which only one thread may use.
+ * Can it be stopped beside others? Not if its process shares the cache of files, or memory and so
+ * the registry, with others, or is held, which one thread handles.
  */
 static bool is_independent(const struct probe_session *s)
 {
@@ -719,10 +690,7 @@ static bool is_independent(const struct probe_session *s)
 	return !s->options.watch && !target->files && !target->held && !target->shares_memory;
 }
 
-/*
- * Returns true if this is the first session of its process. The thread that takes the first session
- * stops all sessions of the process.
- */
+/* Is it its process's first session? The thread that takes it stops all of them. */
 static bool is_first(const struct stopping *all, size_t index)
 {
 	for (size_t i = 0; i < index; i++)
@@ -755,10 +723,7 @@ static void *stop_independent(void *data)
 	return NULL;
 }
 
-/*
- * Returns the number of threads to start. Does not call sched_getaffinity(2), which a filter may
- * forbid.
- */
+/* Returns the number of threads, without sched_getaffinity(2), which a filter may forbid. */
 static size_t workers_for(size_t count)
 {
 	long cpus = sysconf(_SC_NPROCESSORS_CONF);
@@ -774,7 +739,7 @@ static void stop_with_workers(struct stopping *all)
 	struct worker workers[WORKERS_MAX];
 	size_t wanted = workers_for(all->count), started = 0;
 
-	/* This thread also works, and does everything if no other thread can be started. */
+	/* This thread also works. */
 	while (started + 1 < wanted && worker_start(&workers[started], stop_independent, all) == 0)
 		started++;
 	if (started)
@@ -784,8 +749,7 @@ static void stop_with_workers(struct stopping *all)
 }
 
 /*
- * Repeats the stops that failed because a target could not be changed at that moment. Returns true
- * if some target still cannot be changed.
+ * Repeats stops of targets that could not be changed just then. Returns true if some still cannot.
  */
 static bool stop_busy(struct stopping *all, bool is_last_try)
 {
@@ -801,10 +765,7 @@ static bool stop_busy(struct stopping *all, bool is_last_try)
 	return any;
 }
 
-/*
- * Stops all sessions. Some processes cannot be changed at once: they are locked or frozen, or have
- * a thread that cannot be stopped. Waits for these only after all other sessions are stopped.
- */
+/* Stops all sessions; waits for locked, frozen or unstoppable processes only after all others. */
 void probe_sessions_stop(
 	struct probe_session *const *sessions, size_t count, struct probe_error **errors)
 {
@@ -818,8 +779,8 @@ void probe_sessions_stop(
 	}
 	stop_with_workers(&all);
 	/*
-	 * Stop the sessions that only this thread may stop, and repeat failed stops. Do not repeat
-	 * a stop that failed because a process is busy, or because a thread did not stop in time.
+	 * Those that only this thread may stop, and failed ones, unless the process is busy, or a
+	 * thread did not stop in time.
 	 */
 	for (size_t i = 0; i < count; i++) {
 		if (!errors[i] || (!is_busy(errors[i]) && errors[i]->code != PROBE_ERROR_STATE)) {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Keeps the texts of a session's expressions. They are parsed again for each probe with other
- * names, because only then the types of named arguments are known. Probes with the same meaning
- * share the result.
+ * Keeps the texts of expressions. They are parsed again for each probe with other names, whose
+ * types are known only then. Probes of one meaning share the result.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -16,25 +15,22 @@
 
 enum { FILTER, VALUE, MATCH, MATCH_END, KEYS, TEXTS = KEYS + PROBE_KEYS_MAX };
 
-/* The expressions for all probes with one meaning, in one role. */
+/* The expressions for all probes of one meaning and role. */
 struct named {
 	const struct probe_meaning *meaning;
 	enum pair_role role;
 	bool takes; /* as in struct pair_part */
 	struct asked asked;
-	/* texts of `asked`; NULL if the text has no names or is unused in this role */
+	/* texts of `asked`; NULL if without names, or unused in this role */
 	char *replaced[TEXTS];
 };
 
 struct asked_names {
-	/* Only the texts of expressions are used. Each is NULL or points into `examples`. */
+	/* Only its texts of expressions are used: NULL, or in `examples`. */
 	struct probe_session_options options;
 	char *texts[TEXTS];    /* texts as the user typed them; owned; NULL if without names */
 	char *examples[TEXTS]; /* texts with an example argument for each name; owned, or NULL */
-	/*
-	 * The meaning that names the arguments of start events, or NULL. All start events keep the
-	 * same arguments.
-	 */
+	/* Names the arguments of start events, all of which keep the same; or NULL. */
 	const struct probe_meaning *begin;
 	struct named **items;
 	size_t count;
@@ -78,10 +74,7 @@ static bool is_asked(const struct probe_pattern *const *patterns, size_t count,
 	return false;
 }
 
-/*
- * Makes an error that names no probe, because the user may have meant a probe of another program
- * than the first probe.
- */
+/* Names no probe: the user may have meant another program's than the first's. */
 static struct probe_error *none_has(size_t index, const char *text)
 {
 	return probe_error_new(PROBE_ERROR_USAGE,
@@ -90,7 +83,7 @@ static struct probe_error *none_has(size_t index, const char *text)
 		what(index), text);
 }
 
-/* Returns the catalogue's meanings one by one, the library's own last; NULL after the last one. */
+/* Returns the meanings one by one, the library's own last; then NULL. */
 static const struct probe_meaning *meaning_at(const struct probe_catalogue *catalogue, size_t index)
 {
 	for (size_t i = catalogue->source_count; i-- > 0;) {
@@ -104,16 +97,14 @@ static const struct probe_meaning *meaning_at(const struct probe_catalogue *cata
 	return NULL;
 }
 
-/* Adds the probe's name to an error. */
 static struct probe_error *of_probe(struct probe_error *error, const struct probe_meaning *meaning)
 {
 	return probe_error_prefix(error, "%s:%s", meaning->provider, meaning->name);
 }
 
 /*
- * Replaces the names in a text with the arguments of the first requested probe that has all of
- * these names. If no requested probe is in the catalogue, *ret is a copy of the text. Parsing the
- * copy then gives an error that says what may stand there.
+ * Replaces a text's names by the arguments of the first requested probe that has all. If none is in
+ * the catalogue, *ret is a copy, whose parsing gives an error that says what may stand there.
  */
 static struct probe_error *replace_any(const struct asked_names *names, size_t index,
 	const struct probe_pattern *const *patterns, size_t count, char **ret)
@@ -146,7 +137,7 @@ static struct probe_error *replace_any(const struct asked_names *names, size_t i
 	return *ret || first ? first : probe_error_no_memory();
 }
 
-/* Returns true if a requested start event takes its arguments from this probe. */
+/* Does a requested start event take its arguments from this probe? */
 static bool may_give(const struct asked_names *names, const struct probe_pattern *const *patterns,
 	size_t count, const struct probe_meaning *meaning)
 {
@@ -160,7 +151,7 @@ static bool may_give(const struct asked_names *names, const struct probe_pattern
 	return false;
 }
 
-/* Returns true if this probe may be a start event, according to the patterns. */
+/* May this probe be a start event, by the patterns? */
 static bool may_begin(const struct asked_names *names, const struct probe_pattern *const *patterns,
 	size_t count, const struct probe_meaning *meaning)
 {
@@ -182,7 +173,7 @@ static bool may_begin(const struct asked_names *names, const struct probe_patter
 	return false;
 }
 
-/* Replaces only the names of the start event's arguments in a text. */
+/* Replaces only the names of the start event's arguments. */
 static struct probe_error *replace_begin(const struct asked_names *names, size_t index,
 	const struct probe_meaning *begin, char **ret)
 {
@@ -204,10 +195,7 @@ static struct probe_error *try_begin(
 	return error;
 }
 
-/*
- * Adds to an error that the start event may lack a name only because the probe from which it takes
- * its arguments was not requested.
- */
+/* Adds to an error that the probe which gives the start event's arguments was not requested. */
 static struct probe_error *add_giver(struct probe_error *error,
 	const struct probe_pattern *const *patterns, size_t count,
 	const struct probe_meaning *begin)
@@ -223,7 +211,7 @@ static struct probe_error *add_giver(struct probe_error *error,
 	return with;
 }
 
-/* Finds the first start event that has all names that the texts use for it. */
+/* Finds the first start event with all names that the texts use for it. */
 static struct probe_error *find_begin(
 	struct asked_names *names, const struct probe_pattern *const *patterns, size_t count)
 {
@@ -249,10 +237,7 @@ static struct probe_error *find_begin(
 	return first;
 }
 
-/*
- * Copies the texts that have names. In the options, replaces each of them with a text that has an
- * example argument for each name.
- */
+/* Copies texts with names. In the options, each gets an example argument for each name. */
 static struct probe_error *take_texts(
 	struct asked_names *names, const struct probe_pattern *const *patterns, size_t count)
 {
@@ -312,9 +297,7 @@ struct probe_error *asked_init_named(struct asked *asked,
 		asked_names_free(names);
 		return error;
 	}
-	/*
-	 * Copy the texts without names, too: they are parsed again later, and the caller owns them.
-	 */
+	/* Others, too: they are parsed later, and the caller owns them. */
 	for (size_t i = 0; i < TEXTS && !error; i++) {
 		const char **text = text_of(&names->options, i);
 
@@ -355,7 +338,7 @@ static void asked_names_free(struct asked_names *names)
 
 /* ---- One probe -------------------------------------------------------------------------- */
 
-/* Returns true if bind_site() uses text `index` for probes with this role. */
+/* Does bind_site() use text `index` for this role? */
 static bool is_used(const struct asked *asked, size_t index, enum pair_role role)
 {
 	switch (index) {
@@ -373,8 +356,7 @@ static bool is_used(const struct asked *asked, size_t index, enum pair_role role
 }
 
 /*
- * Checks that the names mean the same arguments for this start event as for the others, because all
- * start events keep the same arguments.
+ * Checks that names mean the same arguments as for other start events, because all keep the same.
  */
 static struct probe_error *check_begin(
 	const struct asked_names *names, const struct probe_meaning *meaning)
@@ -420,7 +402,7 @@ static struct probe_error *parse_again(const struct asked *asked, struct named *
 	return error ? error : asked_init(&named->asked, &options);
 }
 
-/* Checks that each key, and the match of pairs, is a string for all probes or for none. */
+/* Each key, and the match of pairs, must be a string for all probes or for none. */
 static struct probe_error *check_kinds(const struct asked *asked, const struct asked *its)
 {
 	for (size_t i = 0; i < asked->key_count; i++)
@@ -491,7 +473,7 @@ struct probe_error *asked_for(const struct asked *asked, struct pair_part part,
 
 /* ---- Without names ---------------------------------------------------------------------- */
 
-/* Finds the text without names. It must be the same for all probes. */
+/* Finds the text without names, the same for all probes. */
 static struct probe_error *plain_text(
 	const struct asked_names *names, size_t index, const char **ret)
 {
@@ -597,10 +579,7 @@ static struct probe_error *parse(const char *what, const char *text, struct expr
 	return text ? expr_parse(what, text, ret) : NULL;
 }
 
-/*
- * Parses an expression that may not need a whole pair: at its hits, the pair is incomplete, or
- * there is none.
- */
+/* Parses an expression on a hit: it cannot need a whole pair, which is incomplete or missing. */
 static struct probe_error *parse_of_hit(const char *what, const char *text, struct expr **ret)
 {
 	struct probe_error *error = parse(what, text, ret);
@@ -608,7 +587,7 @@ static struct probe_error *parse_of_hit(const char *what, const char *text, stru
 	return !error && *ret && expr_is_of_pair(*ret) ? expr_no_pair(*ret) : error;
 }
 
-/* Checks that start and end events are matched by two numbers, or by two string arguments. */
+/* Start and end events are matched by two numbers, or two strings. */
 static struct probe_error *take_match(struct asked *asked)
 {
 	const struct expr *const both[] = {asked->match, asked->match_end};
@@ -655,7 +634,7 @@ static void add_stack(struct asked_parts *parts)
 		add_part(parts, i == BIND_STACK_FRAMES ? 8 * ARCH_FRAMES_MAX : 0);
 }
 
-/* Finds the kind of a key from its text. */
+/* Finds a key's kind from its text. */
 static struct probe_error *take_key(struct asked *asked, size_t i)
 {
 	const struct expr *key = asked->keys[i];
@@ -703,10 +682,7 @@ static struct probe_error *parse_gather(struct asked *asked, const struct probe_
 	return error;
 }
 
-/*
- * Makes the session gather one row for each call stack: the keys are the return addresses and the
- * site.
- */
+/* Gathers a row for each call stack: the keys are return addresses and the site. */
 static void ask_for_stacks(struct asked *asked)
 {
 	asked->stack = true;
@@ -715,7 +691,7 @@ static void ask_for_stacks(struct asked *asked)
 	add_stack(&asked->parts);
 }
 
-/* Checks that only keys use sym(), because stubs cannot look up names. */
+/* Only keys use sym(), because stubs cannot look up names. */
 static struct probe_error *check_symbols(const struct asked *asked)
 {
 	const struct expr *const others[] = {
@@ -727,7 +703,7 @@ static struct probe_error *check_symbols(const struct asked *asked)
 	return NULL;
 }
 
-/* Decides where each argument of a start event is kept. */
+/* Decides where a start event's arguments are kept. */
 static struct probe_error *ask_begins(struct asked *asked)
 {
 	uint32_t offset = sizeof(struct probe_begun);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Names the addresses of a process. A frame is made once for each address and then shared: each
- * symbol is looked up once, and frames can be compared as pointers. The names stay after the
- * process has ended.
+ * Names a process's addresses. An address has one frame: its symbol is looked up once, and frames
+ * can be compared as pointers. Names outlive the process.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -37,7 +36,7 @@ struct named {
 	char text[];	   /* module's path, symbol, source file, build id, each with its NUL */
 };
 
-/* The debug information of a module; pointers are NULL before the first use. */
+/* A module's debug information; NULL before the first use. */
 struct reader {
 	struct unwind *rules;
 	struct lines *lines;
@@ -54,8 +53,8 @@ struct naming {
 	uint64_t refreshed_ns;
 	unsigned int early_looks;
 	/*
-	 * A hash table with open addressing, at most half full. `old` holds frames that were
-	 * removed from the table because another module is there now.
+	 * A hash table, open addressing, at most half full. `old`: frames of addresses where
+	 * another module is now.
 	 */
 	struct named **buckets, **old;
 	size_t bucket_count, known, old_count;
@@ -69,10 +68,7 @@ static bool same_module(const struct module *a, const struct module *b)
 	       a->inode == b->inode && a->bias == b->bias && !strcmp(a->path, b->path);
 }
 
-/*
- * Keeps the data of modules that are still mapped, by swapping old and new modules. Returns the
- * number of these modules.
- */
+/* Swaps modules that are still mapped into the new list, with their data. Returns how many. */
 static size_t keep_known(struct naming *n, struct modules *fresh, struct reader *readers)
 {
 	size_t kept = 0;
@@ -108,10 +104,7 @@ static void drop_modules(struct naming *n)
 	modules_deinit(&n->modules);
 }
 
-/*
- * Empties the table of frames, because addresses may have other names now. Keeps the frames,
- * because callers still use them.
- */
+/* Empties the table, because addresses may have other names now. Callers still use the frames. */
 static void forget_frames(struct naming *n)
 {
 	struct named **old = reallocarray(n->old, n->old_count + n->known + 1, sizeof(*old));
@@ -136,7 +129,7 @@ static struct probe_error *refresh(struct naming *n)
 	bool gone;
 
 	n->refreshed_ns = clock_monotonic_ns();
-	/* Names of generated code can be read only while the process lives. */
+	/* Possible only while the process lives. */
 	jit_map_refresh(n->jit, true);
 	if (error)
 		return error;
@@ -211,10 +204,7 @@ static bool is_code(const struct naming *n, uint64_t address)
 	return mapping && mapping->executable;
 }
 
-/*
- * Returns the module with a segment at the address, or NULL. The kernel may put generated code
- * between two segments.
- */
+/* Returns the module with a segment at the address, or NULL; not for code between segments. */
 static struct module *module_at(const struct naming *n, uint64_t address)
 {
 	struct module *module = modules_find(&n->modules, address);
@@ -230,16 +220,13 @@ static struct module *module_at(const struct naming *n, uint64_t address)
 	return NULL;
 }
 
-/* Returns whether an address may have a name: code and the data of files may; the heap may not. */
+/* May an address have a name? Code and files' data may; the heap may not. */
 static bool is_nameable(const struct naming *n, uint64_t address)
 {
 	return is_code(n, address) || (maps_find(&n->maps, address) && module_at(n, address));
 }
 
-/*
- * Reads the modules again, in case of a new library or generated code. Returns false, and reads
- * nothing, if the last read was a moment ago.
- */
+/* Reads the modules again. Returns false if they were read a moment ago. */
 static bool look_again(struct naming *n)
 {
 	if (clock_monotonic_ns() - n->refreshed_ns < REFRESH_NS && n->early_looks++ >= EARLY_LOOKS)
@@ -248,10 +235,7 @@ static bool look_again(struct naming *n)
 	return true;
 }
 
-/*
- * Returns true if there is code at an address. If none is known there, looks again for a new
- * library or generated code.
- */
+/* Is there code at an address? If unknown, looks again. */
 static bool naming_find_code(struct naming *n, uint64_t address)
 {
 	return is_code(n, address) || (look_again(n) && is_code(n, address));
@@ -291,10 +275,7 @@ static bool make_room(struct naming *n)
 	return true;
 }
 
-/*
- * Returns the start of the function at a link-time address; 0 if unknown. Also works for files
- * without symbols.
- */
+/* Returns the start of the function at a link-time address, also without symbols; or 0. */
 static uint64_t function_at(struct module *module, uint64_t link)
 {
 	struct object_function function;
@@ -304,7 +285,7 @@ static uint64_t function_at(struct module *module, uint64_t link)
 	return function.range.start;
 }
 
-/* Finds the symbol of a file, demangled into *demangled_ret; NULL if there is no symbol. */
+/* Finds a file's symbol, demangled into *demangled_ret; or NULL. */
 static const char *symbol_of(
 	struct module *module, uint64_t link, uint64_t *start_ret, char **demangled_ret)
 {
@@ -317,7 +298,7 @@ static const char *symbol_of(
 	return *demangled_ret ? *demangled_ret : symbol;
 }
 
-/* Finds the source line of an address; returns false if it is not wanted or unknown. */
+/* Finds an address's source line, if wanted and known. */
 static bool line_of(struct naming *n, const struct module *module, uint64_t link,
 	const char **file_ret, int *line_ret)
 {
@@ -340,8 +321,8 @@ static bool line_of(struct naming *n, const struct module *module, uint64_t link
 }
 
 /*
- * Finds the kernel's vDSO, to which signal handlers return; it is named like a file. The vDSO may
- * lie between segments of a file that are far apart.
+ * Finds the vDSO, to which signal handlers return, and names it like a file. It may lie between
+ * segments of a file.
  */
 static const struct mapping *find_vdso(const struct naming *n, uint64_t ip)
 {
@@ -350,10 +331,7 @@ static const struct mapping *find_vdso(const struct naming *n, uint64_t ip)
 	return mapping && !strcmp(mapping->path, "[vdso]") ? mapping : NULL;
 }
 
-/*
- * Makes a frame. After a call at the end of a function, the return address lies in the next
- * function.
- */
+/* Makes a frame. The return address of a call at a function's end is in the next function. */
 static struct named *make_frame(struct naming *n, uint64_t ip, bool is_return)
 {
 	const struct mapping *vdso = find_vdso(n, ip);
@@ -404,10 +382,7 @@ static struct named *make_frame(struct naming *n, uint64_t ip, bool is_return)
 	return named;
 }
 
-/*
- * Replaces a frame if generated code at its address has got a name since the frame was made, or is
- * other code now.
- */
+/* Replaces a frame if generated code there has got a name since, or is other code. */
 static void renew(struct naming *n, struct named **bucket)
 {
 	const struct probe_frame *frame = &(*bucket)->frame;
@@ -422,7 +397,7 @@ static void renew(struct naming *n, struct named **bucket)
 	symbol = jit_map_find(n->jit, frame->ip - (*bucket)->is_return, &start);
 	if (!symbol || (frame->symbol && !strcmp(symbol, frame->symbol)))
 		return;
-	/* Keep the old frame, because callers may have it. */
+	/* Callers may have the old frame. */
 	old = reallocarray(n->old, n->old_count + 1, sizeof(*old));
 	if (!old)
 		return;
@@ -434,7 +409,7 @@ static void renew(struct naming *n, struct named **bucket)
 	*bucket = fresh;
 }
 
-/* Returns whether the limit of frames is reached. Then naming_frame() makes no new ones. */
+/* Is the limit of frames reached? */
 static bool naming_is_full(const struct naming *naming)
 {
 	return naming->known + naming->old_count >= KNOWN_FRAMES_MAX;
@@ -458,9 +433,8 @@ static struct named *named_at(struct naming *n, uint64_t ip, bool is_return)
 }
 
 /*
- * Returns the frame of an address; with is_return, of a return address, which may lie in the
- * function after the one that called. Owned by `naming` and valid as long as it; NULL without
- * memory.
+ * Returns an address's frame; with is_return, a return address's, which may be in the function
+ * after the caller. Owned by, and valid as long as, `naming`; NULL without memory.
  */
 static const struct probe_frame *naming_frame(struct naming *n, uint64_t ip, bool is_return)
 {
@@ -471,7 +445,7 @@ static const struct probe_frame *naming_frame(struct naming *n, uint64_t ip, boo
 
 /* ---- Names ------------------------------------------------------------------------------ */
 
-/* Names an address outside functions: by the symbol of data, or the file and an offset in it. */
+/* Names an address outside functions: data's symbol, or file and offset. */
 static char *make_label(const struct naming *n, const struct probe_frame *frame)
 {
 	struct module *module = module_at(n, frame->ip);
@@ -507,8 +481,8 @@ const char *naming_name(struct naming *n, uint64_t address)
 }
 
 /*
- * Returns the rules to unwind the code at an address, and the bias of its module; NULL if the code
- * has no rules. Owned by `naming`, and valid until naming_refresh() or naming_find_code().
+ * Returns the rules for unwinding an address, and its module's bias; NULL without rules. Owned by
+ * `naming`, valid until naming_refresh() or naming_find_code().
  */
 static struct unwind *naming_rules(struct naming *n, uint64_t address, uint64_t *bias_ret)
 {
@@ -527,18 +501,16 @@ static struct unwind *naming_rules(struct naming *n, uint64_t address, uint64_t 
 /* ==== Unwinder ================================================================================ */
 
 /*
- * Unwinds stacks when their threads have already gone on, so only the copy of the stack and the
- * files are used: the live stack belongs to another call. A frame outside the copy ends the stack,
- * which is then marked as truncated.
+ * Unwinds stacks of threads that have gone on, from the copy of the stack and files: the live stack
+ * is another call's. A frame outside the copy ends the stack, marked as truncated.
  *
- * Code without call frame information (from a JIT or an assembler) is unwound by its frame pointer,
- * if that leads into the copy and the return address next to it leads to code. The result may be
- * wrong, as with any tool, but is bounded: the stack pointer only goes up, except at a signal's
- * frame, and there are at most PROBE_FRAMES_MAX frames.
+ * Code without call frame information (JIT, assembler) is unwound by its frame pointer, if that
+ * leads into the copy, and to a return address of code. The result may be wrong, but is bounded:
+ * the stack pointer only goes up, except at a signal's frame, and there are at most
+ * PROBE_FRAMES_MAX frames.
  *
- * Where calls leave the return address in a register, functions that call nothing may have no
- * frame, and programs may sign the addresses that they save. A signature is removed unchecked: the
- * addresses are not trusted anyway.
+ * Where calls leave the return address in a register, leaf functions may have no frame, and saved
+ * addresses may be signed. A signature is removed unchecked: addresses are not trusted.
  */
 
 enum {
@@ -639,10 +611,7 @@ static uint64_t dwarf_register(const struct walk *walk, int place, bool *known_r
 	return walk->registers.values[dwarf];
 }
 
-/*
- * For code without rules: if the kernel has pushed the frame for a signal handler, continues with
- * the registers that the frame has saved.
- */
+/* Without rules: if the frame is a signal's, goes on with the registers that it has saved. */
 static enum unwind_status step_over_signal(struct walk *walk)
 {
 	const struct arch *arch = walk->unwinder->arch;
@@ -670,7 +639,7 @@ static enum unwind_status step_over_signal(struct walk *walk)
 	return UNWIND_CALLER;
 }
 
-/* For code without rules: [fp] is the caller's frame pointer, [fp + 8] the return address. */
+/* Without rules: [fp] is the caller's frame pointer, [fp + 8] the return address. */
 static enum unwind_status step_by_frame_pointer(struct walk *walk)
 {
 	const struct arch *arch = walk->unwinder->arch;
@@ -698,9 +667,8 @@ static enum unwind_status step_by_frame_pointer(struct walk *walk)
 }
 
 /*
- * Looks up in the call frame information where two values are saved at a site, relative to the
- * stack pointer: the return address of the site's function, and the frame pointer of the function's
- * caller. The frame pointer at the site need not lead to these places.
+ * Looks up where the return address of a site's function, and its caller's frame pointer, are saved
+ * relative to the stack pointer. The frame pointer need not lead there.
  */
 static struct unwind_saved unwinder_saved(struct unwinder *u, uint64_t pc)
 {
@@ -736,8 +704,8 @@ static enum unwind_status step(struct walk *walk, bool is_return)
 	if (sp_known)
 		walk->low = sp;
 	/*
-	 * The stack pointer must go up from frame to frame, with two exceptions: a signal handler
-	 * may have its own stack, and a function that calls nothing may have no frame.
+	 * The stack pointer goes up from frame to frame, except to a signal handler's own stack,
+	 * and to leaf functions without a frame.
 	 */
 	if (!walk->is_signal && walk->low < low + is_return)
 		return UNWIND_FAILED;
@@ -790,12 +758,12 @@ struct probe_error *unwinder_copy(
 /* ---- Return addresses ----------------------------------------------------------------- */
 
 /*
- * Returns true if a stack begins with this frame. A complete chain of frame pointers ends in the
- * function of the C library that starts main or a thread. Any other chain was cut: code without
- * frame pointers uses the register for other values, and there the chain leaves the stack.
+ * Does a stack begin with this frame? A complete chain of frame pointers ends in the C library's
+ * function that starts main or a thread; others were cut, where code uses the register for other
+ * values.
  *
- * In a stripped C library, the starting function has no symbol. A few other functions without a
- * symbol call the program back, as for qsort, and are mistaken for the starting function.
+ * In a stripped C library it has no symbol, and others without one that call the program, as for
+ * qsort, are mistaken for it.
  */
 static bool is_start(const struct probe_frame *frame)
 {
@@ -850,7 +818,7 @@ struct probe_error *unwinder_frames(struct unwinder *unwinder, uint64_t pc, uint
 
 /* ==== Names =================================================================================== */
 
-/* sym(argN): names in place of addresses, in the values of hits and in keys. */
+/* sym(argN): names for addresses, in values and keys. */
 
 static bool wants_names(const struct probe_session *s)
 {
@@ -863,7 +831,7 @@ static bool wants_names(const struct probe_session *s)
 	return ret;
 }
 
-/* Prepares to name addresses, if something asks for names. Errors: those of naming_create(). */
+/* Prepares to name addresses, if needed. Errors: as naming_create(). */
 static struct probe_error *session_names_start(struct probe_session *session)
 {
 	const struct naming_options options = {.lines = session->options.lines};
@@ -899,8 +867,6 @@ void session_name_values(const struct probe_session *session, const struct recor
 }
 
 /* ==== Stack =================================================================================== */
-
-/* Call stacks of a session's hits and rows. */
 
 struct probe_error *session_stack_start(struct probe_session *session, const struct arch *arch)
 {
@@ -941,7 +907,7 @@ const struct probe_stack *session_stack_read(struct probe_session *session,
 	error = stack.registers ? unwinder_copy(session->unwinder, &thread, &session->stack)
 				: unwinder_frames(session->unwinder, site->pc, stack.caller,
 					  stack.bytes, stack.length / 8, &session->stack);
-	/* Without memory the stack has fewer frames, and is marked as incomplete. */
+	/* Without memory the stack has fewer frames, and is incomplete. */
 	probe_error_free(error);
 	return &session->stack;
 }

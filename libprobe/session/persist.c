@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Sessions that stay in a target after their controller has ended, to be read later.
+ * Sessions that stay in a target after their controller, to be read later.
  *
- * Such a session starts like any other and is then left in the target: the registry says that it
- * has no owner, and stores a text that tells a later process how the session was started. That
- * process selects and binds the probes again, with the same result. Facts that could differ are in
- * the registry: the numbers of slots, sites and pairs. Before it reads anything, the process checks
- * that the memory has the layout of the session that it has selected.
+ * The registry says that such a session has no owner, and stores a text that tells how it was
+ * started. A later process selects and binds the probes again, with the same result; what could
+ * differ is in the registry: numbers of slots, sites and pairs. It checks that the memory has its
+ * session's layout.
  *
- * The memory is mapped if the kernel allows it (/proc/PID/map_files needs CAP_CHECKPOINT_RESTORE).
- * Otherwise it is read through the target; this allocates pages of tables that were never touched.
+ * The memory is mapped if possible (/proc/PID/map_files needs CAP_CHECKPOINT_RESTORE). Otherwise it
+ * is read through the target, which allocates untouched pages of tables.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -34,7 +33,7 @@ _Static_assert(sizeof(struct notes_header) % 8 == 0 && sizeof(struct notes_probe
 		       sizeof(struct notes_capture) % 8 == 0,
 	"everything is aligned");
 
-/* Reads the id of the boot to which time stamps belong; "" if the kernel does not report it. */
+/* Reads the id of the time stamps' boot; "" if unknown. */
 static void read_boot(char ret[NOTES_BOOT_BYTES])
 {
 	size_t length;
@@ -137,7 +136,7 @@ static struct notes_header header_of(const struct probe_session *s)
 	return header;
 }
 
-/* Appends the notes of a session whose sites are prepared. `out` may be {0}. */
+/* Appends a prepared session's notes. `out` may be {0}. */
 static void notes_put(const struct probe_session *session, struct buffer *out)
 {
 	struct notes_header header = header_of(session);
@@ -167,7 +166,7 @@ size_t notes_bytes(const struct probe_session *session)
 	return bytes;
 }
 
-/* Writes the notes into the session's mapped memory. Errors: PROBE_ERROR_MEMORY. */
+/* Writes the notes into the session's memory. Errors: PROBE_ERROR_MEMORY. */
 static struct probe_error *notes_write(struct probe_session *s)
 {
 	const struct reg_session *l = &s->rings.layout;
@@ -216,7 +215,7 @@ static const void *take(struct cursor *cursor, size_t size)
 	return ret;
 }
 
-/* Returns true if the bytes are a string whose only NUL is the last byte. */
+/* Is it a string whose only NUL is the last byte? */
 static bool is_text(const char *text, uint32_t length)
 {
 	return length && strnlen(text, length) == length - 1;
@@ -257,10 +256,7 @@ static bool read_captures(struct cursor *cursor, struct record_layout *layout)
 	return captures != NULL;
 }
 
-/*
- * Returns true if the captures of an argument exist, and if the capture of its string, if any, is a
- * string.
- */
+/* Do an argument's captures exist, and is that of its string a string? */
 static bool makes_sense(const struct notes_arg *arg, const struct record_layout *layout)
 {
 	const struct arch_capture *string;
@@ -325,9 +321,8 @@ static bool read_places(
 }
 
 /*
- * Sets up the clock of the time stamps in a file. If the machine has not been rebooted since, the
- * clocks have gone on, and the length of a tick can be measured. After a reboot, or on another
- * machine, it is the length in the notes, which was measured when the session was left.
+ * Sets up the clock of a file's stamps. If the machine was not rebooted since, a tick can be
+ * measured; otherwise its length is in the notes, measured when the session was left.
  */
 static bool read_clock(const struct notes_header *header, struct clock *clock)
 {
@@ -361,10 +356,7 @@ static bool read_clock(const struct notes_header *header, struct clock *clock)
 static struct probe_error *read_lists(
 	struct probe_session *s, const struct notes_header *header, struct cursor *cursor)
 {
-	/*
-	 * Each probe and site takes more than one byte of the notes. So the size of the notes
-	 * limits the memory that is allocated here.
-	 */
+	/* Probes and sites take more than a byte of the notes, whose size so limits memory. */
 	if (header->probes > cursor->left || header->sites > cursor->left)
 		return malformed("more probes than bytes");
 	s->probes = calloc(header->probes + (size_t)1, sizeof(*s->probes));
@@ -413,10 +405,7 @@ struct probe_error *notes_read(
 	return read_lists(session, header, &cursor);
 }
 
-/*
- * Takes a site's layout from the notes, except for the capture of the stack, of which the notes
- * have only the size.
- */
+/* Takes a site's layout from the notes, which have only the size of the stack's capture. */
 static bool take_layout(struct session_site *site, const struct session_site *noted)
 {
 	struct record_layout *to = &site->layout;
@@ -464,9 +453,8 @@ static struct probe_error *take_layouts(struct probe_session *s, const struct pr
 }
 
 /*
- * Takes the layout of records from the notes of an opened session. The controller that started the
- * session has chosen this layout, perhaps with another catalogue. Errors: those of notes_read();
- * PROBE_ERROR_STATE (the session has other probes than the notes).
+ * Takes the layout of records from the notes: the starting controller chose it, perhaps with
+ * another catalogue. Errors: as notes_read(); PROBE_ERROR_STATE (other probes than in the notes).
  */
 static struct probe_error *notes_take_layouts(struct probe_session *s)
 {
@@ -524,7 +512,7 @@ static struct probe_error *check_leaving(const struct probe_session *s, const ch
 	return NULL;
 }
 
-/* Stores when the clock started: readers convert times with the length of a tick since then. */
+/* Stores when the clock started: readers measure ticks since then. */
 static void keep_clock(struct probe_session *s)
 {
 	struct data_clock clock = {.stamp = s->clock.first_stamp,
@@ -533,7 +521,7 @@ static void keep_clock(struct probe_session *s)
 		.steady_ns = s->clock.first_steady_ns};
 
 	memcpy(s->rings.base + DATA_CLOCK_OFFSET, &clock, sizeof(clock));
-	/* Wait until the tick is measured well: after a reboot, a reader cannot measure it. */
+	/* Until the tick is measured well: after a reboot, a reader cannot. */
 	while (s->options.overwrite && clock_monotonic_ns() - clock.steady_ns < CALIBRATION_NS)
 		nanosleep(&(struct timespec){.tv_nsec = CALIBRATION_NS / 4}, NULL);
 	clock_sync(&s->clock);
@@ -663,10 +651,7 @@ struct probe_error *probe_target_kept(
 
 /* ---- Opening ---------------------------------------------------------------------------- */
 
-/*
- * Opens the file that holds the session's data. Returns -1 if the file cannot be opened, or could
- * be truncated while it is mapped.
- */
+/* Opens the file of a session's data. Returns -1 on failure, or if it could be truncated. */
 static int open_data(pid_t pid, const struct maps *maps, const struct reg_session *session)
 {
 	const struct mapping *found = NULL;
@@ -715,10 +700,7 @@ static void open_view(
 	s->view.fd = s->data;
 }
 
-/*
- * Takes the start time that the session's memory holds, if it is plausible. The target can write to
- * this memory.
- */
+/* Takes the start time in the session's memory, which the target can write, if plausible. */
 static void take_clock(struct probe_session *s)
 {
 	struct clock clock = s->clock;
@@ -743,7 +725,7 @@ static void take_clock(struct probe_session *s)
 		s->clock = clock;
 }
 
-/* Keeps only the session's own probes that are still mapped. */
+/* Keeps only the session's own, mapped probes. */
 static void keep_own(
 	const struct probe_session *s, const struct registry *r, struct selection *selection)
 {
@@ -753,10 +735,7 @@ static void keep_own(
 	selection_drop_unwanted(selection);
 }
 
-/*
- * Refuses a session with a probe whose file is unreadable: the count of its hits is then unknown,
- * not 0.
- */
+/* Refuses a session with a probe whose file is unreadable: its hits would be unknown, not 0. */
 static struct probe_error *check_all_known(const struct probe_session *s,
 	const struct modules *modules, const struct registry *r, const struct selection *selection)
 {

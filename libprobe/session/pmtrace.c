@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The tracer pmtrace gathers the data of Performance Co-Pilot's trace agent, by the tags of
- * pmtrace(3). Each kind of call has its own tracer, with the probes of libprobe_pmtrace.
+ * The tracer pmtrace: the data of Performance Co-Pilot's trace agent, by the tags of pmtrace(3).
+ * Each kind of call has its own tracer, with probes of libprobe_pmtrace.
  */
 #include <string.h>
 

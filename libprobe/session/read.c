@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Reads the counts and records of a session's hits. Gathered rows are in gather.c. */
+/* Reads counts and records; gathered rows are in gather.c. */
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,10 +13,7 @@ enum { COUNTING_SHARE = 50 };
 
 /* ---- Counts ----------------------------------------------------------------------------- */
 
-/*
- * Adding up rows can take long. The longer it takes, the less often it is done, so that it uses
- * only a small part of the time.
- */
+/* The longer it takes, the less often it is done. */
 static void count_gathered(struct probe_session *s)
 {
 	uint64_t before = clock_monotonic_ns(), after;
@@ -34,9 +31,8 @@ static uint64_t sum_of(const struct probe_session *s, size_t probe, size_t field
 }
 
 /*
- * Sets *ret to a count if the count is plausible: no CPU can have had more than a hit in each
- * nanosecond since boot. Otherwise *ret stays as it is. Counts from a file are not checked, because
- * the file may come from another machine.
+ * Sets *ret to a plausible count: at most a hit of each CPU in each ns since boot. A file's counts
+ * may be another machine's, and are not checked.
  */
 static void take_count(struct probe_session *s, uint64_t count, uint64_t *ret)
 {
@@ -90,10 +86,7 @@ void session_update_counts(struct probe_session *s)
 
 /* ---- Records ---------------------------------------------------------------------------- */
 
-/*
- * Finds a site by its number in records. In an opened session, the process that started the session
- * has assigned the numbers.
- */
+/* Finds a site by its number in records, which the process that started the session assigned. */
 static const struct session_site *find_site(const struct probe_session *s, uint32_t number)
 {
 	if (number < s->site_count && s->sites[number].number == number)
@@ -105,9 +98,9 @@ static const struct session_site *find_site(const struct probe_session *s, uint3
 }
 
 /*
- * Computes the value of the filter again from the record, with the same thread and process ids that
- * the stub saw: those of the target's own namespace. For the stub, the value was not 0. If it is 0
- * here, the filter uses the CPU, and the stub did not know the CPU. The value is then null.
+ * Computes the filter's value again from the record, with the ids that the stub saw, in the
+ * target's namespace. For the stub it was not 0. If it is 0, it uses the CPU, which the stub did
+ * not know: null.
  */
 static struct probe_value filter_value(const struct probe_session *s,
 	const struct session_site *site, const struct ring_record *record,
@@ -120,19 +113,19 @@ static struct probe_value filter_value(const struct probe_session *s,
 	return value.u ? value : (struct probe_value){.kind = PROBE_VALUE_NULL};
 }
 
-/* Limits a time stamp from a file to the range that can be converted to a time. */
+/* Limits a file's stamp to what can be converted. */
 static uint64_t within_years(const struct clock *clock, uint64_t stamp)
 {
 	double most = NOTES_YEARS_NS / clock->stamp_ns;
 
 	if (stamp < clock->first_stamp)
 		return clock->first_stamp;
-	/* A later stamp would overflow in the conversion. */
+	/* A later stamp would overflow. */
 	return (double)(stamp - clock->first_stamp) > most ? clock->first_stamp + (uint64_t)most
 							   : stamp;
 }
 
-/* Values and names to which a hit points. */
+/* Values and names of a hit. */
 struct hit_room {
 	struct probe_value values[ARCH_ARGS_MAX], begin_values[ARCH_ARGS_MAX];
 	char names[ARCH_ARGS_MAX][SESSION_NAME_ROOM], begin_names[ARCH_ARGS_MAX][SESSION_NAME_ROOM];
@@ -140,8 +133,8 @@ struct hit_room {
 };
 
 /*
- * Reads what follows the record of an end event, in `size` bytes: the duration, and the record of
- * the pair's start event. Returns the length, or 0 if the bytes make no sense.
+ * Reads what follows an end event's record: the duration, and the start event's record. Returns the
+ * length, or 0 if it makes no sense.
  */
 static size_t read_begin(struct probe_session *s, const uint8_t *bytes, size_t size,
 	uint64_t end_stamp, struct hit_room *room, struct probe_hit *ret)
@@ -188,10 +181,7 @@ static size_t read_begin(struct probe_session *s, const uint8_t *bytes, size_t s
 	return sizeof(ret->duration_ns) + length;
 }
 
-/*
- * Reads a record of `size` bytes that were copied from a ring. Returns its length, or 0 if it makes
- * no sense. The hit's values are in *room.
- */
+/* Reads a copied record into *room. Returns its length, or 0 if it makes no sense. */
 static size_t read_hit(struct probe_session *s, const struct ring_record *record, size_t size,
 	size_t ring, struct hit_room *room, struct probe_hit *ret)
 {
@@ -201,7 +191,7 @@ static size_t read_hit(struct probe_session *s, const struct ring_record *record
 
 	if (!site)
 		return 0;
-	/* The clock was read after the record was written, so a later stamp is false. */
+	/* The clock was read later, so a later stamp is false. */
 	if (s->dead)
 		stamp = within_years(&s->clock, stamp);
 	else if (stamp > s->clock.last_stamp)
@@ -226,7 +216,7 @@ static size_t read_hit(struct probe_session *s, const struct ring_record *record
 	return more ? length + more : 0;
 }
 
-/* Hands over one record. Returns false if `visit` wants no more. */
+/* Hands over a record. Returns false if `visit` wants no more. */
 static bool hand_over(struct probe_session *s, const struct ring_record *record, struct ring *ring,
 	size_t size, bool (*visit)(const struct probe_hit *hit, void *data), void *data)
 {
@@ -237,8 +227,8 @@ static bool hand_over(struct probe_session *s, const struct ring_record *record,
 	size_t length;
 
 	/*
-	 * On aarch64, a stub may read the counter a few instructions early, so that a record may be
-	 * older than the one before it. The times of a ring must not decrease.
+	 * On aarch64, a stub may read the counter a few instructions early, but the times of a ring
+	 * must not decrease.
 	 */
 	if (record->time > s->clock.last_stamp)
 		copy->time = s->clock.last_stamp;
@@ -292,7 +282,7 @@ size_t session_visit_recording(struct probe_session *s, const struct recording *
 		const struct ring_record *record =
 			(const struct ring_record *)(recording->bytes + r->offset);
 
-		/* The record's length and its size in the ring must agree. */
+		/* Length and size in the ring must agree. */
 		length = read_hit(s, record, r->size, r->ring, &room, &hit);
 		if (length && ring_padded(length, RING_BACK_BYTES) == r->size)
 			go_on = visit(&hit, data);
@@ -327,7 +317,7 @@ bool session_read_rings(
 	bool any = false;
 	size_t size;
 
-	/* Rings that are overwritten are only read in a snapshot. */
+	/* Overwritten rings are only read in a snapshot. */
 	if (!visit || s->options.overwrite)
 		writers_learn(&s->processes);
 	if (s->options.overwrite)

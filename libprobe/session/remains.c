@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Finds the memory of flight recorders in files.
+ * Finds flight recorders' memory in files.
  *
- * A recorder's file holds its memory from the first byte. A core file (core(5)) has a segment for
- * each dumped mapping; shared memory without a file name is dumped unless /proc/PID/coredump_filter
- * says otherwise. So each segment that begins like a session's data is examined. The process that
- * wrote it may have crashed because it wrote to random addresses, so its contents are not trusted.
+ * A recorder's own file begins with it. A core file (core(5)) has a segment for each dumped
+ * mapping, among them shared memory without a name, unless /proc/PID/coredump_filter says
+ * otherwise: segments that begin like a session's data are examined. The process may have crashed
+ * by writing to random addresses, so nothing is trusted.
  *
- * The file is read with pread(2) and never mapped, because it may become shorter meanwhile.
+ * The file is read, not mapped, because it may become shorter.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -108,7 +108,7 @@ static struct probe_error *note_damage(struct probe_remains *r, struct probe_err
 	return NULL;
 }
 
-/* Takes the recorder whose memory is at [start, start + length) of the file, if there is one. */
+/* Takes the recorder at [start, start + length) of the file, if any. */
 static struct probe_error *take(struct probe_remains *r, uint64_t start, uint64_t length)
 {
 	struct probe_session *session = NULL;
@@ -156,7 +156,7 @@ static struct probe_error *take_segments(struct probe_remains *r, Elf *elf)
 	for (size_t i = 0; i < count && i < INT32_MAX && !error; i++) {
 		if (!gelf_getphdr(elf, (int)i, &segment))
 			return no_format(r);
-		/* A core may be cut (ulimit -c). Examine the part of the segment that exists. */
+		/* A core may be cut (ulimit -c). */
 		if (segment.p_type != PT_LOAD || segment.p_offset >= r->size)
 			continue;
 		if (segment.p_filesz > r->size - segment.p_offset)
@@ -217,8 +217,8 @@ struct probe_error *remains_of(int fd, const char *path, struct probe_remains **
 	if (!error)
 		error = take_file(r);
 	/*
-	 * Sort the sessions as `probectl read -p` lists them. A core file has them in another
-	 * order, because the kernel maps later sessions at lower addresses.
+	 * As `probectl read -p` lists them. A core has later sessions first, because they are at
+	 * lower addresses.
 	 */
 	if (!error && r->session_count)
 		qsort(r->sessions, r->session_count, sizeof(*r->sessions), compare_sessions);

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Limits the memory of a session. Pages cost nothing until they are touched. Then they are charged
- * to the target's control group; if the group reaches its memory limit, the kernel kills the
- * target. So if the group has a limit, buffers and tables use only a part of the memory that the
- * group has left, even when all their pages are touched.
+ * Limits a session's memory. Touched pages are charged to the target's control group, and at its
+ * limit the kernel kills the target. So with a limit, buffers and tables use only a part of what
+ * the group has left, even with all pages touched.
  *
- * Some pages are allocated before a hit touches them: the pages of a flight recorder's file and,
- * with the sysctl vm.overcommit_memory=2, the pages of every session (libprobe/process/process.h).
- * They use only a part of what the file system or the machine has left.
+ * Some pages are allocated in advance: those of a flight recorder's file and, with the sysctl
+ * vm.overcommit_memory=2, all (libprobe/process/process.h). They use only a part of what the file
+ * system or machine has left.
  */
 #include <stdio.h>
 #include <string.h>
@@ -42,10 +41,7 @@ static const char *figure(uint64_t bytes, char text[FIGURE_MAX])
 	return text;
 }
 
-/*
- * Returns how many bytes a session takes once hits have touched all pages that they can reach; 0 if
- * the layout is impossible.
- */
+/* Returns the bytes of all pages that hits can reach; 0 if the layout is impossible. */
 static uint64_t most_bytes(const struct data_needs *needs, size_t probes)
 {
 	struct reg_session s = {.cpus = sysconf(_SC_NPROCESSORS_CONF)};
@@ -56,10 +52,7 @@ static uint64_t most_bytes(const struct data_needs *needs, size_t probes)
 		probe_error_free(error);
 		return 0;
 	}
-	/*
-	 * A thread touches only the beginning of its entry in the table of start events, unless it
-	 * recurses deeply.
-	 */
+	/* A thread touches only the beginning of its entry, unless it recurses deeply. */
 	entry = s.flights ? data_flight_bytes(&s) : 0;
 	start = page_bytes() + needs->keep_bytes;
 	if (needs->by_key || needs->flights_min || flights > s.flight_entries)
@@ -68,17 +61,14 @@ static uint64_t most_bytes(const struct data_needs *needs, size_t probes)
 	       flights * (entry < start ? entry : start) + 2 * (uint64_t)s.cpus * s.ring_bytes;
 }
 
-/* Halves one size that the user did not set. Returns false if no size can shrink. */
+/* Halves a size that the user did not set. Returns false if none can shrink. */
 static bool take_less(const struct probe_session_options *asked, struct data_needs *needs)
 {
 	if (needs->ring_bytes > DATA_RING_MIN && asked->may_shrink) {
 		needs->ring_bytes /= 2;
 		return true;
 	}
-	/*
-	 * The table of start events may always shrink, because no option of the user sets its size.
-	 * A start event without room is counted as lost.
-	 */
+	/* The table of start events may always shrink, because no option sets its size. */
 	if (needs->pairs && needs->flights_min > DATA_FLIGHTS_FEW) {
 		needs->flights_min /= 2;
 		return true;
@@ -104,8 +94,8 @@ static struct probe_error *too_large(
 }
 
 /*
- * Reads the limit of the control group. Thousands of programs of a build share a group, so a group
- * without a limit is read only once a second.
+ * Reads the control group's limit. One without a limit, maybe shared by a build's thousands of
+ * programs, is read once a second.
  */
 static void look_at_memory(const struct probe_session *session, struct cgroup_memory *ret)
 {
@@ -127,7 +117,7 @@ static void look_at_memory(const struct probe_session *session, struct cgroup_me
 	l->free_until_ns = now + FREE_NS;
 }
 
-/* Reports that buffers or tables are smaller than wanted. `why` tells how much memory is left. */
+/* Reports that buffers or tables are smaller; `why` tells how much memory is left. */
 static struct probe_error *report_less(const struct data_needs *needs,
 	const struct data_needs *wanted, const char *why, struct probe_report *report)
 {
@@ -144,7 +134,7 @@ static struct probe_error *report_less(const struct data_needs *needs,
 	return NULL;
 }
 
-/* Returns the bytes that a session allocates in advance; 0 if its layout is impossible. */
+/* Returns the bytes allocated in advance; 0 if the layout is impossible. */
 static uint64_t whole_bytes(const struct data_needs *needs, size_t probes)
 {
 	struct reg_session s = {.cpus = sysconf(_SC_NPROCESSORS_CONF)};
@@ -155,7 +145,7 @@ static uint64_t whole_bytes(const struct data_needs *needs, size_t probes)
 	return bytes;
 }
 
-/* Makes buffers and tables small enough for a part of the `room` bytes left at `where`. */
+/* Makes buffers and tables fit into a part of the `room` left at `where`. */
 static struct probe_error *fit_whole(const struct probe_session *session, struct data_needs *needs,
 	size_t probes, const char *where, uint64_t room, struct probe_report *report)
 {
@@ -165,10 +155,7 @@ static struct probe_error *fit_whole(const struct probe_session *session, struct
 
 	if (session->options.together > 1)
 		most /= session->options.together;
-	/*
-	 * Without forked children, the table of start events has its default size. Here it may
-	 * shrink.
-	 */
+	/* Without forked children, it has its default size, and may shrink. */
 	if (bytes > most && needs->pairs && !needs->flights_min)
 		needs->flights_min = DATA_FLIGHTS_MIN;
 	while (bytes > most && take_less(&session->options, needs))
@@ -185,10 +172,7 @@ static struct probe_error *fit_whole(const struct probe_session *session, struct
 	return report_less(needs, &wanted, why, report);
 }
 
-/*
- * Fits the session into the file system or the memory where its pages are allocated in advance, if
- * any.
- */
+/* Fits the session into where its pages are allocated in advance, if anywhere. */
 static struct probe_error *fit_allocated(const struct probe_session *session,
 	struct data_needs *needs, size_t probes, struct probe_report *report)
 {
@@ -206,7 +190,7 @@ static struct probe_error *fit_allocated(const struct probe_session *session,
 	room = overcommit_room();
 	if (room == UINT64_MAX)
 		return NULL;
-	/* probectl allocates this memory, so it is charged to the control group of probectl. */
+	/* probectl allocates it, so its own control group is charged. */
 	cgroup_memory(getpid(), &own);
 	if (own.room < room)
 		return fit_whole(session, needs, probes,

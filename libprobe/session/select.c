@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Switches single probes of a session off and on again. The session keeps its data about a probe
- * that is off, or whose library was closed: the probe's counter, the numbers of its sites, and
- * their bindings. So the counts continue later.
+ * Switches a session's single probes off and on again. Data about a probe that is off, or whose
+ * library was closed, stays: counter, sites' numbers, bindings, so counts continue.
  *
- * A gathered pair is switched as a whole. If only its end events were off, start events would fill
- * the threads' stacks of open pairs. While the pair is off, start events are not seen. So open
- * pairs are forgotten before the pair is switched on again.
+ * A gathered pair is switched as a whole: without end events, start events would fill threads'
+ * stacks. Open pairs are forgotten before it is switched on again.
  */
 #include <stddef.h>
 #include <stdlib.h>
@@ -16,10 +14,7 @@
 #include "libprobe/session/session.h"
 #include "libprobe/registry/registry.h"
 
-/*
- * Returns true if a probe can only be switched together with its pair. Gathering and spans need
- * both events of a pair; other records have only one event.
- */
+/* Is a probe switched only with its pair? Gathering and spans need both of its events. */
 static bool is_of_pair(const struct probe_session *s, size_t probe)
 {
 	return session_has_pairs(s) && s->known[probe].part.role != PAIR_NONE;
@@ -70,7 +65,7 @@ static struct probe_error *switch_off(struct probe_session *s, struct change *c,
 
 /* ---- On --------------------------------------------------------------------------------- */
 
-/* For each probe of a selection: the index of the session's probe, and its counter. */
+/* The session's probe, and counter, of each selected probe. */
 struct again {
 	size_t *probes;
 	uint32_t *slots;
@@ -95,9 +90,8 @@ static void again_deinit(struct again *again)
 }
 
 /*
- * Finds the session's probe with a key; SIZE_MAX if there is no such probe. If `marked` is not
- * NULL, looks only at marked probes. If several files were mapped at the address one after the
- * other, finds the probe of the last file.
+ * Finds the session's probe with a key, among the marked ones unless NULL; or SIZE_MAX. Of several
+ * files mapped there one after the other, the last counts.
  */
 static size_t find_marked(const struct probe_session *s, const bool *marked, uint64_t key)
 {
@@ -116,9 +110,7 @@ static void keep_marked(
 	selection_drop_unwanted(selection);
 }
 
-/*
- * Returns the index of the first site of a session's probe. The sites of a probe follow each other.
- */
+/* Returns the first site of a session's probe; its others follow. */
 static size_t first_site(const struct probe_session *s, size_t known)
 {
 	size_t at = 0;
@@ -128,10 +120,7 @@ static size_t first_site(const struct probe_session *s, size_t known)
 	return at;
 }
 
-/*
- * Returns true if the selected probe is probe `known` of the session. Sites are bound to their
- * notes, so the notes must not have changed.
- */
+/* Is the selected probe the session's probe `known`, with unchanged notes? */
 static bool is_same(const struct probe_session *s, size_t known, const struct selection *selection,
 	const struct select_probe *probe)
 {
@@ -151,7 +140,7 @@ static bool is_same(const struct probe_session *s, size_t known, const struct se
 	return true;
 }
 
-/* Finds the session's probe for each probe of a selection. All of these probes are marked. */
+/* Finds the session's, marked, probe for each selected one. */
 static struct probe_error *match_all(const struct probe_session *s, const bool *marked,
 	const struct selection *selection, struct again *again)
 {
@@ -170,7 +159,7 @@ static struct probe_error *match_all(const struct probe_session *s, const bool *
 	return NULL;
 }
 
-/* Forgets the open pairs of probes whose stubs are off. */
+/* Forgets open pairs of probes whose stubs are off. */
 static void forget_flights(const struct probe_session *s, const struct again *again, size_t count)
 {
 	const struct reg_session *l = &s->rings.layout;
@@ -195,7 +184,7 @@ static void forget_flights(const struct probe_session *s, const struct again *ag
 	}
 }
 
-/* Installs probes again. With `served`, it is no error if all of them are refused. */
+/* Installs probes again. `served`: all may be refused. */
 static struct probe_error *install_again(struct probe_session *s, struct change *c,
 	struct selection *selection, const struct again *again, bool served,
 	struct probe_report *report)
@@ -215,16 +204,16 @@ static struct probe_error *install_again(struct probe_session *s, struct change 
 	return error;
 }
 
-/* Why probes are installed again. For AGAIN_WAS_CLOSED, open pairs of the probes go on. */
+/* Open pairs go on for AGAIN_WAS_CLOSED. */
 enum again_why { AGAIN_WAS_OFF, AGAIN_WAS_CLOSED };
 
-/* Installs the marked probes again. The target has them mapped. */
+/* Installs marked probes again, which are mapped. */
 static struct probe_error *install_marked(struct probe_session *s, struct change *c,
 	const bool *marked, enum again_why why, struct probe_report *report)
 {
 	struct selection selection = {0};
 	struct again again = {0};
-	/* Probes are selected by their keys, because the patterns may have been freed. */
+	/* By their keys: the patterns may have been freed. */
 	struct probe_error *error = select_probes(&c->modules, NULL, 0, &selection);
 
 	if (!error)
@@ -336,7 +325,7 @@ struct probe_error *probe_session_select(
 	wanted = find_wanted(session, on);
 	if (!wanted)
 		return probe_error_no_memory();
-	/* A child of vfork(2) that waits at the gate would keep its parent from being stopped. */
+	/* A child of vfork(2) at the gate would keep its parent from being stopped. */
 	gate_arm(&session->exec_gate.gate, false);
 	while (attempt_next(&attempt))
 		attempt.error = select_once(session, wanted, report);

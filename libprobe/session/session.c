@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Attached sessions. They belong to this process and end with it. */
+/* Attached sessions, which belong to this process and end with it. */
 #include <errno.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -20,9 +20,8 @@
 /* ==== Child =================================================================================== */
 
 /*
- * Forked children inherit the session's code, and count and record with it. Only one process, the
- * target, assigns numbers to sites and counters. So libraries that a child opens later are not
- * probed, but reported.
+ * Forked children inherit the session's code, and count with it. Only the target's process assigns
+ * numbers, so libraries that a child opens are reported, not probed.
  */
 
 static const char reason[] =
@@ -35,8 +34,7 @@ static void session_keep_new(
 	const struct probe_session *s, const struct change *c, struct selection *selection);
 
 /*
- * Returns true if the probe was reported before, for the same reason: for the target, or for
- * another child that has the same library.
+ * Was the probe reported before for this reason, for the target or another child with the library?
  */
 static bool is_told(
 	const struct probe_report *report, const struct select_probe *probe, const char *why)
@@ -52,10 +50,7 @@ static bool is_told(
 	return false;
 }
 
-/*
- * Adds the probes of a selection to the session's report as refused. Adds no probe twice for the
- * same reason.
- */
+/* Reports a selection's probes as refused, each once for a reason. */
 static struct probe_error *session_refuse(
 	struct probe_session *s, const struct selection *selection, const char *why)
 {
@@ -66,10 +61,7 @@ static struct probe_error *session_refuse(
 
 		if (is_told(&s->report, &probe, why))
 			continue;
-		/*
-		 * Report the probe as if the user had named it, because no row shows that it was
-		 * refused.
-		 */
+		/* As if the user had named it: no row shows that it was refused. */
 		probe.exact = true;
 		for (size_t k = 0; k < probe.site_count && !error; k++) {
 			struct select_site site = selection->sites[probe.first_site + k];
@@ -81,13 +73,13 @@ static struct probe_error *session_refuse(
 	return error;
 }
 
-/* Reports the child's probes that the session lacks. The child's state is read and locked. */
+/* Reports a child's probes that the session lacks. Its state is read and locked. */
 static struct probe_error *look(struct probe_session *s, struct change *c)
 {
 	struct selection selection = {0};
 	struct probe_error *error;
 
-	/* The process that waits may run another program by now, which has no session. */
+	/* The waiting process may run another program now. */
 	if (!registry_session(&c->registry, s->id))
 		return NULL;
 	error = session_select_asked(s, c, &selection);
@@ -100,8 +92,8 @@ static struct probe_error *look(struct probe_session *s, struct change *c)
 }
 
 /*
- * Reports, as refused, the probes that the session lacks in a library that a forked child has
- * opened. A child that has ended has no such probes. Errors: PROBE_ERROR_MEMORY.
+ * Reports probes that the session lacks in a library that a child has opened, unless the child has
+ * ended. Errors: PROBE_ERROR_MEMORY.
  */
 static struct probe_error *session_note_child(struct probe_session *session, pid_t pid)
 {
@@ -128,16 +120,14 @@ static struct probe_error *session_note_child(struct probe_session *session, pid
 /* ==== Filters ================================================================================= */
 
 /*
- * A program may install a seccomp filter at any time, even when it already has stubs that make
- * system calls. So the session checks its threads from time to time (/proc/PID/task/TID/status). If
- * a new filter forbids the calls of the stubs, or cannot be read, the session ends.
- *
- * A check reads a file for each thread. Checks never use more than a small part of the time.
+ * A program may install a seccomp filter at any time, even with stubs that make system calls. So
+ * threads are checked now and then (/proc/PID/task/TID/status), in a small part of the time: if a
+ * new filter forbids the calls, or cannot be read, the session ends.
  */
 
 enum { LOOK_NS = 100 * 1000 * 1000, LOOK_SHARE = 100 };
 
-/* Takes the filters of the target's threads as they were when the stubs were made. */
+/* Takes the filters as they were when the stubs were made. */
 static void session_keep_filters(struct probe_session *session, struct change *change)
 {
 	seccomp_deinit(&session->seccomp);
@@ -145,7 +135,7 @@ static void session_keep_filters(struct probe_session *session, struct change *c
 	change->seccomp = (struct seccomp){.pid = change->pid};
 }
 
-/* Returns true if the filters of all threads still allow the system calls of the stubs. */
+/* Do all filters still allow the stubs' system calls? */
 static struct probe_error *judge_again(struct probe_session *s)
 {
 	unsigned int needed =
@@ -163,8 +153,8 @@ static struct probe_error *judge_again(struct probe_session *s)
 }
 
 /*
- * Checks now and then whether new filters allow the system calls of the stubs. Errors:
- * PROBE_ERROR_UNSUPPORTED (a filter forbids these calls, or cannot be read: the session must end).
+ * Checks now and then. Errors: PROBE_ERROR_UNSUPPORTED (a filter forbids the calls, or is
+ * unreadable: the session must end).
  */
 static struct probe_error *session_look_at_filters(struct probe_session *session)
 {
@@ -187,8 +177,8 @@ static struct probe_error *session_look_at_filters(struct probe_session *session
 /* ==== Follow ================================================================================== */
 
 /*
- * A session follows libraries that its target opens later, and programs that the target starts. For
- * each of the two, a gate (libprobe/follow/follow.h) holds the thread until probectl is done.
+ * A session follows libraries that its target opens, and programs that it starts, by a gate for
+ * each (follow/follow.h), which holds the thread until probectl is done.
  */
 
 enum {
@@ -199,16 +189,13 @@ enum {
 static struct probe_error *session_install(struct probe_session *s, struct change *c,
 	struct selection *selection, struct probe_report *report);
 
-/* Has the process executed another program, or ended? */
+/* Has the process called execve(2), or ended? */
 static bool is_replaced(const struct probe_session *s)
 {
 	return s->target->mem >= 0 && !target_is_there(s->target);
 }
 
-/*
- * Drops an error if the process executed another program, or ended, while its libraries were being
- * probed. The session keeps what it has recorded so far.
- */
+/* Drops an error if so while its libraries were being probed. The session keeps its records. */
 static struct probe_error *unless_replaced(const struct probe_session *s, struct probe_error *error)
 {
 	if (!is_replaced(s))
@@ -217,10 +204,7 @@ static struct probe_error *unless_replaced(const struct probe_session *s, struct
 	return NULL;
 }
 
-/*
- * Notes in the report that some hits are missed, because there is no gate. A static program needs
- * none.
- */
+/* Notes that hits are missed without a gate. A static program needs none. */
 static struct probe_error *note_no_gate(const struct change *c, enum gate_place place,
 	const struct probe_error *why, struct probe_report *report)
 {
@@ -240,10 +224,7 @@ static struct probe_error *note_no_gate(const struct change *c, enum gate_place 
 		c->pid, why->message);
 }
 
-/*
- * Adds a gate. If the target lacks the function that the gate needs, *ret is NULL and the report
- * says so.
- */
+/* Adds a gate. Without the function it needs, *ret is NULL, and the report says so. */
 static struct probe_error *add_gate(struct probe_session *s, struct change *c,
 	enum gate_place place, struct probe_report *report, struct probe_gate **ret)
 {
@@ -282,10 +263,9 @@ static struct probe_error *open_exec_gate(struct probe_session *s, struct probe_
 }
 
 /*
- * While the loader maps a library, drops the probes of files from a selection, because the loader
- * may overwrite semaphores that probectl raises. When the library is complete, the thread that
- * opens it comes to the gate. Probes of user events stay in the selection: their files are mapped
- * completely before they have names.
+ * Drops files' probes while the loader maps a library, because it may overwrite semaphores; the
+ * thread comes to the gate when it is complete. Probes of user events stay: their files are
+ * complete before they have names.
  */
 static void leave_to_loader(struct change *c, struct selection *selection)
 {
@@ -302,8 +282,8 @@ static void leave_to_loader(struct change *c, struct selection *selection)
 }
 
 /*
- * Refuses a selection if the session has too few counters left for it. Each library at a new
- * address takes new counters, and a session has a fixed number of them.
+ * Refuses a selection without enough counters: the session has a fixed number, and libraries at new
+ * addresses take new ones.
  */
 static struct probe_error *refuse_without_counters(
 	struct probe_session *s, const struct change *c, struct selection *selection)
@@ -322,10 +302,7 @@ static struct probe_error *refuse_without_counters(
 	return error;
 }
 
-/*
- * Probes the libraries that the target has opened since the last call. If the target opens more
- * libraries meanwhile, their threads wait at the gate for the next call.
- */
+/* Probes libraries opened since the last call. Threads that open more wait for the next call. */
 static struct probe_error *follow_once(struct probe_session *s)
 {
 	struct selection selection = {0};
@@ -333,8 +310,8 @@ static struct probe_error *follow_once(struct probe_session *s)
 	struct change c;
 
 	/*
-	 * A child of vfork(2) that waits at the gate would keep its parent from being stopped.
-	 * Programs that are started while this gate is off are found a little later.
+	 * A child of vfork(2) at the gate would keep its parent from being stopped. Programs are
+	 * found a little later.
 	 */
 	gate_arm(&s->exec_gate.gate, false);
 	error = change_begin(s->target, &c);
@@ -343,7 +320,7 @@ static struct probe_error *follow_once(struct probe_session *s)
 		return unless_replaced(s, error);
 	}
 	session_stack_refresh(s);
-	/* Refusals go to the session's report: --keep-going does not apply here. */
+	/* Refusals go to the report: --keep-going does not apply. */
 	s->request.keep_going = true;
 	error = session_select_asked(s, &c, &selection);
 	if (!error) {
@@ -367,7 +344,7 @@ static struct probe_error *follow_once(struct probe_session *s)
 	return error ? unless_replaced(s, error) : NULL;
 }
 
-/* Probes the libraries that the target has opened since the last call. */
+/* Probes libraries opened since the last call. */
 static struct probe_error *session_follow(struct probe_session *s)
 {
 	struct attempt attempt = attempt_begin(s->target, &s->report);
@@ -377,7 +354,7 @@ static struct probe_error *session_follow(struct probe_session *s)
 	return attempt.error;
 }
 
-/* Like session_follow(), but hurries, because other processes may wait for probectl. */
+/* Like session_follow(), but hurries: other processes may wait. */
 static struct probe_error *follow_now(struct probe_session *s)
 {
 	struct probe_error *error;
@@ -389,16 +366,15 @@ static struct probe_error *follow_now(struct probe_session *s)
 }
 
 /*
- * Returns true if a library cannot be probed yet. While a program is being started, its parent may
- * wait in vfork(2) and cannot be stopped. So the library is probed when the program has started, or
- * has taken too long.
+ * Must a library wait? A starting program's parent may be in vfork(2), and cannot be stopped: until
+ * the program runs, or has taken too long.
  */
 static bool has_to_wait(struct probe_session *s)
 {
 	return s->options.watch && launches_depend(watch_launches(s->options.watch), &s->exec_gate);
 }
 
-/* Returns true if there is time for another attempt to probe new libraries. */
+/* Is there time for another attempt? */
 static bool may_wait(struct probe_session *s)
 {
 	uint64_t now = clock_monotonic_ns();
@@ -415,9 +391,8 @@ static bool is_passing(const struct probe_error *error)
 }
 
 /*
- * Lets the session go on while the target cannot be changed, because of a slow controller or a
- * debugger. The report says that hits in new libraries are missed. These libraries are probed as
- * soon as possible.
+ * Goes on while the target cannot be changed, because of a slow controller or debugger. The report
+ * says that hits in new libraries are missed, until these are probed.
  */
 static struct probe_error *fall_behind(struct probe_session *s, struct probe_error *error)
 {
@@ -441,10 +416,7 @@ static struct probe_error *settle(struct probe_session *s, struct probe_error *e
 		return fall_behind(s, error);
 	if (!s->catch_up_ns)
 		return NULL;
-	/*
-	 * If there was nothing to probe, the attempt has succeeded although a debugger is attached.
-	 * An attempt with something to probe would fail.
-	 */
+	/* With a debugger attached, an attempt succeeds only if there is nothing to probe. */
 	if (procfs_status_number(s->target->pid, "TracerPid:") > 0) {
 		s->catch_up_ns = clock_monotonic_ns() + CATCH_UP_NS;
 		return NULL;
@@ -456,7 +428,7 @@ static struct probe_error *settle(struct probe_session *s, struct probe_error *e
 		s->target->pid);
 }
 
-/* Now and then, probes the libraries whose threads went on before the libraries were probed. */
+/* Now and then, probes libraries whose threads went on before. */
 static struct probe_error *session_catch_up(struct probe_session *s)
 {
 	if (!s->catch_up_ns || clock_monotonic_ns() < s->catch_up_ns)
@@ -465,8 +437,8 @@ static struct probe_error *session_catch_up(struct probe_session *s)
 }
 
 /*
- * Notes that a thread gave up waiting and went on. Later threads were not held, so there may be new
- * libraries without a waiting thread.
+ * Notes that a thread gave up waiting, and later ones were not held: there may be new libraries
+ * without a waiting thread.
  */
 struct probe_error *session_note_lapse(struct probe_session *s)
 {
@@ -484,9 +456,8 @@ struct probe_error *session_note_lapse(struct probe_session *s)
 }
 
 /*
- * Releases the threads that wait at the gate after they have opened a library. In the target, the
- * library is probed first. In a forked child, the probes that are not switched on are reported
- * first.
+ * Releases threads that wait after opening a library: in the target, it is probed first; in a
+ * forked child, probes that are not on are reported.
  */
 static struct probe_error *session_serve_gate(struct probe_session *s)
 {
@@ -512,10 +483,7 @@ static struct probe_error *session_serve_gate(struct probe_session *s)
 		else
 			error = session_note_child(s, waiters.items[i].pid);
 	}
-	/*
-	 * Also probe without a waiter: a thread of the target may have gone on already, or may not
-	 * have been found.
-	 */
+	/* Also without a waiter: a thread may have gone on, or not been found. */
 	follows = !error && (ours || !waiters.count || s->lapsed);
 	if (follows)
 		error = follow_now(s);
@@ -532,8 +500,8 @@ static struct probe_error *session_serve_gate(struct probe_session *s)
 }
 
 /*
- * Starts the threads for the gates and for waits for room. Call it before the target is changed:
- * during a change, the calling thread may have a high priority, which a new thread would inherit.
+ * Starts the threads for gates and for waits for room, before a change, whose high priority a new
+ * thread would inherit.
  */
 static struct probe_error *session_prepare_gates(struct probe_session *s)
 {
@@ -548,7 +516,7 @@ static struct probe_error *session_prepare_gates(struct probe_session *s)
 	return error;
 }
 
-/* Installs the session's gates and begins to serve them. The target's state is read and locked. */
+/* Installs the gates and begins to serve them. The target's state is read and locked. */
 static struct probe_error *session_start_following(
 	struct probe_session *s, struct change *c, struct probe_report *report)
 {
@@ -582,7 +550,7 @@ enum {
 	SESSION_DESCRIPTORS = 16 /* kept or needed at the end, without those of modules */
 };
 
-/* Counts a probe's sites. Sites without a stub of the session were refused. */
+/* Counts a probe's sites. Those without a stub were refused. */
 static struct probe_coverage coverage_of(const struct probe_session *s, const struct registry *r,
 	const struct selection *selection, const struct select_probe *probe)
 {
@@ -619,7 +587,7 @@ struct probe_error *session_take_probes(
 	return NULL;
 }
 
-/* Returns a process's id in its own namespace; 0 if unknown. */
+/* Returns a process's id in its own namespace, or 0. */
 static uint32_t own_pid(pid_t pid)
 {
 	long own = procfs_status_last_number(pid, "NSpid:");
@@ -701,10 +669,7 @@ struct probe_error *session_create(struct probe_target *target, uint64_t (*count
 	return error;
 }
 
-/*
- * Returns true if a probe was switched off by probe_session_select(). Such probes are not in the
- * registry.
- */
+/* Was a probe switched off by probe_session_select()? Then it is not in the registry. */
 static bool is_off(const struct probe_session *s, uint64_t key)
 {
 	for (size_t i = 0; i < s->probe_count; i++)
@@ -713,10 +678,7 @@ static bool is_off(const struct probe_session *s, uint64_t key)
 	return false;
 }
 
-/*
- * Drops from a selection the probes that the session already has, and the probes whose files cannot
- * be read.
- */
+/* Drops probes that the session has, and those of unreadable files. */
 static void session_keep_new(
 	const struct probe_session *s, const struct change *c, struct selection *selection)
 {
@@ -731,8 +693,8 @@ static void session_keep_new(
 }
 
 /*
- * Maps the session's memory and takes over its probes before any site leads to its stubs. If this
- * fails, nothing has been switched on. See struct install.
+ * Maps the session's memory and takes over its probes before any site leads to its stubs: if this
+ * fails, nothing is on. For struct install.
  */
 static struct probe_error *take_session(void *data, struct install *install)
 {
@@ -757,7 +719,7 @@ static struct probe_error *take_session(void *data, struct install *install)
 	return error ? error : session_watch(s, registry);
 }
 
-/* Attaches a selection to the session. The first selection creates the session. */
+/* Attaches a selection; the first one creates the session. */
 static struct probe_error *session_install(struct probe_session *s, struct change *c,
 	struct selection *selection, struct probe_report *report)
 {
@@ -773,10 +735,7 @@ static struct probe_error *session_install(struct probe_session *s, struct chang
 	if (!error && !s->id)
 		error = session_fit(
 			s, &install.needs, selection->probe_count + install.spare_probes, report);
-	/*
-	 * If the session follows libraries, all sites of this selection may be refused, because
-	 * sites of later libraries may still be patched. The total is then checked at the end.
-	 */
+	/* All sites may be refused while later libraries may bring others. */
 	install.served = s->options.follow_libraries;
 	install.take = take_session;
 	install.take_data = s;
@@ -799,10 +758,7 @@ static struct probe_error *session_install(struct probe_session *s, struct chang
 	return error;
 }
 
-/*
- * Selects the requested probes. Without patterns, it selects nothing: the session only follows
- * libraries.
- */
+/* Selects the requested probes. Without patterns, none: the session only follows libraries. */
 static struct probe_error *session_select_asked(
 	const struct probe_session *s, struct change *c, struct selection *ret)
 {
@@ -818,10 +774,7 @@ static struct probe_error *session_select_asked(
 	return error;
 }
 
-/*
- * If the error is about a pattern that matches nothing, adds that --follow waits for later
- * libraries.
- */
+/* If a pattern matches nothing, adds that --follow waits for libraries. */
 static struct probe_error *may_come(struct probe_error *error)
 {
 	struct probe_error *more;
@@ -842,7 +795,7 @@ static struct probe_error *start(
 	struct selection selection = {0};
 	struct probe_error *error;
 
-	/* The end of a session needs descriptors too, besides those that the session keeps. */
+	/* A session's end needs descriptors, too. */
 	error = change_need_descriptors(c, SESSION_DESCRIPTORS);
 	if (!error)
 		error = install_heal(c);
@@ -958,8 +911,8 @@ size_t probe_session_unmatched(const struct probe_session *session)
 /* ---- Reading ------------------------------------------------------------------------ */
 
 /*
- * Ends the session if a seccomp filter forbids the system calls of its stubs. Hands over its
- * records first, because the caller does not poll again after an error.
+ * Ends the session if a filter forbids its stubs' calls. Hands over its records first: after an
+ * error, the caller does not poll again.
  */
 static struct probe_error *stop_for_filters(
 	struct probe_session *s, bool (*visit)(const struct probe_hit *hit, void *data), void *data)

@@ -27,19 +27,16 @@
 
 /* ---- Asked ----------------------------------------------------------------------------------- */
 
-/* The expressions of a session, and how they are bound to each of its sites. */
-
 /*
- * The parts of a call stack. They are the parts of a key that is a call stack, and the keys of a
- * session with PROBE_STACK_FRAMES. _FRAMES: the return addresses. _SITE: the address of the site.
- * _CALLER: the return address of the site's function, if this function has no stack frame and
- * _FRAMES therefore lacks the address; otherwise 0.
+ * The parts of a call stack as a key, and the keys with PROBE_STACK_FRAMES: return addresses; the
+ * site; and the return address of the site's function if it has no stack frame, so that _FRAMES
+ * lacks it, else 0.
  */
 enum { BIND_STACK_FRAMES, BIND_STACK_SITE, BIND_STACK_CALLER, BIND_STACK_KEYS };
 
 /*
- * The parts of keys that stubs compute. A key has one part; a call stack has BIND_STACK_KEYS; the
- * key `probe` has no part, because each entry of the table names its probe.
+ * The parts of keys that stubs compute: one, or BIND_STACK_KEYS for a call stack. The key `probe`
+ * has none: each entry of the table names its probe.
  */
 struct asked_parts {
 	size_t count;
@@ -49,7 +46,7 @@ struct asked_parts {
 	uint16_t string_bytes; /* length of the longest string */
 };
 
-/* A session's expressions; a missing one is NULL. */
+/* A session's expressions; NULL if missing. */
 struct asked {
 	struct expr *filter, *value, *match, *match_end;
 	struct expr *keys[PROBE_KEYS_MAX];
@@ -63,9 +60,7 @@ struct asked {
 	uint16_t string_bytes; /* most bytes captured from each string argument */
 	bool match_string;     /* start and end events are matched by a string */
 	bool of_pair;	       /* the filter or a key needs a whole pair, such as its duration */
-	/*
-	 * Arguments of start events that expressions use at the end event, and their total bytes.
-	 */
+	/* Start events' arguments for expressions at the end event, and their bytes. */
 	struct record_layout_kept kept[ARCH_KEPT_MAX];
 	uint8_t kept_count;
 	uint16_t kept_bytes;
@@ -73,14 +68,14 @@ struct asked {
 };
 
 /*
- * Parses the expressions of a session's options, and checks that the options go together. Errors:
+ * Parses a session's expressions, and checks that the options go together. Errors:
  * PROBE_ERROR_USAGE.
  */
 PROBE_MUST_CHECK struct probe_error *asked_init(
 	struct asked *asked, const struct probe_session_options *options);
 void asked_deinit(struct asked *asked);
 
-/* Types of a probe's values, the same for all of its sites. */
+/* Types of a probe's values, the same at all sites. */
 struct bound_types {
 	bool value_signed;
 	bool value_double, value_whole; /* some site has a double; some site has an integer */
@@ -88,7 +83,7 @@ struct bound_types {
 	bool key_double[PROBE_KEYS_MAX], key_whole[PROBE_KEYS_MAX]; /* the same for keys */
 };
 
-/* The expressions as a site's stub uses them; `count` is 0 for a missing one. */
+/* The expressions for a site's stub; `count` is 0 if missing. */
 struct bound {
 	struct arch_expr filter, value, match;
 	struct arch_expr pair_filter;		 /* applied at an end event */
@@ -101,18 +96,16 @@ struct bound {
 };
 
 /*
- * Notes the types of the arguments that a site of a start event keeps. Call this for all known
- * start events before end events are bound: if one of them declares an argument as unsigned 64-bit,
- * the argument is unsigned at all end events.
+ * Notes the types of kept arguments. Call it for all known start events before end events are
+ * bound: if one declares unsigned 64-bit, so are all end events'.
  */
 void asked_note_begin(struct asked *asked, const struct record_layout_site *site);
 
 /*
- * Binds the expressions that a probe needs to one of its sites. The probe has the role `part` in
- * its pair. Appends the captures of these expressions to the recorded captures (`layout`). *types
- * is widened: if some sites have signed arguments, all sites have signed values. The caller frees
- * *ret before `asked`. Errors, which name the probe: PROBE_ERROR_USAGE, PROBE_ERROR_UNSUPPORTED;
- * also PROBE_ERROR_MEMORY.
+ * Binds a probe's expressions (role `part` in its pair) to a site, with their captures after the
+ * recorded ones in `layout`. Widens *types: some signed arguments make all values signed. The
+ * caller frees *ret before `asked`. Errors, with the probe's name: PROBE_ERROR_USAGE,
+ * PROBE_ERROR_UNSUPPORTED; PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *bind_site(const struct asked *asked, struct pair_part part,
 	const struct select_probe *probe, const struct record_layout_site *site,
@@ -120,59 +113,49 @@ PROBE_MUST_CHECK struct probe_error *bind_site(const struct asked *asked, struct
 
 /* ---- Gather ---------------------------------------------------------------------------------- */
 
-/* Reading the rows that a session has gathered; see also probe_session_rows(). */
-
 /* Sets the hits of all probes of a PROBE_SESSION_GATHER session. */
 void gather_count(struct probe_session *session);
 
-/*
- * Returns an array with the number of open start events of each pair. The caller frees it; NULL
- * without memory.
- */
+/* Returns the open start events of each pair, for the caller to free; NULL without memory. */
 uint64_t *gather_flights(struct probe_session *session);
 
 /* ---- Guest ----------------------------------------------------------------------------------- */
 
-/* The process in which a loaded tracer runs. */
-
 /*
- * Loads the tracer and serves it until the controller ends it or dies. Does not return. `input` and
- * `replies` are pipes. The tracer's own output goes to `output`. All other descriptors are closed.
+ * Loads a tracer and serves it until the controller ends. Does not return. `input` and `replies`
+ * are pipes; the tracer's own output goes to `output`. Closes all other descriptors.
  */
 _Noreturn void guest_run(const char *path, const char *options, int input, int replies, int output);
 
 /* ---- Named ----------------------------------------------------------------------------------- */
 
-/* Expressions that use the names of arguments; a name can mean another argument for each probe. */
-
 /*
- * Like asked_init(), with names of options->catalogue. The names are resolved for one probe that
- * the patterns match, which is enough to know the kinds of all expressions.
+ * Like asked_init(), with names of options->catalogue, which may mean other arguments for each
+ * probe. They are resolved for one probe, which tells the kinds of all expressions.
  */
 PROBE_MUST_CHECK struct probe_error *asked_init_named(struct asked *asked,
 	const struct probe_session_options *options, const struct probe_pattern *const *patterns,
 	size_t pattern_count);
 
 /*
- * Finds the expressions for a probe that has the role `part` in its pair, and `arg_count`
- * arguments, which the catalogue names. If no expression uses names, *ret is `asked` itself.
- * `asked` always owns *ret. Errors: PROBE_ERROR_USAGE (the probe has no such name; or the argument
- * is a string for one probe and a number for another), with the probe's name; PROBE_ERROR_MEMORY.
+ * Finds a probe's expressions, by its role `part` and its `arg_count` arguments, which the
+ * catalogue names. Without names, *ret is `asked`, which owns it in any case. Errors, with the
+ * probe's name: PROBE_ERROR_USAGE (it has no such name; or a string for one probe is a number for
+ * another); PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *asked_for(const struct asked *asked, struct pair_part part,
 	const struct select_probe *probe, size_t arg_count, const struct asked **ret);
 
 /*
- * Replaces names in the expressions of the options with the arguments that they mean. `asked` owns
- * the new texts. Errors: PROBE_ERROR_USAGE (a name means different arguments for some requested
- * probes).
+ * Replaces names in the options by arguments, in texts that `asked` owns. Errors: PROBE_ERROR_USAGE
+ * (a name means different arguments).
  */
 PROBE_MUST_CHECK struct probe_error *asked_plain(
 	const struct asked *asked, struct probe_session_options *options);
 
 /* ---- Naming ---------------------------------------------------------------------------------- */
 
-/* Names for the addresses of one process: symbols of its files and of code that it generates. */
+/* Names for a process's addresses: files' symbols, and generated code's. */
 
 struct naming;
 struct unwind;
@@ -181,42 +164,36 @@ struct naming_options {
 	bool lines; /* frames get source lines if there is debug information */
 };
 
-/*
- * Prepares to name addresses of a process, and reads its modules. Errors: those of modules_read();
- * PROBE_ERROR_MEMORY.
- */
+/* Reads the modules, to name addresses. Errors: as modules_read(); PROBE_ERROR_MEMORY. */
 PROBE_MUST_CHECK struct probe_error *naming_create(
 	pid_t pid, struct naming_options options, struct naming **ret);
-/* NULL is allowed. */
 void naming_free(struct naming *naming);
 
-/* Reads the process's modules again. If that fails, the known modules stay. */
+/* Reads the modules again. If that fails, the known ones stay. */
 void naming_refresh(struct naming *naming);
 
 /*
- * Names the code or data at an address: its demangled symbol, or the name of generated code. In a
- * file without symbols, the name is the file and the start of the function, such as
- * postgres+0x472280. All addresses in one function have the same name. It is owned by `naming` and
- * valid until naming_free(). NULL if the name is unknown.
+ * Names the code or data at an address: a demangled symbol, generated code's name or, without
+ * symbols, file and function start (postgres+0x472280). All addresses of a function have one name,
+ * owned by `naming`, valid until naming_free(). NULL if unknown.
  */
 const char *naming_name(struct naming *naming, uint64_t address);
 
 /* ---- Unwinder -------------------------------------------------------------------------------- */
 
-/* Call stacks of one process: turns stack bytes that stubs have copied into frames. */
+/* Call stacks of a process, from stack bytes that stubs have copied. */
 
 struct unwinder;
 
 /*
- * Prepares for the process of `naming`, which is borrowed. Errors: PROBE_ERROR_UNSUPPORTED (stacks
- * of this machine cannot be unwound, or libdw is missing), PROBE_ERROR_MEMORY.
+ * `naming` is borrowed. Errors: PROBE_ERROR_UNSUPPORTED (stacks of this machine cannot be unwound,
+ * or libdw is missing), PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *unwinder_create(
 	const struct arch *arch, struct naming *naming, struct unwinder **ret);
-/* NULL is allowed. */
 void unwinder_free(struct unwinder *unwinder);
 
-/* A thread that hit a site. Everything except `pc` comes from the target and is not trusted. */
+/* A thread that hit a site. All but `pc` is the target's, and not trusted. */
 struct unwinder_thread {
 	uint64_t pc;
 	const void *registers; /* the registers of arch->unwind_registers, a u64 each */
@@ -224,20 +201,20 @@ struct unwinder_thread {
 	size_t length;
 };
 
-/* Unwinds a copy. *ret is valid until the next call. Errors: PROBE_ERROR_MEMORY. */
+/* Unwinds a copy; *ret is valid until the next call. Errors: PROBE_ERROR_MEMORY. */
 PROBE_MUST_CHECK struct probe_error *unwinder_copy(
 	struct unwinder *unwinder, const struct unwinder_thread *thread, struct probe_stack *ret);
 
 /*
- * Makes a stack of return addresses (u64), the innermost first. `caller` is the return address of
- * the site's function if returns[] lacks it, else 0. *ret and errors: as unwinder_copy().
+ * Makes a stack of return addresses, innermost first. `caller` is the one that returns[] lacks, or
+ * 0. *ret and errors: as unwinder_copy().
  */
 PROBE_MUST_CHECK struct probe_error *unwinder_frames(struct unwinder *unwinder, uint64_t pc,
 	uint64_t caller, const void *returns, size_t count, struct probe_stack *ret);
 
 /* ---- Session --------------------------------------------------------------------------------- */
 
-/* A site of a session. Records name it by its number. */
+/* A site, which records name by its number. */
 struct session_site {
 	uint64_t pc;
 	size_t probe;	  /* index of the site's probe in the session */
@@ -247,7 +224,7 @@ struct session_site {
 	struct bound *bound; /* owned */
 };
 
-/* The internal part of a session's probe, which callers do not see. */
+/* A session's probe, as callers do not see it. */
 struct session_probe {
 	struct pair_part part;
 	struct bound_types types;
@@ -257,7 +234,7 @@ struct session_probe {
 	bool off; /* switched off (probe_session_select()) */
 };
 
-/* The sites whose bytes are checked (look.c). Initialise with {0}. */
+/* Sites whose bytes are checked (look.c). Initialise with {0}. */
 struct watched_site;
 struct session_watch {
 	struct watched_site *sites;
@@ -330,10 +307,7 @@ struct probe_session {
 	void *reserve;		   /* address space reserved for the end (look.c), or NULL */
 };
 
-/*
- * Returns true if stubs match start events with end events. In other sessions, records only name
- * the roles of probes.
- */
+/* Do stubs match start and end events, rather than only name roles in records? */
 static inline bool session_has_pairs(const struct probe_session *session)
 {
 	return session->options.kind == PROBE_SESSION_GATHER || session->options.spans;
@@ -342,28 +316,20 @@ static inline bool session_has_pairs(const struct probe_session *session)
 /* ---- What its stubs do (stubs.c) ------------------------------------------------ */
 
 /*
- * Decides what the stub of each selected site does. Drops probes that are not needed from the
- * selection, and reports them. Errors: those of pairs_assign() and bind_site(); PROBE_ERROR_USAGE
- * (records would be too long).
+ * Decides what each selected site's stub does. Drops and reports probes that are not needed.
+ * Errors: as pairs_assign() and bind_site(); PROBE_ERROR_USAGE (too long records).
  */
 PROBE_MUST_CHECK struct probe_error *session_prepare(struct probe_session *session,
 	const struct change *change, struct selection *selection, struct probe_report *report);
-/*
- * Like session_prepare(), for a session that the registry lists. The selection holds only probes of
- * this session.
- */
+/* The same for a listed session, of which the selection has only probes. */
 PROBE_MUST_CHECK struct probe_error *session_resume(struct probe_session *session,
 	const struct arch *arch, struct selection *selection, const struct registry *registry);
-/*
- * Undoes session_prepare() for a selection that was not attached. `probes` and `sites` are the
- * counts before session_prepare().
- */
+/* Undoes session_prepare(), back to these counts, for a selection that was not attached. */
 void session_unprepare(struct probe_session *session, size_t probes, size_t sites);
 
 /* Encodes a probe's part of a pair for reg_probe.part. */
 uint32_t session_part_word(const struct pair_part *part);
 
-/* Returns the size of the largest record in bytes. */
 static inline size_t session_record_max(const struct probe_session *session)
 {
 	return session->record_max + (session->options.spans ? 8 + session->keep_bytes : 0);
@@ -373,9 +339,8 @@ static inline size_t session_record_max(const struct probe_session *session)
 struct data_needs session_needs(const struct probe_session *session);
 
 /*
- * Reduces sizes that the user did not set, so that a new session with counters for `probes` probes
- * fits into the target's control group. Notes this in the report (room.c). Errors:
- * PROBE_ERROR_REFUSED (the session does not fit).
+ * Reduces, with a note (room.c), sizes that the user did not set, so that a session with `probes`
+ * counters fits into the control group. Errors: PROBE_ERROR_REFUSED (it does not).
  */
 PROBE_MUST_CHECK struct probe_error *session_fit(const struct probe_session *session,
 	struct data_needs *needs, size_t probes, struct probe_report *report);
@@ -383,16 +348,15 @@ PROBE_MUST_CHECK struct probe_error *session_fit(const struct probe_session *ses
 /* ---- Call stacks (naming.c) ----------------------------------------------------- */
 
 /*
- * Prepares to unwind stacks and to name addresses, if that is asked for. Errors: those of
- * naming_create() and unwinder_create().
+ * Prepares to unwind stacks and name addresses, if asked. Errors: as naming_create() and
+ * unwinder_create().
  */
 PROBE_MUST_CHECK struct probe_error *session_stack_start(
 	struct probe_session *session, const struct arch *arch);
-/* Reads the process's modules again. */
 void session_stack_refresh(struct probe_session *session);
-/* Finds where return addresses are saved, if they are wanted; see unwinder_saved(). */
+/* Finds where return addresses are saved, if wanted; see unwinder_saved(). */
 struct unwind_saved session_stack_saved(const struct probe_session *session, uint64_t pc);
-/* Returns the stack in a record that record_layout_read() has accepted; NULL if it has none. */
+/* Returns the stack in a record that record_layout_read() accepted, or NULL. */
 const struct probe_stack *session_stack_read(struct probe_session *session,
 	const struct session_site *site, const struct ring_record *record);
 
@@ -400,123 +364,98 @@ const struct probe_stack *session_stack_read(struct probe_session *session,
 
 enum { SESSION_NAME_ROOM = 24 /* an address in hex */ };
 
-/*
- * Returns the name of an address, valid as long as the session; or the address as text in `room`.
- */
+/* Returns an address's name, valid as long as the session; or it as text in `room`. */
 const char *session_name(
 	const struct probe_session *session, uint64_t address, char room[SESSION_NAME_ROOM]);
-/* Turns the values of sym() in a record into texts. `rooms` has an element for each value. */
+/* Turns values of sym() in a record into texts; `rooms` has one for each value. */
 void session_name_values(const struct probe_session *session, const struct record_layout *layout,
 	struct probe_value *values, char (*rooms)[SESSION_NAME_ROOM]);
 
-/* Describes how to install a prepared selection, from the session's state. */
+/* Describes how to install a prepared selection. */
 struct install session_attach(struct probe_session *session, struct transaction *transaction,
 	struct selection *selection);
 
 /* ---- Start events without an end (flights.c) ------------------------------------ */
 
-/*
- * Now and then, if the table of start events fills up, frees the entries of threads that have
- * ended. Only forked children can leave such entries.
- */
+/* Now and then, if their table fills up, frees entries of ended threads of forked children. */
 void session_give_back_flights(struct probe_session *session);
 
 /* ---- Its sites (look.c) --------------------------------------------------------- */
 
-/* Makes the session check all of its sites that the registry lists. */
+/* Makes the session check all its listed sites. */
 PROBE_MUST_CHECK struct probe_error *session_watch(
 	struct probe_session *session, const struct registry *registry);
 
 /* ---- Parts of a session (session.c) ----------------------------------------------------- */
 
-/*
- * Creates a session without probes: copies and parses the options. Free it with
- * probe_session_free().
- */
+/* Creates a session without probes from copied options. Free it with probe_session_free(). */
 PROBE_MUST_CHECK struct probe_error *session_create(struct probe_target *target,
 	uint64_t (*counter)(void), const struct probe_request *request,
 	const struct probe_session_options *options, struct probe_session **ret);
 
-/*
- * Copies data about a selection's probes from the registry into the session. These probes are the
- * last ones of the session.
- */
+/* Appends a selection's probes, as in the registry, to the session's. */
 PROBE_MUST_CHECK struct probe_error *session_take_probes(struct probe_session *session,
 	const struct registry *registry, const struct selection *selection);
 
 /*
- * Installs the probes of a selection that the session has had before, at the same address of the
- * same file: their library was opened again (select.c). Drops these probes from the selection. The
- * selection must hold only probes that the session does not have at present.
+ * Installs, and drops from the selection, probes that the session had at the same address of the
+ * same file: their library was opened again (select.c). The selection has none that it has now.
  */
 PROBE_MUST_CHECK struct probe_error *session_install_returned(
 	struct probe_session *session, struct change *change, struct selection *selection);
 
 /* ---- Libraries that are opened later (session.c) ----------------------------------------- */
 
-/*
- * If a thread gave up waiting at the gate, adds a note to the session's report, once. The gate
- * holds later threads again.
- */
+/* If a thread gave up waiting at the gate, notes so once. Later threads are held. */
 PROBE_MUST_CHECK struct probe_error *session_note_lapse(struct probe_session *session);
 
 /* ---- Hits that wait for room (flights.c) ------------------------------------------------- */
 
-/* Checks options.wait_ns. Errors: PROBE_ERROR_USAGE (it does not go with the other options). */
+/* Checks options.wait_ns. Errors: PROBE_ERROR_USAGE (it does not go with the others). */
 PROBE_MUST_CHECK struct probe_error *session_take_wait(struct probe_session *session);
 /*
- * Opens the gate at which hits wait. Call it when the session's memory is mapped, and before a stub
- * can run. Errors: PROBE_ERROR_SYSTEM.
+ * Opens the gate for waiting hits, when memory is mapped, and before a stub can run. Errors:
+ * PROBE_ERROR_SYSTEM.
  */
 PROBE_MUST_CHECK struct probe_error *session_open_wait(struct probe_session *session);
-/* Raises the session's event again, after it was cleared, if more hits have begun to wait since. */
+/* Raises the event again if more hits have begun to wait since it was cleared. */
 void session_note_waiting(struct probe_session *session);
 
 /* ---- End of a session (look.c) ----------------------------------------------------------- */
 
 /*
- * Reserves some address space for the session's end. If memory ran out, the session could otherwise
- * not be ended, and would leave its probes on. If ending the session fails, the reserve is
- * released, and the session is ended again.
+ * Reserves address space for the session's end, which would otherwise fail without memory, and
+ * leave its probes on. If ending fails, it is released, and the session ended again.
  */
 PROBE_MUST_CHECK struct probe_error *session_reserve(struct probe_session *session);
 
 /* ---- Reading (read.c) ------------------------------------------------------------ */
 
-/* Sets the lost hits of all probes, and their end events without a start. */
+/* Sets probes' lost hits, and end events without a start. */
 void session_count_lost(struct probe_session *session);
 
-/* Checks that the session's data can still be read. Errors: PROBE_ERROR_NOT_FOUND (it cannot). */
+/* Can the data still be read? Errors: PROBE_ERROR_NOT_FOUND (no). */
 PROBE_MUST_CHECK struct probe_error *session_check_there(const struct probe_session *session);
 
 /*
- * Copies the records in the rings of a session with options.overwrite; see recording_read(). Free
- * *ret with recording_deinit(). Errors: those of probe_session_snapshot().
+ * Copies the records of a session with options.overwrite (recording_read()), for
+ * recording_deinit(). Errors: as probe_session_snapshot().
  */
 PROBE_MUST_CHECK struct probe_error *session_take_recording(
 	struct probe_session *session, struct ring_since *since, struct recording *ret);
-/*
- * Hands over the copied records from index `from` on, until `visit` returns false. Returns the
- * index to continue with.
- */
+/* Hands over copied records from `from` on, until `visit` returns false. Returns the next index. */
 size_t session_visit_recording(struct probe_session *session, const struct recording *recording,
 	size_t from, bool (*visit)(const struct probe_hit *hit, void *data), void *data);
 
-/* Sets all counts of all probes. */
 void session_update_counts(struct probe_session *session);
 
-/*
- * Hands over the records whose order is certain. Skips rings that are overwritten. Returns true if
- * there were records.
- */
+/* Hands over records whose order is certain. Skips overwritten rings. True if there were any. */
 bool session_read_rings(struct probe_session *session,
 	bool (*visit)(const struct probe_hit *hit, void *data), void *data);
 
 /* ---- Keys ------------------------------------------------------------------------------------ */
 
-/* The keys of rows, made from the parts that stubs compute (struct asked_parts). */
-
-/* Frees the stored texts of the session's keys. */
+/* Frees the texts of the session's keys. */
 void keys_deinit(struct probe_session *session);
 
 /* ---- Notes ----------------------------------------------------------------------------------- */
@@ -538,7 +477,7 @@ enum {
 	NOTES_BOOT_BYTES = 40, /* length of /proc/sys/kernel/random/boot_id */
 	NOTES_COMMAND_BYTES = SESSION_COMMAND_BYTES
 };
-/* Thirty years. No session lasts longer, and the sum of two such times fits into 63 bits. */
+/* Thirty years: no session lasts longer, and two such times fit into 63 bits. */
 #define NOTES_YEARS_NS 1e18
 #define NOTES_MAGIC UINT64_C(0x7365746f6e6f7270) /* "pronotes" */
 
@@ -590,62 +529,50 @@ struct notes_capture {
 	uint8_t unused[6];
 };
 
-/* Returns the size of the notes in bytes; 0 if the session has none, or without memory. */
+/* Returns the notes' bytes; 0 without any, or without memory. */
 size_t notes_bytes(const struct probe_session *session);
 
 /*
- * Makes a session from notes, so that the session's data can be read. Sets everything except
- * session->view, which says where the data is. The file has `file_bytes` bytes of the data. The
- * notes are not trusted. Errors: PROBE_ERROR_FORMAT, PROBE_ERROR_MEMORY; the caller frees the
- * session even then.
+ * Makes a session from untrusted notes, with all but session->view, which says where the data is.
+ * The file has `file_bytes` of it. Errors: PROBE_ERROR_FORMAT, PROBE_ERROR_MEMORY; the caller frees
+ * it even then.
  */
 PROBE_MUST_CHECK struct probe_error *notes_read(
 	struct probe_session *session, const uint8_t *bytes, size_t size, uint64_t file_bytes);
 
 /* ---- Open pairs ------------------------------------------------------------------------------ */
 
-/*
- * Start events of a loaded tracer's threads that still lack an end. They give end events a
- * duration.
- */
+/* Open start events of a loaded tracer, which give end events a duration. */
 
 enum { OPEN_PAIRS_PLACES = 4096, OPEN_PAIRS_DEPTH = 16, OPEN_PAIRS_TRIES = 8 };
 
-/*
- * The open start events of one thread and pair, the innermost last. In a recursion deeper than
- * OPEN_PAIRS_DEPTH, the innermost start events are not stored.
- */
+/* Open start events of a thread and pair, innermost last. Those nested deeper are not stored. */
 struct open_pair {
 	pid_t pid, tid;
 	uint32_t pair, depth;
 	uint64_t times_ns[OPEN_PAIRS_DEPTH];
 };
 
-/* A table of a fixed size. If it is full, the oldest start event is replaced. */
+/* Its size is fixed: if it is full, the oldest start event goes. */
 struct open_pairs {
 	struct open_pair places[OPEN_PAIRS_PLACES];
 };
 
-/* Adds a start event. */
 void open_pairs_push(
 	struct open_pairs *pairs, pid_t pid, pid_t tid, uint32_t pair, uint64_t time_ns);
-/* Removes the innermost start event; false if it is unknown. */
+/* Removes the innermost start event; false if unknown. */
 bool open_pairs_pop(
 	struct open_pairs *pairs, pid_t pid, pid_t tid, uint32_t pair, uint64_t *time_ns_ret);
 
 /* ---- Remains --------------------------------------------------------------------------------- */
 
-/* Like probe_remains_open(), for a descriptor, which it closes. `path` is used in messages. */
+/* Like probe_remains_open(), for a descriptor, which it closes. `path` is for messages. */
 PROBE_MUST_CHECK struct probe_error *remains_of(
 	int fd, const char *path, struct probe_remains **ret);
 
 /* ---- Stacks ---------------------------------------------------------------------------------- */
 
-/* Counts by call stack, from which the table of allocations is made (stacks.c). */
-
 /* ---- Table ----------------------------------------------------------------------------------- */
-
-/* Declarations for several files about tables. */
 
 struct probe_table {
 	struct probe_table_row *rows;
@@ -656,24 +583,21 @@ struct probe_table {
 	uint64_t in_flight; /* start events without an end, for sessions with keys */
 };
 
-/* Adds rows from probe_session_rows(). Errors: those of probe_table_add(). */
+/* Adds rows of probe_session_rows(). Errors: as probe_table_add(). */
 PROBE_MUST_CHECK struct probe_error *table_add_rows(struct probe_table *table,
 	const struct probe_row *rows, size_t count, const struct probe_session_probe *probes,
 	size_t probe_count);
 
-/* Returns whether the name of an end event reports a failure: abort, rollback, error, fail. */
+/* Does an end event's name report a failure: abort, rollback, error, fail? */
 bool table_name_aborts(const char *name);
 
-/*
- * Finds the row with the names and keys of `row`, or NULL. Searches only the first `count` rows,
- * which must be in the order of table_compare().
- */
+/* Finds the row with these names and keys in the first `count`, which are in order; or NULL. */
 struct probe_table_row *table_find(
 	const struct probe_table *table, size_t count, const struct probe_table_row *row);
 
 /* ---- Tags ------------------------------------------------------------------------------------ */
 
-/* tag=TAG and tag=TAG@PROBE set the tag that hits of a probe get in a loaded tracer. */
+/* tag=TAG and tag=TAG@PROBE set the tag of a probe's hits in a loaded tracer. */
 
 /* The last rule that matches a probe wins. */
 struct tag_rule {
@@ -690,17 +614,16 @@ struct tags {
 
 /* Adds TAG or TAG@PROBE. Errors: PROBE_ERROR_USAGE, PROBE_ERROR_MEMORY. */
 PROBE_MUST_CHECK struct probe_error *tags_add(struct tags *tags, const char *text);
-/* Returns the tag of a probe's hits; PROBE_TAG_POINT if no rule matches. */
+/* Returns PROBE_TAG_POINT if no rule matches. */
 enum probe_tracer_tag tags_find(struct tags *tags, const struct probe_session_probe *probe);
-/* Returns the pattern of a rule that no hit has used, or NULL. */
+/* Returns a rule's pattern that no hit has used, or NULL. */
 const char *tags_idle(const struct tags *tags);
 void tags_deinit(struct tags *tags);
 
 /* ---- Tracer ---------------------------------------------------------------------------------- */
 
 /*
- * Tracers, built-in or loaded. A tracer that gathers or records what stubs already support needs
- * only a row in tracers.c.
+ * A tracer, built-in or loaded. If stubs support what it gathers, it needs only a row in tracers.c.
  */
 
 struct tracer_kind {
@@ -712,7 +635,7 @@ struct tracer_kind {
 	bool has_pairs;
 	bool has_spans;	 /* its hits are pairs (probe_session_options.spans) */
 	bool is_several; /* see probe_tracer_part() */
-	/* With has_pairs: how the patterns form pairs by default. */
+	/* With has_pairs: how patterns form pairs by default. */
 	enum probe_pairing pairing;
 	struct probe_gather gather; /* the flags of the gathered values */
 	struct probe_view view;	    /* its columns, order, chart and times */
@@ -730,30 +653,26 @@ struct probe_tracer_spec {
 /* Finds a tracer by name, or NULL. */
 const struct tracer_kind *tracer_find(const char *name);
 
-/* The options after the name `stack` or `heap` (tracers.c). */
+/* Options after the name `stack` or `heap` (tracers.c). */
 struct tracer_stack_options {
 	bool frames, folded, flamegraph, pprof;
 	bool live, total; /* for a heap */
 	uint16_t bytes;	  /* copied stack bytes; 0 for the default */
 };
-/* Returns true if the tracer's output is call stacks. Such a tracer has the options above. */
+/* Is the output call stacks? Such a tracer has these options. */
 static inline bool tracer_has_stacks(const struct tracer_kind *kind)
 {
 	return kind->output == PROBE_TRACER_STACKS || kind->output == PROBE_TRACER_HEAP;
 }
 
-/*
- * The built-in tracers, in the order that users see. The last row, without a name, is for shared
- * objects.
- */
+/* In the order that users see. The last row, without a name, is for shared objects. */
 extern const struct tracer_kind tracer_builtin[];
 
 /* ---- Wire ------------------------------------------------------------------------------------ */
 
 /*
- * The messages in the pipe to a loaded tracer's process, each a header and its parts. Both ends are
- * the same program, so nothing is packed or byte-swapped. The reader still checks lengths, because
- * a tracer that misbehaves may read from its own pipe.
+ * Messages in the pipe to a loaded tracer, a header and parts. Both ends are the same program, so
+ * nothing is packed. Lengths are checked, because a tracer may read from its own pipe.
  */
 
 enum wire_type {
@@ -792,17 +711,15 @@ struct wire_tracee {
 	uint32_t unused;
 };
 
-/* Appends a message without parts. */
 void wire_put(struct buffer *out, enum wire_type type);
 
-/* Appends a WIRE_LOOK. */
 void wire_put_look(struct buffer *out, pid_t pid);
 
-/* Appends a hit; returns false if it is too long for a message, or without memory. */
+/* Returns false if it is too long for a message, or without memory. */
 bool wire_put_hit(struct buffer *out, enum probe_tracer_tag tag, const struct probe_hit *hit,
 	const struct probe_session_probe *probe, const char *comm);
 
-/* A hit as the tracer receives it. Its pointers lead into the message. */
+/* A hit as received; pointers lead into the message. */
 struct wire_got {
 	enum probe_tracer_tag tag;
 	uint32_t pair;
@@ -812,7 +729,7 @@ struct wire_got {
 	struct probe_tracer_options options;
 };
 
-/* Reads a hit in place and sets the pointers of its values. Returns false if it is malformed. */
+/* Reads a hit in place. Returns false if it is malformed. */
 bool wire_get_hit(char *message, size_t length, struct wire_got *ret);
 
 #endif

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Counts by call stack. Each distinct frame is copied once, and stacks are compared by the pointers
- * to these copies. So a table borrows nothing from a session, which may be freed.
+ * Counts by call stack. A frame is copied once, and stacks are compared by pointers to copies, so a
+ * table borrows nothing from a session.
  *
- * A frame is the same in two processes if it is at the same offset of the same file, wherever the
- * file is loaded. So programs that are started again and again do not fill the table. Frames that
- * differ only by their offset in a function are joined by name when they are printed
- * (libprobe/output/).
+ * A frame is the same in two processes at the same offset of the same file, so programs that start
+ * again and again do not fill the table. Frames of one function are joined by name when they are
+ * printed (libprobe/output/).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -95,13 +94,13 @@ static const char *place_text(char **at, const char *text)
 
 /* ---- Frames ------------------------------------------------------------------------- */
 
-/* Code outside any file is identified by its address, so processes do not share its frames. */
+/* Code outside files has only its address, so processes share no such frames. */
 static uint64_t address_of(const struct probe_frame *frame)
 {
 	return frame->module ? 0 : frame->ip;
 }
 
-/* Numbers distinguish most frames. Texts are only compared for frames with equal numbers. */
+/* Numbers distinguish most frames; texts are compared for the rest. */
 static uint64_t hash_frame(const struct probe_frame *frame)
 {
 	uint64_t hash = hash_word(hash_word(1, address_of(frame)), frame->offset);
@@ -136,10 +135,7 @@ static struct known_frame *copy_frame(const struct probe_frame *frame, uint64_t 
 	return known;
 }
 
-/*
- * Finds the bucket of a frame, or the free bucket where the frame belongs. If `frame` is NULL,
- * finds a free bucket for the hash.
- */
+/* Finds a frame's bucket, or the free one for it; for NULL, a free one. */
 static struct known_frame **frame_bucket(
 	struct known_frame **buckets, size_t count, uint64_t hash, const struct probe_frame *frame)
 {
@@ -171,7 +167,7 @@ static bool make_frame_room(struct probe_stacks *stacks)
 	return true;
 }
 
-/* Sets *ret to the copy of a frame; NULL if there is no room for another. */
+/* *ret is a frame's copy; NULL without room. */
 static struct probe_error *know_frame(struct probe_stacks *stacks, const struct probe_frame *frame,
 	const struct probe_frame **ret)
 {
@@ -194,10 +190,7 @@ static struct probe_error *know_frame(struct probe_stacks *stacks, const struct 
 	return NULL;
 }
 
-/*
- * Replaces the frames of a stack with copies in `frames`. *known_ret tells whether there is room
- * for all copies.
- */
+/* Replaces a stack's frames by copies. *known_ret: there is room for all. */
 static struct probe_error *know_stack(struct probe_stacks *stacks, struct probe_stack *stack,
 	const struct probe_frame *frames[PROBE_FRAMES_MAX], bool *known_ret)
 {
@@ -214,7 +207,7 @@ static struct probe_error *know_stack(struct probe_stacks *stacks, struct probe_
 
 /* ---- Finding ---------------------------------------------------------------------- */
 
-/* Attributes by which a hit is counted. */
+/* How a hit is counted. */
 struct sought {
 	const char *provider, *name, *comm;
 	const struct probe_stack *stack;
@@ -256,7 +249,7 @@ static bool is_it(const struct entry *entry, const struct sought *sought)
 	       same_text(entry->provider, sought->provider);
 }
 
-/* Returns the bucket of the entry, or the free bucket where it belongs. */
+/* Returns an entry's bucket, or the free one for it. */
 static uint32_t *find_bucket(const struct probe_stacks *stacks, const struct sought *sought)
 {
 	size_t at = (size_t)sought->hash & (stacks->bucket_count - 1);
@@ -317,7 +310,7 @@ static struct entry *make_entry(const struct sought *sought)
 	return entry;
 }
 
-/* Counts a stack whose frames are copies. *ret is as in stacks_count(). */
+/* Counts a stack of copies. *ret as in stacks_count(). */
 static struct probe_error *count_known(
 	struct probe_stacks *stacks, const struct sought *sought, uint64_t count, size_t *ret)
 {
@@ -344,8 +337,8 @@ static struct probe_error *count_known(
 }
 
 /*
- * Like probe_stacks_add(). *ret is the index of the stack, which never changes; SIZE_MAX if there
- * is no room for the stack. Stacks are numbered from 0 in the order of their arrival.
+ * Like probe_stacks_add(). *ret is the stack's index, from 0 in order of arrival, which never
+ * changes; SIZE_MAX without room.
  */
 static struct probe_error *stacks_count(struct probe_stacks *stacks,
 	const struct probe_session_probe *probe, const char *comm, const struct probe_stack *stack,
@@ -466,7 +459,6 @@ static void stacks_sort(struct probe_stacks_row *rows, size_t count)
 	qsort(rows, count, sizeof(*rows), compare_rows);
 }
 
-/* Returns the row of a stack by its index. */
 static struct probe_stacks_row stacks_row(const struct probe_stacks *stacks, size_t index)
 {
 	const struct entry *entry = stacks->entries[index];
@@ -581,9 +573,7 @@ static bool same_block(const struct block *a, const struct block *b)
 	return a->pointer == b->pointer && a->pid == b->pid && a->session == b->session;
 }
 
-/*
- * Returns the place of a block, or the free place where it belongs; NULL if there is no table yet.
- */
+/* Returns a block's place, or the free one for it; NULL without a table. */
 static struct block *find_block(const struct probe_heap *heap, const struct block *wanted)
 {
 	size_t at;
@@ -614,7 +604,7 @@ static bool heap_make_room(struct probe_heap *heap)
 	return true;
 }
 
-/* Fills the hole of a removed block: moves up later blocks that may stand at its place. */
+/* Moves up later blocks that may stand in the hole of a removed one. */
 static void close_hole(struct probe_heap *heap, size_t hole)
 {
 	size_t mask = heap->blocks_room - 1;
@@ -653,7 +643,7 @@ static bool forget_old(struct probe_heap *heap, const struct block *wanted)
 
 /* ---- Hits --------------------------------------------------------------------------- */
 
-/* Takes an argument as an unsigned number; false if it is not a number. */
+/* Takes an argument as an unsigned number; false if it is none. */
 static bool take_number(const struct probe_hit *hit, size_t index, uint64_t *ret)
 {
 	if (index >= hit->arg_count || (hit->args[index].kind != PROBE_VALUE_SIGNED &&
@@ -683,7 +673,7 @@ static bool figures_grow(struct probe_heap *heap, size_t index)
 	return true;
 }
 
-/* Adds a live block, if there is room for it. */
+/* Adds a live block, if there is room. */
 static struct probe_error *remember(struct probe_heap *heap, const struct block *block)
 {
 	struct figures *figures = &heap->figures[block->stack];
@@ -752,10 +742,7 @@ struct probe_error *probe_heap_add(struct probe_heap *heap, const struct probe_s
 void probe_heap_forget(struct probe_heap *heap, const struct probe_session *session)
 {
 	for (size_t i = 0; i < heap->blocks_room; i++)
-		/*
-		 * Repeat, because close_hole() may have moved another block of the session to this
-		 * place.
-		 */
+		/* close_hole() may have moved another block of the session here. */
 		while (heap->blocks[i].session == session) {
 			heap->blocks_count--;
 			close_hole(heap, i);

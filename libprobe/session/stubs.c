@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Turns a session's options into a description of the stub of each site. */
+/* Turns a session's options into a description of each site's stub. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,11 +12,8 @@
 
 /* ==== Captures ================================================================================ */
 
-/* Chooses the arguments that the records of a site hold, and their names. */
-
 /*
- * Notes which arguments the hits of a probe show. If the sites of the probe disagree about the
- * meaning of the arguments, the arguments get no names.
+ * Notes which arguments a probe's hits show; without names if sites disagree about their meaning.
  */
 static void note_meaning(struct probe_session *s, const struct session_site *site,
 	const struct probe_meaning *meaning, const struct capture *shown, size_t count)
@@ -30,9 +27,8 @@ static void note_meaning(struct probe_session *s, const struct session_site *sit
 }
 
 /*
- * Returns true if there is room for a record of `bytes` bytes. A record that would be longer goes
- * without the strings that only the catalogue asks for. The room for kept start events is fixed
- * when the session starts.
+ * Is there room for a record of `bytes`? Otherwise it goes without strings that only the catalogue
+ * asks for. The room for kept start events is fixed when the session starts.
  */
 static bool has_room(const struct probe_session *s, enum pair_role role, size_t bytes)
 {
@@ -43,10 +39,7 @@ static bool has_room(const struct probe_session *s, enum pair_role role, size_t 
 	return bytes + sizeof(struct probe_begun) <= room;
 }
 
-/*
- * For a probe that takes the arguments of another probe: refuses a list of arguments in its
- * pattern.
- */
+/* A probe that takes another's arguments may have no list in its pattern. */
 static struct probe_error *check_taking(
 	const struct probe_pattern *pattern, const struct select_probe *probe)
 {
@@ -57,7 +50,7 @@ static struct probe_error *check_taking(
 		probe->provider, probe->name, probe_pattern_text(pattern));
 }
 
-/* Start events that take the arguments of another probe show them as that probe does. */
+/* Start events that take another probe's arguments show them as that does. */
 static void session_name_taken(struct probe_session *s)
 {
 	for (size_t i = 0; i < s->probe_count; i++)
@@ -71,8 +64,8 @@ static void session_name_taken(struct probe_session *s)
 }
 
 /*
- * Decides what records of a site hold (site->layout): the list of its pattern, the arguments that
- * the catalogue knows, or all arguments. Errors: those of pattern_captures().
+ * Decides what a site's records hold (site->layout): the pattern's list, what the catalogue knows,
+ * or all. Errors: as pattern_captures().
  */
 static struct probe_error *session_choose_captures(struct probe_session *s,
 	const struct select_probe *probe, const struct record_layout_site *args,
@@ -117,7 +110,7 @@ enum { PAIRS_MAX = 1 << 20 };
 static const char no_partner[] =
 	"by their names, no other probe of its provider makes a pair with it";
 
-/* Reports and drops the probes without a partner. */
+/* Reports and drops probes without a partner. */
 static struct probe_error *drop_single(
 	struct selection *selection, struct pair_part *parts, struct probe_report *report)
 {
@@ -140,10 +133,7 @@ static struct probe_error *drop_single(
 	return error;
 }
 
-/*
- * Notes in the report pairs that are probably listed the wrong way round, with the end first: users
- * seldom want the time from the end of one call to the start of the next call.
- */
+/* Notes pairs that are probably reversed: users seldom want the time between two calls. */
 static struct probe_error *note_reversed(
 	const struct selection *s, const struct pair_part *parts, struct probe_report *report)
 {
@@ -164,10 +154,7 @@ static struct probe_error *note_reversed(
 	return error;
 }
 
-/*
- * With --match, a thread may have several open pairs, so no start event can take the arguments of
- * another probe.
- */
+/* With --match, a thread may have several open pairs: no start event can take arguments. */
 static struct probe_error *match_by_key(const struct selection *selection, struct pair_part *parts)
 {
 	for (size_t i = 0; i < selection->probe_count; i++) {
@@ -182,9 +169,8 @@ static struct probe_error *match_by_key(const struct selection *selection, struc
 }
 
 /*
- * Finds the pairs of a selection. *ret has an element for each remaining probe. Gathering, spans
- * and start events with stacks drop probes without a partner; other sessions keep them. A partner
- * may also be in a library that is opened later.
+ * Finds a selection's pairs; *ret has an element for each remaining probe. Gathering, spans and
+ * start events with stacks drop those without a partner; others wait for a later library.
  */
 static struct probe_error *find_pairs(struct probe_session *s, struct selection *selection,
 	struct probe_report *report, struct pair_part **ret)
@@ -216,8 +202,7 @@ static struct probe_error *find_pairs(struct probe_session *s, struct selection 
 /* ---- Sites ------------------------------------------------------------------------------ */
 
 /*
- * Makes room to keep start events whose records have `record` bytes. When the session has started,
- * the room cannot grow any more.
+ * Makes room to keep start events of `record` bytes. It cannot grow once the session has started.
  */
 static struct probe_error *size_begin(struct probe_session *s, size_t record)
 {
@@ -249,7 +234,7 @@ static struct probe_error *size_record(struct probe_session *s, enum pair_role r
 	return error;
 }
 
-/* Does a record have a stack? A span has the stack of its end event. */
+/* Has a record a stack? A span has its end event's. */
 static bool has_stack(const struct probe_session *s, enum pair_role role)
 {
 	if (s->options.begin_stacks)
@@ -361,9 +346,8 @@ static void note_begins(struct probe_session *s, const struct arch *arch,
 }
 
 /*
- * Adds a selection's probes and sites; parts[] has their roles in pairs. If an expression makes no
- * sense for a probe of a later library, and there is a report, this probe is refused and the other
- * probes are added.
+ * Adds a selection's probes and sites, with roles parts[]. With a report, a later library's probe
+ * for which an expression makes no sense is refused, and others are added.
  */
 static struct probe_error *add_all(struct probe_session *s, const struct arch *arch,
 	struct selection *selection, const struct pair_part *parts, struct probe_report *report)
@@ -403,7 +387,7 @@ struct probe_error *session_prepare(struct probe_session *session, const struct 
 	return error;
 }
 
-/* Returns a site's number in records; an unused number if it has no stub. */
+/* Returns a site's number in records; an unused one without a stub. */
 static uint32_t site_number(
 	const struct registry *registry, uint32_t session, uint64_t pc, uint64_t key)
 {
@@ -425,10 +409,7 @@ uint32_t session_part_word(const struct pair_part *part)
 	       (uint32_t)part->compares << (PART_BITS + 3);
 }
 
-/*
- * Decodes a part of a pair. The word may come from the target, so impossible roles and numbers of
- * pairs become PAIR_NONE.
- */
+/* Decodes a part of a pair, maybe from the target: impossible ones become PAIR_NONE. */
 static struct pair_part part_of(uint32_t word)
 {
 	struct pair_part part = {.role = word & ((1u << PART_ROLE_BITS) - 1),
@@ -646,7 +627,7 @@ static void describe(const void *data, const struct reg_session *reg, uint32_t s
 	describe_action(s, reg, slot, site, &stub->actions[0]);
 }
 
-/* Returns whether a stub of the session reads the time at its hits. */
+/* Does a stub of the session read the time? */
 static bool takes_time(const struct probe_session *s)
 {
 	const struct probe_session_options *o = &s->options;

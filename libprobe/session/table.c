@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tables of gathered rows.
- *
- * The data of each row is in a block of its own, so sorting moves only the row's struct. To merge,
- * rows are sorted by name and keys, and equal neighbours are added up. At most thousands of rows
- * are merged, a few times a second.
+ * Tables of gathered rows. A row's data is in its own block, so sorting moves only its struct. To
+ * merge, rows are sorted, and equal neighbours added up: at most thousands, a few times a second.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -27,7 +24,7 @@ struct probe_error *probe_table_create(size_t key_count, struct probe_table **re
 	return NULL;
 }
 
-/* Frees the block of a row, which begins with its keys, if it has any. */
+/* Frees a row's block, which begins with its keys. */
 static void table_row_free(struct probe_table_row *row)
 {
 	free((void *)(uintptr_t)row->row.keys);
@@ -65,7 +62,7 @@ static size_t name_bytes(const char *name)
 	return name ? strlen(name) + 1 : 0;
 }
 
-/* Returns the size of a row's block: keys, buckets, and bytes that need no alignment. */
+/* Returns the bytes of a row's block: keys, buckets, and bytes without alignment. */
 static size_t block_bytes(const struct probe_table_row *row, size_t key_count)
 {
 	size_t bytes = (key_count + 1) * sizeof(struct probe_value) + name_bytes(row->provider) +
@@ -81,7 +78,7 @@ static size_t block_bytes(const struct probe_table_row *row, size_t key_count)
 	return bytes;
 }
 
-/* Copies what a row points to into its own block. False without memory. */
+/* Copies what a row points to into its block. False without memory. */
 static bool row_own(struct probe_table_row *row, size_t key_count)
 {
 	char *block = malloc(block_bytes(row, key_count)), *at;
@@ -106,7 +103,7 @@ static bool row_own(struct probe_table_row *row, size_t key_count)
 	return true;
 }
 
-/* Copies a row into the table, with everything that it points to. */
+/* Copies a row into the table. */
 static struct probe_error *table_append(
 	struct probe_table *table, const struct probe_table_row *row)
 {
@@ -130,7 +127,7 @@ static int compare_names(const char *a, const char *b)
 	return strcmp(a, b);
 }
 
-/* Compares two rows (struct probe_table_row) of a table by names and keys. */
+/* Compares two rows by names and keys. */
 static int table_compare(const void *a, const void *b, void *data)
 {
 	const struct probe_table_row *left = a, *right = b;
@@ -145,7 +142,7 @@ static int table_compare(const void *a, const void *b, void *data)
 		order = compare_names(left->begin_name, right->begin_name);
 	for (size_t i = 0; i < table->key_count && !order; i++)
 		order = value_compare(&left->row.keys[i], &right->row.keys[i]);
-	/* Doubles have other buckets than integers, so their rows cannot be joined. */
+	/* Doubles' buckets differ from integers'. */
 	return order ? order : (int)left->row.is_float - (int)right->row.is_float;
 }
 
@@ -157,7 +154,7 @@ static void keep_extreme(struct probe_value *kept, const struct probe_value *oth
 		*kept = *other;
 }
 
-/* Adds a row to another. Their buckets have the same unit, because all targets share a clock. */
+/* Adds a row to another. All targets share a clock, and so buckets' unit. */
 static void add_row(struct probe_table_row *sum, const struct probe_table_row *other)
 {
 	struct probe_row *row = &sum->row;
@@ -182,7 +179,6 @@ static void add_row(struct probe_table_row *sum, const struct probe_table_row *o
 	probe_coverage_add(&sum->coverage, &other->coverage);
 }
 
-/* Joins all rows with the same names and keys. */
 static void table_merge(struct probe_table *table)
 {
 	size_t kept = 0;
@@ -228,7 +224,7 @@ struct probe_table_row *table_find(
 	return &table->rows[at];
 }
 
-/* Replaces the keys of a row with PROBE_VALUE_OTHER; does nothing without keys. */
+/* Replaces a row's keys, if any, by PROBE_VALUE_OTHER. */
 static void table_row_fold(const struct probe_table *table, struct probe_table_row *row)
 {
 	struct probe_value *keys = (struct probe_value *)(uintptr_t)row->row.keys;
@@ -243,8 +239,8 @@ void probe_table_limit(struct probe_table *table, size_t rows_max)
 }
 
 /*
- * Adds a row to a table whose first `sorted` rows are in order. The rows of thousands of ended
- * processes may come one by one, so an existing row is found without sorting the table again.
+ * Adds a row to a table whose first `sorted` are in order, without sorting for an existing row:
+ * those of thousands of ended processes may come one by one.
  */
 static struct probe_error *add_limited(
 	struct probe_table *table, size_t sorted, const struct probe_table_row *row)
@@ -310,7 +306,7 @@ static struct probe_error *append_row(struct probe_table *table, const struct pr
 	return table_append(table, &its);
 }
 
-/* Adds the totals of the probes, such as lost hits. */
+/* Adds the probes' totals, such as lost hits. */
 static void table_add_totals(
 	struct probe_table *table, const struct probe_session_probe *probes, size_t probe_count)
 {
@@ -423,7 +419,7 @@ bool table_name_aborts(const char *name)
 
 /* ==== Since =================================================================================== */
 
-/* Computes the growth of a table since an earlier one. */
+/* The growth of a table since an earlier one. */
 
 /* Returns a bound of a bucket as a value of the row. */
 static struct probe_value bound_value(const struct probe_row *row, size_t index, bool high_end)
@@ -445,7 +441,7 @@ static struct probe_value bound_value(const struct probe_row *row, size_t index,
 		.u = (uint64_t)((double)(high_end ? high : (uint64_t)low) * row->unit)};
 }
 
-/* Finds the lowest and the highest bucket that is not empty; false if all are empty. */
+/* Finds the lowest and highest bucket in use; false if none is. */
 static bool bucket_span(const uint64_t *buckets, size_t *low_ret, size_t *high_ret)
 {
 	bool any = false;
@@ -463,7 +459,7 @@ static bool bucket_span(const uint64_t *buckets, size_t *low_ret, size_t *high_r
 	return any;
 }
 
-/* Sets the extremes of the hits since the earlier row; `row` still has those of all hits. */
+/* Sets the extremes of hits since the earlier row; `row` has those of all. */
 static void difference_extremes(struct probe_row *row, const struct probe_row *before)
 {
 	struct probe_value least = row->min, most = row->max;
@@ -495,7 +491,7 @@ static uint64_t minus(uint64_t now, uint64_t before)
 	return now > before ? now - before : 0;
 }
 
-/* Returns a sum's growth. Integers are modulo 2^64. Times, which have a unit, never wrap. */
+/* Returns a sum's growth: integers modulo 2^64; times, with a unit, never wrap. */
 static long double sum_since(const struct probe_row *now, const struct probe_row *before)
 {
 	long double grown = now->sum - before->sum;
@@ -507,7 +503,6 @@ static long double sum_since(const struct probe_row *now, const struct probe_row
 	return now->is_signed && grown >= 0x1p63L ? grown - 0x1p64L : grown;
 }
 
-/* Subtracts an earlier row from a row. */
 static void subtract(struct probe_table_row *row, const struct probe_table_row *before)
 {
 	uint64_t *buckets = (uint64_t *)(uintptr_t)row->row.buckets;
@@ -521,17 +516,14 @@ static void subtract(struct probe_table_row *row, const struct probe_table_row *
 	value_number(&before->row.last, &row->first);
 }
 
-/*
- * Returns true if a row has news. A row that reports refused or overwritten sites always has news,
- * unless the table has keys.
- */
+/* Has a row news? Refused or overwritten sites are, unless the table has keys. */
 static bool is_news(const struct probe_table *table, const struct probe_table_row *row)
 {
 	return row->row.count || row->unmatched || row->row.in_flight ||
 	       (!table->key_count && (row->coverage.refused || row->coverage.overwritten));
 }
 
-/* An earlier table's rows in the order of table_compare(), whatever their order in the table. */
+/* An earlier table's rows in the order of table_compare(). */
 struct lookup {
 	const struct probe_table *table;
 	const struct probe_table_row **rows;
@@ -609,9 +601,8 @@ static bool any_gone(const struct probe_table *earlier, const struct lookup *now
 }
 
 /*
- * Copies an earlier table. If the later table lacks some rows of the earlier table, the copy has
- * them added to its row of other keys, because the later table has their hits in that row. *ret is
- * NULL if no row is missing. The caller frees *ret, also after an error.
+ * Copies an earlier table, with rows that the later one lacks added to its row of other keys, as in
+ * the later one. *ret is NULL if none is missing. The caller frees *ret, also after an error.
  */
 static struct probe_error *fold_gone(const struct probe_table *earlier,
 	const struct probe_table *table, struct probe_table **ret)
@@ -672,9 +663,7 @@ struct probe_error *probe_table_since(const struct probe_table *table,
 
 /* ==== Table session =========================================================================== */
 
-/* Tables of the rows that a session has gathered. */
-
-/* Adds a row for a whole probe: its count, and the data that only probes have. */
+/* Adds a whole probe's row: its count, and data that only probes have. */
 static struct probe_error *append_probe(
 	struct probe_table *table, const struct probe_session_probe *probe, bool is_count)
 {
@@ -702,10 +691,7 @@ static bool *find_silent(const struct probe_row *rows, size_t count, size_t prob
 	return silent;
 }
 
-/*
- * Adds a row for each probe that has none. With pairs, only probes that had end events without a
- * start event get a row.
- */
+/* Adds a row for each probe without one. Pairs need an end event without a start event for that. */
 static struct probe_error *append_silent(struct probe_table *table, const struct probe_row *rows,
 	size_t count, const struct probe_session_probe *probes, size_t probe_count, bool paired)
 {
@@ -734,7 +720,7 @@ static struct probe_error *add_counts(
 	return error;
 }
 
-/* Adds open pairs to the table, because rows with keys do not count them. */
+/* Adds open pairs to the table, which rows with keys do not count. */
 static struct probe_error *add_in_flight(struct probe_table *table, struct probe_session *session)
 {
 	uint64_t *flights = gather_flights(session);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Parses the tracers that users name, and sets the options of their sessions. */
+/* Parses the tracers that users name, and sets their sessions' options. */
 #include <errno.h>
 #include <limits.h>
 #include <stdint.h>
@@ -13,10 +13,9 @@
 /* ==== Tracer stack ============================================================================ */
 
 /*
- * The tracer `stack` counts hits by call stack. Stubs copy stacks into records, and the controller
- * unwinds them; with `frames`, stubs follow the frame pointers and count by return addresses. The
- * tracer `heap` counts memory by the stacks of allocations, which are taken in the same ways, but
- * always recorded. Other tracers that hand over hits may add each hit's stack.
+ * `stack` counts hits by call stack: stubs copy stacks into records, and the controller unwinds
+ * them; with `frames`, stubs follow frame pointers and count by return addresses. `heap` counts
+ * memory by the stacks of allocations, always recorded. Tracers that hand over hits may add stacks.
  */
 
 enum {
@@ -115,7 +114,7 @@ static void take_stacks(
 	}
 }
 
-/* A hit that frees memory needs no stack, but none of these hits may be missing. */
+/* Hits that free memory need no stack, but none may be missing. */
 static struct probe_error *configure_heap(struct probe_session_options *options)
 {
 	if (options->filter)
@@ -190,14 +189,11 @@ struct probe_error *probe_tracer_take_stacks(const struct probe_tracer_spec *spe
 /* ==== Exported ================================================================================ */
 
 /*
- * The tracers `pcp` and `metrics` export another tracer's rows as metrics (probe/pcp.h,
- * probe/metrics.h) instead of a table. Their sessions are those of the other tracer.
+ * `pcp` and `metrics` export another tracer's rows as metrics (probe/pcp.h, probe/metrics.h). Their
+ * sessions are its own.
  */
 
-/*
- * Turns the spec of `pcp` or `metrics` into the spec of the tracer after it. Errors:
- * PROBE_ERROR_USAGE.
- */
+/* Turns such a spec into that of the tracer after it. Errors: PROBE_ERROR_USAGE. */
 static struct probe_error *tracer_exported_parse(struct probe_tracer_spec *spec)
 {
 	static char count[] = "count";
@@ -254,7 +250,7 @@ static struct probe_error *no_tracer(const char *name)
 		name, name);
 }
 
-/* Is this a path? A path has a slash, or ends like a shared object. */
+/* Has it a slash, or the end of a shared object? */
 static bool is_path(const char *name)
 {
 	size_t length = strlen(name);
@@ -361,7 +357,7 @@ bool probe_tracer_info(size_t index, struct probe_tracer_info *ret)
 
 /* ---- Sessions --------------------------------------------------------------------- */
 
-/* Sets how probes pair: as the user says, or by the tracer's default. */
+/* Sets how probes pair: as the user says, or the tracer's default. */
 static struct probe_error *configure_pairs(
 	const struct probe_tracer_spec *spec, size_t pattern_count, struct probe_gather *gather)
 {
@@ -476,13 +472,12 @@ void probe_tracer_view(const struct probe_tracer_spec *spec,
 /* ==== Builtin ================================================================================= */
 
 /*
- * The table of tracers. A row says what the stubs of a session gather, and how it is shown.
- * (Erlang's erl_tracer has operations that decide and operations that act. Here, both are compiled
- * into the stubs.)
+ * A row says what a session's stubs gather, and how it is shown. (Erlang's erl_tracer has
+ * operations that decide and operations that act. Here, both are compiled into the stubs.)
  */
 
 const struct tracer_kind tracer_builtin[] = {
-	/* The cheapest session of all; with keys, one row for each key. */
+	/* The cheapest session; with keys, a row for each. */
 	{
 		.name = "count",
 		.usage = "count",
@@ -562,10 +557,7 @@ const struct tracer_kind tracer_builtin[] = {
 			.times = true,
 			.order = PROBE_ORDER_SUM},
 	},
-	/*
-	 * The name of the end event tells how it ended (table_name_aborts()), as in
-	 * pmtracebegin(3).
-	 */
+	/* The end event's name tells how it ended (table_name_aborts()), as in pmtracebegin(3). */
 	{
 		.name = "transaction",
 		.usage = "transaction",
