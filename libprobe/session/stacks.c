@@ -10,43 +10,33 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libprobe/base/array.h"
 #include "libprobe/base/event.h"
-#include "libprobe/base/hash.h"
+#include "libprobe/base/map.h"
 #include "libprobe/session/session.h"
 #include "probe/heap.h"
 
 /* ==== Stacks ================================================================================== */
 
 enum {
-	BUCKETS_FIRST = 256,
 	ENTRIES_MAX = 1 << 17, /* at most about 100 MiB */
 	FRAMES_MAX = 1 << 17   /* about 30 MiB with names of 150 bytes */
 };
 
-/* A copy of a frame, which owns its texts. */
-struct known_frame {
-	uint64_t hash;
-	struct probe_frame frame;
-	char text[];
-};
-
+/* What the members point to is in the map's key. */
 struct entry {
-	uint64_t hash;
+	size_t index;
 	uint64_t count, before; /* all hits; hits up to the mark */
 	uint64_t kept;		/* part of count that stays when the table is cleared */
 	const char *provider, *name, *comm;
-	enum probe_stack_end end;
-	size_t frame_count;
-	const struct probe_frame *frames[]; /* after the frames: the bytes of the names */
+	struct probe_stack stack;
 };
 
 struct probe_stacks {
-	struct entry **entries; /* in the order of their arrival */
+	struct map by_stack;	/* struct entry */
+	struct entry **entries; /* in the order of their arrival; owned by the map */
 	size_t count;
-	uint32_t *buckets; /* hash table of entry indexes + 1; at most half full */
-	size_t bucket_count;
-	struct known_frame **frames; /* hash table of frames; at most half full */
-	size_t frame_count, frame_buckets;
+	struct map frames; /* struct probe_frame, whose texts are in the key */
 	uint64_t left_out, kept_left_out;
 };
 
@@ -60,36 +50,21 @@ void probe_stacks_free(struct probe_stacks *stacks)
 {
 	if (!stacks)
 		return;
-	for (size_t i = 0; i < stacks->count; i++)
-		free(stacks->entries[i]);
-	for (size_t i = 0; i < stacks->frame_buckets; i++)
-		free(stacks->frames[i]);
 	free(stacks->entries);
-	free(stacks->buckets);
-	free(stacks->frames);
+	map_clear(&stacks->by_stack);
+	map_clear(&stacks->frames);
 	free(stacks);
 }
 
-static bool same_text(const char *a, const char *b)
+/* Returns the copy of a text that stands at *at, and moves *at behind it. */
+static const char *next_text(const char **at, const char *text)
 {
-	return a && b ? !strcmp(a, b) : a == b;
-}
-
-static size_t text_bytes(const char *text)
-{
-	return text ? strlen(text) + 1 : 0;
-}
-
-static const char *place_text(char **at, const char *text)
-{
-	size_t bytes = text_bytes(text);
-	char *placed = *at;
+	const char *copy = *at;
 
 	if (!text)
 		return NULL;
-	memcpy(placed, text, bytes);
-	*at += bytes;
-	return placed;
+	*at += strlen(text) + 1;
+	return copy;
 }
 
 /* ---- Frames ------------------------------------------------------------------------- */
@@ -100,93 +75,32 @@ static uint64_t address_of(const struct probe_frame *frame)
 	return frame->module ? 0 : frame->ip;
 }
 
-/* Numbers distinguish most frames; texts are compared for the rest. */
-static uint64_t hash_frame(const struct probe_frame *frame)
-{
-	uint64_t hash = hash_word(hash_word(1, address_of(frame)), frame->offset);
-
-	return hash_word(hash_word(hash, frame->function), (uint64_t)frame->line);
-}
-
-static bool same_frame(const struct probe_frame *a, const struct probe_frame *b)
-{
-	return a->offset == b->offset && a->function == b->function && a->line == b->line &&
-	       address_of(a) == address_of(b) && same_text(a->symbol, b->symbol) &&
-	       same_text(a->module, b->module) && same_text(a->file, b->file) &&
-	       same_text(a->build_id, b->build_id);
-}
-
-static struct known_frame *copy_frame(const struct probe_frame *frame, uint64_t hash)
-{
-	struct known_frame *known =
-		malloc(sizeof(*known) + text_bytes(frame->module) + text_bytes(frame->symbol) +
-			text_bytes(frame->file) + text_bytes(frame->build_id));
-	char *at;
-
-	if (!known)
-		return NULL;
-	at = known->text;
-	known->hash = hash;
-	known->frame = *frame;
-	known->frame.module = place_text(&at, frame->module);
-	known->frame.symbol = place_text(&at, frame->symbol);
-	known->frame.file = place_text(&at, frame->file);
-	known->frame.build_id = place_text(&at, frame->build_id);
-	return known;
-}
-
-/* Finds a frame's bucket, or the free one for it; for NULL, a free one. */
-static struct known_frame **frame_bucket(
-	struct known_frame **buckets, size_t count, uint64_t hash, const struct probe_frame *frame)
-{
-	size_t at = (size_t)hash & (count - 1);
-
-	while (buckets[at] &&
-		!(frame && buckets[at]->hash == hash && same_frame(&buckets[at]->frame, frame)))
-		at = (at + 1) & (count - 1);
-	return &buckets[at];
-}
-
-static bool make_frame_room(struct probe_stacks *stacks)
-{
-	size_t count = stacks->frame_buckets ? 2 * stacks->frame_buckets : BUCKETS_FIRST;
-	struct known_frame **buckets;
-
-	if (2 * (stacks->frame_count + 1) <= stacks->frame_buckets)
-		return true;
-	buckets = calloc(count, sizeof(struct known_frame *));
-	if (!buckets)
-		return false;
-	for (size_t i = 0; i < stacks->frame_buckets; i++)
-		if (stacks->frames[i])
-			*frame_bucket(buckets, count, stacks->frames[i]->hash, NULL) =
-				stacks->frames[i];
-	free(stacks->frames);
-	stacks->frames = buckets;
-	stacks->frame_buckets = count;
-	return true;
-}
-
-/* *ret is a frame's copy; NULL without room. */
+/* Sets *ret to the copy of a frame; NULL if there is no room for another. */
 static struct probe_error *know_frame(struct probe_stacks *stacks, const struct probe_frame *frame,
 	const struct probe_frame **ret)
 {
-	uint64_t hash = hash_frame(frame);
-	struct known_frame **bucket;
+	const uint64_t numbers[] = {address_of(frame), frame->offset, frame->function,
+		(uint64_t)frame->line, frame->symbol != NULL, frame->module != NULL,
+		frame->file != NULL};
+	const struct map_part key[] = {MAP_OBJECT(numbers), map_text(frame->symbol),
+		map_text(frame->module), map_text(frame->file), map_text(frame->build_id)};
+	const size_t parts = sizeof(key) / sizeof(key[0]);
+	struct probe_frame *known = map_find(&stacks->frames, key, parts);
+	const char *at;
 
-	*ret = NULL;
-	if (!make_frame_room(stacks))
-		return probe_error_no_memory();
-	bucket = frame_bucket(stacks->frames, stacks->frame_buckets, hash, frame);
-	if (!*bucket && stacks->frame_count == FRAMES_MAX)
+	*ret = known;
+	if (known || stacks->frames.count == FRAMES_MAX)
 		return NULL;
-	if (!*bucket) {
-		*bucket = copy_frame(frame, hash);
-		if (!*bucket)
-			return probe_error_no_memory();
-		stacks->frame_count++;
-	}
-	*ret = &(*bucket)->frame;
+	known = map_add(&stacks->frames, sizeof(*known), key, parts);
+	if (!known)
+		return probe_error_no_memory();
+	at = (const char *)map_key(known) + sizeof(numbers);
+	*known = *frame;
+	known->symbol = next_text(&at, frame->symbol);
+	known->module = next_text(&at, frame->module);
+	known->file = next_text(&at, frame->file);
+	known->build_id = next_text(&at, frame->build_id);
+	*ret = known;
 	return NULL;
 }
 
@@ -205,134 +119,38 @@ static struct probe_error *know_stack(struct probe_stacks *stacks, struct probe_
 	return error;
 }
 
-/* ---- Finding ---------------------------------------------------------------------- */
-
-/* How a hit is counted. */
-struct sought {
-	const char *provider, *name, *comm;
-	const struct probe_stack *stack;
-	uint64_t hash;
-};
-
-static uint64_t mix(uint64_t hash, uint64_t word)
-{
-	hash = (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15);
-	return hash ^ hash >> 29;
-}
-
-static uint64_t mix_text(uint64_t hash, const char *text)
-{
-	for (; text && *text; text++)
-		hash = (hash ^ (uint8_t)*text) * UINT64_C(0x100000001b3);
-	return hash;
-}
-
-static uint64_t hash_of(const struct sought *sought)
-{
-	uint64_t hash = mix(UINT64_C(0xcbf29ce484222325), sought->stack->end);
-
-	hash = mix_text(mix_text(mix_text(hash, sought->provider), sought->name), sought->comm);
-	for (size_t i = 0; i < sought->stack->count; i++)
-		hash = mix(hash, (uintptr_t)sought->stack->frames[i]);
-	return hash;
-}
-
-static bool is_it(const struct entry *entry, const struct sought *sought)
-{
-	const struct probe_stack *stack = sought->stack;
-
-	return entry->hash == sought->hash && entry->frame_count == stack->count &&
-	       entry->end == stack->end &&
-	       (!stack->count || !memcmp(entry->frames, stack->frames,
-					 stack->count * sizeof(stack->frames[0]))) &&
-	       same_text(entry->comm, sought->comm) && same_text(entry->name, sought->name) &&
-	       same_text(entry->provider, sought->provider);
-}
-
-/* Returns an entry's bucket, or the free one for it. */
-static uint32_t *find_bucket(const struct probe_stacks *stacks, const struct sought *sought)
-{
-	size_t at = (size_t)sought->hash & (stacks->bucket_count - 1);
-
-	while (stacks->buckets[at] && !is_it(stacks->entries[stacks->buckets[at] - 1], sought))
-		at = (at + 1) & (stacks->bucket_count - 1);
-	return &stacks->buckets[at];
-}
-
-static bool make_room(struct probe_stacks *stacks)
-{
-	size_t count = stacks->bucket_count ? 2 * stacks->bucket_count : BUCKETS_FIRST;
-	struct entry **entries;
-	uint32_t *buckets;
-
-	if (2 * (stacks->count + 1) <= stacks->bucket_count)
-		return true;
-	entries = reallocarray(stacks->entries, count / 2, sizeof(struct entry *));
-	if (!entries)
-		return false;
-	stacks->entries = entries;
-	buckets = calloc(count, sizeof(*buckets));
-	if (!buckets)
-		return false;
-	for (size_t i = 0; i < stacks->count; i++) {
-		size_t at = (size_t)entries[i]->hash & (count - 1);
-
-		while (buckets[at])
-			at = (at + 1) & (count - 1);
-		buckets[at] = (uint32_t)(i + 1);
-	}
-	free(stacks->buckets);
-	stacks->buckets = buckets;
-	stacks->bucket_count = count;
-	return true;
-}
-
 /* ---- Adding ----------------------------------------------------------------------- */
 
-static struct entry *make_entry(const struct sought *sought)
+/* Finds or adds the entry of a stack whose frames are copies; *ret is NULL if there is no room. */
+static struct probe_error *find_entry(struct probe_stacks *stacks,
+	const struct probe_session_probe *probe, const char *comm, const struct probe_stack *stack,
+	struct entry **ret)
 {
-	const struct probe_stack *stack = sought->stack;
-	size_t frames = stack->count * sizeof(stack->frames[0]);
-	struct entry *entry = malloc(sizeof(*entry) + frames + text_bytes(sought->provider) +
-				     text_bytes(sought->name) + text_bytes(sought->comm));
-	char *at;
+	const uint64_t numbers[] = {stack->end, stack->count, comm != NULL};
+	const size_t bytes = stack->count * sizeof(stack->frames[0]);
+	const struct map_part key[] = {MAP_OBJECT(numbers), {stack->frames, bytes},
+		map_text(probe->provider), map_text(probe->name), map_text(comm)};
+	const size_t parts = sizeof(key) / sizeof(key[0]);
+	const char *at;
 
-	if (!entry)
+	*ret = map_find(&stacks->by_stack, key, parts);
+	if (*ret || stacks->count == ENTRIES_MAX)
 		return NULL;
-	at = (char *)entry->frames + frames;
-	*entry = (struct entry){
-		.hash = sought->hash, .end = stack->end, .frame_count = stack->count};
-	if (frames)
-		memcpy(entry->frames, stack->frames, frames);
-	entry->provider = place_text(&at, sought->provider);
-	entry->name = place_text(&at, sought->name);
-	entry->comm = place_text(&at, sought->comm);
-	return entry;
-}
-
-/* Counts a stack of copies. *ret as in stacks_count(). */
-static struct probe_error *count_known(
-	struct probe_stacks *stacks, const struct sought *sought, uint64_t count, size_t *ret)
-{
-	uint32_t *bucket;
-
-	if (!make_room(stacks))
+	if (!ARRAY_ROOM(stacks->entries, stacks->count))
 		return probe_error_no_memory();
-	bucket = find_bucket(stacks, sought);
-	if (!*bucket && stacks->count == ENTRIES_MAX) {
-		stacks->left_out += count;
-		return NULL;
-	}
-	if (!*bucket) {
-		struct entry *entry = make_entry(sought);
-
-		if (!entry)
-			return probe_error_no_memory();
-		stacks->entries[stacks->count++] = entry;
-		*bucket = (uint32_t)stacks->count;
-	}
-	stacks->entries[*bucket - 1]->count += count;
-	*ret = *bucket - 1;
+	*ret = map_add(&stacks->by_stack, sizeof(**ret), key, parts);
+	if (!*ret)
+		return probe_error_no_memory();
+	at = (const char *)map_key(*ret) + sizeof(numbers) + bytes;
+	(*ret)->index = stacks->count;
+	(*ret)->provider = next_text(&at, probe->provider);
+	(*ret)->name = next_text(&at, probe->name);
+	(*ret)->comm = next_text(&at, comm);
+	(*ret)->stack = *stack;
+	(*ret)->stack.frames =
+		(const struct probe_frame *const *)((const uint64_t *)map_key(*ret) +
+						    sizeof(numbers) / sizeof(numbers[0]));
+	stacks->entries[stacks->count++] = *ret;
 	return NULL;
 }
 
@@ -346,19 +164,18 @@ static struct probe_error *stacks_count(struct probe_stacks *stacks,
 {
 	const struct probe_frame *frames[PROBE_FRAMES_MAX];
 	struct probe_stack known = event_cut_stack(stack);
-	struct sought sought = {probe->provider, probe->name, comm, &known, 0};
+	struct entry *entry = NULL;
 	bool has_room;
 	struct probe_error *error = know_stack(stacks, &known, frames, &has_room);
 
-	*ret = SIZE_MAX;
-	if (error)
-		return error;
-	if (!has_room) {
+	if (!error && has_room)
+		error = find_entry(stacks, probe, comm, &known, &entry);
+	*ret = entry ? entry->index : SIZE_MAX;
+	if (entry)
+		entry->count += count;
+	else if (!error)
 		stacks->left_out += count;
-		return NULL;
-	}
-	sought.hash = hash_of(&sought);
-	return count_known(stacks, &sought, count, ret);
+	return error;
 }
 
 struct probe_error *probe_stacks_add(struct probe_stacks *stacks,
@@ -466,7 +283,7 @@ static struct probe_stacks_row stacks_row(const struct probe_stacks *stacks, siz
 	return (struct probe_stacks_row){.provider = entry->provider,
 		.name = entry->name,
 		.comm = entry->comm,
-		.stack = {entry->frames, entry->frame_count, entry->end},
+		.stack = entry->stack,
 		.count = entry->count};
 }
 
@@ -502,12 +319,10 @@ struct probe_error *probe_stacks_rows(const struct probe_stacks *stacks, bool is
  * 	figures  [index] -> bytes and allocations, all and live
  * 	blocks   (session, process, pointer) -> index, bytes: the live blocks
  *
- * A free subtracts its block from the stack of the allocation. Blocks are in a hash table with open
- * addressing, at most half full. A removed block leaves no mark: later blocks move up.
+ * A free subtracts its block from the stack of the allocation.
  */
 
 enum {
-	BLOCKS_FIRST = 1024,
 	BLOCKS_MAX = 1 << 22 /* at most about 320 MiB */
 };
 
@@ -516,19 +331,21 @@ struct figures {
 	uint64_t bytes_before, count_before; /* part of the total before the mark */
 };
 
+struct address {
+	const struct probe_session *session;
+	uint64_t pointer, pid;
+};
+
 struct block {
-	const struct probe_session *session; /* NULL if the place is free */
-	uint64_t pointer, bytes;
-	pid_t pid;
-	uint32_t stack;
+	uint64_t bytes;
+	size_t stack;
 };
 
 struct probe_heap {
 	struct probe_stacks *stacks;
 	struct figures *figures;
 	size_t figures_count, figures_room;
-	struct block *blocks;
-	size_t blocks_count, blocks_room; /* a power of two */
+	struct map blocks; /* struct block by struct address */
 	struct probe_heap_doubts doubts;
 };
 
@@ -554,90 +371,22 @@ void probe_heap_free(struct probe_heap *heap)
 		return;
 	probe_stacks_free(heap->stacks);
 	free(heap->figures);
-	free(heap->blocks);
+	map_clear(&heap->blocks);
 	free(heap);
 }
 
 /* ---- Blocks ------------------------------------------------------------------------- */
 
-static size_t home_of(const struct probe_heap *heap, const struct block *block)
+/* Removes a block that is no longer live; false if there is none. */
+static bool forget(struct probe_heap *heap, const struct address *address)
 {
-	uint64_t hash = (block->pointer >> 4) * UINT64_C(0x9e3779b97f4a7c15);
+	struct block *block = map_find(&heap->blocks, MAP_KEY(MAP_OBJECT(*address)));
 
-	hash ^= (uintptr_t)block->session >> 4 ^ (uint64_t)block->pid << 20 ^ hash >> 29;
-	return (size_t)hash & (heap->blocks_room - 1);
-}
-
-static bool same_block(const struct block *a, const struct block *b)
-{
-	return a->pointer == b->pointer && a->pid == b->pid && a->session == b->session;
-}
-
-/* Returns a block's place, or the free one for it; NULL without a table. */
-static struct block *find_block(const struct probe_heap *heap, const struct block *wanted)
-{
-	size_t at;
-
-	if (!heap->blocks_room)
-		return NULL;
-	at = home_of(heap, wanted);
-	while (heap->blocks[at].session && !same_block(&heap->blocks[at], wanted))
-		at = (at + 1) & (heap->blocks_room - 1);
-	return &heap->blocks[at];
-}
-
-static bool heap_make_room(struct probe_heap *heap)
-{
-	struct probe_heap wider = *heap;
-
-	if (2 * (heap->blocks_count + 1) <= heap->blocks_room)
-		return true;
-	wider.blocks_room = heap->blocks_room ? 2 * heap->blocks_room : BLOCKS_FIRST;
-	wider.blocks = calloc(wider.blocks_room, sizeof(*wider.blocks));
-	if (!wider.blocks)
+	if (!block)
 		return false;
-	for (size_t i = 0; i < heap->blocks_room; i++)
-		if (heap->blocks[i].session)
-			*find_block(&wider, &heap->blocks[i]) = heap->blocks[i];
-	free(heap->blocks);
-	*heap = wider;
-	return true;
-}
-
-/* Moves up later blocks that may stand in the hole of a removed one. */
-static void close_hole(struct probe_heap *heap, size_t hole)
-{
-	size_t mask = heap->blocks_room - 1;
-
-	for (size_t at = (hole + 1) & mask; heap->blocks[at].session; at = (at + 1) & mask) {
-		size_t home = home_of(heap, &heap->blocks[at]);
-
-		if (((at - home) & mask) < ((at - hole) & mask))
-			continue;
-		heap->blocks[hole] = heap->blocks[at];
-		hole = at;
-	}
-	heap->blocks[hole] = (struct block){0};
-}
-
-/* Removes a block that is no longer live. */
-static void forget(struct probe_heap *heap, struct block *block)
-{
-	struct figures *figures = &heap->figures[block->stack];
-
-	figures->live_bytes -= block->bytes;
-	figures->live_count--;
-	heap->blocks_count--;
-	close_hole(heap, (size_t)(block - heap->blocks));
-}
-
-static bool forget_old(struct probe_heap *heap, const struct block *wanted)
-{
-	struct block *old = find_block(heap, wanted);
-
-	if (!old || !old->session)
-		return false;
-	forget(heap, old);
+	heap->figures[block->stack].live_bytes -= block->bytes;
+	heap->figures[block->stack].live_count--;
+	map_remove(&heap->blocks, block);
 	return true;
 }
 
@@ -673,39 +422,39 @@ static bool figures_grow(struct probe_heap *heap, size_t index)
 	return true;
 }
 
-/* Adds a live block, if there is room. */
-static struct probe_error *remember(struct probe_heap *heap, const struct block *block)
+/* Adds a live block, if there is room for it. */
+static struct probe_error *remember(
+	struct probe_heap *heap, const struct address *address, size_t stack, uint64_t bytes)
 {
-	struct figures *figures = &heap->figures[block->stack];
+	struct block *block;
 
-	if (heap->blocks_count == BLOCKS_MAX) {
+	if (heap->blocks.count == BLOCKS_MAX) {
 		heap->doubts.untracked++;
 		return NULL;
 	}
-	if (!heap_make_room(heap))
+	block = map_add(&heap->blocks, sizeof(*block), MAP_KEY(MAP_OBJECT(*address)));
+	if (!block)
 		return probe_error_no_memory();
-	*find_block(heap, block) = *block;
-	heap->blocks_count++;
-	figures->live_bytes += block->bytes;
-	figures->live_count++;
+	*block = (struct block){bytes, stack};
+	heap->figures[stack].live_bytes += bytes;
+	heap->figures[stack].live_count++;
 	return NULL;
 }
 
-static struct probe_error *allocate(struct probe_heap *heap, struct block *block,
+static struct probe_error *allocate(struct probe_heap *heap, const struct address *address,
 	const struct probe_session_probe *probe, const struct probe_hit *hit, const char *comm)
 {
 	static const struct probe_stack unknown = {.end = PROBE_STACK_LOST};
 	struct probe_error *error;
-	uint64_t weight;
+	uint64_t bytes;
 	size_t index;
 
-	if (!take_number(hit, 1, &block->bytes)) {
+	if (!take_number(hit, 1, &bytes)) {
 		heap->doubts.unreadable++;
 		return NULL;
 	}
-	if (take_number(hit, 2, &weight))
-		block->bytes = weight;
-	heap->doubts.unfreed += forget_old(heap, block);
+	take_number(hit, 2, &bytes); /* the weight of a sample */
+	heap->doubts.unfreed += forget(heap, address);
 	error = stacks_count(
 		heap->stacks, probe, comm, hit->stack ? hit->stack : &unknown, 1, &index);
 	if (error)
@@ -716,37 +465,39 @@ static struct probe_error *allocate(struct probe_heap *heap, struct block *block
 	}
 	if (!figures_grow(heap, index))
 		return probe_error_no_memory();
-	block->stack = (uint32_t)index;
-	heap->figures[index].total_bytes += block->bytes;
+	heap->figures[index].total_bytes += bytes;
 	heap->figures[index].total_count++;
-	return remember(heap, block);
+	return remember(heap, address, index, bytes);
 }
 
 struct probe_error *probe_heap_add(struct probe_heap *heap, const struct probe_session *session,
 	const struct probe_session_probe *probe, const struct probe_hit *hit, const char *comm)
 {
-	struct block block = {.session = session, .pid = hit->pid};
+	struct address address = {.session = session, .pid = (uint64_t)hit->pid};
 
-	if (!take_number(hit, 0, &block.pointer)) {
+	if (!take_number(hit, 0, &address.pointer)) {
 		heap->doubts.unreadable++;
 		return NULL;
 	}
-	if (!block.pointer)
+	if (!address.pointer)
 		return NULL;
 	if (probe->role == PROBE_ROLE_BEGIN)
-		return allocate(heap, &block, probe, hit, comm);
-	heap->doubts.unknown_frees += !forget_old(heap, &block);
+		return allocate(heap, &address, probe, hit, comm);
+	heap->doubts.unknown_frees += !forget(heap, &address);
 	return NULL;
 }
 
 void probe_heap_forget(struct probe_heap *heap, const struct probe_session *session)
 {
-	for (size_t i = 0; i < heap->blocks_room; i++)
-		/* close_hole() may have moved another block of the session here. */
-		while (heap->blocks[i].session == session) {
-			heap->blocks_count--;
-			close_hole(heap, i);
+	for (size_t i = 0; i < heap->blocks.room; i++) {
+		struct block *block = map_at(&heap->blocks, i);
+
+		/* Another block may take the place of the removed one. */
+		while (block && ((const struct address *)map_key(block))->session == session) {
+			map_remove(&heap->blocks, block);
+			block = map_at(&heap->blocks, i);
 		}
+	}
 }
 
 /* ---- Reading ------------------------------------------------------------------------ */
