@@ -6,13 +6,14 @@
  * A hit changes its cell in two steps, values and then count, so a row may hold one value more than
  * it counts. At rest, both are exact.
  */
-#include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "libprobe/base/array.h"
 #include "libprobe/base/frame_text.h"
+#include "libprobe/base/map.h"
 #include "libprobe/base/value.h"
 #include "libprobe/registry/registry.h"
 #include "libprobe/session/session.h"
@@ -68,21 +69,11 @@ static const uint8_t *next_bytes(struct reading *r, uint64_t word)
  * generated code is renamed: a row must be found again in the next interval.
  */
 struct kept_text {
-	const uint8_t *raw; /* an address; or a stack: site, caller, return addresses */
-	size_t raw_bytes, length;
-	uint8_t bytes[]; /* in a stored text: the raw bytes, then the text */
+	size_t length;
+	char bytes[];
 };
 
 enum { NAME_BYTES = 8, STACK_BYTES = 16 /* site and caller, before the return addresses */ };
-
-static int compare_texts(const void *a, const void *b)
-{
-	const struct kept_text *left = a, *right = b;
-
-	if (left->raw_bytes != right->raw_bytes)
-		return left->raw_bytes < right->raw_bytes ? -1 : 1;
-	return memcmp(left->raw, right->raw, left->raw_bytes);
-}
 
 static void print_name(struct buffer *out, const struct probe_session *s, const uint8_t *raw)
 {
@@ -110,27 +101,23 @@ static void print_stack(
 	probe_error_free(error);
 }
 
-/* Stores a text; NULL without memory. */
-static const struct kept_text *keep_text(struct probe_session *s, const struct kept_text *wanted)
+/* Makes and stores the text of a key; NULL without memory. */
+static const struct kept_text *keep_text(
+	struct probe_session *s, const uint8_t *raw, size_t raw_bytes)
 {
 	struct buffer text = {0};
 	struct kept_text *kept = NULL;
 
-	if (wanted->raw_bytes == NAME_BYTES)
-		print_name(&text, s, wanted->raw);
+	if (raw_bytes == NAME_BYTES)
+		print_name(&text, s, raw);
 	else
-		print_stack(&text, s, wanted->raw, wanted->raw_bytes);
+		print_stack(&text, s, raw, raw_bytes);
 	if (!text.no_memory)
-		kept = malloc(sizeof(*kept) + wanted->raw_bytes + text.length);
+		kept = map_add(
+			&s->key_texts, sizeof(*kept) + text.length, MAP_KEY({raw, raw_bytes}));
 	if (kept) {
-		*kept = (struct kept_text){kept->bytes, wanted->raw_bytes, text.length};
-		memcpy(kept->bytes, wanted->raw, wanted->raw_bytes);
-		if (text.length)
-			memcpy(kept->bytes + kept->raw_bytes, text.data, text.length);
-		if (!tsearch(kept, &s->key_texts, compare_texts)) {
-			free(kept);
-			kept = NULL;
-		}
+		kept->length = text.length;
+		memcpy(kept->bytes, text.length ? text.data : "", text.length);
 	}
 	buffer_deinit(&text);
 	return kept;
@@ -139,12 +126,12 @@ static const struct kept_text *keep_text(struct probe_session *s, const struct k
 static void put_text(
 	struct buffer *out, struct probe_session *s, const uint8_t *raw, size_t raw_bytes)
 {
-	const struct kept_text wanted = {.raw = raw, .raw_bytes = raw_bytes};
-	const struct kept_text *const *found = tfind(&wanted, &s->key_texts, compare_texts);
-	const struct kept_text *text = found ? *found : keep_text(s, &wanted);
+	const struct kept_text *text = map_find(&s->key_texts, MAP_KEY({raw, raw_bytes}));
 
+	if (!text)
+		text = keep_text(s, raw, raw_bytes);
 	if (text)
-		buffer_bytes(out, (const char *)text->bytes + raw_bytes, text->length);
+		buffer_bytes(out, text->bytes, text->length);
 	out->no_memory |= !text;
 }
 
@@ -172,8 +159,7 @@ static void put_stack(struct buffer *out, struct probe_session *s, struct readin
 
 void keys_deinit(struct probe_session *session)
 {
-	tdestroy(session->key_texts, free);
-	session->key_texts = NULL;
+	map_clear(&session->key_texts);
 }
 
 /* ---- Keys ------------------------------------------------------------------------------- */
@@ -312,20 +298,19 @@ struct merged {
 	uint64_t sum;			       /* modulo 2^64, like the sum of a cell */
 	double double_sum;		       /* sum of doubles */
 	uint64_t most, least, last, last_time; /* as in struct probe_cell */
-	uint64_t *buckets;		       /* owned, or NULL */
-	uint8_t *key;			       /* owned, or NULL */
+	uint64_t *buckets;		       /* in the memory after this struct, or NULL */
+	const uint8_t *key;		       /* in the map's key */
 	size_t key_bytes;
 };
 
 struct merger {
 	struct probe_session *session;
 	size_t key_count;
-	struct buffer shown; /* storage for a key */
-	int32_t *probe_of;   /* the probe of each slot, or NO_PROBE */
-	struct merged *rows;
-	size_t count, room;
-	size_t *index; /* hash table of row numbers + 1; a power of two, at most half full */
-	size_t index_size;
+	struct buffer shown;  /* storage for a key */
+	int32_t *probe_of;    /* the probe of each slot, or NO_PROBE */
+	struct merged **rows; /* in the order of their arrival; owned by the map */
+	size_t count;
+	struct map by_key; /* struct merged by probe and key */
 };
 
 static const struct probe_gather *gather_of(const struct probe_session *s)
@@ -335,76 +320,24 @@ static const struct probe_gather *gather_of(const struct probe_session *s)
 
 /* ---- Finding a row ---------------------------------------------------------------------- */
 
-static size_t hash(size_t probe, const uint8_t *key, size_t bytes)
-{
-	uint64_t h = UINT64_C(0xcbf29ce484222325) ^ probe;
-
-	for (size_t i = 0; i < bytes; i++)
-		h = (h ^ key[i]) * UINT64_C(0x100000001b3);
-	return (size_t)(h ^ h >> 32);
-}
-
-/* Returns a key's place in the index, or the free place for it. */
-static size_t *find(struct merger *m, size_t probe, const uint8_t *key, size_t bytes)
-{
-	size_t at = hash(probe, key, bytes);
-
-	for (;; at++) {
-		size_t *place = &m->index[at & (m->index_size - 1)];
-		const struct merged *row = &m->rows[*place - 1];
-
-		if (!*place || (row->probe == probe && row->key_bytes == bytes &&
-				       (!bytes || memcmp(row->key, key, bytes) == 0)))
-			return place;
-	}
-}
-
-static bool grow(struct merger *m)
-{
-	size_t room = m->room ? 2 * m->room : 64;
-	struct merged *rows = reallocarray(m->rows, room, sizeof(*rows));
-	size_t *index = calloc(2 * room, sizeof(*index));
-
-	if (rows)
-		m->rows = rows;
-	if (!rows || !index) {
-		free(index);
-		return false;
-	}
-	free(m->index);
-	m->index = index;
-	m->index_size = 2 * room;
-	m->room = room;
-	for (size_t i = 0; i < m->count; i++)
-		*find(m, rows[i].probe, rows[i].key, rows[i].key_bytes) = i + 1;
-	return true;
-}
-
-/* Finds or creates a row; NULL without memory. */
+/* Finds or creates the row of a probe and key; NULL without memory. */
 static struct merged *row_of(struct merger *m, size_t probe, const uint8_t *key, size_t bytes)
 {
-	struct merged row = {.probe = probe, .key_bytes = bytes};
-	size_t *place;
+	size_t buckets = gather_of(m->session)->histogram ? CELL_BUCKETS : 0;
+	struct merged *row;
 
-	if (m->count == m->room && !grow(m))
+	if (!ARRAY_ROOM(m->rows, m->count))
 		return NULL;
-	place = find(m, probe, key, bytes);
-	if (*place)
-		return &m->rows[*place - 1];
-	if (gather_of(m->session)->histogram)
-		row.buckets = calloc(CELL_BUCKETS, sizeof(*row.buckets));
-	if (bytes)
-		row.key = malloc(bytes);
-	if ((bytes && !row.key) || (gather_of(m->session)->histogram && !row.buckets)) {
-		free(row.key);
-		free(row.buckets);
-		return NULL;
-	}
-	if (bytes)
-		memcpy(row.key, key, bytes);
-	m->rows[m->count] = row;
-	*place = ++m->count;
-	return &m->rows[m->count - 1];
+	row = map_add(&m->by_key, sizeof(*row) + buckets * sizeof(*row->buckets),
+		MAP_KEY(MAP_OBJECT(probe), {key, bytes}));
+	if (!row || m->by_key.count == m->count)
+		return row;
+	row->probe = probe;
+	row->buckets = buckets ? (uint64_t *)(row + 1) : NULL;
+	row->key = (const uint8_t *)map_key(row) + sizeof(probe);
+	row->key_bytes = bytes;
+	m->rows[m->count++] = row;
+	return row;
 }
 
 /* ---- Adding up -------------------------------------------------------------------------- */
@@ -463,12 +396,8 @@ static bool merge_cell(void *data, const struct view_cell *cell)
 
 static void merger_deinit(struct merger *m)
 {
-	for (size_t i = 0; i < m->count; i++) {
-		free(m->rows[i].buckets);
-		free(m->rows[i].key);
-	}
+	map_clear(&m->by_key);
 	free(m->rows);
-	free(m->index);
 	buffer_deinit(&m->shown);
 	free(m->probe_of);
 }
@@ -609,11 +538,11 @@ static struct probe_row *pack(
 	uint8_t *bytes;
 
 	for (size_t i = 0; i < m->count; i++) {
-		if (!is_shown(m, &m->rows[i]))
+		if (!is_shown(m, m->rows[i]))
 			continue;
 		count++;
-		key_bytes += m->rows[i].key_bytes;
-		buckets += m->rows[i].buckets ? CELL_BUCKETS : 0;
+		key_bytes += m->rows[i]->key_bytes;
+		buckets += m->rows[i]->buckets ? CELL_BUCKETS : 0;
 	}
 	rows = malloc(count * (sizeof(*rows) + m->key_count * sizeof(*keys)) +
 		      buckets * sizeof(*words) + key_bytes + 1);
@@ -624,7 +553,7 @@ static struct probe_row *pack(
 	bytes = (uint8_t *)(words + buckets);
 	*count_ret = 0;
 	for (size_t i = 0; i < m->count; i++) {
-		const struct merged *from = &m->rows[i];
+		const struct merged *from = m->rows[i];
 		struct probe_row *row = &rows[*count_ret];
 
 		if (!is_shown(m, from))
@@ -691,7 +620,7 @@ static void set_hits(const struct merger *m)
 	for (size_t i = 0; i < s->probe_count; i++)
 		s->probes[i].hits = 0;
 	for (size_t i = 0; i < m->count; i++)
-		s->probes[m->rows[i].probe].hits += m->rows[i].count;
+		s->probes[m->rows[i]->probe].hits += m->rows[i]->count;
 }
 
 struct probe_error *probe_session_rows(

@@ -12,6 +12,7 @@
 #include "elf/unwind.h"
 #include "libprobe/base/cleanup.h"
 #include "libprobe/base/clock.h"
+#include "libprobe/base/map.h"
 #include "libprobe/process/process.h"
 #include "libprobe/registry/registry.h"
 #include "libprobe/session/session.h"
@@ -22,8 +23,7 @@
 enum {
 	REFRESH_NS = 50 * 1000 * 1000, /* pause between reads of the maps for unknown addresses */
 	EARLY_LOOKS = 8, /* first reads without that pause: a new program maps many files */
-	KNOWN_FRAMES_MAX = 1 << 20,
-	FRAMES_FIRST = 256
+	KNOWN_FRAMES_MAX = 1 << 20
 };
 
 /* The frame of an address, or of a return address. */
@@ -52,12 +52,10 @@ struct naming {
 	struct jit_map *jit;
 	uint64_t refreshed_ns;
 	unsigned int early_looks;
-	/*
-	 * A hash table, open addressing, at most half full. `old`: frames of addresses where
-	 * another module is now.
-	 */
-	struct named **buckets, **old;
-	size_t bucket_count, known, old_count;
+	struct map frames; /* struct named * by address and whether it is a return address */
+	/* frames that were removed from the map because another module is there now */
+	struct named **old;
+	size_t old_count;
 };
 
 /* ---- Modules ------------------------------------------------------------------------ */
@@ -107,17 +105,18 @@ static void drop_modules(struct naming *n)
 /* Empties the table, because addresses may have other names now. Callers still use the frames. */
 static void forget_frames(struct naming *n)
 {
-	struct named **old = reallocarray(n->old, n->old_count + n->known + 1, sizeof(*old));
+	struct named **old = reallocarray(n->old, n->old_count + n->frames.count + 1, sizeof(*old));
 
 	if (!old)
 		return; /* an old name is better than no name */
 	n->old = old;
-	for (size_t i = 0; i < n->bucket_count; i++)
-		if (n->buckets[i])
-			n->old[n->old_count++] = n->buckets[i];
-	free(n->buckets);
-	n->buckets = NULL;
-	n->bucket_count = n->known = 0;
+	for (size_t i = 0; i < n->frames.room; i++) {
+		struct named **named = map_at(&n->frames, i);
+
+		if (named && *named)
+			n->old[n->old_count++] = *named;
+	}
+	map_clear(&n->frames);
 }
 
 static struct probe_error *refresh(struct naming *n)
@@ -188,11 +187,15 @@ void naming_free(struct naming *naming)
 	drop_modules(naming);
 	jit_map_free(naming->jit);
 	maps_deinit(&naming->maps);
-	for (size_t i = 0; i < naming->bucket_count; i++)
-		named_free(naming->buckets[i]);
+	for (size_t i = 0; i < naming->frames.room; i++) {
+		struct named **named = map_at(&naming->frames, i);
+
+		if (named)
+			named_free(*named);
+	}
 	for (size_t i = 0; i < naming->old_count; i++)
 		named_free(naming->old[i]);
-	free(naming->buckets);
+	map_clear(&naming->frames);
 	free(naming->old);
 	free(naming);
 }
@@ -243,39 +246,10 @@ static bool naming_find_code(struct naming *n, uint64_t address)
 
 /* ---- Frames ------------------------------------------------------------------------- */
 
-static struct named **bucket_of(struct named **buckets, size_t count, uint64_t ip, bool is_return)
-{
-	size_t at =
-		(size_t)(((ip * 2 + is_return) * UINT64_C(0x9e3779b97f4a7c15)) >> 32) & (count - 1);
-
-	while (buckets[at] && (buckets[at]->frame.ip != ip || buckets[at]->is_return != is_return))
-		at = (at + 1) & (count - 1);
-	return &buckets[at];
-}
-
-static bool make_room(struct naming *n)
-{
-	size_t count = n->bucket_count ? 2 * n->bucket_count : FRAMES_FIRST;
-	struct named **buckets;
-
-	if (2 * (n->known + 1) <= n->bucket_count)
-		return true;
-	buckets = calloc(count, sizeof(struct named *));
-	if (!buckets)
-		return false;
-	for (size_t i = 0; i < n->bucket_count; i++) {
-		struct named *named = n->buckets[i];
-
-		if (named)
-			*bucket_of(buckets, count, named->frame.ip, named->is_return) = named;
-	}
-	free(n->buckets);
-	n->buckets = buckets;
-	n->bucket_count = count;
-	return true;
-}
-
-/* Returns the start of the function at a link-time address, also without symbols; or 0. */
+/*
+ * Returns the start of the function at a link-time address; 0 if unknown. Also works for files
+ * without symbols.
+ */
 static uint64_t function_at(struct module *module, uint64_t link)
 {
 	struct object_function function;
@@ -382,19 +356,22 @@ static struct named *make_frame(struct naming *n, uint64_t ip, bool is_return)
 	return named;
 }
 
-/* Replaces a frame if generated code there has got a name since, or is other code. */
-static void renew(struct naming *n, struct named **bucket)
+/*
+ * Replaces a frame if generated code at its address has got a name since the frame was made, or is
+ * other code now.
+ */
+static void renew(struct naming *n, struct named **place)
 {
-	const struct probe_frame *frame = &(*bucket)->frame;
+	const struct probe_frame *frame = &(*place)->frame;
 	struct named **old, *fresh;
 	const char *symbol;
 	uint64_t start;
 
 	jit_map_refresh(n->jit, false);
-	if ((*bucket)->seen == jit_map_generation(n->jit))
+	if ((*place)->seen == jit_map_generation(n->jit))
 		return;
-	(*bucket)->seen = jit_map_generation(n->jit);
-	symbol = jit_map_find(n->jit, frame->ip - (*bucket)->is_return, &start);
+	(*place)->seen = jit_map_generation(n->jit);
+	symbol = jit_map_find(n->jit, frame->ip - (*place)->is_return, &start);
 	if (!symbol || (frame->symbol && !strcmp(symbol, frame->symbol)))
 		return;
 	/* Callers may have the old frame. */
@@ -402,34 +379,33 @@ static void renew(struct naming *n, struct named **bucket)
 	if (!old)
 		return;
 	n->old = old;
-	fresh = make_frame(n, frame->ip, (*bucket)->is_return);
+	fresh = make_frame(n, frame->ip, (*place)->is_return);
 	if (!fresh)
 		return;
-	n->old[n->old_count++] = *bucket;
-	*bucket = fresh;
+	n->old[n->old_count++] = *place;
+	*place = fresh;
 }
 
 /* Is the limit of frames reached? */
 static bool naming_is_full(const struct naming *naming)
 {
-	return naming->known + naming->old_count >= KNOWN_FRAMES_MAX;
+	return naming->frames.count + naming->old_count >= KNOWN_FRAMES_MAX;
 }
 
 /* Finds or makes a frame; NULL without memory. */
 static struct named *named_at(struct naming *n, uint64_t ip, bool is_return)
 {
-	struct named **bucket;
+	struct named **place;
 
 	if (naming_is_full(n))
 		return NULL;
-	bucket = make_room(n) ? bucket_of(n->buckets, n->bucket_count, ip, is_return) : NULL;
-	if (bucket && !*bucket) {
-		*bucket = make_frame(n, ip, is_return);
-		n->known += *bucket != NULL;
-	} else if (bucket && !(*bucket)->of_file) {
-		renew(n, bucket);
-	}
-	return bucket ? *bucket : NULL;
+	place = map_add(
+		&n->frames, sizeof(struct named *), MAP_KEY(MAP_OBJECT(ip), MAP_OBJECT(is_return)));
+	if (place && !*place)
+		*place = make_frame(n, ip, is_return);
+	else if (place && !(*place)->of_file)
+		renew(n, place);
+	return place ? *place : NULL;
 }
 
 /*

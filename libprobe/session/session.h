@@ -12,6 +12,7 @@
 #include "libprobe/base/buffer.h"
 #include "libprobe/base/clock.h"
 #include "libprobe/base/error.h"
+#include "libprobe/base/map.h"
 #include "libprobe/follow/follow.h"
 #include "libprobe/patch/patch.h"
 #include "libprobe/process/process.h"
@@ -302,9 +303,10 @@ struct probe_session {
 	struct session_watch watch;
 	struct naming *naming;	   /* set with options.stack, and if addresses have names: sym() */
 	struct unwinder *unwinder; /* set with options.stack, or if ustack is a key */
-	void *key_texts;	   /* texts of keys (gather.c) */
-	struct probe_stack stack;  /* stack of the hit that is being handed over */
-	void *reserve;		   /* address space reserved for the end (look.c), or NULL */
+	/* texts (struct kept_text, gather.c) of addresses, and of stacks: site, caller, returns */
+	struct map key_texts;
+	struct probe_stack stack; /* stack of the hit that is being handed over */
+	void *reserve;		  /* address space reserved for the end (look.c), or NULL */
 };
 
 /* Do stubs match start and end events, rather than only name roles in records? */

@@ -23,7 +23,7 @@ enum {
 	FRAMES_MAX = 1 << 17   /* about 30 MiB with names of 150 bytes */
 };
 
-/* What the members point to is in the map's key. */
+/* The names and frames are in the map's key. */
 struct entry {
 	size_t index;
 	uint64_t count, before; /* all hits; hits up to the mark */
