@@ -33,10 +33,7 @@ struct gate {
 	int event;		   /* eventfd that is readable when a thread waits; borrowed */
 	struct worker waiter;	   /* thread that waits on the gate's futex and signals `event` */
 	bool waiting, ending;
-	/*
-	 * Futex, set once the kernel would end the waiter's turns if the waiter died. There is no
-	 * turn yet.
-	 */
+	/* Futex, set once the kernel would end the waiter's turns at its death. */
 	uint32_t owned;
 	uint32_t opened; /* futex, set when the waiter may begin to watch the gate, or must end */
 	uint32_t ended;	 /* futex, set when the waiter no longer watches the gate */
@@ -55,17 +52,16 @@ enum gate_place {
 };
 
 /*
- * Puts a gate's stub into a session. The target's state must be read and locked. With `children`,
- * the gate also holds forked children. Errors: PROBE_ERROR_UNSUPPORTED (the function does not
- * exist, as in a static program), PROBE_ERROR_REFUSED, and those of attaching.
+ * Puts a gate's stub into a session, with the target's state read and locked. With `children`, it
+ * also holds forked children. Errors: PROBE_ERROR_UNSUPPORTED (no such function, as in a static
+ * program), PROBE_ERROR_REFUSED, those of attaching.
  */
 PROBE_MUST_CHECK struct probe_error *gate_attach(struct change *change, uint32_t session,
 	const struct probe_request *request, enum gate_place place, bool children);
 
 /*
- * Makes the loader's function for debuggers call a function of the target, in a new session that
- * belongs to `caller`. `describe` describes the stub, as in struct install. Errors: those of
- * gate_attach().
+ * Makes the loader's function for debuggers call a function of the target, in a new session of
+ * `caller`. `describe` as in struct install. Errors: as gate_attach().
  */
 PROBE_MUST_CHECK struct probe_error *gate_attach_call(struct change *change, uint64_t caller,
 	void (*describe)(const void *data, const struct reg_session *session, uint32_t slot,
@@ -73,76 +69,65 @@ PROBE_MUST_CHECK struct probe_error *gate_attach_call(struct change *change, uin
 	const void *data, uint32_t *session_ret);
 
 /*
- * Returns true if the program is held in its loader, and will come to the gate of libraries for
- * libraries that are mapped already. The loader begins to map libraries (RT_ADD), maps them all,
- * sets the thread up, relocates the libraries, and then calls the gate. Under LD_AUDIT it sets the
- * thread up earlier.
+ * Is the program held in its loader, and will come to the gate for libraries that are mapped? The
+ * loader begins to map libraries (RT_ADD), maps all, sets the thread up, relocates, and then calls
+ * the gate. Under LD_AUDIT it sets the thread up earlier.
  */
 bool gate_is_expected(struct change *change);
 /*
- * Returns true if the loader is changing its list of libraries. Then libraries may be partly
- * mapped; the thread that maps them comes to the gate when they are complete.
+ * Is the loader changing its list? Then libraries may be partly mapped, and their thread comes to
+ * the gate later.
  */
 bool gate_list_changes(struct change *change);
 
 /*
- * Starts a gate's waiter thread. This takes a moment, so it is done before the gate is opened.
- * gate_close() ends the thread. Error: PROBE_ERROR_SYSTEM.
+ * Starts a gate's waiter thread, before the gate is opened, because that takes a moment;
+ * gate_close() ends it. Errors: PROBE_ERROR_SYSTEM.
  */
 PROBE_MUST_CHECK struct probe_error *gate_prepare(struct gate *gate);
 /*
- * Begins to wait at a prepared gate. `shared` is this process's mapping of the session's data.
- * `event` is a non-blocking eventfd(2), which gates may share.
+ * Begins to wait at a prepared gate. `shared` is in our mapping of the session's data; `event` is a
+ * non-blocking eventfd(2), which gates may share.
  */
 void gate_open(struct gate *gate, struct probe_gate *shared, int event);
 
-/*
- * gate_clear() makes an eventfd unreadable, gate_raise() readable. Clear it before examining the
- * gates that use it.
- */
+/* Make an eventfd unreadable, and readable. Clear it before examining its gates. */
 void gate_clear(int event);
 void gate_raise(int event);
 
-/* Notes the number of threads that have arrived. Returns true if a thread is waiting. */
+/* Notes how many threads have arrived. Returns true if one is waiting. */
 bool gate_take(struct gate *gate);
 /*
- * gate_arrivals() returns how many threads have ever arrived; gate_is_busy() returns true if one is
- * waiting. For a gate that is not open, they return 0 and false.
+ * Return how many threads have ever arrived, and whether one is waiting; 0 and false if not open.
  */
 uint32_t gate_arrivals(const struct gate *gate);
 bool gate_is_busy(const struct gate *gate);
-/* Returns how many threads that the last gate_take() noted are not released yet. */
+/* Returns how many threads of the last gate_take() are not released yet. */
 uint32_t gate_waiting(const struct gate *gate);
-/*
- * Returns true if a thread noted by gate_take() may be waiting in this turn. Otherwise the threads
- * in the turn were released, and are about to leave.
- */
+/* May a thread noted by gate_take() be waiting in this turn? If not, its threads were released. */
 bool gate_holds_turn(const struct gate *gate, uint32_t turn);
 /*
- * Returns true if, since the last call, a thread has continued because the gate was not served in
- * time (struct probe_gate). The threads after it were not held either. Arms the gate again.
+ * Has a thread continued since the last call because the gate was not served in time (struct
+ * probe_gate)? Later ones were not held either. Arms the gate again.
  */
 bool gate_has_lapsed(struct gate *gate);
 /* Releases the threads that the last gate_take() has noted. */
 void gate_release(struct gate *gate);
-/* Arms or disarms a gate. A disarmed gate holds no thread, and its waiting threads are released. */
+/* A disarmed gate holds no thread, and releases those that wait. */
 void gate_arm(struct gate *gate, bool armed);
-/* Asks the waiter to end. When closing several gates, call this for all of them first. */
+/* Asks the waiter to end. With several gates, call this for all first. */
 void gate_shut(struct gate *gate);
-/* Gives up the turns: they hold no thread from now on, as after the controller's death. */
+/* Gives up the turns: they hold no thread, as after the controller's death. */
 void gate_leave(struct gate *gate);
-/* Disarms the gate, and ends the waiter. */
 void gate_close(struct gate *gate);
 
 /* ---- Guardian -------------------------------------------------------------------------------- */
 
-/*
- * Holds processes in execve(2), each for a limited time, even if this process is stopped or dies.
- */
+/* Holds processes in execve(2) for a limited time, even if this process is stopped or dies. */
 
 struct guardian;
 
-/* A thread that the guardian holds while it executes one of the files. */
+/* A held thread that executes one of the files. */
 struct guardian_event {
 	uint32_t id;
 	uint32_t missed; /* number of threads not held, see guardian_missed() */
@@ -152,41 +137,36 @@ struct guardian_event {
 };
 
 /*
- * Starts a guardian. It holds every thread that executes one of these files, until guardian_allow()
- * is called, but for half a second at most. Returns NULL if the kernel does not allow it
- * (CAP_SYS_ADMIN is needed), or does not support it for these files, or if a file is served by
- * another program or machine, which might never answer.
+ * Starts a guardian, which holds every thread that executes one of these files until
+ * guardian_allow(), for half a second at most. Returns NULL without CAP_SYS_ADMIN or the kernel's
+ * support for these files, or if another machine or program, which might not answer, serves one.
  */
 struct guardian *guardian_start(const char *const *files, size_t count);
-/* Ends the guardian, which releases all threads. `guardian` may be NULL. */
+/* Ends the guardian (may be NULL), which releases all threads. */
 void guardian_end(struct guardian *guardian);
 
-/*
- * Returns a descriptor that is readable while a thread waits, and always once the guardian is gone.
- */
+/* Returns a descriptor that is readable while a thread waits, and once the guardian is gone. */
 int guardian_fd(const struct guardian *guardian);
-/* Finds the next waiting thread. Returns false if no thread waits. */
+/* Finds the next waiting thread. Returns false without one. */
 bool guardian_next(struct guardian *guardian, struct guardian_event *ret);
-/*
- * Returns how many threads have executed one of the files without being held since the last call.
- */
+/* Returns how many threads have executed one of the files unheld since the last call. */
 size_t guardian_missed(struct guardian *guardian);
 void guardian_allow(struct guardian *guardian, const struct guardian_event *event);
-/* Marks the files at the paths again, because a file may have been replaced. */
+/* Marks the files at the paths again, because one may have been replaced. */
 void guardian_renew(struct guardian *guardian);
-/* Returns true if the guardian has ended by itself, and so holds no thread any more. */
+/* Has the guardian ended by itself? */
 bool guardian_is_gone(const struct guardian *guardian);
 
 /* ---- Leaf ------------------------------------------------------------------------------------ */
 
 /*
  * A leaf is a program whose files have no requested probe, and import no function by which libc
- * starts a process or a thread, executes a program, or loads code.
+ * starts a process or thread, executes a program, or loads code.
  */
 
 /*
- * Records that the files mapped by a held process have no wanted probe, and whether the process's
- * program is a leaf. `files` may be NULL.
+ * Records that a held process's files have no wanted probe, and whether it is a leaf. `files` may
+ * be NULL.
  */
 void leaf_pass_over(pid_t pid, struct files *files);
 
@@ -199,10 +179,7 @@ struct leaf {
 
 /* ---- Passage --------------------------------------------------------------------------------- */
 
-/*
- * A passage is a thread's way through execve(2) into another program, as the thread's tracer sees
- * it.
- */
+/* A thread's way through execve(2) into another program, as its tracer sees it. */
 
 enum passage_state {
 	PASSAGE_THROUGH,  /* the thread runs through execve(2) without a stop */
@@ -220,10 +197,7 @@ enum passage_state {
 struct passage {
 	pid_t pid, tid;
 	enum passage_state state;
-	/*
-	 * At execve(), returns whether the thread may be followed into the file at `path`. NULL: it
-	 * may.
-	 */
+	/* May the thread be followed into the file at `path`, at execve()? NULL: yes. */
 	bool (*may_follow)(pid_t tid, uint64_t path);
 	struct files *files; /* borrowed; may be NULL */
 	struct yield *yield; /* borrowed; shared by all passages of one tracing thread */
@@ -231,19 +205,16 @@ struct passage {
 	bool returning;	     /* the loader's next stop is the exit of a system call */
 	bool thread_ready;   /* the loader has set the thread pointer */
 	bool has_run;	     /* the program was a leaf, and its own code has run */
-	/* No hit was missed: the program was a leaf, or was traced to its end. */
+	/* No hit was missed: a leaf, or traced to its end. */
 	bool nothing_lost;
-	/* A process or thread that a leaf has started, to be released after the leaf; or 0. */
+	/* The process or thread that a leaf has started, to be released after it; or 0. */
 	pid_t stray;
 	bool is_ending; /* the thread was released because its process was ending */
 	bool is_leaf;	/* the program runs as a leaf, or did until it was asked to stop */
-	/* The thread repeats a system call, as is_again in struct control_thread says. */
+	/* The thread repeats a call, as in struct control_thread. */
 	bool is_again;
 	int calls; /* number of the loader's system calls */
-	/*
-	 * The first argument of the loader's last system call. On some machines the result replaces
-	 * it.
-	 */
+	/* The first argument of the loader's last call, which the result may replace. */
 	uint64_t argument;
 	struct leaf leaf;   /* valid if is_leaf */
 	uint64_t unseen_ns; /* how long code of the held program has run that was not examined */
@@ -257,39 +228,38 @@ struct passage {
 };
 
 /*
- * Begins to trace thread `tid` of process `pid`, which is about to call execve(2). If `may_go` is
- * set, the thread runs through the call. Otherwise it is asked to stop, and may_follow() decides.
- * The state is PASSAGE_OVER if the thread must not be traced or is gone.
+ * Begins to trace thread `tid`, which is about to call execve(2). If `may_go`, it runs through the
+ * call; otherwise it is asked to stop, and may_follow() decides. PASSAGE_OVER if it must not be
+ * traced or is gone.
  */
 void passage_begin(struct passage *passage, pid_t pid, pid_t tid, bool may_go);
 
-/* Begins again: the thread's execve(2) has failed, and the thread is about to call it once more. */
+/* Begins again after a failed execve(2), before another. */
 void passage_again(struct passage *passage, bool may_go);
 
 /*
- * Handles the reported stops. Lets the thread continue after each stop, except the stop that leads
- * to PASSAGE_HELD. Does not sleep: to let the next stop happen, it yields the processor a few times
- * at most, and not while other threads want the processor. A held passage may end here, too, if its
- * process was killed. Returns whether the thread has stopped.
+ * Handles reported stops, and lets the thread continue, except into PASSAGE_HELD. Does not sleep:
+ * yields the processor a few times at most, unless others want it. A held passage may end here, if
+ * its process was killed. Returns whether the thread has stopped.
  */
 bool passage_step(struct passage *passage);
 
-/* Releases the thread: now if it has stopped, otherwise as soon as it stops. */
+/* Releases the thread: now, or as soon as it stops. */
 void passage_leave(struct passage *passage);
 
 /*
- * Call this when the deadline has passed. A thread on its way through execve(2) is asked to stop, a
- * leaf is held, and any other thread is released.
+ * After the deadline: a thread on its way through execve(2) is asked to stop, a leaf is held, and
+ * others are released.
  */
 void passage_expire(struct passage *passage);
 
-/* Returns true if the thread has executed another program, or is gone. */
+/* Has the thread executed another program, or is it gone? */
 bool passage_is_through(const struct passage *passage);
 
-/* Returns true if a leaf has just ended. /proc may still show it as running. */
+/* Has a leaf just ended, which /proc may still show as running? */
 bool passage_lingers(const struct passage *passage, uint64_t now_ns);
 
-/* Makes a target of a held passage; the target then owns the process. Error: PROBE_ERROR_MEMORY. */
+/* Makes a target of a held passage, which then owns the process. Errors: PROBE_ERROR_MEMORY. */
 PROBE_MUST_CHECK struct probe_error *passage_take(
 	struct passage *passage, struct probe_target *target);
 
@@ -309,60 +279,49 @@ struct waiters {
 	bool others_run; /* some running thread may have arrived, and may be about to wait */
 };
 
-/* The processes to search, and the progress of the search. */
+/* The processes to search, and how far the search is. */
 struct waiters_place {
 	pid_t pid;
 	bool children; /* also search children with memory of their own, and their children */
-	/* The address of the gate's first turn in the target. Each thread waits on a turn. */
+	/* The gate's first turn in the target. */
 	uint64_t address;
 	uint64_t since_ns;  /* since when a thread that has arrived has not been found, or 0 */
 	unsigned int looks; /* unsuccessful searches since since_ns */
-	/*
-	 * May be NULL. Called with `data`: returns true if a thread that waits in a turn does not
-	 * count.
-	 */
+	/* May be NULL. Returns true for a thread in a turn that does not count. */
 	bool (*leave_out)(const void *data, int turn, pid_t pid, pid_t tid);
 	const void *data;
 };
 
 /*
- * Finds all threads that have arrived at a gate; gate_release() releases exactly these. Returns
- * false if a thread has not been found yet. Then call the function again; each call waits a moment.
- * A thread that was killed after it arrived cannot be found, so the search for it ends after a
- * while.
+ * Finds all arrived threads, which gate_release() then releases. Returns false if one was not found
+ * yet: call it again; each call waits a moment. A thread that was killed after its arrival cannot
+ * be found, so this ends after a while.
  */
 bool waiters_find(struct waiters *waiters, struct gate *gate, struct waiters_place *place);
 
 /* ---- Launch ---------------------------------------------------------------------------------- */
 
-/*
- * Follows the programs that are started by the processes of sessions. Each program is held before
- * any of its code runs, like a spawned program.
- */
-
-/* A session's gate at execve(). */
+/* A session's gate at execve(), for the programs that its processes start. */
 struct launch_gate {
 	struct gate gate;
 	/*
-	 * If place.children is set, programs that the process's children start are followed, too.
-	 * Otherwise the children are released.
+	 * place.children: follows programs that children start, too. Otherwise children are
+	 * released.
 	 */
 	struct waiters_place place;
 };
 
-/* A thread that has come through a gate, or that a guardian has held. */
+/* A thread that came through a gate, or was held by a guardian. */
 struct launch {
 	struct passage passage;
-	/* Borrowed; NULL if the gate has been closed, or a guardian held the thread. */
+	/* Borrowed; NULL if the gate is closed, or a guardian held the thread. */
 	struct launch_gate *gate;
-	/*
-	 * A guardian held the thread; it holds threads of any process, whoever started the process.
-	 */
+	/* A guardian held the thread, whoever started its process. */
 	bool is_sought;
 	struct file_id file; /* the file that the thread executes; valid if is_sought */
 };
 
-/* All threads that are being followed into a program, the oldest first. */
+/* Threads being followed into programs, oldest first. */
 struct launches {
 	int event;		    /* an eventfd(2), readable when launches_run() has work */
 	struct launch_gate **gates; /* borrowed */
@@ -370,69 +329,55 @@ struct launches {
 	struct launch *items;
 	size_t count;
 	struct files *files; /* the files of the followed programs */
-	/* The timer that continues this process if it is stopped; set while there are launches. */
+	/* Continues this process if it is stopped; set while there are launches. */
 	struct alarm alarm;
 	struct yield yield;	   /* used while the launches run */
 	struct guardian *guardian; /* holds programs that are sought; borrowed. May be NULL */
-	/*
-	 * The number of wanted programs that were not held, and the number that was last reported.
-	 */
+	/* Wanted programs that were not held, and the number last reported. */
 	size_t missed, missed_told;
-	/*
-	 * Control groups (/proc/PID/cgroup) that had no limit when they were read, and until when
-	 * we rely on that.
-	 */
+	/* Control groups (/proc/PID/cgroup) that had no limit, and until when we rely on that. */
 	char free_groups[1024];
 	uint64_t free_until_ns;
 };
 
-/* Initialises `launches`. Error: PROBE_ERROR_SYSTEM. Call launches_deinit() even after an error. */
+/* Errors: PROBE_ERROR_SYSTEM. Call launches_deinit() even after an error. */
 PROBE_MUST_CHECK struct probe_error *launches_init(struct launches *launches);
-/*
- * Releases all threads. Call it while the gates are still served. The caller then ends the
- * guardian.
- */
+/* Releases all threads while the gates are served. Then the caller ends the guardian. */
 void launches_end(struct launches *launches);
-/* Releases all threads that launches_end() has not released, and frees everything. */
+/* Releases the rest, and frees everything. */
 void launches_deinit(struct launches *launches);
 
-/* Adds an open gate, which launches_run() serves from now on, and raises launches->event. */
+/* Adds an open gate for launches_run(), and raises launches->event. */
 PROBE_MUST_CHECK struct probe_error *launches_add(
 	struct launches *launches, struct launch_gate *gate);
-/*
- * Stops serving a gate. Releases its threads that have not executed another program yet, so that
- * the session's process can be changed.
- */
+/* Stops serving a gate, and releases its threads that have not called execve(2) yet. */
 void launches_remove(struct launches *launches, const struct launch_gate *gate);
 
 /*
- * Serves the gates: threads that wait there are followed into the programs that they start. Works
- * for a few milliseconds at most, and only as long as a thread may soon be held. A thread that
- * cannot be followed, or takes too long, is released; a struct probe_watch finds it later.
+ * Serves the gates: follows waiting threads into their programs, for a few milliseconds at most,
+ * while one may soon be held. A thread that cannot be followed, or takes too long, is released; a
+ * struct probe_watch finds it later.
  */
 void launches_run(struct launches *launches);
 
 /*
- * Returns the next held program, which the caller releases or closes, or NULL if no program is
- * held. *unseen_ns_ret is how long the program has run code that was not examined; usually 0.
- * *is_sought_ret is true if a guardian held the program.
+ * Returns the next held program, to be released or closed, or NULL. *unseen_ns_ret: how long it has
+ * run unexamined code, usually 0. *is_sought_ret: a guardian held it.
  */
 struct probe_target *launches_take(
 	struct launches *launches, uint64_t *unseen_ns_ret, bool *is_sought_ret);
 
 /*
- * Returns a loss to report, or NULL. The caller frees it. A program that ended while it was
- * followed is reported once. The number of programs that were not held is reported whenever it has
- * doubled, and at the end if it has grown.
+ * Returns a loss to report, for the caller to free, or NULL: once a program that ended while it was
+ * followed; the number of programs not held when it has doubled, and at the end if it has grown.
  */
 PROBE_MUST_CHECK struct probe_error *launches_told(struct launches *launches, bool at_end);
 
-/* Returns true if a process is being followed, or has just ended while it was followed. */
+/* Is a process being followed, or has it just ended while it was? */
 bool launches_have(const struct launches *launches, pid_t pid);
 /*
- * Returns true if a process that is being followed, or that waits at this gate, may share the
- * memory of the gate's process. Then the gate's process may be its parent, which waits in vfork(2)
- * and cannot be stopped until launches_run() has continued.
+ * May a followed process, or one that waits at this gate, share the memory of the gate's process?
+ * That may be its parent in vfork(2), which cannot be stopped until launches_run() has continued.
  */
 bool launches_depend(const struct launches *launches, struct launch_gate *gate);
 
@@ -440,17 +385,15 @@ bool launches_depend(const struct launches *launches, struct launch_gate *gate);
 
 /* ---- Program --------------------------------------------------------------------------------- */
 
-/* Examines a program that has just been started: its file and its loader. */
-
 /*
- * Returns true if a program's loader is still at work, as it tells debuggers (struct r_debug).
- * Returns false if the process is unreadable or has no such loader: waiting would not help then.
+ * Is a new program's loader still at work, by what it tells debuggers (struct r_debug)? False
+ * without such a loader, or if unreadable: waiting would not help.
  */
 bool program_is_loading(pid_t pid, struct files *files);
 
 /* ---- Rights ---------------------------------------------------------------------------------- */
 
-/* Finds out whether a program keeps its rights if we trace it with ptrace(2). */
+/* Does a program keep its rights if we trace it with ptrace(2)? */
 
 enum { RIGHTS_PATH_MAX = 4096 };
 
@@ -461,9 +404,8 @@ enum { RIGHTS_PATH_MAX = 4096 };
 struct seek;
 
 /*
- * Functions that are called for each process found. is_known() is called first: if it returns true,
- * the process is left out, and not examined. take() gets a wanted process, and the last time at
- * which the process did not exist yet (CLOCK_MONOTONIC). If take() returns false, the search ends.
+ * Called for each process found. is_known(): leave it out, unexamined. take() gets a wanted one,
+ * and the last time at which it did not exist (CLOCK_MONOTONIC); false ends the search.
  */
 struct seek_visitor {
 	bool (*is_known)(void *data, pid_t pid);
@@ -472,8 +414,6 @@ struct seek_visitor {
 };
 
 /* ---- Stages ---------------------------------------------------------------------------------- */
-
-/* The states of a passage, and what each stop means. */
 
 /* ---- Watch ----------------------------------------------------------------------------------- */
 

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The loader's function is `_dl_debug_state`, empty and exported. r_state in `struct r_debug` tells
- * whether the loader is changing its list or the list is complete (RT_CONSISTENT, 0). The loader
- * calls the function after mapping libraries, and before relocation and constructors. Threads that
- * use user events call it, too (ARCH_GATE_CALLER). They may do so while the loader is changing the
- * list, even if the loader runs in the same thread.
+ * The loader's function is `_dl_debug_state`, empty and exported. The loader calls it after mapping
+ * libraries, before relocation and constructors; r_state in `struct r_debug` tells if its list is
+ * complete (RT_CONSISTENT, 0). Threads with user events call it, too (ARCH_GATE_CALLER), maybe
+ * while the loader, even in the same thread, changes the list.
  *
  * Sources: <link.h>, struct r_debug; gdb and glibc, "Rendezvous structure used by the run-time
  * dynamic linker".
@@ -38,9 +37,8 @@ static const char state_function[] = "_dl_debug_state", state_variable[] = "_r_d
 static const char exec_function[] = "execve";
 
 /*
- * Finds the module that defines a function, and the function's address in the module. Other
- * libraries may define an execve() that wraps libc's. Libc is the module that also defines
- * `__environ`.
+ * Finds the module that defines a function, and its address there. Other libraries may wrap libc's
+ * execve(): libc also defines `__environ`.
  */
 static struct module *find_function(struct change *change, const char *name, uint64_t *ret)
 {
@@ -62,7 +60,7 @@ static const char *name_of(enum gate_place place)
 	return place == GATE_EXEC ? exec_function : state_function;
 }
 
-/* Describes the entry of a function as a selection of one probe with one site. */
+/* Describes a function's entry as a selection of one probe with one site. */
 struct entry {
 	struct sdt_note note;
 	struct select_probe probe;
@@ -106,7 +104,7 @@ static struct probe_error *install_entry(struct install *install, enum gate_plac
 struct probe_error *gate_attach(struct change *change, uint32_t session,
 	const struct probe_request *request, enum gate_place place, bool children)
 {
-	/* The request without the plans, because the user chose the plans for probes only. */
+	/* The user's plans are for probes only. */
 	struct probe_request its = *request;
 	struct transaction t = transaction_of(change, TRANSACTION_ADDS);
 	struct entry entry;
@@ -158,10 +156,7 @@ struct probe_error *gate_attach_call(struct change *change, uint64_t caller,
 	return error;
 }
 
-/*
- * Reads whether the loader is changing its list. Returns false if we do not know the process's
- * loader.
- */
+/* Reads whether the loader is changing its list. Returns false for an unknown loader. */
 static bool read_list(struct change *change, struct r_debug *ret)
 {
 	uint64_t unused, size, variable;
@@ -195,16 +190,15 @@ bool gate_list_changes(struct change *change)
 /*
  * The controller's side of a gate.
  *
- * If the controller dies, its gate releases all threads at once. If nobody serves the gate, it
- * disarms itself (struct probe_gate). So a stopped controller delays its target only once, by two
- * seconds. When the controller continues, it notices that the gate is disarmed, and arms it again.
+ * If the controller dies, its gate releases all threads. If nobody serves the gate, it disarms
+ * itself (struct probe_gate), so a stopped controller delays its target once, by two seconds, and
+ * arms it when it continues.
  *
- * The kernel reports the controller's death through a thread's list of robust futexes. glibc sets
- * up such a list for the mutexes of each thread. The waiter thread locks no such mutex, so it can
- * replace the list by the gate's.
+ * The kernel reports a death through a thread's list of robust futexes. glibc sets one up for each
+ * thread's mutexes; the waiter thread has none, so it can use the gate's list.
  *
- * The waiter starts before its gate exists, because the new thread may have to wait for a
- * processor, and a held program should not wait for that.
+ * The waiter starts before its gate exists, because it may have to wait for a processor, and a held
+ * program should not.
  *
  * Sources: futex(2); get_robust_list(2); the kernel's Documentation/locking/robust-futexes.rst.
  */
@@ -219,13 +213,13 @@ static long futex(uint32_t *word, int op, uint32_t value, const struct timespec 
 	return syscall(SYS_futex, word, op, value, timeout, NULL, 0);
 }
 
-/* Returns the value that a turn's owner word has while the controller lives. */
+/* Returns a turn's owner word while the controller lives. */
 static uint32_t turn_word(const struct gate *gate, uint32_t turn)
 {
 	return gate->owner | GATE_WAITED | (gate->flips & 1u << turn ? GATE_FLIP : 0);
 }
 
-/* Gives all turns to the waiter. If the waiter dies, the kernel ends every turn. */
+/* Gives all turns to the waiter, with whose death the kernel ends them. */
 static void own_turns(struct gate *gate)
 {
 	for (uint32_t i = 0; i < GATE_TURNS; i++) {
@@ -258,10 +252,9 @@ static void wait_until_set(uint32_t *word)
 }
 
 /*
- * Signals the eventfd whenever a thread has taken a number. Arriving threads wake the waiter, so
- * the waiter seldom has to look by itself. A target can suppress any wake-up: it may write the word
- * itself, or move the waiter to another word (FUTEX_REQUEUE). That delays only the target's own
- * threads, and the end of the waiter.
+ * Signals the eventfd when a thread has taken a number. Arriving threads wake the waiter. A target
+ * can suppress that by writing the word, or FUTEX_REQUEUE; it only delays its own threads, and the
+ * waiter's end.
  */
 static void signal_arrivals(struct gate *gate)
 {
@@ -308,7 +301,7 @@ struct probe_error *gate_prepare(struct gate *gate)
 	return NULL;
 }
 
-/* Arms or disarms the gate. Also notes whether a thread has disarmed it since the last call. */
+/* Arms or disarms the gate, and notes whether a thread has disarmed it since. */
 static void set_armed(struct gate *gate, bool armed)
 {
 	uint32_t before = atomic_exchange(shared_word(&gate->shared->armed), armed);
@@ -331,7 +324,7 @@ void gate_clear(int event)
 {
 	uint64_t count;
 
-	/* The read fails if the eventfd was not raised, which is not an error. */
+	/* This fails if the eventfd was not raised. */
 	if (read(event, &count, sizeof(count)) < 0)
 		return;
 }
@@ -340,10 +333,7 @@ void gate_raise(int event)
 {
 	uint64_t one = 1;
 
-	/*
-	 * The write fails if the eventfd's counter is at its maximum, so the eventfd is readable
-	 * anyway.
-	 */
+	/* This fails at the eventfd's maximum, when it is readable anyway. */
 	if (write(event, &one, sizeof(one)) < 0)
 		return;
 }
@@ -431,10 +421,7 @@ void gate_shut(struct gate *gate)
 		wake_waiter(gate);
 }
 
-/*
- * Ends the waiter. Wakes it again and again, because a waiter that is just about to wait misses a
- * wake-up.
- */
+/* Ends the waiter. A single wake-up may come just before it waits. */
 static void end_waiter(struct gate *gate)
 {
 	static const struct timespec a_moment = {.tv_nsec = 1000 * 1000};
@@ -463,13 +450,11 @@ void gate_close(struct gate *gate)
 /* ==== Waiters ================================================================================= */
 
 /*
- * A thread that waits at a gate sleeps in futex(2), on one of the gate's turns.
- * /proc/PID/task/TID/syscall shows the address. Threads of forked children wait on the same memory
- * at the same address.
+ * A thread at a gate sleeps in futex(2) on one of its turns, whose address
+ * /proc/PID/task/TID/syscall shows; forked children's do so on the same memory and address.
  *
- * After taking its number, a thread may have to wait for a processor before it sleeps. So if a
- * thread is missing, we wait as long as a running thread could be the missing one. A thread that
- * was killed after it took its number is never found.
+ * A thread may have to wait for a processor before it sleeps. So if one is missing, we wait as long
+ * as a running thread could be it. A thread killed after it took its number is never found.
  *
  * Sources: proc_pid_syscall(5); futex(2).
  */
@@ -477,18 +462,14 @@ void gate_close(struct gate *gate)
 enum {
 	FIND_NS = 500000000,	 /* limit between arriving at the gate and waiting there */
 	FIND_IDLE_NS = 10000000, /* the limit if no running thread could be the missing one */
-	/*
-	 * The least number of searches, because we may get the processor as rarely as the threads
-	 * do.
-	 */
+	/* The least number of searches: we may get the processor as rarely as the threads. */
 	FIND_LOOKS = 50,
 	FIND_PAUSE_NS = 100000 /* pause between two searches */
 };
 
 /*
- * Returns the turn in which a thread waits, and the thread's stack pointer; -1 if it waits in none.
- * `address` is the address of the first turn. *runs_ret is set if the thread is in no system call,
- * or does not sleep in its call. (A call number of -1 stands for a page fault.)
+ * Returns the turn in which a thread waits, and its stack pointer; -1 if in none. `address` is the
+ * first turn's. *runs_ret: it does not sleep in a system call. (Call -1 is a page fault.)
  */
 static int turn_of(pid_t pid, pid_t tid, uint64_t address, bool *runs_ret, unsigned long long *sp)
 {
@@ -539,10 +520,7 @@ static void find_below(struct waiters *waiters, const struct waiters_place *plac
 
 	for (size_t i = 0; pids && pids[i]; i++) {
 		find_in(waiters, place, pids[i]);
-		/*
-		 * The child has memory of its own, and so may its children. They wait only if the
-		 * gate holds children.
-		 */
+		/* The child's own children wait, too, only if the gate holds children. */
 		if (place->children)
 			find_below(waiters, place, pids[i]);
 	}
@@ -550,15 +528,14 @@ static void find_below(struct waiters *waiters, const struct waiters_place *plac
 }
 
 /*
- * Searches the main thread of a process, and the main threads of that thread's children. Returns
- * false if threads are still missing.
+ * Searches the main thread of a process and of its children. Returns false if threads are missing.
  */
 static bool find_main_threads(
 	struct waiters *waiters, const struct waiters_place *place, uint32_t wanted)
 {
 	pid_t *pids = children_of_thread(place->pid, place->pid);
 
-	/* Search the children first, because most processes wait for a child. */
+	/* Children first: most processes wait for a child. */
 	for (size_t i = 0; pids && pids[i] && waiters->count < wanted; i++)
 		look_at(waiters, place, pids[i], pids[i]);
 	free(pids);
@@ -585,10 +562,7 @@ bool waiters_find(struct waiters *waiters, struct gate *gate, struct waiters_pla
 		find_in(waiters, place, place->pid);
 		find_below(waiters, place, place->pid);
 	}
-	/*
-	 * More threads may have arrived since the first gate_take(), and may have been found. They
-	 * are released with the others.
-	 */
+	/* Threads that arrived since may have been found, and are released, too. */
 	gate_take(gate);
 	patience = waiters->others_run ? FIND_NS : FIND_IDLE_NS;
 	if (waiters->count < gate_waiting(gate) &&

@@ -58,8 +58,8 @@ enum {
 	HELD_MAX = 64,	 /* threads held at once; further threads are not held */
 	OWN_FILES = 16,	 /* descriptors that are not those of held threads or of events */
 	/*
-	 * A message that asks the guardian to mark the files again. No thread has this id; an event
-	 * with this id only counts missed threads.
+	 * Asks the guardian to mark the files again. No thread has this id; an event with it counts
+	 * missed threads.
 	 */
 	RENEW = 0
 };
@@ -103,9 +103,7 @@ static void answer(const struct watchman *w, int fd)
 {
 	const struct fanotify_response response = {.fd = fd, .response = FAN_ALLOW};
 
-	/*
-	 * If the answer cannot be written, exit: the end of this process also releases the thread.
-	 */
+	/* Without an answer, exit, which also releases the thread. */
 	if (write(w->group, &response, sizeof(response)) < 0 && errno != ENOENT)
 		_exit(1);
 	close(fd);
@@ -117,7 +115,7 @@ static void let_go(const struct watchman *w, struct held *held)
 	answer(w, held->fd);
 }
 
-/* Reports a thread, and remembers it. Returns false if the thread cannot be held. */
+/* Reports and remembers a thread. Returns false if it cannot be held. */
 static bool hold(struct watchman *w, int fd, pid_t tid)
 {
 	struct guardian_event event = {.tid = tid};
@@ -158,9 +156,7 @@ static void tell_missed(struct watchman *w)
 		w->missed = 0;
 }
 
-/*
- * Asks the kernel to report executions of the file behind a descriptor. Returns false on failure.
- */
+/* Asks the kernel to report executions of a descriptor's file. */
 static bool mark_file(const struct watchman *w, int fd)
 {
 	char path[48];
@@ -169,10 +165,7 @@ static bool mark_file(const struct watchman *w, int fd)
 	return fanotify_mark(w->group, FAN_MARK_ADD, FAN_OPEN_EXEC_PERM, AT_FDCWD, path) == 0;
 }
 
-/*
- * Marks the files at the paths again. A replaced file needs a new mark, even if it has the same
- * inode number.
- */
+/* Marks the files at the paths again: a replaced one needs it, even with the same inode number. */
 static void mark_again(const struct watchman *w)
 {
 	for (size_t i = 0; i < w->file_count; i++) {
@@ -188,7 +181,7 @@ static void mark_again(const struct watchman *w)
 	}
 }
 
-/* Reads one message of the controller. */
+/* Reads a message of the controller. */
 static void take_word(struct watchman *w)
 {
 	uint32_t id;
@@ -217,7 +210,7 @@ static void expire(struct watchman *w)
 		}
 }
 
-/* Computes at_once. Each held thread and each event that is read needs a descriptor. */
+/* Computes at_once: each held thread, and each event, needs a descriptor. */
 static bool make_room(struct watchman *w)
 {
 	struct rlimit files;
@@ -233,7 +226,7 @@ static bool make_room(struct watchman *w)
 	return true;
 }
 
-/* Marks all files. May access file systems, because no thread waits for the guardian yet. */
+/* Marks all files. No thread waits yet, so it may access file systems. */
 static bool mark_all(struct watchman *w)
 {
 	bool ok = true;
@@ -250,7 +243,7 @@ static bool mark_all(struct watchman *w)
 	return w->marked && ok;
 }
 
-/* Start the timer first, so that no thread ever waits without a time limit. */
+/* Start the timer first, so that no thread waits without a limit. */
 static int begin(struct watchman *w)
 {
 	struct sigevent kill = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGKILL};
@@ -291,10 +284,7 @@ static _Noreturn void watch(struct watchman *w)
 
 /* ---- Starting the guardian -------------------------------------------------------------- */
 
-/*
- * Becomes the guardian. Closes all other descriptors. As long as the controller lives, only SIGKILL
- * ends the guardian from outside.
- */
+/* Becomes the guardian. While the controller lives, only SIGKILL ends it. */
 static _Noreturn void become(struct watchman *w)
 {
 	sigset_t all;
@@ -309,10 +299,7 @@ static _Noreturn void become(struct watchman *w)
 	watch(w);
 }
 
-/*
- * Forks twice, so that the guardian is not a child of the program, which waits for its own
- * children.
- */
+/* Forks twice, so that the guardian is no child of the program, which waits for its own. */
 static bool start(struct watchman *w)
 {
 	pid_t child = fork();

@@ -49,13 +49,7 @@
 
 /* ==== Spawn =================================================================================== */
 
-/*
- * Starts a program so that its probes are enabled before any of its code runs.
- *
- * The child is seized before execve(2), and followed until it is held (libprobe/follow/stages.c).
- */
-
-/* The message of the child to its parent before the child gives up. */
+/* The child's message to its parent when it gives up. */
 struct failure {
 	int err;	  /* errno of execve(2) */
 	uint16_t machine; /* EM_* of a program that the kernel does not execute, or EM_NONE */
@@ -74,9 +68,8 @@ static uint16_t machine_of(const char *path)
 }
 
 /*
- * Executes a program like execvp(3). But execvp() gives every file that the kernel refuses
- * (ENOEXEC) to a shell, which is right for a script, and wrong for a program of another machine. So
- * returns the machine of such a program, or EM_NONE if execvp() should be called.
+ * Executes a program like execvp(3), which would give a program of another machine (ENOEXEC) to a
+ * shell: returns its machine, or EM_NONE if execvp() should be called.
  */
 static uint16_t execute(char *const argv[])
 {
@@ -103,7 +96,7 @@ static void child_run(char *const argv[], int go, int failed)
 	struct failure failure = {0};
 	char byte;
 
-	/* The parent writes a byte as soon as it traces us. */
+	/* The parent writes a byte when it traces us. */
 	if (read(go, &byte, 1) != 1)
 		_exit(127);
 	failure.machine = execute(argv);
@@ -116,7 +109,7 @@ static void child_run(char *const argv[], int go, int failed)
 	_exit(127 + byte);
 }
 
-/* Returns the error for a child that has ended. `info` comes from waitid(2). */
+/* Returns the error for an ended child; `info` is waitid(2)'s. */
 static struct probe_error *ended(const char *name, const siginfo_t *info)
 {
 	if (info->si_code == CLD_EXITED)
@@ -139,14 +132,14 @@ static struct probe_error *not_executed(const char *name, const struct failure *
 		arch ? " (" : "", arch ? arch->name : "", arch ? ")" : "");
 }
 
-/* Follows the seized child until it is a held program. Waits for no other process. */
+/* Follows the seized child until it is held. Waits for no other process. */
 static struct probe_error *run_to_hold(
 	struct probe_target *target, struct passage *passage, const char *name, int failed)
 {
 	siginfo_t info = {0};
 	struct failure failure;
 
-	/* WNOWAIT keeps the exit status for whoever waits for the program later. */
+	/* WNOWAIT keeps the exit status for whoever waits for the program. */
 	while (passage->state < PASSAGE_HELD) {
 		if (waitid(P_PID, (id_t)passage->pid, &info,
 			    WEXITED | WSTOPPED | WNOWAIT | __WALL) < 0 &&
@@ -184,10 +177,7 @@ static struct probe_error *start_child(
 	passage_begin(&passage, target->pid, target->pid, true);
 	if (passage.state == PASSAGE_OVER) {
 		err = errno;
-		/*
-		 * The child waits for the byte from us, so if it has ended, another process has
-		 * ended it.
-		 */
+		/* The child waits for our byte, so another process has ended it. */
 		if (waitid(P_PID, (id_t)target->pid, &info, WEXITED | WNOWAIT | WNOHANG) == 0 &&
 			info.si_pid)
 			return ended(argv[0], &info);
@@ -236,9 +226,8 @@ struct probe_error *probe_target_spawn(char *const argv[], struct probe_target *
 /* ==== Rights ================================================================================== */
 
 /*
- * When a tracer without privileges traces a process, and the process executes a file, the kernel
- * ignores the file's set-user-ID bit and capabilities. Then the program does not run as the user
- * that it should run as.
+ * When a tracer without privileges traces a process, the kernel ignores set-user-ID and
+ * capabilities of files that it executes: the program would run as the wrong user.
  *
  * Source: ptrace(2), "execve(2) under ptrace"; execve(2).
  */
@@ -246,17 +235,13 @@ struct probe_error *probe_target_spawn(char *const argv[], struct probe_target *
 enum {
 	SEEN_PATH_MAX = RIGHTS_PATH_MAX + 64,
 	INTERPRETER_MAX = 256, /* bytes that the kernel reads of a script: BINPRM_BUF_SIZE */
-	/*
-	 * Limit for a chain of scripts, each of which is the interpreter of the previous one. The
-	 * kernel allows five.
-	 */
+	/* Scripts that are each the interpreter of the one before; the kernel allows five. */
 	SCRIPTS_MAX = 6
 };
 
 /*
- * Returns true if a file has a set-user-ID bit, set-group-ID bit or capabilities, which the kernel
- * would ignore under a tracer. Returns true if this is unknown. Copies the start of the file to
- * `interpreter`.
+ * Has a file a set-user-ID or set-group-ID bit, or capabilities? True if unknown. Copies its start
+ * to `interpreter`.
  */
 static bool changes_user(const char *path, char interpreter[INTERPRETER_MAX])
 {
@@ -274,12 +259,12 @@ static bool changes_user(const char *path, char interpreter[INTERPRETER_MAX])
 	return changes;
 }
 
-/* Reads the path that a process has at `address`. Returns false if it is unreadable or too long. */
+/* Reads a path in a process. Returns false if it is unreadable or too long. */
 static bool rights_read_path(pid_t pid, uint64_t address, char text[RIGHTS_PATH_MAX])
 {
 	size_t page = sysconf(_SC_PAGESIZE), length = 0;
 
-	/* Read page by page, because the next page may not be mapped. */
+	/* The next page may not be mapped. */
 	while (length < RIGHTS_PATH_MAX) {
 		size_t left = page - (address + length) % page;
 		size_t room = RIGHTS_PATH_MAX - length;
@@ -300,10 +285,7 @@ static void path_seen_by(pid_t pid, const char *name, char path[SEEN_PATH_MAX])
 	snprintf(path, SEEN_PATH_MAX, "/proc/%d/%s/%s", pid, name[0] == '/' ? "root" : "cwd", name);
 }
 
-/*
- * Returns true if, judged by the files, the program will keep all its rights. *executes_ret is true
- * if execve(2) will probably succeed.
- */
+/* Will the program keep its rights, by its files? *executes_ret: execve(2) will likely succeed. */
 static bool looks_safe(pid_t pid, uint64_t address, bool *executes_ret)
 {
 	char text[RIGHTS_PATH_MAX], path[SEEN_PATH_MAX], first[INTERPRETER_MAX];
@@ -330,9 +312,8 @@ static bool looks_safe(pid_t pid, uint64_t address, bool *executes_ret)
 }
 
 /*
- * Returns true if the program whose file has its path at `address` will have all its rights under
- * our tracing: we are root, or neither the file nor (for a script) its interpreter changes the
- * user. Returns false if unknown.
+ * Will the program at this path have all its rights under tracing: are we root, or do neither the
+ * file nor a script's interpreter change the user? False if unknown.
  */
 static bool rights_stay(pid_t pid, uint64_t address)
 {
@@ -342,9 +323,8 @@ static bool rights_stay(pid_t pid, uint64_t address)
 }
 
 /*
- * Returns true if the program will have all its rights and execve(2) will most likely succeed. The
- * second condition is for a thread that is not stopped at execve(2): if the call failed, the thread
- * could execute another file, whose rights were not checked.
+ * The same, and execve(2) will most likely succeed: otherwise a thread that is not stopped there
+ * could execute another, unchecked file.
  */
 static bool rights_stay_at_once(pid_t pid, uint64_t address)
 {
@@ -384,7 +364,7 @@ enum {
 	LINUX_MAJOR = 6,
 	LINUX_MINOR = 8,
 	EVENTS_MAX = 64,
-	/* How long to wait until a reported thread sleeps: a tenth of the guardian's HOLD_NS. */
+	/* How long to wait for a reported thread to sleep: a tenth of HOLD_NS. */
 	QUEUED_NS = 50000000
 };
 
@@ -392,8 +372,7 @@ static void launches_begin(
 	struct launches *launches, pid_t pid, pid_t tid, const struct file_id *file);
 
 /*
- * Returns the address of the path that the thread has passed to execve(2); 0 if unknown. Sets
- * *running_ret if the address is unknown because the thread does not sleep yet.
+ * Returns the address of the path passed to execve(2), or 0. *running_ret: it does not sleep yet.
  */
 static uint64_t path_address(pid_t tid, bool *running_ret)
 {
@@ -408,10 +387,7 @@ static uint64_t path_address(pid_t tid, bool *running_ret)
 	return 0;
 }
 
-/*
- * Opens a path as a thread sees it, to identify the file. Returns -1 if the path is not in the
- * kernel's cache.
- */
+/* Opens a path as a thread sees it, from the kernel's cache only, to identify the file; or -1. */
 static int open_as_seen(pid_t tid, const char *name)
 {
 	char from[48];
@@ -426,10 +402,7 @@ static int open_as_seen(pid_t tid, const char *name)
 	return fd;
 }
 
-/*
- * Returns true if the thread certainly does not hold the lock. Sets *running_ret if this is unknown
- * because the thread does not sleep yet.
- */
+/* Does the thread certainly not hold the lock? *running_ret: it does not sleep yet. */
 static bool may_be_seized(const struct guardian_event *event, bool *running_ret)
 {
 	char name[RIGHTS_PATH_MAX];
@@ -451,8 +424,8 @@ static bool may_be_seized(const struct guardian_event *event, bool *running_ret)
 }
 
 /*
- * Handles a thread that the guardian has reported. If the thread does not sleep yet, its file is
- * unknown. Then, unless `at_once` is set, does nothing and returns false.
+ * Handles a reported thread. Returns false, without doing anything, if its file is unknown, because
+ * it does not sleep yet, unless `at_once`.
  */
 static bool serve_event(struct launches *launches, struct guardian *guardian,
 	const struct guardian_event *event, bool at_once)
@@ -460,7 +433,7 @@ static bool serve_event(struct launches *launches, struct guardian *guardian,
 	bool running = false, seized;
 	pid_t pid;
 
-	/* The guardian has released the thread, because we were stopped or busy for too long. */
+	/* Too late: the guardian has released the thread. */
 	if (clock_monotonic_ns() >= event->until_ns) {
 		launches->missed++;
 		return true;
@@ -477,7 +450,7 @@ static bool serve_event(struct launches *launches, struct guardian *guardian,
 	return true;
 }
 
-/* Follows the threads that a guardian holds into the programs that they execute. */
+/* Follows the threads that a guardian holds into their programs. */
 static void hold_serve(struct launches *launches, struct guardian *guardian)
 {
 	static const struct timespec a_moment = {.tv_nsec = 100 * 1000};
@@ -501,21 +474,18 @@ static void hold_serve(struct launches *launches, struct guardian *guardian)
 	launches->missed += guardian_missed(guardian);
 }
 
-/* Counts the threads that were not held. Call this before the guardian ends. */
+/* Counts the threads that were not held, before the guardian ends. */
 static void hold_finish(struct launches *launches, struct guardian *guardian)
 {
 	struct guardian_event event;
 
-	/*
-	 * A thread whose time has not passed is released when the guardian ends, so it is not
-	 * counted.
-	 */
+	/* Those whose time has not passed are released then, and do not count. */
 	while (guardian_next(guardian, &event))
 		launches->missed += clock_monotonic_ns() >= event.until_ns;
 	launches->missed += guardian_missed(guardian);
 }
 
-/* Returns true if a process that was about to execute a file now runs the file, or has ended. */
+/* Has a process that was about to execute a file done so, or ended? */
 static bool hold_has_started(pid_t pid, const struct file_id *file)
 {
 	char path[48];
@@ -535,7 +505,7 @@ static bool hold_has_started(pid_t pid, const struct file_id *file)
 /* ==== Launch ================================================================================== */
 
 enum {
-	/* Limit of one launches_run(): other processes also wait for its caller. */
+	/* Limit of launches_run(): other processes wait for its caller, too. */
 	RUN_NS = 3000000,
 	AWAKE_NS = 30000, /* how long to stay awake after a stop */
 	LET_GO_NS = 2000000000
@@ -543,10 +513,7 @@ enum {
 
 /* ---- At the gates ------------------------------------------------------------------- */
 
-/*
- * Returns true if a waiting thread may run through execve(2) without a stop. Otherwise the thread
- * is stopped at the call, and may_follow() decides then.
- */
+/* May a thread run through execve(2) without a stop? Otherwise may_follow() decides at the call. */
 static bool may_be_followed(const struct waiter *waiter)
 {
 	uint16_t offset = arch_process()->gate_argument;
@@ -582,7 +549,7 @@ static struct launch *begin(
 	return launch;
 }
 
-/* Follows a thread in execve(2) of a sought file, unless its process is followed already. */
+/* Follows a thread in execve(2) of a sought file, unless its process is followed. */
 static void launches_begin(
 	struct launches *launches, pid_t pid, pid_t tid, const struct file_id *file)
 {
@@ -599,10 +566,7 @@ static void launches_begin(
 	launch->file = *file;
 }
 
-/*
- * Returns the passage of a process that has not executed another program yet; NULL if there is
- * none.
- */
+/* Returns the passage of a process before its execve(2), or NULL. */
 static struct passage *find_on_way(const struct launches *l, pid_t pid)
 {
 	for (size_t i = 0; i < l->count; i++) {
@@ -615,9 +579,8 @@ static struct passage *find_on_way(const struct launches *l, pid_t pid)
 }
 
 /*
- * Returns true if a followed thread has left the gate, or is about to leave it. Returns false if
- * its execve(2) has failed and it waits at the gate again. The thread's turn tells the two cases
- * apart, as long as no two waiting threads have the same turn.
+ * Is a followed thread leaving the gate, rather than waiting there again after a failed execve(2)?
+ * Its turn tells, unless two waiting threads have the same.
  */
 static bool is_on_way(const void *data, int turn, pid_t pid, pid_t tid)
 {
@@ -630,10 +593,7 @@ static bool is_on_way(const void *data, int turn, pid_t pid, pid_t tid)
 		       gate_holds_turn(gate, (uint32_t)turn));
 }
 
-/*
- * Follows a waiting thread, if it is wanted. Only one thread of a process is followed, because the
- * first execve(2) ends all other threads of the process.
- */
+/* Follows a waiting thread, if wanted. The first execve(2) ends the process's other threads. */
 static void serve_waiter(struct launches *l, struct launch_gate *gate, const struct waiter *waiter)
 {
 	struct passage *p = find_on_way(l, waiter->pid);
@@ -644,10 +604,7 @@ static void serve_waiter(struct launches *l, struct launch_gate *gate, const str
 		begin(l, gate, waiter->pid, waiter->tid, may_be_followed(waiter));
 }
 
-/*
- * Traces the threads that wait at a gate, then opens the gate. Returns false if some thread has not
- * been found yet.
- */
+/* Traces the threads at a gate, then opens it. Returns false if one was not found yet. */
 static bool serve(struct launches *l, struct launch_gate *gate)
 {
 	const struct at_gate at = {l, gate};
@@ -681,10 +638,7 @@ static void drop(struct launches *l, size_t i)
 	memmove(&l->items[i], &l->items[i + 1], (l->count - i) * sizeof(*l->items));
 }
 
-/*
- * Begins to release the threads that came through `gate` and have not executed another program; all
- * threads if `gate` is NULL. Returns true if a thread is not released yet.
- */
+/* Begins to release threads of `gate`, or of all, before their execve(2). True if one is left. */
 static bool let_go(struct launches *l, const struct launch_gate *gate)
 {
 	bool any = false;
@@ -717,10 +671,7 @@ static void let_all_go(struct launches *l, const struct launch_gate *gate)
 	control_signals_give(&signals);
 }
 
-/*
- * Counts the gates that were not served in time. A thread left such a gate unseen, and later
- * threads were not held.
- */
+/* Counts gates that were not served in time: a thread left unseen, and later ones were not held. */
 static void count_lapses(struct launches *l)
 {
 	for (size_t i = 0; i < l->gate_count; i++)
@@ -751,7 +702,7 @@ struct progress {
 	bool moved; /* some thread has stopped and continued */
 };
 
-/* Returns true if a sought program has started but was not held, and may have run wanted code. */
+/* Did a sought program start unheld, so that it may have run wanted code? */
 static bool is_missed(const struct launch *launch)
 {
 	return launch->is_sought && !launch->passage.nothing_lost &&
@@ -793,10 +744,7 @@ static bool serve_all(struct launches *l)
 	return all;
 }
 
-/*
- * Waits for the next stop. Most stops follow the previous one within microseconds, and sleeping
- * takes longer. So at first yields to the threads that share our processor.
- */
+/* Waits for the next stop. It yields at first, because most stops come within microseconds. */
 static void wait_for_launch(struct yield *yield, struct control_signals *signals, uint64_t moved_ns)
 {
 	if (clock_monotonic_ns() - moved_ns >= AWAKE_NS || !yield_once(yield))

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* A thread's passage into another program: the states, and what each stop means. */
 #include <link.h>
 #include <signal.h>
 #include <stdio.h>
@@ -22,19 +21,14 @@
 /* ==== Program ================================================================================= */
 
 /*
- * Finds out whether a program has a loader. glibc puts the functions of its loader into static
- * programs, too. But in a static program, these functions do not run before the program's code: the
- * program runs its ifunc resolvers first, and only then sets the thread pointer. A real loader is a
- * library with a name (DT_SONAME), even if it is executed directly (ld.so PROGRAM). A static
- * program has no such name.
+ * Has a program a loader? glibc's loader is also in static programs, but does not run there before
+ * the program's code: ifunc resolvers come first, and then the thread pointer. A real loader has a
+ * name (DT_SONAME), even if executed directly (ld.so PROGRAM).
  *
  * Sources: glibc, csu/libc-start.c (ARCH_SETUP_IREL comes before ARCH_SETUP_TLS), elf/Makefile.
  */
 
-/*
- * Returns the file of a process's program, which `files` (may be NULL) owns; NULL if `files` does
- * not contain it.
- */
+/* Returns a process's program in `files` (may be NULL), or NULL. */
 static struct file *program_file(pid_t pid, const struct files *files)
 {
 	char path[32];
@@ -49,10 +43,7 @@ static bool is_glibc_loader(const struct module *m)
 	return threads_is_loader(m) && object_is_64bit(m->object) && object_soname(m->object);
 }
 
-/*
- * Returns true if the program's loader is glibc's. Other loaders are not followed. `files` may be
- * NULL.
- */
+/* Is the program's loader glibc's? Others are not followed. `files` may be NULL. */
 static bool program_has_glibc_loader(pid_t pid, struct files *files)
 {
 	struct file *program = program_file(pid, files);
@@ -104,12 +95,10 @@ bool program_is_loading(pid_t pid, struct files *files)
 /* ==== Leaf ==================================================================================== */
 
 /*
- * The imports of a program show what it may do. It can reach a function of libc that it does not
- * import only by machine code of its own (system calls) or through another function of libc. The
- * list below contains those functions of libc, too. It leaves out functions that load converters of
- * character sets for an unusual locale (gettext, wide characters), because nearly every program
- * imports one. So the list is a forecast, not a proof, and the files that a leaf has mapped are
- * checked at its end.
+ * A program's imports show what it may do. Other functions of libc are reached only by its own
+ * machine code, or through functions of libc, which the list contains, too, except those that load
+ * converters of character sets (gettext, wide characters), because nearly every program imports
+ * one. So this is a forecast, and a leaf's mapped files are checked at its end.
  *
  * Sources: the GNU C Library Reference Manual; glibc, the callers of __libc_dlopen, clone and
  * pthread_create.
@@ -146,7 +135,7 @@ static const char *const calls[] = {
 	"getsecretkey", "netname2user", "res_init", "__res_init",
 };
 
-/* More functions of the name service switch; each has variants (_r, …). */
+/* More of the name service switch; each has variants (_r, …). */
 static const char *const call_families[] = {
 	"getpwnam", "getpwuid", "getpwent", "setpwent", "getgrnam", "getgrgid", "getgrent",
 	"setgrent", "getspnam", "getspent", "setspent", "getsgnam", "getsgent", "setsgent",
@@ -171,10 +160,7 @@ static bool is_call(const char *name, void *unused)
 	return false;
 }
 
-/*
- * Returns true if a module imports only functions that leaves may import. libc and its loader pass
- * the test whatever they import.
- */
+/* Does a module import only what leaves may? libc and its loader may import anything. */
 static bool imports_no_call(const struct module *module)
 {
 	struct file *file = module->file;
@@ -218,7 +204,7 @@ void leaf_pass_over(pid_t pid, struct files *files)
 	modules_deinit(&modules);
 }
 
-/* Records that a program is not a leaf, because it did something that no leaf does. */
+/* Records that a program is no leaf: it did what no leaf does. */
 static void leaf_forget(const struct leaf *leaf, struct files *files)
 {
 	struct file *program = files_mapped(files, leaf->dev, leaf->inode);
@@ -229,10 +215,7 @@ static void leaf_forget(const struct leaf *leaf, struct files *files)
 
 /* ---- Processes ------------------------------------------------------------------------- */
 
-/*
- * Returns true if no environment variable names libraries for the loader or changes where the
- * loader searches.
- */
+/* Does no environment variable name libraries, or where the loader searches? */
 static bool has_plain_environment(pid_t pid)
 {
 	char path[32], text[ENVIRONMENT_MAX];
@@ -244,13 +227,13 @@ static bool has_plain_environment(pid_t pid)
 		if (strncmp(text + at, "LD_", strlen("LD_")) == 0 ||
 			strncmp(text + at, "GLIBC_TUNABLES=", strlen("GLIBC_TUNABLES=")) == 0)
 			return false;
-	/* If the length is 0, the file may be unreadable. */
+	/* Without text, the file may be unreadable. */
 	return length && length < sizeof(text) - 1;
 }
 
 /*
- * Returns true if a program that has just been executed, and has run no code yet, will be a leaf.
- * It must be known as a leaf, and its environment must not make the loader load other files.
+ * Will a just executed program be a leaf? It must be known as one, in an environment that makes the
+ * loader load nothing else.
  */
 static bool leaf_begins(pid_t pid, const struct files *files, struct leaf *ret)
 {
@@ -263,10 +246,7 @@ static bool leaf_begins(pid_t pid, const struct files *files, struct leaf *ret)
 	return true;
 }
 
-/*
- * Returns true if all code that a process has mapped is known to be a leaf's. Takes only a few
- * system calls, and returns false if anything is unknown.
- */
+/* Is all mapped code known to be a leaf's? Takes few system calls; false if anything is unknown. */
 static bool has_known_code(pid_t pid, const struct files *files)
 {
 	struct maps maps = {0};
@@ -287,10 +267,7 @@ static bool has_known_code(pid_t pid, const struct files *files)
 	return known;
 }
 
-/*
- * Returns true if all code that a process has mapped until now comes from files that leaves may
- * map. Otherwise marks its program as not a leaf.
- */
+/* Is all mapped code of files that leaves may map? Otherwise the program is marked as no leaf. */
 static bool leaf_is_one(const struct leaf *leaf, pid_t pid, struct files *files)
 {
 	struct modules modules = {0};
@@ -308,7 +285,7 @@ static bool leaf_is_one(const struct leaf *leaf, pid_t pid, struct files *files)
 	return is_one;
 }
 
-/* Returns true if a module may have probes that were never searched for. */
+/* May a module have probes that were never searched for? */
 static bool may_have_probes(struct module *module)
 {
 	struct probe_error *error;
@@ -324,8 +301,8 @@ static bool may_have_probes(struct module *module)
 }
 
 /*
- * Checks a leaf that is about to end. If some of its code may have had probes, returns the error to
- * report; otherwise NULL. `status` is its exit status, as in waitpid(2).
+ * Checks a leaf that is about to end with `status` (waitpid(2)). Returns the error to report if its
+ * code may have had probes, or NULL.
  */
 static struct probe_error *leaf_end(
 	const struct leaf *leaf, pid_t pid, struct files *files, int status)
@@ -355,9 +332,9 @@ static struct probe_error *leaf_end(
 }
 
 /*
- * Returns the report that a leaf's process has executed another program, so the files that it had
- * mapped are unknown. The program still counts as a leaf: it makes its own system calls, which come
- * to no gate, so as a leaf it is followed better than as another program.
+ * Returns the report that a leaf has executed another program, so that its mapped files are
+ * unknown. It still counts as a leaf: it makes its own system calls, which come to no gate, and is
+ * followed better so.
  */
 static struct probe_error *leaf_replaced(pid_t pid)
 {
@@ -371,32 +348,23 @@ static struct probe_error *leaf_replaced(pid_t pid)
 
 enum {
 	LOADER_CALLS_MAX = 100000,
-	/* The signal of a stop at a system call, with PTRACE_O_TRACESYSGOOD. */
+	/* The stop at a system call, with PTRACE_O_TRACESYSGOOD. */
 	SYSCALL_STOP = SIGTRAP | 0x80,
 	OPTIONS = PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC,
-	/*
-	 * A leaf never forks or clones. If a program does so all the same, its child is traced from
-	 * the start.
-	 */
+	/* A leaf never forks or clones. If it does, its child is traced from the start. */
 	LEAF_OPTIONS = OPTIONS | PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK | PTRACE_O_TRACECLONE |
 		       PTRACE_O_TRACEEXIT
 };
 
-/*
- * RUNNING_NS is long, because a running thread may wait for a disk and loses nothing. HELD_NS is
- * short, because a stopped thread is delayed.
- */
+/* A running thread loses nothing while it waits for a disk; a stopped one is delayed. */
 #define RUNNING_NS UINT64_C(10000000000)
 #define HELD_NS UINT64_C(2000000000)
-/* How long a leaf is traced. Another tracer may be waiting for it. */
+/* Another tracer may be waiting for a leaf. */
 #define LEAF_NS UINT64_C(5000000)
-/*
- * The limit for execve(2), which usually takes less time. If execve(2) fails, the thread continues
- * meanwhile.
- */
+/* The limit of execve(2), which usually takes less. If it fails, the thread runs meanwhile. */
 #define THROUGH_NS UINT64_C(5000000)
 
-/* Enters a state. The state's time limit begins now. */
+/* The state's time limit begins now. */
 static void stage_enter(struct passage *p, enum passage_state state)
 {
 	static const uint64_t allowed[] = {
@@ -415,7 +383,6 @@ static void stage_enter(struct passage *p, enum passage_state state)
 	p->deadline_ns = clock_monotonic_ns() + allowed[state];
 }
 
-/* Asks the thread to stop. */
 static void stage_interrupt(struct passage *p)
 {
 	if (arch_process()->hidden_call)
@@ -430,8 +397,7 @@ static void stage_ask_to_stop(struct passage *p, enum passage_state state)
 }
 
 /*
- * Begins to trace a thread, in PASSAGE_THROUGH. Returns false if the thread must not be traced or
- * is gone.
+ * Begins to trace a thread, in PASSAGE_THROUGH. Returns false if it must not be traced or is gone.
  */
 static bool stage_begin(struct passage *passage)
 {
@@ -453,15 +419,12 @@ static void stage_let_go(struct passage *p)
 			stage_interrupt(p);
 		return;
 	}
-	/*
-	 * The detach fails if the thread has just been killed. Then we must still wait for its end.
-	 */
+	/* The thread has just been killed: wait for its end. */
 	p->state = ptrace(PTRACE_DETACH, p->tid, NULL, NULL) < 0 ? PASSAGE_LEAVING : PASSAGE_OVER;
 }
 
 /*
- * Call this after a stop that we asked for. If the stop has ended the thread's wait, makes the
- * thread repeat the wait, and returns true.
+ * If a stop that we asked for has ended the thread's wait, makes it repeat that, and returns true.
  */
 static bool has_ended_wait(struct passage *p)
 {
@@ -477,12 +440,10 @@ static void run_on(struct passage *p, int signal)
 {
 	bool is_free = p->state == PASSAGE_THROUGH || p->is_leaf;
 
-	/* Any stop cancels an earlier PTRACE_INTERRUPT, so interrupt the thread again. */
+	/* Any stop cancels an earlier PTRACE_INTERRUPT. */
 	if (p->state == PASSAGE_STOPPING)
 		ptrace(PTRACE_INTERRUPT, p->tid, NULL, NULL);
-	/*
-	 * If this ptrace(2) fails, the thread was killed. The thread's end is reported separately.
-	 */
+	/* If this fails, the thread was killed, and its end is reported. */
 	ptrace(is_free ? PTRACE_CONT : PTRACE_SYSCALL, p->tid, NULL, (long)signal);
 }
 
@@ -490,13 +451,12 @@ static bool is_on_way(const struct arch_registers *regs)
 {
 	long number = (long)arch_get(regs, ARCH_CALL);
 
-	/* A thread that waits at the gate is in futex(2) or restart_syscall(2). */
+	/* A thread at the gate is in futex(2) or restart_syscall(2). */
 	return number == SYS_futex || number == SYS_restart_syscall || number == SYS_execve;
 }
 
 /*
- * Handles the entry or exit of a system call on the way to execve(2). Returns false after an
- * unexpected call, or if execve(2) failed.
+ * Handles a system call on the way to execve(2). Returns false after another call, or if it failed.
  */
 static bool step_call(struct passage *p)
 {
@@ -512,10 +472,7 @@ static bool step_call(struct passage *p)
 	return !p->may_follow || p->may_follow(p->tid, arch_get(&regs, ARCH_ARG0));
 }
 
-/*
- * Handles the stop of a thread that we asked to stop, and that is not in execve(2). Releases the
- * thread unless it is on its way to execve(2).
- */
+/* Handles the stop of a thread outside execve(2), and releases it unless it is on its way there. */
 static bool step_seized(struct passage *p)
 {
 	if (registers_read(p->tid, &p->regs) && !has_ended_wait(p) &&
@@ -527,7 +484,7 @@ static bool step_seized(struct passage *p)
 	return false;
 }
 
-/* Returns true if a system call's result is in the register of its first argument. */
+/* Is a call's result in the register of its first argument? */
 static bool result_hides_argument(void)
 {
 	const int8_t *registers = arch_process()->registers;
@@ -536,9 +493,8 @@ static bool result_hides_argument(void)
 }
 
 /*
- * Handles the entry of a loader's system call: keeps the first argument, and checks whether the
- * thread pointer is set. On x86-64 neither is needed, because both are still visible at the exit of
- * the call.
+ * Handles the entry of a loader's call, on machines where its exit does not show what is needed:
+ * keeps the first argument, and checks whether the thread pointer is set.
  */
 static void step_entry(struct passage *p)
 {
@@ -556,7 +512,7 @@ static uint64_t first_argument(const struct passage *p)
 	return result_hides_argument() ? p->argument : arch_get(&p->regs, ARCH_ARG0);
 }
 
-/* Handles the exit of a loader's system call. Returns true if all libraries are mapped. */
+/* Handles the exit of a loader's call. Returns true if all libraries are mapped. */
 static bool is_mapped(struct passage *p)
 {
 	bool ready = p->thread_ready;
@@ -573,20 +529,14 @@ static bool is_mapped(struct passage *p)
 		p->facts.rseq_signature = (uint32_t)arch_get(&p->regs, ARCH_ARG3);
 		return true;
 	}
-	/*
-	 * Any other call after the thread pointer was set: the loader makes no rseq call, because
-	 * glibc is older or rseq is switched off.
-	 */
+	/* After the thread pointer, another call: an older glibc, or rseq is switched off. */
 	p->facts.known = ready;
 	return ready;
 }
 
 /* ---- Leaves ---------------------------------------------------------------------------- */
 
-/*
- * If the program is a leaf, enters PASSAGE_LEAF and returns true. None of the program's code has
- * run.
- */
+/* If the program is a leaf, enters PASSAGE_LEAF. None of its code has run. */
 static bool enter_leaf(struct passage *p)
 {
 	if (!leaf_begins(p->pid, p->files, &p->leaf) ||
@@ -598,9 +548,8 @@ static bool enter_leaf(struct passage *p)
 }
 
 /*
- * Handles the stop of a leaf that has run for a while. If the leaf's loader is still at work, no
- * code of the program has run: the leaf continues, and the function returns false. Otherwise the
- * leaf is held, and will end without a stop (PTRACE_O_TRACEEXIT) from now on.
+ * Handles the stop of a leaf after a while. If its loader is still at work, it continues (false).
+ * Otherwise it is held, and will end without a stop (PTRACE_O_TRACEEXIT).
  */
 static bool hold_leaf(struct passage *p)
 {
@@ -616,7 +565,7 @@ static bool hold_leaf(struct passage *p)
 	return true;
 }
 
-/* Handles a leaf that has executed another program. The new program is followed like any other. */
+/* A leaf has executed another program, which is followed like others. */
 static void leave_leaf(struct passage *p)
 {
 	ptrace(PTRACE_SETOPTIONS, p->tid, NULL, OPTIONS);
@@ -628,10 +577,7 @@ static void leave_leaf(struct passage *p)
 		.told = leaf_replaced(p->pid)};
 }
 
-/*
- * Handles a leaf that is about to end, or has started a process or thread. Releases the leaf. A
- * process or thread that the leaf has started is released afterwards, and found by searching.
- */
+/* A leaf is about to end, or has started something: releases both. */
 static void step_leaf(struct passage *p, int event)
 {
 	unsigned long message = 0;
@@ -646,7 +592,7 @@ static void step_leaf(struct passage *p, int event)
 
 /* ---- One stop, continued ----------------------------------------------------------------- */
 
-/* Handles a stop that a leaf was asked for. Returns whether the leaf continues. */
+/* Handles a stop that a leaf was asked for. Does it continue? */
 static bool step_stopping(struct passage *p)
 {
 	if (!registers_read(p->tid, &p->regs))
@@ -661,7 +607,7 @@ static bool step_stopping(struct passage *p)
 	return false;
 }
 
-/* Handles a stop at a system call. Returns whether the thread continues. */
+/* Handles a stop at a system call. Does the thread continue? */
 static bool step_system_call(struct passage *p)
 {
 	bool behind = p->returning;
@@ -683,10 +629,7 @@ static bool step_system_call(struct passage *p)
 		stage_enter(p, PASSAGE_LOADER);
 		return true;
 	}
-	/*
-	 * Do not move earlier: the scheduler may move a program that has just begun back to the
-	 * processor on which it ran before, if that processor is idle.
-	 */
+	/* Not earlier: the scheduler may move a new program back to its idle former processor. */
 	if (p->state == PASSAGE_LOADER && p->calls == 1)
 		nearby_move(p->pid, p->tid);
 	if (p->state == PASSAGE_LOADER && !is_mapped(p) && p->calls++ < LOADER_CALLS_MAX)
@@ -695,7 +638,7 @@ static bool step_system_call(struct passage *p)
 	return false;
 }
 
-/* Handles a ptrace(2) event. Returns whether the thread continues. */
+/* Handles a ptrace(2) event. Does the thread continue? */
 static bool step_event(struct passage *p, int event, int signal)
 {
 	if (event == PTRACE_EVENT_EXEC) {
@@ -708,10 +651,7 @@ static bool step_event(struct passage *p, int event, int signal)
 		step_leaf(p, event);
 		return false;
 	} else if (event == PTRACE_EVENT_STOP && signal != SIGTRAP) {
-		/*
-		 * A signal such as SIGSTOP has stopped the whole process. The thread stays stopped
-		 * until SIGCONT.
-		 */
+		/* A signal has stopped the whole process, until SIGCONT. */
 		ptrace(PTRACE_LISTEN, p->tid, NULL, NULL);
 		return false;
 	} else if (p->state == PASSAGE_STOPPING) {
@@ -722,10 +662,7 @@ static bool step_event(struct passage *p, int event, int signal)
 	return true;
 }
 
-/*
- * Notes a process or thread that a leaf has started. The kernel traces it from its start, where it
- * stops.
- */
+/* Notes what a leaf has started; the kernel traces it, stopped, from its start. */
 static void note_stray(struct passage *p, int event)
 {
 	unsigned long tid;
@@ -736,7 +673,7 @@ static void note_stray(struct passage *p, int event)
 		p->stray = (pid_t)tid;
 }
 
-/* Handles a stop. `status` is from waitpid(2). In most cases lets the thread continue. */
+/* Handles a stop (`status` is waitpid(2)'s), and mostly lets the thread continue. */
 static void stage_stop(struct passage *p, int status)
 {
 	int event = (int)((unsigned int)status >> 16), signal = WSTOPSIG(status);
@@ -749,7 +686,7 @@ static void stage_stop(struct passage *p, int status)
 			has_ended_wait(p);
 		stage_let_go(p);
 	} else if (p->state == PASSAGE_LEAVING) {
-		/* If a signal has stopped the thread, deliver the signal. */
+		/* Deliver the signal that stopped it. */
 		if (ptrace(PTRACE_DETACH, p->tid, NULL,
 			    (long)(event || signal == SYSCALL_STOP ? 0 : signal)) == 0)
 			p->state = PASSAGE_OVER;
@@ -842,10 +779,7 @@ void passage_again(struct passage *passage, bool may_go)
 		stage_ask_to_stop(passage, PASSAGE_SEIZED);
 }
 
-/*
- * Like control_wait(), but also waits for the main thread's id, which the thread may have taken
- * over.
- */
+/* Like control_wait(), also for the main thread's id, which the thread may have taken over. */
 static pid_t next_stop(const struct passage *p, int *status_ret)
 {
 	pid_t id = control_wait(p->tid, status_ret);
@@ -853,15 +787,12 @@ static pid_t next_stop(const struct passage *p, int *status_ret)
 	return id < 0 && p->tid != p->pid ? control_wait(p->pid, status_ret) : id;
 }
 
-/*
- * Like next_stop(). If `yields` is set, yields the processor for a moment, because threads that
- * share it run first and the next stop mostly comes soon.
- */
+/* Like next_stop(). With `yields`, yields a moment first: the next stop mostly comes soon. */
 static pid_t next_stop_soon(const struct passage *p, bool yields, int *status_ret)
 {
 	pid_t id = next_stop(p, status_ret);
 
-	/* A leaf runs for longer than a yield, so do not yield for it. */
+	/* A leaf runs for longer than a yield. */
 	yields &= p->state != PASSAGE_LEAF;
 
 	for (int i = 0; i < YIELDS && id == 0 && yields && yield_once(p->yield); i++)

@@ -58,14 +58,12 @@
 
 enum {
 	LOOK_NS = 2000000, /* minimum time between two searches of all processes */
-	/*
-	 * The time between two searches is also at least this many times the duration of a search.
-	 */
+	/* at least so many times the duration of a search lie between two */
 	LOOK_SHARE = 20,
 	SELDOM_NS = 100000000, /* time between two searches if the opening of a file wakes us */
-	/* Limit between the opening of a file and the new program; usually much less passes. */
+	/* Limit between a file's opening and the new program */
 	EAGER_NS = 5000000,
-	/* Time between two searches in the EAGER_NS after a file was opened. */
+	/* Time between two searches after a file was opened. */
 	EAGER_LOOK_NS = 200000,
 	EVENT_BYTES = 4096
 };
@@ -73,10 +71,7 @@ enum {
 struct seek {
 	struct probe_newcomers newcomers;
 	char **files; /* files of `newcomers`; owned */
-	/*
-	 * Watches the files. -1 if a guardian runs, if there are no files, or if a file cannot be
-	 * watched.
-	 */
+	/* Watches the files; -1 with a guardian, without files, or if one cannot be watched. */
 	int inotify;
 	struct guardian *guardian; /* may be NULL */
 	bool has_looked;
@@ -87,10 +82,7 @@ struct seek {
 
 /* ---- The files ---------------------------------------------------------------------- */
 
-/*
- * Watches the files at all paths. Call it again later: a file that has been replaced has another
- * inode, and needs a new watch.
- */
+/* Watches the files at all paths, again later: a replaced one has another inode. */
 static bool watch_files(const struct seek *seek)
 {
 	for (size_t i = 0; i < seek->newcomers.file_count; i++)
@@ -122,7 +114,7 @@ static struct probe_error *copy_files(struct seek *seek)
 	return seek->files ? NULL : probe_error_no_memory();
 }
 
-/* Opens inotify, and watches the files. If this fails, processes are found later. */
+/* Without inotify, processes are found later. */
 static void open_inotify(struct seek *seek)
 {
 	seek->inotify = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
@@ -159,7 +151,7 @@ static struct probe_error *seek_create(const struct probe_newcomers *newcomers, 
 	return NULL;
 }
 
-/* Ends the search, and frees everything. `seek` may be NULL. */
+/* `seek` may be NULL. */
 static void seek_free(struct seek *seek)
 {
 	if (!seek)
@@ -173,23 +165,20 @@ static void seek_free(struct seek *seek)
 	free(seek);
 }
 
-/*
- * Returns a descriptor that is readable when a wanted process may be about to run one of the files;
- * -1 if there is none.
- */
+/* Returns a descriptor that is readable when a file may be about to run, or -1. */
 static int seek_fd(const struct seek *seek)
 {
 	return seek->guardian ? guardian_fd(seek->guardian) : seek->inotify;
 }
 
-/* Ends the guardian, which releases all threads and holds none from now on. */
+/* Ends the guardian, which releases all threads. */
 static void seek_hold_none(struct seek *seek)
 {
 	guardian_end(seek->guardian);
 	seek->guardian = NULL;
 }
 
-/* Returns the guardian that holds the wanted programs, or NULL if none runs. */
+/* Returns the guardian of the wanted programs, or NULL. */
 static struct guardian *seek_guardian(const struct seek *seek)
 {
 	return seek->guardian;
@@ -197,7 +186,7 @@ static struct guardian *seek_guardian(const struct seek *seek)
 
 /* ---- The processes ------------------------------------------------------------------- */
 
-/* Makes the next search come soon, to find children that a newcomer forked before it was found. */
+/* Makes the next search come soon, for children that a newcomer forked before it was found. */
 static void seek_hurry(struct seek *seek)
 {
 	uint64_t soon = clock_monotonic_ns() + LOOK_NS;
@@ -246,7 +235,7 @@ static bool seek_look(struct seek *seek, const struct seek_visitor *visitor)
 		seek_hold_none(seek);
 		open_inotify(seek);
 	}
-	/* The next search notices files that are opened from now on. */
+	/* The next search notices files opened from now on. */
 	if (opened)
 		seek->eager_until_ns = now + EAGER_NS;
 	if (seek->inotify >= 0 && seek->quiet_ns > since)
@@ -273,13 +262,11 @@ static bool seek_look(struct seek *seek, const struct seek_visitor *visitor)
 
 enum {
 	SCAN_NS = 2000000, /* minimum time between two searches for children */
-	/*
-	 * The time between two searches is also at least this many times the duration of a search.
-	 */
+	/* at least so many times the duration of a search lie between two */
 	SCAN_SHARE = 20
 };
 
-/* Identifies a program, so that the next program in the same process is noticed. */
+/* Identifies a program, to notice the next one in its process. */
 struct image {
 	uint64_t address;
 	uint8_t random[16];
@@ -289,10 +276,7 @@ struct watched {
 	pid_t pid;
 	uint64_t start_time;
 	struct image image;
-	/*
-	 * For an added process: descriptor of /proc/PID/mem. -1 for a child, for which `image` is
-	 * compared.
-	 */
+	/* /proc/PID/mem of an added process; -1 for a child, whose `image` is compared. */
 	int mem;
 	bool is_child;	  /* the process was found as a child, not added */
 	bool is_newcomer; /* the process was found by probe_watch_seek(), and is not examined yet */
@@ -311,7 +295,7 @@ struct probe_watch {
 	size_t at; /* index of the process that this round examines next */
 	bool full; /* this round also examines children */
 	uint64_t round_ns, scanned_ns, next_scan_ns;
-	/* Newcomers that ended before they were traced, as far as they are not reported yet. */
+	/* Newcomers that ended untraced, and are not reported yet. */
 	size_t ended;
 };
 
@@ -328,27 +312,19 @@ static enum image_state image_read(pid_t pid, struct image *ret)
 	struct auxv auxv;
 
 	*ret = (struct image){0};
-	/*
-	 * If the main thread has ended, read another thread, because a thread that has ended has no
-	 * memory.
-	 */
+	/* An ended main thread has no memory: read another. */
 	pid = procfs_living(pid);
-	/* The files of a process that is exiting belong to root, too. */
+	/* The files of an exiting process belong to root, too. */
 	if (auxv_read(pid, &auxv) < 0)
 		return errno != ENOENT && procfs_status_number(pid, "VmSize:") >= 0 ? IMAGE_DENIED
 										    : IMAGE_GONE;
-	/*
-	 * The vector is still empty: execve(2) has mapped the program, but not written the vector
-	 * yet.
-	 */
+	/* execve(2) has mapped the program, but not written the vector yet. */
 	if (auxv.bytes > 0 && auxv.items[0][0] == AT_NULL)
 		return IMAGE_GONE;
 	ret->address = auxv_value(&auxv, AT_RANDOM);
 	/*
-	 * The random bytes may be unreadable because the program is a 32-bit program. The address
-	 * read from its vector means nothing, but still differs from a 64-bit program's. Or the
-	 * process has ended since the vector was read. Then the vector is empty when it is read
-	 * again.
+	 * A 32-bit program: its vector's address means nothing here, but differs from a 64-bit
+	 * one's. Or the process has ended: then the vector is empty when it is read again.
 	 */
 	if (ret->address && memory_read(pid, ret->address, ret->random, sizeof(ret->random)) !=
 				    sizeof(ret->random))
@@ -444,7 +420,7 @@ static struct watched *find(struct probe_watch *watch, pid_t pid)
 	return NULL;
 }
 
-/* Adds a process to those watched. Returns NULL if there is no memory. */
+/* Returns NULL without memory. */
 static struct watched *add(struct probe_watch *watch, pid_t pid)
 {
 	struct watched *items = reallocarray(watch->items, watch->count + 1, sizeof(*items));
@@ -476,10 +452,7 @@ struct probe_error *probe_watch_add(struct probe_watch *watch, const struct prob
 	if (w->mem >= 0)
 		close(w->mem);
 	w->start_time = target->start_time;
-	/*
-	 * Use the target's own descriptor: the process may have executed another program since the
-	 * target was opened.
-	 */
+	/* The process may have executed another program since the target was opened. */
 	w->mem = target->mem < 0 ? open_mem(target->pid) : fcntl(target->mem, F_DUPFD_CLOEXEC, 0);
 	if (w->mem < 0 && (errno == EACCES || errno == EPERM))
 		return procfs_permission_error(target->pid);
@@ -499,10 +472,7 @@ void probe_watch_pass_over(struct probe_watch *watch, const struct probe_target 
 
 /* ---- Looking ------------------------------------------------------------------------ */
 
-/*
- * Returns true if a process now runs another program, whose libraries are loaded. If the process is
- * unreadable, reports that once, in *error_ret.
- */
+/* Does a process run another program, with libraries loaded? *error_ret: it is unreadable, once. */
 static bool has_changed(
 	struct probe_watch *watch, struct watched *w, uint64_t now, struct probe_error **error_ret)
 {
@@ -513,7 +483,7 @@ static bool has_changed(
 		w->checked_ns = now;
 		return false;
 	}
-	/* A program that is being followed has run no code yet, so it is not taken here. */
+	/* A followed program has run no code yet. */
 	if (launches_have(&watch->launches, w->pid))
 		return false;
 	state = image_read(w->pid, &image);
@@ -548,10 +518,7 @@ static struct probe_error *take(
 	if (w->is_newcomer)
 		seek_hurry(watch->seek);
 	w->is_newcomer = false;
-	/*
-	 * The process was not watched before the last look, but it did not exist before its start
-	 * either.
-	 */
+	/* It did not exist before its start either. */
 	age = procfs_age_ns(w->pid);
 	ret->unseen_ns = now - w->checked_ns < age ? now - w->checked_ns : age;
 	w->checked_ns = now;
@@ -560,10 +527,7 @@ static struct probe_error *take(
 		ret->target->files = files_hold(watch->launches.files);
 		ret->target->late = true;
 	}
-	/*
-	 * Remove sessions that the process inherited incompletely. Otherwise hits would be counted
-	 * twice.
-	 */
+	/* Remove incompletely inherited sessions, or hits would count twice. */
 	if (!error && ret->is_newcomer)
 		error = inherited_remove(ret->target);
 	if (error && ret->target) {
@@ -578,7 +542,7 @@ static struct probe_error *take(
 	return NULL;
 }
 
-/* Takes the next program that is held, and watches the program's process from now on. */
+/* Takes the next held program, and watches its process from now on. */
 static bool take_held(struct probe_watch *watch, struct probe_watch_event *ret)
 {
 	struct watched *w;
@@ -589,14 +553,9 @@ static bool take_held(struct probe_watch *watch, struct probe_watch_event *ret)
 		return false;
 	ret->held = true;
 	w = find(watch, ret->target->pid);
-	/*
-	 * A watched process that has ended may have had the same pid. Then this is another process.
-	 */
+	/* A watched process that has ended may have had the same pid. */
 	known = w && w->start_time == ret->target->start_time;
-	/*
-	 * The process may have been found as a newcomer before it was held, and not be reported
-	 * yet.
-	 */
+	/* It may be a newcomer that was not reported yet. */
 	if (known)
 		ret->is_newcomer = w->is_newcomer;
 	ret->is_child = !ret->is_newcomer && (!known || w->is_child);
@@ -605,12 +564,12 @@ static bool take_held(struct probe_watch *watch, struct probe_watch_event *ret)
 		w->is_newcomer = false;
 		w->is_child &= known;
 	}
-	/* An error is ignored: we then do not notice when the process executes another program. */
+	/* After an error, its next program goes unnoticed. */
 	probe_error_free(probe_watch_add(watch, ret->target));
 	return true;
 }
 
-/* Adds the new children of a process. Returns false if there is no memory. */
+/* Returns false without memory. */
 static bool add_children(struct probe_watch *watch, size_t parent)
 {
 	pid_t *children = children_of(watch->items[parent].pid);
@@ -627,7 +586,7 @@ static bool add_children(struct probe_watch *watch, size_t parent)
 		ok = w != NULL;
 		if (!ok)
 			break;
-		/* The child runs the program that its parent ran when it forked the child. */
+		/* The child runs its parent's program. */
 		w->is_child = true;
 		w->image = watch->items[parent].image;
 		w->checked_ns = watch->scanned_ns;
@@ -636,19 +595,14 @@ static bool add_children(struct probe_watch *watch, size_t parent)
 	return ok;
 }
 
-/*
- * Returns true if a process has ended. If its memory is still there, no more needs to be checked.
- */
+/* If its memory is there, it has not ended. */
 static bool has_ended(const struct watched *w)
 {
 	return !(w->mem >= 0 && memory_is_there(w->mem)) &&
 	       procfs_start_time(w->pid) != w->start_time;
 }
 
-/*
- * Forgets the forked children of a process that has ended. Their hits were read through that
- * process, so the children must be found again as newcomers.
- */
+/* Forgets an ended process's forked children: they must be found again, as newcomers. */
 static void forget_orphans(struct probe_watch *watch, const struct image *image)
 {
 	for (size_t i = watch->count; i-- > 0;)
@@ -658,10 +612,7 @@ static void forget_orphans(struct probe_watch *watch, const struct image *image)
 	seek_hurry(watch->seek);
 }
 
-/*
- * Returns true if a process has ended, even if its parent has not waited for it and may never do
- * so.
- */
+/* Has a process ended, even if its parent never waits for it? */
 static bool is_dead(const struct watched *w)
 {
 	return w->mem >= 0 && !memory_is_there(w->mem) && procfs_is_zombie(w->pid);
@@ -678,7 +629,7 @@ static void forget_ended(struct probe_watch *watch)
 			i++;
 			continue;
 		}
-		/* Do not count a process that we may not read: it has been reported already. */
+		/* One that we may not read was reported already. */
 		watch->ended += w->is_newcomer && !w->denied;
 		drop(watch, i);
 		if (has_hits)
@@ -687,8 +638,8 @@ static void forget_ended(struct probe_watch *watch)
 }
 
 /*
- * Forgets ended processes, and finds new children. If newcomers are sought, children are found as
- * newcomers instead. Returns false if there is no memory.
+ * Forgets ended processes, and finds new children, unless newcomers are sought, which include them.
+ * Returns false without memory.
  */
 static bool scan(struct probe_watch *watch)
 {
@@ -706,10 +657,8 @@ static bool scan(struct probe_watch *watch)
 /* ---- Newcomers ---------------------------------------------------------------------- */
 
 /*
- * Returns true if process `pid` has all the sessions of process `other`, because it was forked from
- * `other`. If `pid` has just ended, assumes that it had them. A process that was forked while
- * sessions were being made has only some of them: it may have a session's data, and even its
- * registry, but not all its sites lead to stubs.
+ * Was `pid` forked from `other` with all its sessions? Assumed if it has just ended. A process
+ * forked while they were made may have their data, even the registry, but not stubs at all sites.
  */
 static bool has_sessions_of(pid_t pid, pid_t other)
 {
@@ -746,10 +695,7 @@ static bool has_sessions_of(pid_t pid, pid_t other)
 	return count && shared == count && alike;
 }
 
-/*
- * Returns the watched process from which `pid` was forked, and which also receives the hits of
- * `pid`; NULL if there is none.
- */
+/* Returns the watched process that `pid` was forked from, and that receives its hits; or NULL. */
 static const struct watched *find_origin(
 	const struct probe_watch *watch, pid_t pid, const struct image *image)
 {
@@ -770,10 +716,7 @@ static bool is_known(void *data, pid_t pid)
 	return find(watch, pid) || launches_have(&watch->launches, pid);
 }
 
-/*
- * Adds a process found by a search. It is reported once its libraries are loaded, like a new
- * program.
- */
+/* Adds a found process, which is reported once its libraries are loaded. */
 static bool take_newcomer(void *data, pid_t pid, uint64_t since_ns)
 {
 	struct probe_watch *watch = data;
@@ -782,7 +725,7 @@ static bool take_newcomer(void *data, pid_t pid, uint64_t since_ns)
 	struct image image;
 	enum image_state state = image_read(pid, &image);
 
-	/* The process is a thread of the kernel, or has just ended. */
+	/* A kernel thread, or a process that has just ended. */
 	if (state == IMAGE_GONE)
 		return true;
 	if (state == IMAGE_READ)
@@ -803,7 +746,7 @@ static void look_for_newcomers(struct probe_watch *watch)
 
 	if (seek_look(watch->seek, &visitor))
 		gate_raise(watch->launches.event);
-	/* The guardian has ended, so from now on the files are watched. */
+	/* The guardian has ended: watch the files. */
 	if (watch->launches.guardian && !seek_guardian(watch->seek)) {
 		watch->launches.guardian = NULL;
 		wake_for(watch, seek_fd(watch->seek));
@@ -813,9 +756,9 @@ static void look_for_newcomers(struct probe_watch *watch)
 /* ---- The watch ------------------------------------------------------------------------ */
 
 /*
- * Begins a round, in which every process is examined once. If a round finds programs, it lasts
- * several calls of probe_watch_next(). Examining children takes several system calls each, so not
- * every round does it. Returns false if there is no memory.
+ * Begins a round, which examines every process once, in several calls of probe_watch_next() if it
+ * finds programs. Children, which take several system calls each, are not examined in every round.
+ * Returns false without memory.
  */
 static bool begin_round(struct probe_watch *watch)
 {
@@ -861,10 +804,7 @@ struct probe_error *probe_watch_next(struct probe_watch *watch, struct probe_wat
 	return error;
 }
 
-/*
- * Releases all threads, because the caller may wait for a thread before it ends, for example for a
- * reader of its output.
- */
+/* Releases all threads: the caller may wait for one before it ends, such as its reader. */
 static void let_all_go(struct probe_watch *watch)
 {
 	launches_end(&watch->launches);
