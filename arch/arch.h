@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The operations that depend on the instruction set (ISA): one table, struct arch, per ISA.
+ * The operations that depend on the instruction set (ISA): one table, struct arch, for each.
  *
- * All functions are pure. They read bytes and write code into the caller's buffer, for an address
- * that the caller chooses. They make no system call, so every ISA is built and tested on every
- * host.
- *
- * To port probectl to another ISA, write one `struct arch` (docs/porting.md).
+ * All are pure: they read bytes, and write code into the caller's buffer for an address. They make
+ * no system call, so every ISA is built and tested on every host. To port probectl, write one
+ * `struct arch` (docs/porting.md).
  */
 #ifndef ARCH_ARCH_H
 #define ARCH_ARCH_H
@@ -23,21 +21,19 @@
 /* ---- Patches ------------------------------------------------------------ */
 
 /*
- * A switch that OCaml compiles into each of its probes: after the nop of the site comes an
- * instruction without effect. Changing the first byte of that instruction turns it into a call of
- * the probe's handler.
+ * A switch in each of OCaml's probes: behind the site's nop is an instruction without effect, whose
+ * first byte turns it into a call of the handler.
  */
 struct arch_toggle {
 	uint8_t offset;	 /* offset of the instruction from the site, in bytes */
 	uint8_t off, on; /* first byte of the instruction without effect, and of the call */
 	uint8_t covers;	 /* length of the instruction, in bytes */
 	/*
-	 * The call of the handler can be redirected to other code, which these functions emit.
-	 * enter() emits the start of that code: it pops the return address off the stack. leave()
-	 * emits the end, to run at `at`: if the 16-bit word at `count` is not 0, it calls the
-	 * handler at `to`, which returns to `back`; if the word is 0, it jumps to `back`. The
-	 * emitted code changes flags but no register. Both functions return the length of what they
-	 * emit, at most ARCH_TOGGLE_BYTES. leave() returns 0 if an address is out of reach.
+	 * The call can be redirected to code that starts with enter(), which pops the return
+	 * address, and ends with leave(), to run at `at`: if the 16-bit word at `count` is not 0,
+	 * it calls the handler at `to`, which returns to `back`; otherwise it jumps to `back`. The
+	 * code changes flags but no register. Both return their length, at most ARCH_TOGGLE_BYTES;
+	 * leave() 0 if an address is out of reach.
 	 */
 	size_t (*enter)(uint8_t *out);
 	size_t (*leave)(uint64_t at, uint64_t count, uint64_t to, uint64_t back, uint8_t *out);
@@ -45,18 +41,14 @@ struct arch_toggle {
 enum { ARCH_TOGGLE_BYTES = 64 };
 
 /*
- * The addresses that a jump can reach if some of its bytes must keep their values: `first` and, if
- * `step` is not 0, every address within reach that is a multiple of `step` away from `first`.
+ * Where a jump can lead if some bytes are fixed: `first` and, if `step` is not 0, all addresses in
+ * reach that are a multiple of it away.
  */
 struct arch_pun {
 	uint64_t first, step;
 };
 
-/*
- * Two overlapping jumps. The second jump begins at the second byte of the first. So the distance of
- * the first jump consists of bytes of the second. The struct holds the bytes and the targets of
- * both jumps.
- */
+/* Two overlapping jumps, the second from the first's second byte on: their bytes and targets. */
 enum { ARCH_TWIN_BYTES = 8 };
 struct arch_twin {
 	uint8_t bytes[ARCH_TWIN_BYTES];
@@ -66,186 +58,151 @@ struct arch_twin {
 struct arch {
 	const char *name;     /* "x86-64" */
 	uint16_t elf_machine; /* EM_* of <elf.h> */
-	/* Another ELF machine whose argument strings parse_args() also understands, or EM_NONE. */
+	/* Another ELF machine whose arguments parse_args() understands, or EM_NONE. */
 	uint16_t elf_machine_args;
 
 	/* -- argument specifications: required of every ISA -- */
 
 	/*
-	 * Parses a note's argument string into at most ARCH_ARGS_MAX arguments.
-	 * Never fails: an argument that is not understood is ARCH_ARG_UNKNOWN.
-	 * Returns the number of arguments.
+	 * Parses a note's arguments, at most ARCH_ARGS_MAX. An argument that is not understood is
+	 * ARCH_ARG_UNKNOWN. Returns their number.
 	 */
 	size_t (*parse_args)(const char *args, struct arch_arg ret[ARCH_ARGS_MAX]);
 
 	/* -- unwinding: NULL if stacks cannot be captured on this ISA -- */
 
-	/*
-	 * Registers that unwinding tracks: the stack pointer, the frame pointer and the other
-	 * callee-saved registers.
-	 */
+	/* Tracked by unwinding: stack pointer, frame pointer, other callee-saved registers. */
 	const struct arch_unwind_register *unwind_registers;
 	uint8_t unwind_count;
 	/*
-	 * Index in unwind_registers of the register in which a call leaves the return address; 0 if
-	 * the return address is on the stack.
+	 * Index there of the register in which a call leaves the return address; 0: on the stack.
 	 */
 	uint8_t unwind_return;
-	/* Bytes from the frame pointer to the caller's stack pointer; 0 if the distance varies. */
+	/* Bytes from the frame pointer to the caller's stack pointer; 0 if it varies. */
 	uint8_t frame_record_end;
 
 	/* -- patching: NULL if probectl only parses this ISA's arguments -- */
 
-	/* Operations on processes of this ISA, or NULL if such processes are not supported. */
+	/* Operations on processes of this ISA, or NULL. */
 	const struct arch_process *process;
 
-	/*
-	 * Length of a direct jump, the longest patch, in bytes; its targets are less than
-	 * jump_reach bytes away in either direction.
-	 */
+	/* Length of a direct jump, the longest patch; it reaches less than jump_reach bytes. */
 	uint8_t jump_length;
 	uint64_t jump_reach;
-	/* Greatest length of a jump to any address, at most ARCH_JUMP_MAX. */
+	/* Most bytes of a jump to any address, at most ARCH_JUMP_MAX. */
 	uint8_t far_jump_length;
-	/* Length of a jump that reaches only short_reach bytes; 0 if the ISA has no such jump. */
+	/* Length of a jump within short_reach bytes, or 0. */
 	uint8_t short_jump_length;
 	uint8_t site_nop; /* length of the nop that <sys/sdt.h> puts at a site */
-	/* The breakpoint that debuggers and the kernel write over an instruction. */
+	/* The breakpoint of debuggers and the kernel. */
 	uint8_t breakpoint[4], breakpoint_length;
 	bool (*is_breakpoint)(const uint8_t *bytes);
 	const struct arch_toggle *toggle; /* OCaml's switch; NULL if OCaml has none on this ISA */
 	/*
-	 * A pun writes only the first pun_length bytes of a jump. The bytes that follow, which hold
-	 * the jump's distance, stay as they are in the code. pun_length is 0 if the ISA has no
-	 * puns. pun() returns the addresses that a jump at `at` can reach if `fixed` bytes of its
-	 * distance must stay.
+	 * A pun writes only the first pun_length bytes of a jump (0: no puns); the bytes behind
+	 * stay, and hold its distance. pun() returns where a jump at `at` can lead if `fixed` bytes
+	 * of the distance stay.
 	 */
 	uint8_t pun_length;
 	struct arch_pun (*pun)(const uint8_t *bytes, uint64_t at, unsigned int fixed);
 	/*
-	 * The addresses that a jump can reach if only its first `length` bytes can be chosen and
-	 * the bytes that follow stay as they are in the code.
+	 * Where a jump can lead if its first `length` bytes can be chosen, and those behind stay.
 	 */
 	struct arch_extent (*part)(const uint8_t *bytes, uint64_t at, unsigned int length);
 	/*
-	 * twin_length is the length of a twin (struct arch_twin) in bytes, or 0 if the ISA has
-	 * none. twin() returns one of the `twin_choices` twins that can stand at an address. Choice
-	 * 0 has the nearest targets. Both jumps of a twin lead to about the same place.
+	 * Bytes of a twin (struct arch_twin), or 0. twin() returns one of `twin_choices` at an
+	 * address; choice 0 has the nearest targets. Both jumps lead to about the same place.
 	 */
 	uint8_t twin_length;
 	uint16_t twin_choices;
 	struct arch_twin (*twin)(uint64_t at, unsigned int choice);
 	/*
-	 * Returns how many bytes of a jump's distance must keep the nop's values if the jump is
-	 * written over a long nop. They must because other tools may write over the same nop.
-	 * `is_site` is true if a note names the nop. If nop_fixed is NULL, no byte must keep its
-	 * value.
+	 * Returns how many bytes of a jump's distance must be the nop's, because other tools may
+	 * write over the same long nop. `is_site`: a note names it. NULL: none.
 	 */
 	uint8_t (*nop_fixed)(const uint8_t *nop, size_t length, bool is_site);
 	uint8_t insn_align; /* alignment of instructions, in bytes */
-	/*
-	 * Whether decode() and move() work. Both need a library that may be missing; without the
-	 * library they decode nothing. NULL if they always work.
-	 */
+	/* Do decode() and move() work? They may need a library. NULL: always. */
 	bool (*can_decode)(void);
-	/*
-	 * Decodes the instruction at `address`. Returns false if the bytes are not an instruction.
-	 * `bytes` may end before the instruction does.
-	 */
+	/* Decodes an instruction. Returns false if it is none. `bytes` may end before it does. */
 	bool (*decode)(
 		const uint8_t *bytes, size_t length, uint64_t address, struct arch_insn *ret);
 	/*
-	 * Whether a complete instruction provably changes only general registers, arithmetic flags
-	 * and memory, and continues where decode() says. NULL if this cannot be proved of any
-	 * instruction.
+	 * Does an instruction provably change only general registers, arithmetic flags and memory,
+	 * and continue as decode() says? NULL: never provable.
 	 */
 	bool (*is_general)(const uint8_t *bytes, size_t length);
 	/*
-	 * Whether the instructions in these bytes provably overwrite all arithmetic flags before an
-	 * instruction reads a flag or branches. NULL if this cannot be proved of any code.
+	 * Does code provably overwrite all arithmetic flags before it reads one or branches? NULL:
+	 * never provable.
 	 */
 	bool (*overwrites_flags)(const uint8_t *bytes, size_t length);
 	/*
-	 * Decodes `bytes` at every offset and reports everything that could be a branch into a
-	 * window (arch/windows.h): a superset of the real branches. Short branches are not
-	 * reported; short_branch() finds those around a site.
+	 * Decodes at every offset, and reports a superset of the branches into a window
+	 * (arch/windows.h), except short ones: short_branch() finds these around a site.
 	 */
 	void (*scan)(const uint8_t *bytes, size_t length, uint64_t address,
 		const struct arch_scan *scan);
 	/*
-	 * Searches a function that has a site for addresses that scan() does not find, because
-	 * several instructions compute each of them. Reports an address in a window by
-	 * scan->reference. For any other address within the function, calls scan->label. NULL if
-	 * scan() finds all addresses.
+	 * Searches a site's function for addresses that several instructions compute, which scan()
+	 * does not find: reports those in a window by scan->reference, others in the function by
+	 * scan->label. NULL if there are none.
 	 */
 	void (*scan_function)(const uint8_t *bytes, size_t length, uint64_t address,
 		const struct arch_scan *scan);
-	/*
-	 * short_branch() says whether two bytes are a short branch, and returns its target, which
-	 * is less than short_reach bytes away. NULL if the ISA has no short branches.
-	 */
+	/* Are two bytes a short branch, to a target within short_reach bytes? NULL: never. */
 	uint8_t short_reach;
 	bool (*short_branch)(const uint8_t *bytes, uint64_t address, uint64_t *target_ret);
-	/*
-	 * Returns the number of prefix bytes of an instruction. A branch may skip these bytes. NULL
-	 * if instructions have no prefixes.
-	 */
+	/* Returns an instruction's prefix bytes, which a branch may skip. NULL: no prefixes. */
 	size_t (*prefix_length)(const uint8_t *bytes, size_t length);
-	/* Returns the length of the nop at `bytes`, or 0 if no nop is there. */
+	/* Returns the length of the nop at `bytes`, or 0. */
 	size_t (*nop_length)(const uint8_t *bytes, size_t length);
 	/*
-	 * Whether code, from the start of a function up to a site, moves the stack pointer to an
-	 * address that is not known to be in a stack. NULL if no code does.
+	 * Does code, from a function's start to a site, move the stack pointer to where no stack is
+	 * known? NULL: never.
 	 */
 	bool (*loses_stack)(const uint8_t *bytes, size_t length);
 
 	/*
-	 * A quick test for loses_stack(): false if the code certainly does not set the stack
-	 * pointer to an unknown address. The test only searches bytes, which is a thousand times
-	 * faster than decoding. If it returns false for some code, it does so for every beginning
-	 * of that code. NULL if loses_stack is NULL.
+	 * A quick test for loses_stack(): false if the code certainly does not. It searches bytes,
+	 * a thousand times faster than decoding, and is false for all beginnings of such code. NULL
+	 * with loses_stack.
 	 */
 	bool (*may_lose_stack)(const uint8_t *bytes, size_t length);
 	/*
-	 * Whether the code after a system call instruction ignores the register of the call's
-	 * fourth argument, so that the register may hold anything. NULL if this is unknown.
+	 * Does the code after a system call ignore its fourth argument's register, which may then
+	 * hold anything? NULL: unknown.
 	 */
 	bool (*argument_dies)(const uint8_t *bytes, size_t length);
-	/* Copies the instructions that cover at least `need` bytes from `from` to address `to`. */
+	/* Copies the instructions that cover `need` bytes from `from` to `to`. */
 	enum arch_move_status (*move)(const uint8_t *bytes, size_t length, uint64_t from,
 		uint64_t to, size_t need, struct arch_moved *ret);
-	/* Emits a direct jump at `at`. Returns its length, or 0 if `to` is out of reach. */
+	/* Emits a direct jump. Returns its length, or 0 if `to` is out of reach. */
 	size_t (*jump)(uint64_t at, uint64_t to, uint8_t *out);
 	/* Emits a short jump, like jump(). */
 	size_t (*short_jump)(uint64_t at, uint64_t to, uint8_t *out);
 	/*
-	 * Emits a jump that reaches any address, and returns its length. NULL if the ISA has no
-	 * such jump: then every nop holds a direct jump, without puns, parts, twins or a toggle.
+	 * Emits a jump to any address, and returns its length. NULL: none, and every nop holds a
+	 * direct jump, without puns, parts, twins or a toggle.
 	 */
 	size_t (*far_jump)(uint64_t at, uint64_t to, uint8_t *out);
 	/*
-	 * Returns the target of the jump() or far_jump() at `at`, or 0 if there is neither. `bytes`
-	 * are the ARCH_JUMP_MAX bytes that were read from `at`.
+	 * Returns the target of the jump() or far_jump() in the ARCH_JUMP_MAX bytes at `at`, or 0.
 	 */
 	uint64_t (*jump_target)(uint64_t at, const uint8_t *bytes);
 	/*
-	 * Whether an instruction of a stub, insn_align bytes long, calls a function of the program.
-	 * Needed on ISAs where the saved registers of a thread carry no mark
-	 * (arch_frame_layout.flag_bits): there the stack frame of the called function can look like
-	 * a copy of saved registers. NULL on other ISAs.
+	 * Does a stub's instruction, insn_align bytes long, call a function of the program? For
+	 * ISAs whose saved registers have no mark (arch_frame_layout.flag_bits), where the called
+	 * function's frame can look like a copy of them; NULL on others.
 	 */
 	bool (*is_function_call)(const uint8_t *bytes);
-	/* Whether the argument can be captured at all. */
+	/* Can the argument be captured at all? */
 	bool (*capturable)(const struct arch_arg *arg);
 	/*
-	 * Whether a capture's pointer must be checked at each hit. If so, the record has a word
-	 * that says which captures were readable.
+	 * Must a capture's pointer be checked at each hit? Then the record tells the readable ones.
 	 */
 	bool (*capture_checked)(const struct arch_capture *capture);
-	/*
-	 * Emits a stub to run at address `at`, a multiple of ARCH_STUB_ALIGN. Threads enter the
-	 * stub at its first byte.
-	 */
+	/* Emits a stub for address `at`, a multiple of ARCH_STUB_ALIGN, where threads enter it. */
 	enum arch_stub_status (*stub)(const struct arch_stub *stub, uint64_t at, uint8_t *out,
 		size_t room, struct arch_stub_code *ret);
 	/*
@@ -260,29 +217,23 @@ struct arch {
 extern const struct arch arch_x86_64;
 extern const struct arch arch_aarch64;
 
-/* Returns the table for an ELF machine number, or NULL. */
+/* Returns the table for an ELF machine, or NULL. */
 const struct arch *arch_of_machine(uint16_t elf_machine);
 
-/* Returns the table that parses the arguments of an ELF machine number, or NULL. */
+/* Returns the table that parses an ELF machine's arguments, or NULL. */
 const struct arch *arch_of_args(uint16_t elf_machine);
 
-/*
- * Returns the table of this machine, or NULL if the machine is not supported. Every target uses the
- * same table, because processes of other instruction sets are refused.
- */
+/* Returns this machine's table, also for all targets, or NULL if it is not supported. */
 const struct arch *arch_host(void);
 
-/* Returns the bits of a return address that may hold a signature in processes of this machine. */
+/* Returns the bits of a return address that may hold a signature. */
 uint64_t arch_signature(const struct arch *arch);
 
-/*
- * Returns true if `found` equals `bytes` except that a breakpoint replaces the first bytes. Both
- * have `length` bytes, at most one instruction.
- */
+/* Does `found` equal `bytes`, at most one instruction, but for a breakpoint at the start? */
 bool arch_has_breakpoint(
 	const struct arch *arch, const uint8_t *found, const uint8_t *bytes, size_t length);
 
-/* Fills `out` with breakpoints. It is for code memory that no thread should reach. */
+/* Fills code memory that no thread should reach with breakpoints. */
 void arch_fill(const struct arch *arch, uint8_t *out, size_t length);
 
 #endif

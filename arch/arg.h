@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The arguments of a probe, as its note specifies them. */
+/* The arguments of a probe, by its note. */
 #ifndef ARCH_ARG_H
 #define ARCH_ARG_H
 
@@ -8,8 +8,8 @@
 #include <stdint.h>
 
 /*
- * The form of one argument. The assembler printed the argument into the note as `N@OP`: a size in
- * bytes and an operand (SystemTap's "User Space Probe Implementation"; <sys/sdt.h>).
+ * The form of an argument, in the note as `N@OP`: a size in bytes, and an operand as assembly
+ * (SystemTap's "User Space Probe Implementation"; <sys/sdt.h>).
  */
 enum arch_arg_kind {
 	ARCH_ARG_UNKNOWN,     /* not understood: shown as text, and read as null */
@@ -21,14 +21,14 @@ enum arch_arg_kind {
 
 #define ARCH_REG_NONE (-1)
 /*
- * The program counter as a base (`sym(%rip)`). The operand's address is that of the symbol or, once
- * the symbol is resolved, `disp`.
+ * The program counter as a base (`sym(%rip)`): the address is the symbol's or, once that is
+ * resolved, `disp`.
  */
 #define ARCH_REG_PC (-2)
 
 struct arch_arg {
 	enum arch_arg_kind kind;
-	/* bytes of the value: 1, 2, 4, 8; any other number means an aggregate */
+	/* bytes of the value: 1, 2, 4, 8; others mean an aggregate */
 	uint32_t size;
 	bool is_signed; /* the size in the note is negative */
 	bool is_float;	/* the size in the note ends in `f` */
@@ -37,18 +37,18 @@ struct arch_arg {
 	int8_t index;	/* register number on this ISA, or ARCH_REG_NONE */
 	uint8_t scale;	/* factor of the index: 1, 2, 4 or 8 */
 	uint8_t width;	/* size of the named register in bytes: 1, 2, 4, 8, 16, 32, 64 */
-	/* first bit of the value in the register: 8 for %ah, %bh, %ch, %dh; else 0 */
+	/* first bit in the register: 8 for %ah, %bh, %ch, %dh; else 0 */
 	uint8_t shift;
 	int64_t disp;	    /* displacement, absolute address or immediate */
 	const char *symbol; /* points into the note's string, not terminated; NULL if absent */
 	size_t symbol_length;
-	/* if not 0, the argument is only this many low bits of symbol + disp */
+	/* if not 0, the argument is only so many low bits of symbol + disp */
 	uint8_t symbol_bits;
 	const char *spec; /* text of this argument; points into the note's string */
 	size_t spec_length;
 };
 
-/* <sys/sdt.h> allows 12 arguments for a probe; libstapsdt and usdt.h allow more. */
+/* <sys/sdt.h> allows 12 for a probe; libstapsdt and usdt.h more. */
 enum { ARCH_ARGS_MAX = 32 };
 
 #endif

@@ -12,16 +12,14 @@
 #if defined(__x86_64__) || defined(__aarch64__)
 
 /*
- * Finds out which state must be saved, and how. If `by_register` is false, an instruction of the
- * processor saves all of the state at once, even if saving register by register is faster; tests
- * use this. Returns false if the processor cannot save the state.
+ * Finds out which state to save, and how. Without `by_register`, all at once by one instruction,
+ * maybe slower, for tests. Returns false if the processor cannot.
  */
 bool enter_init(bool by_register);
 
 /*
- * Saves vector and floating-point state, calls `function`, and restores the state. `function` may
- * be any function, and starts in the state that the ABI promises at a function's start. The caller
- * is the function that a stub calls, and must be GENERAL_ONLY (arch/general.h).
+ * Saves vector and floating-point state around `function`, any function, which starts as the ABI
+ * promises. The caller is what a stub calls, and must be GENERAL_ONLY (arch/general.h).
  */
 void enter_saving(void (*function)(void *data), void *data);
 

@@ -2,9 +2,8 @@
 /*
  * Expressions that a stub evaluates at each hit: filters, keys and values.
  *
- * The parser (libprobe/query/) has already assigned types as C does (C11, 6.3.1 and 6.5). Every
- * value is held in 64 bits: a signed 32-bit type is sign-extended and an unsigned one
- * zero-extended, so converting such a value to 64 bits costs nothing.
+ * The parser (libprobe/query/) has assigned types as C does (C11, 6.3.1 and 6.5). Values have 64
+ * bits, extended by their type, so converting one to 64 bits is free.
  */
 #ifndef ARCH_EXPR_H
 #define ARCH_EXPR_H
@@ -13,26 +12,26 @@
 #include <stdint.h>
 
 enum arch_expr_kind {
-	/* leaves, which have no operand */
+	/* leaves */
 	ARCH_EXPR_CONST,   /* `value` */
 	ARCH_EXPR_CAPTURE, /* the scalar capture `capture`, as it is recorded */
-	/* the capture `capture`, a double or a float, as the bits of a double; never -0 */
+	/* the capture `capture`, a double or float, as a double's bits; never -0 */
 	ARCH_EXPR_DOUBLE,
 	ARCH_EXPR_FLOAT,
 	ARCH_EXPR_TID, /* thread id in the target's own pid namespace */
 	ARCH_EXPR_PID,
 	ARCH_EXPR_CPU,
 	ARCH_EXPR_DURATION, /* length of a pair that has ended, in nanoseconds */
-	/* compare the string capture `capture` with `text`; the result is 0 or 1 */
+	/* compare the string capture `capture` with `text`: 0 or 1 */
 	ARCH_EXPR_STRING_IS,
 	ARCH_EXPR_STRING_BEGINS,
-	/* operators with the operand `left` */
+	/* of `left` */
 	ARCH_EXPR_NEGATE,
 	ARCH_EXPR_COMPLEMENT,
 	ARCH_EXPR_NOT,	   /* 0 or 1 */
 	ARCH_EXPR_CONVERT, /* converts to the node's type */
 	ARCH_EXPR_IN,	   /* 1 if `left` is in `list`, else 0; `left` has the node's type */
-	/* operators with the operands `left` and `right` */
+	/* of `left` and `right` */
 	ARCH_EXPR_ADD,
 	ARCH_EXPR_SUB,
 	ARCH_EXPR_MUL,
@@ -43,17 +42,14 @@ enum arch_expr_kind {
 	ARCH_EXPR_AND,
 	ARCH_EXPR_OR,
 	ARCH_EXPR_XOR,
-	/* comparisons: the result is 0 or 1; the operands have the node's type */
+	/* comparisons: 0 or 1; operands have the node's type */
 	ARCH_EXPR_LT,
 	ARCH_EXPR_LE,
 	ARCH_EXPR_GT,
 	ARCH_EXPR_GE,
 	ARCH_EXPR_EQ,
 	ARCH_EXPR_NE,
-	/*
-	 * logical: the result is 0 or 1; `right` is evaluated only if `left` does not decide the
-	 * result
-	 */
+	/* logical: 0 or 1; `right` is evaluated only if need be */
 	ARCH_EXPR_BOTH,
 	ARCH_EXPR_EITHER
 };
@@ -66,9 +62,8 @@ enum {
 };
 
 /*
- * One operator or operand. `wide` and `is_signed` are the type in which the node is computed. The
- * node's operands (for a shift, the left operand) have been converted to that type. A result of 0
- * or 1 has type int.
+ * An operator or operand, computed in the type of `wide` and `is_signed`, to which its operands (a
+ * shift's left one) were converted. A result of 0 or 1 has type int.
  */
 struct arch_expr_node {
 	enum arch_expr_kind kind;
@@ -80,15 +75,12 @@ struct arch_expr_node {
 	uint8_t text_length;
 	uint64_t value;
 	const char *text; /* the string literal, not terminated; borrowed */
-	/* list_count numbers, each extended to 64 bits as its own type says; borrowed */
+	/* list_count numbers, each extended as its type says; borrowed */
 	const uint64_t *list;
 	uint8_t list_count;
 };
 
-/*
- * An expression. The last node is the root. If an argument that the expression uses cannot be read,
- * the hit is rejected, whatever the rest of the expression yields.
- */
+/* An expression; the last node is the root. An unreadable argument rejects the hit. */
 struct arch_expr {
 	const struct arch_expr_node *nodes; /* borrowed */
 	uint8_t count;
@@ -99,7 +91,6 @@ static inline bool arch_expr_is_string_test(enum arch_expr_kind kind)
 	return kind == ARCH_EXPR_STRING_IS || kind == ARCH_EXPR_STRING_BEGINS;
 }
 
-/* Whether the node is the value of a capture. */
 static inline bool arch_expr_is_capture(enum arch_expr_kind kind)
 {
 	return kind == ARCH_EXPR_CAPTURE || kind == ARCH_EXPR_DOUBLE || kind == ARCH_EXPR_FLOAT;

@@ -3,10 +3,9 @@
 #define ARCH_GENERAL_H
 
 /*
- * GENERAL_ONLY marks a function that runs while vector and floating-point registers hold the
- * program's values: the compiler leaves these registers alone and adds no calls into sanitizers.
- * Such a function may only call functions with the same mark, and no library function: memcpy(3)
- * uses vectors.
+ * A function that runs while vector and floating-point registers hold the program's values: the
+ * compiler leaves these alone, and adds no sanitizers. It may only call such functions, and no
+ * library's: memcpy(3) uses vectors.
  */
 #if defined(__x86_64__) || defined(__aarch64__)
 #if defined(__aarch64__) && defined(__clang__)
@@ -21,12 +20,12 @@
 #define GENERAL_ONLY
 #endif
 
-/* GENERAL_ONLY for a function that is always inlined, whatever the compiler's options. */
+/* GENERAL_ONLY, and always inlined. */
 #define GENERAL_INLINE GENERAL_ONLY static inline __attribute__((always_inline))
 
 /*
- * UNGUARDED omits the stack protector, which takes half a nanosecond per call. It is for functions
- * whose only array accesses are to their own arrays, with bounds that are checked elsewhere.
+ * Without the stack protector, which takes half a nanosecond a call. For functions whose only
+ * arrays are their own, with bounds checked elsewhere.
  */
 #if __has_attribute(no_stack_protector)
 #define UNGUARDED __attribute__((no_stack_protector))

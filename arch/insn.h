@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Decoded instructions, relocated copies of instructions, and searches in code. */
+/* Decoded instructions, relocated copies, and searches in code. */
 #ifndef ARCH_INSN_H
 #define ARCH_INSN_H
 
@@ -15,7 +15,7 @@ enum {
 	ARCH_INSN_MAX = 15,	  /* bytes of the longest instruction of any ISA */
 	ARCH_JUMP_MAX = 24,	  /* bytes of the longest jump of any ISA */
 	ARCH_MOVED_INSNS_MAX = 8, /* instructions one patch can displace */
-	/* greatest size of the copies of displaced instructions, in bytes */
+	/* most bytes of copies */
 	ARCH_MOVED_BYTES_MAX = 160
 };
 
@@ -23,7 +23,7 @@ enum arch_move_status {
 	ARCH_MOVE_OK,
 	ARCH_MOVE_UNDECODABLE, /* the bytes are not an instruction */
 	ARCH_MOVE_TRUNCATED,   /* the bytes end before `need` is covered */
-	/* one of the instructions is a call, which would return into the displaced bytes */
+	/* one is a call, which would return into the displaced bytes */
 	ARCH_MOVE_CALL_INSIDE,
 	ARCH_MOVE_FLOW_INSIDE, /* an unconditional jump or return ends the code before `need` */
 	ARCH_MOVE_UNSUPPORTED, /* an instruction that cannot run elsewhere (loop, xbegin ...) */
@@ -34,19 +34,18 @@ enum arch_move_status {
 struct arch_moved {
 	uint8_t length; /* original bytes displaced, at least `need` */
 	/*
-	 * Above 0 only if the status is ARCH_MOVE_FLOW_INSIDE: the last `padding` displaced bytes
-	 * are nops and int3 after the end of the code, and the other members are valid, as with
-	 * ARCH_MOVE_OK. A caller may use the copy if it knows that no function and no branch target
-	 * begins within the padding.
+	 * Only with ARCH_MOVE_FLOW_INSIDE: the last `padding` bytes are nops and int3 behind the
+	 * code, and the rest is valid as with ARCH_MOVE_OK. A caller may use it if no function or
+	 * branch target begins in the padding.
 	 */
 	uint8_t padding;
 	uint8_t count;				   /* number of instructions */
 	uint8_t from_offset[ARCH_MOVED_INSNS_MAX]; /* offset of each original from `from` */
 	uint8_t to_offset[ARCH_MOVED_INSNS_MAX];   /* offset of each copy from `to` */
-	/* True if execution can continue after the last instruction, at from + length. */
+	/* Can execution continue at from + length? */
 	bool falls_through;
 	uint16_t code_length;
-	/* the copies; the jump back to the original code is not included */
+	/* without the jump back */
 	uint8_t code[ARCH_MOVED_BYTES_MAX];
 };
 
@@ -70,27 +69,24 @@ struct arch_insn {
 
 /* ---- Searching code ---------------------------------------------------- */
 
-/* The addresses to search for in a module's code, and the functions that receive findings. */
+/* The search of a module's code, and the functions that receive findings. */
 struct arch_scan {
 	const struct arch_windows *windows;
-	/* addresses may also occur in the code as plain 32-bit constants */
+	/* addresses may also be plain 32-bit constants */
 	bool position_dependent;
 	void *data;
-	/* Code may branch to `target`, which is in the window of windows->sites[site]. */
+	/* Code may branch to `target`, in the window of windows->sites[site]. */
 	void (*reference)(void *data, size_t site, uint64_t target);
-	/* The code computes `address`, which may be the address of a jump table. */
+	/* Code computes `address`, maybe of a jump table. */
 	void (*constant)(void *data, uint64_t address);
 	/*
-	 * The instruction at `at` computes an address nearby. The code may add a distance from a
-	 * table to that address and jump to the sum. Called only on instruction sets whose
-	 * compilers do this.
+	 * The instruction at `at` computes an address nearby, to which code may add a distance from
+	 * a table and jump. Only on ISAs whose compilers do this.
 	 */
 	void (*label)(void *data, uint64_t at);
 };
 
-/*
- * Reports `target` once for each window that contains it. Returns false if no window contains it.
- */
+/* Reports `target` for each window with it. Returns false without one. */
 bool arch_scan_target(const struct arch_scan *scan, uint64_t target);
 
 #endif

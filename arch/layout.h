@@ -26,20 +26,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Counters of one probe on one CPU. */
+/* Counters of a probe on a CPU. */
 struct probe_slot {
 	union {
 		uint64_t hits;
-		/*
-		 * in place of `hits` in set `cpus` of a recording session: not 0 while the session
-		 * is disabled
-		 */
+		/* instead of `hits` in set `cpus` of a recording session: not 0 while it is off */
 		uint64_t off;
 	};
 	/* `lost` and `unmatched` are counted in set `cpus` only. */
-	/*
-	 * Hits that found no room in the ring, or no room in a table for their key or start event.
-	 */
+	/* Hits without room in the ring, or in a table for their key or start event. */
 	uint64_t lost;
 	uint64_t unmatched; /* end events without a start event */
 	/*
@@ -51,16 +46,15 @@ struct probe_slot {
 _Static_assert(sizeof(struct probe_slot) == 32, "stubs rely on the layout");
 
 /*
- * The values gathered on one CPU for a probe, or for one of its keys. A cell that is all zero holds
- * no values yet. A hit may change several members; it is complete after its last store.
+ * Values gathered on a CPU for a probe, or one of its keys; all zero at first. A hit may change
+ * several members, and is complete after its last store.
  */
 struct probe_cell {
-	/* number of values; unused if the cell has buckets, whose sum is that number */
+	/* number of values; unused with buckets, whose sum it is */
 	uint64_t count;
 	uint64_t sum; /* sum of the values modulo 2^64; a double if the values are doubles */
 	/*
-	 * `most` and `least` are unsigned even if the values are signed (CELL_BIAS). Each keeps the
-	 * greatest number, so it can start at 0.
+	 * Unsigned even if values are signed (CELL_BIAS). Each keeps the greatest number, from 0.
 	 */
 	uint64_t most;	/* greatest value + bias, or cell_order_of() of a double */
 	uint64_t least; /* greatest ~(value + bias) */
@@ -69,16 +63,12 @@ struct probe_cell {
 	uint64_t buckets[]; /* CELL_BUCKETS of them, or none */
 };
 _Static_assert(sizeof(struct probe_cell) == 48, "stubs rely on the layout");
-/*
- * The bias of signed values, which makes them compare as unsigned numbers. Unsigned values have the
- * bias 0.
- */
+/* Added to signed values, to compare as unsigned ones. */
 #define CELL_BIAS (UINT64_C(1) << 63)
 
 /*
- * Maps the bits of a double to an unsigned number, so that the numbers have the order of the
- * doubles. Sets the sign bit of a positive double; inverts all bits of a negative one. NaNs are at
- * both ends of the order.
+ * Maps a double's bits to an unsigned number of the same order: sets a positive one's sign bit,
+ * inverts a negative one. NaNs are at both ends.
  */
 static inline uint64_t cell_order_of(uint64_t bits)
 {
@@ -130,56 +120,47 @@ enum {
 enum { TABLE_TAG_FILLING = 2, TABLE_PROBES_MAX = 32 /* entries examined for a key */ };
 
 /*
- * An entry of a table of open pairs (flights): the start events, not yet ended, of one thread or of
- * one key that the program chooses (for example a request's number). The table uses open
- * addressing. All CPUs share it, and so do forked children whose hits count. A child has the same
- * thread pointers and addresses as its parent, so `process` tells their entries apart.
+ * An entry of a table (open addressing) of open pairs, or flights: the start events of a thread, or
+ * of a key of the program (a request's number). All CPUs share it, and so do forked children whose
+ * hits count, whose thread pointers are their parent's: `process` tells them apart.
  */
 struct probe_flight {
 	uint32_t state; /* FLIGHT_*, or FLIGHT_PAIR + number of the pair */
 	uint32_t depth; /* number of start events without an end event */
-	/*
-	 * The thread pointer, the thread id, or a key that the program chooses: a number, or the
-	 * hash of a text.
-	 */
+	/* The thread pointer, the thread id, or the program's key: a number, or a text's hash. */
 	uint64_t key;
 	uint32_t tid;	  /* thread that made the entry; 0 if unknown */
 	uint32_t process; /* number of the key's process, if several processes use the table */
-	/* Pairs by key only: how many keys whose hash leads to this entry are in later entries. */
+	/* By key only: keys in later entries whose hash leads to this one. */
 	uint32_t away;
-	/* Pairs by key only: distance to the entry that the hash of `key` leads to, in entries. */
+	/* By key only: distance from the entry to which the hash of `key` leads. */
 	uint32_t distance;
 	/*
-	 * Times of start events, by the time stamp counter. Start event N, counted from 0, is at
-	 * index N modulo arch_flights.depth, a power of two. A time is 0 if its start event has
-	 * ended, or if a newer start event replaced that one and has ended.
+	 * Times of start events (time stamp counter). Number N is at N modulo arch_flights.depth, a
+	 * power of two. 0 if it has ended, or was replaced by a newer one that has.
 	 */
 	uint64_t times[];
 	/*
-	 * In pairs by thread that have identities (arch_flights.identities), one identity for each
-	 * time follows. An identity is 0 if unknown.
+	 * By thread with identities (arch_flights.identities): an identity for each time, 0 if
+	 * unknown.
 	 *
-	 * Then comes what the start events keep (struct probe_begun). If keys are texts, the entry
-	 * ends with the text of its key: a u64, the same word that a record has for a string, and
-	 * arch_flights.text bytes, padded to 8. A thread takes the entry (FLIGHT_TAKEN) before it
-	 * compares the text.
+	 * Then what start events keep (struct probe_begun). If keys are texts, the key's text: a
+	 * u64 as in a record, and arch_flights.text bytes, padded to 8. It is compared by a thread
+	 * that has taken the entry (FLIGHT_TAKEN).
 	 */
 };
 _Static_assert(sizeof(struct probe_flight) == 32, "stubs rely on the layout");
 enum { FLIGHT_FREE, FLIGHT_TAKEN, FLIGHT_PAIR };
 
 /*
- * The data that a start event keeps for its end event. An entry of the table has one struct
- * probe_begun for each time; each takes arch_flights.keep bytes. First come the captures that an
- * expression of the end event uses, in a fixed order and with fixed sizes, whichever site started
- * the pair. Each capture is a u64 word and a value. For a string, the word is the one that a record
- * has for a string, and the value is the bytes, padded to 8. For a number, the word has only the
- * null bit, and the value is the number.
+ * The data that a start event keeps for its end event; one for each time of an entry, of
+ * arch_flights.keep bytes. First, captures for expressions of the end event, in a fixed order and
+ * size: a u64 word and a value. A string's word is as in a record, its value the bytes, padded to
+ * 8; a number's word has only the null bit.
  *
- * If the pair leaves a record (a span), the record of the start event follows until the end event
- * takes it over. While the record is being written, its time (ring_record.time) is 0, so code that
- * copies the record can detect that it was replaced. A span's record consists of the record of the
- * end event, a u64 with the duration in nanoseconds, and the record of the start event.
+ * For a span, the record of the start event follows. While it is written, its time
+ * (ring_record.time) is 0, so that copying code notices a replacement. A span's record is that of
+ * the end event, a u64 with the duration in ns, and that of the start event.
  */
 struct probe_begun {
 	uint32_t bytes; /* length of the start event's record, a multiple of RING_ALIGN */
@@ -189,12 +170,12 @@ struct probe_begun {
 _Static_assert(sizeof(struct probe_begun) == 8, "stubs rely on the layout");
 enum { FLIGHT_PROBES_MAX = 16 /* entries examined for a key; a power of two */ };
 
-/* Only this many bytes of a string, the first ones, count for an identity. */
+/* Only so many bytes of a string count for an identity. */
 enum { FLIGHT_IDENTITY_BYTES = 256 };
 
 /*
- * The header of a ring. In a ring that is overwritten (a flight recorder), a u64 precedes each
- * record and says where the previous record begins; `head` says where the newest record begins.
+ * The header of a ring. In an overwritten ring (a flight recorder), a u64 before each record leads
+ * to the previous one, and `head` to the newest.
  */
 struct ring_header {
 	uint64_t head; /* bytes ever written */
@@ -208,14 +189,13 @@ _Static_assert(sizeof(struct ring_header) == 128, "stubs rely on the layout");
 _Static_assert(offsetof(struct ring_header, tail) == 64, "head and tail share no cache line");
 
 /*
- * The header of a record. Behind the header come, all packed:
+ * The header of a record. Behind it, packed:
  *
- * - for each capture, a number of its own size or the length of its bytes (arch_capture_fixed());
- * - if any capture is checked, ring_mask_bytes() with one bit for each readable capture;
- * - the bytes of strings and aggregates in the order of the captures.
+ * - for each capture, a number, or the length of its bytes (arch_capture_fixed()); - if any is
+ * checked, ring_mask_bytes() with a bit for each readable one; - the bytes of strings and
+ * aggregates.
  *
- * The whole is padded to a multiple of RING_ALIGN (RING_BACK_BYTES in a ring that is overwritten),
- * so records have that alignment.
+ * Padded to a multiple of RING_ALIGN (RING_BACK_BYTES in a ring that is overwritten).
  */
 struct ring_record {
 	uint64_t time; /* time stamp counter */
@@ -226,9 +206,8 @@ _Static_assert(sizeof(struct ring_record) == 16, "stubs rely on the layout");
 enum { RING_ALIGN = 4, RING_BACK_BYTES = 8 };
 
 /*
- * In a ring that is overwritten, each record is between two words. The word behind the record holds
- * the distance in bytes from the word before the record, and how many records the ring has ever
- * had. A reader can thus count the records that were overwritten.
+ * In an overwritten ring, the word behind a record holds the distance from the word before it, and
+ * how many records the ring has ever had: so readers count overwritten ones.
  */
 enum { RING_BACK_BITS = 17 };
 static inline uint64_t ring_back_length(uint64_t word)
@@ -240,36 +219,31 @@ static inline uint64_t ring_back_count(uint64_t word)
 	return word >> RING_BACK_BITS;
 }
 
-/* Returns the length of a record padded to a multiple of `align`, a power of two. */
+/* `align` is a power of two. */
 static inline size_t ring_padded(size_t bytes, size_t align)
 {
 	return (bytes + align - 1) & ~(align - 1);
 }
 
-/* Returns the size in bytes of a mask with one bit for each of up to 32 captures. */
+/* Returns the bytes of a mask with a bit for each of up to 32 captures. */
 static inline uint32_t ring_mask_bytes(uint32_t captures)
 {
 	return captures <= 8 ? 1 : captures <= 16 ? 2 : 4;
 }
 
-/*
- * Set in the thread id of a forked child, if stubs can tell a child from its parent
- * (arch_stub.own).
- */
+/* Set in a forked child's thread id, if stubs can tell (arch_stub.own). */
 #define RING_TID_CHILD UINT32_C(0x80000000)
 
 /*
  * A gate holds a thread while the controller works, for example after a library was loaded. The
  * thread takes the next number (`arrived`), wakes the waiters on that word, and waits until
- * `released` reaches its number. If `pass` is not 0, the next thread sets it to 0 and passes
- * without waiting.
+ * `released` reaches its number. If `pass` is not 0, the next thread clears it and passes.
  *
- * A waiting thread sleeps (futex(2), not private) on `owner` of the turn whose index is the
- * thread's number modulo GATE_TURNS. That word is a robust futex of a thread of the controller. It
- * holds the controller's thread id, GATE_WAITED, and GATE_FLIP, which changes whenever a number of
- * this turn is released. When the controller dies, the kernel clears the id and wakes one sleeping
- * thread, which disarms the gate and wakes the others. A gate that is not served in time also
- * disarms itself.
+ * It sleeps (futex(2), not private) on `owner` of the turn at its number modulo GATE_TURNS: a
+ * robust futex of a controller's thread, with its id, GATE_WAITED, and GATE_FLIP, which changes
+ * when a number of this turn is released. At the controller's death, the kernel clears the id and
+ * wakes a thread, which disarms the gate and wakes the others. A gate that is not served in time
+ * also disarms itself.
  */
 enum { GATE_TIMEOUT_S = 2, GATE_TURNS = 16 };
 struct probe_gate {
@@ -283,20 +257,19 @@ struct probe_gate {
 	} turns[GATE_TURNS];
 };
 #define GATE_OWNER UINT32_C(0x3fffffff) /* FUTEX_TID_MASK */
-/* FUTEX_OWNER_DIED: the kernel also sets it at the controller's death */
+/* FUTEX_OWNER_DIED, which the kernel sets at the controller's death */
 #define GATE_FLIP UINT32_C(0x40000000)
-/* FUTEX_WAITERS: the kernel wakes a waiter at the controller's death */
+/* FUTEX_WAITERS: the kernel then wakes a waiter */
 #define GATE_WAITED UINT32_C(0x80000000)
 
 /*
- * The place where hits wait for room in their rings. They do not check whether `gate` is armed, and
- * sleep only on its first turn. The owner of that turn is 0 once the controller has left the
- * session, and has no GATE_OWNER bits once the controller has died. A waiting hit sets ROOM_WAITED
- * in that owner; if the bit was clear, the hit also increments `arrived` and wakes the controller.
- * The controller clears the bit when it has made room, and wakes all waiters.
+ * Where hits wait for room in their rings: they ignore whether `gate` is armed, and sleep on its
+ * first turn. Its owner is 0 once the controller has left, and has no GATE_OWNER bits once it has
+ * died. A waiting hit sets ROOM_WAITED there and, if it was clear, increments `arrived` and wakes
+ * the controller, which clears it when it has made room, and wakes all.
  *
- * The time limit of a wait starts again when `moved` changes. At the limit, `gave_up` is set to
- * `moved`; while the two are equal, no hit waits.
+ * A wait's limit starts again when `moved` changes. At the limit, `gave_up` becomes `moved`; while
+ * they are equal, no hit waits.
  */
 struct probe_room {
 	struct probe_gate gate;
@@ -309,10 +282,7 @@ struct probe_room {
 
 enum {
 	RING_RECORD_MAX = 65536, /* greatest size of all captures of one record, in bytes */
-	/*
-	 * Parts of the word of a string or an aggregate. The word has 32 bits in a record, 64
-	 * elsewhere.
-	 */
+	/* Parts of a string's or aggregate's word: 32 bits in a record, 64 elsewhere. */
 	RING_STRING_LENGTH = 0x3fffffff,
 	RING_STRING_TRUNCATED_BIT = 30, /* the string or aggregate was longer than its copy */
 	RING_STRING_NULL_BIT = 31	/* no byte was readable */

@@ -22,7 +22,7 @@
 #include "arch/norm.h"
 
 /* clang-format off */
-/* Each makes a step from an action (the macro's name) and the next state. */
+/* Each makes a step from an action (its name) and the next state. */
 #define PUT(state) (NORM_PUT << NORM_STATE_BITS | NORM_##state)
 #define SKIP(state) (NORM_SKIP << NORM_STATE_BITS | NORM_##state)
 #define AGAIN(state) (NORM_AGAIN << NORM_STATE_BITS | NORM_##state)
@@ -33,8 +33,8 @@
 #define MATCH(state) (NORM_MATCH << NORM_STATE_BITS | NORM_##state)
 
 /*
- * The row of a state: its step for each class, in the order of enum norm_class except that the
- * parts of white space and of names are together.
+ * A state's row: its step for each class, in the order of enum norm_class, but with white space and
+ * names together.
  */
 #define ROW(other, blank, space, newline, digit, e, name, dollar, dot, quote, dbl, back, minus,   \
 	slash, star, escape, plus, operator)                                                      \
@@ -44,15 +44,12 @@
 	 [NORM_BACK] = back, [NORM_MINUS] = minus, [NORM_SLASH] = slash, [NORM_STAR] = star,      \
 	 [NORM_ESCAPE] = escape, [NORM_PLUS] = plus, [NORM_OPERATOR] = operator}
 
-/* A row for the start of a piece of SQL. A blank keeps the state; a minus leads to state `dash`. */
+/* For the start of a piece of SQL: a blank keeps the state, a minus leads to `dash`. */
 #define TOP_ROW(state, dash)                                                                      \
 	ROW(PUT(TOP), PUT(state), PUT(TOP), PUT(TOP), LITERAL(NUMBER), PUT(WORD_E), PUT(WORD),    \
 	    PUT(TAG_FIRST), PUT(POINT), LITERAL(STRING), PUT(NAME_DOUBLE), PUT(NAME_BACK),        \
 	    PUT(dash), PUT(STROKE), PUT(TOP_SIGN), PUT(TOP), PUT(TOP_SIGN), PUT(TOP_SIGN))
-/*
- * Rows for states in which only a few classes differ. Each argument is the step for one of these
- * classes; `rest` is the step for all others.
- */
+/* For states in which few classes differ; `rest` is the step for the others. */
 #define WHITE_ROW(white, slash, rest)                                                             \
 	ROW(rest, white, white, white, rest, rest, rest, rest, rest, rest, rest, rest, rest,      \
 	    slash, rest, rest, rest, rest)
@@ -115,10 +112,7 @@ const struct norm_tables norm_tables = {
 			SKIP(ESTRING), SKIP(ESTRING)),
 		[NORM_ESTRING_END] = QUOTED_ROW(SKIP(ESTRING), AGAIN(TOP), AGAIN(TOP), AGAIN(TOP),
 			AGAIN(TOP)),
-		/*
-		 * A doubled quote does not end a name. It is taken for the end of one name and the
-		 * start of another, which gives the same result.
-		 */
+		/* A doubled quote counts as an end and a start: the same result. */
 		[NORM_NAME_DOUBLE] = QUOTED_ROW(PUT(NAME_DOUBLE), PUT(TOP), PUT(NAME_DOUBLE),
 			PUT(NAME_DOUBLE), PUT(NAME_DOUBLE)),
 		[NORM_NAME_BACK] = QUOTED_ROW(PUT(NAME_BACK), PUT(NAME_BACK), PUT(TOP),
@@ -151,10 +145,7 @@ const struct norm_tables norm_tables = {
 _Static_assert(NORM_STATES <= 1 << NORM_STATE_BITS, "a step has a state");
 _Static_assert((NORM_MATCH + 1) << NORM_STATE_BITS <= 256, "a step is a byte");
 
-/*
- * The state of a reader. In NORM_TOP and NORM_TOP_SIGN it copies `used` to `mark` and `at` to
- * `piece`.
- */
+/* In NORM_TOP and NORM_TOP_SIGN, the reader copies `used` to `mark` and `at` to `piece`. */
 struct reader {
 	const uint8_t *text;
 	uint8_t *out;

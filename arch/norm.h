@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * norm() maps texts to a normal form: texts that differ only in their literals, or in the numbers
- * of a path, get the same form.
+ * norm() maps texts that differ only in literals, or in numbers of a path, to one form.
  *
- * The table of a state machine defines the normal form. Two readers execute the state machine:
- * norm_text(), and stubs that make keys (arch/stub/table.c). Each byte has a class. Each pair of
- * state and class has a step: the low bits are the next state, the bits above them are the action
- * on the byte.
+ * A state machine defines it, which norm_text() and stubs that make keys (arch/stub/table.c)
+ * execute. A byte has a class; a state and class have a step: the low bits are the next state, the
+ * others the action on the byte.
  */
 #ifndef ARCH_NORM_H
 #define ARCH_NORM_H
@@ -21,7 +19,7 @@ enum norm_class {
 	NORM_NEWLINE,
 	NORM_DIGIT,
 	NORM_E, /* e and E */
-	/* letters except e and E; the underscore; all bytes above 0x7f, whatever the locale */
+	/* letters but e and E; underscore; bytes above 0x7f, whatever the locale */
 	NORM_NAME,
 	NORM_DOLLAR,
 	NORM_DOT,
@@ -39,8 +37,8 @@ enum norm_class {
 
 enum norm_state {
 	/*
-	 * Between two pieces of SQL. In NORM_TOP and NORM_TOP_SIGN the reader notes its position
-	 * and how much it has written. The last note says where the current piece begins.
+	 * Between pieces of SQL. In NORM_TOP and NORM_TOP_SIGN the reader notes its position and
+	 * what it has written: the last note is where the piece begins.
 	 */
 	NORM_TOP,
 	NORM_TOP_SIGN, /* the last piece was an operator: a `-` that follows may be a sign */
@@ -61,7 +59,7 @@ enum norm_state {
 	NORM_NAME_DOUBLE, /* in a name in double quotes */
 	NORM_NAME_BACK,
 	NORM_DASH, /* behind `-`, which is an operator or begins a comment */
-	/* behind `-`, which is an operator, begins a comment or is the sign of a number */
+	/* behind `-`: an operator, a comment, or a number's sign */
 	NORM_DASH_SIGN,
 	NORM_POINT,  /* behind a dot, which may begin a number; a sign may precede the dot */
 	NORM_STROKE, /* behind `/` */
@@ -75,7 +73,7 @@ enum norm_state {
 	NORM_STATES
 };
 
-/* The action on a byte. After all but AGAIN and RESTART, the reader goes on to the next byte. */
+/* After all but AGAIN and RESTART, the reader goes on to the next byte. */
 enum norm_action {
 	NORM_PUT,     /* write the byte */
 	NORM_SKIP,    /* drop the byte */
@@ -83,11 +81,10 @@ enum norm_action {
 	NORM_LITERAL, /* replace the output of the current piece by ? */
 	NORM_DIGITS,  /* write N */
 	NORM_RESTART, /* go back to the first byte of the text */
-	/* Drop the byte; the next byte is compared with the second byte of the opening $tag$. */
+	/* Drop the byte; the next is compared with the opening $tag$'s second. */
 	NORM_OPEN,
 	/*
-	 * Compare the byte with a byte of the opening $tag$. If they are equal, the next byte is
-	 * compared with the next byte of the tag. If they differ, do as AGAIN with the state
+	 * Compare the byte with the next one of the opening $tag$. If they differ: AGAIN,
 	 * NORM_BODY.
 	 */
 	NORM_MATCH
@@ -95,14 +92,14 @@ enum norm_action {
 
 enum { NORM_STATE_BITS = 5, NORM_STATE_MASK = (1 << NORM_STATE_BITS) - 1 };
 
-/* The tables: the class of each byte, and the step of each state and class. */
+/* The class of each byte, and the step of each state and class. */
 struct norm_tables {
 	uint8_t classes[256];
 	uint8_t steps[NORM_STATES][NORM_CLASSES];
 };
 extern const struct norm_tables norm_tables;
 
-/* Writes the normal form of a text to `out` and returns its length, which is at most `length`. */
+/* Writes a text's normal form, and returns its length, at most `length`. */
 size_t norm_text(const uint8_t *text, size_t length, uint8_t *out);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Machine code for the libraries that are linked into traced programs (libprobe/runtime). These
- * libraries need only the C library, so all of this code is in headers.
+ * Machine code for libraries of traced programs (libprobe/runtime), which need only the C library:
+ * so it is all in headers.
  */
 #ifndef ARCH_RUNTIME_H
 #define ARCH_RUNTIME_H
@@ -10,18 +10,15 @@
 #include <stdint.h>
 
 /*
- * The loader has a function for debuggers, which takes no argument. A caller that passes this value
- * as a first argument is not the loader. Its thread is held at the function's gate (struct
- * probe_gate) whatever the loader is doing.
+ * As first argument of the loader's function for debuggers, it says that the caller is not the
+ * loader: its thread is held at the gate (struct probe_gate) whatever the loader does.
  */
 #define ARCH_GATE_CALLER UINT64_C(0x8f3a6d1e52c794b7)
 
-/* The parts of a user event's ELF file that depend on the instruction set. */
+/* A user event's ELF file, as far as it depends on the ISA. */
 struct arch_event {
 	uint16_t elf_machine; /* EM_* of <elf.h> */
-	/*
-	 * Size of the code segment, and also of the data segment behind it: the largest page size.
-	 */
+	/* Size of the code segment, and of the data segment: the largest page size. */
 	uint32_t segment_bytes;
 	const char *args; /* operands of a function's first two arguments, in note syntax */
 	uint8_t code[8];  /* code of a function: the site, and a return instruction */
@@ -30,7 +27,7 @@ struct arch_event {
 };
 
 enum {
-	/* Augmentation "zR": pointers are 4 bytes, relative to their own address. */
+	/* "zR": pointers are 4 bytes, relative to their own address. */
 	DW_EH_PE_pcrel_sdata4 = 0x1b,
 	DW_CFA_def_cfa = 0x0c,
 	DW_CFA_offset = 0x80
@@ -46,9 +43,8 @@ enum {
 #include "arch/x86/runtime.h"
 
 /*
- * ARCH_EVENT is the struct arch_event of the machine that this code is compiled for, or NULL.
- * ARCH_JUMP_ROOM() is a statement to put after a probe. It adds a nop if a jump does not fit into
- * the probe's own nop, so that the probe can be enabled wherever the library is loaded.
+ * The struct arch_event of this machine, or NULL. ARCH_JUMP_ROOM(), put after a probe, adds a nop
+ * if a jump does not fit into the probe's own, so that it can be enabled anywhere.
  */
 #if defined(__x86_64__)
 #define ARCH_EVENT (&event_x86_64)

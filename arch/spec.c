@@ -33,9 +33,7 @@ enum {
 	SIZE_DEFAULT = 8
 };
 
-/*
- * Character classes that do not depend on the locale, because the characters are bytes of a file.
- */
+/* Without the locale: the characters are bytes of a file. */
 static bool is_blank(char c)
 {
 	return c == ' ' || (c >= '\t' && c <= '\r');
@@ -113,7 +111,7 @@ int spec_word_number(const char *word, size_t length, size_t from, int limit)
 	return number < limit ? number : -1;
 }
 
-/* Returns the value of a digit of base 16 or below, or 16 if `c` is not a digit. */
+/* Returns a digit's value up to f; 16 for other characters. */
 static unsigned int digit_value(char c)
 {
 	char lower = to_lower(c);
@@ -157,7 +155,7 @@ bool spec_number(struct spec_text *text, uint64_t *ret)
 
 /* ---- Constant expressions ------------------------------------------------- */
 
-/* A type wide enough for the sum of two values in range, and for the product of two int64_t. */
+/* For the sum of two values in range, and the product of two int64_t. */
 typedef __int128 wide;
 
 struct term {
@@ -172,9 +170,8 @@ static bool in_range(wide value)
 }
 
 /*
- * Whether the symbol has an ELF relocation, as in `sym@GOTPCREL`. Such an operand is not the
- * symbol's address but, for example, the address of its GOT slot. Any other `@` begins a symbol
- * version, which is part of the name.
+ * Has the symbol a relocation (`sym@GOTPCREL`), and the operand so another address, such as its GOT
+ * slot's? Any other `@` begins a version, a part of the name.
  */
 static bool has_relocation(const char *symbol, size_t length)
 {
@@ -212,7 +209,7 @@ static bool take_primary(struct spec_text *text, unsigned int depth, struct term
 		ret->value = number;
 		return true;
 	}
-	/* `$` and `@` may occur in a name, but do not begin one. */
+	/* `$` and `@` may be in a name, but do not begin one. */
 	if (c == '$' || c == '@')
 		return false;
 	ret->symbol_length = spec_word(text, &ret->symbol);
@@ -302,7 +299,7 @@ void spec_set(struct arch_arg *arg, enum arch_arg_kind kind, const struct spec_s
 
 /* ---- Items ---------------------------------------------------------------- */
 
-/* Consumes `N@`, `-N@` or `Nf@`. Returns false, and consumes nothing, if no size comes next. */
+/* Consumes `N@`, `-N@` or `Nf@`. Returns false, and consumes nothing, for anything else. */
 static bool take_size(struct spec_text *text, struct arch_arg *arg)
 {
 	const char *at = text->at;
@@ -336,10 +333,9 @@ static bool take_size(struct spec_text *text, struct arch_arg *arg)
 }
 
 /*
- * Whether the blank before `next` belongs to the item. Operands in Intel syntax (-masm=intel) are
- * not understood, but they contain blanks outside brackets, as in `DWORD PTR [rax]` and `OFFSET
- * FLAT:sym`. Such a blank must not split one argument into two, which would renumber the arguments
- * after it.
+ * Does the blank before `next` belong to the item? Intel syntax (-masm=intel) is not understood,
+ * but has blanks outside brackets (`DWORD PTR [rax]`, `OFFSET FLAT:sym`), which must not split an
+ * argument and renumber later ones.
  */
 static bool joins(const char *item, const char *blank, const char *next)
 {
@@ -351,7 +347,7 @@ static bool joins(const char *item, const char *blank, const char *next)
 	while (is_word(*end))
 		end++;
 	text = (struct spec_text){next, end};
-	/* An item with a size of its own is a separate argument. */
+	/* With a size of its own it is another argument. */
 	if (take_size(&text, &ignored))
 		return false;
 	while (word > item && is_word(word[-1]) && word[-1] != '@')
@@ -361,10 +357,7 @@ static bool joins(const char *item, const char *blank, const char *next)
 	       spec_word_is(next, (size_t)(end - next), "ptr");
 }
 
-/*
- * Returns the end of the item that starts at `item`: before the first blank outside brackets, or
- * before the first blank if the brackets do not close.
- */
+/* Returns an item's end: at the first blank outside brackets, if they close. */
 static const char *item_end(const char *item)
 {
 	const char *first_blank = NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The description of a stub: the code that runs when a thread hits a site. */
+/* A stub: the code that runs when a thread hits a site. */
 #ifndef ARCH_STUB_H
 #define ARCH_STUB_H
 
@@ -10,14 +10,14 @@
 #include "arch/arg.h"
 #include "arch/expr.h"
 
-/* A range of memory: `size` bytes from address `start` on. */
+/* `size` bytes from address `start` on. */
 struct arch_extent {
 	uint64_t start, size;
 };
 
 /*
- * How a stub can identify the current thread without a system call, and what the processor offers.
- * Offsets are relative to the thread pointer (fs on x86-64).
+ * How a stub identifies its thread without a system call, and what the processor has. Offsets are
+ * from the thread pointer.
  */
 struct arch_thread {
 	bool has_tp;		 /* the thread pointer is valid wherever this stub runs */
@@ -27,50 +27,40 @@ struct arch_thread {
 	bool has_tid;
 	int32_t tid_offset; /* offset of the thread's u32 id from the thread pointer */
 	/*
-	 * Reading the time stamp counter faults, so stubs ask the kernel for CLOCK_MONOTONIC, in
-	 * nanoseconds. has_rseq is then false, because a sequence must not make system calls.
+	 * Reading the time stamp counter faults: stubs ask for CLOCK_MONOTONIC, in ns. has_rseq is
+	 * false then, because a sequence must not make system calls.
 	 */
 	bool no_counter;
-	/*
-	 * The processor has atomic instructions for addition and for compare-and-swap (aarch64:
-	 * FEAT_LSE).
-	 */
+	/* Atomic instructions for addition and compare-and-swap (aarch64: FEAT_LSE). */
 	bool has_atomics;
 	/*
-	 * A system call clears parts of vector registers (aarch64: of SVE, all but the lowest 128
-	 * bits of each vector), so stubs save these around each call.
+	 * A system call clears parts of vector registers (aarch64: SVE's beyond 128 bits), which
+	 * stubs save around it.
 	 */
 	bool loses_vectors;
 	/*
-	 * A memory access can fault because the address lacks the memory's tag (aarch64: FEAT_MTE).
-	 * Stubs that read the program's memory turn tag checks off while they run.
+	 * A memory access can fault for a wrong tag (aarch64: FEAT_MTE): stubs that read the
+	 * program's memory turn the checks off.
 	 */
 	bool checks_tags;
 	/*
-	 * A system call can end a mode of the thread (aarch64: the streaming mode of FEAT_SME). In
-	 * that mode stubs make no system call and act as if the call had failed.
+	 * A system call can end a mode of the thread (aarch64: FEAT_SME's streaming mode): there
+	 * stubs act as if it had failed.
 	 */
 	bool has_modes;
 };
 
-/* Which part of the stack a stub captures. */
 enum arch_capture_stack {
 	ARCH_STACK_NOT,
-	/*
-	 * The bytes from the stack pointer up, to be unwound later with debug information:
-	 * bytes_max, or fewer if the readable memory ends before.
-	 */
+	/* The bytes from the stack pointer up, to be unwound later, as far as readable. */
 	ARCH_STACK_BYTES,
-	/*
-	 * The return addresses (u64, innermost first) found by following the chain of frame
-	 * pointers, at most bytes_max / 8.
-	 */
+	/* The return addresses along the frame pointers (u64, innermost first). */
 	ARCH_STACK_FRAMES
 };
 
 /*
- * One step from a pointer to a value: the step reads `size` bytes at the pointer + `offset` +
- * `scale` * the capture's index. If `size` is 0, the value is that address itself.
+ * A step from a pointer to a value: `size` bytes at the pointer + `offset` + `scale` * the
+ * capture's index; if `size` is 0, that address.
  */
 struct arch_step {
 	int32_t offset;
@@ -87,63 +77,52 @@ static inline bool arch_step_is(const struct arch_step *a, const struct arch_ste
 }
 
 /*
- * An argument to record. A scalar (1, 2, 4 or 8 bytes) is recorded in its own size. A MEMORY
- * operand of any other size, and 16 bytes of a vector register, are recorded as bytes. Expressions
- * see a scalar as a u64, sign- or zero-extended as its type says.
+ * An argument to record: a scalar (1, 2, 4 or 8 bytes) in its size; a MEMORY operand of another
+ * size, and 16 bytes of a vector register, as bytes. Expressions see scalars extended to u64.
  */
 struct arch_capture {
 	/*
-	 * If set, part of the stack is captured, and recorded like a string. Of the other members,
-	 * only bytes_max is used, and `arg` if return addresses are captured and `arg` is MEMORY:
-	 * the chain then starts with the frame pointer that is stored there, not with the frame
-	 * pointer register.
+	 * Captures part of the stack, recorded like a string. Other members are unused but
+	 * bytes_max and, for return addresses, `arg`: if it is MEMORY, the chain starts with the
+	 * frame pointer stored there.
 	 */
 	enum arch_capture_stack stack;
-	/*
-	 * If set, the thread's name, as the kernel knows it, is captured. No other member is then
-	 * used.
-	 */
+	/* Captures the thread's name, as of the kernel. Other members are unused. */
 	bool is_comm;
-	/*
-	 * The argument. If it had a symbol, the symbol's run-time address has been added to `disp`,
-	 * and `symbol` is NULL. An argument that still has a symbol cannot be captured.
-	 */
+	/* With a resolved symbol in `disp`: an argument that has a symbol cannot be captured. */
 	struct arch_arg arg;
 	/*
-	 * True if `arg` is MEMORY with the base NONE or PC and the index NONE, and [disp, disp +
-	 * size) lies in a readable segment of a module that stays loaded while its probes can be
-	 * hit. Such an operand is read without a check. The code that resolves the symbol sets
-	 * is_static. For a bare number it is false, so that address is checked like any pointer.
+	 * `arg` is MEMORY with base NONE or PC and index NONE, in a readable segment of a module
+	 * that stays loaded: it is read without a check. Set by what resolves the symbol. A bare
+	 * number is checked like any pointer.
 	 */
 	bool is_static;
 	/*
-	 * If step_count is not 0, these steps lead from the argument to the value. Each step but
-	 * the last yields the pointer for the next step. What other members say of the argument
-	 * then holds for the result of the steps.
+	 * If any, these steps lead from the argument to the value; each but the last yields the
+	 * next one's pointer. Other members are then about the result.
 	 */
 	struct arch_step steps[ARCH_STEPS_MAX];
 	uint8_t step_count;
-	/* The index that the steps use is another argument, with the same rules as `length`. */
+	/* The steps' index is another argument, like `length`. */
 	bool has_index, index_is_static;
 	struct arch_arg index;
 	bool is_string; /* follow the pointer to a NUL-terminated string */
 	/*
-	 * The value points to as many bytes as the argument `length` says (none if negative); a
-	 * string ends at the first NUL in them. Like `arg`, `length` has no symbol.
-	 * length_is_static says of `length` what is_static says of `arg`.
+	 * The value points to as many bytes as the argument `length` says (none if negative),
+	 * without a symbol; a string ends at its first NUL. length_is_static is its is_static.
 	 */
 	bool has_length, length_is_static;
 	struct arch_arg length;
 	uint16_t bytes_max; /* limit for a string or an aggregate in memory; the rest is cut off */
 	/*
-	 * If not 0, the capture is what the start event of the pair kept at this offset in its
-	 * struct probe_begun: a number, or a string of at most bytes_max bytes. Besides, only
-	 * is_string and bytes_max are set. Such a capture is for expressions and is not recorded.
+	 * If not 0, a number or string (at most bytes_max) that the pair's start event kept at this
+	 * offset in its struct probe_begun, for expressions, not recorded. Else only is_string and
+	 * bytes_max are set.
 	 */
 	uint16_t begun;
 };
 
-/* Returns the size of the value in bytes; 0 for a stack, whose `arg` is only a frame pointer. */
+/* Returns the bytes of the value; 0 for a stack. */
 static inline uint32_t arch_capture_size(const struct arch_capture *capture)
 {
 	uint32_t last = capture->step_count ? capture->steps[capture->step_count - 1].size
@@ -154,7 +133,7 @@ static inline uint32_t arch_capture_size(const struct arch_capture *capture)
 	return capture->step_count && !last ? sizeof(uint64_t) : last; /* an address */
 }
 
-/* Whether a capture is recorded as bytes of varying length rather than as a number. */
+/* Is a capture recorded as bytes, rather than as a number? */
 static inline bool arch_capture_has_bytes(const struct arch_capture *capture)
 {
 	uint32_t size = arch_capture_size(capture);
@@ -165,13 +144,13 @@ static inline bool arch_capture_has_bytes(const struct arch_capture *capture)
 	       !(size == 1 || size == 2 || size == 4 || size == 8);
 }
 
-/* Returns the size of the capture's fixed part in a record: a number, or the word of its bytes. */
+/* Returns the size of the capture's fixed part in a record. */
 static inline uint32_t arch_capture_fixed(const struct arch_capture *capture)
 {
 	return arch_capture_has_bytes(capture) ? sizeof(uint32_t) : arch_capture_size(capture);
 }
 
-/* The members of a cell (struct probe_cell) that a hit changes, apart from the count. */
+/* Members of a cell (struct probe_cell) that a hit changes beside the count. */
 enum arch_gather_parts {
 	ARCH_GATHER_SUM = 1,
 	ARCH_GATHER_EXTREMES = 2,
@@ -179,7 +158,6 @@ enum arch_gather_parts {
 	ARCH_GATHER_BUCKETS = 8 /* changed instead of the count */
 };
 
-/* A part of a key: a number, or a string. */
 struct arch_key {
 	const struct arch_expr *number; /* NULL if the part is a string or a stack */
 	uint8_t string;			/* index of the string's capture */
@@ -192,7 +170,7 @@ enum { ARCH_KEYS_MAX = 6, ARCH_FRAMES_MAX = 64, ARCH_STACK_MAX = 32768, ARCH_COM
 /* A GATHER: the values that it gathers, and where. */
 struct arch_gather {
 	unsigned int parts;
-	/* If NULL, the value is the time since the start event in a pair, otherwise 0. */
+	/* If NULL, the value is the time since the pair's start event, or 0. */
 	const struct arch_expr *value;
 	bool is_signed; /* the value is signed */
 	bool is_double; /* the value is the bits of a double */
@@ -206,7 +184,7 @@ struct arch_gather {
 	uint32_t entry_cell;  /* offset of the cell in an entry */
 };
 
-/* A capture that a start event keeps for expressions of its end event (struct probe_begun). */
+/* A capture that a start event keeps for its end event (struct probe_begun). */
 struct arch_kept {
 	uint8_t capture;
 	uint16_t offset;
@@ -216,36 +194,30 @@ enum { ARCH_KEPT_MAX = 16, ARCH_SAME_MAX = 4 };
 
 /* Pairs of start and end events. */
 struct arch_flights {
-	/* Address of the table of struct probe_flight; 0 if the stub has no part in a pair. */
+	/* Table of struct probe_flight; 0 if the stub is in no pair. */
 	uint64_t table;
 	uint32_t entries; /* number of entries, a power of two */
-	/* Start events in an entry, a power of two; further start events replace the oldest. */
+	/* Start events in an entry, a power of two; more replace the oldest. */
 	uint32_t depth;
 	uint32_t pair;
-	/*
-	 * An end event belongs to the start event with the same value or text. NULL for pairs by
-	 * thread.
-	 */
+	/* Start and end events with the same value or text form a pair. NULL: by thread. */
 	const struct arch_expr *match;
 	/*
-	 * Bytes in an entry for a key that is a text; 0 if keys are numbers. `string` is the index
-	 * of the text's capture. A hit is lost if its text is longer than `text` bytes, or
-	 * unreadable.
+	 * Bytes in an entry for a key that is a text, of the capture `string`; 0 for numbers.
+	 * Longer or unreadable texts are lost.
 	 */
 	uint32_t text;
 	uint8_t string;
 	/*
-	 * For a table that forked children also use. `process` is the address of a u32 in private
-	 * memory. The u32 is the number of the process, or zero in a child that has no number yet.
-	 * `processes` is the address of a u32 that all users of the table share. The u32 is the
-	 * last number that was given out. Both are 0 if only one process uses the table.
+	 * For a table that forked children use, too: a u32 in private memory with the process's
+	 * number, zero in a child without one, and the shared u32 with the last number. Otherwise
+	 * both are 0.
 	 */
 	uint64_t process, processes;
 	/*
-	 * Size in bytes of what each start event keeps (struct probe_begun), a multiple of 8; 0 if
-	 * it keeps nothing. `kept` are the captures that it keeps. If `record` is not 0 (spans), a
-	 * record is kept at that offset, and the record of the end event includes it if the span
-	 * takes at least min_ns.
+	 * Bytes that each start event keeps (struct probe_begun), a multiple of 8, or 0; `kept` are
+	 * its captures. For spans, the start event's record is at offset `record`, and becomes a
+	 * part of the end event's if the span takes min_ns.
 	 */
 	uint32_t keep, record;
 	struct arch_kept kept[ARCH_KEPT_MAX];
@@ -263,18 +235,17 @@ struct arch_flights {
 	 */
 	bool single, takes, gives;
 	/*
-	 * Pairs by thread only. `identities`: entries have room for an identity of each start
-	 * event. `compares` (never with `single`): each event has an identity, a hash of the
-	 * captures `same`, which are numbers and strings. An end event ends the newest start event
-	 * with the same identity, and leaves newer start events open. If `same` is empty, or a
-	 * capture in it cannot be read, the identity is unknown and equals any other.
+	 * Pairs by thread only. `identities`: entries have one for each start event. `compares`
+	 * (not with `single`): an event's identity is a hash of the captures `same`. An end event
+	 * ends the newest start event with its identity, and leaves newer ones open. Without
+	 * `same`, or if one is unreadable, it is unknown, and equals any.
 	 */
 	bool identities, compares;
 	uint8_t same[ARCH_SAME_MAX], same_count;
 	uint64_t min_ns;
-	/* Nanoseconds per tick, times 2^32, for spans and for expressions that use the duration. */
+	/* ns per tick, times 2^32, for spans and expressions on the duration. */
 	uint64_t scale;
-	/* Evaluated at the end event: if the result is 0, the pair leaves nothing. May be NULL. */
+	/* At the end event: if 0, the pair leaves nothing. May be NULL. */
 	const struct arch_expr *filter;
 };
 
@@ -285,9 +256,8 @@ struct arch_record {
 	bool overwrite;	     /* the ring is a flight recorder: new records replace the oldest */
 	uint32_t ring_bytes; /* size of a ring's data, a power of two */
 	/*
-	 * A hit that finds no room waits up to wait_ticks of the record's clock; a tick is
-	 * wait_scale / 2^32 nanoseconds. `room` is the address of a struct probe_room; 0 if such a
-	 * hit is lost at once. `room` is 0 for spans and for rings that are overwritten.
+	 * A hit without room waits up to wait_ticks of the record's clock, of wait_scale / 2^32 ns,
+	 * at the struct probe_room `room`; 0: it is lost, as for spans and overwritten rings.
 	 */
 	uint64_t room, wait_ticks, wait_scale;
 };
@@ -295,10 +265,7 @@ struct arch_record {
 /* A GATE. */
 struct arch_gate {
 	uint64_t address; /* of a struct probe_gate */
-	/*
-	 * Address of a u32, or 0. While the u32 is not 0, only calls with ARCH_GATE_CALLER are
-	 * held.
-	 */
+	/* A u32, or 0. While it is not 0, only calls with ARCH_GATE_CALLER are held. */
 	uint64_t unless;
 };
 
@@ -348,14 +315,14 @@ enum { ARCH_ACTIONS_MAX = 8 };
 
 /* ---- Stubs ----------------------------------------------------------------------------------- */
 
-/* Whole pages that are readable whenever the stub runs, and so are read without a check. */
+/* Whole pages that are always readable, and so not checked. */
 enum { ARCH_SAFE_MAX = 4 };
 struct arch_safe {
 	struct arch_extent pages[ARCH_SAFE_MAX];
 	size_t count;
 	/*
-	 * The main thread's stack; size 0 if unknown. If the site's stack pointer is in it, the
-	 * stub reads from there up without a check.
+	 * The main thread's stack, or size 0. If the site's stack pointer is in it, the stub reads
+	 * from there up without a check.
 	 */
 	struct arch_extent stack;
 };
@@ -379,53 +346,43 @@ struct arch_stub {
 	struct arch_thread thread;
 	uint64_t next;	/* where to continue afterwards */
 	uint64_t guard; /* address of a u32, zero in a forked child that must not count */
-	/*
-	 * Address of a u32, zero in a forked child whose records are marked; 0 if no records are
-	 * marked.
-	 */
+	/* A u32, zero in a forked child whose records are marked; or 0. */
 	uint64_t own;
 	/*
-	 * Switches: addresses of u32 that a controller may change at any time, or 0. A hit leaves
-	 * nothing while *on is zero or *off is not.
+	 * Switches, u32 that a controller changes at any time, or 0. A hit leaves nothing while *on
+	 * is zero or *off is not.
 	 */
 	uint64_t on, off;
-	/*
-	 * A hit that finds no room sets the u32 behind *on. While that u32 is not 0, hits are lost.
-	 */
+	/* A hit without room sets the u32 behind *on. While it is not 0, hits are lost. */
 	bool on_until_full;
-	/* Number of CPUs with their own slots and rings; all other CPUs share one more set. */
+	/* CPUs with their own slots and rings; others share a set. */
 	uint32_t cpus;
 	uint32_t site;			     /* number of the site, for records */
 	const struct arch_capture *captures; /* borrowed */
 	uint8_t capture_count;
-	/*
-	 * Number of captures that are recorded, from the first on. The other captures are for
-	 * expressions.
-	 */
+	/* Captures that are recorded, from the first on; others are for expressions. */
 	uint8_t recorded;
-	/* hits for which the filter yields 0 are ignored; may be NULL */
+	/* hits for which it yields 0 are ignored; may be NULL */
 	const struct arch_expr *filter;
 	/* take every Nth hit on each CPU, counted in the first action's slot; 0 or 1: all */
 	uint32_t every;
 	uint32_t rate;	     /* take at most this many hits in each rate_ticks; 0: all */
 	uint64_t rate_ticks; /* a time, in ticks of the time stamp counter */
-	/* address of a u64 of the session: number of the window << 32 | hits in the window */
+	/* a u64 of the session: number of the window << 32 | its hits */
 	uint64_t rate_word;
-	/* Process id of the target in its own namespace; 0: ask the kernel. */
+	/* The target's pid in its own namespace; 0: ask the kernel. */
 	uint32_t pid;
 	struct arch_safe safe;
 	uint32_t page_bytes; /* size of a page of memory, a power of two, at least 4096 */
-	/* the stub need not keep the arithmetic flags: see overwrites_flags() */
+	/* the arithmetic flags need not be kept: see overwrites_flags() */
 	bool frees_flags;
-	/* the stub may make a system call for the time if it cannot read the counter */
+	/* may ask the kernel for the time, without a counter */
 	bool may_ask_time;
 	bool may_ask_name; /* the stub may make a system call for the thread's name */
-	/* The stub may make a system call for the number of the CPU if it has no other source. */
+	/* May ask the kernel for the CPU's number, without another source. */
 	bool may_ask_cpu;
 	bool may_ask_stack; /* the stub may make a system call to learn which pages are in memory */
-	/*
-	 * The stub may make system calls to check pointers. If false, it does not follow pointers.
-	 */
+	/* May check pointers by system calls. Otherwise it does not follow pointers. */
 	bool may_call_kernel;
 	uint8_t action_count;
 	struct arch_action actions[ARCH_ACTIONS_MAX];
@@ -433,20 +390,19 @@ struct arch_stub {
 
 enum { ARCH_STUB_ALIGN = 32, ARCH_STUB_MAX = 8192 };
 
-/* A register whose value unwinding needs: its number on this ISA, and its DWARF number. */
+/* A register for unwinding: its number on this ISA, and in DWARF. */
 struct arch_unwind_register {
 	int8_t reg;
 	uint8_t dwarf;
 };
 
-/* An emitted stub. */
 struct arch_stub_code {
 	size_t length;
 	size_t next_jump; /* offset of the jump() to `next`, which may be redirected later */
 	bool asks;	  /* the stub makes system calls, or would if may_call_kernel were set */
 	bool asks_name;	  /* the stub asks the kernel for the thread's name */
 	bool asks_cpu;	  /* the stub asks the kernel for the number of the CPU */
-	/* The stub asks which pages are in memory, or would if may_ask_stack were set. */
+	/* Asks which pages are in memory, or would with may_ask_stack. */
 	bool asks_stack;
 };
 
