@@ -2,12 +2,11 @@
 /*
  * How a stub reads a probe's arguments.
  *
- * The stub reaches some memory operands, and every string, through a pointer that the program
- * itself may never follow. So the stub checks the pointer first. Operands on the stack or in static
- * storage need no check; nor does an address slightly above the stack pointer whose base is the
- * frame pointer's register, because that address is in a stack frame. If the processor ignores some
- * bits of a pointer, the stub clears them before it checks and follows the pointer. A recorded
- * number keeps these bits.
+ * Some memory operands, and every string, are behind a pointer that the program itself may never
+ * follow, so the stub checks it first. Operands on the stack or in static storage need no check;
+ * nor does an address slightly above the stack pointer whose base is the frame pointer, because it
+ * is in a stack frame. Bits of a pointer that the processor ignores are cleared first, but not in a
+ * recorded number.
  */
 #include <linux/prctl.h>
 
@@ -17,18 +16,15 @@
 
 /* ==== Values ================================================================================== */
 
-/*
- * The values of operands that need no check (constants, registers, memory), of pairs, and of the
- * time.
- */
+/* Values of operands without a check (constants, registers, memory), of pairs, and of the time. */
 
-/* Returns true if the value of a scalar is sign-extended. */
+/* Is a scalar's value sign-extended? */
 static bool value_is_signed(const struct arch_arg *arg)
 {
 	return arg->is_signed && !arg->is_float;
 }
 
-/* Returns the constant, truncated to its declared size and extended according to its type. */
+/* Returns the constant, truncated to its size and extended by its type. */
 static uint64_t value_of_immediate(const struct arch_arg *arg)
 {
 	unsigned int bits = arg->size * 8;
@@ -73,7 +69,7 @@ void form_operand_address(struct form *f, int a, const struct arch_arg *arg)
 	}
 }
 
-/* a = the value of a scalar that needs no check; changes FORM_SCRATCH. */
+/* a = a scalar that needs no check; changes FORM_SCRATCH. */
 static void form_operand(struct form *f, int a, const struct arch_arg *arg)
 {
 	bool is_signed = value_is_signed(arg);
@@ -106,10 +102,7 @@ static void form_operand(struct form *f, int a, const struct arch_arg *arg)
 	}
 }
 
-/*
- * Stores the low `bytes` bytes of a scalar that needs no check into packed data; changes FORM_VALUE
- * and FORM_SCRATCH.
- */
+/* Stores a scalar that needs no check into packed data; changes FORM_VALUE and FORM_SCRATCH. */
 static void form_store_operand(
 	struct form *f, const struct arch_arg *arg, struct form_mem mem, uint8_t bytes)
 {
@@ -171,32 +164,25 @@ void form_store_pair(struct form *f, int temp, int pointer)
 /*
  * How a stub finds out whether a page is readable.
  *
- * Before the stub follows a pointer, it asks the kernel: rt_sigprocmask(2) with an invalid `how`
- * copies eight bytes from the given address. Then it fails with EINVAL, or with EFAULT if the
- * address is not readable (kernel/signal.c of Linux). The call changes nothing in either case. If
- * another thread unmaps the page between the check and the read, the read still faults, as a read
- * by the program itself would.
+ * It asks the kernel: rt_sigprocmask(2) with an invalid `how` copies eight bytes from the address,
+ * and fails with EINVAL, or with EFAULT if they are unreadable (kernel/signal.c of Linux), changing
+ * nothing. If another thread unmaps the page before the read, that faults, as the program's own
+ * would.
  *
- * The call costs ten times as much as the rest of a hit, so the stub makes it only if it cannot
- * know the answer otherwise. The page of the site's stack pointer is readable, and so is the memory
- * in arch_stub.safe (the code that sets it says why). A hit asks for a page only once, for all
- * fields of a structure or strings in it. A second answer would be no better than the first,
- * because the data is read a moment later anyway. A hit remembers two pages, for structures that
- * point to strings.
+ * The call costs ten times the rest of a hit, so the stub makes it only if need be. The page of the
+ * site's stack pointer is readable, and so is arch_stub.safe. A hit asks once for a page, for all
+ * fields and strings in it: a second answer would be no better, because the data is read later
+ * anyway. It remembers two pages, for structures that point to strings.
  *
- * If memory has tags that must match those of pointers, the kernel may check the pointer's tag. The
- * stub first asks without the tag: the kernel expects addresses without tags from a program that
- * has not said that it uses tags (Linux, tagged-address-abi.rst). Then the stub asks with the tag.
+ * If memory has tags, the kernel may check a pointer's. The stub asks without the tag first, as of
+ * a program that has not said that it uses them (Linux, tagged-address-abi.rst), then with it.
  *
  * A copy of a stack, or a walk through its frames, reaches addresses that the program may never
- * touch, because the end of a stack is unknown. If a page there is not in memory, and a program
- * serves the page faults of that memory (userfaultfd(2)), rt_sigprocmask waits for that program,
- * perhaps forever. So the stub calls mincore(2) first, which tells whether the page is in memory,
- * and never waits.
+ * touch. If a page there is not in memory, and a program serves its faults (userfaultfd(2)),
+ * rt_sigprocmask waits for that, perhaps forever. So mincore(2), which never waits, is asked first.
  *
- * A hit does not reuse the answers of an earlier hit: any thread may unmap or protect a page in
- * between, and user space cannot notice. For the same reason the stub asks for all memory that is
- * not known to be readable, as docs/ring.md says.
+ * No hit uses another's answers: any thread may unmap or protect a page in between, unnoticed. So
+ * the stub asks for all memory that is not known to be readable, as docs/ring.md says.
  */
 
 enum { MINUS_EINVAL = -22, NO_PAGE = 1, WORD_BYTES = 8 };
@@ -211,7 +197,7 @@ void form_checks_begin(struct form *f, const struct stub_plan *p)
 		form_store_const(f, form_temp(p->pages_temp + i), sizeof(uint64_t), NO_PAGE);
 }
 
-/* Removes the tag from the program's pointer in POINTER, so that it can be checked and followed. */
+/* Removes the tag from the pointer in POINTER, so that it can be checked and followed. */
 static void form_untag(struct form *f, const struct stub_plan *p)
 {
 	if (p->asks_tagged)
@@ -241,24 +227,21 @@ void form_page_of(struct form *f, const struct stub_plan *p, int a)
 	form_two_const(f, FORM_AND, true, a, -(int32_t)p->stub->page_bytes);
 }
 
-/* a = 0 if a and b are on the same page; otherwise a is not 0. */
+/* a = 0 if a and b are on one page. */
 static void form_compare_pages(struct form *f, const struct stub_plan *p, int a, int b)
 {
 	form_two(f, FORM_XOR, true, a, b);
 	form_two_const(f, FORM_SHR, true, a, __builtin_ctz(p->stub->page_bytes));
 }
 
-/* VALUE = the address of the page that contains FROM. */
+/* VALUE = the page of FROM. */
 static void page(struct form *f, const struct stub_plan *p)
 {
 	form_move(f, FORM_VALUE, FORM_FROM);
 	form_page_of(f, p, FORM_VALUE);
 }
 
-/*
- * Ends the subroutine with the answer yes if the page of FROM is one of the KEPT_PAGES pages at
- * SET.
- */
+/* Ends the subroutine with yes if the page of FROM is one of the KEPT_PAGES at SET. */
 static void if_kept(struct form *f, const struct stub_plan *p)
 {
 	page(f, p);
@@ -278,7 +261,7 @@ static void keep_page(struct form *f, const struct stub_plan *p)
 
 /*
  * Jumps to `no` unless the page of FROM is in memory. mincore(2) writes its answer to the byte at
- * SET. The byte is 0 before: if nothing is mapped, mincore(2) fails and leaves the byte unchanged.
+ * SET, which is 0 before, and stays so if nothing is mapped.
  */
 static void ask_resident(struct form *f, const struct stub_plan *p, int no)
 {
@@ -296,7 +279,7 @@ static void ask_resident(struct form *f, const struct stub_plan *p, int no)
 	form_jump_if_const(f, true, FORM_VALUE, FORM_EQ, 0, no);
 }
 
-/* VALUE = the result of rt_sigprocmask(2) for address FROM; keeps SET. */
+/* VALUE = the result of rt_sigprocmask(2) for FROM; keeps SET. */
 static void ask_once(struct form *f, const struct stub_plan *p)
 {
 	if (p->keeps_pages)
@@ -309,10 +292,7 @@ static void ask_once(struct form *f, const struct stub_plan *p)
 		form_stack(f, FORM_POP, FORM_SET);
 }
 
-/*
- * If the answer in VALUE is not that FROM is readable, and RIGHT has a tag, asks once more, with
- * the tag.
- */
+/* If VALUE does not say that FROM is readable, and RIGHT has a tag, asks again with the tag. */
 static void ask_tagged(struct form *f, const struct stub_plan *p)
 {
 	int known = form_label(f);
@@ -333,10 +313,7 @@ static void ask(struct form *f, const struct stub_plan *p)
 {
 	int no = form_label(f);
 
-	/*
-	 * For a null pointer, rt_sigprocmask(2) returns no error. Nothing is mapped in the first
-	 * page.
-	 */
+	/* rt_sigprocmask(2) accepts a null pointer. Nothing is mapped in the first page. */
 	form_jump_if_const(f, true, FORM_FROM, FORM_BELOW, (int32_t)p->stub->page_bytes, no);
 	form_two_const(f, FORM_AND, true, FORM_FROM, -WORD_BYTES);
 	if (p->asks_tagged)
@@ -368,10 +345,7 @@ static void ask_stack(struct form *f, const struct stub_plan *p)
 	form_alone(f, FORM_NO);
 }
 
-/*
- * Ends the subroutine with the answer yes if FROM is in memory that is always readable
- * (arch_stub.safe).
- */
+/* Ends the subroutine with yes if FROM is always readable (arch_stub.safe). */
 static void if_safe(struct form *f, const struct stub_plan *p)
 {
 	for (size_t i = 0; i < p->stub->safe.count; i++) {
@@ -388,10 +362,7 @@ static void if_safe(struct form *f, const struct stub_plan *p)
 	}
 }
 
-/*
- * Ends the subroutine with the answer yes if FROM is in the main thread's stack, at or above the
- * site's stack pointer.
- */
+/* Ends the subroutine with yes if FROM is in the main thread's stack, above the stack pointer. */
 static void if_above(struct form *f, const struct stub_plan *p)
 {
 	const struct arch_extent *stack = &p->stub->safe.stack;
@@ -410,9 +381,8 @@ static void if_above(struct form *f, const struct stub_plan *p)
 }
 
 /*
- * Ends the subroutine with the answer yes if FROM needs no check. The site's stack pointer, as the
- * subroutine computes it, may be some words too low, because return addresses were pushed. These
- * words are on the same stack, so the answer is still right.
+ * Ends the subroutine with yes if FROM needs no check. The stack pointer may be some words low, for
+ * pushed return addresses, which are on the same stack.
  */
 static void if_known(struct form *f, const struct stub_plan *p)
 {
@@ -458,15 +428,14 @@ static void form_check_subroutines(struct form *f, const struct stub_plan *p)
 /* ==== Strings ================================================================================= */
 
 /*
- * Subroutines of a stub that measure the data that a pointer leads to.
+ * Measure the data behind a pointer.
  *
- * The search for the end of a string reads aligned words, which never cross a page. If (w -
- * 0x01..01) & ~w & 0x80..80 is not 0, the word w has a zero byte; the lowest bit that is set is in
- * the first zero byte (Lamport, "Multiple byte processing with full-word instructions", CACM 18:8,
- * 1975).
+ * The end of a string is searched in aligned words, which never cross a page. If (w - 0x01..01) &
+ * ~w & 0x80..80 is not 0, the word w has a zero byte, the first at its lowest set bit (Lamport,
+ * "Multiple byte processing with full-word instructions", CACM 18:8, 1975).
  *
- * If another argument states the length, the bytes are not read before they are copied; only their
- * pages are checked.
+ * Bytes whose number another argument states are not read before they are copied; only their pages
+ * are checked.
  */
 
 enum { STRINGS_WORD_BYTES = 8, WORD_SHIFT = 3 };
@@ -477,8 +446,8 @@ static void load_word(struct form *f)
 }
 
 /*
- * Loads the word at FROM, the first one of a page, and jumps to `look`. If the string begins within
- * this word, makes the bytes before the string nonzero.
+ * Loads a page's first word, at FROM, and jumps to `look`. Makes the bytes before a string that
+ * begins in it nonzero.
  */
 static void first_word(struct form *f, int look)
 {
@@ -494,7 +463,7 @@ static void first_word(struct form *f, int look)
 	form_jump(f, look);
 }
 
-/* SCRATCH = the end of the page of FROM, or NEXT if NEXT is lower. */
+/* SCRATCH = the end of the page of FROM, or NEXT if lower. */
 static void end_of_page(struct form *f, const struct stub_plan *p)
 {
 	int within = form_label(f);
@@ -506,7 +475,7 @@ static void end_of_page(struct form *f, const struct stub_plan *p)
 	form_place(f, within);
 }
 
-/* Ends a subroutine: VALUE = the distance from POINTER to `end`, plus flag bits. */
+/* Ends a subroutine: VALUE = the distance from POINTER to `end`, with flags. */
 static void return_length(struct form *f, int end, uint64_t flags)
 {
 	if (flags) {
@@ -565,10 +534,7 @@ static void form_measure_subroutine(struct form *f, const struct stub_plan *p)
 	form_jump_if(f, true, FORM_FROM, FORM_BELOW, FORM_NEXT, page);
 	form_jump(f, cut);
 
-	/*
-	 * The lowest bit is bit 7 of the NUL byte. So the bit's number >> 3 is the byte's number in
-	 * the word.
-	 */
+	/* The lowest bit is bit 7 of the NUL: its number >> 3 is the byte's. */
 	form_place(f, found);
 	form_lowest(f, FORM_VALUE, FORM_VALUE);
 	form_two_const(f, FORM_SHR, false, FORM_VALUE, WORD_SHIFT);
@@ -586,8 +552,8 @@ static void form_measure_subroutine(struct form *f, const struct stub_plan *p)
 }
 
 /*
- * The subroutine that checks the pages from POINTER to NEXT: VALUE = the number of readable bytes
- * and the flag bits, as in a record.
+ * The subroutine that checks the pages from POINTER to NEXT: VALUE = how many bytes are readable,
+ * with flags, as in a record.
  */
 static void form_extent_subroutine(struct form *f, const struct stub_plan *p)
 {
@@ -616,15 +582,12 @@ static void form_extent_subroutine(struct form *f, const struct stub_plan *p)
 
 /* ==== Captures ================================================================================ */
 
-/* Memory that is at most this far above the stack pointer belongs to stack frames. */
+/* So near above the stack pointer is in stack frames. */
 enum { STACK_NEAR = 2 * PAGE_BYTES };
 
 /* ---- Checked pointers -------------------------------------------------------------- */
 
-/*
- * Jumps to `bad` if the `size` bytes at POINTER are not all readable. If they are, jumps to `good`
- * or falls through.
- */
+/* Jumps to `bad` unless the bytes at POINTER are readable; else to `good`, or falls through. */
 static void check_bytes(struct form *f, const struct stub_plan *p, uint32_t size, int good, int bad)
 {
 	form_untag(f, p);
@@ -632,7 +595,7 @@ static void check_bytes(struct form *f, const struct stub_plan *p, uint32_t size
 	form_check(f, p, FORM_FRAME, bad);
 	if (size == 1)
 		return;
-	/* If the last byte is in another page, checks that page, too. */
+	/* The last byte may be in another page. */
 	form_compute(f, FORM_FROM, form_at(FORM_POINTER, (int32_t)size - 1));
 	form_move(f, FORM_VALUE, FORM_FROM);
 	form_compare_pages(f, p, FORM_VALUE, FORM_POINTER);
@@ -640,7 +603,7 @@ static void check_bytes(struct form *f, const struct stub_plan *p, uint32_t size
 	form_check(f, p, FORM_FRAME, bad);
 }
 
-/* POINTER = the address of a memory operand; jumps to `bad` if the operand is not readable. */
+/* POINTER = a memory operand's address; jumps to `bad` if it is unreadable. */
 static void pointer(struct form *f, const struct stub_plan *p, const struct arch_arg *arg,
 	bool is_static, int bad)
 {
@@ -662,10 +625,7 @@ static void pointer(struct form *f, const struct stub_plan *p, const struct arch
 
 /* ---- Steps, and bytes of a stated length --------------------------------------------- */
 
-/*
- * VALUE = a scalar; changes POINTER. Jumps to `bad` if the scalar is in memory that is not
- * readable.
- */
+/* VALUE = a scalar; changes POINTER. Jumps to `bad` if it is unreadable. */
 static void checked_value(struct form *f, const struct stub_plan *p, const struct arch_arg *arg,
 	bool is_static, int bad)
 {
@@ -678,7 +638,7 @@ static void checked_value(struct form *f, const struct stub_plan *p, const struc
 		f, FORM_VALUE, form_at(FORM_POINTER, 0), (uint8_t)arg->size, value_is_signed(arg));
 }
 
-/* Adds to VALUE, for a step, the index times the scale; changes POINTER and temporary `temp`. */
+/* VALUE += the index times a step's scale; changes POINTER and temporary `temp`. */
 static void add_index(struct form *f, const struct stub_plan *p, const struct arch_capture *c,
 	int32_t scale, int temp, int bad)
 {
@@ -688,10 +648,7 @@ static void add_index(struct form *f, const struct stub_plan *p, const struct ar
 	form_two_at(f, FORM_ADD, FORM_VALUE, form_temp(temp));
 }
 
-/*
- * VALUE = the argument, or, if the capture has steps, the value that they lead to; may change
- * temporary `temp`.
- */
+/* VALUE = the argument, or what its steps lead to; may change temporary `temp`. */
 static void found_value(
 	struct form *f, const struct stub_plan *p, const struct arch_capture *c, int temp, int bad)
 {
@@ -714,7 +671,7 @@ static void found_value(
 	}
 }
 
-/* POINTER = the pointer in VALUE without its tag, so that it can be checked and followed. */
+/* POINTER = the pointer in VALUE without its tag. */
 static void follow(struct form *f, const struct stub_plan *p)
 {
 	form_move(f, FORM_POINTER, FORM_VALUE);
@@ -722,8 +679,8 @@ static void follow(struct form *f, const struct stub_plan *p)
 }
 
 /*
- * VALUE = the word that a record has for the string at POINTER. The string has at most NEXT bytes.
- * Temporary `temp` holds the length that another argument states, which may be larger than NEXT.
+ * VALUE = a record's word for the string at POINTER, of at most NEXT bytes. Temporary `temp` holds
+ * the length that an argument states, maybe more.
  */
 static void sized_string(struct form *f, const struct stub_plan *p, int temp)
 {
@@ -744,10 +701,7 @@ static void sized_string(struct form *f, const struct stub_plan *p, int temp)
 	form_place(f, done);
 }
 
-/*
- * VALUE = the word that a record has for the NEXT bytes at POINTER. Temporary `temp` holds the
- * length that another argument states.
- */
+/* VALUE = a record's word for NEXT bytes at POINTER; temporary `temp` holds the stated length. */
 static void sized_bytes(
 	struct form *f, const struct stub_plan *p, const struct arch_capture *c, int temp)
 {
@@ -763,8 +717,8 @@ static void sized_bytes(
 }
 
 /*
- * Stores the pair of bytes, or of a string, whose length another argument states. Jumps to `bad` if
- * the length or the pointer cannot be read.
+ * Stores the pair of bytes, or a string, of a stated length. Jumps to `bad` if length or pointer
+ * are unreadable.
  */
 static void prepare_bytes(
 	struct form *f, const struct stub_plan *p, const struct arch_capture *c, int temp, int bad)
@@ -780,7 +734,7 @@ static void prepare_bytes(
 	form_store(f, FORM_VALUE, form_temp(temp));
 	found_value(f, p, c, temp + 1, bad);
 	follow(f, p);
-	/* NEXT = the stated length, but at most bytes_max */
+	/* the stated length, at most bytes_max */
 	form_const(f, FORM_NEXT, c->bytes_max);
 	form_jump_if_at(f, sizeof(uint64_t), FORM_NEXT, FORM_NOT_ABOVE, form_temp(temp), all);
 	form_load(f, FORM_NEXT, form_temp(temp), sizeof(uint64_t), false);
@@ -849,8 +803,7 @@ static void keep_string(struct form *f, const struct stub_plan *p, int i)
 }
 
 /*
- * Stores what a capture has found. If the capture is a scalar, VALUE is the scalar. If it is a
- * string, VALUE points to the string. Otherwise POINTER points to the bytes.
+ * Stores what a capture has found. VALUE: the scalar, or the string's address. POINTER: the bytes.
  */
 static void keep(struct form *f, const struct stub_plan *p, int i)
 {
@@ -868,7 +821,7 @@ static void keep(struct form *f, const struct stub_plan *p, int i)
 	}
 }
 
-/* Prepares a capture whose operand needs no check. */
+/* Prepares a capture without a check. */
 static void prepare_operand(struct form *f, const struct stub_plan *p, int i)
 {
 	const struct arch_arg *arg = &p->stub->captures[i].arg;
@@ -906,7 +859,7 @@ static void prepare_followed(struct form *f, const struct stub_plan *p, int i, i
 	keep(f, p, i);
 }
 
-/* Marks a capture as unreadable. Before, its bit in the mask is set, so a subtraction clears it. */
+/* Marks a capture as unreadable: subtraction clears its bit, which is set. */
 static void prepare_null(struct form *f, const struct stub_plan *p, int i)
 {
 	form_add_const_to(f, FORM_COUNT, form_temp(p->mask_temp), sizeof(uint32_t),
@@ -969,7 +922,7 @@ void form_capture(struct form *f, const struct stub_plan *p, int i)
 	}
 }
 
-/* Copies `bytes` bytes from FROM + index + disp to POINTER + index + disp. */
+/* Copies bytes from FROM + index + disp to POINTER + index + disp. */
 static void copy_part(struct form *f, int index, int32_t disp, uint8_t bytes)
 {
 	form_load(f, FORM_VALUE, form_indexed(FORM_FROM, index, disp), bytes, false);

@@ -2,11 +2,9 @@
 /*
  * Compiles expressions (arch/expr.h).
  *
- * The generator walks the tree and computes each node's value in VALUE, extended to 64 bits
- * according to the node's type. If both operands of an operator need more than a load, the value of
- * the left operand is kept in a temporary while the right one is computed. A condition becomes a
- * jump. Its value, 0 or 1, is computed only if an operator needs it as a number. An early filter
- * uses three registers, because the stub has not saved the others yet.
+ * Each node's value is computed in VALUE, extended by its type. If both operands need more than a
+ * load, the left one is kept in a temporary. A condition is a jump; its 0 or 1 is computed only if
+ * an operator needs it. An early filter uses three registers, because the others are not saved yet.
  */
 #include <assert.h>
 
@@ -40,10 +38,8 @@ enum { MORE_BITS = 10, FRACTION_BITS = 52, EXPONENT_MOST = 0x7ff };
 /* ---- Comparison ----------------------------------------------------------------- */
 
 /*
- * Converts the float in VALUE to a double; changes RIGHT and SCRATCH.
- *
- * A float has 8 exponent bits, with a bias of 127, and 23 fraction bits. A double has 11 exponent
- * bits, with a bias of 1023, and 52 fraction bits.
+ * Converts the float in VALUE to a double; changes RIGHT and SCRATCH. A float has 8 exponent bits
+ * (bias 127) and 23 fraction bits, a double 11 (1023) and 52.
  */
 static void form_widen(struct form *f)
 {
@@ -66,19 +62,16 @@ static void form_widen(struct form *f)
 	form_two(f, FORM_ADD, true, FORM_VALUE, FORM_RIGHT);
 	form_jump(f, done);
 
-	/*
-	 * The float is 0, or subnormal: VALUE * 2^-149. In a double, the highest set bit of VALUE
-	 * is implied.
-	 */
+	/* 0, or subnormal: VALUE * 2^-149. The highest set bit is implied in a double. */
 	form_place(f, is_small);
 	form_jump_if_const(f, false, FORM_VALUE, FORM_EQ, 0, done);
 	form_highest(f, FORM_RIGHT, FORM_VALUE);
 	form_one(f, FORM_NEGATE, false, FORM_RIGHT);
-	/* RIGHT = the distance of the highest set bit from bit 52 */
+	/* RIGHT = the highest set bit's distance from bit 52 */
 	form_two_const(f, FORM_ADD, false, FORM_RIGHT, 52);
 	form_by_right(f, FORM_SHL, true, false);
 	form_one(f, FORM_NEGATE, false, FORM_RIGHT);
-	/* the highest set bit adds 1 to the exponent, so this subtracts 1 */
+	/* the highest set bit adds 1 to the exponent */
 	form_two_const(f, FORM_ADD, false, FORM_RIGHT, 52 + 1023 - 149 - 1);
 	form_two_const(f, FORM_SHL, true, FORM_RIGHT, 52);
 	form_two(f, FORM_ADD, true, FORM_VALUE, FORM_RIGHT);
@@ -86,10 +79,7 @@ static void form_widen(struct form *f)
 	form_two(f, FORM_OR, true, FORM_VALUE, FORM_SCRATCH);
 }
 
-/*
- * Replaces -0 in VALUE by 0, because a comparison of integers would find -0 less than 0; changes
- * SCRATCH.
- */
+/* Replaces -0 in VALUE by 0, because as an integer it is less; changes SCRATCH. */
 static void form_positive_zero(struct form *f)
 {
 	int done = form_label(f);
@@ -116,10 +106,7 @@ void form_order_of_double(struct form *f)
 
 /* ---- The sum ------------------------------------------------------------------- */
 
-/*
- * Puts the number with the larger magnitude into RIGHT, and the other number into SCRATCH. POINTER
- * = twice the magnitude of RIGHT; NEXT = twice the magnitude of SCRATCH.
- */
+/* RIGHT = the number with the larger magnitude, SCRATCH the other; POINTER, NEXT = twice these. */
 static void order(struct form *f)
 {
 	int ordered = form_label(f);
@@ -138,10 +125,7 @@ static void order(struct form *f)
 	form_place(f, ordered);
 }
 
-/*
- * RIGHT = the sum if RIGHT, the larger number, is infinite or NaN. SPARE is twice the bits of
- * infinity.
- */
+/* RIGHT = the sum if RIGHT is infinite or NaN. SPARE is twice the bits of infinity. */
 static void add_special(struct form *f, int done)
 {
 	int no_number = form_label(f);
@@ -155,10 +139,7 @@ static void add_special(struct form *f, int done)
 	form_jump(f, done);
 }
 
-/*
- * Splits a number into `exponent` and `fraction`. Before, register `fraction` holds twice the
- * number's magnitude. SCRATCH has only bit 62 set.
- */
+/* Splits twice the magnitude in `fraction` into exponent and fraction. SCRATCH has only bit 62. */
 static void take_apart(struct form *f, int exponent, int fraction)
 {
 	int is_small = form_label(f), done = form_label(f);
@@ -176,8 +157,8 @@ static void take_apart(struct form *f, int exponent, int fraction)
 }
 
 /*
- * Shifts the smaller number's fraction right by the difference of the exponents. If a bit that is 1
- * is shifted out, sets the lowest bit of the fraction. SPARE_2 = the sum's sign.
+ * Shifts the smaller fraction right by the difference of exponents; bits shifted out set its
+ * lowest. SPARE_2 = the sum's sign.
  */
 static void align(struct form *f)
 {
@@ -203,8 +184,8 @@ static void align(struct form *f)
 }
 
 /*
- * POINTER -= NEXT. Then shifts POINTER left until its first bit is bit 62 or the exponent is 1. If
- * the difference is 0, jumps to `done` with RIGHT = 0.
+ * POINTER -= NEXT, then shifted left until its first bit is bit 62 or the exponent is 1. At 0,
+ * jumps to `done` with RIGHT = 0.
  */
 static void subtract(struct form *f, int done)
 {
@@ -227,7 +208,7 @@ static void subtract(struct form *f, int done)
 	form_place(f, out);
 }
 
-/* POINTER += NEXT. Shifts the sum right by 1 if it has more than 63 bits. */
+/* POINTER += NEXT; shifts right by 1 if it has more than 63 bits. */
 static void add(struct form *f)
 {
 	int fits = form_label(f);
@@ -242,10 +223,7 @@ static void add(struct form *f)
 	form_place(f, fits);
 }
 
-/*
- * RIGHT = the rounded double. The implied bit of the fraction adds 1 to the exponent, so 1 is
- * subtracted from the exponent first. If rounding carries, the exponent grows as it should.
- */
+/* RIGHT = the rounded double. The fraction's implied bit, and a carry, add 1 to the exponent. */
 static void put_together(struct form *f)
 {
 	int finite = form_label(f);
@@ -279,7 +257,7 @@ void form_add_double_plainly(struct form *f, struct form_mem mem)
 	form_jump_if(f, true, FORM_POINTER, FORM_NOT_BELOW, FORM_SPARE, special);
 	form_jump_if_const(f, true, FORM_NEXT, FORM_NE, 0, both);
 	form_jump_if_const(f, true, FORM_POINTER, FORM_NE, 0, done);
-	/* If both numbers are 0, the sum is -0 only if both are -0. */
+	/* The sum of zeros is -0 only if both are. */
 	form_two(f, FORM_AND, true, FORM_RIGHT, FORM_SCRATCH);
 	form_jump(f, done);
 
@@ -316,7 +294,7 @@ struct context {
 
 /* ---- Kinds of nodes ------------------------------------------------------------ */
 
-/* Returns true if the node's value is a 0 or 1 that a jump decides. */
+/* Is the value a 0 or 1 that a jump decides? */
 static bool is_condition(const struct arch_expr_node *n)
 {
 	return arch_expr_is_string_test(n->kind) || n->kind == ARCH_EXPR_NOT ||
@@ -330,14 +308,14 @@ static bool is_small_constant(const struct arch_expr_node *n)
 
 /* ---- Values -------------------------------------------------------------------- */
 
-/* Extends the low 32 bits of VALUE according to the node's type. */
+/* Extends the low 32 bits of VALUE by the node's type. */
 static void extend(struct context *c, const struct arch_expr_node *type)
 {
 	if (!type->wide)
 		form_extend(c->f, FORM_VALUE, FORM_VALUE, sizeof(uint32_t), type->is_signed);
 }
 
-/* a = the value of a leaf of the tree; changes SCRATCH, and for a double also RIGHT. */
+/* a = a leaf's value; changes SCRATCH, and RIGHT for a double. */
 static void leaf(struct context *c, int a, const struct arch_expr_node *n)
 {
 	const struct arch_stub *s = c->plan->stub;
@@ -383,7 +361,7 @@ static void leaf(struct context *c, int a, const struct arch_expr_node *n)
 
 static void value_of(struct context *c, int node);
 
-/* VALUE = the left operand of a node; RIGHT = the right operand. */
+/* VALUE = a node's left operand, RIGHT = its right one. */
 static void operands(struct context *c, const struct arch_expr_node *n)
 {
 	const struct arch_expr_node *left = &c->nodes[n->left], *right = &c->nodes[n->right];
@@ -398,10 +376,7 @@ static void operands(struct context *c, const struct arch_expr_node *n)
 	} else {
 		struct form_mem temp;
 
-		/*
-		 * The left operand is computed before a temporary is taken for it: see
-		 * expr_temps().
-		 */
+		/* Computed before a temporary is taken: see expr_temps(). */
 		value_of(c, n->left);
 		temp = form_temp(c->plan->expr_temp + c->temps++);
 		form_store(c->f, FORM_VALUE, temp);
@@ -488,7 +463,7 @@ static void value_of(struct context *c, int node)
 
 /* ---- Conditions ------------------------------------------------------------------ */
 
-/* Jumps to `differ` unless the `length` bytes at VALUE equal `text`. */
+/* Jumps to `differ` unless the bytes at VALUE equal `text`. */
 static void compare_bytes(struct context *c, const char *text, size_t length, int differ)
 {
 	size_t at = 0;
@@ -511,7 +486,7 @@ static void string_test(struct context *c, const struct arch_expr_node *n, bool 
 	int differ = when ? end : label;
 
 	form_load(c->f, FORM_VALUE, form_temp(pair + 1), sizeof(uint32_t), false);
-	/* A truncated string has a flag bit besides its length, so it equals no other string. */
+	/* A truncated string has a flag besides its length, and equals no other. */
 	if (n->kind == ARCH_EXPR_STRING_BEGINS)
 		form_two_const(c->f, FORM_AND, false, FORM_VALUE, RING_STRING_LENGTH);
 	form_jump_if_const(c->f, false, FORM_VALUE,
@@ -523,10 +498,7 @@ static void string_test(struct context *c, const struct arch_expr_node *n, bool 
 	form_place(c->f, end);
 }
 
-/*
- * Jumps to `label` if the list contains the operand (`when` is true), or does not contain it
- * (`when` is false).
- */
+/* Jumps to `label` if the list contains the operand (`when`), or not. */
 static void list_test(struct context *c, const struct arch_expr_node *n, bool when, int label)
 {
 	int end = form_label(c->f), found = when ? label : end;
@@ -566,15 +538,12 @@ static enum form_when condition(const struct arch_expr_node *n)
 	}
 }
 
-/*
- * SCRATCH = a number that sorts like the value of a node that is a double. Jumps to `unordered` if
- * the value is NaN.
- */
+/* SCRATCH = a number that sorts like a node's double. Jumps to `unordered` for NaN. */
 static void order_of(struct context *c, int node, int unordered)
 {
 	value_of(c, node);
 	form_move(c->f, FORM_RIGHT, FORM_VALUE);
-	/* RIGHT = twice the magnitude, without the sign */
+	/* RIGHT = twice the magnitude */
 	form_two_const(c->f, FORM_SHL, true, FORM_RIGHT, 1);
 	form_const(c->f, FORM_SCRATCH, UINT64_C(0x7ff) << 53 /* twice the bits of infinity */);
 	form_jump_if(c->f, true, FORM_RIGHT, FORM_ABOVE, FORM_SCRATCH, unordered);
@@ -624,7 +593,7 @@ static void comparison(struct context *c, const struct arch_expr_node *n, bool w
 static void jump_if(struct context *c, int node, bool when, int label)
 {
 	const struct arch_expr_node *n = &c->nodes[node];
-	/* if an operand has this value, the other one does not matter */
+	/* the value of one operand that decides */
 	bool decided = n->kind == ARCH_EXPR_EITHER;
 
 	if (arch_expr_is_string_test(n->kind)) {
@@ -649,17 +618,14 @@ static void jump_if(struct context *c, int node, bool when, int label)
 
 /* ---- Whole expressions ------------------------------------------------------------- */
 
-/*
- * VALUE is the word of a string. Jumps to `bad` if the word says that no byte of the string could
- * be read.
- */
+/* VALUE is a string's word: jumps to `bad` if no byte was readable. */
 static void need_word(struct context *c)
 {
 	_Static_assert(RING_STRING_NULL_BIT == 31, "as a number, it is negative");
 	form_jump_if_const(c->f, false, FORM_VALUE, FORM_LT, 0, c->bad);
 }
 
-/* Jumps to `bad` if a capture that the expression uses cannot be read. */
+/* Jumps to `bad` if a capture of the expression is unreadable. */
 static void need_captures(struct context *c, const struct arch_expr *expr)
 {
 	const struct stub_plan *p = c->plan;

@@ -1,31 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Entries of the table of flights: finding, taking and freeing them. flights.c explains the table.
- * As there, the events of a pair are called a start and an end.
+ * Entries of the table of flights: finding, taking, freeing. flights.c explains the table.
  *
- * Memory order. Only one thread at a time may write to an entry: the thread that has taken the
- * entry by a compare and swap of its state, which acquires, or the thread that the entry belongs
- * to. After its writes, this thread lets other threads in again with a store that publishes the
- * writes: a store of the state (by key, and for a new entry) or of the depth (by thread). The
- * compare and swap may become visible only after some of these writes. That does no harm: other
- * threads use the key only if they have read a state or a depth that was published after the key
- * was written.
+ * Memory order. Only one thread writes to an entry: the one that has taken it by a compare and swap
+ * of its state, which acquires, or that it belongs to. It lets others in by a store that publishes
+ * its writes: of the state (by key, and for a new entry) or the depth (by thread). The compare and
+ * swap may become visible after some of the writes, but others use a key only after reading a state
+ * or depth that was published after it.
  *
- * By key: a search acquires the state before it compares the key, so the key is that of this state
- * or a newer one. The key is compared once more when the entry is taken, because the state may have
- * changed and changed back. A start publishes the state after it has raised `away` in the key's
- * home entry, and an end lowers `away` after it has freed the entry. So a thread that has learned
- * of a start, in any way that orders memory, sees both the state and `away`.
+ * By key: a search acquires the state before it compares the key, which is that of this state or
+ * newer, and is compared again when the entry is taken, because the state may have changed back. A
+ * start publishes the state after raising `away` in the home entry; an end lowers `away` after
+ * freeing the entry. So a thread that has learned of a start sees both.
  *
- * By thread, if other threads can take entries at depth 0: a search acquires the depth before it
- * compares the key. If another thread has published a depth above 0, the search also sees that
- * thread's key. If this thread has published the depth, the search sees this thread's own key. At
- * depth 0, the compare and swap covers state and depth at once, and the key is compared once more
- * afterwards. An end lowers the depth with a store-release: its reads and writes come before other
- * threads can take the entry.
+ * By thread, if others can take entries at depth 0: a search acquires the depth before it compares
+ * the key, and so sees the key of whoever published a depth above 0. At depth 0, the compare and
+ * swap covers state and depth, and the key is compared again. An end lowers the depth with a
+ * store-release, after its reads and writes.
  *
- * By thread, if no other thread can take entries: a thread sees its own writes. An entry of another
- * thread never has, and never had, this thread's key.
+ * By thread otherwise: a thread sees its own writes, and other threads' entries never have its key.
  */
 #include "arch/stub/flights.h"
 
@@ -57,10 +50,7 @@ static int32_t text_offset(const struct stub_plan *p)
 
 /* ---- Searching ---------------------------------------------------------------------- */
 
-/*
- * SPARE = the number of the first entry to look at for the key in FROM; SPARE_2 = the number of
- * entries to look at. Changes RIGHT.
- */
+/* SPARE = the first entry to look at for the key in FROM, SPARE_2 = how many. Changes RIGHT. */
 static void first_entry(struct form *f, const struct stub_plan *p)
 {
 	const struct arch_flights *flights = &p->at->action->flights;
@@ -69,8 +59,8 @@ static void first_entry(struct form *f, const struct stub_plan *p)
 	form_compute(f, FORM_SPARE, form_at(FORM_FROM, (int32_t)flights->pair));
 	if (flights->process) {
 		/*
-		 * The index is taken from the upper half of the product. Adding the process number
-		 * here adds the number times GOLDEN to that half.
+		 * The upper half of the product gives the index. This adds GOLDEN times the
+		 * process.
 		 */
 		form_load(f, FORM_SPARE_2, form_temp(p->at->process_temp), U32, false);
 		form_two_const(f, FORM_SHL, true, FORM_SPARE_2, 32);
@@ -88,7 +78,7 @@ static void entry_address(struct form *f, const struct stub_plan *p)
 	form_two(f, FORM_ADD, true, FORM_RIGHT, FORM_POINTER);
 }
 
-/* Moves on to the next entry and jumps to `next`; falls through if no entry is left to look at. */
+/* Goes to the next entry and jumps to `next`; falls through after the last. */
 static void advance(struct form *f, const struct stub_plan *p, int next)
 {
 	form_two_const(f, FORM_ADD, false, FORM_SPARE, 1);
@@ -97,9 +87,8 @@ static void advance(struct form *f, const struct stub_plan *p, int next)
 }
 
 /*
- * Compares the key of the entry at RIGHT, and its process, with this hit's. Jumps to `label` if
- * both are equal (`when` is FORM_EQ), or if they differ (FORM_NE). If the keys differ, may also
- * jump to `other`. Changes SCRATCH.
+ * Compares the entry at RIGHT with this hit's key and process. Jumps to `label` if both are equal
+ * (FORM_EQ), or not (FORM_NE); then maybe to `other`. Changes SCRATCH.
  */
 static void compare_key(
 	struct form *f, const struct stub_plan *p, int other, enum form_when when, int label)
@@ -141,8 +130,8 @@ void flight_publish(struct form *f, const struct stub_plan *p)
 }
 
 /*
- * Takes the entry at RIGHT if its state is VALUE; if `bytes` is 8, its depth must also be 0. Jumps
- * to `label` if the entry was taken (`when` is FORM_EQ), or was not taken (FORM_NE).
+ * Takes the entry at RIGHT if its state is VALUE and, with 8 `bytes`, its depth 0. Jumps to `label`
+ * if it did (FORM_EQ), or not (FORM_NE).
  */
 static void take_if(struct form *f, uint8_t bytes, enum form_when when, int label)
 {
@@ -150,10 +139,7 @@ static void take_if(struct form *f, uint8_t bytes, enum form_when when, int labe
 	form_cas(f, FIELD(state), bytes, FORM_SCRATCH, when, label);
 }
 
-/*
- * Loads the registers that form_compare_text() has changed: the hash, the number of searches left,
- * the table.
- */
+/* Restores what form_compare_text() has changed: hash, searches left, table. */
 static void load_search(struct form *f, const struct stub_plan *p)
 {
 	form_load(f, FORM_FROM, form_temp(p->at->match_temp), U64, false);
@@ -162,8 +148,7 @@ static void load_search(struct form *f, const struct stub_plan *p)
 }
 
 /*
- * Jumps to `same` if the entry at RIGHT has the text of this hit's key, otherwise to `differ`. The
- * entry is taken, and has the text's hash.
+ * Jumps to `same` if the taken entry at RIGHT, with this hash, has this hit's text; or to `differ`.
  */
 static void same_text(struct form *f, const struct stub_plan *p, int same, int differ)
 {
@@ -195,7 +180,7 @@ void flight_take(struct form *f, const struct stub_plan *p, int missing)
 	form_jump_if_const(f, false, FORM_VALUE, FORM_NE, pair_state(p), other);
 	compare_key(f, p, other, FORM_NE, other);
 	take_if(f, U32, FORM_NE, busy);
-	/* Before the entry was taken, it may have been freed and given to another key. */
+	/* It may have been freed and given to another key before. */
 	if (p->at->action->flights.text) {
 		compare_key(f, p, stale, FORM_NE, stale);
 		same_text(f, p, taken, stale);
@@ -219,10 +204,7 @@ void flight_take(struct form *f, const struct stub_plan *p, int missing)
 	form_place(f, taken);
 }
 
-/*
- * Takes an entry whose depth is 0: RIGHT = the entry. Jumps to `taken`, or falls through if the
- * search finds no such entry.
- */
+/* Takes an entry at depth 0, RIGHT, and jumps to `taken`; falls through without one. */
 static void take_idle(struct form *f, const struct stub_plan *p, int taken)
 {
 	int next = form_label(f), other = form_label(f);
@@ -239,7 +221,7 @@ static void take_idle(struct form *f, const struct stub_plan *p, int taken)
 	advance(f, p, next);
 }
 
-/* Stores the owner of the entry at RIGHT, which is taken: key, process, thread, text. */
+/* Stores the taken entry's owner: key, process, thread, text. */
 static void own(struct form *f, const struct stub_plan *p)
 {
 	const struct arch_stub *s = p->stub;
@@ -259,8 +241,8 @@ static void own(struct form *f, const struct stub_plan *p)
 }
 
 /*
- * Stores the distance of the entry at RIGHT from its key's home. If the distance is not 0, counts
- * the entry in the home's `away`.
+ * Stores the distance of the entry at RIGHT from its key's home. Unless it is 0, counts the entry
+ * in the home's `away`.
  */
 static void note_distance(struct form *f, const struct stub_plan *p)
 {
@@ -309,7 +291,7 @@ void flight_retake(struct form *f, const struct stub_plan *p, int other)
 
 	form_const(f, FORM_VALUE, (uint32_t)pair_state(p));
 	take_if(f, U64, FORM_NE, other);
-	/* Before the entry was taken, another thread may have had it. */
+	/* Another thread may have had it before. */
 	compare_key(f, p, stale, FORM_EQ, ours);
 	form_place(f, stale);
 	flight_publish(f, p);

@@ -1,38 +1,32 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Pairs: the time between a start event and its end event (struct probe_flight), called a start and
- * an end below. An entry of the table is found either by the thread or by a key. The comment after
- * this one says what an entry holds.
+ * Pairs: the time between a start and an end event (struct probe_flight), called start and end
+ * below. An entry of the table is found by the thread or by a key.
  *
- * By thread: an entry belongs to the thread whose thread pointer is its key, and only that thread
- * changes it. A signal handler may interrupt the change. With rseq, the signal aborts the sequence
- * of the start. Without rseq, a handler whose starts and ends balance does no harm. After any other
- * handler, the depth is off only by the handler's own starts. To ensure this, the stub stores the
- * time twice: before the depth counts the start, in case the handler never returns, and afterwards,
- * because the handler may have stored its own time in the same place. An end reads the time, and
- * lowers the depth at once, or, if the hit needs more data of the start, when the hit is done;
- * neither needs a sequence. Only a thread's first start uses a locked instruction.
+ * By thread: only the thread whose thread pointer is the key changes the entry. A signal handler
+ * may interrupt that. With rseq, it aborts the sequence of the start. Without rseq, a handler with
+ * balanced starts and ends does no harm, and after any other the depth is off by the handler's own
+ * starts only. For that the time is stored twice: before the depth counts the start, in case the
+ * handler does not return, and afterwards, because it may have used the same place. An end reads
+ * the time, and lowers the depth at once or, if the hit needs the start's data, when it is done,
+ * without a sequence. Only a thread's first start has a locked instruction.
  *
- * If forked children use the table too, their threads have the same thread pointers, and so the
- * same keys, as those of their parent. So a key includes the number of its process. fork(2) clears
- * the word with this number. A thread that finds the word 0 takes the next number from a counter
- * that all processes share. Processes come and go: if no entry is free, a thread takes any entry
- * whose depth is 0. So at depth 0 the owner, too, must take its entry, with a locked instruction
- * that compares state and depth at once. Above depth 0 only the owner changes the entry.
+ * If forked children use the table, their threads have their parent's keys, so a key includes a
+ * process's number. fork(2) clears its word; a thread that finds 0 takes the next number from a
+ * shared counter. Processes come and go: without a free entry, a thread takes one at depth 0. So at
+ * depth 0 the owner, too, must take its entry, by a locked instruction on state and depth. Above,
+ * only the owner changes it.
  *
- * By key: a thread takes an entry (state FLIGHT_TAKEN) with a locked instruction before it changes
- * the entry, and then gives the entry back. If the entry is taken, the thread does not wait but
- * retries SPINS times, because the owner may be this very thread, interrupted by a signal. An entry
- * is freed when its key has no open pair. So a free entry does not end a search: a later entry may
- * have the key. The entry that a key's hash leads to, its home, counts the keys that are in later
- * entries (`away`), with locked instructions. That is rare. If the count is 0, a search ends at the
- * home, so different keys seldom share a cache line. The count is raised before a start can be
- * found, and lowered after the start's entry is free. So a thread that dies in between leaves the
- * count too high, never too low.
+ * By key: a thread takes an entry (state FLIGHT_TAKEN) by a locked instruction, and then gives it
+ * back. If it is taken, the thread retries SPINS times without waiting, because the owner may be
+ * itself, interrupted by a signal. An entry is freed with its key's last open pair. A free entry
+ * does not end a search: a later one may have the key. A key's home, the entry its hash leads to,
+ * counts keys in later entries (`away`); this is rare. If it is 0, a search ends there, so keys
+ * seldom share a cache line. It is raised before a start can be found, and lowered after its entry
+ * is free: a thread that dies in between leaves it too high, never too low.
  *
- * A key that is a text is found by its hash. The entry also has the text, and the thread that takes
- * the entry compares the text: two texts with one hash have separate entries. A hit is lost if its
- * text was cut off or is unreadable.
+ * A text is found by its hash, and compared by the thread that takes the entry. A hit is lost if
+ * its text was cut off or unreadable.
  *
  * flight_entries.c describes the memory order.
  */
@@ -42,42 +36,37 @@
 /* ==== Start events ============================================================================ */
 
 /*
- * The start events in an entry (struct probe_flight), called starts below. They are a stack of
- * times. Each time has the data that the end needs (struct probe_begun): arguments that the end's
- * expressions use, and, for a span, the record of the start, in the layout of a ring (record.c).
+ * The start events (starts) in an entry (struct probe_flight): a stack of times, each with data for
+ * the end (struct probe_begun): arguments for its expressions and, for a span, the start's record,
+ * as in a ring (record.c).
  *
- * A start writes its data to the next place. Then it raises the depth, which publishes the data.
- * Without a sequence, a signal handler may use the same place before the depth is raised. So the
- * stub writes the data twice: before it raises the depth, in case the handler never returns, and
- * afterwards, because the handler may have overwritten the data.
+ * A start writes its data to the next place, then raises the depth, which publishes it. Without a
+ * sequence, a signal handler may use the place before, so the data is written twice: before, in
+ * case the handler does not return, and afterwards.
  *
- * A start whose end never comes stays on the stack. Its end never comes if the program leaves the
- * function by longjmp(3), as PostgreSQL does when a query fails. So the stack is a ring, which
- * never fills up: a start takes the place of the oldest one. An end clears the time of its start.
- * If a newer start has taken the place of an end's start, the newer one has ended before. So the
- * end finds no time in the place.
+ * A start without an end stays on the stack, as when the program leaves by longjmp(3) (PostgreSQL,
+ * when a query fails). So the stack is a ring: a start takes the place of the oldest. An end clears
+ * its start's time: if a newer start took the place, it has ended before, and the end finds no
+ * time.
  *
- * With identities (arch_flights.compares), an end looks for the start with its own identity.
- * Fibers, coroutines and functions that are left by a jump leave newer starts on the stack. Then
- * the start of an end is in the middle of the stack, so the end only clears the start's time. The
- * depth still counts a start that has ended, until all newer ones have ended, too. So the newest
- * start that the depth counts is open.
+ * With identities (arch_flights.compares), an end looks for its own identity's start. Fibers,
+ * coroutines and jumps leave newer starts on the stack: then the end only clears the time, and the
+ * depth counts its start until all newer ones have ended, so that the newest one counted is open.
  *
- * A pair that does not nest (arch_flights.single) has its start in the newest place. If its
- * arguments come from another probe, a hit of that probe stores them in the place, without a time,
- * and the start only sets the time. The start needs no sequence for that: if a signal handler has a
- * start meanwhile, that start has ended when the handler returns, and the time is set again.
+ * A pair that does not nest (arch_flights.single) has its start in the newest place. If another
+ * probe gives its arguments, that probe's hit stores them there without a time, which the start
+ * sets, without a sequence: a handler's start has ended when the handler returns.
  *
- * An end that uses the data of its start holds the start until the hit is done: the depth still
- * counts the start, and nobody else writes to its place (except signal handlers with as many open
- * starts as there are places). If entries are found by key, the whole entry stays taken meanwhile.
+ * An end that uses its start's data holds the start until the hit is done: the depth counts it, and
+ * nobody writes to its place (except signal handlers with as many open starts as places). By key,
+ * the whole entry stays taken.
  */
 
 enum { BEGINS_U32 = sizeof(uint32_t), BEGINS_U64 = sizeof(uint64_t) };
 
 /* ---- Places of start events --------------------------------------------------------- */
 
-/* The offset of the data of place 0 in an entry. */
+/* The offset in an entry of place 0's data. */
 static int32_t kept_offset(const struct stub_plan *p)
 {
 	const struct arch_flights *flights = &p->at->action->flights;
@@ -86,7 +75,6 @@ static int32_t kept_offset(const struct stub_plan *p)
 			 (flights->identities ? 16 : 8) * flights->depth);
 }
 
-/* The time of the start event in place SET. */
 static struct form_mem time_of_begin(void)
 {
 	struct form_mem time = FIELD(times);
@@ -96,7 +84,6 @@ static struct form_mem time_of_begin(void)
 	return time;
 }
 
-/* The identity of the start event in place SET. */
 static struct form_mem identity_of_begin(const struct stub_plan *p)
 {
 	struct form_mem identity = time_of_begin();
@@ -105,7 +92,7 @@ static struct form_mem identity_of_begin(const struct stub_plan *p)
 	return identity;
 }
 
-/* If identities are compared, stores this hit's identity for the start event in place SET. */
+/* If identities are compared, stores this hit's for the start event in place SET. */
 static void keep_identity(struct form *f, const struct stub_plan *p)
 {
 	if (!p->at->action->flights.compares)
@@ -114,7 +101,7 @@ static void keep_identity(struct form *f, const struct stub_plan *p)
 	form_store(f, FORM_SCRATCH, identity_of_begin(p));
 }
 
-/* a = the address of the data of the start event in place SET, plus `offset`. */
+/* a = the data of the start event in place SET, plus `offset`. */
 static void kept_address(
 	struct form *f, const struct stub_plan *p, int a, int scratch, int32_t offset)
 {
@@ -131,16 +118,13 @@ static void begin_keep_entry(struct form *f, const struct stub_plan *p)
 
 /* ---- Arguments for expressions of the end event ------------------------------------- */
 
-/*
- * Returns a word of a start event's data. FORM_RECORD must point to the record in the data, or to
- * the start of the data if there is no record.
- */
+/* Returns a word of a start event's data. FORM_RECORD must point to the record or to the data. */
 static struct form_mem kept_word(const struct stub_plan *p, uint32_t offset)
 {
 	return form_at(FORM_RECORD, (int32_t)(offset - p->at->action->flights.record));
 }
 
-/* Keeps a string argument, cut off if it is longer than the space for it. */
+/* Keeps a string, cut off if there is too little space. */
 static void keep_string(struct form *f, const struct stub_plan *p, const struct arch_kept *k)
 {
 	int temp = p->temp[k->capture], fits = form_label(f);
@@ -172,13 +156,13 @@ static void keep_number(struct form *f, const struct stub_plan *p, const struct 
 	}
 	form_place(f, written);
 	form_captured(f, FORM_VALUE, p, k->capture);
-	/* A float from a vector register has not been sign-extended yet. */
+	/* A float of a vector register is not sign-extended yet. */
 	if (c->arg.kind == ARCH_ARG_FP_REGISTER && c->arg.size == 4 && c->arg.is_signed)
 		form_extend(f, FORM_VALUE, FORM_VALUE, BEGINS_U32, true);
 	form_store(f, FORM_VALUE, kept_word(p, k->offset + 8));
 }
 
-/* Marks a kept argument as unreadable. Its bytes are not written, because nobody reads them. */
+/* Marks a kept argument as unreadable; its bytes are not read. */
 static void keep_null(struct form *f, const struct stub_plan *p, const struct arch_kept *k)
 {
 	form_const(f, FORM_VALUE, UINT64_C(1) << RING_STRING_NULL_BIT);
@@ -199,10 +183,7 @@ static void keep_arguments(struct form *f, const struct stub_plan *p)
 	}
 }
 
-/*
- * Prepares the captures that are data of the start event. The data is at the address in temporary
- * kept_temp.
- */
+/* Prepares the captures of the start event's data at kept_temp. */
 static void begin_prepare(struct form *f, const struct stub_plan *p)
 {
 	for (int i = 0; i < p->stub->capture_count; i++) {
@@ -215,7 +196,7 @@ static void begin_prepare(struct form *f, const struct stub_plan *p)
 		form_compute(f, FORM_POINTER, form_at(FORM_SCRATCH, c->begun + 8));
 		form_store(f, FORM_POINTER, form_temp(p->temp[i]));
 		form_store(f, FORM_VALUE, form_temp(p->temp[i] + 1));
-		/* The program may have overwritten the word with the length. */
+		/* The program may have overwritten the length. */
 		form_two_const(f, FORM_AND, false, FORM_VALUE, RING_STRING_LENGTH);
 		form_jump_if_const(
 			f, false, FORM_VALUE, FORM_ABOVE, (int32_t)c->bytes_max, p->at->lost);
@@ -225,15 +206,13 @@ static void begin_prepare(struct form *f, const struct stub_plan *p)
 /* ---- Writing start events ----------------------------------------------------------- */
 
 /*
- * Writes the data of the start event in place SET of the entry at RIGHT, with a record; VALUE = the
- * time. The record has no time until it is complete. Changes all registers except SET and RECORD,
- * the address of the record.
+ * Writes the start event's data with a record to place SET of the entry at RIGHT; VALUE = the time.
+ * The record has no time until it is complete. Keeps SET and RECORD, the record's address.
  *
- * An end event that copies the record sees from the record's time whether the record was
- * overwritten meanwhile. So each time in a place must be later than the time before it. The clock
- * alone does not ensure that: in a virtual machine it moves in steps of up to 80 ticks, and a
- * processor may read it early. Both times are written by the thread that has the entry, or by its
- * signal handlers, so the thread sees them in order.
+ * An end event that copies it sees from its time whether it was overwritten, so times in a place
+ * must grow. The clock alone does not: in a virtual machine it moves in steps of up to 80 ticks,
+ * and may be read early. Both are written by the thread that has the entry, or its signal handlers,
+ * so it sees them in order.
  */
 static void keep_record(struct form *f, const struct stub_plan *p)
 {
@@ -257,10 +236,7 @@ static void keep_record(struct form *f, const struct stub_plan *p)
 	form_store(f, FORM_VALUE, time);
 }
 
-/*
- * Stores the identity and the data of the start event in place SET of the entry at RIGHT. VALUE =
- * the time of the start event.
- */
+/* Stores identity and data of a start event at time VALUE in place SET of the entry at RIGHT. */
 static void keep_begin(struct form *f, const struct stub_plan *p)
 {
 	bool keeps = action_keeps_begins(p->at->action);
@@ -298,8 +274,8 @@ static void push(struct form *f, const struct stub_plan *p, enum form_op count)
 }
 
 /*
- * Adds a start event on top of the stack of the entry at RIGHT: stores its data and its time, and
- * then raises the depth, which publishes them. Changes all registers except RIGHT.
+ * Pushes a start event on the entry at RIGHT: stores data and time, then publishes them by the
+ * depth. Keeps only RIGHT.
  */
 static void begin_push(struct form *f, const struct stub_plan *p)
 {
@@ -307,8 +283,7 @@ static void begin_push(struct form *f, const struct stub_plan *p)
 }
 
 /*
- * Like begin_push(), but without a sequence: writes the time and the data before it raises the
- * depth, and once more afterwards.
+ * Like begin_push() without a sequence: writes time and data before it raises the depth, and again.
  */
 static void begin_push_again(struct form *f, const struct stub_plan *p)
 {
@@ -332,10 +307,7 @@ static void begin_push_again(struct form *f, const struct stub_plan *p)
 	form_place(f, done);
 }
 
-/*
- * Sets the time of a start event whose arguments another probe has stored in place SET; VALUE = the
- * time.
- */
+/* Sets the time VALUE of a start event whose arguments another probe has stored in place SET. */
 static void keep_time(struct form *f, const struct stub_plan *p)
 {
 	form_now(f, p);
@@ -371,7 +343,7 @@ static void begin_single(struct form *f, const struct stub_plan *p)
 	form_place(f, counted);
 }
 
-/* SET = the place of the newest start event; jumps to `empty` if the depth is 0. */
+/* SET = the newest start event's place; jumps to `empty` at depth 0. */
 static void begin_newest_place(struct form *f, const struct stub_plan *p, int empty)
 {
 	form_load(f, FORM_SET, FIELD(depth), BEGINS_U32, false);
@@ -381,9 +353,8 @@ static void begin_newest_place(struct form *f, const struct stub_plan *p, int em
 }
 
 /*
- * VALUE = the time of the newest start event, SET = its place. The depth still counts the start
- * event. Jumps to `empty` if the depth is 0, and to `gone` if the place has no time, because a
- * newer start event has used the place.
+ * VALUE = the newest start event's time, SET = its place; it is still counted. Jumps to `empty` at
+ * depth 0, and to `gone` if a newer one has used the place.
  */
 static void begin_newest(struct form *f, const struct stub_plan *p, int empty, int gone)
 {
@@ -393,9 +364,8 @@ static void begin_newest(struct form *f, const struct stub_plan *p, int empty, i
 }
 
 /*
- * VALUE = the time of the newest open start event with this hit's identity; SET = its place. An
- * unknown identity equals any other. Jumps to `none` if there is no such event. Changes SCRATCH,
- * SPARE and SPARE_2.
+ * VALUE = the time, SET = the place of the newest open start event with this hit's identity, or an
+ * unknown one; jumps to `none` without one. Changes SCRATCH, SPARE and SPARE_2.
  */
 static void begin_newest_same(struct form *f, const struct stub_plan *p, int none)
 {
@@ -422,11 +392,8 @@ static void begin_newest_same(struct form *f, const struct stub_plan *p, int non
 }
 
 /*
- * Lowers the depth by the newest start events that have ended, down to an open one. Changes NEXT,
- * SPARE, SPARE_2 and SET.
- *
- * Meanwhile an end event in a signal handler may lower the depth for the same start events. So the
- * depth is changed by a compare and swap, and all is done again if the depth has changed.
+ * Lowers the depth by ended start events, down to an open one, by a compare and swap, again if a
+ * signal handler's end event has changed it. Changes NEXT, SPARE, SPARE_2 and SET.
  */
 static void begin_uncount_ended(struct form *f, const struct stub_plan *p)
 {
@@ -459,7 +426,7 @@ static void begin_clear(struct form *f)
 	form_store_const(f, time_of_begin(), BEGINS_U64, 0);
 }
 
-/* Clears the time of the newest start event, if any, because its end event will not come. */
+/* Clears the newest start event's time, if any: its end event will not come. */
 static void begin_forget_newest(struct form *f, const struct stub_plan *p)
 {
 	int none = form_label(f);
@@ -475,10 +442,7 @@ static void begin_uncount(struct form *f)
 	form_add_const_to(f, FORM_PUBLISH_ADD_WHOLE, FIELD(depth), BEGINS_U32, -1);
 }
 
-/*
- * SET = the place of the start event that the end event of this hit has found. May jump to `empty`
- * if the depth is 0.
- */
+/* SET = the place of the start event found by this hit. May jump to `empty` at depth 0. */
 static void begin_found_place(struct form *f, const struct stub_plan *p, int empty)
 {
 	if (p->at->action->flights.compares)
@@ -488,8 +452,8 @@ static void begin_found_place(struct form *f, const struct stub_plan *p, int emp
 }
 
 /*
- * Saves what this hit still needs of the start event that it has found in place SET: the place, the
- * address of the data, and the time, which is in VALUE. Changes SCRATCH.
+ * Saves what this hit still needs of the start event in place SET: place, data's address, and time
+ * (VALUE). Changes SCRATCH.
  */
 static void begin_note_kept(struct form *f, const struct stub_plan *p)
 {
@@ -509,7 +473,7 @@ enum { U32 = sizeof(uint32_t), U64 = sizeof(uint64_t) };
 
 /* ---- The key -------------------------------------------------------------------------- */
 
-/* Stores the number of the process in its temporary; changes VALUE. */
+/* Stores the process's number in its temporary; changes VALUE. */
 static void load_process(struct form *f, const struct stub_plan *p)
 {
 	form_address(f, FORM_VALUE, p->at->action->flights.process);
@@ -519,10 +483,7 @@ static void load_process(struct form *f, const struct stub_plan *p)
 	form_store_part(f, FORM_VALUE, form_temp(p->at->process_temp), U32);
 }
 
-/*
- * Takes a number for the process. If two threads do this at once, one of the two numbers stays
- * unused.
- */
+/* Takes a number for the process. Of two threads, one wastes a number. */
 static void take_number(struct form *f, const struct stub_plan *p)
 {
 	form_place(f, p->at->number);
@@ -537,7 +498,7 @@ static void take_number(struct form *f, const struct stub_plan *p)
 	form_jump(f, p->at->numbered);
 }
 
-/* FROM = the key of the pair, POINTER = the table. */
+/* FROM = the pair's key, POINTER = the table. */
 static void load_key(struct form *f, const struct stub_plan *p)
 {
 	const struct arch_flights *flights = &p->at->action->flights;
@@ -564,9 +525,8 @@ static void load_key(struct form *f, const struct stub_plan *p)
 /* ---- By thread ------------------------------------------------------------------------- */
 
 /*
- * If a dead thread has left the entry to the thread that now has its thread pointer, sets the depth
- * to 0, because the dead thread's start events will never end. At depth 0, other threads can take
- * the entry if processes share the table. Then jumps to `idle`.
+ * If a dead thread has left the entry to the thread with its thread pointer, sets the depth to 0,
+ * at which others can take it if processes share the table, and jumps to `idle`.
  */
 static void disown(struct form *f, const struct stub_plan *p, int idle)
 {
@@ -590,7 +550,7 @@ static bool begins_single(const struct stub_plan *p)
 	return p->at->action->flights.single && !p->at->action->flights.gives;
 }
 
-/* Adds the first start event to the entry at RIGHT, which is taken, and publishes the entry. */
+/* Pushes the first start event on the taken entry at RIGHT, and publishes it. */
 static void push_and_publish(struct form *f, const struct stub_plan *p)
 {
 	begin_keep_entry(f, p);
@@ -602,14 +562,12 @@ static void push_and_publish(struct form *f, const struct stub_plan *p)
 }
 
 /*
- * The start event of a hit, by thread.
+ * A hit's start event, by thread.
  *
- * No thread, and no signal handler, sees a new entry before the time is in it. So a signal handler
- * may make a second entry for the same thread. The innermost start event is always in the first of
- * these entries. If the handler runs after this hit has taken its entry, the handler's entry is a
- * later one. If the handler has run before, this hit finds the handler's entry while it looks for a
- * free one. (If processes share the table, others may free earlier entries; but then end events
- * skip entries without a start event.)
+ * A new entry is not seen before its time is in it, so a signal handler may make a second one for
+ * the thread. The innermost start event is always in the first: a handler's that runs later is
+ * behind this, and one that ran before is found while looking for a free entry. (If processes share
+ * the table, earlier entries may be freed; but then end events skip those without a start event.)
  */
 static void begin_own(struct form *f, struct stub_plan *p)
 {
@@ -663,10 +621,7 @@ static void end_own(struct form *f, const struct stub_plan *p)
 		begin_newest(f, p, p->at->unmatched, p->at->gone);
 }
 
-/*
- * The path after an aborted sequence. RIGHT is still the entry. If the start event keeps data,
- * RIGHT has been changed and is loaded again.
- */
+/* After an aborted sequence. RIGHT is the entry, loaded again if the start event keeps data. */
 static void begin_again(struct form *f, const struct stub_plan *p)
 {
 	form_place(f, p->at->slow_flight);
@@ -707,9 +662,8 @@ static void end_key(struct form *f, const struct stub_plan *p)
 /* ---- By thread or by key --------------------------------------------------------------- */
 
 /*
- * Ends the start event in place SET of the entry at RIGHT. Gives back the entry if it was taken by
- * key. Changes all registers except VALUE, FROM and RIGHT. A jump to `empty` only gives back the
- * entry: the program has overwritten the depth, and there is no start event.
+ * Ends the start event in place SET of the entry at RIGHT, which it gives back if taken by key.
+ * Keeps VALUE, FROM and RIGHT. `empty` only gives back: the program has overwritten the depth.
  */
 static void give_back(struct form *f, const struct stub_plan *p, int empty)
 {
@@ -764,7 +718,7 @@ void form_release(struct form *f, const struct stub_plan *p)
 	form_place(f, none);
 }
 
-/* Emits the path of an end event whose start event was replaced by a newer one. */
+/* The path of an end event whose start event was replaced. */
 static void end_gone(struct form *f, const struct stub_plan *p)
 {
 	if (p->at->action->flights.compares)
@@ -805,8 +759,7 @@ void form_begin(struct form *f, struct stub_plan *p)
 }
 
 /*
- * Stores the duration, RIGHT ticks, in nanoseconds. Jumps to the exit if the pair is too short or
- * fails the filter.
+ * Stores the duration, RIGHT ticks, in ns. Jumps to the exit if the pair is too short or filtered.
  */
 static void duration(struct form *f, const struct stub_plan *p)
 {
@@ -846,7 +799,7 @@ void form_end(struct form *f, struct stub_plan *p)
 	} else {
 		give_back(f, p, form_label(f));
 	}
-	/* The duration is at least 0, although the clocks of two CPUs may differ by a few ticks. */
+	/* Two CPUs' clocks may differ by a few ticks. */
 	form_load(f, FORM_RIGHT, form_temp(p->at->time_temp), U64, false);
 	form_sub_jump_if(f, true, FORM_RIGHT, FORM_NOT_BELOW, FORM_VALUE, forward);
 	form_const(f, FORM_RIGHT, 0);

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* The functions that emit the form's instructions. */
 
 #include "arch/stub/form.h"
 
@@ -233,7 +232,7 @@ void form_load(struct form *f, int a, struct form_mem mem, uint8_t bytes, bool i
 			  .is_signed = is_signed});
 }
 
-/* put_store() stores a register, put_const() a number. op: FORM_STORE or FORM_PUBLISH. */
+/* Store a register; a number. op: FORM_STORE or FORM_PUBLISH. */
 static void put_store(struct form *f, enum form_op op, int a, struct form_mem mem, uint8_t bytes)
 {
 	f->put(f, &(struct form_insn){.op = op, .a = (int8_t)a, .mem = mem, .bytes = bytes});

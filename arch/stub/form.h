@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Stubs are written as instructions of a small abstract machine, which is called the form.
+ * Stubs are written as instructions of a small abstract machine, the form.
  *
- * The generator writes each stub once, in this form. A back end for each instruction set translates
- * it to machine code (lower.c in arch/x86/stub and arch/aarch64/stub). Instructions go to the back
- * end one by one, in order. They are not stored, so their number has no limit. The tests in
- * tests/unit/form store and interpret them, to check both back ends.
+ * The generator writes each stub once, and a back end for each instruction set translates it
+ * (lower.c in arch/x86/stub and arch/aarch64/stub), instruction by instruction, without storing
+ * them. Tests (tests/unit/form) store and interpret them.
  *
- * The machine has a few 64-bit registers, which the generator assigns by hand. It has no flags: a
- * jump does its own comparison. The left operand of an operator is also its result (`a += b`). A
- * `wide` instruction works on 64 bits. An instruction that is not wide takes the low 32 bits of its
- * operands, and clears the upper half of its result.
+ * The machine has a few 64-bit registers, assigned by hand, and no flags: a jump compares. An
+ * operator's left operand is its result (`a += b`). An instruction that is not `wide` takes the low
+ * 32 bits, and clears the result's upper half.
  */
 #ifndef ARCH_STUB_FORM_H
 #define ARCH_STUB_FORM_H
@@ -18,7 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Registers. A stub may use the first three before it has saved the others. */
+/* A stub may use the first three before it has saved the others. */
 enum {
 	FORM_VALUE,
 	FORM_RIGHT,   /* often a right operand */
@@ -31,8 +29,8 @@ enum {
 	FORM_SPARE_2,
 	FORM_REGISTERS,
 	/*
-	 * These registers appear only in addresses. FRAME is the stub's stack frame. CALLER is the
-	 * same frame, for a subroutine that begins with NEST. THREAD is the thread pointer.
+	 * Only in addresses. FRAME is the stub's stack frame; CALLER is it for a subroutine that
+	 * begins with NEST; THREAD is the thread pointer.
 	 */
 	FORM_FRAME = FORM_REGISTERS,
 	FORM_CALLER,
@@ -40,36 +38,25 @@ enum {
 	FORM_NONE = -1
 };
 
-/*
- * Operations, grouped by subject: see form_subject(). The names a, b, `mem`, ... are members of
- * struct form_insn.
- */
+/* Grouped by subject: see form_subject(). a, b, `mem`, ... are members of struct form_insn. */
 enum form_op {
 	/* ---- Control: jumps. An instruction changes a register only where its comment says so. */
 	FORM_PLACE,   /* defines `label` here */
 	FORM_MARK,    /* defines `label` here, for FORM_LABEL_WORD only: nothing jumps to it */
 	FORM_JUMP,    /* jumps to `label` */
 	FORM_JUMP_IF, /* jumps to `label` if `when` holds for a and the right operand */
-	/* like JUMP_IF; also subtracts the right operand from a, whether or not it jumps */
+	/* like JUMP_IF; also subtracts the right operand from a */
 	FORM_SUB_JUMP_IF,
-	/*
-	 * Jumps to `label` if the 4 bytes at `mem` have none (EQ), or at least one (NE), of the
-	 * bits in `value`.
-	 */
+	/* Jumps if none (EQ), or some (NE), of the bits `value` are set in the 4 bytes at `mem`. */
 	FORM_JUMP_IF_BITS,
-	/*
-	 * Jumps to `label` unless the `bytes` (1 or 8) bytes at `mem` are `value`; may change
-	 * RIGHT.
-	 */
+	/* Jumps unless the 1 or 8 bytes at `mem` are `value`; may change RIGHT. */
 	FORM_JUMP_UNLESS_BYTES,
-	/* jumps to `label` if the u32 at address `value` is 0 (EQ) or not 0 (NE); may change a */
+	/* jumps if the u32 at address `value` is 0 (EQ) or not (NE); may change a */
 	FORM_JUMP_IF_WORD,
 	/*
-	 * Subroutines. A subroutine that calls another is called with CALL_NEST, begins with NEST
-	 * and ends with RETURN_NESTED. A subroutine that answers a question is called with ASK and
-	 * ends with YES, NO or YES_IF. Only a subroutine that begins with NEST calls others. A
-	 * subroutine that may make a system call must be called with CALL_NEST or ASK, which may
-	 * change SPARE_2.
+	 * Subroutines. One that calls others is called with CALL_NEST, begins with NEST and ends
+	 * with RETURN_NESTED. One that answers is called with ASK, and ends with YES, NO or YES_IF.
+	 * One that may make a system call needs CALL_NEST or ASK, which may change SPARE_2.
 	 */
 	FORM_CALL, /* calls `label` */
 	FORM_CALL_NEST,
@@ -80,18 +67,13 @@ enum form_op {
 	FORM_YES, /* returns with the answer yes */
 	FORM_NO,
 	FORM_YES_IF, /* returns with the answer yes if a equals the right operand */
-	/*
-	 * PUSH pushes a on the stack, POP pops it. Code between the two does not address the frame.
-	 */
+	/* Push and pop a. Code in between does not address the frame. */
 	FORM_PUSH,
 	FORM_POP,
-	/* data; control flow never reaches it */
+	/* data, which control flow never reaches */
 	FORM_ALIGN, /* aligns this position to a multiple of `value` bytes */
 	FORM_WORD,  /* emits `bytes` bytes (4 or 8) of data: `value` */
-	/*
-	 * emits 8 bytes: the address of `label`, or the distance from `from` to `label`; both are
-	 * already defined
-	 */
+	/* 8 bytes: the address of `label`, or its distance from `from`; both have a place */
 	FORM_LABEL_WORD,
 
 	/* ---- Values; shorter than 64 bits, they are extended, with their sign if `is_signed` */
@@ -104,85 +86,73 @@ enum form_op {
 
 	/* ---- Memory */
 	/*
-	 * a = the address `mem`. If the base is the thread pointer, there is no index and no
-	 * displacement.
+	 * a = the address `mem`. With the thread pointer as base, without index and displacement.
 	 */
 	FORM_COMPUTE,
 	FORM_LOAD, /* a = `bytes` bytes at `mem`, extended like all values */
-	/*
-	 * Stores the low `bytes` bytes of a at `mem`. Or stores `value`, sign-extended from 32
-	 * bits, in 4 or 8 bytes.
-	 */
+	/* Stores the low `bytes` of a at `mem`; or `value`, sign-extended, in 4 or 8 bytes. */
 	FORM_STORE,
-	/* Stores the 8 bytes of a at `mem`, whose address is a multiple of 4; may change a. */
+	/* Stores a at `mem`, a multiple of 4; may change a. */
 	FORM_STORE_HALVES,
 	/*
-	 * Stores `bytes` bytes of the register b at the site, starting at bit `shift`, at `mem`. If
-	 * `bytes` is 8, the address is a multiple of 4. May change VALUE.
+	 * Stores `bytes` of register b at the site, from bit `shift` on, at `mem`, a multiple of 4
+	 * if they are 8. May change VALUE.
 	 */
 	FORM_STORE_ORIGINAL,
 	FORM_STORE_VECTOR, /* stores the vector register b at the site, 16 bytes, at `mem` */
 	/*
-	 * Ordered accesses to shared data: 4 or 8 bytes at `mem`, aligned to their size. If ACQUIRE
-	 * loads a value that a PUBLISH has stored, the stub's accesses after ACQUIRE see everything
-	 * that was stored before the PUBLISH. The store is the last machine instruction of PUBLISH,
-	 * so PUBLISH may end a restartable sequence.
+	 * Ordered accesses to 4 or 8 aligned bytes of shared data. After an ACQUIRE of what a
+	 * PUBLISH stored, all that was stored before the PUBLISH is seen. Its store is its last
+	 * instruction, so it may end a restartable sequence.
 	 */
 	FORM_ACQUIRE, /* a = `mem` */
 	FORM_PUBLISH, /* stores a, or `value`, at `mem` */
 
 	/* ---- Changes: read and write 4 or 8 bytes at `mem` */
 	/*
-	 * Add a, or `value`, to a word that only this thread writes. The store is the last machine
+	 * Add a, or `value`, to a word that only this thread writes; the store is the last
 	 * instruction. PUBLISH_ADD is ordered like PUBLISH.
 	 */
 	FORM_COUNT,
 	FORM_PUBLISH_ADD,
 	/*
-	 * Like PUBLISH_ADD, for a word that a signal handler of this thread may change at any time:
-	 * the handler's change is not lost. Not for a restartable sequence.
+	 * Like PUBLISH_ADD, but loses no change by this thread's signal handler. Not in a sequence.
 	 */
 	FORM_PUBLISH_ADD_WHOLE,
 	/*
-	 * Atomic changes of a word that other threads change too. The word is aligned to `bytes`.
-	 * COUNT_SHARED adds like COUNT, and is ordered after earlier accesses of the stub.
-	 * FETCH_ADD adds a to the word, and sets a to the old value. EXCHANGE swaps a and the word.
-	 * FETCH_ADD and EXCHANGE have the order of C11's memory_order_acq_rel.
+	 * Atomic changes of a shared word, aligned to `bytes`. COUNT_SHARED adds like COUNT, after
+	 * earlier accesses. FETCH_ADD adds a, EXCHANGE swaps; a = the old value. Both have C11's
+	 * memory_order_acq_rel.
 	 */
 	FORM_COUNT_SHARED,
 	FORM_FETCH_ADD,
 	FORM_EXCHANGE,
 	/*
-	 * Stores a in the word if the word equals VALUE. VALUE = the old word. Jumps to `label` if
-	 * a was stored (`when` is EQ), or was not stored (NE). The order is memory_order_acq_rel.
+	 * Stores a if the word equals VALUE, which becomes the old word. Jumps to `label` if it did
+	 * (EQ), or not (NE). memory_order_acq_rel.
 	 */
 	FORM_CAS,
 
 	/* ---- System: the processor and the kernel */
 	FORM_CPU,  /* a = the number of the CPU, a hint: the thread may migrate */
 	FORM_TIME, /* VALUE = the processor's clock, in ticks; may change SCRATCH */
-	/*
-	 * stores the clock, 8 bytes, at `mem`, whose address is a multiple of 4; may change VALUE,
-	 * SCRATCH
-	 */
+	/* stores the clock, 8 bytes, at `mem`, a multiple of 4; may change VALUE, SCRATCH */
 	FORM_STORE_TIME,
 	/*
-	 * Makes a system call: `value` is a number of enum form_call; VALUE = the result. The
-	 * arguments are in SET, FROM, SCRATCH, SPARE, POINTER and NEXT. May change RIGHT and
-	 * SPARE_2.
+	 * System call `value` (enum form_call); VALUE = the result. Arguments are in SET, FROM,
+	 * SCRATCH, SPARE, POINTER, NEXT. May change RIGHT and SPARE_2.
 	 */
 	FORM_KERNEL,
-	/* no later instruction, such as a clock read, starts before all earlier ones are done */
+	/* no later instruction, such as reading the clock, starts before earlier ones are done */
 	FORM_FENCE,
 	FORM_YIELD, /* spin-wait hint to the processor */
 
 	/* ---- Doubles */
 	/*
-	 * ADD_DOUBLE: RIGHT += the double at `mem`, rounded to nearest. It raises no exceptions. If
-	 * the sum is NaN, it may be any NaN. May change SCRATCH, POINTER, NEXT, FROM, SPARE and
-	 * SPARE_2. KEEP_VECTOR must come before ADD_DOUBLE. RESTORE_VECTOR must come after
-	 * ADD_DOUBLE, even if the addition was not completed; it may run twice. All three use the
-	 * FORM_VECTOR_TEMPS temporaries from number `value` on.
+	 * RIGHT += the double at `mem`, rounded to nearest, without exceptions, with any NaN for
+	 * NaN. May change SCRATCH, POINTER, NEXT, FROM, SPARE and SPARE_2. KEEP_VECTOR comes
+	 * before, RESTORE_VECTOR after, even if the addition was not completed; it may run twice.
+	 * All use the FORM_VECTOR_TEMPS temporaries from `value` on.
 	 */
 	FORM_ADD_DOUBLE,
 	FORM_KEEP_VECTOR,
@@ -192,7 +162,7 @@ enum form_op {
 	FORM_NEGATE,
 	FORM_COMPLEMENT,
 	FORM_FLIP, /* inverts bit `shift` */
-	/* clears those bits of an address that the processor ignores but Linux does not */
+	/* clears bits of an address that the processor, but not Linux, ignores */
 	FORM_UNTAG,
 	FORM_UNSIGN, /* removes the signature of a return address; not in a subroutine */
 	/* a = op b */
@@ -206,23 +176,20 @@ enum form_op {
 	FORM_OR,
 	FORM_XOR,
 	FORM_MUL,
-	/* shift by RIGHT, modulo the width; or by a constant, which is less than the width */
+	/* by RIGHT, modulo the width; or by a constant below the width */
 	FORM_SHL,
 	FORM_SHR,
 	/*
-	 * VALUE = VALUE op RIGHT; RIGHT is not 0. May change RIGHT and SCRATCH. If `is_signed`, the
-	 * smallest number divided by -1 gives the smallest number, with the remainder 0.
+	 * VALUE = VALUE op RIGHT, which is not 0. May change RIGHT and SCRATCH. The smallest signed
+	 * number by -1 is itself, with the remainder 0.
 	 */
 	FORM_DIV,
 	FORM_MOD,
-	/*
-	 * VALUE = 64 bits of the 128-bit product of VALUE and RIGHT, starting at bit `shift`, which
-	 * is 1 to 63. May change SCRATCH.
-	 */
+	/* VALUE = 64 bits of VALUE * RIGHT, from bit `shift` (1 to 63) on. May change SCRATCH. */
 	FORM_MUL_HIGH
 };
 
-/* The subjects of operations, in the order of enum form_op. */
+/* In the order of enum form_op. */
 enum form_subject {
 	FORM_CONTROL,
 	FORM_VALUES,
@@ -246,7 +213,7 @@ static inline enum form_subject form_subject(enum form_op op)
 
 enum { FORM_VECTOR_TEMPS = 4 };
 
-/* Comparisons. Flipping the lowest bit negates the comparison. */
+/* Flipping the lowest bit negates. */
 enum form_when {
 	FORM_EQ,
 	FORM_NE,
@@ -260,7 +227,6 @@ enum form_when {
 	FORM_NOT_ABOVE
 };
 
-/* System calls. */
 enum form_call {
 	FORM_CALL_CLOCK_GETTIME,
 	FORM_CALL_FUTEX,
@@ -273,7 +239,7 @@ enum form_call {
 	FORM_CALLS
 };
 
-/* An address: base + index * scale + disp. */
+/* base + index * scale + disp. */
 struct form_mem {
 	int8_t base, index; /* registers, or FORM_NONE */
 	uint8_t scale;	    /* 1, 2, 4 or 8 */
@@ -286,12 +252,11 @@ struct form_insn {
 	bool wide, is_signed;
 	uint8_t bytes, shift;
 	int8_t a, b; /* registers */
-	/* the right operand is not b but `value`, sign-extended from 32 bits */
+	/* the right operand is `value`, sign-extended, not b */
 	bool is_constant;
 	/*
-	 * The right operand is in memory, `bytes` bytes at `mem`; but if `mem` is compared with a
-	 * constant, it is the left operand. `bytes` is 4 or 8, as wide as the instruction; or 1 to
-	 * test for equality.
+	 * The right operand is `bytes` bytes at `mem`; compared with a constant, the left one is. 4
+	 * or 8, as wide as the instruction, or 1 for equality.
 	 */
 	bool is_memory;
 	int label, from, no;
@@ -299,7 +264,7 @@ struct form_insn {
 	uint64_t value;
 };
 
-/* Where instructions go. A back end embeds this struct in its own. */
+/* Where instructions go: a part of a back end's own struct. */
 struct form {
 	void (*put)(struct form *f, const struct form_insn *insn);
 	int (*label)(struct form *f); /* makes a new label */
@@ -325,7 +290,7 @@ void form_jump_if_bits(
 	struct form *f, struct form_mem mem, uint32_t bits, enum form_when when, int label);
 void form_jump_unless_bytes(
 	struct form *f, struct form_mem mem, uint8_t bytes, uint64_t value, int label);
-/* Jumps if the u32 at `address` is 0 (`when` is EQ), or is not 0 (NE); may change `scratch`. */
+/* Jumps if the u32 at `address` is 0 (EQ), or not (NE); may change `scratch`. */
 void form_jump_if_word(
 	struct form *f, int scratch, uint64_t address, enum form_when when, int label);
 void form_call(struct form *f, int label);
@@ -337,12 +302,9 @@ void form_yes_if_at(struct form *f, int a, struct form_mem mem);
 void form_stack(struct form *f, enum form_op op, int a);
 void form_align(struct form *f, uint32_t alignment);
 void form_word(struct form *f, uint8_t bytes, uint64_t value);
-/*
- * Emits 8 bytes of data: the address of `label`, or the distance from `from` to `label` if `from`
- * is not FORM_NONE.
- */
+/* 8 bytes of data: the address of `label` or, unless FORM_NONE, its distance from `from`. */
 void form_label_word(struct form *f, int label, int from);
-/* Emits an operation that has no operands. */
+/* Emits an operation without operands. */
 void form_alone(struct form *f, enum form_op op);
 
 /* ---- Values, and memory (form.c) -------------------------------------------------------- */
@@ -354,14 +316,11 @@ void form_move(struct form *f, int a, int b);
 void form_extend(struct form *f, int a, int b, uint8_t bytes, bool is_signed);
 void form_compute(struct form *f, int a, struct form_mem mem);
 void form_load(struct form *f, int a, struct form_mem mem, uint8_t bytes, bool is_signed);
-/* form_store() stores all 8 bytes of a; form_store_part() stores the low `bytes` bytes. */
+/* Store all 8 bytes of a; the low `bytes`. */
 void form_store(struct form *f, int a, struct form_mem mem);
 void form_store_part(struct form *f, int a, struct form_mem mem, uint8_t bytes);
 void form_store_const(struct form *f, struct form_mem mem, uint8_t bytes, int32_t value);
-/*
- * Stores the low `bytes` bytes of a into packed data: if `bytes` is 8, the address is a multiple of
- * 4. May change a.
- */
+/* Stores the low `bytes` of a into packed data: 8 at a multiple of 4. May change a. */
 void form_store_packed(struct form *f, int a, struct form_mem mem, uint8_t bytes);
 /* Stores part of a register at the site into packed data; may change VALUE. */
 void form_store_original(
@@ -374,9 +333,8 @@ void form_publish_const(struct form *f, struct form_mem mem, uint8_t bytes, int3
 /* ---- Changes (form.c) ------------------------------------------------------------------- */
 
 /*
- * op: FORM_COUNT, FORM_PUBLISH_ADD, FORM_PUBLISH_ADD_WHOLE or FORM_COUNT_SHARED. form_change() adds
- * 1 to the 8 bytes at `mem`. form_add_to() adds a, and form_add_const_to() a constant, to the
- * `bytes` bytes at `mem`.
+ * op: FORM_COUNT, FORM_PUBLISH_ADD, FORM_PUBLISH_ADD_WHOLE or FORM_COUNT_SHARED. Add 1 to 8 bytes
+ * at `mem`; a, or a constant, to `bytes`.
  */
 void form_change(struct form *f, enum form_op op, struct form_mem mem);
 void form_add_to(struct form *f, enum form_op op, struct form_mem mem, uint8_t bytes, int a);
@@ -428,7 +386,7 @@ static inline struct form_mem form_indexed(int base, int index, int32_t disp)
 		.base = (int8_t)base, .index = (int8_t)index, .scale = 1, .disp = disp};
 }
 
-/* A temporary of the stub: an 8-byte word of its stack frame. */
+/* A temporary: an 8-byte word of the stub's frame. */
 static inline struct form_mem form_temp(int number)
 {
 	return form_at(FORM_FRAME, 8 * number);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Gates: a thread waits for the controller (struct probe_gate). Source: futex(2). */
+/* A thread waits for the controller (struct probe_gate). Source: futex(2). */
 #include "arch/layout.h"
 #include "arch/runtime.h"
 #include "arch/stub/isa.h"
@@ -12,7 +12,7 @@ enum {
 	MINUS_EAGAIN = -11
 };
 
-/* Temporaries that form a struct timespec. */
+/* Temporaries of a struct timespec. */
 enum { SECONDS, NANOSECONDS };
 _Static_assert((int)NANOSECONDS < (int)GATE_TEMPS, "the plan has room for it");
 _Static_assert(!(GATE_TURNS & (GATE_TURNS - 1)), "a number's turn is its low bits");
@@ -31,29 +31,24 @@ void form_futex_wake(struct form *f)
 	form_kernel(f, FORM_CALL_FUTEX);
 }
 
-/* A word of the struct probe_gate at POINTER. */
 static struct form_mem word(size_t offset)
 {
 	return form_at(FORM_POINTER, (int32_t)offset);
 }
 
-/*
- * Jumps to `out` if the controller has released the thread's number, which is in NEXT; changes
- * VALUE.
- */
+/* Jumps to `out` if the number in NEXT is released; changes VALUE. */
 static void leave_if_released(struct form *f, int out)
 {
 	form_acquire(f, FORM_VALUE, word(offsetof(struct probe_gate, released)), sizeof(uint32_t));
 	form_two(f, FORM_SUB, false, FORM_VALUE, FORM_NEXT);
-	/* released - number is not negative, even after the counters wrap */
+	/* not negative, even after the counters wrap */
 	form_jump_if_const(f, false, FORM_VALUE, FORM_GE, 0, out);
 }
 
 /*
- * Sleeps once on the turn that belongs to the thread's number; SET = the turn's address. Jumps to
- * `out` if the number is released, and to `dead` if the controller is dead. No release is missed:
- * the thread reads the turn's owner word before `released`, and the controller writes `released`
- * before it flips the owner word.
+ * Sleeps once on the turn of the thread's number; SET = its address. Jumps to `out` if released, to
+ * `dead` if the controller is. The thread reads the turn's owner before `released`, and the
+ * controller writes `released` before it flips the owner: no release is missed.
  */
 static void sleep_once(struct form *f, int out, int dead)
 {
@@ -73,7 +68,7 @@ static void sleep_once(struct form *f, int out, int dead)
 	form_futex_wait(f, SECONDS);
 }
 
-/* Jumps to the exit if the gate is not armed, or if this thread may pass once. */
+/* Jumps to the exit if the gate is not armed, or this thread may pass once. */
 static void form_pass(struct form *f, const struct stub_plan *plan)
 {
 	const struct arch_gate *gate = &plan->at->action->gate;
@@ -115,10 +110,7 @@ void form_gate(struct form *f, const struct stub_plan *plan)
 	form_jump_if_const(f, true, FORM_VALUE, FORM_EQ, 0, wait);
 	form_jump_if_const(f, true, FORM_VALUE, FORM_EQ, MINUS_EAGAIN, wait);
 	form_jump_if_const(f, true, FORM_VALUE, FORM_EQ, MINUS_EINTR, wait);
-	/*
-	 * The sleep timed out. Leaves if the controller released the thread but the wake-up was
-	 * missed.
-	 */
+	/* The sleep timed out; the wake-up may have been missed. */
 	leave_if_released(f, out);
 
 	form_place(f, dead);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Plans a stub: its temporaries, registers and system calls; refuses impossible stubs. */
+/* Plans a stub: temporaries, registers, system calls; refuses impossible stubs. */
 
 #include "arch/layout.h"
 #include "arch/stub/flights.h"
@@ -8,7 +8,7 @@
 /* ==== What each action needs ================================================================== */
 
 enum {
-	/* Limits of sizes that become immediate operands. */
+	/* Sizes that become immediate operands. */
 	RING_BYTES_MAX = 1 << 30,
 	TABLE_BYTES_MAX = 1 << 30,
 	KEPT_BYTES_MAX = 1 << 30 /* the data kept in one entry */
@@ -78,14 +78,11 @@ static bool plan_record(struct stub_plan *p)
 
 	if (!plan_record_body(p, r->overwrite))
 		return false;
-	/*
-	 * A hit that waits for room must not hold up other hits. The end event of a span would,
-	 * because it holds its start event.
-	 */
+	/* A waiting end event of a span would hold its start event, and so other hits. */
 	if (r->room && (r->overwrite || action_has_spans(action)))
 		return false;
 	p->waits = r->room != 0;
-	/* the duration, and the record of the start event */
+	/* the duration, and the start event's record */
 	if (action_has_spans(action))
 		p->max_bytes += 8 + action->flights.keep - action->flights.record;
 	return p->max_bytes <= room && p->max_bytes <= r->ring_bytes &&
@@ -143,16 +140,13 @@ static bool plan_gather(struct stub_plan *p)
 
 /* ---- Pairs ------------------------------------------------------------------------------ */
 
-/* Returns the offset at which the kept arguments of a start event end. */
+/* Returns where the kept arguments of a start event end. */
 static uint32_t arguments_end(const struct arch_flights *f)
 {
 	return f->record ? f->record : f->keep;
 }
 
-/*
- * Returns true if a kept argument fits at `offset`. `bytes` is the size of a string, 0 for a
- * number.
- */
+/* Does a kept argument (string of `bytes`, or number if 0) fit at `offset`? */
 static bool is_place(const struct arch_flights *f, uint32_t offset, uint32_t bytes)
 {
 	return offset >= sizeof(struct probe_begun) && offset % 8 == 0 &&
@@ -199,7 +193,7 @@ static bool plan_begin(struct stub_plan *p)
 	return plan_record_body(p, false) && p->max_bytes <= f->keep - f->record;
 }
 
-/* Plans how an end event uses the data of its start event. */
+/* Plans how an end event uses its start event's data. */
 static bool plan_begun(struct stub_plan *p)
 {
 	const struct arch_action *action = p->at->action;
@@ -226,10 +220,7 @@ static bool plan_keeping(struct stub_plan *p)
 	return action->kind == ARCH_ACTION_BEGIN ? plan_begin(p) : plan_begun(p);
 }
 
-/*
- * Returns true if the key is a text that fits into an entry. The text cannot come from the data of
- * the start event, because that data is found only through the key.
- */
+/* Returns true if the key is a text that fits into an entry and is not the start event's data. */
 static bool may_match(const struct arch_stub *s, const struct arch_flights *f)
 {
 	const struct arch_capture *c = &s->captures[f->string];
@@ -238,7 +229,7 @@ static bool may_match(const struct arch_stub *s, const struct arch_flights *f)
 	       c->bytes_max <= f->text && f->text <= RING_RECORD_MAX;
 }
 
-/* Plans the identities of events. Returns false if the captures do not allow it. */
+/* Plans events' identities. Returns false if the captures do not allow it. */
 static bool plan_identity(struct stub_plan *p)
 {
 	const struct arch_stub *s = p->stub;
@@ -271,8 +262,7 @@ static bool plan_flights(struct stub_plan *p)
 		(f->identities && by_key) || !plan_identity(p))
 		return false;
 	/*
-	 * If entries are found by key, an entry's distance from its key's home must be less than
-	 * the table's size: see flight_free().
+	 * By key, the distance from a key's home must be below the table's size: see flight_free().
 	 */
 	return is_power_of_two(f->entries) && (!by_key || f->entries >= FLIGHT_PROBES_MAX) &&
 	       is_power_of_two(f->depth) && f->depth < 1 << 20 &&
@@ -326,14 +316,9 @@ static bool go_together(const struct arch_stub *s)
 /*
  * Which arguments can be captured, and how.
  *
- * The stub reaches some memory operands, and every string, through a pointer that the program
- * itself may never follow. So the stub checks the pointer first. Operands on the stack or in static
- * storage need no check.
- *
- * Halves: a 16-byte value (__int128) may be in two registers, but the note names only the register
- * with the lower half. gcc and clang pair registers differently, so the register with the upper
- * half is unknown. gcc also writes only the lower half of a constant. The stub captures the lower
- * half, as bytes that are cut off.
+ * A 16-byte value (__int128) may be in two registers, of which the note names the one with the
+ * lower half; gcc and clang pair them differently. gcc also writes only a constant's lower half.
+ * The stub captures that, as bytes that are cut off.
  */
 
 enum { HALF_BYTES = 8 };
@@ -370,7 +355,7 @@ bool operand_is_possible(const struct stub_isa *isa, const struct arch_arg *arg)
 	return false;
 }
 
-/* Returns true if the argument can be a pointer, a length or an index. A vector register cannot. */
+/* Can it be a pointer, a length or an index? Not in a vector register. */
 static bool is_whole(const struct arch_arg *arg)
 {
 	return arg->kind != ARCH_ARG_FP_REGISTER && is_scalar_size(arg->size);
@@ -428,7 +413,7 @@ uint32_t capture_bytes(const struct arch_capture *c)
 	return c->arg.size < c->bytes_max ? c->arg.size : c->bytes_max;
 }
 
-/* The number of temporaries that a capture needs besides its pair. */
+/* Temporaries of a capture besides its pair. */
 static int capture_spill_temps(const struct arch_capture *c)
 {
 	if (c->stack)
@@ -441,10 +426,7 @@ static int capture_spill_temps(const struct arch_capture *c)
 	return c->arg.kind == ARCH_ARG_FP_REGISTER ? VECTOR_BYTES / 8 : operand_is_half(&c->arg);
 }
 
-/*
- * Returns true if memory needs no check. Static storage and the stack frame are mapped while the
- * site's code runs.
- */
+/* Returns true if memory needs no check: static storage and the stack frame are always mapped. */
 static bool memory_is_safe(const struct stub_isa *isa, const struct arch_arg *arg, bool is_static)
 {
 	if (arg->index != ARCH_REG_NONE)
@@ -467,7 +449,7 @@ bool capture_is_checked(const struct stub_isa *isa, const struct arch_capture *c
 	       (c->has_length && operand_is_checked(isa, &c->length, c->length_is_static));
 }
 
-/* The largest number of pointers that a hit checks for this capture. */
+/* The most pointers that a hit checks for this capture. */
 static int capture_checks(const struct stub_isa *isa, const struct arch_capture *c)
 {
 	if (c->stack || c->is_comm)
@@ -479,7 +461,7 @@ static int capture_checks(const struct stub_isa *isa, const struct arch_capture 
 
 /* ==== What expressions need =================================================================== */
 
-/* Which captures and temporaries an expression needs, and whether the stub can evaluate it. */
+/* Captures and temporaries of expressions, and whether the stub can evaluate them. */
 
 uint32_t expr_captures(const struct arch_expr *expr)
 {
@@ -550,7 +532,7 @@ bool expr_is_possible(const struct arch_stub *stub, const struct arch_expr *expr
 
 /* ==== The whole plan ========================================================================== */
 
-/* Allocates `count` temporaries; returns the first one. */
+/* Allocates `count` temporaries; returns the first. */
 static int take_temps(struct stub_plan *p, int count)
 {
 	int first = p->frame.temps;
@@ -561,10 +543,7 @@ static int take_temps(struct stub_plan *p, int count)
 
 /* ---- Expressions ------------------------------------------------------------------------ */
 
-/*
- * Returns true if an expression uses data of the start event, or the duration. The stub can
- * evaluate such an expression only after it has found the start event.
- */
+/* Does an expression use the start event's data, or the duration, known only once it is found? */
 static bool asks_of_pair(const struct arch_stub *s, const struct arch_expr *expr)
 {
 	uint32_t used = expr_captures(expr);
@@ -616,7 +595,7 @@ static bool plan_expressions(struct stub_plan *p, int *temps_inout)
 
 /* ---- Captures --------------------------------------------------------------------------- */
 
-/* Only an end event can capture data of its start event, and such a capture is not recorded. */
+/* Only an end event can capture its start event's data, which is not recorded. */
 static bool may_be_begun(const struct arch_stub *s, int capture)
 {
 	bool uses = false;
@@ -636,10 +615,7 @@ static bool may_take_stack(const struct arch_stub *s)
 	return false;
 }
 
-/*
- * Allocates temporaries: first the pairs, then those for values read through pointers and for
- * copies of registers.
- */
+/* Allocates temporaries: pairs first, then values behind pointers and copies of registers. */
 static bool plan_captures(struct stub_plan *p)
 {
 	const struct arch_stub *s = p->stub;
@@ -675,7 +651,7 @@ static bool plan_captures(struct stub_plan *p)
 	return true;
 }
 
-/* A hit remembers readable pages if it may check more than one pointer. */
+/* A hit that may check several pointers remembers readable pages. */
 static void plan_checks(struct stub_plan *p)
 {
 	int checks = 0;
@@ -687,10 +663,7 @@ static void plan_checks(struct stub_plan *p)
 
 /* ---- All parts of the plan -------------------------------------------------------------- */
 
-/*
- * Returns true if the filter can run before the other registers are saved and before any capture is
- * prepared.
- */
+/* Can the filter run before other registers are saved and captures prepared? */
 static bool is_early(const struct stub_plan *p)
 {
 	const struct arch_expr *filter = p->stub->filter;
@@ -705,7 +678,7 @@ static bool is_early(const struct stub_plan *p)
 	return true;
 }
 
-/* The number of form registers that the whole stub needs: see lay_out() in struct stub_isa. */
+/* Form registers of the whole stub: see lay_out() in struct stub_isa. */
 static int registers_of(const struct stub_plan *p)
 {
 	const struct arch_stub *s = p->stub;
@@ -725,8 +698,8 @@ static int registers_of(const struct stub_plan *p)
 }
 
 /*
- * Returns true if the instruction set has all parts that the stub needs. A stub cannot ask the
- * kernel for the time if the thread may be in a processor mode that a system call would end.
+ * Has the instruction set all parts? The kernel cannot be asked for the time in a mode that a
+ * system call would end.
  */
 static bool has_parts(const struct stub_plan *p)
 {
@@ -755,10 +728,7 @@ static void plan_temps_of_checks(struct stub_plan *p)
 		p->cpu_temp = take_temps(p, 1);
 }
 
-/*
- * Allocates temporaries for normal forms, which are no longer than their texts. They come last,
- * because the code is shorter if the other temporaries have the small offsets.
- */
+/* Temporaries of normal forms, no longer than texts, come last: small offsets make shorter code. */
 static void plan_temps_of_texts(struct stub_plan *p)
 {
 	const struct arch_gather *g = &p->at->action->gather;
@@ -808,7 +778,7 @@ bool plan_stub(struct stub_plan *p, const struct arch_stub *s, const struct stub
 	if (p->kernel_cpu && !s->may_ask_cpu)
 		return false;
 	p->is_early = is_early(p);
-	/* The unwind rules of a call need the saved registers at fixed offsets. */
+	/* A call's unwind rules need fixed offsets. */
 	p->keeps_flags = !s->frees_flags || p->calls;
 	isa->lay_out(p, registers_of(p));
 	return true;

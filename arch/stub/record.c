@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Recording: a hit writes its time, thread, site and arguments into a ring.
+ * Recording: a hit writes time, thread, site and arguments into a ring.
  *
- * The stub reads the time inside the sequence, or while it holds the lock, so the records of a ring
- * are in time order. docs/ring.md says why a reader finds only whole records.
+ * The time is read in the sequence, or with the lock, so a ring's records are in order.
+ * docs/ring.md says why a reader finds only whole ones.
  */
 
 #include "arch/layout.h"
@@ -46,32 +46,25 @@
  */
 
 enum {
-	/* How often a hit polls the ring before it sleeps. This takes some microseconds. */
+	/* Looks at the ring before a sleep: some microseconds. */
 	SPINS = 32,
-	/* After this many times the limit, a wait ends even if the controller still makes room. */
+	/* After so many limits, a wait ends even if room is still made. */
 	ANEW = 9,
 	OWNER_AT = offsetof(struct probe_room, gate.turns[0].owner),
 	ARRIVED_AT = offsetof(struct probe_room, gate.arrived)
 };
 
-/*
- * Registers that a stub may need for its record. A wait saves them, because the wait and the system
- * calls in it change them.
- */
+/* Registers that a stub may need, and a wait, with its system calls, changes. */
 static const int kept[] = {FORM_FROM, FORM_POINTER, FORM_NEXT, FORM_SPARE, FORM_SPARE_2};
 enum { KEPT = sizeof(kept) / sizeof(*kept) };
 
-/*
- * Words of a wait, after the saved registers. SINCE: the time when the wait began; 0 before. MADE:
- * the value of `moved` that the thread has seen last. QUIET: the time when the thread first saw
- * that value.
- */
+/* A wait: its start (0: none), the last `moved` seen, since when. Behind the saved registers. */
 enum { SINCE, QUIET, MADE, FIRST_KEPT, SECONDS = FIRST_KEPT + KEPT, NANOSECONDS, WORDS };
 _Static_assert((int)WORDS == (int)WAIT_WORDS, "so much is skipped");
 
 /*
- * Labels in a wait: look for room again; there is room; another hit has waited in vain; the
- * controller is dead; the time is over; others have taken all room for too long.
+ * Labels: look again; there is room; a hit has waited in vain; the controller is dead; the time is
+ * over; others have taken all room for too long.
  */
 struct ways {
 	int again, room, vain, dead, late, starved;
@@ -82,13 +75,12 @@ static struct form_mem word(const struct stub_plan *p, int number)
 	return form_temp(p->wait_temp + number);
 }
 
-/* A word of the struct probe_room at NEXT. */
 static struct form_mem room_word(size_t offset)
 {
 	return form_at(FORM_NEXT, (int32_t)offset);
 }
 
-/* Clears SINCE, because the hit has not waited yet. */
+/* The hit has not waited yet. */
 static void form_wait_none(struct form *f, const struct stub_plan *p)
 {
 	if (p->at->action->record.room)
@@ -104,7 +96,7 @@ static void if_room(struct form *f, const struct stub_plan *p, int room)
 	form_jump_by_room(f, p, FORM_POINTER, FORM_SCRATCH, true, room);
 }
 
-/* Wakes all threads that sleep on the word at offset `at` of the struct probe_room at NEXT. */
+/* Wakes all threads that sleep on a word of the struct probe_room at NEXT. */
 static void wake_all(struct form *f, int32_t at)
 {
 	form_compute(f, FORM_SET, room_word((size_t)at));
@@ -112,9 +104,8 @@ static void wake_all(struct form *f, int32_t at)
 }
 
 /*
- * SPARE = the ticks that are left to wait. FROM is the current `moved`: if it has changed, the time
- * starts anew. Jumps to `late` if no time is left. Jumps to `starved` if the time cannot start
- * anew, because others have taken all room for too long.
+ * SPARE = the ticks left. If `moved`, in FROM, has changed, the time starts anew; jumps to `late`
+ * without time, to `starved` if others took all room for too long.
  */
 static void time_left(struct form *f, const struct stub_plan *p, const struct ways *to)
 {
@@ -123,10 +114,7 @@ static void time_left(struct form *f, const struct stub_plan *p, const struct wa
 
 	form_now(f, p);
 	form_jump_if_at_const(f, sizeof(uint64_t), word(p, SINCE), FORM_NE, 0, began);
-	/*
-	 * SINCE must not be 0, which means that no wait has begun. The time is 0 if a seccomp
-	 * filter forbids the system call that returns it.
-	 */
+	/* SINCE must not be 0; the time is, if a filter forbids its system call. */
 	form_jump_if_const(f, true, FORM_VALUE, FORM_NE, 0, known);
 	form_const(f, FORM_VALUE, 1);
 	form_place(f, known);
@@ -144,15 +132,13 @@ static void time_left(struct form *f, const struct stub_plan *p, const struct wa
 	form_place(f, same);
 	form_two_at(f, FORM_SUB, FORM_VALUE, word(p, QUIET));
 	form_const(f, FORM_SPARE, p->at->action->record.wait_ticks);
-	/*
-	 * The jump is also taken if time has gone backwards, because the clocks of two CPUs differ.
-	 */
+	/* Also if time has gone backwards, because CPUs' clocks differ. */
 	form_sub_jump_if(f, true, FORM_SPARE, FORM_NOT_ABOVE, FORM_VALUE, to->late);
 }
 
 /*
- * Sets ROOM_WAITED in the owner word, and wakes the controller if the bit was clear. FROM = the
- * owner word. Jumps back to `again` if the controller has made room meanwhile, or is gone.
+ * Sets ROOM_WAITED in the owner, in FROM, and wakes the controller if it was clear. Jumps to
+ * `again` if room was made, or the controller is gone.
  */
 static void announce(struct form *f, int again)
 {
@@ -177,9 +163,7 @@ static void announce(struct form *f, int again)
 	form_jump_if_const(f, false, FORM_VALUE, FORM_EQ, 0, again);
 }
 
-/*
- * Sleeps while the owner word equals FROM, for at most SPARE ticks, which are less than a second.
- */
+/* Sleeps while the owner equals FROM, for at most SPARE ticks, less than a second. */
 static void sleep_once(struct form *f, const struct stub_plan *p)
 {
 	form_const(f, FORM_VALUE, p->at->action->record.wait_scale);
@@ -192,15 +176,12 @@ static void sleep_once(struct form *f, const struct stub_plan *p)
 	form_futex_wait(f, p->wait_temp + SECONDS);
 }
 
-/* Waits for room in the ring at POINTER. */
 static void wait_loop(struct form *f, const struct stub_plan *p, const struct ways *to)
 {
 	int spin = form_label(f);
 
 	form_place(f, to->again);
-	/*
-	 * This process may have become a forked child meanwhile: a signal handler may call fork().
-	 */
+	/* A signal handler may have called fork(). */
 	form_jump_if_word(f, FORM_RIGHT, p->stub->guard, FORM_EQ, p->at->wait_over);
 	form_address(f, FORM_NEXT, p->at->action->record.room);
 	form_acquire(f, FORM_VALUE, room_word(OWNER_AT), sizeof(uint32_t));
@@ -235,10 +216,7 @@ static void restore(struct form *f, const struct stub_plan *p)
 		form_load(f, kept[i], word(p, FIRST_KEPT + i), sizeof(uint64_t), false);
 }
 
-/*
- * Counts a hit that has waited, and adds the ticks that it has waited; 0 if time has gone
- * backwards.
- */
+/* Counts a hit that has waited, and its ticks; 0 if time has gone backwards. */
 static void count_waited(struct form *f, const struct stub_plan *p)
 {
 	int none = form_label(f), forward = form_label(f);
@@ -294,9 +272,8 @@ static void form_wait(struct form *f, struct stub_plan *p)
 	wake_all(f, OWNER_AT);
 	form_jump(f, to.vain);
 	/*
-	 * A thread that was woken in time may run only now, after others took the room. So this
-	 * looks for room once more. `moved` is read before that: if the controller makes room right
-	 * after this look, `moved` differs from `gave_up`, and other hits still wait.
+	 * Others may have taken the room since the wake-up: look once more. `moved` is read before,
+	 * so if room is made just now, it differs from `gave_up`, and others still wait.
 	 */
 	form_place(f, to.late);
 	form_acquire(f, FORM_FROM, room_word(offsetof(struct probe_room, moved)), sizeof(uint64_t));
@@ -314,13 +291,11 @@ static void form_wait(struct form *f, struct stub_plan *p)
 
 /* ==== Writing records ========================================================================= */
 
-/* A word of the ring at SET. */
 static struct form_mem ring_word(size_t offset)
 {
 	return form_at(FORM_SET, (int32_t)offset);
 }
 
-/* A word of the record at FORM_RECORD. */
 static struct form_mem record_word(size_t offset)
 {
 	return form_at(FORM_RECORD, (int32_t)offset);
@@ -328,7 +303,7 @@ static struct form_mem record_word(size_t offset)
 
 /* ---- The contents of a record ---------------------------------------------------------- */
 
-/* Stores the thread's id. In a forked child, the id has a mark. Changes VALUE, SCRATCH. */
+/* Stores the thread's id, marked in a forked child. Changes VALUE, SCRATCH. */
 static void form_tid(struct form *f, const struct stub_plan *p)
 {
 	const struct arch_stub *s = p->stub;
@@ -372,10 +347,8 @@ void form_record_body(struct form *f, const struct stub_plan *p)
 }
 
 /*
- * Appends the duration and the record of the start event at OUT. The end event holds the start
- * event, but signal handlers may overwrite it if they have as many open start events as there are
- * places. They run in this thread, and change the time of the start event first. So if the time
- * differs after the copy, the span is lost: jumps to `lost`.
+ * Appends the duration and the start event's record at OUT. Signal handlers with as many open start
+ * events as places may overwrite it, its time first: if that changes, jumps to `lost`.
  */
 static void form_begin_of_span(struct form *f, const struct stub_plan *p, int lost)
 {
@@ -405,8 +378,8 @@ static void form_begin_of_span(struct form *f, const struct stub_plan *p, int lo
 /* ---- Into a ring ----------------------------------------------------------------------- */
 
 /*
- * If `has_room` is true, jumps to `label` if the ring at `ring` has room for the longest record. If
- * `has_room` is false, jumps if it has no room. head = the ring's head; changes FORM_VALUE.
+ * Jumps to `label` if the ring has (`has_room`), or lacks, room for the longest record. head = its
+ * head; changes FORM_VALUE.
  */
 static void form_jump_by_room(
 	struct form *f, const struct stub_plan *p, int ring, int head, bool has_room, int label)
@@ -417,15 +390,15 @@ static void form_jump_by_room(
 		f, FORM_VALUE, form_at(ring, offsetof(struct ring_header, tail)), sizeof(uint64_t));
 	form_load(f, head, form_at(ring, offsetof(struct ring_header, head)), sizeof(uint64_t),
 		false);
-	/* VALUE = minus the number of bytes in use */
+	/* VALUE = minus the bytes in use */
 	form_two(f, FORM_SUB, true, FORM_VALUE, head);
 	form_jump_if_const(f, true, FORM_VALUE, has_room ? FORM_GE : FORM_LT,
 		(int32_t)(p->max_bytes - r->ring_bytes), label);
 }
 
 /*
- * Returns the place of a byte in the ring at SET. Register `offset`, RECORD or VALUE, holds the
- * number of bytes that were ever written before that byte. Changes SCRATCH.
+ * Returns the place in the ring at SET of the byte after `offset` (RECORD or VALUE) bytes ever
+ * written. Changes SCRATCH.
  */
 static struct form_mem form_word_at(struct form *f, const struct stub_plan *p, int offset)
 {
@@ -436,9 +409,8 @@ static struct form_mem form_word_at(struct form *f, const struct stub_plan *p, i
 }
 
 /*
- * Publishes a record of a flight recorder. The record begins at the old head. The word at the new
- * head leads back to the record; its count is one more than the count in the word at the old head.
- * OUT holds the record's length if the length varies.
+ * Publishes a flight recorder's record, from the old head on: the word at the new head leads back
+ * to it, with the next count. OUT is its length, if that varies.
  */
 static void form_publish_over(struct form *f, const struct stub_plan *p)
 {
@@ -468,10 +440,7 @@ static void form_ring_record(struct form *f, const struct stub_plan *p, int full
 
 	if (p->stub->on_until_full)
 		form_jump_if_word(f, FORM_VALUE, p->stub->on + sizeof(uint32_t), FORM_NE, full);
-	/*
-	 * The head is acquired. So a reader that finds a part of this record also finds the head
-	 * that the previous record was published with.
-	 */
+	/* Acquired, so that a reader with part of this record finds the previous record's head. */
 	if (r->overwrite)
 		form_acquire(f, FORM_RECORD, head, sizeof(uint64_t));
 	else
@@ -497,7 +466,7 @@ static void form_ring_record(struct form *f, const struct stub_plan *p, int full
 
 /* ---- Choosing a ring ------------------------------------------------------------------- */
 
-/* Writes the record into the ring of this CPU. */
+/* Writes the record into this CPU's ring. */
 static void form_cpu_record(struct form *f, struct stub_plan *p, int slow, int full)
 {
 	const struct arch_record *r = &p->at->action->record;
@@ -509,10 +478,7 @@ static void form_cpu_record(struct form *f, struct stub_plan *p, int slow, int f
 	form_sequence_end(f, p, q);
 }
 
-/*
- * RIGHT = the number of the ring to try first: the number of the CPU, or a number that depends on
- * the thread.
- */
+/* RIGHT = the ring to try first: the CPU's, or one by the thread. */
 static void form_first_ring(struct form *f, const struct stub_plan *p)
 {
 	const struct arch_stub *s = p->stub;
@@ -525,7 +491,7 @@ static void form_first_ring(struct form *f, const struct stub_plan *p)
 		form_place(f, in_range);
 		return;
 	}
-	/* A hash of the thread pointer, scaled to the number of rings. */
+	/* A hash of the thread pointer, scaled to the rings. */
 	form_compute(f, FORM_RIGHT, form_at(FORM_THREAD, 0));
 	form_two_const(f, FORM_SHR, true, FORM_RIGHT, 4);
 	form_const(f, FORM_VALUE, UINT32_C(0x9e3779b1));
@@ -534,10 +500,7 @@ static void form_first_ring(struct form *f, const struct stub_plan *p)
 	form_two_const(f, FORM_SHR, true, FORM_RIGHT, 32);
 }
 
-/*
- * Locks a ring whose number is in [cpus, 2 * cpus); SET = the ring. Jumps to `lost` if none is
- * free.
- */
+/* Locks a ring in [cpus, 2 * cpus), SET; jumps to `lost` if none is free. */
 static void form_lock_ring(struct form *f, const struct stub_plan *p, int lost)
 {
 	const struct arch_record *r = &p->at->action->record;
@@ -561,7 +524,7 @@ static void form_lock_ring(struct form *f, const struct stub_plan *p, int lost)
 	form_sub_jump_if_const(f, false, FORM_SCRATCH, FORM_NE, 1, next);
 	form_jump(f, lost);
 	form_place(f, got);
-	/* Do not read the time early, while another thread still has the lock. */
+	/* Not while another thread still has the lock. */
 	form_alone(f, FORM_FENCE);
 }
 
@@ -581,10 +544,7 @@ void form_record(struct form *f, struct stub_plan *p)
 		form_jump(f, p->at->slow);
 }
 
-/*
- * Writes the record after a wait. The captures are prepared again, because memory that pointers
- * lead to may have changed.
- */
+/* Writes the record after a wait, with captures prepared again, because memory may have changed. */
 static void form_record_again(struct form *f, struct stub_plan *p)
 {
 	int full = form_label(f);
@@ -601,7 +561,7 @@ static void form_record_again(struct form *f, struct stub_plan *p)
 	form_jump(f, p->at->wait);
 }
 
-/* The path of threads without rseq, of aborted sequences, and of hits that find no room. */
+/* Threads without rseq, aborted sequences, and hits without room. */
 void form_record_slow(struct form *f, struct stub_plan *p)
 {
 	bool waits = p->at->action->record.room != 0;

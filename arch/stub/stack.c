@@ -1,22 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Captures of the stack: its bytes, or the return addresses in it.
+ * Captures of the stack: its bytes, or return addresses.
  *
- * Memory above the page of the stack pointer may be unmapped, or may not be a stack, so the stub
- * checks each page before it reads the page (captures.c).
+ * Memory above the stack pointer's page may be unmapped, or no stack, so each page is checked
+ * before it is read (captures.c).
  *
- * A C library puts the control block of a thread at the top of the stack that it allocates, above
- * all frames. The thread pointer points to this block. Nothing is read beyond the thread pointer.
- * If the thread pointer lies within the bytes to copy, they all belong to one stack, and their
- * pages are checked like those of pointers. Otherwise it is unknown what kind of stack it is, and
- * the copy ends at the first page that is not in memory. Such a page may also have been swapped
- * out, or belong to a large variable that the program has not written yet.
+ * A C library puts a thread's control block, where the thread pointer leads, above all frames of a
+ * stack that it allocates; nothing is read beyond. If it lies within the bytes to copy, they are
+ * one stack, whose pages are checked like pointers. Otherwise the copy ends at the first page that
+ * is not in memory: unused, swapped out, or a large variable's.
  *
- * Code that is built without frame pointers may keep any number in the frame pointer's register. So
- * a walk ends at a frame pointer that is not above the previous one, is far away from it, or cannot
- * be read. The site's function may have saved its caller's frame pointer, to use the register for
- * something else. Then the walk begins with the saved one. On all instruction sets a frame pointer
- * points to the caller's saved frame pointer, and the return address is in the next word.
+ * Code without frame pointers may keep any number in the register, so a walk ends at one that is
+ * not above the previous, far away, or unreadable. If the site's function has saved its caller's,
+ * the walk begins there. Everywhere a frame pointer leads to the caller's, and the return address
+ * is in the next word.
  */
 #include <string.h>
 
@@ -28,7 +25,7 @@
 
 enum { FRAME_BYTES_MAX = 1 << 20 };
 
-/* FROM = the address of the page after the one that POINTER, the stack pointer, is in. */
+/* FROM = the page after that of POINTER, the stack pointer. */
 static void first_page(struct form *f, const struct stub_plan *p)
 {
 	form_compute(f, FORM_FROM, form_at(FORM_POINTER, (int32_t)p->stub->page_bytes));
@@ -36,8 +33,8 @@ static void first_page(struct form *f, const struct stub_plan *p)
 }
 
 /*
- * Jumps to `own` if POINTER is in the main thread's stack, or if the thread pointer lies in
- * [POINTER, NEXT). In the second case NEXT becomes the thread pointer. Changes VALUE.
+ * Jumps to `own` if POINTER is in the main thread's stack, or the thread pointer in [POINTER,
+ * NEXT): then NEXT becomes it. Changes VALUE.
  */
 static void if_own(struct form *f, const struct stub_plan *p, int own)
 {
@@ -62,9 +59,8 @@ static void if_own(struct form *f, const struct stub_plan *p, int own)
 }
 
 /*
- * If a page between POINTER and NEXT is not in memory, sets NEXT to the start of the first such
- * page. mincore(2) fills one byte for each page. If it fails, the bytes of unmapped pages, or all
- * bytes, stay 0. Changes every register except POINTER.
+ * NEXT = the first page between POINTER and NEXT that is not in memory, if any. mincore(2) fills a
+ * byte for each, which stays 0 if it fails. Keeps POINTER.
  */
 static void end_of_resident(struct form *f, const struct stub_plan *p, int i)
 {
@@ -133,8 +129,8 @@ static void bytes_of_stack(struct form *f, const struct stub_plan *p, int i)
 }
 
 /*
- * Jumps to `end` unless the word at NEXT + offset is readable. Temporary `page` holds the page that
- * was found readable last. Changes all registers except POINTER and NEXT.
+ * Jumps to `end` unless the word at NEXT + offset is readable. Temporary `page`: the last readable
+ * page. Keeps POINTER and NEXT.
  */
 static void readable(
 	struct form *f, const struct stub_plan *p, int page, int temp, int32_t offset, int end)
@@ -190,7 +186,7 @@ static void frames(struct form *f, const struct stub_plan *p, int i)
 	form_jump_if_const(f, true, FORM_VALUE, FORM_NE, 0, end);
 	form_move(f, FORM_VALUE, FORM_NEXT);
 	form_two_at(f, FORM_SUB, FORM_VALUE, last);
-	/* Unsigned, so a frame pointer below the previous one counts as far away, too. */
+	/* Unsigned: a lower frame pointer is far away, too. */
 	form_jump_if_const(f, true, FORM_VALUE, FORM_NOT_BELOW, FRAME_BYTES_MAX, end);
 	if (p->stub->thread.has_tp) {
 		form_compute(f, FORM_FROM, form_at(FORM_THREAD, 0));
@@ -232,7 +228,6 @@ void form_prepare_stacks(struct form *f, const struct stub_plan *p)
 
 /* ==== Unwinding =============================================================================== */
 
-/* An FDE of .eh_frame, with its length. */
 struct fde {
 	uint32_t length;
 	uint32_t cie; /* distance from this field back to the CIE, in bytes */

@@ -91,10 +91,7 @@ void form_sequence_leave(struct form *f, const struct stub_plan *plan)
 		form_store_const(f, field_of_rseq(plan, RSEQ_CS), sizeof(uint64_t), 0);
 }
 
-/*
- * Goes back to `retry`, a few times; then to `aborted`. The temporary with the number of tries left
- * is not initialised, because any initial number will do.
- */
+/* Goes back to `retry` a few times, then to `aborted`. The number of tries may start as any. */
 static void form_try_again(struct form *f, const struct sequence *q)
 {
 	int scratch = q->scratch;
@@ -108,10 +105,7 @@ static void form_try_again(struct form *f, const struct sequence *q)
 	form_jump(f, q->retry);
 }
 
-/*
- * Emits the abort handlers. The kernel requires the signature in the four bytes before each
- * handler.
- */
+/* The abort handlers, each behind its signature in four bytes, as the kernel requires. */
 static void form_sequence_aborts(struct form *f, const struct stub_plan *plan)
 {
 	for (int i = 0; i < plan->sequence_count; i++) {
@@ -126,7 +120,7 @@ static void form_sequence_aborts(struct form *f, const struct stub_plan *plan)
 	}
 }
 
-/* Emits the descriptors: a struct rseq_cs for each sequence. */
+/* A struct rseq_cs for each sequence. */
 static void form_sequence_descriptors(struct form *f, const struct stub_plan *plan)
 {
 	for (int i = 0; i < plan->sequence_count; i++) {
@@ -152,7 +146,7 @@ void form_cpu_set(
 	form_two_const(f, FORM_SHL, true, a, shift);
 }
 
-/* a = the address of the byte at `offset` in the set that threads without rseq share. */
+/* a = the byte at `offset` in the set of threads without rseq. */
 static void form_shared_set(struct form *f, const struct stub_plan *plan, int a, uint32_t offset)
 {
 	const struct arch_action *action = plan->at->action;
@@ -161,10 +155,7 @@ static void form_shared_set(struct form *f, const struct stub_plan *plan, int a,
 	form_address(f, a, action->slots + shared + offset);
 }
 
-/*
- * Adds 1 to a field of the probe's struct probe_slot in the set that threads without rseq share;
- * changes FORM_VALUE.
- */
+/* Adds 1 to a field of struct probe_slot in the set of threads without rseq; changes FORM_VALUE. */
 static void form_shared_inc(struct form *f, const struct stub_plan *plan, size_t field)
 {
 	form_shared_set(f, plan, FORM_VALUE, plan->at->action->slot_offset + (uint32_t)field);
@@ -173,8 +164,7 @@ static void form_shared_inc(struct form *f, const struct stub_plan *plan, size_t
 
 /*
  * Adds 1 to a field of the probe's struct probe_slot of this CPU; changes FORM_VALUE and
- * FORM_RIGHT. If the thread has no rseq, or its CPU has no set, jumps to `slow`, where the code
- * must leave the sequence.
+ * FORM_RIGHT. Jumps to `slow`, which must leave the sequence, without rseq or a set.
  */
 static void form_cpu_inc(struct form *f, struct stub_plan *plan, size_t field, int slow)
 {
@@ -195,19 +185,17 @@ static void form_cpu_inc(struct form *f, struct stub_plan *plan, size_t field, i
 /* ==== Gathering =============================================================================== */
 
 /*
- * Gathering: a hit adds its value to a cell (struct probe_cell).
+ * A hit adds its value to a cell (struct probe_cell).
  *
- * A restartable sequence publishes with one store, so a hit needs two sequences. The first stores
- * the parts that may be stored twice (the extremes, the last value), and then the sum. The second
- * stores the count or the value's bucket. Each sequence is exact by itself, on whichever CPU it
- * runs.
+ * A sequence publishes with one store, so there are two: the first stores what may be stored twice
+ * (extremes, last value) and then the sum; the second the count or bucket. Each is exact, on
+ * whichever CPU.
  *
- * In a cell that threads without rseq share, each word is changed atomically, by one instruction or
- * a compare and swap. No code infers the value of one word of a cell from another word. So only one
- * thing depends on memory order: that a cell has its key (table.c).
+ * In a cell of threads without rseq, each word changes atomically. No word is inferred from
+ * another, so only that a cell has its key depends on memory order (table.c).
  *
- * The sum of doubles may need a vector register, which belongs to the program. The stub saves the
- * register before the sequence, and restores it whenever the sequence is left.
+ * A sum of doubles may need a vector register, which is saved before the sequence, and restored
+ * whenever it is left.
  */
 
 static struct form_mem field(size_t offset)
@@ -217,7 +205,7 @@ static struct form_mem field(size_t offset)
 
 #define FIELD(name) field(offsetof(struct probe_cell, name))
 
-/* Returns true if the hit changes more of the cell than the count or the buckets. */
+/* Does the hit change more of the cell than the count or the buckets? */
 static bool has_values(const struct stub_plan *p)
 {
 	return p->at->action->gather.parts & ~(unsigned int)ARCH_GATHER_BUCKETS;
@@ -266,10 +254,7 @@ static void sum_of_doubles(struct form *f, const struct stub_plan *p, bool share
 	form_cas(f, FIELD(sum), sizeof(uint64_t), FORM_RIGHT, FORM_NE, again);
 }
 
-/*
- * RIGHT = the number of the bucket for the double in VALUE, which must not be negative; changes
- * VALUE.
- */
+/* RIGHT = the bucket of the double in VALUE, which is not negative; changes VALUE. */
 static void bucket_of_double(struct form *f)
 {
 	int done = form_label(f);
@@ -285,7 +270,7 @@ static void bucket_of_double(struct form *f)
 
 /* ---- The parts of the cell at SET ------------------------------------------------- */
 
-/* Stores SCRATCH in a word of the cell if SCRATCH is larger than the word. */
+/* Keeps the larger of SCRATCH and a word of the cell. */
 static void keep_largest(struct form *f, struct form_mem word, bool shared)
 {
 	int done = form_label(f), again = form_label(f);
@@ -302,7 +287,7 @@ static void keep_largest(struct form *f, struct form_mem word, bool shared)
 	form_place(f, done);
 }
 
-/* Changes all parts of the cell except the count and the buckets. The sum comes last. */
+/* Changes the cell but for count and buckets; the sum comes last. */
 static void gather_values(struct form *f, const struct stub_plan *p, bool shared)
 {
 	const struct arch_gather *g = &p->at->action->gather;
@@ -331,10 +316,7 @@ static void gather_values(struct form *f, const struct stub_plan *p, bool shared
 			sizeof(uint64_t), FORM_RIGHT);
 }
 
-/*
- * RIGHT = the number of the bucket for the integer in VALUE, which must not be negative; changes
- * VALUE and SCRATCH.
- */
+/* RIGHT = the bucket of the integer in VALUE, which is not negative; changes VALUE and SCRATCH. */
 static void bucket_of_number(struct form *f)
 {
 	form_move(f, FORM_SCRATCH, FORM_VALUE);
@@ -346,7 +328,7 @@ static void bucket_of_number(struct form *f)
 	form_two(f, FORM_ADD, true, FORM_RIGHT, FORM_VALUE);
 }
 
-/* Counts the hit in the bucket of its value (see CELL_SUB_BITS), or in `count`. */
+/* Counts the hit in its value's bucket (see CELL_SUB_BITS), or in `count`. */
 static void count_value(struct form *f, const struct stub_plan *p, bool shared)
 {
 	const struct arch_gather *g = &p->at->action->gather;
@@ -445,17 +427,11 @@ void form_gather_slow(struct form *f, const struct stub_plan *p)
 /* ==== Sampling ================================================================================ */
 
 /*
- * Sampling: takes one hit in N, and at most a given number per unit of time.
- *
- * To take one hit in N, hits are counted on each CPU separately. The limit per unit of time is for
- * the whole session, on all CPUs; time is divided into windows. One word holds the number of the
- * window and the number of hits in it, so that both change at once.
+ * Sampling: one hit in N, counted on each CPU, and at most so many per window of time, in the whole
+ * session. One word holds the window's number and its hits, so that both change at once.
  */
 
-/*
- * Counts the hit. FORM_SCRATCH = the number of hits on this CPU since the last sampled one, with
- * this hit; 0 if this hit is sampled.
- */
+/* FORM_SCRATCH = the hits on this CPU since the last sampled one; 0: sample this one. */
 static void form_every(struct form *f, struct stub_plan *p)
 {
 	const struct arch_action *action = p->at->action;
@@ -477,9 +453,8 @@ static void form_every(struct form *f, struct stub_plan *p)
 }
 
 /*
- * Counts the hit in its time window. FORM_SET = the window's number, shifted left by 32. FORM_VALUE
- * = the old word. FORM_SCRATCH = the new word, for one more hit, or for the first hit of a new
- * window. Jumps to the exit if the window has had all its hits.
+ * Counts the hit in its window. FORM_SET = its number << 32, FORM_VALUE = the old word,
+ * FORM_SCRATCH = the new one. Jumps to the exit if it has had all its hits.
  */
 static void form_rate(struct form *f, const struct stub_plan *p)
 {
@@ -497,7 +472,7 @@ static void form_rate(struct form *f, const struct stub_plan *p)
 	form_load(f, FORM_VALUE, word, sizeof(uint64_t), false);
 	form_move(f, FORM_RIGHT, FORM_VALUE);
 	form_two(f, FORM_XOR, true, FORM_RIGHT, FORM_SET);
-	/* A rate is at most INT32_MAX, so a larger difference means another window. */
+	/* More than any rate: another window. */
 	form_jump_if_const(f, true, FORM_RIGHT, FORM_NOT_ABOVE, INT32_MAX, same);
 	form_compute(f, FORM_SCRATCH, form_at(FORM_SET, 1));
 	form_jump(f, change);
@@ -524,10 +499,7 @@ static void form_sample(struct form *f, struct stub_plan *p)
 		form_rate(f, p);
 }
 
-/*
- * The out-of-line part of sampling, for a thread without rseq: counts modulo N in the set that all
- * threads share.
- */
+/* Without rseq: counts modulo N in the shared set. */
 static void form_sample_slow(struct form *f, const struct stub_plan *p)
 {
 	if (p->stub->every <= 1)
@@ -548,16 +520,11 @@ static void form_sample_slow(struct form *f, const struct stub_plan *p)
 /* ==== Calls of functions of the program ======================================================= */
 
 /*
- * Calls a function of the program, with the captures as its arguments (arch_stub.call).
- *
- * The stub counts the call and the return. While a thread is between the two counts, this stub and
- * the code that runs after it must not be unmapped; see libprobe/patch/quiet.c.
+ * Calls a function of the program with the captures (arch_stub.call). Calls and returns are
+ * counted: in between, this stub and those behind must not be unmapped (libprobe/patch/quiet.c).
  */
 
-/*
- * Builds the frame that is passed to the called function: words, mask and pointers (see
- * arch_stub.call).
- */
+/* Builds the function's frame: words, mask, pointers (see arch_stub.call). */
 static void form_words(struct form *f, const struct stub_plan *p)
 {
 	const struct arch_stub *s = p->stub;
@@ -590,7 +557,7 @@ static void form_call_function(struct form *f, struct stub_plan *p)
 	form_cpu_inc(f, p, offsetof(struct probe_slot, seen), p->at->slow_leave);
 }
 
-/* Emits the paths for threads without rseq. */
+/* The paths of threads without rseq. */
 static void form_call_function_slow(struct form *f, const struct stub_plan *p)
 {
 	if (!p->stub->thread.has_rseq)
@@ -632,7 +599,7 @@ static void form_id(struct form *f, const struct stub_plan *p, enum form_call ca
 	form_store(f, FORM_VALUE, form_temp(temp));
 }
 
-/* Asks the kernel for the CPU's number: getcpu(2) writes it to temporary cpu_temp. */
+/* getcpu(2) writes the CPU's number to cpu_temp. */
 static void form_cpu_id(struct form *f, const struct stub_plan *p)
 {
 	form_store_const(f, form_temp(p->cpu_temp), sizeof(uint64_t), 0);
@@ -655,10 +622,7 @@ static uint32_t all_captures(const struct stub_plan *p)
 	return (uint32_t)((UINT64_C(1) << p->stub->capture_count) - 1);
 }
 
-/*
- * Resets what the hit knows of its captures: all bits of the mask are set, which means that no
- * capture is unreadable, and no page is known to be readable.
- */
+/* No capture is unreadable yet (all bits set), and no page known to be readable. */
 static void form_prepare_none(struct form *f, const struct stub_plan *p)
 {
 	if (p->checked)
@@ -667,10 +631,7 @@ static void form_prepare_none(struct form *f, const struct stub_plan *p)
 	form_checks_begin(f, p);
 }
 
-/*
- * Emits what precedes the action. The filter comes first, after the few things that the filter
- * needs.
- */
+/* All before the action: first the filter, with the few things that it needs. */
 static void form_preparations(struct form *f, const struct stub_plan *p)
 {
 	const struct arch_stub *s = p->stub;
@@ -740,7 +701,7 @@ static void form_action(struct form *f, struct stub_plan *p)
 	form_place(f, p->at->done);
 }
 
-/* Emits the code for hits that are only counted as lost or unmatched. */
+/* Hits that are only counted, as lost or unmatched. */
 static void form_failures(struct form *f, const struct stub_plan *p)
 {
 	const struct arch_stub *s = p->stub;
@@ -861,9 +822,8 @@ static void form_switches(struct form *f, const struct stub_plan *p)
 }
 
 /*
- * Reads a word in each page of a frame that is larger than a page, from the highest page down. So a
- * stack without room for the frame faults in its guard page. Without these reads, the stub could
- * skip the guard page, which may be the only one, and change memory of something else.
+ * Reads a word in each page of a frame larger than a page, from the highest on, to fault in the
+ * guard page rather than skip it, and change other memory.
  */
 static void form_touch(struct form *f, const struct stub_plan *p)
 {

@@ -1,22 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tables of keys (arch/layout.h): finding the cell of a key.
+ * Tables of keys (arch/layout.h): finding a key's cell.
  *
- * In a CPU's own table, the search is a part of the sequence that changes the cell. Code that
- * creates an entry stores the entry's tag last; then the sequence restarts and finds the entry. In
- * the table that threads without rseq share, a thread first claims an entry by setting its tag.
+ * In a CPU's own table, the search is in the sequence that changes the cell. A new entry's tag is
+ * stored last; then the sequence restarts and finds it. In the table of threads without rseq, a
+ * thread claims an entry by its tag.
  *
- * Memory order: whoever finds a tag must also find the key, whether it is a thread on any CPU or
- * the controller. So FORM_PUBLISH stores the tag after the key has been written. Where threads
- * share the table, a search acquires the tag before it reads the key. In a CPU's own table, only
- * threads of that CPU write and search. Each of them sees the writes of earlier ones, because the
- * kernel orders a thread's work before that of the next thread on the CPU. A claim
- * (TABLE_TAG_FILLING) says nothing about the key. The owner's writes may become visible before or
- * after the claim, because no thread reads the key before the tag changes again. Entries are never
- * freed, so a tag that was found stays valid.
+ * Memory order: whoever finds a tag must find the key. So FORM_PUBLISH stores the tag after it and,
+ * where threads share the table, a search acquires the tag. In a CPU's table, threads see each
+ * other's writes, because the kernel orders their work. A claim (TABLE_TAG_FILLING) says nothing
+ * about the key, which no thread reads before the tag changes again. Entries are never freed.
  *
  * The hash multiplies by 2^64 divided by the golden ratio (Knuth, The Art of Computer Programming,
- * volume 3, 6.4) and folds the upper half into the lower one.
+ * volume 3, 6.4) and folds the upper half into the lower.
  */
 #include <string.h>
 
@@ -40,7 +36,7 @@ static int32_t bytes_at(const struct stub_plan *p)
 	return AT_WORDS + WORD * p->at->action->gather.key_count;
 }
 
-/* FROM = the address of the text of a prepared capture; SCRATCH = its length. */
+/* FROM = a prepared capture's text; SCRATCH = its length. */
 static void form_load_text(struct form *f, const struct stub_plan *p, int capture)
 {
 	int pair = p->temp[capture];
@@ -50,7 +46,7 @@ static void form_load_text(struct form *f, const struct stub_plan *p, int captur
 	form_two_const(f, FORM_AND, false, FORM_SCRATCH, RING_STRING_LENGTH);
 }
 
-/* FROM = the address of string `k` of the key, or of its normal form; SCRATCH = the length. */
+/* FROM = string `k` of the key, or its normal form; SCRATCH = the length. */
 static void load_string(struct form *f, const struct stub_plan *p, int k)
 {
 	if (!key_of(p, k)->is_norm) {
@@ -64,7 +60,7 @@ static void load_string(struct form *f, const struct stub_plan *p, int k)
 
 /* ---- The hash ------------------------------------------------------------------------ */
 
-/* VALUE *= RIGHT, then folds the upper half of VALUE into the lower one; changes `scratch`. */
+/* VALUE *= RIGHT, and folds its upper half into the lower; changes `scratch`. */
 static void mix(struct form *f, int scratch)
 {
 	form_two(f, FORM_MUL, true, FORM_VALUE, FORM_RIGHT);
@@ -73,10 +69,7 @@ static void mix(struct form *f, int scratch)
 	form_two(f, FORM_XOR, true, FORM_VALUE, scratch);
 }
 
-/*
- * The subroutine that adds the SCRATCH bytes at FROM to the hash in VALUE; changes POINTER, NEXT
- * and SPARE.
- */
+/* Adds SCRATCH bytes at FROM to the hash in VALUE; changes POINTER, NEXT, SPARE. */
 void form_hash_subroutine(struct form *f, const struct stub_plan *p)
 {
 	int words = form_label(f), few = form_label(f), done = form_label(f);
@@ -142,7 +135,7 @@ void form_hash_text(struct form *f, const struct stub_plan *p, uint32_t seed, in
 
 /* ---- Identities ----------------------------------------------------------------------- */
 
-/* Adds a capture to the hash in VALUE; jumps to `unknown` if the capture could not be read. */
+/* Adds a capture to the hash in VALUE; jumps to `unknown` if it is unreadable. */
 static void hash_same(struct form *f, const struct stub_plan *p, int capture, int unknown)
 {
 	int fits = form_label(f);
@@ -188,10 +181,7 @@ void form_identity(struct form *f, const struct stub_plan *p)
 
 /* ---- Searching -------------------------------------------------------------------------- */
 
-/*
- * Jumps to `differ` unless the SCRATCH bytes at FROM equal those at POINTER; changes VALUE and
- * NEXT.
- */
+/* Jumps to `differ` unless SCRATCH bytes at FROM and POINTER are equal; changes VALUE, NEXT. */
 static void compare_string(struct form *f, int differ)
 {
 	int words = form_label(f), few = form_label(f), done = form_label(f);
@@ -268,10 +258,7 @@ static void match(struct form *f, const struct stub_plan *p, int differ)
 	}
 }
 
-/*
- * Writes this hit's key into the entry at RIGHT, and then the key's tag; changes all registers
- * except RIGHT and SET.
- */
+/* Writes this hit's key, then its tag, into the entry at RIGHT; keeps RIGHT and SET. */
 static void fill(struct form *f, const struct stub_plan *p)
 {
 	const struct arch_gather *g = &p->at->action->gather;
@@ -348,20 +335,18 @@ void form_lookup(struct form *f, const struct stub_plan *p, int again)
 /* ==== Normal forms ============================================================================ */
 
 /*
- * Keys with normal forms. Before the stub hashes the key, it writes the normal form into its frame,
- * with the same result as norm_text() (arch/norm.c). So a table has one entry for each normal form,
- * not for each text.
+ * Keys with normal forms. Before it hashes the key, the stub writes the normal form into its frame,
+ * like norm_text() (arch/norm.c), so a table has an entry for each form.
  *
- * Like all strings of keys, the text was checked when it was measured, and is not checked again
- * when it is read. It may change in between. Then the normal form is that of some other text, but
- * it is no longer than planned, and the loop still ends.
+ * The text was checked when it was measured, and may change since: then the form is another text's,
+ * but no longer than planned.
  */
 
 enum { TEMP_MARK, TEMP_PIECE, TEMP_TAG, NORM_BYTES = sizeof(uint64_t) };
 _Static_assert(TEMP_TAG + 1 == NORM_TEMPS, "there are as many as are planned");
 _Static_assert(sizeof(norm_tables) % NORM_BYTES == 0, "the tables are words");
 
-/* Returns the first step that has this action. Steps are sorted by their actions. */
+/* Returns the first step with this action; steps are sorted by actions. */
 static int32_t first_of(enum norm_action action)
 {
 	return (int32_t)action << NORM_STATE_BITS;
@@ -373,8 +358,8 @@ static struct form_mem noted(const struct stub_plan *p, int temp)
 }
 
 /*
- * Executes the step in RIGHT, whose action is not PUT. Jumps to `put` to write the byte in VALUE,
- * to `skip` to go on with the next byte of the text, or to `next` to look at the same byte again.
+ * Executes the step in RIGHT, other than PUT. Jumps to `put` to write VALUE, `skip` to go to the
+ * next byte, or `next` to look at the same again.
  */
 static void other_steps(struct form *f, const struct stub_plan *p, int put, int skip, int next)
 {
@@ -484,7 +469,7 @@ void form_norm_key(struct form *f, const struct stub_plan *p, int k)
 	form_load_text(f, p, capture);
 	form_compute(f, FORM_POINTER, form_temp(p->at->text_temp[k]));
 	form_norm(f, p);
-	/* VALUE = the word of the text, with the length of the normal form. */
+	/* the text's word, with the normal form's length */
 	form_load(f, FORM_VALUE, form_temp(p->temp[capture] + 1), NORM_BYTES, false);
 	form_two(f, FORM_SUB, true, FORM_VALUE, FORM_SCRATCH);
 	form_two(f, FORM_ADD, true, FORM_VALUE, FORM_SPARE);
