@@ -137,49 +137,49 @@ static void add_probe_json(
  * Writes the plans of a probe's sites: "-" if no site is patched, "behind" if all patched sites
  * have the same plan, otherwise "3 behind, 2 pun".
  */
-static void plans_text(const struct probe_status *probe, char *text, size_t size)
+static void plans_text(struct buffer *out, const struct probe_status *probe)
 {
-	size_t kinds = 0, used = 0;
+	size_t kinds = 0, done = 0;
 
 	for (int plan = 1; plan < PLANS; plan++)
 		kinds += probe->plans[plan] != 0;
-	snprintf(text, size, "-");
+	if (!kinds)
+		buffer_char(out, '-');
 	for (int plan = 1; plan < PLANS; plan++) {
-		int length = 0;
-
-		if (!probe->plans[plan] || used >= size)
+		if (!probe->plans[plan])
 			continue;
-		if (kinds == 1)
-			length = snprintf(text, size, "%s", probe_plan_name(plan));
-		else
-			length = snprintf(text + used, size - used, "%s%zu %s", used ? ", " : "",
-				probe->plans[plan], probe_plan_name(plan));
-		used += (size_t)length;
+		buffer_string(out, done++ ? ", " : "");
+		if (kinds > 1) {
+			buffer_unsigned(out, probe->plans[plan]);
+			buffer_char(out, ' ');
+		}
+		buffer_string(out, probe_plan_name((enum probe_plan)plan));
 	}
 }
 
-static void table_add_probe(
-	struct table *table, const struct process_status *process, const struct probe_status *probe)
+static void add_row(
+	struct grid *grid, const struct process_status *process, const struct probe_status *probe)
 {
-	char pid[16], count[16], sites[48], hits[24], plans[128], *name;
-
-	if (asprintf(&name, "%s:%s", probe->provider, probe->name) < 0)
-		name = NULL;
-	snprintf(pid, sizeof(pid), "%d", (int)process->pid);
-	snprintf(count, sizeof(count), "%" PRIu32, probe->refcount);
-	snprintf(sites, sizeof(sites), "%zu/%zu", probe->patched, probe->sites);
+	grid_signed(grid, process->pid);
+	buffer_printable(&grid->text, probe->provider);
+	buffer_char(&grid->text, ':');
+	grid_text(grid, probe->name);
+	grid_text(grid, state_of(probe));
+	grid_number(grid, probe->refcount);
+	buffer_unsigned(&grid->text, probe->patched);
+	buffer_char(&grid->text, '/');
+	grid_number(grid, probe->sites);
+	plans_text(&grid->text, probe);
+	grid_end(grid);
 	if (probe->uncounted)
-		snprintf(hits, sizeof(hits), "-");
+		grid_text(grid, "-");
 	else
-		snprintf(hits, sizeof(hits), "%" PRIu64, probe->hits);
-	plans_text(probe, plans, sizeof(plans));
-	table_add(table, (const char *const[]){pid, name ? name : probe->name, state_of(probe),
-				 count, sites, plans, hits, probe->path});
-	free(name);
+		grid_number(grid, probe->hits);
+	grid_text(grid, probe->path);
 }
 
 static struct probe_error *print_process(const struct status_options *options,
-	const struct process_status *process, struct table *table, size_t *shown)
+	const struct process_status *process, struct grid *grid, size_t *shown)
 {
 	struct probe_error *error;
 	struct buffer out = {0};
@@ -193,7 +193,7 @@ static struct probe_error *print_process(const struct status_options *options,
 		if (options->json)
 			add_probe_json(&out, process, probe);
 		else
-			table_add_probe(table, process, probe);
+			add_row(grid, process, probe);
 	}
 	error = out_flush(&out, stdout);
 	buffer_deinit(&out);
@@ -276,7 +276,7 @@ static void warn_of_site(const struct probe_bad_site *site, void *data)
 }
 
 static struct probe_error *status_process(
-	const struct status_options *options, pid_t pid, struct table *table, size_t *shown)
+	const struct status_options *options, pid_t pid, struct grid *grid, size_t *shown)
 {
 	struct process_status process = {.pid = pid};
 	struct probe_target *target;
@@ -290,7 +290,7 @@ static struct probe_error *status_process(
 	if (!error)
 		error = check_patterns(&options->common.patterns, &process);
 	if (!error)
-		error = print_process(options, &process, table, shown);
+		error = print_process(options, &process, grid, shown);
 	if (!error)
 		error = probe_target_bad_sites(target, warn_of_site, target);
 	if (!error)
@@ -302,34 +302,32 @@ static struct probe_error *status_process(
 
 static struct probe_error *status_all(const struct status_options *options, int *status_ret)
 {
-	static const struct table_column columns[] = {
-		{.title = "PID", .is_number = true},
-		{.title = "PROBE"},
-		{.title = "STATE"},
-		{.title = "COUNT", .is_number = true},
-		{.title = "PATCHED", .is_number = true},
-		{.title = "PLAN"},
-		{.title = "HITS", .is_number = true},
-		{.title = "MODULE", .shrinks = true},
-	};
 	const struct pid_list *pids = &options->common.pids;
-	struct table *table = table_create(columns, sizeof(columns) / sizeof(columns[0]));
 	struct mistake mistake = {0};
 	struct probe_error *error;
+	AUTO_GRID struct grid grid;
 	size_t shown = 0;
 
+	grid_init(&grid);
+	grid_title(&grid, "PID", GRID_RIGHT);
+	grid_title(&grid, "PROBE", GRID_LEFT);
+	grid_title(&grid, "STATE", GRID_LEFT);
+	grid_title(&grid, "COUNT", GRID_RIGHT);
+	grid_title(&grid, "PATCHED", GRID_RIGHT);
+	grid_title(&grid, "PLAN", GRID_LEFT);
+	grid_title(&grid, "HITS", GRID_RIGHT);
+	grid_title(&grid, "MODULE", GRID_SHRINKS);
 	/* Show all processes even if one fails, because they are independent of each other. */
 	for (size_t i = 0; i < pids->count; i++) {
 		error = processes_unless_ended(&options->common, i,
-			status_process(options, pids->items[i], table, &shown));
+			status_process(options, pids->items[i], &grid, &shown));
 		if (error && !mistake_take(&mistake, pids->items[i], error))
 			*status_ret = report_error(error);
 	}
 	error = mistake_end(&mistake, &options->common, pids->count);
 	if (error)
 		*status_ret = report_error(error);
-	error = options->json ? NULL : table_print(table);
-	table_free(table);
+	error = options->json ? NULL : out_grid(&grid);
 	if (!error && !shown && *status_ret == STATUS_DONE)
 		fprintf(stderr, "probectl: no probes are enabled%s\n",
 			options->all ? ", and none were found" : " (-a shows all there are)");

@@ -12,7 +12,6 @@
 
 #include "cli/list/listing.h"
 #include "cli/print/out.h"
-#include "cli/print/print.h"
 #include "libprobe/base/cleanup.h"
 
 enum { ALTERNATIVES_MAX = 4, ARGS_MAX = 32 };
@@ -126,16 +125,6 @@ static void describe_state(const struct group *group, struct buffer *out)
 
 /* ---- Sites: -v and -vv -------------------------------------------------------------- */
 
-enum site_cell {
-	SITE_ADDRESS,
-	SITE_FUNCTION,
-	SITE_LINE,
-	SITE_BYTES,
-	SITE_PLAN,
-	SITE_ARGS,
-	SITE_CELLS
-};
-
 /*
  * Writes the address of a site. In a process, this is the address in memory; otherwise, it is the
  * address in the file.
@@ -150,7 +139,7 @@ static void describe_function(
 {
 	if (!function)
 		return;
-	buffer_string(out, function);
+	buffer_printable(out, function);
 	buffer_char(out, '+');
 	buffer_hex(out, detail->function_offset);
 }
@@ -159,7 +148,7 @@ static void describe_line(const struct probe_site_detail *detail, struct buffer 
 {
 	if (!detail->file)
 		return;
-	buffer_string(out, detail->file);
+	buffer_printable(out, detail->file);
 	buffer_char(out, ':');
 	buffer_unsigned(out, (uint64_t)detail->line);
 }
@@ -178,7 +167,7 @@ static void describe_why(const char *reason, struct buffer *out)
 	if (!reason)
 		return;
 	buffer_string(out, ": ");
-	buffer_string(out, reason);
+	buffer_printable(out, reason);
 }
 
 /* Writes the plan of a site. If the site is not enabled, this is the plan that it would get. */
@@ -211,11 +200,10 @@ struct foreign {
 	size_t sites;
 };
 
-static struct probe_error *add_site(struct table *table, const struct listing *listing,
-	const struct listed_site *item, struct buffer *out, struct foreign *foreign)
+/* Adds a line below the row of the probe. */
+static struct probe_error *add_site(struct grid *grid, const struct listing *listing,
+	const struct listed_site *item, struct foreign *foreign)
 {
-	size_t starts[SITE_CELLS];
-	const char *cells[SITE_CELLS];
 	struct probe_site_detail detail;
 	AUTO_FREE char *function = NULL;
 	struct probe_error *error;
@@ -229,28 +217,20 @@ static struct probe_error *add_site(struct table *table, const struct listing *l
 		foreign->machine = detail.other_machine;
 		foreign->sites++;
 	}
-	out->length = 0;
-	for (int cell = 0; cell < SITE_CELLS; cell++) {
-		starts[cell] = out->length;
-		if (cell == SITE_ADDRESS)
-			describe_address(item->site, out);
-		else if (cell == SITE_FUNCTION)
-			describe_function(&detail, function, out);
-		else if (cell == SITE_LINE)
-			describe_line(&detail, out);
-		else if (cell == SITE_BYTES && listing->details > 1)
-			describe_bytes(&detail, out);
-		else if (cell == SITE_PLAN && listing->details > 1)
-			describe_plan(item->site, &detail, out);
-		else if (cell == SITE_ARGS)
-			buffer_string(out, item->site->args_spec);
-		buffer_char(out, '\0');
-	}
-	if (out->no_memory)
-		return probe_error_no_memory();
-	for (int cell = 0; cell < SITE_CELLS; cell++)
-		cells[cell] = out->data + starts[cell];
-	table_add_line(table, cells, SITE_CELLS);
+	describe_address(item->site, &grid->text);
+	grid_note_cell(grid, false);
+	describe_function(&detail, function, &grid->text);
+	grid_note_cell(grid, false);
+	describe_line(&detail, &grid->text);
+	grid_note_cell(grid, false);
+	if (listing->details > 1)
+		describe_bytes(&detail, &grid->text);
+	grid_note_cell(grid, false);
+	if (listing->details > 1)
+		describe_plan(item->site, &detail, &grid->text);
+	grid_note_cell(grid, false);
+	buffer_printable(&grid->text, item->site->args_spec);
+	grid_note_cell(grid, true);
 	return NULL;
 }
 
@@ -262,10 +242,10 @@ static void describe_meaning_args(const struct probe_meaning *meaning, struct bu
 	buffer_string(out, "arguments: ");
 	for (size_t i = 0; i < meaning->arg_count; i++) {
 		buffer_string(out, i > 0 ? ", " : "");
-		buffer_string(out, meaning->args[i].name);
+		buffer_printable(out, meaning->args[i].name);
 		if (meaning->args[i].type) {
 			buffer_string(out, ": ");
-			buffer_string(out, meaning->args[i].type);
+			buffer_printable(out, meaning->args[i].type);
 		}
 	}
 	buffer_string(out, meaning->open ? " ..." : "");
@@ -274,38 +254,27 @@ static void describe_meaning_args(const struct probe_meaning *meaning, struct bu
 /* Writes what the numbers of a type mean: "LockMode: 1 AccessShareLock, 2 RowShareLock". */
 static void describe_words(const struct probe_arg_meaning *arg, struct buffer *out)
 {
-	buffer_string(out, arg->type);
+	buffer_printable(out, arg->type);
 	for (size_t i = 0; i < arg->word_count; i++) {
 		buffer_string(out, i > 0 ? ", " : ": ");
 		buffer_signed(out, arg->words[i].number);
 		buffer_char(out, ' ');
-		buffer_string(out, arg->words[i].word);
+		buffer_printable(out, arg->words[i].word);
 	}
 }
 
-static void add_text(struct table *table, struct buffer *out)
-{
-	const char *text;
-
-	buffer_char(out, '\0');
-	text = out->no_memory ? "" : out->data;
-	table_add_line(table, &text, 1);
-	out->length = 0;
-}
-
-static void add_labelled(
-	struct table *table, const char *label, const char *text, struct buffer *out)
+static void add_labelled(struct grid *grid, const char *label, const char *text)
 {
 	if (!text)
 		return;
-	buffer_string(out, label);
-	buffer_string(out, text);
-	add_text(table, out);
+	buffer_string(&grid->text, label);
+	buffer_printable(&grid->text, text);
+	grid_note(grid);
 }
 
 /* If the catalogue knows the probe, adds the lines that describe it. */
-static struct probe_error *add_meaning(struct table *table, const struct listing *listing,
-	const struct group *group, struct buffer *out)
+static struct probe_error *add_meaning(
+	struct grid *grid, const struct listing *listing, const struct group *group)
 {
 	const struct probe_site *site = group->items[0].site;
 	const struct probe_meaning *meaning;
@@ -319,26 +288,25 @@ static struct probe_error *add_meaning(struct table *table, const struct listing
 	meaning = probe_catalogue_find(listing->catalogue, site->provider, site->name, count);
 	if (!meaning)
 		return NULL;
-	out->length = 0;
-	add_labelled(table, "", meaning->means, out);
+	add_labelled(grid, "", meaning->means);
 	if (meaning->arg_count) {
-		describe_meaning_args(meaning, out);
-		add_text(table, out);
+		describe_meaning_args(meaning, &grid->text);
+		grid_note(grid);
 	}
 	for (size_t i = 0; i < meaning->arg_count && listing->details > 1; i++) {
 		if (!meaning->args[i].words)
 			continue;
-		describe_words(&meaning->args[i], out);
-		add_text(table, out);
+		describe_words(&meaning->args[i], &grid->text);
+		grid_note(grid);
 	}
-	add_labelled(table, "needs: ", meaning->needs, out);
-	add_labelled(table, "raises the semaphore, too, of: ", meaning->with, out);
-	add_labelled(table, "as a begin, can have the arguments of: ", meaning->takes, out);
+	add_labelled(grid, "needs: ", meaning->needs);
+	add_labelled(grid, "raises the semaphore, too, of: ", meaning->with);
+	add_labelled(grid, "as a begin, can have the arguments of: ", meaning->takes);
 	for (size_t i = 0; i < meaning->same_count; i++)
-		add_labelled(table, "its end has the same: ", meaning->same[i], out);
+		add_labelled(grid, "its end has the same: ", meaning->same[i]);
 	for (size_t i = 0; i < meaning->end_count; i++)
-		add_labelled(table, "ends with: ", meaning->ends[i], out);
-	return out->no_memory ? probe_error_no_memory() : NULL;
+		add_labelled(grid, "ends with: ", meaning->ends[i]);
+	return NULL;
 }
 
 /* ---- Rows --------------------------------------------------------------------------- */
@@ -364,102 +332,58 @@ static bool same_probe(const struct listed_site *a, const struct listed_site *b)
 	       strcmp(a->site->provider, b->site->provider) == 0;
 }
 
-/* The cells of a row, in the order of make_table()'s columns. Some tables have no PID or STATE. */
-enum { COLUMNS_MAX = 7 };
-
-struct cells {
-	struct buffer *out;
-	size_t starts[COLUMNS_MAX];
-	size_t count;
-};
-
-static void end_cell(struct cells *cells, size_t start)
-{
-	buffer_char(cells->out, '\0');
-	cells->starts[cells->count++] = start;
-}
-
-static void add_probe_cells(
-	struct cells *cells, const struct listing *listing, const struct group *group)
+/* Writes the cells in the order of add_titles(). Some tables have no PID or STATE. */
+static struct probe_error *add_group(struct grid *grid, const struct listing *listing,
+	const struct group *group, struct foreign *foreign)
 {
 	const struct probe_site *site = group->items[0].site;
-	struct buffer *out = cells->out;
-	size_t start = out->length;
-
-	if (listing->show_pid) {
-		buffer_unsigned(out, (uint64_t)site->pid);
-		end_cell(cells, start);
-		start = out->length;
-	}
-	buffer_string(out, site->provider);
-	buffer_char(out, ':');
-	buffer_string(out, site->name);
-	end_cell(cells, start);
-	start = out->length;
-	buffer_unsigned(out, group->count);
-	end_cell(cells, start);
-	start = out->length;
-	if (listing->is_process) {
-		describe_state(group, out);
-		end_cell(cells, start);
-	}
-}
-
-static struct probe_error *add_group(struct table *table, const struct listing *listing,
-	const struct group *group, struct buffer *out, struct foreign *foreign)
-{
-	struct cells cells = {.out = out};
-	const char *texts[COLUMNS_MAX];
 	struct probe_error *error;
-	size_t start;
 
-	out->length = 0;
-	add_probe_cells(&cells, listing, group);
-	start = out->length;
-	error = describe_args(group, out);
+	if (listing->show_pid)
+		grid_signed(grid, site->pid);
+	buffer_printable(&grid->text, site->provider);
+	buffer_char(&grid->text, ':');
+	grid_text(grid, site->name);
+	grid_number(grid, group->count);
+	if (listing->is_process) {
+		describe_state(group, &grid->text);
+		grid_end(grid);
+	}
+	error = describe_args(group, &grid->text);
 	if (error)
 		return error;
-	end_cell(&cells, start);
-	if (out->no_memory)
-		return probe_error_no_memory();
-	for (size_t i = 0; i < cells.count; i++)
-		texts[i] = out->data + cells.starts[i];
-	texts[cells.count++] = describe_semaphores(group);
-	texts[cells.count] = group->items[0].site->path;
-	table_add(table, texts);
+	grid_end(grid);
+	grid_text(grid, describe_semaphores(group));
+	grid_text(grid, site->path);
 	if (listing->catalogue)
-		error = add_meaning(table, listing, group, out);
+		error = add_meaning(grid, listing, group);
 	for (size_t i = 0; i < group->count && listing->details > 0 && !error; i++)
-		error = add_site(table, listing, &group->items[i], out, foreign);
+		error = add_site(grid, listing, &group->items[i], foreign);
 	return error;
 }
 
-static struct table *make_table(
-	const struct listing *listing, struct table_column columns[COLUMNS_MAX])
+static void add_titles(struct grid *grid, const struct listing *listing)
 {
-	size_t count = 0;
-
 	if (listing->show_pid)
-		columns[count++] = (struct table_column){.title = "PID", .is_number = true};
-	columns[count++] = (struct table_column){.title = "PROBE"};
-	columns[count++] = (struct table_column){.title = "SITES", .is_number = true};
+		grid_title(grid, "PID", GRID_RIGHT);
+	grid_title(grid, "PROBE", GRID_LEFT);
+	grid_title(grid, "SITES", GRID_RIGHT);
 	if (listing->is_process)
-		columns[count++] = (struct table_column){.title = "STATE"};
-	columns[count++] = (struct table_column){.title = "ARGUMENTS", .shrinks = true};
-	columns[count++] = (struct table_column){.title = "SEMAPHORE"};
-	columns[count++] = (struct table_column){.title = "MODULE"};
-	return table_create(columns, count);
+		grid_title(grid, "STATE", GRID_LEFT);
+	grid_title(grid, "ARGUMENTS", GRID_SHRINKS);
+	grid_title(grid, "SEMAPHORE", GRID_LEFT);
+	grid_title(grid, "MODULE", GRID_LEFT);
 }
 
 struct probe_error *listing_print_text(struct listing *listing)
 {
-	struct table_column columns[COLUMNS_MAX];
-	struct table *table = make_table(listing, columns);
 	struct probe_error *error = NULL;
-	struct buffer out = {0};
 	struct foreign foreign = {0};
+	AUTO_GRID struct grid grid;
 	struct group group;
 
+	grid_init(&grid);
+	add_titles(&grid, listing);
 	if (listing->count > 0)
 		qsort(listing->items, listing->count, sizeof(*listing->items), compare);
 	for (size_t i = 0; i < listing->count && !error; i += group.count) {
@@ -467,16 +391,14 @@ struct probe_error *listing_print_text(struct listing *listing)
 		while (i + group.count < listing->count &&
 			same_probe(group.items, group.items + group.count))
 			group.count++;
-		error = add_group(table, listing, &group, &out, &foreign);
+		error = add_group(&grid, listing, &group, &foreign);
 	}
 	if (!error)
-		error = table_print(table);
+		error = out_grid(&grid);
 	if (!error && foreign.sites && listing->details > 1)
 		fprintf(stderr,
 			"probectl: %zu site%s for another machine (%s): the plans are those there, "
 			"and none can be switched on here\n",
 			foreign.sites, foreign.sites == 1 ? " is" : "s are", foreign.machine);
-	buffer_deinit(&out);
-	table_free(table);
 	return error;
 }

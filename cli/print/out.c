@@ -1,46 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include <errno.h>
 #include <stdio_ext.h>
-#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 #include "cli/print/out.h"
-#include "libprobe/base/utf8.h"
-
-/*
- * Returns the number of characters at the start of a text that need no escaping: printable ASCII.
- */
-static size_t plain_length(const char *text)
-{
-	const char *at = text;
-
-	while (*at >= ' ' && *at < 0x7f)
-		at++;
-	return (size_t)(at - text);
-}
-
-size_t out_printable(struct buffer *out, const char *text)
-{
-	size_t width = 0;
-
-	for (;;) {
-		size_t step = plain_length(text), before;
-
-		buffer_bytes(out, text, step);
-		width += step;
-		text += step;
-		if (!*text)
-			return width;
-		/*
-		 * Check at most four bytes, the maximum length of a character. strnlen() stops at
-		 * the end of the text.
-		 */
-		step = utf8_character(text, strnlen(text, 4));
-		before = out->length;
-		buffer_c_escaped(out, text, step ? step : 1, 0);
-		width += step > 1 && !buffer_is_control(text, step) ? 1 : out->length - before;
-		text += step ? step : 1;
-	}
-}
 
 struct probe_error *out_failed(FILE *stream)
 {
@@ -59,5 +23,20 @@ struct probe_error *out_flush(struct buffer *out, FILE *stream)
 		error = probe_error_first(error, out_failed(stream));
 	out->length = 0;
 	out->no_memory = false;
+	return error;
+}
+
+struct probe_error *out_grid(const struct grid *grid)
+{
+	struct winsize size = {0};
+	struct probe_error *error;
+	struct buffer out = {0};
+
+	if (isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0)
+		size.ws_col = 0;
+	if (grid->has_rows || grid->text.no_memory)
+		grid_print(grid, &out, size.ws_col);
+	error = out_flush(&out, stdout);
+	buffer_deinit(&out);
 	return error;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Writes text that may hold any bytes into a buffer, and buffers to streams.
+ * Writes buffers and tables to streams.
  *
  * Listing a big library takes two milliseconds, and most of this time is the start of the process.
  * With printf(3) for each cell it would take twice as long.
@@ -8,20 +8,11 @@
 #ifndef CLI_PRINT_OUT_H
 #define CLI_PRINT_OUT_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 
 #include "libprobe/base/buffer.h"
 #include "libprobe/base/error.h"
-
-/*
- * Adds a text that may hold any bytes, made safe for a terminal. Control characters, and bytes
- * that are not UTF-8, become C escapes ("\n", "\377"). Returns the width in terminal columns,
- * where each character counts as one column.
- */
-size_t out_printable(struct buffer *out, const char *text);
+#include "libprobe/base/grid.h"
 
 /*
  * Call it after a write to a stream has failed, while errno still has the reason. Drops the data
@@ -32,5 +23,8 @@ PROBE_MUST_CHECK struct probe_error *out_failed(FILE *stream);
 
 /* Writes the buffer to a stream and empties the buffer. The stream is flushed later, by main(). */
 PROBE_MUST_CHECK struct probe_error *out_flush(struct buffer *out, FILE *stream);
+
+/* Prints a grid on standard output, as wide as the terminal. Prints nothing if it has no rows. */
+PROBE_MUST_CHECK struct probe_error *out_grid(const struct grid *grid);
 
 #endif

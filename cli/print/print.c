@@ -32,7 +32,7 @@ char *printable(const char *text)
 {
 	struct buffer out = {0};
 
-	out_printable(&out, text);
+	buffer_printable(&out, text);
 	buffer_char(&out, '\0');
 	if (!out.no_memory)
 		return out.data;

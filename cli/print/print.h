@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Output functions for all commands: safe text and tables. For JSON see out.h. */
+/* Output functions for all commands: messages and safe text. */
 #ifndef CLI_PRINT_PRINT_H
 #define CLI_PRINT_PRINT_H
 
@@ -43,35 +43,5 @@ void print_bad_site(const struct probe_bad_site *site, pid_t pid, const char *co
  * changed it, or it is intact again. The message tells when this was found.
  */
 void print_site_news(const struct probe_site_news *news, pid_t pid);
-
-/* ---- Tables -------------------------------------------------------------------- */
-
-struct table_column {
-	const char *title;
-	bool is_number; /* align the cells of the column to the right */
-	/* If the terminal is too narrow, shorten the cells of the column, with an ellipsis. */
-	bool shrinks;
-};
-
-struct table;
-
-/* Creates a table. `columns` must outlive it. table_print() reports lack of memory. */
-struct table *table_create(const struct table_column *columns, size_t count);
-/*
- * Adds a row. There must be one cell for each column; NULL stands for an empty cell. The cells are
- * copied and made safe for a terminal.
- */
-void table_add(struct table *table, const char *const *cells);
-/*
- * Adds an indented line below the last row. Such lines have columns of their own, which are not
- * those of the table. If the line has a single cell, this is a text outside all columns.
- */
-void table_add_line(struct table *table, const char *const *cells, size_t count);
-/*
- * Prints the table on standard output. The first line has the titles. A table without rows prints
- * nothing.
- */
-PROBE_MUST_CHECK struct probe_error *table_print(struct table *table);
-void table_free(struct table *table);
 
 #endif

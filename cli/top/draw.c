@@ -51,7 +51,7 @@ static void clean(struct buffer *out, const char *text, bool utf8)
 {
 	struct buffer printable = {0};
 
-	out_printable(&printable, text);
+	buffer_printable(&printable, text);
 	for (size_t i = 0; i < printable.length;) {
 		const char *at = printable.data + i;
 		size_t bytes = utf8_character(at, printable.length - i);

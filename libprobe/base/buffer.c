@@ -237,6 +237,24 @@ void buffer_c_escaped(struct buffer *buffer, const char *text, size_t length, ch
 	}
 }
 
+void buffer_escaped(struct buffer *buffer, const char *text)
+{
+	buffer_c_escaped(buffer, text, strlen(text), 0);
+}
+
+void buffer_printable(struct buffer *buffer, const char *text)
+{
+	for (;;) {
+		size_t length = strcspn(text, "\\");
+
+		buffer_c_escaped(buffer, text, length, 0);
+		text += length;
+		if (!*text)
+			return;
+		buffer_char(buffer, *text++);
+	}
+}
+
 /* Escapes a character. Returns how many bytes of `text` it has. */
 static size_t json_escape(struct buffer *buffer, const char *text, size_t length)
 {

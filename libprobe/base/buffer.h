@@ -81,6 +81,9 @@ bool buffer_is_control(const char *text, size_t step);
  * `quote` is one more character to escape, or 0.
  */
 void buffer_c_escaped(struct buffer *buffer, const char *text, size_t length, char quote);
+void buffer_escaped(struct buffer *buffer, const char *text);
+/* The same, but backslashes stay: the text may be a message that has escapes already. */
+void buffer_printable(struct buffer *buffer, const char *text);
 
 /* Writes the inside of a JSON string (RFC 8259). Bytes that are not UTF-8 become U+FFFD. */
 void buffer_json_escaped(struct buffer *buffer, const char *text, size_t length);

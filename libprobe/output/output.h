@@ -9,6 +9,7 @@
 
 #include "libprobe/base/buffer.h"
 #include "libprobe/base/error.h"
+#include "libprobe/base/grid.h"
 #include "libprobe/base/json.h"
 #include "probe/metrics.h"
 #include "probe/otlp.h"
@@ -148,41 +149,6 @@ struct format_context *sink_context(struct probe_sink *sink);
 extern const struct format format_silent;
 extern const struct format format_text;
 extern const struct format format_json;
-
-/* ---- Grid ------------------------------------------------------------------------------------ */
-
-/* Text in columns. Cells are collected first, because the widest decides its column's width. */
-
-enum { GRID_COLUMNS_MAX = 24 };
-
-struct grid_cell {
-	size_t offset, length; /* in bytes of the grid's text */
-	size_t width;	       /* in characters */
-};
-
-struct grid {
-	struct buffer text;
-	struct grid_cell *cells;
-	size_t cell_count;
-	size_t column_count; /* known after the first line */
-	size_t widths[GRID_COLUMNS_MAX];
-	bool right[GRID_COLUMNS_MAX]; /* the column is right-aligned */
-	size_t start;		      /* offset of the cell that is being written */
-	bool no_memory;
-};
-
-/* Returns false without memory. */
-bool grid_init(struct grid *grid);
-void grid_deinit(struct grid *grid);
-
-/*
- * Ends a cell, the text in grid->text since the last one. Cells come in order, line by line, the
- * same number in each.
- */
-void grid_cell(struct grid *grid, size_t column, bool right);
-
-/* Writes the grid. Sets out->no_memory if memory ran out. */
-void grid_print(const struct grid *grid, struct buffer *out);
 
 /* ---- Json ------------------------------------------------------------------------------------ */
 
@@ -680,6 +646,11 @@ void text_real(struct buffer *out, double value, enum text_digits digits);
 void text_number(struct buffer *out, long double value);
 
 /* Writes a table's heading, if there are several tables. */
+void text_counted(struct buffer *out, uint64_t count, const char *one, const char *many);
+/* Writes a line such as "... 3 more rows", if `count` is not 0. */
+void text_more(struct buffer *out, uint64_t count, const char *one, const char *many);
+
+/* Writes the heading of a table, if there are several tables. */
 void text_heading(struct format_context *context, const struct probe_view *view);
 
 /* Writes a chart of a row's buckets, and its other figures below. */

@@ -270,8 +270,7 @@ static void put_tail(struct flame *flame)
 		buffer_string(out, "<text x=\"10\" y=\"");
 		put_pixels(out, TOP + (double)(flame->deepest + 1) * ROW + TEXT_BASE);
 		buffer_string(out, "\">");
-		buffer_unsigned(out, flame->narrow);
-		buffer_string(out, flame->narrow == 1 ? " frame is" : " frames are");
+		text_counted(out, flame->narrow, " frame is", " frames are");
 		buffer_string(out, " too narrow to be drawn</text>\n");
 	}
 	buffer_string(out, script);
@@ -935,12 +934,6 @@ static int compare_rows(const void *a, const void *b)
 	return stacks_compare(*left, *right);
 }
 
-static void count_text(struct buffer *out, uint64_t count, const char *one, const char *many)
-{
-	buffer_unsigned(out, count);
-	buffer_string(out, count == 1 ? one : many);
-}
-
 /* Writes bytes allocated and bytes live. */
 static void heap_text(struct buffer *out, const struct probe_stacks_row **rows, size_t count)
 {
@@ -952,10 +945,10 @@ static void heap_text(struct buffer *out, const struct probe_stacks_row **rows, 
 		sum.live_bytes += rows[i]->live_bytes;
 		sum.live_count += rows[i]->live_count;
 	}
-	count_text(out, sum.total_bytes, " byte allocated (", " bytes allocated (");
-	count_text(out, sum.total_count, " allocation), ", " allocations), ");
-	count_text(out, sum.live_bytes, " byte live (", " bytes live (");
-	count_text(out, sum.live_count, " allocation), ", " allocations), ");
+	text_counted(out, sum.total_bytes, " byte allocated (", " bytes allocated (");
+	text_counted(out, sum.total_count, " allocation), ", " allocations), ");
+	text_counted(out, sum.live_bytes, " byte live (", " bytes live (");
+	text_counted(out, sum.live_count, " allocation), ", " allocations), ");
 }
 
 /* Writes a probe's `top` most frequent stacks; 0: all. */
@@ -983,16 +976,17 @@ static void print_probe(
 	if (heap)
 		heap_text(out, rows, known);
 	else
-		count_text(out, tree.total, " hit, ", " hits, ");
-	count_text(out, count, " stack\n", " stacks\n");
+		text_counted(out, tree.total, " hit, ", " hits, ");
+	text_counted(out, count, " stack\n", " stacks\n");
 	buffer_string(
 		out, heap ? "       BYTES        %  FRAME\n" : "        HITS        %  FRAME\n");
 	qsort(rows, shown, sizeof(*rows), compare_rows);
 	print_branch(&tree, &whole, 0, 0);
 	if (count > shown) {
 		buffer_string(out, "... ");
-		count_text(out, count - shown, " more stack (--top), ", " more stacks (--top), ");
-		count_text(out, hidden, heap ? " byte\n" : " hit\n", heap ? " bytes\n" : " hits\n");
+		text_counted(out, count - shown, " more stack (--top), ", " more stacks (--top), ");
+		text_counted(
+			out, hidden, heap ? " byte\n" : " hit\n", heap ? " bytes\n" : " hits\n");
 	}
 }
 

@@ -129,7 +129,7 @@ static void text_column(struct buffer *out, const char *text, size_t width)
 {
 	size_t before = column_start(out);
 
-	buffer_c_escaped(out, text, strlen(text), 0);
+	buffer_escaped(out, text);
 	column_end(out, before, width);
 }
 
@@ -143,9 +143,9 @@ static void number_column(struct buffer *out, int64_t number, size_t width)
 
 void text_probe(struct buffer *out, const char *provider, const char *name)
 {
-	buffer_c_escaped(out, provider, strlen(provider), 0);
+	buffer_escaped(out, provider);
 	buffer_char(out, ':');
-	buffer_c_escaped(out, name, strlen(name), 0);
+	buffer_escaped(out, name);
 }
 
 static void head_columns(struct buffer *out)
@@ -249,7 +249,7 @@ void text_meant(
 	if (is_number && arg && arg->kind == PROBE_ARG_BOOLEAN)
 		word = value->u ? "true" : "false";
 	if (word)
-		buffer_c_escaped(out, word, strlen(word), 0);
+		buffer_escaped(out, word);
 	else if (is_number && arg && arg->kind == PROBE_ARG_POINTER)
 		buffer_hex(out, value->u);
 	else
@@ -338,7 +338,7 @@ static void text_pair(struct buffer *out, const struct probe_session_probe *begi
 	text_probe(out, begin->provider, begin->name);
 	buffer_string(out, "..");
 	if (strcmp(begin->provider, end->provider) == 0)
-		buffer_c_escaped(out, end->name, strlen(end->name), 0);
+		buffer_escaped(out, end->name);
 	else
 		text_probe(out, end->provider, end->name);
 }
@@ -374,8 +374,7 @@ static void text_lost(
 	struct buffer *out = &context->out;
 
 	buffer_string(out, "# lost ");
-	buffer_unsigned(out, lost);
-	buffer_string(out, lost == 1 ? " hit of " : " hits of ");
+	text_counted(out, lost, " hit of ", " hits of ");
 	text_probe(out, probe->provider, probe->name);
 	buffer_char(out, '\n');
 }
@@ -416,7 +415,6 @@ struct table_line {
 	const struct probe_view *view;
 	bool has_coverage;		   /* some row of the table is not fully counted */
 	const struct probe_table_row *row; /* NULL for the line of titles */
-	size_t column;
 	/* The key that is a call stack, of which the line shows the innermost function; or NULL. */
 	const struct probe_value *stack;
 	size_t stack_column;
@@ -424,7 +422,10 @@ struct table_line {
 
 static void next(struct table_line *line, bool right)
 {
-	grid_cell(line->grid, line->column++, right);
+	if (line->row)
+		grid_end(line->grid);
+	else
+		grid_title(line->grid, "", right ? GRID_RIGHT : GRID_LEFT);
 }
 
 static void title(struct table_line *line, const char *text, bool right)
@@ -598,12 +599,12 @@ static void key_cells(struct table_line *line, size_t key_count)
 
 		if (value && value->kind == PROBE_VALUE_STACK) {
 			line->stack = value;
-			line->stack_column = line->column;
+			line->stack_column = line->grid->column;
 			buffer_c_escaped(text, value->bytes, value_stack_line(value, 0), 0);
 		} else if (value) {
 			text_meant(text, meaning_of_key(line->view, line->row, name), value);
 		} else {
-			buffer_c_escaped(text, name, strlen(name), 0);
+			buffer_escaped(text, name);
 		}
 		next(line, false);
 	}
@@ -618,10 +619,10 @@ static void callers(const struct table_line *line)
 
 	for (size_t at = length + 1; stack && at < stack->length; at += length + 1) {
 		length = value_stack_line(stack, at);
-		for (size_t column = 0; column < line->column; column++) {
+		for (size_t column = 0; column < grid->column_count; column++) {
 			if (column == line->stack_column)
 				buffer_c_escaped(&grid->text, stack->bytes + at, length, 0);
-			grid_cell(grid, column, grid->right[column]);
+			grid_end(grid);
 		}
 	}
 }
@@ -717,14 +718,18 @@ static struct shown shown_rows(const struct probe_table_row *rows, size_t count,
 	return shown;
 }
 
-static void count_line(
-	struct buffer *out, const char *before, uint64_t count, const char *one, const char *many)
+void text_counted(struct buffer *out, uint64_t count, const char *one, const char *many)
+{
+	buffer_unsigned(out, count);
+	buffer_string(out, count == 1 ? one : many);
+}
+
+void text_more(struct buffer *out, uint64_t count, const char *one, const char *many)
 {
 	if (!count)
 		return;
-	buffer_string(out, before);
-	buffer_unsigned(out, count);
-	buffer_string(out, count == 1 ? one : many);
+	buffer_string(out, "... ");
+	text_counted(out, count, one, many);
 }
 
 void text_heading(struct format_context *context, const struct probe_view *view)
@@ -736,7 +741,7 @@ void text_heading(struct format_context *context, const struct probe_view *view)
 	buffer_string(out, "#");
 	if (view->title) {
 		buffer_char(out, ' ');
-		buffer_c_escaped(out, view->title, strlen(view->title), 0);
+		buffer_escaped(out, view->title);
 	}
 	if (view->time_ns) {
 		buffer_string(out, view->title ? ", " : " ");
@@ -753,14 +758,11 @@ static void text_grid(struct format_context *context, const struct probe_table *
 	size_t key_count = table->key_count, count, done = 0;
 	const struct probe_table_row *rows = probe_table_rows(table, &count);
 	bool has_coverage = any_incomplete(rows, count);
-	struct grid grid;
+	AUTO_GRID struct grid grid;
 
-	if (!grid_init(&grid)) {
-		context->out.no_memory = true;
-		return;
-	}
+	grid_init(&grid);
 	/* A minimum width aligns several tables' numbers. */
-	grid.widths[1] = view->columns == PROBE_COLUMN_COUNT ? HITS_WIDTH : 0;
+	grid.columns[1].width = view->columns == PROBE_COLUMN_COUNT ? HITS_WIDTH : 0;
 	add_line(&grid, context, NULL, key_count, view, has_coverage);
 	for (size_t i = 0; i < count; i++) {
 		bool silent = is_silent(&rows[i]);
@@ -770,8 +772,7 @@ static void text_grid(struct format_context *context, const struct probe_table *
 					done++ < shown->rows)
 			add_line(&grid, context, &rows[i], key_count, view, has_coverage);
 	}
-	grid_print(&grid, &context->out);
-	grid_deinit(&grid);
+	grid_print(&grid, &context->out, 0);
 }
 
 static void text_charts(struct format_context *context, const struct probe_table *table,
@@ -789,7 +790,7 @@ static void text_charts(struct format_context *context, const struct probe_table
 		row_name(out, &rows[i]);
 		if (view->value) {
 			buffer_string(out, "  ");
-			buffer_c_escaped(out, view->value, strlen(view->value), 0);
+			buffer_escaped(out, view->value);
 		}
 		probe_coverage_text(missing, &rows[i].coverage);
 		if (missing[0]) {
@@ -847,8 +848,11 @@ static void nothing_line(
 	buffer_string(out, "no pair was timed: ");
 	buffer_unsigned(out, table->in_flight);
 	buffer_string(out, " in flight");
-	count_line(out, ", ", probe_table_unmatched(table), " end without a begin",
-		" ends without a begin");
+	if (probe_table_unmatched(table)) {
+		buffer_string(out, ", ");
+		text_counted(out, probe_table_unmatched(table), " end without a begin",
+			" ends without a begin");
+	}
 	buffer_char(out, '\n');
 }
 
@@ -873,8 +877,8 @@ static void text_table(struct format_context *context, const struct probe_table 
 		text_charts(context, table, view, &shown);
 	else
 		text_grid(context, table, view, &shown);
-	count_line(out, "... ", shown.more, " more row (--top)\n", " more rows (--top)\n");
-	count_line(out, "... ", shown.silent, " probe was not hit\n", " probes were not hit\n");
+	text_more(out, shown.more, " more row (--top)\n", " more rows (--top)\n");
+	text_more(out, shown.silent, " probe was not hit\n", " probes were not hit\n");
 	if (view->columns & PROBE_COLUMN_PAIRS && !charts)
 		pair_line(out, table);
 }

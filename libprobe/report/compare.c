@@ -557,30 +557,30 @@ static void change(struct buffer *out, double before, double after)
 }
 
 /* Writes a column's title, AFTER's, and the change's, unless `changes` is NULL. */
-static void titles(struct lines *lines, const char *name, const char *changes, bool is_last)
+static void titles(struct grid *grid, const char *name, const char *changes)
 {
-	lines_title(lines, name, true, false);
-	lines_title(lines, "AFTER", true, !changes && is_last);
+	grid_title(grid, name, GRID_RIGHT);
+	grid_title(grid, "AFTER", GRID_RIGHT);
 	if (changes)
-		lines_title(lines, changes, true, is_last);
+		grid_title(grid, changes, GRID_RIGHT);
 }
 
 /* Writes a change; "?" if an amount is unknown, because its row may have been dropped. */
-static void change_cell(struct lines *lines, const double amounts[SIDE_COUNT],
-	const bool known[SIDE_COUNT], bool is_last)
+static void change_cell(
+	struct grid *grid, const double amounts[SIDE_COUNT], const bool known[SIDE_COUNT])
 {
 	if (known[SIDE_BEFORE] && known[SIDE_AFTER])
-		change(&lines->grid.text, amounts[SIDE_BEFORE], amounts[SIDE_AFTER]);
+		change(&grid->text, amounts[SIDE_BEFORE], amounts[SIDE_AFTER]);
 	else
-		buffer_char(&lines->grid.text, '?');
-	lines_next(lines, true, is_last);
+		buffer_char(&grid->text, '?');
+	grid_end(grid);
 }
 
 /* Writes counts ("~": inexact), rates and change; "?" for a row that may have been dropped. */
-static void count_cells(struct lines *lines, const struct comparison *comparison,
-	const uint64_t counts[SIDE_COUNT], const bool known[SIDE_COUNT], bool is_last)
+static void count_cells(struct grid *grid, const struct comparison *comparison,
+	const uint64_t counts[SIDE_COUNT], const bool known[SIDE_COUNT])
 {
-	struct buffer *text = &lines->grid.text;
+	struct buffer *text = &grid->text;
 	double rates[SIDE_COUNT];
 
 	for (int side = 0; side < SIDE_COUNT; side++) {
@@ -589,16 +589,16 @@ static void count_cells(struct lines *lines, const struct comparison *comparison
 			buffer_char(text, counts[side] ? '~' : '?');
 		if (known[side] || counts[side])
 			buffer_unsigned(text, counts[side]);
-		lines_next(lines, true, false);
+		grid_end(grid);
 	}
 	for (int side = 0; side < SIDE_COUNT; side++) {
 		if (!known[side])
 			buffer_char(text, counts[side] ? '~' : '?');
 		if (known[side] || counts[side])
 			summary_rate(text, comparison->summaries[side], counts[side]);
-		lines_next(lines, true, false);
+		grid_end(grid);
 	}
-	change_cell(lines, rates, known, is_last);
+	change_cell(grid, rates, known);
 }
 
 static const bool both_known[SIDE_COUNT] = {true, true};
@@ -608,84 +608,73 @@ static size_t shown_of(size_t count, size_t limit)
 	return limit && limit < count ? limit : count;
 }
 
-static void more(struct buffer *out, size_t count, size_t shown, const char *what)
-{
-	if (count <= shown)
-		return;
-	buffer_string(out, "... ");
-	buffer_unsigned(out, count - shown);
-	buffer_string(out, " more ");
-	buffer_string(out, what);
-	buffer_string(out, count - shown == 1 ? " (--top)\n" : "s (--top)\n");
-}
-
 /* ---- Probes ---------------------------------------------------------------------------- */
 
 static void probe_line(
-	struct lines *lines, const struct comparison *comparison, const struct compared *compared)
+	struct grid *grid, const struct comparison *comparison, const struct compared *compared)
 {
 	const struct summary_probe *const probes[SIDE_COUNT] = {
 		compared->items[SIDE_BEFORE], compared->items[SIDE_AFTER]};
 	const struct summary_probe *any = compared_any(compared);
 	uint64_t hits[SIDE_COUNT];
 
-	text_probe(&lines->grid.text, any->provider, any->name);
-	lines_next(lines, false, false);
+	text_probe(&grid->text, any->provider, any->name);
+	grid_end(grid);
 	for (int side = 0; side < SIDE_COUNT; side++)
 		hits[side] = probes[side] ? probes[side]->hits : 0;
-	count_cells(lines, comparison, hits, both_known, true);
+	count_cells(grid, comparison, hits, both_known);
 }
 
 static void probes(struct buffer *out, const struct comparison *comparison)
 {
 	size_t count = 0, shown;
 	AUTO_FREE struct compared *rows = compare_probes(comparison, &count);
-	struct lines lines;
+	AUTO_GRID struct grid grid = {0};
 
-	if (!rows || !lines_begin(&lines, out)) {
+	if (!rows) {
 		out->no_memory = true;
 		return;
 	}
+	grid_init(&grid);
 	shown = shown_of(count, comparison->views[SIDE_AFTER]->top);
 	buffer_char(out, '\n');
-	lines_title(&lines, "PROBE", false, false);
-	titles(&lines, "HITS", NULL, false);
-	titles(&lines, "RATE/s", "CHANGE", true);
+	grid_title(&grid, "PROBE", GRID_LEFT);
+	titles(&grid, "HITS", NULL);
+	titles(&grid, "RATE/s", "CHANGE");
 	for (size_t i = 0; i < shown; i++)
-		probe_line(&lines, comparison, &rows[i]);
-	lines_end(&lines);
-	more(out, count, shown, "probe");
+		probe_line(&grid, comparison, &rows[i]);
+	grid_print(&grid, out, 0);
+	text_more(out, count - shown, " more probe (--top)\n", " more probes (--top)\n");
 }
 
 /* ---- Pairs ----------------------------------------------------------------------------- */
 
 static void duration_cells(
-	struct lines *lines, const double durations[SIDE_COUNT], const bool known[SIDE_COUNT])
+	struct grid *grid, const double durations[SIDE_COUNT], const bool known[SIDE_COUNT])
 {
-	struct buffer *text = &lines->grid.text;
+	struct buffer *text = &grid->text;
 
 	for (int side = 0; side < SIDE_COUNT; side++) {
 		if (known[side])
 			summary_duration(text, durations[side]);
 		else
 			buffer_char(text, '?');
-		lines_next(lines, true, false);
+		grid_end(grid);
 	}
 }
 
-static void times_titles(struct lines *lines, bool is_last)
+static void times_titles(struct grid *grid)
 {
-	titles(lines, "COUNT", NULL, false);
-	titles(lines, "TOTAL", "CHANGE/s", false);
-	titles(lines, "P50", "CHANGE", false);
-	titles(lines, "P99", "CHANGE", false);
-	titles(lines, "MAX", "CHANGE", is_last);
+	titles(grid, "COUNT", NULL);
+	titles(grid, "TOTAL", "CHANGE/s");
+	titles(grid, "P50", "CHANGE");
+	titles(grid, "P99", "CHANGE");
+	titles(grid, "MAX", "CHANGE");
 }
 
 /* Writes durations; times[] is NULL without a row. known[]: it surely had no such pairs. */
-static void times_cells(struct lines *lines, const struct comparison *comparison,
-	const struct summary_times *const times[SIDE_COUNT], const bool known[SIDE_COUNT],
-	bool is_last)
+static void times_cells(struct grid *grid, const struct comparison *comparison,
+	const struct summary_times *const times[SIDE_COUNT], const bool known[SIDE_COUNT])
 {
 	enum { TOTAL, P50, P99, MOST, DURATIONS };
 	double durations[DURATIONS][SIDE_COUNT], busy[SIDE_COUNT];
@@ -695,10 +684,10 @@ static void times_cells(struct lines *lines, const struct comparison *comparison
 		struct probe_row row = {0};
 
 		if (known[side])
-			buffer_unsigned(&lines->grid.text, its ? its->count : 0);
+			buffer_unsigned(&grid->text, its ? its->count : 0);
 		else
-			buffer_char(&lines->grid.text, '?');
-		lines_next(lines, true, false);
+			buffer_char(&grid->text, '?');
+		grid_end(grid);
 		if (its)
 			summary_times_row(its, &row);
 		durations[TOTAL][side] = its && its->count ? (double)its->sum : NAN;
@@ -708,9 +697,8 @@ static void times_cells(struct lines *lines, const struct comparison *comparison
 		durations[MOST][side] = its && its->count ? (double)its->most : NAN;
 	}
 	for (size_t i = 0; i < DURATIONS; i++) {
-		duration_cells(lines, durations[i], known);
-		change_cell(lines, i == TOTAL ? busy : durations[i], known,
-			is_last && i + 1 == DURATIONS);
+		duration_cells(grid, durations[i], known);
+		change_cell(grid, i == TOTAL ? busy : durations[i], known);
 	}
 }
 
@@ -723,7 +711,7 @@ static void pair_name(
 }
 
 static void pair_line(
-	struct lines *lines, const struct comparison *comparison, const struct compared *compared)
+	struct grid *grid, const struct comparison *comparison, const struct compared *compared)
 {
 	const struct summary_times *times[SIDE_COUNT];
 
@@ -732,14 +720,14 @@ static void pair_line(
 
 		times[side] = pair ? &pair->times : NULL;
 	}
-	pair_name(&lines->grid.text, comparison, compared);
-	lines_next(lines, false, false);
-	times_cells(lines, comparison, times, both_known, true);
+	pair_name(&grid->text, comparison, compared);
+	grid_end(grid);
+	times_cells(grid, comparison, times, both_known);
 }
 
 /* ---- Values of pairs ------------------------------------------------------------------- */
 
-static void pair_value_line(struct lines *lines, const struct comparison *comparison,
+static void pair_value_line(struct grid *grid, const struct comparison *comparison,
 	const struct compared *pair, const struct compared *row)
 {
 	const struct summary_value *any = compared_any(row);
@@ -753,13 +741,13 @@ static void pair_value_line(struct lines *lines, const struct comparison *compar
 		known[side] =
 			value || !((const struct summary_pair *)pair->items[side])->other_values;
 	}
-	times_cells(lines, comparison, times, known, false);
-	text_meant(&lines->grid.text,
+	times_cells(grid, comparison, times, known);
+	text_meant(&grid->text,
 		summary_value_meaning(
 			comparison->summaries[row->items[SIDE_BEFORE] ? SIDE_BEFORE : SIDE_AFTER],
 			any),
 		&any->value);
-	lines_next(lines, false, true);
+	grid_end(grid);
 }
 
 /* Writes `count` rows of a key. */
@@ -768,21 +756,20 @@ static void values_of(struct buffer *out, const struct comparison *comparison,
 {
 	size_t shown = shown_of(count, comparison->views[SIDE_AFTER]->top);
 	const struct summary_value *first = compared_any(rows);
-	struct lines lines;
+	AUTO_GRID struct grid grid = {0};
 
-	if (!lines_begin(&lines, out))
-		return;
+	grid_init(&grid);
 	buffer_char(out, '\n');
 	pair_name(out, comparison, pair);
 	buffer_string(out, " by ");
 	key_print(out, &first->key);
 	buffer_char(out, '\n');
-	times_titles(&lines, false);
-	lines_title(&lines, "VALUE", false, true);
+	times_titles(&grid);
+	grid_title(&grid, "VALUE", GRID_LEFT);
 	for (size_t i = 0; i < shown; i++)
-		pair_value_line(&lines, comparison, pair, &rows[i]);
-	lines_end(&lines);
-	more(out, count, shown, "value");
+		pair_value_line(&grid, comparison, pair, &rows[i]);
+	grid_print(&grid, out, 0);
+	text_more(out, count - shown, " more value (--top)\n", " more values (--top)\n");
 }
 
 static bool of_one_key(const struct compared *a, const struct compared *b)
@@ -816,29 +803,27 @@ static void pairs(struct buffer *out, const struct comparison *comparison)
 {
 	size_t count = 0, shown;
 	AUTO_FREE struct compared *rows = compare_pairs(comparison, &count);
-	struct lines lines;
+	AUTO_GRID struct grid grid = {0};
 
-	if (!rows || (count && !lines_begin(&lines, out))) {
-		out->no_memory = true;
+	out->no_memory |= !rows;
+	if (!rows || !count)
 		return;
-	}
-	if (!count)
-		return;
+	grid_init(&grid);
 	shown = shown_of(count, comparison->views[SIDE_AFTER]->top);
 	buffer_char(out, '\n');
-	lines_title(&lines, "PAIR", false, false);
-	times_titles(&lines, true);
+	grid_title(&grid, "PAIR", GRID_LEFT);
+	times_titles(&grid);
 	for (size_t i = 0; i < shown; i++)
-		pair_line(&lines, comparison, &rows[i]);
-	lines_end(&lines);
-	more(out, count, shown, "pair");
+		pair_line(&grid, comparison, &rows[i]);
+	grid_print(&grid, out, 0);
+	text_more(out, count - shown, " more pair (--top)\n", " more pairs (--top)\n");
 	for (size_t i = 0; i < shown; i++)
 		pair_values(out, comparison, &rows[i]);
 }
 
 /* ---- Values of keys -------------------------------------------------------------------- */
 
-static void value_line(struct lines *lines, const struct comparison *comparison,
+static void value_line(struct grid *grid, const struct comparison *comparison,
 	const struct compared_top *tops, const struct compared *compared)
 {
 	const struct probe_value *value = NULL;
@@ -855,9 +840,9 @@ static void value_line(struct lines *lines, const struct comparison *comparison,
 			value = &slot->value;
 		}
 	}
-	count_cells(lines, comparison, counts, known, false);
-	text_meant(&lines->grid.text, summary_top_meaning(&tops->tops[SIDE_AFTER]), value);
-	lines_next(lines, false, true);
+	count_cells(grid, comparison, counts, known);
+	text_meant(&grid->text, summary_top_meaning(&tops->tops[SIDE_AFTER]), value);
+	grid_end(grid);
 }
 
 static void values(struct buffer *out, const struct comparison *comparison,
@@ -867,12 +852,13 @@ static void values(struct buffer *out, const struct comparison *comparison,
 		&compared->tops[SIDE_BEFORE], &compared->tops[SIDE_AFTER]};
 	size_t count = 0, shown;
 	AUTO_FREE struct compared *rows = compare_values(comparison, tops, &count);
-	struct lines lines;
+	AUTO_GRID struct grid grid = {0};
 
-	if (!rows || !lines_begin(&lines, out)) {
+	if (!rows) {
 		out->no_memory = true;
 		return;
 	}
+	grid_init(&grid);
 	shown = shown_of(count, summary_key_limit(comparison->summaries[SIDE_AFTER],
 					comparison->views[SIDE_AFTER]));
 	buffer_char(out, '\n');
@@ -880,13 +866,13 @@ static void values(struct buffer *out, const struct comparison *comparison,
 	buffer_string(out, " by ");
 	key_print(out, &tops[SIDE_AFTER]->key);
 	buffer_char(out, '\n');
-	titles(&lines, "HITS", NULL, false);
-	titles(&lines, "RATE/s", "CHANGE", false);
-	lines_title(&lines, "VALUE", false, true);
+	titles(&grid, "HITS", NULL);
+	titles(&grid, "RATE/s", "CHANGE");
+	grid_title(&grid, "VALUE", GRID_LEFT);
 	for (size_t i = 0; i < shown; i++)
-		value_line(&lines, comparison, compared, &rows[i]);
-	lines_end(&lines);
-	more(out, count, shown, "value");
+		value_line(&grid, comparison, compared, &rows[i]);
+	grid_print(&grid, out, 0);
+	text_more(out, count - shown, " more value (--top)\n", " more values (--top)\n");
 }
 
 static void keys(struct buffer *out, const struct comparison *comparison)

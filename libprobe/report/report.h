@@ -591,22 +591,4 @@ void export_key_text(struct buffer *out, const struct probe_event *event,
 
 struct key_name;
 
-/* ---- Lines (text.c) -------------------------------------------------------------------------- */
-
-/* A table written cell by cell. */
-
-struct lines {
-	struct grid grid;   /* the current cell is written to grid.text */
-	struct buffer *out; /* destination of the table */
-	size_t column;
-};
-
-/* Returns false if out of memory, also in out->no_memory. */
-bool lines_begin(struct lines *lines, struct buffer *out);
-void lines_end(struct lines *lines);
-
-/* End a cell. `right` is for numbers; `is_last` ends the line. */
-void lines_next(struct lines *lines, bool right, bool is_last);
-void lines_title(struct lines *lines, const char *text, bool right, bool is_last);
-
 #endif

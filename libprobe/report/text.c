@@ -17,64 +17,26 @@
 #include "libprobe/output/output.h"
 #include "libprobe/report/report.h"
 
-/* ==== Lines =================================================================================== */
-
-bool lines_begin(struct lines *lines, struct buffer *out)
-{
-	*lines = (struct lines){.out = out};
-	if (grid_init(&lines->grid))
-		return true;
-	out->no_memory = true;
-	return false;
-}
-
-void lines_end(struct lines *lines)
-{
-	grid_print(&lines->grid, lines->out);
-	grid_deinit(&lines->grid);
-}
-
-void lines_next(struct lines *lines, bool right, bool is_last)
-{
-	grid_cell(&lines->grid, lines->column++, right);
-	if (is_last)
-		lines->column = 0;
-}
-
-void lines_title(struct lines *lines, const char *text, bool right, bool is_last)
-{
-	buffer_string(&lines->grid.text, text);
-	lines_next(lines, right, is_last);
-}
-
-/* Not for the last cell of a line. */
-static void lines_number(struct lines *lines, uint64_t value)
-{
-	buffer_unsigned(&lines->grid.text, value);
-	lines_next(lines, true, false);
-}
-
 /* ==== Text ==================================================================================== */
 
 enum { SPARK_WIDTH = 40 };
 
-static void counted(struct buffer *out, uint64_t count, const char *one, const char *many)
-{
-	buffer_unsigned(out, count);
-	buffer_string(out, count == 1 ? one : many);
-}
-
+/* The number of rows to show. */
 static size_t limit(size_t count, const struct probe_summary_view *view)
 {
 	return view->top && view->top < count ? view->top : count;
 }
 
-static void more(struct buffer *out, size_t count, size_t shown, const char *one, const char *many)
+static void duration_cell(struct grid *grid, double ns)
 {
-	if (count <= shown)
-		return;
-	buffer_string(out, "... ");
-	counted(out, count - shown, one, many);
+	summary_duration(&grid->text, ns);
+	grid_end(grid);
+}
+
+static void share_cell(struct grid *grid, uint64_t part, uint64_t whole)
+{
+	summary_share(&grid->text, part, whole);
+	grid_end(grid);
 }
 
 /* ---- Header ------------------------------------------------------------------------- */
@@ -85,7 +47,7 @@ static void header(struct buffer *out, const struct probe_summary *summary,
 	size_t processes = 0;
 
 	free(threads_processes(summary, &processes));
-	buffer_c_escaped(out, view->title, strlen(view->title), 0);
+	buffer_escaped(out, view->title);
 	buffer_string(out, ": ");
 	if (!summary->events) {
 		buffer_string(out, "no hits");
@@ -101,7 +63,7 @@ static void header(struct buffer *out, const struct probe_summary *summary,
 	buffer_string(out, ", ");
 	summary_duration(out, (double)(summary->end_ns - summary->begin_ns));
 	buffer_char(out, '\n');
-	counted(out, summary->hits, " hit, ", " hits, ");
+	text_counted(out, summary->hits, " hit, ", " hits, ");
 	if (summary_seconds(summary) > 0) {
 		summary_rate(out, summary, summary->hits);
 		buffer_string(out, " a second, ");
@@ -116,11 +78,11 @@ static void header(struct buffer *out, const struct probe_summary *summary,
 	buffer_string(out, "; ");
 	if (summary->other_hits)
 		buffer_string(out, "more than ");
-	counted(out, summary->probe_count, " probe, ", " probes, ");
-	counted(out, processes, " process, ", " processes, ");
+	text_counted(out, summary->probe_count, " probe, ", " probes, ");
+	text_counted(out, processes, " process, ", " processes, ");
 	if (summary->other_thread_hits)
 		buffer_string(out, "more than ");
-	counted(out, summary->thread_count, " thread\n", " threads\n");
+	text_counted(out, summary->thread_count, " thread\n", " threads\n");
 }
 
 /* Reports losses that were not counted. */
@@ -165,17 +127,16 @@ static void spark(struct buffer *out, const struct probe_summary *summary, const
 	}
 }
 
-static void probe_line(struct lines *lines, const struct probe_summary *summary, uint64_t hits,
+static void probe_line(struct grid *grid, const struct probe_summary *summary, uint64_t hits,
 	const uint64_t *bins, const struct probe_summary_view *view)
 {
-	lines_next(lines, false, false);
-	lines_number(lines, hits);
-	summary_share(&lines->grid.text, hits, summary->hits);
-	lines_next(lines, true, false);
-	summary_rate(&lines->grid.text, summary, hits);
-	lines_next(lines, true, false);
-	spark(&lines->grid.text, summary, bins, view);
-	lines_next(lines, false, true);
+	grid_end(grid);
+	grid_number(grid, hits);
+	share_cell(grid, hits, summary->hits);
+	summary_rate(&grid->text, summary, hits);
+	grid_end(grid);
+	spark(&grid->text, summary, bins, view);
+	grid_end(grid);
 }
 
 static void probes(struct buffer *out, const struct probe_summary *summary,
@@ -183,43 +144,45 @@ static void probes(struct buffer *out, const struct probe_summary *summary,
 {
 	AUTO_FREE const struct summary_probe **sorted = summary_probes(summary);
 	size_t shown = limit(summary->probe_count, view);
-	struct lines lines;
+	AUTO_GRID struct grid grid = {0};
 
-	if (!sorted || !lines_begin(&lines, out)) {
+	if (!sorted) {
 		out->no_memory = true;
 		return;
 	}
-	lines_title(&lines, "PROBE", false, false);
-	lines_title(&lines, "HITS", true, false);
-	lines_title(&lines, "SHARE", true, false);
-	lines_title(&lines, "RATE/s", true, false);
-	buffer_string(&lines.grid.text, "OVER TIME");
+	grid_init(&grid);
+	grid_title(&grid, "PROBE", GRID_LEFT);
+	grid_title(&grid, "HITS", GRID_RIGHT);
+	grid_title(&grid, "SHARE", GRID_RIGHT);
+	grid_title(&grid, "RATE/s", GRID_RIGHT);
+	buffer_string(&grid.text, "OVER TIME");
 	if (summary_seconds(summary) > 0) {
-		buffer_string(&lines.grid.text, ", ");
-		summary_duration(&lines.grid.text, summary_seconds(summary) * 1e9 / SPARK_WIDTH);
-		buffer_string(&lines.grid.text, " EACH");
+		buffer_string(&grid.text, ", ");
+		summary_duration(&grid.text, summary_seconds(summary) * 1e9 / SPARK_WIDTH);
+		buffer_string(&grid.text, " EACH");
 	}
-	lines_next(&lines, false, true);
+	grid_title(&grid, "", GRID_LEFT);
 	for (size_t i = 0; i < shown; i++) {
-		text_probe(&lines.grid.text, sorted[i]->provider, sorted[i]->name);
-		probe_line(&lines, summary, sorted[i]->hits, sorted[i]->bins, view);
+		text_probe(&grid.text, sorted[i]->provider, sorted[i]->name);
+		probe_line(&grid, summary, sorted[i]->hits, sorted[i]->bins, view);
 	}
 	if (summary->other_hits) {
-		buffer_string(&lines.grid.text, "(others)");
-		probe_line(&lines, summary, summary->other_hits, summary->other_bins, view);
+		buffer_string(&grid.text, "(others)");
+		probe_line(&grid, summary, summary->other_hits, summary->other_bins, view);
 	}
 	if (summary->lost) {
-		buffer_string(&lines.grid.text, "(lost)");
-		lines_next(&lines, false, false);
-		lines_number(&lines, summary->lost);
-		lines_next(&lines, true, false);
-		summary_rate(&lines.grid.text, summary, summary->lost);
-		lines_next(&lines, true, false);
-		spark(&lines.grid.text, summary, summary->lost_bins, view);
-		lines_next(&lines, false, true);
+		buffer_string(&grid.text, "(lost)");
+		grid_end(&grid);
+		grid_number(&grid, summary->lost);
+		grid_end(&grid);
+		summary_rate(&grid.text, summary, summary->lost);
+		grid_end(&grid);
+		spark(&grid.text, summary, summary->lost_bins, view);
+		grid_end(&grid);
 	}
-	lines_end(&lines);
-	more(out, summary->probe_count, shown, " more probe (--top)\n", " more probes (--top)\n");
+	grid_print(&grid, out, 0);
+	text_more(out, summary->probe_count - shown, " more probe (--top)\n",
+		" more probes (--top)\n");
 }
 
 /* ---- Pairs ------------------------------------------------------------------------------ */
@@ -236,27 +199,22 @@ void summary_text_pair(
 }
 
 static void pair_line(
-	struct lines *lines, const struct probe_summary *summary, const struct summary_pair *pair)
+	struct grid *grid, const struct probe_summary *summary, const struct summary_pair *pair)
 {
 	static const double percents[] = {50, 90, 99, 99.9};
-	struct buffer *text = &lines->grid.text;
+	struct buffer *text = &grid->text;
 	struct probe_row row;
 
 	pair_row(pair, summary, &row);
 	summary_text_pair(text, summary, pair);
-	lines_next(lines, false, false);
-	lines_number(lines, pair->times.count);
-	summary_duration(text, pair->times.count ? pair->times.sum : NAN);
-	lines_next(lines, true, false);
-	for (size_t i = 0; i < sizeof(percents) / sizeof(percents[0]); i++) {
-		summary_duration(text, probe_row_percentile(&row, percents[i]));
-		lines_next(lines, true, false);
-	}
-	summary_duration(text, pair->times.count ? (double)pair->times.most : NAN);
-	lines_next(lines, true, false);
-	lines_number(lines, row.in_flight);
-	buffer_unsigned(text, pair->unmatched);
-	lines_next(lines, true, true);
+	grid_end(grid);
+	grid_number(grid, pair->times.count);
+	duration_cell(grid, pair->times.count ? pair->times.sum : NAN);
+	for (size_t i = 0; i < sizeof(percents) / sizeof(percents[0]); i++)
+		duration_cell(grid, probe_row_percentile(&row, percents[i]));
+	duration_cell(grid, pair->times.count ? (double)pair->times.most : NAN);
+	grid_number(grid, row.in_flight);
+	grid_number(grid, pair->unmatched);
 }
 
 /* Reports start events that were not timed. */
@@ -271,11 +229,11 @@ static void not_timed(struct buffer *out, const struct probe_summary *summary)
 		}
 	}
 	if (aside)
-		counted(out, aside, " begin is", " begins are");
+		text_counted(out, aside, " begin is", " begins are");
 	if (aside)
 		buffer_string(out, " not timed: hits were lost before the end\n");
 	if (untimed)
-		counted(out, untimed, " begin is", " begins are");
+		text_counted(out, untimed, " begin is", " begins are");
 	if (untimed)
 		buffer_string(out, " not timed: no value to match by, or too many at once\n");
 	if (summary->more_pairs)
@@ -289,49 +247,45 @@ static void pairs(struct buffer *out, const struct probe_summary *summary,
 		"COUNT", "TOTAL", "P50", "P90", "P99", "P99.9", "MAX", "IN FLIGHT"};
 	AUTO_FREE const struct summary_pair **sorted = summary_pairs(summary);
 	size_t shown = limit(summary->pair_count, view);
-	struct lines lines;
+	AUTO_GRID struct grid grid = {0};
 
-	if (!sorted || !lines_begin(&lines, out)) {
+	if (!sorted) {
 		out->no_memory = true;
 		return;
 	}
-	lines_title(&lines, "PAIR", false, false);
+	grid_init(&grid);
+	grid_title(&grid, "PAIR", GRID_LEFT);
 	for (size_t i = 0; i < sizeof(titles) / sizeof(titles[0]); i++)
-		lines_title(&lines, titles[i], true, false);
-	lines_title(&lines, "NO BEGIN", true, true);
+		grid_title(&grid, titles[i], GRID_RIGHT);
+	grid_title(&grid, "NO BEGIN", GRID_RIGHT);
 	for (size_t i = 0; i < shown; i++)
-		pair_line(&lines, summary, sorted[i]);
+		pair_line(&grid, summary, sorted[i]);
 	if (shown) {
 		buffer_char(out, '\n');
-		lines_end(&lines);
-	} else {
-		grid_deinit(&lines.grid);
+		grid_print(&grid, out, 0);
 	}
-	more(out, summary->pair_count, shown, " more pair (--top)\n", " more pairs (--top)\n");
+	text_more(
+		out, summary->pair_count - shown, " more pair (--top)\n", " more pairs (--top)\n");
 	not_timed(out, summary);
 }
 
 /* ---- Single pairs ------------------------------------------------------------------------- */
 
 static void value_line(
-	struct lines *lines, const struct probe_summary *summary, const struct summary_value *value)
+	struct grid *grid, const struct probe_summary *summary, const struct summary_value *value)
 {
 	static const double percents[] = {50, 99};
-	struct buffer *text = &lines->grid.text;
+	struct buffer *text = &grid->text;
 	struct probe_row row;
 
 	summary_times_row(&value->times, &row);
-	lines_number(lines, value->times.count);
-	summary_duration(text, value->times.sum);
-	lines_next(lines, true, false);
-	for (size_t i = 0; i < sizeof(percents) / sizeof(percents[0]); i++) {
-		summary_duration(text, probe_row_percentile(&row, percents[i]));
-		lines_next(lines, true, false);
-	}
-	summary_duration(text, (double)value->times.most);
-	lines_next(lines, true, false);
+	grid_number(grid, value->times.count);
+	duration_cell(grid, value->times.sum);
+	for (size_t i = 0; i < sizeof(percents) / sizeof(percents[0]); i++)
+		duration_cell(grid, probe_row_percentile(&row, percents[i]));
+	duration_cell(grid, (double)value->times.most);
 	text_meant(text, summary_value_meaning(summary, value), &value->value);
-	lines_next(lines, false, true);
+	grid_end(grid);
 }
 
 /* Writes `count` rows of a key. */
@@ -341,20 +295,19 @@ static void values_of(struct buffer *out, const struct probe_summary *summary,
 {
 	static const char *const titles[] = {"COUNT", "TOTAL", "P50", "P99", "MAX"};
 	size_t shown = limit(count, view);
-	struct lines lines;
+	AUTO_GRID struct grid grid = {0};
 
-	if (!lines_begin(&lines, out))
-		return;
+	grid_init(&grid);
 	buffer_string(out, " by ");
 	key_print(out, &rows[0]->key);
 	buffer_char(out, '\n');
 	for (size_t i = 0; i < sizeof(titles) / sizeof(titles[0]); i++)
-		lines_title(&lines, titles[i], true, false);
-	lines_title(&lines, "VALUE", false, true);
+		grid_title(&grid, titles[i], GRID_RIGHT);
+	grid_title(&grid, "VALUE", GRID_LEFT);
 	for (size_t i = 0; i < shown; i++)
-		value_line(&lines, summary, rows[i]);
-	lines_end(&lines);
-	more(out, count, shown, " more value (--top)\n", " more values (--top)\n");
+		value_line(&grid, summary, rows[i]);
+	grid_print(&grid, out, 0);
+	text_more(out, count - shown, " more value (--top)\n", " more values (--top)\n");
 }
 
 static void pair_values(struct buffer *out, const struct probe_summary *summary,
@@ -373,7 +326,7 @@ static void pair_values(struct buffer *out, const struct probe_summary *summary,
 		values_of(out, summary, rows + i, end - i, view);
 	}
 	if (pair->other_values)
-		counted(out, pair->other_values, " pair has another value\n",
+		text_counted(out, pair->other_values, " pair has another value\n",
 			" pairs have other values\n");
 }
 
@@ -397,34 +350,32 @@ static void slowest(struct buffer *out, const struct probe_summary *summary,
 	const struct summary_pair *pair, const struct probe_summary_view *view)
 {
 	size_t shown = limit(pair->slow_count, view);
-	struct lines lines;
+	AUTO_GRID struct grid grid = {0};
 
-	if (!shown || !lines_begin(&lines, out))
+	if (!shown)
 		return;
+	grid_init(&grid);
 	buffer_string(out, "\nthe longest of ");
 	summary_text_pair(out, summary, pair);
 	buffer_char(out, '\n');
-	lines_title(&lines, "BEGIN", false, false);
-	lines_title(&lines, "TIME", true, false);
-	lines_title(&lines, "PID", true, false);
-	lines_title(&lines, "TID", true, false);
-	lines_title(&lines, "ARGUMENTS", false, true);
+	grid_title(&grid, "BEGIN", GRID_LEFT);
+	grid_title(&grid, "TIME", GRID_RIGHT);
+	grid_title(&grid, "PID", GRID_RIGHT);
+	grid_title(&grid, "TID", GRID_RIGHT);
+	grid_title(&grid, "ARGUMENTS", GRID_LEFT);
 	for (size_t i = 0; i < shown; i++) {
 		const struct summary_slow *slow = &pair->slow[i];
-		struct buffer *text = &lines.grid.text;
+		struct buffer *text = &grid.text;
 
 		summary_time(text, slow->time_ns);
-		lines_next(&lines, false, false);
-		summary_duration(text, (double)slow->duration_ns);
-		lines_next(&lines, true, false);
-		buffer_signed(text, slow->pid);
-		lines_next(&lines, true, false);
-		buffer_signed(text, slow->tid);
-		lines_next(&lines, true, false);
+		grid_end(&grid);
+		duration_cell(&grid, (double)slow->duration_ns);
+		grid_signed(&grid, slow->pid);
+		grid_signed(&grid, slow->tid);
 		buffer_string(text, slow->text);
-		lines_next(&lines, false, true);
+		grid_end(&grid);
 	}
-	lines_end(&lines);
+	grid_print(&grid, out, 0);
 	slow_stacks(out, pair, shown);
 }
 
@@ -443,18 +394,16 @@ static void single_pairs(struct buffer *out, const struct probe_summary *summary
 
 /* ---- Keys --------------------------------------------------------------------------------- */
 
-static void key_line(
-	struct lines *lines, const struct summary_top *its, const struct top_slot *slot)
+static void key_line(struct grid *grid, const struct summary_top *its, const struct top_slot *slot)
 {
-	struct buffer *text = &lines->grid.text;
+	struct buffer *text = &grid->text;
 
 	if (slot->error)
 		buffer_char(text, '~');
-	lines_number(lines, slot->count);
-	summary_share(text, slot->count, its->top->total);
-	lines_next(lines, true, false);
+	grid_number(grid, slot->count);
+	share_cell(grid, slot->count, its->top->total);
 	text_meant(text, summary_top_meaning(its), &slot->value);
-	lines_next(lines, false, true);
+	grid_end(grid);
 }
 
 static void keys_of(struct buffer *out, const struct probe_summary *summary,
@@ -462,38 +411,38 @@ static void keys_of(struct buffer *out, const struct probe_summary *summary,
 {
 	AUTO_FREE const struct top_slot **sorted = top_sorted(its->top);
 	uint64_t rest, most;
-	struct lines lines;
+	AUTO_GRID struct grid grid = {0};
 	size_t shown;
 
-	if (!sorted || !lines_begin(&lines, out)) {
+	if (!sorted) {
 		out->no_memory = true;
 		return;
 	}
+	grid_init(&grid);
 	shown = top_shown(its->top, sorted, summary_key_limit(summary, view), &rest, &most);
 	buffer_char(out, '\n');
 	text_probe(out, its->probe->provider, its->probe->name);
 	buffer_string(out, " by ");
 	key_print(out, &its->key);
 	buffer_char(out, '\n');
-	lines_title(&lines, "HITS", true, false);
-	lines_title(&lines, "SHARE", true, false);
-	lines_title(&lines, "VALUE", false, true);
+	grid_title(&grid, "HITS", GRID_RIGHT);
+	grid_title(&grid, "SHARE", GRID_RIGHT);
+	grid_title(&grid, "VALUE", GRID_LEFT);
 	for (size_t i = 0; i < shown; i++)
-		key_line(&lines, its, sorted[i]);
+		key_line(&grid, its, sorted[i]);
 	if (shown)
-		lines_end(&lines);
-	else
-		grid_deinit(&lines.grid);
+		grid_print(&grid, out, 0);
 	if (rest) {
 		if (shown)
-			counted(out, rest, " hit has another value", " hits have other values");
+			text_counted(
+				out, rest, " hit has another value", " hits have other values");
 		else
-			counted(out, rest, " hit has a value", " hits have values");
+			text_counted(out, rest, " hit has a value", " hits have values");
 		buffer_string(out, ", each at most ");
-		counted(out, most, " time\n", " times\n");
+		text_counted(out, most, " time\n", " times\n");
 	}
 	if (summary_top_without(its))
-		counted(out, summary_top_without(its), " hit has no such value\n",
+		text_counted(out, summary_top_without(its), " hit has no such value\n",
 			" hits have no such value\n");
 }
 
@@ -519,7 +468,8 @@ static void keys(struct buffer *out, const struct probe_summary *summary,
 	}
 	if (!summary->key_count && count > SUMMARY_GUESSED_TABLES) {
 		buffer_char(out, '\n');
-		more(out, count, SUMMARY_GUESSED_TABLES, " more argument has few values (-k)\n",
+		text_more(out, count - SUMMARY_GUESSED_TABLES,
+			" more argument has few values (-k)\n",
 			" more arguments have few values (-k)\n");
 	}
 	free(tops);
@@ -533,36 +483,29 @@ static void processes(struct buffer *out, const struct probe_summary *summary,
 {
 	size_t count = 0;
 	AUTO_FREE struct summary_process *sorted = threads_processes(summary, &count);
-	struct lines lines;
+	size_t shown = limit(count, view);
+	AUTO_GRID struct grid grid = {0};
 
-	if (!sorted || (count > 1 && !lines_begin(&lines, out))) {
-		out->no_memory = true;
-		count = 0;
+	out->no_memory |= !sorted;
+	if (!sorted || count < 2)
+		return;
+	grid_init(&grid);
+	buffer_char(out, '\n');
+	grid_title(&grid, "PID", GRID_RIGHT);
+	grid_title(&grid, "THREADS", GRID_RIGHT);
+	grid_title(&grid, "HITS", GRID_RIGHT);
+	grid_title(&grid, "SHARE", GRID_RIGHT);
+	grid_title(&grid, "COMMAND", GRID_LEFT);
+	for (size_t i = 0; i < shown; i++) {
+		grid_signed(&grid, sorted[i].pid);
+		grid_number(&grid, sorted[i].threads);
+		grid_number(&grid, sorted[i].hits);
+		share_cell(&grid, sorted[i].hits, summary->hits);
+		buffer_escaped(&grid.text, sorted[i].comm);
+		grid_end(&grid);
 	}
-	if (count > 1) {
-		size_t shown = limit(count, view);
-
-		buffer_char(out, '\n');
-		lines_title(&lines, "PID", true, false);
-		lines_title(&lines, "THREADS", true, false);
-		lines_title(&lines, "HITS", true, false);
-		lines_title(&lines, "SHARE", true, false);
-		lines_title(&lines, "COMMAND", false, true);
-		for (size_t i = 0; i < shown; i++) {
-			struct buffer *text = &lines.grid.text;
-
-			buffer_signed(text, sorted[i].pid);
-			lines_next(&lines, true, false);
-			lines_number(&lines, sorted[i].threads);
-			lines_number(&lines, sorted[i].hits);
-			summary_share(text, sorted[i].hits, summary->hits);
-			lines_next(&lines, true, false);
-			buffer_c_escaped(text, sorted[i].comm, strlen(sorted[i].comm), 0);
-			lines_next(&lines, false, true);
-		}
-		lines_end(&lines);
-		more(out, count, shown, " more process (--top)\n", " more processes (--top)\n");
-	}
+	grid_print(&grid, out, 0);
+	text_more(out, count - shown, " more process (--top)\n", " more processes (--top)\n");
 }
 
 static void threads(struct buffer *out, const struct probe_summary *summary,
@@ -570,36 +513,32 @@ static void threads(struct buffer *out, const struct probe_summary *summary,
 {
 	AUTO_FREE const struct summary_thread **sorted = threads_sorted(summary);
 	size_t shown = limit(summary->thread_count, view);
-	struct lines lines;
+	AUTO_GRID struct grid grid = {0};
 
-	if (!sorted || !lines_begin(&lines, out)) {
+	if (!sorted) {
 		out->no_memory = true;
 		return;
 	}
+	grid_init(&grid);
 	buffer_char(out, '\n');
-	lines_title(&lines, "PID", true, false);
-	lines_title(&lines, "TID", true, false);
-	lines_title(&lines, "HITS", true, false);
-	lines_title(&lines, "SHARE", true, false);
-	lines_title(&lines, "COMMAND", false, true);
+	grid_title(&grid, "PID", GRID_RIGHT);
+	grid_title(&grid, "TID", GRID_RIGHT);
+	grid_title(&grid, "HITS", GRID_RIGHT);
+	grid_title(&grid, "SHARE", GRID_RIGHT);
+	grid_title(&grid, "COMMAND", GRID_LEFT);
 	for (size_t i = 0; i < shown; i++) {
-		struct buffer *text = &lines.grid.text;
-
-		buffer_signed(text, sorted[i]->pid);
-		lines_next(&lines, true, false);
-		buffer_signed(text, sorted[i]->tid);
-		lines_next(&lines, true, false);
-		lines_number(&lines, sorted[i]->hits);
-		summary_share(text, sorted[i]->hits, summary->hits);
-		lines_next(&lines, true, false);
-		buffer_c_escaped(text, sorted[i]->comm, strlen(sorted[i]->comm), 0);
-		lines_next(&lines, false, true);
+		grid_signed(&grid, sorted[i]->pid);
+		grid_signed(&grid, sorted[i]->tid);
+		grid_number(&grid, sorted[i]->hits);
+		share_cell(&grid, sorted[i]->hits, summary->hits);
+		buffer_escaped(&grid.text, sorted[i]->comm);
+		grid_end(&grid);
 	}
-	lines_end(&lines);
-	more(out, summary->thread_count, shown, " more thread (--top)\n",
+	grid_print(&grid, out, 0);
+	text_more(out, summary->thread_count - shown, " more thread (--top)\n",
 		" more threads (--top)\n");
 	if (summary->other_thread_hits)
-		counted(out, summary->other_thread_hits, " hit is of threads beyond these\n",
+		text_counted(out, summary->other_thread_hits, " hit is of threads beyond these\n",
 			" hits are of threads beyond these\n");
 }
 
@@ -614,7 +553,7 @@ static void callers(struct buffer *out, const struct probe_summary *summary,
 	buffer_char(out, '\n');
 	text_stack_trees(out, rows, summary->callers_count, view->top);
 	if (summary->other_callers)
-		counted(out, summary->other_callers, " hit has a stack beyond these\n",
+		text_counted(out, summary->other_callers, " hit has a stack beyond these\n",
 			" hits have stacks beyond these\n");
 }
 

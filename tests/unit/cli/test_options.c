@@ -246,7 +246,7 @@ static void test_printable(void **state)
 
 	(void)state;
 	/* A newline, an escape sequence, a C1 control, an umlaut, a stray byte. */
-	assert_int_equal(out_printable(&out, "a\"\\\n\033[1m\xc2\x9b\xc3\xa4\xff\xc3"), 29);
+	buffer_printable(&out, "a\"\\\n\033[1m\xc2\x9b\xc3\xa4\xff\xc3");
 	check_out(&out, "a\"\\\\n\\033[1m\\302\\233\xc3\xa4\\377\\303");
 }
 

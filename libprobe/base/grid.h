@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Text in columns. Cells are first collected in a buffer, because the widest cell decides the width
+ * of its column. Cells hold printable text; an invalid byte counts as one character.
+ *
+ *	PROBE                    HITS
+ *	postgresql:query__start    31
+ *	    a note below a row
+ *
+ * The titles of the columns come first, then the cells line by line. The text of a cell is written
+ * to grid->text, and grid_end() ends the cell; the other functions write and end one.
+ */
+#ifndef LIBPROBE_BASE_GRID_H
+#define LIBPROBE_BASE_GRID_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "libprobe/base/buffer.h"
+
+enum {
+	GRID_LEFT = 0,
+	GRID_RIGHT = 1,
+	/* If a line is wider than the screen, the column is narrowed, and its cells are cut. */
+	GRID_SHRINKS = 2
+};
+
+enum { GRID_COLUMNS_MAX = 32 };
+
+struct grid {
+	struct buffer text; /* the text of all cells */
+	struct grid_cell *cells;
+	size_t cell_count;
+	size_t start; /* offset in `text` of the cell that is being written */
+	size_t column, column_count;
+	size_t note_column; /* column of the next cell of a note */
+	bool has_rows;	    /* there is a cell that is not a title */
+	struct {
+		size_t width, note_width; /* in characters */
+		unsigned int flags;
+	} columns[GRID_COLUMNS_MAX];
+};
+
+/* Initialises an empty grid. If memory runs out, now or later, grid->text.no_memory is set. */
+void grid_init(struct grid *grid);
+void grid_deinit(struct grid *grid);
+#define AUTO_GRID __attribute__((cleanup(grid_deinit)))
+
+/* Adds a column. Its title is what was written since the last cell, and `title`. */
+void grid_title(struct grid *grid, const char *title, unsigned int flags);
+void grid_end(struct grid *grid);
+/* Writes a text that may hold any bytes, as buffer_printable(). */
+void grid_text(struct grid *grid, const char *text);
+void grid_number(struct grid *grid, uint64_t number);
+void grid_signed(struct grid *grid, int64_t number);
+
+/*
+ * Lines below a row, which are indented, and have columns of their own. A column that is empty in
+ * all of them takes no space. grid_note_cell() ends a cell; `is_last` ends the line, too.
+ * grid_note() ends a line that is a text outside all columns.
+ */
+void grid_note_cell(struct grid *grid, bool is_last);
+void grid_note(struct grid *grid);
+
+/* Writes the grid to `out`. `screen` is the width of the screen in characters, 0 if none. */
+void grid_print(const struct grid *grid, struct buffer *out, size_t screen);
+
+#endif
