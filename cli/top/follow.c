@@ -10,19 +10,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/pidfd.h>
 
 #include "cli/cli.h"
 #include "cli/timer.h"
 #include "cli/processes.h"
 #include "cli/request.h"
 #include "cli/top/source.h"
-#include "libprobe/base/array.h"
 #include "libprobe/base/file.h"
-
-enum {
-	EVENTS_MAX = 8 /* number of events handled before keys and libraries are checked again */
-};
 
 /* ---- News -------------------------------------------------------------------------- */
 
@@ -50,31 +44,40 @@ add_news(struct top_source *source, const char *format, ...)
 	free(text);
 }
 
-void source_note_failure(struct top_source *source, struct probe_error *error)
+static void note_failure(struct top_source *source, struct probe_error *error)
 {
 	if (error)
 		add_news(source, "%s", error->message);
 	probe_error_free(error);
 }
 
-/*
- * The two sessions of a process mostly have the same notes, so process->notes counts the reported
- * notes of both.
- */
-void source_note_notes(struct top_source *source, struct top_process *process)
+/* Returns the session of a tracer in a process, or NULL. */
+static struct probe_traced *session_of(
+	const struct top_source *source, const struct probe_target *target, size_t tracer)
 {
-	const struct probe_session *const sessions[] = {process->counts, process->times};
+	size_t count;
+	struct probe_traced *const *all = probe_trace_sessions(source->set, &count);
 
-	for (size_t i = 0; i < sizeof(sessions) / sizeof(sessions[0]); i++) {
-		const struct probe_report *report =
-			sessions[i] ? probe_session_report(sessions[i]) : NULL;
-
-		for (; report && process->notes < report->note_count; process->notes++)
-			add_news(source, "%s", report->notes[process->notes]);
-	}
+	for (size_t i = 0; i < count; i++)
+		if (all[i]->target == target && all[i]->tracer == tracer)
+			return all[i];
+	return NULL;
 }
 
-void source_note_site(struct top_source *source, pid_t pid, const struct probe_site_news *news)
+/*
+ * The two sessions of a process mostly have the same notes, so `notes` counts the reported notes of
+ * both.
+ */
+static void note_notes(struct top_source *source, const struct probe_trace_news *news)
+{
+	const struct probe_traced *counts = session_of(source, news->traced->target, TOP_COUNTS);
+	struct top_process *process = counts->data;
+
+	for (; process && process->notes < news->report->note_count; process->notes++)
+		add_news(source, "%s", news->report->notes[process->notes]);
+}
+
+static void note_site(struct top_source *source, pid_t pid, const struct probe_site_news *news)
 {
 	char fault[PROBE_FAULT_BYTES];
 	const char *provider = news->site.name ? news->site.provider : "the gate that notices ";
@@ -117,16 +120,23 @@ static bool read_comm(pid_t pid, char comm[32])
 	return true;
 }
 
+/* Returns true if this is the counting session of a running program. */
+static bool is_running(const struct probe_traced *traced)
+{
+	return traced->tracer == TOP_COUNTS && traced->is_on && !traced->is_replaced;
+}
+
 /*
  * Makes the title for processes that come and go. This title has a program's name, but no process
  * id.
  */
 static void make_seeking_title(struct top_source *source)
 {
-	size_t running = 0;
+	size_t count, running = 0;
+	struct probe_traced *const *all = probe_trace_sessions(source->set, &count);
 
-	for (size_t i = 0; i < source->count; i++)
-		running += !source->processes[i].replaced;
+	for (size_t i = 0; i < count; i++)
+		running += is_running(all[i]);
 	if (source->came)
 		snprintf(source->title, sizeof(source->title), "%s%s: %zu process%s, %zu now",
 			source->program[0] ? source->program : "programs",
@@ -137,12 +147,13 @@ static void make_seeking_title(struct top_source *source)
 /* Counts a newly traced process. Does not count a known process that executes another program. */
 static void note_came(struct top_source *source, pid_t pid)
 {
+	size_t count;
+	struct probe_traced *const *all = probe_trace_sessions(source->set, &count);
 	char comm[32];
 	bool is_new = true;
 
-	for (size_t i = 0; i < source->count; i++)
-		is_new &= !source->processes[i].replaced ||
-			  probe_target_pid(source->processes[i].target) != pid;
+	for (size_t i = 0; i < count; i++)
+		is_new &= !all[i]->is_replaced || probe_target_pid(all[i]->target) != pid;
 	source->came += is_new;
 	if (!read_comm(pid, comm))
 		return;
@@ -153,21 +164,21 @@ static void note_came(struct top_source *source, pid_t pid)
 /* The title need not be escaped here, because the code that prints it does so. */
 static void make_title(struct top_source *source)
 {
-	const struct top_process *first = NULL;
+	size_t count, others = 0;
+	struct probe_traced *const *all = probe_trace_sessions(source->set, &count);
+	const struct probe_traced *first = NULL;
 	char comm[32];
-	size_t others = 0;
 	int pid;
 
 	if (source->seeks) {
 		make_seeking_title(source);
 		return;
 	}
-
-	for (size_t i = source->count; i-- > 0;) {
-		if (source->processes[i].replaced)
+	for (size_t i = count; i-- > 0;) {
+		if (!is_running(all[i]))
 			continue;
 		others += first != NULL;
-		first = &source->processes[i];
+		first = all[i];
 	}
 	/* If no process is left, keep the title, which names the last process. */
 	if (!first)
@@ -184,306 +195,267 @@ static void make_title(struct top_source *source)
 
 /* ---- Rows -------------------------------------------------------------------------- */
 
-/*
- * Adds rows for the libraries that a process has opened since the last call. If the user has
- * switched a probe off, it is also switched off in these libraries.
- */
-static struct probe_error *take_probes(
-	struct top_source *source, struct top_process *process, struct top_model *model)
+/* Keeps the first error, for the next call that can return it. */
+static void keep_error(struct top_source *source, struct probe_error *error)
 {
-	const struct probe_report *report = probe_session_report(process->counts);
+	if (error && source->error)
+		report_error(error);
+	else if (error)
+		source->error = error;
+}
+
+static struct probe_error *take_error(struct top_source *source)
+{
+	struct probe_error *error = source->error;
+
+	source->error = NULL;
+	return error;
+}
+
+/* Adds rows for the probes of a session, from index `first` on. */
+static struct probe_error *take_probes(
+	struct top_source *source, const struct probe_traced *traced, size_t first)
+{
 	const struct probe_session_probe *probes;
-	struct probe_error *error;
-	bool is_off = false;
 	size_t count;
 
-	error = source_add_refusals(model, report, process->refusals);
-	if (error)
-		return error;
-	process->refusals = report->refusal_count;
-	source_note_notes(source, process);
-	probes = probe_session_probes(process->counts, &count);
-	for (; process->probes < count; process->probes++) {
-		const struct probe_session_probe *probe = &probes[process->probes];
-		struct top_row *row = model_row(model, probe->provider, probe->name);
+	probes = probe_session_probes(traced->session, &count);
+	source->model->has_times |= traced->tracer == TOP_TIMES && count;
+	for (size_t i = first; i < count && traced->tracer == TOP_COUNTS; i++) {
+		struct top_row *row = model_row(source->model, probes[i].provider, probes[i].name);
 
 		if (row && !row->path) {
-			row->path = strdup(probe->path);
+			row->path = strdup(probes[i].path);
 			row->on = true;
 		}
 		if (!row || !row->path)
 			return probe_error_no_memory();
-		is_off |= !row->on;
 	}
-	if (process->times)
-		probe_session_probes(process->times, &count);
-	model->has_times |= process->times && count;
 	for (size_t i = 0; i < source->request->pattern_count; i++)
-		source->matched[i] |= probe_session_matched(process->counts, i);
-	if (is_off)
-		source_note_failure(source, source_switch_process(source, process, model));
+		source->matched[i] |= probe_session_matched(traced->session, i);
 	return NULL;
+}
+
+/* If the user has switched a probe off, it is also switched off in new libraries and programs. */
+static void switch_if_off(struct top_source *source, const struct probe_traced *traced)
+{
+	const struct probe_session_probe *probes;
+	bool is_off = false;
+	size_t count;
+
+	probes = probe_session_probes(traced->session, &count);
+	for (size_t i = 0; i < count; i++) {
+		const struct top_row *row =
+			model_find(source->model, probes[i].provider, probes[i].name);
+
+		is_off |= row && !row->on && probe_session_is_selected(traced->session, i);
+	}
+	if (is_off)
+		note_failure(source, source_switch_session(source, traced));
+}
+
+static void take_growth(struct top_source *source, const struct probe_trace_news *news)
+{
+	if (news->traced->tracer == TOP_COUNTS)
+		keep_error(source,
+			source_add_refusals(source->model, news->report, news->told.refusals));
+	note_notes(source, news);
+	keep_error(source, take_probes(source, news->traced, news->told.probes));
+	switch_if_off(source, news->traced);
 }
 
 /* ---- Starting ---------------------------------------------------------------------- */
 
 /*
- * Starts a session. If `later` is set, the session also follows libraries, because a new program
- * may not have opened all of them yet.
+ * Starts the session that measures pairs, after the one that counts. There is none if the process
+ * has no pairs, or has ended. An ended process is no error, because its counts can still be shown.
  */
-static struct probe_error *start_session(struct top_source *source,
-	const struct top_process *process, const struct probe_session_options *kind, bool later,
-	struct probe_report *report, struct probe_session **ret)
+static struct probe_error *start_times(struct top_source *source, struct probe_traced *traced,
+	const struct probe_request *request, const struct probe_session_options *options,
+	struct probe_report *report)
 {
-	struct probe_session_options options = *kind;
-
-	options.filter = source->filter;
-	options.catalogue = source->request->catalogue;
-	options.follow_libraries = source->follow || later;
-	options.follow_children = source->follow;
-	/* Only one of the two sessions of a process needs the watch. */
-	options.watch = source->follow && kind == &source->counting ? source->watch : NULL;
-	return probe_session_start(process->target, source->request, &options, report, ret);
-}
-
-static struct probe_error *start_counts(struct top_source *source, struct top_process *process,
-	struct top_model *model, bool later, size_t *sites_ret)
-{
-	struct probe_report report = {0};
-	struct probe_error *error =
-		start_session(source, process, &source->counting, later, &report, &process->counts);
-
-	*sites_ret = report.sites;
-	if (!error)
-		error = source_add_refusals(model, &report, 0);
-	/*
-	 * Print notes only before the screen is opened. Later, a build could print them for a
-	 * thousand programs.
-	 */
-	if (!error && !later)
-		report_notes(&report);
-	source_note_change(source, &report);
-	return error;
-}
-
-/*
- * Starts the session that measures pairs. Sets *ret to NULL if there are no pairs, or if the
- * process has ended. An ended process is no error, because its counts can still be shown.
- */
-static struct probe_error *start_pairs(struct top_source *source, const struct top_process *process,
-	const struct top_times_kept *kept, bool later, struct probe_session **ret)
-{
-	struct probe_report report = {0};
-	struct probe_error *error =
-		start_session(source, process, &kept->options, later, &report, ret);
-
-	source_note_change(source, &report);
-	if (error &&
-		(error->code == PROBE_ERROR_NOT_FOUND || !probe_target_alive(process->target))) {
-		probe_error_free(error);
-		return NULL;
-	}
-	return error;
-}
-
-/* Appends a process and returns it, or NULL on lack of memory. */
-static struct top_process *add_process(
-	struct top_source *source, struct probe_target *target, bool later)
-{
-	pid_t pid = probe_target_pid(target);
-	struct top_process *process;
-
-	if (!ARRAY_ROOM(source->processes, source->count))
-		return NULL;
-	process = &source->processes[source->count];
-	/* Before Linux 5.3, there is no pidfd_open(2), and pidfd is -1. */
-	*process = (struct top_process){
-		.target = target, .named = !later && !source->started, .pidfd = pidfd_open(pid, 0)};
-	for (size_t i = 0; i < source->count; i++) {
-		if (probe_target_pid(source->processes[i].target) != pid)
-			continue;
-		process->named |= source->processes[i].named;
-		source->processes[i].replaced = true;
-	}
-	source->count++;
-	return process;
-}
-
-/*
- * Takes ownership of a target and switches its probes on. Sets *sites_ret to the number of sites.
- * On error, the target may already be the last element of source->processes: see drop_failed().
- */
-static struct probe_error *start_process(struct top_source *source, struct top_model *model,
-	struct probe_target *target, bool later, size_t *sites_ret)
-{
-	pid_t pid = probe_target_pid(target);
-	struct top_process *process;
+	const struct probe_traced *counts = session_of(source, traced->target, TOP_COUNTS);
 	struct probe_error *error;
 
-	*sites_ret = 0;
-	processes_allow_descriptors();
-	process = add_process(source, target, later);
-	if (!process) {
-		probe_target_close(target);
-		return probe_error_no_memory();
-	}
-	error = start_counts(source, process, model, later, sites_ret);
-	if (!error)
-		error = start_pairs(source, process, &source->times, later, &process->times);
+	if (!counts->is_on)
+		return counts->data ? NULL
+				    : probe_error_new(PROBE_ERROR_BUSY,
+					      "the probes of process %d are not counted yet",
+					      (int)probe_target_pid(traced->target));
+	error = probe_session_start(traced->target, request, options, report, &traced->session);
+	if (!error || (error->code != PROBE_ERROR_NOT_FOUND && probe_target_alive(traced->target)))
+		return error;
 	/*
 	 * If the process has ended meanwhile, we do not know whether it had pairs. So show the
 	 * columns of pairs, although they may stay empty.
 	 */
-	model->has_times |= !error && !process->times && !probe_target_alive(target);
-	if (!error)
-		error = take_probes(source, process, model);
-	if (!error)
-		note_came(source, pid);
-	make_title(source);
-	return error;
+	source->model->has_times |= !probe_target_alive(traced->target);
+	probe_error_free(error);
+	return NULL;
 }
 
-/*
- * Drops a process that could not be started. `before` is the number of processes before the
- * attempt.
- */
-static void drop_failed(struct top_source *source, struct top_model *model, size_t before)
+static struct probe_error *start_session(struct probe_traced *traced,
+	const struct probe_request *request, const struct probe_session_options *options,
+	struct probe_report *report, void *data)
 {
-	if (source->count <= before)
-		return;
-	source_drop(source, model, before);
-	make_title(source);
-}
+	struct top_source *source = data;
 
-static struct probe_error *start_named(
-	struct top_source *source, struct top_model *model, struct probe_target *target)
-{
-	size_t before = source->count, sites;
-	struct probe_error *error = start_process(source, model, target, false, &sites);
-
-	if (error)
-		drop_failed(source, model, before);
-	else /* Ignore errors: if the process has ended, it executes no other program. */
-		probe_error_free(probe_watch_add(source->watch, target));
-	return error;
-}
-
-struct starting {
-	struct top_source *source;
-	struct top_model *model;
-	const struct common_options *common;
-	struct left_out left;
-	struct probe_error *error; /* first error that prevents the start; owned */
-};
-
-static pid_t turn_pid(void *data, size_t index)
-{
-	const struct starting *starting = data;
-
-	return starting->common->pids.items[index];
-}
-
-static struct probe_error *start_turn(void *data, size_t index, struct probe_patience *patience)
-{
-	struct starting *starting = data;
-	struct probe_target *target;
-	struct probe_error *error;
-
-	if (starting->error)
+	if (source->error)
 		return NULL;
-	error = processes_open(starting->common, starting->common->pids.items[index], &target);
-	if (error)
-		return error;
-	probe_target_set_patience(target, patience);
-	error = start_named(starting->source, starting->model, target);
-	if (!error)
-		probe_target_set_patience(target, NULL);
-	return error;
+	if (traced->tracer == TOP_TIMES)
+		return start_times(source, traced, request, options, report);
+	return probe_session_start(traced->target, request, options, report, &traced->session);
 }
 
 /*
- * Handles the result of starting one process. An error of a process that was named with -p ends
- * the start. Other processes were found by name or parent. They may have ended or belong to
- * another user, so they are only left out.
+ * Handles a process that cannot be traced. An error of a process that was named with -p ends the
+ * start. Other processes were found by name or parent. They may have ended or belong to another
+ * user, so they are only left out.
  */
-static void end_turn(void *data, size_t index, struct probe_error *error)
+static void leave_out(struct top_source *source, pid_t pid, bool given, struct probe_error *error)
 {
-	struct starting *starting = data;
-	const struct common_options *common = starting->common;
-	pid_t pid = common->pids.items[index];
+	const struct common_options *common = source->common;
 
 	error = processes_error(common, pid, error);
-	if (!error)
-		return;
-	if (index < common->pids_given || (common->pids.count == 1 && !starting->source->seeks) ||
+	if (given || source->started || (common->pids.count == 1 && !source->seeks) ||
 		error->code == PROBE_ERROR_MEMORY)
-		starting->error = probe_error_first(starting->error, error);
+		source->error = probe_error_first(source->error, error);
 	else
-		left_out_add(&starting->left, pid, error);
+		left_out_add(&source->left, pid, error);
 }
 
-static struct probe_error *start_all(
-	struct top_source *source, const struct common_options *common, struct top_model *model)
+static void take_start(struct top_source *source, const struct probe_trace_news *news)
 {
-	struct starting starting = {.source = source, .model = model, .common = common};
-	const struct probe_turn turn = {turn_pid, start_turn, end_turn, &starting};
+	struct probe_traced *traced = news->traced;
+	bool counts = traced->tracer == TOP_COUNTS;
+
+	source_note_change(source, news->report);
+	/* start_times() waits for the data of the session that counts. */
+	if (counts)
+		traced->data = calloc(1, sizeof(struct top_process));
+	if (counts && !traced->data)
+		keep_error(source, probe_error_no_memory());
+	if (news->error && !counts && !session_of(source, traced->target, TOP_COUNTS)->is_on)
+		probe_error_free(news->error);
+	else if (news->error)
+		leave_out(source, probe_target_pid(traced->target), traced->named, news->error);
+	if (!traced->is_on)
+		return;
+	if (counts)
+		keep_error(source, source_add_refusals(source->model, news->report, 0));
+	/*
+	 * Print notes only before the screen is opened. Later, a build could print them for a
+	 * thousand programs.
+	 */
+	if (counts && !traced->later)
+		report_notes(news->report);
+	keep_error(source, take_probes(source, traced, 0));
+	if (counts)
+		note_came(source, probe_target_pid(traced->target));
+	switch_if_off(source, traced);
+	make_title(source);
+}
+
+static struct probe_error *add_processes(struct top_source *source)
+{
+	const struct pid_list *pids = &source->common->pids;
+	struct probe_error *error = NULL;
+	struct probe_target *target;
+
+	for (size_t i = 0; i < pids->count && !error; i++) {
+		bool given = i < source->common->pids_given;
+		struct probe_error *its = processes_open(source->common, pids->items[i], &target);
+
+		if (its)
+			leave_out(source, pids->items[i], given, its);
+		error = its ? take_error(source) : probe_trace_add(source->set, target, given);
+	}
+	return error;
+}
+
+static struct probe_error *start_all(struct top_source *source)
+{
+	struct probe_error *error = probe_trace_start(source->set);
+	size_t count;
 	bool lacks;
 
-	probe_take_turns(common->pids.count, &turn);
-	left_out_report(&starting.left, common);
-	lacks = !starting.error && !source->count && !source->seeks;
+	error = probe_error_first(error, take_error(source));
+	left_out_report(&source->left, source->common);
+	probe_trace_sessions(source->set, &count);
+	lacks = !error && !count && !source->seeks;
 	if (lacks)
-		starting.error = left_out_lacking(&starting.left, common);
-	if (lacks && !starting.error)
-		starting.error = probe_error_new(PROBE_ERROR_NOT_FOUND,
-			"none of the %zu processes can be traced", common->pids.count);
-	left_out_deinit(&starting.left, common);
-	return starting.error;
+		error = left_out_lacking(&source->left, source->common);
+	if (lacks && !error)
+		error = probe_error_new(PROBE_ERROR_NOT_FOUND,
+			"none of the %zu processes can be traced", source->common->pids.count);
+	return error;
 }
+
+static bool is_meant(pid_t pid, void *data)
+{
+	const struct top_source *source = data;
+
+	return !source->seeks || processes_mean(source->common, pid);
+}
+
+static void take_news(const struct probe_trace_news *news, void *data);
 
 static struct probe_error *create(const struct top_options *options, struct top_source **ret)
 {
 	struct top_source *source = calloc(1, sizeof(*source));
-	struct probe_newcomers newcomers;
+	const struct common_options *common = &options->common;
+	struct probe_trace_options its = {.tracer_count = TOP_TRACERS,
+		.follow = processes_follow(common),
+		.ends_heirs = true,
+		.is_meant = is_meant,
+		.start = start_session,
+		.news = take_news,
+		.data = source};
 	struct probe_error *error;
 
 	*ret = source;
 	if (!source)
 		return probe_error_no_memory();
 	source->request = &options->request;
-	source->filter = options->filter;
-	source->follow = processes_follow(&options->common);
+	source->common = common;
 	source->matched = calloc(options->request.pattern_count + 1, sizeof(*source->matched));
 	if (!source->matched)
 		return probe_error_no_memory();
-	error = source_set_keys(source, options);
+	error = source_set_tracers(source, options);
 	if (!error)
 		error = probe_table_create(0, &source->times.gone);
-	if (!error)
-		error = probe_watch_create(source->follow, &source->watch);
-	if (error || !processes_seek(&options->common))
+	if (error)
 		return error;
-	source->seeks = &options->common;
-	strcpy(source->title, "waiting for processes");
-	processes_newcomers(source->seeks, &newcomers);
-	return probe_watch_seek(source->watch, &newcomers);
+	source->seeks = processes_seek(common);
+	if (source->seeks)
+		strcpy(source->title, "waiting for processes");
+	processes_newcomers(common, &source->newcomers);
+	its.newcomers = source->seeks ? &source->newcomers : NULL;
+	its.tracers = source->tracers;
+	return probe_trace_create(&its, &source->set);
 }
 
 struct probe_error *source_start(const struct top_options *options, struct probe_target *started,
 	struct top_model *model, struct top_source **ret)
 {
 	struct probe_error *error = create(options, ret);
+	struct top_source *source = *ret;
 
 	if (error) {
 		probe_target_close(started);
 		return error;
 	}
-	(*ret)->started = started != NULL;
-	error = started ? start_named(*ret, model, started)
-			: start_all(*ret, &options->common, model);
+	source->model = model;
+	source->started = started != NULL;
+	error = started ? probe_trace_add(source->set, started, false) : add_processes(source);
+	/* The program was started before, because it inherits our limits. */
+	processes_allow_descriptors();
+	if (!error)
+		error = start_all(source);
+	left_out_deinit(&source->left, &options->common);
 	if (error)
 		return error;
-	(*ret)->started_ns = (*ret)->last_ns = clock_ns(CLOCK_MONOTONIC);
+	source->started_ns = source->last_ns = clock_ns(CLOCK_MONOTONIC);
 	return started ? probe_target_release(started) : NULL;
 }
 
@@ -502,55 +474,6 @@ const char *source_unmatched(const struct top_source *source)
 
 /* ---- Following --------------------------------------------------------------------- */
 
-struct probe_error *source_serve(
-	struct top_source *source, struct top_process *process, struct top_model *model)
-{
-	struct probe_error *error = probe_session_poll(process->counts, NULL, NULL, NULL);
-
-	process->wanted = false;
-	if (!error && process->times)
-		error = probe_session_poll(process->times, NULL, NULL, NULL);
-	return error ? error : take_probes(source, process, model);
-}
-
-/*
- * Reports that a process cannot be traced. This does not make top fail. If the process has ended
- * (`is_there` is false), reports nothing.
- */
-static void note_untraced(struct top_source *source, bool is_there, struct probe_error *error)
-{
-	if (is_there)
-		add_news(source, "%s%s", processes_untraced(error), error->message);
-	probe_error_free(error);
-}
-
-/* Ends the watch, and reports the processes that have ended before we could trace them. */
-void source_finish_watch(struct top_source *source)
-{
-	struct probe_error *error;
-
-	while (source->watch && (error = probe_watch_finish(source->watch)))
-		note_untraced(source, true, error);
-}
-
-/* Switches on the probes of the program that a process now executes. */
-static bool follow_program(struct top_source *source, struct top_model *model,
-	const struct probe_watch_event *event, size_t *sites_ret)
-{
-	size_t before = source->count;
-	struct probe_error *error = start_process(source, model, event->target, true, sites_ret);
-	/* False if there was not enough memory to add the process. */
-	bool is_open = source->count > before;
-
-	if (!error)
-		return true;
-	if (is_open)
-		probe_watch_untraced(source->watch, event);
-	note_untraced(source, !is_open || probe_target_alive(event->target), error);
-	drop_failed(source, model, before);
-	return false;
-}
-
 static void note_unseen(struct top_source *source, const struct probe_watch_event *event)
 {
 	add_news(source, "process %d %s; hits of its first %ju ms are not counted",
@@ -559,145 +482,127 @@ static void note_unseen(struct top_source *source, const struct probe_watch_even
 		(uintmax_t)(event->unseen_ns / NSEC_PER_MSEC + 1));
 }
 
-/*
- * Follows a process that the watch has held. It was held so early that our sessions see nearly all
- * of its hits.
- */
-static void follow_held(
-	struct top_source *source, struct top_model *model, const struct probe_watch_event *event)
+/* Returns true if the process was named on the command line, whichever program it runs now. */
+static bool is_named(const struct top_source *source, pid_t pid)
 {
-	struct probe_target *target = event->target;
-	struct probe_error *error;
-	size_t sites;
+	size_t count;
+	struct probe_traced *const *all = probe_trace_sessions(source->set, &count);
 
-	if (!follow_program(source, model, event, &sites))
-		return;
-	if (sites && event->unseen_ns)
-		note_unseen(source, event);
-	if (!source->processes[source->count - 1].probes)
-		probe_watch_pass_over(source->watch, target);
-	error = probe_target_release(target);
-	if (error)
-		note_untraced(source, probe_target_alive(target), error);
-}
-
-static void follow_noticed(
-	struct top_source *source, struct top_model *model, const struct probe_watch_event *event)
-{
-	size_t sites;
-
-	if (follow_program(source, model, event, &sites) && sites)
-		note_unseen(source, event);
-}
-
-static void follow_programs(struct top_source *source, struct top_model *model)
-{
-	struct probe_watch_event event;
-
-	for (int i = 0; i < EVENTS_MAX; i++) {
-		struct probe_error *error = probe_watch_next(source->watch, &event);
-
-		if (!error && !event.target)
-			return;
-		if (error)
-			note_untraced(
-				source, !event.target || probe_target_alive(event.target), error);
-		else if (source->seeks &&
-			 !processes_mean(source->seeks, probe_target_pid(event.target))) {
-			probe_watch_untraced(source->watch, &event);
-			probe_target_close(event.target);
-		} else if (event.held)
-			follow_held(source, model, &event);
-		else
-			follow_noticed(source, model, &event);
-	}
+	for (size_t i = 0; i < count && !source->started; i++)
+		if (!all[i]->later && probe_target_pid(all[i]->target) == pid)
+			return true;
+	return false;
 }
 
 /*
- * Reports that a signal killed a process. Returns true if it was reported.
- *
- * Only named processes are reported. The end of the program that we started is not reported,
- * because our exit status shows it. The ends of followed processes are not reported, because they
- * concern only their parents. An exception is a lack of memory in a control group, which is always
- * reported.
+ * Reports the end of a process. The end of the program that we started is not reported, because our
+ * exit status shows it. The ends of followed processes are not reported, because they concern only
+ * their parents. An exception is a lack of memory in a control group, which is always reported.
  */
-static bool note_fate(struct top_source *source, const struct top_process *process)
+static void take_end(struct top_source *source, const struct probe_traced *traced)
 {
+	pid_t pid = probe_target_pid(traced->target);
+	bool named = is_named(source, pid);
 	struct probe_fate fate;
 
-	probe_target_fate(process->target, process->pidfd, &fate);
-	if (!fate.signal || (!process->named && !fate.out_of_memory))
-		return false;
-	add_news(source, "process %d was killed by SIG%s%s", (int)probe_target_pid(process->target),
-		sigabbrev_np(fate.signal),
-		fate.out_of_memory ? ": its control group ran out of memory" : "");
-	source->incomplete |= process->named && fate.signal == SIGKILL;
-	return true;
-}
-
-/*
- * Drops ended processes. Reports the ends of named processes only, because a build ends thousands
- * of others.
- */
-static void drop_ended(struct top_source *source, struct top_model *model)
-{
-	size_t before = source->count, ended = 0;
-	pid_t pid = 0;
-
-	for (size_t i = source->count; i-- > 0;) {
-		const struct top_process *process = &source->processes[i];
-
-		if (!process->exited)
-			continue;
-		if (!process->replaced && !note_fate(source, process) && process->named) {
-			pid = probe_target_pid(process->target);
-			ended++;
-		}
-		source_drop(source, model, i);
+	make_title(source);
+	if (traced->is_replaced)
+		return;
+	probe_target_fate(traced->target, traced->pidfd, &fate);
+	if (!fate.signal || (!named && !fate.out_of_memory)) {
+		source->ended += named;
+		source->ended_pid = named ? pid : source->ended_pid;
+		return;
 	}
-	if (source->count < before)
-		make_title(source);
-	if (ended == 1)
-		add_news(source, "process %d has ended", (int)pid);
-	else if (ended)
-		add_news(source, "%zu processes have ended", ended);
+	add_news(source, "process %d was killed by SIG%s%s", (int)pid, sigabbrev_np(fate.signal),
+		fate.out_of_memory ? ": its control group ran out of memory" : "");
+	source->incomplete |= named && fate.signal == SIGKILL;
 }
 
-struct probe_error *source_follow(struct top_source *source, struct top_model *model)
+/* Only a session that cannot be read ends top before its end. */
+static void take_failure(struct top_source *source, const struct probe_trace_news *news)
 {
-	struct probe_error *error = NULL;
+	if (source->stopping || (news->traced && news->traced->is_broken))
+		keep_error(source, news->error);
+	else
+		note_failure(source, news->error);
+}
 
-	for (size_t i = 0; i < source->count && !error; i++)
-		if (source->processes[i].wanted)
-			error = source_serve(source, &source->processes[i], model);
-	if (error)
-		return error;
-	follow_programs(source, model);
-	drop_ended(source, model);
-	return NULL;
+static void take_news(const struct probe_trace_news *news, void *data)
+{
+	struct probe_traced *traced = news->traced;
+	struct top_source *source = data;
+
+	switch (news->event) {
+	case PROBE_TRACE_STARTED:
+		take_start(source, news);
+		break;
+	case PROBE_TRACE_CAME:
+		if (news->sites && (news->watched->unseen_ns || !news->watched->held))
+			note_unseen(source, news->watched);
+		break;
+	case PROBE_TRACE_UNTRACED:
+		add_news(source, "%s%s", processes_untraced(news->error), news->error->message);
+		probe_error_free(news->error);
+		break;
+	case PROBE_TRACE_GREW:
+		take_growth(source, news);
+		break;
+	case PROBE_TRACE_SITE:
+		/* Both sessions have the same sites, except gates. */
+		if (traced->tracer == TOP_COUNTS)
+			note_site(source, probe_target_pid(traced->target), news->site);
+		break;
+	case PROBE_TRACE_FAILED:
+		take_failure(source, news);
+		break;
+	case PROBE_TRACE_ENDED:
+		if (traced->tracer == TOP_COUNTS)
+			take_end(source, traced);
+		break;
+	case PROBE_TRACE_STOPPING:
+		if (news->is_waiting && traced->tracer == TOP_COUNTS)
+			processes_tell_frozen(traced->target);
+		break;
+	case PROBE_TRACE_DROPPED:
+		note_failure(source, source_keep_rows(source, traced));
+		break;
+	case PROBE_TRACE_CLOSED:
+		free(traced->data);
+		break;
+	case PROBE_TRACE_LOST:
+	case PROBE_TRACE_HEIRS:
+		break;
+	}
+}
+
+struct probe_error *source_follow(struct top_source *source)
+{
+	struct probe_error *error = probe_trace_poll(source->set);
+
+	/* A build ends thousands of processes, so their ends are reported together. */
+	if (source->ended == 1)
+		add_news(source, "process %d has ended", (int)source->ended_pid);
+	else if (source->ended)
+		add_news(source, "%zu processes have ended", source->ended);
+	source->ended = 0;
+	return probe_error_first(error, take_error(source));
 }
 
 bool source_is_alive(const struct top_source *source)
 {
-	return source->count > 0 || source->seeks;
+	return source->set && !probe_trace_is_over(source->set);
 }
 
-/* ---- Waiting ----------------------------------------------------------------------- */
+struct probe_error *source_stop(struct top_source *source)
+{
+	source->stopping = true;
+	if (source->set)
+		probe_trace_stop(source->set, false);
+	return take_error(source);
+}
 
 void source_watch(struct top_source *source, struct loop *loop)
 {
-	/*
-	 * No flag is needed, because the next call of source_follow() reads the watch's events in
-	 * any case.
-	 */
-	loop_watch(loop, probe_watch_fd(source->watch), POLLIN, NULL);
-	for (size_t i = 0; i < source->count; i++) {
-		struct top_process *process = &source->processes[i];
-
-		loop_watch_exit(loop, process->pidfd, process->target, &process->exited);
-		loop_watch(loop, probe_session_fd(process->counts), POLLIN, &process->wanted);
-		if (process->times)
-			loop_watch(
-				loop, probe_session_fd(process->times), POLLIN, &process->wanted);
-	}
+	loop_watch(loop, probe_trace_fd(source->set), POLLIN, NULL);
 }

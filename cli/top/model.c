@@ -382,7 +382,7 @@ static bool edit(struct top *top, const struct top_key *key)
 /* Switches the target's probes as the rows say. */
 static void apply(struct top *top)
 {
-	struct probe_error *error = source_switch(top->source, &top->model);
+	struct probe_error *error = source_switch(top->source);
 	char stop[PROBE_DURATION_BYTES];
 
 	probe_duration_text(stop, (double)source_stop_ns(top->source));

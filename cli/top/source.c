@@ -23,22 +23,29 @@
 
 /* ---- Reading ----------------------------------------------------------------------- */
 
+/* Adds the rows of all sessions of a tracer to a table. On error, frees the table. */
+static struct probe_error *add_sessions(
+	const struct top_source *source, size_t tracer, struct probe_table *table)
+{
+	size_t count;
+	struct probe_traced *const *all = probe_trace_sessions(source->set, &count);
+	struct probe_error *error = NULL;
+
+	for (size_t i = 0; i < count && !error; i++)
+		if (all[i]->tracer == tracer)
+			error = probe_table_add(
+				table, all[i]->session, &source->tracers[tracer].options);
+	if (error)
+		probe_table_free(table);
+	return error;
+}
+
 /* Adds up the durations of all processes, running or ended. */
 static struct probe_error *gather(const struct top_source *source, struct probe_table **ret)
 {
-	const struct top_times_kept *kept = &source->times;
-	struct probe_error *error = probe_table_since(kept->gone, NULL, ret);
+	struct probe_error *error = probe_table_since(source->times.gone, NULL, ret);
 
-	for (size_t i = 0; i < source->count && !error; i++) {
-		struct probe_session *session = source->processes[i].times;
-
-		if (!session)
-			continue;
-		error = probe_table_add(*ret, session, &kept->options);
-		if (error)
-			probe_table_free(*ret);
-	}
-	return error;
+	return error ? error : add_sessions(source, TOP_TIMES, *ret);
 }
 
 static struct probe_error *read_kept(struct top_source *source)
@@ -112,17 +119,6 @@ static struct probe_error *source_read_times(struct top_source *source, struct t
 	return error ? error : take_times(model, source->times.recent, true);
 }
 
-/* ---- Keeping durations ------------------------------------------------------------- */
-
-/* Keeps the durations of a process that is about to be dropped, so that they stay in the sum. */
-static struct probe_error *source_keep_times(
-	struct top_source *source, const struct top_process *process)
-{
-	return process->times
-		       ? probe_table_add(source->times.gone, process->times, &source->times.options)
-		       : NULL;
-}
-
 static void source_free_times(struct top_times_kept *kept)
 {
 	probe_table_free(kept->gone);
@@ -146,15 +142,23 @@ static void set_keys(struct probe_gather *gather, const struct top_options *opti
 	gather->keys_max = options->keys_max;
 }
 
-struct probe_error *source_set_keys(struct top_source *source, const struct top_options *options)
+struct probe_error *source_set_tracers(struct top_source *source, const struct top_options *options)
 {
-	static const struct probe_session_options timing = {.kind = PROBE_SESSION_GATHER,
-		.gather = {.pairing = PROBE_PAIRING_NAMES, .sum = true, .histogram = true}};
 	const struct string_list *keys = &options->keys;
+	struct probe_session_options both = {.filter = options->filter,
+		.catalogue = options->request.catalogue,
+		.follow_libraries = processes_follow(&options->common),
+		.follow_children = processes_follow(&options->common)};
 
-	source->counting.kind = keys->count ? PROBE_SESSION_GATHER : PROBE_SESSION_COUNT;
-	source->times.options = timing;
-	set_keys(&source->counting.gather, options);
+	for (size_t i = 0; i < TOP_TRACERS; i++)
+		source->tracers[i] =
+			(struct probe_trace_tracer){.request = &options->request, .options = both};
+	source->tracers[TOP_COUNTS].options.kind =
+		keys->count ? PROBE_SESSION_GATHER : PROBE_SESSION_COUNT;
+	set_keys(&source->tracers[TOP_COUNTS].options.gather, options);
+	source->tracers[TOP_TIMES].options.kind = PROBE_SESSION_GATHER;
+	source->tracers[TOP_TIMES].options.gather = (struct probe_gather){
+		.pairing = PROBE_PAIRING_NAMES, .sum = true, .histogram = true};
 	return keys->count ? probe_table_create(keys->count, &source->gone_keys) : NULL;
 }
 
@@ -227,34 +231,34 @@ static struct probe_error *source_read_keys(struct top_source *source, struct to
 	error = probe_table_since(source->gone_keys, NULL, &table);
 	if (error)
 		return error;
-	for (size_t i = 0; i < source->count && !error; i++)
-		error = probe_table_add(table, source->processes[i].counts, &source->counting);
-	rows = error ? NULL : probe_table_rows(table, &count);
-	for (size_t i = 0; rows && i < count && !error; i++)
+	error = add_sessions(source, TOP_COUNTS, table);
+	if (error)
+		return error;
+	rows = probe_table_rows(table, &count);
+	for (size_t i = 0; i < count && !error; i++)
 		if (rows[i].row.count)
-			error = take_row(model, &rows[i], source->counting.gather.key_count);
+			error = take_row(model, &rows[i],
+				source->tracers[TOP_COUNTS].options.gather.key_count);
 	probe_table_free(table);
 	return error;
 }
 
-/* Keeps the hits by key of a process that is about to be dropped, so that they stay in the sum. */
-static struct probe_error *source_keep_keys(
-	struct top_source *source, const struct top_process *process)
+struct probe_error *source_keep_rows(struct top_source *source, const struct probe_traced *traced)
 {
-	return source->gone_keys && process->counts
-		       ? probe_table_add(source->gone_keys, process->counts, &source->counting)
-		       : NULL;
+	struct probe_table *table =
+		traced->tracer == TOP_TIMES ? source->times.gone : source->gone_keys;
+
+	return table ? probe_table_add(
+			       table, traced->session, &source->tracers[traced->tracer].options)
+		     : NULL;
 }
 
 /* ==== Source ================================================================================== */
 
-enum { PROCESS_SESSIONS = 2 };
-
-void source_note_change(struct top_source *source, struct probe_report *report)
+void source_note_change(struct top_source *source, const struct probe_report *report)
 {
 	if (report->stop_ns > source->stop_ns)
 		source->stop_ns = report->stop_ns;
-	probe_report_deinit(report);
 }
 
 struct probe_error *source_add_refusals(
@@ -275,60 +279,48 @@ struct probe_error *source_add_refusals(
 
 /* ---- Reading ----------------------------------------------------------------------- */
 
-/*
- * Adds the counts of a process to the rows. If `gone` is set, adds them to top_row.gone, the sum
- * over ended processes.
- */
-static void add_figures(struct top_model *model, const struct top_process *process, bool gone)
+/* Adds the counts of a probe to its row. */
+static void add_figures(struct top_row *row, const struct probe_trace_probe *its)
 {
-	const struct probe_session_probe *probes;
-	size_t count = 0;
+	const struct probe_session_probe *probe = its->probe;
 
-	probes = process->counts ? probe_session_probes(process->counts, &count) : NULL;
-	for (size_t i = 0; i < count; i++) {
-		struct top_row *row = model_find(model, probes[i].provider, probes[i].name);
-
-		if (!row)
-			continue;
-		/*
-		 * If the table has no space for a hit's key, the hit counts as lost and is in no
-		 * row with a key.
-		 */
-		*(gone ? &row->gone.total : &row->total) += probes[i].hits + probes[i].lost;
-		*(gone ? &row->gone.unkeyed : &row->unkeyed) += probes[i].lost;
-		probe_coverage_add(
-			gone ? &row->gone.coverage : &row->coverage, &probes[i].coverage);
+	if (its->tracer == TOP_TIMES) {
+		row->unmatched += probe->unmatched;
+		row->lost += probe->lost;
+		return;
 	}
-	count = 0;
-	probes = process->times ? probe_session_probes(process->times, &count) : NULL;
-	for (size_t i = 0; i < count; i++) {
-		struct top_row *row = model_find(model, probes[i].provider, probes[i].name);
-
-		if (!row)
-			continue;
-		*(gone ? &row->gone.unmatched : &row->unmatched) += probes[i].unmatched;
-		*(gone ? &row->gone.lost : &row->lost) += probes[i].lost;
-	}
+	/*
+	 * If the table has no space for a hit's key, the hit counts as lost and is in no row with a
+	 * key.
+	 */
+	row->total += probe->hits + probe->lost;
+	row->unkeyed += probe->lost;
+	probe_coverage_add(&row->coverage, &probe->coverage);
 }
 
 static struct probe_error *read_figures(struct top_source *source, struct top_model *model)
 {
+	struct probe_trace_probe *all;
 	struct probe_error *error;
+	size_t count;
 
 	for (size_t i = 0; i < model->count; i++) {
 		struct top_row *row = &model->rows[i];
 
 		row->new_hits = row->total;
-		row->total = row->gone.total;
-		row->unmatched = row->gone.unmatched;
-		row->lost = row->gone.lost;
-		row->unkeyed = row->gone.unkeyed;
-		row->coverage = row->gone.coverage;
+		row->total = row->unmatched = row->lost = row->unkeyed = 0;
+		row->coverage = (struct probe_coverage){0};
 	}
 	/* Read the keys first, because this also refreshes the hit counts of the sessions. */
 	error = source_read_keys(source, model);
-	for (size_t i = 0; i < source->count; i++)
-		add_figures(model, &source->processes[i], false);
+	all = probe_trace_probes(source->set, &count);
+	for (size_t i = 0; i < count; i++) {
+		struct top_row *row = model_find(model, all[i].probe->provider, all[i].probe->name);
+
+		if (row)
+			add_figures(row, &all[i]);
+	}
+	free(all);
 	for (size_t i = 0; i < model->count; i++) {
 		struct top_row *row = &model->rows[i];
 
@@ -338,38 +330,16 @@ static struct probe_error *read_figures(struct top_source *source, struct top_mo
 	return error;
 }
 
-struct looking {
-	struct top_source *source;
-	pid_t pid;
-};
-
-static void take_news(const struct probe_site_news *news, void *data)
+struct probe_error *source_read(struct top_source *source)
 {
-	const struct looking *looking = data;
-
-	source_note_site(looking->source, looking->pid, news);
-}
-
-/*
- * Checks the sites of a process. One session is enough, because both sessions have the same sites,
- * except gates.
- */
-static struct probe_error *look(struct top_source *source, const struct top_process *process)
-{
-	struct looking looking = {source, probe_target_pid(process->target)};
-
-	return probe_session_look(process->counts, false, take_news, &looking);
-}
-
-struct probe_error *source_read(struct top_source *source, struct top_model *model)
-{
-	struct probe_error *error = NULL;
+	struct top_model *model = source->model;
+	struct probe_error *error;
 	uint64_t now;
 
-	for (size_t i = 0; i < source->count && !error; i++)
-		error = source_serve(source, &source->processes[i], model);
-	for (size_t i = 0; i < source->count && !error; i++)
-		error = look(source, &source->processes[i]);
+	probe_trace_refresh(source->set);
+	probe_trace_look(source->set, false);
+	error = source->error;
+	source->error = NULL;
 	now = clock_ns(CLOCK_MONOTONIC);
 	model->interval_ns = now - source->last_ns;
 	model->elapsed_ns = now - source->started_ns;
@@ -404,24 +374,28 @@ static struct probe_error *switch_session(
 	return error;
 }
 
-struct probe_error *source_switch_process(
-	struct top_source *source, struct top_process *process, struct top_model *model)
+struct probe_error *source_switch_session(
+	struct top_source *source, const struct probe_traced *traced)
 {
-	struct probe_report report = {0}, of_times = {0};
-	struct probe_error *error = switch_session(process->counts, model, &report);
+	struct probe_report report = {0};
+	struct probe_error *error = switch_session(traced->session, source->model, &report);
 
-	if (!error)
-		error = source_add_refusals(model, &report, 0);
-	if (!error && process->times)
-		error = switch_session(process->times, model, &of_times);
+	if (!error && traced->tracer == TOP_COUNTS)
+		error = source_add_refusals(source->model, &report, 0);
 	source_note_change(source, &report);
-	source_note_change(source, &of_times);
+	probe_report_deinit(&report);
 	/* Ignore the error if the process has ended; source_follow() reports this. */
-	if (error && !probe_target_alive(process->target)) {
+	if (error && !probe_target_alive(traced->target)) {
 		probe_error_free(error);
 		error = NULL;
 	}
 	return error;
+}
+
+/* Returns true if the session belongs to the program that a process runs now. */
+static bool is_current(const struct probe_traced *traced)
+{
+	return traced->is_on && !traced->is_replaced;
 }
 
 /*
@@ -431,21 +405,22 @@ struct probe_error *source_switch_process(
 static void visit_rows(const struct top_source *source, struct top_model *model,
 	void (*visit)(struct top_row *row, bool is_on))
 {
-	for (size_t i = 0; i < source->count; i++) {
-		const struct probe_session *session = source->processes[i].counts;
-		const struct probe_session_probe *probes;
-		size_t count;
+	size_t count;
+	struct probe_trace_probe *all = probe_trace_probes(source->set, &count);
 
-		if (source->processes[i].replaced)
+	for (size_t i = 0, k = 0; i < count; i++) {
+		const struct probe_traced *traced = all[i].traced;
+		struct top_row *row;
+
+		/* `k` is the index of the probe in its session. */
+		k = i && all[i - 1].traced == traced ? k + 1 : 0;
+		if (!traced || traced->tracer != TOP_COUNTS || !is_current(traced))
 			continue;
-		probes = probe_session_probes(session, &count);
-		for (size_t k = 0; k < count; k++) {
-			struct top_row *row = model_find(model, probes[k].provider, probes[k].name);
-
-			if (row)
-				visit(row, probe_session_is_selected(session, k));
-		}
+		row = model_find(model, all[i].probe->provider, all[i].probe->name);
+		if (row)
+			visit(row, probe_session_is_selected(traced->session, k));
 	}
+	free(all);
 }
 
 /*
@@ -473,15 +448,18 @@ static void add_state(struct top_row *row, bool is_on)
 	row->on |= is_on;
 }
 
-struct probe_error *source_switch(struct top_source *source, struct top_model *model)
+struct probe_error *source_switch(struct top_source *source)
 {
+	struct top_model *model = source->model;
 	struct probe_error *error = NULL;
+	size_t count;
+	struct probe_traced *const *all = probe_trace_sessions(source->set, &count);
 
 	source->stop_ns = 0;
 	visit_rows(source, model, forget_refusals);
-	for (size_t i = 0; i < source->count && !error; i++)
-		if (!source->processes[i].replaced)
-			error = source_switch_process(source, &source->processes[i], model);
+	for (size_t i = 0; i < count && !error; i++)
+		if (is_current(all[i]))
+			error = source_switch_session(source, all[i]);
 	/*
 	 * Rows now show the actual state, which may differ from the requested one. The rows of
 	 * ended processes keep their last state.
@@ -503,108 +481,13 @@ const char *source_title(const struct top_source *source)
 	return source->title;
 }
 
-static struct probe_error *not_stopped(const struct top_process *process, struct probe_error *error)
-{
-	return probe_error_prefix(error, "process %d keeps its probes until `probectl repair`",
-		(int)probe_target_pid(process->target));
-}
-
-/* Stops one of the two sessions of a process. `session` may be NULL. */
-static struct probe_error *source_stop_session(
-	const struct top_process *process, struct probe_session *session)
-{
-	return not_stopped(process, session ? probe_session_stop(session) : NULL);
-}
-
-/* Stores the first error in *ret. Reports later errors at once. */
-static void keep_first(struct probe_error *error, struct probe_error **ret)
-{
-	if (error && *ret)
-		report_error(error);
-	else if (error)
-		*ret = error;
-}
-
-/*
- * Stops the sessions of `count` processes in parallel. Each of the arrays `sessions` and `errors`
- * must have space for one element per session.
- */
-static void stop_all(const struct top_process *processes, size_t count,
-	struct probe_session **sessions, struct probe_error **errors, struct probe_error **ret)
-{
-	size_t session_count = 0, done = 0;
-
-	for (size_t i = 0; i < count; i++) {
-		struct probe_session *its[] = {processes[i].times, processes[i].counts};
-
-		for (size_t k = 0; k < PROCESS_SESSIONS; k++)
-			if (its[k])
-				sessions[session_count++] = its[k];
-	}
-	probe_sessions_stop(sessions, session_count, errors);
-	for (size_t i = 0; i < count; i++) {
-		const struct top_process *p = &processes[i];
-		size_t its_count = (p->times != NULL) + (p->counts != NULL);
-
-		for (size_t k = 0; k < its_count; k++)
-			keep_first(not_stopped(p, errors[done++]), ret);
-	}
-}
-
-struct probe_error *source_stop(struct top_source *source)
-{
-	size_t most = PROCESS_SESSIONS * source->count + 1;
-	struct probe_session *its[PROCESS_SESSIONS], **sessions = calloc(most, sizeof(*sessions));
-	struct probe_error *its_errors[PROCESS_SESSIONS], **errors = calloc(most, sizeof(*errors));
-	struct probe_error *error = NULL;
-
-	/* Release the held processes first, so that they need not wait until the sessions stop. */
-	source_finish_watch(source);
-	for (size_t i = 0; i < source->count; i++)
-		processes_tell_frozen(source->processes[i].target);
-	if (sessions && errors)
-		stop_all(source->processes, source->count, sessions, errors, &error);
-	/* On lack of memory, stop one process after the other. */
-	for (size_t i = 0; i < source->count && !(sessions && errors); i++)
-		stop_all(&source->processes[i], 1, its, its_errors, &error);
-	free(sessions);
-	free(errors);
-	return error;
-}
-
-static void free_process(struct top_process *process)
-{
-	probe_session_free(process->times);
-	probe_session_free(process->counts);
-	probe_target_close(process->target);
-	if (process->pidfd >= 0)
-		close(process->pidfd);
-}
-
-void source_drop(struct top_source *source, struct top_model *model, size_t index)
-{
-	struct top_process *process = &source->processes[index];
-
-	source_note_failure(source, source_stop_session(process, process->times));
-	source_note_failure(source, source_stop_session(process, process->counts));
-	source_note_notes(source, process);
-	source_note_failure(source, source_keep_times(source, process));
-	source_note_failure(source, source_keep_keys(source, process));
-	add_figures(model, process, true);
-	free_process(process);
-	memmove(process, process + 1, (--source->count - index) * sizeof(*process));
-}
-
 void source_free(struct top_source *source)
 {
 	if (!source)
 		return;
-	for (size_t i = 0; i < source->count; i++)
-		free_process(&source->processes[i]);
-	probe_watch_free(source->watch);
+	probe_trace_free(source->set);
 	probe_table_free(source->gone_keys);
 	source_free_times(&source->times);
-	free(source->processes);
 	free(source->matched);
 	free(source->news);
 	free(source);

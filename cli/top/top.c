@@ -527,7 +527,7 @@ static void follow(struct top *top)
 {
 	size_t count = top->model.count;
 
-	top_fail(top, source_follow(top->source, &top->model));
+	top_fail(top, source_follow(top->source));
 	/* Sort again if rows were added. */
 	if (top->model.count != count)
 		model_arrange(&top->model);
@@ -626,7 +626,7 @@ static void look(struct top *top)
 {
 	if (top->view.paused)
 		return;
-	top_fail(top, source_read(top->source, &top->model));
+	top_fail(top, source_read(top->source));
 	model_arrange(&top->model);
 	set_clock(top->clock);
 }
@@ -846,7 +846,7 @@ static void report_unmatched(const struct top *top)
  */
 static void print_end(struct top *top, size_t rows)
 {
-	top_fail(top, source_read(top->source, &top->model));
+	top_fail(top, source_read(top->source));
 	if (top->error)
 		return;
 	top->model.since_start = true;

@@ -53,12 +53,6 @@ struct top_times {
 	double sum; /* sum over all pairs of all threads */
 };
 
-/* Sums over the processes that have ended. */
-struct top_gone {
-	uint64_t total, unmatched, lost, unkeyed;
-	struct probe_coverage coverage;
-};
-
 /*
  * A row for a probe: for all its sites in all modules and processes. With -k, a probe has more
  * rows: one for each value of the keys.
@@ -89,8 +83,6 @@ struct top_row {
 	uint64_t in_flight, unmatched, lost;
 	/* Number of hits that are in no row with a key, because the table is full. */
 	uint64_t unkeyed;
-
-	struct top_gone gone;
 };
 
 enum { TOP_FILTER_BYTES = 128 };
@@ -315,8 +307,7 @@ PROBE_MUST_CHECK struct probe_error *source_start(const struct top_options *opti
  * of them have ended. May add rows. Call it often, because nothing wakes us when a process calls
  * execve(2).
  */
-PROBE_MUST_CHECK struct probe_error *source_follow(
-	struct top_source *source, struct top_model *model);
+PROBE_MUST_CHECK struct probe_error *source_follow(struct top_source *source);
 
 /*
  * Returns the messages since the last call, or NULL if there are no new messages. The caller frees
@@ -337,12 +328,10 @@ const char *source_unmatched(const struct top_source *source);
 void source_watch(struct top_source *source, struct loop *loop);
 
 /* Reads all counts and durations into the model. */
-PROBE_MUST_CHECK struct probe_error *source_read(
-	struct top_source *source, struct top_model *model);
+PROBE_MUST_CHECK struct probe_error *source_read(struct top_source *source);
 
 /* Switches each probe on or off as top_row.on says. Then sets top_row.on to the actual state. */
-PROBE_MUST_CHECK struct probe_error *source_switch(
-	struct top_source *source, struct top_model *model);
+PROBE_MUST_CHECK struct probe_error *source_switch(struct top_source *source);
 
 /* Returns true if another program has overwritten a site, so that hits are missing. */
 bool source_is_incomplete(const struct top_source *source);
