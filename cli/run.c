@@ -21,17 +21,9 @@
 #include "cli/request.h"
 #include "cli/run.h"
 #include "cli/timer.h"
-#include "libprobe/base/array.h"
 
-enum {
-	MOMENT_NS = 20 * NSEC_PER_MSEC,
-	EVENTS_MAX = 8 /* number of events handled before we look for libraries again */
-};
-
+/* The data of a session (struct probe_traced): a program whose probes are enabled. */
 struct run_program {
-	struct probe_target *target;
-	/* The session that follows libraries and programs, or NULL. */
-	struct probe_session *session;
 	/*
 	 * Some PROBEs have not matched yet, and the session waits for libraries that have these
 	 * probes.
@@ -40,13 +32,6 @@ struct run_program {
 	bool enabled;		 /* all probes of the mapped libraries are enabled */
 	struct report_told told; /* the part of the session's report that enable() has printed */
 };
-
-static bool no_hit(const struct probe_hit *hit, void *data)
-{
-	(void)hit;
-	(void)data;
-	return true;
-}
 
 static struct probe_request request_of(const struct run *run, const struct run_program *program)
 {
@@ -59,13 +44,13 @@ static struct probe_request request_of(const struct run *run, const struct run_p
 /*
  * Marks the refusals of the session as reported, because enable() has reported the same refusals.
  */
-static void note_told(struct run_program *program)
+static void note_told(struct run_program *program, const struct probe_session *session)
 {
 	const struct probe_report *report;
 
-	if (!program->session)
+	if (!session)
 		return;
-	report = probe_session_report(program->session);
+	report = probe_session_report(session);
 	program->told = (struct report_told){
 		.refusals = report->refusal_count,
 		.sites = report->sites,
@@ -74,9 +59,9 @@ static void note_told(struct run_program *program)
 }
 
 /* Enables the probes permanently. If a PROBE does not match yet, notes this in `program`. */
-static struct probe_error *enable(struct run *run, struct run_program *program)
+static struct probe_error *enable(struct run *run, struct probe_target *target,
+	const struct probe_session *session, struct run_program *program)
 {
-	struct probe_target *target = program->target;
 	struct probe_request request = request_of(run, program);
 	struct probe_report report = {0};
 	struct probe_error *error = probe_target_enable(target, &request, &report);
@@ -89,7 +74,7 @@ static struct probe_error *enable(struct run *run, struct run_program *program)
 		report_refusals(
 			&report, probe_target_pid(target), refusals_shown(error, run->verbose));
 		report_notes(&report);
-		note_told(program);
+		note_told(program, session);
 	}
 	if (!error && run->verbose && (report.probes || !request.later))
 		fprintf(stderr, "probectl: %zu probe%s, %zu site%s enabled in %d\n",
@@ -105,25 +90,29 @@ static struct probe_error *enable(struct run *run, struct run_program *program)
 	return NULL;
 }
 
-static struct probe_error *start_session(struct run *run, struct run_program *program)
+/* Enables the probes of a program, and starts the session that follows it. `data` is the run. */
+static struct probe_error *start_session(struct probe_traced *traced,
+	const struct probe_request *unused, const struct probe_session_options *options,
+	struct probe_report *report, void *data)
 {
-	const struct probe_session_options options = {.kind = PROBE_SESSION_COUNT,
-		.follow_libraries = true,
-		.watch = run->watch,
-		.follow_children = true};
-	struct probe_request request = request_of(run, program);
-	struct probe_report report = {0};
+	struct run *run = data;
+	struct probe_request request;
 	struct probe_error *error;
 
-	if (!run->follow)
-		return NULL;
-	error = probe_session_start(
-		program->target, &request, &options, &report, &program->session);
+	(void)unused;
+	if (!traced->data)
+		traced->data = calloc(1, sizeof(struct run_program));
+	if (!traced->data)
+		return probe_error_no_memory();
+	error = enable(run, traced->target, NULL, traced->data);
 	if (error)
-		report_refusals(&report, probe_target_pid(program->target),
+		return error;
+	request = request_of(run, traced->data);
+	error = probe_session_start(traced->target, &request, options, report, &traced->session);
+	if (error)
+		report_refusals(report, probe_target_pid(traced->target),
 			refusals_shown(true, run->verbose));
-	report_notes(&report);
-	probe_report_deinit(&report);
+	report_notes(report);
 	return error;
 }
 
@@ -131,107 +120,27 @@ static struct probe_error *start_session(struct run *run, struct run_program *pr
  * If the program ended before enable() could report refusals, reports those that the session
  * found.
  */
-static void report_refused(struct run *run, struct run_program *program)
+static void report_refused(struct run *run, const struct probe_traced *traced)
 {
-	const struct probe_report *report;
-	size_t refusals, sites;
-	bool named;
-
-	if (!program->session)
-		return;
-	report = probe_session_report(program->session);
-	refusals = report->refusal_count - program->told.refusals;
-	sites = report->sites - program->told.sites;
-	named = report_refusals_since(report, probe_target_pid(program->target),
+	const struct probe_report *report = probe_session_report(traced->session);
+	struct run_program *program = traced->data;
+	size_t refusals = report->refusal_count - program->told.refusals;
+	size_t sites = report->sites - program->told.sites;
+	bool named = report_refusals_since(report, probe_target_pid(traced->target),
 		refusals_shown(false, run->verbose), &program->told);
+
 	report_notes_since(report, &program->told);
 	run->failed |= !run->request->keep_going && (named || (refusals && !sites));
-}
-
-static void close_program(struct run *run, size_t i)
-{
-	struct run_program *program = &run->programs[i];
-	struct probe_error *error = program->session ? probe_session_stop(program->session) : NULL;
-
-	report_refused(run, program);
-	if (error)
-		report_error(error);
-	probe_session_free(program->session);
-	probe_target_close(program->target);
-	memmove(program, program + 1, (--run->count - i) * sizeof(*program));
-}
-
-/*
- * Adds a program. If the program is held, releases it. If it is the program that we started and
- * something kills it meanwhile, sets *status_ret. For other programs, status_ret is NULL.
- */
-static struct probe_error *add(
-	struct run *run, struct probe_target *target, bool held, int *status_ret)
-{
-	struct run_program *program;
-	struct probe_error *error;
-
-	if (!ARRAY_ROOM(run->programs, run->count)) {
-		probe_target_close(target);
-		return probe_error_no_memory();
-	}
-	program = &run->programs[run->count++];
-	*program = (struct run_program){.target = target};
-	error = enable(run, program);
-	if (!error)
-		error = start_session(run, program);
-	if (!error && run->watch)
-		probe_error_free(probe_watch_add(run->watch, target));
-	if (!error && held)
-		error = probe_target_release(target);
-	if (error && status_ret)
-		error = child_error(error, target, status_ret);
-	if (error)
-		close_program(run, run->count - 1);
-	return error;
-}
-
-/* Adds a program that was started later. Errors of such a program do not make the run fail. */
-static void add_later(struct run *run, struct probe_target *target, bool held)
-{
-	struct probe_error *error = add(run, target, held, NULL);
-
-	if (error && error->code != PROBE_ERROR_NOT_FOUND)
-		report_warning(
-			"the probes of a program that was started are off: %s", error->message);
-	run->failed |= error && error->code == PROBE_ERROR_REFUSED;
-	probe_error_free(error);
-}
-
-static void look_for_programs(struct run *run)
-{
-	struct probe_watch_event event;
-
-	for (int i = 0; i < EVENTS_MAX; i++) {
-		struct probe_error *error = probe_watch_next(run->watch, &event);
-
-		if (!error && !event.target)
-			return;
-		if (error) {
-			probe_error_free(error);
-			continue;
-		}
-		if (!event.held)
-			report_warning("process %d has become another program; its probes were off "
-				       "for %ju ms",
-				(int)probe_target_pid(event.target),
-				(uintmax_t)(event.unseen_ns / NSEC_PER_MSEC + 1));
-		add_later(run, event.target, event.held);
-	}
 }
 
 /*
  * Returns true if the probes can be enabled permanently. If PROBEs were missing, all of them match
  * now. If no PROBE was missing, a new library has more probes.
  */
-static bool has_come(const struct run *run, const struct run_program *program)
+static bool has_come(const struct run *run, const struct probe_traced *traced)
 {
-	const struct probe_session *session = program->session;
+	const struct probe_session *session = traced->session;
+	const struct run_program *program = traced->data;
 	size_t count;
 
 	if (program->waiting)
@@ -247,121 +156,193 @@ static bool has_come(const struct run *run, const struct run_program *program)
  * Switches off those probes of a session that are now enabled permanently. The session continues
  * to follow libraries.
  */
-static struct probe_error *take_over(struct run_program *program)
+static struct probe_error *take_over(struct probe_session *session)
 {
 	struct probe_report report = {0};
 	struct probe_error *error;
 	bool *none;
 	size_t count;
 
-	probe_session_probes(program->session, &count);
+	probe_session_probes(session, &count);
 	none = calloc(count + 1, sizeof(*none));
 	if (!none)
 		return probe_error_no_memory();
-	error = probe_session_select(program->session, none, &report);
+	error = probe_session_select(session, none, &report);
 	probe_report_deinit(&report);
 	free(none);
 	return error;
 }
 
 /*
- * Looks for new libraries. Enables a program's probes permanently if nothing is missing any more.
+ * Enables a program's probes permanently if nothing is missing any more, or if a new library has
+ * more probes.
  */
-static struct probe_error *look_for_libraries(struct run *run, struct run_program *program)
+static struct probe_error *look_for_libraries(struct run *run, const struct probe_traced *traced)
 {
-	struct probe_error *error = probe_session_poll(program->session, no_hit, NULL, NULL);
+	struct run_program *program = traced->data;
 	bool waited = program->waiting;
+	struct probe_error *error;
 
 	/* Print the session's notes here, because enable() does not print them. */
-	report_notes_since(probe_session_report(program->session), &program->told);
-	if (error || !has_come(run, program))
-		return error;
-	error = enable(run, program);
-	program->waiting |= waited && error && !probe_target_alive(program->target);
+	report_notes_since(probe_session_report(traced->session), &program->told);
+	if (!has_come(run, traced))
+		return NULL;
+	error = enable(run, traced->target, traced->session, program);
+	program->waiting |= waited && error && !probe_target_alive(traced->target);
 	if (program->waiting || !program->enabled)
 		return error;
-	return probe_error_first(error, take_over(program));
+	return probe_error_first(error, take_over(traced->session));
 }
 
 static void look(struct run *run)
 {
-	for (size_t i = run->count; i-- > 0;) {
-		struct run_program *program = &run->programs[i];
-		struct probe_error *error =
-			program->session ? look_for_libraries(run, program) : NULL;
+	size_t count;
+	struct probe_traced *const *all = probe_trace_sessions(run->set, &count);
 
+	for (size_t i = 0; i < count; i++) {
+		const struct run_program *program = all[i]->data;
+		struct probe_error *error = all[i]->is_on ? look_for_libraries(run, all[i]) : NULL;
 		bool refused = error && error->code == PROBE_ERROR_REFUSED;
 
 		run->failed |= refused;
-		if (refused && program->enabled) {
+		if (error && (refused || probe_target_alive(all[i]->target))) {
 			report_error(error);
-			error = NULL;
-		} else if (error && (refused || probe_target_alive(program->target))) {
-			report_error(error);
-			error = NULL;
-			close_program(run, i);
-		} else if (!probe_target_alive(program->target) && i > 0) {
-			close_program(run, i);
-		}
-		probe_error_free(error);
+			if (!refused || !program->enabled)
+				probe_trace_stop_session(run->set, all[i]);
+		} else
+			probe_error_free(error);
 	}
-	look_for_programs(run);
 }
 
-/* Sleeps until an event, or at most MOMENT_NS. */
-static void wait_for_events(struct run *run)
+/* Errors of a program that was started later do not make the run fail. */
+static void take_untraced(struct run *run, const struct probe_trace_news *news)
 {
-	struct loop *loop = &run->loop;
-
-	for (size_t i = 0; i < run->count; i++)
-		if (run->programs[i].session)
-			loop_watch(loop, probe_session_fd(run->programs[i].session), POLLIN, NULL);
-	loop_watch(loop, probe_watch_fd(run->watch), POLLIN, NULL);
-	loop_until(loop, clock_ns(CLOCK_MONOTONIC) + MOMENT_NS);
-	/*
-	 * If memory is short, some descriptors are not watched; the next round still reads their
-	 * events.
-	 */
-	probe_error_free(loop_sleep(loop));
+	if (news->traced && news->error->code != PROBE_ERROR_NOT_FOUND)
+		report_warning("the probes of a program that was started are off: %s",
+			news->error->message);
+	run->failed |= news->traced && news->error->code == PROBE_ERROR_REFUSED;
+	probe_error_free(news->error);
 }
 
-struct probe_error *run_start(struct run *run, struct probe_target *target, int *status_ret)
+static void take_news(const struct probe_trace_news *news, void *data)
 {
-	pid_t pid = probe_target_pid(target);
-	struct probe_target *alive = NULL;
+	struct run *run = data;
+
+	switch (news->event) {
+	case PROBE_TRACE_STARTED:
+		if (news->error)
+			run->error =
+				child_error(news->error, news->traced->target, run->status_ret);
+		break;
+	case PROBE_TRACE_CAME:
+		if (!news->watched->held)
+			report_warning("process %d has become another program; its probes were off "
+				       "for %ju ms",
+				(int)probe_target_pid(news->traced->target),
+				(uintmax_t)(news->watched->unseen_ns / NSEC_PER_MSEC + 1));
+		break;
+	case PROBE_TRACE_UNTRACED:
+		take_untraced(run, news);
+		break;
+	case PROBE_TRACE_FAILED:
+		report_error(news->error);
+		break;
+	case PROBE_TRACE_DROPPED:
+		report_refused(run, news->traced);
+		break;
+	case PROBE_TRACE_CLOSED:
+		free(news->traced->data);
+		break;
+	default:
+		break;
+	}
+}
+
+/* Follows a held program, and what it starts, until it has ended. Releases it first. */
+static struct probe_error *follow(struct run *run)
+{
+	struct probe_traced *const *all;
+	struct probe_traced *first;
+	struct probe_error *error = probe_trace_start(run->set);
+	size_t count, unmatched;
+
+	if (error || run->error)
+		return error ? error : run->error;
+	first = probe_trace_sessions(run->set, &count)[0];
+	error = probe_target_release(first->target);
+	if (error)
+		return child_error(error, first->target, run->status_ret);
+	while (!error && !first->has_ended) {
+		loop_watch(&run->loop, probe_trace_fd(run->set), POLLIN, NULL);
+		loop_until(&run->loop, probe_trace_due_ns(run->set));
+		/*
+		 * If memory is short, some descriptors are not watched; the next round still reads
+		 * their events.
+		 */
+		probe_error_free(loop_sleep(&run->loop));
+		error = probe_trace_poll(run->set);
+		look(run);
+	}
+	if (error)
+		report_error(error);
+	unmatched = probe_session_unmatched(first->session);
+	if (!run->matched && ((struct run_program *)first->data)->waiting &&
+		unmatched < run->request->pattern_count)
+		report_warning("%s matched no probe of process %d" REQUEST_NEXT_STEP,
+			probe_pattern_text(run->request->patterns[unmatched]),
+			(int)run->loop.child);
+	probe_trace_stop(run->set, false);
+	all = probe_trace_sessions(run->set, &count);
+	for (size_t i = 0; i < count; i++)
+		report_refused(run, all[i]);
+	return NULL;
+}
+
+/* Enables the probes of a held program once, and releases it. */
+static struct probe_error *enable_once(struct run *run, struct probe_target *target)
+{
+	struct run_program program = {0};
+	struct probe_error *error = enable(run, target, NULL, &program);
+
+	if (!error)
+		error = probe_target_release(target);
+	if (error)
+		error = child_error(error, target, run->status_ret);
+	probe_target_close(target);
+	return error;
+}
+
+struct probe_error *run_start(struct run *run, struct probe_target *target)
+{
+	const struct probe_trace_tracer tracer = {.request = run->request,
+		.options = {.kind = PROBE_SESSION_COUNT,
+			.follow_libraries = true,
+			.follow_children = true}};
+	const struct probe_trace_options options = {.tracers = &tracer,
+		.tracer_count = 1,
+		.follow = true,
+		.ends_heirs = true,
+		.start = start_session,
+		.news = take_news,
+		.data = run};
 	/*
 	 * The program may end as soon as it is released, so open the loop before. The program was
 	 * started earlier, so that it does not inherit blocked signals.
 	 */
 	struct probe_error *error = loop_open(&run->loop, NULL);
 
-	run->loop.child = pid;
-	if (!error && run->follow)
-		error = probe_watch_create(true, &run->watch);
-	if (error)
-		probe_target_close(target);
-	else
-		error = add(run, target, true, status_ret);
+	run->loop.child = probe_target_pid(target);
+	if (!error && !run->follow)
+		return enable_once(run, target);
+	if (!error)
+		error = probe_trace_create(&options, &run->set);
 	if (error) {
-		probe_watch_free(run->watch);
-		free(run->programs);
+		probe_target_close(target);
 		return error;
 	}
-	probe_error_free(probe_target_open(pid, NULL, &alive));
-	while (run->follow && alive && probe_target_alive(alive)) {
-		wait_for_events(run);
-		look(run);
-	}
-	if (!run->matched && run->count && run->programs[0].waiting &&
-		probe_session_unmatched(run->programs[0].session) < run->request->pattern_count)
-		report_warning("%s matched no probe of process %d" REQUEST_NEXT_STEP,
-			probe_pattern_text(run->request->patterns[probe_session_unmatched(
-				run->programs[0].session)]),
-			(int)pid);
-	while (run->count)
-		close_program(run, run->count - 1);
-	probe_target_close(alive);
-	probe_watch_free(run->watch);
-	free(run->programs);
-	return NULL;
+	error = probe_trace_add(run->set, target, true);
+	if (!error)
+		error = follow(run);
+	probe_trace_free(run->set);
+	return error;
 }

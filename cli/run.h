@@ -8,25 +8,24 @@
 
 #include "cli/loop.h"
 #include "probe/target.h"
-#include "probe/watch.h"
-
-struct run_program;
+#include "probe/trace.h"
 
 /*
- * Initialise `request`, `verbose` and `follow`, set .loop = {.signal_fd = -1}, and set the rest to
- * zero.
+ * Initialise `request`, `verbose`, `follow` and `status_ret`, set .loop = {.signal_fd = -1}, and
+ * set the rest to zero.
  */
 struct run {
 	const struct probe_request *request;
 	bool verbose;
 	bool follow; /* also enable probes of libraries and programs that come later */
+	/* Is set if something else kills the program before it is released (child_error()). */
+	int *status_ret;
 
 	/* The event loop; it ends when the program ends, not when a signal arrives. */
 	struct loop loop;
-	struct run_program *programs;
-	size_t count;
-	struct probe_watch *watch;
-	bool matched; /* every PROBE has matched in some program */
+	struct probe_trace *set;   /* the program, and what it starts */
+	struct probe_error *error; /* error that prevents the start */
+	bool matched;		   /* every PROBE has matched in some program */
 	/*
 	 * The probes of a later library or program could not be enabled, and this has been
 	 * reported.
@@ -40,10 +39,8 @@ struct run {
  * executes. The run owns `target`. The caller must then wait for the program (loop_wait_child())
  * and close the loop.
  *
- * On error, the program is not released but killed. If something else has killed it before,
- * *status_ret is set (child_error()).
+ * On error, the program is not released but killed.
  */
-PROBE_MUST_CHECK struct probe_error *run_start(
-	struct run *run, struct probe_target *target, int *status_ret);
+PROBE_MUST_CHECK struct probe_error *run_start(struct run *run, struct probe_target *target);
 
 #endif

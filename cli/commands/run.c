@@ -19,13 +19,14 @@ static struct probe_error *run_program(const struct run_options *options, int *s
 	struct run run = {.request = &options->request.request,
 		.verbose = options->verbose,
 		.follow = !options->no_follow,
+		.status_ret = status_ret,
 		.loop = {.signal_fd = -1}};
 	struct probe_target *target;
 	struct probe_error *error = child_start(options->common.program, &target, status_ret);
 
 	if (error)
 		return error;
-	error = run_start(&run, target, status_ret);
+	error = run_start(&run, target);
 	if (!error)
 		*status_ret = loop_wait_child(&run.loop);
 	if (!error && run.failed)
