@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "cli/catalogue.h"
-#include "cli/conditions.h"
 #include "cli/options.h"
 #include "libprobe/base/array.h"
 #include "libprobe/base/nearest.h"
@@ -489,8 +488,8 @@ void options_deinit(struct common_options *common)
 	free(common->pids.items);
 	free(common->parents.items);
 	free(common->trees.items);
-	for (int kind = 0; kind < CONDITION_KINDS; kind++)
+	for (int kind = 0; kind < PROBE_CONDITION_COUNT; kind++)
 		free(common->conditions[kind].items);
-	conditions_free(common->meant);
+	probe_processes_free(common->meant);
 	*common = (struct common_options){0};
 }

@@ -23,6 +23,7 @@
 #include "libprobe/base/error.h"
 #include "probe/catalogue.h"
 #include "probe/pattern.h"
+#include "probe/processes.h"
 
 /* The form of an option's value, and the type of the target in which the value is stored. */
 enum option_kind {
@@ -84,16 +85,6 @@ struct option_row {
 	const char *help; /* what the option does; ends without a full stop */
 };
 
-/* The kinds of conditions on processes (cli/conditions.h). */
-enum condition_kind {
-	CONDITION_EXE,
-	CONDITION_NAME,
-	CONDITION_CGROUP,
-	CONDITION_CONTAINER,
-	CONDITION_USER,
-	CONDITION_KINDS
-};
-
 /* The options that nearly all commands take. Initialise with {0}. */
 struct common_options {
 	const char *command; /* the command's name, for messages */
@@ -106,8 +97,8 @@ struct common_options {
 	 * The values of --exe, --name and so on, and the conditions that were made from these
 	 * values.
 	 */
-	struct string_list conditions[CONDITION_KINDS];
-	struct conditions *meant;
+	struct string_list conditions[PROBE_CONDITION_COUNT];
+	struct probe_processes *meant;
 	bool follow, no_follow; /* values of --follow and --no-follow */
 	struct pattern_list patterns;
 	/*

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Finds processes in /proc. All of /proc is read in one pass, so that we see a tree of processes
- * as it is at one moment. Source: proc_pid_stat(5).
+/* The processes of a command, the errors that they have in common, and the program that it starts.
  */
 #include <errno.h>
 #include <signal.h>
@@ -16,7 +14,6 @@
 
 #include "cli/child.h"
 #include "cli/cli.h"
-#include "cli/conditions.h"
 #include "cli/processes.h"
 #include "libprobe/base/array.h"
 #include "libprobe/base/buffer.h"
@@ -28,140 +25,9 @@
 
 enum { QUIET_SECONDS = 2 /* if we wait longer than this for another controller, we report it */ };
 
-struct process {
-	pid_t pid, parent;
-	bool descends;
-};
-
-struct processes {
-	struct process *items;
-	size_t count;
-};
-
-/*
- * Parses a line of /proc/PID/stat. Returns false if the process has ended, is a kernel thread, or
- * is this process.
- */
-static bool parse_stat(char *text, struct process *ret)
-{
-	enum { KERNEL_THREAD = 0x200000 }; /* PF_KTHREAD in the kernel's include/linux/sched.h */
-	char *comm = strchr(text, '('), *end = strrchr(text, ')');
-	unsigned int flags;
-	int parent;
-	char state;
-
-	/* The command name may contain any character, also parentheses. */
-	if (!comm || !end || end < comm ||
-		sscanf(end + 1, " %c %d %*d %*d %*d %*d %u", &state, &parent, &flags) != 3)
-		return false;
-	*ret = (struct process){.pid = (pid_t)strtol(text, NULL, 10), .parent = parent};
-	return state != 'Z' && state != 'X' && !(flags & KERNEL_THREAD) && ret->pid != getpid();
-}
-
-static bool read_process(pid_t pid, struct process *ret)
-{
-	char path[64], text[512];
-
-	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	return file_read(path, text, sizeof(text)) && parse_stat(text, ret);
-}
-
-static struct probe_error *processes_read(struct processes *ret)
-{
-	DIR *list = procfs_processes();
-	struct probe_error *error = NULL;
-	struct process process;
-	pid_t pid;
-
-	*ret = (struct processes){0};
-	while (!error && (pid = procfs_next_id(list))) {
-		if (!read_process(pid, &process))
-			continue;
-		if (ARRAY_ROOM(ret->items, ret->count))
-			ret->items[ret->count++] = process;
-		else
-			error = probe_error_no_memory();
-	}
-	if (list)
-		closedir(list);
-	return error;
-}
-
-/* ---- Choosing processes --------------------------------------------------------- */
-
-static bool descends(const struct processes *all, pid_t parent, pid_t from)
-{
-	if (parent == from)
-		return true;
-	for (size_t i = 0; i < all->count; i++)
-		if (all->items[i].pid == parent)
-			return all->items[i].descends;
-	return false;
-}
-
-static bool is_tree(const struct common_options *common, pid_t pid)
-{
-	for (size_t i = 0; i < common->trees.count; i++)
-		if (common->trees.items[i] == pid)
-			return true;
-	return false;
-}
-
-static struct probe_error *add_descendants(
-	struct common_options *common, struct processes *all, pid_t from)
-{
-	struct probe_error *error = NULL;
-	bool any = false, more = true;
-
-	for (size_t i = 0; i < all->count; i++)
-		all->items[i].descends = false;
-	/* Repeat until nothing changes, because a child may come before its parent in the list. */
-	while (more && !error) {
-		more = false;
-		for (size_t i = 0; i < all->count && !error; i++) {
-			struct process *process = &all->items[i];
-
-			if (process->descends || !descends(all, process->parent, from))
-				continue;
-			process->descends = any = more = true;
-			if (conditions_hold(common->meant, process->pid))
-				error = options_add_pid(&common->pids, process->pid);
-		}
-	}
-	if (!error && !any && !common->follow && !is_tree(common, from))
-		return probe_error_new(
-			PROBE_ERROR_NOT_FOUND, "process %d has no children", (int)from);
-	return error;
-}
-
-/* Adds all processes that meet the conditions. */
-static struct probe_error *add_all(struct common_options *common, const struct processes *all)
-{
-	struct probe_error *error = NULL;
-
-	for (size_t i = 0; i < all->count && !error; i++)
-		if (conditions_hold(common->meant, all->items[i].pid))
-			error = options_add_pid(&common->pids, all->items[i].pid);
-	return error;
-}
-
-/* If no process meets some value of a condition, returns an error that names this value. */
-static struct probe_error *check_met(const struct common_options *common)
-{
-	struct probe_error *error = NULL;
-	struct buffer out = {0};
-
-	if (common->meant && conditions_describe_unmet(common->meant, &common->pids, &out))
-		error = probe_error_new(PROBE_ERROR_NOT_FOUND, "no process %s%.*s",
-			common->parents.count ? "below those of --children " : "", (int)out.length,
-			out.data);
-	buffer_deinit(&out);
-	return error;
-}
-
 static bool has_conditions(const struct common_options *common)
 {
-	for (int kind = 0; kind < CONDITION_KINDS; kind++)
+	for (int kind = 0; kind < PROBE_CONDITION_COUNT; kind++)
 		if (common->conditions[kind].count)
 			return true;
 	return false;
@@ -216,24 +82,11 @@ static bool go_on_waiting(pid_t pid, unsigned int seconds, const char *holder, v
 struct probe_error *processes_open(
 	const struct common_options *common, pid_t pid, struct probe_target **ret)
 {
-	struct probe_target *target;
-	struct probe_error *error = probe_target_open(pid, NULL, &target);
+	struct probe_error *error = probe_processes_open(common->meant, pid, ret);
 
-	if (error)
-		return error;
-	/* Check the conditions again, because another process may have this process id now. */
-	error = conditions_check(common->meant, pid);
-	if (error && !probe_target_alive(target)) {
-		probe_error_free(error);
-		error = probe_error_new(PROBE_ERROR_NOT_FOUND, "there is no process %d", (int)pid);
-	}
-	if (error) {
-		probe_target_close(target);
-		return error;
-	}
-	probe_target_on_wait(target, go_on_waiting, NULL);
-	*ret = target;
-	return NULL;
+	if (!error)
+		probe_target_on_wait(*ret, go_on_waiting, NULL);
+	return error;
 }
 
 void processes_tell_frozen(const struct probe_target *target)
@@ -252,76 +105,16 @@ bool processes_follow(const struct common_options *common)
 
 bool processes_seek(const struct common_options *common)
 {
-	return common->follow && (common->parents.count || (common->meant && !common->pids_given));
-}
-
-bool processes_may_come(const struct common_options *common)
-{
-	bool any = !common->parents.count;
-	struct process process;
-
-	for (size_t i = 0; i < common->parents.count && !any; i++)
-		any = read_process(common->parents.items[i], &process);
-	return processes_seek(common) && any;
-}
-
-/*
- * Returns true if a process of --tree or --children is an ancestor of the process, or if the user
- * named no such process. If a process between the two has ended, this cannot be found out, and the
- * result is false.
- */
-static bool is_below(const struct common_options *common, pid_t pid)
-{
-	struct process process = {.parent = pid};
-
-	if (!common->parents.count)
-		return true;
-	do {
-		if (!read_process(process.parent, &process))
-			return false;
-		for (size_t i = 0; i < common->parents.count; i++)
-			if (process.parent == common->parents.items[i])
-				return true;
-	} while (process.parent > 1);
-	return false;
-}
-
-static bool is_wanted(pid_t pid, bool is_new, void *data)
-{
-	const struct common_options *common = data;
-
-	for (size_t i = 0; !is_new && i < common->pids.count; i++)
-		if (common->pids.items[i] == pid)
-			return false;
-	return is_below(common, pid) && conditions_hold(common->meant, pid);
-}
-
-void processes_newcomers(const struct common_options *common, struct probe_newcomers *ret)
-{
-	const struct string_list *files = &common->conditions[CONDITION_EXE];
-
-	*ret = (struct probe_newcomers){.is_wanted = is_wanted,
-		.data = (void *)common,
-		.files = files->items,
-		.file_count = files->count};
-}
-
-bool processes_mean(const struct common_options *common, pid_t pid)
-{
-	return conditions_hold(common->meant, pid);
+	return probe_processes_seek(common->meant);
 }
 
 void processes_report_waiting(const struct common_options *common)
 {
-	struct buffer out = {0};
+	char *text = probe_processes_describe(common->meant);
 
-	if (common->meant)
-		conditions_describe(common->meant, &out);
-	else
-		buffer_string(&out, "comes");
-	fprintf(stderr, "probectl: waiting for each process that %.*s; Ctrl-C ends\n",
-		(int)out.length, out.data);
-	buffer_deinit(&out);
+	fprintf(stderr, "probectl: waiting for each process that %s; Ctrl-C ends\n",
+		text ? text : "comes");
+	free(text);
 }
 
 void processes_allow_descriptors(void)
@@ -334,60 +127,31 @@ void processes_allow_descriptors(void)
 	setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-/* Returns the process to which a thread id belongs. Any other id is returned unchanged. */
-static pid_t process_of(pid_t id)
-{
-	long process = procfs_status_number(id, "Tgid:");
-
-	return process > 0 ? (pid_t)process : id;
-}
-
-/* Replaces the ids of threads by the ids of their processes. Removes duplicates. */
-static struct probe_error *resolve_threads(struct pid_list *pids)
-{
-	struct pid_list processes = {0};
-	struct probe_error *error = NULL;
-
-	for (size_t i = 0; i < pids->count && !error; i++)
-		error = options_add_pid(&processes, process_of(pids->items[i]));
-	free(pids->items);
-	*pids = processes;
-	return error;
-}
-
 struct probe_error *processes_find(struct common_options *common)
 {
-	struct probe_error *error = resolve_threads(&common->pids);
-	struct processes all;
+	struct probe_selection selection = {.pids = common->pids.items,
+		.pid_count = common->pids.count,
+		.trees = common->trees.items,
+		.tree_count = common->trees.count,
+		.parents = common->parents.items,
+		.parent_count = common->parents.count};
+	struct probe_error *error;
+	const pid_t *found;
+	size_t count;
 
-	if (!error)
-		error = resolve_threads(&common->trees);
 	common->follow |= common->trees.count && !common->no_follow;
-	for (size_t i = 0; i < common->trees.count && !error; i++) {
-		error = options_add_pid(&common->pids, common->trees.items[i]);
-		if (!error)
-			error = options_add_pid(&common->parents, common->trees.items[i]);
+	selection.later = common->follow;
+	for (int kind = 0; kind < PROBE_CONDITION_COUNT; kind++) {
+		selection.conditions[kind].values = common->conditions[kind].items;
+		selection.conditions[kind].count = common->conditions[kind].count;
 	}
+	error = probe_processes_create(&selection, &common->meant);
 	if (!error)
-		error = resolve_threads(&common->parents);
-	if (!error)
-		error = conditions_create(common, &common->meant);
-	if (error)
-		return error;
-	common->pids_given = common->pids.count;
-	/*
-	 * The processes of -p are not checked here. They are checked against the conditions when
-	 * they are opened.
-	 */
-	if (!common->parents.count && (common->pids.count || !common->meant))
-		return NULL;
-	error = processes_read(&all);
-	if (!error && !common->parents.count)
-		error = add_all(common, &all);
-	for (size_t i = 0; i < common->parents.count && !error; i++)
-		error = add_descendants(common, &all, common->parents.items[i]);
-	free(all.items);
-	return error || common->pids_given || processes_seek(common) ? error : check_met(common);
+		error = probe_processes_find(common->meant, &found, &count, &common->pids_given);
+	common->pids.count = 0;
+	for (size_t i = 0; !error && i < count; i++)
+		error = options_add_pid(&common->pids, found[i]);
+	return error;
 }
 
 struct probe_error *processes_find_running(struct common_options *common)
@@ -402,11 +166,12 @@ struct probe_error *processes_find_running(struct common_options *common)
 struct probe_error *processes_unless_ended(
 	const struct common_options *common, size_t index, struct probe_error *error)
 {
-	struct process process;
+	pid_t pid;
 
 	if (!error || index < common->pids_given)
 		return error;
-	if (read_process(common->pids.items[index], &process))
+	pid = common->pids.items[index];
+	if (kill(pid, 0) == 0 && !procfs_is_zombie(pid))
 		return error;
 	probe_error_free(error);
 	return NULL;

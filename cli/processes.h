@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The processes that a command works on. They are those of -p, --tree and --children, or all
- * processes. If there are conditions (cli/conditions.h), only processes that meet them are used.
+ * processes. If there are conditions, only processes that meet them are used (probe/processes.h).
  * Some commands can start a program instead.
  */
 #ifndef CLI_PROCESSES_H
@@ -18,16 +18,16 @@
 		"those that come"),                                                                \
 	OPTION(0, "children", PIDS, NULL, &(common)->parents,                                      \
 		"use all descendants of these processes"),                                         \
-	OPTION(0, "exe", STRINGS, "FILE", &(common)->conditions[CONDITION_EXE],                    \
+	OPTION(0, "exe", STRINGS, "FILE", &(common)->conditions[PROBE_CONDITION_EXE],                    \
 		"use only processes that run this program; without -p or --children: all of them, " \
 		"as with the next four"),                                                          \
-	OPTION(0, "name", STRINGS, "NAME", &(common)->conditions[CONDITION_NAME],                  \
+	OPTION(0, "name", STRINGS, "NAME", &(common)->conditions[PROBE_CONDITION_NAME],                  \
 		"only those with this command name or program file"),                              \
-	OPTION(0, "user", STRINGS, "NAME|UID", &(common)->conditions[CONDITION_USER],              \
+	OPTION(0, "user", STRINGS, "NAME|UID", &(common)->conditions[PROBE_CONDITION_USER],              \
 		"only those of this user"),                                                        \
-	OPTION(0, "cgroup", STRINGS, "PATH", &(common)->conditions[CONDITION_CGROUP],              \
+	OPTION(0, "cgroup", STRINGS, "PATH", &(common)->conditions[PROBE_CONDITION_CGROUP],              \
 		"only those in this control group, or below it"),                                  \
-	OPTION(0, "container", STRINGS, "ID|NAME", &(common)->conditions[CONDITION_CONTAINER],     \
+	OPTION(0, "container", STRINGS, "ID|NAME", &(common)->conditions[PROBE_CONDITION_CONTAINER],     \
 		"only those in this container")
 
 #define SYNOPSIS_RUNNING "-p PID[,PID...] | --tree PID | --exe FILE | --name NAME"
@@ -88,18 +88,6 @@ bool processes_follow(const struct common_options *common);
  * after processes_find().
  */
 bool processes_seek(const struct common_options *common);
-/*
- * Returns true if the command looks for processes that start later and further ones can still
- * start. They cannot if all processes of --tree and --children have ended.
- */
-bool processes_may_come(const struct common_options *common);
-/* Says which processes that start later are meant. `common` must outlive *ret. */
-void processes_newcomers(const struct common_options *common, struct probe_newcomers *ret);
-/*
- * Returns true if a process meets the conditions. Call it after the process has executed another
- * program.
- */
-bool processes_mean(const struct common_options *common, pid_t pid);
 /* Prints what the command is waiting for: "waiting for each process that runs /bin/a". */
 void processes_report_waiting(const struct common_options *common);
 
@@ -114,9 +102,9 @@ void processes_allow_descriptors(void);
  * number of those of -p in common->pids_given. Leaves out our own process and zombies. If an id is
  * that of a thread, selects the thread's process.
  *
- * Errors: those of conditions_create(), and PROBE_ERROR_NOT_FOUND if --children names a process
- * without children, or if no process meets a condition. If processes that start later are also
- * selected, there is no PROBE_ERROR_NOT_FOUND.
+ * Errors: those of probe_processes_create(), and PROBE_ERROR_NOT_FOUND if --children names a
+ * process without children, or if no process meets a condition. If processes that start later are
+ * also selected, there is no PROBE_ERROR_NOT_FOUND.
  */
 PROBE_MUST_CHECK struct probe_error *processes_find(struct common_options *common);
 

@@ -391,13 +391,6 @@ static struct probe_error *start_all(struct top_source *source)
 	return error;
 }
 
-static bool is_meant(pid_t pid, void *data)
-{
-	const struct top_source *source = data;
-
-	return !source->seeks || processes_mean(source->common, pid);
-}
-
 static void take_news(const struct probe_trace_news *news, void *data);
 
 static struct probe_error *create(const struct top_options *options, struct top_source **ret)
@@ -407,7 +400,6 @@ static struct probe_error *create(const struct top_options *options, struct top_
 	struct probe_trace_options its = {.tracer_count = TOP_TRACERS,
 		.follow = processes_follow(common),
 		.ends_heirs = true,
-		.is_meant = is_meant,
 		.start = start_session,
 		.news = take_news,
 		.data = source};
@@ -429,8 +421,7 @@ static struct probe_error *create(const struct top_options *options, struct top_
 	source->seeks = processes_seek(common);
 	if (source->seeks)
 		strcpy(source->title, "waiting for processes");
-	processes_newcomers(common, &source->newcomers);
-	its.newcomers = source->seeks ? &source->newcomers : NULL;
+	its.processes = source->seeks ? common->meant : NULL;
 	its.tracers = source->tracers;
 	return probe_trace_create(&its, &source->set);
 }

@@ -36,13 +36,12 @@ struct top_source {
 	struct probe_table *gone_keys;	     /* hits by key in dropped processes */
 	bool *matched;			     /* for each pattern: true if it has matched */
 	bool seeks;			     /* processes that start later are traced, too */
-	struct probe_newcomers newcomers;
-	struct left_out left;	   /* processes that cannot be traced from the start */
-	struct probe_error *error; /* first error that nobody has fetched yet; owned */
-	size_t ended;		   /* number of named processes whose end was not told yet */
-	pid_t ended_pid;	   /* one of them */
-	bool stopping;		   /* source_stop() has begun */
-	bool started;		   /* we started the program, so we do not report its end */
+	struct left_out left;		     /* processes that cannot be traced from the start */
+	struct probe_error *error;	     /* first error that nobody has fetched yet; owned */
+	size_t ended;	 /* number of named processes whose end was not told yet */
+	pid_t ended_pid; /* one of them */
+	bool stopping;	 /* source_stop() has begun */
+	bool started;	 /* we started the program, so we do not report its end */
 	struct top_times_kept times;
 	uint64_t started_ns, last_ns; /* times of the start and of the last look, CLOCK_MONOTONIC */
 	/* During the last change, the longest time for which any process was stopped. */

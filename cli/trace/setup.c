@@ -526,27 +526,11 @@ static void take_news(const struct probe_trace_news *news, void *data)
 
 /* ---- The set of processes --------------------------------------------------- */
 
-static bool is_meant(pid_t pid, void *data)
-{
-	const struct trace *trace = data;
-
-	return processes_mean(trace->common, pid);
-}
-
-static bool may_come(void *data)
-{
-	const struct trace *trace = data;
-
-	return processes_may_come(trace->common);
-}
-
 static struct probe_error *create_set(struct trace *trace)
 {
 	struct probe_trace_options options = {.tracer_count = trace->tracer_count,
 		.follow = processes_follow(trace->common),
-		.newcomers = trace->seeks ? &trace->newcomers : NULL,
-		.is_meant = is_meant,
-		.may_come = may_come,
+		.processes = trace->common->meant,
 		.start = start_session,
 		.hit = output_hit,
 		.comm = output_comm,
@@ -574,7 +558,6 @@ static struct probe_error *create_set(struct trace *trace)
 		};
 	}
 	options.tracers = trace->sought;
-	processes_newcomers(trace->common, &trace->newcomers);
 	return probe_trace_create(&options, &trace->set);
 }
 

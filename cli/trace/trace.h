@@ -91,7 +91,6 @@ struct trace {
 	/* The processes and their sessions. Each tracer has a session in each process. */
 	struct probe_trace *set;
 	struct probe_trace_tracer *sought; /* what `set` gathers: an element for each tracer */
-	struct probe_newcomers newcomers;
 	struct left_out left;
 	struct starting *starting; /* valid while the first sessions are started */
 	const struct probe_request *request;

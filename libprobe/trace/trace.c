@@ -31,6 +31,7 @@
 #include "libprobe/base/clock.h"
 #include "libprobe/base/error.h"
 #include "libprobe/trace/merge.h"
+#include "libprobe/trace/processes.h"
 #include "probe/trace.h"
 
 enum {
@@ -83,6 +84,7 @@ struct sum {
 
 struct probe_trace {
 	struct probe_trace_options options;
+	bool seeks; /* processes that come later are sought */
 	/*
 	 * The sessions of a process are neighbours. Those of the first processes come first; those
 	 * of later processes and programs are added after them.
@@ -523,11 +525,34 @@ static int compare_turns(const void *a, const void *b)
 static struct probe_error *open_watch(struct probe_trace *trace)
 {
 	struct probe_error *error = probe_watch_create(trace->options.follow, &trace->watch);
+	struct probe_newcomers newcomers;
 
-	if (!error && trace->options.newcomers)
-		error = probe_watch_seek(trace->watch, trace->options.newcomers);
+	if (!error && trace->seeks) {
+		processes_newcomers(trace->options.processes, &newcomers);
+		error = probe_watch_seek(trace->watch, &newcomers);
+	}
 	if (!error)
 		watch_fd(trace, probe_watch_fd(trace->watch), NULL);
+	return error;
+}
+
+struct probe_error *probe_trace_add_found(struct probe_trace *trace)
+{
+	struct probe_processes *processes = trace->options.processes;
+	size_t count, named;
+	const pid_t *found;
+	struct probe_error *error = probe_processes_find(processes, &found, &count, &named);
+
+	for (size_t i = 0; i < count && !error; i++) {
+		struct probe_target *target;
+		struct probe_error *its = probe_processes_open(processes, found[i], &target);
+
+		if (its)
+			tell(trace, &(struct probe_trace_news){
+					    .event = PROBE_TRACE_UNTRACED, .error = its});
+		else
+			error = probe_trace_add(trace, target, i < named);
+	}
 	return error;
 }
 
@@ -804,7 +829,7 @@ static void read_rest(struct round *round)
 	do {
 		more = false;
 		fail(trace, traced, read_hits(round, traced, &more));
-		more &= trace->options.newcomers && !trace->is_enough && !traced->its.is_stuck;
+		more &= trace->seeks && !trace->is_enough && !traced->its.is_stuck;
 	} while (more && !is_merge_full(round) && !is_full(trace, traced, false));
 	traced->is_unread = more;
 }
@@ -816,7 +841,7 @@ static void read_rest(struct round *round)
  */
 static bool may_have_heirs(const struct probe_trace *trace, const struct traced *traced)
 {
-	return !trace->options.newcomers && !trace->options.ends_heirs &&
+	return !trace->seeks && !trace->options.ends_heirs &&
 	       (traced->has_heirs || !traced->heirs_known);
 }
 
@@ -847,7 +872,7 @@ static void look_for_heirs(struct probe_trace *trace)
 	struct probe_session **sessions;
 	size_t *heirs, count = 0;
 
-	if (trace->options.newcomers || trace->options.ends_heirs || now < trace->heirs_due_ns)
+	if (trace->seeks || trace->options.ends_heirs || now < trace->heirs_due_ns)
 		return;
 	sessions = calloc(trace->count + 1, sizeof(*sessions));
 	heirs = calloc(trace->count + 1, sizeof(*heirs));
@@ -896,8 +921,7 @@ static void poll_session(struct round *round)
 	 * itself. Its forked children may still add hits. If newcomers are sought, the children
 	 * have sessions of their own.
 	 */
-	if (!traced->its.has_ended ||
-		((more || round->hits != before) && !trace->options.newcomers) ||
+	if (!traced->its.has_ended || ((more || round->hits != before) && !trace->seeks) ||
 		may_have_heirs(trace, traced))
 		return;
 	stop_session(trace, traced);
@@ -1037,8 +1061,8 @@ static void tell_untraced(struct probe_trace *trace, const struct probe_target *
 
 static bool is_meant(const struct probe_trace *trace, const struct probe_target *target)
 {
-	return !trace->options.is_meant ||
-	       trace->options.is_meant(probe_target_pid(target), trace->options.data);
+	return !trace->options.processes ||
+	       processes_meet(trace->options.processes, probe_target_pid(target));
 }
 
 /*
@@ -1162,7 +1186,7 @@ static struct probe_error *follow_programs(struct probe_trace *trace)
 			break;
 		if (unseen)
 			tell_untraced(trace, event.target, NULL, unseen);
-		else if (trace->options.newcomers && !is_meant(trace, event.target)) {
+		else if (trace->seeks && !is_meant(trace, event.target)) {
 			probe_watch_untraced(trace->watch, &event);
 			probe_target_close(event.target);
 		} else
@@ -1224,12 +1248,10 @@ uint64_t probe_trace_due_ns(const struct probe_trace *trace)
 
 bool probe_trace_is_over(const struct probe_trace *trace)
 {
-	const struct probe_trace_options *options = &trace->options;
-
 	for (size_t i = 0; i < trace->count; i++)
 		if (trace->items[i]->is_on)
 			return false;
-	return !options->newcomers || (options->may_come && !options->may_come(options->data));
+	return !trace->seeks || !processes_may_come(trace->options.processes);
 }
 
 /* A hit of a flight recorder is copied, because the recorder may overwrite its records. */
@@ -1357,6 +1379,7 @@ struct probe_error *probe_trace_create(
 	if (!trace)
 		return probe_error_no_memory();
 	trace->options = *options;
+	trace->seeks = options->processes && probe_processes_seek(options->processes);
 	trace->sleep_ns = FIRST_SLEEP_NS;
 	trace->epoll = epoll_create1(EPOLL_CLOEXEC);
 	if (trace->epoll < 0) {

@@ -1,23 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* every FILE PROBE HITS: prints so many hits of each process that runs a program and comes now. */
+/* every FILE PROBE HITS: prints so many hits of all processes that run a program, also of new ones.
+ */
 #include <poll.h>
-#include <sys/stat.h>
 
 #include <probe/pattern.h>
 #include <probe/trace.h>
 
 #include "example.h"
-
-static bool runs_file(pid_t pid, bool is_new, void *data)
-{
-	const struct stat *wanted = data;
-	struct stat its;
-	char path[48];
-
-	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
-	return is_new && !stat(path, &its) && its.st_dev == wanted->st_dev &&
-	       its.st_ino == wanted->st_ino;
-}
 
 static bool print_hit(const struct probe_trace_hit *hit, void *left)
 {
@@ -27,26 +16,25 @@ static bool print_hit(const struct probe_trace_hit *hit, void *left)
 
 int main(int argc, char **argv)
 {
-	struct probe_request request = {.pattern_count = 1};
-	struct stat file;
 	int left = argc == 4 ? atoi(argv[3]) : 0;
-	struct probe_newcomers newcomers = {runs_file, &file, (const char *const *)&argv[1], 1};
+	const char *const *files = (const char *const *)&argv[1];
+	struct probe_selection which = {
+		.conditions[PROBE_CONDITION_EXE] = {files, 1}, .later = true};
+	struct probe_request request = {.pattern_count = 1};
 	struct probe_trace_tracer tracer = {
 		.request = &request, .options.kind = PROBE_SESSION_RECORD};
-	struct probe_trace_options options = {.tracers = &tracer,
-		.tracer_count = 1,
-		.follow = true,
-		.newcomers = &newcomers,
-		.hit = print_hit,
-		.data = &left};
+	struct probe_trace_options options = {
+		.tracers = &tracer, .tracer_count = 1, .hit = print_hit, .data = &left};
 	struct probe_pattern *pattern;
 	struct probe_trace *trace;
 
-	if (argc != 4 || stat(argv[1], &file))
+	if (argc != 4)
 		return 2;
 	check(probe_pattern_parse(argv[2], &pattern));
 	request.patterns = (const struct probe_pattern *const *)&pattern;
+	check(probe_processes_create(&which, &options.processes));
 	check(probe_trace_create(&options, &trace));
+	check(probe_trace_add_found(trace));
 	check(probe_trace_start(trace));
 	printf("waiting\n");
 	fflush(stdout);
@@ -58,6 +46,7 @@ int main(int argc, char **argv)
 	}
 	probe_trace_stop(trace, false);
 	probe_trace_free(trace);
+	probe_processes_free(options.processes);
 	probe_pattern_free(pattern);
 	return 0;
 }

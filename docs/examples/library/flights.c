@@ -13,9 +13,12 @@
 
 #include "example.h"
 
+enum { PROCESSES_MAX = 64 };
+
 /* Opens the processes, and removes what dead controllers have left there. */
 struct opening {
-	char **pids;
+	struct probe_processes *processes;
+	const pid_t *pids;
 	struct probe_trace *trace;
 };
 
@@ -23,7 +26,7 @@ static pid_t pid_of(void *data, size_t index)
 {
 	const struct opening *opening = data;
 
-	return atoi(opening->pids[index]);
+	return opening->pids[index];
 }
 
 static struct probe_error *repair(void *data, size_t index, struct probe_patience *patience)
@@ -31,7 +34,8 @@ static struct probe_error *repair(void *data, size_t index, struct probe_patienc
 	struct opening *opening = data;
 	struct probe_repair found = {0};
 	struct probe_target *target;
-	struct probe_error *error = probe_target_open(pid_of(data, index), NULL, &target);
+	struct probe_error *error =
+		probe_processes_open(opening->processes, opening->pids[index], &target);
 
 	if (error)
 		return error;
@@ -115,25 +119,41 @@ int main(int argc, char **argv)
 		.options = {.kind = PROBE_SESSION_RECORD, .overwrite = true, .switched = true}};
 	struct probe_trace_options options = {
 		.tracers = &tracer, .tracer_count = 1, .hit = print_hit, .news = take_news};
-	struct opening opening = {.pids = argv + 2};
+	struct probe_selection which = {.later = true};
+	struct opening opening = {0};
+	size_t count, named;
+	pid_t pids[PROCESSES_MAX];
+	char *conditions;
 	const struct probe_turn turn = {pid_of, repair, end_repair, &opening};
 	struct probe_pattern *pattern;
 
-	if (argc < 3)
+	if (argc < 3 || argc > PROCESSES_MAX)
 		return 2;
+	while (which.pid_count < (size_t)argc - 2) {
+		pids[which.pid_count] = atoi(argv[which.pid_count + 2]);
+		which.pid_count++;
+	}
+	which.pids = pids;
+	check(probe_processes_create(&which, &opening.processes));
+	check(probe_processes_find(opening.processes, &opening.pids, &count, &named));
 	check(probe_pattern_parse(argv[1], &pattern));
 	request.patterns = (const struct probe_pattern *const *)&pattern;
 	check(probe_trace_create(&options, &opening.trace));
-	probe_take_turns((size_t)argc - 2, &turn);
+	probe_take_turns(count, &turn);
 	check(probe_trace_start(opening.trace));
 	/* The recorders begin together. */
 	probe_trace_switch(opening.trace, true);
+	conditions = probe_processes_describe(opening.processes);
+	if (probe_processes_seek(opening.processes))
+		printf("also each process that %s\n", conditions);
+	free(conditions);
 	printf("recording\n");
 	fflush(stdout);
 	watch(opening.trace);
 	report(opening.trace);
 	probe_trace_stop(opening.trace, false);
 	probe_trace_free(opening.trace);
+	probe_processes_free(opening.processes);
 	probe_pattern_free(pattern);
 	return 0;
 }

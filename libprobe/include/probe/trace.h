@@ -30,6 +30,7 @@
 
 #include "error.h"
 #include "hit.h"
+#include "processes.h"
 #include "session.h"
 #include "target.h"
 #include "watch.h"
@@ -175,15 +176,12 @@ struct probe_trace_options {
 	bool follow; /* also trace programs that the processes start or execute */
 	/* The end of a process ends its sessions at once, even if forked children run on. */
 	bool ends_heirs;
-	/* If not NULL, processes that come later are sought (probe_watch_seek()). */
-	const struct probe_newcomers *newcomers;
 	/*
-	 * Tells whether a program that comes later is meant. If not, a session without patterns
-	 * finds only the programs that it starts; with `newcomers`, it gets no session.
+	 * Processes that come later are traced, too, if probe_processes_seek() says so. Otherwise a
+	 * program that does not meet the conditions, started by a process of the trace, gets only a
+	 * session without patterns, which finds the programs that it starts. May be NULL. Borrowed.
 	 */
-	bool (*is_meant)(pid_t pid, void *data);
-	/* Tells whether newcomers can still come. */
-	bool (*may_come)(void *data);
+	struct probe_processes *processes;
 	/*
 	 * Starts a session in place of probe_session_start(), and sets traced->session. It may set
 	 * no session: then this tracer does not trace the process.
@@ -222,6 +220,12 @@ void probe_trace_free(struct probe_trace *trace);
  */
 PROBE_MUST_CHECK struct probe_error *probe_trace_add(
 	struct probe_trace *trace, struct probe_target *target, bool named);
+
+/*
+ * Adds the processes of probe_trace_options.processes that run now. Those that cannot be opened are
+ * told by PROBE_TRACE_UNTRACED. Errors: as probe_processes_find().
+ */
+PROBE_MUST_CHECK struct probe_error *probe_trace_add_found(struct probe_trace *trace);
 
 /*
  * Starts the sessions of all processes (probe_take_turns()), and finds processes that come from now

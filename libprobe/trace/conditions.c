@@ -23,12 +23,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "cli/conditions.h"
-#include "cli/container.h"
-#include "cli/timer.h"
 #include "libprobe/base/array.h"
+#include "libprobe/base/clock.h"
+#include "libprobe/base/error.h"
 #include "libprobe/base/file.h"
 #include "libprobe/base/procfs.h"
+#include "libprobe/trace/processes.h"
 
 /* ==== Container =============================================================================== */
 
@@ -205,7 +205,7 @@ bool container_has(const char *container, const char *groups)
 
 enum {
 	COMM_LENGTH = 15, /* maximum length of a command name: TASK_COMM_LEN without the NUL */
-	LOOK_NS = 100 * NSEC_PER_MSEC,
+	LOOK_NS = 100 * 1000 * 1000,
 	TEXT_BYTES = 1 << 14
 };
 
@@ -233,7 +233,7 @@ struct conditions {
 	struct {
 		struct value *values;
 		size_t count;
-	} kinds[CONDITION_KINDS];
+	} kinds[PROBE_CONDITION_COUNT];
 	struct file_id mounts; /* the id of our mount namespace */
 	/* A seccomp(2) filter forbids statx(2), or kills processes that call it. */
 	bool no_statx;
@@ -286,7 +286,7 @@ static const char *name_of(const struct value *value)
 /* Checks whether the file was replaced, as an upgrade does. Returns false on lack of memory. */
 static bool look_at_file(const struct conditions *c, struct value *value)
 {
-	uint64_t now = clock_ns(CLOCK_MONOTONIC);
+	uint64_t now = clock_monotonic_ns();
 	struct file_id id;
 
 	if (value->looked_ns && now - value->looked_ns < LOOK_NS)
@@ -441,26 +441,26 @@ static bool is_in_group(const char *groups, const char *path)
 	return false;
 }
 
-static bool is_in(enum condition_kind kind, const struct value *value, pid_t pid)
+static bool is_in(enum probe_condition kind, const struct value *value, pid_t pid)
 {
 	char path[48], groups[TEXT_BYTES];
 
 	snprintf(path, sizeof(path), "/proc/%d/cgroup", (int)pid);
 	if (!file_read_whole(path, groups, sizeof(groups)))
 		return false;
-	return kind == CONDITION_CGROUP ? is_in_group(groups, value->path)
-					: container_has(value->container, groups);
+	return kind == PROBE_CONDITION_CGROUP ? is_in_group(groups, value->path)
+					      : container_has(value->container, groups);
 }
 
 static bool meets(
-	const struct conditions *c, enum condition_kind kind, struct value *value, pid_t pid)
+	const struct conditions *c, enum probe_condition kind, struct value *value, pid_t pid)
 {
 	switch (kind) {
-	case CONDITION_EXE:
+	case PROBE_CONDITION_EXE:
 		return runs(c, value, pid);
-	case CONDITION_NAME:
+	case PROBE_CONDITION_NAME:
 		return is_called(value->text, pid);
-	case CONDITION_USER:
+	case PROBE_CONDITION_USER:
 		return belongs_to(value->user, pid);
 	default:
 		return is_in(kind, value, pid);
@@ -542,19 +542,20 @@ static struct probe_error *take_file(
 static struct probe_error *take_user(struct value *value)
 {
 	struct passwd *entry = getpwnam(value->text);
-	uint64_t number;
-	struct probe_error *error;
+	unsigned long number;
+	char *end;
 
 	if (entry) {
 		value->user = entry->pw_uid;
 		return NULL;
 	}
-	error = parse_number(value->text, &number);
-	if (!error && number < UINT32_MAX) {
+	errno = 0;
+	number = strtoul(value->text, &end, 10);
+	if (value->text[0] >= '0' && value->text[0] <= '9' && !*end && !errno &&
+		number < UINT32_MAX) {
 		value->user = (uid_t)number;
 		return NULL;
 	}
-	probe_error_free(error);
 	return probe_error_new(PROBE_ERROR_NOT_FOUND, "--user: there is no user '%s'", value->text);
 }
 
@@ -579,17 +580,17 @@ static struct probe_error *take_group(struct value *value)
 	return NULL;
 }
 
-static struct probe_error *take(const struct conditions *c, const struct common_options *common,
-	enum condition_kind kind, struct value *value)
+static struct probe_error *take(const struct conditions *c, const struct probe_selection *selection,
+	enum probe_condition kind, struct value *value)
 {
 	switch (kind) {
-	case CONDITION_EXE:
-		return take_file(c, value, common->conditions[CONDITION_CONTAINER].count);
-	case CONDITION_USER:
+	case PROBE_CONDITION_EXE:
+		return take_file(c, value, selection->conditions[PROBE_CONDITION_CONTAINER].count);
+	case PROBE_CONDITION_USER:
 		return take_user(value);
-	case CONDITION_CGROUP:
+	case PROBE_CONDITION_CGROUP:
 		return take_group(value);
-	case CONDITION_CONTAINER:
+	case PROBE_CONDITION_CONTAINER:
 		return container_find(value->text, &value->container);
 	default:
 		return NULL;
@@ -624,7 +625,8 @@ static bool may_statx(void)
 	return ended == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-struct probe_error *conditions_create(const struct common_options *common, struct conditions **ret)
+struct probe_error *conditions_create(
+	const struct probe_selection *selection, struct conditions **ret)
 {
 	struct conditions *c = calloc(1, sizeof(*c));
 	struct probe_error *error = c ? NULL : probe_error_no_memory();
@@ -632,16 +634,16 @@ struct probe_error *conditions_create(const struct common_options *common, struc
 
 	if (c)
 		c->no_statx = !may_statx();
-	for (int kind = 0; kind < CONDITION_KINDS && !error; kind++) {
-		const struct string_list *texts = &common->conditions[kind];
+	for (int kind = 0; kind < PROBE_CONDITION_COUNT && !error; kind++) {
+		size_t count = selection->conditions[kind].count;
 
-		c->kinds[kind].values = calloc(texts->count + 1, sizeof(struct value));
+		c->kinds[kind].values = calloc(count + 1, sizeof(struct value));
 		error = c->kinds[kind].values ? NULL : probe_error_no_memory();
-		for (size_t i = 0; i < texts->count && !error; i++, all++) {
+		for (size_t i = 0; i < count && !error; i++, all++) {
 			struct value *value = &c->kinds[kind].values[c->kinds[kind].count++];
 
-			value->text = texts->items[i];
-			error = take(c, common, kind, value);
+			value->text = selection->conditions[kind].values[i];
+			error = take(c, selection, kind, value);
 		}
 	}
 	if (error || !all) {
@@ -656,7 +658,7 @@ struct probe_error *conditions_create(const struct common_options *common, struc
 
 void conditions_free(struct conditions *conditions)
 {
-	for (int kind = 0; conditions && kind < CONDITION_KINDS; kind++) {
+	for (int kind = 0; conditions && kind < PROBE_CONDITION_COUNT; kind++) {
 		for (size_t i = 0; i < conditions->kinds[kind].count; i++) {
 			free(conditions->kinds[kind].values[i].path);
 			free(conditions->kinds[kind].values[i].found);
@@ -671,12 +673,12 @@ void conditions_free(struct conditions *conditions)
 /* ---- All conditions ------------------------------------------------------------------- */
 
 /*
- * Returns the first kind of condition that the process does not meet, or CONDITION_KINDS if it
- * meets all kinds.
+ * Returns the first kind of condition that the process does not meet, or PROBE_CONDITION_COUNT if
+ * it meets all kinds.
  */
-static enum condition_kind first_unmet(struct conditions *c, pid_t pid)
+static enum probe_condition first_unmet(struct conditions *c, pid_t pid)
 {
-	for (int kind = 0; kind < CONDITION_KINDS; kind++) {
+	for (int kind = 0; kind < PROBE_CONDITION_COUNT; kind++) {
 		size_t count = c->kinds[kind].count, i = 0;
 
 		while (i < count && !meets(c, kind, &c->kinds[kind].values[i], pid))
@@ -684,27 +686,27 @@ static enum condition_kind first_unmet(struct conditions *c, pid_t pid)
 		if (count && i == count)
 			return kind;
 	}
-	return CONDITION_KINDS;
+	return PROBE_CONDITION_COUNT;
 }
 
 bool conditions_hold(struct conditions *conditions, pid_t pid)
 {
-	return !conditions || first_unmet(conditions, pid) == CONDITION_KINDS;
+	return !conditions || first_unmet(conditions, pid) == PROBE_CONDITION_COUNT;
 }
 
 /*
  * Appends the values of one kind: "runs /bin/a or /bin/b". If `only` is not NULL, appends only
  * this value.
  */
-static void describe(const struct conditions *c, enum condition_kind kind, const struct value *only,
-	struct buffer *out)
+static void describe(const struct conditions *c, enum probe_condition kind,
+	const struct value *only, struct buffer *out)
 {
 	static const char *const what[][2] = {
-		[CONDITION_EXE] = {"runs ", ""},
-		[CONDITION_NAME] = {"is called '", "'"},
-		[CONDITION_CGROUP] = {"is in control group ", ""},
-		[CONDITION_CONTAINER] = {"is in container ", ""},
-		[CONDITION_USER] = {"belongs to user ", ""},
+		[PROBE_CONDITION_EXE] = {"runs ", ""},
+		[PROBE_CONDITION_NAME] = {"is called '", "'"},
+		[PROBE_CONDITION_CGROUP] = {"is in control group ", ""},
+		[PROBE_CONDITION_CONTAINER] = {"is in container ", ""},
+		[PROBE_CONDITION_USER] = {"belongs to user ", ""},
 	};
 	bool any = false;
 
@@ -722,40 +724,40 @@ static void describe(const struct conditions *c, enum condition_kind kind, const
 	}
 }
 
-static void describe_all(const struct conditions *c, enum condition_kind narrowed,
+static void describe_all(const struct conditions *c, enum probe_condition narrowed,
 	const struct value *only, struct buffer *out)
 {
 	size_t before = out->length;
 
-	for (int kind = 0; kind < CONDITION_KINDS; kind++) {
+	for (int kind = 0; kind < PROBE_CONDITION_COUNT; kind++) {
 		if (c->kinds[kind].count && out->length > before)
 			buffer_string(out, " and ");
-		describe(c, kind, (enum condition_kind)kind == narrowed ? only : NULL, out);
+		describe(c, kind, (enum probe_condition)kind == narrowed ? only : NULL, out);
 	}
 }
 
 void conditions_describe(const struct conditions *conditions, struct buffer *out)
 {
-	describe_all(conditions, CONDITION_KINDS, NULL, out);
+	describe_all(conditions, PROBE_CONDITION_COUNT, NULL, out);
 }
 
-static bool is_met(struct conditions *c, enum condition_kind kind, struct value *value,
-	const struct pid_list *pids)
+static bool is_met(struct conditions *c, enum probe_condition kind, struct value *value,
+	const pid_t *pids, size_t count)
 {
-	for (size_t i = 0; i < pids->count; i++)
-		if (meets(c, kind, value, pids->items[i]))
+	for (size_t i = 0; i < count; i++)
+		if (meets(c, kind, value, pids[i]))
 			return true;
 	return false;
 }
 
 bool conditions_describe_unmet(
-	struct conditions *conditions, const struct pid_list *pids, struct buffer *out)
+	struct conditions *conditions, const pid_t *pids, size_t count, struct buffer *out)
 {
-	for (int kind = 0; kind < CONDITION_KINDS; kind++) {
+	for (int kind = 0; kind < PROBE_CONDITION_COUNT; kind++) {
 		for (size_t i = 0; i < conditions->kinds[kind].count; i++) {
 			struct value *value = &conditions->kinds[kind].values[i];
 
-			if (is_met(conditions, kind, value, pids))
+			if (is_met(conditions, kind, value, pids, count))
 				continue;
 			describe_all(conditions, kind, value, out);
 			return true;
@@ -766,17 +768,18 @@ bool conditions_describe_unmet(
 
 struct probe_error *conditions_check(struct conditions *conditions, pid_t pid)
 {
-	enum condition_kind kind = conditions ? first_unmet(conditions, pid) : CONDITION_KINDS;
+	enum probe_condition kind =
+		conditions ? first_unmet(conditions, pid) : PROBE_CONDITION_COUNT;
 	struct probe_error *error;
 	char exe[PATH_MAX];
 	struct buffer out = {0};
 
-	if (kind == CONDITION_KINDS)
+	if (kind == PROBE_CONDITION_COUNT)
 		return NULL;
 	describe(conditions, kind, NULL, &out);
 	if (out.no_memory)
 		error = probe_error_no_memory();
-	else if (kind == CONDITION_EXE && read_exe(pid, exe))
+	else if (kind == PROBE_CONDITION_EXE && read_exe(pid, exe))
 		error = probe_error_new(PROBE_ERROR_STATE, "process %d does not run %.*s but %s",
 			(int)pid, (int)(out.length - strlen("runs ")), out.data + strlen("runs "),
 			exe);
