@@ -434,7 +434,6 @@ void ctf_kinds_deinit(struct ctf_kinds *kinds)
  */
 
 enum {
-	SLOTS_FIRST = 64,
 	TEXT_MAX = 4096, /* maximum length of a name; names of C++ templates can be of any length */
 	FRAME_ROOM = 128 /* size of an event that names a frame, without its strings */
 };
@@ -448,38 +447,6 @@ uint8_t *ctf_put_stack(uint8_t *at, const struct probe_stack *stack)
 	for (uint32_t i = 0; i < count; i++)
 		at = ctf_put(at, &stack->frames[i]->ip, sizeof(stack->frames[i]->ip));
 	return at;
-}
-
-/* ---- Frames that have been named ----------------------------------------------------- */
-
-static const struct probe_frame **slot_of(
-	const struct probe_frame **slots, size_t room, const struct probe_frame *frame)
-{
-	size_t at = (size_t)(((uintptr_t)frame * UINT64_C(0x9e3779b97f4a7c15)) >> 32) & (room - 1);
-
-	while (slots[at] && slots[at] != frame)
-		at = (at + 1) & (room - 1);
-	return &slots[at];
-}
-
-/* Makes room for a frame: at most half the slots are used. Returns false if out of memory. */
-static bool make_room(struct ctf_frames *frames)
-{
-	size_t room = frames->room ? 2 * frames->room : SLOTS_FIRST;
-	const struct probe_frame **slots;
-
-	if (2 * (frames->count + 1) <= frames->room)
-		return true;
-	slots = calloc(room, sizeof(struct probe_frame *));
-	if (!slots)
-		return false;
-	for (size_t i = 0; i < frames->room; i++)
-		if (frames->slots[i])
-			*slot_of(slots, room, frames->slots[i]) = frames->slots[i];
-	free(frames->slots);
-	frames->slots = slots;
-	frames->room = room;
-	return true;
 }
 
 /* ---- Naming frames ------------------------------------------------------------------- */
@@ -526,25 +493,20 @@ static uint8_t *put_frame(uint8_t *at, const struct ctf_stream *stream, const st
 struct probe_error *ctf_name_frames(struct ctf_part *part, struct ctf_stream *stream,
 	const struct probe_hit *hit, const char *comm)
 {
-	struct ctf_frames *named = &stream->frames;
-
 	for (size_t i = 0; i < hit->stack->count; i++) {
-		const struct probe_frame *frame = hit->stack->frames[i], **slot;
+		const struct probe_frame *frame = hit->stack->frames[i];
 		struct probe_error *error;
 		uint8_t *at;
 
-		if (!make_room(named))
-			return probe_error_no_memory();
-		slot = slot_of(named->slots, named->room, frame);
-		if (*slot)
+		if (map_find(&stream->frames, MAP_KEY(MAP_OBJECT(frame))))
 			continue;
 		error = ctf_part_room(part, stream, frame_room(frame, comm), &at);
 		if (error)
 			return error;
+		if (!map_add(&stream->frames, 0, MAP_KEY(MAP_OBJECT(frame))))
+			return probe_error_no_memory();
 		at = put_frame(at, stream, hit, comm, frame);
 		stream->length = (size_t)(at - stream->buffer);
-		*slot = frame;
-		named->count++;
 	}
 	return NULL;
 }

@@ -374,8 +374,8 @@ void ctf_part_close(struct ctf_part *part)
 {
 	for (size_t i = 0; i < part->stream_count; i++) {
 		free(part->streams[i].buffer);
-		free(part->streams[i].frames.slots);
-		ctf_threads_deinit(&part->streams[i].threads);
+		map_clear(&part->streams[i].frames);
+		map_clear(&part->streams[i].threads);
 	}
 	free(part->streams);
 	if (part->folder >= 0)
@@ -480,10 +480,9 @@ struct probe_error *ctf_part_forget(struct ctf_part *part, const struct probe_se
 		error = error ? error : ctf_part_write(part, stream);
 		ctf_stream_empty(stream, 0);
 		free(stream->buffer);
-		free(stream->frames.slots);
-		ctf_threads_deinit(&stream->threads);
+		map_clear(&stream->frames);
+		map_clear(&stream->threads);
 		stream->buffer = NULL;
-		stream->frames = (struct ctf_frames){0};
 		stream->session = NULL;
 	}
 	return error;

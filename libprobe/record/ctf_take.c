@@ -21,65 +21,24 @@
  */
 
 enum {
-	SLOTS_FIRST = 16,
-	/* limit of the table, because a target may make up any number of thread ids */
-	SLOTS_MAX = 1 << 14,
+	/* a target may make up any number of thread ids */
+	THREADS_MAX = 1 << 13,
 	COMM_MAX_AGE_NS = 100000000
 };
 
-void ctf_threads_deinit(struct ctf_threads *threads)
-{
-	free(threads->slots);
-	*threads = (struct ctf_threads){0};
-}
-
-static struct ctf_thread *slot_of(struct ctf_thread *slots, size_t room, uint32_t word)
-{
-	size_t at = (word * UINT32_C(0x9e3779b1) >> 12) & (room - 1);
-
-	while (slots[at].is_used && slots[at].word != word)
-		at = (at + 1) & (room - 1);
-	return &slots[at];
-}
-
-/* Makes room for a thread: at most half the slots are used. Returns false if out of memory. */
-static bool make_room(struct ctf_threads *threads)
-{
-	size_t room = threads->room ? 2 * threads->room : SLOTS_FIRST;
-	struct ctf_thread *slots;
-
-	if (2 * (threads->count + 1) <= threads->room)
-		return true;
-	if (room > SLOTS_MAX) {
-		/* Forget all threads; their next hits name them again. */
-		memset(threads->slots, 0, threads->room * sizeof(*slots));
-		threads->count = 0;
-		return true;
-	}
-	slots = calloc(room, sizeof(*slots));
-	if (!slots)
-		return false;
-	for (size_t i = 0; i < threads->room; i++)
-		if (threads->slots[i].is_used)
-			*slot_of(slots, room, threads->slots[i].word) = threads->slots[i];
-	free(threads->slots);
-	threads->slots = slots;
-	threads->room = room;
-	return true;
-}
-
 /* Finds or adds a thread; valid until the next call. NULL if out of memory. */
-static struct ctf_thread *ctf_threads_find(struct ctf_threads *threads, uint32_t word)
+static struct ctf_thread *find_thread(struct map *threads, uint32_t word)
 {
-	struct ctf_thread *thread;
+	struct ctf_thread *thread = map_find(threads, MAP_KEY(MAP_OBJECT(word)));
 
-	if (!make_room(threads))
-		return NULL;
-	thread = slot_of(threads->slots, threads->room, word);
-	if (!thread->is_used) {
-		*thread = (struct ctf_thread){.is_used = true, .word = word};
-		threads->count++;
-	}
+	if (thread)
+		return thread;
+	/* Forget all threads; their next hits name them again. */
+	if (threads->count == THREADS_MAX)
+		map_clear(threads);
+	thread = map_add(threads, sizeof(*thread), MAP_KEY(MAP_OBJECT(word)));
+	if (thread)
+		thread->word = word;
 	return thread;
 }
 
@@ -136,7 +95,7 @@ static uint8_t *ctf_name_thread(struct probe_session *session, const struct prob
 static struct probe_error *ctf_add_name(struct taking *t, uint32_t word)
 {
 	struct ctf_stream *stream = t->stream;
-	struct ctf_thread *thread = ctf_threads_find(&stream->threads, word);
+	struct ctf_thread *thread = find_thread(&stream->threads, word);
 	uint8_t event[CTF_THREAD_BYTES], *at;
 	struct probe_error *error;
 	size_t length;
@@ -274,7 +233,7 @@ static struct probe_error *ctf_take_small(struct taking *t)
 static bool see_thread(void *data, uint32_t word)
 {
 	struct taking *t = data;
-	struct ctf_thread *thread = ctf_threads_find(&t->stream->threads, word);
+	struct ctf_thread *thread = find_thread(&t->stream->threads, word);
 
 	if (!thread)
 		return false;

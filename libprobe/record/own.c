@@ -7,7 +7,6 @@
  */
 #include <dirent.h>
 #include <errno.h>
-#include <search.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,77 +21,32 @@
 
 /* The threads of a stream, found by the word in events. */
 
-enum { SLOTS_FIRST = 64 };
-
-/* The slot of a word, or the free slot for it. */
-static struct own_thread *slot_of(struct own_thread *slots, size_t room, uint32_t word)
-{
-	size_t at = (word * UINT64_C(0x9e3779b97f4a7c15) >> 32) & (room - 1);
-
-	while (slots[at].known && slots[at].word != word)
-		at = (at + 1) & (room - 1);
-	return &slots[at];
-}
-
-/* Makes room for a thread: at most half the slots are used. Returns false if out of memory. */
-static bool make_room(struct own_threads *threads)
-{
-	size_t room = threads->room ? 2 * threads->room : SLOTS_FIRST;
-	struct own_thread *slots;
-
-	if (2 * (threads->count + 1) <= threads->room)
-		return true;
-	slots = calloc(room, sizeof(*slots));
-	if (!slots)
-		return false;
-	for (size_t i = 0; i < threads->room; i++)
-		if (threads->slots[i].known)
-			*slot_of(slots, room, threads->slots[i].word) = threads->slots[i];
-	free(threads->slots);
-	threads->slots = slots;
-	threads->room = room;
-	return true;
-}
-
 /* Returns false if out of memory. */
 static bool own_threads_name(
-	struct own_threads *threads, uint32_t word, pid_t pid, pid_t tid, const char *comm)
+	struct map *threads, uint32_t word, pid_t pid, pid_t tid, const char *comm)
 {
-	struct own_thread *slot;
-	char *copy = NULL;
+	char *copy = comm ? strdup(comm) : NULL;
+	struct own_thread *thread =
+		copy || !comm ? map_add(threads, sizeof(*thread), MAP_KEY(MAP_OBJECT(word))) : NULL;
 
-	if (!make_room(threads))
+	if (!thread) {
+		free(copy);
 		return false;
-	if (comm) {
-		copy = strdup(comm);
-		if (!copy)
-			return false;
 	}
-	slot = slot_of(threads->slots, threads->room, word);
-	threads->count += !slot->known;
-	free(slot->comm);
-	*slot = (struct own_thread){
-		.word = word, .known = true, .pid = pid, .tid = tid, .comm = copy};
+	free(thread->comm);
+	*thread = (struct own_thread){.pid = pid, .tid = tid, .comm = copy};
 	return true;
 }
 
-/* Returns NULL if no event has named the thread. */
-static const struct own_thread *own_threads_find(const struct own_threads *threads, uint32_t word)
+void own_threads_deinit(struct map *threads)
 {
-	const struct own_thread *slot;
+	for (size_t i = 0; i < threads->room; i++) {
+		const struct own_thread *thread = map_at(threads, i);
 
-	if (!threads->room)
-		return NULL;
-	slot = slot_of(threads->slots, threads->room, word);
-	return slot->known ? slot : NULL;
-}
-
-void own_threads_deinit(struct own_threads *threads)
-{
-	for (size_t i = 0; i < threads->room; i++)
-		free(threads->slots[i].comm);
-	free(threads->slots);
-	*threads = (struct own_threads){0};
+		if (thread)
+			free(thread->comm);
+	}
+	map_clear(threads);
 }
 
 /* ==== Call stacks ============================================================================= */
@@ -103,57 +57,22 @@ void own_threads_deinit(struct own_threads *threads)
  */
 
 struct known_frame {
-	const void *stream;
 	struct probe_frame frame; /* the frame; its strings are in `text` */
 	char *text;
 };
 
-static int compare(const void *a, const void *b)
-{
-	const struct known_frame *x = a, *y = b;
-
-	if (x->stream != y->stream)
-		return (uintptr_t)x->stream < (uintptr_t)y->stream ? -1 : 1;
-	return (x->frame.ip > y->frame.ip) - (x->frame.ip < y->frame.ip);
-}
-
-static void free_known(void *data)
-{
-	struct known_frame *known = data;
-
-	free(known->text);
-	free(known);
-}
-
 static void reader_stacks_deinit(struct reader_stacks *stacks)
 {
-	tdestroy(stacks->tree, free_known);
-	stacks->tree = NULL;
+	for (size_t i = 0; i < stacks->known.room; i++) {
+		const struct known_frame *known = map_at(&stacks->known, i);
+
+		if (known)
+			free(known->text);
+	}
+	map_clear(&stacks->known);
 }
 
 /* ---- Names of frames ----------------------------------------------------------------- */
-
-/* Finds or adds a frame, and removes its old name. NULL if out of memory. */
-static struct known_frame *place_of(struct reader_stacks *stacks, const void *stream, uint64_t ip)
-{
-	struct known_frame wanted = {.stream = stream, .frame.ip = ip}, *known;
-	void **place = tfind(&wanted, &stacks->tree, compare);
-
-	if (place) {
-		known = *place;
-		free(known->text);
-		known->text = NULL;
-		return known;
-	}
-	known = malloc(sizeof(*known));
-	if (!known)
-		return NULL;
-	*known = wanted;
-	if (tsearch(known, &stacks->tree, compare))
-		return known;
-	free(known);
-	return NULL;
-}
 
 static size_t text_size(const char *text)
 {
@@ -174,14 +93,17 @@ static const char *next_text(char **at, const char *text)
 static bool reader_stacks_name(
 	struct reader_stacks *stacks, const void *stream, const struct probe_frame *frame)
 {
-	struct known_frame *known = place_of(stacks, stream, frame->ip);
-	char *at = NULL;
+	char *at = malloc(
+		1 + text_size(frame->module) + text_size(frame->symbol) + text_size(frame->file));
+	struct known_frame *known = at ? map_add(&stacks->known, sizeof(*known),
+						 MAP_KEY(MAP_OBJECT(stream), MAP_OBJECT(frame->ip)))
+				       : NULL;
 
-	if (known)
-		at = malloc(1 + text_size(frame->module) + text_size(frame->symbol) +
-			    text_size(frame->file));
-	if (!at)
+	if (!known) {
+		free(at);
 		return false;
+	}
+	free(known->text);
 	known->text = at;
 	known->frame = *frame;
 	known->frame.module = next_text(&at, frame->module);
@@ -195,11 +117,11 @@ static bool reader_stacks_name(
 static const struct probe_frame *frame_of(
 	struct reader_stacks *stacks, const void *stream, uint64_t ip, size_t index)
 {
-	const struct known_frame wanted = {.stream = stream, .frame.ip = ip};
-	void **place = tfind(&wanted, &stacks->tree, compare);
+	const struct known_frame *known =
+		map_find(&stacks->known, MAP_KEY(MAP_OBJECT(stream), MAP_OBJECT(ip)));
 
-	if (place)
-		return &(*(struct known_frame **)place)->frame;
+	if (known)
+		return &known->frame;
 	stacks->unnamed[index] = (struct probe_frame){.ip = ip, .offset = ip};
 	return &stacks->unnamed[index];
 }
@@ -613,7 +535,7 @@ static void find_thread(
 	const struct own_thread *thread = stream->last_thread;
 
 	if (!thread || stream->last_word != word)
-		thread = own_threads_find(&stream->threads, word);
+		thread = map_find(&stream->threads, MAP_KEY(MAP_OBJECT(word)));
 	stream->last_thread = thread;
 	stream->last_word = word;
 	if (thread) {

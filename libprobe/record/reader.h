@@ -5,6 +5,7 @@
 #include <locale.h>
 
 #include "libprobe/base/error.h"
+#include "libprobe/base/map.h"
 #include "probe/reader.h"
 
 /* ---- JSON parser (json.c) -------------------------------------------------------------------- */
@@ -114,7 +115,7 @@ PROBE_MUST_CHECK struct probe_error *reader_json_open(int fd, const char *name, 
 
 /* The names of addresses in each stream, and the last event's stack. */
 struct reader_stacks {
-	void *tree; /* tree (tsearch(3)) of struct known_frame */
+	struct map known; /* struct known_frame by stream and address */
 	struct probe_stack stack;
 	const struct probe_frame *frames[PROBE_FRAMES_MAX];
 	struct probe_frame unnamed[PROBE_FRAMES_MAX];
@@ -463,18 +464,11 @@ static inline uint64_t own_time_ns(const struct own_clock *clock, uint64_t cycle
 
 /* A thread of a stream, found by the word that events have for it. */
 struct own_thread {
-	uint32_t word;
-	bool known;
 	pid_t pid, tid;
 	char *comm; /* name of the thread, owned; NULL if unknown */
 };
 
-struct own_threads {
-	struct own_thread *slots; /* hash table with open addressing */
-	size_t room, count;
-};
-
-void own_threads_deinit(struct own_threads *threads);
+void own_threads_deinit(struct map *threads);
 
 enum own_item {
 	OWN_ITEM_NONE, /* there is no next item: the stream has ended */
@@ -518,7 +512,7 @@ struct own_stream {
 	/* Losses to report before the next event, and the time when they began. */
 	uint64_t owed_events, owed_packets, owed_ns;
 
-	struct own_threads threads;
+	struct map threads; /* struct own_thread by word */
 	/* the last thread that was looked up; last_thread is NULL if it is unknown */
 	uint32_t last_word;
 	const struct own_thread *last_thread;

@@ -14,13 +14,14 @@
 #include "libprobe/base/buffer.h"
 #include "libprobe/base/clock.h"
 #include "libprobe/base/error.h"
+#include "libprobe/base/map.h"
 #include "libprobe/base/worker.h"
 #include "libprobe/query/query.h"
+#include "libprobe/record/reader.h"
 #include "libprobe/registry/registry.h"
 #include "probe/ctf.h"
 #include "probe/reader.h"
 #include "probe/stream.h"
-#include "libprobe/record/reader.h"
 
 /* ---- Packets and streams (ctf_stream.c) ------------------------------------------------------ */
 
@@ -81,12 +82,6 @@ static inline uint8_t *ctf_put(uint8_t *at, const void *bytes, size_t length)
 
 /* ---- Stacks -------------------------------------------------------------------- */
 
-/* The stack frames that a stream has named: addresses of struct probe_frame. */
-struct ctf_frames {
-	const struct probe_frame **slots; /* hash table with open addressing; free slots are NULL */
-	size_t room, count;
-};
-
 #define CTF_FRAME_ID UINT32_MAX /* id of the event class probectl:frame */
 /* An unknown name of a frame or thread. For an empty string babeltrace2 may show another. */
 #define CTF_UNKNOWN "[unknown]"
@@ -111,7 +106,6 @@ enum {
 /* A thread that a stream has named, or will. */
 struct ctf_thread {
 	uint32_t word; /* the thread's id as stubs write it in records */
-	bool is_used;
 	bool is_named;
 	/* number + 1 of the last packet with this thread's hits; or 0 */
 	uint64_t packet;
@@ -119,13 +113,6 @@ struct ctf_thread {
 	int32_t pid, tid;
 	char comm[CTF_COMM_BYTES];
 };
-
-struct ctf_threads {
-	struct ctf_thread *slots; /* hash table with open addressing */
-	size_t room, count;
-};
-
-void ctf_threads_deinit(struct ctf_threads *threads);
 
 /* ---- Streams ------------------------------------------------------------------- */
 
@@ -156,8 +143,8 @@ struct ctf_stream {
 	off_t written, last_at; /* size of the file in bytes; offset of its last packet */
 	/* hits in each packet of the buffer, by the packet's first page */
 	uint16_t hits[CTF_BATCH_BYTES / CTF_PACKET_BYTES];
-	struct ctf_frames frames;
-	struct ctf_threads threads;
+	struct map frames;  /* the frames that are named: addresses of struct probe_frame */
+	struct map threads; /* struct ctf_thread by word */
 };
 
 /* A packet's header: times, and its size in bytes. */
