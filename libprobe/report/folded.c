@@ -13,7 +13,6 @@
  * While events arrive, stacks form a tree of nodes. Only at the end is it known that a start event
  * has no end event. Its frame is then left out, and stacks that become equal are added up.
  */
-#include <search.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,7 +27,7 @@
 struct label {
 	/* NULL for a thread's name or a point event */
 	const struct probe_span_pair *pair;
-	const char *text; /* text of the frame, in the memory after this struct */
+	const char *text; /* text of the frame, in the map's key */
 };
 
 struct node {
@@ -41,32 +40,13 @@ struct folded_export {
 	struct export_settings settings;
 	struct buffer *out, text, key;
 	struct probe_spans *spans;
-	/* trees (tsearch(3)) of struct label, node and flame_stack */
-	void *labels, *nodes, *stacks;
-	size_t stack_count;
+	struct map labels;	  /* struct label by pair and text */
+	struct map nodes;	  /* struct node by parent and label */
+	struct map stacks;	  /* struct flame_stack by text */
 	struct flame_stack *sums; /* stacks that folded_sums() has returned */
 	uint64_t ended, lost;
 	bool failed; /* making stacks failed for lack of memory */
 };
-
-static int compare_labels(const void *a, const void *b)
-{
-	const struct label *x = a, *y = b;
-
-	if (x->pair != y->pair)
-		return (uintptr_t)x->pair < (uintptr_t)y->pair ? -1 : 1;
-	return strcmp(x->text, y->text);
-}
-
-static int compare_nodes(const void *a, const void *b)
-{
-	const struct node *x = a, *y = b;
-
-	if (x->parent != y->parent)
-		return (uintptr_t)x->parent < (uintptr_t)y->parent ? -1 : 1;
-	return ((uintptr_t)x->label > (uintptr_t)y->label) -
-	       ((uintptr_t)x->label < (uintptr_t)y->label);
-}
 
 static int compare_stacks(const void *a, const void *b)
 {
@@ -81,8 +61,7 @@ static int compare_stacks(const void *a, const void *b)
 static const struct label *find_label(
 	struct folded_export *folded, const struct probe_span_pair *pair)
 {
-	struct label wanted = {.pair = pair}, *label;
-	void **place;
+	struct label *label;
 	char *text;
 
 	buffer_char(&folded->text, '\0');
@@ -97,39 +76,28 @@ static const struct label *find_label(
 		else if (text[i] == ';')
 			text[i] = ':';
 	}
-	wanted.text = text;
-	place = tfind(&wanted, &folded->labels, compare_labels);
-	if (!place) {
-		label = malloc(sizeof(*label) + folded->text.length);
-		if (!label)
-			return NULL;
-		label->pair = pair;
-		label->text = memcpy(label + 1, text, folded->text.length);
-		place = tsearch(label, &folded->labels, compare_labels);
-		if (!place)
-			free(label);
-	}
+	label = map_add(&folded->labels, sizeof(*label), MAP_KEY(MAP_OBJECT(pair), map_text(text)));
 	folded->text.length = 0;
-	return place ? *place : NULL;
+	if (!label)
+		return NULL;
+	label->pair = pair;
+	label->text = (const char *)map_key(label) + sizeof(pair);
+	return label;
 }
 
 /* Returns NULL if out of memory. */
 static struct node *find_node(
 	struct folded_export *folded, struct node *parent, const struct label *label)
 {
-	struct node wanted = {.parent = parent, .label = label}, *node;
-	void **place = tfind(&wanted, &folded->nodes, compare_nodes);
+	struct node *node = label ? map_add(&folded->nodes, sizeof(*node),
+					    MAP_KEY(MAP_OBJECT(parent), MAP_OBJECT(label)))
+				  : NULL;
 
-	if (place)
-		return *place;
-	node = label ? malloc(sizeof(*node)) : NULL;
-	if (!node)
-		return NULL;
-	*node = wanted;
-	if (tsearch(node, &folded->nodes, compare_nodes))
-		return node;
-	free(node);
-	return NULL;
+	if (node) {
+		node->parent = parent;
+		node->label = label;
+	}
+	return node;
 }
 
 /*
@@ -263,50 +231,28 @@ static void add_frames(struct buffer *out, const struct node *node, bool is_leaf
 static bool add_stack(struct folded_export *folded, uint64_t weight)
 {
 	struct buffer *text = &folded->text;
-	struct flame_stack wanted = {.text = text->data}, *stack;
-	void **place;
+	struct flame_stack *stack;
 
 	buffer_char(text, '\0');
 	if (text->no_memory)
 		return false;
-	wanted.text = text->data;
-	place = tfind(&wanted, &folded->stacks, compare_stacks);
-	if (!place) {
-		stack = malloc(sizeof(*stack) + text->length);
-		if (!stack)
-			return false;
-		stack->text = memcpy(stack + 1, text->data, text->length);
-		stack->weight = 0;
-		place = tsearch(stack, &folded->stacks, compare_stacks);
-		if (!place) {
-			free(stack);
-			return false;
-		}
-		folded->stack_count++;
-	}
-	(*(struct flame_stack **)place)->weight += weight;
+	stack = map_add(&folded->stacks, sizeof(*stack), MAP_KEY(map_text(text->data)));
 	text->length = 0;
+	if (!stack)
+		return false;
+	stack->text = map_key(stack);
+	stack->weight += weight;
 	return true;
 }
 
-static void visit_node(const void *place, VISIT visit, void *data)
+static void add_node(struct folded_export *folded, const struct node *node)
 {
-	const struct node *node = *(const struct node *const *)place;
-	struct folded_export *folded = data;
 	uint64_t weight = folded->settings.options->hits ? node->hits : node->self_ns;
 
-	if ((visit != postorder && visit != leaf) || !weight || folded->failed)
+	if (!weight || folded->failed)
 		return;
 	add_frames(&folded->text, node, true);
 	folded->failed = !add_stack(folded, weight);
-}
-
-static void visit_stack(const void *place, VISIT visit, void *data)
-{
-	struct flame_stack **next = data;
-
-	if (visit == postorder || visit == leaf)
-		*(*next)++ = **(const struct flame_stack *const *)place;
 }
 
 /*
@@ -316,24 +262,34 @@ static void visit_stack(const void *place, VISIT visit, void *data)
 static struct probe_error *folded_sums(void *state, struct flame_stack **ret, size_t *count_ret)
 {
 	struct folded_export *folded = state;
-	struct flame_stack *next;
+	size_t count = 0;
 
 	if (!folded->settings.options->hits && !folded->ended)
 		return probe_error_new(PROBE_ERROR_NOT_FOUND,
 			"folded stacks are of pairs (X__start and X__done, X__entry and "
 			"X__return ...), and there is no end of one; --count counts hits");
-	twalk_r(folded->nodes, visit_node, folded);
+	for (size_t i = 0; i < folded->nodes.room; i++) {
+		const struct node *node = map_at(&folded->nodes, i);
+
+		if (node)
+			add_node(folded, node);
+	}
 	if (folded->lost && folded->settings.options->hits && !folded->failed) {
 		buffer_string(&folded->text, "[lost]");
 		folded->failed = !add_stack(folded, folded->lost);
 	}
-	folded->sums = calloc(folded->stack_count + 1, sizeof(*folded->sums));
+	folded->sums = calloc(folded->stacks.count + 1, sizeof(*folded->sums));
 	if (folded->failed || !folded->sums)
 		return probe_error_no_memory();
-	next = folded->sums;
-	twalk_r(folded->stacks, visit_stack, &next);
+	for (size_t i = 0; i < folded->stacks.room; i++) {
+		const struct flame_stack *stack = map_at(&folded->stacks, i);
+
+		if (stack)
+			folded->sums[count++] = *stack;
+	}
+	qsort(folded->sums, count, sizeof(*folded->sums), compare_stacks);
 	*ret = folded->sums;
-	*count_ret = folded->stack_count;
+	*count_ret = count;
 	return NULL;
 }
 
@@ -362,9 +318,9 @@ static void folded_free(void *state)
 		return;
 	probe_spans_free(folded->spans);
 	free(folded->sums);
-	tdestroy(folded->stacks, free);
-	tdestroy(folded->nodes, free);
-	tdestroy(folded->labels, free);
+	map_clear(&folded->stacks);
+	map_clear(&folded->nodes);
+	map_clear(&folded->labels);
 	buffer_deinit(&folded->text);
 	buffer_deinit(&folded->key);
 	free(folded);

@@ -10,7 +10,6 @@
  *	      -> open start events, in stacks by thread or value
  *	      -> all open start events, oldest first: the oldest is given up first
  */
-#include <search.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/queue.h>
@@ -20,22 +19,17 @@
 #include "libprobe/report/report.h"
 #include "probe/spans.h"
 
-struct pair {
-	/* provider and name are in the memory behind this struct */
-	struct probe_span_pair public;
-};
-
 struct span_probe {
-	const char *provider, *name; /* names of the probe, in the memory after this struct */
-	size_t index;		     /* index of the probe in the pairing */
+	const char *provider; /* in the map's key */
+	size_t index;	      /* index of the probe in the pairing */
 	/* if the name may be a start event's; else NULL */
-	struct pair *pair;
+	struct probe_span_pair *pair;
 };
 
 struct open_span {
 	/* the packed event is in the memory behind this struct */
 	struct probe_span public;
-	struct pair *pair;
+	struct probe_span_pair *pair;
 	size_t probe; /* index of the start event's probe in the pairing */
 	uint64_t identity;
 	struct begins_key key;
@@ -46,34 +40,13 @@ TAILQ_HEAD(all_spans, open_span);
 
 struct probe_spans {
 	struct probe_spans_options options;
-	void *probes, *pairs; /* trees (tsearch(3)) of struct span_probe and struct pair */
+	struct map probes, pairs; /* struct span_probe, probe_span_pair by provider and name */
 	struct pairing pairing;
 	struct identities identities;
 	struct begins begins;	 /* stacks of open spans (struct open_span *) */
 	struct all_spans all;	 /* all open spans, oldest first */
 	struct open_span *ended; /* the last ended span, which the caller may still use */
 };
-
-static int order_names(const char *a, const char *b, const char *c, const char *d)
-{
-	int order = strcmp(a, c);
-
-	return order ? order : strcmp(b, d);
-}
-
-static int span_names_cmp(const void *a, const void *b)
-{
-	const struct span_probe *x = a, *y = b;
-
-	return order_names(x->provider, x->name, y->provider, y->name);
-}
-
-static int span_pairs_cmp(const void *a, const void *b)
-{
-	const struct pair *x = a, *y = b;
-
-	return order_names(x->public.provider, x->public.name, y->public.provider, y->public.name);
-}
 
 struct probe_error *probe_spans_create(
 	const struct probe_spans_options *options, struct probe_spans **ret)
@@ -105,8 +78,8 @@ void probe_spans_free(struct probe_spans *spans)
 	free(spans->ended);
 	pairing_deinit(&spans->pairing);
 	identities_deinit(&spans->identities);
-	tdestroy(spans->probes, free);
-	tdestroy(spans->pairs, free);
+	map_clear(&spans->probes);
+	map_clear(&spans->pairs);
 	begins_deinit(&spans->begins);
 	free(spans);
 }
@@ -114,57 +87,40 @@ void probe_spans_free(struct probe_spans *spans)
 /* ---- Names ------------------------------------------------------------------------------ */
 
 /* Finds or adds a pair by provider and stem. */
-static struct pair *find_pair(
+static struct probe_span_pair *find_pair(
 	struct probe_spans *spans, const char *provider, const char *name, size_t stem)
 {
-	size_t provider_size = strlen(provider) + 1;
-	struct pair *pair = calloc(1, sizeof(*pair) + provider_size + stem + 1);
-	void **place;
-	char *text;
+	struct probe_span_pair *pair;
 
+	while (stem && name[stem - 1] == '_')
+		stem--;
+	pair = map_add(&spans->pairs, sizeof(*pair),
+		MAP_KEY(map_text(provider), {name, stem}, map_text("")));
 	if (!pair)
 		return NULL;
-	text = (char *)(pair + 1);
-	memcpy(text, provider, provider_size);
-	pair->public.provider = text;
-	pair->public.name = memcpy(text + provider_size, name, stem);
-	while (stem && pair->public.name[stem - 1] == '_')
-		text[provider_size + --stem] = '\0';
-	place = tsearch(pair, &spans->pairs, span_pairs_cmp);
-	if (!place || *place != pair)
-		free(pair);
-	return place ? *place : NULL;
+	pair->provider = map_key(pair);
+	pair->name = pair->provider + strlen(provider) + 1;
+	return pair;
 }
 
 static struct probe_error *find_probe(
 	struct probe_spans *spans, const char *provider, const char *name, struct span_probe **ret)
 {
-	struct span_probe wanted = {.provider = provider, .name = name}, *probe;
-	void **place = tfind(&wanted, &spans->probes, span_names_cmp);
-	size_t provider_size = strlen(provider) + 1, name_size = strlen(name) + 1;
+	const struct map_part key[] = {map_text(provider), map_text(name)};
 	struct probe_error *error;
-	char *text;
 
-	*ret = place ? *place : NULL;
-	if (place)
+	*ret = map_find(&spans->probes, key, 2);
+	if (*ret)
 		return NULL;
-	probe = calloc(1, sizeof(*probe) + provider_size + name_size);
-	if (!probe)
+	*ret = map_add(&spans->probes, sizeof(**ret), key, 2);
+	if (!*ret)
 		return probe_error_no_memory();
-	text = (char *)(probe + 1);
-	probe->provider = memcpy(text, provider, provider_size);
-	probe->name = memcpy(text + provider_size, name, name_size);
-	probe->index = spans->pairing.count;
-	error = tsearch(probe, &spans->probes, span_names_cmp)
-			? pairing_add(&spans->pairing, probe->provider, name)
-			: probe_error_no_memory();
-	if (error) {
-		tdelete(probe, &spans->probes, span_names_cmp);
-		free(probe);
-		return error;
-	}
-	*ret = probe;
-	return NULL;
+	(*ret)->provider = map_key(*ret);
+	(*ret)->index = spans->pairing.count;
+	error = pairing_add(&spans->pairing, (*ret)->provider, name);
+	if (error)
+		map_remove(&spans->probes, *ret);
+	return error;
 }
 
 /* ---- Begins ----------------------------------------------------------------------------- */
@@ -245,7 +201,7 @@ static bool span_open(struct probe_spans *spans, const struct probe_event *event
 
 	if (span) {
 		span->pair = probe->pair;
-		span->public.pair = &probe->pair->public;
+		span->public.pair = probe->pair;
 		span->probe = spans->pairing.probes[probe->index].same;
 		span->key = *key;
 		span->identity = identity;
@@ -282,7 +238,7 @@ static void cross(const struct begins_stack *stack, struct open_span *span)
 		 * Without any end event, the pair's start events are points in time, whose time was
 		 * the ended span's.
 		 */
-		if (!newer->pair->public.ended)
+		if (!newer->pair->ended)
 			span->public.inner_ns += newer->public.inner_ns;
 	}
 }
@@ -316,7 +272,7 @@ static void span_end(
 	uint64_t begin_ns = span->public.begin.time_ns;
 	uint64_t took_ns = event->time_ns > begin_ns ? event->time_ns - begin_ns : 0;
 
-	span->pair->public.ended = true;
+	span->pair->ended = true;
 	cross(begins_find(&spans->begins, &span->key), span);
 	if (span->public.parent)
 		span->public.parent->inner_ns += took_ns;

@@ -17,7 +17,6 @@
  * A pair is written when it ends, because readers ignore the order of events. With spans (`trace -t
  * span`), time 0 is 30 days before the start of the first span that ends.
  */
-#include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,17 +34,12 @@ enum { NSEC_PER_USEC = 1000, NSEC_PER_SEC = 1000000000 };
 #define SPAN_NS (30ULL * 24 * 3600 * NSEC_PER_SEC)
 #define EXACT_MAX (1LL << 53) /* largest integer that doubles and JavaScript hold exactly */
 
-/* A thread whose name was written; a process if tid is 0. */
-struct named {
-	pid_t pid, tid;
-	char *name; /* the name of the thread or process that was written last */
-};
-
 enum { SLICES = 64 };
 
-/* A thread's last spans, in order, none inside another. */
-struct thread_slices {
-	pid_t pid, tid;
+/* A thread, or a process. */
+struct track {
+	char *name; /* the name that was written last; NULL if none was */
+	/* a thread's last spans, in order, none inside another */
 	size_t count;
 	struct {
 		uint64_t begin_ns, end_ns;
@@ -56,7 +50,7 @@ struct trace_export {
 	struct export_settings settings;
 	struct buffer *out, text;
 	struct probe_spans *spans;
-	void *named, *threads; /* trees (tsearch(3)) of struct named and struct thread_slices */
+	struct map tracks; /* struct track by pid and tid; the tid of a process is 0 */
 	uint64_t first_ns, last_ns, lost;
 	uint64_t id; /* id of the last async event */
 	bool begun, any;
@@ -158,49 +152,26 @@ static void add_name(struct trace_export *trace, const struct probe_event *event
 
 /* ---- Names -------------------------------------------------------------------------------- */
 
-static int compare_named(const void *a, const void *b)
+/* Returns NULL if out of memory. */
+static struct track *find_track(struct trace_export *trace, pid_t pid, pid_t tid)
 {
-	const struct named *x = a, *y = b;
-
-	if (x->pid != y->pid)
-		return x->pid < y->pid ? -1 : 1;
-	return (x->tid > y->tid) - (x->tid < y->tid);
-}
-
-static void named_free(void *data)
-{
-	struct named *named = data;
-
-	free(named->name);
-	free(named);
+	return map_add(
+		&trace->tracks, sizeof(struct track), MAP_KEY(MAP_OBJECT(pid), MAP_OBJECT(tid)));
 }
 
 /* Must a name be written? Marks it as written. False if out of memory. */
-static bool is_news(struct trace_export *trace, pid_t pid, pid_t tid, const char *name)
+static bool is_news(struct track *track, const char *name)
 {
-	struct named wanted = {.pid = pid, .tid = tid}, *named;
-	void **place = tfind(&wanted, &trace->named, compare_named);
 	char *copy;
 
-	if (place && strcmp((*(struct named **)place)->name, name) == 0)
+	if (!track || (track->name && strcmp(track->name, name) == 0))
 		return false;
 	copy = strdup(name);
-	if (place && copy) {
-		named = *place;
-		free(named->name);
-		named->name = copy;
-		return true;
-	}
-	named = copy ? calloc(1, sizeof(*named)) : NULL;
-	if (!named) {
-		free(copy);
+	if (!copy)
 		return false;
-	}
-	*named = (struct named){pid, tid, copy};
-	if (tsearch(named, &trace->named, compare_named))
-		return true;
-	named_free(named);
-	return false;
+	free(track->name);
+	track->name = copy;
+	return true;
 }
 
 static void tell_name(
@@ -216,14 +187,15 @@ static void tell_name(
 /* Writes thread and process names. A process has the name of its main or first known thread. */
 static void tell_names(struct trace_export *trace, const struct probe_event *event)
 {
-	const struct named process = {.pid = event->pid};
+	struct track *process;
 
 	if (!event->comm)
 		return;
-	if ((event->tid == event->pid || !tfind(&process, &trace->named, compare_named)) &&
-		is_news(trace, event->pid, 0, event->comm))
+	process = find_track(trace, event->pid, 0);
+	if (process && (event->tid == event->pid || !process->name) &&
+		is_news(process, event->comm))
 		tell_name(trace, "process_name", event->pid, event->pid, event->comm);
-	if (event->tid && is_news(trace, event->pid, event->tid, event->comm))
+	if (event->tid && is_news(find_track(trace, event->pid, event->tid), event->comm))
 		tell_name(trace, "thread_name", event->pid, event->tid, event->comm);
 }
 
@@ -301,41 +273,13 @@ static void add_span(
 		span->crossed || trace->settings.match >= 0);
 }
 
-static int compare_threads(const void *a, const void *b)
-{
-	const struct thread_slices *x = a, *y = b;
-
-	if (x->pid != y->pid)
-		return x->pid < y->pid ? -1 : 1;
-	return (x->tid > y->tid) - (x->tid < y->tid);
-}
-
-/* Returns NULL if out of memory. */
-static struct thread_slices *find_thread(
-	struct trace_export *trace, const struct probe_event *event)
-{
-	struct thread_slices wanted = {.pid = event->pid, .tid = event->tid}, *thread;
-	void **place = tfind(&wanted, &trace->threads, compare_threads);
-
-	if (place)
-		return *place;
-	thread = calloc(1, sizeof(*thread));
-	if (!thread)
-		return NULL;
-	*thread = wanted;
-	if (tsearch(thread, &trace->threads, compare_threads))
-		return thread;
-	free(thread);
-	return NULL;
-}
-
 /*
  * Does a span start after an earlier one of its thread, and end after it? These cannot be on one
  * track. Otherwise adds it to the thread, in place of those inside it.
  */
 static bool is_across(struct trace_export *trace, const struct probe_event *end)
 {
-	struct thread_slices *thread = find_thread(trace, end);
+	struct track *thread = find_track(trace, end->pid, end->tid);
 	uint64_t begin_ns = end->begin->time_ns;
 	size_t count;
 
@@ -476,8 +420,13 @@ static void trace_free(void *state)
 	if (!trace)
 		return;
 	probe_spans_free(trace->spans);
-	tdestroy(trace->named, named_free);
-	tdestroy(trace->threads, free);
+	for (size_t i = 0; i < trace->tracks.room; i++) {
+		const struct track *track = map_at(&trace->tracks, i);
+
+		if (track)
+			free(track->name);
+	}
+	map_clear(&trace->tracks);
 	if (trace->text.c_locale)
 		buffer_deinit(&trace->text);
 	free(trace);

@@ -27,29 +27,8 @@
 /* ==== Event types ============================================================================= */
 
 _Static_assert(PROBE_STREAM_TYPES_END % 64 == 0, "sets consist of whole words");
-_Static_assert(PROBE_STREAM_TYPES_END <= STREAM_HASH_SLOTS / 2, "there are always free slots");
 
 /* ---- Names -------------------------------------------------------------------------------- */
-
-/* FNV-1a (http://www.isthe.com/chongo/tech/comp/fnv/). */
-static size_t slot_of(const char *name)
-{
-	uint32_t hash = 2166136261u;
-
-	for (; *name; name++)
-		hash = (hash ^ (unsigned char)*name) * 16777619u;
-	return hash % STREAM_HASH_SLOTS;
-}
-
-/* The slot of a name, or the free slot for it. */
-static uint16_t *find(struct stream_types *types, const char *name)
-{
-	size_t slot = slot_of(name);
-
-	while (types->hash[slot] && strcmp(types->types[types->hash[slot] - 1].text, name) != 0)
-		slot = (slot + 1) % STREAM_HASH_SLOTS;
-	return &types->hash[slot];
-}
 
 /* Sets a type's text: "provider:name", then "provider", then "name". */
 static bool set_names(struct stream_types *types, uint32_t type, const char *provider,
@@ -59,6 +38,7 @@ static bool set_names(struct stream_types *types, uint32_t type, const char *pro
 	size_t name_length = strlen(name);
 	size_t length = provider_length + (separator != '\0') + name_length;
 	char *text = malloc(length + 1 + provider_length + 1 + name_length + 1), *at = text;
+	uint32_t *number;
 
 	if (!text)
 		return false;
@@ -70,8 +50,13 @@ static bool set_names(struct stream_types *types, uint32_t type, const char *pro
 	at = mempcpy(at, provider, provider_length);
 	*at++ = '\0';
 	t->name = memcpy(at, name, name_length + 1);
+	number = map_add(&types->by_name, sizeof(*number), MAP_KEY(map_text(text)));
+	if (!number) {
+		free(text);
+		return false;
+	}
+	*number = type;
 	t->text = text;
-	*find(types, text) = (uint16_t)(type + 1);
 	return true;
 }
 
@@ -98,18 +83,20 @@ void stream_types_free(struct stream_types *types)
 {
 	for (size_t i = 0; types && i < PROBE_STREAM_TYPES_END; i++)
 		free(types->types[i].text);
+	if (types)
+		map_clear(&types->by_name);
 	free(types);
 }
 
 struct probe_error *stream_types_of_name(
 	struct stream_types *types, const char *name, uint32_t *ret)
 {
-	uint16_t *slot = find(types, name);
+	const uint32_t *known = map_find(&types->by_name, MAP_KEY(map_text(name)));
 	const char *colon = strchr(name, ':');
 	size_t provider = colon ? (size_t)(colon - name) : 0;
 
-	if (*slot) {
-		*ret = *slot - 1u;
+	if (known) {
+		*ret = *known;
 		return NULL;
 	}
 	*ret = PROBE_STREAM_UNNAMED;

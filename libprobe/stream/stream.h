@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include "libprobe/base/error.h"
+#include "libprobe/base/map.h"
 #include "libprobe/record/record.h"
 #include "libprobe/registry/registry.h"
 #include "probe/reader.h"
@@ -24,13 +25,10 @@ struct stream_type {
 	const char *provider, *name;
 };
 
-enum { STREAM_HASH_SLOTS = 8192 };
-
 struct stream_types {
 	struct stream_type types[PROBE_STREAM_TYPES_END];
-	uint32_t next; /* number for the next new type */
-	/* open addressing: a type's number + 1, or 0 */
-	uint16_t hash[STREAM_HASH_SLOTS];
+	uint32_t next;	    /* number for the next new type */
+	struct map by_name; /* uint32_t, the number of a type */
 };
 
 /* Creates a table with the stream's own types. Errors: PROBE_ERROR_MEMORY. */
