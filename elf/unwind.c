@@ -14,6 +14,7 @@
 
 #include "elf/internal.h"
 #include "elf/unwind.h"
+#include "libprobe/base/map.h"
 
 /* How to find a register's value in the caller (DWARF 5, 6.4.1). */
 enum unwind_how {
@@ -37,7 +38,6 @@ struct unwind_rule {
 
 /* The rules for one address of a file. */
 struct unwind_rules {
-	uint64_t address;
 	bool none; /* the address has no rules */
 	bool is_signal;
 	uint8_t return_address; /* number of the register whose rule gives the return address */
@@ -377,17 +377,14 @@ struct libdw_cfi {
 };
 
 enum {
-	BUCKETS_FIRST = 64,
 	/* At so many addresses the cache is emptied; real programs have fewer. */
 	KNOWN_MAX = 1 << 16
 };
 
 struct unwind {
 	struct libdw_cfi libdw;
-	Dwarf_CFI *cfi; /* NULL if the file has no call frame information */
-	/* A hash table by address, open addressing, at most half full. */
-	struct unwind_rules **buckets;
-	size_t bucket_count, known;
+	Dwarf_CFI *cfi;	  /* NULL if the file has no call frame information */
+	struct map known; /* struct unwind_rules by address */
 };
 
 static struct probe_error *functions_load(struct libdw_cfi *libdw)
@@ -431,23 +428,17 @@ struct probe_error *unwind_open(struct object *object, struct unwind **ret)
 
 /* ---- The cache -------------------------------------------------------------------- */
 
-static void rules_free(struct unwind_rules *rules)
-{
-	if (!rules)
-		return;
-	unwind_rule_deinit(&rules->cfa);
-	for (size_t i = 0; i < UNWIND_REGISTERS; i++)
-		unwind_rule_deinit(&rules->registers[i]);
-	free(rules);
-}
-
 static void forget(struct unwind *unwind)
 {
-	for (size_t i = 0; i < unwind->bucket_count; i++)
-		rules_free(unwind->buckets[i]);
-	free(unwind->buckets);
-	unwind->buckets = NULL;
-	unwind->bucket_count = unwind->known = 0;
+	for (size_t i = 0; i < unwind->known.room; i++) {
+		struct unwind_rules *rules = map_at(&unwind->known, i);
+
+		for (size_t k = 0; rules && k < UNWIND_REGISTERS; k++)
+			unwind_rule_deinit(&rules->registers[k]);
+		if (rules)
+			unwind_rule_deinit(&rules->cfa);
+	}
+	map_clear(&unwind->known);
 }
 
 void unwind_close(struct unwind *unwind)
@@ -458,40 +449,6 @@ void unwind_close(struct unwind *unwind)
 	if (unwind->cfi)
 		unwind->libdw.cfi_end(unwind->cfi);
 	free(unwind);
-}
-
-static struct unwind_rules **bucket_of(
-	struct unwind_rules **buckets, size_t count, uint64_t address)
-{
-	size_t at = (size_t)((address * UINT64_C(0x9e3779b97f4a7c15)) >> 32) & (count - 1);
-
-	while (buckets[at] && buckets[at]->address != address)
-		at = (at + 1) & (count - 1);
-	return &buckets[at];
-}
-
-static bool make_room(struct unwind *unwind)
-{
-	size_t count = unwind->bucket_count ? 2 * unwind->bucket_count : BUCKETS_FIRST;
-	struct unwind_rules **buckets;
-
-	if (unwind->known >= KNOWN_MAX) {
-		forget(unwind);
-		count = BUCKETS_FIRST;
-	}
-	if (2 * (unwind->known + 1) <= unwind->bucket_count)
-		return true;
-	buckets = calloc(count, sizeof(struct unwind_rules *));
-	if (!buckets)
-		return false;
-	for (size_t i = 0; i < unwind->bucket_count; i++)
-		if (unwind->buckets[i])
-			*bucket_of(buckets, count, unwind->buckets[i]->address) =
-				unwind->buckets[i];
-	free(unwind->buckets);
-	unwind->buckets = buckets;
-	unwind->bucket_count = count;
-	return true;
 }
 
 /* ---- Asking libdw ----------------------------------------------------------------- */
@@ -519,33 +476,24 @@ static bool read_rules(const struct libdw_cfi *libdw, Dwarf_Frame *frame, struct
 	return true;
 }
 
-static struct unwind_rules *ask(const struct unwind *unwind, uint64_t address)
+/* Returns the rules of an address, valid until the next call. NULL if out of memory. */
+static const struct unwind_rules *find_rules(struct unwind *unwind, uint64_t address)
 {
-	struct unwind_rules *rules = calloc(1, sizeof(*rules));
+	struct unwind_rules *rules = map_find(&unwind->known, MAP_KEY(MAP_OBJECT(address)));
 	Dwarf_Frame *frame = NULL;
 
+	if (rules)
+		return rules;
+	if (unwind->known.count == KNOWN_MAX)
+		forget(unwind);
+	rules = map_add(&unwind->known, sizeof(*rules), MAP_KEY(MAP_OBJECT(address)));
 	if (!rules)
 		return NULL;
-	rules->address = address;
 	rules->none = !unwind->cfi ||
 		      unwind->libdw.cfi_addrframe(unwind->cfi, address, &frame) != 0 ||
 		      !read_rules(&unwind->libdw, frame, rules);
 	free(frame);
 	return rules;
-}
-
-static const struct unwind_rules *find_rules(struct unwind *unwind, uint64_t address)
-{
-	struct unwind_rules **bucket;
-
-	if (!make_room(unwind))
-		return NULL;
-	bucket = bucket_of(unwind->buckets, unwind->bucket_count, address);
-	if (!*bucket) {
-		*bucket = ask(unwind, address);
-		unwind->known += *bucket != NULL;
-	}
-	return *bucket;
 }
 
 /* Returns the distance from the stack pointer to a saved register; -1 if not saved or unknown. */

@@ -30,6 +30,8 @@
 #include "cli/list/program.h"
 #include "cli/list/scan.h"
 #include "cli/print/progress.h"
+#include "libprobe/base/array.h"
+#include "libprobe/base/map.h"
 #include "libprobe/base/procfs.h"
 #include "probe/symbol.h"
 
@@ -55,94 +57,42 @@ enum {
 
 /* ---- Names --------------------------------------------------------------------- */
 
-struct name {
-	char *path;
-	dev_t device;
-	ino_t inode;
-};
-
 struct names {
-	struct name *items;
-	size_t count, room;
-	/*
-	 * A hash table by device and inode, with open addressing. It holds the files that were
-	 * found and the directories that were read.
-	 */
-	size_t *slots;	   /* index + 1 in items[]; 0 in an empty slot */
-	size_t slot_count; /* number of slots, a power of two */
+	char **paths;
+	size_t count;
+	/* the devices and inodes of the files that were found and the directories that were read */
+	struct map seen;
 	bool no_memory;
 };
 
-static size_t slot_of(const struct names *names, dev_t device, ino_t inode)
+/* Returns false if the set already has the inode, or if out of memory. */
+static bool add_inode(struct names *names, dev_t device, ino_t inode)
 {
-	uint64_t hash = ((uint64_t)inode ^ (uint64_t)device << 48) * UINT64_C(0x9e3779b97f4a7c15);
-	size_t slot = (size_t)(hash >> 32) & (names->slot_count - 1);
+	const size_t before = names->seen.count;
 
-	while (names->slots[slot]) {
-		const struct name *name = &names->items[names->slots[slot] - 1];
-
-		if (name->device == device && name->inode == inode)
-			break;
-		slot = (slot + 1) & (names->slot_count - 1);
-	}
-	return slot;
+	if (!map_add(&names->seen, 0, MAP_KEY(MAP_OBJECT(device), MAP_OBJECT(inode))))
+		names->no_memory = true;
+	return names->seen.count > before;
 }
 
-/* Grows the arrays. The hash table stays at most half full. */
-static bool names_grow(struct names *names)
-{
-	size_t room = names->room ? names->room * 2 : 1024;
-	struct name *items = reallocarray(names->items, room, sizeof(*items));
-	size_t *slots;
-
-	if (!items)
-		return false;
-	names->items = items;
-	slots = calloc(2 * room, sizeof(*slots));
-	if (!slots)
-		return false;
-	free(names->slots);
-	names->slots = slots;
-	names->slot_count = 2 * room;
-	names->room = room;
-	for (size_t i = 0; i < names->count; i++)
-		slots[slot_of(names, items[i].device, items[i].inode)] = i + 1;
-	return true;
-}
-
-/*
- * Adds a file to the set. Without a path, adds a directory that is about to be read. Returns false
- * if the set already has the inode, or on lack of memory.
- */
-static bool names_add(
+static void add_file(
 	struct names *names, dev_t device, ino_t inode, const char *directory, const char *file)
 {
-	struct name *name;
-	size_t slot;
-
-	if (names->count == names->room && !names_grow(names)) {
+	if (!add_inode(names, device, inode))
+		return;
+	if (ARRAY_ROOM(names->paths, names->count) &&
+		asprintf(&names->paths[names->count], "%s/%s", directory, file) >= 0)
+		names->count++;
+	else
 		names->no_memory = true;
-		return false;
-	}
-	slot = slot_of(names, device, inode);
-	if (names->slots[slot])
-		return false;
-	name = &names->items[names->count];
-	*name = (struct name){.device = device, .inode = inode};
-	if (file && asprintf(&name->path, "%s/%s", directory, file) < 0) {
-		names->no_memory = true;
-		return false;
-	}
-	names->slots[slot] = ++names->count;
-	return true;
 }
 
 static void names_deinit(struct names *names)
 {
 	for (size_t i = 0; i < names->count; i++)
-		free(names->items[i].path);
-	free(names->items);
-	free(names->slots);
+		free(names->paths[i]);
+	free(names->paths);
+	map_clear(&names->seen);
 }
 
 static void add_entry(struct names *names, const char *directory, int fd, dev_t device,
@@ -151,14 +101,14 @@ static void add_entry(struct names *names, const char *directory, int fd, dev_t 
 	struct stat st;
 
 	if (entry->d_type == DT_REG && !links) {
-		names_add(names, device, entry->d_ino, directory, entry->d_name);
+		add_file(names, device, entry->d_ino, directory, entry->d_name);
 		return;
 	}
 	/* Ask stat(2), because some file systems do not report the type of a file. */
 	if (links ? entry->d_type != DT_LNK : entry->d_type != DT_UNKNOWN)
 		return;
 	if (fstatat(fd, entry->d_name, &st, 0) == 0 && S_ISREG(st.st_mode))
-		names_add(names, st.st_dev, st.st_ino, directory, entry->d_name);
+		add_file(names, st.st_dev, st.st_ino, directory, entry->d_name);
 }
 
 /*
@@ -178,7 +128,7 @@ static void add_directory(struct names *names, const char *path, bool links)
 	 * for links, the set has all directories, so do not ask it.
 	 */
 	if (fstat(dirfd(directory), &st) == 0 &&
-		(links || names_add(names, st.st_dev, st.st_ino, NULL, NULL))) {
+		(links || add_inode(names, st.st_dev, st.st_ino))) {
 		while ((entry = readdir(directory)))
 			add_entry(names, path, dirfd(directory), st.st_dev, entry, links);
 	}
@@ -253,8 +203,7 @@ static void *work_through(void *data)
 		if (at >= names->count)
 			return NULL;
 		for (; at < end && at < names->count; at++) {
-			if (names->items[at].path)
-				worker->error = read_file(worker->list, names->items[at].path);
+			worker->error = read_file(worker->list, names->paths[at]);
 			if (worker->error)
 				return NULL;
 		}
