@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "arch/norm.h"
+#include "libprobe/base/map.h"
 #include "libprobe/query/query.h"
 #include "libprobe/report/report.h"
 
@@ -15,13 +16,10 @@
  * versions. A list of the first arguments is taken for all.
  */
 
-enum { PROBES = 256 }; /* size of the cache, a power of two */
+enum { KNOWN_MAX = 4096 }; /* at so many probes what is known is forgotten */
 
 /* A name's meaning for a probe. */
 struct known {
-	char *provider, *probe; /* names of the probe; NULL if the entry is free */
-	/* of the note; SIZE_MAX if hits have a list */
-	size_t arg_count;
 	bool has;
 	struct key key;
 };
@@ -30,7 +28,7 @@ struct key_name {
 	const struct probe_catalogue *catalogue;
 	char *text, *word; /* the text as typed; the text without norm() and str() */
 	bool is_norm, is_str;
-	struct known known[PROBES]; /* cache indexed by hash; a new entry replaces the old one */
+	struct map known; /* struct known by number of arguments, provider and name */
 	/*
 	 * The error that no argument has this name, for the first such probe in the catalogue or,
 	 * without any, of all.
@@ -54,11 +52,8 @@ static bool unwrap(const char **text, size_t *length, const char *word)
 	return true;
 }
 
-/* Is it NAME, str(NAME), norm(NAME) or norm(str(NAME))? Only hits show if a probe has NAME. */
-static bool key_name_is(const char *text, size_t length)
+static bool is_name(const char *text, size_t length)
 {
-	unwrap(&text, &length, "norm(");
-	unwrap(&text, &length, "str(");
 	if (!length || isdigit((unsigned char)*text) || catalogue_is_reserved(text, length))
 		return false;
 	for (size_t i = 0; i < length; i++)
@@ -67,59 +62,15 @@ static bool key_name_is(const char *text, size_t length)
 	return true;
 }
 
-static void key_name_free(struct key_name *name);
-
-/*
- * Creates a name from "norm(str(NAME))" or the like. The catalogue is borrowed. Errors:
- * PROBE_ERROR_MEMORY.
- */
-static struct probe_error *key_name_create(const char *text, size_t length,
-	const struct probe_catalogue *catalogue, struct key_name **ret)
-{
-	struct key_name *name = calloc(1, sizeof(*name));
-
-	if (!name)
-		return probe_error_no_memory();
-	name->catalogue = catalogue;
-	name->text = strndup(text, length);
-	name->is_norm = unwrap(&text, &length, "norm(");
-	name->is_str = unwrap(&text, &length, "str(");
-	name->word = strndup(text, length);
-	if (!name->text || !name->word) {
-		key_name_free(name);
-		return probe_error_no_memory();
-	}
-	*ret = name;
-	return NULL;
-}
-
-static void forget(struct known *known)
-{
-	free(known->provider);
-	free(known->probe);
-	*known = (struct known){0};
-}
-
-static void key_name_free(struct key_name *name)
+static void name_free(struct key_name *name)
 {
 	if (!name)
 		return;
-	for (size_t i = 0; i < PROBES; i++)
-		forget(&name->known[i]);
+	map_clear(&name->known);
 	probe_error_free(name->missing);
 	free(name->text);
 	free(name->word);
 	free(name);
-}
-
-static const char *key_name_text(const struct key_name *name)
-{
-	return name->text;
-}
-
-static bool key_name_is_norm(const struct key_name *name)
-{
-	return name->is_norm;
 }
 
 /* ---- Probes ----------------------------------------------------------------------------- */
@@ -209,65 +160,46 @@ static void note_missing(
 	name->missing_known = meaning != NULL;
 }
 
-static uint64_t hash_of(const char *text, uint64_t hash)
+static struct known learn(struct key_name *name, const struct probe_event *event, size_t arg_count)
 {
-	while (*text)
-		/* FNV-1a */
-		hash = (hash ^ (unsigned char)*text++) * UINT64_C(0x100000001b3);
-	return hash;
+	const struct probe_meaning *meaning =
+		arg_count == SIZE_MAX ? NULL
+				      : probe_catalogue_find(name->catalogue, event->provider,
+						event->name, arg_count);
+	const struct probe_arg_meaning *arg = arg_of(name, meaning);
+	struct known known = {.has = arg != NULL};
+
+	if (arg)
+		known.key = key_of(name, meaning, arg);
+	else if (arg_count == SIZE_MAX)
+		known.has = find_in_all(name, event->provider, event->name, &known.key);
+	if (!known.has)
+		note_missing(name, event->provider, event->name, arg_count);
+	name->found |= known.has;
+	return known;
 }
 
-/* Gets the argument that the name means for a hit's probe. Returns false if it has none. */
-static bool key_name_find(struct key_name *name, const struct probe_event *event, struct key *ret)
+/* Gets the argument that the name means for a hit. False if there is none. */
+static bool name_find(struct key_name *name, const struct probe_event *event, struct key *ret)
 {
-	uint64_t hash =
-		hash_of(event->name, hash_of(event->provider, UINT64_C(0xcbf29ce484222325)));
-	struct known *known = &name->known[(hash ^ hash >> 32) & (PROBES - 1)];
-	size_t arg_count = count_args(event);
+	const size_t arg_count = count_args(event);
+	const struct map_part key[] = {
+		MAP_OBJECT(arg_count), map_text(event->provider), map_text(event->name)};
+	const struct known *known = map_find(&name->known, key, 3);
+	struct known fresh, *added;
 
-	if (!known->probe || known->arg_count != arg_count ||
-		strcmp(known->probe, event->name) != 0 ||
-		strcmp(known->provider, event->provider) != 0) {
-		const struct probe_meaning *meaning = NULL;
-		const struct probe_arg_meaning *arg;
-
-		forget(known);
-		if (arg_count != SIZE_MAX)
-			meaning = probe_catalogue_find(
-				name->catalogue, event->provider, event->name, arg_count);
-		arg = arg_of(name, meaning);
-		known->has = arg != NULL;
-		if (arg)
-			known->key = key_of(name, meaning, arg);
-		else if (arg_count == SIZE_MAX)
-			known->has = find_in_all(name, event->provider, event->name, &known->key);
-		if (!known->has)
-			note_missing(name, event->provider, event->name, arg_count);
-		name->found |= known->has;
-		known->arg_count = arg_count;
+	if (!known) {
+		fresh = learn(name, event, arg_count);
+		known = &fresh;
+		if (name->known.count == KNOWN_MAX)
+			map_clear(&name->known);
 		/* If out of memory, the next hit tries again. */
-		known->provider = strdup(event->provider);
-		known->probe = known->provider ? strdup(event->name) : NULL;
+		added = map_add(&name->known, sizeof(*added), key, 3);
+		if (added)
+			*added = fresh;
 	}
 	*ret = known->key;
 	return known->has;
-}
-
-/* The argument's meaning, for a name without norm() and str(); or NULL. */
-static const struct probe_arg_meaning *key_name_meaning(
-	const struct key_name *name, const char *provider, const char *probe)
-{
-	return arg_of(name, name->is_norm || name->is_str ? NULL
-							  : probe_catalogue_find(name->catalogue,
-								    provider, probe, SIZE_MAX));
-}
-
-/* Returns an error if key_name_find() was called but never found an argument; or NULL. */
-static struct probe_error *key_name_missing(const struct key_name *name)
-{
-	const struct probe_error *missing = name->found ? NULL : name->missing;
-
-	return missing ? probe_error_new(missing->code, "%s", missing->message) : NULL;
 }
 
 /* ==== Keys ==================================================================================== */
@@ -279,42 +211,56 @@ static const struct {
 	{"probe", KEY_PROBE}};
 enum { WORDS = sizeof(words) / sizeof(words[0]) };
 
-/* Parses str(argN) or sym(argN): `name` is the letters and the parenthesis. */
-static bool parse_call(const char *name, const char *text, size_t length, struct key *ret)
+/* Creates the name in a key; only hits show whether a probe has it. */
+static struct probe_error *name_create(const char *text, size_t length, const char *word,
+	size_t word_length, const struct probe_catalogue *catalogue, struct key_name **ret)
 {
-	const char *end = text + length;
+	struct key_name *name = calloc(1, sizeof(*name));
 
-	return length > 5 && !memcmp(text, name, 4) && end[-1] == ')' &&
-	       argument_parse(text + 4, &ret->arg) == end - 1;
+	if (!name)
+		return probe_error_no_memory();
+	name->catalogue = catalogue;
+	name->text = strndup(text, length);
+	name->word = strndup(word, word_length);
+	if (!name->text || !name->word) {
+		name_free(name);
+		return probe_error_no_memory();
+	}
+	*ret = name;
+	return NULL;
 }
 
 struct probe_error *key_parse(const char *text, size_t length,
 	const struct probe_catalogue *catalogue, uint8_t index, struct key *ret)
 {
-	const char *end = text + length;
+	const char *word = text;
+	size_t left = length;
+	bool is_norm = unwrap(&word, &left, "norm(");
+	bool is_symbol = !is_norm && unwrap(&word, &left, "sym(");
+	bool is_string = !is_symbol && unwrap(&word, &left, "str(");
+	struct probe_error *error;
 
-	for (size_t i = 0; i < WORDS; i++) {
+	*ret = (struct key){.kind = is_norm	? KEY_NORM
+				    : is_symbol ? KEY_SYMBOL
+				    : is_string ? KEY_STRING
+						: KEY_ARG};
+	if (argument_parse(word, &ret->arg) == word + left && (is_string || !is_norm))
+		return NULL;
+	for (size_t i = 0; word == text && i < WORDS; i++) {
 		if (strlen(words[i].name) == length && !memcmp(text, words[i].name, length)) {
-			*ret = (struct key){.kind = words[i].kind};
+			ret->kind = words[i].kind;
 			return NULL;
 		}
 	}
-	*ret = (struct key){.kind = KEY_ARG};
-	if (argument_parse(text, &ret->arg) == end)
-		return NULL;
-	ret->kind = KEY_STRING;
-	if (parse_call("str(", text, length, ret))
-		return NULL;
-	ret->kind = KEY_SYMBOL;
-	if (parse_call("sym(", text, length, ret))
-		return NULL;
-	ret->kind = KEY_NORM;
-	if (length > 6 && !memcmp(text, "norm(", 5) && end[-1] == ')' &&
-		parse_call("str(", text + 5, length - 6, ret))
-		return NULL;
 	*ret = (struct key){.kind = KEY_NAME, .arg = index};
-	if (catalogue && key_name_is(text, length))
-		return key_name_create(text, length, catalogue, &ret->name);
+	if (catalogue && !is_symbol && is_name(word, left)) {
+		error = name_create(text, length, word, left, catalogue, &ret->name);
+		if (error)
+			return error;
+		ret->name->is_norm = is_norm;
+		ret->name->is_str = is_string;
+		return NULL;
+	}
 	if (length == 6 && !memcmp(text, "ustack", 6))
 		return probe_error_new(PROBE_ERROR_USAGE,
 			"'ustack' is a key only while a program runs: probectl trace -c -k ustack; "
@@ -328,25 +274,30 @@ struct probe_error *key_parse(const char *text, size_t length,
 
 void key_deinit(struct key *key)
 {
-	key_name_free(key->name);
+	name_free(key->name);
 	*key = (struct key){0};
 }
 
 bool key_resolve(const struct key *key, const struct probe_event *event, struct key *ret)
 {
 	*ret = *key;
-	return key->kind != KEY_NAME || key_name_find(key->name, event, ret);
+	return key->kind != KEY_NAME || name_find(key->name, event, ret);
 }
 
 const struct probe_arg_meaning *key_meaning(
 	const struct key *key, const char *provider, const char *name)
 {
-	return key->kind == KEY_NAME ? key_name_meaning(key->name, provider, name) : NULL;
+	const struct key_name *its = key->name;
+
+	/* With norm() or str() around it, the value is a text. */
+	if (!its || its->is_norm || its->is_str)
+		return NULL;
+	return arg_of(its, probe_catalogue_find(its->catalogue, provider, name, SIZE_MAX));
 }
 
 bool key_is_norm(const struct key *key)
 {
-	return key->kind == KEY_NAME ? key_name_is_norm(key->name) : key->kind == KEY_NORM;
+	return key->kind == KEY_NAME ? key->name->is_norm : key->kind == KEY_NORM;
 }
 
 bool key_same(const struct key *a, const struct key *b)
@@ -357,7 +308,7 @@ bool key_same(const struct key *a, const struct key *b)
 void key_print(struct buffer *out, const struct key *key)
 {
 	if (key->kind == KEY_NAME) {
-		buffer_string(out, key_name_text(key->name));
+		buffer_string(out, key->name->text);
 		return;
 	}
 	for (size_t i = 0; i < WORDS; i++) {
@@ -431,7 +382,10 @@ bool key_value(const struct key *key, const struct probe_event *event, struct pr
 
 struct probe_error *key_unknown(const struct key *key)
 {
-	return key->kind == KEY_NAME ? key_name_missing(key->name) : NULL;
+	const struct probe_error *missing =
+		key->name && !key->name->found ? key->name->missing : NULL;
+
+	return missing ? probe_error_new(missing->code, "%s", missing->message) : NULL;
 }
 
 struct probe_error *key_not_found(const struct key *key)
