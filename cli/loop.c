@@ -140,18 +140,6 @@ void loop_watch(struct loop *loop, int fd, short events, bool *ready)
 	loop->ready[loop->count++] = ready;
 }
 
-void loop_watch_exit(struct loop *loop, int pidfd, const struct probe_target *target, bool *exited)
-{
-	/*
-	 * pidfd_open(2) is missing before Linux 5.3, and some containers forbid it with a seccomp
-	 * filter.
-	 */
-	if (!*exited && pidfd < 0)
-		*exited = !probe_target_alive(target);
-	if (!*exited)
-		loop_watch(loop, pidfd, POLLIN, exited);
-}
-
 void loop_until(struct loop *loop, uint64_t ns)
 {
 	if (ns < loop->until_ns)

@@ -5,7 +5,7 @@
  *     loop_open(&loop, NULL);
  *     while (!loop.over) {
  *             handle all events that are due
- *             loop_watch(&loop, probe_session_fd(session), POLLIN, &wanted);
+ *             loop_watch(&loop, probe_trace_fd(trace), POLLIN, NULL);
  *             loop_until(&loop, timer.next_ns);
  *             loop_sleep(&loop);
  *     }
@@ -23,7 +23,6 @@
 #include <sys/types.h>
 
 #include "libprobe/base/error.h"
-#include "probe/target.h"
 
 struct pollfd;
 
@@ -61,11 +60,6 @@ void loop_close(struct loop *loop);
  * hang-up. Then *ready is set to true. Does nothing if `fd` is negative. `ready` may be NULL.
  */
 void loop_watch(struct loop *loop, int fd, short events, bool *ready);
-/*
- * Makes the next sleep end when a process exits. Then *exited is set to true. Does nothing if
- * *exited is already true.
- */
-void loop_watch_exit(struct loop *loop, int pidfd, const struct probe_target *target, bool *exited);
 /* Makes the next sleep end at this time at the latest, CLOCK_MONOTONIC. */
 void loop_until(struct loop *loop, uint64_t ns);
 

@@ -103,11 +103,6 @@ bool processes_follow(const struct common_options *common)
 	return common->follow || (common->program && !common->no_follow);
 }
 
-bool processes_seek(const struct common_options *common)
-{
-	return probe_processes_seek(common->meant);
-}
-
 void processes_report_waiting(const struct common_options *common)
 {
 	char *text = probe_processes_describe(common->meant);

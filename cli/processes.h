@@ -82,12 +82,6 @@ void processes_tell_frozen(const struct probe_target *target);
  */
 bool processes_follow(const struct common_options *common);
 
-/*
- * Returns true if the command must look for processes that start later. This is the case with
- * --follow and one of --tree, --children and conditions, unless -p names all processes. Call it
- * after processes_find().
- */
-bool processes_seek(const struct common_options *common);
 /* Prints what the command is waiting for: "waiting for each process that runs /bin/a". */
 void processes_report_waiting(const struct common_options *common);
 

@@ -418,7 +418,7 @@ static struct probe_error *create(const struct top_options *options, struct top_
 		error = probe_table_create(0, &source->times.gone);
 	if (error)
 		return error;
-	source->seeks = processes_seek(common);
+	source->seeks = probe_processes_seek(common->meant);
 	if (source->seeks)
 		strcpy(source->title, "waiting for processes");
 	its.processes = source->seeks ? common->meant : NULL;

@@ -749,7 +749,7 @@ static void begin_view(struct top *top)
 	 * Print no warning if we have just started the program, because it has not opened its
 	 * libraries yet.
 	 */
-	if (unmatched && processes_seek(&top->options->common))
+	if (unmatched && probe_processes_seek(top->options->common.meant))
 		processes_report_waiting(&top->options->common);
 	else if (unmatched && !top->events.child)
 		report_warning("%s matches no probe; waiting for a library that has it", unmatched);

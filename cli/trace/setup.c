@@ -762,7 +762,7 @@ struct probe_error *trace_command(struct trace_options *options, int *status_ret
 	struct trace trace = {.settings = options->settings,
 		.request = &options->request.request,
 		.verbose = options->request.verbose,
-		.seeks = processes_seek(&options->common),
+		.seeks = probe_processes_seek(options->common.meant),
 		.common = &options->common,
 		.directory = options->directory,
 		.full = options->full,
