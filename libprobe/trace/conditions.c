@@ -28,7 +28,7 @@
 #include "libprobe/base/error.h"
 #include "libprobe/base/file.h"
 #include "libprobe/base/procfs.h"
-#include "libprobe/trace/processes.h"
+#include "libprobe/trace/trace.h"
 
 /* ==== Container =============================================================================== */
 

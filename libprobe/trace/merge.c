@@ -5,7 +5,7 @@
 #include "libprobe/base/array.h"
 #include "libprobe/base/buffer.h"
 #include "libprobe/base/event.h"
-#include "libprobe/trace/merge.h"
+#include "libprobe/trace/trace.h"
 
 /*
  * Size of the memory for waiting hits. The targets share FULL_BYTES; each has at least

@@ -10,7 +10,7 @@
 #include "libprobe/base/error.h"
 #include "libprobe/base/file.h"
 #include "libprobe/base/procfs.h"
-#include "libprobe/trace/processes.h"
+#include "libprobe/trace/trace.h"
 
 /* Process ids without duplicates. */
 struct ids {

@@ -17,8 +17,7 @@
  * before execve(2) may still use them.
  *
  * The sessions of processes that came later and have ended are freed at once, because a build, for
- * example, runs thousands of programs. The counts of their probes are summed. The hits in their
- * flight recorders are copied; only the newest ones, because all rings would take too much memory.
+ * example, runs thousands of programs (sums.c).
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -30,9 +29,7 @@
 #include "libprobe/base/array.h"
 #include "libprobe/base/clock.h"
 #include "libprobe/base/error.h"
-#include "libprobe/trace/merge.h"
-#include "libprobe/trace/processes.h"
-#include "probe/trace.h"
+#include "libprobe/trace/trace.h"
 
 enum {
 	MSEC_NS = 1000 * 1000,
@@ -52,12 +49,7 @@ enum {
 	 */
 	ORDER_NS = 2 * MSEC_NS,
 	WATCHED_MAX = 8, /* maximum number of programs handled between two polls for hits */
-	READY_MAX = 64,
-	/*
-	 * Memory for copies of hits. The limit is this number, or twice the size of the last
-	 * process's hits, whichever is more.
-	 */
-	KEPT_BYTES = 16 << 20
+	READY_MAX = 64
 };
 
 struct traced {
@@ -74,12 +66,6 @@ struct traced {
 	bool is_end_told;
 	int fd; /* the session's descriptor that the trace watches, or -1 */
 	struct probe_trace_told told;
-};
-
-/* The tracer and the tally of a sum. */
-struct sum {
-	size_t tracer;
-	struct probe_trace_tally tally;
 };
 
 struct probe_trace {
@@ -104,13 +90,7 @@ struct probe_trace {
 	uint64_t merged_ns;  /* start of the last round that visited hits */
 	uint64_t sleep_ns, due_ns;
 	uint64_t heirs_due_ns; /* time of the next look for forked children */
-	/* The sums: probes and the rest. The strings are owned. */
-	struct probe_session_probe *sum_probes;
-	struct sum *sums;
-	size_t sum_count;
-	/* The hits in the flight recorders of dropped processes, by index of sums; or NULL. */
-	struct merge *kept;
-	uint64_t forgotten; /* number of old hits that were dropped from `kept` */
+	struct sums sums;
 };
 
 /* One round of polling. */
@@ -579,115 +559,9 @@ struct probe_error *probe_trace_start(struct probe_trace *trace)
 
 /* ==== Processes that have ended =============================================================== */
 
-/*
- * Returns true if two probes have the same name, role, meaning and arguments, so that their hits
- * look the same.
- */
-static bool is_same_probe(const struct probe_session_probe *a, const struct probe_session_probe *b)
-{
-	return a->role == b->role && a->meaning == b->meaning &&
-	       memcmp(a->args, b->args, sizeof(a->args)) == 0 &&
-	       strcmp(a->provider, b->provider) == 0 && strcmp(a->name, b->name) == 0;
-}
-
-/* Returns the index of the sum of a probe, or SIZE_MAX on lack of memory. */
-static size_t sum_of(
-	struct probe_trace *trace, size_t tracer, const struct probe_session_probe *probe)
-{
-	struct probe_session_probe sum = {
-		.role = probe->role, .pair = probe->pair, .meaning = probe->meaning};
-
-	for (size_t i = 0; i < trace->sum_count; i++)
-		if (trace->sums[i].tracer == tracer && is_same_probe(&trace->sum_probes[i], probe))
-			return i;
-	if (!ARRAY_ROOM(trace->sums, trace->sum_count) ||
-		!ARRAY_ROOM(trace->sum_probes, trace->sum_count))
-		return SIZE_MAX;
-	memcpy(sum.args, probe->args, sizeof(probe->args));
-	sum.provider = strdup(probe->provider);
-	sum.name = strdup(probe->name);
-	if (!sum.provider || !sum.name) {
-		free((void *)sum.provider);
-		free((void *)sum.name);
-		return SIZE_MAX;
-	}
-	trace->sum_probes[trace->sum_count] = sum;
-	trace->sums[trace->sum_count] = (struct sum){.tracer = tracer};
-	return trace->sum_count++;
-}
-
-static struct probe_error *keep_counts(struct probe_trace *trace, const struct traced *traced)
-{
-	const struct probe_session_probe *probes;
-	size_t count;
-
-	probes = probe_session_probes(traced->its.session, &count);
-	for (size_t i = 0; i < count; i++) {
-		size_t index = sum_of(trace, traced->its.tracer, &probes[i]);
-		struct probe_session_probe *sum;
-
-		if (index == SIZE_MAX)
-			return probe_error_no_memory();
-		sum = &trace->sum_probes[index];
-		sum->hits += probes[i].hits;
-		sum->lost += probes[i].lost;
-		sum->unmatched += probes[i].unmatched;
-		sum->in_flight += probes[i].in_flight;
-		probe_coverage_add(&sum->coverage, &probes[i].coverage);
-		if (i >= traced->tally_count)
-			continue;
-		trace->sums[index].tally.hits += traced->tallies[i].hits;
-		trace->sums[index].tally.lost += traced->tallies[i].lost;
-	}
-	return NULL;
-}
-
 static const char *comm_of(const struct probe_trace *trace, const struct probe_hit *hit)
 {
 	return trace->options.comm ? trace->options.comm(hit, trace->options.data) : NULL;
-}
-
-struct keeping {
-	struct probe_trace *trace;
-	const struct traced *traced;
-	bool no_memory;
-};
-
-static bool keep_hit(const struct probe_hit *hit, void *data)
-{
-	struct keeping *keeping = data;
-	struct probe_trace *trace = keeping->trace;
-	const struct probe_session_probe *probes;
-	struct probe_hit kept = *hit;
-	size_t count;
-
-	probes = probe_session_probes(keeping->traced->its.session, &count);
-	if (hit->probe >= count)
-		return true;
-	kept.probe = sum_of(trace, keeping->traced->its.tracer, &probes[hit->probe]);
-	keeping->no_memory =
-		kept.probe == SIZE_MAX || !merge_add(trace->kept, 0, &kept, comm_of(trace, hit));
-	return !keeping->no_memory;
-}
-
-static struct probe_error *keep_recorded(struct probe_trace *trace, const struct traced *traced)
-{
-	struct keeping keeping = {.trace = trace, .traced = traced};
-	size_t before, room = KEPT_BYTES;
-	struct probe_error *error;
-
-	if (!trace->kept)
-		trace->kept = merge_create();
-	if (!trace->kept)
-		return probe_error_no_memory();
-	before = merge_bytes(trace->kept);
-	error = probe_session_snapshot(traced->its.session, keep_hit, &keeping);
-	if (2 * (merge_bytes(trace->kept) - before) > room)
-		room = 2 * (merge_bytes(trace->kept) - before);
-	/* Trim to three quarters of the limit, because each trim moves all kept hits. */
-	if (merge_bytes(trace->kept) > room)
-		trace->forgotten += merge_trim(trace->kept, room / 4 * 3);
-	return keeping.no_memory ? probe_error_first(error, probe_error_no_memory()) : error;
 }
 
 /*
@@ -719,9 +593,12 @@ static void drop_process(struct probe_trace *trace, size_t i)
 		struct traced *traced = item(trace, k);
 
 		tell_grown(trace, traced);
-		fail(trace, traced, keep_counts(trace, traced));
+		fail(trace, traced,
+			sums_add(&trace->sums, &traced->its, traced->tallies, traced->tally_count));
 		if (tracer_of(trace, traced)->options.overwrite && !traced->its.is_read_by_user)
-			fail(trace, traced, keep_recorded(trace, traced));
+			fail(trace, traced,
+				sums_add_hits(&trace->sums, &traced->its, trace->options.comm,
+					trace->options.data));
 		tell_event(trace, traced, PROBE_TRACE_DROPPED);
 	}
 	while (end-- > i)
@@ -740,7 +617,7 @@ static void drop_done(struct probe_trace *trace)
 
 uint64_t probe_trace_forgotten(const struct probe_trace *trace)
 {
-	return trace->forgotten;
+	return trace->sums.forgotten;
 }
 
 /* ==== Hits ==================================================================================== */
@@ -757,15 +634,16 @@ static bool visit(size_t at, const struct probe_hit *hit, const char *comm, void
 	struct probe_trace *trace = data;
 	struct traced *traced = at < trace->count ? item(trace, at) : NULL;
 	struct probe_trace_hit its = {.hit = hit, .comm = comm};
-	size_t count = trace->sum_count;
+	size_t count = trace->sums.count;
 
 	if (trace->is_enough)
 		return false;
-	its.probes = traced ? probe_session_probes(traced->its.session, &count) : trace->sum_probes;
+	its.probes =
+		traced ? probe_session_probes(traced->its.session, &count) : trace->sums.probes;
 	if (hit->probe >= count)
 		return true;
 	its.traced = traced ? &traced->its : NULL;
-	its.tracer = traced ? traced->its.tracer : trace->sums[hit->probe].tracer;
+	its.tracer = traced ? traced->its.tracer : trace->sums.parts[hit->probe].tracer;
 	if (traced && tallies_grow(traced, hit->probe + 1))
 		traced->tallies[hit->probe].hits++;
 	trace->is_enough = !trace->options.hit(&its, trace->options.data);
@@ -973,7 +851,7 @@ static struct probe_error *open_merge(struct probe_trace *trace)
 
 	for (size_t i = 0; i < trace->options.tracer_count && trace->options.hit; i++)
 		any |= !trace->options.tracers[i].is_unordered;
-	if (trace->merge || !any || (trace->count < 2 && !trace->sum_count))
+	if (trace->merge || !any || (trace->count < 2 && !trace->sums.count))
 		return NULL;
 	trace->merge = merge_create();
 	return trace->merge ? NULL : probe_error_no_memory();
@@ -1276,7 +1154,7 @@ static bool recall_hit(const struct probe_hit *hit, void *data)
 
 void probe_trace_snapshot(struct probe_trace *trace)
 {
-	bool is_merged = trace->count > 1 || trace->kept;
+	bool is_merged = trace->count > 1 || trace->sums.hits;
 	/* The snapshot has a merge of its own. The hits that wait in trace->merge stay there. */
 	struct recalling recalling = {.trace = trace, .merge = is_merged ? merge_create() : NULL};
 
@@ -1290,8 +1168,9 @@ void probe_trace_snapshot(struct probe_trace *trace)
 				probe_session_snapshot(
 					traced->its.session, recall_hit, &recalling));
 	}
-	if (trace->kept && recalling.merge)
-		recalling.no_memory |= !merge_add_all(recalling.merge, trace->count, trace->kept);
+	if (trace->sums.hits && recalling.merge)
+		recalling.no_memory |=
+			!merge_add_all(recalling.merge, trace->count, trace->sums.hits);
 	if (recalling.no_memory)
 		fail(trace, NULL, probe_error_no_memory());
 	if (recalling.merge)
@@ -1396,13 +1275,7 @@ void probe_trace_free(struct probe_trace *trace)
 		return;
 	while (trace->count)
 		close_session(trace, trace->count - 1);
-	for (size_t i = 0; i < trace->sum_count; i++) {
-		free((void *)trace->sum_probes[i].provider);
-		free((void *)trace->sum_probes[i].name);
-	}
-	free(trace->sum_probes);
-	free(trace->sums);
-	merge_free(trace->kept);
+	sums_deinit(&trace->sums);
 	merge_free(trace->merge);
 	probe_watch_free(trace->watch);
 	close(trace->epoll);
@@ -1419,7 +1292,7 @@ struct probe_traced *const *probe_trace_sessions(const struct probe_trace *trace
 struct probe_trace_probe *probe_trace_probes(const struct probe_trace *trace, size_t *count_ret)
 {
 	const struct probe_session_probe *probes;
-	size_t total = trace->sum_count, count;
+	size_t total = trace->sums.count, count;
 	struct probe_trace_probe *all;
 
 	for (size_t i = 0; i < trace->count; i++) {
@@ -1428,10 +1301,11 @@ struct probe_trace_probe *probe_trace_probes(const struct probe_trace *trace, si
 	}
 	*count_ret = 0;
 	all = calloc(total + 1, sizeof(*all));
-	for (size_t i = 0; all && i < trace->sum_count; i++)
-		all[(*count_ret)++] = (struct probe_trace_probe){.tracer = trace->sums[i].tracer,
-			.probe = &trace->sum_probes[i],
-			.tally = trace->sums[i].tally};
+	for (size_t i = 0; all && i < trace->sums.count; i++)
+		all[(*count_ret)++] =
+			(struct probe_trace_probe){.tracer = trace->sums.parts[i].tracer,
+				.probe = &trace->sums.probes[i],
+				.tally = trace->sums.parts[i].tally};
 	for (size_t i = 0; all && i < trace->count; i++) {
 		const struct traced *traced = item(trace, i);
 

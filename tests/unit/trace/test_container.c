@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "libprobe/trace/processes.h"
+#include "libprobe/trace/trace.h"
 
 #define ID "5f3c0123456789abcdef0123456789abcdef0123456789abcdef0123456789ab"
 #define OTHER "77aa0123456789abcdef0123456789abcdef0123456789abcdef0123456789ab"

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "libprobe/trace/merge.h"
+#include "libprobe/trace/trace.h"
 
 enum { MANY = 10000, UNIT_NS = 1000000 };
 
