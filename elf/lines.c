@@ -22,7 +22,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <search.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -36,6 +35,7 @@
 #include "elf/internal.h"
 #include "elf/lines.h"
 #include "libprobe/base/clock.h"
+#include "libprobe/base/map.h"
 #include "libprobe/base/worker.h"
 
 /* ==== Libdw =================================================================================== */
@@ -215,7 +215,7 @@ static _Noreturn void serve(
 struct lines {
 	pid_t pid; /* 0 if the child has ended */
 	int channel;
-	void *files; /* names of source files received, in a tree of tsearch(3) */
+	struct map files; /* the names of source files that were received */
 };
 
 static void give_up(struct lines *lines)
@@ -276,7 +276,7 @@ void lines_close(struct lines *lines)
 	if (!lines)
 		return;
 	give_up(lines);
-	tdestroy(lines->files, free);
+	map_clear(&lines->files);
 	free(lines);
 }
 
@@ -298,17 +298,9 @@ static size_t receive(const struct lines *lines, char message[MESSAGE_BYTES])
 /* Returns the one copy of a file name that `lines` keeps; NULL if out of memory. */
 static const char *keep(struct lines *lines, const char *file)
 {
-	char **found = tfind(file, &lines->files, (comparison_fn_t)strcmp);
-	char *copy;
+	const void *known = map_add(&lines->files, 0, MAP_KEY(map_text(file)));
 
-	if (found)
-		return *found;
-	copy = strdup(file);
-	if (copy && !tsearch(copy, &lines->files, (comparison_fn_t)strcmp)) {
-		free(copy);
-		copy = NULL;
-	}
-	return copy;
+	return known ? map_key(known) : NULL;
 }
 
 /* Stores a message's answers, at most `count`. Returns their number. */

@@ -54,9 +54,4 @@ static inline uint64_t hash_bytes(uint64_t seed, const void *bytes, size_t lengt
 	return hash_word(hash, hash_load(from, left));
 }
 
-static inline uint64_t hash_text(uint64_t seed, const char *text)
-{
-	return hash_bytes(seed, text, strlen(text));
-}
-
 #endif

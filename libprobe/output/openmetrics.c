@@ -13,12 +13,12 @@
  * https://github.com/prometheus/OpenMetrics/blob/main/specification/OpenMetrics.md
  */
 #include <math.h>
-#include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "libprobe/base/array.h"
+#include "libprobe/base/cleanup.h"
 #include "libprobe/base/clock.h"
 #include "libprobe/base/value.h"
 #include "libprobe/output/output.h"
@@ -342,21 +342,6 @@ double metric_in_unit(const struct metric_family *family, long double value)
 
 static bool metric_write_label(const struct metric_label *label, void *data);
 
-static int compare_names(const void *a, const void *b)
-{
-	const struct metric_name *left = a, *right = b;
-
-	return strcmp(left->labels, right->labels);
-}
-
-static void name_free(void *data)
-{
-	struct metric_name *name = data;
-
-	free(name->labels);
-	free(name);
-}
-
 /* Takes a buffer's contents as a string, or NULL without memory. */
 static char *take_text(struct buffer *out, bool done)
 {
@@ -378,43 +363,25 @@ static char *row_labels(const struct metric_source *source, const struct probe_t
 	return take_text(&out, done);
 }
 
-/* Takes over `labels`. Returns NULL without memory. */
-static struct metric_name *name_create(
-	struct probe_metrics *metrics, struct metric_process *process, char *labels)
-{
-	struct metric_name *name = malloc(sizeof(*name));
-
-	if (!name) {
-		free(labels);
-		return NULL;
-	}
-	*name = (struct metric_name){.labels = labels};
-	if (!tsearch(name, &process->names, compare_names)) {
-		name_free(name);
-		return NULL;
-	}
-	metrics->row_count++;
-	return name;
-}
-
 /* Finds or creates a row's name. *ret is NULL if the row is not shown. */
 static struct probe_error *name_of(struct probe_metrics *metrics,
 	const struct metric_source *source, struct metric_process *process,
 	const struct probe_table_row *row, bool is_recent, const struct metric_name **ret)
 {
-	char *labels = row_labels(source, row);
-	const struct metric_name wanted = {.labels = labels};
-	struct metric_name *const *found, *name;
+	AUTO_FREE char *labels = row_labels(source, row);
+	struct metric_name *name;
 
 	*ret = NULL;
 	if (!labels)
 		return probe_error_no_memory();
-	found = tfind(&wanted, &process->names, compare_names);
-	name = found ? *found : NULL;
-	if (name || is_recent || metrics->row_count >= metrics->rows_max)
-		free(labels);
-	else if (!(name = name_create(metrics, process, labels)))
-		return probe_error_no_memory();
+	name = map_find(&process->names, MAP_KEY(map_text(labels)));
+	if (!name && !is_recent && metrics->row_count < metrics->rows_max) {
+		name = map_add(&process->names, sizeof(*name), MAP_KEY(map_text(labels)));
+		if (!name)
+			return probe_error_no_memory();
+		name->labels = map_key(name);
+		metrics->row_count++;
+	}
 	/* Rows may have the same labels, because long strings are cut: show the first. */
 	if (!name || name->round == process->round)
 		return NULL;
@@ -451,7 +418,7 @@ static struct probe_error *name_rows(struct probe_metrics *metrics,
 
 static void process_deinit(struct metric_process *process)
 {
-	tdestroy(process->names, name_free);
+	map_clear(&process->names);
 	metric_history_deinit(&process->history);
 	free(process->all);
 	free(process->recent);

@@ -11,6 +11,7 @@
 #include "libprobe/base/error.h"
 #include "libprobe/base/grid.h"
 #include "libprobe/base/json.h"
+#include "libprobe/base/map.h"
 #include "probe/metrics.h"
 #include "probe/otlp.h"
 #include "probe/sink.h"
@@ -300,7 +301,7 @@ enum { METRIC_BOUNDS_MAX = 41 };
 
 /* The labels of a row that was shown. */
 struct metric_name {
-	char *labels; /* provider="shop",probe="order" */
+	const char *labels; /* provider="shop",probe="order"; in the map's key */
 	/* The round in which it was last seen, to find two rows of one name. */
 	uint64_t round;
 	struct metric_growth growth;
@@ -308,9 +309,9 @@ struct metric_name {
 
 struct metric_process {
 	pid_t pid;
-	char *program; /* NULL if the process got no room */
-	char *labels;  /* pid="4711",program="shop" */
-	void *names;   /* the names of the process's rows, a tree of tsearch(3) */
+	char *program;	  /* NULL if the process got no room */
+	char *labels;	  /* pid="4711",program="shop" */
+	struct map names; /* struct metric_name of the process's rows, by labels */
 	uint64_t round;
 	struct metric_history history;
 	/* Names of the rows of both tables in `history`; NULL: left out. */

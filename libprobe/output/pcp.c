@@ -332,7 +332,6 @@ struct pcp_value pcp_value(
 }
 /* ==== Pcp ===================================================================================== */
 
-#include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -369,7 +368,7 @@ struct probe_pcp {
 	struct instance **instances;
 	size_t instance_count;
 	size_t label_count, value_count; /* totals of all instances */
-	void *by_key;			 /* instances by key, a tree of tsearch(3) */
+	struct map by_key;		 /* struct instance * by key */
 	struct process *processes;
 	size_t process_count;
 	size_t left_out, leaving_out;
@@ -385,21 +384,6 @@ static void instance_free(struct instance *instance)
 		free(instance->mmv.labels[i].value);
 	free(instance->key);
 	free(instance);
-}
-
-static int compare_keys(const void *a, const void *b)
-{
-	const struct instance *left = a, *right = b;
-
-	return strcmp(left->key, right->key);
-}
-
-static struct instance *find_instance(const struct probe_pcp *pcp, const char *key)
-{
-	const struct instance wanted = {.key = (char *)(uintptr_t)key};
-	struct instance *const *found = tfind(&wanted, &pcp->by_key, compare_keys);
-
-	return found ? *found : NULL;
 }
 
 static struct instance *instance_create(const char *key, const char *name, int domain)
@@ -431,16 +415,22 @@ static bool has_room(const struct probe_pcp *pcp, const struct instance *instanc
 static struct probe_error *take_instance(
 	struct probe_pcp *pcp, struct instance *instance, bool *taken_ret)
 {
+	struct instance **place;
+
 	*taken_ret = false;
 	if (!has_room(pcp, instance)) {
 		instance_free(instance);
 		return NULL;
 	}
-	if (!ARRAY_ROOM(pcp->instances, pcp->instance_count) ||
-		!tsearch(instance, &pcp->by_key, compare_keys)) {
+	place = map_add(&pcp->by_key, sizeof(struct instance *), MAP_KEY(map_text(instance->key)));
+	if (!place || !ARRAY_ROOM(pcp->instances, pcp->instance_count)) {
+		if (place && !*place)
+			map_remove(&pcp->by_key, place);
 		instance_free(instance);
 		return probe_error_no_memory();
 	}
+	if (!*place)
+		*place = instance;
 	pcp->instances[pcp->instance_count++] = instance;
 	pcp->label_count += instance->mmv.label_count;
 	pcp->value_count += pcp_metrics_of(&pcp->metrics, instance->mmv.domain);
@@ -457,13 +447,15 @@ static struct probe_error *row_instance(struct probe_pcp *pcp, const struct proc
 	AUTO_FREE char *tag = key && pcp->view.tags ? pcp_row_tag(row) : NULL;
 	struct probe_error *error;
 	struct instance *instance;
+	struct instance *const *known;
 	bool taken;
 
 	*ret = NULL;
 	if (!key || (pcp->view.tags && !tag))
 		return probe_error_no_memory();
-	*ret = find_instance(pcp, key);
-	if (*ret)
+	known = map_find(&pcp->by_key, MAP_KEY(map_text(key)));
+	*ret = known ? *known : NULL;
+	if (known)
 		return NULL;
 	instance = instance_create(key, tag ? tag : key, pcp->metrics.row_domain);
 	if (!instance || !pcp_process_labels(&instance->mmv, process->pid, process->program) ||
@@ -639,15 +631,6 @@ void probe_pcp_end(struct probe_pcp *pcp, pid_t pid)
 
 /* ---- Publishing --------------------------------------------------------------------- */
 
-static int compare_taken(const void *a, const void *b)
-{
-	const struct pcp_taken *left = a, *right = b;
-
-	if (left->domain != right->domain)
-		return left->domain < right->domain ? -1 : 1;
-	return left->id < right->id ? -1 : left->id > right->id;
-}
-
 static struct pcp_taken id_of(const struct pcp_instance *instance)
 {
 	return (struct pcp_taken){
@@ -655,49 +638,42 @@ static struct pcp_taken id_of(const struct pcp_instance *instance)
 }
 
 /* Gives an instance a free number; changes its name if that's is taken. */
-static bool number_instance(struct instance *instance, struct pcp_taken *slot, void **taken)
+static bool number_instance(struct instance *instance, struct map *taken)
 {
 	size_t length = strlen(instance->mmv.name);
+	struct pcp_taken slot = id_of(&instance->mmv);
 
-	*slot = id_of(&instance->mmv);
-	for (unsigned int i = 2; tfind(slot, taken, compare_taken); i++) {
+	for (unsigned int i = 2; map_find(taken, MAP_KEY(MAP_OBJECT(slot))); i++) {
 		snprintf(
 			instance->mmv.name + length, sizeof(instance->mmv.name) - length, "#%u", i);
-		*slot = id_of(&instance->mmv);
+		slot = id_of(&instance->mmv);
 	}
-	if (!tsearch(slot, taken, compare_taken))
+	if (!map_add(taken, 0, MAP_KEY(MAP_OBJECT(slot))))
 		return false;
-	instance->mmv.id = slot->id;
+	instance->mmv.id = slot.id;
 	instance->has_id = true;
 	return true;
 }
 
-static void keep(void *node)
-{
-	(void)node;
-}
-
 static struct probe_error *number_instances(
-	const struct probe_pcp *pcp, struct pcp_taken *others, size_t other_count)
+	const struct probe_pcp *pcp, const struct pcp_taken *others, size_t other_count)
 {
-	struct pcp_taken *own = calloc(pcp->instance_count + 1, sizeof(*own));
-	void *taken = NULL;
-	bool done = own != NULL;
+	struct map taken = {0}; /* numbers of domains: struct pcp_taken */
+	bool done = true;
 
 	for (size_t i = 0; i < other_count && done; i++)
-		done = tsearch(&others[i], &taken, compare_taken) != NULL;
+		done = map_add(&taken, 0, MAP_KEY(MAP_OBJECT(others[i]))) != NULL;
 	for (size_t i = 0; i < pcp->instance_count && done; i++) {
-		const struct instance *instance = pcp->instances[i];
+		const struct instance *its = pcp->instances[i];
+		const struct pcp_taken own = {its->mmv.domain, its->mmv.id};
 
-		own[i] = (struct pcp_taken){instance->mmv.domain, instance->mmv.id};
-		if (instance->has_id)
-			done = tsearch(&own[i], &taken, compare_taken) != NULL;
+		if (its->has_id)
+			done = map_add(&taken, 0, MAP_KEY(MAP_OBJECT(own))) != NULL;
 	}
 	for (size_t i = 0; i < pcp->instance_count && done; i++)
 		if (!pcp->instances[i]->has_id)
-			done = number_instance(pcp->instances[i], &own[i], &taken);
-	tdestroy(taken, keep);
-	free(own);
+			done = number_instance(pcp->instances[i], &taken);
+	map_clear(&taken);
 	return done ? NULL : probe_error_no_memory();
 }
 
@@ -821,7 +797,7 @@ void probe_pcp_close(struct probe_pcp *pcp)
 		return;
 	pcp_file_retire(pcp->file);
 	pcp_folder_close(pcp->folder);
-	tdestroy(pcp->by_key, keep);
+	map_clear(&pcp->by_key);
 	for (size_t i = 0; i < pcp->instance_count; i++)
 		instance_free(pcp->instances[i]);
 	for (size_t i = 0; i < pcp->process_count; i++) {

@@ -2,7 +2,6 @@
 /*
  * Call stacks by function. Calls from different lines of one are one frame, unless lines are shown.
  */
-#include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -544,7 +543,7 @@ static void protobuf_message(struct buffer *out, unsigned int field, struct buff
  *	function  name, source file
  *
  * Each of these is written when a row first needs it, and gets the next number of its kind, from 1
- * on. Strings are numbered from 0 on, and string 0 is empty. A tree holds the key of each written
+ * on. Strings are numbered from 0 on, and string 0 is empty. A map holds the key of each written
  * message. Fields may come in any order, but the strings must be in the order of their numbers.
  *
  * Addresses are addresses in the file, so the same function in several processes is one location.
@@ -585,25 +584,10 @@ enum {
 
 /* ---- Numbers of written messages ---------------------------------------------------- */
 
-struct numbered {
-	uint64_t number;
-	size_t length;
-	char key[]; /* identifies the message */
-};
-
 struct numbers {
-	void *tree; /* of struct numbered, a tree of tsearch(3) */
+	struct map known; /* uint64_t by what identifies the message */
 	uint64_t next;
 };
-
-static int compare_numbered(const void *a, const void *b)
-{
-	const struct numbered *left = a, *right = b;
-
-	if (left->length != right->length)
-		return left->length < right->length ? -1 : 1;
-	return memcmp(left->key, right->key, left->length);
-}
 
 struct pprof {
 	struct buffer *out;
@@ -615,25 +599,14 @@ struct pprof {
 static uint64_t number_of(
 	struct pprof *pprof, struct numbers *numbers, const void *key, size_t length, bool *is_new)
 {
-	struct numbered *wanted = malloc(sizeof(*wanted) + length), **found;
+	size_t before = numbers->known.count;
+	uint64_t *number = map_add(&numbers->known, sizeof(*number), MAP_KEY({key, length}));
 
-	*is_new = false;
-	if (wanted) {
-		*wanted = (struct numbered){.number = numbers->next, .length = length};
-		memcpy(wanted->key, key, length);
-	}
-	found = wanted ? tsearch(wanted, &numbers->tree, compare_numbered) : NULL;
-	if (!found) {
-		free(wanted);
-		pprof->out->no_memory = true;
-		return 0;
-	}
-	*is_new = *found == wanted;
+	*is_new = numbers->known.count > before;
 	if (*is_new)
-		numbers->next++;
-	else
-		free(wanted);
-	return (*found)->number;
+		*number = numbers->next++;
+	pprof->out->no_memory |= !number;
+	return number ? *number : 0;
 }
 
 static uint64_t string_number(struct pprof *pprof, const char *text, size_t length)
@@ -819,10 +792,10 @@ static void pprof_stacks(struct buffer *out, const struct probe_stacks_row *rows
 	buffer_deinit(&pprof.text);
 	buffer_deinit(&pprof.message);
 	buffer_deinit(&pprof.part);
-	tdestroy(pprof.strings.tree, free);
-	tdestroy(pprof.locations.tree, free);
-	tdestroy(pprof.mappings.tree, free);
-	tdestroy(pprof.functions.tree, free);
+	map_clear(&pprof.strings.known);
+	map_clear(&pprof.locations.known);
+	map_clear(&pprof.mappings.known);
+	map_clear(&pprof.functions.known);
 }
 
 /* ==== Text stacks ============================================================================= */
