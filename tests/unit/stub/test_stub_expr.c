@@ -191,6 +191,43 @@ static int64_t length_of(const struct arch_arg *arg, const uint64_t args[3])
 	return length < 0 ? 0 : length;
 }
 
+/* Over a record of the hit, the expression has the value that stubs compute. */
+static void try_record(const struct subject *s, const char *text, const struct expr_input *input,
+	bool possible, uint64_t expected)
+{
+	struct record_layout layout = s->expr.layout;
+	uint8_t record[sizeof(struct ring_record) + (8 + ARCH_EXPR_TEXT_MAX + 1) * ARCH_ARGS_MAX] =
+		{0};
+	uint8_t *at = record + sizeof(struct ring_record);
+	uint32_t mask = ~(uint32_t)input->unreadable;
+	uint64_t words[ARCH_ARGS_MAX];
+	struct probe_value value;
+
+	record_layout_record_all(&layout, s->expr.site.arch);
+	for (uint8_t i = 0; i < layout.recorded; i++) {
+		const struct arch_capture *c = &layout.captures[i];
+		size_t length = input->strings[i].length;
+
+		words[i] = length <= c->bytes_max ? length
+						  : c->bytes_max | 1u << RING_STRING_TRUNCATED_BIT;
+		if (input->unreadable >> i & 1)
+			words[i] = UINT64_C(1) << RING_STRING_NULL_BIT;
+		if (!c->is_string)
+			words[i] = input->words[i];
+		at = mempcpy(at, &words[i], arch_capture_fixed(c));
+	}
+	if (layout.checked)
+		at = mempcpy(at, &mask, ring_mask_bytes(layout.recorded));
+	for (uint8_t i = 0; i < layout.recorded; i++)
+		if (layout.captures[i].is_string && ring_string_length(words[i]))
+			at = mempcpy(at, input->strings[i].bytes, ring_string_length(words[i]));
+	value = expr_record_value(
+		&s->expr.bound, &layout, record, input->tid, input->pid, input->cpu);
+	if ((value.kind != PROBE_VALUE_NULL) != possible || (possible && value.u != expected))
+		fail_msg("%s of a record: %#lx, expected %#lx (possible: %d)", text, value.u,
+			expected, possible);
+}
+
 /* Hits both sites, and compares. */
 static void try_hit(const struct subject *s, const char *text, const uint64_t args[3])
 {
@@ -216,6 +253,7 @@ static void try_hit(const struct subject *s, const char *text, const uint64_t ar
 			input.unreadable |= UINT64_C(1) << i;
 	}
 	possible = expr_evaluate(&s->expr.bound, &input, &expected);
+	try_record(s, text, &input, possible, expected);
 	clear(host);
 	s->filter(args[0], args[1], args[2]);
 	if (stub_host_hits(host) != (possible && expected))
