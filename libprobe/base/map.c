@@ -4,8 +4,54 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libprobe/base/hash.h"
 #include "libprobe/base/map.h"
+
+/* ---- Hashing -------------------------------------------------------------------------- */
+
+/* The lower bits of the hash depend on the upper bits of the word, too. */
+static inline uint64_t hash_word(uint64_t seed, uint64_t word)
+{
+	unsigned __int128 product = (unsigned __int128)(seed ^ word) * UINT64_C(0xff51afd7ed558ccd);
+
+	return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
+static inline uint64_t load(const char *from, size_t length)
+{
+	uint32_t low, high;
+	uint64_t word;
+
+	if (length >= sizeof(word)) {
+		memcpy(&word, from, sizeof(word));
+		return word;
+	}
+	if (length >= sizeof(low)) {
+		/* The two loads overlap, and cover all bytes. */
+		memcpy(&low, from, sizeof(low));
+		memcpy(&high, from + length - sizeof(high), sizeof(high));
+		return (uint64_t)high << 32 | low;
+	}
+	word = length ? (unsigned char)from[0] : 0;
+	for (size_t i = 1; i < length; i++)
+		word = word << 8 | (unsigned char)from[i];
+	return word;
+}
+
+uint64_t hash_bytes(uint64_t seed, const void *bytes, size_t length)
+{
+	const char *from = bytes;
+	uint64_t hash = seed ^ length * UINT64_C(0x9e3779b97f4a7c15);
+	size_t left = length;
+
+	for (; left > 8; left -= 8, from += 8)
+		hash = hash_word(hash, load(from, 8));
+	/* The last eight bytes; some are hashed already. */
+	if (length > 8)
+		return hash_word(hash, load(from + left - 8, 8));
+	return hash_word(hash, load(from, left));
+}
+
+/* ---- Maps ----------------------------------------------------------------------------- */
 
 enum { FIRST_ROOM = 16 };
 
@@ -53,9 +99,9 @@ static uint64_t hash_of(const struct map_part *parts, size_t count, size_t *byte
 static bool is_same(const char *a, const char *b, size_t length)
 {
 	for (; length > 8; length -= 8, a += 8, b += 8)
-		if (hash_load(a, 8) != hash_load(b, 8))
+		if (load(a, 8) != load(b, 8))
 			return false;
-	return hash_load(a, length) == hash_load(b, length);
+	return load(a, length) == load(b, length);
 }
 
 static bool has_key(const struct map_item *item, const struct map_part *parts, size_t count)

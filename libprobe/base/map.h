@@ -8,6 +8,7 @@
 #define LIBPROBE_BASE_MAP_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 /* Initialise with {0}. */
 struct map {
@@ -47,6 +48,13 @@ void *map_add(struct map *map, size_t value_bytes, const struct map_part *parts,
 void map_remove(struct map *map, void *value);
 /* Removes all values and keys, and frees their memory. */
 void map_clear(struct map *map);
+
+/*
+ * Continues a hash with bytes, by one multiplication for each eight: it combines both halves of the
+ * product, as in wyhash (https://github.com/wangyi-fudan/wyhash). A program that chooses the keys
+ * can make them collide.
+ */
+uint64_t hash_bytes(uint64_t seed, const void *bytes, size_t length);
 
 /* Returns the bytes of the key of a value, one part after another. */
 const void *map_key(const void *value);

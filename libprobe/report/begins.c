@@ -5,7 +5,6 @@
 
 #include "arch/layout.h"
 #include "libprobe/base/array.h"
-#include "libprobe/base/hash.h"
 #include "libprobe/base/value.h"
 #include "libprobe/report/report.h"
 
@@ -127,16 +126,14 @@ static uint64_t hash_of(const struct identity_begin *begin, const struct probe_e
 	uint64_t hash = 1;
 
 	for (uint8_t i = 0; i < begin->count; i++) {
+		struct map_part part;
 		struct probe_value value;
 
 		if (!key_value(&begin->keys[i], event, &value))
 			return 0;
-		if (!value_has_bytes(&value))
-			hash = hash_word(hash, value.u);
-		else
-			hash = hash_bytes(hash, value.bytes,
-				value.length < FLIGHT_IDENTITY_BYTES ? value.length
-								     : FLIGHT_IDENTITY_BYTES);
+		part = value_part(&value);
+		hash = hash_bytes(hash, part.bytes,
+			part.length < FLIGHT_IDENTITY_BYTES ? part.length : FLIGHT_IDENTITY_BYTES);
 	}
 	return hash | 1;
 }

@@ -9,7 +9,6 @@
 #include "libprobe/base/array.h"
 #include "libprobe/base/event.h"
 #include "libprobe/base/frame_text.h"
-#include "libprobe/base/hash.h"
 #include "libprobe/base/value.h"
 #include "libprobe/output/output.h"
 #include "libprobe/record/record.h"
@@ -443,9 +442,9 @@ static bool is_recent(struct summary_recent *recent, const struct probe_event *e
 static struct summary_recent *recent_of(
 	struct probe_summary *summary, const struct probe_event *event)
 {
-	size_t at = hash_word(0, (uintptr_t)event->name) & (SUMMARY_RECENT - 1);
+	uint64_t hash = (uintptr_t)event->name * UINT64_C(0x9e3779b97f4a7c15);
 
-	return summary->recent[at];
+	return summary->recent[hash >> 32 & (SUMMARY_RECENT - 1)];
 }
 
 /* Like find_named(), after the cache. */
