@@ -173,7 +173,6 @@ static bool find_thread(
 		*ret = map_add(&summary->threads, sizeof(**ret), key, 2);
 		if (!*ret)
 			return false;
-		summary->thread_count++;
 		(*ret)->pid = event->pid;
 		(*ret)->tid = event->tid;
 	}

@@ -98,7 +98,7 @@ static void record(struct buffer *out, const struct probe_summary *summary,
 	rate_field(out, summary, summary->hits);
 	json_unsigned(out, "probes", summary->probe_count);
 	json_unsigned(out, "processes", processes);
-	json_unsigned(out, "threads", summary->thread_count);
+	json_unsigned(out, "threads", summary->threads.count);
 	json_signed(out, "bin_base", summary->base_ns);
 	json_unsigned(out, "bin_width", summary->width_ns);
 	bins_field(out, "lost_bins", summary, summary->lost_bins);
@@ -331,7 +331,7 @@ static void people(struct buffer *out, const struct probe_summary *summary)
 		json_unsigned(out, "threads", processes[i].threads);
 		json_end_line(out);
 	}
-	for (size_t i = 0; sorted && i < summary->thread_count; i++) {
+	for (size_t i = 0; sorted && i < summary->threads.count; i++) {
 		open_line(out, "thread");
 		json_signed(out, "pid", sorted[i]->pid);
 		json_signed(out, "tid", sorted[i]->tid);

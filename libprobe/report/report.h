@@ -378,7 +378,6 @@ struct probe_summary {
 	struct buffer text;	   /* text of a start event, while it is made */
 	struct begun_words *spare; /* memory for the next start event; may be NULL */
 
-	size_t thread_count;
 	struct map threads;		    /* struct summary_thread by pid and tid */
 	struct summary_thread *last_thread; /* thread of the last hit; may be NULL */
 	uint64_t other_thread_hits;

@@ -82,7 +82,7 @@ static void header(struct buffer *out, const struct probe_summary *summary,
 	text_counted(out, processes, " process, ", " processes, ");
 	if (summary->other_thread_hits)
 		buffer_string(out, "more than ");
-	text_counted(out, summary->thread_count, " thread\n", " threads\n");
+	text_counted(out, summary->threads.count, " thread\n", " threads\n");
 }
 
 /* Reports losses that were not counted. */
@@ -512,7 +512,7 @@ static void threads(struct buffer *out, const struct probe_summary *summary,
 	const struct probe_summary_view *view)
 {
 	AUTO_FREE const struct summary_thread **sorted = threads_sorted(summary);
-	size_t shown = limit(summary->thread_count, view);
+	size_t shown = limit(summary->threads.count, view);
 	AUTO_GRID struct grid grid = {0};
 
 	if (!sorted) {
@@ -535,7 +535,7 @@ static void threads(struct buffer *out, const struct probe_summary *summary,
 		grid_end(&grid);
 	}
 	grid_print(&grid, out, 0);
-	text_more(out, summary->thread_count - shown, " more thread (--top)\n",
+	text_more(out, summary->threads.count - shown, " more thread (--top)\n",
 		" more threads (--top)\n");
 	if (summary->other_thread_hits)
 		text_counted(out, summary->other_thread_hits, " hit is of threads beyond these\n",

@@ -104,7 +104,7 @@ static void test_streams(void **state)
 	assert_true(summary->full);
 	assert_int_equal(summary->hits, 1);
 	assert_int_equal(summary->probe_count, 1);
-	assert_int_equal(summary->thread_count, 1);
+	assert_int_equal(summary->threads.count, 1);
 	assert_int_equal(summary->begin_ns, 1000);
 	/* A program's own event may have that name. */
 	own_event(summary, 7, "start", 0);
@@ -137,7 +137,7 @@ static void test_limits(void **state)
 	assert_int_equal(summary->other_hits, 300);
 	assert_int_equal(summary->pair_count, SUMMARY_PAIRS_MAX);
 	assert_true(summary->more_pairs);
-	assert_int_equal(summary->thread_count, SUMMARY_THREADS_MAX);
+	assert_int_equal(summary->threads.count, SUMMARY_THREADS_MAX);
 	for (size_t i = 0; i < summary->probe_count; i++)
 		hits += summary->probes[i]->hits;
 	assert_int_equal(hits + summary->other_hits, summary->hits);
