@@ -557,6 +557,90 @@ static struct probe_error *add_keys(
 	return error;
 }
 
+/* ---- Bins of time ---------------------------------------------------------------------- */
+
+/*
+ * Divides time into a fixed number of bins, which all counts share.
+ *
+ * A record's length is known only at its end, so bins are narrow at first, and adjacent ones are
+ * merged when they are used up. The first starts at the first event; for an earlier one that
+ * arrives later, whole bins are put in front.
+ */
+
+enum { FIRST_WIDTH_NS = 1000 };
+
+static void halve(uint64_t *bins, size_t unused)
+{
+	(void)unused;
+	for (size_t i = 0; i < SUMMARY_BINS / 2; i++)
+		bins[i] = bins[2 * i] + bins[2 * i + 1];
+	memset(bins + SUMMARY_BINS / 2, 0, SUMMARY_BINS / 2 * sizeof(*bins));
+}
+
+static void shift(uint64_t *bins, size_t by)
+{
+	memmove(bins + by, bins, (SUMMARY_BINS - by) * sizeof(*bins));
+	memset(bins, 0, by * sizeof(*bins));
+}
+
+static void change_all(
+	struct probe_summary *summary, void (*change)(uint64_t *bins, size_t by), size_t by)
+{
+	change(summary->lost_bins, by);
+	change(summary->other_bins, by);
+	for (size_t i = 0; i < summary->probe_count; i++)
+		change(summary->probes[i]->bins, by);
+	for (size_t i = 0; i < summary->pair_count; i++) {
+		for (size_t row = 0; row < SUMMARY_HEAT_ROWS; row++)
+			change(summary->pairs[i]->heat[row], by);
+	}
+}
+
+static size_t find_bin(struct probe_summary *summary, uint64_t time_ns)
+{
+	int64_t time = (int64_t)time_ns;
+
+	if (!summary->bin_count) {
+		summary->base_ns = time;
+		summary->width_ns = FIRST_WIDTH_NS;
+		summary->bin_count = 1;
+	}
+	for (;;) {
+		uint64_t width = summary->width_ns, bin;
+
+		if (time >= summary->base_ns) {
+			bin = ((uint64_t)time - (uint64_t)summary->base_ns) / width;
+			if (bin < SUMMARY_BINS) {
+				if (bin >= summary->bin_count)
+					summary->bin_count = (size_t)bin + 1;
+				return (size_t)bin;
+			}
+		} else {
+			/* base_ns is at least -width_ns, and a time at least 0. */
+			bin = ((uint64_t)summary->base_ns - (uint64_t)time + width - 1) / width;
+			if (bin <= SUMMARY_BINS - summary->bin_count) {
+				change_all(summary, shift, (size_t)bin);
+				/* Unsigned, because the distance may exceed INT64_MAX. */
+				summary->base_ns =
+					(int64_t)((uint64_t)summary->base_ns - bin * width);
+				summary->bin_count += (size_t)bin;
+				return 0;
+			}
+		}
+		change_all(summary, halve, 0);
+		summary->width_ns *= 2;
+		summary->bin_count = (summary->bin_count + 1) / 2;
+	}
+}
+
+/* Returns a time's bin (up to INT64_MAX), maybe after merging bins. */
+static size_t summary_bin(struct probe_summary *summary, uint64_t time_ns)
+{
+	summary->last_bin = find_bin(summary, time_ns);
+	summary->last_bin_ns = (uint64_t)summary->base_ns + summary->last_bin * summary->width_ns;
+	return summary->last_bin;
+}
+
 /* ---- Events ---------------------------------------------------------------------------- */
 
 static void add_time(struct probe_summary *summary, uint64_t time_ns)

@@ -399,9 +399,6 @@ void callers_deinit(struct probe_summary *summary);
 
 /* ---- Time (summary.c) --------------------------------------------------------------- */
 
-/* Returns a time's bin (up to INT64_MAX), maybe after merging bins. */
-size_t summary_bin(struct probe_summary *summary, uint64_t time_ns);
-
 /* Divides the time into `parts`, with the hits per second of each. */
 void summary_fold(
 	const struct probe_summary *summary, const uint64_t *bins, double *ret, size_t parts);

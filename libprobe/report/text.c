@@ -575,3 +575,30 @@ void summary_text(struct buffer *out, const struct probe_summary *summary,
 	processes(out, summary, view);
 	threads(out, summary, view);
 }
+
+/* ---- All formats -------------------------------------------------------------------- */
+
+struct probe_error *probe_summary_render(const struct probe_summary *summary,
+	enum probe_summary_format format, const struct probe_summary_view *view, char **ret,
+	size_t *length_ret)
+{
+	struct buffer out;
+
+	if ((unsigned int)format > PROBE_SUMMARY_HTML)
+		return probe_error_new(
+			PROBE_ERROR_USAGE, "there is no format %d of summaries", (int)format);
+	if (!buffer_init(&out))
+		return probe_error_no_memory();
+	switch (format) {
+	case PROBE_SUMMARY_TEXT:
+		summary_text(&out, summary, view);
+		break;
+	case PROBE_SUMMARY_JSON:
+		summary_json(&out, summary, view, false);
+		break;
+	case PROBE_SUMMARY_HTML:
+		summary_html(&out, summary, view);
+		break;
+	}
+	return summary_take(&out, ret, length_ret);
+}
