@@ -12,6 +12,30 @@
 
 /* ==== Comparing =============================================================================== */
 
+enum side { SIDE_BEFORE, SIDE_AFTER, SIDE_COUNT };
+
+struct comparison {
+	const struct probe_summary *summaries[SIDE_COUNT];
+	const struct probe_summary_view *views[SIDE_COUNT];
+};
+
+/* A row of one summary or both; an item is NULL where it is missing. */
+struct compared {
+	const void *items[SIDE_COUNT];
+};
+
+/* The two summaries' tables of one key. */
+struct compared_top {
+	struct summary_top tops[SIDE_COUNT];
+};
+
+/* The first summary's row, or else the second's. */
+static const void *compared_any(const struct compared *compared)
+{
+	return compared->items[SIDE_BEFORE] ? compared->items[SIDE_BEFORE]
+					    : compared->items[SIDE_AFTER];
+}
+
 /* An amount (hits, or ns of pairs) per second; NAN for a record without length. */
 static double compare_rate(const struct probe_summary *summary, long double amount)
 {
@@ -20,16 +44,21 @@ static double compare_rate(const struct probe_summary *summary, long double amou
 	return seconds > 0 ? (double)amount / seconds : NAN;
 }
 
-/* Two lists of the same kind, one from each summary. */
-struct lists {
-	const struct comparison *comparison;
-	const void *const *items[SIDE_COUNT];
-	size_t counts[SIDE_COUNT];
+/* A kind of rows, each an item of one summary and the same of the other. */
+struct row_kind {
 	bool (*same)(const struct comparison *comparison, const void *before, const void *after);
 	/* Returns an item's amount per second. */
 	double (*amount)(const struct probe_summary *summary, const void *item);
 	/* Rows are sorted by this first. NULL without groups. */
 	unsigned int (*group)(const void *item);
+};
+
+/* Two lists of items of a kind. They are owned; NULL if there was no memory. */
+struct lists {
+	const struct comparison *comparison;
+	const struct row_kind *kind;
+	const void **items[SIDE_COUNT];
+	size_t counts[SIDE_COUNT];
 };
 
 struct ranked {
@@ -52,7 +81,7 @@ static int by_change(const void *a, const void *b)
 
 static double amount(const struct lists *lists, enum side side, const void *item)
 {
-	double value = item ? lists->amount(lists->comparison->summaries[side], item) : 0;
+	double value = item ? lists->kind->amount(lists->comparison->summaries[side], item) : 0;
 
 	return isnan(value) ? 0 : value;
 }
@@ -64,7 +93,7 @@ static void add(const struct lists *lists, struct ranked *rows, size_t *count, c
 
 	rows[*count] = (struct ranked){
 		.compared.items = {before, after},
-		.group = lists->group ? lists->group(before ? before : after) : 0,
+		.group = lists->kind->group ? lists->kind->group(before ? before : after) : 0,
 		.change = change < 0 ? -change : change,
 		.place = *count,
 	};
@@ -77,7 +106,7 @@ static const void *counterpart(const struct lists *lists, const void *before, bo
 	for (size_t i = 0; i < lists->counts[SIDE_AFTER]; i++) {
 		const void *after = lists->items[SIDE_AFTER][i];
 
-		if (taken[i] || !lists->same(lists->comparison, before, after))
+		if (taken[i] || !lists->kind->same(lists->comparison, before, after))
 			continue;
 		taken[i] = true;
 		return after;
@@ -85,45 +114,44 @@ static const void *counterpart(const struct lists *lists, const void *before, bo
 	return NULL;
 }
 
-static struct compared *match(const struct lists *lists, size_t *count_ret)
+static struct compared *match_lists(const struct lists *lists, size_t *count_ret)
 {
 	size_t most = lists->counts[SIDE_BEFORE] + lists->counts[SIDE_AFTER];
-	bool *taken = calloc(lists->counts[SIDE_AFTER] + 1, sizeof(*taken));
-	struct ranked *rows = calloc(most + 1, sizeof(*rows));
-	struct compared *matched = calloc(most + 1, sizeof(*matched));
-	size_t count = 0;
+	AUTO_FREE bool *taken = calloc(lists->counts[SIDE_AFTER] + 1, sizeof(*taken));
+	AUTO_FREE struct ranked *rows = calloc(most + 1, sizeof(*rows));
+	struct compared *matched;
 
-	if (matched && rows && taken) {
-		for (size_t i = 0; i < lists->counts[SIDE_BEFORE]; i++) {
-			const void *before = lists->items[SIDE_BEFORE][i];
+	*count_ret = 0;
+	if (!taken || !rows)
+		return NULL;
+	for (size_t i = 0; i < lists->counts[SIDE_BEFORE]; i++) {
+		const void *before = lists->items[SIDE_BEFORE][i];
 
-			add(lists, rows, &count, before, counterpart(lists, before, taken));
-		}
-		for (size_t i = 0; i < lists->counts[SIDE_AFTER]; i++) {
-			if (!taken[i])
-				add(lists, rows, &count, NULL, lists->items[SIDE_AFTER][i]);
-		}
-		qsort(rows, count, sizeof(*rows), by_change);
-		for (size_t i = 0; i < count; i++)
-			matched[i] = rows[i].compared;
-	} else {
-		free(matched);
-		matched = NULL;
+		add(lists, rows, count_ret, before, counterpart(lists, before, taken));
 	}
-	free(rows);
-	free(taken);
-	*count_ret = count;
+	for (size_t i = 0; i < lists->counts[SIDE_AFTER]; i++) {
+		if (!taken[i])
+			add(lists, rows, count_ret, NULL, lists->items[SIDE_AFTER][i]);
+	}
+	qsort(rows, *count_ret, sizeof(*rows), by_change);
+	matched = calloc(most + 1, sizeof(*matched));
+	for (size_t i = 0; matched && i < *count_ret; i++)
+		matched[i] = rows[i].compared;
 	return matched;
 }
 
-/* Like match(), but frees the lists, which are NULL if there was no memory, like the result. */
-static struct compared *match_sorted(const struct lists *lists, size_t *count_ret)
+/*
+ * Matches the items of two arrays of pointers, which it frees. Returns NULL if an array is NULL or
+ * memory runs out.
+ */
+static struct compared *match(const struct comparison *comparison, const struct row_kind *kind,
+	void *before, size_t before_count, void *after, size_t after_count, size_t *count_ret)
 {
-	bool there = lists->items[SIDE_BEFORE] && lists->items[SIDE_AFTER];
-	struct compared *matched = there ? match(lists, count_ret) : NULL;
+	const struct lists lists = {comparison, kind, {before, after}, {before_count, after_count}};
+	struct compared *matched = before && after ? match_lists(&lists, count_ret) : NULL;
 
-	for (int side = 0; side < SIDE_COUNT; side++)
-		free((void *)(uintptr_t)lists->items[side]);
+	free(before);
+	free(after);
 	return matched;
 }
 
@@ -145,20 +173,15 @@ static double probe_amount(const struct probe_summary *summary, const void *item
 	return compare_rate(summary, ((const struct summary_probe *)item)->hits);
 }
 
-struct compared *compare_probes(const struct comparison *comparison, size_t *count_ret)
-{
-	const struct probe_summary *const *summaries = comparison->summaries;
-	const struct summary_probe **before = summary_probes(summaries[SIDE_BEFORE]);
-	const struct summary_probe **after = summary_probes(summaries[SIDE_AFTER]);
-	const struct lists lists = {
-		.comparison = comparison,
-		.items = {(const void *const *)before, (const void *const *)after},
-		.counts = {summaries[SIDE_BEFORE]->probe_count, summaries[SIDE_AFTER]->probe_count},
-		.same = same_probe,
-		.amount = probe_amount,
-	};
+static const struct row_kind probe_rows = {.same = same_probe, .amount = probe_amount};
 
-	return match_sorted(&lists, count_ret);
+static struct compared *compare_probes(const struct comparison *comparison, size_t *count_ret)
+{
+	const struct probe_summary *before = comparison->summaries[SIDE_BEFORE];
+	const struct probe_summary *after = comparison->summaries[SIDE_AFTER];
+
+	return match(comparison, &probe_rows, summary_probes(before), before->probe_count,
+		summary_probes(after), after->probe_count, count_ret);
 }
 
 /* ---- Pairs ----------------------------------------------------------------------------- */
@@ -177,20 +200,15 @@ static double pair_amount(const struct probe_summary *summary, const void *item)
 	return compare_rate(summary, ((const struct summary_pair *)item)->times.sum);
 }
 
+static const struct row_kind pair_rows = {.same = same_pair, .amount = pair_amount};
+
 static struct compared *compare_pairs(const struct comparison *comparison, size_t *count_ret)
 {
-	const struct probe_summary *const *summaries = comparison->summaries;
-	const struct summary_pair **before = summary_pairs(summaries[SIDE_BEFORE]);
-	const struct summary_pair **after = summary_pairs(summaries[SIDE_AFTER]);
-	const struct lists lists = {
-		.comparison = comparison,
-		.items = {(const void *const *)before, (const void *const *)after},
-		.counts = {summaries[SIDE_BEFORE]->pair_count, summaries[SIDE_AFTER]->pair_count},
-		.same = same_pair,
-		.amount = pair_amount,
-	};
+	const struct probe_summary *before = comparison->summaries[SIDE_BEFORE];
+	const struct probe_summary *after = comparison->summaries[SIDE_AFTER];
 
-	return match_sorted(&lists, count_ret);
+	return match(comparison, &pair_rows, summary_pairs(before), before->pair_count,
+		summary_pairs(after), after->pair_count, count_ret);
 }
 
 /* ---- Values of pairs ------------------------------------------------------------------- */
@@ -217,26 +235,21 @@ static double pair_value_amount(const struct probe_summary *summary, const void 
 	return compare_rate(summary, ((const struct summary_value *)item)->times.sum);
 }
 
+static const struct row_kind pair_value_rows = {
+	.same = same_pair_value, .amount = pair_value_amount, .group = key_group};
+
 /* Matches the rows (struct summary_value) of a pair, by key, then by the largest change. */
 static struct compared *compare_pair_values(
 	const struct comparison *comparison, const struct compared *pair, size_t *count_ret)
 {
-	const struct probe_summary *const *summaries = comparison->summaries;
 	size_t before_count, after_count;
-	const struct summary_value **before =
-		instances_values(summaries[SIDE_BEFORE], pair->items[SIDE_BEFORE], &before_count);
-	const struct summary_value **after =
-		instances_values(summaries[SIDE_AFTER], pair->items[SIDE_AFTER], &after_count);
-	const struct lists lists = {
-		.comparison = comparison,
-		.items = {(const void *const *)before, (const void *const *)after},
-		.counts = {before_count, after_count},
-		.same = same_pair_value,
-		.amount = pair_value_amount,
-		.group = key_group,
-	};
+	const struct summary_value **before = instances_values(
+		comparison->summaries[SIDE_BEFORE], pair->items[SIDE_BEFORE], &before_count);
+	const struct summary_value **after = instances_values(
+		comparison->summaries[SIDE_AFTER], pair->items[SIDE_AFTER], &after_count);
 
-	return match_sorted(&lists, count_ret);
+	return match(
+		comparison, &pair_value_rows, before, before_count, after, after_count, count_ret);
 }
 
 /* ---- Values of keys -------------------------------------------------------------------- */
@@ -255,20 +268,15 @@ static double value_amount(const struct probe_summary *summary, const void *item
 	return compare_rate(summary, ((const struct top_slot *)item)->count);
 }
 
-struct compared *compare_values(const struct comparison *comparison,
+static const struct row_kind value_rows = {.same = same_value, .amount = value_amount};
+
+static struct compared *compare_values(const struct comparison *comparison,
 	const struct summary_top *const tops[SIDE_COUNT], size_t *count_ret)
 {
 	const struct top *left = tops[SIDE_BEFORE]->top, *right = tops[SIDE_AFTER]->top;
-	const struct top_slot **before = top_sorted(left), **after = top_sorted(right);
-	const struct lists lists = {
-		.comparison = comparison,
-		.items = {(const void *const *)before, (const void *const *)after},
-		.counts = {left->used, right->used},
-		.same = same_value,
-		.amount = value_amount,
-	};
 
-	return match_sorted(&lists, count_ret);
+	return match(comparison, &value_rows, top_sorted(left), left->used, top_sorted(right),
+		right->used, count_ret);
 }
 
 static bool same_table(const struct summary_top *a, const struct summary_top *b)
@@ -304,6 +312,7 @@ static struct compared_top *compare_tops(const struct comparison *comparison, si
 /* ---- Writing --------------------------------------------------------------------------- */
 
 static void compare_json(struct buffer *out, const struct comparison *comparison);
+static void compare_text(struct buffer *out, const struct comparison *comparison);
 
 struct probe_error *probe_summary_compare(const struct probe_summary *before,
 	const struct probe_summary_view *before_view, const struct probe_summary *after,
@@ -887,7 +896,7 @@ static void keys(struct buffer *out, const struct comparison *comparison)
 	}
 }
 
-void compare_text(struct buffer *out, const struct comparison *comparison)
+static void compare_text(struct buffer *out, const struct comparison *comparison)
 {
 	static const char *const names[SIDE_COUNT] = {"before: ", "after: "};
 

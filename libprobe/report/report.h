@@ -510,42 +510,6 @@ void summary_rate(struct buffer *out, const struct probe_summary *summary, uint6
 /* Writes a share: "12.3%". */
 void summary_share(struct buffer *out, uint64_t part, uint64_t whole);
 
-/* ---- Comparison (compare.c) ------------------------------------------------------------------ */
-
-enum side { SIDE_BEFORE, SIDE_AFTER, SIDE_COUNT };
-
-struct comparison {
-	const struct probe_summary *summaries[SIDE_COUNT];
-	const struct probe_summary_view *views[SIDE_COUNT];
-};
-
-/* A row of one summary or both; an item is NULL where it is missing. */
-struct compared {
-	const void *items[SIDE_COUNT];
-};
-
-/* The first summary's row, or else the second's. */
-static inline const void *compared_any(const struct compared *compared)
-{
-	return compared->items[SIDE_BEFORE] ? compared->items[SIDE_BEFORE]
-					    : compared->items[SIDE_AFTER];
-}
-
-/*
- * Match probes (struct summary_probe), and the values of two tables (struct top_slot), by the
- * largest change of hits per second. The caller frees; NULL if out of memory.
- */
-struct compared *compare_probes(const struct comparison *comparison, size_t *count_ret);
-struct compared *compare_values(const struct comparison *comparison,
-	const struct summary_top *const tops[SIDE_COUNT], size_t *count_ret);
-
-/* The two summaries' tables of one key. */
-struct compared_top {
-	struct summary_top tops[SIDE_COUNT];
-};
-
-void compare_text(struct buffer *out, const struct comparison *comparison);
-
 /* ---- Export (export.c) ----------------------------------------------------------------------- */
 
 /* The parsed options of an export. */
