@@ -8,9 +8,7 @@
 
 #include "cli/cli.h"
 #include "cli/list/listing.h"
-#include "cli/list/program.h"
 #include "cli/options.h"
-#include "cli/list/scan.h"
 #include "cli/print/print.h"
 #include "cli/print/progress.h"
 #include "cli/processes.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The two output formats of `probectl list`. */
+/* The two output formats of `probectl list`, and where it finds programs. */
 #ifndef CLI_LIST_LISTING_H
 #define CLI_LIST_LISTING_H
 
@@ -42,5 +42,30 @@ PROBE_MUST_CHECK struct probe_error *listing_function(
 PROBE_MUST_CHECK struct probe_error *listing_print_text(struct listing *listing);
 /* Prints one JSON object for each site, without changing the order of the items. */
 PROBE_MUST_CHECK struct probe_error *listing_print_json(const struct listing *listing);
+
+/* ---- Finding (scan.c) ------------------------------------------------------------- */
+
+/*
+ * The lists of sites, one for each thread that has read files. All sites of a file are in the same
+ * list.
+ */
+struct scan {
+	struct probe_list **lists;
+	size_t count;
+};
+
+/*
+ * Reads every regular ELF file in the standard directories once. Unreadable files are left out. If
+ * standard error is a terminal, shows a progress line there. Initialise *ret with {0}. Errors:
+ * PROBE_ERROR_MEMORY.
+ */
+PROBE_MUST_CHECK struct probe_error *scan_system(struct scan *ret);
+void scan_deinit(struct scan *scan);
+
+/*
+ * Returns the path of the program that the shell would start for a name without a slash. Returns
+ * NULL if $PATH has no such program, or on lack of memory. The caller frees the path.
+ */
+char *program_find(const char *name);
 
 #endif

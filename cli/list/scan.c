@@ -27,8 +27,6 @@
 #include <unistd.h>
 
 #include "cli/list/listing.h"
-#include "cli/list/program.h"
-#include "cli/list/scan.h"
 #include "cli/print/progress.h"
 #include "libprobe/base/array.h"
 #include "libprobe/base/map.h"

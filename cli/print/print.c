@@ -28,18 +28,6 @@ enum { TIME_BYTES = 32 };
 
 /* ---- Text --------------------------------------------------------------------- */
 
-char *printable(const char *text)
-{
-	struct buffer out = {0};
-
-	buffer_printable(&out, text);
-	buffer_char(&out, '\0');
-	if (!out.no_memory)
-		return out.data;
-	buffer_deinit(&out);
-	return NULL;
-}
-
 /* Prints the start of a message: "probectl: process 12: slow:tick at 0x... in PATH: ". */
 static void print_site(const struct probe_bad_site *site, pid_t pid)
 {
@@ -110,10 +98,14 @@ void print_site_news(const struct probe_site_news *news, pid_t pid)
 
 void print_printable(FILE *stream, const char *text)
 {
-	char *copy = printable(text);
+	struct buffer out = {0};
 
-	fputs(copy ? copy : "(out of memory)", stream);
-	free(copy);
+	buffer_printable(&out, text);
+	if (out.no_memory)
+		fputs("(out of memory)", stream);
+	else
+		fwrite(out.data, 1, out.length, stream);
+	buffer_deinit(&out);
 }
 
 /* ==== Messages ================================================================================ */

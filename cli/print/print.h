@@ -22,14 +22,7 @@
 
 /* ---- Text --------------------------------------------------------------------- */
 
-/*
- * Returns a copy of a text that is safe for a terminal. Control characters, and bytes that are not
- * UTF-8, are escaped as in C ("\n", "\377"). Returns NULL on lack of memory. The caller frees the
- * copy.
- */
-char *printable(const char *text);
-
-/* Writes a text to a stream. The text is escaped as by printable(). */
+/* Writes a text to a stream, escaped as by buffer_printable(). */
 void print_printable(FILE *stream, const char *text);
 
 /*

@@ -9,7 +9,6 @@
 
 #include "libprobe/base/clock.h"
 #include "libprobe/base/value.h"
-#include "libprobe/output/curl.h"
 #include "libprobe/output/output.h"
 #include "libprobe/session/session.h"
 
@@ -137,405 +136,6 @@ static void otlp_close_resource(struct buffer *out)
 {
 	buffer_string(out, "]}]}");
 }
-
-/* ==== Client ================================================================================== */
-
-/*
- * Uses libcurl's multi interface, which says for which descriptors it waits, and until when; one
- * epoll(7) descriptor stands for all. Names are looked up in libcurl's own thread if it was built
- * so, as in Debian.
- */
-
-#ifdef HTTP_CLIENT_BUILT
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/epoll.h>
-#include <unistd.h>
-
-#include "libprobe/base/clock.h"
-
-enum {
-	QUEUE_MAX = 256,
-	QUEUE_BYTES = 16 << 20,
-	TIMEOUT_MS = 10000,
-	EVENTS = 8,
-	ANSWER_BYTES = 4096,
-	/* After these a message may be sent again (OTLP 1.9, "Retryable Response Codes"). */
-	TOO_MANY = 429,
-	BAD_GATEWAY = 502,
-	UNAVAILABLE = 503,
-	GATEWAY_TIMEOUT = 504
-};
-#define NS_PER_S UINT64_C(1000000000)
-#define NS_PER_MS UINT64_C(1000000)
-#define PAUSE_MAX_NS (30 * NS_PER_S)
-
-struct http_client {
-	struct libcurl curl;
-	char *url; /* without a trailing slash */
-	int epoll_fd;
-	CURLM *multi;
-	CURL *easy;
-	struct curl_slist *headers;
-
-	/* A ring buffer; `first` is the oldest. */
-	struct http_message queue[QUEUE_MAX];
-	size_t first, count, bytes;
-	bool is_sending; /* the first message is being sent */
-	uint64_t pause_ns, next_ns, due_ns;
-	char answer[ANSWER_BYTES];
-	size_t answer_length;
-
-	struct http_sent sent[HTTP_KINDS_MAX];
-	char why[HTTP_WHY_BYTES];
-};
-
-/* ---- The queue ------------------------------------------------------------------ */
-
-static struct http_message *at(struct http_client *client, size_t index)
-{
-	return &client->queue[(client->first + index) % QUEUE_MAX];
-}
-
-/* Removes message `index` (0 or 1); `lost` of its items count as lost. */
-static void drop(struct http_client *client, size_t index, uint64_t lost)
-{
-	struct http_message *message = at(client, index);
-	struct http_sent *sent = &client->sent[message->kind];
-
-	lost = lost < message->items ? lost : message->items;
-	sent->lost += lost;
-	sent->done += message->items - lost;
-	client->bytes -= message->length;
-	free(message->body);
-	/* The first message takes its place: it may be on its way. */
-	if (index)
-		*message = *at(client, 0);
-	client->first = (client->first + 1) % QUEUE_MAX;
-	client->count--;
-}
-
-void http_client_post(struct http_client *client, const struct http_message *message)
-{
-	/* Keep the message that is being sent. */
-	size_t oldest = client->is_sending;
-
-	while (client->count > oldest &&
-		(client->count == QUEUE_MAX || client->bytes + message->length > QUEUE_BYTES))
-		drop(client, oldest, UINT64_MAX);
-	*at(client, client->count++) = *message;
-	client->bytes += message->length;
-}
-
-/* ---- One message ------------------------------------------------------------------ */
-
-static size_t take_answer(char *data, size_t size, size_t count, void *to)
-{
-	struct http_client *client = to;
-	size_t length = size * count, room = sizeof(client->answer) - 1 - client->answer_length;
-	size_t taken = length < room ? length : room;
-
-	memcpy(client->answer + client->answer_length, data, taken);
-	client->answer_length += taken;
-	client->answer[client->answer_length] = '\0';
-	return length;
-}
-
-static void send_first(struct http_client *client)
-{
-	const struct http_message *message = at(client, 0);
-	const struct libcurl *curl = &client->curl;
-	char *url = NULL;
-
-	if (asprintf(&url, "%s%s", client->url, message->path) < 0) {
-		client->next_ns = clock_monotonic_ns() + NS_PER_S;
-		return;
-	}
-	client->answer_length = 0;
-	client->answer[0] = '\0';
-	curl->setopt(client->easy, CURLOPT_URL, url);
-	curl->setopt(client->easy, CURLOPT_POSTFIELDS, message->body);
-	curl->setopt(client->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)message->length);
-	free(url);
-	client->is_sending = curl->add(client->multi, client->easy) == CURLM_OK;
-	if (!client->is_sending)
-		client->next_ns = clock_monotonic_ns() + NS_PER_S;
-}
-
-/*
- * Returns how many items the collector has rejected: {"partialSuccess":{"rejectedSpans":"3"}},
- * maybe without quotes.
- */
-static uint64_t rejected(const struct http_client *client, const struct http_message *message)
-{
-	const char *found = strstr(client->answer, message->rejected);
-
-	if (!found)
-		return 0;
-	found += strlen(message->rejected);
-	found += strspn(found, "\": \t\r\n");
-	return strtoull(found, NULL, 10);
-}
-
-static bool may_try_again(CURLcode code, long status)
-{
-	return code != CURLE_OK || status == TOO_MANY || status == BAD_GATEWAY ||
-	       status == UNAVAILABLE || status == GATEWAY_TIMEOUT;
-}
-
-static void pause_sending(struct http_client *client)
-{
-	curl_off_t after = 0;
-
-	client->pause_ns = client->pause_ns ? 2 * client->pause_ns : NS_PER_S;
-	if (client->pause_ns > PAUSE_MAX_NS)
-		client->pause_ns = PAUSE_MAX_NS;
-	client->curl.getinfo(client->easy, CURLINFO_RETRY_AFTER, &after);
-	client->next_ns = clock_monotonic_ns() + client->pause_ns;
-	if (after > 0 && after < (curl_off_t)(PAUSE_MAX_NS / NS_PER_S))
-		client->next_ns = clock_monotonic_ns() + (uint64_t)after * NS_PER_S;
-}
-
-static void finish(struct http_client *client, CURLcode code)
-{
-	long status = 0;
-
-	client->curl.getinfo(client->easy, CURLINFO_RESPONSE_CODE, &status);
-	client->curl.remove(client->multi, client->easy);
-	client->is_sending = false;
-	if (code != CURLE_OK)
-		snprintf(client->why, sizeof(client->why), "%s", client->curl.strerror(code));
-	else if (status < 200 || status >= 300)
-		snprintf(client->why, sizeof(client->why), "it answers with status %ld", status);
-	if (may_try_again(code, status)) {
-		pause_sending(client);
-		return;
-	}
-	client->pause_ns = 0;
-	if (status >= 200 && status < 300) {
-		uint64_t lost = rejected(client, at(client, 0));
-
-		if (lost)
-			snprintf(client->why, sizeof(client->why), "it rejects some of them");
-		drop(client, 0, lost);
-	} else {
-		drop(client, 0, UINT64_MAX);
-	}
-}
-
-/* ---- What libcurl waits for ---------------------------------------------------------- */
-
-static int watch(CURL *easy, curl_socket_t fd, int what, void *data, void *known)
-{
-	struct http_client *client = data;
-	struct epoll_event event = {.data.fd = fd};
-
-	(void)easy;
-	if (what == CURL_POLL_REMOVE) {
-		epoll_ctl(client->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
-		return 0;
-	}
-	event.events = (what & CURL_POLL_IN ? EPOLLIN : 0) | (what & CURL_POLL_OUT ? EPOLLOUT : 0);
-	if (epoll_ctl(client->epoll_fd, known ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, fd, &event) &&
-		errno == EEXIST)
-		epoll_ctl(client->epoll_fd, EPOLL_CTL_MOD, fd, &event);
-	return 0;
-}
-
-static int set_timer(CURLM *multi, long ms, void *data)
-{
-	struct http_client *client = data;
-
-	(void)multi;
-	client->due_ns = ms < 0 ? UINT64_MAX : clock_monotonic_ns() + (uint64_t)ms * NS_PER_MS;
-	return 0;
-}
-
-/* ---- The caller's loop ---------------------------------------------------------------- */
-
-int http_client_fd(const struct http_client *client)
-{
-	return client->epoll_fd;
-}
-
-uint64_t http_client_due_ns(const struct http_client *client)
-{
-	if (!client->count)
-		return UINT64_MAX;
-	return client->is_sending ? client->due_ns : client->next_ns;
-}
-
-static void act(struct http_client *client)
-{
-	struct epoll_event events[EVENTS];
-	int running, left, count = epoll_wait(client->epoll_fd, events, EVENTS, 0);
-	const CURLMsg *done;
-
-	for (int i = 0; i < count; i++)
-		client->curl.act(client->multi, events[i].data.fd,
-			(events[i].events & (EPOLLIN | EPOLLHUP) ? CURL_CSELECT_IN : 0) |
-				(events[i].events & EPOLLOUT ? CURL_CSELECT_OUT : 0) |
-				(events[i].events & EPOLLERR ? CURL_CSELECT_ERR : 0),
-			&running);
-	if (client->due_ns <= clock_monotonic_ns()) {
-		client->due_ns = UINT64_MAX;
-		client->curl.act(client->multi, CURL_SOCKET_TIMEOUT, 0, &running);
-	}
-	done = client->curl.info_read(client->multi, &left);
-	if (done && done->msg == CURLMSG_DONE)
-		finish(client, done->data.result);
-}
-
-void http_client_run(struct http_client *client)
-{
-	act(client);
-	if (client->count && !client->is_sending && client->next_ns <= clock_monotonic_ns()) {
-		send_first(client);
-		/* Now: otherwise libcurl may say that it is due only after this has returned. */
-		act(client);
-	}
-}
-
-void http_client_give_up(struct http_client *client)
-{
-	if (client->is_sending)
-		client->curl.remove(client->multi, client->easy);
-	client->is_sending = false;
-	while (client->count)
-		drop(client, 0, UINT64_MAX);
-}
-
-bool http_client_is_busy(const struct http_client *client)
-{
-	return client->count != 0;
-}
-
-struct http_sent http_client_sent(const struct http_client *client, unsigned int kind)
-{
-	return client->sent[kind];
-}
-
-const char *http_client_why(const struct http_client *client)
-{
-	return client->why;
-}
-
-/* ---- Life ------------------------------------------------------------------------------ */
-
-static struct probe_error *check_url(const char *url)
-{
-	const char *host = strstr(url, "://");
-	size_t scheme = host ? (size_t)(host - url) : 0;
-
-	if (((scheme == 4 && !strncmp(url, "http", 4)) ||
-		    (scheme == 5 && !strncmp(url, "https", 5))) &&
-		host[3] && host[3] != '/' && !strpbrk(host, "?# \t\r\n"))
-		return NULL;
-	return probe_error_new(PROBE_ERROR_USAGE,
-		"'%s' is no place for OTLP: use the URL of a collector, such as "
-		"http://localhost:4318; /v1/metrics and /v1/traces are added",
-		url);
-}
-
-/* Appends a header. Without memory, the list stays. */
-static bool add_header(struct http_client *client, const char *header)
-{
-	struct curl_slist *grown = client->curl.append(client->headers, header);
-
-	client->headers = grown ? grown : client->headers;
-	return grown != NULL;
-}
-
-static struct probe_error *add_headers(struct http_client *client, const char *headers)
-{
-	struct probe_error *error = NULL;
-	char *header;
-
-	while (!error && http_next_header(&headers, &header, &error)) {
-		if (!add_header(client, header))
-			error = probe_error_no_memory();
-		free(header);
-	}
-	return error;
-}
-
-static bool configure(struct http_client *client)
-{
-	const struct libcurl *curl = &client->curl;
-
-	client->multi = curl->multi_init();
-	client->easy = curl->easy_init();
-	/* libcurl would send "Expect:", which some servers do not answer. */
-	if (!client->multi || !client->easy ||
-		!add_header(client, "Content-Type: application/json") ||
-		!add_header(client, "Expect:"))
-		return false;
-	curl->multi_setopt(client->multi, CURLMOPT_SOCKETFUNCTION, watch);
-	curl->multi_setopt(client->multi, CURLMOPT_SOCKETDATA, client);
-	curl->multi_setopt(client->multi, CURLMOPT_TIMERFUNCTION, set_timer);
-	curl->multi_setopt(client->multi, CURLMOPT_TIMERDATA, client);
-	curl->setopt(client->easy, CURLOPT_HTTPHEADER, client->headers);
-	curl->setopt(client->easy, CURLOPT_WRITEFUNCTION, take_answer);
-	curl->setopt(client->easy, CURLOPT_WRITEDATA, client);
-	curl->setopt(client->easy, CURLOPT_TIMEOUT_MS, (long)TIMEOUT_MS);
-	curl->setopt(client->easy, CURLOPT_NOSIGNAL, 1L);
-	curl->setopt(client->easy, CURLOPT_USERAGENT, "probectl/" PROBE_VERSION);
-	return true;
-}
-
-struct probe_error *http_client_open(const char *url, const char *headers, struct http_client **ret)
-{
-	struct http_client *client = calloc(1, sizeof(*client));
-	struct probe_error *error;
-
-	if (!client)
-		return probe_error_no_memory();
-	client->epoll_fd = -1;
-	client->due_ns = UINT64_MAX;
-	error = check_url(url);
-	if (!error)
-		error = curl_load(&client->curl);
-	if (!error) {
-		client->url = strdup(url);
-		client->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-		if (client->epoll_fd < 0)
-			error = probe_error_system(errno, "cannot send OTLP");
-		else if (!client->url)
-			error = probe_error_no_memory();
-		else
-			error = add_headers(client, headers);
-		if (!error && !configure(client))
-			error = probe_error_no_memory();
-	}
-	if (error) {
-		http_client_close(client);
-		return error;
-	}
-	while (client->url[strlen(client->url) - 1] == '/')
-		client->url[strlen(client->url) - 1] = '\0';
-	*ret = client;
-	return NULL;
-}
-
-void http_client_close(struct http_client *client)
-{
-	if (!client)
-		return;
-	http_client_give_up(client);
-	if (client->easy)
-		client->curl.easy_cleanup(client->easy);
-	if (client->multi)
-		client->curl.multi_cleanup(client->multi);
-	if (client->headers)
-		client->curl.free_all(client->headers);
-	if (client->epoll_fd >= 0)
-		close(client->epoll_fd);
-	free(client->url);
-	free(client);
-}
-#endif
 
 /* ==== Points ================================================================================== */
 
@@ -784,6 +384,168 @@ void otlp_end_spans(struct otlp_batch *batch)
 {
 	otlp_close_resource(&batch->out);
 	buffer_string(&batch->out, "]}");
+}
+
+/* ==== Trace ids =============================================================================== */
+
+/*
+ * Finds the trace of a span. If a program takes part in traces, the arguments of its probes may
+ * contain the trace id, either in the header that it received,
+ *
+ *	00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01	https://www.w3.org/TR/trace-context/
+ *
+ * or alone: 32 hexadecimal digits, or a UUID. Other values can group spans into traces, too: the
+ * user names an argument, and the trace id is a hash of the argument's value. A text, such as
+ * "order-17", gives the same id in every process. A number gives the same id only within a process.
+ */
+
+static bool is_digit(char c)
+{
+	return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
+}
+
+/* Copies hexadecimal digits, in lower case. Returns false if one is missing, or all are 0. */
+static bool take_digits(const char *text, size_t length, size_t count, char *ret)
+{
+	bool any = false;
+
+	if (length < count)
+		return false;
+	for (size_t i = 0; i < count; i++) {
+		if (!is_digit(text[i]))
+			return false;
+		any |= text[i] != '0';
+		ret[i] = (char)(text[i] >= 'A' && text[i] <= 'F' ? text[i] + ('a' - 'A') : text[i]);
+	}
+	ret[count] = '\0';
+	return any;
+}
+
+static bool take_traceparent(const char *text, size_t length, struct otlp_ids *ids)
+{
+	enum {
+		TRACE = 3,
+		PARENT = TRACE + TRACE_ID_DIGITS + 1,
+		FLAGS = PARENT + SPAN_ID_DIGITS + 1
+	};
+	struct otlp_ids found = *ids;
+	char version[3], flags[3] = "";
+
+	if (length < FLAGS + 2 || text[2] != '-' || text[PARENT - 1] != '-' ||
+		text[FLAGS - 1] != '-')
+		return false;
+	/* Version 00 must end after the flags. Version and flags may be 0, unlike the ids. */
+	take_digits(text, 2, 2, version);
+	if (!is_digit(text[0]) || !is_digit(text[1]) || !strcmp(version, "ff") ||
+		(length > FLAGS + 2 && (!strcmp(version, "00") || text[FLAGS + 2] != '-')))
+		return false;
+	take_digits(text + FLAGS, 2, 2, flags);
+	if (!*flags || !take_digits(text + TRACE, TRACE_ID_DIGITS, TRACE_ID_DIGITS, found.trace) ||
+		!take_digits(text + PARENT, SPAN_ID_DIGITS, SPAN_ID_DIGITS, found.parent))
+		return false;
+	*ids = found;
+	return true;
+}
+
+/* Reads an id of 32 digits, or a UUID with hyphens. */
+static bool take_id(const char *text, size_t length, struct otlp_ids *ids)
+{
+	char digits[TRACE_ID_DIGITS + 1], trace[TRACE_ID_DIGITS + 1];
+	size_t count = 0;
+	bool is_uuid = length == 36;
+
+	if (length != TRACE_ID_DIGITS && !is_uuid)
+		return false;
+	for (size_t i = 0; i < length; i++) {
+		bool is_hyphen = is_uuid && (i == 8 || i == 13 || i == 18 || i == 23);
+
+		if (is_hyphen != (text[i] == '-'))
+			return false;
+		if (!is_hyphen)
+			digits[count++] = text[i];
+	}
+	if (!take_digits(digits, count, TRACE_ID_DIGITS, trace))
+		return false;
+	memcpy(ids->trace, trace, sizeof(trace));
+	return true;
+}
+
+static bool find_id(const struct probe_hit *hit, struct otlp_ids *ids)
+{
+	for (size_t i = 0; i < hit->arg_count; i++) {
+		const struct probe_value *value = &hit->args[i];
+
+		if (value_has_bytes(value) && value->kind != PROBE_VALUE_BYTES &&
+			!value->truncated &&
+			(take_traceparent(value->bytes, value->length, ids) ||
+				take_id(value->bytes, value->length, ids)))
+			return true;
+	}
+	return false;
+}
+
+/* splitmix64: different states give different numbers. */
+static uint64_t mix(uint64_t *state)
+{
+	uint64_t z = *state += 0x9e3779b97f4a7c15;
+
+	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+	z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+	return z ^ (z >> 31);
+}
+
+static void make_trace(uint64_t seed, struct otlp_ids *ids)
+{
+	uint64_t high = mix(&seed), low = mix(&seed);
+
+	snprintf(ids->trace, sizeof(ids->trace), "%016llx%016llx", (unsigned long long)high,
+		(unsigned long long)low);
+}
+
+/* FNV-1a, of 64 bits. */
+static uint64_t hash(uint64_t from, const void *bytes, size_t length)
+{
+	const unsigned char *at = bytes;
+
+	for (size_t i = 0; i < length; i++)
+		from = (from ^ at[i]) * 0x100000001b3;
+	return from;
+}
+
+static bool hash_value(const struct probe_otlp *otlp, const struct probe_hit *hit, uint64_t *ret)
+{
+	const struct probe_hit *begin = hit->begin;
+	const uint64_t start = 0xcbf29ce484222325;
+
+	for (size_t i = 0; i < begin->arg_count; i++) {
+		const struct probe_value *value = &begin->args[i];
+
+		if ((value->number ? value->number - (size_t)1 : i) != (size_t)otlp->trace_arg)
+			continue;
+		if (value_has_bytes(value)) {
+			*ret = hash(start, value->bytes, value->length);
+			return true;
+		}
+		*ret = hash(hash(start, &hit->pid, sizeof(hit->pid)), &value->u, sizeof(value->u));
+		return value->kind != PROBE_VALUE_NULL;
+	}
+	return false;
+}
+
+void otlp_ids_of(struct probe_otlp *otlp, const struct probe_hit *hit, struct otlp_ids *ret)
+{
+	uint64_t id, seed;
+
+	*ret = (struct otlp_ids){0};
+	do
+		id = mix(&otlp->random);
+	while (!id);
+	snprintf(ret->span, sizeof(ret->span), "%016llx", (unsigned long long)id);
+	if (find_id(hit->begin, ret) || find_id(hit, ret))
+		return;
+	if (otlp->trace_arg < 0 || !hash_value(otlp, hit, &seed))
+		seed = mix(&otlp->random);
+	make_trace(seed, ret);
 }
 
 /* ==== Otlp ==================================================================================== */

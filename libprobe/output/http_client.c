@@ -1,0 +1,452 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Uses libcurl's multi interface, which says for which descriptors it waits, and until when; one
+ * epoll(7) descriptor stands for all. Names are looked up in libcurl's own thread if it was built
+ * so, as in Debian.
+ */
+#include "libprobe/output/output.h"
+
+#ifdef HTTP_CLIENT_BUILT
+#include <curl/curl.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "libprobe/base/clock.h"
+#include "libprobe/base/library.h"
+
+/* ---- libcurl, which is loaded when the first message is to be sent ------------------- */
+
+struct libcurl {
+	typeof(curl_multi_init) *multi_init;
+	typeof(curl_multi_cleanup) *multi_cleanup;
+	typeof(curl_multi_setopt) *multi_setopt;
+	typeof(curl_multi_add_handle) *add;
+	typeof(curl_multi_remove_handle) *remove;
+	typeof(curl_multi_socket_action) *act;
+	typeof(curl_multi_info_read) *info_read;
+	typeof(curl_easy_init) *easy_init;
+	typeof(curl_easy_cleanup) *easy_cleanup;
+	typeof(curl_easy_setopt) *setopt;
+	typeof(curl_easy_getinfo) *getinfo;
+	typeof(curl_easy_strerror) *strerror;
+	typeof(curl_slist_append) *append;
+	typeof(curl_slist_free_all) *free_all;
+};
+
+static struct probe_error *curl_load(struct libcurl *curl)
+{
+	static const struct library_function functions[] = {
+		{"curl_multi_init", offsetof(struct libcurl, multi_init)},
+		{"curl_multi_cleanup", offsetof(struct libcurl, multi_cleanup)},
+		{"curl_multi_setopt", offsetof(struct libcurl, multi_setopt)},
+		{"curl_multi_add_handle", offsetof(struct libcurl, add)},
+		{"curl_multi_remove_handle", offsetof(struct libcurl, remove)},
+		{"curl_multi_socket_action", offsetof(struct libcurl, act)},
+		{"curl_multi_info_read", offsetof(struct libcurl, info_read)},
+		{"curl_easy_init", offsetof(struct libcurl, easy_init)},
+		{"curl_easy_cleanup", offsetof(struct libcurl, easy_cleanup)},
+		{"curl_easy_setopt", offsetof(struct libcurl, setopt)},
+		{"curl_easy_getinfo", offsetof(struct libcurl, getinfo)},
+		{"curl_easy_strerror", offsetof(struct libcurl, strerror)},
+		{"curl_slist_append", offsetof(struct libcurl, append)},
+		{"curl_slist_free_all", offsetof(struct libcurl, free_all)},
+	};
+	static const char soname[] = "libcurl.so.4";
+	const char *missing =
+		library_load(soname, functions, sizeof(functions) / sizeof(functions[0]), curl);
+
+	if (missing == soname)
+		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
+			"OTLP needs libcurl (Debian: libcurl4), which cannot be loaded: %s",
+			dlerror());
+	if (missing)
+		return probe_error_new(
+			PROBE_ERROR_UNSUPPORTED, "OTLP needs a newer libcurl, with %s()", missing);
+	return NULL;
+}
+
+enum {
+	QUEUE_MAX = 256,
+	QUEUE_BYTES = 16 << 20,
+	TIMEOUT_MS = 10000,
+	EVENTS = 8,
+	ANSWER_BYTES = 4096,
+	/* After these a message may be sent again (OTLP 1.9, "Retryable Response Codes"). */
+	TOO_MANY = 429,
+	BAD_GATEWAY = 502,
+	UNAVAILABLE = 503,
+	GATEWAY_TIMEOUT = 504
+};
+#define NS_PER_S UINT64_C(1000000000)
+#define NS_PER_MS UINT64_C(1000000)
+#define PAUSE_MAX_NS (30 * NS_PER_S)
+
+struct http_client {
+	struct libcurl curl;
+	char *url; /* without a trailing slash */
+	int epoll_fd;
+	CURLM *multi;
+	CURL *easy;
+	struct curl_slist *headers;
+
+	/* A ring buffer; `first` is the oldest. */
+	struct http_message queue[QUEUE_MAX];
+	size_t first, count, bytes;
+	bool is_sending; /* the first message is being sent */
+	uint64_t pause_ns, next_ns, due_ns;
+	char answer[ANSWER_BYTES];
+	size_t answer_length;
+
+	struct http_sent sent[HTTP_KINDS_MAX];
+	char why[HTTP_WHY_BYTES];
+};
+
+/* ---- The queue ------------------------------------------------------------------ */
+
+static struct http_message *at(struct http_client *client, size_t index)
+{
+	return &client->queue[(client->first + index) % QUEUE_MAX];
+}
+
+/* Removes message `index` (0 or 1); `lost` of its items count as lost. */
+static void drop(struct http_client *client, size_t index, uint64_t lost)
+{
+	struct http_message *message = at(client, index);
+	struct http_sent *sent = &client->sent[message->kind];
+
+	lost = lost < message->items ? lost : message->items;
+	sent->lost += lost;
+	sent->done += message->items - lost;
+	client->bytes -= message->length;
+	free(message->body);
+	/* The first message takes its place: it may be on its way. */
+	if (index)
+		*message = *at(client, 0);
+	client->first = (client->first + 1) % QUEUE_MAX;
+	client->count--;
+}
+
+void http_client_post(struct http_client *client, const struct http_message *message)
+{
+	/* Keep the message that is being sent. */
+	size_t oldest = client->is_sending;
+
+	while (client->count > oldest &&
+		(client->count == QUEUE_MAX || client->bytes + message->length > QUEUE_BYTES))
+		drop(client, oldest, UINT64_MAX);
+	*at(client, client->count++) = *message;
+	client->bytes += message->length;
+}
+
+/* ---- One message ------------------------------------------------------------------ */
+
+static size_t take_answer(char *data, size_t size, size_t count, void *to)
+{
+	struct http_client *client = to;
+	size_t length = size * count, room = sizeof(client->answer) - 1 - client->answer_length;
+	size_t taken = length < room ? length : room;
+
+	memcpy(client->answer + client->answer_length, data, taken);
+	client->answer_length += taken;
+	client->answer[client->answer_length] = '\0';
+	return length;
+}
+
+static void send_first(struct http_client *client)
+{
+	const struct http_message *message = at(client, 0);
+	const struct libcurl *curl = &client->curl;
+	char *url = NULL;
+
+	if (asprintf(&url, "%s%s", client->url, message->path) < 0) {
+		client->next_ns = clock_monotonic_ns() + NS_PER_S;
+		return;
+	}
+	client->answer_length = 0;
+	client->answer[0] = '\0';
+	curl->setopt(client->easy, CURLOPT_URL, url);
+	curl->setopt(client->easy, CURLOPT_POSTFIELDS, message->body);
+	curl->setopt(client->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)message->length);
+	free(url);
+	client->is_sending = curl->add(client->multi, client->easy) == CURLM_OK;
+	if (!client->is_sending)
+		client->next_ns = clock_monotonic_ns() + NS_PER_S;
+}
+
+/*
+ * Returns how many items the collector has rejected: {"partialSuccess":{"rejectedSpans":"3"}},
+ * maybe without quotes.
+ */
+static uint64_t rejected(const struct http_client *client, const struct http_message *message)
+{
+	const char *found = strstr(client->answer, message->rejected);
+
+	if (!found)
+		return 0;
+	found += strlen(message->rejected);
+	found += strspn(found, "\": \t\r\n");
+	return strtoull(found, NULL, 10);
+}
+
+static bool may_try_again(CURLcode code, long status)
+{
+	return code != CURLE_OK || status == TOO_MANY || status == BAD_GATEWAY ||
+	       status == UNAVAILABLE || status == GATEWAY_TIMEOUT;
+}
+
+static void pause_sending(struct http_client *client)
+{
+	curl_off_t after = 0;
+
+	client->pause_ns = client->pause_ns ? 2 * client->pause_ns : NS_PER_S;
+	if (client->pause_ns > PAUSE_MAX_NS)
+		client->pause_ns = PAUSE_MAX_NS;
+	client->curl.getinfo(client->easy, CURLINFO_RETRY_AFTER, &after);
+	client->next_ns = clock_monotonic_ns() + client->pause_ns;
+	if (after > 0 && after < (curl_off_t)(PAUSE_MAX_NS / NS_PER_S))
+		client->next_ns = clock_monotonic_ns() + (uint64_t)after * NS_PER_S;
+}
+
+static void finish(struct http_client *client, CURLcode code)
+{
+	long status = 0;
+
+	client->curl.getinfo(client->easy, CURLINFO_RESPONSE_CODE, &status);
+	client->curl.remove(client->multi, client->easy);
+	client->is_sending = false;
+	if (code != CURLE_OK)
+		snprintf(client->why, sizeof(client->why), "%s", client->curl.strerror(code));
+	else if (status < 200 || status >= 300)
+		snprintf(client->why, sizeof(client->why), "it answers with status %ld", status);
+	if (may_try_again(code, status)) {
+		pause_sending(client);
+		return;
+	}
+	client->pause_ns = 0;
+	if (status >= 200 && status < 300) {
+		uint64_t lost = rejected(client, at(client, 0));
+
+		if (lost)
+			snprintf(client->why, sizeof(client->why), "it rejects some of them");
+		drop(client, 0, lost);
+	} else {
+		drop(client, 0, UINT64_MAX);
+	}
+}
+
+/* ---- What libcurl waits for ---------------------------------------------------------- */
+
+static int watch(CURL *easy, curl_socket_t fd, int what, void *data, void *known)
+{
+	struct http_client *client = data;
+	struct epoll_event event = {.data.fd = fd};
+
+	(void)easy;
+	if (what == CURL_POLL_REMOVE) {
+		epoll_ctl(client->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
+		return 0;
+	}
+	event.events = (what & CURL_POLL_IN ? EPOLLIN : 0) | (what & CURL_POLL_OUT ? EPOLLOUT : 0);
+	if (epoll_ctl(client->epoll_fd, known ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, fd, &event) &&
+		errno == EEXIST)
+		epoll_ctl(client->epoll_fd, EPOLL_CTL_MOD, fd, &event);
+	return 0;
+}
+
+static int set_timer(CURLM *multi, long ms, void *data)
+{
+	struct http_client *client = data;
+
+	(void)multi;
+	client->due_ns = ms < 0 ? UINT64_MAX : clock_monotonic_ns() + (uint64_t)ms * NS_PER_MS;
+	return 0;
+}
+
+/* ---- The caller's loop ---------------------------------------------------------------- */
+
+int http_client_fd(const struct http_client *client)
+{
+	return client->epoll_fd;
+}
+
+uint64_t http_client_due_ns(const struct http_client *client)
+{
+	if (!client->count)
+		return UINT64_MAX;
+	return client->is_sending ? client->due_ns : client->next_ns;
+}
+
+static void act(struct http_client *client)
+{
+	struct epoll_event events[EVENTS];
+	int running, left, count = epoll_wait(client->epoll_fd, events, EVENTS, 0);
+	const CURLMsg *done;
+
+	for (int i = 0; i < count; i++)
+		client->curl.act(client->multi, events[i].data.fd,
+			(events[i].events & (EPOLLIN | EPOLLHUP) ? CURL_CSELECT_IN : 0) |
+				(events[i].events & EPOLLOUT ? CURL_CSELECT_OUT : 0) |
+				(events[i].events & EPOLLERR ? CURL_CSELECT_ERR : 0),
+			&running);
+	if (client->due_ns <= clock_monotonic_ns()) {
+		client->due_ns = UINT64_MAX;
+		client->curl.act(client->multi, CURL_SOCKET_TIMEOUT, 0, &running);
+	}
+	done = client->curl.info_read(client->multi, &left);
+	if (done && done->msg == CURLMSG_DONE)
+		finish(client, done->data.result);
+}
+
+void http_client_run(struct http_client *client)
+{
+	act(client);
+	if (client->count && !client->is_sending && client->next_ns <= clock_monotonic_ns()) {
+		send_first(client);
+		/* Now: otherwise libcurl may say that it is due only after this has returned. */
+		act(client);
+	}
+}
+
+void http_client_give_up(struct http_client *client)
+{
+	if (client->is_sending)
+		client->curl.remove(client->multi, client->easy);
+	client->is_sending = false;
+	while (client->count)
+		drop(client, 0, UINT64_MAX);
+}
+
+bool http_client_is_busy(const struct http_client *client)
+{
+	return client->count != 0;
+}
+
+struct http_sent http_client_sent(const struct http_client *client, unsigned int kind)
+{
+	return client->sent[kind];
+}
+
+const char *http_client_why(const struct http_client *client)
+{
+	return client->why;
+}
+
+/* ---- Life ------------------------------------------------------------------------------ */
+
+static struct probe_error *check_url(const char *url)
+{
+	const char *host = strstr(url, "://");
+	size_t scheme = host ? (size_t)(host - url) : 0;
+
+	if (((scheme == 4 && !strncmp(url, "http", 4)) ||
+		    (scheme == 5 && !strncmp(url, "https", 5))) &&
+		host[3] && host[3] != '/' && !strpbrk(host, "?# \t\r\n"))
+		return NULL;
+	return probe_error_new(PROBE_ERROR_USAGE,
+		"'%s' is no place for OTLP: use the URL of a collector, such as "
+		"http://localhost:4318; /v1/metrics and /v1/traces are added",
+		url);
+}
+
+/* Appends a header. Without memory, the list stays. */
+static bool add_header(struct http_client *client, const char *header)
+{
+	struct curl_slist *grown = client->curl.append(client->headers, header);
+
+	client->headers = grown ? grown : client->headers;
+	return grown != NULL;
+}
+
+static struct probe_error *add_headers(struct http_client *client, const char *headers)
+{
+	struct probe_error *error = NULL;
+	char *header;
+
+	while (!error && http_next_header(&headers, &header, &error)) {
+		if (!add_header(client, header))
+			error = probe_error_no_memory();
+		free(header);
+	}
+	return error;
+}
+
+static bool configure(struct http_client *client)
+{
+	const struct libcurl *curl = &client->curl;
+
+	client->multi = curl->multi_init();
+	client->easy = curl->easy_init();
+	/* libcurl would send "Expect:", which some servers do not answer. */
+	if (!client->multi || !client->easy ||
+		!add_header(client, "Content-Type: application/json") ||
+		!add_header(client, "Expect:"))
+		return false;
+	curl->multi_setopt(client->multi, CURLMOPT_SOCKETFUNCTION, watch);
+	curl->multi_setopt(client->multi, CURLMOPT_SOCKETDATA, client);
+	curl->multi_setopt(client->multi, CURLMOPT_TIMERFUNCTION, set_timer);
+	curl->multi_setopt(client->multi, CURLMOPT_TIMERDATA, client);
+	curl->setopt(client->easy, CURLOPT_HTTPHEADER, client->headers);
+	curl->setopt(client->easy, CURLOPT_WRITEFUNCTION, take_answer);
+	curl->setopt(client->easy, CURLOPT_WRITEDATA, client);
+	curl->setopt(client->easy, CURLOPT_TIMEOUT_MS, (long)TIMEOUT_MS);
+	curl->setopt(client->easy, CURLOPT_NOSIGNAL, 1L);
+	curl->setopt(client->easy, CURLOPT_USERAGENT, "probectl/" PROBE_VERSION);
+	return true;
+}
+
+struct probe_error *http_client_open(const char *url, const char *headers, struct http_client **ret)
+{
+	struct http_client *client = calloc(1, sizeof(*client));
+	struct probe_error *error;
+
+	if (!client)
+		return probe_error_no_memory();
+	client->epoll_fd = -1;
+	client->due_ns = UINT64_MAX;
+	error = check_url(url);
+	if (!error)
+		error = curl_load(&client->curl);
+	if (!error) {
+		client->url = strdup(url);
+		client->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+		if (client->epoll_fd < 0)
+			error = probe_error_system(errno, "cannot send OTLP");
+		else if (!client->url)
+			error = probe_error_no_memory();
+		else
+			error = add_headers(client, headers);
+		if (!error && !configure(client))
+			error = probe_error_no_memory();
+	}
+	if (error) {
+		http_client_close(client);
+		return error;
+	}
+	while (client->url[strlen(client->url) - 1] == '/')
+		client->url[strlen(client->url) - 1] = '\0';
+	*ret = client;
+	return NULL;
+}
+
+void http_client_close(struct http_client *client)
+{
+	if (!client)
+		return;
+	http_client_give_up(client);
+	if (client->easy)
+		client->curl.easy_cleanup(client->easy);
+	if (client->multi)
+		client->curl.multi_cleanup(client->multi);
+	if (client->headers)
+		client->curl.free_all(client->headers);
+	if (client->epoll_fd >= 0)
+		close(client->epoll_fd);
+	free(client->url);
+	free(client);
+}
+#endif
