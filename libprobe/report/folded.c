@@ -259,9 +259,9 @@ static void add_node(struct folded_export *folded, const struct node *node)
  * Adds up all stacks by text, once, after the last event. The state owns the result. Errors:
  * PROBE_ERROR_NOT_FOUND (no pair has ended), PROBE_ERROR_MEMORY.
  */
-static struct probe_error *folded_sums(void *state, struct flame_stack **ret, size_t *count_ret)
+static struct probe_error *folded_sums(
+	struct folded_export *folded, struct flame_stack **ret, size_t *count_ret)
 {
-	struct folded_export *folded = state;
 	size_t count = 0;
 
 	if (!folded->settings.options->hits && !folded->ended)
@@ -360,64 +360,24 @@ const struct export_format export_folded = {
 
 /* ==== Flame graph ============================================================================= */
 
-struct flamegraph {
-	struct buffer *out;
-	bool hits;
-	void *folded;
-};
-
-static void flamegraph_free(void *state)
-{
-	struct flamegraph *graph = state;
-
-	if (graph)
-		folded_free(graph->folded);
-	free(graph);
-}
-
-static struct probe_error *flamegraph_create(
-	const struct export_settings *settings, struct buffer *out, void **ret)
-{
-	struct flamegraph *graph = calloc(1, sizeof(*graph));
-	struct probe_error *error;
-
-	if (!graph)
-		return probe_error_no_memory();
-	graph->out = out;
-	graph->hits = settings->options->hits;
-	error = folded_create(settings, out, &graph->folded);
-	if (error) {
-		flamegraph_free(graph);
-		return error;
-	}
-	*ret = graph;
-	return NULL;
-}
-
-static struct probe_error *flamegraph_event(void *state, const struct probe_event *event)
-{
-	struct flamegraph *graph = state;
-
-	return folded_event(graph->folded, event);
-}
-
 static struct probe_error *flamegraph_finish(void *state, bool *done_ret)
 {
-	struct flamegraph *graph = state;
+	struct folded_export *folded = state;
 	struct flame_stack *stacks = NULL;
 	size_t count = 0;
-	struct probe_error *error = folded_sums(graph->folded, &stacks, &count);
+	struct probe_error *error = folded_sums(folded, &stacks, &count);
 
 	*done_ret = true;
 	if (!error)
-		flame_graph(graph->out, stacks, count, graph->hits ? FLAME_HITS : FLAME_TIME);
+		flame_graph(folded->out, stacks, count,
+			folded->settings.options->hits ? FLAME_HITS : FLAME_TIME);
 	return error;
 }
 
 const struct export_format export_flamegraph = {
 	.names = {"flamegraph", "svg"},
-	.create = flamegraph_create,
-	.free = flamegraph_free,
-	.event = flamegraph_event,
+	.create = folded_create,
+	.free = folded_free,
+	.event = folded_event,
 	.finish = flamegraph_finish,
 };
