@@ -9,7 +9,7 @@
 
 #include "cli/timer.h"
 #include "cli/kept.h"
-#include "cli/print/out.h"
+#include "cli/print/print.h"
 
 enum { WORDS_MAX = 4096 };
 

@@ -22,7 +22,7 @@
 
 #include "cli/child.h"
 #include "cli/loop.h"
-#include "cli/print/messages.h"
+#include "cli/print/print.h"
 #include "cli/timer.h"
 
 /* ==== Timer =================================================================================== */

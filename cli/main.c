@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
-#include "cli/print/messages.h"
 #include "cli/print/print.h"
 #include "libprobe/base/nearest.h"
 #include "probe/version.h"

@@ -13,7 +13,7 @@
 #include "cli/catalogue.h"
 #include "cli/cli.h"
 #include "cli/options.h"
-#include "cli/print/reading.h"
+#include "cli/print/print.h"
 #include "cli/records.h"
 #include "probe/export.h"
 #include "probe/sink.h"

@@ -10,7 +10,6 @@
 #include "cli/list/listing.h"
 #include "cli/options.h"
 #include "cli/print/print.h"
-#include "cli/print/progress.h"
 #include "cli/processes.h"
 #include "probe/target.h"
 

@@ -11,7 +11,6 @@
 #include "cli/options.h"
 #include "cli/processes.h"
 #include "libprobe/base/json.h"
-#include "cli/print/out.h"
 #include "cli/print/print.h"
 #include "cli/request.h"
 #include "libprobe/base/error.h"

@@ -7,7 +7,6 @@
 
 #include "cli/cli.h"
 #include "cli/options.h"
-#include "cli/print/out.h"
 #include "cli/print/print.h"
 #include "cli/processes.h"
 #include "cli/request.h"

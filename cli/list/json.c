@@ -6,7 +6,7 @@
  * libjvm took 3.9 ms; with the buffer, it takes 1.5 ms.
  */
 #include "cli/list/listing.h"
-#include "cli/print/out.h"
+#include "cli/print/print.h"
 #include "libprobe/base/cleanup.h"
 #include "libprobe/base/json.h"
 

@@ -27,7 +27,7 @@
 #include <unistd.h>
 
 #include "cli/list/listing.h"
-#include "cli/print/progress.h"
+#include "cli/print/print.h"
 #include "libprobe/base/array.h"
 #include "libprobe/base/map.h"
 #include "libprobe/base/procfs.h"

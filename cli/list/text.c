@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "cli/list/listing.h"
-#include "cli/print/out.h"
+#include "cli/print/print.h"
 #include "libprobe/base/cleanup.h"
 
 enum { ALTERNATIVES_MAX = 4, ARGS_MAX = 32 };

@@ -6,6 +6,8 @@
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <sys/ioctl.h>
+#include <stdio_ext.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -14,11 +16,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
-#include "cli/print/messages.h"
-#include "cli/print/out.h"
 #include "cli/print/print.h"
-#include "cli/print/progress.h"
-#include "cli/print/reading.h"
 #include "cli/timer.h"
 #include "libprobe/base/file.h"
 
@@ -106,6 +104,43 @@ void print_printable(FILE *stream, const char *text)
 	else
 		fwrite(out.data, 1, out.length, stream);
 	buffer_deinit(&out);
+}
+
+/* ==== Standard output ========================================================================= */
+
+struct probe_error *out_failed(FILE *stream)
+{
+	int err = errno;
+
+	__fpurge(stream);
+	clearerr(stream);
+	return err == EPIPE ? NULL : probe_error_system(err, "cannot write the output");
+}
+
+struct probe_error *out_flush(struct buffer *out, FILE *stream)
+{
+	struct probe_error *error = out->no_memory ? probe_error_no_memory() : NULL;
+
+	if (out->length > 0 && fwrite(out->data, 1, out->length, stream) != out->length)
+		error = probe_error_first(error, out_failed(stream));
+	out->length = 0;
+	out->no_memory = false;
+	return error;
+}
+
+struct probe_error *out_grid(const struct grid *grid)
+{
+	struct winsize size = {0};
+	struct probe_error *error;
+	struct buffer out = {0};
+
+	if (isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0)
+		size.ws_col = 0;
+	if (grid->has_rows || grid->text.no_memory)
+		grid_print(grid, &out, size.ws_col);
+	error = out_flush(&out, stdout);
+	buffer_deinit(&out);
+	return error;
 }
 
 /* ==== Messages ================================================================================ */
@@ -358,6 +393,11 @@ struct reading reading_begin(bool is_shown)
 		.begin_ns = clock_ns(CLOCK_MONOTONIC)};
 }
 
+enum {
+	READING_TEXT = 128,
+	READING_EVENTS = 4096 /* after so many events, the line may have to be updated */
+};
+
 /*
  * Writes the text of the progress line: `events` events were read in `ns` nanoseconds. They are
  * the first `bytes` of `total` bytes. `total` is 0 if it is unknown.
@@ -377,7 +417,7 @@ static void reading_text(
 			100.0 * (double)bytes / (double)total, rate / 1e6);
 }
 
-void reading_look(struct reading *reading, const struct probe_reader *reader)
+static void reading_look(struct reading *reading, const struct probe_reader *reader)
 {
 	char text[READING_TEXT];
 	uint64_t bytes, total;
@@ -388,6 +428,12 @@ void reading_look(struct reading *reading, const struct probe_reader *reader)
 	reading_text(
 		text, reading->events, clock_ns(CLOCK_MONOTONIC) - reading->begin_ns, bytes, total);
 	progress_show(&reading->progress, "%s", text);
+}
+
+void reading_event(struct reading *reading, const struct probe_reader *reader)
+{
+	if (++reading->events % READING_EVENTS == 0)
+		reading_look(reading, reader);
 }
 
 void reading_end(struct reading *reading)

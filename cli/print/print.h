@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Output functions for all commands: messages and safe text. */
+/* Output functions for all commands: messages, safe text, tables, progress. */
 #ifndef CLI_PRINT_PRINT_H
 #define CLI_PRINT_PRINT_H
 
@@ -8,7 +8,11 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "cli/timer.h"
+#include "libprobe/base/buffer.h"
 #include "libprobe/base/error.h"
+#include "libprobe/base/grid.h"
+#include "probe/reader.h"
 #include "probe/target.h"
 
 /*
@@ -36,5 +40,76 @@ void print_bad_site(const struct probe_bad_site *site, pid_t pid, const char *co
  * changed it, or it is intact again. The message tells when this was found.
  */
 void print_site_news(const struct probe_site_news *news, pid_t pid);
+
+/* ---- Standard output ----------------------------------------------------------- */
+
+/*
+ * Call it after a write to a stream has failed, while errno still has the reason. Drops the data
+ * of the stream that was not written. Returns the error, or NULL if the reader has closed the
+ * pipe.
+ */
+PROBE_MUST_CHECK struct probe_error *out_failed(FILE *stream);
+
+/* Writes the buffer to a stream and empties the buffer. The stream is flushed later, by main(). */
+PROBE_MUST_CHECK struct probe_error *out_flush(struct buffer *out, FILE *stream);
+
+/* Prints a grid on standard output, as wide as the terminal. Prints nothing if it has no rows. */
+PROBE_MUST_CHECK struct probe_error *out_grid(const struct grid *grid);
+
+/* ---- Standard error ------------------------------------------------------------ */
+
+/*
+ * A standard error stream that never blocks. The reader of standard error may have stopped
+ * reading, for example a supervisor with a pipe, or a terminal after Ctrl-S. If a message blocked
+ * us, probes would stay enabled.
+ */
+
+/* Replaces `stderr` by a stream that never blocks. On lack of memory, does nothing. */
+void messages_begin(void);
+/* Writes as many waiting messages as standard error accepts without blocking. */
+void messages_retry(void);
+/*
+ * Call it before the process exits. Waits a moment for a slow reader. Messages that are then still
+ * waiting are lost.
+ */
+void messages_end(void);
+
+/* ---- Progress ------------------------------------------------------------------ */
+
+/*
+ * Shows the progress of a command on a terminal: one line on standard error, which is overwritten
+ * again and again. The cursor stays at the start of the line, so that the next output replaces it.
+ */
+
+enum { PROGRESS_NS = 200 * NSEC_PER_MSEC }; /* default time between two updates of the line */
+
+struct progress {
+	/* Tells when to update the line; never, if standard error is not a terminal. */
+	struct timer timer;
+	bool shown;
+};
+
+/* Starts showing progress. `ns` is the minimum time between two updates of the line. */
+struct progress progress_every(uint64_t ns);
+/* Returns true if it is time to update the line. */
+bool progress_due(struct progress *progress);
+/* Replaces the line by a new one. */
+void progress_show(struct progress *progress, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+/* Erases the line. */
+void progress_end(struct progress *progress);
+
+/* Shows on a terminal how much of a recording has been read. */
+struct reading {
+	struct progress progress;
+	uint64_t events, begin_ns;
+};
+
+/* Starts showing progress. Set `is_shown` to false if other output goes to the terminal. */
+struct reading reading_begin(bool is_shown);
+/* Call it after each event that was read: now and then it updates the progress line. */
+void reading_event(struct reading *reading, const struct probe_reader *reader);
+/* Erases the progress line. */
+void reading_end(struct reading *reading);
 
 #endif

@@ -27,7 +27,7 @@
 #include "cli/timer.h"
 #include "cli/loop.h"
 #include "cli/options.h"
-#include "cli/print/out.h"
+#include "cli/print/print.h"
 #include "probe/pattern.h"
 #include "probe/table.h"
 #include "probe/target.h"

@@ -23,7 +23,7 @@
 
 #include "cli/timer.h"
 #include "cli/loop.h"
-#include "cli/print/progress.h"
+#include "cli/print/print.h"
 #include "cli/processes.h"
 #include "cli/request.h"
 #include "cli/trace/comm.h"

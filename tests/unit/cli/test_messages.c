@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "cli/print/messages.h"
+#include "cli/print/print.h"
 
 enum { LINES = 5000 };
 

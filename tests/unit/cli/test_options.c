@@ -12,7 +12,7 @@
 
 #include "cli/options.h"
 #include "cli/processes.h"
-#include "cli/print/out.h"
+#include "cli/print/print.h"
 #include "libprobe/base/utf8.h"
 
 struct values {
