@@ -7,9 +7,9 @@
 #include "probe/catalogue.h"
 
 /*
- * Creates the library's catalogue. Adds all files with a name NAME.probes in
- * $XDG_CONFIG_HOME/probectl/probes.d (default: ~/.config/probectl/probes.d), sorted by name. If a
- * file is unusable, prints a warning and skips it. Errors: PROBE_ERROR_MEMORY.
+ * Creates the library's catalogue, and adds the files NAME.probes in
+ * $XDG_CONFIG_HOME/probectl/probes.d (default: ~/.config/probectl/probes.d), sorted by name. Warns
+ * about unusable files.
  */
 PROBE_MUST_CHECK struct probe_error *catalogue_open(struct probe_catalogue **ret);
 

@@ -15,9 +15,8 @@ enum exit_status {
 };
 
 /*
- * A command. argv[0] is its name. Either sets the exit status or returns an error, which main()
- * reports. If the status was not set, an error gives one: STATUS_USAGE for PROBE_ERROR_USAGE,
- * STATUS_FAILED for any other error.
+ * Runs a command, whose name is argv[0]. Sets the exit status, or returns an error, which main()
+ * reports; its exit status is STATUS_USAGE for PROBE_ERROR_USAGE, otherwise STATUS_FAILED.
  */
 typedef struct probe_error *command_fn(int argc, char **argv, int *status_ret);
 
@@ -40,9 +39,7 @@ command_fn cmd_export;
 command_fn cmd_report;
 command_fn cmd_top;
 
-/*
- * Prints "probectl: MESSAGE" on standard error. Frees the error. Returns the error's exit status.
- */
+/* Prints "probectl: MESSAGE" on standard error, frees the error, and returns its exit status. */
 int report_error(struct probe_error *error);
 
 /* Prints "probectl: warning: ..." on standard error. */

@@ -108,10 +108,7 @@ struct probe_error *flight_end(struct flight_output *output)
 
 /* ---- Files -------------------------------------------------------------------------------- */
 
-/*
- * Returns the name of the process as the name of each thread. All recorders in a file belong to
- * the same process.
- */
+/* All recorders in a file belong to one process, whose name stands for its threads' names. */
 static const char *comm_of_remains(void *data, const struct probe_hit *hit)
 {
 	(void)hit;

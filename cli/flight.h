@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Writes the hits in the flight recorders of running or dead processes as text, JSON or a
- * recording.
- */
+/* Writes hits in flight recorders of running or dead processes as text, JSON or a recording. */
 #ifndef CLI_FLIGHT_H
 #define CLI_FLIGHT_H
 
@@ -28,8 +25,8 @@ struct flight_output {
 };
 
 /*
- * Writes the hits of several flight recorders. last_ns is measured back from the last hit of any
- * recorder. Errors: as probe_session_snapshot() and probe_ctf_create().
+ * Writes the hits of several flight recorders. last_ns is measured back from the last of all hits.
+ * Errors: as probe_session_snapshot() and probe_ctf_create().
  */
 PROBE_MUST_CHECK struct probe_error *flight_write(
 	struct flight_output *output, struct probe_session *const *sessions, size_t count);
@@ -37,8 +34,8 @@ PROBE_MUST_CHECK struct probe_error *flight_write(
 PROBE_MUST_CHECK struct probe_error *flight_end(struct flight_output *output);
 
 /*
- * Writes the hits of the flight recorders in a file, for `probectl read --from`. Sets *sound_ret
- * to true if no recorder is damaged. Errors: as probe_remains_open() and flight_write().
+ * Writes the hits of the flight recorders in a file (`probectl read --from`). *sound_ret: no
+ * recorder is damaged. Errors: as probe_remains_open() and flight_write().
  */
 PROBE_MUST_CHECK struct probe_error *flight_read_file(
 	struct flight_output *output, const char *path, bool *sound_ret);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The words of a kept session, one per line: first the time at which the session started, then
- * the options that define it. `\n` and `\\` stand for a newline and a backslash.
+ * The words of a kept session, one per line: the time of its start, then the options that define
+ * it. `\n` and `\\` stand for a newline and a backslash.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -116,10 +116,7 @@ static void add_tracer(struct buffer *out, const struct tracer_options *tracer, 
 		add_escaped(out, value);
 }
 
-/*
- * Adds the keys as plain expressions. If the user typed names in them, also adds the keys as
- * typed.
- */
+/* Adds the keys as expressions and, if the user typed names in them, also as typed. */
 static void add_keys(
 	struct buffer *out, const struct kept_options *options, const struct probe_gather *plain)
 {
@@ -147,8 +144,7 @@ static void add_match(struct buffer *out, const struct probe_gather *plain)
 }
 
 /*
- * Makes the words of a session. In the options of `plain`, names are replaced by expressions. The
- * caller frees the text, which is NULL on lack of memory.
+ * Makes the words of a session. `plain` has expressions in place of names. The caller frees them.
  */
 static char *kept_text(
 	const struct kept_options *options, const struct probe_session_options *plain)
@@ -178,10 +174,7 @@ static char *kept_text(
 	return NULL;
 }
 
-/*
- * Returns a copy of a path in which each %p is replaced by the process id. The caller frees the
- * path, which is NULL on lack of memory.
- */
+/* Returns a copy of a path with the process id for each %p. The caller frees it. */
 static char *path_of(const char *pattern, pid_t pid)
 {
 	struct buffer out = {0};
@@ -244,8 +237,7 @@ struct probe_error *kept_start(struct probe_target *target, const struct kept_op
 /* ---- Reading ---------------------------------------------------------------------- */
 
 /*
- * Cuts a text into its words, in place. Returns NULL if there are too many words, or on lack of
- * memory.
+ * Cuts a text into its words, in place. Returns NULL if there are too many, or on lack of memory.
  */
 static char **cut(char *text, int *count_ret)
 {
@@ -328,10 +320,7 @@ struct probe_error *kept_parse(const char *text, struct kept_options *ret, char 
 		return malformed();
 	}
 	error = parse_words(count, words, ret);
-	/*
-	 * Now words[0] owns the memory of all words. The word with the start time is no longer
-	 * needed.
-	 */
+	/* words[0] was the start time; now it owns the memory of all words. */
 	words[0] = copy;
 	if (error && error->code == PROBE_ERROR_USAGE) {
 		probe_error_free(error);
@@ -358,10 +347,7 @@ char *kept_title(const char *text)
 	if (copy)
 		words = cut(copy, &count);
 	for (int i = 0; i < count; i++) {
-		/*
-		 * Leave out what users do not type: -e before a PROBE, and -t before the tracer,
-		 * which comes first.
-		 */
+		/* Leave out what users do not type: -e and -t. */
 		if (!strcmp(words[i], "--key-name")) {
 			i++;
 			continue;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Kept sessions. `enable -t TRACER` leaves a session in a process, together with those words of
- * the command line that define the session. `read` and other commands make the tracer again from
- * these words.
+ * Kept sessions. `enable -t TRACER` leaves a session in a process, with the words of the command
+ * line that define it. `read` and other commands make the tracer again from these words.
  */
 #ifndef CLI_KEPT_H
 #define CLI_KEPT_H
@@ -46,33 +45,27 @@ enum {
 /* Returns true if the options request a tracer. */
 bool kept_is_wanted(const struct kept_options *options);
 
-/*
- * Makes the tracer and the request. Call it after the command line has been parsed. Free the
- * tracer with tracers_free(ret, 1).
- */
+/* Makes the tracer and the request of a parsed command line. Free with tracers_free(ret, 1). */
 PROBE_MUST_CHECK struct probe_error *kept_tracer(
 	struct kept_options *options, struct trace_tracer **ret);
 
 /*
- * Starts a session as the options say, and leaves it in the target. Errors: as
- * probe_session_start() and probe_session_leave().
+ * Starts a session and leaves it in the target. Errors: as probe_session_start(),
+ * probe_session_leave().
  */
 PROBE_MUST_CHECK struct probe_error *kept_start(struct probe_target *target,
 	const struct kept_options *options, const struct trace_tracer *tracer,
 	struct probe_report *report);
 
 /*
- * Parses the words that a process holds. The words are not trusted, because the process can change
- * them. `ret` points into *words_ret. Free `ret` with kept_deinit() and *words_ret with free().
+ * Parses the words that a process holds, which are not trusted. `ret` points into *words_ret. Free
+ * `ret` with kept_deinit() and *words_ret with free().
  */
 PROBE_MUST_CHECK struct probe_error *kept_parse(
 	const char *text, struct kept_options *ret, char ***words_ret);
 void kept_deinit(struct kept_options *options);
 
-/*
- * Returns the words as a user would type them, without the time at which the session was started.
- * The caller frees the text.
- */
+/* Returns the words as a user would type them, without the start time. The caller frees them. */
 char *kept_title(const char *text);
 
 #endif

@@ -56,10 +56,9 @@ enum { ROOM_FIRST = 16 };
 /* ---- Signals ---------------------------------------------------------------- */
 
 /*
- * Returns true if a signal is ignored and must stay ignored. This needs a check, because a
- * signalfd receives signals even if they are ignored. nohup(1) makes us ignore SIGHUP on purpose,
- * so SIGHUP stays ignored. SIGINT does not: when a shell runs a command with `&`, it makes the
- * command ignore SIGINT, but scripts end a trace with `kill -INT`.
+ * Returns true if an ignored signal must stay ignored, because a signalfd would receive it.
+ * nohup(1) makes us ignore SIGHUP on purpose. A shell makes a command with `&` ignore SIGINT, but
+ * scripts end a trace with `kill -INT`.
  */
 static bool stays_ignored(int wanted)
 {
@@ -198,8 +197,7 @@ struct probe_error *loop_open(struct loop *loop, const int *own)
 	add_signals(&signals, common);
 	add_signals(&signals, own);
 	/*
-	 * If our parent made us ignore SIGCHLD, the kernel would reap our children before we wait
-	 * for them.
+	 * An ignored SIGCHLD, inherited from our parent, would make the kernel reap our children.
 	 */
 	signal(SIGCHLD, SIG_DFL);
 	signal(SIGPIPE, SIG_IGN);

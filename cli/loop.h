@@ -46,35 +46,30 @@ struct loop {
 };
 
 /*
- * Opens the loop. From now on, SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGCHLD and the signals in `own`
- * are blocked, and loop_sleep() reads them. `own` ends with 0; it may be NULL. SIGPIPE and SIGXFSZ
- * become errors of write(2). If the command starts a program, start it before this call, because
- * the program would inherit these settings. Errors: PROBE_ERROR_SYSTEM, PROBE_ERROR_MEMORY.
+ * Opens the loop. Blocks SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGCHLD and the signals in `own` (ends
+ * with 0; may be NULL), which loop_sleep() then reads. SIGPIPE and SIGXFSZ become errors of
+ * write(2). Start programs before, so that they do not inherit this. Errors: PROBE_ERROR_SYSTEM,
+ * PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *loop_open(struct loop *loop, const int *own);
 /* Closes the loop. Signals stay blocked. */
 void loop_close(struct loop *loop);
 
 /*
- * Makes the next sleep end when a descriptor has one of the poll(2) events `events`, an error or a
- * hang-up. Then *ready is set to true. Does nothing if `fd` is negative. `ready` may be NULL.
+ * Makes the next sleep end, and sets *ready, when a descriptor has one of the poll(2) events, an
+ * error or a hang-up. `fd` may be negative, and `ready` NULL.
  */
 void loop_watch(struct loop *loop, int fd, short events, bool *ready);
 /* Makes the next sleep end at this time at the latest, CLOCK_MONOTONIC. */
 void loop_until(struct loop *loop, uint64_t ns);
 
 /*
- * Sleeps until a registered event or a signal. Then drops all registrations. A signal that ends
- * the command sets loop->over.
- *
- * If memory is short, some events were not registered. The sleep then waits for the others, and
- * the function returns PROBE_ERROR_MEMORY.
+ * Sleeps until a registered event or a signal, and drops all registrations. A signal that ends the
+ * command sets loop->over. Returns PROBE_ERROR_MEMORY if some events could not be registered.
  */
 PROBE_MUST_CHECK struct probe_error *loop_sleep(struct loop *loop);
 
-/*
- * Waits until the child has ended. Forwards signals to the child. Returns the child's exit status.
- */
+/* Waits for the end of the child, and forwards signals to it. Returns its exit status. */
 int loop_wait_child(struct loop *loop);
 
 #endif

@@ -120,12 +120,9 @@ static struct probe_error *run(int argc, char **argv, int *status_ret)
 }
 
 /*
- * Fills closed standard streams.
- *
- * Opening a file returns the lowest free descriptor. If a standard stream is closed, a file could
- * get the stream's number. Messages would then be written into a recording or into the memory of a
- * target. So we open an O_PATH descriptor, which can be neither read nor written, in place of each
- * closed stream. Programs that we start do not inherit this descriptor.
+ * Opens an O_PATH descriptor in place of each closed standard stream. Otherwise a file of ours
+ * could get the stream's number, and messages would be written into it: into a recording, or into
+ * the memory of a target. Programs that we start do not inherit the descriptor.
  */
 static bool keep_places(void)
 {
@@ -135,10 +132,7 @@ static bool keep_places(void)
 	return true;
 }
 
-/*
- * Returns true if the reader of our output has closed the pipe. This is no error, because the
- * reader wants no more output.
- */
+/* Returns true if the reader of our output has closed the pipe, which is no error. */
 static bool reader_left(void)
 {
 	struct pollfd output = {.fd = STDOUT_FILENO, .events = POLLOUT};
@@ -171,8 +165,8 @@ int main(int argc, char **argv)
 	if (!keep_places())
 		return STATUS_FAILED; /* the standard error stream cannot be used for a message */
 	/*
-	 * Return the memory of large tables to the system as soon as they are freed. By default,
-	 * malloc(3) keeps free blocks that are not larger than the largest block freed so far.
+	 * Return the memory of large tables to the system when they are freed. By default,
+	 * malloc(3) raises this limit to the size of the largest block freed so far.
 	 */
 	mallopt(M_MMAP_THRESHOLD, LARGE_BYTES);
 	messages_begin();

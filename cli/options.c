@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Parses command lines by table. We cannot use getopt_long(3), because it does not tell where `--`
- * is. The program to run and its arguments come after `--`.
+ * Parses command lines by table. getopt_long(3) does not tell where `--` is, and the program to run
+ * comes after it.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -61,8 +61,7 @@ static uint64_t find_unit(const struct unit *units, size_t count, const char *te
 }
 
 /*
- * Parses the fraction of a number with a unit. It has at most nine digits. For example, ".5"
- * seconds are 500,000,000 nanoseconds.
+ * Parses the fraction of a number with a unit: ".5" seconds are 500,000,000. At most nine digits.
  */
 static bool take_fraction(const char **at, uint64_t factor, uint64_t *ret)
 {
@@ -330,9 +329,8 @@ static struct probe_error *set_option(const struct option_row *row, const char *
 }
 
 /*
- * Applies an option. `shown` is the option's name in messages. `attached` is the value if it is in
- * the same argument as the option; otherwise it is NULL. If the option needs a value and
- * `attached` is NULL, the next argument is the value.
+ * Applies an option, whose name in messages is `shown`. `attached` is a value in the same argument;
+ * if it is NULL, a value that the option needs is the next argument.
  */
 static struct probe_error *apply(struct parser *parser, const struct option_row *row,
 	const char *shown, const char *attached)
@@ -351,10 +349,7 @@ static struct probe_error *apply(struct parser *parser, const struct option_row 
 	return row->kind == OPTION_PATTERN ? error : probe_error_prefix(error, "%s", shown);
 }
 
-/*
- * Returns the error for an unknown option. `argument` begins with "--" and a name of `length`
- * bytes.
- */
+/* Returns the error for an unknown option, which is "--" and a name of `length` bytes. */
 static struct probe_error *unknown_option(
 	const struct parser *parser, const char *argument, size_t length)
 {

@@ -32,19 +32,14 @@ enum option_kind {
 	OPTION_COUNTER,
 	OPTION_STRING,	/* the target is a const char *, owned by argv */
 	OPTION_STRINGS, /* the target is a struct string_list; the option may be repeated */
-	/*
-	 * The target is a const char *. The value must follow in the same argument, --option=VALUE.
-	 * Without a value, the target is "".
-	 */
+	/* A const char *; --option=VALUE, or "" without a value. */
 	OPTION_OPTIONAL,
 	OPTION_NUMBER, /* the target is a uint64_t; the value is a decimal number */
 	/* The target is a uint64_t, in nanoseconds. The value is "2", "1.5s", "500ms" or "3m". */
 	OPTION_DURATION,
 	/* The target is a uint64_t, in bytes. The value is "4096", "64k", "1M" or "2G". */
 	OPTION_SIZE,
-	/*
-	 * The target is a struct pid_list. The value is "1" or "1,2". The option may be repeated.
-	 */
+	/* A struct pid_list; "1" or "1,2". May be repeated. */
 	OPTION_PIDS,
 	/* The target is a struct pattern_list. The value is a PROBE. The option may be repeated. */
 	OPTION_PATTERN
@@ -66,10 +61,7 @@ struct pattern_list {
 	size_t count;
 	/* The arguments in a PROBE may have names from the catalogue. */
 	bool named;
-	/*
-	 * Names of arguments are replaced when a PROBE is parsed, because other processes, without
-	 * a catalogue, read the PROBEs.
-	 */
+	/* The PROBEs are for processes without a catalogue, so names of arguments are replaced. */
 	bool plain;
 	/* Catalogue for names of arguments. It is opened when the first PROBE needs it. Owned. */
 	struct probe_catalogue *catalogue;
@@ -93,17 +85,12 @@ struct common_options {
 	size_t pids_given;
 	struct pid_list parents; /* processes of --children and --tree */
 	struct pid_list trees;	 /* processes of --tree */
-	/*
-	 * The values of --exe, --name and so on, and the conditions that were made from these
-	 * values.
-	 */
+	/* The values of --exe, --name and so on, and the conditions made from them. */
 	struct string_list conditions[PROBE_CONDITION_COUNT];
 	struct probe_processes *meant;
 	bool follow, no_follow; /* values of --follow and --no-follow */
 	struct pattern_list patterns;
-	/*
-	 * Arguments before `--` that are neither options nor values of options. Points into argv.
-	 */
+	/* Arguments before `--` that are not options or their values. Points into argv. */
 	char **operands;
 	size_t operand_count;
 	char **program; /* arguments after `--`, NULL-terminated; NULL if there is no `--` */
@@ -156,19 +143,18 @@ struct command_line {
 #define OPTION_ROWS(table) .rows = (table), .row_count = sizeof(table) / sizeof((table)[0])
 
 /*
- * Parses argv, where argv[0] is the command's name. Moves the operands to the start of argv, after
- * argv[0]. For `--help` and `-h`, prints the help and sets common->helped; the caller must then
- * return.
+ * Parses argv, whose first element is the command's name, and moves the operands to the elements
+ * after it. `--help` and `-h` print the help and set common->helped; the caller must then return.
  *
- * Operands are not interpreted here. To parse them as PROBEs, call options_add_operands(). Errors:
- * PROBE_ERROR_USAGE, PROBE_ERROR_MEMORY.
+ * Does not interpret the operands: see options_add_operands(). Errors: PROBE_ERROR_USAGE,
+ * PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *options_parse(
 	const struct command_line *line, int argc, char **argv, struct common_options *common);
 
 /*
- * Executes a command: parses argv, calls line->run() unless help was requested, and frees
- * line->common. *status_ret and the errors are those of a command (cli/cli.h).
+ * Executes a command: parses argv, calls line->run() unless help was requested, frees line->common.
+ * *status_ret and errors: those of a command (cli/cli.h).
  */
 PROBE_MUST_CHECK struct probe_error *options_run(
 	const struct command_line *line, int argc, char **argv, int *status_ret);
@@ -184,26 +170,20 @@ PROBE_MUST_CHECK struct probe_error *options_add_pattern(
 	struct pattern_list *patterns, const char *text);
 
 /*
- * Parses an operand as a PROBE and appends it. Returns an error if the operand is a number: the
- * user probably meant it as another process id for -p.
+ * Parses an operand as a PROBE and appends it. A number is an error: the user probably meant it as
+ * another process id for -p.
  */
 PROBE_MUST_CHECK struct probe_error *options_add_operand(
 	struct common_options *common, const char *text);
 
-/*
- * Parses the operands as PROBEs, beginning with operand number `first`. Appends them to the PROBEs
- * of -e.
- */
+/* Parses the operands from number `first` on as PROBEs, and appends them to those of -e. */
 PROBE_MUST_CHECK struct probe_error *options_add_operands(
 	struct common_options *common, size_t first);
 
 void options_free_patterns(struct pattern_list *patterns);
 void options_deinit(struct common_options *common);
 
-/*
- * Parsers of single values. Their errors say what kind of value was expected. The caller must add
- * the name of the option.
- */
+/* Parsers of single values. The caller must add the option's name to their errors. */
 PROBE_MUST_CHECK struct probe_error *parse_duration(const char *text, uint64_t *ns_ret);
 PROBE_MUST_CHECK struct probe_error *parse_size(const char *text, uint64_t *bytes_ret);
 PROBE_MUST_CHECK struct probe_error *parse_number(const char *text, uint64_t *ret);

@@ -64,8 +64,7 @@ struct probe_error *processes_check(const struct common_options *common)
 }
 
 /*
- * Returns true if we should continue to wait for a locked process. Ctrl-C ends the wait; the
- * signal may be blocked and pending.
+ * Returns true if we should wait on for a locked process. Ctrl-C, even if blocked, ends the wait.
  */
 static bool go_on_waiting(pid_t pid, unsigned int seconds, const char *holder, void *unused)
 {
@@ -243,9 +242,7 @@ bool mistake_take(struct mistake *mistake, pid_t pid, struct probe_error *error)
 	return true;
 }
 
-/*
- * Appends the further processes to the message of the mistake: "; the same for 12, 34 and 5 more".
- */
+/* Appends the other processes with the mistake: "; the same for 12, 34 and 5 more". */
 static struct probe_error *name_all(const struct mistake *mistake)
 {
 	size_t shown = mistake->also.count < ALSO_MAX ? mistake->also.count : ALSO_MAX;
@@ -289,10 +286,7 @@ struct probe_error *mistake_end(
 
 void left_out_add(struct left_out *left, pid_t pid, struct probe_error *error)
 {
-	/*
-	 * EIO means that a file of the process was unreadable. The process may have the probes
-	 * nevertheless.
-	 */
+	/* EIO: a file of the process was unreadable, and may have the probes. */
 	bool lacks = error->code == PROBE_ERROR_NOT_FOUND && error->err != EIO;
 
 	/* It is no error if a process that was found by a condition has ended since. */
@@ -373,8 +367,8 @@ int child_spawn_status(const struct probe_error *error)
 }
 
 /*
- * Returns the signal that has killed the process, or 0. Tries several times, because a process
- * that was just killed takes a moment to become a zombie.
+ * Returns the signal that killed the process, or 0. A killed process takes a moment to become a
+ * zombie, so this tries several times.
  */
 static int killed_by(const struct probe_target *target, const struct probe_error *error)
 {

@@ -44,50 +44,38 @@
 /* Returns true if the command line has any option that selects processes. */
 bool processes_given(const struct common_options *common);
 
-/*
- * Returns an error if options that select processes contradict each other. Errors:
- * PROBE_ERROR_USAGE.
- */
+/* Returns PROBE_ERROR_USAGE if options that select processes contradict each other. */
 PROBE_MUST_CHECK struct probe_error *processes_check(const struct common_options *common);
 
-/*
- * As processes_check(), for a command that starts no program. Also finds the processes, as
- * processes_find() does.
- */
+/* As processes_check() and then processes_find(), for a command that starts no program. */
 PROBE_MUST_CHECK struct probe_error *processes_find_running(struct common_options *common);
 
 /*
- * Call it with an error for common->pids[index]. If this process has ended since it was found, and
- * was not named with -p, frees the error and returns NULL. Otherwise returns `error`.
+ * If the process common->pids[index] has ended since it was found, and was not named with -p, frees
+ * the error and returns NULL. Otherwise returns `error`.
  */
 struct probe_error *processes_unless_ended(
 	const struct common_options *common, size_t index, struct probe_error *error);
 
 /*
- * Opens a process and checks that it meets the conditions. If later a change of this process has
- * to wait for another controller, a warning is printed.
+ * Opens a process and checks that it meets the conditions. Later changes print a warning if they
+ * must wait for another controller.
  */
 PROBE_MUST_CHECK struct probe_error *processes_open(
 	const struct common_options *common, pid_t pid, struct probe_target **ret);
 
-/*
- * Call it before probe_sessions_stop(). If the process is frozen, prints a warning: the command
- * waits for the process, and a signal ends the wait.
- */
+/* Before probe_sessions_stop(): warns that a process is frozen and that a signal ends the wait. */
 void processes_tell_frozen(const struct probe_target *target);
 
-/*
- * Returns true if the command must follow the processes: their libraries, their children, and the
- * programs that they execute later.
- */
+/* Returns true if the command follows libraries, children and executed programs. */
 bool processes_follow(const struct common_options *common);
 
 /* Prints what the command is waiting for: "waiting for each process that runs /bin/a". */
 void processes_report_waiting(const struct common_options *common);
 
 /*
- * Raises our limit of open files to its maximum, because each traced process needs several
- * descriptors. Start programs before this call, so that they inherit the old limit.
+ * Raises our limit of open files, because each traced process needs several. Programs that were
+ * started before have the old limit.
  */
 void processes_allow_descriptors(void);
 
@@ -103,9 +91,8 @@ void processes_allow_descriptors(void);
 PROBE_MUST_CHECK struct probe_error *processes_find(struct common_options *common);
 
 /*
- * An error that many processes may have: a mistake on the command line, such as a PROBE or an
- * argument that does not exist, or a missing permission. It is reported only once for all
- * processes. Initialise with {0}, and always call mistake_end().
+ * An error that many processes may have, such as an unknown PROBE or a missing permission, and that
+ * is reported only once. Initialise with {0}, and always call mistake_end().
  */
 struct mistake {
 	struct probe_error *error;
@@ -116,14 +103,11 @@ struct mistake {
 	size_t untold;
 };
 
-/*
- * If the error of a process is the first mistake, or is the same mistake again, takes ownership of
- * it and returns true. Otherwise returns false.
- */
+/* Takes ownership of the error, and returns true, if it is the first mistake or the same again. */
 bool mistake_take(struct mistake *mistake, pid_t pid, struct probe_error *error);
 /*
- * Returns the mistake as an error, or NULL. The message names all processes with the mistake. But
- * if the command line is wrong and all `count` processes have the mistake, it names no process.
+ * Returns the mistake as an error, or NULL. The message names the processes, unless all `count`
+ * have it because the command line is wrong.
  */
 struct probe_error *mistake_end(
 	struct mistake *mistake, const struct common_options *common, size_t count);
@@ -134,30 +118,21 @@ struct left_out {
 };
 
 /*
- * Call it with the error of a process that cannot be used. Takes ownership of the error. Prints a
- * warning, unless a permission or a probe is missing: these two errors are only noted.
+ * Handles the error of a process that cannot be used, and takes ownership of it. Warns, unless a
+ * permission or a probe is missing: these are only noted.
  */
 void left_out_add(struct left_out *left, pid_t pid, struct probe_error *error);
 /* If permissions are missing for some processes, prints one line with a warning about them. */
 void left_out_report(struct left_out *left, const struct common_options *common);
-/*
- * Call it if no process is left. If processes lack a probe, returns the error about the missing
- * probe. Otherwise returns NULL.
- */
+/* Returns the error about a missing probe, if any, after all processes were left out. */
 struct probe_error *left_out_lacking(struct left_out *left, const struct common_options *common);
 void left_out_deinit(struct left_out *left, const struct common_options *common);
 
-/*
- * If the command works on several processes, adds the process id to the message of an error. The
- * error may be NULL.
- */
+/* Adds the process id to an error, which may be NULL, if there are several processes. */
 struct probe_error *processes_error(
 	const struct common_options *common, pid_t pid, struct probe_error *error);
 
-/*
- * Returns the start of a message that a process is not traced. Returns "" if the process has
- * ended, because the error itself says so.
- */
+/* Returns the start of a message that a process is not traced, or "" if it has ended. */
 const char *processes_untraced(const struct probe_error *error);
 
 #endif

@@ -30,14 +30,11 @@ struct probe_error *records_open(const char *operand, struct probe_reader **ret)
 /* ==== Catalogue =============================================================================== */
 
 /*
- * The files of the user are in the folder that the XDG Base Directory Specification names. If
- * $XDG_CONFIG_HOME is a relative path, it is ignored, as the specification demands.
+ * The folder is that of the XDG Base Directory Specification, which demands that a relative
+ * $XDG_CONFIG_HOME is ignored.
  */
 
-/*
- * Finds the folder for the files of the user; it may not exist. Sets *ret to NULL if the user has
- * no home directory.
- */
+/* Finds the folder for the user's files, which may not exist. *ret is NULL without a home. */
 static struct probe_error *find_folder(char **ret)
 {
 	const char *config = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");

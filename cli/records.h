@@ -6,9 +6,8 @@
 #include "probe/reader.h"
 
 /*
- * Opens the operand of a command: the folder of a recording, or "-" for standard input, from which
- * hits are read as JSON. With "-", Ctrl-C is left to the program that writes the JSON; when this
- * program ends, the command ends, too.
+ * Opens a recording's folder, or with "-" standard input, from which hits are read as JSON. With
+ * "-", Ctrl-C is left to the program that writes the JSON, whose end also ends the command.
  */
 PROBE_MUST_CHECK struct probe_error *records_open(const char *operand, struct probe_reader **ret);
 

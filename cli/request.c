@@ -63,10 +63,7 @@ struct probe_error *request_init_plans(
 	return !error && options->plan_text ? plans_parse(options) : error;
 }
 
-/*
- * Prints a line about a refused site. The names are escaped, because they come from the target and
- * may hold any bytes. `more` is the number of further sites with the same reason.
- */
+/* Prints a refused site and how many `more` have the same reason. Its names may hold any bytes. */
 static void report_refusal(const struct probe_refusal *refusal, size_t more)
 {
 	fputs("probectl: refused ", stderr);
@@ -88,10 +85,7 @@ static bool is_alike(const struct probe_refusal *a, const struct probe_refusal *
 	       strcmp(a->reason, b->reason) == 0;
 }
 
-/*
- * Returns true if a refusal from index `first` on and before index `i` has the same text as
- * refusal `i`.
- */
+/* Returns true if a refusal in [first, i) has the same text as refusal `i`. */
 static bool is_told(const struct probe_report *report, size_t first, size_t i)
 {
 	while (first < i && !is_alike(&report->refusals[first], &report->refusals[i]))
@@ -112,10 +106,7 @@ bool report_refusals_since(const struct probe_report *report, pid_t pid, enum re
 	struct report_told *told)
 {
 	size_t refused = report->refusal_count - told->refusals, silent = 0;
-	/*
-	 * The reason of the refusals that get no line of their own; NULL if they have different
-	 * reasons.
-	 */
+	/* The common reason of the refusals without a line of their own, or NULL. */
 	const char *why = NULL;
 	bool named = false;
 

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Declarations for enable, disable, run and trace: the probes to switch, and the report about the
- * result.
- */
+/* Shared by enable, disable, run and trace: the probes to switch, and the report of the result. */
 #ifndef CLI_REQUEST_H
 #define CLI_REQUEST_H
 
@@ -39,9 +36,8 @@ struct request_options {
 /* clang-format on */
 
 /*
- * Makes options->request from the PROBEs of a command line, which are operands or values of -e.
- * `common` owns the PROBEs. Errors: PROBE_ERROR_USAGE (no PROBE, a malformed PROBE, or an unknown
- * plan in --plan), PROBE_ERROR_MEMORY.
+ * Makes options->request from PROBEs, which `common` owns. Errors: PROBE_ERROR_USAGE (no PROBE, a
+ * malformed one, or an unknown plan in --plan), PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *request_init(
 	struct request_options *options, struct common_options *common);
@@ -50,9 +46,7 @@ PROBE_MUST_CHECK struct probe_error *request_init(
 PROBE_MUST_CHECK struct probe_error *request_init_plans(
 	struct request_options *options, struct common_options *common);
 
-/*
- * How much of a report has been printed. Reports become longer while a session follows libraries.
- */
+/* How much of a report was printed. It grows while a session follows libraries. */
 struct report_told {
 	size_t refusals, sites, notes;
 };
@@ -61,10 +55,7 @@ struct report_told {
 enum refusals_shown {
 	/* Sites of probes that were named exactly. One line sums up the other sites. */
 	REFUSALS_NAMED,
-	/*
-	 * All sites, including those of probes that only wildcards match. Used if nothing was
-	 * changed. Sites of one probe with the same reason share a line.
-	 */
+	/* Also sites that only wildcards match. One line for each reason and probe. */
 	REFUSALS_ALL,
 	/* Each site, even if other sites of the same probe have the same reason. Used with -v. */
 	REFUSALS_EACH
@@ -76,23 +67,19 @@ static inline enum refusals_shown refusals_shown(bool error, bool verbose)
 }
 
 /*
- * Prints those refused sites of a report on standard error that were not printed before. Returns
- * true if any of them belongs to a probe that was named exactly.
+ * Prints the refused sites of a report that were not printed before. Returns true if any of them
+ * belongs to a probe that was named exactly.
  */
 bool report_refusals_since(const struct probe_report *report, pid_t pid, enum refusals_shown shown,
 	struct report_told *told);
 /* Prints all refused sites of a report. */
 void report_refusals(const struct probe_report *report, pid_t pid, enum refusals_shown shown);
-/*
- * Print notes of a report on standard error: report_notes_since() prints those that were not
- * printed before, report_notes() prints all.
- */
+/* Print the notes of a report: all, or only those that were not printed before. */
 void report_notes_since(const struct probe_report *report, struct report_told *told);
 void report_notes(const struct probe_report *report);
 
 /*
- * Text after an error about a missing probe. The process may have ended or closed its libraries,
- * so we tell the user how to list the probes of a file.
+ * Follows an error about a missing probe, because the process may have ended or closed a library.
  */
 #define REQUEST_NEXT_STEP " (`probectl list FILE` shows what a program or library has)"
 

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Enables the probes of a program that `probectl run` starts.
+ * Enables the probes of a program that `probectl run` starts, permanently, as soon as every PROBE
+ * matches.
  *
- * The probes are enabled permanently as soon as every PROBE matches. Until then, a session
- * switches on the probes that exist, and waits for libraries that have the missing ones. After
- * that, a session switches on the probes of each new library at once; then these are enabled
- * permanently, too. The session also holds the programs that the program starts, until their
- * probes are enabled.
+ * Until then, a session switches on the probes that exist, and waits for libraries with the others.
+ * After that, it switches on the probes of each new library, which are then enabled permanently,
+ * too. It also holds the programs that the program starts, until their probes are enabled.
  */
 #include <poll.h>
 #include <stdint.h>
@@ -24,10 +23,7 @@
 
 /* The data of a session (struct probe_traced): a program whose probes are enabled. */
 struct run_program {
-	/*
-	 * Some PROBEs have not matched yet, and the session waits for libraries that have these
-	 * probes.
-	 */
+	/* Some PROBEs match nothing yet; the session waits for libraries. */
 	bool waiting;
 	bool enabled;		 /* all probes of the mapped libraries are enabled */
 	struct report_told told; /* the part of the session's report that enable() has printed */
@@ -41,9 +37,7 @@ static struct probe_request request_of(const struct run *run, const struct run_p
 	return request;
 }
 
-/*
- * Marks the refusals of the session as reported, because enable() has reported the same refusals.
- */
+/* Marks the session's refusals as reported: enable() has reported the same ones. */
 static void note_told(struct run_program *program, const struct probe_session *session)
 {
 	const struct probe_report *report;
@@ -66,10 +60,7 @@ static struct probe_error *enable(struct run *run, struct probe_target *target,
 	struct probe_report report = {0};
 	struct probe_error *error = probe_target_enable(target, &request, &report);
 
-	/*
-	 * If the program has just ended, print nothing here: report_refused() prints the session's
-	 * report.
-	 */
+	/* If the program has just ended, report_refused() prints the session's report. */
 	if (!error || probe_target_alive(target)) {
 		report_refusals(
 			&report, probe_target_pid(target), refusals_shown(error, run->verbose));
@@ -116,10 +107,7 @@ static struct probe_error *start_session(struct probe_traced *traced,
 	return error;
 }
 
-/*
- * If the program ended before enable() could report refusals, reports those that the session
- * found.
- */
+/* If the program ended before enable() reported refusals, reports those of the session. */
 static void report_refused(struct run *run, const struct probe_traced *traced)
 {
 	const struct probe_report *report = probe_session_report(traced->session);
@@ -134,8 +122,8 @@ static void report_refused(struct run *run, const struct probe_traced *traced)
 }
 
 /*
- * Returns true if the probes can be enabled permanently. If PROBEs were missing, all of them match
- * now. If no PROBE was missing, a new library has more probes.
+ * Returns true if the probes can be enabled permanently: all missing PROBEs match now or, if none
+ * was missing, a new library has more probes.
  */
 static bool has_come(const struct run *run, const struct probe_traced *traced)
 {
@@ -152,10 +140,7 @@ static bool has_come(const struct run *run, const struct probe_traced *traced)
 	return probe_session_report(session)->refusal_count > program->told.refusals;
 }
 
-/*
- * Switches off those probes of a session that are now enabled permanently. The session continues
- * to follow libraries.
- */
+/* Switches off the probes of a session that are now permanent. It continues to follow libraries. */
 static struct probe_error *take_over(struct probe_session *session)
 {
 	struct probe_report report = {0};
@@ -326,8 +311,7 @@ struct probe_error *run_start(struct run *run, struct probe_target *target)
 		.news = take_news,
 		.data = run};
 	/*
-	 * The program may end as soon as it is released, so open the loop before. The program was
-	 * started earlier, so that it does not inherit blocked signals.
+	 * The program may end once it is released. It was started earlier, with signals unblocked.
 	 */
 	struct probe_error *error = loop_open(&run->loop, NULL);
 

@@ -26,10 +26,7 @@ struct run {
 	struct probe_trace *set;   /* the program, and what it starts */
 	struct probe_error *error; /* error that prevents the start */
 	bool matched;		   /* every PROBE has matched in some program */
-	/*
-	 * The probes of a later library or program could not be enabled, and this has been
-	 * reported.
-	 */
+	/* The probes of a later library or program were not enabled; reported. */
 	bool failed;
 };
 

@@ -19,10 +19,7 @@ struct timer {
 
 /* Returns a timer that expires every `ns` nanoseconds from now on, or never if `ns` is 0. */
 struct timer timer_every(uint64_t ns);
-/*
- * Returns true if the timer has expired. Then also advances next_ns by whole intervals until it is
- * later than now_ns.
- */
+/* Returns true if the timer has expired. Then advances next_ns by whole intervals beyond now_ns. */
 bool timer_due(struct timer *timer, uint64_t now_ns);
 
 #endif

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * probectl export: converts hits to the formats of other tools. The hits come from recordings or
- * from standard input.
- */
+/* probectl export: converts hits from recordings or standard input to formats of other tools. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -39,10 +36,7 @@ static bool is_of(const struct probe_pattern *pattern, const struct probe_event 
 	       (begin && probe_pattern_matches(pattern, "", begin->provider, begin->name));
 }
 
-/*
- * Returns true if an event is to be exported. An event that reports lost hits is always exported. A
- * hit is exported if it matches a PROBE, or if the user gave no PROBE.
- */
+/* Returns true if an event is to be exported: it reports lost hits, or it matches the PROBEs. */
 static bool is_wanted(struct export_options *options, const struct probe_event *event)
 {
 	const struct pattern_list *patterns = &options->common.patterns;
@@ -77,8 +71,8 @@ static bool may_show(const struct export_options *options)
 }
 
 /*
- * Sets *ret to the highest number of arguments that a hit has. CSV files need it, because RFC 4180
- * requires the same number of columns in each line. A recording may state the number at its start.
+ * Sets *ret to the highest number of arguments of a hit. RFC 4180 requires the same number of
+ * columns in each line. A recording may state the number at its start.
  */
 static struct probe_error *find_columns(
 	struct export_options *options, const char *folder, size_t *ret)
@@ -101,10 +95,7 @@ static struct probe_error *find_columns(
 	}
 	reading_end(&reading);
 	probe_reader_close(reader);
-	/*
-	 * Ignore the error. The export reads the same events again and reports it, possibly after
-	 * many hits.
-	 */
+	/* The export reads the same events again and reports the error. */
 	probe_error_free(error);
 	return NULL;
 }
@@ -134,10 +125,7 @@ static struct probe_error *export_all(struct export_options *options, struct pro
 		error = probe_export_finish(export);
 	if (!damage)
 		return error;
-	/*
-	 * Report the damage, not the error: the damage was found first and may have caused the
-	 * error.
-	 */
+	/* Report the damage: it was found first and may have caused the error. */
 	probe_error_free(error);
 	return damage;
 }

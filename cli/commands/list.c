@@ -29,9 +29,8 @@ struct list_command {
 /* ---- Files and processes ----------------------------------------------------------- */
 
 /*
- * Returns true if an operand is a FILE, and false if it is a PROBE. An operand that exists as a
- * file is a FILE. Otherwise it is a FILE if it has a slash, except for two forms of a PROBE:
- * path:provider:name, and a regular expression between slashes.
+ * Returns true if an operand is a FILE: it exists as a file, or it has a slash and is neither
+ * path:provider:name nor a regular expression between slashes.
  */
 static bool is_file(const char *operand)
 {
@@ -45,9 +44,8 @@ static bool is_file(const char *operand)
 }
 
 /*
- * Returns the file that an operand names, or NULL if the operand is a PROBE. The first operand may
- * be the name of a program in $PATH. Later operands without a slash are more likely PROBEs for
- * this program, as in `list ruby raise`.
+ * Returns the file that an operand names, or NULL if the operand is a PROBE. Only the first operand
+ * may name a program in $PATH: in `list ruby raise`, `raise` is a PROBE.
  */
 static const char *find_file(struct list_command *command, size_t operand)
 {
@@ -84,10 +82,7 @@ static struct probe_error *sort_operands(struct list_command *command)
 	return error;
 }
 
-/*
- * Reports that a file or process is unreadable. Returns NULL, so that the command continues,
- * unless the error is lack of memory.
- */
+/* Reports an unreadable file or process. Returns only a lack of memory as an error. */
 static struct probe_error *note_failure(struct list_command *command, struct probe_error *error)
 {
 	if (!error || error->code == PROBE_ERROR_MEMORY)
@@ -172,8 +167,8 @@ static void report_defects(const struct list_command *command)
 /* ---- Choosing sites ----------------------------------------------------------------- */
 
 /*
- * Returns true if any pattern matches the site. Sets the flag of each pattern that matches,
- * because it is an error if a pattern matches no site at all.
+ * Returns true if any pattern matches the site. Sets the flag of each matching pattern, because a
+ * pattern that matches no site is an error.
  */
 static bool is_wanted(
 	const struct pattern_list *patterns, const struct probe_site *site, bool *matched)
@@ -250,10 +245,7 @@ static bool has_defects(const struct list_command *command)
 	return count > 0;
 }
 
-/*
- * For an error message, says where we have searched for the probes that were not found. The text
- * is in `room`.
- */
+/* Writes the places that were searched into `room`, for an error message. */
 static const char *describe_where(const struct list_command *command, char *room, size_t size)
 {
 	const struct common_options *options = &command->options;
@@ -271,10 +263,7 @@ static const char *describe_where(const struct list_command *command, char *room
 	return room;
 }
 
-/*
- * Returns an array with the text "provider:name" for every site, or NULL on lack of memory. The
- * caller frees the strings and the array.
- */
+/* Returns an array of "provider:name" for every site, or NULL on lack of memory. Free both. */
 static char **all_names(const struct scan *lists, size_t *count_ret)
 {
 	size_t total = 0, count;
@@ -327,10 +316,7 @@ static struct probe_error *no_match(const struct list_command *command, const bo
 
 /* ---- The command ----------------------------------------------------------------------- */
 
-/*
- * Some patterns name the arguments that a probe must have. If the probes of a pattern do not have
- * them, returns the error for the first such pattern.
- */
+/* Returns an error if no probe of a pattern has the arguments that the pattern names. */
 static struct probe_error *check_arguments(const struct list_command *command)
 {
 	const struct pattern_list *patterns = &command->options.patterns;
@@ -362,9 +348,7 @@ static struct probe_error *show(struct list_command *command)
 		error = select_sites(command, matched);
 	if (!error)
 		error = command->json ? listing_print_json(listing) : listing_print_text(listing);
-	/*
-	 * Report no missing match if nothing was readable, because this has already been reported.
-	 */
+	/* If nothing was readable, this has already been reported. */
 	if (!error && !(command->failed && listing->count == 0))
 		error = no_match(command, matched);
 	free(matched);
@@ -389,10 +373,7 @@ static void put_files(FILE *out, const struct probe_list *list)
 	}
 }
 
-/*
- * If a file has no probes, says which of its libraries have probes. Sets *any_ret if any library
- * has probes.
- */
+/* Reports which libraries of a file without probes have probes. Sets *any_ret if any has. */
 static struct probe_error *report_needed(const char *file, bool *any_ret)
 {
 	struct probe_list *list;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * probectl read: prints the data gathered by the sessions that `enable -t` left in processes.
- * Reading does not change the sessions. With --reset, the sessions are restarted.
+ * probectl read: prints the data of the sessions that `enable -t` left in processes. Only --reset
+ * changes the sessions: it restarts them.
  */
 #include <errno.h>
 #include <poll.h>
@@ -149,10 +149,7 @@ static struct probe_error *read_tracer(struct reader *reader, const struct probe
 		reader->target, session->id, &kept->request.request, &tracer->options, &opened);
 	if (!error)
 		error = print_session(reader, opened, tracer, kept, title);
-	/*
-	 * Complete the recording before the session is freed, because the recording refers to the
-	 * session.
-	 */
+	/* Complete the recording first, because it refers to the session. */
 	error = probe_error_first(error, flight_end(&reader->flight));
 	probe_session_free(opened);
 	free(title);
@@ -161,10 +158,7 @@ static struct probe_error *read_tracer(struct reader *reader, const struct probe
 	return error;
 }
 
-/*
- * Returns true if the user asked for this session. Users name a session by its number or by its
- * tracer.
- */
+/* Returns true if the user asked for this session, by its number or by its tracer. */
 static bool is_wanted(const struct read_options *options, const struct probe_kept *session,
 	const struct trace_tracer *tracer)
 {
@@ -211,10 +205,7 @@ static struct probe_error *read_sessions(struct reader *reader)
 	if (error)
 		return error;
 	for (size_t i = 0; i < count && !error; i++) {
-		/*
-		 * Skip sessions without words: `enable` without a tracer has made them, and
-		 * `status` shows their counts.
-		 */
+		/* `enable` without a tracer has made the others; `status` shows their counts. */
 		if (sessions[i].text)
 			error = read_session(reader, &sessions[i]);
 	}

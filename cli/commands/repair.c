@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * probectl repair: removes what dead controllers have left behind. If another tool has restored a
- * site, patches the site again.
- */
+/* probectl repair: removes what dead controllers have left, and patches restored sites again. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -150,9 +147,8 @@ static struct probe_error *look(struct probe_target *target, bool told, struct l
 }
 
 /*
- * Tries a repair once, and checks the sites afterwards. Sets *again_ret if another attempt may
- * help: this attempt left out a site because of another tool's breakpoint, and the breakpoint is
- * gone now.
+ * Tries a repair once and checks the sites afterwards. Sets *again_ret if it left out a site
+ * because of another tool's breakpoint that is gone now.
  */
 static struct probe_error *repair_and_look(struct probe_target *target, struct probe_repair *repair,
 	struct left_sites *left, bool *again_ret)
@@ -175,10 +171,8 @@ static struct probe_error *repair_and_look(struct probe_target *target, struct p
 }
 
 /*
- * Repairs a process, with several attempts. After a tool has closed a uprobe, it takes some time
- * until the kernel removes the breakpoint, so this may happen during the repair. There is no other
- * attempt for a site to which a tool writes repeatedly, nor for a site that a tool has restored
- * and that cannot be patched again.
+ * Repairs a process, with several attempts, because the kernel removes a breakpoint some time after
+ * a tool has closed its uprobe. Other faults of a site get no further attempt.
  */
 static struct probe_error *repair_and_settle(
 	struct probe_target *target, struct probe_repair *repair, struct left_sites *left)

@@ -48,8 +48,8 @@ static struct probe_error *write_all(int fd, const char *text, size_t length, co
 }
 
 /*
- * Writes a page to a file. If writing fails, the incomplete file is truncated. It is not removed,
- * because its path may lead to another file by now.
+ * Writes a page to a file. On error, truncates the file but does not remove it, because its path
+ * may lead to another file by now.
  */
 static struct probe_error *write_page(const char *path, const char *text, size_t length)
 {

@@ -40,8 +40,8 @@ static bool matches_any(const struct pattern_list *patterns, const struct probe_
 }
 
 /*
- * Returns true if a probe is to be shown. With a PROBE, all probes that match it are shown, even if
- * they are off. Without a PROBE, probes that are off are only shown with -a.
+ * Returns true if a probe is to be shown: all probes that match a PROBE, or without a PROBE, those
+ * that are on (all with -a).
  */
 static bool is_shown(const struct status_options *options, const struct probe_status *probe)
 {
@@ -96,10 +96,7 @@ static struct probe_error *check_patterns(
 
 /* ---- Printing --------------------------------------------------------------- */
 
-/*
- * Returns the state of a probe as text. If a patch of the probe was overwritten, the probe is
- * neither on nor off.
- */
+/* Returns the state of a probe. With an overwritten patch it is neither on nor off. */
 static const char *state_of(const struct probe_status *probe)
 {
 	return probe->inconsistent ? "inconsistent" : probe->enabled ? "on" : "off";
@@ -133,8 +130,7 @@ static void add_probe_json(
 }
 
 /*
- * Writes the plans of a probe's sites: "-" if no site is patched, "behind" if all patched sites
- * have the same plan, otherwise "3 behind, 2 pun".
+ * Writes the plans of a probe's patched sites: "-" for none, "behind" for one, "3 behind, 2 pun".
  */
 static void plans_text(struct buffer *out, const struct probe_status *probe)
 {
@@ -214,10 +210,7 @@ static void add_count(struct buffer *out, size_t count, const char *what)
 		buffer_char(out, 's');
 }
 
-/*
- * Prints a warning about leftovers in a process. Usually a controller that has died left them.
- * They do no harm, but hits may be slower.
- */
+/* Warns about leftovers in a process, usually of a dead controller. They may slow down hits. */
 static struct probe_error *warn_of_stale(struct probe_target *target)
 {
 	struct probe_stale stale;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * probectl enable, probectl disable: `enable` adds one to the reference counts of probes,
- * `disable` subtracts one. Each command also has options to switch some probes in the opposite
- * direction. Both directions then form one change.
+ * probectl enable, probectl disable: add one to the reference counts of probes, or subtract one.
+ * Options switch some probes in the opposite direction, as part of the same change.
  */
 #include <errno.h>
 #include <signal.h>
@@ -86,10 +85,7 @@ static void report_done(const struct direction *direction, const struct switch_o
 	putchar('\n');
 }
 
-/*
- * Reports a site that was not switched, because another tool has replaced the patch by its own
- * bytes.
- */
+/* Reports a site that was not switched, because another tool has overwritten the patch. */
 static void report_left(const struct probe_bad_site *site, void *data)
 {
 	const struct probe_target *target = data;
@@ -249,10 +245,7 @@ static struct probe_error *add_pairs(
 	return NULL;
 }
 
-/*
- * Makes one list of actions. The actions in the command's own direction come before the opposite
- * ones.
- */
+/* Makes one list of actions: first those in the command's own direction, then the opposite ones. */
 static struct probe_error *switch_mixed(struct switch_options *options)
 {
 	struct common_options *common = &options->kept.common;
@@ -274,10 +267,7 @@ static struct probe_error *switch_mixed(struct switch_options *options)
 	return error ? error : add_pairs(options, &options->other_pairs, !disables);
 }
 
-/*
- * Makes the request. The probes may be named by PROBEs, by pairs, and by options for the opposite
- * direction.
- */
+/* Makes the request from PROBEs, pairs and options for the opposite direction. */
 static struct probe_error *switch_request(struct switch_options *options)
 {
 	struct common_options *common = &options->kept.common;
@@ -346,8 +336,7 @@ static struct probe_error *switch_checked(void *data, int *status_ret)
 	if (tracers_help(&options->kept.tracer))
 		return NULL;
 	/*
-	 * With a file size limit (ulimit -f), write(2) must return an error. A signal would end us
-	 * in the middle of a change.
+	 * Over a file size limit (ulimit -f), write(2) must fail, and not kill us during a change.
 	 */
 	signal(SIGXFSZ, SIG_IGN);
 	error = processes_find_running(&options->kept.common);

@@ -60,10 +60,7 @@ static struct probe_error *run(void *data, int *status_ret)
 	if (error)
 		return error;
 	options->request = request.request;
-	/*
-	 * Set only LC_CTYPE, which tells the character set and the widths of characters. The format
-	 * of numbers must not change.
-	 */
+	/* Set the character set only. The format of numbers must not change. */
 	setlocale(LC_CTYPE, "");
 	options->utf8 = strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
 	*status_ret = top_run(options);

@@ -2,8 +2,8 @@
 /*
  * `probectl list --json`. The names of the fields are a stable interface; see probectl-list(1).
  *
- * Lines are written directly into a buffer. With a tree of JSON objects for each site, listing
- * libjvm took 3.9 ms; with the buffer, it takes 1.5 ms.
+ * Lines are written directly into a buffer: listing libjvm takes 1.5 ms, with a tree of JSON
+ * objects 3.9 ms.
  */
 #include "cli/list/listing.h"
 #include "cli/print/print.h"
@@ -60,9 +60,7 @@ static void add_detail(struct buffer *out, const struct probe_site_detail *detai
 static void add_plan(
 	struct buffer *out, const struct probe_site *site, const struct probe_site_detail *detail)
 {
-	/*
-	 * Adds the plan of a site. If the site is not enabled, this is the plan that it would get.
-	 */
+	/* A site that is not enabled shows the plan that it would get. */
 	enum probe_plan plan = site->plan ? site->plan : detail->plan;
 
 	if (!plan)

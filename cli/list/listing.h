@@ -14,9 +14,7 @@
 struct listed_site {
 	struct probe_list *list;
 	const struct probe_site *site;
-	/*
-	 * The same number for all sites of one file, or for all sites of one module in one process.
-	 */
+	/* The same for all sites of one file, or of one module in one process. */
 	size_t module;
 	size_t order; /* position among all sites of the list */
 };
@@ -31,10 +29,7 @@ struct listing {
 	bool show_pid;	 /* the sites are in several processes */
 };
 
-/*
- * Sets *ret to the name of the site's function, as shown to the user, or NULL. The caller frees
- * *ret. Errors: PROBE_ERROR_MEMORY.
- */
+/* Sets *ret to the name of the site's function, or NULL. The caller frees it. */
 PROBE_MUST_CHECK struct probe_error *listing_function(
 	const struct probe_site_detail *detail, char **ret);
 
@@ -45,26 +40,22 @@ PROBE_MUST_CHECK struct probe_error *listing_print_json(const struct listing *li
 
 /* ---- Finding (scan.c) ------------------------------------------------------------- */
 
-/*
- * The lists of sites, one for each thread that has read files. All sites of a file are in the same
- * list.
- */
+/* Lists of sites, one for each reading thread. All sites of a file are in the same list. */
 struct scan {
 	struct probe_list **lists;
 	size_t count;
 };
 
 /*
- * Reads every regular ELF file in the standard directories once. Unreadable files are left out. If
- * standard error is a terminal, shows a progress line there. Initialise *ret with {0}. Errors:
- * PROBE_ERROR_MEMORY.
+ * Reads every ELF file in the standard directories once, except unreadable ones. Shows progress on
+ * a terminal. Initialise *ret with {0}. Errors: PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *scan_system(struct scan *ret);
 void scan_deinit(struct scan *scan);
 
 /*
- * Returns the path of the program that the shell would start for a name without a slash. Returns
- * NULL if $PATH has no such program, or on lack of memory. The caller frees the path.
+ * Returns the path of the program that the shell would start for a name without a slash, or NULL.
+ * The caller frees it.
  */
 char *program_find(const char *name);
 

@@ -2,15 +2,12 @@
 /*
  * Reads the probes of all programs and libraries of the system.
  *
- * First we collect the file names: the regular files of each directory, then the targets of
- * symbolic links. Each file, identified by device and inode, is added only once. Then a few
- * threads read the files. Each thread takes a handful of files at a time and has a list of its own
- * for the probes.
+ * First we collect file names: the regular files of each directory, then the targets of symbolic
+ * links, each inode once. Then a few threads read the files, a handful at a time, into lists of
+ * their own.
  *
- * Folders below the library directories are not searched. They hold some hundred thousand files
- * that are not ELF files (a JDK, modules of Perl and Python), and reading their names would take
- * longer than everything else. The exceptions are folders of programs that are known for their
- * probes.
+ * Folders below the library directories hold some hundred thousand files that are not ELF files (a
+ * JDK, modules of Perl), so we only search those of programs that are known for their probes.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -109,10 +106,7 @@ static void add_entry(struct names *names, const char *directory, int fd, dev_t 
 		add_file(names, st.st_dev, st.st_ino, directory, entry->d_name);
 }
 
-/*
- * Adds the regular files of a directory. If `links` is set, adds the targets of its symbolic links
- * instead.
- */
+/* Adds the regular files of a directory, or with `links`, the targets of its symbolic links. */
 static void add_directory(struct names *names, const char *path, bool links)
 {
 	DIR *directory = opendir(path);
@@ -123,7 +117,7 @@ static void add_directory(struct names *names, const char *path, bool links)
 		return;
 	/*
 	 * Read each directory only once: /bin is often the same as /usr/bin. In the second round,
-	 * for links, the set has all directories, so do not ask it.
+	 * for links, the set already has it.
 	 */
 	if (fstat(dirfd(directory), &st) == 0 &&
 		(links || add_inode(names, st.st_dev, st.st_ino))) {
@@ -133,10 +127,7 @@ static void add_directory(struct names *names, const char *path, bool links)
 	closedir(directory);
 }
 
-/*
- * Collects all file names. Symbolic links in paths are resolved, because /lib and /usr/lib may be
- * the same directory.
- */
+/* Collects all file names. /lib and /usr/lib may be the same directory, so links are resolved. */
 static void find_names(struct names *names)
 {
 	glob_t found = {0};
@@ -190,10 +181,7 @@ static void *work_through(void *data)
 	const struct names *names = work->names;
 
 	for (;;) {
-		/*
-		 * Relaxed order is sufficient: each index is handed out only once, and all names
-		 * were added before the threads were started.
-		 */
+		/* Relaxed: each index is handed out once, and the names are complete. */
 		size_t at =
 			atomic_fetch_add_explicit(&work->next, FILES_AT_ONCE, memory_order_relaxed);
 		size_t end = at + FILES_AT_ONCE;
@@ -211,8 +199,8 @@ static void *work_through(void *data)
 }
 
 /*
- * Returns true if a seccomp filter is active. With a filter we start no threads, because the
- * filter might kill us when a thread ends: glibc then calls madvise(2).
+ * Returns true if a seccomp filter is active. It might kill us at the end of a thread, when glibc
+ * calls madvise(2), so we then start no threads.
  */
 static bool is_filtered(void)
 {
@@ -229,10 +217,7 @@ static size_t thread_count(void)
 	return count < THREADS_MAX ? count : THREADS_MAX;
 }
 
-/*
- * Reads all files. The calling thread is the first worker. If no other thread can be started, the
- * calling thread reads all files.
- */
+/* Reads all files. The calling thread is the first worker, and the only one if need be. */
 static struct probe_error *read_files(const struct names *names, struct scan *scan)
 {
 	struct work work = {.names = names};

@@ -2,10 +2,8 @@
 /*
  * `probectl list` as text: one line for each probe of a module.
  *
- * The sites of a probe have different operands. At one site an argument is in a register, at
- * another it is on the stack. Sometimes even the type of an argument differs, because the compiler
- * knew a constant. So the line of a probe shows the types. With -v, there is a line for each site,
- * which shows the operands.
+ * Operands differ between the sites of a probe: an argument is in a register here and on the stack
+ * there. So the line of a probe shows types only, and -v adds a line with operands for each site.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -96,9 +94,8 @@ static const char *describe_semaphores(const struct group *group)
 }
 
 /*
- * Writes the state of a probe. "on 2" means that a site is enabled and that the highest semaphore
- * is 2. "?" means that the state is unknown. "inconsistent" means that another program has
- * overwritten the patch of a site.
+ * Writes the state of a probe. "on 2": enabled, with 2 as the highest semaphore. "inconsistent":
+ * another program has overwritten a patch. "?": unknown.
  */
 static void describe_state(const struct group *group, struct buffer *out)
 {
@@ -125,10 +122,7 @@ static void describe_state(const struct group *group, struct buffer *out)
 
 /* ---- Sites: -v and -vv -------------------------------------------------------------- */
 
-/*
- * Writes the address of a site. In a process, this is the address in memory; otherwise, it is the
- * address in the file.
- */
+/* Writes the address of a site: in a process, the one in memory, otherwise the one in the file. */
 static void describe_address(const struct probe_site *site, struct buffer *out)
 {
 	buffer_hex(out, site->pc ? site->bias + site->pc : 0);
@@ -191,10 +185,7 @@ static void describe_plan(
 	describe_why(detail->together_reason, out);
 }
 
-/*
- * The sites in files for another machine. The plans that are shown for such sites are those that
- * they would get on that machine.
- */
+/* Sites in files for another machine, with the plans that they would get there. */
 struct foreign {
 	const char *machine; /* name of one such machine */
 	size_t sites;

@@ -146,9 +146,8 @@ struct probe_error *out_grid(const struct grid *grid)
 /* ==== Messages ================================================================================ */
 
 /*
- * A queue of lines for standard error. Lines wait in memory until standard error accepts them. If
- * the memory is full, new lines are dropped and counted. As soon as no line is waiting, another
- * line reports how many lines were dropped.
+ * A queue of lines for standard error. If its memory is full, new lines are dropped and counted; a
+ * later line reports how many.
  */
 
 enum {
@@ -163,19 +162,14 @@ static struct messages {
 	FILE *before; /* the original `stderr` */
 	int fd;
 	bool is_socket;
-	/*
-	 * [0, whole): the lines that are waiting. [whole, length): a line that is not complete yet.
-	 */
+	/* [0, whole): waiting lines. [whole, length): an incomplete line. */
 	char text[WAITING_BYTES];
 	size_t whole, length;
 	bool is_cut; /* there is no space for the rest of the incomplete line */
 	uint64_t dropped;
 } messages = {.fd = -1};
 
-/*
- * Writes waiting lines, but at most PIPE_BUF bytes, because a pipe with POLLOUT accepts this much
- * without blocking.
- */
+/* Writes at most PIPE_BUF bytes, which a pipe with POLLOUT accepts without blocking. */
 static ssize_t write_some(const struct messages *m)
 {
 	struct pollfd output = {.fd = m->fd, .events = POLLOUT};
@@ -224,10 +218,7 @@ static void pass_on(struct messages *m)
 			continue;
 		if (written < 0 && errno == EAGAIN)
 			return;
-		/*
-		 * After a write error, the reader has closed the pipe for good, so discard the
-		 * lines.
-		 */
+		/* The reader has closed the pipe for good. */
 		if (written < 0)
 			written = (ssize_t)m->whole;
 		m->whole -= (size_t)written;
@@ -237,8 +228,8 @@ static void pass_on(struct messages *m)
 }
 
 /*
- * Returns true if a message ends with this character: a newline; a carriage return, which ends a
- * progress line; or the K of the escape sequence that erases a progress line.
+ * Returns true if a message ends with this character: a newline or, for a progress line, a carriage
+ * return or the K of the escape sequence that erases it.
  */
 static bool ends_message(const struct messages *m, char c)
 {
@@ -269,10 +260,7 @@ static ssize_t take(void *cookie, const char *text, size_t size)
 {
 	struct messages *m = cookie;
 
-	/*
-	 * A forked child of ours, such as the host of a loaded tracer, must not print the lines
-	 * that we have queued.
-	 */
+	/* A forked child, such as the host of a loaded tracer, must not print our lines. */
 	if (getpid() != m->owner)
 		return write(STDERR_FILENO, text, size);
 	for (size_t i = 0; i < size; i++)
@@ -358,10 +346,7 @@ int report_error(struct probe_error *error)
 	int status = error->code == PROBE_ERROR_USAGE ? STATUS_USAGE : STATUS_FAILED;
 
 	fflush(stdout);
-	/*
-	 * Escape the message, because names in it may come from a file or a target and hold any
-	 * bytes.
-	 */
+	/* Names in the message come from files and targets, and may hold any bytes. */
 	fputs("probectl: ", stderr);
 	print_printable(stderr, error->message);
 	fputc('\n', stderr);
@@ -399,8 +384,8 @@ enum {
 };
 
 /*
- * Writes the text of the progress line: `events` events were read in `ns` nanoseconds. They are
- * the first `bytes` of `total` bytes. `total` is 0 if it is unknown.
+ * Writes the text of the progress line: `events` events, the first `bytes` of `total` bytes (0:
+ * unknown), were read in `ns` nanoseconds.
  */
 static void reading_text(
 	char text[READING_TEXT], uint64_t events, uint64_t ns, uint64_t bytes, uint64_t total)

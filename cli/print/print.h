@@ -15,10 +15,7 @@
 #include "probe/reader.h"
 #include "probe/target.h"
 
-/*
- * A start of a message that says that a process or a file could not be read completely. The name
- * of the process or file follows.
- */
+/* Starts a message about a process or file, named next, that could not be read completely. */
 #define READ_OF "what can be read of "
 
 /* Arguments for the format "%zu site%s": a number, and the ending of the noun for this number. */
@@ -29,24 +26,19 @@
 /* Writes a text to a stream, escaped as by buffer_printable(). */
 void print_printable(FILE *stream, const char *text);
 
-/*
- * Reports on standard error that another program has changed a site: "probectl: slow:tick at 0x...
- * in PATH: it holds cc ...".
- */
+/* Reports a site that another program has changed: "probectl: slow:tick at 0x... in PATH: ...". */
 void print_bad_site(const struct probe_bad_site *site, pid_t pid, const char *consequence);
 
 /*
- * Reports on standard error that a session has found a change of a site: another program has
- * changed it, or it is intact again. The message tells when this was found.
+ * Reports a site that another program has changed or that is intact again, and when this was found.
  */
 void print_site_news(const struct probe_site_news *news, pid_t pid);
 
 /* ---- Standard output ----------------------------------------------------------- */
 
 /*
- * Call it after a write to a stream has failed, while errno still has the reason. Drops the data
- * of the stream that was not written. Returns the error, or NULL if the reader has closed the
- * pipe.
+ * Drops the pending data of a stream after a failed write. Returns the error, from errno, or NULL
+ * if the reader has closed the pipe.
  */
 PROBE_MUST_CHECK struct probe_error *out_failed(FILE *stream);
 
@@ -59,27 +51,20 @@ PROBE_MUST_CHECK struct probe_error *out_grid(const struct grid *grid);
 /* ---- Standard error ------------------------------------------------------------ */
 
 /*
- * A standard error stream that never blocks. The reader of standard error may have stopped
- * reading, for example a supervisor with a pipe, or a terminal after Ctrl-S. If a message blocked
- * us, probes would stay enabled.
+ * A standard error stream that never blocks. If a supervisor stops reading its pipe, or the user
+ * types Ctrl-S, a blocking message would leave probes enabled.
  */
 
 /* Replaces `stderr` by a stream that never blocks. On lack of memory, does nothing. */
 void messages_begin(void);
 /* Writes as many waiting messages as standard error accepts without blocking. */
 void messages_retry(void);
-/*
- * Call it before the process exits. Waits a moment for a slow reader. Messages that are then still
- * waiting are lost.
- */
+/* Waits a moment for a slow reader. Messages that still wait are lost. Call it before exiting. */
 void messages_end(void);
 
 /* ---- Progress ------------------------------------------------------------------ */
 
-/*
- * Shows the progress of a command on a terminal: one line on standard error, which is overwritten
- * again and again. The cursor stays at the start of the line, so that the next output replaces it.
- */
+/* Shows progress on a terminal: one line on standard error, which the next output replaces. */
 
 enum { PROGRESS_NS = 200 * NSEC_PER_MSEC }; /* default time between two updates of the line */
 

@@ -32,10 +32,7 @@
 
 /* ---- Characters -------------------------------------------------------------------- */
 
-/*
- * Returns the width of a character in columns. Combining marks and unknown characters have width
- * 0; they are not printed.
- */
+/* Returns a character's width. Combining marks and unknown characters have 0: not printed. */
 static size_t columns_of(const char *text, size_t bytes)
 {
 	int columns = bytes == 1 ? 1 : wcwidth((wchar_t)utf8_code(text, bytes));
@@ -43,10 +40,7 @@ static size_t columns_of(const char *text, size_t bytes)
 	return columns > 0 ? (size_t)columns : 0;
 }
 
-/*
- * Appends a copy of a text, and a NUL. Leaves out characters that have no width or are unsafe on a
- * terminal.
- */
+/* Appends a text and a NUL. Leaves out characters without width or unsafe on a terminal. */
 static void clean(struct buffer *out, const char *text, bool utf8)
 {
 	struct buffer printable = {0};
@@ -94,10 +88,7 @@ size_t cell_width(const char *text, bool utf8)
 	return width;
 }
 
-/*
- * Returns the length in bytes of the longest start of a text that fits in `width` columns. Sets
- * *width_ret to the width of this start.
- */
+/* Returns the length of the longest start of a text that fits in `width` columns, and its width. */
 static size_t head(const char *text, size_t width, size_t *width_ret)
 {
 	size_t length = 0, taken = 0;
@@ -115,10 +106,7 @@ static size_t head(const char *text, size_t width, size_t *width_ret)
 	return length;
 }
 
-/*
- * Returns the offset in bytes of the longest end of a text that fits in `width` columns. Sets
- * *width_ret to the width of this end.
- */
+/* Returns the offset of the longest end of a text that fits in `width` columns, and its width. */
 static size_t tail(const char *text, size_t width, size_t *width_ret)
 {
 	size_t total = clean_width(text), at = 0;
@@ -133,9 +121,7 @@ static size_t tail(const char *text, size_t width, size_t *width_ret)
 	return at;
 }
 
-/*
- * Writes the start of a text, dots, and the end of the text, if the text is too long for `width`.
- */
+/* Writes a text; if it is too wide, its start, dots and its end. */
 static size_t fit_ends(struct buffer *out, const char *text, size_t width, bool utf8)
 {
 	size_t dots = utf8 ? 1 : 2, first, last, at;
@@ -335,10 +321,7 @@ static size_t figures_width(const struct shape *shape)
 	return width;
 }
 
-/*
- * Returns the width of the widest name in all rows. Hidden rows count, too, so that the columns do
- * not move when the filter changes.
- */
+/* Returns the width of the widest name. Hidden rows count, so that filters do not move columns. */
 static size_t widest_name(const struct top_model *model, bool utf8)
 {
 	size_t widest = strlen("PROBE");
@@ -352,9 +335,7 @@ static size_t widest_name(const struct top_model *model, bool utf8)
 	return widest < NAME_MAX ? widest : NAME_MAX;
 }
 
-/*
- * Returns the order in which a column is left out. The column that rows are sorted by comes last.
- */
+/* Returns the order in which a column is left out. The one that sorts the rows is the last. */
 static unsigned int turn_of(const struct top_model *model, size_t column)
 {
 	return ordered[model->order] == column ? COLUMNS : columns[column].order;
@@ -457,19 +438,13 @@ static bool is_wrong(const struct top_row *row)
 	return row->refused || row->coverage.overwritten;
 }
 
-/*
- * Returns the mark before the name. It shows that something is wrong with the row, or that the
- * row's probe is off.
- */
+/* Returns the mark before the name: something is wrong, or the probe is off. */
 static char mark_of(const struct top_row *row)
 {
 	return is_wrong(row) ? '!' : row->on ? ' ' : '-';
 }
 
-/*
- * Returns the look of a row. The mark before the name says the same, because some terminals have
- * no colours and some people do not see them.
- */
+/* Returns the look of a row. The mark before the name says the same without colours. */
 static enum top_look look_of(const struct top_model *model, const struct top_row *row)
 {
 	if ((size_t)(row - model->rows) == model->selected)

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The processes that `probectl top` shows: the named processes, or the program that top started.
- * As in `probectl trace`, top also follows the libraries that these processes open later, and the
- * programs that they and their children execute.
+ * The processes that `probectl top` shows, named or started by top. As in `probectl trace`, it also
+ * follows the libraries that they open and the programs that they and their children execute.
  */
 #include <poll.h>
 #include <signal.h>
@@ -126,10 +125,7 @@ static bool is_running(const struct probe_traced *traced)
 	return traced->tracer == TOP_COUNTS && traced->is_on && !traced->is_replaced;
 }
 
-/*
- * Makes the title for processes that come and go. This title has a program's name, but no process
- * id.
- */
+/* Makes the title for processes that come and go: a program's name without a process id. */
 static void make_seeking_title(struct top_source *source)
 {
 	size_t count, running = 0;
@@ -285,10 +281,7 @@ static struct probe_error *start_times(struct top_source *source, struct probe_t
 	error = probe_session_start(traced->target, request, options, report, &traced->session);
 	if (!error || (error->code != PROBE_ERROR_NOT_FOUND && probe_target_alive(traced->target)))
 		return error;
-	/*
-	 * If the process has ended meanwhile, we do not know whether it had pairs. So show the
-	 * columns of pairs, although they may stay empty.
-	 */
+	/* An ended process may have had pairs, so show their columns. */
 	source->model->has_times |= !probe_target_alive(traced->target);
 	probe_error_free(error);
 	return NULL;
@@ -343,10 +336,7 @@ static void take_start(struct top_source *source, const struct probe_trace_news 
 		return;
 	if (counts)
 		keep_error(source, source_add_refusals(source->model, news->report, 0));
-	/*
-	 * Print notes only before the screen is opened. Later, a build could print them for a
-	 * thousand programs.
-	 */
+	/* Only before the screen is opened: later, a build has a thousand programs. */
 	if (counts && !traced->later)
 		report_notes(news->report);
 	keep_error(source, take_probes(source, traced, 0));

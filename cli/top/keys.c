@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Parses the bytes that a terminal sends into keys. Sources: ECMA-48 5.4 (CSI sequences:
- * parameters 0x30-0x3f, then 0x20-0x2f, then one final byte 0x40-0x7e), and xterm's keys.
+ * Parses bytes from a terminal into keys. Sources: ECMA-48 5.4 (CSI sequences: parameters
+ * 0x30-0x3f, then 0x20-0x2f, then one final byte 0x40-0x7e), and xterm's keys.
  */
 #include <string.h>
 
@@ -49,10 +49,7 @@ static const struct {
 	{"[8~", TOP_KEY_END},
 };
 
-/*
- * Returns the length of the escape sequence at the start of the bytes, including the escape.
- * Returns 0 if the rest of the sequence has not arrived yet.
- */
+/* Returns the length of the escape sequence at the start, or 0 if it is incomplete. */
 static size_t sequence_length(const struct top_keys *keys)
 {
 	if (keys->count < 2)
@@ -109,10 +106,7 @@ static bool control_key(char c, struct top_key *ret)
 	}
 }
 
-/*
- * Returns true if the bytes begin a UTF-8 character and the rest of the character is still
- * missing.
- */
+/* Returns true if the bytes begin a UTF-8 character whose rest is missing. */
 static bool is_begin_of_character(const struct top_keys *keys)
 {
 	unsigned char first = (unsigned char)keys->bytes[0];
@@ -126,10 +120,7 @@ static bool is_begin_of_character(const struct top_keys *keys)
 	return true;
 }
 
-/*
- * Takes the next key or unknown sequence. Sets *length_ret to its length in bytes, or to 0 if more
- * bytes must arrive first.
- */
+/* Takes a key or unknown sequence. Sets *length_ret to its length, or 0 if it is incomplete. */
 static bool take(const struct top_keys *keys, bool all, struct top_key *ret, size_t *length_ret)
 {
 	size_t length;

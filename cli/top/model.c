@@ -59,10 +59,7 @@ static bool is_before(const void *wanted, size_t index)
 	return compare(wanted, index) < 0;
 }
 
-/*
- * Returns the row, or NULL. Sets *at_ret to the index of the row, or to the index at which the row
- * must be inserted.
- */
+/* Returns the row or NULL. Sets *at_ret to its index, or to the index at which it belongs. */
 static struct top_row *find(const struct top_model *model, const char *provider, const char *name,
 	const char *key, size_t *at_ret)
 {
@@ -129,10 +126,7 @@ static double per_second(const struct top_model *model, double count)
 	return ns ? count * NSEC_PER_SEC / (double)ns : 0;
 }
 
-/*
- * Returns the hits of a row in the last interval. If the user wants figures since the start,
- * returns all hits of the row.
- */
+/* Returns a row's hits in the last interval or, if the user wants this, since the start. */
 static uint64_t model_hits(const struct top_model *model, const struct top_row *row)
 {
 	return model->since_start ? row->total : row->new_hits;
@@ -173,10 +167,7 @@ double model_time(const struct top_model *model, const struct top_row *row)
 
 /* ---- Order ------------------------------------------------------------------------- */
 
-/*
- * Returns the value that a row is sorted by. If the row has no such value, returns a value below
- * all others.
- */
+/* Returns the value that a row is sorted by, or, without one, a value below all others. */
 static double figure(const struct top_model *model, const struct top_row *row)
 {
 	double value = -1;
@@ -202,10 +193,7 @@ static double figure(const struct top_model *model, const struct top_row *row)
 	return isnan(value) ? -1 : value;
 }
 
-/*
- * Orders rows by value, highest first. Rows with the same value are in the order of model->rows,
- * that is, sorted by name.
- */
+/* Orders rows by value, highest first, then by name, which is the order of model->rows. */
 static int compare_shown(const void *a, const void *b, void *data)
 {
 	size_t x = *(const size_t *)a, y = *(const size_t *)b;
@@ -226,10 +214,7 @@ static bool passes(const struct top_model *model, const struct top_row *row)
 	return strcasestr(row->label, model->filter) != NULL;
 }
 
-/*
- * Returns true if a filter is a pattern: it has glob characters, or it is a complete regular
- * expression between slashes.
- */
+/* Returns true if a filter is a pattern: with glob characters, or between slashes. */
 static bool is_pattern(const char *text)
 {
 	size_t length = strlen(text);
@@ -253,10 +238,7 @@ bool model_set_filter(struct top_model *model, const char *text)
 	return false;
 }
 
-/*
- * Copies the state of each probe from its own row to its rows with keys. In model->rows, the rows
- * with keys come after the probe's own row.
- */
+/* Copies the state of each probe from its own row to its rows with keys, which follow it. */
 static void follow_probes(struct top_model *model)
 {
 	const struct top_row *probe = NULL;
@@ -578,10 +560,9 @@ void top_take_key(struct top *top, const struct top_key *key)
 /* ==== Program ================================================================================= */
 
 /*
- * The program that `probectl top` starts. If top shows a screen, the terminal belongs to top. If
- * standard output or standard error of the program is the terminal, it becomes an unnamed file. If
- * standard input of the program is the terminal, it becomes an empty file. The output does not go
- * through a pipe, because if top were killed, the closed pipe would kill the program.
+ * The program that `probectl top` starts. If top shows a screen, the program's standard output and
+ * standard error, if they are the terminal, become an unnamed file, and its standard input an empty
+ * one. A pipe would kill the program if top were killed.
  */
 
 enum { STANDARD_FILES = 3 };
@@ -589,19 +570,14 @@ enum { STANDARD_FILES = 3 };
 static struct probe_error *open_kept(struct top_program *program)
 {
 	program->kept = tmpfile();
-	/*
-	 * Append, because the program may open /dev/stderr itself and then has a file position of
-	 * its own.
-	 */
+	/* The program may open /dev/stderr, and then has another file position. */
 	if (!program->kept || fcntl(fileno(program->kept), F_SETFL, O_APPEND) < 0 ||
 		fcntl(fileno(program->kept), F_SETFD, FD_CLOEXEC) < 0)
 		return probe_error_system(errno, "cannot make a file for the program's output");
 	return NULL;
 }
 
-/*
- * Replaces those of our standard files that are the terminal. Keeps the original files in ours[].
- */
+/* Replaces those of our standard files that are the terminal; ours[] keeps the originals. */
 static struct probe_error *swap_files(const struct top_program *program, int ours[STANDARD_FILES])
 {
 	int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC), err = errno;

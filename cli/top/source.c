@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The processes of `probectl top`. Each process has two sessions: one counts the hits of all
- * probes, the other measures the durations of the pairs. A probe can be switched on and off in
- * each session. The sessions record no single hits, so nothing is lost if top reads the counts
- * late.
+ * The processes of `probectl top`. Each has two sessions: one counts the hits of all probes, the
+ * other measures the durations of pairs. They record no single hits, so that nothing is lost if top
+ * reads them late.
  */
 #include <math.h>
 #include <stdio.h>
@@ -130,8 +129,8 @@ static void source_free_times(struct top_times_kept *kept)
 /* ==== Hits by key ============================================================================= */
 
 /*
- * The hits by key in `probectl top` (-k). The counting sessions gather one row for each value of
- * the keys. In addition, each probe still has a row of its own, which counts all its hits.
+ * The hits by key in `probectl top` (-k). The counting sessions gather a row for each value of the
+ * keys, in addition to each probe's own row, which counts all its hits.
  */
 
 static void set_keys(struct probe_gather *gather, const struct top_options *options)
@@ -162,10 +161,7 @@ struct probe_error *source_set_tracers(struct top_source *source, const struct t
 	return keys->count ? probe_table_create(keys->count, &source->gone_keys) : NULL;
 }
 
-/*
- * Adds a value in the format of `probectl trace`: if a number may be an address, it is
- * hexadecimal.
- */
+/* Adds a value as `probectl trace` shows it: hexadecimal if it may be an address. */
 static void add_value(struct buffer *out, const struct probe_value *value)
 {
 	if (value->kind == PROBE_VALUE_NULL) {
@@ -398,10 +394,7 @@ static bool is_current(const struct probe_traced *traced)
 	return traced->is_on && !traced->is_replaced;
 }
 
-/*
- * Calls visit() for each probe of each process. `row` is the row of the probe, and `is_on` tells
- * whether the probe is on in the process.
- */
+/* Calls visit() for each probe of each process, with its row and whether it is on there. */
 static void visit_rows(const struct top_source *source, struct top_model *model,
 	void (*visit)(struct top_row *row, bool is_on))
 {
@@ -423,10 +416,7 @@ static void visit_rows(const struct top_source *source, struct top_model *model,
 	free(all);
 }
 
-/*
- * If a probe is about to be switched on, clears its refused sites. Switching it on reports them
- * again.
- */
+/* Clears the refused sites of a probe that is about to be switched on and report them again. */
 static void forget_refusals(struct top_row *row, bool is_on)
 {
 	if (!row->on || is_on)
@@ -460,10 +450,7 @@ struct probe_error *source_switch(struct top_source *source)
 	for (size_t i = 0; i < count && !error; i++)
 		if (is_current(all[i]))
 			error = source_switch_session(source, all[i]);
-	/*
-	 * Rows now show the actual state, which may differ from the requested one. The rows of
-	 * ended processes keep their last state.
-	 */
+	/* Rows show the actual state now; those of ended processes, their last one. */
 	visit_rows(source, model, forget_state);
 	visit_rows(source, model, add_state);
 	return error;

@@ -55,10 +55,7 @@ struct top_source {
 	bool incomplete;
 };
 
-/*
- * Sets what the sessions gather: the durations of pairs and, with -k, a row for each value of the
- * keys.
- */
+/* Sets what the sessions gather: durations of pairs and, with -k, rows for values of the keys. */
 PROBE_MUST_CHECK struct probe_error *source_set_tracers(
 	struct top_source *source, const struct top_options *options);
 
@@ -69,10 +66,7 @@ void source_note_change(struct top_source *source, const struct probe_report *re
 PROBE_MUST_CHECK struct probe_error *source_switch_session(
 	struct top_source *source, const struct probe_traced *traced);
 
-/*
- * Adds the refused sites of a report to the rows of their probes, beginning with refusal number
- * `first`.
- */
+/* Adds refused sites of a report to their probes' rows, from refusal number `first` on. */
 PROBE_MUST_CHECK struct probe_error *source_add_refusals(
 	struct top_model *model, const struct probe_report *report, size_t first);
 

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The main loop of `probectl top`. In each round it sleeps (cli/loop.h) until there is something
- * to do: a key was pressed, a signal has arrived, a process has ended, a process waits for us, or
- * an interval is over.
+ * The main loop of `probectl top`. Each round sleeps (cli/loop.h) until a key, a signal, the end of
+ * a process, a process that waits for us, or the end of an interval.
  *
- * A signal does not end us at once. It ends the loop, and then we restore the terminal. On Ctrl-Z,
- * we also restore the terminal first, and then stop as usual.
+ * A signal ends the loop, and then we restore the terminal. Ctrl-Z restores it, too, before it
+ * stops us.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -34,15 +33,13 @@
 /*
  * The terminal of `probectl top`.
  *
- * We open the terminal a second time, with O_NONBLOCK. Setting this flag on the inherited
- * descriptor would affect the shell. We need the flag, because a terminal that accepts no output
- * (a stalled connection) must not keep us from switching the probes off. Only changed lines are
- * written.
+ * We open it a second time, with O_NONBLOCK: if it accepts no output (a stalled connection), we
+ * must still switch the probes off, and setting the flag on the inherited descriptor would affect
+ * the shell. Only changed lines are written.
  *
  * Escape sequences: ECMA-48 for positions, erasing and looks; DECTCEM (?25) for the cursor; DECAWM
- * (?7) for wrapping; and xterm's alternate screen (?1049), which preserves the previous content.
- * The colours are the eight colours of ECMA-48, on the user's own background. A terminal without
- * colours ignores them, and the variable NO_COLOR (no-color.org) turns them off.
+ * (?7) for wrapping; xterm's alternate screen (?1049). Colours are the eight of ECMA-48; NO_COLOR
+ * (no-color.org) turns them off.
  */
 
 enum {
@@ -66,10 +63,7 @@ struct top_screen {
 
 /* ---- Crashes ----------------------------------------------------------------------- */
 
-/*
- * If we crash, the handler of the crash signal restores the terminal, which would otherwise stay
- * without echo. The data is static, because a signal handler cannot get it in another way.
- */
+/* Used by the handler of crash signals, which restores the terminal's echo. */
 static struct {
 	volatile sig_atomic_t taken;
 	int fd;
@@ -117,8 +111,8 @@ static struct probe_error *screen_enter(struct top_screen *screen);
 static void screen_close(struct top_screen *screen);
 
 /*
- * Takes over the terminal of standard output: reads raw keys, and shows the alternate screen. The
- * terminal is restored later, even if we crash. Errors: PROBE_ERROR_SYSTEM.
+ * Takes over the terminal of standard output: raw keys, alternate screen. It is restored later,
+ * even if we crash. Errors: PROBE_ERROR_SYSTEM.
  */
 static struct probe_error *screen_open(struct top_screen **ret)
 {
@@ -130,10 +124,7 @@ static struct probe_error *screen_open(struct top_screen **ret)
 		return probe_error_no_memory();
 	screen->colours = !no_colour || !no_colour[0];
 	screen->fd = open("/proc/self/fd/1", O_RDWR | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-	/*
-	 * After su(1), the terminal belongs to another user, and opening it again may fail.
-	 * But we may open /dev/tty, the controlling terminal.
-	 */
+	/* After su(1), another user owns the terminal, but /dev/tty can be opened. */
 	if (screen->fd < 0)
 		screen->fd = open("/dev/tty", O_RDWR | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	if (screen->fd < 0) {
@@ -155,10 +146,7 @@ static struct probe_error *screen_enter(struct top_screen *screen)
 {
 	struct termios ours;
 
-	/*
-	 * Keep the settings that we saved before if the terminal is still taken: its current
-	 * settings may be our own.
-	 */
+	/* If the terminal is still taken, its current settings may be our own. */
 	if (!screen->taken && tcgetattr(screen->fd, &screen->before) < 0)
 		return probe_error_system(errno, "cannot read the terminal's settings");
 	ours = screen->before;
@@ -202,10 +190,7 @@ static void screen_leave(struct top_screen *screen)
 	screen->pending.length = screen->written = 0;
 	buffer_string(&screen->pending, leave_sequence);
 	write_out(screen);
-	/*
-	 * Discard output that the terminal has not accepted, so that there is space for this
-	 * sequence.
-	 */
+	/* Make space for this sequence if the terminal accepts no output. */
 	if (screen_pending(screen)) {
 		tcflush(screen->fd, TCOFLUSH);
 		screen->written = 0;
@@ -307,10 +292,7 @@ static void keep(struct top_screen *screen, const struct top_frame *frame)
 	}
 }
 
-/*
- * Adds the lines that have changed to the pending output. Never blocks. Does nothing if older
- * output is still pending.
- */
+/* Adds the changed lines to the pending output, unless older output is still pending. */
 static void screen_draw(struct top_screen *screen, const struct top_frame *frame)
 {
 	struct buffer *out = &screen->pending;
@@ -332,10 +314,7 @@ static bool screen_pending(const struct top_screen *screen)
 	return screen->written < screen->pending.length;
 }
 
-/*
- * Writes pending output as far as the terminal accepts it. Errors: PROBE_ERROR_SYSTEM (the
- * terminal was closed).
- */
+/* Writes what the terminal accepts. Errors: PROBE_ERROR_SYSTEM (the terminal was closed). */
 static struct probe_error *screen_flush(struct top_screen *screen)
 {
 	while (screen_pending(screen)) {
@@ -352,10 +331,7 @@ static struct probe_error *screen_flush(struct top_screen *screen)
 	return NULL;
 }
 
-/*
- * Reads bytes of keys. Sets *count_ret to their number, which may be 0. Errors: PROBE_ERROR_SYSTEM
- * (the terminal was closed).
- */
+/* Reads *count_ret bytes of keys, maybe 0. Errors: PROBE_ERROR_SYSTEM (the terminal was closed). */
 static struct probe_error *screen_read(
 	struct top_screen *screen, char *bytes, size_t size, size_t *count_ret)
 {
@@ -474,8 +450,8 @@ static void take_signal(int signal, void *data)
 /* ---- Waiting ----------------------------------------------------------------------- */
 
 /*
- * Sleeps until an event, but at most `ns` nanoseconds. Sets *output if the output (the screen or
- * standard output) has one of the poll(2) events `events`, or if it has no reader any more.
+ * Sleeps until an event, at most `ns`. Sets *output if the screen or standard output has one of the
+ * poll(2) events, or no reader any more.
  */
 static void wait_for(struct top *top, uint64_t ns, short events, bool *output)
 {
@@ -539,10 +515,7 @@ static void follow(struct top *top)
 
 /* ---- Lines ------------------------------------------------------------------------- */
 
-/*
- * Ends the loop because the output cannot be written any more. EPIPE is no error: the reader has
- * closed the pipe because it wants no more output.
- */
+/* Ends the loop because the output has failed. EPIPE is no error: the reader wants no more. */
 static void lose_output(struct top *top, int err)
 {
 	top->gone = top->events.over = true;
@@ -551,8 +524,7 @@ static void lose_output(struct top *top, int err)
 }
 
 /*
- * Returns how many bytes to write at once: whole lines only, if possible, so that the program's
- * own output begins on a new line.
+ * Returns how many bytes to write at once: whole lines, so that the program's output begins a line.
  */
 static size_t piece_length(const char *bytes, size_t count)
 {
@@ -564,8 +536,8 @@ static size_t piece_length(const char *bytes, size_t count)
 }
 
 /*
- * Writes lines to standard output. Waits for a slow reader until a signal arrives. While probes
- * are on, the wait also ends at the time limit (-d).
+ * Writes lines to standard output. A signal or, while probes are on, the time limit (-d) ends the
+ * wait for a slow reader.
  */
 static void write_lines(struct top *top, const char *bytes, size_t count)
 {
@@ -745,10 +717,7 @@ static void begin_view(struct top *top)
 	top->view.clock = top->clock;
 	top->view.interval_ns = top->options->interval_ns;
 	top->model.order = order;
-	/*
-	 * Print no warning if we have just started the program, because it has not opened its
-	 * libraries yet.
-	 */
+	/* A program that we have just started has not opened its libraries. */
 	if (unmatched && probe_processes_seek(top->options->common.meant))
 		processes_report_waiting(&top->options->common);
 	else if (unmatched && !top->events.child)
@@ -768,10 +737,7 @@ static void begin_view(struct top *top)
 	top_say(top, length < 0 ? NULL : message);
 }
 
-/*
- * Starts the program and opens the source. The program is started before signals are blocked,
- * because it would inherit blocked signals.
- */
+/* Starts the program, before signals are blocked, which it would inherit. Opens the source. */
 static struct probe_error *begin_source(struct top *top)
 {
 	static const int own_signals[] = {SIGWINCH, SIGCONT, SIGTSTP, 0};
@@ -796,10 +762,7 @@ static struct probe_error *begin_source(struct top *top)
 	return error;
 }
 
-/*
- * Returns an error if standard output is closed or read-only. Call it before any probe is switched
- * on.
- */
+/* Returns an error if standard output cannot be written, before any probe is switched on. */
 static struct probe_error *check_output(struct top *top)
 {
 	int flags = fcntl(STDOUT_FILENO, F_GETFL), own = file_reopen(STDOUT_FILENO);
@@ -825,10 +788,7 @@ static struct probe_error *begin(struct top *top)
 	return NULL;
 }
 
-/*
- * Reports a PROBE that has matched nothing. The probe may exist nevertheless: perhaps no process
- * lived long enough for us to find it.
- */
+/* Reports a PROBE that matched nothing. Perhaps its processes ended before we found them. */
 static void report_unmatched(const struct top *top)
 {
 	const char *unmatched = source_unmatched(top->source);
@@ -840,10 +800,7 @@ static void report_unmatched(const struct top *top)
 		report_warning("%s matched no probe" REQUEST_NEXT_STEP, unmatched);
 }
 
-/*
- * Prints the rows with hits, but at most `rows` of them. It is called after the screen was closed,
- * because closing the screen removes the table.
- */
+/* Prints at most `rows` rows with hits, after the screen, and the table on it, was closed. */
 static void print_end(struct top *top, size_t rows)
 {
 	top_fail(top, source_read(top->source));
@@ -871,10 +828,7 @@ static void end(struct top *top)
 	top->screen = NULL;
 	print_refusals(top); /* the screen has only marked the rows of refused sites */
 	error = source_stop(top->source);
-	/*
-	 * From here on, a second Ctrl-C ends the wait for a reader of our output that reads
-	 * nothing.
-	 */
+	/* From here on, a second Ctrl-C ends the wait for a reader of our output. */
 	top->events.interrupted = false;
 	top->end = timer_every(0);
 	print_kept(top);

@@ -44,19 +44,13 @@ enum top_order {
 	TOP_ORDER_COUNT
 };
 
-/*
- * For a probe that ends pairs: the durations of these pairs, in nanoseconds; NAN if no pair has
- * ended.
- */
+/* The durations, in ns, of the pairs that a probe ends; NAN if no pair has ended. */
 struct top_times {
 	double p50, p99, average;
 	double sum; /* sum over all pairs of all threads */
 };
 
-/*
- * A row for a probe: for all its sites in all modules and processes. With -k, a probe has more
- * rows: one for each value of the keys.
- */
+/* A row for a probe in all modules and processes or, with -k, for one value of the keys. */
 struct top_row {
 	/* The values of the keys. "" in the probe's own row. Owned. */
 	char *key;
@@ -66,10 +60,7 @@ struct top_row {
 	uint64_t total;	   /* hits since the start */
 	uint64_t new_hits; /* hits in the last interval */
 	bool on;
-	/*
-	 * The sites that are counted and the sites that are missing, in running and in ended
-	 * processes.
-	 */
+	/* Sites counted and missing, in running and in ended processes. */
 	struct probe_coverage coverage;
 	size_t refused; /* number of sites that were refused since the probe was switched on */
 	char *reason;	/* reason for the first refusal, or NULL; owned */
@@ -90,10 +81,7 @@ enum { TOP_FILTER_BYTES = 128 };
 struct top_model {
 	struct top_row *rows; /* sorted by provider, name and key */
 	size_t count;
-	/*
-	 * Indices of the rows that pass the filter, in the order of display. The array is as large
-	 * as `rows`.
-	 */
+	/* Indices of the rows that pass the filter, as displayed. As large as `rows`. */
 	size_t *shown;
 	size_t shown_count;
 	/* Some probes form pairs, or may have formed pairs in an ended process. */
@@ -115,8 +103,7 @@ void model_init(struct top_model *model);
 void model_deinit(struct top_model *model);
 
 /*
- * Returns the row of a probe. If there is no such row, adds one, which changes the indices of
- * other rows. Returns NULL on lack of memory.
+ * Returns the row of a probe, or NULL on lack of memory. A new row changes the indices of others.
  */
 struct top_row *model_row(struct top_model *model, const char *provider, const char *name);
 
@@ -127,15 +114,13 @@ struct top_row *model_key_row(
 /* Returns the row of a probe, or NULL if there is no such row. */
 struct top_row *model_find(const struct top_model *model, const char *provider, const char *name);
 
-/*
- * Selects and sorts the rows to show. Call it after figures, the order or the filter have changed.
- */
+/* Selects and sorts the rows to show, after figures, the order or the filter have changed. */
 void model_arrange(struct top_model *model);
 
 /*
- * Sets the filter. If the text has a glob character or stands between slashes, it is a PROBE. Any
- * other text is plain: it is searched for in "provider:name", ignoring case. Returns false if the
- * PROBE is invalid; the text is then used as plain text.
+ * Sets the filter: a PROBE if it has a glob character or stands between slashes, otherwise plain
+ * text to find in "provider:name", ignoring case. Returns false if it is an invalid PROBE, which is
+ * then used as plain text.
  */
 bool model_set_filter(struct top_model *model, const char *text);
 
@@ -150,29 +135,22 @@ double model_rate(const struct top_model *model, const struct top_row *row);
 double model_rate_all(const struct top_model *model);
 /* Returns the number of hits that are in no row with a key. */
 uint64_t model_unkeyed(const struct top_model *model);
-/*
- * Returns how many nanoseconds per second the pairs of a row take, summed over all threads.
- * Returns NAN if no pair has ended.
- */
+/* Returns the time of a row's pairs in all threads, in ns per second; NAN if no pair has ended. */
 double model_time(const struct top_model *model, const struct top_row *row);
 const struct top_times *model_times(const struct top_model *model, const struct top_row *row);
 
 /* ---- Text (draw.c) ----------------------------------------------------------------- */
 
 /*
- * Writes a text in at most `width` columns, made safe for a terminal. If the text is too long, its
- * middle is left out, because names usually differ at their ends. If `utf8` is false, the result
- * is ASCII. `utf8` must be true if and only if the locale uses UTF-8. Returns the number of
- * columns used.
+ * Writes a text, made safe for a terminal, in at most `width` columns, without its middle if it is
+ * too long: names usually differ at their ends. `utf8`: the locale uses UTF-8; otherwise the result
+ * is ASCII. Returns the number of columns.
  */
 size_t cell_text(struct buffer *out, const char *text, size_t width, bool utf8);
 /* Returns the number of columns that a text would take. */
 size_t cell_width(const char *text, bool utf8);
 
-/*
- * These functions write a number right-aligned in `width` columns. NAN is shown as a dash, and a
- * rate of 0 as blanks.
- */
+/* Write a number right-aligned in `width` columns: a dash for NAN, blanks for a rate of 0. */
 void cell_rate(struct buffer *out, double rate, size_t width);
 void cell_count(struct buffer *out, uint64_t count, size_t width);
 void cell_time(struct buffer *out, double ns, size_t width);
@@ -222,8 +200,8 @@ struct top_view {
 void draw_screen(struct top_frame *frame, const struct top_model *model, struct top_view *view);
 
 /*
- * Lays out a table without a screen: at most `top` rows with hits, or all if `top` is 0. The table
- * is view->width columns wide, or as wide as necessary if view->width is 0.
+ * Lays out a table without a screen: at most `top` rows with hits (0: all), view->width columns
+ * wide (0: as necessary).
  */
 void draw_table(struct top_frame *frame, const struct top_model *model, const struct top_view *view,
 	size_t top);
@@ -263,9 +241,8 @@ struct top_keys {
 size_t keys_add(struct top_keys *keys, const char *bytes, size_t count);
 
 /*
- * Sets the next key and returns true. Returns false if no key is complete. `all` means that no
- * more bytes are expected soon: an escape is then a key of its own, not the start of a sequence.
- * Unknown sequences are dropped.
+ * Takes the next key. Returns false if none is complete. With `all`, no more bytes are expected
+ * soon: an escape is then a key, not the start of a sequence. Drops unknown sequences.
  */
 bool keys_next(struct top_keys *keys, bool all, struct top_key *ret);
 
@@ -273,10 +250,7 @@ bool keys_next(struct top_keys *keys, bool all, struct top_key *ret);
 
 struct top_screen;
 
-/*
- * Makes the next draw write the whole frame, because something else may have written to the
- * terminal.
- */
+/* Makes the next draw write the whole frame, after something else wrote to the terminal. */
 void screen_forget(struct top_screen *screen);
 
 /* ---- Processes (source.c) ---------------------------------------------------------- */
@@ -295,30 +269,23 @@ struct top_options {
 };
 
 /*
- * Opens the processes and switches the probes on. Refused sites are added to the model. `started`
- * is the program that top has started, or NULL. If it is not NULL, this program is the only
- * process, and it is released. The source owns `started`, also on error.
+ * Opens the processes and switches the probes on. The model gets the refused sites. `started`, if
+ * not NULL, is the program that top has started: it is the only process, and is released. The
+ * source owns it, also on error.
  */
 PROBE_MUST_CHECK struct probe_error *source_start(const struct top_options *options,
 	struct probe_target *started, struct top_model *model, struct top_source **ret);
 
 /*
  * Follows the processes: reads which programs they execute, which libraries they open, and which
- * of them have ended. May add rows. Call it often, because nothing wakes us when a process calls
- * execve(2).
+ * have ended. May add rows. Nothing wakes us at execve(2), so call it often.
  */
 PROBE_MUST_CHECK struct probe_error *source_follow(struct top_source *source);
 
-/*
- * Returns the messages since the last call, or NULL if there are no new messages. The caller frees
- * them.
- */
+/* Returns the messages since the last call, or NULL. The caller frees them. */
 char *source_news(struct top_source *source);
 
-/*
- * Returns true if any process has been traced. A process may have ended before its probes were
- * switched on.
- */
+/* Returns true if any process was traced: one may end before its probes are switched on. */
 bool source_has_traced(const struct top_source *source);
 
 /* Returns a PROBE that has matched nothing so far, or NULL if all PROBEs have matched. */
@@ -342,10 +309,7 @@ bool source_is_alive(const struct top_source *source);
 /* Returns the longest time for which any process was stopped during the last change. */
 uint64_t source_stop_ns(const struct top_source *source);
 
-/*
- * Returns the names of the processes as text: "postgres (8121)". The source owns the text and
- * updates it.
- */
+/* Returns the names of the processes: "postgres (8121)". The source owns and updates the text. */
 const char *source_title(const struct top_source *source);
 
 /* Switches all probes off. It must be called even after errors. */
@@ -363,8 +327,7 @@ struct top_program {
 };
 
 /*
- * Starts a program and holds it. If a screen is shown, those of the program's standard files that
- * are the terminal are replaced by other files.
+ * Starts a program and holds it. With a screen, replaces its standard files that are the terminal.
  */
 PROBE_MUST_CHECK struct probe_error *program_start(
 	struct top_program *program, char *const argv[], bool is_screen, struct probe_target **ret);
@@ -391,8 +354,8 @@ struct top {
 	struct loop events;
 	struct timer looks, end;
 	/*
-	 * escape_ns: until when more bytes of an escape sequence may arrive; message_ns: until when
-	 * the message is shown. CLOCK_MONOTONIC; UINT64_MAX for no limit.
+	 * Until when an escape sequence may continue, and until when the message is shown.
+	 * CLOCK_MONOTONIC; UINT64_MAX for no limit.
 	 */
 	uint64_t escape_ns, message_ns;
 
@@ -406,10 +369,7 @@ struct top {
 /* Executes the action of a key. */
 void top_take_key(struct top *top, const struct top_key *key);
 
-/*
- * Shows a message in place of the current one, or no message if `message` is NULL. Takes
- * ownership.
- */
+/* Shows a message, or none, in place of the current one. Takes ownership. */
 void top_say(struct top *top, char *message);
 
 /* Returns the order with this name, or TOP_ORDER_COUNT if the name is unknown. */

@@ -20,13 +20,12 @@
 /* ==== Exports ================================================================================= */
 
 /*
- * Exports the data gathered by tracers as metrics (-t pcp, -t metrics). Each row of metrics has
- * the label of a process.
+ * Exports the data gathered by tracers as metrics (-t pcp, -t metrics). Each row has the label of a
+ * process.
  *
- * If the user named only one process, the counts of processes that were started during the trace
- * are added to the row of the named process. If the user named several processes, it is unknown
- * which of them started a later process, so each later process has its own label. Each process
- * that was found because it meets the conditions also has its own label.
+ * Processes that start during the trace count for the named process, if there is only one.
+ * Otherwise it is unknown which process started them, so they have labels of their own, as have
+ * processes that were found because they meet conditions.
  */
 
 enum { INTERVAL_NS = 1000000000, ROWS = 2000 };
@@ -183,10 +182,7 @@ static bool any_belongs_to(
 	return false;
 }
 
-/*
- * Exports the rows of each ended process once more after its last change. This second export shows
- * a change of 0 since the last interval. After that, the rows stay as they are.
- */
+/* Exports the rows of each ended process once more after its last change, to show a change of 0. */
 static struct probe_error *export_ended(struct trace *trace, struct trace_tracer *tracer)
 {
 	struct probe_error *error = NULL;
@@ -212,10 +208,7 @@ static struct probe_error *export_ended(struct trace *trace, struct trace_tracer
 	return error;
 }
 
-/*
- * Reports rows that were left out. The first report comes as soon as a row is left out. The second
- * one comes at the end, if more rows were left out meanwhile.
- */
+/* Reports rows that were left out: as soon as there is one, and more of them at the end. */
 static void report_left_out(
 	const char *name, size_t left_out, const char *why, bool at_end, size_t *told)
 {
@@ -281,10 +274,7 @@ static void exports_update(struct trace *trace, bool at_end)
 
 static struct trace_progress trace_progress_start(const struct trace *trace)
 {
-	/*
-	 * No progress line if we started a program, because the program may write to the same
-	 * terminal.
-	 */
+	/* A program that we started may write to the same terminal. */
 	bool wanted = trace->record && trace->full == RECORD_FLUSH && !trace->settings.quiet &&
 		      !trace->loop.child;
 
@@ -336,10 +326,7 @@ static void watch_host(struct loop *loop, const struct trace_tracer *tracer)
 		loop_watch(loop, probe_tracer_host_input(tracer->host), POLLOUT, NULL);
 }
 
-/*
- * Watch the output even without pending data: poll(2) then reports an error if the reader has
- * left, as in `| head`.
- */
+/* Also without pending data, to notice that the reader has left, as in `| head`. */
 static void watch_output(struct trace *trace, bool *left)
 {
 	int fd = trace->to_file || trace->gone ? -1 : trace->output_fd;
@@ -405,10 +392,7 @@ static void timers_run(struct trace *trace, struct timers *timers)
 		probe_trace_look(trace->set, false);
 	}
 	trace_progress_show(trace, &timers->progress);
-	/*
-	 * At the end of the trace, the final table shows the totals, so print no table of the
-	 * interval.
-	 */
+	/* At the end of the trace, the final table shows the totals instead. */
 	if (timer_due(&timers->table, now) && !ended) {
 		probe_trace_look(trace->set, false);
 		trace_tables(trace, true);
@@ -420,10 +404,7 @@ static void timers_run(struct trace *trace, struct timers *timers)
 		output_flush(trace);
 }
 
-/*
- * Ends the next sleep when an exact timer expires. The other timers are only checked in each
- * round.
- */
+/* Ends the next sleep when an exact timer expires. Each round checks the others. */
 static void timers_watch(struct trace *trace, const struct timers *timers)
 {
 	loop_until(&trace->loop, timers->end.next_ns);
@@ -431,10 +412,7 @@ static void timers_watch(struct trace *trace, const struct timers *timers)
 	loop_until(&trace->loop, timers->export.next_ns);
 }
 
-/*
- * Writes the output that is still in memory. Waits until the reader has taken all of it, or until
- * a signal arrives.
- */
+/* Writes the output left in memory. Waits for the reader, until a signal. */
 static void output_finish(struct trace *trace)
 {
 	trace->loop.over = false;
@@ -448,10 +426,7 @@ static void output_finish(struct trace *trace)
 	trace->loop.over = true;
 }
 
-/*
- * Keeps the last values of the metrics readable for two more intervals, because other programs
- * read metrics only at intervals. Does not wait if the user has ended the trace with a signal.
- */
+/* Keeps the last metrics readable for two intervals, because readers poll. Not after a signal. */
 static void linger(struct trace *trace)
 {
 	struct timer end = timer_every(2 * exports_interval_ns(trace));
@@ -510,10 +485,7 @@ static void after_poll(struct trace *trace)
 	size_t count;
 	struct probe_traced *const *all = probe_trace_sessions(trace->set, &count);
 
-	/*
-	 * Losses are written to a recording in each round, so that its readers know where hits were
-	 * lost.
-	 */
+	/* In each round, so that readers know where hits were lost. */
 	if (trace->record)
 		trace_report_losses(trace);
 	if (trace->flight)

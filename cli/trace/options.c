@@ -7,10 +7,7 @@
 
 /* ==== Waiting for ring space ================================================================== */
 
-/*
- * The option --full=wait: a thread that finds its ring full waits for space before it writes a
- * hit.
- */
+/* The option --full=wait: a thread that finds its ring full waits before it writes a hit. */
 
 enum { WAIT_DEFAULT_NS = 100 * 1000 * 1000 };
 

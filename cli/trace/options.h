@@ -49,15 +49,12 @@ PROBE_MUST_CHECK struct probe_error *trace_check_tracers(
 	const struct trace *trace, const struct trace_options *options);
 
 /*
- * Parses a value of --full: `wait` or `wait:TIME`. For any other value, *ns_ret is 0, and the
- * caller must parse the value. Errors: PROBE_ERROR_USAGE (TIME is invalid or too long).
+ * Parses `wait` or `wait:TIME` of --full; otherwise *ns_ret is 0. Errors: PROBE_ERROR_USAGE (TIME
+ * is invalid or too long).
  */
 PROBE_MUST_CHECK struct probe_error *trace_parse_wait(const char *text, uint64_t *ns_ret);
 
-/*
- * Checks the options and runs the whole trace. Errors: PROBE_ERROR_USAGE, and any error that
- * prevents the start.
- */
+/* Checks the options and runs the whole trace. Errors: PROBE_ERROR_USAGE; any of the start. */
 PROBE_MUST_CHECK struct probe_error *trace_options_run(
 	struct trace_options *options, int *status_ret);
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The destinations of a trace's hits: lines in the output, messages to loaded tracers (each tracer
- * runs in a process of its own), or a recording. We never wait for the readers of lines or
- * messages. A recording is written to disk at once.
+ * The destinations of hits: lines, messages to loaded tracers, which run in processes of their own,
+ * or a recording. Only the recording, which is on disk, may make us wait.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -20,10 +19,9 @@
 /* ==== Recording without decoding ============================================================== */
 
 /*
- * Recording without decoding: the contents of the rings are moved into the recording unchanged
- * (probe_ctf_take()). In two cases, hits are decoded and passed on one by one. If the number of
- * hits is limited (-n), the oldest hits of all rings are wanted. And some hits need data that only
- * the controller can add (call stacks, sym()).
+ * Recording without decoding: the contents of the rings are moved into the recording
+ * (probe_ctf_take()). Hits are decoded one by one if only the oldest of all rings are wanted (-n),
+ * or if the controller must add data (call stacks, sym()).
  */
 
 struct asker {
@@ -127,10 +125,7 @@ void trace_count_unwritten(struct trace *trace)
 	for (size_t i = 0; i < count; i++) {
 		uint64_t before = trace->unwritten;
 
-		/*
-		 * Poll only once. If the probes could not be switched off, new hits may arrive
-		 * forever.
-		 */
+		/* With probes that could not be switched off, hits may arrive forever. */
 		if (all[i]->is_read_by_user || all[i]->is_broken)
 			continue;
 		trace_fail(
@@ -143,10 +138,7 @@ void trace_count_unwritten(struct trace *trace)
 
 /* ==== OpenTelemetry =========================================================================== */
 
-/*
- * Data for an OpenTelemetry collector (--otlp): the metrics of -t metrics, and the spans of -t
- * span.
- */
+/* Data for an OpenTelemetry collector (--otlp): metrics of -t metrics, spans of -t span. */
 
 /* Returns true if a tracer's hits are spans that go to a collector. */
 static bool sends_spans(const struct trace *trace)
@@ -158,8 +150,8 @@ static bool sends_spans(const struct trace *trace)
 }
 
 /*
- * If --match is a single argument, returns the number of this argument; its value distinguishes
- * the traces that the collector sees. Otherwise returns -1.
+ * Returns the number of the argument in --match, if it is only one, or -1. Its value distinguishes
+ * the traces that the collector sees.
  */
 static int trace_arg(const struct trace *trace)
 {
@@ -187,10 +179,7 @@ struct probe_error *otlp_open(struct trace *trace)
 	if (!trace->metrics && !sends_spans(trace))
 		return probe_error_new(PROBE_ERROR_USAGE,
 			"--otlp sends the metrics of -t metrics and the spans of -t span");
-	/*
-	 * Taken from the environment, because every user can see the command line in the list of
-	 * processes.
-	 */
+	/* Not an option: every user can see command lines in the list of processes. */
 	return probe_otlp_open(
 		url, getenv("OTEL_EXPORTER_OTLP_HEADERS"), trace_arg(trace), &trace->otlp);
 }
@@ -211,10 +200,7 @@ static void otlp_span(const struct trace *trace, const struct probe_hit *hit,
 		comm_cache_get(trace->comms, hit->pid, hit->pid, hit->time_ns));
 }
 
-/*
- * Reports once that the collector does not accept data. This comes early, so that the user can
- * act.
- */
+/* Reports once, early, that the collector does not accept data, so that the user can act. */
 static void report_trouble(struct trace *trace)
 {
 	const char *why = probe_otlp_sent(trace->otlp).why;
@@ -264,8 +250,7 @@ void otlp_end(struct trace *trace)
 /* ---- The output ------------------------------------------------------------- */
 
 /*
- * Ends the trace after an output error. EPIPE (`| head`) does not count as a failure: the reader
- * has closed the pipe because it wants no more output.
+ * Ends the trace after an output error. EPIPE (`| head`) is none: the reader wants no more output.
  */
 static void output_fail(struct trace *trace, struct probe_error *error)
 {
@@ -370,10 +355,7 @@ static bool count_hit(struct trace *trace)
 	if (trace->hits + 1 == trace->settings.hits_max)
 		trace_report_losses(trace);
 	trace->hits++;
-	/*
-	 * Do not test loop.over, because hits that are read after the end of the loop are also
-	 * printed.
-	 */
+	/* Not loop.over: hits that are read after the end of the loop are also printed. */
 	if (!trace_is_full(trace))
 		return true;
 	trace->loop.over = true;
@@ -487,8 +469,8 @@ static void remove_from(struct trace *trace, const struct probe_traced *traced,
 }
 
 /*
- * Handles a tracer's request to remove probes from a process. If the process is a forked child,
- * its sites belong to its parent's session and stay patched, but its hits are no longer passed on.
+ * Removes probes from a process, as a tracer wants. The sites of a forked child are its parent's:
+ * they stay patched, but its hits are no longer passed on.
  */
 static void removed(pid_t pid, const char *provider, const char *name, void *data)
 {
@@ -523,9 +505,7 @@ bool host_wants(struct trace *trace, struct trace_tracer *tracer, pid_t pid, boo
 	return wanted && !error && !tracer->gone;
 }
 
-/*
- * Asks a loaded tracer for its status: once for all processes together, and once for each process.
- */
+/* Asks a loaded tracer for its status, for all processes together and for each one. */
 static void host_look(struct trace *trace, const struct trace_tracer *tracer)
 {
 	size_t count;
@@ -586,9 +566,7 @@ void hosts_finish(struct trace *trace)
 	}
 }
 
-/*
- * Handles a tracer that refuses all hits when it is started. Other tracers of the trace continue.
- */
+/* Handles a tracer that refuses all hits at its start. The other tracers continue. */
 static struct probe_error *take_refusal(struct trace *trace, struct trace_tracer *tracer)
 {
 	struct probe_error *error = probe_error_new(PROBE_ERROR_STATE,
@@ -607,8 +585,8 @@ static struct probe_error *take_refusal(struct trace *trace, struct trace_tracer
 }
 
 /*
- * Starts the tracers that are shared objects, each in its own process. This is done before we open
- * files that these processes must not inherit. The tracers' output goes to the output of the hits.
+ * Starts tracers that are shared objects, each in a process, before we open files that these must
+ * not inherit. They write to the output of the hits.
  */
 struct probe_error *hosts_start(struct trace *trace)
 {
@@ -652,8 +630,8 @@ static bool has_rows(const struct trace_tracer *tracer)
 }
 
 /*
- * Returns the table that keeps the rows of an owner (see struct trace_ended). The number of its
- * rows is limited, because keys such as pid are different in each process.
+ * Returns the table with the rows of an owner (struct trace_ended). Its rows are limited, because
+ * keys such as pid are different in each process.
  */
 static struct probe_error *ended_of(
 	struct trace_tracer *tracer, pid_t owner, const char *program, struct trace_ended **ret)
@@ -738,14 +716,11 @@ struct probe_error *gone_keep(struct trace *trace, struct probe_traced *traced)
 
 /* ==== Tables ================================================================================== */
 
-/*
- * Prints tables of the data gathered by the tracers of a trace: at each interval, and at the
- * end.
- */
+/* Prints tables of the data gathered by tracers, at each interval and at the end. */
 
 /*
- * Collects all data that the sessions of a tracer have gathered so far. If a session has failed,
- * only its readable data is collected; the failure was reported before.
+ * Collects all data gathered by a tracer's sessions so far; from a failed session, whose error was
+ * reported, what is readable.
  */
 static struct probe_error *gather(
 	const struct trace *trace, const struct trace_tracer *tracer, struct probe_table **ret)
@@ -805,10 +780,7 @@ static struct probe_error *print_interval(
 		return error;
 	probe_table_rows(since, &count);
 	probe_table_sort(since, view.order);
-	/*
-	 * The hits after the last full interval form a shorter interval, so that the tables show
-	 * all hits.
-	 */
+	/* Hits after the last full interval form a shorter one. */
 	if (count || !is_last)
 		probe_sink_table(trace->sink, since, &view);
 	probe_table_free(since);
@@ -876,8 +848,7 @@ const char *trace_target_comm(const struct trace *trace, const struct probe_trac
 /* ---- Stacks ----------------------------------------------------------------- */
 
 /*
- * Reads all stacks that sessions have counted in their targets. The stacks of ended processes are
- * in the tracer's table.
+ * Reads the stacks that sessions have counted. Those of ended processes are in the tracer's table.
  */
 static struct probe_error *gather_stacks(
 	const struct trace *trace, const struct trace_tracer *tracer)
@@ -943,18 +914,14 @@ static void count_lost(const struct trace *trace, const struct trace_tracer *tra
 	free(all);
 }
 
-/*
- * Prints the count, a noun and `so`. The noun is `what` if the count is 1; otherwise it is `many`.
- */
+/* Prints the count, `what` (if the count is 1) or `many`, and `so`. */
 static void warn_of_hits(uint64_t count, const char *what, const char *many, const char *so)
 {
 	if (count)
 		report_warning("%" PRIu64 " %s%s", count, count == 1 ? what : many, so);
 }
 
-/*
- * Prints warnings about inexact figures. Each one says whether the figure is too high or too low.
- */
+/* Warns about figures that are too high or too low. */
 static void warn_of_heap(const struct trace *trace, const struct trace_tracer *tracer)
 {
 	struct probe_heap_doubts doubts = probe_heap_doubts(tracer->heap);

@@ -15,10 +15,7 @@
 #include "cli/trace/trace.h"
 #include "probe/stream.h"
 
-/*
- * probectl record --full=loop and --full=stop: hits stay in the rings until the user requests
- * them, or until the recording ends.
- */
+/* record --full=loop and --full=stop: hits stay in the rings until a request or the end. */
 
 /* ==== Recordings on request =================================================================== */
 
@@ -47,9 +44,7 @@ enum {
 struct trace_rings {
 	struct probe_stream *stream;
 	struct comm_cache *comms; /* names of threads; borrowed from the trace */
-	/*
-	 * The process was alive at the last write. Later, other threads may reuse its thread ids.
-	 */
+	/* Alive at the last write. Later, its thread ids may be reused. */
 	bool alive;
 	uint64_t flushed;     /* number of this process's hits that were written */
 	uint64_t overwritten; /* number of this process's hits that were overwritten or lost */
@@ -143,10 +138,7 @@ struct probe_error *trace_rings_poll(struct trace *trace, const struct probe_tra
 	struct probe_stream_status status;
 	struct probe_error *error = probe_stream_poll(stream, NULL);
 
-	/*
-	 * Read the process's name now, because the process may have ended by the time its hits are
-	 * read.
-	 */
+	/* The process may have ended by the time its hits are read. */
 	comm_cache_get(trace->comms, pid, pid, clock_ns(CLOCK_REALTIME));
 
 	if (error || trace->full != RECORD_STOP)
@@ -278,16 +270,12 @@ static void trace_rings_report(const struct trace *trace)
 
 /* ==== Report ================================================================================== */
 
-/*
- * If more probes than this have no hits, their rows are left out, and only their number is
- * printed.
- */
+/* If more probes than this have no hits, only their number is printed. */
 enum { SILENT_ROWS_MAX = 50 };
 
 /*
- * A row of the summary. It describes one probe, summed over modules and targets. All tracers see
- * the same hits, but some filter them. So the row shows the counts of the tracer with the most
- * hits. The sessions own the strings.
+ * A row of the summary: one probe, summed over modules and targets. All tracers see the same hits,
+ * but some filter them, so it shows the tracer with the most. The sessions own the strings.
  */
 struct row {
 	const char *provider, *name;
@@ -327,10 +315,7 @@ static bool is_incomplete(const struct row *row)
 	return row->coverage.refused || row->coverage.overwritten;
 }
 
-/*
- * Orders rows by the number of hits, highest first, then by name. Probes that certainly have no
- * hits come last.
- */
+/* Orders rows by hits, highest first, then by name. Probes that certainly have no hits are last. */
 static int row_compare_hits(const void *a, const void *b)
 {
 	const struct row *left = a, *right = b;
@@ -384,24 +369,20 @@ void trace_report_fate(struct trace *trace, const struct probe_traced *traced)
 		return;
 	probe_target_fate(traced->target, traced->pidfd, &fate);
 	/*
-	 * Do not report the program that we started: our exit status says how it ended. Do not
-	 * report followed processes: their ends concern only their parents. In `yes | head`, for
-	 * example, `yes` always ends with SIGPIPE.
+	 * Not the program that we started: our exit status says it. Not followed processes: it
+	 * concerns only their parents. In `yes | head`, `yes` always ends with SIGPIPE.
 	 */
 	if (!fate.signal || ((traced->later || pid == trace->loop.child) && !fate.out_of_memory))
 		return;
 	report_warning("process %d was killed by SIG%s%s", (int)pid, sigabbrev_np(fate.signal),
 		fate.out_of_memory ? ": its control group ran out of memory" : "");
-	/*
-	 * Only SIGKILL makes the trace fail, because then another program has killed the process. A
-	 * crash does not: the user may be tracing the process to wait for it.
-	 */
+	/* Only SIGKILL comes from another program. The user may be tracing to wait for a crash. */
 	trace->failed |= fate.signal == SIGKILL && traced->named && pid != trace->loop.child;
 }
 
 /*
- * Returns true if the summary includes a tracer. It includes tracers that take each hit. It does
- * not include tracers that gather hits in rows, nor flight recorders.
+ * Returns true if the summary includes a tracer, because it takes each hit. Not if it gathers rows
+ * or is a flight recorder.
  */
 static bool is_told(const struct trace_tracer *tracer)
 {
@@ -432,10 +413,7 @@ static struct row row_of(const struct trace *trace, const struct trace_tracer *t
 	return row;
 }
 
-/*
- * Returns true if the probe gets a row. A probe that begins spans gets one only if hits are
- * missing.
- */
+/* Returns true if the probe gets a row. One that begins spans does only if hits are missing. */
 static bool is_row(const struct row *row)
 {
 	return row->role != PROBE_ROLE_BEGIN || row->lost || is_incomplete(row);
@@ -452,10 +430,7 @@ static void rows_add(
 	rows->count += is_row(&rows->rows[rows->count]);
 }
 
-/*
- * Makes the rows of all probes whose hits are printed one by one, sorted by the number of hits.
- * Returns false on lack of memory.
- */
+/* Makes the sorted rows of all probes whose hits are printed. Returns false on lack of memory. */
 static bool rows_init(struct rows *rows, const struct trace *trace)
 {
 	size_t count;
@@ -507,10 +482,7 @@ static size_t count_notes(const struct probe_traced *traced, const char *note)
 	return count;
 }
 
-/*
- * Returns true if the same note has been reported for the session of another tracer in the same
- * process. The sessions of a process mostly have the same notes.
- */
+/* Returns true if the note was reported for another session of the process: most have the same. */
 static bool is_noted(const struct trace *trace, const struct probe_traced *traced, const char *note)
 {
 	size_t count, times = count_notes(traced, note);
@@ -624,10 +596,7 @@ static void print_count(const struct row *row)
 		count == 1 ? "" : "s", row->lost);
 }
 
-/*
- * Prints ": 3 hits, 0 lost (1 of 2 sites refused)". If the probe is not traced at all, prints only
- * the reason.
- */
+/* Prints ": 3 hits, 0 lost (1 of 2 sites refused)" or why the probe is not traced. */
 static void print_figures(const struct row *row)
 {
 	char missing[PROBE_COVERAGE_BYTES];
@@ -736,10 +705,7 @@ void trace_report_summary(const struct trace *trace)
 	free(rows.rows);
 }
 
-/*
- * Reports the refused or overwritten sites of a probe: the hits at these sites are missing from
- * the recording, and the recording cannot say so.
- */
+/* Reports refused or overwritten sites, whose hits the recording misses without saying so. */
 static void trace_report_missing(
 	const char *provider, const char *name, const struct probe_coverage *coverage)
 {
@@ -782,9 +748,8 @@ uint64_t trace_lost(const struct trace *trace)
 }
 
 /*
- * After a disk error, reports how many hits the recording has. The error itself was reported
- * before. The number is not exact: the last write may have written hits that were not counted, and
- * hits that were added one by one may still have been in memory.
+ * After a disk error, which was reported, reports how many hits the recording has. Not exact: the
+ * last write may have written uncounted hits, and counted ones may have been in memory.
  */
 static void report_unwritten(const struct trace *trace, uint64_t unwritten)
 {

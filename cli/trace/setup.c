@@ -23,9 +23,8 @@
 /* ---- Targets ---------------------------------------------------------------- */
 
 /*
- * Handles a process that cannot be traced. If it is the only process, returns the error. Otherwise
- * the other processes are traced, and the error is reported. The error is not reported if the
- * process was not named with -p and has ended since.
+ * Handles a process that cannot be traced. Returns the error if it is the only one; otherwise
+ * reports the error, unless the process has ended and was not named with -p.
  */
 static struct probe_error *leave_out(struct trace *trace, const struct trace_options *options,
 	pid_t pid, struct probe_error *error, bool given)
@@ -146,10 +145,7 @@ static void report_unmatched(const struct trace *trace)
 	}
 }
 
-/*
- * The numbers of probes and sites for which sessions were started. They are the same for all
- * tracers, except for the parts of a tracer.
- */
+/* Numbers of probes and sites in started sessions, the same for all tracers except parts. */
 struct started {
 	size_t probes, sites; /* numbers of probes and sites, summed over all processes */
 	bool differ;	      /* processes have different numbers of probes or sites */
@@ -303,10 +299,7 @@ static void report_start(struct trace *trace, const struct probe_trace_news *new
 		if (!news->error)
 			add_started(&trace->starting->started, tracer, news->report);
 	}
-	/*
-	 * Read the process's name now, because the process may have ended by the time its hits are
-	 * read.
-	 */
+	/* The process may have ended by the time its hits are read. */
 	if (!news->error && !traced->tracer)
 		comm_cache_get(trace->comms, pid, pid, clock_ns(CLOCK_REALTIME));
 }
@@ -373,18 +366,13 @@ static struct probe_error *start_sessions(
 	if (!error)
 		error = check_started(trace, &starting);
 	trace->starting = NULL;
-	/*
-	 * Create the recording only now. If nothing can be recorded, no folder must be left behind.
-	 */
+	/* Not earlier: if nothing can be recorded, no folder must be left. */
 	if (!error)
 		error = output_record(trace, &options->parts);
 	if (error)
 		return error;
 	probe_trace_switch(trace->set, true);
-	/*
-	 * Print no warning if we have just started the program, because it has not opened its
-	 * libraries yet.
-	 */
+	/* A program that we have just started has not opened its libraries. */
 	if (!trace->loop.child)
 		report_unmatched(trace);
 	report_started(trace, &starting.started);
@@ -394,10 +382,7 @@ static struct probe_error *start_sessions(
 
 /* ---- News ------------------------------------------------------------------- */
 
-/*
- * Counts a process that came later. Most such processes are not reported one by one, because there
- * may be thousands.
- */
+/* Counts a process that came later. There may be thousands, so most are not reported. */
 static void note_found(struct trace *trace, const struct probe_trace_news *news)
 {
 	struct trace_found *found = &trace->found;
@@ -594,10 +579,7 @@ static bool has_lines(const struct trace *trace)
 	return false;
 }
 
-/*
- * Writes the header of the output. If the only tracer prints spans, the header has the columns of
- * spans.
- */
+/* Writes the header of the output, with the columns of spans if the only tracer prints spans. */
 static void begin_output(struct trace *trace)
 {
 	bool header = isatty(trace->output_fd) && has_lines(trace);
@@ -611,10 +593,9 @@ static void begin_output(struct trace *trace)
 /* ---- The life of a trace ---------------------------------------------------- */
 
 /*
- * Returns true if the hits of a tracer are switched on and off for all processes together
- * (trace_switch()). Probes are enabled in one process after the other, and this takes time.
- * Switching makes the trace start and end at the same moments in all processes. It also keeps
- * rings from overflowing while they are not read.
+ * Returns true if a tracer's hits are switched on and off for all processes together
+ * (trace_switch()), because enabling probes takes time in each process. Otherwise the trace would
+ * not start and end everywhere at once, and unread rings might overflow.
  */
 static bool is_switched(
 	const struct probe_session_options *its, const struct common_options *common)
@@ -640,10 +621,7 @@ static struct probe_error *make_tracers(struct trace *trace, struct trace_option
 	for (size_t i = 0; i < trace->tracer_count; i++) {
 		struct trace_tracer *tracer = &trace->tracers[i];
 
-		/*
-		 * In JSON, each argument keeps its number, and the text for the number is a field
-		 * of its own.
-		 */
+		/* In JSON, the text for a number is a field of its own. */
 		tracer->options.described = tracer->output == PROBE_TRACER_HITS &&
 					    !trace->settings.json && !trace->directory;
 		tracer->options.texts = tracer->output == PROBE_TRACER_HITS ||
@@ -685,10 +663,7 @@ static void take_signal(int signal, void *data)
 	trace->flight = true;
 }
 
-/*
- * Opens the loop, which blocks signals. The program was started earlier, so that it does not
- * inherit blocked signals.
- */
+/* Opens the loop, which blocks signals. The program was started before, with signals unblocked. */
 static struct probe_error *open_loop(struct trace *trace)
 {
 	static const int flight[] = {SIGUSR1, 0};

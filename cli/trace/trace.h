@@ -65,8 +65,7 @@ struct trace_waits {
 /* The data of a session (struct probe_traced). */
 struct trace_target {
 	/*
-	 * The name of the process in rows of stacks; empty if not known yet. The first name is kept
-	 * for the whole trace, because another name would make another row.
+	 * Name in rows of stacks, or empty. It never changes: another name would make another row.
 	 */
 	char comm[COMM_BYTES];
 	struct trace_rings *rings; /* rings that are written on request (report.c), or NULL */
@@ -110,10 +109,7 @@ struct trace {
 	/* Number of processes whose rings were dropped although they were not written. */
 	size_t dropped;
 	uint64_t dropped_hits;
-	/*
-	 * Number of hits that were overwritten (RECORD_LOOP), or lost after a ring was full
-	 * (RECORD_STOP).
-	 */
+	/* Hits overwritten (RECORD_LOOP), or lost after a ring was full (RECORD_STOP). */
 	uint64_t overwritten;
 	int output_fd;
 	bool to_file; /* the output is a regular file, which can always be written */
@@ -150,10 +146,7 @@ struct trace_tracer *trace_tracer_of(const struct trace *trace, const struct pro
 /* Runs the trace until its end, switches the probes off, and prints the remaining hits. */
 void trace_run(struct trace *trace);
 
-/*
- * Reports an error on standard error and frees it. After this call, the trace counts as failed.
- * Does nothing if the error is NULL.
- */
+/* Reports and frees an error, with which the trace counts as failed. NULL does nothing. */
 void trace_fail(struct trace *trace, struct probe_error *error);
 
 /* Reports that a site was altered, or is intact again. The trace then counts as failed. */
@@ -168,10 +161,7 @@ void trace_report_site(
  * probe that the user named exactly. The trace then continues with the other sites.
  */
 void trace_report_grown(struct trace *trace, const struct probe_traced *traced);
-/*
- * Reports the sites of one report that could not be patched. `told` is the part of the report that
- * was printed before.
- */
+/* Reports one report's sites that could not be patched, without those in `told`. */
 void trace_take_refusals(struct trace *trace, const struct probe_report *report, pid_t pid,
 	struct report_told *told);
 /* Makes the trace fail if every site was refused. Call it at the end. */
@@ -180,17 +170,13 @@ void trace_judge_refusals(struct trace *trace);
 /* Returns the number of lost hits that have been reported. */
 uint64_t trace_lost(const struct trace *trace);
 
-/*
- * Returns true if as many hits as requested (-n) have been printed. Later hits are not part of the
- * trace.
- */
+/* Returns true if as many hits as requested (-n) were printed. The trace ends with them. */
 bool trace_is_full(const struct trace *trace);
 /* Reports losses that have not been reported yet, unless the trace is full. */
 void trace_report_losses(struct trace *trace);
 
 /*
- * If a signal killed a process, reports the signal. If the process was named with -p and the
- * signal is SIGKILL, the trace fails.
+ * Reports the signal that killed a process. SIGKILL makes the trace fail if -p named the process.
  */
 void trace_report_fate(struct trace *trace, const struct probe_traced *traced);
 
@@ -205,10 +191,7 @@ bool trace_has_output(const struct trace *trace, enum probe_tracer_output output
 
 /* After a trace that prints hits, prints the hits and losses of each probe on standard error. */
 void trace_report_summary(const struct trace *trace);
-/*
- * The catalogue knows conditions under which some probes have hits. For each probe that has such a
- * condition and no hits, prints the condition (tracer.c).
- */
+/* For each probe without hits, prints the condition for hits that the catalogue knows, if any. */
 void trace_report_hints(const struct trace *trace);
 
 /* Prints the number of hits in a recording, and the number of lost hits. */
@@ -224,15 +207,12 @@ void trace_report_waits(const struct trace *trace);
 /* Starts the first interval of the tables. Call it after all sessions have been started. */
 void trace_tables_start(struct trace *trace);
 
-/*
- * Returns the name of the process for its stacks, or NULL if the name is unknown. The first call
- * determines the name.
- */
+/* Returns the name of the process for its stacks, which the first call determines, or NULL. */
 const char *trace_target_comm(const struct trace *trace, const struct probe_traced *traced);
 
 /*
- * Prints the data that each tracer has gathered: if `is_interval` is true, the change since the
- * last interval, otherwise all data. At an interval, also asks loaded tracers for their status.
+ * Prints the data that each tracer has gathered: all or, if `is_interval`, the change since the
+ * last interval. In the latter case, asks loaded tracers for their status.
  */
 void trace_tables(struct trace *trace, bool is_interval);
 
@@ -241,8 +221,7 @@ void trace_tables(struct trace *trace, bool is_interval);
 /* Prepares the metrics of tracers that export them (-t pcp, -t metrics). */
 PROBE_MUST_CHECK struct probe_error *exports_open(struct trace *trace);
 /*
- * Closes the collector and the metrics server, and frees the metrics. Call it before the
- * tracers are freed.
+ * Closes the collector and the metrics server, and frees the metrics, before the tracers are freed.
  */
 void exports_close(struct trace *trace);
 /* Prints where the metrics can be read. Call it after all sessions have been started. */
@@ -268,10 +247,7 @@ bool trace_takes(const struct trace *trace, const struct probe_traced *traced);
 bool trace_read(struct probe_traced *traced, struct probe_trace_read *read, void *data);
 /* Moves all remaining hits of a process that has executed another program into the recording. */
 void trace_take_left(struct trace *trace, pid_t pid);
-/*
- * Counts the hits that are left in the rings and can no longer be written. Call it after the
- * probes have been switched off.
- */
+/* Counts hits in the rings that can no longer be written, after the probes were switched off. */
 void trace_count_unwritten(struct trace *trace);
 
 /* ---- Hits (output.c) -------------------------------------------------------- */
@@ -293,9 +269,8 @@ void output_lost(struct trace *trace, const struct probe_traced *traced,
 	const struct probe_session_probe *probe, uint64_t lost);
 
 /*
- * Prints all hits in the flight recorders, oldest first. The hits stay in the recorders. If the
- * trace has a recording, writes the hits that are new since the last call to the recording
- * instead.
+ * Prints all hits in the flight recorders, oldest first; they stay there. If there is a recording,
+ * writes those since the last call to it instead.
  */
 void flight_print(struct trace *trace);
 
@@ -304,8 +279,8 @@ PROBE_MUST_CHECK struct probe_error *hosts_start(struct trace *trace);
 void hosts_poll(struct trace *trace);
 void hosts_finish(struct trace *trace);
 /*
- * Returns true if a tracer wants hits of a process whose probes are not enabled yet. If a loaded
- * tracer does not want them and `aloud` is true, prints a message.
+ * Returns true if a tracer wants hits of a process, before its probes are enabled. With `aloud`,
+ * prints a message if a loaded tracer does not.
  */
 bool host_wants(struct trace *trace, struct trace_tracer *tracer, pid_t pid, bool aloud);
 

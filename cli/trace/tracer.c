@@ -18,10 +18,7 @@
 
 /* ---- Options ---------------------------------------------------------------------- */
 
-/*
- * Returns a pointer past the literal that begins at `at`. If the literal has no end, the result
- * points to the end of the text.
- */
+/* Returns a pointer past the literal at `at`, or to the end of the text if it has no end. */
 static const char *skip_literal(const char *at)
 {
 	char quote = *at++;
@@ -160,8 +157,8 @@ static bool prints_hits(const struct trace_tracer *tracer)
 }
 
 /*
- * Makes a tracer. `stack` is the value of --stack, or NULL. If there are several tracers, --stack
- * applies only to those that print hits.
+ * Makes a tracer. `stack` is --stack or NULL; of several tracers, only those that print hits use
+ * it.
  */
 static struct probe_error *tracer_init(struct trace_tracer *tracer, const char *text,
 	const struct probe_session_options *base, const char *stack, size_t pattern_count,
@@ -192,10 +189,7 @@ static struct probe_error *tracer_init(struct trace_tracer *tracer, const char *
 	return error;
 }
 
-/*
- * Returns the text of tracer number `index` as the user typed it with -t. The text is "count" for
- * -c, and "print" without -t and -c.
- */
+/* Returns tracer `index` as typed with -t, "count" for -c, or "print" without both. */
 static const char *tracer_text(const struct tracer_options *options, size_t index)
 {
 	if (index < options->tracers.count)
@@ -378,18 +372,15 @@ bool tracers_help(const struct tracer_options *options)
 /* ==== Hints =================================================================================== */
 
 /*
- * Why probes may have no hits: some programs pass certain probes only if an option is set
- * (-XX:+DTraceMethodProbes of OpenJDK). The catalogue lists such conditions. At the end of a
- * trace, a condition is printed unless a hit shows that it is met.
+ * Why probes may have no hits: some programs pass them only with an option (-XX:+DTraceMethodProbes
+ * of OpenJDK). Prints such a condition of the catalogue at the end of a trace, unless a hit shows
+ * that it is met.
  */
 
 /* The part of the trace that is missing if a condition is not met. */
 enum missing { MISSING_HITS, MISSING_BEGINS, MISSING_ENDS };
 
-/*
- * A condition, and the first probe that has no hits although the catalogue gives it this
- * condition.
- */
+/* A condition of the catalogue, and the first probe that has it and no hits. */
 struct hint {
 	const struct probe_meaning *meaning; /* the catalogue's entry with the condition */
 	const struct probe_session_probe *probe;
@@ -404,9 +395,7 @@ struct hints {
 	size_t count;
 };
 
-/*
- * Returns the catalogue's entry of a probe if this entry has a condition. Otherwise returns NULL.
- */
+/* Returns the catalogue's entry of a probe if it has a condition, otherwise NULL. */
 static const struct probe_meaning *conditional(
 	const struct trace_tracer *tracer, const struct probe_session_probe *probe)
 {
@@ -424,10 +413,7 @@ static void add_hint(struct hints *hints, const struct hint *hint)
 		if (strcmp(other->meaning->needs, hint->meaning->needs) != 0)
 			continue;
 		other->is_met |= hint->is_met;
-		/*
-		 * Count only the probes of the same process, because other processes have the same
-		 * probes again.
-		 */
+		/* Other processes have the same probes again. */
 		other->others += other->process == hint->process;
 		return;
 	}
@@ -445,8 +431,8 @@ struct probes {
 };
 
 /*
- * Checks the probes that begin the pair of `end`. If most end events have no start event, the
- * program does not pass the probes that begin the pair.
+ * Checks the probes that begin pairs with `end`: the program does not pass them if most end events
+ * have no start event.
  */
 static void look_at_begins(
 	struct hints *hints, const struct probes *probes, const struct probe_session_probe *end)
@@ -462,18 +448,15 @@ static void look_at_begins(
 		if (!hint.meaning)
 			continue;
 		/*
-		 * The program passes the probes that begin pairs if the start events, matched or
-		 * still open, are at least as many as the end events without a start event.
+		 * Passed: the start events, matched or open, are at least as many as the end events
+		 * without a start event.
 		 */
 		hint.is_met = end->hits + end->in_flight >= end->unmatched;
 		add_hint(hints, &hint);
 	}
 }
 
-/*
- * Returns true if a tracer counts all hits. It does not count all with --filter, with --min, with
- * sampling, or if the trace has ended after a number of hits (-n).
- */
+/* Returns true if a tracer counts all hits: no --filter, --min or sampling, and no end by -n. */
 static bool counts_all(const struct trace *trace, const struct trace_tracer *tracer)
 {
 	const struct probe_session_options *options = &tracer->options;
@@ -526,8 +509,8 @@ static void print_hint(const struct hint *hint)
 }
 
 /*
- * Checks the probes of ended processes. Probes that begin pairs are not checked, because the
- * number of a pair is only valid within its session.
+ * Checks the probes of ended processes, except those that begin pairs: a pair's number is only
+ * valid within its session.
  */
 static void look_at_ended(struct hints *hints, const struct trace *trace)
 {

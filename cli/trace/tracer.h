@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The tracers of `probectl trace`: the options of the command line, the tracers that are made from
- * them, and the printing of their results.
- */
+/* The tracers of `probectl trace`: their options, their making, and the printing of results. */
 #ifndef CLI_TRACE_TRACER_H
 #define CLI_TRACE_TRACER_H
 
@@ -96,10 +93,7 @@ struct trace_tracer {
 	/* Times of the start and of the last interval, CLOCK_MONOTONIC. */
 	uint64_t started_ns, last_ns;
 	size_t probes, sites; /* numbers of probes and sites in the first process */
-	/*
-	 * Title of the tracer's tables, as the user typed the tracer. NULL if there is only one
-	 * tracer.
-	 */
+	/* Title of its tables, as typed by the user, or NULL for a single tracer. */
 	char *title;
 
 	/* Only for a part (probe_tracer_part()): the part's own probes. */
@@ -121,9 +115,8 @@ static inline bool tracer_is_exported(const struct trace_tracer *tracer)
 }
 
 /*
- * Sets the requests of all tracers that are parts. The request of a part is a copy of `all` with
- * the part's own probes. Each of these probes must be among the probes that the user named.
- * Errors: PROBE_ERROR_USAGE, PROBE_ERROR_MEMORY.
+ * Sets the requests of all tracers that are parts: copies of `all` with the part's own probes,
+ * which must be among those that the user named. Errors: PROBE_ERROR_USAGE, PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *tracers_set_requests(
 	struct trace_tracer *tracers, size_t count, const struct probe_request *all);
@@ -132,9 +125,9 @@ const struct probe_request *tracer_request(
 	const struct trace_tracer *tracer, const struct probe_request *all);
 
 /*
- * Makes the tracers that the command line asks for; without -t and -c, a tracer that prints hits.
- * `base` has the options that the sessions of all tracers share. Free *ret with tracers_free(),
- * also after an error. Errors: PROBE_ERROR_USAGE, PROBE_ERROR_MEMORY.
+ * Makes the tracers of the command line; without -t and -c, one that prints hits. All their
+ * sessions share the options of `base`. Free *ret with tracers_free(), also after an error. Errors:
+ * PROBE_ERROR_USAGE, PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *tracers_init(struct tracer_options *options,
 	const struct probe_session_options *base, size_t pattern_count, bool has_intervals,
@@ -146,8 +139,8 @@ void tracer_options_deinit(struct tracer_options *options);
 bool tracers_help(const struct tracer_options *options);
 
 /*
- * Splits EXPR[:EXPR] at the first colon outside literals and brackets. If there is no such colon,
- * *end_ret is NULL. The caller frees both strings.
+ * Splits EXPR[:EXPR] at the first colon outside literals and brackets, if any; otherwise *end_ret
+ * is NULL. The caller frees both.
  */
 PROBE_MUST_CHECK struct probe_error *match_split(
 	const char *text, char **begin_ret, char **end_ret);

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * All facts come from /proc. A program may lie on a file system that another program serves, and
- * no call may wait for such a file system. So files are examined with AT_STATX_DONT_SYNC.
+ * Conditions on processes, checked in /proc: proc_pid_exe(5), proc_pid_cgroup(5),
+ * proc_pid_status(5), namespaces(7). No call may wait for a file system that another program
+ * serves, so files are examined with AT_STATX_DONT_SYNC.
  *
- * A program in a container may lie on a mount that does not exist outside the container. The
- * kernel then shows the path inside the container. So --exe PATH also matches a program that has
- * this path inside its container.
- *
- * Sources: proc_pid_exe(5), proc_pid_cgroup(5), proc_pid_status(5), statx(2), namespaces(7).
+ * For a program in a container, /proc shows the path inside the container. So --exe PATH also
+ * matches a program that has this path inside its container.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -131,9 +129,8 @@ static char *named_in_home(const char *name)
 }
 
 /*
- * Sets *ret to the text by which container_has() finds a container. If Docker or Podman has a
- * container with the name `text`, this is the container's id; otherwise it is `text` itself. The
- * caller frees *ret. Errors: PROBE_ERROR_USAGE (an empty name), PROBE_ERROR_MEMORY.
+ * Sets *ret to the text by which container_has() finds a container: its id if Docker or Podman has
+ * a container with the name `text`, else `text`. Errors: PROBE_ERROR_USAGE (an empty name).
  */
 static struct probe_error *container_find(const char *text, char **ret)
 {
@@ -154,8 +151,7 @@ static struct probe_error *container_find(const char *text, char **ret)
 /* ---- Groups ------------------------------------------------------------------------- */
 
 /*
- * Returns true if a folder in a path belongs to the container with this id:
- * "docker-5f3c....scope".
+ * Returns true if a folder, such as "docker-5f3c....scope", belongs to the container with this id.
  */
 static bool has_id(const char *folder, size_t length, const char *id)
 {
@@ -328,10 +324,7 @@ static bool is_elsewhere(const struct conditions *c, pid_t pid)
 	return file_id_of(c, path, &mounts) && !file_id_same(&mounts, &c->mounts);
 }
 
-/*
- * Returns true if the program is a dynamic loader. A loader maps the program that its arguments
- * name, as execve(2) would.
- */
+/* Returns true if the program is a dynamic loader, which maps the program in its arguments. */
 static bool is_loader(const char *exe)
 {
 	const char *name = strrchr(exe, '/');
@@ -375,10 +368,7 @@ static bool has_path_there(const struct conditions *c, const struct value *value
 		return true;
 	if (value->text[0] != '/')
 		return false;
-	/*
-	 * A symbolic link may lead to another file there, so look the path up in the process's
-	 * mount namespace.
-	 */
+	/* Look it up in the process's mount namespace: it may be a symbolic link. */
 	snprintf(path, sizeof(path), "/proc/%d/root%.*s", (int)pid, PATH_MAX, value->text);
 	return file_id_of(c, path, &there) && file_id_same(&there, id);
 }
@@ -422,8 +412,7 @@ static bool belongs_to(uid_t user, pid_t pid)
 }
 
 /*
- * Returns true if a control group of the process is `path` or lies below it. Each line is
- * HIERARCHY:CONTROLLERS:PATH.
+ * Returns true if `path`, or a group below it, is in a list with lines HIERARCHY:CONTROLLERS:PATH.
  */
 static bool is_in_group(const char *groups, const char *path)
 {
@@ -469,10 +458,7 @@ static bool meets(
 
 /* ---- Values ------------------------------------------------------------------------- */
 
-/*
- * Returns the path of the program that a shell would run for this name. Returns NULL if PATH has
- * no such program, or on lack of memory.
- */
+/* Returns the path of the program that a shell would run for this name, or NULL. */
 static char *find_in_path(const char *name)
 {
 	const char *at = getenv("PATH");
@@ -507,9 +493,8 @@ static bool any_runs_there(const struct conditions *c, struct value *value)
 }
 
 /*
- * Finds the file that --exe names: a path, or a name without a slash, which may be found in PATH.
- * If `elsewhere` is set, an absolute path is accepted even if our mount namespace does not have
- * it.
+ * Finds the file that --exe names by its path, or by a name in PATH. If `elsewhere` is set, accepts
+ * an absolute path that our mount namespace does not have.
  */
 static struct probe_error *take_file(
 	const struct conditions *c, struct value *value, bool elsewhere)
@@ -559,10 +544,7 @@ static struct probe_error *take_user(struct value *value)
 	return probe_error_new(PROBE_ERROR_NOT_FOUND, "--user: there is no user '%s'", value->text);
 }
 
-/*
- * Makes a control group's path relative to the root of all groups. The result has a slash at the
- * start and none at the end. For the root itself, it is "".
- */
+/* Makes a control group's path relative to the root: a slash at the start, none at the end. */
 static struct probe_error *take_group(struct value *value)
 {
 	const char *text = value->text;
@@ -597,10 +579,7 @@ static struct probe_error *take(const struct conditions *c, const struct probe_s
 	}
 }
 
-/*
- * Returns true if we may call statx(2). A child tries it, because a seccomp(2) filter may kill the
- * process that calls it.
- */
+/* Returns true if we may call statx(2). A child tries it, because a seccomp(2) filter may kill. */
 static bool may_statx(void)
 {
 	pid_t child, ended;
@@ -694,10 +673,7 @@ bool conditions_hold(struct conditions *conditions, pid_t pid)
 	return !conditions || first_unmet(conditions, pid) == PROBE_CONDITION_COUNT;
 }
 
-/*
- * Appends the values of one kind: "runs /bin/a or /bin/b". If `only` is not NULL, appends only
- * this value.
- */
+/* Appends the values of one kind, or `only` one of them: "runs /bin/a or /bin/b". */
 static void describe(const struct conditions *c, enum probe_condition kind,
 	const struct value *only, struct buffer *out)
 {

@@ -7,16 +7,10 @@
 #include "libprobe/base/event.h"
 #include "libprobe/trace/trace.h"
 
-/*
- * Size of the memory for waiting hits. The targets share FULL_BYTES; each has at least
- * SHARE_BYTES.
- */
+/* Memory for waiting hits: the targets share FULL_BYTES; each has at least SHARE_BYTES. */
 enum { FULL_BYTES = 4 << 20, SHARE_BYTES = 64 << 10 };
 
-/*
- * The head of a waiting hit. The hit follows as a packed event. If the hit is a span, the event
- * includes the start event of the span.
- */
+/* The head of a waiting hit. A packed event follows; that of a span includes its start event. */
 struct entry {
 	size_t target, bytes;
 	size_t probe, begin_probe;
@@ -99,10 +93,7 @@ static struct source *source_of(struct merge *merge, size_t target)
 	return &merge->sources[target];
 }
 
-/*
- * Appends an entry of `bytes` bytes and returns it, or NULL on lack of memory. The caller must
- * fill the entry completely.
- */
+/* Appends an entry of `bytes` bytes for the caller to fill. Returns NULL on lack of memory. */
 static struct entry *append(struct merge *merge, size_t target, uint64_t time_ns, size_t bytes)
 {
 	struct source *source = source_of(merge, target);
@@ -215,10 +206,7 @@ static int place_compare_offsets(const void *a, const void *b)
 	return left->offset < right->offset ? -1 : left->offset > right->offset;
 }
 
-/*
- * Moves the places from index `first` on, together with their entries, to the start of the arrays.
- * The places before `first` are dropped.
- */
+/* Drops the places before `first`, and moves the others to the start of the arrays. */
 static void keep_from(struct merge *merge, size_t first)
 {
 	struct place *places = merge->places + first;

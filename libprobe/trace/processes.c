@@ -41,10 +41,7 @@ struct all {
 	size_t count;
 };
 
-/*
- * Parses a line of /proc/PID/stat. Returns false if the process has ended, is a kernel thread, or
- * is this process.
- */
+/* Parses /proc/PID/stat. Returns false for an ended process, a kernel thread or this process. */
 static bool parse_stat(char *text, struct process *ret)
 {
 	enum { KERNEL_THREAD = 0x200000 }; /* PF_KTHREAD in the kernel's include/linux/sched.h */

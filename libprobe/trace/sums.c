@@ -10,16 +10,10 @@
 #include "libprobe/base/error.h"
 #include "libprobe/trace/trace.h"
 
-/*
- * Memory for copies of hits. The limit is this number, or twice the size of the last process's
- * hits, whichever is more.
- */
+/* Memory for copies of hits: this, or twice the hits of the last process, whichever is more. */
 enum { HITS_BYTES = 16 << 20 };
 
-/*
- * Returns true if two probes have the same name, role, meaning and arguments, so that their hits
- * look the same.
- */
+/* Returns true if two probes have the same name, role, meaning and arguments. */
 static bool is_same_probe(const struct probe_session_probe *a, const struct probe_session_probe *b)
 {
 	return a->role == b->role && a->meaning == b->meaning &&

@@ -295,10 +295,7 @@ static struct probe_error *add_process(
 	}
 	for (size_t i = 0; i < count && later; i++)
 		trace->items[i]->is_replaced |= probe_target_pid(trace->items[i]->target) == pid;
-	/*
-	 * pidfd_open(2) is missing before Linux 5.3, and some containers forbid it with a seccomp
-	 * filter.
-	 */
+	/* pidfd_open(2) is new in Linux 5.3, and seccomp(2) filters of containers forbid it. */
 	pidfd = pidfd_open(pid, 0);
 	for (size_t i = 0; i < wanted; i++)
 		*item(trace, count + i) = (struct traced){
@@ -439,10 +436,7 @@ static struct probe_error *start_session(struct probe_trace *trace, struct trace
 		probe_session_switch(*session, SIZE_MAX, true);
 	watch_session(trace, traced);
 	probe_session_probes(*session, &traced->told.probes);
-	/*
-	 * Ignore errors. If the process has ended, its hits stay readable, and it executes no other
-	 * program.
-	 */
+	/* If the process has ended, its hits stay readable. Ignore this error. */
 	if (is_first && !traced->its.later)
 		probe_error_free(probe_watch_add(trace->watch, traced->its.target));
 	return NULL;

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The order in which a command changes several processes. One user's processes must not delay
- * those of other users. A change takes longer with more threads, mappings and probes, and some
- * threads do not stop. So the users share the time: the next process belongs to the user whose
- * changes have taken the least time so far. The time for our own user's processes is not counted.
- * The estimated time to stop a process's threads counts as used time, too, so that a process with
- * many threads comes after smaller ones.
+ * The order in which a command changes several processes. One user's processes must not delay those
+ * of other users, but a process with many threads takes long, and some threads do not stop. So the
+ * next process belongs to the user whose changes have taken the least time so far, including the
+ * estimated time to stop the threads. Our own user's time is not counted.
  *
- * A process belongs to the user with its real user id. So nobody can give a process to another
- * user by executing a set-user-ID program.
+ * A process belongs to its real user id, so that nobody can give it to another user by executing a
+ * set-user-ID program.
  */
 #include <stdlib.h>
 #include <unistd.h>
@@ -17,9 +15,7 @@
 #include "libprobe/base/procfs.h"
 #include "probe/trace.h"
 
-/*
- * The unit in which threads are counted. Processes with the same count keep their original order.
- */
+/* The unit for counting threads. Processes with the same count keep their order. */
 enum { STEP_THREADS = 64, STEP_NS = 20000000 };
 
 struct waiting {
@@ -80,10 +76,7 @@ static void take_turn(struct waiting *all, size_t index, const struct probe_turn
 	turn->end(turn->data, index, error);
 }
 
-/*
- * Tries to change each unfinished process once. Returns true if another controller has locked any
- * of them.
- */
+/* Changes each unfinished process once. Returns true if another controller has locked any. */
 static bool take_round(struct waiting *all, size_t count, const struct probe_turn *turn,
 	struct probe_patience *patience)
 {

@@ -304,23 +304,16 @@ struct probe_trace_probe *probe_trace_probes(const struct probe_trace *trace, si
 /* The functions that change several processes. The processes are numbered from 0. */
 struct probe_turn {
 	pid_t (*pid)(void *data, size_t index);
-	/*
-	 * Changes a process. `patience` is for probe_target_set_patience(); it is NULL on lack of
-	 * memory.
-	 */
+	/* Changes a process. `patience` is for probe_target_set_patience(), or NULL. */
 	struct probe_error *(*change)(void *data, size_t index, struct probe_patience *patience);
-	/*
-	 * Called once for each process, after its last change. Takes ownership of the error, which
-	 * may be NULL.
-	 */
+	/* Called once after the last change of a process. Takes ownership of the error. */
 	void (*end)(void *data, size_t index, struct probe_error *error);
 	void *data;
 };
 
 /*
- * Changes `count` processes. The processes of different users get equal shares of the time, and a
- * process with many threads comes after smaller ones. Processes that another controller has locked
- * are tried again after all others.
+ * Changes `count` processes, with equal shares of the time for each user and processes with many
+ * threads last. Tries locked processes again after all others.
  */
 void probe_take_turns(size_t count, const struct probe_turn *turn);
 
