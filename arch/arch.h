@@ -48,7 +48,7 @@ struct arch_pun {
 	uint64_t first, step;
 };
 
-/* Two overlapping jumps, the second from the first's second byte on: their bytes and targets. */
+/* Two overlapping jumps: their bytes and targets. The second begins one byte after the first. */
 enum { ARCH_TWIN_BYTES = 8 };
 struct arch_twin {
 	uint8_t bytes[ARCH_TWIN_BYTES];
@@ -89,7 +89,7 @@ struct arch {
 	/* Length of a direct jump, the longest patch; it reaches less than jump_reach bytes. */
 	uint8_t jump_length;
 	uint64_t jump_reach;
-	/* Most bytes of a jump to any address, at most ARCH_JUMP_MAX. */
+	/* The maximum length of a jump to any address, at most ARCH_JUMP_MAX. */
 	uint8_t far_jump_length;
 	/* Length of a jump within short_reach bytes, or 0. */
 	uint8_t short_jump_length;
@@ -106,7 +106,8 @@ struct arch {
 	uint8_t pun_length;
 	struct arch_pun (*pun)(const uint8_t *bytes, uint64_t at, unsigned int fixed);
 	/*
-	 * Where a jump can lead if its first `length` bytes can be chosen, and those behind stay.
+	 * Returns where a jump can lead if its first `length` bytes can be chosen, and the rest
+	 * stays.
 	 */
 	struct arch_extent (*part)(const uint8_t *bytes, uint64_t at, unsigned int length);
 	/*
@@ -117,8 +118,8 @@ struct arch {
 	uint16_t twin_choices;
 	struct arch_twin (*twin)(uint64_t at, unsigned int choice);
 	/*
-	 * Returns how many bytes of a jump's distance must be the nop's, because other tools may
-	 * write over the same long nop. `is_site`: a note names it. NULL: none.
+	 * Returns how many bytes of a jump's distance must stay those of the nop, because other
+	 * tools may write over the same long nop. `is_site`: a note names it. NULL: none.
 	 */
 	uint8_t (*nop_fixed)(const uint8_t *nop, size_t length, bool is_site);
 	uint8_t insn_align; /* alignment of instructions, in bytes */

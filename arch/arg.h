@@ -42,7 +42,7 @@ struct arch_arg {
 	int64_t disp;	    /* displacement, absolute address or immediate */
 	const char *symbol; /* points into the note's string, not terminated; NULL if absent */
 	size_t symbol_length;
-	/* if not 0, the argument is only so many low bits of symbol + disp */
+	/* if not 0, the argument is only this number of low bits of symbol + disp */
 	uint8_t symbol_bits;
 	const char *spec; /* text of this argument; points into the note's string */
 	size_t spec_length;

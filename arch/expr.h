@@ -25,13 +25,13 @@ enum arch_expr_kind {
 	/* compare the string capture `capture` with `text`: 0 or 1 */
 	ARCH_EXPR_STRING_IS,
 	ARCH_EXPR_STRING_BEGINS,
-	/* of `left` */
+	/* operators on `left` */
 	ARCH_EXPR_NEGATE,
 	ARCH_EXPR_COMPLEMENT,
 	ARCH_EXPR_NOT,	   /* 0 or 1 */
 	ARCH_EXPR_CONVERT, /* converts to the node's type */
 	ARCH_EXPR_IN,	   /* 1 if `left` is in `list`, else 0; `left` has the node's type */
-	/* of `left` and `right` */
+	/* operators on `left` and `right` */
 	ARCH_EXPR_ADD,
 	ARCH_EXPR_SUB,
 	ARCH_EXPR_MUL,

@@ -15,7 +15,7 @@ enum {
 	ARCH_INSN_MAX = 15,	  /* bytes of the longest instruction of any ISA */
 	ARCH_JUMP_MAX = 24,	  /* bytes of the longest jump of any ISA */
 	ARCH_MOVED_INSNS_MAX = 8, /* instructions one patch can displace */
-	/* most bytes of copies */
+	/* maximum length of a copy */
 	ARCH_MOVED_BYTES_MAX = 160
 };
 

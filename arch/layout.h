@@ -170,7 +170,7 @@ struct probe_begun {
 _Static_assert(sizeof(struct probe_begun) == 8, "stubs rely on the layout");
 enum { FLIGHT_PROBES_MAX = 16 /* entries examined for a key; a power of two */ };
 
-/* Only so many bytes of a string count for an identity. */
+/* Only the first bytes of a string, at most this number, count for an identity. */
 enum { FLIGHT_IDENTITY_BYTES = 256 };
 
 /*
@@ -282,7 +282,7 @@ struct probe_room {
 
 enum {
 	RING_RECORD_MAX = 65536, /* greatest size of all captures of one record, in bytes */
-	/* Parts of a string's or aggregate's word: 32 bits in a record, 64 elsewhere. */
+	/* Parts of the word of a string or aggregate: 32 bits in a record, 64 elsewhere. */
 	RING_STRING_LENGTH = 0x3fffffff,
 	RING_STRING_TRUNCATED_BIT = 30, /* the string or aggregate was longer than its copy */
 	RING_STRING_NULL_BIT = 31	/* no byte was readable */

@@ -150,7 +150,7 @@ struct arch_process {
 	uint16_t register_bytes;
 	const struct arch_regset *regsets; /* words that ptrace_get and ptrace_set do not cover */
 	uint8_t regset_count;
-	/* Each register's word; negative without one. */
+	/* the word of each register, or negative if it has none */
 	int8_t registers[ARCH_REGISTERS];
 	uint8_t general_first, general_count; /* words that may hold any address */
 	/* Does the thread run 64-bit code? */
@@ -167,7 +167,7 @@ struct arch_process {
 	bool tp_is_end;
 	/* Offset of glibc's pointer guard from the thread pointer, or 0. */
 	uint8_t guard;
-	/* glibc XORs a pointer with the guard, then rotates it left by so many bits. */
+	/* glibc XORs a pointer with the guard, then rotates it left by this number of bits. */
 	uint8_t guard_shift;
 	const char *musl; /* musl's name for this machine, as in its file names */
 

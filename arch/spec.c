@@ -170,8 +170,8 @@ static bool in_range(wide value)
 }
 
 /*
- * Has the symbol a relocation (`sym@GOTPCREL`), and the operand so another address, such as its GOT
- * slot's? Any other `@` begins a version, a part of the name.
+ * Returns true if the symbol has a relocation (`sym@GOTPCREL`), so that the operand has another
+ * address, such as that of its GOT slot. Any other `@` begins a version, a part of the name.
  */
 static bool has_relocation(const char *symbol, size_t length)
 {

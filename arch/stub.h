@@ -89,7 +89,7 @@ struct arch_capture {
 	enum arch_capture_stack stack;
 	/* Captures the thread's name, as of the kernel. Other members are unused. */
 	bool is_comm;
-	/* With a resolved symbol in `disp`: an argument that has a symbol cannot be captured. */
+	/* A symbol must be resolved into `disp`: an argument with a symbol cannot be captured. */
 	struct arch_arg arg;
 	/*
 	 * `arg` is MEMORY with base NONE or PC and index NONE, in a readable segment of a module
@@ -235,10 +235,10 @@ struct arch_flights {
 	 */
 	bool single, takes, gives;
 	/*
-	 * Pairs by thread only. `identities`: entries have one for each start event. `compares`
-	 * (not with `single`): an event's identity is a hash of the captures `same`. An end event
-	 * ends the newest start event with its identity, and leaves newer ones open. Without
-	 * `same`, or if one is unreadable, it is unknown, and equals any.
+	 * Pairs by thread only. `identities`: an entry has an identity for each start event.
+	 * `compares` (not with `single`): an event's identity is a hash of the captures `same`. An
+	 * end event ends the newest start event with its identity, and leaves newer ones open.
+	 * Without `same`, or if one is unreadable, the identity is unknown, and equals any other.
 	 */
 	bool identities, compares;
 	uint8_t same[ARCH_SAME_MAX], same_count;
@@ -302,7 +302,7 @@ enum arch_action_kind {
 struct arch_action {
 	enum arch_action_kind kind;
 	uint8_t slots_shift;
-	uint64_t slots;	      /* slots of CPU 0: CPU c's are at slots + (c << slots_shift) */
+	uint64_t slots;	      /* slots of CPU 0; those of CPU c are at slots + (c << slots_shift) */
 	uint32_t slot_offset; /* offset of the slot in a CPU's slots */
 	/* the members of the action's kind; flights: of a BEGIN, GATHER or RECORD */
 	struct arch_record record;

@@ -64,7 +64,7 @@ struct probe_error *processes_unless_ended(
 PROBE_MUST_CHECK struct probe_error *processes_open(
 	const struct common_options *common, pid_t pid, struct probe_target **ret);
 
-/* Before probe_sessions_stop(): warns that a process is frozen and that a signal ends the wait. */
+/* Warns that a process is frozen, and that a signal ends the wait. For probe_sessions_stop(). */
 void processes_tell_frozen(const struct probe_target *target);
 
 /* Returns true if the command follows libraries, children and executed programs. */

@@ -55,7 +55,7 @@ struct report_told {
 enum refusals_shown {
 	/* Sites of probes that were named exactly. One line sums up the other sites. */
 	REFUSALS_NAMED,
-	/* Also sites that only wildcards match. One line for each reason and probe. */
+	/* Prints also sites that only wildcards match. One line for each reason and probe. */
 	REFUSALS_ALL,
 	/* Each site, even if other sites of the same probe have the same reason. Used with -v. */
 	REFUSALS_EACH

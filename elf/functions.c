@@ -238,7 +238,7 @@ struct cfi {
 };
 
 enum {
-	/* most bytes before the table in .eh_frame_hdr */
+	/* maximum size of what comes before the table in .eh_frame_hdr */
 	HEADER_BYTES_MAX = 4 + 2 * 8,
 	/*
 	 * Bytes read of a CIE or FDE: enough for the augmentation and pointers; call frame

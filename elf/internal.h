@@ -120,8 +120,8 @@ enum note_status {
 };
 
 /*
- * Reads a note and advances the cursor, unless it fails. `align` is the section's: notes are padded
- * to 8 bytes if it is 8, otherwise to 4.
+ * Reads a note and advances the cursor, unless it fails. `align` is the alignment of the section:
+ * notes are padded to 8 bytes if it is 8, otherwise to 4.
  */
 enum note_status note_next(struct bytes *bytes, uint64_t align, struct note *ret);
 

@@ -377,7 +377,7 @@ struct libdw_cfi {
 };
 
 enum {
-	/* At so many addresses the cache is emptied; real programs have fewer. */
+	/* The cache is emptied when it has this many addresses; real programs have fewer. */
 	KNOWN_MAX = 1 << 16
 };
 

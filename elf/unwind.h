@@ -24,7 +24,7 @@ struct unwind_memory {
 };
 
 enum unwind_status {
-	UNWIND_CALLER,	  /* the registers are now the caller's */
+	UNWIND_CALLER,	  /* the registers are now those of the caller */
 	UNWIND_OUTERMOST, /* the function has no caller */
 	UNWIND_NO_RULES,  /* the address has no rules */
 	UNWIND_FAILED	  /* a needed register or word of memory is unknown */

@@ -99,7 +99,7 @@ static int64_t signed_field(uint32_t insn, unsigned int low, unsigned int bits)
 	return (int32_t)(insn << (32 - bits - low)) >> (32 - bits);
 }
 
-/* Returns a branch's or literal load's distance in bytes; the field holds words. */
+/* Returns the distance in bytes of a branch or literal load; the field holds words. */
 static int64_t distance_of(uint32_t insn, unsigned int low, unsigned int bits)
 {
 	return signed_field(insn, low, bits) * AARCH64_INSN_LENGTH;

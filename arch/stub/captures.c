@@ -534,7 +534,7 @@ static void form_measure_subroutine(struct form *f, const struct stub_plan *p)
 	form_jump_if(f, true, FORM_FROM, FORM_BELOW, FORM_NEXT, page);
 	form_jump(f, cut);
 
-	/* The lowest bit is bit 7 of the NUL: its number >> 3 is the byte's. */
+	/* The lowest bit is bit 7 of the NUL: its number >> 3 is the index of the byte. */
 	form_place(f, found);
 	form_lowest(f, FORM_VALUE, FORM_VALUE);
 	form_two_const(f, FORM_SHR, false, FORM_VALUE, WORD_SHIFT);
@@ -582,7 +582,7 @@ static void form_extent_subroutine(struct form *f, const struct stub_plan *p)
 
 /* ==== Captures ================================================================================ */
 
-/* So near above the stack pointer is in stack frames. */
+/* This many bytes above the stack pointer are certainly in stack frames. */
 enum { STACK_NEAR = 2 * PAGE_BYTES };
 
 /* ---- Checked pointers -------------------------------------------------------------- */

@@ -59,8 +59,7 @@ static void first_entry(struct form *f, const struct stub_plan *p)
 	form_compute(f, FORM_SPARE, form_at(FORM_FROM, (int32_t)flights->pair));
 	if (flights->process) {
 		/*
-		 * The upper half of the product gives the index. This adds GOLDEN times the
-		 * process.
+		 * The upper half of the product is the index. This adds GOLDEN times the process.
 		 */
 		form_load(f, FORM_SPARE_2, form_temp(p->at->process_temp), U32, false);
 		form_two_const(f, FORM_SHL, true, FORM_SPARE_2, 32);

@@ -92,7 +92,7 @@ static struct form_mem identity_of_begin(const struct stub_plan *p)
 	return identity;
 }
 
-/* If identities are compared, stores this hit's for the start event in place SET. */
+/* If identities are compared, stores the identity of this hit for the start event in place SET. */
 static void keep_identity(struct form *f, const struct stub_plan *p)
 {
 	if (!p->at->action->flights.compares)

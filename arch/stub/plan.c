@@ -698,8 +698,8 @@ static int registers_of(const struct stub_plan *p)
 }
 
 /*
- * Has the instruction set all parts? The kernel cannot be asked for the time in a mode that a
- * system call would end.
+ * Returns true if the instruction set has all parts. The kernel cannot be asked for the time in a
+ * mode that a system call would end.
  */
 static bool has_parts(const struct stub_plan *p)
 {

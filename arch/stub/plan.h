@@ -16,8 +16,7 @@ enum {
 };
 
 /*
- * A walk through stack frames: last frame pointer, last readable page, the number of addresses,
- * these.
+ * A walk through stack frames: last frame pointer, last readable page, number of addresses, these.
  */
 enum { STACK_LAST, STACK_PAGE, STACK_COUNT, STACK_TEMPS };
 
@@ -38,7 +37,7 @@ struct frame {
 	int order[12];
 	int order_count;
 	int temps;
-	int size; /* bytes from the stub's stack pointer to the site's */
+	int size; /* bytes from the stack pointer of the stub to that of the site */
 };
 
 /* A restartable sequence's labels. */
@@ -135,7 +134,7 @@ struct stub_plan {
 	bool keeps_pages;	     /* a hit remembers pages that it found readable (captures.c) */
 	/* pages are asked for with the pointer's tag, too (captures.c) */
 	bool asks_tagged;
-	bool kernel_tid; /* the kernel is asked for the thread's or the process's id */
+	bool kernel_tid; /* the kernel is asked for the id of the thread or of the process */
 	bool kernel_pid;
 	bool kernel_cpu; /* the kernel is asked for the CPU's number, for expressions */
 	int recorded_pairs;
@@ -237,7 +236,7 @@ void form_captured(struct form *f, int a, const struct stub_plan *plan, int capt
 
 /* ---- Readable pages (captures.c) -------------------------------------------------- */
 
-/* Before a hit's first page check. */
+/* Prepares a hit's first page check. */
 void form_checks_begin(struct form *f, const struct stub_plan *plan);
 /*
  * Jumps to `no` unless the aligned word with address FROM is readable; may align FROM. Keeps
@@ -374,7 +373,7 @@ void form_identity(struct form *f, const struct stub_plan *plan);
 void form_norm_key(struct form *f, const struct stub_plan *plan, int k);
 /* Tables for normal forms: data behind the code. */
 void form_norm_tables(struct form *f, const struct stub_plan *plan);
-/* Has the key a part that is a normal form? */
+/* Returns true if a part of the key is a normal form. */
 bool action_has_norm(const struct arch_action *action);
 
 #endif

@@ -48,7 +48,7 @@
 enum {
 	/* Looks at the ring before a sleep: some microseconds. */
 	SPINS = 32,
-	/* After so many limits, a wait ends even if room is still made. */
+	/* After this number of time limits, a wait ends even if room is still made. */
 	ANEW = 9,
 	OWNER_AT = offsetof(struct probe_room, gate.turns[0].owner),
 	ARRIVED_AT = offsetof(struct probe_room, gate.arrived)
@@ -80,7 +80,7 @@ static struct form_mem room_word(size_t offset)
 	return form_at(FORM_NEXT, (int32_t)offset);
 }
 
-/* The hit has not waited yet. */
+/* Notes that the hit has not waited yet. */
 static void form_wait_none(struct form *f, const struct stub_plan *p)
 {
 	if (p->at->action->record.room)
@@ -132,7 +132,7 @@ static void time_left(struct form *f, const struct stub_plan *p, const struct wa
 	form_place(f, same);
 	form_two_at(f, FORM_SUB, FORM_VALUE, word(p, QUIET));
 	form_const(f, FORM_SPARE, p->at->action->record.wait_ticks);
-	/* Also if time has gone backwards, because CPUs' clocks differ. */
+	/* This also happens if time has gone backwards, because the clocks of CPUs differ. */
 	form_sub_jump_if(f, true, FORM_SPARE, FORM_NOT_ABOVE, FORM_VALUE, to->late);
 }
 
@@ -478,7 +478,7 @@ static void form_cpu_record(struct form *f, struct stub_plan *p, int slow, int f
 	form_sequence_end(f, p, q);
 }
 
-/* RIGHT = the ring to try first: the CPU's, or one by the thread. */
+/* RIGHT = the ring to try first: that of the CPU, or one chosen by the thread. */
 static void form_first_ring(struct form *f, const struct stub_plan *p)
 {
 	const struct arch_stub *s = p->stub;
@@ -524,7 +524,7 @@ static void form_lock_ring(struct form *f, const struct stub_plan *p, int lost)
 	form_sub_jump_if_const(f, false, FORM_SCRATCH, FORM_NE, 1, next);
 	form_jump(f, lost);
 	form_place(f, got);
-	/* Not while another thread still has the lock. */
+	/* Read the time only after another thread has released the lock. */
 	form_alone(f, FORM_FENCE);
 }
 

@@ -425,7 +425,7 @@ static bool x86_64_short_branch(const uint8_t *bytes, uint64_t address, uint64_t
  *   branches into them is refused. It may branch to the first byte, where the patch begins.
  */
 
-/* The longest copy is a call's: push (5 bytes), movl (8), and a jump (at most 15 + 4). */
+/* The longest copy is that of a call: push (5 bytes), movl (8), and a jump (at most 15 + 4). */
 enum { COPY_MAX = 5 + 8 + ARCH_INSN_MAX + 4 };
 
 struct move {

@@ -152,7 +152,7 @@ struct probe_error *out_grid(const struct grid *grid)
 
 enum {
 	WAITING_BYTES = 64 << 10,
-	/* Before we exit, how long to wait for a reader that reads nothing, in milliseconds. */
+	/* how long to wait before the exit for a reader that reads nothing, in milliseconds */
 	END_MS = 500
 };
 

@@ -326,7 +326,9 @@ static void watch_host(struct loop *loop, const struct trace_tracer *tracer)
 		loop_watch(loop, probe_tracer_host_input(tracer->host), POLLOUT, NULL);
 }
 
-/* Also without pending data, to notice that the reader has left, as in `| head`. */
+/*
+ * Watches the output even without pending data, to notice that the reader has left, as in `| head`.
+ */
 static void watch_output(struct trace *trace, bool *left)
 {
 	int fd = trace->to_file || trace->gone ? -1 : trace->output_fd;

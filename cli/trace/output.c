@@ -179,7 +179,7 @@ struct probe_error *otlp_open(struct trace *trace)
 	if (!trace->metrics && !sends_spans(trace))
 		return probe_error_new(PROBE_ERROR_USAGE,
 			"--otlp sends the metrics of -t metrics and the spans of -t span");
-	/* Not an option: every user can see command lines in the list of processes. */
+	/* An option would be unsafe: every user can see command lines in the list of processes. */
 	return probe_otlp_open(
 		url, getenv("OTEL_EXPORTER_OTLP_HEADERS"), trace_arg(trace), &trace->otlp);
 }

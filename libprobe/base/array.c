@@ -27,7 +27,10 @@ void *array_resident(size_t size)
 {
 	void *memory = malloc(size);
 
-	/* Not memset(): compilers make calloc() of malloc() and memset(), which touches no page. */
+	/*
+	 * Do not use memset(): compilers make calloc() of malloc() and memset(), and it touches no
+	 * page.
+	 */
 	if (memory)
 		explicit_bzero(memory, size);
 	return memory;

@@ -57,7 +57,7 @@ static struct probe_error *failed(const struct walk *w)
 	return probe_error_system(errno, "cannot create %s", w->path);
 }
 
-/* Returns the error for a file or folder that may be another user's. */
+/* Returns the error for a file or folder that may belong to another user. */
 static struct probe_error *not_ours(const struct walk *w, const char *name, const char *what)
 {
 	return probe_error_new(PROBE_ERROR_PERMISSION,

@@ -62,7 +62,7 @@ pid_t procfs_parent(pid_t pid);
 pid_t procfs_living(pid_t pid);
 /* Is Linux at least this version, by uname(2)? False if unknown. */
 bool procfs_kernel_is_since(int major, int minor);
-/* Has a process ended without having been waited for? */
+/* Returns true if a process has ended and was not waited for. */
 bool procfs_is_zombie(pid_t pid);
 /* Is it a kernel thread, without memory and program? */
 bool procfs_is_kernel_thread(pid_t pid);

@@ -52,9 +52,9 @@ enum gate_place {
 };
 
 /*
- * Puts a gate's stub into a session, with the target's state read and locked. With `children`, it
- * also holds forked children. Errors: PROBE_ERROR_UNSUPPORTED (no such function, as in a static
- * program), PROBE_ERROR_REFUSED, those of attaching.
+ * Puts a gate's stub into a session. The state of the target must be read and locked. With
+ * `children`, the gate also holds forked children. Errors: PROBE_ERROR_UNSUPPORTED (no such
+ * function, as in a static program), PROBE_ERROR_REFUSED, those of attaching.
  */
 PROBE_MUST_CHECK struct probe_error *gate_attach(struct change *change, uint32_t session,
 	const struct probe_request *request, enum gate_place place, bool children);
@@ -69,9 +69,9 @@ PROBE_MUST_CHECK struct probe_error *gate_attach_call(struct change *change, uin
 	const void *data, uint32_t *session_ret);
 
 /*
- * Is the program held in its loader, and will come to the gate for libraries that are mapped? The
- * loader begins to map libraries (RT_ADD), maps all, sets the thread up, relocates, and then calls
- * the gate. Under LD_AUDIT it sets the thread up earlier.
+ * Returns true if a held program is in its loader, and will come to the gate with mapped libraries.
+ * The loader begins to map libraries (RT_ADD), maps all, sets the thread up, relocates, and then
+ * calls the gate. Under LD_AUDIT it sets the thread up earlier.
  */
 bool gate_is_expected(struct change *change);
 /*
@@ -91,7 +91,7 @@ PROBE_MUST_CHECK struct probe_error *gate_prepare(struct gate *gate);
  */
 void gate_open(struct gate *gate, struct probe_gate *shared, int event);
 
-/* Make an eventfd unreadable, and readable. Clear it before examining its gates. */
+/* Make an eventfd unreadable, and readable. Call gate_clear() before examining its gates. */
 void gate_clear(int event);
 void gate_raise(int event);
 
@@ -117,7 +117,7 @@ void gate_release(struct gate *gate);
 void gate_arm(struct gate *gate, bool armed);
 /* Asks the waiter to end. With several gates, call this for all first. */
 void gate_shut(struct gate *gate);
-/* Gives up the turns: they hold no thread, as after the controller's death. */
+/* Gives up the turns: they hold no thread any more, as after the death of the controller. */
 void gate_leave(struct gate *gate);
 void gate_close(struct gate *gate);
 
@@ -205,7 +205,7 @@ struct passage {
 	bool returning;	     /* the loader's next stop is the exit of a system call */
 	bool thread_ready;   /* the loader has set the thread pointer */
 	bool has_run;	     /* the program was a leaf, and its own code has run */
-	/* No hit was missed: a leaf, or traced to its end. */
+	/* no hit was missed: the process is a leaf, or was traced to its end */
 	bool nothing_lost;
 	/* The process or thread that a leaf has started, to be released after it; or 0. */
 	pid_t stray;
@@ -256,7 +256,7 @@ void passage_expire(struct passage *passage);
 /* Has the thread executed another program, or is it gone? */
 bool passage_is_through(const struct passage *passage);
 
-/* Has a leaf just ended, which /proc may still show as running? */
+/* Returns true if a leaf has just ended: /proc may still show it as running. */
 bool passage_lingers(const struct passage *passage, uint64_t now_ns);
 
 /* Makes a target of a held passage, which then owns the process. Errors: PROBE_ERROR_MEMORY. */
@@ -404,8 +404,9 @@ enum { RIGHTS_PATH_MAX = 4096 };
 struct seek;
 
 /*
- * Called for each process found. is_known(): leave it out, unexamined. take() gets a wanted one,
- * and the last time at which it did not exist (CLOCK_MONOTONIC); false ends the search.
+ * Called for each process found. If is_known() is true, the process is left out. take() gets a
+ * wanted process, and the last time (CLOCK_MONOTONIC) at which it did not exist; if it returns
+ * false, the search ends.
  */
 struct seek_visitor {
 	bool (*is_known)(void *data, pid_t pid);

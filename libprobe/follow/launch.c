@@ -240,8 +240,8 @@ enum {
 };
 
 /*
- * Has a file a set-user-ID or set-group-ID bit, or capabilities? True if unknown. Copies its start
- * to `interpreter`.
+ * Returns true if a file has a set-user-ID or set-group-ID bit, or capabilities, or if that is
+ * unknown. Copies its start to `interpreter`.
  */
 static bool changes_user(const char *path, char interpreter[INTERPRETER_MAX])
 {
@@ -485,7 +485,7 @@ static void hold_finish(struct launches *launches, struct guardian *guardian)
 	launches->missed += guardian_missed(guardian);
 }
 
-/* Has a process that was about to execute a file done so, or ended? */
+/* Returns true if a process that was about to execute a file has done so, or has ended. */
 static bool hold_has_started(pid_t pid, const struct file_id *file)
 {
 	char path[48];

@@ -21,9 +21,9 @@
 /* ==== Program ================================================================================= */
 
 /*
- * Has a program a loader? glibc's loader is also in static programs, but does not run there before
- * the program's code: ifunc resolvers come first, and then the thread pointer. A real loader has a
- * name (DT_SONAME), even if executed directly (ld.so PROGRAM).
+ * Finds out whether a program has a loader. glibc's loader is also in static programs, but does not
+ * run there before the program's code: ifunc resolvers come first, and then the thread pointer. A
+ * real loader has a name (DT_SONAME), even if executed directly (ld.so PROGRAM).
  *
  * Sources: glibc, csu/libc-start.c (ARCH_SETUP_IREL comes before ARCH_SETUP_TLS), elf/Makefile.
  */
@@ -333,8 +333,8 @@ static struct probe_error *leaf_end(
 
 /*
  * Returns the report that a leaf has executed another program, so that its mapped files are
- * unknown. It still counts as a leaf: it makes its own system calls, which come to no gate, and is
- * followed better so.
+ * unknown. The program still counts as a leaf: it makes its own system calls, which no gate can
+ * hold.
  */
 static struct probe_error *leaf_replaced(pid_t pid)
 {
@@ -629,7 +629,7 @@ static bool step_system_call(struct passage *p)
 		stage_enter(p, PASSAGE_LOADER);
 		return true;
 	}
-	/* Not earlier: the scheduler may move a new program back to its idle former processor. */
+	/* Move only now: the scheduler may move a new program back to its idle processor. */
 	if (p->state == PASSAGE_LOADER && p->calls == 1)
 		nearby_move(p->pid, p->tid);
 	if (p->state == PASSAGE_LOADER && !is_mapped(p) && p->calls++ < LOADER_CALLS_MAX)

@@ -58,7 +58,7 @@
 
 enum {
 	LOOK_NS = 2000000, /* minimum time between two searches of all processes */
-	/* at least so many times the duration of a search lie between two */
+	/* the least time between two searches, in durations of a search */
 	LOOK_SHARE = 20,
 	SELDOM_NS = 100000000, /* time between two searches if the opening of a file wakes us */
 	/* Limit between a file's opening and the new program */
@@ -262,7 +262,7 @@ static bool seek_look(struct seek *seek, const struct seek_visitor *visitor)
 
 enum {
 	SCAN_NS = 2000000, /* minimum time between two searches for children */
-	/* at least so many times the duration of a search lie between two */
+	/* the least time between two scans, in durations of a scan */
 	SCAN_SHARE = 20
 };
 
@@ -312,7 +312,7 @@ static enum image_state image_read(pid_t pid, struct image *ret)
 	struct auxv auxv;
 
 	*ret = (struct image){0};
-	/* An ended main thread has no memory: read another. */
+	/* An ended main thread has no memory: read that of another thread. */
 	pid = procfs_living(pid);
 	/* The files of an exiting process belong to root, too. */
 	if (auxv_read(pid, &auxv) < 0)
@@ -472,7 +472,7 @@ void probe_watch_pass_over(struct probe_watch *watch, const struct probe_target 
 
 /* ---- Looking ------------------------------------------------------------------------ */
 
-/* Does a process run another program, with libraries loaded? *error_ret: it is unreadable, once. */
+/* Returns true if a process runs another, loaded program. *error_ret: it is unreadable, once. */
 static bool has_changed(
 	struct probe_watch *watch, struct watched *w, uint64_t now, struct probe_error **error_ret)
 {
@@ -518,7 +518,7 @@ static struct probe_error *take(
 	if (w->is_newcomer)
 		seek_hurry(watch->seek);
 	w->is_newcomer = false;
-	/* It did not exist before its start either. */
+	/* The process did not exist before its start either. */
 	age = procfs_age_ns(w->pid);
 	ret->unseen_ns = now - w->checked_ns < age ? now - w->checked_ns : age;
 	w->checked_ns = now;

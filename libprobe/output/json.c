@@ -567,7 +567,7 @@ static void json_waited(struct format_context *context, uint64_t hits, uint64_t 
 	json_end_line(&context->out);
 }
 
-/* Reports that a site is inconsistent or consistent again. Without a probe, it is a gate's. */
+/* Reports that a site is inconsistent or consistent again. Without a probe, it is at a gate. */
 static void json_site(struct format_context *context, pid_t pid, const struct probe_site_news *news)
 {
 	struct buffer *out = &context->out;

@@ -399,7 +399,7 @@ static struct probe_error *pcp_no_access(const struct pcp_folder *folder, int er
 		strerror(err));
 }
 
-/* Finds a file's owner by its name. Returns false if it is not an exporter's. */
+/* Finds the owner of a file by its name. Returns false if no exporter has written it. */
 static bool parse_name(const char *name, pid_t *pid_ret, uint64_t *start_ret)
 {
 	const char *at = name + (*name == '.');

@@ -186,7 +186,7 @@ static void metric_fill(const struct probe_view *view, const struct probe_row *r
 
 /* ==== Samples ================================================================================= */
 
-/* Have two tracers the same families in the same order? */
+/* Returns true if two tracers have the same families in the same order. */
 static bool metric_is_same_tracer(const struct probe_view *a, const struct probe_view *b)
 {
 	return a->tags == b->tags && !strcmp(a->tracer, b->tracer);
@@ -290,7 +290,7 @@ static enum metric_kind kind_of(const struct probe_view *view, enum metric_quant
 static void add_family(const struct probe_view *view, const char *what, const char *help,
 	bool is_value, struct metric_family *ret)
 {
-	/* `promtool check metrics` rejects names that contain a type's. */
+	/* `promtool check metrics` rejects names that contain the name of a type. */
 	const char *tracer = strcmp(view->tracer, "counter") ? view->tracer : "tally";
 
 	ret->help = help;

@@ -337,7 +337,7 @@ static void spans_write_attributes(struct buffer *out, const struct probe_hit *h
 	buffer_char(out, ']');
 }
 
-/* Opens a new process's block, after closing the last span's. */
+/* Opens the block of a new process, after closing that of the last span. */
 static void open_batch(struct otlp_batch *batch, const struct probe_hit *hit, const char *program)
 {
 	if (batch->count && batch->pid == hit->pid)

@@ -209,13 +209,13 @@ struct metric_info {
 };
 extern const struct metric_info metric_infos[METRIC_QUANTITY_COUNT];
 
-/* Have a view's rows a quantity? Tags have only what PCP has for them. */
+/* Returns true if the rows of a view have a quantity. Tags have only what PCP has for them. */
 bool metric_has(const struct probe_view *view, size_t key_count, enum metric_quantity quantity);
 /* Does the quantity never decrease? */
 bool metric_is_counter(const struct probe_view *view, enum metric_quantity quantity);
 
 /*
- * Return a quantity of a row of the whole table, or of the last interval's; NAN without a value.
+ * Return a quantity of a row of the whole table, or of the last interval; NAN without a value.
  * Times are in ns.
  */
 long double metric_total(const struct probe_table_row *row, enum metric_quantity quantity);
@@ -606,7 +606,7 @@ void http_server_renew(struct http_server *server);
 
 /* ---- Addresses ----------------------------------------------------------------- */
 
-/* The most bytes of an address in a URL. It is never a name, whose look-up might take long. */
+/* The maximum length of an address in a URL. It is never a name, whose look-up might take long. */
 enum { HTTP_ADDRESS_BYTES = 64 };
 
 /* ---- Stacks ---------------------------------------------------------------------------------- */
@@ -614,7 +614,7 @@ enum { HTTP_ADDRESS_BYTES = 64 };
 /* Compares whole stacks, from the outermost frame on. */
 int stacks_compare(const struct probe_stacks_row *a, const struct probe_stacks_row *b);
 
-/* Writes a frame's name or, for NULL, the mark of a stack's missing part, by `end`. */
+/* Writes the name of a frame or, for NULL, the mark of a stack's missing part, as `end` says. */
 void stacks_frame_label(
 	struct buffer *out, const struct probe_frame *frame, enum probe_stack_end end);
 /* Writes a hit's stack: an indented line for each frame, innermost first. */

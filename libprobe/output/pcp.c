@@ -411,7 +411,7 @@ static bool has_room(const struct probe_pcp *pcp, const struct instance *instanc
 		       PCP_COUNT_MAX;
 }
 
-/* Takes over an instance if PCP's limits allow it: then *taken_ret. */
+/* Takes over an instance if the limits of PCP allow it, and then sets *taken_ret. */
 static struct probe_error *take_instance(
 	struct probe_pcp *pcp, struct instance *instance, bool *taken_ret)
 {
@@ -637,7 +637,7 @@ static struct pcp_taken id_of(const struct pcp_instance *instance)
 		instance->domain, (int32_t)(pcp_hash(instance->name) & INT32_MAX)};
 }
 
-/* Gives an instance a free number; changes its name if that's is taken. */
+/* Gives an instance a free number, and another name if its number is taken. */
 static bool number_instance(struct instance *instance, struct map *taken)
 {
 	size_t length = strlen(instance->mmv.name);

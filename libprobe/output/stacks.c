@@ -681,7 +681,7 @@ static uint64_t address_of(const struct probe_frame *frame)
 	return frame->symbol ? frame->function + frame->offset : frame->offset;
 }
 
-/* Returns the location of a frame or, for NULL, of a stack's missing part, by `end`. */
+/* Returns the location of a frame or, for NULL, of the missing part of a stack, as `end` says. */
 static uint64_t location_of(
 	struct pprof *pprof, const struct probe_frame *frame, enum probe_stack_end end)
 {
@@ -761,7 +761,7 @@ static void put_type(struct pprof *pprof, const char *type, const char *unit)
 	protobuf_message(pprof->out, PROFILE_SAMPLE_TYPE, &pprof->message);
 }
 
-/* Writes the values' names and units; a heap's are those of Go's heap profiles. */
+/* Writes names and units of the values; a heap has those of Go's heap profiles. */
 static void sample_types(struct pprof *pprof, const struct probe_view *view)
 {
 	if (!view->heap) {

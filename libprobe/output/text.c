@@ -678,7 +678,7 @@ static void add_line(struct grid *grid, struct format_context *context,
 
 /* ---- Tables ----------------------------------------------------------------------- */
 
-/* Has a row certainly no hits? Not if some sites are not counted. */
+/* Returns true if a row certainly has no hits: all of its sites are counted. */
 static bool is_silent(const struct probe_table_row *row)
 {
 	return !row->row.count && !row->row.in_flight && !row->unmatched &&

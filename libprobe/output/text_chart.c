@@ -25,7 +25,7 @@ enum {
 	BAR_ZERO = 1,
 	BAR_FIRST = 2,
 	BARS = BAR_FIRST + 64,
-	/* Doubles' bars begin with this k. */
+	/* bars of doubles begin with this k */
 	DOUBLE_LEAST = -24
 };
 

@@ -58,7 +58,7 @@ static struct reg_site *find_neighbour(const struct install *a, uint64_t pc)
 	return NULL;
 }
 
-/* Has a site that could share another's jump a patch of its own? */
+/* Returns true if a site that could share another site's jump has a patch of its own. */
 static bool has_own_patch(const struct install *a, uint64_t pc, const struct plan_ops *plan)
 {
 	const struct selection *s = a->selection;
@@ -182,7 +182,7 @@ struct probe_error *neighbours_describe(struct install *a, size_t i, struct piec
 }
 
 /*
- * Returns the most bytes for the entries of a site and its neighbours; 0 if they were counted for
+ * Returns the maximum size of the entries of a site and its neighbours; 0 if they were counted for
  * an earlier site. Call it in the order of the sites. *patch_inout, first 0, is the jump that was
  * counted last.
  */
@@ -342,7 +342,7 @@ static bool captures_name(const struct arch_stub *stub)
 	return false;
 }
 
-/* Sets *ret to the most bytes that the code of a site may take, with alignment. */
+/* Sets *ret to the maximum size of the code of a site, with alignment. */
 static struct probe_error *measure(
 	const struct install *a, size_t i, uint64_t *patch_inout, size_t *ret)
 {
@@ -492,7 +492,7 @@ static struct probe_error *build_stub(struct install *a, size_t i, struct piece 
 	return NULL;
 }
 
-/* Sets *ret to the most bytes that the code of order[first..end) may take. */
+/* Sets *ret to the maximum size of the code of order[first..end). */
 static struct probe_error *measure_module(
 	const struct install *a, size_t first, size_t end, size_t *ret)
 {

@@ -80,7 +80,7 @@ struct place_image {
 	bool is_remote;
 };
 
-/* most bytes of an image (arch_frame_layout.bytes) */
+/* maximum size of an image (arch_frame_layout.bytes) */
 enum { PLACE_IMAGE_MAX = 640 };
 
 /* Receives the results of a scan. Returning false ends it. */
@@ -301,8 +301,8 @@ bool doubts_are_live(struct doubts *doubts, const struct frames *frames,
 	const struct search *search, const struct search_find *find);
 
 /*
- * Settles the doubts, with or without a stop, by searching memory for references to the contexts,
- * after `search` has run. *settled_ret: there were some, and not too often. Errors: as
+ * Searches memory for references to the contexts, in a stop or not, after `search` has run, and so
+ * settles the doubts. *settled_ret is true if there were doubts, and not too often. Errors: as
  * search_words().
  */
 PROBE_MUST_CHECK struct probe_error *doubts_settle(
@@ -334,7 +334,10 @@ const char *windows_reason(struct windows *windows, const struct change *change)
  */
 bool windows_add(struct windows *windows, uint64_t start, uint64_t end);
 
-/* The last step before the stop. Errors: PROBE_ERROR_NOT_FOUND, PROBE_ERROR_MEMORY. */
+/*
+ * Prepares the check, as the last step before the stop. Errors: PROBE_ERROR_NOT_FOUND,
+ * PROBE_ERROR_MEMORY.
+ */
 PROBE_MUST_CHECK struct probe_error *windows_prepare(
 	struct windows *windows, const struct change *change);
 
@@ -378,8 +381,9 @@ PROBE_MUST_CHECK struct probe_error *quiet_look(
 	struct quiet *quiet, const struct change *change, struct busy *busy);
 
 /*
- * Looks until no thread is in ended code, for a while, or once if `wait` is false. Fills in *busy.
- * `look` must stop the target, call quiet_look(), and resume it; `first` is true in the first call.
+ * Calls `look` until no thread is in ended code, for a limited time, or once if `wait` is false.
+ * Fills in *busy. `look` must stop the target, call quiet_look(), and resume it; `first` is true in
+ * the first call.
  */
 PROBE_MUST_CHECK struct probe_error *quiet_wait(struct quiet *quiet, struct change *change,
 	struct busy *busy, bool wait,
@@ -407,9 +411,7 @@ struct unfit {
 	const struct arch *arch;
 	const struct module *module; /* the module of the sites; borrowed */
 	struct sequences sequences;
-	/*
-	 * Link-time code, from a function's start, in which the stack pointer is known to be one.
-	 */
+	/* Code from a function's start (link-time) where the stack pointer points to a stack. */
 	struct object_range harmless;
 };
 

@@ -131,7 +131,9 @@ static void sequences_deinit(struct sequences *sequences);
 static struct probe_error *sequences_read(
 	pid_t pid, const struct module *module, struct sequences *ret)
 {
-	/* Descriptions hold run-time addresses, so read-only data has none unless it is fixed. */
+	/*
+	 * Descriptions hold addresses: none in read-only data of files that can be mapped anywhere.
+	 */
 	bool is_fixed = object_type(module->object) == ET_EXEC;
 	uint64_t *buffer = calloc(CHUNK_WORDS, sizeof(*buffer));
 	const struct object_segment *segments;
@@ -200,7 +202,7 @@ struct claim claim_of_hop(const struct arch *arch, uint64_t hop)
 	return claim_of(hop, arch->jump_length, arch->jump_length);
 }
 
-/* Returns the claim of a restored site: empty, where its tail or last stub leads to. */
+/* Returns the claim of a restored site: no bytes, where its tail or last stub leads to. */
 static struct claim claim_of_left(const struct reg_site *site)
 {
 	uint64_t end = site->tail_size ? site->patch + site->covers : site->tail;
@@ -302,7 +304,7 @@ static void unfit_close(struct unfit *unfit)
 	sequences_deinit(&unfit->sequences);
 }
 
-/* Asks a function about the file's bytes of [start, end). True if they are unreadable. */
+/* Calls a predicate for the file's bytes of [start, end). Returns true if they are unreadable. */
 static bool does(const struct unfit *u, bool (*question)(const uint8_t *bytes, size_t length),
 	uint64_t start, uint64_t end)
 {
@@ -317,8 +319,9 @@ static bool does(const struct unfit *u, bool (*question)(const uint8_t *bytes, s
 }
 
 /*
- * May the stack pointer not point to a stack at `pc`? Searches the code from the function's start
- * (false if unknown). A function may have thousands of sites, so code is searched once.
+ * Returns true if the stack pointer may not point to a stack at `pc`, by the code from the
+ * function's start (false if unknown). A function may have thousands of sites, so code is searched
+ * once.
  */
 static bool loses_stack(struct unfit *u, uint64_t pc)
 {
@@ -559,7 +562,7 @@ static struct probe_error *read_found(const struct install *a, const struct plan
 struct probe_error *install_plan_notes(struct module *module, const struct sdt_note *const *notes,
 	size_t count, const struct plan_order *order, struct plan *ret)
 {
-	/* An emulator runs another machine's code; our jump would be the host's. */
+	/* An emulator runs code of another machine, but our jump would be for the host. */
 	if (arch_of_machine(object_machine(module->object)) != arch_host())
 		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
 			"%s: it is code of another machine type than the process: its probes can "

@@ -278,7 +278,7 @@ struct probe_error *probe_target_enable(struct probe_target *target,
 
 /* ---- Disabling ----------------------------------------------------------------------- */
 
-/* Switches off, by --force, a probe that only other tools have on. */
+/* Switches off, by --force, a probe that only other tools have switched on. */
 static struct probe_error *force_off(struct transaction *t, const struct selection *s,
 	const struct select_probe *probe, bool *was_on_ret)
 {
@@ -453,7 +453,7 @@ static struct probe_error *disable_selected(struct change *c, struct selection *
 	return error;
 }
 
-/* Switches off the enabled probes whose keys are not in `keys`, and whose names are so unknown. */
+/* Switches off the enabled probes whose keys are not in `keys`: their names are unknown. */
 static void drop_others(
 	struct registry *r, const uint64_t *keys, size_t count, struct probe_report *report)
 {
@@ -484,8 +484,8 @@ static void drop_others(
 }
 
 /*
- * For --force without patterns: selects all that controllers have on, also nameless probes, but not
- * those that only other tools have on, because the user has not named them.
+ * For --force without patterns: selects all probes that controllers have enabled, even those
+ * without names, but not those that only other tools have enabled: the user has not named them.
  */
 static struct probe_error *take_all(
 	struct change *c, struct selection *s, struct probe_report *report)
@@ -751,7 +751,8 @@ static struct probe_error *pick(const struct update *u, bool rise, struct select
 }
 
 /*
- * May all rising probes be refused? If only wildcards match them, and other named probes stay on.
+ * Returns true if all probes to enable may be refused: only wildcards match them, and other named
+ * probes stay on.
  */
 static bool is_served(const struct update *u, const struct selection *selection)
 {

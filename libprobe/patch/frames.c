@@ -151,9 +151,7 @@ static bool tell_image(const struct file_piece *p, size_t at, const struct place
 	return visitor->image(visitor->data, &image);
 }
 
-/*
- * Do the bytes that begin `before` bytes before offset i begin in the piece's first `step` bytes?
- */
+/* Does what begins `before` bytes before offset i begin in the piece's first `step` bytes? */
 static bool begins(const struct file_piece *piece, size_t i, size_t before)
 {
 	return i >= before && i - before < piece->step;
@@ -182,8 +180,9 @@ static bool is_context(const struct file_piece *p, size_t i)
 }
 
 /*
- * Is the word at offset i the program counter of registers without a mark, between a stack pointer
- * and flags? Not if the stack pointer points into code: so do a controller's notes about its code.
+ * Returns true if the word at offset i is the program counter of registers without a mark, between
+ * a stack pointer and flags. A stack pointer that points into code does not count: a controller's
+ * notes about its code look like this.
  */
 static bool is_in_registers(const struct file_piece *p, size_t i)
 {
@@ -321,10 +320,10 @@ enum {
 	CHUNK = 64 << 10,
 	/* bytes of a stack that are searched without a handler */
 	GONE_REACH = 256 << 10,
-	/* bytes above a stack pointer in no mapping that are searched */
+	/* bytes that are searched above a stack pointer in no mapping */
 	NEAR_BYTES = 64 << 10,
 	PCS_ROOM = 1024, /* the first array of addresses has room for this many */
-	/* stacks of a thread, each interrupted by a handler on the next, that are searched */
+	/* stacks of a thread that are searched, each interrupted by a handler on the next */
 	STACKS_MAX = 32
 };
 
@@ -455,7 +454,7 @@ static bool on_image(void *data, const struct place_image *image)
 	return true;
 }
 
-/* The stack at `at` cannot be read: it ends there if that is not mapped any more. */
+/* Handles an unreadable stack: if `at` is not mapped any more, the stack ends there. */
 static void check_end(struct frames *f, uint64_t at)
 {
 	const struct mapping *m;

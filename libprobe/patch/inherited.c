@@ -37,7 +37,7 @@ static struct {
 	/* AT_RANDOM of each target, which identifies its image; sorted; owned */
 	uint64_t *images;
 	size_t image_count;
-	/* too many images to store: treat all as a target's */
+	/* too many images to store: treat each as that of a target */
 	bool any_image;
 	/* Targets in which a session could not be ended, and is no copy. */
 	pid_t *failed;
@@ -96,7 +96,10 @@ static bool is_copy(const struct reg_session *session)
 	       session->owner_start == procfs_start_time(session->owner);
 }
 
-/* Has a process copies of sessions, or memory of ours without a session? Does not stop it. */
+/*
+ * Returns true if a process, which is not stopped, has copies of sessions, or memory of ours
+ * without a session.
+ */
 static bool has_copies(pid_t pid)
 {
 	struct registry registry = {0};

@@ -192,7 +192,7 @@ static void forget_semaphores(const struct install *a)
 	}
 }
 
-/* Makes the registry that of after the commit. */
+/* Changes the registry to what it will be after the commit. */
 static struct probe_error *prepare_registry(const struct commit *c)
 {
 	struct registry *r = &c->transaction->change->registry;

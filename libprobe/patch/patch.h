@@ -134,7 +134,7 @@ struct semaphores {
 	struct edits edits;
 };
 
-/* Changes a semaphore by `by`, or sets it to 0 if that is 0. Returns false if out of memory. */
+/* Adds `by` to a semaphore, or sets it to 0 if `by` is 0. Returns false if out of memory. */
 bool semaphores_add(struct semaphores *semaphores, uint64_t address, int by);
 /* Sets a semaphore to `value`. Returns false if out of memory. */
 bool semaphores_set(struct semaphores *semaphores, uint64_t address, uint16_t value);
@@ -197,7 +197,7 @@ PROBE_MUST_CHECK struct probe_error *toggles_take(struct transaction *transactio
 	struct selection *selection, const struct probe_request *request, bool on,
 	struct probe_report *report);
 
-/* *ret: the probe has toggles; *count_ret: its handlers' users. Errors: as plan_sites(). */
+/* Finds if a probe has toggles, and how many users its handlers have. Errors: as plan_sites(). */
 PROBE_MUST_CHECK struct probe_error *toggles_count(const struct change *change,
 	struct selection *selection, const struct select_probe *probe,
 	const struct probe_request *request, bool *ret, uint16_t *count_ret);
@@ -267,7 +267,7 @@ void transaction_end(struct transaction *transaction);
  */
 bool transaction_count(struct transaction *transaction, uint64_t key, int by);
 
-/* Takes back changes of counts: the registry announces the old ones while undoing. */
+/* Takes back the changes of counts: the registry announces the old counts while undoing. */
 void transaction_uncount(struct transaction *transaction);
 
 /*
@@ -470,7 +470,7 @@ PROBE_MUST_CHECK struct probe_error *install_heal(struct change *change);
 /* Returns how many sites were not restored, because they hold another tool's bytes. */
 size_t uninstall_count_left(const struct registry *registry);
 
-/* Has the target code to which nothing leads, but which a thread may be in? */
+/* Returns true if the target has code to which nothing leads, but in which a thread may be. */
 bool uninstall_has_leftovers(const struct registry *registry);
 
 /*
@@ -571,7 +571,7 @@ struct list_file {
 	struct lines *lines;
 	bool lines_tried;
 	size_t lines_asked; /* how often a source line was looked up */
-	/* the site from which on unknown lines are looked for */
+	/* index of the site at which the search for unknown lines goes on */
 	size_t lines_next;
 	size_t first_site;	  /* index of the first site of the file */
 	struct forecast forecast; /* forecasts of the file's sites; made on demand */
@@ -653,8 +653,8 @@ const char *puns_take_part(struct install *install, struct arch_extent to, uint6
 const char *puns_take_twin(struct install *install, uint64_t at, struct arch_twin *ret);
 
 /*
- * Maps the pages taken, before this change maps anything else there. *again_ret: the process uses
- * one meanwhile; then none is mapped, and the maps are read again.
+ * Maps the pages that were taken, before this change maps anything else there. *again_ret: the
+ * process has begun to use one; then none is mapped, and the maps are read again.
  */
 PROBE_MUST_CHECK struct probe_error *puns_map(struct install *install, bool *again_ret);
 

@@ -126,8 +126,8 @@ static bool rows_is_short_nop(struct object *object, const struct arch *arch, ui
 }
 
 /*
- * Finds the last site of each row. Of the parts of too long a row, only the last can have a jump:
- * the others are followed by a site.
+ * Finds the last site of each row. A row that is too long has several parts; only the last can have
+ * a jump, because a site follows each of the others.
  */
 static void find_rows(struct rows *rows, struct object *object, const struct arch *arch)
 {
@@ -151,7 +151,7 @@ static size_t find_site(const struct rows *rows, uint64_t pc)
 	return i < rows->count && rows->sites[i].pc == pc ? i : SIZE_MAX;
 }
 
-/* Adds a note, or that of the last site of its row, once to rows->notes. Returns its index. */
+/* Adds a note (in a row: that of the last site) to rows->notes, once. Returns its index. */
 static size_t list_note(struct rows *rows, const struct sdt_note *note)
 {
 	size_t i = is_plain(note) ? find_site(rows, note->pc) : SIZE_MAX;
@@ -327,7 +327,7 @@ static struct plan rows_plan(
 
 /* ==== Plan ==================================================================================== */
 
-/* No kernel has smaller pages, so relocation keeps offsets in them. */
+/* No kernel has smaller pages, so relocation keeps offsets in these. */
 enum { PAGE = 4096 };
 enum { LOWEST = 0x10000 }; /* vm.mmap_min_addr is at most this */
 _Static_assert(PLAN_NOPS_MAX + ARCH_INSN_MAX < PLAN_BYTES, "what is moved has to fit as well");
@@ -491,9 +491,8 @@ static size_t nops_length(const struct arch *arch, const struct rows *rows, cons
 }
 
 /*
- * At a function's entry there is no nop, but another tool's breakpoint may be on the first
- * instruction, after which threads continue. So that stays, unless it is as long as a jump, or
- * never continues there.
+ * A function's entry has no nop. Another tool's breakpoint may be on the first instruction, and
+ * threads continue after that. So it stays, unless it is as long as a jump, or never continues.
  */
 static void plan_entry(const struct arch *arch, struct plan *plan)
 {
@@ -573,7 +572,7 @@ static bool find_neighbours(struct planning *p, size_t of)
 	return true;
 }
 
-/* If an earlier site's instructions can move, nothing enters up to the jump: extends the lead. */
+/* Extends the lead if an earlier site's instructions can move: nothing enters up to the jump. */
 static void take_lead(const struct plan *before, const struct plan_way *move,
 	const struct plan *plan, struct plan_way *ret)
 {
@@ -626,7 +625,7 @@ bool plan_is_wanting(const struct planning *p, const struct plan *plan)
 	return plan->short_nop && !plan_choose(plan, p->order, &reason);
 }
 
-/* Examines the requested plans with this is_last. */
+/* Examines the requested plans, either those with is_last or all others. */
 static struct probe_error *examine(struct planning *p, bool last)
 {
 	struct probe_error *error = NULL;
@@ -792,8 +791,8 @@ size_t plan_needs(const struct plan *plan, const struct plan_ops *ops)
 }
 
 /*
- * The first byte of an instruction may be another tool's breakpoint, and a long nop anything,
- * because the kernel rewrites it.
+ * Another tool's breakpoint may replace the first byte of an instruction. A long nop may hold
+ * anything, because the kernel rewrites it.
  */
 bool plan_stays(
 	const struct arch *arch, const struct plan *plan, size_t offset, const uint8_t *found)

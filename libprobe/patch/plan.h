@@ -12,7 +12,7 @@
 /* ---- Plan ------------------------------------------------------------------------------------ */
 
 enum { PLAN_BYTES = 64, PLAN_NOPS_MAX = 40, PLAN_BEFORE_BYTES = 24, PLAN_SPARES = 4 };
-/* most bytes of plan.row */
+/* maximum of plan.row */
 enum { PLAN_ROW_MAX = REG_SHARED_MAX - PLAN_NOPS_MAX };
 
 struct plan_way {
@@ -20,7 +20,7 @@ struct plan_way {
 	int16_t offset;
 	uint8_t jump;	/* number of bytes that are written at the patch */
 	uint8_t length; /* number of bytes of the instructions that move to the tail, or 0 */
-	/* if more than `length`: bytes of the patch that must be the file's */
+	/* if more than `length`: bytes of the patch that must be as in the file */
 	uint8_t relies;
 	const char *cannot; /* why the way is impossible, or NULL if no reason was found */
 	/*
@@ -34,8 +34,8 @@ struct plan_way {
 struct plan {
 	uint64_t pc;
 	/*
-	 * Bytes to the last of a row of short nops, each a site without a jump of its own. Facts
-	 * about code are the last site's (plan.c, "Rows").
+	 * Bytes to the last of a row of short nops, each a site without a jump of its own. What is
+	 * known about code is about the last site (plan.c, "Rows").
 	 */
 	uint16_t row;
 	uint8_t bytes[PLAN_BYTES]; /* the file's bytes from pc + row on */
@@ -88,7 +88,7 @@ struct plan_ops {
 	 * if `look` needs none. Errors: as prove().
 	 */
 	struct probe_error *(*examine)(struct planning *p);
-	/* Are the bytes `found` right? NULL if they must be the file's. */
+	/* Returns true if the bytes `found` are right. NULL if they must be as in the file. */
 	bool (*holds)(const struct arch *arch, const struct plan *plan, const uint8_t *found);
 	/*
 	 * Takes what a patch needs, such as its jump's page. Returns NULL, or why that is
@@ -102,7 +102,7 @@ struct plan_ops {
 	 * covers. Errors: PROBE_ERROR_MEMORY, PROBE_ERROR_REFUSED (out of reach).
 	 */
 	struct probe_error *(*build)(struct install *a, size_t i, struct piece *p);
-	/* Changes the patch's jump. NULL if it stays one. */
+	/* Turns the patch's jump into another instruction. NULL if it stays a jump. */
 	void (*amend)(const struct install_site *as, const struct arch *arch, uint8_t *patched);
 };
 
@@ -129,8 +129,8 @@ struct plan_order plan_order_of(const enum probe_plan *plans, size_t count);
 bool plan_is_asked(const struct plan_order *order, const struct plan_ops *ops);
 
 /*
- * Plans `count` sites of an object by their `notes`, which have a pc, of `all` its notes, into
- * `ret`. The proofs for the plans of `order` search all its code. Errors: PROBE_ERROR_MEMORY,
+ * Plans `count` sites of an object, whose `notes` have a pc, into `ret`. `all` are all notes of the
+ * object. The proofs for the plans of `order` search all its code. Errors: PROBE_ERROR_MEMORY,
  * PROBE_ERROR_SYSTEM, PROBE_ERROR_UNSUPPORTED (probes of this ISA can only be listed).
  */
 PROBE_MUST_CHECK struct probe_error *plan_sites(struct object *object, const struct sdt_notes *all,
@@ -139,7 +139,7 @@ PROBE_MUST_CHECK struct probe_error *plan_sites(struct object *object, const str
 
 const struct plan_way *plan_way(const struct plan *plan, const struct plan_ops *ops);
 
-/* May a plan work, as far as the file tells? And why not, or NULL. */
+/* Return if a plan may work, as far as the file tells, and why not (or NULL). */
 bool plan_is_possible(const struct plan *plan, const struct plan_ops *ops);
 const char *plan_reason(const struct plan *plan, const struct plan_ops *ops);
 
@@ -172,14 +172,18 @@ size_t plan_code(const struct plan *plan, int offset, const uint8_t **ret);
 bool plan_is_shared(const struct plan *plan, const struct plan_ops *ops);
 
 /*
- * Return how many bytes a plan must know, from plan_starts_before() before the site on; and if
- * those in memory are right: the file's, or what other tools may make of a nop that stays (plan.c).
+ * plan_needs() returns how many bytes a plan must know, beginning plan_starts_before() bytes before
+ * the site. plan_holds() checks those in memory: they must be the file's, or what other tools may
+ * make of a nop that stays (plan.c).
  */
 size_t plan_needs(const struct plan *plan, const struct plan_ops *ops);
 bool plan_holds(const struct arch *arch, const struct plan *plan, const struct plan_ops *ops,
 	const uint8_t *found);
 
-/* Are the first `offset` bytes, which stay, the file's or what other tools may make of them? */
+/*
+ * Returns true if the first `offset` bytes, which stay, are right: as in the file, or as other
+ * tools leave them.
+ */
 bool plan_stays(
 	const struct arch *arch, const struct plan *plan, size_t offset, const uint8_t *found);
 
@@ -217,7 +221,7 @@ PROBE_MUST_CHECK struct probe_error *plan_prove(struct planning *p);
 /* Can a way's instructions move, and is its jump in one page, wherever the file is mapped? */
 bool plan_fits(const struct plan *plan, const struct plan_way *way);
 
-/* Has a site a short nop and no possible plan yet? */
+/* Returns true if a site has a short nop, and no possible plan yet. */
 bool plan_is_wanting(const struct planning *p, const struct plan *plan);
 
 /* ---- Prove ----------------------------------------------------------------------------------- */
@@ -247,8 +251,8 @@ PROBE_MUST_CHECK struct probe_error *prove(struct object *object, const struct a
 /* ---- Rows ------------------------------------------------------------------------------------ */
 
 /*
- * A site in a row of short nops, which share the jump after the last. Only the last is planned; of
- * the others it is asked if anything enters right after their nops.
+ * A site in a row of short nops, which share the jump after the last. Only the last is planned. For
+ * the others, we ask if anything enters right after their nops.
  */
 
 struct row_site {

@@ -169,9 +169,9 @@ static void refer_label(struct word_search *s, uint64_t label)
 }
 
 /*
- * The code takes the address `base`, of a label or of a jump table, which holds distances from
- * itself to code, and may be among it. .eh_frame_hdr is skipped: it looks like a jump table, and
- * data beside the code may seem to take its address.
+ * The code takes the address `base` of a label, or of a jump table, which holds distances from
+ * itself to code, and may lie between code. .eh_frame_hdr is skipped: it looks like a jump table,
+ * and data beside the code may seem to take its address.
  */
 static void on_constant(void *data, uint64_t base)
 {
@@ -263,7 +263,7 @@ static void search_object(struct word_search *s)
 
 /* ---- Short branches ------------------------------------------------------------ */
 
-/* Has the function, decoded from its start, a branch into the window? */
+/* Returns true if the function, decoded from its start, has a branch into the window. */
 static bool function_enters(
 	const struct word_search *s, const struct proof *proof, const struct object_range *range)
 {

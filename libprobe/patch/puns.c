@@ -58,7 +58,7 @@ static const char *take(struct install *install, uint64_t entry)
 		return code_take(&install->change->registry, &install->change->taken, entry, jump)
 			       ? NULL
 			       : pun_taken;
-	/* Puns do not share pages, but an ended pun's may be used again. */
+	/* Puns do not share pages, but the page of an ended pun may be used again. */
 	if (is_spare(install->change, page))
 		return code_keep(&install->change->taken, (struct code_extent){page, page_bytes()})
 			       ? NULL
@@ -81,7 +81,7 @@ const char *puns_take(struct install *install, struct arch_pun pun, uint64_t *en
 
 	if (!reason || !pun.step)
 		return reason;
-	/* Above and below the first place in turn, as far as the jump reaches. */
+	/* Try places above and below the first one in turn, as far as the jump reaches. */
 	for (uint64_t far = 0; far < reach - pun.step; far += pun.step) {
 		if (!take(install, *entry_ret = pun.first + far) ||
 			!take(install, *entry_ret = pun.first - pun.step - far))

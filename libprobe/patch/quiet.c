@@ -171,7 +171,10 @@ static void follow(struct leads *leads, const struct change *change, uint64_t at
 		leads->anywhere = true;
 }
 
-/* Have functions that a session's stubs called, on any CPU, not returned? True if unreadable. */
+/*
+ * Returns true if functions that a session's stubs called, on any CPU, have not returned, or if
+ * that is unreadable.
+ */
 static bool is_calling(struct served *known, const struct reg_session *session)
 {
 	uint64_t calls = 0;
@@ -281,7 +284,7 @@ enum {
 	LOOKS = 50,
 	WAIT_NS = 1000000,
 	SEARCHES = 8,
-	/* before a search: bytes looked at of a stack that libc did not make */
+	/* bytes that are read, before a search, of a stack that libc did not make */
 	NEAR_REACH = 64 << 10
 };
 
@@ -379,7 +382,7 @@ struct probe_error *quiet_wait(struct quiet *q, struct change *change, struct bu
 			nanosleep(&(struct timespec){.tv_nsec = WAIT_NS}, NULL);
 			continue;
 		}
-		/* Now no thread is known to be there, or those that are do not leave. */
+		/* Now no thread is known to be in the code, or the threads there do not leave. */
 		if (!q->frames.has_handlers || (q->searched && !q->moved))
 			return NULL;
 		error = searches++ < SEARCHES ? search(q) : NULL;

@@ -317,7 +317,7 @@ static struct probe_error *repair(struct change *c, struct probe_repair *ret)
 	return error;
 }
 
-/* Has a process memory or descriptors of ours? Does not stop it. */
+/* Returns true if a process has memory or descriptors of ours. Does not stop it. */
 static bool is_touched(pid_t pid)
 {
 	static const struct registry none;

@@ -331,7 +331,10 @@ static void add_toggle(const struct sites_view *view, size_t toggle, uint32_t ha
 	}
 }
 
-/* Finds a probe's state. `handlers`: their users. *toggle: the next index in view->toggles. */
+/*
+ * Finds a probe's state. `handlers` is the number of their users, *toggle the next index in
+ * view->toggles.
+ */
 static struct probe_error *probe_state(struct probe_target *target, const struct registry *r,
 	const struct sites_view *view, const struct selection *s, const struct select_probe *probe,
 	uint32_t handlers, size_t *toggle, struct probe_status *ret)
@@ -357,7 +360,7 @@ static struct probe_error *probe_state(struct probe_target *target, const struct
 			ret->plans[site->plan]++;
 		if (!may_have_toggle(s, &s->sites[probe->first_site + i]))
 			continue;
-		/* our call traces the site, so the count alone switches the handler */
+		/* our call replaces the toggle, and calls the handler if it has users */
 		if (wanted && site->count)
 			ret->plans[plan_toggle.id] += patched && handlers > 0;
 		else

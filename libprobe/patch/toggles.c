@@ -58,7 +58,7 @@ static struct probe_error *read_plans(
 	return error;
 }
 
-/* *ret: all sites of a probe are toggles by the file, or it has only a semaphore. */
+/* Sets *ret if all sites of a probe are toggles by the file, or it has only a semaphore. */
 static struct probe_error *find_plans(
 	struct selection *s, const struct select_probe *probe, bool *ret)
 {
@@ -92,7 +92,7 @@ static const struct reg_site *find_call(const struct change *change, const struc
 	return reg && reg->count ? reg : NULL;
 }
 
-/* *on: the site calls its handler. Returns NULL, or why it cannot be switched. */
+/* Sets *on if the site calls its handler. Returns NULL, or why it cannot be switched. */
 static const char *look_at(const struct change *change, const struct select_site *site, bool *on)
 {
 	const struct arch_toggle *toggle = change->arch->toggle;
@@ -246,7 +246,7 @@ struct probe_error *toggles_count(const struct change *change, struct selection 
 		return error;
 	error = look_at_probe(change, s, probe, &handlers);
 	/*
-	 * A tool may have died after switching the handler on: one user, so that the caller
+	 * A tool may have died after switching the handler on. Count one user, so that the caller
 	 * switches it off.
 	 */
 	*count_ret = handlers.on && !handlers.count ? 1 : handlers.count;

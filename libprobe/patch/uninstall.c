@@ -74,7 +74,7 @@ size_t uninstall_find_stale(struct change *change)
 	return count ? count : semaphores_short(r, change->pid);
 }
 
-/* Flags, parallel to the registry's arrays, of what ends, and data for that. */
+/* Flags, parallel to the arrays of the registry, that say what ends, and data for the change. */
 struct ending {
 	bool *sites, *stubs, *semaphores;
 	bool *held; /* sites that hold another tool's bytes, parallel to the registry's sites */

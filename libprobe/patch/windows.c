@@ -150,10 +150,10 @@ enum {
 	CHUNK = 128 << 10,
 	FINDS_MAX = 65536,
 	PARTS_MAX = 4096,
-	/* most bytes of layout.state_head */
+	/* maximum of layout.state_head */
 	HEAD_MAX = 1024,
-	ALTERNATE_MAX = 16 << 20, /* most bytes of an alternate stack */
-	/* most bytes between a frame, or its copy, and the floating-point state */
+	ALTERNATE_MAX = 16 << 20, /* maximum size of an alternate stack that is searched whole */
+	/* maximum distance from a frame, or its copy, to the floating-point state */
 	IN_PLACE_MAX = 64 << 10,
 };
 #define HEAP_BYTES (UINT64_C(256) << 20)
@@ -203,7 +203,7 @@ static void describe_find(
 	/* The floating-point state is far away: this is a copy of the context. */
 	if (distance < IN_PLACE_MAX || (image->state && !maps_find(&s->maps, image->state)))
 		find->state = image->state;
-	/* A copy at this distance would overlap the kernel's frame: so this is that. */
+	/* A copy at this distance would overlap the kernel's frame, so it is the frame itself. */
 	if (distance >= layout->state_min && distance <= layout->state_max) {
 		find->frame = image->at;
 		find->frame_end =
@@ -502,7 +502,7 @@ static bool is_candidate(const struct search *s, const struct mapping *m)
 	return m->is_shared ? backing_kind(&s->backing, m) != BACKING_NONE : *m->path != '[';
 }
 
-/* Bytes of shared memory that may still be read from disks, and blindly. */
+/* How many bytes of shared memory may still be read from disks, and how many blindly. */
 struct limits {
 	uint64_t disk, blind;
 };
@@ -522,7 +522,7 @@ static void choose_way(
 		*ret = (struct search_source){BY_FILE, bytes};
 		limits->disk -= is_disk ? bytes : 0;
 	}
-	/* Not hugetlbfs: reading may allocate its pages, large and few. */
+	/* Do not read hugetlbfs: that may allocate its pages, which are large and few. */
 	if (bytes != UINT64_MAX || size > limits->blind || begins_with(m->path, "/anon_hugepage"))
 		return;
 	limits->blind -= size;

@@ -74,7 +74,7 @@ static bool read_entries(struct served *s, uint64_t page, size_t count)
 	return s->count > 0;
 }
 
-/* If the main thread has ended, the process has no pagemap: read another thread's. */
+/* If the main thread has ended, the process has no pagemap: read that of another thread. */
 static bool read_living(struct served *s, uint64_t page, size_t count)
 {
 	pid_t living = procfs_living(s->pid);

@@ -90,7 +90,7 @@ static pid_t *all_children_of(pid_t pid)
 
 /*
  * Returns true if two memories have the same size, for when kcmp(2) is forbidden, as in most
- * containers. A forked child's is smaller: fork(2) does not copy pages of files.
+ * containers. The memory of a forked child is smaller: fork(2) does not copy pages of files.
  */
 static bool look_alike(pid_t pid, pid_t other)
 {

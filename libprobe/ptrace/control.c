@@ -467,7 +467,7 @@ static bool await_stops(struct control *control, size_t from)
 
 /* ---- Threads that cannot stop ---------------------------------------------------------------- */
 
-/* Has a thread been unable to stop for longer than others may be kept stopped? */
+/* Returns true if a thread has been unable to stop for longer than others may be kept stopped. */
 static bool stays_blocked(pid_t tid)
 {
 	uint64_t end = clock_monotonic_ns() + WAIT_BLOCKED_NS;

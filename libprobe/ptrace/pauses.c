@@ -112,7 +112,7 @@ static struct control_thread *find_longest(struct control *control, uint64_t tha
 	return found;
 }
 
-/* How long the calling thread has waited for a processor since pause_look(). */
+/* Returns how long the calling thread has waited for a processor since pause_look(). */
 static uint64_t own_since(const struct control *control)
 {
 	uint64_t now = own_waited_ns();
@@ -122,7 +122,7 @@ static uint64_t own_since(const struct control *control)
 		       : now - control->waited_ns;
 }
 
-/* Reads few counters: most threads did not wait, so after one look no other pause can be longer. */
+/* Reads few counters: most threads did not wait, so soon no longer pause is possible. */
 uint64_t pause_longest(struct control *control)
 {
 	uint64_t own = PAUSE_UNKNOWN, longest = 0;
@@ -157,7 +157,7 @@ uint64_t pause_longest(struct control *control)
  */
 
 enum {
-	/* A slower yield is slow: less than a time slice, more than the time between most stops. */
+	/* a yield is slow from here on: less than a time slice, more than between most stops */
 	LONG_NS = 500000,
 	CROWDED_NS = 1000000000 /* how long no yield is tried after a slow one */
 };

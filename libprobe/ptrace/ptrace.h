@@ -239,7 +239,7 @@ struct control_passed {
 	pid_t pid, tid;
 };
 
-/* Threads of a process, stopped with ptrace(2) by the calling thread. */
+/* Threads of a process, which the calling thread has stopped with ptrace(2). */
 struct control {
 	pid_t pid;
 	struct control_thread *threads;
@@ -292,9 +292,8 @@ struct control_call {
 	bool (*then)(void *data, pid_t tid);
 	void *data;
 	/*
-	 * `lets_go`, for the last call but one without `then`: a thread that was computing makes
-	 * the last two calls in one go and is stopped again later. Their results are not read
-	 * (`is_unseen`).
+	 * For the last call but one, without `then`: a thread that was computing makes the last two
+	 * calls in one go, and is stopped later. `is_unseen`: a call's result is not read.
 	 */
 	bool lets_go, is_unseen;
 };
@@ -515,7 +514,7 @@ enum seize_then { SEIZE_LET_RUN, SEIZE_ASK };
 
 /* ---- Settle ---------------------------------------------------------------------------------- */
 
-/* On machines where the registers hide a call, threads that a stop has found in one. */
+/* Threads that a stop has found in a system call, on machines where the registers hide it. */
 
 /*
  * Call it before a thread makes calls for us: afterwards, the registers hold all that it needs to
@@ -576,7 +575,7 @@ bool wait_is_blocked(pid_t tid);
 /* ---- Yield ----------------------------------------------------------------------------------- */
 
 struct yield {
-	/* Until when others are known to want the processor (CLOCK_MONOTONIC), or 0. */
+	/* time until which others are known to want the processor (CLOCK_MONOTONIC), or 0 */
 	uint64_t crowded_until_ns;
 };
 

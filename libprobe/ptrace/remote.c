@@ -81,7 +81,7 @@ static size_t prepared_frame_bytes(void)
 	return align_up(arch_process()->frame_bytes);
 }
 
-/* Returns the size of the additional frame, with a state if it cannot share the first frame's. */
+/* Returns the additional frame's size, with its state if it cannot share the first frame's. */
 static size_t first_bytes(const struct prepared *p)
 {
 	return prepared_frame_bytes() + (arch_process()->layout->state ? 0 : p->state_size);

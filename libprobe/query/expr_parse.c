@@ -648,7 +648,7 @@ static const struct infix {
 	enum arch_expr_kind kind;
 } infixes[] = {
 	/* clang-format off */
-	/* An operator that begins another must come after it. */
+	/* If an operator begins with another one (`<=` with `<`), the longer one comes first. */
 	{"||", 1, ARCH_EXPR_EITHER},
 	{"&&", 2, ARCH_EXPR_BOTH},
 	{"==", 6, ARCH_EXPR_EQ}, {"!=", 6, ARCH_EXPR_NE},

@@ -90,7 +90,7 @@ static bool is_floating(const char *at)
 	return *at == '.' || *at == 'e' || *at == 'E';
 }
 
-/* In the C locale: the user's may have another decimal point. */
+/* Use the C locale: that of the user may have another decimal point. */
 static double parse_double(const char *text, char **end)
 {
 	locale_t c = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0), users;

@@ -757,7 +757,7 @@ static struct probe_error *plain_list(const struct probe_pattern *pattern, const
 		for (size_t k = 0; file && k < file->probe_count && !error; k++) {
 			const struct probe_meaning *its = &file->probes[k];
 
-			/* Only entries that no other overrides. */
+			/* Skip entries that another one overrides. */
 			if (pattern_may_name(pattern, its->provider, its->name) &&
 				probe_catalogue_find(
 					catalogue, its->provider, its->name, its->arg_count) == its)

@@ -123,7 +123,7 @@ int catalogue_same_arg(const struct probe_meaning *meaning, const char *word, bo
 /* `pattern` may contain `*`. `-` and `__` match each other. */
 bool catalogue_name_matches(const char *pattern, const char *name);
 
-/* Has a word a meaning in expressions, so that no argument can have this name? */
+/* Returns true if a word has a meaning in expressions, so that no argument can have this name. */
 bool catalogue_is_reserved(const char *word, size_t length);
 
 /* ---- Pattern --------------------------------------------------------------------------------- */
@@ -145,7 +145,7 @@ bool pattern_names(
 void pattern_predicate(
 	const struct probe_pattern *pattern, uint64_t *function_ret, uint64_t *data_ret);
 
-/* Has the pattern a list in parentheses? Otherwise all arguments are captured. */
+/* Returns true if the pattern has a list in parentheses. Otherwise all arguments are captured. */
 bool pattern_has_captures(const struct probe_pattern *pattern);
 /* Does the list contain sym(argN)? */
 bool pattern_has_symbols(const struct probe_pattern *pattern);
@@ -212,7 +212,7 @@ struct record_layout_site {
 	struct module *module;
 	struct arch_arg specs[ARCH_ARGS_MAX];
 	size_t count;
-	/* At the end of a pair: what start events have kept. The session's. */
+	/* At the end of a pair: what start events have kept. The session owns it. */
 	const struct record_layout_kept *kept;
 	uint8_t kept_count;
 	/* The captures by which end events are matched with start events (arch_flights.same). */
@@ -275,7 +275,7 @@ int record_layout_capture_return(
  */
 void record_layout_record_all(struct record_layout *layout, const struct arch *arch);
 
-/* Returns the most bytes of a record. */
+/* Returns the maximum size of a record. */
 size_t record_layout_bytes(const struct record_layout *layout);
 
 /*
@@ -440,7 +440,7 @@ PROBE_MUST_CHECK struct probe_error *expr_bind(const struct expr *expr,
 	struct record_layout *layout, const struct record_layout_site *site,
 	struct arch_expr_node *nodes, uint8_t *count_ret);
 
-/* Has a bound expression, with this last node, a signed type? */
+/* Returns true if the type of a bound expression, with this last node, is signed. */
 bool expr_is_signed(const struct arch_expr_node *last);
 
 /* ---- Evaluate -------------------------------------------------------------------------------- */

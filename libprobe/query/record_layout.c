@@ -5,7 +5,7 @@
 #include "libprobe/query/query.h"
 
 enum {
-	/* So near to the stack pointer, the stack is certainly mapped. */
+	/* the stack is certainly mapped this near to the stack pointer */
 	FRAME_AT_MAX = 4096 - 8,
 	STRING_BYTES_DEFAULT = 256,
 	AGGREGATE_BYTES_MAX = 256,
@@ -99,7 +99,7 @@ static int add_sized(struct record_layout *l, const struct record_layout_site *s
 
 	if (!resolve_whole(&resolved, &length_is_static, site))
 		return -1;
-	/* Set up as a string, and then given its length. */
+	/* First set the capture up as a string, then give it its length. */
 	index = add_capture(l, site->arch, arg, is_static, true, bytes);
 	if (index < 0)
 		return -1;
@@ -317,8 +317,8 @@ static void add_copy(struct record_layout *l, const struct arch *arch, size_t by
 }
 
 /*
- * Captures the return addresses on the stack, as the first captures; before them the site's
- * function's, if the frame pointers' chain may lack it.
+ * Captures the return addresses on the stack first; before them that of the site's function, if the
+ * chain of frame pointers may lack it.
  */
 static void add_frames(struct record_layout *l, const struct record_layout_site *site)
 {
@@ -356,7 +356,7 @@ static bool same_operand(const struct arch_arg *a, const struct arch_arg *b)
 	       (a->spec || a->disp == b->disp);
 }
 
-/* Has an existing capture the wanted data, and `bytes` of it? */
+/* Returns true if an existing capture has `bytes` bytes of the wanted data. */
 static bool serves(const struct arch_capture *c, const struct record_layout_site *site,
 	const struct capture *wanted, uint16_t bytes)
 {

@@ -232,7 +232,7 @@ struct found {
 	uint64_t valid;			  /* bit i is set if capture i was readable */
 };
 
-/* Finds the numbers and the mask. Returns where strings' bytes begin; NULL if too short. */
+/* Finds the numbers and the mask. Returns where strings begin; NULL if the record is too short. */
 static const uint8_t *find_numbers(
 	const struct record_layout *layout, const uint8_t *record, size_t size, struct found *ret)
 {

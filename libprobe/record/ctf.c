@@ -461,7 +461,7 @@ enum {
 	 * Hits may be older than the record: the session started earlier, or clocks are inaccurate.
 	 */
 	CLOCK_MARGIN_S = 3600,
-	/* The previous part stays open for so many flushes, one a second: late hits may arrive. */
+	/* For this number of flushes, one a second, the previous part stays open for late hits. */
 	LATE_FLUSHES = 2,
 	/* size in bytes of an event without thread name, arguments and addresses */
 	EVENT_ROOM = 40,
@@ -525,7 +525,7 @@ struct probe_error *ctf_checked(struct probe_ctf *ctf, struct probe_error *error
 	return probe_error_prefix(error, "%s", ctf->path);
 }
 
-/* Not for a clock whose counter has restarted (sleep): earlier hits would change their times. */
+/* Leaves out a clock whose counter has restarted (sleep): earlier hits would change their times. */
 void ctf_sync_clocks(struct probe_ctf *ctf)
 {
 	for (size_t i = 0; i < CTF_CLOCKS; i++) {
@@ -751,7 +751,7 @@ static uint8_t *put_arg(uint8_t *at, const struct probe_value *value, uint8_t co
 	return at;
 }
 
-/* The most bytes of an event, with those that put_number() writes beyond. */
+/* Returns the maximum size of an event, with the bytes that put_number() writes beyond. */
 static size_t event_room(const struct probe_hit *hit, size_t comm_length)
 {
 	size_t room = EVENT_ROOM + comm_length + (hit->stack ? 8 * hit->stack->count : 0);

@@ -248,7 +248,7 @@ static bool add_arg(struct form_maker *m, size_t place)
 	return ok;
 }
 
-/* Finds the fields of a layout's records. Returns false if they are not CTF events as they are. */
+/* Finds the fields of a layout. Returns false if its records cannot be CTF events unchanged. */
 static bool ctf_form_init(
 	const struct record_layout *layout, struct ctf_form *form, struct ring_form *ring)
 {
@@ -263,15 +263,15 @@ static bool ctf_form_init(
 		form->captures = layout->recorded;
 		ring->fixed += (uint16_t)ring_mask_bytes(layout->recorded);
 	}
-	/* Captures left over are a filter's or a stack's. */
+	/* The captures that are left are for a filter or a stack. */
 	return maker.next == layout->recorded;
 }
 
 /* ---- Finding the kind of a session ------------------------------------------------- */
 
 /*
- * Describes a session's sites as a kind, with borrowed strings. Returns false if its records are
- * not CTF events as they are.
+ * Describes a session's sites as a kind, with borrowed strings. Returns false if its records cannot
+ * be CTF events unchanged.
  */
 static bool describe_session(const struct probe_session *s, struct ctf_kind *ret)
 {

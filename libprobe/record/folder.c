@@ -16,7 +16,9 @@
 /* ==== Finding records ========================================================================= */
 
 enum {
-	/* The levels searched for records. LTTng's are six levels down: an error can name them. */
+	/*
+	 * The levels searched for records. Those of LTTng are six levels down: an error names them.
+	 */
 	DEPTH_MAX = 8,
 	RECORDS_MAX = 1 << 20,
 	METADATA_BYTES_MAX = 1 << 26

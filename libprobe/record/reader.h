@@ -80,7 +80,7 @@ const struct json *json_member(const struct json *object, const char *name, enum
 struct reader_ops {
 	struct probe_error *(*next)(void *source, struct probe_event *ret, bool *there_ret);
 	uint64_t (*read)(void *source); /* bytes read so far; NULL if unknown */
-	/* The most arguments of any hit; SIZE_MAX if unknown. May be NULL. */
+	/* Returns the maximum number of arguments of a hit; SIZE_MAX if unknown. May be NULL. */
 	size_t (*args_max)(const void *source);
 	void (*close)(void *source);
 };

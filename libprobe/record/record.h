@@ -135,7 +135,7 @@ struct ctf_stream {
 	size_t length; /* offset in the buffer of the end of the last event; valid if is_open */
 	bool is_open;
 	bool begun; /* the stream has or had a packet */
-	/* of the open packet's start and of the last event, in the stream's clock */
+	/* times of the open packet's start and of its last event, in the stream's clock */
 	uint64_t begin, last;
 	uint64_t discarded, sequence;
 	bool owes;		/* `discarded` includes losses that no packet reports yet */
@@ -149,7 +149,7 @@ struct ctf_stream {
 
 /* A packet's header: times, and its size in bytes. */
 struct ctf_packet {
-	/* of the first and last event, in the stream's clock */
+	/* times of the first and last event, in the stream's clock */
 	uint64_t begin, end;
 	size_t content, size;
 };
@@ -282,7 +282,7 @@ struct ctf_source {
 	struct probe_session *session;
 	uint32_t kind; /* stream_id of the session's kind; 0 if the kind is not known yet */
 	bool never;    /* the rings cannot be moved: hits are added one by one */
-	/* how many sites of the session, from the first on, match the kind's */
+	/* how many sites of the session, from the first on, match those of the kind */
 	size_t agreed;
 	/* uncounted hits of each matching site */
 	uint64_t *hits;
@@ -396,7 +396,7 @@ PROBE_MUST_CHECK struct probe_error *ctf_direct_ask(
 PROBE_MUST_CHECK struct probe_error *ctf_direct_settle(struct probe_ctf *ctf, bool wait);
 /* After an error: waits for running writes, and removes incomplete packets. */
 PROBE_MUST_CHECK struct probe_error *ctf_direct_give_up(struct probe_ctf *ctf);
-/* Has a stream unsettled packets? Then nothing else may be written to it. */
+/* Returns true if a stream has unsettled packets: nothing else may be written to it. */
 bool ctf_direct_waits(
 	struct probe_ctf *ctf, const struct ctf_part *part, const struct ctf_stream *stream);
 void ctf_direct_deinit(struct probe_ctf *ctf);

@@ -617,7 +617,7 @@ static struct probe_error *unmap_home(
 	return error;
 }
 
-/* Takes all arenas out of the registry, except the home's and sealed ones. */
+/* Takes all arenas out of the registry, except sealed ones and that of the home. */
 static struct reg_arena *take_arenas(struct registry *r, size_t *count_ret)
 {
 	struct reg_arena *taken = calloc(r->arena_count + 1, sizeof(*taken));

@@ -37,8 +37,8 @@ enum {
 	FLIGHTS_MAX = 1 << 18
 };
 /*
- * Most bytes of a table that keeps parts of start events: enough for hundreds of pairs in hundreds
- * of threads, since few are open at once.
+ * The maximum size of a table that keeps parts of start events: enough for hundreds of pairs in
+ * hundreds of threads, since few are open at once.
  */
 #define FLIGHTS_KEPT_MAX (UINT64_C(1) << 32)
 #define DATA_MAX (UINT64_C(1) << 46)

@@ -30,7 +30,7 @@ struct reg_arena {
 	uint64_t sealed;
 };
 
-/* The most bytes between a jump and the first site that shares it. */
+/* The maximum distance from the first site that shares a jump to the jump. */
 enum { REG_SHARED_MAX = 4136 };
 
 enum reg_session_flags {
@@ -197,7 +197,7 @@ enum {
 	/* The guard's page begins with guards of 8 bytes, then a u32 for each session. */
 	GUARD_PROCESSES_OFFSET = 2048,
 	GUARD_MARK_OFFSET = REGISTRY_PAGE - 16, /* struct guard_mark */
-	/* Offsets in the data's first page: */
+	/* Offsets in the first page of the data */
 	DATA_RATE_OFFSET = 128,	     /* u64: see arch_stub.rate_word */
 	DATA_CLOCK_OFFSET = 256,     /* struct data_clock */
 	DATA_SWITCH_OFFSET = 320,    /* two u32: see arch_stub.on, and .on_until_full */

@@ -374,9 +374,7 @@ struct probe_error *lost_find(pid_t pid, const struct maps *maps, const struct m
  * leads to the home of another process.
  */
 
-/*
- * Few orphans are ours; a program that maps thousands of such files must not hold up controllers.
- */
+/* The program may map thousands of such files, and few are ours: do not hold up controllers. */
 enum { AT_ONCE = 64, MAPPINGS_AT_ONCE = 512 };
 
 /* ---- Mappings --------------------------------------------------------------------------- */

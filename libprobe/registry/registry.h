@@ -88,7 +88,7 @@ struct lasting_names {
 };
 /* Adds the mapping at an address if its file is lasting. Returns false if memory is short. */
 bool lasting_note(struct lasting_names *names, const struct maps *maps, uint64_t address);
-/* Removes each listed file's name, if it is still that file's. Frees the list. */
+/* Removes the name of each listed file, if it still leads to this file. Frees the list. */
 void lasting_remove(struct lasting_names *names, pid_t pid);
 void lasting_deinit(struct lasting_names *names);
 
@@ -326,7 +326,7 @@ struct data_needs {
 	bool buckets;	      /* each cell has buckets */
 	uint8_t key_count;    /* parts of a key; above 0, the cells are in a table */
 	uint8_t string_count; /* parts of a key that are strings */
-	size_t string_bytes;  /* most bytes of each string of a key, without its end */
+	size_t string_bytes;  /* maximum length of each string of a key, without its end */
 	size_t keys_max;      /* most keys that a CPU stores */
 	size_t pairs;	      /* pairs whose start events are noted */
 	bool by_key;	      /* pairs match by a key of the program, not by the thread */
@@ -499,13 +499,17 @@ enum site_state {
 	SITE_GONE     /* the site is not mapped, or is part of another file */
 };
 
-/* Judges by the site->length `bytes` found there, or NULL if unmapped. Does not check the file. */
+/*
+ * Returns the state by the site->length bytes in `bytes`, or NULL if the site is unmapped. Does not
+ * check the file.
+ */
 enum site_state site_state(
 	const struct registry *registry, const struct reg_site *site, const uint8_t *bytes);
 
 /*
- * Is each byte the file's or ours? When a uprobe over our jump goes, the kernel puts back only the
- * first original byte. Such a mixture is no code: the whole site must be restored or patched.
+ * Returns true if each byte is the file's or ours. When a uprobe is removed from our jump, the
+ * kernel puts back only the first original byte. Such a mixture is no code: the whole site must be
+ * restored or patched.
  */
 bool site_is_mixed(const struct reg_site *site, const uint8_t *bytes);
 
@@ -662,8 +666,8 @@ bool target_is_there(const struct probe_target *target);
 const char *target_string(struct probe_target *target, const char *text);
 
 /*
- * Resumes a held target. Returns true if a thread may have been stopped in unneeded code, which a
- * repair can free: see probe_target_release().
+ * Resumes a held target. Returns true if a repair can free memory, because a thread may have been
+ * stopped in code that is not needed any more: see probe_target_release().
  */
 bool target_let_go(struct probe_target *target);
 /* For a target that is not held; see probe_target_close(). */

@@ -280,7 +280,7 @@ static inline bool is_between(uint64_t time, uint64_t last, uint64_t until)
 	return time - last < until - last;
 }
 
-/* Checks a record of at most `size` bytes. RING_WALK_ALL if nothing is wrong. */
+/* Checks a record in `size` bytes. Returns RING_WALK_ALL if nothing is wrong. */
 static inline enum ring_walk_end check(const struct ring_walk *walk, const uint8_t *record,
 	size_t size, uint64_t until, size_t *length_ret)
 {

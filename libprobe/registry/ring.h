@@ -75,7 +75,7 @@ uint64_t snapshot_open_begins(
 
 /*
  * Adds the open start events of `pairs` pairs to ret[]. `lives` (may be NULL) says whether a thread
- * exists; an ended thread's are not counted.
+ * exists; those of ended threads are not counted.
  */
 void snapshot_flights(struct snapshot *view, uint64_t *ret, uint32_t pairs,
 	bool (*lives)(void *data, uint32_t tid), void *data);
@@ -101,7 +101,7 @@ struct recording {
 	uint64_t whole_from;
 };
 
-/* Bytes and records of a ring ever written, up to which it was read. Starts as {0}. */
+/* Tells how far a ring was read: bytes and records ever written until then. Starts as {0}. */
 struct ring_since {
 	uint64_t place, count;
 };
@@ -175,8 +175,8 @@ const struct ring_record *rings_next(
 void rings_consume(struct ring *ring, size_t length);
 
 /*
- * Discards the rest of all rings, when no stub runs and rings_next() finds nothing: an incomplete
- * or unstamped record.
+ * Discards what is left in all rings, an incomplete or unstamped record, after rings_next() has
+ * found nothing. No stub may run.
  */
 void rings_discard(struct rings *rings);
 

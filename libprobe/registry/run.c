@@ -26,9 +26,9 @@ struct probe_error *change_check_program(const struct change *change)
 }
 
 /*
- * A change that has written or mapped nothing can be given up and repeated later. Afterwards it
- * must be completed, or the next change would take its steps for done and its memory for leftovers.
- * After waiting in vain for threads, it can only be undone.
+ * A change that has written or mapped nothing can be given up, and repeated later. Otherwise it
+ * must be completed, or the next change would believe that its steps are done and that its memory
+ * is a leftover. After waiting in vain for threads, it can only be undone.
  */
 static bool may_fail(const struct change *change)
 {

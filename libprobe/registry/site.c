@@ -19,8 +19,8 @@
 #include "libprobe/registry/registry.h"
 
 /*
- * Are these bytes, with our jump over the first `covered`, a jump into our code, as left by a
- * controller that died after it had linked a stub?
+ * Returns true if these bytes, with our jump over the first `covered`, are a jump into our code. A
+ * controller that died after it had linked a stub has left it.
  */
 static bool leads_to_arena(const struct arch *arch, const struct registry *r,
 	const struct reg_site *site, const uint8_t *bytes, size_t covered)
@@ -200,7 +200,8 @@ bool site_fault(enum site_state state, enum probe_site_fault *ret)
 struct losses {
 	bool *sites, *stubs, *probes, *semaphores;
 	bool *kept;    /* probes that still have a site */
-	bool *foreign; /* probes that lost a site whose memory is gone or is another file's */
+	bool *foreign; /* probes that lost a site whose memory is gone, or belongs to another file
+			*/
 	bool any;
 };
 
@@ -254,7 +255,7 @@ static void note_site(
 	}
 }
 
-/* Drops the lost elements, and probes with their last site. */
+/* Drops the lost elements, and each probe that loses its last site. */
 static void drop_losses(struct losses *l, struct registry *r)
 {
 	for (size_t i = 0; i < r->probe_count; i++)
@@ -315,7 +316,7 @@ static bool has_probes(const struct registry *r, const struct reg_site *site)
 	return any;
 }
 
-/* Adds a site's jump, its entry, and its stubs' jumps. Returns false without memory. */
+/* Adds the jumps of a site, of its entry and of its stubs. Returns false without memory. */
 static bool add_jumps(const struct registry *r, const struct reg_site *site, struct edits *edits)
 {
 	size_t count, jump_length = arch_host()->jump_length;

@@ -67,7 +67,7 @@ enum { OPEN_TRIES = 3, FIND_TRIES = 10, PATH_BYTES = 64 };
 
 /* ---- The files ------------------------------------------------------------------------ */
 
-/* Opens a file in procfs, without following links or entering other mounts. */
+/* Opens a file in procfs. Follows no link, and does not leave procfs. */
 static int open_within(int procfs, long pid, const char *name)
 {
 	const struct open_how how = {.flags = O_RDONLY | O_NOFOLLOW | O_CLOEXEC,
@@ -269,7 +269,7 @@ static bool has_lock(pid_t pid, const char *file)
 	return found;
 }
 
-/* May the holder's user trace less than we may? Assumed of a holder that we cannot see. */
+/* Returns true if the holder's user may trace less than we may, or is unknown. */
 static bool is_stranger(pid_t target, pid_t holder)
 {
 	long users[PROCFS_NUMBERS_MAX];

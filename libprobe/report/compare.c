@@ -29,7 +29,7 @@ struct compared_top {
 	struct summary_top tops[SIDE_COUNT];
 };
 
-/* The first summary's row, or else the second's. */
+/* Returns the row of the first summary or, without one, of the second. */
 static const void *compared_any(const struct compared *compared)
 {
 	return compared->items[SIDE_BEFORE] ? compared->items[SIDE_BEFORE]
@@ -565,7 +565,7 @@ static void change(struct buffer *out, double before, double after)
 	buffer_string(out, text);
 }
 
-/* Writes a column's title, AFTER's, and the change's, unless `changes` is NULL. */
+/* Writes the titles of a column, of AFTER and, unless `changes` is NULL, of the change. */
 static void titles(struct grid *grid, const char *name, const char *changes)
 {
 	grid_title(grid, name, GRID_RIGHT);

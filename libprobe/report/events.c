@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Adds events to a summary: probes, keys, threads, stacks. Most of a record's maybe billion events
- * resemble the one before, so the last results are tried first.
+ * Adds events to a summary: probes, keys, threads, stacks. A record may have a billion events, and
+ * most resemble the one before, so the last results are tried first.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -143,7 +143,7 @@ size_t top_shown(const struct top *top, const struct top_slot *const *sorted, si
 	*rest_ret = top->total;
 	while (shown < top->used && (!limit || shown < limit) &&
 		2 * sorted[shown]->error <= sorted[shown]->count) {
-		/* At least so many hits are the value's. */
+		/* The value certainly has this many hits. */
 		*rest_ret -= sorted[shown]->count - sorted[shown]->error;
 		shown++;
 	}
@@ -422,8 +422,8 @@ static RARE struct probe_error *find_named(
 }
 
 /*
- * Has a cache entry this event's probe? If the names had to be compared, keeps the event's `texts`,
- * to be fast next time.
+ * Returns true if a cache entry is for this event's probe. If the names had to be compared, keeps
+ * the event's `texts`, to be fast next time.
  */
 static bool is_recent(struct summary_recent *recent, const struct probe_event *event)
 {
@@ -783,7 +783,7 @@ static RARE struct probe_error *add_event(
 
 	if (take_stream_event(summary, event))
 		return NULL;
-	/* Neither the loss nor any event before has a time. */
+	/* neither the loss nor any event before it has a time */
 	if (!event->time_ns && !summary->events && event->kind == PROBE_EVENT_LOST) {
 		add_lost(summary, event->lost);
 		return NULL;

@@ -27,7 +27,7 @@ struct probe_export {
 	bool any, key_seen[PROBE_EXPORT_KEYS_MAX], match_seen;
 };
 
-/* By enum probe_export_format. */
+/* indexed by enum probe_export_format */
 static const struct export_format *const formats[] = {
 	[PROBE_EXPORT_JSON] = &export_json,
 	[PROBE_EXPORT_CSV] = &export_csv,
@@ -143,7 +143,7 @@ void probe_export_free(struct probe_export *exporter)
 	free(exporter);
 }
 
-/* Notes which keys, and the match, have values. */
+/* Notes which keys have values, and whether the match has one. */
 static void look_for_named(struct probe_export *exporter, const struct probe_event *event)
 {
 	const struct export_settings *settings = &exporter->settings;

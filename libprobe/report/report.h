@@ -432,7 +432,8 @@ void summary_times_row(const struct summary_times *times, struct probe_row *ret)
 
 void instances_deinit(struct probe_summary *summary);
 /*
- * Returns a pair's rows, by key, then by most time, for the caller to free; NULL if out of memory.
+ * Returns the rows of a pair, sorted by key, then by time, longest first. The caller frees them.
+ * NULL if out of memory.
  */
 const struct summary_value **instances_values(
 	const struct probe_summary *summary, const struct summary_pair *pair, size_t *count_ret);
@@ -469,7 +470,7 @@ uint64_t summary_top_without(const struct summary_top *top);
 const struct probe_arg_meaning *summary_top_meaning(const struct summary_top *top);
 const struct probe_arg_meaning *summary_value_meaning(
 	const struct probe_summary *summary, const struct summary_value *value);
-/* Has the user named this key, but no hit a value for it? */
+/* Returns true if the user has named this key, but no hit has a value for it. */
 bool summary_key_missing(const struct probe_summary *summary, size_t key);
 /* Returns the tables to show, most useful first, for the caller to free; NULL if out of memory. */
 struct summary_top *summary_tops(const struct probe_summary *summary, size_t *count_ret);

@@ -22,7 +22,7 @@
 struct span_probe {
 	const char *provider; /* in the map's key */
 	size_t index;	      /* index of the probe in the pairing */
-	/* if the name may be a start event's; else NULL */
+	/* NULL if the name cannot be that of a start event */
 	struct probe_span_pair *pair;
 };
 

@@ -37,7 +37,7 @@ void summary_share(struct buffer *out, uint64_t part, uint64_t whole)
 	double share = whole ? 100 * (double)part / (double)whole : 0;
 	char text[32];
 
-	/* Not 0 % for a share, nor 100 % for less than all. */
+	/* Do not print 0 % for a share, or 100 % for less than all. */
 	if (part && share < 0.05)
 		buffer_string(out, "<0.1%");
 	else if (part < whole && share >= 99.95)
@@ -255,7 +255,7 @@ double summary_seconds(const struct probe_summary *summary)
 	return (double)(summary->end_ns - summary->begin_ns) / 1e9;
 }
 
-/* A bin as shown. A last one that has hardly started is a part of the one before. */
+/* A bin as shown. If the last one has hardly started, it is a part of the one before. */
 struct span {
 	double begin_ns, end_ns; /* start and end in nanoseconds since the first event */
 	uint64_t count;

@@ -159,7 +159,7 @@ static struct track *find_track(struct trace_export *trace, pid_t pid, pid_t tid
 		&trace->tracks, sizeof(struct track), MAP_KEY(MAP_OBJECT(pid), MAP_OBJECT(tid)));
 }
 
-/* Must a name be written? Marks it as written. False if out of memory. */
+/* Returns true if a name must be written, and marks it as written. False if out of memory. */
 static bool is_news(struct track *track, const char *name)
 {
 	char *copy;

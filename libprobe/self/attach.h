@@ -17,11 +17,11 @@ struct hook_counters {
 };
 
 struct attach_known {
-	/* A program may contain several copies of the library: which one made these sessions. */
+	/* the copy of the library that made these sessions: a program may contain several */
 	uint64_t caller;
 	uint32_t *sessions; /* in the order in which a hit goes through their stubs; owned */
 	uint32_t count;
-	uint32_t before; /* how many of the sessions come before the hook's */
+	uint32_t before; /* how many of the sessions come before that of the hook */
 };
 /*
  * Collects the sessions of all hooks, with the lock. `hook` may be NULL. False if memory is short.

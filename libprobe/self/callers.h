@@ -37,7 +37,7 @@ extern bool callers_are_ordered;
 /* Call this with the lock, before a function is connected. */
 void callers_init(void);
 
-/* Gives this thread, which has no record, one if possible. Does not change errno. */
+/* Tries to find a record for this thread, which has none. Does not change errno. */
 void callers_claim(void);
 
 /* Is another thread in the function `what`, by its notes? */

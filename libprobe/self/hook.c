@@ -636,7 +636,8 @@ struct probe_error *hook_attach(struct hook *hook, bool keep_going, struct probe
 	if (!error)
 		error = attach(hook, sites, keep_going, &work);
 	/*
-	 * A controller has died: sites may stay patched, and threads in their stubs, for any time.
+	 * A controller has died. It may have left patched sites, and threads in their stubs, for
+	 * any time.
 	 */
 	hook->is_kept = hook->is_kept || work.died;
 	if (!error)

@@ -187,7 +187,7 @@ static struct probe_error *bind_key_number(
 	return error;
 }
 
-/* Binds key `i`. *part_inout goes from its first part to the next key's. */
+/* Binds key `i`. *part_inout is its first part, and becomes the first part of the next key. */
 static struct probe_error *bind_key(
 	struct binder *b, struct bound_types *types, size_t i, size_t *part_inout)
 {

@@ -206,7 +206,7 @@ static void keys_refresh(struct probe_session *session)
 		session_stack_refresh(session);
 }
 
-/* Is some key shown as a name or a stack, unlike stubs' parts? */
+/* Returns true if a key is shown as a name or a stack, unlike the parts that stubs gather. */
 static bool differs(const struct asked *asked)
 {
 	for (size_t i = 0; i < asked->key_count; i++)
@@ -521,7 +521,7 @@ static void fill_row(const struct probe_session *s, const struct merged *from, d
 		row->last = value_of(&scale, from->last);
 }
 
-/* Is it a whole probe's row, or was its key hit? */
+/* Returns true for the row of a whole probe, and for a key that was hit. */
 static bool is_shown(const struct merger *m, const struct merged *row)
 {
 	return row->count || !m->key_count;
@@ -578,7 +578,7 @@ static struct probe_row *pack(
 	return rows;
 }
 
-/* Has the target a thread of this id? True if unknown. */
+/* Returns true if the target has a thread with this id, or if that is unknown. */
 static bool thread_lives(void *data, uint32_t tid)
 {
 	const struct probe_session *s = data;

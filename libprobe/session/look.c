@@ -349,12 +349,13 @@ static struct probe_error *look(struct probe_session *s, bool last,
 }
 
 /*
- * Handles missing memory. After a library is closed, any session may unmap the pages for its sites,
- * which the registry then no longer lists, and which are no loss: from now on, the session watches
+ * Handles missing memory. After a library is closed, any session may unmap the pages for its sites.
+ * The registry does not list them any more, and nothing is lost: from now on, the session watches
  * what is listed.
  *
- * *holds_ret: all of that is there, or another controller is changing the registry, and the next
- * check decides. It stays false if some is missing, too, or the session has ended.
+ * *holds_ret is true if all of that is there, or if another controller is changing the registry,
+ * and the next check decides. It stays false if something else is missing, or the session has
+ * ended.
  */
 static struct probe_error *look_at_registry(struct probe_session *s, bool *holds_ret)
 {
@@ -520,8 +521,8 @@ static void let_go(void *data)
 }
 
 /*
- * Ends a session in the target, or in a child with a copy of its registry. `again`: also what a
- * failed attempt left.
+ * Ends a session in the target, or in a child with a copy of its registry. With `again`, also ends
+ * what a failed attempt has left.
  */
 static struct probe_error *end_in(struct probe_session *s, struct probe_target *target, bool again)
 {

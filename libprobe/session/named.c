@@ -74,7 +74,7 @@ static bool is_asked(const struct probe_pattern *const *patterns, size_t count,
 	return false;
 }
 
-/* Names no probe: the user may have meant another program's than the first's. */
+/* The error names no probe: the user may have meant the probes of another program. */
 static struct probe_error *none_has(size_t index, const char *text)
 {
 	return probe_error_new(PROBE_ERROR_USAGE,

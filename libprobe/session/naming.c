@@ -490,7 +490,7 @@ static struct unwind *naming_rules(struct naming *n, uint64_t address, uint64_t 
  */
 
 enum {
-	FRAME_BYTES_MAX = 1 << 20, /* most bytes between two frame pointers */
+	FRAME_BYTES_MAX = 1 << 20, /* maximum distance between two frame pointers */
 	SP = 0,			   /* indexes in arch->unwind_registers */
 	FP = 1
 };
@@ -587,7 +587,7 @@ static uint64_t dwarf_register(const struct walk *walk, int place, bool *known_r
 	return walk->registers.values[dwarf];
 }
 
-/* Without rules: if the frame is a signal's, goes on with the registers that it has saved. */
+/* Without rules: at a frame that the kernel pushed for a signal, goes on with its registers. */
 static enum unwind_status step_over_signal(struct walk *walk)
 {
 	const struct arch *arch = walk->unwinder->arch;

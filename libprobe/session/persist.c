@@ -256,7 +256,7 @@ static bool read_captures(struct cursor *cursor, struct record_layout *layout)
 	return captures != NULL;
 }
 
-/* Do an argument's captures exist, and is that of its string a string? */
+/* Returns true if an argument's captures exist, and the one of its string is a string. */
 static bool makes_sense(const struct notes_arg *arg, const struct record_layout *layout)
 {
 	const struct arch_capture *string;
@@ -356,7 +356,9 @@ static bool read_clock(const struct notes_header *header, struct clock *clock)
 static struct probe_error *read_lists(
 	struct probe_session *s, const struct notes_header *header, struct cursor *cursor)
 {
-	/* Probes and sites take more than a byte of the notes, whose size so limits memory. */
+	/*
+	 * Each probe and site takes more than a byte of the notes, so their size limits the memory.
+	 */
 	if (header->probes > cursor->left || header->sites > cursor->left)
 		return malformed("more probes than bytes");
 	s->probes = calloc(header->probes + (size_t)1, sizeof(*s->probes));
@@ -521,7 +523,7 @@ static void keep_clock(struct probe_session *s)
 		.steady_ns = s->clock.first_steady_ns};
 
 	memcpy(s->rings.base + DATA_CLOCK_OFFSET, &clock, sizeof(clock));
-	/* Until the tick is measured well: after a reboot, a reader cannot. */
+	/* Wait until the tick is measured well: a reader cannot measure it after a reboot. */
 	while (s->options.overwrite && clock_monotonic_ns() - clock.steady_ns < CALIBRATION_NS)
 		nanosleep(&(struct timespec){.tv_nsec = CALIBRATION_NS / 4}, NULL);
 	clock_sync(&s->clock);

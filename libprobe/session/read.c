@@ -31,8 +31,8 @@ static uint64_t sum_of(const struct probe_session *s, size_t probe, size_t field
 }
 
 /*
- * Sets *ret to a plausible count: at most a hit of each CPU in each ns since boot. A file's counts
- * may be another machine's, and are not checked.
+ * Sets *ret to a plausible count: at most one hit per CPU and ns since boot. Counts in a file may
+ * be from another machine, and are not checked.
  */
 static void take_count(struct probe_session *s, uint64_t count, uint64_t *ret)
 {
@@ -99,8 +99,8 @@ static const struct session_site *find_site(const struct probe_session *s, uint3
 
 /*
  * Computes the filter's value again from the record, with the ids that the stub saw, in the
- * target's namespace. For the stub it was not 0. If it is 0, it uses the CPU, which the stub did
- * not know: null.
+ * target's namespace. It was not 0 for the stub. If it is 0 now, the filter uses the CPU, which the
+ * stub did not know, and the value is null.
  */
 static struct probe_value filter_value(const struct probe_session *s,
 	const struct session_site *site, const struct ring_record *record,

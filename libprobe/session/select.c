@@ -140,7 +140,7 @@ static bool is_same(const struct probe_session *s, size_t known, const struct se
 	return true;
 }
 
-/* Finds the session's, marked, probe for each selected one. */
+/* Finds the marked probe of the session for each selected one. */
 static struct probe_error *match_all(const struct probe_session *s, const bool *marked,
 	const struct selection *selection, struct again *again)
 {
@@ -213,7 +213,7 @@ static struct probe_error *install_marked(struct probe_session *s, struct change
 {
 	struct selection selection = {0};
 	struct again again = {0};
-	/* By their keys: the patterns may have been freed. */
+	/* Select by keys: the patterns may have been freed. */
 	struct probe_error *error = select_probes(&c->modules, NULL, 0, &selection);
 
 	if (!error)

@@ -195,7 +195,10 @@ static bool is_replaced(const struct probe_session *s)
 	return s->target->mem >= 0 && !target_is_there(s->target);
 }
 
-/* Drops an error if so while its libraries were being probed. The session keeps its records. */
+/*
+ * Drops an error if the program was replaced while its libraries were being probed. The session
+ * keeps its records.
+ */
 static struct probe_error *unless_replaced(const struct probe_session *s, struct probe_error *error)
 {
 	if (!is_replaced(s))
@@ -774,7 +777,7 @@ static struct probe_error *session_select_asked(
 	return error;
 }
 
-/* If a pattern matches nothing, adds that --follow waits for libraries. */
+/* Adds to the error of a pattern without a match that --follow waits for libraries. */
 static struct probe_error *may_come(struct probe_error *error)
 {
 	struct probe_error *more;

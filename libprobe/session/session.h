@@ -58,7 +58,7 @@ struct asked {
 	bool key_string[PROBE_KEYS_MAX]; /* the key's values are strings */
 	bool key_symbol[PROBE_KEYS_MAX]; /* the key is sym(argN): one row for each symbol name */
 	struct asked_parts parts;
-	uint16_t string_bytes; /* most bytes captured from each string argument */
+	uint16_t string_bytes; /* maximum number of bytes captured from each string argument */
 	bool match_string;     /* start and end events are matched by a string */
 	bool of_pair;	       /* the filter or a key needs a whole pair, such as its duration */
 	/* Start events' arguments for expressions at the end event, and their bytes. */
@@ -98,7 +98,7 @@ struct bound {
 
 /*
  * Notes the types of kept arguments. Call it for all known start events before end events are
- * bound: if one declares unsigned 64-bit, so are all end events'.
+ * bound: if one declares an unsigned 64-bit argument, it is unsigned for all end events.
  */
 void asked_note_begin(struct asked *asked, const struct record_layout_site *site);
 
@@ -156,7 +156,7 @@ PROBE_MUST_CHECK struct probe_error *asked_plain(
 
 /* ---- Naming ---------------------------------------------------------------------------------- */
 
-/* Names for a process's addresses: files' symbols, and generated code's. */
+/* Names for the addresses of a process: symbols of files, and names of generated code. */
 
 struct naming;
 struct unwind;
@@ -194,7 +194,7 @@ PROBE_MUST_CHECK struct probe_error *unwinder_create(
 	const struct arch *arch, struct naming *naming, struct unwinder **ret);
 void unwinder_free(struct unwinder *unwinder);
 
-/* A thread that hit a site. All but `pc` is the target's, and not trusted. */
+/* A thread that hit a site. All but `pc` comes from the target, and is not trusted. */
 struct unwinder_thread {
 	uint64_t pc;
 	const void *registers; /* the registers of arch->unwind_registers, a u64 each */
@@ -309,7 +309,7 @@ struct probe_session {
 	void *reserve;		  /* address space reserved for the end (look.c), or NULL */
 };
 
-/* Do stubs match start and end events, rather than only name roles in records? */
+/* Returns true if stubs match start and end events. Otherwise records only name the roles. */
 static inline bool session_has_pairs(const struct probe_session *session)
 {
 	return session->options.kind == PROBE_SESSION_GATHER || session->options.spans;
@@ -395,7 +395,7 @@ PROBE_MUST_CHECK struct probe_error *session_create(struct probe_target *target,
 	uint64_t (*counter)(void), const struct probe_request *request,
 	const struct probe_session_options *options, struct probe_session **ret);
 
-/* Appends a selection's probes, as in the registry, to the session's. */
+/* Appends the probes of a selection, as in the registry, to those of the session. */
 PROBE_MUST_CHECK struct probe_error *session_take_probes(struct probe_session *session,
 	const struct registry *registry, const struct selection *selection);
 
@@ -436,7 +436,7 @@ PROBE_MUST_CHECK struct probe_error *session_reserve(struct probe_session *sessi
 /* Sets probes' lost hits, and end events without a start. */
 void session_count_lost(struct probe_session *session);
 
-/* Can the data still be read? Errors: PROBE_ERROR_NOT_FOUND (no). */
+/* Checks that the data can still be read. Errors: PROBE_ERROR_NOT_FOUND. */
 PROBE_MUST_CHECK struct probe_error *session_check_there(const struct probe_session *session);
 
 /*

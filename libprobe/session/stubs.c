@@ -234,7 +234,7 @@ static struct probe_error *size_record(struct probe_session *s, enum pair_role r
 	return error;
 }
 
-/* Has a record a stack? A span has its end event's. */
+/* Returns true if a record has a stack. A span has that of its end event. */
 static bool has_stack(const struct probe_session *s, enum pair_role role)
 {
 	if (s->options.begin_stacks)

@@ -142,7 +142,7 @@ static int table_compare(const void *a, const void *b, void *data)
 		order = compare_names(left->begin_name, right->begin_name);
 	for (size_t i = 0; i < table->key_count && !order; i++)
 		order = value_compare(&left->row.keys[i], &right->row.keys[i]);
-	/* Doubles' buckets differ from integers'. */
+	/* Buckets of doubles differ from those of integers. */
 	return order ? order : (int)left->row.is_float - (int)right->row.is_float;
 }
 
@@ -516,7 +516,9 @@ static void subtract(struct probe_table_row *row, const struct probe_table_row *
 	value_number(&before->row.last, &row->first);
 }
 
-/* Has a row news? Refused or overwritten sites are, unless the table has keys. */
+/*
+ * Returns true if a row has news. Refused or overwritten sites are news, unless the table has keys.
+ */
 static bool is_news(const struct probe_table *table, const struct probe_table_row *row)
 {
 	return row->row.count || row->unmatched || row->row.in_flight ||

@@ -250,7 +250,7 @@ static struct probe_error *no_tracer(const char *name)
 		name, name);
 }
 
-/* Has it a slash, or the end of a shared object? */
+/* Returns true if a name has a slash, or ends like that of a shared object. */
 static bool is_path(const char *name)
 {
 	size_t length = strlen(name);

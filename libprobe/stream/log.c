@@ -373,8 +373,8 @@ struct probe_error *stream_log_create(
 }
 
 /*
- * Creates a log in a record of the caller's, in which the stream's own events have this pid.
- * Errors: PROBE_ERROR_MEMORY.
+ * Creates a log in the caller's record, in which the stream's own events have this pid. Errors:
+ * PROBE_ERROR_MEMORY.
  */
 static struct probe_error *stream_log_borrow(const struct probe_stream_options *options,
 	struct probe_ctf *record, pid_t pid, struct stream_log **ret)
@@ -566,7 +566,7 @@ struct probe_error *probe_stream_flush(struct probe_stream *stream)
 	return error;
 }
 
-/* Makes the stream write to this record of the caller's, who holds the lock. */
+/* Makes the stream write to this record. The caller owns it, and holds the lock. */
 static struct probe_error *take_record(struct probe_stream *stream, struct probe_ctf *record)
 {
 	if (stream->log && !stream_log_is_of(stream->log, record))

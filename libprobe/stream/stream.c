@@ -386,7 +386,7 @@ struct probe_error *probe_stream_stop(struct probe_stream *stream)
 	return NULL;
 }
 
-/* Has the stream a log of its own? */
+/* Returns true if the stream has a log of its own. */
 static bool has_own_log(const struct probe_stream *stream)
 {
 	return stream->log && !stream_log_is_borrowed(stream->log);

@@ -254,7 +254,7 @@ uint64_t stream_lost(struct probe_stream *stream);
  * *drained_ret: none is left.
  */
 PROBE_MUST_CHECK struct probe_error *stream_take(struct probe_stream *stream, bool *drained_ret);
-/* Writes the rest to the log after the session has ended. Errors: the log's. */
+/* Writes the rest to the log after the session has ended. Errors: those of the log. */
 PROBE_MUST_CHECK struct probe_error *stream_finish_log(struct probe_stream *stream);
 /* Resets stream->reading, and drops unmoved marks and hits. */
 void stream_reading_reset(struct probe_stream *stream);

@@ -522,7 +522,7 @@ static const uint16_t blocks[] = {
 #define HAS_MTE (UINT64_C(1) << 18)
 #define HAS_SME (UINT64_C(1) << 23)
 
-/* By the features that the kernel reports, the same to all processes. */
+/* The kernel reports the same features to all processes, so ours tell those of a target. */
 static void describe_processor(struct arch_thread *thread)
 {
 	uint64_t first = getauxval(AT_HWCAP), second = getauxval(AT_HWCAP2);

@@ -326,8 +326,8 @@ static void a64_call_function(struct form *f, const struct stub_plan *p)
 
 enum {
 	/*
-	 * The return address's column is libgcc's for signal frames: x30 is an ordinary register at
-	 * a site, and libgcc has no column for the pc (32).
+	 * The column of the return address is the one that libgcc uses for signal frames: x30 is an
+	 * ordinary register at a site, and libgcc has no column for the pc (32).
 	 */
 	RETURN_COLUMN = 96,
 	SP_BASE = UNWIND_OP_BREG + A64_SP

@@ -330,7 +330,7 @@ static void a64_lower_store(struct a64 *e, int rt, struct form_mem m, unsigned i
 	a64_store_indexed(e, rt, base, A64_STEP_2, 0, bytes);
 }
 
-/* Returns the operand's register; for a constant rd, set to it, or the zero register. */
+/* Returns the register of the operand. A constant is loaded into rd, unless it is zero. */
 static int a64_operand(struct a64 *e, const struct form_insn *i, int rd)
 {
 	if (!i->is_constant)

@@ -578,7 +578,7 @@ static void emit_if_set(struct emit *e, const struct stub_plan *p, int label)
 	emit_jump_label(e, CC_NE, label);
 }
 
-/* The test of the flags on entry, after they are saved; clearing is out of line. */
+/* Tests the saved flags on entry. Clearing them is out of line. */
 static void lower_alignment_enter(struct lowering *l, const struct stub_plan *p)
 {
 	struct emit *e = l->e;

@@ -24,10 +24,7 @@ enum probe_error_code {
 	PROBE_ERROR_REFUSED,	 /* a site cannot be patched safely */
 	PROBE_ERROR_UNSUPPORTED, /* the library does not support this target, ISA or kernel */
 	PROBE_ERROR_ENDED,	 /* a program that was started ended too early; `err` says how */
-	/*
-	 * Another process, which the message names, has the lock, or threads cannot stop: try
-	 * again.
-	 */
+	/* Another process, named in the message, has the lock, or threads cannot stop: retry. */
 	PROBE_ERROR_BUSY
 };
 

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Events of a record or a stream, written in the formats of other tools. probectl-export(1)
- * describes the formats.
- */
+/* Writes events of a record or a stream in the formats of other tools (probectl-export(1)). */
 #ifndef PROBE_EXPORT_H
 #define PROBE_EXPORT_H
 
@@ -32,10 +29,7 @@ enum { PROBE_EXPORT_KEYS_MAX = 8 };
 /* Finds a format by its name or an alias. Returns false if no format has this name. */
 bool probe_export_format(const char *name, enum probe_export_format *ret);
 
-/*
- * Zero is the default of each option. Strings and patterns are borrowed until the exporter is
- * freed.
- */
+/* Zero is each option's default. Strings and patterns are borrowed until the exporter is freed. */
 struct probe_export_options {
 	/*
 	 * Keys. Pairs and points with different values of a key are kept apart: "argN" or

@@ -58,15 +58,9 @@ void probe_heap_mark(struct probe_heap *heap);
 PROBE_MUST_CHECK struct probe_error *probe_heap_rows(const struct probe_heap *heap, bool live,
 	bool is_interval, struct probe_stacks_row **ret, size_t *count_ret);
 
-/*
- * Events that make the figures inexact. Lost hits are counted elsewhere (struct
- * probe_session_probe).
- */
+/* Events that make the figures inexact. For lost hits see struct probe_session_probe. */
 struct probe_heap_doubts {
-	/*
-	 * Frees of memory whose allocation was not seen, because it happened before the trace
-	 * began.
-	 */
+	/* frees of memory that was allocated before the trace began */
 	uint64_t unknown_frees;
 	uint64_t unfreed; /* allocations at an address that was not free: its free was not seen */
 	uint64_t unreadable; /* hits whose arguments are not a pointer and a number of bytes */

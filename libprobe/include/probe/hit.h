@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The data of hits: values of arguments, records with call stacks, and rows of hits that were added
- * up in the target.
- */
+/* Data of hits: values of arguments, records with call stacks, rows added up in the target. */
 #ifndef PROBE_HIT_H
 #define PROBE_HIT_H
 
@@ -71,10 +68,7 @@ struct probe_frame {
 
 enum probe_stack_end {
 	PROBE_STACK_WHOLE,
-	/*
-	 * Frames are missing: the copy of the stack was too short, or the stack has too many
-	 * frames.
-	 */
+	/* Frames are missing: the copy was too short, or the stack has too many frames. */
 	PROBE_STACK_TRUNCATED,
 	PROBE_STACK_LOST /* frames are missing: no unwind rules for the code, or a broken stack */
 };
@@ -134,10 +128,7 @@ struct probe_row {
 	struct probe_value min, max; /* smallest and largest value; PROBE_VALUE_NULL if unknown */
 	struct probe_value last;
 	uint64_t last_time_ns; /* CLOCK_REALTIME */
-	/*
-	 * A histogram: PROBE_BUCKETS counts, or NULL. probe_row_bucket() returns the bounds of a
-	 * bucket.
-	 */
+	/* PROBE_BUCKETS counts, or NULL. probe_row_bucket() returns a bucket's bounds. */
 	const uint64_t *buckets;
 	double unit; /* nanoseconds for each unit of the buckets' bounds; 1 for plain values */
 	/*
@@ -171,10 +162,7 @@ double probe_row_percentile(const struct probe_row *row, double percent);
 
 /* ---- Coverage ------------------------------------------------------------ */
 
-/*
- * At how many sites of a probe hits are counted. The number of hits at the probe's other sites is
- * unknown, not 0.
- */
+/* How many sites of a probe count their hits. Hits at the other sites are unknown, not 0. */
 struct probe_coverage {
 	size_t sites;	    /* sites of the probe in its module */
 	size_t refused;	    /* sites that could not be patched: none of their hits are counted */
@@ -187,10 +175,7 @@ void probe_coverage_add(struct probe_coverage *sum, const struct probe_coverage 
 /* Returns true if hits are counted at no site of the probe. The number of hits is then unknown. */
 bool probe_coverage_is_none(const struct probe_coverage *coverage);
 
-/*
- * Says in words what is not counted: "refused", "1 of 3 sites overwritten"; "" if everything is
- * counted.
- */
+/* Says what is not counted: "refused", "1 of 3 sites overwritten"; "" if all is counted. */
 enum { PROBE_COVERAGE_BYTES = 96 };
 void probe_coverage_text(char text[PROBE_COVERAGE_BYTES], const struct probe_coverage *coverage);
 

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Lists of the probes in files and processes, with an entry for each site. Making a list changes no
- * process.
- */
+/* Lists of the probes in files and processes: an entry for each site. They change no process. */
 #ifndef PROBE_LIST_H
 #define PROBE_LIST_H
 
@@ -157,10 +154,7 @@ struct probe_site_detail {
 	 */
 	enum probe_plan plan;
 	const char *reason; /* why the site is refused, for PROBE_PLAN_REFUSED; otherwise NULL */
-	/*
-	 * Why the plans that are tried before `plan` are impossible; NULL if none is tried before,
-	 * or if the reason is unknown.
-	 */
+	/* Why the plans before `plan` are impossible; NULL without any, or if unknown. */
 	const char *instead;
 	bool is_shared; /* sites whose nops follow each other share one jump */
 	/*

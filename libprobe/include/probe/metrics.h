@@ -80,10 +80,7 @@ struct probe_metrics_server;
  */
 PROBE_MUST_CHECK struct probe_error *probe_metrics_listen(const struct probe_metrics *metrics,
 	const char *address, struct probe_metrics_server **ret);
-/*
- * Closes all connections, and frees the server. The metrics still belong to the caller. NULL is
- * allowed.
- */
+/* Closes all connections and frees the server, but not the metrics. NULL is allowed. */
 void probe_metrics_server_close(struct probe_metrics_server *server);
 
 /* Returns the URL of the server: "http://127.0.0.1:9100/metrics". Owned by the server. */

@@ -50,10 +50,7 @@ enum { PMTRACE_TAG_MAX = 254 };
 /* Flags for pmtracestate(). */
 #define PMTRACE_STATE_NONE 0
 #define PMTRACE_STATE_API 1 /* prints each call and its result to standard error */
-/*
- * The next flags concern the connection to an agent, which does not exist: pmtracestate() reports
- * that they have no effect.
- */
+/* Flags for the connection to an agent. There is none, and pmtracestate() says so. */
 #define PMTRACE_STATE_COMMS 2
 #define PMTRACE_STATE_PDU 4
 #define PMTRACE_STATE_PDUBUF 8

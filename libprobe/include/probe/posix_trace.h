@@ -29,10 +29,7 @@ typedef unsigned int trace_event_id_t;
 #define TRACE_EVENT_NAME_MAX 64 /* bytes, without the NUL */
 #endif
 
-/*
- * The type of events without a type of their own. It is the probe
- * posix_trace:posix_trace_unnamed_userevent.
- */
+/* The type of all other events: the probe posix_trace:posix_trace_unnamed_userevent. */
 #define POSIX_TRACE_UNNAMED_USEREVENT ((trace_event_id_t)1)
 
 /*

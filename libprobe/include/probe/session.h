@@ -99,10 +99,7 @@ struct probe_session_options {
 	bool lines;		    /* frames have source lines, which takes time to look up */
 	struct probe_gather gather; /* for PROBE_SESSION_GATHER */
 	const char *filter;	    /* an expression: hits for which it is 0 are ignored */
-	/*
-	 * With `filter` and PROBE_SESSION_RECORD: hits have the value of the filter (struct
-	 * probe_hit).
-	 */
+	/* With `filter` and PROBE_SESSION_RECORD: hits have the value of the filter. */
 	bool filter_value;
 	/*
 	 * With PROBE_SESSION_RECORD and pairs (gather.pairing): hits are spans. The captured
@@ -166,10 +163,7 @@ struct probe_session_options {
 	 * (PROBE_VALUE_TEXT, `known`).
 	 */
 	bool texts;
-	/*
-	 * Probes of libraries that the program opens later are switched on before their
-	 * constructors run.
-	 */
+	/* Switch on the probes of libraries opened later, before constructors run. */
 	bool follow_libraries;
 	/*
 	 * If not NULL: programs that the process starts are held until probe_watch_next() returns
@@ -196,10 +190,7 @@ struct probe_session_probe {
 	uint64_t hits;	    /* as of the last probe_session_poll() or _stop() */
 	uint64_t lost;	    /* lost hits: no room in the ring, or for the key */
 	uint64_t unmatched; /* end events without a start event */
-	/*
-	 * For an end event, once the session has ended: number of start events without an end
-	 * event.
-	 */
+	/* for an end event, once the session has ended: start events without an end */
 	uint64_t in_flight;
 	struct probe_coverage coverage;
 	/*
@@ -225,10 +216,7 @@ PROBE_MUST_CHECK struct probe_error *probe_session_start(struct probe_target *ta
 	const struct probe_request *request, const struct probe_session_options *options,
 	struct probe_report *report, struct probe_session **ret);
 
-/*
- * Returns the index of the first pattern that has matched no probe yet, or the number of
- * patterns.
- */
+/* Returns the first pattern that has matched no probe yet, or the number of patterns. */
 size_t probe_session_unmatched(const struct probe_session *session);
 /* Tells whether the pattern of this index has matched a probe. */
 bool probe_session_matched(const struct probe_session *session, size_t pattern);

@@ -59,10 +59,7 @@ enum probe_stream_type {
 	PROBE_STREAM_FLUSH_START, /* no arguments */
 	PROBE_STREAM_FLUSH_STOP,  /* no arguments */
 	PROBE_STREAM_SYSTEM_TYPES,
-	/*
-	 * The type of probes without a type of their own: too many names, or a name that is too
-	 * long.
-	 */
+	/* The type of probes without their own: too many names, or a name that is too long. */
 	PROBE_STREAM_UNNAMED = 16,
 	PROBE_STREAM_TYPES_END = PROBE_STREAM_UNNAMED + PROBE_STREAM_USER_TYPES_MAX
 };
@@ -147,7 +144,7 @@ struct probe_stream_options {
 	 * Longer data is truncated. 0 for 1024.
 	 */
 	size_t data_bytes;
-	uint16_t string_bytes; /* most bytes of each string; 0 if only data_bytes limits them */
+	uint16_t string_bytes; /* maximum length of each string; 0 if only data_bytes limits it */
 	enum probe_stream_policy policy;
 	uint64_t wait_ns;      /* with PROBE_STREAM_FLUSH: as in struct probe_session_options */
 	bool inherit;	       /* also trace forked children, in the same stream */

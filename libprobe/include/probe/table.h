@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Tables of gathered rows (struct probe_row): rows of several sessions are merged by probe and
- * key.
- */
+/* Tables of gathered rows (struct probe_row). Rows of sessions are merged by probe and key. */
 #ifndef PROBE_TABLE_H
 #define PROBE_TABLE_H
 

@@ -82,10 +82,7 @@ void probe_target_on_wait(struct probe_target *target,
 	bool (*on_wait)(pid_t pid, unsigned int seconds, const char *holder, void *data),
 	void *data);
 
-/*
- * Limits the total time that a caller waits while it changes several processes. Initialise with
- * {0}; the members are private.
- */
+/* Limits a caller's total wait while it changes several processes. Initialise with {0}. */
 struct probe_patience {
 	uint64_t since_ns;
 	uint64_t signal_ns;	 /* when SIGINT or SIGTERM was found pending */
@@ -104,10 +101,7 @@ struct probe_patience {
  * must live until the call with NULL.
  */
 void probe_target_set_patience(struct probe_target *target, struct probe_patience *patience);
-/*
- * Waits a moment. Call it after a round in which some changes failed. Returns false if the time is
- * over.
- */
+/* Waits a moment, after a round in which changes failed. Returns false if the time is over. */
 bool probe_patience_wait(struct probe_patience *patience);
 
 /* Returns the process id. */
@@ -122,10 +116,7 @@ pid_t probe_target_pid(const struct probe_target *target);
 PROBE_MUST_CHECK struct probe_error *probe_target_executable(
 	const struct probe_target *target, char **ret);
 
-/*
- * Tells whether the process runs. Returns false once the process has exited, even if its parent has
- * not waited for it yet.
- */
+/* Returns false once the process has exited, even if its parent has not waited for it yet. */
 bool probe_target_alive(const struct probe_target *target);
 
 /*
@@ -169,10 +160,7 @@ struct probe_report {
 	size_t left;
 	/* The longest time that a thread was stopped, without its wait for a CPU. */
 	uint64_t stop_ns;
-	/*
-	 * Warnings for the user, such as: less memory was taken than requested; some hits are
-	 * missing.
-	 */
+	/* Warnings for the user: less memory than requested, missing hits, and so on. */
 	char **notes;
 	size_t note_count;
 };
@@ -243,10 +231,7 @@ PROBE_MUST_CHECK struct probe_error *probe_target_disable(struct probe_target *t
 /* One of several changes that probe_target_switch() makes. */
 struct probe_action {
 	bool disable; /* true to disable probes, false to enable them */
-	/*
-	 * Selects probes by name, by a regular expression or by a predicate (probe/pattern.h). NULL
-	 * selects all probes. Borrowed.
-	 */
+	/* Selects probes (probe/pattern.h); NULL selects all. Borrowed. */
 	const struct probe_pattern *pattern;
 	/*
 	 * If not NULL: `pattern` names the start of a pair, and `end` names its end. The end is on

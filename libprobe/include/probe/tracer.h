@@ -187,10 +187,7 @@ void probe_tracer_free(struct probe_tracer_spec *spec);
 const char *probe_tracer_name(const struct probe_tracer_spec *spec);
 /* Returns the kind of the tracer's output. */
 enum probe_tracer_output probe_tracer_output(const struct probe_tracer_spec *spec);
-/*
- * Tells whether the tracer's hits are pairs with the arguments of both events
- * (probe_session_options.spans).
- */
+/* Returns true if hits are pairs with both events' arguments (probe_session_options.spans). */
 bool probe_tracer_spans(const struct probe_tracer_spec *spec);
 /* Tells whether the tracer works on pairs of probes. */
 bool probe_tracer_pairs(const struct probe_tracer_spec *spec);

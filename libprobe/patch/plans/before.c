@@ -103,7 +103,7 @@ static uint64_t choose_start(
 }
 
 /*
- * Asks whether the instructions before a site can move: `ret` is as if a site were at their start.
+ * Asks whether the instructions before a site can move, as if a site, `ret`, were at their start.
  * Returns NULL, or why not to ask.
  */
 static const char *ask(

@@ -39,7 +39,7 @@ enum { PADDING_MAX = 64 };
 struct spare {
 	uint64_t at;
 	uint64_t padding; /* the start of the padding */
-	/* of a site at the byte before `at`, for the question what enters */
+	/* as if a site were at the byte before `at`, to ask what enters there */
 	struct plan plan;
 	struct plan_way move;
 };

@@ -41,7 +41,7 @@ static const char no_parts[] = "no part of a jump can be chosen alone";
 static const char near_site[] = "another site is in the bytes after the nop";
 static const char page_end[] = "a page ends in the bytes after the nop";
 
-/* Has a site a short nop, no room for a jump, and no other possible plan? */
+/* Returns true if a site has a short nop, no room for a jump, and no other possible plan. */
 static bool is_tight(const struct planning *p, const struct plan *plan)
 {
 	return !plan->ocaml && !plan->nop.relies && plan_is_wanting(p, plan);

@@ -122,7 +122,7 @@ enum {
 };
 
 /* clang-format off */
-/* bcc must find the semaphores' section before the notes'. */
+/* bcc must find the section of the semaphores before that of the notes. */
 enum {
 	NO_SECTION, TEXT, EH_FRAME, BASE, BUILD_ID, PROBES, NOTE, SYMTAB, STRTAB, SHSTRTAB, SECTIONS
 };
@@ -662,9 +662,7 @@ static int make_probe(const char *name, struct batch_probe *ret)
 
 	if (!machine)
 		return ENOTSUP;
-	/*
-	 * By process id, too: a child of clone(2) without fork() has not marked the file as full.
-	 */
+	/* Compare process ids, too: a child of clone(2) has not marked the file as full. */
 	if (!batch_has_room(&batch) || batch_owner != getpid()) {
 		err = batch_open(
 			machine, capacity_for(atomic_load(&table.count)), provider, &batch);

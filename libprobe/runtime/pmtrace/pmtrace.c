@@ -208,8 +208,7 @@ static const char *shown(const char *tag)
 }
 
 /*
- * Before the first call with a tag, which in libpcp_trace selects the protocol: sets
- * is_synchronous.
+ * Sets is_synchronous before the first call with a tag, which in libpcp_trace selects the protocol.
  */
 static void decide(void)
 {
