@@ -213,11 +213,6 @@ static struct probe_error *capture(struct binding *b, const struct expr_node *no
 
 /* ---- Types ----------------------------------------------------------------------------- */
 
-static bool is_binary(enum arch_expr_kind kind)
-{
-	return kind >= ARCH_EXPR_ADD;
-}
-
 static bool is_unary(enum arch_expr_kind kind)
 {
 	return kind >= ARCH_EXPR_NEGATE && kind < ARCH_EXPR_ADD;
@@ -241,7 +236,7 @@ static struct probe_error *check_doubles(const struct binding *b, const struct e
 	const struct expr_node *nodes = b->expr->nodes;
 	bool any = result_of(b, node->left).is_double, all = any;
 
-	if (is_binary(node->kind)) {
+	if (arch_expr_is_binary(node->kind)) {
 		bool right = result_of(b, node->right).is_double;
 
 		all = (any || nodes[node->left].kind == ARCH_EXPR_CONST) &&
@@ -278,7 +273,7 @@ static struct probe_error *decide_types(struct binding *b)
 			b->wanted[node->left] = type;
 		} else if (is_unary(node->kind)) {
 			type = result_of(b, node->left);
-		} else if (is_binary(node->kind)) {
+		} else if (arch_expr_is_binary(node->kind)) {
 			type = expr_operator_type(
 				node->kind, result_of(b, node->left), result_of(b, node->right));
 			if (expr_converts(node->kind)) {
@@ -286,8 +281,9 @@ static struct probe_error *decide_types(struct binding *b)
 				b->wanted[node->right] = type;
 			}
 		}
-		error = is_unary(node->kind) || is_binary(node->kind) ? check_doubles(b, node)
-								      : NULL;
+		error = is_unary(node->kind) || arch_expr_is_binary(node->kind)
+				? check_doubles(b, node)
+				: NULL;
 		if (error)
 			return error;
 		b->operation[i] = type;
@@ -320,9 +316,9 @@ static struct probe_error *add(struct binding *b, const struct arch_expr_node *n
 	if (b->count == ARCH_EXPR_NODES_MAX)
 		return expr_error(b->expr, PROBE_ERROR_USAGE, at,
 			"there are more than 64 operators, operands and conversions");
-	if (is_unary(node->kind) || is_binary(node->kind))
+	if (is_unary(node->kind) || arch_expr_is_binary(node->kind))
 		depth = b->depth[node->left] + 1;
-	if (is_binary(node->kind) && depth <= b->depth[node->right])
+	if (arch_expr_is_binary(node->kind) && depth <= b->depth[node->right])
 		depth = b->depth[node->right] + 1;
 	if (depth > ARCH_EXPR_DEPTH_MAX)
 		return expr_error(b->expr, PROBE_ERROR_USAGE, at,
@@ -383,9 +379,9 @@ static struct probe_error *bind_node(struct binding *b, uint8_t index)
 		if (error)
 			return error;
 	}
-	if (is_unary(node->kind) || is_binary(node->kind))
+	if (is_unary(node->kind) || arch_expr_is_binary(node->kind))
 		bound.left = b->place[node->left];
-	if (is_binary(node->kind))
+	if (arch_expr_is_binary(node->kind))
 		bound.right = b->place[node->right];
 	if (is_raw(b, node)) {
 		bound.wide = true;
