@@ -645,6 +645,9 @@ void text_duration(struct buffer *out, double ns);
 enum text_digits { TEXT_POWER = 3, TEXT_BUCKET = 4, TEXT_AVERAGE = 10, TEXT_VALUE = 15 };
 void text_real(struct buffer *out, double value, enum text_digits digits);
 void text_number(struct buffer *out, long double value);
+/* Writes a figure of a row: a time, a double with these digits, or a number. */
+void text_figure(struct buffer *out, const struct probe_row *row, const struct probe_view *view,
+	long double value, enum text_digits digits);
 
 /* Writes a table's heading, if there are several tables. */
 void text_counted(struct buffer *out, uint64_t count, const char *one, const char *many);

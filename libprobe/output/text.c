@@ -102,6 +102,17 @@ void text_number(struct buffer *out, long double value)
 		decimals(out, (double)value, fabsl(value) < 1000 ? 2 : 0);
 }
 
+void text_figure(struct buffer *out, const struct probe_row *row, const struct probe_view *view,
+	long double value, enum text_digits digits)
+{
+	if (row->is_float)
+		text_real(out, (double)value, digits);
+	else if (view->times)
+		text_duration(out, (double)value);
+	else
+		text_number(out, value);
+}
+
 /* ==== Text ==================================================================================== */
 
 enum {
@@ -437,16 +448,10 @@ static void title(struct table_line *line, const char *text, bool right)
 static void amount(
 	struct table_line *line, const char *name, long double value, enum text_digits digits)
 {
-	struct buffer *text = &line->grid->text;
-
-	if (!line->row)
-		buffer_string(text, name);
-	else if (line->row->row.is_float)
-		text_real(text, (double)value, digits);
-	else if (line->view->times)
-		text_duration(text, (double)value);
+	if (line->row)
+		text_figure(&line->grid->text, &line->row->row, line->view, value, digits);
 	else
-		text_number(text, value);
+		buffer_string(&line->grid->text, name);
 	next(line, true);
 }
 

@@ -167,35 +167,25 @@ static void bar_line(struct buffer *out, const struct bars *bars, unsigned int b
 
 /* ---- Figures ---------------------------------------------------------------------- */
 
-/* Figures are times, doubles with some digits, or whole numbers. */
-struct figure_kind {
-	bool times, is_float;
-	enum text_digits digits;
-};
-
-static void figure(struct buffer *out, const char *name, long double value, struct figure_kind kind)
+static void figure(struct buffer *out, const char *name, const struct probe_row *row,
+	const struct probe_view *view, long double value, enum text_digits digits)
 {
 	buffer_string(out, name);
 	buffer_char(out, ' ');
-	if (kind.is_float)
-		text_real(out, (double)value, kind.digits);
-	else if (kind.times)
-		text_duration(out, (double)value);
-	else
-		text_number(out, value);
+	text_figure(out, row, view, value, digits);
 }
 
-static void extreme(struct buffer *out, const char *name, const struct probe_value *value,
-	struct figure_kind kind)
+static void extreme(struct buffer *out, const char *name, const struct probe_row *row,
+	const struct probe_view *view, const struct probe_value *value)
 {
 	double number = NAN;
+	bool is_number = value_number(value, &number);
 
-	/* A whole number keeps all its digits. */
-	if (kind.times || kind.is_float || !value_number(value, &number)) {
-		value_number(value, &number);
-		figure(out, name, number, kind);
+	if (view->times || row->is_float || !is_number) {
+		figure(out, name, row, view, number, TEXT_VALUE);
 		return;
 	}
+	/* A whole number keeps all its digits. */
 	buffer_string(out, name);
 	buffer_char(out, ' ');
 	text_value(out, value);
@@ -216,28 +206,24 @@ static void figures(struct buffer *out, const struct probe_row *row, const struc
 		{"  p99.99", 99.99},
 	};
 
-	const struct figure_kind exact = {view->times, row->is_float, TEXT_VALUE};
-	const struct figure_kind average = {view->times, row->is_float, TEXT_AVERAGE};
-	const struct figure_kind bucket = {view->times, row->is_float, TEXT_BUCKET};
-
 	buffer_string(out, "count ");
 	if (is_none)
 		buffer_char(out, '-');
 	else
 		buffer_unsigned(out, row->count);
 	if (row->count) {
-		figure(out, "  sum", row->sum, exact);
-		extreme(out, "  min", &row->min, exact);
-		figure(out, "  avg", row->sum / row->count, average);
-		extreme(out, "  max", &row->max, exact);
+		figure(out, "  sum", row, view, row->sum, TEXT_VALUE);
+		extreme(out, "  min", row, view, &row->min);
+		figure(out, "  avg", row, view, row->sum / row->count, TEXT_AVERAGE);
+		extreme(out, "  max", row, view, &row->max);
 		buffer_char(out, '\n');
 		for (size_t i = 0; i < sizeof(percentiles) / sizeof(percentiles[0]); i++) {
 			double value = probe_row_percentile(row, percentiles[i].percent);
 
 			/* A percentile is the middle of a bucket, maybe with a fraction. */
-			figure(out, percentiles[i].name,
+			figure(out, percentiles[i].name, row, view,
 				view->times || row->is_float ? value : (double)(int64_t)value,
-				bucket);
+				TEXT_BUCKET);
 		}
 	}
 	buffer_char(out, '\n');
