@@ -106,6 +106,17 @@ static bool is_power_of_two(uint32_t n)
 
 static int take_temps(struct stub_plan *p, int count);
 
+/* Returns true if the longest texts of the keys have room between the words and the cell. */
+static bool texts_fit(const struct arch_stub *s, const struct arch_gather *g)
+{
+	uint32_t bytes = (2 + g->key_count) * sizeof(uint64_t);
+
+	for (int k = 0; k < g->key_count; k++)
+		if (!g->keys[k].number)
+			bytes += (capture_bytes(&s->captures[g->keys[k].string]) + 7) & ~7u;
+	return bytes <= g->entry_cell;
+}
+
 static bool plan_gather(struct stub_plan *p)
 {
 	const struct arch_gather *g = &p->at->action->gather;
@@ -133,6 +144,8 @@ static bool plan_gather(struct stub_plan *p)
 		p->at->key_temp[k] = g->keys[k].number || g->keys[k].is_norm ? take_temps(p, 1)
 									     : p->temp[string] + 1;
 	}
+	if (!texts_fit(p->stub, g))
+		return false;
 	if (action_has_norm(p->at->action))
 		p->at->norm_temp = take_temps(p, NORM_TEMPS);
 	return true;

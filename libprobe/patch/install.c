@@ -606,12 +606,17 @@ static struct probe_error *create_session(struct install *install)
 	struct data_header header = {
 		.magic = DATA_MAGIC, .session = session.id, .guard = 1, .processes = 1};
 	const struct lasting_file file = {.path = install->file, .layout = &session};
+	size_t probes = install->selection->probe_count + install->spare_probes;
+	bool has_flights = false;
 	struct probe_error *error;
 	struct reg_session *added;
 	struct stat st;
 
-	error = data_lay_out(
-		&session, install->selection->probe_count + install->spare_probes, &install->needs);
+	error = data_lay_out(&session, probes, &install->needs);
+	for (size_t i = 0; i < install->part_count && !error; i++) {
+		error = data_lay_out_part(&session, probes, install->parts[i]);
+		has_flights |= install->parts[i]->layout.flights != 0;
+	}
 	if (!error)
 		error = make_home(install);
 	if (!error)
@@ -620,10 +625,12 @@ static struct probe_error *create_session(struct install *install)
 	if (error)
 		return error;
 	data_place(&session);
-	if (session.flights && install->follow_children)
+	if ((session.flights || has_flights) && install->follow_children)
 		error = number_process(c, &session);
 	if (error)
 		return error;
+	for (size_t i = 0; i < install->part_count; i++)
+		data_place_part(&session, install->parts[i]);
 	header.home = c->registry.home;
 	header.maker = lasting_maker(c->pid);
 	if (pwrite(install->fd, &header, sizeof(header), 0) != sizeof(header))

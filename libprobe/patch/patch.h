@@ -389,6 +389,8 @@ struct install {
 	/* Identifies the copy of this library whose functions stubs call, or 0. */
 	uint64_t caller;
 	struct data_needs needs; /* memory that a new session needs in addition to its counters */
+	struct data_part *const *parts; /* further parts of that memory; laid out by the install */
+	size_t part_count;
 	/* counters for probes of libraries that are opened later */
 	size_t spare_probes;
 	bool follow_children; /* forked children count hits, too */

@@ -9,6 +9,7 @@
  *                +--------------+------------------------------------------+
  *   flights      the table of start events; one for all CPUs
  *   rings        see arch/layout.h
+ *   parts        slots, cells and flights once more, for sessions that share the stubs
  *   notes        of a flight recorder: describe its records (libprobe/session/session.h)
  *
  * The memory is a file in memory, empty at first. A page costs memory only when it is touched,
@@ -151,7 +152,8 @@ static void lay_out_rings(struct reg_session *s, const struct data_needs *needs)
 	s->data_size += (uint64_t)2 * s->cpus << s->rings_shift;
 }
 
-struct probe_error *data_lay_out(
+/* Lays out what needs say, from session->data_size on. */
+static struct probe_error *lay_out(
 	struct reg_session *session, size_t probes, const struct data_needs *needs)
 {
 	uint64_t set;
@@ -164,7 +166,7 @@ struct probe_error *data_lay_out(
 	session->flags |= needs->buckets ? REG_SESSION_BUCKETS : 0;
 	session->slot_capacity = (uint32_t)probes;
 	session->slots_shift = log2_up(set);
-	session->slots = page_bytes();
+	session->slots = session->data_size;
 	session->data_size =
 		session->slots + ((session->cpus + UINT64_C(1)) << session->slots_shift);
 	session->data_size = page_after(session->data_size);
@@ -180,6 +182,26 @@ struct probe_error *data_lay_out(
 			"histogram for each key",
 			(uintmax_t)session->data_size >> 20, session->cpus);
 	return NULL;
+}
+
+struct probe_error *data_lay_out(
+	struct reg_session *session, size_t probes, const struct data_needs *needs)
+{
+	session->data_size = page_bytes();
+	return lay_out(session, probes, needs);
+}
+
+struct probe_error *data_lay_out_part(
+	struct reg_session *session, size_t probes, struct data_part *part)
+{
+	struct probe_error *error;
+
+	part->layout = (struct reg_session){.cpus = session->cpus,
+		.data_size = session->data_size,
+		.flags = session->flags & REG_SESSION_KERNEL_TIME};
+	error = lay_out(&part->layout, probes, &part->needs);
+	session->data_size = part->layout.data_size;
+	return error;
 }
 
 bool data_fits(const struct reg_session *session, const struct data_needs *needs)
@@ -237,6 +259,16 @@ void data_place(struct reg_session *session)
 		session->flights += session->data;
 	if (session->rings)
 		session->rings += session->data;
+}
+
+void data_place_part(const struct reg_session *session, struct data_part *part)
+{
+	part->layout.id = session->id;
+	part->layout.stamp = session->stamp;
+	part->layout.data = session->data;
+	part->layout.data_size = session->data_size;
+	part->layout.process = part->layout.flights ? session->process : 0;
+	data_place(&part->layout);
 }
 
 /* ---- Checks ---------------------------------------------------------------------------- */

@@ -367,6 +367,19 @@ size_t data_flight_bytes(const struct reg_session *session);
 PROBE_MUST_CHECK struct probe_error *data_lay_out(
 	struct reg_session *session, size_t probes, const struct data_needs *needs);
 
+/*
+ * A part of a session's memory with slots, cells and flights of its own, for another session whose
+ * hits the stubs of this one serve. The registry does not list it.
+ */
+struct data_part {
+	struct data_needs needs;
+	struct reg_session layout;
+};
+
+/* Appends a part to the layout of a session. Errors: PROBE_ERROR_USAGE (too large). */
+PROBE_MUST_CHECK struct probe_error *data_lay_out_part(
+	struct reg_session *session, size_t probes, struct data_part *part);
+
 struct data_extent {
 	uint64_t start, end;
 };
@@ -378,6 +391,8 @@ uint64_t data_bytes(const struct reg_session *session);
 
 /* Turns offsets into addresses, for data mapped at session->data. */
 void data_place(struct reg_session *session);
+/* Does the same for a part of a session that has its final id, data and process. */
+void data_place_part(const struct reg_session *session, struct data_part *part);
 
 /* Does a session's layout serve these needs? Sizes may differ, except those of cells. */
 bool data_fits(const struct reg_session *session, const struct data_needs *needs);

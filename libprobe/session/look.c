@@ -193,6 +193,8 @@ static void note_incomplete(struct probe_session *s, uint64_t pc)
 			coverage->overwritten < coverage->sites - coverage->refused)
 			coverage->overwritten++;
 	}
+	for (size_t m = 0; m < s->member_count; m++)
+		note_incomplete(s->members[m], pc);
 }
 
 /* ---- Checking --------------------------------------------------------------------------- */
@@ -625,6 +627,8 @@ static struct probe_error *stop_session(struct probe_session *session, bool is_l
 
 	if (session->stopped)
 		return NULL;
+	if (session->leader)
+		return stop_session(session->leader, is_last_try);
 	if (!is_last_try && probe_target_frozen(session->target))
 		return patience_after(session->target, true, clock_monotonic_ns(),
 			probe_error_new(
@@ -648,6 +652,11 @@ static struct probe_error *stop_session(struct probe_session *session, bool is_l
 	}
 	probe_error_free(busy);
 	session->stopped = !error;
+	for (size_t m = 0; m < session->member_count && !error; m++) {
+		session->members[m]->stopped = true;
+		close_wait(session->members[m]);
+		session_update_counts(session->members[m]);
+	}
 	lapse = probe_error_first(
 		lapse, inherited_end(&session->goes_on, error ? session->target->pid : 0,
 			       &session->report));
@@ -686,9 +695,10 @@ struct stopping {
  */
 static bool is_independent(const struct probe_session *s)
 {
+	const struct probe_session *leader = s->leader ? s->leader : s;
 	const struct probe_target *target = s->target;
 
-	return !s->options.watch && !target->files && !target->held && !target->shares_memory;
+	return !leader->options.watch && !target->files && !target->held && !target->shares_memory;
 }
 
 /* Is it its process's first session? The thread that takes it stops all of them. */
@@ -804,6 +814,7 @@ void probe_session_free(struct probe_session *session)
 {
 	if (!session)
 		return;
+	session_leave_group(session);
 	inherited_forget(&session->goes_on);
 	close_gates(session);
 	close_wait(session);

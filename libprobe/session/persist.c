@@ -496,6 +496,9 @@ static struct probe_error *check_leaving(const struct probe_session *s, const ch
 {
 	if (s->stopped)
 		return probe_error_new(PROBE_ERROR_STATE, "the session has ended");
+	if (s->leader || s->member_count)
+		return probe_error_new(
+			PROBE_ERROR_USAGE, "the session shares its stubs with others");
 	if (s->options.follow_libraries || s->options.watch)
 		return probe_error_new(PROBE_ERROR_USAGE,
 			"a session that stays in the target cannot follow "

@@ -322,6 +322,9 @@ struct probe_error *probe_session_select(
 	if (session->stopped || session->opened)
 		return probe_error_new(PROBE_ERROR_STATE,
 			"the session has ended, or belongs to another controller");
+	if (session->leader || session->member_count)
+		return probe_error_new(PROBE_ERROR_STATE,
+			"the session shares its stubs with others (probe_sessions_start())");
 	wanted = find_wanted(session, on);
 	if (!wanted)
 		return probe_error_no_memory();

@@ -323,6 +323,8 @@ static struct probe_error *follow_once(struct probe_session *s)
 		return unless_replaced(s, error);
 	}
 	session_stack_refresh(s);
+	for (size_t m = 0; m < s->member_count; m++)
+		session_stack_refresh(s->members[m]);
 	/* Refusals go to the report: --keep-going does not apply. */
 	s->request.keep_going = true;
 	error = session_select_asked(s, &c, &selection);
@@ -586,6 +588,10 @@ struct probe_error *session_take_probes(
 			return probe_error_no_memory();
 		s->known[first + i].slot = counted->slot;
 		s->probes[first + i].coverage = coverage_of(s, registry, selection, p);
+		for (size_t m = 0; m < s->member_count; m++) {
+			s->members[m]->known[first + i].slot = counted->slot;
+			s->members[m]->probes[first + i].coverage = s->probes[first + i].coverage;
+		}
 	}
 	return NULL;
 }
@@ -715,6 +721,8 @@ static struct probe_error *take_session(void *data, struct install *install)
 		s->view = (struct snapshot){
 			.base = s->rings.base, .fd = s->data, .layout = s->rings.layout};
 		error = session_open_wait(s);
+		for (size_t m = 0; m < s->member_count && !error; m++)
+			error = session_take_part(s->members[m]);
 		if (error)
 			return error;
 	}
@@ -729,6 +737,7 @@ static struct probe_error *session_install(struct probe_session *s, struct chang
 	struct transaction t = transaction_of(c, TRANSACTION_ADDS);
 	struct install install = session_attach(s, &t, selection);
 	size_t probes = s->probe_count, sites = s->site_count;
+	struct data_part *parts[ARCH_ACTIONS_MAX];
 	struct probe_error *error = session_prepare(s, c, selection, report);
 
 	install.first_site = sites;
@@ -738,6 +747,15 @@ static struct probe_error *session_install(struct probe_session *s, struct chang
 	if (!error && !s->id)
 		error = session_fit(
 			s, &install.needs, selection->probe_count + install.spare_probes, report);
+	for (size_t m = 0; m < s->member_count && !error && !s->id; m++) {
+		struct data_part *part = &s->members[m]->part;
+
+		part->needs = session_needs(s->members[m]);
+		parts[install.part_count++] = part;
+		error = session_fit(s->members[m], &part->needs,
+			selection->probe_count + install.spare_probes, report);
+	}
+	install.parts = parts;
 	/* All sites may be refused while later libraries may bring others. */
 	install.served = s->options.follow_libraries;
 	install.take = take_session;
@@ -756,6 +774,8 @@ static struct probe_error *session_install(struct probe_session *s, struct chang
 	}
 	for (size_t i = 0; i < s->request.pattern_count && !error; i++)
 		s->matched[i] = s->matched[i] || selection->matched[i];
+	for (size_t m = 0; m < s->member_count; m++)
+		memcpy(s->members[m]->matched, s->matched, s->request.pattern_count);
 	install_deinit(&install);
 	transaction_end(&t);
 	return error;
@@ -806,6 +826,8 @@ static struct probe_error *start(
 		error = report_memory(report, c);
 	if (!error)
 		error = session_stack_start(s, c->arch);
+	for (size_t m = 0; m < s->member_count && !error; m++)
+		error = session_stack_start(s->members[m], c->arch);
 	if (!error)
 		error = session_select_asked(s, c, &selection);
 	if (!error)
@@ -838,18 +860,15 @@ struct probe_error *probe_sessions_heirs(
 	return NULL;
 }
 
-static struct probe_error *start_once(struct probe_target *target,
-	const struct probe_request *request, const struct probe_session_options *options,
-	struct probe_report *report, struct probe_session **ret)
+/* Starts a session that was created, with its members. */
+static struct probe_error *start_created(struct probe_session *s, struct probe_report *report)
 {
-	uint64_t (*counter)(void) = target->no_counter ? NULL : arch_process()->counter;
-	struct probe_session *s;
-	struct probe_error *error = session_create(target, counter, request, options, &s);
+	const struct probe_session_options *options = &s->options;
+	struct probe_target *target = s->target;
+	struct probe_error *error;
 	bool started = false;
 	struct change c;
 
-	if (error)
-		return error;
 	if (!target->files && options->watch)
 		target->files = files_hold(watch_launches(options->watch)->files);
 	error = session_reserve(s);
@@ -857,6 +876,8 @@ static struct probe_error *start_once(struct probe_target *target,
 		error = session_prepare_gates(s);
 	inherited_begin(target->pid, &s->goes_on);
 	s->image = options->follow_children ? inherited_image(target->pid) : 0;
+	for (size_t m = 0; m < s->member_count; m++)
+		s->members[m]->image = s->image;
 	if (!error)
 		error = change_begin(target, &c);
 	if (!error) {
@@ -873,23 +894,53 @@ static struct probe_error *start_once(struct probe_target *target,
 		error = session_follow(s);
 	if (error && started)
 		probe_error_free(probe_session_stop(s));
-	if (error) {
-		probe_session_free(s);
-		return error;
+	return error;
+}
+
+static struct probe_error *start_once(struct probe_target *target,
+	const struct probe_request *request, const struct probe_session_options *const *options,
+	size_t count, struct probe_report *report, struct probe_session **ret)
+{
+	uint64_t (*counter)(void) = target->no_counter ? NULL : arch_process()->counter;
+	struct probe_session *leader = NULL;
+	struct probe_error *error = NULL;
+	size_t created = 0;
+
+	while (created < count && !error) {
+		error = session_create(target, counter, request, options[created], &ret[created]);
+		created += !error;
 	}
-	*ret = s;
-	return NULL;
+	if (!error)
+		error = session_join(ret, count, &leader);
+	if (!error)
+		error = start_created(leader, report);
+	while (error && created)
+		probe_session_free(ret[--created]);
+	return error;
+}
+
+struct probe_error *session_start_joined(struct probe_target *target,
+	const struct probe_request *request, const struct probe_session_options *const *options,
+	size_t count, struct probe_report *report, struct probe_session **ret)
+{
+	struct attempt attempt = attempt_begin(target, report);
+
+	while (attempt_next(&attempt))
+		attempt.error = start_once(target, request, options, count, report, ret);
+	return attempt.error;
 }
 
 struct probe_error *probe_session_start(struct probe_target *target,
 	const struct probe_request *request, const struct probe_session_options *options,
 	struct probe_report *report, struct probe_session **ret)
 {
-	struct attempt attempt = attempt_begin(target, report);
+	struct probe_session *started;
+	struct probe_error *error =
+		session_start_joined(target, request, &options, 1, report, &started);
 
-	while (attempt_next(&attempt))
-		attempt.error = start_once(target, request, options, report, ret);
-	return attempt.error;
+	if (!error)
+		*ret = started;
+	return error;
 }
 
 const struct probe_report *probe_session_report(const struct probe_session *session)
@@ -925,6 +976,7 @@ static struct probe_error *stop_for_filters(
 	if (!error)
 		return NULL;
 	probe_error_free(probe_session_stop(s));
+	session_note_end(s, error);
 	session_read_rings(s, visit, data);
 	session_update_counts(s);
 	return error;
@@ -950,6 +1002,10 @@ struct probe_error *probe_session_poll(struct probe_session *session,
 		error = session_catch_up(session);
 	if (!error && !session->stopped)
 		error = stop_for_filters(session, visit, data);
+	if (!error) {
+		error = session->ended;
+		session->ended = NULL;
+	}
 	return error;
 }
 

@@ -307,6 +307,21 @@ struct probe_session {
 	struct map key_texts;
 	struct probe_stack stack; /* stack of the hit that is being handed over */
 	void *reserve;		  /* address space reserved for the end (look.c), or NULL */
+	/*
+	 * Sessions that share stubs (shared.c). The stubs of the leader also act for its members,
+	 * which have the same probes and sites, at the same indices. Only the leader is in the
+	 * registry. A member has its part of the leader's memory.
+	 */
+	struct probe_session *leader; /* NULL for a leader, and for a session without members */
+	struct probe_session *members[ARCH_ACTIONS_MAX - 1];
+	size_t member_count;
+	/*
+	 * For a leader: the session whose sites' layouts have the captures of all. It is the one
+	 * that records, if there is one. NULL for a session without members.
+	 */
+	struct probe_session *recorder;
+	struct data_part part;
+	struct probe_error *ended; /* why the leader has ended; for the next poll of a member */
 };
 
 /* Returns true if stubs match start and end events. Otherwise records only name the roles. */
@@ -381,6 +396,28 @@ struct install session_attach(struct probe_session *session, struct transaction 
 
 /* Now and then, if their table fills up, frees entries of ended threads of forked children. */
 void session_give_back_flights(struct probe_session *session);
+
+/* ---- Sessions that share stubs (shared.c) ---------------------------------------- */
+
+/*
+ * Makes all but one of the sessions members of that one, the leader. Errors:
+ * PROBE_ERROR_UNSUPPORTED (they cannot share stubs).
+ */
+PROBE_MUST_CHECK struct probe_error *session_join(
+	struct probe_session *const *sessions, size_t count, struct probe_session **leader_ret);
+/*
+ * Starts sessions with a stub for all of them at each site. `report` is about all. Errors: as
+ * probe_session_start(), and those of session_join().
+ */
+PROBE_MUST_CHECK struct probe_error *session_start_joined(struct probe_target *target,
+	const struct probe_request *request, const struct probe_session_options *const *options,
+	size_t count, struct probe_report *report, struct probe_session **ret);
+/* Gives a member its part of the leader's memory, which exists now. */
+PROBE_MUST_CHECK struct probe_error *session_take_part(struct probe_session *member);
+/* Makes the next poll of each member fail, because the session has ended by itself. */
+void session_note_end(struct probe_session *session, const struct probe_error *why);
+/* Separates a session that is freed from the others. */
+void session_leave_group(struct probe_session *session);
 
 /* ---- Its sites (look.c) --------------------------------------------------------- */
 

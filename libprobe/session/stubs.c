@@ -247,6 +247,10 @@ static struct probe_error *prepare_site(struct probe_session *s, const struct ar
 	struct session_site *site)
 {
 	struct session_probe *part = &s->known[site->probe];
+	const struct probe_session *leader = s->leader ? s->leader : s;
+	const struct probe_session *recorder = leader->recorder ? leader->recorder : s;
+	/* The sites have the same indices. */
+	struct record_layout *layout = &recorder->sites[site->number].layout;
 	const struct asked *asked;
 	struct record_layout_site args;
 	struct probe_error *error = NULL;
@@ -267,7 +271,7 @@ static struct probe_error *prepare_site(struct probe_session *s, const struct ar
 		error = asked_for(&s->asked, part->part, probe, args.count, &asked);
 	if (!error)
 		error = bind_site(
-			asked, part->part, probe, &args, &site->layout, &part->types, &site->bound);
+			asked, part->part, probe, &args, layout, &part->types, &site->bound);
 	if (error || s->options.kind != PROBE_SESSION_RECORD)
 		return error;
 	if (s->options.filter_value)
@@ -326,6 +330,39 @@ static struct probe_error *add_probe_and_sites(struct probe_session *s, const st
 	return error;
 }
 
+/* The roles of a selection's probes, for a session and for each of its members. */
+struct group_parts {
+	struct pair_part *parts[ARCH_ACTIONS_MAX];
+};
+
+static void group_parts_deinit(struct group_parts *parts)
+{
+	for (size_t i = 0; i < ARCH_ACTIONS_MAX; i++)
+		free(parts->parts[i]);
+}
+
+/*
+ * Adds probe `i` of a selection to a session and its members. The session that records comes first:
+ * its captures are the first ones of each layout.
+ */
+static struct probe_error *add_to_group(struct probe_session *s, const struct arch *arch,
+	const struct selection *selection, size_t i, const struct group_parts *parts)
+{
+	const struct select_probe *probe = &selection->probes[i];
+	const struct probe_session *first = s->recorder ? s->recorder : s;
+	struct probe_error *error = NULL;
+
+	for (int others = 0; others < 2; others++)
+		for (size_t m = 0; m <= s->member_count && !error; m++) {
+			struct probe_session *its = m ? s->members[m - 1] : s;
+
+			if ((its != first) == others)
+				error = add_probe_and_sites(
+					its, arch, selection, probe, parts->parts[m][i]);
+		}
+	return error;
+}
+
 /* Notes the types of kept arguments before any end event is bound. */
 static void note_begins(struct probe_session *s, const struct arch *arch,
 	const struct selection *selection, const struct pair_part *parts)
@@ -346,21 +383,24 @@ static void note_begins(struct probe_session *s, const struct arch *arch,
 }
 
 /*
- * Adds a selection's probes and sites, with roles parts[]. With a report, a later library's probe
+ * Adds a selection's probes and sites, with their roles. With a report, a later library's probe
  * for which an expression makes no sense is refused, and others are added.
  */
 static struct probe_error *add_all(struct probe_session *s, const struct arch *arch,
-	struct selection *selection, const struct pair_part *parts, struct probe_report *report)
+	struct selection *selection, const struct group_parts *parts, struct probe_report *report)
 {
 	struct probe_error *error = NULL;
 
 	if (s->asked.kept_count && !s->site_count)
-		note_begins(s, arch, selection, parts);
+		note_begins(s, arch, selection, parts->parts[0]);
+	for (size_t m = 0; m < s->member_count; m++)
+		if (s->members[m]->asked.kept_count && !s->site_count)
+			note_begins(s->members[m], arch, selection, parts->parts[m + 1]);
 	for (size_t i = 0; i < selection->probe_count && !error; i++) {
 		size_t probes = s->probe_count, sites = s->site_count, most = s->record_max;
 		struct select_probe *probe = &selection->probes[i];
 
-		error = add_probe_and_sites(s, arch, selection, probe, parts[i]);
+		error = add_to_group(s, arch, selection, i, parts);
 		if (!error || !s->id || !report || error->code != PROBE_ERROR_USAGE)
 			continue;
 		session_unprepare(s, probes, sites);
@@ -373,17 +413,27 @@ static struct probe_error *add_all(struct probe_session *s, const struct arch *a
 	return error;
 }
 
+/* Makes room for what spans of libraries that are opened later keep. */
+static void keep_default(struct probe_session *s)
+{
+	if (!s->id && s->options.spans && s->options.follow_libraries)
+		s->keep_bytes = DATA_KEEP_DEFAULT + s->asked.kept_bytes;
+}
+
 struct probe_error *session_prepare(struct probe_session *session, const struct change *change,
 	struct selection *selection, struct probe_report *report)
 {
-	struct pair_part *parts = NULL;
-	struct probe_error *error = find_pairs(session, selection, report, &parts);
+	struct group_parts parts = {{0}};
+	struct probe_error *error = find_pairs(session, selection, report, &parts.parts[0]);
 
-	if (!session->id && session->options.spans && session->options.follow_libraries)
-		session->keep_bytes = DATA_KEEP_DEFAULT + session->asked.kept_bytes;
+	for (size_t m = 0; m < session->member_count && !error; m++)
+		error = find_pairs(session->members[m], selection, report, &parts.parts[m + 1]);
+	keep_default(session);
+	for (size_t m = 0; m < session->member_count; m++)
+		keep_default(session->members[m]);
 	if (!error)
-		error = add_all(session, change->arch, selection, parts, report);
-	free(parts);
+		error = add_all(session, change->arch, selection, &parts, report);
+	group_parts_deinit(&parts);
 	return error;
 }
 
@@ -428,6 +478,7 @@ struct probe_error *session_resume(struct probe_session *session, const struct a
 	struct selection *selection, const struct registry *registry)
 {
 	struct pair_part *parts = calloc(selection->probe_count + 1, sizeof(*parts));
+	struct group_parts group = {{parts}};
 	struct probe_error *error;
 
 	if (!parts)
@@ -438,7 +489,7 @@ struct probe_error *session_resume(struct probe_session *session, const struct a
 		if (parts[i].role != PAIR_NONE && parts[i].pair >= session->pairs)
 			session->pairs = parts[i].pair + 1;
 	}
-	error = add_all(session, arch, selection, parts, NULL);
+	error = add_all(session, arch, selection, &group, NULL);
 	for (size_t i = 0; i < session->site_count && !error; i++) {
 		struct session_site *site = &session->sites[i];
 
@@ -454,6 +505,8 @@ void session_unprepare(struct probe_session *session, size_t probes, size_t site
 	session->probe_count = probes;
 	while (session->site_count > sites)
 		free(session->sites[--session->site_count].bound);
+	for (size_t m = 0; m < session->member_count; m++)
+		session_unprepare(session->members[m], probes, sites);
 }
 
 /* ---- Memory ----------------------------------------------------------------------------- */
@@ -607,16 +660,30 @@ static void describe_action(const struct probe_session *s, const struct reg_sess
 	}
 }
 
+static void describe_member(
+	const struct probe_session *s, uint32_t slot, uint32_t number, struct arch_action *action)
+{
+	const struct reg_session *layout = &s->part.layout;
+
+	*action = (struct arch_action){.kind = ARCH_ACTION_COUNT,
+		.slots = layout->slots,
+		.slots_shift = layout->slots_shift,
+		.slot_offset = slot * sizeof(struct probe_slot)};
+	describe_action(s, layout, slot, &s->sites[number], action);
+}
+
 /* Describes a site's stub; see struct install. */
 static void describe(const void *data, const struct reg_session *reg, uint32_t slot,
 	uint32_t number, struct arch_stub *stub)
 {
 	const struct probe_session *s = data;
 	const struct session_site *site = &s->sites[number];
+	const struct record_layout *layout =
+		s->recorder ? &s->recorder->sites[number].layout : &site->layout;
 
-	stub->captures = site->layout.captures;
-	stub->capture_count = site->layout.capture_count;
-	stub->recorded = site->layout.recorded;
+	stub->captures = layout->captures;
+	stub->capture_count = layout->capture_count;
+	stub->recorded = layout->recorded;
 	stub->filter = if_any(&site->bound->filter);
 	stub->every = s->options.sample_every;
 	stub->rate = s->options.sample_rate;
@@ -625,6 +692,8 @@ static void describe(const void *data, const struct reg_session *reg, uint32_t s
 	stub->pid = s->target_pid;
 	describe_switches(s, reg, slot, stub);
 	describe_action(s, reg, slot, site, &stub->actions[0]);
+	for (size_t m = 0; m < s->member_count; m++)
+		describe_member(s->members[m], slot, number, &stub->actions[stub->action_count++]);
 }
 
 /* Does a stub of the session read the time? */
@@ -646,6 +715,10 @@ struct install session_attach(
 	install.session = session->id;
 	install.takes_time = takes_time(session);
 	install.waits = session->options.wait_ns != 0;
+	for (size_t m = 0; m < session->member_count; m++) {
+		install.takes_time |= takes_time(session->members[m]);
+		install.waits |= session->members[m]->options.wait_ns != 0;
+	}
 	install.follow_children = session->options.follow_children;
 	install.file = session->options.file;
 	return install;

@@ -216,6 +216,21 @@ PROBE_MUST_CHECK struct probe_error *probe_session_start(struct probe_target *ta
 	const struct probe_request *request, const struct probe_session_options *options,
 	struct probe_report *report, struct probe_session **ret);
 
+/*
+ * Starts `count` sessions in one target, as probe_session_start() does for each of options[].
+ * Sessions share one stub at each site if they filter and sample their hits alike and at most one
+ * of them is a PROBE_SESSION_RECORD: one more count then costs a third of what it costs in a stub
+ * of its own. Sessions that share stubs end together: probe_session_stop() of one ends all, and
+ * probe_session_select() and probe_session_leave() are refused. They may be read and freed in any
+ * order; stop them first. What cannot be done in one stub, such as reading too many arguments, is
+ * done in one stub for each session. reports[] has a report for each session, initialised with {0};
+ * for sessions that share stubs, all but the first report have only the numbers of probes and
+ * sites. After an error, no session runs. Errors: as probe_session_start().
+ */
+PROBE_MUST_CHECK struct probe_error *probe_sessions_start(struct probe_target *target,
+	const struct probe_request *request, const struct probe_session_options *const *options,
+	size_t count, struct probe_report *reports, struct probe_session **ret);
+
 /* Returns the first pattern that has matched no probe yet, or the number of patterns. */
 size_t probe_session_unmatched(const struct probe_session *session);
 /* Tells whether the pattern of this index has matched a probe. */

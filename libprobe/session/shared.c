@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Sessions that share stubs. Each site has one stub for all of them, with an action for each, so a
+ * hit saves registers, reads arguments and samples once (arch/stub.h).
+ *
+ * The first of the sessions, the leader, is what the registry and other controllers see: it has the
+ * stubs, the gates and the memory. The others are its members. A member is a session like any other
+ * for those who read it: it has probes, expressions and a part of the leader's memory with slots,
+ * cells, a table of start events, or rings. They all end at once, because their stubs do.
+ *
+ * Only one session records, because a stub has one layout of records. The expressions of the others
+ * use its captures, and add those that they need besides.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+
+#include "libprobe/session/session.h"
+
+/* ==== Which sessions go together ============================================================== */
+
+/* Returns true if a session with these options can share its stubs at all. */
+static bool may_share(const struct probe_session_options *o)
+{
+	return !o->overwrite && !o->file && !o->switched && !o->until_full && !o->filter_value &&
+	       !o->begin_stacks && o->stack == PROBE_STACK_NONE &&
+	       /* probes without a partner are dropped for one session and not for the other */
+	       o->gather.pairing != PROBE_PAIRING_NAMES &&
+	       /* the filter of a pair is for its start event, or for both events */
+	       (!o->filter || o->gather.pairing == PROBE_PAIRING_NONE);
+}
+
+static bool same_text(const char *a, const char *b)
+{
+	return a == b || (a && b && !strcmp(a, b));
+}
+
+/* Returns true if hits of both sessions are filtered, sampled and followed in the same way. */
+static bool go_together(
+	const struct probe_session_options *a, const struct probe_session_options *b)
+{
+	return may_share(a) && may_share(b) && same_text(a->filter, b->filter) &&
+	       a->sample_every == b->sample_every && a->sample_rate == b->sample_rate &&
+	       a->string_bytes == b->string_bytes && a->catalogue == b->catalogue &&
+	       a->follow_libraries == b->follow_libraries &&
+	       a->follow_children == b->follow_children &&
+	       (a->kind != PROBE_SESSION_RECORD || b->kind != PROBE_SESSION_RECORD);
+}
+
+struct probe_error *session_join(
+	struct probe_session *const *sessions, size_t count, struct probe_session **leader_ret)
+{
+	struct probe_session *leader = sessions[0];
+	size_t keeping = 0;
+
+	*leader_ret = leader;
+	if (count == 1)
+		return NULL;
+	for (size_t i = 0; i < count; i++)
+		keeping += sessions[i]->asked.kept_count > 0;
+	/* Memory that is allocated in advance has no room to waste between parts. */
+	if (keeping > 1 || overcommit_is_strict())
+		return probe_error_new(
+			PROBE_ERROR_UNSUPPORTED, "the sessions cannot share their stubs");
+	leader->recorder = leader;
+	for (size_t i = 0; i < count; i++) {
+		if (sessions[i]->options.kind == PROBE_SESSION_RECORD)
+			leader->recorder = sessions[i];
+		if (i == 0)
+			continue;
+		sessions[i]->leader = leader;
+		leader->members[leader->member_count++] = sessions[i];
+		/* One watch serves all, and the leader has the gates. */
+		if (sessions[i]->options.watch)
+			leader->options.watch = sessions[i]->options.watch;
+		sessions[i]->options.watch = NULL;
+	}
+	return NULL;
+}
+
+/* ==== Members ================================================================================= */
+
+struct probe_error *session_take_part(struct probe_session *s)
+{
+	struct probe_error *error;
+
+	s->id = s->leader->id;
+	s->data = fcntl(s->leader->data, F_DUPFD_CLOEXEC, 0);
+	if (s->data < 0)
+		return probe_error_system(errno, "cannot copy a descriptor");
+	error = rings_open(s->data, &s->part.layout, &s->rings);
+	s->view =
+		(struct snapshot){.base = s->rings.base, .fd = s->data, .layout = s->rings.layout};
+	return error ? error : session_open_wait(s);
+}
+
+void session_note_end(struct probe_session *s, const struct probe_error *why)
+{
+	for (size_t m = 0; m < s->member_count; m++)
+		if (!s->members[m]->ended)
+			s->members[m]->ended = probe_error_new(why->code, "%s", why->message);
+}
+
+void session_leave_group(struct probe_session *s)
+{
+	struct probe_session *leader = s->leader;
+
+	for (size_t m = 0; m < s->member_count; m++)
+		s->members[m]->leader = NULL;
+	s->member_count = 0;
+	probe_error_free(s->ended);
+	for (size_t m = 0; leader && m < leader->member_count; m++) {
+		if (leader->members[m] != s)
+			continue;
+		leader->members[m] = leader->members[--leader->member_count];
+		if (leader->recorder == s)
+			leader->recorder = leader;
+		break;
+	}
+	s->leader = NULL;
+}
+
+/* ==== Starting ================================================================================ */
+
+/* Starts sessions[indices[0..count)], joined if they can be, otherwise each by itself. */
+static struct probe_error *start_some(struct probe_target *target,
+	const struct probe_request *request, const struct probe_session_options *const *options,
+	const size_t *indices, size_t count, struct probe_report *reports,
+	struct probe_session **ret)
+{
+	const struct probe_session_options *some[ARCH_ACTIONS_MAX] = {NULL};
+	struct probe_session *started[ARCH_ACTIONS_MAX];
+	struct probe_report *report = &reports[indices[0]];
+	struct probe_error *error;
+
+	for (size_t i = 0; i < count; i++)
+		some[i] = options[indices[i]];
+	error = session_start_joined(target, request, some, count, report, started);
+	for (size_t i = 0; i < count && !error; i++) {
+		ret[indices[i]] = started[i];
+		reports[indices[i]].probes = report->probes;
+		reports[indices[i]].sites = report->sites;
+	}
+	if (!error || count == 1 ||
+		(error->code != PROBE_ERROR_UNSUPPORTED && error->code != PROBE_ERROR_USAGE))
+		return error;
+	/* Too many captures, too long a stub: each by itself may be possible. */
+	probe_error_free(error);
+	probe_report_deinit(report);
+	error = NULL;
+	for (size_t i = 0; i < count && !error; i++)
+		error = start_some(target, request, options, &indices[i], 1, reports, ret);
+	return error;
+}
+
+struct probe_error *probe_sessions_start(struct probe_target *target,
+	const struct probe_request *request, const struct probe_session_options *const *options,
+	size_t count, struct probe_report *reports, struct probe_session **ret)
+{
+	struct probe_error *error = NULL;
+
+	for (size_t i = 0; i < count; i++)
+		ret[i] = NULL;
+	for (size_t i = 0; i < count && !error; i++) {
+		size_t indices[ARCH_ACTIONS_MAX], some = 0;
+
+		if (ret[i])
+			continue;
+		indices[some++] = i;
+		for (size_t k = i + 1; k < count && some < ARCH_ACTIONS_MAX; k++) {
+			bool fits = !ret[k];
+
+			for (size_t m = 0; m < some; m++)
+				fits = fits && go_together(options[indices[m]], options[k]);
+			if (fits)
+				indices[some++] = k;
+		}
+		error = start_some(target, request, options, indices, some, reports, ret);
+	}
+	for (size_t i = 0; error && i < count; i++) {
+		if (ret[i])
+			probe_error_free(probe_session_stop(ret[i]));
+		probe_session_free(ret[i]);
+		ret[i] = NULL;
+	}
+	return error;
+}
