@@ -108,16 +108,14 @@ static struct probe_error *create_stream(const struct trace *trace, struct probe
 	return error ? error : probe_stream_start(rings->stream);
 }
 
-struct probe_error *trace_session_start(struct trace *trace, struct probe_traced *traced,
+struct probe_error *trace_rings_start(struct probe_traced *traced,
 	const struct probe_request *request, const struct probe_session_options *options,
-	struct probe_report *report)
+	struct probe_report *report, void *data)
 {
 	struct trace_target *its = traced->data;
+	struct trace *trace = data;
 	struct probe_error *error;
 
-	if (trace->full == RECORD_FLUSH)
-		return probe_session_start(
-			traced->target, request, options, report, &traced->session);
 	traced->is_read_by_user = true;
 	its->rings = create_rings(trace);
 	if (!its->rings)

@@ -243,25 +243,20 @@ static void begin_program(struct trace *trace, pid_t pid)
 	comm_cache_get(trace->comms, pid, pid, clock_ns(CLOCK_REALTIME));
 }
 
-/* Starts a session, unless its tracer does not want the process. `data` is the trace. */
-static struct probe_error *start_session(struct probe_traced *traced,
-	const struct probe_request *request, const struct probe_session_options *options,
-	struct probe_report *report, void *data)
+/* Prepares for a session, unless its tracer does not want the process. `data` is the trace. */
+static struct probe_error *prepare_session(
+	struct probe_traced *traced, bool *wanted_ret, void *data)
 {
 	struct trace *trace = data;
 	pid_t pid = probe_target_pid(traced->target);
 
 	if (traced->later && !traced->tracer)
 		begin_program(trace, pid);
-	if (trace->starting && trace->starting->error)
-		return NULL;
-	if (!host_wants(trace, trace_tracer_of(trace, traced), pid, !traced->later))
-		return NULL;
-	if (!traced->data)
+	*wanted_ret = !(trace->starting && trace->starting->error) &&
+		      host_wants(trace, trace_tracer_of(trace, traced), pid, !traced->later);
+	if (*wanted_ret && !traced->data)
 		traced->data = calloc(1, sizeof(struct trace_target));
-	if (!traced->data)
-		return probe_error_no_memory();
-	return trace_session_start(trace, traced, request, options, report);
+	return *wanted_ret && !traced->data ? probe_error_no_memory() : NULL;
 }
 
 /*
@@ -516,7 +511,8 @@ static struct probe_error *create_set(struct trace *trace)
 	struct probe_trace_options options = {.tracer_count = trace->tracer_count,
 		.follow = processes_follow(trace->common),
 		.processes = trace->common->meant,
-		.start = start_session,
+		.prepare = prepare_session,
+		.start = trace->full == RECORD_FLUSH ? NULL : trace_rings_start,
 		.hit = output_hit,
 		.comm = output_comm,
 		.read = trace_read,
@@ -538,6 +534,8 @@ static struct probe_error *create_set(struct trace *trace)
 		trace->sought[i] = (struct probe_trace_tracer){
 			.request = tracer_request(tracer, trace->request),
 			.options = tracer->options,
+			/* A loaded tracer switches its probes off by itself. */
+			.shares = tracer->output != PROBE_TRACER_LOADED,
 			.is_unordered = tracer->stacks || tracer->heap || trace->directory,
 			.is_apart = tracer->sink != trace->sink,
 		};

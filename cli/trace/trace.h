@@ -298,12 +298,12 @@ PROBE_MUST_CHECK struct probe_error *gone_keep(struct trace *trace, struct probe
 /* ---- Rings on request (report.c) -------------------------------------------- */
 
 /*
- * Starts a session. If its rings are written on request, a stream owns the session. Frees them with
- * trace_rings_end().
+ * Starts a session whose rings are written on request: a stream owns it. Frees it with
+ * trace_rings_end(). `data` is the trace.
  */
-PROBE_MUST_CHECK struct probe_error *trace_session_start(struct trace *trace,
-	struct probe_traced *traced, const struct probe_request *request,
-	const struct probe_session_options *options, struct probe_report *report);
+PROBE_MUST_CHECK struct probe_error *trace_rings_start(struct probe_traced *traced,
+	const struct probe_request *request, const struct probe_session_options *options,
+	struct probe_report *report, void *data);
 
 /*
  * Call the functions trace_rings_... only for sessions with rings that are written on request.

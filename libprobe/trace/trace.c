@@ -49,6 +49,7 @@ enum {
 	 */
 	ORDER_NS = 2 * MSEC_NS,
 	WATCHED_MAX = 8, /* maximum number of programs handled between two polls for hits */
+	SHARED_MAX = 8,	 /* maximum number of sessions that are started together */
 	READY_MAX = 64
 };
 
@@ -64,7 +65,8 @@ struct traced {
 	/* The session is off, but hits are left in its rings because there was no room. */
 	bool is_unread;
 	bool is_end_told;
-	int fd; /* the session's descriptor that the trace watches, or -1 */
+	int fd;			    /* the session's descriptor that the trace watches, or -1 */
+	struct probe_report report; /* of a session that was started with another */
 	struct probe_trace_told told;
 };
 
@@ -334,6 +336,7 @@ static void close_session(struct probe_trace *trace, size_t i)
 		watch_fd(trace, traced->its.pidfd, &trace->items[i + 1]->has_ended);
 	}
 	free(traced->tallies);
+	probe_report_deinit(&traced->report);
 	free(traced);
 	if (trace->merge)
 		merge_remove(trace->merge, i);
@@ -415,31 +418,126 @@ static bool is_watched(const struct probe_trace *trace, const struct traced *tra
 	return false;
 }
 
+static struct probe_error *prepare(struct probe_trace *trace, struct traced *traced, bool *wanted)
+{
+	*wanted = true;
+	return trace->options.prepare
+		       ? trace->options.prepare(&traced->its, wanted, trace->options.data)
+		       : NULL;
+}
+
+/* Takes a session that was started. */
+static void take_session(struct probe_trace *trace, struct traced *traced, bool is_first)
+{
+	struct probe_session *session = traced->its.session;
+
+	traced->its.is_on = true;
+	if (trace->is_switched && !traced->its.is_read_by_user)
+		probe_session_switch(session, SIZE_MAX, true);
+	watch_session(trace, traced);
+	probe_session_probes(session, &traced->told.probes);
+	/* If the process has ended, its hits stay readable. Ignore this error. */
+	if (is_first && !traced->its.later)
+		probe_error_free(probe_watch_add(trace->watch, traced->its.target));
+}
+
+/* The sessions of a process that are started together. */
+struct together {
+	struct traced *items[SHARED_MAX];
+	struct probe_session_options options[SHARED_MAX];
+	size_t count;
+};
+
+/* Finds the sessions that may share stubs with the first one in `all`. */
+static struct probe_error *find_sharing(struct probe_trace *trace, struct together *all)
+{
+	struct traced *first = all->items[0];
+	const struct probe_trace_tracer *its = tracer_of(trace, first);
+	struct probe_error *error = NULL;
+
+	for (size_t i = 0; i < trace->count && all->count < SHARED_MAX && !error; i++) {
+		struct traced *other = item(trace, i);
+		const struct probe_trace_tracer *tracer = tracer_of(trace, other);
+		struct probe_session_options options = tracer->options;
+		bool wanted;
+
+		if (other == first || other->its.target != first->its.target ||
+			other->its.session || !its->shares || !tracer->shares ||
+			tracer->request != its->request)
+			continue;
+		error = prepare(trace, other, &wanted);
+		options.together = all->options[0].together;
+		options.follow_libraries = all->options[0].follow_libraries;
+		if (error || !wanted)
+			continue;
+		all->options[all->count] = options;
+		all->items[all->count++] = other;
+	}
+	return error;
+}
+
+/* Starts a session, and those that may share stubs with it. */
+static struct probe_error *start_sharing(struct probe_trace *trace, struct traced *traced,
+	const struct probe_request *request, const struct probe_session_options *options,
+	struct probe_report *report)
+{
+	struct together all = {.items = {traced}, .options = {*options}, .count = 1};
+	const struct probe_session_options *each[SHARED_MAX];
+	struct probe_report reports[SHARED_MAX] = {{0}};
+	struct probe_session *sessions[SHARED_MAX];
+	struct probe_error *error = find_sharing(trace, &all);
+
+	for (size_t i = 0; i < all.count; i++)
+		each[i] = &all.options[i];
+	if (!error)
+		error = probe_sessions_start(
+			traced->its.target, request, each, all.count, reports, sessions);
+	if (error && all.count > 1 && error->code == PROBE_ERROR_USAGE) {
+		/* A mistake in the options of one tracer keeps no other from its session. */
+		probe_error_free(error);
+		for (size_t i = 0; i < all.count; i++)
+			probe_report_deinit(&reports[i]);
+		all.count = 1;
+		error = probe_sessions_start(
+			traced->its.target, request, each, 1, reports, sessions);
+	}
+	*report = reports[0];
+	for (size_t i = 0; i < all.count && !error; i++)
+		all.items[i]->its.session = sessions[i];
+	for (size_t i = 1; i < all.count; i++) {
+		if (error) {
+			probe_report_deinit(&reports[i]);
+			continue;
+		}
+		all.items[i]->report = reports[i];
+		take_session(trace, all.items[i], false);
+	}
+	return error;
+}
+
 static struct probe_error *start_session(struct probe_trace *trace, struct traced *traced,
 	const struct probe_request *request, const struct probe_session_options *options,
 	struct probe_report *report)
 {
 	struct probe_session_options its = *options;
-	struct probe_session **session = &traced->its.session;
+	bool is_first = !is_watched(trace, traced), wanted;
 	struct probe_error *error;
-	bool is_first = !is_watched(trace, traced);
 
-	its.watch = is_first && trace->options.follow ? trace->watch : NULL;
-	error = trace->options.start
-			? trace->options.start(
-				  &traced->its, request, &its, report, trace->options.data)
-			: probe_session_start(traced->its.target, request, &its, report, session);
-	traced->its.is_on = !error && *session;
-	if (!traced->its.is_on)
+	if (traced->its.session) { /* it was started with another */
+		*report = traced->report;
+		traced->report = (struct probe_report){0};
+		return NULL;
+	}
+	error = prepare(trace, traced, &wanted);
+	if (error || !wanted)
 		return error;
-	if (trace->is_switched && !traced->its.is_read_by_user)
-		probe_session_switch(*session, SIZE_MAX, true);
-	watch_session(trace, traced);
-	probe_session_probes(*session, &traced->told.probes);
-	/* If the process has ended, its hits stay readable. Ignore this error. */
-	if (is_first && !traced->its.later)
-		probe_error_free(probe_watch_add(trace->watch, traced->its.target));
-	return NULL;
+	its.watch = is_first && trace->options.follow ? trace->watch : NULL;
+	error = trace->options.start ? trace->options.start(&traced->its, request, &its, report,
+					       trace->options.data)
+				     : start_sharing(trace, traced, request, &its, report);
+	if (!error && traced->its.session)
+		take_session(trace, traced, is_first);
+	return error;
 }
 
 /* ---- The first sessions ---------------------------------------------------------- */

@@ -51,6 +51,12 @@ struct probe_trace_tracer {
 	 * `follow_libraries` in programs that come later, which may not have opened all libraries.
 	 */
 	struct probe_session_options options;
+	/*
+	 * In each process, tracers with `shares` and the same request share stubs where they can
+	 * (probe_sessions_start()). Their sessions end together. Not with
+	 * probe_trace_options.start.
+	 */
+	bool shares;
 	bool is_unordered; /* hits are visited as they are read, not in the order of time */
 	/* Its hits go to a place of their own: if that is full, those of other tracers go on. */
 	bool is_apart;
@@ -88,8 +94,8 @@ struct probe_traced {
 
 enum probe_trace_event {
 	/*
-	 * A session was started (`report`), or could not be started (`error`). It was neither if
-	 * probe_trace_options.start has made no session.
+	 * A session was started (`report`), or could not be started (`error`). It was neither if it
+	 * is not wanted (probe_trace_options.prepare, .start).
 	 */
 	PROBE_TRACE_STARTED,
 	/* A process that came later is traced: `watched`, `late_ns`, `sites`. */
@@ -182,6 +188,11 @@ struct probe_trace_options {
 	 * session without patterns, which finds the programs that it starts. May be NULL. Borrowed.
 	 */
 	struct probe_processes *processes;
+	/*
+	 * Called before a session is started. *wanted_ret is true: set it to false if this tracer
+	 * does not trace the process.
+	 */
+	struct probe_error *(*prepare)(struct probe_traced *traced, bool *wanted_ret, void *data);
 	/*
 	 * Starts a session in place of probe_session_start(), and sets traced->session. It may set
 	 * no session: then this tracer does not trace the process.

@@ -289,6 +289,8 @@ usage "-b does not apply" -c -b 1M loop:nop
 start "$TARGETS/pairs" 1 10
 trace_start nothing -t latency -k arg0 -t count -k arg0 -p "$target_pid" pairs:step__start pairs:job__done
 wait_tracing nothing
+# Both tracers have their hits from one stub at each site.
+same "sessions at a site" "$("$PROBECTL" status --json -p "$target_pid" | jq -s -c 'map(.refcount)')" "[1,1]"
 trace_stop nothing
 same "tables without a row" "$(cat "$SCRATCH/nothing.out")" "# latency
 no pair was timed: 0 in flight
