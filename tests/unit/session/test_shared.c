@@ -236,6 +236,37 @@ static void others(void **state)
 	end(&g);
 }
 
+/* Both keep arguments of begins, for which one stub has no place: each has stubs of its own. */
+static void alone(void **state)
+{
+	static const struct probe_session_options sums = {.kind = PROBE_SESSION_GATHER,
+		.gather = {.pairing = PROBE_PAIRING_LISTED,
+			.sum = true,
+			.keys = {"begin.arg0 / 1000000"},
+			.key_count = 1}};
+	struct group g = group_of(*state, "live:op__start", "live:op__done");
+
+	add(&g, &sums);
+	add(&g, &sums);
+	live_ok(start(&g));
+	assert_int_equal(stubs(&g), 2);
+	live_order(g.live, 'r');
+	for (size_t i = 0; i < g.count; i++)
+		live_ok(probe_session_stop(g.sessions[i]));
+	for (size_t i = 0; i < g.count; i++) {
+		struct probe_row *row;
+		uint64_t total = 0;
+		size_t count;
+
+		live_ok(probe_session_rows(g.sessions[i], &row, &count));
+		for (size_t k = 0; k < count; k++)
+			total += row[k].count;
+		free(row);
+		assert_int_equal(total, THREADS * ROUNDS * DEPTH);
+	}
+	end(&g);
+}
+
 /* After an error, nothing is left. */
 static void errors(void **state)
 {
@@ -269,6 +300,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(recorded, live_setup, live_teardown),
 		cmocka_unit_test_setup_teardown(pairs, live_setup, live_teardown),
 		cmocka_unit_test_setup_teardown(others, live_setup, live_teardown),
+		cmocka_unit_test_setup_teardown(alone, live_setup, live_teardown),
 		cmocka_unit_test_setup_teardown(errors, live_setup, live_teardown),
 	};
 
