@@ -61,7 +61,8 @@ struct traced {
 	/* The process has ended; for probe_sessions_heirs(). */
 	bool has_heirs, heirs_known, heirs_told;
 	uint64_t heirs_since_ns;
-	bool is_wanted; /* the process waits for us: probe_session_fd() is readable */
+	bool is_exit_ready; /* `pidfd` is readable; of the first session of a process */
+	bool is_wanted;	    /* the process waits for us: probe_session_fd() is readable */
 	/* The session is off, but hits are left in its rings because there was no room. */
 	bool is_unread;
 	bool is_end_told;
@@ -308,7 +309,7 @@ static struct probe_error *add_process(
 				.later = later},
 			.fd = -1,
 		};
-	watch_fd(trace, pidfd, &trace->items[count]->has_ended);
+	watch_fd(trace, pidfd, &item(trace, count)->is_exit_ready);
 	return NULL;
 }
 
@@ -331,9 +332,9 @@ static void close_session(struct probe_trace *trace, size_t i)
 		close(traced->its.pidfd);
 	if (is_last)
 		probe_target_close(traced->its.target);
-	else if (first_of(trace, i) == i && traced->its.pidfd >= 0) {
+	else if (first_of(trace, i) == i && !traced->its.has_ended) {
 		unwatch_fd(trace, traced->its.pidfd);
-		watch_fd(trace, traced->its.pidfd, &trace->items[i + 1]->has_ended);
+		watch_fd(trace, traced->its.pidfd, &item(trace, i + 1)->is_exit_ready);
 	}
 	free(traced->tallies);
 	probe_report_deinit(&traced->report);
@@ -901,6 +902,15 @@ static void poll_session(struct round *round)
 	traced->is_end_told = true;
 }
 
+/* Notes that the process of session `i`, its first one, has ended. */
+static void note_end(struct probe_trace *trace, size_t i)
+{
+	/* The descriptor stays readable. */
+	unwatch_fd(trace, trace->items[i]->pidfd);
+	for (size_t end = end_of(trace, i); i < end; i++)
+		trace->items[i]->has_ended = true;
+}
+
 /*
  * Ends the sessions of processes that have ended, even if we did not notice their end before, so
  * that their forked children can get sessions of their own.
@@ -914,7 +924,8 @@ static void stop_ended(struct probe_trace *trace)
 
 		if (!traced->its.is_on || probe_target_alive(traced->its.target))
 			continue;
-		traced->its.has_ended = traced->heirs_known = true;
+		note_end(trace, first_of(trace, round.at));
+		traced->heirs_known = true;
 		poll_session(&round);
 	}
 }
@@ -961,17 +972,13 @@ static void note_ready(struct probe_trace *trace)
 			if (ready[k].data.ptr)
 				*(bool *)ready[k].data.ptr = true;
 	}
-	for (size_t i = 0; i < trace->count; i++) {
-		struct probe_traced *its = trace->items[i];
-		bool is_first = first_of(trace, i) == i;
+	for (size_t i = 0; i < trace->count; i = end_of(trace, i)) {
+		const struct probe_traced *its = trace->items[i];
 
-		if (!its->has_ended)
-			its->has_ended =
-				is_first ? its->pidfd < 0 && !probe_target_alive(its->target)
-					 : trace->items[i - 1]->has_ended;
-		/* The descriptor stays readable. */
-		if (is_first && its->has_ended)
-			unwatch_fd(trace, its->pidfd);
+		if (!its->has_ended &&
+			(item(trace, i)->is_exit_ready ||
+				(its->pidfd < 0 && !probe_target_alive(its->target))))
+			note_end(trace, i);
 	}
 }
 
