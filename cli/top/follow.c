@@ -393,7 +393,6 @@ static struct probe_error *create(const struct top_options *options, struct top_
 		.start = start_session,
 		.news = take_news,
 		.data = source};
-	struct probe_error *error;
 
 	*ret = source;
 	if (!source)
@@ -403,11 +402,7 @@ static struct probe_error *create(const struct top_options *options, struct top_
 	source->matched = calloc(options->request.pattern_count + 1, sizeof(*source->matched));
 	if (!source->matched)
 		return probe_error_no_memory();
-	error = source_set_tracers(source, options);
-	if (!error)
-		error = probe_table_create(0, &source->times.gone);
-	if (error)
-		return error;
+	source_set_tracers(source, options);
 	source->seeks = probe_processes_seek(common->meant);
 	if (source->seeks)
 		strcpy(source->title, "waiting for processes");
@@ -545,13 +540,11 @@ static void take_news(const struct probe_trace_news *news, void *data)
 		if (news->is_waiting && traced->tracer == TOP_COUNTS)
 			processes_tell_frozen(traced->target);
 		break;
-	case PROBE_TRACE_DROPPED:
-		note_failure(source, source_keep_rows(source, traced));
-		break;
 	case PROBE_TRACE_CLOSED:
 		free(traced->data);
 		break;
 	case PROBE_TRACE_LOST:
+	case PROBE_TRACE_DROPPED:
 	case PROBE_TRACE_HEIRS:
 		break;
 	}

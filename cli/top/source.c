@@ -22,40 +22,13 @@
 
 /* ---- Reading ----------------------------------------------------------------------- */
 
-/* Adds the rows of all sessions of a tracer to a table. On error, frees the table. */
-static struct probe_error *add_sessions(
-	const struct top_source *source, size_t tracer, struct probe_table *table)
-{
-	size_t count;
-	struct probe_traced *const *all = probe_trace_sessions(source->set, &count);
-	struct probe_error *error = NULL;
-
-	for (size_t i = 0; i < count && !error; i++)
-		if (all[i]->tracer == tracer)
-			error = probe_table_add(
-				table, all[i]->session, &source->tracers[tracer].options);
-	if (error)
-		probe_table_free(table);
-	return error;
-}
-
-/* Adds up the durations of all processes, running or ended. */
-static struct probe_error *gather(const struct top_source *source, struct probe_table **ret)
-{
-	struct probe_error *error = probe_table_since(source->times.gone, NULL, ret);
-
-	return error ? error : add_sessions(source, TOP_TIMES, *ret);
-}
-
 static struct probe_error *read_kept(struct top_source *source)
 {
 	struct top_times_kept *kept = &source->times;
 	struct probe_table *table, *since;
 	struct probe_error *error;
 
-	if (!kept->gone)
-		return NULL;
-	error = gather(source, &table);
+	error = probe_trace_table(source->set, TOP_TIMES, &table);
 	if (error)
 		return error;
 	error = probe_table_since(table, kept->last, &since);
@@ -120,10 +93,9 @@ static struct probe_error *source_read_times(struct top_source *source, struct t
 
 static void source_free_times(struct top_times_kept *kept)
 {
-	probe_table_free(kept->gone);
 	probe_table_free(kept->last);
 	probe_table_free(kept->recent);
-	kept->gone = kept->last = kept->recent = NULL;
+	kept->last = kept->recent = NULL;
 }
 
 /* ==== Hits by key ============================================================================= */
@@ -141,7 +113,7 @@ static void set_keys(struct probe_gather *gather, const struct top_options *opti
 	gather->keys_max = options->keys_max;
 }
 
-struct probe_error *source_set_tracers(struct top_source *source, const struct top_options *options)
+void source_set_tracers(struct top_source *source, const struct top_options *options)
 {
 	const struct string_list *keys = &options->keys;
 	struct probe_session_options both = {.filter = options->filter,
@@ -158,7 +130,6 @@ struct probe_error *source_set_tracers(struct top_source *source, const struct t
 	source->tracers[TOP_TIMES].options.kind = PROBE_SESSION_GATHER;
 	source->tracers[TOP_TIMES].options.gather = (struct probe_gather){
 		.pairing = PROBE_PAIRING_NAMES, .sum = true, .histogram = true};
-	return keys->count ? probe_table_create(keys->count, &source->gone_keys) : NULL;
 }
 
 /* Adds a value as `probectl trace` shows it: hexadecimal if it may be an address. */
@@ -221,13 +192,10 @@ static struct probe_error *source_read_keys(struct top_source *source, struct to
 	struct probe_table *table;
 	size_t count;
 
-	if (!source->gone_keys)
+	if (!source->tracers[TOP_COUNTS].options.gather.key_count)
 		return NULL;
 	model->has_keys = true;
-	error = probe_table_since(source->gone_keys, NULL, &table);
-	if (error)
-		return error;
-	error = add_sessions(source, TOP_COUNTS, table);
+	error = probe_trace_table(source->set, TOP_COUNTS, &table);
 	if (error)
 		return error;
 	rows = probe_table_rows(table, &count);
@@ -237,16 +205,6 @@ static struct probe_error *source_read_keys(struct top_source *source, struct to
 				source->tracers[TOP_COUNTS].options.gather.key_count);
 	probe_table_free(table);
 	return error;
-}
-
-struct probe_error *source_keep_rows(struct top_source *source, const struct probe_traced *traced)
-{
-	struct probe_table *table =
-		traced->tracer == TOP_TIMES ? source->times.gone : source->gone_keys;
-
-	return table ? probe_table_add(
-			       table, traced->session, &source->tracers[traced->tracer].options)
-		     : NULL;
 }
 
 /* ==== Source ================================================================================== */
@@ -473,7 +431,6 @@ void source_free(struct top_source *source)
 	if (!source)
 		return;
 	probe_trace_free(source->set);
-	probe_table_free(source->gone_keys);
 	source_free_times(&source->times);
 	free(source->matched);
 	free(source->news);

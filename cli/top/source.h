@@ -18,7 +18,6 @@ struct top_process {
 
 /* The durations of pairs, summed over all processes. */
 struct top_times_kept {
-	struct probe_table *gone;   /* durations in processes that were dropped */
 	struct probe_table *last;   /* all durations until the last look */
 	struct probe_table *recent; /* durations in the last interval */
 };
@@ -33,7 +32,6 @@ struct top_source {
 	const struct probe_request *request; /* the probes to show; its patterns are borrowed */
 	struct top_model *model;	     /* borrowed */
 	const struct common_options *common; /* options that select the processes; borrowed */
-	struct probe_table *gone_keys;	     /* hits by key in dropped processes */
 	bool *matched;			     /* for each pattern: true if it has matched */
 	bool seeks;			     /* processes that start later are traced, too */
 	struct left_out left;		     /* processes that cannot be traced from the start */
@@ -56,8 +54,7 @@ struct top_source {
 };
 
 /* Sets what the sessions gather: durations of pairs and, with -k, rows for values of the keys. */
-PROBE_MUST_CHECK struct probe_error *source_set_tracers(
-	struct top_source *source, const struct top_options *options);
+void source_set_tracers(struct top_source *source, const struct top_options *options);
 
 /* Notes how long a change has stopped a process. */
 void source_note_change(struct top_source *source, const struct probe_report *report);
@@ -69,9 +66,5 @@ PROBE_MUST_CHECK struct probe_error *source_switch_session(
 /* Adds refused sites of a report to their probes' rows, from refusal number `first` on. */
 PROBE_MUST_CHECK struct probe_error *source_add_refusals(
 	struct top_model *model, const struct probe_report *report, size_t first);
-
-/* Keeps the rows of a session that is about to be dropped, so that they stay in the sums. */
-PROBE_MUST_CHECK struct probe_error *source_keep_rows(
-	struct top_source *source, const struct probe_traced *traced);
 
 #endif

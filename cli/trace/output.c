@@ -611,23 +611,16 @@ struct probe_error *hosts_start(struct trace *trace)
 
 /*
  * Processes of a trace that have ended. Their sessions are freed at once, because thousands of
- * processes may come and go. libprobe sums the counts of their probes, and copies the hits of
- * flight recorders. The other data that is needed at the end of the trace is kept here:
+ * processes may come and go. libprobe sums the counts of their probes and their rows, and copies
+ * the hits of flight recorders. The other data that is needed at the end of the trace is kept here:
  *
- *   rows          in a table: one table for all processes. Metrics have the labels of
- *                 processes, so they need one table for each label
+ *   metrics       rows in a table for each label of a process
  *   call stacks   in the tracer's table, which has copies of the frames
  *   heaps         memory that a process did not free stays counted as live
  *
  * The other tracers need no data at the end. They have already passed on each hit: as a line, into
  * a recording, or as a message to a loaded tracer.
  */
-
-/* Returns true if a tracer sums its hits in rows. */
-static bool has_rows(const struct trace_tracer *tracer)
-{
-	return tracer->output == PROBE_TRACER_ROWS || tracer_is_exported(tracer);
-}
 
 /*
  * Returns the table with the rows of an owner (struct trace_ended). Its rows are limited, because
@@ -662,11 +655,11 @@ static struct probe_error *ended_of(
 static struct probe_error *keep_rows(const struct trace *trace, const struct probe_traced *traced)
 {
 	struct trace_tracer *tracer = trace_tracer_of(trace, traced);
-	pid_t owner = tracer_is_exported(tracer) ? exports_owner(trace, traced) : 0;
+	pid_t owner = exports_owner(trace, traced);
 	struct probe_table *rows = NULL;
 	struct trace_ended *ended;
-	struct probe_error *error = ended_of(
-		tracer, owner, owner ? comm_cache_known(trace->comms, owner, owner) : NULL, &ended);
+	struct probe_error *error =
+		ended_of(tracer, owner, comm_cache_known(trace->comms, owner, owner), &ended);
 
 	if (!error)
 		error = probe_table_create(tracer->options.gather.key_count, &rows);
@@ -686,7 +679,7 @@ static struct probe_error *keep_gathered(
 {
 	const struct trace_tracer *tracer = trace_tracer_of(trace, traced);
 
-	if (has_rows(tracer))
+	if (tracer_is_exported(tracer))
 		return keep_rows(trace, traced);
 	if (tracer->heap)
 		probe_heap_forget(tracer->heap, traced->session);
@@ -717,37 +710,6 @@ struct probe_error *gone_keep(struct trace *trace, struct probe_traced *traced)
 /* ==== Tables ================================================================================== */
 
 /* Prints tables of the data gathered by tracers, at each interval and at the end. */
-
-/*
- * Collects all data gathered by a tracer's sessions so far; from a failed session, whose error was
- * reported, what is readable.
- */
-static struct probe_error *gather(
-	const struct trace *trace, const struct trace_tracer *tracer, struct probe_table **ret)
-{
-	struct probe_table *table = NULL;
-	struct probe_error *error = probe_table_create(tracer->options.gather.key_count, &table);
-	size_t count;
-	struct probe_traced *const *all = probe_trace_sessions(trace->set, &count);
-
-	for (size_t i = 0; i < tracer->ended_count && !error; i++)
-		error = probe_table_add_table(table, tracer->ended[i].rows);
-	for (size_t i = 0; i < count && !error; i++) {
-		if (trace_tracer_of(trace, all[i]) != tracer)
-			continue;
-		error = probe_table_add(table, all[i]->session, &tracer->options);
-		if (error && all[i]->is_broken) {
-			probe_error_free(error);
-			error = NULL;
-		}
-	}
-	if (error) {
-		probe_table_free(table);
-		return error;
-	}
-	*ret = table;
-	return NULL;
-}
 
 static struct probe_view snapshot_of(
 	const struct trace *trace, const struct trace_tracer *tracer, bool is_interval)
@@ -809,7 +771,8 @@ static struct probe_error *print_tracer(
 	struct trace *trace, struct trace_tracer *tracer, bool is_interval)
 {
 	struct probe_table *table;
-	struct probe_error *error = gather(trace, tracer, &table);
+	struct probe_error *error =
+		probe_trace_table(trace->set, (size_t)(tracer - trace->tracers), &table);
 	struct probe_view view;
 
 	if (error)

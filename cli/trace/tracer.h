@@ -57,9 +57,9 @@ enum { TRACER_TOP = 20 }; /* default number of table rows (--top) */
 		"keep up to N different keys on each CPU (default: 4096)")
 /* clang-format on */
 
-/* The rows of ended processes, summed. */
+/* The rows of ended processes with one label, for metrics. */
 struct trace_ended {
-	pid_t owner;   /* for metrics: process whose label the rows have; otherwise 0 */
+	pid_t owner;   /* process whose label the rows have */
 	char *program; /* name of the program, or NULL */
 	struct probe_table *rows;
 	bool is_exported; /* the rows have been exported */

@@ -94,6 +94,7 @@ struct probe_trace {
 	uint64_t sleep_ns, due_ns;
 	uint64_t heirs_due_ns; /* time of the next look for forked children */
 	struct sums sums;
+	struct probe_table **rows; /* for each tracer: rows of dropped processes, or NULL */
 };
 
 /* One round of polling. */
@@ -678,6 +679,37 @@ static bool is_done(const struct probe_trace *trace, size_t i)
 	return true;
 }
 
+/* Rows with stacks are not summed, because stacks belong to a session. */
+static bool has_rows(const struct probe_trace *trace, size_t tracer)
+{
+	const struct probe_session_options *options = &trace->options.tracers[tracer].options;
+
+	return options->kind != PROBE_SESSION_RECORD && options->stack == PROBE_STACK_NONE;
+}
+
+/*
+ * Adds the rows of a session to those of dropped processes. Keys may be different in each process,
+ * so only as many different keys are kept as one session may have.
+ */
+static struct probe_error *keep_rows(struct probe_trace *trace, const struct traced *traced)
+{
+	const struct probe_session_options *options = &tracer_of(trace, traced)->options;
+	const struct probe_gather *gather = &options->gather;
+	struct probe_table **sum = &trace->rows[traced->its.tracer], *rows = NULL;
+	struct probe_error *error = *sum ? NULL : probe_table_create(gather->key_count, sum);
+
+	if (!error)
+		error = probe_table_create(gather->key_count, &rows);
+	if (error)
+		return error;
+	probe_table_limit(*sum, gather->keys_max ? gather->keys_max : PROBE_KEYS_DEFAULT);
+	error = probe_table_add(rows, traced->its.session, options);
+	if (!error)
+		error = probe_table_add_table(*sum, rows);
+	probe_table_free(rows);
+	return error;
+}
+
 static void drop_process(struct probe_trace *trace, size_t i)
 {
 	size_t end = end_of(trace, i);
@@ -688,6 +720,8 @@ static void drop_process(struct probe_trace *trace, size_t i)
 		tell_grown(trace, traced);
 		fail(trace, traced,
 			sums_add(&trace->sums, &traced->its, traced->tallies, traced->tally_count));
+		if (has_rows(trace, traced->its.tracer))
+			fail(trace, traced, keep_rows(trace, traced));
 		if (tracer_of(trace, traced)->options.overwrite && !traced->its.is_read_by_user)
 			fail(trace, traced,
 				sums_add_hits(&trace->sums, &traced->its, trace->options.comm,
@@ -1360,9 +1394,14 @@ struct probe_error *probe_trace_create(
 	trace->seeks = options->processes && probe_processes_seek(options->processes);
 	trace->sleep_ns = FIRST_SLEEP_NS;
 	trace->epoll = epoll_create1(EPOLL_CLOEXEC);
-	if (trace->epoll < 0) {
-		free(trace);
-		return probe_error_system(errno, "cannot wait for processes");
+	trace->rows = calloc(options->tracer_count, sizeof(struct probe_table *));
+	if (trace->epoll < 0 || !trace->rows) {
+		struct probe_error *error =
+			trace->rows ? probe_error_system(errno, "cannot wait for processes")
+				    : probe_error_no_memory();
+
+		probe_trace_free(trace);
+		return error;
 	}
 	*ret = trace;
 	return NULL;
@@ -1377,7 +1416,11 @@ void probe_trace_free(struct probe_trace *trace)
 	sums_deinit(&trace->sums);
 	merge_free(trace->merge);
 	probe_watch_free(trace->watch);
-	close(trace->epoll);
+	if (trace->epoll >= 0)
+		close(trace->epoll);
+	for (size_t i = 0; trace->rows && i < trace->options.tracer_count; i++)
+		probe_table_free(trace->rows[i]);
+	free(trace->rows);
 	free(trace->items);
 	free(trace);
 }
@@ -1419,4 +1462,34 @@ struct probe_trace_probe *probe_trace_probes(const struct probe_trace *trace, si
 		}
 	}
 	return all;
+}
+
+struct probe_error *probe_trace_table(
+	const struct probe_trace *trace, size_t tracer, struct probe_table **ret)
+{
+	const struct probe_session_options *options = &trace->options.tracers[tracer].options;
+	struct probe_table *table;
+	struct probe_error *error = probe_table_create(options->gather.key_count, &table);
+
+	if (error)
+		return error;
+	if (trace->rows[tracer])
+		error = probe_table_add_table(table, trace->rows[tracer]);
+	for (size_t i = 0; i < trace->count && !error; i++) {
+		const struct probe_traced *its = trace->items[i];
+
+		if (its->tracer != tracer)
+			continue;
+		error = probe_table_add(table, its->session, options);
+		/* The failure was told. Its readable rows are in the table. */
+		if (error && its->is_broken) {
+			probe_error_free(error);
+			error = NULL;
+		}
+	}
+	if (error)
+		probe_table_free(table);
+	else
+		*ret = table;
+	return error;
 }

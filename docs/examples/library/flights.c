@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * flights PROBE PID...: flight recorders of several processes. Each keeps its last hits; when the
- * processes have ended, the hits of all are printed in the order of time. A line of input ends the
- * recorder of the first process.
+ * processes have ended, the hits of all are printed in the order of time, and how many there were.
+ * A line of input ends the recorder of the first process.
  */
 #include <poll.h>
 #include <time.h>
@@ -97,7 +97,9 @@ static void watch(struct probe_trace *trace)
 
 static void report(struct probe_trace *trace)
 {
+	const struct probe_table_row *rows;
 	struct probe_trace_probe *all;
+	struct probe_table *table;
 	size_t count;
 
 	probe_trace_refresh(trace);
@@ -108,6 +110,11 @@ static void report(struct probe_trace *trace)
 	for (size_t i = 0; i < count; i++)
 		printf("%s is traced\n", all[i].probe->name);
 	free(all);
+	check(probe_trace_table(trace, 1, &table));
+	rows = probe_table_rows(table, &count);
+	for (size_t i = 0; i < count; i++)
+		printf("%s: %llu hits\n", rows[i].name, (unsigned long long)rows[i].row.count);
+	probe_table_free(table);
 	if (probe_trace_forgotten(trace))
 		fprintf(stderr, "some of processes that have ended were dropped\n");
 }
@@ -115,10 +122,15 @@ static void report(struct probe_trace *trace)
 int main(int argc, char **argv)
 {
 	struct probe_request request = {.pattern_count = 1};
-	struct probe_trace_tracer tracer = {.request = &request,
-		.options = {.kind = PROBE_SESSION_RECORD, .overwrite = true, .switched = true}};
+	struct probe_trace_tracer tracers[] = {
+		{.request = &request,
+			.options = {.kind = PROBE_SESSION_RECORD,
+				.overwrite = true,
+				.switched = true}},
+		{.request = &request, .options.kind = PROBE_SESSION_GATHER},
+	};
 	struct probe_trace_options options = {
-		.tracers = &tracer, .tracer_count = 1, .hit = print_hit, .news = take_news};
+		.tracers = tracers, .tracer_count = 2, .hit = print_hit, .news = take_news};
 	struct probe_selection which = {.later = true};
 	struct opening opening = {0};
 	size_t count, named;

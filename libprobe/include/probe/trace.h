@@ -32,6 +32,7 @@
 #include "hit.h"
 #include "processes.h"
 #include "session.h"
+#include "table.h"
 #include "target.h"
 #include "watch.h"
 
@@ -123,8 +124,8 @@ enum probe_trace_event {
 	 */
 	PROBE_TRACE_STOPPING,
 	/*
-	 * The session is about to be freed, because its process has ended. Its counts are kept
-	 * (probe_trace_probes()). Its rows and stacks are not: read them now.
+	 * The session is about to be freed, because its process has ended. Its counts and rows are
+	 * kept (probe_trace_probes(), probe_trace_table()). Its stacks are not: read them now.
 	 */
 	PROBE_TRACE_DROPPED,
 	/* Free `traced->data`. If the user has made the session, set traced->session to NULL. */
@@ -309,6 +310,15 @@ struct probe_trace_probe {
  * the next call that polls the trace. Returns NULL if there is no memory.
  */
 struct probe_trace_probe *probe_trace_probes(const struct probe_trace *trace, size_t *count_ret);
+
+/*
+ * Makes a table of the rows of all sessions of a tracer, also of those that were dropped. Of these,
+ * only as many different keys are kept as one session may have; hits of others are in the row of
+ * PROBE_VALUE_OTHER (probe_table_limit()). Free it with probe_table_free(). Errors: as
+ * probe_table_add().
+ */
+PROBE_MUST_CHECK struct probe_error *probe_trace_table(
+	const struct probe_trace *trace, size_t tracer, struct probe_table **ret);
 
 /* ---- Several processes ----------------------------------------------------------- */
 

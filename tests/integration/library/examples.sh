@@ -201,7 +201,7 @@ end_target
 end_process "$second"
 wait "$reader"
 same "flights" "$(sort "$SCRATCH/flights" | uniq -c | sed 's/^ *//' | paste -sd,)" \
-	"100 $first work,1 recording,2 work is traced"
+	"100 $first work,1 recording,4 work is traced,1 work: 100 hits"
 
 # ---- Stacks ----------------------------------------------------------------------------------
 
