@@ -191,6 +191,38 @@ static void processes_live_and_die(void **state)
 	assert_int_equal(set.news[PROBE_TRACE_LOST] + set.news[PROBE_TRACE_FAILED], 0);
 }
 
+static uint64_t rows_of(const struct set *set)
+{
+	const struct probe_table_row *rows;
+	struct probe_table *table;
+	uint64_t hits = 0;
+	size_t count;
+
+	live_ok(probe_trace_table(set->trace, 0, &table));
+	rows = probe_table_rows(table, &count);
+	for (size_t i = 0; i < count; i++)
+		hits += (uint64_t)rows[i].row.count;
+	probe_table_free(table);
+	return hits;
+}
+
+static void rows_of_dropped_processes_are_summed(void **state)
+{
+	struct set set;
+
+	(void)state;
+	begin(&set, PROBE_SESSION_GATHER);
+	while (!set.news[PROBE_TRACE_DROPPED])
+		live_ok(probe_trace_poll(set.trace));
+	probe_trace_refresh(set.trace);
+	assert_int_equal(rows_of(&set), counted(&set, false));
+	assert_true(rows_of(&set) >= 5);
+	kill(set.pids[1], SIGKILL);
+	for (size_t i = 0; i < PROCESSES; i++)
+		assert_int_equal(waitpid(set.pids[i], NULL, 0), set.pids[i]);
+	end(&set);
+}
+
 static void a_trace_ends_before_its_processes(void **state)
 {
 	size_t count;
@@ -214,6 +246,7 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(processes_live_and_die),
+		cmocka_unit_test(rows_of_dropped_processes_are_summed),
 		cmocka_unit_test(a_trace_ends_before_its_processes),
 	};
 
