@@ -97,33 +97,4 @@ bool procfs_mount_type(
 /* Does an errno of open(2) say only that descriptors or memory ran out? */
 bool procfs_no_room(int err);
 
-/* Facts that may explain a refused access (EACCES, EPERM). */
-enum { PROCFS_PROFILE = 256 };
-struct procfs_access {
-	pid_t pid;
-	long tracer; /* id of the thread that traces the process, or 0 */
-	char tracer_name[32];
-	bool is_unwritable; /* the process's memory is readable, but not writable */
-	long uid, own_uid;  /* users of the process and of this process; -1 if unknown */
-	long scope;	    /* kernel.yama.ptrace_scope, or -1 */
-	bool is_allowed;    /* no rule except a security module's forbids the access */
-	/* AppArmor's profile of this process and of the other, or "". */
-	char own_profile[PROCFS_PROFILE], profile[PROCFS_PROFILE];
-};
-
-/*
- * Gets AppArmor's profile from an attr/current file. Returns false if none restricts the process.
- */
-bool procfs_profile(const char *text, char profile[PROCFS_PROFILE]);
-
-/* Returns the error for a refused access, which names the rule that forbids it. */
-struct probe_error *procfs_denied(const struct procfs_access *access)
-	__attribute__((returns_nonnull, warn_unused_result));
-
-struct probe_error *procfs_permission_error(pid_t pid)
-	__attribute__((returns_nonnull, warn_unused_result));
-
-/* Returns the error if only a security module can have refused the access; otherwise NULL. */
-PROBE_MUST_CHECK struct probe_error *procfs_module_error(pid_t pid);
-
 #endif

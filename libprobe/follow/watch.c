@@ -29,6 +29,7 @@
 
 #include "libprobe/base/clock.h"
 #include "libprobe/base/error.h"
+#include "libprobe/base/permission.h"
 #include "libprobe/base/procfs.h"
 #include "libprobe/follow/follow.h"
 #include "libprobe/patch/patch.h"
@@ -455,7 +456,7 @@ struct probe_error *probe_watch_add(struct probe_watch *watch, const struct prob
 	/* The process may have executed another program since the target was opened. */
 	w->mem = target->mem < 0 ? open_mem(target->pid) : fcntl(target->mem, F_DUPFD_CLOEXEC, 0);
 	if (w->mem < 0 && (errno == EACCES || errno == EPERM))
-		return procfs_permission_error(target->pid);
+		return permission_trace_error(target->pid);
 	if (w->mem < 0)
 		return errno == ENOENT ? procfs_no_process(target->pid)
 				       : probe_error_system(errno, "/proc/%d/mem", target->pid);
@@ -489,7 +490,7 @@ static bool has_changed(
 	state = image_read(w->pid, &image);
 	if (state == IMAGE_DENIED && !w->denied) {
 		w->denied = true;
-		*error_ret = procfs_permission_error(w->pid);
+		*error_ret = permission_trace_error(w->pid);
 	}
 	if (state != IMAGE_READ)
 		return false;

@@ -20,39 +20,13 @@
 
 #include "libprobe/base/array.h"
 #include "libprobe/base/cleanup.h"
+#include "libprobe/base/permission.h"
 #include "libprobe/process/process.h"
 #include "libprobe/base/procfs.h"
 
 enum { TEXT_BYTES_START = 64 * 1024, EXEC_TRIES = 10 };
 
 /* ---- The text ------------------------------------------------------------- */
-
-/*
- * Explains why /proc/PID/maps cannot be opened. Opening it takes PTRACE_MODE_READ (ptrace(2)): the
- * same user, a dumpable process, and no capabilities that we lack. Yama does not restrict it.
- */
-static struct probe_error *permission_error(pid_t pid)
-{
-	long uid = procfs_status_number(pid, "Uid:"); /* the first number is the real uid */
-	struct probe_error *error = procfs_module_error(pid);
-
-	if (error)
-		return error;
-	if (geteuid() == 0 || uid < 0)
-		return probe_error_new(PROBE_ERROR_PERMISSION,
-			"cannot read the mappings of process %d: it has capabilities that probectl "
-			"lacks, or a security module forbids it",
-			(int)pid);
-	if (uid != (long)geteuid())
-		return probe_error_new(PROBE_ERROR_PERMISSION,
-			"cannot read the mappings of process %d: it belongs to user %ld; run as "
-			"that user or as root",
-			(int)pid, uid);
-	return probe_error_new(PROBE_ERROR_PERMISSION,
-		"cannot read the mappings of process %d: it is not dumpable (a set-user-ID "
-		"program, or one with capabilities); run as root",
-		(int)pid);
-}
 
 static struct probe_error *system_error(pid_t pid, int err)
 {
@@ -62,7 +36,7 @@ static struct probe_error *system_error(pid_t pid, int err)
 		return procfs_no_process(pid);
 	case EACCES:
 	case EPERM:
-		return permission_error(pid);
+		return permission_maps_error(pid);
 	case ENOMEM:
 		return probe_error_no_memory();
 	default:

@@ -9,6 +9,7 @@
 
 #include "libprobe/base/array.h"
 #include "libprobe/base/page.h"
+#include "libprobe/base/permission.h"
 #include "libprobe/base/procfs.h"
 #include "libprobe/process/process.h"
 
@@ -373,7 +374,7 @@ static struct probe_error *check_length(
 	if (length < 0 && errno == ESRCH)
 		return probe_error_new(PROBE_ERROR_NOT_FOUND, "process %d has ended", pid);
 	if (length < 0 && errno == EPERM)
-		return procfs_permission_error(pid);
+		return permission_trace_error(pid);
 	if (length < 0 || (size_t)length != size)
 		return probe_error_new(PROBE_ERROR_FORMAT, "process %d has no %zu %s bytes at %#jx",
 			pid, size, needed, (uintmax_t)address);
@@ -473,7 +474,7 @@ struct probe_error *memory_open(pid_t pid, int *fd_ret)
 	if (*fd_ret >= 0)
 		return NULL;
 	if (errno == EACCES || errno == EPERM)
-		return procfs_permission_error(pid);
+		return permission_trace_error(pid);
 	if (errno == ENOENT)
 		return procfs_no_process(pid);
 	if (errno == ESRCH) /* it is exiting and has released its memory */

@@ -28,6 +28,7 @@
 #include "libprobe/base/array.h"
 #include "libprobe/base/clock.h"
 #include "libprobe/base/file.h"
+#include "libprobe/base/permission.h"
 #include "libprobe/base/procfs.h"
 #include "libprobe/ptrace/ptrace.h"
 
@@ -104,7 +105,7 @@ static struct probe_error *seize_thread(
 		if (err == ESRCH || !state || strchr("ZXx", state))
 			return NULL;
 		if (err == EPERM)
-			return procfs_permission_error(pid);
+			return permission_trace_error(pid);
 		return probe_error_system(err, "cannot trace thread %d of process %d", tid, pid);
 	}
 	*attached_ret = true;

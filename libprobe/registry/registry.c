@@ -11,6 +11,7 @@
 #include "libprobe/base/array.h"
 #include "libprobe/base/cleanup.h"
 #include "libprobe/base/page.h"
+#include "libprobe/base/permission.h"
 #include "libprobe/base/procfs.h"
 #include "libprobe/process/process.h"
 #include "libprobe/registry/registry.h"
@@ -217,7 +218,7 @@ static struct probe_error *find_home(
 		}
 	}
 	if (!count && errno == EPERM)
-		return procfs_permission_error(pid);
+		return permission_trace_error(pid);
 	for (size_t i = 0; i < maps->count && count > 1 && !found; i++) {
 		uint64_t at;
 

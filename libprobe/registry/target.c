@@ -24,6 +24,7 @@
 
 #include "libprobe/base/clock.h"
 #include "libprobe/base/file.h"
+#include "libprobe/base/permission.h"
 #include "libprobe/base/procfs.h"
 #include "libprobe/process/process.h"
 #include "libprobe/ptrace/ptrace.h"
@@ -461,7 +462,7 @@ struct probe_error *patience_after(const struct probe_target *target, bool may_f
 static struct probe_error *not_opened(pid_t pid, int err)
 {
 	if (err == EACCES || err == EPERM)
-		return procfs_permission_error(pid);
+		return permission_trace_error(pid);
 	return err == ENOENT || err == ESRCH ? procfs_no_process(pid)
 					     : probe_error_system(err, "/proc/%d/fdinfo", pid);
 }
