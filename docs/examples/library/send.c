@@ -65,21 +65,23 @@ static void send_counts(const struct sending *s, pid_t pid)
 	probe_metrics_free(metrics);
 }
 
+/* Both sessions have one stub at each site. */
 static void start(
 	struct probe_target *target, const struct probe_request *request, struct sending *s)
 {
-	static const struct probe_session_options options[] = {
-		{.kind = PROBE_SESSION_RECORD,
+	static const struct probe_session_options
+		spans = {.kind = PROBE_SESSION_RECORD,
 			.spans = true,
 			.gather = {.pairing = PROBE_PAIRING_LISTED}},
-		{.kind = PROBE_SESSION_COUNT}};
-	struct probe_report report = {0};
+		counts = {.kind = PROBE_SESSION_COUNT}, *const options[] = {&spans, &counts};
+	struct probe_report reports[2] = {{0}};
+	struct probe_session *sessions[2];
 
-	check(probe_session_start(target, request, &options[0], &report, &s->spans));
-	probe_report_deinit(&report);
-	report = (struct probe_report){0};
-	check(probe_session_start(target, request, &options[1], &report, &s->counts));
-	probe_report_deinit(&report);
+	check(probe_sessions_start(target, request, options, 2, reports, sessions));
+	s->spans = sessions[0];
+	s->counts = sessions[1];
+	for (int i = 0; i < 2; i++)
+		probe_report_deinit(&reports[i]);
 }
 
 int main(int argc, char **argv)
