@@ -71,11 +71,6 @@ static void emit_operand(struct emit *e, int reg, struct emit_mem m)
 		emit_u8(e, m.disp);
 }
 
-void emit_lock(struct emit *e)
-{
-	emit_u8(e, 0xf0);
-}
-
 void emit_mem(struct emit *e, bool wide, enum emit_op op, int reg, struct emit_mem m)
 {
 	if (m.fs)
@@ -108,18 +103,20 @@ void emit_imm(struct emit *e, bool wide, int digit, int reg, int32_t imm)
 		emit_u32(e, imm);
 }
 
-void emit_one(struct emit *e, bool wide, int digit, int reg)
+void emit_group(struct emit *e, bool wide, enum emit_group group, int digit, int reg)
 {
 	emit_rex(e, wide, 0, REG_NONE, reg, false);
-	emit_u8(e, 0xf7);
+	emit_u8(e, group);
 	emit_u8(e, 0xc0 | digit << 3 | (reg & 7));
 }
 
-void emit_shift_cl(struct emit *e, bool wide, int digit, int reg)
+void emit_group_mem(struct emit *e, bool wide, enum emit_group group, int digit, struct emit_mem m)
 {
-	emit_rex(e, wide, 0, REG_NONE, reg, false);
-	emit_u8(e, 0xd3);
-	emit_u8(e, 0xc0 | digit << 3 | (reg & 7));
+	if (m.fs)
+		emit_u8(e, 0x64);
+	emit_rex(e, wide, 0, m.index, m.base, false);
+	emit_u8(e, group);
+	emit_operand(e, digit, m);
 }
 
 void emit_multiply(struct emit *e, int reg, int from, int32_t factor)
@@ -138,27 +135,9 @@ void emit_flip(struct emit *e, int reg, uint8_t bit)
 	emit_u8(e, bit);
 }
 
-void emit_cmp_byte(struct emit *e, struct emit_mem m, uint8_t imm)
-{
-	emit_rex(e, false, 0, m.index, m.base, false);
-	emit_u8(e, 0x80);
-	emit_operand(e, IMM_CMP, m);
-	emit_u8(e, imm);
-}
-
-void emit_test_mem(struct emit *e, struct emit_mem m, uint32_t imm)
-{
-	emit_rex(e, false, 0, m.index, m.base, false);
-	emit_u8(e, 0xf7);
-	emit_operand(e, 0, m);
-	emit_u32(e, imm);
-}
-
 void emit_shift(struct emit *e, bool wide, bool left, int reg, uint8_t count)
 {
-	emit_rex(e, wide, 0, REG_NONE, reg, false);
-	emit_u8(e, 0xc1);
-	emit_u8(e, 0xc0 | (left ? 4 : 5) << 3 | (reg & 7));
+	emit_group(e, wide, GROUP_SHIFT, left ? SHIFT_LEFT : SHIFT_RIGHT, reg);
 	emit_u8(e, count);
 }
 
@@ -230,34 +209,6 @@ void emit_pop(struct emit *e, int reg)
 {
 	emit_rex(e, false, 0, REG_NONE, reg, false);
 	emit_u8(e, 0x58 | (reg & 7));
-}
-
-/* inc (`digit` 0) or dec (1): group 5. */
-static void emit_step(struct emit *e, bool wide, int digit, struct emit_mem m)
-{
-	emit_rex(e, wide, 0, m.index, m.base, false);
-	emit_u8(e, 0xff);
-	emit_operand(e, digit, m);
-}
-
-void emit_inc(struct emit *e, bool wide, struct emit_mem m)
-{
-	emit_step(e, wide, 0, m);
-}
-
-void emit_dec(struct emit *e, bool wide, struct emit_mem m)
-{
-	emit_step(e, wide, 1, m);
-}
-
-void emit_store_imm(struct emit *e, bool wide, struct emit_mem m, int32_t imm)
-{
-	if (m.fs)
-		emit_u8(e, 0x64);
-	emit_rex(e, wide, 0, m.index, m.base, false);
-	emit_u8(e, 0xc7);
-	emit_operand(e, 0, m);
-	emit_u32(e, imm);
 }
 
 void emit_imm_mem(struct emit *e, bool wide, int digit, struct emit_mem m, int32_t imm)
@@ -343,12 +294,6 @@ bool emit_jump(struct emit *e, uint64_t to)
 	emit_u8(e, 0xe9);
 	emit_u32(e, distance);
 	return distance == (int32_t)distance;
-}
-
-void emit_align(struct emit *e, size_t alignment)
-{
-	while (e->length % alignment)
-		emit_u8(e, 0xcc); /* never executed */
 }
 
 static int64_t fixup_distance(const struct emit *e, int k)

@@ -114,34 +114,41 @@ enum emit_op {
 };
 enum { MXCSR_LOAD = 2, MXCSR_STORE = 3 };
 
-/* Opcode extensions (/digit): group 1 (immediate), 2 (shifts), 3 and 5 (one operand). */
+/* Opcodes whose extension, the digit, says which instruction they are. */
+enum emit_group {
+	GROUP_BYTE = 0x80, /* IMM_*, with memory of one byte and an immediate of one byte */
+	GROUP_SHIFT = 0xc1,
+	GROUP_STORE = 0xc7,    /* digit 0: mem = an immediate of 4 bytes */
+	GROUP_SHIFT_CL = 0xd3, /* SHIFT_* */
+	GROUP_ONE = 0xf7,      /* ONE_* */
+	GROUP_STEP = 0xff      /* STEP_* */
+};
 enum { IMM_ADD = 0, IMM_OR = 1, IMM_AND = 4, IMM_SUB = 5, IMM_XOR = 6, IMM_CMP = 7 };
 enum { SHIFT_LEFT = 4, SHIFT_RIGHT = 5, SHIFT_RIGHT_SIGNED = 7 };
-enum { ONE_NOT = 2, ONE_NEG = 3, ONE_MUL = 4, ONE_DIV = 6, ONE_IDIV = 7 };
+/* ONE_TEST has an immediate of 4 bytes. */
+enum { ONE_TEST = 0, ONE_NOT = 2, ONE_NEG = 3, ONE_MUL = 4, ONE_DIV = 6, ONE_IDIV = 7 };
+enum { STEP_INC = 0, STEP_DEC = 1 };
+/* A prefix for the next instruction, which must write memory. */
+enum { PREFIX_LOCK = 0xf0 };
 
 void emit_u8(struct emit *e, uint8_t byte);
 void emit_u32(struct emit *e, uint32_t value);
 void emit_u64(struct emit *e, uint64_t value);
 void emit_bytes(struct emit *e, const void *bytes, size_t length);
 
-/* A lock prefix for the next instruction, which must write memory. */
-void emit_lock(struct emit *e);
 /* op reg, mem; `wide` is REX.W. */
 void emit_mem(struct emit *e, bool wide, enum emit_op op, int reg, struct emit_mem mem);
 /* op reg, rm. */
 void emit_reg(struct emit *e, bool wide, enum emit_op op, int reg, int rm);
 /* add, or, and, sub, xor or cmp (group 1, `digit`) with an immediate. */
 void emit_imm(struct emit *e, bool wide, int digit, int reg, int32_t imm);
-/* not, neg, mul, div or idiv. */
-void emit_one(struct emit *e, bool wide, int digit, int reg);
-void emit_shift_cl(struct emit *e, bool wide, int digit, int reg);
+/* An instruction of a group, with a register or memory; the caller emits its immediate. */
+void emit_group(struct emit *e, bool wide, enum emit_group group, int digit, int reg);
+void emit_group_mem(
+	struct emit *e, bool wide, enum emit_group group, int digit, struct emit_mem mem);
 /* reg = from * factor. */
 void emit_multiply(struct emit *e, int reg, int from, int32_t factor);
 void emit_flip(struct emit *e, int reg, uint8_t bit);
-/* testl $imm, mem. */
-void emit_test_mem(struct emit *e, struct emit_mem mem, uint32_t imm);
-/* cmpb $imm, mem. */
-void emit_cmp_byte(struct emit *e, struct emit_mem mem, uint8_t imm);
 /* shl or shr by a constant. */
 void emit_shift(struct emit *e, bool wide, bool left, int reg, uint8_t count);
 /* Loads a constant in the shortest form; keeps flags. */
@@ -152,11 +159,6 @@ void emit_lea_to(struct emit *e, int reg, uint64_t address);
 void emit_test_u32(struct emit *e, uint64_t address, int scratch);
 void emit_push(struct emit *e, int reg);
 void emit_pop(struct emit *e, int reg);
-/* inc or dec in memory. */
-void emit_inc(struct emit *e, bool wide, struct emit_mem mem);
-void emit_dec(struct emit *e, bool wide, struct emit_mem mem);
-/* movq or movl $imm, mem. */
-void emit_store_imm(struct emit *e, bool wide, struct emit_mem mem, int32_t imm);
 /* Group 1 with an immediate and a memory operand. */
 void emit_imm_mem(struct emit *e, bool wide, int digit, struct emit_mem mem, int32_t imm);
 
@@ -168,7 +170,6 @@ void emit_call_label(struct emit *e, int label);
 void emit_lea_label(struct emit *e, int reg, int label);
 /* Returns false if the address is out of reach. */
 bool emit_jump(struct emit *e, uint64_t to);
-void emit_align(struct emit *e, size_t alignment);
 /* Starts the second pass, which must emit the same code. */
 void emit_again(struct emit *e);
 /* Resolves labels. Returns false if the code does not fit, or a label has no place. */

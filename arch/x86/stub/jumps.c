@@ -54,12 +54,19 @@ struct emit_mem lower_mem(struct form_mem m)
 
 /* ---- Jumps --------------------------------------------------------------------------- */
 
+/* cmpb $imm, mem */
+static void compare_byte(struct emit *e, struct emit_mem m, uint8_t imm)
+{
+	emit_group_mem(e, false, GROUP_BYTE, IMM_CMP, m);
+	emit_u8(e, imm);
+}
+
 static void compare_memory(struct emit *e, const struct form_insn *i)
 {
 	struct emit_mem m = lower_mem(i->mem);
 
 	if (i->is_constant && i->bytes == 1)
-		emit_cmp_byte(e, m, (uint8_t)i->value);
+		compare_byte(e, m, (uint8_t)i->value);
 	else if (i->is_constant)
 		emit_imm_mem(e, i->wide, IMM_CMP, m, (int32_t)i->value);
 	else
@@ -118,7 +125,7 @@ static void jump_unless_bytes(struct emit *e, const struct form_insn *i)
 	struct emit_mem m = lower_mem(i->mem);
 
 	if (i->bytes == 1) {
-		emit_cmp_byte(e, m, (uint8_t)i->value);
+		compare_byte(e, m, (uint8_t)i->value);
 	} else {
 		emit_const(e, RCX, i->value);
 		emit_mem(e, true, OP_CMP, RCX, m);
@@ -127,6 +134,12 @@ static void jump_unless_bytes(struct emit *e, const struct form_insn *i)
 }
 
 /* ---- Data ---------------------------------------------------------------------------- */
+
+static void emit_align(struct emit *e, size_t alignment)
+{
+	while (e->length % alignment)
+		emit_u8(e, 0xcc); /* never executed */
+}
 
 static void data(struct emit *e, const struct form_insn *i)
 {
@@ -254,7 +267,8 @@ void lower_control(const struct lowering *l, const struct form_insn *i)
 		jump_if(l, i);
 		break;
 	case FORM_JUMP_IF_BITS:
-		emit_test_mem(e, lower_mem(i->mem), (uint32_t)i->value);
+		emit_group_mem(e, false, GROUP_ONE, ONE_TEST, lower_mem(i->mem));
+		emit_u32(e, (uint32_t)i->value);
 		emit_jump_label(e, i->when == FORM_EQ ? CC_E : CC_NE, i->label);
 		break;
 	case FORM_JUMP_IF_WORD:
@@ -289,14 +303,14 @@ static void divide(struct emit *e, const struct form_insn *i)
 		if (remainder)
 			emit_const(e, RAX, 0);
 		else
-			emit_one(e, i->wide, ONE_NEG, RAX);
+			emit_group(e, i->wide, GROUP_ONE, ONE_NEG, RAX);
 		emit_jump_label(e, -1, done);
 		emit_place(e, plain);
 		emit_bytes(e, i->wide ? "\x48\x99" : "\x99", i->wide ? 2 : 1); /* cqo, cdq */
-		emit_one(e, i->wide, ONE_IDIV, RCX);
+		emit_group(e, i->wide, GROUP_ONE, ONE_IDIV, RCX);
 	} else {
 		emit_reg(e, false, OP_XOR, RDX, RDX);
-		emit_one(e, i->wide, ONE_DIV, RCX);
+		emit_group(e, i->wide, GROUP_ONE, ONE_DIV, RCX);
 	}
 	if (remainder)
 		emit_reg(e, i->wide, OP_MOV_LOAD, RAX, RDX);
@@ -308,7 +322,7 @@ static void shift(struct emit *e, const struct form_insn *i)
 	if (i->is_constant)
 		emit_shift(e, i->wide, i->op == FORM_SHL, lower_register(i->a), (uint8_t)i->value);
 	else
-		emit_shift_cl(e, i->wide,
+		emit_group(e, i->wide, GROUP_SHIFT_CL,
 			i->op == FORM_SHL ? SHIFT_LEFT
 			: i->is_signed	  ? SHIFT_RIGHT_SIGNED
 					  : SHIFT_RIGHT,
@@ -333,7 +347,7 @@ void lower_operator(const struct lowering *l, const struct form_insn *i)
 	switch (i->op) {
 	case FORM_NEGATE:
 	case FORM_COMPLEMENT:
-		emit_one(e, i->wide, i->op == FORM_NEGATE ? ONE_NEG : ONE_NOT, a);
+		emit_group(e, i->wide, GROUP_ONE, i->op == FORM_NEGATE ? ONE_NEG : ONE_NOT, a);
 		break;
 	case FORM_UNTAG: /* addresses on x86-64 have no tag bits and no signature */
 	case FORM_UNSIGN:
@@ -359,8 +373,8 @@ void lower_operator(const struct lowering *l, const struct form_insn *i)
 		emit_multiply(e, a, lower_register(i->b), (int32_t)i->value);
 		break;
 	case FORM_MUL_HIGH:
-		emit_one(e, true, ONE_MUL, RCX);      /* rdx:rax */
-		emit_bytes(e, "\x48\x0f\xac\xd0", 4); /* shrd $shift, %rdx, %rax */
+		emit_group(e, true, GROUP_ONE, ONE_MUL, RCX); /* rdx:rax */
+		emit_bytes(e, "\x48\x0f\xac\xd0", 4);	      /* shrd $shift, %rdx, %rax */
 		emit_u8(e, i->shift);
 		break;
 	default:

@@ -228,6 +228,13 @@ static void lower_value(const struct lowering *l, const struct form_insn *i)
 
 /* Plain loads acquire and plain stores release on this processor. */
 
+/* movq or movl $imm, mem */
+static void store_constant(struct emit *e, bool wide, struct emit_mem m, int32_t imm)
+{
+	emit_group_mem(e, wide, GROUP_STORE, 0, m);
+	emit_u32(e, imm);
+}
+
 static void emit_store_part(struct emit *e, int reg, struct emit_mem m, unsigned int bytes)
 {
 	if (bytes == 2)
@@ -277,7 +284,7 @@ static void lower_memory(const struct lowering *l, const struct form_insn *i)
 	case FORM_STORE:
 	case FORM_PUBLISH:
 		if (i->is_constant)
-			emit_store_imm(e, i->bytes == sizeof(uint64_t), m, (int32_t)i->value);
+			store_constant(e, i->bytes == sizeof(uint64_t), m, (int32_t)i->value);
 		else
 			emit_store_part(e, lower_register(i->a), m, i->bytes);
 		break;
@@ -324,7 +331,7 @@ static void keep_vector(struct emit *e, const struct form_insn *i)
 {
 	emit_double(e, PREFIX_DOUBLE, OP_MOVLP_STORE, kept(i, KEPT_XMM));
 	emit_mem(e, false, OP_MXCSR, MXCSR_STORE, kept(i, KEPT_MXCSR));
-	emit_store_imm(e, false, kept(i, OUR_MXCSR), MXCSR_DEFAULT);
+	store_constant(e, false, kept(i, OUR_MXCSR), MXCSR_DEFAULT);
 }
 
 static void restore_vector(struct emit *e, const struct form_insn *i)
@@ -371,9 +378,9 @@ static void add_to(struct emit *e, const struct form_insn *i)
 	if (!i->is_constant)
 		emit_mem(e, wide, OP_ADD_TO, lower_register(i->a), m);
 	else if (i->value == 1)
-		emit_inc(e, wide, m);
+		emit_group_mem(e, wide, GROUP_STEP, STEP_INC, m);
 	else if (i->value == UINT64_MAX)
-		emit_dec(e, wide, m);
+		emit_group_mem(e, wide, GROUP_STEP, STEP_DEC, m);
 	else
 		emit_imm_mem(e, wide, IMM_ADD, m, (int32_t)i->value);
 }
@@ -391,18 +398,18 @@ static void lower_change(const struct lowering *l, const struct form_insn *i)
 		add_to(e, i);
 		break;
 	case FORM_COUNT_SHARED:
-		emit_lock(e);
+		emit_u8(e, PREFIX_LOCK);
 		add_to(e, i);
 		break;
 	case FORM_FETCH_ADD:
-		emit_lock(e);
+		emit_u8(e, PREFIX_LOCK);
 		emit_mem(e, wide, OP_XADD, lower_register(i->a), m);
 		break;
 	case FORM_EXCHANGE: /* locked without a prefix */
 		emit_mem(e, wide, OP_XCHG, lower_register(i->a), m);
 		break;
 	default: /* FORM_CAS */
-		emit_lock(e);
+		emit_u8(e, PREFIX_LOCK);
 		emit_mem(e, wide, OP_CMPXCHG, lower_register(i->a), m);
 		emit_jump_label(e, i->when == FORM_EQ ? CC_E : CC_NE, i->label);
 		break;
