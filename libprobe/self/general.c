@@ -11,7 +11,7 @@
 
 #include "arch/arch.h"
 #include "libprobe/process/process.h"
-#include "libprobe/self/general.h"
+#include "libprobe/self/self.h"
 
 enum { INSNS_MAX = 1024, STARTS_MAX = 256 };
 

@@ -7,9 +7,8 @@
 
 #include "arch/enter.h"
 #include "arch/general.h"
-#include "libprobe/self/callers.h"
+#include "libprobe/self/self.h"
 #include "libprobe/self/helper/helper.h"
-#include "libprobe/self/hook.h"
 
 struct hit {
 	const struct hook_site *site;

@@ -17,12 +17,8 @@
 #include "libprobe/follow/follow.h"
 #include "libprobe/patch/patch.h"
 #include "libprobe/query/query.h"
-#include "libprobe/self/attach.h"
-#include "libprobe/self/helper/controller.h"
+#include "libprobe/self/self.h"
 #include "libprobe/self/helper/helper.h"
-#include "libprobe/self/hook.h"
-#include "libprobe/self/loader.h"
-#include "libprobe/self/unwind.h"
 
 /* ==== Attach ================================================================================== */
 
@@ -206,11 +202,11 @@ static struct probe_error *install_selected(struct attaching *a, struct change *
 	struct install install = install_of(&t, selection, &request);
 	struct probe_error *error = NULL;
 
-	install.describe = describe_stub;
-	install.describe_data = a;
-	install.comes_before = comes_before;
+	install.stubs.describe = describe_stub;
+	install.stubs.data = a;
+	install.stubs.comes_before = comes_before;
 	install.session = a->head.session;
-	install.spare_probes = SPARE_PROBES;
+	install.data.spare_probes = SPARE_PROBES;
 	install.caller = a->known.caller;
 	keep_new(a, &change->registry, selection);
 	a->selection = selection;
@@ -585,29 +581,15 @@ static void add_site(struct buffer *request, const struct hook_site *site)
 		add_capture(request, &site->layout.captures[i]);
 }
 
-/* Begins a request with the sessions of all hooks. */
-static struct probe_error *begin_request(const struct hook *hook, struct buffer *request)
-{
-	struct attach_known known;
-
-	if (!attach_know(hook, &known))
-		return probe_error_no_memory();
-	attach_known_add(request, &known);
-	attach_known_deinit(&known);
-	return NULL;
-}
-
-static struct probe_error *attach(struct hook *hook, const struct hook_sites *sites,
-	bool keep_going, struct helper_work *work)
+static struct probe_error *attach(struct hook *hook, const struct attach_known *known,
+	const struct hook_sites *sites, bool keep_going, struct helper_work *work)
 {
 	const struct attach_head head = {.call = attach_call_of_process(),
 		.session = hook->counters.session,
 		.keep_going = keep_going,
 		.site_count = sites->count};
-	struct probe_error *error = begin_request(hook, &work->request);
 
-	if (error)
-		return error;
+	attach_known_add(&work->request, known);
 	buffer_bytes(&work->request, &head, sizeof(head));
 	message_add_text(&work->request, hook->text);
 	for (size_t i = 0; i < sites->count; i++)
@@ -621,7 +603,8 @@ static struct probe_error *attach(struct hook *hook, const struct hook_sites *si
 	return helper_run(work);
 }
 
-struct probe_error *hook_attach(struct hook *hook, bool keep_going, struct probe_report *report)
+struct probe_error *hook_attach(struct hook *hook, const struct attach_known *known,
+	bool keep_going, struct probe_report *report)
 {
 	struct hook_sites *sites = NULL;
 	struct helper_work work = {.act = CONTROLLER_ATTACH, .report = report};
@@ -634,7 +617,7 @@ struct probe_error *hook_attach(struct hook *hook, bool keep_going, struct probe
 		return NULL;
 	}
 	if (!error)
-		error = attach(hook, sites, keep_going, &work);
+		error = attach(hook, known, sites, keep_going, &work);
 	/*
 	 * A controller has died. It may have left patched sites, and threads in their stubs, for
 	 * any time.
@@ -660,7 +643,7 @@ static void forget_unwinding(struct hook *hook)
 	}
 }
 
-struct probe_error *hook_detach(struct hook *hook, bool *gone_ret)
+struct probe_error *hook_detach(struct hook *hook, const struct attach_known *known, bool *gone_ret)
 {
 	struct probe_report report = {0};
 	struct helper_work work = {.act = CONTROLLER_DETACH,
@@ -668,11 +651,11 @@ struct probe_error *hook_detach(struct hook *hook, bool *gone_ret)
 		.result = gone_ret,
 		.result_bytes = sizeof(*gone_ret)};
 	uint32_t session = hook->counters.session;
-	struct probe_error *error;
+	struct probe_error *error = session && !known ? probe_error_no_memory() : NULL;
 
 	*gone_ret = !session;
-	error = session ? begin_request(hook, &work.request) : NULL;
-	if (!error && session) {
+	if (session && !error) {
+		attach_known_add(&work.request, known);
 		buffer_bytes(&work.request, &session, sizeof(session));
 		error = helper_run(&work);
 	}
@@ -851,13 +834,13 @@ static struct hook *new_hook(void (*opened)(void))
 	return NULL;
 }
 
-struct probe_error *loader_create(void (*opened)(void), struct hook **ret)
+struct probe_error *loader_create(
+	void (*opened)(void), const struct attach_known *known, struct hook **ret)
 {
 	struct hook *hook = new_hook(opened);
 	struct probe_report report = {0};
 	struct helper_work work = {.act = CONTROLLER_FOLLOW, .report = &report};
 	struct follow_head head = {.call = attach_call_of_process()};
-	struct attach_known known;
 	struct probe_error *error;
 
 	if (!hook)
@@ -866,11 +849,8 @@ struct probe_error *loader_create(void (*opened)(void), struct hook **ret)
 	work.result = &hook->counters;
 	work.result_bytes = sizeof(hook->counters);
 	error = hook_check_processor();
-	if (!error && !attach_know(NULL, &known))
-		error = probe_error_no_memory();
 	if (!error) {
-		attach_known_add(&work.request, &known);
-		attach_known_deinit(&known);
+		attach_known_add(&work.request, known);
 		buffer_bytes(&work.request, &head, sizeof(head));
 		error = helper_run(&work);
 	}

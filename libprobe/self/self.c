@@ -12,400 +12,14 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "libprobe/self/helper/helper.h"
+#include "libprobe/query/query.h"
 #include "libprobe/base/array.h"
 #include "libprobe/base/procfs.h"
 #include "libprobe/ptrace/ptrace.h"
 #include "libprobe/registry/registry.h"
-#include "libprobe/self/callers.h"
-#include "libprobe/self/functions.h"
-#include "libprobe/self/general.h"
-#include "libprobe/self/helper/helper.h"
-#include "libprobe/self/hook.h"
-#include "libprobe/self/loader.h"
 #include "libprobe/self/self.h"
-#include "libprobe/self/unwind.h"
 #include "probe/self.h"
-
-/* ==== Callers ================================================================================= */
-
-/*
- * How to disconnect a function while other threads may be calling it: A calling thread first notes
- * the function, and then checks that the function is still connected. The disconnecting thread
- * first sets the pointer to the function to NULL, and then reads the notes of all threads:
- *
- *	caller                          disconnecting thread
- *	note = function                 function->call = NULL
- *	(compiler's order only)         callers_order()
- *	function->call is NULL? leave   wait while there is a note
- *	call it
- *	note = NULL
- *
- * A processor may delay the caller's first store until after its load of function->call. So the
- * caller could miss the NULL while its note is not visible yet. A locked instruction for each call
- * would prevent this, but it takes longer than the rest of the call. Calls are frequent and
- * disconnecting is rare. So the disconnecting thread calls membarrier(2): the kernel interrupts
- * every processor that runs a thread of this process, which completes the processor's stores.
- *
- * Later, a seccomp filter may forbid membarrier(2). Then we stop all threads, as for any change of
- * probes. This has the same effect, because a stopped thread has left its processor. If the stop is
- * forbidden, too, no function can be disconnected.
- *
- * All threads can find all records, and each record belongs to one thread. But the end of a thread
- * is not reported, so a thread that needs a record takes one whose thread has ended. Only threads
- * of this process get records. A child of vfork(2), or of another clone(2) that shares the memory,
- * may use the thread pointer of a thread that sleeps meanwhile. It then also uses that thread's
- * record. Such a child gets no record of its own: after its end, the thread would go on to use a
- * record that looks free. Threads without records count their calls with locked instructions
- * (functions.h).
- *
- * Sources: membarrier(2); Documentation/scheduler/membarrier.rst of Linux.
- */
-
-enum { BLOCK_BYTES = 8192, BLOCK_CALLERS = BLOCK_BYTES / sizeof(struct caller) - 1 };
-
-struct caller_block {
-	_Alignas(128) _Atomic(struct caller_block *) next;
-	struct caller items[BLOCK_CALLERS];
-};
-_Static_assert(sizeof(struct caller_block) <= BLOCK_BYTES, "a block is mapped in whole pages");
-
-__thread struct caller *callers_own __attribute__((tls_model("initial-exec")));
-bool callers_are_ordered;
-
-static _Atomic(struct caller_block *) blocks;
-static _Atomic pid_t process; /* id of this process; 0 as long as no thread may have a record */
-
-/* ---- Records --------------------------------------------------------------------------- */
-
-enum { OWNER_SHIFT = 32 };
-
-static pid_t thread_of(uint64_t owner)
-{
-	return (pid_t)(uint32_t)owner;
-}
-
-/* Is a record free? An owner with our own id was an earlier thread, which has ended. */
-static bool is_free(pid_t thread, pid_t own)
-{
-	return !thread || thread == own;
-}
-
-static bool is_gone(pid_t thread, pid_t own)
-{
-	(void)own;
-	return syscall(SYS_tgkill, getpid(), thread, 0) < 0 && errno == ESRCH;
-}
-
-/* Takes a record, unless another thread does: the number of owners tells equal ids apart. */
-static bool take(struct caller *caller, pid_t own, bool (*may)(pid_t thread, pid_t own))
-{
-	uint64_t owner = atomic_load(&caller->owner);
-	uint64_t next = ((owner >> OWNER_SHIFT) + 1) << OWNER_SHIFT | (uint32_t)own;
-
-	return may(thread_of(owner), own) &&
-	       atomic_compare_exchange_strong(&caller->owner, &owner, next);
-}
-
-static struct caller *find(pid_t own, bool (*may)(pid_t thread, pid_t own))
-{
-	for (struct caller_block *b = atomic_load(&blocks); b; b = atomic_load(&b->next))
-		for (size_t i = 0; i < BLOCK_CALLERS; i++)
-			if (take(&b->items[i], own, may))
-				return &b->items[i];
-	return NULL;
-}
-
-/* Makes a block of records, by mmap(2), because the hit may be inside malloc(3). */
-static struct caller *make_block(pid_t own)
-{
-	struct caller_block *block =
-		mmap(NULL, BLOCK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	struct caller_block *first = atomic_load(&blocks);
-
-	if (block == MAP_FAILED)
-		return NULL;
-	atomic_store_explicit(&block->items[0].owner, (uint64_t)own, memory_order_relaxed);
-	/* Publishes the complete block. Pairs with the loads of `blocks`. */
-	do
-		atomic_store_explicit(&block->next, first, memory_order_relaxed);
-	while (!atomic_compare_exchange_weak(&blocks, &first, block));
-	return &block->items[0];
-}
-
-void callers_claim(void)
-{
-	pid_t own = (pid_t)syscall(SYS_gettid);
-	int saved = errno;
-
-	if (getpid() == atomic_load(&process)) {
-		callers_own = find(own, is_free);
-		if (!callers_own)
-			callers_own = find(own, is_gone);
-		if (!callers_own)
-			callers_own = make_block(own);
-	}
-	errno = saved;
-}
-
-bool callers_are_in(const void *what)
-{
-	for (struct caller_block *b = atomic_load(&blocks); b; b = atomic_load(&b->next))
-		for (size_t i = 0; i < BLOCK_CALLERS; i++)
-			for (size_t k = 0; &b->items[i] != callers_own && k < CALLER_CALLS; k++)
-				if (atomic_load(&b->items[i].in[k]) == what)
-					return true;
-	return false;
-}
-
-void callers_after_fork(void)
-{
-	for (struct caller_block *b = blocks; b; b = b->next)
-		for (size_t i = 0; i < BLOCK_CALLERS; i++) {
-			struct caller *caller = &b->items[i];
-
-			caller->owner = caller == callers_own ? (uint64_t)getpid() : 0;
-			for (size_t k = 0; caller != callers_own && k < CALLER_CALLS; k++)
-				caller->in[k] = NULL;
-		}
-	if (process)
-		process = getpid();
-}
-
-/* ---- Order ----------------------------------------------------------------------------- */
-
-static bool ask_kernel(int command)
-{
-	return syscall(SYS_membarrier, command, 0, 0) == 0;
-}
-
-/* Calls membarrier(2); a forked child may have to register first. */
-static bool barrier(void)
-{
-	return ask_kernel(MEMBARRIER_CMD_PRIVATE_EXPEDITED) ||
-	       (errno == EPERM && ask_kernel(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) &&
-		       ask_kernel(MEMBARRIER_CMD_PRIVATE_EXPEDITED));
-}
-
-void callers_init(void)
-{
-	if (process)
-		return;
-	callers_are_ordered = ask_kernel(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
-	process = getpid();
-}
-
-struct probe_error *stop_act(struct probe_target *target, struct message *request,
-	struct probe_report *report, void *result, size_t result_bytes)
-{
-	struct control control;
-	struct probe_error *error =
-		control_stop(target->pid, target->lender, CONTROL_PATIENCE_NS, &control);
-
-	(void)request;
-	(void)report;
-	(void)result;
-	(void)result_bytes;
-	if (!error)
-		control_resume(&control);
-	return error;
-}
-
-/*
- * Afterwards, for each other thread, either we see its notes made before, or it sees what we wrote
- * before. Call it with the lock. Errors: PROBE_ERROR_UNSUPPORTED (neither membarrier(2) nor a stop
- * of all threads is possible).
- */
-static struct probe_error *callers_order(void)
-{
-	struct probe_report report = {0};
-	struct helper_work work = {.act = CONTROLLER_STOP, .report = &report};
-	struct probe_error *error;
-
-	if (!callers_are_ordered || barrier())
-		return NULL;
-	error = helper_run(&work);
-	probe_report_deinit(&report);
-	return error ? probe_error_prefix(error,
-			       "the function stays connected, because a filter forbids "
-			       "membarrier(2), and the threads cannot be stopped instead")
-		     : NULL;
-}
-
-/* ==== Functions =============================================================================== */
-
-/*
- * The section "Callers" says how a thread that disconnects a function learns whether others are in
- * it. Without a place for a note (too deeply nested, or no record), a call is counted: `in` before
- * the check that the function is connected, `out` after the call. These operations, and setting
- * `call` to NULL, are sequentially consistent, so the caller sees NULL, or the disconnecting thread
- * the new `in`. That thread reads `out` first: if both are equal, no call was in progress.
- *
- * Places are not freed while their hook can be hit, so callers walk over them freely.
- */
-
-enum { SPINS = 100, WAIT_NS = 200000 };
-
-__thread struct running *functions_running __attribute__((tls_model("initial-exec")));
-
-/* ---- Places --------------------------------------------------------------------------- */
-
-void functions_deinit(struct functions *functions)
-{
-	struct function_block *block = functions->first;
-
-	while (block) {
-		struct function_block *next = block->next;
-
-		free(block);
-		block = next;
-	}
-	functions->first = NULL;
-}
-
-static struct function_block *add_block(_Atomic(struct function_block *) *last)
-{
-	struct function_block *block = calloc(1, sizeof(*block));
-
-	if (!block)
-		return NULL;
-	atomic_store(last, block); /* pairs with the loads in call_from() */
-	return block;
-}
-
-/* Finds the first free place at the end, or NULL if the last place is in use. */
-static struct function *free_end(
-	const struct functions *functions, struct function_block **block_ret)
-{
-	struct function *end = NULL;
-
-	for (struct function_block *b = functions->first; b; b = b->next)
-		for (size_t i = 0; i < FUNCTIONS_AT_ONCE; i++) {
-			if (b->items[i].is_taken) {
-				end = NULL;
-			} else if (!end) {
-				end = &b->items[i];
-				*block_ret = b;
-			}
-		}
-	return end;
-}
-
-static struct function *find_free(struct functions *functions, struct function_block **block_ret)
-{
-	_Atomic(struct function_block *) *at = &functions->first;
-	struct function *end = free_end(functions, block_ret);
-	struct function_block *block;
-
-	if (end)
-		return end;
-	while ((block = *at))
-		at = &block->next;
-	*block_ret = add_block(at);
-	return *block_ret ? &(*block_ret)->items[0] : NULL;
-}
-
-/*
- * Can a function be added without wasting memory? A free place before the last used one cannot be
- * used again. Call it with the lock.
- */
-static bool functions_accept(const struct functions *functions)
-{
-	struct function_block *unused;
-	size_t places = 0;
-
-	for (struct function_block *b = functions->first; b; b = b->next)
-		places += FUNCTIONS_AT_ONCE;
-	return places == functions->count || free_end(functions, &unused);
-}
-
-struct function *functions_add(
-	struct functions *functions, function_call *call, void *data, bool is_general)
-{
-	struct function_block *block;
-	struct function *f = find_free(functions, &block);
-
-	if (!f)
-		return NULL;
-	callers_init();
-	f->is_taken = true;
-	f->data = data;
-	f->is_general = is_general;
-	atomic_store(&f->call, call); /* also publishes the members written before */
-	if (f - block->items >= (ptrdiff_t)block->used)
-		atomic_store(&block->used, (uint32_t)(f - block->items) + 1);
-	functions->count++;
-	return f;
-}
-
-static struct function *functions_find(
-	const struct functions *functions, function_call *call, void *data)
-{
-	for (struct function_block *b = functions->first; b && call; b = b->next)
-		for (size_t i = 0; i < FUNCTIONS_AT_ONCE; i++)
-			if (b->items[i].call == call && b->items[i].data == data)
-				return &b->items[i];
-	return NULL;
-}
-
-/* ---- Disconnecting ----------------------------------------------------------------------- */
-
-struct probe_error *function_stop(struct function *function)
-{
-	function_call *call = atomic_load(&function->call);
-	struct probe_error *error;
-
-	atomic_store(&function->call, NULL); /* pairs with the load in call_noted() */
-	error = callers_order();
-	if (error)
-		atomic_store(&function->call, call);
-	return error;
-}
-
-/* Returns how many counted calls of the function this thread is in. */
-static uint64_t own_calls(const struct function *function)
-{
-	uint64_t count = 0;
-
-	for (const struct running *r = functions_running; r; r = r->outer)
-		count += r->counted == function;
-	return count;
-}
-
-static uint64_t calls(const struct function *function)
-{
-	uint64_t out = atomic_load(&function->out);
-
-	return atomic_load(&function->in) - out;
-}
-
-void function_wait(struct function *function)
-{
-	uint64_t own = own_calls(function);
-	int cancel;
-
-	/* A cancelled thread would never free the place. */
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-	for (int i = 0; calls(function) != own || callers_are_in(function); i++) {
-		if (i < SPINS)
-			sched_yield();
-		else
-			nanosleep(&(struct timespec){.tv_nsec = WAIT_NS}, NULL);
-	}
-	pthread_setcancelstate(cancel, NULL);
-}
-
-void functions_remove(struct functions *functions, struct function *function)
-{
-	function->is_taken = false;
-	functions->count--;
-}
-
-void functions_after_fork(struct functions *functions)
-{
-	for (struct function_block *b = functions->first; b; b = b->next)
-		for (size_t i = 0; i < FUNCTIONS_AT_ONCE; i++)
-			b->items[i].out += calls(&b->items[i]) - own_calls(&b->items[i]);
-}
 
 /* ==== Connect ================================================================================= */
 
@@ -485,15 +99,56 @@ static void forget_hook(const struct hook *hook)
 	memmove(all.hooks + at, all.hooks + at + 1, (all.count - at) * sizeof(*all.hooks));
 }
 
+/* Collects the sessions of all hooks. `hook` may be NULL. Returns false if memory is short. */
+static bool know(const struct hook *hook, struct attach_known *ret)
+{
+	*ret = (struct attach_known){.caller = hook_caller()};
+	ret->sessions = calloc(all.count + all.left_count + 1, sizeof(*ret->sessions));
+	if (!ret->sessions)
+		return false;
+	for (size_t i = 0; i < all.count; i++) {
+		if (all.hooks[i] == hook)
+			ret->before = ret->count;
+		if (all.hooks[i]->counters.session)
+			ret->sessions[ret->count++] = all.hooks[i]->counters.session;
+	}
+	for (size_t i = 0; i < all.left_count; i++)
+		if (all.left[i]->counters.session)
+			ret->sessions[ret->count++] = all.left[i]->counters.session;
+	return true;
+}
+
+static struct probe_error *attach_hook(
+	struct hook *hook, bool keep_going, struct probe_report *report)
+{
+	struct attach_known known;
+	struct probe_error *error = know(hook, &known) ? NULL : probe_error_no_memory();
+
+	if (!error)
+		error = hook_attach(hook, &known, keep_going, report);
+	attach_known_deinit(&known);
+	return error;
+}
+
+static struct probe_error *detach_hook(struct hook *hook, bool *gone_ret)
+{
+	struct attach_known known;
+	bool has_memory = know(hook, &known);
+	struct probe_error *error = hook_detach(hook, has_memory ? &known : NULL, gone_ret);
+
+	attach_known_deinit(&known);
+	return error;
+}
+
 /* Frees detached hooks whose stubs no thread is in any more, as far as can be found out now. */
 static void collect(void)
 {
-	/* Remove it only after detaching, which reads the list (attach_know()). */
+	/* Remove it only after detaching, which reads the list (know()). */
 	for (size_t i = all.left_count; i-- > 0;) {
 		struct hook *hook = all.left[i];
 		bool gone;
 
-		probe_error_free(hook_detach(hook, &gone));
+		probe_error_free(detach_hook(hook, &gone));
 		if (!gone)
 			continue;
 		all.left[i] = all.left[--all.left_count];
@@ -523,7 +178,7 @@ static struct probe_error *add_hook(const char *pattern, int priority, struct ho
 		return error;
 	hook->waits = all.loader != NULL;
 	insert_hook(hook);
-	error = hook_attach(hook, false, &report);
+	error = attach_hook(hook, false, &report);
 	if (error && report.refusal_count)
 		error = probe_error_prefix(error, "%s:%s: %s", report.refusals[0].provider,
 			report.refusals[0].name, report.refusals[0].reason);
@@ -541,7 +196,7 @@ static struct probe_error *add_hook(const char *pattern, int priority, struct ho
 static struct probe_error *end_hook(struct hook *hook)
 {
 	bool gone;
-	struct probe_error *error = hook_detach(hook, &gone);
+	struct probe_error *error = detach_hook(hook, &gone);
 
 	forget_hook(hook);
 	if (gone)
@@ -549,24 +204,6 @@ static struct probe_error *end_hook(struct hook *hook)
 	else
 		all.left[all.left_count++] = hook;
 	return error;
-}
-
-bool attach_know(const struct hook *hook, struct attach_known *ret)
-{
-	*ret = (struct attach_known){.caller = hook_caller()};
-	ret->sessions = calloc(all.count + all.left_count + 1, sizeof(*ret->sessions));
-	if (!ret->sessions)
-		return false;
-	for (size_t i = 0; i < all.count; i++) {
-		if (all.hooks[i] == hook)
-			ret->before = ret->count;
-		if (all.hooks[i]->counters.session)
-			ret->sessions[ret->count++] = all.hooks[i]->counters.session;
-	}
-	for (size_t i = 0; i < all.left_count; i++)
-		if (all.left[i]->counters.session)
-			ret->sessions[ret->count++] = all.left[i]->counters.session;
-	return true;
 }
 
 /* For a child that was just forked, with the lock. */
@@ -580,6 +217,55 @@ static void self_after_fork(void)
 }
 
 /* ---- The functions ------------------------------------------------------------------------ */
+
+static struct probe_error *stop_act(struct probe_target *target, struct message *request,
+	struct probe_report *report, void *result, size_t result_bytes)
+{
+	struct control control;
+	struct probe_error *error =
+		control_stop(target->pid, target->lender, CONTROL_PATIENCE_NS, &control);
+
+	(void)request;
+	(void)report;
+	(void)result;
+	(void)result_bytes;
+	if (!error)
+		control_resume(&control);
+	return error;
+}
+
+/*
+ * Afterwards, for each other thread, either we see its notes made before, or it sees what we wrote
+ * before. Call it with the lock. Errors: PROBE_ERROR_UNSUPPORTED (neither membarrier(2) nor a stop
+ * of all threads is possible).
+ */
+static struct probe_error *order_callers(void)
+{
+	struct probe_report report = {0};
+	struct helper_work work = {.act = CONTROLLER_STOP, .report = &report};
+	struct probe_error *error;
+
+	if (callers_order())
+		return NULL;
+	error = helper_run(&work);
+	probe_report_deinit(&report);
+	return error ? probe_error_prefix(error,
+			       "the function stays connected, because a filter forbids "
+			       "membarrier(2), and the threads cannot be stopped instead")
+		     : NULL;
+}
+
+struct probe_error *function_stop(struct function *function)
+{
+	function_call *call = atomic_load(&function->call);
+	struct probe_error *error;
+
+	atomic_store(&function->call, NULL); /* pairs with the load in call_noted() */
+	error = order_callers();
+	if (error)
+		atomic_store(&function->call, call);
+	return error;
+}
 
 /* Finds a connected function, and its hook. */
 static struct function *find_function(
@@ -674,7 +360,7 @@ static struct probe_error *update(struct probe_report *report)
 	collect();
 	for (size_t i = 0; i < all.count; i++) {
 		struct probe_error *error =
-			all.hooks[i]->pattern ? hook_attach(all.hooks[i], true, report) : NULL;
+			all.hooks[i]->pattern ? attach_hook(all.hooks[i], true, report) : NULL;
 
 		if (first)
 			probe_error_free(error);
@@ -732,6 +418,17 @@ static void on_opened(void)
 		self_unlock(cancel);
 }
 
+static struct probe_error *create_loader(struct hook **ret)
+{
+	struct attach_known known;
+	struct probe_error *error = know(NULL, &known) ? NULL : probe_error_no_memory();
+
+	if (!error)
+		error = loader_create(on_opened, &known, ret);
+	attach_known_deinit(&known);
+	return error;
+}
+
 struct probe_error *probe_self_follow(followed_call *told, void *data)
 {
 	struct probe_error *error;
@@ -741,7 +438,7 @@ struct probe_error *probe_self_follow(followed_call *told, void *data)
 	error = all.loader ? probe_error_new(PROBE_ERROR_STATE, "libraries are followed already")
 			   : reserve();
 	if (!error)
-		error = loader_create(on_opened, &hook);
+		error = create_loader(&hook);
 	if (!error) {
 		insert_hook(hook);
 		all.loader = hook;
@@ -806,6 +503,7 @@ static void after_fork_in_child(void)
 static void set_up(void)
 {
 	pthread_atfork(before_fork, after_fork, after_fork_in_child);
+	helper_set_up(self_acts);
 }
 
 int self_lock(void)
@@ -915,3 +613,220 @@ struct probe_error *probe_self_status(struct probe_status **ret, size_t *count_r
 	probe_target_close(self);
 	return error;
 }
+
+/* ==== Switch ================================================================================== */
+
+enum switch_how { SWITCH_ENABLE, SWITCH_DISABLE, SWITCH_SEVERAL };
+
+/* The plans, the patterns and the actions follow in the message. */
+struct switch_head {
+	uint32_t how;
+	uint8_t keep_going, later, force, atomic, pairs, has_plans;
+	uint64_t plan_count, pattern_count, action_count;
+};
+
+/* The pattern's text follows in the message. */
+struct switch_pattern {
+	uint8_t is_there;
+	/* The program's function of probe_pattern_predicate(), and its argument; 0 without one. */
+	uint64_t function, data;
+};
+
+/* The patterns of the action follow in the message. */
+struct switch_action {
+	uint8_t disable;
+};
+
+/* ---- In the controller ---------------------------------------------------------------------- */
+
+struct switching {
+	struct switch_head head;
+	enum probe_plan *plans;
+	const struct probe_pattern **patterns;
+	struct probe_action *actions;
+	struct probe_pattern **owned; /* all patterns of the request; owned */
+	struct proxy_predicate *predicates;
+	size_t owned_count;
+	int socket; /* socket to the program */
+};
+
+static void deinit(struct switching *s)
+{
+	for (size_t i = 0; i < s->owned_count; i++)
+		probe_pattern_free(s->owned[i]);
+	free(s->owned);
+	free(s->predicates);
+	free(s->plans);
+	free(s->patterns);
+	free(s->actions);
+}
+
+static struct probe_error *read_pattern(
+	struct message *request, struct switching *s, const struct probe_pattern **ret)
+{
+	struct probe_pattern **to = &s->owned[s->owned_count];
+	struct proxy_predicate *predicate = &s->predicates[s->owned_count];
+	struct switch_pattern p;
+	struct probe_error *error;
+	const char *text;
+
+	*ret = NULL;
+	message_read(request, &p, sizeof(p));
+	if (!p.is_there)
+		return NULL;
+	text = message_text(request);
+	*predicate = (struct proxy_predicate){s->socket, p.function, p.data};
+	error = request->is_bad ? controller_bad_request()
+		: p.function	? probe_pattern_predicate(text, proxy_matches, predicate, to)
+				: probe_pattern_parse(text, to);
+	if (error)
+		return error;
+	*ret = *to;
+	s->owned_count++;
+	return NULL;
+}
+
+static struct probe_error *read_action(
+	struct message *request, struct switching *s, struct probe_action *ret)
+{
+	struct switch_action a;
+	struct probe_error *error;
+
+	message_read(request, &a, sizeof(a));
+	ret->disable = a.disable;
+	error = read_pattern(request, s, &ret->pattern);
+	return error ? error : read_pattern(request, s, &ret->end);
+}
+
+static struct probe_error *read_request(struct message *request, struct switching *s)
+{
+	struct switch_head *h = &s->head;
+	struct probe_error *error = NULL;
+	size_t all;
+
+	message_read(request, h, sizeof(*h));
+	h->plan_count = message_count(request, h->plan_count, sizeof(*s->plans));
+	h->pattern_count = message_count(request, h->pattern_count, sizeof(struct switch_pattern));
+	h->action_count = message_count(request, h->action_count, sizeof(struct switch_action));
+	all = h->pattern_count + 2 * h->action_count + 1;
+	s->plans = calloc(h->plan_count + 1, sizeof(*s->plans));
+	s->patterns = calloc(h->pattern_count + 1, sizeof(*s->patterns));
+	s->actions = calloc(h->action_count + 1, sizeof(*s->actions));
+	s->owned = calloc(all, sizeof(*s->owned));
+	s->predicates = calloc(all, sizeof(*s->predicates));
+	if (!s->plans || !s->patterns || !s->actions || !s->owned || !s->predicates)
+		return probe_error_no_memory();
+	message_read(request, s->plans, h->plan_count * sizeof(*s->plans));
+	for (size_t i = 0; i < h->pattern_count && !error; i++)
+		error = read_pattern(request, s, &s->patterns[i]);
+	for (size_t i = 0; i < h->action_count && !error; i++)
+		error = read_action(request, s, &s->actions[i]);
+	return error || !request->is_bad ? error : controller_bad_request();
+}
+
+static struct probe_error *switch_act(struct probe_target *target, struct message *request,
+	struct probe_report *report, void *result, size_t result_bytes)
+{
+	struct switching s = {.socket = *(const int *)target->proxy->data};
+	struct probe_error *error = read_request(request, &s);
+	const struct probe_request wanted = {.patterns = s.patterns,
+		.pattern_count = s.head.pattern_count,
+		.keep_going = s.head.keep_going,
+		.later = s.head.later,
+		.force = s.head.force,
+		.atomic = s.head.atomic,
+		.pairs = s.head.pairs,
+		.plans = s.head.has_plans ? s.plans : NULL,
+		.plan_count = s.head.plan_count};
+
+	(void)result;
+	(void)result_bytes;
+	if (!error && s.head.how == SWITCH_SEVERAL)
+		error = probe_target_switch(
+			target, s.actions, s.head.action_count, &wanted, report);
+	else if (!error && s.head.how == SWITCH_ENABLE)
+		error = probe_target_enable(target, &wanted, report);
+	else if (!error)
+		error = probe_target_disable(target, &wanted, report);
+	deinit(&s);
+	return error;
+}
+
+/* ---- In the process ------------------------------------------------------------------------- */
+
+static void add_pattern(struct buffer *to, const struct probe_pattern *pattern)
+{
+	struct switch_pattern p = {.is_there = pattern != NULL};
+
+	if (pattern)
+		pattern_predicate(pattern, &p.function, &p.data);
+	buffer_bytes(to, &p, sizeof(p));
+	if (pattern)
+		message_add_text(to, probe_pattern_text(pattern));
+}
+
+static void add_action(struct buffer *to, const struct probe_action *action)
+{
+	const struct switch_action a = {.disable = action->disable};
+
+	buffer_bytes(to, &a, sizeof(a));
+	add_pattern(to, action->pattern);
+	add_pattern(to, action->end);
+}
+
+static struct probe_error *change(enum switch_how how, const struct probe_action *actions,
+	size_t count, const struct probe_request *request, struct probe_report *report)
+{
+	const struct switch_head head = {.how = how,
+		.keep_going = request->keep_going,
+		.later = request->later,
+		.force = request->force,
+		.atomic = request->atomic,
+		.pairs = request->pairs,
+		.has_plans = request->plans != NULL,
+		.plan_count = request->plans ? request->plan_count : 0,
+		.pattern_count = request->pattern_count,
+		.action_count = count};
+	struct helper_work work = {.act = CONTROLLER_SWITCH, .report = report};
+	struct probe_error *error;
+	int cancel;
+
+	buffer_bytes(&work.request, &head, sizeof(head));
+	buffer_bytes(&work.request, request->plans, head.plan_count * sizeof(*request->plans));
+	for (size_t i = 0; i < request->pattern_count; i++)
+		add_pattern(&work.request, request->patterns[i]);
+	for (size_t i = 0; i < count; i++)
+		add_action(&work.request, &actions[i]);
+	cancel = self_lock();
+	error = helper_run(&work);
+	self_unlock(cancel);
+	return error;
+}
+
+struct probe_error *probe_self_enable(
+	const struct probe_request *request, struct probe_report *report)
+{
+	return change(SWITCH_ENABLE, NULL, 0, request, report);
+}
+
+struct probe_error *probe_self_disable(
+	const struct probe_request *request, struct probe_report *report)
+{
+	return change(SWITCH_DISABLE, NULL, 0, request, report);
+}
+
+struct probe_error *probe_self_switch(const struct probe_action *actions, size_t count,
+	const struct probe_request *request, struct probe_report *report)
+{
+	return change(SWITCH_SEVERAL, actions, count, request, report);
+}
+
+/* ==== Acts ==================================================================================== */
+
+controller_do *const self_acts[CONTROLLER_ACTS] = {
+	[CONTROLLER_SWITCH] = switch_act,
+	[CONTROLLER_ATTACH] = attach_act,
+	[CONTROLLER_FOLLOW] = follow_act,
+	[CONTROLLER_DETACH] = detach_act,
+	[CONTROLLER_STOP] = stop_act,
+};

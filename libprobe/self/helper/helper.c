@@ -83,12 +83,8 @@
 #include "libprobe/base/procfs.h"
 #include "libprobe/process/process.h"
 #include "libprobe/registry/registry.h"
-#include "libprobe/self/callers.h"
-#include "libprobe/self/helper/controller.h"
+#include "libprobe/self/self.h"
 #include "libprobe/self/helper/helper.h"
-#include "libprobe/self/helper/image.h"
-#include "libprobe/self/helper/proxy.h"
-#include "libprobe/self/helper/reply.h"
 
 /* A started controller. Initialise with START_NONE. */
 struct start {
@@ -239,14 +235,6 @@ static bool proxy_serve(int socket, struct message *message)
 
 const char controller_identity[] = PROBE_IDENTITY;
 
-static controller_do *const acts[CONTROLLER_ACTS] = {
-	[CONTROLLER_SWITCH] = switch_act,
-	[CONTROLLER_ATTACH] = attach_act,
-	[CONTROLLER_FOLLOW] = follow_act,
-	[CONTROLLER_DETACH] = detach_act,
-	[CONTROLLER_STOP] = stop_act,
-};
-
 struct probe_error *controller_bad_request(void)
 {
 	return probe_error_new(PROBE_ERROR_STATE,
@@ -290,6 +278,7 @@ static bool say_hello(int socket)
 
 struct controller {
 	int socket;
+	controller_do *const *acts; /* by enum controller_act */
 	struct target_proxy proxy;
 	struct probe_target *target; /* NULL before the first request */
 };
@@ -331,16 +320,16 @@ static void controller_serve(struct controller *c, struct message *request)
 	if (!error)
 		error = result ? open_target(c, &work) : probe_error_no_memory();
 	if (!error)
-		error = acts[work.act](c->target, request, &report, result, work.result_bytes);
+		error = c->acts[work.act](c->target, request, &report, result, work.result_bytes);
 	reply_send(c->socket, error, &report, result, result ? work.result_bytes : 0);
 	free(result);
 	probe_error_free(error);
 	probe_report_deinit(&report);
 }
 
-void controller_main(int socket)
+void controller_main(int socket, controller_do *const *acts)
 {
-	struct controller c = {.socket = socket};
+	struct controller c = {.socket = socket, .acts = acts};
 	struct message request = {0};
 
 	set_signals();
@@ -361,6 +350,9 @@ void controller_main(int socket)
 }
 
 /* ==== Start =================================================================================== */
+
+/* The acts of a controller that is a copy of this process; set before the first change. */
+static controller_do *const *acts;
 
 __thread bool helper_is_quiet __attribute__((tls_model("initial-exec")));
 
@@ -453,7 +445,7 @@ static pid_t fork_copy(struct start *s)
 
 	if (pid == 0) {
 		end_with(s->forker);
-		controller_main(s->ends[1]);
+		controller_main(s->ends[1], acts);
 	}
 	if (pid > 0)
 		atomic_store(&s->controller, (int)raw_call(SYS_pidfd_open, pid, 0, 0, 0, 0));
@@ -619,7 +611,7 @@ static void close_end(int *fd)
 }
 
 /*
- * Starts a controller: the program `image` (image.h), or a copy of this process if -1. Call
+ * Starts a controller: the program `image`, or a copy of this process if -1. Call
  * start_end() even after an error. Errors: PROBE_ERROR_SYSTEM.
  */
 static struct probe_error *start_controller(struct start *s, int image)
@@ -902,6 +894,11 @@ static struct probe_error *change(struct helper *h)
 void helper_end(void)
 {
 	end(false);
+}
+
+void helper_set_up(controller_do *const *all_acts)
+{
+	acts = all_acts;
 }
 
 void helper_prepare(void)

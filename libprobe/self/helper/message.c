@@ -20,9 +20,7 @@
 #include "libprobe/base/error.h"
 #include "libprobe/base/procfs.h"
 #include "libprobe/process/process.h"
-#include "libprobe/self/helper/image.h"
-#include "libprobe/self/helper/message.h"
-#include "libprobe/self/helper/reply.h"
+#include "libprobe/self/helper/helper.h"
 
 /* ==== Message ================================================================================= */
 

@@ -7,8 +7,7 @@
 #include <stdlib.h>
 
 #include "arch/start.h"
-#include "libprobe/self/helper/controller.h"
-#include "libprobe/self/helper/image.h"
+#include "libprobe/self/helper/helper.h"
 
 const char image_interpreter[] __attribute__((section(".interp"), used)) = PROBE_INTERPRETER;
 
@@ -20,7 +19,7 @@ static int image_main(int argc, char **argv, char **environment)
 {
 	(void)environment;
 	if (argc == 2)
-		controller_main(atoi(argv[1]));
+		controller_main(atoi(argv[1]), self_acts);
 	return EXIT_FAILURE;
 }
 

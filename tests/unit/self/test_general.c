@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "arch/arch.h"
-#include "libprobe/self/general.h"
+#include "libprobe/self/self.h"
 #include "tests/unit/skip.h"
 
 #if defined(__x86_64__)

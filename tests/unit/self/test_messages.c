@@ -14,8 +14,8 @@
 
 #include "libprobe/base/clock.h"
 #include "libprobe/base/error.h"
-#include "libprobe/self/attach.h"
-#include "libprobe/self/helper/reply.h"
+#include "libprobe/self/self.h"
+#include "libprobe/self/helper/helper.h"
 
 static int ends[2];
 

@@ -24,8 +24,6 @@
 
 #include "arch/enter.h"
 #include "arch/general.h"
-#include "libprobe/self/callers.h"
-#include "libprobe/self/hook.h"
 #include "libprobe/self/self.h"
 #include "tests/unit/self/self_hits.h"
 #include "tests/unit/skip.h"
