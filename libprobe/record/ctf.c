@@ -91,25 +91,6 @@ static const struct ctf_source *ctf_take_source(
 	return source && source->kind && !source->never ? source : NULL;
 }
 
-void ctf_count_hits(
-	struct probe_ctf *ctf, struct probe_session *session, uint64_t *hits, size_t count)
-{
-	for (size_t i = 0; i < count; i++) {
-		session->known[session->sites[i].probe].consumed += hits[i];
-		ctf->counted += hits[i];
-		hits[i] = 0;
-	}
-}
-
-uint64_t ctf_sum_hits(const uint64_t *hits, size_t count)
-{
-	uint64_t sum = 0;
-
-	for (size_t i = 0; i < count; i++)
-		sum += hits[i];
-	return sum;
-}
-
 void ctf_note_moved(struct taking *t)
 {
 	t->moved = true;

@@ -905,6 +905,25 @@ static struct probe_error *settle_failed(struct probe_ctf *ctf)
 	return error;
 }
 
+void ctf_count_hits(
+	struct probe_ctf *ctf, struct probe_session *session, uint64_t *hits, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		session->known[session->sites[i].probe].consumed += hits[i];
+		ctf->counted += hits[i];
+		hits[i] = 0;
+	}
+}
+
+uint64_t ctf_sum_hits(const uint64_t *hits, size_t count)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < count; i++)
+		sum += hits[i];
+	return sum;
+}
+
 struct probe_error *ctf_direct_settle(struct probe_ctf *ctf, bool wait)
 {
 	size_t count = ctf->writer ? ctf_writer_finished(ctf->writer, wait) : 0;
@@ -956,4 +975,16 @@ void ctf_direct_deinit(struct probe_ctf *ctf)
 	while ((job = ctf_writer_waiting(ctf->writer, 0)))
 		free_job(ctf, job);
 	ctf_writer_free(ctf->writer);
+}
+
+struct probe_error *ctf_end_packets(
+	struct ctf_part *part, struct ctf_stream *stream, struct probe_error *error)
+{
+	if (!error) {
+		ctf_stream_close(stream, part->uuid);
+		error = ctf_part_write(part, stream);
+	}
+	ctf_stream_empty(stream, 0);
+	stream->buffer = NULL;
+	return error;
 }

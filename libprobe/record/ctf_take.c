@@ -172,18 +172,6 @@ static struct probe_error *ctf_add_records(struct taking *t, uint8_t *copy, size
 	return error;
 }
 
-struct probe_error *ctf_end_packets(
-	struct ctf_part *part, struct ctf_stream *stream, struct probe_error *error)
-{
-	if (!error) {
-		ctf_stream_close(stream, part->uuid);
-		error = ctf_part_write(part, stream);
-	}
-	ctf_stream_empty(stream, 0);
-	stream->buffer = NULL;
-	return error;
-}
-
 /* Copies records from a ring. Returns the bytes; only records before *begins_ret are complete. */
 static size_t ctf_copy_some(const struct taking *t, size_t most, uint8_t *to, size_t *begins_ret)
 {

@@ -20,8 +20,7 @@ enum {
 	 * The levels searched for records. Those of LTTng are six levels down: an error names them.
 	 */
 	DEPTH_MAX = 8,
-	RECORDS_MAX = 1 << 20,
-	METADATA_BYTES_MAX = 1 << 26
+	RECORDS_MAX = 1 << 20
 };
 
 static struct probe_error *add_record(struct reader_folder *folder, const char *path, size_t length)
@@ -135,52 +134,6 @@ static uint64_t reader_folder_bytes(const struct reader_folder *folder)
 }
 
 /* ---- Metadata ------------------------------------------------------------------------------- */
-
-static struct probe_error *read_all(int fd, char **text_ret, size_t *length_ret)
-{
-	struct stat status;
-	size_t room;
-	ssize_t n;
-
-	if (fstat(fd, &status) != 0)
-		return probe_error_system(errno, "cannot be read");
-	if (!S_ISREG(status.st_mode) || status.st_size > METADATA_BYTES_MAX)
-		return probe_error_new(
-			PROBE_ERROR_FORMAT, "is no file of at most %d bytes", METADATA_BYTES_MAX);
-	room = (size_t)status.st_size;
-	*length_ret = 0;
-	*text_ret = malloc(room + 1);
-	if (!*text_ret)
-		return probe_error_no_memory();
-	do {
-		n = read(fd, *text_ret + *length_ret, room - *length_ret);
-		*length_ret += n > 0 ? (size_t)n : 0;
-	} while (n > 0 || (n < 0 && errno == EINTR));
-	return n < 0 ? probe_error_system(errno, "cannot be read") : NULL;
-}
-
-struct probe_error *reader_metadata(const char *record, char **text_ret, size_t *length_ret)
-{
-	struct probe_error *error;
-	char *path;
-	int fd;
-
-	*text_ret = NULL;
-	if (asprintf(&path, "%s/metadata", record) < 0)
-		return probe_error_no_memory();
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	error = fd < 0 ? probe_error_system(errno, "cannot be opened")
-		       : read_all(fd, text_ret, length_ret);
-	error = probe_error_prefix(error, "%s", path);
-	if (fd >= 0)
-		close(fd);
-	free(path);
-	if (error) {
-		free(*text_ret);
-		*text_ret = NULL;
-	}
-	return error;
-}
 
 /* ==== Reader ================================================================================== */
 

@@ -7,7 +7,8 @@
  */
 #include <dirent.h>
 #include <errno.h>
-#include <stdarg.h>
+#include <unistd.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,17 +37,6 @@ static bool own_threads_name(
 	free(thread->comm);
 	*thread = (struct own_thread){.pid = pid, .tid = tid, .comm = copy};
 	return true;
-}
-
-void own_threads_deinit(struct map *threads)
-{
-	for (size_t i = 0; i < threads->room; i++) {
-		const struct own_thread *thread = map_at(threads, i);
-
-		if (thread)
-			free(thread->comm);
-	}
-	map_clear(threads);
 }
 
 /* ==== Call stacks ============================================================================= */
@@ -236,14 +226,62 @@ static struct probe_error *explain(const char *record, const char *version, stru
 	return error;
 }
 
+enum { METADATA_BYTES_MAX = 1 << 26 };
+
+static struct probe_error *read_all(int fd, char **text_ret, size_t *length_ret)
+{
+	struct stat status;
+	size_t room;
+	ssize_t n;
+
+	if (fstat(fd, &status) != 0)
+		return probe_error_system(errno, "cannot be read");
+	if (!S_ISREG(status.st_mode) || status.st_size > METADATA_BYTES_MAX)
+		return probe_error_new(
+			PROBE_ERROR_FORMAT, "is no file of at most %d bytes", METADATA_BYTES_MAX);
+	room = (size_t)status.st_size;
+	*length_ret = 0;
+	*text_ret = malloc(room + 1);
+	if (!*text_ret)
+		return probe_error_no_memory();
+	do {
+		n = read(fd, *text_ret + *length_ret, room - *length_ret);
+		*length_ret += n > 0 ? (size_t)n : 0;
+	} while (n > 0 || (n < 0 && errno == EINTR));
+	return n < 0 ? probe_error_system(errno, "cannot be read") : NULL;
+}
+
+static struct probe_error *read_metadata(const char *record, char **text_ret, size_t *length_ret)
+{
+	struct probe_error *error;
+	char *path;
+	int fd;
+
+	*text_ret = NULL;
+	if (asprintf(&path, "%s/metadata", record) < 0)
+		return probe_error_no_memory();
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	error = fd < 0 ? probe_error_system(errno, "cannot be opened")
+		       : read_all(fd, text_ret, length_ret);
+	error = probe_error_prefix(error, "%s", path);
+	if (fd >= 0)
+		close(fd);
+	free(path);
+	if (error) {
+		free(*text_ret);
+		*text_ret = NULL;
+	}
+	return error;
+}
+
 static struct probe_error *read_trace(const char *record, struct own_trace *ret)
 {
 	struct probe_error *error;
 	struct tsdl tsdl;
-	size_t length;
+	size_t length = 0;
 	char *text;
 
-	error = reader_metadata(record, &text, &length);
+	error = read_metadata(record, &text, &length);
 	if (!error)
 		error = check_maker(record, text, length);
 	if (error) {
@@ -726,142 +764,3 @@ const struct reader_ops reader_own = {
 	.args_max = own_args_max,
 	.close = own_close,
 };
-
-/* ==== Compiling steps ========================================================================= */
-
-/* Make lists of steps: divide the fields into runs, and compute offsets. */
-
-enum { BYTE = 8, WORD = 64 };
-
-bool steps_fail(struct step_builder *b, const char *format, ...)
-{
-	va_list ap;
-	char *why;
-	int length;
-
-	if (b->error)
-		return false;
-	va_start(ap, format);
-	length = vasprintf(&why, format, ap);
-	va_end(ap);
-	if (length < 0) {
-		b->error = probe_error_no_memory();
-		return false;
-	}
-	b->error = probe_error_new(PROBE_ERROR_FORMAT, "%s", why);
-	free(why);
-	return false;
-}
-
-static struct step *add(struct step_builder *b, enum step_op op)
-{
-	struct step *step;
-
-	if (b->error)
-		return NULL;
-	if (!ARRAY_ROOM(b->steps, b->count)) {
-		b->error = probe_error_no_memory();
-		return NULL;
-	}
-	step = &b->steps[b->count++];
-	*step = (struct step){.op = (uint8_t)op, .from = STEP_NO_NUMBER};
-	return step;
-}
-
-bool steps_align(struct step_builder *b, uint32_t align)
-{
-	struct step *run;
-
-	if (!b->in_run || (align > BYTE && align > b->run_align)) {
-		run = add(b, STEP_RUN);
-		if (!run)
-			return false;
-		b->run = b->count - 1;
-		b->in_run = true;
-		b->run_align = align < BYTE ? BYTE : align;
-		b->bits = 0;
-		run->kind = (uint8_t)(b->run_align / BYTE - 1);
-	}
-	b->bits = (b->bits + align - 1) / align * align;
-	b->steps[b->run].offset = (b->bits + BYTE - 1) / BYTE;
-	return true;
-}
-
-struct step *steps_fixed(struct step_builder *b, enum step_op op, const struct tsdl_type *type)
-{
-	struct step *step = steps_align(b, type->align) ? add(b, op) : NULL;
-	uint32_t shift = b->bits % BYTE;
-
-	if (!step)
-		return NULL;
-	if (shift + type->size > WORD) {
-		steps_fail(b, "a bit field reaches over more than %d bits", WORD);
-		return NULL;
-	}
-	if (type->size == WORD && (op == STEP_UNSIGNED || op == STEP_SIGNED))
-		step->op = STEP_WORD;
-	step->offset = b->bits / BYTE;
-	step->left = (uint8_t)(WORD - type->size - shift);
-	step->right = (uint8_t)(WORD - type->size);
-	b->bits += type->size;
-	b->steps[b->run].offset = (b->bits + BYTE - 1) / BYTE;
-	return step;
-}
-
-/* Returns the bytes of an element or character; 0 if they are not whole. */
-static uint32_t element_bytes(const struct tsdl_type *type)
-{
-	if (type->kind == TSDL_STRING)
-		return 1;
-	return type->element->kind == TSDL_INTEGER && type->element->size % BYTE == 0
-		       ? type->element->size / BYTE
-		       : 0;
-}
-
-struct step *steps_variable(struct step_builder *b, enum step_op op, const struct tsdl_type *type)
-{
-	uint32_t bytes = element_bytes(type);
-	struct step *step;
-
-	if (!bytes) {
-		steps_fail(b, "an array is not of integers of whole bytes");
-		return NULL;
-	}
-	if (bytes * BYTE % type->align) {
-		steps_fail(b, "the elements of an array have room between them");
-		return NULL;
-	}
-	if (type->kind == TSDL_ARRAY && type->length > UINT32_MAX) {
-		steps_fail(b, "an array is too long");
-		return NULL;
-	}
-	if (!steps_align(b, type->align))
-		return NULL;
-	if (b->bits % BYTE) {
-		steps_fail(b, "an array does not begin at a byte");
-		return NULL;
-	}
-	step = add(b, op);
-	if (!step)
-		return NULL;
-	step->kind = (uint8_t)bytes;
-	step->offset = type->kind == TSDL_ARRAY ? (uint32_t)type->length : 0;
-	b->in_run = false;
-	return step;
-}
-
-bool steps_kind(struct step_builder *b, uint16_t value, enum probe_value_kind kind)
-{
-	struct step *step = add(b, STEP_KIND);
-
-	if (!step)
-		return false;
-	step->to = value;
-	step->kind = (uint8_t)kind;
-	return true;
-}
-
-bool steps_end(struct step_builder *b)
-{
-	return add(b, STEP_END) != NULL;
-}

@@ -251,6 +251,17 @@ bool own_stream_init(struct own_stream *stream, const struct own_trace *trace, c
 	return stream->path != NULL;
 }
 
+static void own_threads_deinit(struct map *threads)
+{
+	for (size_t i = 0; i < threads->room; i++) {
+		const struct own_thread *thread = map_at(threads, i);
+
+		if (thread)
+			free(thread->comm);
+	}
+	map_clear(threads);
+}
+
 static void free_block(struct own_stream *stream)
 {
 	free(stream->block);

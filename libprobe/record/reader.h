@@ -94,10 +94,6 @@ struct reader_folder {
 	bool parts; /* the records are parts of one record, to be read one after the other */
 };
 
-/* The caller frees *text_ret. */
-PROBE_MUST_CHECK struct probe_error *reader_metadata(
-	const char *record, char **text_ret, size_t *length_ret);
-
 /* ---- Records (own.c) ---------------------------------------------------------------- */
 
 extern const struct reader_ops reader_own;
@@ -379,17 +375,6 @@ struct step_builder {
 	struct probe_error *error;
 };
 
-/* After an error, these do nothing and return false or NULL. */
-bool steps_fail(struct step_builder *b, const char *format, ...)
-	__attribute__((format(printf, 2, 3)));
-bool steps_align(struct step_builder *b, uint32_t align);
-/* Adds a number at the next aligned offset. */
-struct step *steps_fixed(struct step_builder *b, enum step_op op, const struct tsdl_type *type);
-/* Adds a field of unknown length, aligned to bytes, which ends the run. */
-struct step *steps_variable(struct step_builder *b, enum step_op op, const struct tsdl_type *type);
-bool steps_kind(struct step_builder *b, uint16_t value, enum probe_value_kind kind);
-bool steps_end(struct step_builder *b);
-
 /* ---- Classes --------------------------------------------------------------------------- */
 
 enum own_meaning {
@@ -467,8 +452,6 @@ struct own_thread {
 	pid_t pid, tid;
 	char *comm; /* name of the thread, owned; NULL if unknown */
 };
-
-void own_threads_deinit(struct map *threads);
 
 enum own_item {
 	OWN_ITEM_NONE, /* there is no next item: the stream has ended */
