@@ -521,7 +521,8 @@ static void form_sample_slow(struct form *f, const struct stub_plan *p)
 
 /*
  * Calls a function of the program with the captures (arch_stub.call). Calls and returns are
- * counted: in between, this stub and those behind must not be unmapped (libprobe/patch/quiet.c).
+ * counted: in between, this stub and those behind must not be unmapped
+ * (libprobe/patch/uninstall.c).
  */
 
 /* Builds the function's frame: words, mask, pointers (see arch_stub.call). */

@@ -117,11 +117,11 @@ struct probe_error *gate_attach(struct change *change, uint32_t session,
 	its.plans = NULL;
 	its.plan_count = 0;
 	install.session = session;
-	install.follow_children = children;
-	install.gate_offset = place == GATE_EXEC ? DATA_EXEC_GATE_OFFSET : DATA_GATE_OFFSET;
+	install.stubs.follow_children = children;
+	install.stubs.gate_offset = place == GATE_EXEC ? DATA_EXEC_GATE_OFFSET : DATA_GATE_OFFSET;
 	if (place == GATE_LIBRARIES && object_symbol(entry.probe.module->object, state_variable,
 					       strlen(state_variable), &variable, &size))
-		install.gate_unless =
+		install.stubs.gate_unless =
 			variable + entry.probe.module->bias + offsetof(struct r_debug, r_state);
 	error = change_judge(change);
 	if (!error && !(change->seccomp.allowed & SECCOMP_WAIT))
@@ -146,8 +146,8 @@ struct probe_error *gate_attach_call(struct change *change, uint64_t caller,
 
 	if (error)
 		return error;
-	install.describe = describe;
-	install.describe_data = data;
+	install.stubs.describe = describe;
+	install.stubs.data = data;
 	install.caller = caller;
 	error = install_entry(&install, GATE_LIBRARIES);
 	*session_ret = install.session;

@@ -23,182 +23,6 @@
 #include "libprobe/process/process.h"
 #include "libprobe/registry/registry.h"
 
-/* ==== Neighbours ============================================================================== */
-
-/*
- * Sites whose nops follow each other share one jump, after the last nop. The jump leads to a row of
- * entries. Each site has an entry, in the order of the sites, whether the site is traced or not. To
- * switch a site, a controller changes only the site's entry, and the jump stays as it is:
- *
- *   site:   nop
- *   site:   nop
- *           jmp -----> entry:  jmp stubs ---> of the first site
- *                                                |
- *                      entry:  jmp next <--------' the second site is off
- *                      tail:   the moved instructions
- *
- * Where only a short jump fits, it leads to a full jump in unused bytes, the hop. The hop leads to
- * the entries; a single site then has an entry, too. The hop is written before the short jump. The
- * bytes of the hop are restored when no thread is at the hop any more.
- */
-
-enum { ENTRY_BYTES = 8 }; /* aligned to this size, no entry crosses a page */
-
-static struct probe_error *too_far(const struct reg_site *reg)
-{
-	return probe_error_new(
-		PROBE_ERROR_REFUSED, "no stub can be placed near %#jx", (uintmax_t)reg->pc);
-}
-
-static struct reg_site *find_neighbour(const struct install *a, uint64_t pc)
-{
-	for (size_t i = 0; i < a->neighbour_count; i++)
-		if (a->neighbours[i].pc == pc)
-			return &a->neighbours[i];
-	return NULL;
-}
-
-/* Returns true if a site that could share another site's jump has a patch of its own. */
-static bool has_own_patch(const struct install *a, uint64_t pc, const struct plan_ops *plan)
-{
-	const struct selection *s = a->selection;
-
-	if (registry_site(&a->change->registry, pc))
-		return true;
-	for (size_t k = 0; k < a->order_count; k++)
-		if (s->sites[a->order[k]].pc == pc)
-			return s->sites[a->order[k]].chosen != plan && s->sites[a->order[k]].chosen;
-	return false;
-}
-
-/* Adds all sites that share the jump of site `i`, in ascending order, described like site `i`. */
-static struct probe_error *add_neighbours(struct install *a, size_t i)
-{
-	const struct select_site *site = &a->selection->sites[i];
-	const struct plan_way *move = plan_way(site->plan, site->chosen);
-	const struct module *module = install_module(a, i);
-	const struct reg_site *reg = &a->sites[i].reg;
-	size_t first = a->neighbour_count;
-
-	for (size_t k = 0; k < module->notes.count; k++) {
-		uint64_t pc = module->notes.notes[k].pc + module->bias;
-
-		if (pc < site->pc - move->lead || pc >= reg->patch || find_neighbour(a, pc) ||
-			(pc != site->pc && has_own_patch(a, pc, site->chosen)))
-			continue;
-		if (!ARRAY_ROOM(a->neighbours, a->neighbour_count))
-			return probe_error_no_memory();
-		a->neighbours[a->neighbour_count] = *reg;
-		a->neighbours[a->neighbour_count++].pc = pc;
-	}
-	array_sort(a->neighbours + first, a->neighbour_count - first, sizeof(*a->neighbours),
-		offsetof(struct reg_site, pc));
-	return NULL;
-}
-
-/*
- * Makes the entry of a site, in code that is not written to the target yet, jump to `to`. Errors:
- * PROBE_ERROR_REFUSED.
- */
-static struct probe_error *neighbours_lead(
-	const struct install *a, const struct reg_site *reg, uint64_t to, struct piece *p)
-{
-	return a->change->arch->jump(reg->entry, to, p->bytes + (reg->entry - p->start))
-		       ? NULL
-		       : too_far(reg);
-}
-
-/* Describes the site's jump and the hop, if any. */
-static struct probe_error *describe_jump(const struct install *a, const struct install_site *as,
-	uint64_t entry, struct reg_site *reg)
-{
-	const struct arch *arch = a->change->arch;
-
-	if (!as->hop)
-		return arch->jump(reg->patch, entry, reg->patched) ? NULL : too_far(reg);
-	reg->hop = as->hop;
-	reg->length = arch->short_jump_length;
-	if (hops_original(a, as, reg->hop, reg->hop_original) != arch->jump_length ||
-		!arch->jump(reg->hop, entry, reg->hop_patched) ||
-		!arch->short_jump(reg->patch, reg->hop, reg->patched))
-		return too_far(reg);
-	return NULL;
-}
-
-/* Builds the entries of all sites that share a jump, and the tail after them. */
-static struct probe_error *build_entries(struct install *a, size_t i, struct piece *p)
-{
-	const struct arch *arch = a->change->arch;
-	const struct select_site *site = &a->selection->sites[i];
-	const struct plan_way *move = plan_way(site->plan, site->chosen);
-	struct reg_site *reg = &a->sites[i].reg;
-	size_t first = a->neighbour_count, count;
-	const uint8_t *bytes;
-	uint64_t entry;
-	struct probe_error *error;
-
-	reg->patch = site->pc + (uint64_t)move->offset;
-	error = add_neighbours(a, i);
-	if (error)
-		return error;
-	count = a->neighbour_count - first;
-	plan_code(site->plan, move->offset, &bytes);
-	build_skip(arch, p, 0);
-	entry = p->start + p->used;
-	arch_fill(arch, p->bytes + p->used, count * ENTRY_BYTES);
-	p->used += count * ENTRY_BYTES;
-	error = build_tail(a, i, move, p);
-	if (!error)
-		error = describe_jump(a, &a->sites[i], entry, reg);
-	for (size_t k = 0; k < count && !error; k++, entry += ENTRY_BYTES) {
-		struct reg_site *to = &a->neighbours[first + k];
-		uint64_t pc = to->pc;
-
-		*to = *reg;
-		to->pc = pc;
-		to->entry = to->pun = entry;
-		to->pun_size = arch->jump_length;
-		if (k < count - 1) {
-			to->tail = entry + ENTRY_BYTES;
-			to->tail_size = 0;
-		}
-		memcpy(to->original, bytes, to->length);
-		error = neighbours_lead(a, to, to->tail, p);
-	}
-	return error;
-}
-
-struct probe_error *neighbours_describe(struct install *a, size_t i, struct piece *p)
-{
-	struct install_site *as = &a->sites[i];
-	struct probe_error *error = NULL;
-
-	as->joins = find_neighbour(a, as->reg.pc) != NULL;
-	if (!as->joins)
-		error = build_entries(a, i, p);
-	if (!error)
-		as->reg = *find_neighbour(a, as->reg.pc);
-	return error;
-}
-
-/*
- * Returns the maximum size of the entries of a site and its neighbours; 0 if they were counted for
- * an earlier site. Call it in the order of the sites. *patch_inout, first 0, is the jump that was
- * counted last.
- */
-static size_t neighbours_bytes(const struct install *a, size_t i, uint64_t *patch_inout)
-{
-	const struct select_site *site = &a->selection->sites[i];
-	const struct plan_way *move = plan_way(site->plan, site->chosen);
-	uint64_t patch = site->pc + (uint64_t)move->offset;
-
-	if ((!a->sites[i].hop && !plan_is_shared(site->plan, site->chosen)) ||
-		*patch_inout == patch)
-		return 0;
-	*patch_inout = patch;
-	return ((size_t)move->lead + (size_t)move->offset) * ENTRY_BYTES + ARCH_STUB_ALIGN;
-}
-
 /* ==== Build =================================================================================== */
 
 /*
@@ -216,7 +40,7 @@ static uint64_t next_code(const struct install *a, struct install_site *first, u
 		return first->head;
 	stubs = registry_stubs(&a->change->registry, first->reg.pc, &count);
 	while (at < count &&
-		!(a->comes_before && a->comes_before(a->describe_data, stubs[at].session)))
+		!(a->stubs.comes_before && a->stubs.comes_before(a->stubs.data, stubs[at].session)))
 		at++;
 	first->link = at < count ? stubs[at].start + stubs[at].next_jump : 0;
 	first->below = *order = at ? stubs[at - 1].order : 0;
@@ -225,7 +49,7 @@ static uint64_t next_code(const struct install *a, struct install_site *first, u
 
 static uint32_t site_number(const struct install *a, size_t i)
 {
-	return a->numbers ? a->numbers[i] : a->first_site + (uint32_t)i;
+	return a->stubs.numbers ? a->stubs.numbers[i] : a->stubs.first_site + (uint32_t)i;
 }
 
 /*
@@ -260,12 +84,13 @@ static struct arch_stub describe(const struct install *a, size_t i)
 	const struct reg_probe *counted = registry_probe(&c->registry, probe->key, a->session);
 	struct arch_stub stub = {
 		.thread = c->thread,
-		.guard = a->follow_children ? session->data + offsetof(struct data_header, guard)
-					    : c->registry.guard,
-		.own = a->follow_children ? c->registry.guard : 0,
+		.guard = a->stubs.follow_children
+				 ? session->data + offsetof(struct data_header, guard)
+				 : c->registry.guard,
+		.own = a->stubs.follow_children ? c->registry.guard : 0,
 		.cpus = session->cpus,
 		.site = site_number(a, i),
-		.safe = a->safe,
+		.safe = a->stubs.safe,
 		.page_bytes = (uint32_t)page_bytes(),
 		.frees_flags = frees_flags(a, i),
 		.may_call_kernel = c->seccomp.allowed & SECCOMP_ASK,
@@ -279,7 +104,7 @@ static struct arch_stub describe(const struct install *a, size_t i)
 			.slots = session->slots,
 			.slots_shift = session->slots_shift,
 			.slot_offset = counted->slot * sizeof(struct probe_slot),
-			.gate = {session->data + a->gate_offset, a->gate_unless},
+			.gate = {session->data + a->stubs.gate_offset, a->stubs.gate_unless},
 		}},
 	};
 
@@ -289,8 +114,8 @@ static struct arch_stub describe(const struct install *a, size_t i)
 		arch_process()->describe_processor(&stub.thread);
 	stub.thread.no_counter = session->flags & REG_SESSION_KERNEL_TIME;
 	stub.thread.has_rseq = stub.thread.has_rseq && !stub.thread.no_counter;
-	if (a->describe)
-		a->describe(a->describe_data, session, counted->slot, stub.site, &stub);
+	if (a->stubs.describe)
+		a->stubs.describe(a->stubs.data, session, counted->slot, stub.site, &stub);
 	return stub;
 }
 
@@ -310,8 +135,8 @@ static struct probe_error *stub_error(
 		"%s:%s: no code can be generated for it: %s", probe->provider, probe->name,
 		status == ARCH_STUB_NO_ROOM	   ? "it would be too long"
 		: status == ARCH_STUB_OUT_OF_REACH ? "there is no free memory near enough"
-		: a->needs.ring_bytes ? "its arguments take too much room in the ring (see -b)"
-				      : "this processor cannot do what is asked of it");
+		: a->data.needs.ring_bytes ? "its arguments take too much room in the ring (see -b)"
+					   : "this processor cannot do what is asked of it");
 }
 
 /* Returns true if a hit reads a clock. */
@@ -364,7 +189,7 @@ static struct probe_error *measure(
 		return seccomp_error(&a->change->seccomp, SECCOMP_ASK);
 	if (captures_name(&stub) && !stub.may_ask_name)
 		return seccomp_error(&a->change->seccomp, SECCOMP_NAME);
-	if (a->waits && !(a->change->seccomp.allowed & SECCOMP_WAIT))
+	if (a->stubs.waits && !(a->change->seccomp.allowed & SECCOMP_WAIT))
 		return seccomp_error(&a->change->seccomp, SECCOMP_WAIT);
 	stub.next = at;
 	status = a->change->arch->stub(&stub, at, scratch, sizeof(scratch), &code);
@@ -377,43 +202,6 @@ static struct probe_error *measure(
 	if (a->sites[i].is_new)
 		*ret += ARCH_MOVED_BYTES_MAX + ARCH_JUMP_MAX + 2 * ARCH_STUB_ALIGN +
 			neighbours_bytes(a, i, patch_inout);
-	return NULL;
-}
-
-void build_skip(const struct arch *arch, struct piece *p, size_t length)
-{
-	length += -(p->start + p->used + length) % ARCH_STUB_ALIGN;
-	arch_fill(arch, p->bytes + p->used, length);
-	p->used += length;
-}
-
-struct probe_error *build_tail(
-	struct install *a, size_t i, const struct plan_way *move, struct piece *p)
-{
-	const struct arch *arch = a->change->arch;
-	const struct select_site *site = &a->selection->sites[i];
-	struct install_site *as = &a->sites[i];
-	struct reg_site *reg = &as->reg;
-	enum arch_move_status status;
-	const uint8_t *bytes;
-	size_t size = plan_code(site->plan, move->offset, &bytes);
-
-	build_skip(arch, p, 0);
-	reg->patch = site->pc + (uint64_t)move->offset;
-	reg->tail = p->start + p->used;
-	status = arch->move(bytes, size, reg->patch, reg->tail, move->jump, &as->moved);
-	if (status != ARCH_MOVE_OK && !(status == ARCH_MOVE_FLOW_INSIDE && as->moved.padding))
-		return probe_error_new(PROBE_ERROR_REFUSED,
-			"the instructions at %#jx cannot be moved to %#jx", (uintmax_t)reg->patch,
-			(uintmax_t)reg->tail);
-	as->moved_to = reg->tail;
-	memcpy(p->bytes + p->used, as->moved.code, as->moved.code_length);
-	p->used += as->moved.code_length;
-	if (as->moved.falls_through)
-		p->used += arch->jump(
-			p->start + p->used, reg->patch + as->moved.length, p->bytes + p->used);
-	reg->tail_size = p->start + p->used - reg->tail;
-	reg->covers = as->moved.length;
 	return NULL;
 }
 
@@ -476,10 +264,10 @@ static struct probe_error *build_stub(struct install *a, size_t i, struct piece 
 	} while (p->used < p->size);
 	p->used += as->code.length;
 	first->head = as->stub;
-	a->asks |= as->code.asks;
-	a->asks_name |= as->code.asks_name;
-	a->asks_cpu |= as->code.asks_cpu;
-	a->asks_stack |= as->code.asks_stack;
+	a->stubs.asks |= as->code.asks;
+	a->stubs.asks_name |= as->code.asks_name;
+	a->stubs.asks_cpu |= as->code.asks_cpu;
+	a->stubs.asks_stack |= as->code.asks_stack;
 	if (!first->is_new)
 		return NULL;
 	if (site_is_chained(&first->reg))
@@ -579,7 +367,7 @@ static struct probe_error *build_module(
 	const struct module *module = install_module(a, a->order[first]);
 	struct probe_error *error;
 
-	safe_memory(module, &a->change->maps, &a->safe);
+	safe_memory(module, &a->change->maps, &a->stubs.safe);
 	error = measure_module(a, first, end, &p->size);
 	if (!error && p->size)
 		error = allocate_piece(a, first, end, p);
@@ -636,13 +424,13 @@ static struct probe_error *add_probes(struct install *a)
 		probe = registry_add_probe(r);
 		if (!probe)
 			return probe_error_no_memory();
-		if (!a->slots && session->slot_count == session->slot_capacity)
+		if (!a->stubs.slots && session->slot_count == session->slot_capacity)
 			return probe_error_new(
 				PROBE_ERROR_STATE, "the session has no counter left");
 		*probe = (struct reg_probe){.key = a->selection->probes[i].key,
 			.session = a->session,
 			.refcount = select_times(&a->selection->probes[i]),
-			.slot = a->slots ? a->slots[i] : session->slot_count++};
+			.slot = a->stubs.slots ? a->stubs.slots[i] : session->slot_count++};
 	}
 	registry_sort(r);
 	return keep_names(a);

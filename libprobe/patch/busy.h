@@ -185,6 +185,15 @@ PROBE_MUST_CHECK struct probe_error *search_words(
  */
 bool search_is_stale(const struct search *search, const struct search_find *find);
 
+/* Returns the bytes to read for a search, or UINT64_MAX if unknown. */
+uint64_t search_measure(struct search *s, uint64_t start, uint64_t end);
+
+/* Adds the results to the finds. For use in a stop, too. */
+PROBE_MUST_CHECK struct probe_error *search_range(struct search *s, uint64_t start, uint64_t end);
+
+/* Forgets finds, but keeps parts. For use in a stop, too. */
+void search_forget(struct search *s);
+
 /* ---- Frames ---------------------------------------------------------------------------------- */
 
 /* The addresses where stopped threads are, or to which their signal handlers will return. */
@@ -238,15 +247,8 @@ PROBE_MUST_CHECK struct probe_error *frames_read(
 	struct frames *frames, const struct control *control);
 void frames_close(struct frames *frames);
 
-/* Has a process installed a signal handler? True if unknown. */
-bool frames_has_handlers(pid_t pid);
-
 /* Adds an address to which a thread will come. Returns false if out of memory. */
 bool frames_add(struct frames *frames, uint64_t pc);
-
-/* Returns a stack in [start, end) that was made for the thread on it, or NULL. */
-const struct frames_stack *frames_own_stack(
-	const struct frames *frames, uint64_t start, uint64_t end);
 
 /* Sorts the addresses, for frames_within(). */
 void frames_sort(struct frames *frames);
@@ -264,10 +266,6 @@ struct busy {
 	bool *calling;
 	bool any;
 };
-
-/* Returns false if out of memory. */
-bool busy_init(struct busy *busy, const struct registry *registry);
-void busy_deinit(struct busy *busy);
 
 /* ---- Doubts ---------------------------------------------------------------------------------- */
 
@@ -370,24 +368,6 @@ struct quiet {
 	bool searched; /* a search of all memory was made */
 	bool moved;    /* some contexts that the search found are gone */
 };
-
-/* Errors: PROBE_ERROR_NOT_FOUND, PROBE_ERROR_MEMORY; then call only quiet_close(). */
-PROBE_MUST_CHECK struct probe_error *quiet_open(
-	const struct change *change, const bool *sites, const bool *stubs, struct quiet *ret);
-void quiet_close(struct quiet *quiet);
-
-/* Collects the addresses of all threads, which must be stopped, and judges the found contexts. */
-PROBE_MUST_CHECK struct probe_error *quiet_look(
-	struct quiet *quiet, const struct change *change, struct busy *busy);
-
-/*
- * Calls `look` until no thread is in ended code, for a limited time, or once if `wait` is false.
- * Fills in *busy. `look` must stop the target, call quiet_look(), and resume it; `first` is true in
- * the first call.
- */
-PROBE_MUST_CHECK struct probe_error *quiet_wait(struct quiet *quiet, struct change *change,
-	struct busy *busy, bool wait,
-	struct probe_error *(*look)(void *data, struct change *change, bool first), void *data);
 
 /* ---- Sequences ------------------------------------------------------------------------------- */
 

@@ -18,27 +18,9 @@
 
 /* ==== Forecast ================================================================================ */
 
-void forecast_deinit(struct forecast *forecast)
-{
-	for (size_t i = 0; i < forecast->count; i++) {
-		free(forecast->sites[i].reason);
-		free(forecast->sites[i].instead);
-		free(forecast->sites[i].together_reason);
-	}
-	free(forecast->sites);
-	free(forecast->reason);
-	*forecast = (struct forecast){0};
-}
-
 static struct forecast_site *find(const struct forecast *forecast, uint64_t pc)
 {
 	return ARRAY_FIND(forecast->sites, forecast->count, pc, pc);
-}
-
-/* Returns the forecast for the site at an address, or NULL. */
-static const struct forecast_site *forecast_find(const struct forecast *forecast, uint64_t pc)
-{
-	return find(forecast, pc);
 }
 
 /* Adds the forecast of a site that was planned alone. */
@@ -424,7 +406,7 @@ static struct probe_error *detail_plan(
 	struct list_file *file, uint64_t pc, struct probe_site_detail *ret)
 {
 	struct probe_error *error = file->plans_tried ? NULL : make_plans(file);
-	const struct forecast_site *found = error ? NULL : forecast_find(&file->forecast, pc);
+	const struct forecast_site *found = error ? NULL : find(&file->forecast, pc);
 
 	if (found)
 		take_forecast(found, ret);
@@ -460,7 +442,7 @@ static struct probe_error *detail_forecast(struct probe_list *list, const struct
 	*known_ret = false;
 	if (error)
 		return error;
-	found = forecast_find(forecast, site->pc + site->bias);
+	found = find(forecast, site->pc + site->bias);
 	if (forecast->reason) {
 		ret->plan = plan_id(NULL);
 		ret->reason = forecast->reason;

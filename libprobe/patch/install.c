@@ -368,8 +368,8 @@ static bool calls_kernel(const struct install *a)
 {
 	const struct reg_session *session = registry_session(&a->change->registry, a->session);
 
-	return a->asks || a->asks_name || a->asks_cpu || a->waits || install_is_gate(a) ||
-	       session->flags & REG_SESSION_KERNEL_TIME;
+	return a->stubs.asks || a->stubs.asks_name || a->stubs.asks_cpu || a->stubs.waits ||
+	       install_is_gate(a) || session->flags & REG_SESSION_KERNEL_TIME;
 }
 
 /* Checks everything in the stop, for transaction_commit(). */
@@ -390,7 +390,7 @@ static struct probe_error *look(void *data, bool *again_ret)
 	if (has_stubs)
 		error = threads_check(change->target, &change->control, &change->thread);
 	for (const struct install *a = c->transaction->installs; a && !error; a = a->next) {
-		if (a->takes_time)
+		if (a->stubs.takes_time)
 			error = check_counter(a);
 		if (!error && calls_kernel(a))
 			error = threads_check_dispatch(change);
@@ -595,8 +595,9 @@ static struct probe_error *create_session(struct install *install)
 	struct reg_session session = {
 		.id = c->registry.next_session++,
 		.flags = (install->caller ? REG_SESSION_CALLS : 0) |
-			 (install->takes_time && c->target->no_counter ? REG_SESSION_KERNEL_TIME
-								       : 0),
+			 (install->stubs.takes_time && c->target->no_counter
+					 ? REG_SESSION_KERNEL_TIME
+					 : 0),
 		/* Until the commit, even a persistent session is owned by this process. */
 		.owner = getpid(),
 		.owner_start = procfs_start_time(getpid()),
@@ -605,37 +606,37 @@ static struct probe_error *create_session(struct install *install)
 	};
 	struct data_header header = {
 		.magic = DATA_MAGIC, .session = session.id, .guard = 1, .processes = 1};
-	const struct lasting_file file = {.path = install->file, .layout = &session};
-	size_t probes = install->selection->probe_count + install->spare_probes;
+	const struct lasting_file file = {.path = install->data.file, .layout = &session};
+	size_t probes = install->selection->probe_count + install->data.spare_probes;
 	bool has_flights = false;
 	struct probe_error *error;
 	struct reg_session *added;
 	struct stat st;
 
-	error = data_lay_out(&session, probes, &install->needs);
-	for (size_t i = 0; i < install->part_count && !error; i++) {
-		error = data_lay_out_part(&session, probes, install->parts[i]);
-		has_flights |= install->parts[i]->layout.flights != 0;
+	error = data_lay_out(&session, probes, &install->data.needs);
+	for (size_t i = 0; i < install->data.part_count && !error; i++) {
+		error = data_lay_out_part(&session, probes, install->data.parts[i]);
+		has_flights |= install->data.parts[i]->layout.flights != 0;
 	}
 	if (!error)
 		error = make_home(install);
 	if (!error)
 		error = change_map_data(c, session.data_size, &file, install->caller != 0,
-			&session.data, &install->fd);
+			&session.data, &install->data.fd);
 	if (error)
 		return error;
 	data_place(&session);
-	if ((session.flights || has_flights) && install->follow_children)
+	if ((session.flights || has_flights) && install->stubs.follow_children)
 		error = number_process(c, &session);
 	if (error)
 		return error;
-	for (size_t i = 0; i < install->part_count; i++)
-		data_place_part(&session, install->parts[i]);
+	for (size_t i = 0; i < install->data.part_count; i++)
+		data_place_part(&session, install->data.parts[i]);
 	header.home = c->registry.home;
 	header.maker = lasting_maker(c->pid);
-	if (pwrite(install->fd, &header, sizeof(header), 0) != sizeof(header))
+	if (pwrite(install->data.fd, &header, sizeof(header), 0) != sizeof(header))
 		return probe_error_new(PROBE_ERROR_SYSTEM, "cannot write shared memory");
-	if (fstat(install->fd, &st) < 0)
+	if (fstat(install->data.fd, &st) < 0)
 		return probe_error_system(errno, "cannot look at shared memory");
 	session.inode = st.st_ino;
 	added = registry_add_session(&c->registry);
@@ -643,8 +644,8 @@ static struct probe_error *create_session(struct install *install)
 		return probe_error_no_memory();
 	*added = session;
 	install->session = session.id;
-	install->created = true;
-	install->data_size = session.data_size;
+	install->data.created = true;
+	install->data.size = session.data_size;
 	return NULL;
 }
 
@@ -654,13 +655,14 @@ static struct probe_error *note_arenas(const struct install *install)
 	const struct registry *r = &install->change->registry;
 	struct data_arenas arenas = {0};
 
-	if (install->fd < 0)
+	if (install->data.fd < 0)
 		return NULL;
 	for (size_t i = 0; i < r->arena_count && arenas.count < DATA_ARENAS_MAX; i++) {
 		arenas.items[arenas.count].start = r->arenas[i].start;
 		arenas.items[arenas.count++].size = r->arenas[i].size;
 	}
-	return pwrite(install->fd, &arenas, sizeof(arenas), DATA_ARENAS_OFFSET) == sizeof(arenas)
+	return pwrite(install->data.fd, &arenas, sizeof(arenas), DATA_ARENAS_OFFSET) ==
+			       sizeof(arenas)
 		       ? NULL
 		       : probe_error_new(PROBE_ERROR_SYSTEM, "cannot write shared memory");
 }
@@ -672,16 +674,16 @@ struct install install_of(struct transaction *transaction, struct selection *sel
 		.transaction = transaction,
 		.selection = selection,
 		.request = request,
-		.fd = -1};
+		.data.fd = -1};
 }
 
 void install_deinit(struct install *install)
 {
-	if (install->fd >= 0)
-		close(install->fd);
+	if (install->data.fd >= 0)
+		close(install->data.fd);
 	free(install->sites);
 	free(install->order);
-	free(install->pun_pages);
+	free(install->puns.pages);
 	free(install->neighbours);
 }
 
@@ -708,39 +710,17 @@ static struct probe_error *report_denied(const struct install *a, struct probe_r
 {
 	const struct seccomp *seccomp = &a->change->seccomp;
 
-	if (a->asks && !(seccomp->allowed & SECCOMP_ASK))
+	if (a->stubs.asks && !(seccomp->allowed & SECCOMP_ASK))
 		return report_note(report,
 			"%s, which probes need to check that memory is readable: strings and "
 			"pointers are followed only to constants and variables of the program",
 			seccomp_why(seccomp, SECCOMP_ASK));
-	if (a->asks_stack && !(seccomp->allowed & SECCOMP_STACK))
+	if (a->stubs.asks_stack && !(seccomp->allowed & SECCOMP_STACK))
 		return report_note(report,
 			"%s, which probes need to find the end of a thread's stack: stacks are cut "
 			"after the page of the stack pointer, except the main thread's",
 			seccomp_why(seccomp, SECCOMP_STACK));
 	return NULL;
-}
-
-bool install_is_gate(const struct install *install)
-{
-	const struct selection *s = install->selection;
-
-	return s->site_count && s->sites[0].note->kind == SDT_GATE;
-}
-
-struct module *install_module(const struct install *install, size_t site)
-{
-	return install->selection->probes[install->selection->sites[site].probe].module;
-}
-
-size_t install_module_end(const struct install *install, size_t from)
-{
-	const struct module *module = install_module(install, install->order[from]);
-
-	while (from < install->order_count &&
-		install_module(install, install->order[from]) == module)
-		from++;
-	return from;
 }
 
 /* ---- All of it ------------------------------------------------------------------------ */
@@ -780,7 +760,7 @@ static void abandon(struct change *change, const struct install *installs)
 	for (const struct install *a = installs; a; a = a->next) {
 		struct reg_session *session = registry_session(r, a->session);
 
-		if (a->created && session)
+		if (a->data.created && session)
 			registry_retire(r, session);
 		for (size_t i = 0; i < a->selection->probe_count; i++) {
 			struct reg_probe *probe =
@@ -817,7 +797,7 @@ static struct probe_error *plan_and_map(struct install *install, struct probe_re
 	bool again = true;
 
 	for (int i = 0; i < PLAN_TRIES && !error && again; i++) {
-		install->no_puns = i == PLAN_TRIES - 1;
+		install->puns.none = i == PLAN_TRIES - 1;
 		error = install_plan(install);
 		if (!error)
 			error = puns_map(install, &again);

@@ -9,6 +9,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,7 @@
 #include <unistd.h>
 
 #include "libprobe/base/array.h"
+#include "libprobe/base/cleanup.h"
 #include "libprobe/base/procfs.h"
 #include "libprobe/patch/patch.h"
 #include "libprobe/process/process.h"
@@ -275,6 +277,18 @@ struct probe_error *probe_list_create(struct probe_list **ret)
 {
 	*ret = calloc(1, sizeof(**ret));
 	return *ret ? NULL : probe_error_no_memory();
+}
+
+static void forecast_deinit(struct forecast *forecast)
+{
+	for (size_t i = 0; i < forecast->count; i++) {
+		free(forecast->sites[i].reason);
+		free(forecast->sites[i].instead);
+		free(forecast->sites[i].together_reason);
+	}
+	free(forecast->sites);
+	free(forecast->reason);
+	*forecast = (struct forecast){0};
 }
 
 static void file_deinit(struct list_file *file)
@@ -566,4 +580,130 @@ struct probe_error *probe_list_add_process(struct probe_list *list, int pid)
 	modules_deinit(&modules);
 	maps_deinit(&maps);
 	return error ? error : list_read_state(list, pid, first);
+}
+
+/* ==== Needed ================================================================================== */
+
+/*
+ * Finds the libraries that a file needs in the loader's standard folders, not by its RUNPATH, nor
+ * those that these need: the list of a process shows them.
+ */
+
+enum { NEEDED_MAX = 256 };
+
+struct needed {
+	struct probe_list *list;
+	uint16_t machine;
+	size_t count;
+	struct probe_error *error;
+};
+
+/* Adds a file if it is a library for the same machine: then *ret is true. */
+static struct probe_error *add_library(struct needed *needed, const char *path, bool *ret)
+{
+	struct object *object;
+	struct probe_error *error = object_open(path, &object);
+
+	*ret = false;
+	if (error) {
+		bool is_fatal = error->code == PROBE_ERROR_MEMORY;
+
+		if (is_fatal)
+			return error;
+		probe_error_free(error);
+		return NULL;
+	}
+	*ret = object_machine(object) == needed->machine;
+	object_close(object);
+	return *ret ? probe_list_add_file(needed->list, path) : NULL;
+}
+
+/* Looks for `name` in a folder, which may have wildcards. */
+static struct probe_error *look_in(
+	struct needed *needed, const char *folder, const char *name, bool *found_ret)
+{
+	struct probe_error *error = NULL;
+	char pattern[512];
+	glob_t found;
+
+	if (snprintf(pattern, sizeof(pattern), "%s/%s", folder, name) >= (int)sizeof(pattern) ||
+		glob(pattern, 0, NULL, &found))
+		return NULL;
+	for (size_t i = 0; i < found.gl_pathc && !error && !*found_ret; i++)
+		error = add_library(needed, found.gl_pathv[i], found_ret);
+	globfree(&found);
+	return error;
+}
+
+/* Looks for a library in all folders. Returns false to end the search. */
+static bool take_needed(const char *name, void *data)
+{
+	static const char *const folders[] = {"/lib/*-linux-*", "/usr/lib/*-linux-*", "/lib64",
+		"/usr/lib64", "/lib", "/usr/lib", "/usr/local/lib"};
+	struct needed *needed = data;
+	bool found = false;
+
+	/* A file may name anything. */
+	if (!strpbrk(name, "/*?[\\"))
+		for (size_t i = 0; i < sizeof(folders) / sizeof(*folders); i++)
+			if (!needed->error && !found)
+				needed->error = look_in(needed, folders[i], name, &found);
+	return !needed->error && ++needed->count < NEEDED_MAX;
+}
+
+struct probe_error *probe_list_add_needed(struct probe_list *list, const char *path)
+{
+	struct needed needed = {.list = list};
+	struct object *object;
+	struct probe_error *error = object_open(path, &object);
+
+	if (error)
+		return error;
+	needed.machine = object_machine(object);
+	object_needed(object, take_needed, &needed);
+	object_close(object);
+	return needed.error;
+}
+
+/* ==== Check =================================================================================== */
+
+/* Checks whether listed probes have the arguments that a pattern names. */
+
+/*
+ * Do listed probes have the arguments of a pattern? Returns the first error. *any_ret: one has all.
+ */
+static struct probe_error *check_file(
+	const struct list_file *file, const struct probe_pattern *pattern, bool *any_ret)
+{
+	size_t total = file->notes.count;
+	AUTO_FREE const struct sdt_note **notes = select_by_name(&file->notes);
+	struct probe_error *error = NULL;
+
+	if (!notes)
+		return probe_error_no_memory();
+	for (size_t i = 0, end; i < total; i = end) {
+		struct probe_error *lacking;
+
+		end = select_probe_end(notes, total, i);
+		if (!probe_pattern_matches(pattern, file->path, notes[i]->provider, notes[i]->name))
+			continue;
+		lacking = select_lacking(pattern, file->machine, notes + i, end - i);
+		*any_ret |= !lacking;
+		error = probe_error_first(error, lacking);
+	}
+	return error;
+}
+
+struct probe_error *probe_list_check(
+	const struct probe_list *list, const struct probe_pattern *pattern)
+{
+	struct probe_error *error = NULL;
+	bool any = false;
+
+	for (size_t i = 0; i < list->file_count; i++)
+		error = probe_error_first(error, check_file(&list->files[i], pattern, &any));
+	if (!error || !any || pattern_is_exact(pattern) || error->code != PROBE_ERROR_USAGE)
+		return error;
+	probe_error_free(error);
+	return NULL;
 }

@@ -81,6 +81,11 @@ struct claim claim_of_plan(const struct select_site *site, const struct plan_ops
 /* Returns the claim of a hop, the full jump behind a short one. */
 struct claim claim_of_hop(const struct arch *arch, uint64_t hop);
 
+/*
+ * Adds the claims of a site and its hop, even if it is restored, because its code may lead back to
+ * it. Returns false if out of memory.
+ */
+bool claims_add_site(struct claims *claims, const struct arch *arch, const struct reg_site *site);
 /* Does a claim conflict with one of `claims`? */
 bool claims_meet(const struct claims *claims, struct claim claim);
 /* Would a plan use the jump of an earlier site? Sites must be planned in ascending order. */
@@ -128,7 +133,7 @@ struct semaphores {
 		int32_t by;
 		bool is_set; /* the change sets the semaphore to `value` */
 		uint16_t value;
-		uint16_t least; /* the new value must be at least this; see semaphores_keep() */
+		uint16_t least; /* the new value must be at least this; set before the stop */
 	} * items;
 	size_t count;
 	struct edits edits;
@@ -148,10 +153,10 @@ size_t semaphores_short(const struct registry *registry, pid_t pid);
 void semaphores_deinit(struct semaphores *semaphores);
 
 /*
- * Reads semaphores and computes their new values: at least 0, because other tools may have lowered
- * one, and what semaphores_keep() has set. An unmapped one is not lowered. Errors:
- * PROBE_ERROR_STATE (overflow), PROBE_ERROR_FORMAT (one to be raised is unreadable), as
- * edits_read().
+ * Reads the semaphores and computes their new values. Another tool may have lowered a semaphore, so
+ * each new value is raised to 0, and to the least value that was set before. If a
+ * semaphore to be lowered is not mapped any more, it is skipped. Errors: PROBE_ERROR_STATE
+ * (overflow), PROBE_ERROR_FORMAT (a semaphore to be raised is unreadable), those of edits_read().
  */
 PROBE_MUST_CHECK struct probe_error *semaphores_read(struct semaphores *semaphores, pid_t pid);
 
@@ -182,8 +187,6 @@ struct toggles {
 	struct edits edits; /* the byte of each site, in the order of `items` */
 };
 
-void toggles_deinit(struct toggles *toggles);
-
 /* May a probe's sites be toggles, by its kind and the request? */
 bool toggles_asked(const struct select_probe *probe, const struct probe_request *request);
 
@@ -201,16 +204,6 @@ PROBE_MUST_CHECK struct probe_error *toggles_take(struct transaction *transactio
 PROBE_MUST_CHECK struct probe_error *toggles_count(const struct change *change,
 	struct selection *selection, const struct select_probe *probe,
 	const struct probe_request *request, bool *ret, uint16_t *count_ret);
-
-/* The last step before the stop: allocates memory. */
-PROBE_MUST_CHECK struct probe_error *toggles_prepare(struct toggles *toggles);
-
-/*
- * Reads the toggles and decides their bytes by the new counts in `semaphores`, which must just have
- * been read. Errors: PROBE_ERROR_REFUSED, as edits_read().
- */
-PROBE_MUST_CHECK struct probe_error *toggles_read(
-	struct toggles *toggles, const struct semaphores *semaphores, pid_t pid);
 
 /* ---- Transaction ----------------------------------------------------------------------------- */
 
@@ -334,17 +327,67 @@ struct install_site {
 	uint32_t below;
 	/* reg_stub.order; for a first site, that of the stub at `head` */
 	uint32_t order;
-	/* the site is new, and shares a patch that was built for another (build.c) */
+	/* the site is new, and shares the patch that was built for another new site (landing.c) */
 	bool joins;
 	struct arch_stub_code code;
 	struct arch_moved moved;
 	uint64_t moved_to; /* address of the moved instructions; several sites may share them */
 };
 
+/* The stubs of an install: how they are described, and what the build finds out about them. */
+struct install_stubs {
+	/*
+	 * Sets up a site's stub, by the probe's slot and the site's number in records. NULL if
+	 * stubs only count.
+	 */
+	void (*describe)(const void *data, const struct reg_session *session, uint32_t slot,
+		uint32_t number, struct arch_stub *stub);
+	/* Must another session's stubs be entered before this one's? NULL if never. */
+	bool (*comes_before)(const void *data, uint32_t session);
+	const void *data;
+	/* If `numbers` is NULL: the first site's number in records; the others follow. */
+	uint32_t first_site;
+	/* Numbers of sites, and slots of probes, that the session had before. */
+	const uint32_t *numbers, *slots;
+	uint64_t gate_offset; /* offset in the session's data of the struct probe_gate */
+	uint64_t gate_unless;
+	bool follow_children; /* forked children count hits, too */
+	bool takes_time;      /* the stubs read the time stamp counter */
+	bool waits;	      /* hits wait for room in the ring, which takes system calls */
+	/* Set by the build: a stub makes system calls, or would if allowed; for which purpose. */
+	bool asks, asks_name, asks_cpu, asks_stack;
+	/* Memory that the module's stubs may read without a check. */
+	struct arch_safe safe;
+};
+
+/* The memory of a session, which the install that creates the session maps. */
+struct install_data {
+	/* memory that a new session needs in addition to its counters */
+	struct data_needs needs;
+	struct data_part *const *parts; /* further parts of that memory; laid out by the install */
+	size_t part_count;
+	/* counters for probes of libraries that are opened later */
+	size_t spare_probes;
+	/* Path of a file that keeps the session's memory, or NULL. */
+	const char *file;
+	bool created; /* this install has created the session */
+	int fd;	      /* or -1 */
+	uint64_t size;
+};
+
+/* The pages to which punned sites jump. */
+struct install_puns {
+	uint64_t *pages; /* addresses of the new pages, sorted */
+	size_t page_count;
+	size_t mapped; /* so many of the pages, the first ones, are mapped */
+	/* The target keeps mapping memory where pages should be: make no puns. */
+	bool none;
+};
+
 struct install {
-	struct change *change; /* the transaction's change */
 	struct transaction *transaction;
-	struct install *next; /* next install in the transaction's list */
+	struct change *change; /* the transaction's change */
+	struct install *next;  /* next install in the transaction's list */
 	struct probe_report *report;
 	struct selection *selection;
 	const struct probe_request *request;
@@ -352,63 +395,25 @@ struct install {
 	/* sites that have an address, sorted by it */
 	size_t *order;
 	size_t order_count;
-	/*
-	 * Sets up a site's stub, by the probe's slot and the site's number in records. NULL if
-	 * stubs only count.
-	 */
-	void (*describe)(const void *data, const struct reg_session *session, uint32_t slot,
-		uint32_t number, struct arch_stub *stub);
-	const void *describe_data;
-	/* Must another session's stubs be entered before this one's? NULL if never. */
-	bool (*comes_before)(const void *data, uint32_t session);
+	struct install_stubs stubs;
+	struct install_data data;
+	struct install_puns puns;
+	/* All sites that share a jump with a new site, selected or not. */
+	struct reg_site *neighbours;
+	size_t neighbour_count;
 	/*
 	 * Takes the controller's resources, when the stubs exist but no site leads to them. After
 	 * an error, everything is undone. May be NULL.
 	 */
 	struct probe_error *(*take)(void *data, struct install *install);
 	void *take_data;
-	/* If `numbers` is NULL: the first site's number in records; the others follow. */
-	uint32_t first_site;
-	/* Numbers of sites, and slots of probes, that the session had before. */
-	const uint32_t *numbers, *slots;
 	uint32_t session; /* id of the session; 0 until a new session is created */
-	/* Path of a file that keeps the session's memory, or NULL. */
-	const char *file;
-	bool created; /* this install has created the session */
-	/* set by the build: a stub makes system calls, or would if allowed */
-	bool asks;
-	bool waits;	/* hits wait for room in the ring, which takes system calls */
-	bool asks_name; /* set by the build: a stub asks the kernel for the name of its thread */
-	bool asks_cpu;	/* set by the build: a stub asks the kernel for the number of its CPU */
-	/* Set by the build: a stub asks which pages of its stack exist, or would if allowed. */
-	bool asks_stack;
-	bool takes_time;      /* the stubs read the time stamp counter */
-	uint64_t gate_offset; /* offset in the session's data of the struct probe_gate */
-	uint64_t gate_unless;
 	bool persistent;
 	/* Identifies the copy of this library whose functions stubs call, or 0. */
 	uint64_t caller;
-	struct data_needs needs; /* memory that a new session needs in addition to its counters */
-	struct data_part *const *parts; /* further parts of that memory; laid out by the install */
-	size_t part_count;
-	/* counters for probes of libraries that are opened later */
-	size_t spare_probes;
-	bool follow_children; /* forked children count hits, too */
-	/* Memory that the module's stubs may read without a check. */
-	struct arch_safe safe;
-	int fd; /* descriptor of the session's data, or -1 */
-	uint64_t data_size;
-	uint64_t *pun_pages;   /* addresses of the pages of new puns, sorted */
-	size_t pun_page_count; /* of these pages, the first puns_mapped are mapped */
-	size_t puns_mapped;
-	/* All sites that share a jump with a new site, selected or not. */
-	struct reg_site *neighbours;
-	size_t neighbour_count;
 	/* All sites may be refused: the request switches other probes, too, or will add more. */
 	bool served;
 	bool alone; /* plan each site as if no other site were enabled, and install nothing */
-	/* the target keeps mapping memory where pages of puns should be */
-	bool no_puns;
 };
 
 /* Returns an install with stubs that only count, for install_deinit(). */
@@ -515,8 +520,6 @@ struct forecast {
 	size_t count;
 	char *reason; /* why no site of the process or file can be patched, or NULL; owned */
 };
-
-void forecast_deinit(struct forecast *forecast);
 
 /* ---- Inherited ------------------------------------------------------------------------------- */
 
@@ -634,6 +637,20 @@ PROBE_MUST_CHECK struct probe_error *build_tail(
  */
 PROBE_MUST_CHECK struct probe_error *neighbours_describe(
 	struct install *a, size_t i, struct piece *p);
+
+/*
+ * Makes the entry of a site, in code that is not written to the target yet, jump to `to`. Errors:
+ * PROBE_ERROR_REFUSED.
+ */
+PROBE_MUST_CHECK struct probe_error *neighbours_lead(
+	const struct install *a, const struct reg_site *reg, uint64_t to, struct piece *p);
+
+/*
+ * Returns the maximum size of the entries of a site and its neighbours; 0 if they were counted for
+ * an earlier site. Call it in the order of the sites. *patch_inout, first 0, is the jump that was
+ * counted last.
+ */
+size_t neighbours_bytes(const struct install *a, size_t i, uint64_t *patch_inout);
 
 /* ---- Puns ------------------------------------------------------------------------------------ */
 

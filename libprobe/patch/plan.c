@@ -24,8 +24,8 @@
  * change the target of the jump.
  *
  * Sites may be adjacent, one nop after another. Each nop may have another tool's breakpoint, so all
- * nops stay, and one jump after the last nop serves all these sites (libprobe/patch/build.c). This
- * is correct if no branch leads to an address right after one of the nops: then a thread that
+ * nops stay, and one jump after the last nop serves all these sites (libprobe/patch/landing.c).
+ *This is correct if no branch leads to an address right after one of the nops: then a thread that
  * reaches the jump has passed all the nops. Rows of short nops may be long (see "Rows" below). Rows
  * with longer nops between the short ones have up to PLAN_NOPS_MAX bytes.
  *
@@ -169,7 +169,11 @@ static size_t list_note(struct rows *rows, const struct sdt_note *note)
 	return last->planned;
 }
 
-struct probe_error *rows_init(struct object *object, const struct arch *arch,
+/*
+ * Finds the rows in `all`, and the notes to plan for the requested ones. Call rows_deinit() even
+ * after an error. Errors: PROBE_ERROR_MEMORY.
+ */
+static struct probe_error *rows_init(struct object *object, const struct arch *arch,
 	const struct sdt_notes *all, const struct sdt_note *const *notes, size_t count,
 	struct rows *ret)
 {
@@ -190,19 +194,6 @@ static void rows_deinit(struct rows *rows)
 	free(rows->notes);
 	free(rows->planned);
 	*rows = (struct rows){0};
-}
-
-/* Returns the index in rows->all of the first note from `pc` on. */
-static size_t rows_first(const struct rows *rows, uint64_t pc)
-{
-	return ARRAY_SEARCH(rows->all, rows->all_count, pc, pc);
-}
-
-bool rows_have_site(const struct rows *rows, uint64_t start, size_t length)
-{
-	size_t i = rows_first(rows, start);
-
-	return i < rows->all_count && rows->all[i].pc - start < length;
 }
 
 /* Does another site of the row follow? */
@@ -327,9 +318,6 @@ static struct plan rows_plan(
 
 /* ==== Plan ==================================================================================== */
 
-/* No kernel has smaller pages, so relocation keeps offsets in these. */
-enum { PAGE = 4096 };
-enum { LOWEST = 0x10000 }; /* vm.mmap_min_addr is at most this */
 _Static_assert(PLAN_NOPS_MAX + ARCH_INSN_MAX < PLAN_BYTES, "what is moved has to fit as well");
 
 const struct plan_ops *const plan_table[PLAN_COUNT] = {&plan_toggle, &plan_behind, &plan_hop,
@@ -344,25 +332,7 @@ const struct plan_order plan_defaults = {
 /* The plan of sites that older versions patched. No new site gets it. */
 static const struct plan_ops plan_reserved = {.id = PROBE_PLAN_RESERVED, .name = "reserved"};
 
-static const char none_possible[] = "none of the requested plans is possible there";
-
-static const char no_short_nop[] =
-	"its nop is as long as a jump, which none of the requested plans is for: use behind or nop";
-
-const char plan_crosses[] = "the jump would cross a page, and could not be written in one step";
-
-const char plan_no_decoder[] =
-	"libcapstone.so.4 cannot be loaded: is it installed, and is there enough memory?";
-
 static const char no_nop[] = "the bytes there are not the nop that the note promises";
-
-const char plan_in_distance[] = "the nop of another site, where other tools put breakpoints, "
-				"would be part of the jump's distance";
-
-const char plan_code_ends[] = "the code ends after the nop";
-
-const char plan_leads_nowhere[] =
-	"the address that its bytes would jump to is in the file itself, or below all memory";
 
 /* ---- The table ------------------------------------------------------------------------- */
 
@@ -395,14 +365,6 @@ enum probe_plan probe_plan_named(const char *name, size_t length)
 	return PROBE_PLAN_NONE;
 }
 
-bool plan_is_asked(const struct plan_order *order, const struct plan_ops *ops)
-{
-	for (size_t i = 0; i < order->count; i++)
-		if (order->plans[i] == ops)
-			return true;
-	return false;
-}
-
 struct plan_order plan_order_of(const enum probe_plan *plans, size_t count)
 {
 	struct plan_order order = {.count = 0};
@@ -418,46 +380,7 @@ struct plan_order plan_order_of(const enum probe_plan *plans, size_t count)
 	return order;
 }
 
-const struct plan_way *plan_way(const struct plan *plan, const struct plan_ops *ops)
-{
-	static const struct plan_way none = {0};
-
-	return ops->way ? (const struct plan_way *)((const char *)plan + ops->way) : &none;
-}
-
 /* ---- From the bytes ------------------------------------------------------------------ */
-
-static bool is_page_of(const struct object *object, uint64_t page)
-{
-	const struct object_segment *segments;
-	size_t count;
-
-	segments = object_segments(object, &count);
-	for (size_t i = 0; i < count; i++)
-		if (page + PAGE > segments[i].address &&
-			page < segments[i].address + segments[i].size)
-			return true;
-	return false;
-}
-
-bool plan_can_lead(const struct object *object, struct arch_extent to)
-{
-	bool is_fixed = object_type(object) == ET_EXEC;
-
-	for (uint64_t at = to.start; at - to.start < to.size; at = (at & ~(PAGE - 1ULL)) + PAGE) {
-		uint64_t page = at & ~(PAGE - 1ULL);
-
-		/* A file that can be mapped anywhere may be mapped high, so addresses may wrap. */
-		if (!is_page_of(object, page) && (!is_fixed || (int64_t)page >= LOWEST))
-			return true;
-	}
-	return false;
-}
-
-static size_t nop_at(const struct arch *arch, const struct plan *plan, size_t at)
-{
-	return arch->nop_length(plan->bytes + at, plan->byte_count - at);
-}
 
 /* Is it the length of <sys/sdt.h>'s nop, too short for a jump? */
 static bool is_short_nop(const struct arch *arch, size_t length)
@@ -472,10 +395,10 @@ static bool is_short_nop(const struct arch *arch, size_t length)
 static size_t nops_length(const struct arch *arch, const struct rows *rows, const struct plan *plan,
 	bool *is_followed_ret)
 {
-	size_t last = nop_at(arch, plan, 0), at = last;
+	size_t last = plan_nop_at(arch, plan, 0), at = last;
 
 	while (at && at < PLAN_NOPS_MAX) {
-		size_t next = nop_at(arch, plan, at);
+		size_t next = plan_nop_at(arch, plan, at);
 		bool named = next && rows_have_site(rows, plan->pc + at, 1);
 
 		if (at + next > PLAN_NOPS_MAX ||
@@ -513,7 +436,8 @@ static void plan_entry(const struct arch *arch, struct plan *plan)
 static void plan_bytes(const struct planning *p, struct plan *plan)
 {
 	const struct arch *arch = p->arch;
-	size_t first = nop_at(arch, plan, 0), second = first ? nop_at(arch, plan, first) : 0;
+	size_t first = plan_nop_at(arch, plan, 0),
+	       second = first ? plan_nop_at(arch, plan, first) : 0;
 
 	plan->short_nop = is_short_nop(arch, first);
 	plan->behind.offset = (int16_t)nops_length(arch, p->rows, plan, &plan->is_followed);
@@ -589,40 +513,6 @@ static void take_neighbours(const struct planning *p)
 		take_lead(before, &before->behind, plan, &plan->behind);
 		take_lead(before, &before->hop, plan, &plan->hop);
 	}
-}
-
-void plan_ask(struct planning *p, const struct plan *plan, struct plan_way *way)
-{
-	p->proofs[p->proof_count++] = (struct proof){.plan = plan,
-		.move = way,
-		.window = (uint8_t)(way->offset + way->jump),
-		.need = way->jump};
-}
-
-struct probe_error *plan_prove(struct planning *p)
-{
-	size_t count = p->proof_count;
-
-	p->proof_count = 0;
-	if (!count)
-		return NULL;
-	if (p->arch->can_decode && !p->arch->can_decode())
-		return probe_error_new(PROBE_ERROR_UNSUPPORTED, "%s", plan_no_decoder);
-	return prove(p->object, p->arch, p->all, p->proofs, count);
-}
-
-bool plan_fits(const struct plan *plan, const struct plan_way *way)
-{
-	uint64_t patch = plan->pc + (uint64_t)way->offset;
-
-	return way->length && patch / PAGE == (patch + way->jump - 1) / PAGE;
-}
-
-bool plan_is_wanting(const struct planning *p, const struct plan *plan)
-{
-	const char *reason;
-
-	return plan->short_nop && !plan_choose(plan, p->order, &reason);
 }
 
 /* Examines the requested plans, either those with is_last or all others. */
@@ -703,138 +593,4 @@ struct probe_error *plan_sites(struct object *object, const struct sdt_notes *al
 	return error;
 }
 
-size_t plan_code(const struct plan *plan, int offset, const uint8_t **ret)
-{
-	size_t at = (size_t)offset - plan->row;
-
-	if (offset < 0) {
-		*ret = plan->before_bytes + (plan->before.length + offset);
-		return (size_t)-offset;
-	}
-	if (at > plan->byte_count)
-		at = plan->byte_count;
-	*ret = plan->bytes + at;
-	return plan->byte_count - at;
-}
-
-bool plan_is_shared(const struct plan *plan, const struct plan_ops *ops)
-{
-	return ops && ops->follows_nops && (plan->is_followed || plan_way(plan, ops)->lead);
-}
-
-/* Returns how many bytes from the patch on a way relies on. */
-static size_t covers(const struct plan_way *way)
-{
-	return way->length > way->relies ? way->length : way->relies;
-}
-
-static bool crosses(const struct plan *plan, const struct plan_way *way)
-{
-	uint64_t patch = plan->pc + (uint64_t)way->offset;
-
-	return covers(way) && patch / PAGE != (patch + way->jump - 1) / PAGE;
-}
-
-bool plan_is_possible(const struct plan *plan, const struct plan_ops *ops)
-{
-	const struct plan_way *way = plan_way(plan, ops);
-
-	return covers(way) && !way->cannot && !crosses(plan, way);
-}
-
-const char *plan_reason(const struct plan *plan, const struct plan_ops *ops)
-{
-	const struct plan_way *way = plan_way(plan, ops);
-
-	return !plan->byte_count    ? "its address is not in the code of the file"
-	       : way->cannot	    ? way->cannot
-	       : crosses(plan, way) ? plan_crosses
-				    : NULL;
-}
-
-const char *plan_impossible(const struct plan *plan)
-{
-	return plan->nop.relies && !plan->nop.offset ? no_short_nop : none_possible;
-}
-
-const struct plan_ops *plan_choose(
-	const struct plan *plan, const struct plan_order *order, const char **reason_ret)
-{
-	*reason_ret = NULL;
-	for (size_t i = 0; i < order->count; i++)
-		if (plan_is_possible(plan, order->plans[i]))
-			return order->plans[i];
-	for (size_t i = 0; i < order->count && !*reason_ret; i++)
-		*reason_ret = plan_reason(plan, order->plans[i]);
-	if (!*reason_ret)
-		*reason_ret = plan_impossible(plan);
-	return NULL;
-}
-
 /* ---- In memory -------------------------------------------------------------------------- */
-
-size_t plan_starts_before(const struct plan *plan, const struct plan_ops *ops)
-{
-	const struct plan_way *way = plan_way(plan, ops);
-
-	return way->offset < 0 ? (size_t)-way->offset : 0;
-}
-
-size_t plan_needs(const struct plan *plan, const struct plan_ops *ops)
-{
-	const struct plan_way *way = plan_way(plan, ops);
-	size_t needed = covers(way) + (way->offset < 0 ? 0 : (size_t)way->offset);
-
-	return way->offset < 0 || needed < plan->row + plan->byte_count
-		       ? needed
-		       : plan->row + plan->byte_count;
-}
-
-/*
- * Another tool's breakpoint may replace the first byte of an instruction. A long nop may hold
- * anything, because the kernel rewrites it.
- */
-bool plan_stays(
-	const struct arch *arch, const struct plan *plan, size_t offset, const uint8_t *found)
-{
-	for (size_t at = 0, length; at < offset; at += length) {
-		length = nop_at(arch, plan, at);
-		if (!length || length > offset - at)
-			/* the first instruction of a function, not a nop */
-			length = offset - at;
-		else if (length >= arch->jump_length && length > arch->site_nop)
-			continue;
-		if (memcmp(found + at, plan->bytes + at, length) != 0 &&
-			!arch_has_breakpoint(arch, found + at, plan->bytes + at, length))
-			return false;
-	}
-	return true;
-}
-
-/* The same for a row's nops, which are all alike. */
-static bool row_holds(const struct arch *arch, const struct plan *plan, const uint8_t *found)
-{
-	for (size_t at = 0; at < plan->row; at += arch->site_nop)
-		if (memcmp(found + at, plan->bytes, arch->site_nop) != 0 &&
-			!arch_has_breakpoint(arch, found + at, plan->bytes, arch->site_nop))
-			return false;
-	return true;
-}
-
-bool plan_holds(const struct arch *arch, const struct plan *plan, const struct plan_ops *ops,
-	const uint8_t *found)
-{
-	const struct plan_way *way = plan_way(plan, ops);
-	size_t needed = plan_needs(plan, ops), stays = way->offset ? way->offset - plan->row : 0;
-
-	if (ops->holds)
-		return ops->holds(arch, plan, found);
-	if (way->offset < 0)
-		return memcmp(found, plan->before_bytes, needed) == 0;
-	if (needed < plan->row || !row_holds(arch, plan, found))
-		return false;
-	found += plan->row;
-	needed -= plan->row;
-	return stays <= needed && plan_stays(arch, plan, stays, found) &&
-	       memcmp(found + stays, plan->bytes + stays, needed - stays) == 0;
-}

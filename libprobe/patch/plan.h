@@ -168,6 +168,9 @@ size_t plan_starts_before(const struct plan *plan, const struct plan_ops *ops);
 /* Finds the file's bytes `offset` bytes behind the site, outside the row. Returns their number. */
 size_t plan_code(const struct plan *plan, int offset, const uint8_t **ret);
 
+/* Returns the length of the nop that is `at` bytes after the row of a site; 0 if there is none. */
+size_t plan_nop_at(const struct arch *arch, const struct plan *plan, size_t at);
+
 /* Does a plan's jump also serve another site? */
 bool plan_is_shared(const struct plan *plan, const struct plan_ops *ops);
 
@@ -286,14 +289,8 @@ struct rows {
 	size_t *planned;
 };
 
-/*
- * Finds the rows in `all`, and the notes to plan for the requested ones. Call rows_deinit() even
- * after an error. Errors: PROBE_ERROR_MEMORY.
- */
-PROBE_MUST_CHECK struct probe_error *rows_init(struct object *object, const struct arch *arch,
-	const struct sdt_notes *all, const struct sdt_note *const *notes, size_t count,
-	struct rows *ret);
-
+/* Returns the index in rows->all of the first note from `pc` on. */
+size_t rows_first(const struct rows *rows, uint64_t pc);
 /* Does a site begin in these bytes? */
 bool rows_have_site(const struct rows *rows, uint64_t start, size_t length);
 

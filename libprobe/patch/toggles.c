@@ -23,13 +23,6 @@ static const char is_shared[] =
 	"it is mapped shared: to switch it would change the file, and every process that has it "
 	"mapped";
 
-void toggles_deinit(struct toggles *toggles)
-{
-	edits_deinit(&toggles->edits);
-	free(toggles->items);
-	*toggles = (struct toggles){0};
-}
-
 bool toggles_asked(const struct select_probe *probe, const struct probe_request *request)
 {
 	struct plan_order order = plan_order_of(request->plans, request->plan_count);
@@ -270,39 +263,5 @@ struct probe_error *toggles_take(struct transaction *t, struct selection *s,
 	}
 	if (!error)
 		selection_drop_unwanted(s);
-	return error;
-}
-
-/* ---- The stop --------------------------------------------------------------------------- */
-
-struct probe_error *toggles_prepare(struct toggles *toggles)
-{
-	for (size_t i = 0; i < toggles->count; i++)
-		toggles->edits.items[i].is_write = true;
-	return edits_prepare(&toggles->edits);
-}
-
-struct probe_error *toggles_read(
-	struct toggles *toggles, const struct semaphores *semaphores, pid_t pid)
-{
-	const struct arch_toggle *toggle = arch_host()->toggle;
-	struct probe_error *error = toggles->count ? edits_read(&toggles->edits, pid) : NULL;
-
-	for (size_t i = 0; i < toggles->count && !error; i++) {
-		const struct toggle *item = &toggles->items[i];
-		struct edit *edit = &toggles->edits.items[i];
-		const uint8_t *found = edits_found(&toggles->edits, i);
-		uint16_t count;
-
-		if (!found || (*found != toggle->on && *found != toggle->off))
-			return probe_error_new(PROBE_ERROR_REFUSED,
-				"process %d: the memory at %#jx was changed by another tool: try "
-				"again",
-				pid, (uintmax_t)edit->address);
-		edit->bytes[0] = item->on ? toggle->on : toggle->off;
-		if (item->semaphore && semaphores_coming(semaphores, item->semaphore, &count))
-			edit->bytes[0] = count ? toggle->on : toggle->off;
-		edit->is_write = edit->bytes[0] != *found;
-	}
 	return error;
 }

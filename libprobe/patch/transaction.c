@@ -118,7 +118,10 @@ bool semaphores_set(struct semaphores *semaphores, uint64_t address, uint16_t va
 		(struct semaphore_change){.address = address, .is_set = true, .value = value});
 }
 
-/* Adds all semaphores of a registry unchanged, for semaphores_keep(). */
+/*
+ * Adds all semaphores of a registry without changing their values, so that semaphores_keep() can
+ * set their least values.
+ */
 static bool semaphores_add_all(struct semaphores *semaphores, const struct registry *registry)
 {
 	bool ok = true;
@@ -258,6 +261,52 @@ size_t semaphores_short(const struct registry *registry, pid_t pid)
 	probe_error_free(error);
 	semaphores_deinit(&all);
 	return count;
+}
+
+/* ==== Toggles ================================================================================= */
+
+static void toggles_deinit(struct toggles *toggles)
+{
+	edits_deinit(&toggles->edits);
+	free(toggles->items);
+	*toggles = (struct toggles){0};
+}
+
+/* The last step before the stop: allocates memory. */
+static struct probe_error *toggles_prepare(struct toggles *toggles)
+{
+	for (size_t i = 0; i < toggles->count; i++)
+		toggles->edits.items[i].is_write = true;
+	return edits_prepare(&toggles->edits);
+}
+
+/*
+ * Reads the toggles and decides their bytes by the new counts in `semaphores`, which must just have
+ * been read. Errors: PROBE_ERROR_REFUSED, as edits_read().
+ */
+static struct probe_error *toggles_read(
+	struct toggles *toggles, const struct semaphores *semaphores, pid_t pid)
+{
+	const struct arch_toggle *toggle = arch_host()->toggle;
+	struct probe_error *error = toggles->count ? edits_read(&toggles->edits, pid) : NULL;
+
+	for (size_t i = 0; i < toggles->count && !error; i++) {
+		const struct toggle *item = &toggles->items[i];
+		struct edit *edit = &toggles->edits.items[i];
+		const uint8_t *found = edits_found(&toggles->edits, i);
+		uint16_t count;
+
+		if (!found || (*found != toggle->on && *found != toggle->off))
+			return probe_error_new(PROBE_ERROR_REFUSED,
+				"process %d: the memory at %#jx was changed by another tool: try "
+				"again",
+				pid, (uintmax_t)edit->address);
+		edit->bytes[0] = item->on ? toggle->on : toggle->off;
+		if (item->semaphore && semaphores_coming(semaphores, item->semaphore, &count))
+			edit->bytes[0] = count ? toggle->on : toggle->off;
+		edit->is_write = edit->bytes[0] != *found;
+	}
+	return error;
 }
 
 /* ==== Transaction ============================================================================= */

@@ -1,36 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Searches the memory of a process for contexts that a thread may resume.
+ * Finds the addresses at which stopped threads will continue.
  *
- * The context of an interrupted thread can be anywhere in writable memory: on the stack of a
- * thread, on a stack that no thread uses now, on an alternate stack, in a structure of a scheduler.
- * How the program uses its memory is unknown, so everything in RAM is read, except
+ * When a signal handler returns, its thread continues at an address in a frame on the stack, maybe
+ * in a stub that will be freed, or in bytes that will be overwritten. So the used part of each
+ * stack is searched for such addresses. A word that looks like one by chance costs a retry, and
+ * does no harm.
  *
- *   - files that are mapped privately and not writable;
- *   - mappings that are larger than a stack should be: heaps, with more than HEAP_BYTES in
- *     RAM or SPACE_BYTES of addresses;
- *   - devices, and files of a file system that may not answer;
- *   - our own mappings.
+ * A handler may run on an alternate stack (sigaltstack(2)). Its frame there holds the stack pointer
+ * of the interrupted stack, which is searched next.
  *
- * The pagemap of the process says which pages are in RAM; reading it allocates nothing. A private
- * page that is not in RAM was never written, or was given back, and need not be read. A page that
- * was swapped out is read. For shared memory, the pagemap shows only the pages that this process
- * has touched and not given back. The other pages of shared memory are read from the mapped file
- * (libprobe/process/shared.c), up to HEAP_BYTES of a mapping in memory, and DISK_BYTES of all
- * others. If we may not open the file, up to BLIND_BYTES are read through the process, which may
- * allocate that much memory for pages that were never written. Larger mappings count as buffers:
- * only the pages that the process uses are read.
+ * Pages that were never written are not read: the kernel would allocate them.
  *
- * The search is incomplete if a page exists but cannot be read, or if more than ALL_BYTES would
- * have to be read. Then search.unknown says why. Memory that was unmapped meanwhile holds no
- * context.
+ * A handler may be removed while it runs, by the kernel (SA_RESETHAND) or the program. So even
+ * without a handler a part of each stack, near the stack pointer, is searched, and then an
+ * unreadable stack is no error.
  *
- * A running process may move a context from memory that is not read yet to memory that was read
- * already. For this, it must resume the context, and another signal must interrupt the thread again
- * on another stack, before the thread has left the place. This is unlikely, because a place is only
- * some ten instructions long.
- *
- * Sources: Documentation/admin-guide/mm/pagemap.rst of Linux; process_vm_readv(2).
+ * libprobe/patch/search.c searches stacks that no thread uses.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -50,600 +36,523 @@
 #include "libprobe/process/process.h"
 #include "libprobe/registry/registry.h"
 
-/* ==== Pages =================================================================================== */
-
-/*
- * A program may reserve terabytes, as with a sanitizer, and the pagemap has an entry for each page.
- * PAGEMAP_SCAN, since Linux 6.7, skips ranges without page tables.
- *
- * Sources: Documentation/admin-guide/mm/pagemap.rst of Linux; ioctl_pagemap_scan(2).
- */
+/* ==== Frames ================================================================================== */
 
 enum {
-	ENTRIES = 4096,
-	RUNS = ENTRIES / 2 + 1, /* the pages of ENTRIES entries cannot form more runs than this */
-	IS_PRESENT = 1 << 3,
-	IS_SWAPPED = 1 << 4
+	CHUNK = 64 << 10,
+	/* bytes of a stack that are searched without a handler */
+	GONE_REACH = 256 << 10,
+	/* bytes that are searched above a stack pointer in no mapping */
+	NEAR_BYTES = 64 << 10,
+	PCS_ROOM = 1024, /* the first array of addresses has room for this many */
+	/* stacks of a thread that are searched, each interrupted by a handler on the next */
+	STACKS_MAX = 32
 };
 
-/* struct pm_scan_arg of <linux/fs.h>, which Debian 12 lacks. */
-struct scan {
-	uint64_t size, flags;
-	uint64_t start, end, walk_end;
-	uint64_t vec, vec_len, max_pages;
-	uint64_t category_inverted, category_mask, category_anyof_mask, return_mask;
+static const char too_deep[] = "a stack is larger than is searched";
+static const char too_nested[] = "signal handlers are nested on too many stacks";
+static const char unreadable[] = "a stack cannot be read";
+
+/* The stacks of a thread, of which a search may find more. */
+struct walk {
+	struct frames *frames;
+	uint64_t starts[STACKS_MAX], ends[STACKS_MAX];
+	size_t count; /* number of stacks found; stacks found last may not be searched yet */
+	bool no_memory;
 };
-_Static_assert(_IOWR('f', 16, struct scan) == SECCOMP_PAGEMAP_SCAN, "the number of the call");
 
-bool pages_open(int pagemap, struct pages *ret)
+bool frames_add(struct frames *frames, uint64_t pc)
 {
-	*ret = (struct pages){.pagemap = pagemap,
-		.by_entries = !seccomp_may_call(SECCOMP_OWN_PAGES),
-		.entries = array_resident(ENTRIES * sizeof(*ret->entries)),
-		.runs = array_resident(RUNS * sizeof(*ret->runs))};
-	return ret->entries && ret->runs;
-}
+	if (frames->count == frames->room) {
+		uint64_t *pcs = reallocarray(frames->pcs, frames->room * 2, sizeof(*pcs));
 
-void pages_close(struct pages *pages)
-{
-	free(pages->entries);
-	free(pages->runs);
-	*pages = (struct pages){0};
-}
-
-static size_t scan(const struct pages *p, uint64_t at, uint64_t end, uint64_t *next_ret)
-{
-	struct scan scan = {.size = sizeof(scan),
-		.start = at,
-		.end = end,
-		.vec = (uintptr_t)p->runs,
-		.vec_len = RUNS,
-		.category_anyof_mask = IS_PRESENT | IS_SWAPPED,
-		.return_mask = IS_PRESENT | IS_SWAPPED};
-	int count = ioctl(p->pagemap, SECCOMP_PAGEMAP_SCAN, &scan);
-
-	if (count < 0 || count > RUNS)
-		return SIZE_MAX;
-	/* With fewer runs than room, the scan reached `end`, even if walk_end is lower. */
-	*next_ret = count < RUNS ? page_after(end) : p->runs[count - 1].end;
-	return (size_t)count;
-}
-
-static size_t read_entries(const struct pages *p, uint64_t at, uint64_t end, uint64_t *next_ret)
-{
-	const uint64_t page = page_bytes();
-	uint64_t pages = page_after(end - at) / page;
-	ssize_t length = pread(p->pagemap, p->entries,
-		(pages < ENTRIES ? pages : ENTRIES) * sizeof(*p->entries),
-		(off_t)(at / page * sizeof(*p->entries)));
-	size_t runs = 0;
-
-	if (length < (ssize_t)sizeof(*p->entries))
-		return SIZE_MAX;
-	pages = (size_t)length / sizeof(*p->entries);
-	for (size_t i = 0; i < pages; i++) {
-		uint64_t start = at + i * page;
-
-		if (!(p->entries[i] & PAGE_THERE))
-			continue;
-		if (!runs || p->runs[runs - 1].end != start)
-			p->runs[runs++] = (struct pages_run){.start = start};
-		p->runs[runs - 1].end = start + page;
+		if (!pcs)
+			return false;
+		frames->pcs = pcs;
+		frames->room *= 2;
 	}
-	*next_ret = at + pages * page;
-	return runs;
-}
-
-size_t pages_look(struct pages *p, uint64_t at, uint64_t end, uint64_t *next_ret)
-{
-	size_t count = p->by_entries ? SIZE_MAX : scan(p, at, end, next_ret);
-
-	if (count != SIZE_MAX)
-		return count;
-	/* Older kernels have no PAGEMAP_SCAN, and some mappings do not support it. */
-	return read_entries(p, at, end, next_ret);
-}
-
-/* ==== Search ================================================================================== */
-
-enum {
-	CHUNK = 128 << 10,
-	FINDS_MAX = 65536,
-	PARTS_MAX = 4096,
-	/* maximum of layout.state_head */
-	HEAD_MAX = 1024,
-	ALTERNATE_MAX = 16 << 20, /* maximum size of an alternate stack that is searched whole */
-	/* maximum distance from a frame, or its copy, to the floating-point state */
-	IN_PLACE_MAX = 64 << 10,
-};
-#define HEAP_BYTES (UINT64_C(256) << 20)
-#define DISK_BYTES (UINT64_C(64) << 20)
-#define BLIND_BYTES (UINT64_C(4) << 20)
-/* memory that control groups must leave for blind reads */
-#define ROOM_BYTES (UINT64_C(16) << 20)
-#define SPACE_BYTES (UINT64_C(16) << 30)
-#define ALL_BYTES (UINT64_C(2) << 30)
-
-static const char unreadable[] = "some of its memory cannot be read";
-static const char too_much[] = "it has more memory than is searched";
-static const char no_room[] = "its control group has no memory left to look at what it shares";
-static const char too_many[] = "too many words of its memory are such addresses";
-
-struct search_source {
-	enum { BY_PAGES, BY_FILE, BLINDLY } way;
-	uint64_t bytes; /* how many bytes of the mapping are read, or 0 */
-};
-
-/* ---- Finds ------------------------------------------------------------------------------ */
-
-static bool add_find(void *data, uint64_t at, uint64_t word, bool is_context)
-{
-	struct search *s = data;
-
-	(void)is_context; /* always true here, because `only_images` is set */
-	if (s->find_count == FINDS_MAX) {
-		s->unknown = too_many;
-		return false;
-	}
-	if (!ARRAY_ROOM(s->finds, s->find_count)) {
-		s->no_memory = true;
-		return false;
-	}
-	s->finds[s->find_count++] = (struct search_find){.at = at, .word = word};
+	frames->pcs[frames->count++] = pc;
 	return true;
 }
 
-static void describe_find(
-	const struct search *s, struct search_find *find, const struct place_image *image)
-{
-	const struct arch_frame_layout *layout = arch_process()->layout;
-	uint64_t distance = image->state - image->at;
+/* ---- Stacks ---------------------------------------------------------------------------- */
 
-	find->is_remote = image->is_remote;
-	/* The floating-point state is far away: this is a copy of the context. */
-	if (distance < IN_PLACE_MAX || (image->state && !maps_find(&s->maps, image->state)))
-		find->state = image->state;
-	/* A copy at this distance would overlap the kernel's frame, so it is the frame itself. */
-	if (distance >= layout->state_min && distance <= layout->state_max) {
-		find->frame = image->at;
-		find->frame_end =
-			image->sp - image->state < IN_PLACE_MAX ? image->sp : image->state;
-	}
+/* Returns the mapping of an address; reads the mappings again if need be. */
+static const struct mapping *mapping_of(struct frames *f, uint64_t address)
+{
+	const struct mapping *m = maps_find(f->maps, address);
+
+	if (m)
+		return m;
+	if (!f->fresh.count)
+		probe_error_free(maps_read(f->pid, &f->fresh));
+	return maps_find(&f->fresh, address);
 }
 
 /*
- * Records memory to search again in the stop: the alternate stack that the image is on, because
- * other threads' contexts are not there, or the whole mapping.
+ * Returns the end of the stack that begins in `m`, maybe in several adjacent mappings, which differ
+ * only inside the kernel.
  */
-static bool add_part(void *data, const struct place_image *image)
+static uint64_t end_of(const struct frames *f, const struct mapping *m)
 {
-	struct search *s = data;
-	const struct mapping *m = maps_find(&s->maps, image->at);
-	struct search_part part;
+	const struct maps *maps =
+		m >= f->maps->items && m < f->maps->items + f->maps->count ? f->maps : &f->fresh;
+	const struct mapping *last = maps->items + maps->count;
 
-	for (size_t i = s->find_count; i-- > 0 && s->finds[i].at > image->at;)
-		if (s->finds[i].at == image->at + arch_process()->layout->pc)
-			describe_find(s, &s->finds[i], image);
-	if (image->is_remote || !m)
+	while (m + 1 < last && m[1].start == m->end && m[1].readable && m[1].writable &&
+		strcmp(m[1].path, m->path) == 0)
+		m++;
+	return m->end;
+}
+
+/*
+ * Was a stack made for the thread on it? It is the main stack, or libc has put the control block
+ * (tp) at its end.
+ */
+static bool is_threads(const struct mapping *m, uint64_t sp, uint64_t tp)
+{
+	return m && (strcmp(m->path, "[stack]") == 0 || (tp > sp && tp < m->end));
+}
+
+/* Returns where the search of the stack with `sp` ends. */
+static uint64_t stack_end(struct frames *f, const struct mapping *m, uint64_t sp, uint64_t tp)
+{
+	uint64_t end, reach = f->reach;
+
+	if (!m)
+		return sp + NEAR_BYTES;
+	end = tp > sp && tp < m->end ? tp : end_of(f, m);
+	if (is_threads(m, sp, tp))
+		reach = FRAMES_REACH;
+	if (!f->has_handlers)
+		reach = GONE_REACH;
+	if (end - sp <= reach)
+		return end;
+	f->unknown = too_deep;
+	return sp + reach;
+}
+
+/* Records a stack's used part. Returns false if out of memory. */
+static bool add_stack(struct frames *f, uint64_t low, uint64_t end, bool threads)
+{
+	if (!ARRAY_ROOM(f->stacks, f->stack_count))
+		return false;
+	f->stacks[f->stack_count++] = (struct frames_stack){low, end, threads};
+	return true;
+}
+
+/* ---- Searching ------------------------------------------------------------------------- */
+
+static bool on_word(void *data, uint64_t at, uint64_t word, bool is_context)
+{
+	struct walk *walk = data;
+
+	(void)at;
+	(void)is_context;
+	walk->no_memory = !frames_add(walk->frames, word);
+	return !walk->no_memory;
+}
+
+/*
+ * Adds the stack that a handler has interrupted, where the thread will continue, by the context
+ * that the kernel saved.
+ */
+static bool on_image(void *data, const struct place_image *image)
+{
+	struct walk *walk = data;
+
+	for (size_t i = 0; i < walk->count; i++)
+		if (image->sp >= walk->starts[i] && image->sp < walk->ends[i])
+			return true;
+	if (!mapping_of(walk->frames, image->sp))
 		return true;
-	part = (struct search_part){m->start, m->end, image->at};
-	if (image->at - image->stack < image->stack_end - image->stack &&
-		image->stack_end - image->stack <= ALTERNATE_MAX)
-		part = (struct search_part){
-			image->stack & ~UINT64_C(7), image->stack_end, image->at};
-	for (size_t i = s->part_count; i-- > 0;) {
-		struct search_part *known = &s->parts[i];
+	if (walk->count == STACKS_MAX) {
+		walk->frames->unknown = too_nested;
+		return true;
+	}
+	walk->starts[walk->count] = image->sp;
+	/* the end is set when the stack is searched */
+	walk->ends[walk->count++] = image->sp + 1;
+	return true;
+}
 
-		if (known->start > part.start || known->end < part.end)
+/* Handles an unreadable stack: if `at` is not mapped any more, the stack ends there. */
+static void check_end(struct frames *f, uint64_t at)
+{
+	const struct mapping *m;
+
+	if (!f->fresh.count)
+		probe_error_free(maps_read(f->pid, &f->fresh));
+	m = maps_find(&f->fresh, at);
+	if (!f->fresh.count || (m && m->readable))
+		f->unknown = unreadable;
+}
+
+/*
+ * Searches [start, end) of a stack. Skips private pages that the process has not touched, but not
+ * shared ones, which may have contents.
+ */
+static void search_stack(struct walk *walk, uint64_t start, uint64_t end, bool is_shared)
+{
+	const struct place_visitor visitor = {walk, on_word, on_image, .maps = walk->frames->maps};
+	struct frames *f = walk->frames;
+
+	for (uint64_t at = start & ~UINT64_C(7), step; at < end; at += step) {
+		/* A frame that begins in this chunk may end in the next. */
+		size_t want =
+			end - at < CHUNK + PLACE_IMAGE_MAX ? end - at : CHUNK + PLACE_IMAGE_MAX;
+		bool is_there = true;
+		size_t run = is_shared ? want : memory_run(f->pagemap, at, want, &is_there), size;
+
+		step = run < CHUNK ? run : CHUNK;
+		if (!is_there)
 			continue;
-		known->last = known->last < part.last ? part.last : known->last;
-		return true;
-	}
-	if (s->part_count == PARTS_MAX) {
-		s->unknown = too_many;
-		return false;
-	}
-	if (!ARRAY_ROOM(s->parts, s->part_count)) {
-		s->no_memory = true;
-		return false;
-	}
-	s->parts[s->part_count++] = part;
-	return true;
-}
-
-bool search_is_stale(const struct search *s, const struct search_find *find)
-{
-	const struct arch_frame_layout *layout = arch_process()->layout;
-	uint8_t head[HEAD_MAX];
-	uint32_t last;
-	size_t size;
-
-	if (!find->state)
-		return false;
-	if (!maps_find(&s->maps, find->state))
-		/* the state is not mapped, so rt_sigreturn(2) would fail */
-		return true;
-	if (memory_read(s->pid, find->state, head, layout->state_head) != layout->state_head)
-		return false;
-	size = arch_process()->state_size(head);
-	return !size ||
-	       (memory_read(s->pid, find->state + size, &last, sizeof(last)) == sizeof(last) &&
-		       last != layout->state_end);
-}
-
-/* ---- Reading --------------------------------------------------------------------------- */
-
-static size_t read_file(int fd, uint64_t offset, void *buffer, size_t size)
-{
-	ssize_t length = pread(fd, buffer, size, (off_t)offset);
-
-	return length < 0 ? 0 : (size_t)length;
-}
-
-/* Reads up to `size` bytes, through `mem` if the process may not read them. Returns how many. */
-static size_t read_memory(const struct search *s, uint64_t address, void *buffer, size_t size)
-{
-	if (s->file >= 0)
-		return read_file(s->file, address + s->file_bias, buffer, size);
-	return memory_read_forced(s->pid, s->mem, address, buffer, size);
-}
-
-/* Does an unreadable page exist? Otherwise it was unmapped meanwhile. */
-static bool is_there(const struct search *s, uint64_t address)
-{
-	uint64_t entry;
-	ssize_t length;
-
-	if (s->file >= 0) /* if the file was only made shorter, pread() does not fail */
-		return pread(s->file, &entry, 1, (off_t)(address + s->file_bias)) < 0;
-	length = pread(
-		s->pagemap, &entry, sizeof(entry), (off_t)(address / page_bytes() * sizeof(entry)));
-
-	return length < 0 || (length == sizeof(entry) && entry & PAGE_THERE);
-}
-
-/* Searches [start, end), whose pages were just present. */
-static bool search_run(struct search *s, uint64_t start, uint64_t end)
-{
-	const struct place_visitor own = {
-		s, add_find, add_part, .only_images = true, .maps = &s->maps};
-	const struct place_visitor *visitor = s->visitor ? s->visitor : &own;
-	const uint64_t page = page_bytes();
-	bool is_page = false; /* a read has failed: now read a single page */
-
-	for (uint64_t at = start; at < end;) {
-		size_t most = is_page ? page_of(at) + page - at : CHUNK + PLACE_IMAGE_MAX;
-		size_t want = end - at < most ? end - at : most;
-		size_t got = read_memory(s, at, s->buffer, want) & ~(size_t)7;
-		size_t step = got < CHUNK ? got : CHUNK;
-
-		if (!places_scan(s->places, at, s->buffer, got, step, visitor))
-			return false;
-		s->bytes += step;
-		at += step;
-		if (!got && is_page && is_there(s, at)) {
-			s->unknown = unreadable;
-			return false;
-		}
-		if (!got && is_page)
-			at = page_of(at) + page;
-		is_page = !got;
-	}
-	return true;
-}
-
-/* Searches present pages, except s->skipped. */
-static void search_present(struct search *s, uint64_t start, uint64_t end)
-{
-	uint64_t after = s->skipped + page_bytes();
-
-	if (s->skipped >= end || after <= start) {
-		search_run(s, start, end);
-		return;
-	}
-	if (s->skipped <= start || search_run(s, start, s->skipped))
-		search_run(s, after, end);
-}
-
-/* Searches the pages that the process has in memory. */
-static void search_pages(struct search *s, uint64_t start, uint64_t end)
-{
-	/* present pages not searched yet */
-	uint64_t from = start, to = start;
-
-	for (uint64_t at = page_of(start); at < end && !s->unknown && !s->no_memory;) {
-		size_t count = pages_look(&s->pages, at, end, &at);
-
-		if (count == SIZE_MAX) {
-			s->unknown = unreadable;
+		size = memory_read_known(f->known, at, f->buffer, run);
+		if (!places_scan(f->places, at, f->buffer, size & ~(size_t)7, step, &visitor))
+			return;
+		if (size < run) {
+			check_end(f, at + size);
 			return;
 		}
-		for (size_t i = 0; i < count && !s->unknown && !s->no_memory; i++) {
-			const struct pages_run *run = &s->pages.runs[i];
-
-			if (run->start > to) {
-				search_present(s, from, to);
-				from = run->start;
-			}
-			to = run->end < end ? run->end : end;
-		}
 	}
-	if (!s->unknown && !s->no_memory)
-		search_present(s, from, to);
 }
 
-/* Searches the bytes behind the end of a file in its last page, which exist only in memory. */
-static void search_tail(struct search *s, uint64_t start, uint64_t end, uint64_t bias, int fd)
+static bool search_thread(struct frames *f, const struct control_thread *thread)
 {
-	struct stat st;
-	uint64_t eof, low;
+	uint64_t sp = arch_get(&thread->regs, ARCH_SP), tp = arch_get(&thread->regs, ARCH_TP);
+	struct walk walk = {.frames = f, .starts = {sp}, .ends = {sp + 1}, .count = 1};
 
-	if (fstat(fd, &st) != 0 || page_of((uint64_t)st.st_size) == (uint64_t)st.st_size)
-		return;
-	eof = (uint64_t)st.st_size - bias;
-	if (eof - start >= end - start)
-		return;
-	low = page_of(eof) - page_bytes();
-	if (low < start || low > eof)
-		low = start;
-	eof = page_of(eof) + page_bytes();
-	search_run(s, low, eof < end ? eof : end);
-}
+	for (size_t i = 0; i < walk.count && !walk.no_memory; i++) {
+		const struct mapping *m = mapping_of(f, walk.starts[i]);
+		uint64_t start = walk.starts[i] - arch_process()->red_zone, end;
 
-/* Searches the part of a file mapped at [start, end). */
-static void search_file(struct search *s, const struct mapping *m, uint64_t start, uint64_t end)
-{
-	uint64_t bias = m->offset - m->start, from, to;
-	int fd = backing_open(&s->backing, m);
-
-	if (fd < 0) {
-		s->unknown = unreadable;
-		return;
+		end = stack_end(f, m, walk.starts[i], tp);
+		if (m && start < m->start)
+			start = m->start;
+		if (m && !add_stack(f, start, end, is_threads(m, walk.starts[i], tp)))
+			return false;
+		walk.starts[i] = start;
+		walk.ends[i] = end;
+		search_stack(&walk, start, end, m && m->is_shared);
 	}
-	s->file = fd;
-	s->file_bias = bias;
-	for (uint64_t at = start; at < end && !s->unknown && !s->no_memory; at = to - bias) {
-		if (!backing_next(fd, at + bias, end + bias, &from, &to))
-			break;
-		from &= ~UINT64_C(7);
-		search_run(s, from - bias < start ? start : from - bias, to - bias);
-	}
-	s->file = -1;
-	if (!s->unknown && !s->no_memory)
-		search_tail(s, start, end, bias, fd);
-	close(fd);
+	return !walk.no_memory;
 }
 
-/* Returns how [start, end) is read, or BY_PAGES if unknown, and its mapping. */
-static int way_of(
-	const struct search *s, uint64_t start, uint64_t end, const struct mapping **mapping_ret)
+/* Adds registers that hold a place: the thread may be copying a context. */
+static bool add_registers(struct frames *f, const struct arch_registers *r)
 {
-	const struct mapping *m = maps_find(&s->maps, start);
+	const uint64_t *words = r->words + arch_process()->general_first;
 
-	*mapping_ret = m;
-	return m && s->sources && end <= m->end ? (int)s->sources[m - s->maps.items].way : BY_PAGES;
+	for (size_t i = 0; i < arch_process()->general_count; i++)
+		if (places_have(f->places, words[i]) && !frames_add(f, words[i]))
+			return false;
+	return true;
 }
 
-/* Adds the results to the finds. For use in a stop, too. */
-static struct probe_error *search_range(struct search *s, uint64_t start, uint64_t end)
+/* Is a signal handler installed, by the kernel's mask of caught signals in the status file? */
+static bool has_handlers(int status)
 {
-	const struct mapping *m;
-	int way = way_of(s, start, end, &m);
+	char text[4096];
+	ssize_t length = pread(status, text, sizeof(text) - 1, 0);
+	const char *value;
 
-	start &= ~UINT64_C(7);
-	if (way == BY_FILE)
-		search_file(s, m, start, end);
-	else if (way == BLINDLY)
-		search_run(s, start, end);
-	else
-		search_pages(s, start, end);
-	return s->no_memory ? probe_error_no_memory() : NULL;
+	text[length < 0 ? 0 : length] = '\0';
+	value = strstr(text, "\nSigCgt:");
+	return !value || strtoull(value + strlen("\nSigCgt:"), NULL, 16) != 0;
 }
 
-/* Returns the bytes in memory, or UINT64_MAX if unknown. */
-static uint64_t measure_pages(struct search *s, uint64_t start, uint64_t end)
+static int open_file(pid_t pid, const char *name)
 {
-	uint64_t bytes = 0;
+	char path[48];
 
-	for (uint64_t at = page_of(start); at < end;) {
-		size_t count = pages_look(&s->pages, at, end, &at);
-
-		if (count == SIZE_MAX)
-			return UINT64_MAX;
-		for (size_t i = 0; i < count; i++)
-			bytes += s->pages.runs[i].end - s->pages.runs[i].start;
-	}
-	return bytes;
+	snprintf(path, sizeof(path), "/proc/%d/%s", pid, name);
+	return open(path, O_RDONLY | O_CLOEXEC);
 }
 
-/* Returns the file's bytes of data for [start, end), or UINT64_MAX if unknown. */
-static uint64_t measure_file(
-	struct search *s, const struct mapping *m, uint64_t start, uint64_t end)
+/* Has a process installed a signal handler? True if unknown. */
+static bool any_handlers(pid_t pid)
 {
-	uint64_t bias = m->offset - m->start, bytes = UINT64_MAX;
-	int fd = backing_open(&s->backing, m);
+	int status = open_file(pid, "status");
+	bool found = has_handlers(status);
 
-	if (fd >= 0) {
-		bytes = backing_data(fd, start + bias, end + bias);
-		close(fd);
-	}
-	return bytes;
+	if (status >= 0)
+		close(status);
+	return found;
 }
 
-/* Returns the bytes to read for a search, or UINT64_MAX if unknown. */
-static uint64_t search_measure(struct search *s, uint64_t start, uint64_t end)
+struct probe_error *frames_open(pid_t pid, const struct maps *maps, const struct places *places,
+	uint64_t reach, struct frames *ret)
 {
-	const struct mapping *m;
-	int way = way_of(s, start, end, &m);
-
-	if (way == BY_FILE)
-		return measure_file(s, m, start, end);
-	return way == BLINDLY ? end - start : measure_pages(s, start, end);
-}
-
-/* ---- A whole process --------------------------------------------------------------------- */
-
-static bool begins_with(const char *text, const char *start)
-{
-	return strncmp(text, start, strlen(start)) == 0;
-}
-
-/* Can a mapping hold a context? See the top of this file. */
-static bool is_candidate(const struct search *s, const struct mapping *m)
-{
-	if (strcmp(m->path, "/memfd:" SHARED_NAME) == 0 || shared_is_lasting(m) ||
-		m->end - m->start > SPACE_BYTES)
-		return false;
-	if (!*m->path || strcmp(m->path, "[heap]") == 0 || begins_with(m->path, "[stack") ||
-		begins_with(m->path, "[anon:"))
-		return true;
-	if (!m->writable)
-		return false;
-	return m->is_shared ? backing_kind(&s->backing, m) != BACKING_NONE : *m->path != '[';
-}
-
-/* How many bytes of shared memory may still be read from disks, and how many blindly. */
-struct limits {
-	uint64_t disk, blind;
-};
-
-/*
- * Chooses how shared memory is read: from its file if possible, because the process may give back
- * its pages, which the pagemap then lacks.
- */
-static void choose_way(
-	struct search *s, const struct mapping *m, struct limits *limits, struct search_source *ret)
-{
-	bool is_disk = backing_kind(&s->backing, m) == BACKING_DISK;
-	uint64_t size = m->end - m->start, bytes = measure_file(s, m, m->start, m->end);
-	struct cgroup_memory memory;
-
-	if (bytes != UINT64_MAX && bytes <= (is_disk ? limits->disk : HEAP_BYTES)) {
-		*ret = (struct search_source){BY_FILE, bytes};
-		limits->disk -= is_disk ? bytes : 0;
-	}
-	/* Do not read hugetlbfs: that may allocate its pages, which are large and few. */
-	if (bytes != UINT64_MAX || size > limits->blind || begins_with(m->path, "/anon_hugepage"))
-		return;
-	limits->blind -= size;
-	*ret = (struct search_source){BLINDLY, size};
-	cgroup_memory(s->pid, &memory);
-	if (!is_disk && memory.room < ROOM_BYTES)
-		s->unknown = no_room;
-}
-
-static void measure_mapping(
-	struct search *s, const struct mapping *m, struct limits *limits, struct search_source *ret)
-{
-	uint64_t present = measure_pages(s, m->start, m->end);
-
-	if (present == UINT64_MAX)
-		s->unknown = unreadable;
-	*ret = (struct search_source){BY_PAGES, present > HEAP_BYTES ? 0 : present};
-	if (m->is_shared)
-		choose_way(s, m, limits, ret);
-}
-
-/* Decides how each mapping is read. Returns false if out of memory. */
-static bool measure(struct search *s)
-{
-	struct limits limits = {DISK_BYTES, BLIND_BYTES};
-	uint64_t all = 0;
-
-	s->sources = calloc(s->maps.count + 1, sizeof(*s->sources));
-	for (size_t i = 0; s->sources && i < s->maps.count && !s->unknown; i++) {
-		if (is_candidate(s, &s->maps.items[i]))
-			measure_mapping(s, &s->maps.items[i], &limits, &s->sources[i]);
-		all += s->sources[i].bytes;
-	}
-	if (!s->unknown && all > ALL_BYTES)
-		s->unknown = too_much;
-	return s->sources != NULL;
-}
-
-/* Forgets finds, but keeps parts. For use in a stop, too. */
-static void search_forget(struct search *s)
-{
-	s->find_count = 0;
-	s->bytes = 0;
-	s->unknown = NULL;
-	s->no_memory = false;
-}
-
-static void forget_mappings(struct search *s)
-{
-	maps_deinit(&s->maps);
-	backing_deinit(&s->backing);
-	free(s->sources);
-	s->sources = NULL;
-	s->backing.pid = s->pid;
-}
-
-/* Reads the mappings again, and searches all that can hold a context. */
-static struct probe_error *search_mappings(struct search *s)
-{
-	struct probe_error *error;
-
-	forget_mappings(s);
-	error = maps_read(s->pid, &s->maps);
-	if (error)
-		return error;
-	if (!measure(s))
-		return probe_error_no_memory();
-	for (size_t i = 0; i < s->maps.count && !error && !s->unknown; i++)
-		if (s->sources[i].bytes)
-			error = search_range(s, s->maps.items[i].start, s->maps.items[i].end);
-	return error;
-}
-
-struct probe_error *search_all(struct search *s)
-{
-	search_forget(s);
-	s->part_count = 0;
-	return search_mappings(s);
-}
-
-struct probe_error *search_words(
-	struct search *s, const struct places *places, const struct place_visitor *visitor)
-{
-	const struct places *own = s->places;
-	struct probe_error *error;
-
-	s->places = places;
-	s->visitor = visitor;
-	s->unknown = NULL;
-	error = search_mappings(s);
-	s->places = own;
-	s->visitor = NULL;
-	return error;
-}
-
-struct probe_error *search_open(
-	pid_t pid, int mem, const struct places *places, uint64_t skipped, struct search *ret)
-{
-	*ret = (struct search){
-		.pid = pid, .mem = mem, .places = places, .skipped = page_of(skipped), .file = -1};
-	ret->pagemap = memory_open_pagemap(pid);
-	if (ret->pagemap < 0)
-		return errno == ENOENT || errno == ESRCH
+	*ret = (struct frames){.room = PCS_ROOM,
+		.pid = pid,
+		.maps = maps,
+		.places = places,
+		.reach = reach,
+		.pagemap = -1};
+	ret->status = open_file(pid, "status");
+	if (ret->status < 0)
+		return errno == ENOENT
 			       ? probe_error_new(PROBE_ERROR_NOT_FOUND, "process %d has ended", pid)
-			       : probe_error_system(errno, "/proc/%d/pagemap", (int)pid);
+			       : probe_error_system(errno, "/proc/%d/status", pid);
+	ret->has_handlers = has_handlers(ret->status);
+	ret->pagemap = open_file(pid, "pagemap");
+	ret->pcs = array_resident(ret->room * sizeof(*ret->pcs));
 	ret->buffer = array_resident(CHUNK + PLACE_IMAGE_MAX);
-	if (!pages_open(ret->pagemap, &ret->pages) || !ret->buffer)
+	if (!ret->pcs || !ret->buffer) {
+		frames_close(ret);
 		return probe_error_no_memory();
+	}
 	return NULL;
 }
 
-void search_close(struct search *s)
+struct probe_error *frames_read(struct frames *frames, const struct control *control)
 {
-	if (s->places && s->pagemap >= 0)
-		close(s->pagemap);
-	free(s->buffer);
-	pages_close(&s->pages);
-	free(s->finds);
-	free(s->parts);
-	forget_mappings(s);
-	*s = (struct search){0};
+	struct served known AUTO_SERVED;
+	bool ok = true;
+
+	served_begin(frames->pid, &known);
+	frames->known = &known;
+	frames->count = frames->stack_count = 0;
+	frames->unknown = NULL;
+	maps_deinit(&frames->fresh);
+	for (size_t i = 0; ok && i < control->count; i++)
+		ok = frames_add(frames, arch_get(&control->threads[i].regs, ARCH_PC));
+	/* Other processes that share the memory may have handlers of their own. */
+	if (!frames->has_handlers)
+		frames->has_handlers = control->guests || has_handlers(frames->status);
+	for (size_t i = 0; ok && frames->places->count && i < control->count; i++)
+		ok = add_registers(frames, &control->threads[i].regs) &&
+		     search_thread(frames, &control->threads[i]);
+	if (!frames->has_handlers)
+		frames->unknown = NULL;
+	frames->known = NULL;
+	return ok ? NULL : probe_error_no_memory();
+}
+
+void frames_close(struct frames *frames)
+{
+	if (frames->room && frames->status >= 0)
+		close(frames->status);
+	if (frames->room && frames->pagemap >= 0)
+		close(frames->pagemap);
+	free(frames->pcs);
+	free(frames->stacks);
+	free(frames->buffer);
+	maps_deinit(&frames->fresh);
+	*frames = (struct frames){0};
+}
+
+/* ---- Queries ----------------------------------------------------------------------------- */
+
+/*
+ * Is a thread's stack pointer in the frame [start, end)? Then its handler has returned or was left
+ * by a jump, and its context is not needed.
+ */
+static bool frames_overlap(const struct frames *frames, uint64_t start, uint64_t end)
+{
+	uint64_t red_zone = arch_process()->red_zone;
+
+	for (size_t i = 0; i < frames->stack_count; i++)
+		if (frames->stacks[i].low > start && frames->stacks[i].low + red_zone <= end)
+			return true;
+	return false;
+}
+
+/* Is an address below the used part of a thread's own stack, and in no used stack? */
+static bool frames_is_below(const struct frames *frames, uint64_t address)
+{
+	const struct mapping *m =
+		maps_find(frames->fresh.count ? &frames->fresh : frames->maps, address);
+	bool below = false;
+
+	for (size_t i = 0; m && i < frames->stack_count; i++) {
+		const struct frames_stack *stack = &frames->stacks[i];
+
+		if (stack->low < m->start || stack->low >= m->end)
+			continue;
+		if (stack->low <= address)
+			return false;
+		below = below || stack->is_threads;
+	}
+	return below;
+}
+
+/* Returns a stack in [start, end) that was made for the thread on it, or NULL. */
+static const struct frames_stack *own_stack(
+	const struct frames *frames, uint64_t start, uint64_t end)
+{
+	for (size_t i = 0; i < frames->stack_count; i++)
+		if (frames->stacks[i].is_threads && frames->stacks[i].low >= start &&
+			frames->stacks[i].low < end)
+			return &frames->stacks[i];
+	return NULL;
+}
+
+void frames_sort(struct frames *frames)
+{
+	array_sort(frames->pcs, frames->count, sizeof(*frames->pcs), 0);
+}
+
+bool frames_within(const struct frames *frames, uint64_t start, uint64_t end)
+{
+	size_t first = array_search(frames->pcs, frames->count, sizeof(*frames->pcs), 0, start);
+
+	return first < frames->count && frames->pcs[first] < end;
+}
+
+/* ==== Doubts ================================================================================== */
+
+/*
+ * A signal handler that returns leaves its whole frame below the stack pointer of its thread, until
+ * the stack is used again. This leftover must be told from the frame of a user thread that a
+ * handler has preempted. The stack of such a user thread may be in an array that belongs to a frame
+ * further up on the same stack:
+ *
+ *	main's frame    | ...                     |
+ *	                | stack 2                 |
+ *	                | stack 1:   a thread --> | sp
+ *	                | stack 0:   | frame |    |  below it, and will be resumed
+ *	                | main, as it was left    |
+ *
+ * Such a frame is dead
+ *
+ *   - if it has been damaged (search_is_stale());
+ *   - if a thread uses the middle of it as its stack (frames_overlap());
+ *   - if nothing refers to it. Code that resumes a stack has a pointer to the stack somewhere: it
+ *     must load an address below the frame, where the handler was, into the stack pointer. So
+ *     all memory is searched for words that point into the frame or up to REACH_BYTES below it,
+ *     also in the form in which setjmp(3) of glibc stores them. Words in the frame, or in the
+ *     stack of the handler right below it, do not count, because frames hold pointers to each
+ *     other.
+ *
+ * A stray pointer into the frame that a function has left somewhere makes a dead frame look alive.
+ * Then code of ours stays as a leftover, but the target takes no harm.
+ *
+ * Source: sysdeps/unix/sysv/linux/x86_64/pointer_guard.h and sysdeps/x86_64/nptl/tls.h
+ * (header.pointer_guard) of glibc.
+ */
+
+enum { DOUBTS_MAX = 4096, SEARCHES_MAX = 8, REACH_BYTES = 64 << 10, HANDLER_BYTES = 16 << 10 };
+
+void doubts_begin(struct doubts *doubts, const struct control *control)
+{
+	uint64_t tp = control->count ? arch_get(&control->threads[0].regs, ARCH_TP) : 0, guard;
+
+	if (tp && arch_process()->guard &&
+		memory_read(control->pid, tp + arch_process()->guard, &guard, sizeof(guard)) ==
+			sizeof(guard))
+		doubts->guard = guard;
+}
+
+static struct doubt *find_doubt(struct doubts *doubts, const struct search_find *find)
+{
+	for (size_t i = 0; i < doubts->count; i++)
+		if (doubts->items[i].at == find->at && doubts->items[i].word == find->word &&
+			doubts->items[i].frame_end == find->frame_end)
+			return &doubts->items[i];
+	return NULL;
+}
+
+/* Records a doubt. Without memory for it, it is never settled. */
+static void add_doubt(struct doubts *doubts, const struct search_find *find)
+{
+	if (doubts->count == DOUBTS_MAX || !ARRAY_ROOM(doubts->items, doubts->count))
+		return;
+	doubts->items[doubts->count++] = (struct doubt){.at = find->at,
+		.word = find->word,
+		.frame = find->frame,
+		.frame_end = find->frame_end};
+	doubts->any = true;
+}
+
+bool doubts_are_live(struct doubts *doubts, const struct frames *frames,
+	const struct search *search, const struct search_find *find)
+{
+	const struct doubt *known;
+
+	if (find->is_remote || frames_overlap(frames, find->frame, find->frame_end) ||
+		search_is_stale(search, find))
+		return false;
+	if (!find->frame || !frames_is_below(frames, find->at))
+		return true;
+	known = find_doubt(doubts, find);
+	if (!known)
+		add_doubt(doubts, find);
+	return !known || !known->settled || known->is_held;
+}
+
+/* ---- Settling ---------------------------------------------------------------------------- */
+
+static bool doubts_on_word(void *data, uint64_t at, uint64_t word, bool is_context)
+{
+	struct doubts *doubts = data;
+
+	(void)is_context;
+	for (size_t i = 0; i < doubts->count; i++) {
+		struct doubt *doubt = &doubts->items[i];
+		bool is_its_own = at >= doubt->frame - HANDLER_BYTES && at < doubt->frame_end;
+
+		if (!doubt->settled && !is_its_own && word < doubt->frame_end &&
+			word >= doubt->frame - REACH_BYTES)
+			doubt->is_held = true;
+	}
+	return true;
+}
+
+static bool doubts_on_image(void *data, const struct place_image *image)
+{
+	(void)data;
+	(void)image;
+	return true;
+}
+
+static bool add_places(const struct doubts *doubts, struct places *places)
+{
+	bool ok = true;
+
+	for (size_t i = 0; i < doubts->count && ok; i++)
+		ok = doubts->items[i].settled ||
+		     places_add(places, doubts->items[i].frame - REACH_BYTES,
+			     doubts->items[i].frame_end);
+	places_prepare(places);
+	places->guard = doubts->guard;
+	places->guard_shift = arch_process()->guard_shift;
+	return ok;
+}
+
+struct probe_error *doubts_settle(struct doubts *doubts, struct search *search, bool *settled_ret)
+{
+	const struct place_visitor visitor = {
+		doubts, doubts_on_word, doubts_on_image, .maps = NULL};
+	struct probe_error *error = NULL;
+	struct places *places;
+
+	*settled_ret = false;
+	if (!doubts->any || doubts->searches++ == SEARCHES_MAX)
+		return NULL;
+	places = calloc(1, sizeof(*places));
+	if (!places || !add_places(doubts, places))
+		error = probe_error_no_memory();
+	if (!error)
+		error = search_words(search, places, &visitor);
+	for (size_t i = 0; i < doubts->count && !error; i++) {
+		struct doubt *doubt = &doubts->items[i];
+
+		doubt->is_held = doubt->is_held || (!doubt->settled && search->unknown);
+		doubt->settled = true;
+	}
+	doubts->any = false;
+	*settled_ret = !error;
+	if (places)
+		places_deinit(places);
+	free(places);
+	return error;
+}
+
+void doubts_deinit(struct doubts *doubts)
+{
+	free(doubts->items);
+	*doubts = (struct doubts){0};
 }
 
 /* ==== Windows ================================================================================= */
@@ -683,7 +592,7 @@ const char *windows_reason(struct windows *w, const struct change *change)
 	if (w->looked)
 		return w->reason;
 	w->looked = true;
-	if (!frames_has_handlers(change->pid))
+	if (!any_handlers(change->pid))
 		return NULL;
 	error = search_open(
 		change->pid, change->mem, &w->places, change->registry.guard, &w->search);
@@ -735,7 +644,7 @@ static struct probe_error *search_some(
 static struct probe_error *search_part(
 	struct windows *w, const struct search_part *part, uint64_t *left_inout)
 {
-	const struct frames_stack *own = frames_own_stack(&w->frames, part->start, part->end);
+	const struct frames_stack *own = own_stack(&w->frames, part->start, part->end);
 	struct probe_error *error;
 
 	if (!own)

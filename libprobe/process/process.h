@@ -522,12 +522,6 @@ struct module *modules_find(const struct modules *modules, uint64_t address);
 
 /* ---- Emulator -------------------------------------------------------------------------------- */
 
-/*
- * Returns the emulator that executes the process ("valgrind", "qemu-aarch64"), maybe in `buffer`;
- * else NULL. The processor runs a translation, never the code in memory.
- */
-const char *emulator_of(pid_t pid, const struct modules *modules, char buffer[64]);
-
 /* ---- Jit map --------------------------------------------------------------------------------- */
 
 /* Names of code that a process generates, from its file /tmp/perf-PID.map. */

@@ -215,15 +215,6 @@ static struct probe_error *seize_new(struct control *control, enum seize_then th
 	return error;
 }
 
-/*
- * Are all threads attached, except those passed over in the last listing? Cheaper than a listing.
- * `folder` is from procfs_open_threads().
- */
-static bool seized_all(const struct control *control, int folder)
-{
-	return has_all(control, control->pid, folder);
-}
-
 /* ==== Control ================================================================================= */
 
 #define PASS_NS UINT64_C(2000000000) /* time in which a resumed thread must stop again */
@@ -594,7 +585,7 @@ static struct probe_error *stop_all(struct control *control, bool *again_ret)
 		}
 		stopped = control->count;
 		added = 0;
-		if (control->guests || !seized_all(control, folder))
+		if (control->guests || !has_all(control, control->pid, folder))
 			error = seize_new(control, SEIZE_ASK, &added);
 		if (!error)
 			error = add_new_guests(control, loadavg, &last_pid, &added);

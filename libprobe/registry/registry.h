@@ -544,9 +544,6 @@ bool site_is_wanted(const struct registry *registry, const struct reg_site *site
 /* Is a site without probes, only a link in the chain of the sites that share one jump? */
 bool site_is_bare(const struct registry *registry, const struct reg_site *site);
 
-/* Returns the first site that the same jump patches, maybe the site itself. */
-size_t site_leader(const struct registry *registry, size_t site);
-
 /* Is the site's entry a link in a chain of neighbours, or after a hop (reg_site.hop)? */
 bool site_is_chained(const struct reg_site *site);
 

@@ -143,21 +143,6 @@ bool site_is_bare(const struct registry *r, const struct reg_site *site)
 	return site->pc && site_is_chained(site) && !count;
 }
 
-size_t site_leader(const struct registry *r, size_t site)
-{
-	const struct reg_site *sites = r->sites;
-	size_t leader = site;
-
-	while (site-- > 0) {
-		/* Forgotten sites have pc 0, so they are sorted first. */
-		if (!sites[site].pc || sites[leader].patch - sites[site].pc > REG_SHARED_MAX)
-			break;
-		if (sites[site].patch == sites[leader].patch)
-			leader = site;
-	}
-	return leader;
-}
-
 bool site_has_hop(const struct reg_site *site, pid_t pid)
 {
 	size_t length = arch_host()->jump_length;

@@ -193,8 +193,8 @@ static struct probe_error *install_again(struct probe_session *s, struct change 
 	struct install install = session_attach(s, &t, selection);
 	struct probe_error *error;
 
-	install.numbers = again->numbers;
-	install.slots = again->slots;
+	install.stubs.numbers = again->numbers;
+	install.stubs.slots = again->slots;
 	install.served = served;
 	error = install_all(&install, report);
 	for (size_t i = 0; i < selection->probe_count && !error; i++)

@@ -712,12 +712,12 @@ static struct probe_error *take_session(void *data, struct install *install)
 	struct probe_error *error = NULL;
 
 	s->id = install->session;
-	if (install->fd >= 0) {
-		error = rings_open(install->fd, registry_session(registry, s->id), &s->rings);
+	if (install->data.fd >= 0) {
+		error = rings_open(install->data.fd, registry_session(registry, s->id), &s->rings);
 		if (error)
 			return error;
-		s->data = install->fd;
-		install->fd = -1;
+		s->data = install->data.fd;
+		install->data.fd = -1;
 		s->view = (struct snapshot){
 			.base = s->rings.base, .fd = s->data, .layout = s->rings.layout};
 		error = session_open_wait(s);
@@ -740,22 +740,22 @@ static struct probe_error *session_install(struct probe_session *s, struct chang
 	struct data_part *parts[ARCH_ACTIONS_MAX];
 	struct probe_error *error = session_prepare(s, c, selection, report);
 
-	install.first_site = sites;
-	install.spare_probes = s->options.follow_libraries ? SPARE_PROBES : 1;
-	install.needs = session_needs(s);
-	install.needs.notes_bytes = error ? 0 : notes_bytes(s);
+	install.stubs.first_site = sites;
+	install.data.spare_probes = s->options.follow_libraries ? SPARE_PROBES : 1;
+	install.data.needs = session_needs(s);
+	install.data.needs.notes_bytes = error ? 0 : notes_bytes(s);
 	if (!error && !s->id)
-		error = session_fit(
-			s, &install.needs, selection->probe_count + install.spare_probes, report);
+		error = session_fit(s, &install.data.needs,
+			selection->probe_count + install.data.spare_probes, report);
 	for (size_t m = 0; m < s->member_count && !error && !s->id; m++) {
 		struct data_part *part = &s->members[m]->part;
 
 		part->needs = session_needs(s->members[m]);
-		parts[install.part_count++] = part;
+		parts[install.data.part_count++] = part;
 		error = session_fit(s->members[m], &part->needs,
-			selection->probe_count + install.spare_probes, report);
+			selection->probe_count + install.data.spare_probes, report);
 	}
-	install.parts = parts;
+	install.data.parts = parts;
 	/* All sites may be refused while later libraries may bring others. */
 	install.served = s->options.follow_libraries;
 	install.take = take_session;
@@ -766,11 +766,11 @@ static struct probe_error *session_install(struct probe_session *s, struct chang
 		session_unprepare(s, probes, sites);
 		probe_error_free(session_watch(s, &c->registry));
 	} else {
-		s->calls |= install.asks ? SECCOMP_ASK & c->seccomp.allowed : 0;
-		s->calls |= install.asks_name ? SECCOMP_NAME : 0;
-		s->calls |= install.asks_cpu ? SECCOMP_CPU : 0;
-		s->calls |= install.asks_stack ? SECCOMP_STACK & c->seccomp.allowed : 0;
-		s->calls |= install.waits ? SECCOMP_WAIT : 0;
+		s->calls |= install.stubs.asks ? SECCOMP_ASK & c->seccomp.allowed : 0;
+		s->calls |= install.stubs.asks_name ? SECCOMP_NAME : 0;
+		s->calls |= install.stubs.asks_cpu ? SECCOMP_CPU : 0;
+		s->calls |= install.stubs.asks_stack ? SECCOMP_STACK & c->seccomp.allowed : 0;
+		s->calls |= install.stubs.waits ? SECCOMP_WAIT : 0;
 	}
 	for (size_t i = 0; i < s->request.pattern_count && !error; i++)
 		s->matched[i] = s->matched[i] || selection->matched[i];

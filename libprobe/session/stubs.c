@@ -710,16 +710,16 @@ struct install session_attach(
 {
 	struct install install = install_of(transaction, selection, &session->request);
 
-	install.describe = describe;
-	install.describe_data = session;
+	install.stubs.describe = describe;
+	install.stubs.data = session;
 	install.session = session->id;
-	install.takes_time = takes_time(session);
-	install.waits = session->options.wait_ns != 0;
+	install.stubs.takes_time = takes_time(session);
+	install.stubs.waits = session->options.wait_ns != 0;
 	for (size_t m = 0; m < session->member_count; m++) {
-		install.takes_time |= takes_time(session->members[m]);
-		install.waits |= session->members[m]->options.wait_ns != 0;
+		install.stubs.takes_time |= takes_time(session->members[m]);
+		install.stubs.waits |= session->members[m]->options.wait_ns != 0;
 	}
-	install.follow_children = session->options.follow_children;
-	install.file = session->options.file;
+	install.stubs.follow_children = session->options.follow_children;
+	install.data.file = session->options.file;
 	return install;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The plan `hop`: where a full jump does not fit after the nops, a short one leads to unused bytes
- * near by, the spare, which hold it. plan.c has the picture, build.c the code.
+ * The plan `hop`: a short jump after the nops, where a full jump does not fit. The short jump leads
+ * to unused bytes near by, the spare, which hold the full jump. libprobe/patch/plan.c has the
+ * picture; libprobe/patch/landing.c builds the code.
  */
 #include <stddef.h>
 #include <stdlib.h>

@@ -2,8 +2,9 @@
 /*
  * The plans `pun` and `nop`: the nop becomes the jump.
  *
- * A pun writes one byte over a short nop, which makes a jump of it and the bytes behind, which
- * stay. They determine the target (plan.c), a page of ours (puns.c).
+ * A pun writes one byte over a short nop. This byte forms a jump together with the bytes after the
+ * nop. Those bytes stay, and determine the target of the jump (libprobe/patch/plan.c). At the
+ * target is a page of ours (libprobe/patch/landing.c).
  *
  * A long nop is overwritten with a jump. Another tool may use it as a site, and restore some of its
  * bytes, which must form a nop with the rest of our jump. So some bytes of the displacement are the

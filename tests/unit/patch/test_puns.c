@@ -17,7 +17,7 @@ static const char *take(uint64_t first, uint64_t step, uint64_t *entry_ret)
 	struct install install = {.change = &change};
 	const char *reason = puns_take(&install, (struct arch_pun){first, step}, entry_ret);
 
-	free(install.pun_pages);
+	free(install.puns.pages);
 	return reason;
 }
 

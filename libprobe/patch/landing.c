@@ -26,6 +26,28 @@ static const char pun_crosses[] =
 
 /* ---- Taking -------------------------------------------------------------------------- */
 
+struct module *install_module(const struct install *install, size_t site)
+{
+	return install->selection->probes[install->selection->sites[site].probe].module;
+}
+
+size_t install_module_end(const struct install *install, size_t from)
+{
+	const struct module *module = install_module(install, install->order[from]);
+
+	while (from < install->order_count &&
+		install_module(install, install->order[from]) == module)
+		from++;
+	return from;
+}
+
+bool install_is_gate(const struct install *install)
+{
+	const struct selection *s = install->selection;
+
+	return s->site_count && s->sites[0].note->kind == SDT_GATE;
+}
+
 /* Is it an ended pun's page, which the program has sealed? */
 static bool is_spare(const struct change *c, uint64_t page)
 {
@@ -44,12 +66,12 @@ static bool is_spare(const struct change *c, uint64_t page)
 
 static const char *take(struct install *install, uint64_t entry)
 {
-	uint64_t page = page_of(entry), *pages = install->pun_pages;
+	uint64_t page = page_of(entry), *pages = install->puns.pages;
 	size_t jump = install->change->arch->far_jump_length;
 	/* The page's index in the sorted array, or where to insert it. */
-	size_t at = array_search(pages, install->pun_page_count, sizeof(*pages), 0, page);
+	size_t at = array_search(pages, install->puns.page_count, sizeof(*pages), 0, page);
 
-	if (install->no_puns)
+	if (install->puns.none)
 		return pun_taken;
 	/* A jump must be within a page, because it is written in one step. */
 	if (page_of(entry + jump - 1) != page)
@@ -63,13 +85,13 @@ static const char *take(struct install *install, uint64_t entry)
 		return code_keep(&install->change->taken, (struct code_extent){page, page_bytes()})
 			       ? NULL
 			       : "out of memory";
-	if ((at < install->pun_page_count && pages[at] == page) ||
+	if ((at < install->puns.page_count && pages[at] == page) ||
 		!space_is_free(&install->change->maps, page, page + page_bytes()))
 		return pun_taken;
-	if (!ARRAY_ROOM(install->pun_pages, install->pun_page_count))
+	if (!ARRAY_ROOM(install->puns.pages, install->puns.page_count))
 		return "out of memory";
-	pages = install->pun_pages;
-	memmove(pages + at + 1, pages + at, (install->pun_page_count++ - at) * sizeof(*pages));
+	pages = install->puns.pages;
+	memmove(pages + at + 1, pages + at, (install->puns.page_count++ - at) * sizeof(*pages));
 	pages[at] = page;
 	return NULL;
 }
@@ -185,26 +207,26 @@ struct probe_error *puns_map(struct install *install, bool *again_ret)
 	struct probe_error *error = NULL;
 
 	*again_ret = false;
-	while (install->puns_mapped < install->pun_page_count && !error && !*again_ret) {
-		size_t left = install->pun_page_count - install->puns_mapped, done;
+	while (install->puns.mapped < install->puns.page_count && !error && !*again_ret) {
+		size_t left = install->puns.page_count - install->puns.mapped, done;
 		size_t count = left < CHANGE_FILE_CALLS ? left : CHANGE_FILE_CALLS;
 
 		error = map_pages(
-			install->change, install->pun_pages + install->puns_mapped, count, &done);
-		install->puns_mapped += done;
+			install->change, install->puns.pages + install->puns.mapped, count, &done);
+		install->puns.mapped += done;
 		*again_ret = !error && done < count;
 	}
 	if (error || *again_ret)
 		puns_drop(install);
-	if (!error && (*again_ret || install->puns_mapped))
+	if (!error && (*again_ret || install->puns.mapped))
 		error = change_reread_maps(install->change);
 	return error;
 }
 
 void puns_drop(struct install *install)
 {
-	drop_pages(install->change, install->pun_pages, install->puns_mapped);
-	install->puns_mapped = install->pun_page_count = 0;
+	drop_pages(install->change, install->puns.pages, install->puns.mapped);
+	install->puns.mapped = install->puns.page_count = 0;
 	code_release_all(&install->change->taken);
 }
 
@@ -214,17 +236,17 @@ void puns_drop(struct install *install)
  */
 struct probe_error *puns_announce(struct install *install)
 {
-	for (size_t i = 0; i < install->puns_mapped; i++) {
+	for (size_t i = 0; i < install->puns.mapped; i++) {
 		struct reg_arena *arena = registry_add_arena(&install->change->registry);
 		const struct mapping *m;
 
 		if (!arena)
 			return probe_error_no_memory();
-		m = maps_find(&install->change->maps, install->pun_pages[i]);
+		m = maps_find(&install->change->maps, install->puns.pages[i]);
 		*arena = (struct reg_arena){
-			install->pun_pages[i], page_bytes(), m ? m->inode : 0, 0};
+			install->puns.pages[i], page_bytes(), m ? m->inode : 0, 0};
 	}
-	return install->puns_mapped ? change_store(install->change, true) : NULL;
+	return install->puns.mapped ? change_store(install->change, true) : NULL;
 }
 
 static struct probe_error *write_jumps(const struct install *install)
@@ -311,4 +333,210 @@ struct probe_error *hops_give_back(const struct change *change, const bool *site
 			error = memory_write_code(change->mem, r->sites[i].hop,
 				r->sites[i].hop_original, change->arch->jump_length);
 	return error;
+}
+
+/* ==== Tails =================================================================================== */
+
+void build_skip(const struct arch *arch, struct piece *p, size_t length)
+{
+	length += -(p->start + p->used + length) % ARCH_STUB_ALIGN;
+	arch_fill(arch, p->bytes + p->used, length);
+	p->used += length;
+}
+
+struct probe_error *build_tail(
+	struct install *a, size_t i, const struct plan_way *move, struct piece *p)
+{
+	const struct arch *arch = a->change->arch;
+	const struct select_site *site = &a->selection->sites[i];
+	struct install_site *as = &a->sites[i];
+	struct reg_site *reg = &as->reg;
+	enum arch_move_status status;
+	const uint8_t *bytes;
+	size_t size = plan_code(site->plan, move->offset, &bytes);
+
+	build_skip(arch, p, 0);
+	reg->patch = site->pc + (uint64_t)move->offset;
+	reg->tail = p->start + p->used;
+	status = arch->move(bytes, size, reg->patch, reg->tail, move->jump, &as->moved);
+	if (status != ARCH_MOVE_OK && !(status == ARCH_MOVE_FLOW_INSIDE && as->moved.padding))
+		return probe_error_new(PROBE_ERROR_REFUSED,
+			"the instructions at %#jx cannot be moved to %#jx", (uintmax_t)reg->patch,
+			(uintmax_t)reg->tail);
+	as->moved_to = reg->tail;
+	memcpy(p->bytes + p->used, as->moved.code, as->moved.code_length);
+	p->used += as->moved.code_length;
+	if (as->moved.falls_through)
+		p->used += arch->jump(
+			p->start + p->used, reg->patch + as->moved.length, p->bytes + p->used);
+	reg->tail_size = p->start + p->used - reg->tail;
+	reg->covers = as->moved.length;
+	return NULL;
+}
+
+/* ==== Neighbours ============================================================================== */
+
+/*
+ * Sites whose nops follow each other share one jump, after the last nop. The jump leads to a row of
+ * entries. Each site has an entry, in the order of the sites, whether the site is traced or not. To
+ * switch a site, a controller changes only the site's entry, and the jump stays as it is:
+ *
+ *   site:   nop
+ *   site:   nop
+ *           jmp -----> entry:  jmp stubs ---> of the first site
+ *                                                |
+ *                      entry:  jmp next <--------' the second site is off
+ *                      tail:   the moved instructions
+ *
+ * Where only a short jump fits, it leads to a full jump in unused bytes, the hop. The hop leads to
+ * the entries; a single site then has an entry, too. The hop is written before the short jump. The
+ * bytes of the hop are restored when no thread is at the hop any more.
+ */
+
+enum { ENTRY_BYTES = 8 }; /* aligned to this size, no entry crosses a page */
+
+static struct probe_error *too_far(const struct reg_site *reg)
+{
+	return probe_error_new(
+		PROBE_ERROR_REFUSED, "no stub can be placed near %#jx", (uintmax_t)reg->pc);
+}
+
+static struct reg_site *find_neighbour(const struct install *a, uint64_t pc)
+{
+	for (size_t i = 0; i < a->neighbour_count; i++)
+		if (a->neighbours[i].pc == pc)
+			return &a->neighbours[i];
+	return NULL;
+}
+
+/* Returns true if a site that could share another site's jump has a patch of its own. */
+static bool has_own_patch(const struct install *a, uint64_t pc, const struct plan_ops *plan)
+{
+	const struct selection *s = a->selection;
+
+	if (registry_site(&a->change->registry, pc))
+		return true;
+	for (size_t k = 0; k < a->order_count; k++)
+		if (s->sites[a->order[k]].pc == pc)
+			return s->sites[a->order[k]].chosen != plan && s->sites[a->order[k]].chosen;
+	return false;
+}
+
+/* Adds all sites that share the jump of site `i`, in ascending order, described like site `i`. */
+static struct probe_error *add_neighbours(struct install *a, size_t i)
+{
+	const struct select_site *site = &a->selection->sites[i];
+	const struct plan_way *move = plan_way(site->plan, site->chosen);
+	const struct module *module = install_module(a, i);
+	const struct reg_site *reg = &a->sites[i].reg;
+	size_t first = a->neighbour_count;
+
+	for (size_t k = 0; k < module->notes.count; k++) {
+		uint64_t pc = module->notes.notes[k].pc + module->bias;
+
+		if (pc < site->pc - move->lead || pc >= reg->patch || find_neighbour(a, pc) ||
+			(pc != site->pc && has_own_patch(a, pc, site->chosen)))
+			continue;
+		if (!ARRAY_ROOM(a->neighbours, a->neighbour_count))
+			return probe_error_no_memory();
+		a->neighbours[a->neighbour_count] = *reg;
+		a->neighbours[a->neighbour_count++].pc = pc;
+	}
+	array_sort(a->neighbours + first, a->neighbour_count - first, sizeof(*a->neighbours),
+		offsetof(struct reg_site, pc));
+	return NULL;
+}
+
+struct probe_error *neighbours_lead(
+	const struct install *a, const struct reg_site *reg, uint64_t to, struct piece *p)
+{
+	return a->change->arch->jump(reg->entry, to, p->bytes + (reg->entry - p->start))
+		       ? NULL
+		       : too_far(reg);
+}
+
+/* Describes the site's jump and the hop, if any. */
+static struct probe_error *describe_jump(const struct install *a, const struct install_site *as,
+	uint64_t entry, struct reg_site *reg)
+{
+	const struct arch *arch = a->change->arch;
+
+	if (!as->hop)
+		return arch->jump(reg->patch, entry, reg->patched) ? NULL : too_far(reg);
+	reg->hop = as->hop;
+	reg->length = arch->short_jump_length;
+	if (hops_original(a, as, reg->hop, reg->hop_original) != arch->jump_length ||
+		!arch->jump(reg->hop, entry, reg->hop_patched) ||
+		!arch->short_jump(reg->patch, reg->hop, reg->patched))
+		return too_far(reg);
+	return NULL;
+}
+
+/* Builds the entries of all sites that share a jump, and the tail after them. */
+static struct probe_error *build_entries(struct install *a, size_t i, struct piece *p)
+{
+	const struct arch *arch = a->change->arch;
+	const struct select_site *site = &a->selection->sites[i];
+	const struct plan_way *move = plan_way(site->plan, site->chosen);
+	struct reg_site *reg = &a->sites[i].reg;
+	size_t first = a->neighbour_count, count;
+	const uint8_t *bytes;
+	uint64_t entry;
+	struct probe_error *error;
+
+	reg->patch = site->pc + (uint64_t)move->offset;
+	error = add_neighbours(a, i);
+	if (error)
+		return error;
+	count = a->neighbour_count - first;
+	plan_code(site->plan, move->offset, &bytes);
+	build_skip(arch, p, 0);
+	entry = p->start + p->used;
+	arch_fill(arch, p->bytes + p->used, count * ENTRY_BYTES);
+	p->used += count * ENTRY_BYTES;
+	error = build_tail(a, i, move, p);
+	if (!error)
+		error = describe_jump(a, &a->sites[i], entry, reg);
+	for (size_t k = 0; k < count && !error; k++, entry += ENTRY_BYTES) {
+		struct reg_site *to = &a->neighbours[first + k];
+		uint64_t pc = to->pc;
+
+		*to = *reg;
+		to->pc = pc;
+		to->entry = to->pun = entry;
+		to->pun_size = arch->jump_length;
+		if (k < count - 1) {
+			to->tail = entry + ENTRY_BYTES;
+			to->tail_size = 0;
+		}
+		memcpy(to->original, bytes, to->length);
+		error = neighbours_lead(a, to, to->tail, p);
+	}
+	return error;
+}
+
+struct probe_error *neighbours_describe(struct install *a, size_t i, struct piece *p)
+{
+	struct install_site *as = &a->sites[i];
+	struct probe_error *error = NULL;
+
+	as->joins = find_neighbour(a, as->reg.pc) != NULL;
+	if (!as->joins)
+		error = build_entries(a, i, p);
+	if (!error)
+		as->reg = *find_neighbour(a, as->reg.pc);
+	return error;
+}
+
+size_t neighbours_bytes(const struct install *a, size_t i, uint64_t *patch_inout)
+{
+	const struct select_site *site = &a->selection->sites[i];
+	const struct plan_way *move = plan_way(site->plan, site->chosen);
+	uint64_t patch = site->pc + (uint64_t)move->offset;
+
+	if ((!a->sites[i].hop && !plan_is_shared(site->plan, site->chosen)) ||
+		*patch_inout == patch)
+		return 0;
+	*patch_inout = patch;
+	return ((size_t)move->lead + (size_t)move->offset) * ENTRY_BYTES + ARCH_STUB_ALIGN;
 }
