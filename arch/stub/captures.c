@@ -166,16 +166,16 @@ void form_store_pair(struct form *f, int temp, int pointer)
  *
  * It asks the kernel: rt_sigprocmask(2) with an invalid `how` copies eight bytes from the address,
  * and fails with EINVAL, or with EFAULT if they are unreadable (kernel/signal.c of Linux), changing
- * nothing. If another thread unmaps the page before the read, that faults, as the program's own
- * would.
+ * nothing. If another thread unmaps the page before the stub reads it, the read faults, as the
+ * program's own would.
  *
  * The call costs ten times the rest of a hit, so the stub makes it only if need be. The page of the
  * site's stack pointer is readable, and so is arch_stub.safe. A hit asks once for a page, for all
  * fields and strings in it: a second answer would be no better, because the data is read later
  * anyway. It remembers two pages, for structures that point to strings.
  *
- * If memory has tags, the kernel may check a pointer's. The stub asks without the tag first, as of
- * a program that has not said that it uses them (Linux, tagged-address-abi.rst), then with it.
+ * If memory has tags, the kernel may check a pointer's. The stub asks without the tag first, as for
+ * a program that has not enabled tagged addresses (Linux, tagged-address-abi.rst), then with it.
  *
  * A copy of a stack, or a walk through its frames, reaches addresses that the program may never
  * touch. If a page there is not in memory, and a program serves its faults (userfaultfd(2)),
@@ -241,7 +241,7 @@ static void page(struct form *f, const struct stub_plan *p)
 	form_page_of(f, p, FORM_VALUE);
 }
 
-/* Ends the subroutine with yes if the page of FROM is one of the KEPT_PAGES at SET. */
+/* Makes the subroutine answer yes if the page of FROM is one of the KEPT_PAGES at SET. */
 static void if_kept(struct form *f, const struct stub_plan *p)
 {
 	page(f, p);
@@ -261,7 +261,7 @@ static void keep_page(struct form *f, const struct stub_plan *p)
 
 /*
  * Jumps to `no` unless the page of FROM is in memory. mincore(2) writes its answer to the byte at
- * SET, which is 0 before, and stays so if nothing is mapped.
+ * SET, which is 0 before the call, and stays 0 if nothing is mapped.
  */
 static void ask_resident(struct form *f, const struct stub_plan *p, int no)
 {
@@ -313,7 +313,10 @@ static void ask(struct form *f, const struct stub_plan *p)
 {
 	int no = form_label(f);
 
-	/* rt_sigprocmask(2) accepts a null pointer. Nothing is mapped in the first page. */
+	/*
+	 * rt_sigprocmask(2) accepts a null pointer, so reject the first page here: nothing is
+	 * mapped in it.
+	 */
 	form_jump_if_const(f, true, FORM_FROM, FORM_BELOW, (int32_t)p->stub->page_bytes, no);
 	form_two_const(f, FORM_AND, true, FORM_FROM, -WORD_BYTES);
 	if (p->asks_tagged)
@@ -345,7 +348,7 @@ static void ask_stack(struct form *f, const struct stub_plan *p)
 	form_alone(f, FORM_NO);
 }
 
-/* Ends the subroutine with yes if FROM is always readable (arch_stub.safe). */
+/* Makes the subroutine answer yes if FROM is always readable (arch_stub.safe). */
 static void if_safe(struct form *f, const struct stub_plan *p)
 {
 	for (size_t i = 0; i < p->stub->safe.count; i++) {
@@ -362,7 +365,9 @@ static void if_safe(struct form *f, const struct stub_plan *p)
 	}
 }
 
-/* Ends the subroutine with yes if FROM is in the main thread's stack, above the stack pointer. */
+/*
+ * Makes the subroutine answer yes if FROM is in the main thread's stack, above the stack pointer.
+ */
 static void if_above(struct form *f, const struct stub_plan *p)
 {
 	const struct arch_extent *stack = &p->stub->safe.stack;
@@ -381,8 +386,8 @@ static void if_above(struct form *f, const struct stub_plan *p)
 }
 
 /*
- * Ends the subroutine with yes if FROM needs no check. The stack pointer may be some words low, for
- * pushed return addresses, which are on the same stack.
+ * Makes the subroutine answer yes if FROM needs no check. The stack pointer may be too low by some
+ * words, for pushed return addresses, which are on the same stack.
  */
 static void if_known(struct form *f, const struct stub_plan *p)
 {
@@ -446,8 +451,8 @@ static void load_word(struct form *f)
 }
 
 /*
- * Loads a page's first word, at FROM, and jumps to `look`. Makes the bytes before a string that
- * begins in it nonzero.
+ * Loads a page's first word, at FROM, and jumps to `look`. If the string begins inside the word,
+ * makes the bytes before it nonzero.
  */
 static void first_word(struct form *f, int look)
 {
@@ -680,7 +685,7 @@ static void follow(struct form *f, const struct stub_plan *p)
 
 /*
  * VALUE = a record's word for the string at POINTER, of at most NEXT bytes. Temporary `temp` holds
- * the length that an argument states, maybe more.
+ * the length that an argument states, which may be larger.
  */
 static void sized_string(struct form *f, const struct stub_plan *p, int temp)
 {
@@ -717,8 +722,8 @@ static void sized_bytes(
 }
 
 /*
- * Stores the pair of bytes, or a string, of a stated length. Jumps to `bad` if length or pointer
- * are unreadable.
+ * Stores the pair (pointer and length) for bytes, or a string, whose length an argument states.
+ * Jumps to `bad` if the length or the pointer is unreadable.
  */
 static void prepare_bytes(
 	struct form *f, const struct stub_plan *p, const struct arch_capture *c, int temp, int bad)
@@ -803,7 +808,8 @@ static void keep_string(struct form *f, const struct stub_plan *p, int i)
 }
 
 /*
- * Stores what a capture has found. VALUE: the scalar, or the string's address. POINTER: the bytes.
+ * Stores the result of a capture. VALUE is the scalar, or the string's address; POINTER is the
+ * address of the bytes.
  */
 static void keep(struct form *f, const struct stub_plan *p, int i)
 {

@@ -294,7 +294,7 @@ struct context {
 
 /* ---- Kinds of nodes ------------------------------------------------------------ */
 
-/* Is the value a 0 or 1 that a jump decides? */
+/* Returns true if the value is a 0 or 1 that a jump decides. */
 static bool is_condition(const struct arch_expr_node *n)
 {
 	return arch_expr_is_string_test(n->kind) || n->kind == ARCH_EXPR_NOT ||
@@ -376,7 +376,7 @@ static void operands(struct context *c, const struct arch_expr_node *n)
 	} else {
 		struct form_mem temp;
 
-		/* Computed before a temporary is taken: see expr_temps(). */
+		/* Compute the left operand before taking a temporary: expr_temps() counts so. */
 		value_of(c, n->left);
 		temp = form_temp(c->plan->expr_temp + c->temps++);
 		form_store(c->f, FORM_VALUE, temp);
@@ -486,7 +486,10 @@ static void string_test(struct context *c, const struct arch_expr_node *n, bool 
 	int differ = when ? end : label;
 
 	form_load(c->f, FORM_VALUE, form_temp(pair + 1), sizeof(uint32_t), false);
-	/* A truncated string has a flag besides its length, and equals no other. */
+	/*
+	 * The word of a truncated string has a flag besides the length, so it equals no complete
+	 * string.
+	 */
 	if (n->kind == ARCH_EXPR_STRING_BEGINS)
 		form_two_const(c->f, FORM_AND, false, FORM_VALUE, RING_STRING_LENGTH);
 	form_jump_if_const(c->f, false, FORM_VALUE,
@@ -498,7 +501,7 @@ static void string_test(struct context *c, const struct arch_expr_node *n, bool 
 	form_place(c->f, end);
 }
 
-/* Jumps to `label` if the list contains the operand (`when`), or not. */
+/* Jumps to `label` if the list contains the operand or, if `when` is false, if it does not. */
 static void list_test(struct context *c, const struct arch_expr_node *n, bool when, int label)
 {
 	int end = form_label(c->f), found = when ? label : end;
@@ -593,7 +596,7 @@ static void comparison(struct context *c, const struct arch_expr_node *n, bool w
 static void jump_if(struct context *c, int node, bool when, int label)
 {
 	const struct arch_expr_node *n = &c->nodes[node];
-	/* the value of one operand that decides */
+	/* the operand's value that alone decides the result */
 	bool decided = n->kind == ARCH_EXPR_EITHER;
 
 	if (arch_expr_is_string_test(n->kind)) {

@@ -3,10 +3,10 @@
  * Entries of the table of flights: finding, taking, freeing. flights.c explains the table.
  *
  * Memory order. Only one thread writes to an entry: the one that has taken it by a compare and swap
- * of its state, which acquires, or that it belongs to. It lets others in by a store that publishes
- * its writes: of the state (by key, and for a new entry) or the depth (by thread). The compare and
- * swap may become visible after some of the writes, but others use a key only after reading a state
- * or depth that was published after it.
+ * of its state, which acquires, or that it belongs to. It lets other threads in by a store to the
+ * state (by key, and for a new entry) or to the depth (by thread), which publishes its writes. The
+ * compare and swap may become visible after some of the writes, but others use a key only after
+ * reading a state or depth that was published after it.
  *
  * By key: a search acquires the state before it compares the key, which is that of this state or
  * newer, and is compared again when the entry is taken, because the state may have changed back. A
@@ -18,7 +18,8 @@
  * swap covers state and depth, and the key is compared again. An end lowers the depth with a
  * store-release, after its reads and writes.
  *
- * By thread otherwise: a thread sees its own writes, and other threads' entries never have its key.
+ * By thread, if others cannot take entries: a thread sees its own writes, and other threads'
+ * entries never have its key.
  */
 #include "arch/stub/flights.h"
 
@@ -50,7 +51,10 @@ static int32_t text_offset(const struct stub_plan *p)
 
 /* ---- Searching ---------------------------------------------------------------------- */
 
-/* SPARE = the first entry to look at for the key in FROM, SPARE_2 = how many. Changes RIGHT. */
+/*
+ * SPARE = the first entry to look at for the key in FROM, SPARE_2 = the number of entries to look
+ * at. Changes RIGHT.
+ */
 static void first_entry(struct form *f, const struct stub_plan *p)
 {
 	const struct arch_flights *flights = &p->at->action->flights;
@@ -130,7 +134,7 @@ void flight_publish(struct form *f, const struct stub_plan *p)
 
 /*
  * Takes the entry at RIGHT if its state is VALUE and, with 8 `bytes`, its depth 0. Jumps to `label`
- * if it did (FORM_EQ), or not (FORM_NE).
+ * if the entry was taken (FORM_EQ), or was not (FORM_NE).
  */
 static void take_if(struct form *f, uint8_t bytes, enum form_when when, int label)
 {
@@ -147,7 +151,8 @@ static void load_search(struct form *f, const struct stub_plan *p)
 }
 
 /*
- * Jumps to `same` if the taken entry at RIGHT, with this hash, has this hit's text; or to `differ`.
+ * The taken entry at RIGHT has this hit's hash. Jumps to `same` if it also has this hit's text,
+ * else to `differ`.
  */
 static void same_text(struct form *f, const struct stub_plan *p, int same, int differ)
 {
@@ -179,7 +184,7 @@ void flight_take(struct form *f, const struct stub_plan *p, int missing)
 	form_jump_if_const(f, false, FORM_VALUE, FORM_NE, pair_state(p), other);
 	compare_key(f, p, other, FORM_NE, other);
 	take_if(f, U32, FORM_NE, busy);
-	/* It may have been freed and given to another key before. */
+	/* Before it was taken, the entry may have been freed and given to another key. */
 	if (p->at->action->flights.text) {
 		compare_key(f, p, stale, FORM_NE, stale);
 		same_text(f, p, taken, stale);
@@ -203,7 +208,9 @@ void flight_take(struct form *f, const struct stub_plan *p, int missing)
 	form_place(f, taken);
 }
 
-/* Takes an entry at depth 0, RIGHT, and jumps to `taken`; falls through without one. */
+/*
+ * Takes an entry at depth 0 (RIGHT) and jumps to `taken`. Falls through if there is no such entry.
+ */
 static void take_idle(struct form *f, const struct stub_plan *p, int taken)
 {
 	int next = form_label(f), other = form_label(f);
@@ -290,7 +297,7 @@ void flight_retake(struct form *f, const struct stub_plan *p, int other)
 
 	form_const(f, FORM_VALUE, (uint32_t)pair_state(p));
 	take_if(f, U64, FORM_NE, other);
-	/* Another thread may have had it before. */
+	/* Another thread may have had the entry before this one took it. */
 	compare_key(f, p, stale, FORM_EQ, ours);
 	form_place(f, stale);
 	flight_publish(f, p);
@@ -308,7 +315,7 @@ void flight_free(struct form *f, const struct stub_plan *p)
 	form_jump_if_at_const(f, U32, FIELD(distance), FORM_EQ, 0, near);
 	form_load(f, FORM_SCRATCH, FIELD(distance), U32, false);
 	form_publish_const(f, FIELD(state), U32, FLIGHT_FREE);
-	/* The program may have overwritten the distance. */
+	/* Limit the distance, because the program may have overwritten it. */
 	form_two_const(f, FORM_AND, false, FORM_SCRATCH, FLIGHT_PROBES_MAX - 1);
 	form_multiply(f, FORM_SCRATCH, FORM_SCRATCH, entry_bytes(p));
 	form_move(f, FORM_NEXT, FORM_RIGHT);

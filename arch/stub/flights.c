@@ -6,7 +6,7 @@
  * By thread: only the thread whose thread pointer is the key changes the entry. A signal handler
  * may interrupt that. With rseq, it aborts the sequence of the start. Without rseq, a handler with
  * balanced starts and ends does no harm, and after any other the depth is off by the handler's own
- * starts only. For that the time is stored twice: before the depth counts the start, in case the
+ * starts only. Therefore the time is stored twice: before the depth counts the start, in case the
  * handler does not return, and afterwards, because it may have used the same place. An end reads
  * the time, and lowers the depth at once or, if the hit needs the start's data, when it is done,
  * without a sequence. Only a thread's first start has a locked instruction.
@@ -18,12 +18,12 @@
  * only the owner changes it.
  *
  * By key: a thread takes an entry (state FLIGHT_TAKEN) by a locked instruction, and then gives it
- * back. If it is taken, the thread retries SPINS times without waiting, because the owner may be
- * itself, interrupted by a signal. An entry is freed with its key's last open pair. A free entry
- * does not end a search: a later one may have the key. A key's home, the entry its hash leads to,
- * counts keys in later entries (`away`); this is rare. If it is 0, a search ends there, so keys
- * seldom share a cache line. It is raised before a start can be found, and lowered after its entry
- * is free: a thread that dies in between leaves it too high, never too low.
+ * back. If the entry is already taken, the thread retries SPINS times without waiting, because the
+ * owner may be itself, interrupted by a signal. An entry is freed with its key's last open pair. A
+ * free entry does not end a search: a later one may have the key. A key's home, the entry its hash
+ * leads to, counts keys in later entries (`away`); this is rare. If it is 0, a search ends there,
+ * so keys seldom share a cache line. It is raised before a start can be found, and lowered after
+ * its entry is free: a thread that dies in between leaves it too high, never too low.
  *
  * A text is found by its hash, and compared by the thread that takes the entry. A hit is lost if
  * its text was cut off or unreadable.
@@ -196,7 +196,7 @@ static void begin_prepare(struct form *f, const struct stub_plan *p)
 		form_compute(f, FORM_POINTER, form_at(FORM_SCRATCH, c->begun + 8));
 		form_store(f, FORM_POINTER, form_temp(p->temp[i]));
 		form_store(f, FORM_VALUE, form_temp(p->temp[i] + 1));
-		/* The program may have overwritten the length. */
+		/* Limit the length, because the program may have overwritten it. */
 		form_two_const(f, FORM_AND, false, FORM_VALUE, RING_STRING_LENGTH);
 		form_jump_if_const(
 			f, false, FORM_VALUE, FORM_ABOVE, (int32_t)c->bytes_max, p->at->lost);
@@ -283,7 +283,8 @@ static void begin_push(struct form *f, const struct stub_plan *p)
 }
 
 /*
- * Like begin_push() without a sequence: writes time and data before it raises the depth, and again.
+ * Like begin_push() without a sequence: writes time and data before it raises the depth, and again
+ * afterwards.
  */
 static void begin_push_again(struct form *f, const struct stub_plan *p)
 {
@@ -353,8 +354,8 @@ static void begin_newest_place(struct form *f, const struct stub_plan *p, int em
 }
 
 /*
- * VALUE = the newest start event's time, SET = its place; it is still counted. Jumps to `empty` at
- * depth 0, and to `gone` if a newer one has used the place.
+ * VALUE = the newest start event's time, SET = its place; the depth still counts it. Jumps to
+ * `empty` at depth 0, and to `gone` if a newer start event has used the place.
  */
 static void begin_newest(struct form *f, const struct stub_plan *p, int empty, int gone)
 {
@@ -364,8 +365,8 @@ static void begin_newest(struct form *f, const struct stub_plan *p, int empty, i
 }
 
 /*
- * VALUE = the time, SET = the place of the newest open start event with this hit's identity, or an
- * unknown one; jumps to `none` without one. Changes SCRATCH, SPARE and SPARE_2.
+ * VALUE = the time and SET = the place of the newest open start event whose identity is this hit's
+ * or unknown. Jumps to `none` if there is no such event. Changes SCRATCH, SPARE and SPARE_2.
  */
 static void begin_newest_same(struct form *f, const struct stub_plan *p, int none)
 {
@@ -392,8 +393,9 @@ static void begin_newest_same(struct form *f, const struct stub_plan *p, int non
 }
 
 /*
- * Lowers the depth by ended start events, down to an open one, by a compare and swap, again if a
- * signal handler's end event has changed it. Changes NEXT, SPARE, SPARE_2 and SET.
+ * Lowers the depth past ended start events, down to the newest open one, by a compare and swap.
+ * Repeats this if a signal handler's end event has changed the depth. Changes NEXT, SPARE, SPARE_2
+ * and SET.
  */
 static void begin_uncount_ended(struct form *f, const struct stub_plan *p)
 {
@@ -452,8 +454,8 @@ static void begin_found_place(struct form *f, const struct stub_plan *p, int emp
 }
 
 /*
- * Saves what this hit still needs of the start event in place SET: place, data's address, and time
- * (VALUE). Changes SCRATCH.
+ * Saves the parts of the start event in place SET that this hit still needs: place, data's address,
+ * and time (VALUE). Changes SCRATCH.
  */
 static void begin_note_kept(struct form *f, const struct stub_plan *p)
 {
@@ -483,7 +485,7 @@ static void load_process(struct form *f, const struct stub_plan *p)
 	form_store_part(f, FORM_VALUE, form_temp(p->at->process_temp), U32);
 }
 
-/* Takes a number for the process. Of two threads, one wastes a number. */
+/* Takes a number for the process. If two threads do so at once, one of the numbers is wasted. */
 static void take_number(struct form *f, const struct stub_plan *p)
 {
 	form_place(f, p->at->number);
@@ -525,8 +527,8 @@ static void load_key(struct form *f, const struct stub_plan *p)
 /* ---- By thread ------------------------------------------------------------------------- */
 
 /*
- * If a dead thread has left the entry to the thread with its thread pointer, sets the depth to 0,
- * at which others can take it if processes share the table, and jumps to `idle`.
+ * If the entry was left by a dead thread that had the same thread pointer, sets the depth to 0
+ * (others can then take the entry, if processes share the table) and jumps to `idle`.
  */
 static void disown(struct form *f, const struct stub_plan *p, int idle)
 {
@@ -565,9 +567,10 @@ static void push_and_publish(struct form *f, const struct stub_plan *p)
  * A hit's start event, by thread.
  *
  * A new entry is not seen before its time is in it, so a signal handler may make a second one for
- * the thread. The innermost start event is always in the first: a handler's that runs later is
- * behind this, and one that ran before is found while looking for a free entry. (If processes share
- * the table, earlier entries may be freed; but then end events skip those without a start event.)
+ * the thread. The innermost start event is always in the first: the entry of a handler that runs
+ * later is behind this one, and the entry of a handler that ran before is found while looking for a
+ * free entry. (If processes share the table, earlier entries may be freed; but then end events skip
+ * those without a start event.)
  */
 static void begin_own(struct form *f, struct stub_plan *p)
 {
@@ -621,7 +624,10 @@ static void end_own(struct form *f, const struct stub_plan *p)
 		begin_newest(f, p, p->at->unmatched, p->at->gone);
 }
 
-/* After an aborted sequence. RIGHT is the entry, loaded again if the start event keeps data. */
+/*
+ * Continues after an aborted sequence. RIGHT is the entry, loaded again if the start event keeps
+ * data.
+ */
 static void begin_again(struct form *f, const struct stub_plan *p)
 {
 	form_place(f, p->at->slow_flight);
@@ -663,7 +669,8 @@ static void end_key(struct form *f, const struct stub_plan *p)
 
 /*
  * Ends the start event in place SET of the entry at RIGHT, which it gives back if taken by key.
- * Keeps VALUE, FROM and RIGHT. `empty` only gives back: the program has overwritten the depth.
+ * Keeps VALUE, FROM and RIGHT. The code at `empty` only gives the entry back, because the program
+ * has overwritten the depth.
  */
 static void give_back(struct form *f, const struct stub_plan *p, int empty)
 {
@@ -799,7 +806,7 @@ void form_end(struct form *f, struct stub_plan *p)
 	} else {
 		give_back(f, p, form_label(f));
 	}
-	/* Two CPUs' clocks may differ by a few ticks. */
+	/* Two CPUs' clocks may differ by a few ticks, so the difference may be negative. */
 	form_load(f, FORM_RIGHT, form_temp(p->at->time_temp), U64, false);
 	form_sub_jump_if(f, true, FORM_RIGHT, FORM_NOT_BELOW, FORM_VALUE, forward);
 	form_const(f, FORM_RIGHT, 0);

@@ -32,22 +32,22 @@ static inline bool flights_by_key(const struct arch_flights *flights)
 /* ---- Entries (flight_entries.c) ------------------------------------------------------- */
 
 /*
- * RIGHT = the thread's entry; jumps to `missing` without one. A jump to `other` goes on behind
- * RIGHT. An end event skips entries at depth 0.
+ * RIGHT = the thread's entry; jumps to `missing` if the thread has no entry. A jump to `other`
+ * continues the search behind RIGHT. An end event skips entries at depth 0.
  *
  * If processes share the table, SET = the depth read before the key was compared: above 0, no other
  * thread can take the entry. (A signal handler may have given it to this thread just before, at
  * depth 0, so the caller reads the depth again.)
  */
 void flight_find_own(struct form *f, const struct stub_plan *plan, int other, int missing);
-/* RIGHT = the key's entry, taken; jumps to `missing` without one. */
+/* RIGHT = the key's entry, taken; jumps to `missing` if the key has no entry. */
 void flight_take(struct form *f, const struct stub_plan *plan, int missing);
 /*
- * RIGHT = a new entry for the key, taken. Without a free one the hit is lost. If a signal handler
- * has made the thread's entry, jumps to `own_entry` (-1: never) with it.
+ * RIGHT = a new entry for the key, taken. Without a free entry the hit is lost. If a signal handler
+ * has made the thread's entry, jumps to `own_entry` (-1: never) with that entry.
  */
 void flight_claim(struct form *f, const struct stub_plan *plan, int own_entry);
-/* Takes the thread's own entry at depth 0; jumps to `other` if another was faster. */
+/* Takes the thread's own entry at depth 0; jumps to `other` if another thread was faster. */
 void flight_retake(struct form *f, const struct stub_plan *plan, int other);
 /* Makes the taken, complete entry at RIGHT visible to searches. */
 void flight_publish(struct form *f, const struct stub_plan *plan);

@@ -16,7 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A stub may use the first three before it has saved the others. */
+/* A stub may use the first three registers before it has saved the others. */
 enum {
 	FORM_VALUE,
 	FORM_RIGHT,   /* often a right operand */
@@ -29,8 +29,8 @@ enum {
 	FORM_SPARE_2,
 	FORM_REGISTERS,
 	/*
-	 * Only in addresses. FRAME is the stub's stack frame; CALLER is it for a subroutine that
-	 * begins with NEST; THREAD is the thread pointer.
+	 * Only in addresses. FRAME is the stub's stack frame; CALLER is the same frame, as seen by
+	 * a subroutine that begins with NEST; THREAD is the thread pointer.
 	 */
 	FORM_FRAME = FORM_REGISTERS,
 	FORM_CALLER,
@@ -101,9 +101,9 @@ enum form_op {
 	FORM_STORE_ORIGINAL,
 	FORM_STORE_VECTOR, /* stores the vector register b at the site, 16 bytes, at `mem` */
 	/*
-	 * Ordered accesses to 4 or 8 aligned bytes of shared data. After an ACQUIRE of what a
-	 * PUBLISH stored, all that was stored before the PUBLISH is seen. Its store is its last
-	 * instruction, so it may end a restartable sequence.
+	 * Ordered accesses to 4 or 8 aligned bytes of shared data. An ACQUIRE that reads a value
+	 * stored by a PUBLISH also sees all stores before that PUBLISH. The store of a PUBLISH is
+	 * its last instruction, so it may end a restartable sequence.
 	 */
 	FORM_ACQUIRE, /* a = `mem` */
 	FORM_PUBLISH, /* stores a, or `value`, at `mem` */
@@ -128,8 +128,8 @@ enum form_op {
 	FORM_FETCH_ADD,
 	FORM_EXCHANGE,
 	/*
-	 * Stores a if the word equals VALUE, which becomes the old word. Jumps to `label` if it did
-	 * (EQ), or not (NE). memory_order_acq_rel.
+	 * Stores a if the word equals VALUE; VALUE = the old word. Jumps to `label` if a was stored
+	 * (EQ), or was not (NE). memory_order_acq_rel.
 	 */
 	FORM_CAS,
 
@@ -149,10 +149,10 @@ enum form_op {
 
 	/* ---- Doubles */
 	/*
-	 * RIGHT += the double at `mem`, rounded to nearest, without exceptions, with any NaN for
-	 * NaN. May change SCRATCH, POINTER, NEXT, FROM, SPARE and SPARE_2. KEEP_VECTOR comes
-	 * before, RESTORE_VECTOR after, even if the addition was not completed; it may run twice.
-	 * All use the FORM_VECTOR_TEMPS temporaries from `value` on.
+	 * RIGHT += the double at `mem`, rounded to nearest, without exceptions, where any NaN
+	 * stands for NaN. May change SCRATCH, POINTER, NEXT, FROM, SPARE and SPARE_2. KEEP_VECTOR
+	 * comes before, RESTORE_VECTOR after, even if the addition was not completed;
+	 * RESTORE_VECTOR may run twice. All use the FORM_VECTOR_TEMPS temporaries from `value` on.
 	 */
 	FORM_ADD_DOUBLE,
 	FORM_KEEP_VECTOR,
@@ -181,7 +181,7 @@ enum form_op {
 	FORM_SHR,
 	/*
 	 * VALUE = VALUE op RIGHT, which is not 0. May change RIGHT and SCRATCH. The smallest signed
-	 * number by -1 is itself, with the remainder 0.
+	 * number divided by -1 is itself, with the remainder 0.
 	 */
 	FORM_DIV,
 	FORM_MOD,
@@ -189,7 +189,7 @@ enum form_op {
 	FORM_MUL_HIGH
 };
 
-/* In the order of enum form_op. */
+/* The groups of operations, in the order of enum form_op. */
 enum form_subject {
 	FORM_CONTROL,
 	FORM_VALUES,
@@ -213,7 +213,7 @@ static inline enum form_subject form_subject(enum form_op op)
 
 enum { FORM_VECTOR_TEMPS = 4 };
 
-/* Flipping the lowest bit negates. */
+/* Flipping the lowest bit of a condition negates it. */
 enum form_when {
 	FORM_EQ,
 	FORM_NE,
@@ -255,8 +255,8 @@ struct form_insn {
 	/* the right operand is `value`, sign-extended, not b */
 	bool is_constant;
 	/*
-	 * The right operand is `bytes` bytes at `mem`; compared with a constant, the left one is. 4
-	 * or 8, as wide as the instruction, or 1 for equality.
+	 * The right operand is `bytes` bytes at `mem`; in a comparison with a constant, the left
+	 * operand is. `bytes` is 4 or 8, the width of the instruction, or 1 for equality.
 	 */
 	bool is_memory;
 	int label, from, no;
@@ -264,7 +264,7 @@ struct form_insn {
 	uint64_t value;
 };
 
-/* Where instructions go: a part of a back end's own struct. */
+/* Receives instructions. A back end embeds this in its own struct. */
 struct form {
 	void (*put)(struct form *f, const struct form_insn *insn);
 	int (*label)(struct form *f); /* makes a new label */
@@ -316,7 +316,7 @@ void form_move(struct form *f, int a, int b);
 void form_extend(struct form *f, int a, int b, uint8_t bytes, bool is_signed);
 void form_compute(struct form *f, int a, struct form_mem mem);
 void form_load(struct form *f, int a, struct form_mem mem, uint8_t bytes, bool is_signed);
-/* Store all 8 bytes of a; the low `bytes`. */
+/* Store all 8 bytes of a, or its low `bytes` bytes. */
 void form_store(struct form *f, int a, struct form_mem mem);
 void form_store_part(struct form *f, int a, struct form_mem mem, uint8_t bytes);
 void form_store_const(struct form *f, struct form_mem mem, uint8_t bytes, int32_t value);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A thread waits for the controller (struct probe_gate). Source: futex(2). */
+/* Makes a thread wait for the controller (struct probe_gate). Source: futex(2). */
 #include "arch/layout.h"
 #include "arch/runtime.h"
 #include "arch/stub/isa.h"
@@ -36,19 +36,20 @@ static struct form_mem word(size_t offset)
 	return form_at(FORM_POINTER, (int32_t)offset);
 }
 
-/* Jumps to `out` if the number in NEXT is released; changes VALUE. */
+/* Jumps to `out` if the thread whose number is in NEXT is released; changes VALUE. */
 static void leave_if_released(struct form *f, int out)
 {
 	form_acquire(f, FORM_VALUE, word(offsetof(struct probe_gate, released)), sizeof(uint32_t));
 	form_two(f, FORM_SUB, false, FORM_VALUE, FORM_NEXT);
-	/* not negative, even after the counters wrap */
+	/* the difference is not negative, even after the counters wrap */
 	form_jump_if_const(f, false, FORM_VALUE, FORM_GE, 0, out);
 }
 
 /*
- * Sleeps once on the turn of the thread's number; SET = its address. Jumps to `out` if released, to
- * `dead` if the controller is. The thread reads the turn's owner before `released`, and the
- * controller writes `released` before it flips the owner: no release is missed.
+ * Sleeps once on the turn word for the thread's number; SET = the word's address. Jumps to `out` if
+ * the thread was released, to `dead` if the controller has died. The thread reads the turn's owner
+ * before `released`, and the controller writes `released` before it flips the owner, so no release
+ * is missed.
  */
 static void sleep_once(struct form *f, int out, int dead)
 {

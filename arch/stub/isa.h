@@ -14,7 +14,7 @@ struct stub_plan;
 /* Registers have the numbers of probes' arguments (struct arch_arg). */
 struct stub_isa {
 	int8_t stack_pointer, frame_pointer, first_argument;
-	/* Arguments may name general and vector registers below these. */
+	/* Arguments may name general and vector registers with numbers below these. */
 	uint8_t registers, vectors;
 	/* bytes below the stack pointer where the program may have data */
 	uint16_t red_zone;
@@ -27,22 +27,22 @@ struct stub_isa {
 	 */
 	void (*lay_out)(struct stub_plan *p, int registers);
 	/*
-	 * Enter a stub with the small frame; change to the whole one; and back; leave for the next
-	 * stub. FORM_ORIGINAL then reads the site's registers from the new frame; after leave(),
-	 * from the whole one, for out-of-line code.
+	 * Enter a stub with the small frame; change to the whole frame; change back; leave for the
+	 * next stub. FORM_ORIGINAL then reads the site's registers from the new frame; after
+	 * leave(), from the whole one, for out-of-line code.
 	 */
 	void (*enter)(struct form *f, const struct stub_plan *p);
 	void (*grow)(struct form *f, const struct stub_plan *p);
 	void (*shrink)(struct form *f, const struct stub_plan *p);
 	void (*leave)(struct form *f, const struct stub_plan *p);
-	/* Their out-of-line code, or NULL. */
+	/* Emit the out-of-line code of the functions above; may be NULL. */
 	void (*late)(struct form *f, const struct stub_plan *p);
 
 	/*
-	 * Not written in the form; stubs that need a NULL one are refused. call() calls a function
-	 * of the program (arch_stub.call), which may change all registers. time_subroutine() is
-	 * plan->time: FORM_VALUE = CLOCK_MONOTONIC in ns, 0 if a filter forbids the call; keeps
-	 * other registers.
+	 * Emitted by the back end, not in the form. If one is NULL, stubs that need it are refused.
+	 * call() calls a function of the program (arch_stub.call), which may change all registers.
+	 * time_subroutine() is plan->time: FORM_VALUE = CLOCK_MONOTONIC in ns, 0 if a filter
+	 * forbids the call; keeps other registers.
 	 */
 	void (*call)(struct form *f, const struct stub_plan *p);
 	void (*time_subroutine)(struct form *f, const struct stub_plan *p);

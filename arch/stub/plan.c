@@ -78,7 +78,7 @@ static bool plan_record(struct stub_plan *p)
 
 	if (!plan_record_body(p, r->overwrite))
 		return false;
-	/* A waiting end event of a span would hold its start event, and so other hits. */
+	/* A waiting end event of a span would hold its start event, and so block other hits. */
 	if (r->room && (r->overwrite || action_has_spans(action)))
 		return false;
 	p->waits = r->room != 0;
@@ -368,7 +368,10 @@ bool operand_is_possible(const struct stub_isa *isa, const struct arch_arg *arg)
 	return false;
 }
 
-/* Can it be a pointer, a length or an index? Not in a vector register. */
+/*
+ * Returns true if the argument can be a pointer, a length or an index: those are not in vector
+ * registers.
+ */
 static bool is_whole(const struct arch_arg *arg)
 {
 	return arg->kind != ARCH_ARG_FP_REGISTER && is_scalar_size(arg->size);
@@ -462,7 +465,7 @@ bool capture_is_checked(const struct stub_isa *isa, const struct arch_capture *c
 	       (c->has_length && operand_is_checked(isa, &c->length, c->length_is_static));
 }
 
-/* The most pointers that a hit checks for this capture. */
+/* Returns the maximum number of pointers that a hit checks for this capture. */
 static int capture_checks(const struct stub_isa *isa, const struct arch_capture *c)
 {
 	if (c->stack || c->is_comm)
@@ -556,7 +559,10 @@ static int take_temps(struct stub_plan *p, int count)
 
 /* ---- Expressions ------------------------------------------------------------------------ */
 
-/* Does an expression use the start event's data, or the duration, known only once it is found? */
+/*
+ * Returns true if an expression uses the start event's data or the duration, which are known only
+ * once the start event is found.
+ */
 static bool asks_of_pair(const struct arch_stub *s, const struct arch_expr *expr)
 {
 	uint32_t used = expr_captures(expr);
@@ -567,7 +573,9 @@ static bool asks_of_pair(const struct arch_stub *s, const struct arch_expr *expr
 	return expr_has(expr, ARCH_EXPR_DURATION);
 }
 
-/* The temporaries for an expression, -1 if it is impossible; 0 if `expr` is NULL. */
+/*
+ * Returns the number of temporaries for an expression, 0 if `expr` is NULL, -1 if it is impossible.
+ */
 static int plan_expression(struct stub_plan *p, const struct arch_expr *expr, bool has_pair)
 {
 	if (!expr)
@@ -676,7 +684,7 @@ static void plan_checks(struct stub_plan *p)
 
 /* ---- All parts of the plan -------------------------------------------------------------- */
 
-/* Can the filter run before other registers are saved and captures prepared? */
+/* Returns true if the filter can run before other registers are saved and captures prepared. */
 static bool is_early(const struct stub_plan *p)
 {
 	const struct arch_expr *filter = p->stub->filter;
@@ -711,8 +719,8 @@ static int registers_of(const struct stub_plan *p)
 }
 
 /*
- * Returns true if the instruction set has all parts. The kernel cannot be asked for the time in a
- * mode that a system call would end.
+ * Returns true if the instruction set implements all that the stub needs. In a mode that a system
+ * call would end, the stub cannot ask the kernel for the time.
  */
 static bool has_parts(const struct stub_plan *p)
 {

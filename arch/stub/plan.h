@@ -16,7 +16,8 @@ enum {
 };
 
 /*
- * A walk through stack frames: last frame pointer, last readable page, number of addresses, these.
+ * The temporaries of a walk through stack frames: last frame pointer, last readable page, number of
+ * addresses, then the addresses.
  */
 enum { STACK_LAST, STACK_PAGE, STACK_COUNT, STACK_TEMPS };
 
@@ -73,7 +74,10 @@ struct action_plan {
 	 * entry.
 	 */
 	int entry_temp;
-	/* For start events with data: 1 during the second writing; the time in the place before. */
+	/*
+	 * For start events with data: pass_temp is 1 while the data is written a second time;
+	 * last_temp is the time that the place had before.
+	 */
 	int pass_temp, last_temp;
 	/*
 	 * same_temp is the hit's identity. For an end event, place_temp is the place of the start
@@ -102,7 +106,7 @@ struct action_plan {
 	int lost, unmatched; /* count the hit as lost; as unmatched */
 	int slow_update;
 	int gone; /* the end event's start event was replaced by a newer one */
-	/* store a start event by thread without rseq; it is stored */
+	/* code that stores a start event by thread without rseq; the code after that */
 	int slow_flight, timed;
 	int number, numbered;	 /* give the process a number; the process has a number */
 	int entered, slow_leave; /* the call is counted; count the return without rseq */
@@ -199,17 +203,21 @@ void form_prepare_again(struct form *f, const struct stub_plan *plan);
 
 /* ---- Restartable sequences (stub.c) ---------------------------------------- */
 
-/* Begins a sequence; changes `scratch`. It must not change what the code at `aborted` needs. */
+/*
+ * Begins a sequence; changes `scratch`. The sequence must not change what the code at `aborted`
+ * needs.
+ */
 const struct sequence *form_sequence_begin(
 	struct form *f, struct stub_plan *plan, int scratch, int aborted);
 /* Ends a sequence, after the instruction that publishes the result. */
 void form_sequence_end(
 	struct form *f, const struct stub_plan *plan, const struct sequence *sequence);
-/* Ends a sequence that was left by a jump, at its target. */
+/* Ends a sequence that was left by a jump; emitted at the jump's target. */
 void form_sequence_leave(struct form *f, const struct stub_plan *plan);
 /*
- * FORM_VALUE = `sets`, CPU 0's set; a = the CPU's offset from there, cpu << shift. Jumps to `slow`
- * without a set of its own, or without rseq: then the number is negative.
+ * FORM_VALUE = `sets`, CPU 0's set; a = the offset of this CPU's set from it, cpu << shift. Jumps
+ * to `slow` if the CPU has no set of its own, or if the thread has no rseq: then its CPU's number
+ * is negative.
  */
 void form_cpu_set(struct form *f, const struct stub_plan *plan, int a, uint8_t shift, uint64_t sets,
 	int slow);
@@ -243,7 +251,10 @@ void form_checks_begin(struct form *f, const struct stub_plan *plan);
  * POINTER and NEXT. `frame` is FORM_FRAME, or FORM_CALLER in a subroutine.
  */
 void form_check(struct form *f, const struct stub_plan *plan, int frame, int no);
-/* Like form_check() above the stack pointer's page, but the page must be resident (mincore(2)). */
+/*
+ * Like form_check(), for words above the stack pointer's page; the word's page must be resident
+ * (mincore(2)).
+ */
 void form_check_stack(struct form *f, const struct stub_plan *plan, int temp, int no);
 /* a = the page of address a. */
 void form_page_of(struct form *f, const struct stub_plan *plan, int a);
@@ -252,7 +263,7 @@ void form_page_of(struct form *f, const struct stub_plan *plan, int a);
 
 /* Stores a pair: a pointer, and the word in VALUE. */
 void form_store_pair(struct form *f, int temp, int pointer);
-/* Before a sequence: prepares capture `i`, if it needs that. Changes all registers. */
+/* Called before a sequence. Prepares capture `i` if it needs preparation. Changes all registers. */
 void form_prepare_capture(struct form *f, const struct stub_plan *plan, int i);
 /* VALUE = a prepared scalar, or a capture's word; changes SCRATCH. */
 void form_captured_word(struct form *f, const struct stub_plan *plan, int i);
@@ -266,7 +277,7 @@ void form_capture(struct form *f, const struct stub_plan *plan, int i);
 void form_copy(struct form *f);
 /* In the sequence: copies all recorded pairs' bytes to POINTER, which becomes the record's end. */
 void form_copy_pairs(struct form *f, const struct stub_plan *plan);
-/* The subroutines of the functions above. */
+/* Emits the subroutines that the functions above call. */
 void form_capture_subroutines(struct form *f, const struct stub_plan *plan);
 /*
  * Called before a sequence, after all checks that may reject the hit. Prepares the captures of the
@@ -281,15 +292,21 @@ uint32_t expr_captures(const struct arch_expr *expr);
 int expr_temps(const struct arch_expr *expr);
 bool expr_is_possible(const struct arch_stub *stub, const struct arch_expr *expr);
 /*
- * FORM_VALUE = the expression; changes FORM_RIGHT and FORM_SCRATCH. Jumps to `bad` if impossible.
+ * FORM_VALUE = the expression; changes FORM_RIGHT and FORM_SCRATCH. Jumps to `bad` if it cannot be
+ * computed.
  */
 void form_expr(struct form *f, const struct stub_plan *plan, const struct arch_expr *expr, int bad);
-/* Jumps to `reject` unless the expression is true; changes the same registers. */
+/*
+ * Jumps to `reject` unless the expression is true; changes FORM_VALUE, FORM_RIGHT and FORM_SCRATCH.
+ */
 void form_filter(
 	struct form *f, const struct stub_plan *plan, const struct arch_expr *expr, int reject);
 /* ---- Records (record.c) --------------------------------------------------------- */
 
-/* While a record is written: its start; where the next bytes go, at last its end. */
+/*
+ * While a record is written: RECORD is its start; OUT is where the next bytes go and, at last, the
+ * record's end.
+ */
 enum { FORM_RECORD = FORM_RIGHT, FORM_OUT = FORM_POINTER };
 
 /*
@@ -314,8 +331,9 @@ enum { WAIT_WORDS = 10 };
 /* Waits at the gate. */
 void form_gate(struct form *f, const struct stub_plan *plan);
 /*
- * futex(2) on the word at SET: VALUE = the result. Wait: while it equals SCRATCH, at most for the
- * timespec; changes FROM, RIGHT, SPARE(_2). Wake: all; changes FROM, RIGHT, SPARE_2, SCRATCH.
+ * futex(2) on the word at SET: VALUE = the result. form_futex_wait() sleeps while the word equals
+ * SCRATCH, at most for the timespec; changes FROM, RIGHT, SPARE(_2). form_futex_wake() wakes all;
+ * changes FROM, RIGHT, SPARE_2, SCRATCH.
  */
 void form_futex_wait(struct form *f, int timespec);
 void form_futex_wake(struct form *f);
@@ -330,7 +348,10 @@ void form_flights_slow(struct form *f, const struct stub_plan *plan);
  */
 void form_hold_none(struct form *f, const struct stub_plan *plan);
 void form_release(struct form *f, const struct stub_plan *plan);
-/* Stores the time since the start event. Jumps to the exit if it is too short, or filtered out. */
+/*
+ * Stores the time since the start event. Jumps to the exit if this time is too short, or the hit is
+ * filtered out.
+ */
 void form_end(struct form *f, struct stub_plan *plan);
 
 /* ---- Gathering (stub.c) ---------------------------------------------------------- */

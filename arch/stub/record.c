@@ -3,7 +3,7 @@
  * Recording: a hit writes time, thread, site and arguments into a ring.
  *
  * The time is read in the sequence, or with the lock, so a ring's records are in order.
- * docs/ring.md says why a reader finds only whole ones.
+ * docs/ring.md says why a reader finds only whole records.
  */
 
 #include "arch/layout.h"
@@ -54,11 +54,16 @@ enum {
 	ARRIVED_AT = offsetof(struct probe_room, gate.arrived)
 };
 
-/* Registers that a stub may need, and a wait, with its system calls, changes. */
+/*
+ * Registers that a stub may need after a wait, and that the wait, with its system calls, changes.
+ */
 static const int kept[] = {FORM_FROM, FORM_POINTER, FORM_NEXT, FORM_SPARE, FORM_SPARE_2};
 enum { KEPT = sizeof(kept) / sizeof(*kept) };
 
-/* A wait: its start (0: none), the last `moved` seen, since when. Behind the saved registers. */
+/*
+ * A wait: its start (0: none), the last `moved` seen, since when it has this value. Behind the
+ * saved registers.
+ */
 enum { SINCE, QUIET, MADE, FIRST_KEPT, SECONDS = FIRST_KEPT + KEPT, NANOSECONDS, WORDS };
 _Static_assert((int)WORDS == (int)WAIT_WORDS, "so much is skipped");
 
@@ -114,7 +119,7 @@ static void time_left(struct form *f, const struct stub_plan *p, const struct wa
 
 	form_now(f, p);
 	form_jump_if_at_const(f, sizeof(uint64_t), word(p, SINCE), FORM_NE, 0, began);
-	/* SINCE must not be 0; the time is, if a filter forbids its system call. */
+	/* SINCE must not be 0, but the time is 0 if a filter forbids its system call. */
 	form_jump_if_const(f, true, FORM_VALUE, FORM_NE, 0, known);
 	form_const(f, FORM_VALUE, 1);
 	form_place(f, known);
@@ -132,13 +137,15 @@ static void time_left(struct form *f, const struct stub_plan *p, const struct wa
 	form_place(f, same);
 	form_two_at(f, FORM_SUB, FORM_VALUE, word(p, QUIET));
 	form_const(f, FORM_SPARE, p->at->action->record.wait_ticks);
-	/* This also happens if time has gone backwards, because the clocks of CPUs differ. */
+	/*
+	 * The time also counts as over if it has gone backwards, because the clocks of CPUs differ.
+	 */
 	form_sub_jump_if(f, true, FORM_SPARE, FORM_NOT_ABOVE, FORM_VALUE, to->late);
 }
 
 /*
- * Sets ROOM_WAITED in the owner, in FROM, and wakes the controller if it was clear. Jumps to
- * `again` if room was made, or the controller is gone.
+ * Sets ROOM_WAITED in the gate's owner word, whose value is in FROM, and wakes the controller if
+ * the bit was clear. Jumps to `again` if room was made or the controller is gone.
  */
 static void announce(struct form *f, int again)
 {
@@ -234,7 +241,7 @@ static void count_waited(struct form *f, const struct stub_plan *p)
 	form_place(f, none);
 }
 
-/* The three ends of a wait. */
+/* Emits the three ends of a wait. */
 static void wait_ends(struct form *f, const struct stub_plan *p)
 {
 	form_place(f, p->at->wait_over);
@@ -361,7 +368,7 @@ static void form_begin_of_span(struct form *f, const struct stub_plan *p, int lo
 	form_load(f, FORM_FROM, form_temp(p->at->kept_temp), sizeof(uint64_t), false);
 	form_load(f, FORM_SCRATCH, form_at(FORM_FROM, offsetof(struct probe_begun, bytes)),
 		sizeof(uint32_t), false);
-	/* The program may have overwritten the length. */
+	/* Check the length, because the program may have overwritten it. */
 	form_two_const(f, FORM_AND, false, FORM_SCRATCH, -RING_ALIGN);
 	form_compute(f, FORM_VALUE, form_at(FORM_SCRATCH, -(int32_t)sizeof(struct ring_record)));
 	form_jump_if_const(f, true, FORM_VALUE, FORM_ABOVE,
@@ -440,7 +447,10 @@ static void form_ring_record(struct form *f, const struct stub_plan *p, int full
 
 	if (p->stub->on_until_full)
 		form_jump_if_word(f, FORM_VALUE, p->stub->on + sizeof(uint32_t), FORM_NE, full);
-	/* Acquired, so that a reader with part of this record finds the previous record's head. */
+	/*
+	 * Acquire, so that a reader that sees any part of this record also sees the previous
+	 * record's head.
+	 */
 	if (r->overwrite)
 		form_acquire(f, FORM_RECORD, head, sizeof(uint64_t));
 	else
@@ -478,7 +488,7 @@ static void form_cpu_record(struct form *f, struct stub_plan *p, int slow, int f
 	form_sequence_end(f, p, q);
 }
 
-/* RIGHT = the ring to try first: that of the CPU, or one chosen by the thread. */
+/* RIGHT = the ring to try first: the CPU's, or one chosen by the thread pointer. */
 static void form_first_ring(struct form *f, const struct stub_plan *p)
 {
 	const struct arch_stub *s = p->stub;
@@ -500,7 +510,7 @@ static void form_first_ring(struct form *f, const struct stub_plan *p)
 	form_two_const(f, FORM_SHR, true, FORM_RIGHT, 32);
 }
 
-/* Locks a ring in [cpus, 2 * cpus), SET; jumps to `lost` if none is free. */
+/* SET = a ring in [cpus, 2 * cpus) that this locks; jumps to `lost` if all are locked. */
 static void form_lock_ring(struct form *f, const struct stub_plan *p, int lost)
 {
 	const struct arch_record *r = &p->at->action->record;
@@ -561,7 +571,7 @@ static void form_record_again(struct form *f, struct stub_plan *p)
 	form_jump(f, p->at->wait);
 }
 
-/* Threads without rseq, aborted sequences, and hits without room. */
+/* The path of threads without rseq, of aborted sequences, and of hits without room. */
 void form_record_slow(struct form *f, struct stub_plan *p)
 {
 	bool waits = p->at->action->record.room != 0;

@@ -6,14 +6,14 @@
  * before it is read (captures.c).
  *
  * A C library puts a thread's control block, where the thread pointer leads, above all frames of a
- * stack that it allocates; nothing is read beyond. If it lies within the bytes to copy, they are
- * one stack, whose pages are checked like pointers. Otherwise the copy ends at the first page that
- * is not in memory: unused, swapped out, or a large variable's.
+ * stack that it allocates; nothing is read beyond. If the block lies within the bytes to copy, they
+ * are one stack, whose pages are checked like pointers. Otherwise the copy ends at the first page
+ * that is not in memory: unused, swapped out, or in a large variable.
  *
- * Code without frame pointers may keep any number in the register, so a walk ends at one that is
- * not above the previous, far away, or unreadable. If the site's function has saved its caller's,
- * the walk begins there. Everywhere a frame pointer leads to the caller's, and the return address
- * is in the next word.
+ * Code without frame pointers may keep any number in the register, so a walk ends at a frame
+ * pointer that is not above the previous one, is far away, or is unreadable. If the site's function
+ * has saved its caller's frame pointer, the walk begins with that one. A frame pointer points to
+ * the caller's frame pointer, and the return address is in the next word.
  */
 #include <string.h>
 
@@ -33,8 +33,8 @@ static void first_page(struct form *f, const struct stub_plan *p)
 }
 
 /*
- * Jumps to `own` if POINTER is in the main thread's stack, or the thread pointer in [POINTER,
- * NEXT): then NEXT becomes it. Changes VALUE.
+ * Jumps to `own` if POINTER is in the main thread's stack, or if the thread pointer is in [POINTER,
+ * NEXT): then NEXT becomes the thread pointer. Changes VALUE.
  */
 static void if_own(struct form *f, const struct stub_plan *p, int own)
 {
@@ -59,8 +59,8 @@ static void if_own(struct form *f, const struct stub_plan *p, int own)
 }
 
 /*
- * NEXT = the first page between POINTER and NEXT that is not in memory, if any. mincore(2) fills a
- * byte for each, which stays 0 if it fails. Keeps POINTER.
+ * If a page between POINTER and NEXT is not in memory, NEXT = the first such page. mincore(2) fills
+ * a byte for each page; the bytes stay 0 if it fails. Keeps POINTER.
  */
 static void end_of_resident(struct form *f, const struct stub_plan *p, int i)
 {
@@ -129,8 +129,8 @@ static void bytes_of_stack(struct form *f, const struct stub_plan *p, int i)
 }
 
 /*
- * Jumps to `end` unless the word at NEXT + offset is readable. Temporary `page`: the last readable
- * page. Keeps POINTER and NEXT.
+ * Jumps to `end` unless the word at NEXT + offset is readable. Temporary `page` holds the last
+ * readable page. Keeps POINTER and NEXT.
  */
 static void readable(
 	struct form *f, const struct stub_plan *p, int page, int temp, int32_t offset, int end)
@@ -176,7 +176,7 @@ static void frames(struct form *f, const struct stub_plan *p, int i)
 	form_compute(f, FORM_POINTER, form_temp(p->spill[i] + STACK_TEMPS));
 	form_original(f, FORM_VALUE, p->isa->stack_pointer);
 	form_store(f, FORM_VALUE, last);
-	/* No page is known to be readable. */
+	/* So far, no page is known to be readable. */
 	form_store_const(f, form_temp(page), sizeof(uint64_t), 1);
 	form_store_const(f, count, sizeof(uint64_t), 0);
 	first_frame(f, p, c);
@@ -186,7 +186,10 @@ static void frames(struct form *f, const struct stub_plan *p, int i)
 	form_jump_if_const(f, true, FORM_VALUE, FORM_NE, 0, end);
 	form_move(f, FORM_VALUE, FORM_NEXT);
 	form_two_at(f, FORM_SUB, FORM_VALUE, last);
-	/* Unsigned: a lower frame pointer is far away, too. */
+	/*
+	 * The comparison is unsigned, so a frame pointer below the last one counts as far away,
+	 * too.
+	 */
 	form_jump_if_const(f, true, FORM_VALUE, FORM_NOT_BELOW, FRAME_BYTES_MAX, end);
 	if (p->stub->thread.has_tp) {
 		form_compute(f, FORM_FROM, form_at(FORM_THREAD, 0));

@@ -91,7 +91,10 @@ void form_sequence_leave(struct form *f, const struct stub_plan *plan)
 		form_store_const(f, field_of_rseq(plan, RSEQ_CS), sizeof(uint64_t), 0);
 }
 
-/* Goes back to `retry` a few times, then to `aborted`. The number of tries may start as any. */
+/*
+ * Goes back to `retry` a few times, then to `aborted`. The counter of tries may start at any
+ * number.
+ */
 static void form_try_again(struct form *f, const struct sequence *q)
 {
 	int scratch = q->scratch;
@@ -146,7 +149,7 @@ void form_cpu_set(
 	form_two_const(f, FORM_SHL, true, a, shift);
 }
 
-/* a = the byte at `offset` in the set of threads without rseq. */
+/* a = the byte at `offset` in the set of slots that threads without rseq share. */
 static void form_shared_set(struct form *f, const struct stub_plan *plan, int a, uint32_t offset)
 {
 	const struct arch_action *action = plan->at->action;
@@ -155,7 +158,10 @@ static void form_shared_set(struct form *f, const struct stub_plan *plan, int a,
 	form_address(f, a, action->slots + shared + offset);
 }
 
-/* Adds 1 to a field of struct probe_slot in the set of threads without rseq; changes FORM_VALUE. */
+/*
+ * Adds 1 to a field of struct probe_slot in the set of slots that threads without rseq share;
+ * changes FORM_VALUE.
+ */
 static void form_shared_inc(struct form *f, const struct stub_plan *plan, size_t field)
 {
 	form_shared_set(f, plan, FORM_VALUE, plan->at->action->slot_offset + (uint32_t)field);
@@ -164,7 +170,7 @@ static void form_shared_inc(struct form *f, const struct stub_plan *plan, size_t
 
 /*
  * Adds 1 to a field of the probe's struct probe_slot of this CPU; changes FORM_VALUE and
- * FORM_RIGHT. Jumps to `slow`, which must leave the sequence, without rseq or a set.
+ * FORM_RIGHT. Without rseq or a set for the CPU, jumps to `slow`, which must leave the sequence.
  */
 static void form_cpu_inc(struct form *f, struct stub_plan *plan, size_t field, int slow)
 {
@@ -187,12 +193,12 @@ static void form_cpu_inc(struct form *f, struct stub_plan *plan, size_t field, i
 /*
  * A hit adds its value to a cell (struct probe_cell).
  *
- * A sequence publishes with one store, so there are two: the first stores what may be stored twice
- * (extremes, last value) and then the sum; the second the count or bucket. Each is exact, on
- * whichever CPU.
+ * A sequence publishes with one store, so a hit runs two: the first stores what may be stored twice
+ * (extremes, last value) and then the sum; the second the count or bucket. Each is exact on any
+ * CPU.
  *
  * In a cell of threads without rseq, each word changes atomically. No word is inferred from
- * another, so only that a cell has its key depends on memory order (table.c).
+ * another, so memory order matters only for a cell's key (table.c).
  *
  * A sum of doubles may need a vector register, which is saved before the sequence, and restored
  * whenever it is left.
@@ -205,7 +211,7 @@ static struct form_mem field(size_t offset)
 
 #define FIELD(name) field(offsetof(struct probe_cell, name))
 
-/* Does the hit change more of the cell than the count or the buckets? */
+/* Returns true if the hit changes more of the cell than the count or the buckets. */
 static bool has_values(const struct stub_plan *p)
 {
 	return p->at->action->gather.parts & ~(unsigned int)ARCH_GATHER_BUCKETS;
@@ -270,7 +276,7 @@ static void bucket_of_double(struct form *f)
 
 /* ---- The parts of the cell at SET ------------------------------------------------- */
 
-/* Keeps the larger of SCRATCH and a word of the cell. */
+/* Stores the larger of SCRATCH and a word of the cell in that word. */
 static void keep_largest(struct form *f, struct form_mem word, bool shared)
 {
 	int done = form_label(f), again = form_label(f);
@@ -287,7 +293,7 @@ static void keep_largest(struct form *f, struct form_mem word, bool shared)
 	form_place(f, done);
 }
 
-/* Changes the cell but for count and buckets; the sum comes last. */
+/* Changes the cell except count and buckets; changes the sum last. */
 static void gather_values(struct form *f, const struct stub_plan *p, bool shared)
 {
 	const struct arch_gather *g = &p->at->action->gather;
@@ -427,8 +433,8 @@ void form_gather_slow(struct form *f, const struct stub_plan *p)
 /* ==== Sampling ================================================================================ */
 
 /*
- * Sampling: one hit in N, counted on each CPU, and at most so many per window of time, in the whole
- * session. One word holds the window's number and its hits, so that both change at once.
+ * Sampling: one hit in N, counted on each CPU, and at most a given number per window of time, in
+ * the whole session. One word holds the window's number and its hits, so that both change at once.
  */
 
 /* FORM_SCRATCH = the hits on this CPU since the last sampled one; 0: sample this one. */
@@ -453,8 +459,8 @@ static void form_every(struct form *f, struct stub_plan *p)
 }
 
 /*
- * Counts the hit in its window. FORM_SET = its number << 32, FORM_VALUE = the old word,
- * FORM_SCRATCH = the new one. Jumps to the exit if it has had all its hits.
+ * Counts the hit in its window. FORM_SET = the window's number << 32, FORM_VALUE = the old word,
+ * FORM_SCRATCH = the new one. Jumps to the exit if the window has had all its hits.
  */
 static void form_rate(struct form *f, const struct stub_plan *p)
 {
@@ -472,7 +478,7 @@ static void form_rate(struct form *f, const struct stub_plan *p)
 	form_load(f, FORM_VALUE, word, sizeof(uint64_t), false);
 	form_move(f, FORM_RIGHT, FORM_VALUE);
 	form_two(f, FORM_XOR, true, FORM_RIGHT, FORM_SET);
-	/* More than any rate: another window. */
+	/* If the count is more than any rate, the word belongs to another window. */
 	form_jump_if_const(f, true, FORM_RIGHT, FORM_NOT_ABOVE, INT32_MAX, same);
 	form_compute(f, FORM_SCRATCH, form_at(FORM_SET, 1));
 	form_jump(f, change);
@@ -558,7 +564,7 @@ static void form_call_function(struct form *f, struct stub_plan *p)
 	form_cpu_inc(f, p, offsetof(struct probe_slot, seen), p->at->slow_leave);
 }
 
-/* The paths of threads without rseq. */
+/* The slow paths, for threads without rseq. */
 static void form_call_function_slow(struct form *f, const struct stub_plan *p)
 {
 	if (!p->stub->thread.has_rseq)
@@ -632,7 +638,7 @@ static void form_prepare_none(struct form *f, const struct stub_plan *p)
 	form_checks_begin(f, p);
 }
 
-/* All before the action: first the filter, with the few things that it needs. */
+/* The code before the action: first the filter, with the few registers that it needs. */
 static void form_preparations(struct form *f, const struct stub_plan *p)
 {
 	const struct arch_stub *s = p->stub;
@@ -702,7 +708,7 @@ static void form_action(struct form *f, struct stub_plan *p)
 	form_place(f, p->at->done);
 }
 
-/* Hits that are only counted, as lost or unmatched. */
+/* Code for hits that are only counted, as lost or unmatched. */
 static void form_failures(struct form *f, const struct stub_plan *p)
 {
 	const struct arch_stub *s = p->stub;
@@ -725,8 +731,8 @@ static void form_failures(struct form *f, const struct stub_plan *p)
 }
 
 /*
- * The hit gets no further, because a question to the kernel has no answer. A COUNT needs no answer
- * itself.
+ * Ends the hit, because a question to the kernel has no answer. An action that only counts needs no
+ * answer.
  */
 static void form_unanswered(struct form *f, struct stub_plan *p)
 {
@@ -823,8 +829,8 @@ static void form_switches(struct form *f, const struct stub_plan *p)
 }
 
 /*
- * Reads a word in each page of a frame larger than a page, from the highest on, to fault in the
- * guard page rather than skip it, and change other memory.
+ * Reads a word in each page of a frame larger than a page, from the highest page on, so that an
+ * overflow hits the guard page and does not skip it to change other memory.
  */
 static void form_touch(struct form *f, const struct stub_plan *p)
 {

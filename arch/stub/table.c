@@ -6,10 +6,11 @@
  * stored last; then the sequence restarts and finds it. In the table of threads without rseq, a
  * thread claims an entry by its tag.
  *
- * Memory order: whoever finds a tag must find the key. So FORM_PUBLISH stores the tag after it and,
- * where threads share the table, a search acquires the tag. In a CPU's table, threads see each
- * other's writes, because the kernel orders their work. A claim (TABLE_TAG_FILLING) says nothing
- * about the key, which no thread reads before the tag changes again. Entries are never freed.
+ * Memory order: a thread that finds a tag must find the key. So FORM_PUBLISH stores the tag after
+ * the key and, where threads share the table, a search acquires the tag. In a CPU's table, threads
+ * see each other's writes, because the kernel orders their work. A claim (TABLE_TAG_FILLING) says
+ * nothing about the key, which no thread reads before the tag changes again. Entries are never
+ * freed.
  *
  * The hash multiplies by 2^64 divided by the golden ratio (Knuth, The Art of Computer Programming,
  * volume 3, 6.4) and folds the upper half into the lower.
@@ -338,8 +339,8 @@ void form_lookup(struct form *f, const struct stub_plan *p, int again)
  * Keys with normal forms. Before it hashes the key, the stub writes the normal form into its frame,
  * like norm_text() (arch/norm.c), so a table has an entry for each form.
  *
- * The text was checked when it was measured, and may change since: then the form is another text's,
- * but no longer than planned.
+ * The text was checked when it was measured, and may change afterwards: then the form is that of
+ * another text, but no longer than planned.
  */
 
 enum { TEMP_MARK, TEMP_PIECE, TEMP_TAG, NORM_BYTES = sizeof(uint64_t) };
@@ -359,7 +360,7 @@ static struct form_mem noted(const struct stub_plan *p, int temp)
 
 /*
  * Executes the step in RIGHT, other than PUT. Jumps to `put` to write VALUE, `skip` to go to the
- * next byte, or `next` to look at the same again.
+ * next byte, or `next` to look at the same byte again.
  */
 static void other_steps(struct form *f, const struct stub_plan *p, int put, int skip, int next)
 {

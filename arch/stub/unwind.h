@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The .eh_frame section of stubs that call functions (call_unwind in arch/arch.h): a CIE for each
- * instruction set, the rest alike.
+ * instruction set; the rest is the same for all.
  *
  * The stub is a signal frame (augmentation `S`) that interrupted the function at the site, so rules
  * for exactly that address apply.
@@ -28,7 +28,8 @@ enum {
 
 /*
  * A CIE without its length: the return address is in column `ra`, code addresses are 8-byte
- * numbers, the data alignment is -8; then the rules. With the length, a multiple of 8 bytes.
+ * numbers, the data alignment is -8; then the rules. Its size with the length is a multiple of 8
+ * bytes.
  */
 #define UNWIND_CIE(ra, ...)                                                                        \
 	{                                                                                          \

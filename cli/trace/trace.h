@@ -52,7 +52,7 @@ struct trace_settings {
 
 /* The reaction of a recording to full rings. */
 enum record_full {
-	RECORD_FLUSH, /* we write the rings continuously, so they should never fill up */
+	RECORD_FLUSH, /* we save the rings to the file continuously, so they should never fill up */
 	RECORD_LOOP,  /* new hits overwrite the oldest ones; we write the rings at the end */
 	RECORD_STOP   /* the recording ends when a ring is full */
 };
@@ -243,7 +243,10 @@ void otlp_end(struct trace *trace);
 
 /* Returns true if a session's hits are moved into the recording undecoded. */
 bool trace_takes(const struct trace *trace, const struct probe_traced *traced);
-/* Moves a session's hits into the recording, or polls rings that are written on request. */
+/*
+ * Moves a session's hits into the recording, or, if its rings are saved only on request, just polls
+ * it.
+ */
 bool trace_read(struct probe_traced *traced, struct probe_trace_read *read, void *data);
 /* Moves all remaining hits of a process that has executed another program into the recording. */
 void trace_take_left(struct trace *trace, pid_t pid);

@@ -387,7 +387,10 @@ static uint64_t path_address(pid_t tid, bool *running_ret)
 	return 0;
 }
 
-/* Opens a path as a thread sees it, from the kernel's cache only, to identify the file; or -1. */
+/*
+ * Opens a path as a thread sees it, using only the kernel's cache, to identify the file. Returns -1
+ * on failure.
+ */
 static int open_as_seen(pid_t tid, const char *name)
 {
 	char from[48];

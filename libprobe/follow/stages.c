@@ -28,7 +28,7 @@
  * Sources: glibc, csu/libc-start.c (ARCH_SETUP_IREL comes before ARCH_SETUP_TLS), elf/Makefile.
  */
 
-/* Returns a process's program in `files` (may be NULL), or NULL. */
+/* Returns the entry of a process's program in `files`, or NULL, also if `files` is NULL. */
 static struct file *program_file(pid_t pid, const struct files *files)
 {
 	char path[32];

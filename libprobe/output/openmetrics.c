@@ -639,7 +639,10 @@ static void bound_text(struct buffer *scratch, double bound, char ret[BOUND_BYTE
 			strpbrk(scratch->data, ".e") ? "" : ".0");
 }
 
-/* Writes a histogram's bounds once for all rows, which takes longer than the rest. */
+/*
+ * Writes a histogram's bounds once for all rows, because formatting bounds takes longer than the
+ * rest of a row.
+ */
 static void prepare_bounds(struct text *text, const struct metric_sample *sample)
 {
 	size_t bytes = sample->bound_count * sizeof(sample->bounds[0]);

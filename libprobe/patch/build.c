@@ -53,9 +53,9 @@ static uint32_t site_number(const struct install *a, size_t i)
 }
 
 /*
- * Do the instructions after the stubs overwrite the arithmetic flags? Only moved instructions
- * count, because nobody changes them in the tail; nops and stubs before them read no flags. For a
- * patched site, the registry has the instructions that the jump replaced.
+ * Returns true if the instructions after the stubs overwrite the arithmetic flags. Only moved
+ * instructions count, because they do not change while they are in the tail; nops and stubs before
+ * them read no flags. For a patched site, the registry has the instructions that the jump replaced.
  */
 static bool frees_flags(const struct install *a, size_t i)
 {
@@ -228,7 +228,7 @@ static struct probe_error *describe_patch(struct install *a, size_t i, struct pi
 	return NULL;
 }
 
-/* Checks that the patch is within the bytes of its plan. Otherwise this library has a bug. */
+/* Checks that the patch is within the bytes of its plan; if not, this library has a bug. */
 static struct probe_error *check_patch(const struct install_site *as)
 {
 	return as->reg.patch >= as->write_start && as->reg.patch + as->reg.length <= as->write_end
@@ -343,9 +343,9 @@ static struct code_extent sites_reach(const struct install *a, size_t first, siz
 }
 
 /*
- * Allocates code memory in reach of the whole module, because moved instructions may lead anywhere
- * in it; for too large a module in reach of sites_reach(). A new arena is announced at once, so
- * that a killed controller leaves no unknown memory.
+ * Allocates code memory in reach of the whole module, because moved instructions may jump anywhere
+ * in it; if the module is too large, in reach of sites_reach(). A new arena is announced at once,
+ * so that a killed controller leaves no unknown memory.
  */
 static struct probe_error *allocate_piece(
 	const struct install *a, size_t first, size_t end, struct piece *p)
@@ -394,7 +394,10 @@ static struct probe_error *build_module(
 
 /* ---- The registry -------------------------------------------------------------------- */
 
-/* Adds the names of probes to the registry. Gates and calls of functions have only keys. */
+/*
+ * Adds the names of probes to the registry, except gates and calls of functions, which have only
+ * keys.
+ */
 static struct probe_error *keep_names(const struct install *a)
 {
 	const struct selection *s = a->selection;
@@ -436,7 +439,9 @@ static struct probe_error *add_probes(struct install *a)
 	return keep_names(a);
 }
 
-/* Raises the orders of a site's older stubs, to link new stubs between them. */
+/*
+ * Raises the order numbers of a site's older stubs, so that new stubs can be linked between them.
+ */
 static void raise_orders(const struct install *a, size_t first)
 {
 	const struct install_site *as = &a->sites[first];

@@ -49,8 +49,8 @@ struct places {
 	struct place *items; /* sorted, without overlaps */
 	size_t count;
 	/*
-	 * The places are in our code. Then only program counters of saved contexts are reported:
-	 * other words may be data, such as a profiler's samples. Set by the caller.
+	 * The places are in our code. Then only program counters of saved contexts are reported,
+	 * because other words may be data, such as a profiler's samples. Set by the caller.
 	 */
 	bool are_code;
 	/* glibc's pointer guard, or 0. Words are also compared in the form of setjmp(3). */
@@ -68,8 +68,8 @@ bool places_have(const struct places *places, uint64_t address);
 void places_deinit(struct places *places);
 
 /*
- * The part that was read of a context that the kernel saved for a signal handler (struct
- * rt_sigframe), or of a program's copy of it. `at` is its address.
+ * A context that the kernel saved for a signal handler (struct rt_sigframe), or a program's copy of
+ * it, as far as it was read. `at` is its address.
  */
 struct place_image {
 	uint64_t at;
@@ -83,7 +83,7 @@ struct place_image {
 /* maximum size of an image (arch_frame_layout.bytes) */
 enum { PLACE_IMAGE_MAX = 640 };
 
-/* Receives the results of a scan. Returning false ends it. */
+/* Receives the results of a scan. A function that returns false ends the scan. */
 struct place_visitor {
 	void *data;
 	/* Receives a word that is a place. `is_context`: it is an image's program counter. */
@@ -96,8 +96,8 @@ struct place_visitor {
 
 /*
  * Scans `size` bytes read at `address`, both multiples of 8. Reports words and images that begin in
- * the first `step` bytes. An image is recognised only if PLACE_IMAGE_MAX bytes were read, and
- * reported after its words.
+ * the first `step` bytes. An image is recognised only if PLACE_IMAGE_MAX bytes of it were read; it
+ * is reported after its words.
  */
 bool places_scan(const struct places *places, uint64_t address, const uint8_t *bytes, size_t size,
 	size_t step, const struct place_visitor *visitor);
@@ -111,11 +111,14 @@ struct search_find {
 	uint64_t at, word;
 	/* this library saved the context, to run a system call in the thread */
 	bool is_remote;
-	/* Address of the floating-point state; 0 if the kernel did not save the context here. */
+	/*
+	 * Address of the floating-point state; 0 if the kernel did not save the context at this
+	 * place.
+	 */
 	uint64_t state;
 	/*
-	 * The frame in which the kernel saved the context, up to the interrupted stack if that
-	 * follows; 0 if unknown.
+	 * The frame in which the kernel saved the context. It reaches to the interrupted stack if
+	 * that comes next; 0 if unknown.
 	 */
 	uint64_t frame, frame_end;
 	bool is_over; /* set by the caller: no thread resumes the context */
@@ -166,8 +169,8 @@ PROBE_MUST_CHECK struct probe_error *search_open(
 void search_close(struct search *search);
 
 /*
- * Searches all memory that can hold a context, anew. Contexts that exist throughout are found, even
- * if the process runs. Errors: as maps_read().
+ * Searches all memory that can hold a context, and forgets earlier results. Finds all contexts that
+ * exist during the whole search, even if the process runs. Errors: as maps_read().
  */
 PROBE_MUST_CHECK struct probe_error *search_all(struct search *search);
 
@@ -179,9 +182,9 @@ PROBE_MUST_CHECK struct probe_error *search_words(
 	struct search *search, const struct places *places, const struct place_visitor *visitor);
 
 /*
- * Is a context certainly a leftover that no thread resumes? The kernel's frame is whole, up to the
- * end of the floating-point state, until its handler returns, but rarely after its stack was
- * reused.
+ * Returns true if a context is certainly a leftover that no thread resumes. The kernel's frame is
+ * whole, up to the end of the floating-point state, until its handler returns; after its stack was
+ * reused, it rarely is.
  */
 bool search_is_stale(const struct search *search, const struct search_find *find);
 
@@ -201,15 +204,15 @@ void search_forget(struct search *s);
 /* The used part of a stack that was searched: `low` to `end`. */
 struct frames_stack {
 	uint64_t low, end;
-	/* libc or the kernel made the stack for the thread on it */
+	/* libc or the kernel made the stack for the thread that uses it */
 	bool is_threads;
 };
 
 struct served;
 
 /*
- * The program counters of the stopped threads, control->count of them, and the places to which they
- * will return, until frames_sort() mixes them. frames_open() sets the other members.
+ * The program counters of the stopped threads (control->count) and, after them, the places to which
+ * the threads will return; frames_sort() mixes both. frames_open() sets the other members.
  */
 struct frames {
 	uint64_t *pcs;
@@ -220,7 +223,7 @@ struct frames {
 	const struct maps *maps;
 	struct maps fresh; /* mappings that were read during the stop, if `maps` lacks an address */
 	const struct places *places;
-	uint64_t reach;	     /* how many bytes are searched of a stack that libc did not make */
+	uint64_t reach;	     /* number of bytes searched in a stack that libc did not make */
 	int status;	     /* descriptor of /proc/PID/status */
 	bool has_handlers;   /* frames_open() or frames_read() found an installed signal handler */
 	const char *unknown; /* why some of the addresses may be missing, or NULL */
@@ -241,13 +244,13 @@ PROBE_MUST_CHECK struct probe_error *frames_open(pid_t pid, const struct maps *m
 
 /*
  * Collects, anew, each stopped thread's program counter, and the places in its registers and on its
- * stacks, also those that handlers have interrupted. Errors: PROBE_ERROR_MEMORY.
+ * stacks, including stacks that signal handlers have interrupted. Errors: PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *frames_read(
 	struct frames *frames, const struct control *control);
 void frames_close(struct frames *frames);
 
-/* Adds an address to which a thread will come. Returns false if out of memory. */
+/* Adds an address at which a thread will continue. Returns false if out of memory. */
 bool frames_add(struct frames *frames, uint64_t pc);
 
 /* Sorts the addresses, for frames_within(). */
@@ -258,7 +261,10 @@ bool frames_within(const struct frames *frames, uint64_t start, uint64_t end);
 
 /* ---- Busy ------------------------------------------------------------------------------------ */
 
-/* The registry entries whose code a thread is in, or will come to, parallel to its arrays. */
+/*
+ * The registry entries whose code a thread runs or will return to, parallel to the registry's
+ * arrays.
+ */
 struct busy {
 	bool *sites; /* for each site: a thread is in the site's hop, pun or tail */
 	bool *stubs;
@@ -292,16 +298,16 @@ struct doubts {
 void doubts_begin(struct doubts *doubts, const struct control *control);
 
 /*
- * May a thread resume the context `find`? All threads must be stopped, and `frames` read. Records a
- * doubt if doubts_settle() can find out more.
+ * Returns true if a thread may resume the context `find`. All threads must be stopped, and `frames`
+ * read. Records a doubt if doubts_settle() can find out more.
  */
 bool doubts_are_live(struct doubts *doubts, const struct frames *frames,
 	const struct search *search, const struct search_find *find);
 
 /*
  * Searches memory for references to the contexts, in a stop or not, after `search` has run, and so
- * settles the doubts. *settled_ret is true if there were doubts, and not too often. Errors: as
- * search_words().
+ * settles the doubts. *settled_ret is false if there were no doubts, or too many searches. Errors:
+ * as search_words().
  */
 PROBE_MUST_CHECK struct probe_error *doubts_settle(
 	struct doubts *doubts, struct search *search, bool *settled_ret);
@@ -322,8 +328,8 @@ struct windows {
 };
 
 /*
- * Returns why no patch of this process may replace more than one instruction, or NULL. The first
- * call searches the process's memory for contexts. The text lives as long as the target.
+ * If no patch of this process may replace more than one instruction, returns the reason, else NULL.
+ * The first call searches the process's memory for contexts. The text lives as long as the target.
  */
 const char *windows_reason(struct windows *windows, const struct change *change);
 
@@ -340,15 +346,15 @@ PROBE_MUST_CHECK struct probe_error *windows_prepare(
 	struct windows *windows, const struct change *change);
 
 /*
- * Fills windows->frames with the program counters of all threads, which must be stopped, and the
- * places to which they will return. Errors: PROBE_ERROR_REFUSED (the places are unknown),
+ * Fills windows->frames with the program counters of all threads, which must be stopped, and with
+ * the places to which they will return. Errors: PROBE_ERROR_REFUSED (the places are unknown),
  * PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *windows_read(
 	struct windows *windows, const struct change *change);
 
 /*
- * Call it if a thread was, or seemed to be, in the bytes to patch: settles doubts, or waits a
+ * Call this if a thread was, or seemed to be, in the bytes to patch. Settles doubts, or waits a
  * moment. Errors: as search_all().
  */
 PROBE_MUST_CHECK struct probe_error *windows_wait(struct windows *windows);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Chooses a plan for each site by the proof from the file (prove.c), the mappings of the process,
+ * Chooses a plan for each site from the proof in the file (prove.c), the mappings of the process,
  * and the claims of other sites. Sites at one address share a patch (install_site.first).
  */
 #include <elf.h>
@@ -125,14 +125,15 @@ static struct probe_error *search_segment(pid_t pid, int pagemap, struct served 
 static void sequences_deinit(struct sequences *sequences);
 
 /*
- * Finds the sequences that the module's data in memory describes now, as far as it is readable.
- * Errors: PROBE_ERROR_MEMORY.
+ * Finds the sequences that the module's data in memory describes at this moment, as far as the data
+ * is readable. Errors: PROBE_ERROR_MEMORY.
  */
 static struct probe_error *sequences_read(
 	pid_t pid, const struct module *module, struct sequences *ret)
 {
 	/*
-	 * Descriptions hold addresses: none in read-only data of files that can be mapped anywhere.
+	 * Descriptions hold addresses, so read-only data of a file that can be mapped anywhere has
+	 * no descriptions.
 	 */
 	bool is_fixed = object_type(module->object) == ET_EXEC;
 	uint64_t *buffer = calloc(CHUNK_WORDS, sizeof(*buffer));
@@ -192,7 +193,10 @@ static void unfit_close(struct unfit *unfit)
 	sequences_deinit(&unfit->sequences);
 }
 
-/* Calls a predicate for the file's bytes of [start, end). Returns true if they are unreadable. */
+/*
+ * Asks a predicate about the file's bytes in [start, end). Returns true also if they are
+ * unreadable.
+ */
 static bool does(const struct unfit *u, bool (*question)(const uint8_t *bytes, size_t length),
 	uint64_t start, uint64_t end)
 {
@@ -207,9 +211,9 @@ static bool does(const struct unfit *u, bool (*question)(const uint8_t *bytes, s
 }
 
 /*
- * Returns true if the stack pointer may not point to a stack at `pc`, by the code from the
- * function's start (false if unknown). A function may have thousands of sites, so code is searched
- * once.
+ * Returns true if the stack pointer may not point to a stack at `pc`, judged by the code from the
+ * function's start (false if the start is unknown). A function may have thousands of sites, so code
+ * is searched once.
  */
 static bool loses_stack(struct unfit *u, uint64_t pc)
 {
@@ -272,7 +276,7 @@ static const struct plan *find_plan(
 	return NULL;
 }
 
-/* Keeps a plan with the file, if there is memory. */
+/* Keeps a plan with the file. Without memory, the plan is not kept. */
 static void keep_plan(struct file *file, const struct sdt_note *note,
 	const struct plan_order *order, const struct plan *plan)
 {
@@ -330,7 +334,7 @@ static const char *why_shared(const struct install *a, size_t site)
 		       : is_copied;
 }
 
-/* May a patch replace more than one instruction here? */
+/* Returns true if a patch may replace more than one instruction at this site. */
 static bool has_boundary(
 	const struct install *a, const struct select_site *site, const struct plan_way *way)
 {
@@ -420,14 +424,14 @@ static struct probe_error *choose(struct install *a, struct claims *claims,
 	return NULL;
 }
 
-/* Copies the plan of the first site at an address to another there. */
+/* Copies the plan of the first site at an address to another site at the same address. */
 static void share(const struct selection *s, size_t first, struct select_site *site)
 {
 	site->chosen = s->sites[first].chosen;
 	memcpy(site->reasons, s->sites[first].reasons, sizeof(site->reasons));
 }
 
-/* Is it the first site at its address, and not patched? */
+/* Returns true if a site is the first at its address and is not patched. */
 static bool is_to_plan(const struct install *a, size_t site)
 {
 	return a->sites[site].is_new && a->sites[site].first == site;
@@ -500,7 +504,7 @@ static struct probe_error *choose_all(struct install *a, struct claims *claims, 
 	return error;
 }
 
-/* Should a plan with is_last be tried? Only for a short nop without a plan, and only once. */
+/* Should a plan with is_last be tried? Only for a short nop that has no plan yet, and only once. */
 static bool may_go_last(const struct install *a, size_t site, const struct plan_ops *plan)
 {
 	const struct select_site *s = &a->selection->sites[site];
@@ -585,7 +589,7 @@ static struct probe_error *plan_modules(struct install *a)
 }
 
 /*
- * Is a site new? A site in the registry is refused if its patch was overwritten. `states` is from
+ * Is a site new? If its patch was overwritten, a site in the registry is refused. `states` is from
  * site_read_all().
  */
 static void look_up(struct install *a, size_t i, const enum site_state *states)
@@ -643,7 +647,7 @@ static int compare_sites(const void *a, const void *b, void *data)
 	return x < y ? -1 : x > y;
 }
 
-/* Sorts the sites by address, and finds those that share one. */
+/* Sorts the sites by address, and finds sites with the same address. */
 static void order_sites(struct install *a)
 {
 	const struct selection *s = a->selection;

@@ -13,8 +13,8 @@
 /* ==== Later =================================================================================== */
 
 /*
- * A later request may enable only the probes of new libraries, without raising other counts, so the
- * target remembers the modules in which probes were enabled. A library that was closed and opened
+ * The target remembers the modules in which probes were enabled, so that a later request can enable
+ * only the probes of new libraries and raise no other counts. A library that was closed and opened
  * again is new, unless it has its old address.
  */
 
@@ -88,8 +88,8 @@ static size_t patched_sites(
 }
 
 /*
- * Takes probes that are on out of the selection, and raises their counts; with request->force, sets
- * them to 1. Changes all counts, or none.
+ * Removes probes that are already on from the selection, and raises their counts; with
+ * request->force, sets the counts to 1. Changes all counts, or none.
  */
 static struct probe_error *split_known(struct transaction *t, struct selection *s,
 	const struct probe_request *request, struct probe_report *report)
@@ -225,7 +225,7 @@ static struct probe_error *enable_selected(struct change *c, struct selection *s
 	return error;
 }
 
-/* Resets a report's counts to those of `before`. Refused sites stay in it. */
+/* Resets a report's counts to those in `before`. Refused sites stay in the report. */
 static void enable_forget(struct probe_report *report, const struct probe_report *before)
 {
 	report->probes = before->probes;
@@ -278,7 +278,7 @@ struct probe_error *probe_target_enable(struct probe_target *target,
 
 /* ---- Disabling ----------------------------------------------------------------------- */
 
-/* Switches off, by --force, a probe that only other tools have switched on. */
+/* Switches off, because of --force, a probe that only other tools have switched on. */
 static struct probe_error *force_off(struct transaction *t, const struct selection *s,
 	const struct select_probe *probe, bool *was_on_ret)
 {
@@ -299,7 +299,7 @@ static struct probe_error *force_off(struct transaction *t, const struct selecti
 	return ok ? NULL : probe_error_no_memory();
 }
 
-/* Lowers a probe's count; at 0 it ends. With --force it ends in each persistent session. */
+/* Lowers a probe's count; at 0 the probe ends. With --force it ends in each persistent session. */
 static struct probe_error *drop_references(struct transaction *t, struct reg_probe *known,
 	uint16_t times, const struct probe_request *request)
 {
@@ -330,8 +330,8 @@ static struct probe_error *enable_mark_refused(
 }
 
 /*
- * Checks that each count can be lowered, before any is. A probe that is off is an error, unless
- * only wildcards match it and it cannot be patched: then enabling has left it out.
+ * Checks that all counts can be lowered, before one is lowered. A probe that is off is an error,
+ * unless only wildcards match it and it cannot be patched: then enabling has left it out.
  */
 static struct probe_error *check_enabled(
 	struct transaction *t, struct selection *s, const struct probe_request *request)
@@ -453,7 +453,7 @@ static struct probe_error *disable_selected(struct change *c, struct selection *
 	return error;
 }
 
-/* Switches off the enabled probes whose keys are not in `keys`: their names are unknown. */
+/* Switches off the enabled probes whose keys are not in `keys`, because their names are unknown. */
 static void drop_others(
 	struct registry *r, const uint64_t *keys, size_t count, struct probe_report *report)
 {
@@ -484,8 +484,9 @@ static void drop_others(
 }
 
 /*
- * For --force without patterns: selects all probes that controllers have enabled, even those
- * without names, but not those that only other tools have enabled: the user has not named them.
+ * For --force without patterns: selects all probes that controllers have enabled, even probes
+ * without names. Leaves out probes that only other tools have enabled, because the user has not
+ * named them.
  */
 static struct probe_error *take_all(
 	struct change *c, struct selection *s, struct probe_report *report)
@@ -519,7 +520,10 @@ struct probe_error *probe_target_disable(struct probe_target *target,
 	if (error)
 		return error;
 	error = orphans_remove(&c, &orphans);
-	/* Some jumps lead nowhere: these sites are restored even if the request is about others. */
+	/*
+	 * Some jumps lead to unmapped code. Their sites are restored even if the request is about
+	 * others.
+	 */
 	if (!error && c.lost)
 		error = uninstall_unreferenced(&c);
 	if (!error)
@@ -540,9 +544,9 @@ struct probe_error *probe_target_disable(struct probe_target *target,
 /*
  * Changes the states of several probes in one call: all or none. First, the actions are applied in
  * order to copies of the counts, to find impossible ones before anything is changed: a probe that
- * is off cannot be disabled, even if a later action enables it. Then one transaction raises counts,
- * where sites may turn out impossible to patch. Only then another lowers counts; if that fails, the
- * first is undone. The target stays locked.
+ * is off cannot be disabled, even if a later action enables it. Then one transaction raises counts;
+ * it may find sites that cannot be patched. After that, another one lowers counts; if it fails, the
+ * first one is undone. The target stays locked.
  */
 
 /* The effect of the actions on a probe. */
@@ -690,7 +694,10 @@ static bool note_names(const struct update *u)
 	return any_off;
 }
 
-/* Marks the probes that enabling by wildcards left out: disabling by wildcards does so, too. */
+/*
+ * Marks the probes that enabling by wildcards left out: disabling by wildcards leaves them out,
+ * too.
+ */
 static struct probe_error *find_refused(struct update *u)
 {
 	struct transaction t = transaction_of(u->change, TRANSACTION_ENDS);
@@ -720,7 +727,10 @@ static struct probe_error *act(const struct update *u, const struct probe_action
 
 /* ---- On the target ---------------------------------------------------------------------- */
 
-/* Does the count rise (`rise`) or fall, or does --force switch the probe on or off? */
+/*
+ * Returns true if the count rises (`rise`) or falls (not `rise`), or if --force switches the probe
+ * on or off.
+ */
 static bool is_of(const struct update *u, const struct outcome *outcome, bool rise)
 {
 	if (!outcome->named)
@@ -730,7 +740,10 @@ static bool is_of(const struct update *u, const struct outcome *outcome, bool ri
 	return rise ? outcome->after > outcome->before : outcome->after < outcome->before;
 }
 
-/* Selects the probes whose counts rise or fall, end events first. Use a selection once. */
+/*
+ * Selects the probes whose counts rise or fall, end events first. A selection can be used only
+ * once.
+ */
 static struct probe_error *pick(const struct update *u, bool rise, struct selection *ret)
 {
 	struct probe_error *error = select_probes(&u->change->modules, NULL, 0, ret);

@@ -114,8 +114,8 @@ static struct probe_error *plan(struct change *change, struct forecast *ret)
 }
 
 /*
- * Handles an error before any plan: its text becomes ret->reason if it explains why no site can be
- * patched. Returns only errors of memory and of the system.
+ * Handles an error that occurs before planning. If it explains why no site can be patched, its text
+ * becomes ret->reason. Returns only errors of memory and of the system.
  */
 static struct probe_error *no_plans(struct probe_error *error, struct forecast *ret)
 {
@@ -134,7 +134,7 @@ static struct probe_error *no_plans(struct probe_error *error, struct forecast *
 
 /*
  * Plans all sites of a process, each alone and all together, without a stop. Sites that are on keep
- * their plans. An unreadable or ended process has none. Errors: PROBE_ERROR_MEMORY,
+ * their plans. An unreadable or ended process has no forecast. Errors: PROBE_ERROR_MEMORY,
  * PROBE_ERROR_SYSTEM.
  */
 static struct probe_error *forecast_read(pid_t pid, struct forecast *ret)
@@ -228,7 +228,7 @@ static struct probe_error *choose_all(
 }
 
 /*
- * Forecasts for a file, whatever processes have mapped. Errors: PROBE_ERROR_MEMORY,
+ * Forecasts for a file, independent of what processes have mapped. Errors: PROBE_ERROR_MEMORY,
  * PROBE_ERROR_SYSTEM, PROBE_ERROR_UNSUPPORTED (its probes can only be listed).
  */
 static struct probe_error *forecast_file(
@@ -264,7 +264,10 @@ static struct probe_error *forecast_file(
 
 /* ---- Arguments ---------------------------------------------------------------- */
 
-/* For an unknown ISA: sizes and signs are the same everywhere, but operands cannot be parsed. */
+/*
+ * For an unknown ISA: sizes and signs of arguments can be parsed, because their syntax is the same
+ * everywhere, but operands cannot.
+ */
 static bool no_operand(struct spec_text *text, struct arch_arg *arg)
 {
 	(void)text;
@@ -288,7 +291,7 @@ static struct probe_arg *copy_args(const struct arch_arg *args, size_t count)
 
 	for (size_t i = 0; i < count; i++)
 		bytes += sizeof(*copies) + args[i].spec_length + 1;
-	/* Even without arguments: NULL means "not parsed yet". */
+	/* Allocate even without arguments, because NULL means "not parsed yet". */
 	copies = malloc(bytes + 1);
 	if (!copies)
 		return NULL;
@@ -328,7 +331,7 @@ struct probe_error *probe_list_args(struct probe_list *list, const struct probe_
 
 /* ---- Details ------------------------------------------------------------------- */
 
-/* Opens a file for details; there are none if it has changed since its notes were read. */
+/* Opens a file for details. If it has changed since its notes were read, it gives no details. */
 static void open_object(struct list_file *file)
 {
 	if (file->object || file->object_tried)
@@ -351,8 +354,8 @@ static void open_lines(struct list_file *file)
 }
 
 /*
- * Looks up a site's source line and those of some others, more each time. So one line comes fast,
- * and all lines take few look-ups, in any order.
+ * Looks up a site's source line and those of some other sites, more in each call. So a single line
+ * is fast, and all lines take few look-ups, in any order.
  */
 static void ask_lines(struct probe_list *list, struct list_file *file, size_t site)
 {
@@ -383,7 +386,7 @@ static struct probe_error *make_plans(struct list_file *file)
 	struct probe_error *error = forecast_file(file->object, &file->notes, &file->forecast);
 
 	file->plans_tried = true;
-	/* Files of other ISAs can be listed. */
+	/* A file of another ISA can be listed, so this error only means that it has no plans. */
 	if (error && error->code == PROBE_ERROR_UNSUPPORTED) {
 		probe_error_free(error);
 		return NULL;
@@ -431,7 +434,7 @@ static struct probe_error *forecast_of(
 	return forecast_read(pid, &process->forecast);
 }
 
-/* Fills in the plan that enabling would choose. *known_ret is false without a forecast. */
+/* Fills in the plan that enabling would choose. *known_ret is false if the site has no forecast. */
 static struct probe_error *detail_forecast(struct probe_list *list, const struct probe_site *site,
 	struct probe_site_detail *ret, bool *known_ret)
 {
@@ -471,7 +474,7 @@ struct probe_error *probe_list_detail(struct probe_list *list, const struct prob
 	bool is_known;
 
 	*ret = (struct probe_site_detail){.other_machine = other_machine(file->machine)};
-	/* A note of OCaml's without an address is only a semaphore. */
+	/* An OCaml note without an address describes only a semaphore. */
 	if (site->pc == 0)
 		return NULL;
 	open_object(file);

@@ -25,7 +25,7 @@
 
 enum {
 	IMAGES_MAX = 65536,
-	/* most additional passes made because a process ended before it was examined */
+	/* maximum number of extra passes made because a process ended before it was examined */
 	ENDED_PASSES = 20
 };
 /* Limit for examining processes, which may fork without end. */
@@ -39,7 +39,7 @@ static struct {
 	size_t image_count;
 	/* too many images to store: treat each as that of a target */
 	bool any_image;
-	/* Targets in which a session could not be ended, and is no copy. */
+	/* Targets in which a session could not be ended. Such a session is no copy. */
 	pid_t *failed;
 	size_t failed_count;
 } all = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -61,7 +61,7 @@ uint64_t inherited_image(pid_t pid)
 	return auxv_read_image(pid, &image) ? image : 0;
 }
 
-/* Adds a target's image, with the lock. */
+/* Adds a target's image. The caller holds the lock. */
 static void add_image(uint64_t image)
 {
 	size_t at = array_search(all.images, all.image_count, sizeof(image), 0, image);
@@ -139,7 +139,9 @@ static struct probe_error *remove_from(struct probe_target *target)
 	AUTO_CHANGE struct change c;
 	struct probe_error *error = change_begin(target, &c);
 
-	/* A session that has begun meanwhile with this target is no copy: remove nothing. */
+	/*
+	 * If a session with this target has begun in the meantime, it is no copy: remove nothing.
+	 */
 	return error || any_goes_on() ? error : retire_copies(&c);
 }
 
@@ -221,8 +223,9 @@ void inherited_count(const uint64_t *images, size_t count, size_t *ret)
 }
 
 /*
- * Removes the copies in a process. If that fails, the next command will: their owner is dead by
- * then. Returns false if the process is locked: the caller tries again after all others.
+ * Removes the copies in a process. If that fails, the next command removes them, because their
+ * owner is dead by then. Returns false if the process is locked: the caller tries again after all
+ * other processes.
  */
 static bool try(struct looking *looking, pid_t pid)
 {
@@ -297,7 +300,7 @@ static struct probe_error *look_at_all(struct probe_report *report)
 	for (int ended = 0; (looking.again || (looking.ended && ended++ < ENDED_PASSES)) &&
 			    clock_monotonic_ns() < looking.end_ns;)
 		look_once(&looking);
-	/* Users' own locks were waited for when the sessions ended. */
+	/* The locks of users were already waited for when the sessions ended. */
 	while (looking.busy) {
 		looking.last_look = !looking.patience.is_longer ||
 				    !probe_patience_wait(&looking.patience) ||
@@ -322,7 +325,7 @@ void inherited_begin(pid_t pid, bool *goes_on_ret)
 }
 
 /*
- * Counts a session as ended; `failed` is the target if it could not be ended, else 0. Returns true
+ * Counts a session as ended. If it could not be ended, `failed` is its target, else 0. Returns true
  * if no session goes on.
  */
 static bool leave(bool *goes_on, pid_t failed)

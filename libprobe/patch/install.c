@@ -19,7 +19,7 @@
 
 /*
  * A site that is patched in the stop. Its first edit reads the bytes that must be there, the second
- * writes the patch. Edits and buffers exist before.
+ * writes the patch. Edits and buffers are allocated before the stop.
  */
 struct commit_site {
 	/* address of the patch; sites are sorted by it, and do not overlap */
@@ -88,7 +88,10 @@ static struct probe_error *describe_edit(const struct commit_site *at, struct ed
 		return NULL;
 	}
 	edit->is_private = true; /* the page was made private when the site was first patched */
-	/* Lead the jump, in the site or in the last stub that comes first, to the new stubs. */
+	/*
+	 * Make the jump, in the site or in the last stub before the new ones, lead to the new
+	 * stubs.
+	 */
 	edit->length = as->link ? at->install->change->arch->jump(as->link, as->head, edit->bytes)
 				: site_entry_jump(&as->reg, as->head, edit->bytes);
 	return edit->length ? NULL
@@ -178,7 +181,7 @@ static bool add_semaphores(const struct install *a, struct semaphores *semaphore
 	return ok;
 }
 
-/* After an error: no semaphore was raised, so undoing must lower none. */
+/* After an error, marks the semaphores as not raised, so that undoing does not lower them. */
 static void forget_semaphores(const struct install *a)
 {
 	for (size_t i = 0; i < a->selection->probe_count; i++) {
@@ -283,8 +286,8 @@ static struct probe_error *verify(const struct commit *c)
 
 /*
  * Moves a thread inside the bytes of a coming patch to the copy of these instructions, by writing
- * its registers at once: if we die, it continues in the copy, which is as good. Returns false if it
- * cannot be moved.
+ * its registers at once. If we die, the thread continues in the copy, which does the same. Returns
+ * false if it cannot be moved.
  */
 static bool move_thread(const struct install_site *as, struct control_thread *thread)
 {
@@ -357,7 +360,7 @@ static struct probe_error *check_counter(const struct install *a)
 
 	if (session->flags & REG_SESSION_KERNEL_TIME)
 		return NULL;
-	/* The kernel will write into the session's data, so that must still be ours. */
+	/* The kernel will write into the session's data, so check that its memory is still ours. */
 	error = change_confirm(a->change);
 	return error ? error
 		     : threads_check_counter(
@@ -372,7 +375,7 @@ static bool calls_kernel(const struct install *a)
 	       install_is_gate(a) || session->flags & REG_SESSION_KERNEL_TIME;
 }
 
-/* Checks everything in the stop, for transaction_commit(). */
+/* Checks everything during the stop, for transaction_commit(). */
 static struct probe_error *look(void *data, bool *again_ret)
 {
 	const struct commit *c = data;
@@ -405,7 +408,7 @@ static struct probe_error *look(void *data, bool *again_ret)
 	return error;
 }
 
-/* Patches the sites in one stop. After an error, all are as they were. */
+/* Patches the sites in one stop. After an error, all sites are as they were before. */
 static struct probe_error *install_patch(struct transaction *t)
 {
 	struct commit c = {.transaction = t};
@@ -423,7 +426,7 @@ static struct probe_error *install_patch(struct transaction *t)
 		error = edits_note(&t->text);
 	if (!error) {
 		error = edits_pretouch(&t->text, t->change->mem);
-		/* A missing library may be mapped again by now. */
+		/* A library that was missing may be mapped again by now. */
 		t->change->gone |= error && error->code != PROBE_ERROR_NOT_FOUND;
 	}
 	if (!error)
@@ -444,8 +447,8 @@ static struct probe_error *install_patch(struct transaction *t)
 
 /*
  * The target may close libraries while their sites are patched. Modules are read before the stop,
- * so a library may be gone later. If it was opened again at the same address, its sites look as if
- * another tool had written there, and are refused.
+ * so a library may be unmapped by the time of the stop. If it was opened again at the same address,
+ * its sites look as if another tool had written there, and are refused.
  */
 
 enum { CLOSINGS_MAX = 50 };
@@ -477,9 +480,9 @@ static bool any_closed(const struct install *installs)
 }
 
 /*
- * Returns the error to report if memory did not hold what the files hold. Takes `error`, which may
- * be NULL. If a library was unmapped or moved, maybe for a moment, returns PROBE_ERROR_STATE
- * instead, and makes the target try again (struct attempt). `installs` is a list, linked by `next`.
+ * Returns the error to report if memory differed from the files. Takes over `error`, which may be
+ * NULL. If a library was unmapped or moved, maybe for a moment, returns PROBE_ERROR_STATE instead,
+ * and makes the target try again (struct attempt). `installs` is a list, linked by `next`.
  */
 static struct probe_error *closed_error(const struct install *installs, struct probe_error *error)
 {
@@ -506,7 +509,8 @@ enum { ROUGH_STUB_BYTES = 512, PLAN_TRIES = 4 };
 
 /*
  * Maps the home page, before the data, near the first site. Without a site, the session has only
- * gates, in the C library and the loader, which are mapped last: then near the last module.
+ * gates, in the C library and the loader, which are mapped last, so the page is then near the last
+ * module.
  */
 static struct probe_error *make_home(struct install *a)
 {
@@ -705,7 +709,7 @@ static void add_report(const struct install *install)
 		report->stop_ns = install->change->stop_ns;
 }
 
-/* Notes that stubs follow fewer pointers because they may not ask the kernel about memory. */
+/* Reports that stubs follow fewer pointers because they may not ask the kernel about memory. */
 static struct probe_error *report_denied(const struct install *a, struct probe_report *report)
 {
 	const struct seccomp *seccomp = &a->change->seccomp;
@@ -725,7 +729,7 @@ static struct probe_error *report_denied(const struct install *a, struct probe_r
 
 /* ---- All of it ------------------------------------------------------------------------ */
 
-/* Removes what is unreferenced, and reads the maps again: a pun may need an unmapped page. */
+/* Removes unreferenced code, and reads the maps again, because a pun may need an unmapped page. */
 static struct probe_error *uninstall_and_look(struct change *change)
 {
 	struct probe_error *error = uninstall_unreferenced(change);
@@ -736,7 +740,7 @@ static struct probe_error *uninstall_and_look(struct change *change)
 struct probe_error *install_heal(struct change *change)
 {
 	struct orphans orphans = {0};
-	/* A target held since its execve(2) has nothing of ours. */
+	/* A target held since its execve(2) has no code or data of ours. */
 	struct probe_error *error = change->target->alone ? NULL : orphans_remove(change, &orphans);
 
 	if (!error && orphans.mappings)
@@ -747,8 +751,8 @@ struct probe_error *install_heal(struct change *change)
 }
 
 /*
- * Undoes installs, whose sessions may be older, after an error. The rest becomes stale, and is
- * removed when this process ends.
+ * Undoes installs after an error; their sessions may be older. Whatever cannot be undone becomes
+ * stale, and is removed when this process ends.
  */
 static void abandon(struct change *change, const struct install *installs)
 {
@@ -778,7 +782,7 @@ static void abandon(struct change *change, const struct install *installs)
 	probe_error_free(error ? error : orphans_remove(change, &orphans));
 }
 
-/* Are all probes refused, so that a session would do nothing? */
+/* Returns true if all probes are refused, so that a session would do nothing. */
 static bool is_empty(const struct selection *s)
 {
 	for (size_t i = 0; i < s->probe_count; i++)
@@ -852,10 +856,13 @@ struct probe_error *install_add(struct install *install, struct probe_report *re
 	struct probe_error *error = NULL;
 
 	install->report = report;
-	/* Another controller may have died meanwhile: this may add to an old session. */
+	/*
+	 * Another controller may have died in the meantime, and this install may add to an old
+	 * session.
+	 */
 	if (uninstall_find_dead(change) || uninstall_has_leftovers(&change->registry))
 		error = uninstall_and_look(change);
-	/* The program may just have taken memory of the session, and so ended it. */
+	/* The program may just have unmapped memory of the session, and so ended the session. */
 	if (!error)
 		error = check_session(install);
 	if (!error)

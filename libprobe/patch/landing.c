@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Memory for puns, at arbitrary addresses, because a site's bytes determine where its jump leads
- * (struct arch, pun). A change maps these pages before all else, so that no arena or data takes
- * their place. If an arena is at the target already, the jump to the stub is written there, if the
- * bytes are free.
+ * (struct arch, pun). A change maps these pages before all other memory, so that no arena or data
+ * takes their place. If an arena is already at the jump's target, the jump to the stub is written
+ * into it, if the bytes are free.
  *
  * If the target has taken a page since its maps were read, the sites are planned again.
  */
@@ -20,7 +20,7 @@
 static const char pun_taken[] =
 	"the address that its bytes would jump to is in use, or where the heap or the stack grows";
 
-/* At the last addresses of each page (13 of 4,096), a jump would cross its end. */
+/* At the last addresses of each page (13 of 4,096), a jump would cross the page's end. */
 static const char pun_crosses[] =
 	"the jump at the address that its bytes would jump to would cross a page";
 
@@ -48,7 +48,7 @@ bool install_is_gate(const struct install *install)
 	return s->site_count && s->sites[0].note->kind == SDT_GATE;
 }
 
-/* Is it an ended pun's page, which the program has sealed? */
+/* Returns true for an ended pun's page that the program has sealed. */
 static bool is_spare(const struct change *c, uint64_t page)
 {
 	const struct registry *r = &c->registry;
@@ -142,7 +142,7 @@ const char *puns_take_twin(struct install *install, uint64_t at, struct arch_twi
 		page = page_of(ret->first);
 		low = ret->first < ret->second ? ret->first : ret->second;
 		high = ret->first < ret->second ? ret->second : ret->first;
-		/* It must have room for two far jumps, and belong to no arena. */
+		/* The page must have room for two far jumps, and belong to no arena. */
 		if (page_of(low) == page && page_of(high + arch->far_jump_length - 1) == page &&
 			high - low >= arch->far_jump_length &&
 			!code_arena(&install->change->registry, page) && !take(install, ret->first))
@@ -187,7 +187,10 @@ static struct probe_error *map_pages(
 	*done_ret = 0;
 	for (size_t i = 0; i < count; i++)
 		calls[i] = change_call_map_code(pages[i], page_bytes());
-	/* All map the same page of the file: each gets its own copy when it is written. */
+	/*
+	 * All calls map the same page of the file; each mapping gets its own copy when it is
+	 * written.
+	 */
 	error = change_map_file(change, page_bytes(), NULL, calls, count, NULL);
 	while (*done_ret < count && calls[*done_ret].result == (int64_t)pages[*done_ret])
 		++*done_ret;
@@ -422,7 +425,9 @@ static bool has_own_patch(const struct install *a, uint64_t pc, const struct pla
 	return false;
 }
 
-/* Adds all sites that share the jump of site `i`, in ascending order, described like site `i`. */
+/*
+ * Adds all sites that share the jump of site `i`, in ascending order, each described like site `i`.
+ */
 static struct probe_error *add_neighbours(struct install *a, size_t i)
 {
 	const struct select_site *site = &a->selection->sites[i];

@@ -41,7 +41,7 @@ enum {
 	RANGE_BYTES_MAX = 16 * 1024
 };
 
-/* The addresses [start, end) of a module's semaphores; `start` is 0 without any. */
+/* The addresses [start, end) of a module's semaphores; `start` is 0 if it has no semaphores. */
 struct range {
 	uint64_t start, end;
 };
@@ -141,8 +141,8 @@ static void read_semaphores(struct probe_list *list, struct served *known, size_
 
 /*
  * Adds an OCaml handler's state to a site. site->refcount is the number of its users, `count` that
- * of sessions. `has_jump`: our jump replaces the call. Otherwise the site is inconsistent if a
- * handler with users is not called, or one without is (probe_target_status()).
+ * of sessions. `has_jump`: our jump replaces the call. Without it, the site is inconsistent if a
+ * handler that has users is not called, or one without users is called (probe_target_status()).
  */
 static void add_handlers(
 	struct probe_site *site, struct served *known, uint32_t count, bool has_jump)
@@ -217,7 +217,7 @@ static struct probe_error *read_registry(
 	return NULL;
 }
 
-/* Returns the index past the last site of the module of site `start`. */
+/* Returns the index after the last site of the module that site `start` belongs to. */
 static size_t module_end(const struct probe_list *list, size_t start)
 {
 	size_t end = start + 1;
@@ -228,8 +228,8 @@ static size_t module_end(const struct probe_list *list, size_t start)
 }
 
 /*
- * Reads the states of the registry's sites. *ret is NULL while a controller changes the process:
- * then the registry alone tells.
+ * Reads the states of the registry's sites. *ret is NULL while a controller changes the process;
+ * use only the registry then.
  */
 static struct probe_error *read_sites(
 	const struct registry *registry, int pid, enum site_state **ret)
@@ -437,8 +437,8 @@ static void add_sites(struct probe_list *list, size_t file_index, int pid)
 }
 
 /*
- * Adds a file's notes, which it takes over in any case; after success, if there are notes, also the
- * object and the descriptor in `file`.
+ * Adds a file's notes, which it takes over in any case. If it succeeds and the file has notes, it
+ * also takes over the object and the descriptor in `file`.
  */
 static struct probe_error *add_file(
 	struct probe_list *list, struct object *object, struct list_file *file, int pid)
@@ -585,8 +585,8 @@ struct probe_error *probe_list_add_process(struct probe_list *list, int pid)
 /* ==== Needed ================================================================================== */
 
 /*
- * Finds the libraries that a file needs in the loader's standard folders, not by its RUNPATH, nor
- * those that these need: the list of a process shows them.
+ * Finds the libraries that a file needs, in the loader's standard folders. Ignores RUNPATH, and the
+ * libraries that these libraries need: the list of a process shows them.
  */
 
 enum { NEEDED_MAX = 256 };
@@ -643,7 +643,7 @@ static bool take_needed(const char *name, void *data)
 	struct needed *needed = data;
 	bool found = false;
 
-	/* A file may name anything. */
+	/* A file may name any text as a library. */
 	if (!strpbrk(name, "/*?[\\"))
 		for (size_t i = 0; i < sizeof(folders) / sizeof(*folders); i++)
 			if (!needed->error && !found)
@@ -670,7 +670,8 @@ struct probe_error *probe_list_add_needed(struct probe_list *list, const char *p
 /* Checks whether listed probes have the arguments that a pattern names. */
 
 /*
- * Do listed probes have the arguments of a pattern? Returns the first error. *any_ret: one has all.
+ * Checks if listed probes have the arguments of a pattern. Returns the first error. *any_ret is
+ * true if one probe has all.
  */
 static struct probe_error *check_file(
 	const struct list_file *file, const struct probe_pattern *pattern, bool *any_ret)

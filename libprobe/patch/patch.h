@@ -24,8 +24,8 @@
 
 /*
  * Attempts to probe a target. Code is generated for threads as they usually are, but some facts are
- * known only once all are stopped. If the code does not suit them, the attempt is undone, and the
- * next one takes them into account.
+ * known only once all threads are stopped. If the code does not suit these facts, the attempt is
+ * undone, and the next one takes them into account.
  */
 
 struct attempt {
@@ -53,14 +53,14 @@ bool attempt_next(struct attempt *attempt);
 /* ---- Claims ---------------------------------------------------------------------------------- */
 
 /*
- * The bytes that belong to each patch, because sites may be closer to each other than the length of
- * a jump: bytes that it writes, that a pun's displacement relies on, and moved instructions. No
- * other patch may write them.
+ * The bytes that belong to each patch: those it writes, those that a pun's displacement relies on,
+ * and moved instructions. No other patch may write them. (Sites may be closer to each other than
+ * the length of a jump.)
  */
 
 /*
- * A patch relies on [start, end), and writes [start, written_end). start == end: a removed patch,
- * to whose start our code may return.
+ * A patch relies on [start, end), and writes [start, written_end). start == end means a removed
+ * patch; our code may return to its start.
  */
 struct claim {
 	uint64_t start, end;
@@ -71,7 +71,7 @@ struct claim {
 struct claims {
 	struct claim *items;
 	size_t count;
-	/* patch, hop and plan of the last site whose jump serves several */
+	/* patch, hop and plan of the last site whose jump serves several sites */
 	uint64_t shared, shared_hop;
 	const struct plan_ops *shared_plan;
 };
@@ -82,13 +82,16 @@ struct claim claim_of_plan(const struct select_site *site, const struct plan_ops
 struct claim claim_of_hop(const struct arch *arch, uint64_t hop);
 
 /*
- * Adds the claims of a site and its hop, even if it is restored, because its code may lead back to
- * it. Returns false if out of memory.
+ * Adds the claims of a site and its hop, even if the site is restored, because its code may lead
+ * back to it. Returns false if out of memory.
  */
 bool claims_add_site(struct claims *claims, const struct arch *arch, const struct reg_site *site);
-/* Does a claim conflict with one of `claims`? */
+/* Returns true if a claim conflicts with one of `claims`. */
 bool claims_meet(const struct claims *claims, struct claim claim);
-/* Would a plan use the jump of an earlier site? Sites must be planned in ascending order. */
+/*
+ * Returns true if a plan would use the jump of an earlier site. Sites must be planned in ascending
+ * order.
+ */
 bool claims_have_jump(
 	const struct claims *claims, const struct select_site *site, const struct plan_ops *ops);
 /* Adds the claim of a site's plan and, if not 0, of its hop. Returns false if out of memory. */
@@ -102,7 +105,10 @@ void claims_deinit(struct claims *claims);
 
 /* ---- Semaphores ------------------------------------------------------------------------------ */
 
-/* Semaphores, 16-bit counters: while one is 0, the program does not compute a probe's arguments. */
+/*
+ * Semaphores are 16-bit counters. While a probe's semaphore is 0, the program does not compute its
+ * arguments.
+ */
 
 /*
  * Returns the offset of the counter of handlers' users (SDT_OCAML) from the note's address; 0 for
@@ -117,8 +123,9 @@ uint64_t semaphore_offset(enum sdt_kind kind);
 size_t semaphores_of(
 	const struct selection *selection, const struct select_probe *probe, uint64_t *addresses);
 /*
- * Like semaphores_of(), with those of the module's probes of the same provider that match `with`
- * (probe_meaning.with, or NULL). The caller frees the array; NULL if out of memory.
+ * Like semaphores_of(), and also finds the semaphores of the module's probes of the same provider
+ * that match `with` (probe_meaning.with, or NULL). The caller frees the array; NULL if out of
+ * memory.
  */
 uint64_t *semaphores_raised(const struct selection *selection, const struct select_probe *probe,
 	const char *with, size_t *count_ret);
@@ -126,7 +133,7 @@ uint64_t *semaphores_raised(const struct selection *selection, const struct sele
 size_t semaphores_of_handlers(
 	const struct selection *selection, const struct select_probe *probe, uint64_t *addresses);
 
-/* Semaphores that change at once. Initialise with {0}. */
+/* Semaphores that change together. Initialise with {0}. */
 struct semaphores {
 	struct semaphore_change {
 		uint64_t address;
@@ -144,7 +151,7 @@ bool semaphores_add(struct semaphores *semaphores, uint64_t address, int by);
 /* Sets a semaphore to `value`. Returns false if out of memory. */
 bool semaphores_set(struct semaphores *semaphores, uint64_t address, uint16_t value);
 
-/* The last step before the stop: sorts, and allocates memory. */
+/* Sorts the changes and allocates memory; call it last before the stop. */
 PROBE_MUST_CHECK struct probe_error *semaphores_prepare(struct semaphores *semaphores);
 
 /* Returns how many semaphores are lower than the sessions require; 0 if unknown. */
@@ -160,7 +167,10 @@ void semaphores_deinit(struct semaphores *semaphores);
  */
 PROBE_MUST_CHECK struct probe_error *semaphores_read(struct semaphores *semaphores, pid_t pid);
 
-/* Finds the value that semaphores_read() has computed. Returns false if it is not mapped. */
+/*
+ * Finds the value that semaphores_read() has computed. Returns false if the semaphore is not
+ * mapped.
+ */
 bool semaphores_coming(const struct semaphores *semaphores, uint64_t address, uint16_t *ret);
 
 /* Writes all semaphores, or none. */
@@ -200,7 +210,9 @@ PROBE_MUST_CHECK struct probe_error *toggles_take(struct transaction *transactio
 	struct selection *selection, const struct probe_request *request, bool on,
 	struct probe_report *report);
 
-/* Finds if a probe has toggles, and how many users its handlers have. Errors: as plan_sites(). */
+/*
+ * Finds out if a probe has toggles, and how many users its handlers have. Errors: as plan_sites().
+ */
 PROBE_MUST_CHECK struct probe_error *toggles_count(const struct change *change,
 	struct selection *selection, const struct select_probe *probe,
 	const struct probe_request *request, bool *ret, uint16_t *count_ret);
@@ -245,7 +257,7 @@ struct transaction {
 		int by;
 	} * counts;
 	size_t count_count, counted; /* the first `counted` counts are already in the registry */
-	/* The present image of the registry, to go back to, and the next one. */
+	/* The present image of the registry, for going back to it, and the next image. */
 	struct code_extent before, next;
 	bool written; /* the change is written completely, and cannot be undone */
 };
@@ -260,17 +272,17 @@ void transaction_end(struct transaction *transaction);
  */
 bool transaction_count(struct transaction *transaction, uint64_t key, int by);
 
-/* Takes back the changes of counts: the registry announces the old counts while undoing. */
+/* Reverts the changes of counts: the registry announces the old counts while undoing. */
 void transaction_uncount(struct transaction *transaction);
 
 /*
- * Keeps the present image, before anything is announced, so that transaction_go_back() writes one
- * word. That may be called until sites or semaphores are written.
+ * Keeps the present image before anything is announced, so that transaction_go_back() writes only
+ * one word. That function may be called until sites or semaphores are written.
  */
 PROBE_MUST_CHECK struct probe_error *transaction_keep_way_back(struct transaction *transaction);
 void transaction_go_back(struct transaction *transaction);
 
-/* The last step before the stop, after all edits and semaphores were added. */
+/* Prepares the stop; call it last before the stop, after all edits and semaphores were added. */
 PROBE_MUST_CHECK struct probe_error *transaction_prepare(struct transaction *transaction);
 
 /* Reads the memory to change. Errors: as edits_read(), semaphores_read() and toggles_read(). */
@@ -284,8 +296,8 @@ PROBE_MUST_CHECK struct probe_error *transaction_commit_counts(struct transactio
 
 /*
  * Stops the target, calls `look` to read and check memory, and writes the change. If `look` sets
- * *again_ret, because a thread is in the way, tries again, up to 20 times; then PROBE_ERROR_STATE
- * with the text `what`.
+ * *again_ret because a thread is in the way, tries again up to 20 times, and then returns
+ * PROBE_ERROR_STATE with the text `what`.
  */
 PROBE_MUST_CHECK struct probe_error *transaction_commit(struct transaction *transaction,
 	struct probe_error *(*look)(void *data, bool *again_ret), void *data, const char *what);
@@ -315,7 +327,7 @@ struct install_site {
 	/* address of the short jump's hop, or 0 */
 	uint64_t hop;
 	uint64_t write_start, write_end; /* range of bytes that the site's plan may write */
-	/* Target of the site's jump: a pun's page, or code of ours. 0: the newest stub. */
+	/* Target of the site's jump: a pun's page, or code of ours; 0 means the newest stub. */
 	uint64_t entry;
 	/* a twin's two jumps (twin.first is `entry`), otherwise zeros */
 	struct arch_twin twin;
@@ -325,7 +337,9 @@ struct install_site {
 	uint64_t link;
 	/* for a first site: order of the older stub behind the new ones; 0 for the tail */
 	uint32_t below;
-	/* reg_stub.order; for a first site, that of the stub at `head` */
+	/*
+	 * order of the site's stub (reg_stub.order); for a first site, order of the stub at `head`
+	 */
 	uint32_t order;
 	/* the site is new, and shares the patch that was built for another new site (landing.c) */
 	bool joins;
@@ -337,15 +351,17 @@ struct install_site {
 /* The stubs of an install: how they are described, and what the build finds out about them. */
 struct install_stubs {
 	/*
-	 * Sets up a site's stub, by the probe's slot and the site's number in records. NULL if
-	 * stubs only count.
+	 * Sets up a site's stub for the probe's slot and the site's number in records. NULL if
+	 * stubs only count hits.
 	 */
 	void (*describe)(const void *data, const struct reg_session *session, uint32_t slot,
 		uint32_t number, struct arch_stub *stub);
-	/* Must another session's stubs be entered before this one's? NULL if never. */
+	/*
+	 * Returns true if another session's stubs must be entered before this one's. NULL if never.
+	 */
 	bool (*comes_before)(const void *data, uint32_t session);
 	const void *data;
-	/* If `numbers` is NULL: the first site's number in records; the others follow. */
+	/* If `numbers` is NULL, the first site's number in records; the other sites follow it. */
 	uint32_t first_site;
 	/* Numbers of sites, and slots of probes, that the session had before. */
 	const uint32_t *numbers, *slots;
@@ -411,7 +427,10 @@ struct install {
 	bool persistent;
 	/* Identifies the copy of this library whose functions stubs call, or 0. */
 	uint64_t caller;
-	/* All sites may be refused: the request switches other probes, too, or will add more. */
+	/*
+	 * All sites may be refused, because the request switches other probes, too, or will add
+	 * more.
+	 */
 	bool served;
 	bool alone; /* plan each site as if no other site were enabled, and install nothing */
 };
@@ -420,11 +439,14 @@ struct install {
 struct install install_of(struct transaction *transaction, struct selection *selection,
 	const struct probe_request *request);
 
-/* Return a site's module, and the index in order[] where the next module begins. */
+/*
+ * install_module() returns a site's module; the other returns the index in order[] where the next
+ * module begins.
+ */
 struct module *install_module(const struct install *install, size_t site);
 size_t install_module_end(const struct install *install, size_t from);
 
-/* Is the only site a gate, whose stub waits for the controller? */
+/* Returns true if the only site is a gate, whose stub waits for the controller. */
 bool install_is_gate(const struct install *install);
 
 /* Gives each site an empty plan, for install_plan(). */
@@ -435,7 +457,7 @@ PROBE_MUST_CHECK struct probe_error *install_plan_notes(struct module *module,
 	const struct sdt_note *const *notes, size_t count, const struct plan_order *order,
 	struct plan *ret);
 
-/* Plans all sites, maybe again. */
+/* Plans all sites; may be called again. */
 PROBE_MUST_CHECK struct probe_error *install_plan(struct install *install);
 
 /*
@@ -450,7 +472,7 @@ void install_deinit(struct install *install);
 
 /*
  * Plans an install, creates a new session, and builds the code. The install and its selection stay
- * valid until the transaction's end. After an error, it is undone.
+ * valid until the transaction's end. After an error, the install is undone.
  */
 PROBE_MUST_CHECK struct probe_error *install_add(
 	struct install *install, struct probe_report *report);
@@ -468,16 +490,19 @@ PROBE_MUST_CHECK struct probe_error *install_all(
  * ended stubs, lowers semaphores, and frees memory that no thread can be in.
  */
 PROBE_MUST_CHECK struct probe_error *uninstall_unreferenced(struct change *change);
-/* The same, with the other changes of a transaction (TRANSACTION_ENDS). */
+/*
+ * Like uninstall_unreferenced(), together with the other changes of a transaction
+ * (TRANSACTION_ENDS).
+ */
 PROBE_MUST_CHECK struct probe_error *uninstall(struct transaction *transaction);
 
-/* Ends dead controllers' sessions in this way. */
+/* Ends dead controllers' sessions like uninstall_unreferenced(). */
 PROBE_MUST_CHECK struct probe_error *install_heal(struct change *change);
 
 /* Returns how many sites were not restored, because they hold another tool's bytes. */
 size_t uninstall_count_left(const struct registry *registry);
 
-/* Returns true if the target has code to which nothing leads, but in which a thread may be. */
+/* Returns true if the target has code that no jump leads to, but in which a thread may be. */
 bool uninstall_has_leftovers(const struct registry *registry);
 
 /*
@@ -487,12 +512,12 @@ bool uninstall_has_leftovers(const struct registry *registry);
 PROBE_MUST_CHECK struct probe_error *uninstall_check_leftovers(const struct change *change);
 
 /*
- * Sets the counts of dead controllers' sessions to 0, and returns how many of their stubs, and of
- * ended ones, there are. If any, call uninstall_unreferenced() before adding a site: patches in the
- * registry may not be written, or be restored.
+ * Sets the counts of dead controllers' sessions to 0, and returns the number of their stubs and of
+ * ended stubs. If it is not 0, call uninstall_unreferenced() before adding a site: patches in the
+ * registry may be unwritten or already restored.
  */
 size_t uninstall_find_dead(struct change *change);
-/* The same with all other unfinished work. */
+/* Like uninstall_find_dead(), for all other unfinished work. */
 size_t uninstall_find_stale(struct change *change);
 
 struct transaction;
@@ -525,7 +550,7 @@ struct forecast {
 
 /* Removes copies of sessions from forked processes whose parents are no targets now. */
 
-/* Notes, before a session changes its target `pid`, that it goes on; sets *goes_on_ret. */
+/* Notes that a session goes on, before it changes its target `pid`; sets *goes_on_ret. */
 void inherited_begin(pid_t pid, bool *goes_on_ret);
 /*
  * Returns a number that a process shares with its forked children until they call execve(2), or 0.
@@ -535,19 +560,19 @@ uint64_t inherited_image(pid_t pid);
 void inherited_count(const uint64_t *images, size_t count, size_t *ret);
 /*
  * Notes the end of a session; `failed` is the target if it could not be ended there, else 0. After
- * the last one, removes all copies, and notes processes that keep some in `report`. Errors:
- * PROBE_ERROR_MEMORY, for a note.
+ * the last session, removes all copies, and notes in `report` the processes that keep some. Errors:
+ * PROBE_ERROR_MEMORY (for a note).
  */
 PROBE_MUST_CHECK struct probe_error *inherited_end(
 	bool *goes_on, pid_t failed, struct probe_report *report);
 /*
- * The same without removing, for a session that did not begin, stays in its target, or is freed
- * without an end.
+ * Like inherited_end() but removes nothing, for a session that did not begin, stays in its target,
+ * or is freed without an end.
  */
 void inherited_forget(bool *goes_on);
 
 /*
- * Removes copies of sessions from a forked process that has no others. Errors: those of a change.
+ * Removes copies of sessions from a forked process that has only copies. Errors: those of a change.
  */
 PROBE_MUST_CHECK struct probe_error *inherited_remove(struct probe_target *target);
 
@@ -569,7 +594,7 @@ struct list_file {
 	struct sdt_notes notes; /* notes of the file; they own the strings of its sites */
 	uint64_t bias;
 	uint64_t start, end; /* range of run-time addresses in a process */
-	/* For details. Modules keep it open, because they may have no path. */
+	/* The file's object, for details. Modules keep it open, because they may have no path. */
 	struct object *object;
 	int fd; /* descriptor of a module's object, or -1 */
 	bool object_tried;
@@ -583,7 +608,7 @@ struct list_file {
 	bool plans_tried;
 };
 
-/* More of the site with this index in probe_list.sites. */
+/* Additional data of the site with this index in probe_list.sites. */
 struct list_site {
 	size_t file; /* index in probe_list.files */
 	enum sdt_kind kind;
@@ -621,7 +646,7 @@ struct piece {
 	size_t size, used;
 };
 
-/* Fills at least `length` bytes, up to where a stub may begin. */
+/* Fills at least `length` bytes, up to the next address where a stub may begin. */
 void build_skip(const struct arch *arch, struct piece *p, size_t length);
 
 /*
@@ -632,14 +657,15 @@ PROBE_MUST_CHECK struct probe_error *build_tail(
 	struct install *a, size_t i, const struct plan_way *move, struct piece *p);
 
 /*
- * Describes new site `i`'s patch. For the first of neighbours, builds all their entries; the others
- * copy the description. Errors: as build_tail(), PROBE_ERROR_MEMORY, PROBE_ERROR_REFUSED.
+ * Describes the patch of the new site `i`. For the first of several neighbours, builds the entries
+ * of all of them; the others copy the description. Errors: as build_tail(), PROBE_ERROR_MEMORY,
+ * PROBE_ERROR_REFUSED.
  */
 PROBE_MUST_CHECK struct probe_error *neighbours_describe(
 	struct install *a, size_t i, struct piece *p);
 
 /*
- * Makes the entry of a site, in code that is not written to the target yet, jump to `to`. Errors:
+ * Makes a site's entry jump to `to`; the entry is in code that is not yet in the target. Errors:
  * PROBE_ERROR_REFUSED.
  */
 PROBE_MUST_CHECK struct probe_error *neighbours_lead(
@@ -647,8 +673,8 @@ PROBE_MUST_CHECK struct probe_error *neighbours_lead(
 
 /*
  * Returns the maximum size of the entries of a site and its neighbours; 0 if they were counted for
- * an earlier site. Call it in the order of the sites. *patch_inout, first 0, is the jump that was
- * counted last.
+ * an earlier site. Call it in the order of the sites. *patch_inout is the jump that was counted
+ * last, at first 0.
  */
 size_t neighbours_bytes(const struct install *a, size_t i, uint64_t *patch_inout);
 
@@ -658,22 +684,29 @@ size_t neighbours_bytes(const struct install *a, size_t i, uint64_t *patch_inout
  * Targets of sites' jumps: a page of a pun, an arena, or unused bytes of the program (plans/hop.c).
  */
 
-/* Takes a place, preferably near, for a pun to lead to. Returns NULL, or (static) why not. */
+/*
+ * Takes a place, preferably near, for a pun to lead to. Returns NULL, or a static text that says
+ * why it cannot.
+ */
 const char *puns_take(struct install *install, struct arch_pun pun, uint64_t *entry_ret);
 
-/* The same for a jump `offset` bytes after a site, with `fixed` bytes of its displacement kept. */
+/*
+ * Like puns_take(), for a jump `offset` bytes after a site, with `fixed` bytes of its displacement
+ * kept.
+ */
 const char *puns_take_at(
 	struct install *install, const struct select_site *site, size_t offset, unsigned int fixed);
 
-/* The same for a jump that can lead anywhere in `to`. */
+/* Like puns_take(), for a jump that can lead anywhere in `to`. */
 const char *puns_take_part(struct install *install, struct arch_extent to, uint64_t *entry_ret);
 
 /* Takes a page to which both jumps of a twin at `at` can lead. */
 const char *puns_take_twin(struct install *install, uint64_t at, struct arch_twin *ret);
 
 /*
- * Maps the pages that were taken, before this change maps anything else there. *again_ret: the
- * process has begun to use one; then none is mapped, and the maps are read again.
+ * Maps the pages that were taken, before this change maps anything else at their addresses.
+ * *again_ret means that the process has begun to use one of them: then none is mapped, and the maps
+ * are read again.
  */
 PROBE_MUST_CHECK struct probe_error *puns_map(struct install *install, bool *again_ret);
 
@@ -689,7 +722,7 @@ PROBE_MUST_CHECK struct probe_error *puns_announce(struct install *install);
 /* Writes the jumps in puns' pages to new sites' stubs and, for twins, to the tails. */
 PROBE_MUST_CHECK struct probe_error *puns_write(const struct install *install);
 
-/* Reads the file's bytes at a site's hop. Returns how many. */
+/* Reads the file's bytes at a site's hop. Returns their number. */
 size_t hops_original(
 	const struct install *install, const struct install_site *as, uint64_t hop, uint8_t *bytes);
 
@@ -700,8 +733,8 @@ size_t hops_original(
 PROBE_MUST_CHECK struct probe_error *hops_write(const struct install *install);
 
 /*
- * Restores the bytes at the hops of flagged, restored sites, where no thread may be. Leaves a hop
- * alone that does not hold our jump.
+ * Restores the bytes at the hops of flagged, restored sites, in which no thread may be any more.
+ * Leaves a hop alone if it does not hold our jump.
  */
 PROBE_MUST_CHECK struct probe_error *hops_give_back(const struct change *change, const bool *sites);
 
@@ -712,7 +745,7 @@ PROBE_MUST_CHECK struct probe_error *report_refusal(struct probe_report *report,
 	const struct select_probe *probe, const struct select_site *site);
 
 /*
- * Marks a probe as unwanted because of an error, which it reports and frees. The caller drops
+ * Marks a probe as unwanted because of an error; reports and frees the error. The caller drops
  * unwanted probes.
  */
 PROBE_MUST_CHECK struct probe_error *report_drop(struct selection *selection,
@@ -724,8 +757,8 @@ PROBE_MUST_CHECK struct probe_error *report_drop_lacking(
 
 /*
  * Drops probes of unreadable modules, whose sites cannot be proved, and reports the sites as
- * refused. Returns PROBE_ERROR_REFUSED, unless the request keeps going, if a pattern names one
- * exactly, or if no other is selected and `served` is false.
+ * refused. Returns PROBE_ERROR_REFUSED, unless the request keeps going, if a pattern names such a
+ * probe exactly, or if no other probe is selected and `served` is false.
  */
 PROBE_MUST_CHECK struct probe_error *report_drop_unread(struct selection *selection,
 	const struct probe_request *request, bool served, pid_t pid, struct probe_report *report);
@@ -734,7 +767,10 @@ PROBE_MUST_CHECK struct probe_error *report_drop_unread(struct selection *select
 PROBE_MUST_CHECK struct probe_error *report_note(
 	struct probe_report *report, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Notes if the program has taken memory of ours, and if it has sealed memory to be freed. */
+/*
+ * Notes if the program has unmapped or replaced memory of ours, and if it has sealed memory that we
+ * must free.
+ */
 PROBE_MUST_CHECK struct probe_error *report_memory(
 	struct probe_report *report, const struct change *change);
 #define REPORT_LOST                                                                                \

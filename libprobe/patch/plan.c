@@ -151,7 +151,10 @@ static size_t find_site(const struct rows *rows, uint64_t pc)
 	return i < rows->count && rows->sites[i].pc == pc ? i : SIZE_MAX;
 }
 
-/* Adds a note (in a row: that of the last site) to rows->notes, once. Returns its index. */
+/*
+ * Adds a note to rows->notes, once; for a site in a row, that of the row's last site. Returns its
+ * index.
+ */
 static size_t list_note(struct rows *rows, const struct sdt_note *note)
 {
 	size_t i = is_plain(note) ? find_site(rows, note->pc) : SIZE_MAX;
@@ -196,7 +199,7 @@ static void rows_deinit(struct rows *rows)
 	*rows = (struct rows){0};
 }
 
-/* Does another site of the row follow? */
+/* Returns true if another site of the row follows. */
 static bool rows_have_next(const struct rows *rows, uint64_t pc)
 {
 	size_t i = find_site(rows, pc);
@@ -213,7 +216,7 @@ struct question {
 	size_t site;
 };
 
-/* Completes the answers: if a site cannot share the last site's jump, no earlier one can. */
+/* Completes the answers: if a site cannot share the last site's jump, no earlier site can. */
 static void settle(struct rows *rows)
 {
 	for (size_t i = rows->count; i-- > 0;) {
@@ -277,7 +280,7 @@ static struct probe_error *rows_prove(struct rows *rows, struct object *object,
 
 /* ---- Plans ---------------------------------------------------------------------------- */
 
-/* Turns the way of a row's last site into that of `site`, `row` bytes before. */
+/* Turns the way of a row's last site into the way of `site`, `row` bytes before it. */
 static void see_move(const struct row_site *site, size_t row, struct plan_way *move)
 {
 	/* the part of the lead that is before the row */
@@ -382,7 +385,7 @@ struct plan_order plan_order_of(const enum probe_plan *plans, size_t count)
 
 /* ---- From the bytes ------------------------------------------------------------------ */
 
-/* Is it the length of <sys/sdt.h>'s nop, too short for a jump? */
+/* Returns true for the length of <sys/sdt.h>'s nop, which is too short for a jump. */
 static bool is_short_nop(const struct arch *arch, size_t length)
 {
 	return length == arch->site_nop && length < arch->jump_length;
@@ -415,7 +418,8 @@ static size_t nops_length(const struct arch *arch, const struct rows *rows, cons
 
 /*
  * A function's entry has no nop. Another tool's breakpoint may be on the first instruction, and
- * threads continue after that. So it stays, unless it is as long as a jump, or never continues.
+ * threads continue after that instruction. So it stays, unless it is as long as a jump, or never
+ * falls through.
  */
 static void plan_entry(const struct arch *arch, struct plan *plan)
 {
@@ -432,7 +436,7 @@ static void plan_entry(const struct arch *arch, struct plan *plan)
 		plan->behind.cannot = "the first instruction may jump elsewhere and come back";
 }
 
-/* Sets what follows from the bytes at the site, without a search. */
+/* Sets all that follows from the bytes at the site, without a search. */
 static void plan_bytes(const struct planning *p, struct plan *plan)
 {
 	const struct arch *arch = p->arch;
@@ -496,7 +500,10 @@ static bool find_neighbours(struct planning *p, size_t of)
 	return true;
 }
 
-/* Extends the lead if an earlier site's instructions can move: nothing enters up to the jump. */
+/*
+ * Extends the lead to an earlier site if its instructions can move, because then nothing enters up
+ * to the jump.
+ */
 static void take_lead(const struct plan *before, const struct plan_way *move,
 	const struct plan *plan, struct plan_way *ret)
 {

@@ -34,8 +34,8 @@ struct plan_way {
 struct plan {
 	uint64_t pc;
 	/*
-	 * Bytes to the last of a row of short nops, each a site without a jump of its own. What is
-	 * known about code is about the last site (plan.c, "Rows").
+	 * Bytes from pc to the last site of a row of short nops, in which only the last site has a
+	 * jump of its own. All knowledge about code is about the last site (plan.c, "Rows").
 	 */
 	uint16_t row;
 	uint8_t bytes[PLAN_BYTES]; /* the file's bytes from pc + row on */
@@ -45,8 +45,8 @@ struct plan {
 	/* another site's nop follows, and the jump is after both */
 	bool is_followed;
 	/*
-	 * Bytes of the jump's displacement that must stay the nop's own, so that it is a nop again
-	 * when another tool restores the others (arch.nop_fixed).
+	 * Number of bytes of the jump's displacement that must equal the nop's, so that the jump
+	 * becomes a nop again when another tool restores the other bytes (arch.nop_fixed).
 	 */
 	uint8_t nop_fixed;
 	/* Unused bytes, nearest first, to which a short jump can lead. */
@@ -79,7 +79,7 @@ struct plan_ops {
 	bool follows_nops;
 	/* there are two jumps; the second begins after the nop, and a thread may be at it */
 	bool is_double;
-	/* proved only where all other plans are impossible */
+	/* tried only for sites where all other plans are impossible */
 	bool is_last;
 	/* Sets the plan_way by the bytes at a site, without a search. May be NULL. */
 	void (*look)(const struct planning *p, struct plan *plan);
@@ -88,11 +88,13 @@ struct plan_ops {
 	 * if `look` needs none. Errors: as prove().
 	 */
 	struct probe_error *(*examine)(struct planning *p);
-	/* Returns true if the bytes `found` are right. NULL if they must be as in the file. */
+	/*
+	 * Returns true if the bytes `found` allow the patch. NULL if they must be as in the file.
+	 */
 	bool (*holds)(const struct arch *arch, const struct plan *plan, const uint8_t *found);
 	/*
-	 * Takes what a patch needs, such as its jump's page. Returns NULL, or why that is
-	 * impossible. NULL if it needs nothing.
+	 * Takes what a patch needs, such as its jump's page. Returns NULL, or the reason why it
+	 * cannot. NULL if the plan needs nothing.
 	 */
 	const char *(*take)(
 		struct install *a, const struct claims *claims, const struct select_site *site);
@@ -114,7 +116,7 @@ extern const struct plan_ops *const plan_table[PLAN_COUNT];
 
 /* Returns the plan with a number, or NULL. The number may come from a target. */
 const struct plan_ops *plan_of(unsigned int id);
-/* Returns a plan's number; for NULL that of a refused site. */
+/* Returns a plan's number; for NULL, the number that means "refused". */
 enum probe_plan plan_id(const struct plan_ops *ops);
 
 /* Plans to try, in order, each once. */
@@ -139,11 +141,16 @@ PROBE_MUST_CHECK struct probe_error *plan_sites(struct object *object, const str
 
 const struct plan_way *plan_way(const struct plan *plan, const struct plan_ops *ops);
 
-/* Return if a plan may work, as far as the file tells, and why not (or NULL). */
+/*
+ * plan_is_possible() returns true if a plan may work, as far as the file tells; the other returns
+ * why not, or NULL.
+ */
 bool plan_is_possible(const struct plan *plan, const struct plan_ops *ops);
 const char *plan_reason(const struct plan *plan, const struct plan_ops *ops);
 
-/* Returns the first plan of `order` that may work; or NULL and *reason_ret. */
+/*
+ * Returns the first plan of `order` that may work. Returns NULL and sets *reason_ret if none does.
+ */
 const struct plan_ops *plan_choose(
 	const struct plan *plan, const struct plan_order *order, const char **reason_ret);
 
@@ -156,8 +163,8 @@ extern const char plan_no_decoder[];  /* text of the error for code that cannot 
 extern const char plan_code_ends[];   /* the code ends after the nop */
 
 /*
- * Can a jump's targets `to` be on a page of ours? Not where the file is mapped nor, if it is fixed,
- * below the lowest address that may be mapped.
+ * Returns true if a jump's targets `to` can be on a page of ours: not where the file is mapped nor,
+ * if its address is fixed, below the lowest address that may be mapped.
  */
 bool plan_can_lead(const struct object *object, struct arch_extent to);
 extern const char plan_leads_nowhere[];
@@ -171,13 +178,13 @@ size_t plan_code(const struct plan *plan, int offset, const uint8_t **ret);
 /* Returns the length of the nop that is `at` bytes after the row of a site; 0 if there is none. */
 size_t plan_nop_at(const struct arch *arch, const struct plan *plan, size_t at);
 
-/* Does a plan's jump also serve another site? */
+/* Returns true if a plan's jump also serves another site. */
 bool plan_is_shared(const struct plan *plan, const struct plan_ops *ops);
 
 /*
  * plan_needs() returns how many bytes a plan must know, beginning plan_starts_before() bytes before
- * the site. plan_holds() checks those in memory: they must be the file's, or what other tools may
- * make of a nop that stays (plan.c).
+ * the site. plan_holds() checks these bytes in memory: they must be the file's, or what other tools
+ * may make of a nop that stays (plan.c).
  */
 size_t plan_needs(const struct plan *plan, const struct plan_ops *ops);
 bool plan_holds(const struct arch *arch, const struct plan *plan, const struct plan_ops *ops,
@@ -190,7 +197,7 @@ bool plan_holds(const struct arch *arch, const struct plan *plan, const struct p
 bool plan_stays(
 	const struct arch *arch, const struct plan *plan, size_t offset, const uint8_t *found);
 
-/* Do these bytes hold the file's toggle, on or off? */
+/* Returns true if these bytes are the file's toggle, on or off. */
 bool plan_holds_toggle(
 	const struct arch_toggle *toggle, const struct plan *plan, const uint8_t *found);
 
@@ -221,7 +228,10 @@ void plan_ask(struct planning *p, const struct plan *plan, struct plan_way *way)
 /* Answers all questions. Errors: as prove(), PROBE_ERROR_UNSUPPORTED (no decoder). */
 PROBE_MUST_CHECK struct probe_error *plan_prove(struct planning *p);
 
-/* Can a way's instructions move, and is its jump in one page, wherever the file is mapped? */
+/*
+ * Returns true if a way's instructions can move, and its jump is in one page wherever the file is
+ * mapped.
+ */
 bool plan_fits(const struct plan *plan, const struct plan_way *way);
 
 /* Returns true if a site has a short nop, and no possible plan yet. */
@@ -235,18 +245,18 @@ bool plan_is_wanting(const struct planning *p, const struct plan *plan);
 struct proof {
 	const struct plan *plan;
 	struct plan_way *move; /* receives the answer: move->length if they can, or move->cannot */
-	/* does anything enter [pc + 1, pc + window)? */
+	/* the question is whether anything enters [pc + 1, pc + window) */
 	uint8_t window;
-	/* Least number of bytes to move; 0 for spares and rows. */
+	/* Minimum number of bytes to move; 0 for spares and rows. */
 	uint8_t need;
 	uint64_t inside; /* set by prove(): bit i is set if pc + i is inside an instruction */
-	/* no other site may be in this many bytes before */
+	/* number of bytes before the site in which no other site may be */
 	uint8_t margin;
 };
 
 /*
- * Answers and reorders questions. `notes` are all notes of the object, whose sites must not be
- * moved. Errors: PROBE_ERROR_MEMORY, PROBE_ERROR_SYSTEM.
+ * Answers the questions, and changes their order. `notes` are all notes of the object; their sites
+ * must not be moved. Errors: PROBE_ERROR_MEMORY, PROBE_ERROR_SYSTEM.
  */
 PROBE_MUST_CHECK struct probe_error *prove(struct object *object, const struct arch *arch,
 	const struct sdt_notes *notes, struct proof *proofs, size_t count);
@@ -254,8 +264,8 @@ PROBE_MUST_CHECK struct probe_error *prove(struct object *object, const struct a
 /* ---- Rows ------------------------------------------------------------------------------------ */
 
 /*
- * A site in a row of short nops, which share the jump after the last. Only the last is planned. For
- * the others, we ask if anything enters right after their nops.
+ * A site in a row of short nops, which share the jump after the last site. Only the last site is
+ * planned. For the others, we ask if anything enters right after their nops.
  */
 
 struct row_site {
@@ -263,7 +273,7 @@ struct row_site {
 	const struct sdt_note *note; /* the site's note; borrowed */
 	/* neither at a function's entry nor of OCaml's kind */
 	bool is_plain;
-	/* index of the last site of the row, maybe its own */
+	/* index of the last site of the row, which may be this one */
 	size_t last;
 	size_t planned; /* for a last site: its index in rows.notes, or SIZE_MAX */
 	/* why it cannot share the last site's jump, or NULL */
@@ -282,16 +292,16 @@ struct rows {
 	size_t all_count;
 	struct row_site *sites; /* the sites of all notes, sorted; each address occurs once */
 	size_t count;
-	/* The notes to plan: for a requested one in a row, that of the row's last site. */
+	/* The notes to plan; instead of a requested site in a row, the row's last site. */
 	const struct sdt_note **notes;
 	size_t note_count;
-	/* for each requested note: index of the one planned instead */
+	/* for each requested note: index of the note that is planned instead */
 	size_t *planned;
 };
 
 /* Returns the index in rows->all of the first note from `pc` on. */
 size_t rows_first(const struct rows *rows, uint64_t pc);
-/* Does a site begin in these bytes? */
+/* Returns true if a site begins in these bytes. */
 bool rows_have_site(const struct rows *rows, uint64_t start, size_t length);
 
 #endif

@@ -54,7 +54,7 @@ static const char another_site[] = "another site is in the bytes after the nop";
 
 struct around {
 	struct object_range range;
-	/* does the function jump to an address in a register or in memory? */
+	/* whether the function jumps to an address in a register or in memory */
 	enum { JUMPS_UNKNOWN, JUMPS_NOT, JUMPS_INDIRECTLY } jumps;
 };
 
@@ -73,7 +73,7 @@ struct word_search {
 	struct object_range gap;
 };
 
-/* Returns the segment's bytes in the file, or NULL without any. */
+/* Returns the segment's bytes in the file, or NULL if it has none. */
 static const uint8_t *segment_bytes(
 	const struct word_search *s, const struct object_segment *segment, size_t *size_ret)
 {
@@ -92,8 +92,8 @@ static void enter(struct word_search *s, size_t site)
 }
 
 /*
- * Handles a reference to `target`, in a window. Ignores one to the middle of an instruction,
- * because any bytes may look like that.
+ * Handles a reference to `target`, an address in a window. Ignores it if it is in the middle of an
+ * instruction, because any bytes may look like such a reference.
  */
 static void on_reference(void *data, size_t site, uint64_t target)
 {
@@ -113,7 +113,7 @@ static void refer(struct word_search *s, uint64_t target)
 		on_reference(s, found, target);
 }
 
-/* Returns a function's bytes in the file, or NULL without any. */
+/* Returns a function's bytes in the file, or NULL if it has none. */
 static const uint8_t *range_bytes(
 	const struct word_search *s, struct object_range range, size_t *size_ret)
 {
@@ -129,7 +129,7 @@ static const uint8_t *range_bytes(
 	return bytes + offset;
 }
 
-/* May a function jump to an address in a register or in memory? */
+/* Returns true if a function may jump to an address in a register or in memory. */
 static bool has_indirect_jump(const struct word_search *s, struct object_range range)
 {
 	size_t size, at = 0;
@@ -149,9 +149,9 @@ static bool has_indirect_jump(const struct word_search *s, struct object_range r
 }
 
 /*
- * The code takes a label's address. If its function has an indirect jump, it may compute other
- * targets from it: marks all windows in the function. Otherwise the label may be the only target
- * (__builtin_setjmp). s->functions is in the order of the sites.
+ * The code takes a label's address. If the label's function has an indirect jump, it may compute
+ * other targets from the label, so this marks all windows in the function. Otherwise the label may
+ * be the only target (__builtin_setjmp). s->functions is in the order of the sites.
  */
 static void refer_label(struct word_search *s, uint64_t label)
 {
@@ -169,9 +169,9 @@ static void refer_label(struct word_search *s, uint64_t label)
 }
 
 /*
- * The code takes the address `base` of a label, or of a jump table, which holds distances from
- * itself to code, and may lie between code. .eh_frame_hdr is skipped: it looks like a jump table,
- * and data beside the code may seem to take its address.
+ * The code takes the address `base`: of a label, or of a jump table, which may lie between
+ * functions and holds distances from itself to code. .eh_frame_hdr is skipped: it looks like a jump
+ * table, and data beside the code may seem to take its address.
  */
 static void on_constant(void *data, uint64_t base)
 {
@@ -205,8 +205,9 @@ static void on_constant(void *data, uint64_t base)
 }
 
 /*
- * The instruction before `at` + 1 takes the address of a label of its function, or of the
- * function's end if that is a br. So the function is found by the instruction.
+ * The instruction before `at` + 1 takes the address of a label of its function, or the address of
+ * the function's end if the last instruction is a br. So the function is found by the instruction's
+ * address, not by the label's.
  */
 static void on_label(void *data, uint64_t at)
 {
@@ -295,7 +296,8 @@ static bool function_enters(
 
 /*
  * Finds code around an address to decode from its start: the function or, if no table lists one
- * (the C runtime's start-up code), the range between functions. Returns false if that is too large.
+ * (the C runtime's start-up code), the range between functions. Returns false if the range is too
+ * large.
  */
 static bool decodable_range(struct word_search *s, uint64_t address, struct object_range *ret)
 {
@@ -326,8 +328,8 @@ static bool decodable_range(struct word_search *s, uint64_t address, struct obje
 }
 
 /*
- * Looks for bytes at any offset that look like a short branch into a window. If there are any,
- * decodes the function, and believes only branches found then.
+ * Looks for bytes at any offset that look like a short branch into a window. If it finds some,
+ * decodes the function, and counts only branches that the decoder finds.
  */
 static const char *check_short_branches(struct word_search *s, const struct proof *proof)
 {
@@ -402,7 +404,7 @@ static const char *move_reason(enum arch_move_status status, const struct arch_m
 		return "a call returns to the bytes after the nop";
 	case ARCH_MOVE_FLOW_INSIDE:
 		/*
-		 * Padding behind a jump or return may be overwritten, unless something leads there.
+		 * Padding behind a jump or return may be overwritten unless something leads to it.
 		 */
 		return moved->padding ? NULL : "a jump or return follows the nop";
 	case ARCH_MOVE_UNSUPPORTED:
@@ -426,8 +428,8 @@ static int compare_proofs(const void *a, const void *b)
 }
 
 /*
- * Returns the function of a site or, if no table lists it (assembly), the range between functions;
- * one that is too large counts as having an indirect jump.
+ * Returns the function of a site or, if no table lists it (assembly), the range between functions.
+ * A range that is too large counts as having an indirect jump.
  */
 static struct around function_of(struct word_search *s, uint64_t pc)
 {
@@ -450,7 +452,8 @@ static bool sort_sites(struct word_search *s, const struct sdt_notes *notes)
 }
 
 /*
- * Is a site in [start, end)? Its bytes must not move: a breakpoint there would be inside our jump.
+ * Returns true if a site is in [start, end). Its bytes must not move, because another tool's
+ * breakpoint there would be inside our jump.
  */
 static bool has_another_site(const struct word_search *s, uint64_t start, uint64_t end)
 {
@@ -460,8 +463,8 @@ static bool has_another_site(const struct word_search *s, uint64_t start, uint64
 }
 
 /*
- * Returns a bit set of offsets inside the instructions to move, except after a prefix, which a
- * branch may skip, as glibc skips `lock`.
+ * Returns a bit set of offsets inside the instructions to move, except the offset after a prefix: a
+ * branch may skip a prefix, as glibc skips `lock`.
  */
 static uint64_t find_inside(
 	const struct word_search *s, const struct proof *proof, const struct arch_moved *moved)
@@ -483,7 +486,7 @@ static uint64_t find_inside(
 	return inside;
 }
 
-/* Can the instructions after a site run at another address at all? */
+/* Finds out whether the instructions after a site can run at another address. */
 static void try_move(const struct word_search *s, struct proof *proof)
 {
 	const struct plan *plan = proof->plan;
@@ -497,10 +500,10 @@ static void try_move(const struct word_search *s, struct proof *proof)
 			at + (1 << 20), proof->need, &moved),
 		&moved);
 	move->length = moved.length;
-	/* Where instructions begin is certain only after a site, not before. */
+	/* Only after a site is it certain where instructions begin, not before it. */
 	if (!move->cannot && !proof->margin)
 		proof->inside = find_inside(s, proof, &moved);
-	/* A note at pc is of the site itself. */
+	/* A note at pc itself belongs to this site, so look only behind it. */
 	if (!move->cannot && (has_another_site(s, at > plan->pc ? at : at + 1, at + move->length) ||
 				     has_another_site(s, at - proof->margin, at)))
 		move->cannot = another_site;
@@ -538,8 +541,8 @@ static struct probe_error *prove_windows(struct word_search *s, struct proof *pr
 }
 
 /*
- * Moves the first question about each address to the front, and returns their number. Several notes
- * may name one address, because linkers fold identical functions.
+ * Moves the first question about each address to the front, and returns the number of distinct
+ * addresses. Several notes may name one address, because linkers fold identical functions.
  */
 static size_t take_distinct(struct proof *proofs, size_t count)
 {

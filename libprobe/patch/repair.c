@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Removes what dead controllers have left, as each change does before it begins. `probectl repair`
- * does only this, and also patches sites of living sessions again that something has restored,
- * maybe on purpose: other changes leave them alone.
+ * also patches sites of living sessions again that something has restored. Other changes leave such
+ * sites alone, because the restoring may be on purpose.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -23,9 +23,9 @@
 
 /*
  * A site to patch again, after something else has restored at least its first byte. Its stubs and
- * tail were made from the file's bytes, so it must hold exactly these. A thread inside the patch
- * gets a moment to leave, because it cannot be moved: nothing tells which instruction of the tail
- * is which. The first edit reads the bytes, the second writes the patch.
+ * tail were made from the file's bytes, so it must hold exactly these bytes. A thread inside the
+ * patch cannot be moved, because nothing tells which instruction of the tail corresponds to its
+ * own, so it gets a moment to leave. The first edit reads the bytes, the second writes the patch.
  */
 struct mending {
 	const struct reg_site **sites;
@@ -43,7 +43,7 @@ static size_t window_of(const struct reg_site *site)
 	return covers > site->length ? covers : site->length;
 }
 
-/* Reads the file's bytes that a patch relies on. Returns false if unknown. */
+/* Reads the file's bytes that a patch relies on. Returns false if they are unknown. */
 static bool read_file(
 	const struct change *change, const struct reg_site *site, uint8_t bytes[EDIT_BYTES])
 {
@@ -55,7 +55,10 @@ static bool read_file(
 	       site_is_in_file(&change->modules, site);
 }
 
-/* Is the memory at a site private? The program may have copied its code to shared memory. */
+/*
+ * Returns true if the memory at a site is private. The program may have copied its code to shared
+ * memory.
+ */
 static bool is_private(const struct change *change, const struct reg_site *site)
 {
 	const struct mapping *mapping = maps_find(&change->maps, site->patch);
@@ -102,7 +105,9 @@ static struct probe_error *find(struct mending *m, const struct change *change)
 	return error;
 }
 
-/* Does a site's jump lead somewhere? A short one only while its hop is there. */
+/*
+ * Returns true if a site's jump reaches its stub. A short jump does so only while its hop exists.
+ */
 static bool leads_home(const struct mending *m, const struct reg_site *site)
 {
 	return !site->hop || site_has_hop(site, m->transaction.change->pid);
@@ -125,8 +130,8 @@ static void check(struct mending *m)
 }
 
 /*
- * Returns the lowest address of a patch where no thread may be. One may be at its first byte and,
- * after a breakpoint, at a twin's second jump.
+ * Returns the lowest address of a patch at which no thread may be. A thread may be at the first
+ * byte and, after a breakpoint, at a twin's second jump.
  */
 static uint64_t window_start(const struct mending *m, const struct reg_site *site)
 {
@@ -136,7 +141,7 @@ static uint64_t window_start(const struct mending *m, const struct reg_site *sit
 	       (plan && plan->is_double ? m->transaction.change->arch->site_nop : 0);
 }
 
-/* Would a thread continue inside a patch? */
+/* Returns true if a thread would continue inside a patch. */
 static bool in_the_way(const struct mending *m)
 {
 	for (size_t i = 0; i < m->count; i++)
@@ -162,7 +167,7 @@ static struct probe_error *prepare_windows(struct mending *m)
 	return windows_prepare(windows, change);
 }
 
-/* Checks everything in the stop, for transaction_commit(). */
+/* Checks everything during the stop, for transaction_commit(). */
 static struct probe_error *look(void *data, bool *again_ret)
 {
 	struct mending *m = data;
@@ -196,9 +201,10 @@ static struct probe_error *mend_all(struct mending *m)
 }
 
 /*
- * Patches sites again that a session uses but that hold the file's bytes: restored, or of a library
- * opened again. Call it before the registry forgets them (change_begin_as_it_is()). *count_ret: how
- * many. Errors: as change_stop(), PROBE_ERROR_STATE (a thread does not leave).
+ * Patches sites again that a session uses but that hold the file's bytes, because something
+ * restored them or the library was opened again. Call it before the registry forgets them
+ * (change_begin_as_it_is()). *count_ret is their number. Errors: as change_stop(),
+ * PROBE_ERROR_STATE (a thread does not leave).
  */
 static struct probe_error *mend_sites(struct change *change, size_t *count_ret)
 {
@@ -227,7 +233,7 @@ static size_t count_retired(const struct registry *registry)
 	return count;
 }
 
-/* Returns how many retired sessions keep their code for overwritten sites. */
+/* Returns the number of retired sessions that keep their code because of overwritten sites. */
 static size_t count_held(const struct registry *r)
 {
 	size_t count = 0;
@@ -242,7 +248,7 @@ static size_t count_held(const struct registry *r)
 	return count;
 }
 
-/* Counts an ending session, or the ending probes of another. */
+/* Counts an ending session, or the ending probes of a session that stays. */
 static void count_session(
 	const struct registry *r, const struct reg_session *session, struct probe_stale *ret)
 {
@@ -267,13 +273,13 @@ static void count_sessions(const struct registry *r, struct probe_stale *ret)
 		count_session(r, &r->sessions[i], ret);
 }
 
-/* Patches sites again, and then forgets those of closed libraries. */
+/* Patches sites again, and then forgets the sites of closed libraries. */
 static struct probe_error *mend(struct change *c, struct probe_repair *ret)
 {
 	size_t count;
 	struct probe_error *error;
 
-	/* Retire dead sessions first: their sites are not patched again. */
+	/* Retire dead sessions first, so that their sites are not patched again. */
 	uninstall_find_stale(c);
 	error = mend_sites(c, &count);
 	ret->mended += count;
@@ -307,7 +313,9 @@ static struct probe_error *repair(struct change *c, struct probe_repair *ret)
 	/* Semaphores of ended sessions, and those that were too low. */
 	ret->semaphores += semaphores - c->registry.semaphore_count + low;
 	now = site_count_patched(c);
-	/* If a breakpoint was removed meanwhile, more may be patched now than before. */
+	/*
+	 * If a breakpoint was removed in the meantime, more sites may be patched now than before.
+	 */
 	ret->sites += patched > now ? patched - now : 0;
 	left = count_retired(&c->registry);
 	ret->sessions += stale.sessions - left;
@@ -316,7 +324,7 @@ static struct probe_error *repair(struct change *c, struct probe_repair *ret)
 	return error;
 }
 
-/* Returns true if a process has memory or descriptors of ours. Does not stop it. */
+/* Returns true if a process has memory or descriptors of ours. Does not stop the process. */
 static bool is_touched(pid_t pid)
 {
 	static const struct registry none;
@@ -359,7 +367,7 @@ static struct probe_error *repair_children(
 			error = NULL;
 		}
 		error = probe_error_prefix(error, "child %d", (int)children[i]);
-		/* Repair the other children. */
+		/* This child is locked: repair the other children. */
 		if (error && error->code == PROBE_ERROR_BUSY) {
 			busy = probe_error_first(busy, error);
 			error = NULL;
@@ -429,7 +437,7 @@ struct probe_error *probe_target_stale(struct probe_target *target, struct probe
 	*ret = (struct probe_stale){0};
 	if (!error)
 		error = registry_load(target->pid, &maps, &registry);
-	/* The registry may be newer than the mappings: read them again. */
+	/* The registry may be newer than the mappings, so read them again. */
 	if (!error && registry.home) {
 		maps_deinit(&maps);
 		error = maps_read(target->pid, &maps);
@@ -443,14 +451,14 @@ struct probe_error *probe_target_stale(struct probe_target *target, struct probe
 		orphans_count(target->pid, &maps, &registry, &orphans);
 		error = count_frames(target, &maps, &frames);
 	}
-	/* Only if no controller was changing the target meanwhile. */
+	/* Count only if no controller has changed the target in the meantime. */
 	if (!busy && !lock_is_taken(target->pid) && !registry_is_stale(&registry, target->pid)) {
 		ret->mappings = orphans.mappings;
 		ret->descriptors = orphans.descriptors;
 		ret->frames = frames;
 		ret->lost = lost;
 	} else if (lost) {
-		/* Another controller may just have unmapped what seems lost. */
+		/* Another controller may just have unmapped the memory that seems lost. */
 		*ret = (struct probe_stale){0};
 	}
 	registry_deinit(&registry);

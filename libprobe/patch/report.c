@@ -56,7 +56,7 @@ struct probe_error *report_drop(struct selection *selection, struct select_probe
 	const char *text = why->message;
 	struct probe_error *error;
 
-	/* The report names the probe anyway. */
+	/* The report already names the probe. */
 	if (strncmp(text, probe->provider, provider) == 0 && text[provider] == ':' &&
 		strncmp(text + provider + 1, probe->name, name) == 0 &&
 		strncmp(text + provider + 1 + name, ": ", 2) == 0)

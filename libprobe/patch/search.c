@@ -149,7 +149,7 @@ struct file_piece {
 	const struct maps *maps; /* mappings of the process, or NULL if unknown */
 };
 
-/* Reports the image at offset `at` of a piece. */
+/* Reports the image at offset `at` of a piece of memory. */
 static bool tell_image(const struct file_piece *p, size_t at, const struct place_visitor *visitor)
 {
 	const struct arch_frame_layout *layout = p->layout;
@@ -171,7 +171,10 @@ static bool tell_image(const struct file_piece *p, size_t at, const struct place
 	return visitor->image(visitor->data, &image);
 }
 
-/* Does what begins `before` bytes before offset i begin in the piece's first `step` bytes? */
+/*
+ * Something begins `before` bytes before offset i. Returns true if that is in the piece's first
+ * `step` bytes.
+ */
 static bool begins(const struct file_piece *piece, size_t i, size_t before)
 {
 	return i >= before && i - before < piece->step;
@@ -572,7 +575,7 @@ static size_t read_memory(const struct search *s, uint64_t address, void *buffer
 	return memory_read_forced(s->pid, s->mem, address, buffer, size);
 }
 
-/* Does an unreadable page exist? Otherwise it was unmapped meanwhile. */
+/* Is the page that could not be read still mapped? If not, it was unmapped in the meantime. */
 static bool is_there(const struct search *s, uint64_t address)
 {
 	uint64_t entry;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Finds the probes that are on, and compares the bytes of their sites: the registry says what
- * controllers did, not whether it lasts. Without a stop or lock.
+ * Finds the probes that are on, and compares the bytes of their sites, because the registry says
+ * what controllers did, not whether it is still so. Needs no stop and no lock.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,22 +17,22 @@
 /* ==== Gathered ================================================================================ */
 
 /*
- * Sessions that gather (`enable -t count -k ...`) count in the cells of a table, maybe a million.
- * Reading a page for the first time allocates it in the target, so large tables are left to the
- * commands that show them.
+ * Sessions that gather (`enable -t count -k ...`) count in the cells of a table, which may have a
+ * million. Reading a page for the first time allocates it in the target, so large tables are left
+ * to the commands that show them.
  */
 
 #define CELLS_BYTES_MAX (UINT64_C(4) << 20)
 
-/* Does a session count in cells rather than in its slots? */
+/* Returns true if a session counts in cells, not in its slots. */
 static bool gathered_has_cells(const struct reg_session *session)
 {
 	return session->cell_bytes != 0;
 }
 
 /*
- * Sums the hits in a session's cells for each of its slot_capacity slots, for the caller to free.
- * NULL if there are too many cells, or if out of memory.
+ * Returns the sum of the hits in a session's cells for each of its slot_capacity slots; the caller
+ * frees it. NULL if there are too many cells, or if out of memory.
  */
 static uint64_t *gathered_hits(pid_t pid, const struct reg_session *session)
 {
@@ -118,7 +118,7 @@ static struct probe_error *read_toggles(struct edits *edits, pid_t pid, const st
 	return error ? error : edits_read(edits, pid);
 }
 
-/* Reads a session's slots, set after set. *ret stays NULL if they are unreadable. */
+/* Reads a session's slots, one set after the other. *ret stays NULL if they are unreadable. */
 static struct probe_error *read_counters(
 	uint8_t **ret, pid_t pid, const struct reg_session *session)
 {
@@ -161,7 +161,7 @@ static struct probe_error *sites_view_read(struct sites_view *view, pid_t pid,
 	for (size_t i = 0; i < r->session_count && !error; i++) {
 		const struct reg_session *session = &r->sessions[i];
 
-		/* The program may have mapped memory over the data. */
+		/* The program may have mapped other memory over the data. */
 		if (!(session->flags & REG_SESSION_PERSISTENT) || !own_has_data(maps, session))
 			continue;
 		if (gathered_has_cells(session))
@@ -172,7 +172,7 @@ static struct probe_error *sites_view_read(struct sites_view *view, pid_t pid,
 	return error;
 }
 
-/* All that is read from a target at one time. */
+/* All data that is read from a target at one time. */
 struct look {
 	struct maps maps;
 	struct modules modules;
@@ -218,8 +218,8 @@ static bool any_inconsistent(const struct look *look)
 }
 
 /*
- * Reads a target, and again if a controller is changing it, because then the registry names sites
- * that are not patched.
+ * Reads a target. Reads it again if a controller is changing it, because then the registry names
+ * sites that are not patched.
  */
 static struct probe_error *look_at(pid_t pid, struct look *look)
 {
@@ -265,14 +265,14 @@ static bool find_hits(const struct sites_view *view, const struct registry *r,
 		*ret = counters ? sum_counters(counters, session, probe->slot) : 0;
 		return counters != NULL;
 	}
-	/* For pairs, cells count only end events with a start event. */
+	/* For pairs, cells count only end events whose start event was found. */
 	if (!gathered || probe->part || probe->slot >= session->slot_capacity)
 		return false;
 	*ret = gathered[probe->slot];
 	return true;
 }
 
-/* Returns how much of a semaphore sessions added that are ending. */
+/* Returns the part of a semaphore's value that ending sessions have added. */
 static uint32_t ending_part(const struct registry *r, uint64_t key, uint64_t address)
 {
 	size_t count;
@@ -288,7 +288,9 @@ static uint32_t ending_part(const struct registry *r, uint64_t key, uint64_t add
 	return sum;
 }
 
-/* Returns the highest of a probe's semaphores, from *at on; other tools may have raised it. */
+/*
+ * Returns the highest of a probe's semaphores, from index *at on. Other tools may have raised one.
+ */
 static uint32_t highest_semaphore(
 	const struct edits *edits, size_t *at, size_t count, const struct registry *r, uint64_t key)
 {
@@ -309,8 +311,8 @@ static uint32_t highest_semaphore(
 }
 
 /*
- * Counts an OCaml site as patched or inconsistent: its handler is called without users, or has
- * users but is not called.
+ * Counts an OCaml site as patched or inconsistent. It is inconsistent if its handler is called
+ * without users, or has users but is not called.
  */
 static void add_toggle(const struct sites_view *view, size_t toggle, uint32_t handlers,
 	bool patched, struct probe_status *ret)
@@ -332,7 +334,7 @@ static void add_toggle(const struct sites_view *view, size_t toggle, uint32_t ha
 }
 
 /*
- * Finds a probe's state. `handlers` is the number of their users, *toggle the next index in
+ * Finds a probe's state. `handlers` is the number of its handlers' users, *toggle the next index in
  * view->toggles.
  */
 static struct probe_error *probe_state(struct probe_target *target, const struct registry *r,
@@ -349,7 +351,7 @@ static struct probe_error *probe_state(struct probe_target *target, const struct
 		uint64_t pc = s->sites[probe->first_site + i].pc;
 		const struct reg_site *site = pc ? registry_site(r, pc) : NULL;
 
-		/* An unwanted site only waits for another tool's bytes to go. */
+		/* An unwanted site is kept only until another tool's bytes are gone. */
 		bool wanted = site && site_is_wanted(r, site);
 
 		bool patched = wanted && view->states[site - r->sites] == SITE_PATCHED;
@@ -438,7 +440,7 @@ void probe_fault_text(char text[PROBE_FAULT_BYTES], enum probe_site_fault fault,
 	snprintf(text + used, PROBE_FAULT_BYTES - used, "%s", words[fault]);
 }
 
-/* Calls `visit` for each probe of a bad site, or once for a gate, which has none. */
+/* Calls `visit` for each probe of a bad site, or once for a gate, which has no probe. */
 static void hand_over(const struct look *look, struct probe_bad_site *bad,
 	void (*visit)(const struct probe_bad_site *site, void *data), void *data)
 {

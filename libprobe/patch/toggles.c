@@ -6,8 +6,8 @@
  * ocaml-probes does so from within the program, and does not know our registry: so we keep no state
  * of handlers, but read the count before writing it, and switch by the new one.
  *
- * A controller killed in between leaves handlers on without a count, or off with one. The next
- * change, by any tool, sets both.
+ * A controller that is killed in between leaves handlers on without a count, or off with a count.
+ * The next change, by any tool, sets count and byte.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -51,7 +51,10 @@ static struct probe_error *read_plans(
 	return error;
 }
 
-/* Sets *ret if all sites of a probe are toggles by the file, or it has only a semaphore. */
+/*
+ * Sets *ret if the file says that all sites of a probe are toggles, or if the probe has only a
+ * semaphore.
+ */
 static struct probe_error *find_plans(
 	struct selection *s, const struct select_probe *probe, bool *ret)
 {
@@ -85,7 +88,7 @@ static const struct reg_site *find_call(const struct change *change, const struc
 	return reg && reg->count ? reg : NULL;
 }
 
-/* Sets *on if the site calls its handler. Returns NULL, or why it cannot be switched. */
+/* Sets *on if the site calls its handler. Returns NULL, or why the site cannot be switched. */
 static const char *look_at(const struct change *change, const struct select_site *site, bool *on)
 {
 	const struct arch_toggle *toggle = change->arch->toggle;

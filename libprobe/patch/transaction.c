@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Before the stop, all edits are known and have buffers. The registry that describes the result is
- * written, too; during the stop, one word makes it the current registry. At any time, the registry
+ * Before the stop, all edits are known and have buffers, and the registry that describes the result
+ * is written. During the stop, one word makes it the current registry. At any time, the registry
  * lists at least the changes that exist in the target:
  *
  *   adding    announced -> sites patched -> registry -> semaphores raised
@@ -26,8 +26,8 @@
 /*
  * A probe may have a semaphore for each site, and share it with others. OCaml's have two counters:
  * the first is raised by SystemTap and other tracers, the second, 2 bytes behind, counts users of
- * handlers. Probes of the provider `ocaml` have only the latter, which tracers must not raise:
- * OCaml's tools would take the handlers for switched on.
+ * handlers. Probes of the provider `ocaml` have only the second counter. Tracers must not raise it,
+ * because OCaml's tools would then believe that the handlers are on.
  *
  * Semaphores are written through /proc/PID/mem, because some are in read-only pages (RELRO).
  */
@@ -188,7 +188,7 @@ static void semaphores_keep(struct semaphores *semaphores, const struct registry
 	}
 }
 
-/* Returns a semaphore's value after a change, from its present one. */
+/* Returns a semaphore's value after a change, computed from its present value. */
 static int32_t changed(const struct semaphore_change *change, uint16_t now)
 {
 	int32_t then = change->is_set ? change->value : now + change->by;
@@ -272,7 +272,7 @@ static void toggles_deinit(struct toggles *toggles)
 	*toggles = (struct toggles){0};
 }
 
-/* The last step before the stop: allocates memory. */
+/* Allocates memory; call it last before the stop. */
 static struct probe_error *toggles_prepare(struct toggles *toggles)
 {
 	for (size_t i = 0; i < toggles->count; i++)
@@ -414,7 +414,7 @@ struct probe_error *transaction_prepare(struct transaction *t)
 		error = toggles_prepare(&t->toggles);
 	if (!error)
 		error = prepare_semaphores(t);
-	/* Nothing was ever enabled: there is no registry. */
+	/* No probe was ever enabled, so the target has no registry. */
 	if (error || t->kind == TRANSACTION_MENDS || !t->change->registry.home)
 		return error;
 	return change_place_image(t->change, &t->next);
@@ -436,7 +436,7 @@ static struct probe_error *publish(const struct transaction *t)
 	return t->next.start ? change_write_image(t->change, t->next) : NULL;
 }
 
-/* Writes sites and toggles. After an error, none is changed. */
+/* Writes sites and toggles. After an error, no site or toggle is changed. */
 static struct probe_error *write_text(struct transaction *t)
 {
 	struct probe_error *error = edits_write(&t->text, t->change->mem);
@@ -449,7 +449,7 @@ static struct probe_error *write_text(struct transaction *t)
 	return error;
 }
 
-/* Writes the change. The memory must still be ours. */
+/* Writes the change. The memory must still be ours, not replaced by the program. */
 static struct probe_error *write_all(struct transaction *t)
 {
 	const struct registry *r = &t->change->registry;
@@ -508,7 +508,7 @@ struct probe_error *transaction_commit_counts(struct transaction *t)
 	return error;
 }
 
-/* Makes one stop and writes the change; only sets *again_ret if a thread is in the way. */
+/* Makes one stop and writes the change. If a thread is in the way, only sets *again_ret. */
 static struct probe_error *commit_once(struct transaction *t,
 	struct probe_error *(*look)(void *data, bool *again_ret), void *data, bool *again_ret)
 {

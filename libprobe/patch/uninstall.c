@@ -65,7 +65,7 @@
  *
  * So if a thread may be in a piece of code, the target of the piece must stay, too. The targets are
  * read from the code itself, because the registry no longer links a stub whose site was patched
- * again meanwhile.
+ * again in the meantime.
  *
  * A thread that a stub has sent into a function of the program can be anywhere. But the stub counts
  * the threads that leave it for a function, and the threads that return.
@@ -76,7 +76,7 @@ enum { SLOTS_AT_ONCE = 64 };
 struct leads {
 	uint64_t *items;
 	size_t count;
-	/* a jump could not be read, so threads may come anywhere */
+	/* a jump could not be read, so threads may continue anywhere */
 	bool anywhere;
 };
 
@@ -103,7 +103,7 @@ static uint64_t hop_size(const struct reg_site *site)
 	return site->hop ? arch_host()->jump_length : 0;
 }
 
-/* Adds a stub's code, except the return addresses of called functions, if it is readable. */
+/* Adds a stub's code, if it is readable, except the return addresses of called functions. */
 static bool add_stub(
 	struct places *places, const struct change *change, const struct reg_stub *stub)
 {
@@ -197,8 +197,8 @@ static void follow(struct leads *leads, const struct change *change, uint64_t at
 }
 
 /*
- * Returns true if functions that a session's stubs called, on any CPU, have not returned, or if
- * that is unreadable.
+ * Returns true if functions called by a session's stubs, on any CPU, have not returned, or if their
+ * counts are unreadable.
  */
 static bool is_calling(struct served *known, const struct reg_session *session)
 {
@@ -260,7 +260,10 @@ static bool find_site(struct leads *leads, const struct change *change, const st
 	return hop || pun || is_there(frames, leads, site->tail, site->tail_size);
 }
 
-/* Looks at the ending sites and stubs that are not known as busy. Returns true if one is. */
+/*
+ * Looks at the ending sites and stubs that are not yet known to be busy. Returns true if one is
+ * busy.
+ */
 static bool look(struct busy *busy, struct leads *leads, const struct change *change,
 	const struct frames *frames, const bool *sites, const bool *stubs)
 {
@@ -283,7 +286,7 @@ static bool look(struct busy *busy, struct leads *leads, const struct change *ch
 }
 
 /*
- * Finds the ending sites and stubs that a thread is in or will come to by an older stub or the
+ * Finds the ending sites and stubs that a thread is in, or will reach through an older stub or the
  * tail. `frames` must be sorted. Code that is not busy now stays so, because no thread enters it
  * any more.
  */
@@ -309,7 +312,7 @@ enum {
 	LOOKS = 50,
 	WAIT_NS = 1000000,
 	SEARCHES = 8,
-	/* bytes that are read, before a search, of a stack that libc did not make */
+	/* number of bytes read, before a search, of a stack that libc did not make */
 	NEAR_REACH = 64 << 10
 };
 
@@ -361,7 +364,10 @@ static bool judge(struct quiet *q, const struct change *change)
 	return ok;
 }
 
-/* Collects the addresses of all threads, which must be stopped, and judges the found contexts. */
+/*
+ * Collects the addresses of all threads, which must be stopped, and decides which found contexts
+ * may be resumed.
+ */
 static struct probe_error *quiet_look(
 	struct quiet *quiet, const struct change *change, struct busy *busy)
 {
@@ -387,9 +393,9 @@ static struct probe_error *search(struct quiet *q)
 }
 
 /*
- * Calls `look` until no thread is in ended code, for a limited time, or once if `wait` is false.
- * Fills in *busy. `look` must stop the target, call quiet_look(), and resume it; `first` is true in
- * the first call.
+ * Calls `look` until no thread is in ended code or the time limit is over; only once if `wait` is
+ * false. Fills in *busy. `look` must stop the target, call quiet_look(), and resume it; `first` is
+ * true in the first call.
  */
 static struct probe_error *quiet_wait(struct quiet *q, struct change *change, struct busy *busy,
 	bool wait, struct probe_error *(*look)(void *data, struct change *change, bool first),
@@ -416,7 +422,9 @@ static struct probe_error *quiet_wait(struct quiet *q, struct change *change, st
 			nanosleep(&(struct timespec){.tv_nsec = WAIT_NS}, NULL);
 			continue;
 		}
-		/* Now no thread is known to be in the code, or the threads there do not leave. */
+		/*
+		 * Either no thread is known to be in the code, or the threads in it do not leave.
+		 */
 		if (!q->frames.has_handlers || (q->searched && !q->moved))
 			return NULL;
 		error = searches++ < SEARCHES ? search(q) : NULL;
@@ -441,7 +449,7 @@ enum { LEFT_SESSIONS_MAX = 128 };
 
 /* ---- Entries to end ------------------------------------------------------------------- */
 
-/* Does a session still use a probe, and need its stubs? */
+/* Returns true if a session still uses a probe, and so needs its stubs. */
 static bool is_wanted(const struct registry *r, uint64_t key, uint32_t session)
 {
 	const struct reg_probe *probe = registry_probe(r, key, session);
@@ -487,10 +495,10 @@ struct ending {
 	bool *held; /* sites that hold another tool's bytes, parallel to the registry's sites */
 	struct busy busy;
 	bool any;
-	/* Something ends that is not a leftover, in which a thread may stay for long. */
+	/* Something ends that is not a leftover. (In a leftover, a thread may stay for long.) */
 	bool any_live;
 	struct transaction *transaction;
-	/* For each edit: the site whose bytes must be ours; SIZE_MAX: none. */
+	/* For each edit: the site whose bytes must be ours, or SIZE_MAX if no site is checked. */
 	size_t *checks;
 	struct quiet quiet;
 };
@@ -500,7 +508,7 @@ static bool is_leftover(const struct reg_site *site)
 	return site->pc == 0;
 }
 
-/* Returns the first site that the same jump patches, maybe the site itself. */
+/* Returns the first site that the same jump patches, which may be the site itself. */
 static size_t leader_of(const struct registry *r, size_t site)
 {
 	const struct reg_site *sites = r->sites;
@@ -613,7 +621,8 @@ static struct probe_error *restore_site(struct ending *e, const struct registry 
 }
 
 /*
- * Leads the jump at `at`, of site `i` (`is_entry`) or of one of its stubs, to a stub or the tail.
+ * Makes a jump lead to a stub or the tail. The jump is at `at`, and belongs to site `i`
+ * (`is_entry`) or to one of its stubs.
  */
 static struct probe_error *redirect(struct ending *e, const struct change *change, size_t i,
 	bool is_entry, uint64_t at, uint64_t to)
@@ -634,7 +643,7 @@ static struct probe_error *redirect(struct ending *e, const struct change *chang
 	return NULL;
 }
 
-/* Does one of these stubs end? */
+/* Returns true if one of these stubs ends. */
 static bool any_ends(const struct ending *e, const struct registry *r, const struct reg_stub *stubs,
 	size_t count)
 {
@@ -647,8 +656,8 @@ static bool any_ends(const struct ending *e, const struct registry *r, const str
 
 /*
  * Takes ending stubs out of a site's chain: entry, newest stub (last in the registry), older stubs,
- * tail. If any ends, the entry's jump is written, too: it may lead to an older, even the ending
- * stub, if the newest one's controller was killed before it patched the site.
+ * tail. If any stub ends, the entry's jump is written, too, because it may lead to an older stub,
+ * even to the ending one, if the newest one's controller was killed before it patched the site.
  */
 static struct probe_error *relink_site(struct ending *e, const struct change *change, size_t i)
 {
@@ -715,7 +724,9 @@ static struct probe_error *prepare(struct ending *e, struct change *change)
 
 /* ---- The stop --------------------------------------------------------------------------- */
 
-/* Decides a site's first byte where our call is removed: on if the handler has users. */
+/*
+ * Decides the first byte of a site from which our call is removed: "on" if the handler has users.
+ */
 static void restore_toggle(const struct ending *e, const struct reg_site *site, struct edit *edit)
 {
 	const struct transaction *t = e->transaction;
@@ -728,7 +739,7 @@ static void restore_toggle(const struct ending *e, const struct reg_site *site, 
 	edit->bytes[0] = count ? toggle->on : toggle->off;
 }
 
-/* Skips sites that are gone, restored or overwritten. */
+/* Skips sites that are unmapped, restored or overwritten. */
 static void check_sites(struct ending *e, const struct registry *r)
 {
 	struct edits *text = &e->transaction->text;
@@ -750,7 +761,7 @@ static void check_sites(struct ending *e, const struct registry *r)
 	}
 }
 
-/* Makes one stop, for quiet_wait(); the first writes the transaction. */
+/* Makes one stop, for quiet_wait(); the first call writes the transaction. */
 static struct probe_error *look_again(void *data, struct change *change, bool first)
 {
 	struct ending *e = data;
@@ -790,7 +801,7 @@ static void keep_held(struct ending *e, const struct registry *r)
 	}
 }
 
-/* Drops ended entries; those that a thread is in become leftovers. */
+/* Drops ended entries. Entries that a thread is in become leftovers. */
 static void drop_ended(const struct ending *e, struct registry *r)
 {
 	for (size_t i = 0; i < r->stub_count; i++) {
@@ -829,7 +840,7 @@ static void drop_probes(struct registry *r)
 	r->probe_count = kept;
 }
 
-/* Takes ended puns' pages, unless sealed, from the arenas. The caller frees the result. */
+/* Takes ended puns' pages out of the arenas, except sealed pages. The caller frees the result. */
 static struct reg_arena *take_puns(const struct ending *e, struct registry *r, size_t *count_ret)
 {
 	AUTO_FREE uint64_t *pages = calloc(r->site_count + 1, sizeof(*pages));
@@ -870,7 +881,7 @@ static struct probe_error *collect_orphans(struct change *change)
 	return error ? error : orphans_unmap(change, &unused);
 }
 
-/* Frees retired sessions' data without stubs: see change_collect(). */
+/* Frees the data of retired sessions that have no stubs: see change_collect(). */
 static struct probe_error *collect(struct change *change)
 {
 	struct registry *r = &change->registry;
@@ -883,7 +894,7 @@ static struct probe_error *collect(struct change *change)
 			return change_store(change, true);
 	}
 	if (r->site_count && !r->probe_count)
-		/* A thread is still in a tail, so sites are left. */
+		/* A thread is still in a tail, so some sites remain in the registry. */
 		return change_store(change, true);
 	error = collect_orphans(change);
 	return error ? error : change_collect(change);
@@ -903,7 +914,7 @@ static struct probe_error *give_back_hops(const struct ending *e, const struct c
 	return error;
 }
 
-/* Frees memory that no thread is in, after sites are restored. */
+/* After sites are restored, frees memory that no thread is in. */
 static struct probe_error *give_back(struct ending *e, struct change *change)
 {
 	AUTO_FREE struct reg_arena *puns = NULL;

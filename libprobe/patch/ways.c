@@ -13,7 +13,7 @@
 
 /* ==== Ways ==================================================================================== */
 
-/* No kernel has smaller pages, so relocation keeps offsets in these. */
+/* No kernel has smaller pages, so relocation keeps offsets within a page of this size. */
 enum { PAGE = 4096 };
 enum { LOWEST = 0x10000 }; /* vm.mmap_min_addr is at most this */
 
@@ -70,7 +70,10 @@ bool plan_can_lead(const struct object *object, struct arch_extent to)
 	for (uint64_t at = to.start; at - to.start < to.size; at = (at & ~(PAGE - 1ULL)) + PAGE) {
 		uint64_t page = at & ~(PAGE - 1ULL);
 
-		/* A file that can be mapped anywhere may be mapped high, so addresses may wrap. */
+		/*
+		 * A file that can be mapped anywhere may be mapped at a high address, so addresses
+		 * may wrap.
+		 */
 		if (!is_page_of(object, page) && (!is_fixed || (int64_t)page >= LOWEST))
 			return true;
 	}
@@ -113,7 +116,7 @@ bool plan_is_shared(const struct plan *plan, const struct plan_ops *ops)
 	return ops && ops->follows_nops && (plan->is_followed || plan_way(plan, ops)->lead);
 }
 
-/* Returns how many bytes from the patch on a way relies on. */
+/* Returns how many bytes, from the patch on, a way relies on. */
 static size_t covers(const struct plan_way *way)
 {
 	return way->length > way->relies ? way->length : way->relies;
@@ -214,8 +217,8 @@ size_t plan_needs(const struct plan *plan, const struct plan_ops *ops)
 }
 
 /*
- * Another tool's breakpoint may replace the first byte of an instruction. A long nop may hold
- * anything, because the kernel rewrites it.
+ * Another tool's breakpoint may replace the first byte of an instruction. A long nop may hold any
+ * bytes, because the kernel rewrites it.
  */
 bool plan_stays(
 	const struct arch *arch, const struct plan *plan, size_t offset, const uint8_t *found)
@@ -234,7 +237,7 @@ bool plan_stays(
 	return true;
 }
 
-/* The same for a row's nops, which are all alike. */
+/* Like plan_stays(), for a row's nops, which are all alike. */
 static bool row_holds(const struct arch *arch, const struct plan *plan, const uint8_t *found)
 {
 	for (size_t at = 0; at < plan->row; at += arch->site_nop)
@@ -289,7 +292,10 @@ struct claim claim_of_hop(const struct arch *arch, uint64_t hop)
 	return claim_of(hop, arch->jump_length, arch->jump_length);
 }
 
-/* Returns the claim of a restored site: no bytes, where its tail or last stub leads to. */
+/*
+ * Returns the claim of a restored site. It has no bytes, only the address to which the site's tail
+ * or last stub leads.
+ */
 static struct claim claim_of_left(const struct reg_site *site)
 {
 	uint64_t end = site->tail_size ? site->patch + site->covers : site->tail;

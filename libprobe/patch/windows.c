@@ -40,12 +40,14 @@
 
 enum {
 	CHUNK = 64 << 10,
-	/* bytes of a stack that are searched without a handler */
+	/* number of bytes of a stack that are searched if no handler is installed */
 	GONE_REACH = 256 << 10,
-	/* bytes that are searched above a stack pointer in no mapping */
+	/* number of bytes searched above a stack pointer that is in no mapping */
 	NEAR_BYTES = 64 << 10,
 	PCS_ROOM = 1024, /* the first array of addresses has room for this many */
-	/* stacks of a thread that are searched, each interrupted by a handler on the next */
+	/*
+	 * maximum number of stacks searched for a thread, each interrupted by a handler on the next
+	 */
 	STACKS_MAX = 32
 };
 
@@ -53,7 +55,7 @@ static const char too_deep[] = "a stack is larger than is searched";
 static const char too_nested[] = "signal handlers are nested on too many stacks";
 static const char unreadable[] = "a stack cannot be read";
 
-/* The stacks of a thread, of which a search may find more. */
+/* The stacks of a thread. Searching one may find more. */
 struct walk {
 	struct frames *frames;
 	uint64_t starts[STACKS_MAX], ends[STACKS_MAX];
@@ -90,8 +92,8 @@ static const struct mapping *mapping_of(struct frames *f, uint64_t address)
 }
 
 /*
- * Returns the end of the stack that begins in `m`, maybe in several adjacent mappings, which differ
- * only inside the kernel.
+ * Returns the end of the stack that begins in `m`. The stack may span several adjacent mappings,
+ * which differ only inside the kernel.
  */
 static uint64_t end_of(const struct frames *f, const struct mapping *m)
 {
@@ -106,15 +108,15 @@ static uint64_t end_of(const struct frames *f, const struct mapping *m)
 }
 
 /*
- * Was a stack made for the thread on it? It is the main stack, or libc has put the control block
- * (tp) at its end.
+ * Returns true if a stack was made for the thread that uses it: it is the main stack, or libc has
+ * put the control block (tp) at its end.
  */
 static bool is_threads(const struct mapping *m, uint64_t sp, uint64_t tp)
 {
 	return m && (strcmp(m->path, "[stack]") == 0 || (tp > sp && tp < m->end));
 }
 
-/* Returns where the search of the stack with `sp` ends. */
+/* Returns where the search of the stack that contains `sp` ends. */
 static uint64_t stack_end(struct frames *f, const struct mapping *m, uint64_t sp, uint64_t tp)
 {
 	uint64_t end, reach = f->reach;
@@ -154,8 +156,8 @@ static bool on_word(void *data, uint64_t at, uint64_t word, bool is_context)
 }
 
 /*
- * Adds the stack that a handler has interrupted, where the thread will continue, by the context
- * that the kernel saved.
+ * Adds the stack that a handler has interrupted: the saved context says that the thread will
+ * continue there.
  */
 static bool on_image(void *data, const struct place_image *image)
 {
@@ -249,7 +251,10 @@ static bool add_registers(struct frames *f, const struct arch_registers *r)
 	return true;
 }
 
-/* Is a signal handler installed, by the kernel's mask of caught signals in the status file? */
+/*
+ * Returns true if a signal handler is installed, according to the mask of caught signals in the
+ * status file.
+ */
 static bool has_handlers(int status)
 {
 	char text[4096];
@@ -269,7 +274,7 @@ static int open_file(pid_t pid, const char *name)
 	return open(path, O_RDONLY | O_CLOEXEC);
 }
 
-/* Has a process installed a signal handler? True if unknown. */
+/* Returns true if a process has installed a signal handler, or if that is unknown. */
 static bool any_handlers(pid_t pid)
 {
 	int status = open_file(pid, "status");
@@ -358,7 +363,9 @@ static bool frames_overlap(const struct frames *frames, uint64_t start, uint64_t
 	return false;
 }
 
-/* Is an address below the used part of a thread's own stack, and in no used stack? */
+/*
+ * Returns true if an address is below the used part of a thread's own stack, and in no used stack.
+ */
 static bool frames_is_below(const struct frames *frames, uint64_t address)
 {
 	const struct mapping *m =
@@ -377,7 +384,7 @@ static bool frames_is_below(const struct frames *frames, uint64_t address)
 	return below;
 }
 
-/* Returns a stack in [start, end) that was made for the thread on it, or NULL. */
+/* Returns a stack in [start, end) that was made for the thread that uses it, or NULL. */
 static const struct frames_stack *own_stack(
 	const struct frames *frames, uint64_t start, uint64_t end)
 {
@@ -453,7 +460,7 @@ static struct doubt *find_doubt(struct doubts *doubts, const struct search_find 
 	return NULL;
 }
 
-/* Records a doubt. Without memory for it, it is never settled. */
+/* Records a doubt. If memory for it is lacking, the doubt is never settled. */
 static void add_doubt(struct doubts *doubts, const struct search_find *find)
 {
 	if (doubts->count == DOUBTS_MAX || !ARRAY_ROOM(doubts->items, doubts->count))

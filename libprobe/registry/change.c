@@ -140,7 +140,7 @@ static struct probe_error *check_target(struct change *c)
 
 	/*
 	 * After vfork(2), the child runs in its parent's memory: stopping it does not stop the
-	 * parent's threads, and the two have different locks.
+	 * parent's threads, and parent and child have different locks.
 	 */
 	if (parent > 0 && children_share(c->pid, (pid_t)parent))
 		return probe_error_new(PROBE_ERROR_STATE,
@@ -183,7 +183,7 @@ static struct probe_error *open_memory(struct change *change)
 	return change_check_program(change);
 }
 
-/* Is this still the same process, with a living thread? */
+/* Checks that this is still the same process, with a living thread. */
 static struct probe_error *check_process(struct change *c)
 {
 	const struct probe_target *target = c->target;
@@ -233,7 +233,7 @@ struct probe_error *change_reread(struct change *change)
 	return error ? error : change_load(change);
 }
 
-/* Fails for a frozen process instead of waiting, so that others can be traced. */
+/* Fails for a frozen process instead of waiting, so that other processes can be traced. */
 static struct probe_error *check_frozen(pid_t pid)
 {
 	char group[CGROUP_PATH_BYTES];
@@ -371,8 +371,8 @@ struct probe_error *probe_target_attach(struct probe_target *target)
 /* ---- Descriptors ------------------------------------------------------------------------ */
 
 /*
- * Counts the descriptors that we can still open. A change that runs out of them cannot even be
- * undone, so this is done before it begins.
+ * Counts the descriptors that we can still open. Call it before a change begins, because a change
+ * that runs out of them cannot even be undone.
  */
 
 enum { DESCRIPTORS_MAX = 32 };

@@ -5,14 +5,14 @@
  * Programs rely on descriptor numbers: the next file gets the lowest free number (`close(0);
  * open(…)`), and a program may close any number that it knows. So one thread creates the file, we
  * take it, and the thread maps and closes it, without doing anything else in between. A program
- * with one thread does not notice. Other threads may close our descriptor meanwhile and open files
- * of their own. So the number is closed only if it still belongs to our file.
+ * with one thread does not notice. In the meantime, other threads may close our descriptor and open
+ * files of their own. So the number is closed only if it still belongs to our file.
  *
- * If the process has only one thread, and this thread computes, it makes the last two calls without
- * a stop:
+ * If the process has only one thread, and this thread runs in user space, it makes the last two
+ * calls without a stop:
  *
- * 	several threads    stop | create   take   map   same?   close | go on
- * 	one                stop | create   take | map close go on ...  stop | go on
+ *	several threads    stop | create   take   map   same?   close | go on
+ *	one                stop | create   take | map close go on ...  stop | go on
  *
  * In this case no other thread can have replaced the file. The mappings tell the result of mmap().
  */
@@ -118,7 +118,7 @@ struct probe_error *lasting_room(pid_t pid, const char *path, uint64_t *ret)
 	return error;
 }
 
-/* Writes the header first: if we die before the file is registered, it names the owner. */
+/* Writes the header first: if we die before the file is registered, the header names its owner. */
 static struct probe_error *take_room(pid_t pid, int fd, const struct lasting_file *file)
 {
 	const struct data_header header = {.magic = DATA_MAGIC, .maker = lasting_maker(pid)};
@@ -159,7 +159,7 @@ static struct probe_error *lasting_find(pid_t pid, const char *path, int *ret)
 	return file_parent(root, (uid_t)user, path, ret);
 }
 
-/* Does the file's name in the folder lead to the open file? */
+/* Returns true if the file's name in the folder leads to the open file. */
 static bool is_in_place(int fd, const struct lasting_file *file)
 {
 	const char *name = strrchr(file->path, '/') + 1;
@@ -221,7 +221,10 @@ static struct probe_error *lasting_open(
 
 /* ---- Removing --------------------------------------------------------------------------- */
 
-/* Opens a folder. The kernel reports paths without links, so links are newer and not followed. */
+/*
+ * Opens a folder. The kernel reports paths without links, so a link on the way is newer and is not
+ * followed.
+ */
 static int open_folder(const char *root, const char *path, size_t length)
 {
 	struct open_how how = {.flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
@@ -329,7 +332,10 @@ void lasting_deinit(struct lasting_names *names)
 
 enum { MAP_TRIES = 4, FILE_ARGUMENT = 4 /* fd of mmap(2) */, NOT_MADE = 1, MAPPINGS_LEFT = 256 };
 
-/* Leaves the program some mappings: the kernel limits their number for a process. */
+/*
+ * Checks that the program keeps some mappings for itself: the kernel limits their number for a
+ * process.
+ */
 static struct probe_error *need_mappings(const struct change *change, size_t count)
 {
 	char text[32];
@@ -360,7 +366,10 @@ struct memory_file {
 	size_t count;
 };
 
-/* Does no other thread use the descriptors? /proc/PID/task has two links more than threads. */
+/*
+ * Returns true if no other thread uses the descriptors: /proc/PID/task has two links more than it
+ * has threads.
+ */
 static bool is_alone(const struct memory_file *file)
 {
 	struct stat status;
@@ -385,7 +394,7 @@ static bool open_file(void *data, pid_t tid)
 	return !file->error;
 }
 
-/* May the descriptor be closed: is it still that of our file? */
+/* Returns true if the descriptor may be closed, because it is still that of our file. */
 static bool is_same(void *data, pid_t tid)
 {
 	struct memory_file *file = data;
@@ -445,7 +454,7 @@ static void close_file(struct change *change, struct memory_file *file)
 		probe_error_free(change_run(change, "close a file", call, 1));
 }
 
-/* Tries once. After an error no descriptor is open, but mappings remain. */
+/* Makes one try. After an error no descriptor is open, but mappings may remain. */
 static struct probe_error *map_file(struct change *change, struct memory_file *file)
 {
 	struct probe_error *error = change_run(change, "map memory", file->calls, file->count);
@@ -523,7 +532,10 @@ static bool is_mapping_of(const struct mapping *m, const struct stat *file, uint
 	       (shared_is_code(m) || shared_is_data(m));
 }
 
-/* Finds the unseen result of the last mmap() in the mappings; an ended process has none. */
+/*
+ * Finds the result of the last mmap(), which we did not see, in the mappings. An ended process has
+ * none.
+ */
 static struct probe_error *settle(struct memory_file *file)
 {
 	struct control_call *map = &file->calls[file->count - 2];
@@ -548,8 +560,9 @@ static struct probe_error *settle(struct memory_file *file)
 }
 
 /*
- * Allocates all pages that may be written: with vm.overcommit_memory=2, stores to other pages may
- * fail. Code, too: switching probes off must work without memory.
+ * Allocates all pages that may be written: with vm.overcommit_memory=2, stores to pages that are
+ * not allocated may fail. This includes code, because switching probes off must work without
+ * memory.
  */
 static struct probe_error *fill_file(
 	const struct memory_file *file, const struct lasting_file *data)

@@ -181,7 +181,7 @@ bool code_take(
 #define STACK_BERTH (UINT64_C(64) << 20)
 #define STEP_ASIDE (UINT64_C(64) << 10) /* gap to neighbours, so that overruns still fault */
 
-/* Returns the range of a mapping, including room to grow. */
+/* Returns the range of a mapping, including room for it to grow. */
 static void occupied(const struct mapping *m, uint64_t *start_ret, uint64_t *end_ret)
 {
 	*start_ret = m->start;
@@ -327,7 +327,7 @@ struct control_call change_call_map_code(uint64_t address, uint64_t size)
 	struct control_call call =
 		call_mmap(address, size, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_FIXED_NOREPLACE);
 
-	/* Kernels before 4.17 take the address as a hint. */
+	/* Kernels before 4.17 take the address only as a hint. */
 	call.wanted = address;
 	return call;
 }
@@ -382,7 +382,7 @@ static struct probe_error *make_home(struct change *change, struct reg_arena *ar
 	return error;
 }
 
-/* Maps an arena at an address. *taken_ret: something is mapped there already. */
+/* Maps an arena at an address. *taken_ret is true if something is already mapped there. */
 static struct probe_error *map_arena_at(
 	struct change *change, uint64_t address, uint64_t size, bool *taken_ret)
 {
@@ -535,8 +535,8 @@ struct probe_error *change_place_image(struct change *change, struct code_extent
 
 	ret->size = registry_image_size(r);
 	/*
-	 * An image is data, so any distance from other code will do. Without a home, it goes near
-	 * the rest of our code (lost.c).
+	 * An image is data, so it may be at any distance from other code. Without a home, it goes
+	 * near the rest of our code (lost.c).
 	 */
 	return change_alloc_code(change, ret->size,
 		&(struct code_extent){r->home	       ? r->home
@@ -617,7 +617,7 @@ static struct probe_error *unmap_home(
 	return error;
 }
 
-/* Takes all arenas out of the registry, except sealed ones and that of the home. */
+/* Takes all arenas out of the registry, except sealed ones and the home's. */
 static struct reg_arena *take_arenas(struct registry *r, size_t *count_ret)
 {
 	struct reg_arena *taken = calloc(r->arena_count + 1, sizeof(*taken));
@@ -665,7 +665,7 @@ static struct probe_error *unmap_all(struct change *change)
 	return error;
 }
 
-/* Did this process make the session's memory, or was it forked with it? */
+/* Returns true if this process made the session's memory, false if it was forked with it. */
 static bool is_maker(const struct change *change, const struct reg_session *session)
 {
 	struct data_header header;
@@ -702,8 +702,8 @@ static struct probe_error *note_files(const struct change *change, struct lastin
 }
 
 /*
- * Unmaps data that the registry has dropped and, after the last session, everything. *ended_ret:
- * the data was unmapped.
+ * Unmaps data that the registry has dropped and, after the last session, everything of ours.
+ * *ended_ret is true if the data was unmapped.
  */
 static struct probe_error *unmap_ended(
 	struct change *change, struct own_extent *data, size_t count, bool *ended_ret)
@@ -712,8 +712,8 @@ static struct probe_error *unmap_ended(
 	struct probe_error *error = NULL;
 
 	/*
-	 * Drop the data from the registry first: if we die in between, it is an orphan, and is not
-	 * unmapped twice.
+	 * Drop the data from the registry first: if we die in between, the data is an orphan, and
+	 * is not unmapped twice.
 	 */
 	if (r->home && (count || r->session_count))
 		error = change_store(change, true);
@@ -724,7 +724,8 @@ static struct probe_error *unmap_ended(
 }
 
 /*
- * Stops the threads for all of unmap_ended() if there is little to unmap; else it makes more stops.
+ * Stops the threads for the whole of unmap_ended() if there is little to unmap. If there is much,
+ * unmap_ended() makes several stops.
  */
 static struct probe_error *stop_for_end(struct change *change, size_t count, bool *stops_ret)
 {

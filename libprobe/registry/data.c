@@ -33,13 +33,13 @@ enum {
 	SHIFT_MAX = 40,
 	SET_SHIFT_MAX = 30, /* stubs reach all of a set with a 32-bit offset */
 	LINE = 64,
-	/* least entries if pairs match by key: many requests may be open */
+	/* minimum number of entries if pairs match by key, because many requests may be open */
 	FLIGHTS_MIN_KEY = 1 << 14,
 	FLIGHTS_MAX = 1 << 18
 };
 /*
- * The maximum size of a table that keeps parts of start events: enough for hundreds of pairs in
- * hundreds of threads, since few are open at once.
+ * The maximum size of a table that keeps parts of start events. It is enough for hundreds of pairs
+ * in hundreds of threads, because few pairs are open at once.
  */
 #define FLIGHTS_KEPT_MAX (UINT64_C(1) << 32)
 #define DATA_MAX (UINT64_C(1) << 46)
@@ -108,7 +108,9 @@ static uint64_t lay_out_set(struct reg_session *s, size_t probes, const struct d
 		s->flags |= REG_SESSION_OTHERS;
 		used = s->cells + ((uint64_t)s->entries + probes) * s->cell_bytes;
 	}
-	/* No two CPUs share a pair of cache lines: some processors fetch two lines at once. */
+	/*
+	 * No two CPUs share a pair of cache lines, because some processors fetch two lines at once.
+	 */
 	return used < 128 ? 128 : used;
 }
 
@@ -273,7 +275,7 @@ void data_place_part(const struct reg_session *session, struct data_part *part)
 
 /* ---- Checks ---------------------------------------------------------------------------- */
 
-/* Is [start, start + size) a part of [outer, outer + outer_size)? */
+/* Returns true if [start, start + size) is a part of [outer, outer + outer_size). */
 static bool within(uint64_t start, uint64_t size, uint64_t outer, uint64_t outer_size)
 {
 	return start >= outer && size <= outer_size && start - outer <= outer_size - size;
@@ -372,7 +374,7 @@ bool snapshot_read(const struct snapshot *view, uint64_t offset, void *to, size_
 	return true;
 }
 
-/* Finds the next contents from an offset on. Returns false if unknown. */
+/* Finds the next written range of the file, from an offset on. Returns false if unknown. */
 static bool learn(struct snapshot *view, uint64_t offset)
 {
 	off_t start, end;
@@ -387,7 +389,7 @@ static bool learn(struct snapshot *view, uint64_t offset)
 	return true;
 }
 
-/* Forgets the holes that were found; the process's pages are read again when needed. */
+/* Forgets the holes that were found in the file. The process's pages are read again when needed. */
 static void snapshot_begin_round(struct snapshot *view)
 {
 	view->hole_start = UINT64_MAX;
@@ -398,8 +400,8 @@ static void snapshot_begin_round(struct snapshot *view)
 }
 
 /*
- * Is [offset, offset + size) zero because it was never written? Remembers the contents and the hole
- * found last, and asks the file only about offsets outside them.
+ * Returns true if [offset, offset + size) is zero because it was never written. Remembers the
+ * written range and the hole found last, and asks the file only about offsets outside them.
  */
 static bool snapshot_is_empty(struct snapshot *view, uint64_t offset, size_t size)
 {
@@ -409,7 +411,7 @@ static bool snapshot_is_empty(struct snapshot *view, uint64_t offset, size_t siz
 		return false;
 	if (offset >= view->hole_start && offset + size <= view->known_start)
 		return true;
-	if (!learn(view, offset)) { /* ENXIO: no more contents */
+	if (!learn(view, offset)) { /* ENXIO: nothing is written from here to the end */
 		view->known_start = view->known_end = UINT64_MAX;
 		return true;
 	}
@@ -485,7 +487,9 @@ struct walk {
 	void *data;
 };
 
-/* Visits a table entry. The stub stores the key and then the tag, which then stay the same. */
+/*
+ * Visits a table entry. The stub stores the key and then the tag; after that, both stay the same.
+ */
 static bool walk_entry(const struct walk *w, uint64_t offset)
 {
 	const struct reg_session *l = &w->view->layout;
@@ -721,7 +725,10 @@ static bool make_room(struct reader *r, size_t bytes)
 	return true;
 }
 
-/* Copies the record in [place, end). *ok_ret: it may be a record. Returns false without memory. */
+/*
+ * Copies the record in [place, end). *ok_ret is true if it may be a record. Returns false if memory
+ * is short.
+ */
 static bool copy_record(struct reader *r, uint64_t place, uint64_t end, bool *ok_ret)
 {
 	uint64_t size = end - place - RING_BACK_BYTES;
@@ -743,7 +750,10 @@ static bool copy_record(struct reader *r, uint64_t place, uint64_t end, bool *ok
 	return true;
 }
 
-/* Removes the records that were overwritten meanwhile; the oldest was copied last. */
+/*
+ * Removes the records that were overwritten while they were copied. The oldest record was copied
+ * last.
+ */
 static void drop_overwritten(struct reader *r, size_t first, const uint64_t *places)
 {
 	struct recording *to = r->recording;
@@ -769,8 +779,8 @@ static void note_gap(struct recording *to, size_t first, uint64_t gone)
 }
 
 /*
- * Reads a ring's head, and the word `back` there. Returns false if the target writes too fast or
- * has written nonsense: a later round tries again.
+ * Reads a ring's head, and the word `back` there. Returns false if the target writes too fast, or
+ * if its values are impossible: a later round tries again.
  */
 static bool read_head(const struct reader *r, uint64_t *head_ret, uint64_t *word_ret)
 {
@@ -824,7 +834,10 @@ static bool read_ring(struct reader *r, struct ring_since *since)
 	if (memory && places)
 		drop_overwritten(r, first, places);
 	kept = r->recording->count - first;
-	/* The target can write any number to `back`: can the ring have had this many records? */
+	/*
+	 * The target can write any number to `back`, so check whether the ring can have had this
+	 * many records.
+	 */
 	made = ring_back_count(newest) - since->count;
 	if (head > since->place && made >= kept && made <= (head - since->place) / RECORD_LEAST)
 		note_gap(r->recording, first, made - kept);

@@ -25,7 +25,8 @@
  */
 struct reg_arena {
 	uint64_t start, size;
-	uint64_t inode; /* inode of its file; a mapping of another file is not ours (own.c) */
+	/* inode of its file; if another file is mapped there, the mapping is not ours (own.c) */
+	uint64_t inode;
 	/* 1 if the program has sealed the arena (mseal(2)), so that it cannot be unmapped */
 	uint64_t sealed;
 };
@@ -40,8 +41,8 @@ enum reg_session_flags {
 	REG_SESSION_OVERWRITES = 8, /* new records of the session overwrite the oldest ones */
 	REG_SESSION_BUCKETS = 16,   /* the session's cells have buckets */
 	/*
-	 * The stubs call functions of the target, which owns the session and ends it: no controller
-	 * does. A forked child has functions and session, too, so the data is private.
+	 * The stubs call functions of the target, which owns the session and ends it without a
+	 * controller. A forked child has its own functions and session, so the data is private.
 	 */
 	REG_SESSION_CALLS = 32,
 	REG_SESSION_KERNEL_TIME = 64, /* the session's time stamps are those of CLOCK_MONOTONIC */
@@ -55,8 +56,8 @@ struct reg_session {
 	int32_t owner; /* pid of the controller in its own pid namespace; 0 if persistent */
 	uint32_t cpus;
 	/*
-	 * The owner's start time, in clock ticks since boot; without owner, the address of the
-	 * function that the stubs call.
+	 * The owner's start time, in clock ticks since boot. If the session has no owner, the
+	 * address of the function that the stubs call.
 	 */
 	uint64_t owner_start;
 	uint64_t stamp; /* number unique among all sessions, also those in other programs */
@@ -77,8 +78,8 @@ struct reg_session {
 	uint32_t flight_keep; /* bytes kept of each start event (arch_flights), or 0 */
 	uint32_t flight_text; /* bytes of a text key (arch_flights); 0 if keys are numbers */
 	/*
-	 * If forked children share the table: the address of the process's number in the guard's
-	 * page (arch_flights). Otherwise 0.
+	 * The address of the process's number in the guard's page (arch_flights), if forked
+	 * children share the table; else 0.
 	 */
 	uint64_t process;
 };
@@ -113,7 +114,8 @@ struct reg_site {
 	uint8_t relies;
 	uint8_t pad[4];
 	/*
-	 * Short jump only: address of the jump that it leads to, the bytes before it, and the jump.
+	 * For a short jump only: the address of the jump that it leads to, the original bytes at
+	 * that address, and the jump.
 	 */
 	uint64_t hop;
 	uint8_t hop_original[8], hop_patched[8];
@@ -187,12 +189,16 @@ struct data_header {
 	uint32_t maker;	    /* lasting_maker() of the process that made the data */
 };
 /*
- * `home` in data of an ended session that the program has sealed (mseal(2)): it stays, ownerless.
+ * Value of `home` in data of an ended session that the program has sealed (mseal(2)): the data
+ * stays, but without an owner.
  */
 #define DATA_SEALED_HOME UINT64_MAX
 
 enum {
-	/* Bytes used of the home page and the guard's page; a page's size is a multiple. */
+	/*
+	 * Bytes used of the home page and of the guard's page. The size of a page is a multiple of
+	 * this.
+	 */
 	REGISTRY_PAGE = 4096,
 	/* The guard's page begins with guards of 8 bytes, then a u32 for each session. */
 	GUARD_PROCESSES_OFFSET = 2048,
@@ -208,8 +214,8 @@ enum {
 	DATA_ARENAS_OFFSET = 2048    /* struct data_arenas */
 };
 /*
- * The addresses of our code when the session began, as far as they fit. If the registry is lost,
- * they tell which jumps at sites are ours (lost.c).
+ * The addresses of our code when the session began, as many as fit. If the registry is lost, they
+ * tell which jumps at sites are ours (lost.c).
  */
 enum { DATA_ARENAS_MAX = 120 };
 struct data_arenas {
@@ -224,12 +230,16 @@ struct data_clock {
 	uint64_t steady_stamp, steady_ns;
 };
 /*
- * Where a kept flight recorder's description of its records is in its data; all zero without one.
+ * Where in its data a kept flight recorder has the description of its records; all zero if it has
+ * none.
  */
 struct data_notes {
 	uint64_t offset, bytes; /* offset in the data, and length in bytes */
 };
-/* Identifies the guard's page. A forked child's page is zero, but has the kernel's flag (own.c). */
+/*
+ * Identifies the guard's page. In a forked child the page is zero, but the kernel reports its flag
+ * (own.c).
+ */
 struct guard_mark {
 	uint64_t magic, page; /* GUARD_MAGIC, and the address of the page */
 };
@@ -237,10 +247,10 @@ struct guard_mark {
 #define DATA_MAGIC UINT64_C(0x31617461646f7270)	 /* "prodata1" */
 
 /*
- * Loads the registry of a process, empty with home 0 if there is none or its memory is no longer
- * ours (lost.c). Without the lock, the result was current at some moment. Errors:
- * PROBE_ERROR_FORMAT (it makes no sense), PROBE_ERROR_PERMISSION (memory is unreadable: there may
- * be one), PROBE_ERROR_STATE (it changes all the time).
+ * Loads the registry of a process. It is empty, with home 0, if the process has none or its memory
+ * is no longer ours (lost.c). If the caller does not hold the lock, the result was current at some
+ * moment. Errors: PROBE_ERROR_FORMAT (impossible values), PROBE_ERROR_PERMISSION (memory is
+ * unreadable, so a registry may exist), PROBE_ERROR_STATE (it changes all the time).
  */
 PROBE_MUST_CHECK struct probe_error *registry_load(
 	pid_t pid, const struct maps *maps, struct registry *ret);
@@ -248,7 +258,10 @@ void registry_deinit(struct registry *registry);
 
 size_t registry_image_size(const struct registry *registry);
 
-/* Writes a new image to free code memory (code_alloc()), not yet current. `mem`: memory_open(). */
+/*
+ * Writes a new image to free code memory (code_alloc()); registry_publish() makes it current.
+ * `mem`: memory_open().
+ */
 PROBE_MUST_CHECK struct probe_error *registry_write(
 	struct registry *registry, int mem, uint64_t image);
 
@@ -257,22 +270,22 @@ PROBE_MUST_CHECK struct probe_error *registry_publish(
 	struct registry *registry, int mem, uint64_t image, uint64_t size);
 
 /*
- * *ret: the process was forked with this registry, and nothing was added since. Errors: as
- * memory_read_all().
+ * *ret is true if the process was forked with this registry, and nothing was added since. Errors:
+ * as memory_read_all().
  */
 PROBE_MUST_CHECK struct probe_error *registry_is_inherited(
 	const struct registry *registry, pid_t pid, bool *ret);
 
-/* Has another controller changed the registry since it was loaded? */
+/* Returns true if another controller has changed the registry since it was loaded. */
 bool registry_is_stale(const struct registry *registry, pid_t pid);
 
 /*
- * Appends zeros, or returns NULL without memory. Invalidates pointers into the array. Call
+ * Appends zeros. Returns NULL if memory is short. Invalidates pointers into the array. Call
  * registry_sort() before the next lookup.
  */
 #define X(type, name)                                                                              \
 	struct reg_##type *registry_add_##type(struct registry *registry);                         \
-	/* Removes an element; the order of the rest stays. */                                     \
+	/* Removes an element; the others keep their order. */                                     \
 	void registry_remove_##type(struct registry *registry, size_t index);                      \
 	/* Removes the elements whose flag is set. */                                              \
 	void registry_drop_##type(struct registry *registry, const bool *flags);
@@ -282,7 +295,10 @@ void registry_sort(struct registry *registry);
 
 /* Replaces the text of a session. Returns false if memory is short. */
 bool registry_set_text(struct registry *registry, uint32_t session, const char *text);
-/* Copies a session's text, for the caller to free. NULL without text, or without memory. */
+/*
+ * Copies a session's text; the caller frees it. NULL if the session has no text, or if memory is
+ * short.
+ */
 char *registry_text(const struct registry *registry, uint32_t session);
 void registry_forget_texts(struct registry *registry, uint32_t session);
 
@@ -315,7 +331,7 @@ PROBE_MUST_CHECK struct probe_error *registry_add_names(
 	struct registry *registry, const struct reg_name *added, size_t count);
 
 struct reg_session *registry_session(const struct registry *registry, uint32_t id);
-/* Does the data of a session begin at this address? */
+/* Returns true if the data of a session begins at this address. */
 bool registry_has_data(const struct registry *registry, uint64_t address);
 struct reg_site *registry_site(const struct registry *registry, uint64_t pc);
 /* Returns the first site whose pc is in [start, end), and the number of them. */
@@ -338,13 +354,19 @@ static inline uint64_t registry_guard_page(const struct registry *registry)
 	return registry->guard & ~(uint64_t)(REGISTRY_PAGE - 1);
 }
 
-/* Is a session's controller dead? False for persistent sessions, which need none. */
+/*
+ * Returns true if a session's controller is dead; false for persistent sessions, which need no
+ * controller.
+ */
 bool registry_is_dead(const struct reg_session *session);
 
 /* Sums a probe's reference counts in the persistent sessions, or in all. */
 uint32_t registry_refcount(const struct registry *registry, uint64_t key, bool persistent_only);
 
-/* Returns a probe's entry in a persistent session, preferably one that refers to it; or NULL. */
+/*
+ * Returns a probe's entry in a persistent session, preferably in one that refers to the probe, or
+ * NULL.
+ */
 struct reg_probe *registry_persistent(const struct registry *registry, uint64_t key);
 
 #endif

@@ -32,7 +32,7 @@
 
 enum { AROUND = 8 /* bytes of a jump that may lie in the next page */, SHORT_BYTES = 2 };
 
-/* A short jump to where we may have put a jump. */
+/* A short jump to an address where we may have put a full jump. */
 struct short_jump {
 	uint64_t at, to;
 	uint8_t memory[SHORT_BYTES], file[SHORT_BYTES];
@@ -72,7 +72,7 @@ static void add_code(struct scan *s, uint64_t start, uint64_t size)
 		s->failed |= !code_keep(&s->code, (struct code_extent){start, size});
 }
 
-/* Adds the places of our code that our data lists, maybe inherited by fork(2). */
+/* Adds the code that is listed in our data, which may be inherited by fork(2). */
 static void add_noted(struct scan *s, const struct mapping *m)
 {
 	struct data_arenas arenas;
@@ -192,7 +192,7 @@ static void compare(struct scan *s, const struct piece *p)
 
 /* ---- Modules ---------------------------------------------------------------------------- */
 
-/* Compares copied pages, and the first bytes behind them, where the last jump may end. */
+/* Compares copied pages, and the first bytes behind them, because the last jump may end there. */
 static void compare_run(struct scan *s, const struct module *module, uint64_t start, uint64_t end)
 {
 	struct piece p = {.start = start, .size = end - start};
@@ -259,7 +259,7 @@ static void compare_all(struct scan *s, const struct maps *maps, const struct mo
 
 /* ---- Remaining memory -------------------------------------------------------------------- */
 
-/* Makes a mapping of ours a leftover: a thread may be in it. */
+/* Makes a mapping of ours a leftover, because a thread may be in it. */
 static void add_leftover(struct scan *s, const struct mapping *m)
 {
 	struct reg_arena *arena = registry_add_arena(s->found);
@@ -294,7 +294,10 @@ static void add_session(struct scan *s, const struct mapping *m)
 		.slots = m->start + page_bytes()};
 }
 
-/* Is this data of this process? A traced probectl has its own targets' data mapped, too. */
+/*
+ * Returns true if this data belongs to this process. A probectl that is itself traced has the data
+ * of its own targets mapped, too.
+ */
 static bool is_its_data(struct scan *s, const struct mapping *m)
 {
 	struct data_header header;
@@ -374,7 +377,10 @@ struct probe_error *lost_find(pid_t pid, const struct maps *maps, const struct m
  * leads to the home of another process.
  */
 
-/* The program may map thousands of such files, and few are ours: do not hold up controllers. */
+/*
+ * The program may map thousands of such files, few of which are ours, so limit the time that other
+ * controllers wait.
+ */
 enum { AT_ONCE = 64, MAPPINGS_AT_ONCE = 512 };
 
 /* ---- Mappings --------------------------------------------------------------------------- */
@@ -392,7 +398,10 @@ static bool leads_here(const struct data_header *header, const struct registry *
 	return header->magic == 0 || (header->magic == DATA_MAGIC && header->home == r->home);
 }
 
-/* Did this process make a lasting file? A probectl maps those of other processes. */
+/*
+ * Returns true if this process made a lasting file. A probectl also maps lasting files of other
+ * processes.
+ */
 static bool is_made_by(const struct data_header *header, pid_t pid)
 {
 	return header->magic == DATA_MAGIC && header->maker && header->maker == lasting_maker(pid);
@@ -415,7 +424,10 @@ static bool is_orphan(struct served *known, const struct mapping *m, const struc
 	return shared_is_lasting(m) ? is_made_by(&header, known->pid) : leads_here(&header, r);
 }
 
-/* Is the mapping an arena whose last page is the guard, which follows it? */
+/*
+ * Returns true if the mapping is an arena whose last page should be the guard, which is a separate
+ * mapping after it.
+ */
 static bool lacks_guard(const struct mapping *m)
 {
 	return shared_is_code(m) && (m->end - m->start) % ARENA_BYTES == ARENA_BYTES - page_bytes();
@@ -503,8 +515,8 @@ static size_t find_descriptors(pid_t pid, const struct registry *r, int64_t *fds
 }
 
 /*
- * Finds the thread whose descriptors are in /proc/PID/fd; others may have their own (unshare(2)).
- * Returns false while it cannot make calls.
+ * Finds the thread whose descriptors are in /proc/PID/fd; other threads may have their own
+ * (unshare(2)). Returns false while that thread cannot make calls.
  */
 static bool find_owner(struct change *change, size_t *ret)
 {
@@ -523,7 +535,7 @@ static struct control_call call_close(int64_t fd)
 	return (struct control_call){.number = SYS_close, .args = {(uint64_t)fd}};
 }
 
-/* Stops all threads, so that none closes an orphan and reuses its number. */
+/* Stops all threads, so that no thread closes an orphan and reuses its number. */
 static struct probe_error *close_orphans(struct change *change, size_t *count_ret)
 {
 	struct control_call calls[AT_ONCE];
@@ -554,7 +566,7 @@ static struct probe_error *close_orphans(struct change *change, size_t *count_re
 
 /* ---- All orphans ------------------------------------------------------------------------ */
 
-/* Does nothing of ours remain, except memory that the program has sealed? */
+/* Returns true if nothing of ours remains, except memory that the program has sealed. */
 static bool registry_is_sealed(const struct registry *registry)
 {
 	bool sealed = false;

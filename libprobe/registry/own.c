@@ -52,7 +52,7 @@ static bool is_one_page(const struct maps *maps, uint64_t page)
 	       !m->is_shared && !m->executable;
 }
 
-/* Is this page a controller's guard? */
+/* Finds out whether this page is a controller's guard. */
 static struct probe_error *is_guard(
 	pid_t pid, int mem, const struct maps *maps, uint64_t page, bool *ret)
 {
@@ -60,7 +60,7 @@ static struct probe_error *is_guard(
 	return *ret || !is_one_page(maps, page) ? NULL : maps_has_flag(pid, page, "wf", ret);
 }
 
-/* Is a page unwritten? *ret is false without /proc/PID/pagemap. */
+/* Finds out whether a page was never written. *ret is false if /proc/PID/pagemap is unavailable. */
 static struct probe_error *is_untouched(pid_t pid, uint64_t page, bool *ret)
 {
 	int pagemap = memory_open_pagemap(pid);
@@ -115,7 +115,7 @@ static void disown_data(const struct change *c, const struct mapping *m)
 			m->start + offsetof(struct data_header, home), &home, sizeof(home)));
 }
 
-/* Adjacent mappings of an extent and of those that follow it. */
+/* Adjacent mappings that belong to an extent and to those that follow it. */
 struct run {
 	uint64_t start, end;
 	struct own_extent *extent; /* the first of these extents */
@@ -141,7 +141,7 @@ static struct probe_error *unmap_run(struct change *c, const struct maps *maps, 
 		c->sealed_bytes += run->extent->size;
 		disown_data(c, maps_find(maps, run->start));
 	}
-	/* If the home is unmapped, stack frames for the next calls must go elsewhere. */
+	/* If the home is unmapped, the stack frames of the next calls must be elsewhere. */
 	if (!error && call.result == 0 && c->registry.home - run->start < call.args[1])
 		c->registry.home = 0;
 	run->end = 0;
@@ -226,7 +226,10 @@ struct probe_error *own_unmap(struct change *change, struct own_extent *extents,
 
 /* ---- Comparing -------------------------------------------------------------------------- */
 
-/* Do arenas cover [start, start + size)? They are sorted, and an arena's parts are not adjacent. */
+/*
+ * Returns true if arenas cover [start, start + size). They are sorted, and the parts of one arena
+ * are not adjacent.
+ */
 static bool in_arenas(const struct registry *r, uint64_t start, uint64_t size)
 {
 	for (size_t i = 0; i < r->arena_count; i++)
@@ -292,7 +295,8 @@ bool own_has_data(const struct maps *maps, const struct reg_session *session)
 }
 
 /*
- * Drops stubs and tails that are unmapped: no thread can return to them. *any_ret: there were some.
+ * Drops stubs and tails that are unmapped, because no thread can return to them. *any_ret is true
+ * if some were dropped.
  */
 static struct probe_error *drop_gone(struct registry *r, bool *any_ret)
 {
@@ -323,8 +327,9 @@ static struct probe_error *drop_gone(struct registry *r, bool *any_ret)
 }
 
 /*
- * If memory of ours is missing, checks that the program itself has taken it. Otherwise the process
- * is ending, or the mappings are those of a new program (execve(2)). Errors: PROBE_ERROR_NOT_FOUND.
+ * If memory of ours is missing, checks that the program itself has replaced or unmapped it. If not,
+ * the process is ending, or the mappings are those of a new program (execve(2)). Errors:
+ * PROBE_ERROR_NOT_FOUND.
  */
 static struct probe_error *check_program(pid_t pid, int mem)
 {
@@ -338,8 +343,9 @@ static struct probe_error *check_program(pid_t pid, int mem)
 }
 
 /*
- * The same for a process that had the home mapped. It still has it, unless execve(2) has replaced
- * the program; `mem` may be readable even then, while somebody reads /proc/PID/maps.
+ * Like check_program(), for a process that had the home mapped. The home is still mapped unless
+ * execve(2) has replaced the program. Even then, `mem` may be readable while somebody reads
+ * /proc/PID/maps.
  */
 static struct probe_error *check_home(pid_t pid, int mem, const struct registry *r)
 {
@@ -389,12 +395,12 @@ struct probe_error *own_check(
 			registry_retire(r, session);
 		any_lost = any_lost || lost;
 	}
-	/* Without a session, a controller died while unmapping: nothing is lost. */
+	/* If there is no session, a controller died while unmapping: nothing is lost. */
 	*lost_ret = any_lost && r->session_count;
 	return *lost_ret ? check_home(pid, mem, r) : NULL;
 }
 
-/* Is the whole arena still ours? */
+/* Returns true if the whole arena is still ours. */
 static bool has_arena(const struct maps *maps, const struct reg_arena *arena)
 {
 	uint64_t at = arena->start, end = at + arena->size;

@@ -7,9 +7,10 @@
  *
  * The registry has names, and for each probe a key: a hash (FNV-1a) of the address of the module's
  * first note, the provider and the name. Its steps can be undone, so a key and a guessed name yield
- * an address, and a wrong name rarely one in the module. Guessing finds the names of probes that an
- * older probectl enabled without storing them. The guesses are the names that the user has typed,
- * and those in the file that is at the path now, usually the library's next version.
+ * an address. If the name is wrong, the address is rarely in the module. Guessing finds the names
+ * of probes that an older probectl enabled without storing them. The guesses are the names that the
+ * user has typed, and those in the file that is at the path now, usually the library's next
+ * version.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -44,7 +45,7 @@ static const char *take_text(const char **at, const char *end)
 	return zero ? text : NULL;
 }
 
-/* Joins the parts of the text, with zeros behind it. Returns NULL if memory is short. */
+/* Joins the parts of the text, and appends zeros. Returns NULL if memory is short. */
 static char *join_parts(const struct registry *r, size_t *size_ret)
 {
 	size_t count = 0;
@@ -200,7 +201,7 @@ static int compare_facts(const void *a, const void *b)
 	return x->key < y->key ? -1 : x->key > y->key;
 }
 
-/* Returns the sites of a file, sorted, for the caller to free; NULL if memory is short. */
+/* Returns the sites of a file, sorted; the caller frees them. NULL if memory is short. */
 static struct fact *facts_of(const struct module *module)
 {
 	const struct sdt_notes *notes = &module->notes;
@@ -217,13 +218,19 @@ static struct fact *facts_of(const struct module *module)
 	return facts;
 }
 
-/* Does a stub belong to an enabled probe? A gate is in no file; its key equals its address. */
+/*
+ * Returns true if a stub belongs to an enabled probe. A gate is in no file; its key equals its
+ * address.
+ */
 static bool is_probed(const struct registry *r, const struct reg_stub *stub)
 {
 	return stub->pc && stub->key != stub->pc && registry_refcount(r, stub->key, false) > 0;
 }
 
-/* Is our jump at the site of a stub? Another library may have the addresses of a closed one. */
+/*
+ * Returns true if our jump is at the site of a stub. Another library may have been mapped at the
+ * addresses of a closed one.
+ */
 static bool is_patched(pid_t pid, const struct registry *r, const struct reg_stub *stub)
 {
 	const struct reg_site *site = registry_site(r, stub->pc);
@@ -262,7 +269,10 @@ static struct probe_error *check_module(pid_t pid, const struct registry *r, str
 	return changed ? module_distrust(module, has_changed) : NULL;
 }
 
-/* Adds files whose ELF header in memory was overwritten, so that they are no modules any more. */
+/*
+ * Adds files whose ELF header in memory was overwritten, so that they are not recognised as modules
+ * any more.
+ */
 static struct probe_error *add_missing(
 	pid_t pid, const struct maps *maps, const struct registry *r, struct modules *modules)
 {
@@ -366,7 +376,7 @@ static bool find_candidates(
 	return recall->candidates && recall->at;
 }
 
-/* Do the key and this name yield an address of the module? */
+/* Returns true if the key and this name yield an address in the module. */
 static bool fits(struct recall *recall, uint64_t key, const char *provider, const char *name)
 {
 	uint64_t place = select_key_place(key, provider, name);
@@ -412,7 +422,9 @@ static bool add_note(
 	return true;
 }
 
-/* Adds a note for each site of a probe, or one with its semaphore if it has no site. */
+/*
+ * Adds a note for each site of a probe. If the probe has no site, adds one note with its semaphore.
+ */
 static bool add_notes(struct recall *recall, const struct candidate *candidate, uint64_t key)
 {
 	const struct reg_semaphore *semaphores;
@@ -434,7 +446,7 @@ static bool add_notes(struct recall *recall, const struct candidate *candidate, 
 	return recall->notes.count > before || add_note(recall, candidate, 0, semaphore);
 }
 
-/* Does a probe of unknown name have a site in the module? */
+/* Returns true if a probe of unknown name has a site in the module. */
 static bool is_in_module(const struct recall *recall, uint64_t key)
 {
 	const struct module *module = recall->module;

@@ -29,7 +29,9 @@ enum {
 #undef X
 };
 
-/* Without the lock, an image may be replaced while it is read: load it again. */
+/*
+ * If the caller does not hold the lock, an image may be replaced while it is read: load it again.
+ */
 enum { LOADS_MAX = 20 };
 
 /* Only the word `image` changes later. */
@@ -120,7 +122,7 @@ static int compare_semaphores(const void *a, const void *b)
 	return order ? order : compare(x->address, y->address);
 }
 
-/* Sorts an array unless it is sorted, as it usually is. */
+/* Sorts an array, unless it is already sorted, which is the usual case. */
 static void sort(void *items, size_t count, size_t size, int (*order)(const void *, const void *))
 {
 	const char *at = items;
@@ -175,7 +177,7 @@ static bool read_home(struct served *known, uint64_t address, struct home_page *
 	       ret->magic == HOME_MAGIC;
 }
 
-/* Does a session's data lead to a home page? */
+/* Returns true if a session's data leads to a home page. */
 static bool follow_data(struct served *known, const struct maps *maps, const struct mapping *m,
 	struct home_page *home_ret, uint64_t *ret)
 {
@@ -192,9 +194,9 @@ static bool follow_data(struct served *known, const struct maps *maps, const str
 }
 
 /*
- * Finds the home page, the first page of a mapping of code; *ret is 0 without one. A killed
- * controller may leave data without a home, or a home without data. Data decides only between
- * several homes, because asking whether its page is present may read all mappings' flags.
+ * Finds the home page, the first page of a mapping of code; *ret is 0 if there is no home. A killed
+ * controller may leave data without a home, or a home without data. Data is used only to choose
+ * between several homes, because asking whether its page is present may read all mappings' flags.
  */
 static struct probe_error *find_home(
 	pid_t pid, const struct maps *maps, struct home_page *home_ret, uint64_t *ret)
@@ -259,8 +261,8 @@ bool site_is_chained(const struct reg_site *site)
 }
 
 /*
- * Is a site's `pun` possible? It is a page, or in an arena at the site's entry or shortly before
- * it. Without far jumps, it can only be a neighbour's entry.
+ * Returns true if a site's `pun` is possible: a page, or an address in an arena at the site's entry
+ * or shortly before it. On machines without far jumps, it can only be a neighbour's entry.
  */
 static bool pun_makes_sense(const struct reg_site *site)
 {
@@ -345,7 +347,10 @@ static struct probe_error *load_image(pid_t pid, struct registry *ret)
 	return error;
 }
 
-/* Is the image in our code memory? Reads the mappings again if they may be older than the image. */
+/*
+ * Returns true if the image is in our code memory. Reads the mappings again if they may be older
+ * than the image.
+ */
 static bool has_image(pid_t pid, const struct maps *maps, uint64_t image)
 {
 	struct maps_part part = {image, sizeof(struct image_header)};
@@ -476,7 +481,7 @@ bool registry_set_text(struct registry *registry, uint32_t session, const char *
 	size_t size = strlen(text), part = sizeof(registry->texts->bytes);
 
 	registry_forget_texts(registry, session);
-	/* An empty text has one part, too. */
+	/* An empty text also has one part. */
 	for (size_t at = 0; at < size || !at; at += part) {
 		struct reg_text *added = registry_add_text(registry);
 

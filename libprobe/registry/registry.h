@@ -24,8 +24,8 @@
 
 /*
  * Finds free space in an arena, from and to which jumps reach all of [reach_start, reach_end).
- * Returns 0 if there is none. In use are the registry's arrays, its current image, and `taken`:
- * extents that were handed out but are in no array yet, to which the new one is appended.
+ * Returns 0 if no space is found. In use are the registry's arrays, its current image, and `taken`,
+ * the extents that were handed out but are in no array yet; the new extent is appended to it.
  */
 struct code_extent {
 	uint64_t start, size;
@@ -37,7 +37,10 @@ struct code_taken {
 uint64_t code_alloc(const struct registry *registry, struct code_taken *taken, size_t size,
 	size_t alignment, uint64_t reach_start, uint64_t reach_end);
 
-/* Is an address in an arena from which code is allocated? A pun's page is none. */
+/*
+ * Returns true if an address is in an arena from which code is allocated. A pun's page is not such
+ * an arena.
+ */
 bool code_arena(const struct registry *registry, uint64_t address);
 
 /* Takes `size` bytes at `start`. Returns false if some are in use. */
@@ -46,18 +49,21 @@ bool code_take(
 
 /* Keeps an extent in use that no array lists any more. Returns false if memory is short. */
 bool code_keep(struct code_taken *taken, struct code_extent extent);
-/* Removes the last extent, or all: they are not needed, or the registry lists them now. */
+/* Remove the last extent, or all, because they are not needed or the registry now lists them. */
 void code_release(struct code_taken *taken);
 void code_release_all(struct code_taken *taken);
 
-/* Can stubs anywhere in [start, end) jump to all of [reach_start, reach_end), and back? */
+/*
+ * Returns true if stubs anywhere in [start, end) can jump to all of [reach_start, reach_end), and
+ * back.
+ */
 bool code_reaches(uint64_t start, uint64_t end, uint64_t reach_start, uint64_t reach_end);
 
 /* ---- Lasting --------------------------------------------------------------------------------- */
 
 /*
- * A file for the target to create. `path` is as the target sees it; NULL: a memfd, which ends with
- * the process. `layout` describes the data that stubs write.
+ * A file for the target to create. `path` is as the target sees it; NULL means a memfd, which ends
+ * with the process. `layout` describes the data that stubs write.
  */
 struct lasting_file {
 	const char *path;
@@ -70,15 +76,18 @@ struct lasting_file {
 PROBE_MUST_CHECK struct probe_error *lasting_check(const char *path);
 
 /*
- * Gets the bytes that the process may still use on the file system of `path`. Errors:
- * PROBE_ERROR_SYSTEM; PROBE_ERROR_USAGE (on such a file system, hits could wait or fail).
+ * Gets the number of bytes that the process may still use on the file system of `path`. Errors:
+ * PROBE_ERROR_SYSTEM, PROBE_ERROR_USAGE (hits could wait or fail on this file system).
  */
 PROBE_MUST_CHECK struct probe_error *lasting_room(pid_t pid, const char *path, uint64_t *ret);
 
 /* Removes the name of a file that thread `tid` has just created as `fd` and not mapped. */
 void lasting_remove_open(pid_t pid, pid_t tid, int64_t fd);
 
-/* Returns a process's pid in its own namespace, unlike its forked children's; 0 if unknown. */
+/*
+ * Returns a process's pid in its own namespace; its forked children have different ones. 0 if
+ * unknown.
+ */
 uint32_t lasting_maker(pid_t pid);
 
 /* The lasting files that retired sessions have mapped. Initialise with {0}. */
@@ -94,7 +103,7 @@ void lasting_deinit(struct lasting_names *names);
 
 /* ---- Lock ------------------------------------------------------------------------------------ */
 
-/* The lock of a target, by which controllers take turns. Descriptors, or -1. */
+/* The lock of a target, by which controllers take turns. Both are descriptors, or -1. */
 struct target_lock {
 	int ours, theirs;
 };
@@ -108,16 +117,19 @@ PROBE_MUST_CHECK struct probe_error *lock_target(
 	struct probe_target *target, struct target_lock *ret);
 void lock_release(struct target_lock *lock);
 
-/* How long a change waits for unstoppable threads, in ns. `may_fail`: nothing is written yet. */
+/*
+ * Returns how long a change waits for unstoppable threads, in ns. `may_fail` means that nothing is
+ * written yet.
+ */
 uint64_t patience_for_threads(const struct probe_target *target, bool may_fail);
 /*
- * Adapts the error of a wait, begun at `begun_ns`, for unstoppable threads: PROBE_ERROR_BUSY if the
- * change will be repeated, else PROBE_ERROR_STATE.
+ * Adapts the error of a wait for unstoppable threads that began at `begun_ns`: PROBE_ERROR_BUSY if
+ * the change will be repeated, else PROBE_ERROR_STATE.
  */
 PROBE_MUST_CHECK struct probe_error *patience_after(const struct probe_target *target,
 	bool may_fail, uint64_t begun_ns, struct probe_error *error);
 
-/* Is a controller changing the process? False if we may not take the lock. */
+/* Returns true if a controller is changing the process; false if we may not take the lock. */
 bool lock_is_taken(pid_t pid);
 
 /* ---- Change ---------------------------------------------------------------------------------- */
@@ -155,8 +167,9 @@ struct change {
 	struct control control;	   /* the threads that are stopped or borrowed */
 	bool stopped;
 	/*
-	 * The program has taken memory of ours (own.c), and the sessions that needed it are
-	 * retired. `lost_ends`: uninstall_find_dead() reports work until they have ended.
+	 * The program has unmapped or replaced memory of ours (own.c), and the sessions that needed
+	 * it are retired. `lost_ends`: uninstall_find_dead() reports work until these sessions have
+	 * ended.
 	 */
 	bool lost, lost_ends;
 	uint64_t sealed_bytes; /* bytes that stay mapped because the program has sealed them */
@@ -171,7 +184,8 @@ struct change {
 	uint64_t stop_ns;    /* the longest stop of the target so far, in ns */
 };
 
-enum { CHANGE_FILE_CALLS = 8 };	  /* most mmap(2) calls for one file, in one stop of a thread */
+/* maximum number of mmap(2) calls for one file, in one stop of a thread */
+enum { CHANGE_FILE_CALLS = 8 };
 enum { ARENA_BYTES = 256 << 10 }; /* the size of an arena, or a divisor of it */
 
 /*
@@ -191,15 +205,16 @@ void change_end(struct change *change);
 #define AUTO_CHANGE __attribute__((cleanup(change_end)))
 
 /*
- * Checks that we can open `count` (at most 32) more descriptors, which making and undoing a change
- * takes. Errors: PROBE_ERROR_SYSTEM (EMFILE, ENFILE).
+ * Checks that we can open `count` (at most 32) more descriptors, which making or undoing a change
+ * needs. Errors: PROBE_ERROR_SYSTEM (EMFILE, ENFILE).
  */
 PROBE_MUST_CHECK struct probe_error *change_need_descriptors(
 	const struct change *change, size_t count);
 
 /*
- * Does the process still run the program that was first read? The bytes to write suit only that.
- * Errors: PROBE_ERROR_NOT_FOUND (it has ended, or execve(2) has replaced it).
+ * Checks that the process still runs the program that was first read, because the bytes to write
+ * suit only that program. Errors: PROBE_ERROR_NOT_FOUND (it has ended, or execve(2) has replaced
+ * it).
  */
 PROBE_MUST_CHECK struct probe_error *change_check_program(const struct change *change);
 
@@ -207,7 +222,7 @@ PROBE_MUST_CHECK struct probe_error *change_check_program(const struct change *c
 PROBE_MUST_CHECK struct probe_error *change_reread_maps(struct change *change);
 PROBE_MUST_CHECK struct probe_error *change_reread(struct change *change);
 
-/* Stop and resume all threads; those of a held target are stopped already. */
+/* Stop and resume all threads. The threads of a held target are already stopped. */
 PROBE_MUST_CHECK struct probe_error *change_stop(struct change *change);
 void change_resume(struct change *change);
 
@@ -218,23 +233,26 @@ void change_resume(struct change *change);
 PROBE_MUST_CHECK struct probe_error *change_judge(struct change *change);
 
 /*
- * Runs system calls in a thread, borrowed unless it is stopped, until one fails:
- * PROBE_ERROR_SYSTEM, with `what` in the message.
+ * Runs system calls until one fails, in a thread that is borrowed unless it is already stopped.
+ * Errors: PROBE_ERROR_SYSTEM, with `what` in the message.
  */
 PROBE_MUST_CHECK struct probe_error *change_run(
 	struct change *change, const char *what, struct control_call *calls, size_t count);
 
-/* Stops one thread, if none is, for several runs of calls; resumes it. Errors: as change_run(). */
+/*
+ * Stops one thread for several runs of calls, unless one is already stopped; resumes it. Errors: as
+ * change_run().
+ */
 PROBE_MUST_CHECK struct probe_error *change_borrow(struct change *change);
 void change_give_back(struct change *change);
 
-/* The same in the stopped thread with index `thread` in change->control. */
+/* Like change_run(), in the stopped thread with index `thread` in change->control. */
 PROBE_MUST_CHECK struct probe_error *change_run_in(struct change *change, size_t thread,
 	const char *what, struct control_call *calls, size_t count);
 
 /*
- * Allocates code memory that reaches (code_alloc()) all of an extent: the first of `reaches` that
- * works. Maps a new arena if none has space.
+ * Allocates code memory that reaches (code_alloc()) all of an extent, the first of `reaches` for
+ * which that is possible. Maps a new arena if none has space.
  */
 PROBE_MUST_CHECK struct probe_error *change_alloc_code(struct change *change, size_t size,
 	const struct code_extent *reaches, size_t count, uint64_t *ret);
@@ -242,8 +260,8 @@ PROBE_MUST_CHECK struct probe_error *change_alloc_code(struct change *change, si
 /*
  * Makes the target create a file, map it by `calls` (up to CHANGE_FILE_CALLS of mmap(2); their
  * descriptor is set here) and close it, with one thread stopped. If `data` is NULL, stubs may write
- * all of it. The calls' results are set even after an error: 0 if not made, or undone. *fd_ret (may
- * be NULL) is our descriptor, or -1 after an error.
+ * to the whole file. The calls' results are set even after an error: 0 if not made, or undone.
+ * *fd_ret (may be NULL) is our descriptor, or -1 after an error.
  */
 PROBE_MUST_CHECK struct probe_error *change_map_file(struct change *change, size_t size,
 	const struct lasting_file *data, struct control_call *calls, size_t count, int *fd_ret);
@@ -259,15 +277,15 @@ struct control_call change_call_map_code(uint64_t address, uint64_t size);
 
 /*
  * Maps data shared with the target, which begins with a struct data_header. *fd_ret is our
- * descriptor. If is_private, its writes reach a page only until the target touches the page.
+ * descriptor. If is_private, our writes to a page are seen only until the target touches the page.
  */
 PROBE_MUST_CHECK struct probe_error *change_map_data(struct change *change, size_t size,
 	const struct lasting_file *data, bool is_private, uint64_t *address_ret, int *fd_ret);
 
 /*
- * Store our registry: find a place for an image, write it there and make it current, or make an
- * existing, maybe older image current, by writing one word. The last two need change_begin_write()
- * and change_end_write() around them.
+ * Store our registry: find a place for an image; write the image there and make it current; or make
+ * an existing, maybe older image current by writing one word. The last two need
+ * change_begin_write() and change_end_write() around them.
  */
 PROBE_MUST_CHECK struct probe_error *change_place_image(
 	struct change *change, struct code_extent *ret);
@@ -294,9 +312,9 @@ PROBE_MUST_CHECK struct probe_error *change_load(struct change *change);
 PROBE_MUST_CHECK struct probe_error *change_confirm(const struct change *change);
 
 /*
- * Stops all threads, if they run, and calls change_confirm(): until change_end_write(), the program
- * cannot take our memory. After an error, do not call change_end_write(). Errors: those of stopping
- * and of change_confirm().
+ * Stops all threads, if they run, and calls change_confirm(). Until change_end_write(), the program
+ * cannot replace our memory. After an error, do not call change_end_write(). Errors: those of
+ * stopping and of change_confirm().
  */
 PROBE_MUST_CHECK struct probe_error *change_begin_write(struct change *change, bool *stops_ret);
 void change_end_write(struct change *change, bool stops);
@@ -307,8 +325,8 @@ PROBE_MUST_CHECK struct probe_error *change_write(
 	struct change *change, uint64_t address, const void *bytes, size_t size);
 
 /*
- * Unmaps arenas that the registry does not list. Those that the program has sealed return to it.
- * Errors: as change_run().
+ * Unmaps arenas that the registry does not list. Arenas that the program has sealed are listed
+ * again. Errors: as change_run().
  */
 PROBE_MUST_CHECK struct probe_error *change_unmap_arenas(
 	struct change *change, const struct reg_arena *arenas, size_t count);
@@ -327,7 +345,7 @@ struct data_needs {
 	uint8_t key_count;    /* parts of a key; above 0, the cells are in a table */
 	uint8_t string_count; /* parts of a key that are strings */
 	size_t string_bytes;  /* maximum length of each string of a key, without its end */
-	size_t keys_max;      /* most keys that a CPU stores */
+	size_t keys_max;      /* maximum number of keys that a CPU stores */
 	size_t pairs;	      /* pairs whose start events are noted */
 	bool by_key;	      /* pairs match by a key of the program, not by the thread */
 	/* bytes kept of each start event (struct probe_begun); a multiple of 8; may be 0 */
@@ -335,8 +353,8 @@ struct data_needs {
 	size_t text_bytes; /* bytes of a key that is a text; 0 if keys are numbers */
 	size_t threads;	   /* threads that the target has now */
 	/*
-	 * If forked children share the table: its least number of entries. All may be touched in
-	 * time. Otherwise 0.
+	 * The table's minimum number of entries, all of which may be touched in time, if forked
+	 * children share the table; else 0.
 	 */
 	size_t flights_min;
 	size_t notes_bytes; /* bytes for the session's own notes */
@@ -347,14 +365,15 @@ enum {
 	DATA_RING_MIN = 1 << 17,
 	DATA_RING_MAX = 1 << 30,
 	DATA_KEY_STRING_DEFAULT = 256,
-	/* start events per thread; then the newest replaces the outermost */
+	/* maximum number of start events per thread; then the newest replaces the outermost */
 	DATA_DEPTH_THREAD = 1024,
 	DATA_DEPTH_KEY = 8,
-	DATA_DEPTH_SPANS = 128,	   /* start events per thread, if bytes are kept of each */
+	DATA_DEPTH_SPANS = 128,	   /* the same, if bytes are kept of each start event */
 	DATA_KEEP_DEFAULT = 1024,  /* bytes kept for start events in libraries opened later */
-	DATA_FLIGHTS_MIN = 1024,   /* least entries of the table of start events */
-	DATA_FLIGHTS_FORKS = 4096, /* least entries if forked children use the table */
-	DATA_FLIGHTS_FEW = 64	   /* the same, if memory is short */
+	DATA_FLIGHTS_MIN = 1024,   /* minimum number of entries in the table of start events */
+	DATA_FLIGHTS_FORKS = 4096, /* minimum number of entries if forked children use the table */
+	/* minimum number of entries if forked children use the table and memory is short */
+	DATA_FLIGHTS_FEW = 64
 };
 
 /* Returns the bytes of an entry in the table of start events. */
@@ -384,7 +403,10 @@ struct data_extent {
 	uint64_t start, end;
 };
 
-/* Gets the part with this index of the data; false after the last one. Needs no data_place(). */
+/*
+ * Gets the part of the data with this index; returns false after the last part. Needs no
+ * data_place().
+ */
 bool data_extent(const struct reg_session *session, uint32_t index, struct data_extent *ret);
 
 uint64_t data_bytes(const struct reg_session *session);
@@ -394,19 +416,22 @@ void data_place(struct reg_session *session);
 /* Does the same for a part of a session that has its final id, data and process. */
 void data_place_part(const struct reg_session *session, struct data_part *part);
 
-/* Does a session's layout serve these needs? Sizes may differ, except those of cells. */
+/*
+ * Returns true if a session's layout meets these needs. Sizes may differ, except the sizes of
+ * cells.
+ */
 bool data_fits(const struct reg_session *session, const struct data_needs *needs);
 
 /* Returns the offset of a recording's notes; 0 without room for them. */
 uint64_t data_notes_offset(const struct reg_session *session);
 
-/* Are the addresses and sizes of the rings and of the data possible? */
+/* Returns true if the addresses and sizes of the rings and of the data are possible. */
 bool data_rings_make_sense(const struct reg_session *session);
 
-/* Are all addresses and sizes possible? (The target can change the registry.) */
+/* Returns true if all addresses and sizes are possible. (The target can change the registry.) */
 bool data_makes_sense(const struct reg_session *session);
 
-/* Does a session have a table with a cell for each key, rather than for each slot? */
+/* Returns true if a session has a table with a cell for each key, not a cell for each slot. */
 static inline bool data_has_table(const struct reg_session *session)
 {
 	return session->entries != 0;
@@ -419,25 +444,28 @@ struct orphans {
 	size_t mappings, descriptors;
 };
 
-/* Counts the orphans. Memory of a change under way may look like one: see lock_is_taken(). */
+/* Counts the orphans. The memory of an unfinished change may look like one: see lock_is_taken(). */
 void orphans_count(
 	pid_t pid, const struct maps *maps, const struct registry *registry, struct orphans *ret);
 
 /*
- * Unmaps, closes and counts the orphans, before the change maps or unmaps anything, or after
- * change_reread_maps(). Errors: as change_run().
+ * Unmaps, closes and counts the orphans. Call it before the change maps or unmaps anything, or
+ * after change_reread_maps(). Errors: as change_run().
  */
 PROBE_MUST_CHECK struct probe_error *orphans_remove(struct change *change, struct orphans *ret);
 
-/* Unmaps and counts the orphans. Call it before the home is unmapped, because data points there. */
+/*
+ * Unmaps and counts the orphans. Call it before the home is unmapped, because data leads to the
+ * home.
+ */
 PROBE_MUST_CHECK struct probe_error *orphans_unmap(struct change *change, size_t *count_ret);
 
 /* ---- Own ------------------------------------------------------------------------------------- */
 
 /*
  * Memory to unmap. `inode` tells that it is ours: the inode of its file, our name (OWN_NAMED), or
- * the mark of a guard's page (OWN_GUARD). OWN_NEW_GUARD does without the mark, which a killed
- * controller may not have written.
+ * the mark of a guard's page (OWN_GUARD). OWN_NEW_GUARD needs no mark, because a killed controller
+ * may not have written it.
  */
 #define OWN_NAMED UINT64_MAX
 #define OWN_GUARD (UINT64_MAX - 1)
@@ -445,7 +473,9 @@ PROBE_MUST_CHECK struct probe_error *orphans_unmap(struct change *change, size_t
 struct own_extent {
 	uint64_t start, size, inode;
 	bool follows; /* unmapped together with the extent before it, or not at all */
-	/* result: the program has sealed a part of it or of what follows, so all stay */
+	/*
+	 * result: the program has sealed a part of this extent or of those that follow, so all stay
+	 */
 	bool is_sealed;
 };
 
@@ -458,8 +488,8 @@ PROBE_MUST_CHECK struct probe_error *own_unmap(
 
 /*
  * Compares our copy of the registry with the mappings: drops code memory that is not ours any more,
- * and retires sessions that need it. *lost_ret: something was lost. `mem` may be -1. After an
- * error, the registry may be incomplete. Errors: PROBE_ERROR_MEMORY, PROBE_ERROR_SYSTEM;
+ * and retires sessions that need it. *lost_ret is true if something was lost. `mem` may be -1.
+ * After an error, the registry may be incomplete. Errors: PROBE_ERROR_MEMORY, PROBE_ERROR_SYSTEM;
  * PROBE_ERROR_NOT_FOUND, PROBE_ERROR_STATE (the process has ended, or called execve(2)).
  */
 PROBE_MUST_CHECK struct probe_error *own_check(
@@ -468,9 +498,9 @@ PROBE_MUST_CHECK struct probe_error *own_check(
 bool own_has_data(const struct maps *maps, const struct reg_session *session);
 
 /*
- * Is all listed memory still ours, except retired sessions'? Fast enough for a stop. `mem` may be
- * -1. Errors: as maps_read(), PROBE_ERROR_SYSTEM; PROBE_ERROR_NOT_FOUND (the process has ended, or
- * called execve(2)).
+ * Checks that all listed memory is still ours, except that of retired sessions. Fast enough for a
+ * stop. `mem` may be -1. Errors: as maps_read(), PROBE_ERROR_SYSTEM; PROBE_ERROR_NOT_FOUND (the
+ * process has ended, or called execve(2)).
  */
 PROBE_MUST_CHECK struct probe_error *own_holds(
 	pid_t pid, int mem, const struct registry *registry, bool *ret);
@@ -515,8 +545,8 @@ enum site_state {
 };
 
 /*
- * Returns the state by the site->length bytes in `bytes`, or NULL if the site is unmapped. Does not
- * check the file.
+ * Returns the state that follows from the site->length bytes in `bytes`, which is NULL if the site
+ * is unmapped. Does not check the file.
  */
 enum site_state site_state(
 	const struct registry *registry, const struct reg_site *site, const uint8_t *bytes);
@@ -528,7 +558,7 @@ enum site_state site_state(
  */
 bool site_is_mixed(const struct reg_site *site, const uint8_t *bytes);
 
-/* Does the site's module have the original bytes in its file, or is the file unreadable? */
+/* Returns true if the file of the site's module has the original bytes, or is unreadable. */
 bool site_is_in_file(const struct modules *modules, const struct reg_site *site);
 
 /*
@@ -538,16 +568,22 @@ bool site_is_in_file(const struct modules *modules, const struct reg_site *site)
 PROBE_MUST_CHECK struct probe_error *site_read_all(
 	const struct registry *registry, pid_t pid, struct edits *edits, enum site_state **ret);
 
-/* Does a session want the site to be patched? */
+/* Returns true if a session wants the site to be patched. */
 bool site_is_wanted(const struct registry *registry, const struct reg_site *site);
 
-/* Is a site without probes, only a link in the chain of the sites that share one jump? */
+/*
+ * Returns true for a site without probes, which is only a link in the chain of sites that share one
+ * jump.
+ */
 bool site_is_bare(const struct registry *registry, const struct reg_site *site);
 
-/* Is the site's entry a link in a chain of neighbours, or after a hop (reg_site.hop)? */
+/*
+ * Returns true if the site's entry is a link in a chain of neighbours, or follows a hop
+ * (reg_site.hop).
+ */
 bool site_is_chained(const struct reg_site *site);
 
-/* Does a site's short jump lead to a jump of ours? */
+/* Returns true if the site's short jump leads to a jump of ours. */
 bool site_has_hop(const struct reg_site *site, pid_t pid);
 
 /*
@@ -560,8 +596,8 @@ size_t site_entry_jump(const struct reg_site *site, uint64_t to, uint8_t *out);
 bool site_fault(enum site_state state, enum probe_site_fault *ret);
 
 /*
- * Do two processes have the same bytes wherever the registry of `pid` has a jump to a probe's stub,
- * or between stubs? Not at gates. Errors: PROBE_ERROR_MEMORY, as edits_read().
+ * Finds out whether two processes have the same bytes wherever the registry of `pid` has a jump to
+ * a probe's stub, or between stubs. Ignores gates. Errors: PROBE_ERROR_MEMORY, as edits_read().
  */
 PROBE_MUST_CHECK struct probe_error *site_all_alike(
 	const struct registry *registry, pid_t pid, pid_t other, bool *ret);
@@ -570,26 +606,26 @@ size_t site_count_patched(const struct change *change);
 
 /*
  * Drops from our registry the sites of libraries that were closed (and maybe opened again) and, in
- * a forked child, sites never patched there. Keeps sites that others have overwritten: they may put
- * back our jump. Writes nothing.
+ * a forked child, sites never patched there. Keeps sites that other tools have overwritten, because
+ * they may put back our jump. Writes nothing to the target.
  */
 void site_forget_closed(struct change *change);
 
 /* ---- Space ----------------------------------------------------------------------------------- */
 
 /*
- * Finds an address for code, from and to which jumps reach all of [reach_start, reach_end); 0 if
- * there is none. Keeps away from the heap and the main stack, which grow.
+ * Finds an address for code, from and to which jumps reach all of [reach_start, reach_end); 0 if no
+ * address fits. Keeps away from the heap and the main stack, which grow.
  */
 uint64_t space_find(
 	const struct maps *maps, uint64_t size, uint64_t reach_start, uint64_t reach_end);
 
-/* Are these pages free, and away from mappings that grow? */
+/* Returns true if these pages are free, and away from mappings that grow. */
 bool space_is_free(const struct maps *maps, uint64_t start, uint64_t end);
 
 /* ---- Target ---------------------------------------------------------------------------------- */
 
-/* How a held program's loader set up its threads, by its system calls. */
+/* How a held program's loader set up its threads, as seen from its system calls. */
 struct spawn_facts {
 	bool known; /* the loader has set the thread pointer */
 	bool has_rseq;
@@ -600,7 +636,10 @@ struct spawn_facts {
 /* A thread of the target that waits for us to make system calls. */
 struct target_proxy {
 	pid_t tid;
-	/* Makes a call, sets its result, and waits again. Returns false if the thread is gone. */
+	/*
+	 * Makes a call, sets its result, and waits for the next one. Returns false if the thread is
+	 * gone.
+	 */
 	bool (*call)(void *data, struct control_call *call);
 	void *data;
 };
@@ -625,21 +664,24 @@ struct target_module {
 
 struct probe_target {
 	pid_t pid;
-	/* start time of the process; differs for a later process with this pid */
+	/* start time of the process; a later process with the same pid has another */
 	uint64_t start_time;
 	int mem;	/* /proc/PID/mem of the program at the first change, or -1 */
 	uint64_t image; /* AT_RANDOM of that program, or 0 */
 	bool spawned, held;
 	/*
-	 * Held since its execve(2), with one thread and its own memory: its state does not change.
+	 * The target is held since its execve(2), with one thread and its own memory, so its state
+	 * does not change.
 	 */
 	bool alone;
-	bool hurry;    /* others wait for us: fail if the target cannot be changed at once */
-	bool late;     /* found while other targets were traced, which must not be delayed */
-	bool attached; /* the target is held, but ran before: probe_target_attach() */
-	bool dropped;  /* probes were disabled while the target was attached */
+	/* other controllers wait for us: fail if the target cannot be changed at once */
+	bool hurry;
+	/* the target was found while other targets were traced, which must not be delayed */
+	bool late;
+	bool attached;		/* the target is held, but ran before: probe_target_attach() */
+	bool dropped;		/* probes were disabled while the target was attached */
 	struct control control; /* all threads of the target, stopped, while it is held */
-	/* Called while a change waits, or NULL: see probe_target_on_wait(). */
+	/* Called repeatedly while a change waits; may be NULL. See probe_target_on_wait(). */
 	bool (*on_wait)(pid_t pid, unsigned int seconds, const char *holder, void *data);
 	void *on_wait_data;
 	struct probe_patience *patience; /* set by probe_target_set_patience(), or NULL; borrowed */
@@ -671,15 +713,18 @@ struct probe_target {
 /* Returns NULL if memory is short. `pid` is 0 for a process that will be started. */
 struct probe_target *target_create(pid_t pid, uint64_t start_time);
 
-/* Does the process still run the program of the first change? Not after execve(2) or its end. */
+/*
+ * Returns true if the process still runs the program of the first change; false after execve(2) or
+ * its end.
+ */
 bool target_is_there(const struct probe_target *target);
 
 /* Copies a text; the target frees the copy. Returns NULL if memory is short. */
 const char *target_string(struct probe_target *target, const char *text);
 
 /*
- * Resumes a held target. Returns true if a repair can free memory, because a thread may have been
- * stopped in code that is not needed any more: see probe_target_release().
+ * Resumes a held target. Returns true if a repair can free memory, because the stop may have kept a
+ * thread in code that is not needed any more: see probe_target_release().
  */
 bool target_let_go(struct probe_target *target);
 /* For a target that is not held; see probe_target_close(). */
@@ -697,25 +742,26 @@ void fate_begin(struct probe_target *target);
 void threads_model(struct probe_target *target, struct modules *modules, struct arch_thread *ret);
 
 /*
- * Checks that all threads, which are stopped, fit the model. Otherwise marks the target and returns
+ * Checks that all threads, which are stopped, fit the model. If not, marks the target and returns
  * PROBE_ERROR_STATE: the next model will differ, so stubs must be built again.
  */
 PROBE_MUST_CHECK struct probe_error *threads_check(struct probe_target *target,
 	const struct control *control, const struct arch_thread *model);
 
 /*
- * Like threads_check(), if a stopped thread may not read the time stamp counter (PR_SET_TSC). The
- * kernel writes its answers to `answer`, an address of ours in the target.
+ * Checks that no stopped thread is forbidden to read the time stamp counter (PR_SET_TSC). Errors:
+ * as threads_check(). The kernel writes its answers to `answer`, an address of ours in the target.
  */
 PROBE_MUST_CHECK struct probe_error *threads_check_counter(struct change *change, uint64_t answer);
 
 /*
- * Like threads_check(), if a stopped thread's system calls go to the program itself
- * (PR_SET_SYSCALL_USER_DISPATCH): stubs must make none.
+ * Checks that no stopped thread's system calls go to the program itself
+ * (PR_SET_SYSCALL_USER_DISPATCH), because stubs must then make no calls. Errors: as
+ * threads_check().
  */
 PROBE_MUST_CHECK struct probe_error *threads_check_dispatch(struct change *change);
 
-/* Is this module the dynamic loader, whose code runs before threads are set up? */
+/* Returns true if this module is the dynamic loader, whose code runs before threads are set up. */
 bool threads_is_loader(const struct module *module);
 
 #endif

@@ -34,7 +34,10 @@
 
 /* ==== Room ==================================================================================== */
 
-/* If the target writes nonsense here, only its own threads wait longer, up to their limit. */
+/*
+ * If the target writes impossible values into this word, only its own threads wait longer, up to
+ * their limit.
+ */
 void room_tell(struct probe_room *room)
 {
 	_Atomic uint32_t *owner = (_Atomic uint32_t *)&room->gate.turns[0].owner;
@@ -274,13 +277,13 @@ size_t ring_record_length(const struct ring_forms *forms, const uint8_t *record,
 	return site < forms->count ? length_of(&forms->forms[site], record, size) : 0;
 }
 
-/* Is `time` in [last, until)? One comparison checks both ends. */
+/* Returns true if `time` is in [last, until). One comparison checks both ends. */
 static inline bool is_between(uint64_t time, uint64_t last, uint64_t until)
 {
 	return time - last < until - last;
 }
 
-/* Checks a record in `size` bytes. Returns RING_WALK_ALL if nothing is wrong. */
+/* Checks a record, which is in `size` bytes. Returns RING_WALK_ALL if nothing is wrong. */
 static inline enum ring_walk_end check(const struct ring_walk *walk, const uint8_t *record,
 	size_t size, uint64_t until, size_t *length_ret)
 {
@@ -303,9 +306,9 @@ static inline enum ring_walk_end check(const struct ring_walk *walk, const uint8
 }
 
 /*
- * Walks records that follow one of the same site, thread and constant length, as most do. The next
- * record's place is known early, so the processor works on several at once. No record begins at
- * `end` or later. Returns where it stopped.
+ * Walks consecutive records of the same site, thread and constant length, which are the usual case.
+ * The next record's place is known early, so the processor works on several at once. No record
+ * begins at `end` or later. Returns where it stopped.
  */
 static size_t walk_same(
 	struct ring_walk *walk, const uint8_t *record, size_t step, size_t end, uint64_t until)

@@ -617,7 +617,10 @@ bool target_is_there(const struct probe_target *target)
 		return probe_target_alive(target);
 	if (!memory_is_there(target->mem))
 		return false;
-	/* After execve(2), a reader of /proc/PID/maps keeps the old program's memory alive. */
+	/*
+	 * After execve(2), `mem` stays readable while a reader of /proc/PID/maps holds the old
+	 * memory, so the image is compared, too.
+	 */
 	return !target->image || !auxv_read_image(target->pid, &image) || image == target->image;
 }
 

@@ -136,7 +136,7 @@ struct function *functions_add(
  * PROBE_ERROR_UNSUPPORTED (neither membarrier(2) nor a stop of all threads is possible).
  */
 PROBE_MUST_CHECK struct probe_error *function_stop(struct function *function);
-/* Waits until no other thread is in the function, without the lock. */
+/* Waits until no other thread is in the function. The caller must not hold the lock. */
 void function_wait(struct function *function);
 /* Frees the function's place, with the lock. */
 void functions_remove(struct functions *functions, struct function *function);

@@ -102,7 +102,10 @@ static void drop_modules(struct naming *n)
 	modules_deinit(&n->modules);
 }
 
-/* Empties the table, because addresses may have other names now. Callers still use the frames. */
+/*
+ * Empties the table, because addresses may have other names now. The frames are not freed: callers
+ * still use them.
+ */
 static void forget_frames(struct naming *n)
 {
 	struct named **old = reallocarray(n->old, n->old_count + n->frames.count + 1, sizeof(*old));

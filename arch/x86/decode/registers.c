@@ -85,7 +85,7 @@ bool x86_64_is_general(const uint8_t *bytes, size_t length)
 		return left > 1 && operation == 0; /* not xabort, xbegin */
 	if (at[0] == 0xfe)
 		return left > 1 && operation < 2;
-	if (at[0] == 0xff) /* calls and jumps through a pointer lead anywhere */
+	if (at[0] == 0xff) /* calls and jumps through a pointer can go anywhere */
 		return left > 1 && (operation < 2 || operation == 6);
 	return is_listed(one_byte, sizeof(one_byte) / sizeof(*one_byte), at[0]);
 }

@@ -118,7 +118,7 @@ struct context {
 
 /* The word that `leave` pops, and the kernel's struct rt_sigframe. */
 struct signal_frame {
-	uint64_t frame_pointer; /* any value */
+	uint64_t frame_pointer; /* popped by `leave`; may have any value */
 	uint64_t return_address;
 	uint64_t flags, link;
 	uint64_t stack;

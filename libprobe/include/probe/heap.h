@@ -62,7 +62,10 @@ PROBE_MUST_CHECK struct probe_error *probe_heap_rows(const struct probe_heap *he
 struct probe_heap_doubts {
 	/* frees of memory that was allocated before the trace began */
 	uint64_t unknown_frees;
-	uint64_t unfreed; /* allocations at an address that was not free: its free was not seen */
+	/*
+	 * allocations at an address already in use: the free of the earlier allocation was not seen
+	 */
+	uint64_t unfreed;
 	uint64_t unreadable; /* hits whose arguments are not a pointer and a number of bytes */
 	uint64_t left_out;   /* allocations with new stacks, after about 100,000 stacks */
 	/* Allocations that never count as live, because 4 million others already do. */

@@ -53,8 +53,8 @@ static void begins_add(struct begins *begins, uint64_t at)
 }
 
 /*
- * Finds the instructions before `pc` that may move, by decoding from `start`. Returns false if none
- * begins at `pc`.
+ * Finds the instructions before `pc` that may move, by decoding from `start`. Returns false if no
+ * instruction begins at `pc`.
  */
 static bool find_begins(const struct object *object, const struct arch *arch, uint64_t start,
 	uint64_t pc, struct begins *ret)
@@ -85,8 +85,8 @@ static bool find_begins(const struct object *object, const struct arch *arch, ui
 }
 
 /*
- * Returns the highest start of a jump that ends at the site or before, in one page, and not at the
- * function's first instruction; or 0.
+ * Returns the highest start of a jump that ends at the site or earlier, lies in one page, and does
+ * not begin at the function's first instruction. Returns 0 if there is no such start.
  */
 static uint64_t choose_start(
 	const struct begins *begins, uint64_t function, uint64_t pc, size_t jump)
@@ -104,7 +104,7 @@ static uint64_t choose_start(
 
 /*
  * Asks whether the instructions before a site can move, as if a site, `ret`, were at their start.
- * Returns NULL, or why not to ask.
+ * Returns NULL, or the reason why the question is pointless.
  */
 static const char *ask(
 	struct object *object, const struct arch *arch, const struct plan *plan, struct plan *ret)
@@ -163,7 +163,7 @@ static struct probe_error *examine(struct planning *p)
 	for (size_t i = 0; i < p->count; i++) {
 		struct plan *plan = &p->plans[i];
 
-		/* Others need this plan only if no better one is possible. */
+		/* Sites that are not OCaml's need this plan only if no better one is possible. */
 		if (!plan->ocaml && !plan_is_wanting(p, plan))
 			continue;
 		if (arch->can_decode && !arch->can_decode())
@@ -180,8 +180,8 @@ static struct probe_error *examine(struct planning *p)
 }
 
 /*
- * Builds a copy of the instructions before a site, which runs before the first stub, with room for
- * a jump to that, which puns_write() writes. The last stub leads to the site.
+ * Builds a copy of the instructions before a site, to run before the first stub. It leaves room for
+ * a jump to the first stub, which puns_write() writes. The last stub leads to the site.
  */
 static struct probe_error *build(struct install *a, size_t i, struct piece *p)
 {

@@ -40,7 +40,7 @@ enum { PADDING_MAX = 64 };
 struct spare {
 	uint64_t at;
 	uint64_t padding; /* the start of the padding */
-	/* as if a site were at the byte before `at`, to ask what enters there */
+	/* as if a site were at the byte before `at`, to ask what enters after that byte */
 	struct plan plan;
 	struct plan_way move;
 };
@@ -112,7 +112,10 @@ static void add_function(struct spares *s, struct object_range range, uint64_t l
 
 		if (!s->arch->decode(bytes + at, size - at, range.start + at, &insn) ||
 			(padding && padding != insn.length && insn.flow != ARCH_FLOW_STOP)) {
-			/* an instruction cannot be decoded: nothing is certain */
+			/*
+			 * an instruction cannot be decoded, so all findings in this function are
+			 * uncertain
+			 */
 			s->count = before;
 			at = size + 1;
 			break;
@@ -180,7 +183,7 @@ static void drop_twins(struct spares *s)
 	s->count = kept;
 }
 
-/* Is it proved that nothing leads to a spare, or to the padding before it? */
+/* Returns true if it is proved that nothing leads to a spare, or to the padding before it. */
 static bool is_free(const struct spares *s, const struct spare *spare)
 {
 	for (size_t i = 0; i < s->count; i++)
@@ -204,7 +207,7 @@ static void give(const struct spares *s, struct plan *plan)
 		uint64_t at = s->items[i].at;
 		size_t k = plan->spare_count;
 
-		/* The site's own short jump may replace this padding. */
+		/* Skip padding that the site's own short jump may replace. */
 		if (at < patch + plan->hop.length && patch < at + s->arch->jump_length)
 			continue;
 		if (!is_in_reach(s->arch, plan, at) || !is_free(s, &s->items[i]))
@@ -244,7 +247,7 @@ static void leave_sites(struct spares *s, const struct rows *rows)
 
 /*
  * Finds spares for plans whose instructions can make room for a short jump: link-time addresses
- * where a jump can be written, and where no thread comes otherwise. Errors: as prove().
+ * where a jump can be written, and that no thread would otherwise execute. Errors: as prove().
  */
 static struct probe_error *prove_spares(const struct planning *p)
 {
@@ -282,7 +285,7 @@ static struct probe_error *examine(struct planning *p)
 	for (size_t i = 0; i < p->count; i++) {
 		struct plan *plan = &p->plans[i];
 
-		/* A function's entry has no nop; other plans serve it. */
+		/* A function's entry has no nop; other plans patch it. */
 		plan->hop.offset = plan->behind.offset;
 		if (plan->byte_count && !plan->ocaml && plan->hop.offset &&
 			p->arch->nop_length(plan->bytes, plan->byte_count) &&

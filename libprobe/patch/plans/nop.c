@@ -16,7 +16,7 @@
 
 /* ---- A pun ----------------------------------------------------------------------------- */
 
-/* Can a pun's only target be on a page of ours? */
+/* Returns true if a pun's only target can be on a page of ours. */
 static bool can_lead(const struct planning *p, const struct plan *plan)
 {
 	unsigned int fixed = p->arch->jump_length - p->arch->pun_length;

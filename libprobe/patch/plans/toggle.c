@@ -3,7 +3,7 @@
  * The plans `toggle` and `call`. An OCaml site is a nop and a comparison, whose first byte is the
  * toggle: another value makes it a call of the handler (struct arch_toggle). `toggle` writes only
  * this byte (toggles.c). `call` traces: it makes the comparison a call of our code. OCaml's tools
- * leave the bytes behind the toggle alone.
+ * do not write the bytes behind the toggle.
  */
 #include <stddef.h>
 #include <string.h>
@@ -20,8 +20,8 @@ bool plan_holds_toggle(
 }
 
 /*
- * Sets the plans of an OCaml site if a toggle, on or off, follows its nop. Otherwise it does not
- * count as OCaml's.
+ * Sets the plans of an OCaml site if a toggle, on or off, follows its nop. If none does, the site
+ * is not treated as OCaml's.
  */
 static void look(const struct planning *p, struct plan *plan)
 {
@@ -56,8 +56,8 @@ static const char *take(
 }
 
 /*
- * Builds the code before an OCaml site's first stub, and that after the last, which calls the
- * handler if the program would have.
+ * Builds the code before an OCaml site's first stub, and the code after the last stub, which calls
+ * the handler if the program would have called it.
  */
 static struct probe_error *build(struct install *a, size_t i, struct piece *p)
 {
@@ -93,7 +93,7 @@ static struct probe_error *build(struct install *a, size_t i, struct piece *p)
 				"no code can be placed near enough to %#jx", (uintmax_t)site->pc);
 }
 
-/* Turns the jump into a call, which encodes distances alike. */
+/* Turns the jump into a call, whose distance is encoded in the same way. */
 static void amend(const struct install_site *as, const struct arch *arch, uint8_t *patched)
 {
 	(void)as;
