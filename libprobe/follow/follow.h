@@ -29,11 +29,11 @@
  */
 
 struct gate {
-	struct probe_gate *shared; /* in the session's data; NULL if the gate is not open */
+	struct probe_gate *shared; /* in the session's data; NULL while the gate is not open */
 	int event;		   /* eventfd that is readable when a thread waits; borrowed */
 	struct worker waiter;	   /* thread that waits on the gate's futex and signals `event` */
 	bool waiting, ending;
-	/* Futex, set once the kernel would end the waiter's turns at its death. */
+	/* Futex, set when the kernel will end the waiter's turns if the waiter dies. */
 	uint32_t owned;
 	uint32_t opened; /* futex, set when the waiter may begin to watch the gate, or must end */
 	uint32_t ended;	 /* futex, set when the waiter no longer watches the gate */
@@ -69,14 +69,14 @@ PROBE_MUST_CHECK struct probe_error *gate_attach_call(struct change *change, uin
 	const void *data, uint32_t *session_ret);
 
 /*
- * Returns true if a held program is in its loader, and will come to the gate with mapped libraries.
- * The loader begins to map libraries (RT_ADD), maps all, sets the thread up, relocates, and then
+ * Returns true if a held program is in its loader, and will reach the gate with mapped libraries.
+ * The loader begins to map libraries (RT_ADD), maps them, sets the thread up, relocates, and then
  * calls the gate. Under LD_AUDIT it sets the thread up earlier.
  */
 bool gate_is_expected(struct change *change);
 /*
- * Is the loader changing its list? Then libraries may be partly mapped, and their thread comes to
- * the gate later.
+ * Returns true if the loader is changing its list. Then libraries may be partly mapped, and the
+ * thread that maps them reaches the gate later.
  */
 bool gate_list_changes(struct change *change);
 
@@ -91,31 +91,37 @@ PROBE_MUST_CHECK struct probe_error *gate_prepare(struct gate *gate);
  */
 void gate_open(struct gate *gate, struct probe_gate *shared, int event);
 
-/* Make an eventfd unreadable, and readable. Call gate_clear() before examining its gates. */
+/*
+ * Make an eventfd unreadable, and readable. Call gate_clear() before examining the eventfd's gates.
+ */
 void gate_clear(int event);
 void gate_raise(int event);
 
 /* Notes how many threads have arrived. Returns true if one is waiting. */
 bool gate_take(struct gate *gate);
 /*
- * Return how many threads have ever arrived, and whether one is waiting; 0 and false if not open.
+ * Return how many threads have ever arrived, and whether one is waiting; 0 and false for a gate
+ * that is not open.
  */
 uint32_t gate_arrivals(const struct gate *gate);
 bool gate_is_busy(const struct gate *gate);
 /* Returns how many threads of the last gate_take() are not released yet. */
 uint32_t gate_waiting(const struct gate *gate);
-/* May a thread noted by gate_take() be waiting in this turn? If not, its threads were released. */
+/*
+ * Returns true if a thread noted by gate_take() may be waiting in this turn. If not, the turn's
+ * threads were released.
+ */
 bool gate_holds_turn(const struct gate *gate, uint32_t turn);
 /*
- * Has a thread continued since the last call because the gate was not served in time (struct
- * probe_gate)? Later ones were not held either. Arms the gate again.
+ * Returns true if a thread has continued since the last call because the gate was not served in
+ * time (struct probe_gate). Later threads were not held either. Arms the gate again.
  */
 bool gate_has_lapsed(struct gate *gate);
 /* Releases the threads that the last gate_take() has noted. */
 void gate_release(struct gate *gate);
-/* A disarmed gate holds no thread, and releases those that wait. */
+/* Arms or disarms a gate. A disarmed gate holds no thread, and releases those that wait. */
 void gate_arm(struct gate *gate, bool armed);
-/* Asks the waiter to end. With several gates, call this for all first. */
+/* Asks the waiter to end. If there are several gates, call this for all of them first. */
 void gate_shut(struct gate *gate);
 /* Gives up the turns: they hold no thread any more, as after the death of the controller. */
 void gate_leave(struct gate *gate);
@@ -127,7 +133,7 @@ void gate_close(struct gate *gate);
 
 struct guardian;
 
-/* A held thread that executes one of the files. */
+/* A held thread that is about to execute one of the files. */
 struct guardian_event {
 	uint32_t id;
 	uint32_t missed; /* number of threads not held, see guardian_missed() */
@@ -138,8 +144,9 @@ struct guardian_event {
 
 /*
  * Starts a guardian, which holds every thread that executes one of these files until
- * guardian_allow(), for half a second at most. Returns NULL without CAP_SYS_ADMIN or the kernel's
- * support for these files, or if another machine or program, which might not answer, serves one.
+ * guardian_allow(), for half a second at most. Returns NULL without CAP_SYS_ADMIN, if the kernel
+ * does not support this for the files, or if another machine or program, which might not answer,
+ * serves one of them.
  */
 struct guardian *guardian_start(const char *const *files, size_t count);
 /* Ends the guardian (may be NULL), which releases all threads. */
@@ -147,14 +154,14 @@ void guardian_end(struct guardian *guardian);
 
 /* Returns a descriptor that is readable while a thread waits, and once the guardian is gone. */
 int guardian_fd(const struct guardian *guardian);
-/* Finds the next waiting thread. Returns false without one. */
+/* Finds the next waiting thread. Returns false if no thread waits. */
 bool guardian_next(struct guardian *guardian, struct guardian_event *ret);
 /* Returns how many threads have executed one of the files unheld since the last call. */
 size_t guardian_missed(struct guardian *guardian);
 void guardian_allow(struct guardian *guardian, const struct guardian_event *event);
-/* Marks the files at the paths again, because one may have been replaced. */
+/* Marks the files at the paths again, because a path may lead to another file now. */
 void guardian_renew(struct guardian *guardian);
-/* Has the guardian ended by itself? */
+/* Returns true if the guardian has ended by itself. */
 bool guardian_is_gone(const struct guardian *guardian);
 
 /* ---- Leaf ------------------------------------------------------------------------------------ */
@@ -197,7 +204,10 @@ enum passage_state {
 struct passage {
 	pid_t pid, tid;
 	enum passage_state state;
-	/* May the thread be followed into the file at `path`, at execve()? NULL: yes. */
+	/*
+	 * Returns true if the thread may be followed into the file at `path`, at execve(). NULL
+	 * means yes.
+	 */
 	bool (*may_follow)(pid_t tid, uint64_t path);
 	struct files *files; /* borrowed; may be NULL */
 	struct yield *yield; /* borrowed; shared by all passages of one tracing thread */
@@ -207,17 +217,20 @@ struct passage {
 	bool has_run;	     /* the program was a leaf, and its own code has run */
 	/* no hit was missed: the process is a leaf, or was traced to its end */
 	bool nothing_lost;
-	/* The process or thread that a leaf has started, to be released after it; or 0. */
+	/* The process or thread that a leaf has started, to be released after the leaf; or 0. */
 	pid_t stray;
 	bool is_ending; /* the thread was released because its process was ending */
 	bool is_leaf;	/* the program runs as a leaf, or did until it was asked to stop */
-	/* The thread repeats a call, as in struct control_thread. */
+	/* The thread repeats a system call, as in struct control_thread. */
 	bool is_again;
 	int calls; /* number of the loader's system calls */
-	/* The first argument of the loader's last call, which the result may replace. */
+	/*
+	 * The first argument of the loader's last call. The result may replace it in the register.
+	 */
 	uint64_t argument;
-	struct leaf leaf;   /* valid if is_leaf */
-	uint64_t unseen_ns; /* how long code of the held program has run that was not examined */
+	struct leaf leaf; /* valid if is_leaf */
+	/* how long the held program's code has run without having been examined */
+	uint64_t unseen_ns;
 	struct probe_error
 		*told;	      /* error that reports a loss at the program's end, or NULL; owned */
 	uint64_t deadline_ns; /* time limit of the state (CLOCK_MONOTONIC) */
@@ -239,21 +252,21 @@ void passage_again(struct passage *passage, bool may_go);
 
 /*
  * Handles reported stops, and lets the thread continue, except into PASSAGE_HELD. Does not sleep:
- * yields the processor a few times at most, unless others want it. A held passage may end here, if
- * its process was killed. Returns whether the thread has stopped.
+ * yields the processor a few times at most, unless others want it. A held passage ends if its
+ * process was killed. Returns true if the thread has stopped.
  */
 bool passage_step(struct passage *passage);
 
-/* Releases the thread: now, or as soon as it stops. */
+/* Releases the thread at once if it has stopped, else at its next stop. */
 void passage_leave(struct passage *passage);
 
 /*
- * After the deadline: a thread on its way through execve(2) is asked to stop, a leaf is held, and
- * others are released.
+ * Handles a passed deadline: asks a thread on its way through execve(2) to stop, holds a leaf,
+ * releases others.
  */
 void passage_expire(struct passage *passage);
 
-/* Has the thread executed another program, or is it gone? */
+/* Returns true if the thread has executed another program, or is gone. */
 bool passage_is_through(const struct passage *passage);
 
 /* Returns true if a leaf has just ended: /proc may still show it as running. */
@@ -282,7 +295,7 @@ struct waiters {
 /* The processes to search, and how far the search is. */
 struct waiters_place {
 	pid_t pid;
-	bool children; /* also search children with memory of their own, and their children */
+	bool children; /* also search children that have memory of their own, and their children */
 	/* The gate's first turn in the target. */
 	uint64_t address;
 	uint64_t since_ns;  /* since when a thread that has arrived has not been found, or 0 */
@@ -293,9 +306,9 @@ struct waiters_place {
 };
 
 /*
- * Finds all arrived threads, which gate_release() then releases. Returns false if one was not found
- * yet: call it again; each call waits a moment. A thread that was killed after its arrival cannot
- * be found, so this ends after a while.
+ * Finds all arrived threads, which gate_release() then releases. Returns false if one is still
+ * missing: call it again; each call waits a moment. A thread that was killed after its arrival
+ * cannot be found, so this returns true after a while.
  */
 bool waiters_find(struct waiters *waiters, struct gate *gate, struct waiters_place *place);
 
@@ -305,7 +318,7 @@ bool waiters_find(struct waiters *waiters, struct gate *gate, struct waiters_pla
 struct launch_gate {
 	struct gate gate;
 	/*
-	 * place.children: follows programs that children start, too. Otherwise children are
+	 * If place.children, programs that children start are followed, too; if not, children are
 	 * released.
 	 */
 	struct waiters_place place;
@@ -316,7 +329,7 @@ struct launch {
 	struct passage passage;
 	/* Borrowed; NULL if the gate is closed, or a guardian held the thread. */
 	struct launch_gate *gate;
-	/* A guardian held the thread, whoever started its process. */
+	/* A guardian held the thread; its process may have been started by anybody. */
 	bool is_sought;
 	struct file_id file; /* the file that the thread executes; valid if is_sought */
 };
@@ -333,7 +346,7 @@ struct launches {
 	struct alarm alarm;
 	struct yield yield;	   /* used while the launches run */
 	struct guardian *guardian; /* holds programs that are sought; borrowed. May be NULL */
-	/* Wanted programs that were not held, and the number last reported. */
+	/* Number of wanted programs that were not held, and the number last reported. */
 	size_t missed, missed_told;
 	/* Control groups (/proc/PID/cgroup) that had no limit, and until when we rely on that. */
 	char free_groups[1024];
@@ -342,9 +355,12 @@ struct launches {
 
 /* Errors: PROBE_ERROR_SYSTEM. Call launches_deinit() even after an error. */
 PROBE_MUST_CHECK struct probe_error *launches_init(struct launches *launches);
-/* Releases all threads while the gates are served. Then the caller ends the guardian. */
+/*
+ * Releases all threads, for which the gates are still served. After this, the caller ends the
+ * guardian.
+ */
 void launches_end(struct launches *launches);
-/* Releases the rest, and frees everything. */
+/* Releases the remaining threads, and frees everything. */
 void launches_deinit(struct launches *launches);
 
 /* Adds an open gate for launches_run(), and raises launches->event. */
@@ -354,30 +370,32 @@ PROBE_MUST_CHECK struct probe_error *launches_add(
 void launches_remove(struct launches *launches, const struct launch_gate *gate);
 
 /*
- * Serves the gates: follows waiting threads into their programs, for a few milliseconds at most,
- * while one may soon be held. A thread that cannot be followed, or takes too long, is released; a
- * struct probe_watch finds it later.
+ * Serves the gates: follows waiting threads into their programs, as long as one may soon be held,
+ * but only for a few milliseconds. A thread that cannot be followed, or takes too long, is
+ * released; a struct probe_watch finds it later.
  */
 void launches_run(struct launches *launches);
 
 /*
- * Returns the next held program, to be released or closed, or NULL. *unseen_ns_ret: how long it has
- * run unexamined code, usually 0. *is_sought_ret: a guardian held it.
+ * Returns the next held program, which the caller releases or closes, or NULL. *unseen_ns_ret is
+ * how long it has run unexamined code, usually 0. *is_sought_ret is true if a guardian held it.
  */
 struct probe_target *launches_take(
 	struct launches *launches, uint64_t *unseen_ns_ret, bool *is_sought_ret);
 
 /*
- * Returns a loss to report, for the caller to free, or NULL: once a program that ended while it was
- * followed; the number of programs not held when it has doubled, and at the end if it has grown.
+ * Returns a loss to report, or NULL; the caller frees it. Losses are programs that ended while they
+ * were followed, and the number of programs not held: when it has doubled, and at the end if it has
+ * grown.
  */
 PROBE_MUST_CHECK struct probe_error *launches_told(struct launches *launches, bool at_end);
 
-/* Is a process being followed, or has it just ended while it was? */
+/* Returns true if a process is being followed, or has just ended while it was followed. */
 bool launches_have(const struct launches *launches, pid_t pid);
 /*
- * May a followed process, or one that waits at this gate, share the memory of the gate's process?
- * That may be its parent in vfork(2), which cannot be stopped until launches_run() has continued.
+ * Returns true if a followed process, or one that waits at this gate, may share the memory of the
+ * gate's process. The gate's process may be its parent in vfork(2), which cannot be stopped until
+ * launches_run() has continued.
  */
 bool launches_depend(const struct launches *launches, struct launch_gate *gate);
 
@@ -386,14 +404,14 @@ bool launches_depend(const struct launches *launches, struct launch_gate *gate);
 /* ---- Program --------------------------------------------------------------------------------- */
 
 /*
- * Is a new program's loader still at work, by what it tells debuggers (struct r_debug)? False
- * without such a loader, or if unreadable: waiting would not help.
+ * Returns true if a new program's loader is still at work, according to struct r_debug. False if it
+ * has no such loader or is unreadable, because waiting would not help.
  */
 bool program_is_loading(pid_t pid, struct files *files);
 
 /* ---- Rights ---------------------------------------------------------------------------------- */
 
-/* Does a program keep its rights if we trace it with ptrace(2)? */
+/* Tells whether a program keeps its rights if we trace it with ptrace(2). */
 
 enum { RIGHTS_PATH_MAX = 4096 };
 
@@ -404,9 +422,9 @@ enum { RIGHTS_PATH_MAX = 4096 };
 struct seek;
 
 /*
- * Called for each process found. If is_known() is true, the process is left out. take() gets a
- * wanted process, and the last time (CLOCK_MONOTONIC) at which it did not exist; if it returns
- * false, the search ends.
+ * Called for each process that is found. If is_known() is true, the process is left out. take()
+ * gets a wanted process, and the last time (CLOCK_MONOTONIC) at which it did not exist; if it
+ * returns false, the search ends.
  */
 struct seek_visitor {
 	bool (*is_known)(void *data, pid_t pid);

@@ -191,8 +191,8 @@ bool gate_list_changes(struct change *change)
  * The controller's side of a gate.
  *
  * If the controller dies, its gate releases all threads. If nobody serves the gate, it disarms
- * itself (struct probe_gate), so a stopped controller delays its target once, by two seconds, and
- * arms it when it continues.
+ * itself (struct probe_gate), so a stopped controller delays its target once, by two seconds. When
+ * the controller continues, it arms the gate again.
  *
  * The kernel reports a death through a thread's list of robust futexes. glibc sets one up for each
  * thread's mutexes; the waiter thread has none, so it can use the gate's list.
@@ -324,7 +324,7 @@ void gate_clear(int event)
 {
 	uint64_t count;
 
-	/* This fails if the eventfd was not raised. */
+	/* This fails if the eventfd was not raised, which does no harm. */
 	if (read(event, &count, sizeof(count)) < 0)
 		return;
 }
@@ -421,7 +421,10 @@ void gate_shut(struct gate *gate)
 		wake_waiter(gate);
 }
 
-/* Ends the waiter. A single wake-up may come just before it waits. */
+/*
+ * Ends the waiter. Wakes it repeatedly, because a wake-up is lost if it comes just before the
+ * waiter waits.
+ */
 static void end_waiter(struct gate *gate)
 {
 	static const struct timespec a_moment = {.tv_nsec = 1000 * 1000};
@@ -453,8 +456,9 @@ void gate_close(struct gate *gate)
  * A thread at a gate sleeps in futex(2) on one of its turns, whose address
  * /proc/PID/task/TID/syscall shows; forked children's do so on the same memory and address.
  *
- * A thread may have to wait for a processor before it sleeps. So if one is missing, we wait as long
- * as a running thread could be it. A thread killed after it took its number is never found.
+ * A thread may have to wait for a processor before it sleeps. So if a thread is missing, we wait as
+ * long as a running thread could be the missing one. A thread killed after it took its number is
+ * never found.
  *
  * Sources: proc_pid_syscall(5); futex(2).
  */
@@ -462,14 +466,18 @@ void gate_close(struct gate *gate)
 enum {
 	FIND_NS = 500000000,	 /* limit between arriving at the gate and waiting there */
 	FIND_IDLE_NS = 10000000, /* the limit if no running thread could be the missing one */
-	/* The least number of searches: we may get the processor as rarely as the threads. */
+	/*
+	 * The minimum number of searches, because we may get the processor as rarely as the threads
+	 * do.
+	 */
 	FIND_LOOKS = 50,
 	FIND_PAUSE_NS = 100000 /* pause between two searches */
 };
 
 /*
- * Returns the turn in which a thread waits, and its stack pointer; -1 if in none. `address` is the
- * first turn's. *runs_ret: it does not sleep in a system call. (Call -1 is a page fault.)
+ * Returns the turn in which a thread waits (-1 if in none), and its stack pointer. `address` is the
+ * first turn's. *runs_ret is true if the thread does not sleep in a system call. (Call -1 is a page
+ * fault.)
  */
 static int turn_of(pid_t pid, pid_t tid, uint64_t address, bool *runs_ret, unsigned long long *sp)
 {
@@ -528,14 +536,15 @@ static void find_below(struct waiters *waiters, const struct waiters_place *plac
 }
 
 /*
- * Searches the main thread of a process and of its children. Returns false if threads are missing.
+ * Searches the main threads of a process and of its children. Returns false if threads are still
+ * missing.
  */
 static bool find_main_threads(
 	struct waiters *waiters, const struct waiters_place *place, uint32_t wanted)
 {
 	pid_t *pids = children_of_thread(place->pid, place->pid);
 
-	/* Children first: most processes wait for a child. */
+	/* Search children first, because most processes wait for a child. */
 	for (size_t i = 0; pids && pids[i] && waiters->count < wanted; i++)
 		look_at(waiters, place, pids[i], pids[i]);
 	free(pids);
@@ -562,7 +571,7 @@ bool waiters_find(struct waiters *waiters, struct gate *gate, struct waiters_pla
 		find_in(waiters, place, place->pid);
 		find_below(waiters, place, place->pid);
 	}
-	/* Threads that arrived since may have been found, and are released, too. */
+	/* Threads that have arrived in the meantime may have been found, and are released, too. */
 	gate_take(gate);
 	patience = waiters->others_run ? FIND_NS : FIND_IDLE_NS;
 	if (waiters->count < gate_waiting(gate) &&

@@ -103,7 +103,7 @@ static void answer(const struct watchman *w, int fd)
 {
 	const struct fanotify_response response = {.fd = fd, .response = FAN_ALLOW};
 
-	/* Without an answer, exit, which also releases the thread. */
+	/* If the answer cannot be written, exit, which also releases the thread. */
 	if (write(w->group, &response, sizeof(response)) < 0 && errno != ENOENT)
 		_exit(1);
 	close(fd);
@@ -165,7 +165,10 @@ static bool mark_file(const struct watchman *w, int fd)
 	return fanotify_mark(w->group, FAN_MARK_ADD, FAN_OPEN_EXEC_PERM, AT_FDCWD, path) == 0;
 }
 
-/* Marks the files at the paths again: a replaced one needs it, even with the same inode number. */
+/*
+ * Marks the files at the paths again, because a replaced file has no mark, even with the same inode
+ * number.
+ */
 static void mark_again(const struct watchman *w)
 {
 	for (size_t i = 0; i < w->file_count; i++) {
@@ -299,7 +302,10 @@ static _Noreturn void become(struct watchman *w)
 	watch(w);
 }
 
-/* Forks twice, so that the guardian is no child of the program, which waits for its own. */
+/*
+ * Forks twice, so that the guardian is not a child of the program, which may wait for all its
+ * children.
+ */
 static bool start(struct watchman *w)
 {
 	pid_t child = fork();

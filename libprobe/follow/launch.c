@@ -12,11 +12,12 @@
  * parent. We wait for each thread by its id, and take no other events, because the program that
  * uses this library has children of its own.
  *
- * If the controller dies meanwhile, the kernel detaches it from the threads, and they continue as
- * if nothing had happened. If the controller is stopped while it follows threads, a timer continues
- * it (libprobe/ptrace/tracee.c). A thread whose execve() has failed comes to the gate again
- * (execvp(3) tries one folder of PATH after the other), or is released. The struct probe_watch
- * finds programs that were released early, like any program that did not come through a gate.
+ * If the controller dies in the meantime, the kernel detaches it from the threads, and they
+ * continue as if nothing had happened. If the controller is stopped while it follows threads, a
+ * timer continues it (libprobe/ptrace/tracee.c). A thread whose execve() has failed comes to the
+ * gate again (execvp(3) tries one folder of PATH after the other), or is released. The struct
+ * probe_watch finds programs that were released early, like any program that did not come through a
+ * gate.
  *
  * Sources: ptrace(2), "execve(2) under ptrace"; proc_pid_syscall(5).
  */
@@ -68,8 +69,8 @@ static uint16_t machine_of(const char *path)
 }
 
 /*
- * Executes a program like execvp(3), which would give a program of another machine (ENOEXEC) to a
- * shell: returns its machine, or EM_NONE if execvp() should be called.
+ * Executes a program like execvp(3), but execvp() gives a program of another machine (ENOEXEC) to a
+ * shell. For such a program, returns its machine. Returns EM_NONE if execvp() should be called.
  */
 static uint16_t execute(char *const argv[])
 {
@@ -139,7 +140,7 @@ static struct probe_error *run_to_hold(
 	siginfo_t info = {0};
 	struct failure failure;
 
-	/* WNOWAIT keeps the exit status for whoever waits for the program. */
+	/* WNOWAIT keeps the exit status for the code that waits for the program later. */
 	while (passage->state < PASSAGE_HELD) {
 		if (waitid(P_PID, (id_t)passage->pid, &info,
 			    WEXITED | WSTOPPED | WNOWAIT | __WALL) < 0 &&
@@ -235,7 +236,9 @@ struct probe_error *probe_target_spawn(char *const argv[], struct probe_target *
 enum {
 	SEEN_PATH_MAX = RIGHTS_PATH_MAX + 64,
 	INTERPRETER_MAX = 256, /* bytes that the kernel reads of a script: BINPRM_BUF_SIZE */
-	/* Scripts that are each the interpreter of the one before; the kernel allows five. */
+	/*
+	 * Maximum length of a chain of scripts that interpret each other; the kernel allows five.
+	 */
 	SCRIPTS_MAX = 6
 };
 
@@ -285,7 +288,10 @@ static void path_seen_by(pid_t pid, const char *name, char path[SEEN_PATH_MAX])
 	snprintf(path, SEEN_PATH_MAX, "/proc/%d/%s/%s", pid, name[0] == '/' ? "root" : "cwd", name);
 }
 
-/* Will the program keep its rights, by its files? *executes_ret: execve(2) will likely succeed. */
+/*
+ * Returns true if the program will keep its rights, judged by its files. *executes_ret is true if
+ * execve(2) will likely succeed.
+ */
 static bool looks_safe(pid_t pid, uint64_t address, bool *executes_ret)
 {
 	char text[RIGHTS_PATH_MAX], path[SEEN_PATH_MAX], first[INTERPRETER_MAX];
@@ -312,8 +318,8 @@ static bool looks_safe(pid_t pid, uint64_t address, bool *executes_ret)
 }
 
 /*
- * Will the program at this path have all its rights under tracing: are we root, or do neither the
- * file nor a script's interpreter change the user? False if unknown.
+ * Returns true if the program at this path keeps its rights under tracing, because we are root, or
+ * because neither the file nor a script's interpreter changes the user. False if unknown.
  */
 static bool rights_stay(pid_t pid, uint64_t address)
 {
@@ -323,8 +329,8 @@ static bool rights_stay(pid_t pid, uint64_t address)
 }
 
 /*
- * The same, and execve(2) will most likely succeed: otherwise a thread that is not stopped there
- * could execute another, unchecked file.
+ * Like rights_stay(), and execve(2) must be likely to succeed: if it failed, a thread that does not
+ * stop there could execute another, unchecked file.
  */
 static bool rights_stay_at_once(pid_t pid, uint64_t address)
 {
@@ -372,7 +378,8 @@ static void launches_begin(
 	struct launches *launches, pid_t pid, pid_t tid, const struct file_id *file);
 
 /*
- * Returns the address of the path passed to execve(2), or 0. *running_ret: it does not sleep yet.
+ * Returns the address of the path passed to execve(2), or 0. *running_ret is true if the thread
+ * does not sleep yet.
  */
 static uint64_t path_address(pid_t tid, bool *running_ret)
 {
@@ -405,7 +412,10 @@ static int open_as_seen(pid_t tid, const char *name)
 	return fd;
 }
 
-/* Does the thread certainly not hold the lock? *running_ret: it does not sleep yet. */
+/*
+ * Returns true if the thread certainly does not hold the lock. *running_ret is true if it does not
+ * sleep yet.
+ */
 static bool may_be_seized(const struct guardian_event *event, bool *running_ret)
 {
 	char name[RIGHTS_PATH_MAX];
@@ -427,8 +437,8 @@ static bool may_be_seized(const struct guardian_event *event, bool *running_ret)
 }
 
 /*
- * Handles a reported thread. Returns false, without doing anything, if its file is unknown, because
- * it does not sleep yet, unless `at_once`.
+ * Handles a reported thread. If its file is unknown because it does not sleep yet, does nothing and
+ * returns false, unless `at_once`.
  */
 static bool serve_event(struct launches *launches, struct guardian *guardian,
 	const struct guardian_event *event, bool at_once)
@@ -482,7 +492,7 @@ static void hold_finish(struct launches *launches, struct guardian *guardian)
 {
 	struct guardian_event event;
 
-	/* Those whose time has not passed are released then, and do not count. */
+	/* Threads whose time has not passed are released at that moment, and do not count. */
 	while (guardian_next(guardian, &event))
 		launches->missed += clock_monotonic_ns() >= event.until_ns;
 	launches->missed += guardian_missed(guardian);
@@ -516,7 +526,10 @@ enum {
 
 /* ---- At the gates ------------------------------------------------------------------- */
 
-/* May a thread run through execve(2) without a stop? Otherwise may_follow() decides at the call. */
+/*
+ * Returns true if a thread may run through execve(2) without a stop. If not, may_follow() decides
+ * at the call.
+ */
 static bool may_be_followed(const struct waiter *waiter)
 {
 	uint16_t offset = arch_process()->gate_argument;
@@ -552,7 +565,7 @@ static struct launch *begin(
 	return launch;
 }
 
-/* Follows a thread in execve(2) of a sought file, unless its process is followed. */
+/* Follows a thread in execve(2) of a sought file, unless its process is already followed. */
 static void launches_begin(
 	struct launches *launches, pid_t pid, pid_t tid, const struct file_id *file)
 {
@@ -582,8 +595,8 @@ static struct passage *find_on_way(const struct launches *l, pid_t pid)
 }
 
 /*
- * Is a followed thread leaving the gate, rather than waiting there again after a failed execve(2)?
- * Its turn tells, unless two waiting threads have the same.
+ * Returns true if a followed thread is leaving the gate, false if it waits there again after a
+ * failed execve(2). Its turn tells which, unless two waiting threads have the same turn.
  */
 static bool is_on_way(const void *data, int turn, pid_t pid, pid_t tid)
 {
@@ -596,7 +609,10 @@ static bool is_on_way(const void *data, int turn, pid_t pid, pid_t tid)
 		       gate_holds_turn(gate, (uint32_t)turn));
 }
 
-/* Follows a waiting thread, if wanted. The first execve(2) ends the process's other threads. */
+/*
+ * Follows a waiting thread, if that is wanted. The first execve(2) in a process ends its other
+ * threads.
+ */
 static void serve_waiter(struct launches *l, struct launch_gate *gate, const struct waiter *waiter)
 {
 	struct passage *p = find_on_way(l, waiter->pid);
@@ -607,7 +623,7 @@ static void serve_waiter(struct launches *l, struct launch_gate *gate, const str
 		begin(l, gate, waiter->pid, waiter->tid, may_be_followed(waiter));
 }
 
-/* Traces the threads at a gate, then opens it. Returns false if one was not found yet. */
+/* Traces the threads at a gate, then opens it. Returns false if a thread was not found yet. */
 static bool serve(struct launches *l, struct launch_gate *gate)
 {
 	const struct at_gate at = {l, gate};
@@ -641,7 +657,10 @@ static void drop(struct launches *l, size_t i)
 	memmove(&l->items[i], &l->items[i + 1], (l->count - i) * sizeof(*l->items));
 }
 
-/* Begins to release threads of `gate`, or of all, before their execve(2). True if one is left. */
+/*
+ * Begins to release the threads of `gate`, or of all gates, before their execve(2). Returns true if
+ * one is left.
+ */
 static bool let_go(struct launches *l, const struct launch_gate *gate)
 {
 	bool any = false;
@@ -674,7 +693,10 @@ static void let_all_go(struct launches *l, const struct launch_gate *gate)
 	control_signals_give(&signals);
 }
 
-/* Counts gates that were not served in time: a thread left unseen, and later ones were not held. */
+/*
+ * Counts gates that were not served in time: one thread left unseen, and later threads were not
+ * held.
+ */
 static void count_lapses(struct launches *l)
 {
 	for (size_t i = 0; i < l->gate_count; i++)
@@ -705,7 +727,9 @@ struct progress {
 	bool moved; /* some thread has stopped and continued */
 };
 
-/* Did a sought program start unheld, so that it may have run wanted code? */
+/*
+ * Returns true if a sought program started without being held, so that it may have run wanted code.
+ */
 static bool is_missed(const struct launch *launch)
 {
 	return launch->is_sought && !launch->passage.nothing_lost &&
@@ -747,7 +771,7 @@ static bool serve_all(struct launches *l)
 	return all;
 }
 
-/* Waits for the next stop. It yields at first, because most stops come within microseconds. */
+/* Waits for the next stop. Yields at first, because most stops come within microseconds. */
 static void wait_for_launch(struct yield *yield, struct control_signals *signals, uint64_t moved_ns)
 {
 	if (clock_monotonic_ns() - moved_ns >= AWAKE_NS || !yield_once(yield))

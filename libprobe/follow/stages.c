@@ -43,7 +43,10 @@ static bool is_glibc_loader(const struct module *m)
 	return threads_is_loader(m) && object_is_64bit(m->object) && object_soname(m->object);
 }
 
-/* Is the program's loader glibc's? Others are not followed. `files` may be NULL. */
+/*
+ * Returns true if the program's loader is glibc's. Other loaders are not followed. `files` may be
+ * NULL.
+ */
 static bool program_has_glibc_loader(pid_t pid, struct files *files)
 {
 	struct file *program = program_file(pid, files);
@@ -96,9 +99,9 @@ bool program_is_loading(pid_t pid, struct files *files)
 
 /*
  * A program's imports show what it may do. Other functions of libc are reached only by its own
- * machine code, or through functions of libc, which the list contains, too, except those that load
- * converters of character sets (gettext, wide characters), because nearly every program imports
- * one. So this is a forecast, and a leaf's mapped files are checked at its end.
+ * machine code, or through functions of libc, which the list contains, too. The list leaves out
+ * functions that load converters of character sets (gettext, wide characters), because nearly every
+ * program imports one. So this is a forecast, and a leaf's mapped files are checked at its end.
  *
  * Sources: the GNU C Library Reference Manual; glibc, the callers of __libc_dlopen, clone and
  * pthread_create.
@@ -135,7 +138,7 @@ static const char *const calls[] = {
 	"getsecretkey", "netname2user", "res_init", "__res_init",
 };
 
-/* More of the name service switch; each has variants (_r, …). */
+/* More functions of the name service switch; each has variants (_r, …). */
 static const char *const call_families[] = {
 	"getpwnam", "getpwuid", "getpwent", "setpwent", "getgrnam", "getgrgid", "getgrent",
 	"setgrent", "getspnam", "getspent", "setspent", "getsgnam", "getsgent", "setsgent",
@@ -160,7 +163,10 @@ static bool is_call(const char *name, void *unused)
 	return false;
 }
 
-/* Does a module import only what leaves may? libc and its loader may import anything. */
+/*
+ * Returns true if a module imports only what leaves may import. libc and its loader may import
+ * anything.
+ */
 static bool imports_no_call(const struct module *module)
 {
 	struct file *file = module->file;
@@ -204,7 +210,7 @@ void leaf_pass_over(pid_t pid, struct files *files)
 	modules_deinit(&modules);
 }
 
-/* Records that a program is no leaf: it did what no leaf does. */
+/* Records that a program is no leaf, because it did what no leaf does. */
 static void leaf_forget(const struct leaf *leaf, struct files *files)
 {
 	struct file *program = files_mapped(files, leaf->dev, leaf->inode);
@@ -215,7 +221,7 @@ static void leaf_forget(const struct leaf *leaf, struct files *files)
 
 /* ---- Processes ------------------------------------------------------------------------- */
 
-/* Does no environment variable name libraries, or where the loader searches? */
+/* Returns true if no environment variable names libraries, or folders for the loader to search. */
 static bool has_plain_environment(pid_t pid)
 {
 	char path[32], text[ENVIRONMENT_MAX];
@@ -227,13 +233,13 @@ static bool has_plain_environment(pid_t pid)
 		if (strncmp(text + at, "LD_", strlen("LD_")) == 0 ||
 			strncmp(text + at, "GLIBC_TUNABLES=", strlen("GLIBC_TUNABLES=")) == 0)
 			return false;
-	/* Without text, the file may be unreadable. */
+	/* An empty text means that the file may be unreadable. */
 	return length && length < sizeof(text) - 1;
 }
 
 /*
- * Will a just executed program be a leaf? It must be known as one, in an environment that makes the
- * loader load nothing else.
+ * Returns true if a just executed program will be a leaf. It must be known as one, and its
+ * environment must not make the loader load anything else.
  */
 static bool leaf_begins(pid_t pid, const struct files *files, struct leaf *ret)
 {
@@ -246,7 +252,10 @@ static bool leaf_begins(pid_t pid, const struct files *files, struct leaf *ret)
 	return true;
 }
 
-/* Is all mapped code known to be a leaf's? Takes few system calls; false if anything is unknown. */
+/*
+ * Returns true if all mapped code is known to be a leaf's. Makes few system calls; false if
+ * anything is unknown.
+ */
 static bool has_known_code(pid_t pid, const struct files *files)
 {
 	struct maps maps = {0};
@@ -267,7 +276,10 @@ static bool has_known_code(pid_t pid, const struct files *files)
 	return known;
 }
 
-/* Is all mapped code of files that leaves may map? Otherwise the program is marked as no leaf. */
+/*
+ * Returns true if all mapped code is from files that leaves may map. If not, the program is marked
+ * as no leaf.
+ */
 static bool leaf_is_one(const struct leaf *leaf, pid_t pid, struct files *files)
 {
 	struct modules modules = {0};
@@ -285,7 +297,7 @@ static bool leaf_is_one(const struct leaf *leaf, pid_t pid, struct files *files)
 	return is_one;
 }
 
-/* May a module have probes that were never searched for? */
+/* Returns true if a module may have probes that were never searched for. */
 static bool may_have_probes(struct module *module)
 {
 	struct probe_error *error;
@@ -333,8 +345,8 @@ static struct probe_error *leaf_end(
 
 /*
  * Returns the report that a leaf has executed another program, so that its mapped files are
- * unknown. The program still counts as a leaf: it makes its own system calls, which no gate can
- * hold.
+ * unknown. The program still counts as a leaf, because it makes its own system calls, which no gate
+ * can hold.
  */
 static struct probe_error *leaf_replaced(pid_t pid)
 {
@@ -356,15 +368,21 @@ enum {
 		       PTRACE_O_TRACEEXIT
 };
 
-/* A running thread loses nothing while it waits for a disk; a stopped one is delayed. */
+/*
+ * Limits of waiting: a running thread loses nothing while it waits for a disk, but a stopped one is
+ * delayed.
+ */
 #define RUNNING_NS UINT64_C(10000000000)
 #define HELD_NS UINT64_C(2000000000)
-/* Another tracer may be waiting for a leaf. */
+/* Time after which a leaf is stopped, because another tracer may be waiting for it. */
 #define LEAF_NS UINT64_C(5000000)
-/* The limit of execve(2), which usually takes less. If it fails, the thread runs meanwhile. */
+/*
+ * The limit of execve(2), which usually takes less. If execve(2) fails, the thread runs on during
+ * this time.
+ */
 #define THROUGH_NS UINT64_C(5000000)
 
-/* The state's time limit begins now. */
+/* Enters a state; its time limit begins now. */
 static void stage_enter(struct passage *p, enum passage_state state)
 {
 	static const uint64_t allowed[] = {
@@ -424,7 +442,8 @@ static void stage_let_go(struct passage *p)
 }
 
 /*
- * If a stop that we asked for has ended the thread's wait, makes it repeat that, and returns true.
+ * If a stop that we asked for has ended a wait of the thread, makes the thread repeat the wait, and
+ * returns true.
  */
 static bool has_ended_wait(struct passage *p)
 {
@@ -456,7 +475,8 @@ static bool is_on_way(const struct arch_registers *regs)
 }
 
 /*
- * Handles a system call on the way to execve(2). Returns false after another call, or if it failed.
+ * Handles a system call on the way to execve(2). Returns false if it is another call, or if it
+ * failed.
  */
 static bool step_call(struct passage *p)
 {
@@ -484,7 +504,7 @@ static bool step_seized(struct passage *p)
 	return false;
 }
 
-/* Is a call's result in the register of its first argument? */
+/* Returns true if a call's result is in the register of its first argument. */
 static bool result_hides_argument(void)
 {
 	const int8_t *registers = arch_process()->registers;
@@ -529,7 +549,10 @@ static bool is_mapped(struct passage *p)
 		p->facts.rseq_signature = (uint32_t)arch_get(&p->regs, ARCH_ARG3);
 		return true;
 	}
-	/* After the thread pointer, another call: an older glibc, or rseq is switched off. */
+	/*
+	 * Another call after the thread pointer is set means an older glibc, or that rseq is
+	 * switched off.
+	 */
 	p->facts.known = ready;
 	return ready;
 }
@@ -548,8 +571,8 @@ static bool enter_leaf(struct passage *p)
 }
 
 /*
- * Handles the stop of a leaf after a while. If its loader is still at work, it continues (false).
- * Otherwise it is held, and will end without a stop (PTRACE_O_TRACEEXIT).
+ * Handles the stop of a leaf after a while. If its loader is still at work, returns false, and the
+ * leaf continues. If not, holds it, and lets it end without a stop (PTRACE_O_TRACEEXIT).
  */
 static bool hold_leaf(struct passage *p)
 {
@@ -577,7 +600,7 @@ static void leave_leaf(struct passage *p)
 		.told = leaf_replaced(p->pid)};
 }
 
-/* A leaf is about to end, or has started something: releases both. */
+/* A leaf is about to end, or has started a process or thread: releases both. */
 static void step_leaf(struct passage *p, int event)
 {
 	unsigned long message = 0;
@@ -592,7 +615,7 @@ static void step_leaf(struct passage *p, int event)
 
 /* ---- One stop, continued ----------------------------------------------------------------- */
 
-/* Handles a stop that a leaf was asked for. Does it continue? */
+/* Handles a stop that a leaf was asked for. Returns true if the leaf continues. */
 static bool step_stopping(struct passage *p)
 {
 	if (!registers_read(p->tid, &p->regs))
@@ -607,7 +630,7 @@ static bool step_stopping(struct passage *p)
 	return false;
 }
 
-/* Handles a stop at a system call. Does the thread continue? */
+/* Handles a stop at a system call. Returns true if the thread continues. */
 static bool step_system_call(struct passage *p)
 {
 	bool behind = p->returning;
@@ -629,7 +652,10 @@ static bool step_system_call(struct passage *p)
 		stage_enter(p, PASSAGE_LOADER);
 		return true;
 	}
-	/* Move only now: the scheduler may move a new program back to its idle processor. */
+	/*
+	 * Move the thread only now, because the scheduler may move a new program back to its idle
+	 * processor.
+	 */
 	if (p->state == PASSAGE_LOADER && p->calls == 1)
 		nearby_move(p->pid, p->tid);
 	if (p->state == PASSAGE_LOADER && !is_mapped(p) && p->calls++ < LOADER_CALLS_MAX)
@@ -638,7 +664,7 @@ static bool step_system_call(struct passage *p)
 	return false;
 }
 
-/* Handles a ptrace(2) event. Does the thread continue? */
+/* Handles a ptrace(2) event. Returns true if the thread continues. */
 static bool step_event(struct passage *p, int event, int signal)
 {
 	if (event == PTRACE_EVENT_EXEC) {
@@ -662,7 +688,10 @@ static bool step_event(struct passage *p, int event, int signal)
 	return true;
 }
 
-/* Notes what a leaf has started; the kernel traces it, stopped, from its start. */
+/*
+ * Notes the process or thread that a leaf has started. The kernel traces it from its start, and it
+ * begins stopped.
+ */
 static void note_stray(struct passage *p, int event)
 {
 	unsigned long tid;
@@ -673,7 +702,7 @@ static void note_stray(struct passage *p, int event)
 		p->stray = (pid_t)tid;
 }
 
-/* Handles a stop (`status` is waitpid(2)'s), and mostly lets the thread continue. */
+/* Handles a stop (`status` is waitpid(2)'s), and usually lets the thread continue. */
 static void stage_stop(struct passage *p, int status)
 {
 	int event = (int)((unsigned int)status >> 16), signal = WSTOPSIG(status);
@@ -686,7 +715,7 @@ static void stage_stop(struct passage *p, int status)
 			has_ended_wait(p);
 		stage_let_go(p);
 	} else if (p->state == PASSAGE_LEAVING) {
-		/* Deliver the signal that stopped it. */
+		/* Deliver the signal that stopped the thread. */
 		if (ptrace(PTRACE_DETACH, p->tid, NULL,
 			    (long)(event || signal == SYSCALL_STOP ? 0 : signal)) == 0)
 			p->state = PASSAGE_OVER;
@@ -747,8 +776,8 @@ static void stage_stop(struct passage *p, int status)
  * another program, that program is followed. What may have been missed is reported.
  *
  * A thread runs through execve(2) by itself, because it stops after the call anyway. If the call
- * fails, we are not notified. The thread mostly comes to the gate again, for the next folder of
- * PATH. If not, it is stopped after some milliseconds, and released.
+ * fails, we are not notified. The thread usually comes to the gate again, for the next folder of
+ * PATH. If it does not, it is stopped after some milliseconds, and released.
  *
  * If a thread other than the main thread calls execve(), it takes over the id of the main thread
  * with the event, and its own id is gone.
@@ -787,7 +816,9 @@ static pid_t next_stop(const struct passage *p, int *status_ret)
 	return id < 0 && p->tid != p->pid ? control_wait(p->pid, status_ret) : id;
 }
 
-/* Like next_stop(). With `yields`, yields a moment first: the next stop mostly comes soon. */
+/*
+ * Like next_stop(). With `yields`, yields a moment first, because the next stop usually comes soon.
+ */
 static pid_t next_stop_soon(const struct passage *p, bool yields, int *status_ret)
 {
 	pid_t id = next_stop(p, status_ret);

@@ -48,8 +48,8 @@
  *			is mapped. The event does not say who opens the file, nor why.
  *	/proc		which program each process runs now
  *
- * So if the files are known, we search when one of them has been opened, again and again for some
- * milliseconds, and otherwise seldom. We also search beside a guardian, for threads that it could
+ * So if the files are known, we search repeatedly for some milliseconds after one of them was
+ * opened, and seldom at other times. We also search beside a guardian, for threads that it could
  * not hold. If the files are unknown, we search all processes at short intervals, and use a small
  * part of our time for it.
  *
@@ -59,7 +59,7 @@
 
 enum {
 	LOOK_NS = 2000000, /* minimum time between two searches of all processes */
-	/* the least time between two searches, in durations of a search */
+	/* minimum time between two searches, as a multiple of a search's duration */
 	LOOK_SHARE = 20,
 	SELDOM_NS = 100000000, /* time between two searches if the opening of a file wakes us */
 	/* Limit between a file's opening and the new program */
@@ -72,7 +72,10 @@ enum {
 struct seek {
 	struct probe_newcomers newcomers;
 	char **files; /* files of `newcomers`; owned */
-	/* Watches the files; -1 with a guardian, without files, or if one cannot be watched. */
+	/*
+	 * Watches the files; -1 if there is a guardian, if no files are known, or if one cannot be
+	 * watched.
+	 */
 	int inotify;
 	struct guardian *guardian; /* may be NULL */
 	bool has_looked;
@@ -83,7 +86,7 @@ struct seek {
 
 /* ---- The files ---------------------------------------------------------------------- */
 
-/* Watches the files at all paths, again later: a replaced one has another inode. */
+/* Watches the files at all paths. Called again later, because a replaced file has another inode. */
 static bool watch_files(const struct seek *seek)
 {
 	for (size_t i = 0; i < seek->newcomers.file_count; i++)
@@ -166,7 +169,7 @@ static void seek_free(struct seek *seek)
 	free(seek);
 }
 
-/* Returns a descriptor that is readable when a file may be about to run, or -1. */
+/* Returns a descriptor that is readable when a wanted file may be about to run, or -1. */
 static int seek_fd(const struct seek *seek)
 {
 	return seek->guardian ? guardian_fd(seek->guardian) : seek->inotify;
@@ -263,7 +266,7 @@ static bool seek_look(struct seek *seek, const struct seek_visitor *visitor)
 
 enum {
 	SCAN_NS = 2000000, /* minimum time between two searches for children */
-	/* the least time between two scans, in durations of a scan */
+	/* minimum time between two scans, as a multiple of a scan's duration */
 	SCAN_SHARE = 20
 };
 
@@ -296,7 +299,7 @@ struct probe_watch {
 	size_t at; /* index of the process that this round examines next */
 	bool full; /* this round also examines children */
 	uint64_t round_ns, scanned_ns, next_scan_ns;
-	/* Newcomers that ended untraced, and are not reported yet. */
+	/* Number of newcomers that ended untraced, and are not reported yet. */
 	size_t ended;
 };
 
@@ -324,7 +327,7 @@ static enum image_state image_read(pid_t pid, struct image *ret)
 		return IMAGE_GONE;
 	ret->address = auxv_value(&auxv, AT_RANDOM);
 	/*
-	 * A 32-bit program: its vector's address means nothing here, but differs from a 64-bit
+	 * A 32-bit program: its vector's address has no meaning for us, but differs from a 64-bit
 	 * one's. Or the process has ended: then the vector is empty when it is read again.
 	 */
 	if (ret->address && memory_read(pid, ret->address, ret->random, sizeof(ret->random)) !=
@@ -421,7 +424,7 @@ static struct watched *find(struct probe_watch *watch, pid_t pid)
 	return NULL;
 }
 
-/* Returns NULL without memory. */
+/* Returns NULL if memory is short. */
 static struct watched *add(struct probe_watch *watch, pid_t pid)
 {
 	struct watched *items = reallocarray(watch->items, watch->count + 1, sizeof(*items));
@@ -473,7 +476,10 @@ void probe_watch_pass_over(struct probe_watch *watch, const struct probe_target 
 
 /* ---- Looking ------------------------------------------------------------------------ */
 
-/* Returns true if a process runs another, loaded program. *error_ret: it is unreadable, once. */
+/*
+ * Returns true if a process runs another program, which is loaded. *error_ret says, once, that the
+ * process is unreadable.
+ */
 static bool has_changed(
 	struct probe_watch *watch, struct watched *w, uint64_t now, struct probe_error **error_ret)
 {
@@ -519,7 +525,7 @@ static struct probe_error *take(
 	if (w->is_newcomer)
 		seek_hurry(watch->seek);
 	w->is_newcomer = false;
-	/* The process did not exist before its start either. */
+	/* The process did not exist before its start, so its age limits the unseen time. */
 	age = procfs_age_ns(w->pid);
 	ret->unseen_ns = now - w->checked_ns < age ? now - w->checked_ns : age;
 	w->checked_ns = now;
@@ -565,12 +571,12 @@ static bool take_held(struct probe_watch *watch, struct probe_watch_event *ret)
 		w->is_newcomer = false;
 		w->is_child &= known;
 	}
-	/* After an error, its next program goes unnoticed. */
+	/* After an error, the next program of this process goes unnoticed. */
 	probe_error_free(probe_watch_add(watch, ret->target));
 	return true;
 }
 
-/* Returns false without memory. */
+/* Returns false if memory is short. */
 static bool add_children(struct probe_watch *watch, size_t parent)
 {
 	pid_t *children = children_of(watch->items[parent].pid);
@@ -596,7 +602,7 @@ static bool add_children(struct probe_watch *watch, size_t parent)
 	return ok;
 }
 
-/* If its memory is there, it has not ended. */
+/* If the process's memory exists, the process has not ended. */
 static bool has_ended(const struct watched *w)
 {
 	return !(w->mem >= 0 && memory_is_there(w->mem)) &&
@@ -613,7 +619,7 @@ static void forget_orphans(struct probe_watch *watch, const struct image *image)
 	seek_hurry(watch->seek);
 }
 
-/* Has a process ended, even if its parent never waits for it? */
+/* Returns true if a process has ended, even if its parent never waits for it. */
 static bool is_dead(const struct watched *w)
 {
 	return w->mem >= 0 && !memory_is_there(w->mem) && procfs_is_zombie(w->pid);
@@ -630,7 +636,7 @@ static void forget_ended(struct probe_watch *watch)
 			i++;
 			continue;
 		}
-		/* One that we may not read was reported already. */
+		/* A newcomer that we may not read was already reported. */
 		watch->ended += w->is_newcomer && !w->denied;
 		drop(watch, i);
 		if (has_hits)
@@ -640,7 +646,7 @@ static void forget_ended(struct probe_watch *watch)
 
 /*
  * Forgets ended processes, and finds new children, unless newcomers are sought, which include them.
- * Returns false without memory.
+ * Returns false if memory is short.
  */
 static bool scan(struct probe_watch *watch)
 {
@@ -658,8 +664,9 @@ static bool scan(struct probe_watch *watch)
 /* ---- Newcomers ---------------------------------------------------------------------- */
 
 /*
- * Was `pid` forked from `other` with all its sessions? Assumed if it has just ended. A process
- * forked while they were made may have their data, even the registry, but not stubs at all sites.
+ * Returns true if `pid` was forked from `other` with all its sessions; also if it has just ended. A
+ * process forked while they were being made may have their data, even the registry, but not stubs
+ * at all sites.
  */
 static bool has_sessions_of(pid_t pid, pid_t other)
 {
@@ -726,7 +733,7 @@ static bool take_newcomer(void *data, pid_t pid, uint64_t since_ns)
 	struct image image;
 	enum image_state state = image_read(pid, &image);
 
-	/* A kernel thread, or a process that has just ended. */
+	/* The process is a kernel thread, or has just ended. */
 	if (state == IMAGE_GONE)
 		return true;
 	if (state == IMAGE_READ)
@@ -759,7 +766,7 @@ static void look_for_newcomers(struct probe_watch *watch)
 /*
  * Begins a round, which examines every process once, in several calls of probe_watch_next() if it
  * finds programs. Children, which take several system calls each, are not examined in every round.
- * Returns false without memory.
+ * Returns false if memory is short.
  */
 static bool begin_round(struct probe_watch *watch)
 {
@@ -805,7 +812,7 @@ struct probe_error *probe_watch_next(struct probe_watch *watch, struct probe_wat
 	return error;
 }
 
-/* Releases all threads: the caller may wait for one before it ends, such as its reader. */
+/* Releases all threads. The caller may wait for one of them, such as its reader, before it ends. */
 static void let_all_go(struct probe_watch *watch)
 {
 	launches_end(&watch->launches);

@@ -390,7 +390,7 @@ static void remember(struct writers *cache, pid_t tid, pid_t pid, pid_t outer)
 	cache->outer[slot] = outer;
 }
 
-/* Remembers a process's threads by their ids in its namespace. */
+/* Remembers a process's threads by their ids in its pid namespace. */
 static void scan_process(struct writers *cache, pid_t pid)
 {
 	DIR *threads = procfs_threads(pid);

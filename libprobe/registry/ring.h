@@ -15,15 +15,17 @@
 struct served;
 
 struct snapshot {
-	const uint8_t *base;   /* this process's mapping of the data; NULL: read from pid */
-	int fd;		       /* descriptor of the data, or -1 */
-	pid_t pid;	       /* process whose memory is read if base is NULL; 0: read from file */
+	/* this process's mapping of the data; if NULL, the data is read from pid */
+	const uint8_t *base;
+	int fd; /* descriptor of the data, or -1 */
+	/* process whose memory is read if base is NULL; if 0, the file is read */
+	pid_t pid;
 	struct served *served; /* knowledge of pid's pages; owned by the creator of the view */
 	int file; /* descriptor with the data from file_start on; owned by its session */
 	uint64_t file_start;
 	struct reg_session layout;
 	uint64_t known_start, known_end; /* offsets of a range known to have contents */
-	uint64_t hole_start; /* in this round, [hole_start, known_start) has no contents */
+	uint64_t hole_start; /* in this round, [hole_start, known_start) is known to be empty */
 };
 
 /*
@@ -39,7 +41,10 @@ uint64_t snapshot_sum_slots(const struct snapshot *view, uint32_t slot, size_t f
 
 struct view_cell {
 	uint32_t slot; /* number of the slot of the cell's probe */
-	/* The key's words and strings. NULL without keys, or for the cell of all other keys. */
+	/*
+	 * The key's words and strings. NULL if there are no keys, or for the cell of all other
+	 * keys.
+	 */
 	const uint8_t *key;
 	const struct probe_cell *cell;
 };
@@ -58,8 +63,8 @@ bool snapshot_cells(struct snapshot *view, const struct view_keys *keys,
 	bool (*visit)(void *data, const struct view_cell *cell), void *data);
 
 /*
- * Returns the hits of each slot's cells: layout.slot_capacity numbers, for the caller to free; NULL
- * without memory. If `keys` is {0}, keys are not checked.
+ * Returns each slot's hits, from its cells: layout.slot_capacity numbers, which the caller frees.
+ * NULL if memory is short. If `keys` is {0}, keys are not checked.
  */
 uint64_t *snapshot_hits(struct snapshot *view, const struct view_keys *keys);
 
@@ -94,8 +99,8 @@ struct recording {
 	size_t count;
 	uint8_t *bytes;
 	/*
-	 * Unread records that were overwritten. Others may be missing, but none from whole_from
-	 * (the counter) on.
+	 * Unread records that were overwritten. From whole_from (the counter) on, no record is
+	 * missing.
 	 */
 	uint64_t overwritten;
 	uint64_t whole_from;
@@ -140,7 +145,7 @@ struct rings {
 	uint8_t *record;  /* private copy of the current record */
 };
 
-/* Maps the data of a descriptor, which may be closed then. */
+/* Maps the data of a descriptor, which may be closed afterwards. */
 PROBE_MUST_CHECK struct probe_error *rings_open(
 	int fd, const struct reg_session *session, struct rings *ret);
 void rings_close(struct rings *rings);
@@ -148,17 +153,17 @@ void rings_close(struct rings *rings);
 /* From now on, wakes threads that wait in `room` (in the data) when a ring gets room. */
 void rings_tell(struct rings *rings, struct probe_room *room);
 
-/* Frees the rings' memory, when nothing writes records any more and all are read. */
+/* Frees the rings' memory. Call it when all records are read and nothing writes more. */
 void rings_discharge(struct rings *rings);
 
 /*
- * Returns how often a ring made no sense and was discarded, with an unknown number of hits: the
- * program, or two threads at once, had written to it (docs/ring.md).
+ * Returns how often a ring was discarded because its contents were impossible: the program, or two
+ * threads at once, had written to it (docs/ring.md). The number of lost hits is unknown.
  */
 uint64_t rings_damaged(const struct rings *rings);
 
 uint64_t rings_head(const struct ring *ring);
-/* Returns the first unconsumed record, in the ring: the target may change it. */
+/* Returns the first unconsumed record. It is in the ring, so the target may change it. */
 const uint8_t *rings_first(const struct rings *rings, const struct ring *ring);
 
 /* Begins a round, which reads what is published now. */
@@ -166,12 +171,12 @@ void rings_begin(struct rings *rings);
 
 /*
  * Copies the oldest record before `until`: its first `most` bytes (up to RING_RECORD_MAX),
- * *size_ret of them. NULL if there is none. rings_consume() moves on.
+ * *size_ret of them. NULL if no record is left. rings_consume() moves on.
  */
 const struct ring_record *rings_next(
 	struct rings *rings, size_t most, uint64_t until, struct ring **ring_ret, size_t *size_ret);
 
-/* Consumes `length` bytes of a ring; all of a ring that makes no sense, if 0. */
+/* Consumes `length` bytes of a ring. If it is 0, discards the ring's impossible contents. */
 void rings_consume(struct ring *ring, size_t length);
 
 /*
@@ -180,10 +185,10 @@ void rings_consume(struct ring *ring, size_t length);
  */
 void rings_discard(struct rings *rings);
 
-/* Discards all contents, outside of a round. */
+/* Discards all contents of all rings; not in a round. */
 void rings_clear(struct rings *rings);
 
-/* Ends a round: tells the target the free room. */
+/* Ends a round: tells the target how much room is free. */
 void rings_end(struct rings *rings);
 
 /* ---- Room ------------------------------------------------------------------------------------ */
@@ -193,16 +198,16 @@ void room_tell(struct probe_room *room);
 
 /* ---- Walk ------------------------------------------------------------------------------------ */
 
-/* Walks consecutive records in a copy of a ring's bytes, which may be anything. */
+/* Walks consecutive records in a copy of a ring's bytes, which may have any values. */
 
-/* The form of a site's records. Compared byte by byte, so without padding. */
+/* The form of a site's records. Forms are compared byte by byte, so they have no padding. */
 struct ring_form {
-	/* length of the part that does not vary, bytes; 0 if there is no such site */
+	/* length of the part that does not vary, in bytes; 0 for an unknown site */
 	uint16_t fixed;
 	uint16_t count; /* number of `words`, which hold the lengths of the rest */
 	struct ring_word {
 		uint16_t at;   /* offset of the word in the record */
-		uint16_t most; /* greatest length that the word may give, in bytes */
+		uint16_t most; /* maximum length that the word may give, in bytes */
 	} words[ARCH_ARGS_MAX];
 };
 
@@ -211,15 +216,15 @@ struct ring_forms {
 	size_t count;
 };
 
-/* Returns the length of a record without padding; 0 if it makes no sense, or exceeds `size`. */
+/* Returns the length of a record without padding; 0 if it is impossible or above `size`. */
 size_t ring_record_length(const struct ring_forms *forms, const uint8_t *record, size_t size);
 
 enum ring_walk_end {
-	RING_WALK_ALL,	  /* all bytes were walked, or as many as allowed */
+	RING_WALK_ALL,	  /* all bytes were walked, or as many as were allowed */
 	RING_WALK_CUT,	  /* the next record is not before `until` */
 	RING_WALK_TIME,	  /* the next record is older than the one before it, or in the future */
 	RING_WALK_FULL,	  /* walk->thread() refused the thread of the next record */
-	RING_WALK_DAMAGED /* the next record makes no sense */
+	RING_WALK_DAMAGED /* the next record has impossible values */
 };
 
 struct ring_walk {
@@ -227,11 +232,12 @@ struct ring_walk {
 	uint64_t *hits; /* number of hits of each site; the walk adds to it */
 	/* before the walk: time of the previous record; afterwards: of the last one */
 	uint64_t last;
-	uint64_t until, now; /* RING_WALK_CUT from `until` on, RING_WALK_TIME from `now` on */
+	/* the walk ends with RING_WALK_CUT at `until`, with RING_WALK_TIME at `now` */
+	uint64_t until, now;
 	/* Called when records of another thread begin; returns false to refuse the thread. */
 	bool (*thread)(void *data, uint32_t word);
 	void *data;
-	/* Results: */
+	/* The results of a walk: */
 	uint64_t first; /* time of the first record */
 	size_t records;
 	size_t content; /* bytes up to the end of the last record, without its padding */
@@ -239,8 +245,8 @@ struct ring_walk {
 };
 
 /*
- * Walks the records that begin in the first `begins` of `size` bytes. Returns the length of those
- * that make sense, with padding.
+ * Walks the records that begin in the first `begins` of `size` bytes. Returns the length of the
+ * valid ones, with padding.
  */
 size_t ring_walk(struct ring_walk *walk, const uint8_t *from, size_t size, size_t begins);
 
@@ -248,7 +254,7 @@ size_t ring_walk(struct ring_walk *walk, const uint8_t *from, size_t size, size_
 
 /*
  * Finds the process and thread of a record, with a small cache: records hold the id in the target's
- * pid namespace. Of an ended child's thread only the id is known; it counts as a process.
+ * pid namespace. If a thread of an ended child is known only by its id, it counts as a process.
  */
 enum { WRITERS = 1024 };
 struct writers {
@@ -262,7 +268,7 @@ struct writers {
 void writers_init(struct writers *cache, pid_t root, bool children);
 /* Remembers the present threads, for records read after their end. Limits how often it scans. */
 void writers_learn(struct writers *cache);
-/* `word` is from a record: a thread id (0 if unknown), and a bit for threads of a child. */
+/* `word` is from a record: a thread id (0 if unknown), and a bit that marks threads of a child. */
 void writers_find(struct writers *cache, uint32_t word, pid_t *pid_ret, pid_t *tid_ret);
 
 #endif

@@ -26,9 +26,9 @@ struct probe_error *change_check_program(const struct change *change)
 }
 
 /*
- * A change that has written or mapped nothing can be given up, and repeated later. Otherwise it
- * must be completed, or the next change would believe that its steps are done and that its memory
- * is a leftover. After waiting in vain for threads, it can only be undone.
+ * A change that has written or mapped nothing can be given up, and repeated later. If it has
+ * written something, it must be completed, or the next change would believe that its steps are done
+ * and that its memory is a leftover. After waiting in vain for threads, it can only be undone.
  */
 static bool may_fail(const struct change *change)
 {
@@ -86,7 +86,7 @@ static void let_run(const struct change *change)
 
 /*
  * Resumes the threads and notes how long they were stopped. A thread stopped on our processor would
- * have to wait for us, so we sleep: it continues at once, and we wake up elsewhere.
+ * have to wait for us, so we sleep. It then continues at once, and we wake up on another processor.
  */
 static void resume(struct change *change)
 {
@@ -184,7 +184,7 @@ static struct probe_error *run_stopped(
 	return error;
 }
 
-/* Finds everything that calls need, before a thread is stopped. */
+/* Finds everything that calls need; done before a thread is stopped. */
 static struct probe_error *prepare_calls(struct change *c)
 {
 	if (!c->prepared)
@@ -235,7 +235,7 @@ static bool must_borrow(const struct change *c)
 	return !c->stopped && !c->borrowed && !c->target->held;
 }
 
-/* Can a thread make calls without being stopped? Its filters must have been judged. */
+/* Returns true if a thread can make calls without being stopped. Call change_judge() first. */
 static bool may_ask(const struct change *c)
 {
 	const struct probe_target *target = c->target;
@@ -264,7 +264,7 @@ static struct probe_error *ask(
 	return NULL;
 }
 
-/* If a call failed because execve(2) has replaced the program, reports that instead. */
+/* If a call failed because execve(2) has replaced the program, returns that error instead. */
 static struct probe_error *explain(const struct change *c, struct probe_error *error)
 {
 	struct probe_error *reason = error ? change_check_program(c) : NULL;
@@ -287,7 +287,7 @@ static struct probe_error *take_thread(struct change *c)
 	return explain(c, error);
 }
 
-/* Makes calls in a thread, resumes it, and then removes their stack frames from its memory. */
+/* Makes calls in a thread, resumes it, and then removes the calls' stack frames from its memory. */
 static struct probe_error *run_some(
 	struct change *c, const char *what, struct control_call *calls, size_t count)
 {

@@ -4,9 +4,9 @@
  * jump; another tool, or the program, restores the original bytes. Bytes that others have written
  * stay.
  *
- * If a site has the file's bytes, something restored them, and the registry keeps the site. Or the
- * library was closed and opened again in fresh pages, or the process was forked between the
- * announcement of the site and its patch: then the registry forgets the site.
+ * A site may have the file's bytes for two reasons. If something restored them, the registry keeps
+ * the site. If the library was closed and opened again in fresh pages, or the process was forked
+ * between the announcement of the site and its patch, the registry forgets the site.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -20,7 +20,7 @@
 
 /*
  * Returns true if these bytes, with our jump over the first `covered`, are a jump into our code. A
- * controller that died after it had linked a stub has left it.
+ * controller that died after linking a stub leaves such bytes.
  */
 static bool leads_to_arena(const struct arch *arch, const struct registry *r,
 	const struct reg_site *site, const uint8_t *bytes, size_t covered)
@@ -87,8 +87,8 @@ bool site_is_in_file(const struct modules *modules, const struct reg_site *site)
 }
 
 /*
- * Is the page that we patched still the process's own copy? Then it has the mapped file's text,
- * even if the file was written to. Text of another library has no copies.
+ * Returns true if the page that we patched is still the process's own copy. Then it has the text of
+ * the mapped file, even if the file was written to. Another library's text has no copies.
  */
 static bool is_old_text(const struct change *change, const struct reg_site *site, int pagemap)
 {
@@ -99,8 +99,8 @@ static bool is_old_text(const struct change *change, const struct reg_site *site
 }
 
 /*
- * Corrects a state to SITE_GONE if the site's library was closed, maybe opened again, or the site
- * was never patched in this forked child.
+ * Changes a state to SITE_GONE if the site's library was closed (and maybe opened again), or if the
+ * site was never patched in this forked child.
  */
 static enum site_state state_in_file(const struct change *change, const struct reg_site *site,
 	enum site_state state, int pagemap, bool inherited)
@@ -181,7 +181,7 @@ bool site_fault(enum site_state state, enum probe_site_fault *ret)
 
 /* ---- Closed libraries ------------------------------------------------------------------- */
 
-/* A flag for each element that will be dropped. */
+/* Flags for each element that will be dropped. */
 struct losses {
 	bool *sites, *stubs, *probes, *semaphores;
 	bool *kept;    /* probes that still have a site */
@@ -289,7 +289,7 @@ struct probe_error *site_read_all(
 	return error;
 }
 
-/* Does a site have a stub of a probe, not only of a gate? The key of a gate is its address. */
+/* Returns true if a site has a stub of a probe, not only of a gate. A gate's key is its address. */
 static bool has_probes(const struct registry *r, const struct reg_site *site)
 {
 	size_t count;
@@ -301,7 +301,7 @@ static bool has_probes(const struct registry *r, const struct reg_site *site)
 	return any;
 }
 
-/* Adds the jumps of a site, of its entry and of its stubs. Returns false without memory. */
+/* Adds the jumps of a site, its entry and its stubs. Returns false if memory is short. */
 static bool add_jumps(const struct registry *r, const struct reg_site *site, struct edits *edits)
 {
 	size_t count, jump_length = arch_host()->jump_length;
@@ -361,7 +361,9 @@ size_t site_count_patched(const struct change *change)
 	return count;
 }
 
-/* Was the process forked with this registry? No after an error, to forget no more sites. */
+/*
+ * Returns true if the process was forked with this registry; false after an error, to keep sites.
+ */
 static bool is_inherited(const struct change *change)
 {
 	bool inherited = false;

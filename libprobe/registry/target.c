@@ -59,7 +59,8 @@
 
 #define SECOND_NS UINT64_C(1000000000)
 #define PATIENCE_NS (20 * SECOND_NS)
-#define PATIENCE_LENT_NS (5 * SECOND_NS) /* limit while a thread of the target waits for us */
+/* limit of the wait while a thread of the target waits for us */
+#define PATIENCE_LENT_NS (5 * SECOND_NS)
 #define PATIENCE_STRANGER_NS (SECOND_NS / 2)
 #define PATIENCE_HURRY_NS (SECOND_NS / 10)
 #define PAUSE_NS 10000000
@@ -79,7 +80,7 @@ static int open_within(int procfs, long pid, const char *name)
 	return (int)syscall(SYS_openat2, procfs, path, &how, sizeof(how));
 }
 
-/* Does the process see the same procfs on /proc as we do? */
+/* Returns true if the process sees the same procfs on /proc as we do. */
 static bool sees_our_proc(pid_t living)
 {
 	static const char *const links[] = {"ns/mnt", "root"};
@@ -98,7 +99,7 @@ static bool sees_our_proc(pid_t living)
 	return true;
 }
 
-/* Opens a process's /proc if procfs is mounted there, without accessing a file system. */
+/* Opens a process's /proc if it is a procfs. Accesses no other file system. */
 static int open_their_proc(pid_t living)
 {
 	char path[PATH_BYTES], type[PROCFS_MOUNT_TYPE];
@@ -109,7 +110,7 @@ static int open_their_proc(pid_t living)
 	root = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (root < 0)
 		return -1;
-	/* RESOLVE_CACHED also fails when a kernel lock is taken, so try again. */
+	/* RESOLVE_CACHED also fails when another thread holds a kernel lock, so try again. */
 	for (int i = 0; i < OPEN_TRIES && proc < 0; i++)
 		proc = cached_open(root, "proc", RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
 	close(root);
@@ -123,7 +124,7 @@ static int open_their_proc(pid_t living)
 	return -1;
 }
 
-/* Returns a process's pid in a procfs of its pid namespace or one above; or 0. */
+/* Returns a process's pid in a procfs of its pid namespace or of one above it; or 0. */
 static long pid_within(int procfs, pid_t pid)
 {
 	uint64_t start = procfs_start_time(pid);
@@ -172,7 +173,7 @@ static bool same_file(int a, int b)
 	       a_st.st_ino == b_st.st_ino;
 }
 
-/* Returns false and sets errno if the first file cannot be opened. */
+/* Returns false and sets errno if our /proc/PID/fdinfo cannot be opened. */
 static bool open_files(pid_t pid, struct target_lock *ret)
 {
 	char path[PATH_BYTES];
@@ -200,7 +201,7 @@ void lock_release(struct target_lock *lock)
 	*lock = (struct target_lock){-1, -1};
 }
 
-/* Locks both files or none. *taken_ret becomes the file that another process has locked. */
+/* Locks both files or neither. *taken_ret becomes the file that another process has locked. */
 static bool take(const struct target_lock *lock, int how, int *taken_ret)
 {
 	*taken_ret = lock->ours;
@@ -215,7 +216,7 @@ static bool take(const struct target_lock *lock, int how, int *taken_ret)
 
 /* ---- The holder ----------------------------------------------------------------------- */
 
-/* Writes a file's name in proc_locks(5). */
+/* Writes a file's name as it appears in proc_locks(5). */
 static void name_file(int fd, char name[PATH_BYTES])
 {
 	struct stat st = {0};
@@ -245,8 +246,8 @@ static pid_t find_holder(const char *file)
 }
 
 /*
- * Does the process hold the lock? True if unknown. A pid may be reused while a process that the
- * locker forked holds the lock.
+ * Returns true if the process holds the lock, or if that is unknown. After the locker has forked a
+ * child, which keeps the lock, the locker's pid may be reused.
  */
 static bool has_lock(pid_t pid, const char *file)
 {
@@ -299,9 +300,9 @@ static void name_holder(struct lock_holder *holder, pid_t pid, bool is_there)
 }
 
 /*
- * Looks for the holder once a second: the list of locks may be long. Returns false if the lock
- * should be tried again: it may have been released before the list was read. A holder that is never
- * in the list is in another container.
+ * Looks for the lock's holder, only once a second because the list of locks may be long. Returns
+ * false if the lock should be tried again, because it may have been released before the list was
+ * read. A holder that is never in the list is in another container.
  */
 static bool look_for_holder(struct probe_target *target, int taken)
 {
@@ -342,7 +343,10 @@ static bool tell(const struct probe_target *target, unsigned int seconds)
 	       target->on_wait(target->pid, seconds, target->holder.name, target->on_wait_data);
 }
 
-/* May the caller wait longer? Reports each second to the listener; *told: seconds so far. */
+/*
+ * Returns true if the caller may wait longer. Reports each second to the listener; *told is the
+ * number of seconds reported.
+ */
 static bool may_wait(const struct probe_target *target, uint64_t waited_ns, unsigned int *told)
 {
 	if (waited_ns >= patience_ns(target))
@@ -350,7 +354,7 @@ static bool may_wait(const struct probe_target *target, uint64_t waited_ns, unsi
 	return waited_ns / SECOND_NS <= *told || tell(target, ++*told);
 }
 
-/* Tells the caller that the lock is busy. Several threads may share a patience. */
+/* Tells the caller that the lock is busy. Several threads may share a struct probe_patience. */
 static void note_busy(const struct probe_target *target, struct probe_patience *patience)
 {
 	if (!target->holder.is_stranger)
@@ -396,8 +400,8 @@ static uid_t user_of(const struct probe_target *target)
 }
 
 /*
- * Notes that the target shares a patience. If several users' processes do, those that are not ours
- * get only a moment.
+ * Notes that the target shares a patience. If processes of several users share it, those of other
+ * users get only a moment.
  */
 static void patience_join(const struct probe_target *target)
 {
@@ -413,7 +417,7 @@ static void patience_join(const struct probe_target *target)
 		__atomic_store_n(&patience->is_mixed, true, __ATOMIC_RELAXED);
 }
 
-/* Does another user own the target, whose wait would delay other targets? */
+/* Returns true if another user owns the target: waiting for it would delay other targets. */
 static bool is_strangers(const struct probe_target *target)
 {
 	const struct probe_patience *patience = target->patience;
@@ -602,7 +606,10 @@ bool probe_target_alive(const struct probe_target *target)
 
 	if (procfs_start_time(pid) != target->start_time)
 		return false;
-	/* An exiting process frees its memory before it becomes a zombie. */
+	/*
+	 * An exiting process frees its memory before it becomes a zombie, so look for its memory
+	 * first.
+	 */
 	if (procfs_status_number(pid, "VmSize:") >= 0)
 		return true;
 	/* The main thread may end before the other threads do. */
@@ -675,7 +682,7 @@ void target_free(struct probe_target *target)
 
 /*
  * Finds out how a process that is not our child has ended: from /proc/PID/stat until its parent has
- * waited for it, then only from a pidfd opened before (PIDFD_GET_INFO, since Linux 6.15).
+ * waited for it; after that, only from a pidfd opened earlier (PIDFD_GET_INFO, since Linux 6.15).
  *
  * Sources: proc_pid_stat(5), exit_code; include/uapi/linux/pidfd.h of Linux.
  */

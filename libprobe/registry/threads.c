@@ -128,8 +128,8 @@ void threads_model(struct probe_target *target, struct modules *modules, struct 
 /* ---- Checks ------------------------------------------------------------------------- */
 
 /*
- * Is a control block at a thread pointer? Where the ABI says so, it begins with its own address
- * (System V ABI, TLS).
+ * Returns true if a control block is at a thread pointer. Where the ABI says so, the block begins
+ * with its own address (System V ABI, TLS).
  */
 static bool has_block(struct served *known, uint64_t pointer)
 {
@@ -140,7 +140,7 @@ static bool has_block(struct served *known, uint64_t pointer)
 		       self == pointer);
 }
 
-/* Is this the rseq area of a new thread that has not registered it yet? */
+/* Returns true if this is the rseq area of a new thread that has not registered it yet. */
 static bool is_unregistered(struct served *known, uint64_t area)
 {
 	int32_t cpu;
@@ -170,7 +170,7 @@ static int compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Do two of the threads have the same thread pointer? */
+/* Finds out whether two threads have the same thread pointer. */
 static struct probe_error *find_shared(const struct control *control, bool *ret)
 {
 	uint64_t *pointers = calloc(control->count + 1, sizeof(*pointers));
@@ -213,9 +213,9 @@ struct probe_error *threads_check(
 /* ---- The time stamp counter ------------------------------------------------------------ */
 
 /*
- * May a stopped thread read the counter? It is asked to call prctl(2), which answers only for its
- * caller. True if it cannot be asked: its filter forbids the call, it runs 32-bit code, or it is of
- * another process that shares the memory.
+ * Finds out whether a stopped thread may read the counter, by making it call prctl(2), which
+ * answers only for its caller. True if the thread cannot make the call: its filter forbids the
+ * call, it runs 32-bit code, or it is of another process that shares the memory.
  */
 static struct probe_error *may_read_counter(
 	struct change *change, size_t thread, uint64_t answer, bool *ret)
@@ -229,7 +229,7 @@ static struct probe_error *may_read_counter(
 	if (!control_can_run(&change->control, &change->control.threads[thread]))
 		return NULL;
 	error = change_run_in(change, thread, "ask a thread for its clock", &call, 1);
-	/* Without PR_GET_TSC, as mostly on aarch64, every thread may read it. */
+	/* Most aarch64 kernels have no PR_GET_TSC; then every thread may read it. */
 	if (error && call.result == -EINVAL) {
 		probe_error_free(error);
 		return NULL;

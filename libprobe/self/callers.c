@@ -46,9 +46,9 @@
  * All threads can find all records, and each record belongs to one thread. But the end of a thread
  * is not reported, so a thread that needs a record takes one whose thread has ended. Only threads
  * of this process get records. A child of vfork(2), or of another clone(2) that shares the memory,
- * may use the thread pointer of a thread that sleeps meanwhile. It then also uses that thread's
- * record. Such a child gets no record of its own: after its end, the thread would go on to use a
- * record that looks free. Threads without records count their calls with locked instructions
+ * may use the thread pointer of a thread that sleeps in the meantime. It then also uses that
+ * thread's record. Such a child gets no record of its own: after its end, the thread would go on to
+ * use a record that looks free. Threads without records count their calls with locked instructions
  * (functions.h).
  *
  * Sources: membarrier(2); Documentation/scheduler/membarrier.rst of Linux.
@@ -77,7 +77,10 @@ static pid_t thread_of(uint64_t owner)
 	return (pid_t)(uint32_t)owner;
 }
 
-/* Is a record free? An owner with our own id was an earlier thread, which has ended. */
+/*
+ * Returns true if a record is free. An owner with our own id was an earlier thread, which has
+ * ended.
+ */
 static bool is_free(pid_t thread, pid_t own)
 {
 	return !thread || thread == own;
@@ -89,7 +92,9 @@ static bool is_gone(pid_t thread, pid_t own)
 	return syscall(SYS_tgkill, getpid(), thread, 0) < 0 && errno == ESRCH;
 }
 
-/* Takes a record, unless another thread does: the number of owners tells equal ids apart. */
+/*
+ * Takes a record, unless another thread takes it first: the number of owners tells equal ids apart.
+ */
 static bool take(struct caller *caller, pid_t own, bool (*may)(pid_t thread, pid_t own))
 {
 	uint64_t owner = atomic_load(&caller->owner);
@@ -199,7 +204,7 @@ void callers_init(void)
  * it. Without a place for a note (too deeply nested, or no record), a call is counted: `in` before
  * the check that the function is connected, `out` after the call. These operations, and setting
  * `call` to NULL, are sequentially consistent, so the caller sees NULL, or the disconnecting thread
- * the new `in`. That thread reads `out` first: if both are equal, no call was in progress.
+ * sees the new `in`. That thread reads `out` first: if both are equal, no call was in progress.
  *
  * Places are not freed while their hook can be hit, so callers walk over them freely.
  */
@@ -266,8 +271,8 @@ static struct function *find_free(struct functions *functions, struct function_b
 }
 
 /*
- * Can a function be added without wasting memory? A free place before the last used one cannot be
- * used again. Call it with the lock.
+ * Returns true if a function can be added without wasting memory. (A free place before the last
+ * used one cannot be used again.) The caller holds the lock.
  */
 bool functions_accept(const struct functions *functions)
 {
@@ -329,7 +334,7 @@ void function_wait(struct function *function)
 	uint64_t own = own_calls(function);
 	int cancel;
 
-	/* A cancelled thread would never free the place. */
+	/* Forbid cancelling, because a cancelled thread would never free the place. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	for (int i = 0; calls(function) != own || callers_are_in(function); i++) {
 		if (i < SPINS)

@@ -54,7 +54,7 @@ static bool add_start(struct walk *w, uint64_t address)
 	return true;
 }
 
-/* Decodes code up to a jump, a return, or an instruction decoded before. */
+/* Decodes code up to a jump, a return, or an instruction that was already decoded. */
 static bool walk_from(struct walk *w, uint64_t address)
 {
 	struct arch_insn insn;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The function that a stub calls at a hit. Mostly one function is connected, which changes no
- * vector registers, so that case is short: the compiler makes one function of all that it needs.
+ * The function that a stub calls at a hit. Usually one function is connected, and it changes no
+ * vector registers. So that case is short: the compiler inlines all its code into one function.
  */
 #include <errno.h>
 
@@ -14,9 +14,9 @@ struct hit {
 	const struct hook_site *site;
 	const uint64_t *frame;
 	struct running running;
-	/* Where calls of this hit are noted; NULL if they are counted. */
+	/* Where calls of this hit are noted; NULL if they are counted instead. */
 	_Atomic(const void *) *place;
-	/* The first function, and its block, that needs more state saved. */
+	/* The first function, and its block, that cannot be called until more state is saved. */
 	struct function_block *block;
 	struct function *next;
 	struct probe_self_hit passed;
@@ -26,7 +26,7 @@ struct hit {
 /* The address of the thread's errno, set with callers_own. */
 static __thread int *errno_at __attribute__((tls_model("initial-exec")));
 
-/* Prepares a thread at its first hit, or at each until it gets a record. */
+/* Prepares a thread at its first hit; at each hit, until the thread gets a record. */
 static void learn_thread(void *unused)
 {
 	(void)unused;
@@ -35,8 +35,8 @@ static void learn_thread(void *unused)
 }
 
 /*
- * Calls a function if it is still connected, which is checked after the note, because before it the
- * place may change hands. Returns false if more state must be saved first.
+ * Notes a call, and calls the function if it is still connected. (Before the note, the place may
+ * get another function.) Returns false if more state must be saved first.
  */
 GENERAL_INLINE bool call_noted(struct hit *hit, struct function *f, bool is_saved)
 {
@@ -50,7 +50,7 @@ GENERAL_INLINE bool call_noted(struct hit *hit, struct function *f, bool is_save
 	return true;
 }
 
-/* Calls a function and counts the call, without a place for a note. */
+/* Calls a function and counts the call, for a thread that has no place for a note. */
 GENERAL_INLINE bool call_counted(struct hit *hit, struct function *f, bool is_saved)
 {
 	bool is_done;
@@ -76,8 +76,8 @@ GENERAL_INLINE bool call_one(struct hit *hit, struct function *f, bool is_saved)
 }
 
 /*
- * Calls all functions from `f` in `block` on. Returns false, with hit->block and hit->next set, at
- * one that needs more state saved.
+ * Calls all functions from `f` in `block` on. If one needs more state saved, returns false, with
+ * hit->block and hit->next set to it.
  */
 GENERAL_INLINE bool call_from(
 	struct hit *hit, struct function_block *block, struct function *f, bool is_saved)
@@ -127,7 +127,7 @@ GENERAL_INLINE void prepare(struct hit *hit)
 	hit->passed.depth = hit->running.depth;
 }
 
-/* Calls functions before more state is saved. Returns true if all were called. */
+/* Calls the functions that need no more state saved. Returns true if all were called. */
 GENERAL_INLINE bool call_plain(struct hit *hit, struct function_block *first)
 {
 	if (!hit->site->is_plain) {

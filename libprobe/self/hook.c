@@ -24,7 +24,8 @@
 
 /*
  * The controller installs and removes stubs that call functions of the process. It selects the
- * sites again, because libraries come and go, and uses those that the process has described.
+ * sites again, because libraries may have been opened or closed, and uses only sites that the
+ * process has described.
  */
 
 enum { SPARE_PROBES = 4096 };
@@ -140,7 +141,7 @@ static void keep_new(
 		selection->probes[i].unwanted =
 			registry_probe(registry, selection->probes[i].key, a->head.session);
 	/*
-	 * `exact`: fail if a probe cannot be patched, because its function would never be called.
+	 * `exact`: fail if a probe cannot be patched, because the function would never be called.
 	 */
 	for (size_t i = 0; i < selection->probe_count; i++)
 		selection->probes[i].exact = true;
@@ -169,7 +170,7 @@ static void describe_stub(const void *data, const struct reg_session *session, u
 	stub->recorded = described->fixed.recorded;
 }
 
-/* For struct install: does a hit go through the session's stub before the hook's? */
+/* For struct install. Returns true if a hit runs the session's stub before the hook's. */
 static bool comes_before(const void *data, uint32_t session)
 {
 	const struct attaching *a = data;
@@ -331,7 +332,7 @@ struct probe_error *detach_act(struct probe_target *target, struct message *requ
 
 /*
  * The unwinder is in libgcc, which C++ programs and backtrace(3) load. It searches registered
- * sections first, then modules. With -static-libgcc, a program may have a second one for its
+ * sections first, then modules. With -static-libgcc, a program may have a second unwinder for its
  * exceptions, so we register our stubs' rules with both.
  *
  * Source: libgcc, unwind-dw2-fde.c.
@@ -376,8 +377,8 @@ void unwind_prepare(void)
 }
 
 /*
- * Registers stubs with the unwinders (backtrace(3), _Unwind_Backtrace()). Returns NULL without
- * memory: then backtraces end at the stub.
+ * Registers stubs with the unwinders (backtrace(3), _Unwind_Backtrace()). Returns NULL if memory is
+ * short: then backtraces end at the stub.
  */
 static struct unwind *unwind_add(
 	const struct arch *arch, const struct arch_extent *stubs, size_t count)
@@ -407,8 +408,8 @@ static void unwind_remove(struct unwind *unwind)
 /* ==== Hook ==================================================================================== */
 
 /*
- * Hooks that are never freed, protected by the lock. The address tells this copy of the library
- * from others in the program (hook_caller()).
+ * Hooks that are never freed, protected by the lock. The variable's address distinguishes this copy
+ * of the library from others in the program (hook_caller()).
  */
 static struct hook *kept;
 
@@ -557,7 +558,8 @@ static void add_sites(struct hook *hook, struct hook_sites *sites)
 }
 
 /*
- * Adds a capture without symbols and texts, which are resolved, and are addresses of this process.
+ * Adds a capture without its symbols and texts. Symbols are resolved, and texts are addresses in
+ * this process.
  */
 static void add_capture(struct buffer *request, const struct arch_capture *capture)
 {
@@ -612,15 +614,15 @@ struct probe_error *hook_attach(struct hook *hook, const struct attach_known *kn
 
 	if (!error)
 		error = find_sites(hook, keep_going, report, &sites);
-	if (!error && !sites->count) { /* the library is not loaded yet, or not any more */
+	if (!error && !sites->count) { /* the library is not loaded yet, or was unloaded */
 		sites_free(sites);
 		return NULL;
 	}
 	if (!error)
 		error = attach(hook, known, sites, keep_going, &work);
 	/*
-	 * A controller has died. It may have left patched sites, and threads in their stubs, for
-	 * any time.
+	 * A controller has died. It may have left patched sites with threads in their stubs, so
+	 * keep the hook.
 	 */
 	hook->is_kept = hook->is_kept || work.died;
 	if (!error)
@@ -660,7 +662,7 @@ struct probe_error *hook_detach(struct hook *hook, const struct attach_known *kn
 		error = helper_run(&work);
 	}
 	/*
-	 * The stubs call nothing any more. Other code may get their addresses without our
+	 * The stubs call no function any more. Other code may get their addresses without our
 	 * knowledge.
 	 */
 	if (error)
@@ -745,7 +747,10 @@ void hook_after_fork(struct hook *hook)
 
 /* ---- Hits ------------------------------------------------------------------------------- */
 
-/* Runs when the loader's list has changed. It also runs for new names of user events, in vain. */
+/*
+ * Runs when the loader's list has changed. It also runs, without effect, for new names of user
+ * events.
+ */
 static void on_state(const struct probe_self_hit *hit, void *data)
 {
 	static bool adding;

@@ -140,7 +140,7 @@ static struct probe_error *detach_hook(struct hook *hook, bool *gone_ret)
 	return error;
 }
 
-/* Frees detached hooks whose stubs no thread is in any more, as far as can be found out now. */
+/* Frees detached hooks whose stubs no thread is in any more, as far as that is known now. */
 static void collect(void)
 {
 	/* Remove it only after detaching, which reads the list (know()). */
@@ -156,7 +156,9 @@ static void collect(void)
 	}
 }
 
-/* Makes room for a hook, and in the list of detached ones, so that adding to that cannot fail. */
+/*
+ * Makes room for a hook, and for it in the list of detached hooks, so that listing it cannot fail.
+ */
 static struct probe_error *reserve(void)
 {
 	if (!ARRAY_ROOM(all.hooks, all.count))
@@ -206,7 +208,7 @@ static struct probe_error *end_hook(struct hook *hook)
 	return error;
 }
 
-/* For a child that was just forked, with the lock. */
+/* For a child that was just forked. The caller holds the lock. */
 static void self_after_fork(void)
 {
 	callers_after_fork();
@@ -235,9 +237,9 @@ static struct probe_error *stop_act(struct probe_target *target, struct message 
 }
 
 /*
- * Afterwards, for each other thread, either we see its notes made before, or it sees what we wrote
- * before. Call it with the lock. Errors: PROBE_ERROR_UNSUPPORTED (neither membarrier(2) nor a stop
- * of all threads is possible).
+ * Afterwards, for each other thread, either we see the notes that it has made, or it sees our
+ * earlier writes. The caller holds the lock. Errors: PROBE_ERROR_UNSUPPORTED (neither membarrier(2)
+ * nor a stop of all threads is possible).
  */
 static struct probe_error *order_callers(void)
 {
@@ -338,7 +340,8 @@ struct probe_error *probe_self_unregister(const char *pattern, function_call *fu
 	if (error)
 		return error;
 	/*
-	 * Without the lock, which the function's thread may need. The hook is not freed meanwhile.
+	 * Release the lock while waiting, because the function's thread may need it. The hook is
+	 * not freed in the meantime.
 	 */
 	function_wait(found);
 	cancel = self_lock();
@@ -352,7 +355,10 @@ struct probe_error *probe_self_unregister(const char *pattern, function_call *fu
 
 /* ---- Libraries ----------------------------------------------------------------------------- */
 
-/* Connects functions to new libraries' probes. Goes on after an error, and returns the first. */
+/*
+ * Connects functions to new libraries' probes. Continues after an error, and returns the first
+ * error.
+ */
 static struct probe_error *update(struct probe_report *report)
 {
 	struct probe_error *first = NULL;
@@ -380,7 +386,7 @@ struct probe_error *probe_self_update(struct probe_report *report)
 	return error;
 }
 
-/* Connects functions to libraries opened while the lock was taken. Call it with the lock. */
+/* Connects functions to libraries opened while the lock was taken. The caller holds the lock. */
 static void self_catch_up(struct followed *ret)
 {
 	if (!atomic_exchange(&is_behind, false))
@@ -395,7 +401,7 @@ static bool self_is_behind(void)
 	return atomic_load(&is_behind);
 }
 
-/* Calls the program's callback and frees `followed`. Call it without the lock. */
+/* Calls the program's callback and frees `followed`. The caller must not hold the lock. */
 static void self_tell(struct followed *followed)
 {
 	const struct probe_report *report = &followed->report;
@@ -476,7 +482,7 @@ static __thread bool is_taken_to_fork __attribute__((tls_model("initial-exec")))
 
 enum { SOON_SECONDS = 2 };
 
-/* Takes the lock before a fork, unless the thread has it: then this library forks itself. */
+/* Takes the lock before a fork, unless the thread has it, which means that this library forks. */
 static void before_fork(void)
 {
 	if (is_owner)
@@ -520,8 +526,9 @@ int self_lock(void)
 }
 
 /*
- * Like self_lock(), for a thread that may hold the loader's lock, for which our lock's owner may
- * wait: so the wait is limited. Returns false if it has the lock already, or after the limit.
+ * Like self_lock(), for a thread that may hold the loader's lock. The owner of our lock may wait
+ * for that, so the wait is limited. Returns false if the thread has our lock already, or after the
+ * limit.
  */
 static bool self_lock_soon(int *cancel_ret)
 {
@@ -540,7 +547,7 @@ static bool self_lock_soon(int *cancel_ret)
 
 void self_unlock(int cancel)
 {
-	/* Unlock, then read the flag again: a thread that waited in vain has set it. */
+	/* Unlock, and then read the flag again: a thread that waited too long has set it. */
 	do {
 		struct followed followed = {0};
 
@@ -628,7 +635,9 @@ struct switch_head {
 /* The pattern's text follows in the message. */
 struct switch_pattern {
 	uint8_t is_there;
-	/* The program's function of probe_pattern_predicate(), and its argument; 0 without one. */
+	/*
+	 * The program's function of probe_pattern_predicate(), and its argument; 0 if it has none.
+	 */
 	uint64_t function, data;
 };
 

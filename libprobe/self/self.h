@@ -18,13 +18,13 @@
 /* ---- Callers ------------------------------------------------------------------------------- */
 
 /*
- * Notes which connected functions each thread is in: with plain stores, in a record of its own. A
- * thread that disconnects a function reads all records.
+ * Notes which connected functions each thread is in. A thread makes notes with plain stores, in a
+ * record of its own. A thread that disconnects a function reads all records.
  */
 
 enum { CALLER_CALLS = 15 };
 
-/* The record of a thread. It is never freed, but taken by another thread after the thread's end. */
+/* The record of a thread. It is never freed; after the thread's end, another thread takes it. */
 struct caller {
 	/* Low half: the id of the owning thread; high half: the number of owners so far. */
 	_Alignas(128) _Atomic uint64_t owner;
@@ -36,13 +36,13 @@ struct caller {
 extern __thread struct caller *callers_own __attribute__((tls_model("initial-exec")));
 
 /*
- * True if notes are plain stores, which callers_order() makes the kernel order before other
- * threads' later loads. False if each note has an instruction for that, which takes longer. Set by
+ * True if notes are plain stores, and callers_order() makes the kernel order them before other
+ * threads' later loads. False if each note needs a slower instruction for that. Set by
  * callers_init().
  */
 extern bool callers_are_ordered;
 
-/* Call this with the lock, before a function is connected. */
+/* Call this before a function is connected. The caller holds the lock. */
 void callers_init(void);
 
 /*
@@ -54,13 +54,15 @@ bool callers_order(void);
 /* Tries to find a record for this thread, which has none. Does not change errno. */
 void callers_claim(void);
 
-/* Is another thread in the function `what`, by its notes? */
+/* Returns true if another thread is in the function `what`, according to its notes. */
 bool callers_are_in(const void *what);
 
 /* For a child that was just forked: frees the records of the parent's other threads. */
 void callers_after_fork(void);
 
-/* Returns where this thread, in `depth` calls, notes the next one. NULL: count the call instead. */
+/*
+ * Returns where this thread, in `depth` calls, notes the next call; NULL if it must count the call.
+ */
 GENERAL_ONLY static inline _Atomic(const void *) *callers_place(unsigned int depth)
 {
 	struct caller *own = callers_own;
@@ -96,7 +98,10 @@ typedef void function_call(const struct probe_self_hit *hit, void *data);
 
 enum { FUNCTIONS_AT_ONCE = 4 };
 
-/* A place for a function. After a removal another may get it; it is freed only with the hook. */
+/*
+ * A place for a function. After a removal, another function may get the place. It is freed only
+ * with the hook.
+ */
 struct function {
 	_Atomic(function_call *)
 		call; /* NULL if the place is free, or while its function is being disconnected */
@@ -109,13 +114,13 @@ struct function {
 
 struct function_block {
 	struct function items[FUNCTIONS_AT_ONCE];
-	_Atomic uint32_t used; /* the places from this index on have never held a function */
+	_Atomic uint32_t used; /* no function was ever stored from this index on */
 	_Atomic(struct function_block *) next;
 };
 
 /*
- * The functions of a hook, in the order of calls. Initialise with {0}. No thread may be in one at
- * functions_deinit().
+ * The functions of a hook, in the order of calls. Initialise with {0}. At functions_deinit(), no
+ * thread may be in one of them.
  */
 struct functions {
 	_Atomic(struct function_block *) first;
@@ -127,7 +132,7 @@ void functions_deinit(struct functions *functions);
 bool functions_accept(const struct functions *functions);
 /* Returns the place of a connected function, or NULL. */
 struct function *functions_find(const struct functions *functions, function_call *call, void *data);
-/* Adds a function behind the others, with the lock. Returns NULL if memory is short. */
+/* Adds a function behind the others. The caller holds the lock. NULL if memory is short. */
 struct function *functions_add(
 	struct functions *functions, function_call *call, void *data, bool is_general);
 
@@ -138,7 +143,7 @@ struct function *functions_add(
 PROBE_MUST_CHECK struct probe_error *function_stop(struct function *function);
 /* Waits until no other thread is in the function. The caller must not hold the lock. */
 void function_wait(struct function *function);
-/* Frees the function's place, with the lock. */
+/* Frees the function's place. The caller holds the lock. */
 void functions_remove(struct functions *functions, struct function *function);
 
 /* The hits that this thread is handling, the innermost first. */
@@ -156,9 +161,9 @@ void functions_after_fork(struct functions *functions);
 /* ---- General ------------------------------------------------------------------------------- */
 
 /*
- * Does this function, with all that it calls, provably change only general registers, flags and
- * memory? Calls by pointer or through a library's table, writable code, and too much code prevent
- * it.
+ * Returns true if this function, with all that it calls, provably changes only general registers,
+ * flags and memory. False for calls by pointer or through a library's table, writable code, or too
+ * much code.
  */
 bool general_function(uint64_t address);
 
@@ -177,11 +182,13 @@ struct hook_counters {
 };
 
 struct attach_known {
-	/* the copy of the library that made these sessions: a program may contain several */
+	/*
+	 * the copy of the library that made these sessions, because a program may contain several
+	 */
 	uint64_t caller;
 	uint32_t *sessions; /* in the order in which a hit goes through their stubs; owned */
 	uint32_t count;
-	uint32_t before; /* how many of the sessions come before that of the hook */
+	uint32_t before; /* number of the sessions whose stubs run before those of the hook */
 };
 void attach_known_deinit(struct attach_known *known);
 void attach_known_add(struct buffer *request, const struct attach_known *known);
@@ -191,13 +198,16 @@ bool attach_known_read(struct message *request, struct attach_known *ret);
 struct attach_call {
 	uint64_t function; /* address of enter_called() */
 	/*
-	 * The address of a word, for stubs to check (arch_stub), that is never 0, not even in a
-	 * forked child.
+	 * The address of a word that stubs check (arch_stub). It is never 0, even in a forked
+	 * child.
 	 */
 	uint64_t guard;
 };
 
-/* The request of CONTROLLER_ATTACH: struct attach_known, this, the pattern's text, the sites. */
+/*
+ * The request of CONTROLLER_ATTACH: struct attach_known, this struct, the pattern's text, the
+ * sites.
+ */
 struct attach_head {
 	struct attach_call call;
 	uint32_t session; /* the hook's session, or 0 */
@@ -217,7 +227,7 @@ struct attached {
 };
 
 /*
- * The request of CONTROLLER_FOLLOW is a struct attach_known and this; its result a struct
+ * The request of CONTROLLER_FOLLOW is a struct attach_known and this struct; its result is a struct
  * hook_counters.
  *
  * The request of CONTROLLER_DETACH is a struct attach_known and a session's number (uint32_t); its
@@ -230,7 +240,7 @@ struct follow_head {
 
 /* ---- Unwind -------------------------------------------------------------------------------- */
 
-/* Lets unwinders go from a connected function, through the stub, to the probed function. */
+/* Lets unwinders walk from a connected function, through the stub, to the probed function. */
 
 struct unwind;
 
@@ -244,7 +254,7 @@ void unwind_prepare(void);
  * registry, whose stubs call them.
  */
 
-/* A site of a hook. Stubs pass its address, so it must exist while a thread may be in one. */
+/* A site of a hook. Stubs pass its address, so it must exist while a thread may be in a stub. */
 struct hook_site {
 	struct hook *hook;
 	uint64_t pc, key; /* address, and the probe's key (select_key()) */
@@ -270,7 +280,7 @@ struct hook {
 	struct functions functions;
 	struct hook_sites *sites;
 	struct hook_counters counters;
-	/* A dead controller may have left stubs that lead here: the hook is never freed. */
+	/* A dead controller may have left stubs that call this hook, so it is never freed. */
 	bool is_kept;
 	struct hook *next_kept;
 };
@@ -286,12 +296,12 @@ PROBE_MUST_CHECK struct probe_error *hook_create(const char *text, int priority,
 /* Returns a number of this library: a program may contain another copy. */
 uint64_t hook_caller(void);
 
-/* Frees a hook whose sites are not patched any more, unless a controller has died. */
+/* Frees a hook whose sites are not patched any more. Does nothing if a controller has died. */
 void hook_free(struct hook *hook);
 
 /*
  * Patches the matching sites that are not patched yet. Errors: PROBE_ERROR_NOT_FOUND (no site
- * matches or was patched before, and no library is waited for), and those of probe/self.h.
+ * matches now or was patched before, and no library is expected), and those of probe/self.h.
  */
 PROBE_MUST_CHECK struct probe_error *hook_attach(struct hook *hook,
 	const struct attach_known *known, bool keep_going, struct probe_report *report);
@@ -301,7 +311,7 @@ PROBE_MUST_CHECK struct probe_error *hook_attach(struct hook *hook,
 PROBE_MUST_CHECK struct probe_error *hook_detach(
 	struct hook *hook, const struct attach_known *known, bool *gone_ret);
 
-/* For a child that was just forked: the calls of the parent's other threads have ended. */
+/* For a child that was just forked: forgets the calls of the parent's other threads. */
 void hook_after_fork(struct hook *hook);
 
 /* ---- Loader -------------------------------------------------------------------------------- */
@@ -310,7 +320,7 @@ void hook_after_fork(struct hook *hook);
 
 /*
  * Patches the loader. From then on, opened() is called when libraries have been mapped, in the
- * thread that opens them, with the loader's lock. Free the hook like others. Errors: as
+ * thread that opens them, which holds the loader's lock. Free the hook like other hooks. Errors: as
  * gate_attach_call(), and those of probe/self.h.
  */
 PROBE_MUST_CHECK struct probe_error *loader_create(
@@ -319,8 +329,8 @@ PROBE_MUST_CHECK struct probe_error *loader_create(
 /* ---- Self ---------------------------------------------------------------------------------- */
 
 /*
- * Takes the lock of changes in this process. In a child forked meanwhile it is free, and the state
- * consistent. A thread with it cannot be cancelled (pthread_cancel(3)). Pass the result to
+ * Takes the lock of changes in this process. In a child forked while it is held, the lock is free
+ * and the state consistent. Its holder cannot be cancelled (pthread_cancel(3)). Pass the result to
  * self_unlock().
  */
 int self_lock(void);

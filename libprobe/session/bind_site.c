@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Binds a session's expressions (named.c) to a site. Keys come first. A string is captured once for
- * all expressions, at the greatest length: a table entry has room for what keys capture, and a
- * filter that needs more gets its own capture.
+ * all expressions, at the greatest length: a table entry has room for the strings of its keys, and
+ * a filter that needs more bytes gets its own capture.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -46,7 +46,7 @@ static struct probe_error *bind_expr(
 		return NULL;
 	error = expr_bind(expr, b->layout, b->site, nodes, &count);
 	if (error)
-		return error; /* *ret stays empty */
+		return error; /* *ret stays empty after this error */
 	*ret = (struct arch_expr){.nodes = nodes, .count = count};
 	b->used += count;
 	return NULL;
@@ -106,7 +106,7 @@ static struct probe_error *bind_comm(struct binder *b, uint8_t *ret)
 	return NULL;
 }
 
-/* Binds a captured return address without signature bits; for -1 the number 0. */
+/* Binds a captured return address without signature bits. For capture -1, binds the number 0. */
 static struct arch_expr bind_caller(struct binder *b, int capture)
 {
 	struct arch_expr_node *nodes = b->bound->nodes + b->used;
@@ -223,7 +223,7 @@ static struct probe_error *bind_keys(struct binder *b, struct bound_types *types
 	return error;
 }
 
-/* All sites of a probe add to the same cells, of doubles or integers. */
+/* All sites of a probe add to the same cells, which hold either doubles or integers. */
 static struct probe_error *bind_value(struct binder *b, struct bound_types *types)
 {
 	const struct expr *expr = b->asked->value;
@@ -247,7 +247,10 @@ static struct probe_error *bind_filter(struct binder *b, enum pair_role role)
 	return role == PAIR_END ? bind_expr(b, filter, &b->bound->pair_filter) : NULL;
 }
 
-/* Binds a start event that takes another probe's arguments: those it keeps are unknown. */
+/*
+ * Binds a start event that takes another probe's arguments. The arguments that it keeps are
+ * unknown.
+ */
 static void bind_taken(struct binder *b)
 {
 	for (uint8_t i = 0; i < b->asked->kept_count; i++)
@@ -255,7 +258,7 @@ static void bind_taken(struct binder *b)
 			.offset = b->asked->kept[i].offset, .bytes = b->asked->kept[i].bytes};
 }
 
-/* Binds what a start event keeps for its end event. */
+/* Binds the arguments that a start event keeps for its end event. */
 static struct probe_error *bind_kept(struct binder *b)
 {
 	const struct asked *asked = b->asked;
@@ -290,7 +293,7 @@ static struct probe_error *bind_match(struct binder *b, enum pair_role role)
 		       : bind_expr(b, expr, &b->bound->match);
 }
 
-/* Binds what identifies the pair: all captures, or none if one is impossible. */
+/* Binds the captures that identify the pair: all of them, or none if one is impossible. */
 static void bind_same(struct binder *b)
 {
 	const struct record_layout_site *site = b->site;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Removes start events that will have no end, where forked children share their table
- * (arch_flights). If a process is killed in between, the entry stays, because no stub knows; in a
- * long trace, such entries would fill the table.
+ * (arch_flights). If a process is killed in between, the entry stays, because no stub notices the
+ * end; in a long trace, such entries would fill the table.
  *
- * So when half of it is used, entries of threads that are gone get the depth 0, and any thread may
- * take them. A new thread with the same id keeps an entry. Removed start events still count as in
- * flight. Entries with the program's keys (--match) belong to no thread, and stay.
+ * So when half of the table is used, entries of threads that are gone get the depth 0, and any
+ * thread may take them. A new thread with the same id keeps an entry. Removed start events still
+ * count as in flight. Entries with the program's keys (--match) belong to no thread, and stay.
  *
  * Entries have the kernel's thread ids, except in a child of clone(2) without libc, which has its
  * parent's, and in pid namespaces made by children. If no thread of the machine has such an id, a
@@ -64,7 +64,7 @@ static void look_at(void *data, uint64_t offset, const struct probe_flight *flig
 		s->left[pair] += open;
 }
 
-/* Makes room to count removed start events; without memory, none is removed. */
+/* Makes room to count removed start events. If memory is short, no start event is removed. */
 static void grow_left(struct probe_session *s)
 {
 	uint64_t *left;
@@ -178,7 +178,7 @@ uint64_t probe_session_waited(const struct probe_session *session, uint64_t *ns_
 
 /*
  * Switches records on and off while stubs run, by words that stubs test (arch_stub.on and .off). No
- * thread is stopped; hits that have passed the test complete.
+ * thread is stopped. Hits that have already passed the test complete.
  */
 
 static _Atomic uint32_t *switch_of(const struct probe_session *s)
@@ -186,13 +186,13 @@ static _Atomic uint32_t *switch_of(const struct probe_session *s)
 	return (_Atomic uint32_t *)(s->rings.base + DATA_SWITCH_OFFSET);
 }
 
-/* Set by a hit without room in its ring, with options->until_full. */
+/* Set by a hit that finds no room in its ring, with options->until_full. */
 static _Atomic uint32_t *full_of(const struct probe_session *s)
 {
 	return switch_of(s) + 1;
 }
 
-/* The target can write the switch. */
+/* The target can write the switch, so its value may be anything. */
 bool probe_session_is_on(const struct probe_session *session)
 {
 	return session->options.switched && session->rings.base &&
@@ -208,7 +208,10 @@ void probe_session_switch(struct probe_session *session, size_t probe, bool on)
 	if (!session->options.switched || !session->rings.base)
 		return;
 	if (probe == SIZE_MAX) {
-		/* Clear the switch first: a hit in between could find it on and no ring full. */
+		/*
+		 * Clear the switch first: a hit in between could find it on, although no ring is
+		 * full.
+		 */
 		if (!on)
 			atomic_store_explicit(switch_of(session), false, memory_order_seq_cst);
 		atomic_store_explicit(full_of(session), 0, memory_order_seq_cst);

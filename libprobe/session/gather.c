@@ -65,8 +65,8 @@ static const uint8_t *next_bytes(struct reading *r, uint64_t word)
 /* ---- Names ------------------------------------------------------------------------------ */
 
 /*
- * The text of a stack or address. It stays as first read, although libraries are closed and
- * generated code is renamed: a row must be found again in the next interval.
+ * The text of a stack or address. It stays as it was first read, even if libraries are closed and
+ * generated code is renamed, because a row must be found again in the next interval.
  */
 struct kept_text {
 	size_t length;
@@ -101,7 +101,7 @@ static void print_stack(
 	probe_error_free(error);
 }
 
-/* Makes and stores the text of a key; NULL without memory. */
+/* Makes and stores the text of a key; NULL if memory is short. */
 static const struct kept_text *keep_text(
 	struct probe_session *s, const uint8_t *raw, size_t raw_bytes)
 {
@@ -171,7 +171,7 @@ static void put_probe(struct buffer *out, const struct probe_session_probe *prob
 	buffer_string(out, probe->name);
 }
 
-/* Appends the bytes of key `i`, which is no number. Returns its word. */
+/* Appends the bytes of key `i`, which is not a number. Returns its word. */
 static uint64_t put_bytes(
 	struct probe_session *s, size_t probe, size_t i, struct reading *r, struct buffer *out)
 {
@@ -206,7 +206,10 @@ static void keys_refresh(struct probe_session *session)
 		session_stack_refresh(session);
 }
 
-/* Returns true if a key is shown as a name or a stack, unlike the parts that stubs gather. */
+/*
+ * Returns true if a key is shown as a name or a stack, so that it differs from the parts that stubs
+ * gather.
+ */
 static bool differs(const struct asked *asked)
 {
 	for (size_t i = 0; i < asked->key_count; i++)
@@ -218,8 +221,8 @@ static bool differs(const struct asked *asked)
 
 /*
  * Makes a row's key from an entry's parts (NULL without a table): a word for each key, then the
- * bytes of those that are no numbers. *ret is `parts`, or in `room`, which is reused. Returns false
- * without memory.
+ * bytes of the keys that are not numbers. *ret is `parts`, or points into `room`, which is reused.
+ * Returns false if memory is short.
  */
 static bool keys_show(struct probe_session *s, size_t probe, const uint8_t *parts,
 	struct buffer *room, const uint8_t **ret, size_t *bytes_ret)
@@ -263,7 +266,7 @@ static struct probe_value number_of(const struct bound_types *types, size_t i, u
 	return value;
 }
 
-/* Makes the values of such a key, borrowing its bytes. */
+/* Makes the values of a key that keys_show() has made, borrowing its bytes. */
 static void keys_values(const struct probe_session *session, size_t probe, const uint8_t *key,
 	struct probe_value *ret)
 {
@@ -291,7 +294,7 @@ static void keys_values(const struct probe_session *session, size_t probe, const
 
 enum { NO_PROBE = -1 };
 
-/* A row while cells are added. */
+/* A row, while cells are being added to it. */
 struct merged {
 	size_t probe;
 	uint64_t count;
@@ -320,7 +323,7 @@ static const struct probe_gather *gather_of(const struct probe_session *s)
 
 /* ---- Finding a row ---------------------------------------------------------------------- */
 
-/* Finds or creates the row of a probe and key; NULL without memory. */
+/* Finds or creates the row of a probe and key; NULL if memory is short. */
 static struct merged *row_of(struct merger *m, size_t probe, const uint8_t *key, size_t bytes)
 {
 	size_t buckets = gather_of(m->session)->histogram ? CELL_BUCKETS : 0;
@@ -383,7 +386,7 @@ static bool merge_cell(void *data, const struct view_cell *cell)
 
 	if (probe == NO_PROBE || m->session->known[probe].part.role == PAIR_BEGIN)
 		return true;
-	/* The key `probe` alone needs no table. */
+	/* If `probe` is the only key, the cells are not in a table. */
 	if (!cell->key && m->session->asked.parts.count)
 		key = NULL, bytes = 0;
 	else if (!keys_show(m->session, (size_t)probe, cell->key, &m->shown, &key, &bytes))
@@ -452,7 +455,9 @@ static void set_extremes(
 
 	if (!from->most && !from->least)
 		return;
-	/* A hit changes minimum and maximum one after the other. */
+	/*
+	 * A hit changes minimum and maximum one after the other, so they may contradict each other.
+	 */
 	if (least > most)
 		least = most;
 	if (scale->is_double) {
@@ -463,7 +468,7 @@ static void set_extremes(
 	row->max = value_of(scale, most - bias);
 }
 
-/* Returns a hit's time, at most now. */
+/* Returns a hit's time, but never a time in the future. */
 static uint64_t time_of(const struct probe_session *s, uint64_t stamp)
 {
 	uint64_t now = s->clock.last_stamp;
@@ -491,7 +496,7 @@ static long double sum_of(const struct scale *scale, const struct merged *from)
 	       scale->unit;
 }
 
-/* Fills in numbers, not keys and buckets. */
+/* Fills in a row's numbers, not its keys and buckets. */
 static void fill_row(const struct probe_session *s, const struct merged *from, double tick_ns,
 	const uint64_t *in_flight, struct probe_row *row)
 {
@@ -642,7 +647,7 @@ struct probe_error *probe_session_rows(
 		rows = malloc(1);
 	} else if (in_flight && merger_init(&m, session) && add_empty_rows(&m) &&
 		   snapshot_cells(&session->view, &parts, merge_cell, &m)) {
-		/* Last, so that no hit is later than the clock. */
+		/* Read the clock last, so that no hit is later than it. */
 		clock_sync(&session->clock);
 		set_hits(&m);
 		session_count_lost(session);
@@ -662,7 +667,7 @@ void gather_count(struct probe_session *session)
 	const struct view_keys keys = keys_of_view(session);
 	uint64_t *hits = snapshot_hits(&session->view, &keys);
 
-	/* Without memory, the older counts stay. */
+	/* If memory is short, the older counts stay. */
 	for (size_t i = 0; hits && i < session->probe_count; i++)
 		if (session->known[i].slot < slots)
 			session->probes[i].hits = hits[session->known[i].slot];

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Runs a loaded tracer in a child: reads messages, calls the tracer, and answers. It has no memory
- * or descriptors of the controller or the program, and so cannot hurt them. It is not in a sandbox:
- * it is the user's own code.
+ * Runs a loaded tracer in a child: reads messages, calls the tracer, and answers. The child has no
+ * memory or descriptors of the controller or the program, and so cannot hurt them. The tracer is
+ * not in a sandbox, because it is the user's own code.
  *
- * The controller handles the terminal's signals, so a tracer can report what it found. It dies with
- * the controller.
+ * The controller handles the terminal's signals, so a tracer can report its results. The child dies
+ * with the controller.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -57,7 +57,7 @@ bool wire_put_hit(struct buffer *out, enum probe_tracer_tag tag, const struct pr
 	size_t length = sizeof(struct wire_hit) + event_packed_size(&event);
 	struct wire_hit *wire;
 
-	/* A whole message, or none. */
+	/* Append a whole message, or none. */
 	wire = length > WIRE_MESSAGE_MAX ? NULL : (void *)buffer_reserve(out, length);
 	if (!wire)
 		return false;
@@ -136,7 +136,7 @@ static struct open_pair *find(struct open_pairs *pairs, pid_t pid, pid_t tid, ui
 	return NULL;
 }
 
-/* Finds a free place, or frees that with the oldest start event. */
+/* Finds a free place, or frees the place with the oldest start event. */
 static struct open_pair *make_room(struct open_pairs *pairs, uint32_t first)
 {
 	struct open_pair *oldest = &pairs->places[first];
@@ -181,7 +181,7 @@ bool open_pairs_pop(
 
 /* ==== Guest =================================================================================== */
 
-/* A tracer's removal from one probe, or all, of a process. */
+/* The removal of a tracer from one probe, or from all probes, of a process. */
 struct removed {
 	struct removed *next;
 	pid_t pid;
@@ -198,7 +198,7 @@ struct guest {
 	void *state;
 	int input, replies;
 	struct removed *removed;
-	bool off; /* removed from everything */
+	bool off; /* the tracer was removed from everything */
 	struct open_pairs pairs;
 };
 
@@ -262,7 +262,10 @@ static enum probe_tracer_verdict act(const struct guest *guest, const struct wir
 		"trace");
 }
 
-/* Was the tracer removed from the process, or from the probe `term` (may be NULL) in it? */
+/*
+ * Returns true if the tracer was removed from the process, or from the probe `term` (may be NULL)
+ * in it.
+ */
 static bool is_removed(const struct guest *guest, pid_t pid, const struct probe_tracer_term *term)
 {
 	for (const struct removed *it = guest->removed; it; it = it->next) {
@@ -277,7 +280,7 @@ static bool is_removed(const struct guest *guest, pid_t pid, const struct probe_
 	return false;
 }
 
-/* Reports a removal, unless the names are too long for a reply: its hits are then dropped here. */
+/* Reports a removal. If the names are too long for a reply, the probe's hits are dropped here. */
 static void send_removal(const struct guest *guest, pid_t pid, const char *names, size_t length)
 {
 	struct wire_tracee tracee = {.pid = pid};
@@ -290,7 +293,7 @@ static void send_removal(const struct guest *guest, pid_t pid, const char *names
 	reply(guest, WIRE_REMOVE, text, REMOVAL_BYTES + length);
 }
 
-/* Removes the tracer from the probe `term` in a process; NULL: from all. */
+/* Removes the tracer from the probe `term` in a process; NULL means all probes. */
 static void remove_from(struct guest *guest, pid_t pid, const struct probe_tracer_term *term)
 {
 	size_t provider = term ? strlen(term->provider) + 1 : 0;
@@ -348,7 +351,7 @@ static void take_hit(struct guest *guest, char *message, size_t length)
 		remove_from(guest, got.tracee.pid, &got.term);
 }
 
-/* Does the tracer want a process's hits, now or later? */
+/* Finds out whether the tracer wants a process's hits, now or later. */
 static void take_look_at(struct guest *guest, pid_t pid)
 {
 	const struct probe_tracee tracee = {.pid = pid};

@@ -2,10 +2,10 @@
 /*
  * Checks whether a session's sites are still patched, or hits are not counted.
  *
- * A check reads the bytes of all sites, without a stop, and compares them with the last check's. If
- * they differ, it reads the registry, because another session may have put its stub before ours,
- * and the files, because a library may be closed. It concludes nothing during another session's
- * change: while the lock is held, or if a new registry was published meanwhile.
+ * A check reads the bytes of all sites, without a stop, and compares them with those of the last
+ * check. If they differ, it reads the registry, because another session may have put its stub
+ * before ours, and the files, because a library may be closed. It concludes nothing during another
+ * session's change: while the lock is held, or if a new registry was published during the check.
  */
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -27,9 +27,10 @@
 
 enum watch_state {
 	WATCH_GOOD,
-	WATCH_SUSPECT, /* restored, or in a library that was opened again and is not probed yet */
-	WATCH_BAD,     /* reported */
-	WATCH_CLOSED   /* its library was closed */
+	/* the site was restored, or is in a library that was opened again and is not probed yet */
+	WATCH_SUSPECT,
+	WATCH_BAD,   /* the site's damage was reported */
+	WATCH_CLOSED /* its library was closed */
 };
 
 struct watched_site {
@@ -38,8 +39,9 @@ struct watched_site {
 	enum probe_site_fault fault;
 	bool readable;
 	uint8_t bytes[sizeof(((struct reg_site *)0)->patched)]; /* as read by the last check */
-	uint32_t suspect_at;	  /* gate_arrivals() when it became suspect */
-	uint64_t good_ns, bad_ns; /* last seen intact, first seen changed (CLOCK_REALTIME); or 0 */
+	uint32_t suspect_at; /* gate_arrivals() when the site became suspect */
+	/* when the site was last seen intact, and first seen changed (CLOCK_REALTIME); or 0 */
+	uint64_t good_ns, bad_ns;
 	bool left;
 };
 
@@ -64,7 +66,9 @@ static bool has_stub(const struct registry *r, const struct reg_site *site, uint
 	return false;
 }
 
-/* Finds a watched site. One patched again has a new tail, and is another. */
+/*
+ * Finds a watched site. A site that was patched again has a new tail, and counts as another site.
+ */
 static const struct watched_site *find(
 	const struct session_watch *watch, const struct reg_site *reg)
 {
@@ -79,7 +83,7 @@ static bool is_in(const struct reg_arena *arena, uint64_t address, uint64_t size
 	return size && address - arena->start < arena->size;
 }
 
-/* Does the session need an arena? Others may vanish with other sessions. */
+/* Returns true if the session needs an arena. Other arenas may vanish with other sessions. */
 static bool needs(const struct registry *r, const struct session_watch *watch,
 	const struct reg_arena *arena, uint32_t session)
 {
@@ -230,7 +234,7 @@ static bool has_changed(const struct session_watch *watch, size_t i)
 	const struct watched_site *site = &watch->sites[i];
 	const uint8_t *found = edits_found(&watch->edits, i);
 
-	/* A suspected site is judged again. */
+	/* A suspected site is judged again, even if its bytes are unchanged. */
 	return site->state == WATCH_SUSPECT || (found != NULL) != site->readable ||
 	       (found && memcmp(found, site->bytes, site->reg.length) != 0);
 }
@@ -258,7 +262,10 @@ static enum site_state look_at(
 	return state;
 }
 
-/* May the site be of a library that was opened again, and that the session will soon probe? */
+/*
+ * Returns true if the site may be in a library that was opened again, which the session will soon
+ * probe.
+ */
 static bool may_be_new(const struct probe_session *s, const struct watched_site *site, bool last)
 {
 	if (!s->options.follow_libraries || site->fault != PROBE_SITE_RESTORED)
@@ -334,11 +341,11 @@ static struct probe_error *look(struct probe_session *s, bool last,
 			busy = true;
 		}
 		busy = busy || lock_is_taken(pid);
-		/* They may have changed before the evidence was read. */
+		/* The bytes may have changed before the evidence was read, so read them again. */
 		if (!error && !busy)
 			error = edits_read(&s->watch.edits, pid);
 		busy = busy || lock_is_taken(pid) || registry_is_stale(&evidence.registry, pid);
-		/* Only if the process still runs the session's program. */
+		/* Judge only if the process still runs the session's program. */
 		if (!error && !busy && target_is_there(s->target))
 			take_all(s, &evidence, last, visit, data);
 		else
@@ -355,9 +362,9 @@ static struct probe_error *look(struct probe_session *s, bool last,
  * The registry does not list them any more, and nothing is lost: from now on, the session watches
  * what is listed.
  *
- * *holds_ret is true if all of that is there, or if another controller is changing the registry,
- * and the next check decides. It stays false if something else is missing, or the session has
- * ended.
+ * *holds_ret is true if all of the listed memory is mapped, or if another controller is changing
+ * the registry: then the next check decides. It stays false if something else is missing, or the
+ * session has ended.
  */
 static struct probe_error *look_at_registry(struct probe_session *s, bool *holds_ret)
 {
@@ -388,8 +395,8 @@ static struct probe_error *look_at_registry(struct probe_session *s, bool *holds
 }
 
 /*
- * Ends the session if the program has taken memory that its stubs need: sites would jump there, or
- * stubs would write there.
+ * Ends the session if the program has unmapped or replaced memory that its stubs need, because
+ * sites would jump into that memory, or stubs would write to it.
  */
 static struct probe_error *look_at_memory(struct probe_session *s)
 {
@@ -472,14 +479,14 @@ struct probe_error *probe_session_look(struct probe_session *session, bool last,
 	if (!error)
 		error = look(session, false, visit, data);
 	/*
-	 * A thread of a library that is being opened comes to the gate within this time. Otherwise
-	 * the site was restored.
+	 * A thread that opens a library reaches the gate within this time. If no thread does, the
+	 * site was restored.
 	 */
 	if (!error && last && any_suspect(&session->watch)) {
 		nanosleep(&moment, NULL);
 		error = look(session, true, visit, data);
 	}
-	/* An ended target, or one in execve(2), is reported elsewhere. */
+	/* An ended target, or a target in execve(2), is reported elsewhere. */
 	if (error && !target_is_there(session->target)) {
 		probe_error_free(error);
 		return NULL;
@@ -511,8 +518,9 @@ static void reserve_release(struct probe_session *s)
 }
 
 /*
- * Releases hits that wait for room, once the last site is restored: they are not of the session any
- * more. Before that, a hit must wait or be lost, because no record may follow a gap.
+ * Once the last site is restored, releases hits that wait for room, because they do not belong to
+ * the session any more. Before that, a hit must wait or be lost, because no record may follow a
+ * gap.
  */
 static void let_go(void *data)
 {
@@ -535,7 +543,7 @@ static struct probe_error *end_in(struct probe_session *s, struct probe_target *
 	if (error)
 		return error;
 	session = registry_session(&c.registry, s->id);
-	/* The process may run another program, or be repaired. */
+	/* The process may run another program, or may have been repaired. */
 	if (session && session->stamp == s->rings.layout.stamp) {
 		if (s->wait.shared && target == s->target) {
 			c.restored = let_go;
@@ -575,8 +583,8 @@ static bool is_busy(const struct probe_error *error)
 
 /*
  * Removes the probes from children forked during the session, which inherit patches. Returns an
- * error if one is locked. Others that cannot be cleaned now are cleaned by the next command: the
- * session's owner is dead by then.
+ * error if a child is locked. Children that cannot be cleaned for other reasons are cleaned by the
+ * next command, because the session's owner is dead by then.
  */
 static struct probe_error *stop_in_children(struct probe_session *s, pid_t pid)
 {
@@ -681,7 +689,7 @@ enum {
 	SHARE = 4 /* a thread is worth starting for this many sessions */
 };
 
-/* Sessions that threads stop; `next` is the first that none has taken. */
+/* Sessions for threads to stop. `next` is the first session that no thread has taken. */
 struct stopping {
 	struct probe_session *const *sessions;
 	struct probe_error **errors;
@@ -690,8 +698,8 @@ struct stopping {
 };
 
 /*
- * Can it be stopped beside others? Not if its process shares the cache of files, or memory and so
- * the registry, with others, or is held, which one thread handles.
+ * Returns true if a session can be stopped beside others. Not if its process shares the cache of
+ * files with others, shares its memory (and so the registry), or is held: then one thread stops it.
  */
 static bool is_independent(const struct probe_session *s)
 {
@@ -701,7 +709,9 @@ static bool is_independent(const struct probe_session *s)
 	return !leader->options.watch && !target->files && !target->held && !target->shares_memory;
 }
 
-/* Is it its process's first session? The thread that takes it stops all of them. */
+/*
+ * Returns true if this is its process's first session. The thread that takes it stops all of them.
+ */
 static bool is_first(const struct stopping *all, size_t index)
 {
 	for (size_t i = 0; i < index; i++)
@@ -734,7 +744,7 @@ static void *stop_independent(void *data)
 	return NULL;
 }
 
-/* Returns the number of threads, without sched_getaffinity(2), which a filter may forbid. */
+/* Returns the number of threads. Does not use sched_getaffinity(2), which a filter may forbid. */
 static size_t workers_for(size_t count)
 {
 	long cpus = sysconf(_SC_NPROCESSORS_CONF);
@@ -760,7 +770,8 @@ static void stop_with_workers(struct stopping *all)
 }
 
 /*
- * Repeats stops of targets that could not be changed just then. Returns true if some still cannot.
+ * Tries again to stop sessions whose targets could not be changed. Returns true if some still
+ * cannot.
  */
 static bool stop_busy(struct stopping *all, bool is_last_try)
 {
@@ -776,7 +787,7 @@ static bool stop_busy(struct stopping *all, bool is_last_try)
 	return any;
 }
 
-/* Stops all sessions; waits for locked, frozen or unstoppable processes only after all others. */
+/* Stops all sessions. Waits for locked, frozen or unstoppable processes last. */
 void probe_sessions_stop(
 	struct probe_session *const *sessions, size_t count, struct probe_error **errors)
 {
@@ -790,8 +801,8 @@ void probe_sessions_stop(
 	}
 	stop_with_workers(&all);
 	/*
-	 * Those that only this thread may stop, and failed ones, unless the process is busy, or a
-	 * thread did not stop in time.
+	 * Stop the sessions that only this thread may stop. Try failed ones again, unless the
+	 * process is busy or a thread did not stop in time.
 	 */
 	for (size_t i = 0; i < count; i++) {
 		if (!errors[i] || (!is_busy(errors[i]) && errors[i]->code != PROBE_ERROR_STATE)) {

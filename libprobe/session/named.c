@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Keeps the texts of expressions. They are parsed again for each probe with other names, whose
- * types are known only then. Probes of one meaning share the result.
+ * Keeps the texts of expressions. They are parsed again for each probe that has other names,
+ * because the types of its arguments are known only then. Probes of one meaning share the result.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +30,9 @@ struct asked_names {
 	struct probe_session_options options;
 	char *texts[TEXTS];    /* texts as the user typed them; owned; NULL if without names */
 	char *examples[TEXTS]; /* texts with an example argument for each name; owned, or NULL */
-	/* Names the arguments of start events, all of which keep the same; or NULL. */
+	/*
+	 * The names of start events' arguments, or NULL. All start events keep the same arguments.
+	 */
 	const struct probe_meaning *begin;
 	struct named **items;
 	size_t count;
@@ -83,7 +85,7 @@ static struct probe_error *none_has(size_t index, const char *text)
 		what(index), text);
 }
 
-/* Returns the meanings one by one, the library's own last; then NULL. */
+/* Returns the meanings one by one, the library's own last, and then NULL. */
 static const struct probe_meaning *meaning_at(const struct probe_catalogue *catalogue, size_t index)
 {
 	for (size_t i = catalogue->source_count; i-- > 0;) {
@@ -103,8 +105,9 @@ static struct probe_error *of_probe(struct probe_error *error, const struct prob
 }
 
 /*
- * Replaces a text's names by the arguments of the first requested probe that has all. If none is in
- * the catalogue, *ret is a copy, whose parsing gives an error that says what may stand there.
+ * Replaces a text's names by the arguments of the first requested probe that has all names. If none
+ * of them is in the catalogue, *ret is a copy of the text; parsing it gives an error that says what
+ * is allowed there.
  */
 static struct probe_error *replace_any(const struct asked_names *names, size_t index,
 	const struct probe_pattern *const *patterns, size_t count, char **ret)
@@ -137,7 +140,7 @@ static struct probe_error *replace_any(const struct asked_names *names, size_t i
 	return *ret || first ? first : probe_error_no_memory();
 }
 
-/* Does a requested start event take its arguments from this probe? */
+/* Returns true if a requested start event takes its arguments from this probe. */
 static bool may_give(const struct asked_names *names, const struct probe_pattern *const *patterns,
 	size_t count, const struct probe_meaning *meaning)
 {
@@ -151,7 +154,7 @@ static bool may_give(const struct asked_names *names, const struct probe_pattern
 	return false;
 }
 
-/* May this probe be a start event, by the patterns? */
+/* Returns true if the patterns allow this probe to be a start event. */
 static bool may_begin(const struct asked_names *names, const struct probe_pattern *const *patterns,
 	size_t count, const struct probe_meaning *meaning)
 {
@@ -297,7 +300,7 @@ struct probe_error *asked_init_named(struct asked *asked,
 		asked_names_free(names);
 		return error;
 	}
-	/* Others, too: they are parsed later, and the caller owns them. */
+	/* Copy the other texts, too: they are parsed later, and the caller owns them. */
 	for (size_t i = 0; i < TEXTS && !error; i++) {
 		const char **text = text_of(&names->options, i);
 
@@ -338,7 +341,7 @@ static void asked_names_free(struct asked_names *names)
 
 /* ---- One probe -------------------------------------------------------------------------- */
 
-/* Does bind_site() use text `index` for this role? */
+/* Returns true if bind_site() uses text `index` for this role. */
 static bool is_used(const struct asked *asked, size_t index, enum pair_role role)
 {
 	switch (index) {
@@ -579,7 +582,10 @@ static struct probe_error *parse(const char *what, const char *text, struct expr
 	return text ? expr_parse(what, text, ret) : NULL;
 }
 
-/* Parses an expression on a hit: it cannot need a whole pair, which is incomplete or missing. */
+/*
+ * Parses an expression on a hit. It must not need a whole pair, because the pair is incomplete or
+ * missing.
+ */
 static struct probe_error *parse_of_hit(const char *what, const char *text, struct expr **ret)
 {
 	struct probe_error *error = parse(what, text, ret);

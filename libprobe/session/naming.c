@@ -66,7 +66,7 @@ static bool same_module(const struct module *a, const struct module *b)
 	       a->inode == b->inode && a->bias == b->bias && !strcmp(a->path, b->path);
 }
 
-/* Swaps modules that are still mapped into the new list, with their data. Returns how many. */
+/* Moves modules that are still mapped into the new list, with their data. Returns their number. */
 static size_t keep_known(struct naming *n, struct modules *fresh, struct reader *readers)
 {
 	size_t kept = 0;
@@ -131,7 +131,7 @@ static struct probe_error *refresh(struct naming *n)
 	bool gone;
 
 	n->refreshed_ns = clock_monotonic_ns();
-	/* Possible only while the process lives. */
+	/* Generated code can be named only while the process lives. */
 	jit_map_refresh(n->jit, true);
 	if (error)
 		return error;
@@ -226,7 +226,7 @@ static struct module *module_at(const struct naming *n, uint64_t address)
 	return NULL;
 }
 
-/* May an address have a name? Code and files' data may; the heap may not. */
+/* Returns true if an address may have a name. Code and files' data may; the heap may not. */
 static bool is_nameable(const struct naming *n, uint64_t address)
 {
 	return is_code(n, address) || (maps_find(&n->maps, address) && module_at(n, address));
@@ -241,7 +241,7 @@ static bool look_again(struct naming *n)
 	return true;
 }
 
-/* Is there code at an address? If unknown, looks again. */
+/* Returns true if there is code at an address. Reads the modules again if it is unknown. */
 static bool naming_find_code(struct naming *n, uint64_t address)
 {
 	return is_code(n, address) || (look_again(n) && is_code(n, address));
@@ -377,7 +377,7 @@ static void renew(struct naming *n, struct named **place)
 	symbol = jit_map_find(n->jit, frame->ip - (*place)->is_return, &start);
 	if (!symbol || (frame->symbol && !strcmp(symbol, frame->symbol)))
 		return;
-	/* Callers may have the old frame. */
+	/* Keep the old frame, because callers may have it. */
 	old = reallocarray(n->old, n->old_count + 1, sizeof(*old));
 	if (!old)
 		return;
@@ -389,13 +389,13 @@ static void renew(struct naming *n, struct named **place)
 	*place = fresh;
 }
 
-/* Is the limit of frames reached? */
+/* Returns true if the limit of frames is reached. */
 static bool naming_is_full(const struct naming *naming)
 {
 	return naming->frames.count + naming->old_count >= KNOWN_FRAMES_MAX;
 }
 
-/* Finds or makes a frame; NULL without memory. */
+/* Finds or makes a frame; NULL if memory is short. */
 static struct named *named_at(struct naming *n, uint64_t ip, bool is_return)
 {
 	struct named **place;
@@ -412,8 +412,8 @@ static struct named *named_at(struct naming *n, uint64_t ip, bool is_return)
 }
 
 /*
- * Returns an address's frame; with is_return, a return address's, which may be in the function
- * after the caller. Owned by, and valid as long as, `naming`; NULL without memory.
+ * Returns an address's frame. If is_return, it is a return address, which may already be in the
+ * function after the caller. `naming` owns the frame. NULL if memory is short.
  */
 static const struct probe_frame *naming_frame(struct naming *n, uint64_t ip, bool is_return)
 {
@@ -460,8 +460,8 @@ const char *naming_name(struct naming *n, uint64_t address)
 }
 
 /*
- * Returns the rules for unwinding an address, and its module's bias; NULL without rules. Owned by
- * `naming`, valid until naming_refresh() or naming_find_code().
+ * Returns the rules for unwinding an address, and its module's bias; NULL if it has no rules. Owned
+ * by `naming`; valid until naming_refresh() or naming_find_code().
  */
 static struct unwind *naming_rules(struct naming *n, uint64_t address, uint64_t *bias_ret)
 {
@@ -480,12 +480,13 @@ static struct unwind *naming_rules(struct naming *n, uint64_t address, uint64_t 
 /* ==== Unwinder ================================================================================ */
 
 /*
- * Unwinds stacks of threads that have gone on, from the copy of the stack and files: the live stack
- * is another call's. A frame outside the copy ends the stack, marked as truncated.
+ * Unwinds stacks of threads that have gone on, from a copy of the stack and from files, because the
+ * live stack belongs to another call by now. A frame outside the copy ends the stack, marked as
+ * truncated.
  *
  * Code without call frame information (JIT, assembler) is unwound by its frame pointer, if that
- * leads into the copy, and to a return address of code. The result may be wrong, but is bounded:
- * the stack pointer only goes up, except at a signal's frame, and there are at most
+ * points into the copy and leads to a return address in code. The result may be wrong, but is
+ * bounded: the stack pointer only goes up, except at a signal's frame, and there are at most
  * PROBE_FRAMES_MAX frames.
  *
  * Where calls leave the return address in a register, leaf functions may have no frame, and saved
@@ -532,7 +533,9 @@ void unwinder_free(struct unwinder *unwinder)
 	free(unwinder);
 }
 
-/* Adds a frame. Returns false if the stack must end here; without memory, sets *error_ret. */
+/*
+ * Adds a frame. Returns false if the stack must end with it. If memory is short, sets *error_ret.
+ */
 static bool add_frame(
 	struct unwinder *u, uint64_t ip, bool is_return, struct probe_error **error_ret)
 {
@@ -590,7 +593,10 @@ static uint64_t dwarf_register(const struct walk *walk, int place, bool *known_r
 	return walk->registers.values[dwarf];
 }
 
-/* Without rules: at a frame that the kernel pushed for a signal, goes on with its registers. */
+/*
+ * Steps without rules: if the frame is one that the kernel pushed for a signal, continues with its
+ * registers.
+ */
 static enum unwind_status step_over_signal(struct walk *walk)
 {
 	const struct arch *arch = walk->unwinder->arch;
@@ -603,7 +609,7 @@ static enum unwind_status step_over_signal(struct walk *walk)
 	if (!layout->register_count || !sp_known)
 		return UNWIND_NO_RULES;
 	if (!read_word(walk, sp + layout->mark, &mark) || mark != layout->mark_word) {
-		walk->missed = missed; /* no signal's frame, like most: not a miss */
+		walk->missed = missed; /* like most frames, not a signal's, so nothing was missed */
 		return UNWIND_NO_RULES;
 	}
 	for (uint16_t i = 0; i < layout->register_count; i++)
@@ -618,7 +624,7 @@ static enum unwind_status step_over_signal(struct walk *walk)
 	return UNWIND_CALLER;
 }
 
-/* Without rules: [fp] is the caller's frame pointer, [fp + 8] the return address. */
+/* Steps without rules: [fp] is the caller's frame pointer, [fp + 8] the return address. */
 static enum unwind_status step_by_frame_pointer(struct walk *walk)
 {
 	const struct arch *arch = walk->unwinder->arch;
@@ -646,8 +652,8 @@ static enum unwind_status step_by_frame_pointer(struct walk *walk)
 }
 
 /*
- * Looks up where the return address of a site's function, and its caller's frame pointer, are saved
- * relative to the stack pointer. The frame pointer need not lead there.
+ * Looks up where, relative to the stack pointer, a site's function has saved its return address and
+ * its caller's frame pointer. The frame pointer need not point to them.
  */
 static struct unwind_saved unwinder_saved(struct unwinder *u, uint64_t pc)
 {
@@ -719,7 +725,8 @@ struct probe_error *unwinder_copy(
 
 	walk_init(&walk, unwinder, thread);
 	unwinder->count = 0;
-	naming_find_code(unwinder->naming, thread->pc); /* in case a library was opened meanwhile */
+	/* in case a library was opened in the meantime */
+	naming_find_code(unwinder->naming, thread->pc);
 	while (status == UNWIND_CALLER && unwinder->count < PROBE_FRAMES_MAX) {
 		if (!add_frame(unwinder, walk.registers.pc, is_return, &error))
 			break;
@@ -737,12 +744,12 @@ struct probe_error *unwinder_copy(
 /* ---- Return addresses ----------------------------------------------------------------- */
 
 /*
- * Does a stack begin with this frame? A complete chain of frame pointers ends in the C library's
- * function that starts main or a thread; others were cut, where code uses the register for other
- * values.
+ * Returns true if a stack begins with this frame. A complete chain of frame pointers ends in the C
+ * library's function that starts main or a thread. Other chains were cut where code uses the
+ * register for other values.
  *
- * In a stripped C library it has no symbol, and others without one that call the program, as for
- * qsort, are mistaken for it.
+ * In a stripped C library this function has no symbol. Other functions without a symbol that call
+ * the program, such as qsort(), are mistaken for it.
  */
 static bool is_start(const struct probe_frame *frame)
 {
@@ -886,7 +893,7 @@ const struct probe_stack *session_stack_read(struct probe_session *session,
 	error = stack.registers ? unwinder_copy(session->unwinder, &thread, &session->stack)
 				: unwinder_frames(session->unwinder, site->pc, stack.caller,
 					  stack.bytes, stack.length / 8, &session->stack);
-	/* Without memory the stack has fewer frames, and is incomplete. */
+	/* If memory is short, the stack has fewer frames, and is incomplete. */
 	probe_error_free(error);
 	return &session->stack;
 }

@@ -3,9 +3,9 @@
  * Sessions that stay in a target after their controller, to be read later.
  *
  * The registry says that such a session has no owner, and stores a text that tells how it was
- * started. A later process selects and binds the probes again, with the same result; what could
- * differ is in the registry: numbers of slots, sites and pairs. It checks that the memory has its
- * session's layout.
+ * started. A later process selects and binds the probes again, with the same result. The numbers of
+ * slots, sites and pairs, which could differ, are in the registry. The process checks that the
+ * memory has the session's layout.
  *
  * The memory is mapped if possible (/proc/PID/map_files needs CAP_CHECKPOINT_RESTORE). Otherwise it
  * is read through the target, which allocates untouched pages of tables.
@@ -203,7 +203,7 @@ static struct probe_error *malformed(const char *what)
 		"what the flight recorder says about itself makes no sense (%s)", what);
 }
 
-/* Takes the next `size` bytes, a multiple of 8; NULL if there are fewer. */
+/* Takes the next `size` bytes, a multiple of 8. Returns NULL if fewer are left. */
 static const void *take(struct cursor *cursor, size_t size)
 {
 	const void *ret = cursor->at;
@@ -215,7 +215,7 @@ static const void *take(struct cursor *cursor, size_t size)
 	return ret;
 }
 
-/* Is it a string whose only NUL is the last byte? */
+/* Returns true for a string whose only NUL is the last byte. */
 static bool is_text(const char *text, uint32_t length)
 {
 	return length && strnlen(text, length) == length - 1;
@@ -322,7 +322,7 @@ static bool read_places(
 
 /*
  * Sets up the clock of a file's stamps. If the machine was not rebooted since, a tick can be
- * measured; otherwise its length is in the notes, measured when the session was left.
+ * measured. If it was, the notes have the length measured when the session was left.
  */
 static bool read_clock(const struct notes_header *header, struct clock *clock)
 {
@@ -441,7 +441,7 @@ static struct probe_error *take_layouts(struct probe_session *s, const struct pr
 	for (size_t i = 0; i < s->site_count; i++) {
 		const struct session_site *site = find_noted(noted, s->sites[i].number);
 
-		/* The site was refused when the session began. */
+		/* The site has no records, because it was refused when the session began. */
 		if (s->sites[i].number == UINT32_MAX)
 			continue;
 		if (!site || !take_layout(&s->sites[i], site))
@@ -526,7 +526,10 @@ static void keep_clock(struct probe_session *s)
 		.steady_ns = s->clock.first_steady_ns};
 
 	memcpy(s->rings.base + DATA_CLOCK_OFFSET, &clock, sizeof(clock));
-	/* Wait until the tick is measured well: a reader cannot measure it after a reboot. */
+	/*
+	 * Wait until the tick is measured precisely, because a reader cannot measure it after a
+	 * reboot.
+	 */
 	while (s->options.overwrite && clock_monotonic_ns() - clock.steady_ns < CALIBRATION_NS)
 		nanosleep(&(struct timespec){.tv_nsec = CALIBRATION_NS / 4}, NULL);
 	clock_sync(&s->clock);
@@ -705,7 +708,7 @@ static void open_view(
 	s->view.fd = s->data;
 }
 
-/* Takes the start time in the session's memory, which the target can write, if plausible. */
+/* Uses the start time in the session's memory if it is plausible: the target can write it. */
 static void take_clock(struct probe_session *s)
 {
 	struct clock clock = s->clock;
@@ -730,7 +733,7 @@ static void take_clock(struct probe_session *s)
 		s->clock = clock;
 }
 
-/* Keeps only the session's own, mapped probes. */
+/* Keeps only probes that belong to the session and are mapped. */
 static void keep_own(
 	const struct probe_session *s, const struct registry *r, struct selection *selection)
 {
@@ -740,7 +743,10 @@ static void keep_own(
 	selection_drop_unwanted(selection);
 }
 
-/* Refuses a session with a probe whose file is unreadable: its hits would be unknown, not 0. */
+/*
+ * Refuses a session with a probe whose file is unreadable, because its hits would be unknown, not
+ * 0.
+ */
 static struct probe_error *check_all_known(const struct probe_session *s,
 	const struct modules *modules, const struct registry *r, const struct selection *selection)
 {

@@ -7,7 +7,7 @@
 
 #include "libprobe/session/session.h"
 
-/* Without a prefix, pmtrace makes tables; with one, it exports them. */
+/* Without a prefix, pmtrace makes tables; with a prefix, it exports the data. */
 static const char *const prefixes[] = {"", "pcp,", "metrics,"};
 enum { PREFIXES = sizeof(prefixes) / sizeof(prefixes[0]) };
 #define FORMS(tracer)                                                                              \

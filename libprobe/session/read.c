@@ -13,7 +13,7 @@ enum { COUNTING_SHARE = 50 };
 
 /* ---- Counts ----------------------------------------------------------------------------- */
 
-/* The longer it takes, the less often it is done. */
+/* Counts the hits. The longer this takes, the less often it is done. */
 static void count_gathered(struct probe_session *s)
 {
 	uint64_t before = clock_monotonic_ns(), after;
@@ -31,8 +31,8 @@ static uint64_t sum_of(const struct probe_session *s, size_t probe, size_t field
 }
 
 /*
- * Sets *ret to a plausible count: at most one hit per CPU and ns since boot. Counts in a file may
- * be from another machine, and are not checked.
+ * Sets *ret to a plausible count: at most one hit per CPU and ns since boot. Counts in a file are
+ * not checked, because they may be from another machine.
  */
 static void take_count(struct probe_session *s, uint64_t count, uint64_t *ret)
 {
@@ -113,7 +113,7 @@ static struct probe_value filter_value(const struct probe_session *s,
 	return value.u ? value : (struct probe_value){.kind = PROBE_VALUE_NULL};
 }
 
-/* Limits a file's stamp to what can be converted. */
+/* Limits a stamp from a file to those that can be converted. */
 static uint64_t within_years(const struct clock *clock, uint64_t stamp)
 {
 	double most = NOTES_YEARS_NS / clock->stamp_ns;
@@ -134,7 +134,7 @@ struct hit_room {
 
 /*
  * Reads what follows an end event's record: the duration, and the start event's record. Returns the
- * length, or 0 if it makes no sense.
+ * length, or 0 if it is impossible.
  */
 static size_t read_begin(struct probe_session *s, const uint8_t *bytes, size_t size,
 	uint64_t end_stamp, struct hit_room *room, struct probe_hit *ret)
@@ -181,7 +181,7 @@ static size_t read_begin(struct probe_session *s, const uint8_t *bytes, size_t s
 	return sizeof(ret->duration_ns) + length;
 }
 
-/* Reads a copied record into *room. Returns its length, or 0 if it makes no sense. */
+/* Reads a copied record into *room. Returns its length, or 0 if it is impossible. */
 static size_t read_hit(struct probe_session *s, const struct ring_record *record, size_t size,
 	size_t ring, struct hit_room *room, struct probe_hit *ret)
 {
@@ -191,7 +191,7 @@ static size_t read_hit(struct probe_session *s, const struct ring_record *record
 
 	if (!site)
 		return 0;
-	/* The clock was read later, so a later stamp is false. */
+	/* The clock was read after the record, so a later stamp is false. */
 	if (s->dead)
 		stamp = within_years(&s->clock, stamp);
 	else if (stamp > s->clock.last_stamp)
@@ -282,7 +282,7 @@ size_t session_visit_recording(struct probe_session *s, const struct recording *
 		const struct ring_record *record =
 			(const struct ring_record *)(recording->bytes + r->offset);
 
-		/* Length and size in the ring must agree. */
+		/* The record's length and its size in the ring must agree. */
 		length = read_hit(s, record, r->size, r->ring, &room, &hit);
 		if (length && ring_padded(length, RING_BACK_BYTES) == r->size)
 			go_on = visit(&hit, data);

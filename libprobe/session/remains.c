@@ -3,9 +3,9 @@
  * Finds flight recorders' memory in files.
  *
  * A recorder's own file begins with it. A core file (core(5)) has a segment for each dumped
- * mapping, among them shared memory without a name, unless /proc/PID/coredump_filter says
- * otherwise: segments that begin like a session's data are examined. The process may have crashed
- * by writing to random addresses, so nothing is trusted.
+ * mapping, and /proc/PID/coredump_filter usually includes shared memory without a name. Segments
+ * that begin like a session's data are examined. The process may have crashed by writing to random
+ * addresses, so nothing is trusted.
  *
  * The file is read, not mapped, because it may become shorter.
  */
@@ -108,7 +108,7 @@ static struct probe_error *note_damage(struct probe_remains *r, struct probe_err
 	return NULL;
 }
 
-/* Takes the recorder at [start, start + length) of the file, if any. */
+/* Takes the recorder at [start, start + length) of the file, if that is one. */
 static struct probe_error *take(struct probe_remains *r, uint64_t start, uint64_t length)
 {
 	struct probe_session *session = NULL;
@@ -156,7 +156,7 @@ static struct probe_error *take_segments(struct probe_remains *r, Elf *elf)
 	for (size_t i = 0; i < count && i < INT32_MAX && !error; i++) {
 		if (!gelf_getphdr(elf, (int)i, &segment))
 			return no_format(r);
-		/* A core may be cut (ulimit -c). */
+		/* A core file may have been cut off (ulimit -c). */
 		if (segment.p_type != PT_LOAD || segment.p_offset >= r->size)
 			continue;
 		if (segment.p_filesz > r->size - segment.p_offset)
@@ -217,8 +217,8 @@ struct probe_error *remains_of(int fd, const char *path, struct probe_remains **
 	if (!error)
 		error = take_file(r);
 	/*
-	 * As `probectl read -p` lists them. A core has later sessions first, because they are at
-	 * lower addresses.
+	 * Sort sessions as `probectl read -p` lists them. In a core, later sessions come first,
+	 * because they are at lower addresses.
 	 */
 	if (!error && r->session_count)
 		qsort(r->sessions, r->session_count, sizeof(*r->sessions), compare_sessions);

@@ -52,7 +52,10 @@ static uint64_t most_bytes(const struct data_needs *needs, size_t probes)
 		probe_error_free(error);
 		return 0;
 	}
-	/* A thread touches only the beginning of its entry, unless it recurses deeply. */
+	/*
+	 * A thread touches only the beginning of its entry unless it recurses deeply, so count only
+	 * that.
+	 */
 	entry = s.flights ? data_flight_bytes(&s) : 0;
 	start = page_bytes() + needs->keep_bytes;
 	if (needs->by_key || needs->flights_min || flights > s.flight_entries)
@@ -61,7 +64,7 @@ static uint64_t most_bytes(const struct data_needs *needs, size_t probes)
 	       flights * (entry < start ? entry : start) + 2 * (uint64_t)s.cpus * s.ring_bytes;
 }
 
-/* Halves a size that the user did not set. Returns false if none can shrink. */
+/* Halves a size that the user did not set. Returns false if no size can shrink. */
 static bool take_less(const struct probe_session_options *asked, struct data_needs *needs)
 {
 	if (needs->ring_bytes > DATA_RING_MIN && asked->may_shrink) {
@@ -94,8 +97,8 @@ static struct probe_error *too_large(
 }
 
 /*
- * Reads the control group's limit. One without a limit, maybe shared by a build's thousands of
- * programs, is read once a second.
+ * Reads the control group's limit. A group without a limit is read only once a second, because
+ * thousands of programs of a build may share it.
  */
 static void look_at_memory(const struct probe_session *session, struct cgroup_memory *ret)
 {
@@ -155,7 +158,7 @@ static struct probe_error *fit_whole(const struct probe_session *session, struct
 
 	if (session->options.together > 1)
 		most /= session->options.together;
-	/* Without forked children, it has its default size, and may shrink. */
+	/* If forked children do not use the table, it has its default size, and may shrink. */
 	if (bytes > most && needs->pairs && !needs->flights_min)
 		needs->flights_min = DATA_FLIGHTS_MIN;
 	while (bytes > most && take_less(&session->options, needs))
@@ -172,7 +175,7 @@ static struct probe_error *fit_whole(const struct probe_session *session, struct
 	return report_less(needs, &wanted, why, report);
 }
 
-/* Fits the session into where its pages are allocated in advance, if anywhere. */
+/* If the session's pages are allocated in advance, fits the session into the room for them. */
 static struct probe_error *fit_allocated(const struct probe_session *session,
 	struct data_needs *needs, size_t probes, struct probe_report *report)
 {
@@ -190,7 +193,7 @@ static struct probe_error *fit_allocated(const struct probe_session *session,
 	room = overcommit_room();
 	if (room == UINT64_MAX)
 		return NULL;
-	/* probectl allocates it, so its own control group is charged. */
+	/* probectl allocates the pages, so its own control group is charged. */
 	cgroup_memory(getpid(), &own);
 	if (own.room < room)
 		return fit_whole(session, needs, probes,

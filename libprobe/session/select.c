@@ -4,7 +4,7 @@
  * library was closed, stays: counter, sites' numbers, bindings, so counts continue.
  *
  * A gathered pair is switched as a whole: without end events, start events would fill threads'
- * stacks. Open pairs are forgotten before it is switched on again.
+ * stacks. Its open pairs are forgotten before it is switched on again.
  */
 #include <stddef.h>
 #include <stdlib.h>
@@ -14,13 +14,16 @@
 #include "libprobe/session/session.h"
 #include "libprobe/registry/registry.h"
 
-/* Is a probe switched only with its pair? Gathering and spans need both of its events. */
+/*
+ * Returns true if a probe is switched only with its pair: gathering and spans need both events of a
+ * pair.
+ */
 static bool is_of_pair(const struct probe_session *s, size_t probe)
 {
 	return session_has_pairs(s) && s->known[probe].part.role != PAIR_NONE;
 }
 
-/* Finds the probes that should be on; NULL without memory. */
+/* Finds the probes that should be on; NULL if memory is short. */
 static bool *find_wanted(const struct probe_session *s, const bool *on)
 {
 	bool *wanted = calloc(s->probe_count + (size_t)1, 1);
@@ -65,7 +68,7 @@ static struct probe_error *switch_off(struct probe_session *s, struct change *c,
 
 /* ---- On --------------------------------------------------------------------------------- */
 
-/* The session's probe, and counter, of each selected probe. */
+/* For each selected probe, the session's probe and the counter. */
 struct again {
 	size_t *probes;
 	uint32_t *slots;
@@ -90,8 +93,8 @@ static void again_deinit(struct again *again)
 }
 
 /*
- * Finds the session's probe with a key, among the marked ones unless NULL; or SIZE_MAX. Of several
- * files mapped there one after the other, the last counts.
+ * Finds the session's probe with a key, only among the marked ones unless `marked` is NULL; or
+ * SIZE_MAX. If several files were mapped at its address one after the other, the last one counts.
  */
 static size_t find_marked(const struct probe_session *s, const bool *marked, uint64_t key)
 {
@@ -110,7 +113,7 @@ static void keep_marked(
 	selection_drop_unwanted(selection);
 }
 
-/* Returns the first site of a session's probe; its others follow. */
+/* Returns the first site of a session's probe. Its other sites follow. */
 static size_t first_site(const struct probe_session *s, size_t known)
 {
 	size_t at = 0;
@@ -120,7 +123,7 @@ static size_t first_site(const struct probe_session *s, size_t known)
 	return at;
 }
 
-/* Is the selected probe the session's probe `known`, with unchanged notes? */
+/* Returns true if the selected probe is the session's probe `known`, with unchanged notes. */
 static bool is_same(const struct probe_session *s, size_t known, const struct selection *selection,
 	const struct select_probe *probe)
 {
@@ -140,7 +143,7 @@ static bool is_same(const struct probe_session *s, size_t known, const struct se
 	return true;
 }
 
-/* Finds the marked probe of the session for each selected one. */
+/* Finds, for each selected probe, the marked probe of the session. */
 static struct probe_error *match_all(const struct probe_session *s, const bool *marked,
 	const struct selection *selection, struct again *again)
 {
@@ -184,7 +187,7 @@ static void forget_flights(const struct probe_session *s, const struct again *ag
 	}
 }
 
-/* Installs probes again. `served`: all may be refused. */
+/* Installs probes again. With `served`, all of them may be refused. */
 static struct probe_error *install_again(struct probe_session *s, struct change *c,
 	struct selection *selection, const struct again *again, bool served,
 	struct probe_report *report)
@@ -204,10 +207,10 @@ static struct probe_error *install_again(struct probe_session *s, struct change 
 	return error;
 }
 
-/* Open pairs go on for AGAIN_WAS_CLOSED. */
+/* After AGAIN_WAS_CLOSED, open pairs continue. */
 enum again_why { AGAIN_WAS_OFF, AGAIN_WAS_CLOSED };
 
-/* Installs marked probes again, which are mapped. */
+/* Installs those marked probes again that are mapped. */
 static struct probe_error *install_marked(struct probe_session *s, struct change *c,
 	const bool *marked, enum again_why why, struct probe_report *report)
 {

@@ -34,7 +34,8 @@ static void session_keep_new(
 	const struct probe_session *s, const struct change *c, struct selection *selection);
 
 /*
- * Was the probe reported before for this reason, for the target or another child with the library?
+ * Returns true if the probe was already reported for this reason, for the target or for another
+ * child with the library.
  */
 static bool is_told(
 	const struct probe_report *report, const struct select_probe *probe, const char *why)
@@ -50,7 +51,7 @@ static bool is_told(
 	return false;
 }
 
-/* Reports a selection's probes as refused, each once for a reason. */
+/* Reports a selection's probes as refused, each probe once for a reason. */
 static struct probe_error *session_refuse(
 	struct probe_session *s, const struct selection *selection, const char *why)
 {
@@ -61,7 +62,9 @@ static struct probe_error *session_refuse(
 
 		if (is_told(&s->report, &probe, why))
 			continue;
-		/* As if the user had named it: no row shows that it was refused. */
+		/*
+		 * Report it as if the user had named it, because no row shows that it was refused.
+		 */
 		probe.exact = true;
 		for (size_t k = 0; k < probe.site_count && !error; k++) {
 			struct select_site site = selection->sites[probe.first_site + k];
@@ -73,7 +76,7 @@ static struct probe_error *session_refuse(
 	return error;
 }
 
-/* Reports a child's probes that the session lacks. Its state is read and locked. */
+/* Reports a child's probes that the session lacks. The child's state is read and locked. */
 static struct probe_error *look(struct probe_session *s, struct change *c)
 {
 	struct selection selection = {0};
@@ -121,8 +124,8 @@ static struct probe_error *session_note_child(struct probe_session *session, pid
 
 /*
  * A program may install a seccomp filter at any time, even with stubs that make system calls. So
- * threads are checked now and then (/proc/PID/task/TID/status), in a small part of the time: if a
- * new filter forbids the calls, or cannot be read, the session ends.
+ * threads are checked at intervals (/proc/PID/task/TID/status), which takes a small part of the
+ * time. If a new filter forbids the calls, or cannot be read, the session ends.
  */
 
 enum { LOOK_NS = 100 * 1000 * 1000, LOOK_SHARE = 100 };
@@ -135,7 +138,7 @@ static void session_keep_filters(struct probe_session *session, struct change *c
 	change->seccomp = (struct seccomp){.pid = change->pid};
 }
 
-/* Do all filters still allow the stubs' system calls? */
+/* Checks that all filters still allow the stubs' system calls. */
 static struct probe_error *judge_again(struct probe_session *s)
 {
 	unsigned int needed =
@@ -153,7 +156,7 @@ static struct probe_error *judge_again(struct probe_session *s)
 }
 
 /*
- * Checks now and then. Errors: PROBE_ERROR_UNSUPPORTED (a filter forbids the calls, or is
+ * Checks at intervals. Errors: PROBE_ERROR_UNSUPPORTED (a filter forbids the calls, or is
  * unreadable: the session must end).
  */
 static struct probe_error *session_look_at_filters(struct probe_session *session)
@@ -183,13 +186,13 @@ static struct probe_error *session_look_at_filters(struct probe_session *session
 
 enum {
 	GATE_WAIT_NS = 1000000000,
-	CATCH_UP_NS = 1000000000, /* time between attempts to probe what was missed */
+	CATCH_UP_NS = 1000000000, /* time between attempts to probe libraries that were missed */
 };
 
 static struct probe_error *session_install(struct probe_session *s, struct change *c,
 	struct selection *selection, struct probe_report *report);
 
-/* Has the process called execve(2), or ended? */
+/* Returns true if the process has called execve(2), or has ended. */
 static bool is_replaced(const struct probe_session *s)
 {
 	return s->target->mem >= 0 && !target_is_there(s->target);
@@ -207,7 +210,7 @@ static struct probe_error *unless_replaced(const struct probe_session *s, struct
 	return NULL;
 }
 
-/* Notes that hits are missed without a gate. A static program needs none. */
+/* Reports that hits are missed because there is no gate. A static program needs none. */
 static struct probe_error *note_no_gate(const struct change *c, enum gate_place place,
 	const struct probe_error *why, struct probe_report *report)
 {
@@ -227,7 +230,7 @@ static struct probe_error *note_no_gate(const struct change *c, enum gate_place 
 		c->pid, why->message);
 }
 
-/* Adds a gate. Without the function it needs, *ret is NULL, and the report says so. */
+/* Adds a gate. If the function for the gate is missing, *ret is NULL, and the report says so. */
 static struct probe_error *add_gate(struct probe_session *s, struct change *c,
 	enum gate_place place, struct probe_report *report, struct probe_gate **ret)
 {
@@ -266,9 +269,9 @@ static struct probe_error *open_exec_gate(struct probe_session *s, struct probe_
 }
 
 /*
- * Drops files' probes while the loader maps a library, because it may overwrite semaphores; the
- * thread comes to the gate when it is complete. Probes of user events stay: their files are
- * complete before they have names.
+ * Drops files' probes while the loader maps a library, because the loader may overwrite semaphores.
+ * The loading thread comes to the gate when the library is complete. Probes of user events stay:
+ * their files are complete before they have names.
  */
 static void leave_to_loader(struct change *c, struct selection *selection)
 {
@@ -313,8 +316,8 @@ static struct probe_error *follow_once(struct probe_session *s)
 	struct change c;
 
 	/*
-	 * A child of vfork(2) at the gate would keep its parent from being stopped. Programs are
-	 * found a little later.
+	 * A child of vfork(2) at the gate would keep its parent from being stopped, so disarm the
+	 * gate. Programs are then found a little later.
 	 */
 	gate_arm(&s->exec_gate.gate, false);
 	error = change_begin(s->target, &c);
@@ -371,15 +374,15 @@ static struct probe_error *follow_now(struct probe_session *s)
 }
 
 /*
- * Must a library wait? A starting program's parent may be in vfork(2), and cannot be stopped: until
- * the program runs, or has taken too long.
+ * Returns true if a library must wait. A starting program's parent may be in vfork(2) and cannot be
+ * stopped, so the library waits until the program runs, or has taken too long.
  */
 static bool has_to_wait(struct probe_session *s)
 {
 	return s->options.watch && launches_depend(watch_launches(s->options.watch), &s->exec_gate);
 }
 
-/* Is there time for another attempt? */
+/* Returns true if there is time for another attempt. */
 static bool may_wait(struct probe_session *s)
 {
 	uint64_t now = clock_monotonic_ns();
@@ -389,7 +392,7 @@ static bool may_wait(struct probe_session *s)
 	return now - s->gate_since_ns < GATE_WAIT_NS;
 }
 
-/* Is another controller changing the target at the moment? */
+/* Returns true if the error passes: another controller is changing the target at the moment. */
 static bool is_passing(const struct probe_error *error)
 {
 	return error && (error->code == PROBE_ERROR_STATE || error->code == PROBE_ERROR_BUSY);
@@ -397,7 +400,7 @@ static bool is_passing(const struct probe_error *error)
 
 /*
  * Goes on while the target cannot be changed, because of a slow controller or debugger. The report
- * says that hits in new libraries are missed, until these are probed.
+ * says that hits in new libraries are missed, until those libraries are probed.
  */
 static struct probe_error *fall_behind(struct probe_session *s, struct probe_error *error)
 {
@@ -421,7 +424,7 @@ static struct probe_error *settle(struct probe_session *s, struct probe_error *e
 		return fall_behind(s, error);
 	if (!s->catch_up_ns)
 		return NULL;
-	/* With a debugger attached, an attempt succeeds only if there is nothing to probe. */
+	/* With a debugger attached, an attempt succeeds only if nothing is to be probed. */
 	if (procfs_status_number(s->target->pid, "TracerPid:") > 0) {
 		s->catch_up_ns = clock_monotonic_ns() + CATCH_UP_NS;
 		return NULL;
@@ -433,7 +436,7 @@ static struct probe_error *settle(struct probe_session *s, struct probe_error *e
 		s->target->pid);
 }
 
-/* Now and then, probes libraries whose threads went on before. */
+/* Probes, at intervals, libraries whose threads have continued without being held. */
 static struct probe_error *session_catch_up(struct probe_session *s)
 {
 	if (!s->catch_up_ns || clock_monotonic_ns() < s->catch_up_ns)
@@ -442,8 +445,8 @@ static struct probe_error *session_catch_up(struct probe_session *s)
 }
 
 /*
- * Notes that a thread gave up waiting, and later ones were not held: there may be new libraries
- * without a waiting thread.
+ * Notes that a thread gave up waiting, and that later threads were not held. So new libraries may
+ * exist although no thread waits.
  */
 struct probe_error *session_note_lapse(struct probe_session *s)
 {
@@ -461,8 +464,8 @@ struct probe_error *session_note_lapse(struct probe_session *s)
 }
 
 /*
- * Releases threads that wait after opening a library: in the target, it is probed first; in a
- * forked child, probes that are not on are reported.
+ * Releases threads that wait after opening a library: in the target, the library is probed first;
+ * in a forked child, its probes that are not on are reported.
  */
 static struct probe_error *session_serve_gate(struct probe_session *s)
 {
@@ -488,7 +491,7 @@ static struct probe_error *session_serve_gate(struct probe_session *s)
 		else
 			error = session_note_child(s, waiters.items[i].pid);
 	}
-	/* Also without a waiter: a thread may have gone on, or not been found. */
+	/* Do this also if no thread waits: one may have continued, or may not have been found. */
 	follows = !error && (ours || !waiters.count || s->lapsed);
 	if (follows)
 		error = follow_now(s);
@@ -505,8 +508,8 @@ static struct probe_error *session_serve_gate(struct probe_session *s)
 }
 
 /*
- * Starts the threads for gates and for waits for room, before a change, whose high priority a new
- * thread would inherit.
+ * Starts the threads for gates and for waits for room. Call it before a change, because a new
+ * thread would inherit the change's high priority.
  */
 static struct probe_error *session_prepare_gates(struct probe_session *s)
 {
@@ -551,11 +554,12 @@ static struct probe_error *session_start_following(
 /* ==== Session ================================================================================= */
 
 enum {
-	SPARE_PROBES = 4096,	 /* counters for probes of later libraries */
-	SESSION_DESCRIPTORS = 16 /* kept or needed at the end, without those of modules */
+	SPARE_PROBES = 4096, /* counters for probes of later libraries */
+	/* descriptors kept by a session or needed at its end, without those of modules */
+	SESSION_DESCRIPTORS = 16
 };
 
-/* Counts a probe's sites. Those without a stub were refused. */
+/* Counts a probe's sites. Sites without a stub were refused. */
 static struct probe_coverage coverage_of(const struct probe_session *s, const struct registry *r,
 	const struct selection *selection, const struct select_probe *probe)
 {
@@ -678,7 +682,10 @@ struct probe_error *session_create(struct probe_target *target, uint64_t (*count
 	return error;
 }
 
-/* Was a probe switched off by probe_session_select()? Then it is not in the registry. */
+/*
+ * Returns true if a probe was switched off by probe_session_select(). Then it is not in the
+ * registry.
+ */
 static bool is_off(const struct probe_session *s, uint64_t key)
 {
 	for (size_t i = 0; i < s->probe_count; i++)
@@ -687,7 +694,7 @@ static bool is_off(const struct probe_session *s, uint64_t key)
 	return false;
 }
 
-/* Drops probes that the session has, and those of unreadable files. */
+/* Drops probes that the session already has, and probes of unreadable files. */
 static void session_keep_new(
 	const struct probe_session *s, const struct change *c, struct selection *selection)
 {
@@ -756,7 +763,7 @@ static struct probe_error *session_install(struct probe_session *s, struct chang
 			selection->probe_count + install.data.spare_probes, report);
 	}
 	install.data.parts = parts;
-	/* All sites may be refused while later libraries may bring others. */
+	/* All sites may be refused, because later libraries may bring others. */
 	install.served = s->options.follow_libraries;
 	install.take = take_session;
 	install.take_data = s;
@@ -781,7 +788,9 @@ static struct probe_error *session_install(struct probe_session *s, struct chang
 	return error;
 }
 
-/* Selects the requested probes. Without patterns, none: the session only follows libraries. */
+/*
+ * Selects the requested probes. Without patterns, selects none: the session only follows libraries.
+ */
 static struct probe_error *session_select_asked(
 	const struct probe_session *s, struct change *c, struct selection *ret)
 {
@@ -832,7 +841,7 @@ static struct probe_error *start(
 		error = session_select_asked(s, c, &selection);
 	if (!error)
 		error = select_check_arguments(&selection);
-	/* Nobody needs to know how a program without wanted probes ends. */
+	/* If the program has no wanted probes, the way it ends is not reported. */
 	if (selection.probe_count || !s->target->held)
 		fate_begin(s->target);
 	if (!error && !s->options.follow_libraries)
@@ -965,8 +974,8 @@ size_t probe_session_unmatched(const struct probe_session *session)
 /* ---- Reading ------------------------------------------------------------------------ */
 
 /*
- * Ends the session if a filter forbids its stubs' calls. Hands over its records first: after an
- * error, the caller does not poll again.
+ * Ends the session if a filter forbids its stubs' calls. Hands over its records first, because the
+ * caller does not poll again after an error.
  */
 static struct probe_error *stop_for_filters(
 	struct probe_session *s, bool (*visit)(const struct probe_hit *hit, void *data), void *data)

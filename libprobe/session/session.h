@@ -30,14 +30,14 @@
 
 /*
  * The parts of a call stack as a key, and the keys with PROBE_STACK_FRAMES: return addresses; the
- * site; and the return address of the site's function if it has no stack frame, so that _FRAMES
- * lacks it, else 0.
+ * site; and the return address of the site's function if it has no stack frame, so that
+ * BIND_STACK_FRAMES lacks this address, else 0.
  */
 enum { BIND_STACK_FRAMES, BIND_STACK_SITE, BIND_STACK_CALLER, BIND_STACK_KEYS };
 
 /*
  * The parts of keys that stubs compute: one, or BIND_STACK_KEYS for a call stack. The key `probe`
- * has none: each entry of the table names its probe.
+ * has no part, because each entry of the table names its probe.
  */
 struct asked_parts {
 	size_t count;
@@ -47,7 +47,7 @@ struct asked_parts {
 	uint16_t string_bytes; /* length of the longest string */
 };
 
-/* A session's expressions; NULL if missing. */
+/* A session's expressions; each is NULL if the user gave none. */
 struct asked {
 	struct expr *filter, *value, *match, *match_end;
 	struct expr *keys[PROBE_KEYS_MAX];
@@ -61,7 +61,9 @@ struct asked {
 	uint16_t string_bytes; /* maximum number of bytes captured from each string argument */
 	bool match_string;     /* start and end events are matched by a string */
 	bool of_pair;	       /* the filter or a key needs a whole pair, such as its duration */
-	/* Start events' arguments for expressions at the end event, and their bytes. */
+	/*
+	 * Start events' arguments for expressions at the end event, and the number of their bytes.
+	 */
 	struct record_layout_kept kept[ARCH_KEPT_MAX];
 	uint8_t kept_count;
 	uint16_t kept_bytes;
@@ -81,10 +83,11 @@ struct bound_types {
 	bool value_signed;
 	bool value_double, value_whole; /* some site has a double; some site has an integer */
 	bool key_signed[PROBE_KEYS_MAX];
-	bool key_double[PROBE_KEYS_MAX], key_whole[PROBE_KEYS_MAX]; /* the same for keys */
+	/* the same for keys: some site has a double; some site has an integer */
+	bool key_double[PROBE_KEYS_MAX], key_whole[PROBE_KEYS_MAX];
 };
 
-/* The expressions for a site's stub; `count` is 0 if missing. */
+/* The expressions for a site's stub. If one is missing, its `count` is 0. */
 struct bound {
 	struct arch_expr filter, value, match;
 	struct arch_expr pair_filter;		 /* applied at an end event */
@@ -98,7 +101,8 @@ struct bound {
 
 /*
  * Notes the types of kept arguments. Call it for all known start events before end events are
- * bound: if one declares an unsigned 64-bit argument, it is unsigned for all end events.
+ * bound: if one start event declares an argument as unsigned and 64-bit, it is unsigned for all end
+ * events.
  */
 void asked_note_begin(struct asked *asked, const struct record_layout_site *site);
 
@@ -117,7 +121,10 @@ PROBE_MUST_CHECK struct probe_error *bind_site(const struct asked *asked, struct
 /* Sets the hits of all probes of a PROBE_SESSION_GATHER session. */
 void gather_count(struct probe_session *session);
 
-/* Returns the open start events of each pair, for the caller to free; NULL without memory. */
+/*
+ * Returns the number of open start events of each pair; the caller frees the array. NULL if memory
+ * is short.
+ */
 uint64_t *gather_flights(struct probe_session *session);
 
 /* ---- Guest ----------------------------------------------------------------------------------- */
@@ -140,7 +147,7 @@ PROBE_MUST_CHECK struct probe_error *asked_init_named(struct asked *asked,
 
 /*
  * Finds a probe's expressions, by its role `part` and its `arg_count` arguments, which the
- * catalogue names. Without names, *ret is `asked`, which owns it in any case. Errors, with the
+ * catalogue names. Without names, *ret is `asked`. In any case `asked` owns *ret. Errors, with the
  * probe's name: PROBE_ERROR_USAGE (it has no such name; or a string for one probe is a number for
  * another); PROBE_ERROR_MEMORY.
  */
@@ -194,7 +201,7 @@ PROBE_MUST_CHECK struct probe_error *unwinder_create(
 	const struct arch *arch, struct naming *naming, struct unwinder **ret);
 void unwinder_free(struct unwinder *unwinder);
 
-/* A thread that hit a site. All but `pc` comes from the target, and is not trusted. */
+/* A thread that hit a site. All members but `pc` come from the target, and are not trusted. */
 struct unwinder_thread {
 	uint64_t pc;
 	const void *registers; /* the registers of arch->unwind_registers, a u64 each */
@@ -207,15 +214,15 @@ PROBE_MUST_CHECK struct probe_error *unwinder_copy(
 	struct unwinder *unwinder, const struct unwinder_thread *thread, struct probe_stack *ret);
 
 /*
- * Makes a stack of return addresses, innermost first. `caller` is the one that returns[] lacks, or
- * 0. *ret and errors: as unwinder_copy().
+ * Makes a stack of return addresses, innermost first. `caller` is the return address that returns[]
+ * lacks, or 0. *ret and errors: as unwinder_copy().
  */
 PROBE_MUST_CHECK struct probe_error *unwinder_frames(struct unwinder *unwinder, uint64_t pc,
 	uint64_t caller, const void *returns, size_t count, struct probe_stack *ret);
 
 /* ---- Session --------------------------------------------------------------------------------- */
 
-/* A site, which records name by its number. */
+/* A site of a session. Records name it by its number. */
 struct session_site {
 	uint64_t pc;
 	size_t probe;	  /* index of the site's probe in the session */
@@ -254,13 +261,14 @@ struct probe_session {
 	bool *matched;
 	uint32_t id;
 	bool stopped;
-	bool lost;	  /* the program has taken memory that the session needs; reported */
+	/* the program has unmapped or replaced memory that the session needs; reported */
+	bool lost;
 	bool goes_on;	  /* counted by patch/inherited.c as running */
 	uint64_t image;	  /* inherited_image() of the target */
 	int event;	  /* an eventfd(2) that the gates raise, or -1 */
 	struct gate gate; /* the gate in the loader */
 	struct waiters_place gate_place;
-	uint64_t gate_since_ns; /* since when a thread waits at the gate, or 0 */
+	uint64_t gate_since_ns; /* since when a thread waits at the gate, or 0 if none waits */
 	bool lapsed;		/* a thread gave up waiting at the gate: look for new libraries */
 	bool lapse_told;
 	uint64_t catch_up_ns;	      /* when to probe missed libraries, or 0 */
@@ -324,7 +332,7 @@ struct probe_session {
 	struct probe_error *ended; /* why the leader has ended; for the next poll of a member */
 };
 
-/* Returns true if stubs match start and end events. Otherwise records only name the roles. */
+/* Returns true if stubs match start and end events. If not, records only name the roles. */
 static inline bool session_has_pairs(const struct probe_session *session)
 {
 	return session->options.kind == PROBE_SESSION_GATHER || session->options.spans;
@@ -338,10 +346,10 @@ static inline bool session_has_pairs(const struct probe_session *session)
  */
 PROBE_MUST_CHECK struct probe_error *session_prepare(struct probe_session *session,
 	const struct change *change, struct selection *selection, struct probe_report *report);
-/* The same for a listed session, of which the selection has only probes. */
+/* Like session_prepare(), for a listed session, whose selection has only probes. */
 PROBE_MUST_CHECK struct probe_error *session_resume(struct probe_session *session,
 	const struct arch *arch, struct selection *selection, const struct registry *registry);
-/* Undoes session_prepare(), back to these counts, for a selection that was not attached. */
+/* Undoes session_prepare(), back to these counts, for a selection that will not be attached. */
 void session_unprepare(struct probe_session *session, size_t probes, size_t sites);
 
 /* Encodes a probe's part of a pair for reg_probe.part. */
@@ -356,8 +364,8 @@ static inline size_t session_record_max(const struct probe_session *session)
 struct data_needs session_needs(const struct probe_session *session);
 
 /*
- * Reduces, with a note (room.c), sizes that the user did not set, so that a session with `probes`
- * counters fits into the control group. Errors: PROBE_ERROR_REFUSED (it does not).
+ * Reduces sizes that the user did not set, and reports this (room.c), so that a session with
+ * `probes` counters fits into the control group. Errors: PROBE_ERROR_REFUSED (it does not fit).
  */
 PROBE_MUST_CHECK struct probe_error *session_fit(const struct probe_session *session,
 	struct data_needs *needs, size_t probes, struct probe_report *report);
@@ -381,7 +389,10 @@ const struct probe_stack *session_stack_read(struct probe_session *session,
 
 enum { SESSION_NAME_ROOM = 24 /* an address in hex */ };
 
-/* Returns an address's name, valid as long as the session; or it as text in `room`. */
+/*
+ * Returns an address's name, valid as long as the session. If it has none, writes the address to
+ * `room` as text.
+ */
 const char *session_name(
 	const struct probe_session *session, uint64_t address, char room[SESSION_NAME_ROOM]);
 /* Turns values of sym() in a record into texts; `rooms` has one for each value. */
@@ -394,7 +405,10 @@ struct install session_attach(struct probe_session *session, struct transaction 
 
 /* ---- Start events without an end (flights.c) ------------------------------------ */
 
-/* Now and then, if their table fills up, frees entries of ended threads of forked children. */
+/*
+ * If the table of start events fills up, frees entries of ended threads of forked children. Looks
+ * at intervals.
+ */
 void session_give_back_flights(struct probe_session *session);
 
 /* ---- Sessions that share stubs (shared.c) ---------------------------------------- */
@@ -437,24 +451,28 @@ PROBE_MUST_CHECK struct probe_error *session_take_probes(struct probe_session *s
 	const struct registry *registry, const struct selection *selection);
 
 /*
- * Installs, and drops from the selection, probes that the session had at the same address of the
- * same file: their library was opened again (select.c). The selection has none that it has now.
+ * Installs probes that the session had at the same address of the same file, because their library
+ * was opened again (select.c), and drops them from the selection. The selection has no probe that
+ * the session has now.
  */
 PROBE_MUST_CHECK struct probe_error *session_install_returned(
 	struct probe_session *session, struct change *change, struct selection *selection);
 
 /* ---- Libraries that are opened later (session.c) ----------------------------------------- */
 
-/* If a thread gave up waiting at the gate, notes so once. Later threads are held. */
+/*
+ * If a thread gave up waiting at the gate, reports this, but only once. Later threads are held
+ * again.
+ */
 PROBE_MUST_CHECK struct probe_error *session_note_lapse(struct probe_session *session);
 
 /* ---- Hits that wait for room (flights.c) ------------------------------------------------- */
 
-/* Checks options.wait_ns. Errors: PROBE_ERROR_USAGE (it does not go with the others). */
+/* Checks options.wait_ns. Errors: PROBE_ERROR_USAGE (it contradicts other options). */
 PROBE_MUST_CHECK struct probe_error *session_take_wait(struct probe_session *session);
 /*
- * Opens the gate for waiting hits, when memory is mapped, and before a stub can run. Errors:
- * PROBE_ERROR_SYSTEM.
+ * Opens the gate for waiting hits. Call it when memory is mapped, and before a stub can run.
+ * Errors: PROBE_ERROR_SYSTEM.
  */
 PROBE_MUST_CHECK struct probe_error *session_open_wait(struct probe_session *session);
 /* Raises the event again if more hits have begun to wait since it was cleared. */
@@ -463,8 +481,8 @@ void session_note_waiting(struct probe_session *session);
 /* ---- End of a session (look.c) ----------------------------------------------------------- */
 
 /*
- * Reserves address space for the session's end, which would otherwise fail without memory, and
- * leave its probes on. If ending fails, it is released, and the session ended again.
+ * Reserves address space for the session's end, because ending fails if memory is short, and the
+ * probes would stay on. If it fails, the address space is released, and the session is ended again.
  */
 PROBE_MUST_CHECK struct probe_error *session_reserve(struct probe_session *session);
 
@@ -488,7 +506,10 @@ size_t session_visit_recording(struct probe_session *session, const struct recor
 
 void session_update_counts(struct probe_session *session);
 
-/* Hands over records whose order is certain. Skips overwritten rings. True if there were any. */
+/*
+ * Hands over records whose order is certain. Skips overwritten rings. Returns true if there were
+ * records.
+ */
 bool session_read_rings(struct probe_session *session,
 	bool (*visit)(const struct probe_hit *hit, void *data), void *data);
 
@@ -568,13 +589,13 @@ struct notes_capture {
 	uint8_t unused[6];
 };
 
-/* Returns the notes' bytes; 0 without any, or without memory. */
+/* Returns the size of the notes in bytes; 0 if the session has none, or if memory is short. */
 size_t notes_bytes(const struct probe_session *session);
 
 /*
- * Makes a session from untrusted notes, with all but session->view, which says where the data is.
- * The file has `file_bytes` of it. Errors: PROBE_ERROR_FORMAT, PROBE_ERROR_MEMORY; the caller frees
- * it even then.
+ * Makes a session from untrusted notes, complete except for session->view, which says where the
+ * data is. The file has `file_bytes` bytes of the data. Errors: PROBE_ERROR_FORMAT,
+ * PROBE_ERROR_MEMORY; the caller frees it even then.
  */
 PROBE_MUST_CHECK struct probe_error *notes_read(
 	struct probe_session *session, const uint8_t *bytes, size_t size, uint64_t file_bytes);
@@ -585,21 +606,24 @@ PROBE_MUST_CHECK struct probe_error *notes_read(
 
 enum { OPEN_PAIRS_PLACES = 4096, OPEN_PAIRS_DEPTH = 16, OPEN_PAIRS_TRIES = 8 };
 
-/* Open start events of a thread and pair, innermost last. Those nested deeper are not stored. */
+/*
+ * Open start events of a thread and pair, innermost last. Start events that are nested deeper are
+ * not stored.
+ */
 struct open_pair {
 	pid_t pid, tid;
 	uint32_t pair, depth;
 	uint64_t times_ns[OPEN_PAIRS_DEPTH];
 };
 
-/* Its size is fixed: if it is full, the oldest start event goes. */
+/* The table's size is fixed. If it is full, the oldest start event is dropped. */
 struct open_pairs {
 	struct open_pair places[OPEN_PAIRS_PLACES];
 };
 
 void open_pairs_push(
 	struct open_pairs *pairs, pid_t pid, pid_t tid, uint32_t pair, uint64_t time_ns);
-/* Removes the innermost start event; false if unknown. */
+/* Removes the innermost start event; returns false if it is unknown. */
 bool open_pairs_pop(
 	struct open_pairs *pairs, pid_t pid, pid_t tid, uint32_t pair, uint64_t *time_ns_ret);
 
@@ -627,7 +651,7 @@ PROBE_MUST_CHECK struct probe_error *table_add_rows(struct probe_table *table,
 	const struct probe_row *rows, size_t count, const struct probe_session_probe *probes,
 	size_t probe_count);
 
-/* Does an end event's name report a failure: abort, rollback, error, fail? */
+/* Returns true if an end event's name reports a failure: abort, rollback, error, fail. */
 bool table_name_aborts(const char *name);
 
 /* Finds the row with these names and keys in the first `count`, which are in order; or NULL. */

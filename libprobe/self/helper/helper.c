@@ -23,8 +23,8 @@
  * controller's pid, the caller waits with all signals blocked, and touches nothing that belongs to
  * its thread (not even errno). After that the forker calls no function of libc.
  *
- * The caller must wait for the forker's end. Otherwise the forker would stay a zombie, and would
- * keep the memory of this process even after the process has executed another program. So no
+ * The caller must wait for the forker's end. If it did not, the forker would stay a zombie, and
+ * would keep the memory of this process even after the process has executed another program. So no
  * controller lives longer than the call of the library that has started it. If the caller's thread
  * ends, the kernel kills the forker; if the forker ends, the kernel kills the controller
  * (PR_SET_PDEATHSIG). Closing our end of the socket would not be enough, because a child of the
@@ -38,7 +38,7 @@
  * The forker shares with this process only what it needs. It shares the memory, so that nothing is
  * copied. Until the controller runs, it also shares the descriptors (CLONE_FILES), because the
  * caller needs the controller's pidfd, and copying descriptors takes time. If it shared the current
- * folder (CLONE_FS), no thread could execute a set-user-ID program with its rights meanwhile
+ * folder (CLONE_FS), in the meantime no thread could execute a set-user-ID program with its rights
  * (LSM_UNSAFE_SHARE).
  *
  * If execve(2) is not possible, the controller is a copy of this process (fork(2)). Making it takes
@@ -48,9 +48,9 @@
  * libraries that it may need are loaded before the fork.
  *
  * The forker uses the caller's thread pointer, but the kernel has registered the area for
- * restartable sequences (rseq(2)) only for the caller. So the caller unregisters the area
- * meanwhile. If the forker executes a stub in libc, the stub then sees a thread without a
- * registered area.
+ * restartable sequences (rseq(2)) only for the caller. So the caller unregisters the area as long
+ * as the forker exists. If the forker executes a stub in libc, the stub then sees a thread without
+ * a registered area.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -95,7 +95,7 @@ struct start {
 	pid_t forker, pid;
 	_Atomic int controller; /* descriptor of the controller (pidfd), or -1 */
 	char *stack;		/* the forker's stack */
-	/* Futex on the forker's stack: 0, then the controller's pid or -errno. */
+	/* Futex on the forker's stack: first 0, then the controller's pid or -errno. */
 	_Atomic uint32_t *word;
 	int image;	 /* descriptor of the program to execute, borrowed; or -1 */
 	char socket[12]; /* descriptor number of the controller's end of the socket, as text */
@@ -107,16 +107,16 @@ struct start {
 
 /*
  * When probectl needs a system call made in a process, it stops a thread of the process and makes
- * the thread do the call. Here a thread of the process, the caller, waits for the change anyway. So
- * the controller asks the caller to make the call. No thread is stopped for the call, and nothing
- * is written into the process.
+ * the thread do the call. When a process changes its own probes, the thread that asked for the
+ * change (the caller) waits for it anyway. So the controller asks the caller to make the call. No
+ * thread is stopped for the call, and nothing is written into the process.
  *
  *	controller                      caller
  *	call     ---- socket ---->      makes the call
  *	         <--- the result -      waits for the next one, or the reply
  *
  * After it has answered, the caller waits for the next message, like a thread that is stopped after
- * a call. The program's functions that select probes are called by the caller, too.
+ * a call. The caller also calls the program's functions that select probes.
  */
 
 struct request {
@@ -212,7 +212,7 @@ static bool proxy_serve(int socket, struct message *message)
 		return false;
 	result = message->kind == MESSAGE_CALL ? make_call(message) : match(message);
 	buffer_bytes(&answer, &result, sizeof(result));
-	/* If the controller is gone, the next read from the socket tells so. */
+	/* If the controller is gone, the next read from the socket reports that. */
 	(void)message_send(socket, MESSAGE_ANSWER, &answer);
 	buffer_deinit(&answer);
 	return true;
@@ -242,7 +242,9 @@ struct probe_error *controller_bad_request(void)
 		"it does not know");
 }
 
-/* Closes the program's descriptors except the standard ones and `kept`: a pipe would stay open. */
+/*
+ * Closes the program's descriptors except the standard ones and `kept`, so that no pipe stays open.
+ */
 static void close_others(int kept)
 {
 	if (kept > STDERR_FILENO + 1)
@@ -336,7 +338,7 @@ void controller_main(int socket, controller_do *const *acts)
 	/* If an executed program changes its user or group, execve(2) clears PR_SET_PDEATHSIG. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	close_others(socket);
-	/* Make sleeps exact: the kernel would round them up, while stopped threads may wait. */
+	/* Make sleeps exact, because stopped threads may wait. The kernel would round them up. */
 	prctl(PR_SET_TIMERSLACK, 1);
 	if (say_hello(socket))
 		while (message_receive(socket, -1, 0, &request) == MESSAGE_GOT) {
@@ -377,7 +379,7 @@ static void end_with(pid_t parent)
 		raw_call(SYS_exit_group, 0, 0, 0, 0, 0);
 }
 
-/* Sends a signal to the controller. Returns false without its pidfd. */
+/* Sends a signal to the controller. Returns false if its pidfd is unknown. */
 static bool send_controller(struct start *s, int signal)
 {
 	int controller = atomic_load(&s->controller);
@@ -402,8 +404,8 @@ static void raise_stack_limit(void)
 
 /*
  * Executes the controller, in a child that shares our memory until then, but not the descriptors.
- * Replaces the standard ones, to which the loader must not write; the controller closes the others,
- * except its end of the socket.
+ * Replaces the standard descriptors, to which the loader must not write. The controller closes the
+ * others, except its end of the socket.
  */
 static int execute(void *data)
 {
@@ -426,7 +428,8 @@ static int execute(void *data)
 
 /*
  * Starts the controller by execve(2). The child has the lower half of the stack. As in vfork(2),
- * the forker waits for execve(2) in the upper half. The caller can signal the controller meanwhile.
+ * the forker waits for execve(2) in the upper half. During that, the caller can signal the
+ * controller.
  */
 static pid_t fork_executed(struct start *s)
 {
@@ -455,7 +458,8 @@ static pid_t fork_copy(struct start *s)
 static int forker_main(void *data)
 {
 	/*
-	 * Zeros are SIG_DFL. With SIGCHLD ignored, the child's pid could be reused before we wait.
+	 * Zeros mean SIG_DFL. If SIGCHLD were ignored, the child's pid could be reused before we
+	 * wait.
 	 */
 	static const uint64_t usual[4];
 	struct start *s = data;
@@ -498,7 +502,8 @@ static long rseq_take_back(long bytes)
 }
 
 /*
- * Waits for the forker (`flags` may have WNOHANG), and continues it if it was stopped. Is it gone?
+ * Waits for the forker (`flags` may have WNOHANG), and continues it if it was stopped. Returns true
+ * if it is gone.
  */
 static bool forker_is_gone(const struct start *s, int flags)
 {
@@ -564,13 +569,14 @@ static struct probe_error *run_forker(struct start *s)
 }
 
 /*
- * Fails if this thread's children go to another pid namespace, after unshare(2) or setns(2). In one
- * without a process, unreadable in /proc, the forker would be the first, with which the namespace
- * ends: the program could not fork any more. In others, pids would mean other processes.
+ * Fails if this thread's children go to another pid namespace, after unshare(2) or setns(2). In an
+ * empty namespace (unreadable in /proc), the forker would be the first process, and the namespace
+ * would end with it: the program could not fork any more. In other namespaces, pids would mean
+ * other processes.
  */
 static struct probe_error *check_namespace(void)
 {
-	/* New in Linux 4.12. */
+	/* This link exists since Linux 4.12. */
 	static const char children[] = "/proc/thread-self/ns/pid_for_children";
 	char own[64] = "", theirs[64] = "";
 	struct stat unused;
@@ -635,11 +641,15 @@ static void start_end(struct start *s, bool is_late)
 	int controller = atomic_load(&s->controller);
 
 	/*
-	 * Without a pidfd (a filter may forbid it), kill the controller's parent, and it with that.
+	 * Without a pidfd (a filter may forbid it), kill the controller's parent, and so the
+	 * controller.
 	 */
 	if (is_late && !send_controller(s, SIGKILL) && s->forker > 0)
 		raw_call(SYS_kill, s->forker, SIGKILL, 0, 0, 0);
-	/* Shut it down: a child made by another thread's _Fork(3) may have our end open, too. */
+	/*
+	 * Shut the socket down, because a child made by another thread's _Fork(3) may have our end
+	 * open, too.
+	 */
 	if (s->ends[0] >= 0)
 		shutdown(s->ends[0], SHUT_RDWR);
 	close_end(&s->ends[0]);
@@ -680,8 +690,8 @@ static struct {
 /* ---- The request ------------------------------------------------------------------------ */
 
 /*
- * Finds, once, constant facts that a change needs, which takes longer than most of a change.
- * Missing gadgets are no error here: the controller reports them.
+ * Finds, once, constant facts that a change needs: finding them takes longer than most of a change.
+ * Missing gadgets are no error here, because the controller reports them.
  */
 static struct probe_error *find_facts(struct probe_target *target, struct controller_work *ret)
 {
@@ -730,7 +740,10 @@ static struct probe_error *describe_process(struct controller_work *ret)
 
 /* ---- One try ---------------------------------------------------------------------------- */
 
-/* Yama may allow only ancestors to trace us, and processes named by PR_SET_PTRACER. */
+/*
+ * Lets the controller trace us: Yama may allow that only to ancestors, and to processes named by
+ * PR_SET_PTRACER.
+ */
 static void allow(pid_t pid)
 {
 	bool restricted =
@@ -740,7 +753,7 @@ static void allow(pid_t pid)
 		prctl(PR_SET_PTRACER, (unsigned long)pid, 0, 0, 0);
 }
 
-/* Receives the controller's next message, until `end_ns` (CLOCK_MONOTONIC). */
+/* Receives the controller's next message. Waits until `end_ns` (CLOCK_MONOTONIC). */
 static enum message_result hear(uint64_t end_ns, struct message *ret)
 {
 	int process = atomic_load(&running.start.controller);
@@ -763,7 +776,7 @@ static enum outcome hear_hello(const struct helper *h)
 					: OUTCOME_DIED;
 }
 
-/* Executes the library as a controller if possible, or with `copy` makes a copy. */
+/* Makes a controller: a copy of this process if `copy` is set or the library cannot be executed. */
 static struct probe_error *begin(const struct helper *h, bool copy, enum outcome *ret)
 {
 	int image = copy ? -1 : image_open();
@@ -782,7 +795,7 @@ static struct probe_error *begin(const struct helper *h, bool copy, enum outcome
 	return error;
 }
 
-/* Tells the controller to end, and waits. Returns false if it does not end in time. */
+/* Tells the controller to end, and waits for its end. Returns false if it does not end in time. */
 static bool is_gone(void)
 {
 	uint64_t end_ns = clock_monotonic_ns() + HELPER_SECONDS * UINT64_C(1000000000);
@@ -839,8 +852,8 @@ static enum outcome serve(const struct helper *h, struct probe_error **answer_re
 }
 
 /*
- * Tries once. The error is the request's, or says why no controller started. After an error, or any
- * outcome but OUTCOME_DONE, no controller is running.
+ * Makes one try. The error is the request's, or says why no controller started. After an error, or
+ * any outcome but OUTCOME_DONE, no controller is running.
  */
 static struct probe_error *try(struct helper *h, bool copy, enum outcome *ret)
 {
@@ -855,8 +868,8 @@ static struct probe_error *try(struct helper *h, bool copy, enum outcome *ret)
 	if (!error && *ret == OUTCOME_DONE)
 		*ret = serve(h, &error);
 	/*
-	 * An executed controller has not the rights that the program was given, so a copy may be
-	 * able to trace the process. After this error, nothing was done.
+	 * An executed controller does not have the rights that the program was given, so a copy may
+	 * be able to trace the process. After this error, nothing was done.
 	 */
 	if (running.is_executed && error && error->code == PROBE_ERROR_PERMISSION)
 		*ret = OUTCOME_UNFIT;

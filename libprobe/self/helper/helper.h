@@ -16,10 +16,10 @@
 /* The messages between the caller of a change and its controller. */
 
 enum message_kind {
-	MESSAGE_HELLO = 1, /* to the caller: which build of the library the controller is */
+	MESSAGE_HELLO = 1, /* to the caller: says which build of the library the controller is */
 	MESSAGE_WORK,	   /* to the controller: a request */
 	MESSAGE_CALL,	   /* to the caller: asks it to make a system call; helper.c */
-	/* To the caller: does a function of the program select a probe? */
+	/* To the caller: asks whether a function of the program selects a probe. */
 	MESSAGE_MATCH,
 	MESSAGE_ANSWER, /* to the controller: the answer to MESSAGE_CALL and MESSAGE_MATCH */
 	MESSAGE_REPLY	/* to the caller: the result of a request; message.c */
@@ -30,7 +30,7 @@ struct message {
 	enum message_kind kind;
 	char *bytes;
 	size_t length, at;
-	bool is_bad; /* more bytes were read than the message has, or a text lacks its NUL */
+	bool is_bad; /* more bytes were read than the message contains, or a text lacks its NUL */
 };
 void message_deinit(struct message *message);
 
@@ -39,18 +39,19 @@ bool message_send(int socket, enum message_kind kind, const struct buffer *bytes
 
 enum message_result { MESSAGE_GOT, MESSAGE_ENDED, MESSAGE_LATE };
 /*
- * Receives a message, until `end_ns` (CLOCK_MONOTONIC; 0: without limit). MESSAGE_ENDED: the sender
- * is gone or sent nonsense, or memory is short. `process` is its pidfd or -1, and tells its end
- * even if another process has the socket open.
+ * Receives a message, until `end_ns` (CLOCK_MONOTONIC; 0: without limit). Returns MESSAGE_ENDED if
+ * the sender is gone or its message is invalid, or if memory is short. `process` is the sender's
+ * pidfd, to notice its end even if another process has the socket open; or -1.
  */
 enum message_result message_receive(int socket, int process, uint64_t end_ns, struct message *ret);
 
 /* Reads the next bytes of a message; zeros if it is too short. */
 void message_read(struct message *message, void *ret, size_t size);
-/* Returns the next text, which the message owns; "" if it is too short. */
+/* Returns the next text, which the message owns; "" if the message is too short. */
 const char *message_text(struct message *message);
 /*
- * Returns `count` if the message has so many items of `item_bytes`; else sets is_bad and returns 0.
+ * Returns `count` if the message has that many items of `item_bytes`; else sets is_bad and returns
+ * 0.
  */
 size_t message_count(struct message *message, uint64_t count, size_t item_bytes);
 /* Appends a text with its NUL. */
@@ -60,7 +61,7 @@ void message_add_text(struct buffer *buffer, const char *text);
 
 /* libprobe.so, when executed, is the controller of a process. */
 
-enum { IMAGE_STACK_BYTES = 1 << 20 }; /* the most stack that the controller needs */
+enum { IMAGE_STACK_BYTES = 1 << 20 }; /* maximum stack that the controller needs */
 
 /*
  * Opens the program of the controller, whose only argument is a socket's number. The caller closes
@@ -111,7 +112,7 @@ enum controller_act {
 	CONTROLLER_ACTS
 };
 
-/* An act on the target. `request` is not trusted. `result` is zero at first. */
+/* Does the work of one act on the target. `request` is not trusted. `result` is zeroed before. */
 typedef struct probe_error *controller_do(struct probe_target *target, struct message *request,
 	struct probe_report *report, void *result, size_t result_bytes);
 controller_do attach_act, follow_act, detach_act;
@@ -164,7 +165,8 @@ struct helper_work {
  */
 PROBE_MUST_CHECK struct probe_error *helper_run(struct helper_work *work);
 /*
- * Ends the controller, which stays for more work until the lock is released. Call it with the lock.
+ * Ends the controller, which otherwise stays for more work until the lock is released. The caller
+ * holds the lock.
  */
 void helper_end(void);
 
@@ -172,8 +174,8 @@ void helper_end(void);
 void helper_set_up(controller_do *const *acts);
 
 /*
- * Loads libraries for helper_run(). Call it without our lock: it takes the loader's, whose holder
- * may wait for ours.
+ * Loads libraries for helper_run(). The caller must not hold our lock: the loader's lock is taken,
+ * whose holder may wait for ours.
  */
 void helper_prepare(void);
 

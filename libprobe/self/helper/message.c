@@ -290,8 +290,8 @@ bool reply_take(struct message *m, struct probe_error **error_ret, struct probe_
 
 /*
  * A program that uses libprobe.so executes the file that it has mapped. One linked with libprobe.a
- * cannot execute its own file: it executes the installed libprobe.so of this version, and the first
- * message tells whether that is the same build.
+ * cannot execute its own file: it executes the installed libprobe.so of this version. The first
+ * message tells whether that file is the same build.
  */
 
 static int open_own(void)
