@@ -32,14 +32,19 @@ enum option_kind {
 	OPTION_COUNTER,
 	OPTION_STRING,	/* the target is a const char *, owned by argv */
 	OPTION_STRINGS, /* the target is a struct string_list; the option may be repeated */
-	/* A const char *; --option=VALUE, or "" without a value. */
+	/*
+	 * The target is a const char *. The value is given as --option=VALUE; "" if only --option
+	 * is given.
+	 */
 	OPTION_OPTIONAL,
 	OPTION_NUMBER, /* the target is a uint64_t; the value is a decimal number */
 	/* The target is a uint64_t, in nanoseconds. The value is "2", "1.5s", "500ms" or "3m". */
 	OPTION_DURATION,
 	/* The target is a uint64_t, in bytes. The value is "4096", "64k", "1M" or "2G". */
 	OPTION_SIZE,
-	/* A struct pid_list; "1" or "1,2". May be repeated. */
+	/*
+	 * The target is a struct pid_list. The value is "1" or "1,2". The option may be repeated.
+	 */
 	OPTION_PIDS,
 	/* The target is a struct pattern_list. The value is a PROBE. The option may be repeated. */
 	OPTION_PATTERN

@@ -57,7 +57,10 @@ enum refusals_shown {
 	REFUSALS_NAMED,
 	/* Prints also sites that only wildcards match. One line for each reason and probe. */
 	REFUSALS_ALL,
-	/* Each site, even if other sites of the same probe have the same reason. Used with -v. */
+	/*
+	 * Prints each site, even if other sites of the same probe have the same reason. Used with
+	 * -v.
+	 */
 	REFUSALS_EACH
 };
 

@@ -14,7 +14,10 @@
 struct listed_site {
 	struct probe_list *list;
 	const struct probe_site *site;
-	/* The same for all sites of one file, or of one module in one process. */
+	/*
+	 * Number of the module; all sites of one file, or of one module in one process, have the
+	 * same.
+	 */
 	size_t module;
 	size_t order; /* position among all sites of the list */
 };

@@ -218,7 +218,7 @@ static void pass_on(struct messages *m)
 			continue;
 		if (written < 0 && errno == EAGAIN)
 			return;
-		/* The reader has closed the pipe for good. */
+		/* The write failed: the reader has closed the pipe for good, so drop the lines. */
 		if (written < 0)
 			written = (ssize_t)m->whole;
 		m->whole -= (size_t)written;
@@ -380,7 +380,7 @@ struct reading reading_begin(bool is_shown)
 
 enum {
 	READING_TEXT = 128,
-	READING_EVENTS = 4096 /* after so many events, the line may have to be updated */
+	READING_EVENTS = 4096 /* after this many events, the line may have to be updated */
 };
 
 /*

@@ -157,7 +157,7 @@ static void note_came(struct top_source *source, pid_t pid)
 	strcpy(source->program, comm);
 }
 
-/* The title need not be escaped here, because the code that prints it does so. */
+/* The title is not escaped, because the code that prints it does that. */
 static void make_title(struct top_source *source)
 {
 	size_t count, others = 0;
@@ -263,8 +263,8 @@ static void take_growth(struct top_source *source, const struct probe_trace_news
 /* ---- Starting ---------------------------------------------------------------------- */
 
 /*
- * Starts the session that measures pairs, after the one that counts. There is none if the process
- * has no pairs, or has ended. An ended process is no error, because its counts can still be shown.
+ * Starts the session that measures pairs, after the one that counts. Starts none if the process has
+ * no pairs, or has ended. An ended process is no error, because its counts can still be shown.
  */
 static struct probe_error *start_times(struct top_source *source, struct probe_traced *traced,
 	const struct probe_request *request, const struct probe_session_options *options,

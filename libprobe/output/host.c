@@ -31,7 +31,7 @@ enum { NSEC_PER_SEC = 1000000000, NSEC_PER_MSEC = 1000000, PIPE_BYTES = 1 << 20,
 struct probe_tracer_host {
 	char *path, *options;
 	struct tags tags;    /* tags that are sent with hits that belong to no pair */
-	uint64_t timeout_ns; /* 0 if the tracer is never killed */
+	uint64_t timeout_ns; /* time after which a silent tracer is killed; 0 means never */
 	pid_t pid;
 	int input, replies, output;
 	struct probe_sink *sink;
@@ -87,7 +87,7 @@ static struct probe_error *host_options(struct probe_tracer_host *host, const ch
 
 /* ---- The end of the process ------------------------------------------------------- */
 
-/* Waits for the end of a tracer that has closed its replies, and kills it if need be. */
+/* Waits for the end of a tracer that has closed its replies, and kills it if it does not end. */
 static struct probe_error *reap(struct probe_tracer_host *host, uint64_t patience_ns)
 {
 	int status = 0;
@@ -201,7 +201,7 @@ static struct probe_error *take_replies(
 	return error;
 }
 
-/* Reads and handles replies. *end_ret: no more will come. */
+/* Reads and handles replies. *end_ret is true if no more will come. */
 static struct probe_error *read_replies(
 	struct probe_tracer_host *host, const struct listener *listener, bool *end_ret)
 {
@@ -227,7 +227,7 @@ static struct probe_error *read_replies(
 	return error;
 }
 
-/* Does nobody read the tracer's output? Then it is late through no fault of its own. */
+/* Returns true if nobody reads the tracer's output, so that its delay is not its fault. */
 static bool output_is_blocked(const struct probe_tracer_host *host)
 {
 	struct pollfd output = {.fd = host->output, .events = POLLOUT};
@@ -396,7 +396,10 @@ void probe_tracer_host_look(struct probe_tracer_host *host, pid_t pid)
 		wire_put_look(host_ask(host), pid);
 }
 
-/* Writes pending output. EPIPE is no error: replies or the exit status will tell the reason. */
+/*
+ * Writes pending output. EPIPE is no error, because replies or the exit status will tell the
+ * reason.
+ */
 static struct probe_error *flush(struct probe_tracer_host *host)
 {
 	struct probe_error *error = probe_sink_flush(host->sink);
@@ -420,7 +423,7 @@ struct probe_error *probe_tracer_host_ask(
 	const struct listener listener = {is_removed, &removed};
 	struct probe_error *error = NULL;
 
-	/* Ask anew: unanswered messages may be about other processes. */
+	/* Ask again, because unanswered messages may be about other processes. */
 	probe_tracer_host_look(host, pid);
 	while (!error && host->pid && !host->off && host->unanswered && !removed) {
 		error = flush(host);

@@ -76,7 +76,9 @@ enum {
 	TIMEOUT_MS = 10000,
 	EVENTS = 8,
 	ANSWER_BYTES = 4096,
-	/* After these a message may be sent again (OTLP 1.9, "Retryable Response Codes"). */
+	/*
+	 * After these answers a message may be sent again (OTLP 1.9, "Retryable Response Codes").
+	 */
 	TOO_MANY = 429,
 	BAD_GATEWAY = 502,
 	UNAVAILABLE = 503,
@@ -124,7 +126,7 @@ static void drop(struct http_client *client, size_t index, uint64_t lost)
 	sent->done += message->items - lost;
 	client->bytes -= message->length;
 	free(message->body);
-	/* The first message takes its place: it may be on its way. */
+	/* Move the first message to this place, because it may be on its way. */
 	if (index)
 		*message = *at(client, 0);
 	client->first = (client->first + 1) % QUEUE_MAX;
@@ -179,8 +181,8 @@ static void send_first(struct http_client *client)
 }
 
 /*
- * Returns how many items the collector has rejected: {"partialSuccess":{"rejectedSpans":"3"}},
- * maybe without quotes.
+ * Returns how many items the collector has rejected, from an answer such as
+ * {"partialSuccess":{"rejectedSpans":"3"}}, whose number may lack quotes.
  */
 static uint64_t rejected(const struct http_client *client, const struct http_message *message)
 {
@@ -307,7 +309,10 @@ void http_client_run(struct http_client *client)
 	act(client);
 	if (client->count && !client->is_sending && client->next_ns <= clock_monotonic_ns()) {
 		send_first(client);
-		/* Now: otherwise libcurl may say that it is due only after this has returned. */
+		/*
+		 * Act at once, because libcurl may say only after this function has returned that
+		 * it is due.
+		 */
 		act(client);
 	}
 }
@@ -353,7 +358,7 @@ static struct probe_error *check_url(const char *url)
 		url);
 }
 
-/* Appends a header. Without memory, the list stays. */
+/* Appends a header. If memory is short, the list is unchanged. */
 static bool add_header(struct http_client *client, const char *header)
 {
 	struct curl_slist *grown = client->curl.append(client->headers, header);
@@ -381,7 +386,7 @@ static bool configure(struct http_client *client)
 
 	client->multi = curl->multi_init();
 	client->easy = curl->easy_init();
-	/* libcurl would send "Expect:", which some servers do not answer. */
+	/* Remove the header "Expect:", because some servers do not answer it. */
 	if (!client->multi || !client->easy ||
 		!add_header(client, "Content-Type: application/json") ||
 		!add_header(client, "Expect:"))

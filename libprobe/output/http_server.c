@@ -141,7 +141,7 @@ static struct probe_error *http_listen(
 	fd = socket(address.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return cannot_listen(text, errno);
-	/* Otherwise connections of a server that has just ended would block the port. */
+	/* Without this, connections of a server that has just ended would block the port. */
 	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
 	if (bind(fd, &address.any, length_of(&address)) || listen(fd, SOMAXCONN)) {
 		struct probe_error *error = cannot_listen(text, errno);
@@ -156,7 +156,7 @@ static struct probe_error *http_listen(
 
 /* ---- Host names ---------------------------------------------------------------- */
 
-/* Is `host` `name`, or NAME.DOMAIN with a domain that the resolver searches? */
+/* Returns true if `host` is `name`, or NAME.DOMAIN with a domain that the resolver searches. */
 static bool is_in_domain(const char *host, const char *name)
 {
 	struct __res_state resolver = {0};
@@ -176,9 +176,10 @@ static bool is_in_domain(const char *host, const char *name)
 }
 
 /*
- * Does a request's `Host` (HOST or HOST:PORT) name this machine: an address, localhost, or the host
- * name, alone or in a domain of resolv.conf(5)? Otherwise another site's web page could read ours
- * through a browser, if its name resolves to this machine ("DNS rebinding").
+ * Returns true if a request's `Host` (HOST or HOST:PORT) names this machine: an address, localhost,
+ * or the host name, alone or in a domain of resolv.conf(5). If other names were allowed, another
+ * site's web page could read ours through a browser, if its name resolves to this machine ("DNS
+ * rebinding").
  */
 static bool http_host_is_ours(const char *host)
 {
@@ -314,7 +315,7 @@ static enum MHD_Result refuse(const struct http_server *server, struct MHD_Conne
 	return result;
 }
 
-/* Generates a page if need be. Connections that still send an older one keep it. */
+/* Generates a page if none is stored. Connections that still send an older page keep it. */
 static struct MHD_Response *page_of(struct http_server *server, int page)
 {
 	struct probe_error *error;
@@ -326,7 +327,7 @@ static struct MHD_Response *page_of(struct http_server *server, int page)
 	error = server->pages->make(page, server->pages->data, &body, &length);
 	if (!error)
 		server->made[page] = respond(server, body, length, server->pages->types[page]);
-	/* Only memory can be lacking, as the client is told. */
+	/* Report any error as lack of memory, because nothing else can fail. */
 	probe_error_free(error);
 	return server->made[page];
 }
@@ -630,7 +631,7 @@ void probe_metrics_server_renew(struct probe_metrics_server *server)
  * https://opentelemetry.io/docs/specs/otel/protocol/exporter/
  */
 
-/* May these characters be in a header's name (RFC 9110, 5.6.2)? */
+/* Returns true if these characters may be in a header's name (RFC 9110, 5.6.2). */
 static bool is_name(const char *text, size_t length)
 {
 	for (size_t i = 0; i < length; i++)

@@ -15,13 +15,13 @@
  *	rows of tables: see "Json table"
  *
  * An argument is a number; a string if the user asked for a string; the hexadecimal digits of its
- * bytes if it is an aggregate; null if it was unreadable, or is a float that JSON lacks (NaN,
- * infinities). If strings or aggregates were cut, "truncated" lists these arguments by number. If
- * the catalogue knows that an argument is a string, the argument itself is the pointer, and the
- * text is in "named" under the argument's name. If a record is read with another catalogue, the
- * text may be under argN instead. "named_args" lists these arguments in the same order. In events
- * read from a record (probectl-export(1)), "pc" is missing if the record does not contain it, and
- * so are the provider and name of losses.
+ * bytes if it is an aggregate; null if it was unreadable, or is NaN or infinite, which JSON cannot
+ * express. If strings or aggregates were cut, "truncated" lists these arguments by number. If the
+ * catalogue knows that an argument is a string, the argument itself is the pointer, and the text is
+ * in "named" under the argument's name. If a record is read with another catalogue, the text may be
+ * under argN instead. "named_args" lists these arguments in the same order. In events read from a
+ * record (probectl-export(1)), "pc" is missing if the record does not contain it, and so are the
+ * provider and name of losses.
  *
  * This code writes JSON without a library: a target may hit millions of times a second. For each
  * hit, a JSON library that builds a tree and writes it took 2.7 us; this code takes 0.24 us. The
@@ -65,7 +65,7 @@
  * "ts". "tracer" is present if there are several tracers.
  */
 
-/* Values are whole, but the middle of a bucket may not be. */
+/* Values are whole numbers, but the middle of a bucket may have a fraction. */
 static double rounded(double value)
 {
 	return isfinite(value) && fabs(value) < 0x1p53 ? (double)(int64_t)(value + 0.5) : value;
@@ -240,7 +240,7 @@ static void figures(
 		buckets(out, its);
 }
 
-/* Writes how many sites are not counted, if any. */
+/* Writes how many sites are not counted, unless all are. */
 static void coverage_fields(struct buffer *out, const struct probe_coverage *coverage)
 {
 	if (!coverage->refused && !coverage->overwritten)
@@ -253,7 +253,7 @@ static void coverage_fields(struct buffer *out, const struct probe_coverage *cov
 void json_row_fields(struct buffer *out, const struct probe_table_row *row, size_t key_count,
 	const struct probe_view *view)
 {
-	/* Tables that only count are older, and have "hits". */
+	/* Tables that only count have "hits", because they are older than "count". */
 	const char *count_name = view->columns == PROBE_COLUMN_COUNT ? "hits" : "count";
 
 	json_text(out, "provider", row->provider);
@@ -567,7 +567,7 @@ static void json_waited(struct format_context *context, uint64_t hits, uint64_t 
 	json_end_line(&context->out);
 }
 
-/* Reports that a site is inconsistent or consistent again. Without a probe, it is at a gate. */
+/* Reports that a site is inconsistent or consistent again. A site without a probe is at a gate. */
 static void json_site(struct format_context *context, pid_t pid, const struct probe_site_news *news)
 {
 	struct buffer *out = &context->out;

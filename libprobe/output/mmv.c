@@ -144,7 +144,10 @@ static bool add_host(const struct pcp_file *file)
 		       file->registry, "host", value, MMV_STRING_TYPE, 0) >= 0;
 }
 
-/* Checks that the disk has room: the library writes through a mapping, where SIGBUS would come. */
+/*
+ * Checks that the disk has room, because the library writes through a mapping, where a full disk
+ * causes SIGBUS.
+ */
 static struct probe_error *check_room(
 	const struct pcp_folder *folder, size_t instances, size_t labels, size_t values)
 {
@@ -205,7 +208,7 @@ static struct probe_error *file_name(struct pcp_file *file)
 	return NULL;
 }
 
-/* Describes the contents to the library, which fails only without memory. */
+/* Describes the contents to the library. Fails only if memory is short. */
 static bool fill(struct pcp_file *file, const struct pcp_metric *metrics, size_t metric_count,
 	const struct pcp_instance *const *instances, size_t instance_count)
 {
@@ -268,7 +271,10 @@ struct probe_error *pcp_file_create(struct pcp_folder *folder, const struct pcp_
 
 void pcp_file_set(struct pcp_file *file, size_t index, struct pcp_value value)
 {
-	/* pmdammv may read at any time. Values do not depend on each other. */
+	/*
+	 * Store the whole value at once: pmdammv may read at any time. Values do not depend on each
+	 * other.
+	 */
 	__atomic_store_n(&file->values[index].value.ull, value.u, __ATOMIC_RELAXED);
 }
 
@@ -338,7 +344,7 @@ enum {
 	LOCK_TRIES = 100,
 	LOCK_PAUSE_NS = 10 * 1000 * 1000,
 	ENTRIES_MAX = 2 * PCP_COUNT_MAX, /* limit for the tables, domains and instances of a file */
-	FILE_BYTES_MAX = 64 << 20	 /* a file with PCP_COUNT_MAX of everything has 9 MB */
+	FILE_BYTES_MAX = 64 << 20	 /* a file with PCP_COUNT_MAX of all items has 9 MB */
 };
 
 /* ---- The library ------------------------------------------------------------------ */
@@ -399,7 +405,7 @@ static struct probe_error *pcp_no_access(const struct pcp_folder *folder, int er
 		strerror(err));
 }
 
-/* Finds the owner of a file by its name. Returns false if no exporter has written it. */
+/* Finds the owner of a file from its name. Returns false if no exporter has written it. */
 static bool parse_name(const char *name, pid_t *pid_ret, uint64_t *start_ret)
 {
 	const char *at = name + (*name == '.');
@@ -426,7 +432,7 @@ static DIR *read_folder(const struct pcp_folder *folder)
 	return dir;
 }
 
-/* Removes stale files as far as we may; pmdammv ignores them anyway. */
+/* Removes stale files, as far as we have the right to; pmdammv ignores them anyway. */
 static void remove_stale(const struct pcp_folder *folder)
 {
 	DIR *dir = read_folder(folder);
@@ -516,13 +522,19 @@ static int open_lock(const struct pcp_folder *folder)
 	fd = openat(folder->fd, lock_name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return -1;
-	/* Only root can give it to the folder's owner. The group's right is enough. */
+	/*
+	 * Only root can give the file to the folder's owner. If we are not root, the group's right
+	 * is enough.
+	 */
 	if (fchown(fd, st.st_uid, st.st_gid) == 0 || fchown(fd, (uid_t)-1, st.st_gid) == 0)
 		fchmod(fd, mode);
 	return fd;
 }
 
-/* Does the lock file's name still lead to the locked file? Its last owner may have removed it. */
+/*
+ * Returns true if the lock file's name still leads to the locked file, because its last owner may
+ * have removed it.
+ */
 static bool lock_has_name(const struct pcp_folder *folder)
 {
 	struct stat locked, named;
@@ -532,7 +544,7 @@ static bool lock_has_name(const struct pcp_folder *folder)
 	       locked.st_dev == named.st_dev && locked.st_ino == named.st_ino;
 }
 
-/* Takes the lock. Returns false and sets errno on failure; EAGAIN: try again. */
+/* Takes the lock. Returns false and sets errno on failure; EAGAIN means "try again". */
 static bool take_lock(struct pcp_folder *folder)
 {
 	int err;
@@ -552,7 +564,10 @@ static bool take_lock(struct pcp_folder *folder)
 
 struct probe_error *pcp_folder_lock(struct pcp_folder *folder)
 {
-	/* It is held for milliseconds, or another exporter is creating the file. */
+	/*
+	 * Try again: the lock is held only for milliseconds, or another exporter is creating the
+	 * file.
+	 */
 	for (int try = 0; try < LOCK_TRIES; try++) {
 		if (take_lock(folder))
 			return NULL;
@@ -599,7 +614,7 @@ static bool taken_add(struct taken_list *list, int domain, int32_t id)
 	return true;
 }
 
-/* Are `count` items of `each` bytes at `offset` inside a file of `size` bytes? */
+/* Returns true if `count` items of `each` bytes at `offset` are inside a file of `size` bytes. */
 static bool is_within(size_t size, uint64_t offset, uint64_t count, size_t each)
 {
 	return offset <= size && count <= (size - offset) / each;
@@ -622,7 +637,7 @@ static bool take_instances(
 	return true;
 }
 
-/* Reads a file of another process, which may hold anything. Returns false without memory. */
+/* Reads a file of another process, which may contain anything. Returns false if memory is short. */
 static bool take_file(struct taken_list *list, const char *file, size_t size)
 {
 	mmv_disk_header_t header;
@@ -665,7 +680,10 @@ static bool take_named(struct taken_list *list, const struct pcp_folder *folder,
 	if (fd < 0)
 		return true;
 	if (!fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_size <= FILE_BYTES_MAX) {
-		/* A mapped file could be truncated meanwhile. */
+		/*
+		 * Read the file instead of mapping it, because a mapped file could be truncated in
+		 * the meantime.
+		 */
 		file = malloc((size_t)st.st_size + 1);
 		done = file && true;
 		if (file && read(fd, file, (size_t)st.st_size) == st.st_size)

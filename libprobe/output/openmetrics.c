@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Writes the text that scrapers read: OpenMetrics 1.0, and Prometheus's format 0.0.4, which names a
- * counter's family differently, and has neither units nor an end mark.
+ * Writes the text that scrapers read: OpenMetrics 1.0, and Prometheus's format 0.0.4, which has
+ * other names for families of counters, no units, and no end mark.
  *
  *	# TYPE probectl_latency_seconds histogram
  *	# UNIT probectl_latency_seconds seconds
@@ -56,7 +56,7 @@ void metric_key_text(struct buffer *out, const struct probe_value *key, bool is_
 	if (key->kind == PROBE_VALUE_NULL || key->kind == PROBE_VALUE_STACK ||
 		key->kind == PROBE_VALUE_OTHER || value_add_number(out, key))
 		return;
-	/* Without quotes, if no other kind of key can have the same text. */
+	/* Omit the quotes if no other kind of key can have the same text. */
 	if (is_alone && key->length && key->bytes[0] != '"' && key->bytes[0] != '(') {
 		buffer_c_escaped(out, key->bytes, key->length, 0);
 	} else {
@@ -126,9 +126,10 @@ bool metric_row_labels(const struct probe_table_row *row, const struct probe_vie
  *
  *	times		1, 2 and 5 times each power of ten from 100 ns to 100 s. The row's buckets
  *			are in ticks of a clock. Each is counted by its middle, which is off by at
- *			most 1.6 %, and stays there when the length of a tick becomes known better.
- *	whole numbers	0, 1, 3, 7, 15 ... 2^40 - 1. The row's buckets end there, so this is exact.
- *	doubles		2^-10 ... 2^30, exact except for a value that equals a bound
+ *			most 1.6 %, and stays in its bucket when the length of a tick is known more
+ *precisely.
+ *	whole numbers	0, 1, 3, 7, 15 ... 2^40 - 1. The row's buckets have the same ends, so this
+ *is exact. doubles		2^-10 ... 2^30, exact except for a value that equals a bound
  *
  * Negative values are in the first bucket.
  */
@@ -161,7 +162,7 @@ static size_t metric_bounds(
 	return METRIC_BOUNDS_MAX;
 }
 
-/* Counts hits in each bucket; the last takes values above all bounds. */
+/* Counts hits in each bucket. The last bucket takes values above all bounds. */
 static void metric_fill(const struct probe_view *view, const struct probe_row *row,
 	const double *bounds, size_t count, uint64_t ret[METRIC_BOUNDS_MAX + 1])
 {
@@ -175,7 +176,7 @@ static void metric_fill(const struct probe_view *view, const struct probe_row *r
 		if (!row->buckets[i])
 			continue;
 		probe_row_bucket(row, i, &low, &high);
-		/* Negative values belong to the first bucket here. */
+		/* Negative values belong to the first of the exported buckets. */
 		if (i == PROBE_BUCKETS - 1)
 			at = 0;
 		while (at < count && (view->times ? (low + high) / 2 : high) > bounds[at])
@@ -234,8 +235,8 @@ static void of_rows(const struct metric_source *source, struct metric_sample *sa
 }
 
 /*
- * Visits a process's sample without a row, such as lost hits. Tracers of one name differ by the
- * label of the expression.
+ * Visits a sample that belongs to a process, not to a row, such as lost hits. Tracers of one name
+ * differ by the label of the expression.
  */
 static void of_process(const struct metric_source *source, struct metric_sample *sample,
 	metric_visit *visit, void *data)
@@ -279,7 +280,7 @@ static bool is_in_histogram(enum metric_quantity quantity)
 	       metric_infos[quantity].percent > 0;
 }
 
-/* A sum that may decrease is no counter: Prometheus would take that for a reset. */
+/* A sum that may decrease is no counter, because Prometheus would take a decrease for a reset. */
 static enum metric_kind kind_of(const struct probe_view *view, enum metric_quantity quantity)
 {
 	if (quantity == METRIC_TOTAL && !view->times)
@@ -342,7 +343,7 @@ double metric_in_unit(const struct metric_family *family, long double value)
 
 static bool metric_write_label(const struct metric_label *label, void *data);
 
-/* Takes a buffer's contents as a string, or NULL without memory. */
+/* Takes a buffer's contents as a string; NULL if memory is short. */
 static char *take_text(struct buffer *out, bool done)
 {
 	char *text = NULL;
@@ -452,7 +453,7 @@ static struct metric_process *look_up(const struct metric_source *source, pid_t 
 	return NULL;
 }
 
-/* Finds or adds a process. Without room, it gets no program name. */
+/* Finds or adds a process. If the limit of rows is reached, it gets no program name. */
 static struct probe_error *find_process(struct probe_metrics *metrics, struct metric_source *source,
 	pid_t pid, const char *program, struct metric_process **ret)
 {
@@ -628,7 +629,10 @@ static bool metric_write_label(const struct metric_label *label, void *data)
 	return !out->no_memory;
 }
 
-/* Writes a bound, the same in both formats, so that a series goes on in the other. */
+/*
+ * Writes a bound. It is the same text in both formats, so that a series continues if the format
+ * changes.
+ */
 static void bound_text(struct buffer *scratch, double bound, char ret[BOUND_BYTES])
 {
 	scratch->length = 0;

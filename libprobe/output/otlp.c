@@ -78,7 +78,7 @@ static void otlp_double(struct buffer *out, const char *name, double value)
 						: "\"-Infinity\"");
 }
 
-/* Writes a value as an attribute into an open list, likewise. */
+/* Writes a value as an attribute into an open list. Bytes that are not text become C escapes. */
 static void otlp_value_attribute(
 	struct buffer *out, const char *key, const struct probe_value *value)
 {
@@ -192,7 +192,7 @@ static void write_attributes(struct points *points, const struct metric_sample *
 	buffer_char(points->out, ']');
 }
 
-/* Writes a whole number that fits as an integer, others as doubles. */
+/* Writes a whole number as an integer if it fits, other numbers as doubles. */
 static void write_value(struct points *points, const struct metric_sample *sample)
 {
 	struct buffer *out = points->out;
@@ -312,7 +312,9 @@ uint64_t otlp_write_points(struct buffer *out, const struct probe_metrics *metri
 
 enum { INTERNAL = 1, STATUS_ERROR = 2 };
 
-/* Writes arguments as begin.arg0, end.arg1 and so on, by the probe's numbers. */
+/*
+ * Writes arguments as begin.arg0, end.arg1 and so on, with the numbers that the probe gives them.
+ */
 static void write_args(struct buffer *out, const char *side, const struct probe_hit *hit)
 {
 	for (size_t i = 0; i < hit->arg_count; i++) {
@@ -564,7 +566,7 @@ struct probe_error *probe_otlp_open(
 	if (!otlp)
 		return probe_error_no_memory();
 	otlp->trace_arg = trace_arg;
-	/* Another exporter may start at the same time. */
+	/* Use random bytes, too, because another exporter may start at the same time. */
 	otlp->random = clock_now_ns();
 	if (getrandom(&otlp->random, sizeof(otlp->random), GRND_NONBLOCK) < 0)
 		otlp->random ^= (uint64_t)getpid() << 32;
@@ -586,7 +588,7 @@ void probe_otlp_close(struct probe_otlp *otlp)
 	free(otlp);
 }
 
-/* Queues a buffer's contents, and empties it. Returns false without memory. */
+/* Queues a buffer's contents, and empties the buffer. Returns false if memory is short. */
 static bool post(struct probe_otlp *otlp, struct buffer *out, const struct http_message *message)
 {
 	struct http_message its = *message;

@@ -22,9 +22,10 @@
 /*
  * A client that posts messages to a server with libcurl, and never waits.
  *
- * It sends one after the other. If the server cannot take one now (429, 502, 503, 504, or no
- * connection), it sends it again after 1 s, 2 s … 30 s, or when the server says. Others are queued;
- * a full queue drops the oldest. A rejected message is dropped. Items of dropped messages are lost.
+ * It sends one message after the other. If the server cannot take a message now (429, 502, 503,
+ * 504, or no connection), the client sends it again after 1 s, 2 s … 30 s, or after the time that
+ * the server names. Other messages are queued; a full queue drops the oldest. A rejected message is
+ * dropped. Items of dropped messages are lost.
  */
 
 /* Without the library's header, http_none.c replaces these functions with errors. */
@@ -34,7 +35,7 @@
 
 enum { HTTP_KINDS_MAX = 2, HTTP_WHY_BYTES = 160 };
 
-/* Items of a kind (spans or points) that were sent, and lost. */
+/* Numbers of items of a kind (spans or points) that were sent, and that were lost. */
 struct http_sent {
 	uint64_t done, lost;
 };
@@ -70,7 +71,7 @@ void http_client_run(struct http_client *client);
 
 /* Drops all queued messages: their items are lost. */
 void http_client_give_up(struct http_client *client);
-/* Is a message queued or being sent? */
+/* Returns true if a message is queued or being sent. */
 bool http_client_is_busy(const struct http_client *client);
 /* Returns how many items of a kind were sent, and lost. */
 struct http_sent http_client_sent(const struct http_client *client, unsigned int kind);
@@ -107,7 +108,7 @@ void flame_graph(
 
 /* An output format: functions that append to the sink's buffer. NULL only where noted. */
 
-/* The text of the last second, in which many hits come. */
+/* The text of the last second, because many hits come in the same second. */
 struct clock_cache {
 	int64_t second; /* seconds since the epoch, or -1 if nothing is cached */
 	char text[16];	/* HH:MM:SS */
@@ -146,7 +147,7 @@ PROBE_MUST_CHECK struct probe_error *sink_create(
 	const struct format *format, int fd, const char *name, struct probe_sink **ret);
 struct format_context *sink_context(struct probe_sink *sink);
 
-/* Writes nothing: for a loaded tracer (host.c). */
+/* The format of a loaded tracer's sink (host.c), which writes nothing. */
 extern const struct format format_silent;
 extern const struct format format_text;
 extern const struct format format_json;
@@ -202,20 +203,23 @@ struct metric_info {
 	/* The views with this quantity have one of these columns (enum probe_column). */
 	unsigned int columns;
 	bool is_counter;
-	bool is_value; /* a value or a time; otherwise a number of hits */
+	bool is_value; /* the quantity is a value or a time; if false, a number of hits */
 	bool is_per_process;
 	bool keyless; /* rows with keys lack the quantity */
 	double percent;
 };
 extern const struct metric_info metric_infos[METRIC_QUANTITY_COUNT];
 
-/* Returns true if the rows of a view have a quantity. Tags have only what PCP has for them. */
+/*
+ * Returns true if the rows of a view have a quantity. For tags, only quantities that PCP has for
+ * them.
+ */
 bool metric_has(const struct probe_view *view, size_t key_count, enum metric_quantity quantity);
-/* Does the quantity never decrease? */
+/* Returns true if the quantity never decreases. */
 bool metric_is_counter(const struct probe_view *view, enum metric_quantity quantity);
 
 /*
- * Return a quantity of a row of the whole table, or of the last interval; NAN without a value.
+ * Return a quantity of a row, in the whole table or in the last interval; NAN if it has no value.
  * Times are in ns.
  */
 long double metric_total(const struct probe_table_row *row, enum metric_quantity quantity);
@@ -223,8 +227,9 @@ long double metric_recent(
 	const struct probe_table_row *row, enum metric_quantity quantity, uint64_t interval_ns);
 
 /*
- * A row's sum as a counter. Times are ticks, whose length becomes better known with each look, so
- * the sum may shrink a little, and programs that compute rates would see a reset.
+ * A row's sum as a counter. Times are in ticks, whose length is measured more precisely with each
+ * look. So the sum may shrink a little, and programs that compute rates would see a reset; this
+ * prevents it.
  */
 struct metric_growth {
 	uint64_t hits;
@@ -235,11 +240,12 @@ void metric_grow(
 	struct metric_growth *growth, const struct probe_view *view, const struct probe_row *row);
 
 /*
- * Is a row shown as metrics? Not that of ends without a start event, which are counted elsewhere.
+ * Returns true if a row is shown as metrics. The row of end events without a start event is not:
+ * they are counted elsewhere.
  */
 bool metric_shows(const struct probe_view *view, const struct probe_table_row *row);
 
-/* A table at the last look, and its growth since the one before. Initialise with {0}. */
+/* The table of the last look, and its growth since the look before. Initialise with {0}. */
 struct metric_history {
 	struct probe_table *all, *recent;
 	uint64_t taken_ns; /* CLOCK_MONOTONIC */
@@ -259,15 +265,15 @@ struct metric_label {
 	size_t length;
 	bool is_number;
 };
-/* Receives a label. False, without memory, ends the list. */
+/* Receives a label. Returns false if memory is short, which ends the list. */
 typedef bool metric_take_label(const struct metric_label *label, void *data);
 
-/* Call `take` for each label: `pid` and `program`; all others. */
+/* Call `take` for each label: one for `pid` and `program`, the other for all others. */
 bool metric_process_labels(pid_t pid, const char *program, metric_take_label *take, void *data);
 bool metric_row_labels(const struct probe_table_row *row, const struct probe_view *view,
 	size_t key_count, metric_take_label *take, void *data);
 
-/* Writes a key's value. A string is not quoted if `is_alone`. */
+/* Writes a key's value. If `is_alone`, a string is not quoted. */
 void metric_key_text(struct buffer *out, const struct probe_value *key, bool is_alone);
 
 /* ---- Metrics --------------------------------------------------------------------------------- */
@@ -302,7 +308,7 @@ enum { METRIC_BOUNDS_MAX = 41 };
 /* The labels of a row that was shown. */
 struct metric_name {
 	const char *labels; /* provider="shop",probe="order"; in the map's key */
-	/* The round in which it was last seen, to find two rows of one name. */
+	/* The round in which the name was last seen, to find two rows with the same name. */
 	uint64_t round;
 	struct metric_growth growth;
 };
@@ -314,7 +320,7 @@ struct metric_process {
 	struct map names; /* struct metric_name of the process's rows, by labels */
 	uint64_t round;
 	struct metric_history history;
-	/* Names of the rows of both tables in `history`; NULL: left out. */
+	/* Names of the rows of both tables in `history`; NULL for a row that is left out. */
 	const struct metric_name **all, **recent;
 	size_t left_out;
 };
@@ -415,7 +421,7 @@ void otlp_ids_of(struct probe_otlp *otlp, const struct probe_hit *hit, struct ot
 
 /*
  * The export to Performance Co-Pilot: metrics, values, names and labels of instances, and the
- * folder of files.
+ * folder for files.
  */
 
 /* Without PCP's headers, pcp_none.c replaces these with errors. */
@@ -456,7 +462,10 @@ struct pcp_label {
 struct pcp_instance {
 	char name[PCP_NAME_BYTES];
 	int domain;
-	/* A hash of the name, the same in every file, unless another name has it. */
+	/*
+	 * A hash of the instance's name, the same in every file, unless another name has the same
+	 * hash.
+	 */
 	int32_t id;
 	struct pcp_label labels[PCP_LABELS_MAX];
 	size_t label_count;
@@ -492,16 +501,16 @@ struct pcp_value pcp_value(
 
 /* ---- Names and labels --------------------------------------------------------- */
 
-/* Returns a row's full description, for the caller to free; NULL without memory. */
+/* Returns a row's full description; the caller frees it. NULL if memory is short. */
 char *pcp_row_key(pid_t pid, const struct probe_table_row *row, size_t key_count);
 /* Sets an instance's name, cut if it is too long. */
 void pcp_instance_name(struct pcp_instance *instance, const char *key);
 
-/* Add labels of the process, then of the row. Return false without memory. */
+/* Add the labels of a process, or of a row. Return false if memory is short. */
 bool pcp_process_labels(struct pcp_instance *instance, pid_t pid, const char *program);
 bool pcp_row_labels(struct pcp_instance *instance, const struct probe_table_row *row,
 	const struct probe_view *view, size_t key_count);
-/* Replaces the label "program". Returns false without memory. */
+/* Replaces the label "program". Returns false if memory is short. */
 bool pcp_rename_program(struct pcp_instance *instance, const char *program);
 
 /* ---- The folder --------------------------------------------------------------- */
@@ -517,8 +526,8 @@ PROBE_MUST_CHECK struct probe_error *pcp_folder_open(struct pcp_folder **ret);
 void pcp_folder_close(struct pcp_folder *folder);
 
 /*
- * Keeps other exporters from creating files, and so from taking numbers, until pcp_folder_unlock().
- * Errors: PROBE_ERROR_SYSTEM.
+ * Keeps other exporters from creating files, and so from using up numbers, until
+ * pcp_folder_unlock(). Errors: PROBE_ERROR_SYSTEM.
  */
 PROBE_MUST_CHECK struct probe_error *pcp_folder_lock(struct pcp_folder *folder);
 void pcp_folder_unlock(struct pcp_folder *folder);
@@ -537,8 +546,9 @@ PROBE_MUST_CHECK struct probe_error *pcp_folder_taken(
 /* ---- Files --------------------------------------------------------------------- */
 
 /*
- * Creates a hidden file: all values of the first metric, then of the next; of each, one for each
- * instance of its domain, in the order of `instances`. Errors: PROBE_ERROR_SYSTEM and others.
+ * Creates a hidden file: all values of the first metric, then all values of the next. A metric has
+ * a value for each instance of its domain, in the order of `instances`. Errors: PROBE_ERROR_SYSTEM
+ * and others.
  */
 PROBE_MUST_CHECK struct probe_error *pcp_file_create(struct pcp_folder *folder,
 	const struct pcp_metric *metrics, size_t metric_count,
@@ -550,7 +560,7 @@ PROBE_MUST_CHECK struct probe_error *pcp_file_show(struct pcp_file *file);
 void pcp_file_remind(struct pcp_file *file);
 /* Returns the file's name in the folder; owned by the file. */
 const char *pcp_file_name(const struct pcp_file *file);
-/* Does the file still exist under its name? */
+/* Returns true if the file still exists under its name. */
 bool pcp_file_is_there(const struct pcp_file *file);
 /* Removes the file, and frees `file` (may be NULL). */
 void pcp_file_retire(struct pcp_file *file);
@@ -566,8 +576,8 @@ void pcp_file_retire(struct pcp_file *file);
 
 /*
  * A small HTTP server with libmicrohttpd, whose pages can be read (GET, HEAD). It has no thread,
- * which would need locks, and is dangerous in a program that forks: the caller's loop waits for its
- * descriptor, then calls http_server_run(). No function waits.
+ * because a thread would need locks, and is dangerous in a program that forks. The caller's loop
+ * waits for its descriptor, then calls http_server_run(). No function waits.
  */
 
 /* Without the library's header, http_none.c replaces these functions with errors. */
@@ -578,9 +588,12 @@ void pcp_file_retire(struct pcp_file *file);
 enum { HTTP_PAGES_MAX = 4 };
 
 struct http_pages {
-	/* The content type of each page; NULL: no such page. */
+	/* The content type of each page; NULL if the page does not exist. */
 	const char *types[HTTP_PAGES_MAX];
-	/* Returns the page at a path, for `Accept` (may be NULL); negative: none. */
+	/*
+	 * Returns the page at a path, for `Accept` (may be NULL); negative if no page is at the
+	 * path.
+	 */
 	int (*find)(const char *path, const char *accept);
 	/* Generates a page. The server frees *ret. */
 	struct probe_error *(*make)(int page, void *data, char **ret, size_t *length_ret);
@@ -622,7 +635,7 @@ void text_hit_stack(struct buffer *out, const struct probe_stack *stack);
 /* Writes two fields for a stack: `name` says how the stack ends, and "frames" has its frames. */
 void json_stack_fields(struct buffer *out, const char *name, const struct probe_stack *stack);
 
-/* Writes a tree for each probe, of its `top` most frequent stacks; 0: all. */
+/* Writes a tree for each probe, of its `top` most frequent stacks; 0 means all. */
 void text_stack_trees(
 	struct buffer *out, const struct probe_stacks_row *rows, size_t count, size_t top);
 void text_stacks(struct format_context *context, const struct probe_stacks_row *rows, size_t count,

@@ -13,9 +13,9 @@
  * The metrics of pmtrace(3)'s tags are mmv.trace.transact.count and so on, as of pmdatrace(1);
  * their instances are the tags.
  *
- * Numbers of metrics and domains must not change, because archives contain them. An instance's is
- * computed from its name. If another exporter has taken it, for the same process or by chance, the
- * name gets the suffix "#2".
+ * Numbers of metrics and domains must not change, because archives contain them. The number of an
+ * instance is computed from its name. If another exporter has already used the number, for the same
+ * process or by chance, the name gets the suffix "#2".
  */
 
 #include "libprobe/base/array.h"
@@ -112,7 +112,7 @@ void pcp_instance_name(struct pcp_instance *instance, const char *key)
 		snprintf(instance->name, sizeof(instance->name), "%s", key);
 }
 
-/* Adds a label, with as much text as fits. Returns false without memory. */
+/* Adds a label, with as much of the text as fits. Returns false if memory is short. */
 static bool add_label(
 	struct pcp_instance *instance, const char *name, const char *text, size_t length)
 {
@@ -128,7 +128,7 @@ static bool add_label(
 		json_bytes(&out, NULL, text, length);
 		if (out.no_memory || out.length <= PCP_LABEL_BYTES + 2)
 			break;
-		/* A byte may take up to six in JSON. */
+		/* One byte may become up to six bytes in JSON. */
 		most = length - (out.length - PCP_LABEL_BYTES - 2 + 5) / 6;
 	}
 	buffer_char(&out, '\0');
@@ -194,7 +194,7 @@ static const char *const tag_names[] = {"transact", "point", "observe", "counter
 enum { TAG_TRACERS = sizeof(tag_tracers) / sizeof(tag_tracers[0]) };
 
 /* clang-format off */
-/* As pmdatrace(1) names them; NULL: it has none. */
+/* Names of pmdatrace(1); NULL if it has no such quantity. */
 static const struct {
 	const char *name;
 	unsigned int columns;
@@ -291,13 +291,16 @@ static size_t pcp_metrics_of(const struct pcp_metrics *metrics, int domain)
 
 #include <math.h>
 
-/* Converts a time to seconds, pmdatrace(1)'s unit. NAN: no value. */
+/* Converts a time to seconds, pmdatrace(1)'s unit. NAN means no value. */
 static struct pcp_value seconds(double ns)
 {
 	return (struct pcp_value){.f = ns / 1e9};
 }
 
-/* Converts a sum. A time keeps all its digits. Other values may have fractions: doubles. */
+/*
+ * Converts a sum. A time keeps all its digits. Other values may have fractions, so they become
+ * doubles.
+ */
 static struct pcp_value sum_value(const struct probe_view *view, long double sum)
 {
 	if (!view->times)
@@ -309,7 +312,7 @@ static struct pcp_value sum_value(const struct probe_view *view, long double sum
 	return (struct pcp_value){.u = sum < 0x1p64L ? (uint64_t)sum : UINT64_MAX - 1};
 }
 
-/* Rounds a time in ns; NAN: no value. */
+/* Rounds a time in ns; NAN means no value. */
 static struct pcp_value time_value(double ns)
 {
 	if (isnan(ns))
@@ -401,10 +404,10 @@ static struct instance *instance_create(const char *key, const char *name, int d
 	return NULL;
 }
 
-/* Do PCP's limits allow one more instance? */
+/* Returns true if PCP's limits allow one more instance. */
 static bool has_room(const struct probe_pcp *pcp, const struct instance *instance)
 {
-	/* The host is one more label. */
+	/* Count the host as one more label. */
 	return pcp->instance_count < PCP_COUNT_MAX &&
 	       pcp->label_count + instance->mmv.label_count < PCP_COUNT_MAX &&
 	       pcp->value_count + pcp_metrics_of(&pcp->metrics, instance->mmv.domain) <=
@@ -439,7 +442,7 @@ static struct probe_error *take_instance(
 	return NULL;
 }
 
-/* Finds or creates a row's instance. *ret is NULL without room. */
+/* Finds or creates a row's instance. *ret is NULL if the limits are reached. */
 static struct probe_error *row_instance(struct probe_pcp *pcp, const struct process *process,
 	const struct probe_table_row *row, struct instance **ret)
 {
@@ -637,7 +640,7 @@ static struct pcp_taken id_of(const struct pcp_instance *instance)
 		instance->domain, (int32_t)(pcp_hash(instance->name) & INT32_MAX)};
 }
 
-/* Gives an instance a free number, and another name if its number is taken. */
+/* Gives an instance a free number. If its own number is taken, it gets another name, too. */
 static bool number_instance(struct instance *instance, struct map *taken)
 {
 	size_t length = strlen(instance->mmv.name);
@@ -711,7 +714,10 @@ static struct probe_error *make_file(struct probe_pcp *pcp, struct pcp_file **re
 	return error;
 }
 
-/* Replaces the file; the new one appears first, so that PCP always finds one. */
+/*
+ * Replaces the file. The new file appears before the old one is removed, so that PCP always finds
+ * one.
+ */
 static struct probe_error *renew_file(struct probe_pcp *pcp)
 {
 	struct probe_error *error = pcp_folder_lock(pcp->folder);

@@ -128,7 +128,7 @@ struct probe_error *metric_history_take(struct metric_history *history, struct p
 		return error;
 	}
 	metric_history_deinit(history);
-	/* The first interval has no length. */
+	/* The first interval has no beginning, so its length is 0. */
 	history->interval_ns = history->taken_ns ? now - history->taken_ns : 0;
 	history->taken_ns = now;
 	history->all = table;

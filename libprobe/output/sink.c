@@ -4,9 +4,9 @@
  *
  * Writing must not wait for a reader (probe/sink.h says why), but O_NONBLOCK is forbidden: the
  * shell and the traced program share the file description of standard output. So we poll(2) before
- * each write, and write so little that it does not block: POLLOUT on a pipe means room for PIPE_BUF
- * bytes (pipe(7)); regular files take everything. But a terminal may have room for one byte, and
- * the program may fill a pipe before our write. So terminals and pipes are opened again, for us
+ * each write, and write so little that it does not block: POLLOUT on a pipe means that PIPE_BUF
+ * bytes fit (pipe(7)); regular files take everything. But a terminal may have room for one byte,
+ * and the program may fill a pipe before our write. So terminals and pipes are opened again, for us
  * alone and non-blocking. Sockets take a flag with each call.
  *
  * The traced program often writes to the same pipe or terminal. Bytes of one write(2) are never
@@ -63,7 +63,7 @@ struct probe_error *sink_create(
 
 	if (flags < 0 || fstat(fd, &st) < 0)
 		return probe_error_system(errno, "%s", name);
-	/* Report it now, not at the first hit. */
+	/* Report an unwritable descriptor now, not at the first hit. */
 	if ((flags & O_ACCMODE) == O_RDONLY)
 		return probe_error_system(EBADF, "%s", name);
 	sink = calloc(1, sizeof(*sink));
@@ -206,7 +206,7 @@ static struct probe_error *sink_fail(struct probe_sink *sink, struct probe_error
 	return error;
 }
 
-/* Will a write of PIPE_BUF bytes not block, whether it succeeds or fails? */
+/* Returns true if a write of PIPE_BUF bytes will not block, whether it succeeds or fails. */
 static bool sink_ready(const struct probe_sink *sink)
 {
 	struct pollfd pfd = {.fd = sink->fd, .events = POLLOUT};

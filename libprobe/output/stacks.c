@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Call stacks by function. Calls from different lines of one are one frame, unless lines are shown.
+ * Call stacks by function. Calls from different lines of one function are one frame, unless lines
+ * are shown.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,7 +33,7 @@ enum { WIDTH = 1200, MARGIN = 10, TOP = 30, ROW = 17, TEXT_INDENT = 3, TEXT_BASE
 
 /* A character's width in pixels, in browsers' monospace font of 12 pixels. */
 static const double letter_width = 7.25;
-/* Narrower boxes, in pixels, are only counted. */
+/* Boxes narrower than this, in pixels, are only counted. */
 static const double narrowest = 0.1;
 
 static const char script[] =
@@ -112,7 +113,7 @@ static size_t count_frames(const char *text)
 
 /* ---- Boxes --------------------------------------------------------------------------- */
 
-/* Three decimals, whatever the locale. */
+/* Write three decimals, in the same way in any locale. */
 static void put_pixels(struct buffer *out, double pixels)
 {
 	uint64_t thousandths = (uint64_t)(pixels * 1000 + 0.5);
@@ -303,13 +304,16 @@ void flame_graph(struct buffer *out, struct flame_stack *stacks, size_t count, e
 
 /* ==== Stacks ================================================================================== */
 
-/* Returns the number of frames; the mark of an incomplete stack is its outermost. */
+/* Returns the number of frames. The mark of an incomplete stack counts as the outermost frame. */
 static size_t stacks_depth(const struct probe_stacks_row *row)
 {
 	return row->stack.count + (row->stack.end != PROBE_STACK_WHOLE);
 }
 
-/* Returns the frame at a depth, 0 for the outermost. NULL: the mark of an incomplete stack. */
+/*
+ * Returns the frame at a depth, 0 for the outermost. NULL stands for the mark of an incomplete
+ * stack.
+ */
 static const struct probe_frame *frame_at(const struct probe_stacks_row *row, size_t depth)
 {
 	if (row->stack.end != PROBE_STACK_WHOLE && depth-- == 0)
@@ -461,7 +465,7 @@ static void folded_stacks(struct buffer *out, const struct probe_stacks_row *row
 		sum += order[i]->count;
 		if (i + 1 < count && !folded_compare(&order[i], &order[i + 1]))
 			continue;
-		/* A heap's sum is 0 if everything was freed: no line. */
+		/* If everything was freed, a heap's sum is 0: write no line. */
 		if (sum)
 			folded_line(out, order[i], sum, many);
 		sum = 0;
@@ -522,7 +526,7 @@ static void protobuf_bytes(struct buffer *out, unsigned int field, const void *b
 	buffer_bytes(out, bytes, length);
 }
 
-/* Writes a message from its buffer, and empties that. */
+/* Writes a message from its buffer, and empties the buffer. */
 static void protobuf_message(struct buffer *out, unsigned int field, struct buffer *message)
 {
 	protobuf_bytes(out, field, message->data, message->length);
@@ -595,7 +599,7 @@ struct pprof {
 	struct numbers strings, locations, mappings, functions;
 };
 
-/* Returns a key's number. *is_new: its message must be written. */
+/* Returns a key's number. If *is_new, the key's message must be written. */
 static uint64_t number_of(
 	struct pprof *pprof, struct numbers *numbers, const void *key, size_t length, bool *is_new)
 {
@@ -761,7 +765,7 @@ static void put_type(struct pprof *pprof, const char *type, const char *unit)
 	protobuf_message(pprof->out, PROFILE_SAMPLE_TYPE, &pprof->message);
 }
 
-/* Writes names and units of the values; a heap has those of Go's heap profiles. */
+/* Writes names and units of the values. For a heap, they are those of Go's heap profiles. */
 static void sample_types(struct pprof *pprof, const struct probe_view *view)
 {
 	if (!view->heap) {
@@ -862,7 +866,8 @@ static int compare_branches(const void *a, const void *b)
 }
 
 /*
- * Splits rows by their function at a depth. Rows whose stacks have ended come first, in no branch.
+ * Splits rows by their function at a depth. Rows whose stacks have ended come first, and are in no
+ * branch.
  */
 static size_t part(
 	const struct tree *tree, const struct branch *whole, size_t depth, struct branch *ret)
@@ -924,7 +929,7 @@ static void heap_text(struct buffer *out, const struct probe_stacks_row **rows, 
 	text_counted(out, sum.live_count, " allocation), ", " allocations), ");
 }
 
-/* Writes a probe's `top` most frequent stacks; 0: all. */
+/* Writes a probe's `top` most frequent stacks; 0 means all. */
 static void print_probe(
 	struct buffer *out, const struct probe_stacks_row **rows, size_t count, size_t top)
 {
@@ -968,7 +973,7 @@ static bool same_probe(const struct probe_stacks_row *a, const struct probe_stac
 	return !strcmp(a->name, b->name) && !strcmp(a->provider, b->provider);
 }
 
-/* Moves the rows of the first row's probe to `its`; others keep their order. */
+/* Moves the rows of the first row's probe to `its`. Rows of other probes keep their order. */
 static size_t take_probe(
 	const struct probe_stacks_row **rows, size_t *count, const struct probe_stacks_row **its)
 {

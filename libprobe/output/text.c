@@ -44,7 +44,7 @@ void probe_duration_text(char text[PROBE_DURATION_BYTES], double ns)
 		strcpy(text, "-");
 		return;
 	}
-	/* From 999.5 on, it would be shown as 1000. */
+	/* From 999.5 on, the number would be shown as 1000. */
 	while (unit < 3 && ns >= 999.5) {
 		ns /= 1000;
 		unit++;
@@ -118,7 +118,7 @@ void text_figure(struct buffer *out, const struct probe_row *row, const struct p
 enum {
 	PID_WIDTH = 7,	    /* the kernel's largest pid_max is 4194304 */
 	COMMAND_WIDTH = 15, /* TASK_COMM_LEN without its NUL */
-	PROBE_WIDTH = 24,   /* the least width; the column grows up to NAME_MOST */
+	PROBE_WIDTH = 24,   /* minimum width; the column grows up to NAME_MOST */
 	NAME_MOST = 48,
 	DURATION_WIDTH = 8,
 	NSEC_PER_SEC = 1000000000
@@ -267,7 +267,7 @@ void text_meant(
 		text_value(out, value);
 }
 
-/* Is an argument only the length of a string that is shown? */
+/* Returns true if an argument is only the length of a string that is shown. */
 static bool is_length(const struct probe_hit *hit, const struct probe_session_probe *probe,
 	const struct probe_arg_meaning *arg)
 {
@@ -316,7 +316,9 @@ static void end_line(struct buffer *out, const struct probe_hit *hit)
 		text_hit_stack(out, hit->stack);
 }
 
-/* Ends the column of names that began at `before`. It grows with the names, within limits. */
+/*
+ * Ends the column of names that began at `before`. The column grows with the names, within limits.
+ */
 static void name_end(struct format_context *context, size_t before)
 {
 	size_t width = column_start(&context->out) - before;
@@ -455,7 +457,7 @@ static void amount(
 	next(line, true);
 }
 
-/* A whole number with all digits, never hexadecimal. */
+/* Writes a whole number with all digits, never in hexadecimal. */
 static void exact(struct table_line *line, const char *name, const struct probe_value *value)
 {
 	struct buffer *text = &line->grid->text;
@@ -565,7 +567,7 @@ static void figure_cells(struct table_line *line, struct format_context *context
 	last_cells(line, context);
 }
 
-/* Writes the probe of a row, or both of a pair. */
+/* Writes the probe of a row, or both probes of a pair. */
 static void row_name(struct buffer *out, const struct probe_table_row *row)
 {
 	if (row->begin_name) {
@@ -615,7 +617,7 @@ static void key_cells(struct table_line *line, size_t key_count)
 	}
 }
 
-/* Writes the other functions of a stack, on lines below. */
+/* Writes the other functions of a stack, on the lines below. */
 static void callers(const struct table_line *line)
 {
 	const struct probe_value *stack = line->stack;
@@ -691,8 +693,8 @@ static bool is_silent(const struct probe_table_row *row)
 }
 
 /*
- * The rows shown: the first, up to the limit; "(other)", maybe with most hits; and those without
- * hits, if they are few and no row with hits is left out.
+ * The rows to show: the first ones, up to the limit; "(other)", which may have most hits; and rows
+ * without hits, if they are few and no row with hits is left out.
  */
 struct shown {
 	size_t rows;   /* number of shown rows with hits */
@@ -809,7 +811,10 @@ static void text_charts(struct format_context *context, const struct probe_table
 	}
 }
 
-/* Is a row the first of its start event? The pairs in flight are the same in all of them. */
+/*
+ * Returns true if a row is the first of its start event. All of these rows have the same number of
+ * pairs in flight.
+ */
 static bool is_first_end(const struct probe_table_row *rows, size_t index)
 {
 	const struct probe_table_row *row = &rows[index];
@@ -822,7 +827,10 @@ static bool is_first_end(const struct probe_table_row *rows, size_t index)
 	return true;
 }
 
-/* Writes pairs in flight, except with keys, and ends without a begin below all charts. */
+/*
+ * Writes, below all charts, the pairs in flight (not if there are keys), and the end events without
+ * a start event.
+ */
 static void pair_line(struct buffer *out, const struct probe_table *table)
 {
 	const struct probe_table_row *rows;
@@ -842,7 +850,7 @@ static void pair_line(struct buffer *out, const struct probe_table *table)
 	buffer_char(out, '\n');
 }
 
-/* For a table without rows: no hits, and why, if known. */
+/* Says that a table without rows has no hits, and why, if that is known. */
 static void nothing_line(
 	struct buffer *out, const struct probe_table *table, const struct probe_view *view)
 {

@@ -36,7 +36,7 @@ struct bars {
 	bool are_doubles;
 };
 
-/* Returns a bucket's bar, for times by its middle. */
+/* Returns the bar for a bucket. For times, the middle of the bucket decides. */
 static unsigned int bar_of(const struct probe_row *row, size_t index)
 {
 	uint64_t high, value;
@@ -92,7 +92,7 @@ static void power(struct buffer *out, unsigned int exponent, bool times)
 	buffer_string(out, units[exponent / 10]);
 }
 
-/* Writes 2^exponent, maybe less than 1. */
+/* Writes 2^exponent, which may be less than 1. */
 static void power_of_double(struct buffer *out, int exponent)
 {
 	if (exponent < 0)
@@ -185,7 +185,7 @@ static void extreme(struct buffer *out, const char *name, const struct probe_row
 		figure(out, name, row, view, number, TEXT_VALUE);
 		return;
 	}
-	/* A whole number keeps all its digits. */
+	/* A whole number is written with all its digits. */
 	buffer_string(out, name);
 	buffer_char(out, ' ');
 	text_value(out, value);
@@ -220,7 +220,7 @@ static void figures(struct buffer *out, const struct probe_row *row, const struc
 		for (size_t i = 0; i < sizeof(percentiles) / sizeof(percentiles[0]); i++) {
 			double value = probe_row_percentile(row, percentiles[i].percent);
 
-			/* A percentile is the middle of a bucket, maybe with a fraction. */
+			/* A percentile is the middle of a bucket, which may have a fraction. */
 			figure(out, percentiles[i].name, row, view,
 				view->times || row->is_float ? value : (double)(int64_t)value,
 				TEXT_BUCKET);

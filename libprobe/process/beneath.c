@@ -12,7 +12,7 @@
 
 #include "libprobe/process/process.h"
 
-/* Gets the next component of a path. Returns false at its end. */
+/* Gets the next component of a path. Returns false at the end of the path. */
 static bool next_component(const char **path, char name[NAME_MAX + 1])
 {
 	size_t length;

@@ -125,7 +125,7 @@ static int copy(int from, int to)
 	return n < 0 ? errno : 0;
 }
 
-/* The helper's answer: whether it copied the file, and the errno if not. */
+/* The helper's answer: whether it has copied the file; if not, the errno. */
 struct answer {
 	bool opened;
 	int err;

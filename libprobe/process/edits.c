@@ -62,7 +62,7 @@ static uint32_t *sorted(const struct edits *e)
 	return order;
 }
 
-/* Is a place adjacent to a span, or does it begin in the page where the span begins? */
+/* Returns true if a place is adjacent to a span, or begins in the page where the span begins. */
 static bool is_near(const struct edit_span *span, uint64_t address)
 {
 	return address - span->address <= span->length || address / PAGE == span->address / PAGE;
@@ -138,7 +138,7 @@ struct probe_error *edits_read(struct edits *edits, pid_t pid)
 	struct probe_error *error = memory_read_pieces(pid, edits->pieces, edits->span_count);
 	bool all = !error;
 
-	/* A place is no longer mapped: a library was unloaded. */
+	/* A place is not mapped any more, because a library was unloaded. */
 	if (error && error->code != PROBE_ERROR_FORMAT)
 		return error;
 	probe_error_free(error);
@@ -229,7 +229,10 @@ static bool is_written(const struct edits *e, const struct edit *item)
 	return item->is_write && e->spans[item->span].readable;
 }
 
-/* Writes the first `count` places by address, except read-only ones. Stores how many it handled. */
+/*
+ * Writes the first `count` places, in the order of addresses, except read-only ones. Stores the
+ * number of places handled.
+ */
 static struct probe_error *write_places(
 	const struct edits *e, const uint8_t *buffer, int mem, size_t *count)
 {

@@ -110,8 +110,8 @@ static struct probe_error *search_module(struct module *module, struct arch_gadg
 }
 
 /*
- * Must this code be searched in memory? So must the vDSO, and files that cannot be opened. Reading
- * a page that is not in memory asks the file system, so it must be one that answers.
+ * Returns true if this code must be searched in memory: the vDSO, and files that cannot be opened.
+ * Reading a page that is not in memory asks the file system, so it must be one that answers.
  */
 static bool is_searched(pid_t pid, const struct mapping *m, const struct modules *modules)
 {

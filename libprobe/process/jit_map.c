@@ -45,11 +45,16 @@ struct jit_entries {
 
 enum {
 	ENTRIES_MAX = 1 << 20,
-	/* Most entries examined in a search. Code at one address is rarely replaced more often. */
+	/*
+	 * Maximum number of entries examined in a search. Code at one address is rarely replaced
+	 * more often.
+	 */
 	STEPS_MAX = 64
 };
 
-/* Skips ranges that are empty, wrap around, or exceed the limit. Returns false without memory. */
+/*
+ * Skips ranges that are empty, wrap around, or exceed the limit. Returns false if memory is short.
+ */
 static bool jit_entries_add(struct jit_entries *entries, uint64_t start, uint64_t size, size_t name)
 {
 	struct jit_entry entry = {.start = start, .order = entries->count, .name = name};
@@ -86,7 +91,9 @@ static void jit_entries_sort(struct jit_entries *entries)
 	}
 }
 
-/* Returns the newest entry that covers an address: new code may have replaced older code there. */
+/*
+ * Returns the newest entry that covers an address, because new code may have replaced older code.
+ */
 static const struct jit_entry *jit_entries_find(const struct jit_entries *entries, uint64_t address)
 {
 	size_t at = ARRAY_SEARCH_ABOVE(entries->items, entries->count, start, address);
@@ -159,7 +166,7 @@ static int open_file(const struct jit_map *map)
 	return beneath_open(root, path, is_trusted, &uid, &err);
 }
 
-/* Forgets all entries: the path has another file, or the file was begun again. */
+/* Forgets all entries, because the path has another file or the file was begun again. */
 static void start_over(struct jit_map *map, const struct stat *st)
 {
 	map->dev = st->st_dev;

@@ -319,7 +319,8 @@ void cgroup_memory_in(
 /* ---- Frozen ---------------------------------------------------------------------------------- */
 
 /*
- * Is the group's file "frozen"? It includes frozen ancestors (in version 2 once they are frozen).
+ * Returns true if the group's file says "frozen". This includes frozen ancestors (in version 2 once
+ * they are frozen).
  */
 static bool says_frozen(const char *path, size_t version)
 {

@@ -145,8 +145,8 @@ static bool read_ranges(struct served *s)
 }
 
 /*
- * Can userfaultfd make a reader or writer of a mapping wait? Not for files on a disk, whose
- * protection the kernel lifts itself.
+ * Returns true if userfaultfd can make a reader or writer of a mapping wait. Not for files on a
+ * disk, whose protection the kernel lifts itself.
  */
 static bool may_be_registered(const struct served *s, const struct mapping *m)
 {
@@ -168,7 +168,7 @@ static const struct served_range *range_of(const struct served *s, uint64_t addr
 									   : NULL;
 }
 
-/* May a thread that touches this page have to wait? Yes if unknown. */
+/* Returns true if a thread that touches this page may have to wait, or if that is unknown. */
 static bool may_wait(struct served *s, uint64_t address, bool is_write, bool is_forced)
 {
 	const struct served_range *range;
@@ -197,7 +197,7 @@ static bool may_wait(struct served *s, uint64_t address, bool is_write, bool is_
 /* ---- Questions ------------------------------------------------------------------------- */
 
 /*
- * Returns how many bytes can be read without waiting for a program. `is_forced`: the read goes
+ * Returns how many bytes can be read without waiting for a program. With `is_forced`, the read goes
  * through /proc/PID/mem, which ignores the protection of pages.
  */
 static size_t served_readable(struct served *served, uint64_t address, size_t size, bool is_forced)
@@ -242,9 +242,9 @@ void memory_may_call(bool may)
 }
 
 /*
- * Chooses the calls or /proc/PID/mem. A seccomp filter might kill us for the calls: if we have
- * filters, memory_may_call() must allow them first. Reading our own memory fails only if the kernel
- * lacks the call.
+ * Chooses the calls or /proc/PID/mem. A seccomp filter might kill us for the calls, so if we have
+ * filters, memory_may_call() must allow the calls first. Reading our own memory fails only if the
+ * kernel lacks the call.
  */
 static enum way way(void)
 {

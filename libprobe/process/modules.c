@@ -36,9 +36,9 @@
  *                                  path: probes made at run time (user events,
  *                                  libstapsdt) keep theirs open for that
  *
- * The last three count only if device and inode are the mapping's, and no symbolic link is followed
- * (libprobe/process/process.h). btrfs and overlayfs show another device in maps than stat(2)
- * returns; for them, the inode and the first bytes in memory must agree.
+ * The last three are used only if device and inode are the mapping's, and no symbolic link is
+ * followed (libprobe/process/process.h). btrfs and overlayfs show another device in maps than
+ * stat(2) returns; for them, the inode and the first bytes in memory must agree.
  *
  * If none of them leads to the file, another file may be at its path, as after an upgrade of a
  * package. It is used if its build id says that it is the same version.
@@ -78,8 +78,8 @@ static const struct mapping *mapping_of_header(
 }
 
 /*
- * Do the file's first bytes equal those in memory? If memory cannot be read, the equal inode is
- * enough: patching compares the bytes of every site again.
+ * Returns true if the file's first bytes equal those in memory. If memory cannot be read, the equal
+ * inode is enough, because patching compares the bytes of every site again.
  */
 static bool same_header(const struct mapped_files *files, const struct mapping *mapping, int fd)
 {
@@ -97,7 +97,7 @@ static bool same_header(const struct mapped_files *files, const struct mapping *
 	return have >= 0 && (size_t)have <= got && memcmp(in_file, in_memory, (size_t)have) == 0;
 }
 
-/* Is the mapped file from memfd_create(2)? */
+/* Returns true if the mapped file is from memfd_create(2). */
 static bool mapped_is_memory(const struct mapping *mapping)
 {
 	return strncmp(mapping->path, "/memfd:", 7) == 0;
@@ -277,7 +277,10 @@ static int open_any(void *data, int *err_ret)
 	return beneath_open(root, wanted->mapping->path, is_any, NULL, err_ret);
 }
 
-/* Opens the file that has replaced the mapped one at its path, for the caller to close; or -1. */
+/*
+ * Opens the file that has replaced the mapped one at its path. Returns -1 on failure; the caller
+ * closes it.
+ */
 static int mapped_successor(struct mapped_files *files, const struct mapping *mapping)
 {
 	struct wanted wanted = {files, mapping};
@@ -289,7 +292,10 @@ static int mapped_successor(struct mapped_files *files, const struct mapping *ma
 	return files->silent ? -1 : distant_copy(open_any, &wanted, &err);
 }
 
-/* Is a file a copy of the mapped one (the same version installed again)? Compares build ids. */
+/*
+ * Returns true if a file is a copy of the mapped one (the same version installed again). Compares
+ * build ids.
+ */
 static bool mapped_is_copy(const struct mapped_files *files, const struct mapping *mapping, int fd)
 {
 	/* The type and name of a build id's note (elf(5), Nhdr): NT_GNU_BUILD_ID, "GNU". */
@@ -304,7 +310,10 @@ static bool mapped_is_copy(const struct mapped_files *files, const struct mappin
 	       memmem(in_file, sizeof(in_file), build_id, sizeof(build_id));
 }
 
-/* Like stat(2) of the mapped file. Returns false if only opening it would tell, or might block. */
+/*
+ * Like stat(2) of the mapped file. Returns false if the file would have to be opened, or if that
+ * might block.
+ */
 static bool mapped_stat(struct mapped_files *files, const struct mapping *mapping, struct stat *ret)
 {
 	char path[96];
@@ -346,7 +355,7 @@ static bool bias_by_segment(
 {
 	uint64_t first = first_page(segment);
 
-	/* Behind the segment, the file holds something else. */
+	/* Behind the segment's end, the file has other contents. */
 	if (segment->file_size == 0 || mapping->offset < first ||
 		mapping->offset - first >= segment->offset - first + segment->file_size)
 		return false;
@@ -402,7 +411,7 @@ bool module_has_mapping(const struct module *module, const struct mapping *mappi
 	       (!module->object || fits_bias(module->object, mapping, module->bias));
 }
 
-/* Does a mapping belong to a module that is already known, or was rejected? */
+/* Returns true if a mapping belongs to a module that is already known, or was rejected. */
 static bool is_known(const struct lookup *lookup, const struct mapping *mapping)
 {
 	for (size_t i = lookup->modules.count; i-- > 0;)
@@ -477,7 +486,10 @@ void modules_deinit(struct modules *modules)
 	*modules = (struct modules){0};
 }
 
-/* Can a mapping belong to a module? Code made at run time, devices and our own code cannot. */
+/*
+ * Returns true if a mapping can belong to a module. Code made at run time, devices and our own code
+ * cannot.
+ */
 static bool is_candidate(const struct mapping *mapping)
 {
 	const char *path = mapping->path;
@@ -498,7 +510,10 @@ static bool has_elf_magic(int fd)
 	return pread(fd, magic, 4, 0) == 4 && memcmp(magic, "\177ELF", 4) == 0;
 }
 
-/* Returns the cache for a file, or NULL for a file in memory: it may get more probes unnoticed. */
+/*
+ * Returns the cache for a file. Returns NULL for a file in memory, because it may get more probes
+ * unnoticed.
+ */
 static struct files *keeper_of(const struct lookup *lookup, const struct mapping *mapping)
 {
 	return mapped_is_memory(mapping) ? NULL : lookup->files;
@@ -624,10 +639,10 @@ static struct probe_error *lookup_add(struct lookup *lookup, const struct mappin
 /* ---- Text that a program has moved ------------------------------------------- */
 
 /*
- * May the mapping be text that a program has moved? Some programs copy their text to huge pages of
- * their own (hugify, iodlr), at the address of the file. If no mapping of the file has code any
- * more, we take the file of the mapping beside the text, if the file has code at this address.
- * Patching compares the bytes of each site anyway.
+ * Returns true if the mapping may be text that a program has moved. Some programs copy their text
+ * to huge pages of their own (hugify, iodlr), at the address of the file. If no mapping of the file
+ * has code any more, we take the file of the mapping beside the text, if the file has code at this
+ * address. Patching compares the bytes of each site anyway.
  *
  * The memory is anonymous or a file in memory, private or shared. Probes in shared memory are
  * listed, but not patched: unknown processes may have the memory mapped, and later children will.
@@ -658,7 +673,7 @@ static bool has_elf_magic_at(const struct lookup *lookup, uint64_t address)
 	       memcmp(magic, "\177ELF", 4) == 0;
 }
 
-/* Does the mapping map a file that is not ours? */
+/* Returns true if the mapping maps a file that is not ours. */
 static bool is_of_file(const struct mapping *mapping)
 {
 	return mapping->inode && mapping->path[0] == '/' && !shared_is_named(mapping);

@@ -33,7 +33,7 @@ struct auxv {
  * cannot be opened. Does not wait for the process's memory.
  */
 ssize_t auxv_read(pid_t pid, struct auxv *ret);
-/* Reads AT_RANDOM, even if the main thread has ended. It is 0 in the middle of execve(2). */
+/* Reads AT_RANDOM, even if the main thread has ended. The value is 0 in the middle of execve(2). */
 bool auxv_read_image(pid_t pid, uint64_t *ret);
 /* Returns a value, or 0. AT_RANDOM, a random address in the stack, tells programs apart. */
 uint64_t auxv_value(const struct auxv *auxv, uint64_t type);
@@ -84,9 +84,9 @@ PROBE_MUST_CHECK struct probe_error *maps_read_parts(
 	pid_t pid, const struct maps_part *parts, size_t count, struct maps *ret);
 
 /*
- * Does the mapping at `start` have this flag ("wf") in its VmFlags line of /proc/PID/smaps? Slow:
- * the kernel walks the pages of all mappings before it. *ret is false if the file is unreadable.
- * Errors: PROBE_ERROR_SYSTEM.
+ * Finds out whether the mapping at `start` has this flag ("wf") in its VmFlags line of
+ * /proc/PID/smaps. Slow: the kernel walks the pages of all mappings before it. *ret is false if the
+ * file is unreadable. Errors: PROBE_ERROR_SYSTEM.
  */
 PROBE_MUST_CHECK struct probe_error *maps_has_flag(
 	pid_t pid, uint64_t start, const char *flag, bool *ret);
@@ -98,7 +98,10 @@ void maps_deinit(struct maps *maps);
 
 /* Returns the mapping that contains an address, or NULL. */
 const struct mapping *maps_find(const struct maps *maps, uint64_t address);
-/* Is an address in a MAP_SHARED mapping, whose changes reach its file and other processes? */
+/*
+ * Returns true if an address is in a MAP_SHARED mapping, whose changes reach its file and other
+ * processes.
+ */
 bool maps_is_shared(const struct maps *maps, uint64_t address);
 
 /* Returns the first mapping that ends above an address, or NULL. */
@@ -114,8 +117,8 @@ struct memfds {
 };
 
 /*
- * Opens a mapping's file through one of the process's descriptors. Returns -1 if none refers to it,
- * or on failure; procfs_no_room(*err_ret) tells if we have too few descriptors.
+ * Opens a mapping's file through one of the process's descriptors. Returns -1 if no descriptor
+ * refers to it, or on failure. procfs_no_room(*err_ret) is true if we have too few descriptors.
  */
 int memfds_open(struct memfds *memfds, pid_t pid, const struct mapping *mapping, int *err_ret);
 void memfds_deinit(struct memfds *memfds);
@@ -164,7 +167,7 @@ int beneath_open(const char *root, const char *path,
 
 /* ---- Cgroup ---------------------------------------------------------------------------------- */
 
-/* How much memory the control groups of a process leave to it, and whether they let it run. */
+/* How much memory a process's control groups leave to it, and whether they let the process run. */
 
 /* The control group with the least memory left. */
 struct cgroup_memory {
@@ -184,7 +187,10 @@ char *cgroup_events(pid_t pid);
 uint64_t cgroup_kills(const char *events);
 
 enum { CGROUP_PATH_BYTES = PATH_MAX };
-/* Is a process's control group frozen or freezing? *ret becomes the visible group to thaw. */
+/*
+ * Returns true if a process's control group is frozen or freezing. *ret becomes the visible group
+ * to thaw.
+ */
 bool cgroup_frozen(pid_t pid, char ret[CGROUP_PATH_BYTES]);
 
 /* For tests: `groups` and `mounts` replace /proc/PID/cgroup and mountinfo, below `folder`. */
@@ -198,7 +204,8 @@ bool cgroup_frozen_in(
 /* Files on file systems that may not answer: see distant.c. */
 
 /*
- * Does a program or another machine serve the files of a device? True if unknown. Accesses no file.
+ * Returns true if a program or another machine serves the files of a device, or if that is unknown.
+ * Accesses no file.
  */
 bool distant_is(pid_t pid, uint32_t dev_major, uint32_t dev_minor);
 
@@ -222,7 +229,7 @@ bool file_id_same(const struct file_id *a, const struct file_id *b);
  */
 int cached_open(int folder, const char *name, uint64_t resolve);
 bool cached_identify(int fd, struct file_id *ret);
-/* Does a program or another machine serve the file, as far as our mounts tell? */
+/* Returns true if a program or another machine serves the file, as far as our mounts tell. */
 bool file_is_distant(const struct file_id *file);
 
 /* ---- Edits ----------------------------------------------------------------------------------- */
@@ -313,18 +320,21 @@ void edits_revert(const struct edits *edits, int mem);
 struct served;
 
 /*
- * Tells whether our seccomp filters allow process_vm_readv(2) and process_vm_writev(2). Until then,
- * if we have filters, /proc/PID/mem is used.
+ * Sets whether our seccomp filters allow process_vm_readv(2) and process_vm_writev(2). Before this
+ * call, if we have filters, /proc/PID/mem is used.
  */
 void memory_may_call(bool may);
 
-/* Returns the number of bytes read. */
+/* Reads a target's memory. Returns the number of bytes read. */
 size_t memory_read(pid_t pid, uint64_t address, void *buffer, size_t size);
-/* The same for one of many reads of a process: see served_begin(). */
+/* Like memory_read(), for one of many reads of a process: see served_begin(). */
 size_t memory_read_known(struct served *known, uint64_t address, void *buffer, size_t size);
-/* The same, through `mem` (memory_open()) if the process itself may not read the memory. */
+/*
+ * Like memory_read_known(), but uses `mem` (memory_open()) if the process itself may not read the
+ * memory.
+ */
 size_t memory_read_forced(pid_t pid, int mem, uint64_t address, void *buffer, size_t size);
-/* The same, but fails unless all bytes can be read. */
+/* Like memory_read(), but fails unless all bytes can be read. */
 PROBE_MUST_CHECK struct probe_error *memory_read_all(
 	pid_t pid, uint64_t address, void *buffer, size_t size);
 
@@ -356,7 +366,9 @@ PROBE_MUST_CHECK struct probe_error *memory_write_code(
 	int fd, uint64_t address, const void *buffer, size_t size);
 PROBE_MUST_CHECK struct probe_error *memory_open(pid_t pid, int *fd_ret);
 
-/* Is the memory still a process's? Not after execve(2) or the end of the process. */
+/*
+ * Returns true if the memory is still a process's; false after execve(2) or the end of the process.
+ */
 bool memory_is_there(int fd);
 
 /* Bits of a page's entry in /proc/PID/pagemap: present, or swapped. */
@@ -372,8 +384,8 @@ int memory_open_pagemap(pid_t pid);
 bool memory_is_own_copy(int pagemap, uint64_t address, bool unknown);
 
 /*
- * Returns the length of a run of bytes whose pages are all in memory (*there_ret), or all not.
- * Reading the latter would allocate pages of zeros. Pages without an entry count as in memory.
+ * Returns the length of a run of bytes whose pages are all in memory (*there_ret), or all not in
+ * memory: reading those would allocate pages of zeros. Pages without an entry count as in memory.
  */
 size_t memory_run(int pagemap, uint64_t address, size_t size, bool *there_ret);
 
@@ -389,8 +401,8 @@ PROBE_MUST_CHECK struct probe_error *gadgets_find(pid_t pid, const struct maps *
 	const struct modules *modules, struct arch_gadgets *ret);
 
 /*
- * Are the gadgets still there, or has execve(2) removed them? In the same call reads `more`, if its
- * size is not 0; zeros if it is unreadable.
+ * Returns true if the gadgets are still mapped, false if execve(2) has removed them. In the same
+ * call reads `more`, if its size is not 0; zeros if it is unreadable.
  */
 bool gadgets_are_there(
 	pid_t pid, const struct arch_gadgets *gadgets, const struct memory_piece *more);
@@ -511,10 +523,13 @@ PROBE_MUST_CHECK struct probe_error *module_distrust(struct module *module, cons
 PROBE_MUST_CHECK struct probe_error *modules_add_unread(
 	struct modules *modules, const struct maps *maps, uint64_t address, const char *reason);
 
-/* Is the mapping of the module's file and, if it has an object, at its bias? */
+/*
+ * Returns true if the mapping is of the module's file and, if the module has an object, at its
+ * bias.
+ */
 bool module_has_mapping(const struct module *module, const struct mapping *mapping);
 
-/* Is the module the C library, a part of it, or its loader, by its name? */
+/* Returns true if the module is the C library, a part of it, or its loader, judged by its name. */
 bool module_is_libc(const struct module *module);
 
 /* Returns the module that contains an address, or NULL. */
@@ -532,7 +547,7 @@ struct jit_map;
 struct jit_map *jit_map_create(pid_t pid);
 void jit_map_free(struct jit_map *map); /* `map` may be NULL */
 
-/* Reads what was added to the file, at most four times a second unless `now`. */
+/* Reads lines that were added to the file, at most four times a second unless `now`. */
 void jit_map_refresh(struct jit_map *map, bool now);
 
 /* Changes when a refresh has read something, so that names may have changed. */
@@ -563,16 +578,16 @@ static inline struct mapped_files mapped_files_of(pid_t pid, const struct maps *
 
 void mapped_files_deinit(struct mapped_files *files);
 /*
- * Opens the mapped file, or a copy if its file system might not answer, for the caller to close. On
- * failure returns -1; *err_ret is 0 if nothing refers to the file.
+ * Opens the mapped file, or a copy if its file system might not answer; the caller closes it.
+ * Returns -1 on failure; then *err_ret is 0 if nothing refers to the file.
  */
 int mapped_open(struct mapped_files *files, const struct mapping *mapping, int *err_ret);
 
 /* ---- Overcommit ------------------------------------------------------------------------------ */
 
 /*
- * Can a store into a hole of a memfd fail while all are below their own limits? This is so if the
- * sysctl vm.overcommit_memory is 2.
+ * Returns true if a store into a hole of a memfd can fail although all are below their own limits:
+ * the sysctl vm.overcommit_memory is 2.
  */
 bool overcommit_is_strict(void);
 
@@ -673,7 +688,7 @@ struct seccomp {
 
 /* Finds the threads that have filters; does not judge the filters. Errors: PROBE_ERROR_MEMORY. */
 PROBE_MUST_CHECK struct probe_error *seccomp_look(pid_t pid, struct seccomp *ret);
-/* The same for a process that has only one thread. */
+/* Like seccomp_look(), for a process that has only one thread. */
 PROBE_MUST_CHECK struct probe_error *seccomp_look_at_main(pid_t pid, struct seccomp *ret);
 void seccomp_deinit(struct seccomp *seccomp);
 
@@ -681,7 +696,7 @@ void seccomp_deinit(struct seccomp *seccomp);
 void seccomp_deny(struct seccomp *seccomp, unsigned int kinds, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* May we read the filters of a thread that we have stopped? */
+/* Returns true if we may read the filters of a thread that we have stopped. */
 bool seccomp_can_read(void);
 
 /*
@@ -691,7 +706,10 @@ bool seccomp_can_read(void);
  */
 PROBE_MUST_CHECK struct probe_error *seccomp_judge(struct seccomp *seccomp);
 
-/* May this thread be borrowed for the calls in seccomp->wanted? Any may if `seccomp` is NULL. */
+/*
+ * Returns true if this thread may be borrowed for the calls in seccomp->wanted. If `seccomp` is
+ * NULL, any thread may.
+ */
 bool seccomp_may_run(const struct seccomp *seccomp, pid_t tid);
 
 const char *seccomp_why(const struct seccomp *seccomp, enum seccomp_kind kind);
@@ -699,7 +717,7 @@ const char *seccomp_why(const struct seccomp *seccomp, enum seccomp_kind kind);
 struct probe_error *seccomp_error(const struct seccomp *seccomp, enum seccomp_kind kind)
 	__attribute__((returns_nonnull, warn_unused_result));
 
-/* Returns true if a thread has new filters. Then reads `seccomp` again, without judging it. */
+/* Returns true if a thread has new filters, and then reads `seccomp` again, without judging it. */
 bool seccomp_has_grown(struct seccomp *seccomp);
 
 /* ---- Our own filters --------------------------------------------------------------------- */
@@ -710,7 +728,10 @@ bool seccomp_has_grown(struct seccomp *seccomp);
  */
 PROBE_MUST_CHECK struct probe_error *seccomp_check_own(void);
 
-/* According to seccomp_check_own(); true before that. */
+/*
+ * Returns true if our filters allow these calls, according to seccomp_check_own(); true before
+ * that.
+ */
 bool seccomp_may_call(enum seccomp_own kind);
 
 /* The outcome of calls of one kind in a child of ours. */
@@ -725,7 +746,10 @@ struct seccomp_trial {
  */
 PROBE_MUST_CHECK struct probe_error *seccomp_try(unsigned int kind, struct seccomp_trial *ret);
 
-/* Does a process with `filters` filters in each thread have the same filters as this thread? */
+/*
+ * Returns true if a process with `filters` filters in each thread has the same filters as this
+ * thread.
+ */
 bool seccomp_is_same(pid_t pid, long filters);
 
 /* ---- Running a filter -------------------------------------------------------------------- */
@@ -743,12 +767,12 @@ enum { SERVED_ENTRIES = 64 };
 /* A range of addresses that is registered with userfaultfd. */
 struct served_range {
 	uint64_t start, end;
-	bool reads; /* reading a missing page waits; otherwise only writing does */
+	bool reads; /* reading a missing page waits; if false, only writing does */
 };
 
 /*
- * Facts about a process's pages. Use one for consecutive reads, because finding the registered
- * ranges takes long.
+ * Facts about a process's pages. Use one struct for consecutive reads, because finding the
+ * registered ranges takes long.
  */
 struct served {
 	pid_t pid;
@@ -770,7 +794,7 @@ void served_end(struct served *served);
 
 #define AUTO_SERVED __attribute__((cleanup(served_end)))
 
-/* Can this page be written without waiting for a program? */
+/* Returns true if this page can be written without waiting for a program. */
 bool served_writable(struct served *served, uint64_t address);
 
 /* ---- Shared ---------------------------------------------------------------------------------- */
@@ -801,8 +825,9 @@ PROBE_MUST_CHECK struct probe_error *shared_open(
 PROBE_MUST_CHECK struct probe_error *shared_set_size(pid_t pid, int fd, size_t size);
 
 /*
- * Does the thread's descriptor `fd` still refer to our file `ours` or, if that is -1, to any file
- * with our name? `is_taken`: `ours` is from a pidfd, and we may call kcmp(2), which is faster.
+ * Returns true if the thread's descriptor `fd` still refers to our file `ours` or, if that is -1,
+ * to any file with our name. `is_taken`: `ours` is from a pidfd, and we may call kcmp(2), which is
+ * faster.
  */
 bool shared_is_same(pid_t pid, pid_t tid, int64_t fd, int ours, bool is_taken);
 
@@ -812,18 +837,20 @@ struct probe_error *shared_replaced(pid_t pid) __attribute__((returns_nonnull, w
 
 #define SHARED_SUFFIX ".probectl" /* end of the names of files that outlive their process */
 
-/* Is a mapping our code memory? Our data has the same name, but is not executable. */
+/*
+ * Returns true if a mapping is our code memory. Our data has the same name, but is not executable.
+ */
 bool shared_is_code(const struct mapping *mapping);
 
-/* Does a path, or a mapping, belong to a session's memory that outlives its process? */
+/* Return true if a path, or a mapping, belongs to a session's memory that outlives its process. */
 bool shared_is_lasting_name(const char *path);
 bool shared_is_lasting(const struct mapping *mapping);
 
-/* May a mapping be a session's data? Its first bytes tell. */
+/* Returns true if a mapping may be a session's data. Its first bytes tell. */
 bool shared_is_data(const struct mapping *mapping);
-/* Does a mapping have one of our names? The program may have changed its protection. */
+/* Returns true if a mapping has one of our names. The program may have changed its protection. */
 bool shared_is_named(const struct mapping *mapping);
-/* Does a process have our code or data mapped? */
+/* Returns true if a process has our code or data mapped. */
 bool shared_any(const struct maps *maps);
 
 #endif

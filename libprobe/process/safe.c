@@ -9,8 +9,8 @@
  *
  * If a file is truncated, all pages behind its new end disappear, also the process's own copies
  * (truncate_pagecache() of Linux), and reading them raises SIGBUS. A module's variables and its
- * table of addresses are at the end of its file: if constants are cut off, so are these, and the
- * program cannot go on anyway. Pages that are cut off already are left out.
+ * table of addresses are at the end of its file: if constants are cut off, so are the variables and
+ * the table, and the program cannot continue anyway. Pages that are cut off already are left out.
  *
  * The callers' stack frames are above the stack pointer, and the thread returns through them. How
  * far the stack extends is known only for the main thread, whose stack the kernel maps in one piece
@@ -24,15 +24,15 @@
 #include "libprobe/process/process.h"
 
 /*
- * Does a mapping stay while the module does? A mapping of its file at another bias is the program's
- * own, and may be unmapped at any time.
+ * Returns true if a mapping stays as long as the module. A mapping of its file at another bias is
+ * the program's own, and may be unmapped at any time.
  */
 static bool is_kept(const struct mapping *m, const struct module *module)
 {
 	return m->readable && !m->is_shared && module_has_mapping(module, m);
 }
 
-/* The bytes of a mapping for which the file has pages. */
+/* Returns how many bytes of a mapping the file has pages for. */
 static uint64_t bytes_in_file(const struct mapping *m, uint64_t file_size)
 {
 	uint64_t pages = page_after(file_size), size = m->end - m->start;

@@ -128,7 +128,7 @@ static void trace_lineage(pid_t pid, const struct confinement *wanted, struct li
 	ret->whole = pid == 0;
 }
 
-/* Do two processes have a common ancestor? A process counts as its own ancestor. */
+/* Returns true if two processes have a common ancestor. A process counts as its own ancestor. */
 static bool has_common_ancestor(const struct lineage *ours, const struct lineage *theirs)
 {
 	for (size_t i = 0; i < theirs->count; i++)
@@ -143,7 +143,7 @@ static bool has_common_ancestor(const struct lineage *ours, const struct lineage
 
 /* ---- Containers ----------------------------------------------------------------------------- */
 
-/* Does a file or link have the same contents in both processes? */
+/* Returns true if a file or link has the same contents in both processes. */
 static bool same_text(pid_t pid, const char *file, bool is_link)
 {
 	char path[64], ours[TEXT_MAX] = "", theirs[TEXT_MAX] = "";
@@ -162,8 +162,8 @@ static bool same_text(pid_t pid, const char *file, bool is_link)
 }
 
 /*
- * Are both processes confined as a container runtime does it? False if CAP_SYS_ADMIN is in the
- * bounding set: a process may then have got more filters in other ways.
+ * Returns true if both processes are confined as container runtimes do it. False if CAP_SYS_ADMIN
+ * is in the bounding set, because a process may then have got more filters in other ways.
  */
 static bool same_container(pid_t pid)
 {
@@ -308,7 +308,10 @@ struct probe_error *seccomp_try(unsigned int kind, struct seccomp_trial *ret)
 	sigdelset(&all, SIGTRAP);
 	sigdelset(&all, SIGSYS);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	/* Without an exit signal: other code that waits for any child does not see this child. */
+	/*
+	 * Create it without an exit signal, so that other code that waits for any child does not
+	 * see it.
+	 */
 	child = (pid_t)syscall(SYS_clone, 0, NULL, NULL, NULL, NULL);
 	err = errno;
 	if (child == 0)
@@ -786,7 +789,10 @@ static struct probe_error *try_all(struct seccomp *s, unsigned int *ret)
 	return error;
 }
 
-/* Judges a thread by our own filters' kinds, *ours, which the first call sets, with *tried. */
+/*
+ * Judges a thread by the kinds that our own filters allow, *ours. The first call sets *ours and
+ * *tried.
+ */
 static struct probe_error *judge_unread(
 	struct seccomp *s, struct seccomp_thread *thread, unsigned int *ours, bool *tried)
 {

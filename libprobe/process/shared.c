@@ -2,8 +2,8 @@
 /*
  * Takes a memfd from a target. A stopped thread of the target creates the memfd, and the controller
  * takes the open file by pidfd_getfd(2), which is one call and opens nothing. If this call is not
- * possible, the controller opens the file through /proc/PID/task/TID/fd. Other threads run
- * meanwhile. They may close the descriptor and open another file with its number: one that the
+ * possible, the controller opens the file through /proc/PID/task/TID/fd. Other threads run in the
+ * meantime. They may close the descriptor and open another file with its number: one that the
  * controller may write but the target may not, or a device that reacts to being opened. So the
  * controller first identifies the file without opening it (O_PATH). It opens and writes only a
  * memfd that is still in its initial state.
@@ -69,7 +69,10 @@ bool shared_is_same(pid_t pid, pid_t tid, int64_t fd, int ours, bool is_taken)
 	struct stat a, b;
 	ssize_t length;
 
-	/* A descriptor from pidfd_getfd(2) shares the target's open file, one from open(2) not. */
+	/*
+	 * A descriptor from pidfd_getfd(2) shares the target's open file; one from open(2) does
+	 * not.
+	 */
 	if (is_taken && syscall(SYS_kcmp, gettid(), tid, KCMP_FILE, ours, fd) == 0)
 		return true;
 	path_of(pid, tid, fd, path, sizeof(path));
@@ -187,7 +190,9 @@ struct memfd {
 	char number[16]; /* name of the descriptor in /proc/PID/fd */
 };
 
-/* Is a file a memfd? Its link is "/memfd:NAME (deleted)", unlike that of any path. */
+/*
+ * Returns true if a file is a memfd. Its link is "/memfd:NAME (deleted)", unlike that of any path.
+ */
 static bool is_memfd(int folder, const char *name, struct stat *st)
 {
 	static const char prefix[] = "/memfd:";
@@ -379,7 +384,7 @@ bool backing_next(int fd, uint64_t offset, uint64_t end, uint64_t *start_ret, ui
 
 	if (data < 0 && errno == ENXIO)
 		return false;
-	/* If the file system does not know, all bytes may be data. */
+	/* If the file system does not know which bytes are data, all may be data. */
 	*start_ret = data < 0 ? offset : (uint64_t)data;
 	hole = data < 0 ? -1 : lseek(fd, data, SEEK_HOLE);
 	*end_ret = hole < 0 || (uint64_t)hole > end ? end : (uint64_t)hole;

@@ -70,8 +70,9 @@ static bool are_same(const pid_t *list, const pid_t *other)
 }
 
 /*
- * Reads the list of children until two readings agree: the kernel walks the list by position, and
- * leaves one out if another ends meanwhile (get_children_pid() in fs/proc/array.c).
+ * Reads the list of children until two readings agree. The kernel walks the list by position, so if
+ * a child ends in the meantime, it may leave out another one (get_children_pid() in
+ * fs/proc/array.c).
  */
 static pid_t *all_children_of(pid_t pid)
 {
@@ -89,8 +90,9 @@ static pid_t *all_children_of(pid_t pid)
 }
 
 /*
- * Returns true if two memories have the same size, for when kcmp(2) is forbidden, as in most
- * containers. The memory of a forked child is smaller: fork(2) does not copy pages of files.
+ * Returns true if two memories have the same size; used when kcmp(2) is forbidden, as in most
+ * containers. The memory of a forked child is smaller, because fork(2) does not copy pages of
+ * files.
  */
 static bool look_alike(pid_t pid, pid_t other)
 {
@@ -175,8 +177,8 @@ pid_t *children_sharing(pid_t pid)
 }
 
 /*
- * May a new process share the memory of `pid`, judging by its parent? kcmp(2), which is asked next,
- * waits for a process that is in execve(2).
+ * Returns true if a new process may share the memory of `pid`, judged by its parent. kcmp(2), which
+ * is asked next, waits for a process that is in execve(2).
  */
 static bool is_relative(pid_t pid, pid_t other, const pid_t *list)
 {
@@ -195,7 +197,7 @@ bool children_add_sharing(pid_t pid, long from, long to, pid_t **list)
 	bool ok = true;
 
 	if (from < 0 || to < from || to - from > NEW_PIDS_MAX) {
-		/* The ids have wrapped around, or too many are new. So search all processes. */
+		/* The ids have wrapped around, or too many are new, so search all processes. */
 		pid_t *all = children_sharing(pid);
 
 		for (size_t i = 0; all && all[i] && ok; i++)

@@ -41,8 +41,8 @@
 enum { SEIZE_MOMENT_NS = 100000 };
 
 /*
- * Is the thread one of the first `known`? The kernel keeps the order, so the search begins at
- * *hint, behind the last one found.
+ * Returns true if the thread is one of the first `known`. The kernel keeps the order of threads, so
+ * the search begins at *hint, behind the thread found last.
  */
 static bool has_thread(const struct control *control, size_t known, pid_t tid, size_t *hint)
 {
@@ -57,7 +57,10 @@ static bool has_thread(const struct control *control, size_t known, pid_t tid, s
 	return false;
 }
 
-/* Call it before attaching: a thread without room in the array would never be resumed. */
+/*
+ * Makes room for a thread. Call it before attaching, because a thread without room in the array
+ * would never be resumed.
+ */
 static struct probe_error *make_room(struct control *control)
 {
 	return ARRAY_ROOM(control->threads, control->count) ? NULL : probe_error_no_memory();
@@ -65,8 +68,8 @@ static struct probe_error *make_room(struct control *control)
 
 /*
  * Attaches to a thread. A killed controller releases the target's lock shortly before its threads
- * (do_exit() in kernel/exit.c), so this waits for a tracer that is ending, and tries once more if
- * the thread has no tracer.
+ * (do_exit() in kernel/exit.c), so this function waits for a tracer that is ending, and tries once
+ * more if the thread has no tracer.
  */
 static bool try_seize(pid_t tid)
 {
@@ -120,7 +123,10 @@ static struct probe_error *seize_thread(
 /* Sends PTRACE_INTERRUPT, without waiting for the stop. */
 static void seize_ask_to_stop(struct control_thread *thread)
 {
-	/* Read the call as late as possible: a later call goes unnoticed. */
+	/*
+	 * Read the current call as late as possible, because a call that begins afterwards goes
+	 * unnoticed.
+	 */
 	if (arch_process()->hidden_call)
 		restart_look(thread->pid, thread->tid, &thread->seen);
 	thread->pause.asked_ns = clock_monotonic_ns();
@@ -131,10 +137,10 @@ static void seize_ask_to_stop(struct control_thread *thread)
 }
 
 /*
- * Returns true if all tasks of a process are attached or passed over. Stopped threads create none,
- * and the kernel's workers only workers. The link count of `folder`, /proc/PID/task, is the number
- * of tasks plus two (proc_task_getattr()); it is read first, so a task that ends later makes a
- * difference.
+ * Returns true if all tasks of a process are attached or passed over. Stopped threads create no
+ * tasks, and the kernel's workers create only workers. The link count of `folder`, /proc/PID/task,
+ * is the number of tasks plus two (proc_task_getattr()); it is read first, so a task that ends
+ * later makes a difference.
  */
 static bool has_all(const struct control *control, pid_t pid, int folder)
 {
@@ -160,9 +166,9 @@ static struct probe_error *pass_over(struct control *control, pid_t pid, pid_t t
 }
 
 /*
- * Attaches to the new threads of a process. Increases *new_ret if there were any, or may be more:
- * if a listed thread ends, the kernel, which walks by position (proc_task_readdir()), may leave out
- * the next, and the ended one may have created another.
+ * Attaches to the new threads of a process. Increases *new_ret if there were new threads, or if
+ * there may be more. (If a listed thread ends, the kernel, which walks by position in
+ * proc_task_readdir(), may leave out the next one, and the ended thread may have created another.)
  */
 static struct probe_error *seize_process(
 	struct control *control, pid_t pid, enum seize_then then, size_t *new_ret)
@@ -226,9 +232,10 @@ enum {
 	LOOK_NS = 1000000,
 	MOMENT_NS = 100000, /* a thread needs less than this for two calls */
 	LET_GO_TRIES = 100,
-	/* How often the list of threads is read, if new threads keep appearing. */
+	/* Maximum number of times the list of threads is read while new threads keep appearing. */
 	PASSES_MAX = 100,
-	UNABLE_PASSES = 50, /* how often a thread is sought, if those found cannot make calls */
+	/* maximum number of times a thread is sought while those found cannot make calls */
+	UNABLE_PASSES = 50,
 	STACK_BYTES = 32 << 10
 };
 
@@ -246,7 +253,7 @@ static void drop_thread(struct control *control, size_t i)
 	control->threads[i] = control->threads[--control->count];
 }
 
-/* Prepare the restart of an interrupted call now, in case we die. */
+/* Prepare the restart of an interrupted call at once, in case we die. */
 static bool read_registers(struct control_thread *thread)
 {
 	if (!registers_read(thread->tid, &thread->regs))
@@ -260,7 +267,7 @@ static bool read_registers(struct control_thread *thread)
 	return registers_write(thread->tid, &thread->regs);
 }
 
-/* Detaches from late threads that have stopped by now. Returns true if none is left. */
+/* Detaches from late threads that have stopped by now. Returns true if no late thread is left. */
 static bool let_late_go(struct control *control)
 {
 	for (size_t i = 0; i < control->count;) {
@@ -301,8 +308,8 @@ static void detach(struct control *control, bool in_call)
 }
 
 /*
- * Detaches from all stopped threads, first from those that were computing, which notice a pause.
- * Returns the longest pause.
+ * Detaches from all stopped threads, first from those that were running in user space, because
+ * these notice a pause. Returns the longest pause.
  */
 static uint64_t release_stopped(struct control *control)
 {
@@ -322,8 +329,9 @@ static uint64_t release_stopped(struct control *control)
 }
 
 /*
- * Threads that the calling thread has asked to stop, and that have not stopped yet. Only their
- * tracing thread can detach from them, once they have stopped. When it ends, the kernel detaches.
+ * Threads that the calling thread has asked to stop, and that have not stopped yet. Only the thread
+ * that traces them can detach from them, once they have stopped. When that thread ends, the kernel
+ * detaches.
  */
 static _Thread_local struct control late;
 
@@ -409,15 +417,18 @@ static void get_ready(struct control *control)
 	touch_stack();
 	control_signals_take(&control->signals);
 	control->attributes = urgent_begin();
-	/* Only now, so that the memory is still in this processor's caches during the stop. */
+	/*
+	 * Touch the memory as late as possible, so that it is still in this processor's caches
+	 * during the stop.
+	 */
 	if (control->coming)
 		control->coming->touch(control->pid, control->coming);
 	control->coming = NULL;
 }
 
 /*
- * Interrupts all threads: first those with a known wait, which is checked once more, then other
- * sleeping ones, and last those that run, because only they lose time.
+ * Interrupts all threads: first threads with a known wait, which is checked once more, then other
+ * sleeping threads, and last those that run, because only these lose time.
  */
 static void ask_all_to_stop(struct control *control)
 {
@@ -434,7 +445,7 @@ static void ask_all_to_stop(struct control *control)
 
 /*
  * Waits until the threads from index `from` on have stopped, and reads their registers. Returns
- * false if one does not stop (is_running stays set); those after it may run, too.
+ * false if a thread does not stop (its is_running stays set); the threads after it may run, too.
  */
 static bool await_stops(struct control *control, size_t from)
 {
@@ -459,7 +470,7 @@ static bool await_stops(struct control *control, size_t from)
 
 /* ---- Threads that cannot stop ---------------------------------------------------------------- */
 
-/* Returns true if a thread has been unable to stop for longer than others may be kept stopped. */
+/* Returns true if a thread cannot stop for longer than other threads may be kept stopped. */
 static bool stays_blocked(pid_t tid)
 {
 	uint64_t end = clock_monotonic_ns() + WAIT_BLOCKED_NS;
@@ -493,7 +504,7 @@ static struct probe_error *cannot_stop(pid_t pid, pid_t tid)
 		tid, pid);
 }
 
-/* Waits until every thread can stop. All run meanwhile. */
+/* Waits until every thread can stop. All threads run in the meantime. */
 static struct probe_error *await_unblocked(struct control *control, struct patience *patience)
 {
 	pid_t tid = 0;
@@ -600,7 +611,7 @@ static struct probe_error *stop_all(struct control *control, bool *again_ret)
 	if (!error && *again_ret) {
 		release_stopped(control);
 	} else if (error || added) {
-		/* Release the running threads, too: some were not asked to stop yet. */
+		/* Release the running threads, too, because some were not asked to stop yet. */
 		control_resume(control);
 		*again_ret = !error;
 	}
@@ -630,7 +641,7 @@ struct probe_error *control_stop(pid_t pid, pid_t lender, uint64_t patience_ns, 
 				"stopped: try again later",
 				pid);
 		}
-		/* After each failure, let the threads run longer. */
+		/* After each failed try, let the threads run longer. */
 		nanosleep(&(struct timespec){pause / 1000000000, pause % 1000000000}, NULL);
 	}
 }
@@ -670,7 +681,7 @@ static struct probe_error *give_up(pid_t pid, int unable_passes, struct patience
 		pid);
 }
 
-/* Has the thread stopped, and can it make calls? If it cannot, releases it. */
+/* Returns true if the thread has stopped and can make calls. If it cannot, releases it. */
 static bool is_borrowed(struct control *control, struct choose_unable *unable)
 {
 	if (!control->count || control->threads[0].is_running)

@@ -34,7 +34,7 @@
 /* ==== Pause =================================================================================== */
 
 enum {
-	/* From us to a thread on another processor and back; measured: 5 to 20 us. */
+	/* Time from us to a thread on another processor and back; measured: 5 to 20 us. */
 	HANDOVER_NS = 20000,
 	/* Threads whose counter is read; for other threads, the whole stop counts as pause. */
 	LOOKS = 64
@@ -122,7 +122,10 @@ static uint64_t own_since(const struct control *control)
 		       : now - control->waited_ns;
 }
 
-/* Reads few counters: most threads did not wait, so soon no longer pause is possible. */
+/*
+ * Reads only a few counters, because most threads did not wait, and soon no longer pause is
+ * possible.
+ */
 uint64_t pause_longest(struct control *control)
 {
 	uint64_t own = PAUSE_UNKNOWN, longest = 0;
@@ -157,7 +160,10 @@ uint64_t pause_longest(struct control *control)
  */
 
 enum {
-	/* a yield is slow from here on: less than a time slice, more than between most stops */
+	/*
+	 * a yield that takes longer is slow: this is less than a time slice, but more than the time
+	 * between most stops
+	 */
 	LONG_NS = 500000,
 	CROWDED_NS = 1000000000 /* how long no yield is tried after a slow one */
 };

@@ -30,30 +30,30 @@ void alarm_deinit(struct alarm *alarm);
 /* ---- Children -------------------------------------------------------------------------------- */
 
 /*
- * Returns the children of all threads, ended by 0, for the caller to free; NULL without children or
- * memory. If one ends meanwhile, another may be left out. A forked child has copies of the patched
- * code and the registry.
+ * Returns the children of all threads, ended by 0; the caller frees the array. NULL if the process
+ * has no children, or if memory is short. If a child ends in the meantime, another one may be left
+ * out. A forked child has copies of the patched code and the registry.
  */
 pid_t *children_of(pid_t pid);
 pid_t *children_of_thread(pid_t pid, pid_t tid);
 
 /*
- * Do two processes share one memory, and so the same probes? A child of vfork(2) and its parent do,
- * until execve(2). Without kcmp(2), compares the sizes of the memories.
+ * Returns true if two processes share one memory, and so the same probes, like a child of vfork(2)
+ * and its parent before execve(2). Without kcmp(2), compares the sizes of the memories.
  */
 bool children_share(pid_t pid, pid_t other);
 
 /*
- * Returns the processes that share a process's memory (CLONE_VM), ended by 0, for the caller to
- * free; NULL without any, or without memory.
+ * Returns the processes that share a process's memory (CLONE_VM), ended by 0; the caller frees the
+ * array. NULL if no process does, or if memory is short.
  */
 pid_t *children_sharing(pid_t pid);
 /*
- * Appends to *list (may be NULL) those with ids assigned after `from`, up to `to`
- * (procfs_last_pid()). Returns false if memory is short.
+ * Appends to *list (may be NULL) those sharing processes whose ids were assigned after `from`, up
+ * to `to` (procfs_last_pid()). Returns false if memory is short.
  */
 bool children_add_sharing(pid_t pid, long from, long to, pid_t **list);
-/* Like children_of(), without those that share the memory of `pid`. Leaves out no other. */
+/* Like children_of(), but leaves out children that share the memory of `pid`, and only these. */
 pid_t *children_apart(pid_t pid);
 
 /* ---- Choose ---------------------------------------------------------------------------------- */
@@ -67,9 +67,9 @@ struct choose_unable {
 };
 
 /*
- * *best_ret becomes the thread that loses least by making calls for us; 0 if none can. None is
- * chosen from `unable`, or if it is full. `seccomp` may be NULL. Errors: PROBE_ERROR_NOT_FOUND,
- * PROBE_ERROR_SYSTEM.
+ * *best_ret becomes the thread that loses least by making calls for us; 0 if no thread can. Chooses
+ * no thread in `unable`, and no thread at all if `unable` is full. `seccomp` may be NULL. Errors:
+ * PROBE_ERROR_NOT_FOUND, PROBE_ERROR_SYSTEM.
  */
 PROBE_MUST_CHECK struct probe_error *choose_thread(pid_t pid, const struct seccomp *seccomp,
 	const struct choose_unable *unable, pid_t *best_ret);
@@ -92,15 +92,16 @@ struct control;
 /* Reads the scheduler's counters, before threads are asked to stop. */
 void pause_look(struct control *control);
 
-/* Call it after the thread ran, to stop or to make a call: adds the time since `begun_ns`. */
+/* Adds the time since `begun_ns`. Call it after the thread ran, to stop or to make a call. */
 void pause_let(struct pause *pause, uint64_t begun_ns);
 
 /* Returns the longest pause in ns, right after the threads have continued. */
 uint64_t pause_longest(struct control *control);
 
 /*
- * Returns a pause in ns. `waited_ns`: how long the thread waited for a processor in its life, at
- * the end of the pause; `own_ns`: how long this thread did during it. Both may be PAUSE_UNKNOWN.
+ * Returns a pause in ns. At the end of the pause, `waited_ns` is how long the thread has waited for
+ * a processor in its life; `own_ns` is how long the calling thread has waited during the pause.
+ * Both may be PAUSE_UNKNOWN.
  */
 uint64_t pause_ns(const struct pause *pause, uint64_t waited_ns, uint64_t own_ns);
 
@@ -108,7 +109,7 @@ uint64_t pause_ns(const struct pause *pause, uint64_t waited_ns, uint64_t own_ns
 
 /* Restarts system calls that a stop has ended with EINTR. */
 
-/* The call in which a thread slept before the stop; `number` is negative if none. */
+/* The call in which a thread slept before the stop; `number` is negative if it was in no call. */
 struct restart_seen {
 	int64_t number;
 	/* The call's first argument, the stack pointer, the address after the call instruction. */
@@ -120,9 +121,9 @@ void restart_look(pid_t pid, pid_t tid, struct restart_seen *ret);
 
 /*
  * If PTRACE_INTERRUPT has ended a call with EINTR, sets the registers so that the kernel restarts
- * it; if a signal handler runs first, it ends with EINTR. Returns true if it did so. `seen` (may be
- * NULL) is the call before the stop, for machines where the registers hide it; there, release the
- * thread with settle_detach().
+ * it; if a signal handler runs first, the call ends with EINTR. Returns true if the registers were
+ * set. `seen` (may be NULL) is the call before the stop, for machines where the registers hide it;
+ * there, release the thread with settle_detach().
  */
 bool restart_wait(struct arch_registers *regs, const struct restart_seen *seen);
 
@@ -173,18 +174,19 @@ struct rooms {
 
 /*
  * Finds rooms: the unused ends of pages behind read-only segments of the program and libc, and the
- * unused part of the stack; and frames that killed controllers left there. `reclaim` removes these;
- * then no stack pointer may be in such a room. `mem` is from memory_open(). No other controller may
- * be at work.
+ * unused part of the stack; and frames that killed controllers have left in them. With `reclaim`,
+ * removes these frames; no stack pointer may be in such a room then. `mem` is from memory_open().
+ * No other controller may be at work.
  */
 PROBE_MUST_CHECK struct probe_error *rooms_find(pid_t pid, int mem, const struct maps *maps,
 	const struct modules *modules, bool reclaim, struct rooms *ret);
 
-/* Is an address in a room with a killed controller's frame? */
+/* Returns true if an address is in a room that has a killed controller's frame. */
 bool rooms_are_left_at(const struct rooms *rooms, uint64_t address);
 
 /*
- * Finds ROOM_STACK_BYTES of the main thread's stack that were never written, or hold what we left.
+ * Finds ROOM_STACK_BYTES of the main thread's stack that were never written, or that still hold our
+ * frame and seal.
  */
 bool room_on_stack(pid_t pid, const struct maps *maps, struct room *ret);
 
@@ -205,7 +207,7 @@ struct control_signals {
 	bool taken;
 };
 void control_signals_take(struct control_signals *signals);
-/* Sleeps until SIGCHLD, at most a millisecond. Returns false if it did not come. */
+/* Sleeps until SIGCHLD, for at most a millisecond. Returns false if no SIGCHLD came. */
 bool control_signals_wait(struct control_signals *signals);
 void control_signals_give(struct control_signals *signals);
 
@@ -221,7 +223,7 @@ struct control_thread {
 	/* The thread's process: the target, or a process that shares the target's memory. */
 	pid_t pid;
 	bool is_running; /* the thread was asked to stop and has not stopped yet */
-	/* It was seen in a system call before the stop. */
+	/* The thread was seen in a system call before the stop. */
 	bool was_asleep;
 	bool is_again; /* the thread will repeat the call that the stop has ended */
 	/* The thread's call before the stop; used if arch_process.hidden_call. */
@@ -284,7 +286,7 @@ struct control_call {
 	 * with its NUL). Calls that run together share one text.
 	 */
 	const char *text;
-	uint64_t wanted; /* if not 0, the only result after which the run goes on */
+	uint64_t wanted; /* if not 0, only this result lets the run continue */
 	/*
 	 * Called with `data` after the call, while thread `tid`, which made it, is stopped. May set
 	 * the arguments of later calls. False ends the run. May be NULL.
@@ -292,8 +294,9 @@ struct control_call {
 	bool (*then)(void *data, pid_t tid);
 	void *data;
 	/*
-	 * For the last call but one, without `then`: a thread that was computing makes the last two
-	 * calls in one go, and is stopped later. `is_unseen`: a call's result is not read.
+	 * For the last call but one, without `then`: a thread that was running in user space makes
+	 * the last two calls in one go, and is stopped later. `is_unseen`: a call's result is not
+	 * read.
 	 */
 	bool lets_go, is_unseen;
 };
@@ -302,16 +305,16 @@ struct control_call {
 #define CONTROL_PATIENCE_NS UINT64_C(8000000000)
 
 /*
- * Stops every thread of a process, also new ones, and of those that share its memory: except a
- * `lender` (not 0), which waits for us and runs no code of its own, and kernel workers
+ * Stops every thread, also new ones, of a process and of those that share its memory. Leaves out a
+ * `lender` (if not 0), which waits for us and runs no code of its own, and kernel workers
  * (procfs_is_worker()), so that they can finish a call.
  *
  * No thread is stopped while one waits in vfork(2). If one enters it during the stop, the others
  * stand still for some milliseconds, then run, and the stop is tried again for some seconds.
  *
  * Errors: PROBE_ERROR_NOT_FOUND (the process is gone), PROBE_ERROR_PERMISSION (the message names
- * the cause), PROBE_ERROR_BUSY (a thread does not stop within `patience_ns`, for example because
- * it waits in vfork). After an error no thread is stopped.
+ * the cause), PROBE_ERROR_BUSY (a thread does not stop within `patience_ns`, for example because it
+ * waits in vfork). After an error no thread is stopped.
  */
 PROBE_MUST_CHECK struct probe_error *control_stop(
 	pid_t pid, pid_t lender, uint64_t patience_ns, struct control *ret);
@@ -328,26 +331,28 @@ PROBE_MUST_CHECK struct probe_error *control_borrow(pid_t pid, const struct secc
 	uint64_t patience_ns, const struct control_coming *coming, struct control *ret);
 
 /*
- * Like waitpid(2) with WNOHANG for the stops of a traced thread: `tid`, 0 if it has not stopped, or
- * -1 if it is gone. A child's exit status is left for the code that started it.
+ * Like waitpid(2) with WNOHANG, for the stops of a traced thread. Returns `tid`, 0 if it has not
+ * stopped, or -1 if it is gone. A child's exit status is left for the code that started it.
  */
 pid_t control_wait(pid_t tid, int *status_ret);
 
 /*
- * Can a stopped thread make our calls? Not in 32-bit code, nor if filters forbid it or the program
- * handles calls itself ("Dispatch"), nor of another process that shares the memory, which may call
- * execve(2).
+ * Returns true if a stopped thread can make our calls. It cannot if it runs 32-bit code, if filters
+ * forbid the calls, if the program handles calls itself ("Dispatch"), or if it belongs to another
+ * process that shares the memory, which may call execve(2).
  */
 bool control_can_run(const struct control *control, const struct control_thread *thread);
 
 /*
- * Resumes all threads as they were, or with `regs` if regs_changed. Returns the longest pause, ns.
+ * Resumes all threads with their old registers, or with `regs` if regs_changed. Returns the longest
+ * pause in ns.
  */
 uint64_t control_resume(struct control *control);
 
 /*
  * Detaches from threads that stopped only after control_stop() had failed. They stay stopped until
- * then, so call it from time to time. Stopping or borrowing threads of the process does the same.
+ * this call, so call it from time to time. Stopping or borrowing threads of the process does the
+ * same.
  */
 void control_let_late_go(void);
 
@@ -363,8 +368,8 @@ PROBE_MUST_CHECK struct probe_error *control_find_rooms(pid_t pid, pid_t lender,
  * Runs system calls in a stopped thread until one fails, and sets their results.
  *
  * If we are killed, the thread finishes its call and restores itself with rt_sigreturn(2) from a
- * frame in a room; its stack is not touched. Otherwise we restore its registers with ptrace, so an
- * interrupted call restarts. A call that takes longer than WAIT_STOP_NS is interrupted. If that
+ * frame in a room; its stack is not touched. If we live, we restore its registers with ptrace, so
+ * an interrupted call restarts. A call that takes longer than WAIT_STOP_NS is interrupted. If that
  * fails, is_running is set, and the thread continues as if we had been killed.
  *
  * Errors: PROBE_ERROR_STATE (the process runs another program, or does not return from a call),
@@ -396,14 +401,17 @@ struct prepared *control_prepared(void);
 PROBE_MUST_CHECK struct probe_error *control_let_pass(
 	struct control *control, const struct arch_registers *registers);
 
-/* Was the call made, with the wanted result or, if none is wanted, without an error? */
+/*
+ * Returns true if the call was made, with the wanted result or, if none is wanted, without an
+ * error.
+ */
 bool control_succeeded(const struct control_call *call);
 
 /* ---- Dispatch -------------------------------------------------------------------------------- */
 
 /*
- * Does the kernel pass this thread's system calls to a handler of the program
- * (PR_SET_SYSCALL_USER_DISPATCH, as in Wine)? A call for us would then raise SIGSYS, which kills,
+ * Returns true if the kernel passes this thread's system calls to a handler of the program
+ * (PR_SET_SYSCALL_USER_DISPATCH, as in Wine). A call for us would then raise SIGSYS, which kills,
  * because all signals are blocked. Returns false before Linux 6.4, which cannot tell.
  */
 bool dispatch_is_on(pid_t tid);
@@ -420,7 +428,9 @@ void nearby_move(pid_t pid, pid_t tid);
 
 enum {
 	FRAME_MAX = 1024,
-	/* The most rooms needed: for the frame, the state, and the additional frame. */
+	/*
+	 * The maximum number of rooms needed: for the frame, the state, and the additional frame.
+	 */
 	PREPARED_ROOMS = 3
 };
 
@@ -441,7 +451,7 @@ struct prepared {
 	size_t kept_size;
 	int state_regset;
 	uint64_t frame_address, state_address;
-	/* Address of the frame by which the thread makes one more call; 0 without room. */
+	/* Address of the frame by which the thread makes one more call; 0 if no room was found. */
 	uint64_t first_address;
 	uint64_t mask;
 	struct written written[PREPARED_ROOMS];
@@ -449,7 +459,8 @@ struct prepared {
 
 /*
  * Reads the memory that a call will read, and copies the private pages that it will write: first
- * accesses are two to three times as slow, and need no stop. The call reports errors.
+ * accesses are two to three times as slow, and can be made before the stop. Errors are ignored,
+ * because the call will report them.
  */
 void prepared_touch(pid_t pid, const struct control_coming *coming);
 
@@ -472,7 +483,7 @@ struct remaining_wait;
 
 /*
  * Sets thread->wait for each traced, running thread whose wait, and what is left of its limit, is
- * known. Does not disturb them. Returns NULL if none is known.
+ * known. Does not disturb the threads. Returns NULL if no wait is known.
  */
 struct remaining *remaining_look(struct control_thread *threads, size_t count);
 void remaining_free(struct remaining *remaining);
@@ -487,28 +498,28 @@ void remaining_interrupt(struct remaining_wait *wait);
 void remaining_apply(const struct remaining_wait *wait, struct arch_registers *regs);
 
 /*
- * Returns the milliseconds left of a limit, rounded up; all of it if the times, in ns of one
- * processor's scheduler clock, cannot be right.
+ * Returns the milliseconds left of a limit, rounded up. Returns the whole limit if the times, in ns
+ * of one processor's scheduler clock, cannot be right.
  */
 int remaining_ms(int limit_ms, uint64_t begun_ns, uint64_t now_ns);
 
-/* Is a file the C library, whose functions keep to the ABI when they return? */
+/* Returns true if a file is the C library, whose functions keep to the ABI when they return. */
 bool remaining_is_libc(const char *path);
 
 /* ---- Rseq ------------------------------------------------------------------------------------ */
 
 /*
- * Does this kernel always end a restartable sequence when another thread takes the processor, as
- * rseq(2) promises? If not, stubs must not use them. Tested once, only on suspected kernels, in
- * some milliseconds of sleep. Thread-safe.
+ * Returns true if this kernel always ends a restartable sequence when another thread takes the
+ * processor, as rseq(2) promises. If it does not, stubs must not use sequences. Tested once, only
+ * on suspected kernels, in some milliseconds of sleep. Thread-safe.
  */
 bool rseq_is_sound(void);
 
 /* ---- Seize ----------------------------------------------------------------------------------- */
 
 /*
- * The step after attaching: SEIZE_ASK asks the thread to stop at once, because it can create
- * another and end within microseconds, and so can that one.
+ * The step after attaching. SEIZE_ASK asks the thread to stop at once, because within microseconds
+ * it could create another thread and end, and so could that thread.
  */
 enum seize_then { SEIZE_LET_RUN, SEIZE_ASK };
 
@@ -517,8 +528,8 @@ enum seize_then { SEIZE_LET_RUN, SEIZE_ASK };
 /* Threads that a stop has found in a system call, on machines where the registers hide it. */
 
 /*
- * Call it before a thread makes calls for us: afterwards, the registers hold all that it needs to
- * continue. Returns false if it is gone, or does not stop again (is_running is set).
+ * Prepares a thread for calls that it makes for us: afterwards, the registers hold all that it
+ * needs to continue. Returns false if it is gone, or does not stop again (is_running is set).
  */
 bool settle_thread(struct control_signals *signals, struct control_thread *thread);
 
@@ -550,9 +561,11 @@ enum { WAIT_SYSCALL_STOP = SIGTRAP | 0x80 };
  */
 long wait_signal_of(int status);
 
-/* How long others are kept stopped while a thread is in vfork(2). */
+/* How long other threads are kept stopped while a thread is in vfork(2). */
 enum { WAIT_BLOCKED_NS = 10000000 };
-/* How long others are kept stopped while a thread gets no processor, or makes a call for us. */
+/*
+ * How long other threads are kept stopped while a thread gets no processor, or makes a call for us.
+ */
 #define WAIT_STOP_NS UINT64_C(2000000000)
 
 enum wait_result { WAIT_STOPPED, WAIT_GONE, WAIT_TIMEOUT };
@@ -575,7 +588,7 @@ bool wait_is_blocked(pid_t tid);
 /* ---- Yield ----------------------------------------------------------------------------------- */
 
 struct yield {
-	/* time until which others are known to want the processor (CLOCK_MONOTONIC), or 0 */
+	/* time until which other threads are known to want the processor (CLOCK_MONOTONIC), or 0 */
 	uint64_t crowded_until_ns;
 };
 

@@ -80,7 +80,7 @@ static bool read_of(const struct control_thread *thread, const char *name, char 
 	return file_read(path, text, size);
 }
 
-/* Is a system call a wait whose limit is in a register? */
+/* Returns true if a system call is a wait whose limit is in a register. */
 static bool has_limit(long number)
 {
 	for (size_t i = 0; i < arch_process()->limited_wait_count; i++)
@@ -89,7 +89,9 @@ static bool has_limit(long number)
 	return false;
 }
 
-/* Does the thread sleep in such a call? Also sets was_asleep. */
+/*
+ * Returns true if the thread sleeps in a wait whose limit is in a register. Also sets was_asleep.
+ */
 static bool read_wait(struct control_thread *thread, struct remaining_wait *wait)
 {
 	unsigned long long args[6], sp, pc;
@@ -119,7 +121,7 @@ static bool read_counters(int fd, char *text)
 	return length > 0;
 }
 
-/* If the kernel does not count, the counters are zero. */
+/* The counters are zero if the kernel does not count. */
 static bool counts(const char *counters)
 {
 	unsigned long long ran, waited, times;
@@ -251,7 +253,7 @@ static bool look(struct remaining *r, struct control_thread *thread, struct rema
 	char path[64];
 
 	*wait = (struct remaining_wait){.tid = thread->tid, .counters = -1};
-	/* Read it here, too, because most threads are in no such call. */
+	/* Read the wait before opening a file, too, because most threads are in no such call. */
 	if (!read_wait(thread, wait))
 		return false;
 	snprintf(path, sizeof(path), "/proc/%d/task/%d/schedstat", thread->pid, thread->tid);

@@ -293,7 +293,7 @@ static struct probe_error *too_late(
 		state);
 }
 
-/* Does the thread use registers that a frame does not restore? */
+/* Returns true if the thread uses registers that a frame does not restore. */
 static bool has_unkept(pid_t tid)
 {
 	const struct arch_process *arch = arch_process();
@@ -354,9 +354,9 @@ static struct probe_error *read_state(const struct control *control,
 /* ---- Frames of killed controllers ---- */
 
 /*
- * May a signal handler have interrupted the thread at `leave`? The handler's frame on the stack
- * then has a frame pointer into a room. Searches up to the end of the stack's mapping. True if it
- * is unreadable.
+ * Returns true if a signal handler may have interrupted the thread at `leave`. The handler's frame
+ * on the stack then has a frame pointer into a room. Searches up to the end of the stack's mapping.
+ * True if it is unreadable.
  */
 static bool handler_leads_to_room(pid_t pid, const struct rooms *rooms, uint64_t sp)
 {
@@ -457,9 +457,9 @@ static struct probe_error *prepare(const struct control *control,
  */
 
 /*
- * Lets the thread run to the entry or exit of a system call. `asked`: it runs already and was asked
- * to stop, and any stop will do. SIGSTOP, which alone is not blocked, is delivered, so that the
- * process stays stopped after we detach.
+ * Lets the thread run to the entry or exit of a system call. `asked` means that it already runs and
+ * was asked to stop, so any stop will do. SIGSTOP, the only signal that is not blocked, is
+ * delivered, so that the process stays stopped after we detach.
  */
 static enum wait_result await_syscall_stop(
 	struct control *control, struct control_thread *thread, bool asked, int *status_ret)
@@ -492,7 +492,10 @@ static enum wait_result to_syscall_stop(struct control *control, struct control_
 	return await_syscall_stop(control, thread, false, &status);
 }
 
-/* Has a stop interrupted the call, which the kernel then repeats or ends with EINTR? */
+/*
+ * Returns true if a stop has interrupted the call, which the kernel then repeats or ends with
+ * EINTR.
+ */
 static bool is_interrupted(int64_t result)
 {
 	return result == -EINTR ||
@@ -500,9 +503,9 @@ static bool is_interrupted(int64_t result)
 }
 
 /*
- * Interrupts a call that does not end, and waits once more. `enters`: the thread has not entered it
- * yet. Returns NULL if the thread has made it after all. Otherwise its registers can be put back,
- * unless it runs.
+ * Interrupts a call that does not end, and waits once more. `enters` means that the thread has not
+ * entered the call yet. Returns NULL if the thread has completed the call. After an error, its
+ * registers can be put back, unless it runs.
  */
 static struct probe_error *call_off(
 	struct control *control, struct control_thread *thread, bool enters)
@@ -517,8 +520,8 @@ static struct probe_error *call_off(
 	if (result == WAIT_STOPPED && WAIT_EVENT_OF(status))
 		return error;
 	/*
-	 * Let the call end before writing registers: at its entry, they would become its arguments,
-	 * and its result one of them.
+	 * Let the call end before writing registers. At the call's entry, they would become its
+	 * arguments, and its result would replace one of them.
 	 */
 	if (result == WAIT_STOPPED && enters)
 		result = to_syscall_stop(control, thread);
@@ -566,7 +569,7 @@ static struct probe_error *run_call(struct control *control, struct control_thre
 	return NULL;
 }
 
-/* Returns the address of the pointer to a thread's restartable sequence; 0 without rseq. */
+/* Returns the address of the pointer to a thread's restartable sequence; 0 if it has no rseq. */
 static uint64_t sequence_field(pid_t tid)
 {
 	struct __ptrace_rseq_configuration rseq;
@@ -641,8 +644,8 @@ static struct control_thread *choose_stopped(struct control *control)
 }
 
 /*
- * Is the thread in a call of the restart-block kind (nanosleep, poll, futex), which would end with
- * EINTR if we died?
+ * Returns true if the thread is in a call of the restart-block kind (nanosleep, poll, futex), which
+ * would end with EINTR if we died.
  */
 static bool control_would_interrupt(const struct control_thread *thread)
 {
@@ -659,7 +662,7 @@ bool control_succeeded(const struct control_call *call)
 	return call->result >= 0 || call->result < -4095;
 }
 
-/* Has a thread returned through all frames, out of the rooms? */
+/* Returns true if a thread has returned through all frames, out of the rooms. */
 static bool is_away(const struct control_thread *thread, const struct prepared *p)
 {
 	uint64_t sp = arch_get(&thread->regs, ARCH_SP);
@@ -693,7 +696,7 @@ static struct probe_error *lead_away(struct control *control, const struct prepa
  *	first call -> rt_sigreturn(first frame) -> second call -> rt_sigreturn(frame) -> own code
  *
  * A thread whose controller has died continues in the same way, which would end a sleep with EINTR.
- * So only a thread that was computing does it.
+ * So only a thread that was running in user space does it.
  */
 static bool can_let_go(const struct control *control, const struct control_thread *thread,
 	const struct prepared *p, const struct control_call *calls, size_t count)

@@ -12,13 +12,13 @@
  * A restarted call gets its whole limit again, except epoll calls (remaining.c). For some calls the
  * limit is in the program's memory (semtimedop(2), rt_sigtimedwait(2), epoll_pwait2(2),
  * io_getevents(2)), where we must not write; for others it is the socket's, for all its users. A
- * copy in memory of ours would have to stay until the call returns, which nobody tells us, because
- * any later stop restarts the call with that pointer. Without the copy it would end with EFAULT,
- * which is worse than late.
+ * copy in memory of ours would have to stay until the call returns, which is not reported to us,
+ * because any later stop restarts the call with that pointer. Without the copy it would end with
+ * EFAULT, which is worse than late.
  *
  * On aarch64, registers do not show which call returned EINTR, and a result that we set counts as
- * final. So we read each thread's call before the stop; if it slept in one of these and has EINTR
- * afterwards, we set it back to the call instruction, with the first argument that the result
+ * final. So we read each thread's call before the stop; if it slept in one of these calls and has
+ * EINTR afterwards, we set it back to the call instruction, with the first argument that the result
  * replaced. A call begun in the microseconds between ends with EINTR.
  *
  * Only calls that have done nothing when they return EINTR are restarted: after a transfer, they
@@ -59,15 +59,15 @@ static bool has(const uint16_t *numbers, size_t count, long number)
 	return false;
 }
 
-/* Is a call a wait that may return EINTR without a signal? */
+/* Returns true if a call is a wait that may return EINTR without a signal. */
 static bool restart_is_wait(long number)
 {
 	return has(arch_process()->waits, arch_process()->wait_count, number);
 }
 
 /*
- * Does the kernel restart this call from the restart block, which rt_sigreturn(2) discards? `args`
- * are its arguments in hex.
+ * Returns true if the kernel restarts this call from the restart block, which rt_sigreturn(2)
+ * discards. `args` are its arguments in hex.
  */
 static bool restart_has_block(long number, const char *args)
 {
@@ -125,7 +125,7 @@ void restart_undo(struct arch_registers *regs)
 	arch_set(regs, ARCH_RESULT, -(uint64_t)EINTR);
 }
 
-/* May a thread be in a call with a restart block that the registers do not show? */
+/* Returns true if a thread may be in a call with a restart block that the registers do not show. */
 static bool restart_hides_block(pid_t pid, const struct arch_registers *regs)
 {
 	uint32_t expected = arch_process()->hidden_call, code;
@@ -262,7 +262,7 @@ void settle_detach(struct control_signals *signals, struct control_thread *threa
 /* ==== Choose ================================================================================== */
 
 /*
- * The cost for a thread of making calls for us, by its current call (proc_pid_syscall(5)).
+ * The cost for a thread of making calls for us, judged by its current call (proc_pid_syscall(5)).
  * COST_BLOCK: it sleeps in a call with a restart block, which would end with EINTR if we died.
  * COST_UNFIT: it cannot stop.
  */
@@ -359,15 +359,15 @@ bool dispatch_is_on(pid_t tid)
 }
 
 /*
- * Would a call of this stopped thread go to the handler? The program switches that by a byte of its
- * memory, the selector.
+ * Returns true if a call of this stopped thread would go to the handler. The program switches this
+ * by a byte of its memory, the selector.
  */
 static bool dispatch_takes_calls(pid_t pid, pid_t tid)
 {
 	struct dispatch dispatch;
 	uint8_t selector;
 
-	/* Without a selector, all calls from outside a range of addresses do. */
+	/* Without a selector, all calls from outside a range of addresses go to the handler. */
 	return read_dispatch(tid, &dispatch) &&
 	       (!dispatch.selector || memory_read(pid, dispatch.selector, &selector, 1) != 1 ||
 		       selector != FILTER_ALLOW);

@@ -52,7 +52,7 @@ enum {
 
 /* ---- Tails ------------------------------------------------------------------------------- */
 
-/* Does a module stay mapped: the program, libc, its loader? */
+/* Returns true if a module stays mapped: the program, libc, or its loader. */
 static bool stays_mapped(pid_t pid, const struct module *module)
 {
 	struct stat program, file;
@@ -65,7 +65,7 @@ static bool stays_mapped(pid_t pid, const struct module *module)
 	       program.st_dev == file.st_dev && program.st_ino == file.st_ino;
 }
 
-/* Does a segment have bytes in [start, end), in the file's addresses? */
+/* Returns true if a segment has bytes in [start, end), in the file's addresses. */
 static bool is_in_segment(const struct module *module, uint64_t start, uint64_t end)
 {
 	size_t count;
@@ -181,7 +181,7 @@ struct seal {
 };
 _Static_assert(sizeof(struct seal) <= ROOM_ALIGN, "the rest is the frame's");
 
-/* The FNV-1a checksum of all bytes but the header. */
+/* Returns the FNV-1a checksum of all bytes except the header. */
 static uint64_t sum_of(const uint8_t bytes[ROOM_STACK_BYTES])
 {
 	uint64_t sum = UINT64_C(0xcbf29ce484222325);
@@ -205,7 +205,7 @@ static size_t stack_pages(void)
 	return (size_t)(page_after(ROOM_STACK_BYTES) / page_bytes());
 }
 
-/* Examines pages that begin with a seal: if the checksum is right, nobody else wrote there. */
+/* Examines pages that begin with a seal. If the checksum is right, only we have written to them. */
 static enum stack_state state_of_sealed(pid_t pid, uint64_t address)
 {
 	uint8_t bytes[ROOM_STACK_BYTES];
@@ -274,7 +274,7 @@ static bool find_on_stack(
 	return false;
 }
 
-/* Can the room be written without waiting for the program (userfaultfd(2))? */
+/* Returns true if the room can be written without waiting for the program (userfaultfd(2)). */
 static bool is_ready(pid_t pid, const struct room *room)
 {
 	bool ready = true;

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Tests whether the kernel ends restartable sequences. On aarch64, Linux 6.19 and 7.0 end one only
- * if its thread has moved to another processor, not if another thread has run meanwhile; both
+ * if its thread has moved to another processor, not if another thread has run in between; both
  * threads then change the same counter or ring. Distributions fix this without a new version. So of
  * two processes that share a processor, one waits in a sequence: if it sees what the other has
  * written, the kernel has not ended the sequence.
  *
  * Both share our memory, so nothing is copied, and block all signals, because no handler may run in
- * them. The caller sleeps until they end (CLONE_VFORK), so they can use its thread-local memory.
+ * these processes. The caller sleeps until they end (CLONE_VFORK), so they can use its thread-local
+ * memory.
  *
  * Sources: clone(2), rseq(2); "rseq: refactoring in v6.19 broke everyone on arm64",
  * linux-arm-kernel, April 2026.
@@ -89,7 +90,7 @@ static int wait_in_sequence(void *data)
 	return 0;
 }
 
-/* Runs the test once. ARCH_SEQUENCE_OVER if the result is unknown. */
+/* Runs the test once. Returns ARCH_SEQUENCE_OVER if the result is unknown. */
 static enum arch_sequence try_once(struct trial *trial)
 {
 	sigset_t all, before;

@@ -69,7 +69,10 @@ bool control_signals_wait(struct control_signals *signals)
  * a target's thread is in this file, and has a time limit.
  */
 
-/* Is `tid` a process that we have started? Then our caller waits for its exit status. */
+/*
+ * Returns true if `tid` is a process that we have started. Then our caller waits for its exit
+ * status.
+ */
 static bool is_own_child(pid_t tid)
 {
 	return procfs_status_number(tid, "PPid:") == getpid() &&
@@ -119,8 +122,8 @@ long wait_signal_of(int status)
 }
 
 /*
- * Is a thread in an uninterruptible sleep? In vfork(2) and posix_spawn(3) it is, until its child
- * calls execve(2) or ends; only a fatal signal wakes it earlier.
+ * Returns true if a thread is in an uninterruptible sleep. In vfork(2) and posix_spawn(3) it is,
+ * until its child calls execve(2) or ends; only a fatal signal wakes it earlier.
  */
 bool wait_is_blocked(pid_t tid)
 {
@@ -128,8 +131,8 @@ bool wait_is_blocked(pid_t tid)
 }
 
 /*
- * Waits for a stop, at most `blocked_ns` in an uninterruptible sleep, otherwise WAIT_STOP_NS. The
- * clock is read before each look, so if we were stopped ourselves, we look once more.
+ * Waits for a stop: in an uninterruptible sleep for at most `blocked_ns`, else for WAIT_STOP_NS.
+ * The clock is read before each look, so if we were stopped ourselves, we look once more.
  */
 static enum wait_result wait_stop(pid_t tid, uint64_t begun_ns, uint64_t blocked_ns,
 	struct control_signals *signals, int *status_ret)
@@ -147,8 +150,8 @@ static enum wait_result wait_stop(pid_t tid, uint64_t begun_ns, uint64_t blocked
 }
 
 /*
- * Here an uninterruptible sleep has the usual limit: a thread that makes a call for us may be
- * waiting for a disk.
+ * Give an uninterruptible sleep the usual limit: a thread that makes a call for us may be waiting
+ * for a disk.
  */
 enum wait_result wait_for_stop(
 	pid_t tid, uint64_t begun_ns, struct control_signals *signals, int *status_ret)
@@ -177,10 +180,10 @@ enum wait_result wait_for_interrupt(pid_t tid, uint64_t begun_ns, struct control
 /* ==== Reap ==================================================================================== */
 
 /*
- * A traced process's parent hears of its end only after the tracer has waited for it. A thread that
- * was just killed is no longer stopped, so we cannot detach from it, and it may take long to become
- * a zombie (core files). So another thread of ours, which Linux allows, waits for it. A child of
- * ours is left to the code that started it.
+ * A traced process's parent is told of its end only after the tracer has waited for it. A thread
+ * that was just killed is no longer stopped, so we cannot detach from it, and it may take long to
+ * become a zombie (core files). So another thread of ours, which Linux allows, waits for it. A
+ * child of ours is left to the code that started it.
  *
  * Source: ptrace(2), "Death under ptrace"; wait(2), "__WNOTHREAD".
  */
@@ -216,7 +219,7 @@ void reap_or_detach(pid_t tid)
 {
 	pid_t stopped = tid;
 
-	/* The detach fails, too, while the thread is about to stop. */
+	/* The detach also fails while the thread is about to stop. */
 	while (stopped == tid && ptrace(PTRACE_DETACH, tid, NULL, NULL) < 0 && errno == ESRCH) {
 		stopped = control_wait(tid, &(int){0});
 		if (stopped == 0)

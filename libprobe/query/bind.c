@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Binds an expression to a site. The types of the site's arguments are now known, which decides the
- * type of each operator. Where C would change an operand's bits, a conversion node is added.
+ * type of each operator. Values are kept in 64 bits, extended by their type. A conversion node is
+ * added where a C conversion would change these bits.
  *
- * Only int to unsigned int does: a conversion to 64 bits is free (arch/expr.h), none goes from 64
- * bits to fewer, and constants are converted here. Operands precede their operator, each followed
- * by its conversion.
+ * Only int to unsigned int does, because it clears the upper half. A conversion to 64 bits is free
+ * (arch/expr.h), no operator converts from 64 bits to fewer, and constants are converted at once.
+ * Operands precede their operator, each followed by its conversion.
  */
 #include <string.h>
 
@@ -35,7 +36,7 @@ static struct expr_type result_of(const struct binding *b, uint8_t index)
 	return expr_result_type(b->expr->nodes[index].kind, b->operation[index]);
 }
 
-/* Is it one of < <= > >= == !=? */
+/* Returns true for one of < <= > >= == !=. */
 static bool expr_compares(enum arch_expr_kind kind)
 {
 	return kind >= ARCH_EXPR_LT && kind <= ARCH_EXPR_NE;
@@ -63,7 +64,7 @@ static bool is_scalar(const struct arch_arg *spec)
 	return spec->size == 1 || spec->size == 2 || spec->size == 4 || spec->size == 8;
 }
 
-/* Is a node an argument of type double, or float, which is converted to double? */
+/* Returns true if a node is an argument of type double or float. A float is converted to double. */
 static bool is_double(const struct binding *b, const struct expr_node *node)
 {
 	const struct arch_arg *spec = &b->site->specs[node->arg];
@@ -105,7 +106,7 @@ static struct probe_error *check_there(
 		"there is no arg%u, the probe has %s", arg, list);
 }
 
-/* Returns an error if no integer argument of the site can be the index. */
+/* Returns an error if the argument that should be the index is no integer at this site. */
 static struct probe_error *check_index(const struct binding *b, const struct expr_node *node)
 {
 	struct probe_error *error = check_there(b, node, node->index);
@@ -151,7 +152,7 @@ static struct probe_error *check_arg(const struct binding *b, const struct expr_
 
 /*
  * Returns how many bytes of a string to capture: one more than the longest text that the expression
- * compares with it, to show that it is longer. One capture serves all nodes.
+ * compares with it, so that a longer string differs. One capture serves all nodes.
  */
 static uint16_t string_bytes(const struct expr *expr, const struct expr_node *string)
 {
@@ -338,7 +339,7 @@ static struct probe_error *add_conversion(struct binding *b, struct expr_type ty
 		at);
 }
 
-/* Is a captured value not sign-extended, like 4 bytes of a vector register? */
+/* Returns true if a captured value is not sign-extended, like 4 bytes of a vector register. */
 static bool is_raw(const struct binding *b, const struct expr_node *node)
 {
 	const struct arch_arg *spec = &b->site->specs[node->arg];

@@ -5,8 +5,8 @@
  * after one with wildcards may describe an exception.
  *
  * A command asks about few providers, and parsing all of the library's text would take a quarter of
- * the instructions of a short trace. So at first only providers' names are searched for; the lines
- * of one, which are contiguous, are parsed on demand.
+ * the instructions of a short trace. So at first only the names of providers are searched for. The
+ * lines about a provider, which are contiguous, are parsed on demand.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -85,7 +85,7 @@ static bool is_blank(char c)
 	return c == ' ' || c == '\t';
 }
 
-/* Cuts off the next word. NULL at the end of the line. */
+/* Cuts off the next word. Returns NULL at the end of the line. */
 static char *take_word(struct probes_text *p)
 {
 	char *word = p->at + strspn(p->at, " \t");
@@ -160,7 +160,7 @@ int catalogue_same_arg(const struct probe_meaning *probe, const char *word, bool
 	return number < probe->arg_count ? (int)number : -1;
 }
 
-/* Is a type a unit, which says only what a number counts? */
+/* Returns true for a type that is a unit, which says only what a number counts. */
 static bool is_unit(const char *type)
 {
 	static const char *const units[] = {
@@ -768,7 +768,8 @@ static struct probe_error *add_builtin(struct probe_catalogue *catalogue)
 }
 
 /*
- * Reads a file, with at most one byte more than permitted, which makes catalogue_parse() refuse it.
+ * Reads a file. Reads one byte more than permitted if the file is too long, so that
+ * catalogue_parse() refuses it.
  */
 static struct probe_error *read_file(const char *path, char *text, size_t *length_ret)
 {

@@ -4,8 +4,9 @@
  *
  * Symbols are not trusted. libiberty refuses those that are too long or deep for its stack, but a
  * short one may expand to terabytes, because it can refer to its own parts. So callbacks receive
- * the text in pieces, and longjmp(3) leaves the demangler when it gets too long. That may leak
- * memory for one identifier of a Rust symbol; the C++ demangler does not allocate while it prints.
+ * the text in pieces, and longjmp(3) leaves the demangler when the text gets too long. That may
+ * leak memory for one identifier of a Rust symbol; the C++ demangler does not allocate while it
+ * prints.
  */
 #include <setjmp.h>
 #include <stdlib.h>
@@ -51,7 +52,9 @@ struct probe_error *probe_demangle(const char *symbol, char **ret)
 	struct demangling its = {0};
 
 	*ret = NULL;
-	/* Without `_` it is not mangled: do not let libiberty search it for Rust's characters. */
+	/*
+	 * A name without `_` is not mangled: do not let libiberty search it for Rust's characters.
+	 */
 	if (symbol[0] != '_')
 		return NULL;
 	if (demangle(&its, symbol) && its.text.length) {

@@ -3,11 +3,11 @@
  * The values of expressions outside the target: constants, and bound expressions over a record.
  *
  * C's types and operators (C11, 6.3.1.1, 6.3.1.8 and 6.5) on the four integer types, each in 64
- * bits (arch/expr.h). Where C leaves a result undefined, stubs and this compute what arch/expr.h
- * defines. On constants alone, that would hide a mistake ("1 << 40" would be 256), so
- * expr_compute() also says why C has none.
+ * bits (arch/expr.h). Where C leaves a result undefined, stubs and this file compute the result
+ * that arch/expr.h defines. On constants alone, that would hide a mistake ("1 << 40" would be 256),
+ * so expr_compute() also says why C has no result.
  *
- * The stubs' code generator shares nothing with this, because tests compare the two.
+ * The stubs' code generator shares no code with this file, because tests compare the two.
  */
 #include <string.h>
 
@@ -109,7 +109,7 @@ static uint64_t compute_total(
 	}
 }
 
-/* The exact result of arithmetic; the divisor is not 0. */
+/* Computes the exact result of arithmetic; the divisor is not 0. */
 static __int128 compute_exact(enum arch_expr_kind kind, __int128 a, __int128 b)
 {
 	switch (kind) {
@@ -142,7 +142,7 @@ const char *expr_compute(enum arch_expr_kind kind, struct expr_type type, uint64
 
 	if (is_shift(kind)) {
 		*ret = compute_total(kind, type, left, right % bits);
-		/* A negative count is a huge unsigned number here. */
+		/* A negative count is a huge unsigned number in this comparison. */
 		if (right < bits)
 			return NULL;
 		return type.wide ? "a number of 64 bits can be shifted by 0 to 63"
@@ -264,7 +264,7 @@ static bool evaluate(const struct arch_expr_node *nodes, uint8_t index,
 		*ret = is_listed(node, left);
 		return true;
 	}
-	/* An operand that does not matter may divide by 0. */
+	/* Skip an operand that does not decide the result, because it may divide by 0. */
 	if ((node->kind == ARCH_EXPR_BOTH && !left) || (node->kind == ARCH_EXPR_EITHER && left)) {
 		*ret = left != 0;
 		return true;

@@ -115,7 +115,7 @@ static struct probe_error *parser_add_operator(
 				     .at = where});
 }
 
-/* Computes an operator on constants, which its result replaces. */
+/* Computes an operator on constants. The result replaces their nodes. */
 static struct probe_error *fold(struct parser *p, enum arch_expr_kind kind, const char *where,
 	struct expr_node *left, const struct expr_node *right)
 {
@@ -142,7 +142,7 @@ static struct probe_error *fold(struct parser *p, enum arch_expr_kind kind, cons
 	return NULL;
 }
 
-/* Adds an operator on the last node, or computes it if that is constant. */
+/* Adds an operator on the last node. If the node is constant, computes the operator instead. */
 static struct probe_error *parser_add_unary(
 	struct parser *p, enum arch_expr_kind kind, const char *where)
 {
@@ -210,7 +210,7 @@ static bool parser_is_word(const char *at, const char *word)
 	return parser_word_length(at) == strlen(word) && strncmp(at, word, strlen(word)) == 0;
 }
 
-/* Skips blanks and then the word, if it comes next, whole. */
+/* Skips blanks and then the word, if that whole word comes next. */
 static bool parser_take_word(struct parser *p, const char *word)
 {
 	parser_skip_blanks(p);
@@ -260,7 +260,7 @@ static void note_place(const char **place, const char *at)
 		*place = at;
 }
 
-/* The hit with the argument. In expressions on pairs, `begin` or `end` must be given. */
+/* The hit that an argument belongs to. In expressions on pairs, `begin` or `end` must be given. */
 enum which { THIS_HIT, BEGIN, END };
 
 static const char *const which_words[] = {"", "begin", "end"};
@@ -319,7 +319,7 @@ static struct probe_error *parse_string(struct parser *p)
 	return parse_str(p, where, which);
 }
 
-/* After the word norm. */
+/* Parses the rest of norm(...), after the word norm. */
 static struct probe_error *parse_norm(struct parser *p, const char *where)
 {
 	struct probe_error *error;
@@ -337,7 +337,7 @@ static struct probe_error *parse_norm(struct parser *p, const char *where)
 
 static struct probe_error *parse_of_pair(struct parser *p, const char *where, enum which which);
 
-/* After the word sym. */
+/* Parses the rest of sym(...), after the word sym. */
 static struct probe_error *parse_sym(struct parser *p, const char *where)
 {
 	static const char whole[] = "sym() is a whole key: it has no operators";
@@ -385,7 +385,7 @@ static struct probe_error *expr_parse_text(struct parser *p, enum arch_expr_kind
 	return expr_text(p->expr, &p->at, string);
 }
 
-/* After the word starts_with. */
+/* Parses the rest of starts_with(...), after the word starts_with. */
 static struct probe_error *parse_starts_with(struct parser *p)
 {
 	struct probe_error *error;
@@ -405,7 +405,7 @@ static struct probe_error *parse_starts_with(struct parser *p)
 	return NULL;
 }
 
-/* After the word begin or end. */
+/* Parses the rest of begin.ARG or end.ARG, after the word begin or end. */
 static struct probe_error *parse_of_pair(struct parser *p, const char *where, enum which which)
 {
 	struct expr_node node = {
@@ -546,7 +546,7 @@ static struct probe_error *parse_number(struct parser *p, struct expr_node *list
 	return NULL;
 }
 
-/* After the operand and the opening parenthesis. */
+/* Parses the numbers of a list, after the operand and the opening parenthesis. */
 static struct probe_error *parse_numbers(struct parser *p, const char *where)
 {
 	struct expr_node list = {.kind = ARCH_EXPR_IN,
@@ -582,7 +582,7 @@ static struct probe_error *join(struct parser *p, size_t count, const char *wher
 	return error;
 }
 
-/* After the string and the opening parenthesis. */
+/* Parses the texts of a list, after the string and the opening parenthesis. */
 static struct probe_error *parse_texts(struct parser *p, const char *where)
 {
 	struct expr_node string = *parser_last(p);
@@ -639,7 +639,7 @@ static struct probe_error *expr_parse_list(struct parser *p, const char *where, 
  * `nesting` limits this depth.
  */
 
-/* the level of lists: that of < and > */
+/* precedence of lists, the same as that of < and > */
 enum { NESTING_MAX = 64, LEVEL_LIST = 7 };
 
 static const struct infix {
@@ -758,7 +758,7 @@ static const struct infix *infix_at(const char *at)
 	return NULL;
 }
 
-/* After the left side, a string, and the operator. */
+/* Parses the right side of a comparison, after its left side (a string) and the operator. */
 static struct probe_error *parse_comparison(
 	struct parser *p, const struct infix *op, const char *where)
 {
@@ -840,7 +840,10 @@ struct probe_error *expr_parse(const char *what, const char *text, struct expr *
 		return probe_error_no_memory();
 	expr->what = strdup(what);
 	expr->text = strdup(text);
-	/* An escape sequence is never shorter than what it stands for. */
+	/*
+	 * This is enough room, because an escape sequence is never shorter than the bytes it stands
+	 * for.
+	 */
 	expr->literals = malloc(strlen(text) + 1);
 	expr->numbers = calloc(strlen(text) + 1, sizeof(*expr->numbers));
 	error = expr->what && expr->text && expr->literals && expr->numbers

@@ -63,7 +63,7 @@ static bool type_of(uint64_t value, struct suffix suffix, bool is_decimal, struc
 	return ret->is_signed || suffix.is_unsigned || !is_decimal;
 }
 
-/* Parses a unit of time. Returns its nanoseconds, or 0 without a unit. */
+/* Parses a unit of time. Returns its nanoseconds, or 0 if no unit follows. */
 static uint64_t take_unit(const char **at, unsigned int base)
 {
 	static const struct {
@@ -90,7 +90,7 @@ static bool is_floating(const char *at)
 	return *at == '.' || *at == 'e' || *at == 'E';
 }
 
-/* Use the C locale: that of the user may have another decimal point. */
+/* Use the C locale, because the user's locale may have another decimal point. */
 static double parse_double(const char *text, char **end)
 {
 	locale_t c = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0), users;
@@ -177,7 +177,7 @@ static bool simple_escape(char c, unsigned int *ret)
 	return found != NULL;
 }
 
-/* *at points to the backslash. */
+/* Parses an escape sequence; *at points to its backslash. */
 static struct probe_error *take_escape(const struct expr *expr, const char **at, unsigned int *ret)
 {
 	const char *start = *at, *digit = start + 1;
@@ -191,7 +191,7 @@ static struct probe_error *take_escape(const struct expr *expr, const char **at,
 		base = 16;
 		digit++;
 	}
-	/* Up to three octal digits, or any number of hexadecimal ones. */
+	/* Read up to three octal digits, or any number of hexadecimal digits. */
 	for (*ret = 0; digit_value(*digit) < base && (base == 16 || length < 3); length++) {
 		*ret = *ret * base + digit_value(*digit++);
 		if (*ret > 0xff)

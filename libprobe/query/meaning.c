@@ -16,7 +16,7 @@ static bool is_sized(const struct probe_arg_meaning *arg)
 	return arg->kind == PROBE_ARG_SIZED_STRING || arg->kind == PROBE_ARG_SIZED_BYTES;
 }
 
-/* Is the argument only the length of another? */
+/* Returns true if the argument is only the length of another argument. */
 static bool is_length(const struct probe_meaning *meaning, size_t index)
 {
 	for (size_t i = 0; i < meaning->arg_count; i++)
@@ -92,12 +92,12 @@ struct scanner {
 	bool of_begin; /* right after `begin.` */
 };
 
-/* A word that can only be an argument's name, or anything else. */
+/* A piece of the text: a word that can only be an argument's name, or anything else. */
 struct piece {
 	const char *text;
 	size_t length;
 	bool is_name;
-	bool of_begin; /* the name belongs to the begin of a pair */
+	bool of_begin; /* the name belongs to the start event of a pair */
 };
 
 static size_t word_length(const char *at)
@@ -131,14 +131,14 @@ static bool is_word(const struct piece *piece, const char *word)
 	return strlen(word) == piece->length && strncmp(word, piece->text, piece->length) == 0;
 }
 
-/* Do `*` and `)` follow, so that the word before is a type, as in `(u64 *)`? */
+/* Returns true if `*` and `)` follow, so that the word before them is a type, as in `(u64 *)`. */
 static bool ends_type(const char *at)
 {
 	at = skip_blanks(at);
 	return *at == '*' && *skip_blanks(at + 1) == ')';
 }
 
-/* Returns false at the end of the text. */
+/* Finds the next piece. Returns false at the end of the text. */
 static bool next_piece(struct scanner *s, struct piece *ret)
 {
 	const char *at = s->at;

@@ -10,7 +10,7 @@
 
 enum {
 	NEAREST_MAX = 3,
-	/* Longer names are compared up to here. */
+	/* Only this many characters of a longer name are compared. */
 	COMPARED_MAX = NEAREST_COMPARED_MAX
 };
 
@@ -64,7 +64,7 @@ static unsigned int distance_of(
 		return 1;
 	longer = length > typed_length ? length : typed_length;
 	distance = nearest_distance(typed, typed_length, name, length);
-	/* If more characters differ, it is no typing error. */
+	/* If more characters differ, it is not a typing error. */
 	return distance * 5 > longer * 2 ? UINT32_MAX : distance;
 }
 

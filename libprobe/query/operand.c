@@ -21,7 +21,7 @@
 
 enum {
 	NESTING_MAX = 16,
-	/* one step is left for an address that is not read */
+	/* maximum number of pointers; one step is left for an address that is not read */
 	POINTERS_MAX = ARCH_STEPS_MAX - 1
 };
 
@@ -107,7 +107,7 @@ static const char *take_index(struct operand_parser *p, int32_t *scale)
 			    : NULL;
 }
 
-/* Adds a distance, after its + or -, to the address. */
+/* Parses a distance after its + or -, and adds it to the address. */
 static const char *add_distance(struct operand_parser *p, bool is_negative, struct arch_step *step)
 {
 	const char *expected;
@@ -154,7 +154,7 @@ static const char *parse_sum(struct operand_parser *p, struct arch_step *step)
 	return expected;
 }
 
-/* Parses a step, which reads memory at an address, after the asterisk. */
+/* Parses a step, which reads memory at an address, from behind its asterisk. */
 static const char *parse_step(struct operand_parser *p)
 {
 	struct arch_step step;

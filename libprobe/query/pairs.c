@@ -24,8 +24,8 @@
 enum { WORDS_MAX = 16 };
 
 /*
- * The last words of the ends for a begin with the last word `begin`. Of several rules, the first
- * for which ends exist applies.
+ * The last words of end events whose start event has the last word `begin`. If several rules apply,
+ * the first one for which end events exist is used.
  */
 struct rule {
 	const char *begin;
@@ -98,7 +98,10 @@ static char **plain_names(const struct selection *s)
 	return names;
 }
 
-/* Is `word` the last word of a name? *before_ret is the length before it, with the separator. */
+/*
+ * Returns true if `word` is the last word of a name. *before_ret is the length before it, with the
+ * separator.
+ */
 static bool ends_in(const char *name, const char *word, size_t *before_ret)
 {
 	size_t length = strlen(name), word_length = strlen(word);
@@ -109,7 +112,10 @@ static bool ends_in(const char *name, const char *word, size_t *before_ret)
 	return *before_ret == 0 || name[*before_ret - 1] == '_';
 }
 
-/* Gives the ends of the probe `begin` by a rule the pair's number. Returns how many there are. */
+/*
+ * Gives the pair's number to the end events that a rule lists for the probe `begin`. Returns how
+ * many there are.
+ */
 static size_t take_ends(const struct rule *rule, char *const *names, size_t count,
 	const char *begin, size_t before, uint32_t pair, struct pair_part *parts)
 {
@@ -179,8 +185,8 @@ bool pair_looks_reversed(const char *begin, const char *end)
 
 /*
  * Returns the length of the prefix that names share if they may affect each other's pairing.
- * Usually it is all but the last word. But x__super__failed may end x__super__start and
- * x__required, so it is x__ for all three.
+ * Usually this prefix is all but the last word. But x__super__failed may end x__super__start and
+ * x__required, so the prefix is x__ for all three.
  */
 static size_t pair_kin(const char *name)
 {
@@ -198,7 +204,7 @@ static size_t pair_kin(const char *name)
 
 /* ---- By the catalogue ----------------------------------------------------------------- */
 
-/* Does the catalogue list a probe among the ends of a begin? */
+/* Returns true if the catalogue lists a probe among the end events of a start event. */
 static bool is_end_of(const struct probe_meaning *begin, const char *name)
 {
 	for (size_t i = 0; i < begin->end_count; i++)
@@ -231,13 +237,13 @@ static void apply_catalogue(const struct probe_catalogue *catalogue, const char 
 
 /* ---- Begins that take the arguments of another probe ----------------------------------- */
 
-/* Is a probe the giver of a begin, which takes its arguments? */
+/* Returns true if a probe is the giver of a start event, which takes its arguments. */
 static bool is_giver(const struct probe_meaning *begin, const char *name)
 {
 	return begin && begin->takes && catalogue_name_matches(begin->takes, name);
 }
 
-/* Marks all probes of a pair that does not nest, and the giver. All are of one provider. */
+/* Marks all probes of a pair that does not nest, and the giver. All have the same provider. */
 static void mark_single(const struct probe_meaning *meaning, char *const *names, size_t count,
 	struct pair_part *parts, struct pair_part *begin)
 {
@@ -252,7 +258,7 @@ static void mark_single(const struct probe_meaning *meaning, char *const *names,
 	}
 }
 
-/* Returns the catalogue's entry of a begin; NULL for other probes. */
+/* Returns the catalogue's entry of a start event; NULL for other probes. */
 static const struct probe_meaning *meaning_of_begin(const struct probe_catalogue *catalogue,
 	const char *provider, const char *name, const struct pair_part *part)
 {
@@ -285,8 +291,8 @@ static bool same_names(const struct probe_meaning *a, const struct probe_meaning
 }
 
 /*
- * Returns the entry with the arguments to compare for a pair; NULL if its begins list none, or
- * different ones.
+ * Returns the entry that lists the arguments to compare for a pair; NULL if its start events list
+ * none, or different ones.
  */
 static const struct probe_meaning *same_of_begins(
 	const struct pair_part *parts, size_t count, uint32_t pair)
@@ -319,7 +325,7 @@ static void apply_same(const struct probe_catalogue *catalogue, const char *prov
 			parts[i].same = same_of_begins(parts, count, parts[i].pair);
 }
 
-/* Marks all probes of compared pairs: maybe only one of their providers lists the arguments. */
+/* Marks all probes of compared pairs, because the arguments may be listed for only one of them. */
 static void mark_compared(struct pair_part *parts, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
@@ -504,14 +510,14 @@ void pairing_deinit(struct pairing *pairing)
 	*pairing = (struct pairing){0};
 }
 
-/* Can two probes affect each other's pairing? */
+/* Returns true if two probes can affect each other's pairing. */
 static bool are_kin(const struct pairing_probe *a, const struct pairing_probe *b)
 {
 	return a->may_be != PAIR_NONE && a->kin == b->kin &&
 	       memcmp(a->plain, b->plain, a->kin) == 0 && strcmp(a->provider, b->provider) == 0;
 }
 
-/* Pairs the last probe and its kin again. Returns false if out of memory. */
+/* Pairs the last probe and its kin again (see pair_kin()). Returns false if out of memory. */
 static bool pair_again(struct pairing *pairing)
 {
 	struct pairing_probe *probes = pairing->probes;

@@ -91,7 +91,7 @@ static const char *parse_length(const char **at, struct capture *capture)
 	return NULL;
 }
 
-/* Returns NULL, or what was expected at *at. */
+/* Parses one capture. Returns NULL, or a text that says what was expected at *at. */
 static const char *parse_capture(const char **at, struct capture *capture)
 {
 	const char *expected, *start = *at;
@@ -126,7 +126,10 @@ static const char *parse_capture(const char **at, struct capture *capture)
 	return NULL;
 }
 
-/* Parses the list of arguments at the parenthesis *at. Returns NULL, or what was expected there. */
+/*
+ * Parses the list of arguments at the parenthesis *at. Returns NULL, or a text that says what was
+ * expected.
+ */
 static const char *captures_parse(
 	const char **at, struct capture captures[CAPTURES_MAX], size_t *count_ret)
 {
@@ -164,7 +167,10 @@ struct probe_pattern {
 	bool has_captures;
 	struct capture captures[CAPTURES_MAX];
 	size_t capture_count;
-	/* For names of arguments; borrowed. A list with names is parsed again for each probe. */
+	/*
+	 * For names of arguments; borrowed. A list that contains names is parsed again for each
+	 * probe.
+	 */
 	const struct probe_catalogue *catalogue;
 	/* the list in `text` if it contains names, otherwise NULL */
 	const char *named_list;
@@ -289,7 +295,7 @@ static struct probe_error *check_brackets(
 	return NULL;
 }
 
-/* Returns an error for a parenthesis: it is of a list that is not at the end. */
+/* Returns an error for a parenthesis, because it belongs to a list that is not at the end. */
 static struct probe_error *check_parentheses(
 	const struct pattern_text *parser, const char *from, const char *end)
 {
@@ -359,7 +365,7 @@ static const char *skip_tool(const char *from, const char *end)
 {
 	size_t length = strncmp(from, "usdt:", 5) == 0 ? 5 : strncmp(from, "u:", 2) == 0 ? 2 : 0;
 
-	/* Before a single colon, it is a provider. */
+	/* If only one colon follows, this is a provider, not a prefix. */
 	return length > 0 && last_colon(from + length, end) ? from + length : from;
 }
 
@@ -553,7 +559,7 @@ bool pattern_has_captures(const struct probe_pattern *pattern)
 
 bool pattern_has_symbols(const struct probe_pattern *pattern)
 {
-	/* sym is a reserved word, so no argument has this name. */
+	/* sym is a reserved word, so this cannot be an argument's name. */
 	bool ret = pattern->named_list && strstr(pattern->named_list, "sym");
 
 	for (size_t i = 0; i < pattern->capture_count; i++)
@@ -561,7 +567,7 @@ bool pattern_has_symbols(const struct probe_pattern *pattern)
 	return ret;
 }
 
-/* Returns the list in a pattern, borrowed, and its catalogue if it contains names; else NULL. */
+/* Returns the list in a pattern, borrowed, and its catalogue, if it contains names; else NULL. */
 static const char *pattern_named_list(
 	const struct probe_pattern *pattern, const struct probe_catalogue **catalogue_ret)
 {
@@ -581,7 +587,7 @@ struct probe_error *pattern_captures(const struct probe_pattern *pattern, const 
 	memcpy(captures, pattern->captures, pattern->capture_count * sizeof(*captures));
 	if (!pattern->named_list)
 		return NULL;
-	/* No probe has 32 arguments: arg31 does not exist. */
+	/* arg31 stands for a missing argument, because no probe has 32 arguments. */
 	error = meaning_replace("the list", pattern->named_list,
 		probe_catalogue_find(pattern->catalogue, provider, name, arg_count), NULL,
 		absent_ok ? "arg31" : NULL, &list);
@@ -597,7 +603,7 @@ struct probe_error *pattern_captures(const struct probe_pattern *pattern, const 
 
 /* ---- Matching ----------------------------------------------------------------- */
 
-/* Is `file` the library's? bcc calls it "c", bpftrace "libc". */
+/* Returns true if `file` is the library's. bcc calls the C library "c", bpftrace "libc". */
 static bool is_library_file(const char *library, const char *file)
 {
 	size_t length = strlen(library);
@@ -607,7 +613,7 @@ static bool is_library_file(const char *library, const char *file)
 	if (strncmp(file, library, length) != 0)
 		return false;
 	file += length;
-	/* Before glibc 2.34, it was libc-2.31.so. */
+	/* Before glibc 2.34, the file was named like libc-2.31.so. */
 	return strncmp(file, ".so", 3) == 0 ||
 	       (file[0] == '-' && isdigit((unsigned char)file[1]) && strstr(file, ".so"));
 }
@@ -665,7 +671,7 @@ static void single_dashes(char *to, const char *from)
 	*to = '\0';
 }
 
-/* Matches the name as it is, with `__` for `-`, and with `-` for `__`. */
+/* Matches the name as written, with `__` for `-`, and with `-` for `__`. */
 static bool matches_regex(const regex_t *regex, const char *provider, const char *name)
 {
 	size_t provider_length = strlen(provider);
@@ -725,7 +731,9 @@ bool probe_pattern_matches(const struct probe_pattern *pattern, const char *path
  * traced program's version is unknown: all versions' entries must give the same list.
  */
 
-/* Makes the list by one entry of the catalogue, which must equal *ret, unless that is NULL. */
+/*
+ * Makes the list according to one entry of the catalogue. It must equal *ret, unless *ret is NULL.
+ */
 static struct probe_error *add_meaning(
 	const char *named, const struct probe_meaning *meaning, char **ret)
 {
@@ -757,7 +765,7 @@ static struct probe_error *plain_list(const struct probe_pattern *pattern, const
 		for (size_t k = 0; file && k < file->probe_count && !error; k++) {
 			const struct probe_meaning *its = &file->probes[k];
 
-			/* Skip entries that another one overrides. */
+			/* Skip entries that another entry overrides. */
 			if (pattern_may_name(pattern, its->provider, its->name) &&
 				probe_catalogue_find(
 					catalogue, its->provider, its->name, its->arg_count) == its)

@@ -43,7 +43,7 @@ enum { CAPTURES_MAX = 32 };
 /* A requested argument, or data that it points to. */
 struct capture {
 	unsigned char arg; /* number of the argument, from 0 to 31 */
-	/* From the argument, a pointer, to the wanted data: */
+	/* The steps from the argument, a pointer, to the wanted data: */
 	struct arch_step steps[ARCH_STEPS_MAX];
 	uint8_t step_count;
 	/* the argument `index` is the index of an array in the steps */
@@ -109,7 +109,8 @@ void catalogue_file_deinit(struct catalogue_file *file);
 
 /*
  * Returns a source's parsed file. The library's text is parsed when its provider is first asked
- * for. NULL if it is unparsed and not of `provider` (NULL: any), or if out of memory.
+ * for. Returns NULL if out of memory, or if the text is unparsed and not about `provider` (NULL
+ * means any).
  */
 const struct catalogue_file *catalogue_file_of(
 	const struct probe_catalogue *catalogue, size_t source, const char *provider);
@@ -128,30 +129,38 @@ bool catalogue_is_reserved(const char *word, size_t length);
 
 /* ---- Pattern --------------------------------------------------------------------------------- */
 
-/* Does the pattern name one probe, without wildcards, regular expression or predicate? */
+/*
+ * Returns true if the pattern names one probe, without wildcards, regular expression or predicate.
+ */
 bool pattern_is_exact(const struct probe_pattern *pattern);
 
 /*
- * The most precise pattern that matches a probe decides what is captured: exact names count most,
- * then lists of arguments.
+ * Returns how precise a pattern is. The most precise pattern that matches a probe decides what is
+ * captured: exact names count most, then lists of arguments.
  */
 int pattern_precision(const struct probe_pattern *pattern);
 
-/* Finds the only provider and name that match; borrowed. Returns false if several do. */
+/*
+ * Finds the provider and name that match, if only one pair can; borrowed. Returns false if several
+ * can.
+ */
 bool pattern_names(
 	const struct probe_pattern *pattern, const char **provider_ret, const char **name_ret);
 
-/* Finds the function and data of probe_pattern_predicate(), as addresses, or 0. */
+/* Finds the addresses of probe_pattern_predicate()'s function and data, or 0. */
 void pattern_predicate(
 	const struct probe_pattern *pattern, uint64_t *function_ret, uint64_t *data_ret);
 
-/* Returns true if the pattern has a list in parentheses. Otherwise all arguments are captured. */
+/*
+ * Returns true if the pattern has a list in parentheses. If it has none, all arguments are
+ * captured.
+ */
 bool pattern_has_captures(const struct probe_pattern *pattern);
-/* Does the list contain sym(argN)? */
+/* Returns true if the list contains sym(argN). */
 bool pattern_has_symbols(const struct probe_pattern *pattern);
 /*
  * Finds the captures of the pattern's list for a probe with `arg_count` arguments and the
- * catalogue's names. absent_ok: a name that the probe lacks becomes an argument that does not
+ * catalogue's names. With absent_ok, a name that the probe lacks becomes an argument that does not
  * exist. Errors: PROBE_ERROR_USAGE (unknown name, or invalid list), PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *pattern_captures(const struct probe_pattern *pattern,
@@ -180,7 +189,7 @@ struct record_layout {
 	uint8_t arg_count;
 	struct arch_capture captures[ARCH_ARGS_MAX];
 	uint8_t capture_count;
-	/* Captures in the record; those behind serve expressions only. */
+	/* Number of captures in the record. The captures after these are only for expressions. */
 	uint8_t recorded;
 	bool checked; /* records have a bit mask that says which captures were readable */
 	/* Index of the stack's capture plus 1, or 0. */
@@ -194,7 +203,7 @@ struct record_layout_stack {
 	/* The stack from the stack pointer up, or return addresses, each a u64. */
 	const uint8_t *bytes;
 	size_t length;
-	/* the function's return address if `bytes` may lack it, or 0 */
+	/* return address of the site's function if `bytes` may lack it, or 0 */
 	uint64_t caller;
 };
 
@@ -212,7 +221,7 @@ struct record_layout_site {
 	struct module *module;
 	struct arch_arg specs[ARCH_ARGS_MAX];
 	size_t count;
-	/* At the end of a pair: what start events have kept. The session owns it. */
+	/* For an end event: the arguments that start events have kept. The session owns them. */
 	const struct record_layout_kept *kept;
 	uint8_t kept_count;
 	/* The captures by which end events are matched with start events (arch_flights.same). */
@@ -235,9 +244,9 @@ void record_layout_init(struct record_layout *layout, const struct record_layout
 	const struct probe_session_options *options);
 
 /*
- * Captures an argument for an expression, after all recorded captures: by an existing one if
- * possible, else by one that is not recorded. Reads up to `bytes` of a string, which ends at a NUL
- * even with a given length. Returns the index, or -1 if impossible.
+ * Captures an argument for an expression, after all recorded captures: by an existing capture if
+ * possible, else by a capture that is not recorded. Reads up to `bytes` of a string, which ends at
+ * a NUL even with a given length. Returns the index, or -1 if impossible.
  */
 int record_layout_capture(struct record_layout *layout, const struct record_layout_site *site,
 	const struct capture *wanted, uint16_t bytes);
@@ -264,14 +273,15 @@ int record_layout_capture_stack(struct record_layout *layout, const struct arch 
 int record_layout_capture_comm(struct record_layout *layout);
 
 /*
- * Captures the return address, maybe signed, of the site's function. Returns the index, or -1 if
- * that is impossible, or unnecessary because the frame pointers' chain has it.
+ * Captures the return address of the site's function, which may be signed. Returns the index, or -1
+ * if that is impossible, or unnecessary because the chain of frame pointers has it.
  */
 int record_layout_capture_return(
 	struct record_layout *layout, const struct record_layout_site *site);
 
 /*
- * Records the captures for expressions, too, after all were added. Shown arguments stay the same.
+ * Records the captures for expressions, too. Call it after all were added. Shown arguments stay the
+ * same.
  */
 void record_layout_record_all(struct record_layout *layout, const struct arch *arch);
 
@@ -293,8 +303,8 @@ void record_layout_read_frame(const struct record_layout *layout, const uint64_t
 	struct probe_value values[ARCH_ARGS_MAX]);
 
 /*
- * Are all arguments integers or NUL-terminated strings? Then record_layout_read_plain() does the
- * same with general registers only (arch/general.h).
+ * Returns true if all arguments are integers or NUL-terminated strings. Then
+ * record_layout_read_plain() does the same with general registers only (arch/general.h).
  */
 bool record_layout_is_plain(const struct record_layout *layout);
 
@@ -339,7 +349,7 @@ GENERAL_INLINE void record_layout_read_plain(const struct record_layout *layout,
 				frame[arg->string], frame[words + arg->string], values);
 }
 
-/* Finds the stack in a record that record_layout_read() accepted. Returns false without one. */
+/* Finds the stack in a record that record_layout_read() accepted. Returns false if it has none. */
 bool record_layout_read_stack(
 	const struct record_layout *layout, const uint8_t *record, struct record_layout_stack *ret);
 
@@ -380,13 +390,16 @@ PROBE_MUST_CHECK struct probe_error *expr_parse(
 	const char *what, const char *text, struct expr **ret);
 void expr_free(struct expr *expr);
 
-/* Is the whole expression a string, maybe of a begin? Then *ret is it. It cannot be bound. */
+/*
+ * Returns true if the whole expression is a string, maybe of a start event; *ret is that string. It
+ * cannot be bound.
+ */
 bool expr_is_string(const struct expr *expr, struct capture *ret);
 
-/* Is it norm(STRING), which is normalized when it is read (norm.h)? */
+/* Returns true for norm(STRING), which is normalized when it is read (norm.h). */
 bool expr_is_norm(const struct expr *expr);
 
-/* Is it sym(argN), a number shown as a symbol's name? */
+/* Returns true for sym(argN), a number shown as a symbol's name. */
 bool expr_is_symbol(const struct expr *expr);
 /* Returns the error for sym() outside keys. */
 PROBE_MUST_CHECK struct probe_error *expr_no_symbol(const struct expr *expr);
@@ -401,10 +414,11 @@ enum expr_word {
 enum expr_word expr_word(const struct expr *expr);
 
 /*
- * Is it about a complete pair (`duration`, `begin.`, `end.`)? Then it is bound to the end's sites.
+ * Returns true if an expression needs a complete pair (`duration`, `begin.`, `end.`). Then it is
+ * bound to the sites of the end event.
  */
 bool expr_is_of_pair(const struct expr *expr);
-/* Returns the error for such an expression without pairs. */
+/* Returns the error for an expression that needs a pair, where there are no pairs. */
 PROBE_MUST_CHECK struct probe_error *expr_no_pair(const struct expr *expr);
 
 /*
@@ -413,15 +427,21 @@ PROBE_MUST_CHECK struct probe_error *expr_no_pair(const struct expr *expr);
  */
 bool expr_ask_begin(const struct expr *expr, uint16_t string_bytes, struct record_layout_kept *kept,
 	uint8_t *count);
-/* Checks that a begin's site has the arguments that the expression uses. Errors: as expr_bind(). */
+/*
+ * Checks that a start event's site has the arguments that the expression uses. Errors: as
+ * expr_bind().
+ */
 PROBE_MUST_CHECK struct probe_error *expr_check_begin(
 	const struct expr *expr, const struct record_layout_site *site);
 
 /*
- * Is it argN, a double or float at this site? Then call expr_bind_double(); expr_bind() would fail.
+ * Returns true if the expression is argN and the argument is a double or float at this site. Then
+ * call expr_bind_double(), because expr_bind() would fail.
  */
 bool expr_is_double(const struct expr *expr, const struct record_layout_site *site);
-/* Like expr_bind(), for such an argument. The value is the bits of a double. */
+/*
+ * Like expr_bind(), for an argument that is a double or float. The value is the bits of a double.
+ */
 PROBE_MUST_CHECK struct probe_error *expr_bind_double(const struct expr *expr,
 	struct record_layout *layout, const struct record_layout_site *site,
 	struct arch_expr_node *nodes, uint8_t *count_ret);
@@ -461,7 +481,7 @@ struct expr_input {
 	uint64_t duration;
 };
 
-/* Returns false if the hit is rejected: an operand was unreadable, or a divisor 0. */
+/* Returns false if the hit is rejected because an operand was unreadable or a divisor was 0. */
 bool expr_evaluate(const struct arch_expr *expr, const struct expr_input *input, uint64_t *ret);
 
 /*
@@ -476,8 +496,8 @@ struct probe_value expr_record_value(const struct arch_expr *expr,
 /* ---- Meaning --------------------------------------------------------------------------------- */
 
 /*
- * Finds the captures for a pattern without a list by the catalogue: strings as strings, without
- * arguments that are only lengths. Returns their number.
+ * For a pattern without a list, finds the captures according to the catalogue: strings as strings,
+ * and no arguments that are only lengths. Returns their number.
  */
 size_t meaning_captures(const struct probe_meaning *meaning, size_t arg_count,
 	struct capture captures[CAPTURES_MAX]);
@@ -490,22 +510,24 @@ size_t meaning_captures_all(const struct probe_meaning *meaning, size_t arg_coun
 
 /*
  * Finds the captures that match end events with start events, in the order of the entry `begin`.
- * `meaning` is the entry of the hit's probe. Returns their number, or 0 if it lacks an argument.
+ * `meaning` is the entry of the hit's probe. Returns their number, or 0 if that probe lacks an
+ * argument.
  */
 size_t meaning_same(const struct probe_meaning *begin, const struct probe_meaning *meaning,
 	struct capture captures[PROBE_SAME_MAX]);
 
-/* Does a text contain words that can only be arguments' names? */
+/* Returns true if a text contains words that can only be arguments' names. */
 bool meaning_names_used(const char *text);
-/* Is one of them an argument of a begin (begin.NAME)? */
+/* Returns true if one of these words is an argument of a start event (begin.NAME). */
 bool meaning_begin_used(const char *text);
 
 /*
  * Replaces arguments' names in a text by argN, str(argN), str(argN,argM) or bytes(argN,argM);
- * inside str() and bytes(), by argN; and words for numbers by these. `what` names the text in
- * messages. `meaning` is the probe's entry, `begin` its pair's begin's, for names after `begin.`,
- * which must exist; both may be NULL. A name that the probe lacks becomes `absent`; NULL: is an
- * error. The caller frees *ret. Errors: PROBE_ERROR_USAGE (unknown name), PROBE_ERROR_MEMORY.
+ * inside str() and bytes(), by argN; and words that stand for numbers, by the numbers. `what` names
+ * the text in messages. `meaning` is the probe's entry, `begin` is the entry of its pair's start
+ * event, for names after `begin.`, which must exist; both may be NULL. A name that the probe lacks
+ * becomes `absent`, or is an error if `absent` is NULL. The caller frees *ret. Errors:
+ * PROBE_ERROR_USAGE (unknown name), PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *meaning_replace(const char *what, const char *text,
 	const struct probe_meaning *meaning, const struct probe_meaning *begin, const char *absent,
@@ -515,10 +537,13 @@ PROBE_MUST_CHECK struct probe_error *meaning_replace(const char *what, const cha
 
 /*
  * Parses argN or *(TYPE *)ADDRESS into the argument and steps of *ret, and moves *at past it.
- * Returns NULL, or what was expected at *at.
+ * Returns NULL, or a text that says what was expected at *at.
  */
 const char *operand_parse(const char **at, struct capture *ret);
-/* The same for the address of a string or bytes, which needs no parentheses: `arg0 + 8`. */
+/*
+ * Like operand_parse(), for the address of a string or bytes, which needs no parentheses: `arg0 +
+ * 8`.
+ */
 const char *operand_parse_address(const char **at, struct capture *ret);
 
 /* ---- Select ---------------------------------------------------------------------------------- */
@@ -539,7 +564,7 @@ struct select_site {
 	struct plan *plan; /* points into selection.plans; NULL until install_make_plans() */
 	/* the plan for the site; NULL if it is refused */
 	const struct plan_ops *chosen;
-	/* Why it is refused: the plans' distinct reasons, then NULL. */
+	/* Why the site is refused: the plans' distinct reasons, then NULL. */
 	const char *reasons[SELECT_REASONS];
 };
 
@@ -586,27 +611,33 @@ PROBE_MUST_CHECK struct probe_error *select_probes(struct modules *modules,
 	const struct probe_pattern *const *patterns, size_t count, struct selection *ret);
 void selection_deinit(struct selection *selection);
 
-/* Refuse a site for one reason, in place of others; add a reason that it does not have. */
+/*
+ * select_refuse() refuses a site for one reason, which replaces others. The other adds a reason
+ * that the site does not have.
+ */
 void select_refuse(struct select_site *site, const char *reason);
 void select_add_reason(struct select_site *site, const char *reason);
-/* Returns all reasons in one text, for the caller to free; NULL if out of memory. */
+/* Returns all reasons in one text, which the caller frees; NULL if out of memory. */
 char *select_reason_text(const struct select_site *site);
 
 void selection_drop_unwanted(struct selection *selection);
 
 /*
  * Returns a probe's key, a hash of provider, name, and the run-time address of its module's first
- * note. All controllers compute the same.
+ * note. All controllers compute the same key.
  */
 uint64_t select_key(
 	const struct sdt_notes *notes, uint64_t bias, const char *provider, const char *name);
 
-/* Inverts select_key(): returns the address of the first note, if provider and name are right. */
+/*
+ * Inverts select_key(): returns the address of the first note. The result is right only if provider
+ * and name are right.
+ */
 uint64_t select_key_place(uint64_t key, const char *provider, const char *name);
 
-/* Returns notes by provider and name, for the caller to free; NULL if out of memory. */
+/* Returns notes sorted by provider and name; the caller frees the array. NULL if out of memory. */
 const struct sdt_note **select_by_name(const struct sdt_notes *notes);
-/* Returns the index past the last note of the same probe in an array from select_by_name(). */
+/* Returns the index after the last note of the same probe, in an array from select_by_name(). */
 size_t select_probe_end(const struct sdt_note *const *sorted, size_t count, size_t from);
 
 /*
@@ -617,8 +648,9 @@ PROBE_MUST_CHECK struct probe_error *select_lacking(const struct probe_pattern *
 	uint16_t machine, const struct sdt_note *const *notes, size_t count);
 
 /*
- * Takes the error for the first probe that lacks a pattern's argument; NULL if there is none. With
- * wildcards, one matching probe must have it. Errors: PROBE_ERROR_USAGE, PROBE_ERROR_MEMORY.
+ * Returns the error for the first probe that lacks a pattern's argument, or NULL. The caller owns
+ * it. If the pattern has wildcards, one matching probe must have the argument. Errors:
+ * PROBE_ERROR_USAGE, PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *select_check_arguments(struct selection *selection);
 
@@ -631,23 +663,26 @@ PROBE_MUST_CHECK struct probe_error *select_unmatched(struct modules *modules,
 
 /* ---- Pairs ----------------------------------------------------------------------------------- */
 
-/* Which probes are begins of pairs, and which ends. */
+/* Says which probes are start events of pairs, and which are end events. */
 
 enum pair_role { PAIR_NONE, PAIR_BEGIN, PAIR_END };
 
-/* A probe's role in its pair, which may have several begins and ends. */
+/* A probe's role in its pair, which may have several start events and end events. */
 struct pair_part {
 	enum pair_role role;
 	uint32_t pair;
 	bool single; /* the pair does not nest (see probe_meaning.takes) */
-	/* A begin that takes the arguments of another probe, its giver. */
+	/* The probe is a start event that takes the arguments of another probe, its giver. */
 	bool takes;
-	/* The giver of a begin. Its role is PAIR_BEGIN, but its hits start nothing. */
+	/*
+	 * The probe is the giver of a start event. Its role is PAIR_BEGIN, but its hits start
+	 * nothing.
+	 */
 	bool gives;
 	/*
 	 * `compares`: the pair's start and end events must have certain equal arguments. `same` is
-	 * the begin's entry of the catalogue, which lists them, or NULL if this probe's are not
-	 * compared.
+	 * the catalogue's entry of the start event, which lists these, or NULL if this probe's
+	 * arguments are not compared.
 	 */
 	bool compares;
 	const struct probe_meaning *same;
@@ -655,8 +690,8 @@ struct pair_part {
 
 /*
  * Sets parts[] for each probe of a selection. Pairs found by name are numbered from *pairs on,
- * those of patterns in the patterns' order; then *pairs is above all numbers. By name, the
- * catalogue (may be NULL) comes first. A probe without a partner gets PAIR_NONE.
+ * pairs of patterns in the patterns' order. Afterwards *pairs is above all numbers. For pairs by
+ * name, the catalogue (may be NULL) has precedence. A probe without a partner gets PAIR_NONE.
  *
  * Errors: PROBE_ERROR_USAGE (an odd number of patterns, or a probe that is begin and end),
  * PROBE_ERROR_NOT_FOUND (no names pair), PROBE_ERROR_MEMORY.
@@ -666,8 +701,8 @@ PROBE_MUST_CHECK struct probe_error *pairs_assign(const struct selection *select
 	const struct probe_catalogue *catalogue, struct pair_part *parts, uint32_t *pairs);
 
 /*
- * Returns a pattern's position among those that list begins and ends. PAIRS_GIVER: it names a
- * giver, whose arguments another pattern's begin takes.
+ * Returns a pattern's position among the patterns that list start and end events. Returns
+ * PAIRS_GIVER if it names a giver, whose arguments another pattern's start event takes.
  */
 #define PAIRS_GIVER SIZE_MAX
 size_t pairs_place(const struct probe_pattern *const *patterns, size_t count,
@@ -675,30 +710,30 @@ size_t pairs_place(const struct probe_pattern *const *patterns, size_t count,
 
 /* ---- Names -------------------------------------------------------------------------- */
 
-/* Copies a name with `__` for `-`, for the caller to free; NULL if out of memory. */
+/* Copies a name with `__` for `-`; the caller frees it. NULL if out of memory. */
 char *pair_plain_name(const char *name);
 
 /*
- * Sets parts[] for plain names of one provider and module. Pairs are numbered from *pairs on, which
- * is then above them. Each has one begin.
+ * Sets parts[] for plain names of one provider and module. Pairs are numbered from *pairs on;
+ * afterwards *pairs is above all numbers. Each pair has one start event.
  */
 void pairs_by_name(
 	char *const *plain_names, size_t count, struct pair_part *parts, uint32_t *pairs);
 
 /*
- * Returns a probe's possible role by the last word of its plain name. *stem_ret is the length
- * before it; not set for PAIR_NONE.
+ * Returns a probe's possible role, judged by the last word of its plain name. *stem_ret is the
+ * length before this word; it is not set for PAIR_NONE.
  */
 enum pair_role pair_may_be(const char *plain_name, size_t *stem_ret);
 
-/* Do the names look swapped, like x__done and x__start? */
+/* Returns true if the names look swapped, like x__done and x__start. */
 bool pair_looks_reversed(const char *begin, const char *end);
 
 /* ---- Pairing --------------------------------------------------------------------------------- */
 
 /*
- * Finds pairs of probes that become known one by one, as in a recording, as pairs_assign() would by
- * name in all known so far, in any order.
+ * Finds pairs of probes that become known one by one, as in a recording. The order does not matter:
+ * the result is that of pairs_assign() by name for all known probes.
  */
 
 struct pairing_probe {
@@ -707,7 +742,7 @@ struct pairing_probe {
 	enum pair_role may_be; /* role that the name alone suggests */
 	/* bytes of `plain` before the word with the role */
 	size_t stem;
-	/* bytes of the prefix of all its kin; see pair_kin() */
+	/* bytes of the prefix that it shares with its kin; see pair_kin() */
 	size_t kin;
 	/* Index of the first probe with this plain name. */
 	size_t same;
@@ -724,8 +759,8 @@ struct pairing {
 void pairing_deinit(struct pairing *pairing);
 
 /*
- * Adds a probe, which may change others' roles. `provider` is borrowed until pairing_deinit().
- * Errors: PROBE_ERROR_MEMORY (not added).
+ * Adds a probe, which may change other probes' roles. `provider` is borrowed until
+ * pairing_deinit(). Errors: PROBE_ERROR_MEMORY (not added).
  */
 PROBE_MUST_CHECK struct probe_error *pairing_add(
 	struct pairing *pairing, const char *provider, const char *name);
@@ -745,7 +780,9 @@ static const struct expr_type expr_double = {.wide = true, .is_double = true};
 /* The error for a word that must be a whole key. */
 #define EXPR_ONLY_KEYS "comm, ustack and probe are whole keys (-k), and no part of an expression"
 
-/* A node before arguments' types are known. Operands come before their operator. */
+/*
+ * A node of an expression, while arguments' types are unknown. Operands come before their operator.
+ */
 struct expr_node {
 	enum arch_expr_kind kind; /* ARCH_EXPR_CAPTURE for an argument */
 	/* str(argN), not compared with a text yet */
@@ -767,7 +804,7 @@ struct expr_node {
 	uint8_t text_length;
 	struct expr_type type; /* type of a constant, or common type of the numbers in a list */
 	uint64_t value;	       /* value of a constant, in the form that arch/expr.h defines */
-	/* what a string is compared with; in expr->literals */
+	/* the text with which a string is compared; in expr->literals */
 	const char *text;
 	const uint64_t *list; /* numbers of a list; points into expr->numbers */
 	uint8_t list_count;
@@ -792,7 +829,7 @@ struct expr {
 struct probe_error *expr_error(const struct expr *expr, enum probe_error_code code, const char *at,
 	const char *format, ...) __attribute__((format(printf, 4, 5), warn_unused_result));
 
-/* Returns what a node reads: str(argN), str(argN, argM) or argN. */
+/* Returns the capture that a node reads: str(argN), str(argN, argM) or argN. */
 struct capture expr_operand(const struct expr_node *node);
 
 /* ---- Constants (literal.c): parse at *at and advance it --------------------------------- */
@@ -815,11 +852,13 @@ struct expr_type expr_operator_type(
 	enum arch_expr_kind kind, struct expr_type left, struct expr_type right);
 /* Returns the type of the result of a node computed in `type`. */
 struct expr_type expr_result_type(enum arch_expr_kind kind, struct expr_type type);
-/* Are an operator's operands first converted to the type in which it is computed? */
+/*
+ * Returns true if an operator's operands are first converted to the type in which it is computed.
+ */
 bool expr_converts(enum arch_expr_kind kind);
 /*
- * Computes an operator on converted numbers. Returns NULL, or why C has no result: then *ret is
- * arch/expr.h's, but not set by a division by 0.
+ * Computes an operator on converted numbers. Returns NULL, or a text that says why C has no result.
+ * In that case *ret is the result that arch/expr.h defines; a division by 0 does not set it.
  */
 const char *expr_compute(enum arch_expr_kind kind, struct expr_type type, uint64_t left,
 	uint64_t right, uint64_t *ret);

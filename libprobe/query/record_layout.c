@@ -5,7 +5,7 @@
 #include "libprobe/query/query.h"
 
 enum {
-	/* the stack is certainly mapped this near to the stack pointer */
+	/* up to this distance from the stack pointer, the stack is certainly mapped */
 	FRAME_AT_MAX = 4096 - 8,
 	STRING_BYTES_DEFAULT = 256,
 	AGGREGATE_BYTES_MAX = 256,
@@ -13,7 +13,10 @@ enum {
 	STACK_BYTES_MIN = 64
 };
 
-/* Is it in a readable segment, and so mapped as long as the module? The address is not trusted. */
+/*
+ * Returns true if an address is in a readable segment, and so mapped as long as the module. The
+ * address is not trusted.
+ */
 static bool is_mapped(const struct object *object, uint64_t address, uint64_t size)
 {
 	const struct object_segment *segments;
@@ -45,7 +48,7 @@ static bool resolve(struct arch_arg *arg, bool *is_static_ret, struct module *mo
 		if (arg->symbol_bits)
 			arg->disp &= (INT64_C(1) << arg->symbol_bits) - 1;
 		arg->symbol = NULL;
-		/* With a register, the address is not constant. */
+		/* If a register is involved, the address is not constant. */
 		*is_static_ret = arg->kind == ARCH_ARG_MEMORY && arg->base < 0 && arg->index < 0 &&
 				 is_mapped(module->object, value, arg->size);
 	} else if (arg->base == ARCH_REG_PC) {
@@ -56,7 +59,7 @@ static bool resolve(struct arch_arg *arg, bool *is_static_ret, struct module *mo
 	return true;
 }
 
-/* Can it be a pointer: a whole number, not in a vector register? */
+/* Returns true if an argument can be a pointer: a whole number that is not in a vector register. */
 static bool may_be_string(const struct arch_arg *arg)
 {
 	bool is_whole = arg->size == 1 || arg->size == 2 || arg->size == 4 || arg->size == 8;
@@ -302,7 +305,10 @@ int record_layout_capture_return(
 	return layout->capture_count++;
 }
 
-/* Captures the registers and a copy of the stack, as the first captures: there is room. */
+/*
+ * Captures the registers and a copy of the stack. Call it before other captures, so that there is
+ * room.
+ */
 static void add_copy(struct record_layout *l, const struct arch *arch, size_t bytes)
 {
 	for (size_t i = 0; i < arch->unwind_count; i++)
@@ -317,8 +323,8 @@ static void add_copy(struct record_layout *l, const struct arch *arch, size_t by
 }
 
 /*
- * Captures the return addresses on the stack first; before them that of the site's function, if the
- * chain of frame pointers may lack it.
+ * Captures the return addresses on the stack; before them, the return address of the site's
+ * function, if the chain of frame pointers may lack it. Call it before other captures.
  */
 static void add_frames(struct record_layout *l, const struct record_layout_site *site)
 {

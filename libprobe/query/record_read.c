@@ -12,7 +12,9 @@ struct span {
 	bool truncated, is_null;
 };
 
-/* Returns the offset in a record of capture `count`'s fixed part, behind those before it. */
+/*
+ * Returns the offset in a record of capture `count`'s fixed part, behind those of earlier captures.
+ */
 static size_t fixed_place(const struct record_layout *layout, size_t count)
 {
 	size_t at = sizeof(struct ring_record);
@@ -61,7 +63,7 @@ static uint64_t number_at(const uint8_t *at, uint32_t bytes)
 	}
 }
 
-/* Are all bytes printable? UTF-8 is checked in the output. */
+/* Returns true if all bytes are printable. UTF-8 is checked in the output. */
 static bool is_text(const struct span *span)
 {
 	if (!span->length)
@@ -80,7 +82,7 @@ static void span_value(const struct span *span, enum probe_value_kind kind, stru
 	ret->length = span->length;
 }
 
-/* The user or the catalogue has said that it is a string. */
+/* The user or the catalogue has said that this argument is a string. */
 static void string_value(const struct arch_capture *capture, const struct record_layout_arg *arg,
 	const struct span *span, struct probe_value *ret)
 {
@@ -226,13 +228,16 @@ bool record_layout_is_plain(const struct record_layout *layout)
 }
 
 struct found {
-	/* Numbers, not yet extended; for strings and aggregates, length and flags. */
+	/* Numbers that are not yet extended; for strings and aggregates, length and flags. */
 	uint64_t words[ARCH_ARGS_MAX];
 	struct span spans[ARCH_ARGS_MAX]; /* bytes of each string or aggregate */
 	uint64_t valid;			  /* bit i is set if capture i was readable */
 };
 
-/* Finds the numbers and the mask. Returns where strings begin; NULL if the record is too short. */
+/*
+ * Finds the numbers and the mask. Returns the start of the strings; NULL if the record is too
+ * short.
+ */
 static const uint8_t *find_numbers(
 	const struct record_layout *layout, const uint8_t *record, size_t size, struct found *ret)
 {
@@ -258,8 +263,8 @@ static const uint8_t *find_numbers(
 }
 
 /*
- * Finds a record's captures. Returns its length, or 0 if that exceeds `size`, or a capture is
- * longer than stubs write: the target may have written to the ring.
+ * Finds a record's captures. Returns its length, or 0 if that exceeds `size` or a capture is longer
+ * than stubs write, because the target may have written to the ring.
  */
 static size_t find_captures(
 	const struct record_layout *layout, const uint8_t *record, size_t size, struct found *ret)

@@ -8,7 +8,7 @@
 #include "libprobe/base/cleanup.h"
 #include "libprobe/query/query.h"
 
-/* Orders notes by provider and name, and else as in the file. */
+/* Orders notes by provider and name. Notes with equal names stay in the file's order. */
 static int compare_notes(const void *a, const void *b)
 {
 	const struct sdt_note *x = *(const struct sdt_note *const *)a;
@@ -87,7 +87,7 @@ struct place {
 	const struct sdt_note *note;
 };
 
-/* Orders notes by address, and else as in the file and in memory. */
+/* Orders notes by address. Notes with equal addresses stay in the order of file and memory. */
 static int compare_places(const void *a, const void *b)
 {
 	const struct place *x = a, *y = b;
@@ -98,8 +98,8 @@ static int compare_places(const void *a, const void *b)
 }
 
 /*
- * Sorts a probe's notes by address. Those with one address, because linkers fold identical
- * functions (--icf), are one site, which is hit once. Returns NULL if out of memory.
+ * Sorts a probe's notes by address. Linkers may fold identical functions (--icf). Notes with the
+ * same address then are one site, which is hit once. Returns NULL if out of memory.
  */
 static struct place *sort_places(const struct sdt_note *const *notes, size_t count)
 {
@@ -130,7 +130,7 @@ static struct probe_error *add_site(struct selection *selection, const struct mo
 	return NULL;
 }
 
-/* `notes` are all of the probe. */
+/* Adds a probe; `notes` are all of its notes. */
 static struct probe_error *add_probe(struct selection *selection, struct module *module,
 	const struct sdt_note *const *notes, size_t count, size_t pattern)
 {
@@ -220,15 +220,15 @@ struct probe_error *select_lacking(const struct probe_pattern *pattern, uint16_t
 		list);
 }
 
-/* For a pattern: the arguments that it names, and the matching probes. */
+/* For a pattern: what the matching probes say about the arguments that it names. */
 struct wanted {
 	struct probe_error *error; /* error for the first matching probe that lacks an argument */
 	bool is_there;		   /* a matching probe has all the arguments */
 };
 
 /*
- * Notes whether a probe has a pattern's arguments; `lacks` is the error if not, or NULL. Returns
- * false if the probe is to be refused for it.
+ * Notes whether a probe has a pattern's arguments. If it lacks one, `lacks` is the error, else
+ * NULL. Returns false if the probe must be refused for that.
  */
 static bool note_arguments(
 	const struct probe_pattern *pattern, struct probe_error *lacks, struct wanted *wanted)
@@ -285,8 +285,8 @@ static struct probe_error *select_module(struct module *module,
 }
 
 /*
- * Keeps the first error in ret->lacking. With wildcards, an error counts only if no matching probe
- * has all arguments.
+ * Keeps the first error in ret->lacking. For a pattern with wildcards, an error counts only if no
+ * matching probe has all arguments.
  */
 static void judge_arguments(const struct probe_pattern *const *patterns, size_t count,
 	struct wanted *wanted, struct selection *ret)
@@ -390,7 +390,7 @@ struct probe_error *select_check_arguments(struct selection *selection)
 	return error;
 }
 
-/* Adds that unreadable files may have the probe, with error->err EIO. */
+/* Adds to an error that unreadable files may have the probe, with error->err EIO. */
 static struct probe_error *or_unread(struct probe_error *error, const struct modules *modules,
 	const struct probe_pattern *pattern, pid_t pid, bool any)
 {

@@ -8,7 +8,7 @@
  * system's clock is set. Within a stream the writer raises a time that goes back.
  *
  * Parts follow each other in time. Sessions are read up to different instants, so hits older than
- * the current part go into the previous one, which stays open until all have arrived.
+ * the current part go into the previous part, which stays open until all its hits have been read.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -109,7 +109,7 @@ uint64_t ctf_first_time(const struct rings *rings, const struct ring *ring)
 	return time;
 }
 
-/* Is the previous part closed, or does no ring hold a hit of it? */
+/* Returns true if the previous part is closed, or if no ring holds a hit of it. */
 static bool ctf_take_is_settled(const struct probe_ctf *ctf)
 {
 	if (ctf->before.folder < 0)
@@ -143,7 +143,8 @@ struct probe_error *ctf_present_stream(struct probe_ctf *ctf, const struct ctf_s
 /* ---- Losses ------------------------------------------------------------------------ */
 
 /*
- * Adds empty packets that report `count` more losses: readers subtract the counters of two packets.
+ * Adds empty packets that report `count` more losses. Readers subtract the counters of two packets,
+ * so an empty packet is enough.
  */
 static struct probe_error *put_losses(
 	struct probe_ctf *ctf, struct ctf_part *part, struct ctf_stream *stream, uint64_t count)
@@ -252,7 +253,7 @@ static uint8_t code_of(const struct probe_value *value, uint8_t size)
 	return CTF_UNREADABLE;
 }
 
-/* The bytes of a number, by the site's note. */
+/* Returns the size of a number in bytes, as the site's note says. */
 static uint8_t size_of(const struct session_site *site, size_t arg)
 {
 	uint8_t size = site && arg < site->layout.arg_count ? site->layout.args[arg].size : 8;
@@ -317,7 +318,7 @@ static struct probe_error *find_class(
 	return i < ctf->class_count ? NULL : add_class(ctf, class);
 }
 
-/* Are the arguments encoded (enum ctf_code) as in the site's last hit? */
+/* Returns true if the arguments are encoded (enum ctf_code) as in the site's last hit. */
 static bool same_codes(const struct ctf_class *class, const struct probe_hit *hit)
 {
 	for (size_t i = 0; i < hit->arg_count; i++)
@@ -357,11 +358,11 @@ static struct probe_error *ctf_class_of(struct probe_ctf *ctf, const struct prob
 
 /*
  * After writing has failed, as on a full disk, losses are reported by increasing the counter in the
- * header of a file's last packet, which needs no space. (Except on file systems that never
- * overwrite data: there, only the user learns of them.)
+ * header of a file's last packet, which needs no space. (File systems that never overwrite data
+ * need space even for that; there, losses are only reported to the user.)
  */
 
-/* The stream with the largest file, or NULL if all are empty. */
+/* Returns the stream with the largest file, or NULL if all are empty. */
 static struct ctf_stream *longest_of(const struct ctf_part *part)
 {
 	struct ctf_stream *longest = NULL;
@@ -377,7 +378,7 @@ static void tell(const struct ctf_part *part, struct ctf_stream *stream)
 {
 	const off_t at = stream->last_at + CTF_DISCARDED_AT;
 	ssize_t written;
-	/* Without O_APPEND, for which pwrite(2) would ignore the offset. */
+	/* Open the file without O_APPEND, with which pwrite(2) would ignore the offset. */
 	int fd = ctf_stream_open(part, stream, 0);
 
 	if (fd < 0)
@@ -403,7 +404,7 @@ static void ctf_discard_late(struct probe_ctf *ctf, uint64_t count)
 	tell(part, stream);
 }
 
-/* Writes each stream's losses into its file. Returns those of streams without a packet. */
+/* Writes each stream's losses into its file. Returns the losses of streams without a packet. */
 static uint64_t tell_part(struct probe_ctf *ctf, struct ctf_part *part)
 {
 	uint64_t rest = 0;
@@ -423,8 +424,8 @@ static uint64_t tell_part(struct probe_ctf *ctf, struct ctf_part *part)
 }
 
 /*
- * Once a record cannot be written: counts dropped hits as losses, and puts unreported losses into
- * existing packets.
+ * Called when a record cannot be written any more: counts dropped hits as losses, and puts
+ * unreported losses into existing packets.
  */
 static void ctf_tell_losses(struct probe_ctf *ctf)
 {
@@ -444,7 +445,7 @@ enum {
 	CLOCK_MARGIN_S = 3600,
 	/* For this number of flushes, one a second, the previous part stays open for late hits. */
 	LATE_FLUSHES = 2,
-	/* size in bytes of an event without thread name, arguments and addresses */
+	/* maximum size in bytes of an event without thread name, arguments and addresses */
 	EVENT_ROOM = 40,
 	ARG_ROOM = 16, /* maximum size in bytes of an argument without its string or aggregate */
 	ROUNDING_NS = 4
@@ -506,7 +507,10 @@ struct probe_error *ctf_checked(struct probe_ctf *ctf, struct probe_error *error
 	return probe_error_prefix(error, "%s", ctf->path);
 }
 
-/* Leaves out a clock whose counter has restarted (sleep): earlier hits would change their times. */
+/*
+ * Leaves out a clock whose counter has restarted (sleep), because the times of earlier hits would
+ * change.
+ */
 void ctf_sync_clocks(struct probe_ctf *ctf)
 {
 	for (size_t i = 0; i < CTF_CLOCKS; i++) {
@@ -524,8 +528,8 @@ static void close_before(struct probe_ctf *ctf)
 }
 
 /*
- * Computes the end of a part (CLOCK_MONOTONIC, which nobody can set) from its first hit's time, or
- * from its start if that is later.
+ * Computes the end of a part from its first hit's time, or from its start if that is later. The end
+ * is in CLOCK_MONOTONIC, which cannot be set.
  */
 void ctf_part_begins(struct probe_ctf *ctf, uint64_t time_ns)
 {
@@ -566,7 +570,7 @@ static void cut_clocks(struct probe_ctf *ctf, uint64_t time_ns, struct ctf_insta
 		ctf->cuts[i] = ctf_clock_stamp_at(&ctf->description.clocks[i], time_ns);
 		if (ctf->cuts[i] <= ctf->newest[i])
 			ctf->cuts[i] = ctf->newest[i] + 1;
-		/* Readers round times down in different ways: add the largest difference. */
+		/* Readers round times down in different ways, so add the largest difference. */
 		from[i] = (struct ctf_instant){
 			ctf->cuts[i], ctf_line_ns(&ctf->part.lines[i], ctf->cuts[i]) + ROUNDING_NS};
 	}
@@ -583,7 +587,7 @@ struct probe_error *ctf_rotate(struct probe_ctf *ctf, uint64_t time_ns)
 		return error;
 	close_before(ctf);
 	ctf_sync_clocks(ctf);
-	/* The stream may get no more packets in this part. */
+	/* Write the losses now, because the stream may get no more packets in this part. */
 	error = ctf_take_flush(ctf);
 	error = probe_error_first(error, ctf_part_describe(&ctf->part));
 	ctf->part.over = true;
@@ -595,7 +599,7 @@ struct probe_error *ctf_rotate(struct probe_ctf *ctf, uint64_t time_ns)
 	return error ? error : begin_part(ctf, from);
 }
 
-/* Returns the part of a hit, maybe a new one. */
+/* Returns the part that a hit belongs to, which may be a new one. */
 static struct probe_error *part_of(struct probe_ctf *ctf, uint64_t time_ns, struct ctf_part **ret)
 {
 	struct probe_error *error = NULL;
@@ -611,7 +615,7 @@ static struct probe_error *part_of(struct probe_ctf *ctf, uint64_t time_ns, stru
 
 /* ---- The record -------------------------------------------------------------------- */
 
-/* Returns the record's zero in ns since 1970, before all hits. */
+/* Returns the zero of the record's clock in ns since 1970; it is before all hits. */
 static uint64_t base_of(uint64_t now, uint64_t oldest_ns)
 {
 	const uint64_t margin_ns = CLOCK_MARGIN_S * (uint64_t)NSEC_PER_SEC;
@@ -676,7 +680,7 @@ static void stream_time(const struct probe_ctf *ctf, struct ctf_stream *stream, 
 
 /* ---- Events ------------------------------------------------------------------------ */
 
-/* Writes the low bytes of a number, but stores 8: EVENT_ROOM has room for that. */
+/* Writes the low bytes of a number. Stores 8 bytes in any case; EVENT_ROOM has room for that. */
 static uint8_t *put_number(uint8_t *at, uint64_t number, size_t size)
 {
 	memcpy(at, &number, sizeof(number));
@@ -732,7 +736,10 @@ static uint8_t *put_arg(uint8_t *at, const struct probe_value *value, uint8_t co
 	return at;
 }
 
-/* Returns the maximum size of an event, with the bytes that put_number() writes beyond. */
+/*
+ * Returns the maximum size of an event, including the bytes that put_number() writes beyond its
+ * end.
+ */
 static size_t event_room(const struct probe_hit *hit, size_t comm_length)
 {
 	size_t room = EVENT_ROOM + comm_length + (hit->stack ? 8 * hit->stack->count : 0);
@@ -828,7 +835,7 @@ struct probe_error *probe_ctf_discarded(
 	error = ctf_part_stream(part, session, ctf->last_cpu, &stream);
 	if (error)
 		return ctf_checked(ctf, error);
-	/* The losses' time is unknown: use one that no future hit precedes. */
+	/* The losses' time is unknown, so use a time that no future hit precedes. */
 	if (!stream->begun)
 		stream_time(ctf, stream, ctf->last_ns);
 	if (ctf_stream_discard(stream, part->uuid, count))
@@ -849,7 +856,7 @@ struct probe_error *probe_ctf_forget(struct probe_ctf *ctf, const struct probe_s
 	if (ctf->failed)
 		return NULL;
 	error = ctf_direct_settle(ctf, true);
-	/* Last, because it skips streams with unsettled packets. */
+	/* Do this last, because it skips streams with unsettled packets. */
 	error = probe_error_first(error, ctf_take_flush(ctf));
 	ctf_take_forget(ctf, session);
 	error = probe_error_first(error, ctf_part_forget(&ctf->before, session));

@@ -2,9 +2,9 @@
 /*
  * Kinds: classes of streams that hold rings' bytes, and the names of stack frames.
  *
- * Events in rings are numbered by a site's index in its session. Sessions with the same sites, as
- * of a thousand processes of one program, share a kind, and each site is described once. A session
- * that gets sites that its kind lacks gets another kind, and other files.
+ * Events in rings are numbered by a site's index in its session. Sessions with the same sites, such
+ * as those of a thousand processes of one program, share a kind, and each site is described once. A
+ * session that gets sites that its kind lacks gets another kind, and other files.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,8 +17,8 @@
 /* ==== Descriptions of kinds in TSDL =========================================================== */
 
 /*
- * The description of ring bytes in TSDL: records as stubs write them (docs/ring.md). Numbers come
- * first, and lengths; then, at sites with a mask, a bit for each capture that could be read; then
+ * The description of ring bytes in TSDL: records as stubs write them (docs/ring.md). Numbers and
+ * lengths come first; then, at sites with a mask, a bit for each capture that could be read; then
  * the bytes of strings and aggregates.
  */
 
@@ -76,7 +76,7 @@ static void ctf_describe_kind(struct buffer *out, uint32_t kind, enum ctf_clock_
 			   "\t};\n};\n\n");
 }
 
-/* The name of a field: argN for the probe's argument N; argN_PLACE the second time. */
+/* Writes the name of a field: argN for the probe's argument N; argN_PLACE the second time. */
 static void name_field(const struct ctf_form *form, size_t index, char ret[NAME_BYTES])
 {
 	const struct ctf_field *field = &form->fields[index];
@@ -202,7 +202,7 @@ struct form_maker {
 	size_t next; /* index of the next capture */
 };
 
-/* Adds the field of a capture, which must be the next. */
+/* Adds the field of a capture, which must be the next capture. */
 static bool add_field(struct form_maker *m, int capture, size_t place, uint8_t code)
 {
 	const struct arch_capture *c = &m->layout->captures[capture];
@@ -263,7 +263,7 @@ static bool ctf_form_init(
 		form->captures = layout->recorded;
 		ring->fixed += (uint16_t)ring_mask_bytes(layout->recorded);
 	}
-	/* The captures that are left are for a filter or a stack. */
+	/* All captures that remain must be for a filter or a stack. */
 	return maker.next == layout->recorded;
 }
 
@@ -335,7 +335,7 @@ static struct probe_error *extend(struct ctf_kind *kind, const struct ctf_kind *
 	return NULL;
 }
 
-/* Finds or adds a session's kind, preferably its previous one. Returns the index. */
+/* Finds or adds a session's kind. Prefers the session's previous kind. Returns the index. */
 static struct probe_error *find(struct ctf_kinds *kinds, struct ctf_description *description,
 	const struct ctf_kind *session, size_t had, size_t *ret)
 {
@@ -429,8 +429,8 @@ void ctf_kinds_deinit(struct ctf_kinds *kinds)
 
 /*
  * Call stacks in a record are addresses. A stack is unwound while the process runs, and each stream
- * names an address before its first use, and again if the process maps another file there: streams
- * are readable alone, even if we are killed.
+ * names an address before its first use, and again if the process maps another file there. So each
+ * stream can be read without the others, even if we are killed.
  */
 
 enum {

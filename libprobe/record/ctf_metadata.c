@@ -2,8 +2,8 @@
 /*
  * Writes the metadata in TSDL, the language of CTF 1.8.
  *
- * A probe has a class of events for each way of encoding its arguments. The class says which were
- * unreadable, and the others' types and sizes, so events need no tags.
+ * A probe has a class of events for each way of encoding its arguments. The class says which
+ * arguments were unreadable, and gives the types and sizes of the others, so events need no tags.
  */
 #include <stdio.h>
 #include <string.h>
@@ -240,7 +240,10 @@ static void describe_arg(struct buffer *out, const char *arg, uint8_t code)
 		member(out, "uint8_t", arg, "_truncated");
 }
 
-/* The name of an argument: argN; the second, recorded as a number and a string, argN_INDEX. */
+/*
+ * Writes the name of an argument: argN, or argN_INDEX the second time, if it was recorded both as a
+ * number and as a string.
+ */
 static void name_arg(const struct ctf_class *class, size_t index, char ret[NAME_BYTES])
 {
 	bool again = false;

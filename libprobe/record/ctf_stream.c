@@ -109,7 +109,8 @@ bool ctf_stream_discard(
 	struct ctf_stream *stream, const uint8_t uuid[CTF_UUID_BYTES], uint64_t count)
 {
 	/*
-	 * Readers subtract the previous packet's count, so the first packet cannot report losses.
+	 * Readers subtract the previous packet's count, so the first packet cannot report losses:
+	 * begin with an empty one.
 	 */
 	if (!stream->begun) {
 		if (!packet_open(stream, 0))
@@ -192,7 +193,7 @@ static struct probe_error *ctf_stream_write(struct ctf_stream *stream, int fd)
 enum { SETTLED_NS = 500000000 };
 #define NS_PER_S UINT64_C(1000000000)
 
-/* The clock's last reading, with its time as if CLOCK_REALTIME had never been set. */
+/* Returns the clock's last reading, with its time as if CLOCK_REALTIME had never been set. */
 static struct ctf_instant present(const struct clock *clock, double tick_ns)
 {
 	uint64_t stamps = clock->last_steady_stamp - clock->first_stamp;
@@ -209,7 +210,9 @@ static struct ctf_line ctf_line_of(const struct clock *clock, const struct ctf_i
 	struct ctf_line line;
 	__int128 base;
 
-	/* `from` may be of the previous part's clock: get the frequency from both points. */
+	/*
+	 * `from` may be from the previous part's clock, so compute the frequency from both points.
+	 */
 	if (clock->counter && now.stamp > from->stamp && now.ns > from->ns + SETTLED_NS)
 		tick_ns = (double)(now.ns - from->ns) / (double)(now.stamp - from->stamp);
 	line.frequency = (uint64_t)(1e9 / tick_ns + 0.5);
@@ -240,7 +243,7 @@ uint64_t ctf_clock_stamp_at(const struct clock *clock, uint64_t ns)
 /* ==== Parts =================================================================================== */
 
 /*
- * A part of a record, or the whole: a folder with the metadata and a file for each stream.
+ * A part of a record, or the whole record: a folder with the metadata and a file for each stream.
  *
  * New metadata replaces the old (rename(2)) before the first packet that needs it, so every event
  * is described, even if we are killed.
@@ -299,7 +302,9 @@ static struct probe_error *write_metadata(struct ctf_part *part)
 	return error;
 }
 
-/* Computes the lines of the used clocks. Returns true if one has changed enough to be written. */
+/*
+ * Computes the lines of the used clocks. Returns true if a line has changed enough to be written.
+ */
 static bool renew_lines(struct ctf_part *part)
 {
 	bool moved = false;
@@ -417,7 +422,10 @@ int ctf_stream_open(const struct ctf_part *part, struct ctf_stream *stream, int 
 	return fd;
 }
 
-/* Like ctf_stream_open(), for appending. Close it at once: there may be too many files. */
+/*
+ * Like ctf_stream_open(), for appending. Close the file at once, because there may be too many
+ * files.
+ */
 static struct probe_error *ctf_part_file(
 	const struct ctf_part *part, struct ctf_stream *stream, int more_flags, int *ret)
 {
@@ -511,8 +519,8 @@ static bool is_stream_of(const struct ctf_part *part, size_t i, const struct ctf
 }
 
 /*
- * Finds or adds a stream like `wanted` in session, kind, ring and CPU, first by recent[]: hits come
- * from a few CPUs in turn.
+ * Finds or adds a stream like `wanted` in session, kind, ring and CPU. Looks in recent[] first,
+ * because hits come from a few CPUs in turn.
  */
 static struct probe_error *find_stream(
 	struct ctf_part *part, const struct ctf_stream *wanted, struct ctf_stream **ret)
@@ -579,7 +587,7 @@ static bool ctf_writer_write_all(int fd, const uint8_t *bytes, size_t size)
 	return true;
 }
 
-/* Does the next job. The lock, which the caller holds, is released while it is written. */
+/* Does the next job. The caller holds the lock; it is released while the job is written. */
 static void do_next(struct ctf_writer *writer)
 {
 	struct ctf_job *job = &writer->jobs[writer->finished % CTF_JOBS];
@@ -621,7 +629,7 @@ struct ctf_writer *ctf_writer_create(void)
 		free(writer);
 		return NULL;
 	}
-	/* Writing from huge pages is faster: fewer pages for the kernel. */
+	/* Use huge pages, because the kernel has fewer pages to handle when it writes them. */
 	if (seccomp_may_call(SECCOMP_OWN_REMOVE))
 		madvise(memory, size, MADV_HUGEPAGE);
 	for (size_t i = 0; i < CTF_JOBS; i++)
@@ -696,11 +704,12 @@ void ctf_writer_settle(struct ctf_writer *writer)
 
 /*
  * Large packets are written by a thread, past the page cache (O_DIRECT), which takes little
- * processor time. A job's bytes count as written even while it is unsettled, its hits do not.
+ * processor time. While a job is unsettled, its bytes count as written, but its hits do not.
  *
- * Only on file systems that state their requirements (STATX_DIOALIGN, Linux 6.1): these write a
- * packet as a whole even if we are killed. On others, packets are one page. A large packet that
- * could not be written is split into pages, of which some may still fit on the disk.
+ * This is done only on file systems that state their requirements (STATX_DIOALIGN, Linux 6.1),
+ * because these write a packet as a whole even if we are killed. On other file systems, packets are
+ * one page. A large packet that could not be written is split into pages, of which some may still
+ * fit on the disk.
  */
 
 /* The block size for direct writes to a file; 0 if they are not possible. */
@@ -843,7 +852,10 @@ static struct probe_error *take_back(struct ctf_job *job)
 	stream->sequence = job->sequence;
 	job->part->written -= job->size;
 	job->part->direct = 0;
-	/* If the job was not tried, the file may be shorter, and ftruncate(2) would extend it. */
+	/*
+	 * If the job was not tried, the file may be shorter than that, and ftruncate(2) would
+	 * extend it.
+	 */
 	if (fstat(job->fd, &status) == 0 && status.st_size <= stream->written)
 		return NULL;
 	return ftruncate(job->fd, stream->written) == 0
@@ -852,7 +864,7 @@ static struct probe_error *take_back(struct ctf_job *job)
 						   "stays incomplete)");
 }
 
-/* Moves them back to the stream's buffer, with new sequence numbers. */
+/* Moves the packets that name threads back to the stream's buffer, with new sequence numbers. */
 static void put_names_again(const struct ctf_job *job, struct ctf_stream *stream)
 {
 	memcpy(stream->buffer, job->bytes, job->names);
@@ -888,7 +900,7 @@ static struct probe_error *write_pages(struct probe_ctf *ctf, struct ctf_job *jo
 	return ctf_end_packets(job->part, stream, error);
 }
 
-/* Settles jobs after one has failed; later ones were not tried. */
+/* Settles jobs after a job has failed. Jobs after it were not tried. */
 static struct probe_error *settle_failed(struct probe_ctf *ctf)
 {
 	size_t count = ctf_writer_finished(ctf->writer, true);

@@ -4,7 +4,8 @@
  * becomes an event, each ring a stream, in which time does not go back.
  *
  * The target can write anything into its rings at any time, so bytes are copied, the copy is
- * checked, and then written. Many bytes become one large packet, few become packets of one page.
+ * checked, and then written. If there are many bytes, they become one large packet; if few, packets
+ * of one page.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +18,8 @@
 
 /*
  * Ring records have thread ids as the target knows them. An event names a thread (pid, tid, name)
- * before its first hit in a stream, and after a change, so that streams are readable alone.
+ * before its first hit in a stream, and after a change, so that each stream can be read without the
+ * others.
  */
 
 enum {
@@ -43,8 +45,8 @@ static struct ctf_thread *find_thread(struct map *threads, uint32_t word)
 }
 
 /*
- * Writes an event that names a thread to `at`, at most CTF_THREAD_BYTES, unless the stream has
- * named it so. Returns the event's end.
+ * Writes an event that names a thread to `at`, at most CTF_THREAD_BYTES, unless the stream already
+ * has this name. Returns the event's end.
  */
 static uint8_t *ctf_name_thread(struct probe_session *session, const struct probe_ctf_names *names,
 	struct ctf_thread *thread, uint64_t time, uint8_t *at)
@@ -87,8 +89,8 @@ static uint8_t *ctf_name_thread(struct probe_session *session, const struct prob
 /* ==== Small packets =========================================================================== */
 
 /*
- * Few bytes of a ring become packets of one page; so do records whose stamps must be corrected,
- * because they are in the future or go back.
+ * If a ring has few bytes, they become packets of one page; so do records whose stamps must be
+ * corrected, because they are in the future or go back.
  */
 
 /* Names a thread unless the stream has done so. */
@@ -114,7 +116,8 @@ static struct probe_error *ctf_add_name(struct taking *t, uint32_t word)
 }
 
 /*
- * Adds a record, with its stamp corrected if necessary. `same`: it has the previous one's thread.
+ * Adds a record, with its stamp corrected if necessary. `same` means that it has the previous
+ * record's thread.
  */
 static struct probe_error *add_record(struct taking *t, uint8_t *bytes, size_t length, bool same)
 {
@@ -143,7 +146,10 @@ static struct probe_error *add_record(struct taking *t, uint8_t *bytes, size_t l
 	return NULL;
 }
 
-/* Adds the records in a copy of a ring's bytes: *length_ret bytes. *ok_ret: none is invalid. */
+/*
+ * Adds the records in a copy of a ring's bytes. *length_ret is their size; *ok_ret is true if no
+ * record is invalid.
+ */
 static struct probe_error *ctf_add_records(struct taking *t, uint8_t *copy, size_t size,
 	size_t begins, size_t *length_ret, bool *ok_ret)
 {
@@ -200,7 +206,10 @@ static struct probe_error *ctf_take_small(struct taking *t)
 	error = ctf_add_records(t, ctf->copy, size, begins, &length, &ok);
 	error = ctf_end_packets(t->part, t->stream, error);
 	if (error) {
-		/* These records are already in the file or counted as dropped. */
+		/*
+		 * Consume these records, because they are already in the file or counted as
+		 * dropped.
+		 */
 		if (length)
 			rings_consume(t->ring, length);
 		return error;
@@ -216,7 +225,7 @@ static struct probe_error *ctf_take_small(struct taking *t)
 
 /* ==== Large packets =========================================================================== */
 
-/* Many bytes of a ring become one large packet, written past the page cache. */
+/* If a ring has many bytes, they become one large packet, written past the page cache. */
 
 static bool see_thread(void *data, uint32_t word)
 {
@@ -335,7 +344,7 @@ static struct probe_error *prepare(struct probe_ctf *ctf)
 	return ctf->copy && ctf->packets ? NULL : probe_error_no_memory();
 }
 
-/* Copies the session's clock into a record without one of its type. */
+/* Copies the session's clock into a record that has no clock of this type yet. */
 static void take_clock(struct probe_ctf *ctf, const struct probe_session *session)
 {
 	size_t i = ctf_clock_of(&session->clock);
@@ -363,7 +372,7 @@ static struct probe_error *rotate(struct probe_ctf *ctf, uint64_t time_ns)
 	return ctf_rotate(ctf, cut_ns < now_ns ? cut_ns : now_ns);
 }
 
-/* The stamp where the part ends; UINT64_MAX if hits of the previous part are missing. */
+/* Returns the stamp where the part ends; UINT64_MAX if hits of the previous part are missing. */
 static uint64_t end_of_part(const struct taking *t, uint64_t time)
 {
 	uint64_t end_ns = ctf_part_end(t->ctf), end;
@@ -405,7 +414,9 @@ static struct probe_error *choose_part(struct taking *t)
 
 /* ---- Taking ------------------------------------------------------------------------ */
 
-/* *ret: records can be moved without waiting for the disk. PROBE_CTF_ALL waits for it. */
+/*
+ * Sets *ret if records can be moved without waiting for the disk. With PROBE_CTF_ALL, waits for it.
+ */
 static struct probe_error *make_ready(struct taking *t, bool is_large, bool *ret)
 {
 	struct probe_ctf *ctf = t->ctf;
@@ -451,8 +462,8 @@ static struct probe_error *take_ring(struct taking *t, size_t least)
 }
 
 /*
- * Asks the caller for the names of threads whose new hits stay in the ring for now: they may have
- * ended when the hits are moved.
+ * Asks the caller for the names of threads whose new hits stay in the ring for now, because the
+ * threads may have ended when the hits are moved.
  */
 static void ask_names(const struct taking *t)
 {
@@ -501,7 +512,7 @@ static void note_rate(struct ctf_source *source, unsigned int number, uint64_t s
 		ret->due_ns = due_ns;
 }
 
-/* Must the rings be read now so that a part can end in time? */
+/* Returns true if the rings must be read now so that a part can end in time. */
 static bool is_cut_near(const struct probe_ctf *ctf)
 {
 	/* The previous part stays open until its last hits are read. */
@@ -542,7 +553,7 @@ static struct probe_error *take_rings(struct taking *t, struct probe_ctf_taken *
 	}
 	rings_end(&s->rings);
 	note_end(t->ctf, ret);
-	/* While the disk is busy, rings may be full: their rates mean nothing. */
+	/* While the disk is busy, rings may be full, so their rates are not meaningful. */
 	if (t->waits) {
 		ret->active = true;
 		ret->due_ns = WAIT_NS;

@@ -17,7 +17,8 @@
 
 enum {
 	/*
-	 * The levels searched for records. Those of LTTng are six levels down: an error names them.
+	 * Number of folder levels searched for records. LTTng's records are six levels down; an
+	 * error names them.
 	 */
 	DEPTH_MAX = 8,
 	RECORDS_MAX = 1 << 20
@@ -36,7 +37,7 @@ static struct probe_error *add_record(struct reader_folder *folder, const char *
 	return NULL;
 }
 
-/* Is `metadata` in a folder with a part's name, such as 000001? */
+/* Returns true if `metadata` is in a folder with a part's name, such as 000001. */
 static bool is_part(const FTSENT *metadata)
 {
 	const char *name = metadata->fts_parent->fts_name;
@@ -73,7 +74,10 @@ static struct probe_error *visit(struct reader_folder *folder, FTS *tree, FTSENT
 	return NULL;
 }
 
-/* Errors: PROBE_ERROR_NOT_FOUND, PROBE_ERROR_FORMAT, PROBE_ERROR_SYSTEM, PROBE_ERROR_MEMORY. */
+/*
+ * Finds the records in a folder. Errors: PROBE_ERROR_NOT_FOUND, PROBE_ERROR_FORMAT,
+ * PROBE_ERROR_SYSTEM, PROBE_ERROR_MEMORY.
+ */
 static struct probe_error *reader_folder_find(const char *path, struct reader_folder *ret)
 {
 	char *const paths[] = {(char *)path, NULL};
@@ -123,7 +127,7 @@ static uint64_t record_bytes(const char *record)
 	return bytes;
 }
 
-/* The bytes of the records' files, without metadata. */
+/* Returns the size in bytes of the records' files, without metadata. */
 static uint64_t reader_folder_bytes(const struct reader_folder *folder)
 {
 	uint64_t bytes = 0;

@@ -114,7 +114,7 @@ static char *put_code(char *to, unsigned int code)
 	return to;
 }
 
-/* Decodes an escape in place: it is longer than its character. */
+/* Decodes an escape in place. This is possible because the escape is longer than its character. */
 static bool take_escape(struct json_parser *p, char **from, char **to)
 {
 	static const char letters[] = "\"\\/bfnrt", meant[] = "\"\\/\b\f\n\r\t";
@@ -411,7 +411,7 @@ static struct probe_error *read_more(struct json_reader *reader)
 	return NULL;
 }
 
-/* Finds the next line, and ends it with a NUL. *ret is NULL after the last. */
+/* Finds the next line, and ends it with a NUL. *ret is NULL after the last line. */
 static struct probe_error *next_line(struct json_reader *reader, char **ret, size_t *length_ret)
 {
 	size_t searched = 0;
@@ -541,7 +541,7 @@ static struct probe_error *take_args(const struct json_reader *reader, const str
 	return NULL;
 }
 
-/* The index of an argument in a list; SIZE_MAX if it is invalid. */
+/* Returns the index of an argument in a list; SIZE_MAX if it is invalid. */
 static size_t arg_of(const struct json *item, size_t arg_count)
 {
 	return item->kind == JSON_INTEGER && unsigned_of(item) < arg_count ? unsigned_of(item)
@@ -594,7 +594,7 @@ static enum probe_stack_end end_of(const char *text)
 	return strcmp(text, "truncated") == 0 ? PROBE_STACK_TRUNCATED : PROBE_STACK_LOST;
 }
 
-/* Skips items that are not frames. */
+/* Reads a call stack. Skips items that are not frames. */
 static const struct probe_stack *take_stack(struct json_reader *reader, const struct json *frames)
 {
 	struct probe_stack *stack = &reader->stack;
@@ -621,7 +621,7 @@ static const struct probe_stack *take_stack(struct json_reader *reader, const st
 	return stack;
 }
 
-/* Checks an object's schema version; without one, it is the first. */
+/* Checks an object's schema version. An object without a version has the first one. */
 static struct probe_error *check_schema(const struct json_reader *reader)
 {
 	uint64_t schema;
@@ -662,7 +662,7 @@ static struct probe_error *take_hit(const struct json_reader *reader, const stru
 	return error;
 }
 
-/* Reads the start event of a span, which is the hit of its end event, and points to the start. */
+/* Reads the start event of a span and points to it from the end event's hit. */
 static struct probe_error *take_begin(
 	struct json_reader *reader, const struct json *object, struct probe_event *end)
 {
@@ -754,7 +754,7 @@ static struct probe_error *parse(struct json_reader *reader, char *line, size_t 
 	return NULL;
 }
 
-/* Is an object a report on a site, rather than an event? */
+/* Returns true if an object is a report on a site, not an event. */
 static bool is_of_site(const struct json *object)
 {
 	return json_find(object, "inconsistent") && !json_find(object, "args");

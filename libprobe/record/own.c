@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Reads CTF records: merges a record's streams by time. The stream with the next event is on top of
- * a heap; mostly it is the same as before, since a thread stays on its CPU.
+ * a heap; usually it is the same stream as before, because a thread stays on its CPU.
  *
  * A record's parts (`--rotate`) follow each other in time, so one is open at a time.
  */
@@ -79,7 +79,10 @@ static const char *next_text(char **at, const char *text)
 	return to;
 }
 
-/* Names an address for a stream's later events; `stream` is only a key. False if out of memory. */
+/*
+ * Names an address for a stream's later events. `stream` is only used as a key. Returns false if
+ * out of memory.
+ */
 static bool reader_stacks_name(
 	struct reader_stacks *stacks, const void *stream, const struct probe_frame *frame)
 {
@@ -117,8 +120,8 @@ static const struct probe_frame *frame_of(
 }
 
 /*
- * The stack of an event: the first PROBE_FRAMES_MAX of `count` addresses of 8 bytes. `how` is its
- * end, if valid (enum probe_stack_end). Valid until the next call.
+ * Returns the stack of an event: the first PROBE_FRAMES_MAX of `count` addresses of 8 bytes. `how`
+ * says how it ends, if valid (enum probe_stack_end). Valid until the next call.
  */
 static const struct probe_stack *reader_stacks_take(struct reader_stacks *stacks,
 	const void *stream, const uint8_t *addresses, uint64_t count, uint64_t how)
@@ -145,7 +148,7 @@ static const struct probe_stack *reader_stacks_take(struct reader_stacks *stacks
 #define RARE __attribute__((noinline))
 
 enum {
-	/* The memory of all blocks, each large enough for the disk's full speed. */
+	/* The memory of all blocks. Each block is large enough for the disk's full speed. */
 	BLOCKS_BYTES = 1 << 26,
 	BLOCK_BYTES_MIN = 1 << 14,
 	BLOCK_BYTES_MAX = 1 << 18,
@@ -189,7 +192,10 @@ struct own_reader {
 /* Rejects the metadata of other tools and formats before parsing it. */
 static struct probe_error *check_maker(const char *record, const char *text, size_t length)
 {
-	/* Strings in metadata cannot contain this, because their quotes have backslashes. */
+	/*
+	 * This text cannot be in a string of the metadata, because quotes in strings have
+	 * backslashes.
+	 */
 	static const char env[] = "tracer_name = \"probectl\";";
 
 	if (length && text[0] == CTF2_SEPARATOR)
@@ -327,7 +333,8 @@ static struct probe_error *add_stream(struct own_reader *reader, const struct ow
 }
 
 /*
- * Opens a record. Files' sizes are read before the metadata, which so describes all these events.
+ * Opens a record. The sizes of the files are read before the metadata, so that the metadata
+ * describes all events within these sizes.
  */
 static struct probe_error *open_record(
 	struct own_reader *reader, const char *record, struct own_trace *trace)
@@ -384,7 +391,7 @@ static RARE void sink_top(struct own_reader *reader)
 			reader->second_ns = heap[i].time_ns;
 }
 
-/* Strings of earlier events may have been freed or overwritten. */
+/* Strings of earlier events may have been freed or overwritten, so make them invalid. */
 static void forget_texts(struct own_reader *reader)
 {
 	reader->texts += reader->texts != 0;
@@ -612,7 +619,7 @@ static inline void fill_hit(
 							    : PROBE_STACK_WHOLE);
 }
 
-/* The fast path: takes the top stream's item if it is a hit wholly in memory. */
+/* Fast path: takes the top stream's item if it is a hit that is completely in memory. */
 static bool take_hit(struct own_reader *reader, struct probe_event *ret)
 {
 	struct own_stream *stream = reader->heap[0].stream;
@@ -646,7 +653,7 @@ static RARE void take_lost(const struct own_stream *stream, struct probe_event *
 		.cpu = -1};
 }
 
-/* Takes the top stream's item. *is_event_ret: *ret is an event for the caller. */
+/* Takes the top stream's item. *is_event_ret is true if *ret is an event for the caller. */
 static struct probe_error *take(
 	struct own_reader *reader, struct probe_event *ret, bool *is_event_ret)
 {
@@ -719,7 +726,7 @@ static struct probe_error *own_next(void *source, struct probe_event *ret, bool 
 {
 	struct own_reader *reader = source;
 
-	/* Fast path: mostly the next item is a hit wholly in memory. */
+	/* Fast path, because the next item is usually a hit that is completely in memory. */
 	if (reader->taken && reader->turn_count && own_stream_next(reader->heap[0].stream)) {
 		reader->taken = false;
 		take_turns(reader);
@@ -738,7 +745,7 @@ static uint64_t own_read(void *source)
 	return bytes;
 }
 
-/* SIZE_MAX until all parts were opened. */
+/* Returns the maximum number of arguments; SIZE_MAX until all parts were opened. */
 static size_t own_args_max(const void *source)
 {
 	const struct own_reader *reader = source;

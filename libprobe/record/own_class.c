@@ -107,7 +107,7 @@ static struct step *steps_fixed(
 	return step;
 }
 
-/* Returns the bytes of an element or character; 0 if they are not whole. */
+/* Returns the size of an element or character in bytes; 0 if it is not a whole number of bytes. */
 static uint32_t element_bytes(const struct tsdl_type *type)
 {
 	if (type->kind == TSDL_STRING)
@@ -207,7 +207,7 @@ static size_t own_length_of(const struct tsdl_type *structure, size_t index)
 	return SIZE_MAX;
 }
 
-/* Is a field the length of the next one? */
+/* Returns true if a field is the length of the next field. */
 static bool is_length(const struct tsdl_type *structure, size_t index)
 {
 	return index + 1 < structure->field_count &&
@@ -309,7 +309,8 @@ struct known {
 	size_t of; /* index of the field that this field describes; for ROLE_ARG its own index */
 	uint16_t value; /* index of the argument's value */
 	/*
-	 * of an argument or X_text: the fields with its text and its X_unreadable; SIZE_MAX without
+	 * for an argument or X_text: the fields with its text and its X_unreadable; SIZE_MAX if it
+	 * has none
 	 */
 	size_t text, unreadable;
 	bool is_flagged; /* the kind of the value depends on other fields, such as X_unreadable */
@@ -355,7 +356,7 @@ static void find_role(struct fields *fields, size_t index)
 	}
 }
 
-/* Returns the argument that a field describes, which for a flag of X_text is X. */
+/* Returns the argument that a field describes. For a flag of X_text, that is X. */
 static size_t arg_of(const struct fields *fields, size_t index)
 {
 	size_t of = fields->known[index].of;
@@ -521,8 +522,8 @@ static bool add_flag(struct step_builder *b, struct fields *fields, size_t index
 }
 
 /*
- * Adds a field's steps. A string is read whole or not, so only X_unreadable counts for it. Flags of
- * a pointer's text do not make the pointer null.
+ * Adds a field's steps. A string is read completely or not at all, so only X_unreadable is used for
+ * it. Flags of a pointer's text do not make the pointer null.
  */
 static bool add_field(struct step_builder *b, struct fields *fields, size_t index)
 {
@@ -559,7 +560,7 @@ static bool is_unused(const struct fields *fields, size_t index)
 	return strcmp(fields->structure->fields[index].name, "unused") == 0;
 }
 
-/* Does the catalogue declare the argument's text as a string? */
+/* Returns true if the catalogue declares the argument's text as a string. */
 static bool has_string(const struct fields *fields, size_t arg)
 {
 	size_t text = fields->known[arg].text;
@@ -648,7 +649,7 @@ static const struct {
 	{"thread", "NNS", OWN_THREAD},
 };
 
-/* Do the fields have these types, and describe no others? */
+/* Returns true if the fields have these types, and no field describes another one. */
 static bool has_kinds(const struct fields *fields, const char *kinds)
 {
 	if (fields->count != strlen(kinds) || fields->values != fields->count)
@@ -660,7 +661,7 @@ static bool has_kinds(const struct fields *fields, const char *kinds)
 	return true;
 }
 
-/* The meaning of a class: probectl's own events have the provider "probectl". */
+/* Returns the meaning of a class. probectl's own events have the provider "probectl". */
 static enum own_meaning meaning_of(
 	const struct own_class *class, const struct fields *fields, uint64_t stream_id)
 {
@@ -674,8 +675,8 @@ static enum own_meaning meaning_of(
 }
 
 /*
- * Splits "provider:name" at the first colon, without which the provider is "". One allocation,
- * starting with the provider. Returns false if out of memory.
+ * Splits "provider:name" at the first colon. Without a colon, the provider is "". Makes one
+ * allocation, which starts with the provider. Returns false if out of memory.
  */
 static bool split_name(const char *full, const char **provider_ret, const char **name_ret)
 {
@@ -765,7 +766,7 @@ static bool is_time(const struct tsdl_type *type, const char *clock)
 	       strcmp(type->clock_name, clock) == 0;
 }
 
-/* Finds a stream's clock: all its times must have the same. */
+/* Finds a stream's clock. All times of the stream must have the same clock. */
 static struct probe_error *find_clock(
 	const struct tsdl *tsdl, const struct tsdl_stream *stream, struct own_clock *ret)
 {
@@ -794,8 +795,8 @@ static bool has_all(uint32_t has, const enum own_number *numbers, size_t count)
 }
 
 /*
- * Compiles the header of events, with an id and a time at fixed offsets: both are read long before
- * the event is decoded.
+ * Compiles the header of events, which has an id and a time at fixed offsets, because both are read
+ * long before the event is decoded.
  */
 static struct probe_error *compile_header(
 	const struct tsdl_stream *stream, struct own_stream_class *ret)

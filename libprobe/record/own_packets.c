@@ -80,7 +80,10 @@ static void set_chars(struct probe_value *value, const uint8_t *at, uint64_t len
 	value->truncated &= !nul;
 }
 
-/* Are all characters printable or blanks, as in the locale "C", or bytes above 0x7f (UTF-8)? */
+/*
+ * Returns true if all characters are printable or blanks, as in the locale "C", or bytes above 0x7f
+ * (UTF-8).
+ */
 static bool is_text(const uint8_t *at, uint64_t length)
 {
 	for (uint64_t i = 0; i < length; i++)
@@ -89,7 +92,10 @@ static bool is_text(const uint8_t *at, uint64_t length)
 	return true;
 }
 
-/* Attaches text to a pointer if the catalogue has a string there, or the bytes look like text. */
+/*
+ * Attaches text to a pointer if the catalogue says that it is a string, or if the bytes look like
+ * text.
+ */
 static void set_guess(
 	struct probe_value *value, const uint8_t *at, uint64_t length, bool unreadable)
 {
@@ -108,7 +114,7 @@ static void set_guess(
 	set_bytes(value, at, used);
 }
 
-/* The end of a string with its NUL, or NULL without one. */
+/* Returns the end of a string with its NUL, or NULL if it has no NUL. */
 static const uint8_t *after_string(const uint8_t *at, const uint8_t *end)
 {
 	const uint8_t *nul = at < end ? memchr(at, '\0', (size_t)(end - at)) : NULL;
@@ -121,7 +127,7 @@ static struct probe_value *value_of(const struct step *step, const struct step_r
 	return &result->values[step->to];
 }
 
-/* Executes a step that ends a run, and all after it. */
+/* Executes a step that ends a run, and all steps after it. */
 static __attribute__((noinline)) const uint8_t *decode_variable(
 	const struct step *step, const uint8_t *at, const uint8_t *end, struct step_result *result)
 {
@@ -278,7 +284,7 @@ void own_stream_deinit(struct own_stream *stream)
 
 /* ---- The block ------------------------------------------------------------------------------- */
 
-/* The offset in the file of an address in the block. */
+/* Returns the offset in the file of an address in the block. */
 static uint64_t place_of(const struct own_stream *stream, const uint8_t *at)
 {
 	return stream->block_at + (uint64_t)(at - stream->block);
@@ -289,7 +295,7 @@ static uint64_t end_of(const struct own_stream *stream)
 	return place_of(stream, stream->end);
 }
 
-/* Is the rest of the packet in the block? */
+/* Returns true if the rest of the packet is in the block. */
 static bool is_whole(const struct own_stream *stream)
 {
 	return end_of(stream) >= stream->content_end || end_of(stream) >= stream->size;
@@ -334,7 +340,7 @@ static struct probe_error *read_more(struct own_stream *stream)
 	return error;
 }
 
-/* Gets `need` bytes from stream->at on into the block, or all up to the file's end. */
+/* Reads until the block has `need` bytes from stream->at on, or all bytes up to the file's end. */
 static struct probe_error *fill(struct own_stream *stream, size_t need)
 {
 	size_t kept = (size_t)(stream->at - stream->block) & ~(size_t)(SLACK - 1);
@@ -401,7 +407,7 @@ static void spoil_packet(struct own_stream *stream, const char *why)
 	spoil(stream, why, place_of(stream, stream->at), stream->content_end);
 }
 
-/* Gives up the rest of the stream: the next packet cannot be found. */
+/* Gives up the rest of the stream, because the next packet cannot be found. */
 static void spoil_stream(struct own_stream *stream, const char *why)
 {
 	spoil(stream, why, stream->packet_end, stream->size);
@@ -456,7 +462,7 @@ static void find_losses(struct own_stream *stream, const struct step_result *res
 	stream->begun = true;
 }
 
-/* Opens the packet at packet_end; stream->class stays NULL without one. */
+/* Opens the packet at packet_end. If there is no packet, stream->class stays NULL. */
 static struct probe_error *open_packet(struct own_stream *stream, struct step_result *result)
 {
 	uint64_t start = stream->packet_end;

@@ -69,9 +69,9 @@ void json_parser_deinit(struct json_parser *parser);
  */
 const struct json *json_parse(struct json_parser *parser, char *text, size_t length);
 
-/* The first member of an object with this name, or NULL. */
+/* Returns the first member of an object with this name, or NULL. */
 const struct json *json_find(const struct json *object, const char *name);
-/* The same, or NULL if it is not of this kind. */
+/* Like json_find(), but returns NULL if the member is not of this kind. */
 const struct json *json_member(const struct json *object, const char *name, enum json_kind kind);
 
 /* ---- Reader ---------------------------------------------------------------------------------- */
@@ -139,7 +139,7 @@ enum tsdl_kind {
 	TSDL_SEQUENCE /* array whose length is in an earlier field */
 };
 
-/* Its zero is offset_s seconds and `offset` cycles after 1970. */
+/* A clock, whose zero is offset_s seconds and `offset` cycles after 1970. */
 struct tsdl_clock {
 	const char *name;
 	uint64_t freq; /* frequency in cycles per second; not 0 */
@@ -433,13 +433,13 @@ void own_trace_free(struct own_trace *trace);
 /* CTF's structures with known fields (own_class.c). */
 enum own_context { OWN_PACKET_HEADER, OWN_PACKET_CONTEXT, OWN_EVENT_HEADER, OWN_EVENT_CONTEXT };
 
-/* ns since 1970; 0 before 1970 or after 2262. */
+/* Returns a time in ns since 1970; 0 if it is before 1970 or after 2262. */
 static inline uint64_t own_time_ns(const struct own_clock *clock, uint64_t cycles)
 {
 	uint64_t since =
 		cycles * clock->whole + (uint64_t)(((unsigned __int128)cycles * clock->part) >> 64);
 
-	/* The estimate may be 1 too small: then the remainder is at least the divisor. */
+	/* The estimate may be too small by 1; then the remainder is at least the divisor. */
 	since += cycles * UINT64_C(1000000000) - since * clock->freq >= clock->freq;
 	since += (uint64_t)clock->base_ns;
 	return (int64_t)since < 0 ? 0 : since;
@@ -447,7 +447,7 @@ static inline uint64_t own_time_ns(const struct own_clock *clock, uint64_t cycle
 
 /* ---- Streams that are read --------------------------------------------------------------- */
 
-/* A thread of a stream, found by the word that events have for it. */
+/* A thread of a stream. Events refer to it by a word, by which it is found. */
 struct own_thread {
 	pid_t pid, tid;
 	char *comm; /* name of the thread, owned; NULL if unknown */
@@ -500,12 +500,12 @@ struct own_stream {
 	uint32_t last_word;
 	const struct own_thread *last_thread;
 
-	/* Bytes that could not be read, and why the first could not. */
+	/* Number of bytes that could not be read, and why the first of them could not. */
 	uint64_t unread;
 	const char *why;
 };
 
-/* The caller has set `size` and `room`. Returns false if out of memory. */
+/* Prepares a stream whose `size` and `room` the caller has set. Returns false if out of memory. */
 bool own_stream_init(struct own_stream *stream, const struct own_trace *trace, const char *folder,
 	const char *name);
 void own_stream_deinit(struct own_stream *stream);

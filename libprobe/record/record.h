@@ -103,7 +103,7 @@ enum {
 	CTF_COMM_BYTES = 16    /* size of a thread name: TASK_COMM_LEN of the kernel */
 };
 
-/* A thread that a stream has named, or will. */
+/* A thread that a stream has named, or will name. */
 struct ctf_thread {
 	uint32_t word; /* the thread's id as stubs write it in records */
 	bool is_named;
@@ -158,13 +158,13 @@ struct ctf_packet {
 bool ctf_stream_discard(
 	struct ctf_stream *stream, const uint8_t uuid[CTF_UUID_BYTES], uint64_t count);
 
-/* The last event in the open packet is a hit. */
+/* Notes that the last event in the open packet is a hit. */
 static inline void ctf_stream_note_hit(struct ctf_stream *stream)
 {
 	stream->hits[stream->packet / CTF_PACKET_BYTES]++;
 }
 
-/* Empties the buffer. Hits in the first `kept` bytes count as written, others as dropped. */
+/* Empties the buffer. Hits in the first `kept` bytes count as written, the rest as dropped. */
 void ctf_stream_empty(struct ctf_stream *stream, size_t kept);
 
 /* Completes the open packet's header, and pads it to whole pages. */
@@ -220,9 +220,9 @@ struct ctf_line {
 	uint64_t offset; /* added to offset_s, in stamps */
 };
 
-/* The time in ns that readers compute for a stamp. */
+/* Returns the time in ns that readers compute for a stamp. */
 uint64_t ctf_line_ns(const struct ctf_line *line, uint64_t stamp);
-/* The stamp of a time in ns of CLOCK_REALTIME. */
+/* Returns the stamp of a time in ns of CLOCK_REALTIME. */
 uint64_t ctf_clock_stamp_at(const struct clock *clock, uint64_t ns);
 
 /* The metadata's contents, the same for all parts. */
@@ -240,7 +240,10 @@ void ctf_describe_trace(struct buffer *out, const uint8_t uuid[CTF_UUID_BYTES],
 
 /* ---- Kinds: descriptions of ring bytes (ctf_kinds.c) ----------------------------- */
 
-/* A field at a fixed offset of a ring's record: an argument, or the length of bytes behind. */
+/*
+ * A field at a fixed offset of a ring's record: an argument, or the length of bytes that follow
+ * later.
+ */
 struct ctf_field {
 	uint8_t code;	/* encoding of the field: enum ctf_code */
 	uint8_t number; /* number of the argument in the probe */
@@ -252,7 +255,7 @@ struct ctf_field {
 struct ctf_form {
 	struct ctf_field fields[2 * ARCH_ARGS_MAX];
 	uint8_t count;
-	/* number of captures with a bit in the mask; 0 without one */
+	/* number of captures with a bit in the mask; 0 if records have no mask */
 	uint8_t captures;
 };
 
@@ -318,7 +321,7 @@ void ctf_kinds_deinit(struct ctf_kinds *kinds);
 /* Parts are folders named 000001, 000002 … */
 enum { CTF_PART_NAME_BYTES = 12 };
 void ctf_part_name(char ret[CTF_PART_NAME_BYTES], unsigned int number);
-/* Gets the number from a part's name. Returns false if it is none. */
+/* Gets the number from a part's name. Returns false if the name is not a part's. */
 bool ctf_part_number(const char *name, unsigned int *ret);
 
 struct ctf_part {
@@ -342,8 +345,8 @@ struct ctf_part {
 
 /*
  * Makes a folder with metadata in `root`, or uses `root` itself for ".". `description` is borrowed,
- * and grows. Each clock's line goes through the instant in `from`, or its first reading if that is
- * zero. Close the part even after an error.
+ * and grows. Each clock's line goes through the instant in `from` or, if that is zero, through the
+ * clock's first reading. Close the part even after an error.
  */
 PROBE_MUST_CHECK struct probe_error *ctf_part_open(struct ctf_part *part, int root,
 	const char *name, const struct ctf_description *description,
@@ -361,19 +364,21 @@ PROBE_MUST_CHECK struct probe_error *ctf_part_ring_stream(struct ctf_part *part,
 enum { CTF_STREAM_NAME_BYTES = 64 };
 
 /*
- * Creates a stream's file, or opens it again. Returns -1 with errno on failure; ESTALE: somebody
- * has replaced it.
+ * Creates a stream's file, or opens it again. Returns -1 with errno on failure; ESTALE means that
+ * the file was replaced.
  */
 int ctf_stream_open(const struct ctf_part *part, struct ctf_stream *stream, int flags);
 
-/* Writes the metadata again if it lacks a class or its clocks are too inaccurate. */
+/* Writes the metadata again if a class is missing from it, or its clocks are too inaccurate. */
 PROBE_MUST_CHECK struct probe_error *ctf_part_describe(struct ctf_part *part);
 
 /* Writes a stream's closed packets, after the metadata that describes them. */
 PROBE_MUST_CHECK struct probe_error *ctf_part_write(
 	struct ctf_part *part, struct ctf_stream *stream);
 
-/* Gets the place for an event, like ctf_stream_room(), after writing the stream if need be. */
+/*
+ * Gets the place for an event, like ctf_stream_room(), but writes the stream first if it is full.
+ */
 PROBE_MUST_CHECK struct probe_error *ctf_part_room(
 	struct ctf_part *part, struct ctf_stream *stream, size_t room, uint8_t **ret);
 

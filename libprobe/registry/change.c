@@ -56,7 +56,7 @@ static bool ends_with(const char *text, const char *end)
 
 /*
  * Returns the emulator that executes the process ("valgrind", "qemu-aarch64"), maybe in `buffer`;
- * else NULL. The processor runs a translation, never the code in memory.
+ * else NULL. Under an emulator, the processor runs a translation, never the code in memory.
  */
 static const char *emulator_of(pid_t pid, const struct modules *modules, char buffer[64])
 {

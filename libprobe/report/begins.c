@@ -101,7 +101,9 @@ void identities_deinit(struct identities *identities)
 	*identities = (struct identities){0};
 }
 
-/* Gets the compared arguments of a probe, which all its versions in the catalogue share. */
+/*
+ * Gets the compared arguments of a probe, which are the same in all its versions in the catalogue.
+ */
 static struct probe_error *learn(const struct probe_catalogue *catalogue, const char *provider,
 	const char *name, struct identity_begin *ret)
 {

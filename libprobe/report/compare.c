@@ -19,7 +19,7 @@ struct comparison {
 	const struct probe_summary_view *views[SIDE_COUNT];
 };
 
-/* A row of one summary or both; an item is NULL where it is missing. */
+/* A row of one summary or of both. An item is NULL if its summary does not have the row. */
 struct compared {
 	const void *items[SIDE_COUNT];
 };
@@ -29,14 +29,14 @@ struct compared_top {
 	struct summary_top tops[SIDE_COUNT];
 };
 
-/* Returns the row of the first summary or, without one, of the second. */
+/* Returns the row of the first summary or, if that has none, of the second. */
 static const void *compared_any(const struct compared *compared)
 {
 	return compared->items[SIDE_BEFORE] ? compared->items[SIDE_BEFORE]
 					    : compared->items[SIDE_AFTER];
 }
 
-/* An amount (hits, or ns of pairs) per second; NAN for a record without length. */
+/* Returns an amount (hits, or ns of pairs) per second; NAN for a record without length. */
 static double compare_rate(const struct probe_summary *summary, long double amount)
 {
 	double seconds = summary_seconds(summary);
@@ -44,16 +44,16 @@ static double compare_rate(const struct probe_summary *summary, long double amou
 	return seconds > 0 ? (double)amount / seconds : NAN;
 }
 
-/* A kind of rows, each an item of one summary and the same of the other. */
+/* A kind of rows, each of which joins an item of one summary and the same item of the other. */
 struct row_kind {
 	bool (*same)(const struct comparison *comparison, const void *before, const void *after);
 	/* Returns an item's amount per second. */
 	double (*amount)(const struct probe_summary *summary, const void *item);
-	/* Rows are sorted by this first. NULL without groups. */
+	/* Returns the group by which rows are sorted first. NULL if there are no groups. */
 	unsigned int (*group)(const void *item);
 };
 
-/* Two lists of items of a kind. They are owned; NULL if there was no memory. */
+/* Two lists of items of a kind. They are owned; NULL if memory was short. */
 struct lists {
 	const struct comparison *comparison;
 	const struct row_kind *kind;
@@ -100,7 +100,9 @@ static void add(const struct lists *lists, struct ranked *rows, size_t *count, c
 	++*count;
 }
 
-/* Finds the same item as `before` in the second list, and marks it as taken; or NULL. */
+/*
+ * Finds the item that equals `before` in the second list, and marks it as taken. NULL if not found.
+ */
 static const void *counterpart(const struct lists *lists, const void *before, bool *taken)
 {
 	for (size_t i = 0; i < lists->counts[SIDE_AFTER]; i++) {
@@ -337,8 +339,8 @@ struct probe_error *probe_summary_compare(const struct probe_summary *before,
 /* ==== JSON ==================================================================================== */
 
 /*
- * Writes the comparison as JSON, one object per line. A row that one summary does not have is null
- * there:
+ * Writes the comparison as JSON, one object per line. If one summary does not have a row, its part
+ * is null:
  *
  *	{"type":"records","before":{"title":"...","begin":NS,"end":NS,"hits":N,"lost":N},"after":...}
  *	{"type":"probe","provider":"...","name":"...","before":{"hits":N,"rate":N},"after":...}
@@ -545,7 +547,7 @@ static void compare_json(struct buffer *out, const struct comparison *comparison
  * total per second, because records differ in length.
  */
 
-/* Greater changes are shown as a factor. */
+/* Changes greater than this are shown as a factor. */
 enum { PERCENT_MAX = 1000 };
 
 /* Writes a change: "+12.3%", "x25", "new", "gone". */
@@ -565,7 +567,9 @@ static void change(struct buffer *out, double before, double after)
 	buffer_string(out, text);
 }
 
-/* Writes the titles of a column, of AFTER and, unless `changes` is NULL, of the change. */
+/*
+ * Writes the titles of a column, of the column AFTER and, unless `changes` is NULL, of the change.
+ */
 static void titles(struct grid *grid, const char *name, const char *changes)
 {
 	grid_title(grid, name, GRID_RIGHT);
@@ -681,7 +685,10 @@ static void times_titles(struct grid *grid)
 	titles(grid, "MAX", "CHANGE");
 }
 
-/* Writes durations; times[] is NULL without a row. known[]: it surely had no such pairs. */
+/*
+ * Writes durations; times[] is NULL if a summary has no row. known[] is true if it certainly had no
+ * such pairs.
+ */
 static void times_cells(struct grid *grid, const struct comparison *comparison,
 	const struct summary_times *const times[SIDE_COUNT], const bool known[SIDE_COUNT])
 {
@@ -842,7 +849,7 @@ static void value_line(struct grid *grid, const struct comparison *comparison,
 	for (int side = 0; side < SIDE_COUNT; side++) {
 		const struct top_slot *slot = compared->items[side];
 
-		/* Dropped values may include a missing one. */
+		/* A missing value may be among the dropped ones, so the amount is unknown. */
 		known[side] = slot ? !slot->error : !tops->tops[side].top->approximate;
 		if (slot) {
 			counts[side] = slot->count;

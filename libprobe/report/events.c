@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Adds events to a summary: probes, keys, threads, stacks. A record may have a billion events, and
- * most resemble the one before, so the last results are tried first.
+ * most events resemble the previous one, so the last results are tried first.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -143,7 +143,7 @@ size_t top_shown(const struct top *top, const struct top_slot *const *sorted, si
 	*rest_ret = top->total;
 	while (shown < top->used && (!limit || shown < limit) &&
 		2 * sorted[shown]->error <= sorted[shown]->count) {
-		/* The value certainly has this many hits. */
+		/* The value certainly has this many hits, so subtract them from the rest. */
 		*rest_ret -= sorted[shown]->count - sorted[shown]->error;
 		shown++;
 	}
@@ -159,7 +159,8 @@ static bool same_thread(const struct summary_thread *thread, const struct probe_
 }
 
 /*
- * Finds or adds an event's thread. *ret is NULL beyond the limit. Returns false if out of memory.
+ * Finds or adds an event's thread. *ret is NULL if the limit is reached. Returns false if out of
+ * memory.
  */
 static bool find_thread(
 	struct probe_summary *summary, const struct probe_event *event, struct summary_thread **ret)
@@ -298,7 +299,9 @@ static void add_text(struct buffer *key, const char *text)
 	buffer_bytes(key, text, text ? strlen(text) + 1 : 0);
 }
 
-/* Writes the key of a stack. Two keys are equal if stacks_compare() says that the stacks are. */
+/*
+ * Writes the key of a stack. Two keys are equal if stacks_compare() says that the stacks are equal.
+ */
 static void make_key(struct buffer *key, const struct probe_stack *stack)
 {
 	key->length = 0;
@@ -409,7 +412,7 @@ static bool is_probe(const struct summary_probe *probe, const struct probe_event
 	       strcmp(probe->provider, event->provider) == 0;
 }
 
-/* Finds or adds an event's probe by name. *ret is NULL beyond the limit. */
+/* Finds or adds an event's probe by name. *ret is NULL if the limit is reached. */
 static RARE struct probe_error *find_named(
 	struct probe_summary *summary, const struct probe_event *event, struct summary_probe **ret)
 {
@@ -446,7 +449,7 @@ static struct summary_recent *recent_of(
 	return summary->recent[hash >> 32 & (SUMMARY_RECENT - 1)];
 }
 
-/* Like find_named(), after the cache. */
+/* Like find_named(), but looks into the cache first. */
 static struct probe_error *find_probe(
 	struct probe_summary *summary, const struct probe_event *event, struct summary_probe **ret)
 {
@@ -508,7 +511,7 @@ static RARE struct probe_error *guess_key(struct probe_summary *summary,
 	if (error || value->kind == PROBE_VALUE_STRING ||
 		probe->tops[index]->used <= SUMMARY_AUTO_NUMBERS)
 		return error;
-	/* So many different numbers are addresses or identifiers. */
+	/* If an argument has this many different numbers, they are addresses or identifiers. */
 	top_free(probe->tops[index]);
 	probe->tops[index] = NULL;
 	probe->no_top[index] = true;
@@ -563,8 +566,8 @@ static struct probe_error *add_keys(
  * Divides time into a fixed number of bins, which all counts share.
  *
  * A record's length is known only at its end, so bins are narrow at first, and adjacent ones are
- * merged when they are used up. The first starts at the first event; for an earlier one that
- * arrives later, whole bins are put in front.
+ * merged when they are used up. The first bin starts at the first event. If an earlier event
+ * arrives later, whole bins are inserted before the first.
  */
 
 enum { FIRST_WIDTH_NS = 1000 };
@@ -633,7 +636,7 @@ static size_t find_bin(struct probe_summary *summary, uint64_t time_ns)
 	}
 }
 
-/* Returns a time's bin (up to INT64_MAX), maybe after merging bins. */
+/* Returns the bin of a time (up to INT64_MAX). May merge bins for that. */
 static size_t summary_bin(struct probe_summary *summary, uint64_t time_ns)
 {
 	summary->last_bin = find_bin(summary, time_ns);
@@ -653,7 +656,7 @@ static void add_time(struct probe_summary *summary, uint64_t time_ns)
 		summary->begin_ns = time_ns;
 }
 
-/* Adds losses, up to 2^63, so that adding hits cannot overflow. Returns how many. */
+/* Adds losses, up to 2^63, so that adding hits cannot overflow. Returns the number added. */
 static uint64_t add_lost(struct probe_summary *summary, uint64_t count)
 {
 	uint64_t room = UINT64_MAX / 2 - summary->lost;
@@ -672,7 +675,10 @@ static bool take_stream_event(struct probe_summary *summary, const struct probe_
 	case PROBE_STREAM_OVERFLOW:
 		summary->overrun = true;
 		break;
-	/* 1: stopped because full. All integer kinds have the same bits for 1. */
+	/*
+	 * An argument of 1 means that the stream stopped because it was full. All integer kinds
+	 * have the same bits for 1.
+	 */
 	case PROBE_STREAM_STOP:
 		summary->full |= event->arg_count && event->args[0].u == 1;
 		break;
@@ -682,7 +688,7 @@ static bool take_stream_event(struct probe_summary *summary, const struct probe_
 	return true;
 }
 
-/* Counts a hit. *ret is its probe, or NULL beyond the limit. */
+/* Counts a hit. *ret is its probe, or NULL if the limit is reached. */
 static struct probe_error *count_hit(struct probe_summary *summary, const struct probe_event *event,
 	size_t bin, struct summary_probe **ret)
 {
@@ -708,7 +714,7 @@ static struct probe_error *count_hit(struct probe_summary *summary, const struct
 /* Adds an event's time. Returns its bin. */
 static size_t take_time(struct probe_summary *summary, const struct probe_event *event)
 {
-	/* Losses without a time get the latest so far. No clock reaches INT64_MAX. */
+	/* A loss without a time gets the latest time so far. No clock reaches INT64_MAX. */
 	uint64_t time_ns = event->time_ns ? event->time_ns : summary->end_ns;
 	size_t bin;
 
@@ -733,8 +739,8 @@ static void remember(struct probe_summary *summary, const struct probe_event *ev
 }
 
 /*
- * Fast path: counts, without a search, a hit with a cached probe and thread that is the latest and
- * in the last bin. Returns its probe, or NULL if it is no such hit.
+ * Fast path for a hit whose probe and thread are cached, and that is the latest hit and in the last
+ * bin: counts it without a search. Returns its probe, or NULL for any other hit.
  */
 static struct summary_probe *count_like(
 	struct probe_summary *summary, const struct probe_event *event)

@@ -23,7 +23,7 @@ struct probe_export {
 	struct probe_sink *sink;
 	int fd;
 	void *state;
-	/* was there a hit, with a value of each key, and of the match? */
+	/* whether a hit occurred, with a value of each key, and of the match */
 	bool any, key_seen[PROBE_EXPORT_KEYS_MAX], match_seen;
 };
 
@@ -268,7 +268,7 @@ void export_key_text(
  *
  * Unknown fields are empty. `lost` is set only in losses. `truncated` names truncated arguments.
  * Text is UTF-8. Invalid bytes become U+FFFD, and so do control characters except tabs and newlines
- * (RFC 4180 has none), because the file may be shown in a terminal. Spreadsheets compute a cell
+ * (RFC 4180 allows none), because the file may be shown in a terminal. Spreadsheets compute a cell
  * that starts with =, +, -, @ or a tab as a formula, so a program's text that starts with one of
  * these gets a ' in front.
  */
@@ -463,7 +463,7 @@ static struct probe_error *spool_add(struct csv_export *csv, const struct probe_
 	return NULL;
 }
 
-/* Moves lines from the spool to the output. *done_ret: that was all. */
+/* Moves lines from the spool to the output. *done_ret is true if no line is left. */
 static struct probe_error *spool_take(struct csv_export *csv, bool *done_ret)
 {
 	struct spooled head;

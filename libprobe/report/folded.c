@@ -101,7 +101,8 @@ static struct node *find_node(
 }
 
 /*
- * Does a pair stand for function calls? An interpreter's does: the function's name is an argument.
+ * Returns true if a pair stands for function calls: an interpreter's pair, with the function's name
+ * as an argument.
  */
 static bool is_call(const struct probe_span_pair *pair)
 {
@@ -180,10 +181,10 @@ static struct probe_error *folded_event(void *state, const struct probe_event *e
 	struct probe_error *error;
 	struct node *node;
 
-	/* System events of POSIX streams belong to no thread. */
+	/* Skip system events of POSIX streams, because they belong to no thread. */
 	if (system_event_is(event))
 		return NULL;
-	/* Events inside the span came before, and were not counted as inside. */
+	/* Refuse spans: the events inside a span came before it, and were not counted as inside. */
 	if (event->begin)
 		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
 			"stacks need begins and ends in the order of their times, and a span comes "

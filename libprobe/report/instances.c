@@ -3,8 +3,8 @@
  * Pairs of start and end events: times, values for keys, and the slowest.
  *
  * A pair's value comes from the start event, whose arguments tell what the program does, or else
- * from the end event, so values are kept until then. Of too many open start events, only times are
- * kept. A new value without a free row is counted among the others.
+ * from the end event, so values are kept until then. If too many start events are open, only their
+ * times are kept. If no row is free for a new value, the value is counted among "others".
  */
 #include <stdlib.h>
 #include <string.h>
@@ -52,7 +52,7 @@ static bool has(const struct item *items, size_t count, const struct key *key)
 	return false;
 }
 
-/* The event's string argument with the lowest number. Returns false without one. */
+/* Gets the event's string argument with the lowest number. Returns false if it has none. */
 static bool first_string(const struct probe_event *event, struct key *ret)
 {
 	size_t first = ARCH_ARGS_MAX;
@@ -107,14 +107,14 @@ static void text_of(struct buffer *out, const struct probe_event *event)
 	}
 	if (out->length <= TEXT_MAX)
 		return;
-	/* Do not cut a UTF-8 character (10xxxxxx continues). */
+	/* Do not cut inside a UTF-8 character; bytes 10xxxxxx continue a character. */
 	out->length = TEXT_MAX;
 	while (out->length && ((unsigned char)out->data[out->length] & 0xc0) == 0x80)
 		out->length--;
 	buffer_string(out, "...");
 }
 
-/* Reuses the memory that was freed last, which is mostly large enough. */
+/* Reuses the memory that was freed last, because it is usually large enough. */
 static struct begun_words *words_alloc(struct probe_summary *summary, size_t size)
 {
 	struct begun_words *words = summary->spare;
@@ -130,7 +130,7 @@ static struct begun_words *words_alloc(struct probe_summary *summary, size_t siz
 	return words;
 }
 
-/* Frees a start event's data (may be NULL), or keeps the memory for the next. */
+/* Frees a start event's data (may be NULL), or keeps its memory for the next start event. */
 static void instances_drop(struct probe_summary *summary, struct begun_words *words)
 {
 	if (!words)
@@ -184,7 +184,10 @@ static bool instances_begin(
 
 /* ---- Pairs by value --------------------------------------------------------------------- */
 
-/* Finds or adds a value's row. *ret is NULL beyond the limit. Returns false if out of memory. */
+/*
+ * Finds or adds a value's row. *ret is NULL if the limit is reached. Returns false if out of
+ * memory.
+ */
 static bool find_row(struct probe_summary *summary, const struct summary_pair *pair,
 	const struct item *item, struct summary_value **ret)
 {
@@ -345,9 +348,9 @@ const struct summary_value **instances_values(
 /*
  * Matches start events with end events.
  *
- * Names make pairs, but become known one by one (query.h), so each possible start event counts as
- * one. A new name may make a better pair with a probe of an old pair, which then is dissolved, with
- * its times.
+ * Pairs are found by name, but names become known one by one (query.h), so each possible start
+ * event is treated as one. If a new name makes a better pair with a probe of an old pair, the old
+ * pair is dissolved, with its times.
  *
  * Each thread has a stack of open start events for each probe. An end event belongs to the
  * innermost one, with the same identity if known (report.h). With a key to match by, each value has
@@ -389,7 +392,7 @@ static struct probe_error *add_pair(struct probe_summary *summary, size_t begin,
 	return NULL;
 }
 
-/* Returns the start probe of an end probe; SIZE_MAX for others. */
+/* Returns the start probe of an end probe; SIZE_MAX for other probes. */
 static size_t begin_of(const struct pairing_probe *probe)
 {
 	return probe->role == PAIR_END ? probe->begin : SIZE_MAX;
@@ -447,7 +450,7 @@ struct probe_error *flights_probe(struct probe_summary *summary)
 
 /* ---- Stacks --------------------------------------------------------------------------- */
 
-/* Pushes a start event; beyond the limits, only counts it. Returns false if out of memory. */
+/* Pushes a start event. If a limit is reached, only counts it. Returns false if out of memory. */
 static bool push(struct probe_summary *summary, struct summary_probe *probe,
 	struct begins_stack *stack, const struct probe_event *event, uint64_t identity)
 {
@@ -491,7 +494,7 @@ void flights_deinit(struct probe_summary *summary)
 	pairing_deinit(&summary->pairing);
 }
 
-/* The newest start event that an end event may belong to, or SIZE_MAX. */
+/* Returns the index of the newest start event that an end event may belong to, or SIZE_MAX. */
 static size_t find_begun(const struct begins_stack *stack, uint64_t identity)
 {
 	const struct summary_begun *items = stack->items;
@@ -561,7 +564,10 @@ static size_t bucket_of(uint64_t value)
 	return ((size_t)shift << CELL_SUB_BITS) + (size_t)(value >> shift);
 }
 
-/* A duration's heat row: 0 and 1, then two for each power of two, split at its geometric mean. */
+/*
+ * Returns a duration's row in the heat map: 0 and 1, then two rows for each power of two, split at
+ * its geometric mean.
+ */
 static size_t heat_row(uint64_t value)
 {
 	unsigned int exponent;
@@ -569,7 +575,7 @@ static size_t heat_row(uint64_t value)
 	if (value < 2)
 		return (size_t)value;
 	exponent = 63 - (unsigned int)__builtin_clzll(value);
-	/* value >= 2^exponent * sqrt(2) */
+	/* true if value >= 2^exponent * sqrt(2) */
 	return 2 * exponent + (size_t)((unsigned __int128)value * value >> (2 * exponent + 1) & 1);
 }
 
@@ -583,7 +589,7 @@ double heat_low(size_t row)
 		low *= 2;
 	if (row % 2)
 		low *= 1.4142135623730951;
-	/* The smallest integer in the row. */
+	/* Return the smallest integer in the row. */
 	return row % 2 && low < 0x1p52 ? (double)((uint64_t)low + 1) : low;
 }
 
@@ -632,7 +638,10 @@ static struct probe_error *end_hit(struct probe_summary *summary, struct summary
 		stack->excess--;
 	} else {
 		struct summary_begun begun = ((const struct summary_begun *)stack->items)[at];
-		/* CPUs' clocks may differ by some ns. */
+		/*
+		 * The clocks of CPUs may differ by some ns, so the end may seem to be before the
+		 * start.
+		 */
 		uint64_t ns = event->time_ns > begun.time_ns ? event->time_ns - begun.time_ns : 0;
 
 		begins_remove(&summary->flights, stack, at);
@@ -655,7 +664,8 @@ struct probe_error *flights_hit(
 }
 
 /*
- * Finds or adds the pair of two probes, whatever their names. *ret is NULL if there are too many.
+ * Finds or adds the pair of two probes, whatever their names are. *ret is NULL if the limit is
+ * reached.
  */
 static struct probe_error *find_made(
 	struct probe_summary *summary, size_t begin, size_t end, struct summary_pair **ret)

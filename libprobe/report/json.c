@@ -251,7 +251,7 @@ static void pairs(struct buffer *out, const struct probe_summary *summary)
 	free(sorted);
 }
 
-/* Writes the value as tables of text have it. */
+/* Writes the value in the form that text tables show. */
 static void text_field(
 	struct buffer *out, const struct summary_top *its, const struct probe_value *value)
 {

@@ -13,10 +13,10 @@
 /*
  * Versions of a probe in the catalogue differ in the note's number of arguments. A hit has all of
  * them, or a user's list; then the number is unknown, and a name must mean the same in all
- * versions. A list of the first arguments is taken for all.
+ * versions. A list of the first arguments is mistaken for all arguments.
  */
 
-enum { KNOWN_MAX = 4096 }; /* at so many probes what is known is forgotten */
+enum { KNOWN_MAX = 4096 }; /* at this number of probes, the table of known probes is emptied */
 
 /* A name's meaning for a probe. */
 struct known {
@@ -30,8 +30,8 @@ struct key_name {
 	bool is_norm, is_str;
 	struct map known; /* struct known by number of arguments, provider and name */
 	/*
-	 * The error that no argument has this name, for the first such probe in the catalogue or,
-	 * without any, of all.
+	 * The error that no argument has this name. It is about the first such probe in the
+	 * catalogue; if no probe is in the catalogue, about all.
 	 */
 	struct probe_error *missing;
 	bool missing_known;
@@ -137,7 +137,7 @@ static size_t count_args(const struct probe_event *event)
 	return event->arg_count;
 }
 
-/* Keeps the error that the probe lacks the argument, unless out of memory. */
+/* Keeps the error that the probe lacks the argument. Keeps nothing if out of memory. */
 static void note_missing(
 	struct key_name *name, const char *provider, const char *probe, size_t arg_count)
 {
@@ -179,7 +179,7 @@ static struct known learn(struct key_name *name, const struct probe_event *event
 	return known;
 }
 
-/* Gets the argument that the name means for a hit. False if there is none. */
+/* Gets the argument that the name means for a hit. Returns false if the hit has none. */
 static bool name_find(struct key_name *name, const struct probe_event *event, struct key *ret)
 {
 	const size_t arg_count = count_args(event);
@@ -211,7 +211,7 @@ static const struct {
 	{"probe", KEY_PROBE}};
 enum { WORDS = sizeof(words) / sizeof(words[0]) };
 
-/* Creates the name in a key; only hits show whether a probe has it. */
+/* Creates the name of a key. Whether a probe has an argument of this name is known only at hits. */
 static struct probe_error *name_create(const char *text, size_t length, const char *word,
 	size_t word_length, const struct probe_catalogue *catalogue, struct key_name **ret)
 {

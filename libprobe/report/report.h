@@ -22,14 +22,17 @@
 /* ---- Open start events (begins.c) ------------------------------------------------------------ */
 
 /*
- * Start events that wait for end events, in a stack for each thread or matched value. Spans keep
- * the event in it, summaries the time.
+ * Start events that wait for end events, in a stack for each thread or matched value. Spans store
+ * the event in the stack, summaries store the time.
  */
 
 /* A stack's owner: a thread or a matched value. */
 struct begins_key {
 	uint64_t word; /* the thread id, or the matched value or its hash */
-	/* values of two processes may be equal, and a forked child has its parent's pointers */
+	/*
+	 * the process; values of two processes may be equal, and a forked child has its parent's
+	 * pointers
+	 */
 	uint32_t process;
 	uint16_t kind;	/* kind of the matched value */
 	uint16_t probe; /* index of the start event's probe; 0 if all probes share a stack */
@@ -98,9 +101,14 @@ struct key {
 PROBE_MUST_CHECK struct probe_error *key_parse(const char *text, size_t length,
 	const struct probe_catalogue *catalogue, uint8_t index, struct key *ret);
 void key_deinit(struct key *key);
-/* Copies a key, with the argument of the event's probe for a name. Returns false if it has none. */
+/*
+ * Copies a key. If it is a name, the copy has the argument of the event's probe. Returns false if
+ * the probe lacks it.
+ */
 bool key_resolve(const struct key *key, const struct probe_event *event, struct key *ret);
-/* Gets a key's value, with bytes borrowed from the event. Returns false without one. */
+/*
+ * Gets a key's value, with bytes borrowed from the event. Returns false if the event has no value.
+ */
 bool key_value(const struct key *key, const struct probe_event *event, struct probe_value *ret);
 /* The meaning of a key's argument, such as words for numbers; or NULL. */
 const struct probe_arg_meaning *key_meaning(
@@ -137,13 +145,13 @@ void identities_deinit(struct identities *identities);
 
 /*
  * Computes the identity of a start event of probe `index`, or of its end event; `provider` and
- * `name` are the start's. *ret is 0 if unknown, as when a record lacks an argument. Errors:
+ * `name` are the start event's. *ret is 0 if unknown, as when a record lacks an argument. Errors:
  * PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *identity_of(struct identities *identities, size_t index,
 	const char *provider, const char *name, const struct probe_event *event, uint64_t *ret);
 
-/* An unknown identity matches all. */
+/* An unknown identity matches all identities. */
 static inline bool identity_matches(uint64_t begin, uint64_t end)
 {
 	return begin == end || !begin || !end;
@@ -154,7 +162,7 @@ static inline bool identity_matches(uint64_t begin, uint64_t end)
 /*
  * A summary of events. events.c adds events: keys, threads, stacks; instances.c pairs them;
  * summary.c has the whole, the bins of time, and the rows to show; text.c, json.c and html.c write.
- * Tables are limited: beyond, totals stay exact, and rows that do not fit are counted together.
+ * Tables are limited. Rows that do not fit are counted together, and totals stay exact.
  */
 
 enum {
@@ -165,15 +173,15 @@ enum {
 	SUMMARY_THREADS_MAX = 16384,
 	SUMMARY_FLIGHTS_MAX = 65536,  /* maximum number of stacks of open start events */
 	SUMMARY_BEGINS_MAX = 1 << 20, /* maximum number of start events in all stacks */
-	/* newest start events that an end event is compared with, as in stubs */
+	/* number of newest start events that an end event is compared with, as in stubs */
 	SUMMARY_COMPARED_MAX = 1024,
-	/* arguments that may become keys by themselves */
+	/* number of arguments that may become keys if the user names none */
 	SUMMARY_AUTO_ARGS = 8,
-	/* tables of keys that the user did not name */
+	/* maximum number of tables for keys that the user did not name */
 	SUMMARY_AUTO_KEYS_MAX = 256,
-	/* values in such a table */
+	/* number of values in a table for a key that the user did not name */
 	SUMMARY_AUTO_SLOTS = 512,
-	/* such a table is dropped if it gets more different numbers */
+	/* the table is dropped if it gets more different numbers than this */
 	SUMMARY_AUTO_NUMBERS = 128,
 	SUMMARY_GUESSED_TABLES = 6, /* number of tables shown as text if the user names no key */
 	SUMMARY_SLOTS = 1024,	    /* number of values in the table of a key that the user names */
@@ -191,8 +199,8 @@ enum {
 
 /*
  * The most frequent values, by the space-saving algorithm (Metwally, Agrawal, El Abbadi 2005): a
- * new value replaces the least frequent, whose count becomes its count and its error. A value with
- * more than total / slot_count hits is always there.
+ * new value replaces the least frequent one, whose count becomes the new value's count and error. A
+ * value with more than total / slot_count hits is always there.
  */
 struct top_slot {
 	struct probe_value value; /* a value; its bytes are in the map's key */
@@ -216,7 +224,7 @@ void top_free(struct top *top);
 /* Counts a value. Returns false if out of memory. */
 bool top_add(struct top *top, const struct probe_value *value);
 
-/* Fast path: counts a number that equals the last value; else returns false. */
+/* Fast path: if a number equals the last value, counts it; if not, returns false. */
 static inline bool top_again(struct top *top, const struct probe_value *value)
 {
 	struct top_slot *last = top->last;
@@ -228,11 +236,12 @@ static inline bool top_again(struct top *top, const struct probe_value *value)
 	last->count++;
 	return true;
 }
-/* Returns the slots, most frequent first, for the caller to free; NULL if out of memory. */
+/* Returns the slots, most frequent first; the caller frees the array. NULL if out of memory. */
 const struct top_slot **top_sorted(const struct top *top);
 /*
  * Returns how many sorted slots to show: those with an error of at most half the count, at most
- * `limit` (0: no limit). *rest_ret is the hits of all others, each at most *most_ret.
+ * `limit` (0: no limit). *rest_ret is the number of hits of all other values, each of which has at
+ * most *most_ret.
  */
 size_t top_shown(const struct top *top, const struct top_slot *const *sorted, size_t limit,
 	uint64_t *rest_ret, uint64_t *most_ret);
@@ -251,7 +260,7 @@ struct summary_probe {
 		/* start events beyond a limit, or without a value to match by */
 		untimed;
 	uint64_t set_aside; /* number of start events that were dropped because of a loss */
-	/* values of each key or, without keys, of each argument */
+	/* values of each key; if the user names no key, of each argument */
 	struct top *tops[SUMMARY_KEYS_MAX];
 	/* the key or argument has no table */
 	bool no_top[SUMMARY_KEYS_MAX];
@@ -272,7 +281,7 @@ struct summary_slow {
 	uint64_t time_ns, duration_ns; /* time of the start event; duration of the pair */
 	pid_t pid, tid;		       /* process and thread of the start event */
 	const char *text;	       /* arguments of the start event; owned */
-	/* of the end event; NULL if not recorded */
+	/* stack of the end event; NULL if not recorded */
 	const struct probe_stack *stack;
 	void *block; /* memory of `stack`; owned */
 };
@@ -285,7 +294,10 @@ struct summary_pair {
 	struct summary_times times;
 	/* pairs by latency (SUMMARY_HEAT_ROWS rows) and time bin */
 	uint64_t (*heat)[SUMMARY_BINS];
-	/* If summary->instances: the slowest pairs, longest first, and pairs without a row. */
+	/*
+	 * If summary->instances: the slowest pairs, longest first, and the number of pairs without
+	 * a row.
+	 */
 	struct summary_slow slow[SUMMARY_SLOWEST];
 	size_t slow_count;
 	uint64_t other_values;
@@ -312,7 +324,7 @@ struct begun_words;
 struct summary_begun {
 	uint64_t time_ns;
 	uint64_t identity;
-	/* its data, owned; may be NULL */
+	/* data of the start event; owned, may be NULL */
 	struct begun_words *words;
 };
 
@@ -325,8 +337,8 @@ struct summary_thread {
 };
 
 /*
- * Addresses of a probe's names in an earlier event. Other names may be there now, unless the event
- * has the same `texts`.
+ * Addresses of a probe's names in an earlier event. Other names may be at these addresses now,
+ * unless the event has the same `texts`.
  */
 struct summary_recent {
 	const char *provider, *name; /* addresses of the names; only compared, never read */
@@ -342,14 +354,14 @@ struct probe_summary {
 	struct buffer normals[SUMMARY_KEYS_MAX];
 	bool matches;
 	struct key match, match_end;
-	/* of start and end events in a thread; unused with `matches` */
+	/* identities of start and end events in a thread; unused with `matches` */
 	struct identities identities;
 
 	/* first and last time of events; 0 if none has a time */
 	uint64_t begin_ns, end_ns;
 	uint64_t events; /* number of hits and losses since the first hit or loss that has a time */
 	uint64_t hits, lost;
-	/* a stream's oldest, or newest, hits are missing */
+	/* a stream's oldest hits, or newest hits, are missing */
 	bool overrun, full;
 
 	int64_t base_ns; /* start of the first bin in nanoseconds */
@@ -369,7 +381,7 @@ struct probe_summary {
 	struct pairing pairing; /* pairing of probes[], with the same indexes */
 	struct summary_pair **pairs;
 	size_t pair_count;
-	bool more_pairs; /* there are more pairs than SUMMARY_PAIRS_MAX */
+	bool more_pairs; /* more pairs than SUMMARY_PAIRS_MAX were found */
 
 	/* stacks of struct summary_begun, by thread or value, and probe */
 	struct begins flights;
@@ -393,13 +405,15 @@ struct probe_summary {
 
 /* ---- Call stacks (events.c) ----------------------------------------------------------- */
 
-/* Returns callers_count rows, most hits first, for the caller to free; NULL if out of memory. */
+/*
+ * Returns callers_count rows, most hits first; the caller frees the array. NULL if out of memory.
+ */
 struct probe_stacks_row *callers_rows(const struct probe_summary *summary);
 void callers_deinit(struct probe_summary *summary);
 
 /* ---- Time (summary.c) --------------------------------------------------------------- */
 
-/* Divides the time into `parts`, with the hits per second of each. */
+/* Divides the time into `parts`, and computes the hits per second of each part. */
 void summary_fold(
 	const struct probe_summary *summary, const uint64_t *bins, double *ret, size_t parts);
 double summary_seconds(const struct probe_summary *summary);
@@ -414,11 +428,11 @@ PROBE_MUST_CHECK struct probe_error *flights_hit(
 /* Adds the end event of a span. */
 PROBE_MUST_CHECK struct probe_error *flights_span(struct probe_summary *summary, size_t begin,
 	size_t end, const struct probe_event *event, size_t bin);
-/* Drops all start events: after a loss, end events may be missing. */
+/* Drops all start events, because after a loss, end events may be missing. */
 void flights_forget(struct probe_summary *summary);
 void flights_deinit(struct probe_summary *summary);
 
-/* A heat row's lower bound in ns, and the upper one of the row below. */
+/* Returns a heat row's lower bound in ns, which is the upper bound of the row below. */
 double heat_low(size_t row);
 
 /* Fills a row with a pair, borrowing from it. */
@@ -446,7 +460,7 @@ struct summary_process {
 	size_t threads;
 	const char *comm; /* name of the main thread if that had hits, else of any thread */
 };
-/* Return arrays, most hits first, for the caller to free; NULL if out of memory. */
+/* Return arrays, most hits first; the caller frees them. NULL if out of memory. */
 struct summary_process *threads_processes(const struct probe_summary *summary, size_t *count_ret);
 const struct summary_thread **threads_sorted(const struct probe_summary *summary);
 
@@ -461,7 +475,7 @@ struct summary_top {
 	struct key key;
 	const struct top *top;
 };
-/* The probe's hits without a value for the key. */
+/* Returns the number of the probe's hits that have no value for the key. */
 uint64_t summary_top_without(const struct summary_top *top);
 /*
  * Return the meaning of a key's argument, or NULL: for the table's probe; for the pair's start
@@ -472,9 +486,11 @@ const struct probe_arg_meaning *summary_value_meaning(
 	const struct probe_summary *summary, const struct summary_value *value);
 /* Returns true if the user has named this key, but no hit has a value for it. */
 bool summary_key_missing(const struct probe_summary *summary, size_t key);
-/* Returns the tables to show, most useful first, for the caller to free; NULL if out of memory. */
+/*
+ * Returns the tables to show, most useful first; the caller frees the array. NULL if out of memory.
+ */
 struct summary_top *summary_tops(const struct probe_summary *summary, size_t *count_ret);
-/* The values to show of each key; 0: all. */
+/* Returns the number of values to show of each key; 0 means all. */
 size_t summary_key_limit(
 	const struct probe_summary *summary, const struct probe_summary_view *view);
 
@@ -495,7 +511,10 @@ void summary_text_header(struct buffer *out, const struct probe_summary *summary
 void summary_text_pair(
 	struct buffer *out, const struct probe_summary *summary, const struct summary_pair *pair);
 void summary_json_key(struct buffer *out, const struct key *key, const struct probe_value *value);
-/* `for_page`: also a first line of type "page" with what only the page needs. */
+/*
+ * Writes the summary as JSON. With `for_page`, also a first line of type "page" with data that only
+ * the page needs.
+ */
 void summary_json(struct buffer *out, const struct probe_summary *summary,
 	const struct probe_summary_view *view, bool for_page);
 extern const char page_template[];
@@ -530,7 +549,7 @@ struct export_format {
 		const struct export_settings *settings, struct buffer *out, void **ret);
 	void (*free)(void *state); /* frees a state; NULL is allowed */
 	struct probe_error *(*event)(void *state, const struct probe_event *event);
-	/* Called until *done_ret. The caller writes the output each time. */
+	/* Called until *done_ret is true. The caller writes the output after each call. */
 	struct probe_error *(*finish)(void *state, bool *done_ret);
 };
 
@@ -548,7 +567,9 @@ void export_key_text(struct buffer *out, const struct probe_event *event,
 
 /* ---- Names of keys (key.c) ------------------------------------------------------------------- */
 
-/* A key that is an argument's name in the catalogue, maybe a different argument for each probe. */
+/*
+ * A key that is an argument's name in the catalogue. It may be a different argument for each probe.
+ */
 
 struct key_name;
 

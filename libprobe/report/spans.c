@@ -8,7 +8,7 @@
  *	spans -> probes, by name: index in the pairing, which knows the pairs of probes
  *	      -> pairs, by provider and stem
  *	      -> open start events, in stacks by thread or value
- *	      -> all open start events, oldest first: the oldest is given up first
+ *	      -> all open start events, oldest first: the oldest one is dropped first
  */
 #include <stdlib.h>
 #include <string.h>
@@ -130,7 +130,7 @@ static struct open_span *span_at(const struct begins_stack *stack, size_t index)
 	return ((struct open_span *const *)stack->items)[index];
 }
 
-/* Removes a span from stack and list. The caller frees it. */
+/* Removes a span from its stack and from the list. The caller frees it. */
 static void span_remove(struct probe_spans *spans, struct open_span *span)
 {
 	struct begins_stack *stack = begins_find(&spans->begins, &span->key);
@@ -150,7 +150,7 @@ static void span_remove(struct probe_spans *spans, struct open_span *span)
 
 static void give_up(struct probe_spans *spans, struct open_span *span)
 {
-	/* It was also inside the span around. */
+	/* Its inner spans were also inside the span around it. */
 	if (span->public.parent)
 		span->public.parent->inner_ns += span->public.inner_ns;
 	span_remove(spans, span);
@@ -225,8 +225,8 @@ static bool span_open(struct probe_spans *spans, const struct probe_event *event
 /* ---- Ends -------------------------------------------------------------------------------- */
 
 /*
- * Marks open spans that started in the ended one as crossed, unless that is crossed itself: then
- * newer ones did not start in it.
+ * Marks open spans that started inside the ended span as crossed. If the ended span is itself
+ * crossed, marks none, because newer spans did not start inside it.
  */
 static void cross(const struct begins_stack *stack, struct open_span *span)
 {
@@ -235,8 +235,8 @@ static void cross(const struct begins_stack *stack, struct open_span *span)
 
 		newer->public.crossed |= !span->public.crossed;
 		/*
-		 * Without any end event, the pair's start events are points in time, whose time was
-		 * the ended span's.
+		 * If no end event of a pair was seen, its start events are points in time, so their
+		 * time was the ended span's.
 		 */
 		if (!newer->pair->ended)
 			span->public.inner_ns += newer->public.inner_ns;
@@ -253,7 +253,9 @@ static struct open_span *find_begin(
 	return NULL;
 }
 
-/* Computes a hit's identity: 0 unless it may be a start event, or is a known end event. */
+/*
+ * Computes a hit's identity. It is 0 unless the hit may be a start event, or is a known end event.
+ */
 static struct probe_error *identify(struct probe_spans *spans, const struct pairing_probe *paired,
 	const struct probe_event *event, uint64_t *ret)
 {
@@ -280,7 +282,7 @@ static void span_end(
 	spans->ended = span;
 }
 
-/* Gets the owner of an event's stack. Returns false without a value to match by. */
+/* Gets the owner of an event's stack. Returns false if the event has no value to match by. */
 static bool key_of(const struct probe_event *event, int arg, struct begins_key *ret)
 {
 	const struct probe_value *value;

@@ -37,7 +37,7 @@ void summary_share(struct buffer *out, uint64_t part, uint64_t whole)
 	double share = whole ? 100 * (double)part / (double)whole : 0;
 	char text[32];
 
-	/* Do not print 0 % for a share, or 100 % for less than all. */
+	/* Do not print 0 % for a nonzero share, or 100 % for less than all. */
 	if (part && share < 0.05)
 		buffer_string(out, "<0.1%");
 	else if (part < whole && share >= 99.95)
@@ -71,7 +71,7 @@ void summary_rate(struct buffer *out, const struct probe_summary *summary, uint6
 		buffer_char(out, '-');
 	else if (value > 0 && value < 0.005)
 		buffer_string(out, "<0.01");
-	else /* With many hits per second, fractions mean nothing. */
+	else /* with many hits per second, fractions are not significant */
 		text_number(out,
 			value < 100 || value >= 0x1p63 ? value : (double)(uint64_t)(value + 0.5));
 }
@@ -88,7 +88,7 @@ static int probe_order(const void *a, const void *b)
 	return order ? order : strcmp(left->name, right->name);
 }
 
-/* Returns a sorted copy, for the caller to free; NULL if out of memory. */
+/* Returns a sorted copy; the caller frees it. NULL if out of memory. */
 static void *sorted_copy(
 	const void *pointers, size_t count, int (*order)(const void *a, const void *b))
 {
@@ -141,7 +141,7 @@ static bool any_shown(const struct top *top)
 	return any;
 }
 
-/* Is a table that the user did not ask for worth showing? */
+/* Returns true if a table that the user did not ask for is worth showing. */
 static bool tells(const struct top *top)
 {
 	uint64_t surely = 0;
@@ -255,7 +255,9 @@ double summary_seconds(const struct probe_summary *summary)
 	return (double)(summary->end_ns - summary->begin_ns) / 1e9;
 }
 
-/* A bin as shown. If the last one has hardly started, it is a part of the one before. */
+/*
+ * A bin as shown. If the last bin has hardly started, it is shown as a part of the bin before it.
+ */
 struct span {
 	double begin_ns, end_ns; /* start and end in nanoseconds since the first event */
 	uint64_t count;
@@ -315,7 +317,10 @@ void summary_fold(
 
 /* ==== Summary ================================================================================= */
 
-/* Is a key unsuitable for matching, because it is never, or too often, the same? */
+/*
+ * Returns true if a key is unsuitable for matching, because its values are never equal, or too
+ * often equal.
+ */
 static bool is_for_keys_only(const struct key *key)
 {
 	return key_is_norm(key) || key->kind == KEY_SYMBOL || key->kind == KEY_PROBE;

@@ -21,7 +21,7 @@
 
 enum { SPARK_WIDTH = 40 };
 
-/* The number of rows to show. */
+/* Returns the number of rows to show. */
 static size_t limit(size_t count, const struct probe_summary_view *view)
 {
 	return view->top && view->top < count ? view->top : count;
@@ -85,7 +85,7 @@ static void header(struct buffer *out, const struct probe_summary *summary,
 	text_counted(out, summary->threads.count, " thread\n", " threads\n");
 }
 
-/* Reports losses that were not counted. */
+/* Reports losses whose number is unknown. */
 static void missing(struct buffer *out, const struct probe_summary *summary)
 {
 	if (summary->overrun)
@@ -105,7 +105,7 @@ void summary_text_header(struct buffer *out, const struct probe_summary *summary
 
 /* ---- Probes --------------------------------------------------------------------------- */
 
-/* Draws the rate over time, relative to the highest. */
+/* Draws the rate over time, relative to the highest rate. */
 static void spark(struct buffer *out, const struct probe_summary *summary, const uint64_t *bins,
 	const struct probe_summary_view *view)
 {

@@ -28,8 +28,8 @@
 
 enum { NSEC_PER_USEC = 1000, NSEC_PER_SEC = 1000000000 };
 /*
- * Time 0 is so long before the first span that later ones up to this length keep their start, and
- * still fits into a double.
+ * The time between time 0 and the first span. Later spans up to this length start after time 0, and
+ * the times still fit into a double.
  */
 #define SPAN_NS (30ULL * 24 * 3600 * NSEC_PER_SEC)
 #define EXACT_MAX (1LL << 53) /* largest integer that doubles and JavaScript hold exactly */
@@ -101,7 +101,7 @@ static void close_event(struct trace_export *trace)
 	json_close(trace->out, '}');
 }
 
-/* Integers that readers would round are written as text. */
+/* Write integers that readers would round as text. */
 static void add_value(struct buffer *out, const char *name, const struct probe_value *value)
 {
 	bool exact = true;
@@ -136,8 +136,8 @@ static void add_args(struct buffer *out, const char *prefix, const struct probe_
 }
 
 /*
- * Writes "name": the event's values for keys, or `name`, or the probe's if that is empty, as of a
- * pair whose start probe is "start".
+ * Writes "name": the event's values for keys, or `name`. If `name` is empty, because the start
+ * probe is just "start", writes the probe's name.
  */
 static void add_name(struct trace_export *trace, const struct probe_event *event, const char *name)
 {
@@ -159,7 +159,9 @@ static struct track *find_track(struct trace_export *trace, pid_t pid, pid_t tid
 		&trace->tracks, sizeof(struct track), MAP_KEY(MAP_OBJECT(pid), MAP_OBJECT(tid)));
 }
 
-/* Returns true if a name must be written, and marks it as written. False if out of memory. */
+/*
+ * Returns true if a name must be written, and marks it as written. Returns false if out of memory.
+ */
 static bool is_news(struct track *track, const char *name)
 {
 	char *copy;
@@ -274,8 +276,8 @@ static void add_span(
 }
 
 /*
- * Does a span start after an earlier one of its thread, and end after it? These cannot be on one
- * track. Otherwise adds it to the thread, in place of those inside it.
+ * Returns true if a span starts inside an earlier one of its thread, and ends after it: these
+ * cannot be on one track. If not, adds the span to the thread, in place of the spans inside it.
  */
 static bool is_across(struct trace_export *trace, const struct probe_event *end)
 {
@@ -349,7 +351,10 @@ static void begin_file(struct trace_export *trace)
 	json_open(trace->out, "traceEvents", '[');
 }
 
-/* Returns time 0 of the file. A span arrives at its end: a later one may have started earlier. */
+/*
+ * Returns time 0 of the file. A span arrives at its end, so a span that arrives later may have
+ * started earlier.
+ */
 static uint64_t first_time(const struct probe_event *event)
 {
 	if (!event->begin)
