@@ -57,10 +57,7 @@ enum refusals_shown {
 	REFUSALS_NAMED,
 	/* Prints also sites that only wildcards match. One line for each reason and probe. */
 	REFUSALS_ALL,
-	/*
-	 * Prints each site, even if other sites of the same probe have the same reason. Used with
-	 * -v.
-	 */
+	/* Prints each site, even if others of its probe have the same reason. Used with -v. */
 	REFUSALS_EACH
 };
 

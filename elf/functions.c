@@ -49,7 +49,7 @@ enum {
 	EH_SDATA4 = 0x0b,
 	EH_SDATA8 = 0x0c,
 	EH_FORMAT = 0x0f,
-	EH_PCREL = 0x10, /* what to add */
+	EH_PCREL = 0x10, /* the base to add to the value */
 	EH_TEXTREL = 0x20,
 	EH_DATAREL = 0x30,
 	EH_FUNCREL = 0x40,
@@ -238,11 +238,11 @@ struct cfi {
 };
 
 enum {
-	/* maximum size of what comes before the table in .eh_frame_hdr */
+	/* maximum size of the fields before the table in .eh_frame_hdr */
 	HEADER_BYTES_MAX = 4 + 2 * 8,
 	/*
-	 * Bytes read of a CIE or FDE: enough for the augmentation and pointers; call frame
-	 * instructions are not needed.
+	 * Number of bytes read of a CIE or FDE. This covers the augmentation and pointers; call
+	 * frame instructions are not needed.
 	 */
 	ENTRY_BYTES_MAX = 256
 };
@@ -269,7 +269,7 @@ static void cfi_load(struct object *object, struct cfi *cfi)
 	eh_pointer(&bytes, frame, &cfi->bases, NULL);
 	count = eh_pointer(&bytes, count_encoding, &cfi->bases, NULL);
 	cfi->entry_size = 2 * eh_pointer_size(cfi->encoding, object->wide);
-	/* Entries of varying size cannot be searched; no linker writes them. */
+	/* Entries of varying size cannot be searched, but no linker writes them. */
 	if (bytes.failed || !cfi->entry_size)
 		return;
 	size = object->eh_frame_hdr_size - bytes.at;
@@ -336,7 +336,10 @@ static bool cfi_search(
 	return above > 0;
 }
 
-/* Reads the start of a CIE or FDE. Returns a cursor behind its length, failed if there is none. */
+/*
+ * Reads the start of a CIE or FDE. Returns a cursor behind its length; the cursor has failed if no
+ * entry is there.
+ */
 static struct bytes read_entry(
 	const struct object *object, uint64_t address, uint8_t buffer[ENTRY_BYTES_MAX])
 {
@@ -353,7 +356,7 @@ static struct bytes read_entry(
 	return bytes;
 }
 
-/* Reads what FDEs depend on in a CIE's augmentation data. */
+/* Reads, from a CIE's augmentation data, the fields that its FDEs depend on. */
 static bool read_augmentation(struct bytes *bytes, const char *augmentation, struct cie *ret)
 {
 	/* The personality's pointer is only skipped, so its base does not matter. */
@@ -396,7 +399,7 @@ static bool read_cie(const struct object *object, uint64_t address, struct cie *
 	const char *augmentation;
 
 	*ret = (struct cie){.address = address, .pointer = EH_ABSPTR, .lsda = EH_OMIT};
-	/* 0 in a CIE; in an FDE the distance to its CIE. */
+	/* The word is 0 in a CIE; in an FDE it is the distance to its CIE. */
 	if (bytes_unsigned(&bytes, 4))
 		return false;
 	version = bytes_u8(&bytes);
@@ -471,7 +474,10 @@ static bool read_fde(struct object *object, uint64_t address, struct object_func
 
 /* ---- Files without a search table ----------------------------------------------- */
 
-/* Adds the FDEs of .eh_frame. Returns false if one is unreadable: it could be of any function. */
+/*
+ * Adds the FDEs of .eh_frame. Returns false if an FDE is unreadable, because it could be any
+ * function's.
+ */
 static bool add_fdes(struct object *object, struct cfi *cfi, struct bytes *frames)
 {
 	while (bytes_left(frames) >= 4) {
@@ -538,10 +544,10 @@ static struct cfi *cfi_of(struct object *object)
 }
 
 /*
- * Returns the LSDA of a function without FDE: 0, or OBJECT_LSDA_UNKNOWN. With a search table, the
- * unwinder stops at it, so no exception lands in it. Otherwise the unwinder may know it from an
- * .eh_frame that crtbegin.o registers but that we cannot find without section headers, or from
- * .ARM.exidx.
+ * Returns the LSDA of a function without FDE: 0, or OBJECT_LSDA_UNKNOWN. If the file has a search
+ * table, the unwinder stops at the function, so no exception lands in it. Without a table, the
+ * unwinder may know the function from an .eh_frame that crtbegin.o registers but that we cannot
+ * find without section headers, or from .ARM.exidx.
  */
 static uint64_t lsda_without_fde(struct object *object)
 {
@@ -565,7 +571,7 @@ bool object_function_at(struct object *object, uint64_t address, struct object_f
 		struct object_function found;
 
 		if (!read_fde(object, fde, &found)) {
-			/* It has an FDE, but an unreadable one. */
+			/* The function has an FDE, but an unreadable one. */
 			found.lsda = OBJECT_LSDA_UNKNOWN;
 		} else if (address >= found.range.start && address < found.range.end) {
 			*ret = found;

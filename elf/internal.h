@@ -21,7 +21,7 @@ struct bytes {
 	size_t at;	  /* offset of the next byte to read, at most `size` */
 	uint64_t address; /* link-time address of data[0], if needed */
 	bool big_endian;
-	bool wide; /* addresses have 8 bytes, otherwise 4 */
+	bool wide; /* addresses have 8 bytes; if false, 4 */
 	bool failed;
 };
 
@@ -64,7 +64,9 @@ struct object {
 	uint64_t eh_frame_hdr;	    /* address of PT_GNU_EH_FRAME */
 	uint64_t eh_frame_hdr_size; /* 0 if the file has no such segment */
 
-	/* The members below are built at their first use; the functions free them. */
+	/*
+	 * The members below are built at their first use. The functions in this struct free them.
+	 */
 	char *build_id;
 	struct symbols *symbols;
 	void (*symbols_free)(struct symbols *symbols);
@@ -73,7 +75,7 @@ struct object {
 	uint8_t *loaded;
 };
 
-/* Reads bytes at a file offset. Returns how many were read. */
+/* Reads bytes at a file offset. Returns the number of bytes read. */
 size_t object_read_file(const struct object *object, uint64_t offset, void *buffer, size_t size);
 
 /* Returns a cursor over `data` in the object's byte order and class. */
@@ -121,7 +123,7 @@ enum note_status {
 
 /*
  * Reads a note and advances the cursor, unless it fails. `align` is the alignment of the section:
- * notes are padded to 8 bytes if it is 8, otherwise to 4.
+ * if it is 8, notes are padded to 8 bytes, else to 4.
  */
 enum note_status note_next(struct bytes *bytes, uint64_t align, struct note *ret);
 

@@ -48,7 +48,7 @@
 struct probe_error *libdw_load(
 	const char *purpose, const struct libdw_function *functions, size_t count)
 {
-	/* Never unloaded: the next module needs it again. */
+	/* libdw is never unloaded, because the next module needs it again. */
 	void *libdw = dlopen("libdw.so.1", RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);
 
 	if (!libdw)
@@ -102,7 +102,7 @@ static struct probe_error *functions_load(struct libdw *libdw)
 
 /* ---- In the child ----------------------------------------------------------------- */
 
-/* The answer for one address; in a message it ends with the NUL of its file name. */
+/* The answer for one address. In a message, it ends with the NUL of its file name. */
 struct answer {
 	int32_t line; /* 0 if the line is unknown */
 	char file[FILE_BYTES];
@@ -149,7 +149,7 @@ static void find(const struct server *server, uint64_t address, struct answer *r
 	if (!line)
 		return;
 	file = server->libdw->lineinfo(line, NULL, &number, NULL, NULL, NULL);
-	/* Line 0 is code of no line (DWARF 5, 6.2.2). */
+	/* Line 0 means that the code belongs to no line (DWARF 5, 6.2.2). */
 	if (!file || number <= 0 || strlen(file) >= sizeof(ret->file))
 		return;
 	ret->line = number;
@@ -259,7 +259,7 @@ struct probe_error *lines_open(struct object *object, struct lines **ret)
 	if (!lines)
 		return probe_error_no_memory();
 	lines->channel = -1;
-	/* Before fork(), so that the child inherits libdw. */
+	/* Load libdw before fork(), so that the child inherits it. */
 	error = functions_load(&libdw);
 	if (!error)
 		error = start(lines, &libdw, object);

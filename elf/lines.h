@@ -8,8 +8,8 @@
 struct lines;
 
 /*
- * Prepares look-ups in an object, which find nothing if it has no debug information, also not in
- * /usr/lib/debug by build id. Errors: PROBE_ERROR_UNSUPPORTED (libdw is not installed),
+ * Prepares look-ups in an object, which find nothing if neither the object nor /usr/lib/debug (by
+ * build id) has debug information. Errors: PROBE_ERROR_UNSUPPORTED (libdw is not installed),
  * PROBE_ERROR_MEMORY, PROBE_ERROR_SYSTEM (no child process).
  */
 PROBE_MUST_CHECK struct probe_error *lines_open(struct object *object, struct lines **ret);
@@ -23,7 +23,8 @@ struct line {
 };
 
 /*
- * Finds the lines of up to LINES_AT_ONCE addresses. Each call waits for the child, so ask for many.
+ * Finds the lines of up to LINES_AT_ONCE addresses. Each call waits for the child, so ask for many
+ * at once.
  */
 void lines_find(struct lines *lines, const uint64_t *addresses, size_t count, struct line *ret);
 

@@ -21,7 +21,7 @@
 #include "libprobe/base/array.h"
 #include "libprobe/base/cleanup.h"
 
-/* Larger files' code is not probed: 32-bit jumps would not reach. */
+/* Code of larger files is not probed, because 32-bit jumps would not reach. */
 #define LOAD_BYTES_MAX (UINT64_C(2) << 30)
 
 static struct probe_error *object_bad(const struct object *object, const char *what)
@@ -263,7 +263,7 @@ size_t object_read(const struct object *object, uint64_t address, void *buffer, 
 	return object_read_file(object, offset, buffer, size < left ? size : (size_t)left);
 }
 
-/* Returns the part of a segment in the file, maybe empty: [offset, end). */
+/* Returns the part of a segment that is in the file, which may be empty: [offset, end). */
 static struct object_range in_file(
 	const struct object *object, const struct object_segment *segment)
 {
@@ -276,7 +276,10 @@ static struct object_range in_file(
 	return range;
 }
 
-/* Do the segments fit into LOAD_BYTES_MAX? They may overlap, and so exceed the file's size. */
+/*
+ * Returns true if the segments fit into LOAD_BYTES_MAX. They may overlap, and so exceed the file's
+ * size.
+ */
 static bool segments_fit(const struct object *object)
 {
 	uint64_t total = 0;
@@ -419,9 +422,9 @@ bool object_section(const struct object *object, const char *name, GElf_Shdr *re
  * descriptor, padding.
  *
  * The gABI asks for padding to 8 bytes in 64-bit files, but in practice it is to 4, except in
- * sections aligned to 8 (.note.gnu.property). Like Binutils and elfutils we go by the section's
- * alignment, except for static probes: <sys/sdt.h> and the like write `.balign 4`, wherever a
- * linker script puts them.
+ * sections aligned to 8 (.note.gnu.property). Like Binutils and elfutils we use the section's
+ * alignment, except for static probes: <sys/sdt.h> and similar headers write `.balign 4`, whatever
+ * section a linker script puts them into.
  */
 
 enum { NOTE_HEADER_BYTES = 12, NT_STAPSDT = 3 };

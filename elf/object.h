@@ -38,18 +38,21 @@ struct object_range {
 /* A function, or a part that the compiler split off (.cold). */
 struct object_function {
 	struct object_range range;
-	/* The LSDA's address (.gcc_except_table), 0 without one, or OBJECT_LSDA_UNKNOWN. */
+	/*
+	 * The LSDA's address (.gcc_except_table), 0 if the function has none, or
+	 * OBJECT_LSDA_UNKNOWN.
+	 */
 	uint64_t lsda;
-	bool from_cfi; /* bounds are from .eh_frame; otherwise from a symbol */
+	bool from_cfi; /* bounds are from .eh_frame; if false, from a symbol */
 };
 
 /*
- * Opens an ELF file by a descriptor, which stays the caller's and open as long as the object.
- * `path` is for messages, and copied. Errors: PROBE_ERROR_FORMAT (not ELF, or malformed),
+ * Opens an ELF file by a descriptor, which the caller owns and keeps open as long as the object
+ * exists. `path` is for messages, and copied. Errors: PROBE_ERROR_FORMAT (not ELF, or malformed),
  * PROBE_ERROR_SYSTEM.
  */
 PROBE_MUST_CHECK struct probe_error *object_open_fd(int fd, const char *path, struct object **ret);
-/* The same by path. The object owns the descriptor. */
+/* Like object_open_fd(), by path. The object owns the descriptor. */
 PROBE_MUST_CHECK struct probe_error *object_open(const char *path, struct object **ret);
 void object_close(struct object *object);
 
@@ -64,7 +67,7 @@ const struct object_segment *object_segments(const struct object *object, size_t
 /* Returns the program header table's offsets. */
 struct object_range object_program_headers(const struct object *object);
 
-/* Returns the addresses of .eh_frame_hdr, the table of functions; empty without one. */
+/* Returns the addresses of .eh_frame_hdr, the table of functions; empty if the file has none. */
 struct object_range object_function_table(const struct object *object);
 
 /* Returns the segment that maps an address from the file, or NULL. */
@@ -73,7 +76,7 @@ const struct object_segment *object_segment_of(const struct object *object, uint
 /* Computes the file offset of an address. Returns false if the file does not contain it. */
 bool object_offset_of(const struct object *object, uint64_t address, uint64_t *ret);
 
-/* Reads bytes at an address from the file. Returns how many were read. */
+/* Reads bytes at an address from the file. Returns the number of bytes read. */
 size_t object_read(const struct object *object, uint64_t address, void *buffer, size_t size);
 
 /*
@@ -92,14 +95,14 @@ bool object_symbol(struct object *object, const char *name, size_t name_length, 
 	uint64_t *size_ret);
 
 /*
- * Do all symbols of this name have one value? Static variables of two source files may differ. True
- * without .symtab, which alone has such symbols.
+ * Returns true if all symbols of this name have one value. Static variables of two source files may
+ * differ. True without .symtab, because only .symtab has such symbols.
  */
 bool object_symbol_is_only(struct object *object, const char *name, size_t name_length);
 
 /*
- * Is `match` false for all symbols that the file imports (undefined in .dynsym)? False if .dynsym
- * is not fully readable.
+ * Returns true if `match` is false for all symbols that the file imports (undefined in .dynsym).
+ * False if .dynsym is not fully readable.
  */
 bool object_imports_none(
 	struct object *object, bool (*match)(const char *name, void *data), void *data);
@@ -108,7 +111,8 @@ bool object_imports_none(
 void object_needed(struct object *object, bool (*take)(const char *name, void *data), void *data);
 
 /*
- * Returns the file's name for others (DT_SONAME), or NULL, as for a program; owned by the object.
+ * Returns the name by which other files need this one (DT_SONAME), or NULL, for example for a
+ * program; owned by the object.
  */
 const char *object_soname(struct object *object);
 
@@ -126,8 +130,8 @@ bool object_function_at(struct object *object, uint64_t address, struct object_f
 
 /*
  * Calls `visit` for every landing pad in a function's exception table ("Itanium C++ ABI: Exception
- * Handling", LSDA call-site table). Returns false if the table is not fully readable: then nothing
- * follows from it.
+ * Handling", LSDA call-site table). Returns false if the table is not fully readable: then there
+ * may be more landing pads.
  */
 bool object_landing_pads(struct object *object, const struct object_function *function,
 	void (*visit)(uint64_t address, void *data), void *data);

@@ -29,7 +29,7 @@
 #include "elf/sdt.h"
 #include "libprobe/base/array.h"
 
-/* Largest gap between two note ranges that is cheaper to read than to skip. */
+/* Maximum gap between two note ranges that is cheaper to read than to skip. */
 enum { GAP_BYTES_MAX = 64 };
 
 struct reader {
@@ -184,8 +184,8 @@ static int compare_ranges(const void *a, const void *b)
 }
 
 /*
- * Sorts the ranges, and cuts off what is outside the file or in an earlier range. So no byte is
- * read twice, and the file's size limits memory.
+ * Sorts the ranges, and cuts off parts that are outside the file or in an earlier range. So no byte
+ * is read twice, and the file's size limits memory.
  */
 static void tidy_ranges(struct reader *reader, struct note_ranges *list)
 {
@@ -223,7 +223,7 @@ static void tidy_ranges(struct reader *reader, struct note_ranges *list)
 	list->count = kept;
 }
 
-/* Ranges, up to index `last`, so close together that one system call reads them. */
+/* Ranges, up to index `last`, that are so close together that one system call reads them. */
 struct run {
 	uint64_t offset, size;
 	size_t last;
@@ -303,7 +303,7 @@ static void correct_for_prelink(struct object *object, struct sdt_notes *notes)
 		struct sdt_note *note = &notes->notes[i];
 		uint64_t moved = note->base ? section.sh_addr - note->base : 0;
 
-		/* 0 means "none" (no semaphore, or some notes of OCaml): it does not move. */
+		/* 0 means "none" (no semaphore, or some notes of OCaml), so do not move it. */
 		if (note->pc)
 			note->pc = (note->pc + moved) & mask;
 		if (note->semaphore)

@@ -10,7 +10,7 @@
 
 #include "object.h"
 
-/* The kind of a site: its code, and what other tools change there. */
+/* The kind of a site: its code, and which bytes of it other tools change. */
 enum sdt_kind {
 	SDT_NOP, /* a nop */
 	/*
@@ -53,8 +53,8 @@ struct sdt_notes {
 	size_t defect_count;
 	char *storage; /* the bytes of the notes; strings point into this */
 	/*
-	 * If `notes` are some of the file's (libprobe/query/query.h): its first note's site, or
-	 * semaphore if it has none. 0: notes[0] is its first note.
+	 * If `notes` are only some of the file's (libprobe/query/query.h): the site of the file's
+	 * first note, or its semaphore if it has no site. 0 if notes[0] is the first note.
 	 */
 	uint64_t first;
 };

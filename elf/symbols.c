@@ -25,18 +25,21 @@ struct table {
 	/* size of `names` up to its last NUL, so that every name ends */
 	size_t names_size;
 	Elf_Data *hash; /* SHT_GNU_HASH; NULL if missing or malformed */
-	/* The index of a symbol in each bucket; 0 (the null symbol): free. NULL if not built. */
+	/*
+	 * The index of a symbol in each bucket; 0 (the null symbol) if the bucket is free. NULL if
+	 * not built.
+	 */
 	uint32_t *buckets;
-	/* For each bucket: do symbols of its name differ in value? */
+	/* For each bucket, whether symbols of its name differ in value. */
 	bool *several;
 	size_t bucket_mask;
 };
 
 struct function {
 	struct object_range range;
-	uint64_t reach; /* greatest end of this function and all functions before it */
+	uint64_t reach; /* highest end of this function and of all functions before it */
 	const char *name;
-	bool sized; /* The symbol has a size. If not, the function extends to the next one. */
+	bool sized; /* the symbol has a size; if not, the function extends to the next one */
 	bool global;
 };
 
@@ -175,7 +178,7 @@ static size_t hash(const char *name, size_t length)
 	return (size_t)(value ^ value >> 32);
 }
 
-/* Returns the bucket of the name, or the free one where it belongs. */
+/* Returns the bucket of the name, or the free bucket where it belongs. */
 static uint32_t *table_bucket(const struct table *table, const char *name, size_t length)
 {
 	size_t at = hash(name, length) & table->bucket_mask;
@@ -193,7 +196,7 @@ static uint32_t *table_bucket(const struct table *table, const char *name, size_
 	}
 }
 
-/* A global symbol replaces a local one of the same name; otherwise the first stays. */
+/* A global symbol replaces a local one of the same name; in other cases the first symbol stays. */
 static void table_insert(struct table *table, size_t index)
 {
 	GElf_Sym symbol, held;
@@ -333,7 +336,10 @@ static size_t underscores(const struct function *function)
 	return strspn(function->name, "_");
 }
 
-/* Sorts by start; the last of several is shown: one with a size, global, with few underscores. */
+/*
+ * Sorts by start. Of several symbols with one start, the last is shown: with a size, global, with
+ * few underscores.
+ */
 static int compare_functions(const void *a, const void *b)
 {
 	const struct function *x = a, *y = b;
@@ -346,7 +352,7 @@ static int compare_functions(const void *a, const void *b)
 		return x->global ? 1 : -1;
 	if (underscores(x) != underscores(y))
 		return underscores(x) > underscores(y) ? -1 : 1;
-	/* Any order, but always the same. */
+	/* The order of these does not matter, but must always be the same. */
 	return strcmp(y->name, x->name);
 }
 
@@ -384,7 +390,7 @@ static void add_functions(const struct object *object, const struct table *table
 	}
 }
 
-/* Extends functions without size (assembly) to the next, within their segment. */
+/* Extends functions without a size (assembly) to the next function, within their segment. */
 static void finish_functions(const struct object *object, struct by_address *all)
 {
 	uint64_t next = UINT64_MAX, reach = 0;
@@ -433,7 +439,7 @@ static const struct function *find(const struct by_address *all, uint64_t addres
 {
 	size_t low = ARRAY_SEARCH_ABOVE(all->items, all->count, range.start, address);
 
-	/* Find the innermost: assembly code has entry points inside functions. */
+	/* Find the innermost function, because assembly code has entry points inside functions. */
 	while (low-- > 0 && all->items[low].reach > address) {
 		const struct function *function = &all->items[low];
 

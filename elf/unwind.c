@@ -4,7 +4,8 @@
  *
  * libdw can unwind stacks itself (dwfl_getthread_frames()), but interprets the call frame
  * instructions each time, which takes microseconds. A probe's stacks have the same few hundred
- * addresses, so we ask libdw once for each, and cache a form that is applied in tens of ns.
+ * addresses, so we ask libdw once for each address, and cache the rules in a form that is applied
+ * in tens of ns.
  */
 #include <elfutils/libdw.h>
 #include "unwind.h"
@@ -53,14 +54,15 @@ struct unwind_rules {
  * libdw returns every rule as a DWARF expression. Nearly all are "register plus offset" or "in
  * memory at the CFA plus offset", which are recognised when the rule is built. Others (signal
  * frames, the PLT, realigned stacks) run on a small stack machine with 64-bit numbers (DWARF 5,
- * 2.5.1). Files are untrusted: its stack is bounded, and it refuses jumps, which could loop.
+ * 2.5.1). Files are untrusted, so the machine's stack is bounded, and it refuses jumps, which could
+ * loop.
  */
 
 enum { STACK_MAX = 32, OPS_MAX = 64 };
 
 /* ---- Building rules ----------------------------------------------------------- */
 
-/* DW_OP_bregN or its long form: a register plus an offset. */
+/* Recognises DW_OP_bregN and its long form: a register plus an offset. */
 static bool is_register(const Dwarf_Op *op, uint8_t *reg_ret, int64_t *offset_ret)
 {
 	uint64_t reg = op->number;
@@ -77,7 +79,7 @@ static bool is_register(const Dwarf_Op *op, uint8_t *reg_ret, int64_t *offset_re
 	return reg < UNWIND_REGISTERS;
 }
 
-/* DW_OP_regN or its long form: the value is in another register. */
+/* Recognises DW_OP_regN and its long form: the value is in another register. */
 static bool is_in_register(const Dwarf_Op *op, uint8_t *reg_ret)
 {
 	uint64_t reg = op->number;
@@ -317,8 +319,8 @@ static bool run_op(struct machine *m, const Dwarf_Op *op)
 }
 
 /*
- * Runs an expression and returns the value: the result's contents or, for the CFA or after
- * DW_OP_stack_value, the result.
+ * Runs an expression and returns the value. That is the memory at the result or, for the CFA or
+ * after DW_OP_stack_value, the result itself.
  */
 static bool compute_expression(const struct unwind_rule *rule, struct machine *m, uint64_t *ret)
 {
@@ -571,7 +573,7 @@ enum unwind_status unwind_step(struct unwind *unwind, uint64_t address, uint8_t 
 		return UNWIND_NO_RULES;
 	if (rules->registers[rules->return_address].how == UNWIND_UNDEFINED)
 		return UNWIND_OUTERMOST;
-	/* If the return address's column is no register, the rules expect the pc in it. */
+	/* If the return address's column is not a register, the rules expect the pc in it. */
 	if (!(from.known >> rules->return_address & 1)) {
 		from.values[rules->return_address] = from.pc;
 		from.known |= UINT64_C(1) << rules->return_address;

@@ -32,7 +32,10 @@ enum unwind_status {
 
 struct unwind;
 
-/* Errors: PROBE_ERROR_UNSUPPORTED (libdw is missing; the message says what). */
+/*
+ * Checks that unwinding is possible. Errors: PROBE_ERROR_UNSUPPORTED (libdw is missing; the message
+ * says what).
+ */
 PROBE_MUST_CHECK struct probe_error *unwind_check(void);
 
 /*
@@ -42,7 +45,7 @@ PROBE_MUST_CHECK struct probe_error *unwind_check(void);
 PROBE_MUST_CHECK struct probe_error *unwind_open(struct object *object, struct unwind **ret);
 void unwind_close(struct unwind *unwind);
 
-/* Where a function that finds its frame by the stack pointer has saved its caller's registers. */
+/* Where a function has saved its caller's registers, relative to its stack pointer. */
 struct unwind_saved {
 	/* Bytes from the stack pointer to the return address; UNWIND_IN_REGISTER; -1 if unknown. */
 	int32_t return_at;
@@ -55,16 +58,17 @@ struct unwind_saved {
 enum { UNWIND_IN_REGISTER = -2 };
 
 /*
- * Returns where registers are saved at a pc in the file. `sp` and `fp` are DWARF numbers. Both are
- * -1 if the frame is not relative to the stack pointer, or the return address is unknown.
+ * Returns where registers are saved at a pc in the file. `sp` and `fp` are DWARF numbers. Both
+ * results are -1 if the frame is not relative to the stack pointer, or the return address is
+ * unknown.
  */
 struct unwind_saved unwind_saved(struct unwind *unwind, uint64_t address, uint8_t sp, uint8_t fp);
 
 /*
  * Unwinds one frame. `address`, in the file, is the pc, or one less for a return address, because a
  * call may be the function's last instruction. `fp` is the frame pointer's DWARF number. *registers
- * are the caller's only for UNWIND_CALLER. *is_signal_ret becomes true for a frame that the kernel
- * pushed for a signal: its pc is not a return address.
+ * become the caller's only if UNWIND_CALLER is returned. *is_signal_ret becomes true for a frame
+ * that the kernel pushed for a signal: its pc is not a return address.
  */
 enum unwind_status unwind_step(struct unwind *unwind, uint64_t address, uint8_t fp,
 	const struct unwind_memory *memory, struct unwind_registers *registers,

@@ -18,7 +18,7 @@
  * FIXED are:
  *	svc		the kernel restarts a system call at the address of its svc, and shows
  *			this address to seccomp filters
- *	bti, paciasp	landing pads: an indirect branch may arrive there
+ *	bti, paciasp	landing pads: an indirect branch may go to them
  *	hints from 32	some change the next instruction (pacm)
  *	cpym, sete ...	parts of a copy that must stay together: the kernel may go back to the
  *			first part
@@ -76,7 +76,7 @@ static const struct pattern patterns[] = {
 	{0x3fc00000, 0x08000000, AARCH64_FIXED},   /* exclusive stores */
 	{0x7f800000, 0x13800000, AARCH64_PLAIN},   /* extr */
 	{0x1f800000, 0x13800000, AARCH64_UNKNOWN}, /* autiasppc and autibsppc are in this space */
-	{0x7fff8000, 0x5ac18000, AARCH64_UNKNOWN}, /* paciasppc and similar ones */
+	{0x7fff8000, 0x5ac18000, AARCH64_UNKNOWN}, /* paciasppc and similar instructions */
 	/* -- whole groups -- */
 	{0x1e000000, 0x04000000, AARCH64_PLAIN}, /* SVE */
 	{0x1c000000, 0x10000000, AARCH64_PLAIN}, /* constants */
@@ -183,8 +183,9 @@ static bool aarch64_decode(
 
 /*
  * Instructions that change only general registers, flags and memory. Bits 25 to 28 tell vector
- * instructions, one bit loads and stores of vectors. Only listed system instructions count: others
- * are smstart and writes to FPCR. System calls do not: they clear parts of SVE's vectors.
+ * instructions, one bit loads and stores of vectors. Only listed system instructions count, because
+ * the others include smstart and writes to FPCR. System calls do not count, because they clear
+ * parts of SVE's vectors.
  *
  * Source: Arm ARM (DDI 0487), C4.1 "A64 instruction set encoding".
  */
@@ -221,7 +222,10 @@ static bool aarch64_is_general(const uint8_t *bytes, size_t length)
 
 /* ==== Patch =================================================================================== */
 
-/* Instructions that a patch reads or writes. A jump is as long as a nop, so none is moved. */
+/*
+ * Instructions that a patch reads or writes. A jump is as long as a nop, so no other instruction is
+ * moved.
+ */
 
 #define NOP UINT32_C(0xd503201f)
 #define BRK UINT32_C(0xd4200000) /* brk with any number: gdb uses 0, a uprobe 5 */
@@ -267,7 +271,7 @@ static bool aarch64_is_function_call(const uint8_t *bytes)
 
 /*
  * Finds everything in a module's code that may lead into a window, the bytes that a patch
- * overwrites. Each word is read as an instruction, because nobody knows where functions end.
+ * overwrites. Each word is read as an instruction, because it is unknown where functions end.
  *
  *	b, bl, b.cond, cbz, tbz		lead to their targets
  *	ldr x, literal			the literal may be an address, not aligned to 8
@@ -283,9 +287,10 @@ static bool aarch64_is_function_call(const uint8_t *bytes)
  *
  * clang emits adrp and add together, so an add belongs to the last adrp of its register. These
  * pairs are for tables of 32-bit distances, which only clang makes. gcc may move the two apart,
- * past others for the same register. The only gcc code that matters here takes the address of a
- * label (&&label), which only the function itself can name. So in a function with a site, the scan
- * combines each adrp of a page that the function covers with each add of the register.
+ * past other adrp and add of the same register. The only gcc code that matters here takes the
+ * address of a label (&&label), which only the function itself can name. So in a function with a
+ * site, the scan combines each adrp of a page that the function covers with each add of the
+ * register.
  *
  * In a position-dependent program, an address may also be a 32-bit constant, or be made by movz and
  * movk, of which the scan looks only at the one with the low 16 bits.
@@ -341,7 +346,7 @@ static void check_literal(const struct state *s, uint64_t address)
 					 (uint64_t)aarch64_load(s->bytes + offset + 4) << 32);
 }
 
-/* Reports windows with an address of these low 16 bits. */
+/* Reports windows that contain an address with these low 16 bits. */
 static void check_immediate(const struct state *s, unsigned int low)
 {
 	const struct arch_windows *w = s->scan->windows;
@@ -363,7 +368,10 @@ static void check_absolute(const struct state *s, uint32_t insn)
 		check_immediate(s, insn >> 5 & (IMMEDIATES - 1));
 }
 
-/* Does it depend on its own address: a branch, adr, adrp, or a 64-bit literal ldr? */
+/*
+ * Returns true if an instruction depends on its own address: a branch, adr, adrp, or a 64-bit
+ * literal ldr.
+ */
 static bool is_relative(uint32_t insn)
 {
 	return (insn & 0x7c000000) == 0x14000000 || (insn & 0x7c000000) == 0x34000000 ||
@@ -412,7 +420,7 @@ static void aarch64_scan(
 	}
 }
 
-/* The constants, a bit for each, that any add of the function adds to each register. */
+/* For each register, a bit for each constant that any add of the function adds to it. */
 struct lows {
 	uint64_t bits[REGISTERS][0x1000 / 64];
 };
@@ -589,7 +597,7 @@ static enum arch_move_status move_literal(struct move *move)
 		return ARCH_MOVE_OK;
 	}
 	if (base == NO_REGISTER)
-		/* A load into the zero register. */
+		/* A load into the zero register cannot be moved. */
 		return ARCH_MOVE_UNSUPPORTED;
 	if (is_vector)
 		emit(move, PUSH_X16);
@@ -625,7 +633,7 @@ static enum arch_move_status move_call(struct move *move)
 {
 	uint64_t back = move->from + AARCH64_INSN_LENGTH;
 	bool is_direct = move->kind == AARCH64_BL;
-	/* The lowest five bits are the modifier of blraa; otherwise 0 or 31. */
+	/* The lowest five bits are blraa's modifier; in other instructions they are 0 or 31. */
 	bool uses_x30 = (move->insn >> 5 & 31) == X30 ||
 			((move->insn >> 24 & 1) && (move->insn & 31) == X30);
 	enum arch_move_status status;
@@ -672,7 +680,7 @@ static enum arch_move_status move_one(struct move *move)
 	return ARCH_MOVE_UNDECODABLE;
 }
 
-/* ARCH_MOVE_OK if another moved instruction may follow this flow. */
+/* Returns ARCH_MOVE_OK if another moved instruction may follow this flow. */
 static enum arch_move_status check_inside(enum arch_flow flow)
 {
 	if (flow == ARCH_FLOW_NONE || flow == ARCH_FLOW_BRANCH)

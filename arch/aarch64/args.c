@@ -88,8 +88,8 @@ static bool find_register(const char *name, size_t length, struct reg *ret)
 }
 
 /*
- * Is the word a letter and digits, perhaps with a suffix: a register, a vector element (v0.2d, z7,
- * p3), or x31, which is none?
+ * Returns true for a letter and digits, perhaps with a suffix: a register, a vector element (v0.2d,
+ * z7, p3), or x31, which is not a register.
  */
 static bool looks_like_register(const char *word, size_t length)
 {
@@ -100,7 +100,7 @@ static bool looks_like_register(const char *word, size_t length)
 	return i > 1 && (i == length || word[i] == '.');
 }
 
-/* Is it a local label (.LC0, .LANCHOR0), which no symbol table has? */
+/* Returns true for a local label (.LC0, .LANCHOR0), which is in no symbol table. */
 static bool is_local_label(const struct spec_sum *sum)
 {
 	return sum->symbol && sum->symbol_length > 2 && spec_word_is(sum->symbol, 2, ".l");

@@ -75,7 +75,7 @@ void a64_const(struct a64 *e, int rd, uint64_t value)
 	}
 }
 
-/* rd = the page of an address; false, and nothing is emitted, if it is out of reach. */
+/* rd = the page of an address. Returns false, and emits nothing, if it is out of reach. */
 static bool a64_page(struct a64 *e, int rd, uint64_t address)
 {
 	uint64_t here = e->at + e->length;
@@ -112,7 +112,7 @@ bool a64_op_const(struct a64 *e, bool wide, enum a64_op op, int rd, int rn, uint
 
 	if (upper && (value & 0xfff || value >> 24))
 		return false;
-	/* From registers' opcode to constants' opcode. */
+	/* Converts the opcode for registers into the opcode for constants. */
 	a64_put(e,
 		(op + 0x06000000) | wide_bit(wide) | upper << 22 | part << 10 | three(rd, rn, 0));
 	return true;
@@ -134,7 +134,7 @@ static uint32_t mask_field(uint64_t value)
 	ones = (unsigned int)__builtin_popcountll(element);
 	if (ones == 0 || ones == size)
 		return 0;
-	/* `rotated`: by how many bits the run is rotated left from the lowest bits. */
+	/* `rotated` is the number of bits by which the run is rotated left from the lowest bits. */
 	while (rotated < size && element != (UINT64_C(1) << ones) - 1) {
 		element = (element << 1 | element >> (size - 1)) << (64 - size) >> (64 - size);
 		rotated++;
@@ -150,7 +150,7 @@ bool a64_op_mask(struct a64 *e, bool wide, enum a64_op op, int rd, int rn, uint6
 
 	if (!field)
 		return false;
-	/* From registers' opcode to masks' opcode. */
+	/* Converts the opcode for registers into the opcode for masks. */
 	a64_put(e, (op + 0x08000000) | wide_bit(wide) | field << 10 | three(rd, rn, 0));
 	return true;
 }
@@ -202,7 +202,7 @@ bool a64_disp_fits(int64_t disp, unsigned int bytes)
 	return is_scaled(disp, bytes) || (disp >= -256 && disp < 256);
 }
 
-/* `opc`: 0 stores, 1 loads, 2 loads with sign extension. */
+/* `opc`: 0 stores, 1 loads, 2 loads with sign extension */
 static bool a64_memory(
 	struct a64 *e, uint32_t opc, int rt, int rn, int64_t disp, unsigned int bytes)
 {

@@ -10,7 +10,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Register 31 is the stack pointer in addresses and additions of constants, elsewhere zero. */
+/*
+ * Register 31 is the stack pointer in addresses and in additions of constants; in other operands it
+ * is zero.
+ */
 enum { A64_LINK = 30, A64_SP = 31, A64_ZERO = 31 };
 
 /* Flipping the lowest bit negates a condition. */
@@ -41,12 +44,15 @@ struct a64 {
 	struct {
 		size_t at;
 		int label;
-		/* The field for the distance; `bits` is 0 for adr, whose field has two parts. */
+		/* The field for the distance. `bits` is 0 for adr, whose field has two parts. */
 		uint8_t low, bits;
 	} fixups[A64_FIXUPS];
 };
 
-/* Instruction words with registers rd, rn, rm, of 32 bits; of 64 with bit 31 set. */
+/*
+ * Instruction words with registers rd, rn, rm of 32 bits. With bit 31 set, the registers have 64
+ * bits.
+ */
 enum a64_op {
 	A64_ADD = 0x0b000000,
 	A64_ADDS = 0x2b000000,
@@ -86,14 +92,14 @@ enum a64_one {
 };
 
 /*
- * Accesses to `bytes` bytes (4 or 8) at rn. The numbers are the words for 4 bytes, with 0 in all
- * registers that the instruction has.
+ * Accesses to `bytes` bytes (4 or 8) at rn. Each value is the word for 4 bytes, with 0 in all
+ * register fields.
  */
 enum a64_atomic {
 	/*
-	 * Exclusive accesses: rt = the bytes; acquires. The store releases: if no other thread has
-	 * changed the bytes since the load, it stores rt, and rs = 0. Otherwise it stores nothing,
-	 * and rs = 1.
+	 * Exclusive accesses: the load sets rt = the bytes, and acquires. The store releases: if no
+	 * other thread has changed the bytes since the load, it stores rt, and rs = 0. Otherwise it
+	 * stores nothing, and rs = 1.
 	 */
 	A64_LOAD_EXCLUSIVE = 0x085ffc00,  /* ldaxr */
 	A64_STORE_EXCLUSIVE = 0x0800fc00, /* stlxr */
@@ -153,7 +159,7 @@ void a64_load_indexed(struct a64 *e, int rt, int rn, int rm, unsigned int shift,
 	bool is_signed);
 void a64_store_indexed(
 	struct a64 *e, int rt, int rn, int rm, unsigned int shift, unsigned int bytes);
-/* `rs` is 0 for the accesses that have none. */
+/* `rs` is 0 for accesses without that register. */
 void a64_atomic(struct a64 *e, enum a64_atomic op, int rs, int rt, int rn, unsigned int bytes);
 /* Stores a vector register, 16 bytes. */
 void a64_store_vector(struct a64 *e, int vector, int rn);
@@ -171,12 +177,12 @@ void a64_pop_pair(struct a64 *e, int rt, int rt2, int bytes);
 /* rd = the low 4 or 8 bytes of a vector register. */
 void a64_vector(struct a64 *e, int rd, int vector, unsigned int bytes);
 
-/* a64_label() makes a label, a64_place() puts it here. */
+/* a64_label() makes a label; a64_place() puts it at the next instruction. */
 int a64_label(struct a64 *e);
 void a64_place(struct a64 *e, int label);
 /*
- * Emits 8 bytes: the address of `label` or, unless `from` is negative, its distance from there.
- * Both have a place.
+ * Emits 8 bytes: the address of `label` or, unless `from` is negative, its distance from label
+ * `from`. Both labels are placed.
  */
 void a64_label_word(struct a64 *e, int label, int from);
 void a64_label_address(struct a64 *e, int rd, int label);
@@ -189,7 +195,7 @@ void a64_jump_if(struct a64 *e, enum a64_condition condition, int label);
 void a64_jump_zero(struct a64 *e, bool wide, bool is_zero, int rt, int label);
 /* Returns false if the address is out of reach. */
 bool a64_jump_to(struct a64 *e, uint64_t to);
-/* Resolves labels. Returns false if anything has failed. */
+/* Resolves labels. Returns false if any emitting function has failed. */
 bool a64_finish(struct a64 *e);
 
 #endif

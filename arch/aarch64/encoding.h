@@ -22,7 +22,10 @@ static inline void aarch64_store(uint8_t *out, uint32_t insn)
 		out[i] = (uint8_t)(insn >> 8 * i);
 }
 
-/* Writes that distance. Returns false if it does not fit, or is no multiple of four. */
+/*
+ * Writes the distance field. Returns false if the distance does not fit, or is not a multiple of
+ * four.
+ */
 static inline bool aarch64_set_distance(
 	uint32_t *insn, unsigned int low, unsigned int bits, int64_t distance)
 {

@@ -6,9 +6,9 @@
  * the program uses SVE.
  *
  * In streaming mode (FEAT_SME), vectors have another length, and a function must not be called: we
- * leave the mode for the call, which clears them, and enter it again. There, FFR exists only with
- * FEAT_SME_FA64. The matrix (ZA) and ZT0 are used only by functions written for them, and not
- * saved.
+ * leave the mode for the call, which clears the vectors, and enter the mode again. In streaming
+ * mode, FFR exists only with FEAT_SME_FA64. The matrix (ZA) and ZT0 are not saved, because only
+ * functions written for them use them.
  *
  * Sources: Arm ARM (DDI 0487), B1.4.6 to B1.4.10, C5.2; Linux, arch/arm64/elf_hwcaps.rst.
  */
@@ -79,7 +79,7 @@ GENERAL_INLINE void store_status(struct status *ret)
 		__asm__ volatile("mrs %0, s3_3_c4_c4_2" : "=r"(ret->mode));
 }
 
-/* The control register is written only if it has changed, because that is slow. */
+/* The control register is written only if it has changed, because writing it is slow. */
 GENERAL_INLINE void load_status(const struct status *status)
 {
 	uint64_t control;
@@ -159,7 +159,7 @@ GENERAL_ONLY static void enter_long(
 	load_status(&status);
 }
 
-/* The same without SVE and streaming mode. */
+/* Calls a function on a processor without SVE and streaming mode. */
 GENERAL_ONLY static void enter_short(void (*function)(void *data), void *data)
 {
 	uint8_t area[VECTORS * LOW_BYTES] __attribute__((aligned(ALIGN)));

@@ -486,10 +486,7 @@ static void string_test(struct context *c, const struct arch_expr_node *n, bool 
 	int differ = when ? end : label;
 
 	form_load(c->f, FORM_VALUE, form_temp(pair + 1), sizeof(uint32_t), false);
-	/*
-	 * The word of a truncated string has a flag besides the length, so it equals no complete
-	 * string.
-	 */
+	/* A truncated string's word has a flag, so it equals no complete string. */
 	if (n->kind == ARCH_EXPR_STRING_BEGINS)
 		form_two_const(c->f, FORM_AND, false, FORM_VALUE, RING_STRING_LENGTH);
 	form_jump_if_const(c->f, false, FORM_VALUE,

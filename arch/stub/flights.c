@@ -624,10 +624,7 @@ static void end_own(struct form *f, const struct stub_plan *p)
 		begin_newest(f, p, p->at->unmatched, p->at->gone);
 }
 
-/*
- * Continues after an aborted sequence. RIGHT is the entry, loaded again if the start event keeps
- * data.
- */
+/* Continues after an abort. RIGHT is the entry, loaded again if the start event keeps data. */
 static void begin_again(struct form *f, const struct stub_plan *p)
 {
 	form_place(f, p->at->slow_flight);

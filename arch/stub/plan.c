@@ -368,10 +368,7 @@ bool operand_is_possible(const struct stub_isa *isa, const struct arch_arg *arg)
 	return false;
 }
 
-/*
- * Returns true if the argument can be a pointer, a length or an index: those are not in vector
- * registers.
- */
+/* Can the argument be a pointer, a length or an index? Not if it is in a vector register. */
 static bool is_whole(const struct arch_arg *arg)
 {
 	return arg->kind != ARCH_ARG_FP_REGISTER && is_scalar_size(arg->size);

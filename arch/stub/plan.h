@@ -203,10 +203,7 @@ void form_prepare_again(struct form *f, const struct stub_plan *plan);
 
 /* ---- Restartable sequences (stub.c) ---------------------------------------- */
 
-/*
- * Begins a sequence; changes `scratch`. The sequence must not change what the code at `aborted`
- * needs.
- */
+/* Begins a sequence; changes `scratch`. It must not change registers that `aborted` needs. */
 const struct sequence *form_sequence_begin(
 	struct form *f, struct stub_plan *plan, int scratch, int aborted);
 /* Ends a sequence, after the instruction that publishes the result. */
@@ -291,10 +288,7 @@ void form_prepare_stacks(struct form *f, const struct stub_plan *plan);
 uint32_t expr_captures(const struct arch_expr *expr);
 int expr_temps(const struct arch_expr *expr);
 bool expr_is_possible(const struct arch_stub *stub, const struct arch_expr *expr);
-/*
- * FORM_VALUE = the expression; changes FORM_RIGHT and FORM_SCRATCH. Jumps to `bad` if it cannot be
- * computed.
- */
+/* VALUE = the expression; changes RIGHT and SCRATCH. Jumps to `bad` if it has no value. */
 void form_expr(struct form *f, const struct stub_plan *plan, const struct arch_expr *expr, int bad);
 /*
  * Jumps to `reject` unless the expression is true; changes FORM_VALUE, FORM_RIGHT and FORM_SCRATCH.

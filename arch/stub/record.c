@@ -447,10 +447,7 @@ static void form_ring_record(struct form *f, const struct stub_plan *p, int full
 
 	if (p->stub->on_until_full)
 		form_jump_if_word(f, FORM_VALUE, p->stub->on + sizeof(uint32_t), FORM_NE, full);
-	/*
-	 * Acquire, so that a reader that sees any part of this record also sees the previous
-	 * record's head.
-	 */
+	/* Acquire, so that a reader that sees this record sees the previous record's head. */
 	if (r->overwrite)
 		form_acquire(f, FORM_RECORD, head, sizeof(uint64_t));
 	else

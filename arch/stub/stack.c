@@ -186,10 +186,7 @@ static void frames(struct form *f, const struct stub_plan *p, int i)
 	form_jump_if_const(f, true, FORM_VALUE, FORM_NE, 0, end);
 	form_move(f, FORM_VALUE, FORM_NEXT);
 	form_two_at(f, FORM_SUB, FORM_VALUE, last);
-	/*
-	 * The comparison is unsigned, so a frame pointer below the last one counts as far away,
-	 * too.
-	 */
+	/* Unsigned comparison: a frame pointer below the last one is far away, too. */
 	form_jump_if_const(f, true, FORM_VALUE, FORM_NOT_BELOW, FRAME_BYTES_MAX, end);
 	if (p->stub->thread.has_tp) {
 		form_compute(f, FORM_FROM, form_at(FORM_THREAD, 0));

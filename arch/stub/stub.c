@@ -91,10 +91,7 @@ void form_sequence_leave(struct form *f, const struct stub_plan *plan)
 		form_store_const(f, field_of_rseq(plan, RSEQ_CS), sizeof(uint64_t), 0);
 }
 
-/*
- * Goes back to `retry` a few times, then to `aborted`. The counter of tries may start at any
- * number.
- */
+/* Goes back to `retry` a few times, then to `aborted`. The counter may start at any number. */
 static void form_try_again(struct form *f, const struct sequence *q)
 {
 	int scratch = q->scratch;
@@ -730,10 +727,7 @@ static void form_failures(struct form *f, const struct stub_plan *p)
 	form_jump(f, p->at->done);
 }
 
-/*
- * Ends the hit, because a question to the kernel has no answer. An action that only counts needs no
- * answer.
- */
+/* Ends the hit: the kernel cannot be asked. An action that only counts needs no answer. */
 static void form_unanswered(struct form *f, struct stub_plan *p)
 {
 	const struct arch_stub *s = p->stub;

@@ -157,7 +157,7 @@ static bool take_scale(struct spec_text *text, uint8_t *ret)
 	return scale == 1 || scale == 2 || scale == 4 || scale == 8;
 }
 
-/* Consumes the text inside the parentheses, and the closing one. */
+/* Consumes the text inside the parentheses, and the closing parenthesis. */
 static bool take_address(struct spec_text *text, struct arch_arg *arg)
 {
 	if (spec_peek(text) == '%' && !take_address_register(text, false, &arg->base))
@@ -179,7 +179,7 @@ static bool take_address(struct spec_text *text, struct arch_arg *arg)
 	return spec_take(text, ')');
 }
 
-/* Does an address, rather than an expression in parentheses, come next? */
+/* Returns true if an address comes next, not an expression in parentheses. */
 static bool is_address(const struct spec_text *text)
 {
 	struct spec_text ahead = *text;
@@ -245,7 +245,7 @@ static bool take_operand(struct spec_text *text, struct arch_arg *arg)
 	return true;
 }
 
-/* Is an argument that was not understood in Intel syntax? */
+/* Returns true if an argument that was not understood is in Intel syntax. */
 static bool is_intel(const struct arch_arg *arg)
 {
 	struct spec_text text = {arg->spec, arg->spec + arg->spec_length};

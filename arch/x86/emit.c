@@ -161,7 +161,7 @@ void emit_const(struct emit *e, int reg, uint64_t value)
 
 /*
  * Computes the distance from an instruction's end, and whether it reaches. Distances near the limit
- * do not: so the second pass, at other addresses, decides the same.
+ * count as out of reach, so that the second pass, at other addresses, decides the same.
  */
 static bool emit_reaches(const struct emit *e, size_t length, uint64_t address, int64_t *ret)
 {
@@ -305,7 +305,7 @@ static int64_t fixup_distance(const struct emit *e, int k)
 
 void emit_again(struct emit *e)
 {
-	/* Short jumps only bring labels closer, so a jump that can be short stays so. */
+	/* Short jumps only bring labels closer, so a jump that can be short can stay short. */
 	for (int k = 0; !e->overflow && k < e->fixup_count; k++) {
 		int64_t distance = fixup_distance(e, k);
 

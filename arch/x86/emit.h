@@ -50,7 +50,7 @@ enum { EMIT_LABELS = 1024, EMIT_FIXUPS = 2048 };
 
 /*
  * Code, written to `out` for address `at`. It is emitted twice: with long jumps and, after
- * emit_again(), with short ones where these reach.
+ * emit_again(), with short jumps where these reach.
  */
 struct emit {
 	uint8_t *out;
@@ -62,7 +62,7 @@ struct emit {
 	struct {
 		size_t at; /* offset of the rel8 or rel32 */
 		int label;
-		bool is_fixed; /* always a rel32 */
+		bool is_fixed; /* the jump always has a rel32 */
 		bool is_short;
 	} fixups[EMIT_FIXUPS];
 };

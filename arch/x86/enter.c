@@ -5,14 +5,15 @@
  *
  * The kernel's xsavec and xrstor take 50 and 130 ns on an AMD EPYC with AVX-512. Finding out which
  * state is in use (xgetbv), and saving and restoring that by register, takes 40 ns together. So
- * this does the latter, except on processors that cannot tell, or have unknown registers.
+ * this code saves register by register, except on processors that cannot tell which state is in
+ * use, or that have unknown registers.
  *
  * Other state is left alone: protection keys, which the function may change on purpose, and AMX's
  * tiles (8 KiB), which only functions written for them use.
  *
  * A function starts with an empty x87 stack (System V ABI, AMD64 supplement, 3.2; the stub has
- * cleared the direction flag). Upper halves of vector registers are zeroed, so code for older ones
- * runs fast (Intel 64 and IA-32 Architectures Optimization Reference Manual, 15.3).
+ * cleared the direction flag). Upper halves of vector registers are zeroed, so that code for older
+ * registers runs fast (Intel 64 and IA-32 Architectures Optimization Reference Manual, 15.3).
  *
  * Sources: Intel SDM volume 1, 13.1 to 13.8; volume 2, XGETBV, CPUID leaf 0DH.
  */
@@ -42,8 +43,8 @@ enum {
 };
 
 /*
- * Offsets in the save area. x87, MXCSR and header are where xsave puts them; others are never
- * stored by xsave.
+ * Offsets in the save area. x87, MXCSR and header are where xsave puts them; xsave never stores the
+ * others.
  */
 enum { AT_MXCSR = 24, AREA_BYTES = 1408 + 16 * 64 };
 #define AT_XMM "160"
@@ -86,9 +87,11 @@ bool enter_init(bool by_register)
 		return false;
 	__asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
 	__cpuid_count(0xd, 1, a, b, c, d);
-	/* By register only if xgetbv can tell which components are in use. */
+	/* Save register by register only if xgetbv can tell which components are in use. */
 	by_register = by_register && a >> 2 & 1 && !(low & STATE_APX);
-	/* Mask registers have 64 bits only with AVX-512BW; all of AVX-512 is there, or nothing. */
+	/*
+	 * Mask registers have 64 bits only with AVX-512BW; so require all of AVX-512, or nothing.
+	 */
 	if (low & STATE_AVX512)
 		by_register = by_register && (low & STATE_AVX512) == STATE_AVX512 &&
 			      __get_cpuid_count(7, 0, &a, &b, &c, &d) && b & bit_AVX512BW;
@@ -124,7 +127,7 @@ GENERAL_ONLY static inline void store(uint8_t *area, uint64_t used)
 		EACH(area, "0", "8", "kmovq %%k\\n," AT_MASKS "+8*\\n(%0)");
 }
 
-/* Registers that were not in use are zeroed. */
+/* Zeroes the registers that were not in use. */
 GENERAL_ONLY static inline void load_avx512(const uint8_t *area, uint64_t used)
 {
 	if (used & STATE_HIGH)
@@ -161,7 +164,7 @@ GENERAL_ONLY static inline void save(uint8_t *area, uint64_t mask)
 {
 	volatile uint64_t *header = (volatile uint64_t *)(area + LEGACY_BYTES);
 
-	/* xsave does not write all of the header; the rest must be zero. */
+	/* xsave does not write the whole header, so zero the rest first. */
 	for (int i = 0; i < HEADER_BYTES / 8; i++)
 		header[i] = 0;
 	__asm__ volatile("xsave64 (%0)"
@@ -205,7 +208,7 @@ GENERAL_ONLY __attribute__((noinline)) void enter_saving(void (*function)(void *
 	uint8_t *area = __builtin_alloca_with_align(state.bytes, 8 * 64);
 	uint64_t used = state.by_register ? in_use() : 0;
 
-	/* Code without vectors is too rare for a path of its own. */
+	/* Always save vectors: code that does not use them is too rare for a path of its own. */
 	if (used & STATE_SSE) {
 		store(area, used);
 		if (used & STATE_X87)

@@ -243,10 +243,7 @@ void otlp_end(struct trace *trace);
 
 /* Returns true if a session's hits are moved into the recording undecoded. */
 bool trace_takes(const struct trace *trace, const struct probe_traced *traced);
-/*
- * Moves a session's hits into the recording, or, if its rings are saved only on request, just polls
- * it.
- */
+/* Moves a session's hits into the recording. If rings are saved only on request, just polls. */
 bool trace_read(struct probe_traced *traced, struct probe_trace_read *read, void *data);
 /* Moves all remaining hits of a process that has executed another program into the recording. */
 void trace_take_left(struct trace *trace, pid_t pid);

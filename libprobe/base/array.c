@@ -6,7 +6,7 @@
 
 enum { FIRST_ROOM = 16 /* must be a power of two */ };
 
-/* Returns the least power of two that is at least `count` and FIRST_ROOM. */
+/* Returns the lowest power of two that is at least `count` and FIRST_ROOM. */
 size_t array_room(size_t count)
 {
 	size_t room = FIRST_ROOM;
@@ -28,7 +28,7 @@ void *array_resident(size_t size)
 	void *memory = malloc(size);
 
 	/*
-	 * Do not use memset(): compilers make calloc() of malloc() and memset(), and it touches no
+	 * Do not use memset(): compilers turn malloc() and memset() into calloc(), which touches no
 	 * page.
 	 */
 	if (memory)

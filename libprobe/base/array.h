@@ -10,8 +10,8 @@
 
 /*
  * Makes room for one item behind the first `count` (`items` may be NULL). Call it before each item
- * is added; removals need no call. Returns the array, which the caller frees; or NULL without
- * memory: then the old array is unchanged.
+ * is added; removals need no call. Returns the array, which the caller frees. Returns NULL if
+ * memory is short; the old array is then unchanged.
  */
 void *array_grow(void *items, size_t count, size_t item_bytes);
 
@@ -30,7 +30,7 @@ size_t array_room(size_t count);
 
 /*
  * Allocates zeros in pages that are present, so that using them during a stop causes no page fault.
- * The caller frees them; NULL without memory.
+ * The caller frees them; NULL if memory is short.
  */
 void *array_resident(size_t size);
 
@@ -81,7 +81,7 @@ static inline size_t array_search(
 	return array_partition(count, array_key_is_before, &wanted);
 }
 
-/* The same for the first item whose key is above `key`. */
+/* Like array_search(), for the first item whose key is above `key`. */
 static inline size_t array_search_above(
 	const void *items, size_t count, size_t item_bytes, size_t offset, uint64_t key)
 {

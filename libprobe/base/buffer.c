@@ -72,7 +72,10 @@ void buffer_pad(struct buffer *buffer, size_t used, size_t width)
 	buffer->length += width - used;
 }
 
-/* Converts two digits at a time: half as many divisions, each of which waits for the one before. */
+/*
+ * Converts two digits at a time, which halves the divisions; each division has to wait for the one
+ * before.
+ */
 void buffer_unsigned(struct buffer *buffer, uint64_t value)
 {
 	static const char pairs[] = "00010203040506070809101112131415161718192021222324"
@@ -181,7 +184,10 @@ static char escape_letter(unsigned char c)
 	}
 }
 
-/* Three octal digits end there; a \x escape goes on with any digit that follows. */
+/*
+ * Octal escapes end after three digits. A \x escape would continue with any hexadecimal digit that
+ * follows.
+ */
 static void c_escape(struct buffer *buffer, unsigned char c)
 {
 	char letter = escape_letter(c);
@@ -255,7 +261,7 @@ void buffer_printable(struct buffer *buffer, const char *text)
 	}
 }
 
-/* Escapes a character. Returns how many bytes of `text` it has. */
+/* Escapes a character. Returns the number of its bytes in `text`. */
 static size_t json_escape(struct buffer *buffer, const char *text, size_t length)
 {
 	unsigned char c = (unsigned char)*text;

@@ -17,14 +17,14 @@ struct buffer {
 	size_t length;	   /* end of the contents: bytes from the start of data */
 	size_t room;	   /* allocated bytes */
 	bool no_memory;	   /* some bytes were dropped because memory ran out */
-	locale_t c_locale; /* gives numbers a decimal point, whatever the user's locale */
+	locale_t c_locale; /* writes numbers with a decimal point, whatever the user's locale is */
 };
 
-/* Returns false if memory is short. {0} will do for a buffer without floating-point numbers. */
+/* Returns false if memory is short. A buffer without floating-point numbers may be {0} instead. */
 bool buffer_init(struct buffer *buffer);
 void buffer_deinit(struct buffer *buffer);
 
-/* The rest of buffer_reserve(), for a full buffer. */
+/* Implements buffer_reserve() for a full buffer. */
 char *buffer_reserve_more(struct buffer *buffer, size_t need);
 
 /* Makes room for `need` more bytes. Returns their address, or NULL if memory is short. */
@@ -70,19 +70,25 @@ void buffer_hex(struct buffer *buffer, uint64_t value);
 void buffer_hex_bytes(struct buffer *buffer, const void *bytes, size_t length);
 /* Writes the shortest of %.15g, %.16g, %.17g that reads back as the same number. */
 void buffer_float(struct buffer *buffer, double value);
-/* Writes a whole number that fits 64 bits. Returns false if it is not one. */
+/* Writes a whole number that fits into 64 bits. Returns false for any other number. */
 bool buffer_whole(struct buffer *buffer, long double value);
 
-/* Does this UTF-8 character control a terminal, or change the direction of text (Bidi_Control)? */
+/*
+ * Returns true if a UTF-8 character controls a terminal, or changes the direction of text
+ * (Bidi_Control).
+ */
 bool buffer_is_control(const char *text, size_t step);
 
 /*
- * Writes any bytes so that a terminal is safe: as C escapes if they are unprintable; UTF-8 stays.
- * `quote` is one more character to escape, or 0.
+ * Writes any bytes in a form that is safe for a terminal: unprintable bytes become C escapes, UTF-8
+ * stays. `quote` is one more character to escape, or 0.
  */
 void buffer_c_escaped(struct buffer *buffer, const char *text, size_t length, char quote);
 void buffer_escaped(struct buffer *buffer, const char *text);
-/* The same, but backslashes stay: the text may be a message that has escapes already. */
+/*
+ * Like buffer_c_escaped(), but backslashes stay, because the text may be a message that has escapes
+ * already.
+ */
 void buffer_printable(struct buffer *buffer, const char *text);
 
 /* Writes the inside of a JSON string (RFC 8259). Bytes that are not UTF-8 become U+FFFD. */

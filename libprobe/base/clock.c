@@ -4,8 +4,8 @@
  * counter: it is read without a call, and 16 ns faster than any other clock. The controller
  * converts stamps to CLOCK_REALTIME with pairs (stamp, time) that it reads itself, one before the
  * first record and one at each poll. The length of a tick is measured against CLOCK_MONOTONIC,
- * because CLOCK_REALTIME may be set meanwhile; both clocks run at the same rate. The kernel keeps
- * the counters of all processors in step as long as its clock source is "tsc".
+ * because CLOCK_REALTIME may be set in the meantime; both clocks run at the same rate. The kernel
+ * keeps the counters of all processors in step as long as its clock source is "tsc".
  *
  * No pair is exact: reading a pair takes some tens of nanoseconds, and the first length of a tick
  * is measured over half a millisecond. If each round of hits was converted by its own pair, the
@@ -64,7 +64,10 @@ uint64_t clock_stamp(const struct clock *clock)
 	return clock->counter ? clock->counter() : clock_monotonic_ns();
 }
 
-/* Reads a clock and a stamp at nearly the same time: the least disturbed of several readings. */
+/*
+ * Reads a clock and a stamp at nearly the same time. Of several readings, it keeps the one that was
+ * least disturbed.
+ */
 static void clock_pair(
 	const struct clock *clock, clockid_t id, uint64_t *stamp_ret, uint64_t *ns_ret)
 {
@@ -117,7 +120,7 @@ static void add_line(struct clock *clock, struct clock_line line)
 	clock->lines[clock->line_count++] = line;
 }
 
-/* Was CLOCK_REALTIME set between two pairs, unlike CLOCK_MONOTONIC? */
+/* Returns true if CLOCK_REALTIME was set between two pairs. (CLOCK_MONOTONIC cannot be set.) */
 static bool was_set(const struct clock_pairs *before, const struct clock_pairs *now)
 {
 	double stamps = (double)(now->steady_stamp - before->steady_stamp);
@@ -129,8 +132,8 @@ static bool was_set(const struct clock_pairs *before, const struct clock_pairs *
 }
 
 /*
- * Adds a line from the time at the last pair to the new pair or, if that is too fast or slow, as
- * near to it as CORRECTION allows.
+ * Adds a line from the time at the last pair to the new pair. If that line is too fast or slow, it
+ * ends as near to the new pair as CORRECTION allows.
  */
 static void correct(
 	struct clock *clock, const struct clock_pairs *before, const struct clock_pairs *now)

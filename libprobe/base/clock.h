@@ -11,8 +11,8 @@ uint64_t clock_monotonic_ns(void);
 uint64_t clock_now_ns(void);
 
 /*
- * The limit of a wait. After Ctrl-C, one more second is left: enough for anything that usually
- * takes a moment.
+ * The limit of a wait. After Ctrl-C, one more second is left, which is enough for a wait that is
+ * usually short.
  */
 struct patience {
 	uint64_t end_ns; /* time of CLOCK_MONOTONIC */
@@ -21,9 +21,12 @@ struct patience {
 
 /* Returns a limit that begins now. */
 struct patience patience_of(uint64_t ns);
-/* Has the limit passed, or a pending signal shortened it (patience_is_interrupted())? */
+/*
+ * Returns true if the limit has passed, or was shortened by a pending signal
+ * (patience_is_interrupted()).
+ */
 bool patience_is_over(struct patience *patience);
-/* Is SIGINT or SIGTERM pending, for a caller that blocks it to read it later? */
+/* Returns true if SIGINT or SIGTERM is pending, for a caller that blocks it to read it later. */
 bool patience_is_interrupted(void);
 
 /* Converts stamps to times, from the stamp `from` on. */

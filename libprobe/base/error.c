@@ -16,7 +16,7 @@ struct probe_error *probe_error_no_memory(void)
 	return &no_memory;
 }
 
-/* Makes an error that owns `message`; NULL: there was no memory for it. */
+/* Makes an error that owns `message`. NULL means that there was no memory for the message. */
 static struct probe_error *error_make(enum probe_error_code code, int err, char *message)
 {
 	struct probe_error *error = message ? malloc(sizeof(*error)) : NULL;

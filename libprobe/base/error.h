@@ -6,7 +6,8 @@
 #include "probe/error.h"
 
 /*
- * Never returns NULL: without memory it returns a static error, which probe_error_free() ignores.
+ * Never returns NULL: if memory is short, it returns a static error, which probe_error_free()
+ * ignores.
  */
 struct probe_error *probe_error_new(enum probe_error_code code, const char *format, ...)
 	__attribute__((format(printf, 2, 3), returns_nonnull, warn_unused_result));

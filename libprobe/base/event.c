@@ -55,7 +55,10 @@ static const char *put_text(char *block, size_t *used, const char *text)
 	return text ? put(block, used, text, text_size(text)) : NULL;
 }
 
-/* A packed stack: this, pointers to frames, frames. Their texts are elsewhere in the block. */
+/*
+ * A packed stack: this struct, pointers to frames, frames. The frames' texts are elsewhere in the
+ * block.
+ */
 struct packed_stack {
 	struct probe_stack stack;
 	const struct probe_frame *frames[];
@@ -116,7 +119,8 @@ void event_pack(const struct probe_event *event, void *block)
 }
 
 /*
- * Converts the offset in *text into a pointer (0: NULL). Returns false if the text is not inside.
+ * Converts the offset in *text into a pointer (0 into NULL). Returns false if the text is not
+ * inside the block.
  */
 static bool take_text(char *block, size_t size, const char **text)
 {
@@ -130,7 +134,7 @@ static bool take_text(char *block, size_t size, const char **text)
 	return true;
 }
 
-/* Returns the stack at `offset`, or NULL if it leaves the block. */
+/* Returns the stack at `offset`, or NULL if it extends beyond the block. */
 static const struct probe_stack *take_stack(char *block, size_t size, size_t offset)
 {
 	struct packed_stack *packed = (struct packed_stack *)(block + offset);

@@ -13,15 +13,19 @@ size_t event_packed_size(const struct probe_event *event);
 /* Packs an event into event_packed_size() bytes. */
 void event_pack(const struct probe_event *event, void *block);
 /*
- * Returns the event in a block, once, with pointers for offsets. Nothing in it is trusted: NULL if
- * an offset leads out of it.
+ * Converts a block into an event, in place and only once: offsets become pointers. The block is not
+ * trusted: returns NULL if an offset leads out of it.
  */
 struct probe_event *event_unpack(void *block, size_t size);
 
-/* Returns as much of a caller's stack, which may hold anything, as fits into a packed event. */
+/*
+ * Returns the part of a caller's stack that fits into a packed event. The stack may contain
+ * anything.
+ */
 struct probe_stack event_cut_stack(const struct probe_stack *stack);
 /*
- * Copies what event_cut_stack() returns to *block_ret, for the caller to free. NULL without memory.
+ * Copies the stack that event_cut_stack() returns to *block_ret, which the caller frees. NULL if
+ * memory is short.
  */
 const struct probe_stack *event_copy_stack(const struct probe_stack *stack, void **block_ret);
 

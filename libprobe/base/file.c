@@ -47,6 +47,6 @@ int file_reopen(int fd)
 	if (!isatty(fd) && (fstat(fd, &st) < 0 || !S_ISFIFO(st.st_mode)))
 		return -1;
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	/* O_DIRECT makes a pipe keep each write as a packet (pipe(2)). */
+	/* Keep O_DIRECT: it makes a pipe keep each write as a packet (pipe(2)). */
 	return open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | (flags & O_DIRECT));
 }

@@ -5,11 +5,15 @@
 #include "libprobe/base/buffer.h"
 #include "probe/target.h"
 
-/* For a frame without symbol: its function's start or, if unknown, its own address. */
+/*
+ * For a frame without a symbol, returns its function's start or, if that is unknown, its own
+ * address.
+ */
 uint64_t frame_text_place(const struct probe_frame *frame);
 
 /*
- * Writes a symbol, which may have any bytes, in UTF-8, without those that separate frames or lines.
+ * Writes a symbol, which may have any bytes, in UTF-8. Leaves out bytes that separate frames or
+ * lines.
  */
 void frame_text_put(struct buffer *out, const char *text);
 

@@ -9,7 +9,7 @@
 enum {
 	GAP = 2,	  /* blanks between columns */
 	INDENT = 4,	  /* blanks before a note */
-	SHRUNK_WIDTH = 12 /* least width of a column that is narrowed */
+	SHRUNK_WIDTH = 12 /* minimum width of a column that is narrowed */
 };
 
 struct grid_cell {
@@ -33,7 +33,9 @@ void grid_deinit(struct grid *grid)
 	free(grid->cells);
 }
 
-/* Returns the length in bytes of the first `most` characters, and sets *count_ret to their number.
+/*
+ * Returns the length in bytes of the first characters, at most `most`, and sets *count_ret to their
+ * number.
  */
 static size_t characters(const char *text, size_t length, size_t most, size_t *count_ret)
 {
@@ -48,7 +50,9 @@ static size_t characters(const char *text, size_t length, size_t most, size_t *c
 	return at;
 }
 
-/* Adds a cell with what was written since the last one. Widens its column, unless `width` is NULL.
+/*
+ * Adds a cell with the text written since the last cell. Widens the cell's column, unless `width`
+ * is NULL.
  */
 static void add(struct grid *grid, struct grid_cell cell, size_t *width)
 {

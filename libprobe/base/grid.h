@@ -47,7 +47,7 @@ void grid_init(struct grid *grid);
 void grid_deinit(struct grid *grid);
 #define AUTO_GRID __attribute__((cleanup(grid_deinit)))
 
-/* Adds a column. Its title is what was written since the last cell, and `title`. */
+/* Adds a column. Its title is the text written since the last cell, followed by `title`. */
 void grid_title(struct grid *grid, const char *title, unsigned int flags);
 void grid_end(struct grid *grid);
 /* Writes a text that may hold any bytes, as buffer_printable(). */

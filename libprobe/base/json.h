@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Writes JSON (RFC 8259) without blanks. Commas come by themselves: a value gets one in front
- * unless it follows an opening bracket, the name of its field, or the end of a line.
+ * Writes JSON (RFC 8259) without blanks. Commas are written automatically: a value gets one in
+ * front of it unless it follows an opening bracket, the name of its field, or the end of a line.
  *
  * A target may hit millions of times a second, so there is no tree of objects, and no state besides
  * the buffer.
@@ -16,8 +16,8 @@
 #include "libprobe/base/buffer.h"
 
 /*
- * In these functions, `name` is the name of a field, at most 64 bytes, written as it is; NULL for
- * other values.
+ * In these functions, `name` is the name of a field, at most 64 bytes, which is not escaped. It is
+ * NULL for values that are not fields.
  */
 
 /* Opens an object or an array: `bracket` is { or [. json_close() takes } or ]. */

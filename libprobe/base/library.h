@@ -12,8 +12,8 @@ struct library_function {
 };
 
 /*
- * Loads a library for good and fills in the table. Returns NULL, or the missing name: `soname`
- * (dlerror(3) says why), or a function's.
+ * Loads a library for good and fills in the table. Returns NULL, or a name that was not found:
+ * `soname` (dlerror(3) says why), or a function's name.
  */
 const char *library_load(
 	const char *soname, const struct library_function *functions, size_t count, void *table);

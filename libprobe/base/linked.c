@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * dlopen(3) for the static probectl (`make static`), where the libraries below are linked in, and
- * glibc's dlopen() would load the system's C library, maybe another one. These replace dlopen(3)
- * and dlsym(3), for us and for libdw (which asks for libdebuginfod): they find the functions that
- * probectl looks up, and open no file.
+ * glibc's dlopen() would load the system's C library, which may be another version. These replace
+ * dlopen(3) and dlsym(3), for us and for libdw (which asks for libdebuginfod): they find the
+ * functions that probectl looks up, and open no file.
  */
 #include <dlfcn.h>
 #include <grp.h>

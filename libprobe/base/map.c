@@ -121,7 +121,7 @@ static size_t next_slot(const struct map *map, size_t slot)
 	return (slot + 1) & (map->room - 1);
 }
 
-/* The first slot of a hash that is free. */
+/* Returns the first free slot for a hash. */
 static size_t free_slot(const struct map *map, uint64_t hash)
 {
 	size_t slot = hash & (map->room - 1);

@@ -59,8 +59,8 @@ uint64_t hash_bytes(uint64_t seed, const void *bytes, size_t length);
 /* Returns the bytes of the key of a value, one part after another. */
 const void *map_key(const void *value);
 /*
- * Returns the value in a slot below map->room; NULL if there is none. Visits all values, in no
- * order. A value that is removed may be replaced by another one that was not visited yet.
+ * Returns the value in a slot below map->room; NULL if the slot is free. Visits all values, in no
+ * order. When a value is removed, another one that was not visited yet may take its slot.
  */
 void *map_at(const struct map *map, size_t slot);
 

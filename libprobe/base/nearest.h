@@ -19,7 +19,7 @@ struct nearest {
 	unsigned int distance;
 };
 
-/* Compares one more name, which must stay valid. Of equally near ones, the first wins. */
+/* Compares one more name, which must stay valid. Among equally near names, the first wins. */
 void nearest_consider(struct nearest *nearest, const char *typed, const char *name);
 
 #endif

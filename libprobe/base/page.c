@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* In a file of its own, so that tests can replace it by another page size. */
+/* This function has a file of its own, so that tests can replace it by another page size. */
 #include <unistd.h>
 
 #include "libprobe/base/page.h"

@@ -71,8 +71,8 @@ static bool has_only(pid_t pid, const char *key, long id)
 }
 
 /*
- * Do the rules of ptrace(2) ("Ptrace access mode checking") allow the access, so that only a
- * security module can have refused it? False if /proc does not tell.
+ * Returns true if the rules of ptrace(2) ("Ptrace access mode checking") allow the access, so that
+ * only a security module can have refused it. False if /proc does not tell.
  */
 static bool is_allowed_by_rules(pid_t pid)
 {
@@ -86,14 +86,17 @@ static bool is_allowed_by_rules(pid_t pid)
 		return false;
 	if (ours >> SYS_PTRACE & 1)
 		return true;
-	/* A file, not the folder, belongs to root if the process is not dumpable. */
+	/* If the process is not dumpable, its files (not the folder) belong to root. */
 	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
 	return geteuid() != 0 && has_only(pid, "Uid:", getuid()) &&
 	       has_only(pid, "Gid:", getgid()) && stat(path, &st) == 0 && st.st_uid == geteuid() &&
 	       !(capabilities(pid, "CapPrm:") & ~ours);
 }
 
-/* Is memory readable but not writable? The rules of ptrace(2) do not distinguish them. */
+/*
+ * Returns true if memory is readable but not writable. The rules of ptrace(2) do not distinguish
+ * the two.
+ */
 static bool is_unwritable(pid_t pid)
 {
 	char path[32];

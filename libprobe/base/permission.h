@@ -18,12 +18,13 @@ struct permission_facts {
 	long uid, own_uid;  /* users of the process and of this process; -1 if unknown */
 	long scope;	    /* kernel.yama.ptrace_scope, or -1 */
 	bool is_allowed;    /* no rule except a security module's forbids the access */
-	/* AppArmor's profile of this process and of the other, or "". */
+	/* AppArmor's profile of this process and of the other process; "" if none. */
 	char own_profile[PERMISSION_PROFILE], profile[PERMISSION_PROFILE];
 };
 
 /*
- * Gets AppArmor's profile from an attr/current file. Returns false if none restricts the process.
+ * Gets AppArmor's profile from an attr/current file. Returns false if no profile restricts the
+ * process.
  */
 bool permission_profile(const char *text, char profile[PERMISSION_PROFILE]);
 

@@ -71,7 +71,10 @@ static bool is_users(const struct walk *w, const struct stat *st)
 	return st->st_uid == w->user || st->st_uid == 0;
 }
 
-/* Can only the user and root write to a folder? The group's rights include an ACL's (acl(5)). */
+/*
+ * Returns true if only the user and root can write to a folder. The group's rights include those of
+ * an ACL (acl(5)).
+ */
 static bool is_closed(const struct walk *w, const struct stat *folder)
 {
 	return !(folder->st_mode & (S_IWGRP | S_IWOTH)) &&
@@ -119,7 +122,10 @@ static struct probe_error *begin_at(struct walk *w, const char *folder)
 	return NULL;
 }
 
-/* Is this the process's root folder, which ".." must not leave, as it would in the kernel? */
+/*
+ * Returns true if this is the process's root folder, above which ".." must not go, as in the
+ * kernel.
+ */
 static bool is_root(const struct walk *w)
 {
 	struct stat st;
@@ -153,7 +159,7 @@ static struct probe_error *follow(struct walk *w, const char *name, const struct
 	return text[0] == '/' ? begin_at(w, w->root) : NULL;
 }
 
-/* Takes the next component of the path. Returns false at its end. */
+/* Takes the next component of the path. Returns false at the end of the path. */
 static bool next_name(struct walk *w, char name[NAME_MAX + 1], bool *last_ret)
 {
 	char *start = w->rest + strspn(w->rest, "/");
@@ -169,7 +175,7 @@ static bool next_name(struct walk *w, char name[NAME_MAX + 1], bool *last_ret)
 	return true;
 }
 
-/* Is this the file that was checked? It may have been replaced. */
+/* Returns true if this is the file that was checked, which may have been replaced since. */
 static bool is_same(int fd, const struct stat *checked)
 {
 	struct stat st;
@@ -201,7 +207,10 @@ static struct probe_error *open_there(
 	return error;
 }
 
-/* Opens the last component of a path. *again_ret: it is a link, or was removed meanwhile. */
+/*
+ * Opens the last component of a path. *again_ret is true if it is a link, or was removed in the
+ * meantime.
+ */
 static struct probe_error *open_last(struct walk *w, const char *name, int *ret, bool *again_ret)
 {
 	struct stat st;
@@ -263,7 +272,7 @@ static struct probe_error *enter(struct walk *w, const char *name, bool last)
 /* Handles a component. *ret >= 0 ends the walk. */
 typedef struct probe_error *step_fn(struct walk *w, const char *name, bool last, int *ret);
 
-/* The caller sets `path`, `user` and `root`, and closes w->at. */
+/* Walks along a path. The caller sets `path`, `user` and `root`, and closes w->at. */
 static struct probe_error *walk(struct walk *w, const char *path, step_fn *step, int *ret)
 {
 	char name[NAME_MAX + 1];

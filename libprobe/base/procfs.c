@@ -255,7 +255,10 @@ bool procfs_is_zombie(pid_t pid)
 	return procfs_thread_state(pid, pid) == 'Z' && procfs_status_number(pid, "Threads:") <= 1;
 }
 
-/* Is a thread exiting (PF_EXITING in include/linux/sched.h, which do_exit() sets first) or gone? */
+/*
+ * Returns true if a thread is exiting (PF_EXITING in include/linux/sched.h, which do_exit() sets
+ * first) or gone.
+ */
 static bool is_thread_exiting(pid_t pid, pid_t tid)
 {
 	enum { EXITING = 0x4 };
@@ -278,9 +281,9 @@ bool procfs_kernel_is_since(int major, int minor)
 
 /*
  * io_uring's workers and pollers are tasks of the process since Linux 5.12 (PF_IO_WORKER), vhost's
- * workers since 6.4 (PF_USER_WORKER). Before, the first bit meant PF_VCPU, and the second users of
- * async_schedule(). Stable kernels from 5.10.162 on have 5.15's io_uring: there only the task's
- * name tells.
+ * workers since 6.4 (PF_USER_WORKER). In older kernels, the first bit meant PF_VCPU, and the second
+ * bit marked users of async_schedule(). Stable kernels from 5.10.162 on have 5.15's io_uring: there
+ * only the task's name tells.
  *
  * Source: include/linux/sched.h and io_uring/io-wq.c of Linux.
  */
@@ -423,6 +426,6 @@ bool procfs_mount_type(
 
 	snprintf(device, sizeof(device), "%u:%u", dev_major, dev_minor);
 	snprintf(path, sizeof(path), "/proc/%d/mountinfo", (int)pid);
-	/* Mounts below a container's overlay may be in our list only. */
+	/* A mount below a container's overlay may be only in our list. */
 	return find_type(path, device, type) || find_type("/proc/self/mountinfo", device, type);
 }

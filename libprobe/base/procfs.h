@@ -18,7 +18,10 @@ enum { PROCFS_NUMBERS_MAX = 33 };
 long procfs_status_number(pid_t pid, const char *key);
 /* Reads all numbers after a key. Returns their count. */
 size_t procfs_status_numbers(pid_t pid, const char *key, long ret[PROCFS_NUMBERS_MAX]);
-/* Returns the last number, or -1. For NSpid: the pid in the process's own namespace. */
+/*
+ * Returns the last number after a key, or -1. For NSpid, this is the pid in the process's own
+ * namespace.
+ */
 long procfs_status_last_number(pid_t pid, const char *key);
 bool procfs_status_has(pid_t pid, const char *key, const char *word);
 /* Copies the first word after a key. Returns false if it is missing or does not fit. */
@@ -31,16 +34,16 @@ void procfs_comm(pid_t pid, char *buffer, size_t size);
 DIR *procfs_threads(pid_t pid);
 /* Opens the folder of threads; -1 and errno on failure. */
 int procfs_open_threads(pid_t pid);
-/* The same for all processes. */
+/* Opens the list of all processes, for closedir(3); NULL and errno on failure. */
 DIR *procfs_processes(void);
 /* Returns the next id in a list; 0 at the end, or if `list` is NULL. */
 pid_t procfs_next_id(DIR *list);
-/* The same without the kernel's workers (procfs_is_worker()). */
+/* Like procfs_next_id(), without the kernel's workers (procfs_is_worker()). */
 pid_t procfs_next_thread(pid_t pid, DIR *threads);
 /*
- * Is a task a kernel thread that works for io_uring or vhost? It uses the process's memory and
- * files, but never runs the program: it has no registers, makes no system calls, and a stop would
- * end its operation with an error.
+ * Returns true if a task is a kernel thread that works for io_uring or vhost. It uses the process's
+ * memory and files, but never runs the program: it has no registers, makes no system calls, and a
+ * stop would end its operation with an error.
  */
 bool procfs_is_worker(pid_t pid, pid_t tid);
 /* Returns the state letter of a thread, or 0. */
@@ -56,21 +59,24 @@ long procfs_last_pid(int fd);
 /* Returns the parent of a process, or of a thread's process; or 0. */
 pid_t procfs_parent(pid_t pid);
 /*
- * Returns a thread by which /proc and process_vm_readv(2) reach the process: the main thread or, if
- * that has ended (pthread_exit(3)), another.
+ * Returns a thread through which /proc and process_vm_readv(2) reach the process: the main thread
+ * or, if that has ended (pthread_exit(3)), another one.
  */
 pid_t procfs_living(pid_t pid);
-/* Is Linux at least this version, by uname(2)? False if unknown. */
+/* Returns true if Linux has at least this version, according to uname(2). False if unknown. */
 bool procfs_kernel_is_since(int major, int minor);
 /* Returns true if a process has ended and was not waited for. */
 bool procfs_is_zombie(pid_t pid);
-/* Is it a kernel thread, without memory and program? */
+/* Returns true for a kernel thread, which has no memory and no program. */
 bool procfs_is_kernel_thread(pid_t pid);
-/* Is a process ending, or has it ended? It releases its locks shortly before it is a zombie. */
+/*
+ * Returns true if a process is ending or has ended. It releases its locks shortly before it is a
+ * zombie.
+ */
 bool procfs_is_exiting(pid_t pid);
 /*
- * Opens the regular file of an O_PATH descriptor; -1 and errno on failure. EINVAL: other files are
- * not opened, because that may have effects.
+ * Opens the regular file of an O_PATH descriptor; -1 and errno on failure. Other files give EINVAL
+ * and are not opened, because opening them may have effects.
  */
 int procfs_open_regular(int path_fd, int flags);
 /*
@@ -80,7 +86,7 @@ int procfs_open_regular(int path_fd, int flags);
 uint64_t procfs_start_time(pid_t pid);
 /* Returns a process's age, to a clock tick; UINT64_MAX if unknown. */
 uint64_t procfs_age_ns(pid_t pid);
-/* The same for a stat file in another procfs. */
+/* Like procfs_start_time(), for a stat file in another procfs. */
 uint64_t procfs_start_time_of(const char *path);
 /*
  * Gets the wait status of an ended process that was not waited for. Returns false if it does not
@@ -94,7 +100,7 @@ bool procfs_exit_status(pid_t pid, uint64_t start_time, int *ret);
 enum { PROCFS_MOUNT_TYPE = 64 };
 bool procfs_mount_type(
 	pid_t pid, uint32_t dev_major, uint32_t dev_minor, char type[PROCFS_MOUNT_TYPE]);
-/* Does an errno of open(2) say only that descriptors or memory ran out? */
+/* Returns true if an errno of open(2) says only that descriptors or memory ran out. */
 bool procfs_no_room(int err);
 
 #endif

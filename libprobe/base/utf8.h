@@ -7,8 +7,8 @@
 #include <stdint.h>
 
 /*
- * Returns the length of the well-formed character at the start of a text, 1 to 4, or 0 (Unicode 15,
- * table 3-7: no overlong forms, no surrogates, nothing above U+10FFFF).
+ * Returns the length of the well-formed character at the start of a text, 1 to 4, or 0 if it is not
+ * well-formed (Unicode 15, table 3-7: no overlong forms, no surrogates, nothing above U+10FFFF).
  */
 size_t utf8_character(const char *text, size_t length);
 
@@ -17,7 +17,7 @@ static inline uint32_t utf8_code(const char *text, size_t bytes)
 {
 	uint32_t code = (unsigned char)text[0];
 
-	/* The first of several bytes begins with as many one bits. */
+	/* The first byte of a character of several bytes begins with one 1 bit for each byte. */
 	if (bytes > 1)
 		code &= 0x7fU >> bytes;
 	for (size_t i = 1; i < bytes; i++)

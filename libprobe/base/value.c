@@ -72,7 +72,7 @@ static int compare_numbers(const struct probe_value *a, const struct probe_value
 	if (a->kind != PROBE_VALUE_FLOAT && b->kind != PROBE_VALUE_FLOAT) {
 		if (is_negative(a) != is_negative(b))
 			return is_negative(a) ? -1 : 1;
-		/* Two's complement numbers of the same sign sort like unsigned ones. */
+		/* Numbers of the same sign in two's complement sort like unsigned numbers. */
 		return a->u < b->u ? -1 : a->u > b->u;
 	}
 	value_number(a, &left);

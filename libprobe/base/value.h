@@ -24,13 +24,13 @@ static inline struct probe_value value_other(void)
 		.kind = PROBE_VALUE_OTHER, .bytes = text, .length = sizeof(text) - 1};
 }
 
-/* Are these the keys of the row "(other)"? */
+/* Returns true if these are the keys of the row "(other)". */
 static inline bool value_keys_are_other(const struct probe_value *keys, size_t key_count)
 {
 	return key_count && keys[0].kind == PROBE_VALUE_OTHER;
 }
 
-/* Is the value a number for which the catalogue has a text? */
+/* Returns true if the value is a number for which the catalogue has a text. */
 static inline bool value_has_known_text(const struct probe_value *value)
 {
 	return value->kind == PROBE_VALUE_TEXT && value->known;
@@ -45,8 +45,9 @@ size_t value_stack_line(const struct probe_value *stack, size_t start);
 void value_add_stack(struct buffer *out, const struct probe_value *stack);
 
 /*
- * The part of a key (base/map.h) by which a value is found, and a word that belongs to the key,
- * too. Equal numbers of different kinds have the same key if they have the same bits.
+ * Returns the part of a key (base/map.h) by which a value is found; the other function returns a
+ * word that also belongs to the key. Equal numbers of different kinds have the same key if they
+ * have the same bits.
  */
 struct map_part value_part(const struct probe_value *value);
 uint64_t value_class(const struct probe_value *value);

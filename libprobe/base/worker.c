@@ -9,7 +9,7 @@
 #include "libprobe/base/worker.h"
 
 enum {
-	STACK_BYTES = 1 << 20, /* the program's thread-local variables must fit, too */
+	STACK_BYTES = 1 << 20, /* the stack must also hold the program's thread-local variables */
 	KILLED_NS = 1000000000,
 	LOOK_NS = 100000
 };

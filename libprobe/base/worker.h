@@ -24,8 +24,8 @@ void worker_join(struct worker *worker);
 
 /*
  * Waits for a child that should end by itself, and kills it after `patience_ns`. SIGKILL does not
- * end a child that waits for a silent file system (FUSE): it is left to init. Returns false then,
- * or if something else has reaped it.
+ * end a child that waits for a silent file system (FUSE): such a child is left to init. Returns
+ * false for such a child, or if something else has reaped it.
  */
 bool worker_end_child(pid_t child, uint64_t patience_ns, int *status_ret);
 

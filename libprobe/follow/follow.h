@@ -204,10 +204,7 @@ enum passage_state {
 struct passage {
 	pid_t pid, tid;
 	enum passage_state state;
-	/*
-	 * Returns true if the thread may be followed into the file at `path`, at execve(). NULL
-	 * means yes.
-	 */
+	/* May the thread be followed into the file at `path`, at execve()? NULL means yes. */
 	bool (*may_follow)(pid_t tid, uint64_t path);
 	struct files *files; /* borrowed; may be NULL */
 	struct yield *yield; /* borrowed; shared by all passages of one tracing thread */
@@ -355,10 +352,7 @@ struct launches {
 
 /* Errors: PROBE_ERROR_SYSTEM. Call launches_deinit() even after an error. */
 PROBE_MUST_CHECK struct probe_error *launches_init(struct launches *launches);
-/*
- * Releases all threads, for which the gates are still served. After this, the caller ends the
- * guardian.
- */
+/* Releases all threads while the gates are served. Then the caller ends the guardian. */
 void launches_end(struct launches *launches);
 /* Releases the remaining threads, and frees everything. */
 void launches_deinit(struct launches *launches);

@@ -535,10 +535,7 @@ static void find_below(struct waiters *waiters, const struct waiters_place *plac
 	free(pids);
 }
 
-/*
- * Searches the main threads of a process and of its children. Returns false if threads are still
- * missing.
- */
+/* Searches the main threads of a process and its children. Returns false if one is missing. */
 static bool find_main_threads(
 	struct waiters *waiters, const struct waiters_place *place, uint32_t wanted)
 {

@@ -302,10 +302,7 @@ static _Noreturn void become(struct watchman *w)
 	watch(w);
 }
 
-/*
- * Forks twice, so that the guardian is not a child of the program, which may wait for all its
- * children.
- */
+/* Forks twice: the guardian must not be a child of the program, which may wait for all. */
 static bool start(struct watchman *w)
 {
 	pid_t child = fork();

@@ -609,10 +609,7 @@ static bool is_on_way(const void *data, int turn, pid_t pid, pid_t tid)
 		       gate_holds_turn(gate, (uint32_t)turn));
 }
 
-/*
- * Follows a waiting thread, if that is wanted. The first execve(2) in a process ends its other
- * threads.
- */
+/* Follows a waiting thread, if wanted. The first execve(2) ends a process's other threads. */
 static void serve_waiter(struct launches *l, struct launch_gate *gate, const struct waiter *waiter)
 {
 	struct passage *p = find_on_way(l, waiter->pid);
@@ -693,10 +690,7 @@ static void let_all_go(struct launches *l, const struct launch_gate *gate)
 	control_signals_give(&signals);
 }
 
-/*
- * Counts gates that were not served in time: one thread left unseen, and later threads were not
- * held.
- */
+/* Counts gates not served in time: one thread left unseen, and later ones were not held. */
 static void count_lapses(struct launches *l)
 {
 	for (size_t i = 0; i < l->gate_count; i++)

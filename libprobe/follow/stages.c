@@ -43,10 +43,7 @@ static bool is_glibc_loader(const struct module *m)
 	return threads_is_loader(m) && object_is_64bit(m->object) && object_soname(m->object);
 }
 
-/*
- * Returns true if the program's loader is glibc's. Other loaders are not followed. `files` may be
- * NULL.
- */
+/* Is the program's loader glibc's? Other loaders are not followed. `files` may be NULL. */
 static bool program_has_glibc_loader(pid_t pid, struct files *files)
 {
 	struct file *program = program_file(pid, files);
@@ -163,10 +160,7 @@ static bool is_call(const char *name, void *unused)
 	return false;
 }
 
-/*
- * Returns true if a module imports only what leaves may import. libc and its loader may import
- * anything.
- */
+/* Does a module import only what leaves may import? libc and its loader may import anything. */
 static bool imports_no_call(const struct module *module)
 {
 	struct file *file = module->file;
@@ -474,10 +468,7 @@ static bool is_on_way(const struct arch_registers *regs)
 	return number == SYS_futex || number == SYS_restart_syscall || number == SYS_execve;
 }
 
-/*
- * Handles a system call on the way to execve(2). Returns false if it is another call, or if it
- * failed.
- */
+/* Handles a system call on the way to execve(2). Returns false if it is another, or fails. */
 static bool step_call(struct passage *p)
 {
 	struct arch_registers regs;
@@ -549,10 +540,7 @@ static bool is_mapped(struct passage *p)
 		p->facts.rseq_signature = (uint32_t)arch_get(&p->regs, ARCH_ARG3);
 		return true;
 	}
-	/*
-	 * Another call after the thread pointer is set means an older glibc, or that rseq is
-	 * switched off.
-	 */
+	/* A call after the thread pointer is set: an older glibc, or no rseq. */
 	p->facts.known = ready;
 	return ready;
 }

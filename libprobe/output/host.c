@@ -396,10 +396,7 @@ void probe_tracer_host_look(struct probe_tracer_host *host, pid_t pid)
 		wire_put_look(host_ask(host), pid);
 }
 
-/*
- * Writes pending output. EPIPE is no error, because replies or the exit status will tell the
- * reason.
- */
+/* Writes pending output. EPIPE is no error: replies or the exit status tell the reason. */
 static struct probe_error *flush(struct probe_tracer_host *host)
 {
 	struct probe_error *error = probe_sink_flush(host->sink);

@@ -564,10 +564,7 @@ static bool take_lock(struct pcp_folder *folder)
 
 struct probe_error *pcp_folder_lock(struct pcp_folder *folder)
 {
-	/*
-	 * Try again: the lock is held only for milliseconds, or another exporter is creating the
-	 * file.
-	 */
+	/* Try again: the lock is held for milliseconds, or another exporter creates the file. */
 	for (int try = 0; try < LOCK_TRIES; try++) {
 		if (take_lock(folder))
 			return NULL;

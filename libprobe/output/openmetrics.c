@@ -629,10 +629,7 @@ static bool metric_write_label(const struct metric_label *label, void *data)
 	return !out->no_memory;
 }
 
-/*
- * Writes a bound. It is the same text in both formats, so that a series continues if the format
- * changes.
- */
+/* Writes a bound, the same text in both formats, so that a series continues in the other. */
 static void bound_text(struct buffer *scratch, double bound, char ret[BOUND_BYTES])
 {
 	scratch->length = 0;

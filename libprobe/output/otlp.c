@@ -63,10 +63,7 @@ static void otlp_pid_attribute(struct buffer *out, pid_t pid)
 	buffer_string(out, "}}");
 }
 
-/*
- * JSON has only finite numbers: NaN and infinities are written as strings, as in protobuf's JSON
- * mapping.
- */
+/* JSON has only finite numbers: others are written as strings, as in protobuf's JSON mapping. */
 static void otlp_double(struct buffer *out, const char *name, double value)
 {
 	json_begin(out, name);

@@ -210,10 +210,7 @@ struct metric_info {
 };
 extern const struct metric_info metric_infos[METRIC_QUANTITY_COUNT];
 
-/*
- * Returns true if the rows of a view have a quantity. For tags, only quantities that PCP has for
- * them.
- */
+/* Do the rows of a view have a quantity? Tags have only those that PCP has for them. */
 bool metric_has(const struct probe_view *view, size_t key_count, enum metric_quantity quantity);
 /* Returns true if the quantity never decreases. */
 bool metric_is_counter(const struct probe_view *view, enum metric_quantity quantity);
@@ -462,10 +459,7 @@ struct pcp_label {
 struct pcp_instance {
 	char name[PCP_NAME_BYTES];
 	int domain;
-	/*
-	 * A hash of the instance's name, the same in every file, unless another name has the same
-	 * hash.
-	 */
+	/* A hash of the instance's name, the same in every file, unless another name has it. */
 	int32_t id;
 	struct pcp_label labels[PCP_LABELS_MAX];
 	size_t label_count;
@@ -590,10 +584,7 @@ enum { HTTP_PAGES_MAX = 4 };
 struct http_pages {
 	/* The content type of each page; NULL if the page does not exist. */
 	const char *types[HTTP_PAGES_MAX];
-	/*
-	 * Returns the page at a path, for `Accept` (may be NULL); negative if no page is at the
-	 * path.
-	 */
+	/* Returns the page at a path, for `Accept` (may be NULL); negative if none is there. */
 	int (*find)(const char *path, const char *accept);
 	/* Generates a page. The server frees *ret. */
 	struct probe_error *(*make)(int page, void *data, char **ret, size_t *length_ret);

@@ -297,10 +297,7 @@ static struct pcp_value seconds(double ns)
 	return (struct pcp_value){.f = ns / 1e9};
 }
 
-/*
- * Converts a sum. A time keeps all its digits. Other values may have fractions, so they become
- * doubles.
- */
+/* Converts a sum. A time keeps all its digits; other values become doubles. */
 static struct pcp_value sum_value(const struct probe_view *view, long double sum)
 {
 	if (!view->times)
@@ -714,10 +711,7 @@ static struct probe_error *make_file(struct probe_pcp *pcp, struct pcp_file **re
 	return error;
 }
 
-/*
- * Replaces the file. The new file appears before the old one is removed, so that PCP always finds
- * one.
- */
+/* Replaces the file. The new one appears first, so that PCP always finds a file. */
 static struct probe_error *renew_file(struct probe_pcp *pcp)
 {
 	struct probe_error *error = pcp_folder_lock(pcp->folder);

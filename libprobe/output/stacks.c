@@ -310,10 +310,7 @@ static size_t stacks_depth(const struct probe_stacks_row *row)
 	return row->stack.count + (row->stack.end != PROBE_STACK_WHOLE);
 }
 
-/*
- * Returns the frame at a depth, 0 for the outermost. NULL stands for the mark of an incomplete
- * stack.
- */
+/* Returns the frame at a depth (0: outermost), or NULL for the mark of an incomplete stack. */
 static const struct probe_frame *frame_at(const struct probe_stacks_row *row, size_t depth)
 {
 	if (row->stack.end != PROBE_STACK_WHOLE && depth-- == 0)
@@ -865,10 +862,7 @@ static int compare_branches(const void *a, const void *b)
 	return left->first < right->first ? -1 : left->first > right->first;
 }
 
-/*
- * Splits rows by their function at a depth. Rows whose stacks have ended come first, and are in no
- * branch.
- */
+/* Splits rows by their function at a depth. Rows of ended stacks come first, in no branch. */
 static size_t part(
 	const struct tree *tree, const struct branch *whole, size_t depth, struct branch *ret)
 {

@@ -394,10 +394,7 @@ static struct probe_error *build_module(
 
 /* ---- The registry -------------------------------------------------------------------- */
 
-/*
- * Adds the names of probes to the registry, except gates and calls of functions, which have only
- * keys.
- */
+/* Adds probes' names to the registry. Gates and calls of functions have only keys. */
 static struct probe_error *keep_names(const struct install *a)
 {
 	const struct selection *s = a->selection;

@@ -111,10 +111,7 @@ struct search_find {
 	uint64_t at, word;
 	/* this library saved the context, to run a system call in the thread */
 	bool is_remote;
-	/*
-	 * Address of the floating-point state; 0 if the kernel did not save the context at this
-	 * place.
-	 */
+	/* Address of the floating-point state; 0 if the kernel did not save the context. */
 	uint64_t state;
 	/*
 	 * The frame in which the kernel saved the context. It reaches to the interrupted stack if
@@ -261,10 +258,7 @@ bool frames_within(const struct frames *frames, uint64_t start, uint64_t end);
 
 /* ---- Busy ------------------------------------------------------------------------------------ */
 
-/*
- * The registry entries whose code a thread runs or will return to, parallel to the registry's
- * arrays.
- */
+/* Registry entries whose code a thread runs or will return to, parallel to its arrays. */
 struct busy {
 	bool *sites; /* for each site: a thread is in the site's hop, pun or tail */
 	bool *stubs;

@@ -193,10 +193,7 @@ static void unfit_close(struct unfit *unfit)
 	sequences_deinit(&unfit->sequences);
 }
 
-/*
- * Asks a predicate about the file's bytes in [start, end). Returns true also if they are
- * unreadable.
- */
+/* Asks a predicate about the file's bytes in [start, end). True also if they are unreadable. */
 static bool does(const struct unfit *u, bool (*question)(const uint8_t *bytes, size_t length),
 	uint64_t start, uint64_t end)
 {

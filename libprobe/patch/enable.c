@@ -520,10 +520,7 @@ struct probe_error *probe_target_disable(struct probe_target *target,
 	if (error)
 		return error;
 	error = orphans_remove(&c, &orphans);
-	/*
-	 * Some jumps lead to unmapped code. Their sites are restored even if the request is about
-	 * others.
-	 */
+	/* Some jumps lead to unmapped code: restore their sites, whatever the request is about. */
 	if (!error && c.lost)
 		error = uninstall_unreferenced(&c);
 	if (!error)
@@ -694,10 +691,7 @@ static bool note_names(const struct update *u)
 	return any_off;
 }
 
-/*
- * Marks the probes that enabling by wildcards left out: disabling by wildcards leaves them out,
- * too.
- */
+/* Marks the probes that wildcards leave out, in disabling as in enabling. */
 static struct probe_error *find_refused(struct update *u)
 {
 	struct transaction t = transaction_of(u->change, TRANSACTION_ENDS);
@@ -740,10 +734,7 @@ static bool is_of(const struct update *u, const struct outcome *outcome, bool ri
 	return rise ? outcome->after > outcome->before : outcome->after < outcome->before;
 }
 
-/*
- * Selects the probes whose counts rise or fall, end events first. A selection can be used only
- * once.
- */
+/* Selects the probes whose counts rise or fall, end events first. Usable only once. */
 static struct probe_error *pick(const struct update *u, bool rise, struct selection *ret)
 {
 	struct probe_error *error = select_probes(&u->change->modules, NULL, 0, ret);

@@ -88,10 +88,7 @@ static struct probe_error *describe_edit(const struct commit_site *at, struct ed
 		return NULL;
 	}
 	edit->is_private = true; /* the page was made private when the site was first patched */
-	/*
-	 * Make the jump, in the site or in the last stub before the new ones, lead to the new
-	 * stubs.
-	 */
+	/* Make the jump, in the site or in the last stub before, lead to the new stubs. */
 	edit->length = as->link ? at->install->change->arch->jump(as->link, as->head, edit->bytes)
 				: site_entry_jump(&as->reg, as->head, edit->bytes);
 	return edit->length ? NULL
@@ -856,10 +853,7 @@ struct probe_error *install_add(struct install *install, struct probe_report *re
 	struct probe_error *error = NULL;
 
 	install->report = report;
-	/*
-	 * Another controller may have died in the meantime, and this install may add to an old
-	 * session.
-	 */
+	/* Another controller may have died, and this install may add to an old session. */
 	if (uninstall_find_dead(change) || uninstall_has_leftovers(&change->registry))
 		error = uninstall_and_look(change);
 	/* The program may just have unmapped memory of the session, and so ended the session. */

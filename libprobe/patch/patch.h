@@ -88,10 +88,7 @@ struct claim claim_of_hop(const struct arch *arch, uint64_t hop);
 bool claims_add_site(struct claims *claims, const struct arch *arch, const struct reg_site *site);
 /* Returns true if a claim conflicts with one of `claims`. */
 bool claims_meet(const struct claims *claims, struct claim claim);
-/*
- * Returns true if a plan would use the jump of an earlier site. Sites must be planned in ascending
- * order.
- */
+/* Would a plan use the jump of an earlier site? Plan sites in ascending order. */
 bool claims_have_jump(
 	const struct claims *claims, const struct select_site *site, const struct plan_ops *ops);
 /* Adds the claim of a site's plan and, if not 0, of its hop. Returns false if out of memory. */
@@ -167,10 +164,7 @@ void semaphores_deinit(struct semaphores *semaphores);
  */
 PROBE_MUST_CHECK struct probe_error *semaphores_read(struct semaphores *semaphores, pid_t pid);
 
-/*
- * Finds the value that semaphores_read() has computed. Returns false if the semaphore is not
- * mapped.
- */
+/* Finds the value that semaphores_read() has computed. False if the semaphore is not mapped. */
 bool semaphores_coming(const struct semaphores *semaphores, uint64_t address, uint16_t *ret);
 
 /* Writes all semaphores, or none. */
@@ -427,10 +421,7 @@ struct install {
 	bool persistent;
 	/* Identifies the copy of this library whose functions stubs call, or 0. */
 	uint64_t caller;
-	/*
-	 * All sites may be refused, because the request switches other probes, too, or will add
-	 * more.
-	 */
+	/* All sites may be refused: the request switches other probes, or will add more. */
 	bool served;
 	bool alone; /* plan each site as if no other site were enabled, and install nothing */
 };
@@ -490,10 +481,7 @@ PROBE_MUST_CHECK struct probe_error *install_all(
  * ended stubs, lowers semaphores, and frees memory that no thread can be in.
  */
 PROBE_MUST_CHECK struct probe_error *uninstall_unreferenced(struct change *change);
-/*
- * Like uninstall_unreferenced(), together with the other changes of a transaction
- * (TRANSACTION_ENDS).
- */
+/* Like uninstall_unreferenced(), with other changes of a transaction (TRANSACTION_ENDS). */
 PROBE_MUST_CHECK struct probe_error *uninstall(struct transaction *transaction);
 
 /* Ends dead controllers' sessions like uninstall_unreferenced(). */

@@ -151,10 +151,7 @@ static size_t find_site(const struct rows *rows, uint64_t pc)
 	return i < rows->count && rows->sites[i].pc == pc ? i : SIZE_MAX;
 }
 
-/*
- * Adds a note to rows->notes, once; for a site in a row, that of the row's last site. Returns its
- * index.
- */
+/* Adds a note (in a row: of its last site) to rows->notes, once. Returns its index. */
 static size_t list_note(struct rows *rows, const struct sdt_note *note)
 {
 	size_t i = is_plain(note) ? find_site(rows, note->pc) : SIZE_MAX;

@@ -228,10 +228,7 @@ void plan_ask(struct planning *p, const struct plan *plan, struct plan_way *way)
 /* Answers all questions. Errors: as prove(), PROBE_ERROR_UNSUPPORTED (no decoder). */
 PROBE_MUST_CHECK struct probe_error *plan_prove(struct planning *p);
 
-/*
- * Returns true if a way's instructions can move, and its jump is in one page wherever the file is
- * mapped.
- */
+/* Can a way's instructions move, and is its jump in one page wherever the file is mapped? */
 bool plan_fits(const struct plan *plan, const struct plan_way *way);
 
 /* Returns true if a site has a short nop, and no possible plan yet. */

@@ -55,10 +55,7 @@ static bool read_file(
 	       site_is_in_file(&change->modules, site);
 }
 
-/*
- * Returns true if the memory at a site is private. The program may have copied its code to shared
- * memory.
- */
+/* Is the memory at a site private? The program may have copied its code to shared memory. */
 static bool is_private(const struct change *change, const struct reg_site *site)
 {
 	const struct mapping *mapping = maps_find(&change->maps, site->patch);

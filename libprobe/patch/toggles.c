@@ -51,10 +51,7 @@ static struct probe_error *read_plans(
 	return error;
 }
 
-/*
- * Sets *ret if the file says that all sites of a probe are toggles, or if the probe has only a
- * semaphore.
- */
+/* Sets *ret if all sites of a probe are toggles in the file, or it has only a semaphore. */
 static struct probe_error *find_plans(
 	struct selection *s, const struct select_probe *probe, bool *ret)
 {

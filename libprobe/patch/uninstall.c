@@ -260,10 +260,7 @@ static bool find_site(struct leads *leads, const struct change *change, const st
 	return hop || pun || is_there(frames, leads, site->tail, site->tail_size);
 }
 
-/*
- * Looks at the ending sites and stubs that are not yet known to be busy. Returns true if one is
- * busy.
- */
+/* Looks at ending sites and stubs not yet known to be busy. Returns true if one is busy. */
 static bool look(struct busy *busy, struct leads *leads, const struct change *change,
 	const struct frames *frames, const bool *sites, const bool *stubs)
 {

@@ -277,10 +277,7 @@ static int open_any(void *data, int *err_ret)
 	return beneath_open(root, wanted->mapping->path, is_any, NULL, err_ret);
 }
 
-/*
- * Opens the file that has replaced the mapped one at its path. Returns -1 on failure; the caller
- * closes it.
- */
+/* Opens the file that has replaced the mapped one. Returns -1 on failure; the caller closes it. */
 static int mapped_successor(struct mapped_files *files, const struct mapping *mapping)
 {
 	struct wanted wanted = {files, mapping};
@@ -486,10 +483,7 @@ void modules_deinit(struct modules *modules)
 	*modules = (struct modules){0};
 }
 
-/*
- * Returns true if a mapping can belong to a module. Code made at run time, devices and our own code
- * cannot.
- */
+/* Can a mapping belong to a module? Code made at run time, devices and our code cannot. */
 static bool is_candidate(const struct mapping *mapping)
 {
 	const char *path = mapping->path;

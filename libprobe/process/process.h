@@ -98,10 +98,7 @@ void maps_deinit(struct maps *maps);
 
 /* Returns the mapping that contains an address, or NULL. */
 const struct mapping *maps_find(const struct maps *maps, uint64_t address);
-/*
- * Returns true if an address is in a MAP_SHARED mapping, whose changes reach its file and other
- * processes.
- */
+/* Is an address in a MAP_SHARED mapping, whose changes reach its file and other processes? */
 bool maps_is_shared(const struct maps *maps, uint64_t address);
 
 /* Returns the first mapping that ends above an address, or NULL. */
@@ -187,10 +184,7 @@ char *cgroup_events(pid_t pid);
 uint64_t cgroup_kills(const char *events);
 
 enum { CGROUP_PATH_BYTES = PATH_MAX };
-/*
- * Returns true if a process's control group is frozen or freezing. *ret becomes the visible group
- * to thaw.
- */
+/* Is a process's control group frozen or freezing? *ret becomes the visible group to thaw. */
 bool cgroup_frozen(pid_t pid, char ret[CGROUP_PATH_BYTES]);
 
 /* For tests: `groups` and `mounts` replace /proc/PID/cgroup and mountinfo, below `folder`. */
@@ -329,10 +323,7 @@ void memory_may_call(bool may);
 size_t memory_read(pid_t pid, uint64_t address, void *buffer, size_t size);
 /* Like memory_read(), for one of many reads of a process: see served_begin(). */
 size_t memory_read_known(struct served *known, uint64_t address, void *buffer, size_t size);
-/*
- * Like memory_read_known(), but uses `mem` (memory_open()) if the process itself may not read the
- * memory.
- */
+/* Like memory_read_known(), through `mem` if the process itself may not read the memory. */
 size_t memory_read_forced(pid_t pid, int mem, uint64_t address, void *buffer, size_t size);
 /* Like memory_read(), but fails unless all bytes can be read. */
 PROBE_MUST_CHECK struct probe_error *memory_read_all(
@@ -523,10 +514,7 @@ PROBE_MUST_CHECK struct probe_error *module_distrust(struct module *module, cons
 PROBE_MUST_CHECK struct probe_error *modules_add_unread(
 	struct modules *modules, const struct maps *maps, uint64_t address, const char *reason);
 
-/*
- * Returns true if the mapping is of the module's file and, if the module has an object, at its
- * bias.
- */
+/* Is the mapping of the module's file and, if the module has an object, at its bias? */
 bool module_has_mapping(const struct module *module, const struct mapping *mapping);
 
 /* Returns true if the module is the C library, a part of it, or its loader, judged by its name. */
@@ -728,10 +716,7 @@ bool seccomp_has_grown(struct seccomp *seccomp);
  */
 PROBE_MUST_CHECK struct probe_error *seccomp_check_own(void);
 
-/*
- * Returns true if our filters allow these calls, according to seccomp_check_own(); true before
- * that.
- */
+/* Do our filters allow these calls, according to seccomp_check_own()? True before that. */
 bool seccomp_may_call(enum seccomp_own kind);
 
 /* The outcome of calls of one kind in a child of ours. */
@@ -746,10 +731,7 @@ struct seccomp_trial {
  */
 PROBE_MUST_CHECK struct probe_error *seccomp_try(unsigned int kind, struct seccomp_trial *ret);
 
-/*
- * Returns true if a process with `filters` filters in each thread has the same filters as this
- * thread.
- */
+/* Does a process with `filters` filters per thread have the same filters as this thread? */
 bool seccomp_is_same(pid_t pid, long filters);
 
 /* ---- Running a filter -------------------------------------------------------------------- */

@@ -308,10 +308,7 @@ struct probe_error *seccomp_try(unsigned int kind, struct seccomp_trial *ret)
 	sigdelset(&all, SIGTRAP);
 	sigdelset(&all, SIGSYS);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	/*
-	 * Create it without an exit signal, so that other code that waits for any child does not
-	 * see it.
-	 */
+	/* Without an exit signal, other code that waits for any child does not see it. */
 	child = (pid_t)syscall(SYS_clone, 0, NULL, NULL, NULL, NULL);
 	err = errno;
 	if (child == 0)
@@ -789,10 +786,7 @@ static struct probe_error *try_all(struct seccomp *s, unsigned int *ret)
 	return error;
 }
 
-/*
- * Judges a thread by the kinds that our own filters allow, *ours. The first call sets *ours and
- * *tried.
- */
+/* Judges a thread by *ours, the kinds that our own filters allow. The first call sets it. */
 static struct probe_error *judge_unread(
 	struct seccomp *s, struct seccomp_thread *thread, unsigned int *ours, bool *tried)
 {

@@ -69,10 +69,7 @@ bool shared_is_same(pid_t pid, pid_t tid, int64_t fd, int ours, bool is_taken)
 	struct stat a, b;
 	ssize_t length;
 
-	/*
-	 * A descriptor from pidfd_getfd(2) shares the target's open file; one from open(2) does
-	 * not.
-	 */
+	/* A pidfd_getfd(2) descriptor shares the target's open file, an open(2) one does not. */
 	if (is_taken && syscall(SYS_kcmp, gettid(), tid, KCMP_FILE, ours, fd) == 0)
 		return true;
 	path_of(pid, tid, fd, path, sizeof(path));

@@ -123,10 +123,7 @@ static struct probe_error *seize_thread(
 /* Sends PTRACE_INTERRUPT, without waiting for the stop. */
 static void seize_ask_to_stop(struct control_thread *thread)
 {
-	/*
-	 * Read the current call as late as possible, because a call that begins afterwards goes
-	 * unnoticed.
-	 */
+	/* Read the call as late as possible: a call that begins later goes unnoticed. */
 	if (arch_process()->hidden_call)
 		restart_look(thread->pid, thread->tid, &thread->seen);
 	thread->pause.asked_ns = clock_monotonic_ns();

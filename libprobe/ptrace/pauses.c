@@ -122,10 +122,7 @@ static uint64_t own_since(const struct control *control)
 		       : now - control->waited_ns;
 }
 
-/*
- * Reads only a few counters, because most threads did not wait, and soon no longer pause is
- * possible.
- */
+/* Reads only a few counters: most threads did not wait, and soon no pause is longer. */
 uint64_t pause_longest(struct control *control)
 {
 	uint64_t own = PAUSE_UNKNOWN, longest = 0;

@@ -401,10 +401,7 @@ struct prepared *control_prepared(void);
 PROBE_MUST_CHECK struct probe_error *control_let_pass(
 	struct control *control, const struct arch_registers *registers);
 
-/*
- * Returns true if the call was made, with the wanted result or, if none is wanted, without an
- * error.
- */
+/* Was the call made, with the wanted result or, if none is wanted, without an error? */
 bool control_succeeded(const struct control_call *call);
 
 /* ---- Dispatch -------------------------------------------------------------------------------- */

@@ -492,10 +492,7 @@ static enum wait_result to_syscall_stop(struct control *control, struct control_
 	return await_syscall_stop(control, thread, false, &status);
 }
 
-/*
- * Returns true if a stop has interrupted the call, which the kernel then repeats or ends with
- * EINTR.
- */
+/* Has a stop interrupted the call, so that the kernel repeats it or ends it with EINTR? */
 static bool is_interrupted(int64_t result)
 {
 	return result == -EINTR ||

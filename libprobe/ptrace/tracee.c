@@ -69,10 +69,7 @@ bool control_signals_wait(struct control_signals *signals)
  * a target's thread is in this file, and has a time limit.
  */
 
-/*
- * Returns true if `tid` is a process that we have started. Then our caller waits for its exit
- * status.
- */
+/* Is `tid` a process that we have started? Then our caller waits for its exit status. */
 static bool is_own_child(pid_t tid)
 {
 	return procfs_status_number(tid, "PPid:") == getpid() &&

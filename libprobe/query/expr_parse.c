@@ -840,10 +840,7 @@ struct probe_error *expr_parse(const char *what, const char *text, struct expr *
 		return probe_error_no_memory();
 	expr->what = strdup(what);
 	expr->text = strdup(text);
-	/*
-	 * This is enough room, because an escape sequence is never shorter than the bytes it stands
-	 * for.
-	 */
+	/* Enough room: an escape sequence is never shorter than the bytes it stands for. */
 	expr->literals = malloc(strlen(text) + 1);
 	expr->numbers = calloc(strlen(text) + 1, sizeof(*expr->numbers));
 	error = expr->what && expr->text && expr->literals && expr->numbers

@@ -126,10 +126,7 @@ static const char *parse_capture(const char **at, struct capture *capture)
 	return NULL;
 }
 
-/*
- * Parses the list of arguments at the parenthesis *at. Returns NULL, or a text that says what was
- * expected.
- */
+/* Parses the arguments at the parenthesis *at. Returns NULL, or what was expected there. */
 static const char *captures_parse(
 	const char **at, struct capture captures[CAPTURES_MAX], size_t *count_ret)
 {
@@ -167,10 +164,7 @@ struct probe_pattern {
 	bool has_captures;
 	struct capture captures[CAPTURES_MAX];
 	size_t capture_count;
-	/*
-	 * For names of arguments; borrowed. A list that contains names is parsed again for each
-	 * probe.
-	 */
+	/* For names of arguments; borrowed. A list with names is parsed again for each probe. */
 	const struct probe_catalogue *catalogue;
 	/* the list in `text` if it contains names, otherwise NULL */
 	const char *named_list;

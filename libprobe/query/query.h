@@ -140,10 +140,7 @@ bool pattern_is_exact(const struct probe_pattern *pattern);
  */
 int pattern_precision(const struct probe_pattern *pattern);
 
-/*
- * Finds the provider and name that match, if only one pair can; borrowed. Returns false if several
- * can.
- */
+/* Finds the only provider and name that can match; borrowed. Returns false if several can. */
 bool pattern_names(
 	const struct probe_pattern *pattern, const char **provider_ret, const char **name_ret);
 
@@ -151,10 +148,7 @@ bool pattern_names(
 void pattern_predicate(
 	const struct probe_pattern *pattern, uint64_t *function_ret, uint64_t *data_ret);
 
-/*
- * Returns true if the pattern has a list in parentheses. If it has none, all arguments are
- * captured.
- */
+/* Does the pattern have a list in parentheses? If not, all arguments are captured. */
 bool pattern_has_captures(const struct probe_pattern *pattern);
 /* Returns true if the list contains sym(argN). */
 bool pattern_has_symbols(const struct probe_pattern *pattern);
@@ -279,10 +273,7 @@ int record_layout_capture_comm(struct record_layout *layout);
 int record_layout_capture_return(
 	struct record_layout *layout, const struct record_layout_site *site);
 
-/*
- * Records the captures for expressions, too. Call it after all were added. Shown arguments stay the
- * same.
- */
+/* Records expressions' captures, too, after all were added. Shown arguments stay the same. */
 void record_layout_record_all(struct record_layout *layout, const struct arch *arch);
 
 /* Returns the maximum size of a record. */
@@ -427,10 +418,7 @@ PROBE_MUST_CHECK struct probe_error *expr_no_pair(const struct expr *expr);
  */
 bool expr_ask_begin(const struct expr *expr, uint16_t string_bytes, struct record_layout_kept *kept,
 	uint8_t *count);
-/*
- * Checks that a start event's site has the arguments that the expression uses. Errors: as
- * expr_bind().
- */
+/* Checks that a start event's site has the arguments of the expression. Errors: as expr_bind(). */
 PROBE_MUST_CHECK struct probe_error *expr_check_begin(
 	const struct expr *expr, const struct record_layout_site *site);
 
@@ -540,10 +528,7 @@ PROBE_MUST_CHECK struct probe_error *meaning_replace(const char *what, const cha
  * Returns NULL, or a text that says what was expected at *at.
  */
 const char *operand_parse(const char **at, struct capture *ret);
-/*
- * Like operand_parse(), for the address of a string or bytes, which needs no parentheses: `arg0 +
- * 8`.
- */
+/* Like operand_parse(), for a string's or bytes' address without parentheses: `arg0 + 8`. */
 const char *operand_parse_address(const char **at, struct capture *ret);
 
 /* ---- Select ---------------------------------------------------------------------------------- */

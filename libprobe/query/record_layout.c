@@ -305,10 +305,7 @@ int record_layout_capture_return(
 	return layout->capture_count++;
 }
 
-/*
- * Captures the registers and a copy of the stack. Call it before other captures, so that there is
- * room.
- */
+/* Captures the registers and a copy of the stack, before other captures take the room. */
 static void add_copy(struct record_layout *l, const struct arch *arch, size_t bytes)
 {
 	for (size_t i = 0; i < arch->unwind_count; i++)

@@ -234,10 +234,7 @@ struct found {
 	uint64_t valid;			  /* bit i is set if capture i was readable */
 };
 
-/*
- * Finds the numbers and the mask. Returns the start of the strings; NULL if the record is too
- * short.
- */
+/* Finds numbers and mask. Returns the start of the strings; NULL if the record is too short. */
 static const uint8_t *find_numbers(
 	const struct record_layout *layout, const uint8_t *record, size_t size, struct found *ret)
 {

@@ -507,10 +507,7 @@ struct probe_error *ctf_checked(struct probe_ctf *ctf, struct probe_error *error
 	return probe_error_prefix(error, "%s", ctf->path);
 }
 
-/*
- * Leaves out a clock whose counter has restarted (sleep), because the times of earlier hits would
- * change.
- */
+/* Leaves out a clock whose counter has restarted (sleep): earlier hits' times would change. */
 void ctf_sync_clocks(struct probe_ctf *ctf)
 {
 	for (size_t i = 0; i < CTF_CLOCKS; i++) {
@@ -736,10 +733,7 @@ static uint8_t *put_arg(uint8_t *at, const struct probe_value *value, uint8_t co
 	return at;
 }
 
-/*
- * Returns the maximum size of an event, including the bytes that put_number() writes beyond its
- * end.
- */
+/* Returns an event's maximum size, including the bytes that put_number() writes beyond it. */
 static size_t event_room(const struct probe_hit *hit, size_t comm_length)
 {
 	size_t room = EVENT_ROOM + comm_length + (hit->stack ? 8 * hit->stack->count : 0);

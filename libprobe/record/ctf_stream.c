@@ -422,10 +422,7 @@ int ctf_stream_open(const struct ctf_part *part, struct ctf_stream *stream, int 
 	return fd;
 }
 
-/*
- * Like ctf_stream_open(), for appending. Close the file at once, because there may be too many
- * files.
- */
+/* Like ctf_stream_open(), for appending. Close it at once: files may be too many. */
 static struct probe_error *ctf_part_file(
 	const struct ctf_part *part, struct ctf_stream *stream, int more_flags, int *ret)
 {
@@ -852,10 +849,7 @@ static struct probe_error *take_back(struct ctf_job *job)
 	stream->sequence = job->sequence;
 	job->part->written -= job->size;
 	job->part->direct = 0;
-	/*
-	 * If the job was not tried, the file may be shorter than that, and ftruncate(2) would
-	 * extend it.
-	 */
+	/* If the job was not tried, the file may be shorter: ftruncate(2) would extend it. */
 	if (fstat(job->fd, &status) == 0 && status.st_size <= stream->written)
 		return NULL;
 	return ftruncate(job->fd, stream->written) == 0

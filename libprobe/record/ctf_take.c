@@ -206,10 +206,7 @@ static struct probe_error *ctf_take_small(struct taking *t)
 	error = ctf_add_records(t, ctf->copy, size, begins, &length, &ok);
 	error = ctf_end_packets(t->part, t->stream, error);
 	if (error) {
-		/*
-		 * Consume these records, because they are already in the file or counted as
-		 * dropped.
-		 */
+		/* Consume these records: they are already in the file or counted as dropped. */
 		if (length)
 			rings_consume(t->ring, length);
 		return error;

@@ -192,10 +192,7 @@ struct own_reader {
 /* Rejects the metadata of other tools and formats before parsing it. */
 static struct probe_error *check_maker(const char *record, const char *text, size_t length)
 {
-	/*
-	 * This text cannot be in a string of the metadata, because quotes in strings have
-	 * backslashes.
-	 */
+	/* Strings of the metadata cannot contain this text: their quotes have backslashes. */
 	static const char env[] = "tracer_name = \"probectl\";";
 
 	if (length && text[0] == CTF2_SEPARATOR)

@@ -308,10 +308,7 @@ struct known {
 	enum role role;
 	size_t of; /* index of the field that this field describes; for ROLE_ARG its own index */
 	uint16_t value; /* index of the argument's value */
-	/*
-	 * for an argument or X_text: the fields with its text and its X_unreadable; SIZE_MAX if it
-	 * has none
-	 */
+	/* for an argument or X_text: fields of its text and X_unreadable; SIZE_MAX if none */
 	size_t text, unreadable;
 	bool is_flagged; /* the kind of the value depends on other fields, such as X_unreadable */
 };

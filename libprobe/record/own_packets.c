@@ -92,10 +92,7 @@ static bool is_text(const uint8_t *at, uint64_t length)
 	return true;
 }
 
-/*
- * Attaches text to a pointer if the catalogue says that it is a string, or if the bytes look like
- * text.
- */
+/* Attaches text to a pointer if the catalogue says "string", or the bytes look like text. */
 static void set_guess(
 	struct probe_value *value, const uint8_t *at, uint64_t length, bool unreadable)
 {

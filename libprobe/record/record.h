@@ -240,10 +240,7 @@ void ctf_describe_trace(struct buffer *out, const uint8_t uuid[CTF_UUID_BYTES],
 
 /* ---- Kinds: descriptions of ring bytes (ctf_kinds.c) ----------------------------- */
 
-/*
- * A field at a fixed offset of a ring's record: an argument, or the length of bytes that follow
- * later.
- */
+/* A field at a fixed offset of a ring's record: an argument, or the length of later bytes. */
 struct ctf_field {
 	uint8_t code;	/* encoding of the field: enum ctf_code */
 	uint8_t number; /* number of the argument in the probe */
@@ -397,11 +394,14 @@ PROBE_MUST_CHECK struct probe_error *ctf_part_flush(struct ctf_part *part);
 /* Finds out part->direct, once. */
 PROBE_MUST_CHECK struct probe_error *ctf_direct_ask(
 	struct ctf_part *part, struct ctf_stream *stream);
-/* Settles finished jobs: counts their hits or, after an error, writes them otherwise. */
+/*
+ * Settles finished jobs: counts their hits or, if a job has failed, writes its records in small
+ * packets.
+ */
 PROBE_MUST_CHECK struct probe_error *ctf_direct_settle(struct probe_ctf *ctf, bool wait);
 /* After an error: waits for running writes, and removes incomplete packets. */
 PROBE_MUST_CHECK struct probe_error *ctf_direct_give_up(struct probe_ctf *ctf);
-/* Returns true if a stream has unsettled packets: nothing else may be written to it. */
+/* Returns true if a stream has unsettled packets. Then nothing else may be written to it. */
 bool ctf_direct_waits(
 	struct probe_ctf *ctf, const struct ctf_part *part, const struct ctf_stream *stream);
 void ctf_direct_deinit(struct probe_ctf *ctf);
@@ -444,13 +444,16 @@ struct probe_ctf {
 	uint64_t newest[CTF_CLOCKS]; /* latest stamp written to any part */
 };
 
-/* Ends the part at a time. Later hits go into a new one. */
+/* Ends the part at a time. Later hits go into a new part. */
 PROBE_MUST_CHECK struct probe_error *ctf_rotate(struct probe_ctf *ctf, uint64_t time_ns);
 /* Notes a hit's time: a part's first hit determines its end. */
 void ctf_part_begins(struct probe_ctf *ctf, uint64_t time_ns);
-/* The end of the part in hits' clock; UINT64_MAX if unknown. */
+/* Returns the end of the part in the hits' clock; UINT64_MAX if unknown. */
 uint64_t ctf_part_end(const struct probe_ctf *ctf);
-/* Should a hit of this time begin a part? If this one is full and the previous one complete. */
+/*
+ * Returns true if a hit of this time should begin a part, because this part is full and the
+ * previous one complete.
+ */
 bool ctf_is_part_full(const struct probe_ctf *ctf, uint64_t time_ns);
 /* Reads the stubs' clocks again, for better frequencies. */
 void ctf_sync_clocks(struct probe_ctf *ctf);
@@ -472,7 +475,7 @@ struct ctf_site {
 
 /*
  * A thread that writes large packets in the order given, so that the caller does not wait for the
- * disk. After a job has failed, later ones are not tried; the caller settles them.
+ * disk. After a job has failed, later jobs are not tried; the caller settles them.
  */
 
 enum {
@@ -522,14 +525,18 @@ struct ctf_job *ctf_writer_next(struct ctf_writer *writer);
 struct ctf_job *ctf_writer_waiting(struct ctf_writer *writer, size_t i);
 void ctf_writer_give(struct ctf_writer *writer);
 
-/* Returns the number of jobs finished but not settled. With `wait`, of all jobs. */
+/* Returns the number of jobs finished but not settled. With `wait`, first waits for all jobs. */
 size_t ctf_writer_finished(struct ctf_writer *writer, bool wait);
-/* Marks the oldest job as settled. After a failed one, settle all before giving another. */
+/*
+ * Marks the oldest job as settled. After a failed job, settle all jobs before giving another one.
+ */
 void ctf_writer_settle(struct ctf_writer *writer);
 
 /* ---- Moving rings into the record (ctf_take.c) ----------------------------------------------- */
 
-/* Moves rings' bytes into a record, as packets of one page or, many, as a large packet. */
+/*
+ * Moves rings' bytes into a record: few bytes as packets of one page, many bytes as a large packet.
+ */
 
 enum {
 	/* bytes copied from a ring at once, few enough for the processor's cache */
@@ -537,7 +544,7 @@ enum {
 	CTF_PACKET_THREADS = 1024,
 	/* Room before a large packet for packets that name its threads, 80 threads each. */
 	CTF_NAMES_BYTES = 16 * CTF_PACKET_BYTES,
-	/* The size of a complete large packet, which may exceed it by one piece. */
+	/* The size at which a large packet is complete. It may exceed this by one piece. */
 	CTF_LARGE_MOST = CTF_JOB_BYTES - CTF_NAMES_BYTES - CTF_PIECE_BYTES - RING_RECORD_MAX -
 			 2 * CTF_PACKET_BYTES
 };
@@ -570,7 +577,7 @@ struct ctf_source *ctf_source_of(struct probe_ctf *ctf, struct probe_session *se
 /* Finds or makes a ring's stream in this part, with a time not before the part's start. */
 PROBE_MUST_CHECK struct probe_error *ctf_present_stream(struct probe_ctf *ctf,
 	const struct ctf_source *source, unsigned int ring, struct ctf_stream **ret);
-/* The first record's stamp. */
+/* Returns the first record's stamp. */
 uint64_t ctf_first_time(const struct rings *rings, const struct ring *ring);
 
 /* Adds the written hits of each site to its probe, and zeroes hits[]. */
@@ -603,12 +610,12 @@ PROBE_MUST_CHECK struct probe_error *ctf_direct_give(struct taking *t, struct ct
 /* The system trace events of POSIX (XSH 2.11.2), in streams' logs. */
 
 extern const char system_event_provider[];
-/* Indexed by type; the last, PROBE_STREAM_UNNAMED, is the user event without a name. */
+/* Indexed by type. The last element, PROBE_STREAM_UNNAMED, is the user event without a name. */
 extern const char *const system_event_names[PROBE_STREAM_UNNAMED + 1];
 
-/* The type of a system event; PROBE_STREAM_SYSTEM_TYPES if it is none. */
+/* Returns the type of a system event; PROBE_STREAM_SYSTEM_TYPES for other events. */
 uint32_t system_event_type(const char *provider, const char *name);
-/* Is an event of a log a system event, which has no thread? */
+/* Returns true if an event of a log is a system event, which has no thread. */
 bool system_event_is(const struct probe_event *event);
 
 #endif

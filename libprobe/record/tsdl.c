@@ -64,7 +64,7 @@ static void *tsdl_alloc(struct tsdl_parser *p, size_t size)
 		block->left = room;
 		p->tsdl->memory = block;
 	}
-	/* From the end, so that `left` is the only state. */
+	/* Allocate from the end, so that `left` is the only state. */
 	piece = block->bytes + block->left - size;
 	block->left -= size;
 	return piece;
@@ -248,7 +248,7 @@ static bool tsdl_is_name(const struct tsdl_parser *p, const char *name)
 	return p->token == TSDL_NAME && strcmp(p->text, name) == 0;
 }
 
-/* Consume a token of this sort; others are errors. */
+/* Consume a token of this sort. Other tokens are errors. */
 static bool tsdl_take_mark(struct tsdl_parser *p, char mark)
 {
 	return tsdl_is_mark(p, mark) ? tsdl_next(p) : tsdl_fail(p, "there is no %c", mark);
@@ -520,7 +520,7 @@ static bool take_string(struct tsdl_parser *p, struct tsdl_type *type)
 
 /* ---- Structures and arrays ------------------------------------------------------------------- */
 
-/* The name without the underscore that keeps it apart from keywords. */
+/* Returns the name without the underscore that distinguishes it from keywords. */
 static const char *bare_name(const char *name)
 {
 	return name + (name[0] == '_');

@@ -332,10 +332,7 @@ void lasting_deinit(struct lasting_names *names)
 
 enum { MAP_TRIES = 4, FILE_ARGUMENT = 4 /* fd of mmap(2) */, NOT_MADE = 1, MAPPINGS_LEFT = 256 };
 
-/*
- * Checks that the program keeps some mappings for itself: the kernel limits their number for a
- * process.
- */
+/* Leaves the program some mappings, because the kernel limits a process's number of them. */
 static struct probe_error *need_mappings(const struct change *change, size_t count)
 {
 	char text[32];
@@ -532,10 +529,7 @@ static bool is_mapping_of(const struct mapping *m, const struct stat *file, uint
 	       (shared_is_code(m) || shared_is_data(m));
 }
 
-/*
- * Finds the result of the last mmap(), which we did not see, in the mappings. An ended process has
- * none.
- */
+/* Finds the last mmap()'s result, which we did not see, in the mappings (none after the end). */
 static struct probe_error *settle(struct memory_file *file)
 {
 	struct control_call *map = &file->calls[file->count - 2];

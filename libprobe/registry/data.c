@@ -750,10 +750,7 @@ static bool copy_record(struct reader *r, uint64_t place, uint64_t end, bool *ok
 	return true;
 }
 
-/*
- * Removes the records that were overwritten while they were copied. The oldest record was copied
- * last.
- */
+/* Removes records that were overwritten during copying. The oldest was copied last. */
 static void drop_overwritten(struct reader *r, size_t first, const uint64_t *places)
 {
 	struct recording *to = r->recording;

@@ -195,10 +195,7 @@ struct data_header {
 #define DATA_SEALED_HOME UINT64_MAX
 
 enum {
-	/*
-	 * Bytes used of the home page and of the guard's page. The size of a page is a multiple of
-	 * this.
-	 */
+	/* Bytes used of the home page and the guard's page, whose size is a multiple of this. */
 	REGISTRY_PAGE = 4096,
 	/* The guard's page begins with guards of 8 bytes, then a u32 for each session. */
 	GUARD_PROCESSES_OFFSET = 2048,
@@ -229,17 +226,11 @@ struct data_clock {
 	uint64_t stamp, realtime_ns;
 	uint64_t steady_stamp, steady_ns;
 };
-/*
- * Where in its data a kept flight recorder has the description of its records; all zero if it has
- * none.
- */
+/* Where a kept flight recorder's data describes its records; all zero if it does not. */
 struct data_notes {
 	uint64_t offset, bytes; /* offset in the data, and length in bytes */
 };
-/*
- * Identifies the guard's page. In a forked child the page is zero, but the kernel reports its flag
- * (own.c).
- */
+/* Identifies the guard's page. In a forked child it is zero; the kernel's flag tells (own.c). */
 struct guard_mark {
 	uint64_t magic, page; /* GUARD_MAGIC, and the address of the page */
 };
@@ -295,10 +286,7 @@ void registry_sort(struct registry *registry);
 
 /* Replaces the text of a session. Returns false if memory is short. */
 bool registry_set_text(struct registry *registry, uint32_t session, const char *text);
-/*
- * Copies a session's text; the caller frees it. NULL if the session has no text, or if memory is
- * short.
- */
+/* Copies a session's text; the caller frees it. NULL if it has none, or memory is short. */
 char *registry_text(const struct registry *registry, uint32_t session);
 void registry_forget_texts(struct registry *registry, uint32_t session);
 
@@ -354,19 +342,13 @@ static inline uint64_t registry_guard_page(const struct registry *registry)
 	return registry->guard & ~(uint64_t)(REGISTRY_PAGE - 1);
 }
 
-/*
- * Returns true if a session's controller is dead; false for persistent sessions, which need no
- * controller.
- */
+/* Is a session's controller dead? False for persistent sessions, which need none. */
 bool registry_is_dead(const struct reg_session *session);
 
 /* Sums a probe's reference counts in the persistent sessions, or in all. */
 uint32_t registry_refcount(const struct registry *registry, uint64_t key, bool persistent_only);
 
-/*
- * Returns a probe's entry in a persistent session, preferably in one that refers to the probe, or
- * NULL.
- */
+/* Returns a probe's entry in a persistent session, preferably one that refers to it, or NULL. */
 struct reg_probe *registry_persistent(const struct registry *registry, uint64_t key);
 
 #endif

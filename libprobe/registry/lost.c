@@ -398,10 +398,7 @@ static bool leads_here(const struct data_header *header, const struct registry *
 	return header->magic == 0 || (header->magic == DATA_MAGIC && header->home == r->home);
 }
 
-/*
- * Returns true if this process made a lasting file. A probectl also maps lasting files of other
- * processes.
- */
+/* Did this process make a lasting file? A probectl maps those of other processes. */
 static bool is_made_by(const struct data_header *header, pid_t pid)
 {
 	return header->magic == DATA_MAGIC && header->maker && header->maker == lasting_maker(pid);

@@ -218,10 +218,7 @@ static struct fact *facts_of(const struct module *module)
 	return facts;
 }
 
-/*
- * Returns true if a stub belongs to an enabled probe. A gate is in no file; its key equals its
- * address.
- */
+/* Does a stub belong to an enabled probe? A gate is in no file; its key equals its address. */
 static bool is_probed(const struct registry *r, const struct reg_stub *stub)
 {
 	return stub->pc && stub->key != stub->pc && registry_refcount(r, stub->key, false) > 0;

@@ -53,10 +53,7 @@ bool code_keep(struct code_taken *taken, struct code_extent extent);
 void code_release(struct code_taken *taken);
 void code_release_all(struct code_taken *taken);
 
-/*
- * Returns true if stubs anywhere in [start, end) can jump to all of [reach_start, reach_end), and
- * back.
- */
+/* Can stubs anywhere in [start, end) jump to all of [reach_start, reach_end), and back? */
 bool code_reaches(uint64_t start, uint64_t end, uint64_t reach_start, uint64_t reach_end);
 
 /* ---- Lasting --------------------------------------------------------------------------------- */
@@ -84,10 +81,7 @@ PROBE_MUST_CHECK struct probe_error *lasting_room(pid_t pid, const char *path, u
 /* Removes the name of a file that thread `tid` has just created as `fd` and not mapped. */
 void lasting_remove_open(pid_t pid, pid_t tid, int64_t fd);
 
-/*
- * Returns a process's pid in its own namespace; its forked children have different ones. 0 if
- * unknown.
- */
+/* Returns a process's pid in its own namespace, which its forked children lack; or 0. */
 uint32_t lasting_maker(pid_t pid);
 
 /* The lasting files that retired sessions have mapped. Initialise with {0}. */
@@ -403,10 +397,7 @@ struct data_extent {
 	uint64_t start, end;
 };
 
-/*
- * Gets the part of the data with this index; returns false after the last part. Needs no
- * data_place().
- */
+/* Gets the part of the data with this index; false after the last. Needs no data_place(). */
 bool data_extent(const struct reg_session *session, uint32_t index, struct data_extent *ret);
 
 uint64_t data_bytes(const struct reg_session *session);
@@ -416,10 +407,7 @@ void data_place(struct reg_session *session);
 /* Does the same for a part of a session that has its final id, data and process. */
 void data_place_part(const struct reg_session *session, struct data_part *part);
 
-/*
- * Returns true if a session's layout meets these needs. Sizes may differ, except the sizes of
- * cells.
- */
+/* Does a session's layout meet these needs? Sizes may differ, except those of cells. */
 bool data_fits(const struct reg_session *session, const struct data_needs *needs);
 
 /* Returns the offset of a recording's notes; 0 without room for them. */
@@ -454,10 +442,7 @@ void orphans_count(
  */
 PROBE_MUST_CHECK struct probe_error *orphans_remove(struct change *change, struct orphans *ret);
 
-/*
- * Unmaps and counts the orphans. Call it before the home is unmapped, because data leads to the
- * home.
- */
+/* Unmaps and counts orphans. Call it before the home is unmapped: data leads to the home. */
 PROBE_MUST_CHECK struct probe_error *orphans_unmap(struct change *change, size_t *count_ret);
 
 /* ---- Own ------------------------------------------------------------------------------------- */
@@ -571,16 +556,10 @@ PROBE_MUST_CHECK struct probe_error *site_read_all(
 /* Returns true if a session wants the site to be patched. */
 bool site_is_wanted(const struct registry *registry, const struct reg_site *site);
 
-/*
- * Returns true for a site without probes, which is only a link in the chain of sites that share one
- * jump.
- */
+/* Is a site without probes, only a link in the chain of sites that share one jump? */
 bool site_is_bare(const struct registry *registry, const struct reg_site *site);
 
-/*
- * Returns true if the site's entry is a link in a chain of neighbours, or follows a hop
- * (reg_site.hop).
- */
+/* Is the site's entry a link in a chain of neighbours, or after a hop (reg_site.hop)? */
 bool site_is_chained(const struct reg_site *site);
 
 /* Returns true if the site's short jump leads to a jump of ours. */
@@ -713,10 +692,7 @@ struct probe_target {
 /* Returns NULL if memory is short. `pid` is 0 for a process that will be started. */
 struct probe_target *target_create(pid_t pid, uint64_t start_time);
 
-/*
- * Returns true if the process still runs the program of the first change; false after execve(2) or
- * its end.
- */
+/* Does the process still run the first change's program? Not after execve(2) or its end. */
 bool target_is_there(const struct probe_target *target);
 
 /* Copies a text; the target frees the copy. Returns NULL if memory is short. */

@@ -41,10 +41,7 @@ uint64_t snapshot_sum_slots(const struct snapshot *view, uint32_t slot, size_t f
 
 struct view_cell {
 	uint32_t slot; /* number of the slot of the cell's probe */
-	/*
-	 * The key's words and strings. NULL if there are no keys, or for the cell of all other
-	 * keys.
-	 */
+	/* The key's words and strings. NULL without keys, or for the cell of all other keys. */
 	const uint8_t *key;
 	const struct probe_cell *cell;
 };

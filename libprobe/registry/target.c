@@ -606,10 +606,7 @@ bool probe_target_alive(const struct probe_target *target)
 
 	if (procfs_start_time(pid) != target->start_time)
 		return false;
-	/*
-	 * An exiting process frees its memory before it becomes a zombie, so look for its memory
-	 * first.
-	 */
+	/* Look for memory first: an exiting process frees it before it becomes a zombie. */
 	if (procfs_status_number(pid, "VmSize:") >= 0)
 		return true;
 	/* The main thread may end before the other threads do. */

@@ -158,10 +158,7 @@ static bool same_thread(const struct summary_thread *thread, const struct probe_
 	return thread->pid == event->pid && thread->tid == event->tid;
 }
 
-/*
- * Finds or adds an event's thread. *ret is NULL if the limit is reached. Returns false if out of
- * memory.
- */
+/* Finds or adds an event's thread. *ret is NULL at the limit. False if out of memory. */
 static bool find_thread(
 	struct probe_summary *summary, const struct probe_event *event, struct summary_thread **ret)
 {

@@ -184,10 +184,7 @@ static bool instances_begin(
 
 /* ---- Pairs by value --------------------------------------------------------------------- */
 
-/*
- * Finds or adds a value's row. *ret is NULL if the limit is reached. Returns false if out of
- * memory.
- */
+/* Finds or adds a value's row. *ret is NULL at the limit. Returns false if out of memory. */
 static bool find_row(struct probe_summary *summary, const struct summary_pair *pair,
 	const struct item *item, struct summary_value **ret)
 {
@@ -638,10 +635,7 @@ static struct probe_error *end_hit(struct probe_summary *summary, struct summary
 		stack->excess--;
 	} else {
 		struct summary_begun begun = ((const struct summary_begun *)stack->items)[at];
-		/*
-		 * The clocks of CPUs may differ by some ns, so the end may seem to be before the
-		 * start.
-		 */
+		/* CPUs' clocks may differ by some ns, so the end may seem to be first. */
 		uint64_t ns = event->time_ns > begun.time_ns ? event->time_ns - begun.time_ns : 0;
 
 		begins_remove(&summary->flights, stack, at);
@@ -663,10 +657,7 @@ struct probe_error *flights_hit(
 	return begin_hit(summary, summary->pairing.probes[probe].same, event);
 }
 
-/*
- * Finds or adds the pair of two probes, whatever their names are. *ret is NULL if the limit is
- * reached.
- */
+/* Finds or adds the pair of two probes, whatever their names. *ret is NULL at the limit. */
 static struct probe_error *find_made(
 	struct probe_summary *summary, size_t begin, size_t end, struct summary_pair **ret)
 {

@@ -29,10 +29,7 @@
 /* A stack's owner: a thread or a matched value. */
 struct begins_key {
 	uint64_t word; /* the thread id, or the matched value or its hash */
-	/*
-	 * the process; values of two processes may be equal, and a forked child has its parent's
-	 * pointers
-	 */
+	/* values of two processes may be equal, and forked children share pointers */
 	uint32_t process;
 	uint16_t kind;	/* kind of the matched value */
 	uint16_t probe; /* index of the start event's probe; 0 if all probes share a stack */
@@ -294,10 +291,7 @@ struct summary_pair {
 	struct summary_times times;
 	/* pairs by latency (SUMMARY_HEAT_ROWS rows) and time bin */
 	uint64_t (*heat)[SUMMARY_BINS];
-	/*
-	 * If summary->instances: the slowest pairs, longest first, and the number of pairs without
-	 * a row.
-	 */
+	/* If summary->instances: the slowest pairs, longest first, and how many have no row. */
 	struct summary_slow slow[SUMMARY_SLOWEST];
 	size_t slow_count;
 	uint64_t other_values;

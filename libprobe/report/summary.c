@@ -317,10 +317,7 @@ void summary_fold(
 
 /* ==== Summary ================================================================================= */
 
-/*
- * Returns true if a key is unsuitable for matching, because its values are never equal, or too
- * often equal.
- */
+/* Is a key unsuitable for matching, because its values are never, or too often, equal? */
 static bool is_for_keys_only(const struct key *key)
 {
 	return key_is_norm(key) || key->kind == KEY_SYMBOL || key->kind == KEY_PROBE;

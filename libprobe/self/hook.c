@@ -661,10 +661,7 @@ struct probe_error *hook_detach(struct hook *hook, const struct attach_known *kn
 		buffer_bytes(&work.request, &session, sizeof(session));
 		error = helper_run(&work);
 	}
-	/*
-	 * The stubs call no function any more. Other code may get their addresses without our
-	 * knowledge.
-	 */
+	/* The stubs call nothing any more. Other code may take their addresses unnoticed. */
 	if (error)
 		forget_unwinding(hook);
 	probe_report_deinit(&report);
@@ -747,10 +744,7 @@ void hook_after_fork(struct hook *hook)
 
 /* ---- Hits ------------------------------------------------------------------------------- */
 
-/*
- * Runs when the loader's list has changed. It also runs, without effect, for new names of user
- * events.
- */
+/* Runs when the loader's list has changed and, in vain, for new names of user events. */
 static void on_state(const struct probe_self_hit *hit, void *data)
 {
 	static bool adding;

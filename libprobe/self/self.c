@@ -355,10 +355,7 @@ struct probe_error *probe_self_unregister(const char *pattern, function_call *fu
 
 /* ---- Libraries ----------------------------------------------------------------------------- */
 
-/*
- * Connects functions to new libraries' probes. Continues after an error, and returns the first
- * error.
- */
+/* Connects functions to new libraries' probes. Goes on after an error; returns the first. */
 static struct probe_error *update(struct probe_report *report)
 {
 	struct probe_error *first = NULL;

@@ -197,17 +197,11 @@ bool attach_known_read(struct message *request, struct attach_known *ret);
 
 struct attach_call {
 	uint64_t function; /* address of enter_called() */
-	/*
-	 * The address of a word that stubs check (arch_stub). It is never 0, even in a forked
-	 * child.
-	 */
+	/* The address of a word for stubs to check (arch_stub), never 0 even in a forked child. */
 	uint64_t guard;
 };
 
-/*
- * The request of CONTROLLER_ATTACH: struct attach_known, this struct, the pattern's text, the
- * sites.
- */
+/* The request of CONTROLLER_ATTACH: struct attach_known, this, the pattern's text, the sites. */
 struct attach_head {
 	struct attach_call call;
 	uint32_t session; /* the hook's session, or 0 */

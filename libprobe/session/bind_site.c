@@ -247,10 +247,7 @@ static struct probe_error *bind_filter(struct binder *b, enum pair_role role)
 	return role == PAIR_END ? bind_expr(b, filter, &b->bound->pair_filter) : NULL;
 }
 
-/*
- * Binds a start event that takes another probe's arguments. The arguments that it keeps are
- * unknown.
- */
+/* Binds a start event that takes another probe's arguments. Those it keeps are unknown. */
 static void bind_taken(struct binder *b)
 {
 	for (uint8_t i = 0; i < b->asked->kept_count; i++)

@@ -208,10 +208,7 @@ void probe_session_switch(struct probe_session *session, size_t probe, bool on)
 	if (!session->options.switched || !session->rings.base)
 		return;
 	if (probe == SIZE_MAX) {
-		/*
-		 * Clear the switch first: a hit in between could find it on, although no ring is
-		 * full.
-		 */
+		/* Clear the switch first: a hit could find it on although no ring is full. */
 		if (!on)
 			atomic_store_explicit(switch_of(session), false, memory_order_seq_cst);
 		atomic_store_explicit(full_of(session), 0, memory_order_seq_cst);

@@ -206,10 +206,7 @@ static void keys_refresh(struct probe_session *session)
 		session_stack_refresh(session);
 }
 
-/*
- * Returns true if a key is shown as a name or a stack, so that it differs from the parts that stubs
- * gather.
- */
+/* Is a key shown as a name or a stack, unlike the parts that stubs gather? */
 static bool differs(const struct asked *asked)
 {
 	for (size_t i = 0; i < asked->key_count; i++)

@@ -262,10 +262,7 @@ static enum probe_tracer_verdict act(const struct guest *guest, const struct wir
 		"trace");
 }
 
-/*
- * Returns true if the tracer was removed from the process, or from the probe `term` (may be NULL)
- * in it.
- */
+/* Was the tracer removed from the process, or from the probe `term` (may be NULL) in it? */
 static bool is_removed(const struct guest *guest, pid_t pid, const struct probe_tracer_term *term)
 {
 	for (const struct removed *it = guest->removed; it; it = it->next) {

@@ -262,10 +262,7 @@ static enum site_state look_at(
 	return state;
 }
 
-/*
- * Returns true if the site may be in a library that was opened again, which the session will soon
- * probe.
- */
+/* May the site be in a library that was opened again, and that will soon be probed? */
 static bool may_be_new(const struct probe_session *s, const struct watched_site *site, bool last)
 {
 	if (!s->options.follow_libraries || site->fault != PROBE_SITE_RESTORED)
@@ -769,10 +766,7 @@ static void stop_with_workers(struct stopping *all)
 		worker_join(&workers[i]);
 }
 
-/*
- * Tries again to stop sessions whose targets could not be changed. Returns true if some still
- * cannot.
- */
+/* Stops sessions again whose targets could not be changed. True if some still cannot. */
 static bool stop_busy(struct stopping *all, bool is_last_try)
 {
 	bool any = false;

@@ -582,10 +582,7 @@ static struct probe_error *parse(const char *what, const char *text, struct expr
 	return text ? expr_parse(what, text, ret) : NULL;
 }
 
-/*
- * Parses an expression on a hit. It must not need a whole pair, because the pair is incomplete or
- * missing.
- */
+/* Parses an expression on a hit. It cannot need a whole pair, which is incomplete or missing. */
 static struct probe_error *parse_of_hit(const char *what, const char *text, struct expr **ret)
 {
 	struct probe_error *error = parse(what, text, ret);

@@ -526,10 +526,7 @@ static void keep_clock(struct probe_session *s)
 		.steady_ns = s->clock.first_steady_ns};
 
 	memcpy(s->rings.base + DATA_CLOCK_OFFSET, &clock, sizeof(clock));
-	/*
-	 * Wait until the tick is measured precisely, because a reader cannot measure it after a
-	 * reboot.
-	 */
+	/* Measure the tick precisely now: a reader cannot measure it after a reboot. */
 	while (s->options.overwrite && clock_monotonic_ns() - clock.steady_ns < CALIBRATION_NS)
 		nanosleep(&(struct timespec){.tv_nsec = CALIBRATION_NS / 4}, NULL);
 	clock_sync(&s->clock);
@@ -743,10 +740,7 @@ static void keep_own(
 	selection_drop_unwanted(selection);
 }
 
-/*
- * Refuses a session with a probe whose file is unreadable, because its hits would be unknown, not
- * 0.
- */
+/* Refuses a session with a probe of an unreadable file: its hits would be unknown, not 0. */
 static struct probe_error *check_all_known(const struct probe_session *s,
 	const struct modules *modules, const struct registry *r, const struct selection *selection)
 {

@@ -52,10 +52,7 @@ static uint64_t most_bytes(const struct data_needs *needs, size_t probes)
 		probe_error_free(error);
 		return 0;
 	}
-	/*
-	 * A thread touches only the beginning of its entry unless it recurses deeply, so count only
-	 * that.
-	 */
+	/* Count only an entry's beginning: only deep recursion touches more. */
 	entry = s.flights ? data_flight_bytes(&s) : 0;
 	start = page_bytes() + needs->keep_bytes;
 	if (needs->by_key || needs->flights_min || flights > s.flight_entries)

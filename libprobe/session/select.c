@@ -14,10 +14,7 @@
 #include "libprobe/session/session.h"
 #include "libprobe/registry/registry.h"
 
-/*
- * Returns true if a probe is switched only with its pair: gathering and spans need both events of a
- * pair.
- */
+/* Is a probe switched only with its pair? Gathering and spans need both events. */
 static bool is_of_pair(const struct probe_session *s, size_t probe)
 {
 	return session_has_pairs(s) && s->known[probe].part.role != PAIR_NONE;

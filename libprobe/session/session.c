@@ -682,10 +682,7 @@ struct probe_error *session_create(struct probe_target *target, uint64_t (*count
 	return error;
 }
 
-/*
- * Returns true if a probe was switched off by probe_session_select(). Then it is not in the
- * registry.
- */
+/* Was a probe switched off by probe_session_select()? Then it is not in the registry. */
 static bool is_off(const struct probe_session *s, uint64_t key)
 {
 	for (size_t i = 0; i < s->probe_count; i++)

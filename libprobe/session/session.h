@@ -460,10 +460,7 @@ PROBE_MUST_CHECK struct probe_error *session_install_returned(
 
 /* ---- Libraries that are opened later (session.c) ----------------------------------------- */
 
-/*
- * If a thread gave up waiting at the gate, reports this, but only once. Later threads are held
- * again.
- */
+/* If a thread gave up waiting at the gate, reports this once. Later threads are held again. */
 PROBE_MUST_CHECK struct probe_error *session_note_lapse(struct probe_session *session);
 
 /* ---- Hits that wait for room (flights.c) ------------------------------------------------- */
@@ -506,10 +503,7 @@ size_t session_visit_recording(struct probe_session *session, const struct recor
 
 void session_update_counts(struct probe_session *session);
 
-/*
- * Hands over records whose order is certain. Skips overwritten rings. Returns true if there were
- * records.
- */
+/* Hands over records whose order is certain. Skips overwritten rings. True if any were there. */
 bool session_read_rings(struct probe_session *session,
 	bool (*visit)(const struct probe_hit *hit, void *data), void *data);
 

@@ -337,7 +337,7 @@ static int digit_of(char c)
 	return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* Decodes a name of write_name() in place. Returns false if it is none. */
+/* Decodes a name written by write_name() in place. Returns false if the text is not such a name. */
 static bool read_name(char *text)
 {
 	char *to = text;
@@ -490,7 +490,7 @@ struct probe_error *stream_index_read(const char *folder, struct stream_index *i
 
 	if (at < 0)
 		return probe_error_system(errno, "cannot open %s", folder);
-	/* O_NONBLOCK: it may be a pipe without a writer. */
+	/* O_NONBLOCK, because the path may be a pipe without a writer. */
 	fd = openat(at, stream_index_name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 	if (fd < 0 && errno != ENOENT)
 		error = probe_error_system(errno, "cannot open %s/%s", folder, stream_index_name);

@@ -219,7 +219,9 @@ static struct probe_error *keep_limit(struct stream_log *log, uint64_t need)
 	}
 }
 
-/* *ret: an event may be added. If a chunk is complete, first writes and measures the files. */
+/*
+ * Sets *ret if an event may be added. If a chunk is complete, first writes and measures the files.
+ */
 static struct probe_error *admit(struct stream_log *log, uint64_t bytes, bool *ret)
 {
 	uint64_t chunk = chunk_of(log);
@@ -297,7 +299,7 @@ struct probe_error *stream_log_own(
 	return stream_log_hit(log, &log->own, &hit, NULL);
 }
 
-/* Writes the last event of a full log, which has reserved room, and flushes. */
+/* Writes the last event of a full log, which has kept room for it, and flushes. */
 static struct probe_error *stream_log_last(
 	struct stream_log *log, uint32_t type, const struct probe_event *event)
 {
@@ -393,7 +395,7 @@ bool stream_log_is_borrowed(const struct stream_log *log)
 	return log->borrowed;
 }
 
-/* Does the log write to this record of the caller's? */
+/* Returns true if the log writes to this record of the caller's. */
 static bool stream_log_is_of(const struct stream_log *log, const struct probe_ctf *record)
 {
 	return log->borrowed && log->ctf == record;
@@ -454,7 +456,8 @@ uint64_t stream_log_hits(const struct stream_log *log)
  * A flush moves events from the rings into the log's packets, as each poll does, so that the rings
  * do not fill up, and packets into files, when they are full and once a second.
  *
- * It releases the lock in between, so that others can see it, and stop, filter or clear the stream.
+ * It releases the lock in between, so that other threads can see the flush, and stop, filter or
+ * clear the stream.
  */
 
 enum { FLUSH_NS = 1000000000 };
@@ -511,7 +514,7 @@ static struct probe_error *take_slice(struct probe_stream *stream, bool *drained
 	return note_error(stream, error);
 }
 
-/* A flush that the stream reports by events. */
+/* Begins a flush that the stream reports by events. */
 static void begin_flush(struct probe_stream *stream)
 {
 	stream->flushing++;
@@ -530,7 +533,7 @@ static struct probe_error *end_flush(struct probe_stream *stream, struct probe_e
 	return error;
 }
 
-/* Writes all events up to now. The lock, which the caller holds, is released in between. */
+/* Writes all events up to now. The caller holds the lock; it is released in between. */
 static struct probe_error *flush(struct probe_stream *stream)
 {
 	struct probe_error *error;

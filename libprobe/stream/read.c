@@ -264,7 +264,7 @@ void stream_mark(struct probe_stream *stream, uint32_t type, bool silent, int va
 	}
 	if (sets)
 		memcpy(mark.sets, sets, 2 * sizeof(*sets));
-	/* Drop the oldest mark: nobody reads the stream. */
+	/* Drop the oldest mark, because the stream is not being read. */
 	if (stream->mark_count == MARKS_MAX) {
 		apply_mark(&stream->reading, &stream->marks[0],
 			clock_realtime_ns(&stream->session->clock, stream->marks[0].stamp));
@@ -455,8 +455,8 @@ uint64_t stream_lost(struct probe_stream *stream)
 }
 
 /*
- * Reports lost hits as an overflow event. Without a log, a stream that stops when full needs none:
- * its stop event says so.
+ * Reports lost hits as an overflow event. Without a log, a stream that stops when full needs no
+ * such event, because its stop event says so.
  */
 static void tell_lost(struct probe_stream *stream)
 {
@@ -487,7 +487,10 @@ static void tell_damage(struct probe_stream *stream)
 
 /* ---- Rounds --------------------------------------------------------------------- */
 
-/* Notes that unread hits were overwritten. `is_told`: the caller knows by the status. */
+/*
+ * Notes that unread hits were overwritten. `is_told` means that the caller knows this from the
+ * status.
+ */
 static void note_overwritten(struct probe_stream *stream, bool is_told)
 {
 	struct stream_reading *r = &stream->reading;
@@ -529,7 +532,10 @@ static struct probe_error *take_recorded(struct probe_stream *stream, bool *drai
 	return NULL;
 }
 
-/* Leaves STREAM_FULL after all events were read: adds a stop event, and restarts if it should. */
+/*
+ * Leaves STREAM_FULL after all events were read: adds a stop event, and restarts the stream if
+ * `restarts` is set.
+ */
 static void leave_full(struct probe_stream *stream)
 {
 	struct probe_value arg = {.kind = PROBE_VALUE_SIGNED, .i = 1};

@@ -57,13 +57,16 @@ void stream_leave(struct probe_stream *stream)
 	pthread_mutex_unlock(&stream->lock);
 }
 
-/* Waits until no other thread uses the stream. The caller holds the lock, also afterwards. */
+/*
+ * Waits until no other thread uses the stream. The caller holds the lock, which it also holds
+ * afterwards.
+ */
 static void stream_expel(struct probe_stream *stream)
 {
 	const uint64_t one = 1;
 
 	stream->closing = true;
-	/* Nobody reads the eventfd, so it wakes every waiting thread. */
+	/* The eventfd is never read, so it wakes every waiting thread. */
 	if (write(stream->wake, &one, sizeof(one)) < 0)
 		return;
 	while (stream->users > 1)
@@ -196,7 +199,7 @@ static void note_session(struct probe_stream *stream)
 	a->options.stream_bytes = s->rings.layout.ring_bytes;
 	/*
 	 * A stub reserves room for the longest record before it writes. With PROBE_STREAM_LOOP,
-	 * older records there are lost even if the new one is short.
+	 * older records in that room are lost even if the new one is short.
 	 */
 	a->user_event_bytes = a->options.policy == PROBE_STREAM_LOOP ? 2 * s->record_max + 4 * WORD
 								     : s->record_max;
@@ -266,7 +269,7 @@ static struct probe_error *with_number(struct probe_error *error)
 	return error;
 }
 
-/* Gives probes types, in order, and writes the log's index: it must be there if we are killed. */
+/* Gives probes types, in order. Writes the log's index now, so that it exists if we are killed. */
 static struct probe_error *prepare(struct probe_stream *stream)
 {
 	bool drained;
@@ -294,7 +297,7 @@ struct probe_error *probe_stream_create(struct probe_target *target,
 	error = set_options(stream, options ? options : &defaults);
 	if (!error)
 		error = with_number(start_session(stream, request, report));
-	/* Only now: if nothing can be traced, no folder must be left. */
+	/* Create the log only now: if nothing can be traced, no folder must be left. */
 	if (!error && stream->index.attributes.options.log)
 		error = stream_log_create(&stream->index.attributes.options, &stream->log);
 	if (!error)
@@ -342,7 +345,7 @@ void stream_go_on(struct probe_stream *stream)
 {
 	const struct probe_stream_set sets[2] = {{{0}}, stream->filter};
 
-	/* Before switching on, so that all hits have later stamps. */
+	/* Add the mark before switching on, so that all hits have later stamps. */
 	stream_mark(stream, PROBE_STREAM_START, false, 0, sets);
 	stream->state = STREAM_RUNNING;
 	probe_session_switch(stream->session, SIZE_MAX, true);
@@ -473,7 +476,9 @@ struct probe_error *probe_stream_set_filter(
 		return invalid("there is no such way to change a filter");
 	}
 	stream_note_full(stream);
-	/* Off before the mark and on after it, so that hits of new types have later stamps. */
+	/*
+	 * Switch off before the mark and on after it, so that hits of new types have later stamps.
+	 */
 	switch_probes(stream, &sets[1], &sets[0], false);
 	stream_mark(stream, PROBE_STREAM_FILTER, stream->state != STREAM_RUNNING, 0, sets);
 	stream->filter = sets[1];
@@ -496,7 +501,10 @@ struct probe_error *probe_stream_get_filter(
 
 /* ---- Status --------------------------------------------------------------------- */
 
-/* Will the next record of an overwriting ring hit an unread one? *gone_ret: bytes already gone. */
+/*
+ * Returns true if the next record of an overwriting ring will overwrite an unread one. *gone_ret is
+ * the number of bytes already overwritten.
+ */
 static bool is_lapped(const struct probe_stream *stream, uint64_t *gone_ret)
 {
 	const struct probe_session *s = stream->session;
@@ -679,7 +687,7 @@ static bool any_truncated(const struct probe_event *event)
 	return false;
 }
 
-/* Moves a record's next event into the queue. *there_ret is false after the last. */
+/* Moves a record's next event into the queue. *there_ret is false after the last event. */
 static struct probe_error *take_from_record(struct probe_stream *stream, bool *there_ret)
 {
 	struct stream_item item = {.type = PROBE_STREAM_OVERFLOW};
@@ -719,7 +727,8 @@ struct next {
 };
 
 /*
- * Gets the next event into the queue. *over_ret: there will be no more. The caller holds the lock.
+ * Gets the next event into the queue. *over_ret is true if no more will come. The caller holds the
+ * lock.
  */
 static struct probe_error *find_event(struct probe_stream *stream, bool *over_ret)
 {
@@ -735,7 +744,7 @@ static struct probe_error *find_event(struct probe_stream *stream, bool *over_re
 		return error;
 	}
 	alive = probe_target_alive(stream->target);
-	/* The filter may discard all hits of a round: repeat until the rings are empty. */
+	/* The filter may discard all hits of a round, so repeat until the rings are empty. */
 	while (!error && !drained && !stream_queue_bytes(&stream->queue))
 		error = stream_take(stream, &drained);
 	*over_ret = !alive && !stream_queue_bytes(&stream->queue);
@@ -769,8 +778,8 @@ static struct probe_error *time_left(const struct next *next, uint64_t *ret)
 }
 
 /*
- * Sleeps without the lock. Hits do not wake it: rings are read less often the longer nothing
- * arrives. Errors: EINTR.
+ * Releases the lock and sleeps. Hits do not wake it: the longer nothing arrives, the less often
+ * rings are read. Errors: EINTR.
  */
 static struct probe_error *sleep_a_while(struct probe_stream *stream, uint64_t sleep_ns)
 {
@@ -788,7 +797,7 @@ static struct probe_error *sleep_a_while(struct probe_stream *stream, uint64_t s
 	return ready < 0 ? probe_error_system(err, "waiting for an event") : NULL;
 }
 
-/* Does the caller not want to wait? */
+/* Returns true if the caller does not want to wait. */
 static bool is_zero(const struct timespec *until)
 {
 	return until && !until->tv_sec && !until->tv_nsec;
@@ -806,7 +815,10 @@ static struct probe_error *next_event(
 		error = find_event(stream, &over);
 		*there_ret = stream_queue_take(
 			&stream->queue, stream->index.types, next->event, next->data, next->size);
-		/* A lasting error is found again by the next call. */
+		/*
+		 * Drop the error if there is an event: a lasting error is found again by the next
+		 * call.
+		 */
 		if (*there_ret) {
 			probe_error_free(error);
 			return NULL;

@@ -20,7 +20,10 @@
 /* ---- Types and sets (index.c) ----------------------------------------------------------- */
 
 struct stream_type {
-	/* owned: "provider:name", "provider" and "name", each with a NUL; NULL: no such type */
+	/*
+	 * owned: "provider:name", "provider" and "name", each with a NUL; NULL if the type does not
+	 * exist
+	 */
 	char *text;
 	const char *provider, *name;
 };
@@ -36,12 +39,12 @@ PROBE_MUST_CHECK struct probe_error *stream_types_create(struct stream_types **r
 void stream_types_free(struct stream_types *types);
 
 /*
- * Gets the type of a probe's name, which may be new. PROBE_STREAM_UNNAMED if the table is full, or
- * the name too long. Errors: PROBE_ERROR_MEMORY.
+ * Gets the type of a probe's name, which may be new. It is PROBE_STREAM_UNNAMED if the table is
+ * full or the name too long. Errors: PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *stream_types_of_probe(
 	struct stream_types *types, const char *provider, const char *name, uint32_t *ret);
-/* The same for a whole name of at most PROBE_STREAM_TYPE_NAME_MAX bytes. */
+/* Like stream_types_of_probe(), for a whole name of at most PROBE_STREAM_TYPE_NAME_MAX bytes. */
 PROBE_MUST_CHECK struct probe_error *stream_types_of_name(
 	struct stream_types *types, const char *name, uint32_t *ret);
 static inline bool stream_types_has(const struct stream_types *types, uint32_t type)
@@ -49,12 +52,12 @@ static inline bool stream_types_has(const struct stream_types *types, uint32_t t
 	return type < PROBE_STREAM_TYPES_END && types->types[type].text;
 }
 
-/* `type` must be less than PROBE_STREAM_TYPES_END. */
+/* Returns true if a set has a type, which must be less than PROBE_STREAM_TYPES_END. */
 static inline bool stream_set_has(const struct probe_stream_set *set, uint32_t type)
 {
 	return set->words[type / 64] >> (type % 64) & 1;
 }
-/* The bytes of a set as an argument, without zeros at the end. */
+/* Returns the bytes of a set as an argument, without zeros at the end. */
 struct probe_value stream_set_value(const struct probe_stream_set *set);
 
 /* ---- Queue of unread events (read.c) -------------------------------------------- */
@@ -69,14 +72,14 @@ struct stream_item {
 	uint32_t type;
 	enum probe_stream_truncation truncation;
 	uint64_t pc;
-	/* without provider and name, for which `type` stands */
+	/* without provider and name; `type` stands for them */
 	struct probe_event event;
 };
 
 /* Appends an event. Errors: PROBE_ERROR_MEMORY. */
 PROBE_MUST_CHECK struct probe_error *stream_queue_put(
 	struct stream_queue *queue, const struct stream_item *item);
-/* Takes the oldest event, with its values in data[size]. Returns false if there is none. */
+/* Takes the oldest event, with its values in data[size]. Returns false if the queue is empty. */
 bool stream_queue_take(struct stream_queue *queue, const struct stream_types *types,
 	struct probe_stream_event *ret, void *data, size_t size);
 static inline size_t stream_queue_bytes(const struct stream_queue *queue)
@@ -88,7 +91,8 @@ void stream_queue_deinit(struct stream_queue *queue);
 
 /*
  * Copies as many arguments as fit into `limit` bytes of data to to[], which has room for `count`.
- * Returns their number. *truncated_ret: one is cut off or left out, or was when it was recorded.
+ * Returns their number. *truncated_ret is true if an argument is cut off or left out, or was
+ * truncated when it was recorded.
  */
 size_t stream_limit(const struct probe_value *args, size_t count, size_t limit,
 	struct probe_value *to, bool *truncated_ret);
@@ -97,10 +101,10 @@ size_t stream_limit(const struct probe_value *args, size_t count, size_t limit,
 
 struct stream_log;
 
-/* The options are borrowed. Errors: as probe_ctf_create(). */
+/* Creates a log. The options are borrowed. Errors: as probe_ctf_create(). */
 PROBE_MUST_CHECK struct probe_error *stream_log_create(
 	const struct probe_stream_options *options, struct stream_log **ret);
-/* Is the log a record of the caller's (probe_stream_flush_to())? */
+/* Returns true if the log is a record of the caller's (probe_stream_flush_to()). */
 bool stream_log_is_borrowed(const struct stream_log *log);
 /* Stops writing to the caller's record. Errors: as probe_ctf_forget(). */
 PROBE_MUST_CHECK struct probe_error *stream_log_leave(
@@ -108,8 +112,8 @@ PROBE_MUST_CHECK struct probe_error *stream_log_leave(
 void stream_log_free(struct stream_log *log);
 
 /*
- * Add a hit, one of the stream's own events, or losses; nothing once the log is full. Errors: as
- * probe_ctf_hit().
+ * Add a hit, one of the stream's own events, or losses. Once the log is full, they add nothing.
+ * Errors: as probe_ctf_hit().
  */
 PROBE_MUST_CHECK struct probe_error *stream_log_hit(struct stream_log *log,
 	const struct probe_session *session, const struct probe_hit *hit, const char *comm);
@@ -121,9 +125,9 @@ PROBE_MUST_CHECK struct probe_error *stream_log_lost(
 PROBE_MUST_CHECK struct probe_error *stream_log_clear(struct stream_log *log);
 
 bool stream_log_is_full(const struct stream_log *log);
-/* Has the log discarded events since the last call? */
+/* Returns true if the log has discarded events since the last call. */
 bool stream_log_take_overrun(struct stream_log *log);
-/* The hits added since the log was created. */
+/* Returns the number of hits added since the log was created. */
 uint64_t stream_log_hits(const struct stream_log *log);
 
 /* The log's hidden file .stream, which CTF readers ignore: attributes, types and status. */
@@ -131,15 +135,15 @@ struct stream_index {
 	struct probe_stream_attributes attributes;
 	struct probe_stream_status status;
 	struct stream_types *types;
-	/* what `attributes` points to: name, version, path of the log */
+	/* the strings that `attributes` points to: name, version, path of the log */
 	char *strings[3];
 };
 /* Writes a folder's file .stream. Errors: PROBE_ERROR_SYSTEM. */
 PROBE_MUST_CHECK struct probe_error *stream_index_write(
 	const char *folder, const struct stream_index *index);
 /*
- * Reads a folder's file .stream, and adds its types to *index, which stays as it is without one.
- * Errors: PROBE_ERROR_FORMAT with EINVAL, PROBE_ERROR_SYSTEM, PROBE_ERROR_MEMORY.
+ * Reads a folder's file .stream, and adds its types to *index, which does not change if the file is
+ * missing. Errors: PROBE_ERROR_FORMAT with EINVAL, PROBE_ERROR_SYSTEM, PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *stream_index_read(
 	const char *folder, struct stream_index *index);
@@ -155,8 +159,8 @@ struct stream_mark {
 	bool silent; /* the mark adds no event, but it affects how later hits are read */
 	int value;
 	/*
-	 * PROBE_STREAM_FILTER: the old and new set. PROBE_STREAM_START: sets[1] is the filter.
-	 * Otherwise NULL.
+	 * PROBE_STREAM_FILTER: the old and the new set. PROBE_STREAM_START: sets[1] is the filter.
+	 * NULL for other types.
 	 */
 	struct probe_stream_set *sets;
 };
@@ -174,7 +178,7 @@ struct stream_reading {
 	struct probe_stream_set filter;
 	uint64_t filter_ns;
 	uint64_t last_ns; /* the latest time of an event so far, in nanoseconds */
-	/* of the last hit read; below last_ns if a clock was set back */
+	/* time of the last hit read; below last_ns if a clock was set back */
 	uint64_t read_ns;
 	uint64_t overflow; /* number of lost hits to report before the next hit */
 	bool resume;	   /* report PROBE_STREAM_RESUME before the first hit from resume_ns on */
@@ -182,11 +186,11 @@ struct stream_reading {
 	uint64_t damaged; /* number of the session's damaged records that were reported so far */
 	uint64_t lost;	  /* number of the session's lost hits that were reported so far */
 	struct ring_since *since; /* read position of each ring; see recording_read() */
-	/* hits overwritten before they were read */
+	/* number of hits overwritten before they were read */
 	uint64_t overwritten;
 	struct recording recording;
 	size_t recorded; /* number of hits of `recording` that were handed over */
-	size_t taken;	 /* events added by this call of stream_take() */
+	size_t taken;	 /* number of events added by this call of stream_take() */
 	struct probe_error *error;
 };
 
@@ -212,9 +216,9 @@ struct probe_stream {
 	size_t mark_count;
 	struct stream_reading reading;
 	bool overrun;
-	/* unread bytes overwritten at the last status; only if reading.since is set */
+	/* number of unread bytes overwritten at the last status; only if reading.since is set */
 	uint64_t gone_status;
-	/* the session's lost hits when the stream was last cleared */
+	/* number of the session's lost hits when the stream was last cleared */
 	uint64_t lost_before;
 	uint64_t lost_status; /* number of lost hits when the status was last read */
 	unsigned int flushing;
@@ -228,8 +232,8 @@ struct probe_stream {
 };
 
 /*
- * Begins a call, with the lock. `what` is for the message: "be flushed". Errors: EINVAL if the
- * stream is closing or of another kind.
+ * Begins a call. The caller holds the lock. `what` is for the message: "be flushed". Errors: EINVAL
+ * if the stream is closing or of another kind.
  */
 enum stream_kind { STREAM_ANY, STREAM_ACTIVE, STREAM_RECORDED };
 PROBE_MUST_CHECK struct probe_error *stream_enter(
@@ -246,15 +250,15 @@ void stream_go_on(struct probe_stream *stream);
 /* Returns how many unread bytes were overwritten. reading.since must not be NULL. */
 uint64_t stream_gone(const struct probe_stream *stream);
 
-/* The hits lost since the stream was created or cleared. */
+/* Returns the number of hits lost since the stream was created or cleared. */
 uint64_t stream_lost(struct probe_stream *stream);
 
 /*
- * Moves events, oldest first, from the session into the log or, without one, the queue.
- * *drained_ret: none is left.
+ * Moves events, oldest first, from the session into the log or, if it has none, into the queue.
+ * *drained_ret is true if no event is left.
  */
 PROBE_MUST_CHECK struct probe_error *stream_take(struct probe_stream *stream, bool *drained_ret);
-/* Writes the rest to the log after the session has ended. Errors: those of the log. */
+/* Writes the remaining events to the log after the session has ended. Errors: those of the log. */
 PROBE_MUST_CHECK struct probe_error *stream_finish_log(struct probe_stream *stream);
 /* Resets stream->reading, and drops unmoved marks and hits. */
 void stream_reading_reset(struct probe_stream *stream);

@@ -12,8 +12,8 @@
 #include "arch/arch.h"
 
 /*
- * General registers in the order of ptrace(2) (struct user_pt_regs of <asm/ptrace.h>), then other
- * regsets' words.
+ * General registers in the order of ptrace(2) (struct user_pt_regs of <asm/ptrace.h>), then the
+ * words of other regsets.
  */
 enum {
 	WORD_X0,
@@ -30,7 +30,7 @@ enum {
 
 enum {
 	AARCH64_SYSCALL_BYTES = 4,
-	/* In bytes. */
+	/* Sizes in bytes. */
 	AARCH64_CALL_BYTES = 12,
 	AARCH64_LEAVE_BYTES = 36,
 	AARCH64_SIGRETURN_BYTES = 8,
@@ -96,7 +96,10 @@ static int number_of(uint32_t insn)
 	return insn >> 5 & 0xffff;
 }
 
-/* Does it load callee-saved registers from the stack, at or above the stack pointer? */
+/*
+ * Returns true if an instruction loads callee-saved registers from the stack, at or above the stack
+ * pointer.
+ */
 static bool is_reload(uint32_t insn)
 {
 	uint32_t first = insn & 31, second = insn >> 10 & 31;
@@ -107,7 +110,7 @@ static bool is_reload(uint32_t insn)
 	return (insn & 0xffff03e0) == 0xf94003e0 && first < WORD_X29;
 }
 
-/* mov x, x or mov w, w, which may set the function's result. */
+/* Returns true for mov x, x or mov w, w, which may set the function's result. */
 static bool is_move(uint32_t insn)
 {
 	return (insn & 0x7fe0ffe0) == 0x2a0003e0 && (insn & 31) < WORD_X29;
@@ -268,7 +271,10 @@ static void aarch64_make_frame(const struct arch_frame *frame, uint8_t *out)
 		f.sigreturn[i] = frame->sigreturn;
 	memcpy(k->mark, frame->mark, sizeof(k->mark));
 	memcpy(k->text, frame->text, sizeof(k->text));
-	/* Even for a thread in a system call: the kernel has reset pc and x0 (do_signal()). */
+	/*
+	 * These registers are right even for a thread in a system call, because the kernel has
+	 * reset pc and x0 (do_signal()).
+	 */
 	memcpy(k->words, frame->registers->words, sizeof(k->words));
 	k->extra = (struct extra){.head = {EXTRA_MAGIC, offsetof(struct extra, end)},
 		.data = frame->state,
@@ -276,7 +282,7 @@ static void aarch64_make_frame(const struct arch_frame *frame, uint8_t *out)
 	memcpy(out, &f, sizeof(f));
 }
 
-/* Sets the pc, and resets BTYPE: there may be no landing pad (FEAT_BTI). */
+/* Sets the pc, and resets BTYPE, because the address may not be a landing pad (FEAT_BTI). */
 static void go(struct arch_registers *registers, uint64_t address)
 {
 	registers->words[WORD_PC] = address;
@@ -339,7 +345,7 @@ static size_t sve_bytes(size_t vl)
 	return VECTORS * vl + PREDICATES * vl / 8;
 }
 
-/* Without SVE: most threads have no SVE state when they are stopped. */
+/* Measures the state without SVE, because most threads have no SVE state when they are stopped. */
 static void aarch64_measure_state(struct arch_state *ret)
 {
 	*ret = (struct arch_state){.bytes = FPSIMD_BYTES + ALIGN};
@@ -354,8 +360,8 @@ static void put_fpsimd(uint8_t *at, const struct fpsimd *state)
 }
 
 /*
- * Makes the records of a thread without SVE state, and returns their size. Overwrites `state`,
- * which `regs` must not be in.
+ * Makes the records of a thread without SVE state, and returns their size. Overwrites `state`, so
+ * `regs` must be elsewhere.
  */
 static size_t make_plain(uint8_t *state, const struct user_fpsimd *regs)
 {
@@ -368,8 +374,8 @@ static size_t make_plain(uint8_t *state, const struct user_fpsimd *regs)
 }
 
 /*
- * Makes an SVE record and the FPSIMD record that must come with it. Returns their size; 0 if the
- * state is invalid.
+ * Makes an SVE record and the FPSIMD record that must follow it. Returns their size; 0 if the state
+ * is invalid.
  */
 static size_t make_sve(uint8_t *state, size_t size, size_t vl)
 {
@@ -393,8 +399,8 @@ static size_t make_sve(uint8_t *state, size_t size, size_t vl)
 }
 
 /*
- * Makes a thread's records of `state`, its regset NT_ARM_SVE or, if it has none, NT_PRFPREG, which
- * is always shorter.
+ * Makes a thread's records from `state`, its regset NT_ARM_SVE or, if it has none, NT_PRFPREG,
+ * which is always shorter.
  */
 static size_t aarch64_make_state(uint8_t *state, size_t size, const struct arch_state *usual)
 {
@@ -412,7 +418,7 @@ static size_t aarch64_make_state(uint8_t *state, size_t size, const struct arch_
 	return make_plain(state, &regs);
 }
 
-/* Does the thread use streaming mode's vectors, or the matrix? */
+/* Returns true if the thread uses streaming mode's vectors, or the matrix. */
 static bool aarch64_is_unkept(int regset, const uint8_t *head)
 {
 	struct sve_header header;
@@ -491,7 +497,7 @@ static const uint16_t waits[] = {
 	4,   /* io_getevents */
 	292, /* io_pgetevents */
 	426, /* io_uring_enter */
-	/* These wait on sockets with SO_RCVTIMEO or SO_SNDTIMEO. */
+	/* Calls that wait on sockets with SO_RCVTIMEO or SO_SNDTIMEO. */
 	63,  /* read */
 	65,  /* readv */
 	286, /* preadv2 */
@@ -522,7 +528,7 @@ static const uint16_t blocks[] = {
 #define HAS_MTE (UINT64_C(1) << 18)
 #define HAS_SME (UINT64_C(1) << 23)
 
-/* The kernel reports the same features to all processes, so ours tell those of a target. */
+/* The kernel reports the same features to all processes, so our features are also the target's. */
 static void describe_processor(struct arch_thread *thread)
 {
 	uint64_t first = getauxval(AT_HWCAP), second = getauxval(AT_HWCAP2);
@@ -570,7 +576,10 @@ static void pass_trap(void *context)
 const struct arch_process aarch64_process = {
 	.audit = AUDIT_ARCH_AARCH64,
 	.rseq_signature = 0xd428bc00,
-	/* The end of user space with 48 bits. With fewer, the kernel refuses higher addresses. */
+	/*
+	 * The end of user space with 48-bit addresses. If they have fewer bits, the kernel refuses
+	 * higher addresses.
+	 */
 	.address_end = UINT64_C(0xffffffff0000),
 	.register_bytes = WORDS * sizeof(uint64_t),
 	.regsets = regsets,

@@ -40,8 +40,8 @@
 /* ==== Entering and leaving a stub ============================================================= */
 
 /*
- * FLAGS and TAGS are words of the frame for the flags, in A64_STEP while stored or loaded, and the
- * tag checks, in A64_STEP_2. ALL: the form's registers without VALUE.
+ * FLAGS and TAGS are words of the frame: for the flags, which pass through A64_STEP, and for the
+ * tag checks, which pass through A64_STEP_2. ALL: the form's registers without VALUE.
  */
 enum { PAIR_BYTES = 16, FLAGS = -1, TAGS = -2, ALL = 8 };
 
@@ -50,21 +50,24 @@ static int rounded(int words)
 	return (8 * words + PAIR_BYTES - 1) / PAIR_BYTES * PAIR_BYTES;
 }
 
-/* Returns the size of the words for waiting. Above the saved registers, they need no code. */
+/*
+ * Returns the size of the words for waiting. These are above the saved registers, so they need no
+ * code.
+ */
 static int wait_bytes(const struct stub_plan *p)
 {
 	return p->waits ? rounded(WAIT_WORDS) : 0;
 }
 
-/* Does the stub read memory that may have tags? */
+/* Returns true if the stub reads memory that may have tags. */
 static bool ignores_tags(const struct stub_plan *p)
 {
 	return p->stub->thread.checks_tags && p->stub->capture_count;
 }
 
 /*
- * Does the stub call a function of the program? Then unwinders need saved registers at fixed
- * distances from the site's stack pointer.
+ * Returns true if the stub calls a function of the program. Then unwinders need saved registers at
+ * fixed distances from the site's stack pointer.
  */
 static bool is_call(const struct stub_plan *p)
 {
@@ -172,7 +175,10 @@ static struct a64 *set_frame(struct form *f, const struct frame *frame)
 	return l->e;
 }
 
-/* Returns the register stored with registers[i]: the next, or the zero register. */
+/*
+ * Returns the register that is stored together with registers[i]: the next one, or the zero
+ * register.
+ */
 static int second(const int *registers, int i, int count)
 {
 	return i + 1 < count ? registers[i + 1] : A64_ZERO;
@@ -213,7 +219,7 @@ static void a64_leave(struct form *f, const struct stub_plan *p)
 	e->has_thread = false;
 }
 
-/* With the whole frame: restores the site's tag checks; turns them off again. */
+/* With the whole frame: restores the site's tag checks, or turns them off again. */
 static void a64_check_tags(struct a64 *e, const struct stub_plan *p)
 {
 	int8_t words[8];

@@ -12,7 +12,7 @@
 
 /* ==== Operators =============================================================================== */
 
-/* sdiv gives the form's result even for the smallest number divided by -1. */
+/* sdiv gives the form's result, even for the smallest number divided by -1. */
 static void divide(struct a64 *e, const struct form_insn *i)
 {
 	int value = a64_register(FORM_VALUE), right = a64_register(FORM_RIGHT);
@@ -195,7 +195,7 @@ static unsigned int log2_of(unsigned int scale)
 	return (unsigned int)__builtin_ctz(scale);
 }
 
-/* Call it before rd is changed: A64_STEP then loses the thread pointer. */
+/* Call this before rd is changed. If rd is A64_STEP, it loses the thread pointer. */
 static void changes(struct a64 *e, int rd)
 {
 	if (rd == A64_STEP)
@@ -217,7 +217,7 @@ void a64_add_disp(struct a64 *e, int rd, int rn, int64_t disp)
 	a64_op(e, true, A64_ADD, rd, rn, A64_STEP_2);
 }
 
-/* Puts the thread pointer into A64_STEP, unless it is there. */
+/* Puts the thread pointer into A64_STEP, unless it is already there. */
 static void load_thread(struct a64 *e)
 {
 	if (!e->has_thread)
@@ -241,8 +241,8 @@ static int plain_base(struct form_mem m)
 }
 
 /*
- * Returns a register with the address without displacement: the base or, with an index, rd. May
- * change rd and A64_STEP.
+ * Returns a register with the address without displacement: the base or, if there is an index, rd.
+ * May change rd and A64_STEP.
  */
 static int base_of(struct a64 *e, struct form_mem m, int rd)
 {
@@ -263,8 +263,8 @@ static int base_of(struct a64 *e, struct form_mem m, int rd)
 }
 
 /*
- * Returns a register with the whole address: the base if that is all, else rd. May change A64_STEP
- * and A64_STEP_2.
+ * Returns a register with the whole address: the base, if the address has no other part, else rd.
+ * May change A64_STEP and A64_STEP_2.
  */
 static int a64_address_of(struct a64 *e, struct form_mem m, int rd)
 {
@@ -276,14 +276,14 @@ static int a64_address_of(struct a64 *e, struct form_mem m, int rd)
 	return rd;
 }
 
-/* Can one load or store add the index to the base? */
+/* Returns true if one load or store can add the index to the base. */
 static bool is_indexed(struct form_mem m, unsigned int bytes)
 {
 	return m.base != FORM_NONE && m.index != FORM_NONE && !m.disp &&
 	       (m.scale == 1 || m.scale == bytes);
 }
 
-/* Can one load or store access this address, without changing another register? */
+/* Returns true if one load or store can access this address without changing another register. */
 static bool a64_is_direct(struct form_mem m, unsigned int bytes)
 {
 	if (m.base == FORM_THREAD || m.base == FORM_NONE)
@@ -341,7 +341,10 @@ static int a64_operand(struct a64 *e, const struct form_insn *i, int rd)
 	return rd;
 }
 
-/* Stores a register, or a constant, which takes A64_STEP_2 after the address is computed. */
+/*
+ * Stores a register or a constant. A constant is put into A64_STEP_2, after the address is
+ * computed.
+ */
 static void store(struct a64 *e, const struct form_insn *i)
 {
 	struct form_mem mem = i->mem;
@@ -404,12 +407,13 @@ static void a64_lower_memory(const struct a64_lowering *l, const struct form_ins
 /* ==== Changes ================================================================================= */
 
 /*
- * Read and change memory. With FEAT_LSE, one instruction changes a shared word; otherwise a loop of
- * a load and a store, which ends when no other thread has changed the word in between.
+ * Read and change memory. With FEAT_LSE, one instruction changes a shared word; without it, a loop
+ * of a load and a store does, which ends when no other thread has changed the word in between.
  *
  * The load acquires and the store releases, but a later access may become visible between them,
- * unlike with FEAT_LSE. So after a thread has claimed something by changing a word, others may see
- * its next writes before the claim: these must be harmless until the thread publishes something.
+ * unlike with FEAT_LSE. So after a thread has claimed something by changing a word, other threads
+ * may see its next writes before the claim. So these writes must be harmless until the thread
+ * publishes something.
  *
  * Source: DDI 0487, B2.3 (the order of memory) and C6.2.
  */
@@ -561,8 +565,9 @@ static void cpu(const struct a64_lowering *l, int rd)
 }
 
 /*
- * In streaming mode, jumps with an error in VALUE, as of a failed system call, which would end the
- * mode and clear its vectors. Reading the mode first gives a thread Linux's state for FEAT_SME.
+ * In streaming mode, a system call would end the mode and clear its vectors, so this jumps with an
+ * error in VALUE, like that of a failed call. Reading the mode first gives a thread Linux's state
+ * for FEAT_SME.
  */
 static void unless_streaming(struct a64 *e, int streaming)
 {
@@ -602,7 +607,10 @@ static void ask_kernel(const struct a64_lowering *l, enum form_call call)
 	a64_place(e, streaming);
 }
 
-/* On the stack: two saved registers, and a struct timespec, 0 if the system call is refused. */
+/*
+ * The stack holds two saved registers and a struct timespec, which stays 0 if the system call is
+ * refused.
+ */
 void a64_time_subroutine(struct form *f, const struct stub_plan *plan)
 {
 	const struct a64_lowering *l = (const struct a64_lowering *)f;
@@ -659,8 +667,8 @@ static void a64_lower_system(const struct a64_lowering *l, const struct form_ins
 /* ---- Jumps ---------------------------------------------------------------------------- */
 
 /*
- * rd = a - value, with flags; rd may be the zero register. Adds -value if that is negative, with
- * the same flags (not so for 0). Changes A64_STEP_2.
+ * rd = a - value, with flags; rd may be the zero register. If value is negative, adds -value
+ * instead, with the same flags (not so for 0). Changes A64_STEP_2.
  */
 static void subtract_const(struct a64 *e, bool wide, int rd, int a, int32_t value)
 {
@@ -674,8 +682,8 @@ static void subtract_const(struct a64 *e, bool wide, int rd, int a, int32_t valu
 }
 
 /*
- * Returns the register of a comparison's left operand, which may be in memory if the right one is
- * constant: then it is loaded into A64_STEP.
+ * Returns the register of a comparison's left operand. If the right operand is a constant, the left
+ * one may be in memory: then it is loaded into A64_STEP.
  */
 static int left_of(struct a64 *e, const struct form_insn *i)
 {
@@ -885,8 +893,8 @@ int a64_register(int form_register)
 }
 
 /*
- * Does the instruction's code call changes() itself before it changes A64_STEP? All of FORM_MEMORY
- * does, and these, by functions that do.
+ * Returns true if the instruction's code itself calls changes() before it changes A64_STEP. This is
+ * so for all of FORM_MEMORY and for these instructions, through functions that do it.
  */
 static bool tells_of_step(const struct form_insn *i)
 {
@@ -932,7 +940,10 @@ static void lower(struct form *form, const struct form_insn *i)
 	case FORM_SYSTEM:
 		a64_lower_system(l, i);
 		break;
-	/* FORM_ADD_DOUBLE uses no vector register, so these do nothing */
+	/*
+	 * FORM_ADD_DOUBLE uses no vector register here, so KEEP_VECTOR and RESTORE_VECTOR do
+	 * nothing
+	 */
 	case FORM_DOUBLES:
 		if (i->op == FORM_ADD_DOUBLE)
 			form_add_double_plainly(form, i->mem);

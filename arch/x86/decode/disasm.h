@@ -15,7 +15,7 @@ struct disasm_insn {
 	uint8_t length;	      /* 1 to 15 */
 	uint8_t modrm_offset; /* 0 if there is no ModRM byte */
 	uint8_t disp_offset;  /* 0 if there is no displacement */
-	uint8_t disp_size;    /* bytes */
+	uint8_t disp_size;    /* size of the displacement in bytes */
 	bool reads_pc;	      /* a memory operand is relative to %rip */
 	bool reads_pc32;      /* a memory operand is relative to %eip (address-size prefix) */
 	int64_t disp;	      /* displacement of the operand relative to %rip or %eip */

@@ -35,13 +35,13 @@
  * version of our headers.
  *
  * Threads must not share a handle. Opening one takes microseconds, and decoding fills a table in
- * it, so each thread keeps one in thread-specific data, until it ends; the main thread's until the
- * library with this code is unloaded (disasm_unload()).
+ * it, so each thread keeps one in thread-specific data, until it ends. The main thread keeps its
+ * handle until the library with this code is unloaded (disasm_unload()).
  *
  * capstone does not check malloc(): without memory, cs_open() and a handle's first instruction
  * crash. So CS_OPT_MEM makes it use our functions, which have a reserve, and a handle is opened
- * only if it fits into that. They serve all users of capstone in this process, until this code is
- * unloaded.
+ * only if it fits into the reserve. These functions serve all users of capstone in this process,
+ * until this code is unloaded.
  */
 
 #define STRING_OF(x) #x
@@ -75,7 +75,10 @@ enum {
 	RESERVE_ALIGN = 16
 };
 
-/* Used once, and never refilled: a process that needs it twice has no memory at all. */
+/*
+ * The reserve is used once and never refilled, because a process that needs it twice has no memory
+ * at all.
+ */
 static struct {
 	_Alignas(RESERVE_ALIGN) char bytes[RESERVE_BYTES];
 	atomic_size_t taken;
@@ -125,7 +128,7 @@ static void memory_free(void *pointer)
 		free(pointer);
 }
 
-/* Does the reserve have room for a handle? */
+/* Returns true if the reserve has room for a handle. */
 static bool has_reserve(void)
 {
 	return atomic_load(&reserve.taken) <= RESERVE_BYTES - HANDLE_BYTES;
@@ -193,7 +196,8 @@ static struct disasm *disasm_create(void)
 
 /*
  * capstone 4 sorts a table of registers at the first instruction, without a lock
- * (X86_insn_reg_intel()): decode one before another thread can. The handle stays with this thread.
+ * (X86_insn_reg_intel()): so decode an instruction before another thread can. The handle stays with
+ * this thread.
  */
 static bool library_settle(void)
 {
@@ -260,9 +264,9 @@ __attribute__((destructor)) static void disasm_unload(void)
 }
 
 /*
- * Can instructions be decoded? Not if the library is missing, was built without x86 or details, or
- * is of another version. The functions below then return 0 or false, as for bytes that are no
- * instruction.
+ * Returns true if instructions can be decoded, false if the library is missing, was built without
+ * x86 or details, or is of another version. The functions below then return 0 or false, as for
+ * bytes that are not an instruction.
  */
 static bool disasm_available(void)
 {

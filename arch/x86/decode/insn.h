@@ -7,12 +7,12 @@
 
 enum {
 	X86_64_JUMP_LENGTH = 5,	      /* length of jump() */
-	X86_64_FAR_JUMP_LENGTH = 21,  /* greatest length of far_jump() */
+	X86_64_FAR_JUMP_LENGTH = 21,  /* maximum length of far_jump() */
 	X86_64_SHORT_JUMP_LENGTH = 2, /* length of short_jump() */
 	X86_64_SHORT_REACH = 130      /* reach of a short branch, from its address */
 };
 
-/* The prefixes before an opcode; of several in a group, the last. */
+/* The prefixes before an opcode. If there are several of one group, the last one counts. */
 struct x86_64_prefixes {
 	uint8_t length;	   /* number of bytes, REX included: the offset of the opcode */
 	uint8_t rex;	   /* 0 if absent */
@@ -29,7 +29,10 @@ enum { X86_64_REX_W = 8, X86_64_REX_B = 1 };
 /* Returns the prefixes; their length is `length` if no opcode follows. */
 struct x86_64_prefixes x86_64_prefixes(const uint8_t *bytes, size_t length);
 
-/* Do decode() and move() work? Not without the disassembler library, which this loads. */
+/*
+ * Returns true if decode() and move() work, which need the disassembler library. This loads the
+ * library.
+ */
 bool x86_64_can_decode(void);
 
 bool x86_64_decode(const uint8_t *bytes, size_t length, uint64_t address, struct arch_insn *ret);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Instructions that change only general registers, arithmetic flags and memory. Listed are the
- * opcodes of compilers; others may do anything. The legacy maps of one and two bytes suffice: VEX,
- * EVEX and XOP begin with other bytes (c4, c5, 62, 8f).
+ * Instructions that change only general registers, arithmetic flags and memory. The lists have the
+ * opcodes that compilers use; other opcodes may do anything. The legacy maps of one and two bytes
+ * suffice, because VEX, EVEX and XOP begin with other bytes (c4, c5, 62, 8f).
  *
- * A repeat or operand-size prefix selects vector instructions only for unlisted opcodes. Otherwise
- * it changes the operand's size, repeats, is ignored, or makes another general instruction (popcnt,
- * tzcnt, lzcnt, pause, endbr64).
+ * A repeat or operand-size prefix selects vector instructions only for unlisted opcodes. With a
+ * listed opcode, it changes the operand's size, repeats, is ignored, or makes another general
+ * instruction (popcnt, tzcnt, lzcnt, pause, endbr64).
  *
  * Source: Intel SDM vol. 2, appendix A.
  */
@@ -93,12 +93,12 @@ bool x86_64_is_general(const uint8_t *bytes, size_t length)
 /* ==== Argument ================================================================================ */
 
 /*
- * Is the fourth argument of a system call, %r10, still needed after it?
+ * Finds out whether the fourth argument of a system call, %r10, is still needed after it.
  *
  * The kernel preserves %r10, so a compiler may rely on its value. We follow all paths after the
  * `syscall` up to the return or a call, which may change the register ("System V ABI, AMD64
- * Architecture Processor Supplement", figure 3.4). If an instruction names it in any way, or is not
- * understood, it counts as needed.
+ * Architecture Processor Supplement", figure 3.4). If an instruction names %r10 in any way, or is
+ * not understood, %r10 counts as needed.
  *
  * Source: Intel SDM volume 2, 2.1.5 (ModRM, SIB), 2.2.1 (REX); appendix A.
  */
@@ -108,8 +108,8 @@ enum { TWO_BYTES = 0x0f, SYSCALL = 0x05, EVEX = 0x62, VEX3 = 0xc4, VEX2 = 0xc5, 
 enum { INSNS_MAX = 64 };
 
 /*
- * May an instruction use %r10 unseen by names_r10()? Vector instructions encode registers
- * elsewhere; a system call reads it without naming it.
+ * Returns true if an instruction may use %r10 unseen by names_r10(): vector instructions encode
+ * registers elsewhere, and a system call reads %r10 without naming it.
  */
 static bool is_obscure(const uint8_t *opcode, size_t length)
 {
@@ -134,7 +134,10 @@ static bool names_r10(const uint8_t *bytes, const struct disasm_insn *insn)
 	       (p.rex & REX_X && (modrm[1] >> 3 & 7) == LOW_R10);
 }
 
-/* Do all paths from `at` end before an instruction that may use %r10? *left limits the search. */
+/*
+ * Returns true if all paths from `at` end before an instruction that may use %r10. *left limits the
+ * search.
+ */
 static bool path_ends(const uint8_t *bytes, size_t length, uint64_t at, int *left)
 {
 	while (at < length && (*left)-- > 0) {
@@ -177,12 +180,13 @@ bool x86_64_argument_dies(const uint8_t *bytes, size_t length)
 /* ==== Flags =================================================================================== */
 
 /*
- * Does code overwrite all arithmetic flags (CF, PF, AF, ZF, SF, OF) before it reads one?
+ * Finds out whether code overwrites all arithmetic flags (CF, PF, AF, ZF, SF, OF) before it reads
+ * one.
  *
- * It must be of listed instructions that keep all of them, read none and do not branch, up to one
- * that writes all. Logical operations leave AF undefined, which counts as writing: no program
- * expects it. Not listed are shifts (a shift by 0 writes no flag), inc and dec (they keep CF), adc
- * and sbb (they read it), and VEX, EVEX and XOP.
+ * The code must consist of listed instructions that keep all flags, read none and do not branch, up
+ * to an instruction that writes all flags. Logical operations leave AF undefined, which counts as
+ * writing: no program expects it. Not listed are shifts (a shift by 0 writes no flag), inc and dec
+ * (they keep CF), adc and sbb (they read it), and VEX, EVEX and XOP.
  *
  * Source: Intel SDM volume 1, appendix A (EFLAGS cross-reference); volume 2, appendix A.
  */
@@ -299,15 +303,16 @@ bool x86_64_overwrites_flags(const uint8_t *bytes, size_t length)
 /* ==== Stack pointer =========================================================================== */
 
 /*
- * Does %rsp point to a stack?
+ * Finds out whether %rsp points to a stack.
  *
  * Stubs push, as signal handlers do. Hand-written code can use %rsp like any register while signals
  * are blocked, for example to read a table with `pop`. So we decode from the function's start to
  * the site, in address order. If %rsp is set to an address of data, a constant or an argument, a
  * stub would overwrite the program's memory.
  *
- * A value from memory is taken for a saved stack pointer, as in longjmp(3) and coroutines; one
- * computed from %rsp or %rbp for an address in the same stack (variable-length arrays, alignment).
+ * A value from memory is taken for a saved stack pointer, as in longjmp(3) and coroutines; a value
+ * computed from %rsp or %rbp is taken for an address in the same stack (variable-length arrays,
+ * alignment).
  *
  * Source: Intel SDM volume 2, MOV, LEA, XCHG, POP, LEAVE; appendix B.
  */
@@ -406,7 +411,7 @@ static void follow(struct known *k, const uint8_t *bytes, size_t length)
 	}
 }
 
-/* May the code set %rsp to an unknown address? */
+/* Returns true if the code may set %rsp to an unknown address. */
 bool x86_64_may_lose_stack(const uint8_t *bytes, size_t length)
 {
 	for (size_t i = 0; i + 1 < length; i++) {

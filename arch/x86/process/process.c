@@ -8,7 +8,7 @@
 
 #include "arch/x86/stub/frame.h"
 
-/* Must run on x86-64 itself; NULL elsewhere. */
+/* A function that must run on x86-64 itself; NULL on other machines. */
 
 #if defined(__x86_64__)
 #define X86_64_ON_HOST(function) (function)
@@ -126,7 +126,7 @@ struct signal_frame {
 	uint64_t stack_size;
 	struct context context;
 	uint64_t mask;
-	/* Nothing reads the siginfo: from `mark` on it is ours. */
+	/* The kernel does not read the siginfo, so from `mark` on it is ours. */
 	char mark[ARCH_FRAME_MARK];
 	char text[ARCH_FRAME_TEXT];
 };

@@ -112,10 +112,7 @@ static void add_function(struct spares *s, struct object_range range, uint64_t l
 
 		if (!s->arch->decode(bytes + at, size - at, range.start + at, &insn) ||
 			(padding && padding != insn.length && insn.flow != ARCH_FLOW_STOP)) {
-			/*
-			 * an instruction cannot be decoded, so all findings in this function are
-			 * uncertain
-			 */
+			/* an instruction cannot be decoded, so findings here are uncertain */
 			s->count = before;
 			at = size + 1;
 			break;

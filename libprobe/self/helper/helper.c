@@ -640,10 +640,7 @@ static void start_end(struct start *s, bool is_late)
 {
 	int controller = atomic_load(&s->controller);
 
-	/*
-	 * Without a pidfd (a filter may forbid it), kill the controller's parent, and so the
-	 * controller.
-	 */
+	/* Without a pidfd (a filter may forbid it), kill the controller's parent, and so it. */
 	if (is_late && !send_controller(s, SIGKILL) && s->forker > 0)
 		raw_call(SYS_kill, s->forker, SIGKILL, 0, 0, 0);
 	/*

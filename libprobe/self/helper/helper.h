@@ -49,10 +49,7 @@ enum message_result message_receive(int socket, int process, uint64_t end_ns, st
 void message_read(struct message *message, void *ret, size_t size);
 /* Returns the next text, which the message owns; "" if the message is too short. */
 const char *message_text(struct message *message);
-/*
- * Returns `count` if the message has that many items of `item_bytes`; else sets is_bad and returns
- * 0.
- */
+/* Returns `count` if the message has that many items; else sets is_bad and returns 0. */
 size_t message_count(struct message *message, uint64_t count, size_t item_bytes);
 /* Appends a text with its NUL. */
 void message_add_text(struct buffer *buffer, const char *text);
