@@ -157,15 +157,16 @@ struct probe_error *processes_find_running(struct common_options *common)
 	return processes_find(common);
 }
 
+/* EPERM: the process of another user runs. */
+static bool has_ended(pid_t pid)
+{
+	return (kill(pid, 0) < 0 && errno == ESRCH) || procfs_is_zombie(pid);
+}
+
 struct probe_error *processes_unless_ended(
 	const struct common_options *common, size_t index, struct probe_error *error)
 {
-	pid_t pid;
-
-	if (!error || index < common->pids_given)
-		return error;
-	pid = common->pids.items[index];
-	if (kill(pid, 0) == 0 && !procfs_is_zombie(pid))
+	if (!error || index < common->pids_given || !has_ended(common->pids.items[index]))
 		return error;
 	probe_error_free(error);
 	return NULL;
@@ -290,7 +291,7 @@ void left_out_add(struct left_out *left, pid_t pid, struct probe_error *error)
 	bool lacks = error->code == PROBE_ERROR_NOT_FOUND && error->err != EIO;
 
 	/* It is no error if a process that was found by a condition has ended since. */
-	if (kill(pid, 0) < 0 && errno == ESRCH) {
+	if (has_ended(pid)) {
 		probe_error_free(error);
 		return;
 	}
