@@ -63,6 +63,10 @@ look_once()
 	tracer_pid=$!
 	on_exit "end_process $tracer_pid"
 	wait_tracing "$name"
+	# Metrics are served from a little later on.
+	[[ " $* " != *" --listen "* ]] || until grep -q '^probectl: exporting' "$SCRATCH/$name.err"; do
+		pause
+	done
 	none=$(what $tracer_pid)
 	for ((round = 1; round <= rounds; round++)); do
 		ask $each
