@@ -12,7 +12,7 @@
 
 #include "cli/options.h"
 #include "cli/request.h"
-#include "cli/trace/tracer.h"
+#include "cli/trace/tracer_option.h"
 
 /* All options that define a kept session. Initialise with {0}. */
 struct kept_options {

@@ -4,12 +4,12 @@
  * hits, and the conditions that end them. cli/commands/trace.c and cli/commands/record.c parse the
  * command line.
  *
- *   setup.c    sets the trace up, and takes news of its processes
- *   loop.c     runs the trace; metrics
- *   output.c   passes hits on; tables; ended processes
- *   report.c   losses and summary; recordings on request
- *   options.c  checks the options
- *   tracer.c   tracers of the command line
+ *   setup.c           sets the trace up, and takes news of its processes
+ *   loop.c            runs the trace; metrics
+ *   output.c          passes hits on; tables; ended processes
+ *   report.c          losses and summary; recordings on request
+ *   options.c         checks the options
+ *   tracer_option.c   the option -t
  *
  * libprobe (probe/trace.h) follows the processes, and reads their hits.
  */
@@ -27,7 +27,7 @@
 #include "cli/processes.h"
 #include "cli/request.h"
 #include "cli/trace/comm.h"
-#include "cli/trace/tracer.h"
+#include "cli/trace/tracer_option.h"
 #include "probe/ctf.h"
 #include "probe/metrics.h"
 #include "probe/otlp.h"

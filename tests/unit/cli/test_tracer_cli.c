@@ -54,7 +54,7 @@
 
 #include <cmocka.h>
 
-#include "cli/trace/tracer.h"
+#include "cli/trace/tracer_option.h"
 #include "libprobe/session/session.h"
 
 /* ---- --match ---------------------------------------------------------------------- */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The tracers of `probectl trace`: their options, their making, and the printing of results. */
-#ifndef CLI_TRACE_TRACER_H
-#define CLI_TRACE_TRACER_H
+#ifndef CLI_TRACE_TRACER_OPTION_H
+#define CLI_TRACE_TRACER_OPTION_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -9,7 +9,7 @@
 #include "cli/print/print.h"
 #include "cli/trace/comm.h"
 #include "cli/trace/trace.h"
-#include "cli/trace/tracer.h"
+#include "cli/trace/tracer_option.h"
 #include "libprobe/base/array.h"
 #include "libprobe/base/file.h"
 #include "probe/catalogue.h"
