@@ -215,7 +215,7 @@ struct arch_process {
 
 	/* -- functions that run on this machine: some are NULL on other machines -- */
 
-	/* Reads the counter of stubs, without a system call. */
+	/* Reads the time counter that stubs read, without a system call. */
 	uint64_t (*counter)(void);
 	/* Returns the bits of a return address for a signature. NULL: never signed. */
 	uint64_t (*signature)(void);

@@ -727,7 +727,10 @@ static void form_failures(struct form *f, const struct stub_plan *p)
 	form_jump(f, p->at->done);
 }
 
-/* Ends the hit: the kernel cannot be asked. An action that only counts needs no answer. */
+/*
+ * Ends a hit in a processor mode that forbids system calls (form_if_answered()). Actions that only
+ * count do without the kernel's answer; the others lose the hit.
+ */
 static void form_unanswered(struct form *f, struct stub_plan *p)
 {
 	const struct arch_stub *s = p->stub;

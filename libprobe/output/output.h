@@ -643,7 +643,8 @@ void text_meant(
 /* Writes a time with three digits and its unit: "812ns", "1.23ms". */
 void text_duration(struct buffer *out, double ns);
 /*
- * Digits for text_real(): values and sums have most, averages fewer, estimates from buckets least.
+ * Significant digits for text_real(): the most for values and sums, fewer for averages, the fewest
+ * for estimates from buckets and for powers.
  * text_number() writes an integer, or at most two decimals.
  */
 enum text_digits { TEXT_POWER = 3, TEXT_BUCKET = 4, TEXT_AVERAGE = 10, TEXT_VALUE = 15 };

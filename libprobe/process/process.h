@@ -603,7 +603,7 @@ void safe_memory(const struct module *module, const struct maps *maps, struct ar
 
 /* The effect of a target's seccomp filters on the system calls that we need. */
 
-/* Purposes of the calls that a target's threads make for us. */
+/* The system calls that threads of a target make for us, by purpose. */
 enum seccomp_kind {
 	SECCOMP_MAP = 1,     /* one borrowed thread maps memory */
 	SECCOMP_UNMAP = 2,   /* one borrowed thread unmaps memory */
@@ -618,8 +618,8 @@ enum seccomp_kind {
 };
 
 /*
- * Purposes of the calls that probectl itself makes. Only SECCOMP_OWN_TRACE is necessary; the others
- * are left out if they would kill us.
+ * The system calls that probectl itself makes, by purpose. Only SECCOMP_OWN_TRACE is necessary; the
+ * others are left out if they would kill us.
  */
 enum seccomp_own {
 	SECCOMP_OWN_TRACE = 256,

@@ -804,7 +804,7 @@ struct expr {
 	size_t numbers_length;
 	struct expr_node nodes[ARCH_EXPR_NODES_MAX]; /* the last node is the root */
 	uint8_t count;
-	/* The first word that only expressions on pairs have, or NULL. */
+	/* The expression's first word that is valid for pairs only, or NULL. */
 	const char *of_pair;
 	/* The first argument without `begin.` or `end.`, or NULL. */
 	const char *of_hit;

@@ -222,7 +222,7 @@ static struct probe_error *ctf_take_small(struct taking *t)
 
 /* ==== Large packets =========================================================================== */
 
-/* If a ring has many bytes, they become one large packet, written past the page cache. */
+/* A ring with many bytes becomes one large packet, whose write bypasses the page cache. */
 
 static bool see_thread(void *data, uint32_t word)
 {

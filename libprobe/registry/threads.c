@@ -13,8 +13,8 @@
  * These facts hold for threads that glibc creates. A program may also create a thread itself
  * (clone(2)). Such a thread may share the thread pointer of its creator, and then both change one
  * counter at once. Or its thread pointer may point to anything, and then a stub would write there.
- * So all threads are checked in a stop, before anything is patched: the rseq area that the kernel
- * reports (PTRACE_GET_RSEQ_CONFIGURATION, Linux 5.13) must be the area of the model. If it is not,
+ * So all threads are checked while they are stopped, before anything is patched: the rseq area that
+ * the kernel reports (PTRACE_GET_RSEQ_CONFIGURATION, Linux 5.13) must be glibc's. If it is not,
  * the target is marked, and from then on its stubs do without the thread pointer: they use locks
  * and ask the kernel.
  *

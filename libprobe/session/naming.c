@@ -609,7 +609,7 @@ static enum unwind_status step_over_signal(struct walk *walk)
 	if (!layout->register_count || !sp_known)
 		return UNWIND_NO_RULES;
 	if (!read_word(walk, sp + layout->mark, &mark) || mark != layout->mark_word) {
-		walk->missed = missed; /* like most frames, not a signal's, so nothing was missed */
+		walk->missed = missed; /* most frames: not a signal frame, so no rule was missed */
 		return UNWIND_NO_RULES;
 	}
 	for (uint16_t i = 0; i < layout->register_count; i++)

@@ -307,7 +307,7 @@ PROBE_MUST_CHECK struct probe_error *probe_session_snapshot(struct probe_session
 enum probe_site_event {
 	PROBE_SITE_BAD,	 /* the site does not hold its patch: hits are not counted */
 	PROBE_SITE_BACK, /* the site holds its patch again: hits are counted */
-	PROBE_SITE_LEFT	 /* the session has ended without restoring the site: probe_bad_site.left */
+	PROBE_SITE_LEFT	 /* the session has ended without restoring it: see probe_bad_site.left */
 };
 
 /* The change of a site since the last probe_session_look(). */

@@ -167,7 +167,7 @@ struct probe_report {
 /* Frees the contents of a report. */
 void probe_report_deinit(struct probe_report *report);
 
-/* Which probes to switch, and how. */
+/* Which probes to switch on or off, and how. */
 struct probe_request {
 	const struct probe_pattern *const *patterns; /* borrowed */
 	size_t pattern_count;
