@@ -101,6 +101,13 @@ static struct probe_error *install_entry(struct install *install, enum gate_plac
 	return error;
 }
 
+static void end_entry(struct entry *entry, struct install *install, struct transaction *t)
+{
+	install_deinit(install);
+	transaction_end(t);
+	free(entry->selection.plans);
+}
+
 struct probe_error *gate_attach(struct change *change, uint32_t session,
 	const struct probe_request *request, enum gate_place place, bool children)
 {
@@ -128,8 +135,7 @@ struct probe_error *gate_attach(struct change *change, uint32_t session,
 		error = seccomp_error(&change->seccomp, SECCOMP_WAIT);
 	if (!error)
 		error = install_entry(&install, place);
-	install_deinit(&install);
-	transaction_end(&t);
+	end_entry(&entry, &install, &t);
 	return error;
 }
 
@@ -151,8 +157,7 @@ struct probe_error *gate_attach_call(struct change *change, uint64_t caller,
 	install.caller = caller;
 	error = install_entry(&install, GATE_LIBRARIES);
 	*session_ret = install.session;
-	install_deinit(&install);
-	transaction_end(&t);
+	end_entry(&entry, &install, &t);
 	return error;
 }
 
