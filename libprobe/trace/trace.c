@@ -20,6 +20,7 @@
  * example, runs thousands of programs (sums.c).
  */
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -61,8 +62,7 @@ struct traced {
 	/* The process has ended; for probe_sessions_heirs(). */
 	bool has_heirs, heirs_known, heirs_told;
 	uint64_t heirs_since_ns;
-	bool is_exit_ready; /* `pidfd` is readable; of the first session of a process */
-	bool is_wanted;	    /* the process waits for us: probe_session_fd() is readable */
+	bool is_wanted; /* the process waits for us: probe_session_fd() is readable */
 	/* The session is off, but hits are left in its rings because there was no room. */
 	bool is_unread;
 	bool is_end_told;
@@ -257,6 +257,16 @@ static void watch_session(const struct probe_trace *trace, struct traced *traced
 	traced->fd = fd;
 }
 
+/*
+ * Call it before a session is stopped, which closes its descriptor: another file may then get the
+ * same number.
+ */
+static void unwatch_session(const struct probe_trace *trace, struct traced *traced)
+{
+	unwatch_fd(trace, traced->fd);
+	traced->fd = -1;
+}
+
 /* Returns the first session of the process of session `i`. */
 static size_t first_of(const struct probe_trace *trace, size_t i)
 {
@@ -310,7 +320,7 @@ static struct probe_error *add_process(
 				.later = later},
 			.fd = -1,
 		};
-	watch_fd(trace, pidfd, &item(trace, count)->is_exit_ready);
+	watch_fd(trace, pidfd, NULL);
 	return NULL;
 }
 
@@ -326,17 +336,13 @@ static void close_session(struct probe_trace *trace, size_t i)
 	struct traced *traced = item(trace, i);
 	bool is_last = end_of(trace, first_of(trace, i)) - first_of(trace, i) == 1;
 
-	unwatch_fd(trace, traced->fd);
+	unwatch_session(trace, traced);
 	tell_event(trace, traced, PROBE_TRACE_CLOSED);
 	probe_session_free(traced->its.session);
 	if (is_last && traced->its.pidfd >= 0)
 		close(traced->its.pidfd);
 	if (is_last)
 		probe_target_close(traced->its.target);
-	else if (first_of(trace, i) == i && !traced->its.has_ended) {
-		unwatch_fd(trace, traced->its.pidfd);
-		watch_fd(trace, traced->its.pidfd, &item(trace, i + 1)->is_exit_ready);
-	}
 	free(traced->tallies);
 	probe_report_deinit(&traced->report);
 	free(traced);
@@ -362,6 +368,7 @@ static void stop_session(struct probe_trace *trace, struct traced *traced)
 	if (!traced->its.is_on)
 		return;
 	tell_event(trace, traced, PROBE_TRACE_STOPPING);
+	unwatch_session(trace, traced);
 	note_stopped(trace, traced, probe_session_stop(traced->its.session));
 }
 
@@ -385,6 +392,7 @@ static void stop_all(struct probe_trace *trace)
 		tell(trace, &(struct probe_trace_news){.event = PROBE_TRACE_STOPPING,
 				    .traced = &traced->its,
 				    .is_waiting = probe_target_frozen(traced->its.target)});
+		unwatch_session(trace, traced);
 		if (sessions && errors)
 			sessions[count++] = traced->its.session;
 		else
@@ -994,6 +1002,14 @@ static struct probe_error *open_merge(struct probe_trace *trace)
 	return trace->merge ? NULL : probe_error_no_memory();
 }
 
+/* Does not rely on the epoll(7) instance: Linux 6.18 was seen to drop a pidfd from it. */
+static bool has_exited(const struct probe_traced *its)
+{
+	struct pollfd exit = {.fd = its->pidfd, .events = POLLIN};
+
+	return its->pidfd < 0 ? !probe_target_alive(its->target) : poll(&exit, 1, 0) > 0;
+}
+
 /* Notes which processes have ended, and which wait for us. */
 static void note_ready(struct probe_trace *trace)
 {
@@ -1009,9 +1025,7 @@ static void note_ready(struct probe_trace *trace)
 	for (size_t i = 0; i < trace->count; i = end_of(trace, i)) {
 		const struct probe_traced *its = trace->items[i];
 
-		if (!its->has_ended &&
-			(item(trace, i)->is_exit_ready ||
-				(its->pidfd < 0 && !probe_target_alive(its->target))))
+		if (!its->has_ended && has_exited(its))
 			note_end(trace, i);
 	}
 }
