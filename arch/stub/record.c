@@ -61,8 +61,8 @@ static const int kept[] = {FORM_FROM, FORM_POINTER, FORM_NEXT, FORM_SPARE, FORM_
 enum { KEPT = sizeof(kept) / sizeof(*kept) };
 
 /*
- * A wait: its start (0: none), the last `moved` seen, since when it has this value. Behind the
- * saved registers.
+ * Words on the stack, behind the saved registers, about the wait of a hit. SINCE: its start, or 0
+ * if the hit does not wait. QUIET: when `moved` last changed. MADE: its value then.
  */
 enum { SINCE, QUIET, MADE, FIRST_KEPT, SECONDS = FIRST_KEPT + KEPT, NANOSECONDS, WORDS };
 _Static_assert((int)WORDS == (int)WAIT_WORDS, "so much is skipped");

@@ -389,7 +389,7 @@ struct install_data {
 struct install_puns {
 	uint64_t *pages; /* addresses of the new pages, sorted */
 	size_t page_count;
-	size_t mapped; /* so many of the pages, the first ones, are mapped */
+	size_t mapped; /* number of mapped pages, from the first one on */
 	/* The target keeps mapping memory where pages should be: make no puns. */
 	bool none;
 };

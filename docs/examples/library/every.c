@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* every FILE PROBE HITS: prints so many hits of all processes that run a program, also of new ones.
- */
+/* every FILE PROBE HITS: prints hits of all processes that run FILE, until HITS are printed. */
 #include <poll.h>
 
 #include <probe/pattern.h>

@@ -130,7 +130,7 @@ static void test_json(void **state)
 	json_close(&out, '}');
 	buffer_char(&out, '\0');
 	assert_string_equal(out.data, expected);
-	/* What has been written out does not count. */
+	/* Bytes that were written out do not count. */
 	out.start = out.length;
 	json_unsigned(&out, NULL, 7);
 	assert_int_equal(out.length - out.start, 1);

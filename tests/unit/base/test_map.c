@@ -13,7 +13,7 @@
 
 enum { KEYS = 4096 };
 
-/* What is added is found, at the same place, until it is removed; all else stays. */
+/* A map finds each added value, at the same address, until the value is removed. */
 static void test_many(void **state)
 {
 	struct map map = {0};
@@ -116,7 +116,7 @@ static void test_words(void **state)
 		filled += !used[place];
 		used[place] = true;
 	}
-	/* Of random places, 162 would be filled. */
+	/* Random keys would fill 162 slots. */
 	assert_true(filled > 130);
 }
 

@@ -76,7 +76,7 @@ static uint64_t lost_of(const struct gathering *c, int action)
 	return slot(c, action, offsetof(struct probe_slot, lost));
 }
 
-/* What the cells at an offset in the sets of all CPUs have. */
+/* Sums the cells at an offset over the sets of all CPUs. */
 static struct totals totals_at(const struct gathering *c, size_t offset)
 {
 	struct totals t = {0};
@@ -88,7 +88,7 @@ static struct totals totals_at(const struct gathering *c, size_t offset)
 	return t;
 }
 
-/* What all entries of the table at GATHERING_CELL have, with the entry for keys without room. */
+/* Sums all entries of the table at GATHERING_CELL, and the entry for keys without room. */
 static struct totals table_totals(const struct gathering *c)
 {
 	struct totals t = {0};

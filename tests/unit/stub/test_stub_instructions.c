@@ -70,7 +70,7 @@ static void make_count(struct costs *x)
 	x->stub.actions[0].kind = ARCH_ACTION_COUNT;
 }
 
-/* What one more count costs. */
+/* The instructions that one more count adds to a stub. */
 static void make_counts(struct costs *x)
 {
 	x->stub.actions[1] = x->stub.actions[0];

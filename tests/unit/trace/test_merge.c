@@ -13,7 +13,7 @@
 
 enum { MANY = 10000, UNIT_NS = 1000000 };
 
-/* What came out of a merge. */
+/* The hits that a merge has handed over. */
 struct seen {
 	size_t count, limit;
 	uint64_t last_ns;

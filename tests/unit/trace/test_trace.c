@@ -144,7 +144,7 @@ static uint64_t counted(const struct set *set, bool summed)
 	return hits;
 }
 
-/* Waits until so many hits were counted, and then until so many processes have ended. */
+/* Waits until `hits` hits were counted and `ended` processes have ended. */
 static void poll_until(const struct set *set, uint64_t hits, size_t ended)
 {
 	while (counted(set, false) < hits || set->news[PROBE_TRACE_ENDED] < ended) {
