@@ -66,6 +66,25 @@ bool expr_is_signed(const struct arch_expr_node *last)
 
 /* ---- Operators ------------------------------------------------------------------------- */
 
+/* The result of a comparison; a NaN is neither less than another number, nor equal, nor greater. */
+static bool compare(enum arch_expr_kind kind, bool is_less, bool is_equal, bool is_greater)
+{
+	switch (kind) {
+	case ARCH_EXPR_LT:
+		return is_less;
+	case ARCH_EXPR_LE:
+		return is_less || is_equal;
+	case ARCH_EXPR_GT:
+		return is_greater;
+	case ARCH_EXPR_GE:
+		return is_greater || is_equal;
+	case ARCH_EXPR_EQ:
+		return is_equal;
+	default: /* ARCH_EXPR_NE */
+		return !is_equal;
+	}
+}
+
 /* Computes an operator that has a result for all operands. */
 static uint64_t compute_total(
 	enum arch_expr_kind kind, struct expr_type type, uint64_t left, uint64_t right)
@@ -89,17 +108,12 @@ static uint64_t compute_total(
 	case ARCH_EXPR_XOR:
 		return left ^ right;
 	case ARCH_EXPR_LT:
-		return a < b;
 	case ARCH_EXPR_LE:
-		return a <= b;
 	case ARCH_EXPR_GT:
-		return a > b;
 	case ARCH_EXPR_GE:
-		return a >= b;
 	case ARCH_EXPR_EQ:
-		return left == right;
 	case ARCH_EXPR_NE:
-		return left != right;
+		return compare(kind, a<b, left == right, a> b);
 	case ARCH_EXPR_BOTH:
 		return left && right;
 	case ARCH_EXPR_EITHER:
@@ -169,20 +183,7 @@ static bool compare_doubles(enum arch_expr_kind kind, uint64_t left, uint64_t ri
 
 	memcpy(&a, &left, sizeof(a));
 	memcpy(&b, &right, sizeof(b));
-	switch (kind) {
-	case ARCH_EXPR_LT:
-		return a < b;
-	case ARCH_EXPR_LE:
-		return a <= b;
-	case ARCH_EXPR_GT:
-		return a > b;
-	case ARCH_EXPR_GE:
-		return a >= b;
-	case ARCH_EXPR_EQ:
-		return a == b;
-	default:
-		return a != b;
-	}
+	return compare(kind, a<b, a == b, a> b);
 }
 
 /* ---- Trees ----------------------------------------------------------------------------- */
