@@ -653,8 +653,10 @@ void text_number(struct buffer *out, long double value);
 /* Writes a figure of a row: a time, a double with these digits, or a number. */
 void text_figure(struct buffer *out, const struct probe_row *row, const struct probe_view *view,
 	long double value, enum text_digits digits);
+/* Writes a row's value, a whole number with all digits and never in hexadecimal. */
+void text_exact(struct buffer *out, const struct probe_row *row, const struct probe_view *view,
+	const struct probe_value *value);
 
-/* Writes a table's heading, if there are several tables. */
 void text_counted(struct buffer *out, uint64_t count, const char *one, const char *many);
 /* Writes a line such as "... 3 more rows", if `count` is not 0. */
 void text_more(struct buffer *out, uint64_t count, const char *one, const char *many);

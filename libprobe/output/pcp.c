@@ -20,6 +20,7 @@
 
 #include "libprobe/base/array.h"
 #include "libprobe/output/output.h"
+#include "libprobe/session/session.h"
 
 #ifdef PCP_BUILT
 
@@ -183,16 +184,6 @@ bool pcp_row_labels(struct pcp_instance *instance, const struct probe_table_row 
 
 enum { QUANTITIES_MAX = 32 };
 
-/* The indexes are a part of the metrics' numbers: they must not change. */
-static const char *const tracers[] = {"count", "point", "sum", "min", "max", "avg", "hist",
-	"latency", "transaction", "observe", "counter"};
-enum { TRACERS = sizeof(tracers) / sizeof(tracers[0]) };
-
-/* The tracers with tags, as pmdatrace(1) names them. Numbered after those above. */
-static const char *const tag_tracers[] = {"transaction", "point", "observe", "counter"};
-static const char *const tag_names[] = {"transact", "point", "observe", "counter"};
-enum { TAG_TRACERS = sizeof(tag_tracers) / sizeof(tag_tracers[0]) };
-
 /* clang-format off */
 /* Names of pmdatrace(1); NULL if it has no such quantity. */
 static const struct {
@@ -238,41 +229,24 @@ static void add_metric(struct pcp_metrics *metrics, const struct probe_view *vie
 	metrics->quantity[metrics->count++] = quantity;
 }
 
-static bool has_quantity(const struct probe_view *view, size_t key_count, enum metric_quantity i)
-{
-	if (view->tags)
-		return tag_quantities[i].columns & view->columns;
-	return metric_has(view, key_count, i);
-}
-
-static size_t index_of(const char *const *names, size_t count, const char *name)
-{
-	size_t i = 0;
-
-	while (i < count && strcmp(names[i], name))
-		i++;
-	return i;
-}
-
 struct probe_error *pcp_metrics_init(
 	const struct probe_view *view, size_t key_count, struct pcp_metrics *ret)
 {
-	size_t count = view->tags ? TAG_TRACERS : TRACERS;
-	size_t tracer = index_of(view->tags ? tag_tracers : tracers, count, view->tracer);
+	const struct tracer_kind *kind = tracer_find(view->tracer);
+	const unsigned int number = !kind ? 0 : view->tags ? kind->pcp_tags : kind->pcp;
 
-	if (tracer == count || (view->tags && !key_count))
+	if (!number || (view->tags && !key_count))
 		return probe_error_new(
 			PROBE_ERROR_USAGE, "tracer '%s' has no metrics", view->tracer);
 	ret->group = view->tags ? "trace" : "probectl";
-	ret->tracer = view->tags ? tag_names[tracer] : tracers[tracer];
-	if (view->tags)
-		tracer += TRACERS;
+	ret->tracer = view->tags && kind->pcp_tags_name ? kind->pcp_tags_name : kind->name;
 	ret->count = 0;
-	ret->row_domain = (int)(2 * tracer + 1);
-	ret->process_domain = (int)(2 * tracer + 2);
+	ret->row_domain = (int)(2 * number - 1);
+	ret->process_domain = (int)(2 * number);
 	for (enum metric_quantity i = 0; i < METRIC_QUANTITY_COUNT; i++)
-		if (has_quantity(view, key_count, i))
-			add_metric(ret, view, i, tracer);
+		if (view->tags ? tag_quantities[i].columns & view->columns
+			       : metric_has(view, key_count, i))
+			add_metric(ret, view, i, number - 1);
 	return NULL;
 }
 

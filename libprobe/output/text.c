@@ -113,6 +113,17 @@ void text_figure(struct buffer *out, const struct probe_row *row, const struct p
 		text_number(out, value);
 }
 
+void text_exact(struct buffer *out, const struct probe_row *row, const struct probe_view *view,
+	const struct probe_value *value)
+{
+	double number = NAN;
+
+	if (!view->times && value->kind != PROBE_VALUE_FLOAT && value_add_number(out, value))
+		return;
+	value_number(value, &number);
+	text_figure(out, row, view, number, TEXT_VALUE);
+}
+
 /* ==== Text ==================================================================================== */
 
 enum {
@@ -457,25 +468,13 @@ static void amount(
 	next(line, true);
 }
 
-/* Writes a whole number with all digits, never in hexadecimal. */
 static void exact(struct table_line *line, const char *name, const struct probe_value *value)
 {
-	struct buffer *text = &line->grid->text;
-	double number = NAN;
-
-	if (line->row && !line->view->times && value->kind == PROBE_VALUE_UNSIGNED) {
-		buffer_unsigned(text, value->u);
-		next(line, true);
-		return;
-	}
-	if (line->row && !line->view->times && value->kind == PROBE_VALUE_SIGNED) {
-		buffer_signed(text, value->i);
-		next(line, true);
-		return;
-	}
 	if (line->row)
-		value_number(value, &number);
-	amount(line, name, number, TEXT_VALUE);
+		text_exact(&line->grid->text, &line->row->row, line->view, value);
+	else
+		buffer_string(&line->grid->text, name);
+	next(line, true);
 }
 
 static void per_second(struct table_line *line, const char *name, double value)

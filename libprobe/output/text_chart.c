@@ -175,22 +175,6 @@ static void figure(struct buffer *out, const char *name, const struct probe_row 
 	text_figure(out, row, view, value, digits);
 }
 
-static void extreme(struct buffer *out, const char *name, const struct probe_row *row,
-	const struct probe_view *view, const struct probe_value *value)
-{
-	double number = NAN;
-	bool is_number = value_number(value, &number);
-
-	if (view->times || row->is_float || !is_number) {
-		figure(out, name, row, view, number, TEXT_VALUE);
-		return;
-	}
-	/* A whole number is written with all its digits. */
-	buffer_string(out, name);
-	buffer_char(out, ' ');
-	text_value(out, value);
-}
-
 static void figures(struct buffer *out, const struct probe_row *row, const struct probe_view *view,
 	bool is_none)
 {
@@ -213,9 +197,11 @@ static void figures(struct buffer *out, const struct probe_row *row, const struc
 		buffer_unsigned(out, row->count);
 	if (row->count) {
 		figure(out, "  sum", row, view, row->sum, TEXT_VALUE);
-		extreme(out, "  min", row, view, &row->min);
+		buffer_string(out, "  min ");
+		text_exact(out, row, view, &row->min);
 		figure(out, "  avg", row, view, row->sum / row->count, TEXT_AVERAGE);
-		extreme(out, "  max", row, view, &row->max);
+		buffer_string(out, "  max ");
+		text_exact(out, row, view, &row->max);
 		buffer_char(out, '\n');
 		for (size_t i = 0; i < sizeof(percentiles) / sizeof(percentiles[0]); i++) {
 			double value = probe_row_percentile(row, percentiles[i].percent);

@@ -696,6 +696,12 @@ struct tracer_kind {
 	enum probe_pairing pairing;
 	struct probe_gather gather; /* the flags of the gathered values */
 	struct probe_view view;	    /* its columns, order, chart and times */
+	/*
+	 * Numbers of its metrics in PCP, from 1, and those of pmtrace(3); 0 if it has none. PCP's
+	 * archives contain them, so they must never change.
+	 */
+	unsigned int pcp, pcp_tags;
+	const char *pcp_tags_name; /* pmdatrace(1)'s name for it, if that is a different one */
 };
 
 /* A parsed option -t. */

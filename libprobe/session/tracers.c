@@ -484,6 +484,7 @@ const struct tracer_kind tracer_builtin[] = {
 		.help = "how often each probe was hit",
 		.output = PROBE_TRACER_ROWS,
 		.view = {.columns = PROBE_COLUMN_COUNT, .order = PROBE_ORDER_COUNT},
+		.pcp = 1,
 	},
 	{
 		.name = "sum",
@@ -494,6 +495,7 @@ const struct tracer_kind tracer_builtin[] = {
 		.gather = {.sum = true},
 		.view = {.columns = PROBE_COLUMN_COUNT | PROBE_COLUMN_SUM,
 			.order = PROBE_ORDER_SUM},
+		.pcp = 3,
 	},
 	/* The stub keeps both extremes. */
 	{
@@ -505,6 +507,7 @@ const struct tracer_kind tracer_builtin[] = {
 		.gather = {.extremes = true},
 		.view = {.columns = PROBE_COLUMN_COUNT | PROBE_COLUMN_MIN,
 			.order = PROBE_ORDER_MIN},
+		.pcp = 4,
 	},
 	{
 		.name = "max",
@@ -515,6 +518,7 @@ const struct tracer_kind tracer_builtin[] = {
 		.gather = {.extremes = true},
 		.view = {.columns = PROBE_COLUMN_COUNT | PROBE_COLUMN_MAX,
 			.order = PROBE_ORDER_MAX},
+		.pcp = 5,
 	},
 	{
 		.name = "avg",
@@ -525,6 +529,7 @@ const struct tracer_kind tracer_builtin[] = {
 		.gather = {.sum = true},
 		.view = {.columns = PROBE_COLUMN_COUNT | PROBE_COLUMN_SUM | PROBE_COLUMN_AVERAGE,
 			.order = PROBE_ORDER_AVERAGE},
+		.pcp = 6,
 	},
 	/* Count, sum and extremes are exact; buckets are within 3 %. */
 	{
@@ -539,6 +544,7 @@ const struct tracer_kind tracer_builtin[] = {
 				    PROBE_COLUMN_MAX | PROBE_COLUMN_BUCKETS,
 			.chart = true,
 			.order = PROBE_ORDER_COUNT},
+		.pcp = 7,
 	},
 	/* Keys are sorted by their total time. */
 	{
@@ -556,6 +562,7 @@ const struct tracer_kind tracer_builtin[] = {
 			.chart = true,
 			.times = true,
 			.order = PROBE_ORDER_SUM},
+		.pcp = 8,
 	},
 	/* The end event's name tells how it ended (table_name_aborts()), as in pmtracebegin(3). */
 	{
@@ -572,6 +579,9 @@ const struct tracer_kind tracer_builtin[] = {
 				    PROBE_COLUMN_BUCKETS | PROBE_COLUMN_PAIRS,
 			.times = true,
 			.order = PROBE_ORDER_COUNT},
+		.pcp = 9,
+		.pcp_tags = 12,
+		.pcp_tags_name = "transact",
 	},
 	{
 		.name = "point",
@@ -580,6 +590,8 @@ const struct tracer_kind tracer_builtin[] = {
 		.output = PROBE_TRACER_ROWS,
 		.view = {.columns = PROBE_COLUMN_COUNT | PROBE_COLUMN_RATE,
 			.order = PROBE_ORDER_COUNT},
+		.pcp = 2,
+		.pcp_tags = 13,
 	},
 	/* The last value, as in pmtraceobs(3). */
 	{
@@ -591,6 +603,8 @@ const struct tracer_kind tracer_builtin[] = {
 		.gather = {.last = true},
 		.view = {.columns = PROBE_COLUMN_COUNT | PROBE_COLUMN_LAST | PROBE_COLUMN_TIME,
 			.order = PROBE_ORDER_LAST},
+		.pcp = 10,
+		.pcp_tags = 14,
 	},
 	/* As in pmtracecounter(3). The smallest value of a counter is its first one. */
 	{
@@ -602,6 +616,8 @@ const struct tracer_kind tracer_builtin[] = {
 		.gather = {.last = true, .extremes = true},
 		.view = {.columns = PROBE_COLUMN_COUNT | PROBE_COLUMN_LAST | PROBE_COLUMN_CHANGE,
 			.order = PROBE_ORDER_LAST},
+		.pcp = 11,
+		.pcp_tags = 15,
 	},
 	/* See libprobe/session/pmtrace.c. */
 	{

@@ -167,6 +167,30 @@ static void text_of_a_histogram_is_a_chart(void **state)
 	free(buckets);
 }
 
+/* The values of a chart are numbers, however large; addresses in arguments are hexadecimal. */
+static void text_of_a_chart_has_decimal_extremes(void **state)
+{
+	const struct probe_row rows[] = {
+		{.probe = 1,
+			.begin = SIZE_MAX,
+			.count = 1,
+			.has_value = true,
+			.sum = 4294967297,
+			.min = UNSIGNED(4294967297),
+			.max = UNSIGNED(4294967297)},
+	};
+	const struct probe_view view = {.tracer = "hist",
+		.columns = ALL & ~PROBE_COLUMN_PAIRS,
+		.chart = true,
+		.value = "arg0"};
+	struct probe_table *table = rows_table(0, rows, 1);
+
+	(void)state;
+	assert_non_null(strstr(rows_shown(table, PROBE_SINK_TEXT, &view),
+		"count 1  sum 4294967297  min 4294967297  avg 4294967297  max 4294967297\n"));
+	probe_table_free(table);
+}
+
 static void text_of_latency_has_units(void **state)
 {
 	uint64_t *buckets = calloc(PROBE_BUCKETS, sizeof(*buckets)), high;
@@ -401,6 +425,7 @@ int main(void)
 		cmocka_unit_test(sums_keep_all_their_digits),
 		cmocka_unit_test(text_of_keys_holds_the_first_rows),
 		cmocka_unit_test(text_of_a_histogram_is_a_chart),
+		cmocka_unit_test(text_of_a_chart_has_decimal_extremes),
 		cmocka_unit_test(text_of_latency_has_units),
 		cmocka_unit_test(what_is_in_flight_is_counted_once),
 		cmocka_unit_test(what_is_in_flight_by_keys_is_added_up),
