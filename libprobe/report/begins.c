@@ -23,9 +23,18 @@ void begins_deinit(struct begins *begins)
 	*begins = (struct begins){.item_bytes = begins->item_bytes};
 }
 
-struct begins_stack *begins_find(const struct begins *begins, const struct begins_key *key)
+static struct begins_stack **recent_of(struct begins *begins, const struct begins_key *key)
 {
-	return map_find(&begins->stacks, MAP_KEY(MAP_OBJECT(*key)));
+	return &begins->recent[(key->word ^ key->probe) % BEGINS_RECENT];
+}
+
+struct begins_stack *begins_find(struct begins *begins, const struct begins_key *key)
+{
+	struct begins_stack **recent = recent_of(begins, key);
+
+	if (!*recent || memcmp(map_key(*recent), key, sizeof(*key)) != 0)
+		*recent = map_find(&begins->stacks, MAP_KEY(MAP_OBJECT(*key)));
+	return *recent;
 }
 
 struct begins_stack *begins_make(struct begins *begins, const struct begins_key *key)
@@ -40,6 +49,7 @@ void begins_drop(struct begins *begins, struct begins_stack *stack)
 	else
 		free(stack->items);
 	begins->depth -= stack->depth;
+	*recent_of(begins, map_key(stack)) = NULL;
 	map_remove(&begins->stacks, stack);
 }
 

@@ -42,18 +42,22 @@ struct begins_stack {
 	uint64_t excess; /* number of newer start events that are counted but not kept */
 };
 
+enum { BEGINS_RECENT = 64 };
+
 /* Initialise with item_bytes and zeros. */
 struct begins {
 	size_t item_bytes;
 	struct map stacks; /* struct begins_stack by struct begins_key */
 	size_t depth;	   /* items in all stacks */
 	void *spare;	   /* memory of a dropped stack's items, for the next stack; or NULL */
+	/* Stacks that were found lately: most hits find the same few. */
+	struct begins_stack *recent[BEGINS_RECENT];
 };
 
 void begins_deinit(struct begins *begins);
 
 /* Returns the stack of a key, or NULL. */
-struct begins_stack *begins_find(const struct begins *begins, const struct begins_key *key);
+struct begins_stack *begins_find(struct begins *begins, const struct begins_key *key);
 /* Returns a key's stack, which may be new; NULL if out of memory. */
 struct begins_stack *begins_make(struct begins *begins, const struct begins_key *key);
 void begins_drop(struct begins *begins, struct begins_stack *stack);
