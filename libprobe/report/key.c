@@ -204,72 +204,103 @@ static bool name_find(struct key_name *name, const struct probe_event *event, st
 
 /* ==== Keys ==================================================================================== */
 
-static const struct {
-	const char *name;
-	enum key_kind kind;
-} words[] = {{"tid", KEY_TID}, {"pid", KEY_PID}, {"cpu", KEY_CPU}, {"comm", KEY_COMM},
-	{"probe", KEY_PROBE}};
-enum { WORDS = sizeof(words) / sizeof(words[0]) };
+static const char *const words[] = {[KEY_TID] = "tid",
+	[KEY_PID] = "pid",
+	[KEY_CPU] = "cpu",
+	[KEY_COMM] = "comm",
+	[KEY_PROBE] = "probe"};
 
-/* Creates the name of a key. Whether a probe has an argument of this name is known only at hits. */
-static struct probe_error *name_create(const char *text, size_t length, const char *word,
-	size_t word_length, const struct probe_catalogue *catalogue, struct key_name **ret)
+/* Gets the key that an expression is. Returns false if it is no key, or if out of memory. */
+static bool is_key(const struct expr *expr, struct key *ret)
 {
-	struct key_name *name = calloc(1, sizeof(*name));
+	const struct expr_node *node = expr->nodes;
+	struct buffer spelled = {0};
+	bool is_same;
 
+	*ret = (struct key){.arg = node->arg,
+		.kind = node->is_norm		      ? KEY_NORM
+			: node->is_symbol	      ? KEY_SYMBOL
+			: node->word == EXPR_COMM     ? KEY_COMM
+			: node->word == EXPR_PROBE    ? KEY_PROBE
+			: node->is_string	      ? KEY_STRING
+			: node->kind == ARCH_EXPR_TID ? KEY_TID
+			: node->kind == ARCH_EXPR_PID ? KEY_PID
+			: node->kind == ARCH_EXPR_CPU ? KEY_CPU
+						      : KEY_ARG};
+	/* A key is one operand, and is spelled in one way. Any other text is spelled differently.
+	 */
+	key_print(&spelled, ret);
+	buffer_char(&spelled, '\0');
+	is_same = !spelled.no_memory && strcmp(spelled.data, expr->text) == 0;
+	buffer_deinit(&spelled);
+	return is_same;
+}
+
+/*
+ * Makes the key NAME, str(NAME), norm(NAME) or norm(str(NAME)); leaves *ret if the text has another
+ * form. Whether a probe has an argument of this name is known only at hits.
+ */
+static struct probe_error *parse_name(
+	const char *text, const struct probe_catalogue *catalogue, uint8_t index, struct key *ret)
+{
+	const char *word = text;
+	size_t length = strlen(text);
+	bool is_norm = unwrap(&word, &length, "norm("), is_str = unwrap(&word, &length, "str(");
+	struct key_name *name;
+
+	if (!is_name(word, length))
+		return NULL;
+	name = calloc(1, sizeof(*name));
 	if (!name)
 		return probe_error_no_memory();
-	name->catalogue = catalogue;
-	name->text = strndup(text, length);
-	name->word = strndup(word, word_length);
+	*name = (struct key_name){.catalogue = catalogue,
+		.text = strdup(text),
+		.word = strndup(word, length),
+		.is_norm = is_norm,
+		.is_str = is_str};
 	if (!name->text || !name->word) {
 		name_free(name);
 		return probe_error_no_memory();
 	}
-	*ret = name;
+	*ret = (struct key){.kind = KEY_NAME, .arg = index, .name = name};
 	return NULL;
+}
+
+static struct probe_error *parse(
+	const char *text, const struct probe_catalogue *catalogue, uint8_t index, struct key *ret)
+{
+	struct expr *expr;
+	struct probe_error *error = expr_parse("the key", text, &expr);
+	bool is_done = !error && is_key(expr, ret);
+
+	expr_free(expr);
+	if (is_done || (error && error->code == PROBE_ERROR_MEMORY))
+		return error;
+	/* Few expressions are keys, so the message names these. */
+	probe_error_free(error);
+	*ret = (struct key){0};
+	error = catalogue ? parse_name(text, catalogue, index, ret) : NULL;
+	if (error || ret->name)
+		return error;
+	if (strcmp(text, "ustack") == 0)
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"'ustack' is a key only while a program runs: probectl trace -c -k ustack; "
+			"probectl export -F folded --count shows stacks that were recorded");
+	return probe_error_new(PROBE_ERROR_USAGE,
+		"'%.100s' is not a key (expected argN, str(argN), norm(str(argN)), sym(argN), tid, "
+		"pid, cpu, comm or probe%s)",
+		text, catalogue ? ", or the name of an argument" : "");
 }
 
 struct probe_error *key_parse(const char *text, size_t length,
 	const struct probe_catalogue *catalogue, uint8_t index, struct key *ret)
 {
-	const char *word = text;
-	size_t left = length;
-	bool is_norm = unwrap(&word, &left, "norm(");
-	bool is_symbol = !is_norm && unwrap(&word, &left, "sym(");
-	bool is_string = !is_symbol && unwrap(&word, &left, "str(");
-	struct probe_error *error;
+	char *copy = strndup(text, length);
+	struct probe_error *error =
+		copy ? parse(copy, catalogue, index, ret) : probe_error_no_memory();
 
-	*ret = (struct key){.kind = is_norm	? KEY_NORM
-				    : is_symbol ? KEY_SYMBOL
-				    : is_string ? KEY_STRING
-						: KEY_ARG};
-	if (argument_parse(word, &ret->arg) == word + left && (is_string || !is_norm))
-		return NULL;
-	for (size_t i = 0; word == text && i < WORDS; i++) {
-		if (strlen(words[i].name) == length && !memcmp(text, words[i].name, length)) {
-			ret->kind = words[i].kind;
-			return NULL;
-		}
-	}
-	*ret = (struct key){.kind = KEY_NAME, .arg = index};
-	if (catalogue && !is_symbol && is_name(word, left)) {
-		error = name_create(text, length, word, left, catalogue, &ret->name);
-		if (error)
-			return error;
-		ret->name->is_norm = is_norm;
-		ret->name->is_str = is_string;
-		return NULL;
-	}
-	if (length == 6 && !memcmp(text, "ustack", 6))
-		return probe_error_new(PROBE_ERROR_USAGE,
-			"'ustack' is a key only while a program runs: probectl trace -c -k ustack; "
-			"probectl export -F folded --count shows stacks that were recorded");
-	return probe_error_new(PROBE_ERROR_USAGE,
-		"'%.*s' is not a key (expected argN, str(argN), norm(str(argN)), sym(argN), tid, "
-		"pid, cpu, comm or probe%s)",
-		(int)(length < 100 ? length : 100), text,
-		catalogue ? ", or the name of an argument" : "");
+	free(copy);
+	return error;
 }
 
 void key_deinit(struct key *key)
@@ -311,11 +342,9 @@ void key_print(struct buffer *out, const struct key *key)
 		buffer_string(out, key->name->text);
 		return;
 	}
-	for (size_t i = 0; i < WORDS; i++) {
-		if (words[i].kind == key->kind) {
-			buffer_string(out, words[i].name);
-			return;
-		}
+	if (key->kind < sizeof(words) / sizeof(words[0]) && words[key->kind]) {
+		buffer_string(out, words[key->kind]);
+		return;
 	}
 	buffer_string(out, key->kind == KEY_NORM ? "norm(" : "");
 	buffer_string(out, key->kind == KEY_ARG	     ? "arg"
