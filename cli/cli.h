@@ -5,6 +5,8 @@
 
 #include "libprobe/base/error.h"
 
+enum { NSEC_PER_SEC = 1000000000, NSEC_PER_MSEC = 1000000 };
+
 enum exit_status {
 	STATUS_DONE = 0,
 	STATUS_FAILED = 1,

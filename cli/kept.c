@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/timer.h"
 #include "cli/kept.h"
 #include "cli/print/print.h"
 
@@ -219,7 +218,7 @@ struct probe_error *kept_start(struct probe_target *target, const struct kept_op
 	struct probe_error *error, *stopped;
 	char *path = its.file ? path_of(its.file, probe_target_pid(target)) : NULL;
 
-	begun.since_ns = clock_ns(CLOCK_REALTIME);
+	begun.since_ns = clock_now_ns();
 	if (its.file && !path)
 		return probe_error_no_memory();
 	its.file = path;

@@ -23,22 +23,13 @@
 #include "cli/child.h"
 #include "cli/loop.h"
 #include "cli/print/print.h"
-#include "cli/timer.h"
 
 /* ==== Timer =================================================================================== */
-
-uint64_t clock_ns(clockid_t clock)
-{
-	struct timespec now;
-
-	clock_gettime(clock, &now);
-	return (uint64_t)now.tv_sec * NSEC_PER_SEC + (uint64_t)now.tv_nsec;
-}
 
 struct timer timer_every(uint64_t ns)
 {
 	return (struct timer){
-		.next_ns = ns ? clock_ns(CLOCK_MONOTONIC) + ns : UINT64_MAX, .every_ns = ns};
+		.next_ns = ns ? clock_monotonic_ns() + ns : UINT64_MAX, .every_ns = ns};
 }
 
 bool timer_due(struct timer *timer, uint64_t now_ns)
@@ -155,7 +146,7 @@ static void begin_round(struct loop *loop)
 
 struct probe_error *loop_sleep(struct loop *loop)
 {
-	uint64_t now = clock_ns(CLOCK_MONOTONIC), until = loop->until_ns;
+	uint64_t now = clock_monotonic_ns(), until = loop->until_ns;
 	uint64_t ns = until > now ? until - now : 0;
 	struct timespec timeout = {(time_t)(ns / NSEC_PER_SEC), (long)(ns % NSEC_PER_SEC)};
 	bool no_memory = loop->no_memory, signalled = false;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include <dirent.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,6 +26,41 @@ struct probe_error *records_open(const char *operand, struct probe_reader **ret)
 			"probectl ... -`");
 	signal(SIGINT, SIG_IGN);
 	return probe_reader_open_json(STDIN_FILENO, "standard input", ret);
+}
+
+/* ==== Reading ================================================================================= */
+
+struct reading reading_begin(bool is_shown)
+{
+	return (struct reading){.progress = progress_every(is_shown ? PROGRESS_NS : 0),
+		.begin_ns = clock_monotonic_ns()};
+}
+
+enum { READING_EVENTS = 4096 /* after this many events, the line may have to be updated */ };
+
+void reading_event(struct reading *reading, const struct probe_reader *reader)
+{
+	uint64_t ns, bytes, total;
+	double rate;
+
+	if (++reading->events % READING_EVENTS || !progress_due(&reading->progress))
+		return;
+	ns = clock_monotonic_ns() - reading->begin_ns;
+	rate = ns ? (double)reading->events * 1e3 / (double)ns : 0; /* millions per second */
+	bytes = probe_reader_progress(reader, &total);
+	if (!total || bytes > total)
+		progress_show(&reading->progress, "%" PRIu64 " events read, %.1f million a second",
+			reading->events, rate);
+	else
+		progress_show(&reading->progress,
+			"%.0f of %.0f MB read, %.0f %%, %.1f million events a second",
+			(double)bytes / 1e6, (double)total / 1e6,
+			100.0 * (double)bytes / (double)total, rate);
+}
+
+void reading_end(struct reading *reading)
+{
+	progress_end(&reading->progress);
 }
 
 /* ==== Catalogue =============================================================================== */

@@ -3,6 +3,7 @@
 #ifndef CLI_RECORDS_H
 #define CLI_RECORDS_H
 
+#include "cli/print/print.h"
 #include "probe/reader.h"
 
 /*
@@ -10,5 +11,18 @@
  * "-", Ctrl-C is left to the program that writes the JSON, whose end also ends the command.
  */
 PROBE_MUST_CHECK struct probe_error *records_open(const char *operand, struct probe_reader **ret);
+
+/* Shows on a terminal how much of a recording has been read. */
+struct reading {
+	struct progress progress;
+	uint64_t events, begin_ns;
+};
+
+/* Starts showing progress. Set `is_shown` to false if other output goes to the terminal. */
+struct reading reading_begin(bool is_shown);
+/* Call this after each event that was read. At intervals, it updates the progress line. */
+void reading_event(struct reading *reading, const struct probe_reader *reader);
+/* Erases the progress line. */
+void reading_end(struct reading *reading);
 
 #endif

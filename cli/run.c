@@ -19,7 +19,6 @@
 #include "cli/processes.h"
 #include "cli/request.h"
 #include "cli/run.h"
-#include "cli/timer.h"
 
 /* The data of a session (struct probe_traced): a program whose probes are enabled. */
 struct run_program {

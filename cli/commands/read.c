@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
-#include "cli/timer.h"
 #include "cli/flight.h"
 #include "cli/trace/comm.h"
 #include "cli/kept.h"
@@ -77,7 +76,7 @@ static struct probe_error *print_rows(const struct reader *reader,
 			view.key_names = (const char *const *)kept->key_names.items;
 		view.top = reader->options->top;
 		view.all = reader->options->all;
-		view.time_ns = clock_ns(CLOCK_REALTIME);
+		view.time_ns = clock_now_ns();
 		view.elapsed_ns = view.time_ns - kept->since_ns;
 		probe_table_sort(table, view.order);
 		probe_sink_table(reader->sink, table, &view);

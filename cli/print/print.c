@@ -17,7 +17,6 @@
 
 #include "cli/cli.h"
 #include "cli/print/print.h"
-#include "cli/timer.h"
 #include "libprobe/base/file.h"
 
 /* ==== Print =================================================================================== */
@@ -310,12 +309,18 @@ void messages_end(void)
 
 struct progress progress_every(uint64_t ns)
 {
-	return (struct progress){.timer = timer_every(isatty(STDERR_FILENO) ? ns : 0)};
+	return (struct progress){
+		.every_ns = isatty(STDERR_FILENO) ? ns : 0, .next_ns = clock_monotonic_ns() + ns};
 }
 
 bool progress_due(struct progress *progress)
 {
-	return timer_due(&progress->timer, clock_ns(CLOCK_MONOTONIC));
+	uint64_t now = clock_monotonic_ns();
+
+	if (!progress->every_ns || now < progress->next_ns)
+		return false;
+	progress->next_ns = now + progress->every_ns;
+	return true;
 }
 
 void progress_show(struct progress *progress, const char *format, ...)
@@ -368,60 +373,4 @@ void report_warning(const char *format, ...)
 	fputc('\n', stderr);
 	if (length >= 0)
 		free(text);
-}
-
-/* ==== Reading ================================================================================= */
-
-struct reading reading_begin(bool is_shown)
-{
-	return (struct reading){.progress = progress_every(is_shown ? PROGRESS_NS : 0),
-		.begin_ns = clock_ns(CLOCK_MONOTONIC)};
-}
-
-enum {
-	READING_TEXT = 128,
-	READING_EVENTS = 4096 /* after this many events, the line may have to be updated */
-};
-
-/*
- * Writes the text of the progress line: `events` events, the first `bytes` of `total` bytes (0:
- * unknown), were read in `ns` nanoseconds.
- */
-static void reading_text(
-	char text[READING_TEXT], uint64_t events, uint64_t ns, uint64_t bytes, uint64_t total)
-{
-	double rate = ns ? (double)events * 1e9 / (double)ns : 0;
-
-	if (!total || bytes > total)
-		snprintf(text, READING_TEXT, "%" PRIu64 " events read, %.1f million a second",
-			events, rate / 1e6);
-	else
-		snprintf(text, READING_TEXT,
-			"%.0f of %.0f MB read, %.0f %%, %.1f million events a second",
-			(double)bytes / 1e6, (double)total / 1e6,
-			100.0 * (double)bytes / (double)total, rate / 1e6);
-}
-
-static void reading_look(struct reading *reading, const struct probe_reader *reader)
-{
-	char text[READING_TEXT];
-	uint64_t bytes, total;
-
-	if (!progress_due(&reading->progress))
-		return;
-	bytes = probe_reader_progress(reader, &total);
-	reading_text(
-		text, reading->events, clock_ns(CLOCK_MONOTONIC) - reading->begin_ns, bytes, total);
-	progress_show(&reading->progress, "%s", text);
-}
-
-void reading_event(struct reading *reading, const struct probe_reader *reader)
-{
-	if (++reading->events % READING_EVENTS == 0)
-		reading_look(reading, reader);
-}
-
-void reading_end(struct reading *reading)
-{
-	progress_end(&reading->progress);
 }

@@ -8,11 +8,11 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "cli/timer.h"
+#include "cli/cli.h"
 #include "libprobe/base/buffer.h"
+#include "libprobe/base/clock.h"
 #include "libprobe/base/error.h"
 #include "libprobe/base/grid.h"
-#include "probe/reader.h"
 #include "probe/target.h"
 
 /* Starts a message about a process or file, named next, that could not be read completely. */
@@ -69,8 +69,8 @@ void messages_end(void);
 enum { PROGRESS_NS = 200 * NSEC_PER_MSEC }; /* default time between two updates of the line */
 
 struct progress {
-	/* Tells when to update the line; never, if standard error is not a terminal. */
-	struct timer timer;
+	uint64_t every_ns; /* time between two updates; 0 if standard error is not a terminal */
+	uint64_t next_ns;  /* time of the next update, CLOCK_MONOTONIC */
 	bool shown;
 };
 
@@ -83,18 +83,5 @@ void progress_show(struct progress *progress, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 /* Erases the line. */
 void progress_end(struct progress *progress);
-
-/* Shows on a terminal how much of a recording has been read. */
-struct reading {
-	struct progress progress;
-	uint64_t events, begin_ns;
-};
-
-/* Starts showing progress. Set `is_shown` to false if other output goes to the terminal. */
-struct reading reading_begin(bool is_shown);
-/* Call this after each event that was read. At intervals, it updates the progress line. */
-void reading_event(struct reading *reading, const struct probe_reader *reader);
-/* Erases the progress line. */
-void reading_end(struct reading *reading);
 
 #endif

@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "cli/cli.h"
-#include "cli/timer.h"
 #include "cli/processes.h"
 #include "cli/request.h"
 #include "cli/top/source.h"
@@ -431,7 +430,7 @@ struct probe_error *source_start(const struct top_options *options, struct probe
 	left_out_deinit(&source->left, &options->common);
 	if (error)
 		return error;
-	source->started_ns = source->last_ns = clock_ns(CLOCK_MONOTONIC);
+	source->started_ns = source->last_ns = clock_monotonic_ns();
 	return started ? probe_target_release(started) : NULL;
 }
 

@@ -12,7 +12,6 @@
 
 #include "cli/cli.h"
 #include "cli/processes.h"
-#include "cli/timer.h"
 #include "cli/top/source.h"
 #include "libprobe/base/value.h"
 
@@ -294,7 +293,7 @@ struct probe_error *source_read(struct top_source *source)
 	probe_trace_look(source->set, false);
 	error = source->error;
 	source->error = NULL;
-	now = clock_ns(CLOCK_MONOTONIC);
+	now = clock_monotonic_ns();
 	model->interval_ns = now - source->last_ns;
 	model->elapsed_ns = now - source->started_ns;
 	source->last_ns = now;

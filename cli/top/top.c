@@ -23,7 +23,6 @@
 #include "cli/print/print.h"
 #include "cli/processes.h"
 #include "cli/request.h"
-#include "cli/timer.h"
 #include "cli/top/top.h"
 #include "libprobe/base/file.h"
 #include "probe/sink.h"
@@ -356,7 +355,7 @@ enum {
 
 static uint64_t now_ns(void)
 {
-	return clock_ns(CLOCK_MONOTONIC);
+	return clock_monotonic_ns();
 }
 
 static void set_clock(char text[16])

@@ -24,7 +24,6 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "cli/timer.h"
 #include "cli/loop.h"
 #include "cli/options.h"
 #include "cli/print/print.h"

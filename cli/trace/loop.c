@@ -14,7 +14,6 @@
 
 #include "cli/cli.h"
 #include "cli/print/print.h"
-#include "cli/timer.h"
 #include "cli/trace/trace.h"
 
 /* ==== Exports ================================================================================= */
@@ -129,15 +128,6 @@ pid_t exports_owner(const struct trace *trace, const struct probe_traced *traced
 	return probe_target_pid(traced->target);
 }
 
-static const char *program_of(const struct trace *trace, pid_t pid)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_REALTIME, &now);
-	return comm_cache_get(
-		trace->comms, pid, pid, (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec);
-}
-
 /*
  * Exports the counts of one process label: the counts of ended processes with this label, and
  * those of the sessions from index `first` on.
@@ -231,7 +221,8 @@ static struct probe_error *export_tracer(
 
 		if (trace_tracer_of(trace, all[i]) == tracer &&
 			!any_belongs_to(trace, tracer, i, pid))
-			error = export_process(trace, tracer, i, pid, program_of(trace, pid));
+			error = export_process(trace, tracer, i, pid,
+				comm_cache_get(trace->comms, pid, pid, clock_now_ns()));
 	}
 	if (!error)
 		error = export_ended(trace, tracer);
@@ -278,14 +269,14 @@ static struct trace_progress trace_progress_start(const struct trace *trace)
 	bool wanted = trace->record && trace->full == RECORD_FLUSH && !trace->settings.quiet &&
 		      !trace->loop.child;
 
-	return (struct trace_progress){.line = progress_every(wanted ? NSEC_PER_SEC : 0),
-		.last_ns = clock_ns(CLOCK_MONOTONIC)};
+	return (struct trace_progress){
+		.line = progress_every(wanted ? NSEC_PER_SEC : 0), .last_ns = clock_monotonic_ns()};
 }
 
 /* If it is time to do so, shows the number of hits, their rate, the size, and the lost hits. */
 static void trace_progress_show(const struct trace *trace, struct trace_progress *progress)
 {
-	uint64_t now = clock_ns(CLOCK_MONOTONIC);
+	uint64_t now = clock_monotonic_ns();
 	double seconds = (double)(now - progress->last_ns) / NSEC_PER_SEC;
 
 	if (!progress_due(&progress->line))
@@ -360,7 +351,7 @@ static void wait_until(struct trace *trace, uint64_t ns)
 /* Sleeps until an event, or at most `ns` nanoseconds. */
 static void wait_for(struct trace *trace, uint64_t ns)
 {
-	wait_until(trace, clock_ns(CLOCK_MONOTONIC) + ns);
+	wait_until(trace, clock_monotonic_ns() + ns);
 }
 
 /* ---- The loop --------------------------------------------------------------- */
@@ -385,7 +376,7 @@ static struct timers timers_start(const struct trace *trace)
 /* Runs the timers that are due. */
 static void timers_run(struct trace *trace, struct timers *timers)
 {
-	uint64_t now = clock_ns(CLOCK_MONOTONIC);
+	uint64_t now = clock_monotonic_ns();
 
 	bool ended = timer_due(&timers->end, now);
 
@@ -435,7 +426,7 @@ static void linger(struct trace *trace)
 
 	exports_update(trace, true);
 	trace->loop.over = trace->loop.interrupted || !exports_are_read(trace);
-	while (!trace->loop.over && !timer_due(&end, clock_ns(CLOCK_MONOTONIC))) {
+	while (!trace->loop.over && !timer_due(&end, clock_monotonic_ns())) {
 		loop_until(&trace->loop, end.next_ns);
 		wait_for(trace, NSEC_PER_SEC);
 	}
@@ -448,8 +439,7 @@ static void send_rest(struct trace *trace)
 	struct timer end = timer_every(SEND_NS);
 
 	trace->loop.over = false;
-	while (otlp_is_busy(trace) && !trace->loop.over &&
-		!timer_due(&end, clock_ns(CLOCK_MONOTONIC))) {
+	while (otlp_is_busy(trace) && !trace->loop.over && !timer_due(&end, clock_monotonic_ns())) {
 		exports_serve(trace);
 		loop_until(&trace->loop, end.next_ns);
 		wait_for(trace, NSEC_PER_SEC);

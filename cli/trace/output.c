@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "cli/cli.h"
-#include "cli/timer.h"
 #include "cli/trace/trace.h"
 #include "libprobe/base/array.h"
 #include "libprobe/base/value.h"
@@ -721,11 +720,11 @@ static struct probe_view snapshot_of(
 	view.top = trace->settings.top;
 	view.all = trace->settings.all;
 	view.title = tracer->title;
-	view.elapsed_ns = clock_ns(CLOCK_MONOTONIC) - from;
+	view.elapsed_ns = clock_monotonic_ns() - from;
 	view.is_interval = is_interval;
 	/* A single table needs no heading. */
 	if (is_interval || tracer->last || tracer->had_interval || tracer->pprof)
-		view.time_ns = clock_ns(CLOCK_REALTIME);
+		view.time_ns = clock_now_ns();
 	return view;
 }
 
@@ -789,7 +788,7 @@ static struct probe_error *print_tracer(
 	}
 	probe_table_free(tracer->last);
 	tracer->last = table;
-	tracer->last_ns = clock_ns(CLOCK_MONOTONIC);
+	tracer->last_ns = clock_monotonic_ns();
 	return error;
 }
 
@@ -802,7 +801,7 @@ const char *trace_target_comm(const struct trace *trace, const struct probe_trac
 	if (!its->comm[0]) {
 		comm = comm_cache_known(trace->comms, pid, pid);
 		if (!comm)
-			comm = comm_cache_get(trace->comms, pid, pid, clock_ns(CLOCK_REALTIME));
+			comm = comm_cache_get(trace->comms, pid, pid, clock_now_ns());
 		snprintf(its->comm, sizeof(its->comm), "%s", comm ? comm : "");
 	}
 	return its->comm[0] ? its->comm : NULL;
@@ -953,7 +952,7 @@ static struct probe_error *print_stacks(
 	else
 		probe_stacks_mark(tracer->stacks);
 	tracer->had_interval |= is_interval;
-	tracer->last_ns = clock_ns(CLOCK_MONOTONIC);
+	tracer->last_ns = clock_monotonic_ns();
 	return NULL;
 }
 
@@ -974,7 +973,7 @@ void trace_tables(struct trace *trace, bool is_interval)
 
 void trace_tables_start(struct trace *trace)
 {
-	uint64_t now = clock_ns(CLOCK_MONOTONIC);
+	uint64_t now = clock_monotonic_ns();
 
 	for (size_t i = 0; i < trace->tracer_count; i++)
 		trace->tracers[i].started_ns = trace->tracers[i].last_ns = now;

@@ -137,7 +137,7 @@ struct probe_error *trace_rings_poll(struct trace *trace, const struct probe_tra
 	struct probe_error *error = probe_stream_poll(stream, NULL);
 
 	/* The process may have ended by the time its hits are read. */
-	comm_cache_get(trace->comms, pid, pid, clock_ns(CLOCK_REALTIME));
+	comm_cache_get(trace->comms, pid, pid, clock_now_ns());
 
 	if (error || trace->full != RECORD_STOP)
 		return error;
@@ -211,7 +211,7 @@ struct probe_error *trace_rings_note_end(struct trace *trace, struct probe_trace
 	struct trace_rings *rings = rings_of(traced);
 	struct probe_error *error;
 
-	rings->ended_ns = clock_ns(CLOCK_MONOTONIC);
+	rings->ended_ns = clock_monotonic_ns();
 	if (trace->full == RECORD_STOP)
 		return trace_rings_write(trace, traced);
 	error = probe_session_snapshot(traced->session, count_hit, &rings->held);

@@ -240,7 +240,7 @@ static void begin_program(struct trace *trace, pid_t pid)
 {
 	trace_take_left(trace, pid);
 	comm_cache_forget(trace->comms, pid);
-	comm_cache_get(trace->comms, pid, pid, clock_ns(CLOCK_REALTIME));
+	comm_cache_get(trace->comms, pid, pid, clock_now_ns());
 }
 
 /* Prepares for a session, unless its tracer does not want the process. `data` is the trace. */
@@ -296,7 +296,7 @@ static void report_start(struct trace *trace, const struct probe_trace_news *new
 	}
 	/* The process may have ended by the time its hits are read. */
 	if (!news->error && !traced->tracer)
-		comm_cache_get(trace->comms, pid, pid, clock_ns(CLOCK_REALTIME));
+		comm_cache_get(trace->comms, pid, pid, clock_now_ns());
 }
 
 static void report_later_start(struct trace *trace, const struct probe_trace_news *news)

@@ -21,7 +21,6 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "cli/timer.h"
 #include "cli/loop.h"
 #include "cli/print/print.h"
 #include "cli/processes.h"

@@ -18,7 +18,6 @@
 
 #include "cli/child.h"
 #include "cli/cli.h"
-#include "cli/timer.h"
 #include "cli/loop.h"
 #include "cli/trace/comm.h"
 
