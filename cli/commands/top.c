@@ -12,26 +12,19 @@
 
 enum { INTERVAL_MIN_MS = 10, TABLE_ROWS = 20 };
 
-enum top_order top_order_named(const char *name)
+/* The names of the orders, as --sort takes them. */
+static const char *const orders[TOP_ORDER_COUNT] = {[TOP_ORDER_RATE] = "rate",
+	[TOP_ORDER_TOTAL] = "total",
+	[TOP_ORDER_P50] = "p50",
+	[TOP_ORDER_P99] = "p99",
+	[TOP_ORDER_TIME] = "time",
+	[TOP_ORDER_NAME] = "name"};
+
+static struct probe_error *check(struct top_options *options)
 {
-	static const char *const names[TOP_ORDER_COUNT] = {[TOP_ORDER_RATE] = "rate",
-		[TOP_ORDER_TOTAL] = "total",
-		[TOP_ORDER_P50] = "p50",
-		[TOP_ORDER_P99] = "p99",
-		[TOP_ORDER_TIME] = "time",
-		[TOP_ORDER_NAME] = "name"};
-	int order = 0;
-
-	while (order < TOP_ORDER_COUNT && strcmp(names[order], name) != 0)
-		order++;
-	return (enum top_order)order;
-}
-
-static struct probe_error *check(const struct top_options *options)
-{
-	const struct common_options *common = &options->common;
-
-	if (top_order_named(options->sort) == TOP_ORDER_COUNT)
+	while (options->order < TOP_ORDER_COUNT && strcmp(orders[options->order], options->sort))
+		options->order++;
+	if (options->order == TOP_ORDER_COUNT)
 		return probe_error_new(PROBE_ERROR_USAGE,
 			"--sort '%s': use rate, total, p50, p99, time or name", options->sort);
 	if (options->interval_ns < INTERVAL_MIN_MS * NSEC_PER_MSEC)
@@ -41,7 +34,7 @@ static struct probe_error *check(const struct top_options *options)
 	if (options->keys_max && !options->keys.count)
 		return probe_error_new(
 			PROBE_ERROR_USAGE, "--keys is the number of keys; give -k EXPR, too");
-	return processes_check(common);
+	return processes_check(&options->common);
 }
 
 static struct probe_error *run(void *data, int *status_ret)

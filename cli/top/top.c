@@ -69,8 +69,6 @@ static struct {
 	struct termios before;
 } crash;
 
-static const int crash_signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
-
 static void give_back(int signal)
 {
 	if (crash.taken) {
@@ -83,18 +81,6 @@ static void give_back(int signal)
 	raise(signal);
 }
 
-static void catch_crashes(const struct top_screen *screen)
-{
-	struct sigaction action = {
-		.sa_handler = give_back, .sa_flags = (int)(SA_RESETHAND | SA_NODEFER)};
-
-	crash.fd = screen->fd;
-	crash.before = screen->before;
-	crash.taken = 1;
-	for (size_t i = 0; i < sizeof(crash_signals) / sizeof(crash_signals[0]); i++)
-		sigaction(crash_signals[i], &action, NULL);
-}
-
 /* ---- Taking and restoring the terminal --------------------------------------------- */
 
 /* Returns true if standard output is a terminal that can show a screen. */
@@ -105,44 +91,34 @@ static bool screen_possible(void)
 	return isatty(STDOUT_FILENO) && kind && kind[0] && strcmp(kind, "dumb") != 0;
 }
 
-static struct probe_error *screen_enter(struct top_screen *screen);
-
-static void screen_close(struct top_screen *screen);
-
-/*
- * Takes over the terminal of standard output: raw keys, alternate screen. It is restored later,
- * even if we crash. Errors: PROBE_ERROR_SYSTEM.
- */
-static struct probe_error *screen_open(struct top_screen **ret)
+/* Returns true if output is pending. */
+static bool screen_pending(const struct top_screen *screen)
 {
-	struct top_screen *screen = calloc(1, sizeof(*screen));
-	const char *no_colour = getenv("NO_COLOR");
-	struct probe_error *error;
+	return screen->written < screen->pending.length;
+}
 
-	if (!screen)
-		return probe_error_no_memory();
-	screen->colours = !no_colour || !no_colour[0];
-	screen->fd = open("/proc/self/fd/1", O_RDWR | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-	/* After su(1), another user owns the terminal, but /dev/tty can be opened. */
-	if (screen->fd < 0)
-		screen->fd = open("/dev/tty", O_RDWR | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-	if (screen->fd < 0) {
-		error = probe_error_system(
-			errno, "cannot open the terminal (`probectl top ... | cat` prints lines)");
-		free(screen);
-		return error;
+/* Writes what the terminal accepts. Errors: PROBE_ERROR_SYSTEM (the terminal was closed). */
+static struct probe_error *screen_flush(struct top_screen *screen)
+{
+	while (screen_pending(screen)) {
+		ssize_t done = write(screen->fd, screen->pending.data + screen->written,
+			screen->pending.length - screen->written);
+
+		if (done < 0 && errno == EAGAIN)
+			return NULL;
+		if (done < 0 && errno != EINTR)
+			return probe_error_system(errno, "cannot write to the terminal");
+		if (done > 0)
+			screen->written += (size_t)done;
 	}
-	error = screen_enter(screen);
-	if (error) {
-		screen_close(screen);
-		return error;
-	}
-	*ret = screen;
 	return NULL;
 }
 
 static struct probe_error *screen_enter(struct top_screen *screen)
 {
+	static const int crash_signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
+	const struct sigaction action = {
+		.sa_handler = give_back, .sa_flags = (int)(SA_RESETHAND | SA_NODEFER)};
 	struct termios ours;
 
 	/* If the terminal is still taken, its current settings may be our own. */
@@ -158,16 +134,16 @@ static struct probe_error *screen_enter(struct top_screen *screen)
 	if (tcsetattr(screen->fd, TCSANOW, &ours) < 0)
 		return probe_error_system(errno, "cannot change the terminal's settings");
 	screen->taken = true;
-	catch_crashes(screen);
+	crash.fd = screen->fd;
+	crash.before = screen->before;
+	crash.taken = 1;
+	for (size_t i = 0; i < sizeof(crash_signals) / sizeof(crash_signals[0]); i++)
+		sigaction(crash_signals[i], &action, NULL);
 	screen->pending.length = screen->written = 0;
 	buffer_string(&screen->pending, enter_sequence);
-	screen_forget(screen);
+	screen->known = false;
 	return NULL;
 }
-
-static bool screen_pending(const struct top_screen *screen);
-
-static struct probe_error *screen_flush(struct top_screen *screen);
 
 /* Writes all pending bytes. Waits at most LEAVE_MS for the terminal. */
 static void write_out(struct top_screen *screen)
@@ -212,26 +188,36 @@ static void screen_close(struct top_screen *screen)
 	free(screen);
 }
 
-static int screen_fd(const struct top_screen *screen)
+/*
+ * Takes over the terminal of standard output: raw keys, alternate screen. It is restored later,
+ * even if we crash. Errors: PROBE_ERROR_SYSTEM.
+ */
+static struct probe_error *screen_open(struct top_screen **ret)
 {
-	return screen->fd;
-}
+	struct top_screen *screen = calloc(1, sizeof(*screen));
+	const char *no_colour = getenv("NO_COLOR");
+	struct probe_error *error;
 
-/* Returns the current number of columns and rows; each is at least 1. */
-static void screen_size(const struct top_screen *screen, size_t *width_ret, size_t *height_ret)
-{
-	struct winsize size = {0};
-
-	if (ioctl(screen->fd, TIOCGWINSZ, &size) < 0 || !size.ws_col || !size.ws_row)
-		/* The size is unknown on a serial line. */
-		size = (struct winsize){.ws_col = 80, .ws_row = 24};
-	*width_ret = size.ws_col;
-	*height_ret = size.ws_row;
-}
-
-void screen_forget(struct top_screen *screen)
-{
-	screen->known = false;
+	if (!screen)
+		return probe_error_no_memory();
+	screen->colours = !no_colour || !no_colour[0];
+	screen->fd = open("/proc/self/fd/1", O_RDWR | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	/* After su(1), another user owns the terminal, but /dev/tty can be opened. */
+	if (screen->fd < 0)
+		screen->fd = open("/dev/tty", O_RDWR | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	if (screen->fd < 0) {
+		error = probe_error_system(
+			errno, "cannot open the terminal (`probectl top ... | cat` prints lines)");
+		free(screen);
+		return error;
+	}
+	error = screen_enter(screen);
+	if (error) {
+		screen_close(screen);
+		return error;
+	}
+	*ret = screen;
+	return NULL;
 }
 
 /* ---- Drawing ----------------------------------------------------------------------- */
@@ -256,18 +242,6 @@ static const char *const looks[TOP_LOOK_COUNT][2] = {[TOP_LOOK_PLAIN] = {"\033[0
 	[TOP_LOOK_FAINT] = {"\033[0;2m", "\033[0;2m"},
 	[TOP_LOOK_TITLE] = {"\033[0;1m", "\033[0;1;36m"},
 	[TOP_LOOK_WRONG] = {"\033[0m", "\033[0;31m"}};
-
-static void put_line(struct buffer *out, const struct top_frame *frame, size_t index, bool colours)
-{
-	const struct top_line *line = &frame->lines[index];
-
-	buffer_string(out, "\033[");
-	buffer_unsigned(out, index + 1);
-	buffer_string(out, ";1H\033[0m\033[2K");
-	buffer_string(out, looks[line->look][colours]);
-	if (line->length)
-		buffer_bytes(out, frame->text.data + line->offset, line->length);
-}
 
 /* Keeps a copy of the frame that is on the screen now. */
 static void keep(struct top_screen *screen, const struct top_frame *frame)
@@ -301,62 +275,87 @@ static void screen_draw(struct top_screen *screen, const struct top_frame *frame
 	out->length = screen->written = 0;
 	if (!screen->known)
 		buffer_string(out, "\033[0m\033[2J");
-	for (size_t i = 0; i < frame->count; i++)
-		if (!is_shown(screen, frame, i))
-			put_line(out, frame, i, screen->colours);
+	for (size_t i = 0; i < frame->count; i++) {
+		const struct top_line *line = &frame->lines[i];
+
+		if (is_shown(screen, frame, i))
+			continue;
+		buffer_string(out, "\033[");
+		buffer_unsigned(out, i + 1);
+		buffer_string(out, ";1H\033[0m\033[2K");
+		buffer_string(out, looks[line->look][screen->colours]);
+		if (line->length)
+			buffer_bytes(out, frame->text.data + line->offset, line->length);
+	}
 	keep(screen, frame);
 }
 
-/* Returns true if output is pending. */
-static bool screen_pending(const struct top_screen *screen)
-{
-	return screen->written < screen->pending.length;
-}
+/* ==== Program ================================================================================= */
 
-/* Writes what the terminal accepts. Errors: PROBE_ERROR_SYSTEM (the terminal was closed). */
-static struct probe_error *screen_flush(struct top_screen *screen)
-{
-	while (screen_pending(screen)) {
-		ssize_t done = write(screen->fd, screen->pending.data + screen->written,
-			screen->pending.length - screen->written);
+/*
+ * The program that `probectl top` starts. If top shows a screen, the program's standard output and
+ * standard error, if they are the terminal, become an unnamed file, and its standard input an empty
+ * one. A pipe would kill the program if top were killed.
+ */
 
-		if (done < 0 && errno == EAGAIN)
-			return NULL;
-		if (done < 0 && errno != EINTR)
-			return probe_error_system(errno, "cannot write to the terminal");
-		if (done > 0)
-			screen->written += (size_t)done;
+enum { STANDARD_FILES = 3 };
+
+/* Replaces those of our standard files that are the terminal; ours[] keeps the originals. */
+static struct probe_error *swap_files(const struct top_program *program, int ours[STANDARD_FILES])
+{
+	int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC), err = errno;
+	bool ok = nothing >= 0;
+
+	for (int fd = 0; fd < STANDARD_FILES; fd++) {
+		int other = fd == STDIN_FILENO ? nothing : fileno(program->kept);
+
+		if (!ok || !isatty(fd))
+			continue;
+		ours[fd] = fcntl(fd, F_DUPFD_CLOEXEC, STANDARD_FILES);
+		ok = ours[fd] >= 0 && dup2(other, fd) >= 0;
+		err = errno;
 	}
-	return NULL;
+	if (nothing >= 0)
+		close(nothing);
+	return ok ? NULL : probe_error_system(err, "cannot change the program's standard files");
 }
 
-/* Reads *count_ret bytes of keys, maybe 0. Errors: PROBE_ERROR_SYSTEM (the terminal was closed). */
-static struct probe_error *screen_read(
-	struct top_screen *screen, char *bytes, size_t size, size_t *count_ret)
+/*
+ * Starts a program and holds it. With a screen, replaces its standard files that are the terminal.
+ */
+static struct probe_error *program_start(
+	struct top_program *program, char *const argv[], bool is_screen, struct probe_target **ret)
 {
-	ssize_t count = read(screen->fd, bytes, size);
+	int ours[STANDARD_FILES] = {-1, -1, -1};
+	struct probe_error *error = NULL;
 
-	*count_ret = count > 0 ? (size_t)count : 0;
-	if (count > 0 || (count < 0 && (errno == EAGAIN || errno == EINTR)))
-		return NULL;
-	return count < 0 ? probe_error_system(errno, "cannot read from the terminal")
-			 : probe_error_new(PROBE_ERROR_SYSTEM, "the terminal is gone");
+	if (is_screen) {
+		program->kept = tmpfile();
+		/* The program may open /dev/stderr, and then has another file position. */
+		if (!program->kept || fcntl(fileno(program->kept), F_SETFL, O_APPEND) < 0 ||
+			fcntl(fileno(program->kept), F_SETFD, FD_CLOEXEC) < 0)
+			return probe_error_system(
+				errno, "cannot make a file for the program's output");
+		error = swap_files(program, ours);
+	}
+	if (!error)
+		error = child_start(argv, ret, &program->status);
+	for (int fd = 0; fd < STANDARD_FILES; fd++) {
+		if (ours[fd] < 0)
+			continue;
+		dup2(ours[fd], fd);
+		close(ours[fd]);
+	}
+	return error;
 }
 
 /* ==== Top ===================================================================================== */
 
 enum {
-	ESCAPE_NS = 50 * NSEC_PER_MSEC, /* maximum time between two bytes of one key */
-	MESSAGE_S = 5,			/* minimum time for which a message is shown */
 	FOLLOW_NS = 20 * NSEC_PER_MSEC, /* time after which we look at the processes again */
 	/* PIPE_BUF: a pipe with POLLOUT accepts at least this many bytes. */
 	PIECE_BYTES = 4096
 };
-
-static uint64_t now_ns(void)
-{
-	return clock_monotonic_ns();
-}
 
 static void set_clock(char text[16])
 {
@@ -371,79 +370,63 @@ static void top_fail(struct top *top, struct probe_error *error)
 {
 	if (!error)
 		return;
-	if (top->error)
-		probe_error_free(error);
-	else
-		top->error = error;
+	top->error = probe_error_first(top->error, error);
 	top->events.over = true;
-}
-
-void top_say(struct top *top, char *message)
-{
-	free(top->message);
-	top->message = message;
-	top->message_ns = message ? now_ns() + (uint64_t)MESSAGE_S * NSEC_PER_SEC : UINT64_MAX;
 }
 
 /* ---- Drawing the screen ------------------------------------------------------------ */
 
 static void draw(struct top *top)
 {
+	struct top_screen *screen = top->screen;
 	struct top_view *view = &top->view;
+	struct winsize size = {0};
 
-	if (!top->screen)
+	if (!screen)
 		return;
-	top->stale = screen_pending(top->screen);
+	top->stale = screen_pending(screen);
 	if (top->stale)
 		return;
-	screen_size(top->screen, &view->width, &view->height);
+	if (ioctl(screen->fd, TIOCGWINSZ, &size) < 0 || !size.ws_col || !size.ws_row)
+		/* The size is unknown on a serial line. */
+		size = (struct winsize){.ws_col = 80, .ws_row = 24};
+	view->width = size.ws_col;
+	view->height = size.ws_row;
 	view->message = top->message;
 	draw_screen(&top->frame, &top->model, view);
-	if (top->frame.text.no_memory)
+	if (top->frame.text.no_memory) {
 		top_fail(top, probe_error_no_memory());
-	else
-		screen_draw(top->screen, &top->frame);
+		return;
+	}
+	screen->known &= !top->redraws;
+	top->redraws = false;
+	screen_draw(screen, &top->frame);
 }
 
 /* ---- Signals ----------------------------------------------------------------------- */
 
-static void take_screen(struct top *top)
-{
-	top_fail(top, screen_enter(top->screen));
-	draw(top);
-}
-
-/* Stops us, as Ctrl-Z does by default. Returns after SIGCONT. */
-static void suspend(struct top *top)
-{
-	sigset_t stop;
-
-	if (top->screen)
-		screen_leave(top->screen);
-	sigemptyset(&stop);
-	sigaddset(&stop, SIGTSTP);
-	raise(SIGTSTP);
-	sigprocmask(SIG_UNBLOCK, &stop, NULL);
-	sigprocmask(SIG_BLOCK, &stop, NULL);
-	if (top->screen)
-		take_screen(top);
-}
-
 static void take_signal(int signal, void *data)
 {
 	struct top *top = data;
+	sigset_t stop;
 
-	if (signal == SIGTSTP)
-		suspend(top);
+	/* Stop us, as Ctrl-Z does by default, until SIGCONT. */
+	if (signal == SIGTSTP) {
+		if (top->screen)
+			screen_leave(top->screen);
+		sigemptyset(&stop);
+		sigaddset(&stop, SIGTSTP);
+		raise(SIGTSTP);
+		sigprocmask(SIG_UNBLOCK, &stop, NULL);
+		sigprocmask(SIG_BLOCK, &stop, NULL);
+	}
 	if (!top->screen)
 		return;
 	/* SIGSTOP cannot be caught, so the shell may have used the terminal meanwhile. */
-	if (signal == SIGCONT)
-		take_screen(top);
-	if (signal == SIGWINCH) {
-		screen_forget(top->screen);
-		draw(top);
-	}
+	if (signal == SIGTSTP || signal == SIGCONT)
+		top_fail(top, screen_enter(top->screen));
+	top->redraws |= signal == SIGWINCH;
+	draw(top);
 }
 
 /* ---- Waiting ----------------------------------------------------------------------- */
@@ -454,11 +437,11 @@ static void take_signal(int signal, void *data)
  */
 static void wait_for(struct top *top, uint64_t ns, short events, bool *output)
 {
-	int fd = top->screen ? screen_fd(top->screen) : STDOUT_FILENO;
+	int fd = top->screen ? top->screen->fd : STDOUT_FILENO;
 
 	loop_watch(&top->events, top->gone ? -1 : fd, events, output);
 	source_watch(top->source, &top->events);
-	loop_until(&top->events, now_ns() + ns);
+	loop_until(&top->events, clock_monotonic_ns() + ns);
 	top_fail(top, loop_sleep(&top->events));
 }
 
@@ -481,7 +464,8 @@ static void tell_news(struct top *top)
 		return;
 	if (!top->screen)
 		print_message(news);
-	top_say(top, news);
+	top_say(top, "%s", news);
+	free(news);
 	draw(top);
 }
 
@@ -514,26 +498,6 @@ static void follow(struct top *top)
 
 /* ---- Lines ------------------------------------------------------------------------- */
 
-/* Ends the loop because the output has failed. EPIPE is no error: the reader wants no more. */
-static void lose_output(struct top *top, int err)
-{
-	top->gone = top->events.over = true;
-	if (err != EPIPE)
-		top_fail(top, probe_error_system(err, "cannot write the output"));
-}
-
-/*
- * Returns how many bytes to write at once: whole lines, so that the program's output begins a line.
- */
-static size_t piece_length(const char *bytes, size_t count)
-{
-	const char *line_end = count > PIECE_BYTES ? memrchr(bytes, '\n', PIECE_BYTES) : NULL;
-
-	return line_end		     ? (size_t)(line_end + 1 - bytes)
-	       : count < PIECE_BYTES ? count
-				     : PIECE_BYTES;
-}
-
 /*
  * Writes lines to standard output. A signal or, while probes are on, the time limit (-d) ends the
  * wait for a slow reader.
@@ -543,21 +507,29 @@ static void write_lines(struct top *top, const char *bytes, size_t count)
 	bool ended = false;
 
 	while (count && !top->gone) {
+		/* Whole lines at once, so that the program's output begins a line. */
+		const char *line_end =
+			count > PIECE_BYTES ? memrchr(bytes, '\n', PIECE_BYTES) : NULL;
+		size_t piece = count < PIECE_BYTES ? count : PIECE_BYTES;
 		bool ready = false;
 		ssize_t done;
 
 		wait_for(top, FOLLOW_NS, POLLOUT, &ready);
 		if (!top->events.over)
 			follow(top);
-		ended |= timer_due(&top->end, now_ns());
+		ended |= timer_due(&top->end, clock_monotonic_ns());
 		top->events.over |= ended;
 		if (!ready && (top->events.interrupted || ended))
 			return;
 		if (!ready)
 			continue;
-		done = write(top->output, bytes, piece_length(bytes, count));
-		if (done < 0 && errno != EINTR && errno != EAGAIN)
-			lose_output(top, errno);
+		done = write(top->output, bytes, line_end ? (size_t)(line_end + 1 - bytes) : piece);
+		if (done < 0 && errno != EINTR && errno != EAGAIN) {
+			top->gone = top->events.over = true;
+			/* EPIPE is no error: the reader wants no more. */
+			if (errno != EPIPE)
+				top_fail(top, probe_error_system(errno, "cannot write the output"));
+		}
 		bytes += done > 0 ? done : 0;
 		count -= done > 0 ? (size_t)done : 0;
 	}
@@ -566,11 +538,17 @@ static void write_lines(struct top *top, const char *bytes, size_t count)
 /* Prints the program's output that we kept while the screen was shown. */
 static void print_kept(struct top *top)
 {
+	struct top_program *program = &top->program;
 	char bytes[PIECE_BYTES];
-	size_t count;
+	ssize_t count;
 
-	while (!top->gone && (count = program_read(&top->program, bytes, sizeof(bytes))))
-		write_lines(top, bytes, count);
+	while (program->kept && !top->gone) {
+		count = pread(fileno(program->kept), bytes, sizeof(bytes), program->read);
+		if (count <= 0)
+			return;
+		program->read += count;
+		write_lines(top, bytes, (size_t)count);
+	}
 }
 
 static void print_table(struct top *top, size_t rows)
@@ -604,7 +582,7 @@ static void look(struct top *top)
 
 static void look_if_due(struct top *top)
 {
-	uint64_t now = now_ns();
+	uint64_t now = clock_monotonic_ns();
 
 	if (timer_due(&top->end, now))
 		top->events.over = true;
@@ -622,48 +600,23 @@ static void look_if_due(struct top *top)
 
 /* ---- Keys -------------------------------------------------------------------------- */
 
-static void take_keys(struct top *top, bool all)
-{
-	struct top_key key;
-
-	while (keys_next(&top->keys, all, &key) && !top->events.over)
-		top_take_key(top, &key);
-	top->escape_ns = top->keys.count ? now_ns() + ESCAPE_NS : UINT64_MAX;
-}
-
 static void read_keys(struct top *top)
 {
 	char bytes[sizeof(top->keys.bytes)];
-	struct probe_error *error;
-	size_t count = 0, taken = 0;
+	ssize_t count = read(top->screen->fd, bytes, sizeof(bytes)), taken = 0;
 
-	error = screen_read(top->screen, bytes, sizeof(bytes), &count);
-	if (error) {
-		/* Ignore the error. The terminal was closed, and SIGHUP usually arrives, too. */
-		probe_error_free(error);
+	if (count < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	/* No error: the terminal was closed, and SIGHUP usually arrives, too. */
+	if (count <= 0) {
 		top->events.over = top->gone = true;
 		return;
 	}
 	while (taken < count) {
-		taken += keys_add(&top->keys, bytes + taken, count - taken);
-		take_keys(top, false);
+		taken += (ssize_t)keys_add(&top->keys, bytes + taken, (size_t)(count - taken));
+		top_take_keys(top, false);
 	}
 	draw(top);
-}
-
-/* Writes pending output. If a frame could not be drawn because of this output, draws it now. */
-static void flush(struct top *top)
-{
-	struct probe_error *error = screen_flush(top->screen);
-
-	if (!error && top->stale && !screen_pending(top->screen)) {
-		draw(top);
-		error = screen_flush(top->screen);
-	}
-	if (!error)
-		return;
-	probe_error_free(error);
-	top->events.over = top->gone = true;
 }
 
 static void take_events(struct top *top)
@@ -671,7 +624,7 @@ static void take_events(struct top *top)
 	bool output = false;
 
 	if (top->screen && screen_pending(top->screen))
-		loop_watch(&top->events, screen_fd(top->screen), POLLOUT, NULL);
+		loop_watch(&top->events, top->screen->fd, POLLOUT, NULL);
 	loop_until(&top->events, top->looks.next_ns);
 	loop_until(&top->events, top->end.next_ns);
 	loop_until(&top->events, top->escape_ns);
@@ -691,11 +644,19 @@ static void run(struct top *top)
 	model_arrange(&top->model);
 	draw(top);
 	while (!top->events.over) {
-		if (top->screen)
-			flush(top);
+		struct probe_error *error = top->screen ? screen_flush(top->screen) : NULL;
+
+		/* If a frame could not be drawn because of this output, draw it now. */
+		if (!error && top->stale && !screen_pending(top->screen)) {
+			draw(top);
+			error = screen_flush(top->screen);
+		}
+		if (error)
+			top->events.over = top->gone = true;
+		probe_error_free(error);
 		take_events(top);
-		if (now_ns() >= top->escape_ns) {
-			take_keys(top, true);
+		if (clock_monotonic_ns() >= top->escape_ns) {
+			top_take_keys(top, true);
 			draw(top);
 		}
 		follow(top);
@@ -707,10 +668,9 @@ static void run(struct top *top)
 
 static void begin_view(struct top *top)
 {
-	enum top_order order = top_order_named(top->options->sort);
+	enum top_order order = top->options->order;
 	const char *unmatched = source_unmatched(top->source);
-	char stop[PROBE_DURATION_BYTES], *message;
-	int length;
+	char stop[PROBE_DURATION_BYTES];
 
 	top->view.title = source_title(top->source);
 	top->view.clock = top->clock;
@@ -729,11 +689,11 @@ static void begin_view(struct top *top)
 	if (!source_has_traced(top->source))
 		return;
 	probe_duration_text(stop, (double)source_stop_ns(top->source));
-	length = top->events.child
-			 ? asprintf(&message, "%zu probe%s enabled", COUNTED(top->model.count))
-			 : asprintf(&message, "%zu probe%s enabled; the process was stopped for %s",
-				   COUNTED(top->model.count), stop);
-	top_say(top, length < 0 ? NULL : message);
+	if (top->events.child)
+		top_say(top, "%zu probe%s enabled", COUNTED(top->model.count));
+	else
+		top_say(top, "%zu probe%s enabled; the process was stopped for %s",
+			COUNTED(top->model.count), stop);
 }
 
 /* Starts the program, before signals are blocked, which it would inherit. Opens the source. */
@@ -761,23 +721,17 @@ static struct probe_error *begin_source(struct top *top)
 	return error;
 }
 
-/* Returns an error if standard output cannot be written, before any probe is switched on. */
-static struct probe_error *check_output(struct top *top)
-{
-	int flags = fcntl(STDOUT_FILENO, F_GETFL), own = file_reopen(STDOUT_FILENO);
-
-	top->output = own < 0 ? STDOUT_FILENO : own;
-	return flags < 0 || (flags & O_ACCMODE) == O_RDONLY
-		       ? probe_error_system(EBADF, "the standard output")
-		       : NULL;
-}
-
 static struct probe_error *begin(struct top *top)
 {
-	struct probe_error *error = check_output(top);
+	int flags = fcntl(STDOUT_FILENO, F_GETFL), own = file_reopen(STDOUT_FILENO);
+	struct probe_error *error;
 
-	if (!error)
-		error = begin_source(top);
+	if (own >= 0)
+		top->output = own;
+	/* Before any probe is switched on. */
+	if (flags < 0 || (flags & O_ACCMODE) == O_RDONLY)
+		return probe_error_system(EBADF, "the standard output");
+	error = begin_source(top);
 	if (error)
 		return error;
 	begin_view(top);
@@ -787,21 +741,11 @@ static struct probe_error *begin(struct top *top)
 	return NULL;
 }
 
-/* Reports a PROBE that matched nothing. Perhaps its processes ended before we found them. */
-static void report_unmatched(const struct top *top)
-{
-	const char *unmatched = source_unmatched(top->source);
-
-	if (unmatched && !source_has_traced(top->source))
-		report_warning("no process was traced: none came, or each had ended before its "
-			       "probes could be switched on");
-	else if (unmatched)
-		report_warning("%s matched no probe" REQUEST_NEXT_STEP, unmatched);
-}
-
 /* Prints at most `rows` rows with hits, after the screen, and the table on it, was closed. */
 static void print_end(struct top *top, size_t rows)
 {
+	const char *unmatched;
+
 	top_fail(top, source_read(top->source));
 	if (top->error)
 		return;
@@ -814,7 +758,13 @@ static void print_end(struct top *top, size_t rows)
 		report_warning("%ju hits are only in the rows of their probes: there was no room "
 			       "for more keys (--keys N makes it)",
 			(uintmax_t)model_unkeyed(&top->model));
-	report_unmatched(top);
+	/* Perhaps the processes of a PROBE ended before we found them. */
+	unmatched = source_unmatched(top->source);
+	if (unmatched && !source_has_traced(top->source))
+		report_warning("no process was traced: none came, or each had ended before its "
+			       "probes could be switched on");
+	else if (unmatched)
+		report_warning("%s matched no probe" REQUEST_NEXT_STEP, unmatched);
 }
 
 /* Restores the terminal, releases the processes, and prints the results. */
@@ -842,19 +792,6 @@ static void end(struct top *top)
 		top_fail(top, error);
 }
 
-/* Waits for the program to end. It may run on without its probes. Returns its exit status. */
-static int wait_for_program(struct top *top)
-{
-	int status;
-
-	while (!child_ended(top->events.child, &status)) {
-		print_kept(top);
-		wait_for(top, FOLLOW_NS, 0, NULL);
-	}
-	print_kept(top);
-	return status;
-}
-
 int top_run(const struct top_options *options)
 {
 	struct top top = {.options = options, .events = {.signal_fd = -1}, .output = STDOUT_FILENO};
@@ -872,11 +809,17 @@ int top_run(const struct top_options *options)
 	else if (top.source && source_is_incomplete(top.source))
 		failed = STATUS_FAILED;
 	top.error = NULL;
+	/* The program may run on without its probes. */
+	while (top.events.child && !child_ended(top.events.child, &status)) {
+		print_kept(&top);
+		wait_for(&top, FOLLOW_NS, 0, NULL);
+	}
 	if (top.events.child)
-		status = wait_for_program(&top);
+		print_kept(&top);
 	if (failed)
 		status = top.program.status ? top.program.status : failed;
-	program_deinit(&top.program);
+	if (top.program.kept)
+		fclose(top.program.kept);
 	source_free(top.source);
 	model_deinit(&top.model);
 	frame_deinit(&top.frame);

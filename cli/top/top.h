@@ -2,15 +2,15 @@
 /*
  * The live table of `probectl top`. cli/commands/top.c parses the command line.
  *
- *   top.c      the terminal, signals and timers; calls the other files
- *   model.c    the rows: their order, filter and cursor; the actions of the keys;
- *              the program that top starts
+ *   top.c      the terminal, signals and timers; the program that top starts;
+ *              calls the other files
+ *   keys.c     the bytes that a terminal sends, the keys, and what they do
+ *   model.c    the rows: their order, filter and cursor
  *   follow.c   finds the processes, and follows them from the start on
  *   source.c   the sessions of the processes: hits, keys, durations, switching
  *   draw.c     the rows and the lines around them, as text of a given width
- *   keys.c     parses the bytes that a terminal sends into keys
  *
- * The model, draw.c and keys.c know nothing of processes and terminals.
+ * The model and draw.c know nothing of processes and terminals.
  *
  * We do not use the library curses. The screen needs only a dozen escape sequences, which all
  * current terminals understand (ECMA-48 and xterm's alternate screen). With curses, every command
@@ -245,13 +245,6 @@ size_t keys_add(struct top_keys *keys, const char *bytes, size_t count);
  */
 bool keys_next(struct top_keys *keys, bool all, struct top_key *ret);
 
-/* ---- The terminal (top.c) ---------------------------------------------------------- */
-
-struct top_screen;
-
-/* Makes the next draw write the whole frame, after something else wrote to the terminal. */
-void screen_forget(struct top_screen *screen);
-
 /* ---- Processes (source.c) ---------------------------------------------------------- */
 
 struct top_source;
@@ -259,7 +252,8 @@ struct top_source;
 struct top_options {
 	struct common_options common;
 	struct probe_request request;
-	const char *sort;
+	const char *sort; /* the order as typed */
+	enum top_order order;
 	const char *filter; /* filter of hits, or NULL */
 	struct string_list keys;
 	uint64_t keys_max; /* maximum number of keys on each CPU, or 0 for the library's default */
@@ -316,26 +310,16 @@ PROBE_MUST_CHECK struct probe_error *source_stop(struct top_source *source);
 /* Frees the source, which may be NULL. */
 void source_free(struct top_source *source);
 
-/* ---- A program of our own (model.c) ------------------------------------------------ */
+/* ---- The main loop (top.c), and the actions of the keys (keys.c) ------------------ */
 
-/* Initialise with {0}. */
+/* The program that top starts. Initialise with {0}. */
 struct top_program {
 	FILE *kept; /* the program's output while a screen is shown; NULL without a screen */
 	off_t read; /* number of bytes of `kept` that were read */
 	int status; /* our exit status if the program could not be started; otherwise 0 */
 };
 
-/*
- * Starts a program and holds it. With a screen, replaces its standard files that are the terminal.
- */
-PROBE_MUST_CHECK struct probe_error *program_start(
-	struct top_program *program, char *const argv[], bool is_screen, struct probe_target **ret);
-
-/* Reads the next bytes of the program's output in `kept`. Returns 0 if there are no new bytes. */
-size_t program_read(struct top_program *program, char *bytes, size_t size);
-void program_deinit(struct top_program *program);
-
-/* ---- The main loop (top.c), and the actions of the keys (model.c) ------------------ */
+struct top_screen;
 
 struct top {
 	const struct top_options *options;
@@ -360,19 +344,17 @@ struct top {
 
 	int output; /* standard output, or a descriptor for the same file from file_reopen() */
 
+	bool redraws;		   /* the user wants the whole screen drawn again */
 	bool stale;		   /* the screen must be drawn again */
 	bool gone;		   /* our output has no reader any more */
 	struct probe_error *error; /* the error that has ended the loop, or NULL */
 };
 
-/* Executes the action of a key. */
-void top_take_key(struct top *top, const struct top_key *key);
+/* Executes the actions of the complete keys. With `all`, an escape is a key (keys_next()). */
+void top_take_keys(struct top *top, bool all);
 
-/* Shows a message, or none, in place of the current one. Takes ownership. */
-void top_say(struct top *top, char *message);
-
-/* Returns the order with this name, or TOP_ORDER_COUNT if the name is unknown. */
-enum top_order top_order_named(const char *name);
+/* Shows a message in place of the current one; `format` is NULL for none. */
+void __attribute__((format(printf, 2, 3))) top_say(struct top *top, const char *format, ...);
 
 /* Runs `probectl top`. Reports its errors itself and returns the exit status. */
 int top_run(const struct top_options *options);
