@@ -6,12 +6,15 @@
  * A hit changes its cell in two steps, values and then count, so a row may hold one value more than
  * it counts. At rest, both are exact.
  */
+#include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "libprobe/base/array.h"
+#include "libprobe/base/clock.h"
 #include "libprobe/base/frame_text.h"
 #include "libprobe/base/map.h"
 #include "libprobe/base/value.h"
@@ -625,6 +628,44 @@ static void set_hits(const struct merger *m)
 		s->probes[m->rows[i]->probe].hits += m->rows[i]->count;
 }
 
+static uint64_t slot_sum(const struct probe_session *s, size_t probe, size_t field)
+{
+	return snapshot_sum_slots(&s->view, s->known[probe].slot, field);
+}
+
+/*
+ * Sets *ret to a plausible count: at most one hit per CPU and ns since boot. Counts in a file are
+ * not checked, because they may be from another machine.
+ */
+static void take_count(struct probe_session *s, uint64_t count, uint64_t *ret)
+{
+	double most = (double)clock_monotonic_ns() * s->view.layout.cpus;
+
+	if (s->dead || (double)count <= most)
+		*ret = count;
+	else
+		s->counts_damaged = true;
+}
+
+void session_count_lost(struct probe_session *s)
+{
+	for (size_t i = 0; i < s->probe_count; i++) {
+		struct probe_session_probe *probe = &s->probes[i];
+
+		take_count(s, slot_sum(s, i, offsetof(struct probe_slot, lost)), &probe->lost);
+		take_count(s, slot_sum(s, i, offsetof(struct probe_slot, unmatched)),
+			&probe->unmatched);
+	}
+}
+
+struct probe_error *session_check_there(const struct probe_session *s)
+{
+	if (s->dead || s->view.base || probe_target_alive(s->target))
+		return NULL;
+	return probe_error_new(PROBE_ERROR_NOT_FOUND,
+		"process %d has ended, and with it what it had gathered", s->target->pid);
+}
+
 struct probe_error *probe_session_rows(
 	struct probe_session *session, struct probe_row **ret, size_t *count_ret)
 {
@@ -656,9 +697,12 @@ struct probe_error *probe_session_rows(
 	return rows ? NULL : probe_error_no_memory();
 }
 
-/* ---- Counts only ------------------------------------------------------------------------ */
+/* ==== Counts ================================================================================== */
 
-void gather_count(struct probe_session *session)
+enum { COUNTING_SHARE = 50 };
+
+/* Sets the hits of all probes of a PROBE_SESSION_GATHER session. */
+static void gather_count(struct probe_session *session)
 {
 	uint32_t slots = session->view.layout.slot_capacity;
 	const struct view_keys keys = keys_of_view(session);
@@ -669,4 +713,135 @@ void gather_count(struct probe_session *session)
 		if (session->known[i].slot < slots)
 			session->probes[i].hits = hits[session->known[i].slot];
 	free(hits);
+}
+
+/* Counts the hits. The longer this takes, the less often it is done. */
+static void count_gathered(struct probe_session *s)
+{
+	uint64_t before = clock_monotonic_ns(), after;
+
+	if (before < s->count_again_ns && !s->stopped)
+		return;
+	gather_count(s);
+	after = clock_monotonic_ns();
+	s->count_again_ns = after + COUNTING_SHARE * (after - before);
+}
+
+/* Counts open pairs once the session has stopped. */
+static void count_in_flight(struct probe_session *s)
+{
+	uint64_t *flights = s->stopped && !s->flights_counted ? gather_flights(s) : NULL;
+
+	for (size_t i = 0; flights && i < s->probe_count; i++)
+		if (s->known[i].part.role == PAIR_END)
+			s->probes[i].in_flight = flights[s->known[i].part.pair];
+	s->flights_counted |= flights != NULL;
+	free(flights);
+}
+
+void session_update_counts(struct probe_session *s)
+{
+	session_count_lost(s);
+	for (size_t i = 0; i < s->probe_count; i++) {
+		struct probe_session_probe *probe = &s->probes[i];
+
+		if (s->options.kind == PROBE_SESSION_COUNT)
+			probe->hits = slot_sum(s, i, offsetof(struct probe_slot, hits));
+		else if (s->options.kind == PROBE_SESSION_RECORD)
+			probe->hits = s->known[i].consumed + probe->lost;
+	}
+	if (s->options.kind == PROBE_SESSION_GATHER)
+		count_gathered(s);
+	if (session_has_pairs(s))
+		count_in_flight(s);
+}
+
+/* ==== Start events without an end ============================================================= */
+
+/*
+ * Removes start events that will have no end, where forked children share their table
+ * (arch_flights). If a process is killed in between, the entry stays, because no stub notices the
+ * end; in a long trace, such entries would fill the table.
+ *
+ * So when half of the table is used, entries of threads that are gone get the depth 0, and any
+ * thread may take them. A new thread with the same id keeps an entry. Removed start events still
+ * count as in flight. Entries with the program's keys (--match) belong to no thread, and stay.
+ *
+ * Entries have the kernel's thread ids, except in a child of clone(2) without libc, which has its
+ * parent's, and in pid namespaces made by children. If no thread of the machine has such an id, a
+ * living thread's entry is removed, and its next end event has no start event.
+ */
+
+enum { LOOK_NS = 250 * 1000 * 1000 };
+
+struct flights_scan {
+	struct probe_session *session;
+	uint32_t used;
+	bool give_back;
+};
+
+static bool is_gone(uint32_t tid)
+{
+	return tid && getpgid((pid_t)tid) < 0 && errno == ESRCH;
+}
+
+/*
+ * Sets an entry's depth to 0. State and depth are compared as one word
+ * (arch/stub/flight_entries.c).
+ */
+static bool set_idle(
+	const struct probe_session *s, uint64_t offset, const struct probe_flight *flight)
+{
+	uint64_t seen = (uint64_t)flight->depth << 32 | flight->state;
+
+	return atomic_compare_exchange_strong(
+		(_Atomic uint64_t *)(s->rings.base + offset), &seen, flight->state);
+}
+
+static void look_at(void *data, uint64_t offset, const struct probe_flight *flight)
+{
+	struct flights_scan *look = data;
+	struct probe_session *s = look->session;
+	uint32_t pair = flight->state - FLIGHT_PAIR;
+	uint64_t open;
+
+	look->used++;
+	if (!look->give_back || pair >= s->left_count || !is_gone(flight->tid))
+		return;
+	open = snapshot_open_begins(&s->view, offset, flight);
+	if (set_idle(s, offset, flight))
+		s->left[pair] += open;
+}
+
+/* Makes room to count removed start events. If memory is short, no start event is removed. */
+static void grow_left(struct probe_session *s)
+{
+	uint64_t *left;
+
+	if (s->pairs <= s->left_count)
+		return;
+	left = reallocarray(s->left, s->pairs, sizeof(*left));
+	if (!left)
+		return;
+	for (uint32_t i = s->left_count; i < s->pairs; i++)
+		left[i] = 0;
+	s->left = left;
+	s->left_count = s->pairs;
+}
+
+void session_give_back_flights(struct probe_session *s)
+{
+	struct flights_scan look = {.session = s};
+	uint64_t now = clock_monotonic_ns();
+
+	if (!s->options.follow_children || !session_has_pairs(s) || s->options.gather.match ||
+		s->processes.foreign || now < s->flights_again_ns)
+		return;
+	s->flights_again_ns = now + LOOK_NS;
+	snapshot_walk_flights(&s->view, look_at, &look);
+	if (look.used < s->view.layout.flight_entries / 2)
+		return;
+	grow_left(s);
+	look.give_back = true;
+	snapshot_walk_flights(&s->view, look_at, &look);
 }

@@ -607,24 +607,6 @@ static struct probe_error *stop_in_children(struct probe_session *s, pid_t pid)
 	return busy;
 }
 
-static void close_gates(struct probe_session *s)
-{
-	if (s->options.watch)
-		launches_remove(watch_launches(s->options.watch), &s->exec_gate);
-	gate_shut(&s->exec_gate.gate);
-	gate_shut(&s->gate);
-	gate_close(&s->exec_gate.gate);
-	gate_close(&s->gate);
-}
-
-static void close_wait(struct probe_session *s)
-{
-	gate_close(&s->wait);
-	if (s->event >= 0)
-		close(s->event);
-	s->event = -1;
-}
-
 /* Stops a session. Fails at once if the target cannot be changed now; the caller may try again. */
 static struct probe_error *stop_session(struct probe_session *session, bool is_last_try)
 {
@@ -639,9 +621,9 @@ static struct probe_error *stop_session(struct probe_session *session, bool is_l
 			probe_error_new(
 				PROBE_ERROR_BUSY, "process %d is frozen", session->target->pid));
 	lapse = session_note_lapse(session);
-	close_gates(session);
+	session_close_gates(session);
 	error = stop_in(session, session->target);
-	close_wait(session);
+	session_close_wait(session);
 	/* From here on, forked children run no inherited stub. */
 	if (session->rings.base)
 		((struct data_header *)session->rings.base)->guard = 0;
@@ -659,7 +641,7 @@ static struct probe_error *stop_session(struct probe_session *session, bool is_l
 	session->stopped = !error;
 	for (size_t m = 0; m < session->member_count && !error; m++) {
 		session->members[m]->stopped = true;
-		close_wait(session->members[m]);
+		session_close_wait(session->members[m]);
 		session_update_counts(session->members[m]);
 	}
 	lapse = probe_error_first(
@@ -821,8 +803,8 @@ void probe_session_free(struct probe_session *session)
 		return;
 	session_leave_group(session);
 	inherited_forget(&session->goes_on);
-	close_gates(session);
-	close_wait(session);
+	session_close_gates(session);
+	session_close_wait(session);
 	probe_report_deinit(&session->report);
 	rings_close(&session->rings);
 	if (session->opened && session->view.base)

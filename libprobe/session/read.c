@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Reads counts and records; gathered rows are in gather.c. */
+/* Reads records; counts and gathered rows are in gather.c. */
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,83 +8,6 @@
 #include "libprobe/query/query.h"
 #include "libprobe/session/session.h"
 #include "libprobe/registry/registry.h"
-
-enum { COUNTING_SHARE = 50 };
-
-/* ---- Counts ----------------------------------------------------------------------------- */
-
-/* Counts the hits. The longer this takes, the less often it is done. */
-static void count_gathered(struct probe_session *s)
-{
-	uint64_t before = clock_monotonic_ns(), after;
-
-	if (before < s->count_again_ns && !s->stopped)
-		return;
-	gather_count(s);
-	after = clock_monotonic_ns();
-	s->count_again_ns = after + COUNTING_SHARE * (after - before);
-}
-
-static uint64_t sum_of(const struct probe_session *s, size_t probe, size_t field)
-{
-	return snapshot_sum_slots(&s->view, s->known[probe].slot, field);
-}
-
-/*
- * Sets *ret to a plausible count: at most one hit per CPU and ns since boot. Counts in a file are
- * not checked, because they may be from another machine.
- */
-static void take_count(struct probe_session *s, uint64_t count, uint64_t *ret)
-{
-	double most = (double)clock_monotonic_ns() * s->view.layout.cpus;
-
-	if (s->dead || (double)count <= most)
-		*ret = count;
-	else
-		s->counts_damaged = true;
-}
-
-void session_count_lost(struct probe_session *s)
-{
-	for (size_t i = 0; i < s->probe_count; i++) {
-		struct probe_session_probe *probe = &s->probes[i];
-
-		take_count(s, sum_of(s, i, offsetof(struct probe_slot, lost)), &probe->lost);
-		take_count(
-			s, sum_of(s, i, offsetof(struct probe_slot, unmatched)), &probe->unmatched);
-	}
-}
-
-/* Counts open pairs once the session has stopped. */
-static void count_in_flight(struct probe_session *s)
-{
-	uint64_t *flights = s->stopped && !s->flights_counted ? gather_flights(s) : NULL;
-
-	for (size_t i = 0; flights && i < s->probe_count; i++)
-		if (s->known[i].part.role == PAIR_END)
-			s->probes[i].in_flight = flights[s->known[i].part.pair];
-	s->flights_counted |= flights != NULL;
-	free(flights);
-}
-
-void session_update_counts(struct probe_session *s)
-{
-	session_count_lost(s);
-	for (size_t i = 0; i < s->probe_count; i++) {
-		struct probe_session_probe *probe = &s->probes[i];
-
-		if (s->options.kind == PROBE_SESSION_COUNT)
-			probe->hits = sum_of(s, i, offsetof(struct probe_slot, hits));
-		else if (s->options.kind == PROBE_SESSION_RECORD)
-			probe->hits = s->known[i].consumed + probe->lost;
-	}
-	if (s->options.kind == PROBE_SESSION_GATHER)
-		count_gathered(s);
-	if (session_has_pairs(s))
-		count_in_flight(s);
-}
-
-/* ---- Records ---------------------------------------------------------------------------- */
 
 /* Finds a site by its number in records, which the process that started the session assigned. */
 static const struct session_site *find_site(const struct probe_session *s, uint32_t number)
@@ -243,14 +166,6 @@ static bool hand_over(struct probe_session *s, const struct ring_record *record,
 	}
 	rings_consume(ring, length);
 	return go_on;
-}
-
-struct probe_error *session_check_there(const struct probe_session *s)
-{
-	if (s->dead || s->view.base || probe_target_alive(s->target))
-		return NULL;
-	return probe_error_new(PROBE_ERROR_NOT_FOUND,
-		"process %d has ended, and with it what it had gathered", s->target->pid);
 }
 
 struct probe_error *session_take_recording(

@@ -6,6 +6,7 @@
  * A gathered pair is switched as a whole: without end events, start events would fill threads'
  * stacks. Its open pairs are forgotten before it is switched on again.
  */
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -340,4 +341,55 @@ struct probe_error *probe_session_select(
 bool probe_session_is_selected(const struct probe_session *session, size_t probe)
 {
 	return !session->stopped && probe < session->probe_count && !session->known[probe].off;
+}
+
+/* ==== Switch ================================================================================== */
+
+/*
+ * Switches records on and off while stubs run, by words that stubs test (arch_stub.on and .off). No
+ * thread is stopped. Hits that have already passed the test complete.
+ */
+
+static _Atomic uint32_t *switch_of(const struct probe_session *s)
+{
+	return (_Atomic uint32_t *)(s->rings.base + DATA_SWITCH_OFFSET);
+}
+
+/* Set by a hit that finds no room in its ring, with options->until_full. */
+static _Atomic uint32_t *full_of(const struct probe_session *s)
+{
+	return switch_of(s) + 1;
+}
+
+/* The target can write the switch, so its value may be anything. */
+bool probe_session_is_on(const struct probe_session *session)
+{
+	return session->options.switched && session->rings.base &&
+	       atomic_load_explicit(switch_of(session), memory_order_relaxed) &&
+	       !atomic_load_explicit(full_of(session), memory_order_relaxed);
+}
+
+void probe_session_switch(struct probe_session *session, size_t probe, bool on)
+{
+	const struct reg_session *l = &session->rings.layout;
+	uint64_t offset;
+
+	if (!session->options.switched || !session->rings.base)
+		return;
+	if (probe == SIZE_MAX) {
+		/* Clear the switch first: a hit could find it on although no ring is full. */
+		if (!on)
+			atomic_store_explicit(switch_of(session), false, memory_order_seq_cst);
+		atomic_store_explicit(full_of(session), 0, memory_order_seq_cst);
+		if (on)
+			atomic_store_explicit(switch_of(session), true, memory_order_seq_cst);
+		return;
+	}
+	if (probe >= session->probe_count)
+		return;
+	offset = l->slots - l->data + ((uint64_t)l->cpus << l->slots_shift) +
+		 session->known[probe].slot * sizeof(struct probe_slot) +
+		 offsetof(struct probe_slot, off);
+	atomic_store_explicit(
+		(_Atomic uint64_t *)(session->rings.base + offset), !on, memory_order_relaxed);
 }

@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Attached sessions, which belong to this process and end with it. */
-#include <errno.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "arch/process.h"
 #include "libprobe/base/clock.h"
@@ -210,64 +206,6 @@ static struct probe_error *unless_replaced(const struct probe_session *s, struct
 	return NULL;
 }
 
-/* Reports that hits are missed because there is no gate. A static program needs none. */
-static struct probe_error *note_no_gate(const struct change *c, enum gate_place place,
-	const struct probe_error *why, struct probe_report *report)
-{
-	size_t programs = 0;
-
-	for (size_t i = 0; i < c->modules.count; i++)
-		programs += c->modules.items[i].object != NULL;
-	if (programs < 2)
-		return NULL;
-	if (place == GATE_LIBRARIES)
-		return report_note(report,
-			"process %d: hits in libraries that it opens from now on are not seen: %s",
-			c->pid, why->message);
-	return report_note(report,
-		"process %d: a program that it starts is traced only some milliseconds later, and "
-		"not at all if it has ended by then: %s",
-		c->pid, why->message);
-}
-
-/* Adds a gate. If the function for the gate is missing, *ret is NULL, and the report says so. */
-static struct probe_error *add_gate(struct probe_session *s, struct change *c,
-	enum gate_place place, struct probe_report *report, struct probe_gate **ret)
-{
-	size_t offset = place == GATE_EXEC ? DATA_EXEC_GATE_OFFSET : DATA_GATE_OFFSET;
-	struct probe_error *error =
-		gate_attach(c, s->id, &s->request, place, s->options.follow_children);
-
-	*ret = NULL;
-	if (error &&
-		(error->code == PROBE_ERROR_UNSUPPORTED || error->code == PROBE_ERROR_REFUSED)) {
-		struct probe_error *second = note_no_gate(c, place, error, report);
-
-		probe_error_free(error);
-		return second;
-	}
-	if (!error)
-		*ret = (struct probe_gate *)(s->rings.base + offset);
-	return error ? unless_replaced(s, error) : NULL;
-}
-
-static struct waiters_place waiters_place(const struct probe_session *s, size_t offset)
-{
-	return (struct waiters_place){.pid = s->target->pid,
-		.children = s->options.follow_children,
-		.address = s->rings.layout.data + offset + offsetof(struct probe_gate, turns)};
-}
-
-static struct probe_error *open_exec_gate(struct probe_session *s, struct probe_gate *shared)
-{
-	struct launches *launches = watch_launches(s->options.watch);
-	struct launch_gate *gate = &s->exec_gate;
-
-	gate_open(&gate->gate, shared, launches->event);
-	gate->place = waiters_place(s, DATA_EXEC_GATE_OFFSET);
-	return launches_add(launches, gate);
-}
-
 /*
  * Drops files' probes while the loader maps a library, because the loader may overwrite semaphores.
  * The loading thread comes to the gate when the library is complete. Probes of user events stay:
@@ -445,25 +383,6 @@ static struct probe_error *session_catch_up(struct probe_session *s)
 }
 
 /*
- * Notes that a thread gave up waiting, and that later threads were not held. So new libraries may
- * exist although no thread waits.
- */
-struct probe_error *session_note_lapse(struct probe_session *s)
-{
-	bool told = s->lapse_told;
-
-	if (!gate_has_lapsed(&s->gate))
-		return NULL;
-	s->lapsed = s->lapse_told = true;
-	if (told)
-		return NULL;
-	return report_note(&s->report,
-		"process %d: hits in libraries that it opened while probectl was stopped or busy "
-		"may be missing: a thread waits for %d seconds at most",
-		s->target->pid, GATE_TIMEOUT_S);
-}
-
-/*
  * Releases threads that wait after opening a library: in the target, the library is probed first;
  * in a forked child, its probes that are not on are reported.
  */
@@ -505,50 +424,6 @@ static struct probe_error *session_serve_gate(struct probe_session *s)
 	s->lapsed = false;
 	gate_release(&s->gate);
 	return follows ? settle(s, error) : error;
-}
-
-/*
- * Starts the threads for gates and for waits for room. Call it before a change, because a new
- * thread would inherit the change's high priority.
- */
-static struct probe_error *session_prepare_gates(struct probe_session *s)
-{
-	struct probe_error *error = NULL;
-
-	if (s->options.follow_libraries)
-		error = gate_prepare(&s->gate);
-	if (!error && s->options.watch)
-		error = gate_prepare(&s->exec_gate.gate);
-	if (!error && s->options.wait_ns)
-		error = gate_prepare(&s->wait);
-	return error;
-}
-
-/* Installs the gates and begins to serve them. The target's state is read and locked. */
-static struct probe_error *session_start_following(
-	struct probe_session *s, struct change *c, struct probe_report *report)
-{
-	struct probe_gate *loader = NULL, *exec = NULL;
-	struct probe_error *error = NULL;
-
-	if (s->options.follow_libraries)
-		error = add_gate(s, c, GATE_LIBRARIES, report, &loader);
-	if (!error && s->options.watch)
-		error = add_gate(s, c, GATE_EXEC, report, &exec);
-	if (!error)
-		error = session_watch(s, &c->registry);
-	if (error || (!loader && !exec))
-		return error;
-	if (loader && gate_is_expected(c))
-		loader->pass = 1;
-	if (s->event < 0)
-		s->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (s->event < 0)
-		return probe_error_system(errno, "cannot make an event descriptor");
-	s->gate_place = waiters_place(s, DATA_GATE_OFFSET);
-	if (loader)
-		gate_open(&s->gate, loader, s->event);
-	return exec ? open_exec_gate(s, exec) : NULL;
 }
 
 /* ==== Session ================================================================================= */
@@ -890,7 +765,9 @@ static struct probe_error *start_created(struct probe_session *s, struct probe_r
 		error = start(s, &c, report);
 		started = !error;
 		if (!error && (options->follow_libraries || options->watch))
-			error = session_start_following(s, &c, report);
+			error = unless_replaced(s, session_add_gates(s, &c, report));
+		if (!error && (options->follow_libraries || options->watch))
+			error = session_watch(s, &c.registry);
 		if (!error)
 			session_keep_filters(s, &c);
 		change_end(&c);
@@ -925,7 +802,11 @@ static struct probe_error *start_once(struct probe_target *target,
 	return error;
 }
 
-struct probe_error *session_start_joined(struct probe_target *target,
+/*
+ * Starts sessions with a stub for all of them at each site. `report` is about all. Errors: as
+ * probe_session_start(), and those of session_join().
+ */
+static struct probe_error *start_joined(struct probe_target *target,
 	const struct probe_request *request, const struct probe_session_options *const *options,
 	size_t count, struct probe_report *report, struct probe_session **ret)
 {
@@ -936,17 +817,75 @@ struct probe_error *session_start_joined(struct probe_target *target,
 	return attempt.error;
 }
 
+/* Starts sessions[indices[0..count)], joined if they can be, otherwise each by itself. */
+static struct probe_error *start_some(struct probe_target *target,
+	const struct probe_request *request, const struct probe_session_options *const *options,
+	const size_t *indices, size_t count, struct probe_report *reports,
+	struct probe_session **ret)
+{
+	const struct probe_session_options *some[ARCH_ACTIONS_MAX] = {NULL};
+	struct probe_session *started[ARCH_ACTIONS_MAX];
+	struct probe_report *report = &reports[indices[0]];
+	struct probe_error *error;
+
+	for (size_t i = 0; i < count; i++)
+		some[i] = options[indices[i]];
+	error = start_joined(target, request, some, count, report, started);
+	for (size_t i = 0; i < count && !error; i++) {
+		ret[indices[i]] = started[i];
+		reports[indices[i]].probes = report->probes;
+		reports[indices[i]].sites = report->sites;
+	}
+	if (!error || count == 1 ||
+		(error->code != PROBE_ERROR_UNSUPPORTED && error->code != PROBE_ERROR_USAGE))
+		return error;
+	/* Too many captures, too long a stub: each by itself may be possible. */
+	probe_error_free(error);
+	probe_report_deinit(report);
+	error = NULL;
+	for (size_t i = 0; i < count && !error; i++)
+		error = start_some(target, request, options, &indices[i], 1, reports, ret);
+	return error;
+}
+
+struct probe_error *probe_sessions_start(struct probe_target *target,
+	const struct probe_request *request, const struct probe_session_options *const *options,
+	size_t count, struct probe_report *reports, struct probe_session **ret)
+{
+	struct probe_error *error = NULL;
+
+	for (size_t i = 0; i < count; i++)
+		ret[i] = NULL;
+	for (size_t i = 0; i < count && !error; i++) {
+		size_t indices[ARCH_ACTIONS_MAX], some = 0;
+
+		if (ret[i])
+			continue;
+		indices[some++] = i;
+		for (size_t k = i + 1; k < count && some < ARCH_ACTIONS_MAX; k++) {
+			bool fits = !ret[k];
+
+			for (size_t m = 0; m < some; m++)
+				fits = fits && session_go_together(options[indices[m]], options[k]);
+			if (fits)
+				indices[some++] = k;
+		}
+		error = start_some(target, request, options, indices, some, reports, ret);
+	}
+	for (size_t i = 0; error && i < count; i++) {
+		if (ret[i])
+			probe_error_free(probe_session_stop(ret[i]));
+		probe_session_free(ret[i]);
+		ret[i] = NULL;
+	}
+	return error;
+}
+
 struct probe_error *probe_session_start(struct probe_target *target,
 	const struct probe_request *request, const struct probe_session_options *options,
 	struct probe_report *report, struct probe_session **ret)
 {
-	struct probe_session *started;
-	struct probe_error *error =
-		session_start_joined(target, request, &options, 1, report, &started);
-
-	if (!error)
-		*ret = started;
-	return error;
+	return probe_sessions_start(target, request, &options, 1, report, ret);
 }
 
 const struct probe_report *probe_session_report(const struct probe_session *session)
@@ -1013,11 +952,6 @@ struct probe_error *probe_session_poll(struct probe_session *session,
 		session->ended = NULL;
 	}
 	return error;
-}
-
-int probe_session_fd(const struct probe_session *session)
-{
-	return session->gate.shared || session->wait.shared ? session->event : -1;
 }
 
 const struct probe_session_probe *probe_session_probes(

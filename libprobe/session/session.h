@@ -118,14 +118,17 @@ PROBE_MUST_CHECK struct probe_error *bind_site(const struct asked *asked, struct
 
 /* ---- Gather ---------------------------------------------------------------------------------- */
 
-/* Sets the hits of all probes of a PROBE_SESSION_GATHER session. */
-void gather_count(struct probe_session *session);
-
 /*
  * Returns the number of open start events of each pair; the caller frees the array. NULL if memory
  * is short.
  */
 uint64_t *gather_flights(struct probe_session *session);
+
+/*
+ * If the table of start events fills up, frees entries of ended threads of forked children. Looks
+ * at intervals.
+ */
+void session_give_back_flights(struct probe_session *session);
 
 /* ---- Guest ----------------------------------------------------------------------------------- */
 
@@ -273,7 +276,7 @@ struct probe_session {
 	bool lapse_told;
 	uint64_t catch_up_ns;	      /* when to probe missed libraries, or 0 */
 	struct launch_gate exec_gate; /* the gate in execve(); served by options.watch */
-	struct gate wait;	      /* the gate where hits wait for room (flights.c) */
+	struct gate wait;	      /* the gate where hits wait for room (gates.c) */
 	uint32_t wait_seen;  /* number of waits that had begun when the event was last raised */
 	uint64_t wait_ticks; /* options.wait_ns in ticks of the clock of records */
 	struct probe_report report; /* about libraries that were opened later */
@@ -295,7 +298,7 @@ struct probe_session {
 	void *notes;	    /* texts with the names of a dead session's probes, or NULL */
 	uint32_t pairs;	    /* number of pairs in use */
 	uint64_t tick_ns32; /* nanoseconds in a tick, times 2^32; set if stubs need it */
-	uint64_t *left;	    /* by pair: start events of threads that are gone (flights.c); owned */
+	uint64_t *left;	    /* by pair: start events of threads that are gone (gather.c); owned */
 	uint32_t left_count;
 	uint64_t flights_again_ns; /* when to look next for gone threads (CLOCK_MONOTONIC) */
 	bool flights_counted;	   /* in_flight of the probes is set */
@@ -403,29 +406,17 @@ void session_name_values(const struct probe_session *session, const struct recor
 struct install session_attach(struct probe_session *session, struct transaction *transaction,
 	struct selection *selection);
 
-/* ---- Start events without an end (flights.c) ------------------------------------ */
-
-/*
- * If the table of start events fills up, frees entries of ended threads of forked children. Looks
- * at intervals.
- */
-void session_give_back_flights(struct probe_session *session);
-
 /* ---- Sessions that share stubs (shared.c) ---------------------------------------- */
 
+/* Returns true if hits of both sessions are filtered, sampled and followed in the same way. */
+bool session_go_together(
+	const struct probe_session_options *a, const struct probe_session_options *b);
 /*
  * Makes all but one of the sessions members of that one, the leader. Errors:
  * PROBE_ERROR_UNSUPPORTED (they cannot share stubs).
  */
 PROBE_MUST_CHECK struct probe_error *session_join(
 	struct probe_session *const *sessions, size_t count, struct probe_session **leader_ret);
-/*
- * Starts sessions with a stub for all of them at each site. `report` is about all. Errors: as
- * probe_session_start(), and those of session_join().
- */
-PROBE_MUST_CHECK struct probe_error *session_start_joined(struct probe_target *target,
-	const struct probe_request *request, const struct probe_session_options *const *options,
-	size_t count, struct probe_report *report, struct probe_session **ret);
 /* Gives a member its part of the leader's memory, which exists now. */
 PROBE_MUST_CHECK struct probe_error *session_take_part(struct probe_session *member);
 /* Makes the next poll of each member fail, because the session has ended by itself. */
@@ -458,22 +449,35 @@ PROBE_MUST_CHECK struct probe_error *session_take_probes(struct probe_session *s
 PROBE_MUST_CHECK struct probe_error *session_install_returned(
 	struct probe_session *session, struct change *change, struct selection *selection);
 
-/* ---- Libraries that are opened later (session.c) ----------------------------------------- */
-
-/* If a thread gave up waiting at the gate, reports this once. Later threads are held again. */
-PROBE_MUST_CHECK struct probe_error *session_note_lapse(struct probe_session *session);
-
-/* ---- Hits that wait for room (flights.c) ------------------------------------------------- */
+/* ---- Gates (gates.c) --------------------------------------------------------------------- */
 
 /* Checks options.wait_ns. Errors: PROBE_ERROR_USAGE (it contradicts other options). */
 PROBE_MUST_CHECK struct probe_error *session_take_wait(struct probe_session *session);
 /*
- * Opens the gate for waiting hits. Call it when memory is mapped, and before a stub can run.
- * Errors: PROBE_ERROR_SYSTEM.
+ * Starts the threads for gates and for waits for room. Call it before a change, because a new
+ * thread would inherit the change's high priority.
+ */
+PROBE_MUST_CHECK struct probe_error *session_prepare_gates(struct probe_session *session);
+/*
+ * Opens the gate for hits that wait for room. Call it when memory is mapped, and before a stub can
+ * run. Errors: PROBE_ERROR_SYSTEM.
  */
 PROBE_MUST_CHECK struct probe_error *session_open_wait(struct probe_session *session);
+/*
+ * Installs the gates for libraries and programs, and begins to serve them. The target's state is
+ * read and locked.
+ */
+PROBE_MUST_CHECK struct probe_error *session_add_gates(
+	struct probe_session *session, struct change *change, struct probe_report *report);
 /* Raises the event again if more hits have begun to wait since it was cleared. */
 void session_note_waiting(struct probe_session *session);
+/*
+ * Notes that a thread gave up waiting, and that later threads were not held: new libraries may
+ * exist although no thread waits. Reports this once. Later threads are held again.
+ */
+PROBE_MUST_CHECK struct probe_error *session_note_lapse(struct probe_session *session);
+void session_close_gates(struct probe_session *session);
+void session_close_wait(struct probe_session *session);
 
 /* ---- End of a session (look.c) ----------------------------------------------------------- */
 
@@ -516,83 +520,26 @@ void keys_deinit(struct probe_session *session);
 
 /*
  * The description that a flight recorder keeps in its own memory. With it, the recorder can be read
- * from its file or from a core file when the process and its files are gone.
- *
- * 	first page of the data, at DATA_NOTES_OFFSET: struct data_notes
- * 	at the offset in struct data_notes, 8-byte aligned:
- * 		struct notes_header
- * 		each probe:  struct notes_probe, provider, name, path; padded to 8
- * 		each site:   struct notes_site, struct notes_arg[], struct notes_capture[]
+ * from its file or from a core file when the process and its files are gone (remains.c).
  */
 
-enum {
-	NOTES_VERSION = 4,
-	NOTES_BYTES_MAX = 64 << 20,
-	NOTES_BOOT_BYTES = 40, /* length of /proc/sys/kernel/random/boot_id */
-	NOTES_COMMAND_BYTES = SESSION_COMMAND_BYTES
-};
+enum { NOTES_BYTES_MAX = 64 << 20 };
 /* Thirty years: no session lasts longer, and two such times fit into 63 bits. */
 #define NOTES_YEARS_NS 1e18
-#define NOTES_MAGIC UINT64_C(0x7365746f6e6f7270) /* "pronotes" */
-
-struct notes_header {
-	uint64_t magic;
-	uint32_t version;
-	uint32_t bytes; /* bytes of all notes, including this header */
-	uint64_t data_size;
-	uint64_t rings; /* offset of the rings in the data */
-	uint32_t cpus, ring_bytes;
-	uint32_t rings_shift;
-	uint32_t flags; /* REG_SESSION_KERNEL_TIME */
-	uint32_t session;
-	int32_t pid; /* in the process's own namespace, like the thread ids in records */
-	uint64_t record_max;
-	struct data_clock clock;
-	double tick_ns;			   /* as measured when the session was left */
-	char boot[NOTES_BOOT_BYTES];	   /* id of the boot to which time stamps belong */
-	char command[NOTES_COMMAND_BYTES]; /* name of the process (/proc/PID/comm), or "" */
-	uint32_t probes, sites;
-};
-
-struct notes_probe {
-	uint32_t provider, name, path; /* bytes of each string with its NUL */
-	uint32_t unused;
-};
-
-struct notes_site {
-	uint64_t pc;
-	uint32_t number, probe;
-	uint8_t arg_count, recorded, checked;
-	uint8_t unused[5];
-};
-
-enum notes_text { NOTES_GUESS = 1, NOTES_KNOWN };
-
-struct notes_arg {
-	int8_t value, string;
-	uint8_t is_signed, is_float;
-	uint8_t text; /* enum notes_text; 0 if the argument has no text beside its number */
-	uint8_t is_bytes;
-	uint8_t size;
-	uint8_t is_symbol;
-};
-
-struct notes_capture {
-	uint32_t size, bytes_max;
-	uint8_t is_string, has_length;
-	uint8_t unused[6];
-};
 
 /* Returns the size of the notes in bytes; 0 if the session has none, or if memory is short. */
 size_t notes_bytes(const struct probe_session *session);
 
 /*
- * Makes a session from untrusted notes, complete except for session->view, which says where the
- * data is. The file has `file_bytes` bytes of the data. Errors: PROBE_ERROR_FORMAT,
- * PROBE_ERROR_MEMORY; the caller frees it even then.
+ * Writes the notes of a session that records into its memory. Errors: PROBE_ERROR_MEMORY.
  */
-PROBE_MUST_CHECK struct probe_error *notes_read(
-	struct probe_session *session, const uint8_t *bytes, size_t size, uint64_t file_bytes);
+PROBE_MUST_CHECK struct probe_error *notes_write(struct probe_session *session);
+/*
+ * Takes the layout of records from the notes: the starting controller chose it, perhaps with
+ * another catalogue. Errors: PROBE_ERROR_FORMAT (the notes are damaged); PROBE_ERROR_STATE (other
+ * probes than in the notes); PROBE_ERROR_MEMORY.
+ */
+PROBE_MUST_CHECK struct probe_error *notes_take_layouts(struct probe_session *session);
 
 /* ---- Open pairs ------------------------------------------------------------------------------ */
 

@@ -35,8 +35,7 @@ static bool same_text(const char *a, const char *b)
 	return a == b || (a && b && !strcmp(a, b));
 }
 
-/* Returns true if hits of both sessions are filtered, sampled and followed in the same way. */
-static bool go_together(
+bool session_go_together(
 	const struct probe_session_options *a, const struct probe_session_options *b)
 {
 	return may_share(a) && may_share(b) && same_text(a->filter, b->filter) &&
@@ -118,70 +117,4 @@ void session_leave_group(struct probe_session *s)
 		break;
 	}
 	s->leader = NULL;
-}
-
-/* ==== Starting ================================================================================ */
-
-/* Starts sessions[indices[0..count)], joined if they can be, otherwise each by itself. */
-static struct probe_error *start_some(struct probe_target *target,
-	const struct probe_request *request, const struct probe_session_options *const *options,
-	const size_t *indices, size_t count, struct probe_report *reports,
-	struct probe_session **ret)
-{
-	const struct probe_session_options *some[ARCH_ACTIONS_MAX] = {NULL};
-	struct probe_session *started[ARCH_ACTIONS_MAX];
-	struct probe_report *report = &reports[indices[0]];
-	struct probe_error *error;
-
-	for (size_t i = 0; i < count; i++)
-		some[i] = options[indices[i]];
-	error = session_start_joined(target, request, some, count, report, started);
-	for (size_t i = 0; i < count && !error; i++) {
-		ret[indices[i]] = started[i];
-		reports[indices[i]].probes = report->probes;
-		reports[indices[i]].sites = report->sites;
-	}
-	if (!error || count == 1 ||
-		(error->code != PROBE_ERROR_UNSUPPORTED && error->code != PROBE_ERROR_USAGE))
-		return error;
-	/* Too many captures, too long a stub: each by itself may be possible. */
-	probe_error_free(error);
-	probe_report_deinit(report);
-	error = NULL;
-	for (size_t i = 0; i < count && !error; i++)
-		error = start_some(target, request, options, &indices[i], 1, reports, ret);
-	return error;
-}
-
-struct probe_error *probe_sessions_start(struct probe_target *target,
-	const struct probe_request *request, const struct probe_session_options *const *options,
-	size_t count, struct probe_report *reports, struct probe_session **ret)
-{
-	struct probe_error *error = NULL;
-
-	for (size_t i = 0; i < count; i++)
-		ret[i] = NULL;
-	for (size_t i = 0; i < count && !error; i++) {
-		size_t indices[ARCH_ACTIONS_MAX], some = 0;
-
-		if (ret[i])
-			continue;
-		indices[some++] = i;
-		for (size_t k = i + 1; k < count && some < ARCH_ACTIONS_MAX; k++) {
-			bool fits = !ret[k];
-
-			for (size_t m = 0; m < some; m++)
-				fits = fits && go_together(options[indices[m]], options[k]);
-			if (fits)
-				indices[some++] = k;
-		}
-		error = start_some(target, request, options, indices, some, reports, ret);
-	}
-	for (size_t i = 0; error && i < count; i++) {
-		if (ret[i])
-			probe_error_free(probe_session_stop(ret[i]));
-		probe_session_free(ret[i]);
-		ret[i] = NULL;
-	}
-	return error;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Active streams: a recording session with a switch (libprobe/session/flights.c), and the additions
+ * Active streams: a recording session with a switch (libprobe/session/select.c), and the additions
  * of POSIX tracing. This file changes the stream's state; read.c orders its events, and log.c
  * writes them. Pre-recorded streams and probe_stream_next() are at the end of this file.
  *

@@ -469,7 +469,7 @@ static void test_lies(void **state)
 	read_rows(h);
 	assert_int_equal(h->count, 1);
 	assert_memory_equal(h->rows[0].keys[0].bytes, "good", 4);
-	gather_count(&h->session);
+	session_update_counts(&h->session);
 	assert_int_equal(h->probes[0].hits, 1);
 	/* Random contents: it only has to finish without a fault. */
 	size = h->session.view.layout.data_size;
