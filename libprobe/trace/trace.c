@@ -8,16 +8,12 @@
  * wake-ups per second. There is no sleep only after a round with BUSY_HITS or more, when the rings
  * might overflow. Everything else that happens makes the descriptor of the trace readable.
  *
- * The hits of several sessions are visited in order of time. The sessions are read one after the
- * other. A hit that is younger than the start of the round waits for the next round, because a
- * session that was read earlier in this round may have an older hit by then.
- *
  * After execve(2), a process runs another program and gets new sessions. The sessions of the old
  * program stay, because their records must still be read, and because children that were forked
  * before execve(2) may still use them.
  *
  * The sessions of processes that came later and have ended are freed at once, because a build, for
- * example, runs thousands of programs (sums.c).
+ * example, runs thousands of programs (delivery.c).
  */
 #include <errno.h>
 #include <poll.h>
@@ -54,85 +50,12 @@ enum {
 	READY_MAX = 64
 };
 
-struct traced {
-	struct probe_traced its;
-	struct probe_trace_tally *tallies; /* one for each probe */
-	size_t tally_count;
-	uint64_t turn; /* position in the order in which the first sessions were started */
-	/* The process has ended; for probe_sessions_heirs(). */
-	bool has_heirs, heirs_known, heirs_told;
-	uint64_t heirs_since_ns;
-	bool is_wanted; /* the process waits for us: probe_session_fd() is readable */
-	/* The session is off, but hits are left in its rings because there was no room. */
-	bool is_unread;
-	bool is_end_told;
-	int fd;			    /* the session's descriptor that the trace watches, or -1 */
-	struct probe_report report; /* of a session that was started with another */
-	struct probe_trace_told told;
-};
-
-struct probe_trace {
-	struct probe_trace_options options;
-	bool seeks; /* processes that come later are sought */
-	/*
-	 * The sessions of a process are neighbours. Those of the first processes come first; those
-	 * of later processes and programs are added after them.
-	 */
-	struct probe_traced **items; /* each is a struct traced */
-	size_t count;
-	struct probe_watch *watch; /* NULL before the start */
-	int epoll;		   /* ends of processes, waiting processes, the watch */
-	bool is_switched;
-	bool is_enough; /* no more hits are wanted */
-	/*
-	 * Index of the session that is read first. Another one is first in each round, because
-	 * there may be room for a limited number of hits per round.
-	 */
-	size_t first;
-	struct merge *merge; /* NULL while there is only one session, or if nothing needs order */
-	uint64_t merged_ns;  /* start of the last round that visited hits */
-	uint64_t sleep_ns, due_ns;
-	uint64_t heirs_due_ns; /* time of the next look for forked children */
-	struct sums sums;
-	struct probe_table **rows; /* for each tracer: rows of dropped processes, or NULL */
-};
-
-/* One round of polling. */
-struct round {
-	struct probe_trace *trace;
-	size_t at;	 /* index of the session that is being read */
-	bool is_blocked; /* there was no room, so not all sessions were read */
-	size_t hits, taken;
-	uint64_t due_ns; /* as in struct probe_trace_read */
-};
-
-static struct traced *item(const struct probe_trace *trace, size_t i)
-{
-	return (struct traced *)trace->items[i];
-}
-
-/* ==== News ==================================================================================== */
-
-static void tell(const struct probe_trace *trace, const struct probe_trace_news *news)
-{
-	if (trace->options.news)
-		trace->options.news(news, trace->options.data);
-	else
-		probe_error_free(news->error);
-}
+/* ==== Sessions ================================================================================ */
 
 static void tell_event(
 	const struct probe_trace *trace, struct traced *traced, enum probe_trace_event event)
 {
-	tell(trace, &(struct probe_trace_news){.event = event, .traced = &traced->its});
-}
-
-static void fail(const struct probe_trace *trace, struct traced *traced, struct probe_error *error)
-{
-	if (error)
-		tell(trace, &(struct probe_trace_news){.event = PROBE_TRACE_FAILED,
-				    .traced = traced ? &traced->its : NULL,
-				    .error = error});
+	delivery_tell(trace, &(struct probe_trace_news){.event = event, .traced = &traced->its});
 }
 
 static void tell_grown(const struct probe_trace *trace, struct traced *traced)
@@ -144,88 +67,11 @@ static void tell_grown(const struct probe_trace *trace, struct traced *traced)
 	traced->told.refusals = report->refusal_count;
 	traced->told.notes = report->note_count;
 	if (memcmp(&told, &traced->told, sizeof(told)) != 0)
-		tell(trace, &(struct probe_trace_news){.event = PROBE_TRACE_GREW,
-				    .traced = &traced->its,
-				    .report = report,
-				    .told = told});
+		delivery_tell(trace, &(struct probe_trace_news){.event = PROBE_TRACE_GREW,
+					     .traced = &traced->its,
+					     .report = report,
+					     .told = told});
 }
-
-static const struct probe_trace_tracer *tracer_of(
-	const struct probe_trace *trace, const struct traced *traced)
-{
-	return &trace->options.tracers[traced->its.tracer];
-}
-
-static bool tallies_grow(struct traced *traced, size_t count)
-{
-	struct probe_trace_tally *tallies;
-
-	if (count <= traced->tally_count)
-		return true;
-	tallies = reallocarray(traced->tallies, count, sizeof(*tallies));
-	if (!tallies)
-		return false;
-	memset(tallies + traced->tally_count, 0, (count - traced->tally_count) * sizeof(*tallies));
-	traced->tallies = tallies;
-	traced->tally_count = count;
-	return true;
-}
-
-static void tell_session_losses(struct probe_trace *trace, struct traced *traced)
-{
-	const struct probe_session_probe *probes;
-	size_t count;
-
-	probes = probe_session_probes(traced->its.session, &count);
-	if (!tallies_grow(traced, count))
-		return; /* they are told the next time */
-	for (size_t i = 0; i < count; i++) {
-		uint64_t told = traced->tallies[i].lost;
-
-		if (probes[i].lost <= told)
-			continue;
-		traced->tallies[i].lost = probes[i].lost;
-		tell(trace, &(struct probe_trace_news){.event = PROBE_TRACE_LOST,
-				    .traced = &traced->its,
-				    .probe = &probes[i],
-				    .count = probes[i].lost - told});
-	}
-}
-
-void probe_trace_tell_losses(struct probe_trace *trace)
-{
-	for (size_t i = 0; i < trace->count; i++)
-		if (trace->items[i]->session && !trace->items[i]->is_read_by_user)
-			tell_session_losses(trace, item(trace, i));
-}
-
-struct looking {
-	struct probe_trace *trace;
-	struct traced *traced;
-};
-
-static void take_site(const struct probe_site_news *site, void *data)
-{
-	const struct looking *looking = data;
-
-	tell(looking->trace,
-		&(struct probe_trace_news){
-			.event = PROBE_TRACE_SITE, .traced = &looking->traced->its, .site = site});
-}
-
-void probe_trace_look(struct probe_trace *trace, bool last)
-{
-	for (size_t i = 0; i < trace->count; i++) {
-		struct traced *traced = item(trace, i);
-		struct looking looking = {trace, traced};
-
-		if (traced->its.session && !traced->its.is_broken && !traced->its.has_ended)
-			fail(trace, traced,
-				probe_session_look(traced->its.session, last, take_site, &looking));
-	}
-}
-
-/* ==== Sessions ================================================================================ */
 
 /*
  * Watches a descriptor. An event that cannot be watched, for want of memory, is found by the next
@@ -312,12 +158,13 @@ static struct probe_error *add_process(
 	/* pidfd_open(2) is new in Linux 5.3, and seccomp(2) filters of containers forbid it. */
 	pidfd = pidfd_open(pid, 0);
 	for (size_t i = 0; i < wanted; i++)
-		*item(trace, count + i) = (struct traced){
+		*traced_at(trace, count + i) = (struct traced){
 			.its = {.target = target,
 				.tracer = i,
 				.pidfd = pidfd,
 				.named = named,
 				.later = later},
+			.tracer = &trace->options.tracers[i],
 			.fd = -1,
 		};
 	watch_fd(trace, pidfd, NULL);
@@ -333,7 +180,7 @@ struct probe_error *probe_trace_add(
 /* Frees a session. With the last session of a process, its target is closed, too. */
 static void close_session(struct probe_trace *trace, size_t i)
 {
-	struct traced *traced = item(trace, i);
+	struct traced *traced = traced_at(trace, i);
 	bool is_last = end_of(trace, first_of(trace, i)) - first_of(trace, i) == 1;
 
 	unwatch_session(trace, traced);
@@ -352,29 +199,34 @@ static void close_session(struct probe_trace *trace, size_t i)
 	memmove(&trace->items[i], &trace->items[i + 1], (trace->count - i) * sizeof(*trace->items));
 }
 
+/* Frees the sessions of tracers that do not trace a process. They begin at index `from`. */
+static void drop_unstarted(struct probe_trace *trace, size_t from)
+{
+	for (size_t i = trace->count; i-- > from;)
+		if (!trace->items[i]->is_on)
+			close_session(trace, i);
+}
+
 static void note_stopped(
 	struct probe_trace *trace, struct traced *traced, struct probe_error *error)
 {
 	traced->its.is_on = false;
 	traced->its.is_stuck = error != NULL;
 	watch_session(trace, traced);
-	fail(trace, traced,
+	delivery_fail(trace, traced,
 		probe_error_prefix(error, "process %d keeps its probes until `probectl repair`",
 			(int)probe_target_pid(traced->its.target)));
 }
 
-static void stop_session(struct probe_trace *trace, struct traced *traced)
+void probe_trace_stop_session(struct probe_trace *trace, struct probe_traced *its)
 {
-	if (!traced->its.is_on)
+	struct traced *traced = (struct traced *)its;
+
+	if (!its->is_on)
 		return;
 	tell_event(trace, traced, PROBE_TRACE_STOPPING);
 	unwatch_session(trace, traced);
-	note_stopped(trace, traced, probe_session_stop(traced->its.session));
-}
-
-void probe_trace_stop_session(struct probe_trace *trace, struct probe_traced *traced)
-{
-	stop_session(trace, (struct traced *)traced);
+	note_stopped(trace, traced, probe_session_stop(its->session));
 }
 
 /* Stops all sessions in parallel. On lack of memory, stops one after the other. */
@@ -385,13 +237,14 @@ static void stop_all(struct probe_trace *trace)
 	size_t count = 0;
 
 	for (size_t i = 0; i < trace->count; i++) {
-		struct traced *traced = item(trace, i);
+		struct traced *traced = traced_at(trace, i);
 
 		if (!traced->its.is_on)
 			continue;
-		tell(trace, &(struct probe_trace_news){.event = PROBE_TRACE_STOPPING,
-				    .traced = &traced->its,
-				    .is_waiting = probe_target_frozen(traced->its.target)});
+		delivery_tell(
+			trace, &(struct probe_trace_news){.event = PROBE_TRACE_STOPPING,
+				       .traced = &traced->its,
+				       .is_waiting = probe_target_frozen(traced->its.target)});
 		unwatch_session(trace, traced);
 		if (sessions && errors)
 			sessions[count++] = traced->its.session;
@@ -403,7 +256,7 @@ static void stop_all(struct probe_trace *trace)
 	count = 0;
 	for (size_t i = 0; sessions && errors && i < trace->count; i++)
 		if (trace->items[i]->is_on)
-			note_stopped(trace, item(trace, i), errors[count++]);
+			note_stopped(trace, traced_at(trace, i), errors[count++]);
 	free(sessions);
 	free(errors);
 }
@@ -417,15 +270,6 @@ void probe_trace_switch(struct probe_trace *trace, bool on)
 		if (its->is_on && !its->is_read_by_user)
 			probe_session_switch(its->session, SIZE_MAX, on);
 	}
-}
-
-/* Returns true if a session of the process watches the programs that it starts. */
-static bool is_watched(const struct probe_trace *trace, const struct traced *traced)
-{
-	for (size_t i = 0; i < trace->count; i++)
-		if (trace->items[i]->target == traced->its.target && trace->items[i]->is_on)
-			return true;
-	return false;
 }
 
 static struct probe_error *prepare(struct probe_trace *trace, struct traced *traced, bool *wanted)
@@ -462,12 +306,12 @@ struct together {
 static struct probe_error *find_sharing(struct probe_trace *trace, struct together *all)
 {
 	struct traced *first = all->items[0];
-	const struct probe_trace_tracer *its = tracer_of(trace, first);
+	const struct probe_trace_tracer *its = first->tracer;
 	struct probe_error *error = NULL;
 
 	for (size_t i = 0; i < trace->count && all->count < SHARED_MAX && !error; i++) {
-		struct traced *other = item(trace, i);
-		const struct probe_trace_tracer *tracer = tracer_of(trace, other);
+		struct traced *other = traced_at(trace, i);
+		const struct probe_trace_tracer *tracer = other->tracer;
 		struct probe_session_options options = tracer->options;
 		bool wanted;
 
@@ -530,7 +374,7 @@ static struct probe_error *start_session(struct probe_trace *trace, struct trace
 	struct probe_report *report)
 {
 	struct probe_session_options its = *options;
-	bool is_first = !is_watched(trace, traced), wanted;
+	bool is_first = true, wanted;
 	struct probe_error *error;
 
 	if (traced->its.session) { /* it was started with another */
@@ -538,6 +382,10 @@ static struct probe_error *start_session(struct probe_trace *trace, struct trace
 		traced->report = (struct probe_report){0};
 		return NULL;
 	}
+	/* The first session of a process watches the programs that the process starts. */
+	for (size_t i = 0; i < trace->count; i++)
+		is_first &=
+			trace->items[i]->target != traced->its.target || !trace->items[i]->is_on;
 	error = prepare(trace, traced, &wanted);
 	if (error || !wanted)
 		return error;
@@ -569,8 +417,8 @@ static struct probe_error *turn_start(void *data, size_t index, struct probe_pat
 {
 	struct starting *starting = data;
 	struct probe_trace *trace = starting->trace;
-	struct traced *traced = item(trace, index);
-	const struct probe_trace_tracer *tracer = tracer_of(trace, traced);
+	struct traced *traced = traced_at(trace, index);
+	const struct probe_trace_tracer *tracer = traced->tracer;
 	struct probe_session_options options = tracer->options;
 	struct probe_error *error;
 
@@ -588,10 +436,10 @@ static void turn_end(void *data, size_t index, struct probe_error *error)
 {
 	struct starting *starting = data;
 
-	tell(starting->trace, &(struct probe_trace_news){.event = PROBE_TRACE_STARTED,
-				      .traced = starting->trace->items[index],
-				      .error = error,
-				      .report = &starting->report});
+	delivery_tell(starting->trace, &(struct probe_trace_news){.event = PROBE_TRACE_STARTED,
+					       .traced = starting->trace->items[index],
+					       .error = error,
+					       .report = &starting->report});
 }
 
 static int compare_turns(const void *a, const void *b)
@@ -602,20 +450,6 @@ static int compare_turns(const void *a, const void *b)
 	if (left->turn != right->turn)
 		return left->turn < right->turn ? -1 : 1;
 	return left->its.tracer < right->its.tracer ? -1 : left->its.tracer > right->its.tracer;
-}
-
-static struct probe_error *open_watch(struct probe_trace *trace)
-{
-	struct probe_error *error = probe_watch_create(trace->options.follow, &trace->watch);
-	struct probe_newcomers newcomers;
-
-	if (!error && trace->seeks) {
-		processes_newcomers(trace->options.processes, &newcomers);
-		error = probe_watch_seek(trace->watch, &newcomers);
-	}
-	if (!error)
-		watch_fd(trace, probe_watch_fd(trace->watch), NULL);
-	return error;
 }
 
 struct probe_error *probe_trace_add_found(struct probe_trace *trace)
@@ -630,8 +464,8 @@ struct probe_error *probe_trace_add_found(struct probe_trace *trace)
 		struct probe_error *its = probe_processes_open(processes, found[i], &target);
 
 		if (its)
-			tell(trace, &(struct probe_trace_news){
-					    .event = PROBE_TRACE_UNTRACED, .error = its});
+			delivery_tell(trace, &(struct probe_trace_news){
+						     .event = PROBE_TRACE_UNTRACED, .error = its});
 		else
 			error = probe_trace_add(trace, target, i < named);
 	}
@@ -642,29 +476,28 @@ struct probe_error *probe_trace_start(struct probe_trace *trace)
 {
 	struct starting starting = {.trace = trace};
 	const struct probe_turn turn = {turn_pid, turn_start, turn_end, &starting};
-	struct probe_error *error = open_watch(trace);
+	struct probe_error *error = probe_watch_create(trace->options.follow, &trace->watch);
+	struct probe_newcomers newcomers;
 
+	if (!error && trace->seeks) {
+		processes_newcomers(trace->options.processes, &newcomers);
+		error = probe_watch_seek(trace->watch, &newcomers);
+	}
 	if (error)
 		return error;
+	watch_fd(trace, probe_watch_fd(trace->watch), NULL);
 	probe_take_turns(trace->count, &turn);
 	probe_report_deinit(&starting.report);
-	for (size_t i = trace->count; i-- > 0;)
-		if (!trace->items[i]->is_on)
-			close_session(trace, i);
+	drop_unstarted(trace, 0);
 	/* A process whose sessions were started in different rounds keeps them together. */
 	for (size_t i = 0; i < trace->count; i++)
-		item(trace, i)->turn = item(trace, first_of(trace, i))->turn;
+		traced_at(trace, i)->turn = traced_at(trace, first_of(trace, i))->turn;
 	if (trace->count)
 		qsort(trace->items, trace->count, sizeof(*trace->items), compare_turns);
 	return NULL;
 }
 
 /* ==== Processes that have ended =============================================================== */
-
-static const char *comm_of(const struct probe_trace *trace, const struct probe_hit *hit)
-{
-	return trace->options.comm ? trace->options.comm(hit, trace->options.data) : NULL;
-}
 
 /*
  * Returns true if the process of session number `i` can be dropped: it came later, it has ended,
@@ -675,7 +508,7 @@ static bool is_done(const struct probe_trace *trace, size_t i)
 	if (!trace->items[i]->later || first_of(trace, i) != i)
 		return false;
 	for (size_t end = end_of(trace, i); i < end; i++) {
-		const struct traced *traced = item(trace, i);
+		const struct traced *traced = traced_at(trace, i);
 		const struct probe_traced *its = &traced->its;
 
 		if (its->is_on || (trace->merge && merge_holds(trace->merge, i)))
@@ -687,187 +520,25 @@ static bool is_done(const struct probe_trace *trace, size_t i)
 	return true;
 }
 
-/* Rows with stacks are not summed, because stacks belong to a session. */
-static bool has_rows(const struct probe_trace *trace, size_t tracer)
-{
-	const struct probe_session_options *options = &trace->options.tracers[tracer].options;
-
-	return options->kind != PROBE_SESSION_RECORD && options->stack == PROBE_STACK_NONE;
-}
-
-/*
- * Adds the rows of a session to those of dropped processes. Keys may be different in each process,
- * so only as many different keys are kept as one session may have.
- */
-static struct probe_error *keep_rows(struct probe_trace *trace, const struct traced *traced)
-{
-	const struct probe_session_options *options = &tracer_of(trace, traced)->options;
-	const struct probe_gather *gather = &options->gather;
-	struct probe_table **sum = &trace->rows[traced->its.tracer], *rows = NULL;
-	struct probe_error *error = *sum ? NULL : probe_table_create(gather->key_count, sum);
-
-	if (!error)
-		error = probe_table_create(gather->key_count, &rows);
-	if (error)
-		return error;
-	probe_table_limit(*sum, gather->keys_max ? gather->keys_max : PROBE_KEYS_DEFAULT);
-	error = probe_table_add(rows, traced->its.session, options);
-	if (!error)
-		error = probe_table_add_table(*sum, rows);
-	probe_table_free(rows);
-	return error;
-}
-
-static void drop_process(struct probe_trace *trace, size_t i)
-{
-	size_t end = end_of(trace, i);
-
-	for (size_t k = i; k < end; k++) {
-		struct traced *traced = item(trace, k);
-
-		tell_grown(trace, traced);
-		fail(trace, traced,
-			sums_add(&trace->sums, &traced->its, traced->tallies, traced->tally_count));
-		if (has_rows(trace, traced->its.tracer))
-			fail(trace, traced, keep_rows(trace, traced));
-		if (tracer_of(trace, traced)->options.overwrite && !traced->its.is_read_by_user)
-			fail(trace, traced,
-				sums_add_hits(&trace->sums, &traced->its, trace->options.comm,
-					trace->options.data));
-		tell_event(trace, traced, PROBE_TRACE_DROPPED);
-	}
-	while (end-- > i)
-		close_session(trace, end);
-}
-
 static void drop_done(struct probe_trace *trace)
 {
 	for (size_t i = trace->count; i-- > 0;) {
+		size_t end;
+
 		if (i >= trace->count || !is_done(trace, i))
 			continue;
 		probe_trace_tell_losses(trace);
-		drop_process(trace, i);
+		end = end_of(trace, i);
+		for (size_t k = i; k < end; k++) {
+			struct traced *traced = traced_at(trace, k);
+
+			tell_grown(trace, traced);
+			delivery_keep(trace, k);
+			tell_event(trace, traced, PROBE_TRACE_DROPPED);
+		}
+		while (end-- > i)
+			close_session(trace, end);
 	}
-}
-
-uint64_t probe_trace_forgotten(const struct probe_trace *trace)
-{
-	return trace->sums.forgotten;
-}
-
-/* ==== Hits ==================================================================================== */
-
-static bool is_full(const struct probe_trace *trace, const struct traced *traced, bool wait)
-{
-	return trace->options.is_full &&
-	       trace->options.is_full(&traced->its, wait, trace->options.data);
-}
-
-/* Hands a hit to the user. Returns false if no more hits are wanted. `data` is the trace. */
-static bool visit(size_t at, const struct probe_hit *hit, const char *comm, void *data)
-{
-	struct probe_trace *trace = data;
-	struct traced *traced = at < trace->count ? item(trace, at) : NULL;
-	struct probe_trace_hit its = {.hit = hit, .comm = comm};
-	size_t count = trace->sums.count;
-
-	if (trace->is_enough)
-		return false;
-	its.probes =
-		traced ? probe_session_probes(traced->its.session, &count) : trace->sums.probes;
-	if (hit->probe >= count)
-		return true;
-	its.traced = traced ? &traced->its : NULL;
-	its.tracer = traced ? traced->its.tracer : trace->sums.parts[hit->probe].tracer;
-	if (traced && tallies_grow(traced, hit->probe + 1))
-		traced->tallies[hit->probe].hits++;
-	trace->is_enough = !trace->options.hit(&its, trace->options.data);
-	return !trace->is_enough;
-}
-
-static bool read_hit(const struct probe_hit *hit, void *data)
-{
-	struct round *round = data;
-	struct probe_trace *trace = round->trace;
-	struct traced *traced = item(trace, round->at);
-	const char *comm = comm_of(trace, hit);
-
-	round->hits++;
-	if (!trace->merge || tracer_of(trace, traced)->is_unordered)
-		return visit(round->at, hit, comm, trace) && !is_full(trace, traced, false);
-	if (!merge_add(trace->merge, round->at, hit, comm)) {
-		fail(trace, traced, probe_error_no_memory());
-		trace->is_enough = true;
-		return false;
-	}
-	return !merge_full(trace->merge, round->at);
-}
-
-static bool is_merge_full(const struct round *round)
-{
-	return round->trace->merge && merge_full(round->trace->merge, round->at);
-}
-
-static struct probe_error *read_hits(struct round *round, struct traced *traced, bool *more)
-{
-	struct probe_trace *trace = round->trace;
-	struct probe_trace_read read = {
-		.all = traced->its.has_ended || !traced->its.is_on, .due_ns = UINT64_MAX};
-
-	if (is_merge_full(round)) {
-		*more = true;
-		return probe_session_poll(traced->its.session, NULL, NULL, NULL);
-	}
-	if (!trace->options.read || !trace->options.read(&traced->its, &read, trace->options.data))
-		return probe_session_poll(
-			traced->its.session, trace->options.hit ? read_hit : NULL, round, more);
-	*more = read.more;
-	round->taken += read.hits;
-	if (read.due_ns < round->due_ns)
-		round->due_ns = read.due_ns;
-	return read.error;
-}
-
-/*
- * Reads the hits that are still in the rings of a session after its probes were switched off.
- * Forked children may have added hits meanwhile. If there is no more room, sets `is_unread`; call
- * the function again later.
- */
-static void read_rest(struct round *round)
-{
-	struct probe_trace *trace = round->trace;
-	struct traced *traced = item(trace, round->at);
-	bool more;
-
-	do {
-		more = false;
-		fail(trace, traced, read_hits(round, traced, &more));
-		more &= trace->seeks && !trace->is_enough && !traced->its.is_stuck;
-	} while (more && !is_merge_full(round) && !is_full(trace, traced, false));
-	traced->is_unread = more;
-}
-
-/*
- * Returns true if forked children may still hit the probes of an ended process. Such hits belong to
- * its session. If newcomers are sought, the answer is false, because the children then have
- * sessions of their own.
- */
-static bool may_have_heirs(const struct probe_trace *trace, const struct traced *traced)
-{
-	return !trace->seeks && !trace->options.ends_heirs &&
-	       (traced->has_heirs || !traced->heirs_known);
-}
-
-static void tell_heirs(
-	const struct probe_trace *trace, struct traced *traced, size_t heirs, uint64_t now)
-{
-	if (!traced->heirs_since_ns)
-		traced->heirs_since_ns = now;
-	if (traced->heirs_told || now - traced->heirs_since_ns < HEIRS_TOLD_NS)
-		return;
-	traced->heirs_told = true;
-	tell(trace, &(struct probe_trace_news){
-			    .event = PROBE_TRACE_HEIRS, .traced = &traced->its, .count = heirs});
 }
 
 static bool has_left_session(const struct probe_traced *its)
@@ -893,19 +564,26 @@ static void look_for_heirs(struct probe_trace *trace)
 		if (has_left_session(trace->items[i]))
 			sessions[count++] = trace->items[i]->session;
 	if (count) {
-		fail(trace, NULL, probe_sessions_heirs(sessions, count, heirs));
+		delivery_fail(trace, NULL, probe_sessions_heirs(sessions, count, heirs));
 		took = clock_monotonic_ns() - now;
 		trace->heirs_due_ns = now + (10 * took > HEIRS_NS ? 10 * took : HEIRS_NS);
 	}
 	for (size_t i = 0, k = 0; k < count; i++) {
-		struct traced *traced = item(trace, i);
+		struct traced *traced = traced_at(trace, i);
 
 		if (!has_left_session(&traced->its))
 			continue;
 		traced->has_heirs = heirs[k] > 0;
 		traced->heirs_known = true;
-		if (heirs[k])
-			tell_heirs(trace, traced, heirs[k], now);
+		if (heirs[k] && !traced->heirs_since_ns)
+			traced->heirs_since_ns = now;
+		if (heirs[k] && !traced->heirs_told &&
+			now - traced->heirs_since_ns >= HEIRS_TOLD_NS) {
+			traced->heirs_told = true;
+			delivery_tell(trace, &(struct probe_trace_news){.event = PROBE_TRACE_HEIRS,
+						     .traced = &traced->its,
+						     .count = heirs[k]});
+		}
 		k++;
 	}
 	free(sessions);
@@ -915,18 +593,18 @@ static void look_for_heirs(struct probe_trace *trace)
 static void poll_session(struct round *round)
 {
 	struct probe_trace *trace = round->trace;
-	struct traced *traced = item(trace, round->at);
+	struct traced *traced = traced_at(trace, round->at);
 	size_t before = round->hits;
 	bool more = false;
-	struct probe_error *error = read_hits(round, traced, &more);
+	struct probe_error *error = delivery_read(round, &more);
 
 	traced->is_wanted = false;
 	watch_session(trace, traced);
 	tell_grown(trace, traced);
 	if (error) {
 		traced->its.is_broken = true;
-		fail(trace, traced, error);
-		stop_session(trace, traced);
+		delivery_fail(trace, traced, error);
+		probe_trace_stop_session(trace, &traced->its);
 		return;
 	}
 	/*
@@ -935,10 +613,11 @@ static void poll_session(struct round *round)
 	 * have sessions of their own.
 	 */
 	if (!traced->its.has_ended || ((more || round->hits != before) && !trace->seeks) ||
-		may_have_heirs(trace, traced))
+		(!trace->seeks && !trace->options.ends_heirs &&
+			(traced->has_heirs || !traced->heirs_known)))
 		return;
-	stop_session(trace, traced);
-	read_rest(round);
+	probe_trace_stop_session(trace, &traced->its);
+	delivery_read_rest(round);
 	if (!traced->is_end_told)
 		tell_event(trace, traced, PROBE_TRACE_ENDED);
 	traced->is_end_told = true;
@@ -962,7 +641,7 @@ static void stop_ended(struct probe_trace *trace)
 	struct round round = {.trace = trace};
 
 	for (; round.at < trace->count; round.at++) {
-		struct traced *traced = item(trace, round.at);
+		struct traced *traced = traced_at(trace, round.at);
 
 		if (!traced->its.is_on || probe_target_alive(traced->its.target))
 			continue;
@@ -970,44 +649,6 @@ static void stop_ended(struct probe_trace *trace)
 		traced->heirs_known = true;
 		poll_session(&round);
 	}
-}
-
-/*
- * Visits the waiting hits in order of time, up to the time before which this round has certainly
- * read all hits. The round began at begin_ns. If the clock was set back, the order is unknown, so
- * all waiting hits are visited.
- */
-static void visit_merged(const struct round *round, uint64_t begin_ns)
-{
-	struct probe_trace *trace = round->trace;
-	uint64_t until_ns, known_ns;
-
-	if (!trace->merge || round->is_blocked)
-		return;
-	until_ns = begin_ns < trace->merged_ns ? UINT64_MAX : begin_ns - ORDER_NS;
-	known_ns = merge_known_ns(trace->merge);
-	merge_drain(trace->merge, known_ns < until_ns ? known_ns : until_ns, visit, trace);
-	trace->merged_ns = begin_ns;
-}
-
-static struct probe_error *open_merge(struct probe_trace *trace)
-{
-	bool any = false;
-
-	for (size_t i = 0; i < trace->options.tracer_count && trace->options.hit; i++)
-		any |= !trace->options.tracers[i].is_unordered;
-	if (trace->merge || !any || (trace->count < 2 && !trace->sums.count))
-		return NULL;
-	trace->merge = merge_create();
-	return trace->merge ? NULL : probe_error_no_memory();
-}
-
-/* Does not rely on the epoll(7) instance: Linux 6.18 was seen to drop a pidfd from it. */
-static bool has_exited(const struct probe_traced *its)
-{
-	struct pollfd exit = {.fd = its->pidfd, .events = POLLIN};
-
-	return its->pidfd < 0 ? !probe_target_alive(its->target) : poll(&exit, 1, 0) > 0;
 }
 
 /* Notes which processes have ended, and which wait for us. */
@@ -1024,8 +665,11 @@ static void note_ready(struct probe_trace *trace)
 	}
 	for (size_t i = 0; i < trace->count; i = end_of(trace, i)) {
 		const struct probe_traced *its = trace->items[i];
+		struct pollfd exit = {.fd = its->pidfd, .events = POLLIN};
 
-		if (!its->has_ended && has_exited(its))
+		/* Linux 6.18 was seen to drop a pidfd from an epoll(7) instance: ask the pidfd. */
+		if (!its->has_ended &&
+			(its->pidfd < 0 ? !probe_target_alive(its->target) : poll(&exit, 1, 0) > 0))
 			note_end(trace, i);
 	}
 }
@@ -1043,18 +687,25 @@ static void poll_all(struct round *round)
 		bool full;
 
 		round->at = (trace->first + i) % trace->count;
-		traced = item(trace, round->at);
-		full = is_full(trace, traced, false);
-		round->is_blocked |= full && !tracer_of(trace, traced)->is_apart;
+		traced = traced_at(trace, round->at);
+		full = delivery_blocked(trace, traced, false);
+		round->is_blocked |= full && !traced->tracer->is_apart;
 		if (traced->is_unread && !full)
-			read_rest(round);
+			delivery_read_rest(round);
 		/* While there is no room, hits stay in the rings. */
 		if (traced->its.is_on &&
 			(traced->is_wanted || (!full && (reads || traced->its.has_ended))))
 			poll_session(round);
 	}
 	trace->first++;
-	visit_merged(round, begin_ns);
+	if (!trace->merge || round->is_blocked)
+		return;
+	/*
+	 * This round has certainly read all hits before its begin. If the clock was set back, the
+	 * order is unknown, so all waiting hits are visited.
+	 */
+	delivery_visit(trace, begin_ns < trace->merged_ns ? UINT64_MAX : begin_ns - ORDER_NS);
+	trace->merged_ns = begin_ns;
 }
 
 void probe_trace_refresh(struct probe_trace *trace)
@@ -1079,9 +730,9 @@ static void tell_untraced(struct probe_trace *trace, const struct probe_target *
 		probe_error_free(error);
 		return;
 	}
-	tell(trace, &(struct probe_trace_news){.event = PROBE_TRACE_UNTRACED,
-			    .traced = traced ? &traced->its : NULL,
-			    .error = error});
+	delivery_tell(trace, &(struct probe_trace_news){.event = PROBE_TRACE_UNTRACED,
+				     .traced = traced ? &traced->its : NULL,
+				     .error = error});
 }
 
 static bool is_meant(const struct probe_trace *trace, const struct probe_target *target)
@@ -1097,7 +748,7 @@ static bool is_meant(const struct probe_trace *trace, const struct probe_target 
 static struct probe_error *start_later(
 	struct probe_trace *trace, struct traced *traced, bool meant, size_t *sites)
 {
-	const struct probe_trace_tracer *tracer = tracer_of(trace, traced);
+	const struct probe_trace_tracer *tracer = traced->tracer;
 	struct probe_session_options options = tracer->options;
 	struct probe_request request = *tracer->request;
 	struct probe_report report = {0};
@@ -1111,51 +762,11 @@ static struct probe_error *start_later(
 	error = start_session(trace, traced, &request, &options, &report);
 	*sites += report.sites;
 	if (!error)
-		tell(trace, &(struct probe_trace_news){.event = PROBE_TRACE_STARTED,
-				    .traced = &traced->its,
-				    .report = &report});
+		delivery_tell(trace, &(struct probe_trace_news){.event = PROBE_TRACE_STARTED,
+					     .traced = &traced->its,
+					     .report = &report});
 	probe_report_deinit(&report);
 	return error;
-}
-
-/* Lets a held process run. It is no error if the process was killed meanwhile. */
-static void release(struct probe_trace *trace, struct probe_target *target)
-{
-	struct probe_error *error = probe_target_release(target);
-
-	if (error && probe_target_alive(target)) {
-		fail(trace, NULL, error);
-		error = NULL;
-	}
-	probe_error_free(error);
-}
-
-/* Frees the sessions of tracers that do not trace the process. They begin at index `from`. */
-static void drop_unstarted(struct probe_trace *trace, size_t from)
-{
-	for (size_t i = trace->count; i-- > from;)
-		if (!trace->items[i]->is_on)
-			close_session(trace, i);
-}
-
-/* Frees the sessions of a program that cannot be traced. They begin at index `from`. */
-static void give_up(struct probe_trace *trace, size_t from)
-{
-	for (size_t i = trace->count; i-- > from;) {
-		stop_session(trace, item(trace, i));
-		close_session(trace, i);
-	}
-}
-
-/*
- * Stops following a program that has none of the wanted probes. Most programs of a build have none.
- */
-static void pass_over(const struct probe_trace *trace, size_t from, struct probe_target *target)
-{
-	for (size_t i = from; i < trace->count; i++)
-		if (item(trace, i)->told.probes)
-			return;
-	probe_watch_pass_over(trace->watch, target);
 }
 
 static struct probe_error *trace_program(
@@ -1164,7 +775,7 @@ static struct probe_error *trace_program(
 	struct probe_trace_news news = {.event = PROBE_TRACE_CAME, .watched = event};
 	bool meant = is_meant(trace, event->target);
 	uint64_t begun_ns = clock_monotonic_ns();
-	size_t from = trace->count, at = from;
+	size_t from = trace->count, at = from, probes = 0;
 	struct probe_error *error;
 
 	if (event->is_newcomer && !event->held) {
@@ -1175,23 +786,34 @@ static struct probe_error *trace_program(
 	if (error)
 		return error;
 	while (at < trace->count && !error)
-		error = start_later(trace, item(trace, at++), meant, &news.sites);
+		error = start_later(trace, traced_at(trace, at++), meant, &news.sites);
 	if (error) {
 		probe_watch_untraced(trace->watch, event);
-		tell_untraced(trace, event->target, item(trace, at - 1), error);
-		give_up(trace, from);
+		tell_untraced(trace, event->target, traced_at(trace, at - 1), error);
+		for (size_t i = trace->count; i-- > from;) {
+			probe_trace_stop_session(trace, trace->items[i]);
+			close_session(trace, i);
+		}
 		return NULL;
 	}
 	news.traced = trace->items[from];
 	if (event->unseen_ns)
 		news.late_ns = event->unseen_ns + clock_monotonic_ns() - begun_ns;
-	tell(trace, &news);
+	delivery_tell(trace, &news);
 	drop_unstarted(trace, from);
 	if (trace->count == from)
 		return NULL;
-	pass_over(trace, from, event->target);
-	if (event->held)
-		release(trace, event->target);
+	for (size_t i = from; i < trace->count; i++)
+		probes += traced_at(trace, i)->told.probes;
+	/* Most programs of a build have none of the wanted probes. They are not followed. */
+	if (!probes)
+		probe_watch_pass_over(trace->watch, event->target);
+	error = event->held ? probe_target_release(event->target) : NULL;
+	/* It is no error if the process was killed meanwhile. */
+	if (error && probe_target_alive(event->target))
+		delivery_fail(trace, NULL, error);
+	else
+		probe_error_free(error);
 	return NULL;
 }
 
@@ -1253,7 +875,7 @@ struct probe_error *probe_trace_poll(struct probe_trace *trace)
 	drop_done(trace);
 	error = follow_programs(trace);
 	if (!error)
-		error = open_merge(trace);
+		error = delivery_order(trace);
 	if (error)
 		return error;
 	poll_all(&round);
@@ -1277,52 +899,6 @@ bool probe_trace_is_over(const struct probe_trace *trace)
 		if (trace->items[i]->is_on)
 			return false;
 	return !trace->seeks || !processes_may_come(trace->options.processes);
-}
-
-/* A hit of a flight recorder is copied, because the recorder may overwrite its records. */
-struct recalling {
-	struct probe_trace *trace;
-	struct merge *merge; /* NULL if there is a single session */
-	size_t at;
-	bool no_memory;
-};
-
-static bool recall_hit(const struct probe_hit *hit, void *data)
-{
-	struct recalling *recalling = data;
-	struct probe_trace *trace = recalling->trace;
-	const char *comm = comm_of(trace, hit);
-
-	if (!recalling->merge)
-		return visit(recalling->at, hit, comm, trace);
-	recalling->no_memory |= !merge_add(recalling->merge, recalling->at, hit, comm);
-	return !recalling->no_memory;
-}
-
-void probe_trace_snapshot(struct probe_trace *trace)
-{
-	bool is_merged = trace->count > 1 || trace->sums.hits;
-	/* The snapshot has a merge of its own. The hits that wait in trace->merge stay there. */
-	struct recalling recalling = {.trace = trace, .merge = is_merged ? merge_create() : NULL};
-
-	recalling.no_memory = is_merged && !recalling.merge;
-	for (; recalling.at < trace->count && !recalling.no_memory; recalling.at++) {
-		struct traced *traced = item(trace, recalling.at);
-
-		if (tracer_of(trace, traced)->options.overwrite && !traced->its.is_broken &&
-			!traced->its.is_read_by_user)
-			fail(trace, traced,
-				probe_session_snapshot(
-					traced->its.session, recall_hit, &recalling));
-	}
-	if (trace->sums.hits && recalling.merge)
-		recalling.no_memory |=
-			!merge_add_all(recalling.merge, trace->count, trace->sums.hits);
-	if (recalling.no_memory)
-		fail(trace, NULL, probe_error_no_memory());
-	if (recalling.merge)
-		merge_drain(recalling.merge, UINT64_MAX, visit, trace);
-	merge_free(recalling.merge);
 }
 
 /* ==== The end ================================================================================= */
@@ -1351,29 +927,16 @@ static void drain(struct probe_trace *trace)
 		 * If a session had used up its share of the memory for waiting hits, its rings hold
 		 * more hits.
 		 */
-		is_waiting = trace->merge && !merge_is_empty(trace->merge);
-		if (is_waiting)
-			merge_drain(trace->merge, merge_known_ns(trace->merge), visit, trace);
+		is_waiting = delivery_visit(trace, UINT64_MAX);
 		for (size_t i = 0; i < trace->count; i++)
-			is_full(trace, item(trace, i), true);
+			delivery_blocked(trace, traced_at(trace, i), true);
 	} while ((round.hits + round.taken != before || is_waiting) && !trace->is_enough);
-}
-
-/* Ends the watch, and tells which processes have ended before they could be traced. */
-static void finish_watch(struct probe_trace *trace)
-{
-	struct probe_error *error;
-
-	if (!trace->watch)
-		return;
-	unwatch_fd(trace, probe_watch_fd(trace->watch));
-	while ((error = probe_watch_finish(trace->watch)))
-		tell_untraced(trace, NULL, NULL, error);
 }
 
 void probe_trace_stop(struct probe_trace *trace, bool read)
 {
 	struct round round = {.trace = trace, .due_ns = UINT64_MAX};
+	struct probe_error *error;
 
 	probe_trace_switch(trace, false);
 	/*
@@ -1381,15 +944,19 @@ void probe_trace_stop(struct probe_trace *trace, bool read)
 	 * hits.
 	 */
 	if (read) {
-		fail(trace, NULL, open_merge(trace));
+		delivery_fail(trace, NULL, delivery_order(trace));
 		poll_all(&round);
 	}
-	finish_watch(trace);
+	if (trace->watch)
+		unwatch_fd(trace, probe_watch_fd(trace->watch));
+	/* Processes may have ended before they could be traced. */
+	while (trace->watch && (error = probe_watch_finish(trace->watch)))
+		tell_untraced(trace, NULL, NULL, error);
 	probe_trace_look(trace, true);
 	stop_all(trace);
 	for (size_t i = 0; i < trace->count; i++)
 		if (trace->items[i]->session)
-			tell_grown(trace, item(trace, i));
+			tell_grown(trace, traced_at(trace, i));
 	probe_trace_look(trace, true);
 	if (read)
 		drain(trace);
@@ -1427,14 +994,10 @@ void probe_trace_free(struct probe_trace *trace)
 		return;
 	while (trace->count)
 		close_session(trace, trace->count - 1);
-	sums_deinit(&trace->sums);
-	merge_free(trace->merge);
+	delivery_forget(trace);
 	probe_watch_free(trace->watch);
 	if (trace->epoll >= 0)
 		close(trace->epoll);
-	for (size_t i = 0; trace->rows && i < trace->options.tracer_count; i++)
-		probe_table_free(trace->rows[i]);
-	free(trace->rows);
 	free(trace->items);
 	free(trace);
 }
@@ -1443,67 +1006,4 @@ struct probe_traced *const *probe_trace_sessions(const struct probe_trace *trace
 {
 	*count_ret = trace->count;
 	return trace->items;
-}
-
-struct probe_trace_probe *probe_trace_probes(const struct probe_trace *trace, size_t *count_ret)
-{
-	const struct probe_session_probe *probes;
-	size_t total = trace->sums.count, count;
-	struct probe_trace_probe *all;
-
-	for (size_t i = 0; i < trace->count; i++) {
-		probe_session_probes(trace->items[i]->session, &count);
-		total += count;
-	}
-	*count_ret = 0;
-	all = calloc(total + 1, sizeof(*all));
-	for (size_t i = 0; all && i < trace->sums.count; i++)
-		all[(*count_ret)++] =
-			(struct probe_trace_probe){.tracer = trace->sums.parts[i].tracer,
-				.probe = &trace->sums.probes[i],
-				.tally = trace->sums.parts[i].tally};
-	for (size_t i = 0; all && i < trace->count; i++) {
-		const struct traced *traced = item(trace, i);
-
-		probes = probe_session_probes(traced->its.session, &count);
-		for (size_t k = 0; k < count; k++) {
-			all[*count_ret] = (struct probe_trace_probe){.traced = &traced->its,
-				.tracer = traced->its.tracer,
-				.probe = &probes[k]};
-			if (k < traced->tally_count)
-				all[*count_ret].tally = traced->tallies[k];
-			++*count_ret;
-		}
-	}
-	return all;
-}
-
-struct probe_error *probe_trace_table(
-	const struct probe_trace *trace, size_t tracer, struct probe_table **ret)
-{
-	const struct probe_session_options *options = &trace->options.tracers[tracer].options;
-	struct probe_table *table;
-	struct probe_error *error = probe_table_create(options->gather.key_count, &table);
-
-	if (error)
-		return error;
-	if (trace->rows[tracer])
-		error = probe_table_add_table(table, trace->rows[tracer]);
-	for (size_t i = 0; i < trace->count && !error; i++) {
-		const struct probe_traced *its = trace->items[i];
-
-		if (its->tracer != tracer)
-			continue;
-		error = probe_table_add(table, its->session, options);
-		/* The failure was told. Its readable rows are in the table. */
-		if (error && its->is_broken) {
-			probe_error_free(error);
-			error = NULL;
-		}
-	}
-	if (error)
-		probe_table_free(table);
-	else
-		*ret = table;
-	return error;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The parts of a trace (probe/trace.h): the order of hits, sums, and which processes are meant. */
+/* The parts of a trace (probe/trace.h): the order of hits, and which processes are meant. */
 #ifndef LIBPROBE_TRACE_TRACE_H
 #define LIBPROBE_TRACE_TRACE_H
 
@@ -58,34 +58,104 @@ void merge_remove(struct merge *merge, size_t target);
 typedef bool merge_visit(size_t target, const struct probe_hit *hit, const char *comm, void *data);
 void merge_drain(struct merge *merge, uint64_t until_ns, merge_visit *visit, void *data);
 
-/* ---- Sums (sums.c) --------------------------------------------------------------- */
+/* ---- Traces (trace.c, delivery.c) -------------------------------------------------- */
 
-/*
- * Counts of the probes of processes that were dropped, summed over processes, and copies of the
- * hits that were in their flight recorders. Initialise with {0}.
- */
-struct sums {
-	struct probe_session_probe *probes; /* the strings are owned */
-	struct sums_part {
-		size_t tracer;
-		struct probe_trace_tally tally;
-	} * parts; /* for each probe */
-	size_t count;
-	struct merge *hits; /* probe_hit.probe is an index in `probes`; NULL if there are none */
-	uint64_t forgotten; /* number of old hits that were dropped from `hits` */
+struct traced {
+	struct probe_traced its;
+	const struct probe_trace_tracer *tracer;
+	struct probe_trace_tally *tallies; /* one for each probe */
+	size_t tally_count;
+	uint64_t turn; /* position in the order in which the first sessions were started */
+	/* The process has ended; for probe_sessions_heirs(). */
+	bool has_heirs, heirs_known, heirs_told;
+	uint64_t heirs_since_ns;
+	bool is_wanted; /* the process waits for us: probe_session_fd() is readable */
+	/* The session is off, but hits are left in its rings because there was no room. */
+	bool is_unread;
+	bool is_end_told;
+	int fd;			    /* the session's descriptor that the trace watches, or -1 */
+	struct probe_report report; /* of a session that was started with another */
+	struct probe_trace_told told;
 };
-void sums_deinit(struct sums *sums);
 
-/* Adds the counts of a session. `tallies` may have fewer elements than the session has probes. */
-PROBE_MUST_CHECK struct probe_error *sums_add(struct sums *sums, const struct probe_traced *traced,
-	const struct probe_trace_tally *tallies, size_t tally_count);
+struct probe_trace {
+	struct probe_trace_options options;
+	bool seeks; /* processes that come later are sought */
+	/*
+	 * The sessions of a process are neighbours. Those of the first processes come first; those
+	 * of later processes and programs are added after them.
+	 */
+	struct probe_traced **items; /* each is a struct traced */
+	size_t count;
+	struct probe_watch *watch; /* NULL before the start */
+	int epoll;		   /* ends of processes, waiting processes, the watch */
+	bool is_switched;
+	bool is_enough; /* no more hits are wanted */
+	/*
+	 * Index of the session that is read first. Another one is first in each round, because
+	 * there may be room for a limited number of hits per round.
+	 */
+	size_t first;
+	struct merge *merge; /* NULL while there is only one session, or if nothing needs order */
+	uint64_t merged_ns;  /* start of the last round that visited hits */
+	uint64_t sleep_ns, due_ns;
+	uint64_t heirs_due_ns; /* time of the next look for forked children */
+	/*
+	 * Counts of the probes of processes that were dropped, summed over processes, and copies of
+	 * the hits that were in their flight recorders.
+	 */
+	struct sums {
+		struct probe_session_probe *probes; /* the strings are owned */
+		struct sums_part {
+			size_t tracer;
+			struct probe_trace_tally tally;
+		} * parts; /* for each probe */
+		size_t count;
+		struct merge *hits; /* probe_hit.probe is an index in `probes`; may be NULL */
+		uint64_t forgotten; /* number of old hits that were dropped from `hits` */
+	} sums;
+	struct probe_table **rows; /* for each tracer: rows of dropped processes, or NULL */
+};
+
+/* One round of polling. */
+struct round {
+	struct probe_trace *trace;
+	size_t at;	 /* index of the session that is being read */
+	bool is_blocked; /* there was no room, so not all sessions were read */
+	size_t hits, taken;
+	uint64_t due_ns; /* as in struct probe_trace_read */
+};
+
+/* Returns session number `i`. */
+struct traced *traced_at(const struct probe_trace *trace, size_t i);
+
+void delivery_tell(const struct probe_trace *trace, const struct probe_trace_news *news);
+/* Tells PROBE_TRACE_FAILED, unless `error` is NULL. `traced` may be NULL. */
+void delivery_fail(
+	const struct probe_trace *trace, struct traced *traced, struct probe_error *error);
+
+/* Creates trace->merge if hits must be ordered from now on. */
+PROBE_MUST_CHECK struct probe_error *delivery_order(struct probe_trace *trace);
+/* Calls probe_trace_options.is_full. */
+bool delivery_blocked(const struct probe_trace *trace, const struct traced *traced, bool wait);
+/* Polls the session at round->at, and reads its hits. *more_ret tells whether there may be more. */
+PROBE_MUST_CHECK struct probe_error *delivery_read(struct round *round, bool *more_ret);
 /*
- * Copies the hits in the flight recorders of a session, with the names that comm() returns. Only
- * the newest hits are kept. Errors: as probe_session_snapshot().
+ * Reads the hits that are still in the rings of a session after its probes were switched off.
+ * Forked children may have added hits meanwhile. If there is no more room, sets `is_unread`; call
+ * the function again later.
  */
-PROBE_MUST_CHECK struct probe_error *sums_add_hits(struct sums *sums,
-	const struct probe_traced *traced,
-	const char *(*comm)(const struct probe_hit *hit, void *data), void *data);
+void delivery_read_rest(struct round *round);
+/*
+ * Visits the hits that wait for their order, up to until_ns, or to the time up to which all hits
+ * of all targets are known. Returns true if any hits waited.
+ */
+bool delivery_visit(struct probe_trace *trace, uint64_t until_ns);
+
+/* Keeps what is needed of a session that is about to be dropped. Errors are told. */
+void delivery_keep(struct probe_trace *trace, size_t i);
+/* Frees the hits that wait, and what was kept. */
+void delivery_forget(struct probe_trace *trace);
 
 /* ---- Processes (processes.c) ----------------------------------------------------- */
 
