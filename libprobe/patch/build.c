@@ -13,6 +13,7 @@
  * the copy of the instructions before an OCaml site. A long nop that the jump overwrites needs no
  * tail: the last stub jumps to the end of the nop.
  */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,6 +23,482 @@
 #include "libprobe/patch/patch.h"
 #include "libprobe/process/process.h"
 #include "libprobe/registry/registry.h"
+
+/* ==== Landings ================================================================================ */
+
+/*
+ * Memory for puns, at arbitrary addresses, because a site's bytes determine where its jump leads
+ * (struct arch, pun). A change maps these pages before all other memory, so that no arena or data
+ * takes their place. If an arena is already at the jump's target, the jump to the stub is written
+ * into it, if the bytes are free.
+ *
+ * If the target has taken a page since its maps were read, the sites are planned again.
+ */
+
+const char puns_taken[] =
+	"the address that its bytes would jump to is in use, or where the heap or the stack grows";
+
+/* At the last addresses of each page (13 of 4,096), a jump would cross the page's end. */
+static const char pun_crosses[] =
+	"the jump at the address that its bytes would jump to would cross a page";
+
+/* ---- Taking -------------------------------------------------------------------------- */
+
+struct module *install_module(const struct install *install, size_t site)
+{
+	return install->selection->probes[install->selection->sites[site].probe].module;
+}
+
+size_t install_module_end(const struct install *install, size_t from)
+{
+	const struct module *module = install_module(install, install->order[from]);
+
+	while (from < install->order_count &&
+		install_module(install, install->order[from]) == module)
+		from++;
+	return from;
+}
+
+bool install_is_gate(const struct install *install)
+{
+	const struct selection *s = install->selection;
+
+	return s->site_count && s->sites[0].note->kind == SDT_GATE;
+}
+
+/* Returns true for an ended pun's page that the program has sealed. */
+static bool is_spare(const struct change *c, uint64_t page)
+{
+	const struct registry *r = &c->registry;
+	bool spare = false;
+
+	for (size_t i = 0; i < r->arena_count; i++)
+		spare = spare || (r->arenas[i].sealed && r->arenas[i].start == page &&
+					 r->arenas[i].size == page_bytes());
+	for (size_t i = 0; i < r->site_count; i++)
+		spare = spare && r->sites[i].pun != page;
+	for (size_t i = 0; i < c->taken.count; i++)
+		spare = spare && c->taken.items[i].start != page;
+	return spare;
+}
+
+static const char *take(struct install *install, uint64_t entry)
+{
+	uint64_t page = page_of(entry), *pages = install->puns.pages;
+	size_t jump = install->change->arch->far_jump_length;
+	/* The page's index in the sorted array, or where to insert it. */
+	size_t at = array_search(pages, install->puns.page_count, sizeof(*pages), 0, page);
+
+	if (install->puns.none)
+		return puns_taken;
+	/* A jump must be within a page, because it is written in one step. */
+	if (page_of(entry + jump - 1) != page)
+		return pun_crosses;
+	if (code_arena(&install->change->registry, entry))
+		return code_take(&install->change->registry, &install->change->taken, entry, jump)
+			       ? NULL
+			       : puns_taken;
+	/* Puns do not share pages, but the page of an ended pun may be used again. */
+	if (is_spare(install->change, page))
+		return code_keep(&install->change->taken, (struct code_extent){page, page_bytes()})
+			       ? NULL
+			       : "out of memory";
+	if ((at < install->puns.page_count && pages[at] == page) ||
+		!space_is_free(&install->change->maps, page, page + page_bytes()))
+		return puns_taken;
+	if (!ARRAY_ROOM(install->puns.pages, install->puns.page_count))
+		return "out of memory";
+	pages = install->puns.pages;
+	memmove(pages + at + 1, pages + at, (install->puns.page_count++ - at) * sizeof(*pages));
+	pages[at] = page;
+	return NULL;
+}
+
+const char *puns_take(struct install *install, struct arch_pun pun, uint64_t *entry_ret)
+{
+	uint64_t reach = install->change->arch->jump_reach;
+	const char *reason = take(install, *entry_ret = pun.first);
+
+	if (!reason || !pun.step)
+		return reason;
+	/* Try places above and below the first one in turn, as far as the jump reaches. */
+	for (uint64_t far = 0; far < reach - pun.step; far += pun.step) {
+		if (!take(install, *entry_ret = pun.first + far) ||
+			!take(install, *entry_ret = pun.first - pun.step - far))
+			return NULL;
+	}
+	return reason;
+}
+
+/* ---- Mapping ------------------------------------------------------------------------- */
+
+static void drop_pages(struct change *change, const uint64_t *pages, size_t count)
+{
+	struct own_extent *extents = calloc(count + 1, sizeof(*extents));
+
+	for (size_t i = 0; extents && i < count; i++)
+		extents[i] = (struct own_extent){pages[i], page_bytes(), OWN_NAMED, false, false};
+	/* If unmapping fails, the pages become orphans. */
+	if (extents)
+		probe_error_free(own_unmap(change, extents, count));
+	free(extents);
+}
+
+/*
+ * Maps code pages at addresses that were free. If *done_ret is less than `count` without an error,
+ * the next page is in use.
+ */
+static struct probe_error *map_pages(
+	struct change *change, const uint64_t *pages, size_t count, size_t *done_ret)
+{
+	struct control_call calls[CHANGE_FILE_CALLS];
+	struct probe_error *error;
+
+	*done_ret = 0;
+	for (size_t i = 0; i < count; i++)
+		calls[i] = change_call_map_code(pages[i], page_bytes());
+	/*
+	 * All calls map the same page of the file; each mapping gets its own copy when it is
+	 * written.
+	 */
+	error = change_map_file(change, page_bytes(), NULL, calls, count, NULL);
+	while (*done_ret < count && calls[*done_ret].result == (int64_t)pages[*done_ret])
+		++*done_ret;
+	if (*done_ret == count)
+		return error;
+	/* Before 4.17, kernels ignore MAP_FIXED_NOREPLACE, and may map elsewhere. */
+	if (!error && calls[*done_ret].result > 0)
+		drop_pages(change, &(uint64_t){(uint64_t)calls[*done_ret].result}, 1);
+	if (error && calls[*done_ret].result != -EEXIST)
+		return error;
+	probe_error_free(error);
+	return NULL;
+}
+
+struct probe_error *puns_map(struct install *install, bool *again_ret)
+{
+	struct probe_error *error = NULL;
+
+	*again_ret = false;
+	while (install->puns.mapped < install->puns.page_count && !error && !*again_ret) {
+		size_t left = install->puns.page_count - install->puns.mapped, done;
+		size_t count = left < CHANGE_FILE_CALLS ? left : CHANGE_FILE_CALLS;
+
+		error = map_pages(
+			install->change, install->puns.pages + install->puns.mapped, count, &done);
+		install->puns.mapped += done;
+		*again_ret = !error && done < count;
+	}
+	if (error || *again_ret)
+		puns_drop(install);
+	if (!error && (*again_ret || install->puns.mapped))
+		error = change_reread_maps(install->change);
+	return error;
+}
+
+void puns_drop(struct install *install)
+{
+	drop_pages(install->change, install->puns.pages, install->puns.mapped);
+	install->puns.mapped = install->puns.page_count = 0;
+	code_release_all(&install->change->taken);
+}
+
+/*
+ * Adds puns' pages as arenas. They are freed with their sites or, if the library is closed, with
+ * the last session.
+ */
+static struct probe_error *announce_puns(struct install *install)
+{
+	for (size_t i = 0; i < install->puns.mapped; i++) {
+		struct reg_arena *arena = registry_add_arena(&install->change->registry);
+		const struct mapping *m;
+
+		if (!arena)
+			return probe_error_no_memory();
+		m = maps_find(&install->change->maps, install->puns.pages[i]);
+		*arena = (struct reg_arena){
+			install->puns.pages[i], page_bytes(), m ? m->inode : 0, 0};
+	}
+	return install->puns.mapped ? change_store(install->change, true) : NULL;
+}
+
+static struct probe_error *write_landings(const struct install *install)
+{
+	struct probe_error *error = NULL;
+
+	for (size_t i = 0; i < install->selection->site_count && !error; i++) {
+		const struct install_site *as = &install->sites[i];
+		uint8_t jump[ARCH_JUMP_MAX];
+		size_t length;
+
+		if (!as->wanted || !as->is_new || !as->head || !as->reg.pun ||
+			site_is_chained(&as->reg))
+			continue;
+		length = install->change->arch->far_jump(as->reg.entry, as->head, jump);
+		error = memory_write_code(install->change->mem, as->reg.entry, jump, length);
+		if (error || !as->twin.second)
+			continue;
+		length = install->change->arch->far_jump(as->twin.second, as->reg.tail, jump);
+		error = memory_write_code(install->change->mem, as->twin.second, jump, length);
+	}
+	return error;
+}
+
+/* ---- Hops ------------------------------------------------------------------------------ */
+
+size_t hops_original(
+	const struct install *install, const struct install_site *as, uint64_t hop, uint8_t *bytes)
+{
+	const struct module *module = install_module(install, (size_t)(as - install->sites));
+
+	return module->object ? object_read(module->object, hop - module->bias, bytes,
+					install->change->arch->jump_length)
+			      : 0;
+}
+
+static struct probe_error *write_hops(const struct install *install)
+{
+	const struct change *c = install->change;
+	size_t length = c->arch->jump_length;
+	struct probe_error *error = NULL;
+
+	for (size_t i = 0; i < install->selection->site_count && !error; i++) {
+		const struct install_site *as = &install->sites[i];
+		uint8_t found[ARCH_JUMP_MAX];
+
+		if (!as->wanted || !as->is_new || as->joins || as->first != i || !as->reg.hop)
+			continue;
+		if (memory_read(c->pid, as->reg.hop, found, length) != length ||
+			memcmp(found, as->reg.hop_original, length) != 0)
+			error = probe_error_new(PROBE_ERROR_REFUSED,
+				"process %d: the memory at %#jx is not as it was: another tool may "
+				"have patched it",
+				c->pid, (uintmax_t)as->reg.hop);
+		else
+			error = memory_write_code(c->mem, as->reg.hop, as->reg.hop_patched, length);
+	}
+	return error;
+}
+
+struct probe_error *hops_give_back(const struct change *change, const bool *sites)
+{
+	const struct registry *r = &change->registry;
+	struct probe_error *error = NULL;
+
+	for (size_t i = 0; i < r->site_count && !error; i++)
+		if (sites[i] && r->sites[i].hop && site_has_hop(&r->sites[i], change->pid))
+			error = memory_write_code(change->mem, r->sites[i].hop,
+				r->sites[i].hop_original, change->arch->jump_length);
+	return error;
+}
+
+/* ==== Tails =================================================================================== */
+
+void build_skip(const struct arch *arch, struct piece *p, size_t length)
+{
+	length += -(p->start + p->used + length) % ARCH_STUB_ALIGN;
+	arch_fill(arch, p->bytes + p->used, length);
+	p->used += length;
+}
+
+struct probe_error *build_tail(
+	struct install *a, size_t i, const struct plan_way *move, struct piece *p)
+{
+	const struct arch *arch = a->change->arch;
+	const struct select_site *site = &a->selection->sites[i];
+	struct install_site *as = &a->sites[i];
+	struct reg_site *reg = &as->reg;
+	enum arch_move_status status;
+	const uint8_t *bytes;
+	size_t size = plan_code(site->plan, move->offset, &bytes);
+
+	build_skip(arch, p, 0);
+	reg->patch = site->pc + (uint64_t)move->offset;
+	reg->tail = p->start + p->used;
+	status = arch->move(bytes, size, reg->patch, reg->tail, move->jump, &as->moved);
+	if (status != ARCH_MOVE_OK && !(status == ARCH_MOVE_FLOW_INSIDE && as->moved.padding))
+		return probe_error_new(PROBE_ERROR_REFUSED,
+			"the instructions at %#jx cannot be moved to %#jx", (uintmax_t)reg->patch,
+			(uintmax_t)reg->tail);
+	as->moved_to = reg->tail;
+	memcpy(p->bytes + p->used, as->moved.code, as->moved.code_length);
+	p->used += as->moved.code_length;
+	if (as->moved.falls_through)
+		p->used += arch->jump(
+			p->start + p->used, reg->patch + as->moved.length, p->bytes + p->used);
+	reg->tail_size = p->start + p->used - reg->tail;
+	reg->covers = as->moved.length;
+	return NULL;
+}
+
+/* ==== Neighbours ============================================================================== */
+
+/*
+ * Sites whose nops follow each other share one jump, after the last nop. The jump leads to a row of
+ * entries. Each site has an entry, in the order of the sites, whether the site is traced or not. To
+ * switch a site, a controller changes only the site's entry, and the jump stays as it is:
+ *
+ *   site:   nop
+ *   site:   nop
+ *           jmp -----> entry:  jmp stubs ---> of the first site
+ *                                                |
+ *                      entry:  jmp next <--------' the second site is off
+ *                      tail:   the moved instructions
+ *
+ * Where only a short jump fits, it leads to a full jump in unused bytes, the hop. The hop leads to
+ * the entries; a single site then has an entry, too. The hop is written before the short jump. The
+ * bytes of the hop are restored when no thread is at the hop any more.
+ */
+
+enum { ENTRY_BYTES = 8 }; /* aligned to this size, no entry crosses a page */
+
+static struct probe_error *too_far(const struct reg_site *reg)
+{
+	return probe_error_new(
+		PROBE_ERROR_REFUSED, "no stub can be placed near %#jx", (uintmax_t)reg->pc);
+}
+
+static struct reg_site *find_neighbour(const struct install *a, uint64_t pc)
+{
+	for (size_t i = 0; i < a->neighbour_count; i++)
+		if (a->neighbours[i].pc == pc)
+			return &a->neighbours[i];
+	return NULL;
+}
+
+/* Returns true if a site that could share another site's jump has a patch of its own. */
+static bool has_own_patch(const struct install *a, uint64_t pc, const struct plan_ops *plan)
+{
+	const struct selection *s = a->selection;
+
+	if (registry_site(&a->change->registry, pc))
+		return true;
+	for (size_t k = 0; k < a->order_count; k++)
+		if (s->sites[a->order[k]].pc == pc)
+			return s->sites[a->order[k]].chosen != plan && s->sites[a->order[k]].chosen;
+	return false;
+}
+
+/*
+ * Adds all sites that share the jump of site `i`, in ascending order, each described like site `i`.
+ */
+static struct probe_error *add_neighbours(struct install *a, size_t i)
+{
+	const struct select_site *site = &a->selection->sites[i];
+	const struct plan_way *move = plan_way(site->plan, site->chosen);
+	const struct module *module = install_module(a, i);
+	const struct reg_site *reg = &a->sites[i].reg;
+	size_t first = a->neighbour_count;
+
+	for (size_t k = 0; k < module->notes.count; k++) {
+		uint64_t pc = module->notes.notes[k].pc + module->bias;
+
+		if (pc < site->pc - move->lead || pc >= reg->patch || find_neighbour(a, pc) ||
+			(pc != site->pc && has_own_patch(a, pc, site->chosen)))
+			continue;
+		if (!ARRAY_ROOM(a->neighbours, a->neighbour_count))
+			return probe_error_no_memory();
+		a->neighbours[a->neighbour_count] = *reg;
+		a->neighbours[a->neighbour_count++].pc = pc;
+	}
+	array_sort(a->neighbours + first, a->neighbour_count - first, sizeof(*a->neighbours),
+		offsetof(struct reg_site, pc));
+	return NULL;
+}
+
+static struct probe_error *lead_entry(
+	const struct install *a, const struct reg_site *reg, uint64_t to, struct piece *p)
+{
+	return a->change->arch->jump(reg->entry, to, p->bytes + (reg->entry - p->start))
+		       ? NULL
+		       : too_far(reg);
+}
+
+/* Describes the site's jump and the hop, if any. */
+static struct probe_error *describe_jump(const struct install *a, const struct install_site *as,
+	uint64_t entry, struct reg_site *reg)
+{
+	const struct arch *arch = a->change->arch;
+
+	if (!as->hop)
+		return arch->jump(reg->patch, entry, reg->patched) ? NULL : too_far(reg);
+	reg->hop = as->hop;
+	reg->length = arch->short_jump_length;
+	if (hops_original(a, as, reg->hop, reg->hop_original) != arch->jump_length ||
+		!arch->jump(reg->hop, entry, reg->hop_patched) ||
+		!arch->short_jump(reg->patch, reg->hop, reg->patched))
+		return too_far(reg);
+	return NULL;
+}
+
+/* Builds the entries of all sites that share a jump, and the tail after them. */
+static struct probe_error *build_entries(struct install *a, size_t i, struct piece *p)
+{
+	const struct arch *arch = a->change->arch;
+	const struct select_site *site = &a->selection->sites[i];
+	const struct plan_way *move = plan_way(site->plan, site->chosen);
+	struct reg_site *reg = &a->sites[i].reg;
+	size_t first = a->neighbour_count, count;
+	const uint8_t *bytes;
+	uint64_t entry;
+	struct probe_error *error;
+
+	reg->patch = site->pc + (uint64_t)move->offset;
+	error = add_neighbours(a, i);
+	if (error)
+		return error;
+	count = a->neighbour_count - first;
+	plan_code(site->plan, move->offset, &bytes);
+	build_skip(arch, p, 0);
+	entry = p->start + p->used;
+	arch_fill(arch, p->bytes + p->used, count * ENTRY_BYTES);
+	p->used += count * ENTRY_BYTES;
+	error = build_tail(a, i, move, p);
+	if (!error)
+		error = describe_jump(a, &a->sites[i], entry, reg);
+	for (size_t k = 0; k < count && !error; k++, entry += ENTRY_BYTES) {
+		struct reg_site *to = &a->neighbours[first + k];
+		uint64_t pc = to->pc;
+
+		*to = *reg;
+		to->pc = pc;
+		to->entry = to->pun = entry;
+		to->pun_size = arch->jump_length;
+		if (k < count - 1) {
+			to->tail = entry + ENTRY_BYTES;
+			to->tail_size = 0;
+		}
+		memcpy(to->original, bytes, to->length);
+		error = lead_entry(a, to, to->tail, p);
+	}
+	return error;
+}
+
+struct probe_error *neighbours_describe(struct install *a, size_t i, struct piece *p)
+{
+	struct install_site *as = &a->sites[i];
+	struct probe_error *error = NULL;
+
+	as->joins = find_neighbour(a, as->reg.pc) != NULL;
+	if (!as->joins)
+		error = build_entries(a, i, p);
+	if (!error)
+		as->reg = *find_neighbour(a, as->reg.pc);
+	return error;
+}
+
+static size_t entries_bytes(const struct install *a, size_t i, uint64_t *patch_inout)
+{
+	const struct select_site *site = &a->selection->sites[i];
+	const struct plan_way *move = plan_way(site->plan, site->chosen);
+	uint64_t patch = site->pc + (uint64_t)move->offset;
+
+	if ((!a->sites[i].hop && !plan_is_shared(site->plan, site->chosen)) ||
+		*patch_inout == patch)
+		return 0;
+	*patch_inout = patch;
+	return ((size_t)move->lead + (size_t)move->offset) * ENTRY_BYTES + ARCH_STUB_ALIGN;
+}
 
 /* ==== Build =================================================================================== */
 
@@ -139,37 +616,9 @@ static struct probe_error *stub_error(
 					   : "this processor cannot do what is asked of it");
 }
 
-/* Returns true if a hit reads a clock. */
-static bool reads_clock(const struct arch_stub *stub)
-{
-	bool reads = stub->rate != 0;
-
-	for (size_t i = 0; i < stub->action_count; i++)
-		reads |= stub->actions[i].kind == ARCH_ACTION_RECORD ||
-			 stub->actions[i].flights.table;
-	return reads;
-}
-
-static bool records(const struct arch_stub *stub)
-{
-	bool any = false;
-
-	for (size_t i = 0; i < stub->action_count; i++)
-		any |= stub->actions[i].kind == ARCH_ACTION_RECORD;
-	return any;
-}
-
-static bool captures_name(const struct arch_stub *stub)
-{
-	for (size_t i = 0; i < stub->capture_count; i++)
-		if (stub->captures[i].is_comm)
-			return true;
-	return false;
-}
-
-/* Sets *ret to the maximum size of the code of a site, with alignment. */
+/* Adds the maximum size of the code of a site, with alignment, to *size. */
 static struct probe_error *measure(
-	const struct install *a, size_t i, uint64_t *patch_inout, size_t *ret)
+	const struct install *a, size_t i, uint64_t *patch_inout, size_t *size)
 {
 	const struct module *module = a->selection->probes[a->selection->sites[i].probe].module;
 	uint64_t at = module->start & ~(uint64_t)(ARCH_STUB_ALIGN - 1);
@@ -177,17 +626,24 @@ static struct probe_error *measure(
 	uint8_t scratch[ARCH_STUB_MAX];
 	struct arch_stub_code code;
 	enum arch_stub_status status;
+	bool records = false, reads_clock = stub.rate != 0, has_name = false;
 
-	if (a->change->seccomp.strict && reads_clock(&stub))
+	for (size_t k = 0; k < stub.action_count; k++) {
+		records |= stub.actions[k].kind == ARCH_ACTION_RECORD;
+		reads_clock |= stub.actions[k].flights.table != 0;
+	}
+	for (size_t k = 0; k < stub.capture_count; k++)
+		has_name |= stub.captures[k].is_comm;
+	if (a->change->seccomp.strict && (records || reads_clock))
 		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
 			"a thread of process %d is under strict seccomp, and would be killed for "
 			"reading a clock, which records and times need (seccomp(2)): count hits "
 			"instead",
 			a->change->pid);
 	/* Without the thread's id and system calls, records would have the main thread's id. */
-	if (records(&stub) && !stub.thread.has_tid && !stub.may_call_kernel)
+	if (records && !stub.thread.has_tid && !stub.may_call_kernel)
 		return seccomp_error(&a->change->seccomp, SECCOMP_ASK);
-	if (captures_name(&stub) && !stub.may_ask_name)
+	if (has_name && !stub.may_ask_name)
 		return seccomp_error(&a->change->seccomp, SECCOMP_NAME);
 	if (a->stubs.waits && !(a->change->seccomp.allowed & SECCOMP_WAIT))
 		return seccomp_error(&a->change->seccomp, SECCOMP_WAIT);
@@ -198,10 +654,10 @@ static struct probe_error *measure(
 	/*
 	 * At another address, constants may be longer, and a jump may have to avoid a page's end.
 	 */
-	*ret = code.length + 3 * ARCH_STUB_ALIGN;
+	*size += code.length + 3 * ARCH_STUB_ALIGN;
 	if (a->sites[i].is_new)
-		*ret += ARCH_MOVED_BYTES_MAX + ARCH_JUMP_MAX + 2 * ARCH_STUB_ALIGN +
-			neighbours_bytes(a, i, patch_inout);
+		*size += ARCH_MOVED_BYTES_MAX + ARCH_JUMP_MAX + 2 * ARCH_STUB_ALIGN +
+			 entries_bytes(a, i, patch_inout);
 	return NULL;
 }
 
@@ -209,33 +665,36 @@ static struct probe_error *describe_patch(struct install *a, size_t i, struct pi
 {
 	const struct select_site *site = &a->selection->sites[i];
 	const struct arch *arch = a->change->arch;
-	struct reg_site *reg = &a->sites[i].reg;
+	struct install_site *as = &a->sites[i];
+	struct reg_site *reg = &as->reg;
 	struct probe_error *error;
 
 	*reg = (struct reg_site){.pc = site->pc,
-		.plan = (uint8_t)plan_id(site->chosen),
-		.entry = a->sites[i].entry,
+		.plan = (uint8_t)site->chosen->id,
+		.entry = as->entry,
 		.length = arch->jump_length,
 		.covers = arch->jump_length};
 	error = site->chosen->build(a, i, p);
-	if (error || reg->pun)
+	if (error)
 		return error;
-	if (reg->entry)
-		puns_place(&a->change->registry, reg->entry, &reg->pun, &reg->pun_size);
-	else
+	/* A patch outside the bytes of its plan would be a bug of this library. */
+	if (reg->patch < as->write_start || reg->patch + reg->length > as->write_end)
+		return probe_error_new(PROBE_ERROR_REFUSED,
+			"the patch at %#jx would not be the one that was chosen",
+			(uintmax_t)reg->pc);
+	if (reg->pun)
+		return NULL;
+	if (!reg->entry) {
 		reg->entry = reg->patch;
+	} else if (code_arena(&a->change->registry, reg->entry)) {
+		reg->pun = reg->entry;
+		reg->pun_size = arch->far_jump_length;
+	} else {
+		reg->pun = page_of(reg->entry);
+		reg->pun_size = (uint32_t)page_bytes();
+	}
 	memcpy(reg->original, site->plan->bytes + (reg->patch - site->pc), reg->length);
 	return NULL;
-}
-
-/* Checks that the patch is within the bytes of its plan; if not, this library has a bug. */
-static struct probe_error *check_patch(const struct install_site *as)
-{
-	return as->reg.patch >= as->write_start && as->reg.patch + as->reg.length <= as->write_end
-		       ? NULL
-		       : probe_error_new(PROBE_ERROR_REFUSED,
-				 "the patch at %#jx would not be the one that was chosen",
-				 (uintmax_t)as->reg.pc);
 }
 
 /* Emits the stub of a site and, for a new site, the jump to it. */
@@ -243,6 +702,7 @@ static struct probe_error *build_stub(struct install *a, size_t i, struct piece 
 {
 	const struct arch *arch = a->change->arch;
 	struct install_site *as = &a->sites[i], *first = &a->sites[as->first];
+	const struct plan_ops *ops = a->selection->sites[as->first].chosen;
 	struct arch_stub stub = describe(a, i);
 	enum arch_stub_status status;
 	uint64_t jump;
@@ -271,31 +731,13 @@ static struct probe_error *build_stub(struct install *a, size_t i, struct piece 
 	if (!first->is_new)
 		return NULL;
 	if (site_is_chained(&first->reg))
-		return neighbours_lead(a, &first->reg, first->head, p);
+		return lead_entry(a, &first->reg, first->head, p);
 	jump = first->entry ? first->entry : first->head;
 	if (!arch->jump(first->reg.patch, jump, first->reg.patched))
 		return stub_error(a, i, ARCH_STUB_OUT_OF_REACH);
-	if (plan_of(first->reg.plan)->amend)
-		plan_of(first->reg.plan)->amend(first, arch, first->reg.patched);
+	if (ops->amend)
+		ops->amend(first, arch, first->reg.patched);
 	return NULL;
-}
-
-/* Sets *ret to the maximum size of the code of order[first..end). */
-static struct probe_error *measure_module(
-	const struct install *a, size_t first, size_t end, size_t *ret)
-{
-	struct probe_error *error = NULL;
-	uint64_t patch = 0;
-
-	*ret = 0;
-	for (size_t i = first; i < end && !error; i++) {
-		size_t site = a->order[i], size = 0;
-
-		if (a->sites[site].wanted)
-			error = measure(a, site, &patch, &size);
-		*ret += size;
-	}
-	return error;
 }
 
 static void extend(struct code_extent *reach, uint64_t address)
@@ -343,34 +785,30 @@ static struct code_extent sites_reach(const struct install *a, size_t first, siz
 }
 
 /*
- * Allocates code memory in reach of the whole module, because moved instructions may jump anywhere
- * in it; if the module is too large, in reach of sites_reach(). A new arena is announced at once,
- * so that a killed controller leaves no unknown memory.
+ * Builds the code of order[first..end), the sites of a module. The caller frees p->bytes.
+ *
+ * The memory is in reach of the whole module, because moved instructions may jump anywhere in it;
+ * if the module is too large, in reach of sites_reach(). A new arena is announced at once, so that
+ * a killed controller leaves no unknown memory.
  */
-static struct probe_error *allocate_piece(
-	const struct install *a, size_t first, size_t end, struct piece *p)
+static struct probe_error *build_module(
+	struct install *a, size_t first, size_t end, struct piece *p)
 {
 	const struct module *module = install_module(a, a->order[first]);
 	size_t arenas = a->change->registry.arena_count;
 	struct code_extent reaches[] = {
 		{module->start, module->end - module->start}, sites_reach(a, first, end)};
-	struct probe_error *error = change_alloc_code(a->change, p->size, reaches, 2, &p->start);
-
-	return error || a->change->registry.arena_count == arenas ? error
-								  : change_store(a->change, true);
-}
-
-/* Builds the code of order[first..end), the sites of a module. The caller frees p->bytes. */
-static struct probe_error *build_module(
-	struct install *a, size_t first, size_t end, struct piece *p)
-{
-	const struct module *module = install_module(a, a->order[first]);
-	struct probe_error *error;
+	struct probe_error *error = NULL;
+	uint64_t patch = 0;
 
 	safe_memory(module, &a->change->maps, &a->stubs.safe);
-	error = measure_module(a, first, end, &p->size);
+	for (size_t i = first; i < end && !error; i++)
+		if (a->sites[a->order[i]].wanted)
+			error = measure(a, a->order[i], &patch, &p->size);
 	if (!error && p->size)
-		error = allocate_piece(a, first, end, p);
+		error = change_alloc_code(a->change, p->size, reaches, 2, &p->start);
+	if (!error && a->change->registry.arena_count != arenas)
+		error = change_store(a->change, true);
 	if (error)
 		return error;
 	p->bytes = malloc(p->size + 1);
@@ -382,10 +820,8 @@ static struct probe_error *build_module(
 
 		if (!as->wanted)
 			continue;
-		if (as->is_new && as->first == site) {
+		if (as->is_new && as->first == site)
 			error = describe_patch(a, site, p);
-			error = error ? error : check_patch(as);
-		}
 		if (!error)
 			error = build_stub(a, site, p);
 	}
@@ -394,32 +830,26 @@ static struct probe_error *build_module(
 
 /* ---- The registry -------------------------------------------------------------------- */
 
-/* Adds probes' names to the registry. Gates and calls of functions have only keys. */
-static struct probe_error *keep_names(const struct install *a)
+/*
+ * Gives each probe a counter: the one that it had before, or a new one. Adds the probes' names to
+ * the registry; gates and calls of functions have only keys.
+ */
+static struct probe_error *add_probes(struct install *a)
 {
+	struct registry *r = &a->change->registry;
 	const struct selection *s = a->selection;
 	AUTO_FREE struct reg_name *names = calloc(s->probe_count + 1, sizeof(*names));
 
 	if (!names)
 		return probe_error_no_memory();
-	for (size_t i = 0; i < s->probe_count; i++)
-		names[i] = (struct reg_name){
-			s->probes[i].key, s->probes[i].provider, s->probes[i].name};
-	return registry_add_names(
-		&a->change->registry, names, install_is_gate(a) || a->caller ? 0 : s->probe_count);
-}
-
-/* Gives each probe a counter: the one that it had before, or a new one. */
-static struct probe_error *add_probes(struct install *a)
-{
-	struct registry *r = &a->change->registry;
-
-	for (size_t i = 0; i < a->selection->probe_count; i++) {
+	for (size_t i = 0; i < s->probe_count; i++) {
 		struct reg_session *session = registry_session(r, a->session);
 		struct reg_probe *probe;
 
+		names[i] = (struct reg_name){
+			s->probes[i].key, s->probes[i].provider, s->probes[i].name};
 		/* A persistent session does not show the hits of refused probes. */
-		if (a->selection->probes[i].refused && a->persistent)
+		if (s->probes[i].refused && a->persistent)
 			continue;
 		probe = registry_add_probe(r);
 		if (!probe)
@@ -427,59 +857,51 @@ static struct probe_error *add_probes(struct install *a)
 		if (!a->stubs.slots && session->slot_count == session->slot_capacity)
 			return probe_error_new(
 				PROBE_ERROR_STATE, "the session has no counter left");
-		*probe = (struct reg_probe){.key = a->selection->probes[i].key,
+		*probe = (struct reg_probe){.key = s->probes[i].key,
 			.session = a->session,
-			.refcount = select_times(&a->selection->probes[i]),
+			.refcount = select_times(&s->probes[i]),
 			.slot = a->stubs.slots ? a->stubs.slots[i] : session->slot_count++};
 	}
 	registry_sort(r);
-	return keep_names(a);
-}
-
-/*
- * Raises the order numbers of a site's older stubs, so that new stubs can be linked between them.
- */
-static void raise_orders(const struct install *a, size_t first)
-{
-	const struct install_site *as = &a->sites[first];
-	size_t count;
-	struct reg_stub *stubs = registry_stubs(&a->change->registry, as->reg.pc, &count);
-
-	for (size_t i = 0; i < count; i++)
-		if (stubs[i].order > as->below)
-			stubs[i].order += as->order - as->below;
-}
-
-static struct probe_error *announce_site(struct registry *r, const struct reg_site *reg)
-{
-	struct reg_site *site = registry_add_site(r);
-
-	if (!site)
-		return probe_error_no_memory();
-	*site = *reg;
-	return NULL;
+	return registry_add_names(r, names, install_is_gate(a) || a->caller ? 0 : s->probe_count);
 }
 
 /* Announces the new sites and stubs in the registry. */
 static struct probe_error *announce(struct install *a)
 {
 	struct registry *r = &a->change->registry;
-	struct probe_error *error = NULL;
 
-	for (size_t i = 0; i < a->neighbour_count && !error; i++)
-		error = announce_site(r, &a->neighbours[i]);
-	for (size_t i = 0; i < a->selection->site_count; i++)
-		if (a->sites[i].link)
-			raise_orders(a, i);
-	for (size_t i = 0; i < a->selection->site_count && !error; i++) {
+	for (size_t i = 0; i < a->neighbour_count; i++) {
+		struct reg_site *site = registry_add_site(r);
+
+		if (!site)
+			return probe_error_no_memory();
+		*site = a->neighbours[i];
+	}
+	/* New stubs may be linked between older stubs of a site, so the newer of these move up. */
+	for (size_t i = 0; i < a->selection->site_count; i++) {
+		const struct install_site *as = &a->sites[i];
+		size_t count;
+		struct reg_stub *stubs = registry_stubs(r, as->reg.pc, &count);
+
+		for (size_t k = 0; as->link && k < count; k++)
+			if (stubs[k].order > as->below)
+				stubs[k].order += as->order - as->below;
+	}
+	for (size_t i = 0; i < a->selection->site_count; i++) {
 		const struct install_site *as = &a->sites[i];
 		struct reg_stub *stub;
 
 		if (!as->wanted)
 			continue;
-		if (as->is_new && as->first == i && !site_is_chained(&as->reg))
-			error = announce_site(r, &as->reg);
-		if (error || !as->stub)
+		if (as->is_new && as->first == i && !site_is_chained(&as->reg)) {
+			struct reg_site *site = registry_add_site(r);
+
+			if (!site)
+				return probe_error_no_memory();
+			*site = as->reg;
+		}
+		if (!as->stub)
 			continue;
 		stub = registry_add_stub(r);
 		if (!stub)
@@ -496,40 +918,14 @@ static struct probe_error *announce(struct install *a)
 	registry_sort(r);
 	/* the registry now lists the memory that the new code has taken */
 	code_release_all(&a->change->taken);
-	return error;
+	return NULL;
 }
 
 /* ---- All of it ----------------------------------------------------------------------- */
 
-/* The code of all modules, for pieces_free(). */
-struct pieces {
-	struct piece *items;
-	size_t count;
-};
-
-static void pieces_free(struct pieces *pieces)
-{
-	for (size_t i = 0; i < pieces->count; i++)
-		free(pieces->items[i].bytes);
-	free(pieces->items);
-}
-
-static struct probe_error *build_all(struct install *a, struct pieces *pieces)
-{
-	struct probe_error *error = NULL;
-
-	for (size_t i = 0, end; i < a->order_count && !error; i = end) {
-		end = install_module_end(a, i);
-		if (!ARRAY_ROOM(pieces->items, pieces->count))
-			return probe_error_no_memory();
-		pieces->items[pieces->count] = (struct piece){0};
-		error = build_module(a, i, end, &pieces->items[pieces->count++]);
-	}
-	return error;
-}
-
 /* Writes the code and the registry that lists it, in one stop. */
-static struct probe_error *write_all(const struct install *a, const struct pieces *pieces)
+static struct probe_error *write_all(
+	const struct install *a, const struct piece *pieces, size_t count)
 {
 	struct change *c = a->change;
 	struct code_extent image;
@@ -540,14 +936,12 @@ static struct probe_error *write_all(const struct install *a, const struct piece
 		error = change_begin_write(c, &stops);
 	if (error)
 		return error;
-	for (size_t i = 0; i < pieces->count && !error; i++) {
-		const struct piece *p = &pieces->items[i];
-
-		if (p->used)
-			error = memory_write_code(c->mem, p->start, p->bytes, p->used);
-	}
+	for (size_t i = 0; i < count && !error; i++)
+		if (pieces[i].used)
+			error = memory_write_code(
+				c->mem, pieces[i].start, pieces[i].bytes, pieces[i].used);
 	if (!error)
-		error = puns_write(a);
+		error = write_landings(a);
 	if (!error)
 		error = change_write_image(c, image);
 	change_end_write(c, stops);
@@ -558,18 +952,29 @@ static struct probe_error *write_all(const struct install *a, const struct piece
 
 struct probe_error *install_build(struct install *install)
 {
-	struct pieces pieces __attribute__((cleanup(pieces_free))) = {0};
-	struct probe_error *error = puns_announce(install);
+	struct piece *pieces = NULL;
+	size_t count = 0;
+	struct probe_error *error = announce_puns(install);
 
 	if (!error)
 		error = add_probes(install);
-	if (!error)
-		error = build_all(install, &pieces);
+	for (size_t i = 0, end; i < install->order_count && !error; i = end) {
+		end = install_module_end(install, i);
+		if (!ARRAY_ROOM(pieces, count)) {
+			error = probe_error_no_memory();
+			break;
+		}
+		pieces[count] = (struct piece){0};
+		error = build_module(install, i, end, &pieces[count++]);
+	}
 	if (!error)
 		error = announce(install);
 	if (!error)
-		error = write_all(install, &pieces);
+		error = write_all(install, pieces, count);
 	if (!error)
-		error = hops_write(install);
+		error = write_hops(install);
+	for (size_t i = 0; i < count; i++)
+		free(pieces[i].bytes);
+	free(pieces);
 	return error;
 }

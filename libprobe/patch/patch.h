@@ -335,7 +335,7 @@ struct install_site {
 	 * order of the site's stub (reg_stub.order); for a first site, order of the stub at `head`
 	 */
 	uint32_t order;
-	/* the site is new, and shares the patch that was built for another new site (landing.c) */
+	/* the site is new, and shares the patch that was built for another new site (build.c) */
 	bool joins;
 	struct arch_stub_code code;
 	struct arch_moved moved;
@@ -652,20 +652,6 @@ PROBE_MUST_CHECK struct probe_error *build_tail(
 PROBE_MUST_CHECK struct probe_error *neighbours_describe(
 	struct install *a, size_t i, struct piece *p);
 
-/*
- * Makes a site's entry jump to `to`; the entry is in code that is not yet in the target. Errors:
- * PROBE_ERROR_REFUSED.
- */
-PROBE_MUST_CHECK struct probe_error *neighbours_lead(
-	const struct install *a, const struct reg_site *reg, uint64_t to, struct piece *p);
-
-/*
- * Returns the maximum size of the entries of a site and its neighbours; 0 if they were counted for
- * an earlier site. Call it in the order of the sites. *patch_inout is the jump that was counted
- * last, at first 0.
- */
-size_t neighbours_bytes(const struct install *a, size_t i, uint64_t *patch_inout);
-
 /* ---- Puns ------------------------------------------------------------------------------------ */
 
 /*
@@ -677,19 +663,7 @@ size_t neighbours_bytes(const struct install *a, size_t i, uint64_t *patch_inout
  * why it cannot.
  */
 const char *puns_take(struct install *install, struct arch_pun pun, uint64_t *entry_ret);
-
-/*
- * Like puns_take(), for a jump `offset` bytes after a site, with `fixed` bytes of its displacement
- * kept.
- */
-const char *puns_take_at(
-	struct install *install, const struct select_site *site, size_t offset, unsigned int fixed);
-
-/* Like puns_take(), for a jump that can lead anywhere in `to`. */
-const char *puns_take_part(struct install *install, struct arch_extent to, uint64_t *entry_ret);
-
-/* Takes a page to which both jumps of a twin at `at` can lead. */
-const char *puns_take_twin(struct install *install, uint64_t at, struct arch_twin *ret);
+extern const char puns_taken[]; /* the reason why there is no such place */
 
 /*
  * Maps the pages that were taken, before this change maps anything else at their addresses.
@@ -701,24 +675,9 @@ PROBE_MUST_CHECK struct probe_error *puns_map(struct install *install, bool *aga
 /* Drops pages that are not in the registry yet, and unmaps them. */
 void puns_drop(struct install *install);
 
-/* Finds the extent of the pun at `entry` by the registry. */
-void puns_place(
-	const struct registry *registry, uint64_t entry, uint64_t *start_ret, uint32_t *size_ret);
-
-PROBE_MUST_CHECK struct probe_error *puns_announce(struct install *install);
-
-/* Writes the jumps in puns' pages to new sites' stubs and, for twins, to the tails. */
-PROBE_MUST_CHECK struct probe_error *puns_write(const struct install *install);
-
 /* Reads the file's bytes at a site's hop. Returns their number. */
 size_t hops_original(
 	const struct install *install, const struct install_site *as, uint64_t hop, uint8_t *bytes);
-
-/*
- * Writes the jumps at new sites' hops, which the registry lists, while the target runs. Errors:
- * PROBE_ERROR_REFUSED (the memory does not hold the file's bytes).
- */
-PROBE_MUST_CHECK struct probe_error *hops_write(const struct install *install);
 
 /*
  * Restores the bytes at the hops of flagged, restored sites, in which no thread may be any more.

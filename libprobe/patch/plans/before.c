@@ -42,16 +42,6 @@ struct begins {
 	size_t count;
 };
 
-static void begins_add(struct begins *begins, uint64_t at)
-{
-	if (begins->count == ARCH_MOVED_INSNS_MAX) {
-		for (size_t i = 1; i < begins->count; i++)
-			begins->at[i - 1] = begins->at[i];
-		begins->count--;
-	}
-	begins->at[begins->count++] = at;
-}
-
 /*
  * Finds the instructions before `pc` that may move, by decoding from `start`. Returns false if no
  * instruction begins at `pc`.
@@ -75,10 +65,13 @@ static bool find_begins(const struct object *object, const struct arch *arch, ui
 			!arch->decode(bytes + (at - first), size - (at - first), at, &insn))
 			return false;
 		if ((insn.flow == ARCH_FLOW_NONE || insn.flow == ARCH_FLOW_BRANCH) &&
-			!arch->nop_length(bytes + (at - first), insn.length))
-			begins_add(ret, at);
-		else
+			!arch->nop_length(bytes + (at - first), insn.length)) {
+			if (ret->count == ARCH_MOVED_INSNS_MAX)
+				memmove(ret->at, ret->at + 1, --ret->count * sizeof(*ret->at));
+			ret->at[ret->count++] = at;
+		} else {
 			ret->count = 0;
+		}
 		at += insn.length;
 	}
 	return at == pc;
@@ -124,38 +117,13 @@ static const char *ask(
 	return NULL;
 }
 
-/* Stores the answer to ask()'s question. */
-static void answer(const struct arch *arch, struct plan *plan, const struct plan *asked)
-{
-	size_t length = (size_t)(plan->pc - asked->pc);
-
-	plan->before.cannot = asked->behind.cannot ? cannot_move : NULL;
-	if (asked->behind.cannot || asked->behind.length != length)
-		return;
-	plan->before.offset = (int16_t) - (int)length;
-	plan->before.jump = arch->jump_length;
-	plan->before.length = (uint8_t)length;
-	for (size_t i = 0; i < length; i++)
-		plan->before_bytes[i] = asked->bytes[i];
-}
-
-static struct proof proof_of(const struct arch *arch, const struct plan *plan, struct plan *asked)
-{
-	uint8_t length = (uint8_t)(plan->pc - asked->pc);
-
-	return (struct proof){.plan = asked,
-		.move = &asked->behind,
-		.window = (uint8_t)(length + 1),
-		.need = length,
-		.margin = (uint8_t)(arch->toggle->offset + arch->toggle->covers - 1)};
-}
-
 static struct probe_error *examine(struct planning *p)
 {
 	const struct arch *arch = p->arch;
 	AUTO_FREE struct plan *asked = calloc(p->count + 1, sizeof(*asked));
 	AUTO_FREE struct proof *proofs = calloc(p->count + 1, sizeof(*proofs));
 	struct probe_error *error;
+	uint8_t length;
 
 	if (!asked || !proofs)
 		return probe_error_no_memory();
@@ -169,19 +137,37 @@ static struct probe_error *examine(struct planning *p)
 		if (arch->can_decode && !arch->can_decode())
 			return probe_error_new(PROBE_ERROR_UNSUPPORTED, "%s", plan_no_decoder);
 		plan->before.cannot = ask(p->object, arch, plan, &asked[i]);
+		length = (uint8_t)(plan->pc - asked[i].pc);
 		if (!plan->before.cannot)
-			proofs[p->proof_count++] = proof_of(arch, plan, &asked[i]);
+			proofs[p->proof_count++] = (struct proof){.plan = &asked[i],
+				.move = &asked[i].behind,
+				.window = (uint8_t)(length + 1),
+				.need = length,
+				.margin =
+					(uint8_t)(arch->toggle->offset + arch->toggle->covers - 1)};
 	}
 	error = plan_prove(p);
-	for (size_t i = 0; i < p->count && !error; i++)
-		if (asked[i].pc)
-			answer(arch, &p->plans[i], &asked[i]);
+	for (size_t i = 0; i < p->count && !error; i++) {
+		struct plan *plan = &p->plans[i];
+		const struct plan_way *answer = &asked[i].behind;
+
+		if (!asked[i].pc)
+			continue;
+		length = (uint8_t)(plan->pc - asked[i].pc);
+		plan->before.cannot = answer->cannot ? cannot_move : NULL;
+		if (answer->cannot || answer->length != length)
+			continue;
+		plan->before.offset = (int16_t) - (int)length;
+		plan->before.jump = arch->jump_length;
+		plan->before.length = length;
+		memcpy(plan->before_bytes, asked[i].bytes, length);
+	}
 	return error;
 }
 
 /*
  * Builds a copy of the instructions before a site, to run before the first stub. It leaves room for
- * a jump to the first stub, which puns_write() writes. The last stub leads to the site.
+ * a jump to the first stub, which write_landings() writes. The last stub leads to the site.
  */
 static struct probe_error *build(struct install *a, size_t i, struct piece *p)
 {

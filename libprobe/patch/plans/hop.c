@@ -2,7 +2,7 @@
 /*
  * The plan `hop`: a short jump after the nops, where a full jump does not fit. The short jump leads
  * to unused bytes near by, the spare, which hold the full jump. libprobe/patch/plan.c has the
- * picture; libprobe/patch/landing.c builds the code.
+ * picture; libprobe/patch/build.c builds the code.
  */
 #include <stddef.h>
 #include <stdlib.h>
@@ -143,13 +143,6 @@ static uint64_t patch_of(const struct plan *plan)
 	return plan->pc + (uint64_t)plan->hop.offset;
 }
 
-static bool is_in_reach(const struct arch *arch, const struct plan *plan, uint64_t to)
-{
-	uint8_t jump[ARCH_JUMP_MAX];
-
-	return arch->short_jump(patch_of(plan), to, jump) != 0;
-}
-
 /* Adds the padding that a short jump at a site reaches. */
 static void add_around(struct spares *s, const struct plan *plan)
 {
@@ -166,18 +159,6 @@ static void add_around(struct spares *s, const struct plan *plan)
 		add_function(s, function.range, low, high);
 		at = function.range.end;
 	}
-}
-
-/* Drops duplicates: several sites may be near the same padding. */
-static void drop_twins(struct spares *s)
-{
-	size_t kept = 0;
-
-	ARRAY_SORT(s->items, s->count, at);
-	for (size_t i = 0; i < s->count; i++)
-		if (!kept || s->items[kept - 1].at != s->items[i].at)
-			s->items[kept++] = s->items[i];
-	s->count = kept;
 }
 
 /* Returns true if it is proved that nothing leads to a spare, or to the padding before it. */
@@ -199,6 +180,7 @@ static uint64_t distance(uint64_t a, uint64_t b)
 static void give(const struct spares *s, struct plan *plan)
 {
 	uint64_t patch = patch_of(plan);
+	uint8_t jump[ARCH_JUMP_MAX];
 
 	for (size_t i = 0; i < s->count; i++) {
 		uint64_t at = s->items[i].at;
@@ -207,7 +189,7 @@ static void give(const struct spares *s, struct plan *plan)
 		/* Skip padding that the site's own short jump may replace. */
 		if (at < patch + plan->hop.length && patch < at + s->arch->jump_length)
 			continue;
-		if (!is_in_reach(s->arch, plan, at) || !is_free(s, &s->items[i]))
+		if (!s->arch->short_jump(patch, at, jump) || !is_free(s, &s->items[i]))
 			continue;
 		while (k > 0 && distance(plan->spares[k - 1], patch) > distance(at, patch)) {
 			if (k < PLAN_SPARES)
@@ -221,51 +203,42 @@ static void give(const struct spares *s, struct plan *plan)
 	}
 }
 
-static struct probe_error *prove_all(struct spares *s, const struct sdt_notes *notes)
+/*
+ * Finds spares for plans whose instructions can make room for a short jump: link-time addresses
+ * where a jump can be written, and that no thread would otherwise execute. Errors: as prove().
+ */
+static struct probe_error *prove_spares(const struct planning *p, struct spares *s)
 {
-	AUTO_FREE struct proof *proofs = calloc(s->count + 1, sizeof(*proofs));
+	AUTO_FREE struct proof *proofs = NULL;
+	struct probe_error *error;
+	size_t kept = 0;
 
-	if (!proofs)
+	for (size_t i = 0; i < p->count; i++)
+		if (p->plans[i].hop.length)
+			add_around(s, &p->plans[i]);
+	/* Several sites may be near the same padding. */
+	ARRAY_SORT(s->items, s->count, at);
+	for (size_t i = 0; i < s->count; i++)
+		if (!kept || s->items[kept - 1].at != s->items[i].at)
+			s->items[kept++] = s->items[i];
+	s->count = kept;
+	proofs = calloc(s->count + 1, sizeof(*proofs));
+	if (s->failed || !proofs)
 		return probe_error_no_memory();
 	for (size_t i = 0; i < s->count; i++)
 		proofs[i] = (struct proof){.plan = &s->items[i].plan,
 			.move = &s->items[i].move,
 			.window = (uint8_t)(s->arch->jump_length + 1)};
-	return prove(s->object, s->arch, notes, proofs, s->count);
-}
-
-/* Excludes spares that are sites, where other tools may put breakpoints. */
-static void leave_sites(struct spares *s, const struct rows *rows)
-{
+	error = s->count ? prove(s->object, s->arch, p->all, proofs, s->count) : NULL;
+	if (error)
+		return error;
 	for (size_t i = 0; i < s->count; i++)
-		if (rows_have_site(rows, s->items[i].at, s->arch->jump_length))
+		if (rows_have_site(p->rows, s->items[i].at, s->arch->jump_length))
 			s->items[i].move.cannot = "it is a site";
-}
-
-/*
- * Finds spares for plans whose instructions can make room for a short jump: link-time addresses
- * where a jump can be written, and that no thread would otherwise execute. Errors: as prove().
- */
-static struct probe_error *prove_spares(const struct planning *p)
-{
-	struct spares s = {.object = p->object, .arch = p->arch};
-	struct probe_error *error = NULL;
-
 	for (size_t i = 0; i < p->count; i++)
 		if (p->plans[i].hop.length)
-			add_around(&s, &p->plans[i]);
-	if (s.failed)
-		error = probe_error_no_memory();
-	drop_twins(&s);
-	if (!error && s.count)
-		error = prove_all(&s, p->all);
-	if (!error)
-		leave_sites(&s, p->rows);
-	for (size_t i = 0; i < p->count && !error; i++)
-		if (p->plans[i].hop.length)
-			give(&s, &p->plans[i]);
-	free(s.items);
-	return error;
+			give(s, &p->plans[i]);
+	return NULL;
 }
 
 /* ==== Hop ===================================================================================== */
@@ -275,6 +248,7 @@ static const char no_spare[] =
 
 static struct probe_error *examine(struct planning *p)
 {
+	struct spares spares = {.object = p->object, .arch = p->arch};
 	struct probe_error *error;
 
 	if (!p->arch->short_jump_length)
@@ -299,7 +273,8 @@ static struct probe_error *examine(struct planning *p)
 	}
 	error = plan_prove(p);
 	if (!error)
-		error = prove_spares(p);
+		error = prove_spares(p, &spares);
+	free(spares.items);
 	for (size_t i = 0; i < p->count; i++)
 		if (p->plans[i].hop.length && !p->plans[i].spare_count)
 			p->plans[i].hop.cannot = no_spare;

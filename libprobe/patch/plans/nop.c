@@ -4,7 +4,7 @@
  *
  * A pun writes one byte over a short nop. This byte forms a jump together with the bytes after the
  * nop. Those bytes stay, and determine the target of the jump (libprobe/patch/plan.c). At the
- * target is a page of ours (libprobe/patch/landing.c).
+ * target is a page of ours (libprobe/patch/build.c).
  *
  * A long nop is overwritten with a jump. Another tool may use it as a site, and restore some of its
  * bytes, which must form a nop with the rest of our jump. So some bytes of the displacement are the
@@ -15,18 +15,6 @@
 #include "libprobe/patch/patch.h"
 
 /* ---- A pun ----------------------------------------------------------------------------- */
-
-/* Returns true if a pun's only target can be on a page of ours. */
-static bool can_lead(const struct planning *p, const struct plan *plan)
-{
-	unsigned int fixed = p->arch->jump_length - p->arch->pun_length;
-	struct arch_extent to = {.size = 1};
-
-	if (plan->byte_count < p->arch->jump_length)
-		return true; /* puns_take_at() reports the reason later */
-	to.start = p->arch->pun(plan->bytes, plan->pc, fixed).first;
-	return plan_can_lead(p->object, to);
-}
 
 static void look_pun(const struct planning *p, struct plan *plan)
 {
@@ -39,8 +27,27 @@ static void look_pun(const struct planning *p, struct plan *plan)
 			(struct plan_way){.jump = arch->pun_length, .relies = arch->jump_length};
 	if (length && rows_have_site(p->rows, plan->pc + length, arch->jump_length - length))
 		plan->pun.cannot = plan_in_distance;
-	else if (length && !can_lead(p, plan))
+	else if (length && plan->byte_count >= arch->jump_length &&
+		 !plan_can_lead(p->object,
+			 (struct arch_extent){
+				 .start = arch->pun(plan->bytes, plan->pc,
+						      arch->jump_length - (unsigned int)length)
+						  .first,
+				 .size = 1}))
 		plan->pun.cannot = plan_leads_nowhere;
+	/* If the code ends before, take_at() reports the reason later. */
+}
+
+/* Takes the page of a jump `offset` bytes after a site, whose displacement keeps `fixed` bytes. */
+static const char *take_at(
+	struct install *a, const struct select_site *site, size_t offset, unsigned int fixed)
+{
+	const struct arch *arch = a->change->arch;
+
+	if (site->plan->byte_count < offset + arch->jump_length)
+		return plan_code_ends;
+	return puns_take(a, arch->pun(site->plan->bytes + offset, site->pc + offset, fixed),
+		&a->sites[site - a->selection->sites].entry);
 }
 
 static const char *take_pun(
@@ -49,7 +56,7 @@ static const char *take_pun(
 	const struct arch *arch = a->change->arch;
 
 	(void)claims;
-	return puns_take_at(a, site, 0, arch->jump_length - arch->pun_length);
+	return take_at(a, site, 0, arch->jump_length - arch->pun_length);
 }
 
 static struct probe_error *build_pun(struct install *a, size_t i, struct piece *p)
@@ -90,8 +97,7 @@ static const char *take_nop(
 	const struct plan *plan = site->plan;
 
 	(void)claims;
-	return plan->nop_fixed ? puns_take_at(a, site, (size_t)plan->nop.offset, plan->nop_fixed)
-			       : NULL;
+	return plan->nop_fixed ? take_at(a, site, (size_t)plan->nop.offset, plan->nop_fixed) : NULL;
 }
 
 static struct probe_error *build_nop(struct install *a, size_t i, struct piece *p)

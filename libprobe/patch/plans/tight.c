@@ -32,6 +32,7 @@
 #include <string.h>
 
 #include "libprobe/base/cleanup.h"
+#include "libprobe/base/page.h"
 #include "libprobe/patch/patch.h"
 
 enum { PAGE = 4096 };
@@ -49,35 +50,9 @@ static bool is_tight(const struct planning *p, const struct plan *plan)
 
 /* ---- Two jumps ------------------------------------------------------------------------- */
 
-/* Returns why a site cannot have two jumps, as far as its bytes tell, or NULL. */
-static const char *why_no_twin(const struct planning *p, const struct plan *plan)
-{
-	size_t nop = p->arch->site_nop, length = p->arch->twin_length;
-
-	return !length						       ? no_twins
-	       : rows_have_site(p->rows, plan->pc + nop, length - nop) ? near_site
-	       : plan->pc % PAGE + length > PAGE		       ? page_end
-								       : NULL;
-}
-
-/*
- * Asks if the instructions after the nop can move, as if a site were right after the nop, where
- * something may enter.
- */
-static void ask_twin(struct planning *p, struct plan *plan, struct plan *after)
-{
-	size_t nop = p->arch->site_nop;
-
-	plan->twin.jump = p->arch->twin_length;
-	after->pc = plan->pc + nop;
-	after->byte_count = plan->byte_count - nop;
-	memcpy(after->bytes, plan->bytes + nop, after->byte_count);
-	after->behind.jump = p->arch->jump_length;
-	plan_ask(p, after, &after->behind);
-}
-
 static struct probe_error *examine_twin(struct planning *p)
 {
+	size_t nop = p->arch->site_nop, length = p->arch->twin_length;
 	AUTO_FREE struct plan *after = calloc(p->count + 1, sizeof(*after));
 	AUTO_FREE struct proof *proofs = calloc(p->count + 1, sizeof(*proofs));
 	struct probe_error *error;
@@ -90,9 +65,20 @@ static struct probe_error *examine_twin(struct planning *p)
 
 		if (!is_tight(p, plan))
 			continue;
-		plan->twin.cannot = why_no_twin(p, plan);
-		if (!plan->twin.cannot)
-			ask_twin(p, plan, &after[i]);
+		plan->twin.cannot = !length ? no_twins
+				    : rows_have_site(p->rows, plan->pc + nop, length - nop)
+					    ? near_site
+				    : plan->pc % PAGE + length > PAGE ? page_end
+								      : NULL;
+		if (plan->twin.cannot)
+			continue;
+		/* Something may enter right after the nop: ask as if a site were there. */
+		plan->twin.jump = p->arch->twin_length;
+		after[i].pc = plan->pc + nop;
+		after[i].byte_count = plan->byte_count - nop;
+		memcpy(after[i].bytes, plan->bytes + nop, after[i].byte_count);
+		after[i].behind.jump = p->arch->jump_length;
+		plan_ask(p, &after[i], &after[i].behind);
 	}
 	error = plan_prove(p);
 	for (size_t i = 0; i < p->count && !error; i++) {
@@ -107,15 +93,29 @@ static struct probe_error *examine_twin(struct planning *p)
 	return error;
 }
 
+/* Takes a page to which both jumps of a twin can lead. */
 static const char *take_twin(
 	struct install *a, const struct claims *claims, const struct select_site *site)
 {
+	const struct arch *arch = a->change->arch;
 	struct install_site *as = &a->sites[site - a->selection->sites];
-	const char *reason = puns_take_twin(a, site->pc, &as->twin);
 
 	(void)claims;
-	as->entry = as->twin.first;
-	return reason;
+	for (unsigned int i = 0; i < arch->twin_choices; i++) {
+		uint64_t page, low, high;
+
+		as->twin = arch->twin(site->pc, i);
+		page = page_of(as->twin.first);
+		low = as->twin.first < as->twin.second ? as->twin.first : as->twin.second;
+		high = as->twin.first < as->twin.second ? as->twin.second : as->twin.first;
+		/* The page must have room for two far jumps, and belong to no arena. */
+		if (page_of(low) == page && page_of(high + arch->far_jump_length - 1) == page &&
+			high - low >= arch->far_jump_length &&
+			!code_arena(&a->change->registry, page) &&
+			!puns_take(a, (struct arch_pun){as->twin.first, 0}, &as->entry))
+			return NULL;
+	}
+	return puns_taken;
 }
 
 static struct probe_error *build_twin(struct install *a, size_t i, struct piece *p)
@@ -148,23 +148,17 @@ struct parts {
 	struct plan_way ways[ARCH_JUMP_MAX];
 };
 
-static const char *why_no_part(const struct planning *p, const struct plan *plan)
-{
-	size_t offset = (size_t)plan->behind.offset, jump = p->arch->jump_length;
-
-	return !p->arch->part							       ? no_parts
-	       : plan->is_followed || rows_have_site(p->rows, plan->pc + offset, jump) ? near_site
-	       : plan->byte_count < offset + jump ? plan_code_ends
-						  : NULL;
-}
-
 static void ask_parts(struct planning *p, struct plan *plan, struct parts *parts)
 {
 	unsigned int jump = p->arch->jump_length;
-	size_t room = PAGE - (plan->pc + (uint64_t)plan->behind.offset) % PAGE;
+	uint64_t patch = plan->pc + (uint64_t)plan->behind.offset;
+	size_t room = PAGE - patch % PAGE;
 
-	plan->part =
-		(struct plan_way){.offset = plan->behind.offset, .cannot = why_no_part(p, plan)};
+	plan->part = (struct plan_way){.offset = plan->behind.offset,
+		.cannot = !p->arch->part					      ? no_parts
+			  : plan->is_followed || rows_have_site(p->rows, patch, jump) ? near_site
+			  : plan->byte_count < (size_t)plan->behind.offset + jump ? plan_code_ends
+										  : NULL};
 	for (unsigned int k = 1; k < jump && k <= room && !plan->part.cannot; k++) {
 		parts->ways[k] = (struct plan_way){
 			.offset = plan->part.offset, .jump = (uint8_t)k, .relies = (uint8_t)jump};
@@ -216,12 +210,15 @@ static const char *take_part(
 	struct install *a, const struct claims *claims, const struct select_site *site)
 {
 	const struct plan_way *part = &site->plan->part;
+	struct arch_extent to = a->change->arch->part(
+		site->plan->bytes + part->offset, site->pc + (uint64_t)part->offset, part->jump);
+	uint64_t *entry = &a->sites[site - a->selection->sites].entry;
 
 	(void)claims;
-	return puns_take_part(a,
-		a->change->arch->part(site->plan->bytes + part->offset,
-			site->pc + (uint64_t)part->offset, part->jump),
-		&a->sites[site - a->selection->sites].entry);
+	for (uint64_t at = to.start; at - to.start < to.size; at = page_of(at) + page_bytes())
+		if (!puns_take(a, (struct arch_pun){at, 0}, entry))
+			return NULL;
+	return puns_taken;
 }
 
 static struct probe_error *build_part(struct install *a, size_t i, struct piece *p)
