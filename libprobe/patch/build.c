@@ -280,18 +280,6 @@ static struct probe_error *write_hops(const struct install *install)
 	return error;
 }
 
-struct probe_error *hops_give_back(const struct change *change, const bool *sites)
-{
-	const struct registry *r = &change->registry;
-	struct probe_error *error = NULL;
-
-	for (size_t i = 0; i < r->site_count && !error; i++)
-		if (sites[i] && r->sites[i].hop && site_has_hop(&r->sites[i], change->pid))
-			error = memory_write_code(change->mem, r->sites[i].hop,
-				r->sites[i].hop_original, change->arch->jump_length);
-	return error;
-}
-
 /* ==== Tails =================================================================================== */
 
 void build_skip(const struct arch *arch, struct piece *p, size_t length)

@@ -88,7 +88,7 @@ struct place_visitor {
 	void *data;
 	/* Receives a word that is a place. `is_context`: it is an image's program counter. */
 	bool (*word)(void *data, uint64_t at, uint64_t word, bool is_context);
-	bool (*image)(void *data, const struct place_image *image);
+	bool (*image)(void *data, const struct place_image *image); /* may be NULL */
 	bool only_images; /* call `word` only for the program counters of images */
 	/* mappings of the process, to tell code from data; NULL if unknown */
 	const struct maps *maps;
@@ -256,17 +256,6 @@ void frames_sort(struct frames *frames);
 /* Is one of the sorted addresses in [start, end)? */
 bool frames_within(const struct frames *frames, uint64_t start, uint64_t end);
 
-/* ---- Busy ------------------------------------------------------------------------------------ */
-
-/* Registry entries whose code a thread runs or will return to, parallel to its arrays. */
-struct busy {
-	bool *sites; /* for each site: a thread is in the site's hop, pun or tail */
-	bool *stubs;
-	/* for each session: its stubs have called functions that have not returned */
-	bool *calling;
-	bool any;
-};
-
 /* ---- Doubts ---------------------------------------------------------------------------------- */
 
 /*
@@ -358,9 +347,19 @@ void windows_close(struct windows *windows);
 
 /* Waits until no thread is in, or will return to, the code of ended sites and stubs. */
 
+/* Registry entries whose code a thread runs or will return to, parallel to its arrays. */
+struct busy {
+	bool *sites; /* for each site: a thread is in the site's hop, pun or tail */
+	bool *stubs;
+	/* for each session: its stubs have called functions that have not returned */
+	bool *calling;
+	bool any;
+};
+
 struct quiet {
 	/* ended sites and stubs, parallel to the registry's arrays; borrowed */
 	const bool *sites, *stubs;
+	struct busy busy;     /* those of them that are still in use */
 	struct places places; /* the code of the ended sites and stubs */
 	struct frames frames;
 	struct search search;
@@ -368,6 +367,26 @@ struct quiet {
 	bool searched; /* a search of all memory was made */
 	bool moved;    /* some contexts that the search found are gone */
 };
+
+/* Errors: PROBE_ERROR_NOT_FOUND, PROBE_ERROR_MEMORY; then call only quiet_close(). */
+PROBE_MUST_CHECK struct probe_error *quiet_open(
+	const struct change *change, const bool *sites, const bool *stubs, struct quiet *ret);
+
+/*
+ * Collects the addresses of all threads, which must be stopped, and decides which found contexts
+ * may be resumed. Errors: as frames_read().
+ */
+PROBE_MUST_CHECK struct probe_error *quiet_look(struct quiet *quiet, const struct change *change);
+
+/*
+ * Calls `look` until no thread is in ended code or the time limit is over; only once if `wait` is
+ * false. Fills in quiet->busy. `look` must stop the target, call quiet_look(), and resume it;
+ * `first` is true in the first call.
+ */
+PROBE_MUST_CHECK struct probe_error *quiet_wait(struct quiet *quiet, struct change *change,
+	bool wait, struct probe_error *(*look)(void *data, struct change *change, bool first),
+	void *data);
+void quiet_close(struct quiet *quiet);
 
 /* ---- Sequences ------------------------------------------------------------------------------- */
 

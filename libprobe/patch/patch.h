@@ -679,12 +679,6 @@ void puns_drop(struct install *install);
 size_t hops_original(
 	const struct install *install, const struct install_site *as, uint64_t hop, uint8_t *bytes);
 
-/*
- * Restores the bytes at the hops of flagged, restored sites, in which no thread may be any more.
- * Leaves a hop alone if it does not hold our jump.
- */
-PROBE_MUST_CHECK struct probe_error *hops_give_back(const struct change *change, const bool *sites);
-
 /* ---- Report ---------------------------------------------------------------------------------- */
 
 /* Adds a refused site, with copies of its strings. `report` may be NULL. */

@@ -168,7 +168,7 @@ static bool tell_image(const struct file_piece *p, size_t at, const struct place
 		image.stack = stack;
 		image.stack_end = stack + length;
 	}
-	return visitor->image(visitor->data, &image);
+	return !visitor->image || visitor->image(visitor->data, &image);
 }
 
 /*
@@ -270,7 +270,7 @@ static bool look_at_registers(const struct places *places, const struct file_pie
 		if (!places_have(places, image.pc) || !is_in_registers(p, i + 8))
 			continue;
 		if (!visitor->word(visitor->data, image.at + 8, image.pc, true) ||
-			!visitor->image(visitor->data, &image))
+			(visitor->image && !visitor->image(visitor->data, &image)))
 			return false;
 	}
 	return true;

@@ -20,421 +20,13 @@
  */
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#include "arch/layout.h"
 #include "libprobe/base/array.h"
 #include "libprobe/base/cleanup.h"
 #include "libprobe/base/page.h"
 #include "libprobe/patch/patch.h"
 #include "libprobe/registry/registry.h"
 #include "libprobe/process/process.h"
-
-/*
- * Once the bytes of a site are restored, nothing leads to its stubs. A thread in a stub soon leaves
- * it. But if a signal has interrupted the thread in the stub, the thread comes back to the stub
- * when the signal handler returns. The interrupted context is then on the thread's own stack or, if
- * the handler has switched to another user context, in memory that no thread uses as its stack. So
- * a stub is freed only after this proof:
- *
- *   look     all threads stopped: no register of a thread is in the stub, and no context that was
- *            saved for a handler on the stacks in use. Cheap, so it is repeated
- *   search   with the target running: no context in all its memory that was saved for a handler
- *            is in the stub. Skipped if no handler is installed: the frame of a handler that was
- *            removed while it runs is on its thread's stack, which the look covers
- *   judge    in the next look: the contexts found are still there, or the search is repeated.
- *            A thread that ran in the stub during the search, and was interrupted since, had no
- *            context in memory then. So this look covers the whole stacks that threads use
- *
- * No thread enters a stub any more, so a context that a search does not find does not appear later,
- * except for contexts that move: see libprobe/patch/search.c.
- *
- * The memory also has frames of handlers that have returned: see libprobe/patch/windows.c. A frame
- * that is dead in one look is dead in all later looks.
- *
- * If a search is incomplete, nothing is proved, and all stubs stay.
- */
-
-/* ==== Busy ==================================================================================== */
-
-/*
- * A thread in a stub continues at the target of the stub's last jump. A thread in the page of a pun
- * continues at a stub:
- *
- *   hop, pun  -->  stub  -->  older stub  -->  tail  -->  the program
- *
- * So if a thread may be in a piece of code, the target of the piece must stay, too. The targets are
- * read from the code itself, because the registry no longer links a stub whose site was patched
- * again in the meantime.
- *
- * A thread that a stub has sent into a function of the program can be anywhere. But the stub counts
- * the threads that leave it for a function, and the threads that return.
- */
-
-enum { SLOTS_AT_ONCE = 64 };
-
-struct leads {
-	uint64_t *items;
-	size_t count;
-	/* a jump could not be read, so threads may continue anywhere */
-	bool anywhere;
-};
-
-static bool busy_init(struct busy *busy, const struct registry *registry)
-{
-	*busy = (struct busy){.sites = calloc(registry->site_count + 1, sizeof(bool)),
-		.stubs = calloc(registry->stub_count + 1, sizeof(bool)),
-		.calling = calloc(registry->session_count + 1, sizeof(bool))};
-	return busy->sites && busy->stubs && busy->calling;
-}
-
-/* Returns false if out of memory. */
-static void busy_deinit(struct busy *busy)
-{
-	free(busy->sites);
-	free(busy->stubs);
-	free(busy->calling);
-	*busy = (struct busy){0};
-}
-
-/* Returns the bytes of a site's hop, or 0. */
-static uint64_t hop_size(const struct reg_site *site)
-{
-	return site->hop ? arch_host()->jump_length : 0;
-}
-
-/* Adds a stub's code, if it is readable, except the return addresses of called functions. */
-static bool add_stub(
-	struct places *places, const struct change *change, const struct reg_stub *stub)
-{
-	const struct reg_session *session = registry_session(&change->registry, stub->session);
-	bool (*is_call)(const uint8_t *) = change->arch->is_function_call;
-	uint64_t start = stub->start, end = stub->start + stub->size;
-	size_t step = change->arch->insn_align, got;
-	uint8_t *code;
-	bool ok = true;
-
-	if (!is_call || !session || !(session->flags & REG_SESSION_CALLS))
-		return places_add(places, start, end);
-	code = malloc(stub->size);
-	if (!code)
-		return false;
-	got = memory_read(change->pid, start, code, stub->size);
-	for (size_t i = step; i <= got && ok; i += step) {
-		if (!is_call(code + i - step))
-			continue;
-		ok = places_add(places, start, stub->start + i);
-		start = stub->start + i + 1;
-	}
-	free(code);
-	return ok && places_add(places, start, end);
-}
-
-/*
- * Adds the code of ending sites and stubs, without return addresses of called functions: see
- * busy_look_at_calls(). Returns false if out of memory.
- */
-static bool busy_places(
-	struct places *places, const struct change *change, const bool *sites, const bool *stubs)
-{
-	const struct registry *registry = &change->registry;
-	bool ok = true;
-
-	places->are_code = true;
-	for (size_t i = 0; i < registry->stub_count && ok; i++)
-		ok = !stubs[i] || add_stub(places, change, &registry->stubs[i]);
-	for (size_t i = 0; i < registry->site_count && ok; i++) {
-		const struct reg_site *site = &registry->sites[i];
-
-		ok = !sites[i] ||
-		     (places_add(places, site->tail, site->tail + site->tail_size) &&
-			     places_add(places, site->pun, site->pun + site->pun_size) &&
-			     places_add(places, site->hop, site->hop + hop_size(site)));
-	}
-	places_prepare(places);
-	return ok;
-}
-
-/* Marks all ending sites and stubs as busy, because it is unknown which of them are. */
-static void busy_all(
-	struct busy *busy, const struct registry *registry, const bool *sites, const bool *stubs)
-{
-	for (size_t i = 0; i < registry->stub_count; i++) {
-		busy->stubs[i] = stubs[i];
-		busy->any = busy->any || stubs[i];
-	}
-	for (size_t i = 0; i < registry->site_count; i++) {
-		busy->sites[i] = sites[i];
-		busy->any = busy->any || sites[i];
-	}
-}
-
-static bool is_there(
-	const struct frames *frames, const struct leads *leads, uint64_t start, uint64_t size)
-{
-	if (!size)
-		return false;
-	for (size_t i = 0; i < leads->count; i++)
-		if (leads->items[i] - start < size)
-			return true;
-	return leads->anywhere || frames_within(frames, start, start + size);
-}
-
-/* Adds the target of the jump at `at`, which a thread will execute. */
-static void follow(struct leads *leads, const struct change *change, uint64_t at)
-{
-	uint8_t bytes[ARCH_JUMP_MAX] = {0};
-
-	if (ARRAY_ROOM(leads->items, leads->count) &&
-		memory_read(change->pid, at, bytes, sizeof(bytes)) > 0)
-		leads->items[leads->count] = change->arch->jump_target(at, bytes);
-	else
-		leads->anywhere = true;
-	if (!leads->anywhere && leads->items[leads->count])
-		leads->count++;
-	else
-		leads->anywhere = true;
-}
-
-/*
- * Returns true if functions called by a session's stubs, on any CPU, have not returned, or if their
- * counts are unreadable.
- */
-static bool is_calling(struct served *known, const struct reg_session *session)
-{
-	uint64_t calls = 0;
-
-	for (uint32_t set = 0; set <= session->cpus; set++)
-		for (uint32_t i = 0; i < session->slot_count; i += SLOTS_AT_ONCE) {
-			struct probe_slot slots[SLOTS_AT_ONCE];
-			uint64_t at = session->slots + ((uint64_t)set << session->slots_shift);
-			uint32_t left = session->slot_count - i;
-			uint32_t count = left < SLOTS_AT_ONCE ? left : SLOTS_AT_ONCE;
-
-			if (memory_read_known(known, at + i * sizeof(*slots), slots,
-				    count * sizeof(*slots)) != count * sizeof(*slots))
-				return true;
-			for (uint32_t k = 0; k < count; k++)
-				calls += slots[k].hits - slots[k].seen;
-		}
-	return calls != 0;
-}
-
-/*
- * Finds sessions whose stubs have called functions that have not returned: a thread may be
- * anywhere, and will return to the stub. All threads must be stopped.
- */
-static void busy_look_at_calls(struct busy *busy, const struct change *change)
-{
-	const struct registry *r = &change->registry;
-	struct served known AUTO_SERVED;
-
-	served_begin(change->pid, &known);
-	for (size_t i = 0; i < r->session_count; i++)
-		busy->calling[i] = r->sessions[i].flags & REG_SESSION_CALLS &&
-				   is_calling(&known, &r->sessions[i]);
-}
-
-static bool find_stub(const struct busy *busy, struct leads *leads, const struct change *change,
-	const struct frames *frames, const struct reg_stub *stub)
-{
-	const struct reg_session *session = registry_session(&change->registry, stub->session);
-	bool called = session && busy->calling[session - change->registry.sessions];
-
-	if (!called && !is_there(frames, leads, stub->start, stub->size))
-		return false;
-	follow(leads, change, stub->start + stub->next_jump);
-	return true;
-}
-
-static bool find_site(struct leads *leads, const struct change *change, const struct frames *frames,
-	const struct reg_site *site)
-{
-	bool hop = is_there(frames, leads, site->hop, hop_size(site)), pun;
-
-	if (hop)
-		follow(leads, change, site->hop);
-	pun = is_there(frames, leads, site->pun, site->pun_size);
-	if (pun)
-		follow(leads, change, site->entry);
-	return hop || pun || is_there(frames, leads, site->tail, site->tail_size);
-}
-
-/* Looks at ending sites and stubs not yet known to be busy. Returns true if one is busy. */
-static bool look(struct busy *busy, struct leads *leads, const struct change *change,
-	const struct frames *frames, const bool *sites, const bool *stubs)
-{
-	const struct registry *r = &change->registry;
-	bool found = false;
-
-	for (size_t i = 0; i < r->stub_count; i++) {
-		if (!stubs[i] || busy->stubs[i])
-			continue;
-		busy->stubs[i] = find_stub(busy, leads, change, frames, &r->stubs[i]);
-		found = found || busy->stubs[i];
-	}
-	for (size_t i = 0; i < r->site_count; i++) {
-		if (!sites[i] || busy->sites[i])
-			continue;
-		busy->sites[i] = find_site(leads, change, frames, &r->sites[i]);
-		found = found || busy->sites[i];
-	}
-	return found;
-}
-
-/*
- * Finds the ending sites and stubs that a thread is in, or will reach through an older stub or the
- * tail. `frames` must be sorted. Code that is not busy now stays so, because no thread enters it
- * any more.
- */
-static void busy_find(struct busy *busy, const struct change *change, const struct frames *frames,
-	const bool *sites, const bool *stubs)
-{
-	const struct registry *r = &change->registry;
-	struct leads leads = {0};
-
-	for (size_t i = 0; i < r->stub_count; i++)
-		busy->stubs[i] = false;
-	for (size_t i = 0; i < r->site_count; i++)
-		busy->sites[i] = false;
-	busy->any = false;
-	while (look(busy, &leads, change, frames, sites, stubs))
-		busy->any = true;
-	free(leads.items);
-}
-
-/* ==== Quiet =================================================================================== */
-
-enum {
-	LOOKS = 50,
-	WAIT_NS = 1000000,
-	SEARCHES = 8,
-	/* number of bytes read, before a search, of a stack that libc did not make */
-	NEAR_REACH = 64 << 10
-};
-
-static struct probe_error *quiet_open(
-	const struct change *change, const bool *sites, const bool *stubs, struct quiet *ret)
-{
-	struct probe_error *error;
-
-	*ret = (struct quiet){.sites = sites, .stubs = stubs};
-	if (!busy_places(&ret->places, change, sites, stubs))
-		return probe_error_no_memory();
-	error = frames_open(change->pid, &change->maps, &ret->places, NEAR_REACH, &ret->frames);
-	return error ? error
-		     : search_open(change->pid, change->mem, &ret->places, change->registry.guard,
-			       &ret->search);
-}
-
-/* Errors: PROBE_ERROR_NOT_FOUND, PROBE_ERROR_MEMORY; then call only quiet_close(). */
-static void quiet_close(struct quiet *quiet)
-{
-	doubts_deinit(&quiet->doubts);
-	frames_close(&quiet->frames);
-	search_close(&quiet->search);
-	places_deinit(&quiet->places);
-}
-
-/* ---- Judging --------------------------------------------------------------------------- */
-
-static bool judge(struct quiet *q, const struct change *change)
-{
-	struct served known AUTO_SERVED;
-	bool ok = true;
-
-	served_begin(change->pid, &known);
-	for (size_t i = 0; i < q->search.find_count && ok; i++) {
-		struct search_find *find = &q->search.finds[i];
-		uint64_t word;
-
-		if (find->is_over)
-			continue;
-		if (memory_read_known(&known, find->at, &word, sizeof(word)) != sizeof(word) ||
-			word != find->word)
-			q->moved = true;
-		else if (doubts_are_live(&q->doubts, &q->frames, &q->search, find))
-			ok = frames_add(&q->frames, find->word);
-		else
-			find->is_over = true;
-	}
-	return ok;
-}
-
-/*
- * Collects the addresses of all threads, which must be stopped, and decides which found contexts
- * may be resumed.
- */
-static struct probe_error *quiet_look(
-	struct quiet *quiet, const struct change *change, struct busy *busy)
-{
-	struct probe_error *error = frames_read(&quiet->frames, &change->control);
-
-	if (error)
-		return error;
-	busy_look_at_calls(busy, change);
-	doubts_begin(&quiet->doubts, &change->control);
-	return judge(quiet, change) ? NULL : probe_error_no_memory();
-}
-
-/* ---- Waiting --------------------------------------------------------------------------- */
-
-static struct probe_error *search(struct quiet *q)
-{
-	struct probe_error *error = search_all(&q->search);
-
-	q->searched = !error;
-	q->moved = false;
-	q->frames.reach = FRAMES_REACH;
-	return error;
-}
-
-/*
- * Calls `look` until no thread is in ended code or the time limit is over; only once if `wait` is
- * false. Fills in *busy. `look` must stop the target, call quiet_look(), and resume it; `first` is
- * true in the first call.
- */
-static struct probe_error *quiet_wait(struct quiet *q, struct change *change, struct busy *busy,
-	bool wait, struct probe_error *(*look)(void *data, struct change *change, bool first),
-	void *data)
-{
-	int looks = 0, searches = 0;
-
-	for (bool first = true;; first = false) {
-		struct probe_error *error = look(data, change, first);
-		bool settled;
-
-		if (error)
-			return error;
-		frames_sort(&q->frames);
-		busy_find(busy, change, &q->frames, q->sites, q->stubs);
-		if (busy->any) {
-			error = doubts_settle(&q->doubts, &q->search, &settled);
-			if (error)
-				return error;
-			if (settled)
-				continue;
-		}
-		if (busy->any && wait && ++looks < LOOKS) {
-			nanosleep(&(struct timespec){.tv_nsec = WAIT_NS}, NULL);
-			continue;
-		}
-		/*
-		 * Either no thread is known to be in the code, or the threads in it do not leave.
-		 */
-		if (!q->frames.has_handlers || (q->searched && !q->moved))
-			return NULL;
-		error = searches++ < SEARCHES ? search(q) : NULL;
-		if (error)
-			return error;
-		if (q->moved || q->search.unknown) {
-			busy_all(busy, &change->registry, q->sites, q->stubs);
-			return NULL;
-		}
-		if (!q->search.find_count)
-			return NULL;
-	}
-}
 
 /* ==== Uninstall =============================================================================== */
 
@@ -490,7 +82,6 @@ size_t uninstall_find_stale(struct change *change)
 struct ending {
 	bool *sites, *stubs, *semaphores;
 	bool *held; /* sites that hold another tool's bytes, parallel to the registry's sites */
-	struct busy busy;
 	bool any;
 	/* Something ends that is not a leftover. (In a leftover, a thread may stay for long.) */
 	bool any_live;
@@ -499,11 +90,6 @@ struct ending {
 	size_t *checks;
 	struct quiet quiet;
 };
-
-static bool is_leftover(const struct reg_site *site)
-{
-	return site->pc == 0;
-}
 
 /* Returns the first site that the same jump patches, which may be the site itself. */
 static size_t leader_of(const struct registry *r, size_t site)
@@ -544,7 +130,7 @@ static bool find_ending(struct ending *e, struct transaction *t)
 		.semaphores = calloc(r->semaphore_count + 1, sizeof(bool)),
 		.held = calloc(r->site_count + 1, sizeof(bool)),
 	};
-	if (!busy_init(&e->busy, r) || !e->sites || !e->stubs || !e->semaphores || !e->held)
+	if (!e->sites || !e->stubs || !e->semaphores || !e->held)
 		return false;
 	for (size_t i = 0; i < r->stub_count; i++) {
 		e->stubs[i] =
@@ -559,7 +145,7 @@ static bool find_ending(struct ending *e, struct transaction *t)
 
 		for (size_t k = 0; k < count && !kept; k++)
 			kept = !e->stubs[stubs + k - r->stubs];
-		e->sites[i] = !kept || is_leftover(&r->sites[i]);
+		e->sites[i] = !kept || !r->sites[i].pc;
 	}
 	end_neighbours(e, r);
 	for (size_t i = 0; i < r->semaphore_count; i++) {
@@ -572,17 +158,6 @@ static bool find_ending(struct ending *e, struct transaction *t)
 		e->any = e->any || r->sessions[i].flags & REG_SESSION_RETIRED;
 	e->any = e->any || semaphores_short(r, t->change->pid);
 	return true;
-}
-
-static void ending_deinit(struct ending *e)
-{
-	free(e->sites);
-	free(e->stubs);
-	free(e->semaphores);
-	free(e->held);
-	busy_deinit(&e->busy);
-	free(e->checks);
-	quiet_close(&e->quiet);
 }
 
 /* ---- Preparing -------------------------------------------------------------------------- */
@@ -601,20 +176,6 @@ static struct edit *add_edit(struct ending *e, uint64_t address, size_t length, 
 	e->checks[text->count - 1] = site;
 	edit->is_write = true;
 	return edit;
-}
-
-static struct probe_error *restore_site(struct ending *e, const struct registry *r, size_t i)
-{
-	const struct reg_site *site = &r->sites[i];
-	struct edit *edit;
-
-	if (leader_of(r, i) != i)
-		return NULL;
-	edit = add_edit(e, site->patch, site->length, i);
-	if (!edit)
-		return probe_error_no_memory();
-	memcpy(edit->bytes, site->original, site->length);
-	return NULL;
 }
 
 /*
@@ -640,17 +201,6 @@ static struct probe_error *redirect(struct ending *e, const struct change *chang
 	return NULL;
 }
 
-/* Returns true if one of these stubs ends. */
-static bool any_ends(const struct ending *e, const struct registry *r, const struct reg_stub *stubs,
-	size_t count)
-{
-	bool any = false;
-
-	for (size_t i = 0; i < count; i++)
-		any = any || e->stubs[stubs + i - r->stubs];
-	return any;
-}
-
 /*
  * Takes ending stubs out of a site's chain: entry, newest stub (last in the registry), older stubs,
  * tail. If any stub ends, the entry's jump is written, too, because it may lead to an older stub,
@@ -664,8 +214,10 @@ static struct probe_error *relink_site(struct ending *e, const struct change *ch
 	uint64_t at = site->entry;
 	size_t count;
 	const struct reg_stub *stubs = registry_stubs(r, site->pc, &count);
-	bool is_entry = true, skipped = any_ends(e, r, stubs, count);
+	bool is_entry = true, skipped = false;
 
+	for (size_t k = 0; k < count; k++)
+		skipped |= e->stubs[stubs + k - r->stubs];
 	while (count-- > 0 && !error) {
 		const struct reg_stub *stub = &stubs[count];
 
@@ -689,71 +241,55 @@ static struct probe_error *prepare_text(struct ending *e, const struct change *c
 	struct probe_error *error = NULL;
 
 	for (size_t i = 0; i < r->site_count && !error; i++) {
-		if (is_leftover(&r->sites[i]))
+		const struct reg_site *site = &r->sites[i];
+		struct edit *edit;
+
+		if (!site->pc)
 			continue;
-		error = e->sites[i] ? restore_site(e, r, i) : relink_site(e, change, i);
+		if (!e->sites[i]) {
+			error = relink_site(e, change, i);
+			continue;
+		}
+		if (leader_of(r, i) != i)
+			continue;
+		edit = add_edit(e, site->patch, site->length, i);
+		if (!edit)
+			return probe_error_no_memory();
+		memcpy(edit->bytes, site->original, site->length);
 	}
 	return error;
 }
 
-/* Lowers ended semaphores in the transaction, and drops them from the next registry. */
-static struct probe_error *prepare_semaphores(struct ending *e, struct registry *r)
-{
-	for (size_t i = 0; i < r->semaphore_count; i++)
-		if (e->semaphores[i] && r->semaphores[i].added &&
-			!semaphores_add(&e->transaction->semaphores, r->semaphores[i].address,
-				-(int)r->semaphores[i].added))
-			return probe_error_no_memory();
-	registry_drop_semaphore(r, e->semaphores);
-	return NULL;
-}
-
-static struct probe_error *prepare(struct ending *e, struct change *change)
-{
-	struct probe_error *error = prepare_text(e, change);
-
-	if (!error)
-		error = prepare_semaphores(e, &change->registry);
-	if (!error)
-		error = transaction_prepare(e->transaction);
-	return error ? error : quiet_open(change, e->sites, e->stubs, &e->quiet);
-}
-
 /* ---- The stop --------------------------------------------------------------------------- */
-
-/*
- * Decides the first byte of a site from which our call is removed: "on" if the handler has users.
- */
-static void restore_toggle(const struct ending *e, const struct reg_site *site, struct edit *edit)
-{
-	const struct transaction *t = e->transaction;
-	const struct arch_toggle *toggle = t->change->arch->toggle;
-	uint16_t count = 0;
-
-	if (!semaphores_coming(&t->semaphores, site->count, &count) &&
-		memory_read(t->change->pid, site->count, &count, sizeof(count)) != sizeof(count))
-		count = 0;
-	edit->bytes[0] = count ? toggle->on : toggle->off;
-}
 
 /* Skips sites that are unmapped, restored or overwritten. */
 static void check_sites(struct ending *e, const struct registry *r)
 {
-	struct edits *text = &e->transaction->text;
+	struct transaction *t = e->transaction;
+	const struct arch_toggle *toggle = t->change->arch->toggle;
+	struct edits *text = &t->text;
 
 	for (size_t i = 0; i < text->count; i++) {
 		size_t site = e->checks[i];
 		const uint8_t *found = edits_found(text, i);
 		enum site_state state;
+		uint64_t counter;
+		uint16_t users = 0;
 
 		if (site == SIZE_MAX)
 			continue;
+		counter = r->sites[site].count;
 		state = site_state(r, &r->sites[site], found);
 		if (state == SITE_FOREIGN && site_is_mixed(&r->sites[site], found))
 			state = SITE_PATCHED;
 		text->items[i].is_write = state == SITE_PATCHED;
-		if (r->sites[site].count)
-			restore_toggle(e, &r->sites[site], &text->items[i]);
+		if (counter && !semaphores_coming(&t->semaphores, counter, &users) &&
+			memory_read(t->change->pid, counter, &users, sizeof(users)) !=
+				sizeof(users))
+			users = 0;
+		/* The first byte of a call of ours becomes "on" if the handler has users. */
+		if (counter)
+			text->items[i].bytes[0] = users ? toggle->on : toggle->off;
 		e->held[site] = state == SITE_COVERED || state == SITE_FOREIGN;
 	}
 }
@@ -775,7 +311,7 @@ static struct probe_error *look_again(void *data, struct change *change, bool fi
 			change->restored(change->restored_data);
 	}
 	if (!error)
-		error = quiet_look(&e->quiet, change, &e->busy);
+		error = quiet_look(&e->quiet, change);
 	change_resume(change);
 	return error;
 }
@@ -791,9 +327,9 @@ static void keep_held(struct ending *e, const struct registry *r)
 
 		if (!e->held[leader_of(r, i)])
 			continue;
-		e->sites[i] = e->busy.sites[i] = false;
+		e->sites[i] = e->quiet.busy.sites[i] = false;
 		for (size_t k = 0; k < count; k++)
-			e->stubs[stubs + k - r->stubs] = e->busy.stubs[stubs + k - r->stubs] =
+			e->stubs[stubs + k - r->stubs] = e->quiet.busy.stubs[stubs + k - r->stubs] =
 				false;
 	}
 }
@@ -802,14 +338,14 @@ static void keep_held(struct ending *e, const struct registry *r)
 static void drop_ended(const struct ending *e, struct registry *r)
 {
 	for (size_t i = 0; i < r->stub_count; i++) {
-		if (e->busy.stubs[i])
+		if (e->quiet.busy.stubs[i])
 			r->stubs[i].pc = r->stubs[i].key = 0;
-		e->stubs[i] = e->stubs[i] && !e->busy.stubs[i];
+		e->stubs[i] = e->stubs[i] && !e->quiet.busy.stubs[i];
 	}
 	for (size_t i = 0; i < r->site_count; i++) {
-		if (e->busy.sites[i])
+		if (e->quiet.busy.sites[i])
 			r->sites[i].pc = 0;
-		e->sites[i] = e->sites[i] && !e->busy.sites[i];
+		e->sites[i] = e->sites[i] && !e->quiet.busy.sites[i];
 	}
 	registry_drop_stub(r, e->stubs);
 	registry_drop_site(r, e->sites);
@@ -846,7 +382,7 @@ static struct reg_arena *take_puns(const struct ending *e, struct registry *r, s
 	size_t count = 0;
 
 	for (size_t i = 0; pages && i < r->site_count; i++)
-		if (e->sites[i] && !e->busy.sites[i] && r->sites[i].pun_size == page_bytes())
+		if (e->sites[i] && !e->quiet.busy.sites[i] && r->sites[i].pun_size == page_bytes())
 			pages[count++] = r->sites[i].pun;
 	*count_ret = 0;
 	if (!pages || !flags || !taken) {
@@ -864,25 +400,13 @@ static struct reg_arena *take_puns(const struct ending *e, struct registry *r, s
 	return taken;
 }
 
-/* Unmaps orphans if all sessions have ended: after the home page is gone, nothing leads to them. */
-static struct probe_error *collect_orphans(struct change *change)
-{
-	const struct registry *r = &change->registry;
-	struct probe_error *error;
-	size_t unused;
-
-	for (size_t i = 0; i < r->session_count; i++)
-		if (!(r->sessions[i].flags & REG_SESSION_RETIRED))
-			return NULL;
-	error = change_reread_maps(change);
-	return error ? error : orphans_unmap(change, &unused);
-}
-
 /* Frees the data of retired sessions that have no stubs: see change_collect(). */
 static struct probe_error *collect(struct change *change)
 {
 	struct registry *r = &change->registry;
-	struct probe_error *error;
+	struct probe_error *error = NULL;
+	bool all_ended = true;
+	size_t unused;
 
 	for (size_t i = 0; i < r->stub_count; i++) {
 		struct reg_session *session = registry_session(r, r->stubs[i].session);
@@ -893,40 +417,38 @@ static struct probe_error *collect(struct change *change)
 	if (r->site_count && !r->probe_count)
 		/* A thread is still in a tail, so some sites remain in the registry. */
 		return change_store(change, true);
-	error = collect_orphans(change);
+	for (size_t i = 0; i < r->session_count; i++)
+		all_ended = all_ended && r->sessions[i].flags & REG_SESSION_RETIRED;
+	/* After the home page is gone, nothing leads to orphans, so they are unmapped before. */
+	if (all_ended)
+		error = change_reread_maps(change);
+	if (all_ended && !error)
+		error = orphans_unmap(change, &unused);
 	return error ? error : change_collect(change);
-}
-
-static struct probe_error *give_back_hops(const struct ending *e, const struct change *change)
-{
-	size_t count = change->registry.site_count;
-	bool *flags = calloc(count + 1, sizeof(*flags));
-	struct probe_error *error = flags ? NULL : probe_error_no_memory();
-
-	for (size_t i = 0; i < count && !error; i++)
-		flags[i] = e->sites[i] && !e->busy.sites[i];
-	if (!error)
-		error = hops_give_back(change, flags);
-	free(flags);
-	return error;
 }
 
 /* After sites are restored, frees memory that no thread is in. */
 static struct probe_error *give_back(struct ending *e, struct change *change)
 {
+	struct registry *r = &change->registry;
 	AUTO_FREE struct reg_arena *puns = NULL;
 	struct probe_error *error = NULL;
 	size_t count;
 
-	keep_held(e, &change->registry);
-	error = give_back_hops(e, change);
+	keep_held(e, r);
+	/* No thread is in these hops any more. A hop that does not hold our jump stays as it is. */
+	for (size_t i = 0; i < r->site_count && !error; i++)
+		if (e->sites[i] && !e->quiet.busy.sites[i] && r->sites[i].hop &&
+			site_has_hop(&r->sites[i], change->pid))
+			error = memory_write_code(change->mem, r->sites[i].hop,
+				r->sites[i].hop_original, change->arch->jump_length);
 	if (error)
 		return error;
-	puns = take_puns(e, &change->registry, &count);
+	puns = take_puns(e, r, &count);
 	if (!puns)
 		return probe_error_no_memory();
-	drop_ended(e, &change->registry);
-	drop_probes(&change->registry);
+	drop_ended(e, r);
+	drop_probes(r);
 	if (count)
 		error = change_store(change, true);
 	/* no thread comes to the pages of these puns, and the registry no longer lists them */
@@ -980,12 +502,25 @@ struct probe_error *uninstall_check_leftovers(const struct change *change)
 
 static struct probe_error *end_all(struct ending *e, struct change *change)
 {
-	struct probe_error *error = prepare(e, change);
+	struct registry *r = &change->registry;
+	struct probe_error *error = prepare_text(e, change);
 
+	/* The next registry lacks the ended semaphores, which the transaction lowers. */
+	for (size_t i = 0; i < r->semaphore_count && !error; i++)
+		if (e->semaphores[i] && r->semaphores[i].added &&
+			!semaphores_add(&e->transaction->semaphores, r->semaphores[i].address,
+				-(int)r->semaphores[i].added))
+			error = probe_error_no_memory();
+	if (!error) {
+		registry_drop_semaphore(r, e->semaphores);
+		error = transaction_prepare(e->transaction);
+	}
+	if (!error)
+		error = quiet_open(change, e->sites, e->stubs, &e->quiet);
 	/* A held target's threads do not run: probe_target_release() finishes the work. */
 	if (!error)
-		error = quiet_wait(&e->quiet, change, &e->busy,
-			e->any_live && !change->target->held, look_again, e);
+		error = quiet_wait(
+			&e->quiet, change, e->any_live && !change->target->held, look_again, e);
 	return error ? error : give_back(e, change);
 }
 
@@ -1003,7 +538,12 @@ struct probe_error *uninstall(struct transaction *t)
 	if (!error)
 		error = e.any ? end_all(&e, change) : transaction_commit_counts(t);
 	change->lost_ends &= error != NULL;
-	ending_deinit(&e);
+	free(e.sites);
+	free(e.stubs);
+	free(e.semaphores);
+	free(e.held);
+	free(e.checks);
+	quiet_close(&e.quiet);
 	return error;
 }
 

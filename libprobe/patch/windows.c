@@ -29,6 +29,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "arch/layout.h"
 #include "arch/process.h"
 #include "libprobe/base/array.h"
 #include "libprobe/base/page.h"
@@ -92,22 +93,6 @@ static const struct mapping *mapping_of(struct frames *f, uint64_t address)
 }
 
 /*
- * Returns the end of the stack that begins in `m`. The stack may span several adjacent mappings,
- * which differ only inside the kernel.
- */
-static uint64_t end_of(const struct frames *f, const struct mapping *m)
-{
-	const struct maps *maps =
-		m >= f->maps->items && m < f->maps->items + f->maps->count ? f->maps : &f->fresh;
-	const struct mapping *last = maps->items + maps->count;
-
-	while (m + 1 < last && m[1].start == m->end && m[1].readable && m[1].writable &&
-		strcmp(m[1].path, m->path) == 0)
-		m++;
-	return m->end;
-}
-
-/*
  * Returns true if a stack was made for the thread that uses it: it is the main stack, or libc has
  * put the control block (tp) at its end.
  */
@@ -120,27 +105,25 @@ static bool is_threads(const struct mapping *m, uint64_t sp, uint64_t tp)
 static uint64_t stack_end(struct frames *f, const struct mapping *m, uint64_t sp, uint64_t tp)
 {
 	uint64_t end, reach = f->reach;
+	const struct mapping *last;
+	const struct maps *maps;
 
 	if (!m)
 		return sp + NEAR_BYTES;
-	end = tp > sp && tp < m->end ? tp : end_of(f, m);
 	if (is_threads(m, sp, tp))
 		reach = FRAMES_REACH;
+	/* A stack may span several adjacent mappings, which differ only inside the kernel. */
+	maps = m >= f->maps->items && m < f->maps->items + f->maps->count ? f->maps : &f->fresh;
+	for (last = m; last + 1 < maps->items + maps->count && last[1].start == last->end &&
+		       last[1].readable && last[1].writable && strcmp(last[1].path, m->path) == 0;)
+		last++;
+	end = tp > sp && tp < m->end ? tp : last->end;
 	if (!f->has_handlers)
 		reach = GONE_REACH;
 	if (end - sp <= reach)
 		return end;
 	f->unknown = too_deep;
 	return sp + reach;
-}
-
-/* Records a stack's used part. Returns false if out of memory. */
-static bool add_stack(struct frames *f, uint64_t low, uint64_t end, bool threads)
-{
-	if (!ARRAY_ROOM(f->stacks, f->stack_count))
-		return false;
-	f->stacks[f->stack_count++] = (struct frames_stack){low, end, threads};
-	return true;
 }
 
 /* ---- Searching ------------------------------------------------------------------------- */
@@ -178,18 +161,6 @@ static bool on_image(void *data, const struct place_image *image)
 	return true;
 }
 
-/* Handles an unreadable stack: if `at` is not mapped any more, the stack ends there. */
-static void check_end(struct frames *f, uint64_t at)
-{
-	const struct mapping *m;
-
-	if (!f->fresh.count)
-		probe_error_free(maps_read(f->pid, &f->fresh));
-	m = maps_find(&f->fresh, at);
-	if (!f->fresh.count || (m && m->readable))
-		f->unknown = unreadable;
-}
-
 /*
  * Searches [start, end) of a stack. Skips private pages that the process has not touched, but not
  * shared ones, which may have contents.
@@ -198,6 +169,7 @@ static void search_stack(struct walk *walk, uint64_t start, uint64_t end, bool i
 {
 	const struct place_visitor visitor = {walk, on_word, on_image, .maps = walk->frames->maps};
 	struct frames *f = walk->frames;
+	const struct mapping *m;
 
 	for (uint64_t at = start & ~UINT64_C(7), step; at < end; at += step) {
 		/* A frame that begins in this chunk may end in the next. */
@@ -212,10 +184,15 @@ static void search_stack(struct walk *walk, uint64_t start, uint64_t end, bool i
 		size = memory_read_known(f->known, at, f->buffer, run);
 		if (!places_scan(f->places, at, f->buffer, size & ~(size_t)7, step, &visitor))
 			return;
-		if (size < run) {
-			check_end(f, at + size);
-			return;
-		}
+		if (size == run)
+			continue;
+		/* If the address is not mapped any more, the stack ends there. */
+		if (!f->fresh.count)
+			probe_error_free(maps_read(f->pid, &f->fresh));
+		m = maps_find(&f->fresh, at + size);
+		if (!f->fresh.count || (m && m->readable))
+			f->unknown = unreadable;
+		return;
 	}
 }
 
@@ -223,7 +200,12 @@ static bool search_thread(struct frames *f, const struct control_thread *thread)
 {
 	uint64_t sp = arch_get(&thread->regs, ARCH_SP), tp = arch_get(&thread->regs, ARCH_TP);
 	struct walk walk = {.frames = f, .starts = {sp}, .ends = {sp + 1}, .count = 1};
+	const uint64_t *words = thread->regs.words + arch_process()->general_first;
 
+	/* A register may hold a place, because the thread is copying a context. */
+	for (size_t i = 0; i < arch_process()->general_count; i++)
+		if (places_have(f->places, words[i]) && !frames_add(f, words[i]))
+			return false;
 	for (size_t i = 0; i < walk.count && !walk.no_memory; i++) {
 		const struct mapping *m = mapping_of(f, walk.starts[i]);
 		uint64_t start = walk.starts[i] - arch_process()->red_zone, end;
@@ -231,24 +213,17 @@ static bool search_thread(struct frames *f, const struct control_thread *thread)
 		end = stack_end(f, m, walk.starts[i], tp);
 		if (m && start < m->start)
 			start = m->start;
-		if (m && !add_stack(f, start, end, is_threads(m, walk.starts[i], tp)))
-			return false;
+		if (m) {
+			if (!ARRAY_ROOM(f->stacks, f->stack_count))
+				return false;
+			f->stacks[f->stack_count++] = (struct frames_stack){
+				start, end, is_threads(m, walk.starts[i], tp)};
+		}
 		walk.starts[i] = start;
 		walk.ends[i] = end;
 		search_stack(&walk, start, end, m && m->is_shared);
 	}
 	return !walk.no_memory;
-}
-
-/* Adds registers that hold a place: the thread may be copying a context. */
-static bool add_registers(struct frames *f, const struct arch_registers *r)
-{
-	const uint64_t *words = r->words + arch_process()->general_first;
-
-	for (size_t i = 0; i < arch_process()->general_count; i++)
-		if (places_have(f->places, words[i]) && !frames_add(f, words[i]))
-			return false;
-	return true;
 }
 
 /*
@@ -272,17 +247,6 @@ static int open_file(pid_t pid, const char *name)
 
 	snprintf(path, sizeof(path), "/proc/%d/%s", pid, name);
 	return open(path, O_RDONLY | O_CLOEXEC);
-}
-
-/* Returns true if a process has installed a signal handler, or if that is unknown. */
-static bool any_handlers(pid_t pid)
-{
-	int status = open_file(pid, "status");
-	bool found = has_handlers(status);
-
-	if (status >= 0)
-		close(status);
-	return found;
 }
 
 struct probe_error *frames_open(pid_t pid, const struct maps *maps, const struct places *places,
@@ -326,8 +290,7 @@ struct probe_error *frames_read(struct frames *frames, const struct control *con
 	if (!frames->has_handlers)
 		frames->has_handlers = control->guests || has_handlers(frames->status);
 	for (size_t i = 0; ok && frames->places->count && i < control->count; i++)
-		ok = add_registers(frames, &control->threads[i].regs) &&
-		     search_thread(frames, &control->threads[i]);
+		ok = search_thread(frames, &control->threads[i]);
 	if (!frames->has_handlers)
 		frames->unknown = NULL;
 	frames->known = NULL;
@@ -382,17 +345,6 @@ static bool frames_is_below(const struct frames *frames, uint64_t address)
 		below = below || stack->is_threads;
 	}
 	return below;
-}
-
-/* Returns a stack in [start, end) that was made for the thread that uses it, or NULL. */
-static const struct frames_stack *own_stack(
-	const struct frames *frames, uint64_t start, uint64_t end)
-{
-	for (size_t i = 0; i < frames->stack_count; i++)
-		if (frames->stacks[i].is_threads && frames->stacks[i].low >= start &&
-			frames->stacks[i].low < end)
-			return &frames->stacks[i];
-	return NULL;
 }
 
 void frames_sort(struct frames *frames)
@@ -451,41 +403,31 @@ void doubts_begin(struct doubts *doubts, const struct control *control)
 		doubts->guard = guard;
 }
 
-static struct doubt *find_doubt(struct doubts *doubts, const struct search_find *find)
-{
-	for (size_t i = 0; i < doubts->count; i++)
-		if (doubts->items[i].at == find->at && doubts->items[i].word == find->word &&
-			doubts->items[i].frame_end == find->frame_end)
-			return &doubts->items[i];
-	return NULL;
-}
-
-/* Records a doubt. If memory for it is lacking, the doubt is never settled. */
-static void add_doubt(struct doubts *doubts, const struct search_find *find)
-{
-	if (doubts->count == DOUBTS_MAX || !ARRAY_ROOM(doubts->items, doubts->count))
-		return;
-	doubts->items[doubts->count++] = (struct doubt){.at = find->at,
-		.word = find->word,
-		.frame = find->frame,
-		.frame_end = find->frame_end};
-	doubts->any = true;
-}
-
 bool doubts_are_live(struct doubts *doubts, const struct frames *frames,
 	const struct search *search, const struct search_find *find)
 {
-	const struct doubt *known;
+	struct doubt *known = NULL;
 
 	if (find->is_remote || frames_overlap(frames, find->frame, find->frame_end) ||
 		search_is_stale(search, find))
 		return false;
 	if (!find->frame || !frames_is_below(frames, find->at))
 		return true;
-	known = find_doubt(doubts, find);
-	if (!known)
-		add_doubt(doubts, find);
-	return !known || !known->settled || known->is_held;
+	for (size_t i = 0; i < doubts->count && !known; i++)
+		if (doubts->items[i].at == find->at && doubts->items[i].word == find->word &&
+			doubts->items[i].frame_end == find->frame_end)
+			known = &doubts->items[i];
+	if (known)
+		return !known->settled || known->is_held;
+	/* If memory for the doubt is lacking, it is never settled. */
+	if (doubts->count < DOUBTS_MAX && ARRAY_ROOM(doubts->items, doubts->count)) {
+		doubts->items[doubts->count++] = (struct doubt){.at = find->at,
+			.word = find->word,
+			.frame = find->frame,
+			.frame_end = find->frame_end};
+		doubts->any = true;
+	}
+	return true;
 }
 
 /* ---- Settling ---------------------------------------------------------------------------- */
@@ -506,42 +448,28 @@ static bool doubts_on_word(void *data, uint64_t at, uint64_t word, bool is_conte
 	return true;
 }
 
-static bool doubts_on_image(void *data, const struct place_image *image)
-{
-	(void)data;
-	(void)image;
-	return true;
-}
-
-static bool add_places(const struct doubts *doubts, struct places *places)
-{
-	bool ok = true;
-
-	for (size_t i = 0; i < doubts->count && ok; i++)
-		ok = doubts->items[i].settled ||
-		     places_add(places, doubts->items[i].frame - REACH_BYTES,
-			     doubts->items[i].frame_end);
-	places_prepare(places);
-	places->guard = doubts->guard;
-	places->guard_shift = arch_process()->guard_shift;
-	return ok;
-}
-
 struct probe_error *doubts_settle(struct doubts *doubts, struct search *search, bool *settled_ret)
 {
-	const struct place_visitor visitor = {
-		doubts, doubts_on_word, doubts_on_image, .maps = NULL};
+	const struct place_visitor visitor = {doubts, doubts_on_word, NULL, .maps = NULL};
 	struct probe_error *error = NULL;
 	struct places *places;
+	bool ok;
 
 	*settled_ret = false;
 	if (!doubts->any || doubts->searches++ == SEARCHES_MAX)
 		return NULL;
 	places = calloc(1, sizeof(*places));
-	if (!places || !add_places(doubts, places))
-		error = probe_error_no_memory();
-	if (!error)
-		error = search_words(search, places, &visitor);
+	ok = places != NULL;
+	for (size_t i = 0; i < doubts->count && ok; i++)
+		ok = doubts->items[i].settled ||
+		     places_add(places, doubts->items[i].frame - REACH_BYTES,
+			     doubts->items[i].frame_end);
+	if (ok) {
+		places_prepare(places);
+		places->guard = doubts->guard;
+		places->guard_shift = arch_process()->guard_shift;
+	}
+	error = ok ? search_words(search, places, &visitor) : probe_error_no_memory();
 	for (size_t i = 0; i < doubts->count && !error; i++) {
 		struct doubt *doubt = &doubts->items[i];
 
@@ -595,11 +523,17 @@ const char *windows_reason(struct windows *w, const struct change *change)
 	struct probe_error *error;
 	const char *why;
 	char text[160];
+	bool handlers;
+	int status;
 
 	if (w->looked)
 		return w->reason;
 	w->looked = true;
-	if (!any_handlers(change->pid))
+	status = open_file(change->pid, "status");
+	handlers = has_handlers(status); /* true if the file cannot be read */
+	if (status >= 0)
+		close(status);
+	if (!handlers)
 		return NULL;
 	error = search_open(
 		change->pid, change->mem, &w->places, change->registry.guard, &w->search);
@@ -651,40 +585,38 @@ static struct probe_error *search_some(
 static struct probe_error *search_part(
 	struct windows *w, const struct search_part *part, uint64_t *left_inout)
 {
-	const struct frames_stack *own = own_stack(&w->frames, part->start, part->end);
+	const struct frames_stack *own = NULL;
 	struct probe_error *error;
 
-	if (!own)
-		return search_some(w, part->start, part->end, left_inout);
-	error = search_some(w, part->start, own->low, left_inout);
-	if (error || w->search.unknown || part->last < own->end)
+	for (size_t i = 0; i < w->frames.stack_count && !own; i++) {
+		const struct frames_stack *stack = &w->frames.stacks[i];
+
+		if (stack->is_threads && stack->low >= part->start && stack->low < part->end)
+			own = stack;
+	}
+	error = search_some(w, part->start, own ? own->low : part->end, left_inout);
+	if (!own || error || w->search.unknown || part->last < own->end)
 		return error;
 	return search_some(w, own->end, part->end, left_inout);
-}
-
-static struct probe_error *search_parts(struct windows *w)
-{
-	struct probe_error *error = NULL;
-	uint64_t left = PARTS_BYTES;
-
-	search_forget(&w->search);
-	for (size_t i = 0; i < w->search.part_count && !error && !w->search.unknown; i++)
-		error = search_part(w, &w->search.parts[i], &left);
-	for (size_t i = 0; i < w->search.find_count && !error; i++)
-		if (doubts_are_live(&w->doubts, &w->frames, &w->search, &w->search.finds[i]) &&
-			!frames_add(&w->frames, w->search.finds[i].word))
-			error = probe_error_no_memory();
-	return error;
 }
 
 struct probe_error *windows_read(struct windows *w, const struct change *change)
 {
 	struct probe_error *error = frames_read(&w->frames, &change->control);
+	bool searches = !error && w->places.count && w->search.part_count;
+	uint64_t left = PARTS_BYTES;
 	const char *unknown;
 
 	doubts_begin(&w->doubts, &change->control);
-	if (!error && w->places.count && w->search.part_count)
-		error = search_parts(w);
+	if (searches)
+		search_forget(&w->search);
+	for (size_t i = 0; searches && i < w->search.part_count && !error && !w->search.unknown;
+		i++)
+		error = search_part(w, &w->search.parts[i], &left);
+	for (size_t i = 0; searches && i < w->search.find_count && !error; i++)
+		if (doubts_are_live(&w->doubts, &w->frames, &w->search, &w->search.finds[i]) &&
+			!frames_add(&w->frames, w->search.finds[i].word))
+			error = probe_error_no_memory();
 	unknown = w->frames.unknown ? w->frames.unknown : w->search.unknown;
 	if (error || !unknown)
 		return error;
@@ -712,4 +644,328 @@ void windows_close(struct windows *w)
 	search_close(&w->search);
 	places_deinit(&w->places);
 	*w = (struct windows){0};
+}
+
+/* ==== Quiet =================================================================================== */
+
+/*
+ * Once the bytes of a site are restored, nothing leads to its stubs. A thread in a stub soon leaves
+ * it. But if a signal has interrupted the thread in the stub, the thread comes back to the stub
+ * when the signal handler returns. The interrupted context is then on the thread's own stack or, if
+ * the handler has switched to another user context, in memory that no thread uses as its stack. So
+ * a stub is freed only after this proof:
+ *
+ *   look     all threads stopped: no register of a thread is in the stub, and no context that was
+ *            saved for a handler on the stacks in use. Cheap, so it is repeated
+ *   search   with the target running: no context in all its memory that was saved for a handler
+ *            is in the stub. Skipped if no handler is installed: the frame of a handler that was
+ *            removed while it runs is on its thread's stack, which the look covers
+ *   judge    in the next look: the contexts found are still there, or the search is repeated.
+ *            A thread that ran in the stub during the search, and was interrupted since, had no
+ *            context in memory then. So this look covers the whole stacks that threads use
+ *
+ * No thread enters a stub any more, so a context that a search does not find does not appear later,
+ * except for contexts that move: see libprobe/patch/search.c.
+ *
+ * The memory also has frames of handlers that have returned: see libprobe/patch/windows.c. A frame
+ * that is dead in one look is dead in all later looks.
+ *
+ * If a search is incomplete, nothing is proved, and all stubs stay.
+ */
+
+/*
+ * A thread in a stub continues at the target of the stub's last jump. A thread in the page of a pun
+ * continues at a stub:
+ *
+ *   hop, pun  -->  stub  -->  older stub  -->  tail  -->  the program
+ *
+ * So if a thread may be in a piece of code, the target of the piece must stay, too. The targets are
+ * read from the code itself, because the registry no longer links a stub whose site was patched
+ * again in the meantime.
+ *
+ * A thread that a stub has sent into a function of the program can be anywhere. But the stub counts
+ * the threads that leave it for a function, and the threads that return.
+ */
+
+enum { SLOTS_AT_ONCE = 64 };
+
+struct leads {
+	uint64_t *items;
+	size_t count;
+	/* a jump could not be read, so threads may continue anywhere */
+	bool anywhere;
+};
+
+/* Returns the bytes of a site's hop, or 0. */
+static uint64_t hop_size(const struct reg_site *site)
+{
+	return site->hop ? arch_host()->jump_length : 0;
+}
+
+/* Adds a stub's code, if it is readable, except the return addresses of called functions. */
+static bool add_stub(
+	struct places *places, const struct change *change, const struct reg_stub *stub)
+{
+	const struct reg_session *session = registry_session(&change->registry, stub->session);
+	bool (*is_call)(const uint8_t *) = change->arch->is_function_call;
+	uint64_t start = stub->start, end = stub->start + stub->size;
+	size_t step = change->arch->insn_align, got;
+	uint8_t *code;
+	bool ok = true;
+
+	if (!is_call || !session || !(session->flags & REG_SESSION_CALLS))
+		return places_add(places, start, end);
+	code = malloc(stub->size);
+	if (!code)
+		return false;
+	got = memory_read(change->pid, start, code, stub->size);
+	for (size_t i = step; i <= got && ok; i += step) {
+		if (!is_call(code + i - step))
+			continue;
+		ok = places_add(places, start, stub->start + i);
+		start = stub->start + i + 1;
+	}
+	free(code);
+	return ok && places_add(places, start, end);
+}
+
+/*
+ * Adds the code of ending sites and stubs, without return addresses of called functions: see
+ * is_calling(). Returns false if out of memory.
+ */
+static bool busy_places(
+	struct places *places, const struct change *change, const bool *sites, const bool *stubs)
+{
+	const struct registry *registry = &change->registry;
+	bool ok = true;
+
+	places->are_code = true;
+	for (size_t i = 0; i < registry->stub_count && ok; i++)
+		ok = !stubs[i] || add_stub(places, change, &registry->stubs[i]);
+	for (size_t i = 0; i < registry->site_count && ok; i++) {
+		const struct reg_site *site = &registry->sites[i];
+
+		ok = !sites[i] ||
+		     (places_add(places, site->tail, site->tail + site->tail_size) &&
+			     places_add(places, site->pun, site->pun + site->pun_size) &&
+			     places_add(places, site->hop, site->hop + hop_size(site)));
+	}
+	places_prepare(places);
+	return ok;
+}
+
+static bool is_there(
+	const struct frames *frames, const struct leads *leads, uint64_t start, uint64_t size)
+{
+	if (!size)
+		return false;
+	for (size_t i = 0; i < leads->count; i++)
+		if (leads->items[i] - start < size)
+			return true;
+	return leads->anywhere || frames_within(frames, start, start + size);
+}
+
+/* Adds the target of the jump at `at`, which a thread will execute. */
+static void follow(struct leads *leads, const struct change *change, uint64_t at)
+{
+	uint8_t bytes[ARCH_JUMP_MAX] = {0};
+
+	if (ARRAY_ROOM(leads->items, leads->count) &&
+		memory_read(change->pid, at, bytes, sizeof(bytes)) > 0)
+		leads->items[leads->count] = change->arch->jump_target(at, bytes);
+	else
+		leads->anywhere = true;
+	if (!leads->anywhere && leads->items[leads->count])
+		leads->count++;
+	else
+		leads->anywhere = true;
+}
+
+/*
+ * Returns true if functions called by a session's stubs, on any CPU, have not returned, or if their
+ * counts are unreadable: then a thread may be anywhere, and will return to the stub. All threads
+ * must be stopped.
+ */
+static bool is_calling(struct served *known, const struct reg_session *session)
+{
+	uint64_t calls = 0;
+
+	for (uint32_t set = 0; set <= session->cpus; set++)
+		for (uint32_t i = 0; i < session->slot_count; i += SLOTS_AT_ONCE) {
+			struct probe_slot slots[SLOTS_AT_ONCE];
+			uint64_t at = session->slots + ((uint64_t)set << session->slots_shift);
+			uint32_t left = session->slot_count - i;
+			uint32_t count = left < SLOTS_AT_ONCE ? left : SLOTS_AT_ONCE;
+
+			if (memory_read_known(known, at + i * sizeof(*slots), slots,
+				    count * sizeof(*slots)) != count * sizeof(*slots))
+				return true;
+			for (uint32_t k = 0; k < count; k++)
+				calls += slots[k].hits - slots[k].seen;
+		}
+	return calls != 0;
+}
+
+static bool find_site(struct leads *leads, const struct change *change, const struct frames *frames,
+	const struct reg_site *site)
+{
+	bool hop = is_there(frames, leads, site->hop, hop_size(site)), pun;
+
+	if (hop)
+		follow(leads, change, site->hop);
+	pun = is_there(frames, leads, site->pun, site->pun_size);
+	if (pun)
+		follow(leads, change, site->entry);
+	return hop || pun || is_there(frames, leads, site->tail, site->tail_size);
+}
+
+/*
+ * Finds the ending sites and stubs that a thread is in, or will reach through an older stub or the
+ * tail. The frames must be sorted. Code that is not busy now stays so, because no thread enters it
+ * any more.
+ */
+static void find_busy(struct quiet *q, const struct change *change)
+{
+	const struct registry *r = &change->registry;
+	struct leads leads = {0};
+	bool found = true;
+
+	memset(q->busy.stubs, 0, r->stub_count * sizeof(bool));
+	memset(q->busy.sites, 0, r->site_count * sizeof(bool));
+	q->busy.any = false;
+	while (found) {
+		found = false;
+		for (size_t i = 0; i < r->stub_count; i++) {
+			const struct reg_stub *stub = &r->stubs[i];
+			const struct reg_session *session = registry_session(r, stub->session);
+			bool called = session && q->busy.calling[session - r->sessions];
+
+			if (!q->stubs[i] || q->busy.stubs[i] ||
+				(!called && !is_there(&q->frames, &leads, stub->start, stub->size)))
+				continue;
+			follow(&leads, change, stub->start + stub->next_jump);
+			q->busy.stubs[i] = found = true;
+		}
+		for (size_t i = 0; i < r->site_count; i++)
+			if (q->sites[i] && !q->busy.sites[i] &&
+				find_site(&leads, change, &q->frames, &r->sites[i]))
+				q->busy.sites[i] = found = true;
+		q->busy.any = q->busy.any || found;
+	}
+	free(leads.items);
+}
+
+enum {
+	LOOKS = 50,
+	QUIET_WAIT_NS = 1000000,
+	SEARCHES = 8,
+	/* number of bytes read, before a search, of a stack that libc did not make */
+	NEAR_REACH = 64 << 10
+};
+
+struct probe_error *quiet_open(
+	const struct change *change, const bool *sites, const bool *stubs, struct quiet *ret)
+{
+	const struct registry *r = &change->registry;
+	struct probe_error *error;
+
+	*ret = (struct quiet){.sites = sites, .stubs = stubs};
+	ret->busy = (struct busy){.sites = calloc(r->site_count + 1, sizeof(bool)),
+		.stubs = calloc(r->stub_count + 1, sizeof(bool)),
+		.calling = calloc(r->session_count + 1, sizeof(bool))};
+	if (!ret->busy.sites || !ret->busy.stubs || !ret->busy.calling ||
+		!busy_places(&ret->places, change, sites, stubs))
+		return probe_error_no_memory();
+	error = frames_open(change->pid, &change->maps, &ret->places, NEAR_REACH, &ret->frames);
+	return error ? error
+		     : search_open(change->pid, change->mem, &ret->places, r->guard, &ret->search);
+}
+
+void quiet_close(struct quiet *quiet)
+{
+	free(quiet->busy.sites);
+	free(quiet->busy.stubs);
+	free(quiet->busy.calling);
+	doubts_deinit(&quiet->doubts);
+	frames_close(&quiet->frames);
+	search_close(&quiet->search);
+	places_deinit(&quiet->places);
+}
+
+struct probe_error *quiet_look(struct quiet *q, const struct change *change)
+{
+	const struct registry *r = &change->registry;
+	struct probe_error *error = frames_read(&q->frames, &change->control);
+	struct served known AUTO_SERVED;
+
+	served_begin(change->pid, &known);
+	if (error)
+		return error;
+	for (size_t i = 0; i < r->session_count; i++)
+		q->busy.calling[i] = r->sessions[i].flags & REG_SESSION_CALLS &&
+				     is_calling(&known, &r->sessions[i]);
+	doubts_begin(&q->doubts, &change->control);
+	for (size_t i = 0; i < q->search.find_count; i++) {
+		struct search_find *find = &q->search.finds[i];
+		uint64_t word;
+
+		if (find->is_over)
+			continue;
+		if (memory_read_known(&known, find->at, &word, sizeof(word)) != sizeof(word) ||
+			word != find->word)
+			q->moved = true;
+		else if (!doubts_are_live(&q->doubts, &q->frames, &q->search, find))
+			find->is_over = true;
+		else if (!frames_add(&q->frames, find->word))
+			return probe_error_no_memory();
+	}
+	return NULL;
+}
+
+struct probe_error *quiet_wait(struct quiet *q, struct change *change, bool wait,
+	struct probe_error *(*look)(void *data, struct change *change, bool first), void *data)
+{
+	int looks = 0, searches = 0;
+
+	for (bool first = true;; first = false) {
+		struct probe_error *error = look(data, change, first);
+		bool settled;
+
+		if (error)
+			return error;
+		frames_sort(&q->frames);
+		find_busy(q, change);
+		if (q->busy.any) {
+			error = doubts_settle(&q->doubts, &q->search, &settled);
+			if (error)
+				return error;
+			if (settled)
+				continue;
+		}
+		if (q->busy.any && wait && ++looks < LOOKS) {
+			nanosleep(&(struct timespec){.tv_nsec = QUIET_WAIT_NS}, NULL);
+			continue;
+		}
+		/*
+		 * Either no thread is known to be in the code, or the threads in it do not leave.
+		 */
+		if (!q->frames.has_handlers || (q->searched && !q->moved))
+			return NULL;
+		if (searches++ < SEARCHES) {
+			error = search_all(&q->search);
+			if (error)
+				return error;
+			q->searched = true;
+			q->moved = false;
+			q->frames.reach = FRAMES_REACH;
+		}
+		if (q->moved || q->search.unknown) {
+			/* It is unknown which of them are busy, so all ending ones are. */
+			memcpy(q->busy.stubs, q->stubs, change->registry.stub_count * sizeof(bool));
+			memcpy(q->busy.sites, q->sites, change->registry.site_count * sizeof(bool));
+			return NULL;
+		}
+		if (!q->search.find_count)
+			return NULL;
+	}
 }
