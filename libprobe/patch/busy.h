@@ -388,30 +388,4 @@ PROBE_MUST_CHECK struct probe_error *quiet_wait(struct quiet *quiet, struct chan
 	void *data);
 void quiet_close(struct quiet *quiet);
 
-/* ---- Sequences ------------------------------------------------------------------------------- */
-
-/* The restartable sequences (rseq(2)) of a program. */
-
-struct sequence {
-	uint64_t start, end; /* range of addresses in the target */
-};
-
-/* The sequences of a module. Initialise with {0}. */
-struct sequences {
-	struct sequence *items;
-	size_t count;
-};
-
-/* ---- Unfit ----------------------------------------------------------------------------------- */
-
-/* Finds sites where no stub may run, whatever the plan. */
-
-struct unfit {
-	const struct arch *arch;
-	const struct module *module; /* the module of the sites; borrowed */
-	struct sequences sequences;
-	/* Code from a function's start (link-time) where the stack pointer points to a stack. */
-	struct object_range harmless;
-};
-
 #endif

@@ -56,6 +56,20 @@ enum {
 /* words of a struct rseq_cs */
 enum { VERSION_FLAGS, START, LENGTH, ABORT, WORDS };
 
+struct sequence {
+	uint64_t start, end; /* range of addresses in the target */
+};
+
+/* Finds sites of a module where no stub may run, whatever the plan. Initialise with {0}. */
+struct unfit {
+	const struct arch *arch;
+	const struct module *module; /* the module of the sites; borrowed */
+	struct sequence *sequences;
+	size_t count;
+	/* Code from a function's start (link-time) where the stack pointer points to a stack. */
+	struct object_range harmless;
+};
+
 static bool is_code(const struct module *module, uint64_t address)
 {
 	const struct object_segment *s;
@@ -79,34 +93,18 @@ static bool is_sequence(pid_t pid, const struct module *module, const uint64_t *
 	       signature == arch_process()->rseq_signature;
 }
 
-static struct probe_error *search(pid_t pid, const struct module *module, const uint64_t *words,
-	size_t count, struct sequences *ret)
-{
-	for (size_t i = 0; i + WORDS <= count; i++) {
-		if (!is_sequence(pid, module, words + i))
-			continue;
-		if (!ARRAY_ROOM(ret->items, ret->count))
-			return probe_error_no_memory();
-		ret->items[ret->count++] =
-			(struct sequence){words[i + START], words[i + START] + words[i + LENGTH]};
-	}
-	return NULL;
-}
-
 /* Searches a segment in pieces that overlap, because a description may cross their ends. */
-static struct probe_error *search_segment(pid_t pid, int pagemap, struct served *known,
-	const struct module *module, const struct object_segment *segment, uint64_t *buffer,
-	struct sequences *ret)
+static struct probe_error *search_segment(struct unfit *u, int pagemap, struct served *known,
+	const struct object_segment *segment, uint64_t *buffer)
 {
 	const size_t chunk = CHUNK_WORDS * sizeof(*buffer), overlap = (WORDS - 1) * sizeof(*buffer);
+	const struct module *module = u->module;
 	uint64_t at = (segment->address + module->bias + 7) & ~UINT64_C(7);
 	uint64_t size = segment->size < SEGMENT_MAX ? segment->size : SEGMENT_MAX;
 	uint64_t end = segment->address + module->bias + size;
-	uint64_t file_end = segment->address + module->bias + segment->file_size;
-	struct probe_error *error = NULL;
+	uint64_t file_end = page_after(segment->address + module->bias + segment->file_size);
 
-	file_end = page_after(file_end);
-	while (!error && at < end && end - at > overlap) {
+	while (at < end && end - at > overlap) {
 		size_t run = end - at < chunk ? end - at : chunk, got;
 		bool is_there = true;
 
@@ -115,28 +113,34 @@ static struct probe_error *search_segment(pid_t pid, int pagemap, struct served 
 		else if (file_end - at < run)
 			run = file_end - at;
 		got = is_there ? memory_read_known(known, at, buffer, run) / sizeof(*buffer) : 0;
-		error = search(pid, module, buffer, got, ret);
+		for (size_t i = 0; i + WORDS <= got; i++) {
+			uint64_t start = buffer[i + START];
+
+			if (!is_sequence(known->pid, module, buffer + i))
+				continue;
+			if (!ARRAY_ROOM(u->sequences, u->count))
+				return probe_error_no_memory();
+			u->sequences[u->count++] =
+				(struct sequence){start, start + buffer[i + LENGTH]};
+		}
 		at += is_there && run > overlap + 7 ? (run - overlap) & ~(size_t)7
 						    : (run + 7) & ~(size_t)7;
 	}
-	return error;
+	return NULL;
 }
-
-static void sequences_deinit(struct sequences *sequences);
 
 /*
  * Finds the sequences that the module's data in memory describes at this moment, as far as the data
  * is readable. Errors: PROBE_ERROR_MEMORY.
  */
-static struct probe_error *sequences_read(
-	pid_t pid, const struct module *module, struct sequences *ret)
+static struct probe_error *read_sequences(struct unfit *u, pid_t pid)
 {
 	/*
 	 * Descriptions hold addresses, so read-only data of a file that can be mapped anywhere has
 	 * no descriptions.
 	 */
-	bool is_fixed = object_type(module->object) == ET_EXEC;
-	uint64_t *buffer = calloc(CHUNK_WORDS, sizeof(*buffer));
+	bool is_fixed = object_type(u->module->object) == ET_EXEC;
+	AUTO_FREE uint64_t *buffer = calloc(CHUNK_WORDS, sizeof(*buffer));
 	const struct object_segment *segments;
 	struct probe_error *error = NULL;
 	struct served known AUTO_SERVED;
@@ -144,54 +148,21 @@ static struct probe_error *sequences_read(
 	int pagemap;
 
 	served_begin(pid, &known);
-	*ret = (struct sequences){0};
 	if (!buffer)
 		return probe_error_no_memory();
 	pagemap = memory_open_pagemap(pid);
-	segments = object_segments(module->object, &count);
+	segments = object_segments(u->module->object, &count);
 	for (size_t i = 0; i < count && !error; i++)
 		if (!segments[i].executable && (segments[i].writable || is_fixed))
-			error = search_segment(
-				pid, pagemap, &known, module, &segments[i], buffer, ret);
+			error = search_segment(u, pagemap, &known, &segments[i], buffer);
 	if (pagemap >= 0)
 		close(pagemap);
-	free(buffer);
-	if (error)
-		sequences_deinit(ret);
 	return error;
-}
-
-static void sequences_deinit(struct sequences *sequences)
-{
-	free(sequences->items);
-	*sequences = (struct sequences){0};
-}
-
-static bool sequences_hold(const struct sequences *sequences, uint64_t address)
-{
-	for (size_t i = 0; i < sequences->count; i++)
-		if (address - sequences->items[i].start <
-			sequences->items[i].end - sequences->items[i].start)
-			return true;
-	return false;
 }
 
 /* ==== Unfit =================================================================================== */
 
 enum { FUNCTION_MAX = 1 << 20 };
-
-/* Prepares the checks for a module. Errors: PROBE_ERROR_MEMORY. */
-static struct probe_error *unfit_open(
-	pid_t pid, const struct arch *arch, const struct module *module, struct unfit *ret)
-{
-	*ret = (struct unfit){.arch = arch, .module = module};
-	return sequences_read(pid, module, &ret->sequences);
-}
-
-static void unfit_close(struct unfit *unfit)
-{
-	sequences_deinit(&unfit->sequences);
-}
 
 /* Asks a predicate about the file's bytes in [start, end). True also if they are unreadable. */
 static bool does(const struct unfit *u, bool (*question)(const uint8_t *bytes, size_t length),
@@ -240,9 +211,10 @@ static bool loses_stack(struct unfit *u, uint64_t pc)
 /* Returns why no stub may run at an address, or NULL. */
 static const char *unfit_reason(struct unfit *unfit, uint64_t pc)
 {
-	if (sequences_hold(&unfit->sequences, pc))
-		return "it is in a restartable sequence of the program (rseq(2)), which a probe "
-		       "would keep from being aborted";
+	for (size_t i = 0; i < unfit->count; i++)
+		if (pc >= unfit->sequences[i].start && pc < unfit->sequences[i].end)
+			return "it is in a restartable sequence of the program (rseq(2)), which a "
+			       "probe would keep from being aborted";
 	if (unfit->arch->loses_stack && loses_stack(unfit, pc))
 		return "the stack pointer points to no stack there";
 	return NULL;
@@ -273,15 +245,6 @@ static const struct plan *find_plan(
 	return NULL;
 }
 
-/* Keeps a plan with the file. Without memory, the plan is not kept. */
-static void keep_plan(struct file *file, const struct sdt_note *note,
-	const struct plan_order *order, const struct plan *plan)
-{
-	if (ARRAY_ROOM(file->plans, file->plan_count))
-		file->plans[file->plan_count++] =
-			(struct file_plan){.kind = note->kind, .order = *order, .plan = *plan};
-}
-
 /* Plans a file's sites like plan_sites(), and keeps the plans. Its notes must have been read. */
 static struct probe_error *file_plan_sites(struct file *file, const struct sdt_note *const *notes,
 	size_t count, const struct plan_order *order, struct plan *ret)
@@ -299,9 +262,11 @@ static struct probe_error *file_plan_sites(struct file *file, const struct sdt_n
 	if (known == count)
 		return NULL;
 	error = plan_sites(file->object, &file->notes, notes, count, order, ret);
+	/* Without memory, a plan is not kept. */
 	for (size_t i = 0; i < count && !error; i++)
-		if (!find_plan(file, notes[i], order))
-			keep_plan(file, notes[i], order, &ret[i]);
+		if (!find_plan(file, notes[i], order) && ARRAY_ROOM(file->plans, file->plan_count))
+			file->plans[file->plan_count++] = (struct file_plan){
+				.kind = notes[i]->kind, .order = *order, .plan = ret[i]};
 	return error;
 }
 
@@ -375,20 +340,12 @@ static const char *check_plan(struct install *a, const struct claims *claims,
 	return reason || !plan->take ? reason : plan->take(a, claims, site);
 }
 
-/* Claims the bytes that the chosen plan may write. */
-static void keep_claim(struct install *a, const struct select_site *site)
-{
-	struct claim claim = claim_of_plan(site, site->chosen);
-	struct install_site *as = &a->sites[site - a->selection->sites];
-
-	as->write_start = claim.start;
-	as->write_end = claim.written_end;
-}
-
 /* Chooses a plan for a site that is not patched. `found` is as for check_plan(). */
 static struct probe_error *choose(struct install *a, struct claims *claims,
 	struct select_site *site, const struct plan_order *order, const uint8_t *found)
 {
+	struct install_site *as = &a->sites[site - a->selection->sites];
+
 	site->chosen = NULL;
 	for (size_t i = 0; i < order->count && !site->chosen; i++) {
 		const struct plan_ops *plan = order->plans[i];
@@ -405,33 +362,23 @@ static struct probe_error *choose(struct install *a, struct claims *claims,
 		if (reason)
 			select_add_reason(site, reason);
 	}
-	if (site->chosen)
-		keep_claim(a, site);
+	if (site->chosen) {
+		struct claim claim = claim_of_plan(site, site->chosen);
+
+		as->write_start = claim.start;
+		as->write_end = claim.written_end;
+	}
 	if (a->alone) {
 		a->puns.page_count = 0;
 		code_release_all(&a->change->taken);
 	} else if (site->chosen) {
-		return claims_take(a->change->arch, claims, site,
-			       a->sites[site - a->selection->sites].hop)
+		return claims_take(a->change->arch, claims, site, as->hop)
 			       ? NULL
 			       : probe_error_no_memory();
 	}
 	if (!site->chosen && !site->reasons[0])
 		select_add_reason(site, plan_impossible(site->plan));
 	return NULL;
-}
-
-/* Copies the plan of the first site at an address to another site at the same address. */
-static void share(const struct selection *s, size_t first, struct select_site *site)
-{
-	site->chosen = s->sites[first].chosen;
-	memcpy(site->reasons, s->sites[first].reasons, sizeof(site->reasons));
-}
-
-/* Returns true if a site is the first at its address and is not patched. */
-static bool is_to_plan(const struct install *a, size_t site)
-{
-	return a->sites[site].is_new && a->sites[site].first == site;
 }
 
 /* Reads the memory at the sites to be planned, in ascending order. */
@@ -470,7 +417,7 @@ static struct probe_error *choose_all(struct install *a, struct claims *claims, 
 	AUTO_FREE const struct sdt_note **notes = calloc(count, sizeof(*notes));
 	AUTO_FREE struct plan *plans = calloc(count, sizeof(*plans));
 	struct edits found = {0};
-	struct unfit unfit = {0};
+	struct unfit unfit = {.arch = a->change->arch, .module = module};
 	struct probe_error *error = notes && plans ? NULL : probe_error_no_memory();
 
 	for (size_t i = 0; i < count && !error; i++)
@@ -480,7 +427,7 @@ static struct probe_error *choose_all(struct install *a, struct claims *claims, 
 	if (!error)
 		error = read_found(a, plans, sites, count, &found);
 	if (!error)
-		error = unfit_open(a->change->pid, a->change->arch, module, &unfit);
+		error = read_sequences(&unfit, a->change->pid);
 	for (size_t i = 0; i < count && !error; i++) {
 		struct select_site *site = &s->sites[sites[i]];
 		size_t before = plans[i].before.length;
@@ -496,23 +443,14 @@ static struct probe_error *choose_all(struct install *a, struct claims *claims, 
 		else
 			error = choose(a, claims, site, order, edits_found(&found, i));
 	}
-	unfit_close(&unfit);
+	free(unfit.sequences);
 	edits_deinit(&found);
 	return error;
 }
 
-/* Should a plan with is_last be tried? Only for a short nop that has no plan yet, and only once. */
-static bool may_go_last(const struct install *a, size_t site, const struct plan_ops *plan)
-{
-	const struct select_site *s = &a->selection->sites[site];
-	const struct plan_way *way = plan_way(s->plan, plan);
-
-	return !s->chosen && s->plan->short_nop && !s->plan->ocaml && !way->length && !way->cannot;
-}
-
 /*
- * Tries plans with is_last for sites without a plan. Few need them, and each proof searches the
- * whole file again. Overwrites `sites`.
+ * Tries plans with is_last, once each, for sites with a short nop and without a plan. Few need
+ * them, and each proof searches the whole file again. Overwrites `sites`.
  */
 static struct probe_error *choose_last(struct install *a, struct claims *claims, size_t *sites,
 	size_t count, const struct plan_order *order)
@@ -525,9 +463,14 @@ static struct probe_error *choose_last(struct install *a, struct claims *claims,
 
 		if (!order->plans[i]->is_last)
 			continue;
-		for (size_t k = 0; k < count; k++)
-			if (may_go_last(a, sites[k], order->plans[i]))
+		for (size_t k = 0; k < count; k++) {
+			const struct select_site *s = &a->selection->sites[sites[k]];
+			const struct plan_way *way = plan_way(s->plan, order->plans[i]);
+
+			if (!s->chosen && s->plan->short_nop && !s->plan->ocaml && !way->length &&
+				!way->cannot)
 				sites[again++] = sites[k];
+		}
 		if (again)
 			error = choose_all(a, claims, sites, again, &only);
 		count = again;
@@ -549,7 +492,7 @@ static struct probe_error *plan_module(
 	if (!error && !sites)
 		error = probe_error_no_memory();
 	for (size_t i = first; !error && i < end; i++) {
-		if (!is_to_plan(a, a->order[i]))
+		if (!a->sites[a->order[i]].is_new || a->sites[a->order[i]].first != a->order[i])
 			continue;
 		sites[count++] = a->order[i];
 		select_refuse(&s->sites[a->order[i]], module->reason);
@@ -561,9 +504,14 @@ static struct probe_error *plan_module(
 		error = choose_last(a, claims, sites, count, &order);
 	for (size_t i = first; !error && i < end; i++) {
 		const struct install_site *as = &a->sites[a->order[i]];
+		const struct select_site *planned = &s->sites[as->first];
+		struct select_site *site = &s->sites[a->order[i]];
 
-		if (as->is_new && as->first != a->order[i])
-			share(s, as->first, &s->sites[a->order[i]]);
+		/* Sites at one address have one plan. */
+		if (!as->is_new || site == planned)
+			continue;
+		site->chosen = planned->chosen;
+		memcpy(site->reasons, planned->reasons, sizeof(site->reasons));
 	}
 	return error;
 }
@@ -727,23 +675,11 @@ struct probe_error *install_plan(struct install *install)
 	return error;
 }
 
-/* Returns an error that names the first of `refused` refused sites. */
-static struct probe_error *refusal_error(
-	const struct install *install, const struct select_site *first, size_t refused)
-{
-	const struct select_probe *probe = &install->selection->probes[first->probe];
-
-	return probe_error_new(PROBE_ERROR_REFUSED,
-		"process %d: %zu of %zu sites cannot be patched (%s:%s%s), so nothing is changed%s",
-		install->change->pid, refused, install->order_count, probe->provider, probe->name,
-		refused > 1 ? ", ..." : "",
-		refused < install->order_count ? " (--keep-going does the rest)" : "");
-}
-
 struct probe_error *install_refusals(const struct install *install, struct probe_report *report)
 {
 	const struct selection *s = install->selection;
 	const struct select_site *first = NULL, *named = NULL;
+	const struct select_probe *probe;
 	struct probe_error *error = NULL;
 	size_t refused = 0;
 
@@ -757,5 +693,11 @@ struct probe_error *install_refusals(const struct install *install, struct probe
 	if (error || !first || install->request->keep_going ||
 		(!named && (install->served || refused < install->order_count)))
 		return error;
-	return refusal_error(install, named ? named : first, refused);
+	first = named ? named : first;
+	probe = &s->probes[first->probe];
+	return probe_error_new(PROBE_ERROR_REFUSED,
+		"process %d: %zu of %zu sites cannot be patched (%s:%s%s), so nothing is changed%s",
+		install->change->pid, refused, install->order_count, probe->provider, probe->name,
+		refused > 1 ? ", ..." : "",
+		refused < install->order_count ? " (--keep-going does the rest)" : "");
 }

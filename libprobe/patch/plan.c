@@ -73,42 +73,28 @@
  * its row, with changed offsets.
  */
 
-static bool is_plain(const struct sdt_note *note)
-{
-	return note->kind == SDT_NOP;
-}
-
 /* ---- Finding -------------------------------------------------------------------------- */
 
-static bool list_notes(struct rows *rows, const struct sdt_notes *all)
+static bool list_sites(struct rows *rows, const struct sdt_notes *all)
 {
 	rows->all = calloc(all->count + 1, sizeof(*rows->all));
-	if (!rows->all)
+	rows->sites = calloc(all->count + 1, sizeof(*rows->sites));
+	if (!rows->all || !rows->sites)
 		return false;
-	for (; rows->all_count < all->count; rows->all_count++) {
-		const struct sdt_note *note = &all->notes[rows->all_count];
-
-		rows->all[rows->all_count] = (struct row_note){note->pc, note};
-	}
+	for (; rows->all_count < all->count; rows->all_count++)
+		rows->all[rows->all_count] = (struct row_note){
+			all->notes[rows->all_count].pc, &all->notes[rows->all_count]};
 	ARRAY_SORT(rows->all, rows->all_count, pc);
-	return true;
-}
-
-static bool list_sites(struct rows *rows)
-{
-	rows->sites = calloc(rows->all_count + 1, sizeof(*rows->sites));
-	if (!rows->sites)
-		return false;
 	for (size_t i = 0; i < rows->all_count; i++) {
 		struct row_site *before = rows->count ? &rows->sites[rows->count - 1] : NULL;
 		const struct sdt_note *note = rows->all[i].note;
 
 		if (before && before->pc == note->pc)
-			before->is_plain = before->is_plain && is_plain(note);
+			before->is_plain &= note->kind == SDT_NOP;
 		else
 			rows->sites[rows->count++] = (struct row_site){.pc = note->pc,
 				.note = note,
-				.is_plain = is_plain(note),
+				.is_plain = note->kind == SDT_NOP,
 				.planned = SIZE_MAX};
 	}
 	return true;
@@ -125,25 +111,6 @@ static bool rows_is_short_nop(struct object *object, const struct arch *arch, ui
 	       arch->nop_length(bytes, size) == arch->site_nop;
 }
 
-/*
- * Finds the last site of each row. A row that is too long has several parts; only the last can have
- * a jump, because a site follows each of the others.
- */
-static void find_rows(struct rows *rows, struct object *object, const struct arch *arch)
-{
-	for (size_t i = rows->count; i-- > 0;) {
-		struct row_site *site = &rows->sites[i], *next = site + 1;
-
-		site->last = i;
-		if (i + 1 < rows->count && next->pc - site->pc == arch->site_nop &&
-			site->is_plain && next->is_plain &&
-			rows->sites[next->last].pc - site->pc < PLAN_ROW_MAX &&
-			rows_is_short_nop(object, arch, site->pc) &&
-			rows_is_short_nop(object, arch, next->pc))
-			site->last = next->last;
-	}
-}
-
 static size_t find_site(const struct rows *rows, uint64_t pc)
 {
 	size_t i = ARRAY_SEARCH(rows->sites, rows->count, pc, pc);
@@ -154,7 +121,7 @@ static size_t find_site(const struct rows *rows, uint64_t pc)
 /* Adds a note (in a row: of its last site) to rows->notes, once. Returns its index. */
 static size_t list_note(struct rows *rows, const struct sdt_note *note)
 {
-	size_t i = is_plain(note) ? find_site(rows, note->pc) : SIZE_MAX;
+	size_t i = note->kind == SDT_NOP ? find_site(rows, note->pc) : SIZE_MAX;
 	struct row_site *last;
 
 	if (i == SIZE_MAX || !rows->sites[i].is_plain) {
@@ -170,8 +137,8 @@ static size_t list_note(struct rows *rows, const struct sdt_note *note)
 }
 
 /*
- * Finds the rows in `all`, and the notes to plan for the requested ones. Call rows_deinit() even
- * after an error. Errors: PROBE_ERROR_MEMORY.
+ * Finds the rows in `all`, and the notes to plan for the requested ones. The caller frees the
+ * arrays, even after an error. Errors: PROBE_ERROR_MEMORY.
  */
 static struct probe_error *rows_init(struct object *object, const struct arch *arch,
 	const struct sdt_notes *all, const struct sdt_note *const *notes, size_t count,
@@ -179,29 +146,25 @@ static struct probe_error *rows_init(struct object *object, const struct arch *a
 {
 	*ret = (struct rows){.notes = calloc(count + 1, sizeof(*ret->notes)),
 		.planned = calloc(count + 1, sizeof(*ret->planned))};
-	if (!ret->notes || !ret->planned || !list_notes(ret, all) || !list_sites(ret))
+	if (!ret->notes || !ret->planned || !list_sites(ret, all))
 		return probe_error_no_memory();
-	find_rows(ret, object, arch);
+	/*
+	 * Find the last site of each row. A row that is too long has several parts; only the last
+	 * can have a jump, because a site follows each of the others.
+	 */
+	for (size_t i = ret->count; i-- > 0;) {
+		struct row_site *site = &ret->sites[i], *next = site + 1;
+
+		site->last = i;
+		if (i + 1 < ret->count && next->pc - site->pc == arch->site_nop && site->is_plain &&
+			next->is_plain && ret->sites[next->last].pc - site->pc < PLAN_ROW_MAX &&
+			rows_is_short_nop(object, arch, site->pc) &&
+			rows_is_short_nop(object, arch, next->pc))
+			site->last = next->last;
+	}
 	for (size_t i = 0; i < count; i++)
 		ret->planned[i] = list_note(ret, notes[i]);
 	return NULL;
-}
-
-static void rows_deinit(struct rows *rows)
-{
-	free(rows->all);
-	free(rows->sites);
-	free(rows->notes);
-	free(rows->planned);
-	*rows = (struct rows){0};
-}
-
-/* Returns true if another site of the row follows. */
-static bool rows_have_next(const struct rows *rows, uint64_t pc)
-{
-	size_t i = find_site(rows, pc);
-
-	return i != SIZE_MAX && rows->sites[i].last != i;
 }
 
 /* ---- Proving -------------------------------------------------------------------------- */
@@ -298,7 +261,7 @@ static struct plan rows_plan(
 	const struct rows *rows, const struct plan *planned, const struct sdt_note *note, size_t i)
 {
 	struct plan plan = planned[rows->planned[i]];
-	size_t at = is_plain(note) ? find_site(rows, note->pc) : SIZE_MAX;
+	size_t at = note->kind == SDT_NOP ? find_site(rows, note->pc) : SIZE_MAX;
 	const struct row_site *site = at == SIZE_MAX ? NULL : &rows->sites[at];
 
 	if (!site || !site->is_plain)
@@ -479,13 +442,17 @@ static bool find_neighbours(struct planning *p, size_t of)
 	const struct plan *plan = &p->plans[of];
 	uint64_t patch = plan->pc + plan->behind.offset;
 	uint64_t reach = plan->pc < PLAN_NOPS_MAX ? plan->pc : PLAN_NOPS_MAX - 1;
-	size_t i = rows_first(p->rows, plan->pc - reach), end = rows_first(p->rows, plan->pc);
+	const struct row_note *all = p->rows->all;
+	size_t i = ARRAY_SEARCH(all, p->rows->all_count, pc, plan->pc - reach);
+	size_t end = ARRAY_SEARCH(all, p->rows->all_count, pc, plan->pc);
 
 	for (; i < end; i++) {
-		const struct sdt_note *note = p->rows->all[i].note;
+		const struct sdt_note *note = all[i].note;
+		size_t site = find_site(p->rows, note->pc);
 		struct plan before;
 
-		if (rows_have_next(p->rows, note->pc))
+		/* Another site of the row follows. */
+		if (site != SIZE_MAX && p->rows->sites[site].last != site)
 			continue;
 		before = read_plan(p, note);
 		if (before.behind.cannot || before.pc + before.behind.offset != patch)
@@ -498,24 +465,20 @@ static bool find_neighbours(struct planning *p, size_t of)
 }
 
 /*
- * Extends the lead to an earlier site if its instructions can move, because then nothing enters up
- * to the jump.
+ * Extends the leads to earlier sites whose instructions can move, because then nothing enters up to
+ * the jump.
  */
-static void take_lead(const struct plan *before, const struct plan_way *move,
-	const struct plan *plan, struct plan_way *ret)
-{
-	if (move->length && plan->pc - before->pc > ret->lead)
-		ret->lead = (uint16_t)(plan->pc - before->pc);
-}
-
 static void take_neighbours(const struct planning *p)
 {
 	for (size_t i = 0; i < p->neighbour_count; i++) {
 		const struct plan *before = &p->neighbours[i].plan;
 		struct plan *plan = &p->plans[p->neighbours[i].of];
+		uint16_t lead = (uint16_t)(plan->pc - before->pc);
 
-		take_lead(before, &before->behind, plan, &plan->behind);
-		take_lead(before, &before->hop, plan, &plan->hop);
+		if (before->behind.length && lead > plan->behind.lead)
+			plan->behind.lead = lead;
+		if (before->hop.length && lead > plan->hop.lead)
+			plan->hop.lead = lead;
 	}
 }
 
@@ -593,7 +556,10 @@ struct probe_error *plan_sites(struct object *object, const struct sdt_notes *al
 	p.count = count;
 	if (!error)
 		error = examine(&p, true);
-	rows_deinit(&rows);
+	free(rows.all);
+	free(rows.sites);
+	free(rows.notes);
+	free(rows.planned);
 	return error;
 }
 

@@ -228,9 +228,6 @@ void plan_ask(struct planning *p, const struct plan *plan, struct plan_way *way)
 /* Answers all questions. Errors: as prove(), PROBE_ERROR_UNSUPPORTED (no decoder). */
 PROBE_MUST_CHECK struct probe_error *plan_prove(struct planning *p);
 
-/* Can a way's instructions move, and is its jump in one page wherever the file is mapped? */
-bool plan_fits(const struct plan *plan, const struct plan_way *way);
-
 /* Returns true if a site has a short nop, and no possible plan yet. */
 bool plan_is_wanting(const struct planning *p, const struct plan *plan);
 
@@ -296,8 +293,6 @@ struct rows {
 	size_t *planned;
 };
 
-/* Returns the index in rows->all of the first note from `pc` on. */
-size_t rows_first(const struct rows *rows, uint64_t pc);
 /* Returns true if a site begins in these bytes. */
 bool rows_have_site(const struct rows *rows, uint64_t start, size_t length);
 

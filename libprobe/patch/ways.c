@@ -50,44 +50,32 @@ const struct plan_way *plan_way(const struct plan *plan, const struct plan_ops *
 	return ops->way ? (const struct plan_way *)((const char *)plan + ops->way) : &none;
 }
 
-static bool is_page_of(const struct object *object, uint64_t page)
-{
-	const struct object_segment *segments;
-	size_t count;
-
-	segments = object_segments(object, &count);
-	for (size_t i = 0; i < count; i++)
-		if (page + PAGE > segments[i].address &&
-			page < segments[i].address + segments[i].size)
-			return true;
-	return false;
-}
-
 bool plan_can_lead(const struct object *object, struct arch_extent to)
 {
 	bool is_fixed = object_type(object) == ET_EXEC;
+	size_t count;
+	const struct object_segment *segments = object_segments(object, &count);
 
 	for (uint64_t at = to.start; at - to.start < to.size; at = (at & ~(PAGE - 1ULL)) + PAGE) {
 		uint64_t page = at & ~(PAGE - 1ULL);
+		bool is_files = false;
 
+		for (size_t i = 0; i < count; i++)
+			is_files |= page + PAGE > segments[i].address &&
+				    page < segments[i].address + segments[i].size;
 		/*
 		 * A file that can be mapped anywhere may be mapped at a high address, so addresses
 		 * may wrap.
 		 */
-		if (!is_page_of(object, page) && (!is_fixed || (int64_t)page >= LOWEST))
+		if (!is_files && (!is_fixed || (int64_t)page >= LOWEST))
 			return true;
 	}
 	return false;
 }
 
-size_t rows_first(const struct rows *rows, uint64_t pc)
-{
-	return ARRAY_SEARCH(rows->all, rows->all_count, pc, pc);
-}
-
 bool rows_have_site(const struct rows *rows, uint64_t start, size_t length)
 {
-	size_t i = rows_first(rows, start);
+	size_t i = ARRAY_SEARCH(rows->all, rows->all_count, pc, start);
 
 	return i < rows->all_count && rows->all[i].pc - start < length;
 }
@@ -185,13 +173,6 @@ struct probe_error *plan_prove(struct planning *p)
 	return prove(p->object, p->arch, p->all, p->proofs, count);
 }
 
-bool plan_fits(const struct plan *plan, const struct plan_way *way)
-{
-	uint64_t patch = plan->pc + (uint64_t)way->offset;
-
-	return way->length && patch / PAGE == (patch + way->jump - 1) / PAGE;
-}
-
 bool plan_is_wanting(const struct planning *p, const struct plan *plan)
 {
 	const char *reason;
@@ -237,16 +218,6 @@ bool plan_stays(
 	return true;
 }
 
-/* Like plan_stays(), for a row's nops, which are all alike. */
-static bool row_holds(const struct arch *arch, const struct plan *plan, const uint8_t *found)
-{
-	for (size_t at = 0; at < plan->row; at += arch->site_nop)
-		if (memcmp(found + at, plan->bytes, arch->site_nop) != 0 &&
-			!arch_has_breakpoint(arch, found + at, plan->bytes, arch->site_nop))
-			return false;
-	return true;
-}
-
 bool plan_holds(const struct arch *arch, const struct plan *plan, const struct plan_ops *ops,
 	const uint8_t *found)
 {
@@ -257,8 +228,13 @@ bool plan_holds(const struct arch *arch, const struct plan *plan, const struct p
 		return ops->holds(arch, plan, found);
 	if (way->offset < 0)
 		return memcmp(found, plan->before_bytes, needed) == 0;
-	if (needed < plan->row || !row_holds(arch, plan, found))
+	if (needed < plan->row)
 		return false;
+	/* A row's nops, which stay, are all alike. */
+	for (size_t at = 0; at < plan->row; at += arch->site_nop)
+		if (memcmp(found + at, plan->bytes, arch->site_nop) != 0 &&
+			!arch_has_breakpoint(arch, found + at, plan->bytes, arch->site_nop))
+			return false;
 	found += plan->row;
 	needed -= plan->row;
 	return stays <= needed && plan_stays(arch, plan, stays, found) &&
@@ -290,17 +266,6 @@ struct claim claim_of_plan(const struct select_site *site, const struct plan_ops
 struct claim claim_of_hop(const struct arch *arch, uint64_t hop)
 {
 	return claim_of(hop, arch->jump_length, arch->jump_length);
-}
-
-/*
- * Returns the claim of a restored site. It has no bytes, only the address to which the site's tail
- * or last stub leads.
- */
-static struct claim claim_of_left(const struct reg_site *site)
-{
-	uint64_t end = site->tail_size ? site->patch + site->covers : site->tail;
-
-	return (struct claim){end, end, end};
 }
 
 bool claims_meet(const struct claims *claims, struct claim claim)
@@ -337,7 +302,9 @@ static bool claims_add(struct claims *claims, struct claim claim)
 
 bool claims_add_site(struct claims *claims, const struct arch *arch, const struct reg_site *site)
 {
-	struct claim claim = claim_of_left(site);
+	/* A restored site has no bytes, only the address to which its tail or last stub leads. */
+	uint64_t end = site->tail_size ? site->patch + site->covers : site->tail;
+	struct claim claim = {end, end, end};
 
 	if (site->pc)
 		claim = claim_of(site->patch, site->length,

@@ -35,7 +35,7 @@
  * (-fpatchable-function-entry). Such rows are not used, and neither is the nop of a site.
  */
 
-enum { PADDING_MAX = 64 };
+enum { PADDING_MAX = 64, PAGE = 4096 };
 
 struct spare {
 	uint64_t at;
@@ -246,6 +246,14 @@ static struct probe_error *prove_spares(const struct planning *p, struct spares 
 static const char no_spare[] =
 	"no five unused bytes are within reach of a short jump after the nop";
 
+/* Can a way's instructions move, and is its jump in one page wherever the file is mapped? */
+static bool fits(const struct plan *plan, const struct plan_way *way)
+{
+	uint64_t patch = plan->pc + (uint64_t)way->offset;
+
+	return way->length && patch / PAGE == (patch + way->jump - 1) / PAGE;
+}
+
 static struct probe_error *examine(struct planning *p)
 {
 	struct spares spares = {.object = p->object, .arch = p->arch};
@@ -260,7 +268,7 @@ static struct probe_error *examine(struct planning *p)
 		plan->hop.offset = plan->behind.offset;
 		if (plan->byte_count && !plan->ocaml && plan->hop.offset &&
 			p->arch->nop_length(plan->bytes, plan->byte_count) &&
-			!plan_fits(plan, &plan->behind))
+			!fits(plan, &plan->behind))
 			plan_ask(p, plan, &plan->hop);
 	}
 	for (size_t i = 0; i < p->neighbour_count; i++) {
@@ -268,7 +276,7 @@ static struct probe_error *examine(struct planning *p)
 		const struct plan *after = &p->plans[p->neighbours[i].of];
 
 		before->hop.offset = before->behind.offset;
-		if (!plan_fits(after, &after->behind))
+		if (!fits(after, &after->behind))
 			plan_ask(p, before, &before->hop);
 	}
 	error = plan_prove(p);
