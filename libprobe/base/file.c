@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include <fcntl.h>
-#include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "libprobe/base/file.h"
+#include "libprobe/base/procfs.h"
 
 size_t file_read(const char *path, char *buffer, size_t size)
 {
@@ -38,7 +38,6 @@ size_t file_read_whole(const char *path, char *buffer, size_t size)
 
 int file_reopen(int fd)
 {
-	char path[48];
 	struct stat st;
 	int flags = fcntl(fd, F_GETFL);
 
@@ -46,7 +45,7 @@ int file_reopen(int fd)
 		return -1;
 	if (!isatty(fd) && (fstat(fd, &st) < 0 || !S_ISFIFO(st.st_mode)))
 		return -1;
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	/* Keep O_DIRECT: it makes a pipe keep each write as a packet (pipe(2)). */
-	return open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | (flags & O_DIRECT));
+	return open(procfs_path("/proc/self/fd/%d", fd).text,
+		O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | (flags & O_DIRECT));
 }

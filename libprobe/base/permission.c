@@ -33,11 +33,12 @@ bool permission_profile(const char *text, char profile[PERMISSION_PROFILE])
 static void read_profile(const char *process, char profile[PERMISSION_PROFILE])
 {
 	static const char *const files[] = {"attr/apparmor/current", "attr/current"};
-	char path[64], text[PERMISSION_PROFILE + 32];
+	char text[PERMISSION_PROFILE + 32];
 
 	for (size_t i = 0; i < sizeof(files) / sizeof(*files); i++) {
-		snprintf(path, sizeof(path), "/proc/%s/%s", process, files[i]);
-		if (file_read(path, text, sizeof(text)) && permission_profile(text, profile))
+		struct procfs_path path = procfs_path("/proc/%s/%s", process, files[i]);
+
+		if (file_read(path.text, text, sizeof(text)) && permission_profile(text, profile))
 			return;
 	}
 	profile[0] = '\0';
@@ -48,17 +49,6 @@ static unsigned long long capabilities(pid_t pid, const char *key)
 	char text[32];
 
 	return procfs_status_text(pid, key, text, sizeof(text)) ? strtoull(text, NULL, 16) : 0;
-}
-
-static bool has_same_text(pid_t pid, const char *name)
-{
-	char path[64], its[1024], own[1024];
-
-	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
-	if (!file_read(path, its, sizeof(its)))
-		return false;
-	snprintf(path, sizeof(path), "/proc/self/%s", name);
-	return file_read(path, own, sizeof(own)) && strcmp(its, own) == 0;
 }
 
 static bool has_only(pid_t pid, const char *key, long id)
@@ -78,18 +68,17 @@ static bool is_allowed_by_rules(pid_t pid)
 {
 	enum { SYS_PTRACE = 19 };
 	unsigned long long ours = capabilities(getpid(), "CapEff:");
-	char path[32];
 	struct stat st;
 
 	/* Another user namespace usually means another user. */
-	if (!has_same_text(pid, "uid_map"))
+	if (!procfs_is_same_text(pid, "uid_map"))
 		return false;
 	if (ours >> SYS_PTRACE & 1)
 		return true;
 	/* If the process is not dumpable, its files (not the folder) belong to root. */
-	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
 	return geteuid() != 0 && has_only(pid, "Uid:", getuid()) &&
-	       has_only(pid, "Gid:", getgid()) && stat(path, &st) == 0 && st.st_uid == geteuid() &&
+	       has_only(pid, "Gid:", getgid()) &&
+	       stat(procfs_path("/proc/%d/status", pid).text, &st) == 0 && st.st_uid == geteuid() &&
 	       !(capabilities(pid, "CapPrm:") & ~ours);
 }
 
@@ -99,15 +88,13 @@ static bool is_allowed_by_rules(pid_t pid)
  */
 static bool is_unwritable(pid_t pid)
 {
-	char path[32];
-	int fd, err = 0;
+	struct procfs_path path = procfs_path("/proc/%d/mem", pid);
+	int fd = open(path.text, O_RDONLY | O_CLOEXEC), err = 0;
 
-	snprintf(path, sizeof(path), "/proc/%d/mem", (int)pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return false;
 	close(fd);
-	fd = open(path, O_RDWR | O_CLOEXEC);
+	fd = open(path.text, O_RDWR | O_CLOEXEC);
 	if (fd < 0)
 		err = errno;
 	else
@@ -193,7 +180,6 @@ struct probe_error *permission_trace_error(pid_t pid)
 
 	return permission_denied(&facts);
 }
-
 /*
  * Explains why /proc/PID/maps cannot be opened. Opening it takes PTRACE_MODE_READ (ptrace(2)): the
  * same user, a dumpable process, and no capabilities that we lack. Yama does not restrict it.

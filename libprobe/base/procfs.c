@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +14,18 @@
 #include "libprobe/base/file.h"
 #include "libprobe/base/procfs.h"
 
-enum { VALUE_BYTES = 512 };
+enum { VALUE_BYTES = 512, STAT_BYTES = 1024 };
+
+struct procfs_path procfs_path(const char *format, ...)
+{
+	struct procfs_path path;
+	va_list ap;
+
+	va_start(ap, format);
+	vsnprintf(path.text, sizeof(path.text), format, ap);
+	va_end(ap);
+	return path;
+}
 
 /*
  * Reads the text after a key of the status file. Returns false if it is missing (errno is 0 if the
@@ -22,12 +35,10 @@ static bool status_value(pid_t pid, const char *key, char value[VALUE_BYTES])
 {
 	size_t have = 0, length = strlen(key);
 	bool found = false, skipped = false; /* skipped: the line is too long for the buffer */
-	char path[48], buffer[4096];
+	int fd = open(procfs_path("/proc/%d/status", pid).text, O_RDONLY | O_CLOEXEC);
+	char buffer[4096];
 	ssize_t got;
-	int fd;
 
-	snprintf(path, sizeof(path), "/proc/%d/status", pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return false;
 	while (!found && (got = read(fd, buffer + have, sizeof(buffer) - have)) > 0) {
@@ -100,6 +111,29 @@ bool procfs_status_text(pid_t pid, const char *key, char *buffer, size_t size)
 	return true;
 }
 
+bool procfs_is_same_text(pid_t pid, const char *name)
+{
+	enum { TEXT_MAX = 8192 }; /* a long name for each hierarchy of cgroups(7) */
+	char ours[TEXT_MAX], theirs[TEXT_MAX];
+	size_t length = file_read(procfs_path("/proc/self/%s", name).text, ours, sizeof(ours));
+
+	return length && length < sizeof(ours) - 1 &&
+	       file_read(procfs_path("/proc/%d/%s", pid, name).text, theirs, sizeof(theirs)) ==
+		       length &&
+	       memcmp(ours, theirs, length) == 0;
+}
+
+bool procfs_is_same_link(pid_t pid, const char *name)
+{
+	char ours[PATH_MAX], theirs[PATH_MAX];
+	ssize_t length = readlink(procfs_path("/proc/self/%s", name).text, ours, sizeof(ours));
+
+	return length > 0 &&
+	       readlink(procfs_path("/proc/%d/%s", pid, name).text, theirs, sizeof(theirs)) ==
+		       length &&
+	       memcmp(ours, theirs, (size_t)length) == 0;
+}
+
 long procfs_file_number(const char *path)
 {
 	char buffer[64];
@@ -109,28 +143,19 @@ long procfs_file_number(const char *path)
 
 void procfs_comm(pid_t pid, char *buffer, size_t size)
 {
-	char path[48];
-
-	snprintf(path, sizeof(path), "/proc/%d/comm", pid);
-	if (!file_read(path, buffer, size))
+	if (!file_read(procfs_path("/proc/%d/comm", pid).text, buffer, size))
 		snprintf(buffer, size, "?");
 	buffer[strcspn(buffer, "\n")] = '\0';
 }
 
 DIR *procfs_threads(pid_t pid)
 {
-	char path[48];
-
-	snprintf(path, sizeof(path), "/proc/%d/task", pid);
-	return opendir(path);
+	return opendir(procfs_path("/proc/%d/task", pid).text);
 }
 
 int procfs_open_threads(pid_t pid)
 {
-	char path[48];
-
-	snprintf(path, sizeof(path), "/proc/%d/task", pid);
-	return open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return open(procfs_path("/proc/%d/task", pid).text, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
 
 DIR *procfs_processes(void)
@@ -152,11 +177,11 @@ pid_t procfs_next_id(DIR *list)
 }
 
 /* Returns field n > 2 of a stat file (proc_pid_stat(5)). The command may have any characters. */
-static const char *stat_field(const char *path, int n, char *buffer, size_t size)
+static const char *stat_field(const char *path, int n, char buffer[STAT_BYTES])
 {
 	const char *field;
 
-	if (!file_read(path, buffer, size))
+	if (!file_read(path, buffer, STAT_BYTES))
 		return NULL;
 	field = strrchr(buffer, ')');
 	for (int i = 2; field && i < n; i++) {
@@ -166,23 +191,29 @@ static const char *stat_field(const char *path, int n, char *buffer, size_t size
 	return field;
 }
 
+static const char *thread_field(pid_t pid, pid_t tid, int n, char buffer[STAT_BYTES])
+{
+	return stat_field(procfs_path("/proc/%d/task/%d/stat", pid, tid).text, n, buffer);
+}
+
+static const char *process_field(pid_t pid, int n, char buffer[STAT_BYTES])
+{
+	return stat_field(procfs_path("/proc/%d/stat", pid).text, n, buffer);
+}
+
 char procfs_thread_state(pid_t pid, pid_t tid)
 {
-	char path[64], buffer[1024];
-	const char *field;
+	char buffer[STAT_BYTES];
+	const char *field = thread_field(pid, tid, 3, buffer);
 
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/stat", pid, tid);
-	field = stat_field(path, 3, buffer, sizeof(buffer));
 	return field ? *field : 0;
 }
 
 int procfs_thread_cpu(pid_t pid, pid_t tid)
 {
-	char path[64], buffer[1024];
-	const char *field;
+	char buffer[STAT_BYTES];
+	const char *field = thread_field(pid, tid, 39, buffer);
 
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/stat", pid, tid);
-	field = stat_field(path, 39, buffer, sizeof(buffer));
 	return field ? atoi(field) : -1;
 }
 
@@ -225,11 +256,9 @@ long procfs_last_pid(int fd)
 
 pid_t procfs_parent(pid_t pid)
 {
-	char path[48], buffer[1024];
-	const char *field;
+	char buffer[STAT_BYTES];
+	const char *field = process_field(pid, 4, buffer);
 
-	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-	field = stat_field(path, 4, buffer, sizeof(buffer));
 	return field ? (pid_t)strtol(field, NULL, 10) : 0;
 }
 
@@ -262,11 +291,9 @@ bool procfs_is_zombie(pid_t pid)
 static bool is_thread_exiting(pid_t pid, pid_t tid)
 {
 	enum { EXITING = 0x4 };
-	char path[64], buffer[1024];
-	const char *field;
+	char buffer[STAT_BYTES];
+	const char *field = thread_field(pid, tid, 9, buffer);
 
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/stat", pid, tid);
-	field = stat_field(path, 9, buffer, sizeof(buffer));
 	return field ? strtoul(field, NULL, 10) & EXITING : errno == ENOENT || errno == ESRCH;
 }
 
@@ -290,13 +317,10 @@ bool procfs_kernel_is_since(int major, int minor)
 bool procfs_is_worker(pid_t pid, pid_t tid)
 {
 	enum { IO_WORKER = 0x10, USER_WORKER = 0x4000 };
-	char path[64], buffer[1024];
-	const char *field;
-	unsigned long flags;
+	char buffer[STAT_BYTES];
+	const char *field = thread_field(pid, tid, 9, buffer);
+	unsigned long flags = field ? strtoul(field, NULL, 10) : 0;
 
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/stat", pid, tid);
-	field = stat_field(path, 9, buffer, sizeof(buffer));
-	flags = field ? strtoul(field, NULL, 10) : 0;
 	if (flags & IO_WORKER)
 		return procfs_kernel_is_since(5, 12) || strstr(buffer, "(iou-");
 	return flags & USER_WORKER && procfs_kernel_is_since(6, 4);
@@ -314,11 +338,9 @@ pid_t procfs_next_thread(pid_t pid, DIR *threads)
 bool procfs_is_kernel_thread(pid_t pid)
 {
 	enum { KERNEL_THREAD = 0x200000 }; /* PF_KTHREAD, from the same header */
-	char path[48], buffer[1024];
-	const char *field;
+	char buffer[STAT_BYTES];
+	const char *field = process_field(pid, 9, buffer);
 
-	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-	field = stat_field(path, 9, buffer, sizeof(buffer));
 	return field && strtoul(field, NULL, 10) & KERNEL_THREAD;
 }
 
@@ -337,20 +359,17 @@ bool procfs_is_exiting(pid_t pid)
 
 uint64_t procfs_start_time_of(const char *path)
 {
-	char buffer[1024];
+	char buffer[STAT_BYTES];
 	const char *field;
 
 	errno = 0;
-	field = stat_field(path, 22, buffer, sizeof(buffer));
+	field = stat_field(path, 22, buffer);
 	return field ? strtoull(field, NULL, 10) : 0;
 }
 
 uint64_t procfs_start_time(pid_t pid)
 {
-	char path[48];
-
-	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-	return procfs_start_time_of(path);
+	return procfs_start_time_of(procfs_path("/proc/%d/stat", pid).text);
 }
 
 uint64_t procfs_age_ns(pid_t pid)
@@ -366,13 +385,12 @@ uint64_t procfs_age_ns(pid_t pid)
 
 bool procfs_exit_status(pid_t pid, uint64_t start_time, int *ret)
 {
-	char path[48], buffer[1024];
+	char buffer[STAT_BYTES];
 	const char *field;
 
 	if (!procfs_is_zombie(pid) || procfs_start_time(pid) != start_time)
 		return false;
-	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-	field = stat_field(path, 52, buffer, sizeof(buffer));
+	field = process_field(pid, 52, buffer);
 	*ret = field ? atoi(field) : 0;
 	return field != NULL;
 }
@@ -384,7 +402,6 @@ bool procfs_no_room(int err)
 
 int procfs_open_regular(int path_fd, int flags)
 {
-	char path[48];
 	struct stat st;
 
 	if (fstat(path_fd, &st) < 0)
@@ -393,8 +410,7 @@ int procfs_open_regular(int path_fd, int flags)
 		errno = EINVAL;
 		return -1;
 	}
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", path_fd);
-	return open(path, flags | O_CLOEXEC);
+	return open(procfs_path("/proc/self/fd/%d", path_fd).text, flags | O_CLOEXEC);
 }
 
 /* ---- Mounts --------------------------------------------------------------------------- */
@@ -422,10 +438,10 @@ static bool find_type(const char *path, const char *device, char type[PROCFS_MOU
 bool procfs_mount_type(
 	pid_t pid, uint32_t dev_major, uint32_t dev_minor, char type[PROCFS_MOUNT_TYPE])
 {
-	char path[48], device[32];
+	char device[32];
 
 	snprintf(device, sizeof(device), "%u:%u", dev_major, dev_minor);
-	snprintf(path, sizeof(path), "/proc/%d/mountinfo", (int)pid);
 	/* A mount below a container's overlay may be only in our list. */
-	return find_type(path, device, type) || find_type("/proc/self/mountinfo", device, type);
+	return find_type(procfs_path("/proc/%d/mountinfo", pid).text, device, type) ||
+	       find_type("/proc/self/mountinfo", device, type);
 }

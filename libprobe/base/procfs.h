@@ -11,6 +11,12 @@
 
 #include "libprobe/base/error.h"
 
+/* A path below /proc: open(procfs_path("/proc/%d/mem", pid).text, flags). */
+struct procfs_path {
+	char text[96];
+};
+struct procfs_path procfs_path(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
 /* NSpid has a number for each of at most 33 pid namespaces (MAX_PID_NS_LEVEL is 32). */
 enum { PROCFS_NUMBERS_MAX = 33 };
 
@@ -26,6 +32,9 @@ long procfs_status_last_number(pid_t pid, const char *key);
 bool procfs_status_has(pid_t pid, const char *key, const char *word);
 /* Copies the first word after a key. Returns false if it is missing or does not fit. */
 bool procfs_status_text(pid_t pid, const char *key, char *buffer, size_t size);
+/* Return true if a file, or a link, of /proc/PID has the same text for the process and for us. */
+bool procfs_is_same_text(pid_t pid, const char *name);
+bool procfs_is_same_link(pid_t pid, const char *name);
 /* Returns the number in a file, or -1. */
 long procfs_file_number(const char *path);
 /* Copies the command name of a process, or "?". */

@@ -6,10 +6,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "libprobe/base/procfs.h"
 #include "libprobe/process/process.h"
 
 /* Gets the next component of a path. Returns false at the end of the path. */
@@ -54,7 +54,6 @@ int beneath_open(const char *root, const char *path,
 	bool (*wanted)(const struct stat *st, const void *data), const void *data, int *err_ret)
 {
 	int named = find(root, path), fd = -1;
-	char again[48];
 	struct stat st;
 
 	*err_ret = errno;
@@ -62,8 +61,8 @@ int beneath_open(const char *root, const char *path,
 		return -1;
 	*err_ret = 0;
 	if (fstat(named, &st) == 0 && S_ISREG(st.st_mode) && wanted(&st, data)) {
-		snprintf(again, sizeof(again), "/proc/self/fd/%d", named);
-		fd = open(again, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+		fd = open(procfs_path("/proc/self/fd/%d", named).text,
+			O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 		*err_ret = fd < 0 ? errno : 0;
 	}
 	close(named);

@@ -22,7 +22,6 @@
 #include <linux/openat2.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -39,25 +38,21 @@ enum { ANSWER_MS = 5000, COPY_BYTES = 1 << 16, COPIED_BYTES_MAX = 1 << 30 };
 
 /* ---- Distant file systems ----------------------------------------------------------- */
 
-/* Returns true if the kernel alone serves this type of file system, which has no device number. */
-static bool is_local(const char *type)
-{
-	static const char *const local[] = {"tmpfs", "ramfs", "rootfs", "hugetlbfs", "overlay",
-		"btrfs", "zfs", "bcachefs", "proc", "sysfs", "devtmpfs", "aufs"};
-
-	for (size_t i = 0; i < sizeof(local) / sizeof(*local); i++)
-		if (strcmp(type, local[i]) == 0)
-			return true;
-	return false;
-}
-
 bool distant_is(pid_t pid, uint32_t dev_major, uint32_t dev_minor)
 {
+	/* File systems without a device that the kernel alone serves. */
+	static const char *const local[] = {"tmpfs", "ramfs", "rootfs", "hugetlbfs", "overlay",
+		"btrfs", "zfs", "bcachefs", "proc", "sysfs", "devtmpfs", "aufs"};
 	char type[PROCFS_MOUNT_TYPE];
 
 	if (dev_major)
 		return false;
-	return !procfs_mount_type(pid, dev_major, dev_minor, type) || !is_local(type);
+	if (!procfs_mount_type(pid, dev_major, dev_minor, type))
+		return true;
+	for (size_t i = 0; i < sizeof(local) / sizeof(*local); i++)
+		if (strcmp(type, local[i]) == 0)
+			return false;
+	return true;
 }
 
 /* ---- Questions to the caches -------------------------------------------------------- */
@@ -100,15 +95,6 @@ bool file_is_distant(const struct file_id *file)
 
 /* ---- Copying -------------------------------------------------------------------------- */
 
-/* Our pipes must be closed in the helper, or their readers would wait for the helper to end. */
-static void close_others(int first)
-{
-	if (syscall(SYS_close_range, first, ~0U, 0) == 0)
-		return;
-	for (int fd = first; fd < (int)sysconf(_SC_OPEN_MAX); fd++)
-		close(fd);
-}
-
 static int copy(int from, int to)
 {
 	static char buffer[COPY_BYTES];
@@ -142,7 +128,10 @@ static _Noreturn void serve(
 	channel = fcntl(channel, F_DUPFD, 3);
 	dup2(memory, 0);
 	dup2(channel, 1);
-	close_others(2);
+	/* Our pipes must be closed here, or their readers would wait for the helper to end. */
+	if (syscall(SYS_close_range, 2, ~0U, 0) != 0)
+		for (fd = 2; fd < (int)sysconf(_SC_OPEN_MAX); fd++)
+			close(fd);
 	signal(SIGPIPE, SIG_DFL);
 	fd = open(data, &answer.err);
 	if (fd >= 0) {
@@ -169,45 +158,32 @@ static bool start(int (*open)(void *data, int *err_ret), void *data, int memory,
 	return child > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-/* Waits for the helper's answer. Returns false if it does not come in time. */
-static bool receive(int channel, struct answer *ret)
-{
-	struct pollfd input = {.fd = channel, .events = POLLIN};
-	int ready;
-
-	do {
-		ready = poll(&input, 1, ANSWER_MS);
-	} while (ready < 0 && errno == EINTR);
-	*ret = (struct answer){.err = ready ? EIO : ETIMEDOUT};
-	return ready > 0 && read(channel, ret, sizeof(*ret)) == sizeof(*ret);
-}
-
-/* The flag MFD_NOEXEC_SEAL is needed if vm.memfd_noexec is 2. Older kernels do not have it. */
-static int memory_file(void)
-{
-	int fd = memfd_create("probectl copy", MFD_CLOEXEC | SHARED_MEMFD_NOEXEC_SEAL);
-
-	return fd < 0 && errno == EINVAL ? memfd_create("probectl copy", MFD_CLOEXEC) : fd;
-}
-
 int distant_copy(int (*open)(void *data, int *err_ret), void *data, int *err_ret)
 {
-	struct answer answer;
-	int memory, channel[2];
+	struct answer answer = {.err = EAGAIN};
+	struct pollfd input = {.events = POLLIN};
+	int memory, channel[2], ready;
+	bool started;
 
-	memory = memory_file();
+	/* The flag MFD_NOEXEC_SEAL is needed if vm.memfd_noexec is 2. Older kernels lack it. */
+	memory = memfd_create("probectl copy", MFD_CLOEXEC | SHARED_MEMFD_NOEXEC_SEAL);
+	if (memory < 0 && errno == EINVAL)
+		memory = memfd_create("probectl copy", MFD_CLOEXEC);
 	if (memory < 0 || pipe2(channel, O_CLOEXEC)) {
 		*err_ret = errno;
 		if (memory >= 0)
 			close(memory);
 		return -1;
 	}
-	if (!start(open, data, memory, channel[1])) {
-		close(channel[1]);
-		answer = (struct answer){.err = EAGAIN};
-	} else {
-		close(channel[1]);
-		receive(channel[0], &answer);
+	started = start(open, data, memory, channel[1]);
+	close(channel[1]);
+	input.fd = channel[0];
+	if (started) {
+		while ((ready = poll(&input, 1, ANSWER_MS)) < 0 && errno == EINTR)
+			;
+		answer.err = ready ? EIO : ETIMEDOUT;
+		if (ready > 0 && read(channel[0], &answer, sizeof(answer)) != sizeof(answer))
+			answer = (struct answer){.err = EIO};
 	}
 	close(channel[0]);
 	*err_ret = answer.err;

@@ -49,26 +49,7 @@ static int compare_items(const void *a, const void *b, void *data)
 	return x->address < y->address ? -1 : x->address > y->address;
 }
 
-/* Returns the indices of the places, sorted by address; NULL if memory is short. */
-static uint32_t *sorted(const struct edits *e)
-{
-	uint32_t *order = reallocarray(NULL, e->count + 1, sizeof(*order));
-
-	if (!order)
-		return NULL;
-	for (size_t i = 0; i < e->count; i++)
-		order[i] = i;
-	qsort_r(order, e->count, sizeof(*order), compare_items, e->items);
-	return order;
-}
-
-/* Returns true if a place is adjacent to a span, or begins in the page where the span begins. */
-static bool is_near(const struct edit_span *span, uint64_t address)
-{
-	return address - span->address <= span->length || address / PAGE == span->address / PAGE;
-}
-
-/* Merges nearby places into spans. */
+/* Merges places into spans that are adjacent, or begin in the page where the span begins. */
 static void make_spans(struct edits *e)
 {
 	struct edit_span *span = NULL;
@@ -77,7 +58,8 @@ static void make_spans(struct edits *e)
 		struct edit *item = &e->items[e->order[i]];
 		uint64_t end = item->address + item->length;
 
-		if (!span || !is_near(span, item->address)) {
+		if (!span || (item->address - span->address > span->length &&
+				     item->address / PAGE != span->address / PAGE)) {
 			if (span)
 				e->size += span->length;
 			span = &e->spans[e->span_count++];
@@ -93,11 +75,14 @@ static void make_spans(struct edits *e)
 
 struct probe_error *edits_prepare(struct edits *edits)
 {
-	edits->order = sorted(edits);
+	edits->order = calloc(edits->count + 1, sizeof(*edits->order));
 	edits->spans = calloc(edits->count + 1, sizeof(*edits->spans));
 	edits->pieces = calloc(edits->count + 1, sizeof(*edits->pieces));
 	if (!edits->order || !edits->spans || !edits->pieces)
 		return probe_error_no_memory();
+	for (size_t i = 0; i < edits->count; i++)
+		edits->order[i] = i;
+	qsort_r(edits->order, edits->count, sizeof(*edits->order), compare_items, edits->items);
 	make_spans(edits);
 	edits->before = array_resident(edits->size + 1);
 	edits->after = array_resident(edits->size + 1);
@@ -114,7 +99,7 @@ struct probe_error *edits_prepare(struct edits *edits)
 /* Fails if a write would wait for the program to lift a protection (memory.c). */
 static struct probe_error *check_writable(const struct edits *edits, pid_t pid)
 {
-	struct served served __attribute__((cleanup(served_end)));
+	struct served served AUTO_SERVED;
 
 	served_begin(pid, &served);
 	served.looks_ahead = true;
@@ -258,24 +243,19 @@ static struct probe_error *write_places(
 	return error;
 }
 
-static void compose(struct edits *e)
-{
-	for (size_t i = 0; i < e->count; i++) {
-		const struct edit *item = &e->items[i];
-		const struct edit_span *span = &e->spans[item->span];
-
-		if (is_written(e, item))
-			memcpy(e->after + span->offset + (item->address - span->address),
-				item->bytes, item->length);
-	}
-}
-
 struct probe_error *edits_write(struct edits *edits, int mem)
 {
 	struct probe_error *error;
 	size_t count = edits->count;
 
-	compose(edits);
+	for (size_t i = 0; i < edits->count; i++) {
+		const struct edit *item = &edits->items[i];
+		const struct edit_span *span = &edits->spans[item->span];
+
+		if (is_written(edits, item))
+			memcpy(edits->after + span->offset + (item->address - span->address),
+				item->bytes, item->length);
+	}
 	error = write_places(edits, edits->after, mem, &count);
 	if (error)
 		probe_error_free(write_places(edits, edits->before, mem, &count));

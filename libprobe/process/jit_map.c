@@ -17,7 +17,6 @@
  * read, not mapped, because the process may truncate the file, and only up to a limit.
  */
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -51,22 +50,6 @@ enum {
 	 */
 	STEPS_MAX = 64
 };
-
-/*
- * Skips ranges that are empty, wrap around, or exceed the limit. Returns false if memory is short.
- */
-static bool jit_entries_add(struct jit_entries *entries, uint64_t start, uint64_t size, size_t name)
-{
-	struct jit_entry entry = {.start = start, .order = entries->count, .name = name};
-
-	if (!size || entries->count == ENTRIES_MAX ||
-		__builtin_add_overflow(start, size, &entry.end))
-		return true;
-	if (!ARRAY_ROOM(entries->items, entries->count))
-		return false;
-	entries->items[entries->count++] = entry;
-	return true;
-}
 
 static int compare_entries(const void *a, const void *b)
 {
@@ -156,22 +139,12 @@ static int open_file(const struct jit_map *map)
 	pid_t living = procfs_living(map->pid);
 	long uid = procfs_status_number(living, "Uid:");
 	long own = procfs_status_last_number(map->pid, "NSpid:");
-	char root[32], path[48];
 	int err;
 
 	if (uid < 0 || own <= 0)
 		return -1;
-	snprintf(root, sizeof(root), "/proc/%d/root", living);
-	snprintf(path, sizeof(path), "/tmp/perf-%ld.map", own);
-	return beneath_open(root, path, is_trusted, &uid, &err);
-}
-
-/* Forgets all entries, because the path has another file or the file was begun again. */
-static void start_over(struct jit_map *map, const struct stat *st)
-{
-	map->dev = st->st_dev;
-	map->inode = st->st_ino;
-	map->length = map->parsed = map->entries.count = 0;
+	return beneath_open(procfs_path("/proc/%d/root", living).text,
+		procfs_path("/tmp/perf-%ld.map", own).text, is_trusted, &uid, &err);
 }
 
 /* Reads the bytes that were added to the file. Returns false if there are none. */
@@ -184,8 +157,12 @@ static bool read_more(struct jit_map *map, int fd)
 
 	if (fstat(fd, &st))
 		return false;
-	if (st.st_dev != map->dev || st.st_ino != map->inode || st.st_size < (off_t)map->length)
-		start_over(map, &st);
+	/* Forget all entries if the path has another file or the file was begun again. */
+	if (st.st_dev != map->dev || st.st_ino != map->inode || st.st_size < (off_t)map->length) {
+		map->dev = st.st_dev;
+		map->inode = st.st_ino;
+		map->length = map->parsed = map->entries.count = 0;
+	}
 	size = st.st_size < BYTES_MAX ? (size_t)st.st_size : BYTES_MAX;
 	before = map->length;
 	if (size <= before)
@@ -219,29 +196,31 @@ static bool parse_hex(char **at, uint64_t *ret)
 	return true;
 }
 
-/* Adds the entry of a line. Skips a line that is not an entry. */
-static void parse_line(struct jit_map *map, char *line)
-{
-	uint64_t start, size;
-
-	/* If memory is short, some names are missing. */
-	if (parse_hex(&line, &start) && parse_hex(&line, &size) && *line)
-		(void)jit_entries_add(&map->entries, start, size, (size_t)(line - map->text));
-}
-
-/* Parses all complete lines. The last line may not be complete yet. */
+/*
+ * Parses all complete lines. Skips lines that are not entries, and ranges that are empty, wrap
+ * around or exceed the limit. If memory is short, some names are missing.
+ */
 static void parse_lines(struct jit_map *map)
 {
+	struct jit_entries *entries = &map->entries;
 	char *end;
 
 	while ((end = memchr(map->text + map->parsed, '\n', map->length - map->parsed))) {
+		struct jit_entry entry = {.order = entries->count};
 		char *line = map->text + map->parsed;
+		uint64_t size;
 
 		*end = '\0';
 		map->parsed = (size_t)(end + 1 - map->text);
-		parse_line(map, line);
+		if (!parse_hex(&line, &entry.start) || !parse_hex(&line, &size) || !*line ||
+			!size || __builtin_add_overflow(entry.start, size, &entry.end) ||
+			entries->count == ENTRIES_MAX ||
+			!ARRAY_ROOM(entries->items, entries->count))
+			continue;
+		entry.name = (size_t)(line - map->text);
+		entries->items[entries->count++] = entry;
 	}
-	jit_entries_sort(&map->entries);
+	jit_entries_sort(entries);
 }
 
 void jit_map_refresh(struct jit_map *map, bool now)

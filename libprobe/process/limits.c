@@ -185,30 +185,20 @@ static void unescape(char *text)
 	*out = '\0';
 }
 
-/* Returns the rest of a mountinfo line, from the file system's type on; NULL for other types. */
-static const char *end_of(const char *line, const char *type)
-{
-	const char *at = strstr(line, " - ");
-	size_t length = strlen(type);
-
-	if (!at || at > line + strcspn(line, "\n"))
-		return NULL;
-	at += strlen(" - ");
-	return strncmp(at, type, length) == 0 && at[length] == ' ' ? at : NULL;
-}
-
 /* Finds where a hierarchy is mounted (`point`), and which of its folders is there (`root`). */
 static bool find_mount(
 	const char *mounts, size_t version, const char *controller, char *root, char *point)
 {
 	for (const char *line = mounts; line && *line; line = strchr(line, '\n')) {
 		const char *end;
-		char options[256];
+		char type[32], options[256];
 
 		line += *line == '\n';
-		end = end_of(line, versions[version].type);
-		if (!end || sscanf(line, "%*d %*d %*s %4095s %4095s", root, point) != 2 ||
-			sscanf(end, "%*s %*s %255s", options) != 1 ||
+		end = strstr(line, " - ");
+		if (!end || end > line + strcspn(line, "\n") ||
+			sscanf(line, "%*d %*d %*s %4095s %4095s", root, point) != 2 ||
+			sscanf(end, " - %31s %*s %255s", type, options) != 2 ||
+			strcmp(type, versions[version].type) != 0 ||
 			(!version && !has_word(options, controller, strlen(options))))
 			continue;
 		unescape(root);
@@ -364,12 +354,11 @@ bool cgroup_frozen_in(
 /* Reads both files into one allocation. Returns NULL if memory is short. */
 static char *read_both(pid_t pid, const char **mounts_ret)
 {
-	char path[32], *text = malloc(2 * CGROUP_TEXT_MAX);
+	char *text = malloc(2 * CGROUP_TEXT_MAX);
 
 	if (!text)
 		return NULL;
-	snprintf(path, sizeof(path), "/proc/%d/cgroup", pid);
-	file_read(path, text, CGROUP_TEXT_MAX);
+	file_read(procfs_path("/proc/%d/cgroup", pid).text, text, CGROUP_TEXT_MAX);
 	file_read_whole("/proc/self/mountinfo", text + CGROUP_TEXT_MAX, CGROUP_TEXT_MAX);
 	*mounts_ret = text + CGROUP_TEXT_MAX;
 	return text;

@@ -57,8 +57,10 @@ static int read_whole(int fd, char **text_ret, size_t *length_ret)
 		if (length == room) {
 			char *more = realloc(text, room * 2);
 
-			if (!more)
-				goto no_memory;
+			if (!more) {
+				free(text);
+				return ENOMEM;
+			}
 			text = more;
 			room *= 2;
 		}
@@ -78,9 +80,6 @@ static int read_whole(int fd, char **text_ret, size_t *length_ret)
 	*text_ret = text;
 	*length_ret = length;
 	return 0;
-no_memory:
-	free(text);
-	return ENOMEM;
 }
 
 /* ---- The lines ------------------------------------------------------------ */
@@ -90,22 +89,15 @@ struct cursor {
 	char *at, *end;
 };
 
-static int digit_of(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	if (c >= 'a' && c <= 'f')
-		return c - 'a' + 10;
-	return 16;
-}
-
 static bool take_number(struct cursor *c, unsigned int base, char delimiter, uint64_t *ret)
 {
 	uint64_t value = 0;
 	char *start = c->at;
 
 	for (; c->at < c->end; c->at++) {
-		unsigned int digit = (unsigned int)digit_of(*c->at);
+		unsigned int digit = *c->at >= '0' && *c->at <= '9'   ? *c->at - '0'
+				     : *c->at >= 'a' && *c->at <= 'f' ? *c->at - 'a' + 10
+								      : 16;
 
 		if (digit >= base)
 			break;
@@ -130,18 +122,6 @@ static bool take_small(struct cursor *c, char delimiter, uint32_t *ret)
 	if (!take_number(c, 16, delimiter, &value) || value > UINT32_MAX)
 		return false;
 	*ret = (uint32_t)value;
-	return true;
-}
-
-static bool take_flags(struct cursor *c, struct mapping *ret)
-{
-	if (c->end - c->at < 5 || c->at[4] != ' ')
-		return false;
-	ret->readable = c->at[0] == 'r';
-	ret->writable = c->at[1] == 'w';
-	ret->executable = c->at[2] == 'x';
-	ret->is_shared = c->at[3] == 's';
-	c->at += 5;
 	return true;
 }
 
@@ -185,24 +165,20 @@ static void take_path(struct cursor *c, struct mapping *ret)
 static bool parse_line(struct cursor *c, struct mapping *ret)
 {
 	if (!take_number(c, 16, '-', &ret->start) || !take_number(c, 16, ' ', &ret->end) ||
-		!take_flags(c, ret) || !take_number(c, 16, ' ', &ret->offset) ||
-		!take_small(c, ':', &ret->dev_major) || !take_small(c, ' ', &ret->dev_minor) ||
-		!take_number(c, 10, ' ', &ret->inode))
+		c->end - c->at < 5 || c->at[4] != ' ')
+		return false;
+	ret->readable = c->at[0] == 'r';
+	ret->writable = c->at[1] == 'w';
+	ret->executable = c->at[2] == 'x';
+	ret->is_shared = c->at[3] == 's';
+	c->at += 5;
+	if (!take_number(c, 16, ' ', &ret->offset) || !take_small(c, ':', &ret->dev_major) ||
+		!take_small(c, ' ', &ret->dev_minor) || !take_number(c, 10, ' ', &ret->inode))
 		return false;
 	if (ret->start >= ret->end)
 		return false;
 	take_path(c, ret);
 	return true;
-}
-
-static size_t count_lines(const char *text, size_t length)
-{
-	size_t count = 0;
-	const char *end = text + length;
-
-	for (const char *at = text; (at = memchr(at, '\n', (size_t)(end - at))); at++)
-		count++;
-	return count;
 }
 
 /*
@@ -212,9 +188,11 @@ static size_t count_lines(const char *text, size_t length)
 static struct probe_error *parse_text(char *text, size_t length, struct maps *ret)
 {
 	struct maps maps = {.storage = text};
-	size_t lines = count_lines(text, length) + 1;
 	char *at = text, *end = text + length;
+	size_t lines = 1;
 
+	for (const char *c = text; (c = memchr(c, '\n', (size_t)(end - c))); c++)
+		lines++;
 	maps.items = calloc(lines, sizeof(*maps.items));
 	if (!maps.items) {
 		maps_deinit(&maps);
@@ -255,11 +233,8 @@ struct probe_error *maps_parse(const char *text, size_t length, struct maps *ret
 
 static int read_text(pid_t pid, char **text_ret, size_t *length_ret)
 {
-	char path[64];
-	int fd, err;
+	int fd = open(procfs_path("/proc/%d/maps", pid).text, O_RDONLY | O_CLOEXEC), err;
 
-	snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return errno;
 	err = read_whole(fd, text_ret, length_ret);
@@ -322,23 +297,14 @@ enum {
 	QUERY_NAME_MAX = 4096
 };
 
-/* Formats a line as /proc/PID/maps does. */
-static void format_line(
-	const struct procmap_query *query, const char *name, char *line, size_t size)
-{
-	snprintf(line, size, "%jx-%jx %c%c%c%c %jx %x:%x %ju %s\n", (uintmax_t)query->vma_start,
-		(uintmax_t)query->vma_end, query->vma_flags & QUERY_READABLE ? 'r' : '-',
-		query->vma_flags & QUERY_WRITABLE ? 'w' : '-',
-		query->vma_flags & QUERY_EXECUTABLE ? 'x' : '-',
-		query->vma_flags & QUERY_SHARED ? 's' : 'p', (uintmax_t)query->vma_offset,
-		query->dev_major, query->dev_minor, (uintmax_t)query->inode, name);
-}
-
-/* Appends the lines of the mappings in a part, from address *at on. Returns 0 or an errno. */
+/*
+ * Appends lines as in /proc/PID/maps for the mappings in a part, from address *at on. Returns 0 or
+ * an errno.
+ */
 static int query_part(int fd, const struct maps_part *part, uint64_t *at, FILE *out)
 {
 	uint64_t end = part->start + part->size;
-	char name[QUERY_NAME_MAX], line[QUERY_NAME_MAX + 256];
+	char name[QUERY_NAME_MAX];
 
 	*at = *at > part->start ? *at : part->start;
 	while (*at < end) {
@@ -355,8 +321,13 @@ static int query_part(int fd, const struct maps_part *part, uint64_t *at, FILE *
 			return 0;
 		for (char *c = name; (c = strchr(c, '\n'));)
 			*c = '?'; /* a newline in a name would end the line */
-		format_line(&query, query.vma_name_size ? name : "", line, sizeof(line));
-		if (fputs(line, out) < 0)
+		if (fprintf(out, "%jx-%jx %c%c%c%c %jx %x:%x %ju %s\n", (uintmax_t)query.vma_start,
+			    (uintmax_t)query.vma_end, query.vma_flags & QUERY_READABLE ? 'r' : '-',
+			    query.vma_flags & QUERY_WRITABLE ? 'w' : '-',
+			    query.vma_flags & QUERY_EXECUTABLE ? 'x' : '-',
+			    query.vma_flags & QUERY_SHARED ? 's' : 'p', (uintmax_t)query.vma_offset,
+			    query.dev_major, query.dev_minor, (uintmax_t)query.inode,
+			    query.vma_name_size ? name : "") < 0)
 			return ENOMEM;
 		*at = query.vma_end;
 	}
@@ -367,14 +338,12 @@ static int query_text(pid_t pid, const struct maps_part *sorted, size_t count, c
 	size_t *length_ret)
 {
 	FILE *out = open_memstream(text_ret, length_ret);
-	char path[64];
 	int fd, err = 0;
 	uint64_t at = 0;
 
 	if (!out)
 		return ENOMEM;
-	snprintf(path, sizeof(path), "/proc/%d/maps", (int)procfs_living(pid));
-	fd = open(path, O_RDONLY | O_CLOEXEC);
+	fd = open(procfs_path("/proc/%d/maps", procfs_living(pid)).text, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		err = errno;
 	for (size_t i = 0; i < count && !err; i++)
@@ -407,17 +376,17 @@ struct probe_error *maps_read_parts(
 
 struct probe_error *maps_has_flag(pid_t pid, uint64_t start, const char *flag, bool *ret)
 {
-	char path[64], line[QUERY_NAME_MAX], wanted[16];
+	struct procfs_path path = procfs_path("/proc/%d/smaps", procfs_living(pid));
+	char line[QUERY_NAME_MAX], wanted[16];
 	bool is_it = false;
 	uintmax_t from = 0, to;
 	FILE *file;
 
-	snprintf(path, sizeof(path), "/proc/%d/smaps", (int)procfs_living(pid));
 	snprintf(wanted, sizeof(wanted), " %s ", flag);
 	*ret = false;
-	file = fopen(path, "re");
+	file = fopen(path.text, "re");
 	if (!file)
-		return procfs_no_room(errno) ? probe_error_system(errno, "%s", path) : NULL;
+		return procfs_no_room(errno) ? probe_error_system(errno, "%s", path.text) : NULL;
 	while (from <= start && !*ret && fgets(line, sizeof(line), file)) {
 		if (strncmp(line, "VmFlags:", 8) == 0)
 			*ret = is_it && strstr(line, wanted);

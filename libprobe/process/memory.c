@@ -77,52 +77,39 @@ static bool read_entries(struct served *s, uint64_t page, size_t count)
 	return s->count > 0;
 }
 
-/* If the main thread has ended, the process has no pagemap: read that of another thread. */
-static bool read_living(struct served *s, uint64_t page, size_t count)
-{
-	pid_t living = procfs_living(s->pid);
-
-	if (living == s->pid)
-		return false;
-	close(s->pagemap);
-	s->pid = living;
-	s->pagemap = memory_open_pagemap(living);
-	return read_entries(s, page, count);
-}
-
 /* Returns a page's entry, or "present" if it is unreadable. `more` pages will be asked for next. */
 static uint64_t entry_of(struct served *s, uint64_t page, size_t more)
 {
 	size_t count = more < SERVED_ENTRIES && !s->looks_ahead ? more + 1 : SERVED_ENTRIES;
+	pid_t living;
 
 	if (page - s->first < s->count)
 		return s->entries[page - s->first];
-	if (s->pagemap < 0 || (!read_entries(s, page, count) && !read_living(s, page, count)))
+	if (s->pagemap < 0)
 		return IS_PRESENT;
-	return s->entries[0];
+	if (read_entries(s, page, count))
+		return s->entries[0];
+	/* If the main thread has ended, the process has no pagemap: read that of another thread. */
+	living = procfs_living(s->pid);
+	if (living == s->pid)
+		return IS_PRESENT;
+	close(s->pagemap);
+	s->pid = living;
+	s->pagemap = memory_open_pagemap(living);
+	return read_entries(s, page, count) ? s->entries[0] : IS_PRESENT;
 }
 
 /* ---- Mappings -------------------------------------------------------------------------- */
-
-static bool add_range(struct served *s, uint64_t start, uint64_t end, bool reads)
-{
-	if (!ARRAY_ROOM(s->ranges, s->range_count))
-		return false;
-	s->ranges[s->range_count++] = (struct served_range){start, end, reads};
-	return true;
-}
 
 /* Reads which ranges are registered with userfaultfd, from the flags of all mappings. */
 static bool read_ranges(struct served *s)
 {
 	uint64_t start = 0, end = 0;
-	char path[48], *line = NULL;
+	char *line = NULL;
 	size_t room = 0;
 	bool ok = true;
-	FILE *file;
+	FILE *file = fopen(procfs_path("/proc/%d/smaps", s->pid).text, "re");
 
-	snprintf(path, sizeof(path), "/proc/%d/smaps", (int)s->pid);
-	file = fopen(path, "re");
 	while (file && ok && getline(&line, &room, file) > 0) {
 		/* Only a mapping's first line begins with a hexadecimal digit. */
 		if (strchr("0123456789abcdef", line[0])) {
@@ -133,8 +120,12 @@ static bool read_ranges(struct served *s)
 		} else if (strncmp(line, "VmFlags:", 8) == 0) {
 			bool reads = strstr(line, " um") || strstr(line, " ui");
 
-			if (reads || strstr(line, " uw"))
-				ok = add_range(s, start, end, reads);
+			if (!reads && !strstr(line, " uw"))
+				continue;
+			ok = ARRAY_ROOM(s->ranges, s->range_count);
+			if (ok)
+				s->ranges[s->range_count++] =
+					(struct served_range){start, end, reads};
 		}
 	}
 	free(line);
@@ -264,10 +255,7 @@ enum direction { READ, WRITE };
 
 static int open_mem(pid_t pid, int flags)
 {
-	char path[48];
-
-	snprintf(path, sizeof(path), "/proc/%d/mem", procfs_living(pid));
-	return open(path, flags | O_CLOEXEC);
+	return open(procfs_path("/proc/%d/mem", procfs_living(pid)).text, flags | O_CLOEXEC);
 }
 
 /* Does what process_vm_readv(2) or process_vm_writev(2) does, with the same error numbers. */
@@ -494,10 +482,7 @@ bool memory_is_there(int fd)
 
 int memory_open_pagemap(pid_t pid)
 {
-	char path[48];
-
-	snprintf(path, sizeof(path), "/proc/%d/pagemap", (int)pid);
-	return open(path, O_RDONLY | O_CLOEXEC);
+	return open(procfs_path("/proc/%d/pagemap", pid).text, O_RDONLY | O_CLOEXEC);
 }
 
 bool memory_is_own_copy(int pagemap, uint64_t address, bool unknown)
@@ -539,11 +524,8 @@ size_t memory_run(int pagemap, uint64_t address, size_t size, bool *there_ret)
 
 ssize_t auxv_read(pid_t pid, struct auxv *ret)
 {
-	char path[48];
-	int fd;
+	int fd = open(procfs_path("/proc/%d/auxv", pid).text, O_RDONLY | O_CLOEXEC);
 
-	snprintf(path, sizeof(path), "/proc/%d/auxv", pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
 	ret->bytes = -1;
 	if (fd < 0)
 		return -1;

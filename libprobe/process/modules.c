@@ -49,14 +49,6 @@
  */
 enum { COMPARED_BYTES = 1024 };
 
-/* O_NONBLOCK: the path may be a FIFO by now. */
-enum { OPEN_FLAGS = O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK };
-
-static bool same_inode(const struct stat *st, const struct mapping *mapping)
-{
-	return st->st_ino == mapping->inode;
-}
-
 static bool same_device(const struct stat *st, const struct mapping *mapping)
 {
 	return major(st->st_dev) == mapping->dev_major && minor(st->st_dev) == mapping->dev_minor;
@@ -103,49 +95,16 @@ static bool mapped_is_memory(const struct mapping *mapping)
 	return strncmp(mapping->path, "/memfd:", 7) == 0;
 }
 
-static bool is_mapped_inode(const struct stat *st, const void *mapping)
-{
-	return same_inode(st, mapping);
-}
-
 /* Opens a path if it is the mapped file. Returns -1, with *err_ret 0, if it is another file. */
 static int open_verified(const struct mapped_files *files, const struct mapping *mapping,
 	const char *root, int *err_ret)
 {
-	int fd = beneath_open(root, mapping->path, is_mapped_inode, mapping, err_ret);
+	int fd = beneath_open(root, mapping->path, mapped_is_inode, mapping, err_ret);
 	struct stat st;
 
 	if (fd < 0)
 		return -1;
 	if (fstat(fd, &st) == 0 && (same_device(&st, mapping) || same_header(files, mapping, fd)))
-		return fd;
-	close(fd);
-	return -1;
-}
-
-static void map_file_path(
-	const struct mapped_files *files, const struct mapping *mapping, char path[96])
-{
-	snprintf(path, 96, "/proc/%d/map_files/%llx-%llx", (int)files->pid,
-		(unsigned long long)mapping->start, (unsigned long long)mapping->end);
-}
-
-static int open_map_file(struct mapped_files *files, const struct mapping *mapping)
-{
-	char path[96];
-	struct stat st;
-	int fd;
-
-	if (files->no_map_files)
-		return -1;
-	map_file_path(files, mapping, path);
-	fd = open(path, OPEN_FLAGS);
-	if (fd < 0) {
-		files->no_map_files = errno == EPERM || errno == EACCES;
-		return -1;
-	}
-	/* The mapping may have been replaced since /proc/PID/maps was read. */
-	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && same_inode(&st, mapping))
 		return fd;
 	close(fd);
 	return -1;
@@ -173,15 +132,14 @@ static char *mapped_failure(const struct mapping *mapping, bool replaced, int er
 /* Opens the program's file if it is the mapped one. Another file might be on a stuck device. */
 static void open_exe(struct mapped_files *files, const struct mapping *mapping)
 {
-	char path[48], link[4096];
-	ssize_t length;
+	struct procfs_path path = procfs_path("/proc/%d/exe", files->pid);
+	char link[4096];
+	ssize_t length = readlink(path.text, link, sizeof(link));
 
-	snprintf(path, sizeof(path), "/proc/%d/exe", (int)files->pid);
-	length = readlink(path, link, sizeof(link));
 	if (files->exe >= 0 || length < (ssize_t)strlen(mapping->path) ||
 		memcmp(link, mapping->path, strlen(mapping->path)) != 0)
 		return;
-	files->exe = open(path, OPEN_FLAGS);
+	files->exe = open(path.text, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	if (files->exe >= 0 && fstat(files->exe, &files->exe_st) != 0) {
 		close(files->exe);
 		files->exe = -1;
@@ -191,14 +149,12 @@ static void open_exe(struct mapped_files *files, const struct mapping *mapping)
 /* Opens the mapped file, or returns -1; *err_ret is 0 if nothing refers to the file. */
 static int open_here(struct mapped_files *files, const struct mapping *mapping, int *err_ret)
 {
-	char root[48];
-	int fd;
+	int fd = map_file_open(files->pid, mapping, &files->no_map_files);
 
-	fd = open_map_file(files, mapping);
 	if (fd >= 0)
 		return fd;
 	open_exe(files, mapping);
-	if (files->exe >= 0 && same_inode(&files->exe_st, mapping) &&
+	if (files->exe >= 0 && mapped_is_inode(&files->exe_st, mapping) &&
 		(same_device(&files->exe_st, mapping) || same_header(files, mapping, files->exe))) {
 		fd = fcntl(files->exe, F_DUPFD_CLOEXEC, 0);
 		if (fd >= 0)
@@ -206,14 +162,8 @@ static int open_here(struct mapped_files *files, const struct mapping *mapping, 
 	}
 	if (mapped_is_memory(mapping))
 		return memfds_open(&files->memfds, files->pid, mapping, err_ret);
-	snprintf(root, sizeof(root), "/proc/%d/root", (int)files->pid);
-	fd = open_verified(files, mapping, root, err_ret);
-	if (fd < 0) {
-		int err_here;
-
-		fd = open_verified(files, mapping, "/", &err_here);
-	}
-	return fd;
+	fd = open_verified(files, mapping, procfs_path("/proc/%d/root", files->pid).text, err_ret);
+	return fd < 0 ? open_verified(files, mapping, "/", &(int){0}) : fd;
 }
 
 /* The mapping whose file distant_copy() opens. */
@@ -271,22 +221,9 @@ static bool is_any(const struct stat *st, const void *data)
 static int open_any(void *data, int *err_ret)
 {
 	const struct wanted *wanted = data;
-	char root[48];
 
-	snprintf(root, sizeof(root), "/proc/%d/root", (int)wanted->files->pid);
-	return beneath_open(root, wanted->mapping->path, is_any, NULL, err_ret);
-}
-
-/* Opens the file that has replaced the mapped one. Returns -1 on failure; the caller closes it. */
-static int mapped_successor(struct mapped_files *files, const struct mapping *mapping)
-{
-	struct wanted wanted = {files, mapping};
-	int err;
-
-	look_at_device(files, mapping);
-	if (!files->distant)
-		return open_any(&wanted, &err);
-	return files->silent ? -1 : distant_copy(open_any, &wanted, &err);
+	return beneath_open(procfs_path("/proc/%d/root", wanted->files->pid).text,
+		wanted->mapping->path, is_any, NULL, err_ret);
 }
 
 /*
@@ -313,15 +250,11 @@ static bool mapped_is_copy(const struct mapped_files *files, const struct mappin
  */
 static bool mapped_stat(struct mapped_files *files, const struct mapping *mapping, struct stat *ret)
 {
-	char path[96];
-
 	if (files->no_map_files)
 		return false;
 	look_at_device(files, mapping);
-	if (files->distant)
-		return false;
-	map_file_path(files, mapping, path);
-	return stat(path, ret) == 0 && same_inode(ret, mapping);
+	return !files->distant && stat(map_file_path(files->pid, mapping).text, ret) == 0 &&
+	       mapped_is_inode(ret, mapping);
 }
 
 void mapped_files_deinit(struct mapped_files *files)
@@ -329,6 +262,172 @@ void mapped_files_deinit(struct mapped_files *files)
 	if (files->exe >= 0)
 		close(files->exe);
 	memfds_deinit(&files->memfds);
+}
+
+/* ==== Files ================================================================================== */
+
+/*
+ * Caches the files that processes have mapped. A file is identified by device and inode, which
+ * cannot be reused while we have it open. It has changed if its size or one of its times has
+ * changed. Even a wrong match does no harm: the bytes of each site are compared with those in
+ * memory before they are written.
+ *
+ * Searches start with the most recently used file. If there are too many files, the least recently
+ * used one is closed.
+ */
+enum { FILES_MAX = 32 };
+
+struct files {
+	size_t references;
+	struct file *items[FILES_MAX]; /* most recently used first */
+	size_t count;
+};
+
+void file_release(struct file *file)
+{
+	if (!file || --file->references)
+		return;
+	sdt_notes_deinit(&file->notes);
+	object_close(file->object);
+	if (file->fd >= 0)
+		close(file->fd);
+	free(file->plans);
+	free(file->path);
+	free(file);
+}
+
+struct probe_error *files_create(struct files **ret)
+{
+	*ret = calloc(1, sizeof(**ret));
+	if (!*ret)
+		return probe_error_no_memory();
+	(*ret)->references = 1;
+	return NULL;
+}
+
+struct files *files_hold(struct files *files)
+{
+	if (files)
+		files->references++;
+	return files;
+}
+
+void files_release(struct files *files)
+{
+	if (!files || --files->references)
+		return;
+	while (files->count)
+		file_release(files->items[--files->count]);
+	free(files);
+}
+
+static bool same_time(struct timespec a, struct timespec b)
+{
+	return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
+}
+
+static bool is_same(const struct file *file, const struct stat *st)
+{
+	return file->inode == st->st_ino && file->dev == st->st_dev && file->size == st->st_size &&
+	       same_time(file->modified, st->st_mtim) && same_time(file->changed, st->st_ctim);
+}
+
+static struct probe_error *open_file(
+	int fd, const struct stat *st, const char *path, struct file **ret)
+{
+	struct file *file = calloc(1, sizeof(*file));
+	struct probe_error *error = NULL;
+
+	if (!file)
+		return probe_error_no_memory();
+	*file = (struct file){.references = 1,
+		.dev = st->st_dev,
+		.inode = st->st_ino,
+		.size = st->st_size,
+		.modified = st->st_mtim,
+		.changed = st->st_ctim,
+		.path = strdup(path),
+		.fd = fcntl(fd, F_DUPFD_CLOEXEC, 0)};
+	if (!file->path)
+		error = probe_error_no_memory();
+	else if (file->fd < 0)
+		error = probe_error_system(errno, "%s", path);
+	else
+		error = object_open_fd(file->fd, path, &file->object);
+	if (error) {
+		file->object = NULL;
+		file_release(file);
+		return error;
+	}
+	*ret = file;
+	return NULL;
+}
+
+/* Inserts a file at the front. If there is no room, drops the last one. */
+static void put_first(struct files *files, struct file *file)
+{
+	if (files->count == FILES_MAX)
+		file_release(files->items[--files->count]);
+	memmove(files->items + 1, files->items, files->count * sizeof(files->items[0]));
+	files->items[0] = file;
+	files->count++;
+}
+
+/* Returns the file with this status and path, for file_release(); NULL if unknown. */
+static struct file *files_find(struct files *files, const struct stat *st, const char *path)
+{
+	for (size_t i = 0; i < files->count; i++) {
+		struct file *file = files->items[i];
+
+		if (!is_same(file, st) || strcmp(file->path, path) != 0)
+			continue;
+		files->count--;
+		memmove(files->items + i, files->items + i + 1,
+			(files->count - i) * sizeof(files->items[0]));
+		put_first(files, file);
+		file->references++;
+		return file;
+	}
+	return NULL;
+}
+
+struct probe_error *files_open(struct files *files, int fd, const char *path, struct file **ret)
+{
+	struct probe_error *error;
+	struct stat st;
+
+	if (fstat(fd, &st) < 0)
+		return probe_error_system(errno, "%s", path);
+	*ret = files_find(files, &st, path);
+	if (*ret)
+		return NULL;
+	error = open_file(fd, &st, path, ret);
+	if (error)
+		return error;
+	put_first(files, *ret);
+	(*ret)->references++;
+	return NULL;
+}
+
+struct file *files_known(const struct files *files, const struct stat *st)
+{
+	for (size_t i = 0; i < files->count; i++)
+		if (is_same(files->items[i], st))
+			return files->items[i];
+	return NULL;
+}
+
+struct file *files_mapped(const struct files *files, dev_t dev, ino_t inode)
+{
+	for (size_t i = 0; i < files->count; i++) {
+		struct file *file = files->items[i];
+		struct stat st;
+
+		if (file->inode == inode && file->dev == dev && fstat(file->fd, &st) == 0 &&
+			is_same(file, &st))
+			return file;
+	}
+	return NULL;
 }
 
 /* ==== Modules ================================================================================= */
@@ -488,39 +587,12 @@ static bool is_candidate(const struct mapping *mapping)
 {
 	const char *path = mapping->path;
 
-	if (!mapping->executable || mapping->inode == 0 || path[0] != '/')
-		return false;
-	if (shared_is_code(mapping))
+	if (!mapping->executable || mapping->inode == 0 || path[0] != '/' ||
+		shared_is_code(mapping))
 		return false;
 	if (strncmp(path, "/dev/", 5) == 0)
 		return strncmp(path, "/dev/shm/", 9) == 0;
 	return strncmp(path, "/SYSV", 5) != 0 && strncmp(path, "/anon_hugepage", 14) != 0;
-}
-
-static bool has_elf_magic(int fd)
-{
-	char magic[4];
-
-	return pread(fd, magic, 4, 0) == 4 && memcmp(magic, "\177ELF", 4) == 0;
-}
-
-/*
- * Returns the cache for a file. Returns NULL for a file in memory, because it may get more probes
- * unnoticed.
- */
-static struct files *keeper_of(const struct lookup *lookup, const struct mapping *mapping)
-{
-	return mapped_is_memory(mapping) ? NULL : lookup->files;
-}
-
-/* Finds a file in the cache, with one system call and no descriptor. */
-static struct file *find_known(struct lookup *lookup, const struct mapping *mapping)
-{
-	struct stat st;
-
-	return keeper_of(lookup, mapping) && mapped_stat(&lookup->mapped, mapping, &st)
-		       ? files_find(lookup->files, &st, mapping->path)
-		       : NULL;
 }
 
 static void module_reject(struct module *module)
@@ -530,20 +602,18 @@ static void module_reject(struct module *module)
 	module->object = NULL;
 }
 
-static struct probe_error *set_bias(const struct mapping *mapping, struct module *module)
-{
-	/* If the mapping fits no segment, the file is mapped as data, for example by an editor. */
-	if (!bias_of(module->object, mapping, &module->bias))
-		module_reject(module);
-	return NULL;
-}
-
 /* Opens a copy of a file that cannot be opened, or sets module->reason. */
 static struct probe_error *open_successor(
 	struct lookup *lookup, const struct mapping *mapping, int err, struct module *module)
 {
-	int fd = mapped_successor(&lookup->mapped, mapping);
+	struct wanted wanted = {&lookup->mapped, mapping};
+	int fd = -1, its_err;
 
+	look_at_device(&lookup->mapped, mapping);
+	if (!lookup->mapped.distant)
+		fd = open_any(&wanted, &its_err);
+	else if (!lookup->mapped.silent)
+		fd = distant_copy(open_any, &wanted, &its_err);
 	if (fd >= 0 && mapped_is_copy(&lookup->mapped, mapping, fd)) {
 		module->fd = fd;
 		return NULL;
@@ -553,49 +623,61 @@ static struct probe_error *open_successor(
 	return module->reason ? NULL : probe_error_no_memory();
 }
 
+/* Opens the module's file. The module has no object afterwards if that is not an ELF file. */
+static struct probe_error *open_object(
+	struct lookup *lookup, const struct mapping *mapping, struct module *module)
+{
+	/* A file in memory may get more probes unnoticed, so it is not kept in the cache. */
+	struct files *keeper = mapped_is_memory(mapping) ? NULL : lookup->files;
+	struct probe_error *error, *second;
+	struct stat st;
+	char magic[4];
+	int err;
+
+	/* This finds a file in the cache with one system call and no descriptor. */
+	if (keeper && mapped_stat(&lookup->mapped, mapping, &st))
+		module->file = files_find(keeper, &st, mapping->path);
+	if (!module->file) {
+		module->fd = mapped_open(&lookup->mapped, mapping, &err);
+		if (module->fd < 0 && procfs_no_room(err))
+			return probe_error_system(err,
+				"cannot open the files that process %d has mapped",
+				(int)lookup->mapped.pid);
+		/* A memfd usually holds code made at run time, so a closed memfd is no loss. */
+		if (module->fd < 0 && mapped_is_memory(mapping))
+			return NULL;
+		error = module->fd < 0 ? open_successor(lookup, mapping, err, module) : NULL;
+		if (error || module->fd < 0)
+			return error;
+		if (pread(module->fd, magic, 4, 0) != 4 || memcmp(magic, "\177ELF", 4) != 0)
+			return NULL;
+		error = keeper ? files_open(keeper, module->fd, module->path, &module->file)
+			       : object_open_fd(module->fd, module->path, &module->object);
+		if (error) {
+			second = module_distrust(module, error->message);
+			probe_error_free(error);
+			return second;
+		}
+		if (module->file)
+			close(module->fd);
+	}
+	if (module->file) {
+		module->fd = module->file->fd;
+		module->object = module->file->object;
+	}
+	return NULL;
+}
+
 /* Opens the file and finds the bias. A module without an object or reason is rejected. */
 static struct probe_error *module_open(
 	struct lookup *lookup, const struct mapping *mapping, struct module *module)
 {
-	struct probe_error *error;
-	int err;
+	struct probe_error *error = open_object(lookup, mapping, module);
 
-	module->file = find_known(lookup, mapping);
-	if (module->file) {
-		module->fd = module->file->fd;
-		module->object = module->file->object;
-		return set_bias(mapping, module);
-	}
-	module->fd = mapped_open(&lookup->mapped, mapping, &err);
-	if (module->fd < 0 && procfs_no_room(err))
-		return probe_error_system(err, "cannot open the files that process %d has mapped",
-			(int)lookup->mapped.pid);
-	/* A memfd usually holds code made at run time, so a closed memfd is no loss. */
-	if (module->fd < 0 && mapped_is_memory(mapping))
-		return NULL;
-	if (module->fd < 0) {
-		error = open_successor(lookup, mapping, err, module);
-		if (error || module->fd < 0)
-			return error;
-	}
-	if (!has_elf_magic(module->fd))
-		return NULL;
-	if (keeper_of(lookup, mapping))
-		error = files_open(lookup->files, module->fd, module->path, &module->file);
-	else
-		error = object_open_fd(module->fd, module->path, &module->object);
-	if (!error && module->file) {
-		close(module->fd);
-		module->fd = module->file->fd;
-		module->object = module->file->object;
-	}
-	if (error) {
-		struct probe_error *second = module_distrust(module, error->message);
-
-		probe_error_free(error);
-		return second;
-	}
-	return set_bias(mapping, module);
+	/* If the mapping fits no segment, the file is mapped as data, for example by an editor. */
+	if (!error && module->object && !bias_of(module->object, mapping, &module->bias))
+		module_reject(module);
+	return error;
 }
 
 static struct module module_of(const struct mapping *mapping)
@@ -619,9 +701,8 @@ static struct probe_error *lookup_add(struct lookup *lookup, const struct mappin
 
 	if (!ARRAY_ROOM(modules->items, modules->count))
 		return probe_error_no_memory();
-	module = &modules->items[modules->count];
+	module = &modules->items[modules->count++];
 	*module = module_of(mapping);
-	lookup->modules.count++;
 	if (!module->path)
 		return probe_error_no_memory();
 	error = module_open(lookup, mapping, module);
@@ -804,8 +885,11 @@ struct probe_error *module_read_notes(struct module *module)
 	if (module->notes_read || !module->object)
 		return NULL;
 	if (module->file) {
-		error = file_read_notes(module->file);
-		module->notes = module->file->notes;
+		struct file *file = module->file;
+
+		error = file->notes_read ? NULL : sdt_read(file->object, &file->notes);
+		file->notes_read = !error;
+		module->notes = file->notes;
 	} else {
 		error = sdt_read(module->object, &module->notes);
 	}

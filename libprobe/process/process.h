@@ -16,6 +16,7 @@
 #include "elf/object.h"
 #include "elf/sdt.h"
 #include "libprobe/base/error.h"
+#include "libprobe/base/procfs.h"
 
 /* ---- Auxv ------------------------------------------------------------------------------------ */
 
@@ -148,6 +149,16 @@ bool backing_next(int fd, uint64_t offset, uint64_t end, uint64_t *start_ret, ui
 /* Returns the bytes of data in [offset, end). */
 uint64_t backing_data(int fd, uint64_t offset, uint64_t end);
 void backing_deinit(struct backing *backing);
+
+/*
+ * Opens the file of a mapping through /proc/PID/map_files, which needs CAP_CHECKPOINT_RESTORE; or
+ * returns -1. *denied becomes true if it is missing, and then nothing is tried.
+ */
+int map_file_open(pid_t pid, const struct mapping *mapping, bool *denied);
+struct procfs_path map_file_path(pid_t pid, const struct mapping *mapping);
+
+/* Returns true if a file has a mapping's inode. For beneath_open(). */
+bool mapped_is_inode(const struct stat *st, const void *mapping);
 
 /* ---- Beneath --------------------------------------------------------------------------------- */
 
@@ -437,24 +448,18 @@ struct files *files_hold(struct files *files);
 void files_release(struct files *files);
 
 /*
- * Returns the file of a descriptor, for file_release(); the caller still closes `fd`. `path` is for
- * messages. Errors: as object_open_fd(), PROBE_ERROR_SYSTEM.
+ * For tests: returns the file of a descriptor, for file_release(); the caller still closes `fd`.
+ * `path` is for messages. Errors: as object_open_fd(), PROBE_ERROR_SYSTEM.
  */
 PROBE_MUST_CHECK struct probe_error *files_open(
 	struct files *files, int fd, const char *path, struct file **ret);
 void file_release(struct file *file);
-
-/* Returns the file with this status and path, for file_release(); NULL if unknown. */
-struct file *files_find(struct files *files, const struct stat *st, const char *path);
 
 /* Returns the file with this status, borrowed; NULL if unknown. */
 struct file *files_known(const struct files *files, const struct stat *st);
 
 /* Returns the unchanged file with these numbers from /proc/PID/maps, borrowed; NULL if unknown. */
 struct file *files_mapped(const struct files *files, dev_t dev, ino_t inode);
-
-/* Reads the notes, once. Errors: as sdt_read(). */
-PROBE_MUST_CHECK struct probe_error *file_read_notes(struct file *file);
 
 /* ---- Modules --------------------------------------------------------------------------------- */
 
@@ -522,8 +527,6 @@ bool module_is_libc(const struct module *module);
 
 /* Returns the module that contains an address, or NULL. */
 struct module *modules_find(const struct modules *modules, uint64_t address);
-
-/* ---- Emulator -------------------------------------------------------------------------------- */
 
 /* ---- Jit map --------------------------------------------------------------------------------- */
 
@@ -799,6 +802,9 @@ enum {
  */
 PROBE_MUST_CHECK struct probe_error *shared_open(
 	pid_t pid, pid_t tid, int pidfd, int64_t fd, int *fd_ret);
+
+/* Returns the path of a thread's descriptor. */
+struct procfs_path descriptor_path(pid_t pid, pid_t tid, int64_t fd);
 
 /*
  * Sets and seals the size of a file from shared_open(). Errors: as shared_open(); PROBE_ERROR_STATE

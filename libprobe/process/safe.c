@@ -23,39 +23,7 @@
 #include "libprobe/base/page.h"
 #include "libprobe/process/process.h"
 
-/*
- * Returns true if a mapping stays as long as the module. A mapping of its file at another bias is
- * the program's own, and may be unmapped at any time.
- */
-static bool is_kept(const struct mapping *m, const struct module *module)
-{
-	return m->readable && !m->is_shared && module_has_mapping(module, m);
-}
-
-/* Returns how many bytes of a mapping the file has pages for. */
-static uint64_t bytes_in_file(const struct mapping *m, uint64_t file_size)
-{
-	uint64_t pages = page_after(file_size), size = m->end - m->start;
-
-	if (m->offset >= pages)
-		return 0;
-	return pages - m->offset < size ? pages - m->offset : size;
-}
-
-/* Adds readable memory. Returns false if the array is full. */
-static bool add(struct arch_safe *safe, uint64_t start, uint64_t size)
-{
-	struct arch_extent *last = safe->count ? &safe->pages[safe->count - 1] : NULL;
-
-	if (last && last->start + last->size == start)
-		last->size += size;
-	else if (safe->count < ARCH_SAFE_MAX)
-		safe->pages[safe->count++] = (struct arch_extent){start, size};
-	else
-		return false;
-	return true;
-}
-
+/* Adds the pages of the module's file. */
 static void add_pages(const struct module *module, const struct maps *maps, struct arch_safe *safe)
 {
 	const struct mapping *m = maps_find_from(maps, module->start);
@@ -64,9 +32,23 @@ static void add_pages(const struct module *module, const struct maps *maps, stru
 	if (fstat(module->fd, &file) != 0)
 		return;
 	for (; m && m < maps->items + maps->count && m->start < module->end; m++) {
-		uint64_t bytes = is_kept(m, module) ? bytes_in_file(m, (uint64_t)file.st_size) : 0;
+		struct arch_extent *last = safe->count ? &safe->pages[safe->count - 1] : NULL;
+		uint64_t pages = page_after((uint64_t)file.st_size), size = m->end - m->start;
 
-		if (bytes && !add(safe, m->start, bytes))
+		/*
+		 * A mapping of the file at another bias is the program's own, and may be unmapped
+		 * at any time.
+		 */
+		if (!m->readable || m->is_shared || !module_has_mapping(module, m) ||
+			m->offset >= pages)
+			continue;
+		if (size > pages - m->offset)
+			size = pages - m->offset;
+		if (last && last->start + last->size == m->start)
+			last->size += size;
+		else if (safe->count < ARCH_SAFE_MAX)
+			safe->pages[safe->count++] = (struct arch_extent){m->start, size};
+		else
 			return;
 	}
 }

@@ -72,8 +72,7 @@
 enum {
 	LINEAGE_MAX = 64,
 	SPARE_BYTES = 128 << 10, /* two pages of the largest size; the tried calls change them */
-	TRIAL_TIMEOUT_MS = 2000, /* a supervisor may decide (SECCOMP_RET_USER_NOTIF) */
-	TEXT_MAX = 8192		 /* a long name for each hierarchy of cgroups(7) */
+	TRIAL_TIMEOUT_MS = 2000	 /* a supervisor may decide (SECCOMP_RET_USER_NOTIF) */
 };
 
 /* ---- Where filters come from --------------------------------------------------------------- */
@@ -104,13 +103,6 @@ static struct confinement confinement_of(pid_t tid)
 		procfs_status_number(tid, "NoNewPrivs:")};
 }
 
-static bool is_confined_so(pid_t tid, const struct confinement *wanted)
-{
-	struct confinement c = confinement_of(tid);
-
-	return c.filters == wanted->filters && c.no_new_privileges == wanted->no_new_privileges;
-}
-
 /* A process and its ancestors, as long as they have the same confinement. */
 struct lineage {
 	pid_t pids[LINEAGE_MAX];
@@ -120,8 +112,12 @@ struct lineage {
 
 static void trace_lineage(pid_t pid, const struct confinement *wanted, struct lineage *ret)
 {
-	ret->count = 0;
-	while (pid > 0 && ret->count < LINEAGE_MAX && is_confined_so(pid, wanted)) {
+	for (ret->count = 0; pid > 0 && ret->count < LINEAGE_MAX;) {
+		struct confinement its = confinement_of(pid);
+
+		if (its.filters != wanted->filters ||
+			its.no_new_privileges != wanted->no_new_privileges)
+			break;
 		ret->pids[ret->count++] = pid;
 		pid = (pid_t)procfs_status_number(pid, "PPid:");
 	}
@@ -143,24 +139,6 @@ static bool has_common_ancestor(const struct lineage *ours, const struct lineage
 
 /* ---- Containers ----------------------------------------------------------------------------- */
 
-/* Returns true if a file or link has the same contents in both processes. */
-static bool same_text(pid_t pid, const char *file, bool is_link)
-{
-	char path[64], ours[TEXT_MAX] = "", theirs[TEXT_MAX] = "";
-
-	snprintf(path, sizeof(path), "/proc/%d/%s", pid, file);
-	if (is_link && readlink(path, theirs, sizeof(theirs) - 1) <= 0)
-		return false;
-	if (!is_link && file_read(path, theirs, sizeof(theirs)) >= sizeof(theirs) - 1)
-		return false;
-	snprintf(path, sizeof(path), "/proc/self/%s", file);
-	if (is_link && readlink(path, ours, sizeof(ours) - 1) <= 0)
-		return false;
-	if (!is_link)
-		file_read(path, ours, sizeof(ours));
-	return ours[0] && strcmp(ours, theirs) == 0;
-}
-
 /*
  * Returns true if both processes are confined as container runtimes do it. False if CAP_SYS_ADMIN
  * is in the bounding set, because a process may then have got more filters in other ways.
@@ -169,12 +147,12 @@ static bool same_container(pid_t pid)
 {
 	static const char *const namespaces[] = {
 		"ns/pid", "ns/mnt", "ns/user", "ns/cgroup", "ns/ipc", "ns/net"};
-	char ours[TEXT_MAX], theirs[TEXT_MAX];
+	char ours[32], theirs[32];
 
 	for (size_t i = 0; i < sizeof(namespaces) / sizeof(*namespaces); i++)
-		if (!same_text(pid, namespaces[i], true))
+		if (!procfs_is_same_link(pid, namespaces[i]))
 			return false;
-	if (!same_text(pid, "cgroup", false) ||
+	if (!procfs_is_same_text(pid, "cgroup") ||
 		!procfs_status_text(getpid(), "CapBnd:", ours, sizeof(ours)) ||
 		!procfs_status_text(pid, "CapBnd:", theirs, sizeof(theirs)) ||
 		strcmp(ours, theirs) != 0)
@@ -329,18 +307,6 @@ struct probe_error *seccomp_try(unsigned int kind, struct seccomp_trial *ret)
 static _Atomic long tried_filters;
 static _Atomic unsigned int forbidden;
 
-static struct probe_error *forbid(unsigned int kind, const struct seccomp_trial *trial)
-{
-	forbidden |= kind;
-	if (kind != SECCOMP_OWN_TRACE)
-		return NULL;
-	return probe_error_new(PROBE_ERROR_PERMISSION,
-		"a seccomp filter %s %s: a container must be started with --cap-add SYS_PTRACE, "
-		"or with --security-opt seccomp=unconfined",
-		trial->err ? "keeps probectl from calling" : "would kill probectl for calling",
-		trial->name);
-}
-
 struct probe_error *seccomp_check_own(void)
 {
 	struct probe_error *error = NULL;
@@ -356,8 +322,16 @@ struct probe_error *seccomp_check_own(void)
 		struct seccomp_trial trial;
 
 		error = seccomp_try(kind, &trial);
-		if (!error && !trial.allowed)
-			error = forbid(kind, &trial);
+		if (error || trial.allowed)
+			continue;
+		forbidden |= kind;
+		if (kind == SECCOMP_OWN_TRACE)
+			error = probe_error_new(PROBE_ERROR_PERMISSION,
+				"a seccomp filter %s %s: a container must be started with "
+				"--cap-add SYS_PTRACE, or with --security-opt seccomp=unconfined",
+				trial.err ? "keeps probectl from calling"
+					  : "would kill probectl for calling",
+				trial.name);
 	}
 	if (!error)
 		memory_may_call(seccomp_may_call(SECCOMP_OWN_MEMORY));
@@ -696,15 +670,11 @@ void seccomp_deny(struct seccomp *s, unsigned int kinds, const char *format, ...
 
 bool seccomp_can_read(void)
 {
-	char path[] = "/proc/thread-self/status", buffer[4096];
-	const char *mode, *capabilities;
+	char effective[32];
 
-	if (!file_read(path, buffer, sizeof(buffer)))
-		return false;
-	mode = strstr(buffer, "\nSeccomp:");
-	capabilities = strstr(buffer, "\nCapEff:");
-	return mode && capabilities && strtol(mode + strlen("\nSeccomp:"), NULL, 10) == 0 &&
-	       strtoull(capabilities + strlen("\nCapEff:"), NULL, 16) >> CAPABILITY_SYS_ADMIN & 1;
+	return procfs_status_number(gettid(), "Seccomp:") == 0 &&
+	       procfs_status_text(gettid(), "CapEff:", effective, sizeof(effective)) &&
+	       strtoull(effective, NULL, 16) >> CAPABILITY_SYS_ADMIN & 1;
 }
 
 /* Runs a filter for all calls. Returns the kinds that it allows. */

@@ -24,7 +24,6 @@
 #include <linux/magic.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -58,28 +57,28 @@ struct probe_error *shared_replaced(pid_t pid)
 }
 
 /* Threads may have their own descriptors (unshare(2)). */
-static void path_of(pid_t pid, pid_t tid, int64_t fd, char *path, size_t size)
+struct procfs_path descriptor_path(pid_t pid, pid_t tid, int64_t fd)
 {
-	snprintf(path, size, "/proc/%d/task/%d/fd/%jd", pid, tid, (intmax_t)fd);
+	return procfs_path("/proc/%d/task/%d/fd/%jd", pid, tid, (intmax_t)fd);
 }
 
 bool shared_is_same(pid_t pid, pid_t tid, int64_t fd, int ours, bool is_taken)
 {
-	char path[64], link[PATH_MAX];
+	struct procfs_path path = descriptor_path(pid, tid, fd);
+	char link[PATH_MAX];
 	struct stat a, b;
 	ssize_t length;
 
 	/* A pidfd_getfd(2) descriptor shares the target's open file, an open(2) one does not. */
 	if (is_taken && syscall(SYS_kcmp, gettid(), tid, KCMP_FILE, ours, fd) == 0)
 		return true;
-	path_of(pid, tid, fd, path, sizeof(path));
-	length = readlink(path, link, sizeof(link) - 1);
+	length = readlink(path.text, link, sizeof(link) - 1);
 	link[length < 0 ? 0 : length] = '\0';
 	/* Do not even ask for the status of any other file: its file system might never answer. */
 	return (strcmp(link, "/memfd:" SHARED_NAME " (deleted)") == 0 ||
 		       (ours >= 0 && shared_is_lasting_name(link))) &&
-	       (ours < 0 || (stat(path, &a) == 0 && fstat(ours, &b) == 0 && a.st_dev == b.st_dev &&
-				    a.st_ino == b.st_ino));
+	       (ours < 0 || (stat(path.text, &a) == 0 && fstat(ours, &b) == 0 &&
+				    a.st_dev == b.st_dev && a.st_ino == b.st_ino));
 }
 
 static bool is_empty_memfd(int path_fd)
@@ -108,31 +107,24 @@ struct probe_error *shared_set_size(pid_t pid, int fd, size_t size)
 	return NULL;
 }
 
-/* Takes the target's own open file. Returns -1 if it cannot be taken, or is not an empty memfd. */
-static int take_file(int pidfd, int64_t fd)
-{
-	int ours = pidfd < 0 ? -1 : (int)syscall(SYS_pidfd_getfd, pidfd, (int)fd, 0);
-
-	if (ours < 0 || is_empty_memfd(ours))
-		return ours;
-	close(ours);
-	return -1;
-}
-
 struct probe_error *shared_open(pid_t pid, pid_t tid, int pidfd, int64_t fd, int *fd_ret)
 {
-	char path[64];
+	struct procfs_path path = descriptor_path(pid, tid, fd);
 	int path_fd, err = 0;
 
+	*fd_ret = -1;
 	/* A pidfd gives access to the descriptors of the first thread. */
-	*fd_ret = tid == pid ? take_file(pidfd, fd) : -1;
-	if (*fd_ret >= 0)
+	if (tid == pid && pidfd >= 0)
+		*fd_ret = (int)syscall(SYS_pidfd_getfd, pidfd, (int)fd, 0);
+	if (*fd_ret >= 0 && is_empty_memfd(*fd_ret))
 		return NULL;
-	path_of(pid, tid, fd, path, sizeof(path));
-	path_fd = open(path, O_PATH | O_CLOEXEC);
+	if (*fd_ret >= 0)
+		close(*fd_ret);
+	*fd_ret = -1;
+	path_fd = open(path.text, O_PATH | O_CLOEXEC);
 	if (path_fd < 0)
 		return errno == ENOENT ? shared_replaced(pid)
-				       : probe_error_system(errno, "%s", path);
+				       : probe_error_system(errno, "%s", path.text);
 	if (is_empty_memfd(path_fd)) {
 		*fd_ret = procfs_open_regular(path_fd, O_RDWR);
 		err = errno;
@@ -140,7 +132,8 @@ struct probe_error *shared_open(pid_t pid, pid_t tid, int pidfd, int64_t fd, int
 	close(path_fd);
 	if (*fd_ret >= 0)
 		return NULL;
-	return procfs_no_room(err) ? probe_error_system(err, "%s", path) : shared_replaced(pid);
+	return procfs_no_room(err) ? probe_error_system(err, "%s", path.text)
+				   : shared_replaced(pid);
 }
 
 bool shared_is_lasting_name(const char *path)
@@ -187,70 +180,55 @@ struct memfd {
 	char number[16]; /* name of the descriptor in /proc/PID/fd */
 };
 
-/*
- * Returns true if a file is a memfd. Its link is "/memfd:NAME (deleted)", unlike that of any path.
- */
-static bool is_memfd(int folder, const char *name, struct stat *st)
-{
-	static const char prefix[] = "/memfd:";
-	char link[sizeof(prefix) - 1];
-
-	return readlinkat(folder, name, link, sizeof(link)) == (ssize_t)sizeof(link) &&
-	       memcmp(link, prefix, sizeof(link)) == 0 && fstatat(folder, name, st, 0) == 0 &&
-	       S_ISREG(st->st_mode);
-}
-
-static void add(struct memfds *memfds, const char *name, const struct stat *st)
-{
-	struct memfd *memfd;
-
-	if (strlen(name) >= sizeof(memfd->number) || !ARRAY_ROOM(memfds->items, memfds->count))
-		return;
-	memfd = &memfds->items[memfds->count++];
-	memfd->st = *st;
-	strcpy(memfd->number, name);
-}
-
 static void read_all(struct memfds *memfds, pid_t pid)
 {
+	/* The link of a memfd is "/memfd:NAME (deleted)", unlike that of any path. */
+	static const char prefix[] = "/memfd:";
+	const size_t length = sizeof(prefix) - 1;
+	DIR *dir = opendir(procfs_path("/proc/%d/fd", pid).text);
 	const struct dirent *entry;
-	char path[48];
-	DIR *dir;
 
 	memfds->is_read = true;
-	snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
-	dir = opendir(path);
 	while (dir && (entry = readdir(dir))) {
-		struct stat st;
+		const char *name = entry->d_name;
+		char link[sizeof(prefix)];
+		struct memfd found;
 
-		if (entry->d_name[0] != '.' && is_memfd(dirfd(dir), entry->d_name, &st))
-			add(memfds, entry->d_name, &st);
+		if (name[0] == '.' || strlen(name) >= sizeof(found.number) ||
+			readlinkat(dirfd(dir), name, link, length) != (ssize_t)length ||
+			memcmp(link, prefix, length) != 0 ||
+			fstatat(dirfd(dir), name, &found.st, 0) != 0 ||
+			!S_ISREG(found.st.st_mode) || !ARRAY_ROOM(memfds->items, memfds->count))
+			continue;
+		strcpy(found.number, name);
+		memfds->items[memfds->count++] = found;
 	}
 	if (dir)
 		closedir(dir);
 }
 
+bool mapped_is_inode(const struct stat *st, const void *mapping)
+{
+	return st->st_ino == ((const struct mapping *)mapping)->inode;
+}
+
 static bool is_of(const struct stat *st, const struct mapping *mapping)
 {
-	return st->st_ino == mapping->inode && major(st->st_dev) == mapping->dev_major &&
+	return mapped_is_inode(st, mapping) && major(st->st_dev) == mapping->dev_major &&
 	       minor(st->st_dev) == mapping->dev_minor;
 }
 
 /* Opens a memfd by its number, if it is still the mapped file: opening a device has effects. */
 static int open_number(pid_t pid, const char *number, const struct mapping *mapping)
 {
-	char path[64];
+	int named = open(procfs_path("/proc/%d/fd/%s", pid, number).text, O_PATH | O_CLOEXEC);
+	int fd = -1;
 	struct stat st;
-	int named, fd = -1;
 
-	snprintf(path, sizeof(path), "/proc/%d/fd/%s", (int)pid, number);
-	named = open(path, O_PATH | O_CLOEXEC);
 	if (named < 0)
 		return -1;
-	if (fstat(named, &st) == 0 && S_ISREG(st.st_mode) && is_of(&st, mapping)) {
-		snprintf(path, sizeof(path), "/proc/self/fd/%d", named);
-		fd = open(path, O_RDONLY | O_CLOEXEC);
-	}
+	if (fstat(named, &st) == 0 && is_of(&st, mapping))
+		fd = procfs_open_regular(named, O_RDONLY);
 	close(named);
 	return fd;
 }
@@ -318,30 +296,27 @@ enum backing_kind backing_kind(const struct backing *backing, const struct mappi
 	return BACKING_DISK;
 }
 
-static bool backing_is_of(const struct stat *st, const void *data)
+struct procfs_path map_file_path(pid_t pid, const struct mapping *mapping)
 {
-	const struct mapping *mapping = data;
-
-	return S_ISREG(st->st_mode) && st->st_ino == mapping->inode;
+	return procfs_path("/proc/%d/map_files/%jx-%jx", pid, (uintmax_t)mapping->start,
+		(uintmax_t)mapping->end);
 }
 
-static int open_map_file(struct backing *backing, const struct mapping *mapping)
+int map_file_open(pid_t pid, const struct mapping *mapping, bool *denied)
 {
-	char path[96];
 	struct stat st;
 	int fd;
 
-	if (backing->no_map_files)
+	if (*denied)
 		return -1;
-	snprintf(path, sizeof(path), "/proc/%d/map_files/%llx-%llx", (int)backing->pid,
-		(unsigned long long)mapping->start, (unsigned long long)mapping->end);
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	/* O_NONBLOCK: the path may be a FIFO by now. */
+	fd = open(map_file_path(pid, mapping).text, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	if (fd < 0) {
-		backing->no_map_files = errno == EPERM || errno == EACCES;
+		*denied = errno == EPERM || errno == EACCES;
 		return -1;
 	}
 	/* The mapping may have been replaced since /proc/PID/maps was read. */
-	if (fstat(fd, &st) == 0 && backing_is_of(&st, mapping))
+	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && mapped_is_inode(&st, mapping))
 		return fd;
 	close(fd);
 	return -1;
@@ -350,17 +325,15 @@ static int open_map_file(struct backing *backing, const struct mapping *mapping)
 static int open_path(const struct backing *backing, const struct mapping *mapping)
 {
 	struct stat st;
-	char root[48];
 	int fd, err;
 
 	if (mapping->deleted || *mapping->path != '/')
 		return -1;
-	snprintf(root, sizeof(root), "/proc/%d/root", (int)backing->pid);
-	fd = beneath_open(root, mapping->path, backing_is_of, mapping, &err);
+	fd = beneath_open(procfs_path("/proc/%d/root", backing->pid).text, mapping->path,
+		mapped_is_inode, mapping, &err);
 	if (fd < 0)
 		return -1;
-	if (fstat(fd, &st) == 0 && major(st.st_dev) == mapping->dev_major &&
-		minor(st.st_dev) == mapping->dev_minor)
+	if (fstat(fd, &st) == 0 && is_of(&st, mapping))
 		return fd;
 	close(fd);
 	return -1;
@@ -368,7 +341,7 @@ static int open_path(const struct backing *backing, const struct mapping *mappin
 
 int backing_open(struct backing *backing, const struct mapping *mapping)
 {
-	int fd = open_map_file(backing, mapping), err;
+	int fd = map_file_open(backing->pid, mapping, &backing->no_map_files), err;
 
 	if (fd < 0)
 		fd = memfds_open(&backing->memfds, backing->pid, mapping, &err);

@@ -198,7 +198,6 @@ static int open_data(pid_t pid, const struct maps *maps, const struct reg_sessio
 {
 	const struct mapping *found = NULL;
 	struct stat status;
-	char path[80];
 	int name, fd;
 
 	for (size_t i = 0; i < maps->count && !found; i++)
@@ -207,9 +206,7 @@ static int open_data(pid_t pid, const struct maps *maps, const struct reg_sessio
 			found = &maps->items[i];
 	if (!found)
 		return -1;
-	snprintf(path, sizeof(path), "/proc/%d/map_files/%jx-%jx", procfs_living(pid),
-		(uintmax_t)found->start, (uintmax_t)found->end);
-	name = open(path, O_PATH | O_CLOEXEC);
+	name = open(map_file_path(procfs_living(pid), found).text, O_PATH | O_CLOEXEC);
 	fd = name < 0 ? -1 : procfs_open_regular(name, O_RDONLY);
 	if (name >= 0)
 		close(name);
