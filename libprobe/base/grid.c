@@ -79,6 +79,15 @@ void grid_title(struct grid *grid, const char *title, unsigned int flags)
 	add(grid, (struct grid_cell){.column = column}, &grid->columns[column].width);
 }
 
+void grid_titles(struct grid *grid, const char *titles)
+{
+	for (size_t length; *titles; titles += length + 1) {
+		length = strcspn(titles, "<>");
+		buffer_bytes(&grid->text, titles, length);
+		grid_title(grid, "", titles[length] == '>' ? GRID_RIGHT : GRID_LEFT);
+	}
+}
+
 void grid_end(struct grid *grid)
 {
 	size_t column = grid->column;

@@ -49,6 +49,8 @@ void grid_deinit(struct grid *grid);
 
 /* Adds a column. Its title is the text written since the last cell, followed by `title`. */
 void grid_title(struct grid *grid, const char *title, unsigned int flags);
+/* Adds columns. After each title comes > if its column is right-aligned, < if it is not. */
+void grid_titles(struct grid *grid, const char *titles);
 void grid_end(struct grid *grid);
 /* Writes a text that may hold any bytes, as buffer_printable(). */
 void grid_text(struct grid *grid, const char *text);

@@ -22,6 +22,9 @@ struct comparison {
 /* A row of one summary or of both. An item is NULL if its summary does not have the row. */
 struct compared {
 	const void *items[SIDE_COUNT];
+	unsigned int group;
+	double change; /* of the amount per second */
+	size_t place;  /* position before sorting; equal rows keep their order */
 };
 
 /* The two summaries' tables of one key. */
@@ -47,30 +50,14 @@ static double compare_rate(const struct probe_summary *summary, long double amou
 /* A kind of rows, each of which joins an item of one summary and the same item of the other. */
 struct row_kind {
 	bool (*same)(const struct comparison *comparison, const void *before, const void *after);
-	/* Returns an item's amount per second. */
-	double (*amount)(const struct probe_summary *summary, const void *item);
+	long double (*amount)(const void *item);
 	/* Returns the group by which rows are sorted first. NULL if there are no groups. */
 	unsigned int (*group)(const void *item);
 };
 
-/* Two lists of items of a kind. They are owned; NULL if memory was short. */
-struct lists {
-	const struct comparison *comparison;
-	const struct row_kind *kind;
-	const void **items[SIDE_COUNT];
-	size_t counts[SIDE_COUNT];
-};
-
-struct ranked {
-	struct compared compared;
-	unsigned int group;
-	double change;
-	size_t place; /* position before sorting; equal rows keep their order */
-};
-
 static int by_change(const void *a, const void *b)
 {
-	const struct ranked *left = a, *right = b;
+	const struct compared *left = a, *right = b;
 
 	if (left->group != right->group)
 		return left->group < right->group ? -1 : 1;
@@ -79,67 +66,13 @@ static int by_change(const void *a, const void *b)
 	return left->place < right->place ? -1 : left->place > right->place;
 }
 
-static double amount(const struct lists *lists, enum side side, const void *item)
+/* Returns the amount per second of an item, which may be NULL. */
+static double rate_of(const struct comparison *comparison, const struct row_kind *kind,
+	enum side side, const void *item)
 {
-	double value = item ? lists->kind->amount(lists->comparison->summaries[side], item) : 0;
+	double rate = item ? compare_rate(comparison->summaries[side], kind->amount(item)) : 0;
 
-	return isnan(value) ? 0 : value;
-}
-
-static void add(const struct lists *lists, struct ranked *rows, size_t *count, const void *before,
-	const void *after)
-{
-	double change = amount(lists, SIDE_AFTER, after) - amount(lists, SIDE_BEFORE, before);
-
-	rows[*count] = (struct ranked){
-		.compared.items = {before, after},
-		.group = lists->kind->group ? lists->kind->group(before ? before : after) : 0,
-		.change = change < 0 ? -change : change,
-		.place = *count,
-	};
-	++*count;
-}
-
-/*
- * Finds the item that equals `before` in the second list, and marks it as taken. NULL if not found.
- */
-static const void *counterpart(const struct lists *lists, const void *before, bool *taken)
-{
-	for (size_t i = 0; i < lists->counts[SIDE_AFTER]; i++) {
-		const void *after = lists->items[SIDE_AFTER][i];
-
-		if (taken[i] || !lists->kind->same(lists->comparison, before, after))
-			continue;
-		taken[i] = true;
-		return after;
-	}
-	return NULL;
-}
-
-static struct compared *match_lists(const struct lists *lists, size_t *count_ret)
-{
-	size_t most = lists->counts[SIDE_BEFORE] + lists->counts[SIDE_AFTER];
-	AUTO_FREE bool *taken = calloc(lists->counts[SIDE_AFTER] + 1, sizeof(*taken));
-	AUTO_FREE struct ranked *rows = calloc(most + 1, sizeof(*rows));
-	struct compared *matched;
-
-	*count_ret = 0;
-	if (!taken || !rows)
-		return NULL;
-	for (size_t i = 0; i < lists->counts[SIDE_BEFORE]; i++) {
-		const void *before = lists->items[SIDE_BEFORE][i];
-
-		add(lists, rows, count_ret, before, counterpart(lists, before, taken));
-	}
-	for (size_t i = 0; i < lists->counts[SIDE_AFTER]; i++) {
-		if (!taken[i])
-			add(lists, rows, count_ret, NULL, lists->items[SIDE_AFTER][i]);
-	}
-	qsort(rows, *count_ret, sizeof(*rows), by_change);
-	matched = calloc(most + 1, sizeof(*matched));
-	for (size_t i = 0; matched && i < *count_ret; i++)
-		matched[i] = rows[i].compared;
-	return matched;
+	return isnan(rate) ? 0 : rate;
 }
 
 /*
@@ -149,12 +82,40 @@ static struct compared *match_lists(const struct lists *lists, size_t *count_ret
 static struct compared *match(const struct comparison *comparison, const struct row_kind *kind,
 	void *before, size_t before_count, void *after, size_t after_count, size_t *count_ret)
 {
-	const struct lists lists = {comparison, kind, {before, after}, {before_count, after_count}};
-	struct compared *matched = before && after ? match_lists(&lists, count_ret) : NULL;
+	AUTO_FREE const void **lefts = before, **rights = after;
+	AUTO_FREE bool *taken = calloc(after_count + 1, sizeof(*taken));
+	struct compared *rows = calloc(before_count + after_count + 1, sizeof(*rows));
+	size_t count = 0;
 
-	free(before);
-	free(after);
-	return matched;
+	*count_ret = 0;
+	if (!lefts || !rights || !taken || !rows) {
+		free(rows);
+		return NULL;
+	}
+	for (size_t i = 0; i < before_count; i++) {
+		size_t k = 0;
+
+		while (k < after_count &&
+			(taken[k] || !kind->same(comparison, lefts[i], rights[k])))
+			k++;
+		taken[k] = true;
+		rows[count++].items[SIDE_BEFORE] = lefts[i];
+		if (k < after_count)
+			rows[count - 1].items[SIDE_AFTER] = rights[k];
+	}
+	for (size_t k = 0; k < after_count; k++)
+		if (!taken[k])
+			rows[count++].items[SIDE_AFTER] = rights[k];
+	for (size_t i = 0; i < count; i++) {
+		rows[i].group = kind->group ? kind->group(compared_any(&rows[i])) : 0;
+		rows[i].change =
+			fabs(rate_of(comparison, kind, SIDE_AFTER, rows[i].items[SIDE_AFTER]) -
+				rate_of(comparison, kind, SIDE_BEFORE, rows[i].items[SIDE_BEFORE]));
+		rows[i].place = i;
+	}
+	qsort(rows, count, sizeof(*rows), by_change);
+	*count_ret = count;
+	return rows;
 }
 
 /* ---- Probes ---------------------------------------------------------------------------- */
@@ -170,9 +131,9 @@ static bool same_probe(const struct comparison *comparison, const void *before, 
 	return same_name(before, after);
 }
 
-static double probe_amount(const struct probe_summary *summary, const void *item)
+static long double probe_amount(const void *item)
 {
-	return compare_rate(summary, ((const struct summary_probe *)item)->hits);
+	return ((const struct summary_probe *)item)->hits;
 }
 
 static const struct row_kind probe_rows = {.same = same_probe, .amount = probe_amount};
@@ -197,9 +158,9 @@ static bool same_pair(const struct comparison *comparison, const void *before, c
 	return same_name(left[a->begin], right[b->begin]) && same_name(left[a->end], right[b->end]);
 }
 
-static double pair_amount(const struct probe_summary *summary, const void *item)
+static long double pair_amount(const void *item)
 {
-	return compare_rate(summary, ((const struct summary_pair *)item)->times.sum);
+	return ((const struct summary_pair *)item)->times.sum;
 }
 
 static const struct row_kind pair_rows = {.same = same_pair, .amount = pair_amount};
@@ -232,9 +193,9 @@ static bool same_pair_value(
 	       value_compare(&a->value, &b->value) == 0;
 }
 
-static double pair_value_amount(const struct probe_summary *summary, const void *item)
+static long double pair_value_amount(const void *item)
 {
-	return compare_rate(summary, ((const struct summary_value *)item)->times.sum);
+	return ((const struct summary_value *)item)->times.sum;
 }
 
 static const struct row_kind pair_value_rows = {
@@ -265,9 +226,9 @@ static bool same_value(const struct comparison *comparison, const void *before, 
 	       value_compare(&a->value, &b->value) == 0;
 }
 
-static double value_amount(const struct probe_summary *summary, const void *item)
+static long double value_amount(const void *item)
 {
-	return compare_rate(summary, ((const struct top_slot *)item)->count);
+	return ((const struct top_slot *)item)->count;
 }
 
 static const struct row_kind value_rows = {.same = same_value, .amount = value_amount};
@@ -281,34 +242,28 @@ static struct compared *compare_values(const struct comparison *comparison,
 		right->used, count_ret);
 }
 
-static bool same_table(const struct summary_top *a, const struct summary_top *b)
-{
-	return key_same(&a->key, &b->key) && same_name(a->probe, b->probe);
-}
-
 static struct compared_top *compare_tops(const struct comparison *comparison, size_t *count_ret)
 {
 	size_t before_count, after_count;
-	struct summary_top *before =
+	AUTO_FREE struct summary_top *before =
 		summary_tops(comparison->summaries[SIDE_BEFORE], &before_count);
-	struct summary_top *after = summary_tops(comparison->summaries[SIDE_AFTER], &after_count);
+	AUTO_FREE struct summary_top *after =
+		summary_tops(comparison->summaries[SIDE_AFTER], &after_count);
 	struct compared_top *matched = calloc(before_count + 1, sizeof(*matched));
 
 	*count_ret = 0;
 	for (size_t i = 0; before && after && matched && i < before_count; i++) {
 		for (size_t j = 0; j < after_count; j++) {
-			if (same_table(&before[i], &after[j]))
+			if (key_same(&before[i].key, &after[j].key) &&
+				same_name(before[i].probe, after[j].probe))
 				matched[(*count_ret)++] =
 					(struct compared_top){{before[i], after[j]}};
 		}
 	}
-	if (!before || !after) {
-		free(matched);
-		matched = NULL;
-	}
-	free(before);
-	free(after);
-	return matched;
+	if (before && after)
+		return matched;
+	free(matched);
+	return NULL;
 }
 
 /* ---- Writing --------------------------------------------------------------------------- */
@@ -550,13 +505,18 @@ static void compare_json(struct buffer *out, const struct comparison *comparison
 /* Changes greater than this are shown as a factor. */
 enum { PERCENT_MAX = 1000 };
 
-/* Writes a change: "+12.3%", "x25", "new", "gone". */
-static void change(struct buffer *out, double before, double after)
+/* Writes "+12.3%", "x25", "new" or "gone"; "?" if an amount is unknown, as its row may be dropped.
+ */
+static void change_cell(
+	struct grid *grid, const double amounts[SIDE_COUNT], const bool known[SIDE_COUNT])
 {
+	double before = amounts[SIDE_BEFORE], after = amounts[SIDE_AFTER];
 	double percent = 100 * (after / before - 1);
 	char text[64];
 
-	if (!(before > 0))
+	if (!known[SIDE_BEFORE] || !known[SIDE_AFTER])
+		strcpy(text, "?");
+	else if (!(before > 0))
 		strcpy(text, after > 0 ? "new" : "-");
 	else if (!(after > 0))
 		strcpy(text, "gone");
@@ -564,28 +524,7 @@ static void change(struct buffer *out, double before, double after)
 		snprintf(text, sizeof(text), "%+.1f%%", percent);
 	else
 		snprintf(text, sizeof(text), "x%.0f", after / before);
-	buffer_string(out, text);
-}
-
-/*
- * Writes the titles of a column, of the column AFTER and, unless `changes` is NULL, of the change.
- */
-static void titles(struct grid *grid, const char *name, const char *changes)
-{
-	grid_title(grid, name, GRID_RIGHT);
-	grid_title(grid, "AFTER", GRID_RIGHT);
-	if (changes)
-		grid_title(grid, changes, GRID_RIGHT);
-}
-
-/* Writes a change; "?" if an amount is unknown, because its row may have been dropped. */
-static void change_cell(
-	struct grid *grid, const double amounts[SIDE_COUNT], const bool known[SIDE_COUNT])
-{
-	if (known[SIDE_BEFORE] && known[SIDE_AFTER])
-		change(&grid->text, amounts[SIDE_BEFORE], amounts[SIDE_AFTER]);
-	else
-		buffer_char(&grid->text, '?');
+	buffer_string(&grid->text, text);
 	grid_end(grid);
 }
 
@@ -623,66 +562,42 @@ static size_t shown_of(size_t count, size_t limit)
 
 /* ---- Probes ---------------------------------------------------------------------------- */
 
-static void probe_line(
-	struct grid *grid, const struct comparison *comparison, const struct compared *compared)
-{
-	const struct summary_probe *const probes[SIDE_COUNT] = {
-		compared->items[SIDE_BEFORE], compared->items[SIDE_AFTER]};
-	const struct summary_probe *any = compared_any(compared);
-	uint64_t hits[SIDE_COUNT];
-
-	text_probe(&grid->text, any->provider, any->name);
-	grid_end(grid);
-	for (int side = 0; side < SIDE_COUNT; side++)
-		hits[side] = probes[side] ? probes[side]->hits : 0;
-	count_cells(grid, comparison, hits, both_known);
-}
-
 static void probes(struct buffer *out, const struct comparison *comparison)
 {
 	size_t count = 0, shown;
 	AUTO_FREE struct compared *rows = compare_probes(comparison, &count);
 	AUTO_GRID struct grid grid = {0};
 
-	if (!rows) {
-		out->no_memory = true;
+	out->no_memory |= !rows;
+	if (!rows)
 		return;
-	}
 	grid_init(&grid);
 	shown = shown_of(count, comparison->views[SIDE_AFTER]->top);
 	buffer_char(out, '\n');
-	grid_title(&grid, "PROBE", GRID_LEFT);
-	titles(&grid, "HITS", NULL);
-	titles(&grid, "RATE/s", "CHANGE");
-	for (size_t i = 0; i < shown; i++)
-		probe_line(&grid, comparison, &rows[i]);
+	grid_titles(&grid, "PROBE<HITS>AFTER>RATE/s>AFTER>CHANGE>");
+	for (size_t i = 0; i < shown; i++) {
+		const struct summary_probe *any = compared_any(&rows[i]);
+		uint64_t hits[SIDE_COUNT];
+
+		text_probe(&grid.text, any->provider, any->name);
+		grid_end(&grid);
+		for (int side = 0; side < SIDE_COUNT; side++) {
+			const struct summary_probe *probe = rows[i].items[side];
+
+			hits[side] = probe ? probe->hits : 0;
+		}
+		count_cells(&grid, comparison, hits, both_known);
+	}
 	grid_print(&grid, out, 0);
 	text_more(out, count - shown, " more probe (--top)\n", " more probes (--top)\n");
 }
 
 /* ---- Pairs ----------------------------------------------------------------------------- */
 
-static void duration_cells(
-	struct grid *grid, const double durations[SIDE_COUNT], const bool known[SIDE_COUNT])
-{
-	struct buffer *text = &grid->text;
-
-	for (int side = 0; side < SIDE_COUNT; side++) {
-		if (known[side])
-			summary_duration(text, durations[side]);
-		else
-			buffer_char(text, '?');
-		grid_end(grid);
-	}
-}
-
 static void times_titles(struct grid *grid)
 {
-	titles(grid, "COUNT", NULL);
-	titles(grid, "TOTAL", "CHANGE/s");
-	titles(grid, "P50", "CHANGE");
-	titles(grid, "P99", "CHANGE");
-	titles(grid, "MAX", "CHANGE");
+	grid_titles(grid, "COUNT>AFTER>TOTAL>AFTER>CHANGE/s>P50>AFTER>CHANGE>P99>AFTER>CHANGE>");
+	grid_titles(grid, "MAX>AFTER>CHANGE>");
 }
 
 /*
@@ -713,7 +628,13 @@ static void times_cells(struct grid *grid, const struct comparison *comparison,
 		durations[MOST][side] = its && its->count ? (double)its->most : NAN;
 	}
 	for (size_t i = 0; i < DURATIONS; i++) {
-		duration_cells(grid, durations[i], known);
+		for (int side = 0; side < SIDE_COUNT; side++) {
+			if (known[side])
+				summary_duration(&grid->text, durations[i][side]);
+			else
+				buffer_char(&grid->text, '?');
+			grid_end(grid);
+		}
 		change_cell(grid, i == TOTAL ? busy : durations[i], known);
 	}
 }
@@ -724,21 +645,6 @@ static void pair_name(
 	enum side any = compared->items[SIDE_BEFORE] ? SIDE_BEFORE : SIDE_AFTER;
 
 	summary_text_pair(out, comparison->summaries[any], compared->items[any]);
-}
-
-static void pair_line(
-	struct grid *grid, const struct comparison *comparison, const struct compared *compared)
-{
-	const struct summary_times *times[SIDE_COUNT];
-
-	for (int side = 0; side < SIDE_COUNT; side++) {
-		const struct summary_pair *pair = compared->items[side];
-
-		times[side] = pair ? &pair->times : NULL;
-	}
-	pair_name(&grid->text, comparison, compared);
-	grid_end(grid);
-	times_cells(grid, comparison, times, both_known);
 }
 
 /* ---- Values of pairs ------------------------------------------------------------------- */
@@ -781,18 +687,11 @@ static void values_of(struct buffer *out, const struct comparison *comparison,
 	key_print(out, &first->key);
 	buffer_char(out, '\n');
 	times_titles(&grid);
-	grid_title(&grid, "VALUE", GRID_LEFT);
+	grid_titles(&grid, "VALUE<");
 	for (size_t i = 0; i < shown; i++)
 		pair_value_line(&grid, comparison, pair, &rows[i]);
 	grid_print(&grid, out, 0);
 	text_more(out, count - shown, " more value (--top)\n", " more values (--top)\n");
-}
-
-static bool of_one_key(const struct compared *a, const struct compared *b)
-{
-	const struct summary_value *left = compared_any(a), *right = compared_any(b);
-
-	return key_same(&left->key, &right->key);
 }
 
 static void pair_values(
@@ -806,8 +705,7 @@ static void pair_values(
 	rows = compare_pair_values(comparison, pair, &count);
 	out->no_memory |= !rows;
 	for (size_t i = 0; rows && i < count; i = end) {
-		end = i + 1;
-		while (end < count && of_one_key(&rows[i], &rows[end]))
+		for (end = i + 1; end < count && rows[end].group == rows[i].group;)
 			end++;
 		values_of(out, comparison, pair, rows + i, end - i);
 	}
@@ -827,10 +725,20 @@ static void pairs(struct buffer *out, const struct comparison *comparison)
 	grid_init(&grid);
 	shown = shown_of(count, comparison->views[SIDE_AFTER]->top);
 	buffer_char(out, '\n');
-	grid_title(&grid, "PAIR", GRID_LEFT);
+	grid_titles(&grid, "PAIR<");
 	times_titles(&grid);
-	for (size_t i = 0; i < shown; i++)
-		pair_line(&grid, comparison, &rows[i]);
+	for (size_t i = 0; i < shown; i++) {
+		const struct summary_times *times[SIDE_COUNT];
+
+		for (int side = 0; side < SIDE_COUNT; side++) {
+			const struct summary_pair *pair = rows[i].items[side];
+
+			times[side] = pair ? &pair->times : NULL;
+		}
+		pair_name(&grid.text, comparison, &rows[i]);
+		grid_end(&grid);
+		times_cells(&grid, comparison, times, both_known);
+	}
 	grid_print(&grid, out, 0);
 	text_more(out, count - shown, " more pair (--top)\n", " more pairs (--top)\n");
 	for (size_t i = 0; i < shown; i++)
@@ -870,10 +778,9 @@ static void values(struct buffer *out, const struct comparison *comparison,
 	AUTO_FREE struct compared *rows = compare_values(comparison, tops, &count);
 	AUTO_GRID struct grid grid = {0};
 
-	if (!rows) {
-		out->no_memory = true;
+	out->no_memory |= !rows;
+	if (!rows)
 		return;
-	}
 	grid_init(&grid);
 	shown = shown_of(count, summary_key_limit(comparison->summaries[SIDE_AFTER],
 					comparison->views[SIDE_AFTER]));
@@ -882,9 +789,7 @@ static void values(struct buffer *out, const struct comparison *comparison,
 	buffer_string(out, " by ");
 	key_print(out, &tops[SIDE_AFTER]->key);
 	buffer_char(out, '\n');
-	titles(&grid, "HITS", NULL);
-	titles(&grid, "RATE/s", "CHANGE");
-	grid_title(&grid, "VALUE", GRID_LEFT);
+	grid_titles(&grid, "HITS>AFTER>RATE/s>AFTER>CHANGE>VALUE<");
 	for (size_t i = 0; i < shown; i++)
 		value_line(&grid, comparison, compared, &rows[i]);
 	grid_print(&grid, out, 0);

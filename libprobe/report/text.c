@@ -85,22 +85,17 @@ static void header(struct buffer *out, const struct probe_summary *summary,
 	text_counted(out, summary->threads.count, " thread\n", " threads\n");
 }
 
-/* Reports losses whose number is unknown. */
-static void missing(struct buffer *out, const struct probe_summary *summary)
+void summary_text_header(struct buffer *out, const struct probe_summary *summary,
+	const struct probe_summary_view *view)
 {
+	header(out, summary, view);
+	/* Losses whose number is unknown. */
 	if (summary->overrun)
 		buffer_string(
 			out, "older hits were overwritten: the rings held no more (record -b)\n");
 	if (summary->full)
 		buffer_string(
 			out, "later hits were not recorded: the rings were full (record -b)\n");
-}
-
-void summary_text_header(struct buffer *out, const struct probe_summary *summary,
-	const struct probe_summary_view *view)
-{
-	header(out, summary, view);
-	missing(out, summary);
 }
 
 /* ---- Probes --------------------------------------------------------------------------- */
@@ -146,15 +141,11 @@ static void probes(struct buffer *out, const struct probe_summary *summary,
 	size_t shown = limit(summary->probe_count, view);
 	AUTO_GRID struct grid grid = {0};
 
-	if (!sorted) {
-		out->no_memory = true;
+	out->no_memory |= !sorted;
+	if (!sorted)
 		return;
-	}
 	grid_init(&grid);
-	grid_title(&grid, "PROBE", GRID_LEFT);
-	grid_title(&grid, "HITS", GRID_RIGHT);
-	grid_title(&grid, "SHARE", GRID_RIGHT);
-	grid_title(&grid, "RATE/s", GRID_RIGHT);
+	grid_titles(&grid, "PROBE<HITS>SHARE>RATE/s>");
 	buffer_string(&grid.text, "OVER TIME");
 	if (summary_seconds(summary) > 0) {
 		buffer_string(&grid.text, ", ");
@@ -240,60 +231,13 @@ static void not_timed(struct buffer *out, const struct probe_summary *summary)
 		buffer_string(out, "there are more pairs than a report shows\n");
 }
 
-static void pairs(struct buffer *out, const struct probe_summary *summary,
-	const struct probe_summary_view *view)
-{
-	static const char *const titles[] = {
-		"COUNT", "TOTAL", "P50", "P90", "P99", "P99.9", "MAX", "IN FLIGHT"};
-	AUTO_FREE const struct summary_pair **sorted = summary_pairs(summary);
-	size_t shown = limit(summary->pair_count, view);
-	AUTO_GRID struct grid grid = {0};
-
-	if (!sorted) {
-		out->no_memory = true;
-		return;
-	}
-	grid_init(&grid);
-	grid_title(&grid, "PAIR", GRID_LEFT);
-	for (size_t i = 0; i < sizeof(titles) / sizeof(titles[0]); i++)
-		grid_title(&grid, titles[i], GRID_RIGHT);
-	grid_title(&grid, "NO BEGIN", GRID_RIGHT);
-	for (size_t i = 0; i < shown; i++)
-		pair_line(&grid, summary, sorted[i]);
-	if (shown) {
-		buffer_char(out, '\n');
-		grid_print(&grid, out, 0);
-	}
-	text_more(
-		out, summary->pair_count - shown, " more pair (--top)\n", " more pairs (--top)\n");
-	not_timed(out, summary);
-}
-
 /* ---- Single pairs ------------------------------------------------------------------------- */
-
-static void value_line(
-	struct grid *grid, const struct probe_summary *summary, const struct summary_value *value)
-{
-	static const double percents[] = {50, 99};
-	struct buffer *text = &grid->text;
-	struct probe_row row;
-
-	summary_times_row(&value->times, &row);
-	grid_number(grid, value->times.count);
-	duration_cell(grid, value->times.sum);
-	for (size_t i = 0; i < sizeof(percents) / sizeof(percents[0]); i++)
-		duration_cell(grid, probe_row_percentile(&row, percents[i]));
-	duration_cell(grid, (double)value->times.most);
-	text_meant(text, summary_value_meaning(summary, value), &value->value);
-	grid_end(grid);
-}
 
 /* Writes `count` rows of a key. */
 static void values_of(struct buffer *out, const struct probe_summary *summary,
 	const struct summary_value *const *rows, size_t count,
 	const struct probe_summary_view *view)
 {
-	static const char *const titles[] = {"COUNT", "TOTAL", "P50", "P99", "MAX"};
 	size_t shown = limit(count, view);
 	AUTO_GRID struct grid grid = {0};
 
@@ -301,11 +245,19 @@ static void values_of(struct buffer *out, const struct probe_summary *summary,
 	buffer_string(out, " by ");
 	key_print(out, &rows[0]->key);
 	buffer_char(out, '\n');
-	for (size_t i = 0; i < sizeof(titles) / sizeof(titles[0]); i++)
-		grid_title(&grid, titles[i], GRID_RIGHT);
-	grid_title(&grid, "VALUE", GRID_LEFT);
-	for (size_t i = 0; i < shown; i++)
-		value_line(&grid, summary, rows[i]);
+	grid_titles(&grid, "COUNT>TOTAL>P50>P99>MAX>VALUE<");
+	for (size_t i = 0; i < shown; i++) {
+		struct probe_row row;
+
+		summary_times_row(&rows[i]->times, &row);
+		grid_number(&grid, rows[i]->times.count);
+		duration_cell(&grid, rows[i]->times.sum);
+		duration_cell(&grid, probe_row_percentile(&row, 50));
+		duration_cell(&grid, probe_row_percentile(&row, 99));
+		duration_cell(&grid, (double)rows[i]->times.most);
+		text_meant(&grid.text, summary_value_meaning(summary, rows[i]), &rows[i]->value);
+		grid_end(&grid);
+	}
 	grid_print(&grid, out, 0);
 	text_more(out, count - shown, " more value (--top)\n", " more values (--top)\n");
 }
@@ -330,9 +282,32 @@ static void pair_values(struct buffer *out, const struct probe_summary *summary,
 			" pairs have other values\n");
 }
 
-/* Writes recorded stacks of end events below the table of the slowest pairs. */
-static void slow_stacks(struct buffer *out, const struct summary_pair *pair, size_t shown)
+static void slowest(struct buffer *out, const struct probe_summary *summary,
+	const struct summary_pair *pair, const struct probe_summary_view *view)
 {
+	size_t shown = limit(pair->slow_count, view);
+	AUTO_GRID struct grid grid = {0};
+
+	if (!shown)
+		return;
+	grid_init(&grid);
+	buffer_string(out, "\nthe longest of ");
+	summary_text_pair(out, summary, pair);
+	buffer_char(out, '\n');
+	grid_titles(&grid, "BEGIN<TIME>PID>TID>ARGUMENTS<");
+	for (size_t i = 0; i < shown; i++) {
+		const struct summary_slow *slow = &pair->slow[i];
+
+		summary_time(&grid.text, slow->time_ns);
+		grid_end(&grid);
+		duration_cell(&grid, (double)slow->duration_ns);
+		grid_signed(&grid, slow->pid);
+		grid_signed(&grid, slow->tid);
+		buffer_string(&grid.text, slow->text);
+		grid_end(&grid);
+	}
+	grid_print(&grid, out, 0);
+	/* The stacks of their end events, if they were recorded. */
 	for (size_t i = 0; i < shown; i++) {
 		const struct summary_slow *slow = &pair->slow[i];
 
@@ -346,65 +321,34 @@ static void slow_stacks(struct buffer *out, const struct summary_pair *pair, siz
 	}
 }
 
-static void slowest(struct buffer *out, const struct probe_summary *summary,
-	const struct summary_pair *pair, const struct probe_summary_view *view)
-{
-	size_t shown = limit(pair->slow_count, view);
-	AUTO_GRID struct grid grid = {0};
-
-	if (!shown)
-		return;
-	grid_init(&grid);
-	buffer_string(out, "\nthe longest of ");
-	summary_text_pair(out, summary, pair);
-	buffer_char(out, '\n');
-	grid_title(&grid, "BEGIN", GRID_LEFT);
-	grid_title(&grid, "TIME", GRID_RIGHT);
-	grid_title(&grid, "PID", GRID_RIGHT);
-	grid_title(&grid, "TID", GRID_RIGHT);
-	grid_title(&grid, "ARGUMENTS", GRID_LEFT);
-	for (size_t i = 0; i < shown; i++) {
-		const struct summary_slow *slow = &pair->slow[i];
-		struct buffer *text = &grid.text;
-
-		summary_time(text, slow->time_ns);
-		grid_end(&grid);
-		duration_cell(&grid, (double)slow->duration_ns);
-		grid_signed(&grid, slow->pid);
-		grid_signed(&grid, slow->tid);
-		buffer_string(text, slow->text);
-		grid_end(&grid);
-	}
-	grid_print(&grid, out, 0);
-	slow_stacks(out, pair, shown);
-}
-
-static void single_pairs(struct buffer *out, const struct probe_summary *summary,
+static void pairs(struct buffer *out, const struct probe_summary *summary,
 	const struct probe_summary_view *view)
 {
 	AUTO_FREE const struct summary_pair **sorted = summary_pairs(summary);
 	size_t shown = limit(summary->pair_count, view);
+	AUTO_GRID struct grid grid = {0};
 
 	out->no_memory |= !sorted;
-	for (size_t i = 0; sorted && i < shown; i++) {
+	if (!sorted)
+		return;
+	grid_init(&grid);
+	grid_titles(&grid, "PAIR<COUNT>TOTAL>P50>P90>P99>P99.9>MAX>IN FLIGHT>NO BEGIN>");
+	for (size_t i = 0; i < shown; i++)
+		pair_line(&grid, summary, sorted[i]);
+	if (shown) {
+		buffer_char(out, '\n');
+		grid_print(&grid, out, 0);
+	}
+	text_more(
+		out, summary->pair_count - shown, " more pair (--top)\n", " more pairs (--top)\n");
+	not_timed(out, summary);
+	for (size_t i = 0; summary->instances && i < shown; i++) {
 		pair_values(out, summary, sorted[i], view);
 		slowest(out, summary, sorted[i], view);
 	}
 }
 
 /* ---- Keys --------------------------------------------------------------------------------- */
-
-static void key_line(struct grid *grid, const struct summary_top *its, const struct top_slot *slot)
-{
-	struct buffer *text = &grid->text;
-
-	if (slot->error)
-		buffer_char(text, '~');
-	grid_number(grid, slot->count);
-	share_cell(grid, slot->count, its->top->total);
-	text_meant(text, summary_top_meaning(its), &slot->value);
-	grid_end(grid);
-}
 
 static void keys_of(struct buffer *out, const struct probe_summary *summary,
 	const struct summary_top *its, const struct probe_summary_view *view)
@@ -425,11 +369,14 @@ static void keys_of(struct buffer *out, const struct probe_summary *summary,
 	buffer_string(out, " by ");
 	key_print(out, &its->key);
 	buffer_char(out, '\n');
-	grid_title(&grid, "HITS", GRID_RIGHT);
-	grid_title(&grid, "SHARE", GRID_RIGHT);
-	grid_title(&grid, "VALUE", GRID_LEFT);
-	for (size_t i = 0; i < shown; i++)
-		key_line(&grid, its, sorted[i]);
+	grid_titles(&grid, "HITS>SHARE>VALUE<");
+	for (size_t i = 0; i < shown; i++) {
+		buffer_string(&grid.text, sorted[i]->error ? "~" : "");
+		grid_number(&grid, sorted[i]->count);
+		share_cell(&grid, sorted[i]->count, its->top->total);
+		text_meant(&grid.text, summary_top_meaning(its), &sorted[i]->value);
+		grid_end(&grid);
+	}
 	if (shown)
 		grid_print(&grid, out, 0);
 	if (rest) {
@@ -491,11 +438,7 @@ static void processes(struct buffer *out, const struct probe_summary *summary,
 		return;
 	grid_init(&grid);
 	buffer_char(out, '\n');
-	grid_title(&grid, "PID", GRID_RIGHT);
-	grid_title(&grid, "THREADS", GRID_RIGHT);
-	grid_title(&grid, "HITS", GRID_RIGHT);
-	grid_title(&grid, "SHARE", GRID_RIGHT);
-	grid_title(&grid, "COMMAND", GRID_LEFT);
+	grid_titles(&grid, "PID>THREADS>HITS>SHARE>COMMAND<");
 	for (size_t i = 0; i < shown; i++) {
 		grid_signed(&grid, sorted[i].pid);
 		grid_number(&grid, sorted[i].threads);
@@ -515,17 +458,12 @@ static void threads(struct buffer *out, const struct probe_summary *summary,
 	size_t shown = limit(summary->threads.count, view);
 	AUTO_GRID struct grid grid = {0};
 
-	if (!sorted) {
-		out->no_memory = true;
+	out->no_memory |= !sorted;
+	if (!sorted)
 		return;
-	}
 	grid_init(&grid);
 	buffer_char(out, '\n');
-	grid_title(&grid, "PID", GRID_RIGHT);
-	grid_title(&grid, "TID", GRID_RIGHT);
-	grid_title(&grid, "HITS", GRID_RIGHT);
-	grid_title(&grid, "SHARE", GRID_RIGHT);
-	grid_title(&grid, "COMMAND", GRID_LEFT);
+	grid_titles(&grid, "PID>TID>HITS>SHARE>COMMAND<");
 	for (size_t i = 0; i < shown; i++) {
 		grid_signed(&grid, sorted[i]->pid);
 		grid_signed(&grid, sorted[i]->tid);
@@ -568,8 +506,6 @@ void summary_text(struct buffer *out, const struct probe_summary *summary,
 	if (!summary->hits)
 		return;
 	pairs(out, summary, view);
-	if (summary->instances)
-		single_pairs(out, summary, view);
 	keys(out, summary, view);
 	callers(out, summary, view);
 	processes(out, summary, view);
