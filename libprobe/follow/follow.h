@@ -393,8 +393,6 @@ bool launches_have(const struct launches *launches, pid_t pid);
  */
 bool launches_depend(const struct launches *launches, struct launch_gate *gate);
 
-/* ---- Hold ------------------------------------------------------------------------------------ */
-
 /* ---- Program --------------------------------------------------------------------------------- */
 
 /*
@@ -402,31 +400,6 @@ bool launches_depend(const struct launches *launches, struct launch_gate *gate);
  * has no such loader or is unreadable, because waiting would not help.
  */
 bool program_is_loading(pid_t pid, struct files *files);
-
-/* ---- Rights ---------------------------------------------------------------------------------- */
-
-/* Tells whether a program keeps its rights if we trace it with ptrace(2). */
-
-enum { RIGHTS_PATH_MAX = 4096 };
-
-/* ---- Seek ------------------------------------------------------------------------------------ */
-
-/* Finds wanted processes, whoever started them, without tracing. */
-
-struct seek;
-
-/*
- * Called for each process that is found. If is_known() is true, the process is left out. take()
- * gets a wanted process, and the last time (CLOCK_MONOTONIC) at which it did not exist; if it
- * returns false, the search ends.
- */
-struct seek_visitor {
-	bool (*is_known)(void *data, pid_t pid);
-	bool (*take)(void *data, pid_t pid, uint64_t since_ns);
-	void *data;
-};
-
-/* ---- Stages ---------------------------------------------------------------------------------- */
 
 /* ---- Watch ----------------------------------------------------------------------------------- */
 

@@ -224,18 +224,6 @@ static uint32_t turn_word(const struct gate *gate, uint32_t turn)
 	return gate->owner | GATE_WAITED | (gate->flips & 1u << turn ? GATE_FLIP : 0);
 }
 
-/* Gives all turns to the waiter, with whose death the kernel ends them. */
-static void own_turns(struct gate *gate)
-{
-	for (uint32_t i = 0; i < GATE_TURNS; i++) {
-		gate->turns[i].next = i + 1 < GATE_TURNS ? &gate->turns[i + 1] : &gate->robust.list;
-		atomic_store(shared_word(&gate->shared->turns[i].owner), turn_word(gate, i));
-	}
-	gate->robust.futex_offset = (long)gate->shared->turns - (long)gate->turns;
-	atomic_signal_fence(memory_order_seq_cst);
-	gate->robust.list.next = &gate->turns[0];
-}
-
 void gate_leave(struct gate *gate)
 {
 	for (uint32_t i = 0; gate->shared && i < GATE_TURNS; i++) {
@@ -256,16 +244,23 @@ static void wait_until_set(uint32_t *word)
 		futex(word, FUTEX_WAIT, 0, NULL);
 }
 
-/*
- * Signals the eventfd when a thread has taken a number. Arriving threads wake the waiter. A target
- * can suppress that by writing the word, or FUTEX_REQUEUE; it only delays its own threads, and the
- * waiter's end.
- */
-static void signal_arrivals(struct gate *gate)
+/* The waiter thread. It owns no turn until the gate is open. */
+static void *wait_for_threads(void *data)
 {
 	static const struct timespec a_while = {.tv_sec = 2};
+	struct gate *gate = data;
 	uint32_t seen = 0;
 
+	gate->owner = (uint32_t)syscall(SYS_gettid) & GATE_OWNER;
+	gate->robust.list.next = &gate->robust.list;
+	syscall(SYS_set_robust_list, &gate->robust, sizeof(gate->robust));
+	set_and_wake(&gate->owned);
+	wait_until_set(&gate->opened);
+	/*
+	 * Signal the eventfd when a thread has taken a number. Arriving threads wake the waiter. A
+	 * target can suppress that by writing the word, or FUTEX_REQUEUE; it only delays its own
+	 * threads, and the waiter's end.
+	 */
 	while (!atomic_load((_Atomic bool *)&gate->ending)) {
 		uint32_t arrived = atomic_load(shared_word(&gate->shared->arrived));
 
@@ -276,19 +271,6 @@ static void signal_arrivals(struct gate *gate)
 		}
 		futex(&gate->shared->arrived, FUTEX_WAIT, seen, &a_while);
 	}
-}
-
-/* The waiter thread. It owns no turn until the gate is open. */
-static void *wait_for_threads(void *data)
-{
-	struct gate *gate = data;
-
-	gate->owner = (uint32_t)syscall(SYS_gettid) & GATE_OWNER;
-	gate->robust.list.next = &gate->robust.list;
-	syscall(SYS_set_robust_list, &gate->robust, sizeof(gate->robust));
-	set_and_wake(&gate->owned);
-	wait_until_set(&gate->opened);
-	signal_arrivals(gate);
 	syscall(SYS_set_robust_list, NULL, sizeof(gate->robust));
 	set_and_wake(&gate->ended);
 	return NULL;
@@ -320,7 +302,14 @@ void gate_open(struct gate *gate, struct probe_gate *shared, int event)
 	gate->shared = shared;
 	gate->event = event;
 	wait_until_set(&gate->owned);
-	own_turns(gate);
+	/* The waiter owns all turns, so the kernel ends them with its death. */
+	for (uint32_t i = 0; i < GATE_TURNS; i++) {
+		gate->turns[i].next = i + 1 < GATE_TURNS ? &gate->turns[i + 1] : &gate->robust.list;
+		atomic_store(shared_word(&shared->turns[i].owner), turn_word(gate, i));
+	}
+	gate->robust.futex_offset = (long)shared->turns - (long)gate->turns;
+	atomic_signal_fence(memory_order_seq_cst);
+	gate->robust.list.next = &gate->turns[0];
 	set_and_wake(&gate->opened);
 	set_armed(gate, true);
 }
@@ -426,27 +415,19 @@ void gate_shut(struct gate *gate)
 		wake_waiter(gate);
 }
 
-/*
- * Ends the waiter. Wakes it repeatedly, because a wake-up is lost if it comes just before the
- * waiter waits.
- */
-static void end_waiter(struct gate *gate)
+void gate_close(struct gate *gate)
 {
 	static const struct timespec a_moment = {.tv_nsec = 1000 * 1000};
 
-	while (gate->shared && !atomic_load(shared_word(&gate->ended))) {
+	gate_shut(gate);
+	/* A wake-up is lost if it comes just before the waiter waits, so wake it repeatedly. */
+	while (gate->waiting && gate->shared && !atomic_load(shared_word(&gate->ended))) {
 		wake_waiter(gate);
 		futex(&gate->ended, FUTEX_WAIT, 0, &a_moment);
 	}
-	worker_join(&gate->waiter);
-	gate->waiting = false;
-}
-
-void gate_close(struct gate *gate)
-{
-	gate_shut(gate);
 	if (gate->waiting)
-		end_waiter(gate);
+		worker_join(&gate->waiter);
+	gate->waiting = false;
 	if (!gate->shared)
 		return;
 	gate_take(gate);

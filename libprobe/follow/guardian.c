@@ -148,14 +148,6 @@ static void take_events(struct watchman *w)
 		}
 }
 
-static void tell_missed(struct watchman *w)
-{
-	const struct guardian_event event = {.missed = w->missed};
-
-	if (w->missed && send(w->channel, &event, sizeof(event), MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
-		w->missed = 0;
-}
-
 /* Asks the kernel to report executions of a descriptor's file. */
 static bool mark_file(const struct watchman *w, int fd)
 {
@@ -213,22 +205,6 @@ static void expire(struct watchman *w)
 		}
 }
 
-/* Computes at_once: each held thread, and each event, needs a descriptor. */
-static bool make_room(struct watchman *w)
-{
-	struct rlimit files;
-
-	if (getrlimit(RLIMIT_NOFILE, &files) < 0)
-		return false;
-	files.rlim_cur = files.rlim_max;
-	if (setrlimit(RLIMIT_NOFILE, &files) < 0 || files.rlim_cur < OWN_FILES + 2)
-		return false;
-	w->at_once = (files.rlim_cur - OWN_FILES) / 2;
-	if (w->at_once > HELD_MAX)
-		w->at_once = HELD_MAX;
-	return true;
-}
-
 /* Marks all files. No thread waits yet, so it may access file systems. */
 static bool mark_all(struct watchman *w)
 {
@@ -250,6 +226,7 @@ static bool mark_all(struct watchman *w)
 static int begin(struct watchman *w)
 {
 	struct sigevent kill = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGKILL};
+	struct rlimit files;
 
 	setsid();
 	prctl(PR_SET_NAME, "probectl-guard");
@@ -258,16 +235,34 @@ static int begin(struct watchman *w)
 	put_off_death(w);
 	w->group = fanotify_init(FAN_CLASS_CONTENT | FAN_CLOEXEC | FAN_NONBLOCK | FAN_REPORT_TID,
 		O_RDONLY | O_CLOEXEC | O_LARGEFILE);
-	if (w->group < 0 || !make_room(w) || !mark_all(w))
+	if (w->group < 0 || getrlimit(RLIMIT_NOFILE, &files) < 0)
 		return errno ? errno : EINVAL;
-	return 0;
+	/* Each held thread, and each event, needs a descriptor. */
+	files.rlim_cur = files.rlim_max;
+	if (setrlimit(RLIMIT_NOFILE, &files) < 0 || files.rlim_cur < OWN_FILES + 2)
+		return errno ? errno : EINVAL;
+	w->at_once = (files.rlim_cur - OWN_FILES) / 2;
+	if (w->at_once > HELD_MAX)
+		w->at_once = HELD_MAX;
+	return mark_all(w) ? 0 : errno ? errno : EINVAL;
 }
 
+/* Becomes the guardian. While the controller lives, only SIGKILL ends it. */
 static _Noreturn void watch(struct watchman *w)
 {
-	int err = begin(w);
-	struct guardian_event first = {.tid = err};
+	struct guardian_event first = {0}, missed = {0};
+	sigset_t all;
+	int err;
 
+	sigfillset(&all);
+	sigprocmask(SIG_SETMASK, &all, NULL);
+	if (w->channel != 0)
+		dup2(w->channel, 0);
+	w->channel = 0;
+	if (syscall(SYS_close_range, 1, ~0U, 0) < 0)
+		_exit(1);
+	err = begin(w);
+	first.tid = err;
 	if (send(w->channel, &first, sizeof(first), MSG_NOSIGNAL) < 0 || err)
 		_exit(1);
 	for (;;) {
@@ -281,26 +276,14 @@ static _Noreturn void watch(struct watchman *w)
 		if (fds[1].revents)
 			take_events(w);
 		expire(w);
-		tell_missed(w);
+		missed.missed = w->missed;
+		if (w->missed &&
+			send(w->channel, &missed, sizeof(missed), MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
+			w->missed = 0;
 	}
 }
 
 /* ---- Starting the guardian -------------------------------------------------------------- */
-
-/* Becomes the guardian. While the controller lives, only SIGKILL ends it. */
-static _Noreturn void become(struct watchman *w)
-{
-	sigset_t all;
-
-	sigfillset(&all);
-	sigprocmask(SIG_SETMASK, &all, NULL);
-	if (w->channel != 0)
-		dup2(w->channel, 0);
-	w->channel = 0;
-	if (syscall(SYS_close_range, 1, ~0U, 0) < 0)
-		_exit(1);
-	watch(w);
-}
 
 /* Forks twice: the guardian must not be a child of the program, which may wait for all. */
 static bool start(struct watchman *w)
@@ -311,7 +294,7 @@ static bool start(struct watchman *w)
 	if (child == 0) {
 		child = fork();
 		if (child == 0)
-			become(w);
+			watch(w);
 		_exit(child < 0);
 	}
 	while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR)
@@ -319,19 +302,11 @@ static bool start(struct watchman *w)
 	return child > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-static bool has_begun(int channel)
-{
-	struct pollfd input = {.fd = channel, .events = POLLIN};
-	struct guardian_event first;
-
-	return poll(&input, 1, START_MS) > 0 &&
-	       recv(channel, &first, sizeof(first), MSG_DONTWAIT) == sizeof(first) && !first.tid;
-}
-
 struct guardian *guardian_start(const char *const *files, size_t count)
 {
 	struct watchman w = {.files = files, .file_count = count};
 	struct guardian *guardian = calloc(1, sizeof(*guardian));
+	struct guardian_event first;
 	int pair[2];
 	bool begun;
 
@@ -344,7 +319,9 @@ struct guardian *guardian_start(const char *const *files, size_t count)
 	begun = start(&w);
 	close(pair[1]);
 	guardian->channel = pair[0];
-	if (begun && has_begun(pair[0]))
+	/* Its first message says whether it could begin. */
+	if (begun && poll(&(struct pollfd){.fd = pair[0], .events = POLLIN}, 1, START_MS) > 0 &&
+		recv(pair[0], &first, sizeof(first), MSG_DONTWAIT) == sizeof(first) && !first.tid)
 		return guardian;
 	guardian_end(guardian);
 	return NULL;

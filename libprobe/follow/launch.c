@@ -234,6 +234,7 @@ struct probe_error *probe_target_spawn(char *const argv[], struct probe_target *
  */
 
 enum {
+	RIGHTS_PATH_MAX = 4096,
 	SEEN_PATH_MAX = RIGHTS_PATH_MAX + 64,
 	INTERPRETER_MAX = 256, /* bytes that the kernel reads of a script: BINPRM_BUF_SIZE */
 	/*
@@ -328,17 +329,6 @@ static bool rights_stay(pid_t pid, uint64_t address)
 	return geteuid() == 0 || looks_safe(pid, address, &executes);
 }
 
-/*
- * Like rights_stay(), and execve(2) must be likely to succeed: if it failed, a thread that does not
- * stop there could execute another, unchecked file.
- */
-static bool rights_stay_at_once(pid_t pid, uint64_t address)
-{
-	bool executes;
-
-	return geteuid() == 0 || (looks_safe(pid, address, &executes) && executes);
-}
-
 /* ==== Hold ==================================================================================== */
 
 /*
@@ -395,24 +385,6 @@ static uint64_t path_address(pid_t tid, bool *running_ret)
 }
 
 /*
- * Opens a path as a thread sees it, using only the kernel's cache, to identify the file. Returns -1
- * on failure.
- */
-static int open_as_seen(pid_t tid, const char *name)
-{
-	char from[48];
-	int folder, fd;
-
-	snprintf(from, sizeof(from), "/proc/%d/%s", (int)tid, name[0] == '/' ? "root" : "cwd");
-	folder = open(from, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (folder < 0)
-		return -1;
-	fd = cached_open(folder, name, name[0] == '/' ? RESOLVE_IN_ROOT : 0);
-	close(folder);
-	return fd;
-}
-
-/*
  * Returns true if the thread certainly does not hold the lock. *running_ret is true if it does not
  * sleep yet.
  */
@@ -424,11 +396,19 @@ static bool may_be_seized(const struct guardian_event *event, bool *running_ret)
 				   : 0;
 	struct file_id file;
 	bool same;
-	int fd;
+	char from[48];
+	int folder, fd;
 
 	if (!address || !rights_read_path(event->tid, address, name))
 		return false;
-	fd = open_as_seen(event->tid, name);
+	/* Open the path as the thread sees it, using only the kernel's cache. */
+	snprintf(from, sizeof(from), "/proc/%d/%s", (int)event->tid,
+		name[0] == '/' ? "root" : "cwd");
+	folder = open(from, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (folder < 0)
+		return false;
+	fd = cached_open(folder, name, name[0] == '/' ? RESOLVE_IN_ROOT : 0);
+	close(folder);
 	if (fd < 0)
 		return false;
 	same = cached_identify(fd, &file) && file_id_same(&file, &event->file);
@@ -487,34 +467,6 @@ static void hold_serve(struct launches *launches, struct guardian *guardian)
 	launches->missed += guardian_missed(guardian);
 }
 
-/* Counts the threads that were not held, before the guardian ends. */
-static void hold_finish(struct launches *launches, struct guardian *guardian)
-{
-	struct guardian_event event;
-
-	/* Threads whose time has not passed are released at that moment, and do not count. */
-	while (guardian_next(guardian, &event))
-		launches->missed += clock_monotonic_ns() >= event.until_ns;
-	launches->missed += guardian_missed(guardian);
-}
-
-/* Returns true if a process that was about to execute a file has done so, or has ended. */
-static bool hold_has_started(pid_t pid, const struct file_id *file)
-{
-	char path[48];
-	struct file_id now;
-	bool same;
-	int fd;
-
-	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
-	fd = open(path, O_PATH | O_CLOEXEC);
-	if (fd < 0)
-		return true;
-	same = cached_identify(fd, &now) && file_id_same(&now, file);
-	close(fd);
-	return same;
-}
-
 /* ==== Launch ================================================================================== */
 
 enum {
@@ -527,18 +479,21 @@ enum {
 /* ---- At the gates ------------------------------------------------------------------- */
 
 /*
- * Returns true if a thread may run through execve(2) without a stop. If not, may_follow() decides
+ * Returns true if a thread may run through execve(2) without a stop. Its program must keep its
+ * rights under tracing, and execve(2) must be likely to succeed: if it failed, a thread that does
+ * not stop there could execute another, unchecked file. If this returns false, may_follow() decides
  * at the call.
  */
 static bool may_be_followed(const struct waiter *waiter)
 {
 	uint16_t offset = arch_process()->gate_argument;
 	uint64_t path;
+	bool executes;
 
 	return geteuid() == 0 || (offset && waiter->sp &&
 					 memory_read(waiter->tid, waiter->sp + offset, &path,
 						 sizeof(path)) == sizeof(path) &&
-					 rights_stay_at_once(waiter->tid, path));
+					 looks_safe(waiter->tid, path, &executes) && executes);
 }
 
 struct at_gate {
@@ -609,17 +564,6 @@ static bool is_on_way(const void *data, int turn, pid_t pid, pid_t tid)
 		       gate_holds_turn(gate, (uint32_t)turn));
 }
 
-/* Follows a waiting thread, if wanted. The first execve(2) ends a process's other threads. */
-static void serve_waiter(struct launches *l, struct launch_gate *gate, const struct waiter *waiter)
-{
-	struct passage *p = find_on_way(l, waiter->pid);
-
-	if (p && p->tid == waiter->tid)
-		passage_again(p, may_be_followed(waiter));
-	else if (!p && (gate->place.children || waiter->pid == gate->place.pid))
-		begin(l, gate, waiter->pid, waiter->tid, may_be_followed(waiter));
-}
-
 /* Traces the threads at a gate, then opens it. Returns false if a thread was not found yet. */
 static bool serve(struct launches *l, struct launch_gate *gate)
 {
@@ -631,8 +575,16 @@ static bool serve(struct launches *l, struct launch_gate *gate)
 	gate->place.data = &at;
 	all = waiters_find(&waiters, &gate->gate, &gate->place);
 	gate->place.data = NULL;
-	for (size_t i = 0; all && i < waiters.count; i++)
-		serve_waiter(l, gate, &waiters.items[i]);
+	/* The first execve(2) ends a process's other threads. */
+	for (size_t i = 0; all && i < waiters.count; i++) {
+		const struct waiter *waiter = &waiters.items[i];
+		struct passage *p = find_on_way(l, waiter->pid);
+
+		if (p && p->tid == waiter->tid)
+			passage_again(p, may_be_followed(waiter));
+		else if (!p && (gate->place.children || waiter->pid == gate->place.pid))
+			begin(l, gate, waiter->pid, waiter->tid, may_be_followed(waiter));
+	}
 	if (all && gate->gate.shared && gate_waiting(&gate->gate))
 		gate_release(&gate->gate);
 	free(waiters.items);
@@ -726,8 +678,20 @@ struct progress {
  */
 static bool is_missed(const struct launch *launch)
 {
-	return launch->is_sought && !launch->passage.nothing_lost &&
-	       hold_has_started(launch->passage.pid, &launch->file);
+	char path[48];
+	struct file_id now;
+	bool same;
+	int fd;
+
+	if (!launch->is_sought || launch->passage.nothing_lost)
+		return false;
+	snprintf(path, sizeof(path), "/proc/%d/exe", (int)launch->passage.pid);
+	fd = open(path, O_PATH | O_CLOEXEC);
+	if (fd < 0)
+		return true;
+	same = cached_identify(fd, &now) && file_id_same(&now, &launch->file);
+	close(fd);
+	return same;
 }
 
 /* Advances every passage as far as it can go. */
@@ -752,26 +716,6 @@ static struct progress step_all(struct launches *l)
 	return progress;
 }
 
-static bool serve_all(struct launches *l)
-{
-	bool all = true;
-
-	gate_clear(l->event);
-	count_lapses(l);
-	if (l->guardian)
-		hold_serve(l, l->guardian);
-	for (size_t i = 0; i < l->gate_count; i++)
-		all &= serve(l, l->gates[i]);
-	return all;
-}
-
-/* Waits for the next stop. Yields at first, because most stops come within microseconds. */
-static void wait_for_launch(struct yield *yield, struct control_signals *signals, uint64_t moved_ns)
-{
-	if (clock_monotonic_ns() - moved_ns >= AWAKE_NS || !yield_once(yield))
-		control_signals_wait(signals);
-}
-
 void launches_run(struct launches *launches)
 {
 	uint64_t now = clock_monotonic_ns(), end = now + RUN_NS, moved = now;
@@ -783,39 +727,41 @@ void launches_run(struct launches *launches)
 		alarm_unset(&launches->alarm);
 	control_signals_take(&signals);
 	for (;;) {
-		all = serve_all(launches);
+		gate_clear(launches->event);
+		count_lapses(launches);
+		if (launches->guardian)
+			hold_serve(launches, launches->guardian);
+		all = true;
+		for (size_t i = 0; i < launches->gate_count; i++)
+			all &= serve(launches, launches->gates[i]);
 		progress = step_all(launches);
 		now = clock_monotonic_ns();
 		if (progress.moved)
 			moved = now;
 		if (progress.held || (all && !progress.any) || now >= end)
 			break;
-		if (all)
-			wait_for_launch(&launches->yield, &signals, moved);
+		/* Yield at first, because most stops come within microseconds. */
+		if (all && (now - moved >= AWAKE_NS || !yield_once(&launches->yield)))
+			control_signals_wait(&signals);
 	}
 	control_signals_give(&signals);
 	if (progress.held || progress.any || !all)
 		gate_raise(launches->event);
 }
 
-static struct probe_error *tell_missed(struct launches *launches, bool at_end)
-{
-	size_t told = launches->missed_told;
-
-	if (launches->missed == told || (launches->missed < 2 * told && !at_end))
-		return NULL;
-	launches->missed_told = launches->missed;
-	return probe_error_new(PROBE_ERROR_ENDED,
-		"%zu or more processes have started while too many others did, or while probectl "
-		"was stopped or busy: those that have ended since have not been seen",
-		launches->missed);
-}
-
 void launches_end(struct launches *launches)
 {
+	struct guardian *guardian = launches->guardian;
+	struct guardian_event event;
+
 	count_lapses(launches);
-	if (launches->guardian)
-		hold_finish(launches, launches->guardian);
+	/*
+	 * Count the threads that were not held. Threads whose time has not passed are released at
+	 * that moment, and do not count.
+	 */
+	while (guardian && guardian_next(guardian, &event))
+		launches->missed += clock_monotonic_ns() >= event.until_ns;
+	launches->missed += guardian ? guardian_missed(guardian) : 0;
 	launches->guardian = NULL;
 	let_all_go(launches, NULL);
 	alarm_unset(&launches->alarm);
@@ -823,6 +769,8 @@ void launches_end(struct launches *launches)
 
 struct probe_error *launches_told(struct launches *launches, bool at_end)
 {
+	size_t before = launches->missed_told;
+
 	for (size_t i = 0; i < launches->count; i++) {
 		struct passage *passage = &launches->items[i].passage;
 		struct probe_error *told = passage->told;
@@ -832,7 +780,13 @@ struct probe_error *launches_told(struct launches *launches, bool at_end)
 		passage->told = NULL;
 		return told;
 	}
-	return tell_missed(launches, at_end);
+	if (launches->missed == before || (launches->missed < 2 * before && !at_end))
+		return NULL;
+	launches->missed_told = launches->missed;
+	return probe_error_new(PROBE_ERROR_ENDED,
+		"%zu or more processes have started while too many others did, or while probectl "
+		"was stopped or busy: those that have ended since have not been seen",
+		launches->missed);
 }
 
 struct probe_target *launches_take(

@@ -160,32 +160,27 @@ static bool is_call(const char *name, void *unused)
 	return false;
 }
 
-/* Does a module import only what leaves may import? libc and its loader may import anything. */
-static bool imports_no_call(const struct module *module)
-{
-	struct file *file = module->file;
-
-	if (file->role == FILE_UNKNOWN)
-		file->role =
-			module_is_libc(module) || object_imports_none(module->object, is_call, NULL)
-				? FILE_OF_LEAF
-				: FILE_OTHER;
-	return file->role != FILE_OTHER;
-}
-
-static bool may_be_mapped(const struct module *module)
-{
-	return module->file && module->object && module->file->passed_over &&
-	       imports_no_call(module);
-}
-
+/*
+ * May leaves map all these modules? No wanted probe is in them, and they import only what leaves
+ * may import; libc and its loader may import anything.
+ */
 static bool may_all_be_mapped(const struct modules *modules)
 {
-	bool all = modules->count > 0;
+	for (size_t i = 0; i < modules->count; i++) {
+		const struct module *module = &modules->items[i];
+		struct file *file = module->file;
 
-	for (size_t i = 0; i < modules->count && all; i++)
-		all = may_be_mapped(&modules->items[i]);
-	return all;
+		if (!file || !module->object || !file->passed_over)
+			return false;
+		if (file->role == FILE_UNKNOWN)
+			file->role = module_is_libc(module) || object_imports_none(module->object,
+								       is_call, NULL)
+					     ? FILE_OF_LEAF
+					     : FILE_OTHER;
+		if (file->role == FILE_OTHER)
+			return false;
+	}
+	return modules->count > 0;
 }
 
 void leaf_pass_over(pid_t pid, struct files *files)
@@ -229,21 +224,6 @@ static bool has_plain_environment(pid_t pid)
 			return false;
 	/* An empty text means that the file may be unreadable. */
 	return length && length < sizeof(text) - 1;
-}
-
-/*
- * Returns true if a just executed program will be a leaf. It must be known as one, and its
- * environment must not make the loader load anything else.
- */
-static bool leaf_begins(pid_t pid, const struct files *files, struct leaf *ret)
-{
-	const struct file *program = program_file(pid, files);
-
-	if (!program || program->leaf != LEAF_YES || !has_plain_environment(pid))
-		return false;
-	*ret = (struct leaf){
-		.dev = program->dev, .inode = program->inode, .since_ns = clock_monotonic_ns()};
-	return true;
 }
 
 /*
@@ -337,19 +317,6 @@ static struct probe_error *leaf_end(
 	return told;
 }
 
-/*
- * Returns the report that a leaf has executed another program, so that its mapped files are
- * unknown. The program still counts as a leaf, because it makes its own system calls, which no gate
- * can hold.
- */
-static struct probe_error *leaf_replaced(pid_t pid)
-{
-	return probe_error_new(PROBE_ERROR_ENDED,
-		"process %d has executed another program by a system call of its own: hits of "
-		"probes in what it had mapped before are not reported",
-		pid);
-}
-
 /* ==== Stages ================================================================================== */
 
 enum {
@@ -406,17 +373,6 @@ static void stage_ask_to_stop(struct passage *p, enum passage_state state)
 {
 	stage_enter(p, state);
 	stage_interrupt(p);
-}
-
-/*
- * Begins to trace a thread, in PASSAGE_THROUGH. Returns false if it must not be traced or is gone.
- */
-static bool stage_begin(struct passage *passage)
-{
-	if (ptrace(PTRACE_SEIZE, passage->tid, NULL, OPTIONS) < 0)
-		return false;
-	stage_enter(passage, PASSAGE_THROUGH);
-	return true;
 }
 
 /* Releases a thread that has stopped. */
@@ -518,15 +474,11 @@ static void step_entry(struct passage *p)
 	p->thread_ready = arch_get(&regs, ARCH_TP) != 0;
 }
 
-static uint64_t first_argument(const struct passage *p)
-{
-	return result_hides_argument() ? p->argument : arch_get(&p->regs, ARCH_ARG0);
-}
-
 /* Handles the exit of a loader's call. Returns true if all libraries are mapped. */
 static bool is_mapped(struct passage *p)
 {
 	bool ready = p->thread_ready;
+	uint64_t argument;
 
 	p->thread_ready = arch_get(&p->regs, ARCH_TP) != 0;
 	switch ((long)arch_get(&p->regs, ARCH_CALL)) {
@@ -536,7 +488,8 @@ static bool is_mapped(struct passage *p)
 	case SYS_rseq:
 		p->facts.known = true;
 		p->facts.has_rseq = arch_get(&p->regs, ARCH_RESULT) == 0;
-		p->facts.rseq_offset = (int32_t)(first_argument(p) - arch_get(&p->regs, ARCH_TP));
+		argument = result_hides_argument() ? p->argument : arch_get(&p->regs, ARCH_ARG0);
+		p->facts.rseq_offset = (int32_t)(argument - arch_get(&p->regs, ARCH_TP));
 		p->facts.rseq_signature = (uint32_t)arch_get(&p->regs, ARCH_ARG3);
 		return true;
 	}
@@ -547,45 +500,23 @@ static bool is_mapped(struct passage *p)
 
 /* ---- Leaves ---------------------------------------------------------------------------- */
 
-/* If the program is a leaf, enters PASSAGE_LEAF. None of its code has run. */
+/*
+ * If a just executed program will be a leaf, enters PASSAGE_LEAF. It must be known as one, and its
+ * environment must not make the loader load anything else. None of its code has run.
+ */
 static bool enter_leaf(struct passage *p)
 {
-	if (!leaf_begins(p->pid, p->files, &p->leaf) ||
-		ptrace(PTRACE_SETOPTIONS, p->tid, NULL, LEAF_OPTIONS) < 0)
+	const struct file *program = program_file(p->pid, p->files);
+
+	if (!program || program->leaf != LEAF_YES || !has_plain_environment(p->pid))
+		return false;
+	p->leaf = (struct leaf){
+		.dev = program->dev, .inode = program->inode, .since_ns = clock_monotonic_ns()};
+	if (ptrace(PTRACE_SETOPTIONS, p->tid, NULL, LEAF_OPTIONS) < 0)
 		return false;
 	p->is_leaf = true;
 	stage_enter(p, PASSAGE_LEAF);
 	return true;
-}
-
-/*
- * Handles the stop of a leaf after a while. If its loader is still at work, returns false, and the
- * leaf continues. If not, holds it, and lets it end without a stop (PTRACE_O_TRACEEXIT).
- */
-static bool hold_leaf(struct passage *p)
-{
-	uint64_t age = clock_monotonic_ns() - p->leaf.since_ns;
-
-	if ((age < RUNNING_NS && program_is_loading(p->pid, p->files)) ||
-		ptrace(PTRACE_SETOPTIONS, p->tid, NULL, OPTIONS) < 0) {
-		stage_enter(p, PASSAGE_LEAF);
-		return false;
-	}
-	p->is_leaf = false;
-	p->unseen_ns = leaf_is_one(&p->leaf, p->pid, p->files) ? 0 : age;
-	return true;
-}
-
-/* A leaf has executed another program, which is followed like others. */
-static void leave_leaf(struct passage *p)
-{
-	ptrace(PTRACE_SETOPTIONS, p->tid, NULL, OPTIONS);
-	*p = (struct passage){.pid = p->pid,
-		.tid = p->tid,
-		.may_follow = p->may_follow,
-		.files = p->files,
-		.yield = p->yield,
-		.told = leaf_replaced(p->pid)};
 }
 
 /* A leaf is about to end, or has started a process or thread: releases both. */
@@ -603,16 +534,25 @@ static void step_leaf(struct passage *p, int event)
 
 /* ---- One stop, continued ----------------------------------------------------------------- */
 
-/* Handles a stop that a leaf was asked for. Returns true if the leaf continues. */
+/*
+ * Handles the stop of a leaf after a while. If its loader is still at work, the leaf continues, and
+ * this returns true. If not, holds it, and lets it end without a stop (PTRACE_O_TRACEEXIT).
+ */
 static bool step_stopping(struct passage *p)
 {
+	uint64_t age = clock_monotonic_ns() - p->leaf.since_ns;
+
 	if (!registers_read(p->tid, &p->regs))
 		return true;
 	has_ended_wait(p);
-	if (!hold_leaf(p)) {
+	if ((age < RUNNING_NS && program_is_loading(p->pid, p->files)) ||
+		ptrace(PTRACE_SETOPTIONS, p->tid, NULL, OPTIONS) < 0) {
+		stage_enter(p, PASSAGE_LEAF);
 		p->is_again = false;
 		return true;
 	}
+	p->is_leaf = false;
+	p->unseen_ns = leaf_is_one(&p->leaf, p->pid, p->files) ? 0 : age;
 	p->has_run = true;
 	stage_enter(p, PASSAGE_HELD);
 	return false;
@@ -656,8 +596,24 @@ static bool step_system_call(struct passage *p)
 static bool step_event(struct passage *p, int event, int signal)
 {
 	if (event == PTRACE_EVENT_EXEC) {
-		if (p->is_leaf)
-			leave_leaf(p);
+		/*
+		 * A leaf has executed another program, which is followed like others. The files
+		 * that the leaf had mapped are unknown. It still counts as a leaf, because it makes
+		 * its own system calls, which no gate can hold.
+		 */
+		if (p->is_leaf) {
+			ptrace(PTRACE_SETOPTIONS, p->tid, NULL, OPTIONS);
+			*p = (struct passage){.pid = p->pid,
+				.tid = p->tid,
+				.may_follow = p->may_follow,
+				.files = p->files,
+				.yield = p->yield,
+				.told = probe_error_new(PROBE_ERROR_ENDED,
+					"process %d has executed another program by a system call "
+					"of its own: hits of probes in what it had mapped before "
+					"are not reported",
+					p->pid)};
+		}
 		p->returning = true;
 		if (!enter_leaf(p))
 			stage_enter(p, PASSAGE_PROGRAM);
@@ -676,28 +632,22 @@ static bool step_event(struct passage *p, int event, int signal)
 	return true;
 }
 
-/*
- * Notes the process or thread that a leaf has started. The kernel traces it from its start, and it
- * begins stopped.
- */
-static void note_stray(struct passage *p, int event)
-{
-	unsigned long tid;
-
-	if ((event == PTRACE_EVENT_FORK || event == PTRACE_EVENT_VFORK ||
-		    event == PTRACE_EVENT_CLONE) &&
-		ptrace(PTRACE_GETEVENTMSG, p->tid, NULL, &tid) == 0)
-		p->stray = (pid_t)tid;
-}
-
 /* Handles a stop (`status` is waitpid(2)'s), and usually lets the thread continue. */
 static void stage_stop(struct passage *p, int status)
 {
 	int event = (int)((unsigned int)status >> 16), signal = WSTOPSIG(status);
+	unsigned long tid;
 
 	if (event == PTRACE_EVENT_EXEC)
 		p->tid = p->pid;
-	note_stray(p, event);
+	/*
+	 * A leaf has started a process or thread. The kernel traces it from its start, and it
+	 * begins stopped.
+	 */
+	if ((event == PTRACE_EVENT_FORK || event == PTRACE_EVENT_VFORK ||
+		    event == PTRACE_EVENT_CLONE) &&
+		ptrace(PTRACE_GETEVENTMSG, p->tid, NULL, &tid) == 0)
+		p->stray = (pid_t)tid;
 	if (p->state == PASSAGE_LEAVING && event == PTRACE_EVENT_STOP && signal == SIGTRAP) {
 		if (registers_read(p->tid, &p->regs))
 			has_ended_wait(p);
@@ -784,7 +734,7 @@ void passage_begin(struct passage *passage, pid_t pid, pid_t tid, bool may_go)
 	passage->pid = pid;
 	passage->tid = tid;
 	passage->state = PASSAGE_OVER;
-	if (stage_begin(passage))
+	if (ptrace(PTRACE_SEIZE, tid, NULL, OPTIONS) == 0)
 		passage_again(passage, may_go);
 }
 

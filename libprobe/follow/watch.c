@@ -95,29 +95,6 @@ static bool watch_files(const struct seek *seek)
 	return seek->newcomers.file_count > 0;
 }
 
-static bool any_opened(const struct seek *seek)
-{
-	char events[EVENT_BYTES];
-	bool any = false;
-
-	while (seek->inotify >= 0 && read(seek->inotify, events, sizeof(events)) > 0)
-		any = true;
-	return any;
-}
-
-static struct probe_error *copy_files(struct seek *seek)
-{
-	size_t count = seek->newcomers.file_count;
-
-	seek->files = calloc(count + 1, sizeof(*seek->files));
-	for (size_t i = 0; seek->files && i < count; i++) {
-		seek->files[i] = strdup(seek->newcomers.files[i]);
-		if (!seek->files[i])
-			return probe_error_no_memory();
-	}
-	return seek->files ? NULL : probe_error_no_memory();
-}
-
 /* Without inotify, processes are found later. */
 static void open_inotify(struct seek *seek)
 {
@@ -134,16 +111,20 @@ static void seek_free(struct seek *seek);
 static struct probe_error *seek_create(const struct probe_newcomers *newcomers, struct seek **ret)
 {
 	struct seek *seek = calloc(1, sizeof(*seek));
-	struct probe_error *error;
+	bool ok = true;
 
 	if (!seek)
 		return probe_error_no_memory();
 	seek->newcomers = *newcomers;
 	seek->inotify = -1;
-	error = copy_files(seek);
-	if (error) {
+	seek->files = calloc(newcomers->file_count + 1, sizeof(*seek->files));
+	for (size_t i = 0; seek->files && ok && i < newcomers->file_count; i++) {
+		seek->files[i] = strdup(newcomers->files[i]);
+		ok = seek->files[i] != NULL;
+	}
+	if (!seek->files || !ok) {
 		seek_free(seek);
-		return error;
+		return probe_error_no_memory();
 	}
 	seek->guardian = geteuid() == 0 ? guardian_start((const char *const *)seek->files,
 						  seek->newcomers.file_count)
@@ -175,19 +156,6 @@ static int seek_fd(const struct seek *seek)
 	return seek->guardian ? guardian_fd(seek->guardian) : seek->inotify;
 }
 
-/* Ends the guardian, which releases all threads. */
-static void seek_hold_none(struct seek *seek)
-{
-	guardian_end(seek->guardian);
-	seek->guardian = NULL;
-}
-
-/* Returns the guardian of the wanted programs, or NULL. */
-static struct guardian *seek_guardian(const struct seek *seek)
-{
-	return seek->guardian;
-}
-
 /* ---- The processes ------------------------------------------------------------------- */
 
 /* Makes the next search come soon, for children that a newcomer forked before it was found. */
@@ -197,69 +165,6 @@ static void seek_hurry(struct seek *seek)
 
 	if (soon < seek->next_ns)
 		seek->next_ns = soon;
-}
-
-static void look_at_all(
-	const struct seek *seek, const struct seek_visitor *visitor, uint64_t since_ns)
-{
-	DIR *processes = procfs_processes();
-	pid_t pid;
-
-	while ((pid = procfs_next_id(processes))) {
-		if (pid == getpid() || visitor->is_known(visitor->data, pid) ||
-			!seek->newcomers.is_wanted(pid, seek->has_looked, seek->newcomers.data))
-			continue;
-		if (!visitor->take(visitor->data, pid, since_ns))
-			break;
-	}
-	if (processes)
-		closedir(processes);
-}
-
-static void plan_next(struct seek *seek, uint64_t began_ns)
-{
-	uint64_t now = clock_monotonic_ns(), pause = LOOK_SHARE * (now - began_ns);
-
-	if (now < seek->eager_until_ns)
-		pause = EAGER_LOOK_NS;
-	else if (seek->inotify >= 0 || seek->guardian)
-		pause = SELDOM_NS;
-	else if (pause < LOOK_NS)
-		pause = LOOK_NS;
-	seek->next_ns = now + pause;
-}
-
-static bool seek_look(struct seek *seek, const struct seek_visitor *visitor)
-{
-	static const struct timespec moment = {.tv_nsec = EAGER_LOOK_NS};
-	uint64_t now = clock_monotonic_ns(), since = seek->looked_ns;
-	bool opened = any_opened(seek), eager = now < seek->eager_until_ns;
-
-	if (seek->guardian && guardian_is_gone(seek->guardian)) {
-		seek_hold_none(seek);
-		open_inotify(seek);
-	}
-	/* The next search notices files opened from now on. */
-	if (opened)
-		seek->eager_until_ns = now + EAGER_NS;
-	if (seek->inotify >= 0 && seek->quiet_ns > since)
-		since = seek->quiet_ns;
-	if (!opened && !eager)
-		seek->quiet_ns = now;
-	if (!opened && now < seek->next_ns) {
-		if (eager)
-			nanosleep(&moment, NULL);
-		return eager;
-	}
-	if (seek->inotify >= 0 && !opened && !eager)
-		watch_files(seek);
-	if (seek->guardian)
-		guardian_renew(seek->guardian);
-	look_at_all(seek, visitor, since);
-	seek->has_looked = true;
-	seek->looked_ns = now;
-	plan_next(seek, now);
-	return clock_monotonic_ns() < seek->eager_until_ns;
 }
 
 /* ==== Watch =================================================================================== */
@@ -383,7 +288,7 @@ struct probe_error *probe_watch_seek(
 	if (error)
 		return error;
 	watch->wake = epoll_create1(EPOLL_CLOEXEC);
-	watch->launches.guardian = seek_guardian(watch->seek);
+	watch->launches.guardian = watch->seek->guardian;
 	if (watch->wake < 0 || !wake_for(watch, watch->launches.event) ||
 		!wake_for(watch, seek_fd(watch->seek)))
 		return probe_error_system(errno, "cannot wait for processes");
@@ -602,45 +507,33 @@ static bool add_children(struct probe_watch *watch, size_t parent)
 	return ok;
 }
 
-/* If the process's memory exists, the process has not ended. */
-static bool has_ended(const struct watched *w)
-{
-	return !(w->mem >= 0 && memory_is_there(w->mem)) &&
-	       procfs_start_time(w->pid) != w->start_time;
-}
-
-/* Forgets an ended process's forked children: they must be found again, as newcomers. */
-static void forget_orphans(struct probe_watch *watch, const struct image *image)
-{
-	for (size_t i = watch->count; i-- > 0;)
-		if (watch->items[i].is_child && watch->items[i].mem < 0 &&
-			image_same(&watch->items[i].image, image))
-			drop(watch, i);
-	seek_hurry(watch->seek);
-}
-
-/* Returns true if a process has ended, even if its parent never waits for it. */
-static bool is_dead(const struct watched *w)
-{
-	return w->mem >= 0 && !memory_is_there(w->mem) && procfs_is_zombie(w->pid);
-}
-
 static void forget_ended(struct probe_watch *watch)
 {
 	for (size_t i = 0; i < watch->count;) {
 		const struct watched *w = &watch->items[i];
 		bool has_hits = watch->seek && !w->is_child;
 		struct image image = w->image;
+		/* While the memory exists, the process has not ended. */
+		bool is_there = w->mem >= 0 && memory_is_there(w->mem);
+		bool has_ended = !is_there && procfs_start_time(w->pid) != w->start_time;
+		/* Its parent may never wait for it. */
+		bool is_dead = w->mem >= 0 && !is_there && procfs_is_zombie(w->pid);
 
-		if ((w->seen && w->is_child) || !(has_ended(w) || (has_hits && is_dead(w)))) {
+		if ((w->seen && w->is_child) || !(has_ended || (has_hits && is_dead))) {
 			i++;
 			continue;
 		}
 		/* A newcomer that we may not read was already reported. */
 		watch->ended += w->is_newcomer && !w->denied;
 		drop(watch, i);
-		if (has_hits)
-			forget_orphans(watch, &image);
+		if (!has_hits)
+			continue;
+		/* Its forked children must be found again, as newcomers. */
+		for (size_t k = watch->count; k-- > 0;)
+			if (watch->items[k].is_child && watch->items[k].mem < 0 &&
+				image_same(&watch->items[k].image, &image))
+				drop(watch, k);
+		seek_hurry(watch->seek);
 	}
 }
 
@@ -703,59 +596,97 @@ static bool has_sessions_of(pid_t pid, pid_t other)
 	return count && shared == count && alike;
 }
 
-/* Returns the watched process that `pid` was forked from, and that receives its hits; or NULL. */
-static const struct watched *find_origin(
-	const struct probe_watch *watch, pid_t pid, const struct image *image)
+/*
+ * Adds a found process, which is reported once its libraries are loaded. Returns false if memory is
+ * short.
+ */
+static bool take_newcomer(struct probe_watch *watch, pid_t pid, uint64_t since_ns)
 {
-	for (size_t i = 0; i < watch->count; i++) {
-		const struct watched *w = &watch->items[i];
-
-		if (w->image.address && image_same(&w->image, image) &&
-			has_sessions_of(pid, w->pid))
-			return w;
-	}
-	return NULL;
-}
-
-static bool is_known(void *data, pid_t pid)
-{
-	struct probe_watch *watch = data;
-
-	return find(watch, pid) || launches_have(&watch->launches, pid);
-}
-
-/* Adds a found process, which is reported once its libraries are loaded. */
-static bool take_newcomer(void *data, pid_t pid, uint64_t since_ns)
-{
-	struct probe_watch *watch = data;
-	const struct watched *origin = NULL;
 	struct watched *w;
 	struct image image;
 	enum image_state state = image_read(pid, &image);
+	bool is_child = false;
 
 	/* The process is a kernel thread, or has just ended. */
 	if (state == IMAGE_GONE)
 		return true;
-	if (state == IMAGE_READ)
-		origin = find_origin(watch, pid, &image);
+	/* Its hits go to a watched process from which it was forked. */
+	for (size_t i = 0; i < watch->count && state == IMAGE_READ && !is_child; i++)
+		is_child = watch->items[i].image.address &&
+			   image_same(&watch->items[i].image, &image) &&
+			   has_sessions_of(pid, watch->items[i].pid);
 	w = add(watch, pid);
 	if (!w)
 		return false;
-	w->is_child = origin != NULL;
-	w->is_newcomer = !origin;
-	w->image = origin ? image : (struct image){0};
+	w->is_child = is_child;
+	w->is_newcomer = !is_child;
+	w->image = is_child ? image : (struct image){0};
 	w->checked_ns = since_ns;
 	return true;
 }
 
+/* Searches all processes, if it is time to. Returns true if it should be called again soon. */
+static bool seek_look(struct probe_watch *watch)
+{
+	static const struct timespec moment = {.tv_nsec = EAGER_LOOK_NS};
+	struct seek *seek = watch->seek;
+	uint64_t now = clock_monotonic_ns(), since = seek->looked_ns, pause;
+	bool opened = false, eager = now < seek->eager_until_ns;
+	char events[EVENT_BYTES];
+	DIR *processes;
+	pid_t pid;
+
+	while (seek->inotify >= 0 && read(seek->inotify, events, sizeof(events)) > 0)
+		opened = true;
+	if (seek->guardian && guardian_is_gone(seek->guardian)) {
+		guardian_end(seek->guardian);
+		seek->guardian = NULL;
+		open_inotify(seek);
+	}
+	/* The next search notices files opened from now on. */
+	if (opened)
+		seek->eager_until_ns = now + EAGER_NS;
+	if (seek->inotify >= 0 && seek->quiet_ns > since)
+		since = seek->quiet_ns;
+	if (!opened && !eager)
+		seek->quiet_ns = now;
+	if (!opened && now < seek->next_ns) {
+		if (eager)
+			nanosleep(&moment, NULL);
+		return eager;
+	}
+	if (seek->inotify >= 0 && !opened && !eager)
+		watch_files(seek);
+	if (seek->guardian)
+		guardian_renew(seek->guardian);
+	processes = procfs_processes();
+	while ((pid = procfs_next_id(processes)))
+		if (pid != getpid() && !find(watch, pid) && !launches_have(&watch->launches, pid) &&
+			seek->newcomers.is_wanted(pid, seek->has_looked, seek->newcomers.data) &&
+			!take_newcomer(watch, pid, since))
+			break;
+	if (processes)
+		closedir(processes);
+	seek->has_looked = true;
+	seek->looked_ns = now;
+	pause = LOOK_SHARE * (clock_monotonic_ns() - now);
+	now = clock_monotonic_ns();
+	if (now < seek->eager_until_ns)
+		pause = EAGER_LOOK_NS;
+	else if (seek->inotify >= 0 || seek->guardian)
+		pause = SELDOM_NS;
+	else if (pause < LOOK_NS)
+		pause = LOOK_NS;
+	seek->next_ns = now + pause;
+	return now < seek->eager_until_ns;
+}
+
 static void look_for_newcomers(struct probe_watch *watch)
 {
-	const struct seek_visitor visitor = {is_known, take_newcomer, watch};
-
-	if (seek_look(watch->seek, &visitor))
+	if (seek_look(watch))
 		gate_raise(watch->launches.event);
 	/* The guardian has ended: watch the files. */
-	if (watch->launches.guardian && !seek_guardian(watch->seek)) {
+	if (watch->launches.guardian && !watch->seek->guardian) {
 		watch->launches.guardian = NULL;
 		wake_for(watch, seek_fd(watch->seek));
 	}
@@ -764,31 +695,13 @@ static void look_for_newcomers(struct probe_watch *watch)
 /* ---- The watch ------------------------------------------------------------------------ */
 
 /*
- * Begins a round, which examines every process once, in several calls of probe_watch_next() if it
- * finds programs. Children, which take several system calls each, are not examined in every round.
- * Returns false if memory is short.
+ * A round examines every process once, in several calls if it finds programs. Children, which take
+ * several system calls each, are not examined in every round.
  */
-static bool begin_round(struct probe_watch *watch)
-{
-	watch->round_ns = clock_monotonic_ns();
-	watch->at = 0;
-	watch->full = watch->children && watch->round_ns >= watch->next_scan_ns;
-	return !watch->full || scan(watch);
-}
-
-static void end_round(struct probe_watch *watch)
-{
-	uint64_t now = clock_monotonic_ns(), pause = SCAN_SHARE * (now - watch->round_ns);
-
-	if (watch->full)
-		watch->next_scan_ns = now + (pause > SCAN_NS ? pause : SCAN_NS);
-	watch->at = 0;
-	watch->full = false;
-}
-
 struct probe_error *probe_watch_next(struct probe_watch *watch, struct probe_watch_event *ret)
 {
 	struct probe_error *error = NULL;
+	uint64_t now, pause;
 
 	*ret = (struct probe_watch_event){0};
 	launches_run(&watch->launches);
@@ -797,28 +710,29 @@ struct probe_error *probe_watch_next(struct probe_watch *watch, struct probe_wat
 		return error;
 	if (watch->seek && watch->at == 0)
 		look_for_newcomers(watch);
-	if (watch->at == 0 && !begin_round(watch))
-		return probe_error_no_memory();
+	if (watch->at == 0) {
+		watch->round_ns = clock_monotonic_ns();
+		watch->full = watch->children && watch->round_ns >= watch->next_scan_ns;
+		if (watch->full && !scan(watch))
+			return probe_error_no_memory();
+	}
 	while (watch->at < watch->count && !error && !ret->target) {
 		struct watched *w = &watch->items[watch->at++];
-		uint64_t now = clock_monotonic_ns();
 
+		now = clock_monotonic_ns();
 		if ((w->mem >= 0 || w->is_newcomer || watch->full) &&
 			has_changed(watch, w, now, &error))
 			error = take(watch, w, now, ret);
 	}
-	if (!error && !ret->target)
-		end_round(watch);
-	return error;
-}
-
-/* Releases all threads. The caller may wait for one of them, such as its reader, before it ends. */
-static void let_all_go(struct probe_watch *watch)
-{
-	launches_end(&watch->launches);
-	if (watch->seek)
-		seek_hold_none(watch->seek);
-	watch->finished = true;
+	if (error || ret->target)
+		return error;
+	now = clock_monotonic_ns();
+	pause = SCAN_SHARE * (now - watch->round_ns);
+	if (watch->full)
+		watch->next_scan_ns = now + (pause > SCAN_NS ? pause : SCAN_NS);
+	watch->at = 0;
+	watch->full = false;
+	return NULL;
 }
 
 struct probe_error *probe_watch_finish(struct probe_watch *watch)
@@ -826,8 +740,15 @@ struct probe_error *probe_watch_finish(struct probe_watch *watch)
 	struct probe_error *error;
 	size_t ended = watch->ended;
 
-	if (!watch->finished)
-		let_all_go(watch);
+	/* Release all threads: the caller may wait for one of them, such as its reader. */
+	if (!watch->finished) {
+		launches_end(&watch->launches);
+		if (watch->seek) {
+			guardian_end(watch->seek->guardian);
+			watch->seek->guardian = NULL;
+		}
+		watch->finished = true;
+	}
 	error = launches_told(&watch->launches, true);
 	if (error || !ended)
 		return error;
