@@ -41,38 +41,9 @@ void later_drop(const struct probe_target *target, const struct probe_request *r
 	selection_drop_unwanted(selection);
 }
 
-/* Makes room for later_note(). Errors: PROBE_ERROR_MEMORY. */
-static struct probe_error *later_reserve(struct probe_target *target, const struct modules *modules)
-{
-	struct target_module *served = reallocarray(
-		target->served, target->served_count + modules->count + 1, sizeof(*served));
-
-	if (!served)
-		return probe_error_no_memory();
-	target->served = served;
-	return NULL;
-}
-
-static void later_note(struct probe_target *target, const struct modules *modules)
-{
-	for (size_t i = 0; i < modules->count; i++) {
-		const struct module *module = &modules->items[i];
-
-		if (!is_noted(target, module))
-			target->served[target->served_count++] = (struct target_module){
-				module->start, module->inode, module->dev_major, module->dev_minor};
-	}
-}
-
 /* ==== Enable ================================================================================== */
 
 /* ---- Enabling ---------------------------------------------------------------------- */
-
-static const char *probe_label(const struct select_probe *probe, char buffer[256])
-{
-	snprintf(buffer, 256, "%s:%s", probe->provider, probe->name);
-	return buffer;
-}
 
 static size_t patched_sites(
 	const struct registry *r, const struct selection *s, const struct select_probe *probe)
@@ -95,7 +66,6 @@ static struct probe_error *split_known(struct transaction *t, struct selection *
 	const struct probe_request *request, struct probe_report *report)
 {
 	const struct registry *r = &t->change->registry;
-	char label[256];
 
 	for (size_t i = 0; i < s->probe_count; i++) {
 		struct select_probe *probe = &s->probes[i];
@@ -108,8 +78,8 @@ static struct probe_error *split_known(struct transaction *t, struct selection *
 		by = request->force ? 1 - (int)persistent->refcount : select_times(probe);
 		if ((int)persistent->refcount + by > UINT16_MAX)
 			return probe_error_new(PROBE_ERROR_STATE,
-				"%s: its reference count is already at its maximum",
-				probe_label(probe, label));
+				"%s:%s: its reference count is already at its maximum",
+				probe->provider, probe->name);
 		if (by && !transaction_count(t, probe->key, by))
 			return probe_error_no_memory();
 		report->probes++;
@@ -238,6 +208,7 @@ static struct probe_error *enable_once(struct probe_target *target,
 {
 	struct probe_report before = *report;
 	struct selection selection = {0};
+	struct target_module *served;
 	struct probe_error *error;
 	struct change c;
 
@@ -249,16 +220,23 @@ static struct probe_error *enable_once(struct probe_target *target,
 		error = report_memory(report, &c);
 	if (!error)
 		error = enable_select(&c, request, &selection);
-	if (!error)
-		error = later_reserve(target, &c.modules);
 	if (!error) {
+		served = reallocarray(target->served, target->served_count + c.modules.count + 1,
+			sizeof(*served));
+		target->served = served ? served : target->served;
 		later_drop(target, request, &selection);
-		error = enable_selected(&c, &selection, request, report);
+		error = served ? enable_selected(&c, &selection, request, report)
+			       : probe_error_no_memory();
 	}
 	if (error)
 		enable_forget(report, &before);
-	else
-		later_note(target, &c.modules);
+	for (size_t i = 0; i < c.modules.count && !error; i++) {
+		const struct module *m = &c.modules.items[i];
+
+		if (!is_noted(target, m))
+			target->served[target->served_count++] = (struct target_module){
+				m->start, m->inode, m->dev_major, m->dev_minor};
+	}
 	if (c.stop_ns > report->stop_ns)
 		report->stop_ns = c.stop_ns;
 	selection_deinit(&selection);
@@ -299,20 +277,6 @@ static struct probe_error *force_off(struct transaction *t, const struct selecti
 	return ok ? NULL : probe_error_no_memory();
 }
 
-/* Lowers a probe's count; at 0 the probe ends. With --force it ends in each persistent session. */
-static struct probe_error *drop_references(struct transaction *t, struct reg_probe *known,
-	uint16_t times, const struct probe_request *request)
-{
-	if (!request->force && known->refcount > times)
-		return transaction_count(t, known->key, -(int)times) ? NULL
-								     : probe_error_no_memory();
-	do
-		known->refcount = 0;
-	while (request->force &&
-		(known = registry_persistent(&t->change->registry, known->key))->refcount);
-	return NULL;
-}
-
 /*
  * Sets `refused` for probes that cannot be patched now, which wildcards leave out. Errors: as
  * install_plan().
@@ -339,7 +303,6 @@ static struct probe_error *check_enabled(
 	const struct change *c = t->change;
 	struct probe_error *error = NULL;
 	bool planned = false, any = false;
-	char label[256];
 
 	for (size_t i = 0; i < s->probe_count; i++)
 		any = any || registry_persistent(&c->registry, s->probes[i].key);
@@ -353,9 +316,9 @@ static struct probe_error *check_enabled(
 		planned = planned || (any && !probe->exact);
 		if (!error && !(planned && !probe->exact && probe->refused))
 			error = probe_error_new(PROBE_ERROR_STATE,
-				"%s is not enabled in process %d (`probectl status -p %d` shows "
+				"%s:%s is not enabled in process %d (`probectl status -p %d` shows "
 				"what is; --keep-going does the rest)",
-				probe_label(probe, label), c->pid, c->pid);
+				probe->provider, probe->name, c->pid, c->pid);
 	}
 	return error;
 }
@@ -369,28 +332,27 @@ static struct probe_error *lower_all(struct transaction *t, const struct selecti
 	for (size_t i = 0; i < s->probe_count && !error; i++) {
 		const struct select_probe *probe = &s->probes[i];
 		struct reg_probe *known = registry_persistent(r, probe->key);
+		uint16_t times = select_times(probe);
 		bool was_on = known != NULL;
 
-		if (known)
-			error = drop_references(t, known, select_times(probe), request);
-		else if (request->force) /* without --force, check_enabled() has reported it */
-			error = force_off(t, s, probe, &was_on);
+		if (!known) {
+			/* Without --force, check_enabled() has reported it. */
+			if (request->force)
+				error = force_off(t, s, probe, &was_on);
+		} else if (!request->force && known->refcount > times) {
+			if (!transaction_count(t, known->key, -(int)times))
+				error = probe_error_no_memory();
+		} else {
+			/* The probe ends; with --force, in each persistent session. */
+			do
+				known->refcount = 0;
+			while (request->force &&
+				(known = registry_persistent(r, known->key))->refcount);
+		}
 		report->probes += was_on;
 		report->sites += was_on ? patched_sites(r, s, probe) : 0;
 	}
 	return error;
-}
-
-/* Returns a session that uses a probe, or NULL. */
-static const struct reg_session *user_of(const struct registry *r, uint64_t key)
-{
-	size_t count;
-	const struct reg_probe *probes = registry_probes(r, key, &count);
-
-	for (size_t i = 0; i < count; i++)
-		if (probes[i].refcount)
-			return registry_session(r, probes[i].session);
-	return NULL;
 }
 
 /*
@@ -406,8 +368,14 @@ static struct probe_error *note_users(
 	size_t count = 0;
 
 	for (size_t i = 0; i < s->probe_count; i++) {
-		const struct reg_session *its = user_of(&c->registry, s->probes[i].key);
+		const struct reg_session *its = NULL;
+		size_t users;
+		const struct reg_probe *probes =
+			registry_probes(&c->registry, s->probes[i].key, &users);
 
+		for (size_t k = 0; k < users && !its; k++)
+			if (probes[k].refcount)
+				its = registry_session(&c->registry, probes[k].session);
 		count += its != NULL;
 		first = its && !first ? &s->probes[i] : first;
 		user = user ? user : its;
@@ -568,19 +536,6 @@ struct update {
 
 /* ---- The request ------------------------------------------------------------------------ */
 
-static struct probe_error *check_request(
-	const struct probe_action *actions, size_t count, const struct probe_request *request)
-{
-	if (request->pattern_count || request->pairs)
-		return probe_error_new(PROBE_ERROR_USAGE,
-			"the actions name what is to be changed: the request has no patterns");
-	for (size_t i = 0; i < count; i++)
-		if (actions[i].end && !actions[i].pattern)
-			return probe_error_new(
-				PROBE_ERROR_USAGE, "a pair has an end, but no start");
-	return NULL;
-}
-
 /* Checks that the patterns of all actions match. */
 static struct probe_error *check_patterns(const struct update *u)
 {
@@ -691,17 +646,6 @@ static bool note_names(const struct update *u)
 	return any_off;
 }
 
-/* Marks the probes that wildcards leave out, in disabling as in enabling. */
-static struct probe_error *find_refused(struct update *u)
-{
-	struct transaction t = transaction_of(u->change, TRANSACTION_ENDS);
-	struct probe_error *error =
-		note_names(u) ? enable_mark_refused(&t, &u->all, u->request) : NULL;
-
-	transaction_end(&t);
-	return error;
-}
-
 static struct probe_error *act(const struct update *u, const struct probe_action *action)
 {
 	struct probe_error *error = NULL;
@@ -754,29 +698,23 @@ static struct probe_error *pick(const struct update *u, bool rise, struct select
 	return error ? error : enable_order_pairs(ret);
 }
 
-/*
- * Returns true if all probes to enable may be refused: only wildcards match them, and other named
- * probes stay on.
- */
-static bool is_served(const struct update *u, const struct selection *selection)
-{
-	bool served = false;
-
-	for (size_t i = 0; i < u->all.probe_count; i++)
-		served |= u->outcomes[i].named && u->outcomes[i].after &&
-			  !is_of(u, &u->outcomes[i], true);
-	for (size_t i = 0; i < selection->probe_count; i++)
-		served &= !selection->probes[i].exact;
-	return served;
-}
-
 static struct probe_error *switch_part(const struct update *u, bool rise)
 {
 	struct probe_request request = *u->request;
 	struct selection selection = {0};
 	struct probe_error *error = pick(u, rise, &selection);
+	bool served = false;
 
-	request.keep_going |= !error && rise && is_served(u, &selection);
+	/*
+	 * All probes to enable may be refused if only wildcards match them, and other named probes
+	 * stay on.
+	 */
+	for (size_t i = 0; i < u->all.probe_count; i++)
+		served |= u->outcomes[i].named && u->outcomes[i].after &&
+			  !is_of(u, &u->outcomes[i], true);
+	for (size_t i = 0; i < selection.probe_count; i++)
+		served &= !selection.probes[i].exact;
+	request.keep_going |= rise && served;
 	if (!error && selection.probe_count)
 		error = rise ? enable_selected(u->change, &selection, &request, u->report)
 			     : disable_selected(u->change, &selection, &request, u->report);
@@ -816,8 +754,13 @@ static struct probe_error *run(struct update *u)
 		error = select_probes(&u->change->modules, NULL, 0, &u->all);
 	if (!error)
 		error = count_before(u);
-	if (!error)
-		error = find_refused(u);
+	/* Wildcards leave out the same probes in disabling as in enabling. */
+	if (!error && note_names(u)) {
+		struct transaction t = transaction_of(u->change, TRANSACTION_ENDS);
+
+		error = enable_mark_refused(&t, &u->all, u->request);
+		transaction_end(&t);
+	}
 	for (size_t i = 0; i < u->count && !error; i++)
 		error = act(u, &u->actions[i]);
 	if (!error)
@@ -863,19 +806,23 @@ struct probe_error *probe_target_switch(struct probe_target *target,
 	const struct probe_action *actions, size_t count, const struct probe_request *request,
 	struct probe_report *report)
 {
-	struct probe_error *error = check_request(actions, count, request), *released;
+	struct probe_error *error = NULL, *released;
 	struct attempt attempt = attempt_begin(target, report);
 	bool hold = request->atomic && !target->held;
 
-	if (!error && hold)
+	if (request->pattern_count || request->pairs)
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"the actions name what is to be changed: the request has no patterns");
+	for (size_t i = 0; i < count; i++)
+		if (actions[i].end && !actions[i].pattern)
+			return probe_error_new(
+				PROBE_ERROR_USAGE, "a pair has an end, but no start");
+	if (hold)
 		error = probe_target_attach(target);
 	if (error)
 		return error;
 	while (attempt_next(&attempt))
 		attempt.error = update_once(target, actions, count, request, report);
 	released = hold ? probe_target_release(target) : NULL;
-	if (!attempt.error)
-		return released;
-	probe_error_free(released);
-	return attempt.error;
+	return probe_error_first(attempt.error, released);
 }

@@ -48,18 +48,6 @@ static const struct select_site *selected(const struct commit_site *at)
 
 /* ---- Preparing ---------------------------------------------------------------------- */
 
-/* Adds an edit that reads the bytes on which a patch depends. */
-static struct edit *expect(const struct commit_site *at, struct edits *edits)
-{
-	const struct install_site *as = site_of(at);
-	const struct select_site *site = selected(at);
-
-	if (!as->is_new)
-		return edits_add(edits, as->reg.patch, as->reg.length);
-	return edits_add(edits, as->reg.pc - plan_starts_before(site->plan, site->chosen),
-		plan_needs(site->plan, site->chosen));
-}
-
 /* Do the bytes in memory allow the patch? */
 static bool is_expected(const struct commit_site *at, const uint8_t *found)
 {
@@ -69,43 +57,6 @@ static bool is_expected(const struct commit_site *at, const uint8_t *found)
 		return memcmp(found, as->reg.patched, as->reg.length) == 0;
 	return plan_holds(
 		at->install->change->arch, selected(at)->plan, selected(at)->chosen, found);
-}
-
-/* Returns the address to write: a new site's patch, or the jump that will lead to the new stubs. */
-static uint64_t edit_address(const struct install_site *as)
-{
-	return as->is_new ? as->reg.patch : as->link ? as->link : as->reg.entry;
-}
-
-static struct probe_error *describe_edit(const struct commit_site *at, struct edit *edit)
-{
-	const struct install_site *as = site_of(at);
-
-	edit->is_write = true;
-	if (as->is_new) {
-		memcpy(edit->bytes, as->reg.patched, as->reg.length);
-		edit->length = as->reg.length;
-		return NULL;
-	}
-	edit->is_private = true; /* the page was made private when the site was first patched */
-	/* Make the jump, in the site or in the last stub before, lead to the new stubs. */
-	edit->length = as->link ? at->install->change->arch->jump(as->link, as->head, edit->bytes)
-				: site_entry_jump(&as->reg, as->head, edit->bytes);
-	return edit->length ? NULL
-			    : probe_error_new(PROBE_ERROR_REFUSED,
-				      "no stub can be placed near %#jx", (uintmax_t)as->reg.pc);
-}
-
-static bool find_hops(struct commit *c)
-{
-	for (size_t k = 0; k < c->site_count; k++) {
-		if (!site_of(&c->sites[k])->reg.hop)
-			continue;
-		if (!ARRAY_ROOM(c->hops, c->hop_count))
-			return false;
-		c->hops[c->hop_count++] = k;
-	}
-	return true;
 }
 
 static bool find_sites(struct commit *c)
@@ -122,23 +73,54 @@ static bool find_sites(struct commit *c)
 			c->sites[c->site_count++] = (struct commit_site){as->reg.patch, a, i};
 		}
 	ARRAY_SORT(c->sites, c->site_count, patch);
-	return find_hops(c);
+	for (size_t k = 0; k < c->site_count; k++) {
+		if (!site_of(&c->sites[k])->reg.hop)
+			continue;
+		if (!ARRAY_ROOM(c->hops, c->hop_count))
+			return false;
+		c->hops[c->hop_count++] = k;
+	}
+	return true;
 }
 
+/* Adds two edits for each site: the first reads the bytes that its patch needs, the second writes.
+ */
 static struct probe_error *prepare_text(struct commit *c)
 {
 	struct edits *text = &c->transaction->text;
-	struct probe_error *error = find_sites(c) ? NULL : probe_error_no_memory();
 
-	for (size_t k = 0; k < c->site_count && !error; k++) {
+	if (!find_sites(c))
+		return probe_error_no_memory();
+	for (size_t k = 0; k < c->site_count; k++) {
+		const struct arch *arch = c->transaction->change->arch;
+		const struct select_site *site = selected(&c->sites[k]);
 		const struct install_site *as = site_of(&c->sites[k]);
+		const struct reg_site *reg = &as->reg;
+		/* the patch, or the jump that will lead to the new stubs: in the site or a stub */
+		uint64_t at = as->is_new ? reg->patch : as->link ? as->link : reg->entry;
 		struct edit *edit;
 
-		if (!expect(&c->sites[k], text) || !(edit = edits_add(text, edit_address(as), 0)))
+		if (!(as->is_new ? edits_add(text,
+					   reg->pc - plan_starts_before(site->plan, site->chosen),
+					   plan_needs(site->plan, site->chosen))
+				 : edits_add(text, reg->patch, reg->length)))
 			return probe_error_no_memory();
-		error = describe_edit(&c->sites[k], edit);
+		edit = edits_add(text, at, 0);
+		if (!edit)
+			return probe_error_no_memory();
+		edit->is_write = true;
+		/* the page was made private when the site was first patched */
+		edit->is_private = !as->is_new;
+		if (as->is_new)
+			memcpy(edit->bytes, reg->patched, reg->length);
+		edit->length = as->is_new ? reg->length
+			       : as->link ? arch->jump(as->link, as->head, edit->bytes)
+					  : site_entry_jump(reg, as->head, edit->bytes);
+		if (!edit->length)
+			return probe_error_new(PROBE_ERROR_REFUSED,
+				"no stub can be placed near %#jx", (uintmax_t)reg->pc);
 	}
-	return error;
+	return NULL;
 }
 
 /* Adds a probe's semaphores to the registry, and their changes to `semaphores`. */
@@ -164,17 +146,6 @@ static bool add_semaphores_of(
 				.added = ok ? times : 0};
 	}
 	free(addresses);
-	return ok;
-}
-
-/* Adds the semaphores of all probes that are not refused. */
-static bool add_semaphores(const struct install *a, struct semaphores *semaphores)
-{
-	const struct selection *s = a->selection;
-	bool ok = true;
-
-	for (size_t i = 0; i < s->probe_count && ok; i++)
-		ok = s->probes[i].refused || add_semaphores_of(a, &s->probes[i], semaphores);
 	return ok;
 }
 
@@ -210,7 +181,10 @@ static struct probe_error *prepare_registry(const struct commit *c)
 	for (const struct install *a = c->transaction->installs; a && ok; a = a->next) {
 		struct reg_session *session = registry_session(r, a->session);
 
-		ok = add_semaphores(a, &c->transaction->semaphores);
+		for (size_t i = 0; i < a->selection->probe_count && ok; i++)
+			ok = a->selection->probes[i].refused ||
+			     add_semaphores_of(
+				     a, &a->selection->probes[i], &c->transaction->semaphores);
 		if (session && a->persistent)
 			session->flags |= REG_SESSION_PERSISTENT;
 		if (session && (a->persistent || a->caller)) {
@@ -223,11 +197,6 @@ static struct probe_error *prepare_registry(const struct commit *c)
 }
 
 /* ---- Verifying ------------------------------------------------------------------------ */
-
-static bool has_hop(const struct commit_site *at)
-{
-	return site_has_hop(&site_of(at)->reg, at->install->change->pid);
-}
 
 /* Compares a site with the bytes that its plan expects. */
 static struct probe_error *verify_bytes(const struct commit *c, size_t k)
@@ -252,18 +221,6 @@ static struct probe_error *verify_bytes(const struct commit *c, size_t k)
 	return NULL;
 }
 
-static struct probe_error *verify_hop(const struct commit *c, size_t k)
-{
-	const struct commit_site *at = &c->sites[k];
-	const struct select_probe *probe = &at->install->selection->probes[selected(at)->probe];
-
-	if (has_hop(at))
-		return NULL;
-	return probe_error_new(PROBE_ERROR_REFUSED,
-		"%s:%s: the jump at %#jx was overwritten by another tool", probe->provider,
-		probe->name, (uintmax_t)site_of(at)->reg.hop);
-}
-
 /*
  * Verifies all sites and hops, or only hops if nothing has changed since the check before the stop.
  */
@@ -274,8 +231,16 @@ static struct probe_error *verify(const struct commit *c)
 
 	for (size_t k = 0; k < c->site_count && !error && !is_known; k++)
 		error = verify_bytes(c, k);
-	for (size_t i = 0; i < c->hop_count && !error; i++)
-		error = verify_hop(c, c->hops[i]);
+	for (size_t i = 0; i < c->hop_count && !error; i++) {
+		const struct commit_site *at = &c->sites[c->hops[i]];
+		const struct select_probe *probe =
+			&at->install->selection->probes[selected(at)->probe];
+
+		if (!site_has_hop(&site_of(at)->reg, at->install->change->pid))
+			error = probe_error_new(PROBE_ERROR_REFUSED,
+				"%s:%s: the jump at %#jx was overwritten by another tool",
+				probe->provider, probe->name, (uintmax_t)site_of(at)->reg.hop);
+	}
 	return error;
 }
 
@@ -320,7 +285,7 @@ static struct probe_error *prepare_windows(const struct commit *c)
 			uint64_t pc = as->reg.patch + as->moved.from_offset[k];
 
 			if (pc > as->reg.patch && pc < as->reg.patch + as->reg.length &&
-				!windows_add(windows, pc, pc + 1))
+				!places_add(&windows->places, pc, pc + 1))
 				return probe_error_no_memory();
 		}
 	}
@@ -450,16 +415,6 @@ static struct probe_error *install_patch(struct transaction *t)
 
 enum { CLOSINGS_MAX = 50 };
 
-static bool is_there(const struct module *module, const struct modules *now)
-{
-	for (size_t i = 0; i < now->count; i++)
-		if (now->items[i].bias == module->bias && now->items[i].inode == module->inode &&
-			now->items[i].dev_major == module->dev_major &&
-			now->items[i].dev_minor == module->dev_minor)
-			return true;
-	return false;
-}
-
 /* Is a module of these installs not mapped any more? */
 static bool any_closed(const struct install *installs)
 {
@@ -469,8 +424,17 @@ static bool any_closed(const struct install *installs)
 	struct probe_error *error = modules_read(change->pid, change->target->files, &now);
 
 	for (const struct install *a = installs; a && !error && !closed; a = a->next)
-		for (size_t i = 0; i < a->selection->probe_count && !closed; i++)
-			closed = !is_there(a->selection->probes[i].module, &now);
+		for (size_t i = 0; i < a->selection->probe_count && !closed; i++) {
+			const struct module *m = a->selection->probes[i].module, *found = NULL;
+
+			for (size_t k = 0; k < now.count && !found; k++)
+				if (now.items[k].bias == m->bias &&
+					now.items[k].inode == m->inode &&
+					now.items[k].dev_major == m->dev_major &&
+					now.items[k].dev_minor == m->dev_minor)
+					found = &now.items[k];
+			closed = !found;
+		}
 	probe_error_free(error);
 	modules_deinit(&now);
 	return closed;
@@ -559,14 +523,6 @@ static struct probe_error *renew_guard(struct change *c)
 	return change_write(c, r->guard, &one, sizeof(one));
 }
 
-static bool has_process(const struct registry *registry, uint64_t word)
-{
-	for (size_t i = 0; i < registry->session_count; i++)
-		if (registry->sessions[i].process == word)
-			return true;
-	return false;
-}
-
 /*
  * Makes this the first of the processes that will share the session's flights, numbered by a word
  * of the guard's page.
@@ -578,7 +534,11 @@ static struct probe_error *number_process(struct change *c, struct reg_session *
 
 	for (uint64_t word = page + GUARD_PROCESSES_OFFSET; word < page + GUARD_MARK_OFFSET;
 		word += sizeof(one)) {
-		if (has_process(&c->registry, word))
+		bool taken = false;
+
+		for (size_t i = 0; i < c->registry.session_count; i++)
+			taken |= c->registry.sessions[i].process == word;
+		if (taken)
 			continue;
 		session->process = word;
 		return change_write(c, word, &one, sizeof(one));
@@ -726,14 +686,6 @@ static struct probe_error *report_denied(const struct install *a, struct probe_r
 
 /* ---- All of it ------------------------------------------------------------------------ */
 
-/* Removes unreferenced code, and reads the maps again, because a pun may need an unmapped page. */
-static struct probe_error *uninstall_and_look(struct change *change)
-{
-	struct probe_error *error = uninstall_unreferenced(change);
-
-	return error ? error : change_reread_maps(change);
-}
-
 struct probe_error *install_heal(struct change *change)
 {
 	struct orphans orphans = {0};
@@ -742,8 +694,12 @@ struct probe_error *install_heal(struct change *change)
 
 	if (!error && orphans.mappings)
 		error = change_reread_maps(change);
-	if (!error && (uninstall_find_stale(change) || uninstall_has_leftovers(&change->registry)))
-		error = uninstall_and_look(change);
+	if (!error &&
+		(uninstall_find_stale(change) || uninstall_has_leftovers(&change->registry))) {
+		error = uninstall_unreferenced(change);
+		if (!error)
+			error = change_reread_maps(change);
+	}
 	return error;
 }
 
@@ -777,15 +733,6 @@ static void abandon(struct change *change, const struct install *installs)
 	/* Remove mappings that are not in the registry yet. */
 	error = change_reread(change);
 	probe_error_free(error ? error : orphans_remove(change, &orphans));
-}
-
-/* Returns true if all probes are refused, so that a session would do nothing. */
-static bool is_empty(const struct selection *s)
-{
-	for (size_t i = 0; i < s->probe_count; i++)
-		if (!s->probes[i].refused)
-			return false;
-	return true;
 }
 
 /*
@@ -832,40 +779,40 @@ static struct probe_error *create_and_build(struct install *install, struct prob
 	return error;
 }
 
-/* Returns an error if the session to which an install adds has ended. */
-static struct probe_error *check_session(const struct install *install)
-{
-	const struct change *c = install->change;
-	const struct reg_session *session = registry_session(&c->registry, install->session);
-
-	if (!install->session || (session && !(session->flags & REG_SESSION_RETIRED)))
-		return NULL;
-	return probe_error_new(PROBE_ERROR_STATE,
-		c->lost ? "process %d has mapped memory over that of probectl, or unmapped it: the "
-			  "session has ended"
-			: "process %d: another controller has ended the session",
-		c->pid);
-}
-
 struct probe_error *install_add(struct install *install, struct probe_report *report)
 {
-	struct change *change = install->change;
+	struct change *c = install->change;
+	const struct reg_session *session;
+	bool any = false;
 	struct probe_error *error = NULL;
 
 	install->report = report;
 	/* Another controller may have died, and this install may add to an old session. */
-	if (uninstall_find_dead(change) || uninstall_has_leftovers(&change->registry))
-		error = uninstall_and_look(change);
+	if (uninstall_find_dead(c) || uninstall_has_leftovers(&c->registry)) {
+		error = uninstall_unreferenced(c);
+		/* A pun may need a page that was unmapped. */
+		if (!error)
+			error = change_reread_maps(c);
+	}
+	if (error)
+		return error;
 	/* The program may just have unmapped memory of the session, and so ended the session. */
-	if (!error)
-		error = check_session(install);
-	if (!error)
-		error = uninstall_check_leftovers(change);
+	session = registry_session(&c->registry, install->session);
+	if (install->session && (!session || session->flags & REG_SESSION_RETIRED))
+		return probe_error_new(PROBE_ERROR_STATE,
+			c->lost ? "process %d has mapped memory over that of probectl, or "
+				  "unmapped it: the session has ended"
+				: "process %d: another controller has ended the session",
+			c->pid);
+	error = uninstall_check_leftovers(c);
 	if (!error)
 		error = plan_and_map(install, report);
 	if (error)
 		return error;
-	if (install->persistent && is_empty(install->selection)) {
+	for (size_t i = 0; i < install->selection->probe_count; i++)
+		any |= !install->selection->probes[i].refused;
+	/* A persistent session would do nothing if all probes are refused. */
+	if (install->persistent && !any) {
 		add_report(install);
 		return NULL;
 	}

@@ -167,9 +167,6 @@ PROBE_MUST_CHECK struct probe_error *semaphores_read(struct semaphores *semaphor
 /* Finds the value that semaphores_read() has computed. False if the semaphore is not mapped. */
 bool semaphores_coming(const struct semaphores *semaphores, uint64_t address, uint16_t *ret);
 
-/* Writes all semaphores, or none. */
-PROBE_MUST_CHECK struct probe_error *semaphores_write(struct semaphores *semaphores, int mem);
-
 /* ---- Toggles --------------------------------------------------------------------------------- */
 
 /*

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "libprobe/base/array.h"
+#include "libprobe/base/cleanup.h"
 #include "libprobe/patch/patch.h"
 #include "libprobe/process/process.h"
 
@@ -33,13 +34,15 @@ bool toggles_asked(const struct select_probe *probe, const struct probe_request 
 
 /* ---- Reading ---------------------------------------------------------------------------- */
 
-/* Reads the plans of a probe's sites from the file. */
-static struct probe_error *read_plans(
-	const struct selection *s, const struct select_probe *probe, struct plan *plans)
+/* Sets *ret if all sites of a probe are toggles in the file, or it has only a semaphore. */
+static struct probe_error *find_plans(
+	struct selection *s, const struct select_probe *probe, bool *ret)
 {
 	static const struct plan_order order = {.plans = {&plan_toggle}, .count = 1};
-	const struct sdt_note **notes = calloc(probe->site_count + 1, sizeof(*notes));
-	struct probe_error *error = notes ? NULL : probe_error_no_memory();
+	AUTO_FREE const struct sdt_note **notes = calloc(probe->site_count + 1, sizeof(*notes));
+	AUTO_FREE struct plan *plans = calloc(probe->site_count + 1, sizeof(*plans));
+	struct probe_error *error =
+		notes && plans ? install_make_plans(s) : probe_error_no_memory();
 	size_t count = 0;
 
 	for (size_t i = 0; i < probe->site_count && !error; i++)
@@ -47,21 +50,8 @@ static struct probe_error *read_plans(
 			notes[count++] = s->sites[probe->first_site + i].note;
 	if (count && !error)
 		error = install_plan_notes(probe->module, notes, count, &order, plans);
-	free(notes);
-	return error;
-}
-
-/* Sets *ret if all sites of a probe are toggles in the file, or it has only a semaphore. */
-static struct probe_error *find_plans(
-	struct selection *s, const struct select_probe *probe, bool *ret)
-{
-	struct plan *plans = calloc(probe->site_count + 1, sizeof(*plans));
-	struct probe_error *error = plans ? install_make_plans(s) : probe_error_no_memory();
-	size_t count = 0;
-
-	if (!error)
-		error = read_plans(s, probe, plans);
 	*ret = !error;
+	count = 0;
 	for (size_t i = 0; i < probe->site_count && *ret; i++) {
 		struct select_site *site = &s->sites[probe->first_site + i];
 
@@ -70,7 +60,6 @@ static struct probe_error *find_plans(
 		*ret = plans[count].ocaml;
 		*site->plan = plans[count++];
 	}
-	free(plans);
 	return error;
 }
 
@@ -146,23 +135,14 @@ static struct probe_error *look_at_probe(const struct change *change, struct sel
 
 /* ---- Changing --------------------------------------------------------------------------- */
 
-static bool add_site(struct toggles *toggles, const struct arch_toggle *toggle,
-	const struct select_probe *probe, const struct select_site *site, bool on)
-{
-	uint64_t semaphore = site->semaphore;
-
-	if (!ARRAY_ROOM(toggles->items, toggles->count))
-		return false;
-	toggles->items[toggles->count++] = (struct toggle){
-		.semaphore = semaphore ? semaphore + semaphore_offset(probe->kind) : 0, .on = on};
-	return edits_add(&toggles->edits, site->pc + toggle->offset, sizeof(toggle->on)) != NULL;
-}
-
 static struct probe_error *add_probe(struct transaction *t, const struct selection *s,
 	const struct select_probe *probe, const struct probe_request *request, bool on)
 {
-	uint64_t *addresses = calloc(probe->site_count + 1, sizeof(*addresses));
+	const struct arch_toggle *toggle = t->change->arch->toggle;
+	struct toggles *toggles = &t->toggles;
+	AUTO_FREE uint64_t *addresses = calloc(probe->site_count + 1, sizeof(*addresses));
 	size_t count = addresses ? semaphores_of_handlers(s, probe, addresses) : 0;
+	uint64_t offset = semaphore_offset(probe->kind);
 	int times = select_times(probe);
 	bool ok = addresses != NULL;
 
@@ -173,10 +153,15 @@ static struct probe_error *add_probe(struct transaction *t, const struct selecti
 	for (size_t i = 0; i < probe->site_count && ok; i++) {
 		const struct select_site *site = &s->sites[probe->first_site + i];
 
-		if (site->pc && !site->reasons[0] && !find_call(t->change, site))
-			ok = add_site(&t->toggles, t->change->arch->toggle, probe, site, on);
+		if (!site->pc || site->reasons[0] || find_call(t->change, site))
+			continue;
+		ok = ARRAY_ROOM(toggles->items, toggles->count) &&
+		     edits_add(&toggles->edits, site->pc + toggle->offset, sizeof(toggle->on));
+		if (ok)
+			toggles->items[toggles->count++] = (struct toggle){
+				.semaphore = site->semaphore ? site->semaphore + offset : 0,
+				.on = on};
 	}
-	free(addresses);
 	return ok ? NULL : probe_error_no_memory();
 }
 

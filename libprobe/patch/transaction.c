@@ -238,11 +238,6 @@ bool semaphores_coming(const struct semaphores *semaphores, uint64_t address, ui
 	return true;
 }
 
-struct probe_error *semaphores_write(struct semaphores *semaphores, int mem)
-{
-	return edits_write(&semaphores->edits, mem);
-}
-
 size_t semaphores_short(const struct registry *registry, pid_t pid)
 {
 	struct semaphores all = {0};
@@ -264,21 +259,6 @@ size_t semaphores_short(const struct registry *registry, pid_t pid)
 }
 
 /* ==== Toggles ================================================================================= */
-
-static void toggles_deinit(struct toggles *toggles)
-{
-	edits_deinit(&toggles->edits);
-	free(toggles->items);
-	*toggles = (struct toggles){0};
-}
-
-/* Allocates memory; call it last before the stop. */
-static struct probe_error *toggles_prepare(struct toggles *toggles)
-{
-	for (size_t i = 0; i < toggles->count; i++)
-		toggles->edits.items[i].is_write = true;
-	return edits_prepare(&toggles->edits);
-}
 
 /*
  * Reads the toggles and decides their bytes by the new counts in `semaphores`, which must just have
@@ -322,7 +302,8 @@ void transaction_end(struct transaction *t)
 {
 	edits_deinit(&t->text);
 	semaphores_deinit(&t->semaphores);
-	toggles_deinit(&t->toggles);
+	edits_deinit(&t->toggles.edits);
+	free(t->toggles.items);
 	windows_close(&t->windows);
 	free(t->counts);
 	code_release_all(&t->change->taken);
@@ -391,31 +372,27 @@ void transaction_uncount(struct transaction *t)
 		change_count(t, t->counts[t->counted - 1].key, -t->counts[t->counted - 1].by, NULL);
 }
 
-static struct probe_error *prepare_semaphores(struct transaction *t)
+struct probe_error *transaction_prepare(struct transaction *t)
 {
 	const struct registry *r = &t->change->registry;
-	bool ok = t->kind != TRANSACTION_ENDS || semaphores_add_all(&t->semaphores, r);
-	struct probe_error *error;
+	struct probe_error *error = edits_prepare(&t->text);
+	bool ok;
 
+	for (size_t i = 0; i < t->toggles.count; i++)
+		t->toggles.edits.items[i].is_write = true;
+	if (!error)
+		error = edits_prepare(&t->toggles.edits);
+	if (error)
+		return error;
+	ok = t->kind != TRANSACTION_ENDS || semaphores_add_all(&t->semaphores, r);
 	for (; t->counted < t->count_count && ok; t->counted++)
 		ok = change_count(
 			t, t->counts[t->counted].key, t->counts[t->counted].by, &t->semaphores);
 	error = ok ? semaphores_prepare(&t->semaphores) : probe_error_no_memory();
 	if (t->kind == TRANSACTION_ENDS)
 		semaphores_keep(&t->semaphores, r);
-	return error;
-}
-
-struct probe_error *transaction_prepare(struct transaction *t)
-{
-	struct probe_error *error = edits_prepare(&t->text);
-
-	if (!error)
-		error = toggles_prepare(&t->toggles);
-	if (!error)
-		error = prepare_semaphores(t);
-	/* No probe was ever enabled, so the target has no registry. */
-	if (error || t->kind == TRANSACTION_MENDS || !t->change->registry.home)
+	/* If no probe was ever enabled, the target has no registry. */
+	if (error || t->kind == TRANSACTION_MENDS || !r->home)
 		return error;
 	return change_place_image(t->change, &t->next);
 }
@@ -429,11 +406,6 @@ struct probe_error *transaction_read(struct transaction *t)
 	if (!error)
 		error = semaphores_read(&t->semaphores, t->change->pid);
 	return error ? error : toggles_read(&t->toggles, &t->semaphores, t->change->pid);
-}
-
-static struct probe_error *publish(const struct transaction *t)
-{
-	return t->next.start ? change_write_image(t->change, t->next) : NULL;
 }
 
 /* Writes sites and toggles. After an error, no site or toggle is changed. */
@@ -460,9 +432,15 @@ static struct probe_error *write_all(struct transaction *t)
 
 	if (error)
 		return error;
-	error = raise ? publish(t) : semaphores_write(&t->semaphores, mem);
+	if (!raise)
+		error = edits_write(&t->semaphores.edits, mem);
+	else if (t->next.start)
+		error = change_write_image(t->change, t->next);
 	if (!error) {
-		error = raise ? semaphores_write(&t->semaphores, mem) : publish(t);
+		if (raise)
+			error = edits_write(&t->semaphores.edits, mem);
+		else if (t->next.start)
+			error = change_write_image(t->change, t->next);
 		if (error && raise)
 			probe_error_free(change_publish(t->change, now));
 		else if (error)
@@ -508,32 +486,23 @@ struct probe_error *transaction_commit_counts(struct transaction *t)
 	return error;
 }
 
-/* Makes one stop and writes the change. If a thread is in the way, only sets *again_ret. */
-static struct probe_error *commit_once(struct transaction *t,
-	struct probe_error *(*look)(void *data, bool *again_ret), void *data, bool *again_ret)
-{
-	struct probe_error *error = change_stop(t->change);
-
-	*again_ret = false;
-	if (error)
-		return error;
-	error = look(data, again_ret);
-	if (!error && !*again_ret)
-		error = transaction_write(t);
-	change_resume(t->change);
-	return error;
-}
-
 struct probe_error *transaction_commit(struct transaction *t,
 	struct probe_error *(*look)(void *data, bool *again_ret), void *data, const char *what)
 {
 	for (int i = 0; i < INTERRUPTED_TRIES; i++) {
-		bool again;
-		struct probe_error *error = commit_once(t, look, data, &again);
+		struct probe_error *error = change_stop(t->change);
+		bool again = false;
 
-		if (error || !again)
+		if (error)
 			return error;
-		error = windows_wait(&t->windows);
+		error = look(data, &again);
+		if (!error && !again)
+			error = transaction_write(t);
+		change_resume(t->change);
+		if (!error && !again)
+			return NULL;
+		if (!error)
+			error = windows_wait(&t->windows);
 		if (error)
 			return error;
 	}

@@ -260,7 +260,7 @@ static void apply(struct host *h)
 {
 	no_error(semaphores_prepare(&h->semaphores));
 	no_error(semaphores_read(&h->semaphores, getpid()));
-	no_error(semaphores_write(&h->semaphores, h->mem));
+	no_error(edits_write(&h->semaphores.edits, h->mem));
 	semaphores_deinit(&h->semaphores);
 }
 
