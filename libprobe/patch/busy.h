@@ -302,7 +302,8 @@ void doubts_deinit(struct doubts *doubts);
 
 /* Initialise with {0}. */
 struct windows {
-	struct places places; /* addresses of instructions that the jumps will cover */
+	/* addresses of instructions that the jumps will cover; added before windows_prepare() */
+	struct places places;
 	struct frames frames;
 	struct search search; /* search.parts is the memory in which contexts were found */
 	struct doubts doubts;
@@ -315,11 +316,6 @@ struct windows {
  * The first call searches the process's memory for contexts. The text lives as long as the target.
  */
 const char *windows_reason(struct windows *windows, const struct change *change);
-
-/*
- * Adds the instructions in [start, end), which will be overwritten. Returns false if out of memory.
- */
-bool windows_add(struct windows *windows, uint64_t start, uint64_t end);
 
 /*
  * Prepares the check, as the last step before the stop. Errors: PROBE_ERROR_NOT_FOUND,

@@ -214,22 +214,6 @@ static void on_label(void *data, uint64_t at)
 	refer_label(data, at + 1);
 }
 
-/* Finds aligned words that are addresses in a window. */
-static void find_words(struct word_search *s, const uint8_t *bytes, size_t size)
-{
-	struct object_range headers = object_program_headers(s->object);
-	uint64_t offset = (uint64_t)(bytes - s->file);
-
-	for (size_t i = 0; i + 8 <= size; i += 8) {
-		uint64_t word;
-
-		if (offset + i >= headers.start && offset + i < headers.end)
-			continue;
-		memcpy(&word, bytes + i, sizeof(word));
-		refer(s, word);
-	}
-}
-
 static void search_object(struct word_search *s)
 {
 	struct arch_scan scan = {.windows = &s->windows,
@@ -238,6 +222,7 @@ static void search_object(struct word_search *s)
 		.reference = on_reference,
 		.constant = on_constant,
 		.label = on_label};
+	struct object_range headers = object_program_headers(s->object);
 	const struct object_segment *segments;
 	size_t count;
 
@@ -248,7 +233,14 @@ static void search_object(struct word_search *s)
 
 		if (!bytes || size < skip)
 			continue;
-		find_words(s, bytes + skip, size - skip);
+		for (size_t at = skip; at + 8 <= size; at += 8) {
+			uint64_t word, offset = (uint64_t)(bytes + at - s->file);
+
+			if (offset >= headers.start && offset < headers.end)
+				continue;
+			memcpy(&word, bytes + at, sizeof(word));
+			refer(s, word);
+		}
 		if (segments[i].executable)
 			s->arch->scan(bytes, size, segments[i].address, &scan);
 	}
@@ -428,30 +420,6 @@ static int compare_proofs(const void *a, const void *b)
 }
 
 /*
- * Returns the function of a site or, if no table lists it (assembly), the range between functions.
- * A range that is too large counts as having an indirect jump.
- */
-static struct around function_of(struct word_search *s, uint64_t pc)
-{
-	struct around around = {.jumps = JUMPS_UNKNOWN};
-
-	if (!decodable_range(s, pc, &around.range))
-		around.jumps = JUMPS_INDIRECTLY;
-	return around;
-}
-
-static bool sort_sites(struct word_search *s, const struct sdt_notes *notes)
-{
-	s->sites = calloc(notes->count + 1, sizeof(*s->sites));
-	if (!s->sites)
-		return false;
-	for (size_t i = 0; i < notes->count; i++)
-		s->sites[s->site_count++] = notes->notes[i].pc;
-	array_sort(s->sites, s->site_count, sizeof(*s->sites), 0);
-	return true;
-}
-
-/*
  * Returns true if a site is in [start, end). Its bytes must not move, because another tool's
  * breakpoint there would be inside our jump.
  */
@@ -523,7 +491,9 @@ static struct probe_error *prove_windows(struct word_search *s, struct proof *pr
 		if (proofs[i].need)
 			try_move(s, &proofs[i]);
 		sites[i] = proofs[i].plan->pc;
-		s->functions[i] = function_of(s, sites[i]);
+		/* A range that is too large counts as having an indirect jump. */
+		if (!decodable_range(s, sites[i], &functions[i].range))
+			functions[i].jumps = JUMPS_INDIRECTLY;
 	}
 	arch_windows_init(&s->windows, sites, count, proofs[0].window);
 	search_object(s);
@@ -540,14 +510,29 @@ static struct probe_error *prove_windows(struct word_search *s, struct proof *pr
 	return NULL;
 }
 
-/*
- * Moves the first question about each address to the front, and returns the number of distinct
- * addresses. Several notes may name one address, because linkers fold identical functions.
- */
-static size_t take_distinct(struct proof *proofs, size_t count)
+struct probe_error *prove(struct object *object, const struct arch *arch,
+	const struct sdt_notes *notes, struct proof *proofs, size_t count)
 {
+	struct word_search *s = calloc(1, sizeof(*s));
+	struct probe_error *error;
 	size_t distinct = 0;
 
+	if (!s)
+		return probe_error_no_memory();
+	s->object = object;
+	s->arch = arch;
+	error = object_load(object, &s->file, &s->file_size);
+	s->sites = calloc(notes->count + 1, sizeof(*s->sites));
+	if (!error && !s->sites)
+		error = probe_error_no_memory();
+	for (; !error && s->site_count < notes->count; s->site_count++)
+		s->sites[s->site_count] = notes->notes[s->site_count].pc;
+	array_sort(s->sites, s->site_count, sizeof(*s->sites), 0);
+	/*
+	 * Move the first question about each address to the front. Several notes may name one
+	 * address, because linkers fold identical functions.
+	 */
+	qsort(proofs, count, sizeof(*proofs), compare_proofs);
 	for (size_t i = 0; i < count; i++) {
 		struct proof proof = proofs[i];
 
@@ -556,25 +541,6 @@ static size_t take_distinct(struct proof *proofs, size_t count)
 		proofs[i] = proofs[distinct];
 		proofs[distinct++] = proof;
 	}
-	return distinct;
-}
-
-struct probe_error *prove(struct object *object, const struct arch *arch,
-	const struct sdt_notes *notes, struct proof *proofs, size_t count)
-{
-	struct word_search *s = calloc(1, sizeof(*s));
-	struct probe_error *error;
-	size_t distinct;
-
-	if (!s)
-		return probe_error_no_memory();
-	s->object = object;
-	s->arch = arch;
-	error = object_load(object, &s->file, &s->file_size);
-	if (!error && !sort_sites(s, notes))
-		error = probe_error_no_memory();
-	qsort(proofs, count, sizeof(*proofs), compare_proofs);
-	distinct = take_distinct(proofs, count);
 	for (size_t i = 0, end; i < distinct && !error; i = end) {
 		for (end = i + 1; end < distinct; end++)
 			if (proofs[end].window != proofs[i].window)

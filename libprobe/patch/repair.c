@@ -43,33 +43,22 @@ static size_t window_of(const struct reg_site *site)
 	return covers > site->length ? covers : site->length;
 }
 
-/* Reads the file's bytes that a patch relies on. Returns false if they are unknown. */
-static bool read_file(
-	const struct change *change, const struct reg_site *site, uint8_t bytes[EDIT_BYTES])
-{
-	const struct module *module = modules_find(&change->modules, site->patch);
-	size_t size = window_of(site);
-
-	return module && module->object && size <= EDIT_BYTES &&
-	       object_read(module->object, site->patch - module->bias, bytes, size) == size &&
-	       site_is_in_file(&change->modules, site);
-}
-
-/* Is the memory at a site private? The program may have copied its code to shared memory. */
-static bool is_private(const struct change *change, const struct reg_site *site)
-{
-	const struct mapping *mapping = maps_find(&change->maps, site->patch);
-
-	return mapping && !mapping->is_shared;
-}
-
 static bool add(struct mending *m, const struct change *change, const struct reg_site *site)
 {
+	const struct mapping *mapping = maps_find(&change->maps, site->patch);
+	const struct module *module = modules_find(&change->modules, site->patch);
+	size_t size = window_of(site);
 	struct edit *edit;
 
-	if (!is_private(change, site) || !read_file(change, site, m->wanted[m->count]))
+	/* The program may have copied its code to shared memory. */
+	if (!mapping || mapping->is_shared)
 		return true;
-	edit = edits_add(&m->transaction.text, site->patch, window_of(site));
+	if (!module || !module->object || size > EDIT_BYTES ||
+		object_read(module->object, site->patch - module->bias, m->wanted[m->count],
+			size) != size ||
+		!site_is_in_file(&change->modules, site))
+		return true;
+	edit = edits_add(&m->transaction.text, site->patch, size);
 	edit = edit ? edits_add(&m->transaction.text, site->patch, site->length) : NULL;
 	if (!edit)
 		return false;
@@ -103,26 +92,22 @@ static struct probe_error *find(struct mending *m, const struct change *change)
 }
 
 /*
- * Returns true if a site's jump reaches its stub. A short jump does so only while its hop exists.
+ * Skips sites where something has written other bytes. A short jump reaches its stub only while its
+ * hop exists.
  */
-static bool leads_home(const struct mending *m, const struct reg_site *site)
-{
-	return !site->hop || site_has_hop(site, m->transaction.change->pid);
-}
-
-/* Skips sites where something has written other bytes. */
 static void check(struct mending *m)
 {
 	struct edits *edits = &m->transaction.text;
 
 	for (size_t i = 0; i < m->count; i++) {
+		const struct reg_site *site = m->sites[i];
 		const uint8_t *found = edits_found(edits, 2 * i);
-		size_t length = m->sites[i]->length;
 
-		edits->items[2 * i + 1].is_write = found && site_is_mixed(m->sites[i], found) &&
-						   leads_home(m, m->sites[i]) &&
-						   memcmp(found + length, m->wanted[i] + length,
-							   window_of(m->sites[i]) - length) == 0;
+		edits->items[2 * i + 1].is_write =
+			found && site_is_mixed(site, found) &&
+			(!site->hop || site_has_hop(site, m->transaction.change->pid)) &&
+			memcmp(found + site->length, m->wanted[i] + site->length,
+				window_of(site) - site->length) == 0;
 	}
 }
 
@@ -138,16 +123,6 @@ static uint64_t window_start(const struct mending *m, const struct reg_site *sit
 	       (plan && plan->is_double ? m->transaction.change->arch->site_nop : 0);
 }
 
-/* Returns true if a thread would continue inside a patch. */
-static bool in_the_way(const struct mending *m)
-{
-	for (size_t i = 0; i < m->count; i++)
-		if (frames_within(&m->transaction.windows.frames, window_start(m, m->sites[i]),
-			    m->sites[i]->patch + m->sites[i]->length))
-			return true;
-	return false;
-}
-
 static struct probe_error *prepare_windows(struct mending *m)
 {
 	struct windows *windows = &m->transaction.windows;
@@ -158,7 +133,7 @@ static struct probe_error *prepare_windows(struct mending *m)
 		return probe_error_new(PROBE_ERROR_REFUSED,
 			"process %d: no site can be patched again: %s", change->pid, reason);
 	for (size_t i = 0; i < m->count; i++)
-		if (!windows_add(windows, window_start(m, m->sites[i]),
+		if (!places_add(&windows->places, window_start(m, m->sites[i]),
 			    m->sites[i]->patch + m->sites[i]->length))
 			return probe_error_no_memory();
 	return windows_prepare(windows, change);
@@ -177,24 +152,10 @@ static struct probe_error *look(void *data, bool *again_ret)
 		return error;
 	frames_sort(&t->windows.frames);
 	check(m);
-	*again_ret = in_the_way(m);
+	for (size_t i = 0; i < m->count && !*again_ret; i++)
+		*again_ret = frames_within(&t->windows.frames, window_start(m, m->sites[i]),
+			m->sites[i]->patch + m->sites[i]->length);
 	return NULL;
-}
-
-static struct probe_error *mend_all(struct mending *m)
-{
-	struct transaction *t = &m->transaction;
-	struct probe_error *error = transaction_prepare(t);
-
-	if (!error)
-		error = transaction_read(t);
-	if (!error)
-		error = edits_pretouch(&t->text, t->change->mem);
-	if (!error)
-		error = prepare_windows(m);
-	return error ? error
-		     : transaction_commit(t, look, m,
-			       "a thread does not leave the bytes that a patch replaces");
 }
 
 /*
@@ -206,29 +167,31 @@ static struct probe_error *mend_all(struct mending *m)
 static struct probe_error *mend_sites(struct change *change, size_t *count_ret)
 {
 	struct mending m = {.transaction = transaction_of(change, TRANSACTION_MENDS)};
+	struct transaction *t = &m.transaction;
 	struct probe_error *error = find(&m, change);
 
 	*count_ret = 0;
-	if (!error && m.count)
-		error = mend_all(&m);
+	if (!error && m.count) {
+		error = transaction_prepare(t);
+		if (!error)
+			error = transaction_read(t);
+		if (!error)
+			error = edits_pretouch(&t->text, change->mem);
+		if (!error)
+			error = prepare_windows(&m);
+		if (!error)
+			error = transaction_commit(t, look, &m,
+				"a thread does not leave the bytes that a patch replaces");
+	}
 	for (size_t i = 0; i < m.count && !error; i++)
-		*count_ret += m.transaction.text.items[2 * i + 1].is_write;
-	transaction_end(&m.transaction);
+		*count_ret += t->text.items[2 * i + 1].is_write;
+	transaction_end(t);
 	free(m.sites);
 	free(m.wanted);
 	return error;
 }
 
 /* ==== Repair ================================================================================== */
-
-static size_t count_retired(const struct registry *registry)
-{
-	size_t count = 0;
-
-	for (size_t i = 0; i < registry->session_count; i++)
-		count += (registry->sessions[i].flags & REG_SESSION_RETIRED) != 0;
-	return count;
-}
 
 /* Returns the number of retired sessions that keep their code because of overwritten sites. */
 static size_t count_held(const struct registry *r)
@@ -245,55 +208,42 @@ static size_t count_held(const struct registry *r)
 	return count;
 }
 
-/* Counts an ending session, or the ending probes of a session that stays. */
-static void count_session(
-	const struct registry *r, const struct reg_session *session, struct probe_stale *ret)
-{
-	size_t wanted = 0, ending = 0;
-
-	for (size_t i = 0; i < r->probe_count; i++) {
-		if (r->probes[i].session != session->id)
-			continue;
-		wanted += r->probes[i].refcount > 0;
-		ending += r->probes[i].refcount == 0;
-	}
-	if (registry_is_dead(session) || session->flags & REG_SESSION_RETIRED ||
-		(session->flags & REG_SESSION_PERSISTENT && !wanted))
-		ret->sessions++;
-	else
-		ret->probes += ending;
-}
-
+/* Counts the sessions that end, and the ending probes of sessions that stay. */
 static void count_sessions(const struct registry *r, struct probe_stale *ret)
 {
-	for (size_t i = 0; i < r->session_count; i++)
-		count_session(r, &r->sessions[i], ret);
-}
+	for (size_t i = 0; i < r->session_count; i++) {
+		const struct reg_session *session = &r->sessions[i];
+		size_t wanted = 0, ending = 0;
 
-/* Patches sites again, and then forgets the sites of closed libraries. */
-static struct probe_error *mend(struct change *c, struct probe_repair *ret)
-{
-	size_t count;
-	struct probe_error *error;
-
-	/* Retire dead sessions first, so that their sites are not patched again. */
-	uninstall_find_stale(c);
-	error = mend_sites(c, &count);
-	ret->mended += count;
-	site_forget_closed(c);
-	return error;
+		for (size_t k = 0; k < r->probe_count; k++) {
+			if (r->probes[k].session != session->id)
+				continue;
+			wanted += r->probes[k].refcount > 0;
+			ending += r->probes[k].refcount == 0;
+		}
+		if (registry_is_dead(session) || session->flags & REG_SESSION_RETIRED ||
+			(session->flags & REG_SESSION_PERSISTENT && !wanted))
+			ret->sessions++;
+		else
+			ret->probes += ending;
+	}
 }
 
 static struct probe_error *repair(struct change *c, struct probe_repair *ret)
 {
-	size_t patched, now, semaphores, low, left, frames;
+	size_t patched, now, semaphores, low, left = 0, frames, mended;
 	struct probe_error *error = change_remove_frames(c, &frames);
 	struct probe_stale stale = {0};
 	struct orphans orphans;
 
 	ret->frames += frames;
-	if (!error)
-		error = mend(c, ret);
+	if (!error) {
+		/* Retire dead sessions first, so that their sites are not patched again. */
+		uninstall_find_stale(c);
+		error = mend_sites(c, &mended);
+		ret->mended += mended;
+		site_forget_closed(c);
+	}
 	patched = site_count_patched(c);
 	if (!error)
 		error = orphans_remove(c, &orphans);
@@ -314,7 +264,8 @@ static struct probe_error *repair(struct change *c, struct probe_repair *ret)
 	 * If a breakpoint was removed in the meantime, more sites may be patched now than before.
 	 */
 	ret->sites += patched > now ? patched - now : 0;
-	left = count_retired(&c->registry);
+	for (size_t i = 0; i < c->registry.session_count; i++)
+		left += (c->registry.sessions[i].flags & REG_SESSION_RETIRED) != 0;
 	ret->sessions += stale.sessions - left;
 	ret->probes += stale.probes;
 	ret->waiting += left - count_held(&c->registry);

@@ -31,14 +31,6 @@ struct probe_error *report_refusal(struct probe_report *report, const struct sel
 	return r->provider && r->name && r->path && r->reason ? NULL : probe_error_no_memory();
 }
 
-static bool is_refused(const struct probe_report *report, uint64_t pc)
-{
-	for (size_t i = 0; i < report->refusal_count; i++)
-		if (report->refusals[i].pc == pc)
-			return true;
-	return false;
-}
-
 static struct probe_error *drop(struct selection *selection, struct select_probe *probe,
 	const char *why, struct probe_report *report)
 {
@@ -46,7 +38,10 @@ static struct probe_error *drop(struct selection *selection, struct select_probe
 
 	probe->unwanted = true;
 	select_refuse(site, why);
-	return is_refused(report, site->pc) ? NULL : report_refusal(report, probe, site);
+	for (size_t i = 0; i < report->refusal_count; i++)
+		if (report->refusals[i].pc == site->pc)
+			return NULL;
+	return report_refusal(report, probe, site);
 }
 
 struct probe_error *report_drop(struct selection *selection, struct select_probe *probe,

@@ -82,16 +82,6 @@ bool places_add(struct places *places, uint64_t start, uint64_t end)
 	return true;
 }
 
-static void set_filter(struct places *places, const struct place *place)
-{
-	for (uint64_t line = place->start >> LINE_SHIFT; line <= (place->end - 1) >> LINE_SHIFT;
-		line++) {
-		uint64_t bit = line & ((1 << PLACES_FILTER_BITS) - 1);
-
-		places->filter[bit / 64] |= UINT64_C(1) << (bit % 64);
-	}
-}
-
 void places_prepare(struct places *places)
 {
 	size_t kept = 0;
@@ -110,8 +100,15 @@ void places_prepare(struct places *places)
 	places->count = kept + 1;
 	places->low = places->items[0].start;
 	places->span = places->items[kept].end - places->low;
-	for (size_t i = 0; i < places->count; i++)
-		set_filter(places, &places->items[i]);
+	for (size_t i = 0; i < places->count; i++) {
+		uint64_t last = (places->items[i].end - 1) >> LINE_SHIFT;
+
+		for (uint64_t line = places->items[i].start >> LINE_SHIFT; line <= last; line++) {
+			uint64_t bit = line & ((1 << PLACES_FILTER_BITS) - 1);
+
+			places->filter[bit / 64] |= UINT64_C(1) << (bit % 64);
+		}
+	}
 }
 
 bool places_have(const struct places *places, uint64_t address)
@@ -560,19 +557,15 @@ bool search_is_stale(const struct search *s, const struct search_find *find)
 
 /* ---- Reading --------------------------------------------------------------------------- */
 
-static size_t read_file(int fd, uint64_t offset, void *buffer, size_t size)
-{
-	ssize_t length = pread(fd, buffer, size, (off_t)offset);
-
-	return length < 0 ? 0 : (size_t)length;
-}
-
 /* Reads up to `size` bytes, through `mem` if the process may not read them. Returns how many. */
 static size_t read_memory(const struct search *s, uint64_t address, void *buffer, size_t size)
 {
-	if (s->file >= 0)
-		return read_file(s->file, address + s->file_bias, buffer, size);
-	return memory_read_forced(s->pid, s->mem, address, buffer, size);
+	ssize_t length;
+
+	if (s->file < 0)
+		return memory_read_forced(s->pid, s->mem, address, buffer, size);
+	length = pread(s->file, buffer, size, (off_t)(address + s->file_bias));
+	return length < 0 ? 0 : (size_t)length;
 }
 
 /* Is the page that could not be read still mapped? If not, it was unmapped in the meantime. */
@@ -817,18 +810,6 @@ static void choose_way(
 		s->unknown = no_room;
 }
 
-static void measure_mapping(
-	struct search *s, const struct mapping *m, struct limits *limits, struct search_source *ret)
-{
-	uint64_t present = measure_pages(s, m->start, m->end);
-
-	if (present == UINT64_MAX)
-		s->unknown = unreadable;
-	*ret = (struct search_source){BY_PAGES, present > HEAP_BYTES ? 0 : present};
-	if (m->is_shared)
-		choose_way(s, m, limits, ret);
-}
-
 /* Decides how each mapping is read. Returns false if out of memory. */
 static bool measure(struct search *s)
 {
@@ -837,8 +818,17 @@ static bool measure(struct search *s)
 
 	s->sources = calloc(s->maps.count + 1, sizeof(*s->sources));
 	for (size_t i = 0; s->sources && i < s->maps.count && !s->unknown; i++) {
-		if (is_candidate(s, &s->maps.items[i]))
-			measure_mapping(s, &s->maps.items[i], &limits, &s->sources[i]);
+		const struct mapping *m = &s->maps.items[i];
+		uint64_t present;
+
+		if (!is_candidate(s, m))
+			continue;
+		present = measure_pages(s, m->start, m->end);
+		if (present == UINT64_MAX)
+			s->unknown = unreadable;
+		s->sources[i].bytes = present > HEAP_BYTES ? 0 : present;
+		if (m->is_shared)
+			choose_way(s, m, &limits, &s->sources[i]);
 		all += s->sources[i].bytes;
 	}
 	if (!s->unknown && all > ALL_BYTES)

@@ -551,11 +551,6 @@ const char *windows_reason(struct windows *w, const struct change *change)
 	return w->reason;
 }
 
-bool windows_add(struct windows *windows, uint64_t start, uint64_t end)
-{
-	return places_add(&windows->places, start, end);
-}
-
 struct probe_error *windows_prepare(struct windows *w, const struct change *change)
 {
 	places_prepare(&w->places);
