@@ -23,41 +23,33 @@ static struct forecast_site *find(const struct forecast *forecast, uint64_t pc)
 	return ARRAY_FIND(forecast->sites, forecast->count, pc, pc);
 }
 
-/* Adds the forecast of a site that was planned alone. */
-static struct probe_error *add(const struct select_site *site, struct forecast *ret)
-{
-	struct forecast_site *to = &ret->sites[ret->count];
-	bool refused = !site->chosen;
-	char *why = NULL;
-
-	if (site->reasons[0]) {
-		why = select_reason_text(site);
-		if (!why)
-			return probe_error_no_memory();
-	}
-	ret->count++;
-	*to = (struct forecast_site){.pc = site->pc,
-		.plan = site->chosen,
-		.is_shared = plan_is_shared(site->plan, site->chosen),
-		.reason = refused ? why : NULL,
-		.instead = refused ? NULL : why,
-		.together = site->chosen};
-	return NULL;
-}
-
+/* Adds the forecasts of sites that were planned alone. */
 static struct probe_error *add_all(
 	const struct select_site *sites, size_t count, struct forecast *ret)
 {
-	struct probe_error *error = NULL;
-
 	ret->sites = calloc(count + 1, sizeof(*ret->sites));
 	if (!ret->sites)
 		return probe_error_no_memory();
-	for (size_t i = 0; i < count && !error; i++)
-		if (sites[i].pc)
-			error = add(&sites[i], ret);
+	for (size_t i = 0; i < count; i++) {
+		const struct select_site *site = &sites[i];
+		char *why = NULL;
+
+		if (!site->pc)
+			continue;
+		if (site->reasons[0]) {
+			why = select_reason_text(site);
+			if (!why)
+				return probe_error_no_memory();
+		}
+		ret->sites[ret->count++] = (struct forecast_site){.pc = site->pc,
+			.plan = site->chosen,
+			.is_shared = plan_is_shared(site->plan, site->chosen),
+			.reason = site->chosen ? NULL : why,
+			.instead = site->chosen ? why : NULL,
+			.together = site->chosen};
+	}
 	ARRAY_SORT(ret->sites, ret->count, pc);
-	return error;
+	return NULL;
 }
 
 /* Adds the plans that differ if all sites are enabled together. */
@@ -114,25 +106,6 @@ static struct probe_error *plan(struct change *change, struct forecast *ret)
 }
 
 /*
- * Handles an error that occurs before planning. If it explains why no site can be patched, its text
- * becomes ret->reason. Returns only errors of memory and of the system.
- */
-static struct probe_error *no_plans(struct probe_error *error, struct forecast *ret)
-{
-	if (error->code == PROBE_ERROR_MEMORY || error->code == PROBE_ERROR_SYSTEM)
-		return error;
-	if (error->code != PROBE_ERROR_PERMISSION && error->code != PROBE_ERROR_NOT_FOUND) {
-		ret->reason = strdup(error->message);
-		if (!ret->reason) {
-			probe_error_free(error);
-			return probe_error_no_memory();
-		}
-	}
-	probe_error_free(error);
-	return NULL;
-}
-
-/*
  * Plans all sites of a process, each alone and all together, without a stop. Sites that are on keep
  * their plans. An unreadable or ended process has no forecast. Errors: PROBE_ERROR_MEMORY,
  * PROBE_ERROR_SYSTEM.
@@ -142,14 +115,21 @@ static struct probe_error *forecast_read(pid_t pid, struct forecast *ret)
 	struct probe_target *target = NULL;
 	struct probe_error *error = probe_target_open(pid, NULL, &target);
 	struct change change;
+	bool is_told;
 
 	if (!error)
 		error = change_look(target, &change);
-	if (error) {
-		error = no_plans(error, ret);
-	} else {
+	if (!error) {
 		error = plan(&change, ret);
 		change_end(&change);
+	} else if (error->code != PROBE_ERROR_MEMORY && error->code != PROBE_ERROR_SYSTEM) {
+		/* The error explains why no site can be patched. */
+		if (error->code != PROBE_ERROR_PERMISSION && error->code != PROBE_ERROR_NOT_FOUND)
+			ret->reason = strdup(error->message);
+		is_told = ret->reason || error->code == PROBE_ERROR_PERMISSION ||
+			  error->code == PROBE_ERROR_NOT_FOUND;
+		probe_error_free(error);
+		error = is_told ? NULL : probe_error_no_memory();
 	}
 	probe_target_close(target);
 	return error;
@@ -169,28 +149,23 @@ static uint64_t spare_of(
 	return 0;
 }
 
-/* Returns why a plan conflicts with those of other sites, or NULL. */
-static const char *conflict(const struct arch *arch, const struct claims *claims,
-	const struct select_site *site, const struct plan_ops *plan)
-{
-	if (plan->is_switch)
-		return NULL;
-	if (!claims_have_jump(claims, site, plan) && claims_meet(claims, claim_of_plan(site, plan)))
-		return claims_overlap;
-	return plan == &plan_hop && !spare_of(arch, claims, site) ? claims_no_spare : NULL;
-}
-
 static void choose(const struct arch *arch, const struct claims *claims, struct select_site *site)
 {
 	select_refuse(site, NULL);
-	for (size_t i = 0; i < PLAN_COUNT; i++) {
-		const struct plan_ops *plan = plan_table[i];
-		const char *reason;
+	for (size_t i = 0; i < plan_defaults.count; i++) {
+		const struct plan_ops *plan = plan_defaults.plans[i];
+		const char *reason = plan_reason(site->plan, plan);
 
-		if (!plan_is_possible(site->plan, plan))
-			reason = plan_reason(site->plan, plan);
-		else if (!(reason = conflict(arch, claims, site, plan)))
-			site->chosen = plan;
+		if (plan_is_possible(site->plan, plan)) {
+			reason = NULL;
+			/* Another site's patch may be in the way. */
+			if (!plan->is_switch && !claims_have_jump(claims, site, plan) &&
+				claims_meet(claims, claim_of_plan(site, plan)))
+				reason = claims_overlap;
+			else if (plan == &plan_hop && !spare_of(arch, claims, site))
+				reason = claims_no_spare;
+			site->chosen = reason ? NULL : plan;
+		}
 		if (site->chosen)
 			return;
 		if (reason)
@@ -275,13 +250,6 @@ static bool no_operand(struct spec_text *text, struct arch_arg *arg)
 	return false;
 }
 
-static size_t parse_args(uint16_t machine, const char *spec, struct arch_arg ret[ARCH_ARGS_MAX])
-{
-	const struct arch *arch = arch_of_args(machine);
-
-	return arch ? arch->parse_args(spec, ret) : spec_parse_args(spec, no_operand, ret);
-}
-
 /* Copies arguments and their specs into one allocation, for the caller to free. */
 static struct probe_arg *copy_args(const struct arch_arg *args, size_t count)
 {
@@ -316,8 +284,10 @@ struct probe_error *probe_list_args(struct probe_list *list, const struct probe_
 	struct list_site *more = &list->more[site - list->sites];
 
 	if (!more->args) {
+		const struct arch *arch = arch_of_args(list->files[more->file].machine);
 		struct arch_arg args[ARCH_ARGS_MAX];
-		size_t count = parse_args(list->files[more->file].machine, site->args_spec, args);
+		size_t count = arch ? arch->parse_args(site->args_spec, args)
+				    : spec_parse_args(site->args_spec, no_operand, args);
 
 		more->args = copy_args(args, count);
 		if (!more->args)
@@ -330,28 +300,6 @@ struct probe_error *probe_list_args(struct probe_list *list, const struct probe_
 }
 
 /* ---- Details ------------------------------------------------------------------- */
-
-/* Opens a file for details. If it has changed since its notes were read, it gives no details. */
-static void open_object(struct list_file *file)
-{
-	if (file->object || file->object_tried)
-		return;
-	file->object_tried = true;
-	probe_error_free(object_open(file->path, &file->object));
-	if (file->object && strcmp(object_build_id(file->object), file->build_id) != 0) {
-		object_close(file->object);
-		file->object = NULL;
-	}
-}
-
-/* Ignores errors: libdw or debug data may be missing. */
-static void open_lines(struct list_file *file)
-{
-	if (file->lines || file->lines_tried)
-		return;
-	file->lines_tried = true;
-	probe_error_free(lines_open(file->object, &file->lines));
-}
 
 /*
  * Looks up a site's source line and those of some other sites, more in each call. So a single line
@@ -380,20 +328,6 @@ static void ask_lines(struct probe_list *list, struct list_file *file, size_t si
 	}
 }
 
-/* Plans all sites of a file at once, because the proofs search all its code. */
-static struct probe_error *make_plans(struct list_file *file)
-{
-	struct probe_error *error = forecast_file(file->object, &file->notes, &file->forecast);
-
-	file->plans_tried = true;
-	/* A file of another ISA can be listed, so this error only means that it has no plans. */
-	if (error && error->code == PROBE_ERROR_UNSUPPORTED) {
-		probe_error_free(error);
-		return NULL;
-	}
-	return error;
-}
-
 static void take_forecast(const struct forecast_site *found, struct probe_site_detail *ret)
 {
 	ret->plan = plan_id(found->plan);
@@ -404,45 +338,28 @@ static void take_forecast(const struct forecast_site *found, struct probe_site_d
 	ret->together_reason = found->together_reason;
 }
 
-/* Fills in the plan that the file alone allows. */
-static struct probe_error *detail_plan(
-	struct list_file *file, uint64_t pc, struct probe_site_detail *ret)
-{
-	struct probe_error *error = file->plans_tried ? NULL : make_plans(file);
-	const struct forecast_site *found = error ? NULL : find(&file->forecast, pc);
-
-	if (found)
-		take_forecast(found, ret);
-	return error;
-}
-
-static struct probe_error *forecast_of(
-	struct probe_list *list, pid_t pid, const struct forecast **ret)
-{
-	struct list_process *process;
-
-	for (size_t i = 0; i < list->process_count; i++) {
-		*ret = &list->processes[i].forecast;
-		if (list->processes[i].pid == pid)
-			return NULL;
-	}
-	if (!ARRAY_ROOM(list->processes, list->process_count))
-		return probe_error_no_memory();
-	process = &list->processes[list->process_count++];
-	*process = (struct list_process){.pid = pid};
-	*ret = &process->forecast;
-	return forecast_read(pid, &process->forecast);
-}
-
 /* Fills in the plan that enabling would choose. *known_ret is false if the site has no forecast. */
 static struct probe_error *detail_forecast(struct probe_list *list, const struct probe_site *site,
 	struct probe_site_detail *ret, bool *known_ret)
 {
-	const struct forecast *forecast;
+	const struct forecast *forecast = NULL;
 	const struct forecast_site *found;
-	struct probe_error *error = forecast_of(list, site->pid, &forecast);
+	struct probe_error *error = NULL;
 
 	*known_ret = false;
+	for (size_t i = 0; i < list->process_count && !forecast; i++)
+		if (list->processes[i].pid == site->pid)
+			forecast = &list->processes[i].forecast;
+	if (!forecast) {
+		struct list_process *process;
+
+		if (!ARRAY_ROOM(list->processes, list->process_count))
+			return probe_error_no_memory();
+		process = &list->processes[list->process_count++];
+		*process = (struct list_process){.pid = site->pid};
+		forecast = &process->forecast;
+		error = forecast_read(site->pid, &process->forecast);
+	}
 	if (error)
 		return error;
 	found = find(forecast, site->pc + site->bias);
@@ -470,6 +387,8 @@ struct probe_error *probe_list_detail(struct probe_list *list, const struct prob
 {
 	const struct list_site *more = &list->more[site - list->sites];
 	struct list_file *file = &list->files[more->file];
+	const struct forecast_site *found;
+	struct probe_error *error = NULL;
 	uint64_t start;
 	bool is_known;
 
@@ -477,14 +396,25 @@ struct probe_error *probe_list_detail(struct probe_list *list, const struct prob
 	/* An OCaml note without an address describes only a semaphore. */
 	if (site->pc == 0)
 		return NULL;
-	open_object(file);
+	/* A file that has changed since its notes were read gives no details. */
+	if (!file->object && !file->object_tried) {
+		file->object_tried = true;
+		probe_error_free(object_open(file->path, &file->object));
+		if (file->object && strcmp(object_build_id(file->object), file->build_id) != 0) {
+			object_close(file->object);
+			file->object = NULL;
+		}
+	}
 	if (!file->object)
 		return NULL;
 	ret->function = object_symbol_at(file->object, site->pc, &start);
 	if (ret->function)
 		ret->function_offset = site->pc - start;
 	ret->byte_count = object_read(file->object, site->pc, ret->bytes, sizeof(ret->bytes));
-	open_lines(file);
+	/* Ignore errors: libdw or debug data may be missing. */
+	if (!file->lines && !file->lines_tried)
+		probe_error_free(lines_open(file->object, &file->lines));
+	file->lines_tried = true;
 	if (file->lines && !more->line_known)
 		ask_lines(list, file, (size_t)(more - list->more));
 	ret->file = more->line.file;
@@ -492,10 +422,21 @@ struct probe_error *probe_list_detail(struct probe_list *list, const struct prob
 	if (!with_plan)
 		return NULL;
 	if (site->pid) {
-		struct probe_error *error = detail_forecast(list, site, ret, &is_known);
-
+		error = detail_forecast(list, site, ret, &is_known);
 		if (error || is_known)
 			return error;
 	}
-	return detail_plan(file, site->pc, ret);
+	/* Plan all sites of a file at once, because the proofs search all its code. */
+	if (!file->plans_tried)
+		error = forecast_file(file->object, &file->notes, &file->forecast);
+	file->plans_tried = true;
+	/* A file of another ISA can be listed, so this error only means that it has no plans. */
+	if (error && error->code == PROBE_ERROR_UNSUPPORTED) {
+		probe_error_free(error);
+		error = NULL;
+	}
+	found = error ? NULL : find(&file->forecast, site->pc);
+	if (found)
+		take_forecast(found, ret);
+	return error;
 }

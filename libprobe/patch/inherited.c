@@ -44,48 +44,11 @@ static struct {
 	size_t failed_count;
 } all = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static bool any_goes_on(void)
-{
-	bool any;
-
-	pthread_mutex_lock(&all.lock);
-	any = all.going_on > 0;
-	pthread_mutex_unlock(&all.lock);
-	return any;
-}
-
 uint64_t inherited_image(pid_t pid)
 {
 	uint64_t image;
 
 	return auxv_read_image(pid, &image) ? image : 0;
-}
-
-/* Adds a target's image. The caller holds the lock. */
-static void add_image(uint64_t image)
-{
-	size_t at = array_search(all.images, all.image_count, sizeof(image), 0, image);
-
-	if (!image || (at < all.image_count && all.images[at] == image))
-		return;
-	if (all.image_count == IMAGES_MAX || !ARRAY_ROOM(all.images, all.image_count)) {
-		all.any_image = true;
-		return;
-	}
-	memmove(&all.images[at + 1], &all.images[at], (all.image_count - at) * sizeof(image));
-	all.images[at] = image;
-	all.image_count++;
-}
-
-static bool is_known(uint64_t image)
-{
-	bool found;
-
-	pthread_mutex_lock(&all.lock);
-	found = image &&
-		(all.any_image || array_find(all.images, all.image_count, sizeof(image), 0, image));
-	pthread_mutex_unlock(&all.lock);
-	return found;
 }
 
 /* ---- Copies ----------------------------------------------------------------------------- */
@@ -138,11 +101,15 @@ static struct probe_error *remove_from(struct probe_target *target)
 {
 	AUTO_CHANGE struct change c;
 	struct probe_error *error = change_begin(target, &c);
+	bool any;
 
 	/*
 	 * If a session with this target has begun in the meantime, it is no copy: remove nothing.
 	 */
-	return error || any_goes_on() ? error : retire_copies(&c);
+	pthread_mutex_lock(&all.lock);
+	any = all.going_on > 0;
+	pthread_mutex_unlock(&all.lock);
+	return error || any ? error : retire_copies(&c);
 }
 
 static struct probe_error *remove_inherited(struct probe_target *target)
@@ -192,14 +159,6 @@ struct looking {
 	bool busy;	/* a process with copies is locked by another controller */
 	bool last_look; /* waiting is over: report locked processes instead of trying them again */
 };
-
-static bool is_seen(const struct looking *looking, pid_t pid)
-{
-	for (size_t i = 0; i < looking->seen_count; i++)
-		if (looking->seen[i] == pid)
-			return true;
-	return false;
-}
 
 static bool has_ended(pid_t pid)
 {
@@ -255,10 +214,16 @@ static void look_at(struct looking *looking, pid_t pid)
 	uint64_t image;
 	bool found;
 
-	if (pid == getpid() || is_seen(looking, pid))
+	if (pid == getpid())
 		return;
+	for (size_t i = 0; i < looking->seen_count; i++)
+		if (looking->seen[i] == pid)
+			return;
 	image = inherited_image(pid);
-	if (image && !is_known(image))
+	pthread_mutex_lock(&all.lock);
+	found = all.any_image || array_find(all.images, all.image_count, sizeof(image), 0, image);
+	pthread_mutex_unlock(&all.lock);
+	if (image && !found)
 		return;
 	found = image && has_copies(pid);
 	if (!found && !has_ended(pid))
@@ -316,10 +281,20 @@ static struct probe_error *look_at_all(struct probe_report *report)
 void inherited_begin(pid_t pid, bool *goes_on_ret)
 {
 	uint64_t image = inherited_image(pid);
+	size_t at;
 
 	pthread_mutex_lock(&all.lock);
 	all.going_on++;
-	add_image(image);
+	at = array_search(all.images, all.image_count, sizeof(image), 0, image);
+	if (!image || (at < all.image_count && all.images[at] == image)) {
+		/* the target has no image, or the list has it */
+	} else if (all.image_count == IMAGES_MAX || !ARRAY_ROOM(all.images, all.image_count)) {
+		all.any_image = true;
+	} else {
+		memmove(&all.images[at + 1], &all.images[at],
+			(all.image_count++ - at) * sizeof(image));
+		all.images[at] = image;
+	}
 	pthread_mutex_unlock(&all.lock);
 	*goes_on_ret = true;
 }
@@ -348,9 +323,13 @@ void inherited_forget(bool *goes_on)
 	leave(goes_on, 0);
 }
 
-/* Forgets images and failed targets if no session goes on. */
-static void begin_anew(void)
+struct probe_error *inherited_end(bool *goes_on, pid_t failed, struct probe_report *report)
 {
+	struct probe_error *error;
+
+	if (!leave(goes_on, failed))
+		return NULL;
+	error = look_at_all(report);
 	pthread_mutex_lock(&all.lock);
 	if (!all.going_on) {
 		free(all.images);
@@ -362,15 +341,5 @@ static void begin_anew(void)
 		all.any_image = false;
 	}
 	pthread_mutex_unlock(&all.lock);
-}
-
-struct probe_error *inherited_end(bool *goes_on, pid_t failed, struct probe_report *report)
-{
-	struct probe_error *error;
-
-	if (!leave(goes_on, failed))
-		return NULL;
-	error = look_at_all(report);
-	begin_anew();
 	return error;
 }

@@ -227,32 +227,15 @@ static size_t module_end(const struct probe_list *list, size_t start)
 	return end;
 }
 
-/*
- * Reads the states of the registry's sites. *ret is NULL while a controller changes the process;
- * use only the registry then.
- */
-static struct probe_error *read_sites(
-	const struct registry *registry, int pid, enum site_state **ret)
-{
-	bool busy = lock_is_taken(pid);
-	struct edits edits = {0};
-	struct probe_error *error = site_read_all(registry, pid, &edits, ret);
-
-	edits_deinit(&edits);
-	if (!error && (busy || lock_is_taken(pid) || registry_is_stale(registry, pid))) {
-		free(*ret);
-		*ret = NULL;
-	}
-	return error;
-}
-
 /* Fills in enabled, refcount, plan and state_known of sites from `first` on, without a stop. */
 static struct probe_error *list_read_state(struct probe_list *list, int pid, size_t first)
 {
 	enum site_state *states = NULL;
 	struct registry registry = {0};
+	struct edits edits = {0};
 	struct served known AUTO_SERVED;
 	struct probe_error *error;
+	bool busy;
 
 	served_begin(pid, &known);
 	if (first == list->site_count)
@@ -260,8 +243,15 @@ static struct probe_error *list_read_state(struct probe_list *list, int pid, siz
 	for (size_t i = first; i < list->site_count; i = module_end(list, i))
 		read_semaphores(list, &known, i, module_end(list, i));
 	error = read_registry(list, pid, first, &registry);
+	busy = registry.site_count && lock_is_taken(pid);
 	if (!error && registry.site_count)
-		error = read_sites(&registry, pid, &states);
+		error = site_read_all(&registry, pid, &edits, &states);
+	edits_deinit(&edits);
+	/* While a controller changes the process, use only the registry. */
+	if (!error && states && (busy || lock_is_taken(pid) || registry_is_stale(&registry, pid))) {
+		free(states);
+		states = NULL;
+	}
 	for (size_t i = first; i < list->site_count; i = module_end(list, i))
 		add_references(list, &known, &registry, states, i, module_end(list, i));
 	free(states);
@@ -291,28 +281,26 @@ static void forecast_deinit(struct forecast *forecast)
 	*forecast = (struct forecast){0};
 }
 
-static void file_deinit(struct list_file *file)
-{
-	if (file->lines)
-		lines_close(file->lines);
-	if (file->object)
-		object_close(file->object);
-	if (file->fd >= 0)
-		close(file->fd);
-	sdt_notes_deinit(&file->notes);
-	forecast_deinit(&file->forecast);
-	free(file->build_id);
-	free(file->path);
-}
-
 void probe_list_free(struct probe_list *list)
 {
 	if (!list)
 		return;
 	for (size_t i = 0; i < list->site_count; i++)
 		free(list->more[i].args);
-	for (size_t i = 0; i < list->file_count; i++)
-		file_deinit(&list->files[i]);
+	for (size_t i = 0; i < list->file_count; i++) {
+		struct list_file *file = &list->files[i];
+
+		if (file->lines)
+			lines_close(file->lines);
+		if (file->object)
+			object_close(file->object);
+		if (file->fd >= 0)
+			close(file->fd);
+		sdt_notes_deinit(&file->notes);
+		forecast_deinit(&file->forecast);
+		free(file->build_id);
+		free(file->path);
+	}
 	for (size_t i = 0; i < list->defect_count; i++) {
 		free((char *)list->defects[i].path);
 		free((char *)list->defects[i].what);
@@ -471,21 +459,6 @@ static struct probe_error *add_file(
 
 /* ---- Files ------------------------------------------------------------------- */
 
-static struct probe_error *open_error(const char *path, int err)
-{
-	switch (err) {
-	case ENOENT:
-	case ENOTDIR:
-		return probe_error_new(PROBE_ERROR_NOT_FOUND, "%s: there is no such file", path);
-	case EACCES:
-	case EPERM:
-		return probe_error_new(
-			PROBE_ERROR_PERMISSION, "%s: not allowed to read this file", path);
-	default:
-		return probe_error_system(err, "cannot open %s", path);
-	}
-}
-
 /* Most files are not ELF: find that out without libelf. */
 static struct probe_error *check_elf(int fd, const char *path)
 {
@@ -512,8 +485,13 @@ struct probe_error *probe_list_add_file(struct probe_list *list, const char *pat
 
 	/* O_NONBLOCK: do not wait at a FIFO. */
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	if (fd < 0 && (errno == ENOENT || errno == ENOTDIR))
+		return probe_error_new(PROBE_ERROR_NOT_FOUND, "%s: there is no such file", path);
+	if (fd < 0 && (errno == EACCES || errno == EPERM))
+		return probe_error_new(
+			PROBE_ERROR_PERMISSION, "%s: not allowed to read this file", path);
 	if (fd < 0)
-		return open_error(path, errno);
+		return probe_error_system(errno, "cannot open %s", path);
 	error = check_elf(fd, path);
 	if (!error)
 		error = object_open_fd(fd, path, &object);

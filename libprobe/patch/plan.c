@@ -283,9 +283,6 @@ static struct plan rows_plan(
 
 _Static_assert(PLAN_NOPS_MAX + ARCH_INSN_MAX < PLAN_BYTES, "what is moved has to fit as well");
 
-const struct plan_ops *const plan_table[PLAN_COUNT] = {&plan_toggle, &plan_behind, &plan_hop,
-	&plan_pun, &plan_nop, &plan_before, &plan_twin, &plan_part, &plan_call};
-
 const struct plan_order plan_defaults = {
 	.plans = {&plan_toggle, &plan_behind, &plan_hop, &plan_pun, &plan_nop, &plan_before,
 		&plan_twin, &plan_part, &plan_call},
@@ -302,8 +299,8 @@ static const char no_nop[] = "the bytes there are not the nop that the note prom
 const struct plan_ops *plan_of(unsigned int id)
 {
 	for (size_t i = 0; i < PLAN_COUNT; i++)
-		if (plan_table[i]->id == id)
-			return plan_table[i];
+		if (plan_defaults.plans[i]->id == id)
+			return plan_defaults.plans[i];
 	return id == plan_reserved.id ? &plan_reserved : NULL;
 }
 
@@ -322,9 +319,9 @@ const char *probe_plan_name(enum probe_plan plan)
 enum probe_plan probe_plan_named(const char *name, size_t length)
 {
 	for (size_t i = 0; i < PLAN_COUNT; i++)
-		if (strlen(plan_table[i]->name) == length &&
-			memcmp(plan_table[i]->name, name, length) == 0)
-			return plan_table[i]->id;
+		if (strlen(plan_defaults.plans[i]->name) == length &&
+			memcmp(plan_defaults.plans[i]->name, name, length) == 0)
+			return plan_defaults.plans[i]->id;
 	return PROBE_PLAN_NONE;
 }
 
@@ -412,8 +409,8 @@ static void plan_bytes(const struct planning *p, struct plan *plan)
 	if (!first)
 		plan->behind.cannot = no_nop;
 	for (size_t i = 0; i < PLAN_COUNT; i++)
-		if (plan_table[i]->look)
-			plan_table[i]->look(p, plan);
+		if (plan_defaults.plans[i]->look)
+			plan_defaults.plans[i]->look(p, plan);
 }
 
 /* ---- Planning -------------------------------------------------------------------------- */

@@ -67,7 +67,7 @@ struct select_site;
 /*
  * A plan, one way of patching. Its file in libprobe/patch/plans says what it writes, and why that
  * is right. A new one needs a number in probe/list.h, a plan_way in struct plan, and a row in
- * plan_table.
+ * plan_defaults.
  */
 struct plan_ops {
 	enum probe_plan id;
@@ -108,11 +108,9 @@ struct plan_ops {
 	void (*amend)(const struct install_site *as, const struct arch *arch, uint8_t *patched);
 };
 
-/* All plans, in the default order. */
 extern const struct plan_ops plan_toggle, plan_behind, plan_hop, plan_pun, plan_nop, plan_before,
 	plan_twin, plan_part, plan_call;
 enum { PLAN_COUNT = 9 };
-extern const struct plan_ops *const plan_table[PLAN_COUNT];
 
 /* Returns the plan with a number, or NULL. The number may come from a target. */
 const struct plan_ops *plan_of(unsigned int id);
@@ -125,6 +123,7 @@ struct plan_order {
 	size_t count;
 };
 
+/* All plans, in the default order. */
 extern const struct plan_order plan_defaults;
 /* Returns a request's order, or the default for NULL. Skips unknown and repeated numbers. */
 struct plan_order plan_order_of(const enum probe_plan *plans, size_t count);

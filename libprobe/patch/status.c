@@ -24,12 +24,6 @@
 
 #define CELLS_BYTES_MAX (UINT64_C(4) << 20)
 
-/* Returns true if a session counts in cells, not in its slots. */
-static bool gathered_has_cells(const struct reg_session *session)
-{
-	return session->cell_bytes != 0;
-}
-
 /*
  * Returns the sum of the hits in a session's cells for each of its slot_capacity slots; the caller
  * frees it. NULL if there are too many cells, or if out of memory.
@@ -64,20 +58,6 @@ struct sites_view {
 	enum site_state *states; /* the state of each site of the registry */
 };
 
-static void sites_view_deinit(struct sites_view *view, const struct registry *r)
-{
-	for (size_t i = 0; view->counters && i < r->session_count; i++)
-		free(view->counters[i]);
-	for (size_t i = 0; view->gathered && i < r->session_count; i++)
-		free(view->gathered[i]);
-	free(view->counters);
-	free(view->gathered);
-	edits_deinit(&view->semaphores);
-	edits_deinit(&view->toggles);
-	edits_deinit(&view->text);
-	free(view->states);
-}
-
 static struct probe_error *read_all_semaphores(
 	struct edits *edits, pid_t pid, const struct selection *s)
 {
@@ -104,18 +84,6 @@ static struct probe_error *read_all_semaphores(
 static bool may_have_toggle(const struct selection *s, const struct select_site *site)
 {
 	return site->pc && arch_host()->toggle && sdt_is_ocaml(s->probes[site->probe].kind);
-}
-
-static struct probe_error *read_toggles(struct edits *edits, pid_t pid, const struct selection *s)
-{
-	struct probe_error *error;
-
-	for (size_t i = 0; i < s->site_count; i++)
-		if (may_have_toggle(s, &s->sites[i]) &&
-			!edits_add(edits, s->sites[i].pc + arch_host()->toggle->offset, 1))
-			return probe_error_no_memory();
-	error = edits_prepare(edits);
-	return error ? error : edits_read(edits, pid);
 }
 
 /* Reads a session's slots, one set after the other. *ret stays NULL if they are unreadable. */
@@ -150,8 +118,14 @@ static struct probe_error *sites_view_read(struct sites_view *view, pid_t pid,
 {
 	struct probe_error *error = read_all_semaphores(&view->semaphores, pid, s);
 
+	for (size_t i = 0; i < s->site_count && !error; i++)
+		if (may_have_toggle(s, &s->sites[i]) &&
+			!edits_add(&view->toggles, s->sites[i].pc + arch_host()->toggle->offset, 1))
+			error = probe_error_no_memory();
 	if (!error)
-		error = read_toggles(&view->toggles, pid, s);
+		error = edits_prepare(&view->toggles);
+	if (!error)
+		error = edits_read(&view->toggles, pid);
 	if (!error)
 		error = site_read_all(r, pid, &view->text, &view->states);
 	view->counters = calloc(r->session_count + 1, sizeof(*view->counters));
@@ -164,7 +138,7 @@ static struct probe_error *sites_view_read(struct sites_view *view, pid_t pid,
 		/* The program may have mapped other memory over the data. */
 		if (!(session->flags & REG_SESSION_PERSISTENT) || !own_has_data(maps, session))
 			continue;
-		if (gathered_has_cells(session))
+		if (session->cell_bytes)
 			view->gathered[i] = gathered_hits(pid, session);
 		else
 			error = read_counters(&view->counters[i], pid, session);
@@ -183,7 +157,18 @@ struct look {
 
 static void look_deinit(struct look *look)
 {
-	sites_view_deinit(&look->view, &look->registry);
+	struct sites_view *view = &look->view;
+
+	for (size_t i = 0; view->counters && i < look->registry.session_count; i++)
+		free(view->counters[i]);
+	for (size_t i = 0; view->gathered && i < look->registry.session_count; i++)
+		free(view->gathered[i]);
+	free(view->counters);
+	free(view->gathered);
+	edits_deinit(&view->semaphores);
+	edits_deinit(&view->toggles);
+	edits_deinit(&view->text);
+	free(view->states);
 	selection_deinit(&look->selection);
 	registry_deinit(&look->registry);
 	modules_deinit(&look->modules);
@@ -209,14 +194,6 @@ static struct probe_error *read_once(pid_t pid, struct look *look)
 	return error;
 }
 
-static bool any_inconsistent(const struct look *look)
-{
-	for (size_t i = 0; i < look->registry.site_count; i++)
-		if (look->registry.sites[i].pc && look->view.states[i] != SITE_PATCHED)
-			return true;
-	return false;
-}
-
 /*
  * Reads a target. Reads it again if a controller is changing it, because then the registry names
  * sites that are not patched.
@@ -224,10 +201,13 @@ static bool any_inconsistent(const struct look *look)
 static struct probe_error *look_at(pid_t pid, struct look *look)
 {
 	for (int i = 0;; i++) {
-		bool busy = lock_is_taken(pid);
+		bool busy = lock_is_taken(pid), any_inconsistent = false;
 		struct probe_error *error = read_once(pid, look);
 
-		if (error || i == BUSY_TRIES || !any_inconsistent(look) ||
+		for (size_t k = 0; k < look->registry.site_count && !error; k++)
+			any_inconsistent |=
+				look->registry.sites[k].pc && look->view.states[k] != SITE_PATCHED;
+		if (error || i == BUSY_TRIES || !any_inconsistent ||
 			!(busy || lock_is_taken(pid) || registry_is_stale(&look->registry, pid)))
 			return error;
 		look_deinit(look);
@@ -236,21 +216,6 @@ static struct probe_error *look_at(pid_t pid, struct look *look)
 }
 
 /* ---- Probes --------------------------------------------------------------------------- */
-
-static uint64_t sum_counters(
-	const uint8_t *counters, const struct reg_session *session, uint32_t index)
-{
-	uint64_t hits = 0;
-
-	for (uint32_t set = 0; set <= session->cpus; set++) {
-		struct probe_slot slot;
-
-		memcpy(&slot, counters + ((size_t)set * session->slot_count + index) * sizeof(slot),
-			sizeof(slot));
-		hits += slot.hits;
-	}
-	return hits;
-}
 
 /* Finds a probe's hits in a persistent session. Returns false if unknown. */
 static bool find_hits(const struct sites_view *view, const struct registry *r,
@@ -261,8 +226,16 @@ static bool find_hits(const struct sites_view *view, const struct registry *r,
 	const uint64_t *gathered = view->gathered[session - r->sessions];
 
 	*ret = 0;
-	if (!gathered_has_cells(session)) {
-		*ret = counters ? sum_counters(counters, session, probe->slot) : 0;
+	if (!session->cell_bytes) {
+		for (uint32_t set = 0; counters && set <= session->cpus; set++) {
+			struct probe_slot slot;
+
+			memcpy(&slot,
+				counters + ((size_t)set * session->slot_count + probe->slot) *
+						   sizeof(slot),
+				sizeof(slot));
+			*ret += slot.hits;
+		}
 		return counters != NULL;
 	}
 	/* For pairs, cells count only end events whose start event was found. */
