@@ -16,16 +16,16 @@
 
 enum { LIST_TRIES = 8, SIZE_TRIES = 8, NEW_PIDS_MAX = 256 };
 
-/* Appends the pids that a file lists. Returns NULL if memory is short. */
-static pid_t *append_children(const char *path, pid_t *pids, size_t *count)
+/* Appends the pids of a thread's children. Returns NULL if memory is short. */
+static pid_t *append_children(pid_t pid, pid_t tid, pid_t *pids, size_t *count)
 {
-	FILE *file = fopen(path, "re");
-	int pid;
+	FILE *file = fopen(procfs_path("/proc/%d/task/%d/children", pid, tid).text, "re");
+	int child;
 
-	while (file && fscanf(file, "%d", &pid) == 1) {
+	while (file && fscanf(file, "%d", &child) == 1) {
 		if (!ARRAY_ROOM(pids, *count + 1))
 			break;
-		pids[(*count)++] = pid;
+		pids[(*count)++] = child;
 		pids[*count] = 0;
 	}
 	if (file)
@@ -35,11 +35,9 @@ static pid_t *append_children(const char *path, pid_t *pids, size_t *count)
 
 pid_t *children_of_thread(pid_t pid, pid_t tid)
 {
-	char path[64];
 	size_t count = 0;
 
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", pid, tid);
-	return append_children(path, NULL, &count);
+	return append_children(pid, tid, NULL, &count);
 }
 
 pid_t *children_of(pid_t pid)
@@ -47,12 +45,9 @@ pid_t *children_of(pid_t pid)
 	DIR *threads = procfs_threads(pid);
 	pid_t tid, *pids = NULL;
 	size_t count = 0;
-	char path[96];
 
-	while ((tid = procfs_next_id(threads))) {
-		snprintf(path, sizeof(path), "/proc/%d/task/%d/children", pid, tid);
-		pids = append_children(path, pids, &count);
-	}
+	while ((tid = procfs_next_id(threads)))
+		pids = append_children(pid, tid, pids, &count);
 	if (threads)
 		closedir(threads);
 	return pids;
@@ -97,14 +92,13 @@ static pid_t *all_children_of(pid_t pid)
 static bool look_alike(pid_t pid, pid_t other)
 {
 	pid_t pids[] = {pid, other, pid};
-	char text[3][128], path[32];
+	char text[3][128];
 
 	for (int tries = 0; tries < SIZE_TRIES; tries++) {
-		for (int i = 0; i < 3; i++) {
-			snprintf(path, sizeof(path), "/proc/%d/statm", pids[i]);
-			if (!file_read(path, text[i], sizeof(text[i])))
+		for (int i = 0; i < 3; i++)
+			if (!file_read(procfs_path("/proc/%d/statm", pids[i]).text, text[i],
+				    sizeof(text[i])))
 				return false;
-		}
 		if (strcmp(text[0], text[2]) == 0)
 			return strcmp(text[0], text[1]) == 0;
 	}

@@ -58,15 +58,6 @@ static bool has_thread(const struct control *control, size_t known, pid_t tid, s
 }
 
 /*
- * Makes room for a thread. Call it before attaching, because a thread without room in the array
- * would never be resumed.
- */
-static struct probe_error *make_room(struct control *control)
-{
-	return ARRAY_ROOM(control->threads, control->count) ? NULL : probe_error_no_memory();
-}
-
-/*
  * Attaches to a thread. A killed controller releases the target's lock shortly before its threads
  * (do_exit() in kernel/exit.c), so this function waits for a tracer that is ending, and tries once
  * more if the thread has no tracer.
@@ -96,11 +87,10 @@ static bool try_seize(pid_t tid)
 static struct probe_error *seize_thread(
 	struct control *control, pid_t pid, pid_t tid, bool *attached_ret)
 {
-	struct probe_error *error = make_room(control);
-
 	*attached_ret = false;
-	if (error)
-		return error;
+	/* Make room before attaching: a thread without room in the array would never be resumed. */
+	if (!ARRAY_ROOM(control->threads, control->count))
+		return probe_error_no_memory();
 	if (!try_seize(tid)) {
 		int err = errno;
 		char state = procfs_thread_state(pid, tid);
@@ -154,14 +144,6 @@ static bool has_all(const struct control *control, pid_t pid, int folder)
 	return status.st_nlink == count + 2;
 }
 
-static struct probe_error *pass_over(struct control *control, pid_t pid, pid_t tid)
-{
-	if (!ARRAY_ROOM(control->passed, control->passed_count))
-		return probe_error_no_memory();
-	control->passed[control->passed_count++] = (struct control_passed){pid, tid};
-	return NULL;
-}
-
 /*
  * Attaches to the new threads of a process. Increases *new_ret if there were new threads, or if
  * there may be more. (If a listed thread ends, the kernel, which walks by position in
@@ -189,8 +171,13 @@ static struct probe_error *seize_process(
 			error = seize_thread(control, pid, tid, &attached);
 		if (!error && attached && then == SEIZE_ASK)
 			seize_ask_to_stop(&control->threads[control->count - 1]);
-		if (!error && !attached)
-			error = pass_over(control, pid, tid);
+		if (error || attached)
+			continue;
+		if (ARRAY_ROOM(control->passed, control->passed_count))
+			control->passed[control->passed_count++] =
+				(struct control_passed){pid, tid};
+		else
+			error = probe_error_no_memory();
 	}
 	*new_ret += control->count - known;
 	if (!error)
@@ -353,16 +340,6 @@ void control_let_late_go(void)
 	late.threads = NULL;
 }
 
-static void forget(struct control *control)
-{
-	free(control->threads);
-	free(control->passed);
-	free(control->guests);
-	remaining_free(control->remaining);
-	*control = (struct control){
-		.pid = control->pid, .lender = control->lender, .seccomp = control->seccomp};
-}
-
 /* Detaches from all threads; running ones must stop first. Returns the longest pause. */
 uint64_t control_resume(struct control *control)
 {
@@ -374,7 +351,12 @@ uint64_t control_resume(struct control *control)
 	for (int i = 0; i < LET_GO_TRIES && !let_late_go(control); i++)
 		nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
 	move_threads(control, 0, &late);
-	forget(control);
+	free(control->threads);
+	free(control->passed);
+	free(control->guests);
+	remaining_free(control->remaining);
+	*control = (struct control){
+		.pid = control->pid, .lender = control->lender, .seccomp = control->seccomp};
 	return longest;
 }
 
@@ -467,27 +449,21 @@ static bool await_stops(struct control *control, size_t from)
 
 /* ---- Threads that cannot stop ---------------------------------------------------------------- */
 
-/* Returns true if a thread cannot stop for longer than other threads may be kept stopped. */
-static bool stays_blocked(pid_t tid)
-{
-	uint64_t end = clock_monotonic_ns() + WAIT_BLOCKED_NS;
-
-	while (wait_is_blocked(tid)) {
-		if (clock_monotonic_ns() >= end)
-			return true;
-		nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
-	}
-	return false;
-}
-
-/* Returns a thread that stays blocked, or 0. */
+/* Returns a thread that cannot stop for longer than other threads may be kept stopped, or 0. */
 static pid_t blocked_thread(pid_t pid)
 {
 	DIR *threads = procfs_threads(pid);
-	pid_t tid;
+	pid_t tid = 0;
 
-	while ((tid = procfs_next_thread(pid, threads)) && !stays_blocked(tid))
-		;
+	while (threads && (tid = procfs_next_thread(pid, threads))) {
+		uint64_t end = clock_monotonic_ns() + WAIT_BLOCKED_NS;
+		bool blocked;
+
+		while ((blocked = wait_is_blocked(tid)) && clock_monotonic_ns() < end)
+			nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
+		if (blocked)
+			break;
+	}
 	if (threads)
 		closedir(threads);
 	return tid;
@@ -678,19 +654,6 @@ static struct probe_error *give_up(pid_t pid, int unable_passes, struct patience
 		pid);
 }
 
-/* Returns true if the thread has stopped and can make calls. If it cannot, releases it. */
-static bool is_borrowed(struct control *control, struct choose_unable *unable)
-{
-	if (!control->count || control->threads[0].is_running)
-		return false;
-	control->threads[0].may_run = control_can_run(control, &control->threads[0]);
-	if (control->threads[0].may_run)
-		return true;
-	unable->tids[unable->count++] = control->threads[0].tid;
-	release_stopped(control);
-	return false;
-}
-
 struct probe_error *control_borrow(pid_t pid, const struct seccomp *seccomp, uint64_t patience_ns,
 	const struct control_coming *coming, struct control *ret)
 {
@@ -709,8 +672,14 @@ struct probe_error *control_borrow(pid_t pid, const struct seccomp *seccomp, uin
 			error = choose_thread(pid, seccomp, &unable, &tid);
 		if (!error && tid)
 			error = stop_one(ret, tid);
-		if (!error && is_borrowed(ret, &unable))
-			return NULL;
+		if (!error && ret->count && !ret->threads[0].is_running) {
+			/* The thread has stopped. If it cannot make calls, release it. */
+			ret->threads[0].may_run = control_can_run(ret, &ret->threads[0]);
+			if (ret->threads[0].may_run)
+				return NULL;
+			unable.tids[unable.count++] = ret->threads[0].tid;
+			release_stopped(ret);
+		}
 		if (!tid && unable.count) { /* no thread was able to: try all of them once more */
 			unable.count = 0;
 			passes++;

@@ -54,10 +54,7 @@ static uint64_t read_waited_ns(const char *path)
 
 static uint64_t waited_ns(pid_t pid, pid_t tid)
 {
-	char path[64];
-
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/schedstat", pid, tid);
-	return read_waited_ns(path);
+	return read_waited_ns(procfs_path("/proc/%d/task/%d/schedstat", pid, tid).text);
 }
 
 static uint64_t own_waited_ns(void)
@@ -112,16 +109,6 @@ static struct control_thread *find_longest(struct control *control, uint64_t tha
 	return found;
 }
 
-/* Returns how long the calling thread has waited for a processor since pause_look(). */
-static uint64_t own_since(const struct control *control)
-{
-	uint64_t now = own_waited_ns();
-
-	return control->waited_ns == PAUSE_UNKNOWN || now == PAUSE_UNKNOWN
-		       ? PAUSE_UNKNOWN
-		       : now - control->waited_ns;
-}
-
 /* Reads only a few counters: most threads did not wait, and soon no pause is longer. */
 uint64_t pause_longest(struct control *control)
 {
@@ -133,8 +120,11 @@ uint64_t pause_longest(struct control *control)
 
 		/* The thread did not run between the request and the end of the pause. */
 		if (thread->pause.waited_ns != PAUSE_UNKNOWN && thread->pause.let_ns) {
-			if (own == PAUSE_UNKNOWN)
-				own = own_since(control);
+			if (own == PAUSE_UNKNOWN && control->waited_ns != PAUSE_UNKNOWN) {
+				/* How long this thread has waited since pause_look(). */
+				own = own_waited_ns();
+				own -= own == PAUSE_UNKNOWN ? 0 : control->waited_ns;
+			}
 			waited = waited_ns(thread->pid, thread->tid);
 		}
 		ns = pause_ns(&thread->pause, waited, own);

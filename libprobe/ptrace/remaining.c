@@ -74,19 +74,8 @@ struct remaining {
 /* Reads a file of a thread in /proc. Returns false if it is unreadable. */
 static bool read_of(const struct control_thread *thread, const char *name, char *text, size_t size)
 {
-	char path[64];
-
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/%s", thread->pid, thread->tid, name);
-	return file_read(path, text, size);
-}
-
-/* Returns true if a system call is a wait whose limit is in a register. */
-static bool has_limit(long number)
-{
-	for (size_t i = 0; i < arch_process()->limited_wait_count; i++)
-		if (number == arch_process()->limited_waits[i])
-			return true;
-	return false;
+	return file_read(procfs_path("/proc/%d/task/%d/%s", thread->pid, thread->tid, name).text,
+		text, size);
 }
 
 /*
@@ -94,7 +83,9 @@ static bool has_limit(long number)
  */
 static bool read_wait(struct control_thread *thread, struct remaining_wait *wait)
 {
+	const struct arch_process *arch = arch_process();
 	unsigned long long args[6], sp, pc;
+	bool has_limit = false;
 	char text[256];
 	long number;
 
@@ -103,7 +94,11 @@ static bool read_wait(struct control_thread *thread, struct remaining_wait *wait
 	thread->was_asleep = strcmp(text, "running\n") != 0;
 	if (sscanf(text, "%ld %llx %llx %llx %llx %llx %llx %llx %llx", &number, &args[0], &args[1],
 		    &args[2], &args[3], &args[4], &args[5], &sp, &pc) != 9 ||
-		!has_limit(number) || (int32_t)args[LIMIT] <= 0)
+		(int32_t)args[LIMIT] <= 0)
+		return false;
+	for (size_t i = 0; i < arch->limited_wait_count; i++)
+		has_limit |= number == arch->limited_waits[i];
+	if (!has_limit)
 		return false;
 	wait->number = (uint64_t)number;
 	for (int i = 0; i < 6; i++)
@@ -121,14 +116,6 @@ static bool read_counters(int fd, char *text)
 	return length > 0;
 }
 
-/* The counters are zero if the kernel does not count. */
-static bool counts(const char *counters)
-{
-	unsigned long long ran, waited, times;
-
-	return sscanf(counters, "%llu %llu %llu", &ran, &waited, &times) == 3 && ran && times;
-}
-
 /* Returns se.exec_start in ns from the text of a sched file, or 0 if unknown. */
 static uint64_t last_ran_ns(const char *text)
 {
@@ -141,21 +128,6 @@ static uint64_t last_ran_ns(const char *text)
 		to - from != 6 || ms > UINT64_MAX / NS_PER_MS - 1)
 		return 0;
 	return ms * NS_PER_MS + ns;
-}
-
-/* Returns the processor on which the thread ran last (field 39 of stat), or -1. */
-static int last_cpu(const struct control_thread *thread)
-{
-	char text[1024], *at;
-
-	if (!read_of(thread, "stat", text, sizeof(text)) || !(at = strrchr(text, ')')))
-		return -1;
-	for (int field = 2; field < 39; field++) {
-		at = strchr(at + 1, ' ');
-		if (!at)
-			return -1;
-	}
-	return (int)strtol(at, NULL, 10);
 }
 
 /* ---- The time that is left -------------------------------------------------------- */
@@ -195,7 +167,7 @@ static uint64_t clock_of_ns(struct remaining *r, int cpu)
 static bool measure(
 	struct remaining *r, const struct control_thread *thread, struct remaining_wait *wait)
 {
-	int limit = (int32_t)wait->args[LIMIT], cpu = last_cpu(thread);
+	int limit = (int32_t)wait->args[LIMIT], cpu = procfs_thread_cpu(thread->pid, thread->tid);
 	uint64_t begun, now;
 	char text[1024];
 
@@ -250,16 +222,19 @@ static void forget_wait(struct remaining_wait *wait)
 /* Notes a wait. The counters are read first: while they stay the same, it is the same wait. */
 static bool look(struct remaining *r, struct control_thread *thread, struct remaining_wait *wait)
 {
-	char path[64];
+	unsigned long long ran, waited, times;
 
 	*wait = (struct remaining_wait){.tid = thread->tid, .counters = -1};
 	/* Read the wait before opening a file, too, because most threads are in no such call. */
 	if (!read_wait(thread, wait))
 		return false;
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/schedstat", thread->pid, thread->tid);
-	wait->counters = open(path, O_RDONLY | O_CLOEXEC);
+	wait->counters =
+		open(procfs_path("/proc/%d/task/%d/schedstat", thread->pid, thread->tid).text,
+			O_RDONLY | O_CLOEXEC);
+	/* The counters are zero if the kernel does not count. */
 	if (wait->counters >= 0 && read_counters(wait->counters, wait->seen) &&
-		counts(wait->seen) && read_wait(thread, wait) && measure(r, thread, wait))
+		sscanf(wait->seen, "%llu %llu %llu", &ran, &waited, &times) == 3 && ran && times &&
+		read_wait(thread, wait) && measure(r, thread, wait))
 		return true;
 	forget_wait(wait);
 	return false;

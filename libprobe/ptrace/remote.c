@@ -293,22 +293,6 @@ static struct probe_error *too_late(
 		state);
 }
 
-/* Returns true if the thread uses registers that a frame does not restore. */
-static bool has_unkept(pid_t tid)
-{
-	const struct arch_process *arch = arch_process();
-
-	for (int i = 0; i < arch->unkept_count; i++) {
-		uint8_t head[ARCH_UNKEPT_HEAD];
-		struct iovec bytes = {head, sizeof(head)};
-
-		if (ptrace(PTRACE_GETREGSET, tid, arch->unkept[i], &bytes) == 0 &&
-			bytes.iov_len == sizeof(head) && arch->is_unkept(arch->unkept[i], head))
-			return true;
-	}
-	return false;
-}
-
 /* Reads the floating-point state. Returns false if the thread is gone. */
 static bool get_state(pid_t tid, struct prepared *p)
 {
@@ -332,22 +316,30 @@ static bool get_state(pid_t tid, struct prepared *p)
 static struct probe_error *read_state(const struct control *control,
 	const struct control_thread *thread, const struct rooms *rooms, struct prepared *p)
 {
-	if (has_unkept(thread->tid))
-		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
-			"thread %d of process %d uses SME (ZA, or streaming mode), which cannot be "
-			"restored after a system call: try again",
-			thread->tid, control->pid);
+	const struct arch_process *arch = arch_process();
+
+	for (int i = 0; i < arch->unkept_count; i++) {
+		uint8_t head[ARCH_UNKEPT_HEAD];
+		struct iovec bytes = {head, sizeof(head)};
+
+		if (ptrace(PTRACE_GETREGSET, thread->tid, arch->unkept[i], &bytes) == 0 &&
+			bytes.iov_len == sizeof(head) && arch->is_unkept(arch->unkept[i], head))
+			return probe_error_new(PROBE_ERROR_UNSUPPORTED,
+				"thread %d of process %d uses SME (ZA, or streaming mode), which "
+				"cannot be restored after a system call: try again",
+				thread->tid, control->pid);
+	}
 	if (!get_state(thread->tid, p) ||
 		ptrace(PTRACE_GETSIGMASK, thread->tid, sizeof(p->mask), &p->mask) < 0)
 		return gone(control);
-	p->state_size = arch_process()->make_state(p->state, p->state_size, &rooms->usual_state);
+	p->state_size = arch->make_state(p->state, p->state_size, &rooms->usual_state);
 	if (!p->state_size)
 		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
 			"process %d: the kernel reports fewer of a thread's registers than the "
 			"processor has",
 			control->pid);
-	if (arch_process()->layout->state)
-		memcpy(p->state + arch_process()->state_mark, ROOM_MARK, sizeof(ROOM_MARK));
+	if (arch->layout->state)
+		memcpy(p->state + arch->state_mark, ROOM_MARK, sizeof(ROOM_MARK));
 	return NULL;
 }
 
@@ -492,13 +484,6 @@ static enum wait_result to_syscall_stop(struct control *control, struct control_
 	return await_syscall_stop(control, thread, false, &status);
 }
 
-/* Has a stop interrupted the call, so that the kernel repeats it or ends it with EINTR? */
-static bool is_interrupted(int64_t result)
-{
-	return result == -EINTR ||
-	       (result <= -512 && result >= -516); /* ERESTARTSYS to ERESTART_RESTARTBLOCK */
-}
-
 /*
  * Interrupts a call that does not end, and waits once more. `enters` means that the thread has not
  * entered the call yet. Returns NULL if the thread has completed the call. After an error, its
@@ -510,6 +495,7 @@ static struct probe_error *call_off(
 	struct probe_error *error = too_late(control, thread);
 	enum wait_result result = WAIT_GONE;
 	struct arch_registers regs;
+	int64_t left = 0;
 	int status = 0;
 
 	if (ptrace(PTRACE_INTERRUPT, thread->tid, NULL, NULL) == 0)
@@ -524,8 +510,13 @@ static struct probe_error *call_off(
 		result = to_syscall_stop(control, thread);
 	if (result == WAIT_STOPPED && !registers_read(thread->tid, &regs))
 		result = WAIT_GONE;
-	if (result == WAIT_TIMEOUT ||
-		(result == WAIT_STOPPED && is_interrupted((int64_t)arch_get(&regs, ARCH_RESULT))))
+	if (result == WAIT_STOPPED)
+		left = (int64_t)arch_get(&regs, ARCH_RESULT);
+	/*
+	 * EINTR, and ERESTARTSYS (512) to ERESTART_RESTARTBLOCK (516): a stop has interrupted the
+	 * call, so that the kernel repeats it or ends it with EINTR.
+	 */
+	if (result == WAIT_TIMEOUT || left == -EINTR || (left <= -512 && left >= -516))
 		return error;
 	probe_error_free(error);
 	return result == WAIT_GONE ? gone(control) : NULL;
@@ -566,18 +557,6 @@ static struct probe_error *run_call(struct control *control, struct control_thre
 	return NULL;
 }
 
-/* Returns the address of the pointer to a thread's restartable sequence; 0 if it has no rseq. */
-static uint64_t sequence_field(pid_t tid)
-{
-	struct __ptrace_rseq_configuration rseq;
-
-	if (ptrace(PTRACE_GET_RSEQ_CONFIGURATION, tid, sizeof(rseq), &rseq) != sizeof(rseq) ||
-		!rseq.rseq_abi_pointer)
-		return 0;
-	/* The member rseq_cs comes after cpu_id_start and cpu_id. */
-	return rseq.rseq_abi_pointer + 8;
-}
-
 /*
  * Sends a thread that was stopped in a restartable sequence to the abort handler. The kernel would
  * do so, but forgets the sequence when it sees the thread elsewhere, in our call (kernel/rseq.c,
@@ -610,19 +589,9 @@ static bool set_leaving(const struct control_thread *thread, const struct arch_g
 	return registers_write(thread->tid, &regs);
 }
 
-/* Restores the vector state that the calls have destroyed. */
-static void restore_state(pid_t tid, struct prepared *p)
-{
-	struct iovec state = {p->kept, p->kept_size};
-
-	if (p->kept_size)
-		ptrace(PTRACE_SETREGSET, tid, p->state_regset, &state);
-}
-
-static bool control_would_interrupt(const struct control_thread *thread);
-
 /*
- * Chooses a thread for calls, if possible one whose own call would not end with EINTR if we died.
+ * Chooses a thread for calls, if possible one whose own call would not end with EINTR if we died:
+ * one that is in no call of the restart-block kind (nanosleep, poll, futex).
  */
 static struct control_thread *choose_stopped(struct control *control)
 {
@@ -634,20 +603,11 @@ static struct control_thread *choose_stopped(struct control *control)
 		if (thread->is_running || (!thread->may_run && !control_can_run(control, thread)))
 			continue;
 		found = thread;
-		if (!control_would_interrupt(thread))
+		if ((int64_t)arch_get(&thread->regs, ARCH_CALL) < 0 ||
+			(int64_t)arch_get(&thread->regs, ARCH_RESULT) != -516 /* RESTARTBLOCK */)
 			break;
 	}
 	return found;
-}
-
-/*
- * Returns true if the thread is in a call of the restart-block kind (nanosleep, poll, futex), which
- * would end with EINTR if we died.
- */
-static bool control_would_interrupt(const struct control_thread *thread)
-{
-	return (int64_t)arch_get(&thread->regs, ARCH_CALL) >= 0 &&
-	       (int64_t)arch_get(&thread->regs, ARCH_RESULT) == -516; /* ERESTART_RESTARTBLOCK */
 }
 
 bool control_succeeded(const struct control_call *call)
@@ -743,11 +703,20 @@ static struct probe_error *run_and_leave(struct control *control, const struct r
 {
 	static const uint64_t all_signals = ALL_SIGNALS;
 	struct control_thread *thread = choose_stopped(control);
-	uint64_t field = thread ? sequence_field(thread->tid) : 0, current = 0;
-	struct memory_piece sequence = {field, &current, field ? sizeof(current) : 0};
+	struct __ptrace_rseq_configuration rseq;
+	uint64_t current = 0;
+	struct memory_piece sequence = {.buffer = &current};
+	struct iovec kept;
 	struct probe_error *error;
 
 	prepared_forget(p);
+	/* The member rseq_cs comes after cpu_id_start and cpu_id. */
+	if (thread &&
+		ptrace(PTRACE_GET_RSEQ_CONFIGURATION, thread->tid, sizeof(rseq), &rseq) ==
+			sizeof(rseq) &&
+		rseq.rseq_abi_pointer)
+		sequence =
+			(struct memory_piece){rseq.rseq_abi_pointer + 8, &current, sizeof(current)};
 	if (!gadgets_are_there(control->pid, gadgets, &sequence))
 		return probe_error_new(PROBE_ERROR_STATE,
 			"process %d has become another program meanwhile: try again", control->pid);
@@ -783,7 +752,10 @@ static struct probe_error *run_and_leave(struct control *control, const struct r
 		return error;
 	}
 	set_leaving(thread, gadgets, p);
-	restore_state(thread->tid, p);
+	/* Restore the vector state that the calls have destroyed. */
+	kept = (struct iovec){p->kept, p->kept_size};
+	if (p->kept_size)
+		ptrace(PTRACE_SETREGSET, thread->tid, p->state_regset, &kept);
 	ptrace(PTRACE_SETSIGMASK, thread->tid, sizeof(p->mask), &p->mask);
 	registers_write(thread->tid, &thread->regs);
 	return error;

@@ -47,8 +47,7 @@
 
 enum {
 	ERESTARTNOHAND = 514, /* from <linux/errno.h>; the headers for programs do not define it */
-	/* Size of the call instruction, where make_again() is needed. */
-	CALL_BYTES = 4
+	CALL_BYTES = 4	      /* size of the call instruction, where the registers hide the call */
 };
 
 static bool has(const uint16_t *numbers, size_t count, long number)
@@ -83,12 +82,11 @@ static bool restart_has_block(long number, const char *args)
 void restart_look(pid_t pid, pid_t tid, struct restart_seen *ret)
 {
 	unsigned long long arg, sp, pc;
-	char path[64], text[256];
+	char text[256];
 	long number;
 
 	*ret = (struct restart_seen){.number = -1};
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/syscall", pid, tid);
-	if (file_read(path, text, sizeof(text)) &&
+	if (file_read(procfs_path("/proc/%d/task/%d/syscall", pid, tid).text, text, sizeof(text)) &&
 		sscanf(text, "%ld %llx %*x %*x %*x %*x %*x %llx %llx", &number, &arg, &sp, &pc) ==
 			4)
 		*ret = (struct restart_seen){number, arg, sp, pc};
@@ -103,19 +101,6 @@ static bool restart_ended(struct arch_registers *regs)
 		!restart_is_wait((long)number))
 		return false;
 	arch_set(regs, ARCH_RESULT, -(uint64_t)ERESTARTNOHAND);
-	return true;
-}
-
-/* If the call `seen` has ended with EINTR, sets the thread back to the call instruction. */
-static bool make_again(struct arch_registers *regs, const struct restart_seen *seen)
-{
-	if (!seen || seen->number < 0 || !restart_is_wait(seen->number) ||
-		(int64_t)arch_get(regs, ARCH_RESULT) != -EINTR ||
-		arch_get(regs, ARCH_NUMBER) != (uint64_t)seen->number ||
-		arch_get(regs, ARCH_PC) != seen->pc || arch_get(regs, ARCH_SP) != seen->sp)
-		return false;
-	arch_set(regs, ARCH_PC, seen->pc - CALL_BYTES);
-	arch_set(regs, ARCH_ARG0, seen->arg);
 	return true;
 }
 
@@ -152,7 +137,17 @@ bool restart_is_in_call(pid_t pid, const struct arch_registers *regs)
 
 bool restart_wait(struct arch_registers *regs, const struct restart_seen *seen)
 {
-	return arch_process()->hidden_call ? make_again(regs, seen) : restart_ended(regs);
+	if (!arch_process()->hidden_call)
+		return restart_ended(regs);
+	/* If the call `seen` has ended with EINTR, set the thread back to the call instruction. */
+	if (!seen || seen->number < 0 || !restart_is_wait(seen->number) ||
+		(int64_t)arch_get(regs, ARCH_RESULT) != -EINTR ||
+		arch_get(regs, ARCH_NUMBER) != (uint64_t)seen->number ||
+		arch_get(regs, ARCH_PC) != seen->pc || arch_get(regs, ARCH_SP) != seen->sp)
+		return false;
+	arch_set(regs, ARCH_PC, seen->pc - CALL_BYTES);
+	arch_set(regs, ARCH_ARG0, seen->arg);
+	return true;
 }
 
 /* ==== Settle ================================================================================== */
@@ -224,23 +219,10 @@ bool settle_thread(struct control_signals *signals, struct control_thread *threa
 	return true;
 }
 
-/* Lets the thread make its call again, and interrupts it at once, so the kernel restarts it. */
-static void begin_call(
-	struct control_signals *signals, struct control_thread *thread, uint64_t begun_ns)
-{
-	struct arch_registers regs;
-	int status;
-
-	if (ptrace(PTRACE_INTERRUPT, thread->tid, NULL, NULL) == 0 &&
-		run_on(signals, thread, PTRACE_SYSCALL, 0, begun_ns, &status) &&
-		registers_read(thread->tid, &regs) && restart_ended(&regs))
-		registers_write(thread->tid, &regs);
-}
-
 void settle_detach(struct control_signals *signals, struct control_thread *thread)
 {
-	uint64_t begun = clock_monotonic_ns();
 	struct arch_registers regs = thread->regs;
+	uint64_t begun = clock_monotonic_ns();
 	long deliver = 0;
 	int status = 0;
 
@@ -250,8 +232,12 @@ void settle_detach(struct control_signals *signals, struct control_thread *threa
 	if (deliver) {
 		restart_undo(&regs);
 		registers_write(thread->tid, &regs);
-	} else {
-		begin_call(signals, thread, begun);
+	} else if (ptrace(PTRACE_INTERRUPT, thread->tid, NULL, NULL) == 0 &&
+		   run_on(signals, thread, PTRACE_SYSCALL, 0, begun, &status) &&
+		   registers_read(thread->tid, &regs) && restart_ended(&regs)) {
+		/* The thread has made its call again, interrupted at once: the kernel restarts it.
+		 */
+		registers_write(thread->tid, &regs);
 	}
 	if (thread->is_running)
 		return;
@@ -270,7 +256,7 @@ enum cost { COST_NONE, COST_RESTART, COST_WAIT, COST_BLOCK, COST_UNFIT };
 
 static enum cost cost_of(pid_t pid, pid_t tid)
 {
-	char path[64], text[256];
+	char text[256];
 	char state, *rest;
 	long number;
 
@@ -280,8 +266,7 @@ static enum cost cost_of(pid_t pid, pid_t tid)
 		return COST_RESTART;
 	if (!state || strchr("ZXxD", state))
 		return COST_UNFIT;
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/syscall", pid, tid);
-	if (!file_read(path, text, sizeof(text)))
+	if (!file_read(procfs_path("/proc/%d/task/%d/syscall", pid, tid).text, text, sizeof(text)))
 		return COST_RESTART;
 	number = strtol(text, &rest, 10);
 	/* The text is "running", or "-1" if the thread is in no call. */

@@ -56,13 +56,12 @@ enum {
 static bool stays_mapped(pid_t pid, const struct module *module)
 {
 	struct stat program, file;
-	char path[48];
 
 	if (module_is_libc(module))
 		return true;
-	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
-	return stat(path, &program) == 0 && fstat(module->fd, &file) == 0 &&
-	       program.st_dev == file.st_dev && program.st_ino == file.st_ino;
+	return stat(procfs_path("/proc/%d/exe", pid).text, &program) == 0 &&
+	       fstat(module->fd, &file) == 0 && program.st_dev == file.st_dev &&
+	       program.st_ino == file.st_ino;
 }
 
 /* Returns true if a segment has bytes in [start, end), in the file's addresses. */
@@ -200,61 +199,39 @@ void room_seal(uint8_t bytes[ROOM_STACK_BYTES])
 
 enum stack_state { STACK_OTHERS, STACK_FREE, STACK_LEFT };
 
-static size_t stack_pages(void)
-{
-	return (size_t)(page_after(ROOM_STACK_BYTES) / page_bytes());
-}
-
-/* Examines pages that begin with a seal. If the checksum is right, only we have written to them. */
-static enum stack_state state_of_sealed(pid_t pid, uint64_t address)
-{
-	uint8_t bytes[ROOM_STACK_BYTES];
-	struct seal seal;
-
-	/* Read only pages that are in memory, because reading any other page would allocate it. */
-	if (memory_read(pid, address, &seal, sizeof(seal)) != sizeof(seal) ||
-		memcmp(seal.mark, ROOM_MARK, sizeof(ROOM_MARK)) != 0 ||
-		memory_read(pid, address, bytes, sizeof(bytes)) != sizeof(bytes) ||
-		seal.sum != sum_of(bytes))
-		return STACK_OTHERS;
-	return has_mark(bytes + ROOM_ALIGN, sizeof(bytes) - ROOM_ALIGN) ? STACK_LEFT : STACK_FREE;
-}
-
 /* Returns the state of the pages at `address`, with these pagemap entries. */
 static enum stack_state stack_state(
 	pid_t pid, const uint64_t *entries, size_t count, uint64_t address)
 {
+	uint8_t bytes[ROOM_STACK_BYTES];
 	uint64_t touched = 0;
+	struct seal seal;
 
 	/* Bit 63: the page is in memory. Bit 62: the page is in swap. */
 	for (size_t i = 0; i < count; i++)
 		touched |= entries[i] >> 62;
 	if (!touched)
 		return STACK_FREE;
-	return entries[0] >> 62 ? state_of_sealed(pid, address) : STACK_OTHERS;
+	/*
+	 * If the pages begin with a seal whose checksum is right, only we have written to them.
+	 * Read only pages that are in memory, because reading any other page would allocate it.
+	 */
+	if (!(entries[0] >> 62) || memory_read(pid, address, &seal, sizeof(seal)) != sizeof(seal) ||
+		memcmp(seal.mark, ROOM_MARK, sizeof(ROOM_MARK)) != 0 ||
+		memory_read(pid, address, bytes, sizeof(bytes)) != sizeof(bytes) ||
+		seal.sum != sum_of(bytes))
+		return STACK_OTHERS;
+	return has_mark(bytes + ROOM_ALIGN, sizeof(bytes) - ROOM_ALIGN) ? STACK_LEFT : STACK_FREE;
 }
-
-/* Returns the number of entries read. */
-static size_t read_pagemap(pid_t pid, uint64_t address, uint64_t entries[], size_t count)
-{
-	int fd = memory_open_pagemap(pid);
-	ssize_t length;
-
-	if (fd < 0)
-		return 0;
-	length = pread(fd, entries, count * sizeof(*entries),
-		(off_t)(address / page_bytes() * sizeof(*entries)));
-	close(fd);
-	return length > 0 ? (size_t)length / sizeof(*entries) : 0;
-}
-
 /* Finds the first room in the state `wanted`, from room->start on. */
 static bool find_on_stack(
 	pid_t pid, const struct maps *maps, enum stack_state wanted, struct room *room)
 {
 	uint64_t entries[STACK_LOOKS + STACK_PAGES_MAX - 1] = {0};
 	const struct mapping *stack = NULL;
-	size_t pages, each = stack_pages();
+	size_t pages = 0, each = (size_t)(page_after(ROOM_STACK_BYTES) / page_bytes());
+	ssize_t got = -1;
+	int fd;
 
 	for (size_t i = 0; i < maps->count && !stack; i++)
 		if (strcmp(maps->items[i].path, "[stack]") == 0 && maps->items[i].writable)
@@ -264,7 +241,13 @@ static bool find_on_stack(
 	*room = (struct room){.kind = ROOM_STACK,
 		.start = room->start > stack->start ? room->start : stack->start,
 		.size = ROOM_STACK_BYTES};
-	pages = read_pagemap(pid, room->start, entries, sizeof(entries) / sizeof(*entries));
+	fd = memory_open_pagemap(pid);
+	if (fd >= 0) {
+		got = pread(fd, entries, sizeof(entries),
+			(off_t)(room->start / page_bytes() * sizeof(*entries)));
+		close(fd);
+	}
+	pages = got > 0 ? (size_t)got / sizeof(*entries) : 0;
 	for (size_t i = 0; i + each <= pages; i++, room->start += page_bytes()) {
 		if (room->start + ROOM_STACK_BYTES > stack->end)
 			break;
@@ -274,23 +257,18 @@ static bool find_on_stack(
 	return false;
 }
 
-/* Returns true if the room can be written without waiting for the program (userfaultfd(2)). */
-static bool is_ready(pid_t pid, const struct room *room)
-{
-	bool ready = true;
-	struct served served;
-
-	served_begin(pid, &served);
-	for (size_t at = 0; at < room->size && ready; at += page_bytes())
-		ready = served_writable(&served, room->start + at);
-	served_end(&served);
-	return ready;
-}
-
 bool room_on_stack(pid_t pid, const struct maps *maps, struct room *ret)
 {
+	struct served served AUTO_SERVED;
+	bool ready;
+
 	*ret = (struct room){.start = 0};
-	return find_on_stack(pid, maps, STACK_FREE, ret) && is_ready(pid, ret);
+	ready = find_on_stack(pid, maps, STACK_FREE, ret);
+	served_begin(pid, &served);
+	/* A write must not wait for the program (userfaultfd(2)). */
+	for (size_t at = 0; at < ret->size && ready; at += page_bytes())
+		ready = served_writable(&served, ret->start + at);
+	return ready;
 }
 
 static struct probe_error *check_stack(pid_t pid, bool reclaim, struct rooms *rooms)

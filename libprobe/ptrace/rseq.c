@@ -59,26 +59,21 @@ static int tell(void *data)
 	return 0;
 }
 
-/* Binds this process, and those that it starts, to one processor. */
-static bool pin(void)
-{
-	unsigned int cpu;
-	cpu_set_t cpus;
-
-	if (syscall(SYS_getcpu, &cpu, NULL, NULL) != 0 || cpu >= CPU_SETSIZE)
-		return false;
-	CPU_ZERO(&cpus);
-	CPU_SET(cpu, &cpus);
-	return sched_setaffinity(0, sizeof(cpus), &cpus) == 0;
-}
-
 static int wait_in_sequence(void *data)
 {
 	struct trial *trial = data;
+	unsigned int cpu;
+	cpu_set_t cpus;
 	pid_t other;
 
-	if (!pin() || syscall(SYS_rseq, &trial->area, sizeof(trial->area), 0,
-			      arch_process()->rseq_signature) != 0)
+	/* Bind this process, and the one that it starts, to one processor. */
+	if (syscall(SYS_getcpu, &cpu, NULL, NULL) != 0 || cpu >= CPU_SETSIZE)
+		return 0;
+	CPU_ZERO(&cpus);
+	CPU_SET(cpu, &cpus);
+	if (sched_setaffinity(0, sizeof(cpus), &cpus) != 0 ||
+		syscall(SYS_rseq, &trial->area, sizeof(trial->area), 0,
+			arch_process()->rseq_signature) != 0)
 		return 0;
 	other = clone(tell, trial->other_stack + sizeof(trial->other_stack), CLONE_VM, trial);
 	if (other < 0)

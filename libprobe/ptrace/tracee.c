@@ -69,13 +69,6 @@ bool control_signals_wait(struct control_signals *signals)
  * a target's thread is in this file, and has a time limit.
  */
 
-/* Is `tid` a process that we have started? Then our caller waits for its exit status. */
-static bool is_own_child(pid_t tid)
-{
-	return procfs_status_number(tid, "PPid:") == getpid() &&
-	       procfs_status_number(tid, "Tgid:") == tid;
-}
-
 static bool look(pid_t tid, siginfo_t *info, int flags)
 {
 	int rc;
@@ -105,8 +98,12 @@ pid_t control_wait(pid_t tid, int *status_ret)
 		if (info.si_code != CLD_STOPPED && info.si_code != CLD_TRAPPED)
 			break;
 	}
-	/* Other threads stay zombies until their tracer has waited for them. */
-	if (!is_own_child(tid))
+	/*
+	 * Other threads stay zombies until their tracer has waited for them. But if `tid` is a
+	 * process that we have started, our caller waits for its exit status.
+	 */
+	if (procfs_status_number(tid, "PPid:") != getpid() ||
+		procfs_status_number(tid, "Tgid:") != tid)
 		waitpid(tid, status_ret, __WALL | WNOHANG);
 	return -1;
 }
@@ -199,29 +196,23 @@ static void *wait_for_end(void *data)
 	return NULL;
 }
 
-static void wait_apart(pid_t tid)
+void reap_or_detach(pid_t tid)
 {
+	pid_t stopped = tid;
 	sigset_t all, old;
 	pthread_t waiter;
 
+	/* The detach also fails while the thread is about to stop. */
+	while (stopped == tid && ptrace(PTRACE_DETACH, tid, NULL, NULL) < 0 && errno == ESRCH)
+		stopped = control_wait(tid, &(int){0});
+	if (stopped)
+		return;
 	/* Block all signals in the new thread, because they are meant for the caller's threads. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	if (pthread_create(&waiter, NULL, wait_for_end, (void *)(intptr_t)tid) == 0)
 		pthread_detach(waiter);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
-}
-
-void reap_or_detach(pid_t tid)
-{
-	pid_t stopped = tid;
-
-	/* The detach also fails while the thread is about to stop. */
-	while (stopped == tid && ptrace(PTRACE_DETACH, tid, NULL, NULL) < 0 && errno == ESRCH) {
-		stopped = control_wait(tid, &(int){0});
-		if (stopped == 0)
-			wait_apart(tid);
-	}
 }
 
 /* ==== Alarm =================================================================================== */

@@ -47,35 +47,28 @@ static const char *base_name(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-static bool ends_with(const char *text, const char *end)
-{
-	size_t length = strlen(text), wanted = strlen(end);
-
-	return length >= wanted && strcmp(text + length - wanted, end) == 0;
-}
-
 /*
  * Returns the emulator that executes the process ("valgrind", "qemu-aarch64"), maybe in `buffer`;
  * else NULL. Under an emulator, the processor runs a translation, never the code in memory.
  */
 static const char *emulator_of(pid_t pid, const struct modules *modules, char buffer[64])
 {
-	char link[48], path[PATH_MAX];
+	char path[PATH_MAX];
 	const char *name;
 	ssize_t length;
 
 	for (size_t i = 0; i < modules->count; i++)
 		if (strncmp(base_name(modules->items[i].path), "vgpreload_", 10) == 0)
 			return "valgrind";
-	snprintf(link, sizeof(link), "/proc/%d/exe", pid);
-	length = readlink(link, path, sizeof(path) - 1);
+	length = readlink(procfs_path("/proc/%d/exe", pid).text, path, sizeof(path) - 1);
 	path[length < 0 ? 0 : length] = '\0';
 	name = base_name(path);
-	if (strstr(path, "/valgrind/") && ends_with(name, "-linux"))
+	length = (ssize_t)strlen(name);
+	if (strstr(path, "/valgrind/") && length >= 6 && strcmp(name + length - 6, "-linux") == 0)
 		return "valgrind";
 	if (strncmp(name, "qemu-", 5) != 0 || strncmp(name, "qemu-system-", 12) == 0)
 		return NULL;
-	snprintf(buffer, 64, "%s", name);
+	snprintf(buffer, 64, "%.63s", name);
 	return buffer;
 }
 
@@ -233,23 +226,12 @@ struct probe_error *change_reread(struct change *change)
 	return error ? error : change_load(change);
 }
 
-/* Fails for a frozen process instead of waiting, so that other processes can be traced. */
-static struct probe_error *check_frozen(pid_t pid)
-{
-	char group[CGROUP_PATH_BYTES];
-
-	return cgroup_frozen(pid, group)
-		       ? probe_error_new(PROBE_ERROR_STATE,
-				 "process %d is frozen (its control group %s): thaw it first", pid,
-				 group)
-		       : NULL;
-}
-
 static const struct change no_change = {.lock = {-1, -1}, .mem = -1};
 
 struct probe_error *change_begin_as_it_is(struct probe_target *target, struct change *ret)
 {
 	struct probe_error *error;
+	char group[CGROUP_PATH_BYTES];
 
 	*ret = no_change;
 	ret->target = target;
@@ -259,8 +241,11 @@ struct probe_error *change_begin_as_it_is(struct probe_target *target, struct ch
 			"process %d is the caller itself: use the functions of probe/self.h",
 			ret->pid);
 	error = target->alone ? NULL : seccomp_check_own();
-	if (!error && !target->alone)
-		error = check_frozen(ret->pid);
+	/* Fail for a frozen process instead of waiting, so that other processes can be traced. */
+	if (!error && !target->alone && cgroup_frozen(ret->pid, group))
+		error = probe_error_new(PROBE_ERROR_STATE,
+			"process %d is frozen (its control group %s): thaw it first", ret->pid,
+			group);
 	if (target->alone)
 		ret->urgent = urgent_begin();
 	if (!error)
@@ -337,8 +322,6 @@ void change_end(struct change *change)
 	urgent_end(change->urgent);
 	*change = no_change;
 }
-
-/* ---- Stopping and running --------------------------------------------------------- */
 
 /* ---- Held ---------------------------------------------------------------------------------- */
 

@@ -150,13 +150,12 @@ static struct probe_error *lasting_find(pid_t pid, const char *path, int *ret)
 {
 	/* The last number is the file system UID, which decides about access to files. */
 	long user = procfs_status_last_number(pid, "Uid:");
-	char root[48];
 
 	*ret = -1;
 	if (user < 0)
 		return probe_error_new(PROBE_ERROR_NOT_FOUND, "process %d has ended", pid);
-	snprintf(root, sizeof(root), "/proc/%d/root", procfs_living(pid));
-	return file_parent(root, (uid_t)user, path, ret);
+	return file_parent(
+		procfs_path("/proc/%d/root", procfs_living(pid)).text, (uid_t)user, path, ret);
 }
 
 /* Returns true if the file's name in the folder leads to the open file. */
@@ -186,17 +185,16 @@ static bool is_new(int fd, struct statfs *fs)
 static struct probe_error *lasting_open(
 	pid_t pid, pid_t tid, int64_t fd, const struct lasting_file *file, int *fd_ret)
 {
+	struct procfs_path path = descriptor_path(pid, tid, fd);
 	struct probe_error *error;
 	struct statfs fs;
-	char path[64];
 	int path_fd;
 
 	*fd_ret = -1;
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/fd/%jd", pid, tid, (intmax_t)fd);
-	path_fd = open(path, O_PATH | O_CLOEXEC);
+	path_fd = open(path.text, O_PATH | O_CLOEXEC);
 	if (path_fd < 0)
 		return errno == ENOENT ? shared_replaced(pid)
-				       : probe_error_system(errno, "%s", path);
+				       : probe_error_system(errno, "%s", path.text);
 	if (!is_new(path_fd, &fs)) {
 		error = shared_replaced(pid);
 	} else if (!keeps_room(&fs)) {
@@ -241,12 +239,6 @@ static int open_folder(const char *root, const char *path, size_t length)
 	return fd;
 }
 
-static bool lasting_is_same(const struct stat *st, const struct mapping *m)
-{
-	return S_ISREG(st->st_mode) && st->st_ino == m->inode &&
-	       major(st->st_dev) == m->dev_major && minor(st->st_dev) == m->dev_minor;
-}
-
 static bool remove_below(const char *root, const struct mapping *m)
 {
 	const char *name = strrchr(m->path, '/') + 1;
@@ -257,34 +249,31 @@ static bool remove_below(const char *root, const struct mapping *m)
 
 	if (folder < 0)
 		return false;
-	removed = fstatat(folder, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && lasting_is_same(&st, m) &&
-		  unlinkat(folder, name, 0) == 0;
+	removed = fstatat(folder, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) &&
+		  st.st_ino == m->inode && major(st.st_dev) == m->dev_major &&
+		  minor(st.st_dev) == m->dev_minor && unlinkat(folder, name, 0) == 0;
 	close(folder);
 	return removed;
 }
 
 static void remove_name(pid_t pid, const struct mapping *m)
 {
-	char root[48];
-
-	snprintf(root, sizeof(root), "/proc/%d/root", procfs_living(pid));
 	if (!remove_below("/", m))
-		remove_below(root, m);
+		remove_below(procfs_path("/proc/%d/root", procfs_living(pid)).text, m);
 }
 
 void lasting_remove_open(pid_t pid, pid_t tid, int64_t fd)
 {
-	char path[64], name[PATH_BYTES_MAX];
+	struct procfs_path path = descriptor_path(pid, tid, fd);
+	char name[PATH_BYTES_MAX];
 	struct mapping m = {.path = name};
 	struct stat st;
-	ssize_t length;
+	ssize_t length = readlink(path.text, name, sizeof(name) - 1);
 
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/fd/%jd", pid, tid, (intmax_t)fd);
-	length = readlink(path, name, sizeof(name) - 1);
 	if (length <= 0)
 		return;
 	name[length] = '\0';
-	if (*name != '/' || !shared_is_lasting_name(name) || stat(path, &st) < 0)
+	if (*name != '/' || !shared_is_lasting_name(name) || stat(path.text, &st) < 0)
 		return;
 	m.inode = st.st_ino;
 	m.dev_major = major(st.st_dev);
@@ -363,21 +352,11 @@ struct memory_file {
 	size_t count;
 };
 
-/*
- * Returns true if no other thread uses the descriptors: /proc/PID/task has two links more than it
- * has threads.
- */
-static bool is_alone(const struct memory_file *file)
-{
-	struct stat status;
-
-	return file->threads >= 0 && fstat(file->threads, &status) == 0 && status.st_nlink == 3;
-}
-
 /* Opens the file that the target has created, and sets its descriptor in the later calls. */
 static bool open_file(void *data, pid_t tid)
 {
 	struct memory_file *file = data;
+	struct stat status;
 
 	file->tid = tid;
 	file->fd = file->calls[0].result;
@@ -387,7 +366,13 @@ static bool open_file(void *data, pid_t tid)
 	file->error = file->lasting
 			      ? lasting_open(file->pid, tid, file->fd, file->lasting, &file->ours)
 			      : shared_open(file->pid, tid, file->pidfd, file->fd, &file->ours);
-	file->calls[file->count - 2].lets_go = !file->lasting && is_alone(file);
+	/*
+	 * No other thread uses the descriptors: /proc/PID/task has two links more than it has
+	 * threads.
+	 */
+	file->calls[file->count - 2].lets_go = !file->lasting && file->threads >= 0 &&
+					       fstat(file->threads, &status) == 0 &&
+					       status.st_nlink == 3;
 	return !file->error;
 }
 
@@ -401,24 +386,20 @@ static bool is_same(void *data, pid_t tid)
 	return !file->is_replaced;
 }
 
-/* Returns the call that creates a file whose path is at an address of the target. */
-static struct control_call call_create(uint64_t path)
-{
-	return (struct control_call){.number = SYS_openat,
-		.args = {(uint64_t)AT_FDCWD, path,
-			O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600}};
-}
-
 static void prepare_file(struct memory_file *file, uint64_t path, const struct control_call *maps)
 {
 	size_t count = file->count - 2;
 
 	file->fd = file->ours = -1;
 	file->is_replaced = false;
-	file->calls[0] = file->lasting ? call_create(path)
-				       : (struct control_call){.number = SYS_memfd_create,
-						 .args = {0, SHARED_MEMFD_FLAGS},
-						 .text = SHARED_NAME};
+	if (file->lasting)
+		file->calls[0] = (struct control_call){.number = SYS_openat,
+			.args = {(uint64_t)AT_FDCWD, path,
+				O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600}};
+	else
+		file->calls[0] = (struct control_call){.number = SYS_memfd_create,
+			.args = {0, SHARED_MEMFD_FLAGS},
+			.text = SHARED_NAME};
 	file->calls[0].then = open_file;
 	file->calls[0].data = file;
 	for (size_t i = 0; i < count; i++)
@@ -482,18 +463,6 @@ static struct probe_error *map_file(struct change *change, struct memory_file *f
 	return error;
 }
 
-/* Finds out as much as possible before a thread is stopped. */
-static void look_before(struct memory_file *file)
-{
-	pid_t *guests = children_sharing(file->pid);
-
-	if (seccomp_may_call(SECCOMP_OWN_TAKE))
-		file->pidfd = (int)syscall(SYS_pidfd_open, file->pid, 0);
-	if (!guests)
-		file->threads = procfs_open_threads(file->pid);
-	free(guests);
-}
-
 static void close_ours(int *fd)
 {
 	if (*fd >= 0)
@@ -505,8 +474,16 @@ static void close_ours(int *fd)
 static struct probe_error *run_file(struct change *change, struct memory_file *file, uint64_t path,
 	const struct control_call *calls)
 {
-	struct probe_error *error = change_borrow(change);
+	pid_t *guests = children_sharing(file->pid);
+	struct probe_error *error;
 
+	/* Find out as much as possible before a thread is stopped. */
+	if (seccomp_may_call(SECCOMP_OWN_TAKE))
+		file->pidfd = (int)syscall(SYS_pidfd_open, file->pid, 0);
+	if (!guests)
+		file->threads = procfs_open_threads(file->pid);
+	free(guests);
+	error = change_borrow(change);
 	if (error)
 		return error;
 	file->is_replaced = true;
@@ -521,12 +498,6 @@ static struct probe_error *run_file(struct change *change, struct memory_file *f
 	}
 	change_give_back(change);
 	return error;
-}
-
-static bool is_mapping_of(const struct mapping *m, const struct stat *file, uint64_t wanted)
-{
-	return m->inode == file->st_ino && m->offset == 0 && (!wanted || m->start == wanted) &&
-	       (shared_is_code(m) || shared_is_data(m));
 }
 
 /* Finds the last mmap()'s result, which we did not see, in the mappings (none after the end). */
@@ -544,9 +515,14 @@ static struct probe_error *settle(struct memory_file *file)
 		error = probe_error_new(PROBE_ERROR_NOT_FOUND, "process %d has ended", file->pid);
 	fstat(file->ours, &st);
 	map->result = map->wanted && maps_find(&maps, map->wanted) ? -EEXIST : -ENOMEM;
-	for (size_t i = 0; i < maps.count; i++)
-		if (is_mapping_of(&maps.items[i], &st, map->wanted))
-			map->result = (int64_t)maps.items[i].start;
+	for (size_t i = 0; i < maps.count; i++) {
+		const struct mapping *m = &maps.items[i];
+
+		if (m->inode == st.st_ino && m->offset == 0 &&
+			(!map->wanted || m->start == map->wanted) &&
+			(shared_is_code(m) || shared_is_data(m)))
+			map->result = (int64_t)m->start;
+	}
 	maps_deinit(&maps);
 	if (error || map->result > 0)
 		return error;
@@ -603,10 +579,8 @@ struct probe_error *change_map_file(struct change *change, size_t size,
 	}
 	if (!error && lasting)
 		error = lasting_find(change->pid, found.path, &found.folder);
-	if (!error) {
-		look_before(&file);
+	if (!error)
 		error = run_file(change, &file, lasting ? lasting->address : 0, calls);
-	}
 	if (!error)
 		error = settle(&file);
 	if (!error && !lasting) {

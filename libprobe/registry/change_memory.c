@@ -147,11 +147,9 @@ uint64_t code_alloc(const struct registry *registry, struct code_taken *taken, s
 
 bool code_arena(const struct registry *registry, uint64_t address)
 {
-	for (size_t i = 0; i < registry->arena_count; i++)
-		if (is_allocated(&registry->arenas[i]) &&
-			address - registry->arenas[i].start < registry->arenas[i].size)
-			return true;
-	return false;
+	const struct reg_arena *arena = registry_arena(registry, address);
+
+	return arena && is_allocated(arena);
 }
 
 bool code_take(
@@ -332,37 +330,22 @@ struct control_call change_call_map_code(uint64_t address, uint64_t size)
 	return call;
 }
 
-static struct probe_error *map_guard(struct change *change, uint64_t guard)
-{
-	struct control_call calls[] = {
-		call_mmap(guard, page_bytes(), PROT_READ | PROT_WRITE,
-			MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED),
-		{.number = SYS_madvise, .args = {guard, page_bytes(), MADV_WIPEONFORK}},
-	};
-
-	calls[0].wanted = guard;
-	return change_run(change, "map memory for code", calls, 2);
-}
-
-/* Writes to the guard's page the mark that identifies it, and the word that stubs test. */
-static struct probe_error *set_guard(struct change *change, uint64_t page)
-{
-	static const uint32_t one = 1;
-	const struct guard_mark mark = {GUARD_MAGIC, page};
-	struct probe_error *error =
-		memory_write_code(change->mem, page + GUARD_MARK_OFFSET, &mark, sizeof(mark));
-
-	change->registry.guard = page;
-	return error ? error : memory_write_code(change->mem, page, &one, sizeof(one));
-}
-
 /*
  * Makes an arena the home, and its last page the guard. Stores the registry in the same stop, so
  * that the next controller finds it.
  */
 static struct probe_error *make_home(struct change *change, struct reg_arena *arena)
 {
-	uint64_t guard = arena->start + arena->size - page_bytes();
+	static const uint32_t one = 1;
+	const uint64_t guard = arena->start + arena->size - page_bytes();
+	/* The mark that identifies the guard's page; the page begins with the word that stubs test.
+	 */
+	const struct guard_mark mark = {GUARD_MAGIC, guard};
+	struct control_call calls[] = {
+		call_mmap(guard, page_bytes(), PROT_READ | PROT_WRITE,
+			MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED),
+		{.number = SYS_madvise, .args = {guard, page_bytes(), MADV_WIPEONFORK}},
+	};
 	bool stops;
 	/* Before the stop, find everything that the calls need. */
 	struct probe_error *error = change_run(change, "map memory for code", NULL, 0);
@@ -371,9 +354,15 @@ static struct probe_error *make_home(struct change *change, struct reg_arena *ar
 		error = change_begin_write(change, &stops);
 	if (error)
 		return error;
-	error = map_guard(change, guard);
+	calls[0].wanted = guard;
+	error = change_run(change, "map memory for code", calls, 2);
+	if (!error) {
+		error = memory_write_code(
+			change->mem, guard + GUARD_MARK_OFFSET, &mark, sizeof(mark));
+		change->registry.guard = guard;
+	}
 	if (!error)
-		error = set_guard(change, guard);
+		error = memory_write_code(change->mem, guard, &one, sizeof(one));
 	change->registry.home = arena->start;
 	arena->size -= page_bytes();
 	if (!error)
@@ -604,19 +593,6 @@ struct probe_error *change_unmap_arenas(
 	return error;
 }
 
-/* Unmaps the home's arena and the guard. *sealed_ret: the program has sealed them, so they stay. */
-static struct probe_error *unmap_home(
-	struct change *change, struct reg_arena *home, bool *sealed_ret)
-{
-	uint64_t guard = registry_guard_page(&change->registry);
-	struct own_extent extents[] = {{home->start, home->size, home->inode, false, false},
-		{guard, page_bytes(), OWN_GUARD, true, false}};
-	struct probe_error *error = own_unmap(change, extents, guard ? 2 : 1);
-
-	home->sealed = *sealed_ret = extents[0].is_sealed;
-	return error;
-}
-
 /* Takes all arenas out of the registry, except sealed ones and the home's. */
 static struct reg_arena *take_arenas(struct registry *r, size_t *count_ret)
 {
@@ -649,29 +625,26 @@ static struct probe_error *unmap_all(struct change *change)
 	AUTO_FREE struct reg_arena *arenas = take_arenas(r, &count);
 	struct probe_error *error =
 		arenas ? change_unmap_arenas(change, arenas, count) : probe_error_no_memory();
-	bool home_sealed = false;
-
 	for (size_t i = 0; i < r->arena_count; i++) {
 		sealed += r->arenas[i].sealed != 0;
 		if (r->home - r->arenas[i].start < r->arenas[i].size)
 			home = i;
 	}
-	if (!error && !sealed && home != SIZE_MAX)
-		error = unmap_home(change, &r->arenas[home], &home_sealed);
-	if (!error && (sealed || home_sealed))
+	if (!error && !sealed && home != SIZE_MAX) {
+		struct reg_arena *arena = &r->arenas[home];
+		uint64_t guard = registry_guard_page(r);
+		struct own_extent extents[] = {
+			{arena->start, arena->size, arena->inode, false, false},
+			{guard, page_bytes(), OWN_GUARD, true, false}};
+
+		error = own_unmap(change, extents, guard ? 2 : 1);
+		sealed = arena->sealed = extents[0].is_sealed;
+	}
+	if (!error && sealed)
 		return r->home ? change_store(change, true) : NULL;
 	if (!error)
 		registry_deinit(r);
 	return error;
-}
-
-/* Returns true if this process made the session's memory, false if it was forked with it. */
-static bool is_maker(const struct change *change, const struct reg_session *session)
-{
-	struct data_header header;
-
-	return memory_read(change->pid, session->data, &header, sizeof(header)) == sizeof(header) &&
-	       header.maker && header.maker == lasting_maker(change->pid);
 }
 
 /* Notes the files of retired sessions before their memory is unmapped. */
@@ -692,9 +665,15 @@ static struct probe_error *note_files(const struct change *change, struct lastin
 	for (size_t i = 0; i < r->session_count && !error; i++) {
 		const struct reg_session *session = &r->sessions[i];
 		const struct mapping *m = maps_find(&maps, session->data);
+		struct data_header header;
 
-		if (session->flags & REG_SESSION_RETIRED && m && shared_is_lasting(m) &&
-			is_maker(change, session) && !lasting_note(names, &maps, session->data))
+		if (!(session->flags & REG_SESSION_RETIRED) || !m || !shared_is_lasting(m))
+			continue;
+		/* A process that was forked with the session's memory has not made it. */
+		if (memory_read(change->pid, session->data, &header, sizeof(header)) ==
+				sizeof(header) &&
+			header.maker && header.maker == lasting_maker(change->pid) &&
+			!lasting_note(names, &maps, session->data))
 			error = probe_error_no_memory();
 	}
 	maps_deinit(&maps);
@@ -723,47 +702,40 @@ static struct probe_error *unmap_ended(
 	return error || !r->arena_count || r->session_count ? error : unmap_all(change);
 }
 
-/*
- * Stops the threads for the whole of unmap_ended() if there is little to unmap. If there is much,
- * unmap_ended() makes several stops.
- */
-static struct probe_error *stop_for_end(struct change *change, size_t count, bool *stops_ret)
-{
-	const struct registry *r = &change->registry;
-	size_t extents = count + (r->session_count ? 0 : r->arena_count);
-	/* Prepare everything that calls need before the stop. */
-	struct probe_error *error = extents ? change_run(change, "unmap memory", NULL, 0) : NULL;
-
-	*stops_ret = false;
-	if (error || change->stopped || !extents || extents > EXTENTS_AT_ONCE)
-		return error;
-	error = change_stop(change);
-	*stops_ret = !error;
-	return error;
-}
-
 struct probe_error *change_collect(struct change *change)
 {
 	struct registry *r = &change->registry;
 	AUTO_FREE struct own_extent *data = calloc(r->session_count + 1, sizeof(*data));
 	struct lasting_names files = {0};
 	struct probe_error *error = data ? note_files(change, &files) : probe_error_no_memory();
-	bool stops, ended = false;
-	size_t count = 0;
+	bool stops = false, ended = false;
+	size_t count = 0, kept = 0, extents;
 
 	if (error) {
 		lasting_deinit(&files);
 		return error;
 	}
-	for (size_t i = r->session_count; i-- > 0;) {
-		if (!(r->sessions[i].flags & REG_SESSION_RETIRED))
+	for (size_t i = 0; i < r->session_count; i++) {
+		const struct reg_session session = r->sessions[i];
+
+		if (!(session.flags & REG_SESSION_RETIRED)) {
+			r->sessions[kept++] = session;
 			continue;
-		data[count++] = (struct own_extent){r->sessions[i].data, r->sessions[i].data_size,
-			r->sessions[i].inode, false, false};
-		registry_forget_texts(r, r->sessions[i].id);
-		registry_remove_session(r, i);
+		}
+		data[count++] = (struct own_extent){
+			session.data, session.data_size, session.inode, false, false};
+		registry_forget_texts(r, session.id);
 	}
-	error = stop_for_end(change, count, &stops);
+	r->session_count = kept;
+	extents = count + (kept ? 0 : r->arena_count);
+	/* Prepare everything that calls need before the stop. */
+	if (extents)
+		error = change_run(change, "unmap memory", NULL, 0);
+	/* If there is little to unmap, one stop is enough; if there is much, several are made. */
+	if (!error && !change->stopped && extents && extents <= EXTENTS_AT_ONCE) {
+		error = change_stop(change);
+		stops = !error;
+	}
 	if (!error)
 		error = unmap_ended(change, data, count, &ended);
 	if (stops)

@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "arch/layout.h"
+#include "libprobe/base/array.h"
 #include "libprobe/base/page.h"
 #include "libprobe/process/process.h"
 #include "libprobe/registry/registry.h"
@@ -144,16 +145,6 @@ static void lay_out_flights(struct reg_session *s, const struct data_needs *need
 	s->data_size = page_after(s->data_size);
 }
 
-static void lay_out_rings(struct reg_session *s, const struct data_needs *needs)
-{
-	s->flags |= REG_SESSION_RECORDS | (needs->overwrite ? REG_SESSION_OVERWRITES : 0);
-	s->ring_bytes = UINT32_C(1) << log2_up(needs->ring_bytes);
-	s->rings_shift =
-		log2_up((uint64_t)s->ring_bytes + sizeof(struct ring_header) + RING_RECORD_MAX);
-	s->rings = s->data_size;
-	s->data_size += (uint64_t)2 * s->cpus << s->rings_shift;
-}
-
 /* Lays out what needs say, from session->data_size on. */
 static struct probe_error *lay_out(
 	struct reg_session *session, size_t probes, const struct data_needs *needs)
@@ -174,8 +165,15 @@ static struct probe_error *lay_out(
 	session->data_size = page_after(session->data_size);
 	if (needs->pairs)
 		lay_out_flights(session, needs);
-	if (needs->ring_bytes)
-		lay_out_rings(session, needs);
+	if (needs->ring_bytes) {
+		session->flags |= REG_SESSION_RECORDS;
+		session->flags |= needs->overwrite ? REG_SESSION_OVERWRITES : 0;
+		session->ring_bytes = UINT32_C(1) << log2_up(needs->ring_bytes);
+		session->rings_shift = log2_up((uint64_t)session->ring_bytes +
+					       sizeof(struct ring_header) + RING_RECORD_MAX);
+		session->rings = session->data_size;
+		session->data_size += (uint64_t)2 * session->cpus << session->rings_shift;
+	}
 	session->data_size += page_after(needs->notes_bytes);
 	if (session->slots_shift > SET_SHIFT_MAX || session->data_size > DATA_WANTED_MAX)
 		return probe_error_new(PROBE_ERROR_USAGE,
@@ -315,18 +313,6 @@ static bool flights_make_sense(const struct reg_session *s)
 		       s->data_size);
 }
 
-static bool rings_make_sense(const struct reg_session *s)
-{
-	uint64_t rings = (uint64_t)2 * s->cpus;
-
-	if (!s->ring_bytes)
-		return true;
-	return s->rings_shift <= SHIFT_MAX && is_power(s->ring_bytes) &&
-	       (uint64_t)s->ring_bytes + sizeof(struct ring_header) + RING_RECORD_MAX <=
-		       UINT64_C(1) << s->rings_shift &&
-	       within(s->rings, rings << s->rings_shift, s->data, s->data_size);
-}
-
 uint64_t data_notes_offset(const struct reg_session *s)
 {
 	uint64_t end = s->rings - s->data + ((uint64_t)2 * s->cpus << s->rings_shift);
@@ -336,19 +322,34 @@ uint64_t data_notes_offset(const struct reg_session *s)
 
 bool data_rings_make_sense(const struct reg_session *s)
 {
-	return s->cpus && s->cpus <= CPUS_MAX && s->data_size <= DATA_MAX &&
-	       s->data <= UINT64_MAX - s->data_size && rings_make_sense(s);
+	uint64_t rings = (uint64_t)2 * s->cpus;
+
+	if (!s->cpus || s->cpus > CPUS_MAX || s->data_size > DATA_MAX ||
+		s->data > UINT64_MAX - s->data_size)
+		return false;
+	if (!s->ring_bytes)
+		return true;
+	return s->rings_shift <= SHIFT_MAX && is_power(s->ring_bytes) &&
+	       (uint64_t)s->ring_bytes + sizeof(struct ring_header) + RING_RECORD_MAX <=
+		       UINT64_C(1) << s->rings_shift &&
+	       within(s->rings, rings << s->rings_shift, s->data, s->data_size);
 }
 
 bool data_makes_sense(const struct reg_session *s)
 {
-	return s->id && s->cpus && s->cpus <= CPUS_MAX && s->slots_shift <= SHIFT_MAX &&
-	       s->data_size <= DATA_MAX && s->data <= UINT64_MAX - s->data_size &&
+	return s->id && data_rings_make_sense(s) && s->slots_shift <= SHIFT_MAX &&
 	       s->slot_count <= s->slot_capacity &&
 	       (uint64_t)s->slot_capacity * sizeof(struct probe_slot) <=
 		       UINT64_C(1) << s->slots_shift &&
 	       within(s->slots, (s->cpus + UINT64_C(1)) << s->slots_shift, s->data, s->data_size) &&
-	       cells_make_sense(s) && flights_make_sense(s) && rings_make_sense(s);
+	       cells_make_sense(s) && flights_make_sense(s);
+}
+
+bool data_read_header(struct served *known, const struct mapping *m, struct data_header *ret)
+{
+	return shared_is_data(m) && m->offset == 0 &&
+	       memory_read_known(known, m->start, ret, sizeof(*ret)) == sizeof(*ret) &&
+	       ret->magic == DATA_MAGIC;
 }
 
 /* ==== Snapshot ================================================================================ */
@@ -374,21 +375,6 @@ bool snapshot_read(const struct snapshot *view, uint64_t offset, void *to, size_
 	return true;
 }
 
-/* Finds the next written range of the file, from an offset on. Returns false if unknown. */
-static bool learn(struct snapshot *view, uint64_t offset)
-{
-	off_t start, end;
-
-	view->hole_start = offset;
-	start = view->fd < 0 ? -1 : lseek(view->fd, (off_t)offset, SEEK_DATA);
-	if (start < 0)
-		return false;
-	end = lseek(view->fd, start, SEEK_HOLE);
-	view->known_start = (uint64_t)start;
-	view->known_end = end < 0 ? view->layout.data_size : (uint64_t)end;
-	return true;
-}
-
 /* Forgets the holes that were found in the file. The process's pages are read again when needed. */
 static void snapshot_begin_round(struct snapshot *view)
 {
@@ -405,16 +391,21 @@ static void snapshot_begin_round(struct snapshot *view)
  */
 static bool snapshot_is_empty(struct snapshot *view, uint64_t offset, size_t size)
 {
-	if (view->fd < 0)
-		return false;
-	if (offset >= view->known_start && offset < view->known_end)
+	off_t start, end;
+
+	if (view->fd < 0 || (offset >= view->known_start && offset < view->known_end))
 		return false;
 	if (offset >= view->hole_start && offset + size <= view->known_start)
 		return true;
-	if (!learn(view, offset)) { /* ENXIO: nothing is written from here to the end */
+	view->hole_start = offset;
+	start = lseek(view->fd, (off_t)offset, SEEK_DATA);
+	if (start < 0) { /* ENXIO: nothing is written from here to the end */
 		view->known_start = view->known_end = UINT64_MAX;
 		return true;
 	}
+	end = lseek(view->fd, start, SEEK_HOLE);
+	view->known_start = (uint64_t)start;
+	view->known_end = end < 0 ? view->layout.data_size : (uint64_t)end;
 	return view->known_start >= offset + size;
 }
 
@@ -684,7 +675,7 @@ enum { HEAD_TRIES = 16, RECORD_LEAST = sizeof(struct ring_record) + RING_BACK_BY
 struct reader {
 	const struct snapshot *view;
 	struct recording *recording;
-	size_t record_room, byte_room, byte_count;
+	size_t byte_room, byte_count;
 	size_t record_max;
 	uint32_t ring;
 	uint64_t start; /* offset of the ring in the data */
@@ -704,15 +695,8 @@ static bool make_room(struct reader *r, size_t bytes)
 {
 	struct recording *to = r->recording;
 
-	if (to->count == r->record_room) {
-		size_t room = r->record_room ? 2 * r->record_room : 256;
-		struct recorded *records = reallocarray(to->records, room, sizeof(*records));
-
-		if (!records)
-			return false;
-		to->records = records;
-		r->record_room = room;
-	}
+	if (!ARRAY_ROOM(to->records, to->count))
+		return false;
 	if (bytes > r->byte_room - r->byte_count) {
 		size_t room = 2 * r->byte_room + bytes + 4096;
 		uint8_t *more = realloc(to->bytes, room);
@@ -766,15 +750,6 @@ static void drop_overwritten(struct reader *r, size_t first, const uint64_t *pla
 		to->count--;
 }
 
-static void note_gap(struct recording *to, size_t first, uint64_t gone)
-{
-	if (!gone)
-		return;
-	to->overwritten += gone;
-	if (to->count > first && to->records[to->count - 1].time > to->whole_from)
-		to->whole_from = to->records[to->count - 1].time;
-}
-
 /*
  * Reads a ring's head, and the word `back` there. Returns false if the target writes too fast, or
  * if its values are impossible: a later round tries again.
@@ -803,41 +778,38 @@ static bool read_head(const struct reader *r, uint64_t *head_ret, uint64_t *word
 static bool read_ring(struct reader *r, struct ring_since *since)
 {
 	uint64_t ring_bytes = r->view->layout.ring_bytes, head, newest, place, end, word, made;
-	size_t first = r->recording->count, room = 0, kept;
+	struct recording *to = r->recording;
+	size_t first = to->count, kept;
 	uint64_t *places = NULL;
 	bool ok = true, memory = true;
 
 	if (!read_head(r, &head, &newest))
 		return true;
 	for (end = head; ok && memory && end > since->place; end = place) {
-		size_t count = r->recording->count - first;
+		size_t count = to->count - first;
 
 		if (!read_word(r, place_offset(r, end), &word) || !ring_back_length(word) ||
 			ring_back_length(word) > end ||
 			head - end + ring_back_length(word) > ring_bytes)
 			break;
 		place = end - ring_back_length(word);
-		if (count == room) {
-			uint64_t *more = reallocarray(places, 2 * room + 64, sizeof(*places));
-
-			memory = more != NULL;
-			places = more ? more : places;
-			room = more ? 2 * room + 64 : room;
-		}
-		memory = memory && copy_record(r, place, end, &ok);
+		memory = ARRAY_ROOM(places, count) && copy_record(r, place, end, &ok);
 		if (memory && ok)
 			places[count] = place;
 	}
 	if (memory && places)
 		drop_overwritten(r, first, places);
-	kept = r->recording->count - first;
+	kept = to->count - first;
 	/*
 	 * The target can write any number to `back`, so check whether the ring can have had this
 	 * many records.
 	 */
 	made = ring_back_count(newest) - since->count;
-	if (head > since->place && made >= kept && made <= (head - since->place) / RECORD_LEAST)
-		note_gap(r->recording, first, made - kept);
+	if (head > since->place && made > kept && made <= (head - since->place) / RECORD_LEAST) {
+		to->overwritten += made - kept;
+		if (kept && to->records[to->count - 1].time > to->whole_from)
+			to->whole_from = to->records[to->count - 1].time;
+	}
 	*since = (struct ring_since){head, ring_back_count(newest)};
 	free(places);
 	return memory;

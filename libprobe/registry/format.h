@@ -276,8 +276,6 @@ bool registry_is_stale(const struct registry *registry, pid_t pid);
  */
 #define X(type, name)                                                                              \
 	struct reg_##type *registry_add_##type(struct registry *registry);                         \
-	/* Removes an element; the others keep their order. */                                     \
-	void registry_remove_##type(struct registry *registry, size_t index);                      \
 	/* Removes the elements whose flag is set. */                                              \
 	void registry_drop_##type(struct registry *registry, const bool *flags);
 REGISTRY_ARRAYS(X)
@@ -285,9 +283,12 @@ REGISTRY_ARRAYS(X)
 void registry_sort(struct registry *registry);
 
 /* Replaces the text of a session. Returns false if memory is short. */
-bool registry_set_text(struct registry *registry, uint32_t session, const char *text);
-/* Copies a session's text; the caller frees it. NULL if it has none, or memory is short. */
-char *registry_text(const struct registry *registry, uint32_t session);
+bool registry_set_text(struct registry *registry, uint32_t session, const char *bytes, size_t size);
+/*
+ * Copies a session's text, with a NUL behind it; the caller frees it. NULL if it has none
+ * (*size_ret is 0), or memory is short.
+ */
+char *registry_text(const struct registry *registry, uint32_t session, size_t *size_ret);
 void registry_forget_texts(struct registry *registry, uint32_t session);
 
 struct reg_name {
@@ -319,6 +320,8 @@ PROBE_MUST_CHECK struct probe_error *registry_add_names(
 	struct registry *registry, const struct reg_name *added, size_t count);
 
 struct reg_session *registry_session(const struct registry *registry, uint32_t id);
+/* Returns the arena that contains an address, or NULL. */
+const struct reg_arena *registry_arena(const struct registry *registry, uint64_t address);
 /* Returns true if the data of a session begins at this address. */
 bool registry_has_data(const struct registry *registry, uint64_t address);
 struct reg_site *registry_site(const struct registry *registry, uint64_t pc);

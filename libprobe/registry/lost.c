@@ -78,8 +78,7 @@ static void add_noted(struct scan *s, const struct mapping *m)
 	struct data_arenas arenas;
 	struct data_header header;
 
-	if (memory_read_known(&s->known, m->start, &header, sizeof(header)) != sizeof(header) ||
-		header.magic != DATA_MAGIC || header.home == DATA_SEALED_HOME)
+	if (!data_read_header(&s->known, m, &header) || header.home == DATA_SEALED_HOME)
 		return;
 	add_code(s, header.home, header.home ? ARENA_BYTES : 0);
 	if (memory_read_known(&s->known, m->start + DATA_ARENAS_OFFSET, &arenas, sizeof(arenas)) !=
@@ -259,25 +258,14 @@ static void compare_all(struct scan *s, const struct maps *maps, const struct mo
 
 /* ---- Remaining memory -------------------------------------------------------------------- */
 
-/* Makes a mapping of ours a leftover, because a thread may be in it. */
-static void add_leftover(struct scan *s, const struct mapping *m)
-{
-	struct reg_arena *arena = registry_add_arena(s->found);
-	struct reg_stub *stub = registry_add_stub(s->found);
-
-	if (!arena || !stub) {
-		s->failed = true;
-		return;
-	}
-	*arena = (struct reg_arena){m->start, m->end - m->start, m->inode, 0};
-	*stub = (struct reg_stub){.start = m->start, .size = (uint32_t)(m->end - m->start)};
-}
-
+/*
+ * Makes data of ours a retired session's. The layout of the session is not used, but must be
+ * consistent.
+ */
 static void add_session(struct scan *s, const struct mapping *m)
 {
 	struct reg_session *session;
 
-	/* The layout of the session is not used, but must be consistent. */
 	if (m->end - m->start <= page_bytes())
 		return;
 	session = registry_add_session(s->found);
@@ -302,10 +290,9 @@ static bool is_its_data(struct scan *s, const struct mapping *m)
 {
 	struct data_header header;
 
-	return shared_is_data(m) && m->offset == 0 &&
-	       memory_read_known(&s->known, m->start, &header, sizeof(header)) == sizeof(header) &&
-	       header.magic == DATA_MAGIC && header.home && header.home != DATA_SEALED_HOME &&
-	       header.maker && header.maker == lasting_maker(s->pid);
+	return data_read_header(&s->known, m, &header) && header.home &&
+	       header.home != DATA_SEALED_HOME && header.maker &&
+	       header.maker == lasting_maker(s->pid);
 }
 
 static void add_remains(struct scan *s, const struct maps *maps)
@@ -315,8 +302,19 @@ static void add_remains(struct scan *s, const struct maps *maps)
 
 		if (is_its_data(s, m))
 			add_session(s, m);
-		else if (shared_is_code(m))
-			add_leftover(s, m);
+		else if (shared_is_code(m)) {
+			/* A thread may be in our code: make it a leftover. */
+			struct reg_arena *arena = registry_add_arena(s->found);
+			struct reg_stub *stub = registry_add_stub(s->found);
+
+			if (!arena || !stub) {
+				s->failed = true;
+				return;
+			}
+			*arena = (struct reg_arena){m->start, m->end - m->start, m->inode, 0};
+			*stub = (struct reg_stub){
+				.start = m->start, .size = (uint32_t)(m->end - m->start)};
+		}
 	}
 }
 
@@ -385,14 +383,6 @@ enum { AT_ONCE = 64, MAPPINGS_AT_ONCE = 512 };
 
 /* ---- Mappings --------------------------------------------------------------------------- */
 
-static bool has_code(const struct registry *r, uint64_t address)
-{
-	for (size_t i = 0; i < r->arena_count; i++)
-		if (address - r->arenas[i].start < r->arenas[i].size)
-			return true;
-	return false;
-}
-
 static bool leads_here(const struct data_header *header, const struct registry *r)
 {
 	return header->magic == 0 || (header->magic == DATA_MAGIC && header->home == r->home);
@@ -409,7 +399,7 @@ static bool is_orphan(struct served *known, const struct mapping *m, const struc
 	struct data_header header;
 
 	if (shared_is_code(m))
-		return !has_code(r, m->start);
+		return !registry_arena(r, m->start);
 	if (!shared_is_data(m) || m->offset != 0 || registry_has_data(r, m->start))
 		return false;
 	/* If the header is unreadable, the controller died between mmap() and ftruncate(). */
@@ -419,15 +409,6 @@ static bool is_orphan(struct served *known, const struct mapping *m, const struc
 	if (!m->is_shared && header.magic != DATA_MAGIC)
 		return true;
 	return shared_is_lasting(m) ? is_made_by(&header, known->pid) : leads_here(&header, r);
-}
-
-/*
- * Returns true if the mapping is an arena whose last page should be the guard, which is a separate
- * mapping after it.
- */
-static bool lacks_guard(const struct mapping *m)
-{
-	return shared_is_code(m) && (m->end - m->start) % ARENA_BYTES == ARENA_BYTES - page_bytes();
 }
 
 struct probe_error *orphans_unmap(struct change *change, size_t *count_ret)
@@ -450,7 +431,9 @@ struct probe_error *orphans_unmap(struct change *change, size_t *count_ret)
 			error = probe_error_no_memory();
 		extents[count++] =
 			(struct own_extent){m->start, m->end - m->start, m->inode, false, false};
-		if (lacks_guard(m))
+		/* The last page of an arena should be the guard, a separate mapping after it. */
+		if (shared_is_code(m) &&
+			(m->end - m->start) % ARENA_BYTES == ARENA_BYTES - page_bytes())
 			extents[count++] = (struct own_extent){
 				m->end, page_bytes(), OWN_NEW_GUARD, true, false};
 	}
@@ -471,18 +454,17 @@ static bool is_orphan_descriptor(pid_t pid, const char *name, const struct regis
 {
 	static const char ours[] = "/memfd:" SHARED_NAME " (deleted)";
 	struct data_header header = {0};
-	char path[64], link[PATH_MAX];
-	ssize_t length;
+	struct procfs_path path = procfs_path("/proc/%d/fd/%.16s", pid, name);
+	char link[PATH_MAX];
+	ssize_t length = readlink(path.text, link, sizeof(link) - 1);
 	bool lasting;
 	int fd;
 
-	snprintf(path, sizeof(path), "/proc/%d/fd/%.16s", pid, name);
-	length = readlink(path, link, sizeof(link) - 1);
 	link[length < 0 ? 0 : length] = '\0';
 	lasting = shared_is_lasting_name(link);
 	if (!lasting && strcmp(link, ours) != 0)
 		return false;
-	fd = open(path, O_RDONLY | O_CLOEXEC);
+	fd = open(path.text, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return false;
 	length = pread(fd, &header, sizeof(header), 0);
@@ -496,13 +478,10 @@ static bool is_orphan_descriptor(pid_t pid, const char *name, const struct regis
 /* Finds orphaned descriptors, at most `room`. Returns their number. */
 static size_t find_descriptors(pid_t pid, const struct registry *r, int64_t *fds, size_t room)
 {
+	DIR *dir = opendir(procfs_path("/proc/%d/fd", pid).text);
 	struct dirent *entry;
 	size_t count = 0;
-	char path[48];
-	DIR *dir;
 
-	snprintf(path, sizeof(path), "/proc/%d/fd", pid);
-	dir = opendir(path);
 	while (dir && count < room && (entry = readdir(dir)))
 		if (entry->d_name[0] != '.' && is_orphan_descriptor(pid, entry->d_name, r))
 			fds[count++] = atoll(entry->d_name);
@@ -527,11 +506,6 @@ static bool find_owner(struct change *change, size_t *ret)
 	return false;
 }
 
-static struct control_call call_close(int64_t fd)
-{
-	return (struct control_call){.number = SYS_close, .args = {(uint64_t)fd}};
-}
-
 /* Stops all threads, so that no thread closes an orphan and reuses its number. */
 static struct probe_error *close_orphans(struct change *change, size_t *count_ret)
 {
@@ -549,7 +523,7 @@ static struct probe_error *close_orphans(struct change *change, size_t *count_re
 		return error;
 	count = find_descriptors(change->pid, &change->registry, fds, AT_ONCE);
 	for (size_t i = 0; i < count; i++)
-		calls[i] = call_close(fds[i]);
+		calls[i] = (struct control_call){.number = SYS_close, .args = {(uint64_t)fds[i]}};
 	if (!find_owner(change, &owner))
 		count = 0;
 	for (size_t i = 0; i < count; i++)

@@ -105,33 +105,22 @@ static struct probe_error *is_ours(const struct change *c, const struct maps *ma
 	return is_untouched(c->pid, extent->start, ret);
 }
 
-/* Marks data as ownerless, for later controllers. */
-static void disown_data(const struct change *c, const struct mapping *m)
-{
-	static const uint64_t home = DATA_SEALED_HOME;
-
-	if (shared_is_data(m) && m->writable && m->offset == 0)
-		probe_error_free(memory_write_data(c->pid,
-			m->start + offsetof(struct data_header, home), &home, sizeof(home)));
-}
-
 /* Adjacent mappings that belong to an extent and to those that follow it. */
 struct run {
 	uint64_t start, end;
 	struct own_extent *extent; /* the first of these extents */
 };
 
-static struct control_call call_unmap(uint64_t start, uint64_t size)
-{
-	return (struct control_call){.number = SYS_munmap, .args = {start, size}};
-}
-
 static struct probe_error *unmap_run(struct change *c, const struct maps *maps, struct run *run)
 {
-	struct control_call call = call_unmap(run->start, run->end - run->start);
-	struct probe_error *error = run->end && !run->extent->is_sealed
-					    ? change_run(c, "unmap memory", &call, 1)
-					    : NULL;
+	static const uint64_t sealed_home = DATA_SEALED_HOME;
+	struct control_call call = {
+		.number = SYS_munmap, .args = {run->start, run->end - run->start}};
+	const struct mapping *m = maps_find(maps, run->start);
+	struct probe_error *error = NULL;
+
+	if (run->end && !run->extent->is_sealed)
+		error = change_run(c, "unmap memory", &call, 1);
 
 	/* mseal(2): "the memory cannot be unmapped, moved or shrunk". */
 	if (error && call.result == -EPERM) {
@@ -139,7 +128,11 @@ static struct probe_error *unmap_run(struct change *c, const struct maps *maps, 
 		error = NULL;
 		run->extent->is_sealed = true;
 		c->sealed_bytes += run->extent->size;
-		disown_data(c, maps_find(maps, run->start));
+		/* Mark data as ownerless, for later controllers. */
+		if (shared_is_data(m) && m->writable && m->offset == 0)
+			probe_error_free(memory_write_data(c->pid,
+				m->start + offsetof(struct data_header, home), &sealed_home,
+				sizeof(sealed_home)));
 	}
 	/* If the home is unmapped, the stack frames of the next calls must be elsewhere. */
 	if (!error && call.result == 0 && c->registry.home - run->start < call.args[1])
@@ -232,10 +225,9 @@ struct probe_error *own_unmap(struct change *change, struct own_extent *extents,
  */
 static bool in_arenas(const struct registry *r, uint64_t start, uint64_t size)
 {
-	for (size_t i = 0; i < r->arena_count; i++)
-		if (start - r->arenas[i].start < r->arenas[i].size)
-			return size <= r->arenas[i].start + r->arenas[i].size - start;
-	return !size;
+	const struct reg_arena *arena = registry_arena(r, start);
+
+	return arena ? size <= arena->start + arena->size - start : !size;
 }
 
 /* Adds the parts of an arena that are still ours. Returns false if memory is short. */
@@ -467,10 +459,7 @@ uint64_t own_sealed(pid_t pid, const struct maps *maps, const struct registry *r
 		const struct mapping *m = &maps->items[i];
 		struct data_header header;
 
-		if (shared_is_data(m) && m->offset == 0 &&
-			memory_read_known(&known, m->start, &header, sizeof(header)) ==
-				sizeof(header) &&
-			header.magic == DATA_MAGIC && header.home == DATA_SEALED_HOME)
+		if (data_read_header(&known, m, &header) && header.home == DATA_SEALED_HOME)
 			bytes += m->end - m->start;
 	}
 	return bytes;

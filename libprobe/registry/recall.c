@@ -34,7 +34,7 @@
  * provider is that of the previous entry.
  */
 
-enum { NAMES_SESSION = 0, PART_BYTES = sizeof(((struct reg_text *)0)->bytes) };
+enum { NAMES_SESSION = 0 };
 
 /* Reads the string at *at, and moves *at behind it. NULL if it does not end before `end`. */
 static const char *take_text(const char **at, const char *end)
@@ -43,24 +43,6 @@ static const char *take_text(const char **at, const char *end)
 
 	*at = zero ? zero + 1 : end;
 	return zero ? text : NULL;
-}
-
-/* Joins the parts of the text, and appends zeros. Returns NULL if memory is short. */
-static char *join_parts(const struct registry *r, size_t *size_ret)
-{
-	size_t count = 0;
-	char *text;
-
-	for (size_t i = 0; i < r->text_count; i++)
-		count += r->texts[i].session == NAMES_SESSION;
-	text = calloc(count + 1, PART_BYTES);
-	/* The index comes from the target, so it may be any number. */
-	for (size_t i = 0; text && i < r->text_count; i++)
-		if (r->texts[i].session == NAMES_SESSION && r->texts[i].index < count)
-			memcpy(text + (size_t)r->texts[i].index * PART_BYTES, r->texts[i].bytes,
-				PART_BYTES);
-	*size_ret = count * PART_BYTES;
-	return text;
 }
 
 static bool add_name(struct registry_names *names, struct reg_name name)
@@ -76,9 +58,9 @@ struct probe_error *registry_names(const struct registry *registry, struct regis
 	size_t size;
 	const char *at, *end, *provider = "";
 
-	*ret = (struct registry_names){.text = join_parts(registry, &size)};
+	*ret = (struct registry_names){.text = registry_text(registry, NAMES_SESSION, &size)};
 	if (!ret->text)
-		return probe_error_no_memory();
+		return size ? probe_error_no_memory() : NULL;
 	at = ret->text;
 	end = at + size;
 	while ((size_t)(end - at) > sizeof(uint64_t)) {
@@ -114,42 +96,6 @@ const struct reg_name *registry_names_find(const struct registry_names *names, u
 	return ARRAY_FIND(names->items, names->count, key, key);
 }
 
-static void forget_parts(struct registry *r)
-{
-	size_t kept = 0;
-
-	for (size_t i = 0; i < r->text_count; i++)
-		if (r->texts[i].session != NAMES_SESSION)
-			r->texts[kept++] = r->texts[i];
-	r->text_count = kept;
-}
-
-static bool set_parts(struct registry *r, const struct buffer *text)
-{
-	forget_parts(r);
-	for (size_t at = 0; at < text->length; at += PART_BYTES) {
-		size_t left = text->length - at;
-		struct reg_text *part = registry_add_text(r);
-
-		if (!part)
-			return false;
-		part->session = NAMES_SESSION;
-		part->index = (uint32_t)(at / PART_BYTES);
-		memcpy(part->bytes, text->data + at, left < PART_BYTES ? left : PART_BYTES);
-	}
-	return true;
-}
-
-static void put_name(struct buffer *out, const struct reg_name *name, const char **provider)
-{
-	bool same = strcmp(*provider, name->provider) == 0;
-
-	buffer_bytes(out, &name->key, sizeof(name->key));
-	buffer_bytes(out, same ? "" : name->provider, same ? 1 : strlen(name->provider) + 1);
-	buffer_bytes(out, name->name, strlen(name->name) + 1);
-	*provider = name->provider;
-}
-
 struct probe_error *registry_add_names(
 	struct registry *registry, const struct reg_name *added, size_t count)
 {
@@ -170,11 +116,18 @@ struct probe_error *registry_add_names(
 		uint64_t key = registry->probes[i].key;
 		const struct reg_name *name = registry_names_find(&names, key);
 
-		if (name && (!i || key != last))
-			put_name(&out, name, &provider);
+		if (name && (!i || key != last)) {
+			bool same = strcmp(provider, name->provider) == 0;
+
+			provider = name->provider;
+			buffer_bytes(&out, &name->key, sizeof(name->key));
+			buffer_bytes(&out, same ? "" : provider, same ? 1 : strlen(provider) + 1);
+			buffer_bytes(&out, name->name, strlen(name->name) + 1);
+		}
 		last = key;
 	}
-	ok = ok && !out.no_memory && set_parts(registry, &out);
+	ok = ok && !out.no_memory &&
+	     registry_set_text(registry, NAMES_SESSION, out.data, out.length);
 	buffer_deinit(&out);
 	registry_names_deinit(&names);
 	return ok ? NULL : probe_error_no_memory();
@@ -443,35 +396,29 @@ static bool add_notes(struct recall *recall, const struct candidate *candidate, 
 	return recall->notes.count > before || add_note(recall, candidate, 0, semaphore);
 }
 
-/* Returns true if a probe of unknown name has a site in the module. */
-static bool is_in_module(const struct recall *recall, uint64_t key)
-{
-	const struct module *module = recall->module;
-
-	for (size_t i = ARRAY_SEARCH(recall->sites, recall->site_count, key, key);
-		i < recall->site_count && recall->sites[i].key == key; i++)
-		if (recall->sites[i].pc >= module->start && recall->sites[i].pc < module->end)
-			return true;
-	return false;
-}
-
 static bool recall_all(struct recall *recall)
 {
 	const struct registry *r = recall->registry;
+	struct module *module = recall->module;
 
 	for (size_t i = 0; i < r->probe_count; i++) {
 		uint64_t key = r->probes[i].key;
 		struct candidate candidate;
-		bool found;
+		bool is_in_module = false;
 
 		/* A probe has an element for each of its sessions. */
 		if ((i && r->probes[i - 1].key == key) || !registry_refcount(r, key, false))
 			continue;
-		found = find_name(recall, key, &candidate);
-		if (found && !add_notes(recall, &candidate, key))
-			return false;
-		recall->module->unnamed +=
-			!found && registry_refcount(r, key, true) && is_in_module(recall, key);
+		if (find_name(recall, key, &candidate)) {
+			if (!add_notes(recall, &candidate, key))
+				return false;
+			continue;
+		}
+		for (size_t k = ARRAY_SEARCH(recall->sites, recall->site_count, key, key);
+			k < recall->site_count && recall->sites[k].key == key; k++)
+			is_in_module |= recall->sites[k].pc >= module->start &&
+					recall->sites[k].pc < module->end;
+		module->unnamed += is_in_module && registry_refcount(r, key, true);
 	}
 	return true;
 }
@@ -485,42 +432,33 @@ static int compare_probed(const void *a, const void *b)
 	return x->pc < y->pc ? -1 : x->pc > y->pc;
 }
 
-/* Returns the sites of all probes, sorted by key; NULL if memory is short. */
-static struct probed *sites_by_key(const struct registry *r, size_t *count_ret)
-{
-	struct probed *sites = calloc(r->stub_count + 1, sizeof(*sites));
-
-	*count_ret = 0;
-	for (size_t i = 0; sites && i < r->stub_count; i++)
-		if (r->stubs[i].pc)
-			sites[(*count_ret)++] = (struct probed){r->stubs[i].key, r->stubs[i].pc};
-	if (sites)
-		qsort(sites, *count_ret, sizeof(*sites), compare_probed);
-	return sites;
-}
-
 static struct probe_error *recall_unread(struct modules *modules, const struct registry *registry,
 	const struct probe_pattern *const *patterns, size_t count)
 {
 	struct registry_names names;
 	struct probe_error *error = registry_names(registry, &names);
-	AUTO_FREE struct probed *sites = NULL;
+	/* The sites of all probes, sorted by key. */
+	AUTO_FREE struct probed *sites = calloc(registry->stub_count + 1, sizeof(*sites));
 	size_t site_count = 0;
-	bool ok = true;
+	bool ok = sites != NULL;
 
 	if (error)
 		return error;
+	for (size_t i = 0; ok && i < registry->stub_count; i++)
+		if (registry->stubs[i].pc)
+			sites[site_count++] =
+				(struct probed){registry->stubs[i].key, registry->stubs[i].pc};
+	if (ok)
+		qsort(sites, site_count, sizeof(*sites), compare_probed);
 	for (size_t i = 0; i < modules->count && ok; i++) {
 		struct recall recall = {
 			.module = &modules->items[i], .registry = registry, .names = &names};
 
 		if (recall.module->object || recall.module->notes_read)
 			continue;
-		if (!sites)
-			sites = sites_by_key(registry, &site_count);
 		recall.sites = sites;
 		recall.site_count = site_count;
-		ok = sites && find_candidates(&recall, patterns, count) && recall_all(&recall);
+		ok = find_candidates(&recall, patterns, count) && recall_all(&recall);
 		free(recall.candidates);
 		/* The module owns the notes. */
 		recall.module->notes = recall.notes;

@@ -63,14 +63,6 @@ struct image_header {
 		return &registry->name[registry->type##_count++];                                  \
 	}                                                                                          \
                                                                                                    \
-	void registry_remove_##type(struct registry *registry, size_t index)                       \
-	{                                                                                          \
-		struct reg_##type *items = registry->name;                                         \
-                                                                                                   \
-		memmove(items + index, items + index + 1,                                          \
-			(--registry->type##_count - index) * sizeof(*items));                      \
-	}                                                                                          \
-                                                                                                   \
 	void registry_drop_##type(struct registry *registry, const bool *flags)                    \
 	{                                                                                          \
 		size_t kept = 0;                                                                   \
@@ -177,22 +169,6 @@ static bool read_home(struct served *known, uint64_t address, struct home_page *
 	       ret->magic == HOME_MAGIC;
 }
 
-/* Returns true if a session's data leads to a home page. */
-static bool follow_data(struct served *known, const struct maps *maps, const struct mapping *m,
-	struct home_page *home_ret, uint64_t *ret)
-{
-	struct data_header header;
-	const struct mapping *home;
-
-	if (!shared_is_data(m) ||
-		memory_read_known(known, m->start, &header, sizeof(header)) != sizeof(header) ||
-		header.magic != DATA_MAGIC)
-		return false;
-	*ret = header.home;
-	home = maps_find(maps, header.home);
-	return home && shared_is_code(home) && read_home(known, header.home, home_ret);
-}
-
 /*
  * Finds the home page, the first page of a mapping of code; *ret is 0 if there is no home. A killed
  * controller may leave data without a home, or a home without data. Data is used only to choose
@@ -204,7 +180,6 @@ static struct probe_error *find_home(
 	struct served known AUTO_SERVED;
 	struct home_page home;
 	size_t count = 0;
-	bool found = false;
 
 	*ret = 0;
 	served_begin(pid, &known);
@@ -221,14 +196,18 @@ static struct probe_error *find_home(
 	}
 	if (!count && errno == EPERM)
 		return permission_trace_error(pid);
-	for (size_t i = 0; i < maps->count && count > 1 && !found; i++) {
-		uint64_t at;
+	for (size_t i = 0; i < maps->count && count > 1; i++) {
+		const struct mapping *mapped;
+		struct data_header header;
 
-		found = follow_data(&known, maps, &maps->items[i], &home, &at);
-		if (found) {
-			*home_ret = home;
-			*ret = at;
-		}
+		if (!data_read_header(&known, &maps->items[i], &header))
+			continue;
+		mapped = maps_find(maps, header.home);
+		if (!mapped || !shared_is_code(mapped) || !read_home(&known, header.home, &home))
+			continue;
+		*home_ret = home;
+		*ret = header.home;
+		break;
 	}
 	return NULL;
 }
@@ -272,16 +251,6 @@ static bool pun_makes_sense(const struct reg_site *site)
 	       (site->entry - site->pun < REGISTRY_PAGE && site->pun_size < REGISTRY_PAGE);
 }
 
-/* The word for the process's number must lie between the guards and the mark. */
-static bool number_makes_sense(const struct registry *r, const struct reg_session *session)
-{
-	uint64_t first = registry_guard_page(r) + GUARD_PROCESSES_OFFSET;
-
-	return !session->process ||
-	       (session->process % sizeof(uint32_t) == 0 &&
-		       session->process - first < GUARD_MARK_OFFSET - GUARD_PROCESSES_OFFSET);
-}
-
 /* Checks everything that decides what is written into the target, and where. */
 static struct probe_error *check_registry(pid_t pid, const struct registry *r)
 {
@@ -289,9 +258,17 @@ static struct probe_error *check_registry(pid_t pid, const struct registry *r)
 		if (r->arenas[i].start % REGISTRY_PAGE || r->arenas[i].size % REGISTRY_PAGE ||
 			r->arenas[i].start > UINT64_MAX - r->arenas[i].size)
 			return malformed(pid, "an arena");
-	for (size_t i = 0; i < r->session_count; i++)
-		if (!data_makes_sense(&r->sessions[i]) || !number_makes_sense(r, &r->sessions[i]))
+	for (size_t i = 0; i < r->session_count; i++) {
+		const struct reg_session *s = &r->sessions[i];
+		uint64_t number = s->process - registry_guard_page(r) - GUARD_PROCESSES_OFFSET;
+
+		/* The process's number must lie between the guards and the mark. */
+		if (!data_makes_sense(s) ||
+			(s->process &&
+				(s->process % sizeof(uint32_t) != 0 ||
+					number >= GUARD_MARK_OFFSET - GUARD_PROCESSES_OFFSET)))
 			return malformed(pid, "a session");
+	}
 	for (size_t i = 0; i < r->probe_count; i++) {
 		const struct reg_session *s = registry_session(r, r->probes[i].session);
 
@@ -471,32 +448,35 @@ struct probe_error *registry_publish(
 
 void registry_forget_texts(struct registry *registry, uint32_t session)
 {
-	for (size_t i = registry->text_count; i-- > 0;)
-		if (registry->texts[i].session == session)
-			registry_remove_text(registry, i);
+	size_t kept = 0;
+
+	for (size_t i = 0; i < registry->text_count; i++)
+		if (registry->texts[i].session != session)
+			registry->texts[kept++] = registry->texts[i];
+	registry->text_count = kept;
 }
 
-bool registry_set_text(struct registry *registry, uint32_t session, const char *text)
+bool registry_set_text(struct registry *registry, uint32_t session, const char *bytes, size_t size)
 {
-	size_t size = strlen(text), part = sizeof(registry->texts->bytes);
+	const size_t part = sizeof(registry->texts->bytes);
 
 	registry_forget_texts(registry, session);
-	/* An empty text also has one part. */
-	for (size_t at = 0; at < size || !at; at += part) {
+	for (size_t at = 0; at < size; at += part) {
 		struct reg_text *added = registry_add_text(registry);
 
 		if (!added)
 			return false;
 		added->session = session;
 		added->index = (uint32_t)(at / part);
-		memcpy(added->bytes, text + at, size - at < part ? size - at : part);
+		memcpy(added->bytes, bytes + at, size - at < part ? size - at : part);
 	}
 	return true;
 }
 
-char *registry_text(const struct registry *registry, uint32_t session)
+char *registry_text(const struct registry *registry, uint32_t session, size_t *size_ret)
 {
-	size_t part = sizeof(registry->texts->bytes), count = 0;
+	const size_t part = sizeof(registry->texts->bytes);
+	size_t count = 0;
 	char *text;
 
 	for (size_t i = 0; i < registry->text_count; i++)
@@ -507,6 +487,7 @@ char *registry_text(const struct registry *registry, uint32_t session)
 		if (registry->texts[i].session == session && registry->texts[i].index < count)
 			memcpy(text + registry->texts[i].index * part, registry->texts[i].bytes,
 				part);
+	*size_ret = count * part;
 	return text;
 }
 
@@ -517,6 +498,14 @@ struct reg_session *registry_session(const struct registry *registry, uint32_t i
 	for (size_t i = 0; i < registry->session_count; i++)
 		if (registry->sessions[i].id == id)
 			return &registry->sessions[i];
+	return NULL;
+}
+
+const struct reg_arena *registry_arena(const struct registry *registry, uint64_t address)
+{
+	for (size_t i = 0; i < registry->arena_count; i++)
+		if (address - registry->arenas[i].start < registry->arenas[i].size)
+			return &registry->arenas[i];
 	return NULL;
 }
 

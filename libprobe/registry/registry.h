@@ -416,6 +416,9 @@ uint64_t data_notes_offset(const struct reg_session *session);
 /* Returns true if the addresses and sizes of the rings and of the data are possible. */
 bool data_rings_make_sense(const struct reg_session *session);
 
+/* Reads the header of a mapping. Returns false if the mapping is not a session's data. */
+bool data_read_header(struct served *known, const struct mapping *m, struct data_header *ret);
+
 /* Returns true if all addresses and sizes are possible. (The target can change the registry.) */
 bool data_makes_sense(const struct reg_session *session);
 

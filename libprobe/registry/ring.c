@@ -52,11 +52,6 @@ void room_tell(struct probe_room *room)
 
 enum { TELL_BYTES = 32768 }; /* bytes consumed before the target is told */
 
-static uint8_t *in_process(const struct rings *rings, uint64_t address)
-{
-	return rings->base + (address - rings->layout.data);
-}
-
 struct probe_error *rings_open(int fd, const struct reg_session *session, struct rings *ret)
 {
 	*ret = (struct rings){.size = session->data_size, .layout = *session};
@@ -76,8 +71,8 @@ struct probe_error *rings_open(int fd, const struct reg_session *session, struct
 		return probe_error_no_memory();
 	}
 	for (size_t i = 0; i < ret->count; i++) {
-		uint8_t *at =
-			in_process(ret, session->rings + ((uint64_t)i << session->rings_shift));
+		uint8_t *at = ret->base + (session->rings - session->data) +
+			      ((uint64_t)i << session->rings_shift);
 
 		ret->rings[i].header = (struct ring_header *)at;
 		ret->rings[i].data = at + sizeof(struct ring_header);
@@ -390,11 +385,11 @@ static void remember(struct writers *cache, pid_t tid, pid_t pid, pid_t outer)
 	cache->outer[slot] = outer;
 }
 
-/* Remembers a process's threads by their ids in its pid namespace. */
-static void scan_process(struct writers *cache, pid_t pid)
+/* Remembers the threads of a process, and of its children, by their ids in its pid namespace. */
+static void scan(struct writers *cache, pid_t pid)
 {
+	pid_t *pids = cache->children ? children_of(pid) : NULL, outer;
 	DIR *threads = procfs_threads(pid);
-	pid_t outer;
 
 	while ((outer = procfs_next_id(threads))) {
 		long inner = procfs_status_last_number(outer, "NSpid:");
@@ -404,13 +399,6 @@ static void scan_process(struct writers *cache, pid_t pid)
 	}
 	if (threads)
 		closedir(threads);
-}
-
-static void scan(struct writers *cache, pid_t pid)
-{
-	pid_t *pids = cache->children ? children_of(pid) : NULL;
-
-	scan_process(cache, pid);
 	for (size_t i = 0; pids && pids[i]; i++)
 		scan(cache, pids[i]);
 	free(pids);
@@ -418,12 +406,11 @@ static void scan(struct writers *cache, pid_t pid)
 
 void writers_init(struct writers *cache, pid_t root, bool children)
 {
-	char path[48], ours[64] = "", theirs[64] = "";
-	ssize_t length;
+	struct procfs_path path = procfs_path("/proc/%d/ns/pid", root);
+	char ours[64] = "", theirs[64] = "";
+	ssize_t length = readlink(path.text, theirs, sizeof(theirs) - 1);
 
 	*cache = (struct writers){.root = root, .children = children};
-	snprintf(path, sizeof(path), "/proc/%d/ns/pid", root);
-	length = readlink(path, theirs, sizeof(theirs) - 1);
 	cache->foreign = length > 0 && readlink("/proc/self/ns/pid", ours, sizeof(ours) - 1) > 0 &&
 			 strcmp(ours, theirs) != 0;
 }
@@ -439,18 +426,6 @@ void writers_learn(struct writers *cache)
 	cache->next_scan_ns = end + SCAN_NS + SCAN_SHARE * (end - begin);
 }
 
-static void find(struct writers *cache, pid_t tid)
-{
-	long pid;
-
-	if (cache->foreign) {
-		writers_learn(cache);
-		return;
-	}
-	pid = procfs_status_number(tid, "Tgid:");
-	remember(cache, tid, pid > 0 ? (pid_t)pid : tid, tid);
-}
-
 void writers_find(struct writers *cache, uint32_t word, pid_t *pid_ret, pid_t *tid_ret)
 {
 	bool is_child = word & RING_TID_CHILD;
@@ -461,8 +436,13 @@ void writers_find(struct writers *cache, uint32_t word, pid_t *pid_ret, pid_t *t
 	*tid_ret = tid ? tid : cache->root;
 	if (!tid || (!is_child && !cache->foreign))
 		return;
-	if (cache->tids[slot] != tid)
-		find(cache, tid);
+	if (cache->tids[slot] != tid && cache->foreign) {
+		writers_learn(cache);
+	} else if (cache->tids[slot] != tid) {
+		long pid = procfs_status_number(tid, "Tgid:");
+
+		remember(cache, tid, pid > 0 ? (pid_t)pid : tid, tid);
+	}
 	if (cache->tids[slot] == tid) {
 		*pid_ret = cache->pids[slot];
 		*tid_ret = cache->outer[slot];

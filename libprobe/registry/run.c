@@ -146,15 +146,6 @@ struct probe_error *change_judge(struct change *change)
 	return error;
 }
 
-/* Returns the purpose of some calls: to map or to unmap memory. */
-static enum seccomp_kind kind_of(const struct control_call *calls, size_t count)
-{
-	for (size_t i = 0; i < count; i++)
-		if (calls[i].number != SYS_munmap && calls[i].number != SYS_close)
-			return SECCOMP_MAP;
-	return SECCOMP_UNMAP;
-}
-
 /* Checks that some thread may make calls of this kind. */
 static struct probe_error *check_filters(struct change *change, enum seccomp_kind kind)
 {
@@ -220,16 +211,6 @@ struct probe_error *change_run_in(struct change *change, size_t thread, const ch
 	return error;
 }
 
-static struct probe_error *borrow_thread(struct change *c)
-{
-	struct control_coming coming = {prepared_touch, &c->rooms, &c->gadgets, c->prepared};
-	bool is_first = !c->resumed_ns;
-
-	let_run(c);
-	return end_wait(c, control_borrow(c->pid, &c->seccomp, begin_wait(c),
-				   is_first ? &coming : NULL, &c->control));
-}
-
 static bool must_borrow(const struct change *c)
 {
 	return !c->stopped && !c->borrowed && !c->target->held;
@@ -281,8 +262,13 @@ static struct probe_error *explain(const struct change *c, struct probe_error *e
  */
 static struct probe_error *take_thread(struct change *c)
 {
-	struct probe_error *error = borrow_thread(c);
+	struct control_coming coming = {prepared_touch, &c->rooms, &c->gadgets, c->prepared};
+	bool is_first = !c->resumed_ns;
+	struct probe_error *error;
 
+	let_run(c);
+	error = end_wait(c, control_borrow(c->pid, &c->seccomp, begin_wait(c),
+				    is_first ? &coming : NULL, &c->control));
 	c->control.seccomp = &c->seccomp;
 	return explain(c, error);
 }
@@ -338,10 +324,14 @@ struct probe_error *change_run(
 	struct change *change, const char *what, struct control_call *calls, size_t count)
 {
 	size_t done = 0, some = must_borrow(change) ? 1 : count;
+	enum seccomp_kind kind = SECCOMP_UNMAP;
 	struct probe_error *error = NULL;
 
+	for (size_t i = 0; i < count; i++)
+		if (calls[i].number != SYS_munmap && calls[i].number != SYS_close)
+			kind = SECCOMP_MAP;
 	if (change->seccomp.count)
-		error = check_filters(change, kind_of(calls, count));
+		error = check_filters(change, kind);
 	if (!error && may_ask(change)) {
 		change->begun = true;
 		return ask(change, what, calls, count);

@@ -33,12 +33,7 @@ static bool leads_to_arena(const struct arch *arch, const struct registry *r,
 	memcpy(jump, bytes, site->length);
 	memcpy(jump, site->patched, covered);
 	target = arch->jump_target(site->patch, jump);
-	if (!target)
-		return false;
-	for (size_t i = 0; i < r->arena_count; i++)
-		if (target - r->arenas[i].start < r->arenas[i].size)
-			return true;
-	return false;
+	return target && registry_arena(r, target);
 }
 
 enum site_state site_state(
@@ -213,19 +208,6 @@ static void losses_deinit(struct losses *l)
 	free(l->foreign);
 }
 
-static void note_probe(struct losses *l, const struct registry *r, const struct reg_probe *probe,
-	bool lost, bool original)
-{
-	size_t i;
-
-	if (!probe)
-		return;
-	i = probe - r->probes;
-	l->kept[i] = l->kept[i] || !lost;
-	l->probes[i] = l->probes[i] || lost;
-	l->foreign[i] = l->foreign[i] || (lost && !original);
-}
-
 static void note_site(
 	struct losses *l, const struct registry *r, size_t i, bool lost, bool original)
 {
@@ -235,8 +217,15 @@ static void note_site(
 	l->sites[i] = lost;
 	l->any = l->any || lost;
 	for (size_t k = 0; k < count; k++) {
+		const struct reg_probe *probe = registry_probe(r, stubs[k].key, stubs[k].session);
+		size_t p = probe ? (size_t)(probe - r->probes) : 0;
+
 		l->stubs[stubs + k - r->stubs] = lost;
-		note_probe(l, r, registry_probe(r, stubs[k].key, stubs[k].session), lost, original);
+		if (!probe)
+			continue;
+		l->kept[p] = l->kept[p] || !lost;
+		l->probes[p] = l->probes[p] || lost;
+		l->foreign[p] = l->foreign[p] || (lost && !original);
 	}
 }
 
@@ -289,28 +278,24 @@ struct probe_error *site_read_all(
 	return error;
 }
 
-/* Returns true if a site has a stub of a probe, not only of a gate. A gate's key is its address. */
-static bool has_probes(const struct registry *r, const struct reg_site *site)
-{
-	size_t count;
-	const struct reg_stub *stubs = registry_stubs(r, site->pc, &count);
-	bool any = false;
-
-	for (size_t i = 0; i < count; i++)
-		any |= stubs[i].key != stubs[i].pc;
-	return any;
-}
-
-/* Adds the jumps of a site, its entry and its stubs. Returns false if memory is short. */
+/*
+ * Adds the jumps of a site, its entry and its stubs, if it has a stub of a probe, not only of a
+ * gate, whose key is its address. Returns false if memory is short.
+ */
 static bool add_jumps(const struct registry *r, const struct reg_site *site, struct edits *edits)
 {
 	size_t count, jump_length = arch_host()->jump_length;
 	const struct reg_stub *stubs = registry_stubs(r, site->pc, &count);
 	uint8_t jump[EDIT_BYTES];
 	size_t length = site_entry_jump(site, site->entry, jump);
-	bool ok = edits_add(edits, site->patch, site->length) &&
-		  (!length || edits_add(edits, site->entry, length));
+	bool any = false, ok;
 
+	for (size_t i = 0; i < count; i++)
+		any |= stubs[i].key != stubs[i].pc;
+	if (!any)
+		return true;
+	ok = edits_add(edits, site->patch, site->length) &&
+	     (!length || edits_add(edits, site->entry, length));
 	for (size_t i = 0; i < count && ok; i++)
 		ok = edits_add(edits, stubs[i].start + stubs[i].next_jump, jump_length);
 	return ok;
@@ -323,7 +308,7 @@ struct probe_error *site_all_alike(const struct registry *r, pid_t pid, pid_t ot
 	bool ok = true;
 
 	for (size_t i = 0; i < r->site_count && ok; i++)
-		ok = !has_probes(r, &r->sites[i]) || add_jumps(r, &r->sites[i], &edits);
+		ok = add_jumps(r, &r->sites[i], &edits);
 	error = ok ? edits_prepare(&edits) : probe_error_no_memory();
 	if (!error)
 		error = edits_read(&edits, pid);
@@ -361,27 +346,18 @@ size_t site_count_patched(const struct change *change)
 	return count;
 }
 
-/*
- * Returns true if the process was forked with this registry; false after an error, to keep sites.
- */
-static bool is_inherited(const struct change *change)
-{
-	bool inherited = false;
-
-	if (change->registry.guard)
-		probe_error_free(registry_is_inherited(&change->registry, change->pid, &inherited));
-	return inherited;
-}
-
 void site_forget_closed(struct change *change)
 {
 	struct registry *r = &change->registry;
-	bool inherited = is_inherited(change);
+	bool inherited = false;
 	struct edits edits = {0};
 	struct losses losses = {0};
 	enum site_state *states = try_states(change, &edits);
 	int pagemap = -1;
 
+	/* If it is unknown whether the process was forked with this registry, sites are kept. */
+	if (r->guard)
+		probe_error_free(registry_is_inherited(r, change->pid, &inherited));
 	if (states && losses_init(&losses, r)) {
 		for (size_t i = 0; i < r->site_count; i++) {
 			bool original = states[i] == SITE_ORIGINAL, lost;

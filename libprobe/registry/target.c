@@ -74,40 +74,19 @@ static int open_within(int procfs, long pid, const char *name)
 {
 	const struct open_how how = {.flags = O_RDONLY | O_NOFOLLOW | O_CLOEXEC,
 		.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV};
-	char path[PATH_BYTES];
-
-	snprintf(path, sizeof(path), "%ld/%s", pid, name);
-	return (int)syscall(SYS_openat2, procfs, path, &how, sizeof(how));
-}
-
-/* Returns true if the process sees the same procfs on /proc as we do. */
-static bool sees_our_proc(pid_t living)
-{
-	static const char *const links[] = {"ns/mnt", "root"};
-	char path[PATH_BYTES], its[256], own[256];
-
-	for (size_t i = 0; i < sizeof(links) / sizeof(*links); i++) {
-		ssize_t length, own_length;
-
-		snprintf(path, sizeof(path), "/proc/%d/%s", (int)living, links[i]);
-		length = readlink(path, its, sizeof(its));
-		snprintf(path, sizeof(path), "/proc/self/%s", links[i]);
-		own_length = readlink(path, own, sizeof(own));
-		if (length < 0 || length != own_length || memcmp(its, own, (size_t)length) != 0)
-			return false;
-	}
-	return true;
+	return (int)syscall(
+		SYS_openat2, procfs, procfs_path("%ld/%s", pid, name).text, &how, sizeof(how));
 }
 
 /* Opens a process's /proc if it is a procfs. Accesses no other file system. */
 static int open_their_proc(pid_t living)
 {
-	char path[PATH_BYTES], type[PROCFS_MOUNT_TYPE];
+	int root =
+		open(procfs_path("/proc/%d/root", living).text, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	char type[PROCFS_MOUNT_TYPE];
 	struct file_id id;
-	int root, proc = -1;
+	int proc = -1;
 
-	snprintf(path, sizeof(path), "/proc/%d/root", (int)living);
-	root = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (root < 0)
 		return -1;
 	/* RESOLVE_CACHED also fails when another thread holds a kernel lock, so try again. */
@@ -130,7 +109,6 @@ static long pid_within(int procfs, pid_t pid)
 	uint64_t start = procfs_start_time(pid);
 	long pids[PROCFS_NUMBERS_MAX];
 	size_t count = procfs_status_numbers(pid, "NSpid:", pids);
-	char path[PATH_BYTES];
 
 	while (count--) {
 		int stat = open_within(procfs, pids[count], "stat");
@@ -138,8 +116,7 @@ static long pid_within(int procfs, pid_t pid)
 
 		if (stat < 0)
 			continue;
-		snprintf(path, sizeof(path), "/proc/self/fd/%d", stat);
-		its_start = procfs_start_time_of(path);
+		its_start = procfs_start_time_of(procfs_path("/proc/self/fd/%d", stat).text);
 		close(stat);
 		if (start && its_start == start)
 			return pids[count];
@@ -153,7 +130,8 @@ static int open_theirs(pid_t pid)
 	int procfs, fd = -1;
 	long its_pid;
 
-	if (sees_our_proc(living))
+	/* If the process sees the same procfs on /proc as we do, there is only one file. */
+	if (procfs_is_same_link(living, "ns/mnt") && procfs_is_same_link(living, "root"))
 		return -1;
 	procfs = open_their_proc(living);
 	if (procfs < 0)
@@ -165,27 +143,19 @@ static int open_theirs(pid_t pid)
 	return fd;
 }
 
-static bool same_file(int a, int b)
-{
-	struct stat a_st, b_st;
-
-	return fstat(a, &a_st) == 0 && fstat(b, &b_st) == 0 && a_st.st_dev == b_st.st_dev &&
-	       a_st.st_ino == b_st.st_ino;
-}
-
 /* Returns false and sets errno if our /proc/PID/fdinfo cannot be opened. */
 static bool open_files(pid_t pid, struct target_lock *ret)
 {
-	char path[PATH_BYTES];
+	struct stat ours, theirs;
 
 	*ret = (struct target_lock){-1, -1};
-	snprintf(path, sizeof(path), "/proc/%d/fdinfo", pid);
-	ret->ours = open(path, O_RDONLY | O_CLOEXEC);
+	ret->ours = open(procfs_path("/proc/%d/fdinfo", pid).text, O_RDONLY | O_CLOEXEC);
 	if (ret->ours < 0)
 		return false;
 	ret->theirs = open_theirs(pid);
 	/* With two descriptors of one file, our second lock would wait for our first. */
-	if (ret->theirs >= 0 && same_file(ret->ours, ret->theirs)) {
+	if (ret->theirs >= 0 && fstat(ret->ours, &ours) == 0 && fstat(ret->theirs, &theirs) == 0 &&
+		ours.st_dev == theirs.st_dev && ours.st_ino == theirs.st_ino) {
 		close(ret->theirs);
 		ret->theirs = -1;
 	}
@@ -216,16 +186,6 @@ static bool take(const struct target_lock *lock, int how, int *taken_ret)
 
 /* ---- The holder ----------------------------------------------------------------------- */
 
-/* Writes a file's name as it appears in proc_locks(5). */
-static void name_file(int fd, char name[PATH_BYTES])
-{
-	struct stat st = {0};
-
-	fstat(fd, &st);
-	snprintf(name, PATH_BYTES, "%02x:%02x:%ju", major(st.st_dev), minor(st.st_dev),
-		(uintmax_t)st.st_ino);
-}
-
 /*
  * Returns the holder's pid from /proc/locks ("1: FLOCK ADVISORY WRITE PID MAJOR:MINOR:INODE 0
  * EOF"); 0 if it is not in our pid namespace.
@@ -251,20 +211,20 @@ static pid_t find_holder(const char *file)
  */
 static bool has_lock(pid_t pid, const char *file)
 {
-	char path[PATH_BYTES + NAME_MAX], text[4096];
+	DIR *dir = opendir(procfs_path("/proc/%d/fdinfo", pid).text);
+	char text[4096];
 	const struct dirent *entry;
 	bool found = false;
-	DIR *dir;
 
-	snprintf(path, sizeof(path), "/proc/%d/fdinfo", pid);
-	dir = opendir(path);
 	if (!dir)
 		return errno != ENOENT;
 	while (!found && (entry = readdir(dir))) {
 		const char *lock;
 
-		snprintf(path, sizeof(path), "/proc/%d/fdinfo/%s", pid, entry->d_name);
-		lock = file_read(path, text, sizeof(text)) ? strstr(text, "FLOCK") : NULL;
+		lock = file_read(procfs_path("/proc/%d/fdinfo/%s", pid, entry->d_name).text, text,
+			       sizeof(text))
+			       ? strstr(text, "FLOCK")
+			       : NULL;
 		found = lock && strstr(lock, file);
 	}
 	closedir(dir);
@@ -309,12 +269,16 @@ static bool look_for_holder(struct probe_target *target, int taken)
 	struct lock_holder *holder = &target->holder;
 	uint64_t now = clock_monotonic_ns();
 	char file[PATH_BYTES];
+	struct stat st = {0};
 	bool is_there;
 	pid_t pid;
 
 	if (holder->looked_ns && now - holder->looked_ns < SECOND_NS)
 		return true;
-	name_file(taken, file);
+	/* The file's name as it appears in proc_locks(5). */
+	fstat(taken, &st);
+	snprintf(file, sizeof(file), "%02x:%02x:%ju", major(st.st_dev), minor(st.st_dev),
+		(uintmax_t)st.st_ino);
 	pid = find_holder(file);
 	is_there = pid && has_lock(pid, file);
 	if (!is_there && ++holder->misses < FIND_TRIES)
@@ -341,26 +305,6 @@ static bool tell(const struct probe_target *target, unsigned int seconds)
 {
 	return !target->on_wait ||
 	       target->on_wait(target->pid, seconds, target->holder.name, target->on_wait_data);
-}
-
-/*
- * Returns true if the caller may wait longer. Reports each second to the listener; *told is the
- * number of seconds reported.
- */
-static bool may_wait(const struct probe_target *target, uint64_t waited_ns, unsigned int *told)
-{
-	if (waited_ns >= patience_ns(target))
-		return false;
-	return waited_ns / SECOND_NS <= *told || tell(target, ++*told);
-}
-
-/* Tells the caller that the lock is busy. Several threads may share a struct probe_patience. */
-static void note_busy(const struct probe_target *target, struct probe_patience *patience)
-{
-	if (!target->holder.is_stranger)
-		__atomic_store_n(&patience->is_longer, true, __ATOMIC_RELAXED);
-	if (patience->tell && !tell(target, patience->tell))
-		__atomic_store_n(&patience->is_over, true, __ATOMIC_RELAXED);
 }
 
 static void pause_a_moment(void)
@@ -397,24 +341,6 @@ static uid_t user_of(const struct probe_target *target)
 	long user = procfs_status_number(target->pid, "Uid:");
 
 	return user < 0 ? (uid_t)-1 : (uid_t)user;
-}
-
-/*
- * Notes that the target shares a patience. If processes of several users share it, those of other
- * users get only a moment.
- */
-static void patience_join(const struct probe_target *target)
-{
-	struct probe_patience *patience = target->patience;
-	unsigned int user, none = 0;
-
-	if (!patience)
-		return;
-	user = user_of(target) + 1;
-	if (!__atomic_compare_exchange_n(
-		    &patience->user, &none, user, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED) &&
-		none != user)
-		__atomic_store_n(&patience->is_mixed, true, __ATOMIC_RELAXED);
 }
 
 /* Returns true if another user owns the target: waiting for it would delay other targets. */
@@ -473,7 +399,8 @@ static struct probe_error *not_opened(pid_t pid, int err)
 
 struct probe_error *lock_target(struct probe_target *target, struct target_lock *ret)
 {
-	uint64_t begun_ns = clock_monotonic_ns();
+	struct probe_patience *patience = target->patience;
+	uint64_t begun_ns = clock_monotonic_ns(), waited_ns;
 	unsigned int told = 0;
 	int taken;
 
@@ -482,9 +409,15 @@ struct probe_error *lock_target(struct probe_target *target, struct target_lock 
 	while (!take(ret, LOCK_EX, &taken)) {
 		if (!look_for_holder(target, taken))
 			continue;
-		if (target->patience)
-			note_busy(target, target->patience);
-		if (target->patience || !may_wait(target, clock_monotonic_ns() - begun_ns, &told)) {
+		/* Tell the caller that the lock is busy. Several threads may share a patience. */
+		if (patience && !target->holder.is_stranger)
+			__atomic_store_n(&patience->is_longer, true, __ATOMIC_RELAXED);
+		if (patience && patience->tell && !tell(target, patience->tell))
+			__atomic_store_n(&patience->is_over, true, __ATOMIC_RELAXED);
+		/* Without a patience, wait here, and report each second to the listener. */
+		waited_ns = clock_monotonic_ns() - begun_ns;
+		if (patience || waited_ns >= patience_ns(target) ||
+			(waited_ns / SECOND_NS > told && !tell(target, ++told))) {
 			lock_release(ret);
 			return probe_error_new(PROBE_ERROR_BUSY,
 				"%s has locked the probes of process %d: try again when it has "
@@ -522,19 +455,19 @@ struct probe_target *target_create(pid_t pid, uint64_t start_time)
 /* Checks that the process runs this program. */
 static struct probe_error *check_exe(pid_t pid, const char *exe)
 {
-	char path[48], link[4096];
+	struct procfs_path path = procfs_path("/proc/%d/exe", procfs_living(pid));
 	struct stat wanted, running;
+	char link[4096];
 	ssize_t length;
 
-	snprintf(path, sizeof(path), "/proc/%d/exe", procfs_living(pid));
 	if (stat(exe, &wanted) < 0)
 		return probe_error_system(errno, "%s", exe);
-	if (stat(path, &running) < 0)
+	if (stat(path.text, &running) < 0)
 		return errno == ENOENT ? procfs_no_process(pid)
-				       : probe_error_system(errno, "%s", path);
+				       : probe_error_system(errno, "%s", path.text);
 	if (wanted.st_dev == running.st_dev && wanted.st_ino == running.st_ino)
 		return NULL;
-	length = readlink(path, link, sizeof(link) - 1);
+	length = readlink(path.text, link, sizeof(link) - 1);
 	link[length < 0 ? 0 : length] = '\0';
 	return probe_error_new(
 		PROBE_ERROR_STATE, "process %d does not run %s but %s", pid, exe, link);
@@ -566,16 +499,15 @@ struct probe_error *probe_target_open(pid_t pid, const char *exe, struct probe_t
 
 struct probe_error *probe_target_executable(const struct probe_target *target, char **ret)
 {
-	char path[48], link[4096];
-	ssize_t length;
+	struct procfs_path path = procfs_path("/proc/%d/exe", procfs_living(target->pid));
+	char link[4096];
+	ssize_t length = readlink(path.text, link, sizeof(link) - 1);
 
-	snprintf(path, sizeof(path), "/proc/%d/exe", procfs_living(target->pid));
-	length = readlink(path, link, sizeof(link) - 1);
 	/* The pid may belong to another process by now. */
 	if (!probe_target_alive(target) || (length < 0 && errno == ENOENT))
 		return procfs_no_process(target->pid);
 	if (length < 0)
-		return probe_error_system(errno, "%s", path);
+		return probe_error_system(errno, "%s", path.text);
 	link[length] = '\0';
 	*ret = strdup(link);
 	return *ret ? NULL : probe_error_no_memory();
@@ -591,8 +523,17 @@ void probe_target_on_wait(struct probe_target *target,
 
 void probe_target_set_patience(struct probe_target *target, struct probe_patience *patience)
 {
+	unsigned int user, none = 0;
+
 	target->patience = patience;
-	patience_join(target);
+	if (!patience)
+		return;
+	/* If processes of several users share it, those of other users get only a moment. */
+	user = user_of(target) + 1;
+	if (!__atomic_compare_exchange_n(
+		    &patience->user, &none, user, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED) &&
+		none != user)
+		__atomic_store_n(&patience->is_mixed, true, __ATOMIC_RELAXED);
 }
 
 pid_t probe_target_pid(const struct probe_target *target)
@@ -702,27 +643,17 @@ void fate_begin(struct probe_target *target)
 	target->kills = cgroup_kills(target->events);
 }
 
-/* Gets the wait status of an ended process. Returns false if unknown. */
-static bool exit_status(const struct probe_target *target, int pidfd, int *ret)
-{
-	struct info info = {.mask = INFO_EXIT};
-
-	if (procfs_exit_status(target->pid, target->start_time, ret))
-		return true;
-	if (pidfd < 0 || ioctl(pidfd, _IOWR(0xff, 11, struct info), &info) < 0 ||
-		!(info.mask & INFO_EXIT))
-		return false;
-	*ret = info.exit_code;
-	return true;
-}
-
 void probe_target_fate(const struct probe_target *target, int pidfd, struct probe_fate *ret)
 {
 	bool killed = cgroup_kills(target->events) > target->kills;
-	int status;
+	struct info info = {.mask = INFO_EXIT};
+	int status = 0;
 
 	*ret = (struct probe_fate){0};
-	if (exit_status(target, pidfd, &status) && WIFSIGNALED(status))
+	if (!procfs_exit_status(target->pid, target->start_time, &status) && pidfd >= 0 &&
+		ioctl(pidfd, _IOWR(0xff, 11, struct info), &info) >= 0 && info.mask & INFO_EXIT)
+		status = info.exit_code;
+	if (WIFSIGNALED(status))
 		ret->signal = WTERMSIG(status);
 	ret->out_of_memory = killed && ret->signal == SIGKILL;
 }

@@ -29,6 +29,7 @@
 #include <sys/syscall.h>
 
 #include "arch/process.h"
+#include "libprobe/base/array.h"
 #include "libprobe/process/process.h"
 #include "libprobe/ptrace/ptrace.h"
 #include "libprobe/registry/registry.h"
@@ -140,34 +141,23 @@ static bool has_block(struct served *known, uint64_t pointer)
 		       self == pointer);
 }
 
-/* Returns true if this is the rseq area of a new thread that has not registered it yet. */
-static bool is_unregistered(struct served *known, uint64_t area)
-{
-	int32_t cpu;
-
-	return memory_read_known(known, area + RSEQ_CPU_ID, &cpu, sizeof(cpu)) == sizeof(cpu) &&
-	       cpu < 0;
-}
-
 static bool is_as_modelled(
 	struct served *known, const struct control_thread *thread, const struct arch_thread *model)
 {
 	struct __ptrace_rseq_configuration rseq = {0};
 	uint64_t pointer = arch_get(&thread->regs, ARCH_TP);
+	int32_t cpu;
 
 	if (!model->has_rseq || ptrace(PTRACE_GET_RSEQ_CONFIGURATION, thread->tid, sizeof(rseq),
 					&rseq) != sizeof(rseq))
 		return has_block(known, pointer);
 	if (rseq.rseq_abi_pointer)
 		return rseq.rseq_abi_pointer == pointer + model->rseq_offset;
-	return has_block(known, pointer) && is_unregistered(known, pointer + model->rseq_offset);
-}
-
-static int compare(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-	return (x > y) - (x < y);
+	/* A new thread may not have registered its rseq area yet. */
+	return has_block(known, pointer) &&
+	       memory_read_known(known, pointer + model->rseq_offset + RSEQ_CPU_ID, &cpu,
+		       sizeof(cpu)) == sizeof(cpu) &&
+	       cpu < 0;
 }
 
 /* Finds out whether two threads have the same thread pointer. */
@@ -180,7 +170,7 @@ static struct probe_error *find_shared(const struct control *control, bool *ret)
 		return probe_error_no_memory();
 	for (size_t i = 0; i < control->count; i++)
 		pointers[i] = arch_get(&control->threads[i].regs, ARCH_TP);
-	qsort(pointers, control->count, sizeof(*pointers), compare);
+	array_sort(pointers, control->count, sizeof(*pointers), 0);
 	for (size_t i = 1; i < control->count; i++)
 		*ret = *ret || pointers[i] == pointers[i - 1];
 	free(pointers);

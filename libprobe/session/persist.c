@@ -85,7 +85,7 @@ static struct probe_error *leave(struct probe_session *s, struct registry *r, co
 		for (size_t k = 0; k < s->probe_count; k++)
 			if (r->probes[i].session == s->id && r->probes[i].slot == s->known[k].slot)
 				r->probes[i].part = session_part_word(&s->known[k].part);
-	return registry_set_text(r, s->id, text) ? NULL : probe_error_no_memory();
+	return registry_set_text(r, s->id, text, strlen(text) + 1) ? NULL : probe_error_no_memory();
 }
 
 struct probe_error *probe_session_plain(
@@ -175,11 +175,12 @@ struct probe_error *probe_target_kept(
 	struct registry registry = {0};
 	struct maps maps = {0};
 	struct probe_error *error = load(target->pid, &maps, &registry);
+	size_t size;
 	char **texts = error ? NULL : calloc(registry.session_count + 1, sizeof(*texts));
 
 	if (!error) {
 		for (size_t i = 0; texts && i < registry.session_count; i++)
-			texts[i] = registry_text(&registry, registry.sessions[i].id);
+			texts[i] = registry_text(&registry, registry.sessions[i].id, &size);
 		*ret = texts ? list(&registry, texts, count_ret) : NULL;
 		error = *ret ? NULL : probe_error_no_memory();
 	}

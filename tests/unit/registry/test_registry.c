@@ -516,7 +516,7 @@ static void test_drop(void **state)
 	assert_int_equal(r.site_count, 2);
 	assert_int_equal(r.sites[0].pc, 1);
 	assert_int_equal(r.sites[1].pc, 3);
-	registry_remove_site(&r, 0);
+	registry_drop_site(&r, (const bool[]){true, false});
 	assert_int_equal(r.site_count, 1);
 	assert_int_equal(r.sites[0].pc, 3);
 	/* Room is left over, and used again. */
@@ -666,13 +666,14 @@ static void test_names(void **state)
 	const struct reg_name added[] = {{7, "first", "seven"}, {3, "first", "three"}};
 	const struct reg_name more[] = {{5, "second", name}, {9, "second", "in no session"}};
 	struct registry r;
+	size_t size;
 	char *text;
 
 	memset(name, 'n', sizeof(name) - 1);
 	add_probe(&h->registry, 7);
 	add_probe(&h->registry, 3);
 	add_probe(&h->registry, 4); /* as added by a controller that keeps no names */
-	assert_true(registry_set_text(&h->registry, 1, "what the session was asked"));
+	assert_true(registry_set_text(&h->registry, 1, "what the session was asked", 27));
 	no_error(registry_add_names(&h->registry, added, 2));
 	add_probe(&h->registry, 5);
 	no_error(registry_add_names(&h->registry, more, 2));
@@ -683,7 +684,7 @@ static void test_names(void **state)
 	is_named(&r, 5, "second", name);
 	is_named(&r, 7, "first", "seven");
 	is_named(&r, 9, NULL, NULL);
-	text = registry_text(&r, 1);
+	text = registry_text(&r, 1, &size);
 	assert_string_equal(text, "what the session was asked");
 	free(text);
 	/* When a probe goes, so does its name. */
