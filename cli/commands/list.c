@@ -11,6 +11,7 @@
 #include "cli/options.h"
 #include "cli/print/print.h"
 #include "cli/processes.h"
+#include "libprobe/base/nearest.h"
 #include "probe/target.h"
 
 struct list_command {
@@ -263,54 +264,33 @@ static const char *describe_where(const struct list_command *command, char *room
 	return room;
 }
 
-/* Returns an array of "provider:name" for every site, or NULL on lack of memory. Free both. */
-static char **all_names(const struct scan *lists, size_t *count_ret)
-{
-	size_t total = 0, count;
-	char **names;
-
-	for (size_t i = 0; i < lists->count; i++) {
-		probe_list_sites(lists->lists[i], &count);
-		total += count;
-	}
-	names = calloc(total + 1, sizeof(char *));
-	total = 0;
-	for (size_t i = 0; i < lists->count && names; i++) {
-		const struct probe_site *sites = probe_list_sites(lists->lists[i], &count);
-
-		for (size_t k = 0; k < count; k++) {
-			if (asprintf(&names[total], "%s:%s", sites[k].provider, sites[k].name) >= 0)
-				total++;
-		}
-	}
-	*count_ret = total;
-	return names;
-}
-
 /* If a pattern has no match, returns the error for the first such pattern. */
 static struct probe_error *no_match(const struct list_command *command, const bool *matched)
 {
 	const struct pattern_list *patterns = &command->options.patterns;
 	struct probe_error *error;
+	const struct scan *lists = &command->lists;
+	struct probe_names names = {0};
+	char where[512], list[48] = "probectl list";
 	size_t first = 0, count;
-	char where[512], list[48] = "probectl list", **names;
 
 	while (first < patterns->count && matched[first])
 		first++;
 	if (first == patterns->count)
 		return NULL;
-	names = all_names(&command->lists, &count);
-	if (!names)
-		return probe_error_no_memory();
+	for (size_t i = 0; i < lists->count; i++) {
+		const struct probe_site *sites = probe_list_sites(lists->lists[i], &count);
+
+		for (size_t k = 0; k < count; k++)
+			probe_names_add(&names, sites[k].provider, sites[k].name);
+	}
 	if (command->options.pids.count == 1)
 		snprintf(list, sizeof(list), "probectl list -p %d",
 			(int)command->options.pids.items[0]);
 	error = probe_pattern_no_match(patterns->items[first],
-		describe_where(command, where, sizeof(where)), list, (const char *const *)names,
-		count);
-	for (size_t i = 0; i < count; i++)
-		free(names[i]);
-	free(names);
+		describe_where(command, where, sizeof(where)), list,
+		(const char *const *)names.items, names.count);
+	probe_names_deinit(&names);
 	return error;
 }
 

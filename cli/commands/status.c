@@ -10,6 +10,7 @@
 #include "cli/print/print.h"
 #include "cli/processes.h"
 #include "cli/request.h"
+#include "libprobe/base/nearest.h"
 #include "libprobe/base/json.h"
 #include "probe/target.h"
 
@@ -53,25 +54,18 @@ static bool is_shown(const struct status_options *options, const struct probe_st
 static struct probe_error *no_match(
 	const struct probe_pattern *pattern, const struct process_status *process)
 {
-	char where[64], list[48], **names = calloc(process->count + 1, sizeof(*names));
+	struct probe_names names = {0};
 	struct probe_error *error;
-	size_t count = 0;
+	char where[64], list[48];
 
-	if (!names)
-		return probe_error_no_memory();
-	for (size_t i = 0; i < process->count; i++) {
-		const struct probe_status *probe = &process->probes[i];
-
-		if (asprintf(&names[count], "%s:%s", probe->provider, probe->name) >= 0)
-			count++;
-	}
+	for (size_t i = 0; i < process->count; i++)
+		probe_names_add(&names, process->probes[i].provider, process->probes[i].name);
 	snprintf(where, sizeof(where), "%sprocess %d", process->unread ? READ_OF : "",
 		(int)process->pid);
 	snprintf(list, sizeof(list), "probectl list -p %d", (int)process->pid);
-	error = probe_pattern_no_match(pattern, where, list, (const char *const *)names, count);
-	while (count)
-		free(names[--count]);
-	free(names);
+	error = probe_pattern_no_match(
+		pattern, where, list, (const char *const *)names.items, names.count);
+	probe_names_deinit(&names);
 	return error;
 }
 

@@ -1,7 +1,25 @@
 /* SPDX-License-Identifier: MIT */
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "libprobe/base/array.h"
 #include "libprobe/base/nearest.h"
+
+void probe_names_add(struct probe_names *names, const char *provider, const char *name)
+{
+	if (ARRAY_ROOM(names->items, names->count) &&
+		asprintf(&names->items[names->count], "%s:%s", provider, name) >= 0)
+		names->count++;
+}
+
+void probe_names_deinit(struct probe_names *names)
+{
+	while (names->count)
+		free(names->items[--names->count]);
+	free(names->items);
+	names->items = NULL;
+}
 
 static unsigned int least(unsigned int a, unsigned int b, unsigned int c)
 {

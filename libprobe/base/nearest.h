@@ -3,6 +3,7 @@
 #ifndef LIBPROBE_BASE_NEAREST_H
 #define LIBPROBE_BASE_NEAREST_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 enum { NEAREST_COMPARED_MAX = 128 };
@@ -12,6 +13,15 @@ enum { NEAREST_COMPARED_MAX = 128 };
  * Names have at most NEAREST_COMPARED_MAX characters.
  */
 unsigned int nearest_distance(const char *a, size_t a_length, const char *b, size_t b_length);
+
+/* Names of probes, for probe_pattern_no_match(). Initialise with {0}. */
+struct probe_names {
+	char **items;
+	size_t count;
+};
+/* Adds "PROVIDER:NAME", unless memory is short. */
+void probe_names_add(struct probe_names *names, const char *provider, const char *name);
+void probe_names_deinit(struct probe_names *names);
 
 /* The nearest name so far, or NULL. Initialise with {0}. */
 struct nearest {

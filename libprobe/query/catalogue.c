@@ -160,18 +160,6 @@ int catalogue_same_arg(const struct probe_meaning *probe, const char *word, bool
 	return number < probe->arg_count ? (int)number : -1;
 }
 
-/* Returns true for a type that is a unit, which says only what a number counts. */
-static bool is_unit(const char *type)
-{
-	static const char *const units[] = {
-		"ns", "us", "ms", "s", "bytes", "words", "pages", "blocks", "rows"};
-
-	for (size_t i = 0; i < sizeof(units) / sizeof(*units); i++)
-		if (strcmp(units[i], type) == 0)
-			return true;
-	return false;
-}
-
 /* Sets the type "string(length)" or "bytes(length)"; `open` points to the parenthesis. */
 static struct probe_error *set_sized(const struct probes_text *p, const struct probe_meaning *probe,
 	struct probe_arg_meaning *arg, const char *open)
@@ -192,53 +180,50 @@ static struct probe_error *set_sized(const struct probes_text *p, const struct p
 	return NULL;
 }
 
-/* Sets the offset of the type "string+BYTES"; `plus` points to the plus sign. */
-static struct probe_error *set_offset(
-	const struct probes_text *p, struct probe_arg_meaning *arg, const char *plus)
-{
-	char *end;
-	unsigned long offset = strtoul(plus + 1, &end, 10);
-
-	if (!isdigit((unsigned char)plus[1]) || *end || offset > CATALOGUE_OFFSET_MAX)
-		return mistake(p, "expected a number of bytes, at most %d, in '%s'",
-			CATALOGUE_OFFSET_MAX, arg->type);
-	arg->kind = PROBE_ARG_STRING;
-	arg->offset = (unsigned short)offset;
-	return NULL;
-}
-
-static bool set_words(const struct probes_text *p, struct probe_arg_meaning *arg)
-{
-	for (size_t i = p->first_words; i < p->file->words_count; i++) {
-		if (strcmp(p->file->words[i].name, arg->type) != 0)
-			continue;
-		arg->words = p->file->words[i].words;
-		arg->word_count = p->file->words[i].count;
-		return true;
-	}
-	return false;
-}
-
 static struct probe_error *set_type(const struct probes_text *p, const struct probe_meaning *probe,
 	struct probe_arg_meaning *arg)
 {
+	/* A unit says only what a number counts. */
+	static const char *const units[] = {
+		"ns", "us", "ms", "s", "bytes", "words", "pages", "blocks", "rows"};
+	static const struct {
+		const char *type;
+		enum probe_arg_kind kind;
+	} kinds[] = {{"string", PROBE_ARG_STRING}, {"pointer", PROBE_ARG_POINTER},
+		{"bool", PROBE_ARG_BOOLEAN}};
 	const char *type = arg->type, *open = type ? strchr(type, '(') : NULL;
 
 	if (open && (strncmp(type, "string(", 7) == 0 || strncmp(type, "bytes(", 6) == 0))
 		return set_sized(p, probe, arg, open);
-	if (type && strncmp(type, "string+", 7) == 0)
-		return set_offset(p, arg, type + 6);
-	if (!type || is_unit(type))
-		return NULL;
-	if (strcmp(type, "string") == 0)
+	if (type && strncmp(type, "string+", 7) == 0) {
+		char *end;
+		unsigned long offset = strtoul(type + 7, &end, 10);
+
+		if (!isdigit((unsigned char)type[7]) || *end || offset > CATALOGUE_OFFSET_MAX)
+			return mistake(p, "expected a number of bytes, at most %d, in '%s'",
+				CATALOGUE_OFFSET_MAX, type);
 		arg->kind = PROBE_ARG_STRING;
-	else if (strcmp(type, "pointer") == 0)
-		arg->kind = PROBE_ARG_POINTER;
-	else if (strcmp(type, "bool") == 0)
-		arg->kind = PROBE_ARG_BOOLEAN;
-	else if (!set_words(p, arg))
-		return mistake(p, "there is no type '%s'", type);
-	return NULL;
+		arg->offset = (unsigned short)offset;
+		return NULL;
+	}
+	for (size_t i = 0; i < sizeof(units) / sizeof(*units) && type; i++)
+		if (strcmp(units[i], type) == 0)
+			return NULL;
+	if (!type)
+		return NULL;
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++)
+		if (strcmp(type, kinds[i].type) == 0) {
+			arg->kind = kinds[i].kind;
+			return NULL;
+		}
+	for (size_t i = p->first_words; i < p->file->words_count; i++) {
+		if (strcmp(p->file->words[i].name, type) != 0)
+			continue;
+		arg->words = p->file->words[i].words;
+		arg->word_count = p->file->words[i].count;
+		return NULL;
+	}
+	return mistake(p, "there is no type '%s'", type);
 }
 
 static struct probe_error *add_arg(const struct probes_text *p, struct probe_meaning *probe,
@@ -264,41 +249,17 @@ static struct probe_error *add_arg(const struct probes_text *p, struct probe_mea
 	return NULL;
 }
 
-/* Returns an error if an argument's length is not a number. All types must be set. */
-static struct probe_error *check_lengths(
-	const struct probes_text *p, const struct probe_meaning *probe)
-{
-	for (size_t i = 0; i < probe->arg_count; i++) {
-		const struct probe_arg_meaning *arg = &probe->args[i];
-		bool is_sized =
-			arg->kind == PROBE_ARG_SIZED_STRING || arg->kind == PROBE_ARG_SIZED_BYTES;
-
-		if (is_sized && probe->args[arg->length].kind != PROBE_ARG_NUMBER)
-			return mistake(p, "'%s' is no number, and so no length",
-				probe->args[arg->length].name);
-	}
-	return NULL;
-}
-
-static size_t count_words(const char *at)
-{
-	size_t count = 0, length;
-
-	while (at += strspn(at, " \t"), length = strcspn(at, " \t")) {
-		at += length;
-		count++;
-	}
-	return count;
-}
-
 /* Adds all arguments before setting types, because an argument's length may come later. */
 static struct probe_error *take_args(struct probes_text *p, struct probe_meaning *probe)
 {
-	struct probe_arg_meaning *args = calloc(count_words(p->at) + 1, sizeof(*args));
+	struct probe_arg_meaning *args;
+	size_t most = 1; /* words are separated by blanks */
 	struct probe_error *error = NULL;
 	char *word;
 
-	probe->args = args;
+	for (const char *c = p->at; *c; c++)
+		most += is_blank(*c);
+	probe->args = args = calloc(most, sizeof(*args));
 	if (!args)
 		return probe_error_no_memory();
 	while (!error && (word = take_word(p))) {
@@ -311,7 +272,16 @@ static struct probe_error *take_args(struct probes_text *p, struct probe_meaning
 	}
 	for (size_t i = 0; i < probe->arg_count && !error; i++)
 		error = set_type(p, probe, &args[i]);
-	return error ? error : check_lengths(p, probe);
+	/* A length must be a number, which is known once all types are set. */
+	for (size_t i = 0; i < probe->arg_count && !error; i++) {
+		const struct probe_arg_meaning *length = &args[args[i].length];
+		bool is_sized = args[i].kind == PROBE_ARG_SIZED_STRING ||
+				args[i].kind == PROBE_ARG_SIZED_BYTES;
+
+		if (is_sized && length->kind != PROBE_ARG_NUMBER)
+			error = mistake(p, "'%s' is no number, and so no length", length->name);
+	}
+	return error;
 }
 
 /* ---- Lines ------------------------------------------------------------------------------ */
@@ -341,24 +311,9 @@ static struct probe_error *take_probe(struct probes_text *p)
 	return take_args(p, probe);
 }
 
-static struct probe_error *take_number(struct probes_text *p, char *word, struct probe_word *ret)
-{
-	char *equals = strchr(word, '='), *end;
-
-	if (!equals || !equals[1])
-		return mistake(p, "expected NUMBER=WORD instead of '%s'", word);
-	*equals = '\0';
-	errno = 0;
-	*ret = (struct probe_word){.number = strtoll(word, &end, 0), .word = equals + 1};
-	if (errno || *end || end == word || isspace((unsigned char)*word))
-		return mistake(p, "'%s' is no number", word);
-	return NULL;
-}
-
 static struct probe_error *take_words(struct probes_text *p)
 {
 	struct catalogue_words *words;
-	struct probe_error *error = NULL;
 	char *word = take_word(p);
 
 	if (!word || !is_identifier(word))
@@ -367,13 +322,22 @@ static struct probe_error *take_words(struct probes_text *p)
 		return probe_error_no_memory();
 	words = &p->file->words[p->file->words_count++];
 	*words = (struct catalogue_words){.name = word};
-	while (!error && (word = take_word(p))) {
+	while ((word = take_word(p))) {
 		if (!ARRAY_ROOM(words->words, words->count))
 			return probe_error_no_memory();
-		error = take_number(p, word, &words->words[words->count]);
-		words->count += !error;
+		struct probe_word *added = &words->words[words->count];
+		char *equals = strchr(word, '='), *end;
+
+		if (!equals || !equals[1])
+			return mistake(p, "expected NUMBER=WORD instead of '%s'", word);
+		*equals = '\0';
+		errno = 0;
+		*added = (struct probe_word){.number = strtoll(word, &end, 0), .word = equals + 1};
+		if (errno || *end || end == word || isspace((unsigned char)*word))
+			return mistake(p, "'%s' is no number", word);
+		words->count++;
 	}
-	return !error && !words->count ? mistake(p, "expected NUMBER=WORD") : error;
+	return words->count ? NULL : mistake(p, "expected NUMBER=WORD");
 }
 
 /* Returns the probe that the line is about, the last of the provider; or NULL. */
@@ -383,42 +347,21 @@ static struct probe_meaning *last_probe(const struct probes_text *p)
 						     : NULL;
 }
 
-/* Stores a line's text. `field` is NULL, which is an error, if the line follows no probe. */
-static struct probe_error *store_text(
-	struct probes_text *p, const char **field, const char *text, const char *expected)
+/*
+ * Takes a line that is only a text. `offset` is that of its field in the probe above; without a
+ * probe only `needs` is allowed, which then is for all probes of the provider.
+ */
+static struct probe_error *take_text(struct probes_text *p, size_t offset)
 {
-	if (!field)
+	const bool is_name = offset == offsetof(struct probe_meaning, with) ||
+			     offset == offsetof(struct probe_meaning, takes);
+	struct probe_meaning *probe = last_probe(p);
+	const char **field = probe ? (const char **)((char *)probe + offset) : &p->needs;
+
+	if (!probe && offset != offsetof(struct probe_meaning, needs))
 		return mistake(p, "there is no probe above");
-	*field = text;
-	return text ? NULL : mistake(p, "expected %s", expected);
-}
-
-static struct probe_error *take_means(struct probes_text *p)
-{
-	struct probe_meaning *probe = last_probe(p);
-
-	return store_text(p, probe ? &probe->means : NULL, take_rest(p), "a text");
-}
-
-static struct probe_error *take_needs(struct probes_text *p)
-{
-	struct probe_meaning *probe = last_probe(p);
-
-	return store_text(p, probe ? &probe->needs : &p->needs, take_rest(p), "a text");
-}
-
-static struct probe_error *take_with(struct probes_text *p)
-{
-	struct probe_meaning *probe = last_probe(p);
-
-	return store_text(p, probe ? &probe->with : NULL, take_word(p), "the probe's name");
-}
-
-static struct probe_error *take_takes(struct probes_text *p)
-{
-	struct probe_meaning *probe = last_probe(p);
-
-	return store_text(p, probe ? &probe->takes : NULL, take_word(p), "the probe's name");
+	*field = is_name ? take_word(p) : take_rest(p);
+	return *field ? NULL : mistake(p, "expected %s", is_name ? "the probe's name" : "a text");
 }
 
 /* Replaces the list *names_ret by a copy of `names`. */
@@ -482,17 +425,18 @@ static struct probe_error *take_pair(struct probes_text *p)
 
 static const struct {
 	const char *word;
-	struct probe_error *(*take)(struct probes_text *p);
+	struct probe_error *(*take)(struct probes_text *p); /* NULL: take_text() */
+	size_t offset;
 } lines[] = {
-	{"provider", take_provider},
-	{"probe", take_probe},
-	{"words", take_words},
-	{"means", take_means},
-	{"needs", take_needs},
-	{"with", take_with},
-	{"takes", take_takes},
-	{"same", take_same},
-	{"pair", take_pair},
+	{"provider", take_provider, 0},
+	{"probe", take_probe, 0},
+	{"words", take_words, 0},
+	{"means", NULL, offsetof(struct probe_meaning, means)},
+	{"needs", NULL, offsetof(struct probe_meaning, needs)},
+	{"with", NULL, offsetof(struct probe_meaning, with)},
+	{"takes", NULL, offsetof(struct probe_meaning, takes)},
+	{"same", take_same, 0},
+	{"pair", take_pair, 0},
 };
 
 static struct probe_error *take_line(struct probes_text *p)
@@ -514,7 +458,7 @@ static struct probe_error *take_line(struct probes_text *p)
 			continue;
 		if (!p->provider && lines[i].take != take_provider)
 			return mistake(p, "expected a line 'provider NAME' before this one");
-		error = lines[i].take(p);
+		error = lines[i].take ? lines[i].take(p) : take_text(p, lines[i].offset);
 		word = error ? NULL : take_word(p);
 		return word ? mistake(p, "expected nothing after that, not '%s'", word) : error;
 	}
@@ -619,12 +563,6 @@ bool catalogue_name_matches(const char *pattern, const char *name)
 	return !*pattern;
 }
 
-static bool has_args(const struct probe_meaning *meaning, size_t count)
-{
-	return count == SIZE_MAX || meaning->arg_count == count ||
-	       (meaning->open && meaning->arg_count < count);
-}
-
 const struct probe_meaning *probe_catalogue_find(const struct probe_catalogue *catalogue,
 	const char *provider, const char *name, size_t arg_count)
 {
@@ -633,9 +571,10 @@ const struct probe_meaning *probe_catalogue_find(const struct probe_catalogue *c
 
 		for (size_t k = file ? file->probe_count : 0; k-- > 0;) {
 			const struct probe_meaning *meaning = &file->probes[k];
+			bool has_args = arg_count == SIZE_MAX || meaning->arg_count == arg_count ||
+					(meaning->open && meaning->arg_count < arg_count);
 
-			if (strcmp(meaning->provider, provider) == 0 &&
-				has_args(meaning, arg_count) &&
+			if (has_args && strcmp(meaning->provider, provider) == 0 &&
 				catalogue_name_matches(meaning->name, name))
 				return meaning;
 		}
@@ -664,14 +603,6 @@ static const char *next_provider(const char *text, const char *end)
 	return line ? line + 1 : end;
 }
 
-static bool is_about(const struct catalogue_source *source, const char *provider)
-{
-	const char *name = source->text + sizeof(provider_line) - 2;
-	size_t length = strlen(provider);
-
-	return strncmp(name, provider, length) == 0 && name[length] == '\n';
-}
-
 static void free_file(struct catalogue_file *file)
 {
 	if (file)
@@ -696,10 +627,12 @@ const struct catalogue_file *catalogue_file_of(
 	const struct probe_catalogue *catalogue, size_t source, const char *provider)
 {
 	struct catalogue_source *its = &catalogue->sources[source];
+	const char *about = its->text ? its->text + sizeof(provider_line) - 2 : NULL;
+	size_t length = provider ? strlen(provider) : 0;
 	/* Pairs with atomic_compare_exchange_strong() below. */
 	struct catalogue_file *mine, *file = atomic_load_explicit(&its->file, memory_order_acquire);
 
-	if (file || (provider && !is_about(its, provider)))
+	if (file || (provider && (strncmp(about, provider, length) != 0 || about[length] != '\n')))
 		return file;
 	probe_error_free(parse("the catalogue", its->text, its->length, &mine));
 	if (mine && !atomic_compare_exchange_strong(&its->file, &file, mine)) {
@@ -721,37 +654,12 @@ static struct probe_error *add_source(
 	return NULL;
 }
 
-static struct probe_error *add_text(
-	struct probe_catalogue *catalogue, const char *path, const char *text, size_t length)
-{
-	struct catalogue_source *source;
-	struct catalogue_file *file;
-	struct probe_error *error = parse(path, text, length, &file);
-
-	if (!error)
-		error = add_source(catalogue, &source);
-	if (error)
-		free_file(file);
-	else
-		atomic_init(&source->file, file);
-	return error;
-}
-
-/* The first provider in the text is searched first. */
-static void reverse(struct catalogue_source *sources, size_t count)
-{
-	for (size_t i = 0; i < count / 2; i++) {
-		struct catalogue_source source = sources[i];
-
-		sources[i] = sources[count - 1 - i];
-		sources[count - 1 - i] = source;
-	}
-}
-
 static struct probe_error *add_builtin(struct probe_catalogue *catalogue)
 {
 	const char *end = catalogue_builtin + catalogue_builtin_length;
 	const char *text = next_provider(catalogue_builtin, end), *next;
+	struct catalogue_source *sources;
+	size_t count;
 
 	for (; text < end; text = next) {
 		struct catalogue_source *source;
@@ -763,7 +671,15 @@ static struct probe_error *add_builtin(struct probe_catalogue *catalogue)
 		source->text = text;
 		source->length = (size_t)(next - text);
 	}
-	reverse(catalogue->sources, catalogue->source_count);
+	/* The first provider in the text is searched first. */
+	sources = catalogue->sources;
+	count = catalogue->source_count;
+	for (size_t i = 0; i < count / 2; i++) {
+		struct catalogue_source source = sources[i];
+
+		sources[i] = sources[count - 1 - i];
+		sources[count - 1 - i] = source;
+	}
 	return NULL;
 }
 
@@ -807,13 +723,23 @@ static struct probe_error *read_file(const char *path, char *text, size_t *lengt
 struct probe_error *probe_catalogue_add(struct probe_catalogue *catalogue, const char *path)
 {
 	AUTO_FREE char *text = malloc(CATALOGUE_FILE_MAX + 1);
+	struct catalogue_source *source;
+	struct catalogue_file *file = NULL;
 	struct probe_error *error;
 	size_t length;
 
 	if (!text)
 		return probe_error_no_memory();
 	error = read_file(path, text, &length);
-	return error ? error : add_text(catalogue, path, text, length);
+	if (!error)
+		error = parse(path, text, length, &file);
+	if (!error)
+		error = add_source(catalogue, &source);
+	if (error)
+		free_file(file);
+	else
+		atomic_init(&source->file, file);
+	return error;
 }
 
 struct probe_error *probe_catalogue_create(struct probe_catalogue **ret)

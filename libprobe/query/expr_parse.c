@@ -160,23 +160,6 @@ static struct probe_error *parser_add_unary(
 				     .at = where});
 }
 
-/* Adds an operator on the node left_index and the last one, whose text begins at `from`. */
-static struct probe_error *parser_add_binary(struct parser *p, enum arch_expr_kind kind,
-	const char *where, uint8_t left_index, const char *from)
-{
-	struct expr_node *left = &p->expr->nodes[left_index], *right = parser_last(p);
-
-	/* parse_comparison() handles a string on the left. */
-	if (right->is_string)
-		return parser_not_compared(p, right);
-	if ((kind == ARCH_EXPR_DIV || kind == ARCH_EXPR_MOD) && right->kind == ARCH_EXPR_CONST &&
-		!right->value)
-		return parser_mistake(p, from, "division by 0");
-	if (left->kind == ARCH_EXPR_CONST && right->kind == ARCH_EXPR_CONST)
-		return fold(p, kind, where, left, right);
-	return parser_add_operator(p, kind, where, left_index, p->expr->count - 1);
-}
-
 /* ---- Words ----------------------------------------------------------------------------- */
 
 static void parser_skip_blanks(struct parser *p)
@@ -424,16 +407,6 @@ static struct probe_error *parse_of_pair(struct parser *p, const char *where, en
 	return error ? error : parser_add(p, &node);
 }
 
-/* Parses an operand that begins with '*'. */
-static struct probe_error *expr_parse_dereference(struct parser *p)
-{
-	struct expr_node node = {.kind = ARCH_EXPR_CAPTURE, .at = p->at};
-	struct probe_error *error = parse_arg(p, &node);
-
-	note_place(&p->expr->of_hit, node.at);
-	return error ? error : parser_add(p, &node);
-}
-
 static struct probe_error *no_name(struct parser *p)
 {
 	static const char *const names[] = {"tid", "pid", "cpu", "str", "starts_with", "duration",
@@ -450,15 +423,6 @@ static struct probe_error *no_name(struct parser *p)
 		"there is no '%s'%s%s: expected arg0 to arg31, tid, pid, cpu, str() or "
 		"starts_with()",
 		typed, nearest.name ? ", the nearest is " : "", nearest.name ? nearest.name : "");
-}
-
-/* Parses a word that is a whole key, if it comes next. */
-static enum expr_word take_key(struct parser *p)
-{
-	return parser_take_word(p, "comm")     ? EXPR_COMM
-	       : parser_take_word(p, "ustack") ? EXPR_USTACK
-	       : parser_take_word(p, "probe")  ? EXPR_PROBE
-					       : EXPR_NO_WORD;
 }
 
 /* Parses an operand that begins with a letter. */
@@ -489,11 +453,18 @@ static struct probe_error *expr_parse_name(struct parser *p)
 		return parse_norm(p, node.at);
 	} else if (parser_take_word(p, "sym")) {
 		return parse_sym(p, node.at);
-	} else if ((node.word = take_key(p))) {
-		node.kind = ARCH_EXPR_CONST;
-		node.is_string = true;
+	} else if (parser_take_word(p, "comm")) {
+		node.word = EXPR_COMM; /* a whole key, like the next two */
+	} else if (parser_take_word(p, "ustack")) {
+		node.word = EXPR_USTACK;
+	} else if (parser_take_word(p, "probe")) {
+		node.word = EXPR_PROBE;
 	} else {
 		return no_name(p);
+	}
+	if (node.word) {
+		node.kind = ARCH_EXPR_CONST;
+		node.is_string = true;
 	}
 	return parser_add(p, &node);
 }
@@ -503,18 +474,6 @@ static struct probe_error *expr_parse_name(struct parser *p)
 /* Lists: in (1, 3, 5), not in ("a", "b"). */
 
 enum { TEXTS_MAX = 32 };
-
-/* Parses `in` or `not in`, if it comes next. */
-static bool expr_take_in(struct parser *p, bool *is_not_ret)
-{
-	const char *start = p->at;
-
-	*is_not_ret = parser_take_word(p, "not");
-	if (parser_take_word(p, "in"))
-		return true;
-	p->at = start;
-	return false;
-}
 
 static struct probe_error *expr_parse_level(struct parser *p, unsigned int level);
 
@@ -544,22 +503,6 @@ static struct probe_error *parse_number(struct parser *p, struct expr_node *list
 	list->list_count++;
 	expr->count = count;
 	return NULL;
-}
-
-/* Parses the numbers of a list, after the operand and the opening parenthesis. */
-static struct probe_error *parse_numbers(struct parser *p, const char *where)
-{
-	struct expr_node list = {.kind = ARCH_EXPR_IN,
-		.left = p->expr->count - 1,
-		.depth = parser_last(p)->depth + 1,
-		.list = p->expr->numbers + p->expr->numbers_length,
-		.at = where};
-	struct probe_error *error;
-
-	do
-		error = parse_number(p, &list);
-	while (!error && parser_take(p, ','));
-	return error ? error : parser_add(p, &list);
 }
 
 /* Joins the last `count` comparisons by ||, as a balanced tree, which is not deep. */
@@ -607,7 +550,21 @@ static struct probe_error *expr_parse_list(struct parser *p, const char *where, 
 
 	if (!parser_take(p, '('))
 		return parser_mistake(p, p->at, "expected '(' and a list after in");
-	error = parser_last(p)->is_string ? parse_texts(p, where) : parse_numbers(p, where);
+	if (parser_last(p)->is_string) {
+		error = parse_texts(p, where);
+	} else {
+		struct expr_node list = {.kind = ARCH_EXPR_IN,
+			.left = p->expr->count - 1,
+			.depth = parser_last(p)->depth + 1,
+			.list = p->expr->numbers + p->expr->numbers_length,
+			.at = where};
+
+		do
+			error = parse_number(p, &list);
+		while (!error && parser_take(p, ','));
+		if (!error)
+			error = parser_add(p, &list);
+	}
 	if (!error && !parser_take(p, ')'))
 		error = parser_no_operator(p, "expected ',' or ')'");
 	return error || !is_not ? error : parser_add_unary(p, ARCH_EXPR_NOT, where);
@@ -663,27 +620,6 @@ static const struct infix {
 	/* clang-format on */
 };
 
-static struct probe_error *parse_constant(struct parser *p)
-{
-	struct expr_node node = {.at = p->at};
-	struct probe_error *error;
-
-	error = *p->at == '\'' ? expr_character(p->expr, &p->at, &node)
-			       : expr_integer(p->expr, &p->at, &node);
-	return error ? error : parser_add(p, &node);
-}
-
-static struct probe_error *parse_parentheses(struct parser *p)
-{
-	struct probe_error *error;
-
-	p->at++;
-	error = expr_parse_level(p, 1);
-	if (error || parser_take(p, ')'))
-		return error;
-	return parser_no_operator(p, "expected an operator or ')'");
-}
-
 /* C reads `++` and `--` as one operator, which this language does not have. */
 static struct probe_error *check_doubled(const struct parser *p)
 {
@@ -698,9 +634,8 @@ static struct probe_error *parse_operand(struct parser *p);
 static struct probe_error *parse_unary(struct parser *p)
 {
 	const char *where = p->at;
-	struct probe_error *error;
+	struct probe_error *error = check_doubled(p);
 
-	error = check_doubled(p);
 	if (error)
 		return error;
 	p->at++;
@@ -721,21 +656,33 @@ static struct probe_error *parse_unary(struct parser *p)
 
 static struct probe_error *parse_operand(struct parser *p)
 {
+	struct expr_node node = {.at = p->at};
 	struct probe_error *error;
 
 	parser_skip_blanks(p);
 	if (p->nesting > NESTING_MAX)
 		return parser_mistake(p, p->at, "more than 64 parentheses and signs are nested");
 	p->nesting++;
-	if (*p->at == '(')
-		error = parse_parentheses(p);
-	else if (*p->at && strchr("!~-+", *p->at))
+	node.at = p->at;
+	if (*p->at == '(') {
+		p->at++;
+		error = expr_parse_level(p, 1);
+		if (!error && !parser_take(p, ')'))
+			error = parser_no_operator(p, "expected an operator or ')'");
+	} else if (*p->at && strchr("!~-+", *p->at))
 		error = parse_unary(p);
-	else if (*p->at == '*')
-		error = expr_parse_dereference(p);
-	else if (isdigit((unsigned char)*p->at) || *p->at == '\'')
-		error = parse_constant(p);
-	else if (isalpha((unsigned char)*p->at) || *p->at == '_')
+	else if (*p->at == '*') {
+		node.kind = ARCH_EXPR_CAPTURE;
+		error = parse_arg(p, &node);
+		note_place(&p->expr->of_hit, node.at);
+		if (!error)
+			error = parser_add(p, &node);
+	} else if (isdigit((unsigned char)*p->at) || *p->at == '\'') {
+		error = *p->at == '\'' ? expr_character(p->expr, &p->at, &node)
+				       : expr_integer(p->expr, &p->at, &node);
+		if (!error)
+			error = parser_add(p, &node);
+	} else if (isalpha((unsigned char)*p->at) || *p->at == '_')
 		error = expr_parse_name(p);
 	else if (*p->at == '"')
 		error = parser_mistake(p, p->at,
@@ -750,28 +697,6 @@ static struct probe_error *parse_operand(struct parser *p)
 
 /* ---- Operators ------------------------------------------------------------------------- */
 
-static const struct infix *infix_at(const char *at)
-{
-	for (size_t i = 0; i < sizeof(infixes) / sizeof(infixes[0]); i++)
-		if (strncmp(at, infixes[i].text, strlen(infixes[i].text)) == 0)
-			return &infixes[i];
-	return NULL;
-}
-
-/* Parses the right side of a comparison, after its left side (a string) and the operator. */
-static struct probe_error *parse_comparison(
-	struct parser *p, const struct infix *op, const char *where)
-{
-	struct probe_error *error;
-
-	if (op->kind != ARCH_EXPR_EQ && op->kind != ARCH_EXPR_NE)
-		return parser_mistake(p, where, "expected '==' or '!=' after a string");
-	error = expr_parse_text(p, ARCH_EXPR_STRING_IS);
-	if (error || op->kind == ARCH_EXPR_EQ)
-		return error;
-	return parser_add_unary(p, ARCH_EXPR_NOT, where);
-}
-
 /* Parses an operand, and operators of this level or tighter ones. */
 static struct probe_error *expr_parse_level(struct parser *p, unsigned int level)
 {
@@ -781,32 +706,54 @@ static struct probe_error *expr_parse_level(struct parser *p, unsigned int level
 	while (!error) {
 		uint8_t left = p->expr->count - 1;
 		const char *where, *from;
-		bool is_not;
+		const struct infix *end = infixes + sizeof(infixes) / sizeof(infixes[0]);
+		struct expr_node *last = parser_last(p);
 
 		parser_skip_blanks(p);
 		where = p->at;
-		if (level <= LEVEL_LIST && expr_take_in(p, &is_not)) {
-			error = expr_parse_list(p, where, is_not);
-			continue;
+		if (level <= LEVEL_LIST) {
+			bool is_not = parser_take_word(p, "not");
+
+			if (parser_take_word(p, "in")) {
+				error = expr_parse_list(p, where, is_not);
+				continue;
+			}
+			p->at = where;
 		}
-		op = infix_at(where);
-		if (!op || op->level < level)
+		for (op = infixes; op < end && strncmp(where, op->text, strlen(op->text)) != 0;)
+			op++;
+		if (op == end || op->level < level)
 			return NULL;
 		error = check_doubled(p);
 		if (error)
 			return error;
-		if (parser_last(p)->word)
-			return parser_mistake(p, parser_last(p)->at, EXPR_ONLY_KEYS);
+		if (last->word)
+			return parser_mistake(p, last->at, EXPR_ONLY_KEYS);
 		p->at += strlen(op->text);
-		if (parser_last(p)->is_string) {
-			error = parse_comparison(p, op, where);
+		if (last->is_string) {
+			if (op->kind != ARCH_EXPR_EQ && op->kind != ARCH_EXPR_NE)
+				return parser_mistake(
+					p, where, "expected '==' or '!=' after a string");
+			error = expr_parse_text(p, ARCH_EXPR_STRING_IS);
+			if (!error && op->kind == ARCH_EXPR_NE)
+				error = parser_add_unary(p, ARCH_EXPR_NOT, where);
 			continue;
 		}
 		parser_skip_blanks(p);
 		from = p->at;
 		error = expr_parse_level(p, op->level + 1);
-		if (!error)
-			error = parser_add_binary(p, op->kind, where, left, from);
+		if (error)
+			return error;
+		last = parser_last(p);
+		if (last->is_string)
+			return parser_not_compared(p, last);
+		if ((op->kind == ARCH_EXPR_DIV || op->kind == ARCH_EXPR_MOD) &&
+			last->kind == ARCH_EXPR_CONST && !last->value)
+			return parser_mistake(p, from, "division by 0");
+		if (p->expr->nodes[left].kind == ARCH_EXPR_CONST && last->kind == ARCH_EXPR_CONST)
+			error = fold(p, op->kind, where, &p->expr->nodes[left], last);
+		else
+			error = parser_add_operator(p, op->kind, where, left, p->expr->count - 1);
 	}
 	return error;
 }

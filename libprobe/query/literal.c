@@ -51,18 +51,6 @@ static struct suffix take_suffix(const char **at)
 	}
 }
 
-/*
- * Finds the first of C's types that holds the value. Decimals without a suffix are never unsigned.
- */
-static bool type_of(uint64_t value, struct suffix suffix, bool is_decimal, struct expr_type *ret)
-{
-	ret->wide = suffix.is_long || value > UINT32_MAX;
-	if (!ret->wide && !suffix.is_unsigned && is_decimal)
-		ret->wide = value > INT32_MAX;
-	ret->is_signed = !suffix.is_unsigned && value <= (ret->wide ? INT64_MAX : INT32_MAX);
-	return ret->is_signed || suffix.is_unsigned || !is_decimal;
-}
-
 /* Parses a unit of time. Returns its nanoseconds, or 0 if no unit follows. */
 static uint64_t take_unit(const char **at, unsigned int base)
 {
@@ -83,36 +71,20 @@ static uint64_t take_unit(const char **at, unsigned int base)
 	return 0;
 }
 
-static bool is_floating(const char *at)
-{
-	while (isdigit((unsigned char)*at))
-		at++;
-	return *at == '.' || *at == 'e' || *at == 'E';
-}
-
-/* Use the C locale, because the user's locale may have another decimal point. */
-static double parse_double(const char *text, char **end)
-{
-	locale_t c = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0), users;
-	double value;
-
-	if (!c)
-		return NAN;
-	users = uselocale(c);
-	value = strtod(text, end);
-	uselocale(users);
-	freelocale(c);
-	return value;
-}
-
 static struct probe_error *parse_floating(
 	const struct expr *expr, const char **at, struct expr_node *node)
 {
+	/* Use the C locale, because the user's locale may have another decimal point. */
+	locale_t c = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0), users;
 	char *end = NULL;
-	double value = parse_double(*at, &end);
+	double value;
 
-	if (isnan(value))
+	if (!c)
 		return probe_error_no_memory();
+	users = uselocale(c);
+	value = strtod(*at, &end);
+	uselocale(users);
+	freelocale(c);
 	if (isinf(value))
 		return mistake(expr, *at, "the number does not fit a double");
 	if (isalnum((unsigned char)*end) || *end == '_' || *end == '.')
@@ -126,13 +98,16 @@ static struct probe_error *parse_floating(
 
 struct probe_error *expr_integer(const struct expr *expr, const char **at, struct expr_node *node)
 {
-	const char *start = *at, *digit = start;
+	const char *start = *at, *digit = start, *point = start;
+	struct expr_type *type = &node->type;
 	unsigned int base = 10;
 	struct suffix suffix = {.is_long = true};
 	uint64_t value = 0, unit;
 	bool fits = true;
 
-	if (is_floating(start))
+	while (isdigit((unsigned char)*point))
+		point++;
+	if (*point == '.' || *point == 'e' || *point == 'E')
 		return parse_floating(expr, at, node);
 	if (digit[0] == '0' && (digit[1] == 'x' || digit[1] == 'X')) {
 		base = 16;
@@ -154,7 +129,13 @@ struct probe_error *expr_integer(const struct expr *expr, const char **at, struc
 		fits = fits && !__builtin_mul_overflow(value, unit, &value);
 	else
 		suffix = take_suffix(at);
-	if (!type_of(value, suffix, base == 10, &node->type) && fits)
+	/* Find the first of C's types that holds it; decimals without a suffix are never unsigned.
+	 */
+	type->wide = suffix.is_long || value > UINT32_MAX;
+	if (!type->wide && !suffix.is_unsigned && base == 10)
+		type->wide = value > INT32_MAX;
+	type->is_signed = !suffix.is_unsigned && value <= (type->wide ? INT64_MAX : INT32_MAX);
+	if (fits && base == 10 && !type->is_signed && !suffix.is_unsigned)
 		return mistake(expr, start, "the number does not fit 63 bits; add the suffix u");
 	if (!fits)
 		return mistake(expr, start, "the number does not fit 64 bits");
@@ -167,23 +148,15 @@ struct probe_error *expr_integer(const struct expr *expr, const char **at, struc
 
 /* ---- Characters and texts -------------------------------------------------------------- */
 
-static bool simple_escape(char c, unsigned int *ret)
-{
-	static const char names[] = "abfnrtv'\"?\\", values[] = "\a\b\f\n\r\t\v'\"?\\";
-	const char *found = c ? strchr(names, c) : NULL;
-
-	if (found)
-		*ret = (unsigned char)values[found - names];
-	return found != NULL;
-}
-
 /* Parses an escape sequence; *at points to its backslash. */
 static struct probe_error *take_escape(const struct expr *expr, const char **at, unsigned int *ret)
 {
-	const char *start = *at, *digit = start + 1;
+	static const char names[] = "abfnrtv'\"?\\", values[] = "\a\b\f\n\r\t\v'\"?\\";
+	const char *start = *at, *digit = start + 1, *found = *digit ? strchr(names, *digit) : NULL;
 	unsigned int base = 8, length = 0;
 
-	if (simple_escape(*digit, ret)) {
+	if (found) {
+		*ret = (unsigned char)values[found - names];
 		*at = digit + 1;
 		return NULL;
 	}

@@ -68,22 +68,16 @@ static unsigned int distance_of(
 	return distance * 5 > longer * 2 ? UINT32_MAX : distance;
 }
 
-static bool is_listed(const struct candidate *best, size_t count, const char *name)
-{
-	for (size_t i = 0; i < count; i++) {
-		if (strcmp(best[i].name, name) == 0)
-			return true;
-	}
-	return false;
-}
-
 /* Inserts a candidate in order, after those of equal distance. */
 static void insert(struct candidate best[NEAREST_MAX], size_t *count, struct candidate new)
 {
 	size_t at = *count;
 
-	if (new.distance == UINT32_MAX || is_listed(best, *count, new.name))
+	if (new.distance == UINT32_MAX)
 		return;
+	for (size_t i = 0; i < *count; i++)
+		if (strcmp(best[i].name, new.name) == 0)
+			return;
 	while (at > 0 && best[at - 1].distance > new.distance)
 		at--;
 	if (at == NEAREST_MAX)

@@ -6,6 +6,7 @@
 
 #include "libprobe/base/array.h"
 #include "libprobe/base/cleanup.h"
+#include "libprobe/base/nearest.h"
 #include "libprobe/query/query.h"
 
 /* Orders notes by provider and name. Notes with equal names stay in the file's order. */
@@ -98,49 +99,21 @@ static int compare_places(const void *a, const void *b)
 }
 
 /*
- * Sorts a probe's notes by address. Linkers may fold identical functions (--icf). Notes with the
- * same address then are one site, which is hit once. Returns NULL if out of memory.
+ * Adds a probe; `notes` are all of its notes. Linkers may fold identical functions (--icf). Notes
+ * with the same address then are one site, which is hit once.
  */
-static struct place *sort_places(const struct sdt_note *const *notes, size_t count)
-{
-	struct place *places = calloc(count, sizeof(*places));
-
-	if (!places)
-		return NULL;
-	for (size_t i = 0; i < count; i++)
-		places[i] = (struct place){notes[i]->pc, notes[i]};
-	qsort(places, count, sizeof(*places), compare_places);
-	return places;
-}
-
-/*
- * Adds a note's site. `is_again`: an earlier note has its address, so only its semaphore is used.
- */
-static struct probe_error *add_site(struct selection *selection, const struct module *module,
-	const struct sdt_note *note, size_t probe, bool is_again)
-{
-	if (!ARRAY_ROOM(selection->sites, selection->site_count))
-		return probe_error_no_memory();
-	selection->sites[selection->site_count++] = (struct select_site){
-		.note = note,
-		.pc = note->pc && !is_again ? note->pc + module->bias : 0,
-		.semaphore = note->semaphore ? note->semaphore + module->bias : 0,
-		.probe = probe,
-	};
-	return NULL;
-}
-
-/* Adds a probe; `notes` are all of its notes. */
 static struct probe_error *add_probe(struct selection *selection, struct module *module,
 	const struct sdt_note *const *notes, size_t count, size_t pattern)
 {
 	size_t probe_count = selection->probe_count;
-	AUTO_FREE struct place *places = sort_places(notes, count);
-	struct probe_error *error = NULL;
+	AUTO_FREE struct place *places = calloc(count, sizeof(*places));
 	struct select_probe *probe;
 
 	if (!places || !ARRAY_ROOM(selection->probes, probe_count))
 		return probe_error_no_memory();
+	for (size_t i = 0; i < count; i++)
+		places[i] = (struct place){notes[i]->pc, notes[i]};
+	qsort(places, count, sizeof(*places), compare_places);
 	probe = &selection->probes[selection->probe_count++];
 	*probe = (struct select_probe){
 		.module = module,
@@ -151,16 +124,26 @@ static struct probe_error *add_probe(struct selection *selection, struct module 
 		.pattern = pattern,
 		.key = select_key(&module->notes, module->bias, notes[0]->provider, notes[0]->name),
 	};
-	for (size_t i = 0; i < count && !error; i++) {
+	for (size_t i = 0; i < count; i++) {
+		const struct sdt_note *note = notes[i];
 		const struct sdt_note *first =
-			places[ARRAY_SEARCH(places, count, pc, notes[i]->pc)].note;
-		bool is_again = notes[i]->pc && first != notes[i];
+			places[ARRAY_SEARCH(places, count, pc, note->pc)].note;
+		bool is_again = note->pc && first != note;
 
-		if (!is_again || first->semaphore != notes[i]->semaphore)
-			error = add_site(selection, module, notes[i], probe_count, is_again);
+		/* If an earlier note has the address, only the semaphore is used. */
+		if (is_again && first->semaphore == note->semaphore)
+			continue;
+		if (!ARRAY_ROOM(selection->sites, selection->site_count))
+			return probe_error_no_memory();
+		selection->sites[selection->site_count++] = (struct select_site){
+			.note = note,
+			.pc = note->pc && !is_again ? note->pc + module->bias : 0,
+			.semaphore = note->semaphore ? note->semaphore + module->bias : 0,
+			.probe = probe_count,
+		};
 	}
 	probe->site_count = selection->site_count - probe->first_site;
-	return error;
+	return NULL;
 }
 
 /* Finds the highest argument that a pattern names for a probe with `arg_count` arguments, or -1. */
@@ -226,21 +209,6 @@ struct wanted {
 	bool is_there;		   /* a matching probe has all the arguments */
 };
 
-/*
- * Notes whether a probe has a pattern's arguments. If it lacks one, `lacks` is the error, else
- * NULL. Returns false if the probe must be refused for that.
- */
-static bool note_arguments(
-	const struct probe_pattern *pattern, struct probe_error *lacks, struct wanted *wanted)
-{
-	if (wanted->error)
-		probe_error_free(lacks);
-	else
-		wanted->error = lacks;
-	wanted->is_there |= !lacks;
-	return !lacks || !pattern_is_exact(pattern);
-}
-
 static struct probe_error *select_module(struct module *module,
 	const struct probe_pattern *const *patterns, size_t pattern_count, struct wanted *wanted,
 	struct selection *ret)
@@ -260,15 +228,22 @@ static struct probe_error *select_module(struct module *module,
 
 		end = select_probe_end(notes, count, i);
 		for (size_t k = 0; k < pattern_count; k++) {
+			struct probe_error *lacks = NULL;
+
 			if (!probe_pattern_matches(
 				    patterns[k], module->path, notes[i]->provider, notes[i]->name))
 				continue;
 			ret->matched[k] = true;
-			if (module->object)
-				lacking |= !note_arguments(patterns[k],
-					select_lacking(patterns[k], object_machine(module->object),
-						notes + i, end - i),
-					&wanted[k]);
+			if (module->object) {
+				lacks = select_lacking(patterns[k], object_machine(module->object),
+					notes + i, end - i);
+				lacking |= lacks && pattern_is_exact(patterns[k]);
+				wanted[k].is_there |= !lacks;
+			}
+			if (wanted[k].error)
+				probe_error_free(lacks);
+			else
+				wanted[k].error = lacks;
 			exact |= pattern_is_exact(patterns[k]);
 			if (first == pattern_count ||
 				pattern_precision(patterns[k]) > pattern_precision(patterns[first]))
@@ -284,21 +259,6 @@ static struct probe_error *select_module(struct module *module,
 	return error;
 }
 
-/*
- * Keeps the first error in ret->lacking. For a pattern with wildcards, an error counts only if no
- * matching probe has all arguments.
- */
-static void judge_arguments(const struct probe_pattern *const *patterns, size_t count,
-	struct wanted *wanted, struct selection *ret)
-{
-	for (size_t k = 0; k < count; k++) {
-		if (ret->lacking || (wanted[k].is_there && !pattern_is_exact(patterns[k])))
-			probe_error_free(wanted[k].error);
-		else
-			ret->lacking = wanted[k].error;
-	}
-}
-
 struct probe_error *select_probes(struct modules *modules,
 	const struct probe_pattern *const *patterns, size_t count, struct selection *ret)
 {
@@ -311,8 +271,16 @@ struct probe_error *select_probes(struct modules *modules,
 		error = probe_error_no_memory();
 	for (size_t i = 0; i < modules->count && !error; i++)
 		error = select_module(&modules->items[i], patterns, count, wanted, ret);
-	if (wanted)
-		judge_arguments(patterns, count, wanted, ret);
+	/*
+	 * Keep the first error. For a pattern with wildcards, an error counts only if no matching
+	 * probe has all arguments.
+	 */
+	for (size_t k = 0; wanted && k < count; k++) {
+		if (ret->lacking || (wanted[k].is_there && !pattern_is_exact(patterns[k])))
+			probe_error_free(wanted[k].error);
+		else
+			ret->lacking = wanted[k].error;
+	}
 	free(wanted);
 	if (error)
 		selection_deinit(ret);
@@ -416,7 +384,8 @@ struct probe_error *select_unmatched(struct modules *modules, const struct selec
 {
 	struct selection all;
 	struct probe_error *error;
-	char **names, where[48], list[48];
+	struct probe_names names = {0};
+	char where[48], list[48];
 	size_t first = 0;
 
 	while (first < selection->pattern_count && selection->matched[first])
@@ -426,19 +395,14 @@ struct probe_error *select_unmatched(struct modules *modules, const struct selec
 	error = select_probes(modules, NULL, 0, &all);
 	if (error)
 		return error;
-	names = calloc(all.probe_count + 1, sizeof(*names));
-	for (size_t i = 0; names && i < all.probe_count; i++)
-		if (asprintf(&names[i], "%s:%s", all.probes[i].provider, all.probes[i].name) < 0)
-			names[i] = NULL;
+	for (size_t i = 0; i < all.probe_count; i++)
+		probe_names_add(&names, all.probes[i].provider, all.probes[i].name);
 	snprintf(where, sizeof(where), "process %d", pid);
 	snprintf(list, sizeof(list), "probectl list -p %d", pid);
-	error = names ? or_unread(probe_pattern_no_match(patterns[first], where, list,
-					  (const char *const *)names, all.probe_count),
-				modules, patterns[first], pid, all.probe_count > 0)
-		      : probe_error_no_memory();
-	for (size_t i = 0; names && i < all.probe_count; i++)
-		free(names[i]);
-	free(names);
+	error = or_unread(probe_pattern_no_match(patterns[first], where, list,
+				  (const char *const *)names.items, names.count),
+		modules, patterns[first], pid, all.probe_count > 0);
+	probe_names_deinit(&names);
 	selection_deinit(&all);
 	return error;
 }
