@@ -110,7 +110,8 @@ static void form_store_operand(
 	bool is_constant = arg->kind == ARCH_ARG_IMMEDIATE && bytes >= sizeof(uint32_t);
 
 	if (arg->kind == ARCH_ARG_REGISTER && bytes <= in_register) {
-		form_store_original(f, arg->base, arg->shift, mem, bytes);
+		FORM(f, .op = FORM_STORE_ORIGINAL, .b = arg->base, .shift = arg->shift, .mem = mem,
+			.bytes = bytes);
 		return;
 	}
 	if (!is_constant) {
@@ -140,7 +141,7 @@ void form_now(struct form *f, const struct stub_plan *p)
 	if (p->stub->thread.no_counter)
 		form_call(f, p->time);
 	else
-		form_time(f);
+		FORM(f, .op = FORM_TIME);
 }
 
 void form_store_now(struct form *f, const struct stub_plan *p, struct form_mem mem)
@@ -149,7 +150,7 @@ void form_store_now(struct form *f, const struct stub_plan *p, struct form_mem m
 		form_now(f, p);
 		form_store_packed(f, FORM_VALUE, mem, sizeof(uint64_t));
 	} else {
-		form_store_time(f, mem);
+		FORM(f, .op = FORM_STORE_TIME, .mem = mem);
 	}
 }
 
@@ -212,14 +213,14 @@ void form_check(struct form *f, const struct stub_plan *p, int frame, int no)
 			f, FORM_RIGHT, form_at(frame, 8 * p->tag_of_temp), sizeof(uint64_t), false);
 	if (p->keeps_pages)
 		form_compute(f, FORM_SET, form_at(frame, 8 * p->pages_temp));
-	form_ask(f, p->check, no);
+	FORM(f, .op = FORM_ASK, .label = p->check, .no = no);
 }
 
 void form_check_stack(struct form *f, const struct stub_plan *p, int temp, int no)
 {
 	form_store_const(f, form_temp(temp), sizeof(uint64_t), 0);
 	form_compute(f, FORM_SET, form_temp(temp));
-	form_ask(f, p->check_stack, no);
+	FORM(f, .op = FORM_ASK, .label = p->check_stack, .no = no);
 }
 
 void form_page_of(struct form *f, const struct stub_plan *p, int a)
@@ -246,7 +247,8 @@ static void if_kept(struct form *f, const struct stub_plan *p)
 {
 	page(f, p);
 	for (int i = 0; i < KEPT_PAGES; i++)
-		form_yes_if_at(f, FORM_VALUE, form_at(FORM_SET, 8 * i));
+		FORM(f, .op = FORM_YES_IF, .wide = true, .a = FORM_VALUE, .is_memory = true,
+			.mem = form_at(FORM_SET, 8 * i), .bytes = sizeof(uint64_t));
 }
 
 static void keep_page(struct form *f, const struct stub_plan *p)
@@ -265,15 +267,15 @@ static void keep_page(struct form *f, const struct stub_plan *p)
  */
 static void ask_resident(struct form *f, const struct stub_plan *p, int no)
 {
-	form_stack(f, FORM_PUSH, FORM_FROM);
-	form_stack(f, FORM_PUSH, FORM_SET);
+	form_one(f, FORM_PUSH, true, FORM_FROM);
+	form_one(f, FORM_PUSH, true, FORM_SET);
 	form_move(f, FORM_SCRATCH, FORM_SET);
 	form_move(f, FORM_SET, FORM_FROM);
 	form_page_of(f, p, FORM_SET);
 	form_const(f, FORM_FROM, 1);
-	form_kernel(f, FORM_CALL_MINCORE);
-	form_stack(f, FORM_POP, FORM_SET);
-	form_stack(f, FORM_POP, FORM_FROM);
+	FORM(f, .op = FORM_KERNEL, .value = FORM_CALL_MINCORE);
+	form_one(f, FORM_POP, true, FORM_SET);
+	form_one(f, FORM_POP, true, FORM_FROM);
 	form_load(f, FORM_VALUE, form_at(FORM_SET, 0), sizeof(uint64_t), false);
 	form_two_const(f, FORM_AND, true, FORM_VALUE, 1);
 	form_jump_if_const(f, true, FORM_VALUE, FORM_EQ, 0, no);
@@ -283,13 +285,13 @@ static void ask_resident(struct form *f, const struct stub_plan *p, int no)
 static void ask_once(struct form *f, const struct stub_plan *p)
 {
 	if (p->keeps_pages)
-		form_stack(f, FORM_PUSH, FORM_SET);
+		form_one(f, FORM_PUSH, true, FORM_SET);
 	form_const(f, FORM_SET, UINT32_MAX);
 	form_const(f, FORM_SCRATCH, 0);
 	form_const(f, FORM_SPARE, WORD_BYTES);
-	form_kernel(f, FORM_CALL_SIGPROCMASK);
+	FORM(f, .op = FORM_KERNEL, .value = FORM_CALL_SIGPROCMASK);
 	if (p->keeps_pages)
-		form_stack(f, FORM_POP, FORM_SET);
+		form_one(f, FORM_POP, true, FORM_SET);
 }
 
 /* If VALUE does not say that FROM is readable, and RIGHT has a tag, asks again with the tag. */
@@ -297,7 +299,7 @@ static void ask_tagged(struct form *f, const struct stub_plan *p)
 {
 	int known = form_label(f);
 
-	form_stack(f, FORM_POP, FORM_RIGHT);
+	form_one(f, FORM_POP, true, FORM_RIGHT);
 	form_jump_if_const(f, true, FORM_VALUE, FORM_EQ, MINUS_EINVAL, known);
 	form_move(f, FORM_SCRATCH, FORM_RIGHT);
 	form_one(f, FORM_UNTAG, true, FORM_SCRATCH);
@@ -320,19 +322,20 @@ static void ask(struct form *f, const struct stub_plan *p)
 	form_jump_if_const(f, true, FORM_FROM, FORM_BELOW, (int32_t)p->stub->page_bytes, no);
 	form_two_const(f, FORM_AND, true, FORM_FROM, -WORD_BYTES);
 	if (p->asks_tagged)
-		form_stack(f, FORM_PUSH, FORM_RIGHT);
+		form_one(f, FORM_PUSH, true, FORM_RIGHT);
 	ask_once(f, p);
 	if (p->asks_tagged)
 		ask_tagged(f, p);
 	if (p->keeps_pages) {
 		form_jump_if_const(f, true, FORM_VALUE, FORM_NE, MINUS_EINVAL, no);
 		keep_page(f, p);
-		form_alone(f, FORM_YES);
+		FORM(f, .op = FORM_YES);
 	} else {
-		form_yes_if_const(f, FORM_VALUE, MINUS_EINVAL);
+		FORM(f, .op = FORM_YES_IF, .wide = true, .a = FORM_VALUE, .is_constant = true,
+			.value = (uint64_t)(MINUS_EINVAL));
 	}
 	form_place(f, no);
-	form_alone(f, FORM_NO);
+	FORM(f, .op = FORM_NO);
 }
 
 static void ask_stack(struct form *f, const struct stub_plan *p)
@@ -343,9 +346,10 @@ static void ask_stack(struct form *f, const struct stub_plan *p)
 	form_two_const(f, FORM_AND, true, FORM_FROM, -WORD_BYTES);
 	ask_resident(f, p, no);
 	ask_once(f, p);
-	form_yes_if_const(f, FORM_VALUE, MINUS_EINVAL);
+	FORM(f, .op = FORM_YES_IF, .wide = true, .a = FORM_VALUE, .is_constant = true,
+		.value = (uint64_t)(MINUS_EINVAL));
 	form_place(f, no);
-	form_alone(f, FORM_NO);
+	FORM(f, .op = FORM_NO);
 }
 
 /* Makes the subroutine answer yes if FROM is always readable (arch_stub.safe). */
@@ -360,7 +364,7 @@ static void if_safe(struct form *f, const struct stub_plan *p)
 		form_two(f, FORM_SUB, true, FORM_SCRATCH, FORM_VALUE);
 		form_const(f, FORM_VALUE, safe->size);
 		form_jump_if(f, true, FORM_SCRATCH, FORM_NOT_BELOW, FORM_VALUE, other);
-		form_alone(f, FORM_YES);
+		FORM(f, .op = FORM_YES);
 		form_place(f, other);
 	}
 }
@@ -381,7 +385,7 @@ static void if_above(struct form *f, const struct stub_plan *p)
 	form_jump_if(f, true, FORM_FROM, FORM_BELOW, FORM_VALUE, other);
 	form_address(f, FORM_SCRATCH, stack->start + stack->size);
 	form_jump_if(f, true, FORM_FROM, FORM_NOT_BELOW, FORM_SCRATCH, other);
-	form_alone(f, FORM_YES);
+	FORM(f, .op = FORM_YES);
 	form_place(f, other);
 }
 
@@ -395,7 +399,8 @@ static void if_known(struct form *f, const struct stub_plan *p)
 	/* yes if FROM is in the page of the site's stack pointer */
 	form_original(f, FORM_VALUE, p->isa->stack_pointer);
 	form_compare_pages(f, p, FORM_VALUE, FORM_FROM);
-	form_yes_if_const(f, FORM_VALUE, 0);
+	FORM(f, .op = FORM_YES_IF, .wide = true, .a = FORM_VALUE, .is_constant = true,
+		.value = (uint64_t)(0));
 	if_above(f, p);
 }
 
@@ -404,7 +409,7 @@ static void check_subroutine(struct form *f, const struct stub_plan *p)
 	form_place(f, p->check);
 	if_known(f, p);
 	if (!p->stub->may_call_kernel) {
-		form_alone(f, FORM_NO);
+		FORM(f, .op = FORM_NO);
 		return;
 	}
 	if (p->keeps_pages)
@@ -419,7 +424,7 @@ static void check_stack_subroutine(struct form *f, const struct stub_plan *p)
 	if (p->stub->may_call_kernel && p->stub->may_ask_stack)
 		ask_stack(f, p);
 	else
-		form_alone(f, FORM_NO);
+		FORM(f, .op = FORM_NO);
 }
 
 static void form_check_subroutines(struct form *f, const struct stub_plan *p)
@@ -462,7 +467,7 @@ static void first_word(struct form *f, int look)
 	form_jump_if(f, true, FORM_FROM, FORM_NOT_BELOW, FORM_POINTER, look);
 	form_compute(f, FORM_RIGHT, bits); /* shifts take this modulo 64 */
 	form_const(f, FORM_SPARE_2, UINT64_MAX);
-	form_shift_by_right(f, FORM_SHL, FORM_SPARE_2);
+	form_two(f, FORM_SHL, true, FORM_SPARE_2, FORM_RIGHT);
 	form_one(f, FORM_COMPLEMENT, true, FORM_SPARE_2);
 	form_two(f, FORM_OR, true, FORM_VALUE, FORM_SPARE_2);
 	form_jump(f, look);
@@ -490,13 +495,13 @@ static void return_length(struct form *f, int end, uint64_t flags)
 		form_move(f, FORM_VALUE, end);
 	}
 	form_two(f, FORM_SUB, true, FORM_VALUE, FORM_POINTER);
-	form_alone(f, FORM_RETURN_NESTED);
+	FORM(f, .op = FORM_RETURN_NESTED);
 }
 
 static void return_null(struct form *f)
 {
 	form_const(f, FORM_VALUE, UINT64_C(1) << RING_STRING_NULL_BIT);
-	form_alone(f, FORM_RETURN_NESTED);
+	FORM(f, .op = FORM_RETURN_NESTED);
 }
 
 /*
@@ -515,7 +520,7 @@ static void form_measure_subroutine(struct form *f, const struct stub_plan *p)
 	int look = form_label(f);
 
 	form_place(f, p->measure);
-	form_alone(f, FORM_NEST);
+	FORM(f, .op = FORM_NEST);
 	form_two(f, FORM_ADD, true, FORM_NEXT, FORM_POINTER);
 	form_move(f, FORM_FROM, FORM_POINTER);
 	form_two_const(f, FORM_AND, true, FORM_FROM, -STRINGS_WORD_BYTES);
@@ -541,7 +546,7 @@ static void form_measure_subroutine(struct form *f, const struct stub_plan *p)
 
 	/* The lowest bit is bit 7 of the NUL: its number >> 3 is the index of the byte. */
 	form_place(f, found);
-	form_lowest(f, FORM_VALUE, FORM_VALUE);
+	form_two(f, FORM_LOWEST, true, FORM_VALUE, FORM_VALUE);
 	form_two_const(f, FORM_SHR, false, FORM_VALUE, WORD_SHIFT);
 	form_two(f, FORM_ADD, true, FORM_VALUE, FORM_FROM);
 	form_jump_if(f, true, FORM_VALUE, FORM_NOT_BELOW, FORM_NEXT, cut);
@@ -566,7 +571,7 @@ static void form_extent_subroutine(struct form *f, const struct stub_plan *p)
 	int null = form_label(f);
 
 	form_place(f, p->extent);
-	form_alone(f, FORM_NEST);
+	FORM(f, .op = FORM_NEST);
 	form_jump_if(f, true, FORM_POINTER, FORM_EQ, FORM_NEXT, all);
 	form_move(f, FORM_FROM, FORM_POINTER);
 	form_place(f, page);
@@ -695,7 +700,7 @@ static void sized_string(struct form *f, const struct stub_plan *p, int temp)
 	form_jump_if_const(f, true, FORM_NEXT, FORM_EQ, 0, done);
 	form_store(f, FORM_NEXT, form_temp(temp + 1));
 	form_two_const(f, FORM_ADD, true, FORM_NEXT, 1);
-	form_call_nest(f, p->measure);
+	FORM(f, .op = FORM_CALL_NEST, .label = p->measure);
 	form_const(f, FORM_RIGHT, UINT64_C(1) << RING_STRING_TRUNCATED_BIT);
 	form_two_at(f, FORM_ADD, FORM_RIGHT, form_temp(temp + 1));
 	form_jump_if(f, true, FORM_VALUE, FORM_NE, FORM_RIGHT, done);
@@ -713,7 +718,7 @@ static void sized_bytes(
 	int kept = form_label(f);
 
 	form_two(f, FORM_ADD, true, FORM_NEXT, FORM_POINTER);
-	form_call_nest(f, p->extent);
+	FORM(f, .op = FORM_CALL_NEST, .label = p->extent);
 	form_const(f, FORM_NEXT, c->bytes_max);
 	form_jump_if_at(f, sizeof(uint64_t), FORM_NEXT, FORM_NOT_BELOW, form_temp(temp), kept);
 	form_const(f, FORM_NEXT, UINT64_C(1) << RING_STRING_TRUNCATED_BIT);
@@ -781,7 +786,7 @@ static void prepare_comm(struct form *f, const struct stub_plan *p, int i)
 	form_compute(f, FORM_POINTER, form_temp(p->spill[i]));
 	form_move(f, FORM_FROM, FORM_POINTER);
 	form_const(f, FORM_SET, PR_GET_NAME);
-	form_kernel(f, FORM_CALL_PRCTL);
+	FORM(f, .op = FORM_KERNEL, .value = FORM_CALL_PRCTL);
 	form_const(f, FORM_VALUE, 0);
 	form_place(f, next);
 	form_load(f, FORM_SCRATCH, form_indexed(FORM_POINTER, FORM_VALUE, 0), 1, false);
@@ -795,7 +800,8 @@ static void prepare_comm(struct form *f, const struct stub_plan *p, int i)
 static void prepare_vector(struct form *f, const struct stub_plan *p, int i)
 {
 	form_compute(f, FORM_POINTER, form_temp(p->spill[i]));
-	form_store_vector(f, p->stub->captures[i].arg.base, form_at(FORM_POINTER, 0));
+	FORM(f, .op = FORM_STORE_VECTOR, .b = p->stub->captures[i].arg.base,
+		.mem = form_at(FORM_POINTER, 0));
 	form_const(f, FORM_VALUE, VECTOR_BYTES);
 	form_store_pair(f, p->temp[i], FORM_POINTER);
 }
@@ -803,7 +809,7 @@ static void prepare_vector(struct form *f, const struct stub_plan *p, int i)
 static void keep_string(struct form *f, const struct stub_plan *p, int i)
 {
 	form_const(f, FORM_NEXT, p->stub->captures[i].bytes_max + 1);
-	form_call_nest(f, p->measure);
+	FORM(f, .op = FORM_CALL_NEST, .label = p->measure);
 	form_store_pair(f, p->temp[i], FORM_POINTER);
 }
 
@@ -868,7 +874,7 @@ static void prepare_followed(struct form *f, const struct stub_plan *p, int i, i
 /* Marks a capture as unreadable: subtraction clears its bit, which is set. */
 static void prepare_null(struct form *f, const struct stub_plan *p, int i)
 {
-	form_add_const_to(f, FORM_COUNT, form_temp(p->mask_temp), sizeof(uint32_t),
+	form_memory_const(f, FORM_COUNT, form_temp(p->mask_temp), sizeof(uint32_t),
 		(int32_t) - (UINT32_C(1) << i));
 	form_store_const(f, form_temp(p->temp[i]), sizeof(uint64_t), 0);
 	if (arch_capture_has_bytes(&p->stub->captures[i])) {
@@ -932,7 +938,7 @@ void form_capture(struct form *f, const struct stub_plan *p, int i)
 static void copy_part(struct form *f, int index, int32_t disp, uint8_t bytes)
 {
 	form_load(f, FORM_VALUE, form_indexed(FORM_FROM, index, disp), bytes, false);
-	form_store_part(f, FORM_VALUE, form_indexed(FORM_POINTER, index, disp), bytes);
+	form_memory(f, FORM_STORE, FORM_VALUE, form_indexed(FORM_POINTER, index, disp), bytes);
 }
 
 void form_copy(struct form *f)

@@ -65,7 +65,7 @@ static void form_widen(struct form *f)
 	/* 0, or subnormal: VALUE * 2^-149. The highest set bit is implied in a double. */
 	form_place(f, is_small);
 	form_jump_if_const(f, false, FORM_VALUE, FORM_EQ, 0, done);
-	form_highest(f, FORM_RIGHT, FORM_VALUE);
+	form_two(f, FORM_HIGHEST, true, FORM_RIGHT, FORM_VALUE);
 	form_one(f, FORM_NEGATE, false, FORM_RIGHT);
 	/* RIGHT = the highest set bit's distance from bit 52 */
 	form_two_const(f, FORM_ADD, false, FORM_RIGHT, 52);
@@ -97,7 +97,7 @@ void form_order_of_double(struct form *f)
 
 	form_move(f, FORM_SCRATCH, FORM_RIGHT);
 	form_jump_if_const(f, true, FORM_SCRATCH, FORM_LT, 0, negative);
-	form_flip(f, FORM_SCRATCH, 63);
+	FORM(f, .op = FORM_FLIP, .a = FORM_SCRATCH, .shift = 63);
 	form_jump(f, done);
 	form_place(f, negative);
 	form_one(f, FORM_COMPLEMENT, true, FORM_SCRATCH);
@@ -171,9 +171,9 @@ static void align(struct form *f)
 	form_jump_if_const(f, true, FORM_SCRATCH, FORM_ABOVE, 62, far);
 	form_move(f, FORM_RIGHT, FORM_SCRATCH);
 	form_move(f, FORM_SCRATCH, FORM_NEXT);
-	form_shift_by_right(f, FORM_SHR, FORM_NEXT);
+	form_two(f, FORM_SHR, true, FORM_NEXT, FORM_RIGHT);
 	form_one(f, FORM_NEGATE, true, FORM_RIGHT);
-	form_shift_by_right(f, FORM_SHL, FORM_SCRATCH); /* the bits that have left NEXT */
+	form_two(f, FORM_SHL, true, FORM_SCRATCH, FORM_RIGHT); /* the bits that have left NEXT */
 	form_jump_if_const(f, true, FORM_SCRATCH, FORM_EQ, 0, none);
 	form_two_const(f, FORM_OR, true, FORM_NEXT, 1);
 	form_place(f, none);
@@ -192,14 +192,14 @@ static void subtract(struct form *f, int done)
 	int is_nothing = form_label(f), fits = form_label(f), out = form_label(f);
 
 	form_sub_jump_if(f, true, FORM_POINTER, FORM_EQ, FORM_NEXT, is_nothing);
-	form_highest(f, FORM_NEXT, FORM_POINTER);
+	form_two(f, FORM_HIGHEST, true, FORM_NEXT, FORM_POINTER);
 	form_const(f, FORM_RIGHT, 62);
 	form_two(f, FORM_SUB, true, FORM_RIGHT, FORM_NEXT);
 	form_jump_if(f, true, FORM_RIGHT, FORM_BELOW, FORM_SPARE, fits);
 	form_move(f, FORM_RIGHT, FORM_SPARE);
 	form_two_const(f, FORM_SUB, true, FORM_RIGHT, 1);
 	form_place(f, fits);
-	form_shift_by_right(f, FORM_SHL, FORM_POINTER);
+	form_two(f, FORM_SHL, true, FORM_POINTER, FORM_RIGHT);
 	form_two(f, FORM_SUB, true, FORM_SPARE, FORM_RIGHT);
 	form_jump(f, out);
 	form_place(f, is_nothing);
@@ -354,7 +354,7 @@ static void leaf(struct context *c, int a, const struct arch_expr_node *n)
 		if (c->plan->kernel_cpu)
 			form_load(c->f, a, form_temp(c->plan->cpu_temp), sizeof(uint32_t), false);
 		else
-			form_cpu(c->f, a);
+			FORM(c->f, .op = FORM_CPU, .a = a);
 		break;
 	}
 }
@@ -473,11 +473,12 @@ static void compare_bytes(struct context *c, const char *text, size_t length, in
 
 		for (int k = 7; k >= 0; k--)
 			word = word << 8 | (uint8_t)text[at + k];
-		form_jump_unless_bytes(c->f, form_at(FORM_VALUE, (int32_t)at), 8, word, differ);
+		FORM(c->f, .op = FORM_JUMP_UNLESS_BYTES, .mem = form_at(FORM_VALUE, (int32_t)at),
+			.bytes = 8, .value = word, .label = differ);
 	}
 	for (; at < length; at++)
-		form_jump_unless_bytes(
-			c->f, form_at(FORM_VALUE, (int32_t)at), 1, (uint8_t)text[at], differ);
+		FORM(c->f, .op = FORM_JUMP_UNLESS_BYTES, .mem = form_at(FORM_VALUE, (int32_t)at),
+			.bytes = 1, .value = (uint8_t)text[at], .label = differ);
 }
 
 static void string_test(struct context *c, const struct arch_expr_node *n, bool when, int label)

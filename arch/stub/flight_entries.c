@@ -129,7 +129,7 @@ void flight_find_own(struct form *f, const struct stub_plan *p, int other, int m
 
 void flight_publish(struct form *f, const struct stub_plan *p)
 {
-	form_publish_const(f, FIELD(state), U32, pair_state(p));
+	form_memory_const(f, FORM_PUBLISH, FIELD(state), U32, pair_state(p));
 }
 
 /*
@@ -202,7 +202,7 @@ void flight_take(struct form *f, const struct stub_plan *p, int missing)
 	advance(f, p, next);
 	form_place(f, looked);
 	form_jump_if_const(f, false, FORM_SET, FORM_EQ, 0, missing);
-	form_alone(f, FORM_YIELD);
+	FORM(f, .op = FORM_YIELD);
 	form_sub_jump_if_const(f, false, FORM_NEXT, FORM_NE, 1, again);
 	form_jump(f, missing);
 	form_place(f, taken);
@@ -236,11 +236,11 @@ static void own(struct form *f, const struct stub_plan *p)
 	form_store_const(f, FIELD(depth), U32, 0);
 	if (p->at->action->flights.process) {
 		form_load(f, FORM_VALUE, form_temp(p->at->process_temp), U32, false);
-		form_store_part(f, FORM_VALUE, FIELD(process), U32);
+		form_memory(f, FORM_STORE, FORM_VALUE, FIELD(process), U32);
 	}
 	if (s->thread.has_tid) {
 		form_load(f, FORM_VALUE, form_at(FORM_THREAD, s->thread.tid_offset), U32, false);
-		form_store_part(f, FORM_VALUE, FIELD(tid), U32);
+		form_memory(f, FORM_STORE, FORM_VALUE, FIELD(tid), U32);
 	}
 	if (p->at->action->flights.text)
 		form_write_text(f, p, p->at->action->flights.string, text_offset(p));
@@ -257,11 +257,11 @@ static void note_distance(struct form *f, const struct stub_plan *p)
 	form_store_const(f, FIELD(distance), U32, 0);
 	form_const(f, FORM_SCRATCH, FLIGHT_PROBES_MAX);
 	form_sub_jump_if(f, false, FORM_SCRATCH, FORM_EQ, FORM_SPARE_2, near);
-	form_store_part(f, FORM_SCRATCH, FIELD(distance), U32);
+	form_memory(f, FORM_STORE, FORM_SCRATCH, FIELD(distance), U32);
 	form_two(f, FORM_SUB, false, FORM_SPARE, FORM_SCRATCH);
 	form_two_const(f, FORM_AND, false, FORM_SPARE, (int32_t)p->at->action->flights.entries - 1);
 	form_multiply(f, FORM_SPARE, FORM_SPARE, entry_bytes(p));
-	form_add_const_to(f, FORM_COUNT_SHARED,
+	form_memory_const(f, FORM_COUNT_SHARED,
 		form_indexed(FORM_POINTER, FORM_SPARE, offsetof(struct probe_flight, away)), U32,
 		1);
 	form_place(f, near);
@@ -314,7 +314,7 @@ void flight_free(struct form *f, const struct stub_plan *p)
 
 	form_jump_if_at_const(f, U32, FIELD(distance), FORM_EQ, 0, near);
 	form_load(f, FORM_SCRATCH, FIELD(distance), U32, false);
-	form_publish_const(f, FIELD(state), U32, FLIGHT_FREE);
+	form_memory_const(f, FORM_PUBLISH, FIELD(state), U32, FLIGHT_FREE);
 	/* Limit the distance, because the program may have overwritten it. */
 	form_two_const(f, FORM_AND, false, FORM_SCRATCH, FLIGHT_PROBES_MAX - 1);
 	form_multiply(f, FORM_SCRATCH, FORM_SCRATCH, entry_bytes(p));
@@ -326,10 +326,10 @@ void flight_free(struct form *f, const struct stub_plan *p)
 		f, FORM_SPARE, (uint64_t)p->at->action->flights.entries * (uint32_t)entry_bytes(p));
 	form_two(f, FORM_ADD, true, FORM_NEXT, FORM_SPARE);
 	form_place(f, inside);
-	form_add_const_to(f, FORM_COUNT_SHARED,
+	form_memory_const(f, FORM_COUNT_SHARED,
 		form_at(FORM_NEXT, offsetof(struct probe_flight, away)), U32, -1);
 	form_jump(f, done);
 	form_place(f, near);
-	form_publish_const(f, FIELD(state), U32, FLIGHT_FREE);
+	form_memory_const(f, FORM_PUBLISH, FIELD(state), U32, FLIGHT_FREE);
 	form_place(f, done);
 }

@@ -225,7 +225,8 @@ static void keep_record(struct form *f, const struct stub_plan *p)
 	keep_arguments(f, p);
 	form_record_body(f, p);
 	form_two(f, FORM_SUB, true, FORM_OUT, FORM_RECORD);
-	form_store_part(f, FORM_OUT, kept_word(p, offsetof(struct probe_begun, bytes)), BEGINS_U32);
+	form_memory(f, FORM_STORE, FORM_OUT, kept_word(p, offsetof(struct probe_begun, bytes)),
+		BEGINS_U32);
 	if (p->at->action->flights.gives)
 		return;
 	form_now(f, p);
@@ -270,7 +271,7 @@ static void push(struct form *f, const struct stub_plan *p, enum form_op count)
 	next_place(f, p);
 	keep_begin(f, p);
 	form_store(f, FORM_VALUE, time_of_begin());
-	form_add_const_to(f, count, FIELD(depth), BEGINS_U32, 1);
+	form_memory_const(f, count, FIELD(depth), BEGINS_U32, 1);
 }
 
 /*
@@ -302,7 +303,7 @@ static void begin_push_again(struct form *f, const struct stub_plan *p)
 	keep_begin(f, p);
 	form_store(f, FORM_VALUE, time_of_begin());
 	form_jump_if_at_const(f, BEGINS_U32, form_temp(p->at->pass_temp), FORM_NE, 0, done);
-	form_add_const_to(f, FORM_PUBLISH_ADD_WHOLE, FIELD(depth), BEGINS_U32, 1);
+	form_memory_const(f, FORM_PUBLISH_ADD_WHOLE, FIELD(depth), BEGINS_U32, 1);
 	form_store_const(f, form_temp(p->at->pass_temp), BEGINS_U32, 1);
 	form_jump(f, once_more);
 	form_place(f, done);
@@ -340,7 +341,7 @@ static void begin_single(struct form *f, const struct stub_plan *p)
 	form_place(f, timed);
 	form_store(f, FORM_VALUE, time_of_begin());
 	form_jump_if_at_const(f, BEGINS_U32, FIELD(depth), FORM_NE, 0, counted);
-	form_publish_const(f, FIELD(depth), BEGINS_U32, 1);
+	form_memory_const(f, FORM_PUBLISH, FIELD(depth), BEGINS_U32, 1);
 	form_place(f, counted);
 }
 
@@ -441,7 +442,7 @@ static void begin_forget_newest(struct form *f, const struct stub_plan *p)
 /* Lowers the depth by the newest start event, which has ended. */
 static void begin_uncount(struct form *f)
 {
-	form_add_const_to(f, FORM_PUBLISH_ADD_WHOLE, FIELD(depth), BEGINS_U32, -1);
+	form_memory_const(f, FORM_PUBLISH_ADD_WHOLE, FIELD(depth), BEGINS_U32, -1);
 }
 
 /* SET = the place of the start event found by this hit. May jump to `empty` at depth 0. */
@@ -482,7 +483,7 @@ static void load_process(struct form *f, const struct stub_plan *p)
 	form_load(f, FORM_VALUE, form_at(FORM_VALUE, 0), U32, false);
 	form_jump_if_const(f, false, FORM_VALUE, FORM_EQ, 0, p->at->number);
 	form_place(f, p->at->numbered);
-	form_store_part(f, FORM_VALUE, form_temp(p->at->process_temp), U32);
+	form_memory(f, FORM_STORE, FORM_VALUE, form_temp(p->at->process_temp), U32);
 }
 
 /* Takes a number for the process. If two threads do so at once, one of the numbers is wasted. */
@@ -491,7 +492,7 @@ static void take_number(struct form *f, const struct stub_plan *p)
 	form_place(f, p->at->number);
 	form_address(f, FORM_RIGHT, p->at->action->flights.processes);
 	form_const(f, FORM_SCRATCH, 1);
-	form_fetch_add(f, FORM_SCRATCH, form_at(FORM_RIGHT, 0), U32);
+	form_memory(f, FORM_FETCH_ADD, FORM_SCRATCH, form_at(FORM_RIGHT, 0), U32);
 	form_sub_jump_if_const(f, false, FORM_SCRATCH, FORM_EQ, -1, p->at->number);
 	form_address(f, FORM_RIGHT, p->at->action->flights.process);
 	form_const(f, FORM_VALUE, 0);
@@ -543,7 +544,7 @@ static void disown(struct form *f, const struct stub_plan *p, int idle)
 	if (p->at->action->flights.process)
 		form_jump(f, idle);
 	else
-		form_store_part(f, FORM_VALUE, FIELD(tid), U32);
+		form_memory(f, FORM_STORE, FORM_VALUE, FIELD(tid), U32);
 	form_place(f, same);
 }
 
@@ -771,7 +772,7 @@ static void duration(struct form *f, const struct stub_plan *p)
 
 	if (p->at->has_duration) {
 		form_const(f, FORM_VALUE, flights->scale);
-		form_mul_high(f, 32);
+		FORM(f, .op = FORM_MUL_HIGH, .wide = true, .shift = 32);
 		form_store(f, FORM_VALUE, form_temp(p->at->duration_temp));
 	}
 	if (p->at->has_duration && flights->min_ns) {

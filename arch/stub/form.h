@@ -270,11 +270,13 @@ struct form {
 	int (*label)(struct form *f); /* makes a new label */
 };
 
+/* Puts an instruction. The arguments after `f` initialise members of struct form_insn. */
+#define FORM(f, ...) (f)->put(f, &(struct form_insn){__VA_ARGS__})
+
 /* ---- Control (form.c) ------------------------------------------------------------------ */
 
 int form_label(struct form *f);
 void form_place(struct form *f, int label);
-void form_mark(struct form *f, int label);
 void form_jump(struct form *f, int label);
 void form_jump_if(struct form *f, bool wide, int a, enum form_when when, int b, int label);
 void form_jump_if_const(
@@ -288,89 +290,48 @@ void form_sub_jump_if_const(
 	struct form *f, bool wide, int a, enum form_when when, int32_t value, int label);
 void form_jump_if_bits(
 	struct form *f, struct form_mem mem, uint32_t bits, enum form_when when, int label);
-void form_jump_unless_bytes(
-	struct form *f, struct form_mem mem, uint8_t bytes, uint64_t value, int label);
 /* Jumps if the u32 at `address` is 0 (EQ), or not (NE); may change `scratch`. */
 void form_jump_if_word(
 	struct form *f, int scratch, uint64_t address, enum form_when when, int label);
 void form_call(struct form *f, int label);
-void form_call_nest(struct form *f, int label);
-void form_ask(struct form *f, int label, int no);
-void form_yes_if_const(struct form *f, int a, int32_t value);
-void form_yes_if_at(struct form *f, int a, struct form_mem mem);
-/* op: FORM_PUSH or FORM_POP. */
-void form_stack(struct form *f, enum form_op op, int a);
-void form_align(struct form *f, uint32_t alignment);
 void form_word(struct form *f, uint8_t bytes, uint64_t value);
-/* 8 bytes of data: the address of `label` or, unless FORM_NONE, its distance from `from`. */
-void form_label_word(struct form *f, int label, int from);
-/* Emits an operation without operands. */
-void form_alone(struct form *f, enum form_op op);
 
 /* ---- Values, and memory (form.c) -------------------------------------------------------- */
 
 void form_const(struct form *f, int a, uint64_t value);
 void form_address(struct form *f, int a, uint64_t address);
-void form_label_address(struct form *f, int a, int label);
 void form_move(struct form *f, int a, int b);
 void form_extend(struct form *f, int a, int b, uint8_t bytes, bool is_signed);
 void form_compute(struct form *f, int a, struct form_mem mem);
 void form_load(struct form *f, int a, struct form_mem mem, uint8_t bytes, bool is_signed);
-/* Store all 8 bytes of a, or its low `bytes` bytes. */
+/* An operation on `bytes` bytes at `mem`, and on a or a constant: FORM_STORE to FORM_EXCHANGE. */
+void form_memory(struct form *f, enum form_op op, int a, struct form_mem mem, uint8_t bytes);
+void form_memory_const(
+	struct form *f, enum form_op op, struct form_mem mem, uint8_t bytes, int32_t value);
+/* Stores all 8 bytes of a. */
 void form_store(struct form *f, int a, struct form_mem mem);
-void form_store_part(struct form *f, int a, struct form_mem mem, uint8_t bytes);
 void form_store_const(struct form *f, struct form_mem mem, uint8_t bytes, int32_t value);
 /* Stores the low `bytes` of a into packed data: 8 at a multiple of 4. May change a. */
 void form_store_packed(struct form *f, int a, struct form_mem mem, uint8_t bytes);
-/* Stores part of a register at the site into packed data; may change VALUE. */
-void form_store_original(
-	struct form *f, int reg, uint8_t shift, struct form_mem mem, uint8_t bytes);
-void form_store_vector(struct form *f, int vector, struct form_mem mem);
 void form_acquire(struct form *f, int a, struct form_mem mem, uint8_t bytes);
-void form_publish(struct form *f, int a, struct form_mem mem, uint8_t bytes);
-void form_publish_const(struct form *f, struct form_mem mem, uint8_t bytes, int32_t value);
-
-/* ---- Changes (form.c) ------------------------------------------------------------------- */
-
-/*
- * op: FORM_COUNT, FORM_PUBLISH_ADD, FORM_PUBLISH_ADD_WHOLE or FORM_COUNT_SHARED. Add 1 to 8 bytes
- * at `mem`; a, or a constant, to `bytes`.
- */
+/* Adds 1 to 8 bytes at `mem`; op: FORM_COUNT to FORM_COUNT_SHARED. */
 void form_change(struct form *f, enum form_op op, struct form_mem mem);
-void form_add_to(struct form *f, enum form_op op, struct form_mem mem, uint8_t bytes, int a);
-void form_add_const_to(
-	struct form *f, enum form_op op, struct form_mem mem, uint8_t bytes, int32_t value);
-void form_fetch_add(struct form *f, int a, struct form_mem mem, uint8_t bytes);
-void form_exchange(struct form *f, int a, struct form_mem mem, uint8_t bytes);
 void form_cas(
 	struct form *f, struct form_mem mem, uint8_t bytes, int a, enum form_when when, int label);
 
-/* ---- System, doubles, operators (form.c) -------------------------------------------------- */
+/* ---- Operators (form.c) ------------------------------------------------------------------- */
 
-void form_cpu(struct form *f, int a);
-void form_time(struct form *f);
-void form_store_time(struct form *f, struct form_mem mem);
-void form_kernel(struct form *f, enum form_call call);
-void form_add_double(struct form *f, struct form_mem mem, int temp);
-/* op: FORM_KEEP_VECTOR or FORM_RESTORE_VECTOR. */
-void form_vector(struct form *f, enum form_op op, int temp);
-/* op: FORM_NEGATE, FORM_COMPLEMENT, FORM_UNTAG or FORM_UNSIGN. */
+/* a = op a; or pushes or pops a. */
 void form_one(struct form *f, enum form_op op, bool wide, int a);
-void form_flip(struct form *f, int a, uint8_t bit);
-void form_highest(struct form *f, int a, int b);
-void form_lowest(struct form *f, int a, int b);
 void form_multiply(struct form *f, int a, int b, int32_t factor);
-/* op: FORM_ADD to FORM_MUL. */
+/* a = op b, or a = a op b. */
 void form_two(struct form *f, enum form_op op, bool wide, int a, int b);
 /* op: FORM_ADD to FORM_XOR, with 8 bytes at `mem`. */
 void form_two_at(struct form *f, enum form_op op, int a, struct form_mem mem);
 /* op: FORM_ADD to FORM_XOR, or FORM_SHL or FORM_SHR (logical). */
 void form_two_const(struct form *f, enum form_op op, bool wide, int a, int32_t value);
-/* Shifts all 64 bits of a by RIGHT. op: FORM_SHL or FORM_SHR (logical). */
-void form_shift_by_right(struct form *f, enum form_op op, int a);
 /* VALUE = VALUE op RIGHT. op: FORM_SHL, FORM_SHR, FORM_DIV or FORM_MOD. */
 void form_by_right(struct form *f, enum form_op op, bool wide, bool is_signed);
-void form_mul_high(struct form *f, uint8_t shift);
 
 /* ---- Addresses --------------------------------------------------------------------------- */
 

@@ -21,14 +21,14 @@ void form_futex_wait(struct form *f, int timespec)
 {
 	form_compute(f, FORM_SPARE, form_temp(timespec));
 	form_const(f, FORM_FROM, FUTEX_OP_WAIT);
-	form_kernel(f, FORM_CALL_FUTEX);
+	FORM(f, .op = FORM_KERNEL, .value = FORM_CALL_FUTEX);
 }
 
 void form_futex_wake(struct form *f)
 {
 	form_const(f, FORM_SCRATCH, INT32_MAX);
 	form_const(f, FORM_FROM, FUTEX_OP_WAKE);
-	form_kernel(f, FORM_CALL_FUTEX);
+	FORM(f, .op = FORM_KERNEL, .value = FORM_CALL_FUTEX);
 }
 
 static struct form_mem word(size_t offset)
@@ -99,7 +99,8 @@ void form_gate(struct form *f, const struct stub_plan *plan)
 
 	form_pass(f, plan);
 	form_const(f, FORM_NEXT, 1);
-	form_fetch_add(f, FORM_NEXT, word(offsetof(struct probe_gate, arrived)), sizeof(uint32_t));
+	form_memory(f, FORM_FETCH_ADD, FORM_NEXT, word(offsetof(struct probe_gate, arrived)),
+		sizeof(uint32_t));
 	form_two_const(f, FORM_ADD, false, FORM_NEXT, 1);
 	form_store_const(f, form_temp(SECONDS), sizeof(uint64_t), GATE_TIMEOUT_S);
 	form_store_const(f, form_temp(NANOSECONDS), sizeof(uint64_t), 0);

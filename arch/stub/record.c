@@ -158,7 +158,7 @@ static void announce(struct form *f, int again)
 	form_cas(f, room_word(OWNER_AT), sizeof(uint32_t), FORM_SCRATCH, FORM_NE, retry);
 	form_two_const(f, FORM_AND, false, FORM_VALUE, ROOM_WAITED);
 	form_jump_if_const(f, false, FORM_VALUE, FORM_NE, 0, announced);
-	form_add_const_to(f, FORM_COUNT_SHARED, room_word(ARRIVED_AT), sizeof(uint32_t), 1);
+	form_memory_const(f, FORM_COUNT_SHARED, room_word(ARRIVED_AT), sizeof(uint32_t), 1);
 	wake_all(f, ARRIVED_AT);
 	form_place(f, announced);
 	form_acquire(f, FORM_FROM, room_word(OWNER_AT), sizeof(uint32_t));
@@ -175,7 +175,7 @@ static void sleep_once(struct form *f, const struct stub_plan *p)
 {
 	form_const(f, FORM_VALUE, p->at->action->record.wait_scale);
 	form_move(f, FORM_RIGHT, FORM_SPARE);
-	form_mul_high(f, 32);
+	FORM(f, .op = FORM_MUL_HIGH, .wide = true, .shift = 32);
 	form_store(f, FORM_VALUE, word(p, NANOSECONDS));
 	form_store_const(f, word(p, SECONDS), sizeof(uint64_t), 0);
 	form_compute(f, FORM_SET, room_word(OWNER_AT));
@@ -203,7 +203,7 @@ static void wait_loop(struct form *f, const struct stub_plan *p, const struct wa
 	form_const(f, FORM_RIGHT, SPINS);
 	form_place(f, spin);
 	if_room(f, p, to->room);
-	form_alone(f, FORM_YIELD);
+	FORM(f, .op = FORM_YIELD);
 	form_sub_jump_if_const(f, false, FORM_RIGHT, FORM_NE, 1, spin);
 	announce(f, to->again);
 	if_room(f, p, to->room);
@@ -235,8 +235,8 @@ static void count_waited(struct form *f, const struct stub_plan *p)
 	form_const(f, FORM_VALUE, 0);
 	form_place(f, forward);
 	form_address(f, FORM_RIGHT, p->at->action->record.room);
-	form_add_to(f, FORM_COUNT_SHARED, form_at(FORM_RIGHT, offsetof(struct probe_room, ticks)),
-		sizeof(uint64_t), FORM_VALUE);
+	form_memory(f, FORM_COUNT_SHARED, FORM_VALUE,
+		form_at(FORM_RIGHT, offsetof(struct probe_room, ticks)), sizeof(uint64_t));
 	form_change(f, FORM_COUNT_SHARED, form_at(FORM_RIGHT, offsetof(struct probe_room, waited)));
 	form_place(f, none);
 }
@@ -329,8 +329,8 @@ static void form_tid(struct form *f, const struct stub_plan *p)
 		form_two_const(f, FORM_OR, false, FORM_VALUE, (int32_t)RING_TID_CHILD);
 		form_place(f, own);
 	}
-	form_store_part(
-		f, FORM_VALUE, record_word(offsetof(struct ring_record, tid)), sizeof(uint32_t));
+	form_memory(f, FORM_STORE, FORM_VALUE, record_word(offsetof(struct ring_record, tid)),
+		sizeof(uint32_t));
 }
 
 void form_record_body(struct form *f, const struct stub_plan *p)
@@ -436,7 +436,7 @@ static void form_publish_over(struct form *f, const struct stub_plan *p)
 	else
 		form_compute(f, FORM_RECORD, record_word((size_t)one + p->fixed_bytes));
 	form_store(f, FORM_RECORD, form_word_at(f, p, FORM_VALUE));
-	form_publish(f, FORM_VALUE, head, sizeof(uint64_t));
+	form_memory(f, FORM_PUBLISH, FORM_VALUE, head, sizeof(uint64_t));
 }
 
 static void form_ring_record(struct form *f, const struct stub_plan *p, int full)
@@ -465,9 +465,9 @@ static void form_ring_record(struct form *f, const struct stub_plan *p, int full
 	if (r->overwrite)
 		form_publish_over(f, p);
 	else if (varies)
-		form_add_to(f, FORM_PUBLISH_ADD, head, sizeof(uint64_t), FORM_OUT);
+		form_memory(f, FORM_PUBLISH_ADD, FORM_OUT, head, sizeof(uint64_t));
 	else
-		form_add_const_to(
+		form_memory_const(
 			f, FORM_PUBLISH_ADD, head, sizeof(uint64_t), (int32_t)p->fixed_bytes);
 }
 
@@ -492,7 +492,7 @@ static void form_first_ring(struct form *f, const struct stub_plan *p)
 	int in_range = form_label(f);
 
 	if (s->thread.has_rseq || p->isa->has_cpu_hint) {
-		form_cpu(f, FORM_RIGHT);
+		FORM(f, .op = FORM_CPU, .a = FORM_RIGHT);
 		form_jump_if_const(f, false, FORM_RIGHT, FORM_BELOW, (int32_t)s->cpus, in_range);
 		form_const(f, FORM_RIGHT, 0);
 		form_place(f, in_range);
@@ -521,8 +521,8 @@ static void form_lock_ring(struct form *f, const struct stub_plan *p, int lost)
 	form_address(f, FORM_VALUE, r->rings);
 	form_two(f, FORM_ADD, true, FORM_SET, FORM_VALUE);
 	form_const(f, FORM_VALUE, 1);
-	form_exchange(
-		f, FORM_VALUE, ring_word(offsetof(struct ring_header, lock)), sizeof(uint32_t));
+	form_memory(f, FORM_EXCHANGE, FORM_VALUE, ring_word(offsetof(struct ring_header, lock)),
+		sizeof(uint32_t));
 	form_jump_if_const(f, false, FORM_VALUE, FORM_EQ, 0, got);
 	form_two_const(f, FORM_ADD, false, FORM_RIGHT, 1);
 	form_jump_if_const(f, false, FORM_RIGHT, FORM_BELOW, (int32_t)p->stub->cpus, wrapped);
@@ -532,12 +532,13 @@ static void form_lock_ring(struct form *f, const struct stub_plan *p, int lost)
 	form_jump(f, lost);
 	form_place(f, got);
 	/* Read the time only after another thread has released the lock. */
-	form_alone(f, FORM_FENCE);
+	FORM(f, .op = FORM_FENCE);
 }
 
 static void form_unlock_ring(struct form *f)
 {
-	form_publish_const(f, ring_word(offsetof(struct ring_header, lock)), sizeof(uint32_t), 0);
+	form_memory_const(f, FORM_PUBLISH, ring_word(offsetof(struct ring_header, lock)),
+		sizeof(uint32_t), 0);
 }
 
 void form_record(struct form *f, struct stub_plan *p)

@@ -75,7 +75,7 @@ static void end_of_resident(struct form *f, const struct stub_plan *p, int i)
 		form_move(f, FORM_FROM, FORM_NEXT);
 		form_two(f, FORM_SUB, true, FORM_FROM, FORM_SET);
 		form_compute(f, FORM_SCRATCH, form_temp(p->spill[i]));
-		form_kernel(f, FORM_CALL_MINCORE);
+		FORM(f, .op = FORM_KERNEL, .value = FORM_CALL_MINCORE);
 		first_page(f, p);
 		form_compute(f, FORM_SCRATCH, form_temp(p->spill[i]));
 		form_place(f, next);

@@ -73,15 +73,15 @@ const struct sequence *form_sequence_begin(
 		form_label(f), aborted, scratch,
 		plan->at->action->gather.key_count ? plan->at->tries_temp : -1};
 	form_place(f, q->retry);
-	form_label_address(f, scratch, q->descriptor);
+	FORM(f, .op = FORM_LABEL, .a = scratch, .label = q->descriptor);
 	form_store(f, scratch, field_of_rseq(plan, RSEQ_CS));
-	form_mark(f, q->start);
+	FORM(f, .op = FORM_MARK, .label = q->start);
 	return q;
 }
 
 void form_sequence_end(struct form *f, const struct stub_plan *plan, const struct sequence *q)
 {
-	form_mark(f, q->end);
+	FORM(f, .op = FORM_MARK, .label = q->end);
 	form_sequence_leave(f, plan);
 }
 
@@ -126,12 +126,12 @@ static void form_sequence_descriptors(struct form *f, const struct stub_plan *pl
 	for (int i = 0; i < plan->sequence_count; i++) {
 		const struct sequence *q = &plan->sequences[i];
 
-		form_align(f, DESCRIPTOR_ALIGN);
+		FORM(f, .op = FORM_ALIGN, .value = DESCRIPTOR_ALIGN);
 		form_place(f, q->descriptor);
 		form_word(f, sizeof(uint64_t), 0); /* version and flags */
-		form_label_word(f, q->start, FORM_NONE);
-		form_label_word(f, q->end, q->start);
-		form_label_word(f, q->abort, FORM_NONE);
+		FORM(f, .op = FORM_LABEL_WORD, .label = q->start, .from = FORM_NONE);
+		FORM(f, .op = FORM_LABEL_WORD, .label = q->end, .from = q->start);
+		FORM(f, .op = FORM_LABEL_WORD, .label = q->abort, .from = FORM_NONE);
 	}
 }
 
@@ -229,13 +229,13 @@ static bool adds_doubles(const struct stub_plan *p)
 static void keep_vector(struct form *f, const struct stub_plan *p)
 {
 	if (adds_doubles(p))
-		form_vector(f, FORM_KEEP_VECTOR, p->at->double_temp);
+		FORM(f, .op = FORM_KEEP_VECTOR, .value = (uint64_t)(p->at->double_temp));
 }
 
 static void restore_vector(struct form *f, const struct stub_plan *p)
 {
 	if (adds_doubles(p))
-		form_vector(f, FORM_RESTORE_VECTOR, p->at->double_temp);
+		FORM(f, .op = FORM_RESTORE_VECTOR, .value = (uint64_t)(p->at->double_temp));
 }
 
 /* Adds the value in RIGHT to the cell's sum. */
@@ -245,7 +245,8 @@ static void sum_of_doubles(struct form *f, const struct stub_plan *p, bool share
 	int again = form_label(f);
 
 	if (!shared) {
-		form_add_double(f, FIELD(sum), p->at->double_temp);
+		FORM(f, .op = FORM_ADD_DOUBLE, .mem = FIELD(sum),
+			.value = (uint64_t)(p->at->double_temp));
 		form_store(f, FORM_RIGHT, FIELD(sum));
 		return;
 	}
@@ -253,7 +254,7 @@ static void sum_of_doubles(struct form *f, const struct stub_plan *p, bool share
 	form_load(f, FORM_VALUE, FIELD(sum), sizeof(uint64_t), false);
 	form_store(f, FORM_VALUE, old_sum);
 	load_value(f, p, FORM_RIGHT);
-	form_add_double(f, old_sum, p->at->double_temp);
+	FORM(f, .op = FORM_ADD_DOUBLE, .mem = old_sum, .value = (uint64_t)(p->at->double_temp));
 	form_cas(f, FIELD(sum), sizeof(uint64_t), FORM_RIGHT, FORM_NE, again);
 }
 
@@ -302,7 +303,7 @@ static void gather_values(struct form *f, const struct stub_plan *p, bool shared
 		else
 			form_move(f, FORM_SCRATCH, FORM_RIGHT);
 		if (g->is_signed)
-			form_flip(f, FORM_SCRATCH, 63);
+			FORM(f, .op = FORM_FLIP, .a = FORM_SCRATCH, .shift = 63);
 		keep_largest(f, FIELD(most), shared);
 		form_one(f, FORM_COMPLEMENT, true, FORM_SCRATCH);
 		keep_largest(f, FIELD(least), shared);
@@ -315,8 +316,8 @@ static void gather_values(struct form *f, const struct stub_plan *p, bool shared
 	if (adds_doubles(p))
 		sum_of_doubles(f, p, shared);
 	else if (g->parts & ARCH_GATHER_SUM)
-		form_add_to(f, shared ? FORM_COUNT_SHARED : FORM_COUNT, FIELD(sum),
-			sizeof(uint64_t), FORM_RIGHT);
+		form_memory(f, shared ? FORM_COUNT_SHARED : FORM_COUNT, FORM_RIGHT, FIELD(sum),
+			sizeof(uint64_t));
 }
 
 /* RIGHT = the bucket of the integer in VALUE, which is not negative; changes VALUE and SCRATCH. */
@@ -324,7 +325,7 @@ static void bucket_of_number(struct form *f)
 {
 	form_move(f, FORM_SCRATCH, FORM_VALUE);
 	form_two_const(f, FORM_OR, true, FORM_SCRATCH, 1 << CELL_SUB_BITS);
-	form_highest(f, FORM_RIGHT, FORM_SCRATCH);
+	form_two(f, FORM_HIGHEST, true, FORM_RIGHT, FORM_SCRATCH);
 	form_two_const(f, FORM_SUB, false, FORM_RIGHT, CELL_SUB_BITS);
 	form_by_right(f, FORM_SHR, true, false);
 	form_two_const(f, FORM_SHL, false, FORM_RIGHT, CELL_SUB_BITS);
@@ -512,7 +513,7 @@ static void form_sample_slow(struct form *f, const struct stub_plan *p)
 	form_shared_set(
 		f, p, FORM_RIGHT, p->at->action->slot_offset + offsetof(struct probe_slot, seen));
 	form_const(f, FORM_VALUE, 1);
-	form_fetch_add(f, FORM_VALUE, form_at(FORM_RIGHT, 0), sizeof(uint64_t));
+	form_memory(f, FORM_FETCH_ADD, FORM_VALUE, form_at(FORM_RIGHT, 0), sizeof(uint64_t));
 	form_two_const(f, FORM_ADD, true, FORM_VALUE, 1);
 	form_const(f, FORM_RIGHT, p->stub->every);
 	form_by_right(f, FORM_MOD, true, false);
@@ -598,7 +599,7 @@ static void form_if_answered(struct form *f, const struct stub_plan *p)
 
 static void form_id(struct form *f, const struct stub_plan *p, enum form_call call, int temp)
 {
-	form_kernel(f, call);
+	FORM(f, .op = FORM_KERNEL, .value = call);
 	form_if_answered(f, p);
 	form_store(f, FORM_VALUE, form_temp(temp));
 }
@@ -610,7 +611,7 @@ static void form_cpu_id(struct form *f, const struct stub_plan *p)
 	form_compute(f, FORM_SET, form_temp(p->cpu_temp));
 	form_const(f, FORM_FROM, 0);
 	form_const(f, FORM_SCRATCH, 0);
-	form_kernel(f, FORM_CALL_GETCPU);
+	FORM(f, .op = FORM_KERNEL, .value = FORM_CALL_GETCPU);
 	form_if_answered(f, p);
 }
 

@@ -95,7 +95,7 @@ void form_hash_subroutine(struct form *f, const struct stub_plan *p)
 	form_jump(f, few);
 	form_place(f, done);
 	mix(f, FORM_POINTER);
-	form_alone(f, FORM_RETURN);
+	FORM(f, .op = FORM_RETURN);
 }
 
 void form_key(struct form *f, const struct stub_plan *p)
@@ -279,7 +279,7 @@ static void fill(struct form *f, const struct stub_plan *p)
 		next_string(f);
 	}
 	form_load(f, FORM_VALUE, form_temp(p->at->tag_temp), WORD, false);
-	form_publish(f, FORM_VALUE, form_at(FORM_RIGHT, AT_TAG), WORD);
+	form_memory(f, FORM_PUBLISH, FORM_VALUE, form_at(FORM_RIGHT, AT_TAG), WORD);
 }
 
 /*
@@ -419,7 +419,7 @@ static void form_norm(struct form *f, const struct stub_plan *p)
 	int put = form_label(f), skip = form_label(f), end = form_label(f);
 	int path = form_label(f), done = form_label(f);
 
-	form_label_address(f, FORM_SET, p->norm);
+	FORM(f, .op = FORM_LABEL, .a = FORM_SET, .label = p->norm);
 	form_const(f, FORM_NEXT, 0);
 	form_const(f, FORM_SPARE, 0);
 	form_const(f, FORM_SPARE_2, NORM_SCAN);
@@ -442,7 +442,7 @@ static void form_norm(struct form *f, const struct stub_plan *p)
 	form_two_const(f, FORM_AND, false, FORM_SPARE_2, NORM_STATE_MASK);
 	form_jump_if_const(f, false, FORM_RIGHT, FORM_NOT_BELOW, first_of(NORM_PUT + 1), other);
 	form_place(f, put);
-	form_store_part(f, FORM_VALUE, form_indexed(FORM_POINTER, FORM_SPARE, 0), 1);
+	form_memory(f, FORM_STORE, FORM_VALUE, form_indexed(FORM_POINTER, FORM_SPARE, 0), 1);
 	form_two_const(f, FORM_ADD, true, FORM_SPARE, 1);
 	form_place(f, skip);
 	form_two_const(f, FORM_ADD, true, FORM_NEXT, 1);
@@ -481,7 +481,7 @@ void form_norm_tables(struct form *f, const struct stub_plan *p)
 {
 	const uint8_t *bytes = (const uint8_t *)&norm_tables;
 
-	form_align(f, NORM_BYTES);
+	FORM(f, .op = FORM_ALIGN, .value = NORM_BYTES);
 	form_place(f, p->norm);
 	for (size_t i = 0; i < sizeof(norm_tables); i += NORM_BYTES) {
 		uint64_t word;

@@ -85,8 +85,8 @@ static void original(struct program *p, struct form *f)
 		number = choose(p, 2) ? form_native_live : form_native_stack;
 	shift = number == form_native_stack ? 0 : parts[part].shift;
 	if (choose(p, 2)) {
-		form_store_original(
-			f, number, shift, any_address(p, f, FORM_VALUE), parts[part].bytes);
+		FORM(f, .op = FORM_STORE_ORIGINAL, .b = number, .shift = shift,
+			.mem = any_address(p, f, FORM_VALUE), .bytes = parts[part].bytes);
 		form_const(f, FORM_VALUE, expr_random_edge(&p->random)); /* it may be changed */
 		return;
 	}
@@ -107,7 +107,7 @@ static void store(struct program *p, struct form *f, int a)
 		form_store(f, a, mem);
 		break;
 	case 1:
-		form_store_part(f, a, mem, any_size(p));
+		form_memory(f, FORM_STORE, a, mem, any_size(p));
 		break;
 	case 2:
 		form_store_packed(f, a, mem, any_size(p));
@@ -128,17 +128,17 @@ static void change(struct program *p, struct form *f, int a, struct form_mem mem
 
 	switch (choose(p, 4)) {
 	case 0:
-		form_add_to(f, op, mem, bytes, a);
+		form_memory(f, op, a, mem, bytes);
 		break;
 	case 1:
-		form_add_const_to(f, op, mem, bytes, any_constant(p));
+		form_memory_const(f, op, mem, bytes, any_constant(p));
 		break;
 	case 2:
-		form_add_const_to(f, op, mem, bytes, choose(p, 2) ? 1 : -1);
+		form_memory_const(f, op, mem, bytes, choose(p, 2) ? 1 : -1);
 		break;
 	default:
 		if (a != mem.base)
-			form_exchange(f, a, mem, bytes);
+			form_memory(f, FORM_EXCHANGE, a, mem, bytes);
 		break;
 	}
 }
@@ -177,22 +177,22 @@ static void shared(struct program *p, struct form *f, int a)
 		form_acquire(f, a, mem, bytes);
 		break;
 	case 2:
-		form_publish(f, a, mem, bytes);
+		form_memory(f, FORM_PUBLISH, a, mem, bytes);
 		break;
 	case 3:
-		form_publish_const(f, mem, bytes, any_constant(p));
+		form_memory_const(f, FORM_PUBLISH, mem, bytes, any_constant(p));
 		break;
 	case 4:
-		form_add_to(f, FORM_PUBLISH_ADD, mem, sizeof(uint64_t), a);
+		form_memory(f, FORM_PUBLISH_ADD, a, mem, sizeof(uint64_t));
 		break;
 	case 5:
-		form_add_const_to(f, FORM_PUBLISH_ADD, mem, sizeof(uint64_t), any_constant(p));
+		form_memory_const(f, FORM_PUBLISH_ADD, mem, sizeof(uint64_t), any_constant(p));
 		break;
 	case 6:
 		compare_and_swap(p, f, a, mem, bytes);
 		break;
 	default:
-		form_alone(f, choose(p, 2) ? FORM_FENCE : FORM_YIELD);
+		FORM(f, .op = choose(p, 2) ? FORM_FENCE : FORM_YIELD);
 		break;
 	}
 }
@@ -203,7 +203,7 @@ static void memory(struct program *p, struct form *f)
 
 	switch (choose(p, 9)) {
 	case 7:
-		form_store_vector(f, 0, any_address(p, f, FORM_NONE));
+		FORM(f, .op = FORM_STORE_VECTOR, .b = 0, .mem = any_address(p, f, FORM_NONE));
 		break;
 	case 0:
 		form_load(f, a, any_address(p, f, FORM_NONE), any_size(p), choose(p, 2));
@@ -229,7 +229,7 @@ static void memory(struct program *p, struct form *f)
 		break;
 	case 6:
 		form_address(f, FORM_NEXT, (uintptr_t)p->fixture->memory.data);
-		form_fetch_add(f, a == FORM_NEXT ? FORM_VALUE : a,
+		form_memory(f, FORM_FETCH_ADD, a == FORM_NEXT ? FORM_VALUE : a,
 			form_at(FORM_NEXT, (int32_t)choose(p, 64) * 8), choose(p, 2) ? 4 : 8);
 		break;
 	default:
@@ -257,13 +257,13 @@ static void operate(struct program *p, struct form *f)
 
 	switch (choose(p, 13)) {
 	case 11:
-		form_shift_by_right(f, FORM_SHL, a);
+		form_two(f, FORM_SHL, true, a, FORM_RIGHT);
 		break;
 	case 12:
-		form_stack(f, FORM_PUSH, a);
+		form_one(f, FORM_PUSH, true, a);
 		form_const(f, a, expr_random_edge(&p->random));
 		form_two(f, FORM_ADD, true, a, b);
-		form_stack(f, FORM_POP, b);
+		form_one(f, FORM_POP, true, b);
 		break;
 	case 0:
 		if (choose(p, 4))
@@ -272,14 +272,14 @@ static void operate(struct program *p, struct form *f)
 			form_one(f, choose(p, 2) ? FORM_UNTAG : FORM_UNSIGN, true, a);
 		break;
 	case 1:
-		form_flip(f, a, (uint8_t)choose(p, 64));
+		FORM(f, .op = FORM_FLIP, .a = a, .shift = (uint8_t)choose(p, 64));
 		break;
 	case 2:
 		form_two_const(f, FORM_OR, true, b, 1 << choose(p, 31));
 		if (choose(p, 2))
-			form_highest(f, a, b);
+			form_two(f, FORM_HIGHEST, true, a, b);
 		else
-			form_lowest(f, a, b);
+			form_two(f, FORM_LOWEST, true, a, b);
 		break;
 	case 3:
 		form_two(f, FORM_ADD + choose(p, 6), wide, a, b);
@@ -298,7 +298,7 @@ static void operate(struct program *p, struct form *f)
 		form_multiply(f, a, b, any_constant(p));
 		break;
 	case 9:
-		form_mul_high(f, (uint8_t)(1 + choose(p, 63)));
+		FORM(f, .op = FORM_MUL_HIGH, .wide = true, .shift = (uint8_t)(1 + choose(p, 63)));
 		form_const(f, FORM_SCRATCH, expr_random_edge(&p->random)); /* may be changed */
 		break;
 	case 6:
@@ -318,7 +318,7 @@ static void equal_bytes(struct program *p, struct form *f, int a, int label)
 
 	form_extend(f, a, a, 1, false);
 	if (choose(p, 2))
-		form_store_part(f, a, mem, 1);
+		form_memory(f, FORM_STORE, a, mem, 1);
 	if (choose(p, 2))
 		form_jump_if_at(f, 1, a, when, mem, label);
 	else
@@ -396,8 +396,8 @@ static void compare_bytes(struct program *p, struct form *f)
 		form_const(f, FORM_VALUE, edge);
 		form_store(f, FORM_VALUE, form_temp(TEMPS));
 	}
-	form_jump_unless_bytes(
-		f, form_temp(TEMPS), bytes, bytes == 1 ? (uint8_t)edge : edge, differ);
+	FORM(f, .op = FORM_JUMP_UNLESS_BYTES, .mem = form_temp(TEMPS), .bytes = bytes,
+		.value = bytes == 1 ? (uint8_t)edge : edge, .label = differ);
 	form_one(f, FORM_COMPLEMENT, true, FORM_VALUE);
 	form_place(f, differ);
 	form_const(f, FORM_RIGHT, edge);
@@ -420,7 +420,7 @@ static void compare_word(struct program *p, struct form *f)
 /* The processor may change other registers than the machine does. */
 static void ask(struct program *p, struct form *f)
 {
-	form_kernel(f, choose(p, 2) ? FORM_CALL_GETPID : FORM_CALL_GETTID);
+	FORM(f, .op = FORM_KERNEL, .value = choose(p, 2) ? FORM_CALL_GETPID : FORM_CALL_GETTID);
 	form_const(f, FORM_RIGHT, 1);
 	form_const(f, FORM_SPARE_2, 2);
 }
@@ -543,19 +543,19 @@ static void write_subroutines(struct form *f, void *arg)
 
 	(void)arg;
 	form_load(f, FORM_VALUE, form_temp(0), sizeof(uint64_t), false);
-	form_call_nest(f, countdown);
+	FORM(f, .op = FORM_CALL_NEST, .label = countdown);
 	form_store(f, FORM_VALUE, form_temp(1));
 	form_jump(f, done);
 
 	form_place(f, countdown);
-	form_alone(f, FORM_NEST);
+	FORM(f, .op = FORM_NEST);
 	form_const(f, FORM_RIGHT, 0);
 	form_store(f, FORM_RIGHT, form_at(FORM_CALLER, 2 * 8));
 	form_compute(f, FORM_SET, form_at(FORM_CALLER, 3 * 8));
 	form_place(f, next);
 	form_move(f, FORM_FROM, FORM_VALUE);
-	form_ask(f, is_small, no);
-	form_alone(f, FORM_RETURN_NESTED);
+	FORM(f, .op = FORM_ASK, .label = is_small, .no = no);
+	FORM(f, .op = FORM_RETURN_NESTED);
 	form_place(f, no);
 	form_change(f, FORM_COUNT, form_at(FORM_CALLER, 2 * 8));
 	form_two_const(f, FORM_SUB, true, FORM_VALUE, 1);
@@ -563,16 +563,18 @@ static void write_subroutines(struct form *f, void *arg)
 
 	form_place(f, is_small);
 	form_two_const(f, FORM_AND, true, FORM_FROM, 0xff);
-	form_yes_if_const(f, FORM_FROM, 0);
+	FORM(f, .op = FORM_YES_IF, .wide = true, .a = FORM_FROM, .is_constant = true,
+		.value = (uint64_t)(0));
 	form_const(f, FORM_RIGHT, 1);
 	form_jump_if(f, true, FORM_FROM, FORM_EQ, FORM_RIGHT, yes);
 	form_const(f, FORM_RIGHT, 512);
 	f->put(f, &(struct form_insn){
 			  .op = FORM_YES_IF, .wide = true, .a = FORM_FROM, .b = FORM_RIGHT});
-	form_yes_if_at(f, FORM_FROM, form_at(FORM_SET, 0));
-	form_alone(f, FORM_NO);
+	FORM(f, .op = FORM_YES_IF, .wide = true, .a = FORM_FROM, .is_memory = true,
+		.mem = form_at(FORM_SET, 0), .bytes = sizeof(uint64_t));
+	FORM(f, .op = FORM_NO);
 	form_place(f, yes);
-	form_alone(f, FORM_YES);
+	FORM(f, .op = FORM_YES);
 	form_place(f, done);
 }
 
@@ -601,24 +603,24 @@ static void write_labels(struct form *f, void *arg)
 
 	(void)arg;
 	form_place(f, first);
-	form_label_address(f, FORM_VALUE, first);
-	form_label_address(f, FORM_RIGHT, second);
+	FORM(f, .op = FORM_LABEL, .a = FORM_VALUE, .label = first);
+	FORM(f, .op = FORM_LABEL, .a = FORM_RIGHT, .label = second);
 	form_store(f, FORM_VALUE, form_temp(0));
 	form_store(f, FORM_RIGHT, form_temp(1));
-	form_time(f);
+	FORM(f, .op = FORM_TIME);
 	form_store(f, FORM_VALUE, form_temp(2));
-	form_store_time(f, form_temp(3));
-	form_label_address(f, FORM_VALUE, words);
+	FORM(f, .op = FORM_STORE_TIME, .mem = form_temp(3));
+	FORM(f, .op = FORM_LABEL, .a = FORM_VALUE, .label = words);
 	form_store(f, FORM_VALUE, form_temp(4));
 	form_place(f, second);
 	form_jump(f, end);
-	form_align(f, 32);
+	FORM(f, .op = FORM_ALIGN, .value = 32);
 	form_place(f, words);
 	form_word(f, 4, 0x12345678);
 	form_word(f, 4, 0xfedcba98);
 	form_word(f, 8, UINT64_C(0x123456789abcdef0));
-	form_label_word(f, second, FORM_NONE);
-	form_label_word(f, second, first);
+	FORM(f, .op = FORM_LABEL_WORD, .label = second, .from = FORM_NONE);
+	FORM(f, .op = FORM_LABEL_WORD, .label = second, .from = first);
 	form_place(f, end);
 }
 
@@ -665,13 +667,13 @@ static void write_changes(struct form *f, void *arg)
 			  .a = FORM_POINTER,
 			  .b = (int8_t)form_native_live,
 			  .bytes = sizeof(uint64_t)});
-	form_add_const_to(f, FORM_COUNT_SHARED, form_at(FORM_POINTER, 0), 4, 3);
+	form_memory_const(f, FORM_COUNT_SHARED, form_at(FORM_POINTER, 0), 4, 3);
 	form_place(f, again);
 	form_load(f, FORM_VALUE, form_at(FORM_POINTER, 8), sizeof(uint64_t), false);
 	form_compute(f, FORM_NEXT, form_at(FORM_VALUE, 5));
 	form_cas(f, form_at(FORM_POINTER, 8), sizeof(uint64_t), FORM_NEXT, FORM_NE, again);
 	form_load(f, FORM_NEXT, form_temp(0), sizeof(uint64_t), false);
-	form_exchange(f, FORM_NEXT, form_at(FORM_POINTER, 16), sizeof(uint64_t));
+	form_memory(f, FORM_EXCHANGE, FORM_NEXT, form_at(FORM_POINTER, 16), sizeof(uint64_t));
 	form_store(f, FORM_NEXT, form_temp(0));
 }
 

@@ -39,9 +39,9 @@ static void write_sums(struct form *f, void *arg)
 	form_const(f, FORM_VALUE, value_before);
 	form_const(f, FORM_SET, set_before);
 	form_load(f, FORM_RIGHT, form_temp(LEFT), sizeof(uint64_t), false);
-	form_vector(f, FORM_KEEP_VECTOR, KEPT);
-	form_add_double(f, form_temp(OTHER), KEPT);
-	form_vector(f, FORM_RESTORE_VECTOR, KEPT);
+	FORM(f, .op = FORM_KEEP_VECTOR, .value = (uint64_t)(KEPT));
+	FORM(f, .op = FORM_ADD_DOUBLE, .mem = form_temp(OTHER), .value = (uint64_t)(KEPT));
+	FORM(f, .op = FORM_RESTORE_VECTOR, .value = (uint64_t)(KEPT));
 	store_sum(f, SUM);
 	form_load(f, FORM_RIGHT, form_temp(LEFT), sizeof(uint64_t), false);
 	form_add_double_plainly(f, form_temp(OTHER));

@@ -27,7 +27,7 @@ struct state {
 static void write_call(struct form *f, void *arg)
 {
 	(void)arg;
-	form_kernel(f, FORM_CALL_GETPID);
+	FORM(f, .op = FORM_KERNEL, .value = FORM_CALL_GETPID);
 	form_store(f, FORM_VALUE, form_temp(0));
 }
 
