@@ -188,8 +188,11 @@ void form_store_pair(struct form *f, int temp, int pointer)
 
 enum { MINUS_EINVAL = -22, NO_PAGE = 1, WORD_BYTES = 8 };
 
-void form_checks_begin(struct form *f, const struct stub_plan *p)
+void form_prepare_none(struct form *f, const struct stub_plan *p)
 {
+	if (p->checked)
+		form_store_const(f, form_temp(p->mask_temp), sizeof(uint32_t),
+			(int32_t)((UINT64_C(1) << p->stub->capture_count) - 1));
 	if (p->asks_tagged)
 		form_store_const(f, form_temp(p->tag_of_temp), sizeof(uint64_t), 0);
 	if (!p->keeps_pages)
@@ -883,7 +886,7 @@ static void prepare_null(struct form *f, const struct stub_plan *p, int i)
 	}
 }
 
-void form_prepare_capture(struct form *f, const struct stub_plan *p, int i)
+static void prepare_capture(struct form *f, const struct stub_plan *p, int i)
 {
 	const struct arch_capture *c = &p->stub->captures[i];
 	bool checked = capture_is_checked(p->isa, c);
@@ -908,6 +911,13 @@ void form_prepare_capture(struct form *f, const struct stub_plan *p, int i)
 			prepare_null(f, p, i);
 		form_place(f, done);
 	}
+}
+
+void form_prepare(struct form *f, const struct stub_plan *p, uint32_t captures)
+{
+	for (int i = 0; i < p->stub->capture_count; i++)
+		if (captures >> i & 1)
+			prepare_capture(f, p, i);
 }
 
 /* ---- Within the sequence ----------------------------------------------------------------- */

@@ -198,10 +198,8 @@ uint32_t capture_bytes(const struct arch_capture *capture);
 /* ---- Whole stubs (stub.c) -------------------------------------------------------------- */
 
 void form_stub(struct form *f, struct stub_plan *plan);
-/* Prepares all captures again, after a wait in which memory may have changed. */
-void form_prepare_again(struct form *f, const struct stub_plan *plan);
 
-/* ---- Restartable sequences (stub.c) ---------------------------------------- */
+/* ---- Restartable sequences (sequence.c) ---------------------------------------- */
 
 /* Begins a sequence; changes `scratch`. It must not change registers that `aborted` needs. */
 const struct sequence *form_sequence_begin(
@@ -218,6 +216,19 @@ void form_sequence_leave(struct form *f, const struct stub_plan *plan);
  */
 void form_cpu_set(struct form *f, const struct stub_plan *plan, int a, uint8_t shift, uint64_t sets,
 	int slow);
+/* a = the byte at `offset` in the set of slots that threads without rseq share. */
+void form_shared_set(struct form *f, const struct stub_plan *plan, int a, uint32_t offset);
+/*
+ * Add 1 to a field of the action's struct probe_slot: in the set that threads without rseq share,
+ * or of this CPU. They change FORM_VALUE; form_cpu_inc() also FORM_RIGHT. Without rseq or a set for
+ * the CPU, it jumps to `slow`, which must leave the sequence.
+ */
+void form_shared_inc(struct form *f, const struct stub_plan *plan, size_t field);
+void form_cpu_inc(struct form *f, struct stub_plan *plan, size_t field, int slow);
+/* The abort handlers, each behind its signature in four bytes, as the kernel requires. */
+void form_sequence_aborts(struct form *f, const struct stub_plan *plan);
+/* A struct rseq_cs for each sequence. */
+void form_sequence_descriptors(struct form *f, const struct stub_plan *plan);
 
 /* ---- Doubles (expr.c) ---------------------------------------------------------- */
 
@@ -241,8 +252,6 @@ void form_captured(struct form *f, int a, const struct stub_plan *plan, int capt
 
 /* ---- Readable pages (captures.c) -------------------------------------------------- */
 
-/* Prepares a hit's first page check. */
-void form_checks_begin(struct form *f, const struct stub_plan *plan);
 /*
  * Jumps to `no` unless the aligned word with address FROM is readable; may align FROM. Keeps
  * POINTER and NEXT. `frame` is FORM_FRAME, or FORM_CALLER in a subroutine.
@@ -260,8 +269,13 @@ void form_page_of(struct form *f, const struct stub_plan *plan, int a);
 
 /* Stores a pair: a pointer, and the word in VALUE. */
 void form_store_pair(struct form *f, int temp, int pointer);
-/* Called before a sequence. Prepares capture `i` if it needs preparation. Changes all registers. */
-void form_prepare_capture(struct form *f, const struct stub_plan *plan, int i);
+/* No capture is unreadable yet (all bits of the mask are set), and no page known to be readable. */
+void form_prepare_none(struct form *f, const struct stub_plan *plan);
+/*
+ * Called before a sequence. Prepares those captures, a bit for each, that need preparation. Changes
+ * all registers.
+ */
+void form_prepare(struct form *f, const struct stub_plan *plan, uint32_t captures);
 /* VALUE = a prepared scalar, or a capture's word; changes SCRATCH. */
 void form_captured_word(struct form *f, const struct stub_plan *plan, int i);
 /* In the sequence: writes capture `i`'s fixed part into the record at RIGHT. */

@@ -543,8 +543,6 @@ static void form_unlock_ring(struct form *f)
 
 void form_record(struct form *f, struct stub_plan *p)
 {
-	if (action_has_spans(p->at->action))
-		form_end(f, p);
 	form_prepare_stacks(f, p);
 	if (p->stub->thread.has_rseq)
 		form_cpu_record(f, p, p->at->slow, p->at->full);
@@ -557,7 +555,9 @@ static void form_record_again(struct form *f, struct stub_plan *p)
 {
 	int full = form_label(f);
 
-	form_prepare_again(f, p);
+	form_prepare_none(f, p);
+	form_prepare(f, p, UINT32_MAX);
+	form_prepare_stacks(f, p);
 	if (!p->stub->thread.has_rseq) {
 		form_jump(f, p->at->slow_again);
 		return;

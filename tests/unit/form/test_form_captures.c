@@ -88,9 +88,8 @@ static void write_capture(struct form *f, void *arg)
 	p->check_stack = form_label(f);
 	p->measure = form_label(f);
 	p->extent = form_label(f);
-	form_store_const(f, form_temp(MASK), sizeof(uint32_t), 1);
-	form_checks_begin(f, p);
-	form_prepare_capture(f, p, 0);
+	form_prepare_none(f, p);
+	form_prepare(f, p, 1);
 	form_prepare_stacks(f, p);
 	form_jump(f, done);
 	form_capture_subroutines(f, p);
