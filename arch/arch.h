@@ -18,6 +18,8 @@
 #include "arch/process.h"
 #include "arch/stub.h"
 
+struct stub_isa;
+
 /* ---- Patches ------------------------------------------------------------ */
 
 /*
@@ -197,26 +199,11 @@ struct arch {
 	 * function's frame can look like a copy of them; NULL on others.
 	 */
 	bool (*is_function_call)(const uint8_t *bytes);
-	/* Can the argument be captured at all? */
-	bool (*capturable)(const struct arch_arg *arg);
-	/*
-	 * Must a capture's pointer be checked at each hit? Then the record tells the readable ones.
-	 */
-	bool (*capture_checked)(const struct arch_capture *capture);
-	/* Emits a stub for address `at`, a multiple of ARCH_STUB_ALIGN, where threads enter it. */
-	enum arch_stub_status (*stub)(const struct arch_stub *stub, uint64_t at, uint8_t *out,
-		size_t room, struct arch_stub_code *ret);
-	/*
-	 * Writes an .eh_frame section, with its terminator, that unwinds from the functions that
-	 * stubs call (ARCH_ACTION_CALL) to the sites of the stubs. `stubs` are the addresses of the
-	 * stubs. Returns the length of the whole section, even if `room` is too small for it.
-	 */
-	size_t (*call_unwind)(
-		const struct arch_extent *stubs, size_t count, uint8_t *out, size_t room);
+	const struct stub_isa *stubs; /* what arch/stub knows of this ISA */
 };
 
-extern const struct arch arch_x86_64;
-extern const struct arch arch_aarch64;
+extern const struct arch arch_x86_64, arch_aarch64;
+extern const struct stub_isa x86_64_stubs, aarch64_stubs;
 
 /* Returns the table for an ELF machine, or NULL. */
 const struct arch *arch_of_machine(uint16_t elf_machine);
@@ -226,6 +213,24 @@ const struct arch *arch_of_args(uint16_t elf_machine);
 
 /* Returns this machine's table, also for all targets, or NULL if it is not supported. */
 const struct arch *arch_host(void);
+
+/* Can the argument be captured at all? */
+bool arch_capturable(const struct arch *arch, const struct arch_arg *arg);
+
+/* Must a capture's pointer be checked at each hit? Then the record tells the readable ones. */
+bool arch_capture_checked(const struct arch *arch, const struct arch_capture *capture);
+
+/* Emits a stub for address `at`, a multiple of ARCH_STUB_ALIGN, where threads enter it. */
+enum arch_stub_status arch_make_stub(const struct arch *arch, const struct arch_stub *stub,
+	uint64_t at, uint8_t *out, size_t room, struct arch_stub_code *ret);
+
+/*
+ * Writes an .eh_frame section, with its terminator, that unwinds from the functions that stubs call
+ * (ARCH_ACTION_CALL) to the sites of the stubs. `stubs` are the addresses of the stubs. Returns the
+ * length of the whole section, even if `room` is too small for it.
+ */
+size_t arch_call_unwind(const struct arch *arch, const struct arch_extent *stubs, size_t count,
+	uint8_t *out, size_t room);
 
 /* Returns the bits of a return address that may hold a signature. */
 uint64_t arch_signature(const struct arch *arch);

@@ -5,7 +5,6 @@
 #include "arch/aarch64/args.h"
 #include "arch/aarch64/emit.h"
 #include "arch/aarch64/encoding.h"
-#include "arch/aarch64/stub/stub.h"
 
 /* ==== Decode ================================================================================== */
 
@@ -781,8 +780,5 @@ const struct arch arch_aarch64 = {
 	.jump = aarch64_jump,
 	.jump_target = aarch64_jump_target,
 	.is_function_call = aarch64_is_function_call,
-	.capturable = aarch64_capturable,
-	.capture_checked = aarch64_capture_checked,
-	.stub = aarch64_stub,
-	.call_unwind = aarch64_call_unwind,
+	.stubs = &aarch64_stubs,
 };

@@ -2,7 +2,6 @@
 /* Makes a thread wait for the controller (struct probe_gate). Source: futex(2). */
 #include "arch/layout.h"
 #include "arch/runtime.h"
-#include "arch/stub/isa.h"
 #include "arch/stub/plan.h"
 
 enum {

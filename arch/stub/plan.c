@@ -802,11 +802,12 @@ bool plan_stub(struct stub_plan *p, const struct arch_stub *s, const struct stub
 	return true;
 }
 
-void plan_answer(const struct stub_plan *p, struct arch_stub_code *ret)
+bool arch_capturable(const struct arch *arch, const struct arch_arg *arg)
 {
-	ret->asks = p->strings || p->extents || p->checked || p->stacks || p->kernel_tid ||
-		    p->kernel_pid;
-	ret->asks_name = p->names;
-	ret->asks_cpu = p->kernel_cpu;
-	ret->asks_stack = p->stacks;
+	return operand_is_possible(arch->stubs, arg);
+}
+
+bool arch_capture_checked(const struct arch *arch, const struct arch_capture *capture)
+{
+	return capture_is_checked(arch->stubs, capture);
 }

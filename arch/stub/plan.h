@@ -5,7 +5,6 @@
 
 #include "arch/arch.h"
 #include "arch/stub/form.h"
-#include "arch/stub/isa.h"
 
 enum {
 	FRAME_REGISTERS = 32,
@@ -168,12 +167,87 @@ struct stub_plan {
 	int sequence_count;
 };
 
+/* ---- Instruction sets ------------------------------------------------------------------ */
+
+/*
+ * The .eh_frame section of stubs that call functions (call_unwind in arch/arch.h): a CIE for each
+ * instruction set; the rest is the same for all.
+ *
+ * The stub is a signal frame (augmentation `S`) that interrupted the function at the site, so rules
+ * for exactly that address apply.
+ *
+ * Sources: DWARF 5, 6.4 (call frame information); Linux Standard Base 5, 10.6.1 (.eh_frame).
+ */
+/* DW_CFA_* and DW_OP_* of <dwarf.h>. */
+enum {
+	/* ORed with the register; the operand is the distance below the CFA / 8 */
+	UNWIND_OFFSET = 0x80,
+	UNWIND_DEF_CFA_EXPRESSION = 0x0f,
+	UNWIND_EXPRESSION = 0x10,
+	UNWIND_OP_BREG = 0x70, /* the register's number is added */
+	UNWIND_OP_DEREF = 0x06
+};
+
+/*
+ * A CIE without its length: the return address is in column `ra`, code addresses are 8-byte
+ * numbers, the data alignment is -8; then the rules. Its size with the length is a multiple of 8
+ * bytes.
+ */
+#define UNWIND_CIE(ra, ...)                                                                        \
+	{                                                                                          \
+		0, 0, 0, 0, 1, 'z', 'R', 'S', 0, 1, 0x78, ra, 1, 0, __VA_ARGS__                    \
+	}
+
+/*
+ * Facts about an instruction set, and the code that is not written in the form. Registers have the
+ * numbers of probes' arguments (struct arch_arg).
+ */
+struct stub_isa {
+	int8_t stack_pointer, frame_pointer, first_argument;
+	/* Arguments may name general and vector registers with numbers below these. */
+	uint8_t registers, vectors;
+	/* bytes below the stack pointer where the program may have data */
+	uint16_t red_zone;
+	bool has_cpu_hint; /* FORM_CPU works without restartable sequences */
+
+	/*
+	 * Lays out both frames, after all temporaries are allocated. The stub uses VALUE and the
+	 * first `registers` of RIGHT, SCRATCH, SET, FROM, POINTER, NEXT, SPARE, SPARE_2. The small
+	 * frame saves at most two of them, and has no temporaries.
+	 */
+	void (*lay_out)(struct stub_plan *p, int registers);
+	/*
+	 * Enter a stub with the small frame; change to the whole frame; change back; leave for the
+	 * next stub. FORM_ORIGINAL then reads the site's registers from the new frame; after
+	 * leave(), from the whole one, for out-of-line code.
+	 */
+	void (*enter)(struct form *f, const struct stub_plan *p);
+	void (*grow)(struct form *f, const struct stub_plan *p);
+	void (*shrink)(struct form *f, const struct stub_plan *p);
+	void (*leave)(struct form *f, const struct stub_plan *p);
+	/* Emit the out-of-line code of the functions above; may be NULL. */
+	void (*late)(struct form *f, const struct stub_plan *p);
+
+	/*
+	 * Emitted by the back end, not in the form. If one is NULL, stubs that need it are refused.
+	 * call() calls a function of the program (arch_stub.call), which may change all registers.
+	 * time_subroutine() is plan->time: FORM_VALUE = CLOCK_MONOTONIC in ns, 0 if a filter
+	 * forbids the call; keeps other registers.
+	 */
+	void (*call)(struct form *f, const struct stub_plan *p);
+	void (*time_subroutine)(struct form *f, const struct stub_plan *p);
+	/* The CIE of stubs that call functions: UNWIND_CIE(). */
+	const uint8_t *cie;
+	uint32_t cie_bytes;
+	/* Writes the stub by form_stub(); sets length and next_jump of *ret. */
+	enum arch_stub_status (*write)(struct stub_plan *p, uint64_t at, uint8_t *out, size_t room,
+		struct arch_stub_code *ret);
+};
+
 /* ---- Planning (plan.c) ---------------------------------------------------------- */
 
 /* Returns false if the stub is impossible. */
 bool plan_stub(struct stub_plan *plan, const struct arch_stub *stub, const struct stub_isa *isa);
-/* Says which system calls the stub makes. */
-void plan_answer(const struct stub_plan *plan, struct arch_stub_code *ret);
 /*
  * action_has_spans() returns true if the action handles a start or end event of spans.
  * action_keeps_begins() returns true if start events keep data for their end events.

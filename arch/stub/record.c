@@ -7,7 +7,6 @@
  */
 
 #include "arch/layout.h"
-#include "arch/stub/isa.h"
 #include "arch/stub/plan.h"
 
 /* ==== Waiting for room ======================================================================== */

@@ -19,7 +19,6 @@
 
 #include "arch/layout.h"
 #include "arch/stub/plan.h"
-#include "arch/stub/unwind.h"
 
 /* ==== Bytes and return addresses ============================================================== */
 
@@ -236,16 +235,17 @@ struct fde {
 };
 _Static_assert(sizeof(struct fde) == 32, "entries are aligned");
 
-size_t unwind_section(const uint8_t *cie, uint32_t cie_bytes, const struct arch_extent *stubs,
-	size_t count, uint8_t *out, size_t room)
+size_t arch_call_unwind(const struct arch *arch, const struct arch_extent *stubs, size_t count,
+	uint8_t *out, size_t room)
 {
+	uint32_t cie_bytes = arch->stubs->cie_bytes;
 	size_t at = sizeof(cie_bytes) + cie_bytes;
 	size_t all = at + count * sizeof(struct fde) + sizeof(uint32_t);
 
 	if (room < all)
 		return all;
 	memcpy(out, &cie_bytes, sizeof(cie_bytes));
-	memcpy(out + sizeof(cie_bytes), cie, cie_bytes);
+	memcpy(out + sizeof(cie_bytes), arch->stubs->cie, cie_bytes);
 	for (size_t i = 0; i < count; i++, at += sizeof(struct fde)) {
 		struct fde fde = {.length = sizeof(fde) - sizeof(fde.length),
 			.cie = (uint32_t)(at + sizeof(fde.length)),

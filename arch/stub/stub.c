@@ -680,3 +680,20 @@ void form_stub(struct form *f, struct stub_plan *p)
 	p->isa->leave(f, p);
 	form_slow_parts(f, p);
 }
+
+enum arch_stub_status arch_make_stub(const struct arch *arch, const struct arch_stub *stub,
+	uint64_t at, uint8_t *out, size_t room, struct arch_stub_code *ret)
+{
+	struct stub_plan p;
+
+	if (!plan_stub(&p, stub, arch->stubs))
+		return ARCH_STUB_UNSUPPORTED;
+	*ret = (struct arch_stub_code){
+		.asks = p.strings || p.extents || p.checked || p.stacks || p.kernel_tid ||
+			p.kernel_pid,
+		.asks_name = p.names,
+		.asks_cpu = p.kernel_cpu,
+		.asks_stack = p.stacks,
+	};
+	return arch->stubs->write(&p, at, out, room, ret);
+}

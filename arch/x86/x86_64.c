@@ -11,7 +11,6 @@
 #include "arch/x86/decode/disasm.h"
 #include "arch/x86/decode/insn.h"
 #include "arch/x86/emit.h"
-#include "arch/x86/stub/stub.h"
 
 /* ==== Patch =================================================================================== */
 
@@ -831,8 +830,5 @@ const struct arch arch_x86_64 = {
 	.short_jump = x86_64_short_jump,
 	.far_jump = x86_64_far_jump,
 	.jump_target = x86_64_jump_target,
-	.capturable = x86_64_capturable,
-	.capture_checked = x86_64_capture_checked,
-	.stub = x86_64_stub,
-	.call_unwind = x86_64_call_unwind,
+	.stubs = &x86_64_stubs,
 };

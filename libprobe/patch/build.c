@@ -636,7 +636,7 @@ static struct probe_error *measure(
 	if (a->stubs.waits && !(a->change->seccomp.allowed & SECCOMP_WAIT))
 		return seccomp_error(&a->change->seccomp, SECCOMP_WAIT);
 	stub.next = at;
-	status = a->change->arch->stub(&stub, at, scratch, sizeof(scratch), &code);
+	status = arch_make_stub(a->change->arch, &stub, at, scratch, sizeof(scratch), &code);
 	if (status != ARCH_STUB_OK)
 		return stub_error(a, i, status);
 	/*
@@ -701,8 +701,8 @@ static struct probe_error *build_stub(struct install *a, size_t i, struct piece 
 	build_skip(arch, p, 0);
 	do { /* the jump to the next code may be rewritten later, so it must not cross a page */
 		as->stub = p->start + p->used;
-		status = arch->stub(
-			&stub, as->stub, p->bytes + p->used, p->size - p->used, &as->code);
+		status = arch_make_stub(
+			arch, &stub, as->stub, p->bytes + p->used, p->size - p->used, &as->code);
 		if (status != ARCH_STUB_OK)
 			return stub_error(a, i, status);
 		jump = as->stub + as->code.next_jump;

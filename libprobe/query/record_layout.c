@@ -77,7 +77,7 @@ static int add_capture(struct record_layout *l, const struct arch *arch, const s
 	capture.bytes_max =
 		is_string ? (bytes < PROBE_STRING_BYTES_MAX ? bytes : PROBE_STRING_BYTES_MAX)
 			  : AGGREGATE_BYTES_MAX;
-	if (!arch->capturable(&capture.arg))
+	if (!arch_capturable(arch, &capture.arg))
 		return -1;
 	l->captures[l->capture_count] = capture;
 	return l->capture_count++;
@@ -88,7 +88,7 @@ static bool resolve_whole(
 	struct arch_arg *arg, bool *is_static_ret, const struct record_layout_site *site)
 {
 	return arg->kind != ARCH_ARG_UNKNOWN && may_be_string(arg) &&
-	       resolve(arg, is_static_ret, site->module) && site->arch->capturable(arg);
+	       resolve(arg, is_static_ret, site->module) && arch_capturable(site->arch, arg);
 }
 
 /* Captures `length` bytes at `arg`. */
@@ -334,7 +334,7 @@ void record_layout_record_all(struct record_layout *layout, const struct arch *a
 {
 	layout->recorded = layout->capture_count;
 	for (size_t i = 0; i < layout->recorded; i++)
-		layout->checked |= arch->capture_checked(&layout->captures[i]);
+		layout->checked |= arch_capture_checked(arch, &layout->captures[i]);
 }
 
 void record_layout_init(struct record_layout *layout, const struct record_layout_site *site,

@@ -112,7 +112,7 @@ static struct probe_error *check_machine(struct change *c)
 	else if (!program)
 		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
 			"process %d: none of its program files can be read", c->pid);
-	else if (!c->arch || !c->arch->stub || !wide)
+	else if (!c->arch || !c->arch->stubs || !wide)
 		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
 			"process %d runs code of a machine type whose probes can be listed, "
 			"not enabled (%s)",

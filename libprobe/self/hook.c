@@ -383,13 +383,13 @@ void unwind_prepare(void)
 static struct unwind *unwind_add(
 	const struct arch *arch, const struct arch_extent *stubs, size_t count)
 {
-	size_t size = arch->call_unwind(stubs, count, NULL, 0);
+	size_t size = arch_call_unwind(arch, stubs, count, NULL, 0);
 	struct unwind *unwind = malloc(sizeof(*unwind) + size);
 
 	if (!unwind)
 		return NULL;
 	unwind_prepare();
-	unwind->length = arch->call_unwind(stubs, count, unwind->section, size);
+	unwind->length = arch_call_unwind(arch, stubs, count, unwind->section, size);
 	for (int i = 0; i < UNWINDERS; i++)
 		if (unwinders[i].add)
 			unwinders[i].add(unwind->section);
@@ -443,7 +443,7 @@ static struct probe_error *describe_site(struct hook *hook, const struct selecti
 	struct probe_error *error;
 	size_t count;
 
-	if (!arch || !arch->call_unwind)
+	if (!arch)
 		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
 			"no function can be connected to a probe on this processor");
 	sites->arch = arch;

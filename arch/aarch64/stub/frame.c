@@ -33,9 +33,7 @@
 
 #include "arch/aarch64/emit.h"
 #include "arch/aarch64/stub/lower.h"
-#include "arch/aarch64/stub/stub.h"
 #include "arch/stub/plan.h"
-#include "arch/stub/unwind.h"
 
 /* ==== Entering and leaving a stub ============================================================= */
 
@@ -355,16 +353,24 @@ static const uint8_t cie[] = UNWIND_CIE(RETURN_COLUMN, /* clang-format off */
 	/* clang-format on */);
 _Static_assert((sizeof(cie) + 4) % 8 == 0, "entries are aligned");
 
-size_t aarch64_call_unwind(const struct arch_extent *stubs, size_t count, uint8_t *out, size_t room)
+/* ==== The table =============================================================================== */
+
+static enum arch_stub_status a64_write(
+	struct stub_plan *p, uint64_t at, uint8_t *out, size_t room, struct arch_stub_code *ret)
 {
-	return unwind_section(cie, sizeof(cie), stubs, count, out, room);
+	struct a64 e = {.out = out, .room = room, .at = at};
+	struct a64_lowering l;
+
+	a64_lowering_init(&l, &e, NULL, &p->stub->thread);
+	form_stub(&l.form, p);
+	if (!a64_finish(&e))
+		return ARCH_STUB_NO_ROOM;
+	ret->next_jump = l.next_jump;
+	ret->length = e.length;
+	return l.reaches ? ARCH_STUB_OK : ARCH_STUB_OUT_OF_REACH;
 }
 
-/* ==== The instruction set ===================================================================== */
-
-/* aarch64 for the generator of stubs (arch/stub/stub.c). */
-
-static const struct stub_isa aarch64_isa = {
+const struct stub_isa aarch64_stubs = {
 	.stack_pointer = A64_SP,
 	.frame_pointer = 29,
 	.first_argument = 0,
@@ -377,33 +383,7 @@ static const struct stub_isa aarch64_isa = {
 	.leave = a64_leave,
 	.call = a64_call_function,
 	.time_subroutine = a64_time_subroutine,
+	.cie = cie,
+	.cie_bytes = sizeof(cie),
+	.write = a64_write,
 };
-
-bool aarch64_capturable(const struct arch_arg *arg)
-{
-	return operand_is_possible(&aarch64_isa, arg);
-}
-
-bool aarch64_capture_checked(const struct arch_capture *capture)
-{
-	return capture_is_checked(&aarch64_isa, capture);
-}
-
-enum arch_stub_status aarch64_stub(const struct arch_stub *stub, uint64_t at, uint8_t *out,
-	size_t room, struct arch_stub_code *ret)
-{
-	struct a64 e = {.out = out, .room = room, .at = at};
-	struct a64_lowering l;
-	struct stub_plan p;
-
-	if (!plan_stub(&p, stub, &aarch64_isa))
-		return ARCH_STUB_UNSUPPORTED;
-	a64_lowering_init(&l, &e, NULL, &stub->thread);
-	form_stub(&l.form, &p);
-	if (!a64_finish(&e))
-		return ARCH_STUB_NO_ROOM;
-	plan_answer(&p, ret);
-	ret->next_jump = l.next_jump;
-	ret->length = e.length;
-	return l.reaches ? ARCH_STUB_OK : ARCH_STUB_OUT_OF_REACH;
-}

@@ -7,10 +7,8 @@
 
 #include "arch/layout.h"
 #include "arch/stub/plan.h"
-#include "arch/stub/unwind.h"
 #include "arch/x86/stub/frame.h"
 #include "arch/x86/stub/lower.h"
-#include "arch/x86/stub/stub.h"
 
 /* ==== Kernel ================================================================================== */
 
@@ -813,16 +811,26 @@ static const uint8_t cie[] = UNWIND_CIE(DWARF_RA, /* clang-format off */
 	/* clang-format on */);
 _Static_assert((sizeof(cie) + 4) % 8 == 0, "entries are aligned");
 
-size_t x86_64_call_unwind(const struct arch_extent *stubs, size_t count, uint8_t *out, size_t room)
+/* ==== The table =============================================================================== */
+
+static enum arch_stub_status x86_64_write(
+	struct stub_plan *p, uint64_t at, uint8_t *out, size_t room, struct arch_stub_code *ret)
 {
-	return unwind_section(cie, sizeof(cie), stubs, count, out, room);
+	struct emit e = {.out = out, .room = room, .at = at};
+	struct lowering l;
+
+	lowering_init(&l, &e, NULL);
+	form_stub(&l.form, p);
+	emit_again(&e);
+	form_stub(&l.form, p);
+	if (!emit_finish(&e))
+		return ARCH_STUB_NO_ROOM;
+	ret->next_jump = l.next_jump;
+	ret->length = e.length;
+	return l.reaches ? ARCH_STUB_OK : ARCH_STUB_OUT_OF_REACH;
 }
 
-/* ==== Stub ==================================================================================== */
-
-/* Stubs for x86-64 (arch/stub/stub.c). */
-
-static const struct stub_isa x86_64_isa = {
+const struct stub_isa x86_64_stubs = {
 	.stack_pointer = RSP,
 	.frame_pointer = RBP,
 	.first_argument = RDI,
@@ -838,35 +846,7 @@ static const struct stub_isa x86_64_isa = {
 	.late = x86_64_late,
 	.call = x86_64_call,
 	.time_subroutine = x86_64_time_subroutine,
+	.cie = cie,
+	.cie_bytes = sizeof(cie),
+	.write = x86_64_write,
 };
-
-bool x86_64_capturable(const struct arch_arg *arg)
-{
-	return operand_is_possible(&x86_64_isa, arg);
-}
-
-bool x86_64_capture_checked(const struct arch_capture *capture)
-{
-	return capture_is_checked(&x86_64_isa, capture);
-}
-
-enum arch_stub_status x86_64_stub(const struct arch_stub *stub, uint64_t at, uint8_t *out,
-	size_t room, struct arch_stub_code *ret)
-{
-	struct emit e = {.out = out, .room = room, .at = at};
-	struct lowering l;
-	struct stub_plan p;
-
-	if (!plan_stub(&p, stub, &x86_64_isa))
-		return ARCH_STUB_UNSUPPORTED;
-	lowering_init(&l, &e, NULL);
-	form_stub(&l.form, &p);
-	emit_again(&e);
-	form_stub(&l.form, &p);
-	if (!emit_finish(&e))
-		return ARCH_STUB_NO_ROOM;
-	plan_answer(&p, ret);
-	ret->next_jump = l.next_jump;
-	ret->length = e.length;
-	return l.reaches ? ARCH_STUB_OK : ARCH_STUB_OUT_OF_REACH;
-}

@@ -197,7 +197,7 @@ static void test_table(void **state)
 	assert_null(arch_of_args(EM_NONE));
 	assert_string_equal(arch_aarch64.name, "aarch64");
 	assert_ptr_equal(arch_aarch64.parse_args, aarch64_parse_args);
-	assert_non_null(arch_aarch64.stub);
+	assert_non_null(arch_aarch64.stubs);
 }
 
 #define FILE_TEST(name, path, notes)                                                               \

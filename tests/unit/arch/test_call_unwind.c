@@ -12,14 +12,14 @@ static void check_section(const struct arch *arch)
 {
 	const struct arch_extent stubs[] = {{0x1000, 0x200}, {0x2000, 0x300}};
 	uint8_t section[256];
-	size_t size = arch->call_unwind(stubs, 2, NULL, 0), at = 0, entries = 0;
+	size_t size = arch_call_unwind(arch, stubs, 2, NULL, 0), at = 0, entries = 0;
 	uint32_t length, id;
 
 	assert_true(size <= sizeof(section));
 	memset(section, 0xff, sizeof(section));
-	assert_int_equal(arch->call_unwind(stubs, 2, section, size - 1), size);
+	assert_int_equal(arch_call_unwind(arch, stubs, 2, section, size - 1), size);
 	assert_int_equal(section[0], 0xff);
-	assert_int_equal(arch->call_unwind(stubs, 2, section, size), size);
+	assert_int_equal(arch_call_unwind(arch, stubs, 2, section, size), size);
 	assert_int_equal(section[size], 0xff);
 	for (;; at += 4 + length, entries++) {
 		uint64_t range[2];

@@ -486,7 +486,7 @@ static void test_return_register(void **state)
 	assert_int_equal(record_layout_capture_return(&layout, &site), 0);
 	assert_int_equal(layout.captures[0].arg.kind, ARCH_ARG_REGISTER);
 	assert_int_equal(layout.captures[0].arg.base, 30);
-	assert_true(arch->capturable(&layout.captures[0].arg));
+	assert_true(arch_capturable(arch, &layout.captures[0].arg));
 	site.saved.return_at = 24;
 	assert_int_equal(record_layout_capture_return(&layout, &site), 1);
 	assert_int_equal(layout.captures[1].arg.kind, ARCH_ARG_MEMORY);

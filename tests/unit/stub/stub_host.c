@@ -165,7 +165,8 @@ void *stub_host_emit(struct stub_host *host, const struct arch_stub *stub)
 	struct arch_stub_code code = {0};
 
 	assert_true(at < HOST_CODE_BYTES);
-	assert_int_equal(arch->stub(stub, start, host->code_rw + at, HOST_CODE_BYTES - at, &code),
+	assert_int_equal(
+		arch_make_stub(arch, stub, start, host->code_rw + at, HOST_CODE_BYTES - at, &code),
 		ARCH_STUB_OK);
 	assert_true(code.length <= ARCH_STUB_MAX);
 	assert_int_equal(
@@ -279,7 +280,7 @@ const uint64_t *stub_host_open_record(const struct arch_capture *captures, size_
 
 		words[i] = fixed_part(&captures[i], at, size);
 		at += size;
-		checked |= arch_x86_64.capture_checked(&captures[i]);
+		checked |= arch_capture_checked(&arch_x86_64, &captures[i]);
 	}
 	if (checked) {
 		memcpy(&words[tail++], at, mask_bytes);

@@ -372,26 +372,28 @@ static void refused(void **state)
 	stub.next = (uintptr_t)c->host.code;
 	empty.next = stub.next;
 	empty.action_count = 0;
-	assert_int_equal(arch_host()->stub(&empty, stub.next, out, sizeof(out), &code),
+	assert_int_equal(arch_make_stub(arch_host(), &empty, stub.next, out, sizeof(out), &code),
 		ARCH_STUB_UNSUPPORTED);
 	two = stub;
 	add(&two, ARCH_ACTION_RECORD);
-	assert_int_equal(arch_host()->stub(&two, stub.next, out, sizeof(out), &code), ARCH_STUB_OK);
+	assert_int_equal(arch_make_stub(arch_host(), &two, stub.next, out, sizeof(out), &code),
+		ARCH_STUB_OK);
 	two.actions[0].kind = ARCH_ACTION_RECORD;
-	assert_int_equal(
-		arch_host()->stub(&two, stub.next, out, sizeof(out), &code), ARCH_STUB_UNSUPPORTED);
+	assert_int_equal(arch_make_stub(arch_host(), &two, stub.next, out, sizeof(out), &code),
+		ARCH_STUB_UNSUPPORTED);
 	two = stub;
 	add(&two, ARCH_ACTION_CALL);
-	assert_int_equal(
-		arch_host()->stub(&two, stub.next, out, sizeof(out), &code), ARCH_STUB_UNSUPPORTED);
+	assert_int_equal(arch_make_stub(arch_host(), &two, stub.next, out, sizeof(out), &code),
+		ARCH_STUB_UNSUPPORTED);
 	two.actions[1].kind = ARCH_ACTION_GATE;
-	assert_int_equal(
-		arch_host()->stub(&two, stub.next, out, sizeof(out), &code), ARCH_STUB_UNSUPPORTED);
+	assert_int_equal(arch_make_stub(arch_host(), &two, stub.next, out, sizeof(out), &code),
+		ARCH_STUB_UNSUPPORTED);
 	two = stub;
 	add(&two, ARCH_ACTION_COUNT);
-	assert_int_equal(arch_host()->stub(&two, stub.next, out, sizeof(out), &code), ARCH_STUB_OK);
-	assert_int_equal(
-		arch_host()->stub(&two, stub.next, out, code.length - 1, &code), ARCH_STUB_NO_ROOM);
+	assert_int_equal(arch_make_stub(arch_host(), &two, stub.next, out, sizeof(out), &code),
+		ARCH_STUB_OK);
+	assert_int_equal(arch_make_stub(arch_host(), &two, stub.next, out, code.length - 1, &code),
+		ARCH_STUB_NO_ROOM);
 }
 
 int main(void)

@@ -486,8 +486,8 @@ static void impossible_stubs(void **state)
 		} else if (i == 7) {
 			stub.actions[0].flights.keep = 0;
 		}
-		assert_int_equal(
-			arch_host()->stub(&stub, (uintptr_t)c->host.code, out, sizeof(out), &code),
+		assert_int_equal(arch_make_stub(arch_host(), &stub, (uintptr_t)c->host.code, out,
+					 sizeof(out), &code),
 			i ? ARCH_STUB_UNSUPPORTED : ARCH_STUB_OK);
 	}
 }

@@ -57,12 +57,13 @@ static void it_is_not_asked_where_it_may_not_be(void **state)
 	struct arch_stub_code code;
 
 	stub.may_call_kernel = false;
-	assert_int_equal(arch_host()->stub(&stub, 0x10000, out, sizeof(out), &code), ARCH_STUB_OK);
+	assert_int_equal(
+		arch_make_stub(arch_host(), &stub, 0x10000, out, sizeof(out), &code), ARCH_STUB_OK);
 	assert_true(code.asks_name);
 	assert_false(code.asks);
 	stub.may_ask_name = false;
-	assert_int_equal(
-		arch_host()->stub(&stub, 0x10000, out, sizeof(out), &code), ARCH_STUB_UNSUPPORTED);
+	assert_int_equal(arch_make_stub(arch_host(), &stub, 0x10000, out, sizeof(out), &code),
+		ARCH_STUB_UNSUPPORTED);
 }
 
 int main(void)

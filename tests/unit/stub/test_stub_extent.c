@@ -301,7 +301,8 @@ static void check_impossible(struct variant *v)
 
 		stub.captures = &capture;
 		stub.capture_count = stub.recorded = 1;
-		assert_int_equal(arch_x86_64.stub(&stub, stub.next, code, sizeof(code), &ret),
+		assert_int_equal(
+			arch_make_stub(&arch_x86_64, &stub, stub.next, code, sizeof(code), &ret),
 			ARCH_STUB_UNSUPPORTED);
 	}
 }

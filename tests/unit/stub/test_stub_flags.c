@@ -354,8 +354,8 @@ static void check_sealed(struct variant *v)
 
 	stub.thread.no_counter = stub.may_ask_time = true;
 	if (stub.thread.has_rseq) { /* no call in a sequence */
-		assert_int_equal(
-			arch_x86_64.stub(&stub, 4096, v->pages, PAGE, &(struct arch_stub_code){0}),
+		assert_int_equal(arch_make_stub(&arch_x86_64, &stub, 4096, v->pages, PAGE,
+					 &(struct arch_stub_code){0}),
 			ARCH_STUB_UNSUPPORTED);
 		return;
 	}

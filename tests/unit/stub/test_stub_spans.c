@@ -593,8 +593,8 @@ static void durations_of_nothing(void **state)
 				.match = i == 3 ? &duration : NULL,
 				.filter = i == 2 ? &duration : NULL};
 		stub.filter = i < 2 ? &duration : NULL;
-		assert_int_equal(
-			arch_host()->stub(&stub, (uintptr_t)s->host.code, out, sizeof(out), &code),
+		assert_int_equal(arch_make_stub(arch_host(), &stub, (uintptr_t)s->host.code, out,
+					 sizeof(out), &code),
 			ARCH_STUB_UNSUPPORTED);
 	}
 }
@@ -616,8 +616,8 @@ static void impossible_stubs(void **state)
 		.record = sizeof(struct probe_begun)};
 	for (size_t i = 0; i < sizeof(keeps) / sizeof(*keeps); i++) {
 		stub.actions[0].flights.keep = keeps[i];
-		assert_int_equal(
-			arch_host()->stub(&stub, (uintptr_t)s->host.code, out, sizeof(out), &code),
+		assert_int_equal(arch_make_stub(arch_host(), &stub, (uintptr_t)s->host.code, out,
+					 sizeof(out), &code),
 			ARCH_STUB_UNSUPPORTED);
 	}
 }

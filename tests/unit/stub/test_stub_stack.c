@@ -222,11 +222,13 @@ static void not_of_begins(void **state)
 	stub.capture_count = stub.recorded = 1;
 	stub.next = (uintptr_t)out;
 	stub.actions[0].kind = ARCH_ACTION_CALL;
-	assert_int_equal(arch_x86_64.stub(&stub, (uintptr_t)out, out, sizeof(out), &code),
+	assert_int_equal(
+		arch_make_stub(&arch_x86_64, &stub, (uintptr_t)out, out, sizeof(out), &code),
 		ARCH_STUB_UNSUPPORTED);
 	stub.actions[0].kind = ARCH_ACTION_RECORD;
 	assert_int_equal(
-		arch_x86_64.stub(&stub, (uintptr_t)out, out, sizeof(out), &code), ARCH_STUB_OK);
+		arch_make_stub(&arch_x86_64, &stub, (uintptr_t)out, out, sizeof(out), &code),
+		ARCH_STUB_OK);
 }
 
 /* The function at the site has saved its caller's, and uses the register for something else. */

@@ -581,7 +581,8 @@ static size_t instructions(const struct arch_stub *stub, struct arch_stub_code *
 	size_t count = 0;
 
 	assert_int_equal(
-		arch_x86_64.stub(stub, stub->next & ~31ULL, out, sizeof(out), code), ARCH_STUB_OK);
+		arch_make_stub(&arch_x86_64, stub, stub->next & ~31ULL, out, sizeof(out), code),
+		ARCH_STUB_OK);
 	for (size_t at = 0; at < code->next_jump; at += insn.length, count++)
 		assert_true(arch_x86_64.decode(out + at, sizeof(out) - at, at, &insn));
 	return count;
@@ -623,7 +624,8 @@ static void check_length(struct variant *v)
 	stub.captures = strings;
 	stub.capture_count = stub.recorded = 12;
 	assert_int_equal(
-		arch_x86_64.stub(&stub, stub.next & ~31ULL, out, sizeof(out), &code), ARCH_STUB_OK);
+		arch_make_stub(&arch_x86_64, &stub, stub.next & ~31ULL, out, sizeof(out), &code),
+		ARCH_STUB_OK);
 }
 
 static void there_is_room_for_the_code(void **state)
@@ -640,7 +642,8 @@ static void check_refused(struct variant *v)
 	struct arch_stub_code code;
 
 	stub.actions[0].record.overwrite = true;
-	assert_int_equal(arch_x86_64.stub(&stub, stub.next & ~31ULL, out, sizeof(out), &code),
+	assert_int_equal(
+		arch_make_stub(&arch_x86_64, &stub, stub.next & ~31ULL, out, sizeof(out), &code),
 		ARCH_STUB_UNSUPPORTED);
 }
 

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "arch/x86/stub/stub.h"
+#include "arch/arch.h"
 #include "tests/unit/stub/stub_variant.h"
 
 /* ---- Counting, and what a hit preserves --------------------------------------------- */
@@ -118,8 +118,8 @@ static void check_values(struct variant *v)
 
 		for (size_t i = 0; i < n; i++) {
 			captures[i] = variant_capture(values[first + i].spec);
-			assert_true(x86_64_capturable(&captures[i].arg));
-			assert_false(x86_64_capture_checked(&captures[i]));
+			assert_true(arch_capturable(&arch_x86_64, &captures[i].arg));
+			assert_false(arch_capture_checked(&arch_x86_64, &captures[i]));
 		}
 		words = variant_record(v, captures, n, &bytes);
 		for (size_t i = 0; i < n; i++) {
@@ -292,7 +292,7 @@ static void check_memory_case(struct variant *v, const struct memory_case *m)
 		v->state.gpr[m->index] = m->index_is;
 	memset(v->pages, 0x5a, 3 * PAGE);
 	memcpy((void *)(uintptr_t)address, "\x81\x92\xa3\xb4\xc5\xd6\xe7\xf8", 8);
-	assert_true(x86_64_capture_checked(&captures[0]));
+	assert_true(arch_capture_checked(&arch_x86_64, &captures[0]));
 	words = variant_record(v, captures, 2, &bytes);
 	memcpy(&value, (void *)(uintptr_t)address, 8);
 	captures[0].arg.width = 8;
@@ -330,13 +330,13 @@ static void check_safe_memory(struct variant *v)
 	memcpy(&below, sp - 8, 4);
 	memcpy(&above, (const uint8_t *)&constant + 4, 4);
 	for (int i = 3; i < 6; i++) {
-		assert_false(x86_64_capturable(&captures[i].arg));
+		assert_false(arch_capturable(&arch_x86_64, &captures[i].arg));
 		captures[i].arg.disp += (intptr_t)&constant;
 		captures[i].arg.symbol = NULL;
 		captures[i].is_static = true;
 	}
 	for (int i = 0; i < 6; i++)
-		assert_false(x86_64_capture_checked(&captures[i]));
+		assert_false(arch_capture_checked(&arch_x86_64, &captures[i]));
 	words = variant_record(v, captures, 6, &bytes);
 	assert_int_equal(bytes, sizeof(struct ring_record) + 28); /* 27 of them */
 	assert_memory_equal(&words[0], sp, 8);
@@ -508,7 +508,7 @@ static void what_cannot_be_captured(void **state)
 	for (size_t i = 0; i < sizeof(specs) / sizeof(specs[0]); i++) {
 		struct arch_capture c = variant_capture(specs[i]);
 
-		if (arch_x86_64.capturable(&c.arg))
+		if (arch_capturable(&arch_x86_64, &c.arg))
 			fail_msg("%s", specs[i]);
 	}
 }
@@ -527,20 +527,21 @@ static void refusals(void **state)
 	stub = variant_stub(&v, ARCH_ACTION_RECORD);
 	stub.captures = captures;
 	stub.capture_count = stub.recorded = 1;
-	assert_int_equal(
-		arch_x86_64.stub(&stub, stub.next, out, sizeof(out), &code), ARCH_STUB_UNSUPPORTED);
+	assert_int_equal(arch_make_stub(&arch_x86_64, &stub, stub.next, out, sizeof(out), &code),
+		ARCH_STUB_UNSUPPORTED);
 	captures[1].is_string = true;
 	stub.captures = captures + 1;
-	assert_int_equal(
-		arch_x86_64.stub(&stub, stub.next, out, sizeof(out), &code), ARCH_STUB_UNSUPPORTED);
+	assert_int_equal(arch_make_stub(&arch_x86_64, &stub, stub.next, out, sizeof(out), &code),
+		ARCH_STUB_UNSUPPORTED);
 	stub.capture_count = stub.recorded = 0;
-	assert_int_equal(arch_x86_64.stub(&stub, stub.next, out, 64, &code), ARCH_STUB_NO_ROOM);
 	assert_int_equal(
-		arch_x86_64.stub(&stub, stub.next + (UINT64_C(1) << 32), out, sizeof(out), &code),
+		arch_make_stub(&arch_x86_64, &stub, stub.next, out, 64, &code), ARCH_STUB_NO_ROOM);
+	assert_int_equal(arch_make_stub(&arch_x86_64, &stub, stub.next + (UINT64_C(1) << 32), out,
+				 sizeof(out), &code),
 		ARCH_STUB_OUT_OF_REACH);
 	stub.actions[0].record.ring_bytes = 48000;
-	assert_int_equal(
-		arch_x86_64.stub(&stub, stub.next, out, sizeof(out), &code), ARCH_STUB_UNSUPPORTED);
+	assert_int_equal(arch_make_stub(&arch_x86_64, &stub, stub.next, out, sizeof(out), &code),
+		ARCH_STUB_UNSUPPORTED);
 	variant_deinit(&v);
 }
 

@@ -471,7 +471,7 @@ static void unwinders_find_the_site(void **state)
 			(uintptr_t)entry, (uint64_t)(x->host.code + x->host.code_used - entry)};
 		struct patterns in;
 
-		assert_true(arch_aarch64.call_unwind(&extent, 1, section, sizeof(section)) <=
+		assert_true(arch_call_unwind(&arch_aarch64, &extent, 1, section, sizeof(section)) <=
 			    sizeof(section));
 		__register_frame(section);
 		called.look = look_back;

@@ -628,11 +628,12 @@ static void cpu_of_kernel(void **state)
 	}
 	assert_int_equal(sched_setaffinity(0, sizeof(before), &before), 0);
 	stub.next = 0x10000;
-	assert_int_equal(arch_aarch64.stub(&stub, 0x20000, out, sizeof(out), &code), ARCH_STUB_OK);
+	assert_int_equal(arch_make_stub(&arch_aarch64, &stub, 0x20000, out, sizeof(out), &code),
+		ARCH_STUB_OK);
 	assert_true(code.asks_cpu);
 	stub.may_ask_cpu = false;
-	assert_int_equal(
-		arch_aarch64.stub(&stub, 0x20000, out, sizeof(out), &code), ARCH_STUB_UNSUPPORTED);
+	assert_int_equal(arch_make_stub(&arch_aarch64, &stub, 0x20000, out, sizeof(out), &code),
+		ARCH_STUB_UNSUPPORTED);
 }
 
 /* An id that only the kernel knows is right, or the hit is lost, or no filter lets it pass. */
@@ -683,17 +684,20 @@ static void refused(void **state)
 
 	stub.next = 0x10000;
 	stub.actions[0].kind = ARCH_ACTION_COUNT;
-	assert_int_equal(arch_aarch64.stub(&stub, 0x20000, out, sizeof(out), &code), ARCH_STUB_OK);
-	assert_int_equal(arch_aarch64.stub(&stub, 0x20000, out, 16, &code), ARCH_STUB_NO_ROOM);
-	assert_int_equal(arch_aarch64.stub(&stub, 0x20000000, out, sizeof(out), &code),
+	assert_int_equal(arch_make_stub(&arch_aarch64, &stub, 0x20000, out, sizeof(out), &code),
+		ARCH_STUB_OK);
+	assert_int_equal(
+		arch_make_stub(&arch_aarch64, &stub, 0x20000, out, 16, &code), ARCH_STUB_NO_ROOM);
+	assert_int_equal(arch_make_stub(&arch_aarch64, &stub, 0x20000000, out, sizeof(out), &code),
 		ARCH_STUB_OUT_OF_REACH);
 	/* The time is asked for, unless a mode may forbid that. */
 	stub.thread.no_counter = stub.may_ask_time = true;
 	stub.thread.has_modes = false;
-	assert_int_equal(arch_aarch64.stub(&stub, 0x20000, out, sizeof(out), &code), ARCH_STUB_OK);
+	assert_int_equal(arch_make_stub(&arch_aarch64, &stub, 0x20000, out, sizeof(out), &code),
+		ARCH_STUB_OK);
 	stub.thread.has_modes = true;
-	assert_int_equal(
-		arch_aarch64.stub(&stub, 0x20000, out, sizeof(out), &code), ARCH_STUB_UNSUPPORTED);
+	assert_int_equal(arch_make_stub(&arch_aarch64, &stub, 0x20000, out, sizeof(out), &code),
+		ARCH_STUB_UNSUPPORTED);
 }
 
 int main(void)
