@@ -3,45 +3,45 @@
 #include "libprobe/output/output.h"
 
 #ifndef HTTP_SERVER_BUILT
-struct probe_error *http_server_open(
-	const char *address, const struct http_pages *pages, struct http_server **ret)
+struct probe_error *probe_metrics_listen(
+	const struct probe_metrics *metrics, const char *address, struct probe_metrics_server **ret)
 {
-	(void)address, (void)pages, (void)ret;
+	(void)metrics, (void)address, (void)ret;
 	return probe_error_new(PROBE_ERROR_UNSUPPORTED,
 		"built without libmicrohttpd: to serve metrics, install its headers (Debian: "
 		"libmicrohttpd-dev) and rebuild (make clean all)");
 }
 
-/* Never called: no struct http_server exists. */
-void http_server_close(struct http_server *server)
+/* Never called: no struct probe_metrics_server exists. */
+void probe_metrics_server_close(struct probe_metrics_server *server)
 {
 	(void)server;
 }
 
-const char *http_server_address(const struct http_server *server)
+const char *probe_metrics_server_url(const struct probe_metrics_server *server)
 {
 	(void)server;
 	return "";
 }
 
-int http_server_fd(const struct http_server *server)
+int probe_metrics_server_fd(const struct probe_metrics_server *server)
 {
 	(void)server;
 	return -1;
 }
 
-uint64_t http_server_due_ns(const struct http_server *server)
+uint64_t probe_metrics_server_due_ns(const struct probe_metrics_server *server)
 {
 	(void)server;
 	return UINT64_MAX;
 }
 
-void http_server_run(struct http_server *server)
+void probe_metrics_server_run(struct probe_metrics_server *server)
 {
 	(void)server;
 }
 
-void http_server_renew(struct http_server *server)
+void probe_metrics_server_renew(struct probe_metrics_server *server)
 {
 	(void)server;
 }

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Uses libmicrohttpd with an external loop: one epoll(7) descriptor stands for the listening socket
- * and all connections.
+ * The HTTP server of the page /metrics, for scrapers, which can be read (GET, HEAD). It has no
+ * thread, because a thread would need locks, and is dangerous in a program that forks.
+ *
+ * It uses libmicrohttpd with an external loop: one epoll(7) descriptor stands for the listening
+ * socket and all connections.
  *
  * Clients are not trusted. At most CONNECTIONS_MAX connect at once; others wait in the kernel's
  * queue. A connection gets one answer within DEADLINE_NS: libmicrohttpd's timeout would begin again
- * with every byte. A page is generated once for all clients, until http_server_renew().
+ * with every byte. A page is generated once for all clients, until
+ * probe_metrics_server_renew().
  */
 #include <arpa/inet.h>
-#include <ctype.h>
 #include <errno.h>
 #include <limits.h>
 #include <netdb.h>
@@ -24,9 +27,71 @@
 
 #include "libprobe/output/output.h"
 
+/* ==== The page ================================================================================ */
+
+/* Parses a weight such as "0.75", in any locale, into thousandths. */
+static unsigned int parse_weight(const char *text)
+{
+	unsigned int weight = *text == '1' ? 1000 : 0;
+
+	if (text[0] != '0' || text[1] != '.')
+		return weight;
+	text += 2;
+	for (unsigned int unit = 100; unit && *text >= '0' && *text <= '9'; unit /= 10)
+		weight += unit * (unsigned int)(*text++ - '0');
+	return weight;
+}
+
+/* Returns the highest weight of a type in a client's `Accept` (RFC 9110, 12.4.2), or 0. */
+static unsigned int wish(const char *accept, const char *type)
+{
+	size_t length = strlen(type);
+	unsigned int most = 0;
+
+	if (!accept)
+		return 0;
+	while (*accept) {
+		const char *at = accept + strspn(accept, " \t,");
+		const char *end = at + strcspn(at, ",");
+		unsigned int wanted = 1000;
+
+		accept = end;
+		if ((size_t)(end - at) < length || strncasecmp(at, type, length) ||
+			(at[length] && !strchr(" \t;,", at[length])))
+			continue;
+		for (at += length; at < end; at++)
+			if (*at == 'q' && at[1] == '=' && strchr(" \t;", at[-1]))
+				wanted = parse_weight(at + 2);
+		most = wanted > most ? wanted : most;
+	}
+	return most;
+}
+
+/* Clients that ask for no format, such as browsers, get the older one. */
+int metrics_find_page(const char *path, const char *accept)
+{
+	unsigned int openmetrics = wish(accept, "application/openmetrics-text");
+
+	if (strcmp(path, "/metrics") != 0)
+		return -1;
+	return openmetrics > 0 && openmetrics >= wish(accept, "text/plain")
+		       ? PROBE_METRICS_OPENMETRICS
+		       : PROBE_METRICS_TEXT;
+}
+
+#ifdef HTTP_SERVER_BUILT
+#include <dlfcn.h>
+#include <microhttpd.h>
+
+#include "libprobe/base/clock.h"
+#include "libprobe/base/library.h"
+
 /* ==== Address ================================================================================= */
 
 /* Where a server listens, and under which names it answers. */
+
+/* The maximum length of an address in a URL. It is never a name, whose look-up might take long. */
+enum { HTTP_ADDRESS_BYTES = 64 };
 
 union address {
 	struct sockaddr any;
@@ -86,11 +151,6 @@ static bool parse_address(const char *text, union address *ret)
 _Static_assert(offsetof(struct sockaddr_in, sin_port) == offsetof(struct sockaddr_in6, sin6_port),
 	"one assignment is for both");
 
-static socklen_t length_of(const union address *address)
-{
-	return address->any.sa_family == AF_INET6 ? sizeof(address->v6) : sizeof(address->v4);
-}
-
 static struct probe_error *cannot_listen(const char *text, int err)
 {
 	switch (err) {
@@ -110,28 +170,14 @@ static struct probe_error *cannot_listen(const char *text, int err)
 	}
 }
 
-/* Writes a socket's address, whose port the kernel may have chosen. */
-static void show(int fd, char shown[HTTP_ADDRESS_BYTES])
-{
-	union address address = {0};
-	socklen_t length = sizeof(address);
-	bool is_v6;
-	char host[INET6_ADDRSTRLEN] = "";
-
-	getsockname(fd, &address.any, &length);
-	is_v6 = address.any.sa_family == AF_INET6;
-	inet_ntop(address.any.sa_family,
-		is_v6 ? (const void *)&address.v6.sin6_addr : (const void *)&address.v4.sin_addr,
-		host, sizeof(host));
-	snprintf(shown, HTTP_ADDRESS_BYTES, is_v6 ? "[%s]:%u" : "%s:%u", host,
-		ntohs(address.v4.sin_port));
-}
-
 static struct probe_error *http_listen(
 	const char *text, int *fd_ret, char shown[HTTP_ADDRESS_BYTES])
 {
+	char host[INET6_ADDRSTRLEN] = "";
 	union address address;
+	socklen_t length = sizeof(address);
 	int fd, one = 1;
+	bool is_v6;
 
 	if (!parse_address(text, &address))
 		return probe_error_new(PROBE_ERROR_USAGE,
@@ -143,13 +189,22 @@ static struct probe_error *http_listen(
 		return cannot_listen(text, errno);
 	/* Without this, connections of a server that has just ended would block the port. */
 	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-	if (bind(fd, &address.any, length_of(&address)) || listen(fd, SOMAXCONN)) {
+	if (bind(fd, &address.any,
+		    address.any.sa_family == AF_INET6 ? sizeof(address.v6) : sizeof(address.v4)) ||
+		listen(fd, SOMAXCONN)) {
 		struct probe_error *error = cannot_listen(text, errno);
 
 		close(fd);
 		return error;
 	}
-	show(fd, shown);
+	/* The kernel may have chosen the port. */
+	getsockname(fd, &address.any, &length);
+	is_v6 = address.any.sa_family == AF_INET6;
+	inet_ntop(address.any.sa_family,
+		is_v6 ? (const void *)&address.v6.sin6_addr : (const void *)&address.v4.sin_addr,
+		host, sizeof(host));
+	snprintf(shown, HTTP_ADDRESS_BYTES, is_v6 ? "[%s]:%u" : "%s:%u", host,
+		ntohs(address.v4.sin_port));
 	*fd_ret = fd;
 	return NULL;
 }
@@ -204,20 +259,15 @@ static bool http_host_is_ours(const char *host)
 	return is_in_domain(name, own);
 }
 
-/* ==== Http server ============================================================================= */
-
-#ifdef HTTP_SERVER_BUILT
-#include <dlfcn.h>
-#include <microhttpd.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
-#include "libprobe/base/clock.h"
-#include "libprobe/base/library.h"
+/* ==== The server ============================================================================== */
 
 enum { CONNECTIONS_MAX = 64, CONNECTION_BYTES = 16 << 10 };
+
+static const char *const types[] = {
+	[PROBE_METRICS_TEXT] = "text/plain; version=0.0.4; charset=utf-8",
+	[PROBE_METRICS_OPENMETRICS] = "application/openmetrics-text; version=1.0.0; charset=utf-8",
+};
+enum { PAGES = sizeof(types) / sizeof(types[0]) };
 #define DEADLINE_NS UINT64_C(10000000000)
 #define NS_PER_MS UINT64_C(1000000)
 
@@ -241,14 +291,14 @@ struct connection {
 	uint64_t until_ns;
 };
 
-struct http_server {
+struct probe_metrics_server {
 	struct libmicrohttpd mhd;
-	const struct http_pages *pages;
+	const struct probe_metrics *metrics;
 	struct MHD_Daemon *daemon;
 	int epoll_fd;
 	struct connection connections[CONNECTIONS_MAX];
-	struct MHD_Response *made[HTTP_PAGES_MAX];
-	char address[HTTP_ADDRESS_BYTES];
+	struct MHD_Response *made[PAGES]; /* by enum probe_metrics_format */
+	char url[HTTP_ADDRESS_BYTES + sizeof("http:///metrics")];
 };
 
 static struct probe_error *mhd_load(struct libmicrohttpd *mhd)
@@ -284,7 +334,7 @@ static struct probe_error *mhd_load(struct libmicrohttpd *mhd)
 /* ---- Answers ------------------------------------------------------------------- */
 
 static struct MHD_Response *respond(
-	const struct http_server *server, char *body, size_t length, const char *type)
+	const struct probe_metrics_server *server, char *body, size_t length, const char *type)
 {
 	struct MHD_Response *response = server->mhd.response(length, body, MHD_RESPMEM_MUST_FREE);
 
@@ -298,8 +348,8 @@ static struct MHD_Response *respond(
 }
 
 /* Sends an answer of one line. */
-static enum MHD_Result refuse(const struct http_server *server, struct MHD_Connection *connection,
-	unsigned int status, const char *line)
+static enum MHD_Result refuse(const struct probe_metrics_server *server,
+	struct MHD_Connection *connection, unsigned int status, const char *line)
 {
 	char *body = strdup(line);
 	struct MHD_Response *response =
@@ -315,30 +365,15 @@ static enum MHD_Result refuse(const struct http_server *server, struct MHD_Conne
 	return result;
 }
 
-/* Generates a page if none is stored. Connections that still send an older page keep it. */
-static struct MHD_Response *page_of(struct http_server *server, int page)
-{
-	struct probe_error *error;
-	char *body = NULL;
-	size_t length = 0;
-
-	if (server->made[page])
-		return server->made[page];
-	error = server->pages->make(page, server->pages->data, &body, &length);
-	if (!error)
-		server->made[page] = respond(server, body, length, server->pages->types[page]);
-	/* Report any error as lack of memory, because nothing else can fail. */
-	probe_error_free(error);
-	return server->made[page];
-}
-
 static enum MHD_Result answer(void *data, struct MHD_Connection *connection, const char *path,
 	const char *method, const char *version, const char *upload, size_t *upload_bytes,
 	void **request)
 {
-	struct http_server *server = data;
+	struct probe_metrics_server *server = data;
 	const char *host = server->mhd.value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_HOST);
-	struct MHD_Response *response;
+	struct probe_error *error;
+	char *body = NULL;
+	size_t length = 0;
 	int page;
 
 	(void)version, (void)upload, (void)upload_bytes, (void)request;
@@ -349,16 +384,24 @@ static enum MHD_Result answer(void *data, struct MHD_Connection *connection, con
 		return refuse(server, connection, MHD_HTTP_MISDIRECTED_REQUEST,
 			"This is no name of this machine: use its address, localhost or its host "
 			"name.\n");
-	page = server->pages->find(
+	page = metrics_find_page(
 		path, server->mhd.value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_ACCEPT));
 	if (page < 0)
 		return refuse(server, connection, MHD_HTTP_NOT_FOUND,
 			"There is nothing here; metrics are at /metrics.\n");
-	response = page_of(server, page);
-	if (!response)
+	/* Connections that still send an older page keep it. */
+	if (!server->made[page]) {
+		error = probe_metrics_text(
+			server->metrics, (enum probe_metrics_format)page, &body, &length);
+		if (!error)
+			server->made[page] = respond(server, body, length, types[page]);
+		/* Report any error as lack of memory, because nothing else can fail. */
+		probe_error_free(error);
+	}
+	if (!server->made[page])
 		return refuse(server, connection, MHD_HTTP_SERVICE_UNAVAILABLE,
 			"There is no memory for this page.\n");
-	return server->mhd.queue(connection, MHD_HTTP_OK, response);
+	return server->mhd.queue(connection, MHD_HTTP_OK, server->made[page]);
 }
 
 /* ---- Connections ---------------------------------------------------------------- */
@@ -366,7 +409,7 @@ static enum MHD_Result answer(void *data, struct MHD_Connection *connection, con
 static void watch(void *data, struct MHD_Connection *connection, void **context,
 	enum MHD_ConnectionNotificationCode code)
 {
-	struct http_server *server = data;
+	struct probe_metrics_server *server = data;
 	struct connection *slot = server->connections;
 
 	if (code == MHD_CONNECTION_NOTIFY_CLOSED) {
@@ -385,26 +428,14 @@ static void watch(void *data, struct MHD_Connection *connection, void **context,
 	*context = slot;
 }
 
-/* Shuts down connections past their deadline, which libmicrohttpd then forgets. */
-static void end_late(struct http_server *server)
-{
-	uint64_t now = clock_monotonic_ns();
-
-	for (size_t i = 0; i < CONNECTIONS_MAX; i++)
-		if (server->connections[i].fd >= 0 && server->connections[i].until_ns <= now) {
-			shutdown(server->connections[i].fd, SHUT_RDWR);
-			server->connections[i].until_ns = UINT64_MAX;
-		}
-}
-
 /* ---- The caller's loop ---------------------------------------------------------- */
 
-int http_server_fd(const struct http_server *server)
+int probe_metrics_server_fd(const struct probe_metrics_server *server)
 {
 	return server->epoll_fd;
 }
 
-uint64_t http_server_due_ns(const struct http_server *server)
+uint64_t probe_metrics_server_due_ns(const struct probe_metrics_server *server)
 {
 	MHD_UNSIGNED_LONG_LONG ms;
 	uint64_t due = UINT64_MAX;
@@ -420,15 +451,25 @@ uint64_t http_server_due_ns(const struct http_server *server)
 	return due;
 }
 
-void http_server_run(struct http_server *server)
+void probe_metrics_server_run(struct probe_metrics_server *server)
 {
-	end_late(server);
+	uint64_t now = clock_monotonic_ns();
+
+	/* libmicrohttpd forgets a connection after it has been shut down. */
+	for (size_t i = 0; i < CONNECTIONS_MAX; i++) {
+		struct connection *slot = &server->connections[i];
+
+		if (slot->fd >= 0 && slot->until_ns <= now) {
+			shutdown(slot->fd, SHUT_RDWR);
+			slot->until_ns = UINT64_MAX;
+		}
+	}
 	server->mhd.run(server->daemon);
 }
 
-void http_server_renew(struct http_server *server)
+void probe_metrics_server_renew(struct probe_metrics_server *server)
 {
-	for (size_t i = 0; i < HTTP_PAGES_MAX; i++) {
+	for (size_t i = 0; i < PAGES; i++) {
 		if (server->made[i])
 			server->mhd.destroy(server->made[i]);
 		server->made[i] = NULL;
@@ -437,166 +478,43 @@ void http_server_renew(struct http_server *server)
 
 /* ---- Life ------------------------------------------------------------------------ */
 
-static struct probe_error *start(struct http_server *server, int fd)
+struct probe_error *probe_metrics_listen(
+	const struct probe_metrics *metrics, const char *address, struct probe_metrics_server **ret)
 {
-	const union MHD_DaemonInfo *info;
-
-	server->daemon = server->mhd.start(MHD_USE_EPOLL, 0, NULL, NULL, answer, server,
-		MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT,
-		(unsigned int)CONNECTIONS_MAX, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-		(size_t)CONNECTION_BYTES, MHD_OPTION_NOTIFY_CONNECTION, watch, server,
-		MHD_OPTION_END);
-	if (!server->daemon)
-		return probe_error_new(
-			PROBE_ERROR_SYSTEM, "libmicrohttpd cannot serve at %s", server->address);
-	info = server->mhd.daemon_info(server->daemon, MHD_DAEMON_INFO_EPOLL_FD);
-	server->epoll_fd = info->epoll_fd;
-	return NULL;
-}
-
-struct probe_error *http_server_open(
-	const char *address, const struct http_pages *pages, struct http_server **ret)
-{
-	struct http_server *server = calloc(1, sizeof(*server));
+	struct probe_metrics_server *server = calloc(1, sizeof(*server));
+	char shown[HTTP_ADDRESS_BYTES];
 	struct probe_error *error;
 	int fd = -1;
 
 	if (!server)
 		return probe_error_no_memory();
-	server->pages = pages;
+	server->metrics = metrics;
 	for (size_t i = 0; i < CONNECTIONS_MAX; i++)
 		server->connections[i].fd = -1;
 	error = mhd_load(&server->mhd);
 	if (!error)
-		error = http_listen(address, &fd, server->address);
-	if (!error)
-		error = start(server, fd);
+		error = http_listen(address, &fd, shown);
 	if (!error) {
-		*ret = server;
-		return NULL;
+		server->daemon = server->mhd.start(MHD_USE_EPOLL, 0, NULL, NULL, answer, server,
+			MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT,
+			(unsigned int)CONNECTIONS_MAX, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+			(size_t)CONNECTION_BYTES, MHD_OPTION_NOTIFY_CONNECTION, watch, server,
+			MHD_OPTION_END);
+		if (!server->daemon)
+			error = probe_error_new(
+				PROBE_ERROR_SYSTEM, "libmicrohttpd cannot serve at %s", shown);
 	}
-	if (fd >= 0)
-		close(fd);
-	http_server_close(server);
-	return error;
-}
-
-const char *http_server_address(const struct http_server *server)
-{
-	return server->address;
-}
-
-void http_server_close(struct http_server *server)
-{
-	if (!server)
-		return;
-	http_server_renew(server);
-	if (server->daemon)
-		server->mhd.stop(server->daemon);
-	free(server);
-}
-#endif
-
-/* ==== Metrics server ========================================================================== */
-
-/* The server of the page /metrics, for scrapers. */
-
-struct probe_metrics_server {
-	struct http_pages pages;
-	struct http_server *http;
-	char url[HTTP_ADDRESS_BYTES + sizeof("http:///metrics")];
-};
-
-/* Parses a weight such as "0.75", in any locale, into thousandths. */
-static unsigned int parse_weight(const char *text)
-{
-	unsigned int weight = *text == '1' ? 1000 : 0;
-
-	if (text[0] != '0' || text[1] != '.')
-		return weight;
-	text += 2;
-	for (unsigned int unit = 100; unit && *text >= '0' && *text <= '9'; unit /= 10)
-		weight += unit * (unsigned int)(*text++ - '0');
-	return weight;
-}
-
-/* Returns the highest weight of a type in a client's `Accept` (RFC 9110, 12.4.2), or 0. */
-static unsigned int wish(const char *accept, const char *type)
-{
-	size_t length = strlen(type);
-	unsigned int most = 0;
-
-	if (!accept)
-		return 0;
-	while (*accept) {
-		const char *at = accept + strspn(accept, " \t,");
-		const char *end = at + strcspn(at, ",");
-		unsigned int wanted = 1000;
-
-		accept = end;
-		if ((size_t)(end - at) < length || strncasecmp(at, type, length) ||
-			(at[length] && !strchr(" \t;,", at[length])))
-			continue;
-		for (at += length; at < end; at++)
-			if (*at == 'q' && at[1] == '=' && strchr(" \t;", at[-1]))
-				wanted = parse_weight(at + 2);
-		most = wanted > most ? wanted : most;
-	}
-	return most;
-}
-
-/* Clients that ask for no format, such as browsers, get the older one. */
-int metrics_find_page(const char *path, const char *accept)
-{
-	unsigned int openmetrics = wish(accept, "application/openmetrics-text");
-
-	if (strcmp(path, "/metrics") != 0)
-		return -1;
-	return openmetrics > 0 && openmetrics >= wish(accept, "text/plain")
-		       ? PROBE_METRICS_OPENMETRICS
-		       : PROBE_METRICS_TEXT;
-}
-
-static struct probe_error *make_page(int page, void *data, char **ret, size_t *length_ret)
-{
-	return probe_metrics_text(data, (enum probe_metrics_format)page, ret, length_ret);
-}
-
-struct probe_error *probe_metrics_listen(
-	const struct probe_metrics *metrics, const char *address, struct probe_metrics_server **ret)
-{
-	struct probe_metrics_server *server = malloc(sizeof(*server));
-	struct probe_error *error;
-
-	if (!server)
-		return probe_error_no_memory();
-	*server = (struct probe_metrics_server){
-		.pages = {
-			.types = {[PROBE_METRICS_TEXT] = "text/plain; version=0.0.4; charset=utf-8",
-				[PROBE_METRICS_OPENMETRICS] =
-					"application/openmetrics-text; version=1.0.0; "
-					"charset=utf-8"},
-			.find = metrics_find_page,
-			.make = make_page,
-			/* The server only reads `metrics`. */
-			.data = (void *)(uintptr_t)metrics}};
-	error = http_server_open(address, &server->pages, &server->http);
 	if (error) {
-		free(server);
+		if (fd >= 0)
+			close(fd);
+		probe_metrics_server_close(server);
 		return error;
 	}
-	snprintf(server->url, sizeof(server->url), "http://%s/metrics",
-		http_server_address(server->http));
+	server->epoll_fd =
+		server->mhd.daemon_info(server->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;
+	snprintf(server->url, sizeof(server->url), "http://%s/metrics", shown);
 	*ret = server;
 	return NULL;
-}
-
-void probe_metrics_server_close(struct probe_metrics_server *server)
-{
-	if (!server)
-		return;
-	http_server_close(server->http);
-	free(server);
 }
 
 const char *probe_metrics_server_url(const struct probe_metrics_server *server)
@@ -604,114 +522,13 @@ const char *probe_metrics_server_url(const struct probe_metrics_server *server)
 	return server->url;
 }
 
-int probe_metrics_server_fd(const struct probe_metrics_server *server)
+void probe_metrics_server_close(struct probe_metrics_server *server)
 {
-	return http_server_fd(server->http);
+	if (!server)
+		return;
+	probe_metrics_server_renew(server);
+	if (server->daemon)
+		server->mhd.stop(server->daemon);
+	free(server);
 }
-
-uint64_t probe_metrics_server_due_ns(const struct probe_metrics_server *server)
-{
-	return http_server_due_ns(server->http);
-}
-
-void probe_metrics_server_run(struct probe_metrics_server *server)
-{
-	http_server_run(server->http);
-}
-
-void probe_metrics_server_renew(struct probe_metrics_server *server)
-{
-	http_server_renew(server->http);
-}
-
-/* ==== Headers ================================================================================= */
-
-/*
- * Users' headers, such as a collector's API key, in the format of OTEL_EXPORTER_OTLP_HEADERS:
- * https://opentelemetry.io/docs/specs/otel/protocol/exporter/
- */
-
-/* Returns true if these characters may be in a header's name (RFC 9110, 5.6.2). */
-static bool is_name(const char *text, size_t length)
-{
-	for (size_t i = 0; i < length; i++)
-		if (!isalnum((unsigned char)text[i]) && !strchr("!#$%&'*+-.^_`|~", text[i]))
-			return false;
-	return length > 0;
-}
-
-static int digit_of(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	c |= 0x20;
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-/* Appends a decoded value. Returns false if a byte would end the header. */
-static bool decode(const char *from, size_t length, char *to)
-{
-	for (size_t i = 0; i < length; i++) {
-		bool is_code = from[i] == '%' && i + 2 < length;
-		int high = is_code ? digit_of(from[i + 1]) : -1;
-		int low = is_code ? digit_of(from[i + 2]) : -1;
-		char c = from[i];
-
-		if (high >= 0 && low >= 0) {
-			c = (char)(high * 16 + low);
-			i += 2;
-		}
-		if (c == '\r' || c == '\n' || c == '\0')
-			return false;
-		*to++ = c;
-	}
-	*to = '\0';
-	return true;
-}
-
-static size_t trimmed(const char **text, size_t length)
-{
-	while (length && strchr(" \t", **text)) {
-		++*text;
-		length--;
-	}
-	while (length && strchr(" \t", (*text)[length - 1]))
-		length--;
-	return length;
-}
-
-bool http_next_header(const char **headers, char **ret, struct probe_error **error_ret)
-{
-	const char *name, *value, *end;
-	size_t name_length, value_length;
-	char *to;
-
-	if (!*headers || !*(*headers += strspn(*headers, ", \t")))
-		return false;
-	name = *headers;
-	end = name + strcspn(name, ",");
-	*headers = end;
-	name_length = strcspn(name, "=");
-	value = name + name_length + 1;
-	if (value > end) {
-		*error_ret = probe_error_new(PROBE_ERROR_USAGE,
-			"OTEL_EXPORTER_OTLP_HEADERS is NAME=VALUE,NAME=VALUE...");
-		return false;
-	}
-	value_length = trimmed(&value, (size_t)(end - value));
-	name_length = trimmed(&name, name_length);
-	*ret = to = malloc(name_length + value_length + sizeof(": "));
-	if (!to) {
-		*error_ret = probe_error_no_memory();
-		return false;
-	}
-	to = stpcpy(mempcpy(to, name, name_length), ": ");
-	if (is_name(name, name_length) && decode(value, value_length, to))
-		return true;
-	free(*ret);
-	/* Do not show the value, which may be a secret. */
-	*error_ret = probe_error_new(PROBE_ERROR_USAGE,
-		"OTEL_EXPORTER_OTLP_HEADERS: header %.*s has a byte that is not allowed there",
-		(int)name_length, name);
-	return false;
-}
+#endif

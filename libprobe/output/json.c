@@ -28,19 +28,9 @@
  * layout is fixed; only the escaping of strings needs care (buffer_json_escaped()). The tests read
  * the output with Python's parser.
  */
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <math.h>
-#include <poll.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "libprobe/base/file.h"
 #include "libprobe/base/value.h"
 #include "libprobe/output/output.h"
 #include "libprobe/session/session.h"
@@ -71,31 +61,6 @@ static double rounded(double value)
 	return isfinite(value) && fabs(value) < 0x1p53 ? (double)(int64_t)(value + 0.5) : value;
 }
 
-static double percentile(const struct probe_row *row, double percent)
-{
-	double value = probe_row_percentile(row, percent);
-
-	return row->is_float ? value : rounded(value);
-}
-
-static void percentile_fields(struct buffer *out, const struct probe_row *row)
-{
-	static const struct {
-		const char *name;
-		double percent;
-	} percentiles[] = {
-		{"p50", 50},
-		{"p90", 90},
-		{"p95", 95},
-		{"p99", 99},
-		{"p999", 99.9},
-		{"p9999", 99.99},
-	};
-
-	for (size_t i = 0; i < sizeof(percentiles) / sizeof(percentiles[0]); i++)
-		json_number(out, percentiles[i].name, percentile(row, percentiles[i].percent));
-}
-
 /* Converts a bucket's bound, the highest value for is_high, to the row's unit. */
 static uint64_t scaled(uint64_t bound, double unit, bool is_high)
 {
@@ -109,32 +74,25 @@ static uint64_t scaled(uint64_t bound, double unit, bool is_high)
 	return value >= 0x1p64 ? UINT64_MAX : (uint64_t)value;
 }
 
-/*
- * Writes the bounds of a bucket of doubles. All values in the bucket are below its high bound; null
- * means that there is no bound.
- */
-static void bounds_of_doubles(struct buffer *out, const struct probe_row *row, size_t index)
-{
-	double low, high;
-
-	probe_row_bucket(row, index, &low, &high);
-	if (index == PROBE_BUCKETS - 1)
-		value_number(&row->min, &low);
-	json_number(out, NULL, low);
-	json_number(out, NULL, high);
-}
-
+/* Writes the bounds of a bucket; null means that there is no bound. */
 static void bucket_bounds(struct buffer *out, const struct probe_row *row, size_t index)
 {
+	bool is_negative = index == PROBE_BUCKETS - 1;
+	double least, most;
 	uint64_t high;
 	int64_t low;
 
 	if (row->is_float) {
-		bounds_of_doubles(out, row, index);
+		/* All values in the bucket are below its high bound. */
+		probe_row_bucket(row, index, &least, &most);
+		if (is_negative)
+			value_number(&row->min, &least);
+		json_number(out, NULL, least);
+		json_number(out, NULL, most);
 		return;
 	}
 	probe_bucket_range(index, &low, &high);
-	if (index == PROBE_BUCKETS - 1) {
+	if (is_negative) {
 		json_signed(out, NULL, row->min.kind == PROBE_VALUE_SIGNED ? row->min.i : low);
 		json_signed(out, NULL, -1);
 	} else {
@@ -163,35 +121,6 @@ static void buckets(struct buffer *out, const struct probe_row *row)
 	json_close(out, ']');
 }
 
-static void begin(struct buffer *out, const struct probe_table_row *row)
-{
-	if (!row->begin_name)
-		return;
-	json_begin(out, "begin");
-	buffer_char(out, '"');
-	buffer_json_escaped(out, row->begin_provider, strlen(row->begin_provider));
-	buffer_char(out, ':');
-	buffer_json_escaped(out, row->begin_name, strlen(row->begin_name));
-	buffer_char(out, '"');
-}
-
-static void keys(struct buffer *out, const struct probe_value *keys, size_t count)
-{
-	if (!count)
-		return;
-	json_open(out, "keys", '[');
-	for (size_t i = 0; i < count; i++)
-		json_value(out, NULL, &keys[i]);
-	json_close(out, ']');
-	if (value_keys_are_other(keys, count))
-		json_boolean(out, "other", true);
-}
-
-static double average(const struct probe_row *row)
-{
-	return row->count ? (double)(row->sum / row->count) : NAN;
-}
-
 /* Writes a time in whole ns; fractions come only from the conversion of stamps. */
 static long double whole(long double ns)
 {
@@ -203,19 +132,25 @@ static double per_second(double amount, uint64_t elapsed_ns)
 	return elapsed_ns ? amount * 1e9 / (double)elapsed_ns : NAN;
 }
 
-static double change(const struct probe_table_row *row, uint64_t elapsed_ns)
-{
-	double last;
-
-	return value_number(&row->row.last, &last) ? per_second(last - row->first, elapsed_ns)
-						   : NAN;
-}
+static const struct {
+	const char *name;
+	double percent;
+} percentiles[] = {
+	{"p50", 50},
+	{"p90", 90},
+	{"p95", 95},
+	{"p99", 99},
+	{"p999", 99.9},
+	{"p9999", 99.99},
+};
+enum { PERCENTILES = sizeof(percentiles) / sizeof(percentiles[0]) };
 
 static void figures(
 	struct buffer *out, const struct probe_table_row *row, const struct probe_view *view)
 {
 	const struct probe_row *its = &row->row;
 	unsigned int columns = view->columns;
+	double average = its->count ? (double)(its->sum / its->count) : NAN, last;
 	bool is_time = row->begin_name != NULL;
 
 	if (columns & PROBE_COLUMN_SUM)
@@ -225,29 +160,35 @@ static void figures(
 	if (columns & PROBE_COLUMN_MAX)
 		json_value(out, "max", &its->max);
 	if (columns & PROBE_COLUMN_AVERAGE)
-		json_number(out, "avg", is_time ? whole(average(its)) : average(its));
+		json_number(out, "avg", is_time ? whole(average) : average);
 	if (columns & PROBE_COLUMN_RATE)
 		json_number(out, "rate", per_second((double)its->count, view->elapsed_ns));
-	if (columns & PROBE_COLUMN_PERCENTILES)
-		percentile_fields(out, its);
+	for (size_t i = 0; columns & PROBE_COLUMN_PERCENTILES && i < PERCENTILES; i++) {
+		double value = probe_row_percentile(its, percentiles[i].percent);
+
+		json_number(out, percentiles[i].name, its->is_float ? value : rounded(value));
+	}
 	if (columns & PROBE_COLUMN_LAST)
 		json_value(out, "last", &its->last);
 	if (columns & PROBE_COLUMN_TIME && its->last_time_ns)
 		json_unsigned(out, "last_ts", its->last_time_ns);
 	if (columns & PROBE_COLUMN_CHANGE)
-		json_number(out, "change", change(row, view->elapsed_ns));
+		json_number(out, "change",
+			value_number(&its->last, &last)
+				? per_second(last - row->first, view->elapsed_ns)
+				: NAN);
 	if (columns & PROBE_COLUMN_BUCKETS)
 		buckets(out, its);
 }
 
-/* Writes how many sites are not counted, unless all are. */
-static void coverage_fields(struct buffer *out, const struct probe_coverage *coverage)
+static void view_fields(struct buffer *out, const struct probe_view *view)
 {
-	if (!coverage->refused && !coverage->overwritten)
-		return;
-	json_unsigned(out, "sites", coverage->sites);
-	json_unsigned(out, "refused", coverage->refused);
-	json_unsigned(out, "inconsistent", coverage->overwritten);
+	if (view->title)
+		json_text(out, "tracer", view->title);
+	if (view->is_interval) {
+		json_unsigned(out, "ts", view->time_ns);
+		json_unsigned(out, "interval", view->elapsed_ns);
+	}
 }
 
 void json_row_fields(struct buffer *out, const struct probe_table_row *row, size_t key_count,
@@ -258,8 +199,22 @@ void json_row_fields(struct buffer *out, const struct probe_table_row *row, size
 
 	json_text(out, "provider", row->provider);
 	json_text(out, "name", row->name);
-	begin(out, row);
-	keys(out, row->row.keys, key_count);
+	if (row->begin_name) {
+		json_begin(out, "begin");
+		buffer_char(out, '"');
+		buffer_json_escaped(out, row->begin_provider, strlen(row->begin_provider));
+		buffer_char(out, ':');
+		buffer_json_escaped(out, row->begin_name, strlen(row->begin_name));
+		buffer_char(out, '"');
+	}
+	if (key_count) {
+		json_open(out, "keys", '[');
+		for (size_t i = 0; i < key_count; i++)
+			json_value(out, NULL, &row->row.keys[i]);
+		json_close(out, ']');
+	}
+	if (value_keys_are_other(row->row.keys, key_count))
+		json_boolean(out, "other", true);
 	if (view->columns & PROBE_COLUMN_OUTCOME)
 		json_text(out, "outcome", table_name_aborts(row->name) ? "aborted" : "done");
 	if (probe_coverage_is_none(&row->coverage))
@@ -271,13 +226,13 @@ void json_row_fields(struct buffer *out, const struct probe_table_row *row, size
 		json_unsigned(out, "in_flight", row->row.in_flight);
 		json_unsigned(out, "unmatched", row->unmatched);
 	}
-	coverage_fields(out, &row->coverage);
-	if (view->title)
-		json_text(out, "tracer", view->title);
-	if (view->is_interval) {
-		json_unsigned(out, "ts", view->time_ns);
-		json_unsigned(out, "interval", view->elapsed_ns);
+	/* How many sites are not counted, unless all are. */
+	if (row->coverage.refused || row->coverage.overwritten) {
+		json_unsigned(out, "sites", row->coverage.sites);
+		json_unsigned(out, "refused", row->coverage.refused);
+		json_unsigned(out, "inconsistent", row->coverage.overwritten);
 	}
+	view_fields(out, view);
 }
 
 /* Writes an object for each row. */
@@ -310,23 +265,6 @@ static void json_table(struct format_context *context, const struct probe_table 
  * if "symbol" is null, of the module.
  */
 
-static void json_frame(struct buffer *out, const struct probe_frame *frame)
-{
-	json_open(out, NULL, '{');
-	json_hex(out, "ip", frame->ip);
-	json_text(out, "module", frame->module);
-	json_text(out, "symbol", frame->symbol);
-	if (frame->module || frame->symbol)
-		json_hex(out, "offset", frame->offset);
-	else
-		json_null(out, "offset");
-	if (frame->file) {
-		json_text(out, "file", frame->file);
-		json_unsigned(out, "line", (uint64_t)frame->line);
-	}
-	json_close(out, '}');
-}
-
 void json_stack_fields(struct buffer *out, const char *name, const struct probe_stack *stack)
 {
 	static const char *const ends[] = {
@@ -337,8 +275,23 @@ void json_stack_fields(struct buffer *out, const char *name, const struct probe_
 
 	json_text(out, name, ends[stack->end]);
 	json_open(out, "frames", '[');
-	for (size_t i = 0; i < stack->count; i++)
-		json_frame(out, stack->frames[i]);
+	for (size_t i = 0; i < stack->count; i++) {
+		const struct probe_frame *frame = stack->frames[i];
+
+		json_open(out, NULL, '{');
+		json_hex(out, "ip", frame->ip);
+		json_text(out, "module", frame->module);
+		json_text(out, "symbol", frame->symbol);
+		if (frame->module || frame->symbol)
+			json_hex(out, "offset", frame->offset);
+		else
+			json_null(out, "offset");
+		if (frame->file) {
+			json_text(out, "file", frame->file);
+			json_unsigned(out, "line", (uint64_t)frame->line);
+		}
+		json_close(out, '}');
+	}
 	json_close(out, ']');
 }
 
@@ -358,12 +311,7 @@ static void json_row(
 	}
 	json_text(out, "comm", row->comm);
 	json_stack_fields(out, "end", &row->stack);
-	if (view->title)
-		json_text(out, "tracer", view->title);
-	if (view->is_interval) {
-		json_unsigned(out, "ts", view->time_ns);
-		json_unsigned(out, "interval", view->elapsed_ns);
-	}
+	view_fields(out, view);
 	json_end_line(out);
 }
 
@@ -375,17 +323,6 @@ static void json_stacks(struct format_context *context, const struct probe_stack
 }
 
 /* ==== Json ==================================================================================== */
-
-/* Writes a stack as an array of functions. */
-static void json_stack(struct buffer *out, const char *name, const struct probe_value *stack)
-{
-	json_open(out, name, '[');
-	for (size_t at = 0, length; at < stack->length; at += length + 1) {
-		length = value_stack_line(stack, at);
-		json_bytes(out, NULL, stack->bytes + at, length);
-	}
-	json_close(out, ']');
-}
 
 void json_value(struct buffer *out, const char *name, const struct probe_value *value)
 {
@@ -411,7 +348,12 @@ void json_value(struct buffer *out, const char *name, const struct probe_value *
 		json_hex_bytes(out, name, value->bytes, value->length);
 		break;
 	case PROBE_VALUE_STACK:
-		json_stack(out, name, value);
+		json_open(out, name, '[');
+		for (size_t at = 0, length; at < value->length; at += length + 1) {
+			length = value_stack_line(value, at);
+			json_bytes(out, NULL, value->bytes + at, length);
+		}
+		json_close(out, ']');
 		break;
 	case PROBE_VALUE_TEXT:
 	case PROBE_VALUE_STRING:
@@ -423,41 +365,10 @@ void json_value(struct buffer *out, const char *name, const struct probe_value *
 	}
 }
 
-static void json_truncated(struct buffer *out, const struct probe_hit *hit)
-{
-	bool any = false;
-
-	for (size_t i = 0; i < hit->arg_count; i++) {
-		if (!hit->args[i].truncated)
-			continue;
-		if (!any)
-			json_open(out, "truncated", '[');
-		json_unsigned(out, NULL, i);
-		any = true;
-	}
-	if (any)
-		json_close(out, ']');
-}
-
-static void json_name(struct buffer *out, const struct probe_session_probe *probe,
-	const struct probe_value *value, size_t index)
-{
-	const struct probe_meaning *meaning = probe->meaning;
-
-	if (meaning && index < PROBE_ARGS_MAX && probe->args[index] < meaning->arg_count) {
-		json_text(out, NULL, meaning->args[probe->args[index]].name);
-	} else {
-		json_begin(out, NULL);
-		buffer_string(out, "\"arg");
-		buffer_unsigned(out, value->number ? value->number - 1U : index);
-		buffer_char(out, '"');
-	}
-	buffer_char(out, ':');
-}
-
 static void json_named(
 	struct buffer *out, const struct probe_hit *hit, const struct probe_session_probe *probe)
 {
+	const struct probe_meaning *meaning = probe->meaning;
 	bool any = false;
 
 	for (size_t i = 0; i < hit->arg_count; i++) {
@@ -467,7 +378,15 @@ static void json_named(
 			continue;
 		if (!any)
 			json_open(out, "named", '{');
-		json_name(out, probe, value, i);
+		if (meaning && i < PROBE_ARGS_MAX && probe->args[i] < meaning->arg_count) {
+			json_text(out, NULL, meaning->args[probe->args[i]].name);
+		} else {
+			json_begin(out, NULL);
+			buffer_string(out, "\"arg");
+			buffer_unsigned(out, value->number ? value->number - 1U : i);
+			buffer_char(out, '"');
+		}
+		buffer_char(out, ':');
 		json_bytes(out, NULL, value->bytes, value->length);
 		any = true;
 	}
@@ -486,6 +405,8 @@ static void json_named(
 static void json_open_hit(struct buffer *out, const struct probe_hit *hit,
 	const struct probe_session_probe *probe, const char *comm, bool is_begin)
 {
+	bool any_truncated = false;
+
 	json_open(out, NULL, '{');
 	json_unsigned(out, "ts", hit->time_ns);
 	json_signed(out, "pid", hit->pid);
@@ -503,7 +424,16 @@ static void json_open_hit(struct buffer *out, const struct probe_hit *hit,
 		json_value(out, NULL, &hit->args[i]);
 	json_close(out, ']');
 	json_named(out, hit, probe);
-	json_truncated(out, hit);
+	for (size_t i = 0; i < hit->arg_count; i++) {
+		if (!hit->args[i].truncated)
+			continue;
+		if (!any_truncated)
+			json_open(out, "truncated", '[');
+		json_unsigned(out, NULL, i);
+		any_truncated = true;
+	}
+	if (any_truncated)
+		json_close(out, ']');
 }
 
 void json_hit(struct buffer *out, const struct probe_hit *hit,

@@ -138,25 +138,21 @@ enum { DECADES = 9, FIRST_DOUBLE = -10 };
 
 _Static_assert(3 * DECADES + 1 <= METRIC_BOUNDS_MAX, "times have fewer");
 
-static size_t time_bounds(double ret[METRIC_BOUNDS_MAX])
+/* Computes each bucket's highest value, in the unit of the row's values. Returns their number. */
+static size_t metric_bounds(
+	const struct probe_view *view, const struct probe_row *row, double ret[METRIC_BOUNDS_MAX])
 {
 	static const double steps[] = {1, 2, 5};
 	double decade = 100;
 	size_t count = 0;
 
-	for (int i = 0; i < DECADES; i++, decade *= 10)
-		for (int k = 0; k < 3; k++)
-			ret[count++] = decade * steps[k];
-	ret[count++] = decade;
-	return count;
-}
-
-/* Computes each bucket's highest value, in the unit of the row's values. Returns their number. */
-static size_t metric_bounds(
-	const struct probe_view *view, const struct probe_row *row, double ret[METRIC_BOUNDS_MAX])
-{
-	if (view->times)
-		return time_bounds(ret);
+	if (view->times) {
+		for (int i = 0; i < DECADES; i++, decade *= 10)
+			for (int k = 0; k < 3; k++)
+				ret[count++] = decade * steps[k];
+		ret[count++] = decade;
+		return count;
+	}
 	for (int i = 0; i < METRIC_BOUNDS_MAX; i++)
 		ret[i] = row->is_float ? ldexp(1, FIRST_DOUBLE + i) : ldexp(1, i) - 1;
 	return METRIC_BOUNDS_MAX;
@@ -193,22 +189,12 @@ static bool metric_is_same_tracer(const struct probe_view *a, const struct probe
 	return a->tags == b->tags && !strcmp(a->tracer, b->tracer);
 }
 
-static void fill_histogram(const struct metric_source *source, const struct probe_table_row *row,
-	const struct metric_name *name, struct metric_sample *sample)
-{
-	struct probe_row steady = row->row;
-
-	steady.unit = name->growth.unit;
-	sample->bound_count = metric_bounds(&source->view, &steady, sample->bounds);
-	metric_fill(&source->view, &steady, sample->bounds, sample->bound_count, sample->hits);
-	sample->value = name->growth.total;
-}
-
 static void of_rows(const struct metric_source *source, struct metric_sample *sample,
 	metric_visit *visit, void *data)
 {
 	const struct metric_family *family = sample->family;
 	const struct metric_process *process = sample->process;
+	const struct probe_view *view = &source->view;
 	bool is_recent = family->quantity == METRIC_LEAST || family->quantity == METRIC_MOST;
 	const struct metric_name *const *names = is_recent ? process->recent : process->all;
 	const struct probe_table_row *rows;
@@ -222,9 +208,15 @@ static void of_rows(const struct metric_source *source, struct metric_sample *sa
 			continue;
 		sample->row = &rows[i];
 		sample->labels = names[i]->labels;
-		if (family->kind == METRIC_HISTOGRAM)
-			fill_histogram(source, &rows[i], names[i], sample);
-		else if (is_recent)
+		if (family->kind == METRIC_HISTOGRAM) {
+			struct probe_row steady = rows[i].row;
+
+			steady.unit = names[i]->growth.unit;
+			sample->bound_count = metric_bounds(view, &steady, sample->bounds);
+			metric_fill(
+				view, &steady, sample->bounds, sample->bound_count, sample->hits);
+			sample->value = names[i]->growth.total;
+		} else if (is_recent)
 			sample->value = metric_recent(
 				&rows[i], family->quantity, process->history.interval_ns);
 		else
@@ -234,33 +226,24 @@ static void of_rows(const struct metric_source *source, struct metric_sample *sa
 	}
 }
 
-/*
- * Visits a sample that belongs to a process, not to a row, such as lost hits. Tracers of one name
- * differ by the label of the expression.
- */
-static void of_process(const struct metric_source *source, struct metric_sample *sample,
-	metric_visit *visit, void *data)
-{
-	const struct probe_table *table = sample->process->history.all;
-
-	if (!table)
-		return;
-	sample->labels = source->labels;
-	sample->value = (long double)(sample->family->quantity == METRIC_LOST
-					      ? probe_table_lost(table)
-					      : probe_table_unmatched(table));
-	visit(sample, data);
-}
-
 void metric_samples(const struct metric_source *source, const struct metric_family *family,
 	const struct metric_process *process, metric_visit *visit, void *data)
 {
-	struct metric_sample sample = {.family = family, .process = process};
+	struct metric_sample sample = {
+		.family = family, .process = process, .labels = source->labels};
+	const struct probe_table *table = process->history.all;
 
-	if (metric_infos[family->quantity].is_per_process)
-		of_process(source, &sample, visit, data);
-	else
+	if (!metric_infos[family->quantity].is_per_process) {
 		of_rows(source, &sample, visit, data);
+		return;
+	}
+	if (!table)
+		return;
+	/* Tracers of one name differ by the label of the expression. */
+	sample.value =
+		(long double)(family->quantity == METRIC_LOST ? probe_table_lost(table)
+							      : probe_table_unmatched(table));
+	visit(&sample, data);
 }
 
 /* ==== Families ================================================================================ */
@@ -273,20 +256,6 @@ void metric_samples(const struct metric_source *source, const struct metric_fami
 const struct metric_family metric_left_out = {.name = "probectl_rows_left_out",
 	.help = "Rows without room, which are in no metric",
 	.kind = METRIC_GAUGE};
-
-static bool is_in_histogram(enum metric_quantity quantity)
-{
-	return quantity == METRIC_HITS || quantity == METRIC_TOTAL ||
-	       metric_infos[quantity].percent > 0;
-}
-
-/* A sum that may decrease is no counter, because Prometheus would take a decrease for a reset. */
-static enum metric_kind kind_of(const struct probe_view *view, enum metric_quantity quantity)
-{
-	if (quantity == METRIC_TOTAL && !view->times)
-		return METRIC_GAUGE;
-	return metric_is_counter(view, quantity) ? METRIC_COUNTER : METRIC_GAUGE;
-}
 
 static void add_family(const struct probe_view *view, const char *what, const char *help,
 	bool is_value, struct metric_family *ret)
@@ -315,10 +284,15 @@ static size_t metric_families(const struct probe_view *view, size_t key_count,
 	}
 	for (enum metric_quantity i = 0; i < METRIC_QUANTITY_COUNT; i++) {
 		const struct metric_info *info = &metric_infos[i];
+		bool is_in_histogram = i == METRIC_HITS || i == METRIC_TOTAL || info->percent > 0;
+		/* Prometheus would take a decrease of a counter for a reset. */
+		bool may_decrease = i == METRIC_TOTAL && !view->times;
 
-		if (!metric_has(view, key_count, i) || (has_histogram && is_in_histogram(i)))
+		if (!metric_has(view, key_count, i) || (has_histogram && is_in_histogram))
 			continue;
-		ret[count] = (struct metric_family){.kind = kind_of(view, i), .quantity = i};
+		ret[count] = (struct metric_family){.quantity = i,
+			.kind = metric_is_counter(view, i) && !may_decrease ? METRIC_COUNTER
+									    : METRIC_GAUGE};
 		/* All counters' names end with "_total". */
 		add_family(view, i == METRIC_TOTAL ? "values" : info->name, info->help,
 			info->is_value, &ret[count++]);
@@ -355,21 +329,15 @@ static char *take_text(struct buffer *out, bool done)
 	return text;
 }
 
-static char *row_labels(const struct metric_source *source, const struct probe_table_row *row)
-{
-	struct buffer out = {0};
-	bool done =
-		metric_row_labels(row, &source->view, source->key_count, metric_write_label, &out);
-
-	return take_text(&out, done);
-}
-
 /* Finds or creates a row's name. *ret is NULL if the row is not shown. */
 static struct probe_error *name_of(struct probe_metrics *metrics,
 	const struct metric_source *source, struct metric_process *process,
 	const struct probe_table_row *row, bool is_recent, const struct metric_name **ret)
 {
-	AUTO_FREE char *labels = row_labels(source, row);
+	struct buffer out = {0};
+	bool done =
+		metric_row_labels(row, &source->view, source->key_count, metric_write_label, &out);
+	AUTO_FREE char *labels = take_text(&out, done);
 	struct metric_name *name;
 
 	*ret = NULL;
@@ -524,28 +492,18 @@ struct probe_error *probe_metrics_create(size_t rows_max, struct probe_metrics *
 	return NULL;
 }
 
-static bool is_same(const struct probe_view *a, const struct probe_view *b)
-{
-	return metric_is_same_tracer(a, b) &&
-	       !strcmp(a->value ? a->value : "", b->value ? b->value : "");
-}
-
-static char *source_labels(const struct probe_view *view)
-{
-	struct buffer out = {0};
-	const struct metric_label label = {
-		"value", view->value, view->value ? strlen(view->value) : 0, false};
-
-	return take_text(&out, !view->value || metric_write_label(&label, &out));
-}
-
 struct probe_error *probe_metrics_view(
 	struct probe_metrics *metrics, const struct probe_view *view, size_t key_count, size_t *ret)
 {
 	struct metric_source *source;
+	struct buffer out = {0};
+	bool done;
 
 	for (size_t i = 0; i < metrics->source_count; i++)
-		if (is_same(&metrics->sources[i].view, view))
+		if (metric_is_same_tracer(&metrics->sources[i].view, view) &&
+			!strcmp(metrics->sources[i].view.value ? metrics->sources[i].view.value
+							       : "",
+				view->value ? view->value : ""))
 			return probe_error_new(PROBE_ERROR_USAGE,
 				"the metrics of tracer '%s' are asked for twice", view->tracer);
 	if (!ARRAY_ROOM(metrics->sources, metrics->source_count))
@@ -553,7 +511,8 @@ struct probe_error *probe_metrics_view(
 	*ret = metrics->source_count++;
 	source = &metrics->sources[*ret];
 	*source = (struct metric_source){.view = *view, .key_count = key_count};
-	source->labels = source_labels(view);
+	done = !view->value || labels_take_text("value", view->value, metric_write_label, &out);
+	source->labels = take_text(&out, done);
 	if (!source->labels)
 		return probe_error_no_memory();
 	source->family_count = metric_families(view, key_count, source->families);
@@ -629,17 +588,6 @@ static bool metric_write_label(const struct metric_label *label, void *data)
 	return !out->no_memory;
 }
 
-/* Writes a bound, the same text in both formats, so that a series continues in the other. */
-static void bound_text(struct buffer *scratch, double bound, char ret[BOUND_BYTES])
-{
-	scratch->length = 0;
-	buffer_float(scratch, bound);
-	buffer_char(scratch, '\0');
-	if (!scratch->no_memory)
-		snprintf(ret, BOUND_BYTES, "%s%s", scratch->data,
-			strpbrk(scratch->data, ".e") ? "" : ".0");
-}
-
 /*
  * Writes a histogram's bounds once for all rows, because formatting bounds takes longer than the
  * rest of a row.
@@ -656,9 +604,15 @@ static void prepare_bounds(struct text *text, const struct metric_sample *sample
 		text->out.no_memory = true;
 		return;
 	}
-	for (size_t i = 0; i < sample->bound_count; i++)
-		bound_text(&scratch, metric_in_unit(sample->family, sample->bounds[i]),
-			text->last.texts[i]);
+	/* Both formats have the same text, so that a series continues in the other. */
+	for (size_t i = 0; i < sample->bound_count; i++) {
+		scratch.length = 0;
+		buffer_float(&scratch, metric_in_unit(sample->family, sample->bounds[i]));
+		buffer_char(&scratch, '\0');
+		if (!scratch.no_memory)
+			snprintf(text->last.texts[i], BOUND_BYTES, "%s%s", scratch.data,
+				strpbrk(scratch.data, ".e") ? "" : ".0");
+	}
 	memcpy(text->last.bounds, sample->bounds, bytes);
 	text->last.count = sample->bound_count;
 	text->out.no_memory |= scratch.no_memory;
@@ -748,30 +702,23 @@ static void write_sample(const struct metric_sample *sample, void *data)
 
 /* ---- All ----------------------------------------------------------------------- */
 
-static bool is_first(const struct probe_metrics *metrics, size_t index)
+/* Writes a family of all tracers of one name, whose rows must not be separated. */
+static void write_family(struct text *text, const struct probe_metrics *metrics,
+	const struct probe_view *view, size_t index)
 {
-	for (size_t i = 0; i < index; i++)
-		if (metric_is_same_tracer(&metrics->sources[i].view, &metrics->sources[index].view))
-			return false;
-	return true;
-}
+	bool has_header = false;
 
-/* Writes the families of all tracers of one name, whose rows must not be separated. */
-static void write_families(struct text *text, const struct probe_metrics *metrics, size_t index)
-{
-	const struct metric_source *first = &metrics->sources[index];
+	for (size_t i = 0; i < metrics->source_count; i++) {
+		const struct metric_source *source = &metrics->sources[i];
 
-	for (size_t i = 0; i < first->family_count; i++) {
-		write_header(text, &first->families[i]);
-		for (size_t k = index; k < metrics->source_count; k++) {
-			const struct metric_source *source = &metrics->sources[k];
-
-			if (!metric_is_same_tracer(&source->view, &first->view))
-				continue;
-			for (size_t p = 0; p < source->process_count; p++)
-				metric_samples(source, &source->families[i], &source->processes[p],
-					write_sample, text);
-		}
+		if (!metric_is_same_tracer(&source->view, view))
+			continue;
+		if (!has_header)
+			write_header(text, &source->families[index]);
+		has_header = true;
+		for (size_t k = 0; k < source->process_count; k++)
+			metric_samples(source, &source->families[index], &source->processes[k],
+				write_sample, text);
 	}
 }
 
@@ -782,9 +729,16 @@ struct probe_error *probe_metrics_text(const struct probe_metrics *metrics,
 
 	if (!buffer_init(&text.out))
 		return probe_error_no_memory();
-	for (size_t i = 0; i < metrics->source_count; i++)
-		if (is_first(metrics, i))
-			write_families(&text, metrics, i);
+	for (size_t i = 0; i < metrics->source_count; i++) {
+		const struct metric_source *source = &metrics->sources[i];
+		bool is_first = true;
+
+		for (size_t k = 0; k < i; k++)
+			is_first &=
+				!metric_is_same_tracer(&metrics->sources[k].view, &source->view);
+		for (size_t k = 0; is_first && k < source->family_count; k++)
+			write_family(&text, metrics, &source->view, k);
+	}
 	write_header(&text, &metric_left_out);
 	buffer_string(&text.out, metric_left_out.name);
 	buffer_char(&text.out, ' ');

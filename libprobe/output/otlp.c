@@ -56,13 +56,6 @@ static void otlp_text_attribute(
 	buffer_string(out, "}}");
 }
 
-static void otlp_pid_attribute(struct buffer *out, pid_t pid)
-{
-	open_attribute(out, "process.pid");
-	otlp_number(out, "intValue", (uint64_t)pid);
-	buffer_string(out, "}}");
-}
-
 /* JSON has only finite numbers: others are written as strings, as in protobuf's JSON mapping. */
 static void otlp_double(struct buffer *out, const char *name, double value)
 {
@@ -120,8 +113,11 @@ static void otlp_open_resource(
 	json_open(out, "attributes", '[');
 	otlp_text_attribute(out, "service.name", program, strlen(program));
 	otlp_text_attribute(out, "host.name", host, strlen(host));
-	if (pid)
-		otlp_pid_attribute(out, pid);
+	if (pid) {
+		open_attribute(out, "process.pid");
+		otlp_number(out, "intValue", (uint64_t)pid);
+		buffer_string(out, "}}");
+	}
 	buffer_string(out, "]}");
 	json_open(out, scopes, '[');
 	json_open(out, NULL, '{');
@@ -153,40 +149,10 @@ struct points {
 	const struct metric_source *source;
 };
 
-/* Writes a family's name without its unit. The first two underscores become dots. */
-static void write_name(struct buffer *out, const struct metric_family *family)
-{
-	char name[sizeof(family->name)];
-	char *at = name;
-
-	snprintf(name, sizeof(name), "%s", family->name);
-	if (family->unit)
-		name[strlen(name) - strlen(family->unit) - 1] = '\0';
-	for (int i = 0; i < 2 && (at = strchr(at, '_')); i++)
-		*at = '.';
-	otlp_text(out, "name", name);
-	otlp_text(out, "description", family->help);
-	otlp_text(out, "unit", family->unit ? "s" : "1");
-}
-
 static bool take_label(const struct metric_label *label, void *data)
 {
 	otlp_text_attribute(data, label->name, label->text, label->length);
 	return true;
-}
-
-static void write_attributes(struct points *points, const struct metric_sample *sample)
-{
-	const struct metric_source *source = points->source;
-
-	json_open(points->out, "attributes", '[');
-	if (sample->row)
-		metric_row_labels(
-			sample->row, &source->view, source->key_count, take_label, points->out);
-	else if (source->view.value)
-		otlp_text_attribute(
-			points->out, "value", source->view.value, strlen(source->view.value));
-	buffer_char(points->out, ']');
 }
 
 /* Writes a whole number as an integer if it fits, other numbers as doubles. */
@@ -229,6 +195,7 @@ static void write_histogram(struct points *points, const struct metric_sample *s
 static void write_point(const struct metric_sample *sample, void *data)
 {
 	struct points *points = data;
+	const struct metric_source *source = points->source;
 	struct buffer *out = points->out;
 
 	json_open(out, NULL, '{');
@@ -238,19 +205,33 @@ static void write_point(const struct metric_sample *sample, void *data)
 		write_histogram(points, sample);
 	else
 		write_value(points, sample);
-	write_attributes(points, sample);
-	buffer_char(out, '}');
+	json_open(out, "attributes", '[');
+	if (sample->row)
+		metric_row_labels(sample->row, &source->view, source->key_count, take_label, out);
+	else if (source->view.value)
+		otlp_text_attribute(out, "value", source->view.value, strlen(source->view.value));
+	buffer_string(out, "]}");
 	points->count++;
 }
 
+/* Opens a metric, named without its unit. The first two underscores become dots. */
 static void open_metric(struct buffer *out, const struct metric_family *family)
 {
 	static const char *const kinds[] = {[METRIC_COUNTER] = "sum",
 		[METRIC_GAUGE] = "gauge",
 		[METRIC_HISTOGRAM] = "histogram"};
+	char name[sizeof(family->name)];
+	char *at = name;
 
+	snprintf(name, sizeof(name), "%s", family->name);
+	if (family->unit)
+		name[strlen(name) - strlen(family->unit) - 1] = '\0';
+	for (int i = 0; i < 2 && (at = strchr(at, '_')); i++)
+		*at = '.';
 	json_open(out, NULL, '{');
-	write_name(out, family);
+	otlp_text(out, "name", name);
+	otlp_text(out, "description", family->help);
+	otlp_text(out, "unit", family->unit ? "s" : "1");
 	json_open(out, kinds[family->kind], '{');
 	if (family->kind != METRIC_GAUGE)
 		json_unsigned(out, "aggregationTemporality", CUMULATIVE);
@@ -324,44 +305,24 @@ static void write_args(struct buffer *out, const char *side, const struct probe_
 	}
 }
 
-static void spans_write_attributes(struct buffer *out, const struct probe_hit *hit,
-	const struct probe_session_probe *begin, const struct probe_session_probe *end)
-{
-	const struct probe_value tid = {.kind = PROBE_VALUE_SIGNED, .i = hit->tid};
-
-	json_open(out, "attributes", '[');
-	otlp_text_attribute(out, "provider", end->provider, strlen(end->provider));
-	otlp_text_attribute(out, "begin", begin->name, strlen(begin->name));
-	otlp_text_attribute(out, "probe", end->name, strlen(end->name));
-	otlp_value_attribute(out, "thread.id", &tid);
-	write_args(out, "begin", hit->begin);
-	write_args(out, "end", hit);
-	buffer_char(out, ']');
-}
-
-/* Opens the block of a new process, after closing that of the last span. */
-static void open_batch(struct otlp_batch *batch, const struct probe_hit *hit, const char *program)
-{
-	if (batch->count && batch->pid == hit->pid)
-		return;
-	if (batch->count) {
-		otlp_close_resource(&batch->out);
-	} else {
-		json_open(&batch->out, NULL, '{');
-		json_open(&batch->out, "resourceSpans", '[');
-	}
-	otlp_open_resource(&batch->out, hit->pid, program, "scopeSpans", "spans");
-	batch->pid = hit->pid;
-}
-
 void otlp_write_span(struct otlp_batch *batch, const struct probe_hit *hit,
 	const struct probe_session_probe *begin, const struct probe_session_probe *end,
 	const char *program, const struct otlp_ids *ids)
 {
+	const struct probe_value tid = {.kind = PROBE_VALUE_SIGNED, .i = hit->tid};
 	struct buffer *out = &batch->out;
 	char name[256];
 
-	open_batch(batch, hit, program);
+	/* A new process has a resource of its own. */
+	if (!batch->count) {
+		json_open(out, NULL, '{');
+		json_open(out, "resourceSpans", '[');
+	} else if (batch->pid != hit->pid) {
+		otlp_close_resource(out);
+	}
+	if (!batch->count || batch->pid != hit->pid)
+		otlp_open_resource(out, hit->pid, program, "scopeSpans", "spans");
+	batch->pid = hit->pid;
 	snprintf(name, sizeof(name), "%s:%s..%s", begin->provider, begin->name, end->name);
 	json_open(out, NULL, '{');
 	otlp_text(out, "traceId", ids->trace);
@@ -372,7 +333,14 @@ void otlp_write_span(struct otlp_batch *batch, const struct probe_hit *hit,
 	json_unsigned(out, "kind", INTERNAL);
 	otlp_number(out, "startTimeUnixNano", hit->begin->time_ns);
 	otlp_number(out, "endTimeUnixNano", hit->begin->time_ns + hit->duration_ns);
-	spans_write_attributes(out, hit, begin, end);
+	json_open(out, "attributes", '[');
+	otlp_text_attribute(out, "provider", end->provider, strlen(end->provider));
+	otlp_text_attribute(out, "begin", begin->name, strlen(begin->name));
+	otlp_text_attribute(out, "probe", end->name, strlen(end->name));
+	otlp_value_attribute(out, "thread.id", &tid);
+	write_args(out, "begin", hit->begin);
+	write_args(out, "end", hit);
+	buffer_char(out, ']');
 	if (table_name_aborts(end->name)) {
 		json_open(out, "status", '{');
 		json_unsigned(out, "code", STATUS_ERROR);
@@ -496,14 +464,6 @@ static uint64_t mix(uint64_t *state)
 	return z ^ (z >> 31);
 }
 
-static void make_trace(uint64_t seed, struct otlp_ids *ids)
-{
-	uint64_t high = mix(&seed), low = mix(&seed);
-
-	snprintf(ids->trace, sizeof(ids->trace), "%016llx%016llx", (unsigned long long)high,
-		(unsigned long long)low);
-}
-
 /* FNV-1a, of 64 bits. */
 static uint64_t hash(uint64_t from, const void *bytes, size_t length)
 {
@@ -536,7 +496,7 @@ static bool hash_value(const struct probe_otlp *otlp, const struct probe_hit *hi
 
 void otlp_ids_of(struct probe_otlp *otlp, const struct probe_hit *hit, struct otlp_ids *ret)
 {
-	uint64_t id, seed;
+	uint64_t id, seed, high, low;
 
 	*ret = (struct otlp_ids){0};
 	do
@@ -547,7 +507,10 @@ void otlp_ids_of(struct probe_otlp *otlp, const struct probe_hit *hit, struct ot
 		return;
 	if (otlp->trace_arg < 0 || !hash_value(otlp, hit, &seed))
 		seed = mix(&otlp->random);
-	make_trace(seed, ret);
+	high = mix(&seed);
+	low = mix(&seed);
+	snprintf(ret->trace, sizeof(ret->trace), "%016llx%016llx", (unsigned long long)high,
+		(unsigned long long)low);
 }
 
 /* ==== Otlp ==================================================================================== */

@@ -78,8 +78,6 @@ struct http_sent http_client_sent(const struct http_client *client, unsigned int
 /* Returns why the last message was refused, or ""; owned by the client. */
 const char *http_client_why(const struct http_client *client);
 
-/* ---- Headers --------------------------------------------------------------------- */
-
 /*
  * Reads the next of the headers NAME=VALUE,NAME=VALUE (with %XX) as "NAME: VALUE", which the caller
  * frees. Returns false at the end, for NULL, or on an error: PROBE_ERROR_USAGE, PROBE_ERROR_MEMORY.
@@ -106,7 +104,7 @@ void flame_graph(
 
 /* ---- Format ---------------------------------------------------------------------------------- */
 
-/* An output format: functions that append to the sink's buffer. NULL only where noted. */
+/* An output format: functions that append to the sink's buffer. NULL writes nothing. */
 
 /* The text of the last second, because many hits come in the same second. */
 struct clock_cache {
@@ -121,7 +119,6 @@ struct format_context {
 };
 
 struct format {
-	/* NULL if nothing is written at the start. */
 	void (*begin)(struct format_context *context, bool header);
 	void (*hit)(struct format_context *context, const struct probe_hit *hit,
 		const struct probe_session_probe *probe, const char *comm);
@@ -131,14 +128,12 @@ struct format {
 		const char *comm);
 	void (*lost)(struct format_context *context, const struct probe_session_probe *probe,
 		uint64_t lost);
-	/* NULL if waits are not reported. */
 	void (*waited)(struct format_context *context, uint64_t hits, uint64_t ns);
 	void (*site)(struct format_context *context, pid_t pid, const struct probe_site_news *news);
 	void (*table)(struct format_context *context, const struct probe_table *table,
 		const struct probe_view *view);
 	void (*stacks)(struct format_context *context, const struct probe_stacks_row *rows,
 		size_t count, const struct probe_view *view);
-	/* NULL if nothing is written at the end. */
 	void (*end)(struct format_context *context);
 };
 
@@ -147,7 +142,6 @@ PROBE_MUST_CHECK struct probe_error *sink_create(
 	const struct format *format, int fd, const char *name, struct probe_sink **ret);
 struct format_context *sink_context(struct probe_sink *sink);
 
-/* The format of a loaded tracer's sink (host.c), which writes nothing. */
 extern const struct format format_silent;
 extern const struct format format_text;
 extern const struct format format_json;
@@ -568,50 +562,10 @@ void pcp_file_retire(struct pcp_file *file);
 
 /* ---- Server ---------------------------------------------------------------------------------- */
 
-/*
- * A small HTTP server with libmicrohttpd, whose pages can be read (GET, HEAD). It has no thread,
- * because a thread would need locks, and is dangerous in a program that forks. The caller's loop
- * waits for its descriptor, then calls http_server_run(). No function waits.
- */
-
-/* Without the library's header, http_none.c replaces these functions with errors. */
+/* Without the library's header, http_none.c replaces probe_metrics_listen() with an error. */
 #if __has_include(<microhttpd.h>)
 #define HTTP_SERVER_BUILT
 #endif
-
-enum { HTTP_PAGES_MAX = 4 };
-
-struct http_pages {
-	/* The content type of each page; NULL if the page does not exist. */
-	const char *types[HTTP_PAGES_MAX];
-	/* Returns the page at a path, for `Accept` (may be NULL); negative if none is there. */
-	int (*find)(const char *path, const char *accept);
-	/* Generates a page. The server frees *ret. */
-	struct probe_error *(*make)(int page, void *data, char **ret, size_t *length_ret);
-	void *data;
-};
-
-struct http_server;
-
-/* Listens at ADDR:PORT. `pages` is borrowed. Errors: as probe_metrics_listen(). */
-PROBE_MUST_CHECK struct probe_error *http_server_open(
-	const char *address, const struct http_pages *pages, struct http_server **ret);
-void http_server_close(struct http_server *server);
-
-/* Returns the address in a URL: "[::1]:9100". Owned by the server. */
-const char *http_server_address(const struct http_server *server);
-
-/* See probe_metrics_server_fd() and the functions after it. */
-int http_server_fd(const struct http_server *server);
-uint64_t http_server_due_ns(const struct http_server *server);
-void http_server_run(struct http_server *server);
-/* Discards generated pages. */
-void http_server_renew(struct http_server *server);
-
-/* ---- Addresses ----------------------------------------------------------------- */
-
-/* The maximum length of an address in a URL. It is never a name, whose look-up might take long. */
-enum { HTTP_ADDRESS_BYTES = 64 };
 
 /* ---- Stacks ---------------------------------------------------------------------------------- */
 

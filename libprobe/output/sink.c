@@ -43,17 +43,6 @@ struct probe_sink {
 	bool failed; /* output is discarded after a failed write */
 };
 
-static const struct format *format_of(enum probe_sink_format format)
-{
-	switch (format) {
-	case PROBE_SINK_TEXT:
-		return &format_text;
-	case PROBE_SINK_JSON:
-		return &format_json;
-	}
-	return NULL;
-}
-
 struct probe_error *sink_create(
 	const struct format *format, int fd, const char *name, struct probe_sink **ret)
 {
@@ -90,9 +79,12 @@ struct probe_error *sink_create(
 struct probe_error *probe_sink_create(
 	enum probe_sink_format format, int fd, const char *name, struct probe_sink **ret)
 {
-	if (!format_of(format))
+	static const struct format *const formats[] = {
+		[PROBE_SINK_TEXT] = &format_text, [PROBE_SINK_JSON] = &format_json};
+
+	if ((size_t)format >= sizeof(formats) / sizeof(formats[0]))
 		return probe_error_new(PROBE_ERROR_USAGE, "no output format %d", (int)format);
-	return sink_create(format_of(format), fd, name, ret);
+	return sink_create(formats[format], fd, name, ret);
 }
 
 struct format_context *sink_context(struct probe_sink *sink)
@@ -126,7 +118,7 @@ void probe_sink_begin_spans(struct probe_sink *sink, bool header)
 void probe_sink_hit(struct probe_sink *sink, const struct probe_hit *hit,
 	const struct probe_session_probe *probe, const char *comm)
 {
-	if (!sink->failed)
+	if (!sink->failed && sink->format->hit)
 		sink->format->hit(&sink->context, hit, probe, comm);
 }
 
@@ -141,7 +133,7 @@ void probe_sink_span(struct probe_sink *sink, const struct probe_hit *hit,
 void probe_sink_lost(
 	struct probe_sink *sink, const struct probe_session_probe *probe, uint64_t lost)
 {
-	if (!sink->failed)
+	if (!sink->failed && sink->format->lost)
 		sink->format->lost(&sink->context, probe, lost);
 }
 
@@ -160,14 +152,14 @@ void probe_sink_site(struct probe_sink *sink, pid_t pid, const struct probe_site
 void probe_sink_table(
 	struct probe_sink *sink, const struct probe_table *table, const struct probe_view *view)
 {
-	if (!sink->failed)
+	if (!sink->failed && sink->format->table)
 		sink->format->table(&sink->context, table, view);
 }
 
 void probe_sink_stacks(struct probe_sink *sink, const struct probe_stacks_row *rows, size_t count,
 	const struct probe_view *view)
 {
-	if (!sink->failed)
+	if (!sink->failed && sink->format->stacks)
 		sink->format->stacks(&sink->context, rows, count, view);
 }
 
@@ -253,36 +245,5 @@ struct probe_error *probe_sink_flush(struct probe_sink *sink)
 	return NULL;
 }
 
-/* ==== A format that writes nothing, for sinks whose owner fills the buffer =====================
- */
-
-static void silent_hit(struct format_context *context, const struct probe_hit *hit,
-	const struct probe_session_probe *probe, const char *comm)
-{
-	(void)context, (void)hit, (void)probe, (void)comm;
-}
-
-static void silent_lost(
-	struct format_context *context, const struct probe_session_probe *probe, uint64_t lost)
-{
-	(void)context, (void)probe, (void)lost;
-}
-
-static void silent_table(struct format_context *context, const struct probe_table *table,
-	const struct probe_view *view)
-{
-	(void)context, (void)table, (void)view;
-}
-
-static void silent_stacks(struct format_context *context, const struct probe_stacks_row *rows,
-	size_t count, const struct probe_view *view)
-{
-	(void)context, (void)rows, (void)count, (void)view;
-}
-
-const struct format format_silent = {
-	.hit = silent_hit,
-	.lost = silent_lost,
-	.table = silent_table,
-	.stacks = silent_stacks,
-};
+/* A format that writes nothing, for sinks whose owner fills the buffer. */
+const struct format format_silent = {NULL};
