@@ -19,8 +19,18 @@ import shutil
 import sys
 import time
 
+def expand_tables(text):
+    """A table's rows X(NAME, NUMBER, ...) replace what makes them constants of an enum."""
+    tables = dict(re.findall(r"(?m)^#define (\w+)\(X\b.*\n((?:.*\\\n)+.*\n)", text))
+    for name, rows in tables.items():
+        rows = re.sub(r"X\((\w+), (\d+).*?\).*", r"\1 = \2,", re.sub(r"\s*\\\n", "\n", rows))
+        text = re.sub(rf"(?m)^#define (\w+)\(.*\n\s*{name}\(\1\b.*\n#undef \1\n", rows, text)
+    return text
+
+
 def split_header(text):
     """Yields (comment, [declarations]) of what a header has, in order."""
+    text = expand_tables(text)
     # What the preprocessor takes separates.
     text = re.sub(r"(?m)^[ \t]*#(?:.*\\\n)*.*\n", "\n\n", text)
     text = re.sub(r'extern "C" \{|^\}$', "", text, flags=re.M)

@@ -283,14 +283,19 @@ static struct plan rows_plan(
 
 _Static_assert(PLAN_NOPS_MAX + ARCH_INSN_MAX < PLAN_BYTES, "what is moved has to fit as well");
 
-const struct plan_order plan_defaults = {
-	.plans = {&plan_toggle, &plan_behind, &plan_hop, &plan_pun, &plan_nop, &plan_before,
-		&plan_twin, &plan_part, &plan_call},
-	.count = PLAN_COUNT,
-};
+#define X(constant, number, name) UINT64_C(1) << number
+_Static_assert((UINT64_C(1) << PROBE_PLAN_NONE | UINT64_C(1) << PROBE_PLAN_RESERVED |
+		       UINT64_C(1) << PROBE_PLAN_REFUSED | PROBE_PLANS(X, |)) ==
+		       (UINT64_C(1) << PROBE_PLAN_COUNT) - 1,
+	"PROBE_PLANS uses each number below PROBE_PLAN_COUNT once");
+#undef X
+
+#define X(constant, number, name) &plan_##name,
+const struct plan_order plan_defaults = {.plans = {PROBE_PLANS(X, )}, .count = PLAN_COUNT};
+#undef X
 
 /* The plan of sites that older versions patched. No new site gets it. */
-static const struct plan_ops plan_reserved = {.id = PROBE_PLAN_RESERVED, .name = "reserved"};
+static const struct plan_ops plan_reserved = {.id = PROBE_PLAN_RESERVED};
 
 static const char no_nop[] = "the bytes there are not the nop that the note promises";
 
@@ -311,17 +316,31 @@ enum probe_plan plan_id(const struct plan_ops *ops)
 
 const char *probe_plan_name(enum probe_plan plan)
 {
-	const struct plan_ops *ops = plan_of(plan);
-
-	return ops ? ops->name : plan == PROBE_PLAN_REFUSED ? "refused" : "none";
+	switch (plan) {
+	case PROBE_PLAN_NONE:
+		break;
+	case PROBE_PLAN_RESERVED:
+		return "reserved";
+	case PROBE_PLAN_REFUSED:
+		return "refused";
+#define X(constant, number, name)                                                                  \
+	case constant:                                                                             \
+		return #name;
+		PROBE_PLANS(X, )
+#undef X
+	}
+	return "none";
 }
 
 enum probe_plan probe_plan_named(const char *name, size_t length)
 {
-	for (size_t i = 0; i < PLAN_COUNT; i++)
-		if (strlen(plan_defaults.plans[i]->name) == length &&
-			memcmp(plan_defaults.plans[i]->name, name, length) == 0)
-			return plan_defaults.plans[i]->id;
+	for (size_t i = 0; i < PLAN_COUNT; i++) {
+		enum probe_plan plan = plan_defaults.plans[i]->id;
+		const char *its_name = probe_plan_name(plan);
+
+		if (strlen(its_name) == length && memcmp(its_name, name, length) == 0)
+			return plan;
+	}
 	return PROBE_PLAN_NONE;
 }
 

@@ -52,7 +52,9 @@ struct plan {
 	/* Unused bytes, nearest first, to which a short jump can lead. */
 	uint8_t spare_count;
 	uint64_t spares[PLAN_SPARES];
-	struct plan_way toggle, behind, hop, pun, nop, before, twin, part, call;
+#define X(constant, number, name) struct plan_way name;
+	PROBE_PLANS(X, )
+#undef X
 	uint8_t before_bytes[PLAN_BEFORE_BYTES]; /* the file's bytes from pc - before.length on */
 };
 
@@ -66,12 +68,11 @@ struct select_site;
 
 /*
  * A plan, one way of patching. Its file in libprobe/patch/plans says what it writes, and why that
- * is right. A new one needs a number in probe/list.h, a plan_way in struct plan, and a row in
- * plan_defaults.
+ * is right, and defines plan_NAME. PROBE_PLANS (probe/list.h) has a row for each plan. All other
+ * lists of plans, and the plan_way NAME in struct plan, are made from the rows.
  */
 struct plan_ops {
 	enum probe_plan id;
-	const char *name;
 	size_t way; /* offset of the plan's plan_way in struct plan, or 0 */
 	/* switches the program's own handler, without stub and claim */
 	bool is_switch;
@@ -108,9 +109,10 @@ struct plan_ops {
 	void (*amend)(const struct install_site *as, const struct arch *arch, uint8_t *patched);
 };
 
-extern const struct plan_ops plan_toggle, plan_behind, plan_hop, plan_pun, plan_nop, plan_before,
-	plan_twin, plan_part, plan_call;
-enum { PLAN_COUNT = 9 };
+#define X(constant, number, name) extern const struct plan_ops plan_##name;
+PROBE_PLANS(X, )
+#undef X
+enum { PLAN_COUNT = PROBE_PLANS(PROBE_PLAN_ONE, +) };
 
 /* Returns the plan with a number, or NULL. The number may come from a target. */
 const struct plan_ops *plan_of(unsigned int id);

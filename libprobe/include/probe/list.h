@@ -14,29 +14,50 @@
 extern "C" {
 #endif
 
-/* How a site is patched, or can be (docs/patching.md, "Plans and their proofs"). */
+/*
+ * The plans, which are ways to patch a site (docs/patching.md, "Plans and their proofs"), in the
+ * default order. A row is X(constant, number, name); AND stands between two rows. Targets hold the
+ * numbers, so they never change. A new plan gets the next number.
+ */
+/* clang-format off */
+#define PROBE_PLANS(X, AND)									\
+	/* OCaml: one byte turns a compare into a call */					\
+	X(PROBE_PLAN_TOGGLE, 1, toggle) AND							\
+	/* a jump after the nop; the instructions there are moved */				\
+	X(PROBE_PLAN_BEHIND, 6, behind) AND							\
+	/* a short jump after the nop, to a long jump in unused bytes near it */		\
+	X(PROBE_PLAN_HOP, 8, hop) AND								\
+	/* one byte turns the nop and the next bytes into a jump */				\
+	X(PROBE_PLAN_PUN, 4, pun) AND								\
+	/* a jump inside a long nop */								\
+	X(PROBE_PLAN_LONG_NOP, 2, nop) AND							\
+	/* a jump before the nop; the instructions there are moved */				\
+	X(PROBE_PLAN_BEFORE, 7, before) AND							\
+	/* A jump at the nop, and one a byte later for code that enters after the nop. */	\
+	X(PROBE_PLAN_TWIN, 10, twin) AND							\
+	/* a jump after the nop, whose last bytes are unchanged bytes of the code */		\
+	X(PROBE_PLAN_PART, 11, part) AND							\
+	/* OCaml, traced: the program's call goes to a stub, which calls the handler. */	\
+	X(PROBE_PLAN_CALL, 9, call)
+/* clang-format on */
+
+/* How a site is patched, or can be. */
 enum probe_plan {
-	PROBE_PLAN_NONE,     /* not chosen yet, or the probe has only a semaphore */
-	PROBE_PLAN_TOGGLE,   /* OCaml: one byte turns a compare into a call */
-	PROBE_PLAN_LONG_NOP, /* a jump inside a long nop */
+	PROBE_PLAN_NONE = 0, /* not chosen yet, or the probe has only a semaphore */
 	/* Made only by older versions of libprobe; such patches can be undone. */
-	PROBE_PLAN_RESERVED,
-	PROBE_PLAN_PUN,	    /* one byte turns the nop and the next bytes into a jump */
-	PROBE_PLAN_REFUSED, /* no plan is safe; probe_site_detail.reason says why */
-	PROBE_PLAN_BEHIND,  /* a jump after the nop; the instructions there are moved */
-	PROBE_PLAN_BEFORE,  /* a jump before the nop; the instructions there are moved */
-	PROBE_PLAN_HOP,	    /* a short jump after the nop, to a long jump in unused bytes near it */
-	/* OCaml, traced: the program's call goes to a stub, which calls the handler. */
-	PROBE_PLAN_CALL,
-	/* A jump at the nop, and one a byte later for code that enters after the nop. */
-	PROBE_PLAN_TWIN,
-	PROBE_PLAN_PART /* a jump after the nop, whose last bytes are unchanged bytes of the code */
+	PROBE_PLAN_RESERVED = 3,
+	PROBE_PLAN_REFUSED = 5, /* no plan is safe; probe_site_detail.reason says why */
+#define PROBE_PLAN_CONSTANT(constant, number, name) constant = number,
+	PROBE_PLANS(PROBE_PLAN_CONSTANT, )
+#undef PROBE_PLAN_CONSTANT
 };
-#define PROBE_PLAN_COUNT 12
+/* The number of constants, whose numbers are below it. */
+#define PROBE_PLAN_ONE(constant, number, name) 1
+#define PROBE_PLAN_COUNT (3 + PROBE_PLANS(PROBE_PLAN_ONE, +))
 
 /*
- * Returns the name of a plan: "toggle", "behind", "before", "call", "nop", "pun", "hop", "twin",
- * "part", "reserved", "refused"; otherwise "none". A static string.
+ * Returns the name of a plan in PROBE_PLANS, "reserved" or "refused"; otherwise "none". A static
+ * string.
  */
 const char *probe_plan_name(enum probe_plan plan);
 

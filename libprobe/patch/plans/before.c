@@ -199,7 +199,6 @@ static struct probe_error *build(struct install *a, size_t i, struct piece *p)
 
 const struct plan_ops plan_before = {
 	.id = PROBE_PLAN_BEFORE,
-	.name = "before",
 	.way = offsetof(struct plan, before),
 	.is_last = true,
 	.examine = examine,

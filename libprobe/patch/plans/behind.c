@@ -27,7 +27,6 @@ static struct probe_error *build(struct install *a, size_t i, struct piece *p)
 
 const struct plan_ops plan_behind = {
 	.id = PROBE_PLAN_BEHIND,
-	.name = "behind",
 	.way = offsetof(struct plan, behind),
 	.follows_nops = true,
 	.examine = examine,

@@ -319,7 +319,6 @@ static const char *take(
 
 const struct plan_ops plan_hop = {
 	.id = PROBE_PLAN_HOP,
-	.name = "hop",
 	.way = offsetof(struct plan, hop),
 	.follows_nops = true,
 	.examine = examine,

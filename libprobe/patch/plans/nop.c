@@ -72,7 +72,6 @@ static struct probe_error *build_pun(struct install *a, size_t i, struct piece *
 
 const struct plan_ops plan_pun = {
 	.id = PROBE_PLAN_PUN,
-	.name = "pun",
 	.way = offsetof(struct plan, pun),
 	.look = look_pun,
 	.take = take_pun,
@@ -116,7 +115,6 @@ static struct probe_error *build_nop(struct install *a, size_t i, struct piece *
 
 const struct plan_ops plan_nop = {
 	.id = PROBE_PLAN_LONG_NOP,
-	.name = "nop",
 	.way = offsetof(struct plan, nop),
 	.look = look_nop,
 	.take = take_nop,

@@ -131,7 +131,6 @@ static void amend_twin(const struct install_site *as, const struct arch *arch, u
 
 const struct plan_ops plan_twin = {
 	.id = PROBE_PLAN_TWIN,
-	.name = "twin",
 	.way = offsetof(struct plan, twin),
 	.is_double = true,
 	.is_last = true,
@@ -232,7 +231,6 @@ static struct probe_error *build_part(struct install *a, size_t i, struct piece 
 
 const struct plan_ops plan_part = {
 	.id = PROBE_PLAN_PART,
-	.name = "part",
 	.way = offsetof(struct plan, part),
 	.is_last = true,
 	.examine = examine_part,

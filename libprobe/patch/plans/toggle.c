@@ -102,7 +102,6 @@ static void amend(const struct install_site *as, const struct arch *arch, uint8_
 
 const struct plan_ops plan_toggle = {
 	.id = PROBE_PLAN_TOGGLE,
-	.name = "toggle",
 	.way = offsetof(struct plan, toggle),
 	.is_switch = true,
 	.look = look,
@@ -111,7 +110,6 @@ const struct plan_ops plan_toggle = {
 
 const struct plan_ops plan_call = {
 	.id = PROBE_PLAN_CALL,
-	.name = "call",
 	.way = offsetof(struct plan, call),
 	.holds = holds,
 	.take = take,

@@ -498,6 +498,40 @@ static void test_toggle(void **state)
 		     sdt_is_ocaml(sdt_kind_of("")));
 }
 
+/* ---- The table ----------------------------------------------------------------------- */
+
+static void test_table(void **state)
+{
+	static const struct {
+		enum probe_plan id;
+		const char *name;
+		const struct plan_ops *plan;
+		size_t way;
+	} rows[PLAN_COUNT] = {
+#define X(constant, number, name) {constant, #name, &plan_##name, offsetof(struct plan, name)},
+		PROBE_PLANS(X, )
+#undef X
+	};
+
+	(void)state;
+	assert_int_equal(plan_defaults.count, PLAN_COUNT);
+	for (size_t i = 0; i < PLAN_COUNT; i++) {
+		assert_ptr_equal(plan_defaults.plans[i], rows[i].plan);
+		assert_ptr_equal(plan_of(rows[i].id), rows[i].plan);
+		assert_int_equal(rows[i].plan->id, rows[i].id);
+		assert_int_equal(rows[i].plan->way, rows[i].way);
+		assert_string_equal(probe_plan_name(rows[i].id), rows[i].name);
+		assert_int_equal(probe_plan_named(rows[i].name, strlen(rows[i].name)), rows[i].id);
+	}
+	/* These have names, too, but no request may name them. */
+	assert_int_equal(probe_plan_named("reserved", 8), PROBE_PLAN_NONE);
+	assert_int_equal(probe_plan_named("refused", 7), PROBE_PLAN_NONE);
+	/* The Python package counts the plans by their names. */
+	for (unsigned int id = 0; id < PROBE_PLAN_COUNT + 2; id++)
+		assert_true(!strcmp(probe_plan_name((enum probe_plan)id), "none") ==
+			    (!id || id >= PROBE_PLAN_COUNT));
+}
+
 /* ---- Entries of functions ------------------------------------------------------------ */
 
 static struct plan plan_of_entry(const char *body)
@@ -569,6 +603,7 @@ static void test_entries(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_table),
 		cmocka_unit_test(test_windows_that_overlap),
 		cmocka_unit_test(test_neighbours),
 		cmocka_unit_test(test_spares),
