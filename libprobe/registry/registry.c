@@ -21,11 +21,17 @@
 
 #define HOME_MAGIC UINT64_C(0x31656d6f68627270) /* "prbhome1" */
 #define IMAGE_MAGIC UINT64_C(0x31676d6962727021)
-/* The elements' sizes are part of the version: images of another layout are not read. */
+/*
+ * The elements' sizes are part of the version: images of another layout are not read. So is the
+ * number of plans: an older controller does not know the plans of a newer one.
+ */
 enum {
-	IMAGE_VERSION = 10
+	IMAGE_VERSION = 1 /* increased when what is stored changes its meaning */
+#define X(constant, number, name) +1
+	PROBE_PLANS(X, )
+#undef X
 #define X(type, name) +(int)sizeof(struct reg_##type) * 256
-	REGISTRY_ARRAYS(X)
+		REGISTRY_ARRAYS(X)
 #undef X
 };
 
