@@ -4,6 +4,7 @@
 import ctypes
 import os
 from ctypes import POINTER, c_bool, c_char_p, c_double, c_int, c_size_t, c_uint64, c_void_p
+from itertools import count
 from typing import Any, Optional, Tuple
 
 from .errors import ErrorCode, ProbeError
@@ -82,6 +83,9 @@ list_args = _fallible(
     "probe_list_args", c_void_p, POINTER(Site), POINTER(POINTER(Arg)), _count_ret
 )
 plan_name = _function("probe_plan_name", c_char_p, c_int)
+# All numbers of plans have names, except 0 (not chosen).
+PLAN_COUNT = next(plan for plan in count(1) if plan_name(plan) == plan_name(0))
+Report._fields_ = report_fields(PLAN_COUNT)
 
 pattern_parse_named = _fallible("probe_pattern_parse_named", c_char_p, c_void_p, _ret)
 pattern_paired = _function(

@@ -28,7 +28,6 @@ from typing import Any
 
 KEYS_MAX = 4
 ARGS_MAX = 32
-PLAN_COUNT = 12
 BUCKETS = 1921
 COVERAGE_BYTES = 96
 
@@ -175,10 +174,14 @@ class Refusal(Structure):
 
 
 class Report(Structure):
-    _fields_ = [
+    """abi.py sets the fields, because the library says how many plans there are."""
+
+
+def report_fields(plan_count: int) -> Any:
+    return [
         ("probes", c_size_t),
         ("sites", c_size_t),
-        ("plans", c_size_t * PLAN_COUNT),
+        ("plans", c_size_t * plan_count),
         ("refusals", POINTER(Refusal)),
         ("refusal_count", c_size_t),
         ("left", c_size_t),
