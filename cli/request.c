@@ -19,8 +19,7 @@ static struct probe_error *plans_parse(struct request_options *options)
 
 		if (!plan)
 			return probe_error_new(PROBE_ERROR_USAGE,
-				"--plan: unknown plan '%.*s'; use toggle, behind, "
-				"hop, pun, nop, before, twin, part or call",
+				"--plan: unknown plan '%.*s'; the plans are " PLAN_NAMES(", "),
 				(int)(length < INT16_MAX ? length : INT16_MAX), at);
 		for (size_t i = 0; i < request->plan_count; i++) {
 			if (options->plans[i] == plan)

@@ -21,8 +21,10 @@ struct request_options {
 	struct probe_request request; /* the request that request_init() makes */
 };
 
-#define OPTION_PLAN_HELP                                                                           \
-	"ways of patching, in order (default: toggle,behind,hop,pun,nop,before,twin,part,call)"
+/* The names of all plans, in the default order. */
+#define PLAN_NAMES(separator) PROBE_PLANS(PLAN_NAME, separator)
+#define PLAN_NAME(constant, number, name) #name
+#define OPTION_PLAN_HELP "ways of patching, in order (default: " PLAN_NAMES(",") ")"
 
 /* clang-format off */
 #define OPTIONS_KEEP_GOING(options)                                                                \
