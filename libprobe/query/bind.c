@@ -169,22 +169,6 @@ static uint16_t string_bytes(const struct expr *expr, const struct expr_node *st
 	return (uint16_t)(longest + 1);
 }
 
-/* Captures an argument that the start event has kept, as expr_ask_begin() has decided. */
-static struct probe_error *capture_begun(
-	struct binding *b, const struct expr_node *node, uint8_t *ret)
-{
-	struct capture what = expr_operand(node);
-	int index = record_layout_capture_begun(
-		b->layout, b->site, &what, node->text ? string_bytes(b->expr, node) : 0);
-
-	if (index < 0)
-		return expr_error(b->expr, PROBE_ERROR_USAGE, node->at,
-			"the probe's arguments and the expressions together are more than %d",
-			ARCH_ARGS_MAX);
-	*ret = (uint8_t)index;
-	return NULL;
-}
-
 static struct probe_error *capture(struct binding *b, const struct expr_node *node, uint8_t *ret)
 {
 	const struct arch_arg *specs = b->site->specs, *spec = &specs[node->arg];
@@ -192,8 +176,18 @@ static struct probe_error *capture(struct binding *b, const struct expr_node *no
 	struct probe_error *error;
 	int index;
 
-	if (node->of_begin)
-		return capture_begun(b, node, ret);
+	if (node->of_begin) {
+		/* The start event has kept it, as expr_ask_begin() has decided. */
+		index = record_layout_capture_begun(
+			b->layout, b->site, &wanted, node->text ? string_bytes(b->expr, node) : 0);
+		if (index < 0)
+			return expr_error(b->expr, PROBE_ERROR_USAGE, node->at,
+				"the probe's arguments and the expressions together are more than "
+				"%d",
+				ARCH_ARGS_MAX);
+		*ret = (uint8_t)index;
+		return NULL;
+	}
 	error = check_arg(b, node);
 	if (error)
 		return error;
@@ -291,21 +285,6 @@ static struct probe_error *decide_types(struct binding *b)
 		b->wanted[i] = result_of(b, i);
 	}
 	return NULL;
-}
-
-/* Returns an error if a constant shift count is invalid for the left operand's type. */
-static struct probe_error *check_shift(const struct binding *b, uint8_t index)
-{
-	const struct expr_node *node = &b->expr->nodes[index];
-	const struct expr_node *count = &b->expr->nodes[node->right];
-	const char *why;
-	uint64_t unused;
-
-	if ((node->kind != ARCH_EXPR_SHL && node->kind != ARCH_EXPR_SHR) ||
-		count->kind != ARCH_EXPR_CONST)
-		return NULL;
-	why = expr_compute(node->kind, b->operation[index], 0, count->value, &unused);
-	return why ? expr_error(b->expr, PROBE_ERROR_USAGE, count->at, "%s", why) : NULL;
 }
 
 /* ---- Nodes ----------------------------------------------------------------------------- */
@@ -451,9 +430,16 @@ struct probe_error *expr_bind(const struct expr *expr, struct record_layout *lay
 					     : "a floating-point number can only be compared, or "
 					       "be a whole key or value");
 	for (uint8_t i = 0; i < expr->count && !error; i++) {
-		error = check_shift(&b, i);
-		if (!error)
-			error = bind_node(&b, i);
+		const struct expr_node *node = &expr->nodes[i], *count = &expr->nodes[node->right];
+		bool is_shift = node->kind == ARCH_EXPR_SHL || node->kind == ARCH_EXPR_SHR;
+		const char *why = NULL;
+		uint64_t unused;
+
+		/* A constant shift count may be invalid for the left operand's type. */
+		if (is_shift && count->kind == ARCH_EXPR_CONST)
+			why = expr_compute(node->kind, b.operation[i], 0, count->value, &unused);
+		error = why ? expr_error(expr, PROBE_ERROR_USAGE, count->at, "%s", why)
+			    : bind_node(&b, i);
 	}
 	*count_ret = b.count;
 	return error;

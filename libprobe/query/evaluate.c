@@ -177,15 +177,6 @@ const char *expr_compute(enum arch_expr_kind kind, struct expr_type type, uint64
 			 : "the result does not fit 32 bits (1l has 64 bits)";
 }
 
-static bool compare_doubles(enum arch_expr_kind kind, uint64_t left, uint64_t right)
-{
-	double a, b;
-
-	memcpy(&a, &left, sizeof(a));
-	memcpy(&b, &right, sizeof(b));
-	return compare(kind, a<b, a == b, a> b);
-}
-
 /* ---- Trees ----------------------------------------------------------------------------- */
 
 static bool string_matches(const struct arch_expr_node *node, const struct expr_string *string)
@@ -238,22 +229,13 @@ static uint64_t evaluate_leaf(const struct arch_expr_node *node, const struct ex
 	}
 }
 
-static bool is_listed(const struct arch_expr_node *node, uint64_t value)
-{
-	struct expr_type type = {.wide = node->wide, .is_signed = node->is_signed};
-
-	for (size_t i = 0; i < node->list_count; i++)
-		if (expr_convert(type, node->list[i]) == expr_convert(type, value))
-			return true;
-	return false;
-}
-
 static bool evaluate(const struct arch_expr_node *nodes, uint8_t index,
 	const struct expr_input *input, uint64_t *ret)
 {
 	const struct arch_expr_node *node = &nodes[index];
 	struct expr_type type = {.wide = node->wide, .is_signed = node->is_signed};
 	uint64_t left, right = 0;
+	double a, b;
 
 	if (node->kind < ARCH_EXPR_NEGATE) {
 		*ret = evaluate_leaf(node, input);
@@ -262,7 +244,9 @@ static bool evaluate(const struct arch_expr_node *nodes, uint8_t index,
 	if (!evaluate(nodes, node->left, input, &left))
 		return false;
 	if (node->kind == ARCH_EXPR_IN) {
-		*ret = is_listed(node, left);
+		*ret = false;
+		for (size_t i = 0; i < node->list_count; i++)
+			*ret |= expr_convert(type, node->list[i]) == expr_convert(type, left);
 		return true;
 	}
 	/* Skip an operand that does not decide the result, because it may divide by 0. */
@@ -273,7 +257,9 @@ static bool evaluate(const struct arch_expr_node *nodes, uint8_t index,
 	if (arch_expr_is_binary(node->kind) && !evaluate(nodes, node->right, input, &right))
 		return false;
 	if (node->is_double) {
-		*ret = compare_doubles(node->kind, left, right);
+		memcpy(&a, &left, sizeof(a));
+		memcpy(&b, &right, sizeof(b));
+		*ret = compare(node->kind, a<b, a == b, a> b);
 		return true;
 	}
 	expr_compute(node->kind, type, left, right, ret);

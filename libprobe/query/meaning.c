@@ -264,21 +264,6 @@ static bool put_piece(struct buffer *out, const struct scanner *s,
 	return meaning && put_number(out, meaning, piece);
 }
 
-/* Returns the name or word that is most similar to the typed one, or NULL. */
-static const char *nearest_name(const struct probe_meaning *meaning, const char *typed)
-{
-	struct nearest nearest = {0};
-
-	for (size_t i = 0; meaning && i < meaning->arg_count; i++) {
-		const struct probe_arg_meaning *arg = &meaning->args[i];
-
-		nearest_consider(&nearest, typed, arg->name);
-		for (size_t k = 0; k < arg->word_count; k++)
-			nearest_consider(&nearest, typed, arg->words[k].word);
-	}
-	return nearest.name;
-}
-
 /*
  * Returns an error such as "the filter 'lxd > 1': there is no argument 'lxd', the probe has lxid;
  * the nearest is 'lxid'".
@@ -287,15 +272,19 @@ static struct probe_error *no_name(const char *what, const char *text,
 	const struct probe_meaning *meaning, const struct piece *piece)
 {
 	struct probe_error *error;
+	struct nearest nearest = {0};
 	struct buffer list = {0};
 	char typed[41] = "";
-	const char *nearest;
 
 	memcpy(typed, piece->text, piece->length < 40 ? piece->length : 40);
-	nearest = nearest_name(meaning, typed);
 	for (size_t i = 0; meaning && i < meaning->arg_count; i++) {
+		const struct probe_arg_meaning *arg = &meaning->args[i];
+
 		buffer_string(&list, i ? ", " : "");
-		buffer_string(&list, meaning->args[i].name);
+		buffer_string(&list, arg->name);
+		nearest_consider(&nearest, typed, arg->name);
+		for (size_t k = 0; k < arg->word_count; k++)
+			nearest_consider(&nearest, typed, arg->words[k].word);
 	}
 	buffer_char(&list, '\0');
 	error = list.no_memory
@@ -304,8 +293,8 @@ static struct probe_error *no_name(const char *what, const char *text,
 				  "%s '%s': there is no argument '%s', the probe has %s%s%s%s",
 				  what, text, typed,
 				  list.length > 1 ? list.data : "none whose name is known",
-				  nearest ? "; the nearest is '" : "", nearest ? nearest : "",
-				  nearest ? "'" : "");
+				  nearest.name ? "; the nearest is '" : "",
+				  nearest.name ? nearest.name : "", nearest.name ? "'" : "");
 	buffer_deinit(&list);
 	return error;
 }

@@ -107,22 +107,6 @@ static const char *take_index(struct operand_parser *p, int32_t *scale)
 			    : NULL;
 }
 
-/* Parses a distance after its + or -, and adds it to the address. */
-static const char *add_distance(struct operand_parser *p, bool is_negative, struct arch_step *step)
-{
-	const char *expected;
-	int32_t number = 0, *sum;
-
-	while (isspace((unsigned char)*p->at))
-		p->at++;
-	sum = isdigit((unsigned char)*p->at) ? &step->offset : &step->scale;
-	expected = sum == &step->offset ? take_number(p, "expected a number of bytes", &number)
-					: take_index(p, &number);
-	if (!expected && __builtin_add_overflow(*sum, is_negative ? -number : number, sum))
-		expected = "the distance does not fit 31 bits";
-	return expected;
-}
-
 static const char *parse_sum(struct operand_parser *p, struct arch_step *step);
 
 /* Parses an address, and distances that are added. */
@@ -146,10 +130,18 @@ static const char *parse_sum(struct operand_parser *p, struct arch_step *step)
 
 	while (!expected) {
 		bool is_negative = take(p, '-');
+		int32_t number = 0, *sum;
 
 		if (!is_negative && !take(p, '+'))
 			break;
-		expected = add_distance(p, is_negative, step);
+		while (isspace((unsigned char)*p->at))
+			p->at++;
+		sum = isdigit((unsigned char)*p->at) ? &step->offset : &step->scale;
+		expected = sum == &step->offset
+				   ? take_number(p, "expected a number of bytes", &number)
+				   : take_index(p, &number);
+		if (!expected && __builtin_add_overflow(*sum, is_negative ? -number : number, sum))
+			expected = "the distance does not fit 31 bits";
 	}
 	return expected;
 }

@@ -243,21 +243,6 @@ static bool is_giver(const struct probe_meaning *begin, const char *name)
 	return begin && begin->takes && catalogue_name_matches(begin->takes, name);
 }
 
-/* Marks all probes of a pair that does not nest, and the giver. All have the same provider. */
-static void mark_single(const struct probe_meaning *meaning, char *const *names, size_t count,
-	struct pair_part *parts, struct pair_part *begin)
-{
-	for (size_t i = 0; i < count; i++) {
-		if (parts[i].role == PAIR_NONE && is_giver(meaning, names[i]))
-			parts[i] = (struct pair_part){
-				.role = PAIR_BEGIN, .pair = begin->pair, .gives = true};
-		if (parts[i].role == PAIR_NONE || parts[i].pair != begin->pair)
-			continue;
-		parts[i].single = true;
-		begin->takes |= parts[i].gives;
-	}
-}
-
 /* Returns the catalogue's entry of a start event; NULL for other probes. */
 static const struct probe_meaning *meaning_of_begin(const struct probe_catalogue *catalogue,
 	const char *provider, const char *name, const struct pair_part *part)
@@ -274,8 +259,18 @@ static void apply_takes(const struct probe_catalogue *catalogue, const char *pro
 		const struct probe_meaning *begin =
 			meaning_of_begin(catalogue, provider, names[i], &parts[i]);
 
-		if (begin && begin->takes && !parts[i].gives)
-			mark_single(begin, names, count, parts, &parts[i]);
+		/* Mark all probes of the pair, and the giver. All have the same provider. */
+		for (size_t k = 0; begin && begin->takes && !parts[i].gives && k < count; k++) {
+			struct pair_part *part = &parts[k];
+
+			if (part->role == PAIR_NONE && is_giver(begin, names[k]))
+				*part = (struct pair_part){
+					.role = PAIR_BEGIN, .pair = parts[i].pair, .gives = true};
+			if (part->role == PAIR_NONE || part->pair != parts[i].pair)
+				continue;
+			part->single = true;
+			parts[i].takes |= part->gives;
+		}
 	}
 }
 
@@ -367,24 +362,41 @@ size_t probe_pattern_paired(const struct probe_pattern *const *patterns, size_t 
 	return paired;
 }
 
-static struct probe_error *pair_names(const struct selection *s,
+/*
+ * Pairs the probes of each provider and module by the catalogue and the rules, if `pairs` is not
+ * NULL. Finds pairs that do not nest or are compared.
+ */
+static struct probe_error *find_known(const struct selection *s,
 	const struct probe_catalogue *catalogue, struct pair_part *parts, uint32_t *pairs)
 {
 	char **names = plain_names(s);
-	uint32_t before = *pairs;
 
 	if (!names)
 		return probe_error_no_memory();
 	for (size_t i = 0, end; i < s->probe_count; i = end) {
+		const char *provider = s->probes[i].provider;
+
 		end = provider_end(s, i);
-		apply_catalogue(
-			catalogue, s->probes[i].provider, names + i, end - i, parts + i, pairs);
-		apply_rules(names + i, end - i, parts + i, pairs);
-		apply_takes(catalogue, s->probes[i].provider, names + i, end - i, parts + i);
-		apply_same(catalogue, s->probes[i].provider, names + i, end - i, parts + i);
+		if (pairs) {
+			apply_catalogue(catalogue, provider, names + i, end - i, parts + i, pairs);
+			apply_rules(names + i, end - i, parts + i, pairs);
+		}
+		apply_takes(catalogue, provider, names + i, end - i, parts + i);
+		apply_same(catalogue, provider, names + i, end - i, parts + i);
 	}
 	free_names(names, s->probe_count);
 	mark_compared(parts, s->probe_count);
+	return NULL;
+}
+
+static struct probe_error *pair_names(const struct selection *s,
+	const struct probe_catalogue *catalogue, struct pair_part *parts, uint32_t *pairs)
+{
+	uint32_t before = *pairs;
+	struct probe_error *error = find_known(s, catalogue, parts, pairs);
+
+	if (error)
+		return error;
 	if (*pairs == before && s->probe_count)
 		return probe_error_new(PROBE_ERROR_NOT_FOUND,
 			"no two of the probes are a pair by their names (X__start and X__done, "
@@ -401,17 +413,6 @@ struct pattern_parts {
 	struct pair_part *parts; /* PAIR_NONE for a pattern that names the giver of a begin */
 	size_t count;
 };
-
-/* Returns the role of the probes that match the pattern at `place` (pairs_place()). */
-static struct pair_part part_of(enum probe_pairing pairing, size_t place)
-{
-	if (place == PAIRS_GIVER)
-		return (struct pair_part){.role = PAIR_NONE};
-	if (pairing == PROBE_PAIRING_ONE)
-		return (struct pair_part){.role = place ? PAIR_END : PAIR_BEGIN};
-	return (struct pair_part){
-		.role = place % 2 ? PAIR_END : PAIR_BEGIN, .pair = (uint32_t)(place / 2)};
-}
 
 /* Returns an error for a probe that is begin and end, or of two pairs. */
 static struct probe_error *check_part(
@@ -435,24 +436,6 @@ static struct probe_error *check_part(
 	return NULL;
 }
 
-/* Finds pairs that do not nest or are compared, by provider and module. */
-static struct probe_error *find_known(
-	const struct selection *s, const struct probe_catalogue *catalogue, struct pair_part *parts)
-{
-	char **names = catalogue ? plain_names(s) : NULL;
-
-	if (catalogue && !names)
-		return probe_error_no_memory();
-	for (size_t i = 0, end; names && i < s->probe_count; i = end) {
-		end = provider_end(s, i);
-		apply_takes(catalogue, s->probes[i].provider, names + i, end - i, parts + i);
-		apply_same(catalogue, s->probes[i].provider, names + i, end - i, parts + i);
-	}
-	free_names(names, s->probe_count);
-	mark_compared(parts, s->probe_count);
-	return NULL;
-}
-
 static struct probe_error *pair_patterns(const struct selection *s,
 	const struct probe_pattern *const *patterns, enum probe_pairing pairing,
 	const struct probe_catalogue *catalogue, struct pair_part *parts, uint32_t *pairs)
@@ -468,7 +451,12 @@ static struct probe_error *pair_patterns(const struct selection *s,
 	for (size_t i = 0; i < all.count; i++) {
 		size_t place = pairs_place(patterns, all.count, catalogue, i);
 
-		all.parts[i] = part_of(pairing, place);
+		all.parts[i] = (struct pair_part){
+			.role = place % 2 ? PAIR_END : PAIR_BEGIN, .pair = (uint32_t)(place / 2)};
+		if (place == PAIRS_GIVER)
+			all.parts[i] = (struct pair_part){.role = PAIR_NONE};
+		else if (pairing == PROBE_PAIRING_ONE)
+			all.parts[i] = (struct pair_part){.role = place ? PAIR_END : PAIR_BEGIN};
 		count += place != PAIRS_GIVER;
 	}
 	if (count < 2 || (pairing == PROBE_PAIRING_LISTED && count % 2))
@@ -481,7 +469,7 @@ static struct probe_error *pair_patterns(const struct selection *s,
 	}
 	*pairs = pairing == PROBE_PAIRING_ONE ? 1 : (uint32_t)(count / 2);
 	free(all.parts);
-	return error ? error : find_known(s, catalogue, parts);
+	return error || !catalogue ? error : find_known(s, catalogue, parts, NULL);
 }
 
 struct probe_error *pairs_assign(const struct selection *selection,
@@ -510,13 +498,6 @@ void pairing_deinit(struct pairing *pairing)
 	*pairing = (struct pairing){0};
 }
 
-/* Returns true if two probes can affect each other's pairing. */
-static bool are_kin(const struct pairing_probe *a, const struct pairing_probe *b)
-{
-	return a->may_be != PAIR_NONE && a->kin == b->kin &&
-	       memcmp(a->plain, b->plain, a->kin) == 0 && strcmp(a->provider, b->provider) == 0;
-}
-
 /* Pairs the last probe and its kin again (see pair_kin()). Returns false if out of memory. */
 static bool pair_again(struct pairing *pairing)
 {
@@ -529,7 +510,11 @@ static bool pair_again(struct pairing *pairing)
 	uint32_t pairs = 0;
 
 	for (size_t i = 0; i < pairing->count && ok; i++) {
-		if (probes[i].same != i || !are_kin(&probes[i], last))
+		const struct pairing_probe *p = &probes[i];
+
+		if (p->same != i || p->may_be == PAIR_NONE || p->kin != last->kin ||
+			memcmp(p->plain, last->plain, p->kin) != 0 ||
+			strcmp(p->provider, last->provider) != 0)
 			continue;
 		names[count] = probes[i].plain;
 		indices[count++] = i;

@@ -305,39 +305,6 @@ static bool is_glob(const char *text)
 	return strpbrk(text, "*?[\\") != NULL;
 }
 
-/* Sets the path and, for a symbolic link (/lib), its target, which /proc/PID/maps shows. */
-static struct probe_error *set_path(struct probe_pattern *pattern, const char *from, size_t length)
-{
-	if (length == 0)
-		return NULL;
-	pattern->path = strndup(from, length);
-	if (!pattern->path)
-		return probe_error_no_memory();
-	if (strchr(pattern->path, '/') && !is_glob(pattern->path)) {
-		pattern->resolved = realpath(pattern->path, NULL);
-		if (!pattern->resolved && errno == ENOMEM)
-			return probe_error_no_memory();
-	}
-	return NULL;
-}
-
-static struct probe_error *set_provider(
-	struct probe_pattern *pattern, const char *from, size_t length)
-{
-	pattern->provider = length > 0 ? strndup(from, length) : strdup("*");
-	if (!pattern->provider)
-		return probe_error_no_memory();
-	if (strncmp(pattern->provider, "sdt_", 4) == 0 && pattern->provider[4])
-		pattern->without_prefix = pattern->provider + 4;
-	return NULL;
-}
-
-static struct probe_error *set_name(struct probe_pattern *pattern, const char *from, size_t length)
-{
-	pattern->name = length > 0 ? double_dashes(from, length, true) : strdup("*");
-	return pattern->name ? NULL : probe_error_no_memory();
-}
-
 /* Returns the last colon outside brackets ([[:alpha:]]), or NULL. */
 static const char *last_colon(const char *from, const char *end)
 {
@@ -368,38 +335,49 @@ static struct probe_error *parse_globs(const struct pattern_text *parser, const 
 	struct probe_pattern *pattern = parser->pattern;
 	const char *from = parser->text + (parser->text[0] == '%');
 	const char *start = skip_tool(from, end);
-	const char *name_colon = last_colon(start, end), *colon;
+	const char *name_colon = last_colon(start, end), *colon = NULL;
+	const char *provider = start, *name = name_colon ? name_colon + 1 : start;
+	size_t path_length = 0, provider_length = 0;
 	struct probe_error *error = check_other_language(parser);
 
 	if (!error)
 		error = check_brackets(parser, from, end);
 	if (!error)
-		error = check_parentheses(parser, name_colon ? name_colon + 1 : start, end);
+		error = check_parentheses(parser, name, end);
 	if (error)
 		return error;
 	pattern->is_library = start != from;
-	if (!name_colon) {
-		if (memchr(start, '/', (size_t)(end - start)))
-			return mistake(parser, end,
-				start[0] == '/' ? "expected ':' and a probe after the path, or "
-						  "'/' at the end of a regular expression"
-						: "expected ':' and a probe after the path");
-		error = set_provider(pattern, start, 0);
-		return error ? error : set_name(pattern, start, (size_t)(end - start));
+	if (!name_colon && memchr(start, '/', (size_t)(end - start)))
+		return mistake(parser, end,
+			start[0] == '/' ? "expected ':' and a probe after the path, or "
+					  "'/' at the end of a regular expression"
+					: "expected ':' and a probe after the path");
+	if (name_colon)
+		colon = last_colon(start, name_colon);
+	if (colon) {
+		path_length = (size_t)(colon - start);
+		provider = colon + 1;
+		provider_length = (size_t)(name_colon - provider);
+	} else if (name_colon) {
+		size_t length = (size_t)(name_colon - start);
+		bool is_path = pattern->is_library || memchr(start, '/', length);
+
+		*(is_path ? &path_length : &provider_length) = length;
 	}
-	error = set_name(pattern, name_colon + 1, (size_t)(end - name_colon - 1));
-	if (error)
-		return error;
-	colon = last_colon(start, name_colon);
-	/* usdt:path:name or path:name */
-	if (!colon && (pattern->is_library || memchr(start, '/', (size_t)(name_colon - start)))) {
-		error = set_path(pattern, start, (size_t)(name_colon - start));
-		return error ? error : set_provider(pattern, start, 0);
+	pattern->path = path_length ? strndup(start, path_length) : NULL;
+	pattern->provider = provider_length ? strndup(provider, provider_length) : strdup("*");
+	pattern->name = name < end ? double_dashes(name, (size_t)(end - name), true) : strdup("*");
+	if ((path_length && !pattern->path) || !pattern->provider || !pattern->name)
+		return probe_error_no_memory();
+	if (strncmp(pattern->provider, "sdt_", 4) == 0 && pattern->provider[4])
+		pattern->without_prefix = pattern->provider + 4;
+	/* A symbolic link (/lib) also stands for its target, which /proc/PID/maps shows. */
+	if (pattern->path && strchr(pattern->path, '/') && !is_glob(pattern->path)) {
+		pattern->resolved = realpath(pattern->path, NULL);
+		if (!pattern->resolved && errno == ENOMEM)
+			return probe_error_no_memory();
 	}
-	if (!colon)
-		return set_provider(pattern, start, (size_t)(name_colon - start));
-	error = set_path(pattern, start, (size_t)(colon - start));
-	return error ? error : set_provider(pattern, colon + 1, (size_t)(name_colon - colon - 1));
+	return NULL;
 }
 
 /*
@@ -561,14 +539,6 @@ bool pattern_has_symbols(const struct probe_pattern *pattern)
 	return ret;
 }
 
-/* Returns the list in a pattern, borrowed, and its catalogue, if it contains names; else NULL. */
-static const char *pattern_named_list(
-	const struct probe_pattern *pattern, const struct probe_catalogue **catalogue_ret)
-{
-	*catalogue_ret = pattern->catalogue;
-	return pattern->named_list;
-}
-
 struct probe_error *pattern_captures(const struct probe_pattern *pattern, const char *provider,
 	const char *name, size_t arg_count, bool absent_ok, struct capture captures[CAPTURES_MAX],
 	size_t *count_ret)
@@ -641,30 +611,6 @@ static bool matches_path(const struct probe_pattern *pattern, const char *path)
 	return false;
 }
 
-static bool matches_name(const struct probe_pattern *pattern, const char *name)
-{
-	AUTO_FREE char *doubled = NULL;
-
-	if (!strchr(name, '-'))
-		return fnmatch(pattern->name, name, 0) == 0;
-	doubled = double_dashes(name, strlen(name), false);
-	return doubled && fnmatch(pattern->name, doubled, 0) == 0;
-}
-
-/* Copies a name with `-` for `__`. */
-static void single_dashes(char *to, const char *from)
-{
-	while (*from) {
-		if (from[0] == '_' && from[1] == '_') {
-			*to++ = '-';
-			from += 2;
-		} else {
-			*to++ = *from++;
-		}
-	}
-	*to = '\0';
-}
-
 /* Matches the name as written, with `__` for `-`, and with `-` for `__`. */
 static bool matches_regex(const regex_t *regex, const char *provider, const char *name)
 {
@@ -691,7 +637,9 @@ static bool matches_regex(const regex_t *regex, const char *provider, const char
 		matches = regexec(regex, subject, 0, NULL, 0) == 0;
 	}
 	if (!matches && strstr(name, "__")) {
-		single_dashes(tail, name);
+		for (const char *from = name; *from; from += 1 + (*from == '_' && from[1] == '_'))
+			*tail++ = *from == '_' && from[1] == '_' ? '-' : *from;
+		*tail = '\0';
 		matches = regexec(regex, subject, 0, NULL, 0) == 0;
 	}
 	return matches;
@@ -699,6 +647,8 @@ static bool matches_regex(const regex_t *regex, const char *provider, const char
 
 bool pattern_may_name(const struct probe_pattern *pattern, const char *provider, const char *name)
 {
+	AUTO_FREE char *doubled = NULL;
+
 	if (pattern->predicate)
 		return true;
 	if (pattern->is_regex)
@@ -706,7 +656,9 @@ bool pattern_may_name(const struct probe_pattern *pattern, const char *provider,
 	if (fnmatch(pattern->provider, provider, 0) != 0 &&
 		(!pattern->without_prefix || fnmatch(pattern->without_prefix, provider, 0) != 0))
 		return false;
-	return matches_name(pattern, name);
+	if (strchr(name, '-'))
+		name = doubled = double_dashes(name, strlen(name), false);
+	return name && fnmatch(pattern->name, name, 0) == 0;
 }
 
 bool probe_pattern_matches(const struct probe_pattern *pattern, const char *path,
@@ -747,9 +699,10 @@ static struct probe_error *add_meaning(
 }
 
 /* Makes the list that all entries for the probe have in common. */
-static struct probe_error *plain_list(const struct probe_pattern *pattern, const char *named,
-	const struct probe_catalogue *catalogue, char **ret)
+static struct probe_error *plain_list(const struct probe_pattern *pattern, char **ret)
 {
+	const struct probe_catalogue *catalogue = pattern->catalogue;
+	const char *named = pattern->named_list;
 	struct probe_error *error = NULL;
 
 	*ret = NULL;
@@ -777,9 +730,7 @@ static struct probe_error *plain_list(const struct probe_pattern *pattern, const
 
 struct probe_error *probe_pattern_plain_text(const struct probe_pattern *pattern, char **ret)
 {
-	const struct probe_catalogue *catalogue;
-	const char *text = probe_pattern_text(pattern);
-	const char *named = pattern_named_list(pattern, &catalogue);
+	const char *text = pattern->text, *named = pattern->named_list;
 	struct probe_error *error;
 	char *list;
 
@@ -793,7 +744,7 @@ struct probe_error *probe_pattern_plain_text(const struct probe_pattern *pattern
 			"'%s': wildcards match probes with other arguments, too; use argN in the "
 			"list",
 			text);
-	error = plain_list(pattern, named, catalogue, &list);
+	error = plain_list(pattern, &list);
 	if (error)
 		return error;
 	if (asprintf(ret, "%.*s%s", (int)(named - text), text, list) < 0)

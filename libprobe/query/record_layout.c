@@ -114,12 +114,6 @@ static int add_sized(struct record_layout *l, const struct record_layout_site *s
 	return index;
 }
 
-static bool may_point(const struct arch_arg *arg)
-{
-	return arg->size == 8 && !arg->is_float &&
-	       (arg->kind == ARCH_ARG_REGISTER || arg->kind == ARCH_ARG_MEMORY);
-}
-
 static const struct arch_arg *spec_of(const struct record_layout_site *site, unsigned int arg)
 {
 	static const struct arch_arg absent = {.kind = ARCH_ARG_UNKNOWN};
@@ -203,8 +197,10 @@ static void add_arg(struct record_layout *l, const struct record_layout_site *si
 		return;
 	}
 	arg->value = add_wanted(l, site, wanted, bytes);
+	/* Only a whole word can be a pointer. */
 	if (options->guess_strings && !wanted->is_symbol && !wanted->step_count &&
-		may_point(spec)) {
+		spec->size == 8 && !spec->is_float &&
+		(spec->kind == ARCH_ARG_REGISTER || spec->kind == ARCH_ARG_MEMORY)) {
 		arg->is_guess = true;
 		arg->string = add_wanted(
 			l, site, &(struct capture){.arg = wanted->arg, .is_string = true}, bytes);
@@ -319,17 +315,6 @@ static void add_copy(struct record_layout *l, const struct arch *arch, size_t by
 					 l, arch, ARCH_STACK_BYTES, bytes & ~7u, -1));
 }
 
-/*
- * Captures the return addresses on the stack; before them, the return address of the site's
- * function, if the chain of frame pointers may lack it. Call it before other captures.
- */
-static void add_frames(struct record_layout *l, const struct record_layout_site *site)
-{
-	record_layout_capture_return(l, site);
-	l->stack = (uint8_t)(1 + record_layout_capture_stack(l, site->arch, ARCH_STACK_FRAMES,
-					 8 * ARCH_FRAMES_MAX, site->saved.frame_at));
-}
-
 void record_layout_record_all(struct record_layout *layout, const struct arch *arch)
 {
 	layout->recorded = layout->capture_count;
@@ -342,10 +327,16 @@ void record_layout_init(struct record_layout *layout, const struct record_layout
 	const struct probe_session_options *options)
 {
 	*layout = (struct record_layout){0};
-	if (site->stack == PROBE_STACK_COPY)
+	/* The copy of the stack, or the frames on it, come before captures that take the room. */
+	if (site->stack == PROBE_STACK_COPY) {
 		add_copy(layout, site->arch, options->stack_bytes);
-	else if (site->stack == PROBE_STACK_FRAMES)
-		add_frames(layout, site);
+	} else if (site->stack == PROBE_STACK_FRAMES) {
+		/* The chain of frame pointers may lack the function's return address: take it. */
+		record_layout_capture_return(layout, site);
+		layout->stack = (uint8_t)(1 + record_layout_capture_stack(layout, site->arch,
+						      ARCH_STACK_FRAMES, 8 * ARCH_FRAMES_MAX,
+						      site->saved.frame_at));
+	}
 	for (size_t i = 0; !wanted && i < site->count; i++)
 		add_arg(layout, site, &(struct capture){.arg = (unsigned char)i}, options);
 	for (size_t i = 0; i < wanted_count && layout->arg_count < ARCH_ARGS_MAX; i++)

@@ -113,17 +113,6 @@ static uint64_t extend(uint64_t word, unsigned int bytes, bool is_signed)
 	return is_signed && word >> (bits - 1) ? word | ~UINT64_C(0) << bits : word;
 }
 
-/* Extends a capture's number as stubs do for expressions. */
-static uint64_t extended(const struct arch_capture *c, uint64_t number)
-{
-	bool is_signed =
-		c->arg.is_signed && !c->arg.is_float && c->arg.kind != ARCH_ARG_FP_REGISTER;
-
-	if (c->step_count)
-		is_signed = c->steps[c->step_count - 1].is_signed;
-	return extend(number, arch_capture_size(c), is_signed);
-}
-
 static void number_value(
 	const struct record_layout_arg *arg, uint64_t word, struct probe_value *ret)
 {
@@ -209,21 +198,20 @@ void record_layout_read_frame(const struct record_layout *layout, const uint64_t
 	read_values(layout, frame, frame[layout->recorded], spans, values);
 }
 
-static bool is_plain(const struct record_layout *layout, const struct record_layout_arg *arg)
-{
-	if (arg->string >= 0)
-		return !arg->is_guess && !arg->is_known &&
-		       !layout->captures[arg->string].has_length;
-	return arg->value >= 0 && !arg->is_float &&
-	       !arch_capture_has_bytes(&layout->captures[arg->value]) &&
-	       layout->captures[arg->value].arg.kind != ARCH_ARG_FP_REGISTER;
-}
-
 bool record_layout_is_plain(const struct record_layout *layout)
 {
-	for (size_t i = 0; i < layout->arg_count; i++)
-		if (!is_plain(layout, &layout->args[i]))
+	for (size_t i = 0; i < layout->arg_count; i++) {
+		const struct record_layout_arg *arg = &layout->args[i];
+		const struct arch_capture *value =
+			&layout->captures[arg->value < 0 ? 0 : arg->value];
+
+		if (arg->string >= 0 ? arg->is_guess || arg->is_known ||
+					       layout->captures[arg->string].has_length
+				     : arg->value < 0 || arg->is_float ||
+					       arch_capture_has_bytes(value) ||
+					       value->arg.kind == ARCH_ARG_FP_REGISTER)
 			return false;
+	}
 	return true;
 }
 
@@ -316,7 +304,13 @@ struct probe_value expr_record_value(const struct arch_expr *expr,
 		const struct span *span = &found.spans[i];
 
 		if (!arch_capture_has_bytes(c)) {
-			found.words[i] = extended(c, found.words[i]);
+			/* Stubs extend numbers in the same way. */
+			bool is_signed = c->step_count
+						 ? c->steps[c->step_count - 1].is_signed
+						 : c->arg.is_signed && !c->arg.is_float &&
+							   c->arg.kind != ARCH_ARG_FP_REGISTER;
+
+			found.words[i] = extend(found.words[i], arch_capture_size(c), is_signed);
 			continue;
 		}
 		strings[i] = (struct expr_string){(const char *)span->bytes, span->length};
