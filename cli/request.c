@@ -66,9 +66,7 @@ struct probe_error *request_init_plans(
 static void report_refusal(const struct probe_refusal *refusal, size_t more)
 {
 	fputs("probectl: refused ", stderr);
-	print_printable(stderr, refusal->provider);
-	putc(':', stderr);
-	print_printable(stderr, refusal->name);
+	print_probe(refusal->provider, refusal->name);
 	fprintf(stderr, " at 0x%" PRIx64, refusal->pc);
 	if (more)
 		fprintf(stderr, " and %zu more site%s", COUNTED(more));

@@ -21,7 +21,7 @@ static struct probe_error *trace_checked(void *data, int *status_ret)
 	if (!error && line->full && !options->wait_ns)
 		error = probe_error_new(
 			PROBE_ERROR_USAGE, "--full '%s': use wait, or wait:TIME", line->full);
-	return error ? error : trace_options_run(options, status_ret);
+	return error ? error : trace_command(options, status_ret);
 }
 
 static const char help_text[] =

@@ -25,14 +25,19 @@ enum { TIME_BYTES = 32 };
 
 /* ---- Text --------------------------------------------------------------------- */
 
+void print_probe(const char *provider, const char *name)
+{
+	print_printable(stderr, provider);
+	putc(':', stderr);
+	print_printable(stderr, name);
+}
+
 /* Prints the start of a message: "probectl: process 12: slow:tick at 0x... in PATH: ". */
 static void print_site(const struct probe_bad_site *site, pid_t pid)
 {
 	fprintf(stderr, "probectl: process %d: ", (int)pid);
 	if (site->name) {
-		print_printable(stderr, site->provider);
-		putc(':', stderr);
-		print_printable(stderr, site->name);
+		print_probe(site->provider, site->name);
 	} else {
 		fputs("the gate that notices libraries and programs", stderr);
 	}

@@ -26,6 +26,9 @@
 /* Writes a text to a stream, escaped as by buffer_printable(). */
 void print_printable(FILE *stream, const char *text);
 
+/* Writes "provider:name" to standard error, escaped. */
+void print_probe(const char *provider, const char *name);
+
 /* Reports a site that another program has changed: "probectl: slow:tick at 0x... in PATH: ...". */
 void print_bad_site(const struct probe_bad_site *site, pid_t pid, const char *consequence);
 

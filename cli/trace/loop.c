@@ -16,279 +16,6 @@
 #include "cli/print/print.h"
 #include "cli/trace/trace.h"
 
-/* ==== Exports ================================================================================= */
-
-/*
- * Exports the data gathered by tracers as metrics (-t pcp, -t metrics). Each row has the label of a
- * process.
- *
- * Processes that start during the trace count for the named process, if there is only one.
- * Otherwise it is unknown which process started them, so they have labels of their own, as have
- * processes that were found because they meet conditions.
- */
-
-enum { INTERVAL_NS = 1000000000, ROWS = 2000 };
-#define SENT_INTERVAL_NS (5 * (uint64_t)INTERVAL_NS)
-
-static struct probe_error *export_open(struct trace *trace, struct trace_tracer *tracer)
-{
-	size_t key_count = tracer->options.gather.key_count;
-	struct probe_view view;
-
-	probe_tracer_view(tracer->spec, &tracer->options, &view);
-	view.tags = tracer_is_part(tracer);
-	if (tracer->output == PROBE_TRACER_PCP)
-		return probe_pcp_open(&view, key_count, &tracer->pcp);
-	return probe_metrics_view(trace->metrics, &view, key_count, &tracer->metrics_view);
-}
-
-struct probe_error *exports_open(struct trace *trace)
-{
-	const struct trace_settings *settings = &trace->settings;
-	bool has_metrics = trace_has_output(trace, PROBE_TRACER_METRICS);
-	struct probe_error *error = NULL;
-
-	if (has_metrics)
-		error = probe_metrics_create(
-			settings->rows ? settings->rows : ROWS, &trace->metrics);
-	for (size_t i = 0; i < trace->tracer_count && !error; i++)
-		if (tracer_is_exported(&trace->tracers[i]))
-			error = export_open(trace, &trace->tracers[i]);
-	if (!error && settings->listen)
-		error = probe_metrics_listen(trace->metrics, settings->listen, &trace->server);
-	return error ? error : otlp_open(trace);
-}
-
-void exports_close(struct trace *trace)
-{
-	probe_otlp_close(trace->otlp);
-	probe_metrics_server_close(trace->server);
-	probe_metrics_free(trace->metrics);
-}
-
-/* A request for metrics ends the next sleep. We answer the request after the sleep. */
-static void exports_watch(struct trace *trace)
-{
-	otlp_watch(trace);
-	if (!trace->server)
-		return;
-	loop_watch(&trace->loop, probe_metrics_server_fd(trace->server), POLLIN, NULL);
-	loop_until(&trace->loop, probe_metrics_server_due_ns(trace->server));
-}
-
-static void exports_serve(const struct trace *trace)
-{
-	if (trace->server)
-		probe_metrics_server_run(trace->server);
-	if (trace->otlp)
-		probe_otlp_run(trace->otlp);
-}
-
-/* Returns true if other programs can read the metrics. */
-static bool exports_are_read(const struct trace *trace)
-{
-	return trace->server || trace_has_output(trace, PROBE_TRACER_PCP);
-}
-
-/* Returns the interval at which metrics are updated, or 0 if the trace has no metrics. */
-static uint64_t exports_interval_ns(const struct trace *trace)
-{
-	if (!exports_are_read(trace) && !trace->otlp)
-		return 0;
-	if (trace->settings.interval_ns)
-		return trace->settings.interval_ns;
-	return exports_are_read(trace) ? INTERVAL_NS : SENT_INTERVAL_NS;
-}
-
-void exports_report(const struct trace *trace)
-{
-	/* The user must be told the port, because the kernel may have chosen it. */
-	if (trace->server && !trace->settings.quiet)
-		fprintf(stderr, "probectl: exporting %s\n",
-			probe_metrics_server_url(trace->server));
-	for (size_t i = 0; i < trace->tracer_count && !trace->settings.quiet && !trace->loop.child;
-		i++)
-		if (trace->tracers[i].pcp)
-			fprintf(stderr, "probectl: exporting %s (pminfo -f %s)\n",
-				probe_pcp_name(trace->tracers[i].pcp),
-				probe_pcp_name(trace->tracers[i].pcp));
-}
-
-/* ---- Processes ---------------------------------------------------------------- */
-
-pid_t exports_owner(const struct trace *trace, const struct probe_traced *traced)
-{
-	size_t count, named = 0;
-	struct probe_traced *const *all = probe_trace_sessions(trace->set, &count);
-
-	while (named < count && !all[named]->later)
-		named++;
-	if (traced->later && !trace->seeks && named == trace->tracer_count)
-		traced = all[0];
-	return probe_target_pid(traced->target);
-}
-
-/*
- * Exports the counts of one process label: the counts of ended processes with this label, and
- * those of the sessions from index `first` on.
- */
-static struct probe_error *export_process(struct trace *trace, struct trace_tracer *tracer,
-	size_t first, pid_t pid, const char *program)
-{
-	struct probe_table *table = NULL;
-	struct probe_error *error = probe_table_create(tracer->options.gather.key_count, &table);
-	size_t count;
-	struct probe_traced *const *all = probe_trace_sessions(trace->set, &count);
-
-	for (size_t i = 0; i < tracer->ended_count && !error; i++)
-		if (tracer->ended[i].owner == pid)
-			error = probe_table_add_table(table, tracer->ended[i].rows);
-	for (size_t i = first; i < count && !error; i++)
-		if (trace_tracer_of(trace, all[i]) == tracer && !all[i]->is_broken &&
-			exports_owner(trace, all[i]) == pid)
-			error = probe_table_add(table, all[i]->session, &tracer->options);
-	if (error) {
-		probe_table_free(table);
-		return error;
-	}
-	return tracer->pcp ? probe_pcp_add(tracer->pcp, pid, program, table)
-			   : probe_metrics_add(
-				     trace->metrics, tracer->metrics_view, pid, program, table);
-}
-
-/*
- * Returns true if one of the first `before` sessions adds its counts to the metrics of this
- * process.
- */
-static bool any_belongs_to(
-	const struct trace *trace, const struct trace_tracer *tracer, size_t before, pid_t pid)
-{
-	size_t count;
-	struct probe_traced *const *all = probe_trace_sessions(trace->set, &count);
-
-	for (size_t i = 0; i < count && i < before; i++)
-		if (trace_tracer_of(trace, all[i]) == tracer && exports_owner(trace, all[i]) == pid)
-			return true;
-	return false;
-}
-
-/* Exports the rows of each ended process once more after its last change, to show a change of 0. */
-static struct probe_error *export_ended(struct trace *trace, struct trace_tracer *tracer)
-{
-	struct probe_error *error = NULL;
-
-	for (size_t i = tracer->ended_count; i-- > 0 && !error;) {
-		struct trace_ended *ended = &tracer->ended[i];
-		pid_t pid = ended->owner;
-		bool was_exported = ended->is_exported;
-
-		if (any_belongs_to(trace, tracer, SIZE_MAX, pid))
-			continue;
-		error = export_process(trace, tracer, SIZE_MAX, pid, ended->program);
-		ended->is_exported = !error;
-		if (error || !was_exported)
-			continue;
-		if (tracer->pcp)
-			probe_pcp_end(tracer->pcp, pid);
-		else
-			probe_metrics_end(trace->metrics, tracer->metrics_view, pid);
-		trace_ended_deinit(ended);
-		*ended = tracer->ended[--tracer->ended_count];
-	}
-	return error;
-}
-
-/* Reports rows that were left out: as soon as there is one, and more of them at the end. */
-static void report_left_out(
-	const char *name, size_t left_out, const char *why, bool at_end, size_t *told)
-{
-	if (left_out <= *told || (*told && !at_end))
-		return;
-	report_warning(
-		"%s: %s; %zu row%s left out", name, why, left_out, left_out == 1 ? " is" : "s are");
-	*told = left_out;
-}
-
-static struct probe_error *export_tracer(
-	struct trace *trace, struct trace_tracer *tracer, bool at_end)
-{
-	struct probe_error *error = NULL;
-	size_t count;
-	struct probe_traced *const *all = probe_trace_sessions(trace->set, &count);
-
-	for (size_t i = 0; i < count && !error; i++) {
-		pid_t pid = exports_owner(trace, all[i]);
-
-		if (trace_tracer_of(trace, all[i]) == tracer &&
-			!any_belongs_to(trace, tracer, i, pid))
-			error = export_process(trace, tracer, i, pid,
-				comm_cache_get(trace->comms, pid, pid, clock_now_ns()));
-	}
-	if (!error)
-		error = export_ended(trace, tracer);
-	if (!error && tracer->pcp)
-		error = probe_pcp_update(tracer->pcp);
-	if (tracer->pcp)
-		report_left_out(probe_pcp_name(tracer->pcp), probe_pcp_left_out(tracer->pcp),
-			"PCP takes 10000 labels and values of an exporter", at_end,
-			&tracer->left_out_told);
-	tracer->told |= error != NULL;
-	return error;
-}
-
-static void exports_update(struct trace *trace, bool at_end)
-{
-	for (size_t i = 0; i < trace->tracer_count; i++) {
-		struct trace_tracer *tracer = &trace->tracers[i];
-		bool told = tracer->told;
-		struct probe_error *error =
-			tracer_is_exported(tracer) ? export_tracer(trace, tracer, at_end) : NULL;
-
-		/* A failed export is retried each time but reported only once. */
-		if (told)
-			probe_error_free(error);
-		else
-			trace_fail(trace, error);
-	}
-	otlp_update(trace);
-	if (!trace->metrics)
-		return;
-	if (trace->server)
-		probe_metrics_server_renew(trace->server);
-	report_left_out("-t metrics", probe_metrics_left_out(trace->metrics),
-		"there is room for as many rows as --rows says", at_end, &trace->left_out_told);
-}
-
-/* ==== Progress ================================================================================ */
-
-/* The progress of `probectl record`, shown on a terminal once per second. */
-
-static struct trace_progress trace_progress_start(const struct trace *trace)
-{
-	/* A program that we started may write to the same terminal. */
-	bool wanted = trace->record && trace->full == RECORD_FLUSH && !trace->settings.quiet &&
-		      !trace->loop.child;
-
-	return (struct trace_progress){
-		.line = progress_every(wanted ? NSEC_PER_SEC : 0), .last_ns = clock_monotonic_ns()};
-}
-
-/* If it is time to do so, shows the number of hits, their rate, the size, and the lost hits. */
-static void trace_progress_show(const struct trace *trace, struct trace_progress *progress)
-{
-	uint64_t now = clock_monotonic_ns();
-	double seconds = (double)(now - progress->last_ns) / NSEC_PER_SEC;
-
-	if (!progress_due(&progress->line))
-		return;
-	progress_show(&progress->line, "%" PRIu64 " hit%s, %.0f/s, %.1f MB, %" PRIu64 " lost",
-		COUNTED(trace->hits),
-		seconds > 0 ? (double)(trace->hits - progress->hits) / seconds : 0,
-		(double)probe_ctf_bytes(trace->record) / 1e6, trace_lost(trace));
-	progress->last_ns = now;
-	progress->hits = trace->hits;
-}
-
 /* ==== Loop ==================================================================================== */
 
 enum {
@@ -299,7 +26,9 @@ enum {
 
 struct timers {
 	struct timer end, table, export, flush, losses;
-	struct trace_progress progress;
+	/* The progress line of a recording, and the figures that it last showed. */
+	struct progress progress;
+	uint64_t shown_ns, shown_hits;
 };
 
 /* How long we wait for an OpenTelemetry collector at the end of the trace. */
@@ -307,38 +36,28 @@ struct timers {
 
 /* ---- Waiting ---------------------------------------------------------------- */
 
-/* Ends the next sleep when a loaded tracer sends an answer, or when its pipe accepts more data. */
-static void watch_host(struct loop *loop, const struct trace_tracer *tracer)
-{
-	if (!tracer->host || tracer->gone)
-		return;
-	loop_watch(loop, probe_tracer_host_fd(tracer->host), POLLIN, NULL);
-	if (probe_sink_pending(tracer->sink))
-		loop_watch(loop, probe_tracer_host_input(tracer->host), POLLOUT, NULL);
-}
-
-/*
- * Watches the output even without pending data, to notice that the reader has left, as in `| head`.
- */
-static void watch_output(struct trace *trace, bool *left)
-{
-	int fd = trace->to_file || trace->gone ? -1 : trace->output_fd;
-
-	loop_watch(&trace->loop, fd, 0, left);
-	if (probe_sink_pending(trace->sink))
-		loop_watch(&trace->loop, fd, POLLOUT, NULL);
-}
-
 /* Sleeps until an event, or at most until this time (CLOCK_MONOTONIC). */
 static void wait_until(struct trace *trace, uint64_t ns)
 {
+	int fd = trace->to_file || trace->gone ? -1 : trace->output_fd;
 	struct loop *loop = &trace->loop;
 	struct probe_error *error;
 	bool left = false;
 
-	watch_output(trace, &left);
-	for (size_t i = 0; i < trace->tracer_count; i++)
-		watch_host(loop, &trace->tracers[i]);
+	/* Also without pending data, to notice that the reader has left, as in `| head`. */
+	loop_watch(loop, fd, 0, &left);
+	if (probe_sink_pending(trace->sink))
+		loop_watch(loop, fd, POLLOUT, NULL);
+	for (size_t i = 0; i < trace->tracer_count; i++) {
+		const struct trace_tracer *tracer = &trace->tracers[i];
+
+		/* A loaded tracer sends an answer, or its pipe accepts more data. */
+		if (!tracer->host || tracer->gone)
+			continue;
+		loop_watch(loop, probe_tracer_host_fd(tracer->host), POLLIN, NULL);
+		if (probe_sink_pending(tracer->sink))
+			loop_watch(loop, probe_tracer_host_input(tracer->host), POLLOUT, NULL);
+	}
 	exports_watch(trace);
 	loop_until(loop, ns);
 	error = loop_sleep(loop);
@@ -358,13 +77,17 @@ static void wait_for(struct trace *trace, uint64_t ns)
 
 static struct timers timers_start(const struct trace *trace)
 {
+	/* A program that we started may write to the same terminal. */
+	bool shows = trace->record && trace->full == RECORD_FLUSH && !trace->settings.quiet &&
+		     !trace->loop.child;
 	struct timers timers = {
 		.end = timer_every(trace->settings.duration_ns),
 		.table = timer_every(trace->settings.interval_ns),
 		.export = timer_every(exports_interval_ns(trace)),
 		.flush = timer_every(FLUSH_NS),
 		.losses = timer_every(LOSSES_NS),
-		.progress = trace_progress_start(trace),
+		.progress = progress_every(shows ? NSEC_PER_SEC : 0),
+		.shown_ns = clock_monotonic_ns(),
 	};
 
 	/* The first update of the metrics is due at once. */
@@ -377,14 +100,23 @@ static struct timers timers_start(const struct trace *trace)
 static void timers_run(struct trace *trace, struct timers *timers)
 {
 	uint64_t now = clock_monotonic_ns();
-
 	bool ended = timer_due(&timers->end, now);
+	double seconds;
 
 	if (timer_due(&timers->losses, now)) {
 		trace_report_losses(trace);
 		probe_trace_look(trace->set, false);
 	}
-	trace_progress_show(trace, &timers->progress);
+	if (progress_due(&timers->progress)) {
+		seconds = (double)(now - timers->shown_ns) / NSEC_PER_SEC;
+		progress_show(&timers->progress,
+			"%" PRIu64 " hit%s, %.0f/s, %.1f MB, %" PRIu64 " lost",
+			COUNTED(trace->hits),
+			seconds > 0 ? (double)(trace->hits - timers->shown_hits) / seconds : 0,
+			(double)probe_ctf_bytes(trace->record) / 1e6, trace_lost(trace));
+		timers->shown_ns = now;
+		timers->shown_hits = trace->hits;
+	}
 	/* At the end of the trace, the final table shows the totals instead. */
 	if (timer_due(&timers->table, now) && !ended) {
 		probe_trace_look(trace->set, false);
@@ -395,14 +127,6 @@ static void timers_run(struct trace *trace, struct timers *timers)
 	trace->loop.over |= ended;
 	if (timer_due(&timers->flush, now) || !trace->to_file || probe_sink_full(trace->sink))
 		output_flush(trace);
-}
-
-/* Ends the next sleep when an exact timer expires. Each round checks the others. */
-static void timers_watch(struct trace *trace, const struct timers *timers)
-{
-	loop_until(&trace->loop, timers->end.next_ns);
-	loop_until(&trace->loop, timers->table.next_ns);
-	loop_until(&trace->loop, timers->export.next_ns);
 }
 
 /* Writes the output left in memory. Waits for the reader, until a signal. */
@@ -419,27 +143,22 @@ static void output_finish(struct trace *trace)
 	trace->loop.over = true;
 }
 
-/* Keeps the last metrics readable for two intervals, because readers poll. Not after a signal. */
-static void linger(struct trace *trace)
+/* Waits for those who take metrics and spans, until a signal. */
+static void exports_finish(struct trace *trace)
 {
 	struct timer end = timer_every(2 * exports_interval_ns(trace));
 
 	exports_update(trace, true);
+	/* Keep the last metrics readable for two intervals, because readers poll. */
 	trace->loop.over = trace->loop.interrupted || !exports_are_read(trace);
 	while (!trace->loop.over && !timer_due(&end, clock_monotonic_ns())) {
 		loop_until(&trace->loop, end.next_ns);
 		wait_for(trace, NSEC_PER_SEC);
 	}
-	trace->loop.over = true;
-}
-
-/* Waits until the collector has accepted the remaining data, or until a signal arrives. */
-static void send_rest(struct trace *trace)
-{
-	struct timer end = timer_every(SEND_NS);
-
 	trace->loop.over = false;
-	while (otlp_is_busy(trace) && !trace->loop.over && !timer_due(&end, clock_monotonic_ns())) {
+	end = timer_every(SEND_NS);
+	while (trace->otlp && probe_otlp_is_busy(trace->otlp) && !trace->loop.over &&
+		!timer_due(&end, clock_monotonic_ns())) {
 		exports_serve(trace);
 		loop_until(&trace->loop, end.next_ns);
 		wait_for(trace, NSEC_PER_SEC);
@@ -448,27 +167,43 @@ static void send_rest(struct trace *trace)
 	otlp_end(trace);
 }
 
-/* Gives up a tracer that reads nothing. */
-void drain_sinks(struct trace *trace)
+bool output_is_full(const struct probe_traced *traced, bool wait, void *data)
 {
+	struct trace *trace = data;
+	const struct probe_sink *sink = trace->tracers[traced->tracer].sink;
+
+	if (trace->record || !probe_sink_full(sink))
+		return false;
+	if (!wait) {
+		output_flush(trace);
+		return trace->gone || probe_sink_full(sink);
+	}
 	if (probe_sink_full(trace->sink))
 		output_finish(trace);
+	/* A tracer that reads nothing is given up by hosts_poll(). */
 	for (size_t i = 0; i < trace->tracer_count; i++) {
-		struct trace_tracer *tracer = &trace->tracers[i];
+		const struct trace_tracer *tracer = &trace->tracers[i];
 
 		while (tracer->host && !tracer->gone && probe_sink_full(tracer->sink)) {
 			hosts_poll(trace);
 			wait_for(trace, NSEC_PER_SEC / 10);
 		}
 	}
+	return trace->gone || probe_sink_full(sink);
 }
 
-void trace_fail(struct trace *trace, struct probe_error *error)
+/* Returns the number of hits of all tracers that gather hits and do not print them. */
+static uint64_t trace_total(const struct trace *trace)
 {
-	if (!error)
-		return;
-	report_error(error);
-	trace->failed = true;
+	uint64_t total = 0;
+	size_t count;
+	struct probe_trace_probe *all = probe_trace_probes(trace->set, &count);
+
+	for (size_t i = 0; i < count; i++)
+		if (trace->tracers[all[i].tracer].options.kind != PROBE_SESSION_RECORD)
+			total += all[i].probe->hits;
+	free(all);
+	return total;
 }
 
 /* Handles the results of a poll. */
@@ -486,7 +221,7 @@ static void after_poll(struct trace *trace)
 	for (size_t i = 0; i < count; i++) {
 		const struct trace_target *its = all[i]->data;
 
-		if (its->unwanted || trace_tracer_of(trace, all[i])->gone)
+		if (its->unwanted || trace->tracers[all[i]->tracer].gone)
 			probe_trace_stop_session(trace->set, all[i]);
 	}
 	trace->loop.over |= probe_trace_is_over(trace->set);
@@ -508,11 +243,14 @@ static void trace_loop(struct trace *trace)
 		trace_fail(trace, error);
 		if (trace->loop.over)
 			break;
-		timers_watch(trace, &timers);
+		/* Each round checks the other timers, which are not exact. */
+		loop_until(&trace->loop, timers.end.next_ns);
+		loop_until(&trace->loop, timers.table.next_ns);
+		loop_until(&trace->loop, timers.export.next_ns);
 		loop_watch(&trace->loop, probe_trace_fd(trace->set), POLLIN, NULL);
 		wait_until(trace, probe_trace_due_ns(trace->set));
 	}
-	progress_end(&timers.progress.line);
+	progress_end(&timers.progress);
 }
 
 void trace_run(struct trace *trace)
@@ -520,11 +258,12 @@ void trace_run(struct trace *trace)
 	struct probe_traced *const *all;
 	size_t count;
 
-	trace_tables_start(trace);
+	for (size_t i = 0; i < trace->tracer_count; i++)
+		trace->tracers[i].started_ns = trace->tracers[i].last_ns = clock_monotonic_ns();
 	trace_loop(trace);
 	probe_trace_stop(trace->set, !trace->gone);
 	if (trace->gone && (trace->record || trace->cut_off))
-		trace_count_unwritten(trace);
+		trace_record_unwritten(trace);
 	flight_print(trace);
 	trace_report_losses(trace);
 	all = probe_trace_sessions(trace->set, &count);
@@ -536,8 +275,6 @@ void trace_run(struct trace *trace)
 	if (!trace->gone)
 		output_finish(trace);
 	hosts_finish(trace);
-	if (exports_interval_ns(trace)) {
-		linger(trace);
-		send_rest(trace);
-	}
+	if (exports_interval_ns(trace))
+		exports_finish(trace);
 }

@@ -54,8 +54,16 @@ PROBE_MUST_CHECK struct probe_error *trace_check_tracers(
  */
 PROBE_MUST_CHECK struct probe_error *trace_parse_wait(const char *text, uint64_t *ns_ret);
 
-/* Checks the options and runs the whole trace. Errors: PROBE_ERROR_USAGE; any of the start. */
-PROBE_MUST_CHECK struct probe_error *trace_options_run(
-	struct trace_options *options, int *status_ret);
+/*
+ * Makes the request, finds the processes, and returns an error for options that contradict each
+ * other. Errors: PROBE_ERROR_USAGE; those of processes_find().
+ */
+PROBE_MUST_CHECK struct probe_error *trace_options_check(struct trace_options *options);
+
+/*
+ * Checks the options and runs the whole trace (setup.c). Errors: PROBE_ERROR_USAGE; any of the
+ * start.
+ */
+PROBE_MUST_CHECK struct probe_error *trace_command(struct trace_options *options, int *status_ret);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The destinations of hits: lines, messages to loaded tracers, which run in processes of their own,
- * or a recording. Only the recording, which is on disk, may make us wait.
+ * or a recording. Only the recording, which is on disk, may make us wait. At each interval and at
+ * the end, also tables of what tracers have gathered.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -15,294 +16,20 @@
 #include "libprobe/base/array.h"
 #include "libprobe/base/value.h"
 
-/* ==== Recording without decoding ============================================================== */
-
-/*
- * Recording without decoding: the contents of the rings are moved into the recording
- * (probe_ctf_take()). Hits are decoded one by one if only the oldest of all rings are wanted (-n),
- * or if the controller must add data (call stacks, sym()).
- */
-
-struct asker {
-	const struct trace *trace;
-	bool is_gone; /* the process has ended, so the names of its threads cannot be read */
-};
-
-static const char *comm_of(void *data, pid_t pid, pid_t tid, uint64_t time_ns)
-{
-	const struct asker *asker = data;
-
-	return asker->is_gone ? comm_cache_known(asker->trace->comms, pid, tid)
-			      : comm_cache_get(asker->trace->comms, pid, tid, time_ns);
-}
-
-bool trace_takes(const struct trace *trace, const struct probe_traced *traced)
-{
-	const struct trace_target *its = traced->data;
-
-	return trace->record && !trace->settings.hits_max && !its->rings && !its->by_hit;
-}
-
-/* Returns false if the hits cannot be moved. */
-static bool take(struct trace *trace, const struct probe_traced *traced,
-	enum probe_ctf_amount amount, bool is_gone, struct probe_trace_read *read)
-{
-	struct asker asker = {trace, is_gone};
-	const struct probe_ctf_names names = {comm_of, &asker};
-	struct trace_target *its = traced->data;
-	struct probe_ctf_taken taken;
-	struct probe_error *error =
-		probe_ctf_take(trace->record, traced->session, amount, &names, &taken);
-
-	output_check(trace, error);
-	its->by_hit = !taken.can;
-	trace->hits += taken.hits;
-	read->hits += taken.hits;
-	if (taken.active && taken.due_ns < read->due_ns)
-		read->due_ns = taken.due_ns;
-	return taken.can;
-}
-
-/*
- * A few bytes stay in the rings until more hits arrive, or until the trace ends. If the session
- * cannot be polled, it has ended by itself, and all remaining hits are moved.
- */
-bool trace_read(struct probe_traced *traced, struct probe_trace_read *read, void *data)
-{
-	enum probe_ctf_amount amount = read->all ? PROBE_CTF_ALL : PROBE_CTF_MUCH;
-	const struct trace_target *its = traced->data;
-	struct trace *trace = data;
-
-	if (its->rings) {
-		read->error = traced->is_on ? trace_rings_poll(trace, traced) : NULL;
-		return true;
-	}
-	if (trace->gone || !trace_takes(trace, traced) || !take(trace, traced, amount, false, read))
-		return false;
-	read->error = probe_session_poll(traced->session, NULL, NULL, NULL);
-	if (read->error)
-		take(trace, traced, PROBE_CTF_ALL, false, read);
-	read->more = read->hits > 0;
-	return true;
-}
-
-/*
- * Moves the hits of all sessions that are on: of one process if it has executed another program;
- * or, if `pid` is 0, those that can be moved without waiting for the disk.
- */
-static void take_all(struct trace *trace, pid_t pid)
-{
-	struct probe_trace_read read = {.due_ns = UINT64_MAX};
-	size_t count;
-	struct probe_traced *const *all = probe_trace_sessions(trace->set, &count);
-
-	for (size_t i = 0; i < count && !trace->gone; i++)
-		if (all[i]->is_on && trace_takes(trace, all[i]) &&
-			(!pid || probe_target_pid(all[i]->target) == pid))
-			take(trace, all[i], pid ? PROBE_CTF_ALL : PROBE_CTF_NOW, pid != 0, &read);
-}
-
-void trace_take_left(struct trace *trace, pid_t pid)
-{
-	take_all(trace, pid);
-}
-
-static bool taking_count_hit(const struct probe_hit *hit, void *data)
-{
-	struct trace *trace = data;
-
-	(void)hit;
-	trace->unwritten++;
-	return true;
-}
-
-void trace_count_unwritten(struct trace *trace)
-{
-	size_t count;
-	struct probe_traced *const *all = probe_trace_sessions(trace->set, &count);
-
-	for (size_t i = 0; i < count; i++) {
-		uint64_t before = trace->unwritten;
-
-		/* With probes that could not be switched off, hits may arrive forever. */
-		if (all[i]->is_read_by_user || all[i]->is_broken)
-			continue;
-		trace_fail(
-			trace, probe_session_poll(all[i]->session, taking_count_hit, trace, NULL));
-		if (trace->record)
-			trace_fail(trace, probe_ctf_discarded(trace->record, all[i]->session,
-						  trace->unwritten - before));
-	}
-}
-
-/* ==== OpenTelemetry =========================================================================== */
-
-/* Data for an OpenTelemetry collector (--otlp): metrics of -t metrics, spans of -t span. */
-
-/* Returns true if a tracer's hits are spans that go to a collector. */
-static bool sends_spans(const struct trace *trace)
-{
-	for (size_t i = 0; i < trace->tracer_count; i++)
-		if (probe_tracer_spans(trace->tracers[i].spec))
-			return true;
-	return false;
-}
-
-/*
- * Returns the number of the argument in --match, if it is only one, or -1. Its value distinguishes
- * the traces that the collector sees.
- */
-static int trace_arg(const struct trace *trace)
-{
-	for (size_t i = 0; i < trace->tracer_count; i++) {
-		const struct trace_tracer *tracer = &trace->tracers[i];
-		const char *match = tracer->options.gather.match;
-		char *end;
-		long number;
-
-		if (!probe_tracer_spans(tracer->spec) || !match || strncmp(match, "arg", 3))
-			continue;
-		number = strtol(match + 3, &end, 10);
-		if (match[3] >= '0' && match[3] <= '9' && !*end && number < INT8_MAX)
-			return (int)number;
-	}
-	return -1;
-}
-
-struct probe_error *otlp_open(struct trace *trace)
-{
-	const char *url = trace->settings.otlp;
-
-	if (!url)
-		return NULL;
-	if (!trace->metrics && !sends_spans(trace))
-		return probe_error_new(PROBE_ERROR_USAGE,
-			"--otlp sends the metrics of -t metrics and the spans of -t span");
-	/* An option would be unsafe: every user can see command lines in the list of processes. */
-	return probe_otlp_open(
-		url, getenv("OTEL_EXPORTER_OTLP_HEADERS"), trace_arg(trace), &trace->otlp);
-}
-
-void otlp_watch(struct trace *trace)
-{
-	if (!trace->otlp)
-		return;
-	loop_watch(&trace->loop, probe_otlp_fd(trace->otlp), POLLIN, NULL);
-	loop_until(&trace->loop, probe_otlp_due_ns(trace->otlp));
-}
-
-/* Passes a hit that is a span to the collector. `probes` are the probes of the hit's session. */
-static void otlp_span(const struct trace *trace, const struct probe_hit *hit,
-	const struct probe_session_probe *probes)
-{
-	probe_otlp_span(trace->otlp, hit, &probes[hit->begin->probe], &probes[hit->probe],
-		comm_cache_get(trace->comms, hit->pid, hit->pid, hit->time_ns));
-}
-
-/* Reports once, early, that the collector does not accept data, so that the user can act. */
-static void report_trouble(struct trace *trace)
-{
-	const char *why = probe_otlp_sent(trace->otlp).why;
-
-	if (!*why || trace->otlp_told)
-		return;
-	report_warning("%s: %s; what it does not take now is sent again while there is room",
-		trace->settings.otlp, why);
-	trace->otlp_told = true;
-}
-
-void otlp_update(struct trace *trace)
-{
-	if (!trace->otlp)
-		return;
-	if (trace->metrics)
-		trace_fail(trace, probe_otlp_metrics(trace->otlp, trace->metrics));
-	probe_otlp_flush(trace->otlp);
-	report_trouble(trace);
-}
-
-bool otlp_is_busy(const struct trace *trace)
-{
-	return trace->otlp && probe_otlp_is_busy(trace->otlp);
-}
-
-void otlp_end(struct trace *trace)
-{
-	struct probe_otlp_sent sent;
-
-	if (!trace->otlp)
-		return;
-	probe_otlp_give_up(trace->otlp);
-	sent = probe_otlp_sent(trace->otlp);
-	if (!trace->settings.quiet)
-		fprintf(stderr, "probectl: sent %llu spans and %llu points to %s\n",
-			(unsigned long long)sent.spans, (unsigned long long)sent.points,
-			trace->settings.otlp);
-	if (sent.lost_spans || sent.lost_points)
-		report_warning("%s: %llu spans and %llu points are lost: %s", trace->settings.otlp,
-			(unsigned long long)sent.lost_spans, (unsigned long long)sent.lost_points,
-			*sent.why ? sent.why : "there was no time to send them");
-}
-
 /* ==== Output ================================================================================== */
 
 /* ---- The output ------------------------------------------------------------- */
 
-/*
- * Ends the trace after an output error. EPIPE (`| head`) is none: the reader wants no more output.
- */
-static void output_fail(struct trace *trace, struct probe_error *error)
-{
-	trace->gone = trace->loop.over = true;
-	if (error->code == PROBE_ERROR_SYSTEM && error->err == EPIPE) {
-		probe_error_free(error);
-		return;
-	}
-	trace->cut_off = true;
-	trace_fail(trace, error);
-}
-
-void output_check(struct trace *trace, struct probe_error *error)
-{
-	if (error)
-		output_fail(trace, error);
-}
-
-/* No report here: hosts_poll() reports why a tracer has closed its pipe. */
-static void flush_host(struct trace_tracer *tracer)
-{
-	probe_error_free(probe_sink_flush(tracer->sink));
-}
-
 void output_flush(struct trace *trace)
 {
 	if (trace->record)
-		take_all(trace, 0);
+		trace_record_all(trace, 0);
 	output_check(trace,
 		trace->record ? probe_ctf_flush(trace->record) : probe_sink_flush(trace->sink));
-	for (size_t i = 0; i < trace->tracer_count; i++) {
+	/* No report here: hosts_poll() reports why a tracer has closed its pipe. */
+	for (size_t i = 0; i < trace->tracer_count; i++)
 		if (trace->tracers[i].host)
-			flush_host(&trace->tracers[i]);
-	}
-}
-
-bool output_is_full(const struct probe_traced *traced, bool wait, void *data)
-{
-	struct trace *trace = data;
-	const struct probe_sink *sink = trace_tracer_of(trace, traced)->sink;
-
-	if (trace->record || !probe_sink_full(sink))
-		return false;
-	if (wait)
-		drain_sinks(trace);
-	else
-		output_flush(trace);
-	return trace->gone || probe_sink_full(sink);
-}
-
-static bool is_removed(const struct trace_target *its, size_t probe)
-{
-	return probe < its->removed_count && its->removed[probe];
+			probe_error_free(probe_sink_flush(trace->tracers[i].sink));
 }
 
 /* Passes a hit to its tracer. */
@@ -330,7 +57,8 @@ static void dispatch(struct trace *trace, const struct probe_trace_hit *its)
 	else if (tracer->host)
 		probe_tracer_host_hit(tracer->host, tags[probe->role], hit, probe, its->comm);
 	else if (hit->begin && trace->otlp)
-		otlp_span(trace, hit, its->probes);
+		probe_otlp_span(trace->otlp, hit, &its->probes[hit->begin->probe], probe,
+			comm_cache_get(trace->comms, hit->pid, hit->pid, hit->time_ns));
 	else if (hit->begin)
 		probe_sink_span(
 			tracer->sink, hit, &its->probes[hit->begin->probe], probe, its->comm);
@@ -345,33 +73,27 @@ const char *output_comm(const struct probe_hit *hit, void *data)
 	return comm_cache_get(trace->comms, hit->pid, hit->tid, hit->time_ns);
 }
 
-/* Counts a hit that was passed on. Returns false if it was the last wanted hit. */
-static bool count_hit(struct trace *trace)
+bool output_hit(const struct probe_trace_hit *hit, void *data)
 {
+	const struct trace_target *its = hit->traced ? hit->traced->data : NULL;
+	size_t probe = hit->hit->probe;
+	struct trace *trace = data;
+
+	if (trace->gone || trace_is_full(trace))
+		return false;
+	if (trace->tracers[hit->tracer].gone ||
+		(its && probe < its->removed_count && its->removed[probe]))
+		return true;
+	dispatch(trace, hit);
 	if (trace->gone)
 		return false;
 	/* Losses after the last wanted hit do not matter, so report all losses now. */
 	if (trace->hits + 1 == trace->settings.hits_max)
 		trace_report_losses(trace);
 	trace->hits++;
-	/* Not loop.over: hits that are read after the end of the loop are also printed. */
-	if (!trace_is_full(trace))
-		return true;
-	trace->loop.over = true;
-	return false;
-}
-
-bool output_hit(const struct probe_trace_hit *hit, void *data)
-{
-	struct trace *trace = data;
-
-	if (trace->gone || trace_is_full(trace))
-		return false;
-	if (trace->tracers[hit->tracer].gone ||
-		(hit->traced && is_removed(hit->traced->data, hit->hit->probe)))
-		return true;
-	dispatch(trace, hit);
-	return count_hit(trace);
+	/* Not loop.over before: hits that are read after the end of the loop are also printed. */
+	trace->loop.over |= trace_is_full(trace);
+	return !trace_is_full(trace);
 }
 
 void output_lost(struct trace *trace, const struct probe_traced *traced,
@@ -383,41 +105,12 @@ void output_lost(struct trace *trace, const struct probe_traced *traced,
 		probe_sink_lost(trace->sink, probe, lost);
 }
 
-struct probe_error *output_record(struct trace *trace, const struct probe_ctf_options *parts)
-{
-	return trace->directory ? probe_ctf_create(trace->directory, parts, &trace->record) : NULL;
-}
-
-/* ---- Flight recorders ------------------------------------------------------- */
-
-void flight_print(struct trace *trace)
-{
-	size_t count;
-	struct probe_traced *const *all = probe_trace_sessions(trace->set, &count);
-
-	for (size_t i = 0; i < count && !trace->gone; i++)
-		if (all[i]->is_read_by_user)
-			output_check(trace, trace_rings_write(trace, all[i]));
-	if (!trace->gone)
-		probe_trace_snapshot(trace->set);
-}
-
 /* ---- Loaded tracers --------------------------------------------------------- */
 
 struct removal {
 	struct trace *trace;
 	const struct trace_tracer *tracer;
 };
-
-/* Returns true if the tracer has removed all probes of the session. */
-static bool all_removed(const struct trace_target *its)
-{
-	for (size_t i = 0; i < its->removed_count; i++) {
-		if (!its->removed[i])
-			return false;
-	}
-	return true;
-}
 
 /* Restores the sites of the removed probes. A site stays patched if another session uses it. */
 static void restore_removed(struct trace *trace, const struct probe_traced *traced)
@@ -455,14 +148,15 @@ static void remove_from(struct trace *trace, const struct probe_traced *traced,
 		return;
 	}
 	its->removed = removed;
+	/* If no probe is left, the whole session is switched off. */
+	its->unwanted = true;
 	for (size_t i = 0; i < count; i++) {
 		removed[i] =
 			(i < its->removed_count && removed[i]) || !provider ||
 			(!strcmp(probes[i].provider, provider) && !strcmp(probes[i].name, name));
+		its->unwanted &= removed[i];
 	}
 	its->removed_count = count;
-	/* If no probe is left, the whole session is switched off. */
-	its->unwanted = !provider || all_removed(its);
 	if (!its->unwanted && traced->is_on)
 		restore_removed(trace, traced);
 }
@@ -481,7 +175,7 @@ static void removed(pid_t pid, const char *provider, const char *name, void *dat
 	for (size_t i = 0; i < count; i++) {
 		const struct trace_target *its = all[i]->data;
 
-		if (trace_tracer_of(trace, all[i]) == removal->tracer && !its->unwanted &&
+		if (&trace->tracers[all[i]->tracer] == removal->tracer && !its->unwanted &&
 			probe_target_pid(all[i]->target) == pid)
 			remove_from(trace, all[i], provider, name);
 	}
@@ -504,26 +198,11 @@ bool host_wants(struct trace *trace, struct trace_tracer *tracer, pid_t pid, boo
 	return wanted && !error && !tracer->gone;
 }
 
-/* Asks a loaded tracer for its status, for all processes together and for each one. */
-static void host_look(struct trace *trace, const struct trace_tracer *tracer)
-{
-	size_t count;
-	struct probe_traced *const *all = probe_trace_sessions(trace->set, &count);
-
-	probe_tracer_host_look(tracer->host, 0);
-	for (size_t i = 0; i < count; i++) {
-		const struct trace_target *its = all[i]->data;
-
-		if (trace_tracer_of(trace, all[i]) == tracer && all[i]->is_on && !its->unwanted)
-			probe_tracer_host_look(tracer->host, probe_target_pid(all[i]->target));
-	}
-}
-
 static void tracer_fail(struct trace *trace, struct trace_tracer *tracer, struct probe_error *error)
 {
 	tracer->gone = true;
 	if (error->code == PROBE_ERROR_SYSTEM && error->err == EPIPE)
-		output_fail(trace, error);
+		output_check(trace, error);
 	else
 		trace_fail(trace, error);
 }
@@ -537,7 +216,7 @@ void hosts_poll(struct trace *trace)
 
 		if (!tracer->host || tracer->gone)
 			continue;
-		flush_host(tracer);
+		probe_error_free(probe_sink_flush(tracer->sink));
 		error = probe_tracer_host_poll(tracer->host, removed, &removal);
 		if (error)
 			tracer_fail(trace, tracer, error);
@@ -565,45 +244,41 @@ void hosts_finish(struct trace *trace)
 	}
 }
 
-/* Handles a tracer that refuses all hits at its start. The other tracers continue. */
-static struct probe_error *take_refusal(struct trace *trace, struct trace_tracer *tracer)
-{
-	struct probe_error *error = probe_error_new(PROBE_ERROR_STATE,
-		"tracer %s wants no hits (it answered PROBE_TRACER_REMOVE): nothing is switched on "
-		"for it",
-		probe_tracer_name(tracer->spec));
-	bool any = false;
-
-	tracer->gone = true;
-	for (size_t i = 0; i < trace->tracer_count; i++)
-		any |= !trace->tracers[i].gone;
-	if (!any)
-		return error;
-	trace_fail(trace, error);
-	return NULL;
-}
-
 /*
  * Starts tracers that are shared objects, each in a process, before we open files that these must
  * not inherit. They write to the output of the hits.
  */
 struct probe_error *hosts_start(struct trace *trace)
 {
-	struct probe_error *error = NULL;
+	struct probe_error *error;
+	bool any;
 
-	for (size_t i = 0; i < trace->tracer_count && !error; i++) {
+	for (size_t i = 0; i < trace->tracer_count; i++) {
 		struct trace_tracer *tracer = &trace->tracers[i];
 
 		tracer->sink = trace->sink;
 		if (tracer->output != PROBE_TRACER_LOADED)
 			continue;
 		error = probe_tracer_host_start(tracer->spec, trace->output_fd, &tracer->host);
-		if (!error)
-			tracer->sink = probe_tracer_host_sink(tracer->host);
-		if (!error && probe_tracer_host_off(tracer->host))
-			error = take_refusal(trace, tracer);
+		if (error)
+			return error;
+		tracer->sink = probe_tracer_host_sink(tracer->host);
+		if (!probe_tracer_host_off(tracer->host))
+			continue;
+		/* It refuses all hits. The other tracers continue. */
+		error = probe_error_new(PROBE_ERROR_STATE,
+			"tracer %s wants no hits (it answered PROBE_TRACER_REMOVE): nothing is "
+			"switched on for it",
+			probe_tracer_name(tracer->spec));
+		tracer->gone = true;
+		any = false;
+		for (size_t k = 0; k < trace->tracer_count; k++)
+			any |= !trace->tracers[k].gone;
+		if (!any)
+			return error;
+		trace_fail(trace, error);
 	}
-	return error;
+	return NULL;
 }
 
 /* ==== Ended processes ========================================================================= */
@@ -621,89 +296,43 @@ struct probe_error *hosts_start(struct trace *trace)
  * a recording, or as a message to a loaded tracer.
  */
 
-/*
- * Returns the table with the rows of an owner (struct trace_ended). Its rows are limited, because
- * keys such as pid are different in each process.
- */
-static struct probe_error *ended_of(
-	struct trace_tracer *tracer, pid_t owner, const char *program, struct trace_ended **ret)
+/* Returns the name of the process for its stacks, which the first call determines, or NULL. */
+static const char *comm_of_target(const struct trace *trace, const struct probe_traced *traced)
 {
-	const struct probe_gather *gather = &tracer->options.gather;
-	struct trace_ended ended = {.owner = owner};
-	struct probe_error *error;
+	pid_t pid = probe_target_pid(traced->target);
+	struct trace_target *its = traced->data;
+	const char *comm;
 
-	for (size_t i = 0; i < tracer->ended_count; i++)
-		if (tracer->ended[i].owner == owner) {
-			*ret = &tracer->ended[i];
-			return NULL;
-		}
-	error = probe_table_create(gather->key_count, &ended.rows);
-	if (error)
-		return error;
-	ended.program = program ? strdup(program) : NULL;
-	if ((program && !ended.program) || !ARRAY_ROOM(tracer->ended, tracer->ended_count)) {
-		trace_ended_deinit(&ended);
-		return probe_error_no_memory();
+	if (!its->comm[0]) {
+		comm = comm_cache_known(trace->comms, pid, pid);
+		if (!comm)
+			comm = comm_cache_get(trace->comms, pid, pid, clock_now_ns());
+		snprintf(its->comm, sizeof(its->comm), "%s", comm ? comm : "");
 	}
-	probe_table_limit(ended.rows, gather->keys_max ? gather->keys_max : PROBE_KEYS_DEFAULT);
-	*ret = &tracer->ended[tracer->ended_count++];
-	**ret = ended;
-	return NULL;
-}
-
-static struct probe_error *keep_rows(const struct trace *trace, const struct probe_traced *traced)
-{
-	struct trace_tracer *tracer = trace_tracer_of(trace, traced);
-	pid_t owner = exports_owner(trace, traced);
-	struct probe_table *rows = NULL;
-	struct trace_ended *ended;
-	struct probe_error *error =
-		ended_of(tracer, owner, comm_cache_known(trace->comms, owner, owner), &ended);
-
-	if (!error)
-		error = probe_table_create(tracer->options.gather.key_count, &rows);
-	if (!error)
-		error = probe_table_add(rows, traced->session, &tracer->options);
-	if (!error)
-		error = probe_table_add_table(ended->rows, rows);
-	if (!error)
-		ended->is_exported = false;
-	probe_table_free(rows);
-	return error;
-}
-
-/* Keeps the results that a tracer has gathered in a session. */
-static struct probe_error *keep_gathered(
-	const struct trace *trace, const struct probe_traced *traced)
-{
-	const struct trace_tracer *tracer = trace_tracer_of(trace, traced);
-
-	if (tracer_is_exported(tracer))
-		return keep_rows(trace, traced);
-	if (tracer->heap)
-		probe_heap_forget(tracer->heap, traced->session);
-	if (tracer->stacks && tracer->options.stack == PROBE_STACK_FRAMES)
-		return probe_stacks_keep_session(
-			tracer->stacks, traced->session, trace_target_comm(trace, traced));
-	return NULL;
+	return its->comm[0] ? its->comm : NULL;
 }
 
 struct probe_error *gone_keep(struct trace *trace, struct probe_traced *traced)
 {
 	const struct trace_target *its = traced->data;
-	struct probe_error *error = NULL;
+	const struct trace_tracer *tracer = &trace->tracers[traced->tracer];
 
 	for (size_t i = 0; i < trace->request->pattern_count; i++)
 		trace->matched[i] |= probe_session_matched(traced->session, i);
-	trace_keep_waits(trace, traced);
+	trace_add_waits(&trace->waits, traced->session);
 	trace_report_damage(traced);
-	if (!trace->record)
-		error = keep_gathered(trace, traced);
-	if (!error && its->rings)
-		error = trace_rings_end(trace, traced);
-	else if (!error && trace->record)
-		error = probe_ctf_forget(trace->record, traced->session);
-	return error;
+	if (its->rings)
+		return trace_rings_end(trace, traced);
+	if (trace->record)
+		return probe_ctf_forget(trace->record, traced->session);
+	if (tracer_is_exported(tracer))
+		return exports_keep(trace, traced);
+	if (tracer->heap)
+		probe_heap_forget(tracer->heap, traced->session);
+	if (tracer->stacks && tracer->options.stack == PROBE_STACK_FRAMES)
+		return probe_stacks_keep_session(
+			tracer->stacks, traced->session, comm_of_target(trace, traced));
+	return NULL;
 }
 
 /* ==== Tables ================================================================================== */
@@ -748,86 +377,43 @@ static struct probe_error *print_interval(
 	return NULL;
 }
 
-static void report_others(const struct probe_gather *gather, const struct probe_table *table)
-{
-	uint64_t others = 0;
-	size_t count;
-	const struct probe_table_row *rows = probe_table_rows(table, &count);
-
-	for (size_t i = 0; i < count; i++)
-		if (value_keys_are_other(rows[i].row.keys, gather->key_count))
-			others += rows[i].row.count;
-	if (!others)
-		return;
-
-	fprintf(stderr,
-		"probectl: hits without a row of their key: %" PRIu64
-		", for not all keys fit into the table; --keys N makes it larger\n",
-		others);
-}
-
 static struct probe_error *print_tracer(
 	struct trace *trace, struct trace_tracer *tracer, bool is_interval)
 {
 	struct probe_table *table;
 	struct probe_error *error =
 		probe_trace_table(trace->set, (size_t)(tracer - trace->tracers), &table);
+	const struct probe_table_row *rows;
 	struct probe_view view;
+	uint64_t others = 0;
+	size_t count;
 
 	if (error)
 		return error;
-	if (is_interval) {
-		error = print_interval(trace, tracer, table, false);
-	} else {
-		if (tracer->last)
-			error = print_interval(trace, tracer, table, true);
+	if (is_interval || tracer->last)
+		error = print_interval(trace, tracer, table, !is_interval);
+	if (!is_interval) {
 		view = snapshot_of(trace, tracer, false);
 		probe_table_sort(table, view.order);
 		probe_sink_table(trace->sink, table, &view);
-		report_others(&tracer->options.gather, table);
+		rows = probe_table_rows(table, &count);
+		for (size_t i = 0; i < count; i++)
+			if (value_keys_are_other(
+				    rows[i].row.keys, tracer->options.gather.key_count))
+				others += rows[i].row.count;
 	}
+	if (others)
+		fprintf(stderr,
+			"probectl: hits without a row of their key: %" PRIu64
+			", for not all keys fit into the table; --keys N makes it larger\n",
+			others);
 	probe_table_free(tracer->last);
 	tracer->last = table;
 	tracer->last_ns = clock_monotonic_ns();
 	return error;
 }
 
-const char *trace_target_comm(const struct trace *trace, const struct probe_traced *traced)
-{
-	pid_t pid = probe_target_pid(traced->target);
-	struct trace_target *its = traced->data;
-	const char *comm;
-
-	if (!its->comm[0]) {
-		comm = comm_cache_known(trace->comms, pid, pid);
-		if (!comm)
-			comm = comm_cache_get(trace->comms, pid, pid, clock_now_ns());
-		snprintf(its->comm, sizeof(its->comm), "%s", comm ? comm : "");
-	}
-	return its->comm[0] ? its->comm : NULL;
-}
-
 /* ---- Stacks ----------------------------------------------------------------- */
-
-/*
- * Reads the stacks that sessions have counted. Those of ended processes are in the tracer's table.
- */
-static struct probe_error *gather_stacks(
-	const struct trace *trace, const struct trace_tracer *tracer)
-{
-	struct probe_error *error = NULL;
-	size_t count;
-	struct probe_traced *const *all = probe_trace_sessions(trace->set, &count);
-
-	if (tracer->options.stack != PROBE_STACK_FRAMES)
-		return NULL;
-	probe_stacks_clear(tracer->stacks);
-	for (size_t i = 0; i < count && !error; i++)
-		if (trace_tracer_of(trace, all[i]) == tracer && !all[i]->is_broken)
-			error = probe_stacks_add_session(
-				tracer->stacks, all[i]->session, trace_target_comm(trace, all[i]));
-	return error;
-}
 
 /* Prints a warning about stacks that are cut off. */
 static void warn_of_cut(
@@ -848,33 +434,7 @@ static void warn_of_cut(
 			cut, cut == 1 ? "" : "s");
 }
 
-static void warn_of_stacks(
-	const struct trace_tracer *tracer, const struct probe_stacks_row *rows, size_t count)
-{
-	uint64_t left_out = probe_stacks_left_out(tracer->stacks);
-
-	warn_of_cut(tracer, rows, count);
-	if (left_out)
-		report_warning("%" PRIu64 " hit%s had stacks that there was no room for", left_out,
-			left_out == 1 ? "" : "s");
-}
-
 /* ---- Heaps ------------------------------------------------------------------ */
-
-/* Counts the start events and the end events that were lost. */
-static void count_lost(const struct trace *trace, const struct trace_tracer *tracer,
-	uint64_t *begins_ret, uint64_t *ends_ret)
-{
-	size_t count;
-	struct probe_trace_probe *all = probe_trace_probes(trace->set, &count);
-
-	*begins_ret = *ends_ret = 0;
-	for (size_t i = 0; i < count; i++)
-		if (&trace->tracers[all[i].tracer] == tracer)
-			*(all[i].probe->role == PROBE_ROLE_BEGIN ? begins_ret : ends_ret) +=
-				all[i].probe->lost;
-	free(all);
-}
 
 /* Prints the count, `what` (if the count is 1) or `many`, and `so`. */
 static void warn_of_hits(uint64_t count, const char *what, const char *many, const char *so)
@@ -887,9 +447,15 @@ static void warn_of_hits(uint64_t count, const char *what, const char *many, con
 static void warn_of_heap(const struct trace *trace, const struct trace_tracer *tracer)
 {
 	struct probe_heap_doubts doubts = probe_heap_doubts(tracer->heap);
-	uint64_t begins, ends;
+	uint64_t begins = 0, ends = 0;
+	size_t count;
+	struct probe_trace_probe *all = probe_trace_probes(trace->set, &count);
 
-	count_lost(trace, tracer, &begins, &ends);
+	for (size_t i = 0; i < count; i++)
+		if (&trace->tracers[all[i].tracer] == tracer)
+			*(all[i].probe->role == PROBE_ROLE_BEGIN ? &begins : &ends) +=
+				all[i].probe->lost;
+	free(all);
 	warn_of_hits(begins, "allocation was lost", "allocations were lost",
 		": their bytes are in none of these figures; larger rings (-b) help");
 	warn_of_hits(ends, "free was lost", "frees were lost",
@@ -914,6 +480,7 @@ static struct probe_error *print_stack_rows(
 {
 	struct probe_view view = snapshot_of(trace, tracer, is_interval);
 	struct probe_stacks_row *rows;
+	uint64_t left_out;
 	size_t count;
 	struct probe_error *error =
 		tracer->heap ? probe_heap_rows(tracer->heap, view.live, is_interval, &rows, &count)
@@ -923,12 +490,14 @@ static struct probe_error *print_stack_rows(
 		return error;
 	if (count || !is_last)
 		probe_sink_stacks(trace->sink, rows, count, &view);
-	if (!is_interval && tracer->heap) {
+	if (!is_interval)
 		warn_of_cut(tracer, rows, count);
+	if (!is_interval && tracer->heap)
 		warn_of_heap(trace, tracer);
-	} else if (!is_interval) {
-		warn_of_stacks(tracer, rows, count);
-	}
+	left_out = is_interval || tracer->heap ? 0 : probe_stacks_left_out(tracer->stacks);
+	if (left_out)
+		report_warning("%" PRIu64 " hit%s had stacks that there was no room for", left_out,
+			left_out == 1 ? "" : "s");
 	free(rows);
 	return NULL;
 }
@@ -938,8 +507,18 @@ static struct probe_error *print_stacks(
 	struct trace *trace, struct trace_tracer *tracer, bool is_interval)
 {
 	bool live = snapshot_of(trace, tracer, is_interval).live;
-	struct probe_error *error = tracer->heap ? NULL : gather_stacks(trace, tracer);
+	struct probe_error *error = NULL;
+	size_t count;
+	struct probe_traced *const *all = probe_trace_sessions(trace->set, &count);
 
+	/* Read the stacks that sessions have counted; those of ended ones are in the table. */
+	if (!tracer->heap && tracer->options.stack == PROBE_STACK_FRAMES) {
+		probe_stacks_clear(tracer->stacks);
+		for (size_t i = 0; i < count && !error; i++)
+			if (&trace->tracers[all[i]->tracer] == tracer && !all[i]->is_broken)
+				error = probe_stacks_add_session(tracer->stacks, all[i]->session,
+					comm_of_target(trace, all[i]));
+	}
 	/* Live memory does not add up over intervals. */
 	if (!error && !is_interval && tracer->had_interval && !live)
 		error = print_stack_rows(trace, tracer, true, true);
@@ -958,6 +537,9 @@ static struct probe_error *print_stacks(
 
 void trace_tables(struct trace *trace, bool is_interval)
 {
+	size_t count;
+	struct probe_traced *const *all = probe_trace_sessions(trace->set, &count);
+
 	for (size_t i = 0; i < trace->tracer_count; i++) {
 		struct trace_tracer *tracer = &trace->tracers[i];
 
@@ -966,15 +548,16 @@ void trace_tables(struct trace *trace, bool is_interval)
 		else if (tracer->output == PROBE_TRACER_STACKS ||
 			 tracer->output == PROBE_TRACER_HEAP)
 			trace_fail(trace, print_stacks(trace, tracer, is_interval));
-		else if (tracer->host && is_interval && !tracer->gone)
-			host_look(trace, tracer);
+		if (!tracer->host || !is_interval || tracer->gone)
+			continue;
+		/* A loaded tracer's status: of all processes together, and of each one. */
+		probe_tracer_host_look(tracer->host, 0);
+		for (size_t k = 0; k < count; k++) {
+			const struct trace_target *its = all[k]->data;
+
+			if (all[k]->tracer == i && all[k]->is_on && !its->unwanted)
+				probe_tracer_host_look(
+					tracer->host, probe_target_pid(all[k]->target));
+		}
 	}
-}
-
-void trace_tables_start(struct trace *trace)
-{
-	uint64_t now = clock_monotonic_ns();
-
-	for (size_t i = 0; i < trace->tracer_count; i++)
-		trace->tracers[i].started_ns = trace->tracers[i].last_ns = now;
 }

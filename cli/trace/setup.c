@@ -59,36 +59,7 @@ static struct probe_error *open_processes(struct trace *trace, const struct trac
 	return NULL;
 }
 
-static struct probe_error *start_program(
-	struct trace *trace, const struct trace_options *options, int *status_ret)
-{
-	struct probe_target *process;
-	struct probe_error *error = child_start(options->common.program, &process, status_ret);
-
-	if (error)
-		return error;
-	trace->loop.child = probe_target_pid(process);
-	error = probe_trace_add(trace->set, process, true);
-	processes_allow_descriptors();
-	return error;
-}
-
 /* ---- Sessions --------------------------------------------------------------- */
-
-/* Returns the options that the sessions of all tracers share. */
-static struct probe_session_options session_options(const struct trace_options *options)
-{
-	return (struct probe_session_options){
-		.ring_bytes = options->ring_bytes,
-		.wait_ns = options->wait_ns,
-		.string_bytes = (uint16_t)options->string_bytes,
-		.guess_strings = options->string_bytes != 0,
-		.lines = options->request.verbose,
-		.follow_libraries = processes_follow(&options->common),
-		.follow_children = processes_follow(&options->common),
-		.catalogue = options->common.patterns.catalogue,
-	};
-}
 
 /*
  * Returns true if a pattern has matched in a session, or in any process that was started later.
@@ -107,17 +78,6 @@ static bool has_matched(
 			probe_session_matched(all[i]->session, pattern))
 			return true;
 	return false;
-}
-
-/* Reports patterns that have matched no probe of any process. */
-static void report_never_matched(const struct trace *trace)
-{
-	const struct probe_request *request = trace->request;
-
-	for (size_t i = 0; i < request->pattern_count; i++)
-		if (!has_matched(trace, NULL, i))
-			report_warning("%s matched no probe of the processes that came",
-				probe_pattern_text(request->patterns[i]));
 }
 
 /* Reports, for each named process, each PROBE that has not matched any of its probes so far. */
@@ -151,18 +111,6 @@ struct started {
 	bool differ;	      /* processes have different numbers of probes or sites */
 };
 
-static void add_started(
-	struct started *started, struct trace_tracer *tracer, const struct probe_report *report)
-{
-	if (!tracer->probes) {
-		tracer->probes = report->probes;
-		tracer->sites = report->sites;
-	}
-	started->differ |= tracer->probes != report->probes || tracer->sites != report->sites;
-	started->probes += report->probes;
-	started->sites += report->sites;
-}
-
 static int compare_probes(const void *a, const void *b)
 {
 	const struct probe_trace_probe *left = a, *right = b;
@@ -171,23 +119,10 @@ static int compare_probes(const void *a, const void *b)
 	return order ? order : strcmp(left->probe->name, right->probe->name);
 }
 
-/* Returns the number of different probes in all processes, or 0 on lack of memory. */
-static size_t different_probes(const struct trace *trace)
-{
-	size_t count, different = 0;
-	struct probe_trace_probe *all = probe_trace_probes(trace->set, &count);
-
-	if (count)
-		qsort(all, count, sizeof(*all), compare_probes);
-	for (size_t i = 0; i < count; i++)
-		different += i == 0 || compare_probes(&all[i - 1], &all[i]) != 0;
-	free(all);
-	return different;
-}
-
 static void report_started(const struct trace *trace, const struct started *started)
 {
 	size_t probes = started->probes, sites = started->sites, processes = 1;
+	struct probe_trace_probe *all;
 	char where[48] = "";
 	size_t count;
 
@@ -201,7 +136,14 @@ static void report_started(const struct trace *trace, const struct started *star
 	if (trace->tracer_count)
 		processes = count / trace->tracer_count;
 	if (processes > 1 && started->differ) {
-		probes = different_probes(trace);
+		/* Count the different probes in all processes. */
+		all = probe_trace_probes(trace->set, &count);
+		if (count)
+			qsort(all, count, sizeof(*all), compare_probes);
+		probes = 0;
+		for (size_t i = 0; i < count; i++)
+			probes += i == 0 || compare_probes(&all[i - 1], &all[i]) != 0;
+		free(all);
 		snprintf(where, sizeof(where), " in %zu processes", processes);
 	} else if (processes > 1) {
 		probes /= processes;
@@ -212,11 +154,6 @@ static void report_started(const struct trace *trace, const struct started *star
 		trace->record ? "recording" : "tracing", COUNTED(probes), COUNTED(sites), where,
 		trace->seeks ? ", and those that come" : "",
 		trace->full == RECORD_LOOP ? ", SIGUSR1 writes what there is" : "");
-}
-
-static bool is_mistake(const struct probe_traced *traced, const struct probe_error *error)
-{
-	return traced->named || error->code == PROBE_ERROR_USAGE;
 }
 
 /* The state of starting the first sessions of a trace. */
@@ -230,19 +167,6 @@ struct starting {
 	int *status_ret; /* exit status if the program that we started cannot be traced */
 };
 
-struct trace_tracer *trace_tracer_of(const struct trace *trace, const struct probe_traced *traced)
-{
-	return &trace->tracers[traced->tracer];
-}
-
-/* Prepares for another program: the process has executed it, or has come later. */
-static void begin_program(struct trace *trace, pid_t pid)
-{
-	trace_take_left(trace, pid);
-	comm_cache_forget(trace->comms, pid);
-	comm_cache_get(trace->comms, pid, pid, clock_now_ns());
-}
-
 /* Prepares for a session, unless its tracer does not want the process. `data` is the trace. */
 static struct probe_error *prepare_session(
 	struct probe_traced *traced, bool *wanted_ret, void *data)
@@ -250,10 +174,14 @@ static struct probe_error *prepare_session(
 	struct trace *trace = data;
 	pid_t pid = probe_target_pid(traced->target);
 
-	if (traced->later && !traced->tracer)
-		begin_program(trace, pid);
+	/* The process has executed another program, or has come later. */
+	if (traced->later && !traced->tracer) {
+		trace_record_all(trace, pid);
+		comm_cache_forget(trace->comms, pid);
+		comm_cache_get(trace->comms, pid, pid, clock_now_ns());
+	}
 	*wanted_ret = !(trace->starting && trace->starting->error) &&
-		      host_wants(trace, trace_tracer_of(trace, traced), pid, !traced->later);
+		      host_wants(trace, &trace->tracers[traced->tracer], pid, !traced->later);
 	if (*wanted_ret && !traced->data)
 		traced->data = calloc(1, sizeof(struct trace_target));
 	return *wanted_ret && !traced->data ? probe_error_no_memory() : NULL;
@@ -276,51 +204,130 @@ static void end_start(
 	starting->unwanted |= !starting->error && !its && !traced->is_on;
 	if (its && starting->error)
 		probe_error_free(its);
-	else if (its && !(is_mistake(traced, its) && mistake_take(&starting->mistake, pid, its)))
+	else if (its && !((traced->named || its->code == PROBE_ERROR_USAGE) &&
+				mistake_take(&starting->mistake, pid, its)))
 		starting->error = leave_out(trace, options, pid,
 			processes_error(&options->common, pid, its), traced->named);
 }
 
-/* Reports how the first session of a tracer in a process was started. */
-static void report_start(struct trace *trace, const struct probe_trace_news *news)
+/*
+ * Reports one report's sites that could not be patched, without those in `told`. Without
+ * --keep-going, the trace counts as failed if such a site belongs to a probe that the user named
+ * exactly. The trace then continues with the other sites.
+ */
+static void take_refusals(
+	struct trace *trace, const struct probe_report *report, pid_t pid, struct report_told *told)
 {
-	const struct probe_traced *traced = news->traced;
-	struct trace_tracer *tracer = trace_tracer_of(trace, traced);
+	bool named =
+		report_refusals_since(report, pid, refusals_shown(false, trace->verbose), told);
+
+	trace->failed |= named && !trace->request->keep_going;
+}
+
+/* Returns how often a note occurs among the notes of a session that were told. */
+static size_t count_notes(const struct probe_traced *traced, const char *note)
+{
+	const struct probe_report *report = probe_session_report(traced->session);
+	const struct trace_target *its = traced->data;
+	size_t count = 0;
+
+	for (size_t i = 0; i < its->told.notes; i++)
+		count += strcmp(report->notes[i], note) == 0;
+	return count;
+}
+
+/* Returns true if the note was reported for another session of the process: most have the same. */
+static bool is_noted(const struct trace *trace, const struct probe_traced *traced, const char *note)
+{
+	size_t count, times = count_notes(traced, note);
+	struct probe_traced *const *all = probe_trace_sessions(trace->set, &count);
+
+	for (size_t i = 0; i < count; i++)
+		if (all[i] != traced && all[i]->target == traced->target && all[i]->session &&
+			count_notes(all[i], note) > times)
+			return true;
+	return false;
+}
+
+/* Reports only the refused sites of the first tracer, because all tracers have the same sites. */
+static void report_grown(struct trace *trace, const struct probe_traced *traced)
+{
+	const struct probe_report *report = probe_session_report(traced->session);
+	struct trace_target *its = traced->data;
+
+	if (!traced->tracer)
+		take_refusals(trace, report, probe_target_pid(traced->target), &its->told);
+	for (; its->told.notes < report->note_count; its->told.notes++)
+		if (!is_noted(trace, traced, report->notes[its->told.notes]))
+			report_warning("%s", report->notes[its->told.notes]);
+}
+
+static void report_site(
+	struct trace *trace, const struct probe_traced *traced, const struct probe_site_news *site)
+{
 	pid_t pid = probe_target_pid(traced->target);
 
-	report_notes(news->report);
-	if (!traced->tracer || tracer_is_part(tracer)) {
-		report_refusals(news->report, pid, refusals_shown(news->error, trace->verbose));
-		if (!news->error)
-			add_started(&trace->starting->started, tracer, news->report);
-	}
-	/* The process may have ended by the time its hits are read. */
-	if (!news->error && !traced->tracer)
-		comm_cache_get(trace->comms, pid, pid, clock_now_ns());
+	/* Report for the first tracer only, because all tracers have the same sites. */
+	if (traced->tracer)
+		return;
+	trace->failed = true;
+	print_site_news(site, pid);
+	probe_sink_site(trace->sink, pid, site);
 }
 
-static void report_later_start(struct trace *trace, const struct probe_trace_news *news)
+static void judge_refusals(struct trace *trace)
 {
-	struct report_told told = {0};
+	struct probe_coverage sum = {0};
+	size_t count;
+	struct probe_trace_probe *all = probe_trace_probes(trace->set, &count);
 
-	if (!news->traced->tracer)
-		trace_take_refusals(
-			trace, news->report, probe_target_pid(news->traced->target), &told);
-	/* Print the notes for one program only, because a build may start a thousand programs. */
-	if (news->report->sites && !trace->noted)
-		report_notes(news->report);
-	trace->noted |= news->report->sites && news->report->note_count;
+	for (size_t i = 0; i < count; i++)
+		probe_coverage_add(&sum, &all[i].probe->coverage);
+	free(all);
+	if (!trace->request->keep_going && !trace->failed && probe_coverage_is_none(&sum))
+		trace_fail(trace,
+			probe_error_new(PROBE_ERROR_REFUSED,
+				"all sites are refused (%zu): nothing was traced", sum.sites));
 }
 
+/* Takes the news that a session was started, or could not be. */
 static void take_start(struct trace *trace, const struct probe_trace_news *news)
 {
-	if (news->traced->later) {
-		report_later_start(trace, news);
+	const struct probe_report *report = news->report;
+	const struct probe_traced *traced = news->traced;
+	struct trace_tracer *tracer = &trace->tracers[traced->tracer];
+	pid_t pid = probe_target_pid(traced->target);
+	struct report_told told = {0};
+	struct started *started;
+
+	if (traced->later) {
+		if (!traced->tracer)
+			take_refusals(trace, report, pid, &told);
+		/* Print notes for one program only: a build may start a thousand programs. */
+		if (report->sites && !trace->noted)
+			report_notes(report);
+		trace->noted |= report->sites && report->note_count;
 		return;
 	}
-	if (news->error || news->traced->is_on)
-		report_start(trace, news);
-	end_start(trace, news->traced, news->error);
+	if (news->error || traced->is_on)
+		report_notes(report);
+	if ((news->error || traced->is_on) && (!traced->tracer || tracer_is_part(tracer)))
+		report_refusals(report, pid, refusals_shown(news->error, trace->verbose));
+	if (!news->error && traced->is_on && (!traced->tracer || tracer_is_part(tracer))) {
+		started = &trace->starting->started;
+		if (!tracer->probes) {
+			tracer->probes = report->probes;
+			tracer->sites = report->sites;
+		}
+		started->differ |=
+			tracer->probes != report->probes || tracer->sites != report->sites;
+		started->probes += report->probes;
+		started->sites += report->sites;
+	}
+	/* The process may have ended by the time its hits are read. */
+	if (!news->error && traced->is_on && !traced->tracer)
+		comm_cache_get(trace->comms, pid, pid, clock_now_ns());
+	end_start(trace, traced, news->error);
 }
 
 /* Returns an error if no process is traced. */
@@ -362,8 +369,8 @@ static struct probe_error *start_sessions(
 		error = check_started(trace, &starting);
 	trace->starting = NULL;
 	/* Not earlier: if nothing can be recorded, no folder must be left. */
-	if (!error)
-		error = output_record(trace, &options->parts);
+	if (!error && trace->directory)
+		error = probe_ctf_create(trace->directory, &options->parts, &trace->record);
 	if (error)
 		return error;
 	probe_trace_switch(trace->set, true);
@@ -377,12 +384,21 @@ static struct probe_error *start_sessions(
 
 /* ---- News ------------------------------------------------------------------- */
 
-/* Counts a process that came later. There may be thousands, so most are not reported. */
-static void note_found(struct trace *trace, const struct probe_trace_news *news)
+static void take_program(struct trace *trace, const struct probe_trace_news *news)
 {
+	int pid = (int)probe_target_pid(news->watched->target);
 	struct trace_found *found = &trace->found;
+	uint64_t unseen_ns = news->watched->unseen_ns;
 
-	if (!news->watched->unseen_ns) {
+	if (!news->watched->is_newcomer) {
+		if (news->sites && unseen_ns)
+			report_warning("process %d has become another program; hits of its first "
+				       "%ju ms are not reported",
+				pid, (uintmax_t)(unseen_ns / NSEC_PER_MSEC + 1));
+		return;
+	}
+	/* There may be thousands that came later, so most are not reported. */
+	if (!unseen_ns) {
 		found->held++;
 		return;
 	}
@@ -390,20 +406,8 @@ static void note_found(struct trace *trace, const struct probe_trace_news *news)
 	if (news->late_ns > found->late_ns)
 		found->late_ns = news->late_ns;
 	if (trace->verbose)
-		report_warning("process %d is traced from %.1f ms after its start on, at most",
-			(int)probe_target_pid(news->watched->target),
+		report_warning("process %d is traced from %.1f ms after its start on, at most", pid,
 			(double)news->late_ns / NSEC_PER_MSEC);
-}
-
-static void take_program(struct trace *trace, const struct probe_trace_news *news)
-{
-	if (news->watched->is_newcomer)
-		note_found(trace, news);
-	else if (news->sites && news->watched->unseen_ns)
-		report_warning("process %d has become another program; hits of its first %ju ms "
-			       "are not reported",
-			(int)probe_target_pid(news->watched->target),
-			(uintmax_t)(news->watched->unseen_ns / NSEC_PER_MSEC + 1));
 }
 
 /* Reports how many processes came later, and how long they had run before they were traced. */
@@ -423,39 +427,31 @@ static void report_found(const struct trace *trace)
 			found->late == 1 ? "was" : "were", (double)found->late_ns / NSEC_PER_MSEC);
 }
 
-static void report_heirs(const struct probe_traced *traced, size_t heirs)
+/* All tracers have the same processes, so only the first tracer's session reports a process. */
+static void report_fate(struct trace *trace, const struct probe_traced *traced)
 {
-	fprintf(stderr,
-		"probectl: process %d has ended; %zu process%s that it has forked %s on, and so "
-		"does the trace (Ctrl-C ends it)\n",
-		(int)probe_target_pid(traced->target), heirs, heirs == 1 ? "" : "es",
-		heirs == 1 ? "goes" : "go");
-}
+	pid_t pid = probe_target_pid(traced->target);
+	struct probe_fate fate;
 
-static void take_end(struct trace *trace, struct probe_traced *traced)
-{
-	const struct trace_target *its = traced->data;
-
-	if (its->rings)
-		output_check(trace, trace_rings_note_end(trace, traced));
-	trace_report_fate(trace, traced);
-}
-
-static void free_session(struct trace *trace, struct probe_traced *traced)
-{
-	struct trace_target *its = traced->data;
-
-	if (!its)
+	if (traced->tracer)
 		return;
-	if (its->rings)
-		probe_error_free(trace_rings_end(trace, traced));
-	free(its->removed);
-	free(its);
+	probe_target_fate(traced->target, traced->pidfd, &fate);
+	/*
+	 * Not the program that we started: our exit status says it. Not followed processes: it
+	 * concerns only their parents. In `yes | head`, `yes` always ends with SIGPIPE.
+	 */
+	if (!fate.signal || ((traced->later || pid == trace->loop.child) && !fate.out_of_memory))
+		return;
+	report_warning("process %d was killed by SIG%s%s", (int)pid, sigabbrev_np(fate.signal),
+		fate.out_of_memory ? ": its control group ran out of memory" : "");
+	/* Only SIGKILL comes from another program. The user may be tracing to wait for a crash. */
+	trace->failed |= fate.signal == SIGKILL && traced->named && pid != trace->loop.child;
 }
 
 static void take_news(const struct probe_trace_news *news, void *data)
 {
 	struct probe_traced *traced = news->traced;
+	struct trace_target *its = traced ? traced->data : NULL;
 	struct trace *trace = data;
 
 	switch (news->event) {
@@ -470,13 +466,13 @@ static void take_news(const struct probe_trace_news *news, void *data)
 		probe_error_free(news->error);
 		break;
 	case PROBE_TRACE_GREW:
-		trace_report_grown(trace, traced);
+		report_grown(trace, traced);
 		break;
 	case PROBE_TRACE_SITE:
-		trace_report_site(trace, traced, news->site);
+		report_site(trace, traced, news->site);
 		break;
 	case PROBE_TRACE_LOST:
-		if (!trace_tracer_of(trace, traced)->folded)
+		if (!trace->tracers[traced->tracer].folded)
 			output_lost(trace, traced, news->probe, news->count);
 		break;
 	case PROBE_TRACE_FAILED:
@@ -484,10 +480,16 @@ static void take_news(const struct probe_trace_news *news, void *data)
 		break;
 	case PROBE_TRACE_HEIRS:
 		if (!trace->settings.quiet)
-			report_heirs(traced, news->count);
+			fprintf(stderr,
+				"probectl: process %d has ended; %zu process%s that it has forked "
+				"%s on, and so does the trace (Ctrl-C ends it)\n",
+				(int)probe_target_pid(traced->target), news->count,
+				news->count == 1 ? "" : "es", news->count == 1 ? "goes" : "go");
 		break;
 	case PROBE_TRACE_ENDED:
-		take_end(trace, traced);
+		if (its->rings)
+			output_check(trace, trace_rings_note_end(trace, traced));
+		report_fate(trace, traced);
 		break;
 	case PROBE_TRACE_STOPPING:
 		if (!traced->tracer && news->is_waiting)
@@ -499,7 +501,11 @@ static void take_news(const struct probe_trace_news *news, void *data)
 		trace_fail(trace, gone_keep(trace, traced));
 		break;
 	case PROBE_TRACE_CLOSED:
-		free_session(trace, traced);
+		if (its && its->rings)
+			probe_error_free(trace_rings_end(trace, traced));
+		if (its)
+			free(its->removed);
+		free(its);
 		break;
 	}
 }
@@ -515,7 +521,7 @@ static struct probe_error *create_set(struct trace *trace)
 		.start = trace->full == RECORD_FLUSH ? NULL : trace_rings_start,
 		.hit = output_hit,
 		.comm = output_comm,
-		.read = trace_read,
+		.read = trace_record_read,
 		.is_full = output_is_full,
 		.news = take_news,
 		.data = trace};
@@ -563,49 +569,42 @@ static struct probe_error *open_output(struct trace *trace, const struct trace_o
 	return NULL;
 }
 
-static bool has_lines(const struct trace *trace)
+/* Writes the header of the output, with the columns of spans if the only tracer prints spans. */
+static void begin_output(struct trace *trace)
 {
+	bool has_lines = false;
+
 	for (size_t i = 0; i < trace->tracer_count && !trace->record; i++) {
 		const struct trace_tracer *tracer = &trace->tracers[i];
 
 		/* Spans that go to a collector are not printed. */
-		if (trace->otlp && probe_tracer_spans(tracer->spec))
-			continue;
-		if (tracer->output == PROBE_TRACER_HITS || tracer->output == PROBE_TRACER_FLIGHT)
-			return true;
+		if (!trace->otlp || !probe_tracer_spans(tracer->spec))
+			has_lines |= tracer->output == PROBE_TRACER_HITS ||
+				     tracer->output == PROBE_TRACER_FLIGHT;
 	}
-	return false;
-}
-
-/* Writes the header of the output, with the columns of spans if the only tracer prints spans. */
-static void begin_output(struct trace *trace)
-{
-	bool header = isatty(trace->output_fd) && has_lines(trace);
-
+	has_lines &= isatty(trace->output_fd);
 	if (trace->tracer_count == 1 && probe_tracer_spans(trace->tracers->spec))
-		probe_sink_begin_spans(trace->sink, header);
+		probe_sink_begin_spans(trace->sink, has_lines);
 	else
-		probe_sink_begin(trace->sink, header);
+		probe_sink_begin(trace->sink, has_lines);
 }
 
 /* ---- The life of a trace ---------------------------------------------------- */
 
-/*
- * Returns true if a tracer's hits are switched on and off for all processes together
- * (trace_switch()), because enabling probes takes time in each process. Otherwise the trace would
- * not start and end everywhere at once, and unread rings might overflow.
- */
-static bool is_switched(
-	const struct probe_session_options *its, const struct common_options *common)
-{
-	return its->kind == PROBE_SESSION_RECORD && !its->spans &&
-	       (its->wait_ns || common->pids.count > 1);
-}
-
 static struct probe_error *make_tracers(struct trace *trace, struct trace_options *options)
 {
 	struct probe_error *error = options_catalogue(&options->common.patterns);
-	const struct probe_session_options base = session_options(options);
+	/* The options that the sessions of all tracers share. */
+	const struct probe_session_options base = {
+		.ring_bytes = options->ring_bytes,
+		.wait_ns = options->wait_ns,
+		.string_bytes = (uint16_t)options->string_bytes,
+		.guess_strings = options->string_bytes != 0,
+		.lines = options->request.verbose,
+		.follow_libraries = processes_follow(&options->common),
+		.follow_children = processes_follow(&options->common),
+		.catalogue = options->common.patterns.catalogue,
+	};
 
 	if (!error)
 		error = tracers_init(&options->tracer, &base,
@@ -625,7 +624,14 @@ static struct probe_error *make_tracers(struct trace *trace, struct trace_option
 		tracer->options.texts = tracer->output == PROBE_TRACER_HITS ||
 					tracer->output == PROBE_TRACER_HITS_JSON ||
 					tracer->output == PROBE_TRACER_FLIGHT;
-		tracer->options.switched = is_switched(&tracer->options, &options->common);
+		/*
+		 * Enabling probes takes time in each process. Hits that are printed are switched on
+		 * and off for all processes together (probe_trace_switch()): otherwise the trace
+		 * would not start and end everywhere at once, and unread rings might overflow.
+		 */
+		tracer->options.switched =
+			tracer->options.kind == PROBE_SESSION_RECORD && !tracer->options.spans &&
+			(tracer->options.wait_ns || options->common.pids.count > 1);
 	}
 	return error ? error : trace_check_tracers(trace, options);
 }
@@ -661,25 +667,11 @@ static void take_signal(int signal, void *data)
 	trace->flight = true;
 }
 
-/* Opens the loop, which blocks signals. The program was started before, with signals unblocked. */
-static struct probe_error *open_loop(struct trace *trace)
-{
-	static const int flight[] = {SIGUSR1, 0};
-	bool asked = trace->full != RECORD_FLUSH || trace_has_output(trace, PROBE_TRACER_FLIGHT);
-
-	trace->loop.take_signal = take_signal;
-	trace->loop.data = trace;
-	/* SIGUSR1 has no meaning for a recording that is written continuously. */
-	if (trace->directory && !asked)
-		signal(SIGUSR1, SIG_IGN);
-	return loop_open(&trace->loop, asked ? flight : NULL);
-}
-
-static void trace_deinit(struct trace *trace, const struct trace_options *options)
+static void trace_deinit(struct trace *trace, bool closes_output)
 {
 	probe_trace_free(trace->set);
 	free(trace->sought);
-	left_out_deinit(&trace->left, &options->common);
+	left_out_deinit(&trace->left, trace->common);
 	free(trace->matched);
 	exports_close(trace);
 	tracers_free(trace->tracers, trace->tracer_count);
@@ -687,17 +679,26 @@ static void trace_deinit(struct trace *trace, const struct trace_options *option
 	probe_ctf_free(trace->record);
 	comm_cache_free(trace->comms);
 	loop_close(&trace->loop);
-	if (options->output && trace->output_fd >= 0)
+	if (closes_output && trace->output_fd >= 0)
 		close(trace->output_fd);
 }
 
 static struct probe_error *trace_start(
 	struct trace *trace, const struct trace_options *options, int *status_ret)
 {
-	struct probe_error *error = open_loop(trace);
+	static const int flight[] = {SIGUSR1, 0};
+	bool asked = trace->full != RECORD_FLUSH || trace_has_output(trace, PROBE_TRACER_FLIGHT);
 	struct probe_traced *const *all;
+	struct probe_error *error;
 	size_t count;
 
+	trace->loop.take_signal = take_signal;
+	trace->loop.data = trace;
+	/* SIGUSR1 has no meaning for a recording that is written continuously. */
+	if (trace->directory && !asked)
+		signal(SIGUSR1, SIG_IGN);
+	/* The program was started before, with signals unblocked. */
+	error = loop_open(&trace->loop, asked ? flight : NULL);
 	if (!error)
 		error = start_sessions(trace, options, status_ret);
 	all = probe_trace_sessions(trace->set, &count);
@@ -710,61 +711,72 @@ static struct probe_error *trace_start(
 	return error;
 }
 
-/* Closes the output. Some file systems report only then that the disk is full. */
-static void close_output(struct trace *trace, const struct trace_options *options)
+/* Starts and runs a trace, and reports what it has found. Sets the exit status. */
+static struct probe_error *trace_run_all(
+	struct trace *trace, struct trace_options *options, int *status_ret)
 {
-	if (!options->output)
-		return;
-	if (close(trace->output_fd) != 0 && !trace->gone)
-		trace_fail(trace, probe_error_system(errno, "cannot write %s", options->output));
-	trace->output_fd = -1;
-}
+	struct probe_error *error = trace_prepare(trace, options);
+	struct probe_target *process;
 
-/* Waits for the program to end. It may run on without its probes. Returns its exit status. */
-static int trace_status(struct trace *trace)
-{
-	int status = STATUS_DONE;
-
-	if (trace->loop.child)
-		status = loop_wait_child(&trace->loop);
-	return trace->failed ? STATUS_FAILED : status;
+	if (!error && options->common.program) {
+		error = child_start(options->common.program, &process, status_ret);
+		if (!error) {
+			trace->loop.child = probe_target_pid(process);
+			error = probe_trace_add(trace->set, process, true);
+			processes_allow_descriptors();
+		}
+	}
+	if (!error)
+		error = trace_start(trace, options, status_ret);
+	if (error)
+		return error;
+	begin_output(trace);
+	trace_run(trace);
+	if (trace->record)
+		trace_record_report(trace);
+	else if (!trace->settings.quiet)
+		trace_report_summary(trace);
+	if (!trace->settings.quiet) {
+		report_found(trace);
+		trace_report_hints(trace);
+	}
+	report_unmatched(trace);
+	for (size_t i = 0;
+		trace->found.held + trace->found.late && i < trace->request->pattern_count; i++)
+		if (!has_matched(trace, NULL, i))
+			report_warning("%s matched no probe of the processes that came",
+				probe_pattern_text(trace->request->patterns[i]));
+	judge_refusals(trace);
+	/* Some file systems report only at the end that the disk is full. */
+	if (options->output) {
+		if (close(trace->output_fd) != 0 && !trace->gone)
+			trace_fail(trace,
+				probe_error_system(errno, "cannot write %s", options->output));
+		trace->output_fd = -1;
+	}
+	/* The program may run on without its probes. */
+	*status_ret = trace->loop.child ? loop_wait_child(&trace->loop) : STATUS_DONE;
+	if (trace->failed)
+		*status_ret = STATUS_FAILED;
+	return NULL;
 }
 
 struct probe_error *trace_command(struct trace_options *options, int *status_ret)
 {
+	struct probe_error *error = trace_options_check(options);
 	struct trace trace = {.settings = options->settings,
 		.request = &options->request.request,
 		.verbose = options->request.verbose,
-		.seeks = probe_processes_seek(options->common.meant),
 		.common = &options->common,
 		.directory = options->directory,
 		.full = options->full,
 		.output_fd = -1,
 		.loop = {.signal_fd = -1}};
-	struct probe_error *error = trace_prepare(&trace, options);
 
-	if (!error && options->common.program)
-		error = start_program(&trace, options, status_ret);
-	if (!error)
-		error = trace_start(&trace, options, status_ret);
-	if (!error) {
-		begin_output(&trace);
-		trace_run(&trace);
-		if (trace.record)
-			trace_report_record(&trace);
-		else if (!trace.settings.quiet)
-			trace_report_summary(&trace);
-		if (!trace.settings.quiet)
-			report_found(&trace);
-		if (!trace.settings.quiet)
-			trace_report_hints(&trace);
-		report_unmatched(&trace);
-		if (trace.found.held + trace.found.late)
-			report_never_matched(&trace);
-		trace_judge_refusals(&trace);
-		close_output(&trace, options);
-		*status_ret = trace_status(&trace);
-	}
-	trace_deinit(&trace, options);
+	if (error)
+		return error;
+	trace.seeks = probe_processes_seek(options->common.meant);
+	error = trace_run_all(&trace, options, status_ret);
+	trace_deinit(&trace, options->output != NULL);
 	return error;
 }

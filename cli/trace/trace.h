@@ -5,11 +5,15 @@
  * command line.
  *
  *   setup.c           sets the trace up, and takes news of its processes
- *   loop.c            runs the trace; metrics
- *   output.c          passes hits on; tables; ended processes
- *   report.c          losses and summary; recordings on request
  *   options.c         checks the options
- *   tracer_option.c   the option -t
+ *   loop.c            runs the trace
+ *   output.c          passes hits on; tables; loaded tracers; ended processes
+ *   exports.c         metrics and spans for other programs
+ *   recording.c       moves whole rings into a recording
+ *   report.c          failures, losses, summary, hints
+ *   tracer_option.c   the option -t; names of threads
+ *
+ * A file uses only those below it.
  *
  * libprobe (probe/trace.h) follows the processes, and reads their hits.
  */
@@ -133,91 +137,44 @@ struct trace {
 	bool noted;	    /* the notes on programs that were started later have been printed */
 };
 
-/* The progress line of a recording, and the figures that it last showed. */
-struct trace_progress {
-	struct progress line;
-	uint64_t last_ns, hits;
-};
-
-/* Returns the tracer of a session. */
-struct trace_tracer *trace_tracer_of(const struct trace *trace, const struct probe_traced *traced);
-
-/* Runs the trace until its end, switches the probes off, and prints the remaining hits. */
+/* Runs the trace until its end, switches the probes off, and prints the remaining hits (loop.c). */
 void trace_run(struct trace *trace);
+
+/* ---- Failures, losses and the summary (report.c) ---------------------------- */
 
 /* Reports and frees an error, with which the trace counts as failed. NULL does nothing. */
 void trace_fail(struct trace *trace, struct probe_error *error);
-
-/* Reports that a site was altered, or is intact again. The trace then counts as failed. */
-void trace_report_site(
-	struct trace *trace, const struct probe_traced *traced, const struct probe_site_news *site);
-
-/* ---- Losses and the summary (report.c) -------------------------------------- */
-
-/*
- * Reports the notes, and the sites in libraries and programs that could not be patched, that are
- * new in a session. Without --keep-going, the trace counts as failed if such a site belongs to a
- * probe that the user named exactly. The trace then continues with the other sites.
- */
-void trace_report_grown(struct trace *trace, const struct probe_traced *traced);
-/* Reports one report's sites that could not be patched, without those in `told`. */
-void trace_take_refusals(struct trace *trace, const struct probe_report *report, pid_t pid,
-	struct report_told *told);
-/* Makes the trace fail if every site was refused. Call it at the end. */
-void trace_judge_refusals(struct trace *trace);
-
-/* Returns the number of lost hits that have been reported. */
-uint64_t trace_lost(const struct trace *trace);
-
-/* Returns true if as many hits as requested (-n) were printed. The trace ends with them. */
-bool trace_is_full(const struct trace *trace);
-/* Reports losses that have not been reported yet, unless the trace is full. */
-void trace_report_losses(struct trace *trace);
-
-/*
- * Reports the signal that killed a process. SIGKILL makes the trace fail if -p named the process.
- */
-void trace_report_fate(struct trace *trace, const struct probe_traced *traced);
-
-/* Prints a warning if a session's rings held damaged records. */
-void trace_report_damage(const struct probe_traced *traced);
-
-/* Returns the number of hits of all tracers that gather hits and do not print them. */
-uint64_t trace_total(const struct trace *trace);
+/* Ends the trace if its output has failed with this error. Does nothing if the error is NULL. */
+void output_check(struct trace *trace, struct probe_error *error);
 
 /* Returns true if any tracer of the trace has this kind of output. */
 bool trace_has_output(const struct trace *trace, enum probe_tracer_output output);
+/* Returns true if as many hits as requested (-n) were printed. The trace ends with them. */
+bool trace_is_full(const struct trace *trace);
+/* Returns the number of lost hits that have been reported. */
+uint64_t trace_lost(const struct trace *trace);
+/* Reports losses that have not been reported yet, unless the trace is full. */
+void trace_report_losses(struct trace *trace);
+/* Prints a warning if a session's rings held damaged records. */
+void trace_report_damage(const struct probe_traced *traced);
 
 /* After a trace that prints hits, prints the hits and losses of each probe on standard error. */
 void trace_report_summary(const struct trace *trace);
+/* Reports refused or overwritten sites, whose hits a recording misses without saying so. */
+void trace_report_missing(const struct trace *trace);
 /* For each probe without hits, prints the condition for hits that the catalogue knows, if any. */
 void trace_report_hints(const struct trace *trace);
+/* Returns additional advice for a trace in which hits already wait for ring space, or "". */
+const char *trace_longer_wait(const struct trace *trace);
 
-/* Prints the number of hits in a recording, and the number of lost hits. */
-void trace_report_record(const struct trace *trace);
-
-/* Adds the waiting times of a session that is about to be dropped. */
-void trace_keep_waits(struct trace *trace, const struct probe_traced *traced);
+/* Adds the waiting times of a session. */
+void trace_add_waits(struct trace_waits *sum, const struct probe_session *session);
 /* If hits have waited for ring space, prints how many hits have waited, and how long. */
 void trace_report_waits(const struct trace *trace);
 
-/* ---- Tables (output.c) ------------------------------------------------------ */
+/* ---- Metrics and spans for other programs (exports.c) ----------------------- */
 
-/* Starts the first interval of the tables. Call it after all sessions have been started. */
-void trace_tables_start(struct trace *trace);
-
-/* Returns the name of the process for its stacks, which the first call determines, or NULL. */
-const char *trace_target_comm(const struct trace *trace, const struct probe_traced *traced);
-
-/*
- * Prints the data that each tracer has gathered: all or, if `is_interval`, the change since the
- * last interval. In the latter case, asks loaded tracers for their status.
- */
-void trace_tables(struct trace *trace, bool is_interval);
-
-/* ---- Metrics (loop.c) ------------------------------------------------------- */
-
-/* Prepares the metrics of tracers that export them (-t pcp, -t metrics). */
+/* Prepares the metrics of tracers that export them, and the collector (--otlp). */
 PROBE_MUST_CHECK struct probe_error *exports_open(struct trace *trace);
 /*
  * Closes the collector and the metrics server, and frees the metrics, before the tracers are freed.
@@ -225,53 +182,72 @@ PROBE_MUST_CHECK struct probe_error *exports_open(struct trace *trace);
 void exports_close(struct trace *trace);
 /* Prints where the metrics can be read. Call it after all sessions have been started. */
 void exports_report(const struct trace *trace);
-/* Returns the process whose label the counts of a session get. */
-pid_t exports_owner(const struct trace *trace, const struct probe_traced *traced);
-
-/* ---- Collector (output.c) --------------------------------------------------- */
-
-PROBE_MUST_CHECK struct probe_error *otlp_open(struct trace *trace);
-void otlp_watch(struct trace *trace);
-/* Sends the metrics and the finished spans to the collector. */
-void otlp_update(struct trace *trace);
-bool otlp_is_busy(const struct trace *trace);
-/* Drops the data that was not sent. Reports what was sent and what was dropped. */
+/* Ends the next sleep at a request for metrics, which exports_serve() answers after the sleep. */
+void exports_watch(struct trace *trace);
+void exports_serve(const struct trace *trace);
+/* Returns true if other programs can read the metrics. */
+bool exports_are_read(const struct trace *trace);
+/* Returns the interval at which metrics are updated, or 0 if the trace has none. */
+uint64_t exports_interval_ns(const struct trace *trace);
+/* Exports what sessions have gathered. Sends the metrics and finished spans to the collector. */
+void exports_update(struct trace *trace, bool at_end);
+/* Keeps the rows of a session that is about to be freed. Errors: those of probe_table_add(). */
+PROBE_MUST_CHECK struct probe_error *exports_keep(
+	const struct trace *trace, const struct probe_traced *traced);
+/* Drops the data that was not sent to the collector. Reports what was sent and dropped. */
 void otlp_end(struct trace *trace);
 
-/* ---- Recording without decoding (output.c) ---------------------------------- */
+/* ---- Recordings (recording.c) ----------------------------------------------- */
 
-/* Returns true if a session's hits are moved into the recording undecoded. */
-bool trace_takes(const struct trace *trace, const struct probe_traced *traced);
 /* Moves a session's hits into the recording. If rings are saved only on request, just polls. */
-bool trace_read(struct probe_traced *traced, struct probe_trace_read *read, void *data);
-/* Moves all remaining hits of a process that has executed another program into the recording. */
-void trace_take_left(struct trace *trace, pid_t pid);
+bool trace_record_read(struct probe_traced *traced, struct probe_trace_read *read, void *data);
+/*
+ * Moves the hits of all sessions that are on: of one process if it has executed another program;
+ * or, if `pid` is 0, those that can be moved without waiting for the disk.
+ */
+void trace_record_all(struct trace *trace, pid_t pid);
 /* Counts hits in the rings that can no longer be written, after the probes were switched off. */
-void trace_count_unwritten(struct trace *trace);
+void trace_record_unwritten(struct trace *trace);
+/* Prints the number of hits in a recording, and the number of lost hits. */
+void trace_record_report(const struct trace *trace);
 
-/* ---- Hits (output.c) -------------------------------------------------------- */
-
-/* Creates the recording of `probectl record`. */
-PROBE_MUST_CHECK struct probe_error *output_record(
-	struct trace *trace, const struct probe_ctf_options *parts);
-/* Writes as much pending output as possible without blocking. */
-void output_flush(struct trace *trace);
-/* Ends the trace if its output has failed with this error. Does nothing if the error is NULL. */
-void output_check(struct trace *trace, struct probe_error *error);
-/* These functions of struct probe_trace_options get the struct trace as `data`. */
-const char *output_comm(const struct probe_hit *hit, void *data);
-bool output_hit(const struct probe_trace_hit *hit, void *data);
-/* Writes pending output if the session's output can accept no more hits. */
-bool output_is_full(const struct probe_traced *traced, bool wait, void *data);
-/* Reports that `lost` more hits of a probe were lost. */
-void output_lost(struct trace *trace, const struct probe_traced *traced,
-	const struct probe_session_probe *probe, uint64_t lost);
-
+/*
+ * Starts a session whose rings are written on request: a stream owns it. Frees it with
+ * trace_rings_end(). `data` is the trace.
+ */
+PROBE_MUST_CHECK struct probe_error *trace_rings_start(struct probe_traced *traced,
+	const struct probe_request *request, const struct probe_session_options *options,
+	struct probe_report *report, void *data);
+/* Call the following functions only for sessions with rings that are written on request. */
+/* Stops the stream that reads a session's rings. The session continues. */
+PROBE_MUST_CHECK struct probe_error *trace_rings_suspend(const struct probe_traced *traced);
+/*
+ * Notes that the process of the session has ended. Its rings are kept until they are written,
+ * unless too many processes have ended after it.
+ */
+PROBE_MUST_CHECK struct probe_error *trace_rings_note_end(
+	struct trace *trace, struct probe_traced *traced);
+/* Frees a session's rings and the session. The hits that were not written are counted. */
+PROBE_MUST_CHECK struct probe_error *trace_rings_end(
+	struct trace *trace, struct probe_traced *traced);
 /*
  * Prints all hits in the flight recorders, oldest first; they stay there. If there is a recording,
  * writes those since the last call to it instead.
  */
 void flight_print(struct trace *trace);
+
+/* ---- Hits and tables (output.c) --------------------------------------------- */
+
+/* Writes as much pending output as possible without blocking. */
+void output_flush(struct trace *trace);
+/* These functions of struct probe_trace_options get the struct trace as `data`. */
+const char *output_comm(const struct probe_hit *hit, void *data);
+bool output_hit(const struct probe_trace_hit *hit, void *data);
+/* Writes pending output if the session's output can accept no more hits (loop.c). */
+bool output_is_full(const struct probe_traced *traced, bool wait, void *data);
+/* Reports that `lost` more hits of a probe were lost. */
+void output_lost(struct trace *trace, const struct probe_traced *traced,
+	const struct probe_session_probe *probe, uint64_t lost);
 
 /* These functions start, poll and end loaded tracers. */
 PROBE_MUST_CHECK struct probe_error *hosts_start(struct trace *trace);
@@ -283,54 +259,16 @@ void hosts_finish(struct trace *trace);
  */
 bool host_wants(struct trace *trace, struct trace_tracer *tracer, pid_t pid, bool aloud);
 
-/* Waits until full outputs accept data again (loop.c). */
-void drain_sinks(struct trace *trace);
-
-/* ---- Ended processes (output.c) --------------------------------------------- */
-
 /*
  * Keeps the data of a session that is needed after it is freed, except its counts. Errors: those of
  * probe_table_add(), probe_stacks_keep_session() and probe_ctf_forget().
  */
 PROBE_MUST_CHECK struct probe_error *gone_keep(struct trace *trace, struct probe_traced *traced);
 
-/* ---- Rings on request (report.c) -------------------------------------------- */
-
 /*
- * Starts a session whose rings are written on request: a stream owns it. Frees it with
- * trace_rings_end(). `data` is the trace.
+ * Prints the data that each tracer has gathered: all or, if `is_interval`, the change since the
+ * last interval. In the latter case, asks loaded tracers for their status.
  */
-PROBE_MUST_CHECK struct probe_error *trace_rings_start(struct probe_traced *traced,
-	const struct probe_request *request, const struct probe_session_options *options,
-	struct probe_report *report, void *data);
-
-/*
- * Call the functions trace_rings_... only for sessions with rings that are written on request.
- *
- * trace_rings_poll() handles the events of the process's session, and notes if a ring is full.
- */
-PROBE_MUST_CHECK struct probe_error *trace_rings_poll(
-	struct trace *trace, const struct probe_traced *traced);
-/* Stops the stream that reads a session's rings. The session continues. */
-PROBE_MUST_CHECK struct probe_error *trace_rings_suspend(const struct probe_traced *traced);
-/*
- * Notes that the process of the session has ended. Its rings are kept until they are written,
- * unless too many processes have ended after it.
- */
-PROBE_MUST_CHECK struct probe_error *trace_rings_note_end(
-	struct trace *trace, struct probe_traced *traced);
-/* Writes the hits in a session's rings that were not written before. */
-PROBE_MUST_CHECK struct probe_error *trace_rings_write(
-	struct trace *trace, struct probe_traced *traced);
-/* Frees a session's rings and the session. The hits that were not written are counted. */
-PROBE_MUST_CHECK struct probe_error *trace_rings_end(
-	struct trace *trace, struct probe_traced *traced);
-
-/* ---- The whole trace (setup.c) ---------------------------------------------- */
-
-struct trace_options;
-
-/* Runs a trace from start to end. */
-PROBE_MUST_CHECK struct probe_error *trace_command(struct trace_options *options, int *status_ret);
+void trace_tables(struct trace *trace, bool is_interval);
 
 #endif
