@@ -75,27 +75,25 @@
 
 /* ---- Finding -------------------------------------------------------------------------- */
 
+/* Lists the sites of all notes; several notes may have one address. */
 static bool list_sites(struct rows *rows, const struct sdt_notes *all)
 {
-	rows->all = calloc(all->count + 1, sizeof(*rows->all));
 	rows->sites = calloc(all->count + 1, sizeof(*rows->sites));
-	if (!rows->all || !rows->sites)
+	if (!rows->sites)
 		return false;
-	for (; rows->all_count < all->count; rows->all_count++)
-		rows->all[rows->all_count] = (struct row_note){
-			all->notes[rows->all_count].pc, &all->notes[rows->all_count]};
-	ARRAY_SORT(rows->all, rows->all_count, pc);
-	for (size_t i = 0; i < rows->all_count; i++) {
+	for (size_t i = 0; i < all->count; i++)
+		rows->sites[i] = (struct row_site){.pc = all->notes[i].pc,
+			.note = &all->notes[i],
+			.is_plain = all->notes[i].kind == SDT_NOP,
+			.planned = SIZE_MAX};
+	ARRAY_SORT(rows->sites, all->count, pc);
+	for (size_t i = 0; i < all->count; i++) {
 		struct row_site *before = rows->count ? &rows->sites[rows->count - 1] : NULL;
-		const struct sdt_note *note = rows->all[i].note;
 
-		if (before && before->pc == note->pc)
-			before->is_plain &= note->kind == SDT_NOP;
+		if (before && before->pc == rows->sites[i].pc)
+			before->is_plain &= rows->sites[i].is_plain;
 		else
-			rows->sites[rows->count++] = (struct row_site){.pc = note->pc,
-				.note = note,
-				.is_plain = note->kind == SDT_NOP,
-				.planned = SIZE_MAX};
+			rows->sites[rows->count++] = rows->sites[i];
 	}
 	return true;
 }
@@ -169,13 +167,6 @@ static struct probe_error *rows_init(struct object *object, const struct arch *a
 
 /* ---- Proving -------------------------------------------------------------------------- */
 
-/* A question about a site before the last of its row. */
-struct question {
-	struct plan plan; /* only the address in the plan is used */
-	struct plan_way move;
-	size_t site;
-};
-
 /* Completes the answers: if a site cannot share the last site's jump, no earlier site can. */
 static void settle(struct rows *rows)
 {
@@ -194,45 +185,29 @@ static void settle(struct rows *rows)
 	}
 }
 
-static size_t list_questions(const struct rows *rows, struct question *questions)
-{
-	size_t count = 0;
-
-	for (size_t i = 0; i < rows->count; i++) {
-		const struct row_site *site = &rows->sites[i];
-
-		if (site->last == i || rows->sites[site->last].planned == SIZE_MAX)
-			continue;
-		if (questions)
-			questions[count] = (struct question){.plan = {.pc = site->pc}, .site = i};
-		count++;
-	}
-	return count;
-}
-
 /*
  * Proves that nothing enters between the nops of rows with planned last sites. Errors: as prove().
  */
-static struct probe_error *rows_prove(struct rows *rows, struct object *object,
-	const struct arch *arch, const struct sdt_notes *all)
+static struct probe_error *rows_prove(struct planning *p, struct rows *rows)
 {
-	size_t count = list_questions(rows, NULL);
-	AUTO_FREE struct question *questions = calloc(count + 1, sizeof(*questions));
-	AUTO_FREE struct proof *proofs = calloc(count + 1, sizeof(*proofs));
+	/* Only the addresses in these plans are used. */
+	AUTO_FREE struct plan *plans = calloc(rows->count + 1, sizeof(*plans));
 	struct probe_error *error;
 
-	if (!questions || !proofs)
+	if (!plans)
 		return probe_error_no_memory();
-	if (!count)
-		return NULL;
-	list_questions(rows, questions);
-	for (size_t i = 0; i < count; i++)
-		proofs[i] = (struct proof){.plan = &questions[i].plan,
-			.move = &questions[i].move,
-			.window = (uint8_t)(arch->site_nop + 1)};
-	error = prove(object, arch, all, proofs, count);
-	for (size_t i = 0; i < count && !error; i++)
-		rows->sites[questions[i].site].cannot = questions[i].move.cannot;
+	for (size_t i = 0; i < rows->count; i++) {
+		const struct row_site *site = &rows->sites[i];
+
+		plans[i].pc = site->pc;
+		if (site->last != i && rows->sites[site->last].planned != SIZE_MAX)
+			plan_ask(p, (struct proof){.plan = &plans[i],
+					    .move = &plans[i].behind,
+					    .window = (uint8_t)(p->arch->site_nop + 1)});
+	}
+	error = plan_prove(p);
+	for (size_t i = 0; i < rows->count && !error; i++)
+		rows->sites[i].cannot = plans[i].behind.cannot;
 	if (!error)
 		settle(rows);
 	return error;
@@ -458,19 +433,16 @@ static bool find_neighbours(struct planning *p, size_t of)
 	const struct plan *plan = &p->plans[of];
 	uint64_t patch = plan->pc + plan->behind.offset;
 	uint64_t reach = plan->pc < PLAN_NOPS_MAX ? plan->pc : PLAN_NOPS_MAX - 1;
-	const struct row_note *all = p->rows->all;
-	size_t i = ARRAY_SEARCH(all, p->rows->all_count, pc, plan->pc - reach);
-	size_t end = ARRAY_SEARCH(all, p->rows->all_count, pc, plan->pc);
+	const struct row_site *sites = p->rows->sites;
+	size_t i = ARRAY_SEARCH(sites, p->rows->count, pc, plan->pc - reach);
 
-	for (; i < end; i++) {
-		const struct sdt_note *note = all[i].note;
-		size_t site = find_site(p->rows, note->pc);
+	for (; i < p->rows->count && sites[i].pc < plan->pc; i++) {
 		struct plan before;
 
 		/* Another site of the row follows. */
-		if (site != SIZE_MAX && p->rows->sites[site].last != site)
+		if (sites[i].last != i)
 			continue;
-		before = read_plan(p, note);
+		before = read_plan(p, sites[i].note);
 		if (before.behind.cannot || before.pc + before.behind.offset != patch)
 			continue;
 		if (!ARRAY_ROOM(p->neighbours, p->neighbour_count))
@@ -509,43 +481,28 @@ static struct probe_error *examine(struct planning *p, bool last)
 	return error;
 }
 
-static struct probe_error *plan_all(struct planning *p)
-{
-	struct probe_error *error;
-
-	for (size_t i = 0; i < p->count; i++) {
-		const struct sdt_note *note = p->rows->notes[i];
-		struct plan *plan = &p->plans[i];
-
-		*plan = read_plan(p, note);
-		if (plan->byte_count && !plan->ocaml && !plan->behind.cannot &&
-			!sdt_is_entry(note->kind) && !find_neighbours(p, i))
-			return probe_error_no_memory();
-	}
-	p->proofs = calloc(p->count + p->neighbour_count + 1, sizeof(*p->proofs));
-	if (!p->proofs)
-		return probe_error_no_memory();
-	error = examine(p, false);
-	if (!error)
-		take_neighbours(p);
-	free(p->proofs);
-	free(p->neighbours);
-	return error;
-}
-
 /* Plans rows->notes, and all requested notes by them. */
 static struct probe_error *plan_rows(struct planning *p, struct rows *rows,
 	const struct sdt_note *const *notes, size_t count, struct plan *ret)
 {
 	AUTO_FREE struct plan *plans = calloc(rows->note_count + 1, sizeof(*plans));
-	struct probe_error *error = plans ? NULL : probe_error_no_memory();
+	struct probe_error *error;
 
+	if (!plans)
+		return probe_error_no_memory();
 	p->plans = plans;
 	p->count = rows->note_count;
+	for (size_t i = 0; i < p->count; i++) {
+		plans[i] = read_plan(p, rows->notes[i]);
+		if (plans[i].byte_count && !plans[i].ocaml && !plans[i].behind.cannot &&
+			!sdt_is_entry(rows->notes[i]->kind) && !find_neighbours(p, i))
+			return probe_error_no_memory();
+	}
+	error = examine(p, false);
 	if (!error)
-		error = plan_all(p);
+		take_neighbours(p);
 	if (!error && (plan_is_asked(p->order, &plan_behind) || plan_is_asked(p->order, &plan_hop)))
-		error = rows_prove(rows, p->object, p->arch, p->all);
+		error = rows_prove(p, rows);
 	for (size_t i = 0; i < count && !error; i++)
 		ret[i] = rows_plan(rows, plans, notes[i], i);
 	return error;
@@ -572,7 +529,7 @@ struct probe_error *plan_sites(struct object *object, const struct sdt_notes *al
 	p.count = count;
 	if (!error)
 		error = examine(&p, true);
-	free(rows.all);
+	free(p.neighbours);
 	free(rows.sites);
 	free(rows.notes);
 	free(rows.planned);

@@ -210,32 +210,6 @@ struct neighbour {
 	size_t of; /* index of the plan of the later site */
 };
 
-struct planning {
-	struct object *object;
-	const struct arch *arch;
-	const struct sdt_notes *all;
-	const struct rows *rows; /* the rows of `all` */
-	const struct plan_order *order;
-	struct plan *plans;
-	size_t count;
-	struct neighbour *neighbours;
-	size_t neighbour_count;
-	struct proof *proofs; /* room for all questions that are asked at once */
-	size_t proof_count;
-};
-
-/* Asks whether the instructions of a way can move. */
-void plan_ask(struct planning *p, const struct plan *plan, struct plan_way *way);
-/* Answers all questions. Errors: as prove(), PROBE_ERROR_UNSUPPORTED (no decoder). */
-PROBE_MUST_CHECK struct probe_error *plan_prove(struct planning *p);
-
-/* Returns true if a site has a short nop, and no possible plan yet. */
-bool plan_is_wanting(const struct planning *p, const struct plan *plan);
-
-/* ---- Prove ----------------------------------------------------------------------------------- */
-
-/* Proves from the whole file whether instructions may be moved. */
-
 /* Can the instructions at the site of `plan` move as `move` says? */
 struct proof {
 	const struct plan *plan;
@@ -248,6 +222,35 @@ struct proof {
 	/* number of bytes before the site in which no other site may be */
 	uint8_t margin;
 };
+
+struct planning {
+	struct object *object;
+	const struct arch *arch;
+	const struct sdt_notes *all;
+	const struct rows *rows; /* the rows of `all` */
+	const struct plan_order *order;
+	struct plan *plans;
+	size_t count;
+	struct neighbour *neighbours;
+	size_t neighbour_count;
+	struct proof *proofs; /* the questions that are asked and not answered yet */
+	size_t proof_count;
+	bool no_memory; /* a question could not be asked */
+};
+
+/* Asks a question, whose plan and way must exist until plan_prove(). */
+void plan_ask(struct planning *p, struct proof question);
+/* Asks whether the instructions of a way can move. */
+void plan_ask_move(struct planning *p, const struct plan *plan, struct plan_way *way);
+/* Answers and forgets all questions. Errors: as prove(), PROBE_ERROR_UNSUPPORTED (no decoder). */
+PROBE_MUST_CHECK struct probe_error *plan_prove(struct planning *p);
+
+/* Returns true if a site has a short nop, and no possible plan yet. */
+bool plan_is_wanting(const struct planning *p, const struct plan *plan);
+
+/* ---- Prove ----------------------------------------------------------------------------------- */
+
+/* Proves from the whole file whether instructions may be moved. */
 
 /*
  * Answers the questions, and changes their order. `notes` are all notes of the object; their sites
@@ -277,14 +280,7 @@ struct row_site {
 	uint16_t lead;
 };
 
-struct row_note {
-	uint64_t pc;
-	const struct sdt_note *note; /* the note at pc; borrowed */
-};
-
 struct rows {
-	struct row_note *all; /* all notes, sorted; several may have one address */
-	size_t all_count;
 	struct row_site *sites; /* the sites of all notes, sorted; each address occurs once */
 	size_t count;
 	/* The notes to plan; instead of a requested site in a row, the row's last site. */

@@ -75,9 +75,9 @@ bool plan_can_lead(const struct object *object, struct arch_extent to)
 
 bool rows_have_site(const struct rows *rows, uint64_t start, size_t length)
 {
-	size_t i = ARRAY_SEARCH(rows->all, rows->all_count, pc, start);
+	size_t i = ARRAY_SEARCH(rows->sites, rows->count, pc, start);
 
-	return i < rows->all_count && rows->all[i].pc - start < length;
+	return i < rows->count && rows->sites[i].pc - start < length;
 }
 
 size_t plan_nop_at(const struct arch *arch, const struct plan *plan, size_t at)
@@ -153,24 +153,35 @@ const struct plan_ops *plan_choose(
 	return NULL;
 }
 
-void plan_ask(struct planning *p, const struct plan *plan, struct plan_way *way)
+void plan_ask(struct planning *p, struct proof question)
 {
-	p->proofs[p->proof_count++] = (struct proof){.plan = plan,
-		.move = way,
-		.window = (uint8_t)(way->offset + way->jump),
-		.need = way->jump};
+	p->no_memory |= !ARRAY_ROOM(p->proofs, p->proof_count);
+	if (!p->no_memory)
+		p->proofs[p->proof_count++] = question;
+}
+
+void plan_ask_move(struct planning *p, const struct plan *plan, struct plan_way *way)
+{
+	plan_ask(p, (struct proof){.plan = plan,
+			    .move = way,
+			    .window = (uint8_t)(way->offset + way->jump),
+			    .need = way->jump});
 }
 
 struct probe_error *plan_prove(struct planning *p)
 {
+	AUTO_FREE struct proof *proofs = p->proofs;
 	size_t count = p->proof_count;
 
+	p->proofs = NULL;
 	p->proof_count = 0;
+	if (p->no_memory)
+		return probe_error_no_memory();
 	if (!count)
 		return NULL;
 	if (p->arch->can_decode && !p->arch->can_decode())
 		return probe_error_new(PROBE_ERROR_UNSUPPORTED, "%s", plan_no_decoder);
-	return prove(p->object, p->arch, p->all, p->proofs, count);
+	return prove(p->object, p->arch, p->all, proofs, count);
 }
 
 bool plan_is_wanting(const struct planning *p, const struct plan *plan)

@@ -121,13 +121,11 @@ static struct probe_error *examine(struct planning *p)
 {
 	const struct arch *arch = p->arch;
 	AUTO_FREE struct plan *asked = calloc(p->count + 1, sizeof(*asked));
-	AUTO_FREE struct proof *proofs = calloc(p->count + 1, sizeof(*proofs));
 	struct probe_error *error;
 	uint8_t length;
 
-	if (!asked || !proofs)
+	if (!asked)
 		return probe_error_no_memory();
-	p->proofs = proofs;
 	for (size_t i = 0; i < p->count; i++) {
 		struct plan *plan = &p->plans[i];
 
@@ -139,12 +137,12 @@ static struct probe_error *examine(struct planning *p)
 		plan->before.cannot = ask(p->object, arch, plan, &asked[i]);
 		length = (uint8_t)(plan->pc - asked[i].pc);
 		if (!plan->before.cannot)
-			proofs[p->proof_count++] = (struct proof){.plan = &asked[i],
-				.move = &asked[i].behind,
-				.window = (uint8_t)(length + 1),
-				.need = length,
-				.margin =
-					(uint8_t)(arch->toggle->offset + arch->toggle->covers - 1)};
+			plan_ask(p, (struct proof){.plan = &asked[i],
+					    .move = &asked[i].behind,
+					    .window = (uint8_t)(length + 1),
+					    .need = length,
+					    .margin = (uint8_t)(arch->toggle->offset +
+								arch->toggle->covers - 1)});
 	}
 	error = plan_prove(p);
 	for (size_t i = 0; i < p->count && !error; i++) {

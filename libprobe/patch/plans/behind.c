@@ -7,12 +7,12 @@
 static struct probe_error *examine(struct planning *p)
 {
 	for (size_t i = 0; i < p->neighbour_count; i++)
-		plan_ask(p, &p->neighbours[i].plan, &p->neighbours[i].plan.behind);
+		plan_ask_move(p, &p->neighbours[i].plan, &p->neighbours[i].plan.behind);
 	for (size_t i = 0; i < p->count; i++) {
 		struct plan *plan = &p->plans[i];
 
 		if (plan->byte_count && !plan->ocaml && !plan->behind.cannot)
-			plan_ask(p, plan, &plan->behind);
+			plan_ask_move(p, plan, &plan->behind);
 	}
 	return plan_prove(p);
 }

@@ -207,9 +207,8 @@ static void give(const struct spares *s, struct plan *plan)
  * Finds spares for plans whose instructions can make room for a short jump: link-time addresses
  * where a jump can be written, and that no thread would otherwise execute. Errors: as prove().
  */
-static struct probe_error *prove_spares(const struct planning *p, struct spares *s)
+static struct probe_error *prove_spares(struct planning *p, struct spares *s)
 {
-	AUTO_FREE struct proof *proofs = NULL;
 	struct probe_error *error;
 	size_t kept = 0;
 
@@ -222,14 +221,13 @@ static struct probe_error *prove_spares(const struct planning *p, struct spares 
 		if (!kept || s->items[kept - 1].at != s->items[i].at)
 			s->items[kept++] = s->items[i];
 	s->count = kept;
-	proofs = calloc(s->count + 1, sizeof(*proofs));
-	if (s->failed || !proofs)
+	if (s->failed)
 		return probe_error_no_memory();
 	for (size_t i = 0; i < s->count; i++)
-		proofs[i] = (struct proof){.plan = &s->items[i].plan,
-			.move = &s->items[i].move,
-			.window = (uint8_t)(s->arch->jump_length + 1)};
-	error = s->count ? prove(s->object, s->arch, p->all, proofs, s->count) : NULL;
+		plan_ask(p, (struct proof){.plan = &s->items[i].plan,
+				    .move = &s->items[i].move,
+				    .window = (uint8_t)(s->arch->jump_length + 1)});
+	error = plan_prove(p);
 	if (error)
 		return error;
 	for (size_t i = 0; i < s->count; i++)
@@ -269,7 +267,7 @@ static struct probe_error *examine(struct planning *p)
 		if (plan->byte_count && !plan->ocaml && plan->hop.offset &&
 			p->arch->nop_length(plan->bytes, plan->byte_count) &&
 			!fits(plan, &plan->behind))
-			plan_ask(p, plan, &plan->hop);
+			plan_ask_move(p, plan, &plan->hop);
 	}
 	for (size_t i = 0; i < p->neighbour_count; i++) {
 		struct plan *before = &p->neighbours[i].plan;
@@ -277,7 +275,7 @@ static struct probe_error *examine(struct planning *p)
 
 		before->hop.offset = before->behind.offset;
 		if (!fits(after, &after->behind))
-			plan_ask(p, before, &before->hop);
+			plan_ask_move(p, before, &before->hop);
 	}
 	error = plan_prove(p);
 	if (!error)

@@ -54,12 +54,10 @@ static struct probe_error *examine_twin(struct planning *p)
 {
 	size_t nop = p->arch->site_nop, length = p->arch->twin_length;
 	AUTO_FREE struct plan *after = calloc(p->count + 1, sizeof(*after));
-	AUTO_FREE struct proof *proofs = calloc(p->count + 1, sizeof(*proofs));
 	struct probe_error *error;
 
-	if (!after || !proofs)
+	if (!after)
 		return probe_error_no_memory();
-	p->proofs = proofs;
 	for (size_t i = 0; i < p->count; i++) {
 		struct plan *plan = &p->plans[i];
 
@@ -78,7 +76,7 @@ static struct probe_error *examine_twin(struct planning *p)
 		after[i].byte_count = plan->byte_count - nop;
 		memcpy(after[i].bytes, plan->bytes + nop, after[i].byte_count);
 		after[i].behind.jump = p->arch->jump_length;
-		plan_ask(p, &after[i], &after[i].behind);
+		plan_ask_move(p, &after[i], &after[i].behind);
 	}
 	error = plan_prove(p);
 	for (size_t i = 0; i < p->count && !error; i++) {
@@ -161,7 +159,7 @@ static void ask_parts(struct planning *p, struct plan *plan, struct parts *parts
 	for (unsigned int k = 1; k < jump && k <= room && !plan->part.cannot; k++) {
 		parts->ways[k] = (struct plan_way){
 			.offset = plan->part.offset, .jump = (uint8_t)k, .relies = (uint8_t)jump};
-		plan_ask(p, plan, &parts->ways[k]);
+		plan_ask_move(p, plan, &parts->ways[k]);
 	}
 }
 
@@ -188,13 +186,10 @@ static void answer_parts(const struct planning *p, struct plan *plan, const stru
 static struct probe_error *examine_part(struct planning *p)
 {
 	AUTO_FREE struct parts *parts = calloc(p->count + 1, sizeof(*parts));
-	AUTO_FREE struct proof *proofs =
-		calloc(p->count * p->arch->jump_length + 1, sizeof(*proofs));
 	struct probe_error *error;
 
-	if (!parts || !proofs)
+	if (!parts)
 		return probe_error_no_memory();
-	p->proofs = proofs;
 	for (size_t i = 0; i < p->count; i++)
 		if (is_tight(p, &p->plans[i]))
 			ask_parts(p, &p->plans[i], &parts[i]);
