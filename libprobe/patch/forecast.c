@@ -88,23 +88,6 @@ static struct probe_error *plan_once(struct change *change, struct selection *se
 	return error;
 }
 
-static struct probe_error *plan(struct change *change, struct forecast *ret)
-{
-	struct selection selection = {0};
-	struct probe_error *error = select_probes(&change->modules, NULL, 0, &selection);
-
-	if (!error)
-		error = plan_once(change, &selection, true);
-	if (!error)
-		error = add_all(selection.sites, selection.site_count, ret);
-	if (!error)
-		error = plan_once(change, &selection, false);
-	if (!error)
-		error = compare(selection.sites, selection.site_count, ret);
-	selection_deinit(&selection);
-	return error;
-}
-
 /*
  * Plans all sites of a process, each alone and all together, without a stop. Sites that are on keep
  * their plans. An unreadable or ended process has no forecast. Errors: PROBE_ERROR_MEMORY,
@@ -113,24 +96,38 @@ static struct probe_error *plan(struct change *change, struct forecast *ret)
 static struct probe_error *forecast_read(pid_t pid, struct forecast *ret)
 {
 	struct probe_target *target = NULL;
+	struct selection selection = {0};
 	struct probe_error *error = probe_target_open(pid, NULL, &target);
 	struct change change;
 	bool is_told;
 
 	if (!error)
 		error = change_look(target, &change);
-	if (!error) {
-		error = plan(&change, ret);
-		change_end(&change);
-	} else if (error->code != PROBE_ERROR_MEMORY && error->code != PROBE_ERROR_SYSTEM) {
+	if (error && error->code != PROBE_ERROR_MEMORY && error->code != PROBE_ERROR_SYSTEM) {
 		/* The error explains why no site can be patched. */
 		if (error->code != PROBE_ERROR_PERMISSION && error->code != PROBE_ERROR_NOT_FOUND)
 			ret->reason = strdup(error->message);
 		is_told = ret->reason || error->code == PROBE_ERROR_PERMISSION ||
 			  error->code == PROBE_ERROR_NOT_FOUND;
 		probe_error_free(error);
-		error = is_told ? NULL : probe_error_no_memory();
+		probe_target_close(target);
+		return is_told ? NULL : probe_error_no_memory();
 	}
+	if (error) {
+		probe_target_close(target);
+		return error;
+	}
+	error = select_probes(&change.modules, NULL, 0, &selection);
+	if (!error)
+		error = plan_once(&change, &selection, true);
+	if (!error)
+		error = add_all(selection.sites, selection.site_count, ret);
+	if (!error)
+		error = plan_once(&change, &selection, false);
+	if (!error)
+		error = compare(selection.sites, selection.site_count, ret);
+	selection_deinit(&selection);
+	change_end(&change);
 	probe_target_close(target);
 	return error;
 }
@@ -175,13 +172,34 @@ static void choose(const struct arch *arch, const struct claims *claims, struct 
 		select_add_reason(site, plan_impossible(site->plan));
 }
 
-/* Chooses plans for sites in ascending order: each alone, then all together. */
-static struct probe_error *choose_all(
-	const struct arch *arch, struct select_site *sites, size_t count, struct forecast *ret)
+/*
+ * Forecasts for a file, independent of what processes have mapped. Errors: PROBE_ERROR_MEMORY,
+ * PROBE_ERROR_SYSTEM, PROBE_ERROR_UNSUPPORTED (its probes can only be listed).
+ */
+static struct probe_error *forecast_file(
+	struct object *object, const struct sdt_notes *notes, struct forecast *ret)
 {
+	AUTO_FREE const struct sdt_note **asked = calloc(notes->count + 1, sizeof(*asked));
+	AUTO_FREE struct plan *plans = calloc(notes->count + 1, sizeof(*plans));
+	AUTO_FREE struct select_site *sites = calloc(notes->count + 1, sizeof(*sites));
+	const struct arch *arch = arch_of_machine(object_machine(object));
 	struct claims claims = {0};
 	struct probe_error *error;
+	size_t count = 0;
 
+	if (!asked || !plans || !sites)
+		return probe_error_no_memory();
+	for (size_t i = 0; i < notes->count; i++)
+		if (notes->notes[i].pc)
+			asked[count++] = &notes->notes[i];
+	error = plan_sites(object, notes, asked, count, &plan_defaults, plans);
+	if (error)
+		return error;
+	for (size_t i = 0; i < count; i++)
+		sites[i] = (struct select_site){
+			.note = asked[i], .pc = asked[i]->pc, .plan = &plans[i]};
+	ARRAY_SORT(sites, count, pc);
+	/* Choose for each site alone, and then, in ascending order, for all together. */
 	for (size_t i = 0; i < count; i++)
 		choose(arch, &claims, &sites[i]);
 	error = add_all(sites, count, ret);
@@ -200,34 +218,6 @@ static struct probe_error *choose_all(
 	}
 	claims_deinit(&claims);
 	return error ? error : compare(sites, count, ret);
-}
-
-/*
- * Forecasts for a file, independent of what processes have mapped. Errors: PROBE_ERROR_MEMORY,
- * PROBE_ERROR_SYSTEM, PROBE_ERROR_UNSUPPORTED (its probes can only be listed).
- */
-static struct probe_error *forecast_file(
-	struct object *object, const struct sdt_notes *notes, struct forecast *ret)
-{
-	AUTO_FREE const struct sdt_note **asked = calloc(notes->count + 1, sizeof(*asked));
-	AUTO_FREE struct plan *plans = calloc(notes->count + 1, sizeof(*plans));
-	AUTO_FREE struct select_site *sites = calloc(notes->count + 1, sizeof(*sites));
-	struct probe_error *error;
-	size_t count = 0;
-
-	if (!asked || !plans || !sites)
-		return probe_error_no_memory();
-	for (size_t i = 0; i < notes->count; i++)
-		if (notes->notes[i].pc)
-			asked[count++] = &notes->notes[i];
-	error = plan_sites(object, notes, asked, count, &plan_defaults, plans);
-	if (error)
-		return error;
-	for (size_t i = 0; i < count; i++)
-		sites[i] = (struct select_site){
-			.note = asked[i], .pc = asked[i]->pc, .plan = &plans[i]};
-	array_sort(sites, count, sizeof(*sites), offsetof(struct select_site, pc));
-	return choose_all(arch_of_machine(object_machine(object)), sites, count, ret);
 }
 
 /* ==== Detail ================================================================================== */

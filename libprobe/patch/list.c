@@ -28,23 +28,13 @@
 /*
  * The state of a process's probes, for a list.
  *
- * A probe with a semaphore is enabled while that is above 0, whoever raised it. A module's
- * semaphores are together in its section .probes, and are read as one range if it is small.
+ * A probe with a semaphore is enabled while that is above 0, whoever raised it.
  * process_vm_readv(2) needs no stop, and never sees half an aligned 16-bit word.
  *
  * For a probe without a semaphore, only the registry tells whether controllers have enabled it.
  */
 
-enum {
-	SEMAPHORE_BYTES = 2,
-	/* This is room for 8,192 semaphores; libjvm, the largest known file, has some 500. */
-	RANGE_BYTES_MAX = 16 * 1024
-};
-
-/* The addresses [start, end) of a module's semaphores; `start` is 0 if it has no semaphores. */
-struct range {
-	uint64_t start, end;
-};
+enum { SEMAPHORE_BYTES = 2 };
 
 static uint64_t semaphore_address(const struct probe_list *list, size_t i)
 {
@@ -63,78 +53,41 @@ static bool has_semaphore(const struct probe_list *list, size_t i)
 	       file->end - address >= SEMAPHORE_BYTES;
 }
 
-/* Returns false and sets errno if any byte is unreadable. */
-static bool read_memory(struct served *known, uint64_t address, void *buffer, size_t length)
-{
-	size_t got = memory_read_known(known, address, buffer, length);
-
-	if (got && got < length)
-		errno = EFAULT;
-	return got == length;
-}
-
 static void set_refcount(struct probe_site *site, uint32_t value)
 {
 	site->refcount = value;
 	site->enabled = value > 0;
 }
 
-/* Reads all semaphores of a module at once. Returns false if each must be read alone. */
-static bool read_range(
-	struct probe_list *list, struct served *known, size_t first, size_t end, struct range range)
+/* Reads the semaphores of the sites from `first` on. Errors: PROBE_ERROR_MEMORY. */
+static struct probe_error *read_semaphores(struct probe_list *list, int pid, size_t first)
 {
-	char bytes[RANGE_BYTES_MAX];
+	struct edits edits = {0};
+	struct probe_error *error = NULL, *unread = NULL;
+	size_t at = 0;
 
-	if (range.end - range.start > sizeof(bytes) ||
-		!read_memory(known, range.start, bytes, range.end - range.start))
-		return false;
-	for (size_t i = first; i < end; i++) {
-		struct probe_site *site = &list->sites[i];
+	for (size_t i = first; i < list->site_count && !error; i++)
+		if (has_semaphore(list, i) &&
+			!edits_add(&edits, semaphore_address(list, i), SEMAPHORE_BYTES))
+			error = probe_error_no_memory();
+	if (!error)
+		error = edits_prepare(&edits);
+	if (!error)
+		unread = edits_read(&edits, pid);
+	for (size_t i = first; i < list->site_count && !error; i++) {
+		bool has = has_semaphore(list, i);
+		const uint8_t *found = has && !unread ? edits_found(&edits, at++) : NULL;
 		uint16_t value;
 
-		if (!has_semaphore(list, i))
+		list->sites[i].state_known = !has || found;
+		if (!found)
 			continue;
-		memcpy(&value, bytes + (semaphore_address(list, i) - range.start), sizeof(value));
-		set_refcount(site, value);
+		memcpy(&value, found, sizeof(value));
+		set_refcount(&list->sites[i], value);
 	}
-	return true;
-}
-
-static struct range semaphore_range(const struct probe_list *list, size_t first, size_t end)
-{
-	struct range range = {0};
-
-	for (size_t i = first; i < end; i++) {
-		uint64_t address = semaphore_address(list, i);
-
-		if (!has_semaphore(list, i))
-			continue;
-		if (range.start == 0 || address < range.start)
-			range.start = address;
-		if (address + SEMAPHORE_BYTES > range.end)
-			range.end = address + SEMAPHORE_BYTES;
-	}
-	return range;
-}
-
-/* Reads the semaphores of the sites [first, end) of a module. */
-static void read_semaphores(struct probe_list *list, struct served *known, size_t first, size_t end)
-{
-	struct range range = semaphore_range(list, first, end);
-	bool done = range.start == 0 || read_range(list, known, first, end, range);
-
-	for (size_t i = first; i < end; i++) {
-		struct probe_site *site = &list->sites[i];
-		uint16_t value;
-
-		site->state_known = true;
-		if (done || !has_semaphore(list, i))
-			continue;
-		if (read_memory(known, semaphore_address(list, i), &value, sizeof(value)))
-			set_refcount(site, value);
-		else
-			site->state_known = false;
-	}
+	probe_error_free(unread);
+	edits_deinit(&edits);
+	return error;
 }
 
 /* ---- The registry ----------------------------------------------------------------- */
@@ -154,7 +107,7 @@ static void add_handlers(
 	if (count)
 		set_refcount(site, site->refcount + count);
 	if (has_jump || !site->pc || !toggle ||
-		!read_memory(known, site->pc + site->bias + toggle->offset, &byte, sizeof(byte)))
+		memory_read_known(known, site->pc + site->bias + toggle->offset, &byte, 1) != 1)
 		return;
 	if (wanted != (byte == toggle->on)) {
 		site->inconsistent = true;
@@ -164,13 +117,12 @@ static void add_handlers(
 	}
 }
 
-/* Adds the registry's counts and plans to the sites [first, end) of a module. */
+/* Adds the registry's counts and plans to the sites from `first` on. */
 static void add_references(struct probe_list *list, struct served *known,
-	const struct registry *registry, const enum site_state *states, size_t first, size_t end)
+	const struct registry *registry, const enum site_state *states, size_t first)
 {
-	const struct list_file *file = &list->files[list->more[first].file];
-
-	for (size_t i = first; i < end; i++) {
+	for (size_t i = first; i < list->site_count; i++) {
+		const struct list_file *file = &list->files[list->more[i].file];
 		struct probe_site *site = &list->sites[i];
 		bool is_ocaml = sdt_is_ocaml(list->more[i].kind);
 		const struct reg_site *patched =
@@ -217,16 +169,6 @@ static struct probe_error *read_registry(
 	return NULL;
 }
 
-/* Returns the index after the last site of the module that site `start` belongs to. */
-static size_t module_end(const struct probe_list *list, size_t start)
-{
-	size_t end = start + 1;
-
-	while (end < list->site_count && list->more[end].file == list->more[start].file)
-		end++;
-	return end;
-}
-
 /* Fills in enabled, refcount, plan and state_known of sites from `first` on, without a stop. */
 static struct probe_error *list_read_state(struct probe_list *list, int pid, size_t first)
 {
@@ -240,9 +182,9 @@ static struct probe_error *list_read_state(struct probe_list *list, int pid, siz
 	served_begin(pid, &known);
 	if (first == list->site_count)
 		return NULL;
-	for (size_t i = first; i < list->site_count; i = module_end(list, i))
-		read_semaphores(list, &known, i, module_end(list, i));
-	error = read_registry(list, pid, first, &registry);
+	error = read_semaphores(list, pid, first);
+	if (!error)
+		error = read_registry(list, pid, first, &registry);
 	busy = registry.site_count && lock_is_taken(pid);
 	if (!error && registry.site_count)
 		error = site_read_all(&registry, pid, &edits, &states);
@@ -252,8 +194,7 @@ static struct probe_error *list_read_state(struct probe_list *list, int pid, siz
 		free(states);
 		states = NULL;
 	}
-	for (size_t i = first; i < list->site_count; i = module_end(list, i))
-		add_references(list, &known, &registry, states, i, module_end(list, i));
+	add_references(list, &known, &registry, states, first);
 	free(states);
 	registry_deinit(&registry);
 	return error;
@@ -399,31 +340,6 @@ static bool reserve_sites(struct probe_list *list, size_t count)
 	return true;
 }
 
-static void add_sites(struct probe_list *list, size_t file_index, int pid)
-{
-	struct list_file *file = &list->files[file_index];
-
-	file->first_site = file->lines_next = list->site_count;
-	for (size_t i = 0; i < file->notes.count; i++) {
-		const struct sdt_note *note = &file->notes.notes[i];
-
-		list->more[list->site_count] =
-			(struct list_site){.file = file_index, .kind = note->kind};
-		list->sites[list->site_count++] = (struct probe_site){
-			.provider = note->provider,
-			.name = note->name,
-			.path = file->path,
-			.build_id = file->build_id,
-			.args_spec = note->args,
-			.pc = note->pc,
-			.base = note->base,
-			.semaphore = note->semaphore,
-			.pid = pid,
-			.bias = file->bias,
-		};
-	}
-}
-
 /*
  * Adds a file's notes, which it takes over in any case. If it succeeds and the file has notes, it
  * also takes over the object and the descriptor in `file`.
@@ -452,8 +368,26 @@ static struct probe_error *add_file(
 		free(file->build_id);
 		return probe_error_no_memory();
 	}
-	list->files[list->file_count] = *file;
-	add_sites(list, list->file_count++, pid);
+	file->first_site = file->lines_next = list->site_count;
+	for (size_t i = 0; i < file->notes.count; i++) {
+		const struct sdt_note *note = &file->notes.notes[i];
+
+		list->more[list->site_count] =
+			(struct list_site){.file = list->file_count, .kind = note->kind};
+		list->sites[list->site_count++] = (struct probe_site){
+			.provider = note->provider,
+			.name = note->name,
+			.path = file->path,
+			.build_id = file->build_id,
+			.args_spec = note->args,
+			.pc = note->pc,
+			.base = note->base,
+			.semaphore = note->semaphore,
+			.pid = pid,
+			.bias = file->bias,
+		};
+	}
+	list->files[list->file_count++] = *file;
 	return NULL;
 }
 
@@ -576,27 +510,7 @@ struct needed {
 	struct probe_error *error;
 };
 
-/* Adds a file if it is a library for the same machine: then *ret is true. */
-static struct probe_error *add_library(struct needed *needed, const char *path, bool *ret)
-{
-	struct object *object;
-	struct probe_error *error = object_open(path, &object);
-
-	*ret = false;
-	if (error) {
-		bool is_fatal = error->code == PROBE_ERROR_MEMORY;
-
-		if (is_fatal)
-			return error;
-		probe_error_free(error);
-		return NULL;
-	}
-	*ret = object_machine(object) == needed->machine;
-	object_close(object);
-	return *ret ? probe_list_add_file(needed->list, path) : NULL;
-}
-
-/* Looks for `name` in a folder, which may have wildcards. */
+/* Adds the library `name` for the same machine in a folder, which may have wildcards. */
 static struct probe_error *look_in(
 	struct needed *needed, const char *folder, const char *name, bool *found_ret)
 {
@@ -607,8 +521,22 @@ static struct probe_error *look_in(
 	if (snprintf(pattern, sizeof(pattern), "%s/%s", folder, name) >= (int)sizeof(pattern) ||
 		glob(pattern, 0, NULL, &found))
 		return NULL;
-	for (size_t i = 0; i < found.gl_pathc && !error && !*found_ret; i++)
-		error = add_library(needed, found.gl_pathv[i], found_ret);
+	for (size_t i = 0; i < found.gl_pathc && !error && !*found_ret; i++) {
+		struct object *object;
+
+		error = object_open(found.gl_pathv[i], &object);
+		if (error && error->code != PROBE_ERROR_MEMORY) {
+			probe_error_free(error);
+			error = NULL;
+			continue;
+		}
+		if (error)
+			break;
+		*found_ret = object_machine(object) == needed->machine;
+		object_close(object);
+		if (*found_ret)
+			error = probe_list_add_file(needed->list, found.gl_pathv[i]);
+	}
 	globfree(&found);
 	return error;
 }

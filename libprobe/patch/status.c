@@ -8,41 +8,22 @@
 #include <string.h>
 #include <time.h>
 
+#include "libprobe/base/cleanup.h"
 #include "libprobe/base/procfs.h"
 #include "libprobe/patch/patch.h"
 #include "libprobe/process/process.h"
 #include "libprobe/query/query.h"
 #include "libprobe/registry/registry.h"
 
-/* ==== Gathered ================================================================================ */
-
-/*
- * Sessions that gather (`enable -t count -k ...`) count in the cells of a table, which may have a
- * million. Reading a page for the first time allocates it in the target, so large tables are left
- * to the commands that show them.
- */
-
-#define CELLS_BYTES_MAX (UINT64_C(4) << 20)
-
-/*
- * Returns the sum of the hits in a session's cells for each of its slot_capacity slots; the caller
- * frees it. NULL if there are too many cells, or if out of memory.
- */
-static uint64_t *gathered_hits(pid_t pid, const struct reg_session *session)
-{
-	struct served served AUTO_SERVED;
-	struct snapshot view = {.fd = -1, .pid = pid, .served = &served, .layout = *session};
-	uint64_t cells = data_has_table(session) ? session->entries : session->slot_capacity;
-
-	served_begin(pid, &served);
-	if (cells * session->cell_bytes > CELLS_BYTES_MAX / (session->cpus + UINT64_C(1)))
-		return NULL;
-	return snapshot_hits(&view, &(struct view_keys){0});
-}
-
 /* ==== Status ================================================================================== */
 
 enum { BUSY_TRIES = 50, BUSY_WAIT_NS = 10000000 };
+/*
+ * A table of cells may have a million of them (`enable -t count -k ...`), and reading a page for
+ * the first time allocates it in the target. So larger tables are left to the commands that show
+ * them.
+ */
+#define CELLS_BYTES_MAX (UINT64_C(4) << 20)
 
 /* Memory of a target that tells its probes' state. */
 struct sites_view {
@@ -61,7 +42,7 @@ struct sites_view {
 static struct probe_error *read_all_semaphores(
 	struct edits *edits, pid_t pid, const struct selection *s)
 {
-	uint64_t *addresses = calloc(s->site_count + 1, sizeof(*addresses));
+	AUTO_FREE uint64_t *addresses = calloc(s->site_count + 1, sizeof(*addresses));
 	bool ok = addresses != NULL;
 	struct probe_error *error;
 
@@ -77,7 +58,6 @@ static struct probe_error *read_all_semaphores(
 	error = ok ? edits_prepare(edits) : probe_error_no_memory();
 	if (!error)
 		error = edits_read(edits, pid);
-	free(addresses);
 	return error;
 }
 
@@ -91,20 +71,17 @@ static struct probe_error *read_counters(
 	uint8_t **ret, pid_t pid, const struct reg_session *session)
 {
 	size_t bytes = session->slot_count * sizeof(struct probe_slot), sets = session->cpus + 1;
-	struct memory_piece *pieces = calloc(sets, sizeof(*pieces));
+	AUTO_FREE struct memory_piece *pieces = calloc(sets, sizeof(*pieces));
 	struct probe_error *error;
 
 	*ret = calloc(sets, bytes + 1);
-	if (!*ret || !pieces) {
-		free(pieces);
+	if (!*ret || !pieces)
 		return probe_error_no_memory();
-	}
 	for (size_t i = 0; i < sets; i++)
 		pieces[i] = (struct memory_piece){
 			session->slots + ((uint64_t)i << session->slots_shift), *ret + i * bytes,
 			bytes};
 	error = memory_read_pieces(pid, pieces, bytes ? sets : 0);
-	free(pieces);
 	if (!error)
 		return NULL;
 	free(*ret);
@@ -116,8 +93,10 @@ static struct probe_error *read_counters(
 static struct probe_error *sites_view_read(struct sites_view *view, pid_t pid,
 	const struct maps *maps, const struct registry *r, const struct selection *s)
 {
+	struct served served AUTO_SERVED;
 	struct probe_error *error = read_all_semaphores(&view->semaphores, pid, s);
 
+	served_begin(pid, &served);
 	for (size_t i = 0; i < s->site_count && !error; i++)
 		if (may_have_toggle(s, &s->sites[i]) &&
 			!edits_add(&view->toggles, s->sites[i].pc + arch_host()->toggle->offset, 1))
@@ -134,14 +113,21 @@ static struct probe_error *sites_view_read(struct sites_view *view, pid_t pid,
 		error = probe_error_no_memory();
 	for (size_t i = 0; i < r->session_count && !error; i++) {
 		const struct reg_session *session = &r->sessions[i];
+		uint64_t cells;
 
 		/* The program may have mapped other memory over the data. */
 		if (!(session->flags & REG_SESSION_PERSISTENT) || !own_has_data(maps, session))
 			continue;
-		if (session->cell_bytes)
-			view->gathered[i] = gathered_hits(pid, session);
-		else
+		cells = data_has_table(session) ? session->entries : session->slot_capacity;
+		if (!session->cell_bytes)
 			error = read_counters(&view->counters[i], pid, session);
+		else if (cells * session->cell_bytes <=
+			 CELLS_BYTES_MAX / (session->cpus + UINT64_C(1)))
+			view->gathered[i] = snapshot_hits(&(struct snapshot){.fd = -1,
+								  .pid = pid,
+								  .served = &served,
+								  .layout = *session},
+				&(struct view_keys){0});
 	}
 	return error;
 }
