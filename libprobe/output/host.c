@@ -47,19 +47,6 @@ struct probe_tracer_host {
 
 /* ---- Options ---------------------------------------------------------------------- */
 
-static struct probe_error *take_timeout(struct probe_tracer_host *host, const char *text)
-{
-	char *end;
-	unsigned long seconds = strtoul(text, &end, 10);
-
-	if (end == text || *end || seconds > 86400)
-		return probe_error_new(PROBE_ERROR_USAGE,
-			"tracer %s: '%s' is not a number of seconds (timeout=10; 0: for ever)",
-			host->path, text);
-	host->timeout_ns = seconds * (uint64_t)NSEC_PER_SEC;
-	return NULL;
-}
-
 /* Takes tag= and timeout= out of the user's text; the rest is for the tracer. */
 static struct probe_error *host_options(struct probe_tracer_host *host, const char *text)
 {
@@ -74,7 +61,15 @@ static struct probe_error *host_options(struct probe_tracer_host *host, const ch
 			error = probe_error_prefix(
 				tags_add(&host->tags, word + 4), "tracer %s", host->path);
 		} else if (!strncmp(word, "timeout=", 8)) {
-			error = take_timeout(host, word + 8);
+			char *end;
+			unsigned long seconds = strtoul(word + 8, &end, 10);
+
+			if (end == word + 8 || *end || seconds > 86400)
+				error = probe_error_new(PROBE_ERROR_USAGE,
+					"tracer %s: '%s' is not a number of seconds (timeout=10; "
+					"0: for ever)",
+					host->path, word + 8);
+			host->timeout_ns = seconds * (uint64_t)NSEC_PER_SEC;
 		} else {
 			if (*host->options)
 				strcat(host->options, ",");
@@ -227,21 +222,15 @@ static struct probe_error *read_replies(
 	return error;
 }
 
-/* Returns true if nobody reads the tracer's output, so that its delay is not its fault. */
-static bool output_is_blocked(const struct probe_tracer_host *host)
-{
-	struct pollfd output = {.fd = host->output, .events = POLLOUT};
-
-	return poll(&output, 1, 0) == 0;
-}
-
 static bool is_late(struct probe_tracer_host *host)
 {
+	struct pollfd output = {.fd = host->output, .events = POLLOUT};
 	uint64_t now = clock_monotonic_ns();
 
 	if (!host->unanswered || !host->timeout_ns || now - host->asked_ns < host->timeout_ns)
 		return false;
-	if (!output_is_blocked(host))
+	/* If nobody reads the tracer's output, its delay is not its fault. */
+	if (poll(&output, 1, 0) != 0)
 		return true;
 	host->asked_ns = now;
 	return false;
@@ -303,50 +292,34 @@ static struct probe_error *wait_for_replies(
 	return error;
 }
 
-static struct probe_error *wait_until_ready(struct probe_tracer_host *host)
-{
-	struct probe_error *error = NULL;
-
-	host->unanswered = 1;
-	host->asked_ns = clock_monotonic_ns();
-	host->patience = patience_of(UINT64_MAX / 2);
-	while (!error && !host->ready)
-		error = wait_for_replies(host, &(struct listener){0});
-	host->unanswered = 0;
-	return error;
-}
-
-static char *loadable_path(const char *name)
-{
-	char *path = NULL;
-
-	/* Without a slash, dlopen(3) would search the system's library folders. */
-	if (asprintf(&path, "%s%s", strchr(name, '/') ? "" : "./", name) < 0)
-		return NULL;
-	return path;
-}
-
 struct probe_error *probe_tracer_host_start(
 	const struct probe_tracer_spec *spec, int output, struct probe_tracer_host **ret)
 {
 	struct probe_tracer_host *host = calloc(1, sizeof(*host));
-	struct probe_error *error;
+	struct probe_error *error = NULL;
 
 	if (!host)
 		return probe_error_no_memory();
 	host->input = host->replies = -1;
 	host->output = output;
 	host->timeout_ns = TIMEOUT_S * (uint64_t)NSEC_PER_SEC;
-	host->path = loadable_path(spec->name);
-	error = host->path ? NULL : probe_error_no_memory();
+	/* Without a slash, dlopen(3) would search the system's library folders. */
+	if (asprintf(&host->path, "%s%s", strchr(spec->name, '/') ? "" : "./", spec->name) < 0) {
+		host->path = NULL;
+		error = probe_error_no_memory();
+	}
 	if (!error)
 		error = host_options(host, spec->operand ? spec->operand : "");
 	if (!error)
 		error = fork_guest(host);
 	if (!error)
 		error = sink_create(&format_silent, host->input, host->path, &host->sink);
-	if (!error)
-		error = wait_until_ready(host);
+	host->unanswered = 1;
+	host->asked_ns = clock_monotonic_ns();
+	host->patience = patience_of(UINT64_MAX / 2);
+	while (!error && !host->ready)
+		error = wait_for_replies(host, &(struct listener){0});
+	host->unanswered = 0;
 	if (error) {
 		probe_tracer_host_free(host);
 		return error;

@@ -65,50 +65,6 @@ struct pcp_file {
 
 static struct probe_error *pcp_no_access(const struct pcp_folder *folder, int err);
 
-static pmUnits units_of(const struct pcp_metric *metric)
-{
-	pmUnits units = {0};
-
-	if (metric->is_count) {
-		units.dimCount = metric->is_each ? -1 : 1;
-		units.scaleCount = PM_COUNT_ONE;
-	}
-	if (metric->is_time) {
-		units.dimTime = metric->is_rate ? -1 : 1;
-		units.scaleTime = metric->is_double ? PM_TIME_SEC : PM_TIME_NSEC;
-	}
-	return units;
-}
-
-static bool add_domains(const struct pcp_file *file, const struct pcp_metric *metrics, size_t count)
-{
-	const struct libpcp *libpcp = &file->folder->libpcp;
-
-	for (size_t i = 0; i < count; i++) {
-		size_t k = 0;
-
-		while (metrics[k].domain != metrics[i].domain)
-			k++;
-		if (k == i && libpcp->add_indom(file->registry, metrics[i].domain, NULL, NULL))
-			return false;
-	}
-	return true;
-}
-
-static bool add_metrics(const struct pcp_file *file, const struct pcp_metric *metrics, size_t count)
-{
-	for (size_t i = 0; i < count; i++) {
-		const struct pcp_metric *metric = &metrics[i];
-
-		if (file->folder->libpcp.add_metric(file->registry, metric->name, metric->item,
-			    metric->is_double ? MMV_TYPE_DOUBLE : MMV_TYPE_U64,
-			    metric->is_counter ? MMV_SEM_COUNTER : MMV_SEM_INSTANT,
-			    units_of(metric), metric->domain, metric->help, NULL))
-			return false;
-	}
-	return true;
-}
-
 static bool add_instance(const struct pcp_file *file, const struct pcp_instance *instance)
 {
 	const struct libpcp *libpcp = &file->folder->libpcp;
@@ -127,40 +83,6 @@ static bool add_instance(const struct pcp_file *file, const struct pcp_instance 
 			return false;
 	}
 	return true;
-}
-
-/* Labels all metrics with the host; pmcd's "hostname" is pmcd's own. */
-static bool add_host(const struct pcp_file *file)
-{
-	char host[256] = "", value[sizeof(host) + 2];
-
-	gethostname(host, sizeof(host) - 1);
-	for (char *at = host; *at; at++)
-		if (*at < ' ' || *at == '"' || *at == '\\' || *at > '~')
-			*at = '_';
-	host[PCP_LABEL_BYTES] = '\0';
-	snprintf(value, sizeof(value), "\"%s\"", host);
-	return file->folder->libpcp.add_registry_label(
-		       file->registry, "host", value, MMV_STRING_TYPE, 0) >= 0;
-}
-
-/*
- * Checks that the disk has room, because the library writes through a mapping, where a full disk
- * causes SIGBUS.
- */
-static struct probe_error *check_room(
-	const struct pcp_folder *folder, size_t instances, size_t labels, size_t values)
-{
-	uint64_t bytes = 65536 + 512 * instances + sizeof(mmv_disk_label_t) * labels +
-			 sizeof(mmv_disk_value_t) * values;
-	struct statvfs fs;
-
-	if (fstatvfs(folder->fd, &fs))
-		return probe_error_system(errno, "cannot write metrics into %s", folder->path);
-	/* Some file systems report no sizes. */
-	if (fs.f_blocks && (uint64_t)fs.f_bavail * fs.f_frsize < bytes)
-		return probe_error_system(ENOSPC, "cannot write metrics into %s", folder->path);
-	return NULL;
 }
 
 /* Finds the values in the library's file, in the order that pcp_file_create() promises. */
@@ -194,7 +116,60 @@ static bool find_values(struct pcp_file *file, const struct pcp_metric *metrics,
 	return at == file->value_count;
 }
 
-static struct probe_error *file_name(struct pcp_file *file)
+/* Describes the contents to the library. Fails only if memory is short. */
+static bool fill(struct pcp_file *file, const struct pcp_metric *metrics, size_t metric_count,
+	const struct pcp_instance *const *instances, size_t instance_count)
+{
+	const struct libpcp *libpcp = &file->folder->libpcp;
+	char host[256] = "", value[sizeof(host) + 2];
+
+	file->registry = libpcp->registry(
+		file->path, CLUSTER, MMV_FLAG_NOPREFIX | MMV_FLAG_PROCESS | MMV_FLAG_SENTINEL);
+	if (!file->registry)
+		return false;
+	for (size_t i = 0; i < metric_count; i++) {
+		size_t k = 0;
+
+		while (metrics[k].domain != metrics[i].domain)
+			k++;
+		if (k == i && libpcp->add_indom(file->registry, metrics[i].domain, NULL, NULL))
+			return false;
+	}
+	for (size_t i = 0; i < instance_count; i++)
+		if (!add_instance(file, instances[i]))
+			return false;
+	/* All metrics have the host as a label; pmcd's "hostname" is pmcd's own. */
+	gethostname(host, sizeof(host) - 1);
+	for (char *at = host; *at; at++)
+		if (*at < ' ' || *at == '"' || *at == '\\' || *at > '~')
+			*at = '_';
+	host[PCP_LABEL_BYTES] = '\0';
+	snprintf(value, sizeof(value), "\"%s\"", host);
+	if (libpcp->add_registry_label(file->registry, "host", value, MMV_STRING_TYPE, 0) < 0)
+		return false;
+	for (size_t i = 0; i < metric_count; i++) {
+		const struct pcp_metric *metric = &metrics[i];
+		pmUnits units = {0};
+
+		if (metric->is_count) {
+			units.dimCount = metric->is_each ? -1 : 1;
+			units.scaleCount = PM_COUNT_ONE;
+		}
+		if (metric->is_time) {
+			units.dimTime = metric->is_rate ? -1 : 1;
+			units.scaleTime = metric->is_double ? PM_TIME_SEC : PM_TIME_NSEC;
+		}
+		if (libpcp->add_metric(file->registry, metric->name, metric->item,
+			    metric->is_double ? MMV_TYPE_DOUBLE : MMV_TYPE_U64,
+			    metric->is_counter ? MMV_SEM_COUNTER : MMV_SEM_INSTANT, units,
+			    metric->domain, metric->help, NULL))
+			return false;
+	}
+	return true;
+}
+
+static struct probe_error *file_start(struct pcp_file *file, const struct pcp_metric *metrics,
+	size_t metric_count, const struct pcp_instance *const *instances, size_t instance_count)
 {
 	pid_t pid = getpid();
 
@@ -205,30 +180,6 @@ static struct probe_error *file_name(struct pcp_file *file)
 	}
 	file->hidden = strrchr(file->path, '/') + 1;
 	file->visible = file->hidden + 1;
-	return NULL;
-}
-
-/* Describes the contents to the library. Fails only if memory is short. */
-static bool fill(struct pcp_file *file, const struct pcp_metric *metrics, size_t metric_count,
-	const struct pcp_instance *const *instances, size_t instance_count)
-{
-	file->registry = file->folder->libpcp.registry(
-		file->path, CLUSTER, MMV_FLAG_NOPREFIX | MMV_FLAG_PROCESS | MMV_FLAG_SENTINEL);
-	if (!file->registry || !add_domains(file, metrics, metric_count))
-		return false;
-	for (size_t i = 0; i < instance_count; i++)
-		if (!add_instance(file, instances[i]))
-			return false;
-	return add_host(file) && add_metrics(file, metrics, metric_count);
-}
-
-static struct probe_error *file_start(struct pcp_file *file, const struct pcp_metric *metrics,
-	size_t metric_count, const struct pcp_instance *const *instances, size_t instance_count)
-{
-	struct probe_error *error = file_name(file);
-
-	if (error)
-		return error;
 	errno = 0;
 	if (!fill(file, metrics, metric_count, instances, instance_count))
 		return probe_error_system(errno, "cannot make metrics");
@@ -248,15 +199,24 @@ struct probe_error *pcp_file_create(struct pcp_folder *folder, const struct pcp_
 	size_t metric_count, const struct pcp_instance *const *instances, size_t instance_count,
 	struct pcp_file **ret)
 {
-	size_t labels = 1;
-	struct pcp_file *file;
 	struct probe_error *error;
+	struct pcp_file *file;
+	struct statvfs fs;
+	size_t labels = 1;
+	uint64_t bytes;
 
 	for (size_t i = 0; i < instance_count; i++)
 		labels += instances[i]->label_count;
-	error = check_room(folder, instance_count, labels, metric_count * instance_count);
-	if (error)
-		return error;
+	bytes = 65536 + 512 * instance_count + sizeof(mmv_disk_label_t) * labels +
+		sizeof(mmv_disk_value_t) * metric_count * instance_count;
+	if (fstatvfs(folder->fd, &fs))
+		return probe_error_system(errno, "cannot write metrics into %s", folder->path);
+	/*
+	 * The library writes through a mapping, where a full disk causes SIGBUS. Some file systems
+	 * report no sizes.
+	 */
+	if (fs.f_blocks && (uint64_t)fs.f_bavail * fs.f_frsize < bytes)
+		return probe_error_system(ENOSPC, "cannot write metrics into %s", folder->path);
 	file = calloc(1, sizeof(*file));
 	if (!file)
 		return probe_error_no_memory();
@@ -326,19 +286,11 @@ void pcp_file_retire(struct pcp_file *file)
 
 #include <dirent.h>
 #include <dlfcn.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <grp.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "libprobe/base/library.h"
-#include "libprobe/base/procfs.h"
 
 enum {
 	LOCK_TRIES = 100,
@@ -432,22 +384,6 @@ static DIR *read_folder(const struct pcp_folder *folder)
 	return dir;
 }
 
-/* Removes stale files, as far as we have the right to; pmdammv ignores them anyway. */
-static void remove_stale(const struct pcp_folder *folder)
-{
-	DIR *dir = read_folder(folder);
-	const struct dirent *entry;
-	uint64_t start;
-	pid_t pid;
-
-	if (!dir)
-		return;
-	while ((entry = readdir(dir)))
-		if (parse_name(entry->d_name, &pid, &start) && procfs_start_time(pid) != start)
-			unlinkat(folder->fd, entry->d_name, 0);
-	closedir(dir);
-}
-
 static struct probe_error *folder_find(struct pcp_folder *folder)
 {
 	const char *config = getenv("PCP_CONF"), *parent;
@@ -474,7 +410,11 @@ static struct probe_error *folder_find(struct pcp_folder *folder)
 struct probe_error *pcp_folder_open(struct pcp_folder **ret)
 {
 	struct pcp_folder *folder = calloc(1, sizeof(*folder));
+	const struct dirent *entry;
 	struct probe_error *error;
+	uint64_t start;
+	pid_t pid;
+	DIR *dir;
 
 	if (!folder)
 		return probe_error_no_memory();
@@ -486,7 +426,13 @@ struct probe_error *pcp_folder_open(struct pcp_folder **ret)
 		pcp_folder_close(folder);
 		return error;
 	}
-	remove_stale(folder);
+	/* Remove stale files, as far as we have the right to; pmdammv ignores them anyway. */
+	dir = read_folder(folder);
+	while (dir && (entry = readdir(dir)))
+		if (parse_name(entry->d_name, &pid, &start) && procfs_start_time(pid) != start)
+			unlinkat(folder->fd, entry->d_name, 0);
+	if (dir)
+		closedir(dir);
 	*ret = folder;
 	return NULL;
 }
@@ -531,29 +477,20 @@ static int open_lock(const struct pcp_folder *folder)
 	return fd;
 }
 
-/*
- * Returns true if the lock file's name still leads to the locked file, because its last owner may
- * have removed it.
- */
-static bool lock_has_name(const struct pcp_folder *folder)
-{
-	struct stat locked, named;
-
-	return !fstat(folder->lock, &locked) &&
-	       !fstatat(folder->fd, lock_name, &named, AT_SYMLINK_NOFOLLOW) &&
-	       locked.st_dev == named.st_dev && locked.st_ino == named.st_ino;
-}
-
 /* Takes the lock. Returns false and sets errno on failure; EAGAIN means "try again". */
 static bool take_lock(struct pcp_folder *folder)
 {
+	struct stat locked, named;
 	int err;
 
 	folder->lock = open_lock(folder);
 	if (folder->lock < 0)
 		return false;
 	errno = EAGAIN;
-	if (!flock(folder->lock, LOCK_EX | LOCK_NB) && lock_has_name(folder))
+	/* The lock's last owner may have removed its name since it was opened. */
+	if (!flock(folder->lock, LOCK_EX | LOCK_NB) && !fstat(folder->lock, &locked) &&
+		!fstatat(folder->fd, lock_name, &named, AT_SYMLINK_NOFOLLOW) &&
+		locked.st_dev == named.st_dev && locked.st_ino == named.st_ino)
 		return true;
 	err = errno;
 	close(folder->lock);
@@ -603,14 +540,6 @@ static bool spend(struct taken_list *list, uint64_t entries)
 	return may;
 }
 
-static bool taken_add(struct taken_list *list, int domain, int32_t id)
-{
-	if (!ARRAY_ROOM(list->items, list->count))
-		return false;
-	list->items[list->count++] = (struct pcp_taken){domain, id};
-	return true;
-}
-
 /* Returns true if `count` items of `each` bytes at `offset` are inside a file of `size` bytes. */
 static bool is_within(size_t size, uint64_t offset, uint64_t count, size_t each)
 {
@@ -628,8 +557,10 @@ static bool take_instances(
 		return true;
 	for (uint32_t i = 0; i < domain->count; i++) {
 		memcpy(&instance, file + domain->offset + i * sizeof(instance), sizeof(instance));
-		if (!taken_add(list, (int)domain->serial, instance.internal))
+		if (!ARRAY_ROOM(list->items, list->count))
 			return false;
+		list->items[list->count++] =
+			(struct pcp_taken){(int)domain->serial, instance.internal};
 	}
 	return true;
 }

@@ -265,44 +265,27 @@ static size_t pcp_metrics_of(const struct pcp_metrics *metrics, int domain)
 
 #include <math.h>
 
-/* Converts a time to seconds, pmdatrace(1)'s unit. NAN means no value. */
-static struct pcp_value seconds(double ns)
-{
-	return (struct pcp_value){.f = ns / 1e9};
-}
-
-/* Converts a sum. A time keeps all its digits; other values become doubles. */
-static struct pcp_value sum_value(const struct probe_view *view, long double sum)
-{
-	if (!view->times)
-		return (struct pcp_value){.f = (double)sum};
-	if (view->tags)
-		return seconds((double)sum);
-	if (sum < 0)
-		return (struct pcp_value){.u = sum > -0x1p63L ? (uint64_t)(int64_t)sum : 0};
-	return (struct pcp_value){.u = sum < 0x1p64L ? (uint64_t)sum : UINT64_MAX - 1};
-}
-
-/* Rounds a time in ns; NAN means no value. */
-static struct pcp_value time_value(double ns)
-{
-	if (isnan(ns))
-		return (struct pcp_value){.u = PCP_NONE};
-	return (struct pcp_value){.u = ns < 0 ? 0 : ns < 0x1p63 ? (uint64_t)(ns + 0.5) : INT64_MAX};
-}
-
 struct pcp_value pcp_value(
 	const struct probe_view *view, enum metric_quantity quantity, long double value)
 {
+	double ns = (double)value;
+
 	if (quantity == METRIC_RATE)
 		return (struct pcp_value){.f = (double)value};
 	if (!metric_infos[quantity].is_value)
 		return (struct pcp_value){.u = (uint64_t)value};
+	if (!view->times)
+		return (struct pcp_value){.f = (double)value};
+	if (view->tags) /* in seconds, pmdatrace(1)'s unit; NAN means no value */
+		return (struct pcp_value){.f = (double)value / 1e9};
+	/* A sum keeps all its digits. */
+	if (quantity == METRIC_TOTAL && value < 0)
+		return (struct pcp_value){.u = value > -0x1p63L ? (uint64_t)(int64_t)value : 0};
 	if (quantity == METRIC_TOTAL)
-		return sum_value(view, value);
-	if (view->times && view->tags)
-		return seconds((double)value);
-	return view->times ? time_value((double)value) : (struct pcp_value){.f = (double)value};
+		return (struct pcp_value){.u = value < 0x1p64L ? (uint64_t)value : UINT64_MAX - 1};
+	if (isnan(value))
+		return (struct pcp_value){.u = PCP_NONE};
+	return (struct pcp_value){.u = ns < 0 ? 0 : ns < 0x1p63 ? (uint64_t)(ns + 0.5) : INT64_MAX};
 }
 /* ==== Pcp ===================================================================================== */
 
@@ -375,16 +358,6 @@ static struct instance *instance_create(const char *key, const char *name, int d
 	return NULL;
 }
 
-/* Returns true if PCP's limits allow one more instance. */
-static bool has_room(const struct probe_pcp *pcp, const struct instance *instance)
-{
-	/* Count the host as one more label. */
-	return pcp->instance_count < PCP_COUNT_MAX &&
-	       pcp->label_count + instance->mmv.label_count < PCP_COUNT_MAX &&
-	       pcp->value_count + pcp_metrics_of(&pcp->metrics, instance->mmv.domain) <=
-		       PCP_COUNT_MAX;
-}
-
 /* Takes over an instance if the limits of PCP allow it, and then sets *taken_ret. */
 static struct probe_error *take_instance(
 	struct probe_pcp *pcp, struct instance *instance, bool *taken_ret)
@@ -392,7 +365,11 @@ static struct probe_error *take_instance(
 	struct instance **place;
 
 	*taken_ret = false;
-	if (!has_room(pcp, instance)) {
+	/* The host counts as one more label. */
+	if (pcp->instance_count >= PCP_COUNT_MAX ||
+		pcp->label_count + instance->mmv.label_count >= PCP_COUNT_MAX ||
+		pcp->value_count + pcp_metrics_of(&pcp->metrics, instance->mmv.domain) >
+			PCP_COUNT_MAX) {
 		instance_free(instance);
 		return NULL;
 	}
@@ -444,18 +421,6 @@ static struct probe_error *row_instance(struct probe_pcp *pcp, const struct proc
 }
 
 /* ---- Processes ---------------------------------------------------------------------- */
-
-static struct probe_error *add_process(struct probe_pcp *pcp, pid_t pid, struct process **ret)
-{
-	if (!ARRAY_ROOM(pcp->processes, pcp->process_count))
-		return probe_error_no_memory();
-	*ret = &pcp->processes[pcp->process_count];
-	**ret = (struct process){.pid = pid, .program = strdup("")};
-	if (!(*ret)->program)
-		return probe_error_no_memory();
-	pcp->process_count++;
-	return NULL;
-}
 
 /* Changes the program's name, a label of all the process's instances. */
 static struct probe_error *rename_process(
@@ -510,9 +475,16 @@ static struct probe_error *find_process(
 		if (pcp->processes[i].pid == pid)
 			*ret = &pcp->processes[i];
 	is_new = !*ret;
-	if (is_new)
-		error = add_process(pcp, pid, ret);
-	if (!error && program && strcmp((*ret)->program, program))
+	if (is_new) {
+		if (!ARRAY_ROOM(pcp->processes, pcp->process_count))
+			return probe_error_no_memory();
+		*ret = &pcp->processes[pcp->process_count];
+		**ret = (struct process){.pid = pid, .program = strdup("")};
+		if (!(*ret)->program)
+			return probe_error_no_memory();
+		pcp->process_count++;
+	}
+	if (program && strcmp((*ret)->program, program))
 		error = rename_process(pcp, *ret, program);
 	if (!error && is_new)
 		error = process_instance(pcp, *ret);
@@ -521,29 +493,7 @@ static struct probe_error *find_process(
 
 /* ---- Rows ------------------------------------------------------------------------- */
 
-/* Sets a row's totals; its last interval's values are set later. */
-static void set_totals(
-	const struct probe_pcp *pcp, struct instance *instance, const struct probe_table_row *row)
-{
-	for (enum metric_quantity i = 0; i < METRIC_QUANTITY_COUNT; i++)
-		if (!metric_infos[i].is_per_process)
-			instance->values[i] = pcp_value(&pcp->view, i, metric_total(row, i));
-	metric_grow(&instance->growth, &pcp->view, &row->row);
-	instance->values[METRIC_TOTAL] =
-		pcp_value(&pcp->view, METRIC_TOTAL, instance->growth.total);
-}
-
-static void set_interval(const struct probe_pcp *pcp, const struct process *process,
-	struct instance *instance, const struct probe_table_row *row)
-{
-	for (enum metric_quantity i = 0; row->row.count && i < METRIC_QUANTITY_COUNT; i++) {
-		long double value = metric_recent(row, i, process->history.interval_ns);
-
-		if (value == value)
-			instance->values[i] = pcp_value(&pcp->view, i, value);
-	}
-}
-
+/* Sets the totals of rows or, afterwards, the values of the last interval. */
 static struct probe_error *set_rows(struct probe_pcp *pcp, const struct process *process,
 	const struct probe_table *table, bool is_interval)
 {
@@ -558,12 +508,24 @@ static struct probe_error *set_rows(struct probe_pcp *pcp, const struct process 
 		error = row_instance(pcp, process, &rows[i], &instance);
 		if (error)
 			break;
-		if (is_interval && instance)
-			set_interval(pcp, process, instance, &rows[i]);
-		else if (instance)
-			set_totals(pcp, instance, &rows[i]);
-		else if (!is_interval)
-			pcp->leaving_out++;
+		if (!instance) {
+			pcp->leaving_out += !is_interval;
+			continue;
+		}
+		for (enum metric_quantity k = 0; k < METRIC_QUANTITY_COUNT; k++) {
+			long double value = is_interval ? metric_recent(&rows[i], k,
+								  process->history.interval_ns)
+							: metric_total(&rows[i], k);
+
+			if (is_interval ? rows[i].row.count && value == value
+					: !metric_infos[k].is_per_process)
+				instance->values[k] = pcp_value(&pcp->view, k, value);
+		}
+		if (is_interval)
+			continue;
+		metric_grow(&instance->growth, &pcp->view, &rows[i].row);
+		instance->values[METRIC_TOTAL] =
+			pcp_value(&pcp->view, METRIC_TOTAL, instance->growth.total);
 	}
 	return error;
 }

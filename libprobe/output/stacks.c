@@ -102,15 +102,6 @@ static int compare_stacks(const void *a, const void *b)
 	return left - right;
 }
 
-static size_t count_frames(const char *text)
-{
-	size_t count = 1;
-
-	for (; *text; text++)
-		count += *text == ';';
-	return count;
-}
-
 /* ---- Boxes --------------------------------------------------------------------------- */
 
 /* Write three decimals, in the same way in any locale. */
@@ -123,34 +114,6 @@ static void put_pixels(struct buffer *out, double pixels)
 	buffer_unsigned(out, thousandths / 1000);
 	if (thousandths % 1000)
 		buffer_bytes(out, digits, sizeof(digits));
-}
-
-/* Writes a warm colour, the same for the same name, on which black text is readable. */
-static void put_colour(struct buffer *out, const char *name, size_t length)
-{
-	uint32_t hash = 2166136261u; /* FNV-1a */
-
-	for (size_t i = 0; i < length; i++)
-		hash = (hash ^ (unsigned char)name[i]) * 16777619u;
-	buffer_string(out, "rgb(");
-	buffer_unsigned(out, 220 + hash % 36);
-	buffer_char(out, ',');
-	buffer_unsigned(out, 120 + (hash >> 8) % 100);
-	buffer_char(out, ',');
-	buffer_unsigned(out, 60 + (hash >> 16) % 50);
-	buffer_char(out, ')');
-}
-
-static void put_weight(struct flame *flame, double weight)
-{
-	static const char *const one[] = {" hit", "", " byte"}, *const many[] = {
-									" hits", "", " bytes"};
-
-	if (flame->unit == FLAME_TIME)
-		text_duration(flame->out, weight);
-	else
-		text_number(flame->out, weight);
-	buffer_string(flame->out, (weight == 1 ? one : many)[flame->unit]);
 }
 
 /* Writes as much of the name as fits into the box. */
@@ -180,9 +143,14 @@ static void flame_put_label(struct flame *flame, double x, double y, double widt
 /* Draws a box. Level 0 is the lowest row, which holds everything. */
 static void put_box(struct flame *flame, const struct flame_box *box, size_t level, double end)
 {
+	static const char *const one[] = {" hit", "", " byte"}, *const many[] = {
+									" hits", "", " bytes"};
 	struct buffer *out = flame->out;
+	double weight = end - box->start;
+	uint32_t hash = 2166136261u; /* FNV-1a */
+	char colour[32];
 	double scale = flame->total > 0 ? (WIDTH - 2 * MARGIN) / flame->total : 0;
-	double x = MARGIN + box->start * scale, width = (end - box->start) * scale;
+	double x = MARGIN + box->start * scale, width = weight * scale;
 	double y = TOP + (double)(flame->deepest - level) * ROW;
 
 	if (width < narrowest) {
@@ -194,17 +162,26 @@ static void put_box(struct flame *flame, const struct flame_box *box, size_t lev
 	buffer_string(out, "<g><title>");
 	buffer_xml_escaped(out, flame->name.data, flame->name.length);
 	buffer_string(out, " (");
-	put_weight(flame, end - box->start);
+	if (flame->unit == FLAME_TIME)
+		text_duration(out, weight);
+	else
+		text_number(out, weight);
+	buffer_string(out, (weight == 1 ? one : many)[flame->unit]);
 	buffer_string(out, ", ");
-	text_real(out, 100 * (end - box->start) / flame->total, TEXT_POWER);
+	text_real(out, 100 * weight / flame->total, TEXT_POWER);
 	buffer_string(out, " %)</title><rect x=\"");
 	put_pixels(out, x);
 	buffer_string(out, "\" y=\"");
 	put_pixels(out, y);
 	buffer_string(out, "\" width=\"");
 	put_pixels(out, width);
+	/* A warm colour, the same for the same name, on which black text is readable. */
+	for (size_t i = 0; i < box->length; i++)
+		hash = (hash ^ (unsigned char)box->name[i]) * 16777619u;
+	snprintf(colour, sizeof(colour), "rgb(%u,%u,%u)", 220 + hash % 36, 120 + (hash >> 8) % 100,
+		60 + (hash >> 16) % 50);
 	buffer_string(out, "\" height=\"16\" fill=\"");
-	put_colour(out, box->name, box->length);
+	buffer_string(out, colour);
 	buffer_string(out, "\"/>");
 	flame_put_label(flame, x, y, width);
 	buffer_string(out, "</g>\n");
@@ -242,12 +219,24 @@ static void put_stack(struct flame *flame, const struct flame_stack *stack)
 
 /* ---- The picture ----------------------------------------------------------------------- */
 
-static void put_head(struct flame *flame)
+void flame_graph(struct buffer *out, struct flame_stack *stacks, size_t count, enum flame_unit unit)
 {
 	static const char *const names[] = {"hits", "time", "bytes"};
-	struct buffer *out = flame->out;
-	uint64_t height = TOP + (flame->deepest + 1) * ROW + 2 * MARGIN;
+	struct flame flame = {.out = out, .unit = unit};
+	uint64_t height;
 
+	for (size_t i = 0; i < count; i++) {
+		size_t depth = 1;
+
+		for (const char *at = stacks[i].text; *at; at++)
+			depth += *at == ';';
+		flame.deepest = depth > flame.deepest ? depth : flame.deepest;
+		flame.total += (double)stacks[i].weight;
+	}
+	flame.boxes = calloc(flame.deepest + 1, sizeof(*flame.boxes));
+	if (flame.boxes && count)
+		qsort(stacks, count, sizeof(*stacks), compare_stacks);
+	height = TOP + (flame.deepest + 1) * ROW + 2 * MARGIN;
 	buffer_string(out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
 			   "<svg xmlns=\"http://www.w3.org/2000/svg\" version=\"1.1\" "
 			   "width=\"1200\" height=\"");
@@ -258,45 +247,22 @@ static void put_head(struct flame *flame)
 			   "<style>svg{background:#fff}text{font:12px monospace;fill:#000;"
 			   "pointer-events:none}g:hover rect{stroke:#000}</style>\n"
 			   "<text x=\"10\" y=\"18\">");
-	buffer_string(out, names[flame->unit]);
+	buffer_string(out, names[unit]);
 	buffer_string(out, "; click on a box to enlarge it, on the lowest one for all</text>\n");
-}
-
-static void put_tail(struct flame *flame)
-{
-	struct buffer *out = flame->out;
-
-	if (flame->narrow) {
-		buffer_string(out, "<text x=\"10\" y=\"");
-		put_pixels(out, TOP + (double)(flame->deepest + 1) * ROW + TEXT_BASE);
-		buffer_string(out, "\">");
-		text_counted(out, flame->narrow, " frame is", " frames are");
-		buffer_string(out, " too narrow to be drawn</text>\n");
-	}
-	buffer_string(out, script);
-	buffer_string(out, "</svg>\n");
-}
-
-void flame_graph(struct buffer *out, struct flame_stack *stacks, size_t count, enum flame_unit unit)
-{
-	struct flame flame = {.out = out, .unit = unit};
-
-	for (size_t i = 0; i < count; i++) {
-		size_t depth = count_frames(stacks[i].text);
-
-		flame.deepest = depth > flame.deepest ? depth : flame.deepest;
-		flame.total += (double)stacks[i].weight;
-	}
-	flame.boxes = calloc(flame.deepest + 1, sizeof(*flame.boxes));
-	if (flame.boxes && count)
-		qsort(stacks, count, sizeof(*stacks), compare_stacks);
-	put_head(&flame);
 	for (size_t i = 0; i < count && flame.boxes; i++)
 		put_stack(&flame, &stacks[i]);
 	close_boxes(&flame, 0);
 	if (flame.total > 0)
 		put_box(&flame, &(struct flame_box){"all", 3, 0}, 0, flame.total);
-	put_tail(&flame);
+	if (flame.narrow) {
+		buffer_string(out, "<text x=\"10\" y=\"");
+		put_pixels(out, TOP + (double)(flame.deepest + 1) * ROW + TEXT_BASE);
+		buffer_string(out, "\">");
+		text_counted(out, flame.narrow, " frame is", " frames are");
+		buffer_string(out, " too narrow to be drawn</text>\n");
+	}
+	buffer_string(out, script);
+	buffer_string(out, "</svg>\n");
 	out->no_memory |= !flame.boxes || flame.name.no_memory;
 	free(flame.boxes);
 	buffer_deinit(&flame.name);
@@ -645,29 +611,20 @@ static uint64_t mapping_of(struct pprof *pprof, const struct probe_frame *frame)
 	return number;
 }
 
-/* Returns the string of a frame's name, without the line, which the location has. */
-static uint64_t name_of(
-	struct pprof *pprof, const struct probe_frame *frame, enum probe_stack_end end)
-{
-	struct probe_frame bare;
-
-	if (!frame)
-		return string_of(pprof, frame_text_end(end));
-	bare = *frame;
-	bare.file = NULL;
-	pprof->text.length = 0;
-	frame_text(&pprof->text, &bare);
-	return string_number(pprof, pprof->text.data, pprof->text.length);
-}
-
 static uint64_t function_of(
 	struct pprof *pprof, const struct probe_frame *frame, enum probe_stack_end end)
 {
-	uint64_t key[2] = {
-		name_of(pprof, frame, end), string_of(pprof, frame ? frame->file : NULL)};
+	struct probe_frame bare = frame ? *frame : (struct probe_frame){0};
+	uint64_t key[2], number;
 	bool is_new;
-	uint64_t number = number_of(pprof, &pprof->functions, key, sizeof(key), &is_new);
 
+	/* The location has the line, so the name is without it. */
+	bare.file = NULL;
+	pprof->text.length = 0;
+	stacks_frame_label(&pprof->text, frame ? &bare : NULL, end);
+	key[0] = string_number(pprof, pprof->text.data, pprof->text.length);
+	key[1] = string_of(pprof, frame ? frame->file : NULL);
+	number = number_of(pprof, &pprof->functions, key, sizeof(key), &is_new);
 	if (!is_new)
 		return number;
 	protobuf_unsigned(&pprof->message, FUNCTION_ID, number);
@@ -677,18 +634,15 @@ static uint64_t function_of(
 	return number;
 }
 
-static uint64_t address_of(const struct probe_frame *frame)
-{
-	return frame->symbol ? frame->function + frame->offset : frame->offset;
-}
-
 /* Returns the location of a frame or, for NULL, of the missing part of a stack, as `end` says. */
 static uint64_t location_of(
 	struct pprof *pprof, const struct probe_frame *frame, enum probe_stack_end end)
 {
 	uint64_t key[4] = {
 		frame && frame->module ? mapping_of(pprof, frame) : 0,
-		frame ? address_of(frame) : 0,
+		!frame		? 0
+		: frame->symbol ? frame->function + frame->offset
+				: frame->offset,
 		function_of(pprof, frame, end),
 		frame && frame->file ? (uint64_t)frame->line : 0,
 	};
@@ -709,19 +663,6 @@ static uint64_t location_of(
 
 /* ---- Samples ------------------------------------------------------------------------ */
 
-/* Writes a row's values, in the order of sample_types(). */
-static void put_values(struct buffer *out, const struct probe_stacks_row *row)
-{
-	if (!row->is_heap) {
-		protobuf_varint(out, row->count);
-		return;
-	}
-	protobuf_varint(out, row->total_count);
-	protobuf_varint(out, row->total_bytes);
-	protobuf_varint(out, row->live_count);
-	protobuf_varint(out, row->live_bytes);
-}
-
 static void put_label(struct pprof *pprof, struct buffer *sample, const char *key, uint64_t text)
 {
 	protobuf_unsigned(&pprof->part, LABEL_KEY, string_of(pprof, key));
@@ -738,7 +679,13 @@ static void put_sample(struct pprof *pprof, const struct probe_stacks_row *row)
 		protobuf_varint(&list, location_of(pprof, i < count ? row->stack.frames[i] : NULL,
 					       row->stack.end));
 	protobuf_message(&sample, SAMPLE_LOCATION_ID, &list);
-	put_values(&list, row);
+	/* The values are in the order of their types. */
+	protobuf_varint(&list, row->is_heap ? row->total_count : row->count);
+	if (row->is_heap) {
+		protobuf_varint(&list, row->total_bytes);
+		protobuf_varint(&list, row->live_count);
+		protobuf_varint(&list, row->live_bytes);
+	}
 	protobuf_message(&sample, SAMPLE_VALUE, &list);
 	if (row->comm)
 		put_label(pprof, &sample, "comm", string_of(pprof, row->comm));
@@ -762,21 +709,6 @@ static void put_type(struct pprof *pprof, const char *type, const char *unit)
 	protobuf_message(pprof->out, PROFILE_SAMPLE_TYPE, &pprof->message);
 }
 
-/* Writes names and units of the values. For a heap, they are those of Go's heap profiles. */
-static void sample_types(struct pprof *pprof, const struct probe_view *view)
-{
-	if (!view->heap) {
-		put_type(pprof, "hits", "count");
-		return;
-	}
-	put_type(pprof, "alloc_objects", "count");
-	put_type(pprof, "alloc_space", "bytes");
-	put_type(pprof, "inuse_objects", "count");
-	put_type(pprof, "inuse_space", "bytes");
-	protobuf_unsigned(pprof->out, PROFILE_DEFAULT_SAMPLE_TYPE,
-		string_of(pprof, view->live ? "inuse_space" : "alloc_space"));
-}
-
 static void pprof_stacks(struct buffer *out, const struct probe_stacks_row *rows, size_t count,
 	const struct probe_view *view)
 {
@@ -784,7 +716,16 @@ static void pprof_stacks(struct buffer *out, const struct probe_stacks_row *rows
 		.out = out, .locations.next = 1, .mappings.next = 1, .functions.next = 1};
 
 	string_of(&pprof, "");
-	sample_types(&pprof, view);
+	if (view->heap) { /* as in Go's heap profiles */
+		put_type(&pprof, "alloc_objects", "count");
+		put_type(&pprof, "alloc_space", "bytes");
+		put_type(&pprof, "inuse_objects", "count");
+		put_type(&pprof, "inuse_space", "bytes");
+		protobuf_unsigned(out, PROFILE_DEFAULT_SAMPLE_TYPE,
+			string_of(&pprof, view->live ? "inuse_space" : "alloc_space"));
+	} else {
+		put_type(&pprof, "hits", "count");
+	}
 	protobuf_unsigned(out, PROFILE_TIME_NANOS, view->time_ns);
 	protobuf_unsigned(out, PROFILE_DURATION_NANOS, view->elapsed_ns);
 	for (size_t i = 0; i < count; i++)
@@ -962,28 +903,6 @@ static void print_probe(
 	}
 }
 
-static bool same_probe(const struct probe_stacks_row *a, const struct probe_stacks_row *b)
-{
-	return !strcmp(a->name, b->name) && !strcmp(a->provider, b->provider);
-}
-
-/* Moves the rows of the first row's probe to `its`. Rows of other probes keep their order. */
-static size_t take_probe(
-	const struct probe_stacks_row **rows, size_t *count, const struct probe_stacks_row **its)
-{
-	const struct probe_stacks_row *first = rows[0];
-	size_t taken = 0, kept = 0;
-
-	for (size_t i = 0; i < *count; i++) {
-		if (same_probe(rows[i], first))
-			its[taken++] = rows[i];
-		else
-			rows[kept++] = rows[i];
-	}
-	*count = kept;
-	return taken;
-}
-
 void text_stack_trees(
 	struct buffer *out, const struct probe_stacks_row *rows, size_t count, size_t top)
 {
@@ -999,8 +918,18 @@ void text_stack_trees(
 	for (size_t i = 0; i < count; i++)
 		left[i] = &rows[i];
 	while (count) {
-		size_t taken = take_probe(left, &count, its);
+		const struct probe_stacks_row *first = left[0];
+		size_t taken = 0, kept = 0;
 
+		/* Take the rows of the first row's probe; those of other probes keep their order.
+		 */
+		for (size_t i = 0; i < count; i++) {
+			if (!compare_probes(left[i], first))
+				its[taken++] = left[i];
+			else
+				left[kept++] = left[i];
+		}
+		count = kept;
 		if (any)
 			buffer_char(out, '\n');
 		print_probe(out, its, taken, top);

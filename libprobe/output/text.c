@@ -56,16 +56,6 @@ void probe_duration_text(char text[PROBE_DURATION_BYTES], double ns)
 	snprintf(text, PROBE_DURATION_BYTES, "%.*f%s", count, ns, units[unit]);
 }
 
-static void decimals(struct buffer *out, double value, int count)
-{
-	char *at = buffer_reserve(out, 400);
-	locale_t before = uselocale(out->c_locale);
-
-	if (at)
-		out->length += (size_t)snprintf(at, 400, "%.*f", count, value);
-	uselocale(before);
-}
-
 void text_real(struct buffer *out, double value, enum text_digits digits)
 {
 	char *at = isfinite(value) ? buffer_reserve(out, 40) : NULL;
@@ -92,14 +82,25 @@ void text_duration(struct buffer *out, double ns)
 
 void text_number(struct buffer *out, long double value)
 {
-	if (!isfinite(value))
+	locale_t before;
+	char *at;
+
+	if (!isfinite(value)) {
 		buffer_char(out, '-');
-	else if (buffer_whole(out, value))
 		return;
-	else if (fabsl(value) >= 0x1p63L)
+	}
+	if (buffer_whole(out, value))
+		return;
+	if (fabsl(value) >= 0x1p63L) {
 		buffer_float(out, (double)value);
-	else
-		decimals(out, (double)value, fabsl(value) < 1000 ? 2 : 0);
+		return;
+	}
+	at = buffer_reserve(out, 40);
+	before = uselocale(out->c_locale);
+	if (at)
+		out->length += (size_t)snprintf(
+			at, 40, "%.*f", fabsl(value) < 1000 ? 2 : 0, (double)value);
+	uselocale(before);
 }
 
 void text_figure(struct buffer *out, const struct probe_row *row, const struct probe_view *view,
@@ -170,35 +171,28 @@ void text_probe(struct buffer *out, const char *provider, const char *name)
 	buffer_escaped(out, name);
 }
 
-static void head_columns(struct buffer *out)
+static void head_columns(struct buffer *out, bool has_duration)
 {
 	text_column(out, "TIME", sizeof("HH:MM:SS.uuuuuu") - 1);
 	text_column(out, "PID", PID_WIDTH);
 	text_column(out, "TID", PID_WIDTH);
 	text_column(out, "COMMAND", COMMAND_WIDTH);
+	if (has_duration)
+		text_column(out, "DURATION", DURATION_WIDTH);
+	text_column(out, has_duration ? "PAIR" : "PROBE", PROBE_WIDTH);
+	buffer_string(out, "ARGUMENTS\n");
 }
 
 static void text_begin(struct format_context *context, bool header)
 {
-	struct buffer *out = &context->out;
-
-	if (!header)
-		return;
-	head_columns(out);
-	text_column(out, "PROBE", PROBE_WIDTH);
-	buffer_string(out, "ARGUMENTS\n");
+	if (header)
+		head_columns(&context->out, false);
 }
 
 static void text_begin_spans(struct format_context *context, bool header)
 {
-	struct buffer *out = &context->out;
-
-	if (!header)
-		return;
-	head_columns(out);
-	text_column(out, "DURATION", DURATION_WIDTH);
-	text_column(out, "PAIR", PROBE_WIDTH);
-	buffer_string(out, "ARGUMENTS\n");
+	if (header)
+		head_columns(&context->out, true);
 }
 
 /* Writes the local time with microseconds. localtime_r() is called for a new second. */
@@ -222,15 +216,6 @@ static void text_time(struct format_context *context, uint64_t time_ns)
 	buffer_string(&context->out, digits);
 }
 
-static void text_string(struct buffer *out, const struct probe_value *value)
-{
-	buffer_char(out, '"');
-	buffer_c_escaped(out, value->bytes, value->length, '"');
-	buffer_char(out, '"');
-	if (value->truncated)
-		buffer_string(out, "...");
-}
-
 void text_value(struct buffer *out, const struct probe_value *value)
 {
 	if (value->kind == PROBE_VALUE_NULL) {
@@ -246,7 +231,9 @@ void text_value(struct buffer *out, const struct probe_value *value)
 	} else if (value->kind == PROBE_VALUE_OTHER) {
 		buffer_bytes(out, value->bytes, value->length);
 	} else if (!value_add_number(out, value)) {
-		text_string(out, value);
+		buffer_char(out, '"');
+		buffer_c_escaped(out, value->bytes, value->length, '"');
+		buffer_string(out, value->truncated ? "\"..." : "\"");
 	}
 }
 
@@ -356,17 +343,6 @@ static void text_hit(struct format_context *context, const struct probe_hit *hit
 	end_line(out, hit);
 }
 
-static void text_pair(struct buffer *out, const struct probe_session_probe *begin,
-	const struct probe_session_probe *end)
-{
-	text_probe(out, begin->provider, begin->name);
-	buffer_string(out, "..");
-	if (strcmp(begin->provider, end->provider) == 0)
-		buffer_escaped(out, end->name);
-	else
-		text_probe(out, end->provider, end->name);
-}
-
 static void text_span(struct format_context *context, const struct probe_hit *hit,
 	const struct probe_session_probe *begin, const struct probe_session_probe *end,
 	const char *comm)
@@ -379,7 +355,12 @@ static void text_span(struct format_context *context, const struct probe_hit *hi
 	probe_duration_text(duration, (double)hit->duration_ns);
 	text_column(out, duration, DURATION_WIDTH);
 	before = column_start(out);
-	text_pair(out, begin, end);
+	text_probe(out, begin->provider, begin->name);
+	buffer_string(out, "..");
+	if (strcmp(begin->provider, end->provider) == 0)
+		buffer_escaped(out, end->name);
+	else
+		text_probe(out, end->provider, end->name);
 	if (hit->begin->arg_count || hit->arg_count)
 		name_end(context, before);
 	text_args(out, hit->begin, begin);
@@ -489,17 +470,6 @@ static void per_second(struct table_line *line, const char *name, double value)
 	next(line, true);
 }
 
-static void change(struct table_line *line)
-{
-	double last = NAN;
-
-	if (line->row) {
-		value_number(&line->row->row.last, &last);
-		last -= line->row->first;
-	}
-	per_second(line, "GROWTH/s", last);
-}
-
 static void percentiles(struct table_line *line)
 {
 	static const struct {
@@ -520,10 +490,15 @@ static void percentiles(struct table_line *line)
 
 static void last_cells(struct table_line *line, struct format_context *context)
 {
+	double growth = NAN;
+
 	if (line->view->columns & PROBE_COLUMN_LAST)
 		exact(line, "LAST", line->row ? &line->row->row.last : NULL);
-	if (line->view->columns & PROBE_COLUMN_CHANGE)
-		change(line);
+	if (line->view->columns & PROBE_COLUMN_CHANGE) {
+		if (line->row && value_number(&line->row->row.last, &growth))
+			growth -= line->row->first;
+		per_second(line, "GROWTH/s", growth);
+	}
 	if (!(line->view->columns & PROBE_COLUMN_TIME))
 		return;
 	if (!line->row)
@@ -650,14 +625,6 @@ static void coverage_cell(struct table_line *line)
 	next(line, false);
 }
 
-static bool any_incomplete(const struct probe_table_row *rows, size_t count)
-{
-	for (size_t i = 0; i < count; i++)
-		if (rows[i].coverage.refused || rows[i].coverage.overwritten)
-			return true;
-	return false;
-}
-
 static void add_line(struct grid *grid, struct format_context *context,
 	const struct probe_table_row *row, size_t key_count, const struct probe_view *view,
 	bool has_coverage)
@@ -763,8 +730,11 @@ static void text_grid(struct format_context *context, const struct probe_table *
 {
 	size_t key_count = table->key_count, count, done = 0;
 	const struct probe_table_row *rows = probe_table_rows(table, &count);
-	bool has_coverage = any_incomplete(rows, count);
+	bool has_coverage = false;
 	AUTO_GRID struct grid grid;
+
+	for (size_t i = 0; i < count; i++)
+		has_coverage |= rows[i].coverage.refused || rows[i].coverage.overwritten;
 
 	grid_init(&grid);
 	/* A minimum width aligns several tables' numbers. */
@@ -811,22 +781,6 @@ static void text_charts(struct format_context *context, const struct probe_table
 }
 
 /*
- * Returns true if a row is the first of its start event. All of these rows have the same number of
- * pairs in flight.
- */
-static bool is_first_end(const struct probe_table_row *rows, size_t index)
-{
-	const struct probe_table_row *row = &rows[index];
-
-	for (size_t i = 0; i < index && row->begin_name; i++) {
-		if (rows[i].begin_name && !strcmp(rows[i].begin_name, row->begin_name) &&
-			!strcmp(rows[i].begin_provider, row->begin_provider))
-			return false;
-	}
-	return true;
-}
-
-/*
  * Writes, below all charts, the pairs in flight (not if there are keys), and the end events without
  * a start event.
  */
@@ -837,8 +791,18 @@ static void pair_line(struct buffer *out, const struct probe_table *table)
 	size_t count;
 
 	rows = probe_table_rows(table, &count);
-	for (size_t i = 0; i < count && !table->key_count; i++)
-		in_flight += is_first_end(rows, i) ? rows[i].row.in_flight : 0;
+	for (size_t i = 0; i < count && !table->key_count; i++) {
+		const struct probe_table_row *row = &rows[i];
+		size_t k = 0;
+
+		/* All rows of a start event have the same number of pairs in flight. */
+		while (row->begin_name && k < i &&
+			(!rows[k].begin_name || strcmp(rows[k].begin_name, row->begin_name) ||
+				strcmp(rows[k].begin_provider, row->begin_provider)))
+			k++;
+		if (!row->begin_name || k == i)
+			in_flight += row->row.in_flight;
+	}
 	if (!table->key_count) {
 		buffer_string(out, "in flight ");
 		buffer_unsigned(out, in_flight);

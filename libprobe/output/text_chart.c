@@ -12,6 +12,7 @@
  * Percentiles come from the row's own buckets, which are 32 times finer.
  */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "libprobe/base/value.h"
@@ -101,24 +102,19 @@ static void power_of_double(struct buffer *out, int exponent)
 		power(out, (unsigned int)exponent, false);
 }
 
-static void bar_label_of_doubles(struct buffer *out, unsigned int bar)
+static void bar_label(struct buffer *out, unsigned int bar, bool times, bool are_doubles)
 {
 	int exponent = (int)bar - BAR_FIRST + DOUBLE_LEAST;
 
-	buffer_string(out, bar == BAR_ZERO ? "[0" : "[");
-	if (bar != BAR_ZERO)
-		power_of_double(out, exponent);
-	buffer_string(out, ", ");
-	power_of_double(out, exponent + 1);
-	buffer_char(out, ')');
-}
-
-static void bar_label(struct buffer *out, unsigned int bar, bool times, bool are_doubles)
-{
-	if (are_doubles && bar != BAR_NEGATIVE) {
-		bar_label_of_doubles(out, bar);
-	} else if (bar == BAR_NEGATIVE) {
+	if (bar == BAR_NEGATIVE) {
 		buffer_string(out, "(..., 0)");
+	} else if (are_doubles) {
+		buffer_string(out, bar == BAR_ZERO ? "[0" : "[");
+		if (bar != BAR_ZERO)
+			power_of_double(out, exponent);
+		buffer_string(out, ", ");
+		power_of_double(out, exponent + 1);
+		buffer_char(out, ')');
 	} else if (bar == BAR_ZERO) {
 		buffer_string(out, "[0]");
 	} else if (bar == BAR_FIRST) {
@@ -132,32 +128,16 @@ static void bar_label(struct buffer *out, unsigned int bar, bool times, bool are
 	}
 }
 
-static size_t written(const struct buffer *out)
-{
-	return out->length - out->start;
-}
-
-static size_t digits_of(uint64_t value)
-{
-	size_t digits = 1;
-
-	while (value /= 10)
-		digits++;
-	return digits;
-}
-
 static void bar_line(struct buffer *out, const struct bars *bars, unsigned int bar, bool times)
 {
-	enum { LABEL_WIDTH = 16, DOUBLES_WIDTH = 20, COUNT_WIDTH = 10 };
+	size_t before = out->length, width;
 	uint64_t count = bars->counts[bar];
-	size_t before = written(out), width;
+	char text[32];
 
 	bar_label(out, bar, times, bars->are_doubles);
-	buffer_pad(out, written(out) - before, bars->are_doubles ? DOUBLES_WIDTH : LABEL_WIDTH);
-	buffer_char(out, ' ');
-	buffer_pad(out, digits_of(count), COUNT_WIDTH);
-	buffer_unsigned(out, count);
-	buffer_string(out, " |");
+	buffer_pad(out, out->length - before, bars->are_doubles ? 20 : 16);
+	snprintf(text, sizeof(text), " %10ju |", (uintmax_t)count);
+	buffer_string(out, text);
 	width = (size_t)((double)count / (double)bars->most * BAR_WIDTH);
 	for (size_t i = 0; i < width; i++)
 		buffer_char(out, '@');
