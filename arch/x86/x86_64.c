@@ -191,7 +191,7 @@ static size_t x86_64_short_jump(uint64_t at, uint64_t to, uint8_t *out)
 
 /*
  * jmp *padding(%rip), then the address, aligned: an unaligned read raises SIGBUS if the program has
- * set EFLAGS.AC (arch/x86/stub/lower.c).
+ * set EFLAGS.AC (arch/x86/stub/frame.c).
  */
 static const uint8_t far_jump[] = {0xff, 0x25};
 

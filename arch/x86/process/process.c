@@ -6,7 +6,7 @@
 #include <linux/audit.h>
 #include <string.h>
 
-#include "arch/x86/stub/frame.h"
+#include "arch/x86/stub/lower.h"
 
 /* A function that must run on x86-64 itself; NULL on other machines. */
 

@@ -3,12 +3,357 @@
  * Translates a stub from the form (arch/stub/form.h) into machine code. Each register of the form
  * is one of x86-64. Where x86-64 needs a certain one (%cl for a shift's count), so does the form.
  */
-#include <assert.h>
-
-#include "arch/layout.h"
-#include "arch/stub/plan.h"
-#include "arch/x86/stub/frame.h"
 #include "arch/x86/stub/lower.h"
+
+/* ==== Operands ================================================================================ */
+
+static int lower_register(int form_register)
+{
+	static const int registers[FORM_REGISTERS] = {
+		[FORM_VALUE] = RAX,
+		[FORM_RIGHT] = RCX,
+		[FORM_SCRATCH] = RDX,
+		[FORM_POINTER] = R8,
+		[FORM_NEXT] = R9,
+		[FORM_SET] = RDI,
+		[FORM_FROM] = RSI,
+		[FORM_SPARE] = R10,
+		[FORM_SPARE_2] = R11,
+	};
+
+	return registers[form_register];
+}
+
+static struct emit_mem lower_mem(struct form_mem m)
+{
+	struct emit_mem ret = {.index = m.index == FORM_NONE ? REG_NONE : lower_register(m.index),
+		.scale = m.scale,
+		.disp = m.disp};
+
+	switch (m.base) {
+	case FORM_THREAD:
+		ret.fs = true;
+		/* fall through */
+	case FORM_NONE:
+		ret.base = REG_NONE;
+		break;
+	case FORM_CALLER: /* the caller's frame begins above the return address */
+		ret.disp += (int32_t)sizeof(uint64_t);
+		/* fall through */
+	case FORM_FRAME:
+		ret.base = RSP;
+		break;
+	default:
+		ret.base = lower_register(m.base);
+	}
+	return ret;
+}
+
+/* ==== Jumps =================================================================================== */
+
+/* cmpb $imm, mem */
+static void compare_byte(struct emit *e, struct emit_mem m, uint8_t imm)
+{
+	emit_group_mem(e, false, GROUP_BYTE, IMM_CMP, m);
+	emit_u8(e, imm);
+}
+
+/* A comparison or, for FORM_SUB_JUMP_IF, a subtraction, with the same flags. */
+static void compare(struct emit *e, const struct form_insn *i)
+{
+	int a = lower_register(i->a);
+
+	if (i->op == FORM_SUB_JUMP_IF && i->is_constant)
+		emit_imm(e, i->wide, IMM_SUB, a, (int32_t)i->value);
+	else if (i->op == FORM_SUB_JUMP_IF)
+		emit_reg(e, i->wide, OP_SUB, a, lower_register(i->b));
+	else if (i->is_memory && i->is_constant && i->bytes == 1)
+		compare_byte(e, lower_mem(i->mem), (uint8_t)i->value);
+	else if (i->is_memory && i->is_constant)
+		emit_imm_mem(e, i->wide, IMM_CMP, lower_mem(i->mem), (int32_t)i->value);
+	else if (i->is_memory)
+		emit_mem(e, i->wide, i->bytes == 1 ? OP_CMP8 : OP_CMP, a, lower_mem(i->mem));
+	else if (!i->is_constant)
+		emit_reg(e, i->wide, OP_CMP, a, lower_register(i->b));
+	else if (i->value)
+		emit_imm(e, i->wide, IMM_CMP, a, (int32_t)i->value);
+	else
+		emit_reg(e, i->wide, OP_TEST, a, a);
+}
+
+/* Does it compare a register with 0 while the flags already hold the result? */
+static bool is_tested(const struct lowering *l, const struct form_insn *i)
+{
+	return i->op != FORM_SUB_JUMP_IF && !i->is_memory && i->is_constant && !i->value &&
+	       (i->when == FORM_EQ || i->when == FORM_NE) && l->tested == i->a &&
+	       l->tested_wide == i->wide;
+}
+
+static void jump_if(const struct lowering *l, const struct form_insn *i)
+{
+	static const int conditions[] = {
+		[FORM_EQ] = CC_E,
+		[FORM_NE] = CC_NE,
+		[FORM_LT] = CC_L,
+		[FORM_GE] = CC_GE,
+		[FORM_GT] = CC_G,
+		[FORM_LE] = CC_LE,
+		[FORM_BELOW] = CC_B,
+		[FORM_NOT_BELOW] = CC_AE,
+		[FORM_ABOVE] = CC_A,
+		[FORM_NOT_ABOVE] = CC_BE,
+	};
+
+	if (!is_tested(l, i))
+		compare(l->e, i);
+	emit_jump_label(l->e, conditions[i->when], i->label);
+}
+
+/* ---- Data ---------------------------------------------------------------------------- */
+
+static void data(struct emit *e, const struct form_insn *i)
+{
+	uint64_t from;
+
+	switch (i->op) {
+	/* no short jump may cross the padding, whose length may change in the second pass */
+	case FORM_ALIGN:
+		while (e->length % i->value)
+			emit_u8(e, 0xcc); /* never executed */
+		break;
+	case FORM_WORD:
+		if (i->bytes == sizeof(uint32_t))
+			emit_u32(e, (uint32_t)i->value);
+		else
+			emit_u64(e, i->value);
+		break;
+	default: /* FORM_LABEL_WORD */
+		from = i->from == FORM_NONE ? -e->at : e->labels[i->from];
+		emit_u64(e, e->labels[i->label] - from);
+		break;
+	}
+}
+
+/* ---- Subroutines --------------------------------------------------------------------- */
+
+/*
+ * Calls a subroutine that may make a system call. Call and return are jumps, because ret is
+ * predicted from a stack of return addresses. Where Linux clears that against attacks
+ * (Documentation/admin-guide/hw-vuln/srso.rst), the first two ret after a system call took 25 ns.
+ * An indirect jump is predicted from its own address.
+ */
+static void emit_call_by_jump(struct emit *e, int label)
+{
+	int back = emit_label(e);
+
+	emit_lea_label(e, R11, back);
+	emit_push(e, R11);
+	emit_jump_label(e, -1, label);
+	emit_place(e, back);
+}
+
+/* Returns from such a subroutine. Keeps flags. */
+static void emit_return_by_jump(struct emit *e)
+{
+	emit_pop(e, R11);
+	emit_bytes(e, "\x41\xff\xe3", 3); /* jmp *%r11 */
+}
+
+/* Calls and returns. A subroutine answers yes by setting the zero flag. */
+static void subroutine(const struct lowering *l, const struct form_insn *i)
+{
+	struct emit *e = l->e;
+	int other;
+
+	switch (i->op) {
+	case FORM_CALL:
+		emit_call_label(e, i->label);
+		break;
+	case FORM_CALL_NEST:
+		emit_call_by_jump(e, i->label);
+		break;
+	case FORM_ASK:
+		emit_call_by_jump(e, i->label);
+		emit_jump_label(e, CC_NE, i->no);
+		break;
+	case FORM_YES:
+		emit_reg(e, false, OP_CMP, RAX, RAX);
+		emit_return_by_jump(e);
+		break;
+	case FORM_NO:
+		emit_reg(e, true, OP_TEST, RSP, RSP); /* clears the zero flag */
+		emit_return_by_jump(e);
+		break;
+	case FORM_YES_IF:
+		other = emit_label(e);
+		if (!is_tested(l, i))
+			compare(e, i);
+		emit_jump_label(e, CC_NE, other);
+		emit_return_by_jump(e);
+		emit_place(e, other);
+		break;
+	case FORM_PUSH:
+		emit_push(e, lower_register(i->a));
+		break;
+	case FORM_POP:
+		emit_pop(e, lower_register(i->a));
+		break;
+	case FORM_RETURN:
+		emit_u8(e, 0xc3);
+		break;
+	case FORM_RETURN_NESTED:
+		emit_return_by_jump(e);
+		break;
+	default: /* FORM_NEST: no code, because return addresses are already on the stack */
+		break;
+	}
+}
+
+/* ---- All of them ----------------------------------------------------------------------- */
+
+static void lower_control(const struct lowering *l, const struct form_insn *i)
+{
+	struct emit *e = l->e;
+
+	switch (i->op) {
+	case FORM_PLACE:
+	case FORM_MARK:
+		emit_place(e, i->label);
+		break;
+	case FORM_JUMP:
+		emit_jump_label(e, -1, i->label);
+		break;
+	case FORM_JUMP_IF:
+	case FORM_SUB_JUMP_IF:
+		jump_if(l, i);
+		break;
+	case FORM_JUMP_IF_BITS:
+		emit_group_mem(e, false, GROUP_ONE, ONE_TEST, lower_mem(i->mem));
+		emit_u32(e, (uint32_t)i->value);
+		emit_jump_label(e, i->when == FORM_EQ ? CC_E : CC_NE, i->label);
+		break;
+	case FORM_JUMP_IF_WORD:
+		emit_test_u32(e, i->value, lower_register(i->a));
+		emit_jump_label(e, i->when == FORM_EQ ? CC_E : CC_NE, i->label);
+		break;
+	case FORM_JUMP_UNLESS_BYTES:
+		if (i->bytes == 1) {
+			compare_byte(e, lower_mem(i->mem), (uint8_t)i->value);
+		} else {
+			emit_const(e, RCX, i->value);
+			emit_mem(e, true, OP_CMP, RCX, lower_mem(i->mem));
+		}
+		emit_jump_label(e, CC_NE, i->label);
+		break;
+	case FORM_ALIGN:
+	case FORM_WORD:
+	case FORM_LABEL_WORD:
+		data(e, i);
+		break;
+	default:
+		subroutine(l, i);
+		break;
+	}
+}
+
+/* ==== Operators =============================================================================== */
+
+/* Divides %rax by %rcx, or takes the remainder. Dividing the smallest number by -1 would trap. */
+static void divide(struct emit *e, const struct form_insn *i)
+{
+	bool remainder = i->op == FORM_MOD;
+	int done = emit_label(e), plain = emit_label(e);
+
+	if (i->is_signed) {
+		emit_imm(e, i->wide, IMM_CMP, RCX, -1);
+		emit_jump_label(e, CC_NE, plain);
+		if (remainder)
+			emit_const(e, RAX, 0);
+		else
+			emit_group(e, i->wide, GROUP_ONE, ONE_NEG, RAX);
+		emit_jump_label(e, -1, done);
+		emit_place(e, plain);
+		emit_bytes(e, i->wide ? "\x48\x99" : "\x99", i->wide ? 2 : 1); /* cqo, cdq */
+		emit_group(e, i->wide, GROUP_ONE, ONE_IDIV, RCX);
+	} else {
+		emit_reg(e, false, OP_XOR, RDX, RDX);
+		emit_group(e, i->wide, GROUP_ONE, ONE_DIV, RCX);
+	}
+	if (remainder)
+		emit_reg(e, i->wide, OP_MOV_LOAD, RAX, RDX);
+	emit_place(e, done);
+}
+
+static void shift(struct emit *e, const struct form_insn *i)
+{
+	if (i->is_constant)
+		emit_shift(e, i->wide, i->op == FORM_SHL, lower_register(i->a), (uint8_t)i->value);
+	else
+		emit_group(e, i->wide, GROUP_SHIFT_CL,
+			i->op == FORM_SHL ? SHIFT_LEFT
+			: i->is_signed	  ? SHIFT_RIGHT_SIGNED
+					  : SHIFT_RIGHT,
+			lower_register(i->a));
+}
+
+static void lower_operator(const struct lowering *l, const struct form_insn *i)
+{
+	/* clang-format off */
+	static const struct { enum emit_op op; int digit; } plain[] = {
+		[FORM_ADD] = {OP_ADD, IMM_ADD},
+		[FORM_SUB] = {OP_SUB, IMM_SUB},
+		[FORM_AND] = {OP_AND, IMM_AND},
+		[FORM_OR] = {OP_OR, IMM_OR},
+		[FORM_XOR] = {OP_XOR, IMM_XOR},
+		[FORM_MUL] = {OP_IMUL, -1},
+	};
+	/* clang-format on */
+	struct emit *e = l->e;
+	int a = lower_register(i->a);
+
+	switch (i->op) {
+	case FORM_NEGATE:
+	case FORM_COMPLEMENT:
+		emit_group(e, i->wide, GROUP_ONE, i->op == FORM_NEGATE ? ONE_NEG : ONE_NOT, a);
+		break;
+	case FORM_UNTAG: /* addresses on x86-64 have no tag bits and no signature */
+	case FORM_UNSIGN:
+		break;
+	case FORM_FLIP:
+		emit_flip(e, a, i->shift);
+		break;
+	case FORM_HIGHEST:
+		emit_reg(e, true, OP_BSR, a, lower_register(i->b));
+		break;
+	case FORM_LOWEST:
+		emit_reg(e, true, OP_BSF, a, lower_register(i->b));
+		break;
+	case FORM_DIV:
+	case FORM_MOD:
+		divide(e, i);
+		break;
+	case FORM_SHL:
+	case FORM_SHR:
+		shift(e, i);
+		break;
+	case FORM_MULTIPLY:
+		emit_multiply(e, a, lower_register(i->b), (int32_t)i->value);
+		break;
+	case FORM_MUL_HIGH:
+		emit_group(e, true, GROUP_ONE, ONE_MUL, RCX); /* rdx:rax */
+		emit_bytes(e, "\x48\x0f\xac\xd0", 4);	      /* shrd $shift, %rdx, %rax */
+		emit_u8(e, i->shift);
+		break;
+	default:
+		if (i->is_memory)
+			emit_mem(e, i->wide, plain[i->op].op, a, lower_mem(i->mem));
+		else if (i->is_constant)
+			emit_imm(e, i->wide, plain[i->op].digit, a, (int32_t)i->value);
+		else
+			emit_reg(e, i->wide, plain[i->op].op, a, lower_register(i->b));
+		break;
+	}
+}
 
 /* ==== Kernel ================================================================================== */
 
@@ -25,28 +370,10 @@ enum {
 	CPU_SEGMENT = 0x7b
 };
 
-static struct emit *lowering_emit(struct form *f);
-
-/*
- * lsl reads the CPU's number from a segment of Linux's vDSO (arch/x86/include/asm/segment.h).
- * Without it, the register does not change.
- */
-static void emit_cpu_hint(struct emit *e, int reg)
-{
-	emit_const(e, reg, CPU_SEGMENT);
-	emit_reg(e, false, OP_LSL, reg, reg);
-	emit_imm(e, false, IMM_AND, reg, 0xfff);
-}
-
 /* %edx:%eax = the time stamp counter. */
 static void emit_rdtsc(struct emit *e)
 {
 	emit_bytes(e, "\x0f\x31", 2);
-}
-
-static void emit_syscall(struct emit *e)
-{
-	emit_bytes(e, "\x0f\x05", 2);
 }
 
 static void ask_kernel(struct emit *e, uint64_t call)
@@ -64,17 +391,24 @@ static void ask_kernel(struct emit *e, uint64_t call)
 
 	/* The form's argument registers are those of Linux system calls. */
 	emit_const(e, RAX, calls[call]);
-	emit_syscall(e);
+	emit_bytes(e, "\x0f\x05", 2);
 }
 
 static void lower_system(const struct lowering *l, const struct form_insn *i)
 {
 	struct emit *e = l->e;
 	struct emit_mem m;
+	int a = lower_register(i->a);
 
 	switch (i->op) {
 	case FORM_CPU:
-		emit_cpu_hint(e, lower_register(i->a));
+		/*
+		 * lsl reads the number from a segment of Linux's vDSO (asm/segment.h). Without it,
+		 * the register does not change.
+		 */
+		emit_const(e, a, CPU_SEGMENT);
+		emit_reg(e, false, OP_LSL, a, a);
+		emit_imm(e, false, IMM_AND, a, 0xfff);
 		break;
 	case FORM_TIME:
 		emit_rdtsc(e);
@@ -100,12 +434,11 @@ static void lower_system(const struct lowering *l, const struct form_insn *i)
 	}
 }
 
-/* Reads CLOCK_MONOTONIC: see struct stub_isa. */
-static void x86_64_time_subroutine(struct form *f, const struct stub_plan *plan)
+void x86_64_time_subroutine(struct form *f, const struct stub_plan *plan)
 {
 	static const int changed[] = {RCX, RSI, RDI, R11};
 	enum { CHANGED = sizeof(changed) / sizeof(*changed), SECONDS = 0, NANOSECONDS = 8 };
-	struct emit *e = lowering_emit(f);
+	struct emit *e = ((struct lowering *)f)->e;
 
 	emit_place(e, plan->time);
 	for (int i = 0; i < CHANGED; i++)
@@ -316,7 +649,7 @@ _Static_assert((int)OPERAND < FORM_VECTOR_TEMPS, "temporaries of the form");
 
 static struct emit_mem kept(const struct form_insn *i, int which)
 {
-	return temp_at((int)i->value + which);
+	return mem_at(RSP, 8 * ((int)i->value + which));
 }
 
 static void emit_double(struct emit *e, uint8_t prefix, enum emit_op op, struct emit_mem mem)
@@ -325,41 +658,31 @@ static void emit_double(struct emit *e, uint8_t prefix, enum emit_op op, struct 
 	emit_mem(e, false, op, XMM0, mem);
 }
 
-static void keep_vector(struct emit *e, const struct form_insn *i)
-{
-	emit_double(e, PREFIX_DOUBLE, OP_MOVLP_STORE, kept(i, KEPT_XMM));
-	emit_mem(e, false, OP_MXCSR, MXCSR_STORE, kept(i, KEPT_MXCSR));
-	store_constant(e, false, kept(i, OUR_MXCSR), MXCSR_DEFAULT);
-}
-
 static void restore_vector(struct emit *e, const struct form_insn *i)
 {
 	emit_mem(e, false, OP_MXCSR, MXCSR_LOAD, kept(i, KEPT_MXCSR));
 	emit_double(e, PREFIX_DOUBLE, OP_MOVLP_LOAD, kept(i, KEPT_XMM));
 }
 
-static void add_double(struct emit *e, const struct form_insn *i)
-{
-	emit_mem(e, true, OP_MOV_STORE, RCX, kept(i, OPERAND));
-	emit_mem(e, false, OP_MXCSR, MXCSR_LOAD, kept(i, OUR_MXCSR));
-	emit_double(e, PREFIX_DOUBLE, OP_MOVLP_LOAD, kept(i, OPERAND));
-	emit_double(e, PREFIX_SCALAR, OP_ADDS, lower_mem(i->mem));
-	emit_double(e, PREFIX_DOUBLE, OP_MOVLP_STORE, kept(i, OPERAND));
-	restore_vector(e, i);
-	emit_mem(e, true, OP_MOV_LOAD, RCX, kept(i, OPERAND));
-}
-
 static void lower_double(const struct lowering *l, const struct form_insn *i)
 {
 	switch (i->op) {
 	case FORM_KEEP_VECTOR:
-		keep_vector(l->e, i);
+		emit_double(l->e, PREFIX_DOUBLE, OP_MOVLP_STORE, kept(i, KEPT_XMM));
+		emit_mem(l->e, false, OP_MXCSR, MXCSR_STORE, kept(i, KEPT_MXCSR));
+		store_constant(l->e, false, kept(i, OUR_MXCSR), MXCSR_DEFAULT);
 		break;
 	case FORM_RESTORE_VECTOR:
 		restore_vector(l->e, i);
 		break;
 	default: /* FORM_ADD_DOUBLE */
-		add_double(l->e, i);
+		emit_mem(l->e, true, OP_MOV_STORE, RCX, kept(i, OPERAND));
+		emit_mem(l->e, false, OP_MXCSR, MXCSR_LOAD, kept(i, OUR_MXCSR));
+		emit_double(l->e, PREFIX_DOUBLE, OP_MOVLP_LOAD, kept(i, OPERAND));
+		emit_double(l->e, PREFIX_SCALAR, OP_ADDS, lower_mem(i->mem));
+		emit_double(l->e, PREFIX_DOUBLE, OP_MOVLP_STORE, kept(i, OPERAND));
+		restore_vector(l->e, i);
+		emit_mem(l->e, true, OP_MOV_LOAD, RCX, kept(i, OPERAND));
 		break;
 	}
 }
@@ -481,372 +804,3 @@ void lowering_init(struct lowering *l, struct emit *e, const struct frame *frame
 	*l = (struct lowering){
 		.form = {put, new_label}, .e = e, .frame = frame, .tested = FORM_NONE};
 }
-
-/* Returns the emitter, for code that is not in the form. */
-static struct emit *lowering_emit(struct form *f)
-{
-	return ((struct lowering *)f)->e;
-}
-
-static struct emit *lowering_set_frame(struct form *f, const struct frame *frame)
-{
-	((struct lowering *)f)->frame = frame;
-	return lowering_emit(f);
-}
-
-/* ==== Alignment =============================================================================== */
-
-/*
- * Flags that a stub cannot run with: the alignment check, and the direction of string instructions.
- *
- * A program that sets EFLAGS.AC gets a SIGBUS for each misaligned word that it reads or writes. A
- * stub reads strings, structures and numbers at any address, and so may a function of the program
- * that the stub calls (memcpy(3) does). The SIGBUS would stop the program. So the stub tests the
- * flag and, if it is set, clears it for as long as the stub runs:
- *
- *   pushf                  below the other flags (struct frame)
- *   testl $FLAGS,(%rsp)    set?
- *   jne clear              out of line: popf costs twenty times as much as the test
- *   ...
- *   testl $FLAGS,(%rsp)
- *   jne restore
- *
- * A stub that reads only registers, constants and aligned words omits this. It writes each word of
- * eight bytes in a record in two halves, because a record begins at a multiple of four. The stack
- * is aligned if the flag is set, because the program itself pushes onto it.
- *
- * Functions start with the direction flag clear, so a stub that calls a function clears this flag
- * in the same way. Other stubs have no string instructions.
- *
- * Sources: Intel SDM volume 1, 3.4.3; volume 3, 6.15 (interrupt 17); System V ABI, AMD64
- * supplement, 3.2.1.
- */
-
-enum { FLAG_DF = 1 << 10, FLAG_AC = 1 << 18 };
-
-static bool operand_is_aligned(const struct arch_arg *arg, bool is_static)
-{
-	if (arg->kind != ARCH_ARG_MEMORY || arg->size == 1)
-		return true;
-	if (arg->index != ARCH_REG_NONE || arg->disp % (int64_t)arg->size != 0)
-		return false;
-	return arg->base == RSP || (is_static && arg->base < 0);
-}
-
-/*
- * Are the stub's accesses to records aligned? A start event's captures are copied in words of eight
- * bytes, but records are aligned to four.
- */
-static bool record_is_aligned(const struct stub_plan *p, const struct arch_action *action)
-{
-	const struct arch_stub *s = p->stub;
-
-	if (action->kind != ARCH_ACTION_RECORD && !action_has_spans(action))
-		return true;
-	for (int i = 0; i < s->recorded; i++) {
-		int32_t size = (int32_t)arch_capture_fixed(&s->captures[i]);
-
-		if (p->record_at[i] & ((size < RING_ALIGN ? size : RING_ALIGN) - 1))
-			return false;
-	}
-	if (p->records_mask && p->record_mask_at % (int32_t)ring_mask_bytes(s->recorded))
-		return false;
-	return action->kind == ARCH_ACTION_BEGIN || !action_has_spans(action);
-}
-
-/* Is every word that the stub accesses aligned, wherever pointers lead? */
-static bool stub_is_aligned(const struct stub_plan *p)
-{
-	const struct arch_stub *s = p->stub;
-
-	for (int i = 0; i < s->action_count; i++)
-		if (!record_is_aligned(p, &s->actions[i]))
-			return false;
-	for (int i = 0; i < s->capture_count; i++)
-		if (arch_capture_has_bytes(&s->captures[i]) || s->captures[i].step_count ||
-			!operand_is_aligned(&s->captures[i].arg, s->captures[i].is_static))
-			return false;
-	return !p->calls;
-}
-
-/* Returns the flags that are clear while the stub runs. */
-static int32_t cleared(const struct stub_plan *p)
-{
-	return FLAG_AC | (p->calls ? FLAG_DF : 0);
-}
-
-/* Jumps if a flag that the stub clears was set. */
-static void emit_if_set(struct emit *e, const struct stub_plan *p, int label)
-{
-	emit_bytes(e, "\xf7\x04\x24", 3); /* testl $imm32,(%rsp) */
-	emit_u32(e, (uint32_t)cleared(p));
-	emit_jump_label(e, CC_NE, label);
-}
-
-/* Tests the saved flags on entry. Clearing them is out of line. */
-static void lower_alignment_enter(struct lowering *l, const struct stub_plan *p)
-{
-	struct emit *e = l->e;
-
-	if (stub_is_aligned(p))
-		return;
-	l->alignment =
-		(struct alignment){emit_label(e), emit_label(e), emit_label(e), emit_label(e)};
-	emit_u8(e, 0x9c); /* pushf */
-	emit_if_set(e, p, l->alignment.clear);
-	emit_place(e, l->alignment.cleared);
-}
-
-/* The test on leaving, before the arithmetic flags are restored; restoring is out of line. */
-static void lower_alignment_leave(struct lowering *l, const struct stub_plan *p)
-{
-	struct emit *e = l->e;
-
-	if (stub_is_aligned(p))
-		return;
-	emit_if_set(e, p, l->alignment.restore);
-	emit_mem(e, true, OP_LEA, RSP, mem_at(RSP, 8));
-	emit_place(e, l->alignment.restored);
-}
-
-/* The out-of-line code that clears and restores flags. */
-static void x86_64_late(struct form *f, const struct stub_plan *p)
-{
-	struct lowering *l = (struct lowering *)f;
-	struct emit *e = l->e;
-
-	if (stub_is_aligned(p))
-		return;
-	emit_place(e, l->alignment.clear);
-	emit_u8(e, 0x9c);
-	emit_imm_mem(e, false, IMM_AND, mem_at(RSP, 0), ~cleared(p));
-	emit_u8(e, 0x9d); /* popf */
-	emit_jump_label(e, -1, l->alignment.cleared);
-	emit_place(e, l->alignment.restore);
-	emit_u8(e, 0x9d);
-	emit_jump_label(e, -1, l->alignment.restored);
-}
-
-/* ==== Frame =================================================================================== */
-
-/*
- * How a stub is entered and left:
- *
- *  lea -128(%rsp),%rsp       step over the red zone (System V ABI, 3.2.2)
- *  push %rax
- *  [lahf; seto %al; push %rax    save the flags, unless the code after the site
- *                                overwrites them (decode/registers.c); pushf and
- *                                popf would cost 6 ns more]
- *  [clear other flags: "Alignment" above]
- *  push ...                  two more registers
- *  ...
- *  push ...                  the remaining registers
- *  ...
- *  pop ...
- *  ...
- *  pop ...; [pop %rax; add $0x7f,%al; sahf]; pop %rax; lea 128(%rsp),%rsp
- *  jmp next
- *
- * Sources: Intel SDM volume 2, LAHF, SETcc.
- */
-
-/* A smaller frame (fewer registers, no temporaries) is a prefix of a larger one. */
-static void frame_layout(struct frame *f, int skipped, int flags, int registers, int temps)
-{
-	static const int regs[] = {RCX, RDX, RDI, RSI, R8, R9, R10, R11};
-
-	f->order_count = registers;
-	f->temps = temps;
-	for (int i = 0; i < FRAME_REGISTERS; i++)
-		f->saved[i] = -1;
-	for (int i = 0; i < f->order_count; i++)
-		f->order[i] = regs[i];
-	f->size = skipped + 8 * (1 + flags + f->order_count + f->temps);
-	f->saved[RAX] = 8 * (flags + f->order_count + f->temps);
-	for (int i = 0; i < f->order_count; i++)
-		f->saved[f->order[i]] = 8 * (f->temps + f->order_count - 1 - i);
-}
-
-/* Returns the bytes skipped on entry: the red zone, and words for a wait for room. */
-static int skipped_bytes(const struct stub_plan *p)
-{
-	return p->isa->red_zone + (p->waits ? 8 * WAIT_WORDS : 0);
-}
-
-/* See struct stub_isa. */
-static void x86_64_lay_out(struct stub_plan *p, int registers)
-{
-	int flags = p->keeps_flags + !stub_is_aligned(p), skipped = skipped_bytes(p);
-
-	frame_layout(&p->frame, skipped, flags, registers, p->frame.temps);
-	frame_layout(&p->small, skipped, flags, registers < 2 ? registers : 2, 0);
-	p->wait_temp = (p->frame.size - skipped) / 8;
-	assert(p->stub->actions[0].kind != ARCH_ACTION_GATE ||
-		p->frame.saved[RDI] == GATE_ARGUMENT);
-}
-
-static void x86_64_enter(struct form *f, const struct stub_plan *p)
-{
-	const struct frame *small = &p->small;
-	struct emit *e = lowering_set_frame(f, small);
-
-	emit_mem(e, true, OP_LEA, RSP, mem_at(RSP, -skipped_bytes(p)));
-	emit_push(e, RAX);
-	if (p->keeps_flags) {
-		emit_bytes(e, "\x9f\x0f\x90\xc0", 4); /* lahf; seto %al */
-		emit_push(e, RAX);
-	}
-	lower_alignment_enter((struct lowering *)f, p);
-	for (int i = 0; i < small->order_count; i++)
-		emit_push(e, small->order[i]);
-}
-
-static void x86_64_grow(struct form *f, const struct stub_plan *p)
-{
-	const struct frame *frame = &p->frame;
-	struct emit *e = lowering_set_frame(f, frame);
-
-	for (int i = p->small.order_count; i < frame->order_count; i++)
-		emit_push(e, frame->order[i]);
-	if (frame->temps)
-		emit_mem(e, true, OP_LEA, RSP, mem_at(RSP, -8 * frame->temps));
-}
-
-/* See struct stub_isa. */
-static void x86_64_shrink(struct form *f, const struct stub_plan *p)
-{
-	const struct frame *frame = &p->frame;
-	struct emit *e = lowering_set_frame(f, &p->small);
-
-	if (frame->temps)
-		emit_mem(e, true, OP_LEA, RSP, mem_at(RSP, 8 * frame->temps));
-	for (int i = frame->order_count - 1; i >= p->small.order_count; i--)
-		emit_pop(e, frame->order[i]);
-}
-
-static void x86_64_leave(struct form *f, const struct stub_plan *p)
-{
-	struct lowering *l = (struct lowering *)f;
-	struct emit *e = l->e;
-
-	for (int i = p->small.order_count - 1; i >= 0; i--)
-		emit_pop(e, p->small.order[i]);
-	lower_alignment_leave(l, p);
-	if (p->keeps_flags) {
-		emit_pop(e, RAX);
-		emit_bytes(e, "\x04\x7f\x9e", 3); /* add $0x7f,%al (sets OF as it was); sahf */
-	}
-	emit_pop(e, RAX);
-	emit_mem(e, true, OP_LEA, RSP, mem_at(RSP, skipped_bytes(p)));
-	l->next_jump = e->length;
-	l->reaches = emit_jump(e, p->stub->next);
-	l->frame = &p->frame;
-}
-
-/* ==== Call ==================================================================================== */
-
-/*
- * How a stub calls a function of the program from the middle of another function.
- *
- * The stub has already saved the registers it uses. These are the registers that a function may
- * change, except the vector and floating-point registers, which the called function saves
- * (arch/x86/enter.c). It remains to align the stack as functions expect, in a way that unwinders
- * can still follow:
- *
- *	site's %rsp ------>	+----------------------------+
- *				| red zone, 128 bytes        |
- *				| %rax, flags, %rflags,      |  always at the same distance
- *				| %rcx ... %r11              |
- *				| temporaries                |
- *	stub's %rsp ------>	+----------------------------+
- *				| (to be a multiple of 16)   |
- *				| site's address             |
- *				| site's %rsp                |  CFA: *(%rsp + 8)
- *	%rsp at the call ->	| stub's %rsp                |
- *				+----------------------------+
- *				| return address: the stub   |
- *
- * Source: figure 3.36 of the System V ABI, AMD64 supplement (register numbers).
- */
-
-enum { CALL_FRAME = 32, CALL_STUB_SP = 0, CALL_SITE_SP = 8, CALL_SITE_PC = 16 };
-
-/* ---- The call ----------------------------------------------------------------------- */
-
-static void x86_64_call(struct form *f, const struct stub_plan *p)
-{
-	const struct arch_call *call = &p->at->action->call;
-	struct emit *e = lowering_emit(f);
-
-	emit_mem(e, true, OP_LEA, RDI, temp_at(p->at->call_temp));
-	emit_const(e, RSI, call->data);
-	emit_mem(e, true, OP_LEA, RDX, mem_at(RSP, p->frame.size));
-	emit_const(e, RCX, call->pc);
-	emit_const(e, R11, call->function);
-	emit_reg(e, true, OP_MOV_LOAD, RAX, RSP);
-	emit_mem(e, true, OP_LEA, RSP, mem_at(RSP, -CALL_FRAME));
-	emit_imm(e, true, IMM_AND, RSP, -16);
-	emit_mem(e, true, OP_MOV_STORE, RAX, mem_at(RSP, CALL_STUB_SP));
-	emit_mem(e, true, OP_MOV_STORE, RDX, mem_at(RSP, CALL_SITE_SP));
-	emit_mem(e, true, OP_MOV_STORE, RCX, mem_at(RSP, CALL_SITE_PC));
-	emit_bytes(e, "\x41\xff\xd3", 3); /* call *%r11 */
-	emit_mem(e, true, OP_MOV_LOAD, RSP, mem_at(RSP, CALL_STUB_SP));
-}
-
-/* ---- Unwinding ------------------------------------------------------------------------ */
-
-enum { DWARF_RA = 16, SP_BASE = UNWIND_OP_BREG + 7 };
-
-/* UNWIND_OFFSET: a saved register's DWARF number, and its distance below the CFA in 8 bytes. */
-static const uint8_t cie[] = UNWIND_CIE(DWARF_RA, /* clang-format off */
-	UNWIND_DEF_CFA_EXPRESSION, 3, SP_BASE, CALL_SITE_SP, UNWIND_OP_DEREF,
-	UNWIND_EXPRESSION, DWARF_RA, 2, SP_BASE, CALL_SITE_PC,
-	UNWIND_OFFSET | 0, 17,  /* rax */
-	UNWIND_OFFSET | 2, 20,  /* rcx, below two words of flags */
-	UNWIND_OFFSET | 1, 21,  /* rdx */
-	UNWIND_OFFSET | 5, 22,  /* rdi */
-	UNWIND_OFFSET | 4, 23,  /* rsi */
-	UNWIND_OFFSET | 8, 24, UNWIND_OFFSET | 9, 25, UNWIND_OFFSET | 10, 26, UNWIND_OFFSET | 11, 27,
-	0, 0 /* pads to a multiple of 8, including the length */
-	/* clang-format on */);
-_Static_assert((sizeof(cie) + 4) % 8 == 0, "entries are aligned");
-
-/* ==== The table =============================================================================== */
-
-static enum arch_stub_status x86_64_write(
-	struct stub_plan *p, uint64_t at, uint8_t *out, size_t room, struct arch_stub_code *ret)
-{
-	struct emit e = {.out = out, .room = room, .at = at};
-	struct lowering l;
-
-	lowering_init(&l, &e, NULL);
-	form_stub(&l.form, p);
-	emit_again(&e);
-	form_stub(&l.form, p);
-	if (!emit_finish(&e))
-		return ARCH_STUB_NO_ROOM;
-	ret->next_jump = l.next_jump;
-	ret->length = e.length;
-	return l.reaches ? ARCH_STUB_OK : ARCH_STUB_OUT_OF_REACH;
-}
-
-const struct stub_isa x86_64_stubs = {
-	.stack_pointer = RSP,
-	.frame_pointer = RBP,
-	.first_argument = RDI,
-	.registers = 16,
-	.vectors = 16, /* the vector registers from 16 on need AVX-512 */
-	.red_zone = 128,
-	.has_cpu_hint = true,
-	.lay_out = x86_64_lay_out,
-	.enter = x86_64_enter,
-	.grow = x86_64_grow,
-	.shrink = x86_64_shrink,
-	.leave = x86_64_leave,
-	.late = x86_64_late,
-	.call = x86_64_call,
-	.time_subroutine = x86_64_time_subroutine,
-	.cie = cie,
-	.cie_bytes = sizeof(cie),
-	.write = x86_64_write,
-};

@@ -1,15 +1,28 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Translates the instructions of arch/stub/form.h (the form) into machine code of x86-64. Control
- * flow, operators and operands are in jumps.c, all else is in lower.c.
+ * Translates the instructions of arch/stub/form.h (the form) into machine code of x86-64.
  */
 #ifndef ARCH_X86_STUB_LOWER_H
 #define ARCH_X86_STUB_LOWER_H
 
-#include "arch/stub/form.h"
+#include "arch/stub/plan.h"
 #include "arch/x86/emit.h"
 
-struct frame;
+/*
+ * The stack frame (struct frame) of a running stub. The stub clears the flags that it cannot run
+ * with; see "Alignment" in frame.c:
+ *
+ *	rsp + size	the site's %rsp
+ *			red zone, 128 bytes; some words, if hits wait for room (arch/stub/record.c)
+ *			%rax; the flags, if they are kept; all of %rflags, if the stub may have
+ *			to clear some; the saved registers
+ *	rsp		temporaries of 8 bytes
+ */
+enum {
+	GATE_REGISTERS = 8,
+	/* Offset from %rsp of %rdi, the third register that a gate's stub saves. */
+	GATE_ARGUMENT = 8 * (GATE_TEMPS + GATE_REGISTERS - 3)
+};
 
 /* Labels of a stub that clears flags: the code that clears or restores them, and what follows. */
 struct alignment {
@@ -35,15 +48,7 @@ struct lowering {
 
 void lowering_init(struct lowering *l, struct emit *e, const struct frame *frame);
 
-/* ---- Translation by subject: see form_subject() ----------------------------------------- */
-
-void lower_control(const struct lowering *l, const struct form_insn *insn);
-void lower_operator(const struct lowering *l, const struct form_insn *insn);
-
-/* ---- Shared functions -------------------------------------------------------------------- */
-
-/* Translate a register and a memory operand of the form. */
-int lower_register(int form_register);
-struct emit_mem lower_mem(struct form_mem mem);
+/* The subroutine plan->time: see struct stub_isa. */
+void x86_64_time_subroutine(struct form *f, const struct stub_plan *plan);
 
 #endif
