@@ -334,17 +334,6 @@ static unsigned int low_part(uint32_t insn)
 
 /* ---- Single instructions ---------------------------------------------------------------- */
 
-/* Reports the value of a literal in the scanned bytes. */
-static void check_literal(const struct state *s, uint64_t address)
-{
-	uint64_t offset = address - s->address;
-
-	if (offset < s->length && s->length - offset >= sizeof(uint64_t))
-		arch_scan_target(
-			s->scan, aarch64_load(s->bytes + offset) |
-					 (uint64_t)aarch64_load(s->bytes + offset + 4) << 32);
-}
-
 /* Reports windows that contain an address with these low 16 bits. */
 static void check_immediate(const struct state *s, unsigned int low)
 {
@@ -358,13 +347,6 @@ static void check_immediate(const struct state *s, unsigned int low)
 		if (at - w->sites[i] < w->jump_length)
 			s->scan->reference(s->scan->data, i, at);
 	}
-}
-
-static void check_absolute(const struct state *s, uint32_t insn)
-{
-	arch_scan_target(s->scan, insn);
-	if ((insn & 0x5fe00000) == 0x52800000) /* movz or movk, not shifted */
-		check_immediate(s, insn >> 5 & (IMMEDIATES - 1));
 }
 
 /*
@@ -382,6 +364,7 @@ static void check_relative(struct state *s, uint32_t insn, uint64_t at)
 {
 	enum aarch64_kind kind = kind_of(insn);
 	uint64_t target = target_of(insn, kind, at);
+	uint64_t offset = target - s->address;
 
 	switch (kind) {
 	case AARCH64_ADR:
@@ -393,7 +376,10 @@ static void check_relative(struct state *s, uint32_t insn, uint64_t at)
 			s->pages[insn & 31] = target;
 		break;
 	case AARCH64_LITERAL:
-		check_literal(s, target);
+		if (offset < s->length && s->length - offset >= sizeof(uint64_t))
+			arch_scan_target(s->scan,
+				aarch64_load(s->bytes + offset) |
+					(uint64_t)aarch64_load(s->bytes + offset + 4) << 32);
 		break;
 	default:
 		arch_scan_target(s->scan, target);
@@ -414,8 +400,11 @@ static void aarch64_scan(
 			check_relative(&s, insn, address + i);
 		else if (is_add(insn) && source(insn) < REGISTERS && s.pages[source(insn)])
 			take(scan, s.pages[source(insn)] + low_part(insn));
-		if (scan->position_dependent)
-			check_absolute(&s, insn);
+		if (scan->position_dependent) {
+			arch_scan_target(scan, insn);
+			if ((insn & 0x5fe00000) == 0x52800000) /* movz or movk, not shifted */
+				check_immediate(&s, insn >> 5 & (IMMEDIATES - 1));
+		}
 	}
 }
 
@@ -424,23 +413,18 @@ struct lows {
 	uint64_t bits[REGISTERS][0x1000 / 64];
 };
 
-static void find_lows(const uint8_t *bytes, size_t length, struct lows *ret)
-{
-	for (size_t i = 0; i + AARCH64_INSN_LENGTH <= length; i += AARCH64_INSN_LENGTH) {
-		uint32_t insn = aarch64_load(bytes + i);
-		unsigned int low = low_part(insn);
-
-		if (is_add(insn) && source(insn) < REGISTERS)
-			ret->bits[source(insn)][low / 64] |= UINT64_C(1) << low % 64;
-	}
-}
-
 static void aarch64_scan_function(
 	const uint8_t *bytes, size_t length, uint64_t address, const struct arch_scan *scan)
 {
 	struct lows lows = {0};
 
-	find_lows(bytes, length, &lows);
+	for (size_t i = 0; i + AARCH64_INSN_LENGTH <= length; i += AARCH64_INSN_LENGTH) {
+		uint32_t insn = aarch64_load(bytes + i);
+		unsigned int low = low_part(insn);
+
+		if (is_add(insn) && source(insn) < REGISTERS)
+			lows.bits[source(insn)][low / 64] |= UINT64_C(1) << low % 64;
+	}
 	for (size_t i = 0; i + AARCH64_INSN_LENGTH <= length; i += AARCH64_INSN_LENGTH) {
 		uint32_t insn = aarch64_load(bytes + i);
 		uint64_t page = target_of(insn, AARCH64_ADRP, address + i);

@@ -245,25 +245,6 @@ static void page(struct form *f, const struct stub_plan *p)
 	form_page_of(f, p, FORM_VALUE);
 }
 
-/* Makes the subroutine answer yes if the page of FROM is one of the KEPT_PAGES at SET. */
-static void if_kept(struct form *f, const struct stub_plan *p)
-{
-	page(f, p);
-	for (int i = 0; i < KEPT_PAGES; i++)
-		FORM(f, .op = FORM_YES_IF, .wide = true, .a = FORM_VALUE, .is_memory = true,
-			.mem = form_at(FORM_SET, 8 * i), .bytes = sizeof(uint64_t));
-}
-
-static void keep_page(struct form *f, const struct stub_plan *p)
-{
-	for (int i = KEPT_PAGES - 1; i > 0; i--) {
-		form_load(f, FORM_VALUE, form_at(FORM_SET, 8 * (i - 1)), sizeof(uint64_t), false);
-		form_store(f, FORM_VALUE, form_at(FORM_SET, 8 * i));
-	}
-	page(f, p);
-	form_store(f, FORM_VALUE, form_at(FORM_SET, 0));
-}
-
 /*
  * Jumps to `no` unless the page of FROM is in memory. mincore(2) writes its answer to the byte at
  * SET, which is 0 before the call, and stays 0 if nothing is mapped.
@@ -331,26 +312,18 @@ static void ask(struct form *f, const struct stub_plan *p)
 		ask_tagged(f, p);
 	if (p->keeps_pages) {
 		form_jump_if_const(f, true, FORM_VALUE, FORM_NE, MINUS_EINVAL, no);
-		keep_page(f, p);
+		for (int i = KEPT_PAGES - 1; i > 0; i--) {
+			form_load(f, FORM_VALUE, form_at(FORM_SET, 8 * (i - 1)), sizeof(uint64_t),
+				false);
+			form_store(f, FORM_VALUE, form_at(FORM_SET, 8 * i));
+		}
+		page(f, p);
+		form_store(f, FORM_VALUE, form_at(FORM_SET, 0));
 		FORM(f, .op = FORM_YES);
 	} else {
 		FORM(f, .op = FORM_YES_IF, .wide = true, .a = FORM_VALUE, .is_constant = true,
-			.value = (uint64_t)(MINUS_EINVAL));
+			.value = (uint64_t)MINUS_EINVAL);
 	}
-	form_place(f, no);
-	FORM(f, .op = FORM_NO);
-}
-
-static void ask_stack(struct form *f, const struct stub_plan *p)
-{
-	int no = form_label(f);
-
-	form_jump_if_const(f, true, FORM_FROM, FORM_BELOW, (int32_t)p->stub->page_bytes, no);
-	form_two_const(f, FORM_AND, true, FORM_FROM, -WORD_BYTES);
-	ask_resident(f, p, no);
-	ask_once(f, p);
-	FORM(f, .op = FORM_YES_IF, .wide = true, .a = FORM_VALUE, .is_constant = true,
-		.value = (uint64_t)(MINUS_EINVAL));
 	form_place(f, no);
 	FORM(f, .op = FORM_NO);
 }
@@ -415,27 +388,13 @@ static void check_subroutine(struct form *f, const struct stub_plan *p)
 		FORM(f, .op = FORM_NO);
 		return;
 	}
-	if (p->keeps_pages)
-		if_kept(f, p);
+	if (p->keeps_pages) {
+		page(f, p);
+		for (int i = 0; i < KEPT_PAGES; i++)
+			FORM(f, .op = FORM_YES_IF, .wide = true, .a = FORM_VALUE, .is_memory = true,
+				.mem = form_at(FORM_SET, 8 * i), .bytes = sizeof(uint64_t));
+	}
 	ask(f, p);
-}
-
-static void check_stack_subroutine(struct form *f, const struct stub_plan *p)
-{
-	form_place(f, p->check_stack);
-	if_known(f, p);
-	if (p->stub->may_call_kernel && p->stub->may_ask_stack)
-		ask_stack(f, p);
-	else
-		FORM(f, .op = FORM_NO);
-}
-
-static void form_check_subroutines(struct form *f, const struct stub_plan *p)
-{
-	if (p->strings || p->extents || p->checked || p->stacks)
-		check_subroutine(f, p);
-	if (p->stacks)
-		check_stack_subroutine(f, p);
 }
 
 /* ==== Strings ================================================================================= */
@@ -453,11 +412,6 @@ static void form_check_subroutines(struct form *f, const struct stub_plan *p)
 
 enum { STRINGS_WORD_BYTES = 8, WORD_SHIFT = 3 };
 
-static void load_word(struct form *f)
-{
-	form_load(f, FORM_VALUE, form_at(FORM_FROM, 0), sizeof(uint64_t), false);
-}
-
 /*
  * Loads a page's first word, at FROM, and jumps to `look`. If the string begins inside the word,
  * makes the bytes before it nonzero.
@@ -466,7 +420,7 @@ static void first_word(struct form *f, int look)
 {
 	struct form_mem bits = {.base = FORM_NONE, .index = FORM_POINTER, .scale = 1 << WORD_SHIFT};
 
-	load_word(f);
+	form_load(f, FORM_VALUE, form_at(FORM_FROM, 0), sizeof(uint64_t), false);
 	form_jump_if(f, true, FORM_FROM, FORM_NOT_BELOW, FORM_POINTER, look);
 	form_compute(f, FORM_RIGHT, bits); /* shifts take this modulo 64 */
 	form_const(f, FORM_SPARE_2, UINT64_MAX);
@@ -535,7 +489,7 @@ static void form_measure_subroutine(struct form *f, const struct stub_plan *p)
 	first_word(f, look);
 
 	form_place(f, word);
-	load_word(f);
+	form_load(f, FORM_VALUE, form_at(FORM_FROM, 0), sizeof(uint64_t), false);
 	form_place(f, look);
 	form_compute(f, FORM_SPARE_2, form_indexed(FORM_VALUE, FORM_SET, 0));
 	form_one(f, FORM_COMPLEMENT, true, FORM_VALUE);
@@ -651,16 +605,6 @@ static void checked_value(struct form *f, const struct stub_plan *p, const struc
 		f, FORM_VALUE, form_at(FORM_POINTER, 0), (uint8_t)arg->size, value_is_signed(arg));
 }
 
-/* VALUE += the index times a step's scale; changes POINTER and temporary `temp`. */
-static void add_index(struct form *f, const struct stub_plan *p, const struct arch_capture *c,
-	int32_t scale, int temp, int bad)
-{
-	form_store(f, FORM_VALUE, form_temp(temp));
-	checked_value(f, p, &c->index, c->index_is_static, bad);
-	form_multiply(f, FORM_VALUE, FORM_VALUE, scale);
-	form_two_at(f, FORM_ADD, FORM_VALUE, form_temp(temp));
-}
-
 /* VALUE = the argument, or what its steps lead to; may change temporary `temp`. */
 static void found_value(
 	struct form *f, const struct stub_plan *p, const struct arch_capture *c, int temp, int bad)
@@ -670,8 +614,12 @@ static void found_value(
 		const struct arch_step *step = &c->steps[i];
 		int good;
 
-		if (step->scale)
-			add_index(f, p, c, step->scale, temp, bad);
+		if (step->scale) {
+			form_store(f, FORM_VALUE, form_temp(temp));
+			checked_value(f, p, &c->index, c->index_is_static, bad);
+			form_multiply(f, FORM_VALUE, FORM_VALUE, step->scale);
+			form_two_at(f, FORM_ADD, FORM_VALUE, form_temp(temp));
+		}
 		if (!step->size) {
 			form_compute(f, FORM_VALUE, form_at(FORM_VALUE, step->offset));
 			continue;
@@ -761,11 +709,30 @@ static void prepare_bytes(
 
 void form_capture_subroutines(struct form *f, const struct stub_plan *p)
 {
+	int no;
+
 	if (p->strings)
 		form_measure_subroutine(f, p);
 	if (p->extents)
 		form_extent_subroutine(f, p);
-	form_check_subroutines(f, p);
+	if (p->strings || p->extents || p->checked || p->stacks)
+		check_subroutine(f, p);
+	if (p->stacks) {
+		form_place(f, p->check_stack);
+		if_known(f, p);
+		no = form_label(f);
+		if (p->stub->may_call_kernel && p->stub->may_ask_stack) {
+			form_jump_if_const(
+				f, true, FORM_FROM, FORM_BELOW, (int32_t)p->stub->page_bytes, no);
+			form_two_const(f, FORM_AND, true, FORM_FROM, -WORD_BYTES);
+			ask_resident(f, p, no);
+			ask_once(f, p);
+			FORM(f, .op = FORM_YES_IF, .wide = true, .a = FORM_VALUE,
+				.is_constant = true, .value = (uint64_t)MINUS_EINVAL);
+		}
+		form_place(f, no);
+		FORM(f, .op = FORM_NO);
+	}
 }
 
 /* ---- Before the sequence -------------------------------------------------------------- */
@@ -797,15 +764,6 @@ static void prepare_comm(struct form *f, const struct stub_plan *p, int i)
 	form_two_const(f, FORM_ADD, false, FORM_VALUE, 1);
 	form_jump_if_const(f, false, FORM_VALUE, FORM_BELOW, ARCH_COMM_MAX, next);
 	form_place(f, end);
-	form_store_pair(f, p->temp[i], FORM_POINTER);
-}
-
-static void prepare_vector(struct form *f, const struct stub_plan *p, int i)
-{
-	form_compute(f, FORM_POINTER, form_temp(p->spill[i]));
-	FORM(f, .op = FORM_STORE_VECTOR, .b = p->stub->captures[i].arg.base,
-		.mem = form_at(FORM_POINTER, 0));
-	form_const(f, FORM_VALUE, VECTOR_BYTES);
 	form_store_pair(f, p->temp[i], FORM_POINTER);
 }
 
@@ -874,18 +832,6 @@ static void prepare_followed(struct form *f, const struct stub_plan *p, int i, i
 	keep(f, p, i);
 }
 
-/* Marks a capture as unreadable: subtraction clears its bit, which is set. */
-static void prepare_null(struct form *f, const struct stub_plan *p, int i)
-{
-	form_memory_const(f, FORM_COUNT, form_temp(p->mask_temp), sizeof(uint32_t),
-		(int32_t) - (UINT32_C(1) << i));
-	form_store_const(f, form_temp(p->temp[i]), sizeof(uint64_t), 0);
-	if (arch_capture_has_bytes(&p->stub->captures[i])) {
-		form_const(f, FORM_VALUE, UINT64_C(1) << RING_STRING_NULL_BIT);
-		form_store(f, FORM_VALUE, form_temp(p->temp[i] + 1));
-	}
-}
-
 static void prepare_capture(struct form *f, const struct stub_plan *p, int i)
 {
 	const struct arch_capture *c = &p->stub->captures[i];
@@ -897,7 +843,11 @@ static void prepare_capture(struct form *f, const struct stub_plan *p, int i)
 	if (c->is_comm) {
 		prepare_comm(f, p, i);
 	} else if (c->arg.kind == ARCH_ARG_FP_REGISTER) {
-		prepare_vector(f, p, i);
+		form_compute(f, FORM_POINTER, form_temp(p->spill[i]));
+		FORM(f, .op = FORM_STORE_VECTOR, .b = p->stub->captures[i].arg.base,
+			.mem = form_at(FORM_POINTER, 0));
+		form_const(f, FORM_VALUE, VECTOR_BYTES);
+		form_store_pair(f, p->temp[i], FORM_POINTER);
 	} else if (c->arg.kind != ARCH_ARG_MEMORY && !c->has_length && !c->step_count) {
 		prepare_operand(f, p, i);
 	} else {
@@ -907,8 +857,16 @@ static void prepare_capture(struct form *f, const struct stub_plan *p, int i)
 		if (checked)
 			form_jump(f, done);
 		form_place(f, bad);
-		if (checked)
-			prepare_null(f, p, i);
+		if (checked) {
+			/* Mark it as unreadable: subtraction clears its bit, which is set. */
+			form_memory_const(f, FORM_COUNT, form_temp(p->mask_temp), sizeof(uint32_t),
+				(int32_t) - (UINT32_C(1) << i));
+			form_store_const(f, form_temp(p->temp[i]), sizeof(uint64_t), 0);
+			if (arch_capture_has_bytes(&p->stub->captures[i])) {
+				form_const(f, FORM_VALUE, UINT64_C(1) << RING_STRING_NULL_BIT);
+				form_store(f, FORM_VALUE, form_temp(p->temp[i] + 1));
+			}
+		}
 		form_place(f, done);
 	}
 }

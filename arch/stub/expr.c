@@ -79,18 +79,6 @@ static void form_widen(struct form *f)
 	form_two(f, FORM_OR, true, FORM_VALUE, FORM_SCRATCH);
 }
 
-/* Replaces -0 in VALUE by 0, because as an integer it is less; changes SCRATCH. */
-static void form_positive_zero(struct form *f)
-{
-	int done = form_label(f);
-
-	form_move(f, FORM_SCRATCH, FORM_VALUE);
-	form_two_const(f, FORM_SHL, true, FORM_SCRATCH, 1);
-	form_jump_if_const(f, true, FORM_SCRATCH, FORM_NE, 0, done);
-	form_const(f, FORM_VALUE, 0);
-	form_place(f, done);
-}
-
 void form_order_of_double(struct form *f)
 {
 	int negative = form_label(f), done = form_label(f);
@@ -319,6 +307,7 @@ static void extend(struct context *c, const struct arch_expr_node *type)
 static void leaf(struct context *c, int a, const struct arch_expr_node *n)
 {
 	const struct arch_stub *s = c->plan->stub;
+	int done = form_label(c->f);
 
 	switch (n->kind) {
 	case ARCH_EXPR_CONST:
@@ -333,7 +322,12 @@ static void leaf(struct context *c, int a, const struct arch_expr_node *n)
 		form_captured(c->f, a, c->plan, n->capture);
 		if (n->kind == ARCH_EXPR_FLOAT)
 			form_widen(c->f);
-		form_positive_zero(c->f);
+		/* Replace -0 by 0, because as an integer it is less. */
+		form_move(c->f, FORM_SCRATCH, FORM_VALUE);
+		form_two_const(c->f, FORM_SHL, true, FORM_SCRATCH, 1);
+		form_jump_if_const(c->f, true, FORM_SCRATCH, FORM_NE, 0, done);
+		form_const(c->f, FORM_VALUE, 0);
+		form_place(c->f, done);
 		break;
 	case ARCH_EXPR_TID:
 		form_load(c->f, a,

@@ -62,7 +62,7 @@
  * the whole entry stays taken.
  */
 
-enum { BEGINS_U32 = sizeof(uint32_t), BEGINS_U64 = sizeof(uint64_t) };
+enum { U32 = sizeof(uint32_t), U64 = sizeof(uint64_t) };
 
 /* ---- Places of start events --------------------------------------------------------- */
 
@@ -97,7 +97,7 @@ static void keep_identity(struct form *f, const struct stub_plan *p)
 {
 	if (!p->at->action->flights.compares)
 		return;
-	form_load(f, FORM_SCRATCH, form_temp(p->at->same_temp), BEGINS_U64, false);
+	form_load(f, FORM_SCRATCH, form_temp(p->at->same_temp), U64, false);
 	form_store(f, FORM_SCRATCH, identity_of_begin(p));
 }
 
@@ -129,15 +129,15 @@ static void keep_string(struct form *f, const struct stub_plan *p, const struct 
 {
 	int temp = p->temp[k->capture], fits = form_label(f);
 
-	form_load(f, FORM_VALUE, form_temp(temp + 1), BEGINS_U64, false);
-	form_extend(f, FORM_SCRATCH, FORM_VALUE, BEGINS_U32, false);
+	form_load(f, FORM_VALUE, form_temp(temp + 1), U64, false);
+	form_extend(f, FORM_SCRATCH, FORM_VALUE, U32, false);
 	form_two_const(f, FORM_AND, false, FORM_SCRATCH, RING_STRING_LENGTH);
 	form_jump_if_const(f, false, FORM_SCRATCH, FORM_NOT_ABOVE, k->bytes, fits);
 	form_const(f, FORM_VALUE, k->bytes | UINT64_C(1) << RING_STRING_TRUNCATED_BIT);
 	form_const(f, FORM_SCRATCH, k->bytes);
 	form_place(f, fits);
 	form_store(f, FORM_VALUE, kept_word(p, k->offset));
-	form_load(f, FORM_FROM, form_temp(temp), BEGINS_U64, false);
+	form_load(f, FORM_FROM, form_temp(temp), U64, false);
 	form_compute(f, FORM_OUT, kept_word(p, k->offset + 8));
 	form_copy(f);
 }
@@ -148,7 +148,7 @@ static void keep_number(struct form *f, const struct stub_plan *p, const struct 
 	uint32_t readable = UINT32_C(1) << k->capture;
 	int written = form_label(f);
 
-	form_store_const(f, kept_word(p, k->offset), BEGINS_U64, 0);
+	form_store_const(f, kept_word(p, k->offset), U64, 0);
 	if (p->checked & readable) {
 		form_jump_if_bits(f, form_temp(p->mask_temp), readable, FORM_NE, written);
 		form_const(f, FORM_VALUE, UINT64_C(1) << RING_STRING_NULL_BIT);
@@ -158,15 +158,8 @@ static void keep_number(struct form *f, const struct stub_plan *p, const struct 
 	form_captured(f, FORM_VALUE, p, k->capture);
 	/* A float of a vector register is not sign-extended yet. */
 	if (c->arg.kind == ARCH_ARG_FP_REGISTER && c->arg.size == 4 && c->arg.is_signed)
-		form_extend(f, FORM_VALUE, FORM_VALUE, BEGINS_U32, true);
+		form_extend(f, FORM_VALUE, FORM_VALUE, U32, true);
 	form_store(f, FORM_VALUE, kept_word(p, k->offset + 8));
-}
-
-/* Marks a kept argument as unreadable; its bytes are not read. */
-static void keep_null(struct form *f, const struct stub_plan *p, const struct arch_kept *k)
-{
-	form_const(f, FORM_VALUE, UINT64_C(1) << RING_STRING_NULL_BIT);
-	form_store(f, FORM_VALUE, kept_word(p, k->offset));
 }
 
 static void keep_arguments(struct form *f, const struct stub_plan *p)
@@ -174,9 +167,11 @@ static void keep_arguments(struct form *f, const struct stub_plan *p)
 	const struct arch_flights *flights = &p->at->action->flights;
 
 	for (int i = 0; i < flights->kept_count; i++) {
-		if (flights->takes)
-			keep_null(f, p, &flights->kept[i]);
-		else if (flights->kept[i].bytes)
+		if (flights->takes) {
+			/* Mark the argument as unreadable; its bytes are not read. */
+			form_const(f, FORM_VALUE, UINT64_C(1) << RING_STRING_NULL_BIT);
+			form_store(f, FORM_VALUE, kept_word(p, flights->kept[i].offset));
+		} else if (flights->kept[i].bytes)
 			keep_string(f, p, &flights->kept[i]);
 		else
 			keep_number(f, p, &flights->kept[i]);
@@ -191,8 +186,8 @@ static void begin_prepare(struct form *f, const struct stub_plan *p)
 
 		if (!c->begun || !c->is_string)
 			continue;
-		form_load(f, FORM_SCRATCH, form_temp(p->at->kept_temp), BEGINS_U64, false);
-		form_load(f, FORM_VALUE, form_at(FORM_SCRATCH, c->begun), BEGINS_U64, false);
+		form_load(f, FORM_SCRATCH, form_temp(p->at->kept_temp), U64, false);
+		form_load(f, FORM_VALUE, form_at(FORM_SCRATCH, c->begun), U64, false);
 		form_compute(f, FORM_POINTER, form_at(FORM_SCRATCH, c->begun + 8));
 		form_store(f, FORM_POINTER, form_temp(p->temp[i]));
 		form_store(f, FORM_VALUE, form_temp(p->temp[i] + 1));
@@ -219,18 +214,18 @@ static void keep_record(struct form *f, const struct stub_plan *p)
 	struct form_mem time = form_at(FORM_RECORD, offsetof(struct ring_record, time));
 	int later = form_label(f);
 
-	form_load(f, FORM_VALUE, time, BEGINS_U64, false);
+	form_load(f, FORM_VALUE, time, U64, false);
 	form_store(f, FORM_VALUE, form_temp(p->at->last_temp));
-	form_store_const(f, time, BEGINS_U64, 0);
+	form_store_const(f, time, U64, 0);
 	keep_arguments(f, p);
 	form_record_body(f, p);
 	form_two(f, FORM_SUB, true, FORM_OUT, FORM_RECORD);
-	form_memory(f, FORM_STORE, FORM_OUT, kept_word(p, offsetof(struct probe_begun, bytes)),
-		BEGINS_U32);
+	form_memory(
+		f, FORM_STORE, FORM_OUT, kept_word(p, offsetof(struct probe_begun, bytes)), U32);
 	if (p->at->action->flights.gives)
 		return;
 	form_now(f, p);
-	form_load(f, FORM_SCRATCH, form_temp(p->at->last_temp), BEGINS_U64, false);
+	form_load(f, FORM_SCRATCH, form_temp(p->at->last_temp), U64, false);
 	form_jump_if(f, true, FORM_VALUE, FORM_ABOVE, FORM_SCRATCH, later);
 	form_compute(f, FORM_VALUE, form_at(FORM_SCRATCH, 1));
 	form_place(f, later);
@@ -256,31 +251,26 @@ static void keep_begin(struct form *f, const struct stub_plan *p)
 	if (p->at->action->flights.gives)
 		form_const(f, FORM_VALUE, 0);
 	if (keeps)
-		form_load(f, FORM_RIGHT, form_temp(p->at->entry_temp), BEGINS_U64, false);
+		form_load(f, FORM_RIGHT, form_temp(p->at->entry_temp), U64, false);
 }
 
 /* SET = the place of the next start event. */
 static void next_place(struct form *f, const struct stub_plan *p)
 {
-	form_load(f, FORM_SET, FIELD(depth), BEGINS_U32, false);
+	form_load(f, FORM_SET, FIELD(depth), U32, false);
 	form_two_const(f, FORM_AND, false, FORM_SET, (int32_t)p->at->action->flights.depth - 1);
-}
-
-static void push(struct form *f, const struct stub_plan *p, enum form_op count)
-{
-	next_place(f, p);
-	keep_begin(f, p);
-	form_store(f, FORM_VALUE, time_of_begin());
-	form_memory_const(f, count, FIELD(depth), BEGINS_U32, 1);
 }
 
 /*
  * Pushes a start event on the entry at RIGHT: stores data and time, then publishes them by the
- * depth. Keeps only RIGHT.
+ * depth, which the operation `count` raises. Keeps only RIGHT.
  */
-static void begin_push(struct form *f, const struct stub_plan *p)
+static void begin_push(struct form *f, const struct stub_plan *p, enum form_op count)
 {
-	push(f, p, FORM_PUBLISH_ADD);
+	next_place(f, p);
+	keep_begin(f, p);
+	form_store(f, FORM_VALUE, time_of_begin());
+	form_memory_const(f, count, FIELD(depth), U32, 1);
 }
 
 /*
@@ -292,19 +282,19 @@ static void begin_push_again(struct form *f, const struct stub_plan *p)
 	int once_more = form_label(f), done = form_label(f);
 
 	if (!action_keeps_begins(p->at->action)) {
-		push(f, p, FORM_PUBLISH_ADD_WHOLE);
+		begin_push(f, p, FORM_PUBLISH_ADD_WHOLE);
 		form_store(f, FORM_VALUE, time_of_begin());
 		keep_identity(f, p);
 		return;
 	}
 	next_place(f, p);
-	form_store_const(f, form_temp(p->at->pass_temp), BEGINS_U32, 0);
+	form_store_const(f, form_temp(p->at->pass_temp), U32, 0);
 	form_place(f, once_more);
 	keep_begin(f, p);
 	form_store(f, FORM_VALUE, time_of_begin());
-	form_jump_if_at_const(f, BEGINS_U32, form_temp(p->at->pass_temp), FORM_NE, 0, done);
-	form_memory_const(f, FORM_PUBLISH_ADD_WHOLE, FIELD(depth), BEGINS_U32, 1);
-	form_store_const(f, form_temp(p->at->pass_temp), BEGINS_U32, 1);
+	form_jump_if_at_const(f, U32, form_temp(p->at->pass_temp), FORM_NE, 0, done);
+	form_memory_const(f, FORM_PUBLISH_ADD_WHOLE, FIELD(depth), U32, 1);
+	form_store_const(f, form_temp(p->at->pass_temp), U32, 1);
 	form_jump(f, once_more);
 	form_place(f, done);
 }
@@ -317,11 +307,11 @@ static void keep_time(struct form *f, const struct stub_plan *p)
 		return;
 	form_store(f, FORM_VALUE, form_temp(p->at->last_temp));
 	kept_address(f, p, FORM_RECORD, FORM_SCRATCH, (int32_t)p->at->action->flights.record);
-	form_store_const(f, form_at(FORM_RECORD, offsetof(struct ring_record, tid)), BEGINS_U32,
+	form_store_const(f, form_at(FORM_RECORD, offsetof(struct ring_record, tid)), U32,
 		(int32_t)p->stub->site);
-	form_load(f, FORM_VALUE, form_temp(p->at->last_temp), BEGINS_U64, false);
+	form_load(f, FORM_VALUE, form_temp(p->at->last_temp), U64, false);
 	form_store(f, FORM_VALUE, form_at(FORM_RECORD, offsetof(struct ring_record, time)));
-	form_load(f, FORM_RIGHT, form_temp(p->at->entry_temp), BEGINS_U64, false);
+	form_load(f, FORM_RIGHT, form_temp(p->at->entry_temp), U64, false);
 }
 
 static void begin_newest_place(struct form *f, const struct stub_plan *p, int empty);
@@ -340,15 +330,15 @@ static void begin_single(struct form *f, const struct stub_plan *p)
 	keep_begin(f, p);
 	form_place(f, timed);
 	form_store(f, FORM_VALUE, time_of_begin());
-	form_jump_if_at_const(f, BEGINS_U32, FIELD(depth), FORM_NE, 0, counted);
-	form_memory_const(f, FORM_PUBLISH, FIELD(depth), BEGINS_U32, 1);
+	form_jump_if_at_const(f, U32, FIELD(depth), FORM_NE, 0, counted);
+	form_memory_const(f, FORM_PUBLISH, FIELD(depth), U32, 1);
 	form_place(f, counted);
 }
 
 /* SET = the newest start event's place; jumps to `empty` at depth 0. */
 static void begin_newest_place(struct form *f, const struct stub_plan *p, int empty)
 {
-	form_load(f, FORM_SET, FIELD(depth), BEGINS_U32, false);
+	form_load(f, FORM_SET, FIELD(depth), U32, false);
 	form_jump_if_const(f, false, FORM_SET, FORM_EQ, 0, empty);
 	form_two_const(f, FORM_SUB, false, FORM_SET, 1);
 	form_two_const(f, FORM_AND, false, FORM_SET, (int32_t)p->at->action->flights.depth - 1);
@@ -361,7 +351,7 @@ static void begin_newest_place(struct form *f, const struct stub_plan *p, int em
 static void begin_newest(struct form *f, const struct stub_plan *p, int empty, int gone)
 {
 	begin_newest_place(f, p, empty);
-	form_load(f, FORM_VALUE, time_of_begin(), BEGINS_U64, false);
+	form_load(f, FORM_VALUE, time_of_begin(), U64, false);
 	form_jump_if_const(f, true, FORM_VALUE, FORM_EQ, 0, gone);
 }
 
@@ -374,19 +364,19 @@ static void begin_newest_same(struct form *f, const struct stub_plan *p, int non
 	int32_t depth = (int32_t)p->at->action->flights.depth;
 	int next = form_label(f), older = form_label(f), found = form_label(f);
 
-	form_load(f, FORM_SPARE, FIELD(depth), BEGINS_U32, false);
-	form_load(f, FORM_SCRATCH, form_temp(p->at->same_temp), BEGINS_U64, false);
+	form_load(f, FORM_SPARE, FIELD(depth), U32, false);
+	form_load(f, FORM_SCRATCH, form_temp(p->at->same_temp), U64, false);
 	form_const(f, FORM_SPARE_2, (uint64_t)depth);
 	form_place(f, next);
 	form_jump_if_const(f, false, FORM_SPARE, FORM_EQ, 0, none);
 	form_two_const(f, FORM_SUB, false, FORM_SPARE, 1);
 	form_move(f, FORM_SET, FORM_SPARE);
 	form_two_const(f, FORM_AND, false, FORM_SET, depth - 1);
-	form_load(f, FORM_VALUE, time_of_begin(), BEGINS_U64, false);
+	form_load(f, FORM_VALUE, time_of_begin(), U64, false);
 	form_jump_if_const(f, true, FORM_VALUE, FORM_EQ, 0, older);
-	form_jump_if_at(f, BEGINS_U64, FORM_SCRATCH, FORM_EQ, identity_of_begin(p), found);
+	form_jump_if_at(f, U64, FORM_SCRATCH, FORM_EQ, identity_of_begin(p), found);
 	form_jump_if_const(f, true, FORM_SCRATCH, FORM_EQ, 0, found);
-	form_jump_if_at_const(f, BEGINS_U64, identity_of_begin(p), FORM_EQ, 0, found);
+	form_jump_if_at_const(f, U64, identity_of_begin(p), FORM_EQ, 0, found);
 	form_place(f, older);
 	form_sub_jump_if_const(f, false, FORM_SPARE_2, FORM_NE, 1, next);
 	form_jump(f, none);
@@ -405,101 +395,29 @@ static void begin_uncount_ended(struct form *f, const struct stub_plan *p)
 
 	form_move(f, FORM_SPARE_2, FORM_VALUE);
 	form_place(f, again);
-	form_load(f, FORM_VALUE, FIELD(depth), BEGINS_U32, false);
+	form_load(f, FORM_VALUE, FIELD(depth), U32, false);
 	form_move(f, FORM_SPARE, FORM_VALUE);
 	form_const(f, FORM_NEXT, (uint64_t)depth);
 	form_place(f, next);
 	form_jump_if_const(f, false, FORM_SPARE, FORM_EQ, 0, last);
 	form_compute(f, FORM_SET, form_at(FORM_SPARE, -1));
 	form_two_const(f, FORM_AND, false, FORM_SET, depth - 1);
-	form_jump_if_at_const(f, BEGINS_U64, time_of_begin(), FORM_NE, 0, last);
+	form_jump_if_at_const(f, U64, time_of_begin(), FORM_NE, 0, last);
 	form_two_const(f, FORM_SUB, false, FORM_SPARE, 1);
 	form_sub_jump_if_const(f, false, FORM_NEXT, FORM_NE, 1, next);
 	form_const(f, FORM_SPARE, 0); /* no place has an open start event */
 	form_place(f, last);
 	form_jump_if(f, false, FORM_SPARE, FORM_EQ, FORM_VALUE, done);
-	form_cas(f, FIELD(depth), BEGINS_U32, FORM_SPARE, FORM_NE, again);
+	form_cas(f, FIELD(depth), U32, FORM_SPARE, FORM_NE, again);
 	form_place(f, done);
 	form_move(f, FORM_VALUE, FORM_SPARE_2);
 }
 
-/* Ends the start event in place SET: clears its time. */
-static void begin_clear(struct form *f)
-{
-	form_store_const(f, time_of_begin(), BEGINS_U64, 0);
-}
-
-/* Clears the newest start event's time, if any: its end event will not come. */
-static void begin_forget_newest(struct form *f, const struct stub_plan *p)
-{
-	int none = form_label(f);
-
-	begin_newest_place(f, p, none);
-	begin_clear(f);
-	form_place(f, none);
-}
-
-/* Lowers the depth by the newest start event, which has ended. */
-static void begin_uncount(struct form *f)
-{
-	form_memory_const(f, FORM_PUBLISH_ADD_WHOLE, FIELD(depth), BEGINS_U32, -1);
-}
-
-/* SET = the place of the start event found by this hit. May jump to `empty` at depth 0. */
-static void begin_found_place(struct form *f, const struct stub_plan *p, int empty)
-{
-	if (p->at->action->flights.compares)
-		form_load(f, FORM_SET, form_temp(p->at->place_temp), BEGINS_U64, false);
-	else
-		begin_newest_place(f, p, empty);
-}
-
-/*
- * Saves the parts of the start event in place SET that this hit still needs: place, data's address,
- * and time (VALUE). Changes SCRATCH.
- */
-static void begin_note_kept(struct form *f, const struct stub_plan *p)
-{
-	if (p->at->action->flights.compares)
-		form_store(f, FORM_SET, form_temp(p->at->place_temp));
-	if (action_has_spans(p->at->action))
-		form_store(f, FORM_VALUE, form_temp(p->at->begin_temp));
-	kept_address(f, p, FORM_SCRATCH, FORM_SCRATCH, 0);
-	form_store(f, FORM_SCRATCH, form_temp(p->at->kept_temp));
-}
-
 /* ==== Start and end events ==================================================================== */
-
-enum { U32 = sizeof(uint32_t), U64 = sizeof(uint64_t) };
 
 #define UNUSABLE (UINT32_C(1) << RING_STRING_TRUNCATED_BIT | UINT32_C(1) << RING_STRING_NULL_BIT)
 
 /* ---- The key -------------------------------------------------------------------------- */
-
-/* Stores the process's number in its temporary; changes VALUE. */
-static void load_process(struct form *f, const struct stub_plan *p)
-{
-	form_address(f, FORM_VALUE, p->at->action->flights.process);
-	form_load(f, FORM_VALUE, form_at(FORM_VALUE, 0), U32, false);
-	form_jump_if_const(f, false, FORM_VALUE, FORM_EQ, 0, p->at->number);
-	form_place(f, p->at->numbered);
-	form_memory(f, FORM_STORE, FORM_VALUE, form_temp(p->at->process_temp), U32);
-}
-
-/* Takes a number for the process. If two threads do so at once, one of the numbers is wasted. */
-static void take_number(struct form *f, const struct stub_plan *p)
-{
-	form_place(f, p->at->number);
-	form_address(f, FORM_RIGHT, p->at->action->flights.processes);
-	form_const(f, FORM_SCRATCH, 1);
-	form_memory(f, FORM_FETCH_ADD, FORM_SCRATCH, form_at(FORM_RIGHT, 0), U32);
-	form_sub_jump_if_const(f, false, FORM_SCRATCH, FORM_EQ, -1, p->at->number);
-	form_address(f, FORM_RIGHT, p->at->action->flights.process);
-	form_const(f, FORM_VALUE, 0);
-	form_cas(f, form_at(FORM_RIGHT, 0), U32, FORM_SCRATCH, FORM_NE, p->at->numbered);
-	form_move(f, FORM_VALUE, FORM_SCRATCH);
-	form_jump(f, p->at->numbered);
-}
 
 /* FROM = the pair's key, POINTER = the table. */
 static void load_key(struct form *f, const struct stub_plan *p)
@@ -520,8 +438,13 @@ static void load_key(struct form *f, const struct stub_plan *p)
 	} else {
 		form_load(f, FORM_FROM, form_temp(p->tid_temp), U64, false);
 	}
-	if (flights->process)
-		load_process(f, p);
+	if (flights->process) {
+		form_address(f, FORM_VALUE, p->at->action->flights.process);
+		form_load(f, FORM_VALUE, form_at(FORM_VALUE, 0), U32, false);
+		form_jump_if_const(f, false, FORM_VALUE, FORM_EQ, 0, p->at->number);
+		form_place(f, p->at->numbered);
+		form_memory(f, FORM_STORE, FORM_VALUE, form_temp(p->at->process_temp), U32);
+	}
 	form_address(f, FORM_POINTER, flights->table);
 }
 
@@ -560,7 +483,7 @@ static void push_and_publish(struct form *f, const struct stub_plan *p)
 	if (begins_single(p))
 		begin_single(f, p);
 	else
-		begin_push(f, p);
+		begin_push(f, p, FORM_PUBLISH_ADD);
 	flight_publish(f, p);
 }
 
@@ -586,14 +509,20 @@ static void begin_own(struct form *f, struct stub_plan *p)
 		form_jump_if_at_const(f, U32, FIELD(depth), FORM_EQ, 0, idle);
 	}
 	disown(f, p, idle);
-	if (p->at->action->flights.gives)
-		begin_forget_newest(f, p);
+	if (p->at->action->flights.gives) {
+		/* Its end event will not come. */
+		int none = form_label(f);
+
+		begin_newest_place(f, p, none);
+		form_store_const(f, time_of_begin(), U64, 0);
+		form_place(f, none);
+	}
 	begin_keep_entry(f, p);
 	if (begins_single(p)) {
 		begin_single(f, p);
 	} else if (p->stub->thread.has_rseq) {
 		q = form_sequence_begin(f, p, FORM_SET, p->at->slow_flight);
-		begin_push(f, p);
+		begin_push(f, p, FORM_PUBLISH_ADD);
 		form_sequence_end(f, p, q);
 	} else {
 		begin_push_again(f, p);
@@ -623,16 +552,6 @@ static void end_own(struct form *f, const struct stub_plan *p)
 		begin_newest_same(f, p, p->at->unmatched);
 	else
 		begin_newest(f, p, p->at->unmatched, p->at->gone);
-}
-
-/* Continues after an abort. RIGHT is the entry, loaded again if the start event keeps data. */
-static void begin_again(struct form *f, const struct stub_plan *p)
-{
-	form_place(f, p->at->slow_flight);
-	if (action_keeps_begins(p->at->action))
-		form_load(f, FORM_RIGHT, form_temp(p->at->entry_temp), U64, false);
-	begin_push_again(f, p);
-	form_jump(f, p->at->timed);
 }
 
 /* ---- By key ---------------------------------------------------------------------------- */
@@ -674,7 +593,7 @@ static void give_back(struct form *f, const struct stub_plan *p, int empty)
 {
 	int more = form_label(f), done = form_label(f);
 
-	begin_clear(f);
+	form_store_const(f, time_of_begin(), U64, 0);
 	if (p->at->action->flights.single) {
 		form_place(f, empty);
 		return;
@@ -685,7 +604,7 @@ static void give_back(struct form *f, const struct stub_plan *p, int empty)
 		return;
 	}
 	if (!flights_by_key(&p->at->action->flights)) {
-		begin_uncount(f);
+		form_memory_const(f, FORM_PUBLISH_ADD_WHOLE, FIELD(depth), U32, -1);
 		form_place(f, empty);
 		return;
 	}
@@ -694,7 +613,7 @@ static void give_back(struct form *f, const struct stub_plan *p, int empty)
 	flight_free(f, p);
 	form_jump(f, done);
 	form_place(f, more);
-	begin_uncount(f);
+	form_memory_const(f, FORM_PUBLISH_ADD_WHOLE, FIELD(depth), U32, -1);
 	flight_publish(f, p);
 	form_place(f, done);
 }
@@ -718,7 +637,10 @@ void form_release(struct form *f, const struct stub_plan *p)
 		return;
 	form_load(f, FORM_RIGHT, form_temp(p->at->entry_temp), U64, false);
 	form_jump_if_const(f, true, FORM_RIGHT, FORM_EQ, 0, none);
-	begin_found_place(f, p, empty);
+	if (p->at->action->flights.compares)
+		form_load(f, FORM_SET, form_temp(p->at->place_temp), U64, false);
+	else
+		begin_newest_place(f, p, empty);
 	give_back(f, p, empty);
 	form_place(f, none);
 }
@@ -744,12 +666,29 @@ void form_flights_slow(struct form *f, const struct stub_plan *p)
 
 	if (!flights->table)
 		return;
-	if (flights->process)
-		take_number(f, p);
+	if (flights->process) {
+		/* Take a number. If two threads do so at once, one of the numbers is wasted. */
+		form_place(f, p->at->number);
+		form_address(f, FORM_RIGHT, p->at->action->flights.processes);
+		form_const(f, FORM_SCRATCH, 1);
+		form_memory(f, FORM_FETCH_ADD, FORM_SCRATCH, form_at(FORM_RIGHT, 0), U32);
+		form_sub_jump_if_const(f, false, FORM_SCRATCH, FORM_EQ, -1, p->at->number);
+		form_address(f, FORM_RIGHT, p->at->action->flights.process);
+		form_const(f, FORM_VALUE, 0);
+		form_cas(f, form_at(FORM_RIGHT, 0), U32, FORM_SCRATCH, FORM_NE, p->at->numbered);
+		form_move(f, FORM_VALUE, FORM_SCRATCH);
+		form_jump(f, p->at->numbered);
+	}
 	if (p->at->action->kind != ARCH_ACTION_BEGIN)
 		end_gone(f, p);
-	else if (!flights_by_key(flights) && p->stub->thread.has_rseq && !begins_single(p))
-		begin_again(f, p);
+	else if (!flights_by_key(flights) && p->stub->thread.has_rseq && !begins_single(p)) {
+		/* Continue after an abort. A start event that keeps data has changed RIGHT. */
+		form_place(f, p->at->slow_flight);
+		if (action_keeps_begins(p->at->action))
+			form_load(f, FORM_RIGHT, form_temp(p->at->entry_temp), U64, false);
+		begin_push_again(f, p);
+		form_jump(f, p->at->timed);
+	}
 }
 
 void form_begin(struct form *f, struct stub_plan *p)
@@ -800,7 +739,13 @@ void form_end(struct form *f, struct stub_plan *p)
 		end_own(f, p);
 	if (holds_begins(p)) {
 		begin_keep_entry(f, p);
-		begin_note_kept(f, p);
+		/* Save what this hit still needs: place, data's address, and time. */
+		if (p->at->action->flights.compares)
+			form_store(f, FORM_SET, form_temp(p->at->place_temp));
+		if (action_has_spans(p->at->action))
+			form_store(f, FORM_VALUE, form_temp(p->at->begin_temp));
+		kept_address(f, p, FORM_SCRATCH, FORM_SCRATCH, 0);
+		form_store(f, FORM_SCRATCH, form_temp(p->at->kept_temp));
 	} else {
 		give_back(f, p, form_label(f));
 	}

@@ -16,12 +16,7 @@
 #include "arch/layout.h"
 #include "arch/stub/plan.h"
 
-static inline struct form_mem flight_field(size_t offset)
-{
-	return form_at(FORM_RIGHT, (int32_t)offset);
-}
-
-#define FIELD(name) flight_field(offsetof(struct probe_flight, name))
+#define FIELD(name) form_at(FORM_RIGHT, offsetof(struct probe_flight, name))
 
 /* Is the key a value of the program, rather than the thread? */
 static inline bool flights_by_key(const struct arch_flights *flights)

@@ -14,6 +14,13 @@ enum {
 	KEPT_BYTES_MAX = 1 << 30 /* the data kept in one entry */
 };
 
+/* Allocates `count` temporaries; returns the first. */
+static int take_temps(struct stub_plan *p, int count)
+{
+	p->frame.temps += count;
+	return p->frame.temps - count;
+}
+
 bool action_has_spans(const struct arch_action *a)
 {
 	return a->flights.table && a->flights.record;
@@ -104,22 +111,10 @@ static bool is_power_of_two(uint32_t n)
 	return n && !(n & (n - 1));
 }
 
-static int take_temps(struct stub_plan *p, int count);
-
-/* Returns true if the longest texts of the keys have room between the words and the cell. */
-static bool texts_fit(const struct arch_stub *s, const struct arch_gather *g)
-{
-	uint32_t bytes = (2 + g->key_count) * sizeof(uint64_t);
-
-	for (int k = 0; k < g->key_count; k++)
-		if (!g->keys[k].number)
-			bytes += (capture_bytes(&s->captures[g->keys[k].string]) + 7) & ~7u;
-	return bytes <= g->entry_cell;
-}
-
 static bool plan_gather(struct stub_plan *p)
 {
 	const struct arch_gather *g = &p->at->action->gather;
+	uint32_t bytes = (2 + g->key_count) * sizeof(uint64_t);
 
 	p->at->value_temp = take_temps(p, 1);
 	p->at->time_temp = take_temps(p, 1);
@@ -141,10 +136,13 @@ static bool plan_gather(struct stub_plan *p)
 			return false;
 		if (g->keys[k].number && g->keys[k].is_norm)
 			return false;
+		if (!g->keys[k].number)
+			bytes += (capture_bytes(&p->stub->captures[string]) + 7) & ~7u;
 		p->at->key_temp[k] = g->keys[k].number || g->keys[k].is_norm ? take_temps(p, 1)
 									     : p->temp[string] + 1;
 	}
-	if (!texts_fit(p->stub, g))
+	/* The longest texts of the keys need room between the words and the cell. */
+	if (bytes > g->entry_cell)
 		return false;
 	if (action_has_norm(p->at->action))
 		p->at->norm_temp = take_temps(p, NORM_TEMPS);
@@ -153,17 +151,11 @@ static bool plan_gather(struct stub_plan *p)
 
 /* ---- Pairs ------------------------------------------------------------------------------ */
 
-/* Returns where the kept arguments of a start event end. */
-static uint32_t arguments_end(const struct arch_flights *f)
-{
-	return f->record ? f->record : f->keep;
-}
-
 /* Does a kept argument (string of `bytes`, or number if 0) fit at `offset`? */
 static bool is_place(const struct arch_flights *f, uint32_t offset, uint32_t bytes)
 {
 	return offset >= sizeof(struct probe_begun) && offset % 8 == 0 &&
-	       offset + 8 + (bytes ? (bytes + 7) & ~7u : 8) <= arguments_end(f);
+	       offset + 8 + (bytes ? (bytes + 7) & ~7u : 8) <= (f->record ? f->record : f->keep);
 }
 
 static bool may_keep(
@@ -195,32 +187,7 @@ static bool may_keep_begins(const struct arch_stub *s, const struct arch_flights
 	return true;
 }
 
-static bool plan_begin(struct stub_plan *p)
-{
-	const struct arch_flights *f = &p->at->action->flights;
-
-	p->at->pass_temp = take_temps(p, 1);
-	p->at->last_temp = take_temps(p, 1);
-	if (!f->record)
-		return true;
-	return plan_record_body(p, false) && p->max_bytes <= f->keep - f->record;
-}
-
-/* Plans how an end event uses its start event's data. */
-static bool plan_begun(struct stub_plan *p)
-{
-	const struct arch_action *action = p->at->action;
-
-	p->at->kept_temp = take_temps(p, 1);
-	if (!action->flights.record)
-		return action->kind == ARCH_ACTION_GATHER;
-	p->at->has_duration = true;
-	p->at->value_temp = take_temps(p, 1);
-	p->at->time_temp = take_temps(p, 1);
-	p->at->begin_temp = take_temps(p, 1);
-	return action->kind == ARCH_ACTION_RECORD && !action->record.overwrite;
-}
-
+/* Plans the data that a start event keeps, or that the end event uses. */
 static bool plan_keeping(struct stub_plan *p)
 {
 	const struct arch_action *action = p->at->action;
@@ -230,7 +197,21 @@ static bool plan_keeping(struct stub_plan *p)
 	p->at->entry_temp = take_temps(p, 1);
 	if (action->flights.compares)
 		p->at->place_temp = take_temps(p, 1);
-	return action->kind == ARCH_ACTION_BEGIN ? plan_begin(p) : plan_begun(p);
+	if (action->kind == ARCH_ACTION_BEGIN) {
+		p->at->pass_temp = take_temps(p, 1);
+		p->at->last_temp = take_temps(p, 1);
+		return !action->flights.record ||
+		       (plan_record_body(p, false) &&
+			       p->max_bytes <= action->flights.keep - action->flights.record);
+	}
+	p->at->kept_temp = take_temps(p, 1);
+	if (!action->flights.record)
+		return action->kind == ARCH_ACTION_GATHER;
+	p->at->has_duration = true;
+	p->at->value_temp = take_temps(p, 1);
+	p->at->time_temp = take_temps(p, 1);
+	p->at->begin_temp = take_temps(p, 1);
+	return action->kind == ARCH_ACTION_RECORD && !action->record.overwrite;
 }
 
 /* Returns true if the key is a text that fits into an entry and is not the start event's data. */
@@ -439,19 +420,16 @@ static int capture_spill_temps(const struct arch_capture *c)
 	return c->arg.kind == ARCH_ARG_FP_REGISTER ? VECTOR_BYTES / 8 : operand_is_half(&c->arg);
 }
 
-/* Returns true if memory needs no check: static storage and the stack frame are always mapped. */
-static bool memory_is_safe(const struct stub_isa *isa, const struct arch_arg *arg, bool is_static)
-{
-	if (arg->index != ARCH_REG_NONE)
-		return false;
-	if (arg->base == isa->stack_pointer)
-		return arg->disp >= -(int64_t)isa->red_zone && arg->disp <= PAGE_BYTES;
-	return is_static && arg->base < 0;
-}
-
 bool operand_is_checked(const struct stub_isa *isa, const struct arch_arg *arg, bool is_static)
 {
-	return arg->kind == ARCH_ARG_MEMORY && !memory_is_safe(isa, arg, is_static);
+	if (arg->kind != ARCH_ARG_MEMORY)
+		return false;
+	if (arg->index != ARCH_REG_NONE)
+		return true;
+	/* Static storage and the stack frame are always mapped. */
+	if (arg->base == isa->stack_pointer)
+		return arg->disp < -(int64_t)isa->red_zone || arg->disp > PAGE_BYTES;
+	return !is_static || arg->base >= 0;
 }
 
 bool capture_is_checked(const struct stub_isa *isa, const struct arch_capture *c)
@@ -545,15 +523,6 @@ bool expr_is_possible(const struct arch_stub *stub, const struct arch_expr *expr
 
 /* ==== The whole plan ========================================================================== */
 
-/* Allocates `count` temporaries; returns the first. */
-static int take_temps(struct stub_plan *p, int count)
-{
-	int first = p->frame.temps;
-
-	p->frame.temps += count;
-	return first;
-}
-
 /* ---- Expressions ------------------------------------------------------------------------ */
 
 /*
@@ -613,36 +582,25 @@ static bool plan_expressions(struct stub_plan *p, int *temps_inout)
 
 /* ---- Captures --------------------------------------------------------------------------- */
 
-/* Only an end event can capture its start event's data, which is not recorded. */
-static bool may_be_begun(const struct arch_stub *s, int capture)
-{
-	bool uses = false;
-
-	for (int i = 0; i < s->action_count; i++)
-		uses |= action_uses_begins(&s->actions[i]);
-	return uses && capture >= s->recorded;
-}
-
-/* Only recording and gathering prepare captures of the stack. */
-static bool may_take_stack(const struct arch_stub *s)
-{
-	for (int i = 0; i < s->action_count; i++)
-		if (s->actions[i].kind == ARCH_ACTION_RECORD ||
-			s->actions[i].kind == ARCH_ACTION_GATHER)
-			return true;
-	return false;
-}
-
 /* Allocates temporaries: pairs first, then values behind pointers and copies of registers. */
 static bool plan_captures(struct stub_plan *p)
 {
 	const struct arch_stub *s = p->stub;
+	bool uses_begins = false, takes_stack = false;
 
+	for (int i = 0; i < s->action_count; i++) {
+		const struct arch_action *a = &s->actions[i];
+
+		uses_begins |= action_uses_begins(a);
+		takes_stack |= a->kind == ARCH_ACTION_RECORD || a->kind == ARCH_ACTION_GATHER;
+	}
 	for (int i = 0; i < s->capture_count; i++) {
 		const struct arch_capture *c = &s->captures[i];
 
-		if (!capture_is_possible(p->isa, c) || (c->begun && !may_be_begun(s, i)) ||
-			(c->stack && !may_take_stack(s)))
+		/* Only an end event can capture its start event's data, which is not recorded. */
+		if (!capture_is_possible(p->isa, c) ||
+			(c->begun && (!uses_begins || i < s->recorded)) ||
+			(c->stack && !takes_stack))
 			return false;
 		p->checked |= (uint32_t)capture_is_checked(p->isa, c) << i;
 		p->records_mask |= i < s->recorded && capture_is_checked(p->isa, c);
@@ -667,16 +625,6 @@ static bool plan_captures(struct stub_plan *p)
 			p->spill[i] = take_temps(p, capture_spill_temps(c));
 	}
 	return true;
-}
-
-/* A hit that may check several pointers remembers readable pages. */
-static void plan_checks(struct stub_plan *p)
-{
-	int checks = 0;
-
-	for (int i = 0; i < p->stub->capture_count; i++)
-		checks += capture_checks(p->isa, &p->stub->captures[i]);
-	p->keeps_pages = checks > 1 && p->stub->may_call_kernel;
 }
 
 /* ---- All parts of the plan -------------------------------------------------------------- */
@@ -715,23 +663,16 @@ static int registers_of(const struct stub_plan *p)
 	return most;
 }
 
-/*
- * Returns true if the instruction set implements all that the stub needs. In a mode that a system
- * call would end, the stub cannot ask the kernel for the time.
- */
-static bool has_parts(const struct stub_plan *p)
-{
-	const struct arch_thread *thread = &p->stub->thread;
-
-	return (!p->calls || p->isa->call) &&
-	       (!thread->no_counter || (p->isa->time_subroutine && !thread->has_modes));
-}
-
 static void plan_temps_of_checks(struct stub_plan *p)
 {
+	int checks = 0;
+
 	if (p->checked)
 		p->mask_temp = take_temps(p, 1);
-	plan_checks(p);
+	/* A hit that may check several pointers remembers readable pages. */
+	for (int i = 0; i < p->stub->capture_count; i++)
+		checks += capture_checks(p->isa, &p->stub->captures[i]);
+	p->keeps_pages = checks > 1 && p->stub->may_call_kernel;
 	if (p->keeps_pages)
 		p->pages_temp = take_temps(p, KEPT_PAGES);
 	p->asks_tagged = p->stub->thread.checks_tags && p->stub->may_call_kernel &&
@@ -744,18 +685,6 @@ static void plan_temps_of_checks(struct stub_plan *p)
 		p->pid_temp = take_temps(p, 1);
 	if (p->kernel_cpu)
 		p->cpu_temp = take_temps(p, 1);
-}
-
-/* Temporaries of normal forms, no longer than texts, come last: small offsets make shorter code. */
-static void plan_temps_of_texts(struct stub_plan *p)
-{
-	const struct arch_gather *g = &p->at->action->gather;
-
-	for (int k = 0; k < g->key_count; k++)
-		if (g->keys[k].is_norm)
-			p->at->text_temp[k] = take_temps(
-				p, (int)(capture_bytes(&p->stub->captures[g->keys[k].string]) + 7) /
-					   8);
 }
 
 /* Plans all actions, and what precedes them. */
@@ -774,8 +703,16 @@ static bool plan_actions(struct stub_plan *p)
 		if (!plan_action(p))
 			return false;
 	plan_temps_of_checks(p);
+	/* Normal forms, no longer than texts, come last: small offsets make shorter code. */
 	for (p->at = p->actions; p->at < end; p->at++)
-		plan_temps_of_texts(p);
+		for (int k = 0; k < p->at->action->gather.key_count; k++) {
+			const struct arch_key *key = &p->at->action->gather.keys[k];
+
+			if (key->is_norm)
+				p->at->text_temp[k] = take_temps(p,
+					(int)(capture_bytes(&p->stub->captures[key->string]) + 7) /
+						8);
+		}
 	return true;
 }
 
@@ -785,15 +722,16 @@ bool plan_stub(struct stub_plan *p, const struct arch_stub *s, const struct stub
 	if (s->capture_count > ARCH_ARGS_MAX || s->recorded > s->capture_count ||
 		s->every > INT32_MAX || s->rate > INT32_MAX || !go_together(s))
 		return false;
-	if (s->thread.no_counter && (s->thread.has_rseq || !s->may_ask_time))
+	/* In a mode that a system call would end, the stub cannot ask the kernel for the time. */
+	if (s->thread.no_counter && (s->thread.has_rseq || s->thread.has_modes ||
+					    !s->may_ask_time || !isa->time_subroutine))
 		return false;
 	if (!plan_captures(p) || (p->names && !s->may_ask_name))
 		return false;
-	if (!plan_actions(p) || !has_parts(p))
+	if (!plan_actions(p) || (p->calls && !isa->call))
 		return false;
-	if ((p->kernel_tid || p->kernel_pid) && !s->may_call_kernel)
-		return false;
-	if (p->kernel_cpu && !s->may_ask_cpu)
+	if (((p->kernel_tid || p->kernel_pid) && !s->may_call_kernel) ||
+		(p->kernel_cpu && !s->may_ask_cpu))
 		return false;
 	p->is_early = is_early(p);
 	/* A call's unwind rules need fixed offsets. */

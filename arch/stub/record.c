@@ -169,19 +169,6 @@ static void announce(struct form *f, int again)
 	form_jump_if_const(f, false, FORM_VALUE, FORM_EQ, 0, again);
 }
 
-/* Sleeps while the owner equals FROM, for at most SPARE ticks, less than a second. */
-static void sleep_once(struct form *f, const struct stub_plan *p)
-{
-	form_const(f, FORM_VALUE, p->at->action->record.wait_scale);
-	form_move(f, FORM_RIGHT, FORM_SPARE);
-	FORM(f, .op = FORM_MUL_HIGH, .wide = true, .shift = 32);
-	form_store(f, FORM_VALUE, word(p, NANOSECONDS));
-	form_store_const(f, word(p, SECONDS), sizeof(uint64_t), 0);
-	form_compute(f, FORM_SET, room_word(OWNER_AT));
-	form_move(f, FORM_SCRATCH, FORM_FROM);
-	form_futex_wait(f, p->wait_temp + SECONDS);
-}
-
 static void wait_loop(struct form *f, const struct stub_plan *p, const struct ways *to)
 {
 	int spin = form_label(f);
@@ -206,7 +193,15 @@ static void wait_loop(struct form *f, const struct stub_plan *p, const struct wa
 	form_sub_jump_if_const(f, false, FORM_RIGHT, FORM_NE, 1, spin);
 	announce(f, to->again);
 	if_room(f, p, to->room);
-	sleep_once(f, p);
+	/* Sleep while the owner equals FROM, for at most SPARE ticks, less than a second. */
+	form_const(f, FORM_VALUE, p->at->action->record.wait_scale);
+	form_move(f, FORM_RIGHT, FORM_SPARE);
+	FORM(f, .op = FORM_MUL_HIGH, .wide = true, .shift = 32);
+	form_store(f, FORM_VALUE, word(p, NANOSECONDS));
+	form_store_const(f, word(p, SECONDS), sizeof(uint64_t), 0);
+	form_compute(f, FORM_SET, room_word(OWNER_AT));
+	form_move(f, FORM_SCRATCH, FORM_FROM);
+	form_futex_wait(f, p->wait_temp + SECONDS);
 	form_jump(f, to->again);
 }
 
@@ -238,19 +233,6 @@ static void count_waited(struct form *f, const struct stub_plan *p)
 		form_at(FORM_RIGHT, offsetof(struct probe_room, ticks)), sizeof(uint64_t));
 	form_change(f, FORM_COUNT_SHARED, form_at(FORM_RIGHT, offsetof(struct probe_room, waited)));
 	form_place(f, none);
-}
-
-/* Emits the three ends of a wait. */
-static void wait_ends(struct form *f, const struct stub_plan *p)
-{
-	form_place(f, p->at->wait_over);
-	restore(f, p);
-	form_place(f, p->at->wait_done);
-	count_waited(f, p);
-	form_jump(f, p->at->done);
-	form_place(f, p->at->wait_lost);
-	count_waited(f, p);
-	form_jump(f, p->at->lost);
 }
 
 static void form_record_again(struct form *f, struct stub_plan *p);
@@ -292,7 +274,14 @@ static void form_wait(struct form *f, struct stub_plan *p)
 	form_place(f, to.vain);
 	restore(f, p);
 	form_jump(f, p->at->wait_lost);
-	wait_ends(f, p);
+	form_place(f, p->at->wait_over);
+	restore(f, p);
+	form_place(f, p->at->wait_done);
+	count_waited(f, p);
+	form_jump(f, p->at->done);
+	form_place(f, p->at->wait_lost);
+	count_waited(f, p);
+	form_jump(f, p->at->lost);
 }
 
 /* ==== Writing records ========================================================================= */

@@ -146,17 +146,6 @@ static void readable(
 	form_place(f, known);
 }
 
-/* NEXT = the frame pointer with which the walk begins. */
-static void first_frame(struct form *f, const struct stub_plan *p, const struct arch_capture *c)
-{
-	if (c->arg.kind == ARCH_ARG_MEMORY) {
-		form_operand_address(f, FORM_NEXT, &c->arg);
-		form_load(f, FORM_NEXT, form_at(FORM_NEXT, 0), sizeof(uint64_t), false);
-	} else {
-		form_original(f, FORM_NEXT, p->isa->frame_pointer);
-	}
-}
-
 /*
  * Captures the return addresses by a walk through the stack frames.
  *
@@ -178,7 +167,12 @@ static void frames(struct form *f, const struct stub_plan *p, int i)
 	/* So far, no page is known to be readable. */
 	form_store_const(f, form_temp(page), sizeof(uint64_t), 1);
 	form_store_const(f, count, sizeof(uint64_t), 0);
-	first_frame(f, p, c);
+	if (c->arg.kind == ARCH_ARG_MEMORY) {
+		form_operand_address(f, FORM_NEXT, &c->arg);
+		form_load(f, FORM_NEXT, form_at(FORM_NEXT, 0), sizeof(uint64_t), false);
+	} else {
+		form_original(f, FORM_NEXT, p->isa->frame_pointer);
+	}
 	form_place(f, next);
 	form_move(f, FORM_VALUE, FORM_NEXT);
 	form_two_const(f, FORM_AND, true, FORM_VALUE, 7);

@@ -45,12 +45,7 @@
  * whenever it is left.
  */
 
-static struct form_mem field(size_t offset)
-{
-	return form_at(FORM_SET, (int32_t)offset);
-}
-
-#define FIELD(name) field(offsetof(struct probe_cell, name))
+#define FIELD(name) form_at(FORM_SET, offsetof(struct probe_cell, name))
 
 /* Returns true if the hit changes more of the cell than the count or the buckets. */
 static bool has_values(const struct stub_plan *p)
@@ -70,18 +65,6 @@ static bool adds_doubles(const struct stub_plan *p)
 	return p->at->action->gather.is_double && p->at->action->gather.parts & ARCH_GATHER_SUM;
 }
 
-static void keep_vector(struct form *f, const struct stub_plan *p)
-{
-	if (adds_doubles(p))
-		FORM(f, .op = FORM_KEEP_VECTOR, .value = (uint64_t)(p->at->double_temp));
-}
-
-static void restore_vector(struct form *f, const struct stub_plan *p)
-{
-	if (adds_doubles(p))
-		FORM(f, .op = FORM_RESTORE_VECTOR, .value = (uint64_t)(p->at->double_temp));
-}
-
 /* Adds the value in RIGHT to the cell's sum. */
 static void sum_of_doubles(struct form *f, const struct stub_plan *p, bool shared)
 {
@@ -90,7 +73,7 @@ static void sum_of_doubles(struct form *f, const struct stub_plan *p, bool share
 
 	if (!shared) {
 		FORM(f, .op = FORM_ADD_DOUBLE, .mem = FIELD(sum),
-			.value = (uint64_t)(p->at->double_temp));
+			.value = (uint64_t)p->at->double_temp);
 		form_store(f, FORM_RIGHT, FIELD(sum));
 		return;
 	}
@@ -98,7 +81,7 @@ static void sum_of_doubles(struct form *f, const struct stub_plan *p, bool share
 	form_load(f, FORM_VALUE, FIELD(sum), sizeof(uint64_t), false);
 	form_store(f, FORM_VALUE, old_sum);
 	load_value(f, p, FORM_RIGHT);
-	FORM(f, .op = FORM_ADD_DOUBLE, .mem = old_sum, .value = (uint64_t)(p->at->double_temp));
+	FORM(f, .op = FORM_ADD_DOUBLE, .mem = old_sum, .value = (uint64_t)p->at->double_temp);
 	form_cas(f, FIELD(sum), sizeof(uint64_t), FORM_RIGHT, FORM_NE, again);
 }
 
@@ -241,7 +224,8 @@ void form_gather(struct form *f, struct stub_plan *p)
 	}
 	if (g->key_count)
 		form_key(f, p);
-	keep_vector(f, p);
+	if (adds_doubles(p))
+		FORM(f, .op = FORM_KEEP_VECTOR, .value = (uint64_t)p->at->double_temp);
 	if (!p->stub->thread.has_rseq) {
 		form_jump(f, p->at->slow);
 		return;
@@ -261,7 +245,8 @@ void form_gather_slow(struct form *f, const struct stub_plan *p)
 	form_place(f, p->at->slow);
 	if (has_values(p)) {
 		form_sequence_leave(f, p);
-		restore_vector(f, p);
+		if (adds_doubles(p))
+			FORM(f, .op = FORM_RESTORE_VECTOR, .value = (uint64_t)p->at->double_temp);
 		shared_cell(f, p);
 		gather_values(f, p, true);
 	}
@@ -373,11 +358,13 @@ static void form_sample_slow(struct form *f, const struct stub_plan *p)
  * (libprobe/patch/uninstall.c).
  */
 
-/* Builds the function's frame: words, mask, pointers (see arch_stub.call). */
-static void form_words(struct form *f, const struct stub_plan *p)
+static void form_call_function(struct form *f, struct stub_plan *p)
 {
 	const struct arch_stub *s = p->stub;
 
+	form_cpu_inc(f, p, offsetof(struct probe_slot, hits), p->at->slow);
+	form_place(f, p->at->entered);
+	/* The function's frame: words, mask, pointers (see arch_stub.call). */
 	for (int i = 0; i < s->recorded; i++) {
 		form_captured_word(f, p, i);
 		form_store(f, FORM_VALUE, form_temp(p->at->call_temp + i));
@@ -395,30 +382,18 @@ static void form_words(struct form *f, const struct stub_plan *p)
 		form_load(f, FORM_VALUE, form_temp(p->temp[i]), sizeof(uint64_t), false);
 		form_store(f, FORM_VALUE, form_temp(p->at->call_temp + s->recorded + 1 + i));
 	}
-}
-
-static void form_call_function(struct form *f, struct stub_plan *p)
-{
-	form_cpu_inc(f, p, offsetof(struct probe_slot, hits), p->at->slow);
-	form_place(f, p->at->entered);
-	form_words(f, p);
 	p->isa->call(f, p);
 	form_cpu_inc(f, p, offsetof(struct probe_slot, seen), p->at->slow_leave);
 }
 
-/* The slow paths, for threads without rseq. */
-static void form_call_function_slow(struct form *f, const struct stub_plan *p)
+/* Counts in the shared set at the place of a thread without rseq, then continues at `next`. */
+static void form_slow_inc(
+	struct form *f, const struct stub_plan *p, int place, size_t field, int next)
 {
-	if (!p->stub->thread.has_rseq)
-		return;
-	form_place(f, p->at->slow);
+	form_place(f, place);
 	form_sequence_leave(f, p);
-	form_shared_inc(f, p, offsetof(struct probe_slot, hits));
-	form_jump(f, p->at->entered);
-	form_place(f, p->at->slow_leave);
-	form_sequence_leave(f, p);
-	form_shared_inc(f, p, offsetof(struct probe_slot, seen));
-	form_jump(f, p->at->done);
+	form_shared_inc(f, p, field);
+	form_jump(f, next);
 }
 
 /* ==== The whole stub ========================================================================== */
@@ -448,17 +423,6 @@ static void form_id(struct form *f, const struct stub_plan *p, enum form_call ca
 	form_store(f, FORM_VALUE, form_temp(temp));
 }
 
-/* getcpu(2) writes the CPU's number to cpu_temp. */
-static void form_cpu_id(struct form *f, const struct stub_plan *p)
-{
-	form_store_const(f, form_temp(p->cpu_temp), sizeof(uint64_t), 0);
-	form_compute(f, FORM_SET, form_temp(p->cpu_temp));
-	form_const(f, FORM_FROM, 0);
-	form_const(f, FORM_SCRATCH, 0);
-	FORM(f, .op = FORM_KERNEL, .value = FORM_CALL_GETCPU);
-	form_if_answered(f, p);
-}
-
 /* The code before the action: first the filter, with the few registers that it needs. */
 static void form_preparations(struct form *f, const struct stub_plan *p)
 {
@@ -469,30 +433,20 @@ static void form_preparations(struct form *f, const struct stub_plan *p)
 		form_id(f, p, FORM_CALL_GETTID, p->tid_temp);
 	if (p->kernel_pid)
 		form_id(f, p, FORM_CALL_GETPID, p->pid_temp);
-	if (p->kernel_cpu)
-		form_cpu_id(f, p);
+	if (p->kernel_cpu) {
+		/* getcpu(2) writes the CPU's number to cpu_temp. */
+		form_store_const(f, form_temp(p->cpu_temp), sizeof(uint64_t), 0);
+		form_compute(f, FORM_SET, form_temp(p->cpu_temp));
+		form_const(f, FORM_FROM, 0);
+		form_const(f, FORM_SCRATCH, 0);
+		FORM(f, .op = FORM_KERNEL, .value = FORM_CALL_GETCPU);
+		form_if_answered(f, p);
+	}
 	form_prepare_none(f, p);
 	form_prepare(f, p, first);
 	if (s->filter && !p->is_early)
 		form_filter(f, p, s->filter, p->out);
 	form_prepare(f, p, ~first);
-}
-
-/* ---- Counting -------------------------------------------------------------------- */
-
-static void form_count(struct form *f, struct stub_plan *p)
-{
-	form_cpu_inc(f, p, offsetof(struct probe_slot, hits), p->at->slow);
-}
-
-static void form_count_slow(struct form *f, const struct stub_plan *p)
-{
-	if (!p->stub->thread.has_rseq)
-		return;
-	form_place(f, p->at->slow);
-	form_sequence_leave(f, p);
-	form_shared_inc(f, p, offsetof(struct probe_slot, hits));
-	form_jump(f, p->at->done);
 }
 
 /* ---- Whole stubs ------------------------------------------------------------------- */
@@ -501,7 +455,7 @@ static void form_action(struct form *f, struct stub_plan *p)
 {
 	switch (p->at->action->kind) {
 	case ARCH_ACTION_COUNT:
-		form_count(f, p);
+		form_cpu_inc(f, p, offsetof(struct probe_slot, hits), p->at->slow);
 		break;
 	case ARCH_ACTION_GATE:
 		form_gate(f, p);
@@ -569,14 +523,18 @@ static void form_unanswered(struct form *f, struct stub_plan *p)
 
 static void form_action_slow(struct form *f, struct stub_plan *p)
 {
-	if (p->at->action->kind == ARCH_ACTION_COUNT)
-		form_count_slow(f, p);
-	else if (p->at->action->kind == ARCH_ACTION_RECORD)
+	const struct action_plan *at = p->at;
+	bool is_call = at->action->kind == ARCH_ACTION_CALL;
+
+	if (at->action->kind == ARCH_ACTION_RECORD)
 		form_record_slow(f, p);
-	else if (p->at->action->kind == ARCH_ACTION_GATHER)
+	else if (at->action->kind == ARCH_ACTION_GATHER)
 		form_gather_slow(f, p);
-	else if (p->at->action->kind == ARCH_ACTION_CALL)
-		form_call_function_slow(f, p);
+	else if (p->stub->thread.has_rseq && (is_call || at->action->kind == ARCH_ACTION_COUNT))
+		form_slow_inc(f, p, at->slow, offsetof(struct probe_slot, hits),
+			is_call ? at->entered : at->done);
+	if (p->stub->thread.has_rseq && is_call)
+		form_slow_inc(f, p, at->slow_leave, offsetof(struct probe_slot, seen), at->done);
 	if (p->at == p->actions)
 		form_sample_slow(f, p);
 	form_flights_slow(f, p);
@@ -635,15 +593,6 @@ static void make_labels(struct form *f, struct stub_plan *p)
 	p->sequence_count = 0;
 }
 
-static void form_switches(struct form *f, const struct stub_plan *p)
-{
-	form_jump_if_word(f, FORM_RIGHT, p->stub->guard, FORM_EQ, p->small_out);
-	if (p->stub->on)
-		form_jump_if_word(f, FORM_RIGHT, p->stub->on, FORM_EQ, p->small_out);
-	if (p->stub->off)
-		form_jump_if_word(f, FORM_RIGHT, p->stub->off, FORM_NE, p->small_out);
-}
-
 /*
  * Reads a word in each page of a frame larger than a page, from the highest page on, so that an
  * overflow hits the guard page and does not skip it to change other memory.
@@ -660,7 +609,11 @@ void form_stub(struct form *f, struct stub_plan *p)
 
 	make_labels(f, p);
 	p->isa->enter(f, p);
-	form_switches(f, p);
+	form_jump_if_word(f, FORM_RIGHT, p->stub->guard, FORM_EQ, p->small_out);
+	if (p->stub->on)
+		form_jump_if_word(f, FORM_RIGHT, p->stub->on, FORM_EQ, p->small_out);
+	if (p->stub->off)
+		form_jump_if_word(f, FORM_RIGHT, p->stub->off, FORM_NE, p->small_out);
 	if (p->is_early)
 		form_filter(f, p, s->filter, p->small_out);
 	p->isa->grow(f, p);

@@ -120,27 +120,21 @@ static void add_others(struct frame *f, const struct stub_plan *p, int registers
 		f->order[f->order_count++] = A64_STATUS;
 }
 
-static void set_order(struct frame *f, int registers)
+static void frame_layout(struct frame *f, const struct stub_plan *p, int registers, int temps)
 {
+	int8_t words[8];
+	int count, more, below = rounded(temps);
 	static const int order[ALL] = {FORM_RIGHT, FORM_SCRATCH, FORM_SET, FORM_FROM, FORM_POINTER,
 		FORM_NEXT, FORM_SPARE, FORM_SPARE_2};
 
+	f->temps = temps;
+	for (int i = 0; i < FRAME_REGISTERS; i++)
+		f->saved[i] = -1;
 	f->order_count = 0;
 	while (f->order_count < registers) {
 		f->order[f->order_count] = a64_register(order[f->order_count]);
 		f->order_count++;
 	}
-}
-
-static void frame_layout(struct frame *f, const struct stub_plan *p, int registers, int temps)
-{
-	int8_t words[8];
-	int count, more, below = rounded(temps);
-
-	f->temps = temps;
-	for (int i = 0; i < FRAME_REGISTERS; i++)
-		f->saved[i] = -1;
-	set_order(f, registers);
 	if (f == &p->frame)
 		add_others(f, p, registers);
 	count = small_words(p, words);
@@ -230,12 +224,6 @@ static void a64_check_tags(struct a64 *e, const struct stub_plan *p)
 	a64_one(e, A64_SET_TAGS, A64_STEP_2);
 }
 
-static void a64_check_no_tags(struct a64 *e, const struct stub_plan *p)
-{
-	if (ignores_tags(p))
-		a64_one(e, A64_IGNORE_TAGS, 0);
-}
-
 /* Adds `bytes` to sp (A64_ADD), or subtracts them (A64_SUB). */
 static void move_stack(struct a64 *e, enum a64_op op, int bytes)
 {
@@ -323,7 +311,8 @@ static void a64_call_function(struct form *f, const struct stub_plan *p)
 	for (int i = 0; i < KEPT; i++)
 		a64_load_pair(e, kept[i][0], kept[i][1], kept[i][2]);
 	a64_pop_pair(e, FRAME, A64_STEP_2, CALL_FRAME);
-	a64_check_no_tags(e, p);
+	if (ignores_tags(p))
+		a64_one(e, A64_IGNORE_TAGS, 0);
 }
 
 /* ---- Unwinding ------------------------------------------------------------------------ */

@@ -57,17 +57,10 @@ static void operate_const(struct a64 *e, const struct form_insn *i, enum a64_op 
 	a64_op(e, i->wide, op, a, a, A64_STEP_2);
 }
 
-static void mul_high(struct a64 *e, unsigned int shift)
+static void a64_lower_operator(const struct a64_lowering *l, const struct form_insn *i)
 {
 	int value = a64_register(FORM_VALUE), right = a64_register(FORM_RIGHT);
 
-	a64_op(e, true, A64_UMULH, A64_STEP, value, right);
-	a64_op(e, true, A64_MUL, value, value, right);
-	a64_extract_pair(e, value, A64_STEP, value, shift);
-}
-
-static void a64_lower_operator(const struct a64_lowering *l, const struct form_insn *i)
-{
 	static const enum a64_op plain[] = {
 		[FORM_ADD] = A64_ADD,
 		[FORM_SUB] = A64_SUB,
@@ -118,7 +111,9 @@ static void a64_lower_operator(const struct a64_lowering *l, const struct form_i
 		a64_op(e, true, A64_MUL, a, a64_register(i->b), A64_STEP_2);
 		break;
 	case FORM_MUL_HIGH:
-		mul_high(e, i->shift);
+		a64_op(e, true, A64_UMULH, A64_STEP, value, right);
+		a64_op(e, true, A64_MUL, value, value, right);
+		a64_extract_pair(e, value, A64_STEP, value, i->shift);
 		break;
 	default:
 		if (i->is_memory) {
@@ -217,14 +212,6 @@ void a64_add_disp(struct a64 *e, int rd, int rn, int64_t disp)
 	a64_op(e, true, A64_ADD, rd, rn, A64_STEP_2);
 }
 
-/* Puts the thread pointer into A64_STEP, unless it is already there. */
-static void load_thread(struct a64 *e)
-{
-	if (!e->has_thread)
-		a64_one(e, A64_GET_THREAD, A64_STEP);
-	e->has_thread = true;
-}
-
 static int plain_base(struct form_mem m)
 {
 	switch (m.base) {
@@ -248,8 +235,11 @@ static int base_of(struct a64 *e, struct form_mem m, int rd)
 {
 	int base = plain_base(m);
 
-	if (m.base == FORM_THREAD)
-		load_thread(e);
+	if (m.base == FORM_THREAD) {
+		if (!e->has_thread)
+			a64_one(e, A64_GET_THREAD, A64_STEP);
+		e->has_thread = true;
+	}
 	if (m.index == FORM_NONE)
 		return base;
 	changes(e, rd);
@@ -564,19 +554,6 @@ static void cpu(const struct a64_lowering *l, int rd)
 		sizeof(uint32_t), false);
 }
 
-/*
- * In streaming mode, a system call would end the mode and clear its vectors, so this jumps with an
- * error in VALUE, like that of a failed call. Reading the mode first gives a thread Linux's state
- * for FEAT_SME.
- */
-static void unless_streaming(struct a64 *e, int streaming)
-{
-	a64_const(e, a64_register(FORM_VALUE), (uint64_t)MINUS_EFAULT);
-	a64_one(e, A64_GET_STREAMING, A64_STEP);
-	a64_op_mask(e, true, A64_AND, A64_STEP, A64_STEP, 1);
-	a64_jump_zero(e, true, false, A64_STEP, streaming);
-}
-
 static void ask_kernel(const struct a64_lowering *l, enum form_call call)
 {
 	static const uint16_t calls[FORM_CALLS] = {
@@ -593,8 +570,17 @@ static void ask_kernel(const struct a64_lowering *l, enum form_call call)
 	int set = a64_register(FORM_SET); /* x0, which is also the result */
 	int streaming = a64_label(e);
 
-	if (l->thread->has_modes)
-		unless_streaming(e, streaming);
+	if (l->thread->has_modes) {
+		/*
+		 * In streaming mode, a system call would end the mode and clear its vectors, so
+		 * this jumps with an error in VALUE, like that of a failed call. Reading the mode
+		 * first gives a thread Linux's state for FEAT_SME.
+		 */
+		a64_const(e, a64_register(FORM_VALUE), (uint64_t)MINUS_EFAULT);
+		a64_one(e, A64_GET_STREAMING, A64_STEP);
+		a64_op_mask(e, true, A64_AND, A64_STEP, A64_STEP, 1);
+		a64_jump_zero(e, true, false, A64_STEP, streaming);
+	}
 	if (l->thread->loses_vectors)
 		a64_keep_vectors(e);
 	a64_move(e, A64_STEP, set);
@@ -759,12 +745,6 @@ static void jump_unless_bytes(struct a64 *e, const struct form_insn *i)
 	a64_jump_if(e, A64_NE, i->label);
 }
 
-static void jump_if_word(struct a64 *e, const struct form_insn *i)
-{
-	a64_load_word(e, A64_STEP, i->value);
-	a64_jump_zero(e, false, i->when == FORM_EQ, A64_STEP, i->label);
-}
-
 /* ---- Data ------------------------------------------------------------------------------ */
 
 static void data(struct a64 *e, const struct form_insn *i)
@@ -857,7 +837,8 @@ static void a64_lower_control(const struct a64_lowering *l, const struct form_in
 		jump_if_bits(e, i);
 		break;
 	case FORM_JUMP_IF_WORD:
-		jump_if_word(e, i);
+		a64_load_word(e, A64_STEP, i->value);
+		a64_jump_zero(e, false, i->when == FORM_EQ, A64_STEP, i->label);
 		break;
 	case FORM_JUMP_UNLESS_BYTES:
 		jump_unless_bytes(e, i);
