@@ -68,11 +68,11 @@ wrong 2 "status: no process given; use -p PID, --tree PID, --exe FILE or --name 
 # A mistyped probe of several processes is told with what is near, whichever way they are named.
 cp "$TARGETS/hits" "$SCRATCH/bin/typed-near"
 near=()
-for _ in 1 2; do
-	"$SCRATCH/bin/typed-near" 2 < <(sleep 60) >"$SCRATCH/near.out" &
+for n in 1 2; do
+	"$SCRATCH/bin/typed-near" 2 < <(sleep 60) >"$SCRATCH/near.$n" &
 	near+=($!)
 	on_exit "end_process $!"
-	until grep -q ready "$SCRATCH/near.out"; do
+	until grep -q ready "$SCRATCH/near.$n"; do
 		pause
 	done
 done
