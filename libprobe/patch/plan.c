@@ -215,6 +215,11 @@ static struct probe_error *rows_prove(struct planning *p, struct rows *rows)
 
 /* ---- Plans ---------------------------------------------------------------------------- */
 
+static struct plan_way *way_of(struct plan *plan, const struct plan_ops *ops)
+{
+	return (struct plan_way *)((char *)plan + ops->way);
+}
+
 /* Turns the way of a row's last site into the way of `site`, `row` bytes before it. */
 static void see_move(const struct row_site *site, size_t row, struct plan_way *move)
 {
@@ -243,13 +248,18 @@ static struct plan rows_plan(
 		return plan;
 	plan.row = (uint16_t)(plan.pc - site->pc);
 	plan.pc = site->pc;
-	see_move(site, plan.row, &plan.behind);
-	see_move(site, plan.row, &plan.hop);
+	for (size_t k = 0; k < PLAN_COUNT; k++) {
+		const struct plan_ops *ops = plan_defaults.plans[k];
+
+		if (ops->follows_nops)
+			see_move(site, plan.row, way_of(&plan, ops));
+		else if (plan.row)
+			*way_of(&plan, ops) = (struct plan_way){0}; /* it is the last site's */
+	}
 	if (!plan.row)
 		return plan;
 	plan.is_followed = true;
-	plan.pun = (struct plan_way){.cannot = plan_in_distance};
-	plan.nop = (struct plan_way){0};
+	plan.pun.cannot = plan_in_distance;
 	plan.nop_fixed = 0;
 	return plan;
 }
@@ -463,10 +473,13 @@ static void take_neighbours(const struct planning *p)
 		struct plan *plan = &p->plans[p->neighbours[i].of];
 		uint16_t lead = (uint16_t)(plan->pc - before->pc);
 
-		if (before->behind.length && lead > plan->behind.lead)
-			plan->behind.lead = lead;
-		if (before->hop.length && lead > plan->hop.lead)
-			plan->hop.lead = lead;
+		for (size_t k = 0; k < PLAN_COUNT; k++) {
+			const struct plan_ops *ops = plan_defaults.plans[k];
+			struct plan_way *way = way_of(plan, ops);
+
+			if (ops->follows_nops && plan_way(before, ops)->length && lead > way->lead)
+				way->lead = lead;
+		}
 	}
 }
 
@@ -487,6 +500,7 @@ static struct probe_error *plan_rows(struct planning *p, struct rows *rows,
 {
 	AUTO_FREE struct plan *plans = calloc(rows->note_count + 1, sizeof(*plans));
 	struct probe_error *error;
+	bool follows_nops = false;
 
 	if (!plans)
 		return probe_error_no_memory();
@@ -501,7 +515,9 @@ static struct probe_error *plan_rows(struct planning *p, struct rows *rows,
 	error = examine(p, false);
 	if (!error)
 		take_neighbours(p);
-	if (!error && (plan_is_asked(p->order, &plan_behind) || plan_is_asked(p->order, &plan_hop)))
+	for (size_t i = 0; i < p->order->count; i++)
+		follows_nops |= p->order->plans[i]->follows_nops;
+	if (!error && follows_nops)
 		error = rows_prove(p, rows);
 	for (size_t i = 0; i < count && !error; i++)
 		ret[i] = rows_plan(rows, plans, notes[i], i);
